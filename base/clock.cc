@@ -1,0 +1,24 @@
+#include "base/clock.h"
+
+#include <ctime>
+
+namespace farpage {
+namespace {
+
+class BoottimeClock final : public Clock {
+ public:
+  uint64_t now_ns() const override {
+    timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return static_cast<uint64_t>(now.tv_sec) * kSecond + static_cast<uint64_t>(now.tv_nsec);
+  }
+};
+
+}  // namespace
+
+const Clock& boottime_clock() {
+  static const BoottimeClock clock;
+  return clock;
+}
+
+}  // namespace farpage

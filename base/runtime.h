@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "base/clock.h"
+
+namespace farpage {
+
+// Time, and a place where callbacks run one after another. In a process it is a thread
+// (control/asio_runtime.h); in a simulation it is virtual time (transport/sim/world.h). Code above
+// it is the same in both.
+//
+// Threading: every member may be called from any thread. Callbacks run on the runtime's own thread,
+// or, in a simulation, inside wait_until.
+class Runtime {
+ public:
+  virtual ~Runtime() = default;
+
+  virtual const Clock& clock() const = 0;
+
+  // Runs `callback` once, `delay_ns` from now (0: as soon as possible, in order of posting).
+  virtual void after(uint64_t delay_ns, std::function<void()> callback) = 0;
+
+  // Blocks until `ready` returns true or the deadline has come, and returns the last answer of
+  // `ready`. `ready` is asked at the start, after each notify() and at the deadline. Never called
+  // from a callback.
+  virtual bool wait_until(uint64_t deadline_ns, const std::function<bool()>& ready) = 0;
+
+  // Something that a waiter may be waiting for has changed.
+  virtual void notify() = 0;
+};
+
+}  // namespace farpage

@@ -1,0 +1,89 @@
+#include "base/system_memory.h"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+
+#include "base/units.h"
+
+namespace farpage {
+namespace {
+
+struct CgroupFiles {
+  std::string mount;
+  const char* limit;
+  const char* usage;
+  const char* reclaimable;  // a key in memory.stat
+};
+
+bool read_number(const std::string& path, uint64_t& value) {
+  std::ifstream file(path);
+  return static_cast<bool>(file >> value);  // "max" leaves it unread
+}
+
+uint64_t read_keyed(const std::string& path, std::string_view key) {
+  std::ifstream file(path);
+  std::string word;
+  uint64_t value = 0;
+  while (file >> word >> value) {
+    if (word == key) return value;
+  }
+  return 0;
+}
+
+uint64_t mem_available(const std::string& root) {
+  std::ifstream file(root + "/proc/meminfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    std::istringstream words(line);
+    std::string key;
+    uint64_t kib = 0;
+    if (words >> key >> kib && key == "MemAvailable:") return kib * kKiB;
+  }
+  return UINT64_MAX;
+}
+
+// A limit binds everything below it, so every ancestor is asked.
+uint64_t cgroup_left(const CgroupFiles& files, std::string group) {
+  uint64_t left = UINT64_MAX;
+  while (true) {
+    const std::string folder = files.mount + group + "/";
+    uint64_t limit = 0;
+    uint64_t usage = 0;
+    if (read_number(folder + files.limit, limit) && read_number(folder + files.usage, usage)) {
+      usage -= std::min(usage, read_keyed(folder + "memory.stat", files.reclaimable));
+      left = std::min(left, limit - std::min(limit, usage));
+    }
+    if (group.empty()) return left;
+    group.resize(group.rfind('/') == std::string::npos ? 0 : group.rfind('/'));
+  }
+}
+
+}  // namespace
+
+uint64_t available_memory_bytes(const std::string& root) {
+  uint64_t available = mem_available(root);
+  std::ifstream groups(root + "/proc/self/cgroup");
+  std::string line;
+  while (std::getline(groups, line)) {  // "0::/path" (version 2) or "9:memory:/path" (version 1)
+    const size_t first = line.find(':');
+    const size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    std::string group = line.substr(second + 1);
+    if (group == "/") group.clear();
+    if (controllers == ",,") {
+      const CgroupFiles v2 = {root + "/sys/fs/cgroup", "memory.max", "memory.current",
+                              "inactive_file"};
+      available = std::min(available, cgroup_left(v2, group));
+    } else if (controllers.find(",memory,") != std::string::npos) {
+      const CgroupFiles v1 = {root + "/sys/fs/cgroup/memory", "memory.limit_in_bytes",
+                              "memory.usage_in_bytes", "total_inactive_file"};
+      available = std::min(available, cgroup_left(v1, group));
+    }
+  }
+  return available;
+}
+
+}  // namespace farpage

@@ -1,0 +1,236 @@
+#include "bench/fetch_bench.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <barrier>
+#include <memory>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/system_memory.h"
+#include "bench/fetch_connection.h"
+#include "bench/page_content.h"
+
+namespace farpage {
+namespace {
+
+constexpr double kTurnSeconds = 0.5;
+constexpr uint64_t kPutDeadlineNs = 30 * kSecond;
+constexpr uint64_t kPutBytes = 16 * kMiB;  // filled in one go
+constexpr uint64_t kPutPages = 1024;
+
+double process_cpu_s() {
+  rusage usage = {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// Puts pages until `keys` are stored, or the node is full. Returns the keys that it took.
+Result<std::vector<PageKey>> fill_node(Client& client, const FetchBenchOptions& options,
+                                       uint64_t pages, const std::function<bool()>& interrupted,
+                                       const std::function<void(uint64_t, uint64_t)>& filled) {
+  const uint64_t batch = std::clamp<uint64_t>(kPutBytes / options.page_bytes, 1, kPutPages);
+  Result<Mapping> memory = Mapping::anonymous(batch * options.page_bytes);
+  if (!memory) return tl::unexpected(memory.error());
+  const Result<Region> region = client.register_memory({memory->data(), memory->bytes()});
+  if (!region) return tl::unexpected(region.error());
+
+  std::vector<PageKey> keys;
+  keys.reserve(pages);
+  std::vector<PutRequest> requests;
+  while (keys.size() < pages && !interrupted()) {
+    requests.clear();
+    for (uint64_t i = 0; i < std::min(batch, pages - keys.size()); ++i) {
+      const PageKey key = make_page_key(options.name_space, std::to_string(keys.size() + i));
+      const Slice source = region->slice(i * options.page_bytes, options.page_bytes);
+      fill_page({source.data, source.bytes}, key, 1);
+      requests.push_back({key, source});
+    }
+    Put put = client.put(requests, client.clock().now_ns() + kPutDeadlineNs);
+    const std::span<const PutResult> results = put.wait();
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (results[i].code != Code::kOk) {
+        return fail(results[i].code,
+                    fmt::format("the node did not take page {} of {}: {}", keys.size() + 1, pages,
+                                code_name(results[i].code)));
+      }
+      keys.push_back(requests[i].key);
+    }
+    filled(keys.size(), pages);
+  }
+  return keys;
+}
+
+// All connections take the same turn at the same time.
+class Turns {
+ public:
+  Turns(double seconds, size_t connections, bool copies, const std::function<bool()>& interrupted)
+      : seconds_left_(seconds),
+        copies_(copies),
+        interrupted_(interrupted),
+        barrier_(static_cast<ptrdiff_t>(connections), OnTurn{this}) {}
+
+  void run(FetchConnection& connection) {
+    barrier_.arrive_and_wait();
+    while (turn_ != Turn::kEnd) {
+      if (turn_ == Turn::kFetch) {
+        connection.fetch_for(turn_seconds_);
+      } else {
+        connection.copy_again();
+      }
+      barrier_.arrive_and_wait();
+    }
+  }
+
+  double fetch_cpu_s() const { return fetch_cpu_s_; }
+  bool was_interrupted() const { return was_interrupted_; }
+
+ private:
+  enum class Turn : uint8_t { kBegin, kFetch, kCopy, kEnd };
+
+  struct OnTurn {
+    Turns* turns;
+    void operator()() noexcept { turns->next(); }
+  };
+
+  void next() {
+    if (turn_ == Turn::kFetch) {
+      fetch_cpu_s_ += process_cpu_s() - cpu_before_s_;
+      seconds_left_ -= turn_seconds_;
+    }
+    was_interrupted_ = interrupted_();
+    if (turn_ == Turn::kFetch && copies_ && !was_interrupted_) {
+      turn_ = Turn::kCopy;
+    } else if (seconds_left_ > 1e-3 && !was_interrupted_) {
+      turn_ = Turn::kFetch;
+      turn_seconds_ = std::min(kTurnSeconds, seconds_left_);
+      cpu_before_s_ = process_cpu_s();
+    } else {
+      turn_ = Turn::kEnd;
+    }
+  }
+
+  // Written in the barrier's completion step alone, and so seen by every thread that passes it.
+  Turn turn_ = Turn::kBegin;
+  double turn_seconds_ = 0;
+  double seconds_left_;
+  double cpu_before_s_ = 0;
+  double fetch_cpu_s_ = 0;
+  bool was_interrupted_ = false;
+
+  bool copies_;
+  const std::function<bool()>& interrupted_;
+  std::barrier<OnTurn> barrier_;
+};
+
+void add(const FetchConnection& connection, FetchBenchResult& result) {
+  const FetchConnection::Totals& totals = connection.totals();
+  result.fetches += totals.fetches;
+  result.ready += totals.ready;
+  for (size_t i = 0; i < totals.recompute.size(); ++i) result.recompute[i] += totals.recompute[i];
+  result.checked_pages += totals.checked_pages;
+  result.wrong_bytes += totals.wrong_bytes;
+  result.fetch_ns.merge(totals.fetch_ns);
+  if (totals.fetch_seconds > 0) {
+    result.pages_per_s += static_cast<double>(totals.ready) / totals.fetch_seconds;
+  }
+  if (totals.copy_seconds > 0) {
+    result.copied_pages_per_s += static_cast<double>(totals.copied_pages) / totals.copy_seconds;
+  }
+}
+
+}  // namespace
+
+uint64_t FetchBench::slots_for(uint64_t pages) {
+  return pages + pages / 7 + 64;
+}
+uint64_t FetchBench::most_pages(uint64_t slots) {
+  return slots - slots / 8;
+}
+
+Result<void> FetchBenchOptions::validate() const {
+  if (page_bytes < kMinContentBytes) {
+    return fail(Code::kInvalid, fmt::format("a page needs at least {} bytes", kMinContentBytes));
+  }
+  if (batch == 0 || depth == 0 || connections == 0 || !(seconds > 0)) {
+    return fail(Code::kInvalid, "batch, depth, connections and seconds must be more than 0");
+  }
+  if (batch > 10'000'000 || depth > 1024 || connections > 256 || seconds > 86'400) {
+    return fail(Code::kInvalid,
+                "choose at most 10000000 for batch, 1024 for depth, 256 for connections, a day for "
+                "seconds");
+  }
+  const double landing = static_cast<double>(batch) * static_cast<double>(depth) *
+                         static_cast<double>(connections) * static_cast<double>(page_bytes);
+  const uint64_t available = available_memory_bytes();
+  if (landing > static_cast<double>(available)) {
+    return fail(
+        Code::kExhausted,
+        fmt::format("the landing places of {} fetches of {} pages need {:.1f} GiB, and {} are "
+                    "available: choose a smaller batch",
+                    depth * connections, batch, landing / static_cast<double>(kGiB),
+                    format_bytes(available)));
+  }
+  return {};
+}
+
+Result<FetchBenchResult> FetchBench::run(const std::function<bool()>& interrupted,
+                                         const std::function<void(uint64_t, uint64_t)>& filled) {
+  if (const Result<void> valid = options_.validate(); !valid) return tl::unexpected(valid.error());
+  const auto status = client_.node_status(client_.clock().now_ns() + kPutDeadlineNs);
+  if (!status) return tl::unexpected(status.error());
+  const uint64_t pages =
+      std::min(options_.pool_bytes / options_.page_bytes, most_pages(status->slots));
+  if (pages == 0) return fail(Code::kInvalid, "the pool holds no page: choose a larger one");
+  const auto keys = fill_node(client_, options_, pages, interrupted, filled);
+  if (!keys) return tl::unexpected(keys.error());
+
+  std::vector<std::unique_ptr<FetchConnection>> connections;
+  bool copies = true;
+  for (uint64_t i = 0; i < options_.connections && !interrupted(); ++i) {
+    auto opened = FetchConnection::open(client_, options_, *keys, 1 + i);
+    if (!opened) return tl::unexpected(opened.error());
+    FetchConnection& connection = *connections.emplace_back(std::move(*opened));
+    // Locations are shared by the lanes of a client: the first one finds them all.
+    connection.warm_up(0, i == 0 ? keys->size() : 0);
+    copies = connection.find_addresses() && copies;
+  }
+  FetchBenchResult result;
+  result.pages_stored = keys->size();
+  if ((result.interrupted = interrupted())) return result;
+
+  const auto before = client_.node_status(client_.clock().now_ns() + kPutDeadlineNs);
+  if (!before) return tl::unexpected(before.error());
+  for (const auto& connection : connections) {
+    result.posts -= connection->stats().posts;
+    result.index_looks -= connection->stats().index_looks;
+  }
+  Turns turns(options_.seconds, connections.size(), copies, interrupted);
+  {
+    std::vector<std::jthread> threads;
+    for (const auto& connection : connections) {
+      threads.emplace_back([&turns, &connection] { turns.run(*connection); });
+    }
+  }
+  const auto after = client_.node_status(client_.clock().now_ns() + kPutDeadlineNs);
+  if (!after) return tl::unexpected(after.error());
+
+  for (const auto& connection : connections) {
+    add(*connection, result);
+    result.posts += connection->stats().posts;
+    result.index_looks += connection->stats().index_looks;
+  }
+  result.interrupted = turns.was_interrupted();
+  result.client_cpu_s = turns.fetch_cpu_s();
+  result.node_cpu_s = static_cast<double>(after->cpu_ns - before->cpu_ns) * 1e-9;
+  return result;
+}
+
+}  // namespace farpage

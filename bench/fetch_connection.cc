@@ -1,0 +1,175 @@
+#include "bench/fetch_connection.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "base/clock.h"
+#include "bench/page_content.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kDeadlineNs = 30 * kSecond;
+constexpr uint64_t kMaxCheckedBytes = 64 * kMiB;  // of each fetch that is compared
+
+uint64_t now_ns() {
+  return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                               std::chrono::nanoseconds(1));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<FetchConnection>> FetchConnection::open(Client& client,
+                                                               const FetchBenchOptions& options,
+                                                               std::span<const PageKey> keys,
+                                                               uint64_t seed) {
+  Result<Mapping> memory =
+      Mapping::anonymous(options.depth * options.batch * round_up(options.page_bytes, 64));
+  if (!memory) return tl::unexpected(memory.error());
+  std::fill_n(memory->data(), memory->bytes(), std::byte{0});
+  Result<Region> region = client.register_memory({memory->data(), memory->bytes()});
+  if (!region) return tl::unexpected(region.error());
+  Result<Lane> lane = client.open_lane();
+  if (!lane) return tl::unexpected(lane.error());
+  return std::unique_ptr<FetchConnection>(new FetchConnection(
+      client, options, keys, seed, std::move(*memory), std::move(*region), std::move(*lane)));
+}
+
+FetchConnection::FetchConnection(Client& client, const FetchBenchOptions& options,
+                                 std::span<const PageKey> keys, uint64_t seed, Mapping memory,
+                                 Region region, Lane lane)
+    : client_(client),
+      options_(options),
+      keys_(keys),
+      random_(seed),
+      phase_random_(seed),
+      memory_(std::move(memory)),
+      region_(std::move(region)),
+      lane_(std::move(lane)),
+      slots_(options.depth) {
+  const uint64_t stride = round_up(options_.page_bytes, 64);
+  uint64_t offset = 0;
+  for (Slot& slot : slots_) {
+    slot.requests.resize(options_.batch);
+    slot.verdicts.resize(options_.batch);
+    for (PageRequest& request : slot.requests) {
+      request.destination = region_.slice(offset, options_.page_bytes);
+      offset += stride;
+    }
+  }
+}
+
+void FetchConnection::warm_up(size_t begin, size_t end) {
+  for (size_t next = begin; next < end;) {
+    for (Slot& slot : slots_) {
+      const size_t count = std::min(options_.batch, end - next);
+      for (size_t i = 0; i < count; ++i) slot.requests[i].key = keys_[next + i];
+      next += count;
+      slot.fetch =
+          lane_.fetch(std::span(slot.requests).first(count), std::span(slot.verdicts).first(count),
+                      client_.clock().now_ns() + kDeadlineNs);
+    }
+    for (Slot& slot : slots_) slot.fetch.wait();
+  }
+  for (int round = 0; round < 2; ++round) {
+    for (Slot& slot : slots_) start(slot);
+    for (Slot& slot : slots_) slot.fetch.wait();
+  }
+}
+
+void FetchConnection::fetch_one(const PageKey& key) {
+  Slot& slot = slots_.front();
+  slot.requests.front().key = key;
+  slot.fetch = lane_.fetch(std::span(slot.requests).first(1), std::span(slot.verdicts).first(1),
+                           client_.clock().now_ns() + kDeadlineNs);
+  slot.fetch.wait();
+}
+
+bool FetchConnection::find_addresses() {
+  addresses_.reserve(keys_.size());
+  for (const PageKey& key : keys_) {
+    const std::byte* address = lane_.mapped_payload(key);
+    if (address == nullptr) {
+      // Its location has dropped out of the client's table: a look at the page brings it back.
+      fetch_one(key);
+      address = lane_.mapped_payload(key);
+    }
+    if (address == nullptr) return false;
+    addresses_.push_back(address);
+  }
+  return true;
+}
+
+void FetchConnection::draw_keys(Slot& slot) {
+  for (PageRequest& request : slot.requests) request.key = keys_[random_.below(keys_.size())];
+}
+
+void FetchConnection::start(Slot& slot) {
+  draw_keys(slot);
+  slot.start_ns = now_ns();
+  slot.fetch = lane_.fetch(slot.requests, slot.verdicts, client_.clock().now_ns() + kDeadlineNs);
+}
+
+void FetchConnection::finish(Slot& slot) {
+  slot.fetch.wait();
+  totals_.fetch_ns.add(static_cast<double>(now_ns() - slot.start_ns));
+  ++totals_.fetches;
+  for (const PageVerdict& verdict : slot.verdicts) {
+    if (verdict.verdict == Verdict::kReady) {
+      ++totals_.ready;
+    } else {
+      ++totals_.recompute[static_cast<size_t>(verdict.reason)];
+    }
+  }
+}
+
+void FetchConnection::fetch_for(double seconds) {
+  phase_random_ = random_;
+  phase_fetches_ = 0;
+  const uint64_t begin = now_ns();
+  const uint64_t end = begin + static_cast<uint64_t>(seconds * 1e9);
+  for (Slot& slot : slots_) start(slot);
+  phase_fetches_ = slots_.size();
+  size_t oldest = 0;
+  while (true) {
+    finish(slots_[oldest]);
+    if (now_ns() >= end) break;
+    start(slots_[oldest]);
+    ++phase_fetches_;
+    oldest = (oldest + 1) % slots_.size();
+  }
+  for (size_t i = 1; i < slots_.size(); ++i) finish(slots_[(oldest + i) % slots_.size()]);
+  totals_.fetch_seconds += static_cast<double>(now_ns() - begin) * 1e-9;
+  for (const Slot& slot : slots_) check(slot);
+}
+
+void FetchConnection::check(const Slot& slot) {
+  const size_t count =
+      std::clamp<size_t>(kMaxCheckedBytes / options_.page_bytes, 1, options_.batch);
+  for (size_t i = 0; i < count; ++i) {
+    // A sample of a fetch that is too large is spread over all of it.
+    const size_t index = i * options_.batch / count;
+    if (slot.verdicts[index].verdict != Verdict::kReady) continue;
+    const PageRequest& request = slot.requests[index];
+    ++totals_.checked_pages;
+    totals_.wrong_bytes += count_wrong_bytes({request.destination.data, request.destination.bytes},
+                                             request.key, {1, 1});
+  }
+}
+
+void FetchConnection::copy_again() {
+  Random random = phase_random_;
+  const uint64_t begin = now_ns();
+  for (uint64_t i = 0; i < phase_fetches_; ++i) {
+    for (const PageRequest& request : slots_[i % slots_.size()].requests) {
+      std::memcpy(request.destination.data, addresses_[random.below(addresses_.size())],
+                  options_.page_bytes);
+    }
+  }
+  totals_.copy_seconds += static_cast<double>(now_ns() - begin) * 1e-9;
+  totals_.copied_pages += phase_fetches_ * options_.batch;
+}
+
+}  // namespace farpage

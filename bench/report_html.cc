@@ -1,0 +1,112 @@
+#include <fmt/format.h>
+
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+#include <cmath>
+
+#include "bench/chart.h"
+#include "bench/json.h"
+#include "bench/report.h"
+#include "bench/report_rows.h"
+
+namespace farpage {
+namespace {
+
+constexpr const char* kStyle = R"(
+body { font: 15px/1.5 system-ui, "Liberation Sans", Arial, sans-serif; color: #1a1a1a; background: #fff;
+       max-width: 900px; margin: 32px auto; padding: 0 20px; }
+h1 { font-size: 24px; margin: 0 0 4px; }
+p { margin: 4px 0 20px; color: #444; }
+table { border-collapse: collapse; margin: 0 0 28px; width: 100%; }
+td { padding: 4px 12px 4px 0; border-bottom: 1px solid #e2e2e2; vertical-align: top; }
+td:first-child { white-space: pre; color: #444; width: 220px; }
+td:last-child { font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
+svg { width: 100%; height: auto; margin: 0 0 28px; font: 12px system-ui, "Liberation Sans", Arial, sans-serif; }
+svg text { fill: #1a1a1a; } svg .title { font-size: 16px; font-weight: 600; }
+.axis { stroke: #1a1a1a; stroke-width: 1; } .grid { stroke: #e2e2e2; stroke-width: 1; }
+.bar { fill: #3568b0; } .mark { stroke: #b3261e; stroke-width: 1.5; stroke-dasharray: 4 3; }
+polyline { fill: none; stroke-width: 1.8; }
+.note { border-left: 4px solid #b36b00; padding-left: 10px; }
+)";
+
+// The histogram's bins are 1% wide; a picture has room for wider ones.
+constexpr double kBarsPerDoubling = 8;
+
+std::vector<Bar> latency_bars(const Histogram& nanoseconds) {
+  const auto index_of = [](const HistogramBin& bin) {
+    return std::floor(std::log2(std::sqrt(bin.lower * bin.upper)) * kBarsPerDoubling);
+  };
+  std::vector<Bar> bars;
+  for (const HistogramBin& bin : nanoseconds.bins()) {
+    const double index = index_of(bin);
+    const double left_us = std::exp2(index / kBarsPerDoubling) / 1e3;
+    if (bars.empty() || bars.back().left < left_us) {
+      bars.push_back({left_us, std::exp2((index + 1) / kBarsPerDoubling) / 1e3, 0});
+    }
+    bars.back().value += static_cast<double>(bin.count);
+  }
+  return bars;
+}
+
+LogBarChart latency_chart(const ReplayResult& result) {
+  LogBarChart chart = {"Distribution of fetch latency",
+                       "time of one fetch, all its pages, in µs (logarithmic)",
+                       "fetches",
+                       latency_bars(result.fetch_ns),
+                       {}};
+  for (const auto& [name, q] :
+       {std::pair("p50", 0.5), std::pair("p99", 0.99), std::pair("p99.9", 0.999)}) {
+    const double us = result.fetch_ns.quantile(q) / 1e3;
+    chart.marks.push_back({us, fmt::format("{} {:.{}f} µs", name, us, us < 100 ? 1 : 0)});
+  }
+  return chart;
+}
+
+ShareChart hit_rate_chart(const ReplayResult& result) {
+  const uint64_t requests = result.windows.empty() ? 0 : result.windows.front().last_request;
+  Line window = {fmt::format("of {} requests at a time", requests), "#3568b0", {}};
+  Line local = {"of these, held locally", "#2e7d32", {}};
+  Line cumulative = {"since the start", "#b3261e", {}};
+  for (const HitRatePoint& point : hit_rates(result)) {
+    const auto x = static_cast<double>(point.last_request);
+    window.points.push_back({x, point.window});
+    local.points.push_back({x, point.window_local});
+    cumulative.points.push_back({x, point.cumulative});
+  }
+  ShareChart chart = {
+      "Hit rate over time", "requests served", "pages that were not recomputed", {window}};
+  if (result.local_hits > 0) chart.lines.push_back(local);
+  chart.lines.push_back(cumulative);
+  return chart;
+}
+
+}  // namespace
+
+std::string replay_html(const ReplayReport& report) {
+  std::string html =
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<title>Farpage replay</title><style>";
+  html += kStyle;
+  html += "</style></head><body>\n<h1>Farpage replay</h1>\n";
+  const boost::json::object hardware = hardware_json();
+  html += fmt::format("<p>farpage {} on {}, {} cores</p>\n", escape_html(report.context.version),
+                      escape_html(std::string(hardware.at("cpu").as_string())),
+                      hardware.at("cores").to_number<unsigned>());
+  if (report.trace.synthetic) {
+    html +=
+        "<p class=\"note\">This trace is synthetic: its hit rates say nothing about "
+        "production.</p>\n";
+  }
+  if (report.result.interrupted) {
+    html += "<p class=\"note\">The replay was interrupted before the trace's end.</p>\n";
+  }
+  html += "<table>\n";
+  for (const auto& [name, value] : report_rows(report)) {
+    html += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escape_html(name), escape_html(value));
+  }
+  html += "</table>\n";
+  html += draw(latency_chart(report.result)) + draw(hit_rate_chart(report.result));
+  return html + "</body></html>\n";
+}
+
+}  // namespace farpage

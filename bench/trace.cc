@@ -1,0 +1,185 @@
+#include "bench/trace.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <simdjson.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <string_view>
+
+#include "base/unique_fd.h"
+
+namespace farpage {
+namespace {
+
+using simdjson::dom::element;
+
+// The file's lines, one after another, in memory for one line.
+class LineReader {
+ public:
+  LineReader(const std::string& path, UniqueFd file) : path_(path), file_(std::move(file)) {}
+
+  uint64_t number() const { return number_; }
+
+  // Nothing at the end of the file. What it returns is followed by simdjson's padding, and is valid
+  // until the next call.
+  Result<std::optional<std::string_view>> next() {
+    line_.clear();
+    ++number_;
+    while (true) {
+      const auto part = std::string_view(buffer_).substr(begin_, end_ - begin_);
+      const size_t newline = part.find('\n');
+      line_.append(part.substr(0, newline));
+      if (line_.size() > kMaxTraceLineBytes) {
+        return fail(Code::kInvalid,
+                    fmt::format("{}:{}: the line is longer than {}; is this a trace with "
+                                "one request a line?",
+                                path_, number_, format_bytes(kMaxTraceLineBytes)));
+      }
+      if (newline != std::string_view::npos) {
+        begin_ += newline + 1;
+        return padded_line();
+      }
+      begin_ = 0;
+      const ssize_t count = ::read(file_.get(), buffer_.data(), buffer_.size());
+      end_ = count > 0 ? static_cast<size_t>(count) : 0;
+      if (count < 0 && errno == EINTR) return fail(Code::kAborted, "interrupted");
+      if (count < 0) return fail_errno(errno, fmt::format("cannot read the trace {}", path_));
+      if (count == 0 && line_.empty()) return std::nullopt;
+      if (count == 0) return padded_line();
+    }
+  }
+
+ private:
+  std::string_view padded_line() {
+    line_.reserve(line_.size() + simdjson::SIMDJSON_PADDING);
+    return line_;
+  }
+
+  const std::string& path_;
+  UniqueFd file_;
+  std::string buffer_ = std::string(256 * kKiB, '\0');
+  size_t begin_ = 0;
+  size_t end_ = 0;
+  std::string line_;
+  uint64_t number_ = 0;
+};
+
+Result<uint64_t> read_number(std::string_view name, element from, uint64_t most) {
+  uint64_t number = 0;
+  if (from.get_uint64().get(number) == simdjson::SUCCESS && number <= most) return number;
+  return fail(Code::kInvalid, fmt::format("{} is {:.40}; it must be a whole number from 0 to {}",
+                                          name, simdjson::minify(from), most));
+}
+
+Result<std::vector<uint64_t>> read_hash_ids(element from) {
+  simdjson::dom::array array;
+  if (from.get_array().get(array) != simdjson::SUCCESS) {
+    return fail(Code::kInvalid, "hash_ids is no array of numbers");
+  }
+  std::vector<uint64_t> ids;
+  for (const element each : array) {
+    if (ids.size() == kMaxRequestPages) {
+      return fail(Code::kInvalid, fmt::format("hash_ids has more than {} ids", kMaxRequestPages));
+    }
+    const Result<uint64_t> id = read_number("an id in hash_ids", each, kMaxHashId);
+    if (!id) return tl::unexpected(id.error());
+    ids.push_back(*id);
+  }
+  return ids;
+}
+
+constexpr std::array<std::string_view, 4> kFields = {"timestamp", "input_length", "output_length",
+                                                     "hash_ids"};
+
+Result<void> read_field(size_t index, element from, TraceRequest& request) {
+  if (index == 3) {
+    Result<std::vector<uint64_t>> ids = read_hash_ids(from);
+    if (!ids) return tl::unexpected(ids.error());
+    request.hash_ids = std::move(*ids);
+    return {};
+  }
+  const Result<uint64_t> number = read_number(kFields[index], from, INT64_MAX);
+  if (!number) return tl::unexpected(number.error());
+  std::array<uint64_t*, 3> targets = {&request.timestamp_ms, &request.input_length,
+                                      &request.output_length};
+  *targets[index] = *number;
+  return {};
+}
+
+// Fields that are not known are passed over.
+Result<TraceRequest> parse_request(simdjson::dom::parser& parser, std::string_view line) {
+  TraceRequest request;
+  simdjson::dom::object object;
+  if (const auto error = parser.parse(line.data(), line.size(), false).get_object().get(object)) {
+    return fail(Code::kInvalid,
+                fmt::format("this is no JSON object: {}", simdjson::error_message(error)));
+  }
+  std::array<bool, kFields.size()> seen = {};
+  for (const auto& [key, value] : object) {
+    const size_t index = std::find(kFields.begin(), kFields.end(), key) - kFields.begin();
+    if (index == kFields.size()) continue;
+    if (seen[index]) return fail(Code::kInvalid, fmt::format("{} stands there twice", key));
+    seen[index] = true;
+    const Result<void> read = read_field(index, value, request);
+    if (!read) return tl::unexpected(read.error());
+  }
+  for (size_t i = 0; i < kFields.size(); ++i) {
+    if (!seen[i]) return fail(Code::kInvalid, fmt::format("{} is missing", kFields[i]));
+  }
+  return request;
+}
+
+}  // namespace
+
+uint64_t Trace::pages() const {
+  uint64_t sum = 0;
+  for (const TraceRequest& request : requests) sum += request.hash_ids.size();
+  return sum;
+}
+
+uint64_t Trace::longest_request() const {
+  uint64_t most = 0;
+  for (const TraceRequest& request : requests)
+    most = std::max<uint64_t>(most, request.hash_ids.size());
+  return most;
+}
+
+Result<Trace> read_mooncake_trace(const std::string& path, uint64_t max_requests) {
+  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return fail_errno(errno, fmt::format("cannot open the trace {}", path));
+
+  Trace trace;
+  trace.name = path;
+  simdjson::dom::parser parser;
+  LineReader lines(path, std::move(file));
+  const auto at_line = [&](const std::string& message) {
+    return fail(Code::kInvalid,
+                fmt::format("{}:{}: {}: mend or remove the line", path, lines.number(), message));
+  };
+  while (max_requests == 0 || trace.requests.size() < max_requests) {
+    const auto line = lines.next();
+    if (!line) return tl::unexpected(line.error());
+    if (!*line) break;
+    if ((*line)->find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    Result<TraceRequest> request = parse_request(parser, **line);
+    if (!request) return at_line(request.error().message);
+    if (!trace.requests.empty() && request->timestamp_ms < trace.requests.back().timestamp_ms) {
+      return at_line(fmt::format("timestamp {} comes after {}; requests stand in the order of time",
+                                 request->timestamp_ms, trace.requests.back().timestamp_ms));
+    }
+    trace.requests.push_back(std::move(*request));
+  }
+  if (trace.pages() == 0) {
+    return fail(Code::kInvalid,
+                fmt::format("{}: {}: give a Mooncake trace (JSON lines with hash_ids)", path,
+                            trace.requests.empty() ? "the trace is empty"
+                                                   : "no request of the trace has a page"));
+  }
+  return trace;
+}
+
+}  // namespace farpage

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/units.h"
+
+namespace farpage {
+
+struct TraceRequest {
+  uint64_t timestamp_ms = 0;
+  uint64_t input_length = 0;       // tokens
+  uint64_t output_length = 0;      // tokens
+  std::vector<uint64_t> hash_ids;  // one a block of the prompt; equal ids are equal prefixes
+};
+
+struct Trace {
+  std::string name;        // the file, or what made it
+  bool synthetic = false;  // made here, not recorded
+  std::vector<TraceRequest> requests;
+
+  uint64_t pages() const;
+  uint64_t longest_request() const;  // in pages
+};
+
+inline constexpr uint64_t kMaxTraceLineBytes = 16 * kMiB;
+inline constexpr uint64_t kMaxRequestPages = 1'000'000;
+inline constexpr uint64_t kMaxHashId = uint64_t{1} << 63;
+
+// Reads a Mooncake trace: one JSON object a line, in the order of its timestamps. Stops after
+// `max_requests`; 0: reads them all. An error names the file and the line.
+Result<Trace> read_mooncake_trace(const std::string& path, uint64_t max_requests);
+
+}  // namespace farpage

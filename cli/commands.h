@@ -1,0 +1,17 @@
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace farpage {
+
+// Each adds its subcommand, which leaves its exit code in `exit_code` when it has run. Both outlive
+// the parsing.
+void add_node_command(CLI::App& app, int& exit_code);
+void add_replay_command(CLI::App& app, int& exit_code);
+void add_bench_fetch_command(CLI::App& bench, int& exit_code);
+void add_bench_index_command(CLI::App& bench, int& exit_code);
+void add_status_command(CLI::App& app, int& exit_code);
+
+}  // namespace farpage

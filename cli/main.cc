@@ -1,0 +1,46 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/version.h"
+
+namespace {
+
+// What went wrong, and where to read on.
+std::string usage_error(const CLI::App* app, const CLI::Error& error) {
+  const CLI::App* used = app;
+  while (!used->get_subcommands().empty()) used = used->get_subcommands().front();
+  std::string name = used->get_name();
+  for (const CLI::App* parent = used->get_parent(); parent != nullptr;
+       parent = parent->get_parent()) {
+    name = parent->get_name() + " " + name;
+  }
+  return fmt::format("farpage: {}\nTry '{} --help'.\n", error.what(), name);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int exit_code = farpage::kExitDone;
+  CLI::App app("Moves KV-cache pages between a serving engine and memory on other machines.",
+               "farpage");
+  app.set_version_flag("--version", fmt::format("farpage {}", farpage::version()));
+  app.require_subcommand(1);
+  app.failure_message(usage_error);
+  farpage::add_node_command(app, exit_code);
+  farpage::add_replay_command(app, exit_code);
+  CLI::App* bench = app.add_subcommand("bench", "Measures one part");
+  bench->require_subcommand(1);
+  farpage::add_bench_fetch_command(*bench, exit_code);
+  farpage::add_bench_index_command(*bench, exit_code);
+  farpage::add_status_command(app, exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? farpage::kExitDone : farpage::kExitUsage;
+  }
+  return exit_code;
+}

@@ -1,0 +1,138 @@
+#include "cli/own_node.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+namespace farpage {
+namespace {
+
+constexpr int kStopMs = 3'000;  // for a clean end, before it is killed
+constexpr const char* kReady = "ready\n";
+
+// Between fork and exec, where only calls that are safe in a signal handler are allowed.
+[[noreturn]] void become_node(char* const* arguments, int ready_fd, pid_t parent) {
+  ::setpgid(0, 0);  // Ctrl-C is for the parent, which then ends its node
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() == parent) {
+    ::fcntl(ready_fd, F_SETFD, 0);
+    ::execv("/proc/self/exe", arguments);
+  }
+  ::_exit(127);
+}
+
+// All that the node says before it closes its end or is ready.
+Result<std::string> read_announcement(int fd, const Interrupts& interrupts) {
+  std::string text;
+  while (!text.ends_with('\n')) {
+    std::array<pollfd, 2> waits = {pollfd{fd, POLLIN, 0}, pollfd{interrupts.fd(), POLLIN, 0}};
+    if (::poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR)
+      return fail_errno(errno, "poll");
+    if (interrupts.interrupted()) return fail(Code::kAborted, "interrupted");
+    if (waits[0].revents == 0) continue;
+    std::array<char, 4096> part;
+    const ssize_t count = ::read(fd, part.data(), part.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    text.append(part.data(), static_cast<size_t>(count));
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<PrivateFolder> PrivateFolder::create() {
+  const char* base = std::getenv("TMPDIR");
+  std::string path =
+      fmt::format("{}/farpage-XXXXXX", base != nullptr && *base != '\0' ? base : "/tmp");
+  if (::mkdtemp(path.data()) == nullptr) {
+    return fail_errno(
+        errno, fmt::format("cannot make a folder {} (choose another one with TMPDIR)", path));
+  }
+  return PrivateFolder(std::move(path));
+}
+
+PrivateFolder::PrivateFolder(PrivateFolder&& other) noexcept
+    : path_(std::exchange(other.path_, "")) {}
+
+PrivateFolder::~PrivateFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+OwnNode::OwnNode(PrivateFolder folder)
+    : folder_(std::move(folder)), socket_path_(folder_.path() + "/node.sock") {}
+
+OwnNode::~OwnNode() {
+  stop();
+}
+
+Result<std::unique_ptr<OwnNode>> OwnNode::start(const OwnNodeOptions& options,
+                                                const Interrupts& interrupts) {
+  Result<PrivateFolder> folder = PrivateFolder::create();
+  if (!folder) return tl::unexpected(folder.error());
+  auto node = std::unique_ptr<OwnNode>(new OwnNode(std::move(*folder)));
+
+  std::array<int, 2> pipe = {};
+  if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return fail_errno(errno, "cannot make a pipe");
+  const UniqueFd read_end(pipe[0]);
+  UniqueFd write_end(pipe[1]);
+  if (auto spawned = node->spawn(options, write_end); !spawned)
+    return tl::unexpected(spawned.error());
+  write_end.reset();
+
+  Result<std::string> said = read_announcement(read_end.get(), interrupts);
+  if (!said) return tl::unexpected(said.error());
+  if (*said == kReady) return node;
+  while (said->ends_with('\n')) said->pop_back();
+  return fail(
+      Code::kUnavailable,
+      fmt::format(
+          "the memory node did not start: {}",
+          said->empty() ? "it ended without a word (was it killed for lack of memory?)" : *said));
+}
+
+Result<void> OwnNode::spawn(const OwnNodeOptions& options, const UniqueFd& ready) {
+  std::vector<std::string> words = {"farpage",      "node",
+                                    "--listen",     socket_path_,
+                                    "--state",      folder_.path() + "/node.state",
+                                    "--pool-bytes", std::to_string(options.pool_bytes),
+                                    "--page-bytes", std::to_string(options.page_bytes),
+                                    "--ready-fd",   std::to_string(ready.get())};
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const pid_t parent = ::getpid();
+  pid_ = ::fork();
+  if (pid_ == 0) become_node(arguments.data(), ready.get(), parent);
+  if (pid_ < 0) return fail_errno(errno, "cannot start a process for the memory node");
+  return {};
+}
+
+void OwnNode::stop() {
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGTERM);
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
+  pollfd ended = {process.get(), POLLIN, 0};
+  int count = 0;
+  do {
+    count = process.valid() ? ::poll(&ended, 1, kStopMs) : 0;
+  } while (count < 0 && errno == EINTR);
+  if (count <= 0) ::kill(pid_, SIGKILL);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = -1;
+}
+
+}  // namespace farpage

@@ -1,0 +1,183 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+#include <memory>
+
+#include "base/system_memory.h"
+#include "bench/find_trace.h"
+#include "bench/json.h"
+#include "bench/progress.h"
+#include "bench/replay.h"
+#include "bench/report.h"
+#include "bench/trace.h"
+#include "bench/trace_generator.h"
+#include "cli/backend.h"
+#include "cli/commands.h"
+#include "cli/connection.h"
+#include "cli/exit_code.h"
+#include "cli/options.h"
+#include "cli/signals.h"
+#include "cli/version.h"
+
+namespace farpage {
+namespace {
+
+constexpr const char* kGenerate = "generate";
+constexpr uint64_t kMaxGeneratedRequests = 10'000'000;
+
+struct ReplayArguments {
+  std::string trace;
+  std::string format = "mooncake";
+  std::string node;
+  uint64_t page_bytes = 64 * kKiB;
+  uint64_t local_pages = 0;
+  uint64_t pool_bytes = 0;
+  uint64_t requests = 0;
+  uint64_t deadline_ms = 1'000;
+  uint64_t seed = TraceGeneratorOptions().seed;
+  std::string json;
+  std::string report;
+  ClientConfig client;
+};
+
+struct LoadedTrace {
+  Trace trace;
+  std::string origin;
+};
+
+Result<LoadedTrace> generate(const ReplayArguments& arguments, std::string origin) {
+  if (arguments.requests > kMaxGeneratedRequests) {
+    return fail(Code::kInvalid,
+                fmt::format("a synthetic trace of {} requests is too long: choose at most {}",
+                            arguments.requests, kMaxGeneratedRequests));
+  }
+  TraceGeneratorOptions options;
+  options.seed = arguments.seed;
+  if (arguments.requests > 0) options.requests = arguments.requests;
+  return LoadedTrace{generate_trace(options), std::move(origin)};
+}
+
+Result<LoadedTrace> load_trace(const ReplayArguments& arguments) {
+  if (arguments.trace == kGenerate)
+    return generate(arguments, "made by the built-in generator (synthetic)");
+  FoundTrace found = {arguments.trace, "named on the command line"};
+  if (found.path.empty()) found = find_trace();
+  if (found.path.empty()) {
+    return generate(arguments, found.explanation + ": made by the built-in generator (synthetic)");
+  }
+  Result<Trace> trace = read_mooncake_trace(found.path, arguments.requests);
+  if (!trace) return tl::unexpected(trace.error());
+  return LoadedTrace{std::move(*trace), std::move(found.explanation)};
+}
+
+Result<void> write_results(const ReplayArguments& arguments, const ReplayReport& report) {
+  if (!arguments.report.empty()) {
+    if (auto written = write_report(arguments.report, report); !written) return written;
+  }
+  if (!arguments.json.empty()) {
+    auto written = write_text(arguments.json, format_json(replay_json(report)));
+    if (!written || arguments.json == "-") return written;
+  }
+  std::string table = replay_table(report);
+  if (!arguments.report.empty())
+    table += fmt::format("{:<24} {}/report.html\n", "report", arguments.report);
+  return write_text("-", table);
+}
+
+Result<int> replay(const ReplayArguments& arguments, const ClientOptions& client,
+                   const Interrupts& interrupts) {
+  const Result<LoadedTrace> loaded = load_trace(arguments);
+  if (!loaded) return tl::unexpected(loaded.error());
+  ReplayContext context;
+  context.version = version();
+  context.trace_origin = loaded->origin;
+  const uint64_t pool_bytes = arguments.pool_bytes > 0
+                                  ? arguments.pool_bytes
+                                  : std::min<uint64_t>(4 * kGiB, available_memory_bytes() / 4);
+  auto connection = NodeConnection::open(
+      {kDefaultBackend, arguments.node, {pool_bytes, arguments.page_bytes}, client}, interrupts);
+  if (!connection) return tl::unexpected(connection.error());
+  NodeConnection& opened = **connection;
+  context.own_node = opened.has_own_node();
+  const auto status = opened.client().node_status(opened.client().clock().now_ns() + 5 * kSecond);
+  if (!status) return tl::unexpected(status.error());
+  context.node_pool_bytes = status->slots * status->page_bytes;
+
+  ReplayOptions options;
+  options.page_bytes = arguments.page_bytes;
+  options.local_pages = arguments.local_pages;
+  options.fetch_deadline_ns = arguments.deadline_ms * kMillisecond;
+  options.name_space = unique_name_space(options.name_space, opened.has_own_node());
+  auto replay = Replay::create(opened.client(), opened.fabric(), loaded->trace, options);
+  if (!replay) return tl::unexpected(replay.error());
+  ReplayHooks hooks;
+  hooks.interrupted = [&interrupts] { return interrupts.interrupted(); };
+  ReplayResult result;
+  {
+    Progress progress("replay", "requests", loaded->trace.requests.size());
+    hooks.progress = [&progress](uint64_t requests) { progress.update(requests); };
+    result = replay->run(hooks);
+  }
+  const ReplayReport report = {loaded->trace, options, result, opened.client().capabilities(),
+                               context};
+  if (auto written = write_results(arguments, report); !written)
+    return tl::unexpected(written.error());
+  if (result.interrupted) return fail(Code::kAborted, "interrupted");
+  const uint64_t wrong_bytes = result.wrong_bytes + result.local_wrong_bytes;
+  if (wrong_bytes == 0) return kExitDone;
+  return fail(Code::kSystem, fmt::format("{} wrong bytes were served as ready", wrong_bytes));
+}
+
+int run_replay(const ReplayArguments& arguments) {
+  const Result<ClientOptions> client = arguments.client.load();
+  if (!client) return report_error(client.error(), kExitUsage);
+  ReplayOptions options;
+  options.page_bytes = arguments.page_bytes;
+  options.fetch_deadline_ns = arguments.deadline_ms * kMillisecond;
+  if (auto valid = options.validate(); !valid) return report_error(valid.error(), kExitUsage);
+  const Interrupts interrupts;
+  const Result<int> exit_code = replay(arguments, *client, interrupts);
+  return exit_code ? *exit_code : report_error(exit_code.error());
+}
+
+}  // namespace
+
+void add_replay_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("replay", "Replays a request trace through a memory node");
+  auto arguments = std::make_shared<ReplayArguments>();
+  command->add_option(
+      "trace", arguments->trace,
+      "A trace, or \"generate\" for a synthetic one. Without it: "
+      "mooncake/conversation_trace.jsonl in $FARPAGE_TRACES or traces/, else a synthetic one");
+  command->add_option("--format", arguments->format, "Format of the trace")
+      ->check(CLI::IsMember({"mooncake"}))
+      ->capture_default_str();
+  add_size(*command, "--page-bytes", arguments->page_bytes, "Size of a page");
+  add_count(*command, "--local-pages", arguments->local_pages,
+            "Pages that the engine holds itself (LRU)");
+  CLI::Option* node = command
+                          ->add_option("--node", arguments->node,
+                                       "Socket of a running node. Without it: starts one")
+                          ->type_name("PATH");
+  add_size(*command, "--pool-bytes", arguments->pool_bytes,
+           "Memory of the node that it starts; by default a quarter of what is available, "
+           "at most 4GiB")
+      ->excludes(node);
+  add_count(*command, "--requests", arguments->requests, "Stops after so many; 0: the whole trace")
+      ->capture_default_str();
+  add_count(*command, "--deadline-ms", arguments->deadline_ms, "Deadline of a fetch")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{86'400'000}));
+  add_count(*command, "--seed", arguments->seed, "Of the synthetic trace");
+  add_json(*command, arguments->json);
+  command
+      ->add_option("--report", arguments->report,
+                   "Writes report.json and report.html into this folder")
+      ->type_name("FOLDER");
+  arguments->client.add_to(*command);
+  command->callback([arguments, &exit_code] { exit_code = run_replay(*arguments); });
+}
+
+}  // namespace farpage

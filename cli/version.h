@@ -1,0 +1,7 @@
+#pragma once
+
+namespace farpage {
+
+const char* version();
+
+}  // namespace farpage

@@ -1,0 +1,39 @@
+# One target a folder: farpage_target(NAME SOURCES ... LINKS ...) makes farpage_NAME, with the alias farpage::NAME.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+find_program(FARPAGE_CCACHE ccache)
+if(FARPAGE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${FARPAGE_CCACHE})
+endif()
+
+find_program(FARPAGE_MOLD mold)
+find_program(FARPAGE_LLD ld.lld)
+if(FARPAGE_MOLD)
+  add_link_options(-fuse-ld=mold)
+elseif(FARPAGE_LLD)
+  add_link_options(-fuse-ld=lld)
+endif()
+
+set(FARPAGE_SANITIZE "" CACHE STRING "Sanitizers for every target: address,undefined or thread")
+if(FARPAGE_SANITIZE)
+  add_compile_options(-fsanitize=${FARPAGE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${FARPAGE_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # With sanitizers, g++ 12 takes variables of Boost.Histogram for uninitialized.
+    add_compile_options(-Wno-uninitialized -Wno-maybe-uninitialized)
+  endif()
+endif()
+
+add_compile_options(-Wall -Wextra -Werror)
+
+function(farpage_target name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
+  add_library(farpage_${name} STATIC ${ARG_SOURCES})
+  add_library(farpage::${name} ALIAS farpage_${name})
+  target_include_directories(farpage_${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_link_libraries(farpage_${name} PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
+endfunction()

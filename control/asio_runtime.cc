@@ -1,0 +1,81 @@
+#include "control/asio_runtime.h"
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace farpage {
+namespace asio = boost::asio;
+
+struct AsioRuntime::Loop {
+  asio::io_context context{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work = asio::make_work_guard(context);
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::thread thread;
+};
+
+AsioRuntime::AsioRuntime() : loop_(std::make_unique<Loop>()) {
+  loop_->thread = std::thread([this] { loop_->context.run(); });
+}
+
+AsioRuntime::~AsioRuntime() {
+  loop_->context.stop();
+  loop_->thread.join();
+}
+
+const Clock& AsioRuntime::clock() const {
+  return boottime_clock();
+}
+
+boost::asio::io_context& AsioRuntime::context() {
+  return loop_->context;
+}
+
+void AsioRuntime::after(uint64_t delay_ns, std::function<void()> callback) {
+  if (delay_ns == 0) {
+    asio::post(loop_->context, std::move(callback));
+    return;
+  }
+  // The timer is made and armed on the loop's thread: asio's timers are not thread-safe.
+  asio::post(loop_->context, [this, delay_ns, callback = std::move(callback)]() mutable {
+    auto timer =
+        std::make_shared<asio::steady_timer>(loop_->context, std::chrono::nanoseconds(delay_ns));
+    timer->async_wait([timer, callback = std::move(callback)](const auto& error) {
+      if (!error) callback();
+    });
+  });
+}
+
+bool AsioRuntime::wait_until(uint64_t deadline_ns, const std::function<bool()>& ready) {
+  std::unique_lock lock(loop_->mutex);
+  while (!ready()) {
+    const uint64_t now = clock().now_ns();
+    if (now >= deadline_ns) return false;
+    loop_->changed.wait_for(lock, std::chrono::nanoseconds(std::min(deadline_ns - now, kSecond)));
+  }
+  return true;
+}
+
+void AsioRuntime::notify() {
+  std::lock_guard lock(loop_->mutex);
+  loop_->changed.notify_all();
+}
+
+void AsioRuntime::run(const std::function<void()>& work) {
+  bool finished = false;
+  asio::post(loop_->context, [&] {
+    work();
+    std::lock_guard lock(loop_->mutex);
+    finished = true;
+    loop_->changed.notify_all();
+  });
+  wait_until(kNever, [&] { return finished; });
+}
+
+}  // namespace farpage

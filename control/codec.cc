@@ -1,0 +1,325 @@
+#include "control/codec.h"
+
+#include <utility>
+
+#include "control.pb.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint32_t kLastCode = static_cast<uint32_t>(Code::kSystem);
+
+template <typename... Handlers>
+struct Overloaded : Handlers... {
+  using Handlers::operator()...;
+};
+template <typename... Handlers>
+Overloaded(Handlers...) -> Overloaded<Handlers...>;
+
+Code to_code(uint32_t code) {
+  return code <= kLastCode ? static_cast<Code>(code) : Code::kProtocol;
+}
+
+uint32_t attach(UniqueFd fd, std::vector<UniqueFd>& descriptors) {
+  if (!fd.valid()) return 0;
+  descriptors.push_back(std::move(fd));
+  return static_cast<uint32_t>(descriptors.size());
+}
+
+UniqueFd detach(uint32_t descriptor, std::vector<UniqueFd>& descriptors) {
+  if (descriptor == 0 || descriptor > descriptors.size()) return UniqueFd();
+  return std::move(descriptors[descriptor - 1]);
+}
+
+void put(wire::Key& to, const PageKey& from) {
+  to.set_low(from.low);
+  to.set_high(from.high);
+}
+
+PageKey get(const wire::Key& from) {
+  return {from.low(), from.high()};
+}
+
+void put(wire::Region& to, RegionExport&& from, std::vector<UniqueFd>& descriptors) {
+  to.set_bytes(from.bytes);
+  to.set_access(static_cast<uint32_t>(from.access));
+  to.set_kind(static_cast<uint32_t>(from.kind));
+  to.set_device(from.device);
+  to.set_opaque(std::move(from.opaque));
+  to.set_fd_index(attach(std::move(from.fd), descriptors));
+}
+
+RegionExport get(const wire::Region& from, std::vector<UniqueFd>& descriptors) {
+  RegionExport to;
+  to.bytes = from.bytes();
+  to.access = from.access() == static_cast<uint32_t>(Access::kRemoteWrite) ? Access::kRemoteWrite
+                                                                           : Access::kRemoteRead;
+  to.kind = from.kind() == static_cast<uint32_t>(MemoryKind::kCuda) ? MemoryKind::kCuda
+                                                                    : MemoryKind::kHost;
+  to.device = from.device();
+  to.opaque = from.opaque();
+  to.fd = detach(from.fd_index(), descriptors);
+  return to;
+}
+
+void put(wire::Offer& to, ChannelOffer&& from, std::vector<UniqueFd>& descriptors) {
+  to.set_purpose(static_cast<uint32_t>(from.purpose));
+  to.set_opaque(std::move(from.opaque));
+  to.set_fd_index(attach(std::move(from.fd), descriptors));
+}
+
+ChannelOffer get(const wire::Offer& from, std::vector<UniqueFd>& descriptors) {
+  ChannelOffer to;
+  to.purpose = from.purpose() == static_cast<uint32_t>(ChannelPurpose::kStage)
+                   ? ChannelPurpose::kStage
+                   : ChannelPurpose::kRead;
+  to.opaque = from.opaque();
+  to.fd = detach(from.fd_index(), descriptors);
+  return to;
+}
+
+tl::unexpected<Error> refuse(const char* why) {
+  return fail(Code::kProtocol, std::string("a control message is refused: ") + why);
+}
+
+}  // namespace
+
+Frame encode(NumberedRequest message) {
+  Frame frame;
+  wire::RequestEnvelope envelope;
+  envelope.set_id(message.id);
+  std::visit(
+      Overloaded{
+          [&](HelloRequest& from) {
+            auto& to = *envelope.mutable_hello();
+            to.set_protocol(from.protocol);
+            to.set_page_format(from.page_format);
+            to.set_staging_bytes(from.staging_bytes);
+          },
+          [&](OpenLaneRequest& from) { envelope.mutable_open_lane()->set_replaces(from.replaces); },
+          [&](CommitRequest& from) {
+            auto& to = *envelope.mutable_commit();
+            to.set_immediate(from.immediate);
+            to.set_patience_ns(from.patience_ns);
+            for (const CommitPage& page : from.pages) {
+              auto& added = *to.add_pages();
+              put(*added.mutable_key(), page.key);
+              added.set_staging_offset(page.staging_offset);
+              added.set_payload_bytes(page.payload_bytes);
+              added.set_payload_crc(page.payload_crc);
+            }
+          },
+          [&](RemoveRequest& from) {
+            auto& to = *envelope.mutable_remove();
+            for (const PageKey& key : from.keys) put(*to.add_keys(), key);
+          },
+          [&](RenewRequest& from) { envelope.mutable_renew()->set_incarnation(from.incarnation); },
+          [&](StatusRequest&) { envelope.mutable_status(); },
+      },
+      message.request);
+  frame.body = envelope.SerializeAsString();
+  return frame;
+}
+
+Frame encode(NumberedReply message) {
+  Frame frame;
+  auto& fds = frame.descriptors;
+  wire::ReplyEnvelope envelope;
+  envelope.set_id(message.id);
+  std::visit(
+      Overloaded{
+          [&](Refusal& from) {
+            auto& to = *envelope.mutable_refusal();
+            to.set_code(static_cast<uint32_t>(from.code));
+            to.set_message(std::move(from.message));
+          },
+          [&](HelloReply& from) {
+            auto& to = *envelope.mutable_hello();
+            to.set_protocol(from.protocol);
+            to.set_epoch(from.epoch);
+            to.set_incarnation(from.incarnation);
+            to.set_reuse_ns(from.reuse_ns);
+            to.set_lease_ns(from.lease_ns);
+            to.set_page_bytes(from.page_bytes);
+            to.set_slots(from.slots);
+            to.set_buckets(from.buckets);
+            put(*to.mutable_staging_offer(), std::move(from.staging_offer), fds);
+            put(*to.mutable_staging(), std::move(from.staging), fds);
+          },
+          [&](OpenLaneReply& from) {
+            auto& to = *envelope.mutable_open_lane();
+            to.set_lane(from.lane);
+            put(*to.mutable_read_offer(), std::move(from.read_offer), fds);
+            put(*to.mutable_touch_offer(), std::move(from.touch_offer), fds);
+            put(*to.mutable_pool(), std::move(from.pool), fds);
+            put(*to.mutable_index(), std::move(from.index), fds);
+            put(*to.mutable_touches(), std::move(from.touches), fds);
+          },
+          [&](CommitReply& from) {
+            auto& to = *envelope.mutable_commit();
+            for (const CommitResult& result : from.results) {
+              auto& added = *to.add_results();
+              added.set_code(static_cast<uint32_t>(result.code));
+              added.set_version(result.version);
+            }
+          },
+          [&](RemoveReply& from) { envelope.mutable_remove()->set_removed(from.removed); },
+          [&](RenewReply& from) { envelope.mutable_renew()->set_incarnation(from.incarnation); },
+          [&](StatusReply& from) {
+            auto& to = *envelope.mutable_status();
+            to.set_backend(std::move(from.backend));
+            to.set_path(std::move(from.path));
+            to.set_epoch(from.epoch);
+            to.set_incarnation(from.incarnation);
+            to.set_uptime_ns(from.uptime_ns);
+            to.set_cpu_ns(from.cpu_ns);
+            to.set_page_bytes(from.page_bytes);
+            to.set_slots(from.slots);
+            to.set_slots_live(from.slots_live);
+            to.set_slots_free(from.slots_free);
+            to.set_slots_cooling(from.slots_cooling);
+            to.set_clients(from.clients);
+            to.set_puts(from.puts);
+            to.set_put_bytes(from.put_bytes);
+            to.set_puts_refused(from.puts_refused);
+            to.set_removes(from.removes);
+            to.set_evictions(from.evictions);
+          },
+      },
+      message.reply);
+  frame.body = envelope.SerializeAsString();
+  return frame;
+}
+
+Result<NumberedRequest> decode_request(Frame frame) {
+  wire::RequestEnvelope envelope;
+  if (!envelope.ParseFromString(frame.body)) return refuse("it is no request");
+  NumberedRequest message;
+  message.id = envelope.id();
+  switch (envelope.body_case()) {
+    case wire::RequestEnvelope::kHello: {
+      const auto& from = envelope.hello();
+      message.request = HelloRequest{from.protocol(), from.page_format(), from.staging_bytes()};
+      return message;
+    }
+    case wire::RequestEnvelope::kOpenLane:
+      message.request = OpenLaneRequest{envelope.open_lane().replaces()};
+      return message;
+    case wire::RequestEnvelope::kCommit: {
+      const auto& from = envelope.commit();
+      if (from.pages_size() > static_cast<int>(kMaxCommitPages)) return refuse("too many pages");
+      CommitRequest to;
+      to.immediate = from.immediate();
+      to.patience_ns = from.patience_ns();
+      for (const auto& page : from.pages()) {
+        to.pages.push_back(
+            {get(page.key()), page.staging_offset(), page.payload_bytes(), page.payload_crc()});
+      }
+      message.request = std::move(to);
+      return message;
+    }
+    case wire::RequestEnvelope::kRemove: {
+      const auto& from = envelope.remove();
+      if (from.keys_size() > static_cast<int>(kMaxRemoveKeys)) return refuse("too many keys");
+      RemoveRequest to;
+      for (const auto& key : from.keys()) to.keys.push_back(get(key));
+      message.request = std::move(to);
+      return message;
+    }
+    case wire::RequestEnvelope::kRenew:
+      message.request = RenewRequest{envelope.renew().incarnation()};
+      return message;
+    case wire::RequestEnvelope::kStatus:
+      message.request = StatusRequest{};
+      return message;
+    case wire::RequestEnvelope::BODY_NOT_SET:
+      break;
+  }
+  return refuse("its kind is unknown");
+}
+
+Result<NumberedReply> decode_reply(Frame frame) {
+  wire::ReplyEnvelope envelope;
+  if (!envelope.ParseFromString(frame.body)) return refuse("it is no reply");
+  auto& fds = frame.descriptors;
+  NumberedReply message;
+  message.id = envelope.id();
+  switch (envelope.body_case()) {
+    case wire::ReplyEnvelope::kRefusal:
+      message.reply = Refusal{to_code(envelope.refusal().code()), envelope.refusal().message()};
+      return message;
+    case wire::ReplyEnvelope::kHello: {
+      const auto& from = envelope.hello();
+      HelloReply to;
+      to.protocol = from.protocol();
+      to.epoch = from.epoch();
+      to.incarnation = from.incarnation();
+      to.reuse_ns = from.reuse_ns();
+      to.lease_ns = from.lease_ns();
+      to.page_bytes = from.page_bytes();
+      to.slots = from.slots();
+      to.buckets = from.buckets();
+      to.staging_offer = get(from.staging_offer(), fds);
+      to.staging = get(from.staging(), fds);
+      message.reply = std::move(to);
+      return message;
+    }
+    case wire::ReplyEnvelope::kOpenLane: {
+      const auto& from = envelope.open_lane();
+      OpenLaneReply to;
+      to.lane = from.lane();
+      to.read_offer = get(from.read_offer(), fds);
+      to.touch_offer = get(from.touch_offer(), fds);
+      to.pool = get(from.pool(), fds);
+      to.index = get(from.index(), fds);
+      to.touches = get(from.touches(), fds);
+      message.reply = std::move(to);
+      return message;
+    }
+    case wire::ReplyEnvelope::kCommit: {
+      const auto& from = envelope.commit();
+      if (from.results_size() > static_cast<int>(kMaxCommitPages))
+        return refuse("too many results");
+      CommitReply to;
+      for (const auto& result : from.results()) {
+        to.results.push_back({to_code(result.code()), result.version()});
+      }
+      message.reply = std::move(to);
+      return message;
+    }
+    case wire::ReplyEnvelope::kRemove:
+      message.reply = RemoveReply{envelope.remove().removed()};
+      return message;
+    case wire::ReplyEnvelope::kRenew:
+      message.reply = RenewReply{envelope.renew().incarnation()};
+      return message;
+    case wire::ReplyEnvelope::kStatus: {
+      const auto& from = envelope.status();
+      StatusReply to;
+      to.backend = from.backend();
+      to.path = from.path();
+      to.epoch = from.epoch();
+      to.incarnation = from.incarnation();
+      to.uptime_ns = from.uptime_ns();
+      to.cpu_ns = from.cpu_ns();
+      to.page_bytes = from.page_bytes();
+      to.slots = from.slots();
+      to.slots_live = from.slots_live();
+      to.slots_free = from.slots_free();
+      to.slots_cooling = from.slots_cooling();
+      to.clients = from.clients();
+      to.puts = from.puts();
+      to.put_bytes = from.put_bytes();
+      to.puts_refused = from.puts_refused();
+      to.removes = from.removes();
+      to.evictions = from.evictions();
+      message.reply = std::move(to);
+      return message;
+    }
+    case wire::ReplyEnvelope::BODY_NOT_SET:
+      break;
+  }
+  return refuse("its kind is unknown");
+}
+
+}  // namespace farpage

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "integrity/page_header.h"
+#include "transport/fabric.h"
+
+namespace farpage {
+
+// What client and node say to each other, as plain values: docs/formats/control.md. No page travels
+// here. Everything in a received message is the peer's word; whoever uses a field checks it.
+inline constexpr uint32_t kControlProtocol = 1;
+
+inline constexpr uint32_t kMaxCommitPages = 1024;
+inline constexpr uint32_t kMaxRemoveKeys = 4096;
+
+struct HelloRequest {
+  uint32_t protocol = kControlProtocol;
+  uint32_t page_format = kPageFormat;
+  uint64_t staging_bytes = 0;
+};
+
+struct HelloReply {
+  uint32_t protocol = kControlProtocol;
+  uint64_t epoch = 0;
+  uint64_t incarnation = 0;
+  uint64_t reuse_ns = 0;  // L: a reader uses nothing that completed later than this after its post
+  uint64_t lease_ns = 0;  // V: for how long a renewal lets a client read, from when it was sent
+  uint64_t page_bytes = 0;
+  uint64_t slots = 0;
+  uint64_t buckets = 0;
+  ChannelOffer staging_offer;
+  RegionExport staging;
+};
+
+// A data path of its own for one thread of the client.
+struct OpenLaneRequest {
+  uint64_t replaces = 0;  // a lane that the client has given up; 0: none
+};
+
+struct OpenLaneReply {
+  uint64_t lane = 0;
+  ChannelOffer read_offer;
+  ChannelOffer touch_offer;
+  RegionExport pool;
+  RegionExport index;
+  RegionExport touches;  // pagetable/touch_log.h
+};
+
+struct CommitPage {
+  PageKey key;
+  uint64_t staging_offset = 0;
+  uint32_t payload_bytes = 0;
+  uint32_t payload_crc = 0;
+};
+
+// The pages lie in the client's staging once `immediate` has arrived there.
+struct CommitRequest {
+  uint32_t immediate = 0;
+  uint64_t patience_ns = 0;  // how long the node may wait for slots and for puts to open
+  std::vector<CommitPage> pages;
+};
+
+struct CommitResult {
+  Code code = Code::kOk;
+  Version version = 0;  // with kOk
+};
+
+struct CommitReply {
+  std::vector<CommitResult> results;  // one a page, in order
+};
+
+struct RemoveRequest {
+  std::vector<PageKey> keys;
+};
+
+struct RemoveReply {
+  uint64_t removed = 0;
+};
+
+struct RenewRequest {
+  uint64_t incarnation = 0;
+};
+
+struct RenewReply {
+  uint64_t incarnation = 0;
+};
+
+struct StatusRequest {};
+
+struct StatusReply {
+  std::string backend;
+  std::string path;
+  uint64_t epoch = 0;
+  uint64_t incarnation = 0;
+  uint64_t uptime_ns = 0;
+  uint64_t cpu_ns = 0;
+  uint64_t page_bytes = 0;
+  uint64_t slots = 0;
+  uint64_t slots_live = 0;
+  uint64_t slots_free = 0;
+  uint64_t slots_cooling = 0;
+  uint64_t clients = 0;
+  uint64_t puts = 0;
+  uint64_t put_bytes = 0;
+  uint64_t puts_refused = 0;
+  uint64_t removes = 0;
+  uint64_t evictions = 0;
+};
+
+// Instead of a reply: why not, in a sentence for people.
+struct Refusal {
+  Code code = Code::kInvalid;
+  std::string message;
+};
+
+using Request = std::variant<HelloRequest, OpenLaneRequest, CommitRequest, RemoveRequest,
+                             RenewRequest, StatusRequest>;
+using Reply = std::variant<Refusal, HelloReply, OpenLaneReply, CommitReply, RemoveReply, RenewReply,
+                           StatusReply>;
+
+}  // namespace farpage

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "control/asio_runtime.h"
+#include "control/link.h"
+
+namespace farpage {
+
+// Control connections over a Unix socket: frames as in docs/formats/control.md, descriptors beside
+// them.
+
+// Refuses paths that are too long for a Unix socket. `path` may not exist yet.
+Result<std::unique_ptr<ControlDialer>> make_unix_dialer(AsioRuntime& runtime,
+                                                        const std::string& path);
+
+// Accepts connections for a service until it is destroyed (not on the runtime's own thread).
+class ControlServer {
+ public:
+  virtual ~ControlServer() = default;
+};
+
+// Refuses a path on which somebody listens; takes over a socket that nobody listens on any more.
+// The socket's file is removed by the destructor.
+Result<std::unique_ptr<ControlServer>> listen_unix(AsioRuntime& runtime, const std::string& path,
+                                                   ControlService& service);
+
+}  // namespace farpage

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "integrity/page_header.h"
+
+namespace farpage {
+
+// What landed, judged by the landed bytes alone. Every value but kGood asks the reader to look
+// again.
+enum class PageFinding : uint8_t {
+  kGood,
+  kCorrupt,       // no header, a wrong CRC, or a page of another incarnation
+  kOtherPage,     // a whole and live page, but of another key
+  kNotLive,       // superseded, removed, evicted or not yet written
+  kOtherVersion,  // live, but not the version that was expected, or below the lowest accepted one
+  kOtherLength,   // live and acceptable, but not as long as its destination
+};
+
+const char* finding_name(PageFinding finding);
+
+struct PageExpectation {
+  PageKey key;
+  Version version = 0;  // exactly this one; 0: any that is at least min_version
+  Version min_version = 0;
+  uint64_t incarnation = 0;
+  uint64_t payload_bytes = 0;  // 0: any length
+};
+
+// Judges a landed header (protocol rules 1 and 3). kGood says that the payload which landed with it
+// is the right page if its CRC is header.payload_crc.
+PageFinding check_header(const PageHeader& header, const PageExpectation& expected);
+
+}  // namespace farpage

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "control/messages.h"
+#include "node/page_store.h"
+#include "pagetable/touch_log.h"
+#include "transport/fabric.h"
+#include "transport/transfer_counters.h"
+
+namespace farpage {
+
+// What a node keeps for one client: its own staging, which is never handed on (protocol rule 17),
+// and its lanes. All of it goes when the client does.
+class ClientSession {
+ public:
+  explicit ClientSession(Fabric& fabric) : fabric_(fabric) {}
+
+  bool greeted() const { return greeted_; }
+  // Makes the staging, unless the client wants none.
+  Result<void> greet(uint64_t staging_bytes, HelloReply& reply);
+  Result<void> open_lane(const OpenLaneRequest& request, uint64_t max_lanes, const PageStore& store,
+                         OpenLaneReply& reply);
+
+  // Whether the client's writes up to this immediate are in the staging.
+  bool staged(uint32_t immediate);
+  // Empty if it is not within the staging.
+  std::span<const std::byte> staged_payload(const CommitPage& page) const;
+
+  // Tells the store which slots the client has read since the last call.
+  void collect_touches(PageStore& store);
+
+ private:
+  struct Lane {
+    uint64_t id;
+    std::unique_ptr<Channel> read_channel;
+    Region touches;
+    std::unique_ptr<Channel> touch_channel;
+    uint64_t touches_seen = 0;
+  };
+
+  Fabric& fabric_;
+  bool greeted_ = false;
+  Region staging_;
+  std::unique_ptr<Channel> staging_channel_;  // after staging_: it is closed before the memory goes
+  TransferCounters arrivals_;
+  std::vector<Lane> lanes_;
+  uint64_t last_lane_ = 0;
+};
+
+}  // namespace farpage

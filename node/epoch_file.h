@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace farpage {
+
+// Where a node without a fleet keeps its last epoch, so that none is ever given out twice (protocol
+// rule 7). Locked as long as this lives: two nodes on one file would share epochs.
+class EpochFile {
+ public:
+  // Makes the file if it is not there. A damaged one is refused: its epoch cannot be guessed.
+  static Result<EpochFile> open(const std::string& path);
+
+  // Takes the next epoch, and notes beside it `lease_ns`, or the previous run's lease if that is
+  // longer; both are on disk before this returns.
+  Result<uint64_t> advance(uint64_t lease_ns);
+
+  // The lease that clients may still hold from the run before this one; 0 if there was none.
+  uint64_t previous_lease_ns() const { return previous_lease_ns_; }
+  // For when that lease is over: notes `lease_ns` alone.
+  Result<void> forget_previous_lease(uint64_t lease_ns);
+
+ private:
+  Result<void> write(uint64_t epoch, uint64_t lease_ns);
+
+  std::string path_;
+  UniqueFd fd_;
+  uint64_t epoch_ = 0;
+  uint64_t previous_lease_ns_ = 0;
+};
+
+}  // namespace farpage

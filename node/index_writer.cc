@@ -1,0 +1,118 @@
+#include "node/index_writer.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/check.h"
+
+namespace farpage {
+namespace {
+
+void publish(uint64_t& word, uint64_t value) {
+  std::atomic_ref<uint64_t>(word).store(value, std::memory_order_release);
+}
+
+}  // namespace
+
+IndexWriter::IndexWriter(const Geometry& geometry, std::span<Bucket> buckets,
+                         const std::byte* slots)
+    : geometry_(geometry), buckets_(buckets), slots_(slots), floors_(geometry.buckets, 0) {
+  FARPAGE_CHECK(buckets.size() == geometry.buckets);
+}
+
+const PageHeader& IndexWriter::header(uint64_t slot) const {
+  return *reinterpret_cast<const PageHeader*>(slots_ + geometry_.slot_offset(slot));
+}
+
+std::optional<uint32_t> IndexWriter::find(const PageKey& key) const {
+  for (const uint64_t bucket : key_buckets(key, geometry_.buckets)) {
+    for (const IndexEntry entry : buckets_[bucket].entries) {
+      if (entry_may_be(entry, key) && header(entry_slot(entry)).key == key) {
+        return static_cast<uint32_t>(entry_slot(entry));
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+uint64_t* IndexWriter::find_entry(const PageKey& key, uint32_t slot) {
+  const IndexEntry wanted = make_entry(key, slot);
+  for (const uint64_t bucket : key_buckets(key, geometry_.buckets)) {
+    for (uint64_t& entry : buckets_[bucket].entries) {
+      if (entry == wanted) return &entry;
+    }
+  }
+  return nullptr;
+}
+
+uint64_t* IndexWriter::empty_entry(uint64_t bucket) {
+  auto& entries = buckets_[bucket].entries;
+  const auto found = std::find(entries.begin(), entries.end(), 0);
+  return found == entries.end() ? nullptr : &*found;
+}
+
+bool IndexWriter::insert(const PageKey& key, uint32_t slot) {
+  const auto candidates = key_buckets(key, geometry_.buckets);
+  const auto used = [this](uint64_t bucket) {
+    const auto& entries = buckets_[bucket].entries;
+    return kBucketEntries - std::count(entries.begin(), entries.end(), 0);
+  };
+  const uint64_t emptier =
+      used(candidates[0]) <= used(candidates[1]) ? candidates[0] : candidates[1];
+  if (empty_entry(emptier) == nullptr && !make_room(candidates[0]) && !make_room(candidates[1])) {
+    return false;
+  }
+  for (const uint64_t bucket : {emptier, candidates[0], candidates[1]}) {
+    if (uint64_t* entry = empty_entry(bucket); entry != nullptr) {
+      publish(*entry, make_entry(key, slot));
+      return true;
+    }
+  }
+  return false;
+}
+
+// Moves one entry of a full bucket to its key's other bucket.
+bool IndexWriter::make_room(uint64_t bucket) {
+  for (uint64_t& entry : buckets_[bucket].entries) {
+    const PageKey& key = header(entry_slot(entry)).key;
+    const auto homes = key_buckets(key, geometry_.buckets);
+    // A header that was damaged at rest names another key; its entry must stay where its own key
+    // is.
+    if (!entry_may_be(entry, key) || (homes[0] != bucket && homes[1] != bucket)) continue;
+    uint64_t* target = empty_entry(homes[0] == bucket ? homes[1] : homes[0]);
+    if (target == nullptr) continue;
+    publish(*target, entry);
+    publish(entry, 0);
+    return true;
+  }
+  return false;
+}
+
+uint32_t IndexWriter::displace(const PageKey& key) {
+  uint64_t& entry = buckets_[key_buckets(key, geometry_.buckets)[0]].entries[0];
+  FARPAGE_CHECK(entry != 0);
+  const auto slot = static_cast<uint32_t>(entry_slot(entry));
+  publish(entry, 0);
+  return slot;
+}
+
+void IndexWriter::replace(const PageKey& key, uint32_t old_slot, uint32_t new_slot) {
+  uint64_t* entry = find_entry(key, old_slot);
+  FARPAGE_CHECK(entry != nullptr);
+  publish(*entry, make_entry(key, new_slot));
+}
+
+void IndexWriter::erase(const PageKey& key, uint32_t slot) {
+  if (uint64_t* entry = find_entry(key, slot); entry != nullptr) publish(*entry, 0);
+}
+
+Version IndexWriter::floor(const PageKey& key) const {
+  return floors_[key_buckets(key, geometry_.buckets)[0]];
+}
+
+void IndexWriter::raise_floor(const PageKey& key, Version version) {
+  Version& floor = floors_[key_buckets(key, geometry_.buckets)[0]];
+  floor = std::max(floor, version);
+}
+
+}  // namespace farpage

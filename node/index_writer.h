@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "integrity/page_header.h"
+#include "pagetable/geometry.h"
+#include "pagetable/index_layout.h"
+
+namespace farpage {
+
+// The node's end of the one-sided index: the only writer of its buckets, while clients read them at
+// any moment. Every change is one aligned store; an entry that moves is written in its new place
+// before it leaves the old one. One thread.
+class IndexWriter {
+ public:
+  // `buckets` lies in registered memory and is zeroed. `slots` is the pool, from which the keys of
+  // entries are read back; both outlive the writer.
+  IndexWriter(const Geometry& geometry, std::span<Bucket> buckets, const std::byte* slots);
+
+  // The slot that the index names for this key.
+  std::optional<uint32_t> find(const PageKey& key) const;
+
+  // False: both buckets are full, and no entry of them can move. `key` must not be in the index,
+  // and the header in `slot` must name it.
+  bool insert(const PageKey& key, uint32_t slot);
+  void replace(const PageKey& key, uint32_t old_slot, uint32_t new_slot);
+  void erase(const PageKey& key, uint32_t slot);
+  // For when insert() has failed: empties an entry that stands in the way, and names its slot.
+  uint32_t displace(const PageKey& key);
+
+  // The version floor (protocol rule 11): of a page that was evicted or dropped, no version at or
+  // below this comes back, whoever brings it. Private to the node, one for each bucket.
+  Version floor(const PageKey& key) const;
+  void raise_floor(const PageKey& key, Version version);
+
+ private:
+  const PageHeader& header(uint64_t slot) const;
+  uint64_t* find_entry(const PageKey& key, uint32_t slot);
+  uint64_t* empty_entry(uint64_t bucket);
+  bool make_room(uint64_t bucket);
+
+  Geometry geometry_;
+  std::span<Bucket> buckets_;
+  const std::byte* slots_;
+  std::vector<Version> floors_;
+};
+
+}  // namespace farpage

@@ -1,0 +1,272 @@
+#include "node/memory_node.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+#include <random>
+
+#include "node/node.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kPumpBytes = 4 * kMiB;  // between two looks at other clients' messages
+constexpr uint64_t kImmediateRetryNs = 200 * kMicrosecond;
+constexpr uint64_t kMaxPatienceNs = 60 * kSecond;
+constexpr uint64_t kLeaseDriftFraction = 64;
+
+uint64_t process_cpu_ns() {
+  timespec used;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<uint64_t>(used.tv_sec) * kSecond + static_cast<uint64_t>(used.tv_nsec);
+}
+
+Refusal refusal(const Error& error) {
+  return {error.code, error.message};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ControlService>> make_memory_node(const NodeOptions& options,
+                                                         Runtime& runtime, Fabric& fabric) {
+  if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
+  auto epochs = EpochFile::open(options.state);
+  if (!epochs) return tl::unexpected(epochs.error());
+  auto geometry = make_geometry(options.page_bytes, options.pool_bytes);
+  if (!geometry) return tl::unexpected(geometry.error());
+
+  std::random_device random;
+  const uint64_t incarnation = (uint64_t{random()} << 32 | random()) | 1;
+  auto store =
+      PageStore::create({*geometry, incarnation, options.reuse_ms * kMillisecond, options.evict},
+                        fabric, runtime.clock());
+  if (!store) return tl::unexpected(store.error());
+  auto epoch = epochs->advance(options.lease_ms * kMillisecond);
+  if (!epoch) return tl::unexpected(epoch.error());
+  return std::make_unique<MemoryNode>(options, runtime, fabric, std::move(*epochs), *epoch,
+                                      incarnation, std::move(*store));
+}
+
+MemoryNode::MemoryNode(const NodeOptions& options, Runtime& runtime, Fabric& fabric,
+                       EpochFile epochs, uint64_t epoch, uint64_t incarnation,
+                       std::unique_ptr<PageStore> store)
+    : options_(options),
+      runtime_(runtime),
+      fabric_(fabric),
+      epochs_(std::move(epochs)),
+      epoch_(epoch),
+      incarnation_(incarnation),
+      store_(std::move(store)),
+      started_ns_(runtime.clock().now_ns()) {
+  const uint64_t lease = epochs_.previous_lease_ns();
+  puts_open_ns_ = started_ns_ + lease + lease / kLeaseDriftFraction;
+}
+
+Result<ClientId> MemoryNode::connected() {
+  if (clients_.size() >= options_.max_clients) {
+    return fail(Code::kExhausted,
+                fmt::format("this node serves {} clients already, which is node.max_clients",
+                            clients_.size()));
+  }
+  clients_.emplace(++last_client_, fabric_);
+  return last_client_;
+}
+
+void MemoryNode::disconnected(ClientId client) {
+  std::erase_if(commits_,
+                [client](const PendingCommit& commit) { return commit.client == client; });
+  clients_.erase(client);
+}
+
+void MemoryNode::handle(ClientId client, Request request, std::function<void(Reply)> done) {
+  const auto found = clients_.find(client);
+  if (found == clients_.end()) return;
+  ClientSession& session = found->second;
+  if (auto* hello = std::get_if<HelloRequest>(&request)) return done(answer(session, *hello));
+  if (auto* status = std::get_if<StatusRequest>(&request)) return done(answer(*status));
+  if (!session.greeted()) {
+    return done(Refusal{Code::kProtocol, "a client's first message must be a hello"});
+  }
+  if (auto* renew = std::get_if<RenewRequest>(&request)) return done(answer(*renew));
+  if (auto* lane = std::get_if<OpenLaneRequest>(&request)) return done(answer(session, *lane));
+  if (auto* remove = std::get_if<RemoveRequest>(&request)) return done(answer(session, *remove));
+  enqueue(client, std::get<CommitRequest>(std::move(request)), std::move(done));
+}
+
+Reply MemoryNode::answer(ClientSession& session, const HelloRequest& request) {
+  if (request.protocol != kControlProtocol || request.page_format != kPageFormat) {
+    return Refusal{
+        Code::kProtocol,
+        fmt::format("this node speaks control protocol {} with page format {}, the client "
+                    "{} with {}: run the same version of farpage on both",
+                    kControlProtocol, kPageFormat, request.protocol, request.page_format)};
+  }
+  if (request.staging_bytes > options_.max_staging_bytes) {
+    return Refusal{
+        Code::kInvalid,
+        fmt::format("the client asks for {} bytes of staging, and node.max_staging_bytes "
+                    "is {}: lower client.staging_bytes",
+                    request.staging_bytes, options_.max_staging_bytes)};
+  }
+  HelloReply reply;
+  if (auto greeted = session.greet(request.staging_bytes, reply); !greeted) {
+    return refusal(greeted.error());
+  }
+  reply.epoch = epoch_;
+  reply.incarnation = incarnation_;
+  reply.reuse_ns = options_.reuse_ms * kMillisecond;
+  reply.lease_ns = options_.lease_ms * kMillisecond;
+  reply.page_bytes = store_->geometry().page_bytes;
+  reply.slots = store_->geometry().slots;
+  reply.buckets = store_->geometry().buckets;
+  return reply;
+}
+
+Reply MemoryNode::answer(ClientSession& session, const OpenLaneRequest& request) {
+  OpenLaneReply reply;
+  auto opened = session.open_lane(request, options_.max_lanes, *store_, reply);
+  if (!opened) return refusal(opened.error());
+  return reply;
+}
+
+Reply MemoryNode::answer(ClientSession&, const RemoveRequest& request) {
+  RemoveReply reply;
+  for (const PageKey& key : request.keys) reply.removed += store_->remove(key) ? 1 : 0;
+  removes_ += reply.removed;
+  if (reply.removed > 0 && !commits_.empty()) wake_at(runtime_.clock().now_ns());
+  return reply;
+}
+
+Reply MemoryNode::answer(const RenewRequest&) const {
+  return RenewReply{incarnation_};
+}
+
+Reply MemoryNode::answer(const StatusRequest&) const {
+  StatusReply reply;
+  reply.backend = fabric_.capabilities().backend;
+  reply.path = fabric_.capabilities().path;
+  reply.epoch = epoch_;
+  reply.incarnation = incarnation_;
+  reply.uptime_ns = runtime_.clock().now_ns() - started_ns_;
+  reply.cpu_ns = process_cpu_ns();
+  reply.page_bytes = store_->geometry().page_bytes;
+  reply.slots = store_->geometry().slots;
+  reply.slots_live = store_->slots().live_count();
+  reply.slots_free = store_->slots().free_count();
+  reply.slots_cooling = store_->slots().cooling_count();
+  reply.clients = clients_.size();
+  reply.puts = puts_;
+  reply.put_bytes = put_bytes_;
+  reply.puts_refused = puts_refused_;
+  reply.removes = removes_;
+  reply.evictions = store_->evictions();
+  return reply;
+}
+
+void MemoryNode::enqueue(ClientId client, CommitRequest request, std::function<void(Reply)> done) {
+  const uint64_t patience = std::min(request.patience_ns, kMaxPatienceNs);
+  const uint64_t deadline = runtime_.clock().now_ns() + patience;
+  commits_.push_back({client, std::move(request), deadline, {}, std::move(done)});
+  if (commits_.size() == 1) {
+    pump();
+  } else {
+    wake_at(runtime_.clock().now_ns());
+  }
+}
+
+void MemoryNode::wake_at(uint64_t time_ns) {
+  if (time_ns >= wake_ns_) return;
+  wake_ns_ = time_ns;
+  const uint64_t now = runtime_.clock().now_ns();
+  const uint64_t delay = time_ns > now ? time_ns - now : 0;
+  runtime_.after(delay, [this, time_ns, alive = std::weak_ptr<bool>(alive_)] {
+    if (alive.expired() || wake_ns_ != time_ns) return;
+    pump();
+  });
+}
+
+void MemoryNode::pump() {
+  wake_ns_ = kNever;
+  uint64_t budget = kPumpBytes;
+  uint64_t wake = kNever;
+  const uint64_t now = runtime_.clock().now_ns();
+  std::vector<PendingCommit> finished;
+  for (size_t i = 0; i < commits_.size() && budget > 0;) {
+    if (!advance(commits_[i], now, budget, wake)) {
+      ++i;
+      continue;
+    }
+    finished.push_back(std::move(commits_[i]));
+    commits_.erase(commits_.begin() + static_cast<ptrdiff_t>(i));
+  }
+  if (budget == 0) wake = now;
+  if (!commits_.empty() && wake != kNever) wake_at(wake);
+  // Last, because an answer that cannot be sent ends its client, and with it that client's commits.
+  for (const PendingCommit& commit : finished) commit.done(CommitReply{commit.results});
+}
+
+// True: every page of the commit has its result.
+bool MemoryNode::advance(PendingCommit& commit, uint64_t now_ns, uint64_t& budget_bytes,
+                         uint64_t& wake_ns) {
+  const auto& pages = commit.request.pages;
+  const auto wait = [&](uint64_t until_ns, Code code) {
+    if (now_ns >= commit.deadline_ns) {
+      puts_refused_ += pages.size() - commit.results.size();
+      commit.results.resize(pages.size(), {code, 0});
+      return true;
+    }
+    wake_ns = std::min({wake_ns, std::max(until_ns, now_ns + 1), commit.deadline_ns});
+    return false;
+  };
+  if (now_ns < puts_open_ns_) return wait(puts_open_ns_, Code::kUnavailable);
+  if (epochs_.previous_lease_ns() > options_.lease_ms * kMillisecond) {
+    // A failure leaves the longer lease noted: the next run waits longer than it must.
+    (void)epochs_.forget_previous_lease(options_.lease_ms * kMillisecond);
+  }
+  ClientSession& session = clients_.at(commit.client);
+  if (!session.staged(commit.request.immediate)) {
+    return wait(now_ns + kImmediateRetryNs, Code::kAborted);
+  }
+  while (commit.results.size() < pages.size()) {
+    if (budget_bytes == 0) return false;
+    const CommitPage& page = pages[commit.results.size()];
+    const CommitResult result = put_page(session, page);
+    if (result.code == Code::kExhausted && store_->next_slot_ns() > now_ns) {
+      return wait(store_->next_slot_ns(), Code::kExhausted);
+    }
+    budget_bytes -= std::min<uint64_t>(budget_bytes, page.payload_bytes);
+    if (result.code == Code::kOk) {
+      ++puts_;
+      put_bytes_ += page.payload_bytes;
+    } else {
+      ++puts_refused_;
+    }
+    commit.results.push_back(result);
+  }
+  return true;
+}
+
+CommitResult MemoryNode::put_page(ClientSession& session, const CommitPage& page) {
+  const std::span<const std::byte> payload = session.staged_payload(page);
+  if (payload.empty()) return {Code::kInvalid, 0};
+  if (store_->must_evict()) {
+    for (auto& [id, client] : clients_) client.collect_touches(*store_);
+  }
+  auto version = next_version();
+  if (!version) return {Code::kUnavailable, 0};
+  const Code code = store_->put(page.key, *version, payload, page.payload_crc);
+  return {code, code == Code::kOk ? *version : 0};
+}
+
+Result<Version> MemoryNode::next_version() {
+  if (version_counter_ == kMaxVersionCounter) {
+    auto epoch = epochs_.advance(options_.lease_ms * kMillisecond);
+    if (!epoch) return tl::unexpected(epoch.error());
+    epoch_ = *epoch;
+    version_counter_ = 0;
+  }
+  return make_version(epoch_, ++version_counter_);
+}
+
+}  // namespace farpage

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <memory>
+
+#include "base/runtime.h"
+#include "base/status.h"
+#include "control/link.h"
+#include "node/options.h"
+#include "transport/fabric.h"
+
+namespace farpage {
+
+// Makes a memory node: takes a new epoch from the state file (options.state; a second node on the
+// same file is refused), and allocates and populates its pool. The service runs on `runtime` alone
+// and is destroyed there, or after it has stopped. `runtime` and `fabric` outlive it.
+Result<std::unique_ptr<ControlService>> make_memory_node(const NodeOptions& options,
+                                                         Runtime& runtime, Fabric& fabric);
+
+}  // namespace farpage

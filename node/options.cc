@@ -1,0 +1,37 @@
+#include "node/options.h"
+
+#include <fmt/format.h>
+
+#include "pagetable/geometry.h"
+
+namespace farpage {
+
+std::vector<ConfigField> fields(NodeOptions& options) {
+  return {
+      {"listen", &options.listen},         {"state", &options.state},
+      {"pool_bytes", &options.pool_bytes}, {"page_bytes", &options.page_bytes},
+      {"evict", &options.evict},           {"reuse_ms", &options.reuse_ms},
+      {"lease_ms", &options.lease_ms},     {"max_clients", &options.max_clients},
+      {"max_lanes", &options.max_lanes},   {"max_staging_bytes", &options.max_staging_bytes},
+  };
+}
+
+Result<void> NodeOptions::validate() const {
+  const auto in_range = [](const char* key, uint64_t value, uint64_t least,
+                           uint64_t most) -> Result<void> {
+    if (value >= least && value <= most) return {};
+    return fail(Code::kInvalid,
+                fmt::format("node.{} is {}: choose {} to {}", key, value, least, most));
+  };
+  if (listen.empty()) return fail(Code::kInvalid, "node.listen is empty: name a socket's path");
+  if (state.empty()) return fail(Code::kInvalid, "node.state is empty: name a file");
+  return make_geometry(page_bytes, pool_bytes)
+      .and_then([&](const Geometry&) { return in_range("reuse_ms", reuse_ms, 1, 60'000); })
+      .and_then([&] { return in_range("lease_ms", lease_ms, 10, 600'000); })
+      .and_then([&] { return in_range("max_clients", max_clients, 1, 100'000); })
+      .and_then([&] { return in_range("max_lanes", max_lanes, 1, 1'024); })
+      .and_then(
+          [&] { return in_range("max_staging_bytes", max_staging_bytes, page_bytes, 64 * kGiB); });
+}
+
+}  // namespace farpage

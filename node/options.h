@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "base/units.h"
+
+namespace farpage {
+
+// The table [node] of a configuration.
+struct NodeOptions {
+  std::string listen = "/run/farpage/node.sock";      // the control plane's Unix socket
+  std::string state = "/var/lib/farpage/node.state";  // the last epoch; synced before it is used
+  uint64_t pool_bytes = 4 * kGiB;
+  uint64_t page_bytes = 64 * kKiB;  // the longest page; one size of slot
+  bool evict = true;                // false: a put is refused when the pool is full
+  uint64_t reuse_ms = 100;          // L: how long a reader may take over one page
+  uint64_t lease_ms = 2'000;        // V: how long a client reads without hearing from the node
+  uint64_t max_clients = 1'024;
+  uint64_t max_lanes = 64;                  // of one client
+  uint64_t max_staging_bytes = 256 * kMiB;  // of one client
+
+  Result<void> validate() const;
+};
+std::vector<ConfigField> fields(NodeOptions& options);
+
+}  // namespace farpage

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/clock.h"
+
+namespace farpage {
+
+// The life of a node's slots:
+//
+//   free ──take──► held ──publish──► live ──retire──► cooling ──take, L(1+ε) later──► held
+//                   └───release───► free
+//
+// A cooling slot's live word was cleared, fenced, and only then stamped (protocol rule 3): no
+// reader can still be using it once the reuse time has passed. Sixteen bytes a slot. One thread at
+// a time.
+class SlotTable {
+ public:
+  // `reuse_ns` is L(1+ε).
+  SlotTable(uint32_t slots, uint64_t reuse_ns);
+
+  // A free slot, or else the one that has cooled longest if its time is over.
+  std::optional<uint32_t> take(uint64_t now_ns);
+  void release(uint32_t slot);
+  void publish(uint32_t slot);
+  void retire(uint32_t slot, uint64_t now_ns);
+
+  // When take() will next succeed if nothing is retired meanwhile; kNever if nothing cools.
+  uint64_t next_take_ns() const;
+
+  // A reader has used it: the clock passes it over once.
+  void touch(uint32_t slot);
+  // CLOCK (second chance) over the live slots; nothing when none is live.
+  std::optional<uint32_t> choose_victim();
+
+  bool is_live(uint32_t slot) const { return info_[slot].state == State::kLive; }
+  uint32_t free_count() const { return free_count_; }
+  uint32_t live_count() const { return live_count_; }
+  uint32_t cooling_count() const { return cooling_count_; }
+  static constexpr uint64_t bytes_per_slot() { return sizeof(Info); }
+
+ private:
+  enum class State : uint8_t { kFree, kHeld, kLive, kCooling };
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  struct Info {
+    uint64_t retired_ns = 0;
+    uint32_t next = kNone;  // in the free list or in the cooling queue
+    State state = State::kFree;
+    bool touched = false;
+  };
+  static_assert(sizeof(Info) == 16);
+
+  std::vector<Info> info_;
+  uint64_t reuse_ns_;
+  uint32_t free_head_ = kNone;
+  uint32_t cooling_head_ = kNone;
+  uint32_t cooling_tail_ = kNone;
+  uint32_t free_count_ = 0;
+  uint32_t live_count_ = 0;
+  uint32_t cooling_count_ = 0;
+  uint32_t hand_ = 0;
+};
+
+}  // namespace farpage

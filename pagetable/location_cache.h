@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/mapping.h"
+#include "base/status.h"
+#include "integrity/page_header.h"
+#include "integrity/page_key.h"
+
+namespace farpage {
+
+struct Location {
+  uint64_t slot = 0;
+  Version version = 0;
+};
+
+// Where a client last saw each page: the client's page table. Fixed in size; the memory is taken as
+// it fills. What it says is a hint without an age (protocol rule 3): the slot's header must show
+// exactly this key and version, so an entry that is outdated, lost or mixed from two writes costs a
+// second look and nothing else. That is why its words need no lock and no order among them.
+//
+// Thread-safe and wait-free.
+class LocationCache {
+ public:
+  // For about `pages` pages; up to half as many again, older ones begin to drop out.
+  static Result<LocationCache> create(uint64_t pages);
+
+  bool find(const PageKey& key, Location& location) const;
+  // A newer version than `location.version` is kept.
+  void insert(const PageKey& key, const Location& location);
+  void erase(const PageKey& key);
+
+  // Starts to bring the entries of `key` into the cache.
+  void prefetch(const PageKey& key) const;
+
+  uint64_t bytes() const { return memory_.bytes(); }
+
+ private:
+  struct Entry {
+    uint64_t key_low;
+    uint64_t key_high;
+    uint64_t version;  // 0: erased, or never used when the key is 0 too
+    uint64_t slot;
+  };
+  static_assert(sizeof(Entry) == 32);
+
+  Entry* home(const PageKey& key) const;
+
+  Mapping memory_;
+  uint64_t homes_ = 0;
+};
+
+}  // namespace farpage

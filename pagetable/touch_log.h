@@ -1,0 +1,22 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace farpage {
+
+// The slots that one lane has read, written one-sided into memory that the node keeps for it, so
+// that eviction knows what is in use without hearing of any fetch: docs/formats/touch-log.md. A
+// ring of blocks; the count of all slots ever written comes last. Only a hint: what is overwritten
+// before the node looks is forgotten, and the node checks every number.
+inline constexpr uint32_t kTouchBlockSlots = 256;
+inline constexpr uint32_t kTouchBlocks = 16;
+inline constexpr uint32_t kTouchRingSlots = kTouchBlockSlots * kTouchBlocks;
+
+struct TouchLog {
+  uint64_t written;  // slots, since the lane was opened; always whole blocks
+  uint32_t reserved[14];
+  uint32_t slots[kTouchRingSlots];
+};
+
+}  // namespace farpage

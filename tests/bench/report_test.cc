@@ -1,0 +1,130 @@
+#include "bench/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/value.hpp>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "bench/chart.h"
+#include "bench/json.h"
+#include "bench/report_rows.h"
+
+namespace farpage {
+namespace {
+
+namespace json = boost::json;
+using testing::HasSubstr;
+using testing::Not;
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+class ReportTest : public testing::Test {
+ protected:
+  ReportTest() {
+    trace_.name = "a <b> & \"c\".jsonl";
+    result_.requests = 20;
+    result_.pages_demanded = 100;
+    result_.local_hits = 10;
+    result_.fetched = 90;
+    result_.ready = 60;
+    result_.recompute[static_cast<size_t>(Reason::kMiss)] = 28;
+    result_.recompute[static_cast<size_t>(Reason::kUnreachable)] = 2;
+    result_.puts[static_cast<size_t>(Code::kOk)] = 29;
+    result_.puts[static_cast<size_t>(Code::kTimeout)] = 1;
+    for (int i = 1; i <= 100; ++i) result_.fetch_ns.add(1000.0 * i);
+    result_.fetch_seconds = 0.5;
+    result_.windows = {{10, 50, 4, 20}, {20, 50, 6, 40}};
+  }
+
+  Trace trace_;
+  ReplayOptions options_;
+  ReplayResult result_;
+  Capabilities capabilities_ = {.backend = "shm", .path = "shared memory"};
+  ReplayContext context_ = {"1.2.3", "found in traces/", true, 1};
+  ReplayReport report_ = {trace_, options_, result_, capabilities_, context_};
+};
+
+TEST_F(ReportTest, JsonSaysWhatWasCounted) {
+  const json::value parsed = json::parse(format_json(replay_json(report_)));
+  const json::object& object = parsed.as_object();
+  EXPECT_EQ(object.at("version").as_string(), "1.2.3");
+  EXPECT_EQ(object.at("path").as_string(), "shared memory");
+  EXPECT_EQ(object.at("trace").at("name").as_string(), trace_.name);
+  EXPECT_EQ(object.at("requests").to_number<int>(), 20);
+  EXPECT_EQ(object.at("local_hits").to_number<int>(), 10);
+  EXPECT_EQ(object.at("verdicts").at("ready").to_number<int>(), 60);
+  EXPECT_EQ(object.at("verdicts").at("recompute").to_number<int>(), 30);
+  EXPECT_EQ(object.at("verdicts").at("recompute_by_reason").at("unreachable").to_number<int>(), 2);
+  EXPECT_EQ(object.at("puts").at("not_acknowledged").to_number<int>(), 1);
+  EXPECT_EQ(object.at("wrong_bytes").to_number<int>(), 0);
+  EXPECT_NEAR(object.at("fetch_us").at("p50").to_number<double>(), 50, 2);
+  EXPECT_NEAR(object.at("fetch_us").at("p99").to_number<double>(), 99, 2);
+  EXPECT_NEAR(object.at("bytes_per_s").to_number<double>(), 60 * 65536 / 0.5, 1e3);
+  EXPECT_GT(object.at("hardware").at("cores").to_number<int>(), 0);
+}
+
+TEST_F(ReportTest, HitRatesAreSharesOfTheDemand) {
+  const std::vector<HitRatePoint> points = hit_rates(result_);
+  ASSERT_EQ(points.size(), 2u);
+  EXPECT_DOUBLE_EQ(points[0].window, 0.48);
+  EXPECT_DOUBLE_EQ(points[0].window_local, 0.08);
+  EXPECT_DOUBLE_EQ(points[1].window, 0.92);
+  EXPECT_DOUBLE_EQ(points[1].cumulative, 0.70);
+}
+
+TEST_F(ReportTest, ThePageNeedsNothingElse) {
+  const std::string folder = testing::TempDir() + "farpage_report/inner";
+  ASSERT_TRUE(write_report(folder, report_).has_value());
+  const std::string html = read_file(folder + "/report.html");
+  EXPECT_THAT(html, Not(HasSubstr("http")));
+  EXPECT_THAT(html, Not(HasSubstr("<script")));
+  EXPECT_THAT(html, HasSubstr("a &lt;b&gt; &amp; &quot;c&quot;.jsonl"));
+  EXPECT_THAT(html, HasSubstr("Distribution of fetch latency"));
+  EXPECT_THAT(html, HasSubstr("Hit rate over time"));
+  EXPECT_EQ(json::parse(read_file(folder + "/report.json")).at("requests").to_number<int>(), 20);
+  std::filesystem::remove_all(testing::TempDir() + "farpage_report");
+}
+
+TEST_F(ReportTest, ASyntheticTraceSaysSo) {
+  trace_.synthetic = true;
+  EXPECT_THAT(replay_html(report_), HasSubstr("synthetic"));
+}
+
+TEST_F(ReportTest, NothingServedIsAReportToo) {
+  ReplayResult nothing;
+  const ReplayReport empty = {trace_, options_, nothing, capabilities_, context_};
+  EXPECT_THAT(replay_html(empty), HasSubstr("</html>"));
+  EXPECT_TRUE(json::parse(format_json(replay_json(empty))).is_object());
+}
+
+TEST(Report, AFolderThatCannotBeMade) {
+  const Trace trace;
+  const ReplayResult result;
+  const auto written = write_report(
+      "/dev/null/report", {trace, ReplayOptions(), result, Capabilities(), ReplayContext()});
+  ASSERT_FALSE(written.has_value());
+  EXPECT_THAT(written.error().message, HasSubstr("/dev/null/report"));
+}
+
+TEST(FormatJson, IsJson) {
+  const json::value value = {
+      {"text", "a\"\n"}, {"list", {1, 2.5, nullptr, true}}, {"empty", json::object()}};
+  const std::string text = format_json(value);
+  EXPECT_EQ(json::parse(text), value);
+  EXPECT_EQ(
+      text,
+      "{\n  \"text\": \"a\\\"\\n\",\n  \"list\": [1, 2.5, null, true],\n  \"empty\": {}\n}\n");
+}
+
+}  // namespace
+}  // namespace farpage

@@ -1,0 +1,76 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "node/options.h"
+#include "tier/client.h"
+
+namespace farpage {
+namespace {
+
+std::string config_path(const std::string& name) {
+  return std::string(FARPAGE_CONFIGS) + "/" + name;
+}
+
+template <typename T>
+T value_of(const ConfigField& field) {
+  return *std::get<T*>(field.target);
+}
+
+std::string as_text(const ConfigField& field) {
+  if (std::holds_alternative<uint64_t*>(field.target))
+    return std::to_string(value_of<uint64_t>(field));
+  if (std::holds_alternative<bool*>(field.target)) return value_of<bool>(field) ? "true" : "false";
+  return value_of<std::string>(field);
+}
+
+void spoil(const ConfigField& field) {
+  if (const auto* number = std::get_if<uint64_t*>(&field.target)) **number = 12'345;
+  if (const auto* flag = std::get_if<bool*>(&field.target)) **flag = !**flag;
+  if (const auto* text = std::get_if<std::string*>(&field.target)) **text = "spoiled";
+}
+
+// The file names every key of its table, with the default, and nothing else.
+template <typename Options>
+void expect_documents_defaults(const std::string& name, const std::string& table) {
+  Options defaults;
+  Options loaded;
+  for (const ConfigField& field : fields(loaded)) spoil(field);
+  auto config = Config::load(config_path(name), {});
+  ASSERT_TRUE(config.has_value()) << config.error().message;
+  auto read = config->read(table, fields(loaded));
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  auto finished = config->finish();
+  ASSERT_TRUE(finished.has_value()) << finished.error().message;
+  EXPECT_TRUE(loaded.validate().has_value());
+
+  const std::vector<ConfigField> expected = fields(defaults);
+  const std::vector<ConfigField> found = fields(loaded);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(as_text(found[i]), as_text(expected[i])) << name << ": " << expected[i].key;
+  }
+}
+
+TEST(Configs, NodeTomlShowsEveryDefault) {
+  expect_documents_defaults<NodeOptions>("node.toml", "node");
+}
+
+TEST(Configs, ClientTomlShowsEveryDefault) {
+  expect_documents_defaults<ClientOptions>("client.toml", "client");
+}
+
+TEST(Configs, EveryFileHasATest) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(FARPAGE_CONFIGS)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"client.toml", "node.toml"}));
+}
+
+}  // namespace
+}  // namespace farpage

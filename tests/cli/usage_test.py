@@ -1,0 +1,110 @@
+"""Wrong options and configurations: exit 2, and a message that says what to do."""
+
+import json
+import unittest
+
+from program import Case
+
+
+class UsageTest(Case):
+    def test_no_subcommand(self):
+        self.assert_fails(self.run_program(), 2, "subcommand", "--help")
+
+    def test_help_and_version(self):
+        for arguments in (["--help"], ["node", "--help"], ["replay", "--help"], ["bench", "fetch", "--help"]):
+            result = self.run_program(*arguments)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertIn("Usage", result.stdout)
+        self.assertRegex(self.run_program("--version").stdout, r"^farpage \d+\.\d+\.\d+\n$")
+
+    def test_unknown_option(self):
+        self.assert_fails(self.run_program("replay", "--pages", "5"), 2, "--pages", "farpage replay --help")
+
+    def test_unknown_backend(self):
+        self.assert_fails(self.run_program("bench", "fetch", "--backend", "carrier"), 2,
+                          "unknown backend 'carrier'", "shm")
+
+    def test_unknown_format(self):
+        self.assert_fails(self.run_program("replay", "x", "--format", "csv"), 2, "mooncake")
+
+    def test_sizes(self):
+        for size in ("-1", "64QiB", "1.0001KiB", "99999999999TiB", ""):
+            self.assert_fails(self.run_program("replay", "generate", f"--page-bytes={size}"), 2, "--page-bytes")
+        self.assert_fails(self.run_program("replay", "generate", "--page-bytes", "8"), 2, "at least 64")
+
+    def test_numbers(self):
+        self.assert_fails(self.run_program("replay", "generate", "--local-pages", "many"), 2, "--local-pages")
+        self.assert_fails(self.run_program("replay", "generate", "--requests=-5"), 2, "--requests")
+        self.assert_fails(self.run_program("replay", "generate", "--deadline-ms", "0"), 2, "--deadline-ms")
+        self.assert_fails(self.run_program("bench", "fetch", "--batch", "0"), 2, "batch")
+        self.assert_fails(self.run_program("bench", "index", "--pages", "0"), 2, "choose 1 to")
+        self.assert_fails(self.run_program("bench", "index", "--pages", "9" * 18), 2, "choose 1 to")
+        self.assert_fails(self.run_program("bench", "index", "--pages", "9" * 30), 2, "--pages")
+        self.assert_fails(self.run_program("replay", "generate", "--requests", "9" * 18), 1, "choose at most")
+
+    def test_a_pool_smaller_than_a_page(self):
+        self.assert_fails(
+            self.run_program("bench", "fetch", "--pool-bytes", "4KiB", "--page-bytes", "64KiB"), 2, "pool")
+        self.assert_fails(
+            self.run_program("node", "--pool-bytes", "4KiB", "--page-bytes", "64KiB"), 2, "pool_bytes")
+
+    def test_an_own_pool_and_another_node(self):
+        self.assert_fails(self.run_program("replay", "generate", "--node", "/x", "--pool-bytes", "1GiB"), 2, "--node")
+
+    def test_unknown_keys_name_the_nearest(self):
+        self.assert_fails(self.run_program("node", "--set", "node.pool_byte=1GiB"), 2,
+                          "did you mean 'pool_bytes'?")
+        self.assert_fails(self.run_program("replay", "generate", "--set", "client.stagin_bytes=5"), 2,
+                          "did you mean 'staging_bytes'?")
+        file = self.folder / "bad.toml"
+        file.write_text("[node]\nlisten = \"x\"\nlease_m = 5\n")
+        self.assert_fails(self.run_program("node", "--config", file), 2, f"{file}:3", "lease_ms")
+
+    def test_values_of_the_wrong_type(self):
+        self.assert_fails(self.run_program("node", "--set", "node.pool_bytes=true"), 2, "node.pool_bytes")
+        self.assert_fails(self.run_program("node", "--set", "node.lease_ms=-4"), 2, "node.lease_ms")
+        self.assert_fails(self.run_program("node", "--set", "nonsense"), 2, "table.key=value")
+        self.assert_fails(self.run_program("node", "--config", self.folder / "none.toml"), 2, "none.toml")
+
+    def test_no_node_there(self):
+        path = self.folder / "none.sock"
+        self.assert_fails(self.run_program("status", "--node", path), 1, str(path))
+        self.assert_fails(
+            self.run_program("replay", "generate", "--node", path, "--set", "client.connect_ms=200"), 1, str(path))
+
+    def test_status(self):
+        node = self.start_node()
+        answer = self.status(node)
+        self.assertEqual(answer["page_bytes"], 65536)
+        self.assertEqual(answer["slots_free"], answer["slots"])
+        self.assertIn("slots", self.run_program("status", "--node", node.socket).stdout)
+
+    def test_index_bench(self):
+        result = self.run_program("bench", "index", "--pages", "200000", "--json", "-")
+        answer = json.loads(result.stdout)
+        self.assertGreater(answer["lookup_ns"], 0)
+        self.assertLessEqual(answer["client_bytes_per_page"], 72)
+        self.assertLessEqual(answer["node_bytes_per_slot"], 32)
+
+    def test_fetch_bench(self):
+        for verify in ("on", "off"):
+            result = self.run_program("bench", "fetch", "--backend", "shm", "--page-bytes", "4KiB", "--batch", "10",
+                                      "--depth", "2", "--connections", "2", "--pool-bytes", "4MiB", "--seconds", "0.2",
+                                      "--verify", verify, "--json", "-")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            answer = json.loads(result.stdout)
+            self.assertEqual(answer["wrong_bytes"], 0)
+            self.assertEqual(answer["pages_stored"], 1024)
+            self.assertGreater(answer["checked_pages"], 0)
+            self.assertEqual(answer["verdicts"]["recompute"], 0)
+            self.assertAlmostEqual(answer["bytes_per_s"] / answer["pages_per_s"], 4096, delta=1)
+            self.assertGreater(answer["memcpy_bytes_per_s"], 0)
+            for key in ("p50", "p99", "p999"):
+                self.assertGreater(answer["fetch_us"][key], 0)
+            for key in ("backend", "path", "version", "hardware", "configuration", "node_cpu_s", "client_cpu_s"):
+                self.assertIn(key, answer)
+        self.assert_nothing_left()
+
+
+if __name__ == "__main__":
+    unittest.main()

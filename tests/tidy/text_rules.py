@@ -1,0 +1,107 @@
+"""Rules about what stands in the files."""
+
+import pathlib
+import re
+
+from include_rules import LIBRARIES
+from sources import CPP_SUFFIXES, SCRIPT_FOLDERS, folder_of, in_folder
+
+LINES_MAX = 500
+LONG_BY_NATURE = {"CHANGELOG.md", "LICENSE"}
+TEXT_SUFFIXES = CPP_SUFFIXES | {".proto", ".py", ".cmake", ".md", ".txt", ".toml", ".pml"}
+
+# The rules' own sources and bad examples name what they forbid.
+RULES_FOLDER = "tests/tidy"
+
+BANNED_ANYWHERE = {
+    r"(?<![\w.>])system\s*\(": "system() runs a shell: use posix_spawn",
+    r"\bstr(cpy|cat)\s*\(": "strcpy and strcat know no bounds: use std::string",
+    r"(?<![\w.>])v?sprintf\s*\(": "sprintf knows no bounds: use fmt::format",
+    r"(?<![\w.>])s?rand\s*\(": "rand() has hidden state: use <random> with a seed",
+    r"\bstd::regex\b": "std::regex overflows the stack on long input",
+    r"#\s*define\s+(private|protected)\b": "a test looks at what is public",
+}
+BANNED_IN_TESTS = {
+    r"\b(sleep_for|sleep_until|usleep|nanosleep)\s*\(": "a test waits for an event with a deadline, never for a while",
+    r"(?<![\w.>])(::)?sleep\s*\(": "a test waits for an event with a deadline, never for a while",
+}
+BANNED_IN_LIBRARIES = {
+    r"(?<![\w.>])v?printf\s*\(": "standard output belongs to cli/",
+    r"(?<![\w.>])(puts|putchar)\s*\(": "standard output belongs to cli/",
+    r"\b(std::cout|fprintf\s*\(\s*stdout|fmt::print\s*\(\s*(?!stderr))": "standard output belongs to cli/",
+}
+BANNED_WORDS = {
+    r"\bNOLINT": "mend it, or change .clang-tidy for everybody",
+    r"\bno_sanitize": "mend it: a sanitizer's finding is never silenced",
+    r"_default_suppressions\b": "mend it: a sanitizer's finding is never silenced",
+    r"\b\wSAN_OPTIONS\S*suppressions": "mend it: a sanitizer's finding is never silenced",
+}
+ABSOLUTE_PATH = re.compile(r"(?:(?<![\w.$}{\])/-])|-[IL])/(work|root)/")
+
+MARKDOWN_LINK = re.compile(r"\[[^\]]*\]\(<?([^)>\s]+)>?(?:\s+\"[^\"]*\")?\)|^\[[^\]]+\]:\s*(\S+)")
+SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:")
+
+
+def _find(lines, path, patterns):
+    for number, line in lines:
+        for pattern, reason in patterns.items():
+            match = re.search(pattern, line)
+            if match:
+                yield f"{path}:{number}: '{match.group(0).strip()}': {reason}"
+
+
+def banned(tree):
+    for path in tree.cpp():
+        patterns = dict(BANNED_ANYWHERE)
+        if in_folder(path, "tests"):
+            patterns.update(BANNED_IN_TESTS)
+        if path.partition("/")[0] in LIBRARIES:
+            patterns.update(BANNED_IN_LIBRARIES)
+        yield from _find(tree.code_lines(path), path, patterns)
+
+
+def suppressions(tree):
+    for path in tree.paths:
+        if in_folder(path, RULES_FOLDER):
+            continue
+        if path.endswith(".supp"):
+            yield f"{path}:1: a file of suppressions: mend what it hides"
+        yield from _find(tree.lines(path), path, BANNED_WORDS)
+
+
+def absolute_paths(tree):
+    for path in tree.paths:
+        if in_folder(path, RULES_FOLDER):
+            continue
+        for number, line in tree.lines(path):
+            match = ABSOLUTE_PATH.search(line)
+            if match:
+                yield f"{path}:{number}: the path {match.group(0)}… is of one machine only"
+
+
+def links(tree):
+    for path in tree.ending(".md"):
+        in_code = False
+        for number, line in tree.lines(path):
+            if line.lstrip().startswith("```"):
+                in_code = not in_code
+            if in_code:
+                continue
+            for match in MARKDOWN_LINK.finditer(re.sub(r"`[^`]*`", "", line)):
+                target = (match.group(1) or match.group(2)).partition("#")[0]
+                if not target or SCHEME.match(target):
+                    continue
+                place = (tree.root / folder_of(path) / target).resolve()
+                inside = place.is_relative_to(tree.root.resolve())
+                if not inside or not place.exists():
+                    yield f"{path}:{number}: the link to {target} leads nowhere in this project"
+
+
+def length(tree):
+    for path in tree.paths:
+        is_text = pathlib.PurePosixPath(path).suffix in TEXT_SUFFIXES
+        if not is_text and path.partition("/")[0] not in SCRIPT_FOLDERS or path in LONG_BY_NATURE:
+            continue
+        lines = len(tree.text(path).splitlines())
+        if lines > LINES_MAX:
+            yield f"{path}:{LINES_MAX + 1}: {lines} lines, and {LINES_MAX} are the most: divide it"

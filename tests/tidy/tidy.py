@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""Holds the house rules: tidy.py RULE... [--root FOLDER]. Prints what breaks them and exits with 1."""
+
+import argparse
+import pathlib
+import sys
+
+import build_rules
+import include_rules
+import text_rules
+from sources import Tree
+
+RULES = {
+    "layers": include_rules.layers,
+    "vendor": include_rules.vendor,
+    "expensive": include_rules.expensive,
+    "built": build_rules.built,
+    "banned": text_rules.banned,
+    "suppressions": text_rules.suppressions,
+    "absolute_paths": text_rules.absolute_paths,
+    "links": text_rules.links,
+    "length": text_rules.length,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rules", nargs="*", metavar="RULE", help=", ".join(RULES) + "; all without any")
+    parser.add_argument("--root", default=pathlib.Path(__file__).resolve().parents[2])
+    arguments = parser.parse_args()
+    unknown = set(arguments.rules) - set(RULES)
+    if unknown:
+        parser.error(f"unknown rule {', '.join(sorted(unknown))}; there are {', '.join(RULES)}")
+    tree = Tree(arguments.root)
+    findings = [finding for rule in arguments.rules or RULES for finding in RULES[rule](tree)]
+    print("\n".join(findings) if findings else f"{len(tree.paths)} files keep the rules")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,210 @@
+"""Every rule is shown a small tree that breaks it, so that it is known to be able to fail."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+
+from sources import Tree
+from tidy import RULES
+
+
+class RuleTest(unittest.TestCase):
+    def findings(self, rule, files):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for path, text in files.items():
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).write_text(text)
+            return list(RULES[rule](Tree(root)))
+
+    def assert_breaks(self, rule, files, *starts):
+        findings = self.findings(rule, files)
+        self.assertEqual(len(findings), len(starts), findings)
+        for finding, start in zip(findings, starts):
+            self.assertTrue(finding.startswith(start), finding)
+
+    def assert_keeps(self, rule, files):
+        self.assertEqual(self.findings(rule, files), [])
+
+
+class LayersTest(RuleTest):
+    def test_an_upward_include(self):
+        files = {"base/a.h": '#include "tier/b.h"\n', "tier/b.h": "\n"}
+        self.assert_breaks("layers", files, "base/a.h:1: base may not include tier")
+
+    def test_a_backend_is_chosen_by_a_composition_root_alone(self):
+        backend = {"transport/shm/fabric.h": '#include "transport/fabric.h"\n', "transport/fabric.h": ""}
+        include = '#include "transport/shm/fabric.h"\n'
+        for folder in ("cli", "bench", "tests/transport"):
+            self.assert_keeps("layers", {**backend, f"{folder}/a.cc": include})
+        for folder in ("transport", "tier", "node", "transport/sim", "pagetable"):
+            self.assert_breaks("layers", {**backend, f"{folder}/a.cc": include}, f"{folder}/a.cc:1: ")
+
+    def test_nothing_includes_the_command_line(self):
+        files = {"bench/a.cc": '#include "cli/b.h"\n', "cli/b.h": ""}
+        self.assert_breaks("layers", files, "bench/a.cc:1: bench may not include cli")
+
+    def test_the_node_and_the_tier_do_not_know_each_other(self):
+        files = {
+            "tier/a.h": '#include "node/b.h"\n', "node/a.h": '#include "tier/b.h"\n',
+            "tier/b.h": "", "node/b.h": "",
+        }
+        self.assert_breaks("layers", files, "node/a.h:1: ", "tier/a.h:1: ")
+
+    def test_a_folder_without_a_layer(self):
+        self.assert_breaks("layers", {"misc/a.cc": ""}, "misc/a.cc:1: the folder 'misc'")
+
+    def test_an_include_that_is_no_path_from_the_root(self):
+        files = {"base/a.cc": '\n#include "b.h"\n', "base/b.h": ""}
+        self.assert_breaks("layers", files, 'base/a.cc:2: "b.h" is no path')
+
+    def test_a_generated_header_counts_as_its_proto(self):
+        files = {"control/m.proto": "", "control/a.cc": '#include "control/m.pb.h"\n'}
+        self.assert_keeps("layers", files)
+        files["base/a.cc"] = '#include "control/m.pb.h"\n'
+        self.assert_breaks("layers", files, "base/a.cc:1: base may not include control")
+
+    def test_what_is_allowed(self):
+        files = {
+            "base/a.h": "#include <vector>\n", "integrity/a.h": '#include "base/a.h"\n',
+            "tier/a.h": '#include "integrity/a.h"\n', "cli/a.cc": '#include "tier/a.h"\n',
+        }
+        self.assert_keeps("layers", files)
+
+
+class VendorTest(RuleTest):
+    def test_only_in_their_backend(self):
+        include = "#include <infiniband/verbs.h>\n"
+        self.assert_keeps("vendor", {"transport/verbs/a.cc": include})
+        self.assert_breaks("vendor", {"transport/a.cc": include}, "transport/a.cc:1: ")
+        self.assert_breaks("vendor", {"tests/transport/a.cc": "#include <ucp/api/ucp.h>\n"}, "tests/")
+        self.assert_breaks("vendor", {"integrity/a.cc": "#include <cuda_runtime.h>\n"}, "integrity/a.cc:1: ")
+
+
+class ExpensiveTest(RuleTest):
+    def test_a_header_that_leaves_its_folder(self):
+        files = {
+            "control/a.h": "#include <boost/asio/io_context.hpp>\n",
+            "control/b.h": '#include "control/a.h"\n',
+            "node/c.cc": '#include "control/b.h"\n',
+        }
+        self.assert_breaks("expensive", files, "control/a.h:1: boost/asio/io_context.hpp reaches")
+
+    def test_a_header_of_one_folder(self):
+        files = {"cli/a.h": "#include <CLI/CLI.hpp>\n", "cli/a.cc": '#include "cli/a.h"\n'}
+        self.assert_keeps("expensive", files)
+
+    def test_too_many_sources(self):
+        files = {"cli/a.h": "#include <CLI/CLI.hpp>\n", "base/a.cc": "#include <toml++/toml.h>\n"}
+        files.update({f"cli/{i}.cc": '#include "cli/a.h"\n' for i in range(9)})
+        self.assert_keeps("expensive", files)
+        files["cli/9.cc"] = '#include "cli/a.h"\n'
+        self.assert_breaks("expensive", files, "11 sources see ")
+
+
+class BuiltTest(RuleTest):
+    LISTS = {"CMakeLists.txt": "add_subdirectory(base)\n", "base/CMakeLists.txt": "farpage_target(base SOURCES a.cc)\n"}
+
+    def test_a_source_that_nobody_names(self):
+        self.assert_keeps("built", {**self.LISTS, "base/a.cc": ""})
+        self.assert_breaks("built", {**self.LISTS, "base/a.cc": "", "base/ba.cc": ""}, "base/ba.cc:1: ")
+
+    def test_a_name_in_a_comment_does_not_count(self):
+        lists = {**self.LISTS, "base/CMakeLists.txt": "# a.cc\n"}
+        self.assert_breaks("built", {**lists, "base/a.cc": ""}, "base/a.cc:1: ")
+
+    def test_a_folder_that_nobody_adds(self):
+        files = {**self.LISTS, "tests/CMakeLists.txt": "", "base/a.cc": ""}
+        self.assert_breaks("built", files, "tests/CMakeLists.txt:1: ")
+
+
+class BannedTest(RuleTest):
+    def test_calls(self):
+        for call in (
+            'std::system("ls");', "::system(a);", "strcpy(a, b);", "sprintf(a, b);", "int a = rand();",
+            "srand(1);", "std::regex a;", "#define private public",
+        ):
+            self.assert_breaks("banned", {"cli/a.cc": f"\n{call}\n"}, "cli/a.cc:2: ")
+
+    def test_waiting_for_a_while(self):
+        for call in ("std::this_thread::sleep_for(x);", "usleep(5);", "::sleep(1);", "sleep(1);"):
+            self.assert_breaks("banned", {"tests/base/a.cc": call}, "tests/base/a.cc:1: ")
+            self.assert_keeps("banned", {"bench/a.cc": call})
+
+    def test_standard_output(self):
+        for call in ('printf("a");', 'std::printf("a");', "std::cout << 1;", "puts(a);",
+                     'std::fprintf(stdout, "a");', 'fmt::print("a");'):
+            self.assert_breaks("banned", {"tier/a.cc": call}, "tier/a.cc:1: ")
+            self.assert_keeps("banned", {"cli/a.cc": call})
+        self.assert_keeps("banned", {"tier/a.cc": 'std::fprintf(stderr, "a");\nfmt::print(stderr, "");\n'})
+
+    def test_comments_strings_and_longer_names_are_free(self):
+        text = '// system(a)\n/* rand(\n) */\nauto a = "strcpy(a)";\noperand(1); file_system(2); a.system(3);\n'
+        self.assert_keeps("banned", {"base/a.cc": text})
+
+    def test_lines_are_counted_over_long_comments(self):
+        self.assert_breaks("banned", {"base/a.cc": "/*\n\n*/\nrand();\n"}, "base/a.cc:4: ")
+
+
+class SuppressionsTest(RuleTest):
+    def test_words(self):
+        for text in ("int a;  // NOLINT", "__attribute__((no_sanitize_address))",
+                     "const char* __tsan_default_suppressions();", "TSAN_OPTIONS=suppressions=a"):
+            self.assert_breaks("suppressions", {"scripts/a": text}, "scripts/a:1: ")
+
+    def test_files(self):
+        self.assert_breaks("suppressions", {"tests/tsan.supp": "race:a\n"}, "tests/tsan.supp:1: ")
+        self.assert_keeps("suppressions", {"base/a.cc": "int suppressions;\n"})
+
+
+class AbsolutePathsTest(RuleTest):
+    def test_paths_of_one_machine(self):
+        for text in ("cd /work/main", "HOME=/root/.cache", '"/work/a"', "-I/work/a"):
+            self.assert_breaks("absolute_paths", {"scripts/a": text}, "scripts/a:1: ")
+        self.assert_keeps("absolute_paths", {"a.md": "docs/work/plan ../work/x $HOME/work/x https://a.b/root/c\n"})
+
+
+class LinksTest(RuleTest):
+    def test_links(self):
+        files = {"docs/a.md": "[b](b.md#part) ![c](../c.svg)\n", "docs/b.md": "[x](https://x.org/y) [y](#z)\n", "c.svg": ""}
+        self.assert_keeps("links", files)
+        self.assert_breaks("links", {"a.md": "\n[b](b.md)\n[c]: d/e.md\n"}, "a.md:2: ", "a.md:3: ")
+
+    def test_a_link_out_of_the_project(self):
+        self.assert_breaks("links", {"a.md": "[up](../..)\n"}, "a.md:1: ")
+
+    def test_code_is_free(self):
+        self.assert_keeps("links", {"a.md": "```\n[b](b.md)\n```\n`[b](b.md)`\n"})
+
+
+class LengthTest(RuleTest):
+    def test_five_hundred_lines(self):
+        self.assert_keeps("length", {"base/a.cc": "\n" * 500, "trace.jsonl": "\n" * 600})
+        for path in ("base/a.cc", "scripts/run", "README.md", "tests/CMakeLists.txt"):
+            self.assert_breaks("length", {path: "\n" * 501}, f"{path}:501: 501 lines")
+
+
+class ProgramTest(RuleTest):
+    def run_tidy(self, *arguments):
+        program = pathlib.Path(__file__).with_name("tidy.py")
+        return subprocess.run([sys.executable, program, *arguments], capture_output=True, text=True)
+
+    def test_exit_codes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(self.run_tidy("--root", folder).returncode, 0)
+            (pathlib.Path(folder) / "a.md").write_text("[b](b.md)\n")
+            broken = self.run_tidy("links", "--root", folder)
+            self.assertEqual(broken.returncode, 1)
+            self.assertIn("a.md:1: ", broken.stdout)
+            self.assertEqual(self.run_tidy("length", "--root", folder).returncode, 0)
+        unknown = self.run_tidy("weather")
+        self.assertEqual(unknown.returncode, 2)
+        self.assertIn("unknown rule weather", unknown.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,118 @@
+#include "tests/transport/contract.h"
+
+#include <algorithm>
+#include <array>
+
+namespace farpage::contract {
+
+std::byte pattern(uint64_t position, uint64_t salt) {
+  return static_cast<std::byte>((position * 131 + position / 251 + salt * 17) % 223);
+}
+
+void fill(std::byte* data, uint64_t bytes, uint64_t salt) {
+  for (uint64_t i = 0; i < bytes; ++i) data[i] = pattern(i, salt);
+}
+
+uint64_t first_difference(const std::byte* data, uint64_t bytes, uint64_t position, uint64_t salt) {
+  uint64_t i = 0;
+  while (i < bytes && data[i] == pattern(position + i, salt)) ++i;
+  return i;
+}
+
+bool untouched(const std::vector<std::byte>& memory) {
+  return std::all_of(memory.begin(), memory.end(), [](std::byte b) { return b == kUntouched; });
+}
+
+Operation read_operation(const Link& link, uint64_t remote_offset, uint64_t local_offset,
+                         uint64_t bytes, uint64_t tag) {
+  Operation operation;
+  operation.local_count = 1;
+  operation.tag = tag;
+  operation.remote = link.remote;
+  operation.remote_offset = remote_offset;
+  operation.local[0] = link.local.slice(local_offset, bytes);
+  return operation;
+}
+
+Operation write_operation(const Link& link, uint64_t remote_offset, uint64_t local_offset,
+                          uint64_t bytes, uint64_t tag) {
+  Operation operation = read_operation(link, remote_offset, local_offset, bytes, tag);
+  operation.kind = OperationKind::kWrite;
+  return operation;
+}
+
+size_t post_all(Channel& channel, std::span<const Operation> operations) {
+  const PostResult result = channel.post(operations, kNever);
+  EXPECT_TRUE(result.status.ok()) << result.status.context;
+  return result.accepted;
+}
+
+bool all_ok(const std::vector<Completion>& completions) {
+  return std::all_of(completions.begin(), completions.end(), [](const Completion& completion) {
+    return completion.kind == CompletionKind::kOperation && completion.outcome == Outcome::kOk;
+  });
+}
+
+std::multiset<uint64_t> tags(const std::vector<Completion>& completions) {
+  std::multiset<uint64_t> tags;
+  for (const Completion& completion : completions) tags.insert(completion.tag);
+  return tags;
+}
+
+std::multiset<uint64_t> tags_up_to(uint64_t count) {
+  std::multiset<uint64_t> tags;
+  for (uint64_t tag = 0; tag < count; ++tag) tags.insert(tag);
+  return tags;
+}
+
+void ContractTest::connect(ChannelPurpose purpose, Link& link) {
+  Result<PassiveChannel> passive = harness_->passive().offer_channel(purpose);
+  ASSERT_TRUE(passive) << passive.error().message;
+  auto active = harness_->active().connect(std::move(passive->offer), soon());
+  ASSERT_TRUE(active) << active.error().message;
+  link.passive = std::move(passive->channel);
+  link.active = std::move(*active);
+}
+
+Link ContractTest::make_link(ChannelPurpose purpose, uint64_t bytes) {
+  Link link;
+  connect(purpose, link);
+  auto region = purpose == ChannelPurpose::kRead ? harness_->passive().allocate_readable(bytes)
+                                                 : link.passive->allocate_writable(bytes);
+  EXPECT_TRUE(region) << region.error().message;
+  link.remote_region = std::move(*region);
+  auto exported = harness_->passive().export_region(link.remote_region);
+  EXPECT_TRUE(exported) << exported.error().message;
+  auto remote = link.active->import_region(std::move(*exported));
+  EXPECT_TRUE(remote) << remote.error().message;
+  link.remote = *remote;
+  link.memory.assign(bytes, kUntouched);
+  auto local = harness_->active().register_local({.data = link.memory.data(), .bytes = bytes});
+  EXPECT_TRUE(local) << local.error().message;
+  link.local = std::move(*local);
+  return link;
+}
+
+std::vector<Completion> ContractTest::collect(Channel& channel, size_t count) {
+  std::vector<Completion> all;
+  std::array<Completion, 7> some;
+  const uint64_t deadline = soon();
+  while (all.size() < count) {
+    const size_t got =
+        channel.poll(std::span(some).first(std::min(some.size(), count - all.size())));
+    all.insert(all.end(), some.begin(), some.begin() + got);
+    if (got > 0) continue;
+    if (harness_->clock().now_ns() >= deadline) break;
+    channel.wait(deadline);
+  }
+  return all;
+}
+
+bool ContractTest::refused(Channel& channel, const Operation& operation) {
+  const PostResult posted = channel.post(std::span(&operation, 1), kNever);
+  if (posted.accepted == 0) return !posted.status.ok();
+  const std::vector<Completion> ended = collect(channel, 1);
+  return ended.size() == 1 && ended[0].outcome == Outcome::kFailed;
+}
+
+}  // namespace farpage::contract

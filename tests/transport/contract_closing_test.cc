@@ -1,0 +1,128 @@
+#include <algorithm>
+#include <array>
+
+#include "tests/transport/contract.h"
+
+namespace farpage::contract {
+namespace {
+
+// I4: after Region's destructor nobody writes its memory, whatever was posted.
+TEST_P(FabricContract, LocalMemoryIsNotTouchedOnceItsRegionIsGone) {
+  Link link = make_link(ChannelPurpose::kRead, 4096);
+  fill(link.remote_region.data(), 4096);
+  const Operation read = read_operation(link, 0, 0, 4096);
+  ASSERT_EQ(post_all(*link.active, {&read, 1}), 1u);
+  link.local = Region();
+  std::fill(link.memory.begin(), link.memory.end(), kUntouched);
+  EXPECT_EQ(collect(*link.active, 1).size(), 1u);
+  EXPECT_TRUE(untouched(link.memory));
+}
+
+TEST_P(FabricContract, ChannelsAreIndependent) {
+  Link one = make_link(ChannelPurpose::kRead, 4096);
+  Link other = make_link(ChannelPurpose::kRead, 4096);
+  fill(other.remote_region.data(), 4096);
+  one.active->close();
+  const Operation read = read_operation(other, 0, 0, 4096);
+  ASSERT_EQ(post_all(*other.active, {&read, 1}), 1u);
+  EXPECT_TRUE(all_ok(collect(*other.active, 1)));
+  EXPECT_EQ(first_difference(other.memory.data(), 4096, 0), 4096u);
+}
+
+TEST_P(FabricContract, WaitReturnsByItsDeadline) {
+  Link link = make_link(ChannelPurpose::kRead, 4096);
+  for (Channel* channel : {link.active.get(), link.passive.get()}) {
+    const uint64_t deadline = harness_->clock().now_ns() + 5 * kMillisecond;
+    while (harness_->clock().now_ns() < deadline) channel->wait(deadline);
+    EXPECT_LT(harness_->clock().now_ns(), deadline + kPatience);
+    channel->wait(0);
+  }
+}
+
+TEST_P(FabricContract, APassedDeadlineStillBringsOneCompletionEach) {
+  Link link = make_link(ChannelPurpose::kRead, 256 * 1024);
+  std::vector<Operation> reads;
+  for (uint64_t i = 0; i < 10; ++i) reads.push_back(read_operation(link, 0, 0, 256 * 1024, i));
+  ASSERT_EQ(link.active->post(reads, 0).accepted, 10u);
+  const auto ended = collect(*link.active, 10);
+  EXPECT_EQ(tags(ended), tags_up_to(10));
+  for (const Completion& completion : ended) EXPECT_NE(completion.outcome, Outcome::kFailed);
+}
+
+// I4.
+TEST_P(ClosingContract, CloseEndsEverythingAndNothingLandsAfterwards) {
+  for (const ChannelPurpose purpose : {ChannelPurpose::kRead, ChannelPurpose::kStage}) {
+    constexpr uint64_t kCount = 64;
+    Link link = make_link(purpose, kCount * 1024);
+    std::vector<Operation> operations;
+    for (uint64_t i = 0; i < kCount; ++i) {
+      operations.push_back(read_operation(link, i * 1024, i * 1024, 1024, i));
+      if (purpose == ChannelPurpose::kStage) operations.back().kind = OperationKind::kWrite;
+    }
+    ASSERT_EQ(post_all(*link.active, operations), kCount);
+    std::array<Completion, 16> some;
+    link.active->wait(harness_->clock().now_ns() + 20 * kMicrosecond);
+    std::vector<Completion> ended(some.begin(), some.begin() + link.active->poll(some));
+    link.active->close();
+    const auto rest = collect(*link.active, kCount - ended.size());
+    for (const Completion& completion : rest) {
+      if (!GetParam().injects_failures) {
+        EXPECT_NE(completion.outcome, Outcome::kFailed);
+      }
+    }
+    ended.insert(ended.end(), rest.begin(), rest.end());
+    EXPECT_EQ(tags(ended), tags_up_to(kCount));
+
+    std::fill(link.memory.begin(), link.memory.end(), kUntouched);
+    std::fill_n(link.remote_region.data(), link.remote_region.bytes(), kUntouched);
+    fill(purpose == ChannelPurpose::kRead ? link.remote_region.data() : link.memory.data(),
+         kCount * 1024);
+    harness_->settle();
+    const std::byte* landing =
+        purpose == ChannelPurpose::kRead ? link.memory.data() : link.remote_region.data();
+    EXPECT_TRUE(
+        std::all_of(landing, landing + kCount * 1024, [](std::byte b) { return b == kUntouched; }));
+    Completion more;
+    EXPECT_EQ(link.active->poll({&more, 1}), 0u);
+  }
+}
+
+TEST_P(ClosingContract, AClosedChannelRefusesPosts) {
+  Link link = make_link(ChannelPurpose::kRead, 4096);
+  link.active->close();
+  link.active->close();
+  const Operation read = read_operation(link, 0, 0, 64);
+  const PostResult posted = link.active->post({&read, 1}, kNever);
+  EXPECT_EQ(posted.accepted, 0u);
+  EXPECT_EQ(posted.status.code, Code::kUnavailable);
+  harness_->settle();
+  EXPECT_TRUE(untouched(link.memory));
+}
+
+TEST_P(ClosingContract, ChannelsMayGoInEitherOrderWithOperationsInFlight) {
+  for (const bool active_first : {true, false}) {
+    for (const ChannelPurpose purpose : {ChannelPurpose::kRead, ChannelPurpose::kStage}) {
+      Link link = make_link(purpose, 64 * 1024);
+      std::vector<Operation> operations;
+      for (uint64_t i = 0; i < 16; ++i) {
+        operations.push_back(read_operation(link, 0, 0, 64 * 1024, i));
+        if (purpose == ChannelPurpose::kRead) continue;
+        operations.back().kind = OperationKind::kWrite;
+        operations.back().has_immediate = true;
+      }
+      ASSERT_EQ(post_all(*link.active, operations), 16u);
+      (active_first ? link.active : link.passive).reset();
+      harness_->settle();
+      if (active_first) {
+        std::fill(link.memory.begin(), link.memory.end(), kUntouched);
+        harness_->settle();
+        EXPECT_TRUE(untouched(link.memory));
+      }
+      (active_first ? link.passive : link.active).reset();
+      harness_->settle();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace farpage::contract

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/config.h"
+#include "base/runtime.h"
+#include "base/status.h"
+#include "base/units.h"
+#include "control/link.h"
+#include "tier/lane.h"
+#include "tier/page_request.h"
+#include "transport/fabric.h"
+
+namespace farpage {
+
+struct ClientOptions {
+  uint64_t staging_bytes = 64 * kMiB;  // what may be on its way in puts at one time
+  uint64_t location_pages = 0;  // size of the client's page table; 0: as many as the node has slots
+  uint64_t connect_ms = 2'000;  // how long to wait for the first hello
+  bool verify = true;           // false leaves the payload's CRC unchecked: for benchmarks, and
+                                // not a key of any configuration
+
+  Result<void> validate() const;
+};
+std::vector<ConfigField> fields(ClientOptions& options);
+
+struct PutRequest {
+  PageKey key;
+  Slice source;  // lent until put() returns
+};
+
+struct PutResult {
+  // kOk: acknowledged: every fetch that starts from now on gets this version or a newer one, until
+  // the page is removed or evicted. kTimeout: not acknowledged; it may be stored or not.
+  // kExhausted: no slot became free in time. kUnavailable: no node. kInvalid: longer than the
+  // node's slots. kAborted: the bytes that arrived were not the bytes that were sent.
+  Code code = Code::kTimeout;
+  Version version = 0;
+};
+
+struct PutState;
+struct RemoveState;
+class NodeLink;
+
+// Puts under way. Thread-safe.
+class Put {
+ public:
+  bool done() const;
+  // Blocks until done, which is by the deadline; one result a page.
+  std::span<const PutResult> wait();
+
+ private:
+  friend class Client;
+  Put(Runtime* runtime, std::shared_ptr<PutState> state);
+  Runtime* runtime_;
+  std::shared_ptr<PutState> state_;
+};
+
+class Remove {
+ public:
+  bool done() const;
+  // Blocks until done or the deadline; how many of the keys had a page. Acknowledged like a put.
+  Result<uint64_t> wait();
+
+ private:
+  friend class Client;
+  Remove(Runtime* runtime, std::shared_ptr<RemoveState> state);
+  Runtime* runtime_;
+  std::shared_ptr<RemoveState> state_;
+};
+
+// What an engine holds of one memory node: its view, which it keeps renewing, the page table, and
+// the way for puts. Connects again by itself when the node restarts. Thread-safe; fetches go
+// through lanes.
+//
+// `runtime`, `fabric` and `dialer` outlive the client, and the client its lanes.
+class Client {
+ public:
+  // Waits for the node's first hello.
+  static Result<std::unique_ptr<Client>> connect(const ClientOptions& options, Runtime& runtime,
+                                                 Fabric& fabric, ControlDialer& dialer);
+  ~Client();
+
+  Result<Lane> open_lane();
+
+  // The engine's pages, as destinations and sources. Must outlive the lanes that use it.
+  Result<Region> register_memory(const MemoryRange& range);
+
+  // Copies the sources into this client's staging at the node, and asks it to commit them. Blocks
+  // only while earlier puts fill the staging, and no longer than the deadline.
+  Put put(std::span<const PutRequest> requests, uint64_t deadline_ns);
+  Remove remove(std::span<const PageKey> keys, uint64_t deadline_ns);
+
+  Result<StatusReply> node_status(uint64_t deadline_ns);
+
+  const Clock& clock() const;
+  const Capabilities& capabilities() const;
+  uint64_t page_bytes() const;      // the longest page that the node takes
+  uint64_t location_bytes() const;  // of memory, for the page table
+  bool reachable() const;           // there is a view, and its lease has not ended
+
+ private:
+  explicit Client(std::shared_ptr<NodeLink> link);
+  std::shared_ptr<NodeLink> link_;
+};
+
+}  // namespace farpage

@@ -1,0 +1,84 @@
+#include "tier/lane.h"
+
+#include <utility>
+
+#include "tier/lane_engine.h"
+
+namespace farpage {
+
+const char* reason_name(Reason reason) {
+  switch (reason) {
+    case Reason::kNone:
+      return "none";
+    case Reason::kMiss:
+      return "miss";
+    case Reason::kStale:
+      return "stale";
+    case Reason::kCorrupt:
+      return "corrupt";
+    case Reason::kStalled:
+      return "stalled";
+    case Reason::kUnreachable:
+      return "unreachable";
+  }
+  return "unknown";
+}
+
+Fetch::Fetch(Fetch&& other) noexcept
+    : engine_(std::exchange(other.engine_, nullptr)),
+      state_(std::exchange(other.state_, nullptr)) {}
+
+Fetch& Fetch::operator=(Fetch&& other) noexcept {
+  std::swap(engine_, other.engine_);
+  std::swap(state_, other.state_);
+  return *this;
+}
+
+Fetch::~Fetch() {
+  if (state_ != nullptr) engine_->recycle(state_);
+}
+
+bool Fetch::done() const {
+  return state_->pending == 0;
+}
+bool Fetch::released() const {
+  return state_->pending == 0 && state_->held == 0;
+}
+void Fetch::wait() {
+  engine_->wait_done(state_);
+}
+bool Fetch::wait_released(uint64_t deadline_ns) {
+  return engine_->wait_released(state_, deadline_ns);
+}
+CompletionCounter& Fetch::counter() {
+  return state_->counter;
+}
+
+Lane::Lane(std::unique_ptr<LaneEngine> engine) : engine_(std::move(engine)) {}
+Lane::Lane(Lane&&) noexcept = default;
+Lane& Lane::operator=(Lane&&) noexcept = default;
+Lane::~Lane() = default;
+
+Fetch Lane::fetch(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
+                  uint64_t deadline_ns) {
+  return Fetch(engine_.get(), engine_->start(requests, verdicts, deadline_ns));
+}
+
+bool Lane::contains(const PageKey& key, uint64_t deadline_ns) {
+  const PageRequest request = {.key = key, .min_version = 0, .destination = {}};
+  PageVerdict verdict;
+  fetch({&request, 1}, {&verdict, 1}, deadline_ns).wait();
+  return verdict.verdict == Verdict::kReady;
+}
+
+void Lane::progress() {
+  engine_->progress();
+}
+const LaneStats& Lane::stats() const {
+  return engine_->stats();
+}
+const std::byte* Lane::mapped_payload(const PageKey& key) const {
+  return engine_->mapped_payload(key);
+}
+
+}  // namespace farpage

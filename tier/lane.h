@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/status.h"
+#include "tier/page_request.h"
+#include "transport/counter.h"
+
+namespace farpage {
+
+class Lane;
+class LaneEngine;
+class LocationCache;
+class NodeLink;
+struct FetchState;
+
+// One fetch under way. Move-only; the destructor ends what has not ended: it returns once no
+// operation of it can write to a destination any more.
+//
+// The requests and the verdicts are lent to the fetch until it is done, the destinations until it
+// is released. It must not outlive its lane, and shares its thread.
+class Fetch {
+ public:
+  Fetch() = default;
+  Fetch(Fetch&& other) noexcept;
+  Fetch& operator=(Fetch&& other) noexcept;
+  ~Fetch();
+
+  // Every page has its verdict.
+  bool done() const;
+  // ... and no destination is held any more.
+  bool released() const;
+
+  // Drives the lane until the fetch is done; that is by its deadline.
+  void wait();
+  // Drives the lane until it is released or `deadline_ns` has come; returns released().
+  bool wait_released(uint64_t deadline_ns);
+
+  // Counts the pages: ok for ready, failed for recompute. For an event loop: its eventfd is
+  // readable, and its callback runs, once all pages have their verdict. The lane must be driven
+  // meanwhile (progress()); the callback must not call it.
+  CompletionCounter& counter();
+
+ private:
+  friend class Lane;
+  Fetch(LaneEngine* engine, FetchState* state) : engine_(engine), state_(state) {}
+
+  LaneEngine* engine_ = nullptr;
+  FetchState* state_ = nullptr;
+};
+
+struct LaneStats {
+  uint64_t pages_ready = 0;
+  uint64_t pages_recompute = 0;
+  uint64_t posts = 0;           // batches handed to the transport
+  uint64_t operations = 0;      // reads in them
+  uint64_t index_looks = 0;     // pages whose buckets were read
+  uint64_t located = 0;         // pages whose location was cached
+  uint64_t channels_ended = 0;  // data paths given up because an operation did not end in time
+  uint64_t late_verdicts = 0;   // given after their deadline, because this thread was not running
+  uint64_t latest_ns = 0;       // the most that one of them was late
+};
+
+// One thread's data path to the node: fetches and nothing else. After warm-up a fetch allocates
+// nothing, locks nothing, and on shm makes no system call. A lane belongs to the thread that uses
+// it; different lanes share only the wait-free location cache. Made by Client::open_lane.
+class Lane {
+ public:
+  Lane(Lane&&) noexcept;
+  Lane& operator=(Lane&&) noexcept;
+  ~Lane();
+
+  // Starts a fetch of these pages, one verdict for each by `deadline_ns` (on Client's clock; one
+  // that has passed gives recompute(stalled) at once). Never fails: what cannot be fetched is
+  // `recompute`.
+  Fetch fetch(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
+              uint64_t deadline_ns);
+
+  // Whether the node has a page of this key now; false also when it cannot be asked by the
+  // deadline.
+  bool contains(const PageKey& key, uint64_t deadline_ns);
+
+  // Does what can be done without waiting; for those who watch a fetch's counter.
+  void progress();
+
+  const LaneStats& stats() const;
+
+  // Where the page of this key was last seen, in the node's memory mapped here; null if that is
+  // unknown or the backend maps nothing. For measurements beside a fetch.
+  const std::byte* mapped_payload(const PageKey& key) const;
+
+ private:
+  friend class Client;
+  explicit Lane(std::unique_ptr<LaneEngine> engine);
+  std::unique_ptr<LaneEngine> engine_;
+};
+
+}  // namespace farpage

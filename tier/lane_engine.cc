@@ -1,0 +1,334 @@
+#include "tier/lane_engine.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/check.h"
+#include "integrity/crc32c.h"
+
+namespace farpage {
+namespace {
+
+// As many bytes as one poll may land before verdicts are given: more would make the first of them
+// late.
+constexpr uint64_t kPollBytes = 256 * kKiB;
+constexpr uint32_t kPrefetchAhead = 8;
+
+constexpr uint64_t make_tag(uint32_t index, uint32_t generation) {
+  return uint64_t{generation} << 32 | index;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LaneEngine>> LaneEngine::create(const std::shared_ptr<NodeLink>& link) {
+  auto memory = Mapping::anonymous(sizeof(Landing));
+  if (!memory) return tl::unexpected(memory.error());
+  auto region = link->fabric().register_local({memory->data(), memory->bytes()});
+  if (!region) return tl::unexpected(region.error());
+  return std::unique_ptr<LaneEngine>(new LaneEngine(link, std::move(*memory), std::move(*region)));
+}
+
+LaneEngine::LaneEngine(std::shared_ptr<NodeLink> link, Mapping memory, Region region)
+    : link_(std::move(link)),
+      clock_(link_->runtime().clock()),
+      verify_(link_->options().verify),
+      lands_with_crc_(link_->fabric().capabilities().checksums_landing),
+      memory_(std::move(memory)),
+      region_(std::move(region)),
+      path_(link_) {
+  for (uint32_t index = kWindow; index-- > 0;) free_attempts_.push_back(index);
+  queue_.reserve(2 * kWindow);
+  landed_.reserve(kPollBatch);
+  active_.reserve(kWindow);
+}
+
+LaneEngine::~LaneEngine() {
+  touches_.detach();
+}
+
+Slice LaneEngine::landing_slice(const void* part, uint64_t bytes) const {
+  const auto offset = static_cast<uint64_t>(static_cast<const std::byte*>(part) - memory_.data());
+  return region_.slice(offset, bytes);
+}
+
+FetchState* LaneEngine::start(std::span<const PageRequest> requests,
+                              std::span<PageVerdict> verdicts, uint64_t deadline_ns) {
+  FARPAGE_CHECK(requests.size() == verdicts.size());
+  auto unused = std::find_if(fetches_.begin(), fetches_.end(),
+                             [](const auto& fetch) { return !fetch->in_use; });
+  if (unused == fetches_.end()) {
+    fetches_.push_back(std::make_unique<FetchState>());
+    unused = fetches_.end() - 1;
+  }
+  FetchState& fetch = **unused;
+  fetch.requests = requests;
+  fetch.verdicts = verdicts;
+  fetch.deadline_ns = deadline_ns;
+  fetch.next = 0;
+  fetch.pending = requests.size();
+  fetch.held = 0;
+  fetch.in_use = true;
+  fetch.counter.reset(static_cast<uint32_t>(requests.size()));
+  std::fill(verdicts.begin(), verdicts.end(), PageVerdict{});
+  if (!requests.empty()) active_.push_back(&fetch);
+  progress();
+  return &fetch;
+}
+
+void LaneEngine::recycle(FetchState* fetch) {
+  fetch->deadline_ns = 0;
+  wait_released(fetch, kNever);
+  fetch->in_use = false;
+}
+
+// One turn: begin what the window has room for, post it, take what has ended, give the verdicts.
+bool LaneEngine::progress() {
+  if (active_.empty()) return false;
+  now_ns_ = clock_.now_ns();
+  size_t posted = 0;
+  if (path_.advance(now_ns_, touches_, &landing().touches,
+                    landing_slice(&landing().touches, sizeof landing().touches))) {
+    poll_batch_ = std::clamp<size_t>(kPollBytes / path_.view().geometry.page_bytes, 1, kPollBatch);
+    begin_pages();
+    posted = post_queued();
+  }
+  const size_t polled = poll_completions();
+  sweep();
+  return posted + polled > 0 || !queue_.empty();
+}
+
+void LaneEngine::begin_pages() {
+  for (FetchState* fetch : active_) {
+    if (now_ns_ >= fetch->deadline_ns) continue;
+    LocationCache& locations = link_->locations();
+    while (fetch->next < fetch->requests.size() && !free_attempts_.empty()) {
+      const size_t ahead = fetch->next + kPrefetchAhead;
+      if (ahead < fetch->requests.size()) locations.prefetch(fetch->requests[ahead].key);
+      begin(*fetch, static_cast<uint32_t>(fetch->next++));
+    }
+  }
+}
+
+void LaneEngine::begin(FetchState& fetch, uint32_t page) {
+  const uint32_t index = free_attempts_.back();
+  free_attempts_.pop_back();
+  Attempt& attempt = attempts_[index];
+  attempt.fetch = &fetch;
+  attempt.page = page;
+  ++attempt.generation;
+  look_up(index);
+}
+
+void LaneEngine::look_up(uint32_t index) {
+  Attempt& attempt = attempts_[index];
+  const PageRequest& request = attempt.fetch->requests[attempt.page];
+  Location location;
+  const bool located = link_->locations().find(request.key, location);
+  attempt.lookup.begin(request, located ? &location : nullptr, path_.view().geometry,
+                       path_.view().incarnation);
+  if (attempt.lookup.step() == PageLookup::Step::kReadPage) ++stats_.located;
+  queue_step(index);
+}
+
+// Queues the reads that the page's next step asks for, or gives its verdict.
+void LaneEngine::queue_step(uint32_t index) {
+  Attempt& attempt = attempts_[index];
+  const Geometry& geometry = path_.view().geometry;
+  const PageRequest& request = attempt.fetch->requests[attempt.page];
+  Operation operation;
+  operation.tag = make_tag(index, attempt.generation);
+  attempt.posted_ns = now_ns_;
+  switch (attempt.lookup.step()) {
+    case PageLookup::Step::kReadIndex: {
+      ++stats_.index_looks;
+      operation.remote = path_.index();
+      operation.local_count = 1;
+      const auto homes = key_buckets(request.key, geometry.buckets);
+      for (size_t i = 0; i < homes.size(); ++i) {
+        operation.remote_offset = homes[i] * sizeof(Bucket);
+        operation.local[0] = landing_slice(&landing().buckets[index][i], sizeof(Bucket));
+        queue_.push_back(operation);
+      }
+      attempt.outstanding = 2;
+      break;
+    }
+    case PageLookup::Step::kReadPage: {
+      PageHeader& header = landing().headers[index];
+      header.live = 0;  // so that a read that lands nothing shows nothing (protocol rule 18)
+      operation.remote = path_.pool();
+      operation.remote_offset = geometry.slot_offset(attempt.lookup.slot());
+      operation.local[0] = landing_slice(&header, sizeof header);
+      operation.local[1] = request.destination;
+      operation.local_count = request.destination.bytes > 0 ? 2 : 1;
+      operation.wants_crc = verify_ && lands_with_crc_ && request.destination.bytes > 0;
+      queue_.push_back(operation);
+      attempt.outstanding = 1;
+      break;
+    }
+    case PageLookup::Step::kReady:
+      FARPAGE_CHECK(false);
+      break;
+    case PageLookup::Step::kRecompute:
+      settle(attempt, Verdict::kRecompute, attempt.lookup.reason());
+      free_attempt(index);
+      break;
+  }
+}
+
+size_t LaneEngine::post_queued() {
+  if (queue_.empty() || !path_.is_open()) return 0;
+  now_ns_ = clock_.now_ns();
+  const auto deadline_of = [this](const Operation& operation) {
+    return attempts_[static_cast<uint32_t>(operation.tag)].fetch->deadline_ns;
+  };
+  // Runs of one fetch, because a backend that copies stops at the deadline that a post names.
+  size_t at = 0;
+  while (at < queue_.size()) {
+    const uint64_t deadline = deadline_of(queue_[at]);
+    size_t end = at + 1;
+    while (end < queue_.size() && deadline_of(queue_[end]) == deadline) ++end;
+    const auto run = std::span<const Operation>(queue_).subspan(at, end - at);
+    for (const Operation& operation : run) {
+      attempts_[static_cast<uint32_t>(operation.tag)].posted_ns = now_ns_;
+    }
+    const PostResult posted = path_.post(run, deadline);
+    ++stats_.posts;
+    stats_.operations += posted.accepted;
+    at += posted.accepted;
+    if (!posted.status.ok()) {
+      queue_.erase(queue_.begin(), queue_.begin() + static_cast<ptrdiff_t>(at));
+      end_path();
+      return at;
+    }
+    if (posted.accepted < run.size()) break;
+  }
+  queue_.erase(queue_.begin(), queue_.begin() + static_cast<ptrdiff_t>(at));
+  return at;
+}
+
+size_t LaneEngine::poll_completions() {
+  std::array<Completion, kPollBatch> completions;
+  const size_t count = path_.poll(std::span(completions).first(poll_batch_));
+  if (count == 0) return 0;
+  now_ns_ = clock_.now_ns();
+  for (size_t i = 0; i < count; ++i) complete(completions[i]);
+  if (!landed_.empty()) settle_landed();
+  return count;
+}
+
+void LaneEngine::complete(const Completion& completion) {
+  if (completion.kind != CompletionKind::kOperation) return;
+  const auto index = static_cast<uint32_t>(completion.tag);
+  FARPAGE_CHECK(index < kWindow);
+  Attempt& attempt = attempts_[index];
+  FARPAGE_CHECK(completion.tag == make_tag(index, attempt.generation));
+  if (completion.outcome != Outcome::kOk) attempt.broken = true;
+  attempt.payload_crc = completion.crc;
+  if (--attempt.outstanding == 0) operations_ended(index);
+}
+
+void LaneEngine::operations_ended(uint32_t index) {
+  Attempt& attempt = attempts_[index];
+  if (attempt.held) {
+    FetchState& fetch = *attempt.fetch;
+    fetch.verdicts[attempt.page].place = Place::kReleased;
+    --fetch.held;
+    return free_attempt(index);
+  }
+  // What completed too late, or under a lease that has ended, is as if it had not come (rules 3 and
+  // 12).
+  const bool usable = !attempt.broken && now_ns_ - attempt.posted_ns < path_.view().reuse_ns &&
+                      path_.view().valid(now_ns_);
+  attempt.broken = false;
+  if (!usable) {
+    attempt.waiting = true;
+    ++waiting_;
+    return;
+  }
+  if (attempt.lookup.step() == PageLookup::Step::kReadPage) return read_landed(index);
+  attempt.lookup.index_landed(landing().buckets[index], path_.view().geometry);
+  queue_step(index);
+}
+
+void LaneEngine::read_landed(uint32_t index) {
+  Attempt& attempt = attempts_[index];
+  const PageHeader& header = landing().headers[index];
+  const Slice& destination = attempt.fetch->requests[attempt.page].destination;
+  if (attempt.lookup.header_landed(header) == PageFinding::kGood) {
+    bool matches = true;
+    if (verify_ && destination.bytes > 0) {
+      const uint32_t crc =
+          lands_with_crc_ ? attempt.payload_crc : crc32c(0, destination.data, destination.bytes);
+      matches = crc == header.payload_crc;
+    }
+    attempt.lookup.payload_landed(header, matches);
+  }
+  if (attempt.lookup.step() == PageLookup::Step::kReady) {
+    landed_.push_back(index);
+  } else {
+    queue_step(index);
+  }
+}
+
+// The clock after the check decides whether a page is ready (protocol rule 19).
+void LaneEngine::settle_landed() {
+  now_ns_ = clock_.now_ns();
+  for (const uint32_t index : landed_) {
+    Attempt& attempt = attempts_[index];
+    const PageLookup& lookup = attempt.lookup;
+    if (now_ns_ < attempt.fetch->deadline_ns) {
+      if (lookup.used_index()) {
+        const PageKey& key = attempt.fetch->requests[attempt.page].key;
+        link_->locations().insert(key, {lookup.slot(), lookup.version()});
+      }
+      touches_.record(lookup.slot());
+      settle(attempt, Verdict::kReady, Reason::kNone);
+    } else {
+      settle(attempt, Verdict::kRecompute, Reason::kStalled);
+    }
+    free_attempt(index);
+  }
+  landed_.clear();
+}
+
+void LaneEngine::settle(Attempt& attempt, Verdict verdict, Reason reason) {
+  settle_page(*attempt.fetch, attempt.page, verdict, reason, attempt.lookup.version(),
+              attempt.lookup.reads());
+}
+
+void LaneEngine::settle_page(FetchState& fetch, uint32_t page, Verdict verdict, Reason reason,
+                             Version version, uint8_t looks) {
+  PageVerdict& target = fetch.verdicts[page];
+  const bool ready = verdict == Verdict::kReady;
+  target.reason = reason;
+  target.version = ready ? version : 0;
+  target.looks = looks;
+  Verdict pending = Verdict::kPending;
+  FARPAGE_CHECK(std::atomic_ref<Verdict>(target.verdict)
+                    .compare_exchange_strong(pending, verdict, std::memory_order_acq_rel));
+  --fetch.pending;
+  ++(ready ? stats_.pages_ready : stats_.pages_recompute);
+  if (now_ns_ > fetch.deadline_ns && fetch.deadline_ns > 0) {
+    ++stats_.late_verdicts;
+    stats_.latest_ns = std::max(stats_.latest_ns, now_ns_ - fetch.deadline_ns);
+  }
+  fetch.counter.arrive(ready ? Outcome::kOk : Outcome::kFailed);
+}
+
+void LaneEngine::free_attempt(uint32_t index) {
+  Attempt& attempt = attempts_[index];
+  attempt.fetch = nullptr;
+  attempt.held = false;
+  free_attempts_.push_back(index);
+}
+
+const std::byte* LaneEngine::mapped_payload(const PageKey& key) const {
+  const auto* direct = dynamic_cast<const DirectMemory*>(path_.channel());
+  Location location;
+  if (direct == nullptr || !link_->locations().find(key, location)) return nullptr;
+  const uint64_t offset = path_.view().geometry.slot_offset(location.slot) + sizeof(PageHeader);
+  const std::span<const std::byte> pool = direct->view(path_.pool());
+  return offset < pool.size() ? pool.data() + offset : nullptr;
+}
+
+}  // namespace farpage

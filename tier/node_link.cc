@@ -1,0 +1,213 @@
+#include "tier/node_link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kFirstPauseNs = 10 * kMillisecond;
+constexpr uint64_t kLongestPauseNs = 500 * kMillisecond;
+constexpr uint64_t kRenewalsPerLease = 4;
+constexpr uint64_t kMaxDurationNs = 3'600 * kSecond;
+
+Error to_error(const Reply& reply) {
+  if (const auto* refusal = std::get_if<Refusal>(&reply)) return {refusal->code, refusal->message};
+  return {Code::kProtocol, "the node answered with a message of another kind"};
+}
+
+}  // namespace
+
+NodeLink::NodeLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric,
+                   ControlDialer& dialer)
+    : options_(options), runtime_(runtime), fabric_(fabric), dialer_(dialer) {}
+
+Result<void> NodeLink::connect() {
+  dial(0);
+  const uint64_t deadline = runtime_.clock().now_ns() + options_.connect_ms * kMillisecond;
+  runtime_.wait_until(deadline, [this] {
+    std::lock_guard lock(mutex_);
+    return view_ != nullptr || refused_;
+  });
+  std::lock_guard lock(mutex_);
+  if (view_ != nullptr) return {};
+  if (last_error_) return tl::unexpected(*last_error_);
+  return fail(Code::kTimeout,
+              fmt::format("the node has not answered for {} ms (client.connect_ms): is it stopped?",
+                          options_.connect_ms));
+}
+
+void NodeLink::stop() {
+  std::shared_ptr<View> view;
+  std::shared_ptr<ControlLink> greeting;
+  {
+    std::lock_guard lock(mutex_);
+    stopped_ = true;
+    std::swap(view, view_);
+    std::swap(greeting, greeting_);
+  }
+  view_number_.fetch_add(1, std::memory_order_acq_rel);
+}
+
+std::shared_ptr<View> NodeLink::view() const {
+  std::lock_guard lock(mutex_);
+  return view_;
+}
+
+void NodeLink::dial(uint64_t delay_ns) {
+  runtime_.after(delay_ns, [weak = weak_from_this()] {
+    auto self = weak.lock();
+    if (self == nullptr) return;
+    {
+      std::lock_guard lock(self->mutex_);
+      if (self->stopped_) return;
+    }
+    self->dialer_.dial([weak](Result<std::shared_ptr<ControlLink>> link) {
+      auto alive = weak.lock();
+      if (alive == nullptr) return;
+      if (!link) return alive->failed(link.error());
+      alive->say_hello(std::move(*link));
+    });
+  });
+}
+
+void NodeLink::say_hello(std::shared_ptr<ControlLink> link) {
+  const uint64_t sent = runtime_.clock().now_ns();
+  HelloRequest hello;
+  hello.staging_bytes = options_.staging_bytes;
+  {
+    std::lock_guard lock(mutex_);
+    if (stopped_) return;
+    greeting_ = link;
+  }
+  link->call(hello, [weak = weak_from_this(), sent](Result<Reply> reply) {
+    if (auto self = weak.lock()) self->greeted(sent, std::move(reply));
+  });
+}
+
+void NodeLink::greeted(uint64_t sent_ns, Result<Reply> reply) {
+  std::shared_ptr<ControlLink> link;
+  {
+    std::lock_guard lock(mutex_);
+    std::swap(link, greeting_);
+  }
+  if (link == nullptr) return;
+  if (!reply) return failed(reply.error());
+  auto* hello = std::get_if<HelloReply>(&*reply);
+  if (hello == nullptr) return failed(to_error(*reply));
+  auto view = make_view(link, sent_ns, std::move(*hello));
+  if (!view) return failed(view.error());
+  {
+    std::lock_guard lock(mutex_);
+    if (stopped_) return;
+    view_ = *view;
+    highest_epoch_ = (*view)->epoch;
+  }
+  pause_ns_ = 0;
+  view_number_.fetch_add(1, std::memory_order_acq_rel);
+  runtime_.notify();
+  renew(*view);
+}
+
+Result<std::shared_ptr<View>> NodeLink::make_view(const std::shared_ptr<ControlLink>& link,
+                                                  uint64_t sent_ns, HelloReply reply) {
+  if (reply.protocol != kControlProtocol) {
+    return fail(Code::kProtocol, fmt::format("the node speaks control protocol {}, this client {}: "
+                                             "run the same version of farpage on both",
+                                             reply.protocol, kControlProtocol));
+  }
+  {
+    std::lock_guard lock(mutex_);
+    if (reply.epoch < highest_epoch_) {
+      return fail(
+          Code::kProtocol,
+          fmt::format("the node has gone back from epoch {} to {}: was its state file lost?",
+                      highest_epoch_, reply.epoch));
+    }
+  }
+  if (reply.epoch == 0 || reply.epoch > kMaxEpoch || reply.incarnation == 0 ||
+      reply.reuse_ns == 0 || reply.reuse_ns > kMaxDurationNs || reply.lease_ns == 0 ||
+      reply.lease_ns > kMaxDurationNs) {
+    return fail(Code::kProtocol, "the node's hello has a field out of range");
+  }
+  auto view = std::make_shared<View>();
+  view->epoch = reply.epoch;
+  view->incarnation = reply.incarnation;
+  view->reuse_ns = reply.reuse_ns;
+  view->lease_ns = reply.lease_ns;
+  view->geometry = {reply.page_bytes, reply.slots, reply.buckets};
+  view->link = link;
+  view->valid_until_ns = sent_ns + reply.lease_ns;
+  if (auto valid = validate(view->geometry); !valid) return tl::unexpected(valid.error());
+  if (options_.staging_bytes > 0) {
+    const uint64_t deadline = sent_ns + reply.lease_ns;
+    auto channel = fabric_.connect(std::move(reply.staging_offer), deadline);
+    if (!channel) return tl::unexpected(channel.error());
+    auto region = (*channel)->import_region(std::move(reply.staging));
+    if (!region) return tl::unexpected(region.error());
+    view->staging = std::make_shared<Staging>(std::move(*channel), *region);
+  }
+  if (!locations_) {
+    const uint64_t pages = options_.location_pages == 0 ? reply.slots : options_.location_pages;
+    auto locations = LocationCache::create(pages);
+    if (!locations) return tl::unexpected(locations.error());
+    locations_ = std::move(*locations);
+  }
+  return view;
+}
+
+void NodeLink::renew(const std::weak_ptr<View>& weak_view) {
+  auto view = weak_view.lock();
+  if (view == nullptr) return;
+  const uint64_t sent = runtime_.clock().now_ns();
+  view->link->call(RenewRequest{view->incarnation},
+                   [weak = weak_from_this(), weak_view, sent](Result<Reply> reply) {
+                     auto self = weak.lock();
+                     auto renewed = weak_view.lock();
+                     if (self == nullptr || renewed == nullptr) return;
+                     auto* answer = reply ? std::get_if<RenewReply>(&*reply) : nullptr;
+                     if (answer == nullptr || answer->incarnation != renewed->incarnation) {
+                       return self->lost(renewed);
+                     }
+                     renewed->renew(sent + renewed->lease_ns);
+                     self->runtime_.after(renewed->lease_ns / kRenewalsPerLease, [weak, weak_view] {
+                       if (auto again = weak.lock()) again->renew(weak_view);
+                     });
+                   });
+}
+
+void NodeLink::failed(Error error) {
+  const bool final = error.code == Code::kProtocol || error.code == Code::kInvalid;
+  {
+    std::lock_guard lock(mutex_);
+    if (view_ == nullptr && final) refused_ = true;
+    if (!last_error_ || last_error_->message != error.message) {
+      if (view_number() > 0) log_warning("cannot reach the memory node: " + error.message);
+      last_error_ = std::move(error);
+    }
+  }
+  runtime_.notify();
+  pause_ns_ = std::clamp(pause_ns_ * 2, kFirstPauseNs, kLongestPauseNs);
+  dial(pause_ns_);
+}
+
+void NodeLink::lost(const std::shared_ptr<View>& view) {
+  {
+    std::lock_guard lock(mutex_);
+    if (view_ != view || stopped_) return;
+    last_error_.reset();
+  }
+  failed({Code::kUnavailable, "the connection to the memory node was lost; connecting again"});
+}
+
+void NodeLink::give_up(const std::shared_ptr<View>& view) {
+  view->valid_until_ns.store(0, std::memory_order_release);
+  runtime_.after(0, [weak = weak_from_this(), view] {
+    if (auto self = weak.lock()) self->lost(view);
+  });
+}
+
+}  // namespace farpage

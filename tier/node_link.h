@@ -1,0 +1,74 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "base/runtime.h"
+#include "base/status.h"
+#include "control/link.h"
+#include "pagetable/location_cache.h"
+#include "tier/client.h"
+#include "tier/view.h"
+#include "transport/fabric.h"
+
+namespace farpage {
+
+// Keeps a view of one node: dials, says hello, renews the lease, and begins again when the
+// connection or the node is lost.
+//
+//   dialing ──hello──► serving ──link lost──► dialing (after a pause that grows)
+//
+// Reconnecting makes a new View; the old one stays usable until its lease ends.
+class NodeLink : public std::enable_shared_from_this<NodeLink> {
+ public:
+  NodeLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric, ControlDialer& dialer);
+
+  // Starts to dial, and waits for the first view.
+  Result<void> connect();
+  void stop();
+
+  // Changes with every new view; wait-free.
+  uint64_t view_number() const { return view_number_.load(std::memory_order_acquire); }
+  std::shared_ptr<View> view() const;
+
+  // The view is of no more use, though its link has not noticed: drops it and dials again.
+  void give_up(const std::shared_ptr<View>& view);
+
+  const ClientOptions& options() const { return options_; }
+  Runtime& runtime() { return runtime_; }
+  Fabric& fabric() { return fabric_; }
+  LocationCache& locations() { return *locations_; }
+
+ private:
+  void dial(uint64_t delay_ns);
+  void say_hello(std::shared_ptr<ControlLink> link);
+  void greeted(uint64_t sent_ns, Result<Reply> reply);
+  Result<std::shared_ptr<View>> make_view(const std::shared_ptr<ControlLink>& link,
+                                          uint64_t sent_ns, HelloReply reply);
+  void renew(const std::weak_ptr<View>& view);
+  void failed(Error error);
+  void lost(const std::shared_ptr<View>& view);
+
+  const ClientOptions options_;
+  Runtime& runtime_;
+  Fabric& fabric_;
+  ControlDialer& dialer_;
+  std::optional<LocationCache> locations_;  // made with the first view; fixed from then on
+
+  mutable std::mutex
+      mutex_;  // of what follows; never taken by a fetch unless view_number_ has changed
+  std::shared_ptr<View> view_;
+  std::shared_ptr<ControlLink> greeting_;  // waits for the answer to its hello
+  std::optional<Error> last_error_;
+  bool refused_ = false;  // by the node, for a reason that time does not mend
+  uint64_t highest_epoch_ = 0;
+  bool stopped_ = false;
+
+  std::atomic<uint64_t> view_number_{0};
+  uint64_t pause_ns_ = 0;  // before the next dial; on the runtime only
+};
+
+}  // namespace farpage

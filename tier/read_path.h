@@ -1,0 +1,75 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "control/messages.h"
+#include "tier/node_link.h"
+#include "tier/touch_recorder.h"
+#include "transport/fabric.h"
+
+namespace farpage {
+
+// A lane's channel to the node, through its life. Operations are counted in and out, so that a
+// channel is destroyed only when all of them have ended.
+//
+//   closed ──open()──► opening ──offer came──► open ──end()──► ending ──last completion──► closed
+class ReadPath {
+ public:
+  explicit ReadPath(std::shared_ptr<NodeLink> link) : link_(std::move(link)) {}
+  ~ReadPath();
+
+  // Goes one step further, if one is due: opens a path to the current view, takes up the offer, or
+  // ends the path of a view that is not the current one any more. True: the path is open.
+  bool advance(uint64_t now_ns, TouchRecorder& touches, TouchRecorder::Buffer* buffer,
+               const Slice& buffer_slice);
+
+  bool is_open() const { return state_ == State::kOpen; }
+  // Whether there is a view to read under, at this time.
+  bool view_valid(uint64_t now_ns);
+  const View& view() const { return *view_; }
+  const RemoteRegion& pool() const { return pool_; }
+  const RemoteRegion& index() const { return index_; }
+  const Channel* channel() const { return channel_.get(); }
+
+  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns);
+  size_t poll(std::span<Completion> completions);
+  size_t in_flight() const { return in_flight_; }
+
+  // Gives the channel up: every operation comes back as aborted.
+  void end(TouchRecorder& touches);
+
+  // Until something may have changed, or the deadline.
+  void wait(uint64_t deadline_ns);
+
+ private:
+  enum class State : uint8_t { kClosed, kOpening, kOpen, kEnding };
+
+  // Where the runtime leaves the node's answer.
+  struct Answer {
+    std::atomic<bool> here{false};
+    std::optional<Result<Reply>> reply;
+  };
+
+  void refresh_view();
+  void ask();
+  void take_up(TouchRecorder& touches, TouchRecorder::Buffer* buffer, const Slice& buffer_slice);
+
+  std::shared_ptr<NodeLink> link_;
+  uint64_t view_number_ = 0;
+  std::shared_ptr<View> newest_;  // what the link offers
+  std::shared_ptr<View> view_;    // what the path leads to
+  State state_ = State::kClosed;
+  std::shared_ptr<Answer> answer_;
+  std::unique_ptr<Channel> channel_;
+  RemoteRegion pool_;
+  RemoteRegion index_;
+  uint64_t lane_ = 0;  // the node's number for the last path
+  size_t in_flight_ = 0;
+  uint64_t retry_ns_ = 0;
+};
+
+}  // namespace farpage

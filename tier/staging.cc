@@ -1,0 +1,124 @@
+#include "tier/staging.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/units.h"
+#include "transport/transfer_counters.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kAlignment = 64;
+// An immediate's counter is used again only after the node has answered for it (protocol rule 16).
+constexpr size_t kMaxSegments = kTransferCounters / 2;
+
+}  // namespace
+
+Staging::Staging(std::unique_ptr<Channel> channel, const RemoteRegion& region)
+    : channel_(std::move(channel)), region_(region) {}
+
+std::optional<Staging::Segment> Staging::allocate(uint64_t bytes) {
+  const uint64_t wanted = round_up(std::max<uint64_t>(bytes, 1), kAlignment);
+  std::lock_guard lock(segments_mutex_);
+  if (segments_.size() >= kMaxSegments || wanted > region_.bytes) return std::nullopt;
+  uint64_t offset = 0;
+  if (!segments_.empty()) {
+    const uint64_t head = segments_.front().offset;
+    const uint64_t tail = segments_.back().offset + segments_.back().bytes;
+    const bool wrapped = segments_.back().offset < head;
+    if (!wrapped && wanted <= region_.bytes - tail) {
+      offset = tail;
+    } else if (!wrapped && wanted <= head) {
+      offset = 0;
+    } else if (wrapped && wanted <= head - tail) {
+      offset = tail;
+    } else {
+      return std::nullopt;
+    }
+  }
+  const uint64_t id = ++last_id_;
+  const auto generation = static_cast<uint32_t>(id / kTransferCounters + 1) % kTransferGenerations;
+  segments_.push_back({id, offset, wanted,
+                       make_immediate(static_cast<uint32_t>(id % kTransferCounters), generation),
+                       false});
+  return segments_.back();
+}
+
+void Staging::release(uint64_t segment_id) {
+  std::lock_guard lock(segments_mutex_);
+  for (Segment& segment : segments_) {
+    if (segment.id == segment_id) segment.released = true;
+  }
+  while (!segments_.empty() && segments_.front().released) segments_.pop_front();
+}
+
+Status Staging::write(const Segment& segment, std::span<const Slice> sources, const Clock& clock,
+                      uint64_t deadline_ns) {
+  std::lock_guard lock(channel_mutex_);
+  operations_.clear();
+  uint64_t offset = segment.offset;
+  for (const Slice& source : sources) {
+    Operation operation;
+    operation.kind = OperationKind::kWrite;
+    operation.remote = region_;
+    operation.remote_offset = offset;
+    operation.local_count = 1;
+    operation.local[0] = source;
+    operations_.push_back(operation);
+    offset += round_up(source.bytes, kAlignment);
+  }
+  operations_.back().has_immediate = true;
+  operations_.back().immediate = segment.immediate;
+
+  std::span<const Operation> left = operations_;
+  size_t outstanding = 0;
+  while (!left.empty()) {
+    const PostResult posted = channel_->post(left, deadline_ns);
+    left = left.subspan(posted.accepted);
+    outstanding += posted.accepted;
+    if (!posted.status.ok()) {
+      static_cast<void>(abandon(outstanding));
+      return posted.status;
+    }
+    if (left.empty()) break;
+    if (Status status = await(outstanding, outstanding / 2, clock, deadline_ns); !status.ok()) {
+      return status;
+    }
+  }
+  return await(outstanding, 0, clock, deadline_ns);
+}
+
+// Until no more than `until` writes are outstanding.
+Status Staging::await(size_t& outstanding, size_t until, const Clock& clock, uint64_t deadline_ns) {
+  std::array<Completion, 32> completions;
+  while (outstanding > until) {
+    const size_t count = channel_->poll(completions);
+    for (size_t i = 0; i < count; ++i) {
+      --outstanding;
+      if (completions[i].outcome != Outcome::kOk) {
+        for (size_t rest = i + 1; rest < count; ++rest) --outstanding;
+        const bool late = completions[i].outcome == Outcome::kAborted;
+        static_cast<void>(abandon(outstanding));
+        return {late ? Code::kTimeout : Code::kUnavailable, completions[i].vendor,
+                "a write to the staging failed"};
+      }
+    }
+    if (count > 0) continue;
+    if (clock.now_ns() >= deadline_ns) return abandon(outstanding);
+    channel_->wait(deadline_ns);
+  }
+  return {};
+}
+
+Status Staging::abandon(size_t outstanding) {
+  channel_->close();
+  std::array<Completion, 32> completions;
+  while (outstanding > 0) {
+    outstanding -= channel_->poll(completions);
+    if (outstanding > 0) channel_->wait(kNever);
+  }
+  return {Code::kTimeout, 0, "the staging was not written by the deadline"};
+}
+
+}  // namespace farpage

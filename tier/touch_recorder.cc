@@ -1,0 +1,58 @@
+#include "tier/touch_recorder.h"
+
+#include <array>
+#include <cstddef>
+
+namespace farpage {
+
+void TouchRecorder::attach(std::unique_ptr<Channel> channel, const RemoteRegion& log,
+                           Buffer* buffer, const Slice& slice) {
+  channel_ = std::move(channel);
+  log_ = log;
+  buffer_ = buffer;
+  slice_ = slice;
+  buffer_->written = 0;
+  recorded_ = 0;
+  outstanding_ = 0;
+}
+
+void TouchRecorder::detach() {
+  if (channel_ == nullptr) return;
+  channel_->close();
+  while (outstanding_ > 0) {
+    poll();
+    if (outstanding_ > 0) channel_->wait(kNever);
+  }
+  channel_.reset();
+}
+
+void TouchRecorder::skip() {
+  if (channel_ != nullptr) poll();
+}
+
+void TouchRecorder::poll() {
+  std::array<Completion, 2> completions;
+  outstanding_ -= static_cast<uint32_t>(channel_->poll(completions));
+}
+
+void TouchRecorder::flush() {
+  recorded_ = 0;
+  const uint64_t block = buffer_->written / kTouchBlockSlots % kTouchBlocks;
+  buffer_->written += kTouchBlockSlots;
+  std::array<Operation, 2> operations;
+  for (Operation& operation : operations) {
+    operation.kind = OperationKind::kWrite;
+    operation.remote = log_;
+    operation.local_count = 1;
+  }
+  operations[0].remote_offset = offsetof(TouchLog, slots) + block * sizeof buffer_->slots;
+  operations[0].local[0] = {slice_.data + offsetof(Buffer, slots), sizeof buffer_->slots,
+                            slice_.local_key};
+  operations[1].remote_offset = offsetof(TouchLog, written);
+  operations[1].local[0] = {slice_.data + offsetof(Buffer, written), sizeof buffer_->written,
+                            slice_.local_key};
+  outstanding_ = static_cast<uint32_t>(channel_->post(operations, kNever).accepted);
+  if (outstanding_ > 0) poll();
+}
+
+}  // namespace farpage

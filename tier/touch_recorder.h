@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "pagetable/touch_log.h"
+#include "transport/fabric.h"
+
+namespace farpage {
+
+// Tells the node, one-sided and a block at a time, which slots a lane reads, so that eviction
+// spares them. A block that comes while the last one is still being written is dropped.
+class TouchRecorder {
+ public:
+  // The local part, in registered memory.
+  struct Buffer {
+    uint32_t slots[kTouchBlockSlots];
+    uint64_t written;
+  };
+
+  void attach(std::unique_ptr<Channel> channel, const RemoteRegion& log, Buffer* buffer,
+              const Slice& slice);
+  void detach();
+
+  void record(uint64_t slot) {
+    if (channel_ == nullptr || outstanding_ > 0) return skip();
+    buffer_->slots[recorded_++] = static_cast<uint32_t>(slot);
+    if (recorded_ == kTouchBlockSlots) flush();
+  }
+
+ private:
+  void skip();
+  void flush();
+  void poll();
+
+  std::unique_ptr<Channel> channel_;
+  RemoteRegion log_;
+  Buffer* buffer_ = nullptr;
+  Slice slice_;
+  uint32_t recorded_ = 0;
+  uint32_t outstanding_ = 0;
+};
+
+}  // namespace farpage

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "control/link.h"
+#include "integrity/page_header.h"
+#include "pagetable/geometry.h"
+#include "tier/staging.h"
+
+namespace farpage {
+
+// One run of one memory node, as this client knows it. Everything but the lease is fixed. A client
+// uses no page that completed after the lease had ended (protocol rule 12); the lease counts from
+// the moment its renewal was sent.
+struct View {
+  uint64_t epoch = 0;
+  uint64_t incarnation = 0;
+  uint64_t reuse_ns = 0;  // L
+  uint64_t lease_ns = 0;  // V
+  Geometry geometry;
+  std::shared_ptr<ControlLink> link;
+  std::shared_ptr<Staging> staging;  // null for a client that puts nothing
+  std::atomic<uint64_t> valid_until_ns{0};
+
+  // An ended lease stays ended: 0 is never replaced.
+  void renew(uint64_t until_ns) {
+    uint64_t current = valid_until_ns.load(std::memory_order_relaxed);
+    while (current != 0 && current < until_ns &&
+           !valid_until_ns.compare_exchange_weak(current, until_ns, std::memory_order_release)) {
+    }
+  }
+
+  bool valid(uint64_t now_ns) const {
+    return now_ns < valid_until_ns.load(std::memory_order_acquire);
+  }
+};
+
+}  // namespace farpage

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "transport/memory.h"
+#include "transport/operation.h"
+
+namespace farpage {
+
+struct Capabilities {
+  std::string_view backend;  // "shm"
+  std::string_view path;     // how bytes travel, for people: "shared memory, mapped read-only"
+  bool one_sided = true;     // the peer's CPU does nothing for a read
+  bool protects_regions =
+      true;  // kRemoteRead and kRemoteWrite are enforced, not just asked for (I6)
+  bool checksums_landing = false;  // fills Completion::crc where Operation::wants_crc
+  uint32_t max_in_flight = 0;      // operations on one channel that have not been polled
+};
+
+// Reads and writes have channels of their own, so that a backend can give each its own protection
+// domain.
+enum class ChannelPurpose : uint8_t {
+  kRead,   // the active side reads the passive side's kRemoteRead regions
+  kStage,  // the active side writes regions that the passive side allocated for this channel
+};
+
+// One end of a connection, with its own completions. One thread at a time; different channels share
+// no lock. post, poll and wait allocate nothing and register nothing.
+class Channel {
+ public:
+  // Ends as close() does.
+  virtual ~Channel() = default;
+
+  // Memory that this channel's peer, and nobody else, may write.
+  virtual Result<Region> allocate_writable(uint64_t bytes) = 0;
+
+  // Makes a peer's region reachable from this channel. Checks every field of `region`.
+  virtual Result<RemoteRegion> import_region(RegionExport region) = 0;
+
+  // Starts the first `accepted` operations, in order; each of them ends with exactly one
+  // completion. The rest were not touched: either max_in_flight was reached (status ok: poll, then
+  // post again), or the first of them cannot be posted (status says why), or the channel is broken
+  // (kUnavailable). A backend that moves bytes with the CPU looks at the clock before every chunk
+  // of at most 64 KiB and ends what is left as aborted once `deadline_ns` has passed. The others
+  // ignore it: their operations end when they complete or when the channel is closed.
+  virtual PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) = 0;
+
+  // Fills `completions` with what has ended, and returns how many. Never blocks. Reads may end in
+  // another order than they were posted in. After one that has failed the channel may be of no more
+  // use: then everything behind it ends as aborted, and post() says kUnavailable.
+  virtual size_t poll(std::span<Completion> completions) = 0;
+
+  // Returns when poll() may have something, or at the deadline, or earlier.
+  virtual void wait(uint64_t deadline_ns) = 0;
+
+  // Ends every operation in flight as aborted (I4: once its completion has been polled, its landing
+  // place, here or at the peer, is written by nobody) and refuses new ones. poll() stays valid
+  // until all have been polled.
+  virtual void close() = 0;
+};
+
+// What the active side needs to connect; travels on the control plane. Untrusted where it arrives.
+struct ChannelOffer {
+  ChannelPurpose purpose = ChannelPurpose::kRead;
+  std::string opaque;
+  UniqueFd fd;
+};
+
+struct PassiveChannel {
+  std::unique_ptr<Channel> channel;  // completes once the peer has connected
+  ChannelOffer offer;
+};
+
+// One device's domain: memory and connections. Thread-safe; nothing here is called on the way of a
+// fetch. Outlives its channels and regions, or is kept alive by them.
+class Fabric {
+ public:
+  virtual ~Fabric() = default;
+
+  virtual const Capabilities& capabilities() const = 0;
+
+  // Memory that every connected peer may read and none may write, present before the call returns.
+  virtual Result<Region> allocate_readable(uint64_t bytes) = 0;
+
+  // The caller's own memory, as a landing place or a source. It must outlive the region.
+  virtual Result<Region> register_local(const MemoryRange& range) = 0;
+
+  // For a region of allocate_readable or Channel::allocate_writable.
+  virtual Result<RegionExport> export_region(const Region& region) = 0;
+
+  // A new channel for exactly one peer, which takes up the offer.
+  virtual Result<PassiveChannel> offer_channel(ChannelPurpose purpose) = 0;
+  virtual Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) = 0;
+};
+
+// Where memory of a peer can be read in place. Optional: ask for it with
+// dynamic_cast<DirectMemory*>.
+class DirectMemory {
+ public:
+  virtual ~DirectMemory() = default;
+  virtual std::span<const std::byte> view(const RemoteRegion& region) const = 0;
+};
+
+}  // namespace farpage

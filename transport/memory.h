@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/check.h"
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace farpage {
+
+enum class MemoryKind : uint8_t { kHost, kCuda };
+
+enum class Access : uint8_t {
+  kLocal,        // landing places and sources of this process; no peer reaches them
+  kRemoteRead,   // any connected peer may read, none may write
+  kRemoteWrite,  // the one peer of the channel that it belongs to may write; nobody else reaches it
+};
+
+struct MemoryRange {
+  std::byte* data = nullptr;
+  uint64_t bytes = 0;
+  MemoryKind kind = MemoryKind::kHost;
+  int32_t device = -1;  // the GPU's ordinal; -1 for host memory
+};
+
+// A view of a part of one region: where a read lands, or what a write takes. Valid while its region
+// is.
+struct Slice {
+  std::byte* data = nullptr;
+  uint64_t bytes = 0;
+  uint64_t local_key = 0;  // the backend's name for the registration
+};
+
+// Registered memory. Move-only; the destructor ends the registration and, where the backend
+// allocated the memory, frees it. It keeps its backend's domain alive. Once the destructor has
+// returned, no operation touches the memory; those still in flight end as failed. Not while another
+// thread drives a channel with operations on it.
+class Region {
+ public:
+  // What a backend keeps for one registration; its destructor ends it.
+  class Backing {
+   public:
+    virtual ~Backing() = default;
+  };
+
+  Region() = default;
+  Region(const MemoryRange& range, Access access, uint64_t local_key,
+         std::unique_ptr<Backing> backing)
+      : range_(range), access_(access), local_key_(local_key), backing_(std::move(backing)) {}
+
+  std::byte* data() const { return range_.data; }
+  uint64_t bytes() const { return range_.bytes; }
+  MemoryKind kind() const { return range_.kind; }
+  int32_t device() const { return range_.device; }
+  Access access() const { return access_; }
+  Backing* backing() const { return backing_.get(); }
+
+  Slice slice(uint64_t offset, uint64_t bytes) const {
+    FARPAGE_CHECK(offset <= range_.bytes && bytes <= range_.bytes - offset);
+    return {range_.data + offset, bytes, local_key_};
+  }
+
+ private:
+  MemoryRange range_;
+  Access access_ = Access::kLocal;
+  uint64_t local_key_ = 0;
+  std::unique_ptr<Backing> backing_;
+};
+
+// What a peer needs to reach a region; travels on the control plane. Untrusted where it arrives.
+struct RegionExport {
+  uint64_t bytes = 0;
+  Access access = Access::kRemoteRead;
+  MemoryKind kind = MemoryKind::kHost;
+  int32_t device = -1;
+  std::string opaque;  // the backend's own part: an rkey and an address, a packed key
+  UniqueFd fd;         // shm: the memory itself
+};
+
+// A peer's region as one channel knows it: a plain value. Offsets into it are checked against
+// `bytes` by the channel before anything is posted, and by the device or the peer again.
+struct RemoteRegion {
+  uint32_t index = 0;       // in the channel's table of imported regions
+  uint32_t generation = 0;  // of the registration: an import that is outdated is refused
+  uint64_t bytes = 0;
+};
+
+}  // namespace farpage

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/status.h"
+#include "transport/memory.h"
+
+namespace farpage {
+
+enum class OperationKind : uint8_t { kRead, kWrite };
+
+// Moves `remote_offset`, and on, of one remote region to or from up to two local slices, one after
+// the other: a page's header to the one, its payload to the other. It completes once, however many
+// transfers the backend makes of it. Only a write with an immediate may move no bytes.
+struct Operation {
+  OperationKind kind = OperationKind::kRead;
+  uint8_t local_count = 0;
+  bool wants_crc = false;  // of the last slice, as landed; only where checksums_landing
+  bool has_immediate =
+      false;  // writes: the peer polls `immediate` once everything posted before is there
+  uint32_t immediate = 0;
+  uint64_t tag = 0;  // comes back in the completion
+  RemoteRegion remote;
+  uint64_t remote_offset = 0;
+  std::array<Slice, 2> local;
+
+  uint64_t bytes() const {
+    return (local_count > 0 ? local[0].bytes : 0) + (local_count > 1 ? local[1].bytes : 0);
+  }
+};
+
+enum class Outcome : uint8_t {
+  kOk,
+  kFailed,   // the device or the peer refused: access, bounds, a broken connection
+  kAborted,  // ended by close() or by the deadline of post()
+};
+
+enum class CompletionKind : uint8_t { kOperation, kImmediate };
+
+struct Completion {
+  CompletionKind kind = CompletionKind::kOperation;
+  Outcome outcome = Outcome::kOk;
+  uint32_t immediate = 0;  // kImmediate: what the peer sent
+  uint32_t crc = 0;    // CRC-32C of the last slice, where the operation asked for it and ended kOk
+  int32_t vendor = 0;  // the backend's code for a failure
+  uint64_t tag = 0;    // kOperation: the operation's
+};
+
+struct PostResult {
+  size_t accepted = 0;
+  Status status;
+};
+
+}  // namespace farpage

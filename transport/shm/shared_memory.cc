@@ -1,0 +1,146 @@
+#include "transport/shm/shared_memory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "base/system_memory.h"
+#include "base/units.h"
+
+namespace farpage::shm {
+namespace {
+
+constexpr uint64_t kPopulateStepBytes = 64 * kMiB;
+constexpr int kMadviseCollapse = 25;  // MADV_COLLAPSE, Linux 6.1; missing in older headers
+constexpr uint64_t kMaxBytes = uint64_t{1} << 46;
+constexpr int kFixedSize = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+tl::unexpected<Error> not_enough_memory(uint64_t wanted, uint64_t left) {
+  return fail(Code::kExhausted,
+              fmt::format("a pool of {} needs more memory than this process may take ({} left by "
+                          "MemAvailable and its cgroup's limit): choose a smaller pool_bytes or "
+                          "raise the limit",
+                          format_bytes(wanted), format_bytes(left)));
+}
+
+// Where shared memory gets no huge pages by itself, one touched byte in each lets the kernel
+// collapse the rest of it into one, which is also ten times faster than small pages. Refused: small
+// pages serve too.
+void make_huge(std::byte* begin, uint64_t bytes) {
+  for (uint64_t at = 0; at < bytes; at += 2 * kMiB) {
+    *const_cast<volatile std::byte*>(begin + at) = std::byte{0};
+  }
+  ::madvise(begin, bytes, kMadviseCollapse);
+}
+
+// Step by step, so that a limit is met as an error and not as a kill.
+Result<void> populate(const Mapping& mapping, uint64_t wanted) {
+  for (uint64_t offset = 0; offset < mapping.bytes(); offset += kPopulateStepBytes) {
+    const uint64_t step = std::min(kPopulateStepBytes, mapping.bytes() - offset);
+    if (const uint64_t left = available_memory_bytes(); left < step) {
+      return not_enough_memory(wanted, left);
+    }
+    std::byte* begin = mapping.data() + offset;
+    make_huge(begin, step);
+    if (::madvise(begin, step, MADV_POPULATE_WRITE) == 0) continue;
+    if (errno != EINVAL) {
+      return fail_errno(errno, fmt::format("cannot populate a pool of {}", format_bytes(wanted)));
+    }
+    for (uint64_t at = 0; at < step; at += 4 * kKiB) {  // kernels before 5.14
+      *const_cast<volatile std::byte*>(begin + at) = std::byte{0};
+    }
+  }
+  return {};
+}
+
+uint32_t next_generation() {
+  static std::atomic<uint32_t> last{0};
+  return ++last;
+}
+
+}  // namespace
+
+uint64_t trailer_offset(uint64_t bytes) {
+  return round_up(bytes, kTrailerBytes);
+}
+
+Trailer& SharedMemory::trailer() const {
+  return *reinterpret_cast<Trailer*>(mapping.data() + mapping.bytes() - kTrailerBytes);
+}
+
+Result<SharedMemory> SharedMemory::create(uint64_t bytes, Access access, uint64_t channel) {
+  if (bytes == 0 || bytes > kMaxBytes) {
+    return fail(Code::kInvalid, fmt::format("cannot share {} bytes of memory: choose 1 to {}",
+                                            bytes, format_bytes(kMaxBytes)));
+  }
+  const bool readable = access == Access::kRemoteRead;
+  const uint64_t total = trailer_offset(bytes) + kTrailerBytes;
+  if (readable) {
+    if (const uint64_t left = available_memory_bytes(); left < total) {
+      return not_enough_memory(bytes, left);
+    }
+  }
+  SharedMemory memory;
+  memory.fd.reset(::memfd_create("farpage", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory.fd.valid()) return fail_errno(errno, "memfd_create");
+  if (::ftruncate(memory.fd.get(), static_cast<off_t>(total)) != 0) {
+    return fail_errno(errno, fmt::format("cannot size shared memory to {}", format_bytes(total)));
+  }
+  auto mapping = Mapping::share(memory.fd.get(), total, Protection::kReadWrite);
+  if (!mapping) return tl::unexpected(mapping.error());
+  memory.mapping = std::move(*mapping);
+  if (readable) {
+    if (auto done = populate(memory.mapping, bytes); !done) return tl::unexpected(done.error());
+  }
+  memory.trailer() = {.magic = kTrailerMagic,
+                      .bytes = bytes,
+                      .channel = channel,
+                      .access = static_cast<uint32_t>(access),
+                      .generation = next_generation(),
+                      .registered = 1};
+  const int seals = kFixedSize | (readable ? F_SEAL_FUTURE_WRITE : 0);
+  if (::fcntl(memory.fd.get(), F_ADD_SEALS, seals) != 0) {
+    return fail_errno(errno, "cannot seal shared memory (Linux 5.1 or later is needed)");
+  }
+  return memory;
+}
+
+Result<Mapping> map_peer_memory(const RegionExport& region, uint64_t channel) {
+  const auto refuse = [](const char* why) {
+    return fail(Code::kProtocol, std::string("the peer's shared memory is refused: ") + why);
+  };
+  if (region.bytes == 0 || region.bytes > kMaxBytes) return refuse("its size is out of range");
+  if (!region.opaque.empty()) return refuse("it carries what shm does not know");
+  if (region.kind != MemoryKind::kHost) return refuse("it is not host memory");
+  if (region.access == Access::kLocal) return refuse("it is not for peers");
+  const uint64_t total = trailer_offset(region.bytes) + kTrailerBytes;
+  struct stat status;
+  if (::fstat(region.fd.get(), &status) != 0) return refuse("no valid descriptor came with it");
+  if (static_cast<uint64_t>(status.st_size) != total) return refuse("its size is not as announced");
+  const bool readable = region.access == Access::kRemoteRead;
+  const int seals = kFixedSize | (readable ? F_SEAL_FUTURE_WRITE : 0);
+  const int present = ::fcntl(region.fd.get(), F_GET_SEALS);
+  if (present < 0 || (present & seals) != seals) return refuse("it is not sealed");
+
+  auto mapping = Mapping::share(region.fd.get(), total,
+                                readable ? Protection::kReadOnly : Protection::kReadWrite);
+  if (!mapping) return mapping;
+  Trailer trailer;
+  std::memcpy(&trailer, mapping->data() + total - kTrailerBytes, sizeof trailer);
+  if (trailer.magic != kTrailerMagic || trailer.bytes != region.bytes ||
+      trailer.access != static_cast<uint32_t>(region.access) || trailer.registered != 1) {
+    return refuse("it does not describe itself as announced");
+  }
+  if (!readable && trailer.channel != channel) return refuse("it belongs to another channel");
+  // Page tables now, not at the first fetch; where the kernel cannot, the first touch makes them.
+  if (readable) ::madvise(mapping->data(), total, MADV_POPULATE_READ);
+  return mapping;
+}
+
+}  // namespace farpage::shm

@@ -1,0 +1,203 @@
+#include "transport/shm/shm_channel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "base/clock.h"
+#include "base/units.h"
+#include "integrity/crc32c.h"
+#include "transport/shm/shm_region.h"
+
+namespace farpage::shm {
+namespace {
+
+constexpr uint64_t kClockEveryBytes = 64 * kKiB;
+constexpr long kIdleNapNs = 50'000;
+
+}  // namespace
+
+ShmChannel::ShmChannel(Mapping shared, Side side, std::shared_ptr<const LocalRegistrations> local)
+    : shared_(std::move(shared)),
+      local_(std::move(local)),
+      side_(side),
+      id_(memory().id.load(std::memory_order_relaxed)),
+      ring_(kMaxInFlight) {}
+
+ShmChannel::~ShmChannel() {
+  close();
+}
+
+bool ShmChannel::peer_closed() const {
+  return memory().closed[other_side()].load(std::memory_order_acquire) != 0;
+}
+
+Result<Region> ShmChannel::allocate_writable(uint64_t bytes) {
+  return make_shared_region(bytes, Access::kRemoteWrite, id());
+}
+
+Result<RemoteRegion> ShmChannel::import_region(RegionExport region) {
+  auto mapping = map_peer_memory(region, id());
+  if (!mapping) return tl::unexpected(mapping.error());
+  const auto* trailer =
+      reinterpret_cast<const Trailer*>(mapping->data() + mapping->bytes() - kTrailerBytes);
+  RemoteRegion remote;
+  remote.index = static_cast<uint32_t>(imported_.size());
+  remote.generation = trailer->generation;
+  remote.bytes = region.bytes;
+  imported_.push_back({std::move(*mapping), region.bytes, remote.generation, region.access});
+  return remote;
+}
+
+std::span<const std::byte> ShmChannel::view(const RemoteRegion& region) const {
+  if (region.index >= imported_.size()) return {};
+  const Imported& imported = imported_[region.index];
+  return {imported.mapping.data(), imported.bytes};
+}
+
+Status ShmChannel::check(const Operation& operation) const {
+  const auto refuse = [](const char* why) { return Status{Code::kInvalid, 0, why}; };
+  if (operation.remote.index >= imported_.size()) return refuse("no such region is imported");
+  const Imported& imported = imported_[operation.remote.index];
+  if (imported.generation != operation.remote.generation) return refuse("the import is outdated");
+  if (operation.local_count > operation.local.size()) return refuse("too many local slices");
+  const uint64_t bytes = operation.bytes();
+  if (bytes == 0 && !operation.has_immediate) return refuse("it moves no bytes");
+  if (operation.remote_offset > imported.bytes ||
+      bytes > imported.bytes - operation.remote_offset) {
+    return refuse("beyond the end of the region");
+  }
+  const bool writes = operation.kind == OperationKind::kWrite;
+  if (writes != (imported.access == Access::kRemoteWrite)) {
+    return Status{Code::kDenied, 0, "the region does not permit this"};
+  }
+  return {};
+}
+
+PostResult ShmChannel::post(std::span<const Operation> operations, uint64_t deadline_ns) {
+  PostResult result;
+  if (closed_ || peer_closed()) {
+    result.status = {Code::kUnavailable, 0, "the channel is closed"};
+    return result;
+  }
+  for (const Operation& operation : operations) {
+    if (tail_ - head_ == kMaxInFlight) break;
+    result.status = check(operation);
+    if (!result.status.ok()) break;
+    ring_[tail_ % kMaxInFlight] = {operation, deadline_ns};
+    ++tail_;
+    ++result.accepted;
+  }
+  return result;
+}
+
+size_t ShmChannel::poll(std::span<Completion> completions) {
+  size_t count = 0;
+  uint32_t immediate = 0;
+  while (count < completions.size() && memory().inbox[static_cast<int>(side_)].pop(immediate)) {
+    completions[count] = {};
+    completions[count].kind = CompletionKind::kImmediate;
+    completions[count++].immediate = immediate;
+  }
+  while (count < completions.size() && head_ != tail_) {
+    prefetch_next();
+    if (!execute(ring_[head_ % kMaxInFlight], completions[count])) break;
+    ++head_;
+    ++count;
+  }
+  return count;
+}
+
+void ShmChannel::prefetch_next() const {
+  if (tail_ - head_ < 2) return;
+  const Operation& next = ring_[(head_ + 1) % kMaxInFlight].operation;
+  const std::byte* source = imported_[next.remote.index].mapping.data() + next.remote_offset;
+  for (int line = 0; line < 4; ++line) __builtin_prefetch(source + line * 64);
+}
+
+bool ShmChannel::registered(const Imported& imported) const {
+  const auto* trailer = reinterpret_cast<const Trailer*>(imported.mapping.data() +
+                                                         imported.mapping.bytes() - kTrailerBytes);
+  return std::atomic_ref<const uint32_t>(trailer->registered).load(std::memory_order_acquire) == 1;
+}
+
+bool ShmChannel::registered(const Operation& operation) const {
+  for (int i = 0; i < operation.local_count; ++i) {
+    if (!local_->is_live(operation.local[i].local_key)) return false;
+  }
+  return true;
+}
+
+// False: the immediate has no room at the peer yet, so the operation stays queued.
+bool ShmChannel::execute(const Pending& pending, Completion& completion) {
+  const Operation& operation = pending.operation;
+  const Imported& imported = imported_[operation.remote.index];
+  completion = {};
+  completion.tag = operation.tag;
+  if (closed_) {
+    completion.outcome = Outcome::kAborted;
+    return true;
+  }
+  if (peer_closed() || !registered(imported) || !registered(operation)) {
+    completion.outcome = Outcome::kFailed;
+    completion.vendor = ECONNRESET;
+    return true;
+  }
+  completion.outcome = move_bytes(operation, imported, pending.deadline_ns, completion.crc);
+  if (operation.has_immediate && completion.outcome == Outcome::kOk) {
+    if (!memory().inbox[other_side()].push(operation.immediate)) {
+      if (boottime_clock().now_ns() < pending.deadline_ns) return false;
+      completion.outcome = Outcome::kAborted;
+    }
+  }
+  return true;
+}
+
+Outcome ShmChannel::move_bytes(const Operation& operation, const Imported& imported,
+                               uint64_t deadline_ns, uint32_t& crc) {
+  const bool reads = operation.kind == OperationKind::kRead;
+  std::byte* remote = imported.mapping.data() + operation.remote_offset;
+  // No load of the peer's memory moves in front of registered(), whose load acquires.
+  for (int i = 0; i < operation.local_count; ++i) {
+    const Slice& local = operation.local[i];
+    const bool wants_crc = operation.wants_crc && i == operation.local_count - 1;
+    crc = 0;
+    for (uint64_t done = 0; done < local.bytes;) {
+      const uint64_t part = std::min(local.bytes - done, kClockEveryBytes);
+      if (bytes_since_clock_ + part > kClockEveryBytes) {
+        bytes_since_clock_ = 0;
+        if (boottime_clock().now_ns() >= deadline_ns) return Outcome::kAborted;
+      }
+      bytes_since_clock_ += part;
+      std::byte* to = reads ? local.data + done : remote;
+      const std::byte* from = reads ? remote : local.data + done;
+      if (wants_crc) {
+        crc = copy_with_crc32c(crc, to, from, part);
+      } else {
+        std::memcpy(to, from, part);
+      }
+      remote += part;
+      done += part;
+    }
+  }
+  return Outcome::kOk;
+}
+
+void ShmChannel::wait(uint64_t deadline_ns) {
+  // Copies are ready at once. An immediate is announced on the control plane as well, so nobody
+  // waits here for long.
+  if (head_ != tail_) return;
+  const uint64_t now = boottime_clock().now_ns();
+  if (now >= deadline_ns) return;
+  const timespec nap = {0, static_cast<long>(std::min<uint64_t>(deadline_ns - now, kIdleNapNs))};
+  ::nanosleep(&nap, nullptr);
+}
+
+void ShmChannel::close() {
+  closed_ = true;
+  memory().closed[static_cast<int>(side_)].store(1, std::memory_order_release);
+}
+
+}  // namespace farpage::shm

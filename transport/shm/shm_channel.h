@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/mapping.h"
+#include "transport/fabric.h"
+#include "transport/shm/local_registrations.h"
+#include "transport/shm/ring.h"
+#include "transport/shm/shared_memory.h"
+
+namespace farpage::shm {
+
+inline constexpr uint32_t kMaxInFlight = 1024;
+
+enum class Side : uint8_t { kPassive = 0, kActive = 1 };
+
+// post() only queues; poll() copies, in the caller's thread, so that nothing is ever written behind
+// the caller's back and close() ends everything at once.
+class ShmChannel final : public Channel, public DirectMemory {
+ public:
+  ShmChannel(Mapping shared, Side side, std::shared_ptr<const LocalRegistrations> local);
+  ~ShmChannel() override;
+
+  uint64_t id() const { return id_; }
+
+  Result<Region> allocate_writable(uint64_t bytes) override;
+  Result<RemoteRegion> import_region(RegionExport region) override;
+  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
+  size_t poll(std::span<Completion> completions) override;
+  void wait(uint64_t deadline_ns) override;
+  void close() override;
+
+  std::span<const std::byte> view(const RemoteRegion& region) const override;
+
+ private:
+  struct Imported {
+    Mapping mapping;
+    uint64_t bytes;
+    uint32_t generation;
+    Access access;
+  };
+  struct Pending {
+    Operation operation;
+    uint64_t deadline_ns;
+  };
+
+  ChannelMemory& memory() const { return *reinterpret_cast<ChannelMemory*>(shared_.data()); }
+  int other_side() const { return 1 - static_cast<int>(side_); }
+  bool peer_closed() const;
+  Status check(const Operation& operation) const;
+  bool registered(const Imported& imported) const;
+  bool registered(const Operation& operation) const;
+  bool execute(const Pending& pending, Completion& completion);
+  Outcome move_bytes(const Operation& operation, const Imported& imported, uint64_t deadline_ns,
+                     uint32_t& crc);
+  void prefetch_next() const;
+
+  Mapping shared_;
+  std::shared_ptr<const LocalRegistrations> local_;
+  Side side_;
+  uint64_t id_;  // as it was when the channel was made: the peer can write the shared copy
+  bool closed_ = false;
+  std::vector<Imported> imported_;
+  std::vector<Pending> ring_;  // kMaxInFlight entries; [head_, tail_) are queued
+  uint32_t head_ = 0;
+  uint32_t tail_ = 0;
+  uint64_t bytes_since_clock_ = 0;
+};
+
+}  // namespace farpage::shm

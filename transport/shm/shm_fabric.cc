@@ -1,0 +1,133 @@
+#include "transport/shm/shm_fabric.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cerrno>
+#include <new>
+#include <random>
+
+#include "transport/shm/shm_channel.h"
+#include "transport/shm/shm_region.h"
+
+namespace farpage::shm {
+namespace {
+
+UniqueFd duplicate(const UniqueFd& fd) {
+  return UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
+}
+
+uint64_t random_id() {
+  std::random_device device;
+  return (uint64_t{device()} << 32 | device()) | 1;
+}
+
+struct LocalBacking final : Region::Backing {
+  LocalBacking(std::shared_ptr<LocalRegistrations> table, uint64_t local_key)
+      : registrations(std::move(table)), key(local_key) {}
+  ~LocalBacking() override { registrations->remove(key); }
+
+  std::shared_ptr<LocalRegistrations> registrations;
+  uint64_t key;
+};
+
+class ShmFabric final : public Fabric {
+ public:
+  const Capabilities& capabilities() const override { return capabilities_; }
+
+  Result<Region> allocate_readable(uint64_t bytes) override {
+    return make_shared_region(bytes, Access::kRemoteRead, 0);
+  }
+
+  Result<Region> register_local(const MemoryRange& range) override {
+    if (range.kind != MemoryKind::kHost) {
+      return fail(Code::kInvalid, "shm moves pages between host memory alone");
+    }
+    const std::optional<uint64_t> key = local_->add();
+    if (!key) return fail(Code::kExhausted, "too many regions of local memory are registered");
+    return Region(range, Access::kLocal, *key, std::make_unique<LocalBacking>(local_, *key));
+  }
+
+  Result<RegionExport> export_region(const Region& region) override {
+    auto* backing = dynamic_cast<SharedBacking*>(region.backing());
+    if (backing == nullptr) {
+      return fail(Code::kInvalid, "only memory that shm has allocated can be shared");
+    }
+    RegionExport exported;
+    exported.bytes = region.bytes();
+    exported.access = region.access();
+    exported.fd = duplicate(backing->memory.fd);
+    if (!exported.fd.valid()) return fail_errno(errno, "cannot duplicate a descriptor");
+    return exported;
+  }
+
+  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
+    UniqueFd fd(::memfd_create("farpage-channel", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!fd.valid()) return fail_errno(errno, "memfd_create");
+    if (::ftruncate(fd.get(), sizeof(ChannelMemory)) != 0 ||
+        ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+      return fail_errno(errno, "cannot set up a channel's memory");
+    }
+    auto mapping = Mapping::share(fd.get(), sizeof(ChannelMemory), Protection::kReadWrite);
+    if (!mapping) return tl::unexpected(mapping.error());
+    auto* memory = new (mapping->data()) ChannelMemory;
+    memory->id.store(random_id());
+    memory->connected.store(0);
+    for (auto& closed : memory->closed) closed.store(0);
+    PassiveChannel result;
+    result.channel = std::make_unique<ShmChannel>(std::move(*mapping), Side::kPassive, local_);
+    result.offer.purpose = purpose;
+    result.offer.fd = std::move(fd);
+    return result;
+  }
+
+  Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t) override {
+    constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+    struct stat status;
+    const int seals = offer.fd.valid() ? ::fcntl(offer.fd.get(), F_GET_SEALS) : -1;
+    if (!offer.opaque.empty() || seals < 0 || (seals & kSeals) != kSeals ||
+        ::fstat(offer.fd.get(), &status) != 0 ||
+        static_cast<uint64_t>(status.st_size) != sizeof(ChannelMemory)) {
+      return fail(Code::kProtocol, "the peer's channel offer is refused: it is no sealed channel");
+    }
+    auto mapping = Mapping::share(offer.fd.get(), sizeof(ChannelMemory), Protection::kReadWrite);
+    if (!mapping) return tl::unexpected(mapping.error());
+    auto& memory = *reinterpret_cast<ChannelMemory*>(mapping->data());
+    if (memory.connected.exchange(1) != 0) {
+      return fail(Code::kExists, "the channel offer has been taken up already");
+    }
+    return std::make_unique<ShmChannel>(std::move(*mapping), Side::kActive, local_);
+  }
+
+ private:
+  const std::shared_ptr<LocalRegistrations> local_ = std::make_shared<LocalRegistrations>();
+  const Capabilities capabilities_ = {
+      .backend = "shm",
+      .path = "shared memory, mapped read-only",
+      .one_sided = true,
+      .protects_regions = true,
+      .checksums_landing = true,
+      .max_in_flight = kMaxInFlight,
+  };
+};
+
+}  // namespace
+
+SharedBacking::~SharedBacking() {
+  std::atomic_ref<uint32_t>(memory.trailer().registered).store(0, std::memory_order_release);
+}
+
+Result<Region> make_shared_region(uint64_t bytes, Access access, uint64_t channel) {
+  auto memory = SharedMemory::create(bytes, access, channel);
+  if (!memory) return tl::unexpected(memory.error());
+  const MemoryRange range = {memory->mapping.data(), bytes, MemoryKind::kHost, -1};
+  return Region(range, access, 0, std::make_unique<SharedBacking>(std::move(*memory)));
+}
+
+std::unique_ptr<Fabric> make_shm_fabric() {
+  return std::make_unique<ShmFabric>();
+}
+
+}  // namespace farpage::shm

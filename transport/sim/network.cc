@@ -1,0 +1,87 @@
+#include "transport/sim/network.h"
+
+#include <cstring>
+
+#include "base/check.h"
+#include "transport/sim/world.h"
+
+namespace farpage::sim {
+namespace {
+
+struct OfferWire {
+  uint64_t index;
+  uint64_t secret;
+};
+
+}  // namespace
+
+Host& Network::add_host(const SimOptions& options) {
+  hosts_.emplace_back().options = options;
+  return hosts_.back();
+}
+
+uint64_t Network::add_registration(const Registration& registration) {
+  uint32_t index = static_cast<uint32_t>(entries_.size());
+  if (free_entries_.empty()) {
+    entries_.emplace_back();
+  } else {
+    index = free_entries_.back();
+    free_entries_.pop_back();
+  }
+  Entry& added = entries_[index];
+  added = {registration, added.generation + 1, true};
+  return uint64_t{added.generation} << 32 | index;
+}
+
+void Network::remove_registration(uint64_t key) {
+  FARPAGE_CHECK(find(key) != nullptr);
+  const uint32_t index = static_cast<uint32_t>(key);
+  entries_[index].registered = false;
+  free_entries_.push_back(index);
+}
+
+const Network::Entry* Network::entry(uint64_t key) const {
+  const uint32_t index = static_cast<uint32_t>(key);
+  return index < entries_.size() ? &entries_[index] : nullptr;
+}
+
+const Registration* Network::find(uint64_t key) const {
+  const Entry* found = entry(key);
+  const bool current = found && found->registered && found->generation == key >> 32;
+  return current ? &found->registration : nullptr;
+}
+
+bool Network::was_issued(uint64_t key) const {
+  const Entry* found = entry(key);
+  return found && key >> 32 != 0 && key >> 32 <= found->generation;
+}
+
+uint32_t Network::add_channel(SimChannel& channel) {
+  channels_.push_back(&channel);
+  return static_cast<uint32_t>(channels_.size() - 1);
+}
+
+std::string Network::add_offer(uint32_t channel, ChannelPurpose purpose) {
+  const OfferWire wire{offers_.size(), world_.random()};
+  offers_.push_back({wire.secret, channel, purpose});
+  return std::string(reinterpret_cast<const char*>(&wire), sizeof wire);
+}
+
+Result<SimChannel*> Network::take_offer(const std::string& opaque, ChannelPurpose purpose) {
+  OfferWire wire;
+  if (opaque.size() != sizeof wire)
+    return fail(Code::kProtocol, "not an offer of a simulated channel");
+  std::memcpy(&wire, opaque.data(), sizeof wire);
+  if (wire.index >= offers_.size() || offers_[wire.index].secret != wire.secret ||
+      offers_[wire.index].purpose != purpose) {
+    return fail(Code::kProtocol, "an offer that no simulated host has made");
+  }
+  Offer& offer = offers_[wire.index];
+  if (offer.taken) return fail(Code::kExists, "this offer has been taken up already");
+  SimChannel* channel = this->channel(offer.channel);
+  if (!channel) return fail(Code::kUnavailable, "the offered channel is gone");
+  offer.taken = true;
+  return channel;
+}
+
+}  // namespace farpage::sim

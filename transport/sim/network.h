@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/fabric.h"
+#include "transport/memory.h"
+#include "transport/sim/sim_options.h"
+
+namespace farpage::sim {
+
+class SimChannel;
+class World;
+
+// A simulated machine. It outlives its fabric: operations in flight still ask whether it answers.
+struct Host {
+  SimOptions options;
+  bool alive = true;
+  bool paused = false;
+  std::vector<std::function<void()>> deferred;  // callbacks that came due while it was paused
+};
+
+struct Registration {
+  std::byte* data = nullptr;
+  uint64_t bytes = 0;
+  Access access = Access::kLocal;
+  const Host* host = nullptr;
+  uint32_t channel = 0;  // kRemoteWrite: whose peer may write
+};
+
+// What all fabrics of one world share: hosts, registered memory, channels and offers.
+class Network {
+ public:
+  explicit Network(World& world) : world_(world) {}
+
+  World& world() const { return world_; }
+  Host& add_host(const SimOptions& options);
+
+  // A key is generation << 32 | index; it is the local key and the rkey. An index that is used
+  // again has a new generation.
+  uint64_t add_registration(const Registration& registration);
+  void remove_registration(uint64_t key);
+  const Registration* find(uint64_t key) const;  // nothing once it has been removed
+  bool was_issued(uint64_t key) const;
+
+  // Identifiers start at 1 and are never used again.
+  uint32_t add_channel(SimChannel& channel);
+  void remove_channel(uint32_t id) { channels_[id] = nullptr; }
+  SimChannel* channel(uint32_t id) const { return channels_[id]; }
+
+  std::string add_offer(uint32_t channel, ChannelPurpose purpose);
+  // Takes it up: an offer is good for one connection.
+  Result<SimChannel*> take_offer(const std::string& opaque, ChannelPurpose purpose);
+
+ private:
+  struct Entry {
+    Registration registration;
+    uint32_t generation = 0;
+    bool registered = false;
+  };
+  struct Offer {
+    uint64_t secret;
+    uint32_t channel;
+    ChannelPurpose purpose;
+    bool taken = false;
+  };
+  const Entry* entry(uint64_t key) const;
+
+  World& world_;
+  std::deque<Host> hosts_;
+  std::vector<Entry> entries_;
+  std::vector<uint32_t> free_entries_;
+  std::vector<SimChannel*> channels_{nullptr};
+  std::vector<Offer> offers_;
+};
+
+}  // namespace farpage::sim

@@ -1,0 +1,365 @@
+#include "transport/sim/sim_channel.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "transport/sim/sim_region.h"
+#include "transport/sim/world.h"
+
+namespace farpage::sim {
+namespace {
+
+constexpr uint64_t kLineBytes = 64;
+
+// The numbers of ibv_wc_status, so that people recognise them.
+constexpr int32_t kLocalProtection = 4;
+constexpr int32_t kRemoteAccess = 10;
+constexpr int32_t kRemoteOperation = 11;
+constexpr int32_t kPeerGone = 12;
+
+Status refuse_post(const char* why) {
+  return {Code::kInvalid, 0, why};
+}
+
+}  // namespace
+
+SimChannel::SimChannel(std::shared_ptr<Network> network, const Host& host, ChannelPurpose purpose)
+    : network_(std::move(network)),
+      host_(host),
+      purpose_(purpose),
+      id_(network_->add_channel(*this)) {}
+
+SimChannel::~SimChannel() {
+  network_->remove_channel(id_);
+}
+
+void SimChannel::connect_to(SimChannel& peer) {
+  peer_ = peer.id_;
+  peer_host_ = &peer.host_;
+}
+
+Result<Region> SimChannel::allocate_writable(uint64_t bytes) {
+  return allocate_region(network_, host_, bytes, Access::kRemoteWrite, id_);
+}
+
+Result<RemoteRegion> SimChannel::import_region(RegionExport region) {
+  if (peer_host_ == nullptr) return fail(Code::kUnavailable, "the channel is not connected");
+  Result<uint64_t> key = key_of(region);
+  if (!key) return tl::make_unexpected(key.error());
+  if (!network_->was_issued(*key)) return fail(Code::kProtocol, "the peer named an unknown region");
+  // Whether the region is there and whose it is the responder finds out, as with a real rkey.
+  const Registration* found = network_->find(*key);
+  if (found != nullptr && (found->bytes != region.bytes || found->access != region.access)) {
+    return fail(Code::kProtocol, "the peer described its region wrongly");
+  }
+  imports_.push_back({*key, region.bytes});
+  return RemoteRegion{.index = static_cast<uint32_t>(imports_.size() - 1),
+                      .generation = static_cast<uint32_t>(*key >> 32),
+                      .bytes = region.bytes};
+}
+
+PostResult SimChannel::post(std::span<const Operation> operations, uint64_t) {
+  if (peer_host_ == nullptr) return {0, {Code::kUnavailable, 0, "the channel is not connected"}};
+  if (closed_) return {0, {Code::kUnavailable, 0, "the channel is closed"}};
+  if (broken_) return {0, {Code::kUnavailable, 0, "the channel is broken"}};
+  size_t accepted = 0;
+  for (const Operation& operation : operations) {
+    if (order_.size() + unpolled_operations_ == kMaxInFlight) break;
+    const Status status = check(operation);
+    if (!status.ok()) return {accepted, status};
+    start(operation);
+    ++accepted;
+  }
+  return {accepted, {}};
+}
+
+Status SimChannel::check(const Operation& operation) const {
+  const bool is_read = operation.kind == OperationKind::kRead;
+  if (is_read && purpose_ != ChannelPurpose::kRead) return refuse_post("a read on a stage channel");
+  if (is_read && operation.has_immediate) return refuse_post("a read carries no immediate");
+  if (operation.local_count > operation.local.size()) return refuse_post("more than two slices");
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < operation.local_count; ++i) {
+    if (!owns(operation.local[i])) return refuse_post("a slice outside registered memory");
+    bytes += operation.local[i].bytes;
+  }
+  if (bytes == 0 && !operation.has_immediate) return refuse_post("an operation without bytes");
+  const RemoteRegion& remote = operation.remote;
+  if (remote.index >= imports_.size() || imports_[remote.index].key >> 32 != remote.generation) {
+    return refuse_post("a region that this channel has not imported");
+  }
+  if (operation.remote_offset > remote.bytes || bytes > remote.bytes - operation.remote_offset) {
+    return refuse_post("outside the remote region");
+  }
+  return {};
+}
+
+bool SimChannel::owns(const Slice& slice) const {
+  const Registration* found = network_->find(slice.local_key);
+  if (found == nullptr || found->host != &host_ || slice.data < found->data) return false;
+  const uint64_t offset = static_cast<uint64_t>(slice.data - found->data);
+  return offset <= found->bytes && slice.bytes <= found->bytes - offset;
+}
+
+uint64_t SimChannel::delay() {
+  return network_->world().random_between(host_.options.delay_min_ns, host_.options.delay_max_ns);
+}
+
+void SimChannel::schedule(uint64_t time_ns, Step step, uint32_t slot, uint32_t piece) {
+  // 16 bytes: std::function keeps it without allocating. The channel may be gone when it runs.
+  struct Run {
+    Network* network;
+    uint32_t channel;
+    uint16_t slot;
+    uint8_t piece;
+    Step step;
+    void operator()() const {
+      if (SimChannel* found = network->channel(channel)) found->run(step, slot, piece);
+    }
+  };
+  World& world = network_->world();
+  world.after(time_ns - world.now_ns(), Run{network_.get(), id_, static_cast<uint16_t>(slot),
+                                            static_cast<uint8_t>(piece), step});
+}
+
+void SimChannel::start(const Operation& operation) {
+  World& world = network_->world();
+  const SimOptions& options = host_.options;
+  if (free_flights_.empty()) {
+    free_flights_.push_back(static_cast<uint32_t>(flights_.size()));
+    flights_.emplace_back();
+  }
+  const uint32_t slot = free_flights_.back();
+  free_flights_.pop_back();
+  order_.push_back(slot);
+  Flight& flight = flights_[slot];
+  std::vector<std::byte> bytes = std::move(flight.bytes);
+  flight = {};
+  flight.bytes = std::move(bytes);
+  flight.bytes.resize(operation.bytes());
+  flight.operation = operation;
+  flight.remote_key = imports_[operation.remote.index].key;
+  flight.sequence = next_sequence_++;
+  flight.active = true;
+  flight.overtakes = world.chance(options.reorder);
+  flight.refused = world.chance(options.fail);
+  flight.silent = world.chance(options.loss);
+  cut(flight);
+
+  const bool is_write = operation.kind == OperationKind::kWrite;
+  const uint64_t fate = flight.silent ? world.random_below(3) : 0;
+  flight.stuck = fate == 1 || (is_write && writes_landed_ns_ == kNever);
+  if (flight.stuck) {
+    if (is_write) writes_landed_ns_ = kNever;
+    return;
+  }
+  const uint64_t lateness = fate == 2 ? world.random_below(options.late_max_ns) : 0;
+
+  uint64_t taken_ns = world.now_ns();
+  for (uint32_t piece = 0; piece < flight.pieces; ++piece) {
+    const uint64_t time_ns = world.now_ns() + delay();
+    schedule(time_ns, Step::kTake, slot, piece);
+    taken_ns = std::max(taken_ns, time_ns);
+  }
+  const uint64_t first_ns = std::max(taken_ns + lateness, is_write ? writes_landed_ns_ : 0);
+  uint64_t landed_ns = first_ns;
+  for (uint32_t piece = 0; piece < flight.pieces; ++piece) {
+    const uint64_t time_ns = first_ns + delay();
+    schedule(time_ns, Step::kLand, slot, piece);
+    landed_ns = std::max(landed_ns, time_ns);
+  }
+  if (is_write) writes_landed_ns_ = landed_ns;
+  if (operation.has_immediate) {
+    immediates_seen_ns_ = std::max(immediates_seen_ns_, landed_ns + delay());
+    schedule(immediates_seen_ns_, Step::kImmediate, slot, 0);
+  }
+  // After the immediate too, so that no step of an operation comes after its completion.
+  const uint64_t done_ns = operation.has_immediate ? immediates_seen_ns_ : landed_ns;
+  if (!flight.silent) schedule(done_ns + delay(), Step::kComplete, slot, 0);
+}
+
+void SimChannel::cut(Flight& flight) {
+  World& world = network_->world();
+  const uint64_t bytes = flight.bytes.size();
+  const uint64_t first_line = flight.operation.remote_offset / kLineBytes;
+  const uint64_t last_line =
+      (flight.operation.remote_offset + std::max<uint64_t>(bytes, 1) - 1) / kLineBytes;
+  flight.pieces = 1;
+  if (last_line > first_line && world.chance(host_.options.tear)) {
+    flight.pieces = static_cast<uint32_t>(world.random_between(2, kMaxPieces));
+  }
+  flight.cuts[0] = 0;
+  for (uint32_t i = 1; i < flight.pieces; ++i) {
+    const uint64_t line = world.random_between(first_line + 1, last_line);
+    flight.cuts[i] = line * kLineBytes - flight.operation.remote_offset;
+  }
+  flight.cuts[flight.pieces] = bytes;
+  std::sort(flight.cuts.begin(), flight.cuts.begin() + flight.pieces);
+}
+
+void SimChannel::run(Step step, uint32_t slot, uint32_t piece) {
+  if (step == Step::kFlush) return abort_all();
+  Flight& flight = flights_[slot];
+  if (!flight.active || flight.stuck || flight.sequence > refused_sequence_) return;
+  switch (step) {
+    case Step::kTake:
+      return take(flight, piece);
+    case Step::kLand:
+      return land(flight, piece);
+    case Step::kImmediate:
+      return send_immediate(flight);
+    case Step::kComplete:
+      if (!host_.alive || !peer_host_->alive) {
+        flight.stuck = true;
+        return;
+      }
+      flight.complete = true;
+      return deliver();
+    case Step::kFlush:
+      break;
+  }
+}
+
+void SimChannel::take(Flight& flight, uint32_t piece) {
+  const uint64_t begin = flight.cuts[piece];
+  const uint64_t bytes = flight.cuts[piece + 1] - begin;
+  if (flight.refused) return refuse(flight, kRemoteOperation);
+  if (flight.operation.kind == OperationKind::kRead) {
+    const std::byte* remote = remote_bytes(flight);
+    if (remote != nullptr && bytes > 0)
+      std::memcpy(flight.bytes.data() + begin, remote + begin, bytes);
+    return;
+  }
+  if (local_ready(flight))
+    move_local(flight.operation, flight.bytes.data(), begin, bytes, Move::kGather);
+}
+
+void SimChannel::land(Flight& flight, uint32_t piece) {
+  if (flight.vendor != 0) return;
+  const uint64_t begin = flight.cuts[piece];
+  const uint64_t bytes = flight.cuts[piece + 1] - begin;
+  if (flight.operation.kind == OperationKind::kWrite) {
+    std::byte* remote = remote_bytes(flight);
+    if (remote != nullptr && bytes > 0)
+      std::memcpy(remote + begin, flight.bytes.data() + begin, bytes);
+    return;
+  }
+  if (local_ready(flight))
+    move_local(flight.operation, flight.bytes.data(), begin, bytes, Move::kScatter);
+}
+
+void SimChannel::send_immediate(const Flight& flight) {
+  if (flight.vendor != 0 || !peer_host_->alive) return;
+  if (SimChannel* peer = network_->channel(peer_)) {
+    Completion completion;
+    completion.kind = CompletionKind::kImmediate;
+    completion.immediate = flight.operation.immediate;
+    peer->ended_.push_back(completion);
+  }
+}
+
+// The peer's memory, if the peer answers and lets this operation in.
+std::byte* SimChannel::remote_bytes(Flight& flight) {
+  if (!host_.alive || !peer_host_->alive) {
+    flight.stuck = true;
+    return nullptr;
+  }
+  const SimChannel* peer = network_->channel(peer_);
+  if (peer == nullptr || !peer->serves()) {
+    refuse(flight, kPeerGone);
+    return nullptr;
+  }
+  const Operation& operation = flight.operation;
+  const bool is_read = operation.kind == OperationKind::kRead;
+  const Registration* found = network_->find(flight.remote_key);
+  const uint64_t bytes = flight.bytes.size();
+  if (found == nullptr || found->host != peer_host_ ||
+      found->access != (is_read ? Access::kRemoteRead : Access::kRemoteWrite) ||
+      (!is_read && found->channel != peer_) || operation.remote_offset > found->bytes ||
+      bytes > found->bytes - operation.remote_offset) {
+    refuse(flight, kRemoteAccess);
+    return nullptr;
+  }
+  return found->data + operation.remote_offset;
+}
+
+bool SimChannel::local_ready(Flight& flight) {
+  if (!host_.alive) {
+    flight.stuck = true;
+    return false;
+  }
+  for (uint32_t i = 0; i < flight.operation.local_count; ++i) {
+    if (!owns(flight.operation.local[i])) {
+      refuse(flight, kLocalProtection);
+      return false;
+    }
+  }
+  return true;
+}
+
+void SimChannel::refuse(Flight& flight, int32_t vendor) {
+  flight.vendor = vendor;
+  refused_sequence_ = std::min(refused_sequence_, flight.sequence);
+}
+
+void SimChannel::deliver() {
+  bool blocked = false;
+  for (size_t i = 0; i < order_.size();) {
+    Flight& flight = flights_[order_[i]];
+    if (!flight.complete || (blocked && !flight.overtakes)) {
+      blocked |= !flight.silent && !flight.stuck && !flight.overtakes;
+      ++i;
+      continue;
+    }
+    const bool failed = flight.vendor != 0;
+    free_flights_.push_back(order_[i]);
+    order_.erase(order_.begin() + static_cast<ptrdiff_t>(i));
+    end(flight, failed ? Outcome::kFailed : Outcome::kOk);
+    if (failed) {
+      broken_ = true;
+      return abort_all();
+    }
+  }
+}
+
+void SimChannel::end(Flight& flight, Outcome outcome) {
+  flight.active = false;
+  Completion completion;
+  completion.outcome = outcome;
+  completion.vendor = outcome == Outcome::kFailed ? flight.vendor : 0;
+  completion.tag = flight.operation.tag;
+  ended_.push_back(completion);
+  ++unpolled_operations_;
+}
+
+void SimChannel::abort_all() {
+  for (const uint32_t slot : order_) {
+    end(flights_[slot], Outcome::kAborted);
+    free_flights_.push_back(slot);
+  }
+  order_.clear();
+}
+
+size_t SimChannel::poll(std::span<Completion> completions) {
+  if (host_.paused) return 0;
+  const size_t count = std::min(completions.size(), ended_.size());
+  for (size_t i = 0; i < count; ++i) {
+    completions[i] = ended_[i];
+    unpolled_operations_ -= ended_[i].kind == CompletionKind::kOperation;
+  }
+  ended_.erase(ended_.begin(), ended_.begin() + static_cast<ptrdiff_t>(count));
+  return count;
+}
+
+void SimChannel::wait(uint64_t deadline_ns) {
+  (void)network_->world().wait_until(deadline_ns,
+                                     [this] { return !ended_.empty() && !host_.paused; });
+}
+
+void SimChannel::close() {
+  if (std::exchange(closed_, true)) return;
+  schedule(network_->world().now_ns() + delay(), Step::kFlush, 0, 0);
+}
+
+}  // namespace farpage::sim

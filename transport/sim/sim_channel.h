@@ -1,0 +1,105 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "transport/fabric.h"
+#include "transport/sim/network.h"
+
+namespace farpage::sim {
+
+// One end of a simulated reliable connection. An operation's whole course is drawn when it is
+// posted and then runs as events of the world: pieces are taken, pieces land, the peer sees the
+// immediate, the completion becomes pollable. Rights and bounds are checked where the bytes are,
+// when they are touched.
+//
+// A failed operation breaks the channel, as on a reliable queue pair: all behind it end as aborted,
+// and posts are refused.
+class SimChannel final : public Channel {
+ public:
+  static constexpr uint32_t kMaxInFlight = 1024;
+
+  SimChannel(std::shared_ptr<Network> network, const Host& host, ChannelPurpose purpose);
+  ~SimChannel() override;
+
+  void connect_to(SimChannel& peer);
+  uint32_t id() const { return id_; }
+  const Host& host() const { return host_; }
+
+  Result<Region> allocate_writable(uint64_t bytes) override;
+  Result<RemoteRegion> import_region(RegionExport region) override;
+  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
+  size_t poll(std::span<Completion> completions) override;
+  void wait(uint64_t deadline_ns) override;
+  void close() override;
+
+ private:
+  static constexpr uint32_t kMaxPieces = 4;
+
+  enum class Step : uint8_t { kTake, kLand, kImmediate, kComplete, kFlush };
+
+  struct Flight {
+    Operation operation;
+    uint64_t remote_key = 0;
+    uint64_t sequence = 0;
+    std::vector<std::byte> bytes;  // between the two ends; keeps its memory for the next operation
+    std::array<uint64_t, kMaxPieces + 1> cuts{};
+    uint32_t pieces = 1;
+    int32_t vendor = 0;    // why it failed
+    bool active = false;   // its steps still have an effect
+    bool stuck = false;    // nothing of it happens any more, and it never completes
+    bool silent = false;   // it happens, but its completion never comes
+    bool refused = false;  // by the option `fail`
+    bool overtakes = false;
+    bool complete = false;  // waits for its turn
+  };
+
+  struct Import {
+    uint64_t key;
+    uint64_t bytes;
+  };
+
+  Status check(const Operation& operation) const;
+  bool owns(const Slice& slice) const;
+  void start(const Operation& operation);
+  void cut(Flight& flight);
+  void schedule(uint64_t time_ns, Step step, uint32_t slot, uint32_t piece);
+  uint64_t delay();
+
+  void run(Step step, uint32_t slot, uint32_t piece);
+  void take(Flight& flight, uint32_t piece);
+  void land(Flight& flight, uint32_t piece);
+  void send_immediate(const Flight& flight);
+  std::byte* remote_bytes(Flight& flight);
+  bool local_ready(Flight& flight);
+  void refuse(Flight& flight, int32_t vendor);
+  void deliver();
+  void end(Flight& flight, Outcome outcome);
+  void abort_all();
+  bool serves() const { return !closed_ && !broken_; }
+
+  const std::shared_ptr<Network> network_;
+  const Host& host_;
+  const ChannelPurpose purpose_;
+  const uint32_t id_;
+  uint32_t peer_ = 0;
+  const Host* peer_host_ = nullptr;
+  bool closed_ = false;
+  bool broken_ = false;
+
+  std::vector<Import> imports_;
+  std::vector<Flight> flights_;  // grows to the most that were ever in flight
+  std::vector<uint32_t> free_flights_;
+  std::vector<uint32_t> order_;  // flights in order of posting
+  std::vector<Completion> ended_;
+  size_t unpolled_operations_ = 0;
+  uint64_t next_sequence_ = 0;
+  uint64_t refused_sequence_ = kNever;  // nothing behind it has an effect
+  uint64_t writes_landed_ns_ = 0;       // when all writes so far will have; kNever: they will not
+  uint64_t immediates_seen_ns_ = 0;
+};
+
+}  // namespace farpage::sim

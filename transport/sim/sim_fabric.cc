@@ -1,0 +1,120 @@
+#include "transport/sim/sim_fabric.h"
+
+#include <utility>
+
+#include "transport/sim/network.h"
+#include "transport/sim/sim_channel.h"
+#include "transport/sim/sim_region.h"
+#include "transport/sim/world.h"
+
+namespace farpage::sim {
+namespace {
+
+class HostRuntime final : public Runtime {
+ public:
+  HostRuntime(World& world, Host& host) : world_(world), host_(host) {}
+
+  const Clock& clock() const override { return world_.clock(); }
+
+  void after(uint64_t delay_ns, std::function<void()> callback) override {
+    world_.after(delay_ns, [&host = host_, callback = std::move(callback)] {
+      if (!host.alive) return;
+      if (host.paused) {
+        host.deferred.push_back(callback);
+      } else {
+        callback();
+      }
+    });
+  }
+
+  bool wait_until(uint64_t deadline_ns, const std::function<bool()>& ready) override {
+    return world_.wait_until(deadline_ns, ready);
+  }
+
+  void notify() override {}
+
+ private:
+  World& world_;
+  Host& host_;
+};
+
+}  // namespace
+
+SimFabric::SimFabric(World& world, const SimOptions& options)
+    : network_(world.network()),
+      host_(network_->add_host(options)),
+      runtime_(std::make_unique<HostRuntime>(world, host_)) {
+  set_options(options);
+}
+
+const Capabilities& SimFabric::capabilities() const {
+  static constexpr Capabilities kCapabilities{.backend = "sim",
+                                              .path = "simulated, in virtual time",
+                                              .one_sided = true,
+                                              .protects_regions = true,
+                                              .checksums_landing = false,
+                                              .max_in_flight = SimChannel::kMaxInFlight};
+  return kCapabilities;
+}
+
+Result<Region> SimFabric::allocate_readable(uint64_t bytes) {
+  return allocate_region(network_, host_, bytes, Access::kRemoteRead, 0);
+}
+
+Result<Region> SimFabric::register_local(const MemoryRange& range) {
+  return register_region(network_, host_, range);
+}
+
+Result<RegionExport> SimFabric::export_region(const Region& region) {
+  if (region.access() == Access::kLocal || region.backing() == nullptr) {
+    return fail(Code::kInvalid, "no peer may reach this region");
+  }
+  RegionExport exported;
+  exported.bytes = region.bytes();
+  exported.access = region.access();
+  exported.opaque = opaque_key(region.slice(0, 0).local_key);
+  return exported;
+}
+
+Result<PassiveChannel> SimFabric::offer_channel(ChannelPurpose purpose) {
+  auto channel = std::make_unique<SimChannel>(network_, host_, purpose);
+  PassiveChannel passive;
+  passive.offer.purpose = purpose;
+  passive.offer.opaque = network_->add_offer(channel->id(), purpose);
+  passive.channel = std::move(channel);
+  return passive;
+}
+
+Result<std::unique_ptr<Channel>> SimFabric::connect(ChannelOffer offer, uint64_t) {
+  Result<SimChannel*> peer = network_->take_offer(offer.opaque, offer.purpose);
+  if (!peer) return tl::make_unexpected(peer.error());
+  if (!host_.alive || !(*peer)->host().alive) {
+    return fail(Code::kTimeout, "the peer does not answer");
+  }
+  auto channel = std::make_unique<SimChannel>(network_, host_, offer.purpose);
+  channel->connect_to(**peer);
+  (*peer)->connect_to(*channel);
+  return channel;
+}
+
+void SimFabric::set_options(const SimOptions& options) {
+  FARPAGE_CHECK(options.delay_min_ns <= options.delay_max_ns);
+  host_.options = options;
+}
+
+void SimFabric::die() {
+  host_.alive = false;
+}
+
+void SimFabric::pause() {
+  host_.paused = true;
+}
+
+void SimFabric::resume() {
+  host_.paused = false;
+  for (std::function<void()>& callback : std::exchange(host_.deferred, {})) {
+    runtime_->after(0, std::move(callback));
+  }
+}
+
+}  // namespace farpage::sim

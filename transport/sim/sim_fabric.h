@@ -1,0 +1,53 @@
+#pragma once
+
+#include <memory>
+
+#include "base/runtime.h"
+#include "transport/fabric.h"
+#include "transport/sim/sim_options.h"
+
+namespace farpage::sim {
+
+class Network;
+class World;
+struct Host;
+
+// One simulated machine. It moves real bytes between memory of this process, in the world's virtual
+// time: nothing moves but while the world steps (Channel::wait, World::wait_until,
+// World::run_until).
+//
+// The world outlives the fabric, and the fabric's channels and regions may outlive the fabric.
+class SimFabric final : public Fabric {
+ public:
+  SimFabric(World& world, const SimOptions& options);
+
+  const Capabilities& capabilities() const override;
+  Result<Region> allocate_readable(uint64_t bytes) override;
+  Result<Region> register_local(const MemoryRange& range) override;
+  Result<RegionExport> export_region(const Region& region) override;
+  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override;
+  Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override;
+
+  // The runtime of this machine's process: its callbacks wait while it is paused and are dropped
+  // when it dies.
+  Runtime& runtime() { return *runtime_; }
+
+  // Takes effect for what is posted from now on.
+  void set_options(const SimOptions& options);
+
+  // The power is gone: its memory answers nothing, what it posted stops, and its peers see no
+  // completion.
+  void die();
+
+  // Its process stands still: no callback of runtime() runs and poll() returns nothing. Its memory
+  // answers all the same.
+  void pause();
+  void resume();
+
+ private:
+  std::shared_ptr<Network> network_;
+  Host& host_;
+  std::unique_ptr<Runtime> runtime_;
+};
+
+}  // namespace farpage::sim
