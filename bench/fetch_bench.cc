@@ -14,6 +14,7 @@
 #include "base/system_memory.h"
 #include "bench/fetch_connection.h"
 #include "bench/page_content.h"
+#include "bench/page_fit.h"
 
 namespace farpage {
 namespace {
@@ -184,6 +185,9 @@ Result<void> FetchBenchOptions::validate() const {
 Result<FetchBenchResult> FetchBench::run(const std::function<bool()>& interrupted,
                                          const std::function<void(uint64_t, uint64_t)>& filled) {
   if (const Result<void> valid = options_.validate(); !valid) return tl::unexpected(valid.error());
+  if (const Result<void> fits = check_page_fits(options_.page_bytes, client_); !fits) {
+    return tl::unexpected(fits.error());
+  }
   const auto status = client_.node_status(client_.clock().now_ns() + kPutDeadlineNs);
   if (!status) return tl::unexpected(status.error());
   const uint64_t pages =
@@ -215,6 +219,7 @@ Result<FetchBenchResult> FetchBench::run(const std::function<bool()>& interrupte
   Turns turns(options_.seconds, connections.size(), copies, interrupted);
   {
     std::vector<std::jthread> threads;
+    threads.reserve(connections.size());
     for (const auto& connection : connections) {
       threads.emplace_back([&turns, &connection] { turns.run(*connection); });
     }

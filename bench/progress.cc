@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -19,7 +20,7 @@ constexpr uint64_t kBarCells = 30;
 }  // namespace
 
 std::string format_duration(double seconds) {
-  const auto whole = static_cast<uint64_t>(std::clamp(seconds, 0.0, 1e9) + 0.5);
+  const auto whole = static_cast<uint64_t>(std::llround(std::clamp(seconds, 0.0, 1e9)));
   if (whole >= 3600)
     return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
   return fmt::format("{}:{:02}", whole / 60, whole % 60);

@@ -8,6 +8,7 @@
 
 #include "base/system_memory.h"
 #include "bench/page_content.h"
+#include "bench/page_fit.h"
 #include "bench/replay_engine.h"
 
 namespace farpage {
@@ -53,12 +54,8 @@ Replay::~Replay() = default;
 Result<Replay> Replay::create(Client& client, Fabric& fabric, const Trace& trace,
                               const ReplayOptions& options) {
   if (const Result<void> valid = options.validate(); !valid) return tl::unexpected(valid.error());
-  if (options.page_bytes > client.page_bytes()) {
-    return fail(
-        Code::kInvalid,
-        fmt::format("a page of {} is larger than the node's slots of {}: choose smaller pages, or "
-                    "start the node with larger ones",
-                    format_bytes(options.page_bytes), format_bytes(client.page_bytes())));
+  if (const Result<void> fits = check_page_fits(options.page_bytes, client); !fits) {
+    return tl::unexpected(fits.error());
   }
   const uint64_t round = round_pages(trace, options);
   const uint64_t pages = options.local_pages + round;

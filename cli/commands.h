@@ -10,8 +10,7 @@ namespace farpage {
 // the parsing.
 void add_node_command(CLI::App& app, int& exit_code);
 void add_replay_command(CLI::App& app, int& exit_code);
-void add_bench_fetch_command(CLI::App& bench, int& exit_code);
-void add_bench_index_command(CLI::App& bench, int& exit_code);
+void add_bench_command(CLI::App& app, int& exit_code);
 void add_status_command(CLI::App& app, int& exit_code);
 
 }  // namespace farpage

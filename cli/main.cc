@@ -16,7 +16,7 @@ std::string usage_error(const CLI::App* app, const CLI::Error& error) {
   std::string name = used->get_name();
   for (const CLI::App* parent = used->get_parent(); parent != nullptr;
        parent = parent->get_parent()) {
-    name = parent->get_name() + " " + name;
+    name.insert(0, parent->get_name() + " ");
   }
   return fmt::format("farpage: {}\nTry '{} --help'.\n", error.what(), name);
 }
@@ -32,10 +32,7 @@ int main(int argc, char** argv) {
   app.failure_message(usage_error);
   farpage::add_node_command(app, exit_code);
   farpage::add_replay_command(app, exit_code);
-  CLI::App* bench = app.add_subcommand("bench", "Measures one part");
-  bench->require_subcommand(1);
-  farpage::add_bench_fetch_command(*bench, exit_code);
-  farpage::add_bench_index_command(*bench, exit_code);
+  farpage::add_bench_command(app, exit_code);
   farpage::add_status_command(app, exit_code);
   try {
     app.parse(argc, argv);

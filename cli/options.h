@@ -26,16 +26,17 @@ inline CLI::Validator size_text() {
 inline CLI::Validator count_text() {
   return CLI::Validator(
       [](std::string& text) -> std::string {
-        const bool is_count =
-            !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-        return is_count ? "" : "'" + text + "' is no whole number from 0 on";
+        const bool is_count = !text.empty() && text.size() < 20 &&
+                              text.find_first_not_of("0123456789") == std::string::npos;
+        return is_count ? "" : "'" + text + "' is no whole number, or too large";
       },
       "COUNT");
 }
 
 inline CLI::Option* add_size(CLI::App& app, const std::string& name, uint64_t& bytes,
                              const std::string& help) {
-  return app.add_option(name, bytes, help)->transform(size_text());
+  CLI::Option* option = app.add_option(name, bytes, help)->transform(size_text());
+  return bytes == 0 ? option : option->default_str(format_bytes(bytes));
 }
 
 inline CLI::Option* add_count(CLI::App& app, const std::string& name, uint64_t& count,

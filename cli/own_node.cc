@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,6 +84,12 @@ Result<std::unique_ptr<OwnNode>> OwnNode::start(const OwnNodeOptions& options,
   Result<PrivateFolder> folder = PrivateFolder::create();
   if (!folder) return tl::unexpected(folder.error());
   auto node = std::unique_ptr<OwnNode>(new OwnNode(std::move(*folder)));
+  if (node->socket_path_.size() >= sizeof(sockaddr_un::sun_path)) {
+    return fail(
+        Code::kInvalid,
+        fmt::format("the path {} is too long for a socket: choose a shorter folder with TMPDIR",
+                    node->socket_path_));
+  }
 
   std::array<int, 2> pipe = {};
   if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return fail_errno(errno, "cannot make a pipe");
@@ -111,6 +118,7 @@ Result<void> OwnNode::spawn(const OwnNodeOptions& options, const UniqueFd& ready
                                     "--page-bytes", std::to_string(options.page_bytes),
                                     "--ready-fd",   std::to_string(ready.get())};
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   const pid_t parent = ::getpid();

@@ -8,7 +8,11 @@
 namespace farpage {
 namespace {
 
-constexpr size_t kChunkBytes = 4096;
+// Measured in docs/performance.md: a chunk that stays in the first-level cache, and while it is
+// checked, piece by piece, the next one is already on its way there.
+constexpr size_t kChunkBytes = 2048;
+constexpr size_t kPieceBytes = 512;
+constexpr size_t kLineBytes = 64;
 constexpr size_t kIsalMaxBytes = size_t{1} << 30;  // isa-l takes the length as an int
 
 }  // namespace
@@ -32,10 +36,16 @@ uint32_t copy_with_crc32c(uint32_t crc, void* destination, const void* source, s
   while (bytes > 0) {
     const size_t part = std::min(bytes, kChunkBytes);
     std::memcpy(to, from, part);
-    crc = crc32c(crc, to, part);
-    to += part;
     from += part;
     bytes -= part;
+    const size_t ahead = std::min(bytes, kChunkBytes);
+    for (size_t done = 0; done < part; done += kPieceBytes) {
+      for (size_t line = done; line < std::min(done + kPieceBytes, ahead); line += kLineBytes) {
+        __builtin_prefetch(from + line);
+      }
+      crc = crc32c(crc, to + done, std::min(kPieceBytes, part - done));
+    }
+    to += part;
   }
   return crc;
 }

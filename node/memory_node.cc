@@ -90,7 +90,9 @@ void MemoryNode::handle(ClientId client, Request request, std::function<void(Rep
   }
   if (auto* renew = std::get_if<RenewRequest>(&request)) return done(answer(*renew));
   if (auto* lane = std::get_if<OpenLaneRequest>(&request)) return done(answer(session, *lane));
-  if (auto* remove = std::get_if<RemoveRequest>(&request)) return done(answer(session, *remove));
+  if (auto* remove = std::get_if<RemoveRequest>(&request)) {
+    return remove_when_open(client, std::move(*remove), std::move(done));
+  }
   enqueue(client, std::get<CommitRequest>(std::move(request)), std::move(done));
 }
 
@@ -130,7 +132,19 @@ Reply MemoryNode::answer(ClientSession& session, const OpenLaneRequest& request)
   return reply;
 }
 
-Reply MemoryNode::answer(ClientSession&, const RemoveRequest& request) {
+// Acknowledged no sooner than a put: a client with a view of the run before this one may still read
+// what the remove names (rule 9).
+void MemoryNode::remove_when_open(ClientId client, RemoveRequest request,
+                                  std::function<void(Reply)> done) {
+  const uint64_t now = runtime_.clock().now_ns();
+  if (now >= puts_open_ns_) return done(answer(request));
+  runtime_.after(puts_open_ns_ - now, [this, client, alive = std::weak_ptr<bool>(alive_),
+                                       request = std::move(request), done = std::move(done)] {
+    if (!alive.expired() && clients_.contains(client)) done(answer(request));
+  });
+}
+
+Reply MemoryNode::answer(const RemoveRequest& request) {
   RemoveReply reply;
   for (const PageKey& key : request.keys) reply.removed += store_->remove(key) ? 1 : 0;
   removes_ += reply.removed;

@@ -39,9 +39,10 @@ class MemoryNode final : public ControlService {
 
   Reply answer(ClientSession& session, const HelloRequest& request);
   Reply answer(ClientSession& session, const OpenLaneRequest& request);
-  Reply answer(ClientSession& session, const RemoveRequest& request);
+  Reply answer(const RemoveRequest& request);
   Reply answer(const RenewRequest& request) const;
   Reply answer(const StatusRequest& request) const;
+  void remove_when_open(ClientId client, RemoveRequest request, std::function<void(Reply)> done);
   void enqueue(ClientId client, CommitRequest request, std::function<void(Reply)> done);
 
   // Puts what can be put now; arranges to be called again for the rest.

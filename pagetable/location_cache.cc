@@ -21,7 +21,7 @@ void store(uint64_t& word, uint64_t value) {
 
 Result<LocationCache> LocationCache::create(uint64_t pages) {
   LocationCache cache;
-  cache.homes_ = pages + pages / 2 + 1;
+  cache.homes_ = 2 * pages + 1;
   auto memory = Mapping::anonymous((cache.homes_ + kWindow) * sizeof(Entry));
   if (!memory) return tl::unexpected(memory.error());
   cache.memory_ = std::move(*memory);

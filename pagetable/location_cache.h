@@ -22,7 +22,8 @@ struct Location {
 // Thread-safe and wait-free.
 class LocationCache {
  public:
-  // For about `pages` pages; up to half as many again, older ones begin to drop out.
+  // For `pages` pages, which leaves it half full. The fuller it is, the more older entries drop
+  // out.
   static Result<LocationCache> create(uint64_t pages);
 
   bool find(const PageKey& key, Location& location) const;

@@ -62,13 +62,19 @@ void LaneEngine::expire(FetchState& fetch) {
       --waiting_;
     }
     attempt.held = attempt.outstanding > 0;
-    if (attempt.held) {
+    const bool lands = attempt.lookup.step() == PageLookup::Step::kReadPage &&
+                       fetch.requests[attempt.page].destination.bytes > 0;
+    if (attempt.held && lands) {
       fetch.verdicts[attempt.page].place = Place::kHeld;
       ++fetch.held;
-      holds = true;
     }
+    holds |= attempt.held;
     settle(attempt, Verdict::kRecompute, Reason::kStalled);
-    if (!attempt.held) free_attempt(index);
+    if (!attempt.held) {
+      free_attempt(index);
+    } else if (!lands) {
+      attempt.fetch = &orphaned_;
+    }
   }
   while (fetch.next < fetch.requests.size()) {
     const auto page = static_cast<uint32_t>(fetch.next++);
@@ -123,22 +129,24 @@ uint64_t LaneEngine::next_event_ns() const {
   return next;
 }
 
+template <typename Ready>
+void LaneEngine::drive(uint64_t until_ns, const Ready& ready) {
+  if (progress() || ready()) return;
+  if (path_.is_open() && path_.in_flight() == 0) return;  // there is something to post
+  path_.wait(std::min(until_ns, next_event_ns()), touches_);
+}
+
 void LaneEngine::wait_done(FetchState* fetch) {
-  while (fetch->pending > 0) drive(fetch, kNever);
+  while (fetch->pending > 0) drive(kNever, [fetch] { return fetch->pending == 0; });
 }
 
 bool LaneEngine::wait_released(FetchState* fetch, uint64_t deadline_ns) {
-  while (fetch->pending > 0 || fetch->held > 0) {
+  const auto released = [fetch] { return fetch->pending == 0 && fetch->held == 0; };
+  while (!released()) {
     if (clock_.now_ns() >= deadline_ns) return false;
-    drive(fetch, deadline_ns);
+    drive(deadline_ns, released);
   }
   return true;
-}
-
-void LaneEngine::drive(FetchState* fetch, uint64_t until_ns) {
-  if (progress() || (fetch->pending == 0 && fetch->held == 0)) return;
-  if (path_.is_open() && path_.in_flight() == 0) return;  // there is something to post
-  path_.wait(std::min(until_ns, next_event_ns()));
 }
 
 }  // namespace farpage

@@ -25,7 +25,9 @@ Result<std::unique_ptr<LaneEngine>> LaneEngine::create(const std::shared_ptr<Nod
   if (!memory) return tl::unexpected(memory.error());
   auto region = link->fabric().register_local({memory->data(), memory->bytes()});
   if (!region) return tl::unexpected(region.error());
-  return std::unique_ptr<LaneEngine>(new LaneEngine(link, std::move(*memory), std::move(*region)));
+  std::unique_ptr<LaneEngine> engine(new LaneEngine(link, std::move(*memory), std::move(*region)));
+  if (auto opened = engine->open_path(); !opened) return tl::unexpected(opened.error());
+  return engine;
 }
 
 LaneEngine::LaneEngine(std::shared_ptr<NodeLink> link, Mapping memory, Region region)
@@ -44,6 +46,7 @@ LaneEngine::LaneEngine(std::shared_ptr<NodeLink> link, Mapping memory, Region re
 
 LaneEngine::~LaneEngine() {
   touches_.detach();
+  while (!touches_.ended()) touches_.wait(kNever);
 }
 
 Slice LaneEngine::landing_slice(const void* part, uint64_t bytes) const {
@@ -81,13 +84,35 @@ void LaneEngine::recycle(FetchState* fetch) {
   fetch->in_use = false;
 }
 
+bool LaneEngine::advance_path() {
+  TouchRecorder::Buffer& buffer = landing().touches;
+  return path_.advance(now_ns_, touches_, &buffer, landing_slice(&buffer, sizeof buffer));
+}
+
+Result<void> LaneEngine::open_path() {
+  now_ns_ = clock_.now_ns();
+  const uint64_t deadline = now_ns_ + link_->options().connect_ms * kMillisecond;
+  while (!advance_path()) {
+    if (path_.error()) return tl::unexpected(*path_.error());
+    if (now_ns_ >= deadline) {
+      return fail(Code::kTimeout, "the memory node has opened no lane in client.connect_ms");
+    }
+    path_.wait(deadline, touches_);
+    now_ns_ = clock_.now_ns();
+  }
+  return {};
+}
+
 // One turn: begin what the window has room for, post it, take what has ended, give the verdicts.
 bool LaneEngine::progress() {
   if (active_.empty()) return false;
   now_ns_ = clock_.now_ns();
   size_t posted = 0;
-  if (path_.advance(now_ns_, touches_, &landing().touches,
-                    landing_slice(&landing().touches, sizeof landing().touches))) {
+  if (path_.outdated()) {  // what is queued was made for it
+    cancel_queued(nullptr);
+    path_.end(touches_);
+  }
+  if (advance_path()) {
     poll_batch_ = std::clamp<size_t>(kPollBytes / path_.view().geometry.page_bytes, 1, kPollBatch);
     begin_pages();
     posted = post_queued();
@@ -138,6 +163,13 @@ void LaneEngine::queue_step(uint32_t index) {
   Operation operation;
   operation.tag = make_tag(index, attempt.generation);
   attempt.posted_ns = now_ns_;
+  const bool reads = attempt.lookup.step() == PageLookup::Step::kReadIndex ||
+                     attempt.lookup.step() == PageLookup::Step::kReadPage;
+  if (reads && !path_.is_open()) {
+    attempt.waiting = true;
+    ++waiting_;
+    return;
+  }
   switch (attempt.lookup.step()) {
     case PageLookup::Step::kReadIndex: {
       ++stats_.index_looks;
@@ -230,9 +262,10 @@ void LaneEngine::complete(const Completion& completion) {
 void LaneEngine::operations_ended(uint32_t index) {
   Attempt& attempt = attempts_[index];
   if (attempt.held) {
-    FetchState& fetch = *attempt.fetch;
-    fetch.verdicts[attempt.page].place = Place::kReleased;
-    --fetch.held;
+    if (attempt.fetch != &orphaned_) {
+      attempt.fetch->verdicts[attempt.page].place = Place::kReleased;
+      --attempt.fetch->held;
+    }
     return free_attempt(index);
   }
   // What completed too late, or under a lease that has ended, is as if it had not come (rules 3 and

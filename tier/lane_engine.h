@@ -33,6 +33,7 @@ struct FetchState {
 // ended, so a page's destination never has two (protocol rule 4).
 class LaneEngine {
  public:
+  // Waits for the node to open the path.
   static Result<std::unique_ptr<LaneEngine>> create(const std::shared_ptr<NodeLink>& link);
   ~LaneEngine();
 
@@ -76,6 +77,8 @@ class LaneEngine {
   Landing& landing() const { return *reinterpret_cast<Landing*>(memory_.data()); }
   Slice landing_slice(const void* part, uint64_t bytes) const;
 
+  bool advance_path();
+  Result<void> open_path();
   void begin_pages();
   void begin(FetchState& fetch, uint32_t page);
   void look_up(uint32_t index);
@@ -100,7 +103,8 @@ class LaneEngine {
   void cancel_queued(const FetchState* fetch);
   bool overdue() const;
   uint64_t next_event_ns() const;
-  void drive(FetchState* fetch, uint64_t until_ns);
+  template <typename Ready>
+  void drive(uint64_t until_ns, const Ready& ready);
 
   std::shared_ptr<NodeLink> link_;
   const Clock& clock_;
@@ -113,6 +117,8 @@ class LaneEngine {
   std::vector<Operation> queue_;  // to be posted, in order
   std::vector<uint32_t> landed_;  // attempts whose page is whole and waits for the clock
   std::vector<std::unique_ptr<FetchState>> fetches_;
+  FetchState orphaned_;  // owns attempts that a fetch has left behind, and which write to the lane
+                         // alone
   std::vector<FetchState*> active_;  // those with pages that are pending or held, oldest first
   uint32_t waiting_ = 0;             // attempts with that flag
   size_t poll_batch_ = 4;

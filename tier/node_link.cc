@@ -26,6 +26,7 @@ NodeLink::NodeLink(const ClientOptions& options, Runtime& runtime, Fabric& fabri
     : options_(options), runtime_(runtime), fabric_(fabric), dialer_(dialer) {}
 
 Result<void> NodeLink::connect() {
+  dialing_ = true;
   dial(0);
   const uint64_t deadline = runtime_.clock().now_ns() + options_.connect_ms * kMillisecond;
   runtime_.wait_until(deadline, [this] {
@@ -100,12 +101,16 @@ void NodeLink::greeted(uint64_t sent_ns, Result<Reply> reply) {
   if (hello == nullptr) return failed(to_error(*reply));
   auto view = make_view(link, sent_ns, std::move(*hello));
   if (!view) return failed(view.error());
+  std::shared_ptr<View> previous;
   {
     std::lock_guard lock(mutex_);
     if (stopped_) return;
+    std::swap(view_, previous);
     view_ = *view;
     highest_epoch_ = (*view)->epoch;
+    dialing_ = false;
   }
+  previous.reset();  // not under the lock: with it may go its link, which calls back
   pause_ns_ = 0;
   view_number_.fetch_add(1, std::memory_order_acq_rel);
   runtime_.notify();
@@ -195,9 +200,12 @@ void NodeLink::failed(Error error) {
 }
 
 void NodeLink::lost(const std::shared_ptr<View>& view) {
+  view->connected = false;
   {
     std::lock_guard lock(mutex_);
-    if (view_ != view || stopped_) return;
+    // Its link and whoever gives it up may both say so.
+    if (view_ != view || stopped_ || dialing_) return;
+    dialing_ = true;
     last_error_.reset();
   }
   failed({Code::kUnavailable, "the connection to the memory node was lost; connecting again"});

@@ -65,6 +65,7 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   std::optional<Error> last_error_;
   bool refused_ = false;  // by the node, for a reason that time does not mend
   uint64_t highest_epoch_ = 0;
+  bool dialing_ = false;  // at most one attempt to connect is under way
   bool stopped_ = false;
 
   std::atomic<uint64_t> view_number_{0};

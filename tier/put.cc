@@ -115,7 +115,8 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
 
   for (size_t at = 0; at < requests.size();) {
     const std::shared_ptr<View> view = link_->view();
-    if (view == nullptr || view->staging == nullptr || !view->valid(runtime.clock().now_ns())) {
+    if (view == nullptr || view->staging == nullptr || !view->connected ||
+        !view->valid(runtime.clock().now_ns())) {
       answer(at, requests.size() - at, Code::kUnavailable);
       break;
     }
@@ -188,7 +189,7 @@ Remove Client::remove(std::span<const PageKey> keys, uint64_t deadline_ns) {
   auto state = std::make_shared<RemoveState>();
   state->deadline_ns = deadline_ns;
   const std::shared_ptr<View> view = link_->view();
-  if (view == nullptr || !view->valid(runtime.clock().now_ns())) {
+  if (view == nullptr || !view->connected || !view->valid(runtime.clock().now_ns())) {
     state->error = Error{Code::kUnavailable, "no memory node can be reached now"};
     return Remove(&runtime, std::move(state));
   }

@@ -13,6 +13,7 @@ constexpr uint64_t kRetryNs = 50 * kMillisecond;
 }  // namespace
 
 ReadPath::~ReadPath() {
+  if (view_ != nullptr && lane_ != 0) view_->retire_lane(lane_);
   if (channel_ == nullptr) return;
   channel_->close();
   std::array<Completion, 64> completions;
@@ -26,6 +27,7 @@ void ReadPath::refresh_view() {
   if (number == view_number_) return;
   view_number_ = number;
   newest_ = link_->view();
+  retry_ns_ = 0;
 }
 
 bool ReadPath::view_valid(uint64_t now_ns) {
@@ -34,12 +36,17 @@ bool ReadPath::view_valid(uint64_t now_ns) {
   return view != nullptr && view->valid(now_ns);
 }
 
+bool ReadPath::outdated() {
+  refresh_view();
+  return state_ == State::kOpen && view_ != newest_;
+}
+
 bool ReadPath::advance(uint64_t now_ns, TouchRecorder& touches, TouchRecorder::Buffer* buffer,
                        const Slice& buffer_slice) {
   refresh_view();
   if (state_ == State::kOpen && view_ == newest_) return true;
   if (state_ == State::kOpen) end(touches);
-  if (state_ == State::kEnding && in_flight_ == 0) {
+  if (state_ == State::kEnding && in_flight_ == 0 && touches.ended()) {
     channel_.reset();
     state_ = State::kClosed;
   }
@@ -48,62 +55,93 @@ bool ReadPath::advance(uint64_t now_ns, TouchRecorder& touches, TouchRecorder::B
     ask();
   }
   if (state_ == State::kOpening && answer_->here.load(std::memory_order_acquire)) {
-    take_up(touches, buffer, buffer_slice);
+    answered(touches, buffer, buffer_slice);
     retry_ns_ = state_ == State::kClosed ? now_ns + kRetryNs : 0;
   }
   return state_ == State::kOpen;
 }
 
 void ReadPath::ask() {
-  const uint64_t replaces = view_ == newest_ ? lane_ : 0;
+  const bool again = view_ == newest_ && lane_ != 0;
+  const uint64_t replaces = again ? lane_ : newest_->take_retired_lane();
   view_ = newest_;
+  lane_ = 0;
   state_ = State::kOpening;
   answer_ = std::make_shared<Answer>();
   Runtime& runtime = link_->runtime();
-  view_->link->call(OpenLaneRequest{replaces}, [answer = answer_, &runtime](Result<Reply> reply) {
-    answer->reply = std::move(reply);
-    answer->here.store(true, std::memory_order_release);
-    runtime.notify();
-  });
+  view_->link->call(
+      OpenLaneRequest{replaces},
+      [answer = answer_, &runtime, &fabric = link_->fabric(), geometry = view_->geometry,
+       lease_ns = view_->lease_ns](Result<Reply> reply) {
+        if (!reply) {
+          answer->opened = tl::unexpected(reply.error());
+        } else if (auto* offer = std::get_if<OpenLaneReply>(&*reply)) {
+          answer->lane = offer->lane;
+          answer->opened =
+              take_up(fabric, geometry, runtime.clock().now_ns() + lease_ns, std::move(*offer));
+        } else {
+          const auto* refusal = std::get_if<Refusal>(&*reply);
+          answer->opened = refusal != nullptr
+                               ? fail(refusal->code, refusal->message)
+                               : fail(Code::kProtocol, "the node did not answer with a lane");
+        }
+        answer->here.store(true, std::memory_order_release);
+        runtime.notify();
+      });
 }
 
-void ReadPath::take_up(TouchRecorder& touches, TouchRecorder::Buffer* buffer,
-                       const Slice& buffer_slice) {
-  state_ = State::kClosed;
+Result<ReadPath::Opened> ReadPath::take_up(Fabric& fabric, const Geometry& geometry,
+                                           uint64_t deadline_ns, OpenLaneReply offer) {
+  Opened opened;
+  const auto join = [&](ChannelOffer from, std::unique_ptr<Channel>& to) -> Result<void> {
+    auto channel = fabric.connect(std::move(from), deadline_ns);
+    if (!channel) return tl::unexpected(channel.error());
+    to = std::move(*channel);
+    return {};
+  };
+  const auto import = [](Channel& channel, RegionExport from, uint64_t least_bytes,
+                         RemoteRegion& to) -> Result<void> {
+    auto region = channel.import_region(std::move(from));
+    if (!region) return tl::unexpected(region.error());
+    to = *region;
+    if (to.bytes >= least_bytes) return {};
+    return fail(Code::kProtocol, "the node's memory is smaller than its hello says");
+  };
+  return join(std::move(offer.read_offer), opened.channel)
+      .and_then([&] {
+        return import(*opened.channel, std::move(offer.pool), geometry.pool_bytes(), opened.pool);
+      })
+      .and_then([&] {
+        return import(*opened.channel, std::move(offer.index), geometry.index_bytes(),
+                      opened.index);
+      })
+      .and_then([&] { return join(std::move(offer.touch_offer), opened.touch_channel); })
+      .and_then([&] {
+        return import(*opened.touch_channel, std::move(offer.touches), sizeof(TouchLog),
+                      opened.touches);
+      })
+      .map([&] { return std::move(opened); });
+}
+
+void ReadPath::answered(TouchRecorder& touches, TouchRecorder::Buffer* buffer,
+                        const Slice& buffer_slice) {
   const std::shared_ptr<Answer> answer = std::move(answer_);
-  if (!*answer->reply) return;  // the link is lost; a new view follows
-  auto* offer = std::get_if<OpenLaneReply>(&**answer->reply);
-  if (offer == nullptr) {
-    if (const auto* refusal = std::get_if<Refusal>(&**answer->reply)) {
-      log_warning("the memory node refuses a lane: " + refusal->message);
+  lane_ = answer->lane;
+  if (!*answer->opened) {
+    state_ = State::kClosed;
+    error_ = answer->opened->error();
+    // A link that is lost says so itself, and a new view follows.
+    if (error_->code != Code::kUnavailable && error_->code != Code::kAborted) {
+      log_warning("cannot open a lane to the memory node: " + error_->message);
     }
     return;
   }
-  lane_ = offer->lane;
-  const uint64_t deadline = link_->runtime().clock().now_ns() + view_->lease_ns;
-  const auto opened = [&]() -> Result<void> {
-    auto channel = link_->fabric().connect(std::move(offer->read_offer), deadline);
-    if (!channel) return tl::unexpected(channel.error());
-    auto pool = (*channel)->import_region(std::move(offer->pool));
-    if (!pool) return tl::unexpected(pool.error());
-    auto index = (*channel)->import_region(std::move(offer->index));
-    if (!index) return tl::unexpected(index.error());
-    if (pool->bytes < view_->geometry.pool_bytes() ||
-        index->bytes < view_->geometry.index_bytes()) {
-      return fail(Code::kProtocol, "the node's pool or index is smaller than it says");
-    }
-    auto touch_channel = link_->fabric().connect(std::move(offer->touch_offer), deadline);
-    if (!touch_channel) return tl::unexpected(touch_channel.error());
-    auto log = (*touch_channel)->import_region(std::move(offer->touches));
-    if (!log) return tl::unexpected(log.error());
-    channel_ = std::move(*channel);
-    pool_ = *pool;
-    index_ = *index;
-    touches.attach(std::move(*touch_channel), *log, buffer, buffer_slice);
-    state_ = State::kOpen;
-    return {};
-  }();
-  if (!opened) log_warning("cannot open a lane to the memory node: " + opened.error().message);
+  Opened& opened = **answer->opened;
+  channel_ = std::move(opened.channel);
+  pool_ = opened.pool;
+  index_ = opened.index;
+  touches.attach(std::move(opened.touch_channel), opened.touches, buffer, buffer_slice);
+  state_ = State::kOpen;
 }
 
 PostResult ReadPath::post(std::span<const Operation> operations, uint64_t deadline_ns) {
@@ -115,7 +153,7 @@ PostResult ReadPath::post(std::span<const Operation> operations, uint64_t deadli
 size_t ReadPath::poll(std::span<Completion> completions) {
   if (channel_ == nullptr) return 0;
   const size_t count = channel_->poll(completions);
-  in_flight_ -= count;
+  in_flight_ -= count_operations(completions.first(count));
   return count;
 }
 
@@ -126,9 +164,9 @@ void ReadPath::end(TouchRecorder& touches) {
   state_ = State::kEnding;
 }
 
-void ReadPath::wait(uint64_t deadline_ns) {
+void ReadPath::wait(uint64_t deadline_ns, TouchRecorder& touches) {
   if (in_flight_ > 0) return channel_->wait(deadline_ns);
-  if (state_ == State::kEnding) return;
+  if (state_ == State::kEnding) return touches.wait(deadline_ns);
   const uint64_t until =
       state_ == State::kClosed
           ? std::min(deadline_ns, std::max(retry_ns_, link_->runtime().clock().now_ns() + kRetryNs))

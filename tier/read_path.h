@@ -27,6 +27,11 @@ class ReadPath {
   bool advance(uint64_t now_ns, TouchRecorder& touches, TouchRecorder::Buffer* buffer,
                const Slice& buffer_slice);
 
+  // Open, to a view that is not the current one any more.
+  bool outdated();
+  // Why the last attempt to open the path came to nothing.
+  const std::optional<Error>& error() const { return error_; }
+
   bool is_open() const { return state_ == State::kOpen; }
   // Whether there is a view to read under, at this time.
   bool view_valid(uint64_t now_ns);
@@ -43,20 +48,32 @@ class ReadPath {
   void end(TouchRecorder& touches);
 
   // Until something may have changed, or the deadline.
-  void wait(uint64_t deadline_ns);
+  void wait(uint64_t deadline_ns, TouchRecorder& touches);
 
  private:
   enum class State : uint8_t { kClosed, kOpening, kOpen, kEnding };
 
-  // Where the runtime leaves the node's answer.
-  struct Answer {
-    std::atomic<bool> here{false};
-    std::optional<Result<Reply>> reply;
+  // What the node's offer was made into.
+  struct Opened {
+    std::unique_ptr<Channel> channel;
+    RemoteRegion pool;
+    RemoteRegion index;
+    std::unique_ptr<Channel> touch_channel;
+    RemoteRegion touches;
   };
 
+  // Where the runtime leaves it: to map a pool takes longer than a fetch may wait.
+  struct Answer {
+    std::atomic<bool> here{false};
+    uint64_t lane = 0;
+    std::optional<Result<Opened>> opened;
+  };
+
+  static Result<Opened> take_up(Fabric& fabric, const Geometry& geometry, uint64_t deadline_ns,
+                                OpenLaneReply offer);
   void refresh_view();
   void ask();
-  void take_up(TouchRecorder& touches, TouchRecorder::Buffer* buffer, const Slice& buffer_slice);
+  void answered(TouchRecorder& touches, TouchRecorder::Buffer* buffer, const Slice& buffer_slice);
 
   std::shared_ptr<NodeLink> link_;
   uint64_t view_number_ = 0;
@@ -69,6 +86,7 @@ class ReadPath {
   RemoteRegion index_;
   uint64_t lane_ = 0;  // the node's number for the last path
   size_t in_flight_ = 0;
+  std::optional<Error> error_;
   uint64_t retry_ns_ = 0;
 };
 

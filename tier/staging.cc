@@ -94,15 +94,14 @@ Status Staging::await(size_t& outstanding, size_t until, const Clock& clock, uin
   std::array<Completion, 32> completions;
   while (outstanding > until) {
     const size_t count = channel_->poll(completions);
-    for (size_t i = 0; i < count; ++i) {
-      --outstanding;
-      if (completions[i].outcome != Outcome::kOk) {
-        for (size_t rest = i + 1; rest < count; ++rest) --outstanding;
-        const bool late = completions[i].outcome == Outcome::kAborted;
-        static_cast<void>(abandon(outstanding));
-        return {late ? Code::kTimeout : Code::kUnavailable, completions[i].vendor,
-                "a write to the staging failed"};
-      }
+    const auto polled = std::span<const Completion>(completions).first(count);
+    outstanding -= count_operations(polled);
+    for (const Completion& completion : polled) {
+      if (completion.outcome == Outcome::kOk) continue;
+      const bool late = completion.outcome == Outcome::kAborted;
+      static_cast<void>(abandon(outstanding));
+      return {late ? Code::kTimeout : Code::kUnavailable, completion.vendor,
+              "a write to the staging failed"};
     }
     if (count > 0) continue;
     if (clock.now_ns() >= deadline_ns) return abandon(outstanding);
@@ -115,7 +114,8 @@ Status Staging::abandon(size_t outstanding) {
   channel_->close();
   std::array<Completion, 32> completions;
   while (outstanding > 0) {
-    outstanding -= channel_->poll(completions);
+    const size_t count = channel_->poll(completions);
+    outstanding -= count_operations(std::span(completions).first(count));
     if (outstanding > 0) channel_->wait(kNever);
   }
   return {Code::kTimeout, 0, "the staging was not written by the deadline"};

@@ -17,13 +17,17 @@ void TouchRecorder::attach(std::unique_ptr<Channel> channel, const RemoteRegion&
 }
 
 void TouchRecorder::detach() {
-  if (channel_ == nullptr) return;
-  channel_->close();
-  while (outstanding_ > 0) {
-    poll();
-    if (outstanding_ > 0) channel_->wait(kNever);
-  }
-  channel_.reset();
+  if (channel_ != nullptr) channel_->close();
+}
+
+bool TouchRecorder::ended() {
+  if (channel_ != nullptr && outstanding_ > 0) poll();
+  if (outstanding_ == 0) channel_.reset();
+  return channel_ == nullptr;
+}
+
+void TouchRecorder::wait(uint64_t deadline_ns) {
+  if (channel_ != nullptr && outstanding_ > 0) channel_->wait(deadline_ns);
 }
 
 void TouchRecorder::skip() {
@@ -32,7 +36,8 @@ void TouchRecorder::skip() {
 
 void TouchRecorder::poll() {
   std::array<Completion, 2> completions;
-  outstanding_ -= static_cast<uint32_t>(channel_->poll(completions));
+  const size_t count = channel_->poll(completions);
+  outstanding_ -= static_cast<uint32_t>(count_operations(std::span(completions).first(count)));
 }
 
 void TouchRecorder::flush() {

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <vector>
 
 #include "control/link.h"
 #include "integrity/page_header.h"
@@ -23,6 +25,23 @@ struct View {
   std::shared_ptr<ControlLink> link;
   std::shared_ptr<Staging> staging;  // null for a client that puts nothing
   std::atomic<uint64_t> valid_until_ns{0};
+  std::atomic<bool> connected{
+      true};  // false once its link is known to be lost: no put can be taken
+
+  // Lanes of the node that nobody uses any more; the next one that is opened replaces one of them.
+  void retire_lane(uint64_t lane) {
+    std::lock_guard lock(retired_mutex);
+    retired_lanes.push_back(lane);
+  }
+  uint64_t take_retired_lane() {
+    std::lock_guard lock(retired_mutex);
+    if (retired_lanes.empty()) return 0;
+    const uint64_t lane = retired_lanes.back();
+    retired_lanes.pop_back();
+    return lane;
+  }
+  std::mutex retired_mutex;
+  std::vector<uint64_t> retired_lanes;
 
   // An ended lease stays ended: 0 is never replaced.
   void renew(uint64_t until_ns) {

@@ -7,7 +7,7 @@ import resource
 import signal
 import unittest
 
-from program import Case
+from program import Case, processes_naming, wait_until
 
 MEMORY_GROUPS = (
     (pathlib.Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
@@ -65,17 +65,17 @@ class SocketsTest(Case):
             self.run_program("status", "--node", path),
             self.run_program("replay", "generate", "--node", path),
         ):
-            self.assert_fails(result, 1, "too long")
+            self.assert_fails(result, 1, "choose a shorter one")
         self.environment["TMPDIR"] = str(self.temporary / ("y" * 120))
         os.mkdir(self.environment["TMPDIR"])
-        self.assert_fails(self.run_program("replay", "generate", "--pool-bytes", "16MiB"), 1, "too long", "TMPDIR")
+        self.assert_fails(self.run_program("replay", "generate", "--pool-bytes", "16MiB"), 1, "shorter", "TMPDIR")
         os.rmdir(self.environment["TMPDIR"])
         self.assert_nothing_left()
 
     def test_a_folder_that_is_not_there(self):
         result = self.run_program("node", "--listen", self.folder / "none/n.sock", "--state", self.folder / "s",
                                   "--pool-bytes", "16MiB")
-        self.assert_fails(result, 1, "none/n.sock")
+        self.assert_fails(result, 1, f"{self.folder}/none", "make it first")
         self.environment["TMPDIR"] = str(self.folder / "none")
         self.assert_fails(self.run_program("replay", "generate"), 1, "TMPDIR")
 
@@ -84,12 +84,12 @@ class MemoryTest(Case):
     def test_a_pool_beyond_memory(self):
         node = self.run_program("node", "--listen", self.folder / "n.sock", "--state", self.folder / "s",
                                 "--pool-bytes", "64TiB")
-        self.assert_fails(node, 1, "pool_bytes", "available")
+        self.assert_fails(node, 1, "smaller pool_bytes")
         self.assert_fails(self.run_program("replay", "generate", "--pool-bytes", "64TiB"), 1, "pool_bytes")
         self.assert_nothing_left()
 
     def test_local_pages_beyond_memory(self):
-        for pages in (10**10, 2**64 - 1):
+        for pages in (10**10, 10**18):
             result = self.run_program("replay", "generate", "--pool-bytes", "64MiB", "--local-pages", pages)
             self.assert_fails(result, 1, "local pages", "choose fewer")
         self.assert_nothing_left()
@@ -98,13 +98,14 @@ class MemoryTest(Case):
         result = self.run_program("bench", "fetch", "--batch", "10000000", "--depth", "1000")
         self.assert_fails(result, 2, "choose a smaller batch")
 
+    @unittest.skipIf(os.environ.get("FARPAGE_SANITIZE"), "a sanitizer's shadow takes the address space itself")
     def test_too_little_address_space(self):
         limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
         result = self.run_program("node", "--listen", self.folder / "n.sock", "--state", self.folder / "s",
                                   "--pool-bytes", "2GiB", preexec_fn=limit)
-        self.assert_fails(result, 1, "2 GiB")
+        self.assert_fails(result, 1, "2.0 GiB", "ulimit -v")
         result = self.run_program("replay", "generate", "--pool-bytes", "2GiB", preexec_fn=limit)
-        self.assert_fails(result, 1, "the memory node did not start", "2 GiB")
+        self.assert_fails(result, 1, "the memory node did not start", "ulimit -v")
         self.assert_nothing_left()
 
     def test_a_memory_cgroup(self):
@@ -114,7 +115,7 @@ class MemoryTest(Case):
             enter = lambda: (group / "cgroup.procs").write_text(str(os.getpid()))
             result = self.run_program("node", "--listen", self.folder / "n.sock", "--state", self.folder / "s",
                                       "--pool-bytes", "512MiB", preexec_fn=enter)
-            self.assert_fails(result, 1, "pool_bytes", "available")
+            self.assert_fails(result, 1, "smaller pool_bytes")
             # By itself it takes no more than what the group leaves.
             result = self.run_program("replay", "generate", "--requests", "20", "--page-bytes", "4KiB",
                                       preexec_fn=enter)
@@ -124,7 +125,6 @@ class MemoryTest(Case):
     def test_a_node_that_is_killed_while_it_takes_its_memory(self):
         # As the kernel does when a limit is met there.
         program = self.start_program("replay", "generate", "--pool-bytes", "4GiB")
-        from program import processes_naming, wait_until
         self.assertTrue(wait_until(lambda: processes_naming(str(self.temporary))))
         for process in processes_naming(str(self.temporary)):
             os.kill(process, signal.SIGKILL)

@@ -114,7 +114,7 @@ void ShmChannel::prefetch_next() const {
   if (tail_ - head_ < 2) return;
   const Operation& next = ring_[(head_ + 1) % kMaxInFlight].operation;
   const std::byte* source = imported_[next.remote.index].mapping.data() + next.remote_offset;
-  for (int line = 0; line < 4; ++line) __builtin_prefetch(source + line * 64);
+  for (int line = 0; line < 32; ++line) __builtin_prefetch(source + line * 64);
 }
 
 bool ShmChannel::registered(const Imported& imported) const {
@@ -147,9 +147,11 @@ bool ShmChannel::execute(const Pending& pending, Completion& completion) {
   }
   completion.outcome = move_bytes(operation, imported, pending.deadline_ns, completion.crc);
   if (operation.has_immediate && completion.outcome == Outcome::kOk) {
-    if (!memory().inbox[other_side()].push(operation.immediate)) {
+    peer_is_full_ = !memory().inbox[other_side()].push(operation.immediate);
+    if (peer_is_full_) {
       if (boottime_clock().now_ns() < pending.deadline_ns) return false;
       completion.outcome = Outcome::kAborted;
+      peer_is_full_ = false;
     }
   }
   return true;
@@ -188,7 +190,7 @@ Outcome ShmChannel::move_bytes(const Operation& operation, const Imported& impor
 void ShmChannel::wait(uint64_t deadline_ns) {
   // Copies are ready at once. An immediate is announced on the control plane as well, so nobody
   // waits here for long.
-  if (head_ != tail_) return;
+  if (head_ != tail_ && !peer_is_full_) return;
   const uint64_t now = boottime_clock().now_ns();
   if (now >= deadline_ns) return;
   const timespec nap = {0, static_cast<long>(std::min<uint64_t>(deadline_ns - now, kIdleNapNs))};
@@ -197,6 +199,7 @@ void ShmChannel::wait(uint64_t deadline_ns) {
 
 void ShmChannel::close() {
   closed_ = true;
+  peer_is_full_ = false;
   memory().closed[static_cast<int>(side_)].store(1, std::memory_order_release);
 }
 

@@ -2,11 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <boost/json/object.hpp>
-#include <boost/json/value.hpp>
 #include <memory>
 #include <optional>
 
 #include "bench/fetch_bench.h"
+#include "bench/fetch_report.h"
+#include "bench/index_bench.h"
 #include "bench/json.h"
 #include "bench/progress.h"
 #include "cli/backend.h"
@@ -21,8 +22,6 @@
 namespace farpage {
 namespace {
 
-namespace json = boost::json;
-
 struct FetchArguments {
   std::string backend = kDefaultBackend;
   FetchBenchOptions bench;
@@ -31,86 +30,6 @@ struct FetchArguments {
   std::string json;
   ClientConfig client;
 };
-
-json::object result_json(const FetchArguments& arguments, const FetchBenchResult& result,
-                         const Capabilities& capabilities) {
-  const FetchBenchOptions& bench = arguments.bench;
-  const auto page_bytes = static_cast<double>(bench.page_bytes);
-  uint64_t recompute = 0;
-  json::object by_reason;
-  for (size_t i = 1; i < result.recompute.size(); ++i) {
-    recompute += result.recompute[i];
-    by_reason[reason_name(static_cast<Reason>(i))] = result.recompute[i];
-  }
-  json::object memcpy_json = {{"memcpy_bytes_per_s", nullptr}, {"of_memcpy", nullptr}};
-  if (result.copied_pages_per_s > 0) {
-    memcpy_json = {{"memcpy_bytes_per_s", result.copied_pages_per_s * page_bytes},
-                   {"of_memcpy", result.pages_per_s / result.copied_pages_per_s}};
-  }
-  json::object object = {
-      {"version", version()},
-      {"backend", capabilities.backend},
-      {"path", capabilities.path},
-      {"configuration",
-       {{"batch", bench.batch},
-        {"depth", bench.depth},
-        {"connections", bench.connections},
-        {"pool_bytes", bench.pool_bytes},
-        {"seconds", bench.seconds},
-        {"verify", arguments.verify},
-        {"own_node", arguments.node.empty()}}},
-      {"hardware", hardware_json()},
-      {"interrupted", result.interrupted},
-      {"page_bytes", bench.page_bytes},
-      {"pages_stored", result.pages_stored},
-      {"pages_per_s", result.pages_per_s},
-      {"bytes_per_s", result.pages_per_s * page_bytes},
-  };
-  object.insert(memcpy_json.begin(), memcpy_json.end());
-  object["fetch_us"] = latency_json(result.fetch_ns);
-  object["verdicts"] = {
-      {"ready", result.ready}, {"recompute", recompute}, {"recompute_by_reason", by_reason}};
-  object["wrong_bytes"] = result.wrong_bytes;
-  object["checked_pages"] = result.checked_pages;
-  object["node_cpu_s"] = result.node_cpu_s;
-  object["client_cpu_s"] = result.client_cpu_s;
-  object["posts"] = result.posts;
-  object["index_looks"] = result.index_looks;
-  return object;
-}
-
-std::string result_table(const FetchArguments& arguments, const FetchBenchResult& result,
-                         const Capabilities& capabilities) {
-  const double page_gb = static_cast<double>(arguments.bench.page_bytes) * 1e-9;
-  std::string text;
-  const auto row = [&text](const char* name, const std::string& value) {
-    text += fmt::format("{:<24} {}\n", name, value);
-  };
-  row("path", fmt::format("{}: {}", capabilities.backend, capabilities.path));
-  row("pages drawn from",
-      fmt::format("{} of {}", result.pages_stored, format_bytes(arguments.bench.page_bytes)));
-  row("fetched",
-      fmt::format("{:.0f} pages/s, {:.2f} GB/s", result.pages_per_s, result.pages_per_s * page_gb));
-  if (result.copied_pages_per_s > 0) {
-    row("memcpy of the same", fmt::format("{:.2f} GB/s; the fetch reaches {:.3f} of it",
-                                          result.copied_pages_per_s * page_gb,
-                                          result.pages_per_s / result.copied_pages_per_s));
-  }
-  row("fetch p50 / p99 / p99.9",
-      fmt::format("{:.1f} / {:.1f} / {:.1f} µs", result.fetch_ns.quantile(0.5) / 1e3,
-                  result.fetch_ns.quantile(0.99) / 1e3, result.fetch_ns.quantile(0.999) / 1e3));
-  row("ready", fmt::format("{}", result.ready));
-  for (size_t i = 1; i < result.recompute.size(); ++i) {
-    if (result.recompute[i] == 0) continue;
-    row(fmt::format("recompute: {}", reason_name(static_cast<Reason>(i))).c_str(),
-        fmt::format("{}", result.recompute[i]));
-  }
-  row("wrong bytes",
-      fmt::format("{} in {} pages looked at", result.wrong_bytes, result.checked_pages));
-  row("CPU time",
-      fmt::format("client {:.3f} s, node {:.3f} s", result.client_cpu_s, result.node_cpu_s));
-  return text;
-}
 
 Result<int> bench_fetch(FetchArguments arguments, const ClientOptions& client,
                         const Interrupts& interrupts) {
@@ -135,14 +54,14 @@ Result<int> bench_fetch(FetchArguments arguments, const ClientOptions& client,
   filling.reset();
   if (!result) return tl::unexpected(result.error());
   if (result->interrupted) return fail(Code::kAborted, "interrupted");
-  const Capabilities& capabilities = opened.client().capabilities();
+  const FetchReport report = {bench,     *result,          opened.client().capabilities(),
+                              version(), arguments.verify, opened.has_own_node()};
   if (!arguments.json.empty()) {
-    auto written =
-        write_text(arguments.json, format_json(result_json(arguments, *result, capabilities)));
+    auto written = write_text(arguments.json, format_json(fetch_json(report)));
     if (!written) return tl::unexpected(written.error());
   }
   if (arguments.json != "-") {
-    auto written = write_text("-", result_table(arguments, *result, capabilities));
+    auto written = write_text("-", fetch_table(report));
     if (!written) return tl::unexpected(written.error());
   }
   if (result->wrong_bytes == 0) return kExitDone;
@@ -168,9 +87,29 @@ int run_bench_fetch(const FetchArguments& arguments) {
   return exit_code ? *exit_code : report_error(exit_code.error());
 }
 
-}  // namespace
+struct IndexArguments {
+  uint64_t pages = 10'000'000;
+  std::string json;
+};
 
-void add_bench_fetch_command(CLI::App& bench, int& exit_code) {
+int run_bench_index(const IndexArguments& arguments) {
+  const Result<IndexBenchResult> result = run_index_bench(arguments.pages);
+  if (!result) {
+    return report_error(result.error(),
+                        result.error().code == Code::kInvalid ? kExitUsage : kExitFailed);
+  }
+  if (!arguments.json.empty()) {
+    const auto written = write_text(arguments.json, format_json(index_json(*result, version())));
+    if (!written) return report_error(written.error());
+  }
+  if (arguments.json != "-") {
+    const auto written = write_text("-", index_table(*result));
+    if (!written) return report_error(written.error());
+  }
+  return kExitDone;
+}
+
+void add_fetch(CLI::App& bench, int& exit_code) {
   CLI::App* command =
       bench.add_subcommand("fetch", "Fetches pages drawn at random, beside plain memcpy");
   auto arguments = std::make_shared<FetchArguments>();
@@ -190,6 +129,23 @@ void add_bench_fetch_command(CLI::App& bench, int& exit_code) {
   add_json(*command, arguments->json);
   arguments->client.add_to(*command);
   command->callback([arguments, &exit_code] { exit_code = run_bench_fetch(*arguments); });
+}
+
+void add_index(CLI::App& bench, int& exit_code) {
+  CLI::App* command = bench.add_subcommand("index", "Looks pages up in a client's page table");
+  auto arguments = std::make_shared<IndexArguments>();
+  add_count(*command, "--pages", arguments->pages, "Pages in the table");
+  add_json(*command, arguments->json);
+  command->callback([arguments, &exit_code] { exit_code = run_bench_index(*arguments); });
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, int& exit_code) {
+  CLI::App* bench = app.add_subcommand("bench", "Measures one part");
+  bench->require_subcommand(1);
+  add_fetch(*bench, exit_code);
+  add_index(*bench, exit_code);
 }
 
 }  // namespace farpage

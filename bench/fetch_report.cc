@@ -1,0 +1,120 @@
+#include "bench/fetch_report.h"
+
+#include <fmt/format.h>
+
+#include <boost/json/object.hpp>
+#include <boost/json/value.hpp>
+
+#include "bench/json.h"
+
+namespace farpage {
+
+namespace json = boost::json;
+
+json::object fetch_json(const FetchReport& report) {
+  const FetchBenchOptions& bench = report.options;
+  const FetchBenchResult& result = report.result;
+  const auto page_bytes = static_cast<double>(bench.page_bytes);
+  uint64_t recompute = 0;
+  json::object by_reason;
+  for (size_t i = 1; i < result.recompute.size(); ++i) {
+    recompute += result.recompute[i];
+    by_reason[reason_name(static_cast<Reason>(i))] = result.recompute[i];
+  }
+  json::object memcpy_json = {{"memcpy_bytes_per_s", nullptr}, {"of_memcpy", nullptr}};
+  if (result.copied_pages_per_s > 0) {
+    memcpy_json = {{"memcpy_bytes_per_s", result.copied_pages_per_s * page_bytes},
+                   {"of_memcpy", result.pages_per_s / result.copied_pages_per_s}};
+  }
+  json::object object = {
+      {"version", report.version},
+      {"backend", report.capabilities.backend},
+      {"path", report.capabilities.path},
+      {"configuration",
+       {{"batch", bench.batch},
+        {"depth", bench.depth},
+        {"connections", bench.connections},
+        {"pool_bytes", bench.pool_bytes},
+        {"seconds", bench.seconds},
+        {"verify", report.verify},
+        {"own_node", report.own_node}}},
+      {"hardware", hardware_json()},
+      {"interrupted", result.interrupted},
+      {"page_bytes", bench.page_bytes},
+      {"pages_stored", result.pages_stored},
+      {"pages_per_s", result.pages_per_s},
+      {"bytes_per_s", result.pages_per_s * page_bytes},
+  };
+  object.insert(memcpy_json.begin(), memcpy_json.end());
+  object["fetch_us"] = latency_json(result.fetch_ns);
+  object["verdicts"] = {
+      {"ready", result.ready}, {"recompute", recompute}, {"recompute_by_reason", by_reason}};
+  object["wrong_bytes"] = result.wrong_bytes;
+  object["checked_pages"] = result.checked_pages;
+  object["node_cpu_s"] = result.node_cpu_s;
+  object["client_cpu_s"] = result.client_cpu_s;
+  object["posts"] = result.posts;
+  object["index_looks"] = result.index_looks;
+  return object;
+}
+
+std::string fetch_table(const FetchReport& report) {
+  const FetchBenchResult& result = report.result;
+  const Capabilities& capabilities = report.capabilities;
+  const double page_gb = static_cast<double>(report.options.page_bytes) * 1e-9;
+  std::string text;
+  const auto row = [&text](const char* name, const std::string& value) {
+    text += fmt::format("{:<24} {}\n", name, value);
+  };
+  row("path", fmt::format("{}: {}", capabilities.backend, capabilities.path));
+  row("pages drawn from",
+      fmt::format("{} of {}", result.pages_stored, format_bytes(report.options.page_bytes)));
+  row("fetched",
+      fmt::format("{:.0f} pages/s, {:.2f} GB/s", result.pages_per_s, result.pages_per_s * page_gb));
+  if (result.copied_pages_per_s > 0) {
+    row("memcpy of the same", fmt::format("{:.2f} GB/s; the fetch reaches {:.3f} of it",
+                                          result.copied_pages_per_s * page_gb,
+                                          result.pages_per_s / result.copied_pages_per_s));
+  }
+  row("fetch p50 / p99 / p99.9",
+      fmt::format("{:.1f} / {:.1f} / {:.1f} µs", result.fetch_ns.quantile(0.5) / 1e3,
+                  result.fetch_ns.quantile(0.99) / 1e3, result.fetch_ns.quantile(0.999) / 1e3));
+  row("ready", fmt::format("{}", result.ready));
+  for (size_t i = 1; i < result.recompute.size(); ++i) {
+    if (result.recompute[i] == 0) continue;
+    row(fmt::format("recompute: {}", reason_name(static_cast<Reason>(i))).c_str(),
+        fmt::format("{}", result.recompute[i]));
+  }
+  row("wrong bytes",
+      fmt::format("{} in {} pages looked at", result.wrong_bytes, result.checked_pages));
+  row("CPU time",
+      fmt::format("client {:.3f} s, node {:.3f} s", result.client_cpu_s, result.node_cpu_s));
+  return text;
+}
+
+json::object index_json(const IndexBenchResult& result, const std::string& version) {
+  return {
+      {"version", version},
+      {"path", "one process, no node"},
+      {"configuration", {{"pages", result.pages}}},
+      {"hardware", hardware_json()},
+      {"pages", result.pages},
+      {"lookup_ns", result.lookup_ns},
+      {fmt::format("lookup_ns_at_{}", kReferencePages), result.lookup_ns_reference},
+      {"lookup_ratio", result.ratio()},
+      {"client_bytes_per_page", result.client_bytes_per_page},
+      {"node_bytes_per_slot", result.node_bytes_per_slot},
+  };
+}
+
+std::string index_table(const IndexBenchResult& result) {
+  return fmt::format(
+      "{:<24} {}\n{:<24} {:.1f} ns\n{:<24} {:.1f} ns; {:.1f} times as long at {} pages\n"
+      "{:<24} {:.1f} bytes a page\n{:<24} {:.1f} bytes a slot\n",
+      "pages", result.pages, "lookup", result.lookup_ns,
+      fmt::format("lookup of {}", kReferencePages), result.lookup_ns_reference, result.ratio(),
+      result.pages, "client's page table", result.client_bytes_per_page, "node's index",
+      result.node_bytes_per_slot);
+}
+
+}  // namespace farpage

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <boost/json/fwd.hpp>
+#include <string>
+
+#include "bench/fetch_bench.h"
+#include "bench/index_bench.h"
+#include "transport/fabric.h"
+
+namespace farpage {
+
+struct FetchReport {
+  const FetchBenchOptions& options;
+  const FetchBenchResult& result;
+  const Capabilities& capabilities;
+  std::string version;
+  bool verify = true;
+  bool own_node = true;
+};
+
+boost::json::object fetch_json(const FetchReport& report);
+std::string fetch_table(const FetchReport& report);
+
+boost::json::object index_json(const IndexBenchResult& result, const std::string& version);
+std::string index_table(const IndexBenchResult& result);
+
+}  // namespace farpage

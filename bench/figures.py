@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Measures every figure of docs/performance.md: medians of several runs, peers beside them, as a table.
+
+Needs a release build of farpage, and Debian's ucx-utils for the comparison with UCX.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+
+UCX = {**os.environ, "UCX_TLS": "posix,cma,self"}
+
+
+def bench(program, *arguments):
+    result = subprocess.run([program, "bench", *arguments, "--json", "-"], check=True, capture_output=True, text=True)
+    return json.loads(result.stdout)
+
+
+def fetch(program, page, batch, pool, seconds, verify="on"):
+    return bench(program, "fetch", "--backend", "shm", "--page-bytes", page, "--batch", batch, "--depth", "1",
+                 "--connections", "1", "--pool-bytes", pool, "--seconds", seconds, "--verify", verify)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+def ucp_get_us(page_bytes):
+    """The median latency of ucp_get over posix shared memory, one at a time."""
+    port = free_port()
+    server = subprocess.Popen(["ucx_perftest", "-p", port], env=UCX, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(50):
+            client = subprocess.run(
+                ["ucx_perftest", "127.0.0.1", "-p", port, "-t", "ucp_get", "-s", str(page_bytes), "-n", "200000",
+                 "-O", "1"], env=UCX, capture_output=True, text=True, timeout=60)
+            lines = [line for line in client.stdout.splitlines() if line.startswith("Final:")]
+            if lines:
+                return float(lines[-1].split()[2])
+        raise RuntimeError("ucx_perftest gave no result: " + client.stdout + client.stderr)
+    finally:
+        server.kill()
+        server.wait()
+
+
+def median(runs, key):
+    return statistics.median(key(run) for run in runs)
+
+
+def row(case, figure, bound, holds):
+    print(f"| {case} | {figure} | {bound} | {'yes' if holds else '**no**'} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--farpage", default="build/release/cli/farpage")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--seconds", default="3", help="of each run")
+    parser.add_argument("--index-pages", default="10000000")
+    options = parser.parse_args()
+    if shutil.which(options.farpage) is None:
+        sys.exit(f"figures: there is no program {options.farpage}: build the release preset, or name it with --farpage")
+    repeat = range(options.runs)
+    load = os.getloadavg()[0]
+    if load > 0.7:
+        print(f"figures: the load is {load:.2f}: something else is running, and spoils every figure", file=sys.stderr)
+
+    print("| case | measured | bound | holds |\n|---|---|---|---|")
+
+    runs = [fetch(options.farpage, "64KiB", "16", "2GiB", options.seconds) for _ in repeat]
+    ratio = median(runs, lambda run: run["bytes_per_s"] / run["memcpy_bytes_per_s"])
+    speed = median(runs, lambda run: run["bytes_per_s"]) / 1e9
+    row("64 KiB, random over 2 GiB, checked", f"{speed:.2f} GB/s, {ratio:.3f} × memcpy", "≥ 0.78 × memcpy", ratio >= 0.78)
+    share = median(runs, lambda run: run["node_cpu_s"] / run["client_cpu_s"])
+    row("the same: node's CPU against the client's", f"{100 * share:.4f}%", "≤ 1%", share <= 0.01)
+    wrong = sum(run["wrong_bytes"] for run in runs)
+    row("the same: wrong bytes", f"{wrong}", "0", wrong == 0)
+
+    if shutil.which("ucx_perftest"):
+        pairs = [(fetch(options.farpage, "64KiB", "1", "512KiB", options.seconds, "off")["fetch_us"]["p50"],
+                  ucp_get_us(65536)) for _ in repeat]
+        ours, theirs = (statistics.median(values) for values in zip(*pairs))
+        row("64 KiB, one page at a time, in cache, unchecked", f"p50 {ours:.2f} µs, {ours / theirs:.2f} × ucp_get ({theirs:.2f} µs)",
+            "≤ 1.5 × ucp_get", ours <= 1.5 * theirs)
+    else:
+        print("figures: ucx_perftest is not there (Debian's ucx-utils): not compared", file=sys.stderr)
+
+    runs = [fetch(options.farpage, "4KiB", "100000", "2GiB", options.seconds) for _ in repeat]
+    rate = median(runs, lambda run: run["pages_per_s"])
+    row("4 KiB, batches of 100,000, random over 2 GiB, checked", f"{rate / 1e6:.2f} million pages/s", "≥ 1 million", rate >= 1e6)
+
+    runs = [bench(options.farpage, "index", "--pages", options.index_pages) for _ in repeat]
+    client_bytes = median(runs, lambda run: run["client_bytes_per_page"])
+    row(f"client's page table, {int(options.index_pages):,} pages", f"{client_bytes:.1f} bytes a page", "≤ 72", client_bytes <= 72)
+    lookup = median(runs, lambda run: run["lookup_ns"])
+    ratio = median(runs, lambda run: run["lookup_ratio"])
+    row("the same: lookup", f"{lookup:.0f} ns, {ratio:.1f} × of one among 100,000", "≤ 10 ×", ratio <= 10)
+    slot = median(runs, lambda run: run["node_bytes_per_slot"])
+    row("node's index and slot state", f"{slot:.1f} bytes a slot", "≤ 32", slot <= 32)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+#include "base/status.h"
+#include "base/units.h"
+#include "tier/client.h"
+
+namespace farpage {
+
+inline Result<void> check_page_fits(uint64_t page_bytes, const Client& client) {
+  if (page_bytes <= client.page_bytes()) return {};
+  return fail(
+      Code::kInvalid,
+      fmt::format("a page of {} is larger than the node's slots of {}: choose smaller pages, or "
+                  "start the node with larger ones",
+                  format_bytes(page_bytes), format_bytes(client.page_bytes())));
+}
+
+}  // namespace farpage

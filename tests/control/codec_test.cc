@@ -1,0 +1,243 @@
+#include "control/codec.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <random>
+
+namespace farpage {
+namespace {
+
+template <typename Message>
+Message round_trip(Message message, uint64_t id = 42) {
+  if constexpr (std::is_constructible_v<Request, Message>) {
+    auto decoded = decode_request(encode(NumberedRequest{id, std::move(message)}));
+    EXPECT_TRUE(decoded.has_value());
+    EXPECT_EQ(decoded->id, id);
+    return std::get<Message>(std::move(decoded->request));
+  } else {
+    auto decoded = decode_reply(encode(NumberedReply{id, std::move(message)}));
+    EXPECT_TRUE(decoded.has_value());
+    EXPECT_EQ(decoded->id, id);
+    return std::get<Message>(std::move(decoded->reply));
+  }
+}
+
+// A descriptor that can be recognised: a pipe's end has an inode of its own.
+UniqueFd new_fd() {
+  int ends[2];
+  EXPECT_EQ(::pipe(ends), 0);
+  ::close(ends[1]);
+  return UniqueFd(ends[0]);
+}
+
+ino_t inode(const UniqueFd& fd) {
+  struct stat status = {};
+  EXPECT_EQ(::fstat(fd.get(), &status), 0);
+  return status.st_ino;
+}
+
+RegionExport region(uint64_t number) {
+  return {1000 + number,
+          number % 2 == 0 ? Access::kRemoteRead : Access::kRemoteWrite,
+          number % 3 == 0 ? MemoryKind::kHost : MemoryKind::kCuda,
+          static_cast<int32_t>(number) - 1,
+          std::string("\0region", 7) + std::to_string(number),
+          new_fd()};
+}
+
+void expect_equal(const RegionExport& a, const RegionExport& b) {
+  EXPECT_EQ(a.bytes, b.bytes);
+  EXPECT_EQ(a.access, b.access);
+  EXPECT_EQ(a.kind, b.kind);
+  EXPECT_EQ(a.device, b.device);
+  EXPECT_EQ(a.opaque, b.opaque);
+}
+
+TEST(Codec, Hello) {
+  const auto request = round_trip(HelloRequest{7, 8, UINT64_MAX});
+  EXPECT_EQ(request.protocol, 7u);
+  EXPECT_EQ(request.page_format, 8u);
+  EXPECT_EQ(request.staging_bytes, UINT64_MAX);
+
+  HelloReply sent = {2,        3, 4, 5, 6, 7, 8, 9, {ChannelPurpose::kStage, "offer", new_fd()},
+                     region(1)};
+  const ino_t offer_inode = inode(sent.staging_offer.fd);
+  const ino_t staging_inode = inode(sent.staging.fd);
+  const HelloReply got = round_trip(std::move(sent));
+  EXPECT_EQ(got.protocol, 2u);
+  EXPECT_EQ(got.epoch, 3u);
+  EXPECT_EQ(got.incarnation, 4u);
+  EXPECT_EQ(got.reuse_ns, 5u);
+  EXPECT_EQ(got.lease_ns, 6u);
+  EXPECT_EQ(got.page_bytes, 7u);
+  EXPECT_EQ(got.slots, 8u);
+  EXPECT_EQ(got.buckets, 9u);
+  EXPECT_EQ(got.staging_offer.purpose, ChannelPurpose::kStage);
+  EXPECT_EQ(got.staging_offer.opaque, "offer");
+  EXPECT_EQ(inode(got.staging_offer.fd), offer_inode);
+  expect_equal(got.staging, region(1));
+  EXPECT_EQ(inode(got.staging.fd), staging_inode);
+}
+
+TEST(Codec, OpenLaneKeepsItsDescriptorsApart) {
+  EXPECT_EQ(round_trip(OpenLaneRequest{99}).replaces, 99u);
+  OpenLaneReply sent;
+  sent.lane = 12;
+  sent.read_offer = {ChannelPurpose::kRead, "read", new_fd()};
+  sent.touch_offer = {ChannelPurpose::kStage, "touch",
+                      UniqueFd()};  // none: those behind it keep theirs
+  sent.pool = region(2);
+  sent.index = region(3);
+  sent.touches = region(4);
+  const ino_t inodes[] = {inode(sent.read_offer.fd), inode(sent.pool.fd), inode(sent.index.fd),
+                          inode(sent.touches.fd)};
+  const OpenLaneReply got = round_trip(std::move(sent));
+  EXPECT_EQ(got.lane, 12u);
+  EXPECT_EQ(got.read_offer.purpose, ChannelPurpose::kRead);
+  EXPECT_EQ(got.read_offer.opaque, "read");
+  EXPECT_EQ(got.touch_offer.purpose, ChannelPurpose::kStage);
+  EXPECT_EQ(got.touch_offer.opaque, "touch");
+  EXPECT_FALSE(got.touch_offer.fd.valid());
+  expect_equal(got.pool, region(2));
+  expect_equal(got.index, region(3));
+  expect_equal(got.touches, region(4));
+  EXPECT_EQ(inode(got.read_offer.fd), inodes[0]);
+  EXPECT_EQ(inode(got.pool.fd), inodes[1]);
+  EXPECT_EQ(inode(got.index.fd), inodes[2]);
+  EXPECT_EQ(inode(got.touches.fd), inodes[3]);
+}
+
+TEST(Codec, DescriptorsThatDidNotComeAreNone) {
+  HelloReply sent;
+  sent.staging_offer.fd = new_fd();
+  sent.staging.fd = new_fd();
+  Frame frame = encode(NumberedReply{1, std::move(sent)});
+  ASSERT_EQ(frame.descriptors.size(), 2u);
+  frame.descriptors.pop_back();
+  const auto got = decode_reply(std::move(frame));
+  ASSERT_TRUE(got.has_value());
+  EXPECT_TRUE(std::get<HelloReply>(got->reply).staging_offer.fd.valid());
+  EXPECT_FALSE(std::get<HelloReply>(got->reply).staging.fd.valid());
+}
+
+RC_GTEST_PROP(CodecProperty, Commit,
+              (uint64_t id, uint32_t immediate, uint64_t patience, uint32_t seed)) {
+  CommitRequest sent = {immediate, patience, {}};
+  std::mt19937_64 random(seed);
+  const size_t pages = *rc::gen::inRange<size_t>(0, kMaxCommitPages + 1);
+  for (size_t i = 0; i < pages; ++i) {
+    sent.pages.push_back({{random(), random()},
+                          random(),
+                          static_cast<uint32_t>(random()),
+                          static_cast<uint32_t>(random())});
+  }
+  const CommitRequest got = round_trip(sent, id);
+  RC_ASSERT(got.immediate == immediate);
+  RC_ASSERT(got.patience_ns == patience);
+  RC_ASSERT(got.pages.size() == pages);
+  for (size_t i = 0; i < pages; ++i) {
+    RC_ASSERT(got.pages[i].key == sent.pages[i].key);
+    RC_ASSERT(got.pages[i].staging_offset == sent.pages[i].staging_offset);
+    RC_ASSERT(got.pages[i].payload_bytes == sent.pages[i].payload_bytes);
+    RC_ASSERT(got.pages[i].payload_crc == sent.pages[i].payload_crc);
+  }
+}
+
+TEST(Codec, CommitReplyKeepsCodesAndOrder) {
+  CommitReply sent;
+  for (uint8_t code = 0; code <= static_cast<uint8_t>(Code::kSystem); ++code) {
+    sent.results.push_back({static_cast<Code>(code), code * uint64_t{1000}});
+  }
+  const CommitReply got = round_trip(sent);
+  ASSERT_EQ(got.results.size(), sent.results.size());
+  for (size_t i = 0; i < sent.results.size(); ++i) {
+    EXPECT_EQ(got.results[i].code, sent.results[i].code);
+    EXPECT_EQ(got.results[i].version, sent.results[i].version);
+  }
+}
+
+TEST(Codec, Remove) {
+  RemoveRequest sent;
+  for (uint64_t i = 0; i < kMaxRemoveKeys; ++i) sent.keys.push_back({i, ~i});
+  EXPECT_EQ(round_trip(sent).keys, sent.keys);
+  EXPECT_EQ(round_trip(RemoveReply{UINT64_MAX}).removed, UINT64_MAX);
+}
+
+TEST(Codec, Renew) {
+  EXPECT_EQ(round_trip(RenewRequest{UINT64_MAX}).incarnation, UINT64_MAX);
+  EXPECT_EQ(round_trip(RenewReply{UINT64_MAX - 1}).incarnation, UINT64_MAX - 1);
+}
+
+TEST(Codec, Status) {
+  round_trip(StatusRequest{});
+  const StatusReply sent = {"shm", "a path", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  const StatusReply got = round_trip(sent);
+  EXPECT_EQ(got.backend, "shm");
+  EXPECT_EQ(got.path, "a path");
+  const uint64_t numbers[] = {got.epoch,         got.incarnation, got.uptime_ns,  got.cpu_ns,
+                              got.page_bytes,    got.slots,       got.slots_live, got.slots_free,
+                              got.slots_cooling, got.clients,     got.puts,       got.put_bytes,
+                              got.puts_refused,  got.removes,     got.evictions};
+  for (uint64_t i = 0; i < std::size(numbers); ++i) EXPECT_EQ(numbers[i], i + 1);
+}
+
+TEST(Codec, RefusalKeepsItsSentence) {
+  const Refusal got = round_trip(Refusal{Code::kExhausted, "no room — try later"});
+  EXPECT_EQ(got.code, Code::kExhausted);
+  EXPECT_EQ(got.message, "no room — try later");
+}
+
+TEST(Codec, UnknownCodeIsTheProtocolsFault) {
+  const Refusal got = round_trip(Refusal{static_cast<Code>(200), ""});
+  EXPECT_EQ(got.code, Code::kProtocol);
+}
+
+TEST(Codec, TooManyOfAnythingIsRefused) {
+  CommitRequest commit;
+  commit.pages.resize(kMaxCommitPages + 1);
+  auto refused = decode_request(encode(NumberedRequest{1, commit}));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kProtocol);
+  RemoveRequest remove;
+  remove.keys.resize(kMaxRemoveKeys + 1);
+  refused = decode_request(encode(NumberedRequest{1, remove}));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kProtocol);
+}
+
+TEST(Codec, UnknownKindIsRefused) {
+  for (const std::string& body :
+       {std::string(), std::string("\x08\x05"), std::string("\xF2\x07\x00", 3)}) {
+    EXPECT_FALSE(decode_request(Frame{body, {}}).has_value());
+    EXPECT_FALSE(decode_reply(Frame{body, {}}).has_value());
+  }
+}
+
+RC_GTEST_PROP(CodecProperty, AnyBytesAreAMessageOrRefused, (std::string body)) {
+  const auto request = decode_request(Frame{body, {}});
+  RC_ASSERT(request.has_value() || request.error().code == Code::kProtocol);
+  const auto reply = decode_reply(Frame{body, {}});
+  RC_ASSERT(reply.has_value() || reply.error().code == Code::kProtocol);
+}
+
+// One byte of a good message is changed, or the message is cut: whatever comes out, nothing breaks.
+RC_GTEST_PROP(CodecProperty, DamagedMessagesAreHarmless, (uint32_t seed)) {
+  std::mt19937_64 random(seed);
+  CommitRequest commit;
+  commit.pages.resize(random() % 20);
+  std::string body = encode(NumberedRequest{random(), commit}).body;
+  if (body.empty()) return;
+  body[random() % body.size()] = static_cast<char>(random());
+  (void)decode_request(Frame{body.substr(0, random() % (body.size() + 1)), {}});
+  OpenLaneReply lane;
+  lane.pool = region(5);
+  Frame frame = encode(NumberedReply{random(), std::move(lane)});
+  frame.body[random() % frame.body.size()] = static_cast<char>(random());
+  (void)decode_reply(std::move(frame));
+}
+
+}  // namespace
+}  // namespace farpage

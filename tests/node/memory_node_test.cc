@@ -1,0 +1,275 @@
+#include <gtest/gtest.h>
+
+#include "pagetable/touch_log.h"
+#include "tests/node/sim_node.h"
+
+namespace farpage {
+namespace {
+
+Refusal refusal_of(Reply reply) {
+  const auto* refusal = std::get_if<Refusal>(&reply);
+  EXPECT_NE(refusal, nullptr);
+  return refusal == nullptr ? Refusal{Code::kOk, ""} : *refusal;
+}
+
+void expect_says(const std::string& message, const std::string& part) {
+  EXPECT_NE(message.find(part), std::string::npos) << message;
+}
+
+TEST(MemoryNode, OtherVersionOfTheProtocolIsRefusedWithBothNumbers) {
+  SimNode node;
+  const ClientId client = node.service().connected().value();
+  Refusal refused = refusal_of(node.ask(client, HelloRequest{99, kPageFormat, 0}));
+  EXPECT_EQ(refused.code, Code::kProtocol);
+  expect_says(refused.message, "control protocol 1");
+  expect_says(refused.message, "99");
+  expect_says(refused.message, "the same version of farpage");
+  refused = refusal_of(node.ask(client, HelloRequest{kControlProtocol, 42, 0}));
+  EXPECT_EQ(refused.code, Code::kProtocol);
+  expect_says(refused.message, "42");
+  // It is no hello, so the client has not been let in.
+  refused = refusal_of(node.ask(client, RenewRequest{}));
+  expect_says(refused.message, "hello");
+}
+
+TEST(MemoryNode, TooMuchStagingIsRefusedAndTheKeyIsNamed) {
+  SimNode node;
+  const ClientId client = node.service().connected().value();
+  for (const uint64_t bytes : {node.options().max_staging_bytes + 1, UINT64_MAX}) {
+    const Refusal refused =
+        refusal_of(node.ask(client, HelloRequest{kControlProtocol, kPageFormat, bytes}));
+    EXPECT_EQ(refused.code, Code::kInvalid);
+    expect_says(refused.message, "node.max_staging_bytes");
+    expect_says(refused.message, "client.staging_bytes");
+  }
+}
+
+TEST(MemoryNode, NothingButStatusComesBeforeHello) {
+  SimNode node;
+  const ClientId client = node.service().connected().value();
+  for (Request request :
+       {Request(CommitRequest{1, kSecond, {CommitPage{}}}), Request(OpenLaneRequest{}),
+        Request(RemoveRequest{{sim_key(1)}}), Request(RenewRequest{})}) {
+    const Refusal refused = refusal_of(node.ask(client, std::move(request)));
+    EXPECT_EQ(refused.code, Code::kProtocol);
+    expect_says(refused.message, "hello");
+  }
+  EXPECT_EQ(node.status(client).clients, 1u);
+}
+
+TEST(MemoryNode, SecondHelloIsRefused) {
+  SimNode node;
+  const SimClient client(node);
+  const Refusal refused =
+      refusal_of(node.ask(client.id(), HelloRequest{kControlProtocol, kPageFormat, 4096}));
+  EXPECT_EQ(refused.code, Code::kProtocol);
+}
+
+TEST(MemoryNode, UnknownClientIsNotServed) {
+  SimNode node;
+  node.service().handle(12345, StatusRequest{}, [](Reply) { FAIL(); });
+  node.service().disconnected(12345);
+}
+
+TEST(MemoryNode, VersionsGrowAndAreOfTheEpoch) {
+  SimNode node;
+  SimClient client(node);
+  Version last = 0;
+  for (uint64_t i = 0; i < 10; ++i) {
+    const CommitResult put = client.put(i % 3);
+    ASSERT_EQ(put.code, Code::kOk);
+    EXPECT_GT(put.version, last);
+    EXPECT_EQ(version_epoch(put.version), client.hello.epoch);
+    last = put.version;
+  }
+  const StatusReply status = node.status(client.id());
+  EXPECT_EQ(status.puts, 10u);
+  EXPECT_EQ(status.put_bytes, 10u * 512);
+  EXPECT_EQ(status.slots_live, 3u);
+  EXPECT_EQ(status.slots_live + status.slots_free + status.slots_cooling, status.slots);
+}
+
+TEST(MemoryNode, PageOutsideTheStagingIsInvalidForItselfAlone) {
+  SimNode node;
+  constexpr uint64_t kStaging = 4096;
+  SimClient client(node, kStaging);
+  const CommitPage good = client.stage(1, 0, 1024);
+  const CommitPage last = client.stage(2, kStaging - 512, 512);
+  const auto spoiled = [&](auto spoil) {
+    CommitPage page = good;
+    page.key = sim_key(99);
+    spoil(page);
+    return page;
+  };
+  const std::vector<CommitPage> pages = {
+      good,
+      spoiled([](CommitPage& page) { page.staging_offset = kStaging; }),
+      spoiled([](CommitPage& page) { page.staging_offset = kStaging - 1023; }),
+      spoiled([](CommitPage& page) { page.staging_offset = UINT64_MAX; }),
+      spoiled([](CommitPage& page) { page.staging_offset = UINT64_MAX - 1023; }),
+      spoiled([](CommitPage& page) { page.payload_bytes = UINT32_MAX; }),
+      spoiled([](CommitPage& page) { page.payload_bytes = 0; }),
+      spoiled([](CommitPage& page) { page.payload_bytes = 1025; }),  // longer than a slot
+      last,
+  };
+  const auto answer = client.commit(client.send(kStaging), pages);
+  node.run_for(kSecond);
+  ASSERT_EQ(answer->times, 1);
+  ASSERT_EQ(answer->results.size(), pages.size());
+  for (size_t i = 0; i < pages.size(); ++i) {
+    const bool is_good = i == 0 || i + 1 == pages.size();
+    EXPECT_EQ(answer->results[i].code, is_good ? Code::kOk : Code::kInvalid) << i;
+    EXPECT_EQ(answer->results[i].version != 0, is_good) << i;
+  }
+  EXPECT_EQ(node.status(client.id()).slots_live, 2u);
+}
+
+TEST(MemoryNode, PageWhoseBytesChangedIsRefused) {
+  SimNode node;
+  SimClient client(node);
+  CommitPage page = client.stage(1, 0, 512);
+  page.payload_crc ^= 1;
+  const auto answer = client.commit(client.send(512), {page});
+  node.run_for(kSecond);
+  ASSERT_EQ(answer->results.size(), 1u);
+  EXPECT_EQ(answer->results[0].code, Code::kAborted);
+  EXPECT_EQ(node.status(client.id()).slots_live, 0u);
+  EXPECT_EQ(node.status(client.id()).puts_refused, 1u);
+}
+
+TEST(MemoryNode, RemoveCountsWhatWasThere) {
+  SimNode node;
+  SimClient client(node);
+  ASSERT_EQ(client.put(1).code, Code::kOk);
+  ASSERT_EQ(client.put(2).code, Code::kOk);
+  const RemoveRequest request = {{sim_key(1), sim_key(7), sim_key(1)}};
+  EXPECT_EQ(std::get<RemoveReply>(node.ask(client.id(), request)).removed, 1u);
+  EXPECT_EQ(node.status(client.id()).removes, 1u);
+  EXPECT_EQ(node.status(client.id()).slots_live, 1u);
+}
+
+TEST(MemoryNode, ClientsHaveALimit) {
+  NodeOptions options = SimNode::small_options();
+  options.max_clients = 2;
+  SimNode node(options);
+  const ClientId first = node.service().connected().value();
+  ASSERT_TRUE(node.service().connected().has_value());
+  const auto third = node.service().connected();
+  ASSERT_FALSE(third.has_value());
+  EXPECT_EQ(third.error().code, Code::kExhausted);
+  expect_says(third.error().message, "node.max_clients");
+  node.service().disconnected(first);
+  EXPECT_TRUE(node.service().connected().has_value());
+}
+
+TEST(MemoryNode, LanesHaveALimitAndCanBeReplaced) {
+  NodeOptions options = SimNode::small_options();
+  options.max_lanes = 2;
+  SimNode node(options);
+  SimClient client(node);
+  const auto open = [&](uint64_t replaces) {
+    return node.ask(client.id(), OpenLaneRequest{replaces});
+  };
+  const uint64_t first = std::get<OpenLaneReply>(open(0)).lane;
+  ASSERT_NE(std::get<OpenLaneReply>(open(0)).lane, first);
+  const Refusal refused = refusal_of(open(0));
+  EXPECT_EQ(refused.code, Code::kExhausted);
+  expect_says(refused.message, "node.max_lanes");
+  refusal_of(open(777));
+  EXPECT_NE(std::get<OpenLaneReply>(open(first)).lane, first);
+  refusal_of(open(first));
+}
+
+// Writes one lane's touch log as a hostile client would.
+class Toucher {
+ public:
+  Toucher(SimNode& node, ClientId client) : node_(node), memory_(sizeof(TouchLog)) {
+    auto lane = std::get<OpenLaneReply>(node.ask(client, OpenLaneRequest{}));
+    channel_ = node.client_fabric().connect(std::move(lane.touch_offer), kNever).value();
+    remote_ = channel_->import_region(std::move(lane.touches)).value();
+    local_ = node.client_fabric().register_local({memory_.data(), memory_.size()}).value();
+  }
+
+  TouchLog& log() { return *reinterpret_cast<TouchLog*>(memory_.data()); }
+  void write() {
+    Operation write;
+    write.kind = OperationKind::kWrite;
+    write.remote = remote_;
+    write.local_count = 1;
+    write.local[0] = local_.slice(0, sizeof(TouchLog));
+    ASSERT_EQ(channel_->post({&write, 1}, kNever).accepted, 1u);
+    node_.run_for(kMillisecond);
+  }
+
+ private:
+  SimNode& node_;
+  std::vector<std::byte> memory_;
+  std::unique_ptr<Channel> channel_;
+  RemoteRegion remote_;
+  Region local_;
+};
+
+TEST(MemoryNode, GarbageInATouchLogDoesNothingBad) {
+  SimNode node(SimNode::of_slots(8));
+  SimClient client(node);
+  Toucher toucher(node, client.id());
+  std::mt19937_64 random(1);
+  uint64_t number = 0;
+  for (const uint64_t written :
+       {UINT64_MAX, uint64_t{0}, uint64_t{1}, uint64_t{kTouchRingSlots},
+        uint64_t{kTouchRingSlots} * 1000 + 7, UINT64_MAX / 2, uint64_t{3}}) {
+    toucher.log().written = written;
+    for (uint32_t& slot : toucher.log().slots) {
+      slot = random() % 2 == 0 ? static_cast<uint32_t>(random())
+                               : static_cast<uint32_t>(random() % 10);
+    }
+    toucher.write();
+    for (int i = 0; i < 10; ++i) ASSERT_EQ(client.put(++number).code, Code::kOk);
+  }
+  const StatusReply status = node.status(client.id());
+  EXPECT_GT(status.evictions, 50u);
+  EXPECT_EQ(status.slots_live + status.slots_free + status.slots_cooling, status.slots);
+}
+
+TEST(MemoryNode, TouchedPageSurvivesEviction) {
+  SimNode node(SimNode::of_slots(8));
+  SimClient client(node);
+  Toucher toucher(node, client.id());
+  ASSERT_EQ(client.put(0).code, Code::kOk);  // the first put of a fresh node goes to slot 0
+  for (uint64_t number = 1; number < 50; ++number) {
+    for (uint32_t i = 0; i < kTouchBlockSlots; ++i) {
+      toucher.log().slots[(toucher.log().written + i) % kTouchRingSlots] = 0;
+    }
+    toucher.log().written += kTouchBlockSlots;
+    toucher.write();
+    ASSERT_EQ(client.put(number).code, Code::kOk);
+  }
+  EXPECT_GT(node.status(client.id()).evictions, 40u);
+  const auto removed = node.ask(client.id(), RemoveRequest{{sim_key(0), sim_key(1)}});
+  EXPECT_EQ(std::get<RemoveReply>(removed).removed, 1u) << "page 0 is there, page 1 is not";
+}
+
+TEST(MemoryNode, OptionsOutOfRangeMakeNoNode) {
+  sim::World world(1);
+  sim::SimFabric fabric(world, {});
+  const TempDir dir;
+  NodeOptions options = SimNode::small_options();
+  options.state = dir / "node.state";
+  options.reuse_ms = 0;
+  const auto refused = make_memory_node(options, fabric.runtime(), fabric);
+  ASSERT_FALSE(refused.has_value());
+  expect_says(refused.error().message, "node.reuse_ms");
+  EXPECT_FALSE(std::filesystem::exists(options.state));
+}
+
+TEST(MemoryNode, SecondNodeOnOneStateFileIsRefused) {
+  SimNode node;
+  sim::SimFabric other(node.world(), {});
+  const auto refused = make_memory_node(node.options(), other.runtime(), other);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kExists);
+  expect_says(refused.error().message, "node.state");
+}
+
+}  // namespace
+}  // namespace farpage

@@ -1,0 +1,305 @@
+#include "node/page_store.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+
+#include "integrity/crc32c.h"
+#include "integrity/page_check.h"
+#include "pagetable/index_layout.h"
+#include "transport/sim/sim_fabric.h"
+#include "transport/sim/world.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kPageBytes = 256;
+constexpr uint64_t kReuse = 64'000;
+constexpr uint64_t kCooling = kReuse + kReuse / 64;
+constexpr uint64_t kIncarnation = 77;
+
+struct HandClock final : Clock {
+  uint64_t now = kSecond;
+  uint64_t now_ns() const override { return now; }
+};
+
+// SplitMix64: far cheaper to start than std::mt19937_64.
+uint64_t mixed(uint64_t number) {
+  number += 0x9E3779B97F4A7C15;
+  number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9;
+  number = (number ^ number >> 27) * 0x94D049BB133111EB;
+  return number ^ number >> 31;
+}
+
+PageKey key_of(uint64_t number) {
+  return {mixed(number), mixed(~number)};
+}
+
+std::string content(uint64_t number, Version version) {
+  std::string text(1 + number * 7 % kPageBytes, '\0');
+  uint64_t state = mixed(number << 32 ^ version);
+  for (char& byte : text) byte = static_cast<char>(state = mixed(state));
+  return text;
+}
+
+// A store, and what a reader with a mapping of it sees.
+class Store {
+ public:
+  explicit Store(uint64_t slots, bool evict = true) {
+    const Geometry geometry = make_geometry(kPageBytes, slots * (kPageBytes + 64)).value();
+    store_ = PageStore::create({geometry, kIncarnation, kReuse, evict}, fabric_, clock).value();
+  }
+
+  PageStore* operator->() { return store_.get(); }
+  uint64_t slots() const { return store_->geometry().slots; }
+
+  Code put(uint64_t number, Version version) {
+    const std::string text = content(number, version);
+    return put_text(number, version, text, crc32c(0, text.data(), text.size()));
+  }
+  Code put_text(uint64_t number, Version version, const std::string& text, uint32_t crc) {
+    return store_->put(key_of(number), version,
+                       {reinterpret_cast<const std::byte*>(text.data()), text.size()}, crc);
+  }
+
+  PageHeader header(uint64_t slot) const {
+    PageHeader header;
+    std::memcpy(&header, slot_bytes(slot), sizeof header);
+    return header;
+  }
+  const std::byte* slot_bytes(uint64_t slot) const {
+    return store_->pool().data() + store_->geometry().slot_offset(slot);
+  }
+  // All but the live word.
+  std::string frozen_bytes(uint64_t slot) const {
+    std::string bytes(reinterpret_cast<const char*>(slot_bytes(slot)),
+                      store_->geometry().slot_bytes());
+    return bytes.erase(offsetof(PageHeader, live), sizeof(uint64_t));
+  }
+
+  std::optional<uint64_t> find_slot(uint64_t number) const {
+    const PageKey key = key_of(number);
+    const auto* index = reinterpret_cast<const Bucket*>(store_->index().data());
+    const auto homes = key_buckets(key, store_->geometry().buckets);
+    const std::array<Bucket, 2> buckets = {index[homes[0]], index[homes[1]]};
+    const Candidates candidates = find_candidates(buckets, key, slots());
+    for (uint32_t i = 0; i < candidates.count; ++i) {
+      const uint64_t slot = entry_slot(candidates.entries[i]);
+      if (check_header(header(slot), {key, 0, 0, kIncarnation, 0}) == PageFinding::kGood)
+        return slot;
+    }
+    return std::nullopt;
+  }
+  // The version of the page that a reader finds, and whose bytes are those that were put.
+  std::optional<Version> read(uint64_t number) const {
+    const auto slot = find_slot(number);
+    if (!slot) return std::nullopt;
+    const PageHeader found = header(*slot);
+    const std::string text(reinterpret_cast<const char*>(slot_bytes(*slot)) + sizeof(PageHeader),
+                           found.payload_bytes);
+    EXPECT_EQ(text, content(number, found.version));
+    EXPECT_EQ(found.payload_crc, crc32c(0, text.data(), text.size()));
+    return found.version;
+  }
+  std::set<uint64_t> live_slots() const {
+    std::set<uint64_t> live;
+    for (uint64_t slot = 0; slot < slots(); ++slot) {
+      if (header(slot).live != 0) live.insert(slot);
+    }
+    return live;
+  }
+
+  HandClock clock;
+
+ private:
+  sim::World world_{1};
+  sim::SimFabric fabric_{world_, {}};
+  std::unique_ptr<PageStore> store_;
+};
+
+TEST(PageStore, NewVersionTakesThePlaceOfTheOld) {
+  Store store(32);
+  ASSERT_EQ(store.put(1, 10), Code::kOk);
+  const uint64_t old = store.find_slot(1).value();
+  EXPECT_EQ(store.read(1), 10u);
+  ASSERT_EQ(store.put(1, 11), Code::kOk);
+  EXPECT_EQ(store.header(old).live, 0u);
+  EXPECT_EQ(store.read(1), 11u);
+  EXPECT_NE(store.find_slot(1), old);
+  EXPECT_EQ(store.live_slots().size(), 1u);
+}
+
+TEST(PageStore, PageWithAWrongCrcIsRefusedAndNothingIsPublished) {
+  Store store(32);
+  ASSERT_EQ(store.put(1, 10), Code::kOk);
+  const std::string text = content(1, 11);
+  const uint32_t crc = crc32c(0, text.data(), text.size());
+  EXPECT_EQ(store.put_text(1, 11, text, crc ^ 1), Code::kAborted);
+  EXPECT_EQ(store.read(1), 10u);
+  EXPECT_EQ(store.live_slots().size(), 1u);
+  EXPECT_EQ(store->slots().free_count(), store.slots() - 1);
+  EXPECT_EQ(store.put_text(2, 12, text, crc ^ 1), Code::kAborted);
+  EXPECT_FALSE(store.find_slot(2).has_value());
+}
+
+TEST(PageStore, PagesAreAsLongAsASlotAtMost) {
+  Store store(4);
+  const auto put = [&](size_t bytes) {
+    const std::string text(bytes, 'x');
+    return store.put_text(1, 1, text, crc32c(0, text.data(), text.size()));
+  };
+  EXPECT_EQ(put(kPageBytes + 1), Code::kInvalid);
+  EXPECT_EQ(put(0), Code::kInvalid);
+  EXPECT_EQ(store->slots().free_count(), 4u);
+  EXPECT_EQ(put(kPageBytes), Code::kOk);
+}
+
+TEST(PageStore, FullStoreWithoutEvictionRefuses) {
+  Store store(4, false);
+  for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(store.put(i, i + 1), Code::kOk);
+  EXPECT_EQ(store.put(9, 9), Code::kExhausted);
+  EXPECT_EQ(store.put(1, 9), Code::kExhausted) << "a new version needs a slot of its own";
+  EXPECT_EQ(store->next_slot_ns(), kNever);
+  for (uint64_t i = 0; i < 4; ++i) EXPECT_EQ(store.read(i), i + 1);
+  EXPECT_EQ(store->evictions(), 0u);
+  ASSERT_TRUE(store->remove(key_of(2)));
+  EXPECT_EQ(store->next_slot_ns(), store.clock.now + kCooling);
+  store.clock.now += kCooling - 1;
+  EXPECT_EQ(store.put(9, 9), Code::kExhausted);
+  store.clock.now += 1;
+  EXPECT_EQ(store.put(9, 9), Code::kOk);
+}
+
+TEST(PageStore, RemovedPageIsGoneAndItsVersionsDoNotComeBack) {
+  Store store(32);
+  EXPECT_FALSE(store->remove(key_of(1)));
+  ASSERT_EQ(store.put(1, 10), Code::kOk);
+  const uint64_t slot = store.find_slot(1).value();
+  EXPECT_TRUE(store->remove(key_of(1)));
+  EXPECT_EQ(store.header(slot).live, 0u);
+  EXPECT_FALSE(store.find_slot(1).has_value());
+  EXPECT_FALSE(store->remove(key_of(1)));
+  EXPECT_EQ(store.put(1, 9), Code::kInvalid);
+  EXPECT_EQ(store.put(1, 10), Code::kInvalid);
+  EXPECT_EQ(store.put(1, 11), Code::kOk);
+}
+
+TEST(PageStore, EvictedVersionsDoNotComeBack) {
+  Store store(1);
+  ASSERT_EQ(store.put(1, 10), Code::kOk);
+  EXPECT_EQ(store.put(2, 11), Code::kExhausted) << "the slot is cooling";
+  EXPECT_EQ(store->evictions(), 1u);
+  EXPECT_FALSE(store.find_slot(1).has_value());
+  store.clock.now += kCooling;
+  EXPECT_EQ(store.put(1, 10), Code::kInvalid);
+  EXPECT_EQ(store.put(2, 11), Code::kOk);
+}
+
+TEST(PageStore, EvictionPassesOverWhatWasTouched) {
+  Store store(32);
+  Version version = 0;
+  for (uint64_t i = 0; i < 31; ++i) ASSERT_EQ(store.put(i, ++version), Code::kOk);
+  const std::set<uint64_t> loved = {0, 3, 5};
+  for (uint64_t number = 100; number < 200; ++number) {
+    for (const uint64_t i : loved) {
+      store->touch(static_cast<uint32_t>(store.find_slot(i).value()));
+    }
+    ASSERT_EQ(store.put(number, ++version), Code::kOk);
+    store.clock.now += kCooling;
+  }
+  EXPECT_GT(store->evictions(), 60u);
+  for (const uint64_t i : loved) EXPECT_TRUE(store.read(i).has_value()) << i;
+  EXPECT_FALSE(store.read(1).has_value());
+}
+
+TEST(PageStore, TouchesOfAnyNumberAreHarmless) {
+  Store store(4);
+  ASSERT_EQ(store.put(1, 1), Code::kOk);
+  for (const uint32_t slot : {0u, 3u, 4u, UINT32_MAX}) store->touch(slot);
+  EXPECT_EQ(store.read(1), 1u);
+}
+
+// Puts, removals and touches at random moments. A slot whose live word was cleared keeps every byte
+// until L(1+ε) has passed; each key is found with the bytes and version put last, or not at all.
+RC_GTEST_PROP(PageStoreProperty, NoSlotIsRewrittenEarlyAndNoPageIsWrong,
+              (uint32_t seed, bool evict)) {
+  const uint64_t wanted = *rc::gen::inRange<uint64_t>(1, 24);
+  Store store(wanted, evict);
+  const uint64_t slots = store.slots();
+  std::mt19937_64 random(seed);
+  std::map<uint64_t, Version> model;
+  std::vector<std::string> bytes(slots);
+  std::vector<std::optional<uint64_t>> cleared(slots);
+  std::vector<bool> was_live(slots, false);
+  Version version = 0;
+  for (int step = 0; step < 200; ++step) {
+    store.clock.now += random() % (random() % 8 == 0 ? 2 * kCooling : kCooling / 8);
+    const uint64_t number = random() % (slots + slots / 2 + 1);
+    switch (random() % 8) {
+      case 0:
+        RC_ASSERT(store->remove(key_of(number)) == store.find_slot(number).has_value() ||
+                  !store.find_slot(number).has_value());
+        model.erase(number);
+        RC_ASSERT(!store.find_slot(number).has_value());
+        break;
+      case 1:
+        store->touch(static_cast<uint32_t>(random() % slots));
+        break;
+      case 2: {
+        const std::string text = content(number, version + 1);
+        const Code code = store.put_text(number, ++version, text, 1);
+        RC_ASSERT(code == Code::kAborted || code == Code::kExhausted);
+        break;
+      }
+      default: {
+        const bool possible = store->next_slot_ns() <= store.clock.now;
+        const Code code = store.put(number, ++version);
+        if (code == Code::kOk) {
+          model[number] = version;
+          RC_ASSERT(store.read(number) == version);
+        } else {
+          RC_ASSERT(code == Code::kExhausted);
+          RC_ASSERT(!possible);
+        }
+      }
+    }
+    for (uint64_t slot = 0; slot < slots; ++slot) {
+      const std::string now_there = store.frozen_bytes(slot);
+      const bool is_live = store.header(slot).live != 0;
+      if (now_there != bytes[slot] && !bytes[slot].empty()) {
+        RC_ASSERT(!was_live[slot]);
+        if (cleared[slot]) RC_ASSERT(store.clock.now >= *cleared[slot] + kCooling);
+        cleared[slot].reset();
+      }
+      if (was_live[slot] && !is_live) cleared[slot] = store.clock.now;
+      bytes[slot] = now_there;
+      was_live[slot] = is_live;
+    }
+    size_t found = 0;
+    for (uint64_t i = 0; i <= slots + slots / 2; ++i) {
+      const auto held = store.read(i);
+      found += held.has_value();
+      if (held) RC_ASSERT(model.contains(i) && *held == model[i]);
+      if (!evict) RC_ASSERT(held.has_value() == model.contains(i));
+    }
+    RC_ASSERT(store.live_slots().size() == found);
+    RC_ASSERT(store->slots().live_count() == found);
+  }
+}
+
+TEST(PageStore, GeometryOfNoSenseIsRefused) {
+  sim::World world(1);
+  sim::SimFabric fabric(world, {});
+  const HandClock clock;
+  EXPECT_FALSE(PageStore::create({Geometry{0, 1, 2}, 1, 1, true}, fabric, clock).has_value());
+  EXPECT_FALSE(PageStore::create({Geometry{64, 0, 2}, 1, 1, true}, fabric, clock).has_value());
+}
+
+}  // namespace
+}  // namespace farpage

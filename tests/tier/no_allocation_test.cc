@@ -1,0 +1,231 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+
+#include "tests/support/engine.h"
+#include "tests/support/shm_cluster.h"
+
+// Every allocation of this program goes through these: operator new, and what C libraries take.
+extern "C" {
+void* __libc_malloc(size_t bytes);
+void* __libc_calloc(size_t count, size_t bytes);
+void* __libc_realloc(void* memory, size_t bytes);
+void* __libc_memalign(size_t alignment, size_t bytes);
+}
+
+namespace {
+
+thread_local bool counting = false;
+thread_local uint64_t allocations = 0;
+
+void count_allocation() {
+  allocations += counting ? 1 : 0;
+}
+
+}  // namespace
+
+extern "C" {
+void* malloc(size_t bytes) {
+  count_allocation();
+  return __libc_malloc(bytes);
+}
+void* calloc(size_t count, size_t bytes) {
+  count_allocation();
+  return __libc_calloc(count, bytes);
+}
+void* realloc(void* memory, size_t bytes) {
+  count_allocation();
+  return __libc_realloc(memory, bytes);
+}
+void* aligned_alloc(size_t alignment, size_t bytes) {
+  count_allocation();
+  return __libc_memalign(alignment, bytes);
+}
+}
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kPageBytes = 4096;
+constexpr size_t kBatch = 1000;
+
+// A node with a thousand pages, and fetches of them that have been done before.
+class HotPath {
+ public:
+  HotPath() {
+    for (size_t page = 0; page < kBatch; ++page) {
+      const PutResult put = engine_.put(test_key(page), page);
+      EXPECT_EQ(put.code, Code::kOk);
+      requests_.push_back({test_key(page), 0, engine_.slice(page)});
+    }
+    verdicts_.resize(kBatch);
+    for (int i = 0; i < 3; ++i) {
+      warm_batch();
+      warm_single();
+      cold();
+    }
+  }
+
+  size_t warm_single() { return fetch(1); }
+  size_t warm_batch() { return fetch(kBatch); }
+
+  // On a client that has no room to remember where pages are, so that each fetch is cold.
+  size_t cold() {
+    cold_lane_.fetch(std::span(cold_requests_), std::span(cold_verdicts_), deadline()).wait();
+    size_t ready = 0;
+    for (const PageVerdict& verdict : cold_verdicts_) ready += verdict.verdict == Verdict::kReady;
+    return ready;
+  }
+
+  uint64_t index_looks() const { return cold_lane_.stats().index_looks; }
+
+ private:
+  static NodeOptions options() {
+    NodeOptions options = ShmCluster::small_options();
+    options.pool_bytes = 2 * kBatch * (kPageBytes + sizeof(PageHeader));
+    options.lease_ms = 60'000;
+    return options;
+  }
+  uint64_t deadline() const { return engine_.deadline(10 * kSecond); }
+  size_t fetch(size_t pages) {
+    engine_.lane()
+        .fetch(std::span(requests_).first(pages), std::span(verdicts_).first(pages), deadline())
+        .wait();
+    size_t ready = 0;
+    for (size_t i = 0; i < pages; ++i) ready += verdicts_[i].verdict == Verdict::kReady;
+    return ready;
+  }
+
+  ShmCluster cluster_{options()};
+  std::unique_ptr<Client> client_ = cluster_.connect();
+  Engine engine_{*client_, kPageBytes, kBatch};
+  std::vector<PageRequest> requests_;
+  std::vector<PageVerdict> verdicts_;
+
+  static ClientOptions forgetful() {
+    ClientOptions options;
+    options.location_pages = 1;
+    return options;
+  }
+  std::unique_ptr<Client> cold_client_ = cluster_.connect(forgetful());
+  std::vector<std::byte> cold_memory_ = std::vector<std::byte>(kPageBytes * 100);
+  Region cold_region_ =
+      cold_client_->register_memory({cold_memory_.data(), cold_memory_.size()}).value();
+  Lane cold_lane_ = cold_client_->open_lane().value();
+  std::vector<PageRequest> cold_requests_ = [this] {
+    std::vector<PageRequest> requests;
+    for (size_t i = 0; i < 100; ++i) {
+      requests.push_back({test_key(i), 0, cold_region_.slice(i * kPageBytes, kPageBytes)});
+    }
+    return requests;
+  }();
+  std::vector<PageVerdict> cold_verdicts_ = std::vector<PageVerdict>(100);
+};
+
+TEST(HotPath, FetchAllocatesNothing) {
+  HotPath path;
+  const uint64_t looks = path.index_looks();
+  allocations = 0;
+  counting = true;
+  const size_t single = path.warm_single();
+  const size_t batch = path.warm_batch();
+  const size_t cold = path.cold();
+  counting = false;
+  EXPECT_EQ(allocations, 0u);
+  EXPECT_EQ(single, 1u);
+  EXPECT_EQ(batch, kBatch);
+  EXPECT_EQ(cold, 100u);
+  EXPECT_GT(path.index_looks() - looks, 80u);
+}
+
+TEST(HotPath, CountingCountsAllocations) {
+  allocations = 0;
+  counting = true;
+  std::unique_ptr<int> one(new int(1));
+  void* volatile two = ::malloc(10);
+  counting = false;
+  ::free(two);
+  EXPECT_EQ(allocations, 2u);
+}
+
+std::atomic<int> trapped{0};
+std::atomic<int> last_trapped{-1};
+
+void count_trap(int, siginfo_t* info, void*) {
+  ++trapped;
+  last_trapped = info->si_syscall;
+}
+
+// From now on every system call of this thread but those that the end needs is trapped.
+void trap_system_calls() {
+  struct sigaction action = {};
+  action.sa_sigaction = count_trap;
+  action.sa_flags = SA_SIGINFO;
+  ASSERT_EQ(::sigaction(SIGSYS, &action, nullptr), 0);
+  const auto allow = [](uint32_t number, uint8_t skip) {
+    return sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, skip, 0);
+  };
+  sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      allow(SYS_exit, 3),
+      allow(SYS_exit_group, 2),
+      allow(SYS_rt_sigreturn, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program = {sizeof filter / sizeof filter[0], filter};
+  ASSERT_EQ(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+  ASSERT_EQ(::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program), 0);
+}
+
+struct TrapCount {
+  int during_fetches;
+  int of_getppid;
+};
+
+// The filter stays on a thread for good, so that thread counts, tells and is left alone.
+TEST(HotPath, FetchMakesNoSystemCall) {
+  static std::atomic<bool> counted{false};
+  static TrapCount count;
+  static size_t ready = 0;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    // One process for the whole of it: its threads, and a filter that nothing takes away again.
+    HotPath path;
+    std::thread fetcher([&path] {
+      path.warm_single();
+      trap_system_calls();
+      ready = path.warm_single() + path.warm_batch() + path.cold();
+      count.during_fetches = trapped;
+      static_cast<void>(::syscall(SYS_getppid));
+      count.of_getppid = trapped - count.during_fetches;
+      counted = true;
+      while (true) __builtin_ia32_pause();
+    });
+    while (!counted) std::this_thread::yield();
+    const bool good = count.during_fetches == 0 && count.of_getppid == 1 && ready == kBatch + 101;
+    if (!good) {
+      std::fprintf(stderr, "%d system calls (the last: %d), getppid %d, ready %zu\n",
+                   count.during_fetches, last_trapped.load(), count.of_getppid, ready);
+    }
+    ::_exit(good ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+}  // namespace
+}  // namespace farpage

@@ -1,0 +1,208 @@
+#include "tests/tier/sim_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace farpage {
+namespace {
+
+std::byte pattern(size_t frame) {
+  return static_cast<std::byte>(0xA5 ^ frame);
+}
+
+}  // namespace
+
+PageKey sim_key(uint64_t number) {
+  static std::vector<PageKey> keys;
+  while (keys.size() <= number) keys.push_back(make_page_key("sim", std::to_string(keys.size())));
+  return keys[number];
+}
+
+SimEngine::SimEngine(SimCluster& cluster, size_t, std::unique_ptr<Client> client, Truth& truth,
+                     uint64_t page_bytes)
+    : cluster_(cluster),
+      world_(cluster.world()),
+      client_(std::move(client)),
+      truth_(truth),
+      page_bytes_(page_bytes),
+      memory_(kFrames * page_bytes),
+      region_(client_->register_memory({memory_.data(), memory_.size()}).value()),
+      lane_(std::make_unique<Lane>(client_->open_lane().value())),
+      patterned_(kFrames) {
+  for (size_t index = kFrames; index-- > 0;) free_frames_.push_back(index);
+}
+
+SimEngine::~SimEngine() {
+  fetches_.clear();
+}
+
+bool SimEngine::take_frame(size_t& index) {
+  if (free_frames_.empty()) return false;
+  index = free_frames_.front();
+  free_frames_.erase(free_frames_.begin());
+  check_frame(index);
+  patterned_[index] = false;
+  std::ranges::fill(frame(index), std::byte{0});
+  return true;
+}
+
+void SimEngine::give_back_frame(size_t index) {
+  std::ranges::fill(frame(index), pattern(index));
+  patterned_[index] = true;
+  free_frames_.push_back(index);
+}
+
+void SimEngine::check_frame(size_t index) {
+  if (!patterned_[index]) return;
+  const auto same = [&](std::byte byte) { return byte == pattern(index); };
+  EXPECT_TRUE(std::ranges::all_of(frame(index), same)) << "I4: a late landing in frame " << index;
+}
+
+void SimEngine::check_frames() {
+  for (size_t index = 0; index < kFrames; ++index) check_frame(index);
+}
+
+void SimEngine::start_fetch(const std::vector<uint64_t>& key_numbers, uint64_t in_ns,
+                            bool newest_known) {
+  RunningFetch& running = fetches_.emplace_back();
+  running.id = ++last_fetch_;
+  running.deadline_ns = world_.now_ns() + in_ns;
+  for (const uint64_t number : key_numbers) {
+    RunningPage page = {number, 0, truth_.bound(sim_key(number))};
+    if (!take_frame(page.frame)) break;
+    const uint64_t length = length_of(number, page_bytes_);
+    running.requests.push_back({sim_key(number), newest_known ? page.bound.at_least : 0,
+                                region_.slice(page.frame * page_bytes_, length)});
+    running.pages.push_back(page);
+  }
+  running.verdicts.resize(running.requests.size());
+  // So that this engine's thread runs at the deadline, whatever the others wait for.
+  world_.after(in_ns, [this, id = running.id] { at_deadline(id); });
+  running.fetch = lane_->fetch(running.requests, running.verdicts, running.deadline_ns);
+  EXPECT_TRUE(in_ns > 0 || running.fetch.done());
+  observe_fetch(running);
+}
+
+void SimEngine::at_deadline(uint64_t id) {
+  const auto found =
+      std::ranges::find_if(fetches_, [id](const RunningFetch& each) { return each.id == id; });
+  if (found == fetches_.end()) return;
+  lane_->progress();
+  EXPECT_TRUE(found->fetch.done()) << "I3: no verdict at the deadline";
+  observe_fetch(*found);
+}
+
+void SimEngine::observe_fetch(RunningFetch& running) {
+  for (size_t i = 0; i < running.pages.size(); ++i) {
+    RunningPage& page = running.pages[i];
+    const PageVerdict& verdict = running.verdicts[i];
+    if (verdict.verdict == Verdict::kPending || page.returned) continue;
+    if (!page.judged) {
+      page.judged = true;
+      EXPECT_LE(world_.now_ns(), running.deadline_ns) << "I3";
+      if (verdict.verdict == Verdict::kReady) {
+        ++counts_.ready;
+        EXPECT_EQ(verdict.place, Place::kReleased);
+        EXPECT_GE(verdict.version, running.requests[i].min_version);
+        const auto bytes = frame(page.frame).first(running.requests[i].destination.bytes);
+        const std::string wrong =
+            truth_.judge(sim_key(page.key_number), page.bound, verdict.version, bytes);
+        EXPECT_EQ(wrong, "") << "key " << page.key_number;
+      } else {
+        ++counts_.recompute;
+      }
+      counts_.held += verdict.place == Place::kHeld;
+    }
+    if (verdict.place == Place::kReleased) {
+      page.returned = true;
+      give_back_frame(page.frame);
+    }
+  }
+}
+
+void SimEngine::start_put(uint64_t key_number, uint64_t in_ns) {
+  size_t index = 0;
+  if (!take_frame(index)) return;
+  const PageKey key = sim_key(key_number);
+  const uint64_t length = length_of(key_number, page_bytes_);
+  const uint64_t number = truth_.send_put(key);
+  const uint64_t deadline = world_.now_ns() + in_ns;
+  fill_page(frame(index).first(length), key, number);
+  const PutRequest request = {key, region_.slice(index * page_bytes_, length)};
+  ++counts_.puts;
+  puts_.push_back({client_->put({&request, 1}, deadline), key, number, deadline});
+  give_back_frame(index);  // the source was lent until put() returned
+}
+
+void SimEngine::start_remove(uint64_t key_number, uint64_t in_ns) {
+  const PageKey key = sim_key(key_number);
+  const uint64_t deadline = world_.now_ns() + in_ns;
+  const Version known = truth_.send_remove(key);
+  removes_.push_back({client_->remove({&key, 1}, deadline), key, known, deadline});
+}
+
+void SimEngine::check_contains(uint64_t key_number, uint64_t in_ns) {
+  const uint64_t deadline = world_.now_ns() + in_ns;
+  const bool found = lane_->contains(sim_key(key_number), deadline);
+  EXPECT_LE(world_.now_ns(), deadline) << "I3";
+  EXPECT_FALSE(found && truth_.puts(sim_key(key_number)) == 0);
+}
+
+void SimEngine::observe() {
+  lane_->progress();
+  for (RunningFetch& running : fetches_) observe_fetch(running);
+  std::erase_if(fetches_, [](const RunningFetch& running) {
+    if (!running.fetch.released()) return false;
+    const auto is_back = [](const RunningPage& page) { return page.returned; };
+    EXPECT_TRUE(std::ranges::all_of(running.pages, is_back));
+    return true;
+  });
+  std::erase_if(puts_, [this](RunningPut& running) {
+    if (!running.put.done() && world_.now_ns() < running.deadline_ns) return false;
+    const PutResult result = running.put.wait()[0];
+    if (result.code == Code::kOk) {
+      ++counts_.puts_acknowledged;
+      EXPECT_EQ(truth_.acknowledge_put(running.key, running.number, result.version), "");
+    }
+    return true;
+  });
+  std::erase_if(removes_, [this](RunningRemove& running) {
+    if (!running.remove.done() && world_.now_ns() < running.deadline_ns) return false;
+    if (running.remove.wait()) {
+      ++counts_.removes_acknowledged;
+      truth_.acknowledge_remove(running.key, running.known_when_sent);
+    }
+    return true;
+  });
+}
+
+PutResult SimEngine::put_now(uint64_t key_number, uint64_t in_ns) {
+  size_t index = 0;
+  EXPECT_TRUE(take_frame(index));
+  const PageKey key = sim_key(key_number);
+  const uint64_t length = length_of(key_number, page_bytes_);
+  const uint64_t number = truth_.send_put(key);
+  fill_page(frame(index).first(length), key, number);
+  const PutRequest request = {key, region_.slice(index * page_bytes_, length)};
+  const PutResult result = client_->put({&request, 1}, world_.now_ns() + in_ns).wait()[0];
+  if (result.code == Code::kOk) {
+    EXPECT_EQ(truth_.acknowledge_put(key, number, result.version), "");
+  }
+  give_back_frame(index);
+  return result;
+}
+
+PageVerdict SimEngine::fetch_now(uint64_t key_number, uint64_t in_ns) {
+  start_fetch({key_number}, in_ns, false);
+  RunningFetch& running = fetches_.back();
+  running.fetch.wait();
+  observe_fetch(running);
+  const PageVerdict verdict = running.verdicts[0];
+  EXPECT_TRUE(running.fetch.wait_released(kNever));
+  observe();
+  return verdict;
+}
+
+}  // namespace farpage

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/sim_cluster.h"
+#include "tests/tier/truth.h"
+#include "tier/client.h"
+
+namespace farpage {
+
+// Pages of odd keys are half as long.
+inline uint64_t length_of(uint64_t key_number, uint64_t page_bytes) {
+  return key_number % 2 == 0 ? page_bytes : page_bytes / 2;
+}
+
+// One engine of a simulation, with many fetches, puts and removes under way. observe() looks at all
+// of them between two events of the world, so that every verdict is judged at the instant it is
+// given.
+//
+// A frame of which nobody may write any more is filled with a pattern, which must still be there
+// when the frame is used again and at the end (I4).
+class SimEngine {
+ public:
+  struct Counts {
+    uint64_t ready = 0;
+    uint64_t recompute = 0;
+    uint64_t held = 0;
+    uint64_t puts = 0;
+    uint64_t puts_acknowledged = 0;
+    uint64_t removes_acknowledged = 0;
+  };
+
+  SimEngine(SimCluster& cluster, size_t host, std::unique_ptr<Client> client, Truth& truth,
+            uint64_t page_bytes);
+  ~SimEngine();
+
+  void start_fetch(const std::vector<uint64_t>& key_numbers, uint64_t in_ns, bool newest_known);
+  void start_put(uint64_t key_number, uint64_t in_ns);
+  void start_remove(uint64_t key_number, uint64_t in_ns);
+  void check_contains(uint64_t key_number, uint64_t in_ns);
+
+  // Progress, and everything that has ended since.
+  void observe();
+  bool idle() const { return fetches_.empty() && puts_.empty() && removes_.empty(); }
+  void check_frames();
+
+  // Blocks; for the end of a run.
+  PutResult put_now(uint64_t key_number, uint64_t in_ns);
+  PageVerdict fetch_now(uint64_t key_number, uint64_t in_ns);
+
+  Client& client() { return *client_; }
+  const LaneStats& lane_stats() const { return lane_->stats(); }
+  const Counts& counts() const { return counts_; }
+
+ private:
+  static constexpr size_t kFrames = 256;
+
+  struct RunningPage {
+    uint64_t key_number;
+    size_t frame;
+    Truth::Bound bound;
+    bool judged = false;
+    bool returned = false;
+  };
+  struct RunningFetch {
+    uint64_t id = 0;
+    uint64_t deadline_ns = 0;
+    std::vector<PageRequest> requests;
+    std::vector<PageVerdict> verdicts;
+    std::vector<RunningPage> pages;
+    Fetch fetch;
+  };
+  struct RunningPut {
+    Put put;
+    PageKey key;
+    uint64_t number;
+    uint64_t deadline_ns;
+  };
+  struct RunningRemove {
+    Remove remove;
+    PageKey key;
+    Version known_when_sent;
+    uint64_t deadline_ns;
+  };
+
+  std::span<std::byte> frame(size_t index) {
+    return {memory_.data() + index * page_bytes_, page_bytes_};
+  }
+  bool take_frame(size_t& index);
+  void give_back_frame(size_t index);
+  void check_frame(size_t index);
+  void observe_fetch(RunningFetch& running);
+  void at_deadline(uint64_t id);
+
+  SimCluster& cluster_;
+  sim::World& world_;
+  std::unique_ptr<Client> client_;
+  Truth& truth_;
+  uint64_t page_bytes_;
+  std::vector<std::byte> memory_;
+  Region region_;
+  std::unique_ptr<Lane> lane_;
+  std::vector<size_t> free_frames_;
+  std::vector<bool> patterned_;
+  std::list<RunningFetch> fetches_;
+  std::list<RunningPut> puts_;
+  std::list<RunningRemove> removes_;
+  uint64_t last_fetch_ = 0;
+  Counts counts_;
+};
+
+PageKey sim_key(uint64_t number);
+
+}  // namespace farpage

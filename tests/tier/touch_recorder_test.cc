@@ -1,0 +1,99 @@
+#include "tier/touch_recorder.h"
+
+#include <gtest/gtest.h>
+
+#include "transport/sim/sim_fabric.h"
+#include "transport/sim/world.h"
+
+namespace farpage {
+namespace {
+
+class TouchRecorderTest : public ::testing::Test {
+ protected:
+  void SetUp() override { attach(); }
+
+  void attach() {
+    auto offered = node_.offer_channel(ChannelPurpose::kStage).value();
+    passive_ = std::move(offered.channel);
+    log_region_ = passive_->allocate_writable(sizeof(TouchLog)).value();
+    auto channel = client_.connect(std::move(offered.offer), kNever).value();
+    const RemoteRegion remote =
+        channel->import_region(node_.export_region(log_region_).value()).value();
+    recorder_.attach(std::move(channel), remote, &buffer_, local_.slice(0, sizeof buffer_));
+  }
+  const TouchLog& log() const { return *reinterpret_cast<const TouchLog*>(log_region_.data()); }
+  void record(uint64_t first, uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i) recorder_.record(first + i);
+  }
+  void pass_time() { world_.run_until(world_.now_ns() + kSecond); }
+
+  sim::World world_{1};
+  sim::SimFabric node_{world_, {}};
+  sim::SimFabric client_{world_, {}};
+  std::unique_ptr<Channel> passive_;
+  Region log_region_;
+  TouchRecorder::Buffer buffer_{};
+  Region local_ =
+      client_.register_local({reinterpret_cast<std::byte*>(&buffer_), sizeof buffer_}).value();
+  TouchRecorder recorder_;
+};
+
+TEST_F(TouchRecorderTest, BlockIsWrittenWhenItIsFull) {
+  record(1000, kTouchBlockSlots - 1);
+  pass_time();
+  EXPECT_EQ(log().written, 0u);
+  recorder_.record(7);
+  pass_time();
+  ASSERT_EQ(log().written, kTouchBlockSlots);
+  EXPECT_EQ(log().slots[0], 1000u);
+  EXPECT_EQ(log().slots[kTouchBlockSlots - 1], 7u);
+}
+
+TEST_F(TouchRecorderTest, WhatComesWhileABlockIsOnItsWayIsDropped) {
+  record(0, kTouchBlockSlots);
+  record(5000, 10);  // nothing has moved since
+  pass_time();
+  recorder_.record(5000);  // dropped as well, but sees that the write has ended
+  record(6000, kTouchBlockSlots);
+  pass_time();
+  ASSERT_EQ(log().written, 2 * kTouchBlockSlots);
+  EXPECT_EQ(log().slots[kTouchBlockSlots], 6000u);
+}
+
+TEST_F(TouchRecorderTest, RingOfBlocksGoesRound) {
+  for (uint64_t block = 0; block < kTouchBlocks + 1; ++block) {
+    record(block * 1000, kTouchBlockSlots);
+    pass_time();
+    recorder_.record(0);
+  }
+  EXPECT_EQ(log().written, (kTouchBlocks + 1) * kTouchBlockSlots);
+  EXPECT_EQ(log().slots[0], kTouchBlocks * 1000);
+  EXPECT_EQ(log().slots[kTouchBlockSlots], 1000u);
+}
+
+TEST_F(TouchRecorderTest, EndingWaitsForNothingAndSaysWhenItIsOver) {
+  record(0, kTouchBlockSlots);
+  const uint64_t before = world_.now_ns();
+  recorder_.detach();
+  EXPECT_EQ(world_.now_ns(), before);
+  EXPECT_FALSE(recorder_.ended());
+  recorder_.wait(kNever);
+  pass_time();
+  EXPECT_TRUE(recorder_.ended());
+  record(0, kTouchBlockSlots);  // belongs nowhere
+  attach();
+  record(2000, kTouchBlockSlots);
+  pass_time();
+  EXPECT_EQ(log().written, kTouchBlockSlots);
+  EXPECT_EQ(log().slots[0], 2000u);
+}
+
+TEST_F(TouchRecorderTest, WithoutAChannelNothingHappens) {
+  TouchRecorder detached;
+  detached.record(1);
+  detached.detach();
+  EXPECT_TRUE(detached.ended());
+}
+
+}  // namespace
+}  // namespace farpage
