@@ -75,14 +75,17 @@ def main():
 
     print("| case | measured | bound | holds |\n|---|---|---|---|")
 
-    runs = [fetch(options.farpage, "64KiB", "16", "2GiB", options.seconds) for _ in repeat]
-    ratio = median(runs, lambda run: run["bytes_per_s"] / run["memcpy_bytes_per_s"])
-    speed = median(runs, lambda run: run["bytes_per_s"]) / 1e9
-    row("64 KiB, random over 2 GiB, checked", f"{speed:.2f} GB/s, {ratio:.3f} × memcpy", "≥ 0.78 × memcpy", ratio >= 0.78)
-    share = median(runs, lambda run: run["node_cpu_s"] / run["client_cpu_s"])
-    row("the same: node's CPU against the client's", f"{100 * share:.4f}%", "≤ 1%", share <= 0.01)
-    wrong = sum(run["wrong_bytes"] for run in runs)
-    row("the same: wrong bytes", f"{wrong}", "0", wrong == 0)
+    # With few pages a batch the destinations stay in the cache, and plain memcpy is faster than memory.
+    for batch in ("1024", "16"):
+        runs = [fetch(options.farpage, "64KiB", batch, "2GiB", options.seconds) for _ in repeat]
+        ratio = median(runs, lambda run: run["bytes_per_s"] / run["memcpy_bytes_per_s"])
+        speed = median(runs, lambda run: run["bytes_per_s"]) / 1e9
+        row(f"64 KiB, batches of {int(batch):,}, random over 2 GiB, checked", f"{speed:.2f} GB/s, {ratio:.3f} × memcpy",
+            "≥ 0.78 × memcpy", ratio >= 0.78)
+        share = median(runs, lambda run: run["node_cpu_s"] / run["client_cpu_s"])
+        row("the same: node's CPU against the client's", f"{100 * share:.4f}%", "≤ 1%", share <= 0.01)
+        wrong = sum(run["wrong_bytes"] for run in runs)
+        row("the same: wrong bytes", f"{wrong}", "0", wrong == 0)
 
     if shutil.which("ucx_perftest"):
         pairs = [(fetch(options.farpage, "64KiB", "1", "512KiB", options.seconds, "off")["fetch_us"]["p50"],

@@ -70,12 +70,12 @@ void NodeLink::dial(uint64_t delay_ns) {
       auto alive = weak.lock();
       if (alive == nullptr) return;
       if (!link) return alive->failed(link.error());
-      alive->say_hello(std::move(*link));
+      alive->say_hello(*link);
     });
   });
 }
 
-void NodeLink::say_hello(std::shared_ptr<ControlLink> link) {
+void NodeLink::say_hello(const std::shared_ptr<ControlLink>& link) {
   const uint64_t sent = runtime_.clock().now_ns();
   HelloRequest hello;
   hello.staging_bytes = options_.staging_bytes;

@@ -44,7 +44,7 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
 
  private:
   void dial(uint64_t delay_ns);
-  void say_hello(std::shared_ptr<ControlLink> link);
+  void say_hello(const std::shared_ptr<ControlLink>& link);
   void greeted(uint64_t sent_ns, Result<Reply> reply);
   Result<std::shared_ptr<View>> make_view(const std::shared_ptr<ControlLink>& link,
                                           uint64_t sent_ns, HelloReply reply);

@@ -27,13 +27,10 @@ std::optional<Staging::Segment> Staging::allocate(uint64_t bytes) {
     const uint64_t head = segments_.front().offset;
     const uint64_t tail = segments_.back().offset + segments_.back().bytes;
     const bool wrapped = segments_.back().offset < head;
-    if (!wrapped && wanted <= region_.bytes - tail) {
+    const uint64_t end = wrapped ? head : region_.bytes;
+    if (wanted <= end - tail) {
       offset = tail;
-    } else if (!wrapped && wanted <= head) {
-      offset = 0;
-    } else if (wrapped && wanted <= head - tail) {
-      offset = tail;
-    } else {
+    } else if (wrapped || wanted > head) {
       return std::nullopt;
     }
   }

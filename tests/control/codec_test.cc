@@ -216,7 +216,7 @@ TEST(Codec, UnknownKindIsRefused) {
   }
 }
 
-RC_GTEST_PROP(CodecProperty, AnyBytesAreAMessageOrRefused, (std::string body)) {
+RC_GTEST_PROP(CodecProperty, AnyBytesAreAMessageOrRefused, (const std::string& body)) {
   const auto request = decode_request(Frame{body, {}});
   RC_ASSERT(request.has_value() || request.error().code == Code::kProtocol);
   const auto reply = decode_reply(Frame{body, {}});
