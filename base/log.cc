@@ -13,9 +13,6 @@ spdlog::logger& logger() {
 
 }  // namespace
 
-void log_info(const std::string& message) {
-  logger().info(message);
-}
 void log_warning(const std::string& message) {
   logger().warn(message);
 }

@@ -5,7 +5,6 @@
 namespace farpage {
 
 // Lines on standard error, with time and level. Never called on the data path.
-void log_info(const std::string& message);
 void log_warning(const std::string& message);
 
 }  // namespace farpage

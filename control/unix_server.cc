@@ -7,7 +7,9 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
+#include <thread>
 #include <unordered_map>
 
 #include "base/log.h"
@@ -22,6 +24,8 @@ namespace {
 using Protocol = asio::local::stream_protocol;
 
 constexpr auto kAcceptRetry = std::chrono::milliseconds(100);
+constexpr auto kLockPause = std::chrono::milliseconds(10);
+constexpr int kLockAttempts = 200;
 
 // Everything but the constructor runs on the runtime.
 class Acceptor : public std::enable_shared_from_this<Acceptor> {
@@ -119,9 +123,17 @@ class BindLock {
     const std::string folder = std::filesystem::absolute(path).parent_path().string();
     BindLock lock;
     lock.fd_.reset(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (!lock.fd_.valid() || ::flock(lock.fd_.get(), LOCK_EX) != 0) {
+    if (!lock.fd_.valid()) {
       return fail_errno(errno,
                         fmt::format("cannot listen in the folder {}: make it first", folder));
+    }
+    for (int attempt = 0; ::flock(lock.fd_.get(), LOCK_EX | LOCK_NB) != 0; ++attempt) {
+      if (attempt == kLockAttempts) {
+        return fail(
+            Code::kUnavailable,
+            fmt::format("another process keeps the folder {} locked: choose another one", folder));
+      }
+      std::this_thread::sleep_for(kLockPause);
     }
     return lock;
   }

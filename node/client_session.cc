@@ -9,6 +9,9 @@
 namespace farpage {
 namespace {
 
+// A client that sends immediates without end does not keep the node from its other clients.
+constexpr int kMostTurns = 16;
+
 uint64_t load(const uint64_t& word) {
   return std::atomic_ref<const uint64_t>(word).load(std::memory_order_acquire);
 }
@@ -72,7 +75,9 @@ Result<void> ClientSession::open_lane(const OpenLaneRequest& request, uint64_t m
 bool ClientSession::staged(uint32_t immediate) {
   if (staging_channel_ == nullptr) return false;
   std::array<Completion, 64> completions;
-  while (const size_t count = staging_channel_->poll(completions)) {
+  for (int turn = 0; turn < kMostTurns; ++turn) {
+    const size_t count = staging_channel_->poll(completions);
+    if (count == 0) break;
     for (size_t i = 0; i < count; ++i) {
       if (completions[i].kind == CompletionKind::kImmediate) {
         arrivals_.arrive(completions[i].immediate);

@@ -20,6 +20,15 @@ class ClientSession {
   explicit ClientSession(Fabric& fabric) : fabric_(fabric) {}
 
   bool greeted() const { return greeted_; }
+
+  // Requests of this client that wait for their answer. False: too many do.
+  bool add_waiting() {
+    if (waiting_ == kMostWaiting) return false;
+    ++waiting_;
+    return true;
+  }
+  void remove_waiting() { --waiting_; }
+
   // Makes the staging, unless the client wants none.
   Result<void> greet(uint64_t staging_bytes, HelloReply& reply);
   Result<void> open_lane(const OpenLaneRequest& request, uint64_t max_lanes, const PageStore& store,
@@ -42,7 +51,11 @@ class ClientSession {
     uint64_t touches_seen = 0;
   };
 
+  // A client has no more commits under way than its staging has segments, half of this.
+  static constexpr uint32_t kMostWaiting = kTransferCounters;
+
   Fabric& fabric_;
+  uint32_t waiting_ = 0;
   bool greeted_ = false;
   Region staging_;
   std::unique_ptr<Channel> staging_channel_;  // after staging_: it is closed before the memory goes

@@ -22,6 +22,9 @@ uint64_t process_cpu_ns() {
   return static_cast<uint64_t>(used.tv_sec) * kSecond + static_cast<uint64_t>(used.tv_nsec);
 }
 
+const Refusal kTooManyWait = {Code::kExhausted,
+                              "too many requests of this client wait for their answer"};
+
 Refusal refusal(const Error& error) {
   return {error.code, error.message};
 }
@@ -138,9 +141,12 @@ void MemoryNode::remove_when_open(ClientId client, RemoveRequest request,
                                   std::function<void(Reply)> done) {
   const uint64_t now = runtime_.clock().now_ns();
   if (now >= puts_open_ns_) return done(answer(request));
+  if (!clients_.at(client).add_waiting()) return done(kTooManyWait);
   runtime_.after(puts_open_ns_ - now, [this, client, alive = std::weak_ptr<bool>(alive_),
                                        request = std::move(request), done = std::move(done)] {
-    if (!alive.expired() && clients_.contains(client)) done(answer(request));
+    if (alive.expired() || !clients_.contains(client)) return;
+    clients_.at(client).remove_waiting();
+    done(answer(request));
   });
 }
 
@@ -179,6 +185,7 @@ Reply MemoryNode::answer(const StatusRequest&) const {
 }
 
 void MemoryNode::enqueue(ClientId client, CommitRequest request, std::function<void(Reply)> done) {
+  if (!clients_.at(client).add_waiting()) return done(kTooManyWait);
   const uint64_t patience = std::min(request.patience_ns, kMaxPatienceNs);
   const uint64_t deadline = runtime_.clock().now_ns() + patience;
   commits_.push_back({client, std::move(request), deadline, {}, std::move(done)});
@@ -205,19 +212,30 @@ void MemoryNode::pump() {
   uint64_t budget = kPumpBytes;
   uint64_t wake = kNever;
   const uint64_t now = runtime_.clock().now_ns();
+  touches_collected_ = false;
   std::vector<PendingCommit> finished;
+  std::vector<ClientId> blocked;  // their puts do not overtake one another
   for (size_t i = 0; i < commits_.size() && budget > 0;) {
-    if (!advance(commits_[i], now, budget, wake)) {
+    const ClientId client = commits_[i].client;
+    if (std::find(blocked.begin(), blocked.end(), client) != blocked.end()) {
       ++i;
       continue;
     }
+    if (!advance(commits_[i], now, budget, wake)) {
+      blocked.push_back(client);
+      ++i;
+      continue;
+    }
+    clients_.at(client).remove_waiting();
     finished.push_back(std::move(commits_[i]));
     commits_.erase(commits_.begin() + static_cast<ptrdiff_t>(i));
   }
   if (budget == 0) wake = now;
   if (!commits_.empty() && wake != kNever) wake_at(wake);
   // Last, because an answer that cannot be sent ends its client, and with it that client's commits.
-  for (const PendingCommit& commit : finished) commit.done(CommitReply{commit.results});
+  for (const PendingCommit& commit : finished) {
+    if (clients_.contains(commit.client)) commit.done(CommitReply{commit.results});
+  }
 }
 
 // True: every page of the commit has its result.
@@ -264,7 +282,8 @@ bool MemoryNode::advance(PendingCommit& commit, uint64_t now_ns, uint64_t& budge
 CommitResult MemoryNode::put_page(ClientSession& session, const CommitPage& page) {
   const std::span<const std::byte> payload = session.staged_payload(page);
   if (payload.empty()) return {Code::kInvalid, 0};
-  if (store_->must_evict()) {
+  if (store_->must_evict() && !touches_collected_) {
+    touches_collected_ = true;
     for (auto& [id, client] : clients_) client.collect_touches(*store_);
   }
   auto version = next_version();

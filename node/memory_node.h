@@ -66,6 +66,7 @@ class MemoryNode final : public ControlService {
   ClientId last_client_ = 0;
   std::deque<PendingCommit> commits_;
   uint64_t wake_ns_ = kNever;
+  bool touches_collected_ = false;  // in this turn of pump()
   uint64_t puts_ = 0;
   uint64_t put_bytes_ = 0;
   uint64_t puts_refused_ = 0;

@@ -38,9 +38,6 @@ class PageStore {
 
   // When put() may find a slot; kNever: only when something is removed.
   uint64_t next_slot_ns() const { return slots_.next_take_ns(); }
-  // True: a put that finds no slot now would evict, so all it needs is time.
-  bool evicts() const { return options_.evict; }
-
   void touch(uint32_t slot) { slots_.touch(slot); }
   // Whether the next put is about to evict: the moment to bring the touches in.
   bool must_evict() const;

@@ -50,9 +50,17 @@ void LaneEngine::drop_unreachable() {
 // The deadline has come: every page gets its verdict now. A destination that an operation may still
 // write to is held, and the path is ended, which ends the operation.
 void LaneEngine::expire(FetchState& fetch) {
-  while (path_.in_flight() > 0 && poll_completions() > 0) {
-  }
+  const auto under_way = [&](const Attempt& attempt) {
+    return attempt.fetch == &fetch && attempt.outstanding > 0;
+  };
   cancel_queued(&fetch);
+  // A backend that copies ends what is late by itself, when it is polled.
+  for (size_t before = SIZE_MAX; path_.in_flight() < before;) {
+    if (std::none_of(attempts_.begin(), attempts_.end(), under_way)) break;
+    before = path_.in_flight();
+    poll_completions();
+  }
+  cancel_queued(&fetch);  // what the polls have queued anew
   bool holds = false;
   for (uint32_t index = 0; index < kWindow; ++index) {
     Attempt& attempt = attempts_[index];

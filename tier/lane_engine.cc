@@ -12,7 +12,11 @@ namespace {
 // As many bytes as one poll may land before verdicts are given: more would make the first of them
 // late.
 constexpr uint64_t kPollBytes = 256 * kKiB;
+// As many as are under way at one time: a backend that copies must get through them well within L.
+constexpr uint64_t kWindowBytes = 32 * kMiB;
 constexpr uint32_t kPrefetchAhead = 8;
+// An operation that is refused this often would be refused for ever.
+constexpr uint8_t kMostFailures = 3;
 
 constexpr uint64_t make_tag(uint32_t index, uint32_t generation) {
   return uint64_t{generation} << 32 | index;
@@ -113,6 +117,7 @@ bool LaneEngine::progress() {
     path_.end(touches_);
   }
   if (advance_path()) {
+    window_ = std::clamp<size_t>(kWindowBytes / path_.view().geometry.page_bytes, 2, kWindow);
     poll_batch_ = std::clamp<size_t>(kPollBytes / path_.view().geometry.page_bytes, 1, kPollBatch);
     begin_pages();
     posted = post_queued();
@@ -126,7 +131,7 @@ void LaneEngine::begin_pages() {
   for (FetchState* fetch : active_) {
     if (now_ns_ >= fetch->deadline_ns) continue;
     LocationCache& locations = link_->locations();
-    while (fetch->next < fetch->requests.size() && !free_attempts_.empty()) {
+    while (fetch->next < fetch->requests.size() && kWindow - free_attempts_.size() < window_) {
       const size_t ahead = fetch->next + kPrefetchAhead;
       if (ahead < fetch->requests.size()) locations.prefetch(fetch->requests[ahead].key);
       begin(*fetch, static_cast<uint32_t>(fetch->next++));
@@ -140,6 +145,7 @@ void LaneEngine::begin(FetchState& fetch, uint32_t page) {
   Attempt& attempt = attempts_[index];
   attempt.fetch = &fetch;
   attempt.page = page;
+  attempt.failures = 0;
   ++attempt.generation;
   look_up(index);
 }
@@ -201,6 +207,7 @@ void LaneEngine::queue_step(uint32_t index) {
       FARPAGE_CHECK(false);
       break;
     case PageLookup::Step::kRecompute:
+      if (attempt.lookup.reason() == Reason::kMiss) link_->locations().erase(request.key);
       settle(attempt, Verdict::kRecompute, attempt.lookup.reason());
       free_attempt(index);
       break;
@@ -227,6 +234,10 @@ size_t LaneEngine::post_queued() {
     ++stats_.posts;
     stats_.operations += posted.accepted;
     at += posted.accepted;
+    if (posted.status.code == Code::kInvalid || posted.status.code == Code::kDenied) {
+      refuse(queue_[at++]);
+      continue;
+    }
     if (!posted.status.ok()) {
       queue_.erase(queue_.begin(), queue_.begin() + static_cast<ptrdiff_t>(at));
       end_path();
@@ -236,6 +247,14 @@ size_t LaneEngine::post_queued() {
   }
   queue_.erase(queue_.begin(), queue_.begin() + static_cast<ptrdiff_t>(at));
   return at;
+}
+
+// An operation that the channel takes in no form: a destination that is not registered, say.
+void LaneEngine::refuse(const Operation& operation) {
+  const auto index = static_cast<uint32_t>(operation.tag);
+  attempts_[index].broken = true;
+  attempts_[index].failures = kMostFailures;
+  if (--attempts_[index].outstanding == 0) operations_ended(index);
 }
 
 size_t LaneEngine::poll_completions() {
@@ -255,6 +274,7 @@ void LaneEngine::complete(const Completion& completion) {
   Attempt& attempt = attempts_[index];
   FARPAGE_CHECK(completion.tag == make_tag(index, attempt.generation));
   if (completion.outcome != Outcome::kOk) attempt.broken = true;
+  if (completion.outcome == Outcome::kFailed) ++attempt.failures;
   attempt.payload_crc = completion.crc;
   if (--attempt.outstanding == 0) operations_ended(index);
 }
@@ -273,6 +293,10 @@ void LaneEngine::operations_ended(uint32_t index) {
   const bool usable = !attempt.broken && now_ns_ - attempt.posted_ns < path_.view().reuse_ns &&
                       path_.view().valid(now_ns_);
   attempt.broken = false;
+  if (!usable && attempt.failures >= kMostFailures) {
+    settle(attempt, Verdict::kRecompute, Reason::kUnreachable);
+    return free_attempt(index);
+  }
   if (!usable) {
     attempt.waiting = true;
     ++waiting_;

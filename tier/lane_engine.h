@@ -57,6 +57,7 @@ class LaneEngine {
     uint32_t page = 0;
     uint32_t generation = 0;
     uint32_t outstanding = 0;  // operations that have not ended
+    uint8_t failures = 0;      // operations that were refused
     bool broken = false;       // one of them did not end well
     bool held = false;         // its page has its verdict already
     bool waiting = false;      // for sweep() to begin it again
@@ -84,6 +85,7 @@ class LaneEngine {
   void look_up(uint32_t index);
   void queue_step(uint32_t index);
   size_t post_queued();
+  void refuse(const Operation& operation);
   size_t poll_completions();
   void complete(const Completion& completion);
   void operations_ended(uint32_t index);
@@ -121,6 +123,7 @@ class LaneEngine {
                          // alone
   std::vector<FetchState*> active_;  // those with pages that are pending or held, oldest first
   uint32_t waiting_ = 0;             // attempts with that flag
+  size_t window_ = 1;  // attempts at one time, so that their bytes can land well within L
   size_t poll_batch_ = 4;
   uint64_t now_ns_ = 0;  // as of the last look at the clock
   TouchRecorder touches_;

@@ -87,6 +87,22 @@ void NodeLink::say_hello(const std::shared_ptr<ControlLink>& link) {
   link->call(hello, [weak = weak_from_this(), sent](Result<Reply> reply) {
     if (auto self = weak.lock()) self->greeted(sent, std::move(reply));
   });
+  runtime_.after(options_.connect_ms * kMillisecond,
+                 [weak = weak_from_this(), waiting = std::weak_ptr(link)] {
+                   auto self = weak.lock();
+                   if (self != nullptr) self->drop_greeting(waiting.lock());
+                 });
+}
+
+void NodeLink::drop_greeting(const std::shared_ptr<ControlLink>& link) {
+  {
+    std::lock_guard lock(mutex_);
+    if (link == nullptr || greeting_ != link) return;
+    greeting_.reset();
+  }
+  failed({Code::kTimeout,
+          fmt::format("the node has not answered for {} ms (client.connect_ms): is it stopped?",
+                      options_.connect_ms)});
 }
 
 void NodeLink::greeted(uint64_t sent_ns, Result<Reply> reply) {
@@ -126,7 +142,8 @@ Result<std::shared_ptr<View>> NodeLink::make_view(const std::shared_ptr<ControlL
   }
   {
     std::lock_guard lock(mutex_);
-    if (reply.epoch < highest_epoch_) {
+    const bool same_run = view_ != nullptr && view_->incarnation == reply.incarnation;
+    if (reply.epoch < highest_epoch_ || (reply.epoch == highest_epoch_ && !same_run)) {
       return fail(
           Code::kProtocol,
           fmt::format("the node has gone back from epoch {} to {}: was its state file lost?",
@@ -212,7 +229,7 @@ void NodeLink::lost(const std::shared_ptr<View>& view) {
 }
 
 void NodeLink::give_up(const std::shared_ptr<View>& view) {
-  view->valid_until_ns.store(0, std::memory_order_release);
+  view->connected = false;  // reads need no staging, and go on under the lease
   runtime_.after(0, [weak = weak_from_this(), view] {
     if (auto self = weak.lock()) self->lost(view);
   });

@@ -34,7 +34,7 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   uint64_t view_number() const { return view_number_.load(std::memory_order_acquire); }
   std::shared_ptr<View> view() const;
 
-  // The view is of no more use, though its link has not noticed: drops it and dials again.
+  // The view takes no more puts, though its link has not noticed: dials again for a new one.
   void give_up(const std::shared_ptr<View>& view);
 
   const ClientOptions& options() const { return options_; }
@@ -46,6 +46,7 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   void dial(uint64_t delay_ns);
   void say_hello(const std::shared_ptr<ControlLink>& link);
   void greeted(uint64_t sent_ns, Result<Reply> reply);
+  void drop_greeting(const std::shared_ptr<ControlLink>& link);
   Result<std::shared_ptr<View>> make_view(const std::shared_ptr<ControlLink>& link,
                                           uint64_t sent_ns, HelloReply reply);
   void renew(const std::weak_ptr<View>& view);

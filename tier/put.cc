@@ -149,12 +149,12 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
     }
     const Status written = view->staging->write(*segment, sources, runtime.clock(), deadline_ns);
     const uint64_t now = runtime.clock().now_ns();
-    if (!written.ok()) {
-      answer(group.first, group.requests.size(), written.code);
+    if (!written.ok() && written.code != Code::kTimeout) {
+      answer(group.first, group.requests.size(), Code::kTimeout);
       link_->give_up(view);
       continue;
     }
-    if (now >= deadline_ns) {
+    if (!written.ok() || now >= deadline_ns) {
       view->staging->release(segment->id);
       answer(group.first, group.requests.size(), Code::kTimeout);
       continue;

@@ -99,8 +99,11 @@ Result<ReadPath::Opened> ReadPath::take_up(Fabric& fabric, const Geometry& geome
     to = std::move(*channel);
     return {};
   };
-  const auto import = [](Channel& channel, RegionExport from, uint64_t least_bytes,
+  const auto import = [](Channel& channel, RegionExport from, Access access, uint64_t least_bytes,
                          RemoteRegion& to) -> Result<void> {
+    if (from.access != access) {
+      return fail(Code::kProtocol, "the node offers memory of another kind than its use needs");
+    }
     auto region = channel.import_region(std::move(from));
     if (!region) return tl::unexpected(region.error());
     to = *region;
@@ -109,16 +112,17 @@ Result<ReadPath::Opened> ReadPath::take_up(Fabric& fabric, const Geometry& geome
   };
   return join(std::move(offer.read_offer), opened.channel)
       .and_then([&] {
-        return import(*opened.channel, std::move(offer.pool), geometry.pool_bytes(), opened.pool);
+        return import(*opened.channel, std::move(offer.pool), Access::kRemoteRead,
+                      geometry.pool_bytes(), opened.pool);
       })
       .and_then([&] {
-        return import(*opened.channel, std::move(offer.index), geometry.index_bytes(),
-                      opened.index);
+        return import(*opened.channel, std::move(offer.index), Access::kRemoteRead,
+                      geometry.index_bytes(), opened.index);
       })
       .and_then([&] { return join(std::move(offer.touch_offer), opened.touch_channel); })
       .and_then([&] {
-        return import(*opened.touch_channel, std::move(offer.touches), sizeof(TouchLog),
-                      opened.touches);
+        return import(*opened.touch_channel, std::move(offer.touches), Access::kRemoteWrite,
+                      sizeof(TouchLog), opened.touches);
       })
       .map([&] { return std::move(opened); });
 }

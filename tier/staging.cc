@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 
 #include "base/units.h"
 #include "transport/transfer_counters.h"
@@ -10,6 +11,7 @@ namespace farpage {
 namespace {
 
 constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kLongestWaitNs = 3'600 * kSecond;
 // An immediate's counter is used again only after the node has answered for it (protocol rule 16).
 constexpr size_t kMaxSegments = kTransferCounters / 2;
 
@@ -52,7 +54,14 @@ void Staging::release(uint64_t segment_id) {
 
 Status Staging::write(const Segment& segment, std::span<const Slice> sources, const Clock& clock,
                       uint64_t deadline_ns) {
-  std::lock_guard lock(channel_mutex_);
+  // Others write before: they may take until the deadline.
+  const uint64_t now = clock.now_ns();
+  const auto patience =
+      std::chrono::nanoseconds(deadline_ns > now ? std::min(deadline_ns - now, kLongestWaitNs) : 0);
+  std::unique_lock lock(channel_mutex_, patience);
+  if (!lock.owns_lock() || clock.now_ns() >= deadline_ns) {
+    return {Code::kTimeout, 0, "the deadline came before the staging could be written"};
+  }
   operations_.clear();
   uint64_t offset = segment.offset;
   for (const Slice& source : sources) {
@@ -95,10 +104,8 @@ Status Staging::await(size_t& outstanding, size_t until, const Clock& clock, uin
     outstanding -= count_operations(polled);
     for (const Completion& completion : polled) {
       if (completion.outcome == Outcome::kOk) continue;
-      const bool late = completion.outcome == Outcome::kAborted;
       static_cast<void>(abandon(outstanding));
-      return {late ? Code::kTimeout : Code::kUnavailable, completion.vendor,
-              "a write to the staging failed"};
+      return {Code::kUnavailable, completion.vendor, "a write to the staging failed"};
     }
     if (count > 0) continue;
     if (clock.now_ns() >= deadline_ns) return abandon(outstanding);
@@ -115,7 +122,7 @@ Status Staging::abandon(size_t outstanding) {
     outstanding -= count_operations(std::span(completions).first(count));
     if (outstanding > 0) channel_->wait(kNever);
   }
-  return {Code::kTimeout, 0, "the staging was not written by the deadline"};
+  return {Code::kAborted, 0, "the staging was not written by the deadline"};
 }
 
 }  // namespace farpage

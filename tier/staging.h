@@ -48,7 +48,7 @@ class Staging {
   std::deque<Segment> segments_;  // in the order of their offsets, modulo the ring
   uint64_t last_id_ = 0;
 
-  std::mutex channel_mutex_;
+  std::timed_mutex channel_mutex_;
   std::unique_ptr<Channel> channel_;
   RemoteRegion region_;
   std::vector<Operation> operations_;

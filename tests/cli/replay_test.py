@@ -9,6 +9,9 @@ import unittest
 from program import Case
 
 
+PRODUCTION_TRACE = os.path.join(os.environ.get("FARPAGE_TRACES", "traces"), "mooncake", "conversation_trace.jsonl")
+
+
 def model(requests, local_pages):
     """What an LRU of local pages and a node that forgets nothing come to, one page at a time."""
     local, stored = collections.OrderedDict(), set()
@@ -53,6 +56,18 @@ class ReplayTest(Case):
         self.assertEqual(answer["puts"]["acknowledged"], expected["miss"])
         self.assertEqual((answer["wrong_bytes"], answer["local_wrong_bytes"]), (0, 0))
         self.assertEqual(answer["deadlines"]["missed"], 0)
+
+    @unittest.skipUnless(os.path.exists(PRODUCTION_TRACE), "FARPAGE_TRACES names no folder with Mooncake's trace")
+    def test_the_whole_production_trace(self):
+        for local_pages, key, expected in ((0, "ready", 0.3664), (10_000, "local", 0.2112)):
+            result = self.run_program("replay", PRODUCTION_TRACE, "--format", "mooncake", "--page-bytes", "4096",
+                                      "--pool-bytes", "1GiB", "--local-pages", local_pages, "--json", "-")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            answer = json.loads(result.stdout)
+            self.assertEqual((answer["requests"], answer["pages_demanded"]), (12_031, 288_500))
+            self.assertEqual((answer["wrong_bytes"], answer["local_wrong_bytes"]), (0, 0))
+            counts = {"ready": answer["verdicts"]["ready"], "local": answer["local_hits"]}
+            self.assertEqual(round(counts[key] / answer["pages_demanded"], 4), expected)
 
     def test_counts_are_those_of_a_model(self):
         draw = random.Random(5)

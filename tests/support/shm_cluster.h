@@ -49,7 +49,7 @@ class ShmCluster {
   }
 
   std::unique_ptr<Client> connect(ClientOptions options = {}) {
-    options.staging_bytes = std::min<uint64_t>(options.staging_bytes, kMiB);
+    options.staging_bytes = std::min(options.staging_bytes, options_.page_bytes * 256);
     if (dialer_ == nullptr) dialer_ = make_unix_dialer(client_runtime_, options_.listen).value();
     return Client::connect(options, client_runtime_, *client_fabric_, *dialer_).value();
   }

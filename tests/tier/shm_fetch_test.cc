@@ -62,5 +62,64 @@ TEST_F(ShmFetch, RemovedPageIsAMiss) {
   EXPECT_FALSE(engine_.lane().contains(key, engine_.deadline()));
 }
 
+TEST_F(ShmFetch, PutWhoseDeadlineHasPassedLeavesReadsAlone) {
+  ASSERT_EQ(engine_.put(test_key(1), 1).code, Code::kOk);
+  std::vector<PutRequest> requests;
+  for (size_t i = 0; i < 32; ++i) requests.push_back({test_key(100 + i), engine_.slice(i)});
+  Put put = client_->put(requests, 1);
+  for (const PutResult& result : put.wait()) EXPECT_EQ(result.code, Code::kTimeout);
+  EXPECT_EQ(engine_.fetch(test_key(1)).verdict, Verdict::kReady);
+  EXPECT_EQ(engine_.lane().stats().channels_ended, 0u);
+  EXPECT_EQ(engine_.put(test_key(2), 1).code, Code::kOk);
+}
+
+TEST_F(ShmFetch, LanesOpenedOneAfterAnotherAreNotUsedUp) {
+  for (uint64_t i = 0; i < 2 * cluster_.options().max_lanes; ++i) {
+    ASSERT_TRUE(client_->open_lane().has_value()) << i;
+  }
+}
+
+TEST_F(ShmFetch, TooManyLanesAtOnceAreRefusedWithASentence) {
+  std::vector<Lane> lanes;
+  for (uint64_t i = 1; i < cluster_.options().max_lanes; ++i) {
+    lanes.push_back(client_->open_lane().value());
+  }
+  const auto refused = client_->open_lane();
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("max_lanes"), std::string::npos);
+}
+
+TEST_F(ShmFetch, UnregisteredDestinationEndsAtOnceAndAlone) {
+  ASSERT_EQ(engine_.put(test_key(1), 1).code, Code::kOk);
+  std::vector<std::byte> elsewhere(kPageBytes);
+  PageRequest request = {test_key(1), 0, engine_.slice(1)};
+  request.destination.data = elsewhere.data();
+  request.destination.local_key = 0xDEAD;
+  PageVerdict verdict;
+  const uint64_t deadline = engine_.deadline();
+  engine_.lane().fetch({&request, 1}, {&verdict, 1}, deadline).wait();
+  EXPECT_EQ(verdict.verdict, Verdict::kRecompute);
+  EXPECT_LT(client_->clock().now_ns(), deadline);
+  EXPECT_EQ(engine_.fetch(test_key(1)).verdict, Verdict::kReady);
+}
+
+TEST(ShmLargePages, WindowOfLargePagesLandsWithinTheReuseTime) {
+  NodeOptions options = ShmCluster::small_options();
+  options.page_bytes = 8 * kMiB;
+  options.pool_bytes = 5 * (8 * kMiB + 64);
+  options.max_staging_bytes = 64 * kMiB;
+  options.evict = false;
+  ShmCluster cluster(options);
+  auto client = cluster.connect({.staging_bytes = 16 * kMiB});
+  Engine engine(*client, options.page_bytes, 5);
+  for (uint64_t i = 0; i < 5; ++i) ASSERT_EQ(engine.put(test_key(i), 1).code, Code::kOk);
+  std::vector<PageRequest> requests;
+  for (uint64_t i = 0; i < 40; ++i) requests.push_back({test_key(i % 5), 0, engine.slice(i % 5)});
+  std::vector<PageVerdict> verdicts(requests.size());
+  engine.lane().fetch(requests, verdicts, engine.deadline(60 * kSecond)).wait();
+  for (const PageVerdict& verdict : verdicts) EXPECT_EQ(verdict.verdict, Verdict::kReady);
+  EXPECT_EQ(engine.lane().stats().channels_ended, 0u);
+}
+
 }  // namespace
 }  // namespace farpage

@@ -38,9 +38,9 @@ class LocalRegistrations {
   }
 
   bool is_live(uint64_t key) const {
-    return generations_[static_cast<uint32_t>(key) % kMost].load(std::memory_order_acquire) ==
-               key >> 32 &&
-           key != 0;
+    const uint64_t generation = key >> 32;  // never 0 in a key that add() has made
+    const auto index = static_cast<uint32_t>(key) % kMost;
+    return generation != 0 && generations_[index].load(std::memory_order_acquire) == generation;
   }
 
  private:

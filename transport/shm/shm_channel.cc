@@ -24,6 +24,8 @@ ShmChannel::ShmChannel(Mapping shared, Side side, std::shared_ptr<const LocalReg
       local_(std::move(local)),
       side_(side),
       id_(memory().id.load(std::memory_order_relaxed)),
+      inbox_(memory().inbox[static_cast<int>(side)]),
+      outbox_(memory().inbox[other_side()]),
       ring_(kMaxInFlight) {}
 
 ShmChannel::~ShmChannel() {
@@ -96,11 +98,15 @@ PostResult ShmChannel::post(std::span<const Operation> operations, uint64_t dead
 size_t ShmChannel::poll(std::span<Completion> completions) {
   size_t count = 0;
   uint32_t immediate = 0;
-  while (count < completions.size() && memory().inbox[static_cast<int>(side_)].pop(immediate)) {
+  // A peer that sends without end must hold up no operation.
+  const size_t most = head_ == tail_ ? completions.size() : completions.size() / 2;
+  RingResult popped = RingResult::kDone;
+  while (count < most && (popped = inbox_.pop(immediate)) == RingResult::kDone) {
     completions[count] = {};
     completions[count].kind = CompletionKind::kImmediate;
     completions[count++].immediate = immediate;
   }
+  if (popped == RingResult::kBroken) close();
   while (count < completions.size() && head_ != tail_) {
     prefetch_next();
     if (!execute(ring_[head_ % kMaxInFlight], completions[count])) break;
@@ -147,7 +153,9 @@ bool ShmChannel::execute(const Pending& pending, Completion& completion) {
   }
   completion.outcome = move_bytes(operation, imported, pending.deadline_ns, completion.crc);
   if (operation.has_immediate && completion.outcome == Outcome::kOk) {
-    peer_is_full_ = !memory().inbox[other_side()].push(operation.immediate);
+    const RingResult pushed = outbox_.push(operation.immediate);
+    peer_is_full_ = pushed == RingResult::kNothing;
+    if (pushed == RingResult::kBroken) completion.outcome = Outcome::kFailed;
     if (peer_is_full_) {
       if (boottime_clock().now_ns() < pending.deadline_ns) return false;
       completion.outcome = Outcome::kAborted;

@@ -62,6 +62,8 @@ class ShmChannel final : public Channel, public DirectMemory {
   std::shared_ptr<const LocalRegistrations> local_;
   Side side_;
   uint64_t id_;  // as it was when the channel was made: the peer can write the shared copy
+  RingConsumer inbox_;
+  RingProducer outbox_;
   bool closed_ = false;
   std::vector<Imported> imported_;
   std::vector<Pending> ring_;  // kMaxInFlight entries; [head_, tail_) are queued

@@ -72,7 +72,7 @@ class ShmFabric final : public Fabric {
     }
     auto mapping = Mapping::share(fd.get(), sizeof(ChannelMemory), Protection::kReadWrite);
     if (!mapping) return tl::unexpected(mapping.error());
-    auto* memory = new (mapping->data()) ChannelMemory;
+    auto* memory = new (mapping->data()) ChannelMemory{};
     memory->id.store(random_id());
     memory->connected.store(0);
     for (auto& closed : memory->closed) closed.store(0);
