@@ -58,10 +58,25 @@ Status Staging::write(const Segment& segment, std::span<const Slice> sources, co
   const uint64_t now = clock.now_ns();
   const auto patience =
       std::chrono::nanoseconds(deadline_ns > now ? std::min(deadline_ns - now, kLongestWaitNs) : 0);
-  std::unique_lock lock(channel_mutex_, patience);
-  if (!lock.owns_lock() || clock.now_ns() >= deadline_ns) {
-    return {Code::kTimeout, 0, "the deadline came before the staging could be written"};
+  {
+    std::unique_lock lock(turn_mutex_);
+    if (!turn_ended_.wait_for(lock, patience, [this] { return !writing_; }) ||
+        clock.now_ns() >= deadline_ns) {
+      return {Code::kTimeout, 0, "the deadline came before the staging could be written"};
+    }
+    writing_ = true;
   }
+  const Status status = write_in_turn(segment, sources, clock, deadline_ns);
+  {
+    std::lock_guard lock(turn_mutex_);
+    writing_ = false;
+  }
+  turn_ended_.notify_all();
+  return status;
+}
+
+Status Staging::write_in_turn(const Segment& segment, std::span<const Slice> sources,
+                              const Clock& clock, uint64_t deadline_ns) {
   operations_.clear();
   uint64_t offset = segment.offset;
   for (const Slice& source : sources) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -41,6 +42,8 @@ class Staging {
                uint64_t deadline_ns);
 
  private:
+  Status write_in_turn(const Segment& segment, std::span<const Slice> sources, const Clock& clock,
+                       uint64_t deadline_ns);
   Status await(size_t& outstanding, size_t until, const Clock& clock, uint64_t deadline_ns);
   Status abandon(size_t outstanding);
 
@@ -48,7 +51,11 @@ class Staging {
   std::deque<Segment> segments_;  // in the order of their offsets, modulo the ring
   uint64_t last_id_ = 0;
 
-  std::timed_mutex channel_mutex_;
+  // Who writes has the channel and operations_ to itself.
+  std::mutex turn_mutex_;
+  std::condition_variable turn_ended_;
+  bool writing_ = false;
+
   std::unique_ptr<Channel> channel_;
   RemoteRegion region_;
   std::vector<Operation> operations_;

@@ -103,12 +103,13 @@ TEST_F(ShmFetch, UnregisteredDestinationEndsAtOnceAndAlone) {
   EXPECT_EQ(engine_.fetch(test_key(1)).verdict, Verdict::kReady);
 }
 
-TEST(ShmLargePages, WindowOfLargePagesLandsWithinTheReuseTime) {
+TEST(ShmLargePages, NoMoreAreUnderWayThanLandWithinTheReuseTime) {
   NodeOptions options = ShmCluster::small_options();
   options.page_bytes = 8 * kMiB;
   options.pool_bytes = 5 * (8 * kMiB + 64);
   options.max_staging_bytes = 64 * kMiB;
   options.evict = false;
+  options.reuse_ms = 10'000;  // what is tested is not the machine's speed
   ShmCluster cluster(options);
   auto client = cluster.connect({.staging_bytes = 16 * kMiB});
   Engine engine(*client, options.page_bytes, 5);
@@ -118,7 +119,7 @@ TEST(ShmLargePages, WindowOfLargePagesLandsWithinTheReuseTime) {
   std::vector<PageVerdict> verdicts(requests.size());
   engine.lane().fetch(requests, verdicts, engine.deadline(60 * kSecond)).wait();
   for (const PageVerdict& verdict : verdicts) EXPECT_EQ(verdict.verdict, Verdict::kReady);
-  EXPECT_EQ(engine.lane().stats().channels_ended, 0u);
+  EXPECT_GE(engine.lane().stats().posts, requests.size() / 4);  // at most 32 MiB in a post
 }
 
 }  // namespace
