@@ -1,13 +1,17 @@
-# farpage_test(NAME SOURCES ... LINKS ...): one test program a folder, farpage_test_NAME, every case of which is a test of ctest.
+# farpage_test(NAME [SERIAL] SOURCES ... LINKS ...): one test program a folder, farpage_test_NAME, every case of which is a test of ctest.
 
 include(GoogleTest)
 
 function(farpage_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "" "SOURCES;LINKS" ${ARGN})
   add_executable(farpage_test_${name} ${ARG_SOURCES})
   target_include_directories(farpage_test_${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_link_libraries(farpage_test_${name} PRIVATE ${ARG_LINKS} GTest::gmock GTest::gtest_main rapidcheck_gtest)
+  # SERIAL: it measures time against real processes, and nothing else may run beside it.
+  if(ARG_SERIAL)
+    set(serial RUN_SERIAL TRUE)
+  endif()
   gtest_discover_tests(farpage_test_${name}
     DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT 120 SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+    PROPERTIES TIMEOUT 120 ${serial} SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endfunction()

@@ -263,7 +263,8 @@ TEST_F(ShmProcess, DeadlinesHoldWhileTheNodeIsStoppedAndKilled) {
   RecordProperty("latest_verdict_ns", std::to_string(latest));
   RecordProperty("scheduling_delay_ns", std::to_string(measured));
   std::printf("latest verdict %lu ns, scheduling delay %lu ns\n", latest, measured);
-  EXPECT_LE(latest, measured + 20 * kMillisecond);
+  // A verdict may be delayed twice: when its thread should wake, and again while it runs.
+  EXPECT_LE(latest, 2 * measured + 20 * kMillisecond);
 }
 
 }  // namespace
