@@ -36,7 +36,7 @@ BANNED_WORDS = {
     r"_default_suppressions\b": "mend it: a sanitizer's finding is never silenced",
     r"\b\wSAN_OPTIONS\S*suppressions": "mend it: a sanitizer's finding is never silenced",
 }
-ABSOLUTE_PATH = re.compile(r"(?:(?<![\w.$}{\])/-])|-[IL])/(work|root)/")
+ABSOLUTE_PATH = re.compile(r"(?:(?<![\w.$}{\])/-])|-[IL])/(home|root)/")
 
 MARKDOWN_LINK = re.compile(r"\[[^\]]*\]\(<?([^)>\s]+)>?(?:\s+\"[^\"]*\")?\)|^\[[^\]]+\]:\s*(\S+)")
 SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:")

@@ -163,9 +163,9 @@ class SuppressionsTest(RuleTest):
 
 class AbsolutePathsTest(RuleTest):
     def test_paths_of_one_machine(self):
-        for text in ("cd /work/main", "HOME=/root/.cache", '"/work/a"', "-I/work/a"):
+        for text in ("cd /home/me/main", "HOME=/root/.cache", '"/home/a"', "-I/home/a"):
             self.assert_breaks("absolute_paths", {"scripts/a": text}, "scripts/a:1: ")
-        self.assert_keeps("absolute_paths", {"a.md": "docs/work/plan ../work/x $HOME/work/x https://a.b/root/c\n"})
+        self.assert_keeps("absolute_paths", {"a.md": "docs/home/plan ../home/x $HOME/home/x https://a.b/root/c\n"})
 
 
 class LinksTest(RuleTest):
