@@ -231,12 +231,14 @@ RC_GTEST_PROP(CodecProperty, DamagedMessagesAreHarmless, (uint32_t seed)) {
   std::string body = encode(NumberedRequest{random(), commit}).body;
   if (body.empty()) return;
   body[random() % body.size()] = static_cast<char>(random());
-  (void)decode_request(Frame{body.substr(0, random() % (body.size() + 1)), {}});
+  const auto request = decode_request(Frame{body.substr(0, random() % (body.size() + 1)), {}});
+  RC_ASSERT(request.has_value() || request.error().code == Code::kProtocol);
   OpenLaneReply lane;
   lane.pool = region(5);
   Frame frame = encode(NumberedReply{random(), std::move(lane)});
   frame.body[random() % frame.body.size()] = static_cast<char>(random());
-  (void)decode_reply(std::move(frame));
+  const auto reply = decode_reply(std::move(frame));
+  RC_ASSERT(reply.has_value() || reply.error().code == Code::kProtocol);
 }
 
 }  // namespace
