@@ -17,7 +17,8 @@ class BoottimeClock final : public Clock {
 }  // namespace
 
 const Clock& boottime_clock() {
-  static const BoottimeClock clock;
+  // Never destroyed: threads and objects that end with the process may still look at it.
+  static const Clock& clock = *new BoottimeClock;
   return clock;
 }
 

@@ -280,7 +280,16 @@ Result<void> Config::Tables::refuse_unknown_key(std::string_view table, std::str
 }
 
 Result<void> Config::finish() const {
+  return finish(false);
+}
+
+Result<void> Config::finish_own() const {
+  return finish(true);
+}
+
+Result<void> Config::finish(bool leaves_other_tables) const {
   for (const auto& [name, table] : tables_->tables) {
+    if (leaves_other_tables && !tables_->known.contains(name)) continue;
     if (!name.empty() && !tables_->is_known(name)) {
       return fail(Code::kInvalid,
                   fmt::format("{}: unknown table [{}]{}", table.origin, shortened(name),

@@ -38,10 +38,13 @@ class Config {
   Result<void> read(std::string_view table, std::span<const ConfigField> fields);
   // An unknown table or key is an error that names the nearest known one.
   Result<void> finish() const;
+  // The same, but tables that no read() has named are somebody else's.
+  Result<void> finish_own() const;
 
  private:
   struct Tables;
   explicit Config(std::unique_ptr<Tables> tables);
+  Result<void> finish(bool leaves_other_tables) const;
   std::unique_ptr<Tables> tables_;
 };
 

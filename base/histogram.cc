@@ -12,6 +12,10 @@ constexpr double kHighest = 1e12;
 constexpr unsigned kBinCount = 2780;  // ln(1e12) / ln(1.01)
 using Axis = bh::axis::regular<double, bh::axis::transform::log>;
 
+uint64_t rank_of(double q, uint64_t count) {
+  return static_cast<uint64_t>(std::ceil(q * static_cast<double>(count)));
+}
+
 }  // namespace
 
 struct Histogram::Bins {
@@ -35,13 +39,18 @@ void Histogram::merge(const Histogram& other) {
 }
 
 double Histogram::quantile(double q) const {
-  const auto rank = static_cast<uint64_t>(std::ceil(q * static_cast<double>(count_)));
+  const uint64_t rank = rank_of(q, count_);
   uint64_t seen = 0;
   for (const HistogramBin& bin : bins()) {
     seen += bin.count;
     if (seen >= rank) return bin.upper;
   }
   return 0;
+}
+
+std::optional<double> Histogram::supported_quantile(double q) const {
+  if (count_ - rank_of(q, count_) < kSamplesBeyond) return std::nullopt;
+  return quantile(q);
 }
 
 std::vector<HistogramBin> Histogram::bins() const {

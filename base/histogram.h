@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace farpage {
@@ -17,6 +18,8 @@ struct HistogramBin {
 // end.
 class Histogram {
  public:
+  static constexpr uint64_t kSamplesBeyond = 10;
+
   Histogram();
   Histogram(Histogram&&) noexcept;
   Histogram& operator=(Histogram&&) noexcept;
@@ -27,6 +30,8 @@ class Histogram {
   uint64_t count() const { return count_; }
   // The upper edge of the bin in which the q-quantile (0 < q ≤ 1) lies; 0 without samples.
   double quantile(double q) const;
+  // None when fewer than kSamplesBeyond lie beyond it: it would say where one or two samples fell.
+  std::optional<double> supported_quantile(double q) const;
   std::vector<HistogramBin> bins() const;  // those that are not empty, ascending
 
  private:

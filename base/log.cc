@@ -1,7 +1,10 @@
 #include "base/log.h"
 
+#include <fmt/format.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+
+#include "base/clock.h"
 
 namespace farpage {
 namespace {
@@ -15,6 +18,17 @@ spdlog::logger& logger() {
 
 void log_warning(const std::string& message) {
   logger().warn(message);
+}
+
+void WarningLimiter::warn(const std::string& message) {
+  const uint64_t now = boottime_clock().now_ns();
+  if (now < next_ns_) {
+    ++left_out_;
+    return;
+  }
+  next_ns_ = now + kSecond;
+  log_warning(left_out_ == 0 ? message : fmt::format("{} (and {} like it)", message, left_out_));
+  left_out_ = 0;
 }
 
 }  // namespace farpage

@@ -1,10 +1,22 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace farpage {
 
 // Lines on standard error, with time and level. Never called on the data path.
 void log_warning(const std::string& message);
+
+// Lines that a peer can cause as often as it likes: one a second at most, with how many were left
+// out. Not thread-safe.
+class WarningLimiter {
+ public:
+  void warn(const std::string& message);
+
+ private:
+  uint64_t next_ns_ = 0;
+  uint64_t left_out_ = 0;
+};
 
 }  // namespace farpage

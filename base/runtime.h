@@ -8,7 +8,7 @@
 namespace farpage {
 
 // Time, and a place where callbacks run one after another. In a process it is a thread
-// (control/asio_runtime.h); in a simulation it is virtual time (transport/sim/world.h). Code above
+// (net/asio_runtime.h); in a simulation it is virtual time (transport/sim/world.h). Code above
 // it is the same in both.
 //
 // Threading: every member may be called from any thread. Callbacks run on the runtime's own thread,
@@ -21,6 +21,10 @@ class Runtime {
 
   // Runs `callback` once, `delay_ns` from now (0: as soon as possible, in order of posting).
   virtual void after(uint64_t delay_ns, std::function<void()> callback) = 0;
+
+  // Runs `work`, which may block, once, beside the callbacks; in a simulation as one of them, for
+  // nothing blocks there.
+  virtual void offload(std::function<void()> work) = 0;
 
   // Blocks until `ready` returns true or the deadline has come, and returns the last answer of
   // `ready`. `ready` is asked at the start, after each notify() and at the deadline. Never called

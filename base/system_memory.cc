@@ -44,26 +44,37 @@ uint64_t mem_available(const std::string& root) {
   return UINT64_MAX;
 }
 
+// The first version of cgroups has a huge number for "no limit".
+constexpr uint64_t kNoLimit = uint64_t{1} << 60;
+
 // A limit binds everything below it, so every ancestor is asked.
-uint64_t cgroup_left(const CgroupFiles& files, std::string group) {
-  uint64_t left = UINT64_MAX;
+void ask_cgroups(const std::string& root, const CgroupFiles& files, std::string group,
+                 MemoryLeft& left) {
   while (true) {
     const std::string folder = files.mount + group + "/";
+    const std::string limit_file = folder + files.limit;
     uint64_t limit = 0;
     uint64_t usage = 0;
-    if (read_number(folder + files.limit, limit) && read_number(folder + files.usage, usage)) {
-      usage -= std::min(usage, read_keyed(folder + "memory.stat", files.reclaimable));
-      left = std::min(left, limit - std::min(limit, usage));
+    if (read_number(root + limit_file, limit) && limit < kNoLimit &&
+        read_number(root + folder + files.usage, usage)) {
+      usage -= std::min(usage, read_keyed(root + folder + "memory.stat", files.reclaimable));
+      const uint64_t bytes = limit - std::min(limit, usage);
+      if (bytes < left.cgroup_bytes) {
+        left.cgroup_bytes = bytes;
+        left.limit_bytes = limit;
+        left.limit_file = limit_file;
+      }
     }
-    if (group.empty()) return left;
+    if (group.empty()) return;
     group.resize(group.rfind('/') == std::string::npos ? 0 : group.rfind('/'));
   }
 }
 
 }  // namespace
 
-uint64_t available_memory_bytes(const std::string& root) {
-  uint64_t available = mem_available(root);
+MemoryLeft memory_left(const std::string& root) {
+  MemoryLeft left;
+  left.system_bytes = mem_available(root);
   std::ifstream groups(root + "/proc/self/cgroup");
   std::string line;
   while (std::getline(groups, line)) {  // "0::/path" (version 2) or "9:memory:/path" (version 1)
@@ -74,16 +85,20 @@ uint64_t available_memory_bytes(const std::string& root) {
     std::string group = line.substr(second + 1);
     if (group == "/") group.clear();
     if (controllers == ",,") {
-      const CgroupFiles v2 = {root + "/sys/fs/cgroup", "memory.max", "memory.current",
-                              "inactive_file"};
-      available = std::min(available, cgroup_left(v2, group));
+      const CgroupFiles v2 = {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"};
+      ask_cgroups(root, v2, group, left);
     } else if (controllers.find(",memory,") != std::string::npos) {
-      const CgroupFiles v1 = {root + "/sys/fs/cgroup/memory", "memory.limit_in_bytes",
+      const CgroupFiles v1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
                               "memory.usage_in_bytes", "total_inactive_file"};
-      available = std::min(available, cgroup_left(v1, group));
+      ask_cgroups(root, v1, group, left);
     }
   }
-  return available;
+  return left;
+}
+
+uint64_t available_memory_bytes(const std::string& root) {
+  const MemoryLeft left = memory_left(root);
+  return std::min(left.system_bytes, left.cgroup_bytes);
 }
 
 }  // namespace farpage

@@ -44,7 +44,7 @@ class FetchConnection {
     Histogram fetch_ns;
   };
   const Totals& totals() const { return totals_; }
-  const LaneStats& stats() const { return lane_.stats(); }
+  LaneStats stats() const { return lane_.stats(); }
 
  private:
   // One of `depth` places for a fetch in flight.

@@ -6,6 +6,7 @@
 #include <boost/json/value.hpp>
 
 #include "bench/json.h"
+#include "bench/latency.h"
 
 namespace farpage {
 
@@ -76,9 +77,7 @@ std::string fetch_table(const FetchReport& report) {
                                           result.copied_pages_per_s * page_gb,
                                           result.pages_per_s / result.copied_pages_per_s));
   }
-  row("fetch p50 / p99 / p99.9",
-      fmt::format("{:.1f} / {:.1f} / {:.1f} µs", result.fetch_ns.quantile(0.5) / 1e3,
-                  result.fetch_ns.quantile(0.99) / 1e3, result.fetch_ns.quantile(0.999) / 1e3));
+  row("fetch latency", latency_text(result.fetch_ns));
   row("ready", fmt::format("{}", result.ready));
   for (size_t i = 1; i < result.recompute.size(); ++i) {
     if (result.recompute[i] == 0) continue;

@@ -5,54 +5,17 @@ Needs a release build of farpage, and Debian's ucx-utils for the comparison with
 """
 
 import argparse
-import json
-import os
 import shutil
-import socket
 import statistics
-import subprocess
 import sys
 
-UCX = {**os.environ, "UCX_TLS": "posix,cma,self"}
-
-
-def bench(program, *arguments):
-    result = subprocess.run([program, "bench", *arguments, "--json", "-"], check=True, capture_output=True, text=True)
-    return json.loads(result.stdout)
+from measure import QUIET_SHARE, Failure, bench, busy_share, median, require
+from peer_ucx import ucp_get
 
 
 def fetch(program, page, batch, pool, seconds, verify="on"):
     return bench(program, "fetch", "--backend", "shm", "--page-bytes", page, "--batch", batch, "--depth", "1",
                  "--connections", "1", "--pool-bytes", pool, "--seconds", seconds, "--verify", verify)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
-
-
-def ucp_get_us(page_bytes):
-    """The median latency of ucp_get over posix shared memory, one at a time."""
-    port = free_port()
-    server = subprocess.Popen(["ucx_perftest", "-p", port], env=UCX, stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL)
-    try:
-        for _ in range(50):
-            client = subprocess.run(
-                ["ucx_perftest", "127.0.0.1", "-p", port, "-t", "ucp_get", "-s", str(page_bytes), "-n", "200000",
-                 "-O", "1"], env=UCX, capture_output=True, text=True, timeout=60)
-            lines = [line for line in client.stdout.splitlines() if line.startswith("Final:")]
-            if lines:
-                return float(lines[-1].split()[2])
-        raise RuntimeError("ucx_perftest gave no result: " + client.stdout + client.stderr)
-    finally:
-        server.kill()
-        server.wait()
-
-
-def median(runs, key):
-    return statistics.median(key(run) for run in runs)
 
 
 def row(case, figure, bound, holds):
@@ -66,12 +29,11 @@ def main():
     parser.add_argument("--seconds", default="3", help="of each run")
     parser.add_argument("--index-pages", default="10000000")
     options = parser.parse_args()
-    if shutil.which(options.farpage) is None:
-        sys.exit(f"figures: there is no program {options.farpage}: build the release preset, or name it with --farpage")
+    require(options.farpage, {"setpriv": "util-linux"})
     repeat = range(options.runs)
-    load = os.getloadavg()[0]
-    if load > 0.7:
-        print(f"figures: the load is {load:.2f}: something else is running, and spoils every figure", file=sys.stderr)
+    load = busy_share()
+    if load > QUIET_SHARE:
+        print(f"figures: something else takes {100 * load:.0f}% of the cores, and spoils every figure", file=sys.stderr)
 
     print("| case | measured | bound | holds |\n|---|---|---|---|")
 
@@ -89,7 +51,7 @@ def main():
 
     if shutil.which("ucx_perftest"):
         pairs = [(fetch(options.farpage, "64KiB", "1", "512KiB", options.seconds, "off")["fetch_us"]["p50"],
-                  ucp_get_us(65536)) for _ in repeat]
+                  ucp_get("posix,cma,self", 65536, 200_000, 1).p50_us) for _ in repeat]
         ours, theirs = (statistics.median(values) for values in zip(*pairs))
         row("64 KiB, one page at a time, in cache, unchecked", f"p50 {ours:.2f} µs, {ours / theirs:.2f} × ucp_get ({theirs:.2f} µs)",
             "≤ 1.5 × ucp_get", ours <= 1.5 * theirs)
@@ -111,4 +73,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Failure as failure:
+        sys.exit(f"figures: {failure}")

@@ -65,6 +65,12 @@ std::string format_json(const boost::json::value& value) {
   return text + '\n';
 }
 
+std::string format_json_line(const boost::json::value& value) {
+  std::string text;
+  append(value, Layout::kOneLine, "", text);
+  return text + '\n';
+}
+
 Result<void> write_text(const std::string& path, const std::string& text) {
   const bool is_output = path == "-";
   const std::string what = is_output ? "cannot write to standard output" : "cannot write " + path;
@@ -75,13 +81,6 @@ Result<void> write_text(const std::string& path, const std::string& text) {
   written = (is_output ? std::fflush(file) : std::fclose(file)) == 0 && written;
   if (!written) return fail_errno(errno, what);
   return {};
-}
-
-boost::json::object latency_json(const Histogram& nanoseconds) {
-  return {{"count", nanoseconds.count()},
-          {"p50", nanoseconds.quantile(0.5) / 1e3},
-          {"p99", nanoseconds.quantile(0.99) / 1e3},
-          {"p999", nanoseconds.quantile(0.999) / 1e3}};
 }
 
 boost::json::object hardware_json() {

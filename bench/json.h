@@ -3,19 +3,17 @@
 #include <boost/json/fwd.hpp>
 #include <string>
 
-#include "base/histogram.h"
 #include "base/status.h"
 
 namespace farpage {
 
 // Indented, with a newline at the end; fractions have as many digits as a person wants to see.
 std::string format_json(const boost::json::value& value);
+// The same on one line.
+std::string format_json_line(const boost::json::value& value);
 
 // Writes a whole file, or to standard output for "-".
 Result<void> write_text(const std::string& path, const std::string& text);
-
-// {"count", "p50", "p99", "p999"} in microseconds, of a histogram of nanoseconds.
-boost::json::object latency_json(const Histogram& nanoseconds);
 
 // {"cpu", "cores", "memory_bytes", "kernel"} of this machine.
 boost::json::object hardware_json();

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "bench/json.h"
+#include "bench/latency.h"
 #include "bench/report_rows.h"
 
 namespace farpage {

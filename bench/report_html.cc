@@ -3,6 +3,7 @@
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <cmath>
+#include <optional>
 
 #include "bench/chart.h"
 #include "bench/json.h"
@@ -56,7 +57,9 @@ LogBarChart latency_chart(const ReplayResult& result) {
                        {}};
   for (const auto& [name, q] :
        {std::pair("p50", 0.5), std::pair("p99", 0.99), std::pair("p99.9", 0.999)}) {
-    const double us = result.fetch_ns.quantile(q) / 1e3;
+    const std::optional<double> ns = result.fetch_ns.supported_quantile(q);
+    if (!ns) continue;
+    const double us = *ns / 1e3;
     chart.marks.push_back({us, fmt::format("{} {:.{}f} µs", name, us, us < 100 ? 1 : 0)});
   }
   return chart;

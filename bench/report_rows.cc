@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "bench/latency.h"
+
 namespace farpage {
 namespace {
 
@@ -11,11 +13,6 @@ double share(uint64_t part, uint64_t whole) {
 
 std::string with_share(uint64_t part, uint64_t whole) {
   return fmt::format("{} ({:.2f}%)", part, 100 * share(part, whole));
-}
-
-std::string microseconds(double ns) {
-  const double us = ns / 1e3;
-  return us < 100 ? fmt::format("{:.1f}", us) : fmt::format("{:.0f}", us);
 }
 
 }  // namespace
@@ -47,10 +44,7 @@ std::vector<std::pair<std::string, std::string>> report_rows(const ReplayReport&
     rows.emplace_back(fmt::format("  not: {}", code_name(static_cast<Code>(i))),
                       fmt::format("{}", result.puts[i]));
   }
-  rows.emplace_back("fetch p50 / p99 / p99.9",
-                    fmt::format("{} / {} / {} µs", microseconds(result.fetch_ns.quantile(0.5)),
-                                microseconds(result.fetch_ns.quantile(0.99)),
-                                microseconds(result.fetch_ns.quantile(0.999))));
+  rows.emplace_back("fetch latency", latency_text(result.fetch_ns));
   rows.emplace_back(
       "ready bytes, fetching",
       fmt::format("{:.2f} GB/s", result.bytes_per_s(report.options.page_bytes) * 1e-9));

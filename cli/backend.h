@@ -1,16 +1,28 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 
 #include "base/status.h"
+#include "net/address.h"
+#include "net/dial.h"
 #include "transport/fabric.h"
 
 namespace farpage {
 
-inline constexpr const char* kDefaultBackend = "shm";
+// Those of this build.
+inline constexpr std::array kBackends = {"shm", "tcp"};
 
-// A fabric by its backend's name; an unknown name is an error that lists those there are.
-Result<std::unique_ptr<Fabric>> make_backend(const std::string& name);
+// The backend for a node at this address: what was asked for, or, if that is empty, shm for a Unix
+// socket and tcp for tcp://. Refuses unknown names, and a backend that cannot work with the
+// address.
+Result<std::string> choose_backend(const std::string& asked, const Address& address);
+// For those that start a node of their own: its name and nothing else.
+Result<void> check_backend(const std::string& name);
+
+// A client's.
+Result<std::unique_ptr<Fabric>> make_client_fabric(const std::string& backend,
+                                                   const ClientCredentials& credentials);
 
 }  // namespace farpage

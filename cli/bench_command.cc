@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/connection.h"
 #include "cli/exit_code.h"
+#include "cli/idle_bench.h"
 #include "cli/options.h"
 #include "cli/signals.h"
 #include "cli/version.h"
@@ -23,22 +24,20 @@ namespace farpage {
 namespace {
 
 struct FetchArguments {
-  std::string backend = kDefaultBackend;
   FetchBenchOptions bench;
   bool verify = true;
-  std::string node;
   std::string json;
-  ClientConfig client;
+  ReachArguments reach;
 };
 
-Result<int> bench_fetch(FetchArguments arguments, const ClientOptions& client,
+Result<int> bench_fetch(FetchArguments arguments, ConnectOptions options,
                         const Interrupts& interrupts) {
   FetchBenchOptions& bench = arguments.bench;
   const uint64_t pages = bench.pool_bytes / bench.page_bytes;
   const Geometry geometry = {bench.page_bytes, FetchBench::slots_for(pages), 2};
-  auto connection = NodeConnection::open(
-      {arguments.backend, arguments.node, {geometry.pool_bytes(), bench.page_bytes}, client},
-      interrupts);
+  options.own_node.pool_bytes = geometry.pool_bytes();
+  options.own_node.page_bytes = bench.page_bytes;
+  auto connection = NodeConnection::open(options, interrupts);
   if (!connection) return tl::unexpected(connection.error());
   NodeConnection& opened = **connection;
   bench.name_space = unique_name_space(bench.name_space, opened.has_own_node());
@@ -70,20 +69,17 @@ Result<int> bench_fetch(FetchArguments arguments, const ClientOptions& client,
 }
 
 int run_bench_fetch(const FetchArguments& arguments) {
-  Result<ClientOptions> client = arguments.client.load();
-  if (!client) return report_error(client.error(), kExitUsage);
-  if (auto backend = make_backend(arguments.backend); !backend) {
-    return report_error(backend.error(), kExitUsage);
-  }
+  Result<ConnectOptions> options = arguments.reach.load();
+  if (!options) return report_error(options.error(), kExitUsage);
   if (auto valid = arguments.bench.validate(); !valid)
     return report_error(valid.error(), kExitUsage);
   if (arguments.bench.pool_bytes < arguments.bench.page_bytes) {
     return report_error({Code::kInvalid, "the pool holds no page: choose a larger --pool-bytes"},
                         kExitUsage);
   }
-  client->verify = arguments.verify;
+  options->client.verify = arguments.verify;
   const Interrupts interrupts;
-  const Result<int> exit_code = bench_fetch(arguments, *client, interrupts);
+  const Result<int> exit_code = bench_fetch(arguments, std::move(*options), interrupts);
   return exit_code ? *exit_code : report_error(exit_code.error());
 }
 
@@ -114,7 +110,6 @@ void add_fetch(CLI::App& bench, int& exit_code) {
       bench.add_subcommand("fetch", "Fetches pages drawn at random, beside plain memcpy");
   auto arguments = std::make_shared<FetchArguments>();
   FetchBenchOptions& options = arguments->bench;
-  command->add_option("--backend", arguments->backend, "How bytes travel")->capture_default_str();
   add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
   add_count(*command, "--batch", options.batch, "Pages a fetch");
   add_count(*command, "--depth", options.depth, "Fetches in flight on each connection");
@@ -124,10 +119,8 @@ void add_fetch(CLI::App& bench, int& exit_code) {
   command->add_option("--verify", arguments->verify, "Whether what lands is checked (on, off)")
       ->transform(CLI::IsMember({"on", "off"}))
       ->default_str("on");
-  command->add_option("--node", arguments->node, "Socket of a running node. Without it: starts one")
-      ->type_name("PATH");
   add_json(*command, arguments->json);
-  arguments->client.add_to(*command);
+  arguments->reach.add_to(*command, kNodeHelp);
   command->callback([arguments, &exit_code] { exit_code = run_bench_fetch(*arguments); });
 }
 
@@ -139,6 +132,31 @@ void add_index(CLI::App& bench, int& exit_code) {
   command->callback([arguments, &exit_code] { exit_code = run_bench_index(*arguments); });
 }
 
+struct IdleArguments {
+  IdleBenchOptions bench;
+  ReachArguments reach;
+};
+
+int run_bench_idle(const IdleArguments& arguments) {
+  IdleBenchOptions options = arguments.bench;
+  auto connect = arguments.reach.load({.staging_bytes = 0, .location_pages = 1});
+  if (!connect) return report_error(connect.error(), kExitUsage);
+  options.connect = std::move(*connect);
+  if (auto valid = options.validate(); !valid) return report_error(valid.error(), kExitUsage);
+  const Result<void> done = run_idle_bench(options);
+  return done ? kExitDone : report_error(done.error());
+}
+
+void add_idle(CLI::App& bench, int& exit_code) {
+  CLI::App* command = bench.add_subcommand(
+      "idle", "Keeps clients on a node that ask for nothing, until its standard input ends");
+  auto arguments = std::make_shared<IdleArguments>();
+  IdleBenchOptions& options = arguments->bench;
+  arguments->reach.add_to(*command, "Address of a running node")->required();
+  add_count(*command, "--clients", options.clients, "Clients, each with one lane");
+  command->callback([arguments, &exit_code] { exit_code = run_bench_idle(*arguments); });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, int& exit_code) {
@@ -146,6 +164,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   bench->require_subcommand(1);
   add_fetch(*bench, exit_code);
   add_index(*bench, exit_code);
+  add_idle(*bench, exit_code);
 }
 
 }  // namespace farpage

@@ -5,31 +5,67 @@
 #include <random>
 
 #include "cli/backend.h"
+#include "cli/metrics.h"
+#include "control/tcp_control.h"
 
 namespace farpage {
 
 Result<std::unique_ptr<NodeConnection>> NodeConnection::open(const ConnectOptions& options,
                                                              const Interrupts& interrupts) {
+  auto connection = reach(options, interrupts);
+  if (!connection) return connection;
+  auto client = (*connection)->connect(options.client);
+  if (!client) return tl::unexpected(client.error());
+  (*connection)->client_ = std::move(*client);
+  auto metrics_socket = open_metrics(options.client.metrics_listen, "client.metrics_listen");
+  if (!metrics_socket) return tl::unexpected(metrics_socket.error());
+  auto metrics = serve_metrics(
+      std::move(*metrics_socket),
+      [&shared = *(*connection)->client_](MetricVisitor& visitor) { shared.describe(visitor); });
+  if (!metrics) return tl::unexpected(metrics.error());
+  (*connection)->metrics_ = std::move(*metrics);
+  return connection;
+}
+
+Result<std::unique_ptr<Client>> NodeConnection::connect(const ClientOptions& options) {
+  return Client::connect(options, *runtime_, *fabric_, *dialer_);
+}
+
+Result<std::unique_ptr<NodeConnection>> NodeConnection::reach(const ConnectOptions& options,
+                                                              const Interrupts& interrupts) {
   auto connection = std::unique_ptr<NodeConnection>(new NodeConnection);
-  auto fabric = make_backend(options.backend);
-  if (!fabric) return tl::unexpected(fabric.error());
-  connection->fabric_ = std::move(*fabric);
-  std::string address = options.node;
-  if (address.empty()) {
-    auto node = OwnNode::start(options.own_node, interrupts);
+  Address address;
+  if (options.node.empty()) {
+    OwnNodeOptions own_node = options.own_node;
+    own_node.backend = options.backend.empty() ? "shm" : options.backend;
+    if (auto known = check_backend(own_node.backend); !known) return tl::unexpected(known.error());
+    auto node = OwnNode::start(own_node, interrupts);
     if (!node) return tl::unexpected(node.error());
     connection->own_node_ = std::move(*node);
-    address = connection->own_node_->socket_path();
+    address = connection->own_node_->address();
+  } else {
+    auto parsed = parse_address(options.node);
+    if (!parsed) return tl::unexpected(parsed.error());
+    address = std::move(*parsed);
   }
+  const auto backend = choose_backend(options.backend, address);
+  if (!backend) return tl::unexpected(backend.error());
+  auto fabric = make_client_fabric(*backend, options.credentials);
+  if (!fabric) return tl::unexpected(fabric.error());
+  connection->fabric_ = std::move(*fabric);
   connection->runtime_ = std::make_unique<AsioRuntime>();
-  auto dialer = make_unix_dialer(*connection->runtime_, address);
+  auto dialer =
+      make_dialer(*connection->runtime_, address, options.credentials, options.client.connect_ms);
   if (!dialer) return tl::unexpected(dialer.error());
   connection->dialer_ = std::move(*dialer);
-  auto client = Client::connect(options.client, *connection->runtime_, *connection->fabric_,
-                                *connection->dialer_);
-  if (!client) return tl::unexpected(client.error());
-  connection->client_ = std::move(*client);
   return connection;
+}
+
+NodeConnection::~NodeConnection() {
+  metrics_.reset();
+  client_.reset();
+  // What the client says last is still on its way through the runtime.
+  if (runtime_ != nullptr) runtime_->run([] {});
 }
 
 std::string unique_name_space(const std::string& prefix, bool own_node) {

@@ -6,24 +6,34 @@
 #include "base/status.h"
 #include "cli/own_node.h"
 #include "cli/signals.h"
-#include "control/unix_socket.h"
+#include "control/link.h"
+#include "metrics/metrics_server.h"
+#include "net/asio_runtime.h"
+#include "net/dial.h"
 #include "tier/client.h"
 #include "transport/fabric.h"
 
 namespace farpage {
 
 struct ConnectOptions {
-  std::string backend;
-  std::string node;  // its socket; empty: start one
+  std::string backend;  // empty: by the node's address
+  std::string node;     // its address; empty: start one
   OwnNodeOptions own_node;
   ClientOptions client;
+  ClientCredentials credentials;
 };
 
 // A client, and all that it stands on.
 class NodeConnection {
  public:
+  ~NodeConnection();
+
   static Result<std::unique_ptr<NodeConnection>> open(const ConnectOptions& options,
                                                       const Interrupts& interrupts);
+  // The same without a client, for those who connect() several; each must go before this.
+  static Result<std::unique_ptr<NodeConnection>> reach(const ConnectOptions& options,
+                                                       const Interrupts& interrupts);
+  Result<std::unique_ptr<Client>> connect(const ClientOptions& options);
 
   Client& client() { return *client_; }
   Fabric& fabric() { return *fabric_; }
@@ -37,6 +47,7 @@ class NodeConnection {
   std::unique_ptr<AsioRuntime> runtime_;
   std::unique_ptr<ControlDialer> dialer_;
   std::unique_ptr<Client> client_;
+  std::unique_ptr<MetricsServer> metrics_;
 };
 
 // On a node that others use too, each run has keys of its own.

@@ -11,13 +11,16 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/unique_fd.h"
-#include "cli/backend.h"
 #include "cli/commands.h"
+#include "cli/descriptors.h"
 #include "cli/exit_code.h"
+#include "cli/metrics.h"
+#include "cli/node_front.h"
 #include "cli/options.h"
 #include "cli/signals.h"
-#include "control/unix_socket.h"
+#include "net/security_options.h"
 #include "node/node.h"
+#include "node/node_metrics.h"
 
 namespace farpage {
 namespace {
@@ -26,24 +29,51 @@ struct NodeArguments {
   std::string config;
   std::vector<std::string> overrides;
   std::string listen;
+  std::string backend;
+  std::string token_file;
   std::string state;
   uint64_t pool_bytes = 0;
   uint64_t page_bytes = 0;
   int ready_fd = -1;
 };
 
-Result<NodeOptions> load_options(const CLI::App& app, const NodeArguments& arguments) {
-  NodeOptions options;
+struct NodeSettings {
+  NodeOptions node;
+  Address listen;
+  NodeCredentials credentials;
+};
+
+Result<NodeSettings> load_settings(const CLI::App& app, const NodeArguments& arguments) {
+  NodeSettings settings;
+  NodeOptions& options = settings.node;
+  NodeSecurity security;
   Result<Config> config = Config::load(arguments.config, arguments.overrides);
   if (!config) return tl::unexpected(config.error());
   if (auto read = config->read("node", fields(options)); !read) return tl::unexpected(read.error());
+  if (auto read = config->read("security", fields(security)); !read) {
+    return tl::unexpected(read.error());
+  }
   if (auto finished = config->finish(); !finished) return tl::unexpected(finished.error());
   if (app.count("--listen") > 0) options.listen = arguments.listen;
+  if (app.count("--backend") > 0) options.backend = arguments.backend;
+  if (app.count("--token-file") > 0) security.token_file = arguments.token_file;
   if (app.count("--state") > 0) options.state = arguments.state;
   if (app.count("--pool-bytes") > 0) options.pool_bytes = arguments.pool_bytes;
   if (app.count("--page-bytes") > 0) options.page_bytes = arguments.page_bytes;
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
-  return options;
+  if (auto valid = check_metrics(options.metrics_listen, "node.metrics_listen"); !valid) {
+    return tl::unexpected(valid.error());
+  }
+  auto listen = parse_address(options.listen);
+  if (!listen) return tl::unexpected(listen.error());
+  settings.listen = std::move(*listen);
+  if (auto valid = security.validate(settings.listen); !valid) {
+    return tl::unexpected(valid.error());
+  }
+  auto credentials = security.load();
+  if (!credentials) return tl::unexpected(credentials.error());
+  settings.credentials = std::move(*credentials);
+  return settings;
 }
 
 // To whoever started this node and waits for it, or else to standard error.
@@ -60,17 +90,18 @@ int announce_error(const UniqueFd& ready, const Error& error, int exit_code) {
   return exit_code;
 }
 
-// Taking the memory can last; until that is done there is nothing to clean up, and Ctrl-C need not
-// wait.
+// Taking the memory can last; until that is done there is nothing to clean up but the address, and
+// Ctrl-C need not wait.
 class ExitWhileStarting {
  public:
-  explicit ExitWhileStarting(const Interrupts& interrupts)
-      : thread_([this, &interrupts] {
+  ExitWhileStarting(const Interrupts& interrupts, NodeFront& front)
+      : thread_([this, &interrupts, &front] {
           std::array<pollfd, 2> waits = {pollfd{interrupts.fd(), POLLIN, 0},
                                          pollfd{end_[0], POLLIN, 0}};
           while (::poll(waits.data(), waits.size(), -1) < 0) {
           }
           if (waits[0].revents == 0) return;
+          front.close();
           fmt::print(stderr, "farpage: interrupted\n");
           ::_exit(kExitFailed);
         }) {}
@@ -92,31 +123,49 @@ class ExitWhileStarting {
   std::thread thread_;
 };
 
-int run_node(const NodeOptions& options, UniqueFd ready) {
+int run_node(const NodeSettings& settings, UniqueFd ready) {
+  const NodeOptions& options = settings.node;
   const Interrupts interrupts;
-  auto fabric = make_backend(kDefaultBackend);
-  if (!fabric) return announce_error(ready, fabric.error(), kExitUsage);
+  allow_many_descriptors();
+  auto made =
+      NodeFront::make(options.backend, settings.listen, settings.credentials, options.io_threads);
+  if (!made) return announce_error(ready, made.error(), kExitUsage);
+  NodeFront& front = **made;
+  // Before the memory, which can last, and costs an epoch.
+  if (auto opened = front.open(); !opened) {
+    return announce_error(ready, opened.error(), kExitFailed);
+  }
+  auto metrics_socket = open_metrics(options.metrics_listen, "node.metrics_listen");
+  if (!metrics_socket) return announce_error(ready, metrics_socket.error(), kExitFailed);
   AsioRuntime runtime;
-  Result<std::unique_ptr<ControlService>> node;
+  Result<std::unique_ptr<NodeService>> node;
   {
-    const ExitWhileStarting exit_while_starting(interrupts);
-    runtime.run([&] { node = make_memory_node(options, runtime, **fabric); });
+    const ExitWhileStarting exit_while_starting(interrupts, front);
+    runtime.run([&] { node = make_memory_node(options, runtime, front.fabric()); });
   }
   if (!node) return announce_error(ready, node.error(), kExitFailed);
+  auto metrics = serve_metrics(std::move(*metrics_socket),
+                               [&runtime, &service = **node](MetricVisitor& visitor) {
+                                 StatusReply status;
+                                 runtime.run([&] { status = service.status(); });
+                                 describe(status, visitor);
+                               });
   int exit_code = kExitDone;
-  if (auto server = listen_unix(runtime, options.listen, **node); server) {
-    const std::string path((*fabric)->capabilities().path);
-    announce(ready, ready.valid()
-                        ? "ready\n"
-                        : fmt::format("serving {} of pages of {} on {} ({})\n",
-                                      format_bytes(options.pool_bytes),
-                                      format_bytes(options.page_bytes), options.listen, path));
+  if (metrics) {
+    front.serve(runtime, **node, {.max_requests_per_s = options.max_requests_per_s});
+    announce(ready, ready.valid() ? fmt::format("ready {}\n", front.address())
+                                  : fmt::format("serving {} of pages of {} on {} ({})\n",
+                                                format_bytes(options.pool_bytes),
+                                                format_bytes(options.page_bytes), front.address(),
+                                                front.fabric().capabilities().path));
     ready.reset();
     pollfd stop = {interrupts.fd(), POLLIN, 0};
     while (!interrupts.interrupted()) ::poll(&stop, 1, -1);
   } else {
-    exit_code = announce_error(ready, server.error(), kExitFailed);
+    exit_code = announce_error(ready, metrics.error(), kExitFailed);
   }
+  front.close();
+  if (metrics) metrics->reset();  // it asks the node
   runtime.run([&] { node->reset(); });
   return exit_code;
 }
@@ -126,13 +175,20 @@ int run_node(const NodeOptions& options, UniqueFd ready) {
 void add_node_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("node", "Runs a memory node until SIGINT or SIGTERM");
   auto arguments = std::make_shared<NodeArguments>();
-  command->add_option("--config", arguments->config, "TOML file with a table [node]")
+  command->add_option("--config", arguments->config, "TOML file with tables [node] and [security]")
       ->type_name("FILE");
   command->add_option("--set", arguments->overrides, "Overrides one key of it: node.KEY=VALUE")
       ->type_name("TABLE.KEY=VALUE")
       ->take_all()
       ->expected(1);
-  command->add_option("--listen", arguments->listen, "The node's Unix socket")->type_name("PATH");
+  command
+      ->add_option("--listen", arguments->listen,
+                   "Where clients reach it: the path of a Unix socket, or tcp://HOST:PORT")
+      ->type_name("ADDRESS");
+  command->add_option("--backend", arguments->backend,
+                      "How bytes travel: shm or tcp. Without it: by the address");
+  command->add_option("--token-file", arguments->token_file, "The secret that clients must know")
+      ->type_name("FILE");
   command
       ->add_option("--state", arguments->state, "File of the node's epoch, kept between its runs")
       ->type_name("FILE");
@@ -143,9 +199,9 @@ void add_node_command(CLI::App& app, int& exit_code) {
   command->callback([command, arguments, &exit_code] {
     UniqueFd ready(arguments->ready_fd);
     if (ready.valid()) ::fcntl(ready.get(), F_SETFD, FD_CLOEXEC);
-    const Result<NodeOptions> options = load_options(*command, *arguments);
-    exit_code = options ? run_node(*options, std::move(ready))
-                        : announce_error(ready, options.error(), kExitUsage);
+    const Result<NodeSettings> settings = load_settings(*command, *arguments);
+    exit_code = settings ? run_node(*settings, std::move(ready))
+                         : announce_error(ready, settings.error(), kExitUsage);
   });
 }
 

@@ -6,6 +6,10 @@
 
 #include "base/status.h"
 #include "base/units.h"
+#include "cli/backend.h"
+#include "cli/connection.h"
+#include "cli/metrics.h"
+#include "net/security_options.h"
 #include "tier/client.h"
 
 namespace farpage {
@@ -49,28 +53,70 @@ inline void add_json(CLI::App& app, std::string& file) {
       ->type_name("FILE");
 }
 
-// --config and --set, and the table [client] that they fill.
-struct ClientConfig {
+inline constexpr const char* kNodeHelp = "Address of a running node. Without it: starts one";
+
+// Which node, how to reach it, and the tables [client] and [security].
+struct ReachArguments {
+  std::string backend;
+  std::string node;
+  std::string token_file;
   std::string file;
   std::vector<std::string> overrides;
 
-  void add_to(CLI::App& app) {
-    app.add_option("--config", file, "TOML file with a table [client]")->type_name("FILE");
+  // For those that fetch.
+  CLI::Option* add_to(CLI::App& app, const std::string& node_help) {
+    app.add_option("--backend", backend,
+                   "How bytes travel: shm or tcp. Without it: by the node's address");
+    return add_control_to(app, node_help);
+  }
+
+  CLI::Option* add_control_to(CLI::App& app, const std::string& node_help) {
+    app.add_option("--token-file", token_file, "The secret that the node asks for")
+        ->type_name("FILE");
+    app.add_option("--config", file, "TOML file with tables [client] and [security]")
+        ->type_name("FILE");
     app.add_option("--set", overrides, "Overrides one key of it: client.KEY=VALUE")
         ->type_name("TABLE.KEY=VALUE")
         ->take_all()
         ->expected(1);
+    return app.add_option("--node", node, node_help)->type_name("ADDRESS");
   }
 
-  Result<ClientOptions> load() const {
-    ClientOptions options;
+  // `defaults`: of the table [client].
+  Result<ConnectOptions> load(const ClientOptions& defaults = {}) const {
+    ConnectOptions options;
+    options.backend = backend;
+    options.node = node;
+    options.client = defaults;
+    ClientSecurity security;
     Result<Config> config = Config::load(file, overrides);
     if (!config) return tl::unexpected(config.error());
-    if (auto read = config->read("client", fields(options)); !read)
-      return tl::unexpected(read.error());
-    if (auto finished = config->finish(); !finished) return tl::unexpected(finished.error());
-    if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
+    const auto read = config->read("client", fields(options.client)).and_then([&] {
+      return config->read("security", fields(security));
+    });
+    if (!read) return tl::unexpected(read.error());
+    if (!token_file.empty()) security.token_file = token_file;
+    const auto valid =
+        config->finish()
+            .and_then([&] { return options.client.validate(); })
+            .and_then([&] {
+              return check_metrics(options.client.metrics_listen, "client.metrics_listen");
+            })
+            .and_then([&] { return security.validate(); })
+            .and_then([&] { return validate_address(); });
+    if (!valid) return tl::unexpected(valid.error());
+    auto credentials = security.load();
+    if (!credentials) return tl::unexpected(credentials.error());
+    options.credentials = std::move(*credentials);
     return options;
+  }
+
+ private:
+  Result<void> validate_address() const {
+    if (node.empty()) return backend.empty() ? Result<void>() : check_backend(backend);
+    return parse_address(node)
+        .and_then([&](const Address& address) { return choose_backend(backend, address); })
+        .map([](const std::string&) {});
   }
 };
 

@@ -20,7 +20,7 @@ namespace farpage {
 namespace {
 
 constexpr int kStopMs = 3'000;  // for a clean end, before it is killed
-constexpr const char* kReady = "ready\n";
+constexpr std::string_view kReady = "ready ";
 
 // Between fork and exec, where only calls that are safe in a signal handler are allowed.
 [[noreturn]] void become_node(char* const* arguments, int ready_fd, pid_t parent) {
@@ -72,8 +72,13 @@ PrivateFolder::~PrivateFolder() {
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
-OwnNode::OwnNode(PrivateFolder folder)
-    : folder_(std::move(folder)), socket_path_(folder_.path() + "/node.sock") {}
+OwnNode::OwnNode(PrivateFolder folder, const std::string& backend) : folder_(std::move(folder)) {
+  if (backend == "shm") {
+    address_.path = folder_.path() + "/node.sock";
+  } else {
+    address_.host = "127.0.0.1";
+  }
+}
 
 OwnNode::~OwnNode() {
   stop();
@@ -83,12 +88,12 @@ Result<std::unique_ptr<OwnNode>> OwnNode::start(const OwnNodeOptions& options,
                                                 const Interrupts& interrupts) {
   Result<PrivateFolder> folder = PrivateFolder::create();
   if (!folder) return tl::unexpected(folder.error());
-  auto node = std::unique_ptr<OwnNode>(new OwnNode(std::move(*folder)));
-  if (node->socket_path_.size() >= sizeof(sockaddr_un::sun_path)) {
+  auto node = std::unique_ptr<OwnNode>(new OwnNode(std::move(*folder), options.backend));
+  if (node->address_.path.size() >= sizeof(sockaddr_un::sun_path)) {
     return fail(
         Code::kInvalid,
         fmt::format("the path {} is too long for a socket: choose a shorter folder with TMPDIR",
-                    node->socket_path_));
+                    node->address_.path));
   }
 
   std::array<int, 2> pipe = {};
@@ -101,8 +106,13 @@ Result<std::unique_ptr<OwnNode>> OwnNode::start(const OwnNodeOptions& options,
 
   Result<std::string> said = read_announcement(read_end.get(), interrupts);
   if (!said) return tl::unexpected(said.error());
-  if (*said == kReady) return node;
   while (said->ends_with('\n')) said->pop_back();
+  if (said->starts_with(kReady)) {
+    auto address = parse_address(std::string_view(*said).substr(kReady.size()));
+    if (!address) return tl::unexpected(address.error());
+    node->address_ = std::move(*address);
+    return node;
+  }
   return fail(
       Code::kUnavailable,
       fmt::format(
@@ -112,7 +122,8 @@ Result<std::unique_ptr<OwnNode>> OwnNode::start(const OwnNodeOptions& options,
 
 Result<void> OwnNode::spawn(const OwnNodeOptions& options, const UniqueFd& ready) {
   std::vector<std::string> words = {"farpage",      "node",
-                                    "--listen",     socket_path_,
+                                    "--backend",    options.backend,
+                                    "--listen",     format_address(address_),
                                     "--state",      folder_.path() + "/node.state",
                                     "--pool-bytes", std::to_string(options.pool_bytes),
                                     "--page-bytes", std::to_string(options.page_bytes),

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "cli/signals.h"
+#include "net/address.h"
 
 namespace farpage {
 
@@ -29,13 +30,14 @@ class PrivateFolder {
 };
 
 struct OwnNodeOptions {
+  std::string backend;  // tcp: on a free port of the loopback
   uint64_t pool_bytes = 0;
   uint64_t page_bytes = 0;
 };
 
 // A memory node of this program's own: `farpage node` in a process of its own, on a socket in a
-// private folder. It ends with this object, and with the thread that started it, whatever becomes
-// of that.
+// private folder or a free port. It ends with this object, and with the thread that started it,
+// whatever becomes of that.
 class OwnNode {
  public:
   // Returns once the node serves, or with its own message when it cannot.
@@ -45,15 +47,15 @@ class OwnNode {
   OwnNode(const OwnNode&) = delete;
   OwnNode& operator=(const OwnNode&) = delete;
 
-  const std::string& socket_path() const { return socket_path_; }
+  const Address& address() const { return address_; }
 
  private:
-  explicit OwnNode(PrivateFolder folder);
+  OwnNode(PrivateFolder folder, const std::string& backend);
   Result<void> spawn(const OwnNodeOptions& options, const UniqueFd& ready);
   void stop();
 
   PrivateFolder folder_;
-  std::string socket_path_;
+  Address address_;
   pid_t pid_ = -1;
 };
 

@@ -31,7 +31,6 @@ constexpr uint64_t kMaxGeneratedRequests = 10'000'000;
 struct ReplayArguments {
   std::string trace;
   std::string format = "mooncake";
-  std::string node;
   uint64_t page_bytes = 64 * kKiB;
   uint64_t local_pages = 0;
   uint64_t pool_bytes = 0;
@@ -40,7 +39,7 @@ struct ReplayArguments {
   uint64_t seed = TraceGeneratorOptions().seed;
   std::string json;
   std::string report;
-  ClientConfig client;
+  ReachArguments reach;
 };
 
 struct LoadedTrace {
@@ -87,18 +86,18 @@ Result<void> write_results(const ReplayArguments& arguments, const ReplayReport&
   return write_text("-", table);
 }
 
-Result<int> replay(const ReplayArguments& arguments, const ClientOptions& client,
+Result<int> replay(const ReplayArguments& arguments, ConnectOptions connect,
                    const Interrupts& interrupts) {
   const Result<LoadedTrace> loaded = load_trace(arguments);
   if (!loaded) return tl::unexpected(loaded.error());
   ReplayContext context;
   context.version = version();
   context.trace_origin = loaded->origin;
-  const uint64_t pool_bytes = arguments.pool_bytes > 0
-                                  ? arguments.pool_bytes
-                                  : std::min<uint64_t>(4 * kGiB, available_memory_bytes() / 4);
-  auto connection = NodeConnection::open(
-      {kDefaultBackend, arguments.node, {pool_bytes, arguments.page_bytes}, client}, interrupts);
+  connect.own_node.page_bytes = arguments.page_bytes;
+  connect.own_node.pool_bytes = arguments.pool_bytes > 0
+                                    ? arguments.pool_bytes
+                                    : std::min<uint64_t>(4 * kGiB, available_memory_bytes() / 4);
+  auto connection = NodeConnection::open(connect, interrupts);
   if (!connection) return tl::unexpected(connection.error());
   NodeConnection& opened = **connection;
   context.own_node = opened.has_own_node();
@@ -132,14 +131,14 @@ Result<int> replay(const ReplayArguments& arguments, const ClientOptions& client
 }
 
 int run_replay(const ReplayArguments& arguments) {
-  const Result<ClientOptions> client = arguments.client.load();
-  if (!client) return report_error(client.error(), kExitUsage);
+  Result<ConnectOptions> connect = arguments.reach.load();
+  if (!connect) return report_error(connect.error(), kExitUsage);
   ReplayOptions options;
   options.page_bytes = arguments.page_bytes;
   options.fetch_deadline_ns = arguments.deadline_ms * kMillisecond;
   if (auto valid = options.validate(); !valid) return report_error(valid.error(), kExitUsage);
   const Interrupts interrupts;
-  const Result<int> exit_code = replay(arguments, *client, interrupts);
+  const Result<int> exit_code = replay(arguments, std::move(*connect), interrupts);
   return exit_code ? *exit_code : report_error(exit_code.error());
 }
 
@@ -158,10 +157,7 @@ void add_replay_command(CLI::App& app, int& exit_code) {
   add_size(*command, "--page-bytes", arguments->page_bytes, "Size of a page");
   add_count(*command, "--local-pages", arguments->local_pages,
             "Pages that the engine holds itself (LRU)");
-  CLI::Option* node = command
-                          ->add_option("--node", arguments->node,
-                                       "Socket of a running node. Without it: starts one")
-                          ->type_name("PATH");
+  CLI::Option* node = arguments->reach.add_to(*command, kNodeHelp);
   add_size(*command, "--pool-bytes", arguments->pool_bytes,
            "Memory of the node that it starts; by default a quarter of what is available, "
            "at most 4GiB")
@@ -176,7 +172,6 @@ void add_replay_command(CLI::App& app, int& exit_code) {
       ->add_option("--report", arguments->report,
                    "Writes report.json and report.html into this folder")
       ->type_name("FOLDER");
-  arguments->client.add_to(*command);
   command->callback([arguments, &exit_code] { exit_code = run_replay(*arguments); });
 }
 

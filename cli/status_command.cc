@@ -1,4 +1,6 @@
 #include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <boost/json/object.hpp>
@@ -6,14 +8,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 
-#include "base/units.h"
 #include "bench/json.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
-#include "cli/version.h"
-#include "control/unix_socket.h"
+#include "cli/signals.h"
+#include "cli/status_report.h"
+#include "control/tcp_control.h"
 
 namespace farpage {
 namespace {
@@ -21,8 +24,10 @@ namespace {
 constexpr uint64_t kPatienceNs = 5 * kSecond;
 
 struct StatusArguments {
-  std::string node;
+  ReachArguments reach;
   std::string json;
+  bool watch = false;
+  uint64_t interval_s = 1;
 };
 
 // The answers come on the runtime's thread, perhaps after nobody waits for them any more.
@@ -37,9 +42,11 @@ struct Conversation {
   }
 };
 
-Result<StatusReply> ask(const std::string& path) {
+Result<StatusReply> ask(const ConnectOptions& node, const Interrupts& interrupts) {
+  auto address = parse_address(node.node);
+  if (!address) return tl::unexpected(address.error());
   AsioRuntime runtime;
-  auto dialer = make_unix_dialer(runtime, path);
+  auto dialer = make_dialer(runtime, *address, node.credentials, node.client.connect_ms);
   if (!dialer) return tl::unexpected(dialer.error());
   auto conversation = std::make_shared<Conversation>();
   const auto answered = [&runtime, conversation](Result<Reply> reply) {
@@ -56,12 +63,14 @@ Result<StatusReply> ask(const std::string& path) {
       (*link)->call(StatusRequest{}, answered);
     });
   });
-  const bool is_answered = runtime.wait_until(runtime.clock().now_ns() + kPatienceNs,
-                                              [&] { return conversation->is_answered(); });
-  runtime.run([&] { conversation->link.reset(); });
+  runtime.wait_until(runtime.clock().now_ns() + kPatienceNs,
+                     [&] { return conversation->is_answered() || interrupts.interrupted(); });
+  const bool is_answered = conversation->is_answered();
+  runtime.run([&] { conversation->link.reset(); });  // which answers too, that the link was closed
+  if (!is_answered && interrupts.interrupted()) return fail(Code::kAborted, "interrupted");
   if (!is_answered) {
     return fail(Code::kTimeout,
-                fmt::format("the node on {} did not answer within {} s; is it stopped?", path,
+                fmt::format("the node on {} did not answer within {} s; is it stopped?", node.node,
                             kPatienceNs / kSecond));
   }
   const Result<Reply>& reply = *conversation->reply;
@@ -70,66 +79,95 @@ Result<StatusReply> ask(const std::string& path) {
     return fail(refusal->code, refusal->message);
   if (const auto* status = std::get_if<StatusReply>(&*reply)) return *status;
   return fail(Code::kProtocol,
-              fmt::format("what listens on {} is no memory node of this version", path));
+              fmt::format("what listens on {} is no memory node of this version", node.node));
 }
 
-boost::json::object status_json(const StatusReply& status) {
-  return {{"version", version()},
-          {"backend", status.backend},
-          {"path", status.path},
-          {"configuration", {{"page_bytes", status.page_bytes}, {"slots", status.slots}}},
-          {"hardware", hardware_json()},
-          {"epoch", status.epoch},
-          {"incarnation", fmt::format("{:016x}", status.incarnation)},
-          {"uptime_s", static_cast<double>(status.uptime_ns) * 1e-9},
-          {"cpu_s", static_cast<double>(status.cpu_ns) * 1e-9},
-          {"page_bytes", status.page_bytes},
-          {"slots", status.slots},
-          {"slots_live", status.slots_live},
-          {"slots_free", status.slots_free},
-          {"slots_cooling", status.slots_cooling},
-          {"clients", status.clients},
-          {"puts", status.puts},
-          {"put_bytes", status.put_bytes},
-          {"puts_refused", status.puts_refused},
-          {"removes", status.removes},
-          {"evictions", status.evictions}};
-}
-
-std::string status_table(const StatusReply& status) {
-  std::string text;
-  const auto row = [&text](const char* name, const std::string& value) {
-    text += fmt::format("{:<24} {}\n", name, value);
-  };
-  row("path", fmt::format("{}: {}", status.backend, status.path));
-  row("epoch", std::to_string(status.epoch));
-  row("incarnation", fmt::format("{:016x}", status.incarnation));
-  row("up", fmt::format("{:.1f} s", static_cast<double>(status.uptime_ns) * 1e-9));
-  row("CPU time", fmt::format("{:.3f} s", static_cast<double>(status.cpu_ns) * 1e-9));
-  row("slots", fmt::format("{} of {}", status.slots, format_bytes(status.page_bytes)));
-  row("  live", std::to_string(status.slots_live));
-  row("  free", std::to_string(status.slots_free));
-  row("  cooling", std::to_string(status.slots_cooling));
-  row("clients", std::to_string(status.clients));
-  row("puts", fmt::format("{} ({}), {} refused", status.puts, format_bytes(status.put_bytes),
-                          status.puts_refused));
-  row("removes", std::to_string(status.removes));
-  row("evictions", std::to_string(status.evictions));
-  return text;
-}
-
-int run_status(const StatusArguments& arguments) {
-  const Result<StatusReply> status = ask(arguments.node);
+int show_once(const StatusArguments& arguments, const ConnectOptions& node,
+              const Interrupts& interrupts) {
+  const Result<StatusReply> status = ask(node, interrupts);
   if (!status) return report_error(status.error());
+  const StatusReport report = {*status};
   if (!arguments.json.empty()) {
-    const auto written = write_text(arguments.json, format_json(status_json(*status)));
+    const auto written = write_text(arguments.json, format_json(status_json(report)));
     if (!written) return report_error(written.error());
   }
   if (arguments.json != "-") {
-    const auto written = write_text("-", status_table(*status));
+    const auto written = write_text("-", status_text(report));
     if (!written) return report_error(written.error());
   }
   return kExitDone;
+}
+
+// One look after the other, on standard output: on a terminal in the same place.
+class StatusWatch {
+ public:
+  explicit StatusWatch(const StatusArguments& arguments)
+      : node_(arguments.reach.node),
+        json_(!arguments.json.empty()),
+        in_place_(!json_ && ::isatty(STDOUT_FILENO) == 1) {}
+
+  Result<void> show(const StatusReply& status) {
+    const StatusReport report = {status, before_ ? &*before_ : nullptr};
+    auto written = json_ ? write_text("-", format_json_line(status_json(report)))
+                         : write_block(status_text(report));
+    before_ = status;
+    trouble_.clear();
+    return written;
+  }
+
+  // Said once, until something else is wrong or the node is back.
+  Result<void> show(const Error& error) {
+    if (error.message == trouble_) return {};
+    trouble_ = error.message;
+    if (json_) return write_text("-", format_json_line({{"error", error.message}}));
+    return write_block(error.message + "\nwaiting for it\n");
+  }
+
+ private:
+  static constexpr const char* kHomeAndClear = "\x1b[H\x1b[2J";
+
+  Result<void> write_block(const std::string& text) {
+    const std::string head = in_place_ ? kHomeAndClear : (std::exchange(first_, false) ? "" : "\n");
+    return write_text("-", fmt::format("{}{:<24} {}\n{}", head, "node", node_, text));
+  }
+
+  const std::string node_;
+  const bool json_;
+  const bool in_place_;
+  bool first_ = true;
+  std::optional<StatusReply> before_;
+  std::string trouble_;
+};
+
+int watch(const StatusArguments& arguments, const ConnectOptions& node,
+          const Interrupts& interrupts) {
+  StatusWatch watch(arguments);
+  bool seen = false;
+  while (!interrupts.interrupted()) {
+    const Result<StatusReply> status = ask(node, interrupts);
+    if (interrupts.interrupted()) break;
+    if (!status && !seen) return report_error(status.error());
+    seen = true;
+    const Result<void> shown = status ? watch.show(*status) : watch.show(status.error());
+    if (!shown) return report_error(shown.error());
+    pollfd stop = {interrupts.fd(), POLLIN, 0};
+    ::poll(&stop, 1, static_cast<int>(arguments.interval_s * 1'000));
+  }
+  return kExitDone;
+}
+
+int run_status(const StatusArguments& arguments) {
+  const Result<ConnectOptions> node = arguments.reach.load();
+  if (!node) return report_error(node.error(), kExitUsage);
+  const Interrupts interrupts;
+  if (!arguments.watch) return show_once(arguments, *node, interrupts);
+  if (arguments.json.empty() || arguments.json == "-") return watch(arguments, *node, interrupts);
+  return report_error(
+      {Code::kInvalid,
+       fmt::format("--watch writes one object a line to standard output, and no file: use "
+                   "--json - instead of --json {}",
+                   arguments.json)},
+      kExitUsage);
 }
 
 }  // namespace
@@ -137,7 +175,12 @@ int run_status(const StatusArguments& arguments) {
 void add_status_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("status", "Asks a memory node how it is");
   auto arguments = std::make_shared<StatusArguments>();
-  command->add_option("--node", arguments->node, "Its socket")->type_name("PATH")->required();
+  arguments->reach.add_control_to(*command, "Its address")->required();
+  CLI::Option* watch = command->add_flag("--watch", arguments->watch,
+                                         "Looks again and again, until SIGINT; tells rates too");
+  add_count(*command, "--interval-s", arguments->interval_s, "Seconds between two looks")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{86'400}))
+      ->needs(watch);
   add_json(*command, arguments->json);
   command->callback([arguments, &exit_code] { exit_code = run_status(*arguments); });
 }

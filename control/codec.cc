@@ -78,6 +78,37 @@ ChannelOffer get(const wire::Offer& from, std::vector<UniqueFd>& descriptors) {
   return to;
 }
 
+void put(wire::VerdictCounts& to, const VerdictCounts& from) {
+  to.set_fetches(from.fetches);
+  to.set_ready(from.ready);
+  to.set_ready_bytes(from.ready_bytes);
+  to.set_miss(from.miss);
+  to.set_stale(from.stale);
+  to.set_corrupt(from.corrupt);
+  to.set_stalled(from.stalled);
+  to.set_unreachable(from.unreachable);
+}
+
+VerdictCounts get(const wire::VerdictCounts& from) {
+  return {from.fetches(), from.ready(),   from.ready_bytes(), from.miss(),
+          from.stale(),   from.corrupt(), from.stalled(),     from.unreachable()};
+}
+
+void put(wire::PathTraffic& to, PathTraffic&& from) {
+  to.set_path(std::move(from.path));
+  to.set_connections(from.connections);
+  to.set_reads(from.reads);
+  to.set_read_bytes(from.read_bytes);
+  to.set_writes(from.writes);
+  to.set_write_bytes(from.write_bytes);
+  to.set_refused(from.refused);
+}
+
+PathTraffic get(const wire::PathTraffic& from) {
+  return {from.path(),   from.connections(), from.reads(),  from.read_bytes(),
+          from.writes(), from.write_bytes(), from.refused()};
+}
+
 tl::unexpected<Error> refuse(const char* why) {
   return fail(Code::kProtocol, std::string("a control message is refused: ") + why);
 }
@@ -113,7 +144,11 @@ Frame encode(NumberedRequest message) {
             auto& to = *envelope.mutable_remove();
             for (const PageKey& key : from.keys) put(*to.add_keys(), key);
           },
-          [&](RenewRequest& from) { envelope.mutable_renew()->set_incarnation(from.incarnation); },
+          [&](RenewRequest& from) {
+            auto& to = *envelope.mutable_renew();
+            to.set_incarnation(from.incarnation);
+            put(*to.mutable_verdicts(), from.verdicts);
+          },
           [&](StatusRequest&) { envelope.mutable_status(); },
       },
       message.request);
@@ -184,6 +219,10 @@ Frame encode(NumberedReply message) {
             to.set_puts_refused(from.puts_refused);
             to.set_removes(from.removes);
             to.set_evictions(from.evictions);
+            to.set_renewals(from.renewals);
+            put(*to.mutable_verdicts(), from.verdicts);
+            to.set_sees_traffic(from.sees_traffic);
+            for (PathTraffic& path : from.traffic) put(*to.add_traffic(), std::move(path));
           },
       },
       message.reply);
@@ -191,7 +230,7 @@ Frame encode(NumberedReply message) {
   return frame;
 }
 
-Result<NumberedRequest> decode_request(Frame frame) {
+Result<NumberedRequest> decode_request(const Frame& frame) {
   wire::RequestEnvelope envelope;
   if (!envelope.ParseFromString(frame.body)) return refuse("it is no request");
   NumberedRequest message;
@@ -227,7 +266,8 @@ Result<NumberedRequest> decode_request(Frame frame) {
       return message;
     }
     case wire::RequestEnvelope::kRenew:
-      message.request = RenewRequest{envelope.renew().incarnation()};
+      message.request =
+          RenewRequest{envelope.renew().incarnation(), get(envelope.renew().verdicts())};
       return message;
     case wire::RequestEnvelope::kStatus:
       message.request = StatusRequest{};
@@ -295,6 +335,7 @@ Result<NumberedReply> decode_reply(Frame frame) {
       return message;
     case wire::ReplyEnvelope::kStatus: {
       const auto& from = envelope.status();
+      if (from.traffic_size() > static_cast<int>(kMaxTrafficPaths)) return refuse("too many paths");
       StatusReply to;
       to.backend = from.backend();
       to.path = from.path();
@@ -313,6 +354,10 @@ Result<NumberedReply> decode_reply(Frame frame) {
       to.puts_refused = from.puts_refused();
       to.removes = from.removes();
       to.evictions = from.evictions();
+      to.renewals = from.renewals();
+      to.verdicts = get(from.verdicts());
+      to.sees_traffic = from.sees_traffic();
+      for (const auto& path : from.traffic()) to.traffic.push_back(get(path));
       message.reply = std::move(to);
       return message;
     }

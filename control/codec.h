@@ -11,6 +11,9 @@
 
 namespace farpage {
 
+inline constexpr uint32_t kMaxFrameBytes = 1 << 20;
+inline constexpr uint32_t kMaxFrameDescriptors = 16;
+
 // One message between its value and a frame's body. Descriptors travel beside the body, in
 // `descriptors`.
 struct Frame {
@@ -33,7 +36,7 @@ Frame encode(NumberedReply message);
 
 // Refuses what is no message, names no known kind, or exceeds the limits of messages.h. Numbers
 // inside are taken as they are.
-Result<NumberedRequest> decode_request(Frame frame);
+Result<NumberedRequest> decode_request(const Frame& frame);
 Result<NumberedReply> decode_reply(Frame frame);
 
 }  // namespace farpage

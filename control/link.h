@@ -3,9 +3,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "base/status.h"
 #include "control/messages.h"
+#include "transport/fabric.h"
 
 namespace farpage {
 
@@ -18,11 +20,15 @@ class ControlLink {
  public:
   virtual ~ControlLink() = default;
   virtual void call(Request request, ReplyCallback done) = 0;
+  // Ends it, as if it were lost.
+  virtual void close() = 0;
+  // The node that it leads to.
+  virtual const Peer& peer() const = 0;
 };
 
 using DialCallback = std::function<void(Result<std::shared_ptr<ControlLink>>)>;
 
-// Makes links to one node. `done` runs once, on the runtime.
+// Makes links to one node. `done` runs once, on the runtime, and never inside dial().
 class ControlDialer {
  public:
   virtual ~ControlDialer() = default;
@@ -30,6 +36,11 @@ class ControlDialer {
 };
 
 using ClientId = uint64_t;
+
+// What a node takes from its clients.
+struct ControlLimits {
+  uint64_t max_requests_per_s = 20'000;  // of one client; what is above it waits
+};
 
 // A node's end: what the connections call, all on the runtime.
 class ControlService {

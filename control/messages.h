@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -7,6 +8,7 @@
 
 #include "integrity/page_header.h"
 #include "transport/fabric.h"
+#include "transport/traffic.h"
 
 namespace farpage {
 
@@ -16,6 +18,7 @@ inline constexpr uint32_t kControlProtocol = 1;
 
 inline constexpr uint32_t kMaxCommitPages = 1024;
 inline constexpr uint32_t kMaxRemoveKeys = 4096;
+inline constexpr uint32_t kMaxTrafficPaths = 256;
 
 struct HelloRequest {
   uint32_t protocol = kControlProtocol;
@@ -81,8 +84,28 @@ struct RemoveReply {
   uint64_t removed = 0;
 };
 
+// What has become of the pages that clients asked for.
+struct VerdictCounts {
+  uint64_t fetches = 0;
+  uint64_t ready = 0;
+  uint64_t ready_bytes = 0;
+  uint64_t miss = 0;  // and the other reasons to recompute
+  uint64_t stale = 0;
+  uint64_t corrupt = 0;
+  uint64_t stalled = 0;
+  uint64_t unreachable = 0;
+};
+inline constexpr std::array<uint64_t VerdictCounts::*, 8> kVerdictCounts = {
+    &VerdictCounts::fetches, &VerdictCounts::ready,      &VerdictCounts::ready_bytes,
+    &VerdictCounts::miss,    &VerdictCounts::stale,      &VerdictCounts::corrupt,
+    &VerdictCounts::stalled, &VerdictCounts::unreachable};
+
+// What overflows stays at the largest value: a sum of peers' words must never start again.
+void add_saturating(VerdictCounts& sum, const VerdictCounts& more);
+
 struct RenewRequest {
   uint64_t incarnation = 0;
+  VerdictCounts verdicts = {};  // since the hello, and what the connection before it did not tell
 };
 
 struct RenewReply {
@@ -109,6 +132,11 @@ struct StatusReply {
   uint64_t puts_refused = 0;
   uint64_t removes = 0;
   uint64_t evictions = 0;
+  uint64_t renewals = 0;
+  VerdictCounts verdicts = {};  // as the clients tell; also those that have gone
+  // False: the peers' reads pass the node by, and `traffic` is empty.
+  bool sees_traffic = false;
+  std::vector<PathTraffic> traffic = {};
 };
 
 // Instead of a reply: why not, in a sentence for people.

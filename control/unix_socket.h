@@ -4,8 +4,9 @@
 #include <string>
 
 #include "base/status.h"
-#include "control/asio_runtime.h"
+#include "control/bound_unix_socket.h"
 #include "control/link.h"
+#include "net/asio_runtime.h"
 
 namespace farpage {
 
@@ -22,9 +23,12 @@ class ControlServer {
   virtual ~ControlServer() = default;
 };
 
-// Refuses a path on which somebody listens; takes over a socket that nobody listens on any more.
-// The socket's file is removed by the destructor.
+std::unique_ptr<ControlServer> serve_unix(AsioRuntime& runtime, BoundUnixSocket socket,
+                                          ControlService& service,
+                                          const ControlLimits& limits = {});
+// Binds and serves.
 Result<std::unique_ptr<ControlServer>> listen_unix(AsioRuntime& runtime, const std::string& path,
-                                                   ControlService& service);
+                                                   ControlService& service,
+                                                   const ControlLimits& limits = {});
 
 }  // namespace farpage

@@ -95,6 +95,12 @@ std::span<const std::byte> ClientSession::staged_payload(const CommitPage& page)
   return {staging_.data() + page.staging_offset, page.payload_bytes};
 }
 
+void ClientSession::report(const VerdictCounts& verdicts) {
+  for (const auto count : kVerdictCounts) {
+    reported_.*count = std::max(reported_.*count, verdicts.*count);
+  }
+}
+
 void ClientSession::collect_touches(PageStore& store) {
   for (Lane& lane : lanes_) {
     const auto& log = *reinterpret_cast<const TouchLog*>(lane.touches.data());

@@ -39,6 +39,10 @@ class ClientSession {
   // Empty if it is not within the staging.
   std::span<const std::byte> staged_payload(const CommitPage& page) const;
 
+  // The client's word: what goes back is not believed.
+  void report(const VerdictCounts& verdicts);
+  const VerdictCounts& reported() const { return reported_; }
+
   // Tells the store which slots the client has read since the last call.
   void collect_touches(PageStore& store);
 
@@ -57,6 +61,7 @@ class ClientSession {
   Fabric& fabric_;
   uint32_t waiting_ = 0;
   bool greeted_ = false;
+  VerdictCounts reported_;
   Region staging_;
   std::unique_ptr<Channel> staging_channel_;  // after staging_: it is closed before the memory goes
   TransferCounters arrivals_;

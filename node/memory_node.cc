@@ -6,7 +6,7 @@
 #include <ctime>
 #include <random>
 
-#include "node/node.h"
+#include "transport/traffic.h"
 
 namespace farpage {
 namespace {
@@ -31,8 +31,8 @@ Refusal refusal(const Error& error) {
 
 }  // namespace
 
-Result<std::unique_ptr<ControlService>> make_memory_node(const NodeOptions& options,
-                                                         Runtime& runtime, Fabric& fabric) {
+Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options, Runtime& runtime,
+                                                      Fabric& fabric) {
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
   auto epochs = EpochFile::open(options.state);
   if (!epochs) return tl::unexpected(epochs.error());
@@ -79,7 +79,10 @@ Result<ClientId> MemoryNode::connected() {
 void MemoryNode::disconnected(ClientId client) {
   std::erase_if(commits_,
                 [client](const PendingCommit& commit) { return commit.client == client; });
-  clients_.erase(client);
+  const auto found = clients_.find(client);
+  if (found == clients_.end()) return;
+  add_saturating(departed_, found->second.reported());
+  clients_.erase(found);
 }
 
 void MemoryNode::handle(ClientId client, Request request, std::function<void(Reply)> done) {
@@ -87,11 +90,11 @@ void MemoryNode::handle(ClientId client, Request request, std::function<void(Rep
   if (found == clients_.end()) return;
   ClientSession& session = found->second;
   if (auto* hello = std::get_if<HelloRequest>(&request)) return done(answer(session, *hello));
-  if (auto* status = std::get_if<StatusRequest>(&request)) return done(answer(*status));
+  if (std::holds_alternative<StatusRequest>(request)) return done(status());
   if (!session.greeted()) {
     return done(Refusal{Code::kProtocol, "a client's first message must be a hello"});
   }
-  if (auto* renew = std::get_if<RenewRequest>(&request)) return done(answer(*renew));
+  if (auto* renew = std::get_if<RenewRequest>(&request)) return done(answer(session, *renew));
   if (auto* lane = std::get_if<OpenLaneRequest>(&request)) return done(answer(session, *lane));
   if (auto* remove = std::get_if<RemoveRequest>(&request)) {
     return remove_when_open(client, std::move(*remove), std::move(done));
@@ -158,11 +161,19 @@ Reply MemoryNode::answer(const RemoveRequest& request) {
   return reply;
 }
 
-Reply MemoryNode::answer(const RenewRequest&) const {
+Reply MemoryNode::answer(ClientSession& session, const RenewRequest& request) {
+  ++renewals_;
+  session.report(request.verdicts);
   return RenewReply{incarnation_};
 }
 
-Reply MemoryNode::answer(const StatusRequest&) const {
+VerdictCounts MemoryNode::verdicts() const {
+  VerdictCounts sum = departed_;
+  for (const auto& [id, client] : clients_) add_saturating(sum, client.reported());
+  return sum;
+}
+
+StatusReply MemoryNode::status() const {
   StatusReply reply;
   reply.backend = fabric_.capabilities().backend;
   reply.path = fabric_.capabilities().path;
@@ -175,12 +186,20 @@ Reply MemoryNode::answer(const StatusRequest&) const {
   reply.slots_live = store_->slots().live_count();
   reply.slots_free = store_->slots().free_count();
   reply.slots_cooling = store_->slots().cooling_count();
-  reply.clients = clients_.size();
+  reply.clients = static_cast<uint64_t>(
+      std::ranges::count_if(clients_, [](const auto& client) { return client.second.greeted(); }));
   reply.puts = puts_;
   reply.put_bytes = put_bytes_;
   reply.puts_refused = puts_refused_;
   reply.removes = removes_;
   reply.evictions = store_->evictions();
+  reply.renewals = renewals_;
+  reply.verdicts = verdicts();
+  if (const auto* source = dynamic_cast<const TrafficSource*>(&fabric_)) {
+    reply.sees_traffic = true;
+    reply.traffic = source->traffic();
+    if (reply.traffic.size() > kMaxTrafficPaths) reply.traffic.resize(kMaxTrafficPaths);
+  }
   return reply;
 }
 

@@ -11,6 +11,7 @@
 #include "control/link.h"
 #include "node/client_session.h"
 #include "node/epoch_file.h"
+#include "node/node.h"
 #include "node/options.h"
 #include "node/page_store.h"
 #include "transport/fabric.h"
@@ -19,7 +20,7 @@ namespace farpage {
 
 // One memory node without replicas. Everything runs on the runtime's thread, so that one thread
 // alone writes index, slots and live words.
-class MemoryNode final : public ControlService {
+class MemoryNode final : public NodeService {
  public:
   MemoryNode(const NodeOptions& options, Runtime& runtime, Fabric& fabric, EpochFile epochs,
              uint64_t epoch, uint64_t incarnation, std::unique_ptr<PageStore> store);
@@ -27,6 +28,7 @@ class MemoryNode final : public ControlService {
   Result<ClientId> connected() override;
   void handle(ClientId client, Request request, std::function<void(Reply)> done) override;
   void disconnected(ClientId client) override;
+  StatusReply status() const override;
 
  private:
   struct PendingCommit {
@@ -40,8 +42,8 @@ class MemoryNode final : public ControlService {
   Reply answer(ClientSession& session, const HelloRequest& request);
   Reply answer(ClientSession& session, const OpenLaneRequest& request);
   Reply answer(const RemoveRequest& request);
-  Reply answer(const RenewRequest& request) const;
-  Reply answer(const StatusRequest& request) const;
+  Reply answer(ClientSession& session, const RenewRequest& request);
+  VerdictCounts verdicts() const;
   void remove_when_open(ClientId client, RemoveRequest request, std::function<void(Reply)> done);
   void enqueue(ClientId client, CommitRequest request, std::function<void(Reply)> done);
 
@@ -71,6 +73,8 @@ class MemoryNode final : public ControlService {
   uint64_t put_bytes_ = 0;
   uint64_t puts_refused_ = 0;
   uint64_t removes_ = 0;
+  uint64_t renewals_ = 0;
+  VerdictCounts departed_;  // of the clients that have gone
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by timers that look at it
 };

@@ -10,10 +10,16 @@
 
 namespace farpage {
 
+class NodeService : public ControlService {
+ public:
+  // On the runtime's thread.
+  virtual StatusReply status() const = 0;
+};
+
 // Makes a memory node: takes a new epoch from the state file (options.state; a second node on the
 // same file is refused), and allocates and populates its pool. The service runs on `runtime` alone
 // and is destroyed there, or after it has stopped. `runtime` and `fabric` outlive it.
-Result<std::unique_ptr<ControlService>> make_memory_node(const NodeOptions& options,
-                                                         Runtime& runtime, Fabric& fabric);
+Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options, Runtime& runtime,
+                                                      Fabric& fabric);
 
 }  // namespace farpage

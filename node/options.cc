@@ -8,11 +8,20 @@ namespace farpage {
 
 std::vector<ConfigField> fields(NodeOptions& options) {
   return {
-      {"listen", &options.listen},         {"state", &options.state},
-      {"pool_bytes", &options.pool_bytes}, {"page_bytes", &options.page_bytes},
-      {"evict", &options.evict},           {"reuse_ms", &options.reuse_ms},
-      {"lease_ms", &options.lease_ms},     {"max_clients", &options.max_clients},
-      {"max_lanes", &options.max_lanes},   {"max_staging_bytes", &options.max_staging_bytes},
+      {"listen", &options.listen},
+      {"backend", &options.backend},
+      {"io_threads", &options.io_threads},
+      {"state", &options.state},
+      {"pool_bytes", &options.pool_bytes},
+      {"page_bytes", &options.page_bytes},
+      {"evict", &options.evict},
+      {"reuse_ms", &options.reuse_ms},
+      {"lease_ms", &options.lease_ms},
+      {"max_clients", &options.max_clients},
+      {"max_lanes", &options.max_lanes},
+      {"max_staging_bytes", &options.max_staging_bytes},
+      {"metrics_listen", &options.metrics_listen},
+      {"max_requests_per_s", &options.max_requests_per_s},
   };
 }
 
@@ -23,15 +32,19 @@ Result<void> NodeOptions::validate() const {
     return fail(Code::kInvalid,
                 fmt::format("node.{} is {}: choose {} to {}", key, value, least, most));
   };
-  if (listen.empty()) return fail(Code::kInvalid, "node.listen is empty: name a socket's path");
+  if (listen.empty()) {
+    return fail(Code::kInvalid, "node.listen is empty: name a socket's path, or tcp://HOST:PORT");
+  }
   if (state.empty()) return fail(Code::kInvalid, "node.state is empty: name a file");
   return make_geometry(page_bytes, pool_bytes)
       .and_then([&](const Geometry&) { return in_range("reuse_ms", reuse_ms, 1, 60'000); })
+      .and_then([&] { return in_range("io_threads", io_threads, 1, 256); })
       .and_then([&] { return in_range("lease_ms", lease_ms, 10, 600'000); })
       .and_then([&] { return in_range("max_clients", max_clients, 1, 100'000); })
       .and_then([&] { return in_range("max_lanes", max_lanes, 1, 1'024); })
       .and_then(
-          [&] { return in_range("max_staging_bytes", max_staging_bytes, page_bytes, 64 * kGiB); });
+          [&] { return in_range("max_staging_bytes", max_staging_bytes, page_bytes, 64 * kGiB); })
+      .and_then([&] { return in_range("max_requests_per_s", max_requests_per_s, 10, 10'000'000); });
 }
 
 }  // namespace farpage

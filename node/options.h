@@ -12,7 +12,9 @@ namespace farpage {
 
 // The table [node] of a configuration.
 struct NodeOptions {
-  std::string listen = "/run/farpage/node.sock";      // the control plane's Unix socket
+  std::string listen = "/run/farpage/node.sock";      // an address of net/address.h
+  std::string backend;                                // shm or tcp; empty: by the address
+  uint64_t io_threads = 1;                            // tcp: that move bytes
   std::string state = "/var/lib/farpage/node.state";  // the last epoch; synced before it is used
   uint64_t pool_bytes = 4 * kGiB;
   uint64_t page_bytes = 64 * kKiB;  // the longest page; one size of slot
@@ -22,6 +24,8 @@ struct NodeOptions {
   uint64_t max_clients = 1'024;
   uint64_t max_lanes = 64;                  // of one client
   uint64_t max_staging_bytes = 256 * kMiB;  // of one client
+  std::string metrics_listen;               // where Prometheus asks; empty: nowhere
+  uint64_t max_requests_per_s = 20'000;     // of one client; what is above it waits
 
   Result<void> validate() const;
 };

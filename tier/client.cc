@@ -15,6 +15,7 @@ std::vector<ConfigField> fields(ClientOptions& options) {
       {"staging_bytes", &options.staging_bytes},
       {"location_pages", &options.location_pages},
       {"connect_ms", &options.connect_ms},
+      {"metrics_listen", &options.metrics_listen},
   };
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "base/metrics.h"
 #include "base/runtime.h"
 #include "base/status.h"
 #include "base/units.h"
@@ -22,8 +23,9 @@ struct ClientOptions {
   uint64_t staging_bytes = 64 * kMiB;  // what may be on its way in puts at one time
   uint64_t location_pages = 0;  // size of the client's page table; 0: as many as the node has slots
   uint64_t connect_ms = 2'000;  // how long to wait for the first hello
-  bool verify = true;           // false leaves the payload's CRC unchecked: for benchmarks, and
-                                // not a key of any configuration
+  std::string metrics_listen = "";  // where the program that holds the client shows describe()
+  bool verify = true;               // false leaves the payload's CRC unchecked: for benchmarks, and
+                                    // not a key of any configuration
 
   Result<void> validate() const;
 };
@@ -103,6 +105,9 @@ class Client {
   uint64_t page_bytes() const;      // the longest page that the node takes
   uint64_t location_bytes() const;  // of memory, for the page table
   bool reachable() const;           // there is a view, and its lease has not ended
+
+  // What this client has done and how it is: docs/metrics.md.
+  void describe(MetricVisitor& visitor) const;
 
  private:
   explicit Client(std::shared_ptr<NodeLink> link);

@@ -74,7 +74,7 @@ bool Lane::contains(const PageKey& key, uint64_t deadline_ns) {
 void Lane::progress() {
   engine_->progress();
 }
-const LaneStats& Lane::stats() const {
+LaneStats Lane::stats() const {
   return engine_->stats();
 }
 const std::byte* Lane::mapped_payload(const PageKey& key) const {

@@ -85,7 +85,7 @@ class Lane {
   // Does what can be done without waiting; for those who watch a fetch's counter.
   void progress();
 
-  const LaneStats& stats() const;
+  LaneStats stats() const;
 
   // Where the page of this key was last seen, in the node's memory mapped here; null if that is
   // unknown or the backend maps nothing. For measurements beside a fetch.

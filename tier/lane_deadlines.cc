@@ -94,7 +94,7 @@ void LaneEngine::expire(FetchState& fetch) {
 void LaneEngine::end_path() {
   cancel_queued(nullptr);
   if (!path_.is_open()) return;
-  ++stats_.channels_ended;
+  counters_.channels_ended.add();
   path_.end(touches_);
 }
 

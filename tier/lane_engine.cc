@@ -46,9 +46,11 @@ LaneEngine::LaneEngine(std::shared_ptr<NodeLink> link, Mapping memory, Region re
   queue_.reserve(2 * kWindow);
   landed_.reserve(kPollBatch);
   active_.reserve(kWindow);
+  link_->counters()->open(&counters_);
 }
 
 LaneEngine::~LaneEngine() {
+  link_->counters()->close(&counters_);
   touches_.detach();
   while (!touches_.ended()) touches_.wait(kNever);
 }
@@ -77,8 +79,9 @@ FetchState* LaneEngine::start(std::span<const PageRequest> requests,
   fetch.in_use = true;
   fetch.counter.reset(static_cast<uint32_t>(requests.size()));
   std::fill(verdicts.begin(), verdicts.end(), PageVerdict{});
+  fetch.started_ns = now_ns_ = clock_.now_ns();
   if (!requests.empty()) active_.push_back(&fetch);
-  progress();
+  if (!active_.empty()) turn();
   return &fetch;
 }
 
@@ -97,8 +100,9 @@ Result<void> LaneEngine::open_path() {
   now_ns_ = clock_.now_ns();
   const uint64_t deadline = now_ns_ + link_->options().connect_ms * kMillisecond;
   while (!advance_path()) {
-    if (path_.error()) return tl::unexpected(*path_.error());
-    if (now_ns_ >= deadline) {
+    const bool late = now_ns_ >= deadline;
+    if (path_.error() && (late || !path_.lost_link())) return tl::unexpected(*path_.error());
+    if (late) {
       return fail(Code::kTimeout, "the memory node has opened no lane in client.connect_ms");
     }
     path_.wait(deadline, touches_);
@@ -107,10 +111,14 @@ Result<void> LaneEngine::open_path() {
   return {};
 }
 
-// One turn: begin what the window has room for, post it, take what has ended, give the verdicts.
 bool LaneEngine::progress() {
   if (active_.empty()) return false;
   now_ns_ = clock_.now_ns();
+  return turn();
+}
+
+// Begin what the window has room for, post it, take what has ended, give the verdicts.
+bool LaneEngine::turn() {
   size_t posted = 0;
   if (path_.outdated()) {  // what is queued was made for it
     cancel_queued(nullptr);
@@ -157,7 +165,7 @@ void LaneEngine::look_up(uint32_t index) {
   const bool located = link_->locations().find(request.key, location);
   attempt.lookup.begin(request, located ? &location : nullptr, path_.view().geometry,
                        path_.view().incarnation);
-  if (attempt.lookup.step() == PageLookup::Step::kReadPage) ++stats_.located;
+  if (attempt.lookup.step() == PageLookup::Step::kReadPage) counters_.located.add();
   queue_step(index);
 }
 
@@ -178,7 +186,7 @@ void LaneEngine::queue_step(uint32_t index) {
   }
   switch (attempt.lookup.step()) {
     case PageLookup::Step::kReadIndex: {
-      ++stats_.index_looks;
+      counters_.index_looks.add();
       operation.remote = path_.index();
       operation.local_count = 1;
       const auto homes = key_buckets(request.key, geometry.buckets);
@@ -231,8 +239,8 @@ size_t LaneEngine::post_queued() {
       attempts_[static_cast<uint32_t>(operation.tag)].posted_ns = now_ns_;
     }
     const PostResult posted = path_.post(run, deadline);
-    ++stats_.posts;
-    stats_.operations += posted.accepted;
+    counters_.posts.add();
+    counters_.operations.add(posted.accepted);
     at += posted.accepted;
     if (posted.status.code == Code::kInvalid || posted.status.code == Code::kDenied) {
       refuse(queue_[at++]);
@@ -364,12 +372,25 @@ void LaneEngine::settle_page(FetchState& fetch, uint32_t page, Verdict verdict, 
   FARPAGE_CHECK(std::atomic_ref<Verdict>(target.verdict)
                     .compare_exchange_strong(pending, verdict, std::memory_order_acq_rel));
   --fetch.pending;
-  ++(ready ? stats_.pages_ready : stats_.pages_recompute);
-  if (now_ns_ > fetch.deadline_ns && fetch.deadline_ns > 0) {
-    ++stats_.late_verdicts;
-    stats_.latest_ns = std::max(stats_.latest_ns, now_ns_ - fetch.deadline_ns);
-  }
+  count_verdict(fetch, page, reason);
   fetch.counter.arrive(ready ? Outcome::kOk : Outcome::kFailed);
+}
+
+void LaneEngine::count_verdict(const FetchState& fetch, uint32_t page, Reason reason) {
+  const uint64_t took_ns = now_ns_ - fetch.started_ns;
+  if (reason == Reason::kNone) {
+    counters_.ready.add();
+    counters_.ready_bytes.add(fetch.requests[page].destination.bytes);
+    counters_.ready_pages.add(took_ns);
+  } else {
+    counters_.recompute[static_cast<size_t>(reason)].add();
+    counters_.recompute_pages.add(took_ns);
+  }
+  if (fetch.pending == 0) counters_.fetches.add(took_ns);
+  if (now_ns_ > fetch.deadline_ns && fetch.deadline_ns > 0) {
+    counters_.late_verdicts.add();
+    counters_.latest_ns.raise_to(now_ns_ - fetch.deadline_ns);
+  }
 }
 
 void LaneEngine::free_attempt(uint32_t index) {

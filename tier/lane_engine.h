@@ -9,6 +9,7 @@
 #include "base/mapping.h"
 #include "base/status.h"
 #include "tier/lane.h"
+#include "tier/lane_counters.h"
 #include "tier/page_lookup.h"
 #include "tier/page_request.h"
 #include "tier/read_path.h"
@@ -20,6 +21,7 @@ namespace farpage {
 struct FetchState {
   std::span<const PageRequest> requests;
   std::span<PageVerdict> verdicts;
+  uint64_t started_ns = 0;
   uint64_t deadline_ns = 0;
   size_t next = 0;     // the first request that has not been begun
   size_t pending = 0;  // without a verdict
@@ -45,7 +47,7 @@ class LaneEngine {
   void wait_done(FetchState* fetch);
   bool wait_released(FetchState* fetch, uint64_t deadline_ns);
 
-  const LaneStats& stats() const { return stats_; }
+  LaneStats stats() const { return counters_.stats(); }
   const std::byte* mapped_payload(const PageKey& key) const;
 
  private:
@@ -78,6 +80,7 @@ class LaneEngine {
   Landing& landing() const { return *reinterpret_cast<Landing*>(memory_.data()); }
   Slice landing_slice(const void* part, uint64_t bytes) const;
 
+  bool turn();
   bool advance_path();
   Result<void> open_path();
   void begin_pages();
@@ -94,6 +97,7 @@ class LaneEngine {
   void settle(Attempt& attempt, Verdict verdict, Reason reason);
   void settle_page(FetchState& fetch, uint32_t page, Verdict verdict, Reason reason,
                    Version version, uint8_t looks);
+  void count_verdict(const FetchState& fetch, uint32_t page, Reason reason);
   void free_attempt(uint32_t index);
 
   // lane_deadlines.cc: whatever has to end, ends.
@@ -127,7 +131,7 @@ class LaneEngine {
   size_t poll_batch_ = 4;
   uint64_t now_ns_ = 0;  // as of the last look at the clock
   TouchRecorder touches_;
-  LaneStats stats_;
+  LaneCounters counters_;
   ReadPath path_;  // last: destroyed first, while everything that it may write to still stands
 };
 

@@ -12,6 +12,8 @@ namespace {
 constexpr uint64_t kFirstPauseNs = 10 * kMillisecond;
 constexpr uint64_t kLongestPauseNs = 500 * kMillisecond;
 constexpr uint64_t kRenewalsPerLease = 4;
+// So that a dial that lasts to its own deadline can still say what it waited for.
+constexpr uint64_t kLastWordNs = 100 * kMillisecond;
 constexpr uint64_t kMaxDurationNs = 3'600 * kSecond;
 
 Error to_error(const Reply& reply) {
@@ -23,15 +25,23 @@ Error to_error(const Reply& reply) {
 
 NodeLink::NodeLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric,
                    ControlDialer& dialer)
-    : options_(options), runtime_(runtime), fabric_(fabric), dialer_(dialer) {}
+    : options_(options),
+      runtime_(runtime),
+      fabric_(fabric),
+      gate_(std::make_shared<FabricGate>(fabric)),
+      dialer_(dialer) {}
 
 Result<void> NodeLink::connect() {
   dialing_ = true;
-  dial(0);
   const uint64_t deadline = runtime_.clock().now_ns() + options_.connect_ms * kMillisecond;
+  dial(0);
   runtime_.wait_until(deadline, [this] {
     std::lock_guard lock(mutex_);
     return view_ != nullptr || refused_;
+  });
+  runtime_.wait_until(deadline + kLastWordNs, [this] {
+    std::lock_guard lock(mutex_);
+    return view_ != nullptr || last_error_;
   });
   std::lock_guard lock(mutex_);
   if (view_ != nullptr) return {};
@@ -42,15 +52,40 @@ Result<void> NodeLink::connect() {
 }
 
 void NodeLink::stop() {
+  say_goodbye();
   std::shared_ptr<View> view;
+  std::shared_ptr<View> opening;
   std::shared_ptr<ControlLink> greeting;
   {
     std::lock_guard lock(mutex_);
     stopped_ = true;
     std::swap(view, view_);
+    std::swap(opening, opening_);
     std::swap(greeting, greeting_);
   }
+  gate_->close();
   view_number_.fetch_add(1, std::memory_order_acq_rel);
+}
+
+// With the verdicts since the last renewal; nobody waits for an answer.
+void NodeLink::say_goodbye() {
+  const std::shared_ptr<View> last = view();
+  if (last == nullptr) return;
+  last->link->call(RenewRequest{last->incarnation, verdicts_of(*last)},
+                   [](const Result<Reply>&) {});
+}
+
+// What has been counted since the view was made, and what the one before it did not tell. A view
+// that is not the newest tells nothing: the newest one does.
+VerdictCounts NodeLink::verdicts_of(const View& view) {
+  LaneCounters sum;
+  counters_->add_to(sum);
+  VerdictCounts verdicts = sum.verdicts();
+  const std::lock_guard lock(mutex_);
+  if (view_.get() != &view) return {};
+  told_ = verdicts;
+  for (const auto count : kVerdictCounts) verdicts.*count -= told_before_.*count;
+  return verdicts;
 }
 
 std::shared_ptr<View> NodeLink::view() const {
@@ -62,10 +97,9 @@ void NodeLink::dial(uint64_t delay_ns) {
   runtime_.after(delay_ns, [weak = weak_from_this()] {
     auto self = weak.lock();
     if (self == nullptr) return;
-    {
-      std::lock_guard lock(self->mutex_);
-      if (self->stopped_) return;
-    }
+    // Under the lock: once stop() has returned, the dialer may go.
+    std::lock_guard lock(self->mutex_);
+    if (self->stopped_) return;
     self->dialer_.dial([weak](Result<std::shared_ptr<ControlLink>> link) {
       auto alive = weak.lock();
       if (alive == nullptr) return;
@@ -115,26 +149,68 @@ void NodeLink::greeted(uint64_t sent_ns, Result<Reply> reply) {
   if (!reply) return failed(reply.error());
   auto* hello = std::get_if<HelloReply>(&*reply);
   if (hello == nullptr) return failed(to_error(*reply));
-  auto view = make_view(link, sent_ns, std::move(*hello));
+  auto view = make_view(link, sent_ns, *hello);
   if (!view) return failed(view.error());
-  std::shared_ptr<View> previous;
   {
     std::lock_guard lock(mutex_);
     if (stopped_) return;
-    std::swap(view_, previous);
-    view_ = *view;
-    highest_epoch_ = (*view)->epoch;
-    dialing_ = false;
+    opening_ = *view;
   }
+  // The lease is kept alive while the staging is connected, however long that takes.
+  renew(*view);
+  watch_lease(*view);
+  if (options_.staging_bytes == 0) return opened(*view, nullptr);
+  open_staging(*view, std::move(*hello));
+}
+
+// Connecting over a network blocks.
+void NodeLink::open_staging(const std::shared_ptr<View>& view, HelloReply reply) {
+  reply.staging_offer.peer = view->link->peer();
+  const uint64_t deadline = runtime_.clock().now_ns() + options_.connect_ms * kMillisecond;
+  // Shared, because std::function needs what can be copied.
+  runtime_.offload([&runtime = runtime_, gate = gate_, weak = weak_from_this(), deadline,
+                    weak_view = std::weak_ptr(view),
+                    hello = std::make_shared<HelloReply>(std::move(reply))] {
+    using Opened = Result<std::shared_ptr<Staging>>;
+    const Opened staging = gate->pass([&](Fabric& fabric) -> Opened {
+      auto channel = fabric.connect(std::move(hello->staging_offer), deadline);
+      if (!channel) return tl::unexpected(channel.error());
+      auto region = (*channel)->import_region(std::move(hello->staging));
+      if (!region) return tl::unexpected(region.error());
+      return std::make_shared<Staging>(std::move(*channel), *region);
+    });
+    runtime.after(0, [weak, weak_view, staging] {
+      auto self = weak.lock();
+      auto waiting = weak_view.lock();
+      if (self != nullptr && waiting != nullptr) self->opened(waiting, staging);
+    });
+  });
+}
+
+void NodeLink::opened(const std::shared_ptr<View>& view,
+                      const Result<std::shared_ptr<Staging>>& staging) {
+  std::shared_ptr<View> previous;
+  {
+    std::lock_guard lock(mutex_);
+    if (opening_ != view) return;  // lost or stopped meanwhile
+    opening_.reset();
+    if (staging) {
+      view->staging = *staging;
+      previous = std::exchange(view_, view);
+      highest_epoch_ = view->epoch;
+      told_before_ = told_;
+      dialing_ = false;
+    }
+  }
+  if (!staging) return failed(staging.error());
   previous.reset();  // not under the lock: with it may go its link, which calls back
   pause_ns_ = 0;
   view_number_.fetch_add(1, std::memory_order_acq_rel);
   runtime_.notify();
-  renew(*view);
 }
 
 Result<std::shared_ptr<View>> NodeLink::make_view(const std::shared_ptr<ControlLink>& link,
-                                                  uint64_t sent_ns, HelloReply reply) {
+                                                  uint64_t sent_ns, const HelloReply& reply) {
   if (reply.protocol != kControlProtocol) {
     return fail(Code::kProtocol, fmt::format("the node speaks control protocol {}, this client {}: "
                                              "run the same version of farpage on both",
@@ -164,14 +240,6 @@ Result<std::shared_ptr<View>> NodeLink::make_view(const std::shared_ptr<ControlL
   view->link = link;
   view->valid_until_ns = sent_ns + reply.lease_ns;
   if (auto valid = validate(view->geometry); !valid) return tl::unexpected(valid.error());
-  if (options_.staging_bytes > 0) {
-    const uint64_t deadline = sent_ns + reply.lease_ns;
-    auto channel = fabric_.connect(std::move(reply.staging_offer), deadline);
-    if (!channel) return tl::unexpected(channel.error());
-    auto region = (*channel)->import_region(std::move(reply.staging));
-    if (!region) return tl::unexpected(region.error());
-    view->staging = std::make_shared<Staging>(std::move(*channel), *region);
-  }
   if (!locations_) {
     const uint64_t pages = options_.location_pages == 0 ? reply.slots : options_.location_pages;
     auto locations = LocationCache::create(pages);
@@ -185,7 +253,7 @@ void NodeLink::renew(const std::weak_ptr<View>& weak_view) {
   auto view = weak_view.lock();
   if (view == nullptr) return;
   const uint64_t sent = runtime_.clock().now_ns();
-  view->link->call(RenewRequest{view->incarnation},
+  view->link->call(RenewRequest{view->incarnation, verdicts_of(*view)},
                    [weak = weak_from_this(), weak_view, sent](Result<Reply> reply) {
                      auto self = weak.lock();
                      auto renewed = weak_view.lock();
@@ -201,8 +269,24 @@ void NodeLink::renew(const std::weak_ptr<View>& weak_view) {
                    });
 }
 
+// A node that is silent, because it is stopped or its network is down, is known by our own clock.
+// A network that is back would else be found by TCP's timers alone, which wait for minutes.
+void NodeLink::watch_lease(const std::weak_ptr<View>& weak_view) {
+  auto view = weak_view.lock();
+  if (view == nullptr) return;
+  const uint64_t now = runtime_.clock().now_ns();
+  if (!view->valid(now)) {
+    view->link->close();  // who waits for an answer, a put say, need not
+    return lost(view);
+  }
+  runtime_.after(view->valid_until_ns - now, [weak = weak_from_this(), weak_view] {
+    if (auto self = weak.lock()) self->watch_lease(weak_view);
+  });
+}
+
 void NodeLink::failed(Error error) {
-  const bool final = error.code == Code::kProtocol || error.code == Code::kInvalid;
+  const bool final =
+      error.code == Code::kProtocol || error.code == Code::kInvalid || error.code == Code::kDenied;
   {
     std::lock_guard lock(mutex_);
     if (view_ == nullptr && final) refused_ = true;
@@ -220,10 +304,15 @@ void NodeLink::lost(const std::shared_ptr<View>& view) {
   view->connected = false;
   {
     std::lock_guard lock(mutex_);
-    // Its link and whoever gives it up may both say so.
-    if (view_ != view || stopped_ || dialing_) return;
-    dialing_ = true;
-    last_error_.reset();
+    if (stopped_) return;
+    if (opening_ == view) {
+      opening_.reset();
+    } else {
+      // Its link, its lease and whoever gives it up may all say so.
+      if (view_ != view || dialing_) return;
+      dialing_ = true;
+      last_error_.reset();
+    }
   }
   failed({Code::kUnavailable, "the connection to the memory node was lost; connecting again"});
 }

@@ -11,15 +11,17 @@
 #include "control/link.h"
 #include "pagetable/location_cache.h"
 #include "tier/client.h"
+#include "tier/fabric_gate.h"
+#include "tier/lane_counters.h"
 #include "tier/view.h"
 #include "transport/fabric.h"
 
 namespace farpage {
 
 // Keeps a view of one node: dials, says hello, renews the lease, and begins again when the
-// connection or the node is lost.
+// connection or the node is lost: said by the link, or known by a lease that has ended.
 //
-//   dialing ──hello──► serving ──link lost──► dialing (after a pause that grows)
+//   dialing ──hello──► opening ──staging──► serving ──lost──► dialing (after a pause that grows)
 //
 // Reconnecting makes a new View; the old one stays usable until its lease ends.
 class NodeLink : public std::enable_shared_from_this<NodeLink> {
@@ -40,7 +42,10 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   const ClientOptions& options() const { return options_; }
   Runtime& runtime() { return runtime_; }
   Fabric& fabric() { return fabric_; }
+  // For work that is off the runtime's thread, where the fabric alone could be gone.
+  const std::shared_ptr<FabricGate>& gate() const { return gate_; }
   LocationCache& locations() { return *locations_; }
+  const std::shared_ptr<ClientCounters>& counters() const { return counters_; }
 
  private:
   void dial(uint64_t delay_ns);
@@ -48,25 +53,36 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   void greeted(uint64_t sent_ns, Result<Reply> reply);
   void drop_greeting(const std::shared_ptr<ControlLink>& link);
   Result<std::shared_ptr<View>> make_view(const std::shared_ptr<ControlLink>& link,
-                                          uint64_t sent_ns, HelloReply reply);
+                                          uint64_t sent_ns, const HelloReply& reply);
+  void open_staging(const std::shared_ptr<View>& view, HelloReply reply);
+  void opened(const std::shared_ptr<View>& view, const Result<std::shared_ptr<Staging>>& staging);
+  void watch_lease(const std::weak_ptr<View>& view);
   void renew(const std::weak_ptr<View>& view);
+  VerdictCounts verdicts_of(const View& view);
+  void say_goodbye();
   void failed(Error error);
   void lost(const std::shared_ptr<View>& view);
 
   const ClientOptions options_;
   Runtime& runtime_;
   Fabric& fabric_;
+  const std::shared_ptr<FabricGate> gate_;
   ControlDialer& dialer_;
   std::optional<LocationCache> locations_;  // made with the first view; fixed from then on
+
+  const std::shared_ptr<ClientCounters> counters_ = std::make_shared<ClientCounters>();
 
   mutable std::mutex
       mutex_;  // of what follows; never taken by a fetch unless view_number_ has changed
   std::shared_ptr<View> view_;
   std::shared_ptr<ControlLink> greeting_;  // waits for the answer to its hello
+  std::shared_ptr<View> opening_;          // waits for its staging
   std::optional<Error> last_error_;
   bool refused_ = false;  // by the node, for a reason that time does not mend
   uint64_t highest_epoch_ = 0;
-  bool dialing_ = false;  // at most one attempt to connect is under way
+  VerdictCounts told_;         // to nodes, in all renewals so far
+  VerdictCounts told_before_;  // view_ was there
+  bool dialing_ = false;       // at most one attempt to connect is under way
   bool stopped_ = false;
 
   std::atomic<uint64_t> view_number_{0};

@@ -108,7 +108,8 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
   auto state = std::make_shared<PutState>();
   state->results.resize(requests.size());
   state->deadline_ns = deadline_ns;
-  const auto answer = [&state](size_t first, size_t count, Code code) {
+  const auto answer = [&](size_t first, size_t count, Code code) {
+    link_->counters()->count_puts(0, count);
     std::lock_guard lock(state->mutex);
     std::fill_n(state->results.begin() + static_cast<ptrdiff_t>(first), count, PutResult{code, 0});
   };
@@ -164,10 +165,12 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
       std::lock_guard lock(state->mutex);
       ++state->unanswered;
     }
-    view->link->call(std::move(commit), [state, staging = view->staging, &runtime,
-                                         first = group.first, count = group.requests.size(),
+    view->link->call(std::move(commit), [state, counters = link_->counters(),
+                                         staging = view->staging, &runtime, first = group.first,
+                                         count = group.requests.size(),
                                          id = segment->id](Result<Reply> reply) {
       staging->release(id);
+      size_t stored = 0;
       {
         std::lock_guard lock(state->mutex);
         --state->unanswered;
@@ -175,9 +178,11 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
         if (!state->closed && answered != nullptr && answered->results.size() == count) {
           for (size_t i = 0; i < count; ++i) {
             state->results[first + i] = {answered->results[i].code, answered->results[i].version};
+            stored += answered->results[i].code == Code::kOk ? 1 : 0;
           }
         }
       }
+      counters->count_puts(stored, count - stored);
       runtime.notify();
     });
   }

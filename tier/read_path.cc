@@ -10,6 +10,13 @@ namespace {
 
 constexpr uint64_t kRetryNs = 50 * kMillisecond;
 
+Error why_none(const Result<Reply>& reply) {
+  if (!reply) return reply.error();
+  const auto* refusal = std::get_if<Refusal>(&*reply);
+  if (refusal != nullptr) return {refusal->code, refusal->message};
+  return {Code::kProtocol, "the node did not answer with a lane"};
+}
+
 }  // namespace
 
 ReadPath::~ReadPath() {
@@ -46,6 +53,11 @@ bool ReadPath::advance(uint64_t now_ns, TouchRecorder& touches, TouchRecorder::B
   refresh_view();
   if (state_ == State::kOpen && view_ == newest_) return true;
   if (state_ == State::kOpen) end(touches);
+  // What an older view answers is of no use, and may never come.
+  if (state_ == State::kOpening && view_ != newest_) {
+    answer_.reset();
+    state_ = State::kClosed;
+  }
   if (state_ == State::kEnding && in_flight_ == 0 && touches.ended()) {
     channel_.reset();
     state_ = State::kClosed;
@@ -69,25 +81,27 @@ void ReadPath::ask() {
   state_ = State::kOpening;
   answer_ = std::make_shared<Answer>();
   Runtime& runtime = link_->runtime();
-  view_->link->call(
-      OpenLaneRequest{replaces},
-      [answer = answer_, &runtime, &fabric = link_->fabric(), geometry = view_->geometry,
-       lease_ns = view_->lease_ns](Result<Reply> reply) {
-        if (!reply) {
-          answer->opened = tl::unexpected(reply.error());
-        } else if (auto* offer = std::get_if<OpenLaneReply>(&*reply)) {
-          answer->lane = offer->lane;
-          answer->opened =
-              take_up(fabric, geometry, runtime.clock().now_ns() + lease_ns, std::move(*offer));
-        } else {
-          const auto* refusal = std::get_if<Refusal>(&*reply);
-          answer->opened = refusal != nullptr
-                               ? fail(refusal->code, refusal->message)
-                               : fail(Code::kProtocol, "the node did not answer with a lane");
-        }
-        answer->here.store(true, std::memory_order_release);
-        runtime.notify();
-      });
+  view_->link->call(OpenLaneRequest{replaces},
+                    [answer = answer_, &runtime, gate = link_->gate(), geometry = view_->geometry,
+                     peer = view_->link->peer(),
+                     connect_ns = link_->options().connect_ms * kMillisecond](Result<Reply> reply) {
+                      auto* offer = reply ? std::get_if<OpenLaneReply>(&*reply) : nullptr;
+                      if (offer == nullptr) {
+                        answer->tell(runtime, tl::unexpected(why_none(reply)));
+                        return;
+                      }
+                      answer->lane = offer->lane;
+                      offer->read_offer.peer = offer->touch_offer.peer = peer;
+                      // Connecting over a network blocks, and to map a pool lasts. The offer is
+                      // shared, because std::function needs what can be copied.
+                      runtime.offload([answer, &runtime, gate, geometry,
+                                       deadline = runtime.clock().now_ns() + connect_ns,
+                                       taken = std::make_shared<OpenLaneReply>(std::move(*offer))] {
+                        answer->tell(runtime, gate->pass([&](Fabric& fabric) {
+                          return take_up(fabric, geometry, deadline, std::move(*taken));
+                        }));
+                      });
+                    });
 }
 
 Result<ReadPath::Opened> ReadPath::take_up(Fabric& fabric, const Geometry& geometry,
@@ -134,10 +148,7 @@ void ReadPath::answered(TouchRecorder& touches, TouchRecorder::Buffer* buffer,
   if (!*answer->opened) {
     state_ = State::kClosed;
     error_ = answer->opened->error();
-    // A link that is lost says so itself, and a new view follows.
-    if (error_->code != Code::kUnavailable && error_->code != Code::kAborted) {
-      log_warning("cannot open a lane to the memory node: " + error_->message);
-    }
+    if (!lost_link()) log_warning("cannot open a lane to the memory node: " + error_->message);
     return;
   }
   Opened& opened = **answer->opened;

@@ -31,6 +31,10 @@ class ReadPath {
   bool outdated();
   // Why the last attempt to open the path came to nothing.
   const std::optional<Error>& error() const { return error_; }
+  // It was the link that was lost, which says so itself: a new view follows.
+  bool lost_link() const {
+    return error_ && (error_->code == Code::kUnavailable || error_->code == Code::kAborted);
+  }
 
   bool is_open() const { return state_ == State::kOpen; }
   // Whether there is a view to read under, at this time.
@@ -62,11 +66,17 @@ class ReadPath {
     RemoteRegion touches;
   };
 
-  // Where the runtime leaves it: to map a pool takes longer than a fetch may wait.
+  // Where others than the lane's thread leave it.
   struct Answer {
     std::atomic<bool> here{false};
     uint64_t lane = 0;
     std::optional<Result<Opened>> opened;
+
+    void tell(Runtime& runtime, Result<Opened> result) {
+      opened = std::move(result);
+      here.store(true, std::memory_order_release);
+      runtime.notify();
+    }
   };
 
   static Result<Opened> take_up(Fabric& fabric, const Geometry& geometry, uint64_t deadline_ns,

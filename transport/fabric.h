@@ -59,10 +59,18 @@ class Channel {
   // Returns when poll() may have something, or at the deadline, or earlier.
   virtual void wait(uint64_t deadline_ns) = 0;
 
-  // Ends every operation in flight as aborted (I4: once its completion has been polled, its landing
-  // place, here or at the peer, is written by nobody) and refuses new ones. poll() stays valid
-  // until all have been polled.
+  // Ends every operation in flight as aborted and refuses new ones. poll() stays valid until all
+  // have been polled. I4: once a read's completion has been polled, its landing place is written by
+  // nobody. A write that has left this host may still reach the peer's memory until the peer has
+  // closed its own end; after that nothing does.
   virtual void close() = 0;
+};
+
+// Which node it is. A name may stand for several: once one of them has answered, everything goes to
+// that one. Both are empty where a Unix socket leads to it.
+struct Peer {
+  std::string address;  // tcp://IP:PORT, in numbers
+  std::string name;     // as the user named the host, and as a certificate must
 };
 
 // What the active side needs to connect; travels on the control plane. Untrusted where it arrives.
@@ -70,6 +78,8 @@ struct ChannelOffer {
   ChannelPurpose purpose = ChannelPurpose::kRead;
   std::string opaque;
   UniqueFd fd;
+  // Where the control connection leads; filled in where an offer arrives, and never sent.
+  Peer peer = {};
 };
 
 struct PassiveChannel {

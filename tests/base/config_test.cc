@@ -208,5 +208,19 @@ TEST_F(ConfigTest, ASecondReadOfTheSameTableAddsItsKeys) {
   EXPECT_EQ(seed, 6u);
 }
 
+TEST_F(ConfigTest, TablesOfOthersMayBeLeftAlone) {
+  const auto finish_own = [this](const std::string& text) -> Result<void> {
+    std::ofstream(path_, std::ios::binary) << text;
+    Result<Config> config = Config::load(path_, {});
+    if (!config) return tl::unexpected(config.error());
+    if (auto read = config->read("node", node_.fields()); !read) return read;
+    return config->finish_own();
+  };
+  EXPECT_TRUE(finish_own("[other]\nkey = 1\n[node]\nlease_ms = 7\n"));
+  EXPECT_EQ(node_.lease_ms, 7u);
+  EXPECT_THAT(message(finish_own("[other]\nkey = 1\n[node]\nleas_ms = 7\n")),
+              HasSubstr("unknown key 'leas_ms' in [node]"));
+}
+
 }  // namespace
 }  // namespace farpage

@@ -39,6 +39,17 @@ RC_GTEST_PROP(Histogram, QuantilesAreWithinOnePercent, (uint64_t seed)) {
   }
 }
 
+TEST(Histogram, QuantileWithTooFewSamplesBeyondItIsNotSupported) {
+  Histogram histogram;
+  for (int i = 1; i < 1000; ++i) histogram.add(i);
+  EXPECT_FALSE(histogram.supported_quantile(0.99).has_value());  // 9 of 999 lie beyond
+  histogram.add(1000);
+  ASSERT_TRUE(histogram.supported_quantile(0.99).has_value());
+  EXPECT_NEAR(*histogram.supported_quantile(0.99), 990, 10);
+  EXPECT_FALSE(histogram.supported_quantile(0.999).has_value());
+  EXPECT_FALSE(Histogram().supported_quantile(0.5).has_value());
+}
+
 TEST(Histogram, SamplesOutsideCountInTheOutermostBins) {
   Histogram histogram;
   for (const double sample : {-5.0, 0.0, 0.5, 1e12, 1e300, HUGE_VAL}) histogram.add(sample);

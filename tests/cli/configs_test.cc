@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "net/security_options.h"
 #include "node/options.h"
 #include "tier/client.h"
 
@@ -34,33 +35,37 @@ void spoil(const ConfigField& field) {
   if (const auto* text = std::get_if<std::string*>(&field.target)) **text = "spoiled";
 }
 
-// The file names every key of its table, with the default, and nothing else.
-template <typename Options>
+// The file names every key of its tables, with the default, and nothing else.
+template <typename Options, typename Security>
 void expect_documents_defaults(const std::string& name, const std::string& table) {
   Options defaults;
   Options loaded;
-  for (const ConfigField& field : fields(loaded)) spoil(field);
+  Security no_security;
+  Security security;
   auto config = Config::load(config_path(name), {});
   ASSERT_TRUE(config.has_value()) << config.error().message;
-  auto read = config->read(table, fields(loaded));
-  ASSERT_TRUE(read.has_value()) << read.error().message;
+  const auto compare = [&](const std::string& of, const std::vector<ConfigField>& found,
+                           const std::vector<ConfigField>& expected) {
+    for (const ConfigField& field : found) spoil(field);
+    auto read = config->read(of, found);
+    ASSERT_TRUE(read.has_value()) << read.error().message;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(as_text(found[i]), as_text(expected[i])) << name << ": " << expected[i].key;
+    }
+  };
+  compare(table, fields(loaded), fields(defaults));
+  compare("security", fields(security), fields(no_security));
   auto finished = config->finish();
   ASSERT_TRUE(finished.has_value()) << finished.error().message;
   EXPECT_TRUE(loaded.validate().has_value());
-
-  const std::vector<ConfigField> expected = fields(defaults);
-  const std::vector<ConfigField> found = fields(loaded);
-  for (size_t i = 0; i < expected.size(); ++i) {
-    EXPECT_EQ(as_text(found[i]), as_text(expected[i])) << name << ": " << expected[i].key;
-  }
 }
 
 TEST(Configs, NodeTomlShowsEveryDefault) {
-  expect_documents_defaults<NodeOptions>("node.toml", "node");
+  expect_documents_defaults<NodeOptions, NodeSecurity>("node.toml", "node");
 }
 
 TEST(Configs, ClientTomlShowsEveryDefault) {
-  expect_documents_defaults<ClientOptions>("client.toml", "client");
+  expect_documents_defaults<ClientOptions, ClientSecurity>("client.toml", "client");
 }
 
 TEST(Configs, EveryFileHasATest) {
@@ -69,7 +74,7 @@ TEST(Configs, EveryFileHasATest) {
     names.push_back(entry.path().filename().string());
   }
   std::sort(names.begin(), names.end());
-  EXPECT_EQ(names, (std::vector<std::string>{"client.toml", "node.toml"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"client.toml", "grafana.json", "node.toml"}));
 }
 
 }  // namespace

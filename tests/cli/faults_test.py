@@ -1,76 +1,20 @@
 """A node that is killed, stopped or started again in the middle of a replay, and a replay that is interrupted."""
 
-import json
 import os
 import random
 import signal
 import time
 import unittest
 
+from faults import Faults
 from program import PATIENCE_S, Case, processes_naming, wait_until
 
-LEASE_MS = 300
-NODE = ("--page-bytes", "4096", "--set", f"node.lease_ms={LEASE_MS}", "--set", "node.reuse_ms=20")
+
+class ShmFaultsTest(Faults, Case):
+    pass
 
 
-class FaultsTest(Case):
-    def start_replay(self, node, requests):
-        return self.start_program("replay", "generate", "--requests", requests, "--page-bytes", "4096",
-                                  "--local-pages", "100", "--node", node.socket, "--json", "-")
-
-    def wait_for_puts(self, node, puts):
-        self.assertTrue(wait_until(lambda: (self.status(node) or {"puts": 0})["puts"] >= puts))
-
-    def result_of(self, replay):
-        output, errors = replay.communicate(timeout=PATIENCE_S)
-        self.assertEqual(replay.returncode, 0, errors)
-        answer = json.loads(output)
-        self.assertEqual((answer["wrong_bytes"], answer["local_wrong_bytes"]), (0, 0))
-        self.assertEqual(answer["deadlines"]["missed"], 0, answer["deadlines"])
-        demanded = answer["local_hits"] + answer["verdicts"]["ready"] + answer["verdicts"]["recompute"]
-        self.assertEqual(demanded, answer["pages_demanded"])
-        return answer
-
-    def test_killed(self):
-        node = self.start_node(*NODE)
-        replay = self.start_replay(node, 20_000)
-        self.wait_for_puts(node, 2_000)
-        node.kill()
-        answer = self.result_of(replay)
-        self.assertGreater(answer["verdicts"]["recompute_by_reason"]["unreachable"], 0)
-        self.assertGreater(answer["puts"]["not_acknowledged"], 0)
-
-    def test_stopped_and_continued(self):
-        node = self.start_node(*NODE)
-        replay = self.start_replay(node, 20_000)
-        self.wait_for_puts(node, 2_000)
-        before = self.status(node)["puts"]
-        node.send_signal(signal.SIGSTOP)
-        time.sleep(3 * LEASE_MS / 1000)  # this long is the fault
-        node.send_signal(signal.SIGCONT)
-        self.result_of(replay)
-        self.assertGreater(self.status(node)["puts"], before + 1_000)
-
-    def test_stopped_for_good(self):
-        node = self.start_node(*NODE)
-        replay = self.start_replay(node, 20_000)
-        self.wait_for_puts(node, 2_000)
-        node.send_signal(signal.SIGSTOP)
-        answer = self.result_of(replay)
-        self.assertGreater(answer["verdicts"]["recompute_by_reason"]["unreachable"], 0)
-
-    def test_killed_and_started_again(self):
-        node = self.start_node(*NODE)
-        replay = self.start_replay(node, 60_000)
-        self.wait_for_puts(node, 2_000)
-        node.kill()
-        node.wait()
-        node = self.start_node(*NODE)
-        answer = self.result_of(replay)  # it ends by itself
-        self.assertGreater(answer["puts"]["not_acknowledged"], 0)
-        self.assertGreater(self.status(node)["puts"], 2_000)  # it went on with the second run
-        self.assertGreater(answer["verdicts"]["ready"], 0)
-
+class EndTest(Case):
     def test_an_interrupt_at_any_time_leaves_nothing(self):
         seed = int(os.environ.get("FARPAGE_SEED", random.SystemRandom().randrange(1_000_000)))
         print("seed", seed)

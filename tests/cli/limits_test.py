@@ -5,9 +5,10 @@ import os
 import pathlib
 import resource
 import signal
+import socket
 import unittest
 
-from program import Case, processes_naming, wait_until
+from program import Case, processes_naming, skip_or_fail, wait_until
 
 MEMORY_GROUPS = (
     (pathlib.Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
@@ -80,11 +81,33 @@ class SocketsTest(Case):
         self.assert_fails(self.run_program("replay", "generate"), 1, "TMPDIR")
 
 
+class AddressBeforeMemoryTest(Case):
+    """The address is told first, before memory that cannot be had and an epoch."""
+
+    def fails(self, listen, *arguments, says):
+        result = self.run_program("node", "--listen", listen, "--state", self.folder / "late.state",
+                                  "--pool-bytes", "64TiB", *arguments)
+        self.assert_fails(result, 1, says)
+        self.assertNotIn("pool_bytes", result.stderr)
+        self.assertFalse((self.folder / "late.state").exists(), "no epoch is spent")
+
+    def test_a_socket_in_use(self):
+        self.fails(self.start_node().socket, says="another node listens")
+
+    def test_a_port_in_use(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            self.fails(f"tcp://127.0.0.1:{port}", says="in use")
+            self.fails(self.folder / "n.sock", "--set", f'node.metrics_listen="127.0.0.1:{port}"', says="in use")
+        self.assertFalse((self.folder / "n.sock").exists())
+
+
 class MemoryTest(Case):
     def test_a_pool_beyond_memory(self):
         node = self.run_program("node", "--listen", self.folder / "n.sock", "--state", self.folder / "s",
                                 "--pool-bytes", "64TiB")
         self.assert_fails(node, 1, "smaller pool_bytes")
+        self.assertFalse((self.folder / "n.sock").exists())
         self.assert_fails(self.run_program("replay", "generate", "--pool-bytes", "64TiB"), 1, "pool_bytes")
         self.assert_nothing_left()
 
@@ -112,7 +135,7 @@ class MemoryTest(Case):
     def test_a_memory_cgroup(self):
         with memory_group(128 << 20) as group:
             if group is None:
-                self.fail("no memory cgroup can be made here: run the tests as root, or in a delegated cgroup") if os.environ.get("CI") else self.skipTest("no memory cgroup can be made here")
+                skip_or_fail(self, "no memory cgroup can be made here: run the tests as root, or in a delegated cgroup")
             enter = lambda: (group / "cgroup.procs").write_text(str(os.getpid()))
             result = self.run_program("node", "--listen", self.folder / "n.sock", "--state", self.folder / "s",
                                       "--pool-bytes", "512MiB", preexec_fn=enter)

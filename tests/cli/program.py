@@ -4,12 +4,14 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
 import unittest
+import urllib.request
 
 PROGRAM = os.environ["FARPAGE"]
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -36,6 +38,22 @@ def processes_naming(text):
     return found
 
 
+def values_of(scrape):
+    """{sample: value} of what Prometheus is shown."""
+    return {sample: float(value) for sample, value in re.findall(r"^([a-z]\S*) (\S+)$", scrape, re.MULTILINE)}
+
+
+def fetch(url):
+    with urllib.request.urlopen(url, timeout=30) as response:
+        return response.read().decode()
+
+
+def skip_or_fail(case, why):
+    """What is missing on a machine is skipped there, and never where changes are judged."""
+    print(f"skipped: {why}", flush=True)
+    case.fail(why) if os.environ.get("CI") else case.skipTest(why)
+
+
 class Case(unittest.TestCase):
     """Each test has a folder of its own, which is also the program's TMPDIR."""
 
@@ -46,15 +64,19 @@ class Case(unittest.TestCase):
         self.temporary.mkdir()
         self.environment = {**os.environ, "TMPDIR": str(self.temporary)}
 
-    def run_program(self, *arguments, **options):
+    def command(self, arguments, place):
+        """The whole command line; where places differ, another program stands in front."""
+        return [PROGRAM, *map(str, arguments)]
+
+    def run_program(self, *arguments, place=None, **options):
         return subprocess.run(
-            [PROGRAM, *map(str, arguments)], capture_output=True, text=True, env=self.environment,
+            self.command(arguments, place), capture_output=True, text=True, env=self.environment,
             timeout=PATIENCE_S, cwd=self.folder, check=False, **options)
 
-    def start_program(self, *arguments):
+    def start_program(self, *arguments, place=None, **options):
         process = subprocess.Popen(
-            [PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=self.environment, cwd=self.folder, start_new_session=True)
+            self.command(arguments, place), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=self.environment, cwd=self.folder, start_new_session=True, **options)
         self.addCleanup(self.end, process)
         return process
 
@@ -64,19 +86,41 @@ class Case(unittest.TestCase):
             process.kill()
         process.communicate()
 
-    def start_node(self, *arguments, name="node"):
-        """A node that serves; its pool is small unless the arguments say otherwise."""
+    def start_node(self, *arguments, name="node", listen=None):
+        """A node that serves, on a Unix socket unless told otherwise; its pool is small unless the arguments say so."""
         socket = self.folder / f"{name}.sock"
-        node = self.start_program("node", "--listen", socket, "--state", self.folder / f"{name}.state",
+        node = self.start_program("node", "--listen", listen or socket, "--state", self.folder / f"{name}.state",
                                   "--pool-bytes", "64MiB", *arguments)
         line = node.stderr.readline()
         self.assertIn("serving", line)
         node.socket = socket
+        node.address = re.search(r" on (\S+) \(", line).group(1)
         return node
 
-    def status(self, node):
-        answer = self.run_program("status", "--node", node.socket, "--json", "-")
+    def status(self, node, *arguments):
+        answer = self.run_program("status", "--node", node.address, *arguments, "--json", "-")
         return json.loads(answer.stdout) if answer.returncode == 0 else None
+
+    def metrics_url(self, process):
+        for line in process.stderr:
+            found = re.search(r"metrics on (http://\S+)", line)
+            if found:
+                return found.group(1)
+        self.fail("the program has told no URL")
+
+    def scrape(self, url, place):
+        return fetch(url)
+
+    def replay_result(self, replay):
+        """Of a replay that ends by itself, and whose every byte was right, every verdict in time."""
+        output, errors = replay.communicate(timeout=PATIENCE_S)
+        self.assertEqual(replay.returncode, 0, errors)
+        answer = json.loads(output)
+        self.assertEqual((answer["wrong_bytes"], answer["local_wrong_bytes"]), (0, 0))
+        self.assertEqual(answer["deadlines"]["missed"], 0, answer["deadlines"])
+        demanded = answer["local_hits"] + answer["verdicts"]["ready"] + answer["verdicts"]["recompute"]
+        self.assertEqual(demanded, answer["pages_demanded"])
+        return answer
 
     def assert_fails(self, result, exit_code, *texts):
         self.assertEqual(result.returncode, exit_code, result.stderr)

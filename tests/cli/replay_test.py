@@ -6,10 +6,8 @@ import os
 import random
 import unittest
 
+from production import ProductionTrace
 from program import Case
-
-
-PRODUCTION_TRACE = os.path.join(os.environ.get("FARPAGE_TRACES", "traces"), "mooncake", "conversation_trace.jsonl")
 
 
 def model(requests, local_pages):
@@ -57,18 +55,6 @@ class ReplayTest(Case):
         self.assertEqual((answer["wrong_bytes"], answer["local_wrong_bytes"]), (0, 0))
         self.assertEqual(answer["deadlines"]["missed"], 0)
 
-    @unittest.skipUnless(os.path.exists(PRODUCTION_TRACE), "FARPAGE_TRACES names no folder with Mooncake's trace")
-    def test_the_whole_production_trace(self):
-        for local_pages, key, expected in ((0, "ready", 0.3664), (10_000, "local", 0.2112)):
-            result = self.run_program("replay", PRODUCTION_TRACE, "--format", "mooncake", "--page-bytes", "4096",
-                                      "--pool-bytes", "1GiB", "--local-pages", local_pages, "--json", "-")
-            self.assertEqual(result.returncode, 0, result.stderr)
-            answer = json.loads(result.stdout)
-            self.assertEqual((answer["requests"], answer["pages_demanded"]), (12_031, 288_500))
-            self.assertEqual((answer["wrong_bytes"], answer["local_wrong_bytes"]), (0, 0))
-            counts = {"ready": answer["verdicts"]["ready"], "local": answer["local_hits"]}
-            self.assertEqual(round(counts[key] / answer["pages_demanded"], 4), expected)
-
     def test_counts_are_those_of_a_model(self):
         draw = random.Random(5)
         # Ids repeat within a request as well, which no LRU of a few pages can hide.
@@ -96,7 +82,7 @@ class ReplayTest(Case):
         self.assertEqual(answer["requests"], 1)
         for key in ("version", "path", "backend", "hardware", "configuration", "bytes_per_s", "wall_seconds"):
             self.assertIn(key, answer)
-        self.assertEqual(set(answer["fetch_us"]), {"count", "p50", "p99", "p999"})
+        self.assertEqual(set(answer["fetch_us"]), {"count", "p50", "p90", "p99", "p999", "p9999"})
         self.assertFalse(answer["trace"]["synthetic"])
 
     def test_table_and_report(self):
@@ -156,6 +142,10 @@ class ReplayTest(Case):
         self.assert_fails(self.run_program(*arguments, "--json", "/dev/full"), 1, "/dev/full")
         self.assert_fails(self.run_program(*arguments, "--report", "/dev/null/x"), 1, "/dev/null/x")
         self.assert_nothing_left()
+
+
+class ProductionTest(ProductionTrace, Case):
+    backend = "shm"
 
 
 if __name__ == "__main__":

@@ -56,6 +56,17 @@ void expect_equal(const RegionExport& a, const RegionExport& b) {
   EXPECT_EQ(a.opaque, b.opaque);
 }
 
+VerdictCounts numbered_verdicts(uint64_t first) {
+  return {first + 1, first + 2, first + 3, first + 4, first + 5, first + 6, first + 7, first + 8};
+}
+
+void expect_numbered(const VerdictCounts& counts, uint64_t first) {
+  const uint64_t numbers[] = {counts.fetches, counts.ready,      counts.ready_bytes,
+                              counts.miss,    counts.stale,      counts.corrupt,
+                              counts.stalled, counts.unreachable};
+  for (uint64_t i = 0; i < std::size(numbers); ++i) EXPECT_EQ(numbers[i], first + i + 1);
+}
+
 TEST(Codec, Hello) {
   const auto request = round_trip(HelloRequest{7, 8, UINT64_MAX});
   EXPECT_EQ(request.protocol, 7u);
@@ -167,21 +178,45 @@ TEST(Codec, Remove) {
 }
 
 TEST(Codec, Renew) {
-  EXPECT_EQ(round_trip(RenewRequest{UINT64_MAX}).incarnation, UINT64_MAX);
+  const RenewRequest renewal = round_trip(RenewRequest{UINT64_MAX, numbered_verdicts(0)});
+  EXPECT_EQ(renewal.incarnation, UINT64_MAX);
+  expect_numbered(renewal.verdicts, 0);
   EXPECT_EQ(round_trip(RenewReply{UINT64_MAX - 1}).incarnation, UINT64_MAX - 1);
 }
 
 TEST(Codec, Status) {
   round_trip(StatusRequest{});
-  const StatusReply sent = {"shm", "a path", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  StatusReply sent = {"shm", "a path", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  sent.verdicts = numbered_verdicts(100);
+  sent.sees_traffic = true;
+  sent.traffic = {{"one", 1, 2, 3, 4, 5, 6}, {"two", UINT64_MAX, 0, 0, 0, 0, 0}};
   const StatusReply got = round_trip(sent);
   EXPECT_EQ(got.backend, "shm");
   EXPECT_EQ(got.path, "a path");
   const uint64_t numbers[] = {got.epoch,         got.incarnation, got.uptime_ns,  got.cpu_ns,
                               got.page_bytes,    got.slots,       got.slots_live, got.slots_free,
                               got.slots_cooling, got.clients,     got.puts,       got.put_bytes,
-                              got.puts_refused,  got.removes,     got.evictions};
+                              got.puts_refused,  got.removes,     got.evictions,  got.renewals};
   for (uint64_t i = 0; i < std::size(numbers); ++i) EXPECT_EQ(numbers[i], i + 1);
+  expect_numbered(got.verdicts, 100);
+  EXPECT_TRUE(got.sees_traffic);
+  ASSERT_EQ(got.traffic.size(), 2u);
+  const PathTraffic& one = got.traffic[0];
+  EXPECT_EQ(one.path, "one");
+  const uint64_t traffic[] = {one.connections, one.reads,       one.read_bytes,
+                              one.writes,      one.write_bytes, one.refused};
+  for (uint64_t i = 0; i < std::size(traffic); ++i) EXPECT_EQ(traffic[i], i + 1);
+  EXPECT_EQ(got.traffic[1].path, "two");
+  EXPECT_EQ(got.traffic[1].connections, UINT64_MAX);
+}
+
+TEST(Codec, PeerWithoutTheNewerFieldsTellsNone) {
+  // An earlier version's: envelope {id 1, renew {incarnation 9}}.
+  const std::string renewal("\x08\x01\x32\x09\x09\x09\0\0\0\0\0\0\0", 13);
+  const auto got = decode_request(Frame{renewal, {}});
+  ASSERT_TRUE(got.has_value());
+  EXPECT_EQ(std::get<RenewRequest>(got->request).incarnation, 9u);
+  EXPECT_EQ(std::get<RenewRequest>(got->request).verdicts.ready, 0u);
 }
 
 TEST(Codec, RefusalKeepsItsSentence) {
@@ -206,6 +241,11 @@ TEST(Codec, TooManyOfAnythingIsRefused) {
   refused = decode_request(encode(NumberedRequest{1, remove}));
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, Code::kProtocol);
+  StatusReply status;
+  status.traffic.resize(kMaxTrafficPaths + 1);
+  const auto refused_reply = decode_reply(encode(NumberedReply{1, status}));
+  ASSERT_FALSE(refused_reply.has_value());
+  EXPECT_EQ(refused_reply.error().code, Code::kProtocol);
 }
 
 TEST(Codec, UnknownKindIsRefused) {

@@ -11,12 +11,14 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "base/unique_fd.h"
 #include "control/codec.h"
+#include "net/stream.h"
 
 namespace farpage {
 
@@ -34,10 +36,11 @@ inline std::string raw_request(uint64_t id, Request request) {
   return raw_frame(encode(NumberedRequest{id, std::move(request)}).body);
 }
 
-// One end of a Unix socket that keeps to no protocol.
+// One end of a connection that keeps to no protocol.
 class RawPeer {
  public:
-  explicit RawPeer(UniqueFd fd) : fd_(std::move(fd)) {}
+  explicit RawPeer(UniqueFd fd) : stream_(std::make_unique<PlainStream>(std::move(fd))) {}
+  explicit RawPeer(std::unique_ptr<Stream> stream) : stream_(std::move(stream)) {}
   static RawPeer connect(const std::string& path) {
     UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const sockaddr_un address = address_of(path);
@@ -52,19 +55,19 @@ class RawPeer {
     return address;
   }
 
-  int fd() const { return fd_.get(); }
-  void close() { fd_.reset(); }
-  void shut_writing() { ::shutdown(fd_.get(), SHUT_WR); }
+  int fd() const { return stream_->fd(); }
+  void close() { stream_.reset(); }
+  void shut_writing() { ::shutdown(fd(), SHUT_WR); }
 
   // As much as goes out before the peer closes or `timeout_ms` pass without room.
   size_t send(std::string_view bytes, int timeout_ms = kRawTimeoutMs) {
     size_t sent = 0;
     while (sent < bytes.size()) {
-      const ssize_t part =
-          ::send(fd_.get(), bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-      if (part < 0 && errno == EAGAIN && wait(POLLOUT, timeout_ms)) continue;
-      if (part < 0) break;
-      sent += static_cast<size_t>(part);
+      const iovec part = {const_cast<char*>(bytes.data() + sent), bytes.size() - sent};
+      const Transfer moved = stream_->write({&part, 1});
+      if (moved.state == StreamState::kWouldBlock && wait(moved.events, timeout_ms)) continue;
+      if (moved.state != StreamState::kMoved) break;
+      sent += moved.bytes;
     }
     return sent;
   }
@@ -83,7 +86,7 @@ class RawPeer {
     rights->cmsg_type = SCM_RIGHTS;
     rights->cmsg_len = CMSG_LEN(descriptors.size_bytes());
     std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size_bytes());
-    return ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+    return ::sendmsg(fd(), &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
   }
 
   // Reads one reply; nothing once the peer has closed or says nothing for long. Descriptors are
@@ -120,23 +123,20 @@ class RawPeer {
 
  private:
   bool wait(short events, int timeout_ms) const {
-    pollfd waiting = {fd_.get(), events, 0};
+    pollfd waiting = {fd(), events, 0};
     return ::poll(&waiting, 1, timeout_ms) == 1;
   }
   bool read_more() {
     std::array<char, 4096> buffer;
-    if (!wait(POLLIN, kRawTimeoutMs)) return false;
-    const ssize_t got = ::recv(fd_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (got < 0 && errno == EAGAIN) return true;
-    if (got <= 0) {
-      ended_ = true;
-      return false;
-    }
-    incoming_.append(buffer.data(), static_cast<size_t>(got));
-    return true;
+    const iovec part = {buffer.data(), buffer.size()};
+    const Transfer got = stream_->read({&part, 1});
+    if (got.state == StreamState::kWouldBlock) return wait(got.events, kRawTimeoutMs);
+    ended_ = got.state == StreamState::kEnded;
+    incoming_.append(buffer.data(), got.bytes);
+    return !ended_;
   }
 
-  UniqueFd fd_;
+  std::unique_ptr<Stream> stream_;
   std::string incoming_;
   bool ended_ = false;
 };

@@ -6,9 +6,12 @@
 #include <memory>
 #include <utility>
 
+#include "control/tcp_control.h"
 #include "control/unix_socket.h"
+#include "net/listener.h"
 #include "node/node.h"
 #include "tests/control/raw_peer.h"
+#include "tests/support/certificates.h"
 #include "tests/support/temp_dir.h"
 #include "transport/shm/shm_fabric.h"
 
@@ -48,29 +51,72 @@ class CountedService final : public ControlService {
   std::atomic<int> handled_ = 0;
 };
 
-// A memory node behind a real Unix socket.
+enum class Reach : uint8_t { kUnix, kTcp, kTls };
+
+inline std::string reach_name(const ::testing::TestParamInfo<Reach>& info) {
+  return info.param == Reach::kUnix ? "Unix" : info.param == Reach::kTcp ? "Tcp" : "Tls";
+}
+
+struct ServedNodeOptions {
+  Reach reach = Reach::kUnix;
+  uint64_t max_clients = 1024;
+  uint64_t max_requests_per_s = 1'000'000;
+};
+
+// A memory node behind a real Unix socket, or a TCP port with a token.
 class ServedNode {
  public:
-  explicit ServedNode(uint64_t max_clients = 1024) {
+  explicit ServedNode(const ServedNodeOptions& served = {}) : reach_(served.reach) {
     options_.listen = dir_ / "node.sock";
     options_.state = dir_ / "node.state";
     options_.page_bytes = 4 * kKiB;
     options_.pool_bytes = kMiB;
     options_.lease_ms = 100;
-    options_.max_clients = max_clients;
+    options_.max_clients = served.max_clients;
     options_.max_lanes = 4;
     node_ = make_memory_node(options_, runtime_, *fabric_).value();
     service_ = std::make_unique<CountedService>(runtime_, *node_);
-    server_ = listen_unix(runtime_, options_.listen, *service_).value();
+    const ControlLimits limits = {served.max_requests_per_s};
+    if (reach_ == Reach::kUnix) {
+      server_ = listen_unix(runtime_, options_.listen, *service_, limits).value();
+    } else {
+      listen_tcp(limits);
+    }
   }
-  ~ServedNode() { server_.reset(); }
+  ~ServedNode() { stop(); }
 
   const std::string& path() const { return options_.listen; }
+  Address address() const {
+    return reach_ == Reach::kUnix ? parse_address(path()).value() : listener_->address();
+  }
+  const ClientCredentials& credentials() const { return credentials_; }
+  // A hello that this node can answer: shm hands staging over as a descriptor.
+  HelloRequest hello() const {
+    return {kControlProtocol, kPageFormat, reach_ == Reach::kUnix ? 64 * kKiB : 0};
+  }
   AsioRuntime& runtime() { return runtime_; }
   CountedService& service() { return *service_; }
-  void stop() { server_.reset(); }
-  RawPeer connect() const { return RawPeer::connect(options_.listen); }
+  void stop() {
+    listener_.reset();
+    tcp_server_.reset();
+    server_.reset();
+  }
+  RawPeer connect() const {
+    if (reach_ == Reach::kUnix) return RawPeer::connect(options_.listen);
+    const uint64_t deadline = boottime_clock().now_ns() + 20 * kSecond;
+    return RawPeer(dial(listener_->address(), credentials_, {}, deadline).value());
+  }
   TempDir& dir() { return dir_; }
+
+  // It still serves another client, with a whole handshake.
+  void expect_serving() {
+    RawPeer peer = connect();
+    peer.send(raw_request(5, hello()));
+    const auto reply = peer.receive();
+    ASSERT_TRUE(reply.has_value());
+    EXPECT_EQ(reply->id, 5u);
+    EXPECT_TRUE(std::holds_alternative<HelloReply>(reply->reply));
+  }
 
   bool wait(const std::function<bool()>& ready) {
     return runtime_.wait_until(runtime_.clock().now_ns() + 20 * kSecond, ready);
@@ -84,13 +130,35 @@ class ServedNode {
   }
 
  private:
+  void listen_tcp(const ControlLimits& limits) {
+    credentials_.token = SharedToken{"a token of this test"};
+    NodeCredentials credentials = {credentials_.token, nullptr};
+    if (reach_ == Reach::kTls) {
+      const TestCa ca(dir_ / "");
+      credentials.tls = TlsContext::for_node(ca.issue("node")).value();
+      credentials_.tls = TlsContext::for_client({"", "", ca.file()}).value();
+    }
+    tcp_server_ = std::make_unique<TcpControlServer>(runtime_, *service_, limits);
+    const Listener::Handlers handlers = {
+        [this](std::unique_ptr<Stream> stream, const Introduction&) {
+          tcp_server_->take(std::move(stream));
+        },
+        [](std::unique_ptr<Stream>, const Introduction&) {}};
+    listener_ =
+        Listener::listen(parse_address("tcp://127.0.0.1:0").value(), credentials, handlers).value();
+  }
+
+  const Reach reach_;
   TempDir dir_;
   NodeOptions options_;
+  ClientCredentials credentials_;
   AsioRuntime runtime_;
   std::unique_ptr<Fabric> fabric_ = shm::make_shm_fabric();
   std::unique_ptr<ControlService> node_;
   std::unique_ptr<CountedService> service_;
   std::unique_ptr<ControlServer> server_;
+  std::unique_ptr<TcpControlServer> tcp_server_;
+  std::unique_ptr<Listener> listener_;
 };
 
 }  // namespace farpage

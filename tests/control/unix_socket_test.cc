@@ -110,7 +110,7 @@ TEST_F(UnixSocket, DestroyedLinkEndsItsCallsToo) {
 }
 
 TEST_F(UnixSocket, ClientTooManyLearnsWhy) {
-  ServedNode node(1);
+  ServedNode node({.max_clients = 1});
   const RawPeer first = node.connect();
   ASSERT_TRUE(node.wait([&] { return node.service().connected_count() == 1; }));
   RawPeer second = node.connect();

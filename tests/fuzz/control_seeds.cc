@@ -37,20 +37,23 @@ bool write_all(const std::string& folder) {
   lane.read_offer.opaque = "read";
   lane.pool = {1 << 20, Access::kRemoteRead, MemoryKind::kHost, -1, "pool", {}};
   HelloReply greeting = {1, 2, 3, 4, 5, 4096, 64, 12, {ChannelPurpose::kStage, "offer", {}}, {}};
+  StatusReply status = {"shm", "path", 1, 2, 3, 4, 5};
+  status.verdicts = {1, 2, 3, 4, 5, 6, 7, 8};
+  status.sees_traffic = true;
+  status.traffic = {{"path", 1, 2, 3, 4, 5, 6}};
   const std::string many = frame(request(hello)) + frame(request(OpenLaneRequest{})) +
                            frame(request(commit)) + frame(request(StatusRequest{}));
   return write(folder, "request_hello", 0, request(hello)) &&
          write(folder, "request_open_lane", 0, request(OpenLaneRequest{4})) &&
          write(folder, "request_commit", 0, request(commit)) &&
          write(folder, "request_remove", 0, request(RemoveRequest{{{1, 2}, {3, 4}}})) &&
-         write(folder, "request_renew", 0, request(RenewRequest{9})) &&
+         write(folder, "request_renew", 0, request(RenewRequest{9, {1, 2, 3, 4, 5, 6, 7, 8}})) &&
          write(folder, "reply_refusal", 1, reply(Refusal{Code::kExhausted, "full"})) &&
          write(folder, "reply_hello", 1, reply(std::move(greeting))) &&
          write(folder, "reply_open_lane", 1, reply(std::move(lane))) &&
          write(folder, "reply_commit", 1,
                reply(CommitReply{{{Code::kOk, 5}, {Code::kAborted, 0}}})) &&
-         write(folder, "reply_status", 1, reply(StatusReply{"shm", "path", 1, 2, 3, 4, 5})) &&
-         write(folder, "node_frames", 2, many) &&
+         write(folder, "reply_status", 1, reply(status)) && write(folder, "node_frames", 2, many) &&
          write(folder, "node_half_frame", 2, many.substr(0, many.size() / 2)) &&
          write(folder, "node_descriptors_that_do_not_come", 2, frame(request(hello), 3)) &&
          write(folder, "node_wrong_magic", 2, "GET / HTTP/1.1\r\n\r\n") &&

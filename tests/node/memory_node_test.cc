@@ -54,6 +54,8 @@ TEST(MemoryNode, NothingButStatusComesBeforeHello) {
     EXPECT_EQ(refused.code, Code::kProtocol);
     expect_says(refused.message, "hello");
   }
+  EXPECT_EQ(node.status(client).clients, 0u) << "only who has said hello is a client";
+  const SimClient greeted(node);
   EXPECT_EQ(node.status(client).clients, 1u);
 }
 

@@ -28,6 +28,8 @@ TEST(NodeOptions, EveryKeyOutOfRangeIsNamed) {
       {"page_bytes", [](NodeOptions& o) { o.page_bytes = UINT64_MAX; }},
       {"node.reuse_ms", [](NodeOptions& o) { o.reuse_ms = 0; }},
       {"node.reuse_ms", [](NodeOptions& o) { o.reuse_ms = 60'001; }},
+      {"node.io_threads", [](NodeOptions& o) { o.io_threads = 0; }},
+      {"node.io_threads", [](NodeOptions& o) { o.io_threads = 257; }},
       {"node.lease_ms", [](NodeOptions& o) { o.lease_ms = 9; }},
       {"node.lease_ms", [](NodeOptions& o) { o.lease_ms = UINT64_MAX; }},
       {"node.max_clients", [](NodeOptions& o) { o.max_clients = 0; }},
@@ -36,6 +38,8 @@ TEST(NodeOptions, EveryKeyOutOfRangeIsNamed) {
       {"node.max_lanes", [](NodeOptions& o) { o.max_lanes = 1'025; }},
       {"node.max_staging_bytes", [](NodeOptions& o) { o.max_staging_bytes = o.page_bytes - 1; }},
       {"node.max_staging_bytes", [](NodeOptions& o) { o.max_staging_bytes = UINT64_MAX; }},
+      {"node.max_requests_per_s", [](NodeOptions& o) { o.max_requests_per_s = 9; }},
+      {"node.max_requests_per_s", [](NodeOptions& o) { o.max_requests_per_s = 10'000'001; }},
   };
   for (const Case& bad : cases) {
     NodeOptions options;
@@ -61,7 +65,7 @@ TEST(NodeOptions, EveryFieldCanBeConfigured) {
   NodeOptions options;
   std::vector<std::string_view> keys;
   for (const ConfigField& field : fields(options)) keys.push_back(field.key);
-  EXPECT_EQ(keys.size(), 10u);
+  EXPECT_EQ(keys.size(), 14u);
   std::ranges::sort(keys);
   EXPECT_EQ(std::ranges::adjacent_find(keys), keys.end());
 }

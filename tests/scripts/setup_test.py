@@ -49,6 +49,14 @@ class SetupTest(unittest.TestCase):
         self.assertNotIn("libgtest-dev", self.setup_with("build", "--print").stdout.split())
         self.assertEqual(self.calls(), [])
 
+    def test_the_peers_of_the_benchmarks_come_only_when_asked_for(self):
+        peers = {"redis-server", "redis-tools", "iperf3", "ucx-utils"}
+        packages = set(self.setup_with("bench", "--print").stdout.split())
+        self.assertLessEqual(peers | {"g++"}, packages)
+        self.assertNotIn("libgtest-dev", packages)
+        for group in ("build", "test"):
+            self.assertTrue(peers.isdisjoint(self.setup_with(group, "--print").stdout.split()))
+
     def test_nothing_missing_touches_nothing(self):
         self.installed(*self.setup_with("test", "--print").stdout.split())
         self.assertEqual(self.setup_with("test", "--print").stdout, "")

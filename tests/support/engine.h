@@ -51,13 +51,13 @@ class Engine {
     return verdict;
   }
 
-  // The put that frame 0 holds a page of, or nullopt if any byte of it is wrong.
-  std::optional<uint64_t> put_number_of(const PageKey& key) {
+  // The put that the frame holds a page of, or nullopt if any byte of it is wrong.
+  std::optional<uint64_t> put_number_of(const PageKey& key, size_t index = 0) {
     uint64_t number = 0;
-    std::memcpy(&number, frame(0).data(), sizeof number);
+    std::memcpy(&number, frame(index).data(), sizeof number);
     std::vector<std::byte> whole(page_bytes_);
     fill_page(whole, key, number);
-    if (!std::ranges::equal(frame(0), whole)) return std::nullopt;
+    if (!std::ranges::equal(frame(index), whole)) return std::nullopt;
     return number;
   }
 

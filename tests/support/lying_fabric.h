@@ -4,13 +4,13 @@
 #include <deque>
 #include <memory>
 
-#include "transport/fabric.h"
+#include "tests/support/forwarding_fabric.h"
 
 namespace farpage {
 
 // A fabric whose reads of pages (two slices) can be made to lie below the completion: the one
 // failure that neither a counter nor an outcome shows.
-class LyingFabric final : public Fabric {
+class LyingFabric final : public ForwardingFabric {
  public:
   struct Lies {
     int land_nothing =
@@ -19,25 +19,12 @@ class LyingFabric final : public Fabric {
     uint64_t told = 0;
   };
 
-  explicit LyingFabric(Fabric& fabric) : fabric_(fabric) {}
+  using ForwardingFabric::ForwardingFabric;
 
   Lies& lies() { return *lies_; }
 
-  const Capabilities& capabilities() const override { return fabric_.capabilities(); }
-  Result<Region> allocate_readable(uint64_t bytes) override {
-    return fabric_.allocate_readable(bytes);
-  }
-  Result<Region> register_local(const MemoryRange& range) override {
-    return fabric_.register_local(range);
-  }
-  Result<RegionExport> export_region(const Region& region) override {
-    return fabric_.export_region(region);
-  }
-  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
-    return fabric_.offer_channel(purpose);
-  }
   Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
-    auto channel = fabric_.connect(std::move(offer), deadline_ns);
+    auto channel = ForwardingFabric::connect(std::move(offer), deadline_ns);
     if (!channel) return channel;
     return std::make_unique<LyingChannel>(std::move(*channel), lies_);
   }
@@ -109,7 +96,6 @@ class LyingFabric final : public Fabric {
     std::deque<Operation> to_flip_;
   };
 
-  Fabric& fabric_;
   std::shared_ptr<Lies> lies_ = std::make_shared<Lies>();
 };
 

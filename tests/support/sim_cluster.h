@@ -65,6 +65,8 @@ class SimCluster {
 
   // Every control connection is lost; the clients dial again.
   void cut_links();
+  // No control connection that there is carries anything any more, and nobody is told.
+  void silence_links();
 
   uint64_t control_messages() const { return messages_; }  // from clients, so far
 

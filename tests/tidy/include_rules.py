@@ -6,13 +6,16 @@ from sources import folder_of, in_folder
 
 LIBRARIES = {
     "base": [],
+    "net": ["base"],
+    "metrics": ["base", "net"],
     "integrity": ["base"],
-    "transport": ["base", "integrity"],
+    "transport": ["base", "net", "integrity"],
     "pagetable": ["base", "integrity", "transport"],
     "prefetch": ["base"],
-    "control": ["base", "integrity", "transport"],
+    "control": ["base", "net", "integrity", "transport"],
     "node": ["base", "integrity", "transport", "pagetable", "control"],
     "tier": ["base", "integrity", "transport", "pagetable", "prefetch", "control"],
+    "doctor": ["base", "net"],
 }
 BACKENDS = {f"transport/{name}" for name in ("shm", "tcp", "ucx", "verbs", "cuda", "sim", "fault")}
 PARTS = BACKENDS | {"integrity/cuda"}
@@ -26,6 +29,8 @@ COMPOSITION_ROOTS = {
 
 VENDOR_PREFIXES = ("infiniband/", "rdma/", "ucp/", "uct/", "ucs/", "cuda")
 VENDOR_FOLDERS = ("transport/verbs", "transport/ucx", "transport/cuda", "integrity/cuda")
+# Of these, not even a header of the folder may show any.
+SOURCE_VENDOR_PREFIX, SOURCE_VENDOR_FOLDER = "prometheus/", "metrics"
 
 EXPENSIVE_PREFIXES = ("boost/asio", "toml++/", "CLI/")
 EXPENSIVE_SOURCES_MAX = 10
@@ -82,6 +87,9 @@ def vendor(tree):
         for number, _, included in tree.includes(path):
             if included.startswith(VENDOR_PREFIXES):
                 yield f"{path}:{number}: the vendor header {included} belongs into {', '.join(VENDOR_FOLDERS)}"
+            is_source = in_folder(path, SOURCE_VENDOR_FOLDER) and path.endswith(".cc")
+            if included.startswith(SOURCE_VENDOR_PREFIX) and not is_source:
+                yield f"{path}:{number}: the vendor header {included} belongs into a .cc of {SOURCE_VENDOR_FOLDER}"
 
 
 def reachable(tree, path):

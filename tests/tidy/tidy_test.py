@@ -84,6 +84,12 @@ class VendorTest(RuleTest):
         self.assert_breaks("vendor", {"tests/transport/a.cc": "#include <ucp/api/ucp.h>\n"}, "tests/")
         self.assert_breaks("vendor", {"integrity/a.cc": "#include <cuda_runtime.h>\n"}, "integrity/a.cc:1: ")
 
+    def test_prometheus_in_the_sources_of_metrics_alone(self):
+        include = "#include <prometheus/registry.h>\n"
+        self.assert_keeps("vendor", {"metrics/a.cc": include})
+        for path in ("metrics/a.h", "node/a.cc", "cli/a.cc", "tests/metrics/a.cc"):
+            self.assert_breaks("vendor", {path: include}, f"{path}:1: ")
+
 
 class ExpensiveTest(RuleTest):
     def test_a_header_that_leaves_its_folder(self):

@@ -14,8 +14,8 @@
 #include <cstdlib>
 #include <thread>
 
+#include "tests/support/cluster.h"
 #include "tests/support/engine.h"
-#include "tests/support/shm_cluster.h"
 
 // Every allocation of this program goes through these: operator new, and what C libraries take.
 extern "C" {
@@ -64,7 +64,7 @@ constexpr size_t kBatch = 1000;
 // A node with a thousand pages, and fetches of them that have been done before.
 class HotPath {
  public:
-  HotPath() {
+  explicit HotPath(Path path) : cluster_(path, options()) {
     for (size_t page = 0; page < kBatch; ++page) {
       const PutResult put = engine_.put(test_key(page), page);
       EXPECT_EQ(put.code, Code::kOk);
@@ -93,7 +93,7 @@ class HotPath {
 
  private:
   static NodeOptions options() {
-    NodeOptions options = ShmCluster::small_options();
+    NodeOptions options = Cluster::small_options();
     options.pool_bytes = 2 * kBatch * (kPageBytes + sizeof(PageHeader));
     options.lease_ms = 60'000;
     return options;
@@ -108,7 +108,7 @@ class HotPath {
     return ready;
   }
 
-  ShmCluster cluster_{options()};
+  Cluster cluster_;
   std::unique_ptr<Client> client_ = cluster_.connect();
   Engine engine_{*client_, kPageBytes, kBatch};
   std::vector<PageRequest> requests_;
@@ -134,8 +134,12 @@ class HotPath {
   std::vector<PageVerdict> cold_verdicts_ = std::vector<PageVerdict>(100);
 };
 
-TEST(HotPath, FetchAllocatesNothing) {
-  HotPath path;
+class HotPathTest : public testing::TestWithParam<Path> {};
+
+INSTANTIATE_TEST_SUITE_P(Paths, HotPathTest, testing::Values(Path::kShm, Path::kTcp), path_name);
+
+TEST_P(HotPathTest, FetchAllocatesNothing) {
+  HotPath path(GetParam());
   const uint64_t looks = path.index_looks();
   allocations = 0;
   counting = true;
@@ -203,7 +207,7 @@ TEST(HotPath, FetchMakesNoSystemCall) {
   const pid_t child = ::fork();
   if (child == 0) {
     // One process for the whole of it: its threads, and a filter that nothing takes away again.
-    HotPath path;
+    HotPath path(Path::kShm);
     std::thread fetcher([&path] {
       path.warm_single();
       trap_system_calls();

@@ -41,6 +41,8 @@ class CountingDialer final : public ControlDialer {
       if (!std::holds_alternative<RenewRequest>(request)) ++dialer_.messages;
       link_->call(std::move(request), std::move(done));
     }
+    void close() override { link_->close(); }
+    const Peer& peer() const override { return link_->peer(); }
 
    private:
     std::shared_ptr<ControlLink> link_;

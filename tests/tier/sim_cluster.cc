@@ -36,6 +36,8 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
   // The process at the other end is no more.
   void node_gone() { node_ = nullptr; }
 
+  void silence() { silent_ = true; }
+
   void lose_client_end(uint64_t delay_ns) {
     client_.after(delay_ns, [self = shared_from_this()] {
       self->lost_ = true;
@@ -47,6 +49,7 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
 
   void lose_node_end() {
     node_runtime_.after(cluster_.control_delay(), [self = shared_from_this()] {
+      if (self->silent_) return;
       ControlService* node = std::exchange(self->node_, nullptr);
       if (node != nullptr && self->client_id_ != 0) node->disconnected(self->client_id_);
     });
@@ -58,13 +61,13 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
   }
 
   void arrive_at_node() {
-    if (node_ == nullptr) return;
+    if (node_ == nullptr || silent_) return;
     if (client_id_ == 0) {
       auto connected = node_->connected();
       ASSERT_TRUE(connected) << connected.error().message;
       client_id_ = *connected;
     }
-    auto message = decode_request(std::move(to_node_.front()));
+    auto message = decode_request(to_node_.front());
     to_node_.pop_front();
     ASSERT_TRUE(message) << message.error().message;
     node_->handle(client_id_, std::move(message->request),
@@ -81,6 +84,7 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
   }
 
   void arrive_at_client() {
+    if (silent_) return;
     auto message = decode_reply(std::move(to_client_.front()));
     to_client_.pop_front();
     ASSERT_TRUE(message) << message.error().message;
@@ -97,6 +101,7 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
   ControlService* node_;  // null: this end is closed
   ClientId client_id_ = 0;
   bool lost_ = false;
+  bool silent_ = false;
   uint64_t last_id_ = 0;
   std::unordered_map<uint64_t, ReplyCallback> waiting_;
   std::deque<Frame> to_node_;
@@ -109,15 +114,18 @@ class SimLink final : public ControlLink {
  public:
   explicit SimLink(std::shared_ptr<SimConnection> connection)
       : connection_(std::move(connection)) {}
-  ~SimLink() override {
-    connection_->lose_client_end(0);
-    connection_->lose_node_end();
-  }
+  ~SimLink() override { close(); }
   void call(Request request, ReplyCallback done) override {
     connection_->call(std::move(request), std::move(done));
   }
+  void close() override {
+    connection_->lose_client_end(0);
+    connection_->lose_node_end();
+  }
+  const Peer& peer() const override { return peer_; }
 
  private:
+  const Peer peer_;
   std::shared_ptr<SimConnection> connection_;
 };
 
@@ -208,12 +216,16 @@ void SimCluster::end_node(NodeEnd end) {
   former_fabrics_.push_back(std::move(node_fabric_));
 }
 
+void SimCluster::silence_links() {
+  for (auto& connection : connections_) connection->silence();
+}
+
 void SimCluster::cut_links() {
   for (auto& connection : connections_) {
     connection->lose_client_end(control_delay());
     connection->lose_node_end();
   }
-  connections_.clear();
+  // They stay known until their node ends, which may be before it hears that they are cut.
 }
 
 }  // namespace farpage

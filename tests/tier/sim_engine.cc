@@ -8,6 +8,15 @@
 namespace farpage {
 namespace {
 
+// In a harsh history the link may be lost again and again while a lane is being opened.
+Lane open_lane(Client& client) {
+  constexpr int kAttempts = 50;
+  for (int attempt = 1; attempt < kAttempts; ++attempt) {
+    if (auto lane = client.open_lane(); lane) return std::move(*lane);
+  }
+  return client.open_lane().value();
+}
+
 std::byte pattern(size_t frame) {
   return static_cast<std::byte>(0xA5 ^ frame);
 }
@@ -29,7 +38,7 @@ SimEngine::SimEngine(SimCluster& cluster, size_t, std::unique_ptr<Client> client
       page_bytes_(page_bytes),
       memory_(kFrames * page_bytes),
       region_(client_->register_memory({memory_.data(), memory_.size()}).value()),
-      lane_(std::make_unique<Lane>(client_->open_lane().value())),
+      lane_(std::make_unique<Lane>(open_lane(*client_))),
       patterned_(kFrames) {
   for (size_t index = kFrames; index-- > 0;) free_frames_.push_back(index);
 }

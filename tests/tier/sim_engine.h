@@ -53,7 +53,7 @@ class SimEngine {
   PageVerdict fetch_now(uint64_t key_number, uint64_t in_ns);
 
   Client& client() { return *client_; }
-  const LaneStats& lane_stats() const { return lane_->stats(); }
+  LaneStats lane_stats() const { return lane_->stats(); }
   const Counts& counts() const { return counts_; }
 
  private:

@@ -33,7 +33,7 @@ class History {
       : random_(seed), totals_(totals), options_(draw()), cluster_(seed, options_) {}
 
   void run() {
-    cluster_.set_network({});
+    set_gentle();
     for (size_t host = 0; host < options_.clients; ++host) {
       ClientOptions client;
       client.connect_ms = 60'000;
@@ -45,6 +45,7 @@ class History {
     for (uint64_t key = 0; key < keys_; key += 2) engines_[0]->start_put(key, kLongNs);
     live(100 * kMillisecond);
     cluster_.set_network(options_.network);
+    cluster_.set_control_delay(options_.control_min_ns, options_.control_max_ns);
     for (int turn = 0; turn < 80 && !testing::Test::HasFailure(); ++turn) {
       act();
       live(below(4) == 0 ? between(0, 10 * kMillisecond) : between(0, 500 * kMicrosecond));
@@ -77,6 +78,7 @@ class History {
     if (chance(0.5)) network.reorder = 0.5;
     if (chance(0.7)) network.tear = 0.7;
     if (chance(0.2)) network.fail = 0.005;
+    if (chance(0.3)) network.offload_max_ns = between(1, 40) * kMillisecond;
     options.control_max_ns =
         chance(0.1) ? between(1, 30) * kMillisecond : between(20, 500) * kMicrosecond;
     return options;
@@ -133,10 +135,15 @@ class History {
     });
   }
 
-  // With the faults off everything ends, and every page can be put and fetched again.
-  void settle() {
+  // No client opens a lane where the node's answers take longer than a lease lasts.
+  void set_gentle() {
     cluster_.set_network({});
     cluster_.set_control_delay(10 * kMicrosecond, 200 * kMicrosecond);
+  }
+
+  // With the faults off everything ends, and every page can be put and fetched again.
+  void settle() {
+    set_gentle();
     live(200 * kMillisecond);
     const bool ended = cluster_.world().wait_until(cluster_.now_ns() + kLongNs, [this] {
       bool idle = true;

@@ -80,6 +80,99 @@ TEST_F(SimTier, PausedNodeIsReadUntilTheLeaseEndsAndAgainAfterwards) {
   EXPECT_EQ(reader_.fetch(key_).verdict, Verdict::kReady);
 }
 
+// The connection is there, as far as the client's kernel knows, and nothing comes.
+TEST_F(SimTier, SilentLinkIsGivenUpWhenItsLeaseEnds) {
+  ASSERT_EQ(writer_.put(key_, 1).code, Code::kOk);
+  ASSERT_EQ(reader_.fetch(key_).verdict, Verdict::kReady);
+  cluster_.silence_links();
+  EXPECT_EQ(reader_.fetch(key_).verdict, Verdict::kReady);  // while the lease lasts
+  cluster_.world().run_until(now() + small_sim_node().lease_ms * kMillisecond);
+  EXPECT_EQ(reader_.fetch(key_, 0, 0).reason, Reason::kUnreachable);
+  ASSERT_TRUE(wait(20 * kMillisecond, [this] {
+    return first_->reachable() && second_->reachable();
+  })) << "no longer than a dial takes";
+  EXPECT_EQ(writer_.put(key_, 2).code, Code::kOk);
+  EXPECT_EQ(reader_.fetch(key_).verdict, Verdict::kReady);
+  EXPECT_EQ(reader_.put_number_of(key_), 2u);
+}
+
+TEST_F(SimTier, LaneThatWasBeingOpenedOverASilentLinkMovesOn) {
+  ASSERT_EQ(writer_.put(key_, 1).code, Code::kOk);
+  ASSERT_EQ(reader_.fetch(key_).verdict, Verdict::kReady);
+  const uint64_t reuse_ns = small_sim_node().reuse_ms * kMillisecond;
+  cluster_.silence_links();
+  cluster_.set_network({.delay_min_ns = 2 * reuse_ns, .delay_max_ns = 2 * reuse_ns});
+  ASSERT_EQ(reader_.fetch(key_, 0, 6 * reuse_ns).reason, Reason::kStalled);
+  cluster_.set_network({});
+  ASSERT_GT(reader_.lane().stats().channels_ended, 0u);  // and another one is asked for
+  cluster_.world().run_until(now() + small_sim_node().lease_ms * kMillisecond);
+  ASSERT_TRUE(wait(20 * kMillisecond, [this] { return second_->reachable(); }));
+  EXPECT_EQ(reader_.fetch(key_, 0, 10 * kMillisecond).verdict, Verdict::kReady);
+}
+
+// Its answer will never come, however long the caller could wait.
+TEST_F(SimTier, PutOverASilentLinkEndsWithTheLease) {
+  ASSERT_EQ(writer_.put(key_, 1).code, Code::kOk);
+  cluster_.silence_links();
+  const uint64_t lease_end = now() + small_sim_node().lease_ms * kMillisecond;
+  fill_page(writer_.frame(0), key_, 2);
+  const PutRequest put = {key_, writer_.slice(0)};
+  EXPECT_EQ(first_->put({&put, 1}, now() + 60 * kSecond).wait()[0].code, Code::kTimeout);
+  EXPECT_LE(now(), lease_end + kMillisecond);
+}
+
+// At any moment of a dial: before the hello is answered, and after it.
+TEST_F(SimTier, LinkThatFallsSilentWhileItIsMadeIsGivenUpToo) {
+  constexpr uint64_t kConnectNs = 2 * kSecond;  // client.connect_ms
+  for (uint64_t turn = 0; turn < 60; ++turn) {
+    cluster_.cut_links();
+    cluster_.world().run_until(now() + 10 * kMillisecond + turn * 15 * kMicrosecond);
+    cluster_.silence_links();
+    cluster_.world().run_until(now() + kConnectNs + 100 * kMillisecond);
+    ASSERT_TRUE(first_->reachable()) << turn;
+    ASSERT_EQ(writer_.put(key_, turn + 1).code, Code::kOk) << turn;
+  }
+}
+
+// To connect to the staging takes longer than the lease lasts.
+class SlowConnect : public SimTier {
+ protected:
+  static constexpr uint64_t kSlowNs = 50 * kMillisecond;
+  SlowConnect() { cluster_.set_network({.offload_min_ns = kSlowNs, .offload_max_ns = kSlowNs}); }
+};
+
+TEST_F(SlowConnect, LeaseIsRenewedMeanwhile) {
+  ASSERT_EQ(writer_.put(key_, 1).code, Code::kOk);
+  cluster_.cut_links();
+  cluster_.world().run_until(now() + kSlowNs / 2);
+  EXPECT_FALSE(first_->reachable());
+  ASSERT_TRUE(wait(2 * kSlowNs, [this] { return first_->reachable(); }));
+  EXPECT_EQ(writer_.put(key_, 2).code, Code::kOk);
+  EXPECT_EQ(writer_.fetch(key_).verdict, Verdict::kReady);
+}
+
+TEST_F(SlowConnect, LinkThatFallsSilentMeanwhileIsGivenUp) {
+  ASSERT_EQ(writer_.put(key_, 1).code, Code::kOk);
+  cluster_.cut_links();
+  cluster_.world().run_until(now() + kSlowNs / 2);
+  cluster_.silence_links();
+  ASSERT_TRUE(wait(4 * kSlowNs, [this] { return first_->reachable(); }));
+  EXPECT_EQ(writer_.put(key_, 2).code, Code::kOk);
+}
+
+TEST_F(SlowConnect, ClientAndLaneMayGoMeanwhile) {
+  auto third = cluster_.connect(0).value();
+  {
+    Engine engine(*third, kPageBytes, 8);
+    EXPECT_EQ(engine.fetch(key_, 0, kMillisecond).verdict, Verdict::kRecompute);  // it opens
+  }
+  cluster_.cut_links();
+  cluster_.world().run_until(now() + kSlowNs / 2);
+  third.reset();
+  cluster_.world().run_until(now() + 4 * kSlowNs);
+  EXPECT_TRUE(first_->reachable());
+}
+
 TEST_F(SimTier, NodeWithoutPowerStallsUntilTheDeadlineAndNotLonger) {
   ASSERT_EQ(writer_.put(key_, 1).code, Code::kOk);
   ASSERT_EQ(reader_.fetch(key_).verdict, Verdict::kReady);

@@ -65,10 +65,15 @@ std::multiset<uint64_t> tags_up_to(uint64_t count) {
   return tags;
 }
 
+Result<std::unique_ptr<Channel>> ContractTest::take_up(ChannelOffer offer, uint64_t deadline_ns) {
+  offer.peer = harness_->peer();
+  return harness_->active().connect(std::move(offer), deadline_ns);
+}
+
 void ContractTest::connect(ChannelPurpose purpose, Link& link) {
   Result<PassiveChannel> passive = harness_->passive().offer_channel(purpose);
   ASSERT_TRUE(passive) << passive.error().message;
-  auto active = harness_->active().connect(std::move(passive->offer), soon());
+  auto active = take_up(std::move(passive->offer), soon());
   ASSERT_TRUE(active) << active.error().message;
   link.passive = std::move(passive->channel);
   link.active = std::move(*active);

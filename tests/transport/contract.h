@@ -27,6 +27,8 @@ class Harness {
   virtual Fabric& passive() = 0;
   virtual Fabric& active() = 0;
   virtual const Clock& clock() const = 0;
+  // Where the passive side listens, if it does.
+  virtual Peer peer() const { return {}; }
   // Lets everything that is still under way happen, as far as the backend can tell.
   virtual void settle() = 0;
 };
@@ -63,6 +65,8 @@ class ContractTest : public testing::TestWithParam<Backend> {
 
   uint64_t soon() const { return harness_->clock().now_ns() + kPatience; }
 
+  // As it arrives over a control connection.
+  Result<std::unique_ptr<Channel>> take_up(ChannelOffer offer, uint64_t deadline_ns);
   void connect(ChannelPurpose purpose, Link& link);
   // The local memory is as large, and filled with kUntouched.
   Link make_link(ChannelPurpose purpose, uint64_t bytes);

@@ -10,54 +10,14 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/system_memory.h"
+#include "base/populate.h"
 #include "base/units.h"
 
 namespace farpage::shm {
 namespace {
 
-constexpr uint64_t kPopulateStepBytes = 64 * kMiB;
-constexpr int kMadviseCollapse = 25;  // MADV_COLLAPSE, Linux 6.1; missing in older headers
 constexpr uint64_t kMaxBytes = uint64_t{1} << 46;
 constexpr int kFixedSize = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
-tl::unexpected<Error> not_enough_memory(uint64_t wanted, uint64_t left) {
-  return fail(Code::kExhausted,
-              fmt::format("a pool of {} needs more memory than this process may take ({} left by "
-                          "MemAvailable and its cgroup's limit): choose a smaller pool_bytes or "
-                          "raise the limit",
-                          format_bytes(wanted), format_bytes(left)));
-}
-
-// Where shared memory gets no huge pages by itself, one touched byte in each lets the kernel
-// collapse the rest of it into one, which is also ten times faster than small pages. Refused: small
-// pages serve too.
-void make_huge(std::byte* begin, uint64_t bytes) {
-  for (uint64_t at = 0; at < bytes; at += 2 * kMiB) {
-    *const_cast<volatile std::byte*>(begin + at) = std::byte{0};
-  }
-  ::madvise(begin, bytes, kMadviseCollapse);
-}
-
-// Step by step, so that a limit is met as an error and not as a kill.
-Result<void> populate(const Mapping& mapping, uint64_t wanted) {
-  for (uint64_t offset = 0; offset < mapping.bytes(); offset += kPopulateStepBytes) {
-    const uint64_t step = std::min(kPopulateStepBytes, mapping.bytes() - offset);
-    if (const uint64_t left = available_memory_bytes(); left < step) {
-      return not_enough_memory(wanted, left);
-    }
-    std::byte* begin = mapping.data() + offset;
-    make_huge(begin, step);
-    if (::madvise(begin, step, MADV_POPULATE_WRITE) == 0) continue;
-    if (errno != EINVAL) {
-      return fail_errno(errno, fmt::format("cannot populate a pool of {}", format_bytes(wanted)));
-    }
-    for (uint64_t at = 0; at < step; at += 4 * kKiB) {  // kernels before 5.14
-      *const_cast<volatile std::byte*>(begin + at) = std::byte{0};
-    }
-  }
-  return {};
-}
 
 uint32_t next_generation() {
   static std::atomic<uint32_t> last{0};
@@ -82,9 +42,7 @@ Result<SharedMemory> SharedMemory::create(uint64_t bytes, Access access, uint64_
   const bool readable = access == Access::kRemoteRead;
   const uint64_t total = trailer_offset(bytes) + kTrailerBytes;
   if (readable) {
-    if (const uint64_t left = available_memory_bytes(); left < total) {
-      return not_enough_memory(bytes, left);
-    }
+    if (auto enough = check_memory(total, bytes); !enough) return tl::unexpected(enough.error());
   }
   SharedMemory memory;
   memory.fd.reset(::memfd_create("farpage", MFD_CLOEXEC | MFD_ALLOW_SEALING));

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "integrity/crc32c.h"
+#include "transport/operation_check.h"
 #include "transport/shm/shm_region.h"
 
 namespace farpage::shm {
@@ -60,22 +61,11 @@ std::span<const std::byte> ShmChannel::view(const RemoteRegion& region) const {
 }
 
 Status ShmChannel::check(const Operation& operation) const {
-  const auto refuse = [](const char* why) { return Status{Code::kInvalid, 0, why}; };
-  if (operation.remote.index >= imported_.size()) return refuse("no such region is imported");
+  if (operation.remote.index >= imported_.size()) {
+    return {Code::kInvalid, 0, "no such region is imported"};
+  }
   const Imported& imported = imported_[operation.remote.index];
-  if (imported.generation != operation.remote.generation) return refuse("the import is outdated");
-  if (operation.local_count > operation.local.size()) return refuse("too many local slices");
-  const uint64_t bytes = operation.bytes();
-  if (bytes == 0 && !operation.has_immediate) return refuse("it moves no bytes");
-  if (operation.remote_offset > imported.bytes ||
-      bytes > imported.bytes - operation.remote_offset) {
-    return refuse("beyond the end of the region");
-  }
-  const bool writes = operation.kind == OperationKind::kWrite;
-  if (writes != (imported.access == Access::kRemoteWrite)) {
-    return Status{Code::kDenied, 0, "the region does not permit this"};
-  }
-  return {};
+  return check_operation(operation, imported.bytes, imported.generation, imported.access);
 }
 
 PostResult ShmChannel::post(std::span<const Operation> operations, uint64_t deadline_ns) {

@@ -7,7 +7,7 @@
 
 #include "base/mapping.h"
 #include "transport/fabric.h"
-#include "transport/shm/local_registrations.h"
+#include "transport/local_registrations.h"
 #include "transport/shm/ring.h"
 #include "transport/shm/shared_memory.h"
 

@@ -24,15 +24,6 @@ uint64_t random_id() {
   return (uint64_t{device()} << 32 | device()) | 1;
 }
 
-struct LocalBacking final : Region::Backing {
-  LocalBacking(std::shared_ptr<LocalRegistrations> table, uint64_t local_key)
-      : registrations(std::move(table)), key(local_key) {}
-  ~LocalBacking() override { registrations->remove(key); }
-
-  std::shared_ptr<LocalRegistrations> registrations;
-  uint64_t key;
-};
-
 class ShmFabric final : public Fabric {
  public:
   const Capabilities& capabilities() const override { return capabilities_; }
@@ -42,12 +33,7 @@ class ShmFabric final : public Fabric {
   }
 
   Result<Region> register_local(const MemoryRange& range) override {
-    if (range.kind != MemoryKind::kHost) {
-      return fail(Code::kInvalid, "shm moves pages between host memory alone");
-    }
-    const std::optional<uint64_t> key = local_->add();
-    if (!key) return fail(Code::kExhausted, "too many regions of local memory are registered");
-    return Region(range, Access::kLocal, *key, std::make_unique<LocalBacking>(local_, *key));
+    return register_host_memory(local_, range);
   }
 
   Result<RegionExport> export_region(const Region& region) override {

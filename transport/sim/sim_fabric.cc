@@ -27,6 +27,11 @@ class HostRuntime final : public Runtime {
     });
   }
 
+  void offload(std::function<void()> work) override {
+    const SimOptions& options = host_.options;
+    after(world_.random_between(options.offload_min_ns, options.offload_max_ns), std::move(work));
+  }
+
   bool wait_until(uint64_t deadline_ns, const std::function<bool()>& ready) override {
     return world_.wait_until(deadline_ns, ready);
   }
@@ -99,6 +104,7 @@ Result<std::unique_ptr<Channel>> SimFabric::connect(ChannelOffer offer, uint64_t
 
 void SimFabric::set_options(const SimOptions& options) {
   FARPAGE_CHECK(options.delay_min_ns <= options.delay_max_ns);
+  FARPAGE_CHECK(options.offload_min_ns <= options.offload_max_ns);
   host_.options = options;
 }
 

@@ -27,6 +27,10 @@ struct SimOptions {
   // any order and at different times.
   double tear = 0;
 
+  // How long offloaded work of the host's runtime waits for its turn.
+  uint64_t offload_min_ns = 0;
+  uint64_t offload_max_ns = 0;
+
   // Refused by the device: ends as failed and breaks its channel.
   double fail = 0;
 };

@@ -1,0 +1,68 @@
+"""What idle clients cost a node: its memory, and the latency of one client that is busy."""
+
+import contextlib
+import subprocess
+
+from measure import Failure, bench, memory_node, running
+
+CLIENTS = 1_000
+STAGING_BYTES = 4096
+BUSY = ["--page-bytes", "64KiB", "--batch", "1", "--depth", "1", "--connections", "1", "--pool-bytes", "64MiB"]
+MIB = 1 << 20
+
+
+def parse_memory(text):
+    """{"Rss": bytes, "Pss": bytes, ...} of /proc/PID/smaps_rollup."""
+    lines = (line.split() for line in text.splitlines()[1:])
+    return {fields[0].rstrip(":"): int(fields[1]) * 1024 for fields in lines if fields[-1] == "kB"}
+
+
+def memory_of(process):
+    with open(f"/proc/{process.pid}/smaps_rollup", encoding="ascii") as file:
+        return parse_memory(file.read())
+
+
+@contextlib.contextmanager
+def idle_clients(program, backend, node):
+    command = [program, "bench", "idle", "--backend", backend, "--node", node, "--clients", CLIENTS,
+               "--set", f"client.staging_bytes={STAGING_BYTES}"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with running(command, **pipes) as clients:
+        if clients.stdout.readline() != "ready\n":
+            raise Failure("the idle clients did not connect: " + clients.communicate()[1].strip())
+        yield
+        _, errors = clients.communicate()
+        if clients.returncode != 0:
+            raise Failure("the idle clients did not stay: " + errors.strip())
+
+
+@contextlib.contextmanager
+def idle_node(program, backend, folder):
+    with memory_node(program, backend, folder, "--pool-bytes", "256MiB", "--page-bytes", "64KiB",
+                     "--set", f"node.max_clients={2 * CLIENTS}") as node:
+        yield node
+
+
+def memory(program, backend, folder):
+    """Of a fresh node, before and after the clients come."""
+    with idle_node(program, backend, folder) as (node, process):
+        before = memory_of(process)
+        with idle_clients(program, backend, node):
+            after = memory_of(process)
+    return {"clients": CLIENTS, "staging_bytes_per_client": STAGING_BYTES, "before": before, "after": after,
+            "rss_bytes_per_client": (after["Rss"] - before["Rss"]) / CLIENTS}
+
+
+def memory_sentence(result):
+    rss = [result[when]["Rss"] / MIB for when in ("before", "after")]
+    pss = [result[when]["Pss"] / MIB for when in ("before", "after")]
+    return (f"Memory of a node before and after {result['clients']:,} idle clients: Rss {rss[0]:.0f} and {rss[1]:.0f} MiB, Pss "
+            f"{pss[0]:.0f} and {pss[1]:.0f} MiB; {result['rss_bytes_per_client'] / 1024:.1f} KiB a client by Rss, of which its "
+            f"staging takes {result['staging_bytes_per_client'] / 1024:.0f} KiB.")
+
+
+def busy_p99_us(program, backend, node, seconds):
+    latency = bench(program, "fetch", "--backend", backend, "--node", node, *BUSY, "--seconds", seconds)["fetch_us"]
+    if latency["p99"] is None:
+        raise Failure(f"{latency['count']} fetches are too few for a p99: choose more --seconds")
+    return latency["p99"]

@@ -1,0 +1,109 @@
+#include "control/bound_unix_socket.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "net/unix_path.h"
+
+namespace farpage {
+namespace {
+
+constexpr auto kLockPause = std::chrono::milliseconds(10);
+constexpr int kLockAttempts = 200;
+
+// The file in the way is removed only while nobody answers behind it, and only by the one who holds
+// the lock on its folder, so that two nodes that start at once cannot take each other's socket for
+// a dead one.
+class BindLock {
+ public:
+  static Result<BindLock> take(const std::string& path) {
+    const std::string folder = std::filesystem::absolute(path).parent_path().string();
+    BindLock lock;
+    lock.fd_.reset(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!lock.fd_.valid()) {
+      return fail_errno(errno,
+                        fmt::format("cannot listen in the folder {}: make it first", folder));
+    }
+    for (int attempt = 0; ::flock(lock.fd_.get(), LOCK_EX | LOCK_NB) != 0; ++attempt) {
+      if (attempt == kLockAttempts) {
+        return fail(
+            Code::kUnavailable,
+            fmt::format("another process keeps the folder {} locked: choose another one", folder));
+      }
+      std::this_thread::sleep_for(kLockPause);
+    }
+    return lock;
+  }
+
+ private:
+  UniqueFd fd_;
+};
+
+Result<void> clear_stale_socket(const std::string& path) {
+  struct stat status;
+  if (::lstat(path.c_str(), &status) != 0) return {};
+  if (!S_ISSOCK(status.st_mode)) {
+    return fail(Code::kExists,
+                fmt::format("{} exists and is no socket: choose another path", path));
+  }
+  int error = 0;
+  (void)connect_unix(path, error);
+  if (error != ECONNREFUSED) {
+    return fail(Code::kExists, fmt::format("another node listens on {}: stop it, or choose another "
+                                           "path with --listen",
+                                           path));
+  }
+  ::unlink(path.c_str());
+  return {};
+}
+
+// Whoever may connect may store and read pages: the owner alone, until somebody widens it.
+Result<UniqueFd> bind_to(const std::string& path) {
+  UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const sockaddr_un address = unix_address(path);
+  if (fd.valid() &&
+      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+      ::chmod(path.c_str(), S_IRUSR | S_IWUSR) == 0 && ::listen(fd.get(), SOMAXCONN) == 0) {
+    return fd;
+  }
+  return fail(Code::kSystem, fmt::format("cannot listen on {}: {}", path, std::strerror(errno)));
+}
+
+}  // namespace
+
+Result<BoundUnixSocket> BoundUnixSocket::bind(const std::string& path) {
+  if (auto valid = check_unix_path(path); !valid) return tl::unexpected(valid.error());
+  auto lock = BindLock::take(path);
+  if (!lock) return tl::unexpected(lock.error());
+  if (auto cleared = clear_stale_socket(path); !cleared) return tl::unexpected(cleared.error());
+  auto fd = bind_to(path);
+  if (!fd) return tl::unexpected(fd.error());
+  struct stat status = {};
+  if (::lstat(path.c_str(), &status) != 0) {
+    return fail_errno(errno, fmt::format("cannot listen on {}", path));
+  }
+  return BoundUnixSocket(std::move(*fd), path, status.st_ino);
+}
+
+BoundUnixSocket::BoundUnixSocket(BoundUnixSocket&& other) noexcept
+    : fd_(std::move(other.fd_)), path_(std::exchange(other.path_, "")), inode_(other.inode_) {}
+
+BoundUnixSocket::~BoundUnixSocket() {
+  if (path_.empty()) return;
+  auto lock = BindLock::take(path_);
+  struct stat status;
+  if (::lstat(path_.c_str(), &status) == 0 && status.st_ino == inode_) ::unlink(path_.c_str());
+}
+
+}  // namespace farpage

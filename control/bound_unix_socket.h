@@ -1,0 +1,35 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace farpage {
+
+// A Unix socket's path that is taken: the socket listens, and whoever connects waits to be
+// accepted. Its file goes with this object.
+class BoundUnixSocket {
+ public:
+  // Refuses a path on which somebody listens; takes over a socket that nobody listens on any more.
+  static Result<BoundUnixSocket> bind(const std::string& path);
+  BoundUnixSocket(BoundUnixSocket&& other) noexcept;
+  BoundUnixSocket& operator=(BoundUnixSocket&& other) = delete;
+  ~BoundUnixSocket();
+
+  // To accept from: once.
+  UniqueFd take_fd() { return std::move(fd_); }
+
+ private:
+  BoundUnixSocket(UniqueFd fd, std::string path, ino_t inode)
+      : fd_(std::move(fd)), path_(std::move(path)), inode_(inode) {}
+
+  UniqueFd fd_;
+  std::string path_;  // empty: moved away
+  ino_t inode_;
+};
+
+}  // namespace farpage

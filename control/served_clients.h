@@ -1,0 +1,39 @@
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+
+#include "base/log.h"
+#include "control/frame_connection.h"
+#include "control/link.h"
+#include "control/request_budget.h"
+
+namespace farpage {
+
+// The connections of a server's clients, wherever they come from. All on the runtime.
+class ServedClients : public std::enable_shared_from_this<ServedClients> {
+ public:
+  ServedClients(AsioRuntime& runtime, ControlService& service, const ControlLimits& limits)
+      : runtime_(runtime), service_(&service), limits_(limits) {}
+
+  void serve(std::unique_ptr<Stream> stream);
+  // Ends all of them, and serves no more.
+  void stop();
+
+ private:
+  struct Client {
+    std::shared_ptr<FrameConnection> connection;
+    RequestBudget budget;
+  };
+
+  void receive(ClientId client, const Frame& frame);
+  void end(ClientId client, const Error& error);
+
+  AsioRuntime& runtime_;
+  ControlService* service_;  // null: stopped
+  const ControlLimits limits_;
+  std::unordered_map<ClientId, Client> clients_;
+  WarningLimiter warnings_;
+};
+
+}  // namespace farpage

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <deque>
+#include <span>
+
+#include "base/unique_fd.h"
+#include "net/stream.h"
+
+namespace farpage {
+
+// A connected Unix socket, with descriptors beside its bytes (SCM_RIGHTS).
+class UnixStream final : public Stream {
+ public:
+  explicit UnixStream(UniqueFd fd);
+
+  Transfer read(std::span<const iovec> parts) override;
+  Transfer write(std::span<const iovec> parts) override;
+
+  // The descriptors, kMaxFrameDescriptors at most, go with the first byte that moves.
+  Transfer write_with(std::span<const iovec> parts, std::span<const UniqueFd> descriptors);
+  // What came with the bytes so far, in order; whoever takes them takes them out.
+  std::deque<UniqueFd>& received() { return received_; }
+
+ private:
+  std::deque<UniqueFd> received_;
+};
+
+}  // namespace farpage

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+#include "doctor/finding.h"
+#include "doctor/wanted.h"
+
+namespace farpage::doctor {
+
+// What the host has for a backend, and what it lacks.
+struct HostSide {
+  Level level = Level::kOk;
+  std::string text = {};
+  std::string command = {};
+};
+
+// The backend's finding. One that is not in this build is a problem, whatever the host has.
+Finding backend_finding(BackendSet backend, const HostSide& host, const Wanted& wanted);
+
+}  // namespace farpage::doctor

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "doctor/backend_finding.h"
+#include "doctor/host_files.h"
+#include "doctor/privileges.h"
+
+namespace farpage::doctor {
+
+// How far sharing memory as a node does it has come.
+struct ShmFacts {
+  enum class Step : uint8_t { kCreate, kSize, kMap, kSeal, kReadOnly, kDone };
+
+  Step failed = Step::kDone;
+  int error = 0;              // errno of the step that failed
+  uint64_t memfd_noexec = 0;  // vm.memfd_noexec, Linux 6.3
+};
+
+ShmFacts read_shm(const HostFiles& files);
+
+Finding check_shm(const ShmFacts& facts, const Wanted& wanted, const Privileges& privileges);
+
+}  // namespace farpage::doctor

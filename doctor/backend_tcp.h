@@ -1,0 +1,18 @@
+#pragma once
+
+#include "doctor/backend_finding.h"
+#include "doctor/privileges.h"
+
+namespace farpage::doctor {
+
+// errno of sending a byte over the loopback interface; 0: it came.
+struct TcpFacts {
+  int ipv4_error = 0;
+  int ipv6_error = 0;
+};
+
+TcpFacts read_tcp();
+
+Finding check_tcp(const TcpFacts& facts, const Wanted& wanted, const Privileges& privileges);
+
+}  // namespace farpage::doctor

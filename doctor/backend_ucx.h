@@ -1,0 +1,19 @@
+#pragma once
+
+#include <string>
+
+#include "doctor/backend_finding.h"
+#include "doctor/host_files.h"
+#include "doctor/privileges.h"
+
+namespace farpage::doctor {
+
+struct UcxFacts {
+  std::string libucp;  // the path of libucp; empty: it is not installed
+};
+
+UcxFacts read_ucx(const HostFiles& files);
+
+Finding check_ucx(const UcxFacts& facts, const Wanted& wanted, const Privileges& privileges);
+
+}  // namespace farpage::doctor

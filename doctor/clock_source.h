@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+
+#include "doctor/finding.h"
+#include "doctor/host_files.h"
+#include "doctor/privileges.h"
+
+namespace farpage::doctor {
+
+struct ClockFacts {
+  int boottime_error = 0;  // errno of CLOCK_BOOTTIME; 0: it works
+  uint64_t look_ns = 0;    // what one look at it takes
+  std::string source;      // empty: not readable
+  std::string available;   // other sources, separated by spaces
+};
+
+ClockFacts read_clock(const HostFiles& files);
+
+Finding check_boottime(const ClockFacts& facts, const Privileges& privileges);
+Finding check_clock_source(const ClockFacts& facts, const Privileges& privileges);
+
+}  // namespace farpage::doctor

@@ -1,0 +1,92 @@
+#include "doctor/limits.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+
+#include "base/units.h"
+
+namespace farpage::doctor {
+namespace {
+
+constexpr const char* kSubject = "limits";
+
+// A client that puts, with two lanes. On tcp its control connection, one for its staging, and one
+// for reads and one for touches of each lane; on shm control, staging and the lanes' touch logs.
+constexpr uint64_t kDescriptorsOfTcpClient = 6;
+constexpr uint64_t kDescriptorsOfShmClient = 4;
+constexpr uint64_t kDescriptorsOfNode = 64;
+
+// Root without CAP_SYS_RESOURCE.
+constexpr const char* kContainer = "; only who starts this container can raise the limit";
+
+uint64_t bytes_or_none(rlim_t limit) {
+  return limit == RLIM_INFINITY ? UINT64_MAX : static_cast<uint64_t>(limit);
+}
+
+std::string limit_text(uint64_t bytes) {
+  return bytes == UINT64_MAX ? "unlimited" : format_bytes(bytes);
+}
+
+}  // namespace
+
+LimitFacts read_limit(int resource) {
+  rlimit limit = {};
+  ::getrlimit(static_cast<__rlimit_resource>(resource), &limit);
+  return {bytes_or_none(limit.rlim_cur), bytes_or_none(limit.rlim_max)};
+}
+
+Finding check_memlock(const LimitFacts& facts, const Wanted& wanted, const Privileges& privileges) {
+  Finding finding = {kSubject, "memlock"};
+  finding.needed_by = kVerbs | kUcx | kCuda;
+  const std::string limit = limit_text(facts.soft);
+  if (facts.soft >= wanted.memory_bytes) {
+    finding.text = fmt::format("{} may be locked: enough to register the pool for RDMA", limit);
+  } else if (privileges.may_lock_memory) {
+    finding.text = fmt::format("{} may be locked, and CAP_IPC_LOCK lifts that limit", limit);
+  } else {
+    finding.level = Level::kProblem;
+    finding.text = fmt::format("{} may be locked, and RDMA registers the whole pool: {}", limit,
+                               format_bytes(wanted.memory_bytes));
+    if (facts.hard == UINT64_MAX || privileges.may_raise_limits) {
+      finding.command = "ulimit -l unlimited";
+    } else if (!privileges.is_root) {
+      finding.command = "sudo prlimit --pid $$ --memlock=unlimited:unlimited";
+    } else {
+      finding.text += kContainer;
+      finding.command = "farpage doctor --backend tcp";
+    }
+  }
+  return finding;
+}
+
+Finding check_descriptors(const LimitFacts& facts, const Wanted& wanted,
+                          const Privileges& privileges) {
+  Finding finding = {kSubject, "descriptors"};
+  const bool shm_alone = wanted.asked == kShm;
+  const uint64_t each = shm_alone ? kDescriptorsOfShmClient : kDescriptorsOfTcpClient;
+  const uint64_t need = wanted.max_clients * each + kDescriptorsOfNode;
+  finding.text = fmt::format(
+      "{} descriptors (hard limit {}); {} clients of 2 lanes need {}: {} "
+      "each on {}, and {} for the node",
+      facts.soft, facts.hard, wanted.max_clients, need, each, shm_alone ? "shm" : "tcp",
+      kDescriptorsOfNode);
+  if (facts.soft >= need) return finding;
+  const uint64_t room = facts.soft < kDescriptorsOfNode ? 0 : facts.soft - kDescriptorsOfNode;
+  finding.level = room < each ? Level::kProblem : Level::kWarning;
+  finding.text +=
+      room < each ? "; not one client fits" : fmt::format("; {} clients fit", room / each);
+  if (facts.hard >= need || privileges.may_raise_limits) {
+    finding.command = fmt::format("ulimit -n {}", need);
+  } else if (!privileges.is_root) {
+    finding.command = fmt::format("sudo prlimit --pid $$ --nofile={0}:{0}", need);
+  } else {
+    finding.text += kContainer;
+    finding.command = fmt::format("{} --set node.max_clients={}", wanted.node_command,
+                                  std::max<uint64_t>(room / each, 1));
+  }
+  return finding;
+}
+
+}  // namespace farpage::doctor

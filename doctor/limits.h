@@ -1,0 +1,22 @@
+#pragma once
+
+#include "doctor/finding.h"
+#include "doctor/privileges.h"
+#include "doctor/wanted.h"
+
+namespace farpage::doctor {
+
+// A limit of this process; UINT64_MAX: none.
+struct LimitFacts {
+  uint64_t soft = 0;
+  uint64_t hard = 0;
+};
+
+// RLIMIT_MEMLOCK, RLIMIT_NOFILE.
+LimitFacts read_limit(int resource);
+
+Finding check_memlock(const LimitFacts& facts, const Wanted& wanted, const Privileges& privileges);
+Finding check_descriptors(const LimitFacts& facts, const Wanted& wanted,
+                          const Privileges& privileges);
+
+}  // namespace farpage::doctor

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "doctor/backend_set.h"
+#include "net/address.h"
+
+namespace farpage::doctor {
+
+// What this host shall be able to do.
+struct Wanted {
+  BackendSet asked = kShm | kTcp;
+  BackendSet built = kShm | kTcp;
+  bool names_pool = false;    // false: pool_bytes is only the default
+  uint64_t pool_bytes = 0;    // for pages
+  uint64_t memory_bytes = 0;  // what a node takes for that pool
+  uint64_t max_clients = 0;
+  std::optional<Address> listen;
+  std::string node_command = "farpage node";  // to which commands that mend add their options
+};
+
+}  // namespace farpage::doctor

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "base/runtime.h"
+
+namespace farpage {
+
+// Whether one descriptor is ready, told on the loop's thread; used there alone. The descriptor is
+// lent: it outlives the watch.
+class Watch {
+ public:
+  // Callbacks that have not run by then never do.
+  virtual ~Watch() = default;
+
+  // Calls back once. At most one callback for each direction waits at one time.
+  virtual void when_readable(std::function<void()> callback) = 0;
+  virtual void when_writable(std::function<void()> callback) = 0;
+};
+
+// A Runtime that is one thread with an event loop (Boost.Asio). The destructor waits for offloaded
+// work that has begun, and stops the thread; callbacks and work that have not run by then never do.
+class AsioRuntime final : public Runtime {
+ public:
+  AsioRuntime();
+  ~AsioRuntime() override;
+
+  const Clock& clock() const override;
+  void after(uint64_t delay_ns, std::function<void()> callback) override;
+  void offload(std::function<void()> work) override;
+  bool wait_until(uint64_t deadline_ns, const std::function<bool()>& ready) override;
+  void notify() override;
+
+  // As after(0, callback), but at once if this is the runtime's thread.
+  void dispatch(std::function<void()> callback);
+
+  // Runs `work` on the runtime's thread and returns when it has run. Not from the thread itself.
+  void run(const std::function<void()>& work);
+
+  std::unique_ptr<Watch> watch(int fd);
+
+ private:
+  struct Loop;
+  std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace farpage

@@ -1,0 +1,128 @@
+#include "net/dial.h"
+
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "base/clock.h"
+#include "net/resolve.h"
+#include "net/socket_options.h"
+
+namespace farpage {
+namespace {
+
+Result<UniqueFd> connect_to(const Endpoint& endpoint, uint64_t deadline_ns) {
+  UniqueFd fd(::socket(endpoint.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return fail_errno(errno, "cannot make a socket");
+  set_connection_options(fd.get());
+  int error = ::connect(fd.get(), endpoint.address(), endpoint.bytes) == 0 ? 0 : errno;
+  if (error == EINPROGRESS) {
+    if (!wait_for(fd.get(), POLLOUT, deadline_ns)) {
+      return fail(Code::kTimeout, "no answer in time");
+    }
+    socklen_t bytes = sizeof error;
+    ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
+  }
+  if (error != 0) return fail(Code::kUnavailable, std::strerror(error));
+  return fd;
+}
+
+// The first of them that answers. None takes the time of those behind it.
+Result<UniqueFd> connect_to_any(const std::vector<Endpoint>& endpoints, const std::string& node,
+                                uint64_t deadline_ns) {
+  Error last = {Code::kUnavailable, "no address"};
+  for (size_t i = 0; i < endpoints.size(); ++i) {
+    const uint64_t now = std::min(boottime_clock().now_ns(), deadline_ns);
+    auto fd = connect_to(endpoints[i], now + (deadline_ns - now) / (endpoints.size() - i));
+    if (fd) return fd;
+    last = fd.error();
+  }
+  return fail(last.code, fmt::format("no memory node answers at {} ({}): start one with 'farpage "
+                                     "node --listen {}', and look at routes and firewalls",
+                                     node, last.message, node));
+}
+
+Result<std::unique_ptr<Stream>> begin_tls(const std::shared_ptr<TlsContext>& context, UniqueFd fd,
+                                          const Address& address, const std::string& name,
+                                          uint64_t deadline_ns) {
+  auto stream = TlsStream::connect(*context, std::move(fd), name);
+  if (!stream) return tl::unexpected(stream.error());
+  while (true) {
+    const Transfer step = (*stream)->handshake();
+    if (step.state == StreamState::kMoved) return std::move(*stream);
+    if (step.state == StreamState::kEnded && step.error != EPROTO) {
+      return fail(Code::kUnavailable,
+                  fmt::format("the node at {} has ended the connection during the TLS handshake "
+                              "({}); does it speak TLS?",
+                              format_address(address), (*stream)->failure()));
+    }
+    if (step.state == StreamState::kEnded) {
+      return fail(Code::kDenied,
+                  fmt::format("no TLS with the node at {}: {}; {}", format_address(address),
+                              (*stream)->failure(), (*stream)->advice()));
+    }
+    if (!wait_for((*stream)->fd(), step.events, deadline_ns)) {
+      return fail(Code::kTimeout,
+                  fmt::format("the node at {} has not ended the TLS handshake in time; is it "
+                              "stopped?",
+                              format_address(address)));
+    }
+  }
+}
+
+}  // namespace
+
+void set_connection_options(int fd) {
+  constexpr int kOn = 1;
+  constexpr int kIdleSeconds = 15;
+  constexpr int kIntervalSeconds = 5;
+  constexpr int kProbes = 3;
+  constexpr int kUserTimeoutMs = 30'000;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &kOn, sizeof kOn);
+  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &kOn, sizeof kOn);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kIdleSeconds, sizeof kIdleSeconds);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kIntervalSeconds, sizeof kIntervalSeconds);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof kProbes);
+  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
+}
+
+Result<std::unique_ptr<Stream>> dial(const Address& address, const ClientCredentials& credentials,
+                                     const Introduction& introduction, uint64_t deadline_ns,
+                                     const std::string& name) {
+  const std::string node = format_address(address);
+  auto endpoints = resolve(address, ResolveFor::kConnect, deadline_ns);
+  if (!endpoints) return tl::unexpected(endpoints.error());
+  auto fd = connect_to_any(*endpoints, node, deadline_ns);
+  if (!fd) return tl::unexpected(fd.error());
+  std::unique_ptr<Stream> stream;
+  if (credentials.tls != nullptr) {
+    auto secured = begin_tls(credentials.tls, std::move(*fd), address,
+                             name.empty() ? address.host : name, deadline_ns);
+    if (!secured) return secured;
+    stream = std::move(*secured);
+  } else {
+    stream = std::make_unique<PlainStream>(std::move(*fd));
+  }
+  if (auto done = introduce(*stream, credentials.token, introduction, node, deadline_ns); !done) {
+    // A node that wants a client's certificate says so only now.
+    const auto* secured = dynamic_cast<const TlsStream*>(stream.get());
+    if (secured == nullptr || !secured->refused()) return tl::unexpected(done.error());
+    return fail(Code::kDenied, fmt::format("the node at {} has ended TLS: {}; does it want a "
+                                           "certificate (security.tls_certificate)?",
+                                           node, secured->failure()));
+  }
+  return stream;
+}
+
+Address reached(const Stream& stream) {
+  Endpoint endpoint;
+  endpoint.bytes = sizeof endpoint.storage;
+  ::getpeername(stream.fd(), reinterpret_cast<sockaddr*>(&endpoint.storage), &endpoint.bytes);
+  return {"", endpoint.host(), endpoint.port()};
+}
+
+}  // namespace farpage

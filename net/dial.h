@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "net/address.h"
+#include "net/greeting.h"
+#include "net/tls.h"
+
+namespace farpage {
+
+// What a client shows and expects on every connection. Shared by all of them.
+struct ClientCredentials {
+  SharedToken token;
+  std::shared_ptr<TlsContext> tls;  // null: without
+};
+
+// A TCP connection to a node that has accepted it: resolved, connected, under TLS if the
+// credentials say so, introduced. Blocks until the deadline at most (boottime_clock); for set-up
+// alone. `name`: whom the certificate must show, if not the address's host.
+Result<std::unique_ptr<Stream>> dial(const Address& address, const ClientCredentials& credentials,
+                                     const Introduction& introduction, uint64_t deadline_ns,
+                                     const std::string& name = {});
+
+// The node's end of a TCP connection, in numbers: the one behind the name that has answered.
+Address reached(const Stream& stream);
+
+}  // namespace farpage

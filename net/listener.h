@@ -1,0 +1,54 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "base/status.h"
+#include "net/address.h"
+#include "net/asio_runtime.h"
+#include "net/greeting.h"
+#include "net/listening_socket.h"
+#include "net/tls.h"
+
+namespace farpage {
+
+struct NodeCredentials {
+  SharedToken token;
+  std::shared_ptr<TlsContext> tls;  // null: without
+};
+
+// Accepts TCP connections, and hands over those that have introduced themselves. A connection that
+// does not do so in time is dropped, the oldest first when there are many: strangers cost a bounded
+// amount of memory and keep nobody out.
+class Listener {
+ public:
+  using Handler = std::function<void(std::unique_ptr<Stream>, const Introduction&)>;
+  struct Handlers {  // run on the listener's own thread
+    Handler control;
+    Handler data;
+  };
+
+  // `socket`: listen_on() gives it (net/listening_socket.h). Whoever has connected meanwhile waits
+  // there.
+  static std::unique_ptr<Listener> serve(ListeningSocket socket, NodeCredentials credentials,
+                                         Handlers handlers);
+  // Both at once. Refuses names that do not resolve and addresses that are in use.
+  static Result<std::unique_ptr<Listener>> listen(const Address& address,
+                                                  NodeCredentials credentials, Handlers handlers);
+  // Once it has returned no handler runs.
+  ~Listener();
+
+  // With the port that was chosen.
+  const Address& address() const { return address_; }
+
+  class Door;
+
+ private:
+  Listener(ListeningSocket socket, NodeCredentials credentials, Handlers handlers);
+
+  Address address_;
+  AsioRuntime loop_;
+  std::shared_ptr<Door> door_;
+};
+
+}  // namespace farpage

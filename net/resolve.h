@@ -1,0 +1,31 @@
+#pragma once
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "net/address.h"
+
+namespace farpage {
+
+struct Endpoint {
+  sockaddr_storage storage = {};
+  socklen_t bytes = 0;
+
+  const sockaddr* address() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  int family() const { return storage.ss_family; }
+  std::string host() const;  // in numbers
+  uint16_t port() const;
+};
+
+enum class ResolveFor : uint8_t { kConnect, kListen };
+
+// The addresses behind a TCP address's host, in the resolver's order. Blocks until the deadline at
+// most.
+Result<std::vector<Endpoint>> resolve(const Address& address, ResolveFor purpose,
+                                      uint64_t deadline_ns);
+
+}  // namespace farpage

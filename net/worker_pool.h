@@ -1,0 +1,40 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace farpage {
+
+// Threads for work that blocks. Each work has one of its own, up to kMostThreads at one time; what
+// is beyond waits for one of them. Thread-safe.
+class WorkerPool {
+ public:
+  static constexpr size_t kMostThreads = 64;
+
+  ~WorkerPool() { stop(); }
+
+  // False: there is no thread, and the system gives none now; `work` was not taken. While there is
+  // one, work for which the system gives no other waits for it.
+  bool take(const std::function<void()>& work);
+
+  // Waits for what has begun. What has not, and what comes from now on, never runs.
+  void stop();
+
+ private:
+  void serve();
+  bool add_thread();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> waiting_;
+  std::vector<std::thread> threads_;
+  size_t idle_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace farpage

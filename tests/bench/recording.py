@@ -1,0 +1,12 @@
+"""What the tests of the programs in bench/ share: their modules, and what real peers once wrote."""
+
+import pathlib
+import sys
+
+sys.dont_write_bytecode = True
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "bench"))
+
+
+def recorded(name):
+    return (pathlib.Path(__file__).parent / "recorded" / name).read_text(encoding="utf-8")

@@ -1,0 +1,121 @@
+"""What happens to a node in the middle of a replay, whatever lies between the two: shared memory, loopback, a network."""
+
+import functools
+import json
+import signal
+import subprocess
+import tempfile
+import time
+
+from program import PROGRAM, values_of, wait_until
+
+LEASE_MS = 300
+PAGE_BYTES = 65536
+NODE = ("--page-bytes", PAGE_BYTES, "--set", f"node.lease_ms={LEASE_MS}", "--set", "node.reuse_ms=20")
+LOCAL_PAGES = 24
+BACK_S = 5  # from the end of a fault to pages that are ready again
+
+
+def write_steady_trace(path, requests):
+    """Mostly pages that the engine has itself, so that a request without a node lasts about as long as one with it."""
+    with open(path, "w", encoding="utf-8") as file:
+        for time_ms in range(requests):
+            ids = [*range(16), 1000 + time_ms % 200]
+            if time_ms % 8 == 0:
+                ids.append(10_000 + time_ms)  # put, and never wanted again
+            line = {"timestamp": time_ms, "input_length": 1, "output_length": 1, "hash_ids": ids}
+            file.write(json.dumps(line) + "\n")
+
+
+def replay_arguments(trace):
+    return "replay", trace, "--page-bytes", str(PAGE_BYTES), "--local-pages", str(LOCAL_PAGES), "--json", "-"
+
+
+@functools.lru_cache
+def requests_per_s():
+    """Of this machine and this build, where nothing goes wrong."""
+    requests = 1_000
+    with tempfile.NamedTemporaryFile(suffix=".jsonl") as trace:
+        write_steady_trace(trace.name, requests)
+        answer = subprocess.run([PROGRAM, *replay_arguments(trace.name), "--pool-bytes", "64MiB"], check=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return requests / json.loads(answer.stdout)["wall_seconds"]
+
+
+class Steady:
+    """A replay of that trace that lasts for so long, looked at while it runs."""
+
+    def __init__(self, case, address, *arguments, seconds=2.5, place=None):
+        self.case, self.place = case, place
+        trace = case.folder / "steady.jsonl"
+        if not trace.exists():
+            write_steady_trace(trace, int(seconds * requests_per_s()))
+        self.process = case.start_program(
+            *replay_arguments(trace), "--node", address, "--set", "client.metrics_listen=127.0.0.1:0", *arguments,
+            place=place)
+        self.url = case.metrics_url(self.process)
+
+    def metrics(self):
+        values = values_of(self.case.scrape(self.url, self.place))
+        reasons = ("miss", "stale", "corrupt", "stalled", "unreachable")
+        counts = {reason: values[f'farpage_client_recompute_pages_total{{reason="{reason}"}}'] for reason in reasons}
+        counts["ready"] = values["farpage_client_ready_pages_total"]
+        counts["late"] = values["farpage_client_late_verdicts_total"]
+        return counts
+
+    def wait_for(self, kind, more):
+        """Until so many more pages have had such a verdict; how long that took."""
+        begin = time.monotonic()
+        wanted = self.metrics()[kind] + more
+        self.case.assertTrue(wait_until(lambda: self.metrics()[kind] >= wanted), self.metrics())
+        return time.monotonic() - begin
+
+    def wait_until_back(self, within_s=BACK_S):
+        self.case.assertLess(self.wait_for("ready", 200), within_s, self.metrics())
+
+    def result(self):
+        return self.case.replay_result(self.process)
+
+
+class Faults:
+    """For a Case that says in `listen` what a node listens on."""
+
+    listen = None
+
+    def start(self):
+        node = self.start_node(*NODE, listen=self.listen)
+        replay = Steady(self, node.address)
+        replay.wait_for("ready", 500)
+        return node, replay
+
+    def test_killed(self):
+        node, replay = self.start()
+        node.kill()
+        answer = replay.result()
+        self.assertGreater(answer["verdicts"]["recompute_by_reason"]["unreachable"], 0)
+        self.assertGreater(answer["puts"]["not_acknowledged"], 0)
+
+    def test_stopped_and_continued(self):
+        node, replay = self.start()
+        node.send_signal(signal.SIGSTOP)
+        replay.wait_for("unreachable", 20)
+        node.send_signal(signal.SIGCONT)
+        replay.wait_until_back()
+        replay.result()
+
+    def test_stopped_for_good(self):
+        node, replay = self.start()
+        node.send_signal(signal.SIGSTOP)
+        answer = replay.result()
+        self.assertGreater(answer["verdicts"]["recompute_by_reason"]["unreachable"], 0)
+
+    def test_killed_and_started_again(self):
+        node, replay = self.start()
+        node.kill()
+        node.communicate()
+        replay.wait_for("unreachable", 20)
+        again = self.start_node(*NODE, listen=node.address)
+        replay.wait_until_back()
+        answer = replay.result()
+        self.assertGreater(answer["puts"]["not_acknowledged"], 0)
+        self.assertGreater(self.status(again)["puts"], 0)  # it went on with the second run

@@ -1,0 +1,72 @@
+#include <gtest/gtest.h>
+
+#include "base/clock.h"
+#include "cli/status_report.h"
+
+namespace farpage {
+namespace {
+
+StatusReply status_at(uint64_t uptime_ns) {
+  StatusReply status = {"tcp", "one rail", 3, 4, uptime_ns};
+  status.page_bytes = 1024;
+  status.slots = 10;
+  status.slots_live = 4;
+  status.sees_traffic = true;
+  return status;
+}
+
+void expect_row(const std::string& text, const std::string& row) {
+  EXPECT_NE(("\n" + text).find("\n" + row + "\n"), std::string::npos) << row << " in\n" << text;
+}
+
+TEST(StatusText, TrafficIsShownByPathWithRates) {
+  StatusReply before = status_at(10 * kSecond);
+  before.traffic = {{"rail b", 1, 100, 1024, 10, 0, 0}};
+  StatusReply now = status_at(12 * kSecond);
+  now.traffic = {{"rail a", 1, 8, 4096, 2, 2048, 5}, {"rail b", 2, 300, 3072, 10, 0, 0}};
+  const std::string text = status_text({now, &before});
+  expect_row(text, "traffic                  2 paths");
+  expect_row(text, "  rail a                 1 connections, 5 refused");
+  expect_row(text, "    read                 8, 4 KiB, 4.0/s, 2 KiB/s");
+  expect_row(text, "    written              2, 2 KiB, 1.0/s, 1 KiB/s");
+  expect_row(text, "  rail b                 2 connections, 0 refused");
+  expect_row(text, "    read                 300, 3 KiB, 100.0/s, 1 KiB/s");
+  expect_row(text, "    written              10, 0 B, 0.0/s, 0 B/s");
+}
+
+TEST(StatusText, SharesAreOfWhatThereIs) {
+  StatusReply now = status_at(kSecond);
+  now.verdicts = {.fetches = 2, .ready = 6, .ready_bytes = 6144, .miss = 1, .corrupt = 1};
+  const std::string text = status_text({now});
+  expect_row(text, "slots                    10 of 1 KiB, 10 KiB in all");
+  expect_row(text, "  live                   4 (40.0%), 4 KiB");
+  expect_row(text, "verdicts                 8 pages in 2 fetches, as the clients tell");
+  expect_row(text, "  ready                  6 (75.00%), 6 KiB");
+  expect_row(text, "  recompute: miss        1 (12.50%)");
+  expect_row(text, "  recompute: stale       0 (0.00%)");
+  EXPECT_EQ(text.find("/s"), std::string::npos);
+}
+
+TEST(StatusReport, RatesNeedTwoLooksAtOneRun) {
+  const StatusReply now = status_at(12 * kSecond);
+  StatusReply before = status_at(10 * kSecond);
+  EXPECT_EQ(StatusReport({now}).seconds(), 0);
+  EXPECT_EQ(StatusReport({now, &before}).seconds(), 2);
+  EXPECT_EQ((StatusReport{now, &before}.per_second(1, 5)), 2);
+  EXPECT_EQ((StatusReport{now, &before}.per_second(5, 1)), 0) << "a count that went back";
+  before.incarnation = 99;
+  EXPECT_EQ(StatusReport({now, &before}).seconds(), 0);
+  EXPECT_EQ(StatusReport({now, &now}).seconds(), 0);
+}
+
+TEST(StatusText, NodesWordsMoveNoCursor) {
+  StatusReply now = status_at(kSecond);
+  now.path = "a\x1b[2Jb\nc";
+  now.traffic = {{"\x1b]0;title\x07", 0, 0, 0, 0, 0, 0}};
+  const std::string text = status_text({now});
+  expect_row(text, "path                     tcp: a?[2Jb?c");
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace farpage

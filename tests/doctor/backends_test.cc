@@ -1,0 +1,181 @@
+#include <gtest/gtest.h>
+
+#include <cerrno>
+
+#include "doctor/backend_cuda.h"
+#include "doctor/backend_shm.h"
+#include "doctor/backend_tcp.h"
+#include "doctor/backend_ucx.h"
+#include "doctor/backend_verbs.h"
+#include "tests/doctor/made_up_host.h"
+
+namespace farpage::doctor {
+namespace {
+
+Wanted with_every_backend() {
+  Wanted wanted = some_wanted();
+  wanted.built = kEveryBackend;
+  return wanted;
+}
+
+void expect(const Finding& finding, Level level, const std::string& command) {
+  EXPECT_EQ(finding.level, level) << finding.text;
+  EXPECT_EQ(finding.command, command) << finding.text;
+}
+
+TEST(DoctorBackends, OneThatIsNotBuiltIsAProblemWhateverTheHostHas) {
+  Wanted wanted = with_every_backend();
+  wanted.built = kShm | kTcp;
+  const Finding lacking = check_ucx({}, wanted, kUser);
+  expect(lacking, Level::kProblem, "sudo apt-get install libucx0");
+  EXPECT_NE(lacking.text.find("not in this build of farpage, which has shm, tcp"),
+            std::string::npos);
+  const Finding there = check_ucx({"/usr/lib/libucp.so.0"}, wanted, kUser);
+  expect(there, Level::kProblem, "farpage doctor --backend tcp");
+  EXPECT_NE(there.text.find("/usr/lib/libucp.so.0"), std::string::npos);
+  wanted.built = kShm;
+  expect(check_tcp({}, wanted, kUser), Level::kProblem, "farpage doctor --backend shm");
+}
+
+TEST(DoctorBackends, Shm) {
+  using Step = ShmFacts::Step;
+  constexpr const char* kKernel = "apt-get install linux-image-amd64";
+  struct Case {
+    ShmFacts facts;
+    Level level;
+    const char* command;
+  };
+  for (const Case& each : {
+           Case{{}, Level::kOk, ""},
+           Case{{Step::kCreate, EACCES, 2}, Level::kProblem, "sysctl -w vm.memfd_noexec=1"},
+           Case{{Step::kCreate, EMFILE, 0}, Level::kProblem, "ulimit -n 1024"},
+           Case{{Step::kCreate, EPERM, 0}, Level::kProblem, "grep Seccomp /proc/self/status"},
+           Case{{Step::kSize, EFBIG, 0}, Level::kProblem, "ulimit -v unlimited -f unlimited"},
+           Case{{Step::kMap, ENOMEM, 0}, Level::kProblem, "ulimit -v unlimited -f unlimited"},
+           Case{{Step::kSeal, EINVAL, 0}, Level::kProblem, kKernel},
+           Case{{Step::kReadOnly, 0, 0}, Level::kProblem, kKernel},
+       }) {
+    expect(check_shm(each.facts, with_every_backend(), kRoot), each.level, each.command);
+  }
+}
+
+TEST(DoctorBackends, ShmIsTriedHere) {
+  MadeUpHost host;
+  host.put("/proc/sys/vm/memfd_noexec", "1\n");
+  const ShmFacts facts = read_shm(host.files());
+  EXPECT_EQ(facts.failed, ShmFacts::Step::kDone);
+  EXPECT_EQ(facts.memfd_noexec, 1u);
+}
+
+TEST(DoctorBackends, Tcp) {
+  struct Case {
+    TcpFacts facts;
+    Level level;
+    const char* command;
+  };
+  for (const Case& each : {
+           Case{{0, 0}, Level::kOk, ""},
+           Case{{0, EADDRNOTAVAIL}, Level::kOk, ""},
+           Case{{ENETUNREACH, ENETUNREACH}, Level::kProblem, "sudo ip link set lo up"},
+           Case{{EMFILE, EMFILE}, Level::kProblem, "ulimit -n 1024"},
+           Case{{ETIMEDOUT, 0}, Level::kProblem, "sudo iptables -I INPUT -i lo -j ACCEPT"},
+       }) {
+    expect(check_tcp(each.facts, with_every_backend(), kUser), each.level, each.command);
+  }
+  const Finding finding = check_tcp({0, EAFNOSUPPORT}, with_every_backend(), kUser);
+  EXPECT_NE(finding.text.find("not supported"), std::string::npos) << finding.text;
+}
+
+TEST(DoctorBackends, TcpIsTriedHere) {
+  EXPECT_EQ(read_tcp().ipv4_error, 0);
+}
+
+void put_port(MadeUpHost& host, const std::string& port, const std::string& state,
+              const std::string& link_layer) {
+  const std::string folder = "/sys/class/infiniband/" + port;
+  host.put(folder + "/state", state + "\n").put(folder + "/link_layer", link_layer + "\n");
+}
+
+Finding verbs_on(const MadeUpHost& host) {
+  return check_verbs(read_verbs(host.files()), with_every_backend(), kUser);
+}
+
+TEST(DoctorBackends, VerbsWithoutADevice) {
+  MadeUpHost bare;
+  expect(verbs_on(bare), Level::kProblem, "sudo apt-get install linux-image-amd64");
+
+  MadeUpHost host;
+  host.put("/proc/sys/kernel/osrelease", "6.1.0\n")
+      .put("/lib/modules/6.1.0/modules.dep", "kernel/drivers/infiniband/sw/rxe/rdma_rxe.ko: x\n")
+      .put("/sys/class/net/lo/operstate", "unknown\n")
+      .put("/sys/class/net/eth7/operstate", "down\n")
+      .put("/sys/class/net/eth8/operstate", "up\n");
+  expect(verbs_on(host), Level::kProblem,
+         "sudo modprobe rdma_rxe && sudo rdma link add rxe0 type rxe netdev eth8");
+
+  MadeUpHost loaded;
+  loaded.put("/sys/module/rdma_rxe/refcnt", "0\n");
+  expect(verbs_on(loaded), Level::kProblem,
+         "sudo modprobe rdma_rxe && sudo rdma link add rxe0 type rxe netdev lo");
+}
+
+TEST(DoctorBackends, VerbsWithDevices) {
+  MadeUpHost active;
+  put_port(active, "mlx5_0/ports/1", "1: DOWN", "InfiniBand");
+  put_port(active, "mlx5_0/ports/2", "4: ACTIVE", "InfiniBand");
+  expect(verbs_on(active), Level::kProblem, "sudo modprobe ib_uverbs");
+  active.put("/dev/infiniband/uverbs0", "");
+  expect(verbs_on(active), Level::kOk, "");
+  EXPECT_EQ(verbs_on(active).text, "mlx5_0/1 is DOWN, mlx5_0/2 is ACTIVE");
+
+  MadeUpHost waiting;
+  waiting.put("/dev/infiniband/uverbs0", "");
+  put_port(waiting, "mlx5_0/ports/1", "2: INIT", "InfiniBand");
+  expect(verbs_on(waiting), Level::kProblem,
+         "sudo apt-get install opensm && sudo systemctl start opensm");
+  put_port(waiting, "mlx5_0/ports/1", "1: DOWN", "InfiniBand");
+  expect(verbs_on(waiting), Level::kProblem, "rdma link show mlx5_0/1");
+  put_port(waiting, "mlx5_0/ports/1", "1: DOWN", "Ethernet");
+  waiting.put("/sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0", "ens3\n");
+  expect(verbs_on(waiting), Level::kProblem, "sudo ip link set ens3 up");
+}
+
+TEST(DoctorBackends, Ucx) {
+  MadeUpHost host;
+  expect(check_ucx(read_ucx(host.files()), with_every_backend(), kRoot), Level::kProblem,
+         "apt-get install libucx0");
+  host.put("/usr/lib64/libucp.so.0", "");
+  const Finding finding = check_ucx(read_ucx(host.files()), with_every_backend(), kRoot);
+  expect(finding, Level::kOk, "");
+  EXPECT_EQ(finding.text, "/usr/lib64/libucp.so.0");
+}
+
+TEST(DoctorBackends, Cuda) {
+  MadeUpHost host;
+  const auto finding = [&host] {
+    return check_cuda(read_cuda(host.files()), with_every_backend(), kUser);
+  };
+  expect(finding(), Level::kProblem, "sudo apt-get install nvidia-driver");
+  host.put("/proc/driver/nvidia/version",
+           "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Tue Mar 5\n");
+  expect(finding(), Level::kProblem, "nvidia-smi");
+  host.put("/proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: x\n")
+      .put("/dev/nvidiactl", "");
+  expect(finding(), Level::kProblem, "sudo nvidia-modprobe -c 0 -u");
+  host.put("/dev/nvidia0", "");
+  expect(finding(), Level::kWarning, "sudo modprobe nvidia_peermem");
+  EXPECT_NE(finding().text.find("driver 550.54.15, 1 GPU"), std::string::npos) << finding().text;
+  EXPECT_NE(finding().text.find("configuration is not readable"), std::string::npos);
+
+  host.put("/proc/sys/kernel/osrelease", "6.1.0\n")
+      .put("/boot/config-6.1.0", "CONFIG_DMA_SHARED_BUFFER=y\n");
+  expect(finding(), Level::kWarning, "sudo modprobe nvidia_peermem");
+  EXPECT_NE(finding().text.find("no dma-buf"), std::string::npos);
+  host.put("/boot/config-6.1.0", "CONFIG_DMA_SHARED_BUFFER=y\nCONFIG_PCI_P2PDMA=y\n");
+  expect(finding(), Level::kOk, "");
+  host.put("/boot/config-6.1.0", "").put("/sys/module/nvidia_peermem/refcnt", "0\n");
+  expect(finding(), Level::kOk, "");
+}
+
+}  // namespace
+}  // namespace farpage::doctor

@@ -1,0 +1,82 @@
+#include "doctor/limits.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include "tests/doctor/made_up_host.h"
+
+namespace farpage::doctor {
+namespace {
+
+constexpr uint64_t kPool = uint64_t{1040} << 20;
+
+struct Case {
+  LimitFacts limit;
+  Privileges privileges;
+  Level level;
+  const char* command;
+};
+
+void expect_all(std::initializer_list<Case> cases,
+                Finding (*check)(const LimitFacts&, const Wanted&, const Privileges&)) {
+  for (const Case& each : cases) {
+    const Finding finding = check(each.limit, some_wanted(), each.privileges);
+    EXPECT_EQ(finding.level, each.level) << finding.text;
+    EXPECT_EQ(finding.command, each.command) << finding.text;
+  }
+}
+
+// Of a container that may not raise its limits.
+constexpr Privileges kBareRoot = {true, false, false};
+constexpr Privileges kFullRoot = {true, false, true};
+
+TEST(DoctorLimits, MemlockMustHoldThePool) {
+  expect_all({{{UINT64_MAX, UINT64_MAX}, kUser, Level::kOk, ""},
+              {{kPool, kPool}, kUser, Level::kOk, ""},
+              {{kPool - 1, kPool},
+               kUser,
+               Level::kProblem,
+               "sudo prlimit --pid $$ --memlock=unlimited:unlimited"},
+              {{65'536, UINT64_MAX}, kUser, Level::kProblem, "ulimit -l unlimited"},
+              {{65'536, 65'536}, kFullRoot, Level::kProblem, "ulimit -l unlimited"},
+              {{65'536, 65'536}, kBareRoot, Level::kProblem, "farpage doctor --backend tcp"},
+              {{65'536, 65'536}, kRoot, Level::kOk, ""}},
+             check_memlock);
+}
+
+TEST(DoctorLimits, OnlyRdmaNeedsMemlock) {
+  EXPECT_EQ(check_memlock({0, 0}, some_wanted(), kUser).needed_by, kVerbs | kUcx | kCuda);
+}
+
+// 100 clients of six, and the node's own 64.
+TEST(DoctorLimits, DescriptorsForEveryClient) {
+  expect_all({{{664, 664}, kUser, Level::kOk, ""},
+              {{663, 4'096}, kUser, Level::kWarning, "ulimit -n 664"},
+              {{663, 663}, kUser, Level::kWarning, "sudo prlimit --pid $$ --nofile=664:664"},
+              {{663, 663}, kRoot, Level::kWarning, "ulimit -n 664"},
+              {{663, 663}, kBareRoot, Level::kWarning, "farpage node --set node.max_clients=99"},
+              {{70, 4'096}, kUser, Level::kWarning, "ulimit -n 664"},
+              {{69, 4'096}, kUser, Level::kProblem, "ulimit -n 664"},
+              {{20, 4'096}, kUser, Level::kProblem, "ulimit -n 664"}},
+             check_descriptors);
+}
+
+TEST(DoctorLimits, ShmAloneNeedsFewer) {
+  Wanted wanted = some_wanted();
+  wanted.asked = kShm;
+  EXPECT_EQ(check_descriptors({464, 464}, wanted, kUser).level, Level::kOk);
+  EXPECT_EQ(check_descriptors({463, 463}, wanted, kUser).command,
+            "sudo prlimit --pid $$ --nofile=464:464");
+}
+
+TEST(DoctorLimits, AreThoseOfThisProcess) {
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit lower = {before.rlim_cur - 1, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &lower), 0);
+  EXPECT_EQ(read_limit(RLIMIT_NOFILE).soft, before.rlim_cur - 1);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+}  // namespace
+}  // namespace farpage::doctor

@@ -1,0 +1,89 @@
+#include "node/node_metrics.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/recorded_metrics.h"
+
+namespace farpage {
+namespace {
+
+StatusReply numbered_status() {
+  StatusReply status = {"tcp", "a path", 1, 2, 3'000'000'000, 4'500'000'000, 5};
+  status.slots_live = 6;
+  status.slots_free = 7;
+  status.slots_cooling = 8;
+  status.clients = 9;
+  status.puts = 10;
+  status.put_bytes = 11;
+  status.puts_refused = 12;
+  status.removes = 13;
+  status.evictions = 14;
+  status.renewals = 15;
+  status.verdicts = {16, 17, 18, 19, 20, 21, 22, 23};
+  status.sees_traffic = true;
+  status.traffic = {{"a", 24, 25, 26, 27, 28, 29}, {"b", 30, 31, 32, 33, 34, 35}};
+  return status;
+}
+
+TEST(NodeMetrics, EveryNumberHasItsName) {
+  RecordedMetrics metrics;
+  describe(numbered_status(), metrics);
+  const std::map<std::string, double> expected = {
+      {"farpage_node_epoch", 1},
+      {"farpage_node_uptime_seconds", 3},
+      {"farpage_node_cpu_seconds_total", 4.5},
+      {"farpage_node_slot_bytes", 5},
+      {"farpage_node_slots{state=live}", 6},
+      {"farpage_node_slots{state=free}", 7},
+      {"farpage_node_slots{state=cooling}", 8},
+      {"farpage_node_clients", 9},
+      {"farpage_node_puts_total", 10},
+      {"farpage_node_put_bytes_total", 11},
+      {"farpage_node_puts_refused_total", 12},
+      {"farpage_node_removes_total", 13},
+      {"farpage_node_evictions_total", 14},
+      {"farpage_node_renewals_total", 15},
+      {"farpage_node_reported_fetches_total", 16},
+      {"farpage_node_reported_ready_pages_total", 17},
+      {"farpage_node_reported_ready_bytes_total", 18},
+      {"farpage_node_reported_recompute_pages_total{reason=miss}", 19},
+      {"farpage_node_reported_recompute_pages_total{reason=stale}", 20},
+      {"farpage_node_reported_recompute_pages_total{reason=corrupt}", 21},
+      {"farpage_node_reported_recompute_pages_total{reason=stalled}", 22},
+      {"farpage_node_reported_recompute_pages_total{reason=unreachable}", 23},
+      {"farpage_transport_connections{path=a}", 24},
+      {"farpage_transport_reads_total{path=a}", 25},
+      {"farpage_transport_read_bytes_total{path=a}", 26},
+      {"farpage_transport_writes_total{path=a}", 27},
+      {"farpage_transport_write_bytes_total{path=a}", 28},
+      {"farpage_transport_refused_total{path=a}", 29},
+      {"farpage_transport_connections{path=b}", 30},
+      {"farpage_transport_reads_total{path=b}", 31},
+      {"farpage_transport_read_bytes_total{path=b}", 32},
+      {"farpage_transport_writes_total{path=b}", 33},
+      {"farpage_transport_write_bytes_total{path=b}", 34},
+      {"farpage_transport_refused_total{path=b}", 35},
+  };
+  EXPECT_EQ(metrics.values, expected);
+  EXPECT_TRUE(metrics.without_help.empty());
+}
+
+TEST(NodeMetrics, WhatIsNotSeenHasAFamilyAndNoValue) {
+  RecordedMetrics metrics;
+  describe(StatusReply(), metrics);
+  EXPECT_TRUE(metrics.kinds.contains("farpage_transport_read_bytes_total"));
+  for (const auto& [name, value] : metrics.values) {
+    EXPECT_EQ(name.find("farpage_transport"), std::string::npos) << name;
+  }
+}
+
+TEST(NodeMetrics, NamesSayWhatIsACounter) {
+  RecordedMetrics metrics;
+  describe(numbered_status(), metrics);
+  for (const auto& [name, kind] : metrics.kinds) {
+    EXPECT_EQ(name.ends_with("_total"), kind == MetricKind::kCounter) << name;
+  }
+}
+
+}  // namespace
+}  // namespace farpage

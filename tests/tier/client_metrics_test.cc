@@ -1,0 +1,181 @@
+#include <gtest/gtest.h>
+
+#include "tests/support/cluster.h"
+#include "tests/support/engine.h"
+#include "tests/support/lying_fabric.h"
+#include "tests/support/recorded_metrics.h"
+#include "tests/support/sim_cluster.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kPageBytes = 512;
+
+double metric(const Client& client, const std::string& name) {
+  RecordedMetrics metrics;
+  client.describe(metrics);
+  EXPECT_TRUE(metrics.values.contains(name)) << name;
+  return metrics.values[name];
+}
+
+double recompute(const Client& client, const std::string& reason) {
+  return metric(client, "farpage_client_recompute_pages_total{reason=" + reason + "}");
+}
+
+class ClientMetrics : public ::testing::Test {
+ protected:
+  VerdictCounts told() {
+    const auto status = client_->node_status(cluster_.now_ns() + kSecond);
+    EXPECT_TRUE(status.has_value());
+    return status ? status->verdicts : VerdictCounts();
+  }
+  void run_for(uint64_t duration_ns) {
+    cluster_.world().run_until(cluster_.now_ns() + duration_ns);
+  }
+  void run_for_a_lease() { run_for(small_sim_node().lease_ms * kMillisecond); }
+
+  SimCluster cluster_{1, {}};
+  LyingFabric lying_{cluster_.client_fabric(0)};
+  std::unique_ptr<Client> client_ = cluster_.connect(0, {}, &lying_).value();
+  Engine engine_{*client_, kPageBytes, 8};
+};
+
+TEST_F(ClientMetrics, VerdictsAreCountedByReason) {
+  const PutResult put = engine_.put(test_key(1), 1);
+  ASSERT_EQ(put.code, Code::kOk);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(engine_.fetch(test_key(1)).verdict, Verdict::kReady);
+  ASSERT_EQ(engine_.fetch(test_key(2)).reason, Reason::kMiss);
+  ASSERT_EQ(engine_.fetch(test_key(1), put.version + 1).reason, Reason::kStale);
+  lying_.lies().flip_byte = 100;
+  ASSERT_EQ(engine_.fetch(test_key(1)).reason, Reason::kCorrupt);
+  lying_.lies().flip_byte = 0;
+  ASSERT_EQ(engine_.fetch(test_key(1), 0, 0).reason, Reason::kStalled);
+  EXPECT_EQ(metric(*client_, "farpage_client_ready_pages_total"), 3);
+  EXPECT_EQ(metric(*client_, "farpage_client_ready_bytes_total"), 3 * kPageBytes);
+  EXPECT_EQ(recompute(*client_, "miss"), 1);
+  EXPECT_EQ(recompute(*client_, "stale"), 1);
+  EXPECT_EQ(recompute(*client_, "corrupt"), 1);
+  EXPECT_EQ(recompute(*client_, "stalled"), 1);
+  EXPECT_EQ(recompute(*client_, "unreachable"), 0);
+  EXPECT_EQ(metric(*client_, "farpage_client_fetch_seconds"), 7);
+  EXPECT_EQ(metric(*client_, "farpage_client_page_seconds{verdict=ready}"), 3);
+  EXPECT_EQ(metric(*client_, "farpage_client_page_seconds{verdict=recompute}"), 4);
+  EXPECT_EQ(metric(*client_, "farpage_client_puts_total{result=acknowledged}"), 1);
+
+  run_for_a_lease();
+  const VerdictCounts verdicts = told();
+  EXPECT_EQ(verdicts.fetches, 7u);
+  EXPECT_EQ(verdicts.ready, 3u);
+  EXPECT_EQ(verdicts.ready_bytes, 3 * kPageBytes);
+  EXPECT_EQ(verdicts.miss, 1u);
+  EXPECT_EQ(verdicts.stale, 1u);
+  EXPECT_EQ(verdicts.corrupt, 1u);
+  EXPECT_EQ(verdicts.stalled, 1u);
+  EXPECT_EQ(verdicts.unreachable, 0u);
+}
+
+TEST_F(ClientMetrics, EverythingButTheVerdictsIsWhatTheLanesSay) {
+  Lane second = client_->open_lane().value();
+  ASSERT_EQ(engine_.put(test_key(1), 1).code, Code::kOk);
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(engine_.fetch(test_key(1)).verdict, Verdict::kReady);
+  EXPECT_TRUE(second.contains(test_key(1), engine_.deadline()));
+  const LaneStats a = engine_.lane().stats();
+  const LaneStats b = second.stats();
+  const auto expect_sum = [&](const char* name, uint64_t LaneStats::*member) {
+    EXPECT_GT(a.*member, 0u) << name;
+    EXPECT_EQ(metric(*client_, name), static_cast<double>(a.*member + b.*member)) << name;
+  };
+  expect_sum("farpage_client_ready_pages_total", &LaneStats::pages_ready);
+  expect_sum("farpage_client_posts_total", &LaneStats::posts);
+  expect_sum("farpage_client_operations_total", &LaneStats::operations);
+  expect_sum("farpage_client_index_looks_total", &LaneStats::index_looks);
+  expect_sum("farpage_client_located_pages_total", &LaneStats::located);
+  EXPECT_EQ(metric(*client_, "farpage_client_channels_ended_total"), 0);
+  EXPECT_EQ(metric(*client_, "farpage_client_late_verdicts_total"), 0);
+  EXPECT_EQ(metric(*client_, "farpage_client_location_cache_bytes"),
+            static_cast<double>(client_->location_bytes()));
+  EXPECT_EQ(metric(*client_, "farpage_client_reachable"), 1);
+}
+
+TEST_F(ClientMetrics, FetchTakesFromItsStartToItsLastVerdict) {
+  struct Durations final : MetricVisitor {
+    void family(std::string_view name, std::string_view, MetricKind) override { now = name; }
+    void value(MetricLabels, double) override {}
+    void histogram(MetricLabels, const DurationHistogram& durations) override {
+      if (now == "farpage_client_fetch_seconds") sum_ns = durations.sum_ns();
+    }
+    std::string now;
+    uint64_t sum_ns = 0;
+  };
+  const uint64_t before = cluster_.now_ns();
+  ASSERT_EQ(engine_.fetch(test_key(1)).reason, Reason::kMiss);  // virtual time: exact
+  Durations durations;
+  client_->describe(durations);
+  EXPECT_GT(durations.sum_ns, 0u);
+  EXPECT_EQ(durations.sum_ns, cluster_.now_ns() - before);
+}
+
+TEST_F(ClientMetrics, WhatAClosedLaneHasCountedStays) {
+  {
+    Lane lane = client_->open_lane().value();
+    EXPECT_FALSE(lane.contains(test_key(5), engine_.deadline()));
+  }
+  EXPECT_EQ(recompute(*client_, "miss"), 1);
+  EXPECT_EQ(metric(*client_, "farpage_client_page_seconds{verdict=recompute}"), 1);
+  run_for_a_lease();
+  EXPECT_EQ(told().miss, 1u);
+}
+
+TEST_F(ClientMetrics, LostConnectionNeitherLosesNorDoublesWhatIsTold) {
+  for (int i = 0; i < 5; ++i) ASSERT_EQ(engine_.fetch(test_key(9)).reason, Reason::kMiss);
+  run_for_a_lease();
+  ASSERT_EQ(told().miss, 5u);
+  cluster_.cut_links();
+  ASSERT_EQ(engine_.fetch(test_key(9)).reason, Reason::kMiss);  // under the lease
+  run_for(5 * small_sim_node().lease_ms * kMillisecond);
+  ASSERT_TRUE(client_->reachable());
+  EXPECT_EQ(told().miss, 6u);
+  ASSERT_EQ(engine_.fetch(test_key(9)).reason, Reason::kMiss);
+  run_for_a_lease();
+  EXPECT_EQ(told().miss, 7u);
+}
+
+TEST_F(ClientMetrics, NewRunOfTheNodeIsToldWhatTheOldOneWasNot) {
+  ASSERT_EQ(engine_.fetch(test_key(9)).reason, Reason::kMiss);
+  run_for_a_lease();
+  cluster_.end_node(NodeEnd::kStopped);
+  run_for_a_lease();
+  ASSERT_EQ(engine_.fetch(test_key(9)).reason, Reason::kUnreachable);
+  EXPECT_EQ(metric(*client_, "farpage_client_reachable"), 0);
+  const PageKey key = test_key(9);
+  const PutRequest request = {key, engine_.slice(0)};
+  EXPECT_EQ(client_->put({&request, 1}, engine_.deadline()).wait()[0].code, Code::kUnavailable);
+  EXPECT_EQ(metric(*client_, "farpage_client_puts_total{result=failed}"), 1);
+  cluster_.start_node();
+  run_for(kSecond);
+  ASSERT_TRUE(client_->reachable());
+  EXPECT_EQ(told().unreachable, 1u);
+  EXPECT_EQ(told().miss, 0u);
+}
+
+// Over a real socket: the simulation's links take nothing along when they are closed.
+TEST(ClientGoodbye, TellsWhatTheRenewalsDidNot) {
+  NodeOptions options = Cluster::small_options();
+  options.lease_ms = 600'000;  // no renewal but the first
+  Cluster cluster(Path::kShm, options);
+  const std::unique_ptr<Client> stays = cluster.connect();
+  std::unique_ptr<Client> goes = cluster.connect();
+  EXPECT_FALSE(goes->open_lane().value().contains(test_key(1), goes->clock().now_ns() + kSecond));
+  goes.reset();
+  const uint64_t deadline = stays->clock().now_ns() + 20 * kSecond;
+  uint64_t told = 0;
+  while (told == 0 && stays->clock().now_ns() < deadline) {
+    const auto status = stays->node_status(deadline);
+    ASSERT_TRUE(status.has_value());
+    told = status->verdicts.miss;
+  }
+  EXPECT_EQ(told, 1u);
+}
+
+}  // namespace
+}  // namespace farpage

@@ -1,0 +1,66 @@
+#include "tier/client.h"
+#include "tier/lane_counters.h"
+#include "tier/node_link.h"
+
+namespace farpage {
+namespace {
+
+void describe_pages(const LaneCounters& lanes, MetricVisitor& visitor) {
+  visitor.counter("farpage_client_ready_pages_total", "Pages that were ready",
+                  static_cast<double>(lanes.ready.value()));
+  visitor.counter("farpage_client_ready_bytes_total", "Bytes of the pages that were ready",
+                  static_cast<double>(lanes.ready_bytes.value()));
+  visitor.family("farpage_client_recompute_pages_total", "Pages to recompute, by reason",
+                 MetricKind::kCounter);
+  for (int i = 0; i < kReasons; ++i) {
+    const auto reason = static_cast<Reason>(i);
+    if (reason == Reason::kNone) continue;
+    visitor.value({{"reason", reason_name(reason)}},
+                  static_cast<double>(lanes.recompute[static_cast<size_t>(i)].value()));
+  }
+  visitor.family("farpage_client_fetch_seconds", "From the start of a fetch to its last verdict",
+                 MetricKind::kHistogram);
+  visitor.histogram({}, lanes.fetches);
+  visitor.family("farpage_client_page_seconds", "From the start of a fetch to a page's verdict",
+                 MetricKind::kHistogram);
+  visitor.histogram({{"verdict", "ready"}}, lanes.ready_pages);
+  visitor.histogram({{"verdict", "recompute"}}, lanes.recompute_pages);
+}
+
+void describe_lanes(const LaneCounters& lanes, MetricVisitor& visitor) {
+  const auto count = [&visitor](std::string_view name, std::string_view help,
+                                const Counter& counter) {
+    visitor.counter(name, help, static_cast<double>(counter.value()));
+  };
+  count("farpage_client_posts_total", "Batches handed to the transport", lanes.posts);
+  count("farpage_client_operations_total", "Reads in those batches", lanes.operations);
+  count("farpage_client_located_pages_total", "Pages whose location was cached", lanes.located);
+  count("farpage_client_index_looks_total", "Pages that were looked up in the node's index",
+        lanes.index_looks);
+  count("farpage_client_channels_ended_total",
+        "Data paths given up because an operation did not end in time", lanes.channels_ended);
+  count("farpage_client_late_verdicts_total", "Verdicts given after their deadline",
+        lanes.late_verdicts);
+  visitor.gauge("farpage_client_latest_verdict_seconds", "The most that a verdict was late",
+                static_cast<double>(lanes.latest_ns.value()) / 1e9);
+}
+
+}  // namespace
+
+void Client::describe(MetricVisitor& visitor) const {
+  const ClientCounters& counters = *link_->counters();
+  LaneCounters lanes;
+  counters.add_to(lanes);
+  describe_pages(lanes, visitor);
+  describe_lanes(lanes, visitor);
+  visitor.family("farpage_client_puts_total", "Pages put, by what became of them",
+                 MetricKind::kCounter);
+  visitor.value({{"result", "acknowledged"}}, static_cast<double>(counters.puts_acknowledged()));
+  visitor.value({{"result", "failed"}}, static_cast<double>(counters.puts_failed()));
+  visitor.gauge("farpage_client_location_cache_bytes", "Memory of the client's page table",
+                static_cast<double>(location_bytes()));
+  visitor.gauge("farpage_client_reachable", "1 while the client holds a lease of the node, else 0",
+                reachable() ? 1 : 0);
+}
+
+}  // namespace farpage

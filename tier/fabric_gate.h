@@ -1,0 +1,36 @@
+#pragma once
+
+#include <mutex>
+#include <shared_mutex>
+#include <utility>
+
+#include "transport/fabric.h"
+
+namespace farpage {
+
+// The fabric of a client, for offloaded work, which may still be under way when the client goes.
+// Thread-safe.
+class FabricGate {
+ public:
+  explicit FabricGate(Fabric& fabric) : fabric_(&fabric) {}
+
+  // Runs work(Fabric&), which gives a Result, unless the gate is closed.
+  template <typename Work>
+  auto pass(const Work& work) -> decltype(work(std::declval<Fabric&>())) {
+    std::shared_lock lock(mutex_);
+    if (fabric_ == nullptr) return fail(Code::kAborted, "the client was closed meanwhile");
+    return work(*fabric_);
+  }
+
+  // Waits for the work that is inside.
+  void close() {
+    std::unique_lock lock(mutex_);
+    fabric_ = nullptr;
+  }
+
+ private:
+  std::shared_mutex mutex_;
+  Fabric* fabric_;
+};
+
+}  // namespace farpage

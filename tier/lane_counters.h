@@ -1,0 +1,62 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "base/metrics.h"
+#include "control/messages.h"
+#include "tier/lane.h"
+#include "tier/page_request.h"
+
+namespace farpage {
+
+// What one lane has done. Its thread writes, any thread reads.
+struct LaneCounters {
+  Counter ready;
+  Counter ready_bytes;
+  std::array<Counter, kReasons> recompute;  // by reason
+  Counter posts;
+  Counter operations;
+  Counter index_looks;
+  Counter located;
+  Counter channels_ended;
+  Counter late_verdicts;
+  Counter latest_ns;
+  // From the start of a fetch: to its last verdict, and to each verdict.
+  DurationHistogram fetches;
+  DurationHistogram ready_pages;
+  DurationHistogram recompute_pages;
+
+  uint64_t recompute_total() const;
+  LaneStats stats() const;
+  VerdictCounts verdicts() const;
+  void add(const LaneCounters& other);
+};
+
+// The counters of a client: those of the lanes that are open, of those that were, and of its puts.
+class ClientCounters {
+ public:
+  // The lane's counters count from now on, and what they have counted stays when they go.
+  void open(const LaneCounters* lane);
+  void close(const LaneCounters* lane);
+  void add_to(LaneCounters& sum) const;
+
+  void count_puts(uint64_t acknowledged, uint64_t failed) {
+    puts_acknowledged_.fetch_add(acknowledged, std::memory_order_relaxed);
+    puts_failed_.fetch_add(failed, std::memory_order_relaxed);
+  }
+  uint64_t puts_acknowledged() const { return puts_acknowledged_.load(std::memory_order_relaxed); }
+  uint64_t puts_failed() const { return puts_failed_.load(std::memory_order_relaxed); }
+
+ private:
+  mutable std::mutex mutex_;  // never taken by a fetch
+  std::vector<const LaneCounters*> open_;
+  LaneCounters closed_;
+  std::atomic<uint64_t> puts_acknowledged_{0};
+  std::atomic<uint64_t> puts_failed_{0};
+};
+
+}  // namespace farpage

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/status.h"
+#include "transport/memory.h"
+#include "transport/operation.h"
+
+namespace farpage {
+
+// What a channel looks at before it takes an operation on a region that it has imported.
+inline Status check_operation(const Operation& operation, uint64_t bytes, uint32_t generation,
+                              Access access) {
+  const auto refuse = [](const char* why) { return Status{Code::kInvalid, 0, why}; };
+  if (generation != operation.remote.generation) return refuse("the import is outdated");
+  if (operation.local_count > operation.local.size()) return refuse("too many local slices");
+  const uint64_t wanted = operation.bytes();
+  if (wanted == 0 && !operation.has_immediate) return refuse("it moves no bytes");
+  if (operation.remote_offset > bytes || wanted > bytes - operation.remote_offset) {
+    return refuse("beyond the end of the region");
+  }
+  const bool writes = operation.kind == OperationKind::kWrite;
+  if (writes != (access == Access::kRemoteWrite)) {
+    return Status{Code::kDenied, 0, "the region does not permit this"};
+  }
+  return {};
+}
+
+}  // namespace farpage

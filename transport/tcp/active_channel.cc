@@ -1,0 +1,260 @@
+#include "transport/tcp/active_channel.h"
+
+#include <sched.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/clock.h"
+#include "base/units.h"
+#include "transport/operation_check.h"
+#include "transport/tcp/exports.h"
+
+namespace farpage::tcp {
+namespace {
+
+constexpr size_t kMaxParts = 192;
+// With one system call: what has landed is checked while it is in the cache, and no deadline waits
+// for long.
+constexpr uint64_t kReceiveBytes = 256 * kKiB;
+// How long a wait keeps its core when no more than this is under way: some of what it costs a
+// sleeping thread to be woken in a virtual machine.
+constexpr uint64_t kSpinNs = 50 * kMicrosecond;
+constexpr uint64_t kSpinOperations = 4;
+constexpr uint64_t kSpinBytes = 128 * kKiB;
+
+// Parts of one transfer, from a given byte on.
+class Parts {
+ public:
+  explicit Parts(uint64_t skip) : skip_(skip) {}
+
+  void add(void* data, uint64_t bytes) {
+    const uint64_t skipped = std::min(skip_, bytes);
+    skip_ -= skipped;
+    if (bytes == skipped) return;
+    parts_[count_++] = {static_cast<std::byte*>(data) + skipped, bytes - skipped};
+    bytes_ += bytes - skipped;
+  }
+  bool has_room() const { return count_ + 3 <= kMaxParts; }
+  uint64_t bytes() const { return bytes_; }
+  std::span<const iovec> get() const { return std::span(parts_).first(count_); }
+
+ private:
+  uint64_t skip_;
+  uint64_t bytes_ = 0;
+  size_t count_ = 0;
+  std::array<iovec, kMaxParts> parts_;
+};
+
+void add_slices(Parts& parts, const Operation& operation) {
+  for (int i = 0; i < operation.local_count; ++i) {
+    parts.add(operation.local[i].data, operation.local[i].bytes);
+  }
+}
+
+bool is_read(const Operation& operation) {
+  return operation.kind == OperationKind::kRead;
+}
+
+}  // namespace
+
+ActiveTcpChannel::ActiveTcpChannel(std::unique_ptr<Stream> stream,
+                                   std::shared_ptr<const LocalRegistrations> local)
+    : stream_(std::move(stream)), local_(std::move(local)), flights_(kMaxInFlight) {}
+
+Result<Region> ActiveTcpChannel::allocate_writable(uint64_t) {
+  return fail(Code::kInvalid, "the passive end of a tcp channel writes nothing");
+}
+
+Result<RemoteRegion> ActiveTcpChannel::import_region(RegionExport region) {
+  const auto refuse = [](const char* why) {
+    return fail(Code::kProtocol, std::string("the peer's region is refused: ") + why);
+  };
+  Imported imported = {{}, region.bytes, region.access};
+  if (region.bytes == 0 || region.bytes > kMaxRegionBytes) return refuse("its size is impossible");
+  if (region.kind != MemoryKind::kHost) return refuse("it is not host memory");
+  if (region.access != Access::kRemoteRead && region.access != Access::kRemoteWrite) {
+    return refuse("it is not for peers");
+  }
+  if (region.opaque.size() != sizeof imported.key) return refuse("tcp does not know its name");
+  std::memcpy(&imported.key, region.opaque.data(), sizeof imported.key);
+  imported_.push_back(imported);
+  return RemoteRegion{static_cast<uint32_t>(imported_.size() - 1), imported.key.generation,
+                      region.bytes};
+}
+
+Status ActiveTcpChannel::check(const Operation& operation) const {
+  if (operation.remote.index >= imported_.size()) {
+    return {Code::kInvalid, 0, "no such region is imported"};
+  }
+  const Imported& imported = imported_[operation.remote.index];
+  const Status status =
+      check_operation(operation, imported.bytes, imported.key.generation, imported.access);
+  if (status.ok() && !registered(operation)) {
+    return {Code::kInvalid, 0, "a slice is not of registered memory"};
+  }
+  return status;
+}
+
+bool ActiveTcpChannel::registered(const Operation& operation) const {
+  for (int i = 0; i < operation.local_count; ++i) {
+    if (!local_->is_live(operation.local[i].local_key)) return false;
+  }
+  return true;
+}
+
+PostResult ActiveTcpChannel::post(std::span<const Operation> operations, uint64_t) {
+  PostResult result;
+  if (state_ != State::kOpen) {
+    result.status = {Code::kUnavailable, vendor_, "the channel is closed"};
+    return result;
+  }
+  for (const Operation& operation : operations) {
+    if (posted_ - polled_ == kMaxInFlight) break;
+    result.status = check(operation);
+    if (!result.status.ok()) break;
+    Flight& next = flight(posted_);
+    const RegionKey& key = imported_[operation.remote.index].key;
+    next.operation = operation;
+    next.request = {};
+    next.request.kind =
+        static_cast<uint8_t>(is_read(operation) ? RequestKind::kRead : RequestKind::kWrite);
+    next.request.flags = operation.has_immediate ? kHasImmediate : 0;
+    next.request.sequence = static_cast<uint32_t>(++posted_);
+    next.request.region = key.index;
+    next.request.generation = key.generation;
+    next.request.offset = operation.remote_offset;
+    next.request.bytes = operation.bytes();
+    next.request.immediate = operation.immediate;
+    ++result.accepted;
+  }
+  send();
+  return result;
+}
+
+// As much as the socket takes.
+void ActiveTcpChannel::send() {
+  while (state_ == State::kOpen && sending_ != posted_) {
+    Parts parts(sent_bytes_);
+    for (uint64_t number = sending_; number != posted_ && parts.has_room(); ++number) {
+      Flight& next = flight(number);
+      parts.add(&next.request, sizeof next.request);
+      if (is_read(next.operation)) continue;
+      if (!registered(next.operation)) return break_off(EFAULT);
+      add_slices(parts, next.operation);
+    }
+    const Transfer sent = stream_->write(parts.get());
+    if (sent.state == StreamState::kWouldBlock) return;
+    if (sent.state == StreamState::kEnded) return break_off(sent.error);
+    sent_bytes_ += sent.bytes;
+    while (sending_ != posted_) {
+      const Flight& first = flight(sending_);
+      const uint64_t whole =
+          sizeof first.request + (is_read(first.operation) ? 0 : first.request.bytes);
+      if (sent_bytes_ < whole) break;
+      sent_bytes_ -= whole;
+      ++sending_;
+    }
+  }
+}
+
+size_t ActiveTcpChannel::poll(std::span<Completion> completions) {
+  if (state_ == State::kOpen) send();
+  if (state_ == State::kOpen && polled_ == ended_) receive(completions.size());
+  size_t count = 0;
+  while (count < completions.size() && polled_ != posted_) {
+    Completion& completion = completions[count];
+    completion = {};
+    completion.tag = flight(polled_).operation.tag;
+    if (polled_ == ended_) {
+      if (state_ == State::kOpen) break;
+      // The first of those that a broken connection leaves behind has failed, the rest with it.
+      completion.outcome =
+          state_ == State::kBroken && vendor_ != 0 ? Outcome::kFailed : Outcome::kAborted;
+      completion.vendor = std::exchange(vendor_, 0);
+      ++ended_;
+    }
+    ++polled_;
+    ++count;
+  }
+  return count;
+}
+
+// Reads what has come, at most to the end of `most` operations. Replies are taken to be good: where
+// one is not, the connection ends with it, and nothing behind it is used.
+void ActiveTcpChannel::receive(size_t most) {
+  // What has not been asked for is not taken for an answer.
+  const uint64_t last = std::min<uint64_t>(sending_, ended_ + most);
+  Parts parts(received_bytes_);
+  for (uint64_t number = ended_; number != last && parts.has_room(); ++number) {
+    Flight& next = flight(number);
+    if (parts.bytes() >= kReceiveBytes) break;
+    parts.add(&next.reply, sizeof next.reply);
+    if (!is_read(next.operation)) continue;
+    if (!registered(next.operation)) {
+      if (number == ended_) return break_off(EFAULT);
+      break;
+    }
+    add_slices(parts, next.operation);
+  }
+  if (parts.bytes() == 0) return;
+  const Transfer got = stream_->read(parts.get());
+  if (got.state == StreamState::kWouldBlock) return;
+  if (got.state == StreamState::kEnded) return break_off(got.error == 0 ? ECONNRESET : got.error);
+  received_bytes_ += got.bytes;
+  while (ended_ != last && received_bytes_ >= sizeof(Reply)) {
+    const Flight& first = flight(ended_);
+    if (!is_valid(first)) return break_off(first.reply.code == 0 ? EPROTO : EACCES);
+    const uint64_t whole = sizeof first.reply + first.reply.bytes;
+    if (received_bytes_ < whole) break;
+    received_bytes_ -= whole;
+    ++ended_;
+  }
+}
+
+bool ActiveTcpChannel::is_valid(const Flight& flight) const {
+  return flight.reply.code == 0 && flight.reply.sequence == flight.request.sequence &&
+         flight.reply.bytes == (is_read(flight.operation) ? flight.request.bytes : 0);
+}
+
+void ActiveTcpChannel::wait(uint64_t deadline_ns) {
+  if (polled_ != ended_ || (state_ != State::kOpen && polled_ != posted_)) return;
+  if (state_ != State::kOpen) return;
+  if (stream_->has_buffered() && ended_ != posted_) return;
+  const auto events = static_cast<short>(POLLIN | (sending_ != posted_ ? POLLOUT : 0));
+  if (expects_soon()) {
+    const uint64_t now = boottime_clock().now_ns();
+    const uint64_t spin_until = std::min(deadline_ns, now + kSpinNs);
+    while (boottime_clock().now_ns() < spin_until) {
+      if (wait_for(stream_->fd(), events, 0)) return;
+      ::sched_yield();  // to the node's thread, if it is on this core
+    }
+  }
+  wait_for(stream_->fd(), events, deadline_ns);
+}
+
+// Little is under way, so it may be here before a sleeping thread could be woken.
+bool ActiveTcpChannel::expects_soon() const {
+  uint64_t bytes = 0;
+  if (posted_ - ended_ > kSpinOperations) return false;
+  for (uint64_t number = ended_; number != posted_; ++number) {
+    bytes += flights_[number % kMaxInFlight].request.bytes;
+  }
+  return bytes > 0 && bytes <= kSpinBytes;
+}
+
+void ActiveTcpChannel::break_off(int32_t vendor) {
+  vendor_ = vendor != 0 ? vendor : ECONNRESET;
+  state_ = State::kBroken;
+  stream_.reset();
+}
+
+void ActiveTcpChannel::close() {
+  state_ = State::kClosed;
+  stream_.reset();
+}
+
+}  // namespace farpage::tcp

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "net/stream.h"
+#include "transport/fabric.h"
+#include "transport/local_registrations.h"
+#include "transport/tcp/wire.h"
+
+namespace farpage::tcp {
+
+// As many as a lane has under way at most, each with two reads.
+inline constexpr uint32_t kMaxInFlight = 512;
+
+// The end that posts. It drives its socket from the caller's thread, so that nothing is ever
+// written behind the caller's back and close() ends everything at once. Replies come in the order
+// of the requests, and are read straight to their landing places, many with one system call.
+class ActiveTcpChannel final : public Channel {
+ public:
+  ActiveTcpChannel(std::unique_ptr<Stream> stream, std::shared_ptr<const LocalRegistrations> local);
+  ~ActiveTcpChannel() override { close(); }
+
+  Result<Region> allocate_writable(uint64_t bytes) override;
+  Result<RemoteRegion> import_region(RegionExport region) override;
+  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
+  size_t poll(std::span<Completion> completions) override;
+  void wait(uint64_t deadline_ns) override;
+  void close() override;
+
+ private:
+  struct Imported {
+    RegionKey key;
+    uint64_t bytes;
+    Access access;
+  };
+  struct Flight {
+    Operation operation;
+    Request request;
+    Reply reply;
+  };
+  enum class State : uint8_t { kOpen, kBroken, kClosed };
+
+  Flight& flight(uint64_t number) { return flights_[number % kMaxInFlight]; }
+  Status check(const Operation& operation) const;
+  bool registered(const Operation& operation) const;
+  void send();
+  void receive(size_t most);
+  void settle(uint64_t received);
+  bool is_valid(const Flight& flight) const;
+  bool expects_soon() const;
+  void break_off(int32_t vendor);
+
+  std::unique_ptr<Stream> stream_;
+  std::shared_ptr<const LocalRegistrations> local_;
+  std::vector<Imported> imported_;
+  std::vector<Flight> flights_;  // kMaxInFlight of them, in use as rings of ascending numbers:
+  uint64_t polled_ = 0;          // completions given to the caller
+  uint64_t ended_ = 0;           // replied to, whole
+  uint64_t sending_ = 0;         // the first that has not been sent whole
+  uint64_t posted_ = 0;
+  uint64_t sent_bytes_ = 0;      // of flight sending_
+  uint64_t received_bytes_ = 0;  // of flight ended_
+  State state_ = State::kOpen;
+  int32_t vendor_ = 0;  // why it is broken
+};
+
+}  // namespace farpage::tcp

@@ -1,0 +1,230 @@
+#include "transport/tcp/data_connection.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/units.h"
+
+namespace farpage::tcp {
+namespace {
+
+// With one system call: for so long a region that goes has to wait.
+constexpr uint64_t kTransferBytes = 256 * kKiB;
+// Before another connection of the same thread has its turn.
+constexpr uint64_t kTurnBytes = 512 * kKiB;
+constexpr int kTurnTransfers = 32;
+constexpr uint64_t kSplitBytes = 32 * kKiB;
+
+}  // namespace
+
+DataConnection::DataConnection(AsioRuntime& loop, std::unique_ptr<Stream> stream,
+                               std::shared_ptr<PassiveState> channel,
+                               std::shared_ptr<const Exports> exports, Exports::User& user,
+                               TrafficCounters& traffic)
+    : loop_(loop),
+      stream_(std::move(stream)),
+      watch_(loop.watch(stream_->fd())),
+      channel_(std::move(channel)),
+      exports_(std::move(exports)),
+      user_(user),
+      traffic_(traffic) {}
+
+void DataConnection::start(std::function<void()> on_end) {
+  on_end_ = std::move(on_end);
+  traffic_.connections.fetch_add(1, std::memory_order_relaxed);
+  reply(0, Code::kOk, nullptr);
+  advance();
+}
+
+void DataConnection::wake() {
+  if (stream_ == nullptr) return;
+  if (channel_->is_closed()) return end();
+  if (immediate_waits_) advance();
+}
+
+void DataConnection::advance() {
+  turn_bytes_ = 0;
+  for (int i = 0; i < kTurnTransfers && turn_bytes_ < kTurnBytes; ++i) {
+    if (channel_->is_closed()) return end();
+    if (immediate_waits_ && !finish_write()) return;  // woken when there is room
+    if (count_ > 0) {
+      const Progress sent = send();
+      if (sent == Progress::kEnded) return end();
+      if (sent == Progress::kBlocked) return await(blocked_on_);
+      if (count_ > 0) continue;
+    }
+    if (refused_) return end();
+    if (read_all_there_was_ && !stream_->has_buffered()) {
+      read_all_there_was_ = false;
+      return await(POLLIN);
+    }
+    const Progress received = receive();
+    if (received == Progress::kEnded) return end();
+    if (received == Progress::kBlocked) return await(blocked_on_);
+  }
+  loop_.after(0, [weak = weak_from_this()] {
+    auto self = weak.lock();
+    if (self != nullptr && self->stream_ != nullptr) self->advance();
+  });
+}
+
+DataConnection::Progress DataConnection::receive() {
+  const Exports::Use use(*exports_, user_);
+  if (channel_->is_closed()) return Progress::kEnded;
+  std::array<iovec, 2> parts;
+  size_t count = 0;
+  const uint64_t payload_left = writing_ ? write_.bytes - written_ : 0;
+  const uint64_t part = std::min(payload_left, kTransferBytes);
+  if (payload_left > 0) {
+    const auto entry = use.find({write_.region, write_.generation});
+    if (!entry) return Progress::kEnded;
+    parts[count++] = {entry->data + write_.offset + written_, part};
+  }
+  // Behind a write comes its payload, which must not be read into the requests.
+  const size_t room =
+      (channel_->purpose == ChannelPurpose::kStage ? sizeof(Request) : sizeof requests_) -
+      request_bytes_;
+  if (part == payload_left) {
+    parts[count++] = {reinterpret_cast<std::byte*>(requests_.data()) + request_bytes_, room};
+  }
+  const Transfer got = stream_->read(std::span(parts).first(count));
+  if (got.state != StreamState::kMoved) return stopped(got);
+  turn_bytes_ += got.bytes;
+  const uint64_t payload = std::min<uint64_t>(got.bytes, part);
+  read_all_there_was_ = got.bytes < part + (part == payload_left ? room : 0);
+  request_bytes_ += got.bytes - payload;
+  written_ += payload;
+  if (writing_ && (payload < payload_left || !finish_write())) return Progress::kMoved;
+  take_requests(use);
+  return Progress::kMoved;
+}
+
+void DataConnection::take_requests(const Exports::Use& use) {
+  size_t taken = 0;
+  while (request_bytes_ - taken * sizeof(Request) >= sizeof(Request) && !refused_) {
+    take(requests_[taken++], use);
+  }
+  request_bytes_ -= taken * sizeof(Request);
+  std::memmove(requests_.data(), requests_.data() + taken, request_bytes_);
+}
+
+void DataConnection::take(const Request& request, const Exports::Use& use) {
+  const bool reads = request.kind == static_cast<uint8_t>(RequestKind::kRead);
+  const auto refuse = [&](Code code) {
+    traffic_.refused.fetch_add(1, std::memory_order_relaxed);
+    refused_ = true;
+    reply(request.sequence, code, nullptr);
+  };
+  if (request.sequence != next_sequence_++ ||
+      (!reads && request.kind != static_cast<uint8_t>(RequestKind::kWrite)) ||
+      reads != (channel_->purpose == ChannelPurpose::kRead) ||
+      (request.bytes == 0 && (reads || (request.flags & kHasImmediate) == 0))) {
+    return refuse(Code::kProtocol);
+  }
+  const auto entry = use.find({request.region, request.generation});
+  if (!entry) return refuse(Code::kNotFound);
+  const bool permitted =
+      reads ? entry->access == Access::kRemoteRead
+            : entry->access == Access::kRemoteWrite && entry->channel == channel_->number;
+  if (!permitted) return refuse(Code::kDenied);
+  if (request.offset > entry->bytes || request.bytes > entry->bytes - request.offset) {
+    return refuse(Code::kInvalid);
+  }
+  if (reads) {
+    traffic_.reads.fetch_add(1, std::memory_order_relaxed);
+    traffic_.read_bytes.fetch_add(request.bytes, std::memory_order_relaxed);
+    return reply(request.sequence, Code::kOk, &request);
+  }
+  writing_ = true;
+  write_ = request;
+  written_ = 0;
+  if (request.bytes == 0) finish_write();
+}
+
+void DataConnection::reply(uint32_t sequence, Code code, const Request* read) {
+  Pending& pending = replies_[(first_ + count_++) % kMostReplies];
+  pending = {};
+  pending.reply.sequence = sequence;
+  pending.reply.code = static_cast<uint32_t>(code);
+  if (read == nullptr) return;
+  pending.region = {read->region, read->generation};
+  pending.offset = read->offset;
+  pending.reply.bytes = read->bytes;
+}
+
+DataConnection::Progress DataConnection::send() {
+  const Exports::Use use(*exports_, user_);
+  if (channel_->is_closed()) return Progress::kEnded;
+  std::array<iovec, 2 * kMostReplies> parts;
+  size_t count = 0;
+  uint64_t skip = sent_;
+  uint64_t room = kTransferBytes;
+  // A page that travels alone goes in two parts: its reader copies the first out while the second
+  // is copied in.
+  if (count_ == 1 && sent_ == 0 && replies_[first_].reply.bytes >= kSplitBytes) {
+    room = replies_[first_].reply.bytes / 2;
+  }
+  const auto add = [&](const void* data, uint64_t bytes) {
+    const uint64_t skipped = std::min(skip, bytes);
+    const uint64_t part = std::min(bytes - skipped, room);
+    skip -= skipped;
+    if (part == 0) return;
+    room -= part;
+    parts[count++] = {const_cast<std::byte*>(static_cast<const std::byte*>(data)) + skipped, part};
+  };
+  for (uint32_t i = 0; i < count_ && room > 0; ++i) {
+    const Pending& pending = replies_[(first_ + i) % kMostReplies];
+    add(&pending.reply, sizeof pending.reply);
+    if (pending.reply.bytes == 0) continue;
+    // Gone since it was asked for: what has been promised cannot be kept.
+    const auto entry = use.find(pending.region);
+    if (!entry) return Progress::kEnded;
+    add(entry->data + pending.offset, pending.reply.bytes);
+  }
+  const Transfer sent = stream_->write(std::span(parts).first(count));
+  if (sent.state != StreamState::kMoved) return stopped(sent);
+  turn_bytes_ += sent.bytes;
+  sent_ += sent.bytes;
+  while (count_ > 0) {
+    const uint64_t whole = sizeof(Reply) + replies_[first_].reply.bytes;
+    if (sent_ < whole) break;
+    sent_ -= whole;
+    first_ = (first_ + 1) % kMostReplies;
+    --count_;
+  }
+  return Progress::kMoved;
+}
+
+// False: it waits for room at the channel.
+bool DataConnection::finish_write() {
+  immediate_waits_ = (write_.flags & kHasImmediate) != 0 && !channel_->push(write_.immediate);
+  if (immediate_waits_) return false;
+  writing_ = false;
+  traffic_.writes.fetch_add(1, std::memory_order_relaxed);
+  traffic_.write_bytes.fetch_add(write_.bytes, std::memory_order_relaxed);
+  reply(write_.sequence, Code::kOk, nullptr);
+  return true;
+}
+
+DataConnection::Progress DataConnection::stopped(const Transfer& transfer) {
+  blocked_on_ = transfer.events;
+  return transfer.state == StreamState::kEnded ? Progress::kEnded : Progress::kBlocked;
+}
+
+void DataConnection::await(short events) {
+  auto again = [weak = weak_from_this()] {
+    auto self = weak.lock();
+    if (self != nullptr && self->stream_ != nullptr) self->advance();
+  };
+  if (events == POLLOUT) return watch_->when_writable(std::move(again));
+  watch_->when_readable(std::move(again));
+}
+
+void DataConnection::end() {
+  watch_.reset();
+  stream_.reset();
+  traffic_.connections.fetch_sub(1, std::memory_order_relaxed);
+  on_end_();
+}
+
+}  // namespace farpage::tcp

@@ -1,0 +1,80 @@
+#include "transport/tcp/exports.h"
+
+#include <fmt/format.h>
+
+#include <thread>
+
+#include "base/populate.h"
+#include "base/units.h"
+
+namespace farpage::tcp {
+
+Exports::User& Exports::add_user() {
+  std::lock_guard lock(mutex_);
+  return users_.emplace_back();
+}
+
+std::optional<Exports::Entry> Exports::Use::find(const RegionKey& key) const {
+  std::lock_guard lock(exports_.mutex_);
+  if (key.index >= exports_.entries_.size()) return std::nullopt;
+  const Entry& entry = exports_.entries_[key.index];
+  if (entry.data == nullptr || entry.generation != key.generation) return std::nullopt;
+  return entry;
+}
+
+RegionKey Exports::add(std::byte* data, uint64_t bytes, Access access, uint64_t channel) {
+  std::lock_guard lock(mutex_);
+  if (free_.empty()) {
+    free_.push_back(static_cast<uint32_t>(entries_.size()));
+    entries_.emplace_back();
+  }
+  const uint32_t index = free_.back();
+  free_.pop_back();
+  entries_[index] = {data, bytes, access, channel, ++last_generation_};
+  return {index, last_generation_};
+}
+
+void Exports::remove(const RegionKey& key) {
+  {
+    std::lock_guard lock(mutex_);
+    entries_[key.index] = {};
+    free_.push_back(key.index);
+  }
+  wait_for_uses();
+}
+
+// A Use that begins later looks later, and finds what has been changed before this was called.
+void Exports::wait_for_uses() {
+  std::vector<User*> users;
+  {
+    std::lock_guard lock(mutex_);
+    for (User& user : users_) users.push_back(&user);
+  }
+  for (const User* user : users) {
+    const uint64_t count = user->count.load();
+    while (count % 2 == 1 && user->count.load() == count) std::this_thread::yield();
+  }
+}
+
+Result<Region> make_exported_region(const std::shared_ptr<Exports>& exports, uint64_t bytes,
+                                    Access access, uint64_t channel) {
+  if (bytes == 0 || bytes > kMaxRegionBytes) {
+    return fail(Code::kInvalid, fmt::format("cannot share {} bytes of memory: choose 1 to {}",
+                                            bytes, format_bytes(kMaxRegionBytes)));
+  }
+  const bool readable = access == Access::kRemoteRead;
+  if (readable) {
+    if (auto enough = check_memory(bytes, bytes); !enough) return tl::unexpected(enough.error());
+  }
+  auto mapping = Mapping::anonymous(bytes);
+  if (!mapping) return tl::unexpected(mapping.error());
+  if (readable) {
+    if (auto done = populate(*mapping, bytes); !done) return tl::unexpected(done.error());
+  }
+  std::byte* data = mapping->data();
+  const RegionKey key = exports->add(data, bytes, access, channel);
+  return Region({data, bytes, MemoryKind::kHost, -1}, access, 0,
+                std::make_unique<ExportedBacking>(exports, std::move(*mapping), key));
+}
+
+}  // namespace farpage::tcp

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "transport/fabric.h"
+#include "transport/tcp/exports.h"
+
+namespace farpage::tcp {
+
+// What a passive channel and its connection, on an I/O thread, share.
+class PassiveState {
+ public:
+  static constexpr size_t kMostImmediates = 512;
+
+  PassiveState(uint64_t channel_number, ChannelPurpose channel_purpose)
+      : number(channel_number), purpose(channel_purpose) {}
+
+  const uint64_t number;
+  const ChannelPurpose purpose;
+
+  bool is_closed() const { return closed_.load(); }
+
+  // False: another peer has taken the channel up, or it is closed. `wake` makes the connection look
+  // again: there is room for immediates, or it is to end.
+  bool attach(std::function<void()> wake);
+  // False: no room now; the connection is woken when there is.
+  bool push(uint32_t immediate);
+
+  size_t pop(std::span<uint32_t> immediates);
+  void wait(uint64_t deadline_ns);
+  void close();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::array<uint32_t, kMostImmediates> immediates_;
+  size_t head_ = 0;
+  size_t count_ = 0;
+  bool attached_ = false;
+  bool full_ = false;  // the connection waits for room
+  std::atomic<bool> closed_{false};
+  std::function<void()> wake_;
+};
+
+// The end that owns the memory. Nobody drives it: I/O threads move the bytes.
+class PassiveTcpChannel final : public Channel {
+ public:
+  PassiveTcpChannel(std::shared_ptr<PassiveState> state, std::shared_ptr<Exports> exports)
+      : state_(std::move(state)), exports_(std::move(exports)) {}
+  ~PassiveTcpChannel() override { close(); }
+
+  Result<Region> allocate_writable(uint64_t bytes) override;
+  Result<RemoteRegion> import_region(RegionExport region) override;
+  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
+  size_t poll(std::span<Completion> completions) override;
+  void wait(uint64_t deadline_ns) override { state_->wait(deadline_ns); }
+  void close() override;
+
+ private:
+  std::shared_ptr<PassiveState> state_;
+  std::shared_ptr<Exports> exports_;
+};
+
+}  // namespace farpage::tcp

@@ -1,0 +1,186 @@
+#include "transport/tcp/tcp_fabric.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "net/asio_runtime.h"
+#include "transport/local_registrations.h"
+#include "transport/tcp/active_channel.h"
+#include "transport/tcp/data_connection.h"
+#include "transport/tcp/exports.h"
+#include "transport/tcp/passive_channel.h"
+#include "transport/traffic.h"
+
+namespace farpage::tcp {
+namespace {
+
+// One I/O thread and the connections that it serves.
+class IoThread {
+ public:
+  IoThread(std::shared_ptr<Exports> exports, TrafficCounters& traffic)
+      : exports_(std::move(exports)), user_(exports_->add_user()), traffic_(traffic) {}
+  ~IoThread() {
+    loop_.run([this] {
+      stopped_ = true;
+      connections_.clear();
+    });
+  }
+
+  void serve(std::unique_ptr<Stream> stream, const std::shared_ptr<PassiveState>& channel) {
+    // std::function wants what it holds to be copyable.
+    auto shared = std::make_shared<std::unique_ptr<Stream>>(std::move(stream));
+    loop_.after(0, [this, shared, channel] {
+      if (stopped_) return;
+      auto connection = std::make_shared<DataConnection>(loop_, std::move(*shared), channel,
+                                                         exports_, user_, traffic_);
+      const std::weak_ptr<DataConnection> weak = connection;
+      const bool attached = channel->attach([this, weak] {
+        loop_.after(0, [weak] {
+          if (auto woken = weak.lock()) woken->wake();
+        });
+      });
+      if (!attached) return;
+      connections_.emplace(connection.get(), connection);
+      connection->start([this, raw = connection.get()] { connections_.erase(raw); });
+    });
+  }
+
+ private:
+  const std::shared_ptr<Exports> exports_;
+  Exports::User& user_;
+  TrafficCounters& traffic_;
+  AsioRuntime loop_;
+  bool stopped_ = false;  // this and what follows: the loop's alone
+  std::unordered_map<DataConnection*, std::shared_ptr<DataConnection>> connections_;
+};
+
+class TcpFabricOf final : public TcpFabric, public TrafficSource {
+ public:
+  explicit TcpFabricOf(const TcpOptions& options) : credentials_(options.credentials) {
+    capabilities_.path = credentials_.tls != nullptr ? "TCP with TLS" : "TCP";
+    for (uint64_t i = 0; i < options.io_threads; ++i) {
+      threads_.push_back(std::make_unique<IoThread>(exports_, traffic_));
+    }
+  }
+
+  const Capabilities& capabilities() const override { return capabilities_; }
+
+  Result<Region> allocate_readable(uint64_t bytes) override {
+    return make_exported_region(exports_, bytes, Access::kRemoteRead, 0);
+  }
+
+  Result<Region> register_local(const MemoryRange& range) override {
+    return register_host_memory(local_, range);
+  }
+
+  Result<RegionExport> export_region(const Region& region) override {
+    const auto* backing = dynamic_cast<const ExportedBacking*>(region.backing());
+    if (backing == nullptr) {
+      return fail(Code::kInvalid, "only memory that tcp has allocated can be shared");
+    }
+    RegionExport exported;
+    exported.bytes = region.bytes();
+    exported.access = region.access();
+    exported.opaque.assign(reinterpret_cast<const char*>(&backing->key), sizeof backing->key);
+    return exported;
+  }
+
+  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
+    const ChannelId id = make_channel_id();
+    std::lock_guard lock(mutex_);
+    std::erase_if(offers_, [](const auto& offer) { return offer.second.expired(); });
+    auto state = std::make_shared<PassiveState>(++last_channel_, purpose);
+    offers_.emplace(id, state);
+    PassiveChannel result;
+    result.channel = std::make_unique<PassiveTcpChannel>(std::move(state), exports_);
+    result.offer.purpose = purpose;
+    result.offer.opaque.assign(reinterpret_cast<const char*>(id.data()), id.size());
+    return result;
+  }
+
+  Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
+    Introduction introduction = {ConnectionKind::kData, {}};
+    if (offer.opaque.size() != introduction.channel.size()) {
+      return fail(Code::kProtocol, "the peer's channel offer is refused: it is not one of tcp");
+    }
+    std::memcpy(introduction.channel.data(), offer.opaque.data(), offer.opaque.size());
+    auto address = parse_address(offer.peer.address);
+    if (!address) return tl::unexpected(address.error());
+    auto stream = dial(*address, credentials_, introduction, deadline_ns, offer.peer.name);
+    if (!stream) return tl::unexpected(stream.error());
+    Reply reply;
+    auto read = read_all(**stream, std::as_writable_bytes(std::span(&reply, 1)), deadline_ns);
+    if (!read) return tl::unexpected(read.error());
+    if (reply.code != 0 || reply.sequence != 0) {
+      return fail(Code::kExists, "the node does not know the channel, or it is taken up already");
+    }
+    return std::make_unique<ActiveTcpChannel>(std::move(*stream), local_);
+  }
+
+  std::vector<PathTraffic> traffic() const override {
+    const auto load = [](const std::atomic<uint64_t>& counter) {
+      return counter.load(std::memory_order_relaxed);
+    };
+    return {{.path = "tcp",
+             .connections = load(traffic_.connections),
+             .reads = load(traffic_.reads),
+             .read_bytes = load(traffic_.read_bytes),
+             .writes = load(traffic_.writes),
+             .write_bytes = load(traffic_.write_bytes),
+             .refused = load(traffic_.refused)}};
+  }
+
+  void accept(std::unique_ptr<Stream> stream, const Introduction& introduction) override {
+    std::lock_guard lock(mutex_);
+    const auto offer = offers_.find(introduction.channel);
+    auto state = offer != offers_.end() ? offer->second.lock() : nullptr;
+    if (state == nullptr) {
+      Reply refusal = {0, static_cast<uint32_t>(Code::kNotFound), 0};
+      const iovec part = {&refusal, sizeof refusal};
+      stream->write(std::span(&part, 1));  // as far as the socket takes it: the end follows
+      return;
+    }
+    offers_.erase(offer);
+    threads_[next_thread_++ % threads_.size()]->serve(std::move(stream), state);
+  }
+
+ private:
+  const ClientCredentials credentials_;
+  Capabilities capabilities_ = {
+      .backend = "tcp",
+      .path = "TCP",
+      .one_sided = false,
+      .protects_regions = true,
+      .checksums_landing = false,
+      .max_in_flight = kMaxInFlight,
+  };
+  const std::shared_ptr<LocalRegistrations> local_ = std::make_shared<LocalRegistrations>();
+  const std::shared_ptr<Exports> exports_ = std::make_shared<Exports>();
+  TrafficCounters traffic_;
+
+  std::mutex mutex_;  // of what follows
+  std::map<ChannelId, std::weak_ptr<PassiveState>> offers_;
+  uint64_t last_channel_ = 0;
+  std::vector<std::unique_ptr<IoThread>> threads_;  // as they were made
+  size_t next_thread_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<TcpFabric>> make_tcp_fabric(const TcpOptions& options) {
+  try {
+    return std::make_unique<TcpFabricOf>(options);
+  } catch (const std::system_error& error) {
+    return fail(Code::kExhausted,
+                fmt::format("cannot start {} I/O threads ({}): lower node.io_threads, or raise the "
+                            "limit on processes (ulimit -u, pids.max)",
+                            options.io_threads, error.what()));
+  }
+}
+
+}  // namespace farpage::tcp
