@@ -21,7 +21,7 @@ from compare import HEADER, Case, Sides, bar, compare, row
 from measure import Failure, bench, require, wait_until_quiet
 from ratio_chart import ratio_chart
 
-PACKAGES = {**peer_redis.PACKAGES, **peer_ucx.PACKAGES, **peer_iperf3.PACKAGES, "setpriv": "util-linux"}
+PACKAGES = {**peer_redis.PACKAGES, **peer_ucx.PACKAGES, **peer_iperf3.PACKAGES}
 POOL_BYTES = 512 << 20
 MANY = ["--page-bytes", "64KiB", "--batch", "1", "--depth", "8", "--connections", "4"]
 SINGLE = ["--page-bytes", "64KiB", "--batch", "1", "--depth", "1", "--connections", "1"]

@@ -15,6 +15,7 @@ constexpr uint64_t kRenewalsPerLease = 4;
 // So that a dial that lasts to its own deadline can still say what it waited for.
 constexpr uint64_t kLastWordNs = 100 * kMillisecond;
 constexpr uint64_t kMaxDurationNs = 3'600 * kSecond;
+constexpr size_t kMaxBackendName = 16;
 
 Error to_error(const Reply& reply) {
   if (const auto* refusal = std::get_if<Refusal>(&reply)) return {refusal->code, refusal->message};
@@ -28,6 +29,7 @@ NodeLink::NodeLink(const ClientOptions& options, Runtime& runtime, Fabric& fabri
     : options_(options),
       runtime_(runtime),
       fabric_(fabric),
+      backend_(fabric.capabilities().backend),
       gate_(std::make_shared<FabricGate>(fabric)),
       dialer_(dialer) {}
 
@@ -215,6 +217,15 @@ Result<std::shared_ptr<View>> NodeLink::make_view(const std::shared_ptr<ControlL
     return fail(Code::kProtocol, fmt::format("the node speaks control protocol {}, this client {}: "
                                              "run the same version of farpage on both",
                                              reply.protocol, kControlProtocol));
+  }
+  if (!reply.backend.empty() && reply.backend != backend_) {
+    const bool is_name = reply.backend.size() <= kMaxBackendName &&
+                         std::all_of(reply.backend.begin(), reply.backend.end(),
+                                     [](char c) { return c >= 'a' && c <= 'z'; });
+    if (!is_name) return fail(Code::kProtocol, "the node's hello names no backend");
+    return fail(Code::kInvalid, fmt::format("the node's pages travel over '{0}', and this client "
+                                            "was told '{1}': say --backend {0}",
+                                            reply.backend, backend_));
   }
   {
     std::lock_guard lock(mutex_);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "base/runtime.h"
 #include "base/status.h"
@@ -66,6 +67,7 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   const ClientOptions options_;
   Runtime& runtime_;
   Fabric& fabric_;
+  const std::string backend_;  // the fabric's
   const std::shared_ptr<FabricGate> gate_;
   ControlDialer& dialer_;
   std::optional<LocationCache> locations_;  // made with the first view; fixed from then on
