@@ -87,7 +87,8 @@ def pack(folder, archive):
 def make(into):
     with tempfile.TemporaryDirectory(dir=into.parent, prefix="making-") as scratch:
         root, initrd, made = (pathlib.Path(scratch) / name for name in ("root", "initrd", "made"))
-        for folder in (root, made, *(initrd / name for name in ("bin", "modules", "host", "changes", "root", "shared", "proc", "sys", "dev"))):
+        mount_points = [initrd / name for name in ("host", "changes", "new", "shared", "proc", "sys", "dev")]
+        for folder in (root, made, initrd / "bin", initrd / "modules", *mount_points):
             folder.mkdir(parents=True)
         version = fetch(root)
         modules = modules_in_order(root, version)
