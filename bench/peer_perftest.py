@@ -34,7 +34,7 @@ def parse(text, heading):
     raise Failure(f"perftest gave no {heading}: " + text.strip()[-200:])
 
 
-def measure(program, path, heading, page_bytes, count, *options):
+def first_figure(program, path, heading, page_bytes, count, *options):
     """The first figure of a few attempts, each with a new server."""
     for attempts_left in reversed(range(ATTEMPTS)):
         port = free_port()
@@ -49,7 +49,7 @@ def measure(program, path, heading, page_bytes, count, *options):
 
 def read_p50_us(path, page_bytes, reads):
     """Of reads one at a time, until the completion is polled."""
-    return measure("ib_read_lat", path, "t_typical[usec]", page_bytes, reads)
+    return first_figure("ib_read_lat", path, "t_typical[usec]", page_bytes, reads)
 
 
 def read_bytes_per_s(path, page_bytes, reads, in_flight, reads_a_doorbell=1):
@@ -61,4 +61,4 @@ def write_bytes_per_s(path, page_bytes, writes, in_flight, writes_a_doorbell=1):
 
 
 def bytes_per_s(program, path, page_bytes, count, in_flight, a_doorbell):
-    return MIB * measure(program, path, "BW average[MB/sec]", page_bytes, count, "-t", in_flight, "-l", a_doorbell)
+    return MIB * first_figure(program, path, "BW average[MB/sec]", page_bytes, count, "-t", in_flight, "-l", a_doorbell)
