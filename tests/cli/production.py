@@ -7,12 +7,16 @@ import unittest
 TRACE = os.path.join(os.environ.get("FARPAGE_TRACES", "traces"), "mooncake", "conversation_trace.jsonl")
 
 
+def has_trace():
+    return os.path.exists(TRACE)
+
+
 class ProductionTrace:
     """For a Case that names its backend."""
 
     backend = None
 
-    @unittest.skipUnless(os.path.exists(TRACE), "FARPAGE_TRACES names no folder with Mooncake's trace")
+    @unittest.skipUnless(has_trace(), "FARPAGE_TRACES names no folder with Mooncake's trace")
     def test_the_whole_production_trace(self):
         for local_pages, key, expected in ((0, "ready", 0.3664), (10_000, "local", 0.2112)):
             result = self.run_program("replay", TRACE, "--format", "mooncake", "--backend", self.backend,

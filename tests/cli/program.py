@@ -68,10 +68,10 @@ class Case(unittest.TestCase):
         """The whole command line; where places differ, another program stands in front."""
         return [PROGRAM, *map(str, arguments)]
 
-    def run_program(self, *arguments, place=None, **options):
+    def run_program(self, *arguments, place=None, timeout=PATIENCE_S, **options):
         return subprocess.run(
             self.command(arguments, place), capture_output=True, text=True, env=self.environment,
-            timeout=PATIENCE_S, cwd=self.folder, check=False, **options)
+            timeout=timeout, cwd=self.folder, check=False, **options)
 
     def start_program(self, *arguments, place=None, **options):
         process = subprocess.Popen(
@@ -86,11 +86,11 @@ class Case(unittest.TestCase):
             process.kill()
         process.communicate()
 
-    def start_node(self, *arguments, name="node", listen=None):
+    def start_node(self, *arguments, name="node", listen=None, place=None):
         """A node that serves, on a Unix socket unless told otherwise; its pool is small unless the arguments say so."""
         socket = self.folder / f"{name}.sock"
         node = self.start_program("node", "--listen", listen or socket, "--state", self.folder / f"{name}.state",
-                                  "--pool-bytes", "64MiB", *arguments)
+                                  "--pool-bytes", "64MiB", *arguments, place=place)
         line = node.stderr.readline()
         self.assertIn("serving", line)
         node.socket = socket
@@ -102,11 +102,13 @@ class Case(unittest.TestCase):
         return json.loads(answer.stdout) if answer.returncode == 0 else None
 
     def metrics_url(self, process):
+        said = ""
         for line in process.stderr:
             found = re.search(r"metrics on (http://\S+)", line)
             if found:
                 return found.group(1)
-        self.fail("the program has told no URL")
+            said += line
+        self.fail(f"the program has told no URL, but {said!r}")
 
     def scrape(self, url, place):
         return fetch(url)
