@@ -116,6 +116,7 @@ class Case(unittest.TestCase):
     def replay_result(self, replay, interrupted=False):
         """Of a replay that has come to its end, or was interrupted: every byte was right, every verdict in time."""
         output, errors = replay.communicate(timeout=PATIENCE_S)
+        replay.said = errors
         self.assertEqual(replay.returncode, 1 if interrupted else 0, errors)
         self.assertEqual("interrupted" in errors, interrupted, errors)
         answer = json.loads(output)

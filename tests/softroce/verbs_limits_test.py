@@ -1,23 +1,16 @@
 #!/usr/bin/env python3
 """What does not fit together, and clients that vanish: a clear sentence, and nobody else notices."""
 
-import json
 import resource
 import subprocess
 import unittest
 
-from verbs_case import PACE, SHM, TCP, VerbsCase, over
+from verbs_case import PACE, SHM, TCP, VerbsCase, connections, over
 from faults import Steady
 from program import wait_until
 
 LOCKED_BYTES = 64 << 10
 CLIENTS = 64
-VERBS = over("rxe0")
-
-
-def queue_pairs():
-    """Of all processes, and the kernel's own."""
-    return len(json.loads(subprocess.run(["rdma", "-j", "res", "show", "qp"], check=True, capture_output=True, text=True).stdout))
 
 
 class RefusalCase(VerbsCase):
@@ -92,18 +85,17 @@ class VanishingTest(VerbsCase):
         node = self.start_node(*PACE.node())
         beside = Steady(self, node.address, pace=PACE)
         beside.wait_until_warm()
-        clients_before, before = self.status(node)["clients"], queue_pairs()
-        idle = self.start_program("bench", "idle", "--node", node.address, "--clients", CLIENTS,
-                                  "--set", "client.staging_bytes=64KiB", stdin=subprocess.PIPE)
-        self.assertEqual(idle.stdout.readline(), "ready\n", idle.stderr)
+        count = lambda: len(connections("rxe0"))
+        clients_before, before = self.status(node)["clients"], count()
+        idle = self.start_program("bench", "idle", "--node", node.address, "--clients", CLIENTS, stdin=subprocess.PIPE)
+        self.assertEqual(idle.stdout.readline(), "ready\n")
         self.assertEqual(self.status(node)["clients"], clients_before + CLIENTS)
-        self.assertGreaterEqual(queue_pairs(), before + 2 * CLIENTS)
+        self.assertGreaterEqual(count(), before + 2 * CLIENTS)
         idle.kill()
         self.assertTrue(wait_until(lambda: self.status(node)["clients"] == clients_before), self.status(node))
-        self.assertTrue(wait_until(lambda: queue_pairs() == before), (queue_pairs(), before))
+        self.assertTrue(wait_until(lambda: count() == before), (count(), before))
         beside.wait_for("ready", 100)
-        untouched = beside.result()["verdicts"]
-        self.assertEqual(untouched["recompute"], untouched["recompute_by_reason"]["miss"])
+        self.assert_untouched(beside)
 
 
 if __name__ == "__main__":

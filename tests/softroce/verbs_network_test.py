@@ -5,12 +5,18 @@ import contextlib
 import json
 import pathlib
 import subprocess
+import time
 import unittest
 
-from verbs_case import PACE, VerbsCase, over
+from verbs_case import PACE, VerbsCase, connections, over
+from counts import Counts
 from faults import Steady
+from program import wait_until
 
 ENDS = ("v0", "w0")  # of the cable; rxe0 is on v0, rxe2 on w0
+PORTS = pathlib.Path("/sys/class/infiniband")
+USUAL_MTU, JUMBO_MTU = 1500, 9000
+PULLED_S = 0.1
 
 
 def call(*command):
@@ -32,6 +38,26 @@ def count(end, counter):
     return json.loads(call("tc", "-s", "-j", "qdisc", "show", "dev", end))[0][counter]
 
 
+def port_state(device):
+    return (PORTS / device / "ports/1/state").read_text().split()[1]
+
+
+def has_address(device):
+    with contextlib.suppress(OSError):
+        return (PORTS / device / "ports/1/gid_attrs/types/1").read_text() != ""
+    return False
+
+
+def make_anew(device, end):
+    """Nobody may use it."""
+    if not wait_until(lambda: not connections(device)):
+        raise AssertionError(f"{device} is in use")
+    call("rdma", "link", "del", device)
+    call("rdma", "link", "add", device, "type", "rxe", "netdev", end)
+    if not wait_until(lambda: port_state(device) == "ACTIVE" and has_address(device)):
+        raise AssertionError(f"{device} does not come back")
+
+
 class CableCase(VerbsCase):
     node_place = over("rxe2")
     client_place = over("rxe0")
@@ -50,8 +76,7 @@ class CableCase(VerbsCase):
     def finish(self):
         print(f"back after {self.replay.wait_until_back():.1f} s", flush=True)
         self.replay.result()
-        untouched = self.beside.result()["verdicts"]
-        self.assertEqual(untouched["recompute"], untouched["recompute_by_reason"]["miss"])
+        self.assert_untouched(self.beside)
 
 
 class BadCableTest(CableCase):
@@ -69,6 +94,14 @@ class BadCableTest(CableCase):
     def test_one_packet_in_ten_is_lost(self):
         self.assert_survived(100, "drops", "loss", "10%")
 
+    def test_silence(self):
+        self.start()
+        with bad_cable("loss", "100%"):
+            self.replay.wait_for("stalled", 2)
+            for end in ENDS:
+                self.assertGreater(count(end, "drops"), 0, end)
+        self.finish()
+
     def test_a_delay(self):
         self.assert_survived(50, "packets", "delay", "50ms")
 
@@ -79,17 +112,53 @@ class PulledCableTest(CableCase):
         beside = over("rxe1")
         return Steady(self, self.start_node(*PACE.node(), name="beside", place=beside).address, pace=PACE, place=beside)
 
-    def assert_survived(self, end, other):
-        self.start()
+    @contextlib.contextmanager
+    def pulled(self, end):
         call("ip", "link", "set", end, "down")
         try:
-            self.replay.wait_for("stalled", 1)
+            self.assertEqual(port_state("rxe0"), "DOWN")
+            yield
         finally:
             call("ip", "link", "set", end, "up")
+
+    def test_the_node_s_end(self):
+        self.start()
+        with self.pulled("w0"):
+            ready = self.replay.metrics()["ready"]
+            time.sleep(PULLED_S)
+            self.assertEqual(self.replay.metrics()["ready"], ready)
         self.finish()
 
-    def test_the_node_s_end_is_pulled(self):
-        self.assert_survived("w0", "v0")
+    def test_the_client_s_end(self):
+        """Its device knows at once, and the connections end. What Soft-RoCE tells a peer without a link breaks its connection
+        manager for good, so nothing comes back before the device has been made anew."""
+        self.addCleanup(make_anew, "rxe0", "v0")  # after its processes have ended
+        self.start()
+        with self.pulled("v0"):
+            self.replay.wait_for("stalled", 2)
+        self.replay.result()
+        self.assertIn("is the link of its device up?", self.replay.process.said)
+        self.assertLess(self.replay.process.said.count("warning"), 20)  # not one for each attempt
+        self.assert_untouched(self.beside)
+
+
+class MtuTest(Counts, CableCase):
+    """Who connects decides on the size of packets: the smaller end then drops what is too large for it."""
+
+    def counts_with(self, end, mtu):
+        call("ip", "link", "set", end, "mtu", str(mtu))
+        try:
+            return self.counts("--node", self.node.address, requests=6, local_pages=0)["verdicts"]
+        finally:
+            call("ip", "link", "set", end, "mtu", str(USUAL_MTU))
+
+    def test_verdicts_come_in_time(self):
+        self.node = self.start_node(*PACE.node())
+        usual = self.counts_with("v0", USUAL_MTU)
+        self.assertGreater(usual["ready"], 0)
+        self.assertEqual(self.counts_with("w0", JUMBO_MTU), usual)
+        self.assertEqual(self.counts_with("v0", JUMBO_MTU)["ready"], 0)
+        self.assertEqual(self.counts_with("v0", USUAL_MTU), usual)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 
 #include "base/clock.h"
 #include "net/stream.h"
@@ -46,7 +47,7 @@ class Dialing {
 
   // `started`: what the librdmacm call returned that brings the event.
   Result<void> await(int started, rdma_cm_event_type wanted) {
-    if (started != 0) return fail_errno(errno, fmt::format("cannot connect to {} by RDMA", where_));
+    if (started != 0) return not_started(errno);
     for (;;) {
       rdma_cm_event* event = nullptr;
       if (::rdma_get_cm_event(events_, &event) == 0) {
@@ -66,6 +67,16 @@ class Dialing {
   }
 
  private:
+  // A link that is down may come up again: that is as if the node were away.
+  tl::unexpected<Error> not_started(int error) const {
+    if (error != ENETUNREACH && error != EHOSTUNREACH && error != ENETDOWN) {
+      return fail_errno(error, fmt::format("cannot connect to {} by RDMA", where_));
+    }
+    return fail(Code::kUnavailable,
+                fmt::format("no way leads to {} by RDMA ({}): is the link of its device up?",
+                            where_, std::generic_category().message(error)));
+  }
+
   rdma_event_channel* events_;
   std::string where_;
   uint64_t deadline_ns_;
