@@ -183,7 +183,9 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
 void add_node_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("node", "Runs a memory node until SIGINT or SIGTERM");
   auto arguments = std::make_shared<NodeArguments>();
-  command->add_option("--config", arguments->config, "TOML file with tables [node], [security] and [rdma]")
+  command
+      ->add_option("--config", arguments->config,
+                   "TOML file with tables [node], [security] and [rdma]")
       ->type_name("FILE");
   command->add_option("--set", arguments->overrides, "Overrides one key of it: node.KEY=VALUE")
       ->type_name("TABLE.KEY=VALUE")
@@ -193,9 +195,9 @@ void add_node_command(CLI::App& app, int& exit_code) {
       ->add_option("--listen", arguments->listen,
                    "Where clients reach it: the path of a Unix socket, or tcp://HOST:PORT")
       ->type_name("ADDRESS");
-  command->add_option("--backend", arguments->backend,
-                      fmt::format("How bytes travel: {}. Without it: by the address",
-                                  fmt::join(kBackends, ", ")));
+  command->add_option(
+      "--backend", arguments->backend,
+      fmt::format("How bytes travel: {}. Without it: by the address", fmt::join(kBackends, ", ")));
   command->add_option("--token-file", arguments->token_file, "The secret that clients must know")
       ->type_name("FILE");
   command

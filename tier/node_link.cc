@@ -268,8 +268,7 @@ void NodeLink::renew(const std::weak_ptr<View>& weak_view) {
   const VerdictCounts verdicts = verdicts_of(*view);
   const bool idle = verdicts.fetches == renewed_fetches_;
   renewed_fetches_ = verdicts.fetches;
-  const uint64_t pause =
-      view->lease_ns / (idle ? kIdleRenewalsPerLease : kRenewalsPerLease);
+  const uint64_t pause = view->lease_ns / (idle ? kIdleRenewalsPerLease : kRenewalsPerLease);
   view->link->call(RenewRequest{view->incarnation, verdicts},
                    [weak = weak_from_this(), weak_view, sent, pause](Result<Reply> reply) {
                      auto self = weak.lock();
