@@ -17,7 +17,8 @@ class UcxHarness : public Harness {
   void settle() override {
     std::array<std::byte, 64> memory = {};
     auto offered = passive_->offer_channel(ChannelPurpose::kRead).value();
-    auto channel = active_->connect(std::move(offered.offer), clock().now_ns() + kSecond).value();
+    auto channel =
+        active_->connect(std::move(offered.offer), clock().now_ns() + 10 * kSecond).value();
     auto pool = passive_->allocate_readable(memory.size()).value();
     auto local = active_->register_local({.data = memory.data(), .bytes = memory.size()}).value();
     Operation read;
@@ -26,7 +27,7 @@ class UcxHarness : public Harness {
     read.remote = channel->import_region(passive_->export_region(pool).value()).value();
     EXPECT_EQ(channel->post({&read, 1}, kNever).accepted, 1u);
     Completion ended;
-    while (channel->poll({&ended, 1}) == 0) channel->wait(clock().now_ns() + kSecond);
+    while (channel->poll({&ended, 1}) == 0) channel->wait(clock().now_ns() + 10 * kSecond);
     EXPECT_EQ(ended.outcome, Outcome::kOk);
   }
 

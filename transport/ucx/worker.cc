@@ -20,7 +20,10 @@ struct Setting {
 constexpr std::array kSettings = {
     // posix and sysv: an endpoint that fails with its peer, without which UCX prefers tcp.
     Setting{"MM_ERROR_HANDLING", "y"},
-    Setting{"KEEPALIVE_INTERVAL", "1s"},
+    // Over rc, keepalive takes a ud lane, and UCX 1.13 aborts the process when an endpoint is
+    // closed
+    // by force before that lane has said its first word. Deadlines are the caller's.
+    Setting{"KEEPALIVE_INTERVAL", "inf"},
     // paths.cc reads what the older protocols have chosen.
     Setting{"PROTO_ENABLE", "n"},
     // Of the two caches of registrations, the one of the device is enough.
@@ -114,6 +117,11 @@ Result<std::unique_ptr<Worker>> Worker::create(std::shared_ptr<Context> context)
   status = ucp_worker_get_efd(handle, &worker->event_fd_);
   if (status != UCS_OK) return fail_ucx(status, "UCX has no event descriptor to wait on");
   return worker;
+}
+
+Worker::~Worker() {
+  const LogScope log;
+  ucp_worker_destroy(worker_);
 }
 
 Result<std::string> Worker::address() const {

@@ -35,7 +35,7 @@ class Worker {
  public:
   static Result<std::unique_ptr<Worker>> create(std::shared_ptr<Context> context);
   // Ends every operation that is still in flight, and the queue pairs with it.
-  ~Worker() { ucp_worker_destroy(worker_); }
+  ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
