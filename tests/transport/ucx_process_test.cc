@@ -60,7 +60,13 @@ class PeerProcess {
   }
   ~PeerProcess() { kill(); }
 
-  void signal(int number) const { ASSERT_EQ(::kill(pid_, number), 0); }
+  // Returns once all its threads have stopped.
+  void stop() const {
+    ASSERT_EQ(::kill(pid_, SIGSTOP), 0);
+    int status = 0;
+    ASSERT_EQ(::waitpid(pid_, &status, WUNTRACED), pid_);
+    ASSERT_TRUE(WIFSTOPPED(status));
+  }
   void kill() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);
@@ -155,7 +161,7 @@ TEST_F(UcxProcess, AStoppedPeerIsReadWhereItIsSaidToBe) {
   EXPECT_TRUE(fabric_->capabilities().one_sided);
   EXPECT_TRUE(
       fabric_->capabilities().path.starts_with("UCX over " + one_sided_transport().substr(0, 2)));
-  peer_->signal(SIGSTOP);
+  peer_->stop();
   const Operation read = operation(OperationKind::kRead, 0, kPeerBytes, 1);
   ASSERT_EQ(channel_->post({&read, 1}, kNever).accepted, 1u);
   const auto ended = collect(1, now() + kPatience);
@@ -169,7 +175,7 @@ TEST_F(UcxProcess, AStoppedPeerAnswersNoEmulatedReadAndItIsSaid) {
   EXPECT_FALSE(fabric_->capabilities().one_sided);
   EXPECT_NE(fabric_->capabilities().path.find("tcp/"), std::string_view::npos);
   EXPECT_NE(fabric_->capabilities().path.find("emulated"), std::string_view::npos);
-  peer_->signal(SIGSTOP);
+  peer_->stop();
   const Operation read = operation(OperationKind::kRead, 0, kPeerBytes, 1);
   ASSERT_EQ(channel_->post({&read, 1}, kNever).accepted, 1u);
   EXPECT_TRUE(collect(1, now() + 200 * kMillisecond).empty());
@@ -231,7 +237,7 @@ TEST_F(UcxProcess, ADeadPeersOfferIsRefusedByTheDeadline) {
 
 TEST_F(UcxProcess, AStoppedPeerTakesUpNothingAndTheDeadlineHolds) {
   PeerProcess peer(one_sided_transport());
-  peer.signal(SIGSTOP);
+  peer.stop();
   UcxOptions options;
   options.transports = one_sided_transport();
   const auto fabric = make_ucx_fabric(options).value();
