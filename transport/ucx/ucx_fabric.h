@@ -12,7 +12,8 @@ struct UcxOptions {
   // UCX unchecked. Without it nothing is served: allocate_readable and offer_channel refuse.
   bool trusted_clients = false;
   // Also paths on which the peer's CPU answers every read (tcp, cma, memory that cannot be
-  // attached). There a read or write of a region that has gone touches whatever lies there now.
+  // attached). There UCX 1.13 reads and writes whatever lies where a region has been, and a client
+  // that goes with a read under way ends the node's process.
   bool allow_emulated = false;
   std::string transports = {};  // as UCX_TLS: "rc", "posix", "sysv,rc"; empty: UCX chooses
   std::string devices = {};     // as UCX_NET_DEVICES: "mlx5_0:1"; empty: all
