@@ -69,6 +69,7 @@ class PeerProcess {
     ASSERT_EQ(::waitpid(pid_, &status, WUNTRACED), pid_);
     ASSERT_TRUE(WIFSTOPPED(status));
   }
+  void go_on() const { ASSERT_EQ(::kill(pid_, SIGCONT), 0); }
   void kill() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);
@@ -186,6 +187,34 @@ TEST_F(UcxProcess, AStoppedPeerAnswersNoEmulatedReadAndItIsSaid) {
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].outcome, Outcome::kAborted);
   EXPECT_TRUE(untouched());
+}
+
+// I4. Over tcp a read is under way for as long as the peer is stopped.
+TEST_F(UcxProcess, ALocalRegionThatGoesEndsWhatIsUnderWayOnIt) {
+  connect("tcp", ChannelPurpose::kRead);
+  peer_->stop();
+  const Operation read = operation(OperationKind::kRead, 0, kPeerBytes, 1);
+  ASSERT_EQ(channel_->post({&read, 1}, kNever).accepted, 1u);
+  local_ = Region();
+  const auto ended = collect(1, now() + kPatience);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].outcome, Outcome::kFailed);
+  EXPECT_TRUE(untouched());
+  EXPECT_EQ(channel_->post({&read, 1}, kNever).status.code, Code::kUnavailable);
+}
+
+// Its bytes have left long before: what is waited for is the flush behind it.
+TEST_F(UcxProcess, AWriteHasEndedOnlyOnceThePeerHasIt) {
+  connect("tcp", ChannelPurpose::kStage);
+  peer_->stop();
+  Operation write = operation(OperationKind::kWrite, 0, 4096, 1);
+  write.has_immediate = false;
+  ASSERT_EQ(channel_->post({&write, 1}, kNever).accepted, 1u);
+  EXPECT_TRUE(collect(1, now() + 200 * kMillisecond).empty());
+  peer_->go_on();
+  const auto ended = collect(1, now() + kPatience);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].outcome, Outcome::kOk);
 }
 
 // I3, I4: whatever has become of the peer, close() ends everything, and in time.
