@@ -28,11 +28,11 @@ int main(int argc, char** argv) {
   options.trusted_clients = true;
   options.transports = argv[1];
   const auto fabric = ucx::make_ucx_fabric(options).value();
-  const auto read = fabric->offer_channel(ChannelPurpose::kRead).value();
   const auto stage = fabric->offer_channel(ChannelPurpose::kStage).value();
   const Region pool = fabric->allocate_readable(kPeerBytes).value();
   const Region staging = stage.channel->allocate_writable(kPeerBytes).value();
   std::memset(pool.data(), kPeerFill, kPeerBytes);
+  const auto read = fabric->offer_channel(ChannelPurpose::kRead).value();
   for (const std::string& told :
        {read.offer.opaque, stage.offer.opaque, fabric->export_region(pool).value().opaque,
         fabric->export_region(staging).value().opaque}) {
