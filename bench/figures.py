@@ -29,7 +29,7 @@ def main():
     parser.add_argument("--seconds", default="3", help="of each run")
     parser.add_argument("--index-pages", default="10000000")
     options = parser.parse_args()
-    require(options.farpage, {"setpriv": "util-linux"})
+    require(options.farpage, {})
     repeat = range(options.runs)
     load = busy_share()
     if load > QUIET_SHARE:

@@ -1,9 +1,11 @@
 """What the programs that measure share: runs of farpage, free ports, servers that always end, and whether anything else is running."""
 
 import contextlib
+import ctypes
 import json
 import os
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -13,6 +15,8 @@ import time
 QUIET_SHARE = 0.05  # of all cores
 SAMPLE_S = 0.5
 START_S = 30
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
 
 
 class Failure(Exception):
@@ -64,10 +68,15 @@ def is_listening(port):
     return False
 
 
+def end_with_parent():
+    """In the child, before Popen returns: whenever this program ends, it has been asked for."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 @contextlib.contextmanager
 def running(command, stop_s=5, **options):
     """A process that ends with the block, and with this program whatever becomes of that."""
-    process = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *map(str, command)], **options)
+    process = subprocess.Popen([*map(str, command)], preexec_fn=end_with_parent, **options)
     try:
         yield process
     finally:
@@ -96,8 +105,8 @@ def serving(command, port, **options):
 def memory_node(program, backend, folder, *arguments):
     """(address, process) of a node that serves, in a folder of its own below this one."""
     folder = tempfile.mkdtemp(dir=folder)
-    address = f"{folder}/node.sock" if backend == "shm" else "tcp://127.0.0.1:0"
-    command = [program, "node", "--listen", address, "--state", f"{folder}/node.state", *arguments]
+    address = "tcp://127.0.0.1:0" if backend == "tcp" else f"{folder}/node.sock"
+    command = [program, "node", "--backend", backend, "--listen", address, "--state", f"{folder}/node.state", *arguments]
     ready, said = os.pipe()
     with contextlib.ExitStack() as stack:
         answer = stack.enter_context(open(ready, encoding="utf-8"))

@@ -7,11 +7,29 @@
 
 #include "transport/shm/shm_fabric.h"
 #include "transport/tcp/tcp_fabric.h"
+#ifdef FARPAGE_HAS_VERBS
+#include "transport/verbs/verbs_fabric.h"
+#endif
 
 namespace farpage {
+namespace {
+
+// Of any build.
+constexpr auto kOptional = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"verbs", "FARPAGE_VERBS"},
+});
+
+}  // namespace
 
 Result<void> check_backend(const std::string& name) {
   if (std::find(kBackends.begin(), kBackends.end(), name) != kBackends.end()) return {};
+  for (const auto& [optional, option] : kOptional) {
+    if (optional == name) {
+      return fail(Code::kInvalid, fmt::format("this farpage was built without the backend '{}': "
+                                              "build it with -D{}=ON",
+                                              name, option));
+    }
+  }
   return fail(Code::kInvalid,
               fmt::format("unknown backend '{}'; there are: {}", name, fmt::join(kBackends, ", ")));
 }
@@ -20,7 +38,8 @@ Result<std::string> choose_backend(const std::string& asked, const Address& addr
   const std::string natural = address.is_tcp() ? "tcp" : "shm";
   if (asked.empty()) return natural;
   if (auto known = check_backend(asked); !known) return tl::unexpected(known.error());
-  if (asked == natural) return asked;
+  // The others take either kind of address: only the control connection goes there.
+  if (asked == natural || (asked != "shm" && asked != "tcp")) return asked;
   const char* advice = address.is_tcp() ? "needs the path of a Unix socket: give one, or choose "
                                           "--backend tcp"
                                         : "needs an address such as tcp://HOST:PORT: give one, or "
@@ -30,10 +49,24 @@ Result<std::string> choose_backend(const std::string& asked, const Address& addr
 }
 
 Result<std::unique_ptr<Fabric>> make_client_fabric(const std::string& backend,
+                                                   const BackendOptions& options,
                                                    const ClientCredentials& credentials) {
-  if (auto known = check_backend(backend); !known) return tl::unexpected(known.error());
   if (backend == "shm") return shm::make_shm_fabric();
-  return tcp::make_tcp_fabric({.credentials = credentials});
+  if (backend == "tcp") return tcp::make_tcp_fabric({.credentials = credentials});
+  return make_rdma_fabric(backend, options);
+}
+
+Result<std::unique_ptr<Fabric>> make_rdma_fabric(const std::string& backend,
+                                                 const BackendOptions& options) {
+  if (auto known = check_backend(backend); !known) return tl::unexpected(known.error());
+#ifdef FARPAGE_HAS_VERBS
+  if (backend == "verbs") {
+    return verbs::make_verbs_fabric(
+        {.devices = options.rdma.device_list(), .spin_us = options.rdma.spin_us});
+  }
+#endif
+  static_cast<void>(options);
+  return fail(Code::kInvalid, fmt::format("'{}' is no backend for RDMA", backend));
 }
 
 }  // namespace farpage

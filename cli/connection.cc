@@ -38,6 +38,7 @@ Result<std::unique_ptr<NodeConnection>> NodeConnection::reach(const ConnectOptio
   if (options.node.empty()) {
     OwnNodeOptions own_node = options.own_node;
     own_node.backend = options.backend.empty() ? "shm" : options.backend;
+    own_node.rdma_devices = options.backends.rdma.devices;
     if (auto known = check_backend(own_node.backend); !known) return tl::unexpected(known.error());
     auto node = OwnNode::start(own_node, interrupts);
     if (!node) return tl::unexpected(node.error());
@@ -50,7 +51,7 @@ Result<std::unique_ptr<NodeConnection>> NodeConnection::reach(const ConnectOptio
   }
   const auto backend = choose_backend(options.backend, address);
   if (!backend) return tl::unexpected(backend.error());
-  auto fabric = make_client_fabric(*backend, options.credentials);
+  auto fabric = make_client_fabric(*backend, options.backends, options.credentials);
   if (!fabric) return tl::unexpected(fabric.error());
   connection->fabric_ = std::move(*fabric);
   connection->runtime_ = std::make_unique<AsioRuntime>();

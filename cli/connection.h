@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "cli/backend.h"
 #include "cli/own_node.h"
 #include "cli/signals.h"
 #include "control/link.h"
@@ -18,6 +19,7 @@ namespace farpage {
 struct ConnectOptions {
   std::string backend;  // empty: by the node's address
   std::string node;     // its address; empty: start one
+  BackendOptions backends;
   OwnNodeOptions own_node;
   ClientOptions client;
   ClientCredentials credentials;

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -39,6 +40,7 @@ struct NodeArguments {
 
 struct NodeSettings {
   NodeOptions node;
+  BackendOptions backends;
   Address listen;
   NodeCredentials credentials;
 };
@@ -53,6 +55,9 @@ Result<NodeSettings> load_settings(const CLI::App& app, const NodeArguments& arg
   if (auto read = config->read("security", fields(security)); !read) {
     return tl::unexpected(read.error());
   }
+  if (auto read = config->read("rdma", fields(settings.backends.rdma)); !read) {
+    return tl::unexpected(read.error());
+  }
   if (auto finished = config->finish(); !finished) return tl::unexpected(finished.error());
   if (app.count("--listen") > 0) options.listen = arguments.listen;
   if (app.count("--backend") > 0) options.backend = arguments.backend;
@@ -61,6 +66,9 @@ Result<NodeSettings> load_settings(const CLI::App& app, const NodeArguments& arg
   if (app.count("--pool-bytes") > 0) options.pool_bytes = arguments.pool_bytes;
   if (app.count("--page-bytes") > 0) options.page_bytes = arguments.page_bytes;
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
+  if (auto valid = settings.backends.rdma.validate(); !valid) {
+    return tl::unexpected(valid.error());
+  }
   if (auto valid = check_metrics(options.metrics_listen, "node.metrics_listen"); !valid) {
     return tl::unexpected(valid.error());
   }
@@ -127,8 +135,8 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
   const NodeOptions& options = settings.node;
   const Interrupts interrupts;
   allow_many_descriptors();
-  auto made =
-      NodeFront::make(options.backend, settings.listen, settings.credentials, options.io_threads);
+  auto made = NodeFront::make({options.backend, settings.listen, settings.credentials,
+                               options.io_threads, settings.backends});
   if (!made) return announce_error(ready, made.error(), kExitUsage);
   NodeFront& front = **made;
   // Before the memory, which can last, and costs an epoch.
@@ -175,7 +183,7 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
 void add_node_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("node", "Runs a memory node until SIGINT or SIGTERM");
   auto arguments = std::make_shared<NodeArguments>();
-  command->add_option("--config", arguments->config, "TOML file with tables [node] and [security]")
+  command->add_option("--config", arguments->config, "TOML file with tables [node], [security] and [rdma]")
       ->type_name("FILE");
   command->add_option("--set", arguments->overrides, "Overrides one key of it: node.KEY=VALUE")
       ->type_name("TABLE.KEY=VALUE")
@@ -186,7 +194,8 @@ void add_node_command(CLI::App& app, int& exit_code) {
                    "Where clients reach it: the path of a Unix socket, or tcp://HOST:PORT")
       ->type_name("ADDRESS");
   command->add_option("--backend", arguments->backend,
-                      "How bytes travel: shm or tcp. Without it: by the address");
+                      fmt::format("How bytes travel: {}. Without it: by the address",
+                                  fmt::join(kBackends, ", ")));
   command->add_option("--token-file", arguments->token_file, "The secret that clients must know")
       ->type_name("FILE");
   command

@@ -11,9 +11,10 @@
 namespace farpage {
 namespace {
 
-class ShmFront final : public NodeFront {
+class UnixFront final : public NodeFront {
  public:
-  explicit ShmFront(std::string path) : path_(std::move(path)) {}
+  UnixFront(std::string path, std::unique_ptr<Fabric> fabric)
+      : path_(std::move(path)), fabric_(std::move(fabric)) {}
 
   Fabric& fabric() override { return *fabric_; }
 
@@ -37,18 +38,21 @@ class ShmFront final : public NodeFront {
 
  private:
   std::string path_;
-  std::unique_ptr<Fabric> fabric_ = shm::make_shm_fabric();
+  std::unique_ptr<Fabric> fabric_;
   std::optional<BoundUnixSocket> socket_;  // until it is served
   std::unique_ptr<ControlServer> server_;
 };
 
-// One port for control and data.
+// One port for control and, with the tcp backend, data.
 class TcpFront final : public NodeFront {
  public:
-  TcpFront(Address listen, NodeCredentials credentials, std::unique_ptr<tcp::TcpFabric> fabric)
+  // `data`: what takes connections for data; null: nothing, they are dropped.
+  TcpFront(Address listen, NodeCredentials credentials, std::unique_ptr<Fabric> fabric,
+           tcp::TcpFabric* data)
       : listen_(std::move(listen)),
         credentials_(std::move(credentials)),
-        fabric_(std::move(fabric)) {}
+        fabric_(std::move(fabric)),
+        data_(data) {}
 
   Fabric& fabric() override { return *fabric_; }
 
@@ -68,7 +72,7 @@ class TcpFront final : public NodeFront {
                            const Introduction&) { server_->take(std::move(stream)); },
          .data =
              [this](std::unique_ptr<Stream> stream, const Introduction& introduction) {
-               fabric_->accept(std::move(stream), introduction);
+               if (data_ != nullptr) data_->accept(std::move(stream), introduction);
              }});
     socket_.reset();
   }
@@ -83,7 +87,8 @@ class TcpFront final : public NodeFront {
  private:
   Address listen_;
   NodeCredentials credentials_;
-  std::unique_ptr<tcp::TcpFabric> fabric_;
+  std::unique_ptr<Fabric> fabric_;
+  tcp::TcpFabric* const data_;
   std::optional<ListeningSocket> socket_;  // until it is served
   std::optional<TcpControlServer> server_;
   std::unique_ptr<Listener> listener_;
@@ -91,17 +96,28 @@ class TcpFront final : public NodeFront {
 
 }  // namespace
 
-Result<std::unique_ptr<NodeFront>> NodeFront::make(const std::string& backend,
-                                                   const Address& listen,
-                                                   const NodeCredentials& credentials,
-                                                   uint64_t io_threads) {
-  const auto chosen = choose_backend(backend, listen);
-  if (!chosen) return tl::unexpected(chosen.error());
-  if (*chosen == "shm") return std::make_unique<ShmFront>(listen.path);
-  auto fabric =
-      tcp::make_tcp_fabric({.credentials = {{}, credentials.tls}, .io_threads = io_threads});
-  if (!fabric) return tl::unexpected(fabric.error());
-  return std::make_unique<TcpFront>(listen, credentials, std::move(*fabric));
+Result<std::unique_ptr<NodeFront>> NodeFront::make(const NodeFrontOptions& options) {
+  const auto backend = choose_backend(options.backend, options.listen);
+  if (!backend) return tl::unexpected(backend.error());
+  std::unique_ptr<Fabric> fabric;
+  tcp::TcpFabric* data = nullptr;
+  if (*backend == "shm") {
+    fabric = shm::make_shm_fabric();
+  } else if (*backend == "tcp") {
+    auto made = tcp::make_tcp_fabric(
+        {.credentials = {{}, options.credentials.tls}, .io_threads = options.io_threads});
+    if (!made) return tl::unexpected(made.error());
+    data = made->get();
+    fabric = std::move(*made);
+  } else {
+    auto made = make_rdma_fabric(*backend, options.backends);
+    if (!made) return tl::unexpected(made.error());
+    fabric = std::move(*made);
+  }
+  if (!options.listen.is_tcp()) {
+    return std::make_unique<UnixFront>(options.listen.path, std::move(fabric));
+  }
+  return std::make_unique<TcpFront>(options.listen, options.credentials, std::move(fabric), data);
 }
 
 }  // namespace farpage

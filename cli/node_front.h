@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "cli/backend.h"
 #include "control/served_clients.h"
 #include "net/address.h"
 #include "net/asio_runtime.h"
@@ -12,12 +13,18 @@
 
 namespace farpage {
 
+struct NodeFrontOptions {
+  std::string backend;  // empty: by the address
+  Address listen;
+  NodeCredentials credentials;
+  uint64_t io_threads = 1;
+  BackendOptions backends;
+};
+
 // How a node is reached: its fabric, and what listens for its clients.
 class NodeFront {
  public:
-  static Result<std::unique_ptr<NodeFront>> make(const std::string& backend, const Address& listen,
-                                                 const NodeCredentials& credentials,
-                                                 uint64_t io_threads);
+  static Result<std::unique_ptr<NodeFront>> make(const NodeFrontOptions& options);
   virtual ~NodeFront() = default;
 
   virtual Fabric& fabric() = 0;

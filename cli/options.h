@@ -1,5 +1,8 @@
 #pragma once
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
@@ -55,7 +58,7 @@ inline void add_json(CLI::App& app, std::string& file) {
 
 inline constexpr const char* kNodeHelp = "Address of a running node. Without it: starts one";
 
-// Which node, how to reach it, and the tables [client] and [security].
+// Which node, how to reach it, and the tables [client], [security] and [rdma].
 struct ReachArguments {
   std::string backend;
   std::string node;
@@ -66,14 +69,15 @@ struct ReachArguments {
   // For those that fetch.
   CLI::Option* add_to(CLI::App& app, const std::string& node_help) {
     app.add_option("--backend", backend,
-                   "How bytes travel: shm or tcp. Without it: by the node's address");
+                   fmt::format("How bytes travel: {}. Without it: by the node's address",
+                               fmt::join(kBackends, ", ")));
     return add_control_to(app, node_help);
   }
 
   CLI::Option* add_control_to(CLI::App& app, const std::string& node_help) {
     app.add_option("--token-file", token_file, "The secret that the node asks for")
         ->type_name("FILE");
-    app.add_option("--config", file, "TOML file with tables [client] and [security]")
+    app.add_option("--config", file, "TOML file with tables [client], [security] and [rdma]")
         ->type_name("FILE");
     app.add_option("--set", overrides, "Overrides one key of it: client.KEY=VALUE")
         ->type_name("TABLE.KEY=VALUE")
@@ -91,14 +95,16 @@ struct ReachArguments {
     ClientSecurity security;
     Result<Config> config = Config::load(file, overrides);
     if (!config) return tl::unexpected(config.error());
-    const auto read = config->read("client", fields(options.client)).and_then([&] {
-      return config->read("security", fields(security));
-    });
+    const auto read =
+        config->read("client", fields(options.client))
+            .and_then([&] { return config->read("security", fields(security)); })
+            .and_then([&] { return config->read("rdma", fields(options.backends.rdma)); });
     if (!read) return tl::unexpected(read.error());
     if (!token_file.empty()) security.token_file = token_file;
     const auto valid =
         config->finish()
             .and_then([&] { return options.client.validate(); })
+            .and_then([&] { return options.backends.rdma.validate(); })
             .and_then([&] {
               return check_metrics(options.client.metrics_listen, "client.metrics_listen");
             })

@@ -73,10 +73,10 @@ PrivateFolder::~PrivateFolder() {
 }
 
 OwnNode::OwnNode(PrivateFolder folder, const std::string& backend) : folder_(std::move(folder)) {
-  if (backend == "shm") {
-    address_.path = folder_.path() + "/node.sock";
-  } else {
+  if (backend == "tcp") {
     address_.host = "127.0.0.1";
+  } else {
+    address_.path = folder_.path() + "/node.sock";
   }
 }
 
@@ -127,7 +127,8 @@ Result<void> OwnNode::spawn(const OwnNodeOptions& options, const UniqueFd& ready
                                     "--state",      folder_.path() + "/node.state",
                                     "--pool-bytes", std::to_string(options.pool_bytes),
                                     "--page-bytes", std::to_string(options.page_bytes),
-                                    "--ready-fd",   std::to_string(ready.get())};
+                                    "--ready-fd",   std::to_string(ready.get()),
+                                    "--set",        "rdma.devices=" + options.rdma_devices};
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());

@@ -31,6 +31,7 @@ class PrivateFolder {
 
 struct OwnNodeOptions {
   std::string backend;  // tcp: on a free port of the loopback
+  std::string rdma_devices = {};
   uint64_t pool_bytes = 0;
   uint64_t page_bytes = 0;
 };

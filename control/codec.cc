@@ -180,6 +180,7 @@ Frame encode(NumberedReply message) {
             to.set_buckets(from.buckets);
             put(*to.mutable_staging_offer(), std::move(from.staging_offer), fds);
             put(*to.mutable_staging(), std::move(from.staging), fds);
+            to.set_backend(std::move(from.backend));
           },
           [&](OpenLaneReply& from) {
             auto& to = *envelope.mutable_open_lane();
@@ -301,6 +302,7 @@ Result<NumberedReply> decode_reply(Frame frame) {
       to.buckets = from.buckets();
       to.staging_offer = get(from.staging_offer(), fds);
       to.staging = get(from.staging(), fds);
+      to.backend = from.backend();
       message.reply = std::move(to);
       return message;
     }

@@ -37,6 +37,7 @@ struct HelloReply {
   uint64_t buckets = 0;
   ChannelOffer staging_offer;
   RegionExport staging;
+  std::string backend;  // how pages travel; empty: the node does not say
 };
 
 // A data path of its own for one thread of the client.

@@ -83,13 +83,17 @@ Result<void> write_all(Stream& stream, std::span<const std::byte> bytes, uint64_
 }
 
 bool wait_for(int fd, short events, uint64_t deadline_ns) {
+  pollfd waiting = {fd, events, 0};
+  return wait_for_any({&waiting, 1}, deadline_ns);
+}
+
+bool wait_for_any(std::span<pollfd> waiting, uint64_t deadline_ns) {
   while (true) {
     const uint64_t now = boottime_clock().now_ns();
     const uint64_t left = deadline_ns > now ? std::min(deadline_ns - now, kLongestPollNs) : 0;
     const timespec timeout = {static_cast<time_t>(left / kSecond),
                               static_cast<long>(left % kSecond)};
-    pollfd waiting = {fd, events, 0};
-    const int ready = ::ppoll(&waiting, 1, &timeout, nullptr);
+    const int ready = ::ppoll(waiting.data(), waiting.size(), &timeout, nullptr);
     if (ready > 0) return true;
     if (ready == 0 && left < kLongestPollNs) return false;
     if (ready < 0 && errno != EINTR) return true;  // the next transfer tells what is wrong

@@ -62,5 +62,6 @@ Result<void> write_all(Stream& stream, std::span<const std::byte> bytes, uint64_
 
 // Until one of `events` is there (true), or the deadline.
 bool wait_for(int fd, short events, uint64_t deadline_ns);
+bool wait_for_any(std::span<pollfd> waiting, uint64_t deadline_ns);
 
 }  // namespace farpage

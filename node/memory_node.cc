@@ -128,6 +128,7 @@ Reply MemoryNode::answer(ClientSession& session, const HelloRequest& request) {
   reply.page_bytes = store_->geometry().page_bytes;
   reply.slots = store_->geometry().slots;
   reply.buckets = store_->geometry().buckets;
+  reply.backend = fabric_.capabilities().backend;
   return reply;
 }
 

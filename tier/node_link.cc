@@ -12,9 +12,11 @@ namespace {
 constexpr uint64_t kFirstPauseNs = 10 * kMillisecond;
 constexpr uint64_t kLongestPauseNs = 500 * kMillisecond;
 constexpr uint64_t kRenewalsPerLease = 4;
+constexpr uint64_t kIdleRenewalsPerLease = 2;  // of a client that has fetched nothing meanwhile
 // So that a dial that lasts to its own deadline can still say what it waited for.
 constexpr uint64_t kLastWordNs = 100 * kMillisecond;
 constexpr uint64_t kMaxDurationNs = 3'600 * kSecond;
+constexpr size_t kMaxBackendName = 16;
 
 Error to_error(const Reply& reply) {
   if (const auto* refusal = std::get_if<Refusal>(&reply)) return {refusal->code, refusal->message};
@@ -28,6 +30,7 @@ NodeLink::NodeLink(const ClientOptions& options, Runtime& runtime, Fabric& fabri
     : options_(options),
       runtime_(runtime),
       fabric_(fabric),
+      backend_(fabric.capabilities().backend),
       gate_(std::make_shared<FabricGate>(fabric)),
       dialer_(dialer) {}
 
@@ -216,6 +219,15 @@ Result<std::shared_ptr<View>> NodeLink::make_view(const std::shared_ptr<ControlL
                                              "run the same version of farpage on both",
                                              reply.protocol, kControlProtocol));
   }
+  if (!reply.backend.empty() && reply.backend != backend_) {
+    const bool is_name = reply.backend.size() <= kMaxBackendName &&
+                         std::all_of(reply.backend.begin(), reply.backend.end(),
+                                     [](char c) { return c >= 'a' && c <= 'z'; });
+    if (!is_name) return fail(Code::kProtocol, "the node's hello names no backend");
+    return fail(Code::kInvalid, fmt::format("the node's pages travel over '{0}', and this client "
+                                            "was told '{1}': say --backend {0}",
+                                            reply.backend, backend_));
+  }
   {
     std::lock_guard lock(mutex_);
     const bool same_run = view_ != nullptr && view_->incarnation == reply.incarnation;
@@ -253,8 +265,13 @@ void NodeLink::renew(const std::weak_ptr<View>& weak_view) {
   auto view = weak_view.lock();
   if (view == nullptr) return;
   const uint64_t sent = runtime_.clock().now_ns();
-  view->link->call(RenewRequest{view->incarnation, verdicts_of(*view)},
-                   [weak = weak_from_this(), weak_view, sent](Result<Reply> reply) {
+  const VerdictCounts verdicts = verdicts_of(*view);
+  const bool idle = verdicts.fetches == renewed_fetches_;
+  renewed_fetches_ = verdicts.fetches;
+  const uint64_t pause =
+      view->lease_ns / (idle ? kIdleRenewalsPerLease : kRenewalsPerLease);
+  view->link->call(RenewRequest{view->incarnation, verdicts},
+                   [weak = weak_from_this(), weak_view, sent, pause](Result<Reply> reply) {
                      auto self = weak.lock();
                      auto renewed = weak_view.lock();
                      if (self == nullptr || renewed == nullptr) return;
@@ -263,7 +280,7 @@ void NodeLink::renew(const std::weak_ptr<View>& weak_view) {
                        return self->lost(renewed);
                      }
                      renewed->renew(sent + renewed->lease_ns);
-                     self->runtime_.after(renewed->lease_ns / kRenewalsPerLease, [weak, weak_view] {
+                     self->runtime_.after(pause, [weak, weak_view] {
                        if (auto again = weak.lock()) again->renew(weak_view);
                      });
                    });

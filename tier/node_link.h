@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "base/runtime.h"
 #include "base/status.h"
@@ -66,6 +67,7 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   const ClientOptions options_;
   Runtime& runtime_;
   Fabric& fabric_;
+  const std::string backend_;  // the fabric's
   const std::shared_ptr<FabricGate> gate_;
   ControlDialer& dialer_;
   std::optional<LocationCache> locations_;  // made with the first view; fixed from then on
@@ -86,7 +88,8 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   bool stopped_ = false;
 
   std::atomic<uint64_t> view_number_{0};
-  uint64_t pause_ns_ = 0;  // before the next dial; on the runtime only
+  uint64_t pause_ns_ = 0;         // before the next dial; this and what follows: on the runtime only
+  uint64_t renewed_fetches_ = 0;  // as of the last renewal
 };
 
 }  // namespace farpage

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "base/status.h"
+#include "transport/local_registrations.h"
 #include "transport/memory.h"
 #include "transport/operation.h"
 
@@ -24,6 +25,13 @@ inline Status check_operation(const Operation& operation, uint64_t bytes, uint32
     return Status{Code::kDenied, 0, "the region does not permit this"};
   }
   return {};
+}
+
+inline bool local_is_live(const Operation& operation, const LocalRegistrations& registrations) {
+  for (int i = 0; i < operation.local_count; ++i) {
+    if (!registrations.is_live(operation.local[i].local_key)) return false;
+  }
+  return true;
 }
 
 }  // namespace farpage

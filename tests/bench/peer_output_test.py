@@ -1,12 +1,15 @@
 """What peers write is read as what it says; the expected figures were read by eye from the recorded output."""
 
+import contextlib
 import json
 import unittest
+from unittest import mock
 
 from recording import recorded
 
 import idle_cost
 import peer_iperf3
+import peer_perftest
 import peer_redis
 import peer_ucx
 import tls_cost
@@ -91,6 +94,60 @@ class Iperf3Test(unittest.TestCase):
     def test_an_error(self):
         with self.assertRaisesRegex(Failure, "unable to connect"):
             peer_iperf3.parse(json.dumps({"error": "unable to connect to server"}))
+
+
+class PerftestTest(unittest.TestCase):
+    LATENCY, BANDWIDTH = "t_typical[usec]", "BW average[MB/sec]"
+
+    def test_latency(self):
+        self.assertEqual(peer_perftest.parse(recorded("ib_read_lat.txt"), self.LATENCY), 1647.78)
+
+    def test_bandwidth(self):
+        self.assertEqual(peer_perftest.parse(recorded("ib_read_bw.txt"), self.BANDWIDTH), 30.71)
+        self.assertEqual(peer_perftest.parse(recorded("ib_write_bw.txt"), self.BANDWIDTH), 32.34)
+
+    def test_its_mb_are_2_to_the_20_bytes(self):
+        millions_of_messages = peer_perftest.parse(recorded("ib_read_bw.txt"), "MsgRate[Mpps]")
+        self.assertAlmostEqual(30.71 * peer_perftest.MIB, millions_of_messages * 1e6 * 65536, delta=0.001 * 32e6)
+
+    def test_no_result(self):
+        text = recorded("ib_read_lat.txt")
+        for cut in ("", "Couldn't connect to 10.9.0.2:18515", text[:text.index(" 65536 ")]):
+            with self.assertRaisesRegex(Failure, "perftest gave no t_typical"):
+                peer_perftest.parse(cut, self.LATENCY)
+
+    def test_a_figure_that_is_none(self):
+        for figure in ("inf", "nan", "0.00", "-1.5"):
+            with self.assertRaisesRegex(Failure, f"perftest gave {figure} as its BW average"):
+                peer_perftest.parse(recorded("ib_read_bw.txt").replace("30.71", figure), self.BANDWIDTH)
+
+
+class PerftestAttemptsTest(unittest.TestCase):
+    """With a perftest that gives no figure the first few times."""
+
+    PATH = peer_perftest.Path("rxe0", "rxe2", "10.9.0.2")
+
+    def measure(self, outputs):
+        outputs = iter(outputs)
+        ports = set()
+
+        @contextlib.contextmanager
+        def serving(command, port):
+            ports.add(port)
+            yield
+
+        with mock.patch.object(peer_perftest, "run", lambda command, timeout_s: next(outputs)), \
+                mock.patch.object(peer_perftest, "serving", serving), \
+                mock.patch.object(peer_perftest, "free_port", lambda: len(ports) + 1):
+            return peer_perftest.read_bytes_per_s(self.PATH, 65536, 1000, 16), len(ports)
+
+    def test_the_first_that_has_a_figure_counts(self):
+        good = recorded("ib_read_bw.txt")
+        self.assertEqual(self.measure(["", good.replace("30.71", "inf"), good, ""]), (30.71 * peer_perftest.MIB, 3))
+
+    def test_it_gives_up(self):
+        with self.assertRaisesRegex(Failure, "perftest gave no BW average"):
+            self.measure([""] * peer_perftest.ATTEMPTS)
 
 
 class TlsTest(unittest.TestCase):

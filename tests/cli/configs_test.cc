@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "cli/rdma_options.h"
 #include "net/security_options.h"
 #include "node/options.h"
 #include "tier/client.h"
@@ -55,6 +56,9 @@ void expect_documents_defaults(const std::string& name, const std::string& table
   };
   compare(table, fields(loaded), fields(defaults));
   compare("security", fields(security), fields(no_security));
+  RdmaOptions no_rdma;
+  RdmaOptions rdma;
+  compare("rdma", fields(rdma), fields(no_rdma));
   auto finished = config->finish();
   ASSERT_TRUE(finished.has_value()) << finished.error().message;
   EXPECT_TRUE(loaded.validate().has_value());

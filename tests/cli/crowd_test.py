@@ -50,7 +50,7 @@ class CrowdTest(Case):
         node = self.start_node(*NODE, *node_options, listen="tcp://127.0.0.1:0")
         self.serve_one(node, *client_options)
         open_before = descriptors(node)
-        replay = Steady(self, node.address, *client_options, seconds=5)
+        replay = Steady(self, node.address, *client_options)
         replay.wait_for("ready", 500)
         memory_before, most_memory, most_open = resident_bytes(node), 0, 0
         batches = []

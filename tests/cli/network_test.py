@@ -96,7 +96,7 @@ class CableTest(NetworkCase):
     def assert_survived(self, host, break_it, mend_it, seconds_broken=0):
         node = self.start_node(*NODE, listen="tcp://[::]:0")
         port = node.address.rpartition(":")[2]
-        beside = Steady(self, f"tcp://127.0.0.1:{port}", place=self.there, seconds=3 + seconds_broken)
+        beside = Steady(self, f"tcp://127.0.0.1:{port}", place=self.there)
         replay = Steady(self, f"tcp://{host}:{port}")
         replay.wait_for("ready", 500)
         break_it()

@@ -111,10 +111,11 @@ class Case(unittest.TestCase):
     def scrape(self, url, place):
         return fetch(url)
 
-    def replay_result(self, replay):
-        """Of a replay that ends by itself, and whose every byte was right, every verdict in time."""
+    def replay_result(self, replay, interrupted=False):
+        """Of a replay that has come to its end, or was interrupted: every byte was right, every verdict in time."""
         output, errors = replay.communicate(timeout=PATIENCE_S)
-        self.assertEqual(replay.returncode, 0, errors)
+        self.assertEqual(replay.returncode, 1 if interrupted else 0, errors)
+        self.assertEqual("interrupted" in errors, interrupted, errors)
         answer = json.loads(output)
         self.assertEqual((answer["wrong_bytes"], answer["local_wrong_bytes"]), (0, 0))
         self.assertEqual(answer["deadlines"]["missed"], 0, answer["deadlines"])

@@ -74,7 +74,7 @@ TEST(Codec, Hello) {
   EXPECT_EQ(request.staging_bytes, UINT64_MAX);
 
   HelloReply sent = {2,        3, 4, 5, 6, 7, 8, 9, {ChannelPurpose::kStage, "offer", new_fd()},
-                     region(1)};
+                     region(1), "backend"};
   const ino_t offer_inode = inode(sent.staging_offer.fd);
   const ino_t staging_inode = inode(sent.staging.fd);
   const HelloReply got = round_trip(std::move(sent));
@@ -89,6 +89,7 @@ TEST(Codec, Hello) {
   EXPECT_EQ(got.staging_offer.purpose, ChannelPurpose::kStage);
   EXPECT_EQ(got.staging_offer.opaque, "offer");
   EXPECT_EQ(inode(got.staging_offer.fd), offer_inode);
+  EXPECT_EQ(got.backend, "backend");
   expect_equal(got.staging, region(1));
   EXPECT_EQ(inode(got.staging.fd), staging_inode);
 }

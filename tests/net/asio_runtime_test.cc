@@ -300,6 +300,8 @@ TEST_F(Watched, CallbacksOfAWatchThatHasGoneNeverRun) {
       say(other);
     });
     ASSERT_TRUE(wait([&] { return calls > 0; }));
+    // Twice: what the callback leaves in the queue comes after what was posted while it ran.
+    runtime_.run([] {});
     runtime_.run([] {});
     EXPECT_EQ(calls, 1) << round;
   }

@@ -57,6 +57,12 @@ class SetupTest(unittest.TestCase):
         for group in ("build", "test"):
             self.assertTrue(peers.isdisjoint(self.setup_with(group, "--print").stdout.split()))
 
+    def test_the_machine_with_rdma_devices_comes_only_when_asked_for(self):
+        machine = {"qemu-system-x86", "kmod", "libibverbs-dev", "perftest"}
+        self.assertLessEqual(machine | {"g++"}, set(self.setup_with("softroce", "--print").stdout.split()))
+        for group in ("build", "test", "bench"):
+            self.assertNotIn("qemu-system-x86", self.setup_with(group, "--print").stdout.split())
+
     def test_nothing_missing_touches_nothing(self):
         self.installed(*self.setup_with("test", "--print").stdout.split())
         self.assertEqual(self.setup_with("test", "--print").stdout, "")

@@ -119,13 +119,6 @@ bool ShmChannel::registered(const Imported& imported) const {
   return std::atomic_ref<const uint32_t>(trailer->registered).load(std::memory_order_acquire) == 1;
 }
 
-bool ShmChannel::registered(const Operation& operation) const {
-  for (int i = 0; i < operation.local_count; ++i) {
-    if (!local_->is_live(operation.local[i].local_key)) return false;
-  }
-  return true;
-}
-
 // False: the immediate has no room at the peer yet, so the operation stays queued.
 bool ShmChannel::execute(const Pending& pending, Completion& completion) {
   const Operation& operation = pending.operation;
@@ -136,7 +129,7 @@ bool ShmChannel::execute(const Pending& pending, Completion& completion) {
     completion.outcome = Outcome::kAborted;
     return true;
   }
-  if (peer_closed() || !registered(imported) || !registered(operation)) {
+  if (peer_closed() || !registered(imported) || !local_is_live(operation, *local_)) {
     completion.outcome = Outcome::kFailed;
     completion.vendor = ECONNRESET;
     return true;

@@ -52,7 +52,6 @@ class ShmChannel final : public Channel, public DirectMemory {
   bool peer_closed() const;
   Status check(const Operation& operation) const;
   bool registered(const Imported& imported) const;
-  bool registered(const Operation& operation) const;
   bool execute(const Pending& pending, Completion& completion);
   Outcome move_bytes(const Operation& operation, const Imported& imported, uint64_t deadline_ns,
                      uint32_t& crc);

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "transport/operation_check.h"
-#include "transport/tcp/exports.h"
+#include "transport/peer_memory.h"
 
 namespace farpage::tcp {
 namespace {
@@ -74,11 +74,7 @@ Result<RemoteRegion> ActiveTcpChannel::import_region(RegionExport region) {
     return fail(Code::kProtocol, std::string("the peer's region is refused: ") + why);
   };
   Imported imported = {{}, region.bytes, region.access};
-  if (region.bytes == 0 || region.bytes > kMaxRegionBytes) return refuse("its size is impossible");
-  if (region.kind != MemoryKind::kHost) return refuse("it is not host memory");
-  if (region.access != Access::kRemoteRead && region.access != Access::kRemoteWrite) {
-    return refuse("it is not for peers");
-  }
+  if (const char* why = why_impossible(region)) return refuse(why);
   if (region.opaque.size() != sizeof imported.key) return refuse("tcp does not know its name");
   std::memcpy(&imported.key, region.opaque.data(), sizeof imported.key);
   imported_.push_back(imported);
@@ -93,17 +89,10 @@ Status ActiveTcpChannel::check(const Operation& operation) const {
   const Imported& imported = imported_[operation.remote.index];
   const Status status =
       check_operation(operation, imported.bytes, imported.key.generation, imported.access);
-  if (status.ok() && !registered(operation)) {
+  if (status.ok() && !local_is_live(operation, *local_)) {
     return {Code::kInvalid, 0, "a slice is not of registered memory"};
   }
   return status;
-}
-
-bool ActiveTcpChannel::registered(const Operation& operation) const {
-  for (int i = 0; i < operation.local_count; ++i) {
-    if (!local_->is_live(operation.local[i].local_key)) return false;
-  }
-  return true;
 }
 
 PostResult ActiveTcpChannel::post(std::span<const Operation> operations, uint64_t) {
@@ -143,7 +132,7 @@ void ActiveTcpChannel::send() {
       Flight& next = flight(number);
       parts.add(&next.request, sizeof next.request);
       if (is_read(next.operation)) continue;
-      if (!registered(next.operation)) return break_off(EFAULT);
+      if (!local_is_live(next.operation, *local_)) return break_off(EFAULT);
       add_slices(parts, next.operation);
     }
     const Transfer sent = stream_->write(parts.get());
@@ -194,7 +183,7 @@ void ActiveTcpChannel::receive(size_t most) {
     if (parts.bytes() >= kReceiveBytes) break;
     parts.add(&next.reply, sizeof next.reply);
     if (!is_read(next.operation)) continue;
-    if (!registered(next.operation)) {
+    if (!local_is_live(next.operation, *local_)) {
       if (number == ended_) return break_off(EFAULT);
       break;
     }

@@ -45,7 +45,6 @@ class ActiveTcpChannel final : public Channel {
 
   Flight& flight(uint64_t number) { return flights_[number % kMaxInFlight]; }
   Status check(const Operation& operation) const;
-  bool registered(const Operation& operation) const;
   void send();
   void receive(size_t most);
   void settle(uint64_t received);

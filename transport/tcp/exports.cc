@@ -1,11 +1,8 @@
 #include "transport/tcp/exports.h"
 
-#include <fmt/format.h>
-
 #include <thread>
 
-#include "base/populate.h"
-#include "base/units.h"
+#include "transport/peer_memory.h"
 
 namespace farpage::tcp {
 
@@ -58,19 +55,8 @@ void Exports::wait_for_uses() {
 
 Result<Region> make_exported_region(const std::shared_ptr<Exports>& exports, uint64_t bytes,
                                     Access access, uint64_t channel) {
-  if (bytes == 0 || bytes > kMaxRegionBytes) {
-    return fail(Code::kInvalid, fmt::format("cannot share {} bytes of memory: choose 1 to {}",
-                                            bytes, format_bytes(kMaxRegionBytes)));
-  }
-  const bool readable = access == Access::kRemoteRead;
-  if (readable) {
-    if (auto enough = check_memory(bytes, bytes); !enough) return tl::unexpected(enough.error());
-  }
-  auto mapping = Mapping::anonymous(bytes);
+  auto mapping = take_peer_memory(bytes, access);
   if (!mapping) return tl::unexpected(mapping.error());
-  if (readable) {
-    if (auto done = populate(*mapping, bytes); !done) return tl::unexpected(done.error());
-  }
   std::byte* data = mapping->data();
   const RegionKey key = exports->add(data, bytes, access, channel);
   return Region({data, bytes, MemoryKind::kHost, -1}, access, 0,

@@ -77,8 +77,6 @@ struct ExportedBacking final : Region::Backing {
   RegionKey key;
 };
 
-inline constexpr uint64_t kMaxRegionBytes = uint64_t{1} << 46;
-
 Result<Region> make_exported_region(const std::shared_ptr<Exports>& exports, uint64_t bytes,
                                     Access access, uint64_t channel);
 

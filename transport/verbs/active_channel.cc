@@ -1,0 +1,397 @@
+#include "transport/verbs/active_channel.h"
+
+#include <endian.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include "base/clock.h"
+#include "base/units.h"
+#include "net/stream.h"
+#include "transport/operation_check.h"
+#include "transport/peer_memory.h"
+
+namespace farpage::verbs {
+namespace {
+
+// One work request moves no more, so that a large page does not hold the wire while others wait.
+constexpr uint64_t kPartBytes = 256 * kKiB;
+constexpr uint64_t kDialEveryNs = kSecond;
+constexpr uint64_t kDialNs = 2 * kSecond;  // for one attempt
+// A queue pair in error flushes within a millisecond. One that does not is taken from its device.
+constexpr uint64_t kDrainNs = 100 * kMillisecond;
+constexpr size_t kWatched = 2 * kMaxDevices;
+
+// What the operation itself was wrong about; over another path it would be refused again.
+bool is_refusal(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_LOC_LEN_ERR:
+    case IBV_WC_LOC_PROT_ERR:
+    case IBV_WC_BAD_RESP_ERR:
+    case IBV_WC_LOC_ACCESS_ERR:
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_ACCESS_ERR:
+    case IBV_WC_REM_OP_ERR:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_read(const Operation& operation) {
+  return operation.kind == OperationKind::kRead;
+}
+
+// The local slices of an operation from one byte of it on.
+size_t gather(const Operation& operation, uint64_t from, uint64_t bytes, const LocalKeys& keys,
+              size_t device, std::span<ibv_sge> slices) {
+  size_t count = 0;
+  for (int i = 0; i < operation.local_count && bytes > 0; ++i) {
+    const Slice& slice = operation.local[i];
+    const uint64_t skipped = std::min(from, slice.bytes);
+    from -= skipped;
+    const uint64_t taken = std::min(bytes, slice.bytes - skipped);
+    if (taken == 0) continue;
+    bytes -= taken;
+    slices[count++] = {reinterpret_cast<uint64_t>(slice.data + skipped),
+                       static_cast<uint32_t>(taken), keys.device_key(slice.local_key, device)};
+  }
+  return count;
+}
+
+}  // namespace
+
+ActiveVerbsChannel::ActiveVerbsChannel(ActiveEnd end) : end_(std::move(end)), flights_(kMaxInFlight) {
+  for (uint16_t number = 0; number < kMaxInFlight; ++number) free_.push(number);
+  for (size_t path = 0; path < end_.endpoints.size(); ++path) paths_[path].dialling = true;
+  look_at_paths();
+  if (!end_.one_path) return;
+  end_.arrivals->close();
+  bool found = false;
+  for (Path& path : paths_) {
+    path.dialling = false;
+    if (found) path.queue.reset();
+    found |= path.queue != nullptr;
+  }
+}
+
+Result<Region> ActiveVerbsChannel::allocate_writable(uint64_t) {
+  return fail(Code::kInvalid, "the end of a verbs channel that has taken up an offer gives no memory");
+}
+
+Result<RemoteRegion> ActiveVerbsChannel::import_region(RegionExport region) {
+  const auto refuse = [](const char* why) {
+    return fail(Code::kProtocol, std::string("the peer's region is refused: ") + why);
+  };
+  if (const char* why = why_impossible(region)) return refuse(why);
+  const auto decoded = decode_region(region.opaque, region.bytes);
+  if (!decoded) return refuse("verbs does not understand it");
+  if (decoded->paths != end_.endpoints.size()) return refuse("it has other paths than its channel");
+  imported_.push_back({*decoded, region.bytes, region.access});
+  return RemoteRegion{static_cast<uint32_t>(imported_.size() - 1), generation_of(imported_.back()),
+                      region.bytes};
+}
+
+Status ActiveVerbsChannel::check(const Operation& operation) const {
+  if (operation.remote.index >= imported_.size()) {
+    return {Code::kInvalid, 0, "no such region is imported"};
+  }
+  const Imported& imported = imported_[operation.remote.index];
+  const Status status =
+      check_operation(operation, imported.bytes, generation_of(imported), imported.access);
+  if (status.ok() && !local_is_live(operation, end_.keys->live())) {
+    return {Code::kInvalid, 0, "a slice is not of registered memory"};
+  }
+  return status;
+}
+
+PostResult ActiveVerbsChannel::post(std::span<const Operation> operations, uint64_t) {
+  PostResult result;
+  if (state_ != State::kOpen) {
+    result.status = {Code::kUnavailable, 0, "the channel is closed"};
+    return result;
+  }
+  for (const Operation& operation : operations) {
+    if (free_.empty()) break;
+    result.status = check(operation);
+    if (!result.status.ok()) break;
+    const uint16_t number = free_.pop();
+    flights_[number] = {};
+    flights_[number].operation = operation;
+    unsent_.push(number);
+    ++result.accepted;
+  }
+  send();
+  return result;
+}
+
+// As much as the paths have room for.
+void ActiveVerbsChannel::send() {
+  while (!unsent_.empty()) {
+    const auto path = next_path();
+    if (!path) return;
+    const size_t working = working_paths();
+    fill(*path, (unsent_.size() + working - 1) / working);
+  }
+}
+
+// That with the least under way; what has been begun on one goes on there.
+std::optional<size_t> ActiveVerbsChannel::next_path() const {
+  const Flight& first = flights_[unsent_.front()];
+  std::optional<size_t> best;
+  for (size_t path = 0; path < end_.endpoints.size(); ++path) {
+    if (!works(paths_[path]) || paths_[path].queue->room() == 0) continue;
+    if (first.sent_bytes > 0 && first.path != path) continue;
+    if (!best || paths_[path].queue->bytes_under_way() < paths_[*best].queue->bytes_under_way()) {
+      best = path;
+    }
+  }
+  return best;
+}
+
+size_t ActiveVerbsChannel::working_paths() const {
+  return static_cast<size_t>(
+      std::count_if(paths_.begin(), paths_.end(), [this](const Path& path) { return works(path); }));
+}
+
+// The first `most` operations that wait, as far as there is room, with one doorbell.
+void ActiveVerbsChannel::fill(size_t path, size_t most) {
+  SendQueue& queue = *paths_[path].queue;
+  const size_t last = unsent_.size() - std::min(most, unsent_.size());
+  while (unsent_.size() > last && queue.room() > 0) {
+    const uint16_t number = unsent_.front();
+    Flight& flight = flights_[number];
+    flight.path = static_cast<uint8_t>(path);
+    if (!local_is_live(flight.operation, end_.keys->live()) && flight.works == 0) {
+      unsent_.pop();
+      flight.status = IBV_WC_LOC_PROT_ERR;
+      end(number, Outcome::kFailed);
+    } else if (flight.operation.bytes() > kPartBytes) {
+      add_part(queue, number);
+    } else {
+      add_merged(queue);
+    }
+  }
+  queue.ring();
+}
+
+ibv_send_wr ActiveVerbsChannel::request_of(const Flight& flight, size_t path) const {
+  const Operation& operation = flight.operation;
+  const RegionWire& region = imported_[operation.remote.index].region;
+  ibv_send_wr request = {};
+  request.opcode = is_read(operation) ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE;
+  request.wr.rdma.remote_addr = region.address + operation.remote_offset + flight.sent_bytes;
+  request.wr.rdma.rkey = region.keys[path];
+  return request;
+}
+
+void ActiveVerbsChannel::add_part(SendQueue& queue, uint16_t number) {
+  Flight& flight = flights_[number];
+  const uint64_t left = flight.operation.bytes() - flight.sent_bytes;
+  const uint64_t bytes = std::min(left, kPartBytes);
+  std::array<ibv_sge, 2> slices;
+  const size_t count = gather(flight.operation, flight.sent_bytes, bytes, *end_.keys,
+                              queue.device(), slices);
+  ibv_send_wr request = request_of(flight, flight.path);
+  if (bytes == left && flight.operation.has_immediate) {
+    request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    request.imm_data = htobe32(flight.operation.immediate);
+  }
+  flight.sent_bytes += bytes;
+  flight.sent = bytes == left;
+  ++flight.works;
+  if (flight.sent) unsent_.pop();
+  SendQueue::Work work;
+  work.operations[work.count++] = number;
+  queue.add(work, request, std::span(slices).first(count));
+}
+
+// The first that waits, and those behind it that read on where it ends, as one work request.
+void ActiveVerbsChannel::add_merged(SendQueue& queue) {
+  const Flight& first = flights_[unsent_.front()];
+  const uint8_t path = first.path;
+  ibv_send_wr request = request_of(first, path);
+  if (first.operation.has_immediate) {
+    request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+    request.imm_data = htobe32(first.operation.immediate);
+  }
+  std::array<ibv_sge, SendQueue::kMostSlices> slices;
+  size_t slice_count = 0;
+  uint64_t bytes = 0;
+  SendQueue::Work work;
+  do {
+    const uint16_t number = unsent_.pop();
+    Flight& flight = flights_[number];
+    const Operation& operation = flight.operation;
+    slice_count += gather(operation, 0, operation.bytes(), *end_.keys, queue.device(),
+                          std::span(slices).subspan(slice_count));
+    bytes += operation.bytes();
+    flight.path = path;
+    flight.sent_bytes = operation.bytes();
+    flight.sent = true;
+    ++flight.works;
+    work.operations[work.count++] = number;
+    if (unsent_.empty() || work.count == SendQueue::kMostMerged) break;
+    if (slice_count + operation.local.size() > queue.most_slices()) break;
+    const Operation& next = flights_[unsent_.front()].operation;
+    if (!is_read(operation) || !is_read(next) || next.remote.index != operation.remote.index ||
+        next.remote_offset != operation.remote_offset + operation.bytes() ||
+        bytes + next.bytes() > kPartBytes || !local_is_live(next, end_.keys->live())) {
+      break;
+    }
+  } while (true);
+  queue.add(work, request, std::span(slices).first(slice_count));
+}
+
+size_t ActiveVerbsChannel::poll(std::span<Completion> completions) {
+  if (state_ != State::kClosed && ended_.empty()) harvest();
+  size_t count = 0;
+  for (; count < completions.size() && !ended_.empty(); ++count) {
+    const uint16_t number = ended_.pop();
+    const Flight& flight = flights_[number];
+    completions[count] = {};
+    completions[count].tag = flight.operation.tag;
+    completions[count].outcome = flight.outcome;
+    if (flight.outcome == Outcome::kFailed) completions[count].vendor = flight.status;
+    free_.push(number);
+  }
+  return count;
+}
+
+void ActiveVerbsChannel::harvest() {
+  for (Path& path : paths_) {
+    if (path.queue == nullptr) continue;
+    path.queue->poll([this](const SendQueue::Work& work, ibv_wc_status status) {
+      work_ended(work, status);
+    });
+  }
+  look_at_paths();
+  if (state_ == State::kOpen) send();
+}
+
+// Takes what has been dialled, lets go of what is broken, and dials it anew where others carry on.
+void ActiveVerbsChannel::look_at_paths() {
+  const size_t count = end_.endpoints.size();
+  bool any = false;
+  for (size_t number = 0; number < count; ++number) {
+    Path& path = paths_[number];
+    if (path.dialling && end_.arrivals->any()) {
+      bool ended = false;
+      auto connection = end_.arrivals->take(number, ended);
+      path.dialling = !ended;
+      if (connection != nullptr) path.queue = std::make_unique<SendQueue>(std::move(connection));
+      if (ended && connection == nullptr && path.queue == nullptr) {
+        path.dial_ns = boottime_clock().now_ns() + kDialEveryNs;
+      }
+    }
+    if (path.queue != nullptr && path.queue->drained()) {
+      path.queue.reset();
+      path.dial_ns = boottime_clock().now_ns();
+    }
+    any |= path.queue != nullptr;
+  }
+  if (!any && state_ == State::kOpen) {
+    state_ = State::kBroken;
+    end_unsent();
+  }
+  if (state_ != State::kOpen || end_.one_path) return;
+  for (size_t number = 0; number < count; ++number) {
+    Path& path = paths_[number];
+    if (path.queue != nullptr || path.dialling) continue;
+    const uint64_t now = boottime_clock().now_ns();
+    if (now < path.dial_ns) continue;
+    path.dialling = true;
+    ConnectWire introduction = end_.introduction;
+    introduction.path = static_cast<uint32_t>(number);
+    end_.dialer->dial(end_.arrivals, end_.endpoints[number], introduction, now + kDialNs);
+  }
+}
+
+void ActiveVerbsChannel::work_ended(const SendQueue::Work& work, ibv_wc_status status) {
+  for (size_t i = 0; i < work.count; ++i) {
+    const uint16_t number = work.operations[i];
+    Flight& flight = flights_[number];
+    --flight.works;
+    if (status != IBV_WC_SUCCESS && flight.status == IBV_WC_SUCCESS) flight.status = status;
+    if (flight.works > 0) continue;
+    // What has not been sent whole is the first that waits.
+    if (!flight.sent && flight.status == IBV_WC_SUCCESS) continue;
+    if (!flight.sent) unsent_.pop();
+    operation_ended(number);
+  }
+}
+
+void ActiveVerbsChannel::operation_ended(uint16_t number) {
+  Flight& flight = flights_[number];
+  if (flight.status == IBV_WC_SUCCESS) return end(number, Outcome::kOk);
+  if (is_refusal(flight.status)) return end(number, Outcome::kFailed);
+  if (state_ == State::kOpen && is_read(flight.operation) && working_paths() > 0) {
+    const Operation operation = flight.operation;
+    flight = {};
+    flight.operation = operation;
+    unsent_.push(number);
+    return;
+  }
+  end(number, flight.status == IBV_WC_WR_FLUSH_ERR ? Outcome::kAborted : Outcome::kFailed);
+}
+
+void ActiveVerbsChannel::end(uint16_t number, Outcome outcome) {
+  flights_[number].outcome = outcome;
+  ended_.push(number);
+}
+
+void ActiveVerbsChannel::end_unsent() {
+  while (!unsent_.empty()) end(unsent_.pop(), Outcome::kAborted);
+}
+
+void ActiveVerbsChannel::wait(uint64_t deadline_ns) {
+  if (!ended_.empty() || state_ != State::kOpen) return;
+  if (in_flight() > 0 && end_.spin_ns > 0) {
+    const uint64_t until = std::min(deadline_ns, boottime_clock().now_ns() + end_.spin_ns);
+    do {
+      harvest();
+      if (!ended_.empty()) return;
+    } while (boottime_clock().now_ns() < until);
+  }
+  std::array<pollfd, kWatched> watched;
+  nfds_t count = 0;
+  for (Path& path : paths_) {
+    if (path.queue == nullptr) continue;
+    Connection& connection = path.queue->connection();
+    connection.completions.arm();
+    watched[count++] = {connection.completions.fd(), POLLIN, 0};
+    watched[count++] = {connection.events->fd, POLLIN, 0};
+  }
+  harvest();  // what came before it was armed
+  if (!ended_.empty() || state_ != State::kOpen) return;
+  wait_for_any(std::span(watched).first(count), deadline_ns);
+  for (Path& path : paths_) {
+    if (path.queue == nullptr) continue;
+    path.queue->connection().completions.acknowledge();
+    if (path.queue->connection().lost()) path.queue->break_off();
+  }
+}
+
+void ActiveVerbsChannel::close() {
+  if (state_ == State::kClosed) return;
+  state_ = State::kClosed;
+  end_.arrivals->close();
+  const auto done = [this](const SendQueue::Work& work, ibv_wc_status status) {
+    work_ended(work, status);
+  };
+  const uint64_t until = boottime_clock().now_ns() + kDrainNs;
+  for (Path& path : paths_) {
+    if (path.queue != nullptr) path.queue->break_off();
+  }
+  for (Path& path : paths_) {
+    if (path.queue == nullptr) continue;
+    while (!path.queue->idle() && boottime_clock().now_ns() < until) path.queue->poll(done);
+    path.queue->abandon(done);
+    path.queue.reset();
+  }
+  end_unsent();
+}
+
+}  // namespace farpage::verbs

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "transport/fabric.h"
+#include "transport/verbs/dialer.h"
+#include "transport/verbs/fixed_queue.h"
+#include "transport/verbs/registration.h"
+#include "transport/verbs/send_queue.h"
+#include "transport/verbs/wire.h"
+
+namespace farpage::verbs {
+
+// As many as a lane has under way at most, each with two reads.
+inline constexpr uint32_t kMaxInFlight = 512;
+
+// What it takes to be one end of a channel that has been offered.
+struct ActiveEnd {
+  std::shared_ptr<Dialer> dialer;
+  std::shared_ptr<LocalKeys> keys;
+  std::shared_ptr<Arrivals> arrivals;
+  std::vector<Endpoint> endpoints;  // one a path
+  ConnectWire introduction;         // of every path, but for its number
+  bool one_path = false;            // whichever came first; writes keep their order on it
+  uint64_t spin_ns = 0;
+};
+
+// The end that posts: READs and WRITEs over one queue pair a path. Reads are spread over the paths
+// that work; what a broken path leaves undone goes over another one, and the path is dialled anew.
+// The channel is broken when no path is left.
+class ActiveVerbsChannel final : public Channel {
+ public:
+  explicit ActiveVerbsChannel(ActiveEnd end);
+  ~ActiveVerbsChannel() override { close(); }
+
+  Result<Region> allocate_writable(uint64_t bytes) override;
+  Result<RemoteRegion> import_region(RegionExport region) override;
+  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
+  size_t poll(std::span<Completion> completions) override;
+  void wait(uint64_t deadline_ns) override;
+  void close() override;
+
+ private:
+  struct Imported {
+    RegionWire region;
+    uint64_t bytes;
+    Access access;
+  };
+  struct Flight {
+    Operation operation;
+    uint64_t sent_bytes = 0;
+    uint32_t works = 0;  // work requests that have not ended
+    bool sent = false;   // all of its work requests have gone out
+    uint8_t path = 0;
+    ibv_wc_status status = IBV_WC_SUCCESS;  // of the first that failed
+    Outcome outcome = Outcome::kOk;
+  };
+  struct Path {
+    std::unique_ptr<SendQueue> queue;
+    bool dialling = false;
+    uint64_t dial_ns = 0;  // not before
+  };
+  enum class State : uint8_t { kOpen, kBroken, kClosed };
+
+  Status check(const Operation& operation) const;
+  uint32_t generation_of(const Imported& imported) const { return imported.region.keys[0]; }
+
+  void send();
+  std::optional<size_t> next_path() const;
+  void fill(size_t path, size_t most);
+  void add_part(SendQueue& queue, uint16_t number);
+  void add_merged(SendQueue& queue);
+  ibv_send_wr request_of(const Flight& flight, size_t path) const;
+
+  void harvest();
+  void look_at_paths();
+  void work_ended(const SendQueue::Work& work, ibv_wc_status status);
+  void operation_ended(uint16_t number);
+  void end(uint16_t number, Outcome outcome);
+  void end_unsent();
+  bool works(const Path& path) const { return path.queue != nullptr && !path.queue->broken(); }
+  size_t working_paths() const;
+  size_t in_flight() const { return kMaxInFlight - free_.size(); }
+
+  ActiveEnd end_;
+  std::vector<Imported> imported_;
+  std::array<Path, kMaxDevices> paths_;
+  std::vector<Flight> flights_;
+  FixedQueue<uint16_t, kMaxInFlight> free_;
+  FixedQueue<uint16_t, kMaxInFlight> unsent_;  // the first may have been sent in part
+  FixedQueue<uint16_t, kMaxInFlight> ended_;
+  State state_ = State::kOpen;
+};
+
+}  // namespace farpage::verbs

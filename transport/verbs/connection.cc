@@ -1,0 +1,210 @@
+#include "transport/verbs/connection.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/clock.h"
+#include "net/stream.h"
+
+namespace farpage::verbs {
+namespace {
+
+constexpr uint32_t kSendDepth = 1'024;
+constexpr uint32_t kSendSlices = 16;
+constexpr int kResolveMs = 2'000;
+constexpr uint64_t kLookNs = 20 * kMillisecond;  // whether it has been cancelled
+
+// A sentence for each way that a connection can come to nothing.
+tl::unexpected<Error> refused(const rdma_cm_event& event, const std::string& where) {
+  switch (event.event) {
+    case RDMA_CM_EVENT_REJECTED:
+      return fail(Code::kUnavailable,
+                  fmt::format("the node at {} refuses the connection: it does not know the channel, "
+                              "it is taken up already, or nobody listens (reason {})",
+                              where, event.status));
+    case RDMA_CM_EVENT_ADDR_ERROR:
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+      return fail(Code::kUnavailable,
+                  fmt::format("no RDMA device of this host leads to {}: `farpage doctor` names its "
+                              "devices and their addresses",
+                              where));
+    default:
+      return fail(Code::kUnavailable, fmt::format("cannot connect to {} by RDMA: {} (status {})",
+                                                  where, ::rdma_event_str(event.event),
+                                                  event.status));
+  }
+}
+
+class Dialing {
+ public:
+  Dialing(rdma_event_channel* events, const Endpoint& to, uint64_t deadline_ns,
+          const std::function<bool()>& cancelled)
+      : events_(events), where_(to.host()), deadline_ns_(deadline_ns), cancelled_(cancelled) {}
+
+  // `started`: what the librdmacm call returned that brings the event.
+  Result<void> await(int started, rdma_cm_event_type wanted) {
+    if (started != 0) return fail_errno(errno, fmt::format("cannot connect to {} by RDMA", where_));
+    for (;;) {
+      rdma_cm_event* event = nullptr;
+      if (::rdma_get_cm_event(events_, &event) == 0) {
+        const rdma_cm_event copy = *event;
+        ::rdma_ack_cm_event(event);
+        if (copy.event == wanted) return {};
+        return refused(copy, where_);
+      }
+      if (errno != EAGAIN && errno != EINTR) return fail_errno(errno, "rdma_get_cm_event");
+      const uint64_t now = boottime_clock().now_ns();
+      if (now >= deadline_ns_) {
+        return fail(Code::kTimeout, fmt::format("{} did not answer in time (RDMA)", where_));
+      }
+      if (cancelled_()) return fail(Code::kAborted, "the channel was closed meanwhile");
+      wait_for(events_->fd, POLLIN, std::min(deadline_ns_, now + kLookNs));
+    }
+  }
+
+ private:
+  rdma_event_channel* events_;
+  std::string where_;
+  uint64_t deadline_ns_;
+  const std::function<bool()>& cancelled_;
+};
+
+Result<void> make_queue_pair(Connection& connection, const Device& device) {
+  const auto most = [](int limit) { return static_cast<uint32_t>(std::max(limit, 1)); };
+  connection.send_depth = std::min(kSendDepth, most(device.limits.max_qp_wr));
+  connection.send_slices = std::min(kSendSlices, most(device.limits.max_sge));
+  auto completions = CompletionQueue::make(device.context, connection.send_depth + 1);
+  if (!completions) return tl::unexpected(completions.error());
+  connection.completions = std::move(*completions);
+  ibv_qp_init_attr attributes = {};
+  attributes.qp_type = IBV_QPT_RC;
+  attributes.send_cq = attributes.recv_cq = connection.completions.get();
+  attributes.cap.max_send_wr = connection.send_depth;
+  attributes.cap.max_send_sge = connection.send_slices;
+  attributes.cap.max_recv_wr = 1;
+  attributes.cap.max_recv_sge = 1;
+  if (::rdma_create_qp(connection.id.get(), device.domain, &attributes) != 0) {
+    return fail_errno(errno, fmt::format("cannot make a queue pair on {}", device.name));
+  }
+  return {};
+}
+
+}  // namespace
+
+void EndCm::operator()(rdma_cm_id* id) const {
+  if (id->qp != nullptr) {
+    ::rdma_disconnect(id);
+    ::rdma_destroy_qp(id);
+  }
+  ::rdma_destroy_id(id);
+}
+
+Result<EventChannel> make_event_channel() {
+  EventChannel channel(::rdma_create_event_channel());
+  if (channel == nullptr) {
+    return fail_errno(errno, "cannot open librdmacm's event channel (is rdma_ucm loaded?)");
+  }
+  ::fcntl(channel->fd, F_SETFL, ::fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
+  return channel;
+}
+
+Result<CompletionQueue> CompletionQueue::make(ibv_context* context, uint32_t entries) {
+  CompletionQueue made;
+  made.channel_ = ::ibv_create_comp_channel(context);
+  if (made.channel_ == nullptr) return fail_errno(errno, "cannot make a completion channel");
+  ::fcntl(made.channel_->fd, F_SETFL, ::fcntl(made.channel_->fd, F_GETFL) | O_NONBLOCK);
+  made.queue_ =
+      ::ibv_create_cq(context, static_cast<int>(entries), nullptr, made.channel_, 0);
+  if (made.queue_ == nullptr) return fail_errno(errno, "cannot make a completion queue");
+  return made;
+}
+
+CompletionQueue::CompletionQueue(CompletionQueue&& other) noexcept
+    : channel_(std::exchange(other.channel_, nullptr)),
+      queue_(std::exchange(other.queue_, nullptr)) {}
+
+CompletionQueue& CompletionQueue::operator=(CompletionQueue&& other) noexcept {
+  reset();
+  channel_ = std::exchange(other.channel_, nullptr);
+  queue_ = std::exchange(other.queue_, nullptr);
+  return *this;
+}
+
+void CompletionQueue::reset() {
+  if (queue_ != nullptr) ::ibv_destroy_cq(queue_);
+  if (channel_ != nullptr) ::ibv_destroy_comp_channel(channel_);
+  queue_ = nullptr;
+  channel_ = nullptr;
+}
+
+void CompletionQueue::acknowledge() {
+  ibv_cq* queue = nullptr;
+  void* context = nullptr;
+  while (::ibv_get_cq_event(channel_, &queue, &context) == 0) ::ibv_ack_cq_events(queue, 1);
+}
+
+bool Connection::lost() {
+  rdma_cm_event* event = nullptr;
+  bool ended = false;
+  while (::rdma_get_cm_event(events.get(), &event) == 0) {
+    ended |= event->event != RDMA_CM_EVENT_ADDR_CHANGE;
+    ::rdma_ack_cm_event(event);
+  }
+  return ended;
+}
+
+Result<std::unique_ptr<Connection>> dial(const Devices& devices, size_t from, const Endpoint& to,
+                                         const ConnectWire& introduction, uint64_t deadline_ns,
+                                         const std::function<bool()>& cancelled) {
+  auto connection = std::make_unique<Connection>();
+  auto events = make_event_channel();
+  if (!events) return tl::unexpected(events.error());
+  connection->events = std::move(*events);
+  rdma_cm_id* raw = nullptr;
+  if (::rdma_create_id(connection->events.get(), &raw, nullptr, RDMA_PS_TCP) != 0) {
+    return fail_errno(errno, "rdma_create_id");
+  }
+  connection->id.reset(raw);
+  Dialing dialing(connection->events.get(), to, deadline_ns, cancelled);
+  auto* local = from < devices.size() ? const_cast<sockaddr*>(devices[from].address.address())
+                                      : nullptr;
+  auto* remote = const_cast<sockaddr*>(to.address());
+  if (auto ended = dialing.await(::rdma_resolve_addr(raw, local, remote, kResolveMs),
+                                 RDMA_CM_EVENT_ADDR_RESOLVED);
+      !ended) {
+    return tl::unexpected(ended.error());
+  }
+  connection->device = devices.index_of(raw->verbs);
+  if (connection->device == devices.size()) {
+    return fail(Code::kInvalid,
+                fmt::format("the way to {} leads over the RDMA device {}, which rdma.devices does "
+                            "not name: name it, or leave the list empty",
+                            to.host(), ::ibv_get_device_name(raw->verbs->device)));
+  }
+  if (auto ended =
+          dialing.await(::rdma_resolve_route(raw, kResolveMs), RDMA_CM_EVENT_ROUTE_RESOLVED);
+      !ended) {
+    return tl::unexpected(ended.error());
+  }
+  const Device& device = devices[connection->device];
+  if (auto made = make_queue_pair(*connection, device); !made) return tl::unexpected(made.error());
+  uint8_t exponent = kAckTimeoutExponent;
+  ::rdma_set_option(raw, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &exponent, sizeof exponent);
+  rdma_conn_param parameters = {};
+  parameters.private_data = &introduction;
+  parameters.private_data_len = sizeof introduction;
+  parameters.initiator_depth =
+      static_cast<uint8_t>(std::min<int>(kReadsOnTheWire, device.limits.max_qp_init_rd_atom));
+  parameters.retry_count = kRetries;
+  parameters.rnr_retry_count = kReceiverNotReadyRetries;
+  if (auto ended = dialing.await(::rdma_connect(raw, &parameters), RDMA_CM_EVENT_ESTABLISHED);
+      !ended) {
+    return tl::unexpected(ended.error());
+  }
+  return connection;
+}
+
+}  // namespace farpage::verbs

@@ -1,0 +1,187 @@
+#include "transport/verbs/device.h"
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <rdma/rdma_cma.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "net/address.h"
+
+namespace farpage::verbs {
+namespace {
+
+constexpr const char* kAdvice =
+    "`farpage doctor` says what this host has, and how a device gets one";
+
+std::optional<Endpoint> to_endpoint(const ibv_gid& gid) {
+  const auto* raw = reinterpret_cast<const in6_addr*>(gid.raw);
+  Endpoint endpoint;
+  if (IN6_IS_ADDR_V4MAPPED(raw)) {
+    auto& address = reinterpret_cast<sockaddr_in&>(endpoint.storage);
+    address.sin_family = AF_INET;
+    std::memcpy(&address.sin_addr, gid.raw + 12, sizeof address.sin_addr);
+    endpoint.bytes = sizeof address;
+    return endpoint;
+  }
+  if (IN6_IS_ADDR_UNSPECIFIED(raw) || IN6_IS_ADDR_LINKLOCAL(raw)) return std::nullopt;
+  auto& address = reinterpret_cast<sockaddr_in6&>(endpoint.storage);
+  address.sin6_family = AF_INET6;
+  address.sin6_addr = *raw;
+  endpoint.bytes = sizeof address;
+  return endpoint;
+}
+
+// The first IP address of an active port, IPv4 before IPv6. On InfiniBand proper a GID is none.
+std::optional<Endpoint> address_of(ibv_context* context, const ibv_device_attr& limits) {
+  std::optional<Endpoint> found;
+  for (uint32_t port = 1; port <= limits.phys_port_cnt; ++port) {
+    ibv_port_attr attributes = {};
+    if (::ibv_query_port(context, static_cast<uint8_t>(port), &attributes) != 0) continue;
+    if (attributes.state != IBV_PORT_ACTIVE || attributes.link_layer != IBV_LINK_LAYER_ETHERNET) {
+      continue;
+    }
+    for (int index = 0; index < attributes.gid_tbl_len; ++index) {
+      ibv_gid_entry entry = {};
+      if (::ibv_query_gid_ex(context, port, static_cast<uint32_t>(index), &entry, 0) != 0) continue;
+      if (entry.gid_type != IBV_GID_TYPE_ROCE_V2) continue;
+      const auto address = to_endpoint(entry.gid);
+      if (address && (!found || (found->family() == AF_INET6 && address->family() == AF_INET))) {
+        found = address;
+      }
+    }
+  }
+  return found;
+}
+
+std::optional<Endpoint> parse_ip(const std::string& text) {
+  Endpoint endpoint;
+  auto& four = reinterpret_cast<sockaddr_in&>(endpoint.storage);
+  auto& six = reinterpret_cast<sockaddr_in6&>(endpoint.storage);
+  if (::inet_pton(AF_INET, text.c_str(), &four.sin_addr) == 1) {
+    four.sin_family = AF_INET;
+    endpoint.bytes = sizeof four;
+  } else if (::inet_pton(AF_INET6, text.c_str(), &six.sin6_addr) == 1) {
+    six.sin6_family = AF_INET6;
+    endpoint.bytes = sizeof six;
+  } else {
+    return std::nullopt;
+  }
+  return endpoint;
+}
+
+// librdmacm knows which device has an address.
+ibv_context* context_at(const Endpoint& address) {
+  rdma_cm_id* id = nullptr;
+  if (::rdma_create_id(nullptr, &id, nullptr, RDMA_PS_TCP) != 0) return nullptr;
+  ibv_context* context = nullptr;
+  if (::rdma_bind_addr(id, const_cast<sockaddr*>(address.address())) == 0) context = id->verbs;
+  ::rdma_destroy_id(id);
+  return context;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Devices>> Devices::open(const std::vector<std::string>& names) {
+  const std::shared_ptr<Devices> devices(new Devices);
+  devices->contexts_ = ::rdma_get_devices(&devices->count_);
+  if (devices->contexts_ == nullptr || devices->count_ == 0) {
+    return fail(Code::kUnavailable,
+                "this host has no RDMA device that can be used: `farpage doctor` says what is "
+                "missing; --backend tcp needs none");
+  }
+  if (names.size() > kMaxDevices) {
+    return fail(Code::kInvalid, fmt::format("rdma.devices names {} devices: name at most {}",
+                                            names.size(), kMaxDevices));
+  }
+  devices->named_ = !names.empty();
+  if (names.empty()) {
+    if (auto added = devices->add_all(); !added) return tl::unexpected(added.error());
+  }
+  for (const std::string& name : names) {
+    if (auto added = devices->add_named(name); !added) return tl::unexpected(added.error());
+  }
+  return devices;
+}
+
+Devices::~Devices() {
+  for (const Device& device : devices_) ::ibv_dealloc_pd(device.domain);
+  if (contexts_ != nullptr) ::rdma_free_devices(contexts_);
+}
+
+Result<void> Devices::add(ibv_context* context, const Endpoint& address) {
+  Device device;
+  device.name = ::ibv_get_device_name(context->device);
+  device.context = context;
+  device.address = address;
+  if (index_of(context) < size()) {
+    return fail(Code::kInvalid,
+                fmt::format("rdma.devices names the device {} twice: once is enough", device.name));
+  }
+  if (const int error = ::ibv_query_device(context, &device.limits); error != 0) {
+    return fail_errno(error, fmt::format("cannot ask the RDMA device {} what it can", device.name));
+  }
+  device.domain = ::ibv_alloc_pd(context);
+  if (device.domain == nullptr) {
+    return fail_errno(
+        errno, fmt::format("cannot make a protection domain on the RDMA device {}", device.name));
+  }
+  devices_.push_back(std::move(device));
+  return {};
+}
+
+Result<void> Devices::add_named(const std::string& name) {
+  if (const auto address = parse_ip(name)) {
+    ibv_context* context = context_at(*address);
+    if (context != nullptr) return add(context, *address);
+    return fail(Code::kNotFound,
+                fmt::format("no RDMA device has the address {}: {}", name, kAdvice));
+  }
+  std::string present;
+  for (int i = 0; i < count_; ++i) {
+    const std::string candidate = ::ibv_get_device_name(contexts_[i]->device);
+    present += (present.empty() ? "" : ", ") + candidate;
+    if (candidate != name) continue;
+    ibv_device_attr limits = {};
+    ::ibv_query_device(contexts_[i], &limits);
+    const auto address = address_of(contexts_[i], limits);
+    if (address) return add(contexts_[i], *address);
+    return fail(Code::kUnavailable, fmt::format("the RDMA device {} has no active port with an IP "
+                                                "address: {}",
+                                                name, kAdvice));
+  }
+  return fail(Code::kNotFound,
+              fmt::format("there is no RDMA device {}; there are: {}", name, present));
+}
+
+Result<void> Devices::add_all() {
+  for (int i = 0; i < count_ && devices_.size() < kMaxDevices; ++i) {
+    ibv_device_attr limits = {};
+    if (::ibv_query_device(contexts_[i], &limits) != 0) continue;
+    const auto address = address_of(contexts_[i], limits);
+    if (!address) continue;
+    if (auto added = add(contexts_[i], *address); !added) return added;
+  }
+  if (!devices_.empty()) return {};
+  return fail(Code::kUnavailable,
+              fmt::format("no RDMA device has an active port with an IP address: {}", kAdvice));
+}
+
+size_t Devices::index_of(const ibv_context* context) const {
+  const auto found = std::find_if(devices_.begin(), devices_.end(), [&](const Device& device) {
+    return device.context == context;
+  });
+  return static_cast<size_t>(found - devices_.begin());
+}
+
+std::string Devices::names() const {
+  std::string names;
+  for (const Device& device : devices_) names += (names.empty() ? "" : ", ") + device.name;
+  return names;
+}
+
+}  // namespace farpage::verbs

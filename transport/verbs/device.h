@@ -1,0 +1,55 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "net/resolve.h"
+
+namespace farpage::verbs {
+
+// A fabric uses at most this many devices, and a channel has at most as many paths.
+inline constexpr size_t kMaxDevices = 8;
+
+// One RDMA device, with the protection domain of everything but what a channel keeps for itself.
+struct Device {
+  std::string name;                // "mlx5_0"
+  ibv_context* context = nullptr;  // librdmacm's own: its connections carry the same one
+  ibv_pd* domain = nullptr;
+  Endpoint address;  // of the port that is used; its own port number is 0
+  ibv_device_attr limits = {};
+};
+
+// The devices of one fabric, in the order in which its paths are numbered. Thread-safe.
+class Devices {
+ public:
+  // Each of `names` is a device ("mlx5_0") or an IP address of one ("10.9.0.1"). None: every device
+  // that has an IP address.
+  static Result<std::shared_ptr<const Devices>> open(const std::vector<std::string>& names);
+  ~Devices();
+
+  size_t size() const { return devices_.size(); }
+  const Device& operator[](size_t index) const { return devices_[index]; }
+  auto begin() const { return devices_.begin(); }
+  auto end() const { return devices_.end(); }
+  // size(): none of them.
+  size_t index_of(const ibv_context* context) const;
+  std::string names() const;  // "rxe0, rxe2"
+  bool were_named() const { return named_; }
+
+ private:
+  Devices() = default;
+  Result<void> add(ibv_context* context, const Endpoint& address);
+  Result<void> add_named(const std::string& name);
+  Result<void> add_all();
+
+  ibv_context** contexts_ = nullptr;  // librdmacm's list
+  int count_ = 0;
+  bool named_ = false;
+  std::vector<Device> devices_;
+};
+
+}  // namespace farpage::verbs

@@ -1,0 +1,82 @@
+#include "transport/verbs/dialer.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/clock.h"
+
+namespace farpage::verbs {
+
+void Arrivals::bring(size_t path, Result<std::unique_ptr<Connection>> dialled) {
+  std::lock_guard lock(mutex_);
+  if (closed_) return;
+  paths_[path].ended = true;
+  if (dialled) {
+    paths_[path].connection = std::move(*dialled);
+  } else {
+    error_ = dialled.error();
+  }
+  any_.store(true, std::memory_order_release);
+  changed_.notify_all();
+}
+
+std::unique_ptr<Connection> Arrivals::take(size_t path, bool& ended) {
+  std::lock_guard lock(mutex_);
+  ended = std::exchange(paths_[path].ended, false);
+  auto connection = std::move(paths_[path].connection);
+  any_.store(std::any_of(paths_.begin(), paths_.end(), [](const Path& one) { return one.ended; }),
+             std::memory_order_release);
+  return connection;
+}
+
+void Arrivals::close() {
+  std::lock_guard lock(mutex_);
+  closed_ = true;
+  for (Path& path : paths_) path.connection.reset();
+}
+
+Result<void> Arrivals::wait_for_first(size_t paths, uint64_t grace_ns, uint64_t deadline_ns) {
+  std::unique_lock lock(mutex_);
+  const auto count = [&](auto is) {
+    return static_cast<size_t>(std::count_if(paths_.begin(), paths_.end(), is));
+  };
+  const auto connected = [&] { return count([](const Path& path) { return path.connection != nullptr; }); };
+  const auto ended = [&] { return count([](const Path& path) { return path.ended; }); };
+  const auto wait = [&](uint64_t until_ns, const auto& ready) {
+    const uint64_t now = boottime_clock().now_ns();
+    if (now >= until_ns) return;
+    changed_.wait_for(lock, std::chrono::nanoseconds(until_ns - now), ready);
+  };
+  wait(deadline_ns, [&] { return connected() > 0 || ended() == paths; });
+  wait(std::min(deadline_ns, boottime_clock().now_ns() + grace_ns), [&] { return ended() == paths; });
+  if (connected() > 0) return {};
+  return tl::unexpected(error_);
+}
+
+Dialer::~Dialer() {
+  stopped_.store(true);
+  workers_.stop();
+}
+
+// The paths go over the devices in turn; with one device, or where the user has named none, the
+// kernel's routes choose.
+size_t Dialer::device_for(size_t path) const {
+  return devices_->were_named() ? path % devices_->size() : devices_->size();
+}
+
+void Dialer::dial(const std::shared_ptr<Arrivals>& arrivals, const Endpoint& where,
+                  const ConnectWire& introduction, uint64_t deadline_ns) {
+  const bool taken = workers_.take([this, arrivals, where, introduction, deadline_ns] {
+    const auto cancelled = [&] { return stopped_.load() || arrivals->is_closed(); };
+    arrivals->bring(introduction.path,
+                    verbs::dial(*devices_, device_for(introduction.path), where, introduction,
+                                deadline_ns, cancelled));
+  });
+  if (!taken) {
+    arrivals->bring(introduction.path,
+                    fail(Code::kExhausted, "the system gives no thread to connect with: look at "
+                                           "its limits (ulimit -u)"));
+  }
+}
+
+}  // namespace farpage::verbs

@@ -1,0 +1,157 @@
+#include "transport/verbs/listener.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/clock.h"
+#include "net/stream.h"
+
+namespace farpage::verbs {
+namespace {
+
+constexpr int kBacklog = 1'024;
+
+void set_port(Endpoint& endpoint, uint16_t port_in_network_order) {
+  if (endpoint.family() == AF_INET) {
+    reinterpret_cast<sockaddr_in&>(endpoint.storage).sin_port = port_in_network_order;
+  } else {
+    reinterpret_cast<sockaddr_in6&>(endpoint.storage).sin6_port = port_in_network_order;
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ChannelListener>> ChannelListener::listen(
+    std::shared_ptr<const Devices> devices) {
+  std::unique_ptr<ChannelListener> listener(new ChannelListener);
+  listener->devices_ = std::move(devices);
+  auto events = make_event_channel();
+  if (!events) return tl::unexpected(events.error());
+  listener->events_ = std::move(*events);
+  listener->stop_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!listener->stop_.valid()) return fail_errno(errno, "eventfd");
+  for (size_t device = 0; device < listener->devices_->size(); ++device) {
+    if (auto bound = listener->bind(device); !bound) return tl::unexpected(bound.error());
+  }
+  listener->thread_ = std::thread([raw = listener.get()] { raw->serve(); });
+  return listener;
+}
+
+Result<void> ChannelListener::bind(size_t device) {
+  const Device& own = (*devices_)[device];
+  const auto refuse = [&](const char* what) {
+    return fail_errno(errno, fmt::format("cannot listen on the RDMA device {} at {} ({})", own.name,
+                                         own.address.host(), what));
+  };
+  rdma_cm_id* raw = nullptr;
+  if (::rdma_create_id(events_.get(), &raw, nullptr, RDMA_PS_TCP) != 0) return refuse("create");
+  CmId id(raw);
+  if (::rdma_bind_addr(raw, const_cast<sockaddr*>(own.address.address())) != 0) {
+    return refuse("bind");
+  }
+  if (::rdma_listen(raw, kBacklog) != 0) return refuse("listen");
+  Endpoint endpoint = own.address;
+  set_port(endpoint, ::rdma_get_src_port(raw));
+  listening_.push_back(std::move(id));
+  endpoints_.push_back(endpoint);
+  return {};
+}
+
+ChannelListener::~ChannelListener() {
+  if (!thread_.joinable()) return;
+  ::eventfd_write(stop_.get(), 1);
+  thread_.join();
+}
+
+void ChannelListener::offer(const ChannelId& channel, const std::shared_ptr<PassiveEnd>& end) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(offers_, [](const auto& offer) { return offer.second.expired(); });
+  std::erase_if(accepted_, [](const auto& one) { return one.second.end.expired(); });
+  offers_.emplace(channel, end);
+}
+
+std::vector<uint64_t> ChannelListener::open_connections() const {
+  std::vector<uint64_t> counts(devices_->size());
+  std::lock_guard lock(mutex_);
+  for (const auto& [id, accepted] : accepted_) {
+    if (!accepted.end.expired()) ++counts[accepted.device];
+  }
+  return counts;
+}
+
+void ChannelListener::serve() {
+  std::array<pollfd, 2> watched = {pollfd{events_->fd, POLLIN, 0}, pollfd{stop_.get(), POLLIN, 0}};
+  while ((watched[1].revents & POLLIN) == 0) {
+    rdma_cm_event* event = nullptr;
+    if (::rdma_get_cm_event(events_.get(), &event) == 0) {
+      handle(event);
+    } else {
+      wait_for_any(watched, kNever);
+    }
+  }
+}
+
+// Acknowledges the event, without which nobody can end its connection.
+void ChannelListener::handle(rdma_cm_event* event) {
+  switch (event->event) {
+    case RDMA_CM_EVENT_CONNECT_REQUEST:
+      return requested(event);
+    case RDMA_CM_EVENT_DISCONNECTED:
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+    case RDMA_CM_EVENT_UNREACHABLE:
+    case RDMA_CM_EVENT_REJECTED:
+      return ended(event);
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+      warnings_.warn("an RDMA device of this node has gone: its connections end");
+      return ended(event);
+    default:
+      ::rdma_ack_cm_event(event);
+  }
+}
+
+void ChannelListener::requested(rdma_cm_event* event) {
+  CmId request(event->id);
+  ConnectWire introduction = {};
+  if (event->param.conn.private_data_len >= sizeof introduction) {
+    std::memcpy(&introduction, event->param.conn.private_data, sizeof introduction);
+  }
+  const size_t device = devices_->index_of(event->id->verbs);
+  ::rdma_ack_cm_event(event);
+  std::shared_ptr<PassiveEnd> end;
+  {
+    std::lock_guard lock(mutex_);
+    const auto offered = offers_.find(introduction.channel);
+    if (introduction.magic == kMagic && offered != offers_.end()) end = offered->second.lock();
+  }
+  const rdma_cm_id* id = request.get();
+  if (end == nullptr || device == devices_->size() || !end->accept(request, device, introduction)) {
+    ::rdma_reject(request.get(), nullptr, 0);
+    return;
+  }
+  std::lock_guard lock(mutex_);
+  accepted_.insert_or_assign(id, Accepted{end, device});
+}
+
+void ChannelListener::ended(rdma_cm_event* event) {
+  const rdma_cm_id* id = event->id;
+  std::shared_ptr<PassiveEnd> end;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = accepted_.find(id);
+    if (found != accepted_.end()) {
+      end = found->second.end.lock();
+      accepted_.erase(found);
+    }
+  }
+  const CmId connection = end != nullptr ? end->release(id) : nullptr;
+  ::rdma_ack_cm_event(event);
+  // `connection` ends now; where its channel ends it, that goes on now.
+}
+
+}  // namespace farpage::verbs

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "base/log.h"
+#include "transport/verbs/connection.h"
+#include "transport/verbs/passive_channel.h"
+
+namespace farpage::verbs {
+
+// Takes the connections of a fabric's peers, on every device, on a thread of its own, and hands
+// each to the channel that it names. Thread-safe.
+class ChannelListener {
+ public:
+  static Result<std::unique_ptr<ChannelListener>> listen(std::shared_ptr<const Devices> devices);
+  ~ChannelListener();
+
+  // Where peers reach each device.
+  const std::vector<Endpoint>& endpoints() const { return endpoints_; }
+  // Connections for this channel are let in for as long as it lives.
+  void offer(const ChannelId& channel, const std::shared_ptr<PassiveEnd>& end);
+  // Of each device, how many are open.
+  std::vector<uint64_t> open_connections() const;
+
+ private:
+  ChannelListener() = default;
+  Result<void> bind(size_t device);
+  void serve();
+  void handle(rdma_cm_event* event);
+  void requested(rdma_cm_event* event);
+  void ended(rdma_cm_event* event);
+
+  std::shared_ptr<const Devices> devices_;
+  EventChannel events_;
+  std::vector<CmId> listening_;  // by device
+  std::vector<Endpoint> endpoints_;
+  UniqueFd stop_;
+
+  mutable std::mutex mutex_;  // of what follows
+  std::map<ChannelId, std::weak_ptr<PassiveEnd>> offers_;
+  struct Accepted {
+    std::weak_ptr<PassiveEnd> end;
+    size_t device;
+  };
+  std::map<const rdma_cm_id*, Accepted> accepted_;
+
+  WarningLimiter warnings_;  // the thread's alone
+  std::thread thread_;
+};
+
+}  // namespace farpage::verbs

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "transport/fabric.h"
+#include "transport/verbs/connection.h"
+#include "transport/verbs/fixed_queue.h"
+#include "transport/verbs/registration.h"
+
+namespace farpage::verbs {
+
+// The end of a channel that owns the memory: the queue pairs of its peer's connections. Reads ask
+// nothing of it; writes bring immediates. The peer's connections come on the listener's thread.
+//
+// A read channel's queue pairs are in their devices' domains, whose memory peers may only read. A
+// stage channel has one queue pair, on whichever device its peer comes first, and domains of its
+// own: a key binds to a domain, not to a peer.
+class PassiveEnd {
+ public:
+  static constexpr uint32_t kReceives = 512;  // a peer may send as many immediates unasked
+
+  static Result<std::shared_ptr<PassiveEnd>> make(std::shared_ptr<const Devices> devices,
+                                                  ChannelPurpose purpose);
+  ~PassiveEnd();
+
+  // A connection request on a device. False: not for who took the channel up first.
+  bool accept(CmId& request, size_t device, const ConnectWire& introduction);
+  // The connection, if it is one of this channel's, for the caller to end outside of any lock.
+  CmId release(const rdma_cm_id* id);
+
+  // Of a stage channel.
+  Result<Region> allocate_writable(const std::shared_ptr<PassiveEnd>& self, uint64_t bytes);
+  size_t poll(std::span<Completion> completions);
+  void wait(uint64_t deadline_ns);
+
+  // Ends all of its queue pairs: afterwards nothing reaches the memory through them.
+  void close();
+
+  ChannelPurpose purpose() const { return purpose_; }
+
+ private:
+  PassiveEnd(std::shared_ptr<const Devices> devices, ChannelPurpose purpose)
+      : devices_(std::move(devices)), purpose_(purpose) {}
+  bool post_receives(ibv_qp* queue_pair, uint32_t count);
+  void harvest();
+
+  struct OwnDomains {
+    explicit OwnDomains(std::shared_ptr<const Devices> of) : devices(std::move(of)) {}
+    ~OwnDomains();
+    Result<void> make();
+
+    std::shared_ptr<const Devices> devices;
+    std::array<ibv_pd*, kMaxDevices> domains = {};
+  };
+
+  const std::shared_ptr<const Devices> devices_;
+  const ChannelPurpose purpose_;
+  std::shared_ptr<OwnDomains> own_;  // a stage channel's
+
+  std::mutex mutex_;                                                // of what follows
+  std::array<std::optional<CompletionQueue>, kMaxDevices> queues_;  // by device
+  std::array<CmId, kMaxDevices> connections_;                       // after queues_
+  std::optional<uint64_t> owner_;
+  FixedQueue<uint32_t, kReceives> arrived_;  // immediates
+  bool closed_ = false;
+  UniqueFd closing_;  // becomes readable with close()
+};
+
+class PassiveVerbsChannel final : public Channel {
+ public:
+  // `listener`: what the connections' events go through; it outlives them.
+  PassiveVerbsChannel(std::shared_ptr<PassiveEnd> end, std::shared_ptr<const void> listener)
+      : listener_(std::move(listener)), end_(std::move(end)) {}
+  ~PassiveVerbsChannel() override { close(); }
+
+  Result<Region> allocate_writable(uint64_t bytes) override {
+    return end_->allocate_writable(end_, bytes);
+  }
+  Result<RemoteRegion> import_region(RegionExport region) override;
+  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
+  size_t poll(std::span<Completion> completions) override { return end_->poll(completions); }
+  void wait(uint64_t deadline_ns) override { end_->wait(deadline_ns); }
+  void close() override { end_->close(); }
+
+ private:
+  const std::shared_ptr<const void> listener_;
+  const std::shared_ptr<PassiveEnd> end_;
+};
+
+}  // namespace farpage::verbs

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/mapping.h"
+#include "transport/local_registrations.h"
+#include "transport/memory.h"
+#include "transport/verbs/device.h"
+
+namespace farpage::verbs {
+
+// One range of memory, registered in one protection domain or several. The destructor ends the
+// registration: no device touches the memory afterwards.
+class Registration {
+ public:
+  static Result<Registration> make(std::span<ibv_pd* const> domains, const MemoryRange& range,
+                                   Access access);
+  Registration(Registration&& other) noexcept;
+  Registration& operator=(Registration&&) = delete;
+  ~Registration();
+
+  size_t size() const { return count_; }
+  uint32_t local_key(size_t domain) const { return keys_[domain]->lkey; }
+  uint32_t remote_key(size_t domain) const { return keys_[domain]->rkey; }
+
+ private:
+  Registration() = default;
+
+  std::array<ibv_mr*, kMaxDevices> keys_ = {};
+  size_t count_ = 0;
+};
+
+// Memory for peers: behind a region of allocate_readable() or allocate_writable().
+struct PeerBacking final : Region::Backing {
+  PeerBacking(std::shared_ptr<const void> domain_owner, Mapping memory, Registration registered)
+      : owner(std::move(domain_owner)),
+        mapping(std::move(memory)),
+        registration(std::move(registered)) {}
+
+  std::shared_ptr<const void> owner;  // of the protection domains
+  Mapping mapping;
+  Registration registration;  // after mapping: it ends first
+};
+
+Result<Region> make_peer_region(std::shared_ptr<const void> owner,
+                                std::span<ibv_pd* const> domains, uint64_t bytes, Access access);
+
+// This process's own memory by the keys that slices carry, with each device's key for it. What a
+// channel reads here on the way of a fetch is wait-free.
+class LocalKeys {
+ public:
+  explicit LocalKeys(std::shared_ptr<const Devices> devices);
+
+  static Result<Region> add(const std::shared_ptr<LocalKeys>& keys, const MemoryRange& range);
+
+  const LocalRegistrations& live() const { return *live_; }
+  uint32_t device_key(uint64_t local_key, size_t device) const {
+    return keys_[static_cast<uint32_t>(local_key) % LocalRegistrations::kMost][device].load(
+        std::memory_order_relaxed);
+  }
+
+ private:
+  struct Backing;
+
+  const std::shared_ptr<const Devices> devices_;
+  const std::unique_ptr<LocalRegistrations> live_ = std::make_unique<LocalRegistrations>();
+  std::vector<std::array<std::atomic<uint32_t>, kMaxDevices>> keys_;
+};
+
+}  // namespace farpage::verbs

@@ -1,0 +1,63 @@
+#include "transport/verbs/send_queue.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace farpage::verbs {
+
+SendQueue::SendQueue(std::unique_ptr<Connection> connection)
+    : connection_(std::move(connection)),
+      slices_(std::min<size_t>(kMostSlices, connection_->send_slices)),
+      ring_(connection_->send_depth) {}
+
+SendQueue::~SendQueue() = default;
+
+size_t SendQueue::room() const {
+  if (broken_) return 0;
+  return std::min(kChain - chained_, ring_.size() - (posted_ - ended_) - chained_);
+}
+
+void SendQueue::add(const Work& work, ibv_send_wr request, std::span<const ibv_sge> slices) {
+  FARPAGE_CHECK(room() > 0 && slices.size() <= slices_);
+  const uint64_t number = posted_ + chained_;
+  uint64_t bytes = 0;
+  for (const ibv_sge& slice : slices) bytes += slice.length;
+  std::copy(slices.begin(), slices.end(), chain_slices_[chained_].begin());
+  request.wr_id = number;
+  request.sg_list = chain_slices_[chained_].data();
+  request.num_sge = static_cast<int>(slices.size());
+  request.next = nullptr;
+  if (number - last_signalled_ >= kSignalEvery) {
+    request.send_flags |= IBV_SEND_SIGNALED;
+    last_signalled_ = number;
+  }
+  chain_[chained_] = request;
+  if (chained_ > 0) chain_[chained_ - 1].next = &chain_[chained_];
+  posted(number) = {work, bytes};
+  posted_bytes_ += bytes;
+  ++chained_;
+}
+
+void SendQueue::ring() {
+  if (chained_ == 0) return;
+  chain_[chained_ - 1].send_flags |= IBV_SEND_SIGNALED;
+  const uint64_t first = posted_;
+  posted_ += chained_;
+  last_signalled_ = posted_ - 1;
+  chained_ = 0;
+  ibv_send_wr* refused = nullptr;
+  if (::ibv_post_send(connection_->id->qp, chain_.data(), &refused) == 0) return;
+  refused_from_ = first + static_cast<uint64_t>(refused - chain_.data());
+  break_off();
+}
+
+void SendQueue::break_off() {
+  if (broken_) return;
+  broken_ = true;
+  ibv_qp_attr attributes = {};
+  attributes.qp_state = IBV_QPS_ERR;
+  ::ibv_modify_qp(connection_->id->qp, &attributes, IBV_QP_STATE);
+}
+
+}  // namespace farpage::verbs

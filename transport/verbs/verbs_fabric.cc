@@ -1,0 +1,133 @@
+#include "transport/verbs/verbs_fabric.h"
+
+#include <fmt/format.h>
+
+#include <mutex>
+#include <random>
+
+#include "base/clock.h"
+#include "transport/verbs/active_channel.h"
+#include "transport/verbs/listener.h"
+
+namespace farpage::verbs {
+namespace {
+
+// How long a channel that has one path waits for its others.
+constexpr uint64_t kGraceNs = 100 * kMillisecond;
+
+class VerbsFabric final : public Fabric {
+ public:
+  VerbsFabric(std::shared_ptr<const Devices> devices, const VerbsOptions& options)
+      : devices_(std::move(devices)),
+        spin_ns_(options.spin_us * kMicrosecond),
+        path_("RDMA over " + devices_->names()) {
+    capabilities_.path = path_;
+  }
+
+  const Capabilities& capabilities() const override { return capabilities_; }
+
+  Result<Region> allocate_readable(uint64_t bytes) override {
+    std::array<ibv_pd*, kMaxDevices> domains = {};
+    for (size_t i = 0; i < devices_->size(); ++i) domains[i] = (*devices_)[i].domain;
+    return make_peer_region(devices_, std::span(domains).first(devices_->size()), bytes,
+                            Access::kRemoteRead);
+  }
+
+  Result<Region> register_local(const MemoryRange& range) override {
+    return LocalKeys::add(keys_, range);
+  }
+
+  Result<RegionExport> export_region(const Region& region) override {
+    const auto* backing = dynamic_cast<const PeerBacking*>(region.backing());
+    if (backing == nullptr) {
+      return fail(Code::kInvalid, "only memory that verbs has allocated can be shared");
+    }
+    RegionWire wire;
+    wire.address = reinterpret_cast<uint64_t>(region.data());
+    wire.paths = static_cast<uint32_t>(backing->registration.size());
+    for (uint32_t i = 0; i < wire.paths; ++i) wire.keys[i] = backing->registration.remote_key(i);
+    RegionExport exported;
+    exported.bytes = region.bytes();
+    exported.access = region.access();
+    exported.opaque = encode_region(wire);
+    return exported;
+  }
+
+  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
+    std::lock_guard lock(mutex_);
+    if (listener_ == nullptr) {
+      auto listening = ChannelListener::listen(devices_);
+      if (!listening) return tl::unexpected(listening.error());
+      listener_ = std::move(*listening);
+    }
+    const OfferWire offer = {make_channel_id(), listener_->endpoints()};
+    auto end = PassiveEnd::make(devices_, purpose);
+    if (!end) return tl::unexpected(end.error());
+    listener_->offer(offer.channel, *end);
+    PassiveChannel result;
+    result.channel = std::make_unique<PassiveVerbsChannel>(std::move(*end), listener_);
+    result.offer.purpose = purpose;
+    result.offer.opaque = encode_offer(offer);
+    return result;
+  }
+
+  Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
+    auto decoded = decode_offer(offer.opaque);
+    if (!decoded) {
+      return fail(Code::kProtocol, "the peer's channel offer is refused: it is not one of verbs");
+    }
+    ActiveEnd end;
+    end.dialer = dialer_;
+    end.keys = keys_;
+    end.arrivals = std::make_shared<Arrivals>();
+    end.endpoints = std::move(decoded->endpoints);
+    end.introduction = {kMagic, 0, decoded->channel, random_owner()};
+    end.one_path = offer.purpose == ChannelPurpose::kStage;
+    end.spin_ns = spin_ns_;
+    const size_t paths = end.endpoints.size();
+    for (uint32_t path = 0; path < paths; ++path) {
+      ConnectWire introduction = end.introduction;
+      introduction.path = path;
+      dialer_->dial(end.arrivals, end.endpoints[path], introduction, deadline_ns);
+    }
+    const uint64_t grace_ns = end.one_path ? 0 : kGraceNs;
+    if (auto first = end.arrivals->wait_for_first(paths, grace_ns, deadline_ns); !first) {
+      end.arrivals->close();
+      return tl::unexpected(first.error());
+    }
+    return std::make_unique<ActiveVerbsChannel>(std::move(end));
+  }
+
+ private:
+  static uint64_t random_owner() {
+    std::random_device random;
+    return uint64_t{random()} << 32 | random();
+  }
+
+  const std::shared_ptr<const Devices> devices_;
+  const uint64_t spin_ns_;
+  const std::string path_;
+  Capabilities capabilities_ = {
+      .backend = "verbs",
+      .path = "",
+      .one_sided = true,
+      .protects_regions = true,
+      .checksums_landing = false,
+      .max_in_flight = kMaxInFlight,
+  };
+  const std::shared_ptr<LocalKeys> keys_ = std::make_shared<LocalKeys>(devices_);
+  const std::shared_ptr<Dialer> dialer_ = std::make_shared<Dialer>(devices_);
+
+  std::mutex mutex_;  // of what follows
+  std::shared_ptr<ChannelListener> listener_;  // from the first offer on
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Fabric>> make_verbs_fabric(const VerbsOptions& options) {
+  auto devices = Devices::open(options.devices);
+  if (!devices) return tl::unexpected(devices.error());
+  return std::make_unique<VerbsFabric>(std::move(*devices), options);
+}
+
+}  // namespace farpage::verbs

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "net/greeting.h"
+#include "transport/memory.h"
+#include "transport/verbs/device.h"
+
+namespace farpage::verbs {
+
+// What travels on the control plane and in rdma_cm's private data: docs/formats/verbs.md. Little
+// endian. Whatever decodes it takes every byte for hostile.
+
+// A channel's offer: where each path leads, and which channel it is.
+struct OfferWire {
+  ChannelId channel = {};
+  std::vector<Endpoint> endpoints;  // 1 to kMaxDevices
+};
+std::string encode_offer(const OfferWire& offer);
+std::optional<OfferWire> decode_offer(const std::string& opaque);
+
+// A region: the node's own address of its first byte, and a key for each path of the channels that
+// reach it.
+struct RegionWire {
+  uint64_t address = 0;
+  uint32_t paths = 0;
+  std::array<uint32_t, kMaxDevices> keys = {};
+};
+std::string encode_region(const RegionWire& region);
+std::optional<RegionWire> decode_region(const std::string& opaque, uint64_t bytes);
+
+// Private data of a connection request. `owner` is drawn by who takes the offer up, and the same
+// for all of its paths: nobody else can take one.
+inline constexpr uint32_t kMagic = 0x31565046;  // "FPV1"
+struct ConnectWire {
+  uint32_t magic;
+  uint32_t path;
+  ChannelId channel;
+  uint64_t owner;
+};
+static_assert(sizeof(ConnectWire) == 32);  // rdma_cm takes 56 at most
+
+}  // namespace farpage::verbs
