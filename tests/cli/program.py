@@ -121,10 +121,13 @@ class Case(unittest.TestCase):
         self.assertEqual("interrupted" in errors, interrupted, errors)
         answer = json.loads(output)
         self.assertEqual((answer["wrong_bytes"], answer["local_wrong_bytes"]), (0, 0))
-        self.assertEqual(answer["deadlines"]["missed"], 0, answer["deadlines"])
+        self.assert_in_time(answer["deadlines"])
         demanded = answer["local_hits"] + answer["verdicts"]["ready"] + answer["verdicts"]["recompute"]
         self.assertEqual(demanded, answer["pages_demanded"])
         return answer
+
+    def assert_in_time(self, deadlines):
+        self.assertEqual(deadlines["missed"], 0, deadlines)
 
     def assert_fails(self, result, exit_code, *texts):
         self.assertEqual(result.returncode, exit_code, result.stderr)

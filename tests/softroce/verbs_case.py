@@ -4,6 +4,8 @@ import json
 import pathlib
 import subprocess
 import sys
+import threading
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
@@ -28,6 +30,29 @@ def connections(*devices):
     return [pair for pair in json.loads(said) if pair["type"] == "RC" and pair["ifname"] in devices]
 
 
+class SchedulingDelay:
+    """The most that this process has waited for a processor once it could run."""
+
+    SLEEP_S = 0.005
+
+    def __init__(self):
+        self.most_s = 0
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.measure)
+        self.thread.start()
+
+    def measure(self):
+        begin = time.monotonic()
+        while not self.ended.wait(self.SLEEP_S):
+            now = time.monotonic()
+            self.most_s = max(self.most_s, now - begin - self.SLEEP_S)
+            begin = now
+
+    def stop(self):
+        self.ended.set()
+        self.thread.join()
+
+
 class VerbsCase(Case):
     """Nodes and clients have these devices, unless a test says `place`."""
 
@@ -40,6 +65,16 @@ class VerbsCase(Case):
         if arguments[0] == "node":
             return [*command, *(place or self.node_place)]
         return [*command, *SMALL_STAGING, *(place or self.client_place)]
+
+    def setUp(self):
+        super().setUp()
+        self.host = SchedulingDelay()
+        self.addCleanup(self.host.stop)
+
+    def assert_in_time(self, deadlines):
+        """The machine's processors are threads of a host that may have other things to do."""
+        allowed_us = deadlines["allowed_lateness_us"] + self.host.most_s * 1e6
+        self.assertLessEqual(deadlines["lateness_max_us"], allowed_us, deadlines)
 
     def assert_untouched(self, steady):
         """It has noticed nothing of what happened to others."""
