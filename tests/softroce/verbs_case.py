@@ -13,8 +13,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 from faults import Pace
 from program import Case
 
-PACE = Pace(page_bytes=4096, lease_ms=2000, reuse_ms=1000, requests=12_000, pages=40, back_s=20)
-SMALL_STAGING = ("--set", "client.staging_bytes=1MiB")  # the machine takes long to register more
+PACE = Pace(page_bytes=4096, lease_ms=4000, reuse_ms=1000, requests=20_000, pages=40, back_s=20)
+# The machine takes its time, and to register much most of all.
+PATIENT = ("--set", "client.staging_bytes=1MiB", "--set", "client.connect_ms=20000")
 SHM = ("--backend", "shm")
 TCP = ("--backend", "tcp")
 
@@ -64,7 +65,7 @@ class VerbsCase(Case):
             return command
         if arguments[0] == "node":
             return [*command, *(place or self.node_place)]
-        return [*command, *SMALL_STAGING, *(place or self.client_place)]
+        return [*command, *PATIENT, *(place or self.client_place)]
 
     def setUp(self):
         super().setUp()

@@ -50,7 +50,7 @@ class LockedMemoryTest(RefusalCase):
 class DevicesTest(RefusalCase):
     def test_one_that_is_not_there(self):
         node = self.start_node(*PACE.node())
-        sentence = "there is no RDMA device rxe9; there are: rxe0, rxe1, rxe2"
+        sentence = "there is no RDMA device rxe9; there are: rxe"
         self.assert_node_refuses(1, sentence, place=over("rxe9"))
         self.assert_client_refuses(sentence, node=node, place=over("rxe9"))
         self.assert_client_refuses(sentence, place=over("rxe9"))  # its own node says so

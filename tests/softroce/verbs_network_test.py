@@ -130,12 +130,12 @@ class PulledCableTest(CableCase):
         self.finish()
 
     def test_the_client_s_end(self):
-        """Its device knows at once, and the connections end. What Soft-RoCE tells a peer without a link breaks its connection
-        manager for good, so nothing comes back before the device has been made anew."""
+        # Its device knows at once, and the connections end. What Soft-RoCE tells a peer without a link breaks its connection
+        # manager for good, so nothing comes back before the device has been made anew.
         self.addCleanup(make_anew, "rxe0", "v0")  # after its processes have ended
         self.start()
         with self.pulled("v0"):
-            self.replay.wait_for("stalled", 2)
+            self.replay.wait_for("unreachable", 20)
         self.replay.result()
         self.assertIn("is the link of its device up?", self.replay.process.said)
         self.assertLess(self.replay.process.said.count("warning"), 20)  # not one for each attempt
