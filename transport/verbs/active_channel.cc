@@ -325,10 +325,16 @@ void ActiveVerbsChannel::take_arrived(size_t number) {
   path.queue = end_.arrivals->take(number, ended);
   path.dialling = !ended;
   path.proven = false;
+  // For a wait that has begun without it.
+  if (path.queue != nullptr) path.queue->connection().completions.arm();
 }
 
 void ActiveVerbsChannel::broke(size_t number, uint64_t now_ns) {
   paths_[number].queue.reset();
+  // What had been begun there, if anything, begins anew elsewhere.
+  if (!unsent_.empty() && flights_[unsent_.front()].path == number) {
+    flights_[unsent_.front()].sent_bytes = 0;
+  }
   end_.dialer->health().broke(end_.endpoints[number], now_ns);
 }
 
@@ -402,31 +408,31 @@ void ActiveVerbsChannel::wait(uint64_t deadline_ns) {
       look_for_events();
     } while (boottime_clock().now_ns() < until);
   }
-  std::array<Path*, kMaxDevices> watched;
-  std::array<pollfd, 2 * kMaxDevices> waiting;
-  nfds_t count = 0;
   for (Path& path : paths_) {
     if (path.queue == nullptr) continue;
-    Connection& connection = path.queue->connection();
+    path.queue->connection().completions.arm();
     if (path.queue->broken()) {
       deadline_ns = std::min(deadline_ns, path.queue->broken_ns() + kDrainNs + 1);
     }
-    connection.completions.arm();
-    watched[count / 2] = &path;
-    waiting[count++] = {connection.completions.fd(), POLLIN, 0};
-    waiting[count++] = {connection.events->fd, POLLIN, 0};
   }
   if (working_paths() > 1 && in_flight() > 0) {
     deadline_ns = std::min(deadline_ns, boottime_clock().now_ns() + kSilentNs);
   }
   harvest();  // what came before they were armed
   if (!ended_.empty() || state_ != State::kOpen) return;
-  if (!wait_for_any(std::span(waiting).first(count), deadline_ns)) return;
-  for (nfds_t i = 0; i < count; i += 2) {
-    Path& path = *watched[i / 2];
-    if (path.queue == nullptr) continue;
-    if (waiting[i].revents != 0) path.queue->connection().completions.acknowledge();
-    if (waiting[i + 1].revents != 0 && path.queue->connection().lost()) path.queue->break_off();
+  std::array<pollfd, 2 * kMaxDevices> watched;
+  for (size_t number = 0; number < kMaxDevices; ++number) {
+    SendQueue* queue = paths_[number].queue.get();
+    watched[2 * number] = {queue != nullptr ? queue->connection().completions.fd() : -1, POLLIN, 0};
+    watched[2 * number + 1] = {queue != nullptr ? queue->connection().events->fd : -1, POLLIN, 0};
+  }
+  if (!wait_for_any(watched, deadline_ns)) return;
+  for (size_t number = 0; number < kMaxDevices; ++number) {
+    SendQueue* queue = paths_[number].queue.get();
+    if (queue == nullptr) continue;
+    if (watched[2 * number].revents != 0) queue->connection().completions.acknowledge();
+    // Only where there is something: librdmacm allocates before it looks.
+    if (watched[2 * number + 1].revents != 0 && queue->connection().lost()) queue->break_off();
   }
 }
 
