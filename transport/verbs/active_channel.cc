@@ -281,7 +281,10 @@ void ActiveVerbsChannel::look_at_paths() {
       bool ended = false;
       auto connection = end_.arrivals->take(number, ended);
       path.dialling = !ended;
-      if (connection != nullptr) path.queue = std::make_unique<SendQueue>(std::move(connection));
+      if (connection != nullptr) {
+        connection->completions.arm();  // for a wait that has begun without it
+        path.queue = std::make_unique<SendQueue>(std::move(connection));
+      }
       if (ended && connection == nullptr && path.queue == nullptr) {
         path.dial_ns = boottime_clock().now_ns() + kDialEveryNs;
       }
@@ -289,6 +292,10 @@ void ActiveVerbsChannel::look_at_paths() {
     if (path.queue != nullptr && path.queue->drained()) {
       path.queue.reset();
       path.dial_ns = boottime_clock().now_ns();
+      // What had been begun here, if anything, begins anew elsewhere.
+      if (!unsent_.empty() && flights_[unsent_.front()].path == number) {
+        flights_[unsent_.front()].sent_bytes = 0;
+      }
     }
     any |= path.queue != nullptr;
   }
@@ -355,22 +362,24 @@ void ActiveVerbsChannel::wait(uint64_t deadline_ns) {
       if (!ended_.empty()) return;
     } while (boottime_clock().now_ns() < until);
   }
-  std::array<pollfd, kWatched> watched;
-  nfds_t count = 0;
   for (Path& path : paths_) {
-    if (path.queue == nullptr) continue;
-    Connection& connection = path.queue->connection();
-    connection.completions.arm();
-    watched[count++] = {connection.completions.fd(), POLLIN, 0};
-    watched[count++] = {connection.events->fd, POLLIN, 0};
+    if (path.queue != nullptr) path.queue->connection().completions.arm();
   }
-  harvest();  // what came before it was armed
+  harvest();  // what came before they were armed
   if (!ended_.empty() || state_ != State::kOpen) return;
-  wait_for_any(std::span(watched).first(count), deadline_ns);
-  for (Path& path : paths_) {
-    if (path.queue == nullptr) continue;
-    path.queue->connection().completions.acknowledge();
-    if (path.queue->connection().lost()) path.queue->break_off();
+  std::array<pollfd, kWatched> watched;
+  for (size_t number = 0; number < kMaxDevices; ++number) {
+    SendQueue* queue = paths_[number].queue.get();
+    watched[2 * number] = {queue ? queue->connection().completions.fd() : -1, POLLIN, 0};
+    watched[2 * number + 1] = {queue ? queue->connection().events->fd : -1, POLLIN, 0};
+  }
+  wait_for_any(watched, deadline_ns);
+  for (size_t number = 0; number < kMaxDevices; ++number) {
+    SendQueue* queue = paths_[number].queue.get();
+    if (queue == nullptr) continue;
+    queue->connection().completions.acknowledge();
+    // Only where there is something: librdmacm allocates before it looks.
+    if (watched[2 * number + 1].revents != 0 && queue->connection().lost()) queue->break_off();
   }
 }
 
