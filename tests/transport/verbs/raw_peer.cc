@@ -19,7 +19,7 @@ RawPeer::RawPeer(const std::string& device)
     : devices_(Devices::open({device}).value()),
       completions_(CompletionQueue::make((*devices_)[0].context, 16).value()),
       registered_(::ibv_reg_mr((*devices_)[0].domain, memory_.data(), memory_.size(),
-                               IBV_ACCESS_LOCAL_WRITE)) {
+                               int{IBV_ACCESS_LOCAL_WRITE})) {
   EXPECT_NE(registered_, nullptr);
 }
 
