@@ -105,8 +105,8 @@ def serving(command, port, **options):
 def memory_node(program, backend, folder, *arguments):
     """(address, process) of a node that serves, in a folder of its own below this one."""
     folder = tempfile.mkdtemp(dir=folder)
-    address = f"{folder}/node.sock" if backend == "shm" else "tcp://127.0.0.1:0"
-    command = [program, "node", "--listen", address, "--state", f"{folder}/node.state", *arguments]
+    address = "tcp://127.0.0.1:0" if backend == "tcp" else f"{folder}/node.sock"
+    command = [program, "node", "--backend", backend, "--listen", address, "--state", f"{folder}/node.state", *arguments]
     ready, said = os.pipe()
     with contextlib.ExitStack() as stack:
         answer = stack.enter_context(open(ready, encoding="utf-8"))

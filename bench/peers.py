@@ -7,8 +7,11 @@ Needs a release build of farpage, and Debian's redis-server, redis-tools, iperf3
 import argparse
 import contextlib
 import json
+import pathlib
 import resource
+import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 
@@ -22,6 +25,7 @@ from measure import Failure, bench, require, wait_until_quiet
 from ratio_chart import ratio_chart
 
 PACKAGES = {**peer_redis.PACKAGES, **peer_ucx.PACKAGES, **peer_iperf3.PACKAGES}
+HERE = pathlib.Path(__file__).resolve().parent
 POOL_BYTES = 512 << 20
 MANY = ["--page-bytes", "64KiB", "--batch", "1", "--depth", "8", "--connections", "4"]
 SINGLE = ["--page-bytes", "64KiB", "--batch", "1", "--depth", "1", "--connections", "1"]
@@ -111,6 +115,7 @@ def parse_options():
     parser.add_argument("--seconds", type=float, default=3, help="of each run")
     parser.add_argument("--patience", type=float, default=60, help="how many seconds a round waits for a quiet machine")
     parser.add_argument("--only", nargs="+", choices=KEYS, default=KEYS, metavar="CASE", help=", ".join(KEYS))
+    parser.add_argument("--softroce", action="store_true", help="over RDMA instead, beside perftest, in a machine with Soft-RoCE devices")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--svg", metavar="FILE")
     options = parser.parse_args()
@@ -127,8 +132,22 @@ def write(path, text):
         raise SystemExit(f"peers: cannot write {path}: {error.strerror}") from error
 
 
+def over_softroce(options):
+    """In one boot of the machine, whose folder for what is written is shared with this one."""
+    with tempfile.TemporaryDirectory(prefix="peers") as folder:
+        command = [HERE.parent / "tests" / "softroce" / "machine", "--limit-s", "1800", "--out", folder, HERE / "rdma_peers.py",
+                   "--farpage", options.farpage, "--rounds", str(options.rounds), "--seconds", str(options.seconds),
+                   "--json", f"{folder}/peers.json"]
+        status = subprocess.run(command, check=False).returncode
+        if status == 0 and options.json:
+            shutil.copyfile(f"{folder}/peers.json", options.json)
+    return status
+
+
 def main():
     options = parse_options()
+    if options.softroce:
+        sys.exit(over_softroce(options))
     require(options.farpage, PACKAGES)
     # A signal has to pass the blocks that end the servers; a node of 1,000 clients needs several descriptors for each.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))

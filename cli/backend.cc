@@ -10,6 +10,9 @@
 #ifdef FARPAGE_HAS_VERBS
 #include "transport/verbs/verbs_fabric.h"
 #endif
+#ifdef FARPAGE_HAS_UCX
+#include "transport/ucx/ucx_fabric.h"
+#endif
 
 namespace farpage {
 namespace {
@@ -17,6 +20,7 @@ namespace {
 // Of any build.
 constexpr auto kOptional = std::to_array<std::pair<std::string_view, std::string_view>>({
     {"verbs", "FARPAGE_VERBS"},
+    {"ucx", "FARPAGE_UCX"},
 });
 
 }  // namespace
@@ -53,11 +57,11 @@ Result<std::unique_ptr<Fabric>> make_client_fabric(const std::string& backend,
                                                    const ClientCredentials& credentials) {
   if (backend == "shm") return shm::make_shm_fabric();
   if (backend == "tcp") return tcp::make_tcp_fabric({.credentials = credentials});
-  return make_rdma_fabric(backend, options);
+  return make_own_way_fabric(backend, options);
 }
 
-Result<std::unique_ptr<Fabric>> make_rdma_fabric(const std::string& backend,
-                                                 const BackendOptions& options) {
+Result<std::unique_ptr<Fabric>> make_own_way_fabric(const std::string& backend,
+                                                    const BackendOptions& options) {
   if (auto known = check_backend(backend); !known) return tl::unexpected(known.error());
 #ifdef FARPAGE_HAS_VERBS
   if (backend == "verbs") {
@@ -65,8 +69,11 @@ Result<std::unique_ptr<Fabric>> make_rdma_fabric(const std::string& backend,
         {.devices = options.rdma.device_list(), .spin_us = options.rdma.spin_us});
   }
 #endif
+#ifdef FARPAGE_HAS_UCX
+  if (backend == "ucx") return ucx::make_ucx_fabric(options.ucx);
+#endif
   static_cast<void>(options);
-  return fail(Code::kInvalid, fmt::format("'{}' is no backend for RDMA", backend));
+  return fail(Code::kInvalid, fmt::format("'{}' has no way of its own", backend));
 }
 
 }  // namespace farpage

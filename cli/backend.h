@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "cli/rdma_options.h"
+#include "cli/backend_options.h"
 #include "net/address.h"
 #include "net/dial.h"
 #include "transport/fabric.h"
@@ -19,12 +19,10 @@ inline constexpr auto kBackends = std::to_array<const char*>({
 #ifdef FARPAGE_HAS_VERBS
     "verbs",
 #endif
+#ifdef FARPAGE_HAS_UCX
+    "ucx",
+#endif
 });
-
-// What the backends need besides an address.
-struct BackendOptions {
-  RdmaOptions rdma;
-};
 
 // The backend for a node at this address: what was asked for, or, if that is empty, shm for a Unix
 // socket and tcp for tcp://. Refuses unknown names, and a backend that cannot work with the
@@ -37,8 +35,8 @@ Result<void> check_backend(const std::string& name);
 Result<std::unique_ptr<Fabric>> make_client_fabric(const std::string& backend,
                                                    const BackendOptions& options,
                                                    const ClientCredentials& credentials);
-// One that shares no port with the control plane: neither shm's nor tcp's.
-Result<std::unique_ptr<Fabric>> make_rdma_fabric(const std::string& backend,
-                                                 const BackendOptions& options);
+// One whose address is that of the control plane alone: neither shm nor tcp.
+Result<std::unique_ptr<Fabric>> make_own_way_fabric(const std::string& backend,
+                                                    const BackendOptions& options);
 
 }  // namespace farpage

@@ -38,7 +38,7 @@ Result<std::unique_ptr<NodeConnection>> NodeConnection::reach(const ConnectOptio
   if (options.node.empty()) {
     OwnNodeOptions own_node = options.own_node;
     own_node.backend = options.backend.empty() ? "shm" : options.backend;
-    own_node.rdma_devices = options.backends.rdma.devices;
+    own_node.backends = options.backends;
     if (auto known = check_backend(own_node.backend); !known) return tl::unexpected(known.error());
     auto node = OwnNode::start(own_node, interrupts);
     if (!node) return tl::unexpected(node.error());

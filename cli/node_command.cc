@@ -31,6 +31,7 @@ struct NodeArguments {
   std::vector<std::string> overrides;
   std::string listen;
   std::string backend;
+  bool allow_emulated = false;
   std::string token_file;
   std::string state;
   uint64_t pool_bytes = 0;
@@ -55,7 +56,7 @@ Result<NodeSettings> load_settings(const CLI::App& app, const NodeArguments& arg
   if (auto read = config->read("security", fields(security)); !read) {
     return tl::unexpected(read.error());
   }
-  if (auto read = config->read("rdma", fields(settings.backends.rdma)); !read) {
+  if (auto read = settings.backends.read_node(*config); !read) {
     return tl::unexpected(read.error());
   }
   if (auto finished = config->finish(); !finished) return tl::unexpected(finished.error());
@@ -66,9 +67,7 @@ Result<NodeSettings> load_settings(const CLI::App& app, const NodeArguments& arg
   if (app.count("--pool-bytes") > 0) options.pool_bytes = arguments.pool_bytes;
   if (app.count("--page-bytes") > 0) options.page_bytes = arguments.page_bytes;
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
-  if (auto valid = settings.backends.rdma.validate(); !valid) {
-    return tl::unexpected(valid.error());
-  }
+  settings.backends.ucx.allow_emulated |= arguments.allow_emulated;
   if (auto valid = check_metrics(options.metrics_listen, "node.metrics_listen"); !valid) {
     return tl::unexpected(valid.error());
   }
@@ -183,7 +182,9 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
 void add_node_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("node", "Runs a memory node until SIGINT or SIGTERM");
   auto arguments = std::make_shared<NodeArguments>();
-  command->add_option("--config", arguments->config, "TOML file with tables [node], [security] and [rdma]")
+  command
+      ->add_option("--config", arguments->config,
+                   "TOML file with tables [node], [security], [rdma] and [ucx]")
       ->type_name("FILE");
   command->add_option("--set", arguments->overrides, "Overrides one key of it: node.KEY=VALUE")
       ->type_name("TABLE.KEY=VALUE")
@@ -193,9 +194,10 @@ void add_node_command(CLI::App& app, int& exit_code) {
       ->add_option("--listen", arguments->listen,
                    "Where clients reach it: the path of a Unix socket, or tcp://HOST:PORT")
       ->type_name("ADDRESS");
-  command->add_option("--backend", arguments->backend,
-                      fmt::format("How bytes travel: {}. Without it: by the address",
-                                  fmt::join(kBackends, ", ")));
+  command->add_option(
+      "--backend", arguments->backend,
+      fmt::format("How bytes travel: {}. Without it: by the address", fmt::join(kBackends, ", ")));
+  command->add_flag("--allow-emulated", arguments->allow_emulated, kAllowEmulatedHelp);
   command->add_option("--token-file", arguments->token_file, "The secret that clients must know")
       ->type_name("FILE");
   command

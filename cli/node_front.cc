@@ -110,7 +110,7 @@ Result<std::unique_ptr<NodeFront>> NodeFront::make(const NodeFrontOptions& optio
     data = made->get();
     fabric = std::move(*made);
   } else {
-    auto made = make_rdma_fabric(*backend, options.backends);
+    auto made = make_own_way_fabric(*backend, options.backends);
     if (!made) return tl::unexpected(made.error());
     fabric = std::move(*made);
   }

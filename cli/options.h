@@ -56,11 +56,14 @@ inline void add_json(CLI::App& app, std::string& file) {
       ->type_name("FILE");
 }
 
+inline constexpr const char* kAllowEmulatedHelp =
+    "ucx: also paths on which the peer's CPU answers every read";
 inline constexpr const char* kNodeHelp = "Address of a running node. Without it: starts one";
 
-// Which node, how to reach it, and the tables [client], [security] and [rdma].
+// Which node, how to reach it, and the tables [client], [security], [rdma] and [ucx].
 struct ReachArguments {
   std::string backend;
+  bool allow_emulated = false;
   std::string node;
   std::string token_file;
   std::string file;
@@ -71,13 +74,14 @@ struct ReachArguments {
     app.add_option("--backend", backend,
                    fmt::format("How bytes travel: {}. Without it: by the node's address",
                                fmt::join(kBackends, ", ")));
+    app.add_flag("--allow-emulated", allow_emulated, kAllowEmulatedHelp);
     return add_control_to(app, node_help);
   }
 
   CLI::Option* add_control_to(CLI::App& app, const std::string& node_help) {
     app.add_option("--token-file", token_file, "The secret that the node asks for")
         ->type_name("FILE");
-    app.add_option("--config", file, "TOML file with tables [client], [security] and [rdma]")
+    app.add_option("--config", file, "TOML file with tables [client], [security], [rdma] and [ucx]")
         ->type_name("FILE");
     app.add_option("--set", overrides, "Overrides one key of it: client.KEY=VALUE")
         ->type_name("TABLE.KEY=VALUE")
@@ -95,16 +99,15 @@ struct ReachArguments {
     ClientSecurity security;
     Result<Config> config = Config::load(file, overrides);
     if (!config) return tl::unexpected(config.error());
-    const auto read =
-        config->read("client", fields(options.client))
-            .and_then([&] { return config->read("security", fields(security)); })
-            .and_then([&] { return config->read("rdma", fields(options.backends.rdma)); });
+    const auto read = config->read("client", fields(options.client))
+                          .and_then([&] { return config->read("security", fields(security)); })
+                          .and_then([&] { return options.backends.read_client(*config); });
     if (!read) return tl::unexpected(read.error());
     if (!token_file.empty()) security.token_file = token_file;
+    options.backends.ucx.allow_emulated |= allow_emulated;
     const auto valid =
         config->finish()
             .and_then([&] { return options.client.validate(); })
-            .and_then([&] { return options.backends.rdma.validate(); })
             .and_then([&] {
               return check_metrics(options.client.metrics_listen, "client.metrics_listen");
             })

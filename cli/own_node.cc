@@ -127,8 +127,18 @@ Result<void> OwnNode::spawn(const OwnNodeOptions& options, const UniqueFd& ready
                                     "--state",      folder_.path() + "/node.state",
                                     "--pool-bytes", std::to_string(options.pool_bytes),
                                     "--page-bytes", std::to_string(options.page_bytes),
-                                    "--ready-fd",   std::to_string(ready.get()),
-                                    "--set",        "rdma.devices=" + options.rdma_devices};
+                                    "--ready-fd",   std::to_string(ready.get())};
+  const BackendOptions& backends = options.backends;
+  const std::initializer_list<std::pair<const char*, std::string>> settings = {
+      {"rdma.devices", backends.rdma.devices},
+      {"ucx.transports", backends.ucx.transports},
+      {"ucx.devices", backends.ucx.devices},
+      {"ucx.allow_emulated", backends.ucx.allow_emulated ? "true" : "false"},
+      {"ucx.trusted_clients", "true"},  // this program alone
+  };
+  for (const auto& [key, value] : settings) {
+    words.insert(words.end(), {"--set", fmt::format("{}={}", key, value)});
+  }
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());

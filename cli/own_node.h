@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "cli/backend_options.h"
 #include "cli/signals.h"
 #include "net/address.h"
 
@@ -31,7 +32,7 @@ class PrivateFolder {
 
 struct OwnNodeOptions {
   std::string backend;  // tcp: on a free port of the loopback
-  std::string rdma_devices = {};
+  BackendOptions backends = {};
   uint64_t pool_bytes = 0;
   uint64_t page_bytes = 0;
 };

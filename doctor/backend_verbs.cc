@@ -1,8 +1,11 @@
 #include "doctor/backend_verbs.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
 
 #include <algorithm>
+#include <array>
 
 #include "doctor/kernel_config.h"
 
@@ -11,6 +14,35 @@ namespace {
 
 constexpr const char* kDevices = "/sys/class/infiniband";
 constexpr const char* kInterfaces = "/sys/class/net";
+constexpr uint64_t kJumboMtu = 4200;  // room for 4096 bytes and the headers of RoCE
+
+// "0000:0000:0000:0000:0000:ffff:0a09:0001" → "10.9.0.1"; empty for one that is no address of a
+// host, or of a link alone.
+std::string address_in(const std::string& gid) {
+  in6_addr raw = {};
+  std::array<char, INET6_ADDRSTRLEN> text = {};
+  if (::inet_pton(AF_INET6, gid.c_str(), &raw) != 1) return "";
+  if (IN6_IS_ADDR_UNSPECIFIED(&raw) || IN6_IS_ADDR_LINKLOCAL(&raw)) return "";
+  if (IN6_IS_ADDR_V4MAPPED(&raw)) {
+    ::inet_ntop(AF_INET, &raw.s6_addr[12], text.data(), text.size());
+  } else {
+    ::inet_ntop(AF_INET6, &raw, text.data(), text.size());
+  }
+  return text.data();
+}
+
+// As transport/verbs chooses: RoCE v2, IPv4 before IPv6.
+void read_gids(const HostFiles& files, const std::string& folder, RdmaPort& port) {
+  for (const std::string& index : files.names(folder + "/gids")) {
+    if (files.text(folder + "/gid_attrs/types/" + index).value_or("") != "RoCE v2") continue;
+    const std::string address = address_in(files.text(folder + "/gids/" + index).value_or(""));
+    const bool better = port.address.empty() || (port.address.find(':') != std::string::npos &&
+                                                 address.find('.') != std::string::npos);
+    if (address.empty() || !better) continue;
+    port.address = address;
+    port.gid_index = std::stoull(index);
+  }
+}
 
 std::vector<RdmaPort> read_ports(const HostFiles& files, const std::string& device) {
   std::vector<RdmaPort> ports;
@@ -20,9 +52,13 @@ std::vector<RdmaPort> read_ports(const HostFiles& files, const std::string& devi
     const std::string text = files.text(port + "/state").value_or("");  // "4: ACTIVE"
     const size_t space = text.find(' ');
     const bool is_ethernet = files.text(port + "/link_layer").value_or("") == "Ethernet";
-    ports.push_back({fmt::format("{}/{}", device, number),
-                     space == std::string::npos ? text : text.substr(space + 1),
-                     is_ethernet ? files.text(port + "/gid_attrs/ndevs/0").value_or("eth0") : ""});
+    RdmaPort& found = ports.emplace_back();
+    found.name = fmt::format("{}/{}", device, number);
+    found.state = space == std::string::npos ? text : text.substr(space + 1);
+    if (!is_ethernet) continue;
+    found.interface = files.text(port + "/gid_attrs/ndevs/0").value_or("eth0");
+    found.mtu = files.number(fmt::format("{}/{}/mtu", kInterfaces, found.interface)).value_or(0);
+    read_gids(files, port, found);
   }
   return ports;
 }
@@ -49,6 +85,13 @@ std::string list(const VerbsFacts& facts) {
   std::string text;
   for (const RdmaPort& port : facts.ports) {
     text += fmt::format("{}{} is {}", text.empty() ? "" : ", ", port.name, port.state);
+    if (!port.address.empty()) {
+      text += fmt::format(" at {} (GID {}, RoCE v2)", port.address, port.gid_index);
+    }
+    if (port.mtu > 0) {
+      text += fmt::format(" on {} with MTU {}{}", port.interface, port.mtu,
+                          port.mtu < kJumboMtu ? ": 4200 or more is faster" : "");
+    }
   }
   return text.empty() ? "no port" : text;
 }
@@ -67,11 +110,25 @@ HostSide without_device(const VerbsFacts& facts, const Privileges& privileges) {
 
 HostSide look(const VerbsFacts& facts, const Privileges& privileges) {
   if (facts.devices.empty()) return without_device(facts, privileges);
-  const auto active = std::find_if(facts.ports.begin(), facts.ports.end(),
-                                   [](const RdmaPort& port) { return port.state == "ACTIVE"; });
+  // One that can be used, if there is one.
+  auto active = std::find_if(facts.ports.begin(), facts.ports.end(), [](const RdmaPort& port) {
+    return port.state == "ACTIVE" && (port.interface.empty() || !port.address.empty());
+  });
+  if (active == facts.ports.end()) {
+    active = std::find_if(facts.ports.begin(), facts.ports.end(),
+                          [](const RdmaPort& port) { return port.state == "ACTIVE"; });
+  }
   if (facts.user_devices == 0) {
     return {Level::kProblem, list(facts) + "; no /dev/infiniband/uverbs*, so no program can use it",
             privileges.as_root("modprobe ib_uverbs")};
+  }
+  if (!facts.has_providers) {
+    return {Level::kProblem, list(facts) + "; libibverbs has no driver for any device",
+            privileges.as_root("apt-get install ibverbs-providers")};
+  }
+  if (active != facts.ports.end() && !active->interface.empty() && active->address.empty()) {
+    return {Level::kProblem, list(facts) + "; without an IP address no peer finds it",
+            privileges.as_root("ip address add 192.0.2.1/24 dev " + shell_word(active->interface))};
   }
   if (active != facts.ports.end()) return {Level::kOk, list(facts), ""};
   const std::string text = list(facts) + "; none is active";
@@ -99,6 +156,7 @@ VerbsFacts read_verbs(const HostFiles& files) {
   for (const std::string& name : files.names("/dev/infiniband")) {
     facts.user_devices += name.starts_with("uverbs") ? 1 : 0;
   }
+  facts.has_providers = !files.names("/etc/libibverbs.d").empty();
   facts.has_soft_rdma = has_soft_rdma(files);
   facts.interface = first_interface(files);
   return facts;

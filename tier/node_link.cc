@@ -12,6 +12,7 @@ namespace {
 constexpr uint64_t kFirstPauseNs = 10 * kMillisecond;
 constexpr uint64_t kLongestPauseNs = 500 * kMillisecond;
 constexpr uint64_t kRenewalsPerLease = 4;
+constexpr uint64_t kIdleRenewalsPerLease = 2;  // of a client that has fetched nothing meanwhile
 // So that a dial that lasts to its own deadline can still say what it waited for.
 constexpr uint64_t kLastWordNs = 100 * kMillisecond;
 constexpr uint64_t kMaxDurationNs = 3'600 * kSecond;
@@ -264,8 +265,12 @@ void NodeLink::renew(const std::weak_ptr<View>& weak_view) {
   auto view = weak_view.lock();
   if (view == nullptr) return;
   const uint64_t sent = runtime_.clock().now_ns();
-  view->link->call(RenewRequest{view->incarnation, verdicts_of(*view)},
-                   [weak = weak_from_this(), weak_view, sent](Result<Reply> reply) {
+  const VerdictCounts verdicts = verdicts_of(*view);
+  const bool idle = verdicts.fetches == renewed_fetches_;
+  renewed_fetches_ = verdicts.fetches;
+  const uint64_t pause = view->lease_ns / (idle ? kIdleRenewalsPerLease : kRenewalsPerLease);
+  view->link->call(RenewRequest{view->incarnation, verdicts},
+                   [weak = weak_from_this(), weak_view, sent, pause](Result<Reply> reply) {
                      auto self = weak.lock();
                      auto renewed = weak_view.lock();
                      if (self == nullptr || renewed == nullptr) return;
@@ -274,7 +279,7 @@ void NodeLink::renew(const std::weak_ptr<View>& weak_view) {
                        return self->lost(renewed);
                      }
                      renewed->renew(sent + renewed->lease_ns);
-                     self->runtime_.after(renewed->lease_ns / kRenewalsPerLease, [weak, weak_view] {
+                     self->runtime_.after(pause, [weak, weak_view] {
                        if (auto again = weak.lock()) again->renew(weak_view);
                      });
                    });

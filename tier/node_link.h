@@ -88,7 +88,8 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   bool stopped_ = false;
 
   std::atomic<uint64_t> view_number_{0};
-  uint64_t pause_ns_ = 0;  // before the next dial; on the runtime only
+  uint64_t pause_ns_ = 0;  // before the next dial; this and what follows: on the runtime only
+  uint64_t renewed_fetches_ = 0;  // as of the last renewal
 };
 
 }  // namespace farpage

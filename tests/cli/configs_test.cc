@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/config.h"
-#include "cli/rdma_options.h"
+#include "cli/backend_options.h"
 #include "net/security_options.h"
 #include "node/options.h"
 #include "tier/client.h"
@@ -37,7 +37,7 @@ void spoil(const ConfigField& field) {
 }
 
 // The file names every key of its tables, with the default, and nothing else.
-template <typename Options, typename Security>
+template <typename Options, typename Security, typename Ucx>
 void expect_documents_defaults(const std::string& name, const std::string& table) {
   Options defaults;
   Options loaded;
@@ -59,17 +59,20 @@ void expect_documents_defaults(const std::string& name, const std::string& table
   RdmaOptions no_rdma;
   RdmaOptions rdma;
   compare("rdma", fields(rdma), fields(no_rdma));
+  Ucx no_ucx;
+  Ucx ucx;
+  compare("ucx", fields(ucx), fields(no_ucx));
   auto finished = config->finish();
   ASSERT_TRUE(finished.has_value()) << finished.error().message;
   EXPECT_TRUE(loaded.validate().has_value());
 }
 
 TEST(Configs, NodeTomlShowsEveryDefault) {
-  expect_documents_defaults<NodeOptions, NodeSecurity>("node.toml", "node");
+  expect_documents_defaults<NodeOptions, NodeSecurity, NodeUcx>("node.toml", "node");
 }
 
 TEST(Configs, ClientTomlShowsEveryDefault) {
-  expect_documents_defaults<ClientOptions, ClientSecurity>("client.toml", "client");
+  expect_documents_defaults<ClientOptions, ClientSecurity, ClientUcx>("client.toml", "client");
 }
 
 TEST(Configs, EveryFileHasATest) {

@@ -73,8 +73,8 @@ TEST(Codec, Hello) {
   EXPECT_EQ(request.page_format, 8u);
   EXPECT_EQ(request.staging_bytes, UINT64_MAX);
 
-  HelloReply sent = {2,        3, 4, 5, 6, 7, 8, 9, {ChannelPurpose::kStage, "offer", new_fd()},
-                     region(1), "backend"};
+  HelloReply sent = {
+      2, 3, 4, 5, 6, 7, 8, 9, {ChannelPurpose::kStage, "offer", new_fd()}, region(1), "backend"};
   const ino_t offer_inode = inode(sent.staging_offer.fd);
   const ino_t staging_inode = inode(sent.staging.fd);
   const HelloReply got = round_trip(std::move(sent));

@@ -125,11 +125,13 @@ TEST(DoctorBackends, VerbsWithDevices) {
   put_port(active, "mlx5_0/ports/2", "4: ACTIVE", "InfiniBand");
   expect(verbs_on(active), Level::kProblem, "sudo modprobe ib_uverbs");
   active.put("/dev/infiniband/uverbs0", "");
+  expect(verbs_on(active), Level::kProblem, "sudo apt-get install ibverbs-providers");
+  active.put("/etc/libibverbs.d/mlx5.driver", "driver mlx5\n");
   expect(verbs_on(active), Level::kOk, "");
   EXPECT_EQ(verbs_on(active).text, "mlx5_0/1 is DOWN, mlx5_0/2 is ACTIVE");
 
   MadeUpHost waiting;
-  waiting.put("/dev/infiniband/uverbs0", "");
+  waiting.put("/dev/infiniband/uverbs0", "").put("/etc/libibverbs.d/mlx5.driver", "driver mlx5\n");
   put_port(waiting, "mlx5_0/ports/1", "2: INIT", "InfiniBand");
   expect(verbs_on(waiting), Level::kProblem,
          "sudo apt-get install opensm && sudo systemctl start opensm");
@@ -138,6 +140,32 @@ TEST(DoctorBackends, VerbsWithDevices) {
   put_port(waiting, "mlx5_0/ports/1", "1: DOWN", "Ethernet");
   waiting.put("/sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0", "ens3\n");
   expect(verbs_on(waiting), Level::kProblem, "sudo ip link set ens3 up");
+}
+
+TEST(DoctorBackends, VerbsOverEthernetNeedsAnIpAddress) {
+  const std::string port = "/sys/class/infiniband/rxe0/ports/1";
+  MadeUpHost host;
+  host.put("/dev/infiniband/uverbs0", "").put("/etc/libibverbs.d/rxe.driver", "driver rxe\n");
+  put_port(host, "rxe0/ports/1", "4: ACTIVE", "Ethernet");
+  host.put(port + "/gid_attrs/ndevs/0", "ens3\n")
+      .put(port + "/gid_attrs/types/0", "RoCE v2\n")
+      .put(port + "/gids/0", "fe80:0000:0000:0000:5054:00ff:fe12:3456\n")
+      .put("/sys/class/net/ens3/mtu", "1500\n");
+  expect(verbs_on(host), Level::kProblem, "sudo ip address add 192.0.2.1/24 dev ens3");
+  host.put(port + "/gid_attrs/types/2", "IB/RoCE v1\n")
+      .put(port + "/gids/2", "0000:0000:0000:0000:0000:ffff:0a09:0001\n")
+      .put(port + "/gid_attrs/types/3", "RoCE v2\n")
+      .put(port + "/gids/3", "2001:0db8:0000:0000:0000:0000:0000:0001\n");
+  EXPECT_NE(verbs_on(host).text.find("2001:db8::1 (GID 3"), std::string::npos);
+  host.put(port + "/gid_attrs/types/5", "RoCE v2\n")
+      .put(port + "/gids/5", "0000:0000:0000:0000:0000:ffff:0a09:0001\n");
+  expect(verbs_on(host), Level::kOk, "");
+  EXPECT_EQ(verbs_on(host).text,
+            "rxe0/1 is ACTIVE at 10.9.0.1 (GID 5, RoCE v2) on ens3 with MTU 1500: 4200 or more is "
+            "faster");
+  host.put("/sys/class/net/ens3/mtu", "9000\n");
+  EXPECT_EQ(verbs_on(host).text,
+            "rxe0/1 is ACTIVE at 10.9.0.1 (GID 5, RoCE v2) on ens3 with MTU 9000");
 }
 
 TEST(DoctorBackends, Ucx) {

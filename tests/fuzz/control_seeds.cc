@@ -36,7 +36,8 @@ bool write_all(const std::string& folder) {
   lane.lane = 3;
   lane.read_offer.opaque = "read";
   lane.pool = {1 << 20, Access::kRemoteRead, MemoryKind::kHost, -1, "pool", {}};
-  HelloReply greeting = {1, 2, 3, 4, 5, 4096, 64, 12, {ChannelPurpose::kStage, "offer", {}}, {}, "shm"};
+  HelloReply greeting = {1,  2,    3, 4, 5, 4096, 64, 12, {ChannelPurpose::kStage, "offer", {}},
+                         {}, "shm"};
   StatusReply status = {"shm", "path", 1, 2, 3, 4, 5};
   status.verdicts = {1, 2, 3, 4, 5, 6, 7, 8};
   status.sees_traffic = true;

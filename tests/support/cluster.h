@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,13 +16,26 @@
 #include "tier/client.h"
 #include "transport/shm/shm_fabric.h"
 #include "transport/tcp/tcp_fabric.h"
+#ifdef FARPAGE_HAS_UCX
+#include "transport/ucx/ucx_fabric.h"
+#endif
 
 namespace farpage {
 
-enum class Path : uint8_t { kShm, kTcp, kTls };
+enum class Path : uint8_t { kShm, kTcp, kTls, kUcx };
 
 inline std::string path_name(const testing::TestParamInfo<Path>& info) {
-  return info.param == Path::kShm ? "shm" : info.param == Path::kTcp ? "tcp" : "tls";
+  constexpr std::array kNames = {"shm", "tcp", "tls", "ucx"};
+  return kNames[static_cast<size_t>(info.param)];
+}
+
+// Over posix shared memory, both ends of it.
+inline std::unique_ptr<Fabric> make_ucx_on_host() {
+#ifdef FARPAGE_HAS_UCX
+  return ucx::make_ucx_fabric({.trusted_clients = true, .transports = "posix"}).value();
+#else
+  return nullptr;
+#endif
 }
 
 // A node and its clients in one process, over real sockets.
@@ -31,7 +45,7 @@ class Cluster {
       : path_(path), options_(std::move(options)) {
     options_.state = dir_ / "node.state";
     address_.path = dir_ / "node.sock";
-    if (path_ != Path::kShm) address_ = {.path = "", .host = "127.0.0.1", .port = 0};
+    if (!is_on_host()) address_ = {.path = "", .host = "127.0.0.1", .port = 0};
     if (path_ == Path::kTls) {
       const TestCa ca(dir_ / "");
       node_credentials_.tls = TlsContext::for_node(ca.issue("node")).value();
@@ -39,9 +53,8 @@ class Cluster {
           TlsContext::for_client({.certificate = "", .key = "", .ca = ca.file()}).value();
     }
     start();
-    client_fabric_ = path_ == Path::kShm
-                         ? shm::make_shm_fabric()
-                         : tcp::make_tcp_fabric({.credentials = credentials_}).value();
+    client_fabric_ = is_on_host() ? make_host_fabric()
+                                  : tcp::make_tcp_fabric({.credentials = credentials_}).value();
   }
   ~Cluster() { stop(); }
 
@@ -56,8 +69,8 @@ class Cluster {
 
   void start() {
     runtime_ = std::make_unique<AsioRuntime>();
-    if (path_ == Path::kShm) {
-      fabric_ = shm::make_shm_fabric();
+    if (is_on_host()) {
+      fabric_ = make_host_fabric();
       node_ = make_memory_node(options_, *runtime_, *fabric_).value();
       unix_server_ = listen_unix(*runtime_, address_.path, *node_).value();
       return;
@@ -106,6 +119,11 @@ class Cluster {
   const Address& address() const { return address_; }
 
  private:
+  bool is_on_host() const { return path_ == Path::kShm || path_ == Path::kUcx; }
+  std::unique_ptr<Fabric> make_host_fabric() const {
+    return path_ == Path::kShm ? shm::make_shm_fabric() : make_ucx_on_host();
+  }
+
   Path path_;
   TempDir dir_;
   NodeOptions options_;

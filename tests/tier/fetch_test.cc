@@ -124,6 +124,9 @@ TEST_P(FetchTest, NoMoreAreUnderWayThanLandWithinTheReuseTime) {
 
 INSTANTIATE_TEST_SUITE_P(Paths, FetchTest, testing::Values(Path::kShm, Path::kTcp, Path::kTls),
                          path_name);
+#ifdef FARPAGE_HAS_UCX
+INSTANTIATE_TEST_SUITE_P(Ucx, FetchTest, testing::Values(Path::kUcx), path_name);
+#endif
 
 }  // namespace
 }  // namespace farpage

@@ -100,6 +100,9 @@ class HotPath {
 class HotPathTest : public testing::TestWithParam<Path> {};
 
 INSTANTIATE_TEST_SUITE_P(Paths, HotPathTest, testing::Values(Path::kShm, Path::kTcp), path_name);
+#ifdef FARPAGE_HAS_UCX
+INSTANTIATE_TEST_SUITE_P(Ucx, HotPathTest, testing::Values(Path::kUcx), path_name);
+#endif
 
 TEST_P(HotPathTest, FetchAllocatesNothing) {
   HotPath path(GetParam());

@@ -63,7 +63,8 @@ size_t gather(const Operation& operation, uint64_t from, uint64_t bytes, const L
 
 }  // namespace
 
-ActiveVerbsChannel::ActiveVerbsChannel(ActiveEnd end) : end_(std::move(end)), flights_(kMaxInFlight) {
+ActiveVerbsChannel::ActiveVerbsChannel(ActiveEnd end)
+    : end_(std::move(end)), flights_(kMaxInFlight) {
   for (uint16_t number = 0; number < kMaxInFlight; ++number) free_.push(number);
   for (size_t path = 0; path < end_.endpoints.size(); ++path) paths_[path].dialling = true;
   look_at_paths();
@@ -78,7 +79,8 @@ ActiveVerbsChannel::ActiveVerbsChannel(ActiveEnd end) : end_(std::move(end)), fl
 }
 
 Result<Region> ActiveVerbsChannel::allocate_writable(uint64_t) {
-  return fail(Code::kInvalid, "the end of a verbs channel that has taken up an offer gives no memory");
+  return fail(Code::kInvalid,
+              "the end of a verbs channel that has taken up an offer gives no memory");
 }
 
 Result<RemoteRegion> ActiveVerbsChannel::import_region(RegionExport region) {
@@ -152,8 +154,8 @@ std::optional<size_t> ActiveVerbsChannel::next_path() const {
 }
 
 size_t ActiveVerbsChannel::working_paths() const {
-  return static_cast<size_t>(
-      std::count_if(paths_.begin(), paths_.end(), [this](const Path& path) { return works(path); }));
+  return static_cast<size_t>(std::count_if(paths_.begin(), paths_.end(),
+                                           [this](const Path& path) { return works(path); }));
 }
 
 // The first `most` operations that wait, as far as there is room, with one doorbell.
@@ -192,8 +194,8 @@ void ActiveVerbsChannel::add_part(SendQueue& queue, uint16_t number) {
   const uint64_t left = flight.operation.bytes() - flight.sent_bytes;
   const uint64_t bytes = std::min(left, kPartBytes);
   std::array<ibv_sge, 2> slices;
-  const size_t count = gather(flight.operation, flight.sent_bytes, bytes, *end_.keys,
-                              queue.device(), slices);
+  const size_t count =
+      gather(flight.operation, flight.sent_bytes, bytes, *end_.keys, queue.device(), slices);
   ibv_send_wr request = request_of(flight, flight.path);
   if (bytes == left && flight.operation.has_immediate) {
     request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -263,9 +265,8 @@ size_t ActiveVerbsChannel::poll(std::span<Completion> completions) {
 void ActiveVerbsChannel::harvest() {
   for (Path& path : paths_) {
     if (path.queue == nullptr) continue;
-    path.queue->poll([this](const SendQueue::Work& work, ibv_wc_status status) {
-      work_ended(work, status);
-    });
+    path.queue->poll(
+        [this](const SendQueue::Work& work, ibv_wc_status status) { work_ended(work, status); });
   }
   look_at_paths();
   if (state_ == State::kOpen) send();

@@ -21,10 +21,11 @@ constexpr uint64_t kLookNs = 20 * kMillisecond;  // whether it has been cancelle
 tl::unexpected<Error> refused(const rdma_cm_event& event, const std::string& where) {
   switch (event.event) {
     case RDMA_CM_EVENT_REJECTED:
-      return fail(Code::kUnavailable,
-                  fmt::format("the node at {} refuses the connection: it does not know the channel, "
-                              "it is taken up already, or nobody listens (reason {})",
-                              where, event.status));
+      return fail(
+          Code::kUnavailable,
+          fmt::format("the node at {} refuses the connection: it does not know the channel, "
+                      "it is taken up already, or nobody listens (reason {})",
+                      where, event.status));
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_ROUTE_ERROR:
       return fail(Code::kUnavailable,
@@ -32,9 +33,9 @@ tl::unexpected<Error> refused(const rdma_cm_event& event, const std::string& whe
                               "devices and their addresses",
                               where));
     default:
-      return fail(Code::kUnavailable, fmt::format("cannot connect to {} by RDMA: {} (status {})",
-                                                  where, ::rdma_event_str(event.event),
-                                                  event.status));
+      return fail(Code::kUnavailable,
+                  fmt::format("cannot connect to {} by RDMA: {} (status {})", where,
+                              ::rdma_event_str(event.event), event.status));
   }
 }
 
@@ -116,8 +117,7 @@ Result<CompletionQueue> CompletionQueue::make(ibv_context* context, uint32_t ent
   made.channel_ = ::ibv_create_comp_channel(context);
   if (made.channel_ == nullptr) return fail_errno(errno, "cannot make a completion channel");
   ::fcntl(made.channel_->fd, F_SETFL, ::fcntl(made.channel_->fd, F_GETFL) | O_NONBLOCK);
-  made.queue_ =
-      ::ibv_create_cq(context, static_cast<int>(entries), nullptr, made.channel_, 0);
+  made.queue_ = ::ibv_create_cq(context, static_cast<int>(entries), nullptr, made.channel_, 0);
   if (made.queue_ == nullptr) return fail_errno(errno, "cannot make a completion queue");
   return made;
 }
@@ -169,8 +169,8 @@ Result<std::unique_ptr<Connection>> dial(const Devices& devices, size_t from, co
   }
   connection->id.reset(raw);
   Dialing dialing(connection->events.get(), to, deadline_ns, cancelled);
-  auto* local = from < devices.size() ? const_cast<sockaddr*>(devices[from].address.address())
-                                      : nullptr;
+  auto* local =
+      from < devices.size() ? const_cast<sockaddr*>(devices[from].address.address()) : nullptr;
   auto* remote = const_cast<sockaddr*>(to.address());
   if (auto ended = dialing.await(::rdma_resolve_addr(raw, local, remote, kResolveMs),
                                  RDMA_CM_EVENT_ADDR_RESOLVED);

@@ -172,9 +172,8 @@ Result<void> Devices::add_all() {
 }
 
 size_t Devices::index_of(const ibv_context* context) const {
-  const auto found = std::find_if(devices_.begin(), devices_.end(), [&](const Device& device) {
-    return device.context == context;
-  });
+  const auto found = std::find_if(devices_.begin(), devices_.end(),
+                                  [&](const Device& device) { return device.context == context; });
   return static_cast<size_t>(found - devices_.begin());
 }
 

@@ -40,7 +40,9 @@ Result<void> Arrivals::wait_for_first(size_t paths, uint64_t grace_ns, uint64_t 
   const auto count = [&](auto is) {
     return static_cast<size_t>(std::count_if(paths_.begin(), paths_.end(), is));
   };
-  const auto connected = [&] { return count([](const Path& path) { return path.connection != nullptr; }); };
+  const auto connected = [&] {
+    return count([](const Path& path) { return path.connection != nullptr; });
+  };
   const auto ended = [&] { return count([](const Path& path) { return path.ended; }); };
   const auto wait = [&](uint64_t until_ns, const auto& ready) {
     const uint64_t now = boottime_clock().now_ns();
@@ -48,7 +50,8 @@ Result<void> Arrivals::wait_for_first(size_t paths, uint64_t grace_ns, uint64_t 
     changed_.wait_for(lock, std::chrono::nanoseconds(until_ns - now), ready);
   };
   wait(deadline_ns, [&] { return connected() > 0 || ended() == paths; });
-  wait(std::min(deadline_ns, boottime_clock().now_ns() + grace_ns), [&] { return ended() == paths; });
+  wait(std::min(deadline_ns, boottime_clock().now_ns() + grace_ns),
+       [&] { return ended() == paths; });
   if (connected() > 0) return {};
   return tl::unexpected(error_);
 }
@@ -68,14 +71,13 @@ void Dialer::dial(const std::shared_ptr<Arrivals>& arrivals, const Endpoint& whe
                   const ConnectWire& introduction, uint64_t deadline_ns) {
   const bool taken = workers_.take([this, arrivals, where, introduction, deadline_ns] {
     const auto cancelled = [&] { return stopped_.load() || arrivals->is_closed(); };
-    arrivals->bring(introduction.path,
-                    verbs::dial(*devices_, device_for(introduction.path), where, introduction,
-                                deadline_ns, cancelled));
+    arrivals->bring(introduction.path, verbs::dial(*devices_, device_for(introduction.path), where,
+                                                   introduction, deadline_ns, cancelled));
   });
   if (!taken) {
-    arrivals->bring(introduction.path,
-                    fail(Code::kExhausted, "the system gives no thread to connect with: look at "
-                                           "its limits (ulimit -u)"));
+    arrivals->bring(introduction.path, fail(Code::kExhausted,
+                                            "the system gives no thread to connect with: look at "
+                                            "its limits (ulimit -u)"));
   }
 }
 

@@ -61,8 +61,8 @@ Registration::~Registration() {
   for (size_t i = 0; i < count_; ++i) ::ibv_dereg_mr(keys_[i]);
 }
 
-Result<Region> make_peer_region(std::shared_ptr<const void> owner,
-                                std::span<ibv_pd* const> domains, uint64_t bytes, Access access) {
+Result<Region> make_peer_region(std::shared_ptr<const void> owner, std::span<ibv_pd* const> domains,
+                                uint64_t bytes, Access access) {
   auto mapping = take_peer_memory(bytes, access);
   if (!mapping) return tl::unexpected(mapping.error());
   const MemoryRange range = {mapping->data(), bytes, MemoryKind::kHost, -1};
@@ -89,8 +89,8 @@ LocalKeys::LocalKeys(std::shared_ptr<const Devices> devices)
 Result<Region> LocalKeys::add(const std::shared_ptr<LocalKeys>& keys, const MemoryRange& range) {
   std::array<ibv_pd*, kMaxDevices> domains = {};
   for (size_t i = 0; i < keys->devices_->size(); ++i) domains[i] = (*keys->devices_)[i].domain;
-  auto registration = Registration::make(std::span(domains).first(keys->devices_->size()), range,
-                                         Access::kLocal);
+  auto registration =
+      Registration::make(std::span(domains).first(keys->devices_->size()), range, Access::kLocal);
   if (!registration) return tl::unexpected(registration.error());
   const std::optional<uint64_t> key = keys->live_->add();
   if (!key) return fail(Code::kExhausted, "too many regions of local memory are registered");

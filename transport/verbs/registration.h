@@ -47,8 +47,8 @@ struct PeerBacking final : Region::Backing {
   Registration registration;  // after mapping: it ends first
 };
 
-Result<Region> make_peer_region(std::shared_ptr<const void> owner,
-                                std::span<ibv_pd* const> domains, uint64_t bytes, Access access);
+Result<Region> make_peer_region(std::shared_ptr<const void> owner, std::span<ibv_pd* const> domains,
+                                uint64_t bytes, Access access);
 
 // This process's own memory by the keys that slices carry, with each device's key for it. What a
 // channel reads here on the way of a fetch is wait-free.

@@ -118,7 +118,7 @@ class VerbsFabric final : public Fabric {
   const std::shared_ptr<LocalKeys> keys_ = std::make_shared<LocalKeys>(devices_);
   const std::shared_ptr<Dialer> dialer_ = std::make_shared<Dialer>(devices_);
 
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;                           // of what follows
   std::shared_ptr<ChannelListener> listener_;  // from the first offer on
 };
 

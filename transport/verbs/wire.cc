@@ -41,9 +41,8 @@ T take(const std::string& text, size_t at) {
 }
 
 EndpointWire to_wire(const Endpoint& endpoint) {
-  EndpointWire wire = {static_cast<uint16_t>(endpoint.family() == AF_INET ? 4 : 6),
-                       endpoint.port(),
-                       {}};
+  EndpointWire wire = {
+      static_cast<uint16_t>(endpoint.family() == AF_INET ? 4 : 6), endpoint.port(), {}};
   if (endpoint.family() == AF_INET) {
     const auto& address = reinterpret_cast<const sockaddr_in&>(endpoint.storage);
     std::memcpy(wire.address.data(), &address.sin_addr, sizeof address.sin_addr);
@@ -79,8 +78,7 @@ std::optional<Endpoint> from_wire(const EndpointWire& wire) {
 
 std::string encode_offer(const OfferWire& offer) {
   std::string opaque;
-  append(opaque,
-         OfferHead{kMagic, static_cast<uint32_t>(offer.endpoints.size()), offer.channel});
+  append(opaque, OfferHead{kMagic, static_cast<uint32_t>(offer.endpoints.size()), offer.channel});
   for (const Endpoint& endpoint : offer.endpoints) append(opaque, to_wire(endpoint));
   return opaque;
 }

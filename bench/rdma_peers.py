@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Measures Farpage over RDMA beside perftest, taking turns with it, over devices of this machine.
+
+bench/peers.py --softroce runs it in a machine with Soft-RoCE devices. Nothing is verified here: a checksum costs far more there than the wire.
+"""
+
+import argparse
+import contextlib
+import json
+import tempfile
+
+import peer_perftest
+from compare import HEADER, Case, Sides, compare, row
+from measure import bench, memory_node, require, wait_until_quiet
+
+POOL_BYTES = 64 << 20
+KIB = 1 << 10
+SPIN_US = 1_000_000  # as perftest, which never sleeps
+
+
+class Cases:
+    def __init__(self, options, folder):
+        self.program, self.seconds, self.folder = options.farpage, options.seconds, folder
+        self.path = peer_perftest.Path(options.client_device, options.node_device, options.node_address)
+
+    def fetch(self, node, page_bytes, batch, depth):
+        return bench(self.program, "fetch", "--backend", "verbs", "--node", node, "--set", f"rdma.devices={self.path.client_device}",
+                     "--set", f"rdma.spin_us={SPIN_US}", "--page-bytes", page_bytes, "--batch", batch, "--depth", depth, "--connections", 1, "--pool-bytes", POOL_BYTES,
+                     "--verify", "off", "--seconds", self.seconds)
+
+    @contextlib.contextmanager
+    def node(self, page_bytes):
+        with memory_node(self.program, "verbs", self.folder, "--pool-bytes", str(2 * POOL_BYTES), "--page-bytes", str(page_bytes),
+                         "--set", f"rdma.devices={self.path.server_device}") as (node, _):
+            yield node
+
+    @contextlib.contextmanager
+    def latency(self, page_bytes, reads):
+        with self.node(page_bytes) as node:
+            yield Sides(lambda: self.fetch(node, page_bytes, 1, 1)["fetch_us"]["p50"],
+                        lambda: peer_perftest.read_p50_us(self.path, page_bytes, reads))
+
+    @contextlib.contextmanager
+    def rate(self, page_bytes, batch, depth, reads, in_flight, reads_a_doorbell):
+        with self.node(page_bytes) as node:
+            yield Sides(lambda: self.fetch(node, page_bytes, batch, depth)["bytes_per_s"] / 1e6,
+                        lambda: peer_perftest.read_bytes_per_s(self.path, page_bytes, reads, in_flight, reads_a_doorbell) / 1e6)
+
+    def every(self):
+        return [
+            Case("latency-64k", "64 KiB, one page at a time, p50", "ib_read_lat", "µs", 1.10, lambda: self.latency(64 * KIB, 500), True),
+            Case("latency-4k", "4 KiB, one page at a time, p50", "ib_read_lat", "µs", 1.10, lambda: self.latency(4 * KIB, 2000), True),
+            Case("rate-64k", "64 KiB, 16 in flight", "ib_read_bw -t 16", "MB/s", 0.95,
+                 lambda: self.rate(64 * KIB, 1, 16, 1000, 16, 1)),
+            Case("rate-4k", "4 KiB, batches of 1,024", "ib_read_bw -l 64", "MB/s", 0.95,
+                 lambda: self.rate(4 * KIB, 1024, 1, 6400, 128, 64)),
+        ]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--farpage", default="build/release/cli/farpage")
+    parser.add_argument("--client-device", default="rxe0")
+    parser.add_argument("--node-device", default="rxe0")
+    parser.add_argument("--node-address", default="10.9.0.1")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--json", metavar="FILE")
+    options = parser.parse_args()
+    require(options.farpage, peer_perftest.PACKAGES)
+    print(HEADER, flush=True)
+    results = []
+    with tempfile.TemporaryDirectory(prefix="peers") as folder:
+        for case in Cases(options, folder).every():
+            results.append(compare(case, options.rounds, lambda: wait_until_quiet(10)))
+            print(row(results[-1]), flush=True)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"rounds": options.rounds, "seconds": options.seconds, "cases": results}, file, indent=2, ensure_ascii=False)
+
+
+if __name__ == "__main__":
+    main()

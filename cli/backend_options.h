@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "base/status.h"
+#include "transport/ucx/ucx_fabric.h"
+
+namespace farpage {
+
+// The table [rdma] of nodes and clients.
+struct RdmaOptions {
+  std::string devices;    // names or IP addresses, with commas between; empty: every device
+  uint64_t spin_us = 50;  // how long a wait polls before it sleeps
+
+  std::vector<std::string> device_list() const;
+};
+std::vector<ConfigField> fields(RdmaOptions& options);
+
+// The table [ucx] of a node's configuration, and of a client's.
+struct NodeUcx : ucx::UcxOptions {};
+std::vector<ConfigField> fields(NodeUcx& options);
+struct ClientUcx : ucx::UcxOptions {};
+std::vector<ConfigField> fields(ClientUcx& options);
+
+// What the backends need besides an address.
+struct BackendOptions {
+  RdmaOptions rdma;
+  ucx::UcxOptions ucx;
+
+  // Their tables.
+  Result<void> read_node(Config& config);
+  Result<void> read_client(Config& config);
+};
+
+}  // namespace farpage

@@ -1,0 +1,310 @@
+#include "transport/ucx/active_channel.h"
+
+#include <poll.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/units.h"
+#include "net/stream.h"
+#include "transport/operation_check.h"
+#include "transport/ucx/log_scope.h"
+
+namespace farpage::ucx {
+namespace {
+
+// How long a wait keeps its core when little is under way: a sleeping thread is woken later than
+// that in a virtual machine.
+constexpr uint64_t kSpinNs = 50 * kMicrosecond;
+constexpr uint64_t kSpinOperations = 4;
+constexpr uint64_t kSpinBytes = 128 * kKiB;
+// Within it a queue pair in the error state gives back what it holds; afterwards it is destroyed.
+constexpr uint64_t kDrainNs = kSecond;
+constexpr int kProgressRounds = 16;
+constexpr size_t kRequestAlignment = 64;
+
+bool is_write(const Operation& operation) {
+  return operation.kind == OperationKind::kWrite;
+}
+
+}  // namespace
+
+ActiveUcxChannel::ActiveUcxChannel(std::shared_ptr<LocalMemory> local,
+                                   std::shared_ptr<PathBook> paths, std::unique_ptr<Worker> worker,
+                                   size_t request_bytes)
+    : local_(std::move(local)),
+      paths_(std::move(paths)),
+      worker_(std::move(worker)),
+      request_stride_(round_up(request_bytes, kRequestAlignment)),
+      request_memory_(new std::byte[request_stride_ * (2 * kMaxInFlight + 2) + kRequestAlignment]),
+      flights_(kMaxInFlight) {
+  const auto start = reinterpret_cast<uintptr_t>(request_memory_.get());
+  auto* next = request_memory_.get() + (round_up(start, kRequestAlignment) - start);
+  const auto give_memory = [&](Request& request) {
+    next += request_stride_;  // UCX keeps what it needs in front of the handle
+    request.channel = this;
+    request.memory = next;
+  };
+  for (Flight& flight : flights_) {
+    for (Request& request : flight.transfers) give_memory(request);
+  }
+  give_memory(flush_);
+  give_memory(message_);
+  local_->add(*this);
+}
+
+ActiveUcxChannel::~ActiveUcxChannel() {
+  close();
+  local_->remove(*this);
+}
+
+bool ActiveUcxChannel::Imported::is_registered() const {
+  return registered == nullptr ||
+         std::atomic_ref<const uint32_t>(*registered).load(std::memory_order_acquire) == 1;
+}
+
+Status ActiveUcxChannel::check(const Operation& operation) const {
+  if (operation.remote.index >= imported_.size()) {
+    return {Code::kInvalid, 0, "no such region is imported"};
+  }
+  const Imported& imported = imported_[operation.remote.index];
+  const Status status =
+      check_operation(operation, imported.bytes, imported.generation, imported.access);
+  if (!status.ok()) return status;
+  for (int i = 0; i < operation.local_count; ++i) {
+    if (!local_->registrations()->is_live(operation.local[i].local_key)) {
+      return {Code::kInvalid, 0, "a slice is not of registered memory"};
+    }
+  }
+  return {};
+}
+
+PostResult ActiveUcxChannel::post(std::span<const Operation> operations, uint64_t) {
+  PostResult result;
+  if (state_ != State::kOpen || failure_ != UCS_OK) {
+    result.status = {Code::kUnavailable, -failure_, "the channel is closed"};
+    return result;
+  }
+  const LogScope log;
+  for (const Operation& operation : operations) {
+    if (posted_ - polled_ == kMaxInFlight) break;
+    result.status = check(operation);
+    if (!result.status.ok()) break;
+    start(flight(posted_), operation);
+    ++posted_;
+    if (is_write(operation)) written_ = posted_;
+    ++result.accepted;
+  }
+  advance_writes();
+  return result;
+}
+
+void ActiveUcxChannel::start(Flight& flight, const Operation& operation) {
+  const Imported& imported = imported_[operation.remote.index];
+  flight.operation = operation;
+  flight.region_is_gone = !imported.is_registered();
+  for (Request& transfer : flight.transfers) transfer.status = UCS_OK;
+  if (flight.region_is_gone) return;
+  uint64_t remote = imported.address + operation.remote_offset;
+  for (int i = 0; i < operation.local_count; ++i) {
+    const Slice& local = operation.local[i];
+    if (local.bytes == 0) continue;
+    Request& transfer = flight.transfers[i];
+    const ucp_request_param_t param = describe(transfer);
+    note(transfer,
+         is_write(operation)
+             ? ucp_put_nbx(endpoint_, local.data, local.bytes, remote, imported.key.get(), &param)
+             : ucp_get_nbx(endpoint_, local.data, local.bytes, remote, imported.key.get(), &param));
+    if (transfer.is_under_way) {
+      transfer.local_key.store(local.local_key, std::memory_order_relaxed);
+    }
+    remote += local.bytes;
+  }
+}
+
+ucp_request_param_t ActiveUcxChannel::describe(Request& request) const {
+  ucp_request_param_t param = {};
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.request = request.memory;
+  param.cb.send = on_request;
+  param.user_data = &request;
+  return param;
+}
+
+void ActiveUcxChannel::note(Request& request, ucs_status_ptr_t started) {
+  request.status = UCS_OK;
+  request.is_under_way = UCS_PTR_IS_PTR(started);
+  if (request.is_under_way) {
+    ++under_way_;
+  } else if (UCS_PTR_IS_ERR(started)) {
+    request.status = UCS_PTR_STATUS(started);
+    if (failure_ == UCS_OK) failure_ = request.status;
+  }
+}
+
+void ActiveUcxChannel::on_request(void*, ucs_status_t status, void* user_data) {
+  auto& request = *static_cast<Request*>(user_data);
+  request.channel->end(request, status);
+}
+
+void ActiveUcxChannel::end(Request& request, ucs_status_t status) {
+  request.is_under_way = false;
+  request.status = status;
+  request.local_key.store(0, std::memory_order_relaxed);
+  --under_way_;
+  if (status != UCS_OK && failure_ == UCS_OK) failure_ = status;
+}
+
+// Writes wait for a flush behind them; then those that it covers have their immediates sent, one
+// after the other, so that they arrive in their order.
+void ActiveUcxChannel::advance_writes() {
+  while (failure_ == UCS_OK && !flush_.is_under_way && !message_.is_under_way) {
+    flushed_ = flushing_;
+    signalled_ = std::max(signalled_, polled_);
+    if (signalled_ < flushed_) {
+      const Flight& next = flight(signalled_++);
+      const bool tells = is_write(next.operation) && next.operation.has_immediate;
+      if (tells && !next.region_is_gone) send_immediate(next.operation);
+    } else if (flushed_ < written_) {
+      start_flush();
+    } else {
+      return;
+    }
+  }
+}
+
+void ActiveUcxChannel::start_flush() {
+  const ucp_request_param_t param = describe(flush_);
+  flushing_ = posted_;
+  note(flush_, ucp_ep_flush_nbx(endpoint_, &param));
+}
+
+void ActiveUcxChannel::send_immediate(const Operation& operation) {
+  immediate_ = {id_, operation.immediate};
+  ucp_request_param_t param = describe(message_);
+  note(message_, ucp_am_send_nbx(endpoint_, kImmediateMessage, &immediate_, sizeof immediate_,
+                                 nullptr, 0, &param));
+}
+
+bool ActiveUcxChannel::moved(const Flight& flight) const {
+  return std::ranges::all_of(flight.transfers, [](const Request& transfer) {
+    return !transfer.is_under_way && transfer.status == UCS_OK;
+  });
+}
+
+bool ActiveUcxChannel::has_ended(uint64_t number) {
+  const Flight& of = flight(number);
+  if (!moved(of)) return false;
+  if (!is_write(of.operation) || of.region_is_gone) return true;
+  // The last one that was signalled may still have its immediate under way.
+  return number < signalled_ && !(number + 1 == signalled_ && message_.is_under_way);
+}
+
+Completion ActiveUcxChannel::completion_of(uint64_t number) {
+  const Flight& of = flight(number);
+  Completion completion;
+  completion.tag = of.operation.tag;
+  if (of.region_is_gone) {
+    completion.outcome = Outcome::kFailed;
+    completion.vendor = -UCS_ERR_CONNECTION_RESET;
+  } else if (has_ended(number) &&
+             (!is_write(of.operation) || number + 1 < signalled_ || message_.status == UCS_OK)) {
+    completion.outcome = Outcome::kOk;
+  } else if (state_ == State::kBroken && !std::exchange(told_failure_, true)) {
+    // The first of those that a broken connection leaves behind has failed, the rest with it.
+    completion.outcome = Outcome::kFailed;
+    completion.vendor = -failure_;
+  } else {
+    completion.outcome = Outcome::kAborted;
+  }
+  return completion;
+}
+
+size_t ActiveUcxChannel::poll(std::span<Completion> completions) {
+  const LogScope log;
+  if (state_ == State::kOpen) {
+    for (int round = 0; round < kProgressRounds && worker_->progress(); ++round) {
+    }
+    advance_writes();
+    if (failure_ != UCS_OK) break_off();
+  }
+  size_t count = 0;
+  while (count < completions.size() && polled_ != posted_) {
+    if (state_ == State::kOpen && !has_ended(polled_)) break;
+    completions[count++] = completion_of(polled_);
+    ++polled_;
+  }
+  return count;
+}
+
+void ActiveUcxChannel::wait(uint64_t deadline_ns) {
+  const auto has_news = [this] { return polled_ != posted_ && has_ended(polled_); };
+  if (state_ != State::kOpen || failure_ != UCS_OK || has_news()) return;
+  const LogScope log;
+  if (expects_soon()) {
+    const uint64_t spin_until = std::min(deadline_ns, boottime_clock().now_ns() + kSpinNs);
+    while (boottime_clock().now_ns() < spin_until) {
+      worker_->progress();
+      advance_writes();
+      if (failure_ != UCS_OK || has_news()) return;
+      ::sched_yield();  // to the peer's thread, if it is on this core
+    }
+  }
+  if (worker_->arm()) wait_for(worker_->event_fd(), POLLIN, deadline_ns);
+}
+
+// Little is under way, so it may be here before a sleeping thread could be woken.
+bool ActiveUcxChannel::expects_soon() {
+  uint64_t bytes = 0;
+  if (posted_ - polled_ > kSpinOperations) return false;
+  for (uint64_t number = polled_; number != posted_; ++number) {
+    bytes += flight(number).operation.bytes();
+  }
+  return bytes > 0 && bytes <= kSpinBytes;
+}
+
+bool ActiveUcxChannel::uses(uint64_t local_key) const {
+  return std::ranges::any_of(flights_, [local_key](const Flight& flight) {
+    return std::ranges::any_of(flight.transfers, [local_key](const Request& transfer) {
+      return transfer.local_key.load(std::memory_order_relaxed) == local_key;
+    });
+  });
+}
+
+void ActiveUcxChannel::break_off() {
+  if (failure_ == UCS_OK) failure_ = UCS_ERR_CANCELED;
+  end_operations();
+  if (state_ == State::kOpen) state_ = State::kBroken;
+}
+
+void ActiveUcxChannel::close() {
+  end_operations();
+  state_ = State::kClosed;
+}
+
+// Afterwards UCX touches no memory: what has not ended by itself has ended with its queue pair.
+void ActiveUcxChannel::end_operations() {
+  if (worker_ == nullptr) return;
+  const LogScope log;
+  if (endpoint_ != nullptr) close_by_force(std::exchange(endpoint_, nullptr));
+  const uint64_t drained_by = boottime_clock().now_ns() + kDrainNs;
+  while (under_way_ > 0 && boottime_clock().now_ns() < drained_by) {
+    if (!worker_->progress()) ::sched_yield();
+  }
+  imported_.clear();
+  worker_.reset();
+  if (under_way_ == 0) return;
+  for (Flight& flight : flights_) {
+    for (Request& transfer : flight.transfers) {
+      if (transfer.is_under_way) end(transfer, UCS_ERR_CANCELED);
+    }
+  }
+  for (Request* request : {&flush_, &message_}) {
+    if (request->is_under_way) end(*request, UCS_ERR_CANCELED);
+  }
+}
+
+}  // namespace farpage::ucx

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "transport/fabric.h"
+#include "transport/ucx/paths.h"
+#include "transport/ucx/regions.h"
+#include "transport/ucx/wire.h"
+#include "transport/ucx/worker.h"
+
+namespace farpage::ucx {
+
+// As many as a lane has under way at most, each with two reads.
+inline constexpr uint32_t kMaxInFlight = 512;
+
+// The end that posts: a UCX worker of its own with one endpoint, driven by the caller's thread
+// alone. Completions are told in the order of the posts. Writes complete, and their immediates go
+// out, once a flush has shown that everything posted before is at the peer.
+class ActiveUcxChannel final : public Channel, public LocalUser {
+ public:
+  static Result<std::unique_ptr<Channel>> connect(std::shared_ptr<LocalMemory> local,
+                                                  std::shared_ptr<PathBook> paths,
+                                                  const Offer& offer, uint64_t deadline_ns);
+  ~ActiveUcxChannel() override;
+
+  Result<Region> allocate_writable(uint64_t bytes) override;
+  Result<RemoteRegion> import_region(RegionExport region) override;
+  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
+  size_t poll(std::span<Completion> completions) override;
+  void wait(uint64_t deadline_ns) override;
+  void close() override;
+
+  bool uses(uint64_t local_key) const override;
+  void break_off() override;
+
+ private:
+  struct RkeyDeleter {
+    void operator()(ucp_rkey* key) const { ucp_rkey_destroy(key); }
+  };
+  struct Imported {
+    std::unique_ptr<ucp_rkey, RkeyDeleter> key;
+    uint64_t address;
+    uint64_t bytes;
+    uint32_t generation;
+    Access access;
+    const uint32_t* registered;  // in the peer's memory, where that is attached; else nullptr
+
+    bool is_registered() const;
+  };
+  // One request of UCX's, in memory of this channel.
+  struct Request {
+    ActiveUcxChannel* channel = nullptr;
+    void* memory = nullptr;
+    bool is_under_way = false;
+    ucs_status_t status = UCS_OK;
+    std::atomic<uint64_t> local_key{0};  // whose memory it moves bytes to or from now
+  };
+  struct Flight {
+    Operation operation;
+    bool region_is_gone = false;
+    std::array<Request, 2> transfers;
+  };
+  enum class State : uint8_t { kOpen, kBroken, kClosed };
+
+  ActiveUcxChannel(std::shared_ptr<LocalMemory> local, std::shared_ptr<PathBook> paths,
+                   std::unique_ptr<Worker> worker, size_t request_bytes);
+  Result<void> take_up(const Offer& offer, uint64_t deadline_ns);
+  Result<void> check_path();
+  static tl::unexpected<Error> refuse_emulated(const std::string& path);
+  Status check(const Operation& operation) const;
+
+  Flight& flight(uint64_t number) { return flights_[number % kMaxInFlight]; }
+  void start(Flight& flight, const Operation& operation);
+  ucp_request_param_t describe(Request& request) const;
+  void note(Request& request, ucs_status_ptr_t started);
+  void end(Request& request, ucs_status_t status);
+  void advance_writes();
+  void start_flush();
+  void send_immediate(const Operation& operation);
+  bool moved(const Flight& flight) const;
+  bool has_ended(uint64_t number);
+  Completion completion_of(uint64_t number);
+  bool expects_soon();
+  void end_operations();
+
+  static void on_request(void* request, ucs_status_t status, void* user_data);
+  static void on_error(void* argument, ucp_ep_h endpoint, ucs_status_t status);
+  static ucs_status_t on_welcome(void* argument, const void* header, size_t header_bytes,
+                                 void* data, size_t data_bytes, const ucp_am_recv_param_t* param);
+
+  std::shared_ptr<LocalMemory> local_;
+  std::shared_ptr<PathBook> paths_;
+  std::unique_ptr<Worker> worker_;
+  ucp_ep_h endpoint_ = nullptr;
+  std::vector<Imported> imported_;
+  ChannelId id_ = {};
+  Welcome welcome_ = {};
+  bool is_welcomed_ = false;
+
+  size_t request_stride_;
+  std::unique_ptr<std::byte[]> request_memory_;
+  std::vector<Flight> flights_;  // kMaxInFlight of them, in use as a ring of ascending numbers:
+  uint64_t polled_ = 0;          // completions given to the caller
+  uint64_t signalled_ = 0;       // writes before this have ended, with their immediates
+  uint64_t flushed_ = 0;         // writes before this are at the peer
+  uint64_t flushing_ = 0;        // and those before this, once the flush under way has ended
+  uint64_t written_ = 0;         // behind the last write
+  uint64_t posted_ = 0;
+  Request flush_;
+  Request message_;
+  Immediate immediate_ = {};  // what message_ sends
+  uint64_t under_way_ = 0;    // requests
+  State state_ = State::kOpen;
+  ucs_status_t failure_ = UCS_OK;  // why it is broken
+  bool told_failure_ = false;
+};
+
+}  // namespace farpage::ucx
