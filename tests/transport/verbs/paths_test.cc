@@ -229,28 +229,35 @@ TEST_P(VerbsOnePath, CloseEndsWhatASilentPeerDoesNot) {
 
 // I4: what the peer has sent already finds nobody.
 TEST_P(VerbsOnePath, RepliesThatAreUnderWayAtCloseLandNowhere) {
-  Link link = filled_link();
-  {
-    const NetworkFault slow("delay 300ms");
-    const uint64_t replies = device_counter("rxe2", "sent_pkts");
-    const uint64_t landed = device_counter("rxe0", "rcvd_pkts");
-    ASSERT_EQ(post_all(*link.active, reads_of(link, 16)), 16u);
-    const uint64_t deadline_ns = soon();
-    while (device_counter("rxe2", "sent_pkts") - replies < 16 &&
-           harness_->clock().now_ns() < deadline_ns) {
+  constexpr uint64_t kFew = 16;
+  // A busy machine may be too late to close.
+  bool in_time = false;
+  for (int attempt = 0; attempt < 10 && !in_time; ++attempt) {
+    Link link = filled_link();
+    {
+      const NetworkFault slow("delay 150ms");
+      const uint64_t sent = device_counter("rxe2", "sent_pkts");
+      const uint64_t landed = device_counter("rxe0", "rcvd_pkts");
+      ASSERT_EQ(post_all(*link.active, reads_of(link, kFew)), kFew);
+      const uint64_t deadline_ns = soon();
+      while (device_counter("rxe2", "sent_pkts") - sent < kFew &&
+             harness_->clock().now_ns() < deadline_ns) {
+      }
+      link.active->close();
+      in_time = device_counter("rxe2", "sent_pkts") - sent >= kFew &&
+                device_counter("rxe0", "rcvd_pkts") == landed;
+      const auto ended = collect(*link.active, kFew);
+      EXPECT_EQ(tags(ended), tags_up_to(kFew));
+      if (!in_time) continue;
+      for (const Completion& completion : ended) EXPECT_EQ(completion.outcome, Outcome::kAborted);
+      while (slow.queued() > 0 && harness_->clock().now_ns() < deadline_ns) {
+      }
+      EXPECT_EQ(slow.queued(), 0u);
     }
-    ASSERT_GE(device_counter("rxe2", "sent_pkts") - replies, 16u);
-    EXPECT_EQ(device_counter("rxe0", "rcvd_pkts"), landed);
-    link.active->close();
-    const auto ended = collect(*link.active, 16);
-    EXPECT_EQ(tags(ended), tags_up_to(16));
-    for (const Completion& completion : ended) EXPECT_EQ(completion.outcome, Outcome::kAborted);
-    while (slow.queued() > 0 && harness_->clock().now_ns() < deadline_ns) {
-    }
-    EXPECT_EQ(slow.queued(), 0u);
+    harness_->settle();
+    EXPECT_TRUE(untouched(link.memory));
   }
-  harness_->settle();
-  EXPECT_TRUE(untouched(link.memory));
+  EXPECT_TRUE(in_time);
 }
 
 }  // namespace
