@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "net/stream.h"
 
 namespace farpage::verbs {
@@ -76,7 +78,8 @@ class Dialing {
 Result<void> make_queue_pair(Connection& connection, const Device& device) {
   const auto most = [](int limit) { return static_cast<uint32_t>(std::max(limit, 1)); };
   connection.send_depth = std::min(kSendDepth, most(device.limits.max_qp_wr));
-  connection.send_slices = std::min(kSendSlices, most(device.limits.max_sge));
+  connection.send_slices =
+      std::min({kSendSlices, most(device.limits.max_sge), most(device.limits.max_sge_rd)});
   auto completions = CompletionQueue::make(device.context, connection.send_depth + 1);
   if (!completions) return tl::unexpected(completions.error());
   connection.completions = std::move(*completions);
@@ -101,6 +104,20 @@ void EndCm::operator()(rdma_cm_id* id) const {
     ::rdma_destroy_qp(id);
   }
   ::rdma_destroy_id(id);
+}
+
+void set_ack_timeout(rdma_cm_id* id) {
+  uint8_t exponent = kAckTimeoutExponent;
+  if (::rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &exponent,
+                        sizeof exponent) == 0) {
+    return;
+  }
+  static std::once_flag told;
+  std::call_once(told, [] {
+    log_warning(
+        "this kernel lets nobody choose how long RDMA waits for an acknowledgement (Linux "
+        "5.2 does): a silent peer's connection ends after a quarter of a minute");
+  });
 }
 
 Result<EventChannel> make_event_channel() {
@@ -191,8 +208,7 @@ Result<std::unique_ptr<Connection>> dial(const Devices& devices, size_t from, co
   }
   const Device& device = devices[connection->device];
   if (auto made = make_queue_pair(*connection, device); !made) return tl::unexpected(made.error());
-  uint8_t exponent = kAckTimeoutExponent;
-  ::rdma_set_option(raw, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &exponent, sizeof exponent);
+  set_ack_timeout(raw);
   rdma_conn_param parameters = {};
   parameters.private_data = &introduction;
   parameters.private_data_len = sizeof introduction;

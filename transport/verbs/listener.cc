@@ -16,6 +16,7 @@ namespace farpage::verbs {
 namespace {
 
 constexpr int kBacklog = 1'024;
+constexpr uint64_t kAskAgainNs = 100 * kMillisecond;
 
 void set_port(Endpoint& endpoint, uint16_t port_in_network_order) {
   if (endpoint.family() == AF_INET) {
@@ -91,8 +92,11 @@ void ChannelListener::serve() {
     rdma_cm_event* event = nullptr;
     if (::rdma_get_cm_event(events_.get(), &event) == 0) {
       handle(event);
-    } else {
+    } else if (errno == EAGAIN || errno == EINTR) {
       wait_for_any(watched, kNever);
+    } else {
+      warnings_.warn(std::string("librdmacm gives no events: ") + std::strerror(errno));
+      wait_for_any(std::span(watched).last(1), boottime_clock().now_ns() + kAskAgainNs);
     }
   }
 }
@@ -122,6 +126,7 @@ void ChannelListener::requested(rdma_cm_event* event) {
     std::memcpy(&introduction, event->param.conn.private_data, sizeof introduction);
   }
   const size_t device = devices_->index_of(event->id->verbs);
+  const uint8_t reads_asked = std::min(event->param.conn.responder_resources, kReadsOnTheWire);
   ::rdma_ack_cm_event(event);
   std::shared_ptr<PassiveEnd> end;
   {
@@ -130,7 +135,8 @@ void ChannelListener::requested(rdma_cm_event* event) {
     if (introduction.magic == kMagic && offered != offers_.end()) end = offered->second.lock();
   }
   const rdma_cm_id* id = request.get();
-  if (end == nullptr || device == devices_->size() || !end->accept(request, device, introduction)) {
+  if (end == nullptr || device == devices_->size() ||
+      !end->accept(request, device, introduction, reads_asked)) {
     ::rdma_reject(request.get(), nullptr, 0);
     return;
   }

@@ -9,10 +9,10 @@
 namespace farpage::verbs {
 namespace {
 
-std::unique_ptr<Connection> connection_on(size_t device) {
+std::unique_ptr<SendQueue> connection_on(size_t device) {
   auto connection = std::make_unique<Connection>();
   connection->device = device;
-  return connection;
+  return std::make_unique<SendQueue>(std::move(connection));
 }
 
 uint64_t in(uint64_t ns) {
@@ -33,7 +33,7 @@ TEST(Arrivals, WhatArrivesIsTakenOnce) {
   const auto taken = arrivals.take(1, ended);
   EXPECT_TRUE(ended);
   ASSERT_NE(taken, nullptr);
-  EXPECT_EQ(taken->device, 5u);
+  EXPECT_EQ(taken->device(), 5u);
   EXPECT_FALSE(arrivals.any());
   EXPECT_EQ(arrivals.take(1, ended), nullptr);
   EXPECT_FALSE(ended);

@@ -126,6 +126,7 @@ TEST_P(VerbsTwoWays, APathThatTheNodeDestroysCostsNoReadAndIsUsedAgain) {
   for (uint32_t path = 0; path < offer.endpoints.size(); ++path) {
     verbs::ConnectWire own = introduction;
     own.path = path;
+    end.dialled[path] = true;
     end.dialer->dial(end.arrivals, offer.endpoints[path], own, soon());
   }
   ASSERT_TRUE(end.arrivals->wait_for_first(offer.endpoints.size(), 10 * kSecond, soon()));
