@@ -196,6 +196,7 @@ TEST_P(VerbsOnePath, ASilentPeerEndsEverything) {
     ASSERT_EQ(post_all(*link.active, reads_of(link, kReads)), kReads);
     const auto ended = collect(*link.active, kReads);
     EXPECT_LT(harness_->clock().now_ns() - begin_ns, kEndsWithinNs);
+    ASSERT_EQ(ended.size(), kReads);
     EXPECT_EQ(ended[0].vendor, IBV_WC_RETRY_EXC_ERR);
     for (const Completion& completion : ended) EXPECT_NE(completion.outcome, Outcome::kOk);
     EXPECT_GT(silence.dropped(), 0u);
