@@ -77,6 +77,23 @@ TEST_P(Attack, LongestFrameIsTakenWhole) {
   node_.expect_serving();
 }
 
+TEST_P(Attack, LongFramesOfManyClientsAreNotKept) {
+  constexpr uint32_t kPaddingBytes = 1'000'000;
+  std::string body = encode(NumberedRequest{1, StatusRequest{}}).body;
+  body += "\x7a\xc0\x84\x3d";  // a field that nobody knows, of so many bytes
+  body += std::string(kPaddingBytes, 'x');
+  const std::string frame = raw_frame(body);
+  std::vector<RawPeer> peers;
+  size_t first_bytes = 0;
+  for (int i = 0; i < 60; ++i) {
+    peers.push_back(node_.connect());
+    ASSERT_EQ(peers.back().send(frame), frame.size());
+    ASSERT_TRUE(peers.back().receive().has_value()) << i;
+    if (i == 9) first_bytes = resident_bytes();
+  }
+  EXPECT_LT(resident_bytes(), first_bytes + kResidentFactor * 10 * kMiB);
+}
+
 // A node that bears little silence.
 class Silence : public ::testing::TestWithParam<Reach> {
  protected:
