@@ -2,7 +2,8 @@
 
 import json
 import os
-import unittest
+
+from program import skip_or_fail
 
 TRACE = os.path.join(os.environ.get("FARPAGE_TRACES", "traces"), "mooncake", "conversation_trace.jsonl")
 
@@ -12,8 +13,9 @@ class ProductionTrace:
 
     backend = None
 
-    @unittest.skipUnless(os.path.exists(TRACE), "FARPAGE_TRACES names no folder with Mooncake's trace")
     def test_the_whole_production_trace(self):
+        if not os.path.exists(TRACE):
+            skip_or_fail(self, "FARPAGE_TRACES names no folder with Mooncake's trace: scripts/fetch-traces brings it")
         for local_pages, key, expected in ((0, "ready", 0.3664), (10_000, "local", 0.2112)):
             result = self.run_program("replay", TRACE, "--format", "mooncake", "--backend", self.backend,
                                       "--page-bytes", "64", "--pool-bytes", "32MiB", "--local-pages", local_pages,
