@@ -114,6 +114,10 @@ TEST_F(TcpHostilePeerTest, WhatIsNoRequestIsRefused) {
   EXPECT_EQ(changed([](Request& request) { request.kind = 3; }), Code::kProtocol);
   EXPECT_EQ(changed([](Request& request) { request.kind = 2; }), Code::kProtocol);
   EXPECT_EQ(changed([](Request& request) { request.sequence = 2; }), Code::kProtocol);
+  EXPECT_EQ(changed([](Request& request) { request.flags = kHasImmediate; }), Code::kProtocol);
+  EXPECT_EQ(changed([](Request& request) { request.flags = 2; }), Code::kProtocol);
+  EXPECT_EQ(changed([](Request& request) { request.reserved = 1; }), Code::kProtocol);
+  EXPECT_EQ(changed([](Request& request) { request.reserved_too = 1; }), Code::kProtocol);
   EXPECT_EQ(changed([](Request& request) { request.region += 1; }), Code::kNotFound);
   EXPECT_EQ(changed([](Request& request) { request.region = UINT32_MAX; }), Code::kNotFound);
   EXPECT_EQ(changed([](Request& request) { request.generation += 1; }), Code::kNotFound);

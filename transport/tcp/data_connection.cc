@@ -123,7 +123,8 @@ void DataConnection::take(const Request& request, const Exports::Use& use) {
     refused_ = true;
     reply(request.sequence, code, nullptr);
   };
-  if (request.sequence != next_sequence_++ ||
+  if (request.sequence != next_sequence_++ || (request.flags & ~kHasImmediate) != 0 ||
+      (reads && request.flags != 0) || request.reserved != 0 || request.reserved_too != 0 ||
       (!reads && request.kind != static_cast<uint8_t>(RequestKind::kWrite)) ||
       reads != (channel_->purpose == ChannelPurpose::kRead) ||
       (request.bytes == 0 && (reads || (request.flags & kHasImmediate) == 0))) {
