@@ -14,6 +14,7 @@
 #include "tests/support/data_port.h"
 #include "tests/support/process_usage.h"
 #include "transport/tcp/wire.h"
+#include "transport/traffic.h"
 
 namespace farpage::tcp {
 namespace {
@@ -231,6 +232,7 @@ TEST_F(TcpHostilePeerTest, AnUnknownChannelIsRefused) {
   Reply reply = {};
   ASSERT_TRUE(read_all(*stream, bytes_of(reply), soon()));
   EXPECT_EQ(static_cast<Code>(reply.code), Code::kNotFound);
+  EXPECT_EQ(dynamic_cast<const TrafficSource&>(*node_).traffic()[0].refused, 1u);
 }
 
 class TcpImmediates : public TcpHostilePeerTest, public testing::WithParamInterface<uint64_t> {};
