@@ -66,8 +66,16 @@ class ReadPath {
     RemoteRegion touches;
   };
 
-  // Where others than the lane's thread leave it.
+  // Where others than the lane's thread leave it. Goes with the last who wants it: the node's lane
+  // is then given up, unless somebody has taken it.
   struct Answer {
+    explicit Answer(std::weak_ptr<View> asked) : view(std::move(asked)) {}
+    ~Answer() {
+      const auto current = lane != 0 ? view.lock() : nullptr;
+      if (current != nullptr) current->retire_lane(lane);
+    }
+
+    const std::weak_ptr<View> view;
     std::atomic<bool> here{false};
     uint64_t lane = 0;
     std::optional<Result<Opened>> opened;
