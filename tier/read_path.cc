@@ -4,8 +4,6 @@
 #include <array>
 #include <utility>
 
-#include "base/log.h"
-
 namespace farpage {
 namespace {
 
@@ -148,7 +146,7 @@ void ReadPath::answered(TouchRecorder& touches, TouchRecorder::Buffer* buffer,
   if (!*answer->opened) {
     state_ = State::kClosed;
     error_ = answer->opened->error();
-    if (!lost_link()) log_warning("cannot open a lane to the memory node: " + error_->message);
+    if (!lost_link()) warnings_.warn("cannot open a lane to the memory node: " + error_->message);
     return;
   }
   Opened& opened = **answer->opened;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "base/log.h"
 #include "control/messages.h"
 #include "tier/node_link.h"
 #include "tier/touch_recorder.h"
@@ -105,6 +106,7 @@ class ReadPath {
   uint64_t lane_ = 0;  // the node's number for the last path
   size_t in_flight_ = 0;
   std::optional<Error> error_;
+  WarningLimiter warnings_;
   uint64_t retry_ns_ = 0;
 };
 
