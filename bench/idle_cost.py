@@ -7,6 +7,7 @@ from measure import Failure, bench, memory_node, running
 
 CLIENTS = 1_000
 STAGING_BYTES = 4096
+MOST_BYTES_PER_CLIENT = 65536 + STAGING_BYTES
 BUSY = ["--page-bytes", "64KiB", "--batch", "1", "--depth", "1", "--connections", "1", "--pool-bytes", "64MiB"]
 MIB = 1 << 20
 

@@ -31,7 +31,7 @@ MANY = ["--page-bytes", "64KiB", "--batch", "1", "--depth", "8", "--connections"
 SINGLE = ["--page-bytes", "64KiB", "--batch", "1", "--depth", "1", "--connections", "1"]
 SMALL = ["--page-bytes", "4KiB", "--batch", "1024", "--depth", "1", "--connections", "1"]
 LARGE = ["--page-bytes", "2MiB", "--batch", "1", "--depth", "4", "--connections", "1"]
-KEYS = ("redis", "ucx", "latency", "small", "iperf3", "crc", "tls", "idle")
+KEYS = ("redis", "ucx", "latency", "small", "iperf3", "crc", "tls", "idle", "idle-memory")
 UNITS = """
 GB/s are 10⁹ bytes of payload a second: Farpage's pages that were ready, each checked unless the row says otherwise; redis's values; UCX's
 messages; what iperf3's receiver got. p50 is from the request until the page or the value is there; redis-benchmark counts it in steps of
@@ -82,8 +82,16 @@ class Cases:
             def beside_clients():
                 with idle_cost.idle_clients(self.program, self.backend, node):
                     return p99(node)
-            yield Sides(beside_clients, lambda: p99(node), lambda: idle_cost.memory_sentence(
-                idle_cost.memory(self.program, self.backend, self.folder)))
+            yield Sides(beside_clients, lambda: p99(node))
+
+    @contextlib.contextmanager
+    def idle_memory(self):
+        measured = []
+        def kib_per_client():
+            measured.append(idle_cost.memory(self.program, self.backend, self.folder))
+            return measured[-1]["rss_bytes_per_client"] / 1024
+        yield Sides(kib_per_client, lambda: idle_cost.MOST_BYTES_PER_CLIENT / 1024,
+                    lambda: idle_cost.memory_sentence(measured[-1]))
 
     def every(self):
         ucx = lambda: peer_ucx.ucp_get_for(self.seconds, "tcp,self", 65536, 32).bytes_per_s / 1e9
@@ -103,6 +111,8 @@ class Cases:
                  lambda: self.beside(many, self.gbps(MANY, "--verify", "off"))),
             Case("tls", "64 KiB, 4 × 8, over TLS", "the same without TLS", "GB/s", None, self.tls),
             Case("idle", "64 KiB, one at a time, p99, beside 1,000 idle clients", "the same without them", "µs", 1.2, self.idle,
+                 at_most=True),
+            Case("idle-memory", "a node's memory for each of 1,000 idle clients", "64 KiB and its staging", "KiB", 1.0, self.idle_memory,
                  at_most=True),
         ]
 

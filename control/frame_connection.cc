@@ -22,6 +22,7 @@ struct FrameHeader {
 static_assert(sizeof(FrameHeader) == 12);
 
 constexpr size_t kReadBytes = 64 * 1024;
+constexpr size_t kKeptBytes = 64 * 1024;  // what a longer frame took is given back
 constexpr size_t kMaxOutgoingBytes = 8 * kMaxFrameBytes;
 constexpr size_t kMaxOutgoingDescriptors = 16 * kMaxFrameDescriptors;
 
@@ -137,6 +138,7 @@ bool FrameConnection::deliver_frames() {
     if (ended_) return false;
   }
   incoming_.erase(0, at);
+  if (incoming_.empty() && incoming_.capacity() > kKeptBytes) incoming_ = std::string();
   if (descriptors_ != nullptr && descriptors_->received().size() > kMaxFrameDescriptors) {
     end({Code::kProtocol, "the peer sends descriptors without messages"});
     return false;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "control/messages.h"
 #include "transport/fabric.h"
@@ -40,6 +41,8 @@ using ClientId = uint64_t;
 // What a node takes from its clients.
 struct ControlLimits {
   uint64_t max_requests_per_s = 20'000;  // of one client; what is above it waits
+  // How long one may say no hello, and then not renew its lease; of a long lease, three times that.
+  uint64_t silence_ns = 5 * kSecond;
 };
 
 // A node's end: what the connections call, all on the runtime.

@@ -1,7 +1,13 @@
 #include "control/served_clients.h"
 
+#include <algorithm>
+#include <vector>
+
 namespace farpage {
 namespace {
+
+constexpr uint64_t kLeasesOfSilence = 3;
+constexpr uint64_t kLooksPerSilence = 4;
 
 // A reply that cannot travel this way becomes the reason why.
 void answer(FrameConnection& connection, uint64_t id, Reply reply) {
@@ -23,7 +29,10 @@ void ServedClients::serve(std::unique_ptr<Stream> stream) {
   auto connection = std::make_shared<FrameConnection>(runtime_, std::move(stream));
   auto client = service_->connected();
   if (!client) return refuse(*connection, client.error());
-  clients_.emplace(*client, Client{connection, RequestBudget(limits_.max_requests_per_s)});
+  clients_.emplace(*client,
+                   Client{connection, RequestBudget(limits_.max_requests_per_s), limits_.silence_ns,
+                          runtime_.clock().now_ns() + limits_.silence_ns});
+  watch_silence();
   connection->start(
       [weak = weak_from_this(), client = *client](const Frame& frame) {
         if (auto self = weak.lock()) self->receive(client, frame);
@@ -42,10 +51,24 @@ void ServedClients::receive(ClientId client, const Frame& frame) {
   if (!message) return refuse(*connection, message.error());
   const uint64_t pause_ns = found->second.budget.spend(runtime_.clock().now_ns());
   if (pause_ns > 0) connection->pause(pause_ns);
-  std::weak_ptr<FrameConnection> weak = connection;
-  service_->handle(client, std::move(message->request), [weak, id = message->id](Reply reply) {
-    if (auto alive = weak.lock()) answer(*alive, id, std::move(reply));
-  });
+  service_->handle(client, std::move(message->request),
+                   [weak = weak_from_this(), client, id = message->id](Reply reply) {
+                     if (auto self = weak.lock()) self->reply(client, id, std::move(reply));
+                   });
+}
+
+void ServedClients::reply(ClientId client, uint64_t id, Reply reply) {
+  const auto found = clients_.find(client);
+  if (found == clients_.end()) return;
+  Client& served = found->second;
+  const auto* hello = std::get_if<HelloReply>(&reply);
+  if (hello != nullptr) {
+    served.silence_ns = std::max(limits_.silence_ns, kLeasesOfSilence * hello->lease_ns);
+  }
+  if (hello != nullptr || std::holds_alternative<RenewReply>(reply)) {
+    served.ends_ns = runtime_.clock().now_ns() + served.silence_ns;
+  }
+  answer(*std::shared_ptr(served.connection), id, std::move(reply));
 }
 
 void ServedClients::end(ClientId client, const Error& error) {
@@ -54,6 +77,32 @@ void ServedClients::end(ClientId client, const Error& error) {
     warnings_.warn("a client was cut off: " + error.message);
   }
   service_->disconnected(client);
+}
+
+void ServedClients::watch_silence() {
+  if (watching_ || clients_.empty()) return;
+  watching_ = true;
+  runtime_.after(limits_.silence_ns / kLooksPerSilence, [weak = weak_from_this()] {
+    auto self = weak.lock();
+    if (self == nullptr) return;
+    self->watching_ = false;
+    self->end_silent();
+    self->watch_silence();
+  });
+}
+
+void ServedClients::end_silent() {
+  const uint64_t now = runtime_.clock().now_ns();
+  std::vector<std::shared_ptr<FrameConnection>> silent;
+  for (const auto& [id, client] : clients_) {
+    if (now >= client.ends_ns) silent.push_back(client.connection);
+  }
+  const Error error = {Code::kTimeout,
+                       "no hello and no renewal of the lease has come for too long"};
+  for (const auto& connection : silent) {
+    warnings_.warn("a client was cut off: " + error.message);
+    refuse(*connection, error);
+  }
 }
 
 void ServedClients::stop() {

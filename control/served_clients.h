@@ -10,7 +10,8 @@
 
 namespace farpage {
 
-// The connections of a server's clients, wherever they come from. All on the runtime.
+// The connections of a server's clients, wherever they come from. One that is silent is ended: it
+// holds a place that another client may want. All on the runtime.
 class ServedClients : public std::enable_shared_from_this<ServedClients> {
  public:
   ServedClients(AsioRuntime& runtime, ControlService& service, const ControlLimits& limits)
@@ -24,15 +25,21 @@ class ServedClients : public std::enable_shared_from_this<ServedClients> {
   struct Client {
     std::shared_ptr<FrameConnection> connection;
     RequestBudget budget;
+    uint64_t silence_ns;  // as long as it may be silent
+    uint64_t ends_ns;     // if it stays silent
   };
 
   void receive(ClientId client, const Frame& frame);
+  void reply(ClientId client, uint64_t id, Reply reply);
   void end(ClientId client, const Error& error);
+  void watch_silence();
+  void end_silent();
 
   AsioRuntime& runtime_;
   ControlService* service_;  // null: stopped
   const ControlLimits limits_;
   std::unordered_map<ClientId, Client> clients_;
+  bool watching_ = false;
   WarningLimiter warnings_;
 };
 

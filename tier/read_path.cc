@@ -2,8 +2,7 @@
 
 #include <algorithm>
 #include <array>
-
-#include "base/log.h"
+#include <utility>
 
 namespace farpage {
 namespace {
@@ -79,12 +78,12 @@ void ReadPath::ask() {
   view_ = newest_;
   lane_ = 0;
   state_ = State::kOpening;
-  answer_ = std::make_shared<Answer>();
+  answer_ = std::make_shared<Answer>(view_);
   Runtime& runtime = link_->runtime();
+  const uint64_t deadline = runtime.clock().now_ns() + link_->options().connect_ms * kMillisecond;
   view_->link->call(OpenLaneRequest{replaces},
                     [answer = answer_, &runtime, gate = link_->gate(), geometry = view_->geometry,
-                     peer = view_->link->peer(),
-                     connect_ns = link_->options().connect_ms * kMillisecond](Result<Reply> reply) {
+                     peer = view_->link->peer(), deadline](Result<Reply> reply) {
                       auto* offer = reply ? std::get_if<OpenLaneReply>(&*reply) : nullptr;
                       if (offer == nullptr) {
                         answer->tell(runtime, tl::unexpected(why_none(reply)));
@@ -94,8 +93,7 @@ void ReadPath::ask() {
                       offer->read_offer.peer = offer->touch_offer.peer = peer;
                       // Connecting over a network blocks, and to map a pool lasts. The offer is
                       // shared, because std::function needs what can be copied.
-                      runtime.offload([answer, &runtime, gate, geometry,
-                                       deadline = runtime.clock().now_ns() + connect_ns,
+                      runtime.offload([answer, &runtime, gate, geometry, deadline,
                                        taken = std::make_shared<OpenLaneReply>(std::move(*offer))] {
                         answer->tell(runtime, gate->pass([&](Fabric& fabric) {
                           return take_up(fabric, geometry, deadline, std::move(*taken));
@@ -144,11 +142,11 @@ Result<ReadPath::Opened> ReadPath::take_up(Fabric& fabric, const Geometry& geome
 void ReadPath::answered(TouchRecorder& touches, TouchRecorder::Buffer* buffer,
                         const Slice& buffer_slice) {
   const std::shared_ptr<Answer> answer = std::move(answer_);
-  lane_ = answer->lane;
+  lane_ = std::exchange(answer->lane, 0);
   if (!*answer->opened) {
     state_ = State::kClosed;
     error_ = answer->opened->error();
-    if (!lost_link()) log_warning("cannot open a lane to the memory node: " + error_->message);
+    if (!lost_link()) warnings_.warn("cannot open a lane to the memory node: " + error_->message);
     return;
   }
   Opened& opened = **answer->opened;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "base/log.h"
 #include "control/messages.h"
 #include "tier/node_link.h"
 #include "tier/touch_recorder.h"
@@ -66,8 +67,16 @@ class ReadPath {
     RemoteRegion touches;
   };
 
-  // Where others than the lane's thread leave it.
+  // Where others than the lane's thread leave it. Goes with the last who wants it: the node's lane
+  // is then given up, unless somebody has taken it.
   struct Answer {
+    explicit Answer(std::weak_ptr<View> asked) : view(std::move(asked)) {}
+    ~Answer() {
+      const auto current = lane != 0 ? view.lock() : nullptr;
+      if (current != nullptr) current->retire_lane(lane);
+    }
+
+    const std::weak_ptr<View> view;
     std::atomic<bool> here{false};
     uint64_t lane = 0;
     std::optional<Result<Opened>> opened;
@@ -97,6 +106,7 @@ class ReadPath {
   uint64_t lane_ = 0;  // the node's number for the last path
   size_t in_flight_ = 0;
   std::optional<Error> error_;
+  WarningLimiter warnings_;
   uint64_t retry_ns_ = 0;
 };
 

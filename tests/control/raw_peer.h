@@ -10,7 +10,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -19,6 +18,7 @@
 #include "base/unique_fd.h"
 #include "control/codec.h"
 #include "net/stream.h"
+#include "tests/support/process_usage.h"
 
 namespace farpage {
 
@@ -140,13 +140,5 @@ class RawPeer {
   std::string incoming_;
   bool ended_ = false;
 };
-
-inline size_t open_descriptors() {
-  size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    ++count;
-  }
-  return count;
-}
 
 }  // namespace farpage

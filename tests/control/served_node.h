@@ -61,6 +61,7 @@ struct ServedNodeOptions {
   Reach reach = Reach::kUnix;
   uint64_t max_clients = 1024;
   uint64_t max_requests_per_s = 1'000'000;
+  uint64_t silence_ns = 20 * kSecond;
 };
 
 // A memory node behind a real Unix socket, or a TCP port with a token.
@@ -76,7 +77,7 @@ class ServedNode {
     options_.max_lanes = 4;
     node_ = make_memory_node(options_, runtime_, *fabric_).value();
     service_ = std::make_unique<CountedService>(runtime_, *node_);
-    const ControlLimits limits = {served.max_requests_per_s};
+    const ControlLimits limits = {served.max_requests_per_s, served.silence_ns};
     if (reach_ == Reach::kUnix) {
       server_ = listen_unix(runtime_, options_.listen, *service_, limits).value();
     } else {

@@ -7,8 +7,7 @@ import unittest
 
 from verbs_case import SHM, VerbsCase, over
 from counts import Counts
-from production import TRACE, has_trace
-from program import skip_or_fail
+from production import TRACE, require_trace
 
 PLACES = (over("rxe0"), over("rxe0,rxe1"))
 PATIENCE_S = 280
@@ -44,8 +43,7 @@ class ProductionTest(Counts, VerbsCase):
 
     def setUp(self):
         super().setUp()
-        if not has_trace():
-            skip_or_fail(self, "FARPAGE_TRACES names no folder with Mooncake's trace")
+        require_trace(self)
 
     def test_the_first_requests(self):
         answer = self.assert_model(over("rxe0"), self.REQUESTS, 0)

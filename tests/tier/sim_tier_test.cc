@@ -173,6 +173,33 @@ TEST_F(SlowConnect, ClientAndLaneMayGoMeanwhile) {
   EXPECT_TRUE(first_->reachable());
 }
 
+// The node opens a lane that nobody waits for any more.
+class FewLanes : public SimTier {
+ protected:
+  static constexpr uint64_t kMostLanes = 3;
+  static SimClusterOptions few_lanes() {
+    SimClusterOptions options = SimTier::options();
+    options.node.max_lanes = kMostLanes;
+    return options;
+  }
+  FewLanes() : SimTier(few_lanes()) {}
+};
+
+TEST_F(FewLanes, LanesGivenUpWhileTheyAreOpenedAreNotUsedUp) {
+  ClientOptions hasty;
+  hasty.connect_ms = 5;
+  const auto client = cluster_.connect(0, hasty).value();
+  constexpr uint64_t kSlowNs = 2 * 5 * kMillisecond;
+  cluster_.set_network({.offload_min_ns = kSlowNs, .offload_max_ns = kSlowNs});
+  for (uint64_t i = 0; i < 2 * kMostLanes; ++i) {
+    ASSERT_EQ(client->open_lane().error().code, Code::kTimeout);
+    cluster_.world().run_until(now() + 2 * kSlowNs);
+  }
+  cluster_.set_network({});
+  const auto lane = client->open_lane();
+  EXPECT_TRUE(lane.has_value()) << lane.error().message;
+}
+
 TEST_F(SimTier, NodeWithoutPowerStallsUntilTheDeadlineAndNotLonger) {
   ASSERT_EQ(writer_.put(key_, 1).code, Code::kOk);
   ASSERT_EQ(reader_.fetch(key_).verdict, Verdict::kReady);

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
@@ -198,6 +199,42 @@ TEST_F(TcpChannelTest, APeerThatDoesNotReadKeepsNobodyWaiting) {
   EXPECT_EQ(channel_->poll(some), 0u);
   channel_->close();
   EXPECT_EQ(channel_->poll(some), 16u);
+}
+
+// Notes how much is asked for with one call.
+class NotedStream final : public Stream {
+ public:
+  NotedStream(UniqueFd fd, uint64_t& most_asked)
+      : Stream(UniqueFd()), stream_(std::move(fd)), most_asked_(most_asked) {}
+  Transfer read(std::span<const iovec> parts) override {
+    uint64_t asked = 0;
+    for (const iovec& part : parts) asked += part.iov_len;
+    most_asked_ = std::max(most_asked_, asked);
+    return stream_.read(parts);
+  }
+  Transfer write(std::span<const iovec> parts) override { return stream_.write(parts); }
+
+ private:
+  PlainStream stream_;
+  uint64_t& most_asked_;
+};
+
+// Decision 0010: a deadline never waits for longer than such a part takes.
+TEST_F(TcpChannelTest, ALongPageComesInSeveralReads) {
+  std::array<int, 2> ends = {};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+  node_.reset(ends[0]);
+  uint64_t most_asked = 0;
+  channel_.emplace(std::make_unique<NotedStream>(UniqueFd(ends[1]), most_asked), local_);
+  RegionExport region;
+  region.bytes = 1 << 20;
+  region.opaque.assign(8, '\1');
+  remote_ = channel_->import_region(std::move(region)).value();
+  constexpr uint64_t kPageBytes = 1 << 19;
+  post(2, kPageBytes);
+  std::array<Completion, 16> some;
+  EXPECT_EQ(channel_->poll(some), 0u);
+  EXPECT_EQ(most_asked, 256u << 10);
 }
 
 }  // namespace

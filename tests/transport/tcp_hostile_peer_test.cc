@@ -1,9 +1,11 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "tests/support/data_port.h"
 #include "tests/support/process_usage.h"
 #include "transport/tcp/wire.h"
+#include "transport/traffic.h"
 
 namespace farpage::tcp {
 namespace {
@@ -112,6 +115,10 @@ TEST_F(TcpHostilePeerTest, WhatIsNoRequestIsRefused) {
   EXPECT_EQ(changed([](Request& request) { request.kind = 3; }), Code::kProtocol);
   EXPECT_EQ(changed([](Request& request) { request.kind = 2; }), Code::kProtocol);
   EXPECT_EQ(changed([](Request& request) { request.sequence = 2; }), Code::kProtocol);
+  EXPECT_EQ(changed([](Request& request) { request.flags = kHasImmediate; }), Code::kProtocol);
+  EXPECT_EQ(changed([](Request& request) { request.flags = 2; }), Code::kProtocol);
+  EXPECT_EQ(changed([](Request& request) { request.reserved = 1; }), Code::kProtocol);
+  EXPECT_EQ(changed([](Request& request) { request.reserved_too = 1; }), Code::kProtocol);
   EXPECT_EQ(changed([](Request& request) { request.region += 1; }), Code::kNotFound);
   EXPECT_EQ(changed([](Request& request) { request.region = UINT32_MAX; }), Code::kNotFound);
   EXPECT_EQ(changed([](Request& request) { request.generation += 1; }), Code::kNotFound);
@@ -225,22 +232,27 @@ TEST_F(TcpHostilePeerTest, AnUnknownChannelIsRefused) {
   Reply reply = {};
   ASSERT_TRUE(read_all(*stream, bytes_of(reply), soon()));
   EXPECT_EQ(static_cast<Code>(reply.code), Code::kNotFound);
+  EXPECT_EQ(dynamic_cast<const TrafficSource&>(*node_).traffic()[0].refused, 1u);
 }
 
-TEST_F(TcpHostilePeerTest, ImmediatesThatNobodyTakesStopTheirSenderAlone) {
+class TcpImmediates : public TcpHostilePeerTest, public testing::WithParamInterface<uint64_t> {};
+
+INSTANTIATE_TEST_SUITE_P(BehindBytes, TcpImmediates, testing::Values(0, 64));
+
+TEST_P(TcpImmediates, StopTheirSenderAloneWhileNobodyTakesThem) {
   Peer sender = connect(ChannelPurpose::kStage);
   auto staging = sender.passive->allocate_writable(4096).value();
-  constexpr uint32_t kCount = 2'000;
-  const auto send_all = [&] {
-    for (uint32_t i = 0; i < kCount; ++i) {
-      Request request = write_request(staging, 0, 0);
-      request.flags = kHasImmediate;
-      request.sequence = i + 1;
-      request.immediate = i;
-      ASSERT_TRUE(write_all(*sender.stream, bytes_of(request), soon()));
-    }
-  };
-  send_all();
+  constexpr uint32_t kCount = 1'000;
+  std::vector<std::byte> all;  // so that the node finds the next request behind every payload
+  for (uint32_t i = 0; i < kCount; ++i) {
+    Request request = write_request(staging, 0, GetParam());
+    request.flags = kHasImmediate;
+    request.sequence = i + 1;
+    request.immediate = i;
+    std::ranges::copy(bytes_of(request), std::back_inserter(all));
+    all.resize(all.size() + GetParam(), std::byte{7});
+  }
+  ASSERT_TRUE(write_all(*sender.stream, all, soon()));
   Peer other = connect(ChannelPurpose::kRead);
   EXPECT_TRUE(serves(other));
   uint32_t next = 0;

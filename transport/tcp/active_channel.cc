@@ -29,22 +29,23 @@ constexpr uint64_t kSpinBytes = 128 * kKiB;
 // Parts of one transfer, from a given byte on.
 class Parts {
  public:
-  explicit Parts(uint64_t skip) : skip_(skip) {}
+  explicit Parts(uint64_t skip, uint64_t most_bytes = UINT64_MAX)
+      : skip_(skip), room_(most_bytes) {}
 
   void add(void* data, uint64_t bytes) {
     const uint64_t skipped = std::min(skip_, bytes);
+    const uint64_t part = std::min(bytes - skipped, room_);
     skip_ -= skipped;
-    if (bytes == skipped) return;
-    parts_[count_++] = {static_cast<std::byte*>(data) + skipped, bytes - skipped};
-    bytes_ += bytes - skipped;
+    if (part == 0) return;
+    room_ -= part;
+    parts_[count_++] = {static_cast<std::byte*>(data) + skipped, part};
   }
-  bool has_room() const { return count_ + 3 <= kMaxParts; }
-  uint64_t bytes() const { return bytes_; }
+  bool has_room() const { return room_ > 0 && count_ + 3 <= kMaxParts; }
   std::span<const iovec> get() const { return std::span(parts_).first(count_); }
 
  private:
   uint64_t skip_;
-  uint64_t bytes_ = 0;
+  uint64_t room_;
   size_t count_ = 0;
   std::array<iovec, kMaxParts> parts_;
 };
@@ -177,10 +178,9 @@ size_t ActiveTcpChannel::poll(std::span<Completion> completions) {
 void ActiveTcpChannel::receive(size_t most) {
   // What has not been asked for is not taken for an answer.
   const uint64_t last = std::min<uint64_t>(sending_, ended_ + most);
-  Parts parts(received_bytes_);
+  Parts parts(received_bytes_, kReceiveBytes);
   for (uint64_t number = ended_; number != last && parts.has_room(); ++number) {
     Flight& next = flight(number);
-    if (parts.bytes() >= kReceiveBytes) break;
     parts.add(&next.reply, sizeof next.reply);
     if (!is_read(next.operation)) continue;
     if (!local_is_live(next.operation, *local_)) {
@@ -189,7 +189,7 @@ void ActiveTcpChannel::receive(size_t most) {
     }
     add_slices(parts, next.operation);
   }
-  if (parts.bytes() == 0) return;
+  if (parts.get().empty()) return;
   const Transfer got = stream_->read(parts.get());
   if (got.state == StreamState::kWouldBlock) return;
   if (got.state == StreamState::kEnded) return break_off(got.error == 0 ? ECONNRESET : got.error);

@@ -47,7 +47,6 @@ class ActiveTcpChannel final : public Channel {
   Status check(const Operation& operation) const;
   void send();
   void receive(size_t most);
-  void settle(uint64_t received);
   bool is_valid(const Flight& flight) const;
   bool expects_soon() const;
   void break_off(int32_t vendor);

@@ -39,7 +39,7 @@ void DataConnection::start(std::function<void()> on_end) {
 void DataConnection::wake() {
   if (stream_ == nullptr) return;
   if (channel_->is_closed()) return end();
-  if (immediate_waits_) advance();
+  if (immediate_waits_ && !turn_comes_) advance();
 }
 
 void DataConnection::advance() {
@@ -62,9 +62,12 @@ void DataConnection::advance() {
     if (received == Progress::kEnded) return end();
     if (received == Progress::kBlocked) return await(blocked_on_);
   }
+  turn_comes_ = true;
   loop_.after(0, [weak = weak_from_this()] {
     auto self = weak.lock();
-    if (self != nullptr && self->stream_ != nullptr) self->advance();
+    if (self == nullptr || self->stream_ == nullptr) return;
+    self->turn_comes_ = false;
+    self->advance();
   });
 }
 
@@ -84,6 +87,11 @@ DataConnection::Progress DataConnection::receive() {
   const size_t room =
       (channel_->purpose == ChannelPurpose::kStage ? sizeof(Request) : sizeof requests_) -
       request_bytes_;
+  // It came behind a write whose immediate had no room until now.
+  if (room == 0 && payload_left == 0) {
+    take_requests(use);
+    return Progress::kMoved;
+  }
   if (part == payload_left) {
     parts[count++] = {reinterpret_cast<std::byte*>(requests_.data()) + request_bytes_, room};
   }
@@ -115,7 +123,8 @@ void DataConnection::take(const Request& request, const Exports::Use& use) {
     refused_ = true;
     reply(request.sequence, code, nullptr);
   };
-  if (request.sequence != next_sequence_++ ||
+  if (request.sequence != next_sequence_++ || (request.flags & ~kHasImmediate) != 0 ||
+      (reads && request.flags != 0) || request.reserved != 0 || request.reserved_too != 0 ||
       (!reads && request.kind != static_cast<uint8_t>(RequestKind::kWrite)) ||
       reads != (channel_->purpose == ChannelPurpose::kRead) ||
       (request.bytes == 0 && (reads || (request.flags & kHasImmediate) == 0))) {

@@ -140,6 +140,7 @@ class TcpFabricOf final : public TcpFabric, public TrafficSource {
     const auto offer = offers_.find(introduction.channel);
     auto state = offer != offers_.end() ? offer->second.lock() : nullptr;
     if (state == nullptr) {
+      traffic_.refused.fetch_add(1, std::memory_order_relaxed);
       Reply refusal = {0, static_cast<uint32_t>(Code::kNotFound), 0};
       const iovec part = {&refusal, sizeof refusal};
       stream->write(std::span(&part, 1));  // as far as the socket takes it: the end follows

@@ -73,17 +73,8 @@ ChannelListener::~ChannelListener() {
 void ChannelListener::offer(const ChannelId& channel, const std::shared_ptr<PassiveEnd>& end) {
   std::lock_guard lock(mutex_);
   std::erase_if(offers_, [](const auto& offer) { return offer.second.expired(); });
-  std::erase_if(accepted_, [](const auto& one) { return one.second.end.expired(); });
+  std::erase_if(accepted_, [](const auto& one) { return one.second.expired(); });
   offers_.emplace(channel, end);
-}
-
-std::vector<uint64_t> ChannelListener::open_connections() const {
-  std::vector<uint64_t> counts(devices_->size());
-  std::lock_guard lock(mutex_);
-  for (const auto& [id, accepted] : accepted_) {
-    if (!accepted.end.expired()) ++counts[accepted.device];
-  }
-  return counts;
 }
 
 void ChannelListener::serve() {
@@ -141,7 +132,7 @@ void ChannelListener::requested(rdma_cm_event* event) {
     return;
   }
   std::lock_guard lock(mutex_);
-  accepted_.insert_or_assign(id, Accepted{end, device});
+  accepted_.insert_or_assign(id, end);
 }
 
 void ChannelListener::ended(rdma_cm_event* event) {
@@ -151,7 +142,7 @@ void ChannelListener::ended(rdma_cm_event* event) {
     std::lock_guard lock(mutex_);
     const auto found = accepted_.find(id);
     if (found != accepted_.end()) {
-      end = found->second.end.lock();
+      end = found->second.lock();
       accepted_.erase(found);
     }
   }
