@@ -1,8 +1,9 @@
+#include "transport/verbs/path_health.h"
+
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 
 #include "base/clock.h"
-#include "transport/verbs/path_health.h"
 
 namespace farpage::verbs {
 namespace {
