@@ -136,7 +136,10 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
   allow_many_descriptors();
   auto made = NodeFront::make({options.backend, settings.listen, settings.credentials,
                                options.io_threads, settings.backends});
-  if (!made) return announce_error(ready, made.error(), kExitUsage);
+  if (!made) {
+    const bool misused = made.error().code == Code::kInvalid;
+    return announce_error(ready, made.error(), misused ? kExitUsage : kExitFailed);
+  }
   NodeFront& front = **made;
   // Before the memory, which can last, and costs an epoch.
   if (auto opened = front.open(); !opened) {

@@ -14,6 +14,9 @@ inline Status check_operation(const Operation& operation, uint64_t bytes, uint32
                               Access access) {
   const auto refuse = [](const char* why) { return Status{Code::kInvalid, 0, why}; };
   if (generation != operation.remote.generation) return refuse("the import is outdated");
+  if (operation.kind == OperationKind::kRead && operation.has_immediate) {
+    return refuse("a read has an immediate");
+  }
   if (operation.local_count > operation.local.size()) return refuse("too many local slices");
   const uint64_t wanted = operation.bytes();
   if (wanted == 0 && !operation.has_immediate) return refuse("it moves no bytes");

@@ -1,41 +1,56 @@
-"""What happens to a node in the middle of a replay, whatever lies between the two: shared memory, loopback, a network."""
+"""What happens to a node in the middle of a replay, whatever lies between the two: shared memory, loopback, a network, RDMA."""
 
-import json
 import signal
 import time
+import typing
 
 from program import values_of, wait_until
 
-LEASE_MS = 300
-PAGE_BYTES = 65536
-NODE = ("--page-bytes", PAGE_BYTES, "--set", f"node.lease_ms={LEASE_MS}", "--set", "node.reuse_ms=20")
 LOCAL_PAGES = 24
-REQUESTS = 200_000
-BACK_S = 5  # from the end of a fault to pages that are ready again
+STOPPED_S = 10
 
 
-def write_steady_trace(path):
-    """Mostly pages that the engine has itself, so that a request without a node lasts about as long as one with it.
-    It lasts longer than any test."""
+class Pace(typing.NamedTuple):
+    """What goes with the speed of a machine."""
+
+    page_bytes: int = 65536
+    lease_ms: int = 300
+    reuse_ms: int = 20  # a read that lasts longer is of no use
+    requests: int = 200_000  # of a trace that lasts longer than any test
+    pages: int = 200  # that it wants again and again
+    back_s: float = 5  # from the end of a fault to as many that are ready again
+
+    def node(self):
+        return ("--page-bytes", self.page_bytes, "--set", f"node.lease_ms={self.lease_ms}",
+                "--set", f"node.reuse_ms={self.reuse_ms}")
+
+
+NODE = Pace().node()
+
+
+def write_steady_trace(path, pace, puts):
+    """Mostly pages that the engine has itself, so that a request without a node lasts about as long as one with it."""
     with open(path, "w", encoding="utf-8") as file:
-        for time_ms in range(REQUESTS):
-            ids = [*range(16), 1000 + time_ms % 200]
-            if time_ms % 8 == 0:
+        for time_ms in range(pace.requests):
+            ids = [*range(16), 1000 + time_ms % pace.pages]
+            if puts and time_ms % 8 == 0:
                 ids.append(10_000 + time_ms)  # put, and never wanted again
-            line = {"timestamp": time_ms, "input_length": 1, "output_length": 1, "hash_ids": ids}
-            file.write(json.dumps(line) + "\n")
+            file.write(f'{{"timestamp": {time_ms}, "input_length": 1, "output_length": 1, "hash_ids": {ids}}}\n')
 
 
 class Steady:
-    """A replay of that trace, looked at while it runs, and interrupted by who asks for its result."""
+    """A replay of that trace, looked at while it runs, and interrupted by who asks for its result.
 
-    def __init__(self, case, address, *arguments, place=None):
-        self.case, self.place = case, place
-        trace = case.folder / "steady.jsonl"
+    Without `puts` it only reads once it is warm.
+    """
+
+    def __init__(self, case, address, *arguments, place=None, pace=Pace(), puts=True):
+        self.case, self.place, self.pace = case, place, pace
+        trace = case.folder / f"steady-{puts}.jsonl"
         if not trace.exists():
-            write_steady_trace(trace)
+            write_steady_trace(trace, pace, puts)
         self.process = case.start_program(
-            "replay", trace, "--page-bytes", PAGE_BYTES, "--local-pages", LOCAL_PAGES, "--json", "-", "--node", address,
+            "replay", trace, "--page-bytes", pace.page_bytes, "--local-pages", LOCAL_PAGES, "--json", "-", "--node", address,
             "--set", "client.metrics_listen=127.0.0.1:0", *arguments, place=place)
         self.url = case.metrics_url(self.process)
 
@@ -54,25 +69,53 @@ class Steady:
         self.case.assertTrue(wait_until(lambda: self.metrics()[kind] >= wanted), self.metrics())
         return time.monotonic() - begin
 
-    def wait_until_back(self, within_s=BACK_S):
-        self.case.assertLess(self.wait_for("ready", 200), within_s, self.metrics())
+    def wait_until_warm(self):
+        self.wait_for("ready", 2 * self.pace.pages)
+
+    def wait_until_back(self, within_s=None):
+        """How long that took."""
+        seconds = self.wait_for("ready", self.pace.pages)
+        self.case.assertLess(seconds, within_s or self.pace.back_s, self.metrics())
+        return seconds
 
     def result(self):
         self.process.send_signal(signal.SIGINT)
         return self.case.replay_result(self.process, interrupted=True)
 
 
-class Faults:
+class Nodes:
     """For a Case that says in `listen` what a node listens on."""
 
     listen = None
+    pace = Pace()
 
-    def start(self):
-        node = self.start_node(*NODE, listen=self.listen)
-        replay = Steady(self, node.address)
-        replay.wait_for("ready", 500)
+    def start(self, **options):
+        node = self.start_node(*self.pace.node(), listen=self.listen)
+        replay = Steady(self, node.address, pace=self.pace, **options)
+        replay.wait_until_warm()
         return node, replay
 
+
+class WarmReads(Nodes):
+    """Where a node's memory answers for as long as its process is there."""
+
+    pace = Pace(lease_ms=2000)
+
+    def test_a_stopped_node_is_read_for_as_long_as_the_lease(self):
+        node, replay = self.start(puts=False)
+        node.send_signal(signal.SIGSTOP)
+        stopped = time.monotonic()
+        replay.wait_for("ready", 20)
+        replay.wait_for("unreachable", 20)
+        ready = replay.metrics()["ready"]
+        time.sleep(max(0, stopped + STOPPED_S - time.monotonic()))  # this long is the fault
+        self.assertEqual(replay.metrics()["ready"], ready)
+        node.send_signal(signal.SIGCONT)
+        replay.wait_until_back()
+        replay.result()
+
+
+class Faults(Nodes):
     def test_killed(self):
         node, replay = self.start()
         node.kill()
@@ -99,7 +142,7 @@ class Faults:
         node.kill()
         node.communicate()
         replay.wait_for("unreachable", 20)
-        again = self.start_node(*NODE, listen=node.address)
+        again = self.start_node(*self.pace.node(), listen=node.address)
         replay.wait_until_back()
         answer = replay.result()
         self.assertGreater(answer["puts"]["not_acknowledged"], 0)

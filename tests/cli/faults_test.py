@@ -6,11 +6,15 @@ import signal
 import time
 import unittest
 
-from faults import Faults
+from faults import Faults, WarmReads
 from program import PATIENCE_S, Case, processes_naming, wait_until
 
 
 class ShmFaultsTest(Faults, Case):
+    pass
+
+
+class ShmWarmReadsTest(WarmReads, Case):
     pass
 
 

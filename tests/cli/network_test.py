@@ -1,10 +1,10 @@
 """A node and a client on two machines, as far as one machine can have two: network namespaces with a cable between."""
 
-import json
 import os
 import time
 import unittest
 
+from counts import Counts
 from faults import NODE, Faults, Steady
 from namespaces import HOSTS, LongWay, Machine, join, why_none
 from program import Case, skip_or_fail
@@ -42,20 +42,7 @@ class NetworkCase(Case):
         return (place or self.here).run("curl", "--silent", "--fail", url)
 
 
-class CountsTest(NetworkCase):
-    def replay(self, *arguments, requests=300):
-        result = self.run_program("replay", "generate", "--seed", 7, "--requests", requests, "--page-bytes", 4096,
-                                  "--local-pages", 100, "--json", "-", *arguments)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        answer = json.loads(result.stdout)
-        self.assertEqual((answer["wrong_bytes"], answer["local_wrong_bytes"]), (0, 0))
-        self.assertEqual(answer["deadlines"]["missed"], 0)
-        return answer
-
-    def counts(self, *arguments):
-        answer = self.replay(*arguments)
-        return {key: answer[key] for key in ("pages_demanded", "local_hits", "fetched", "fetches", "verdicts")}
-
+class CountsTest(Counts, NetworkCase):
     def test_they_are_those_of_shm(self):
         expected = self.counts("--pool-bytes", "64MiB", "--backend", "shm")
         self.assertGreater(expected["verdicts"]["ready"], 1_000)

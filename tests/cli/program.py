@@ -68,10 +68,10 @@ class Case(unittest.TestCase):
         """The whole command line; where places differ, another program stands in front."""
         return [PROGRAM, *map(str, arguments)]
 
-    def run_program(self, *arguments, place=None, **options):
+    def run_program(self, *arguments, place=None, timeout=PATIENCE_S, **options):
         return subprocess.run(
             self.command(arguments, place), capture_output=True, text=True, env=self.environment,
-            timeout=PATIENCE_S, cwd=self.folder, check=False, **options)
+            timeout=timeout, cwd=self.folder, check=False, **options)
 
     def start_program(self, *arguments, place=None, **options):
         process = subprocess.Popen(
@@ -86,11 +86,11 @@ class Case(unittest.TestCase):
             process.kill()
         process.communicate()
 
-    def start_node(self, *arguments, name="node", listen=None):
+    def start_node(self, *arguments, name="node", listen=None, place=None):
         """A node that serves, on a Unix socket unless told otherwise; its pool is small unless the arguments say so."""
         socket = self.folder / f"{name}.sock"
         node = self.start_program("node", "--listen", listen or socket, "--state", self.folder / f"{name}.state",
-                                  "--pool-bytes", "64MiB", *arguments)
+                                  "--pool-bytes", "64MiB", *arguments, place=place)
         line = node.stderr.readline()
         self.assertIn("serving", line)
         node.socket = socket
@@ -102,11 +102,13 @@ class Case(unittest.TestCase):
         return json.loads(answer.stdout) if answer.returncode == 0 else None
 
     def metrics_url(self, process):
+        said = ""
         for line in process.stderr:
             found = re.search(r"metrics on (http://\S+)", line)
             if found:
                 return found.group(1)
-        self.fail("the program has told no URL")
+            said += line
+        self.fail(f"the program has told no URL, but {said!r}")
 
     def scrape(self, url, place):
         return fetch(url)
@@ -114,14 +116,18 @@ class Case(unittest.TestCase):
     def replay_result(self, replay, interrupted=False):
         """Of a replay that has come to its end, or was interrupted: every byte was right, every verdict in time."""
         output, errors = replay.communicate(timeout=PATIENCE_S)
+        replay.said = errors
         self.assertEqual(replay.returncode, 1 if interrupted else 0, errors)
         self.assertEqual("interrupted" in errors, interrupted, errors)
         answer = json.loads(output)
         self.assertEqual((answer["wrong_bytes"], answer["local_wrong_bytes"]), (0, 0))
-        self.assertEqual(answer["deadlines"]["missed"], 0, answer["deadlines"])
+        self.assert_in_time(answer["deadlines"])
         demanded = answer["local_hits"] + answer["verdicts"]["ready"] + answer["verdicts"]["recompute"]
         self.assertEqual(demanded, answer["pages_demanded"])
         return answer
+
+    def assert_in_time(self, deadlines):
+        self.assertEqual(deadlines["missed"], 0, deadlines)
 
     def assert_fails(self, result, exit_code, *texts):
         self.assertEqual(result.returncode, exit_code, result.stderr)

@@ -1,31 +1,13 @@
 """Replays whose counts an independent model knows, and traces that cannot be replayed."""
 
-import collections
 import json
 import os
 import random
 import unittest
 
+from counts import Counts
 from production import ProductionTrace
 from program import Case
-
-
-def model(requests, local_pages):
-    """What an LRU of local pages and a node that forgets nothing come to, one page at a time."""
-    local, stored = collections.OrderedDict(), set()
-    counts = collections.Counter()
-    for page in (page for request in requests for page in request):
-        counts["demanded"] += 1
-        if page in local:
-            local.move_to_end(page)
-            counts["local"] += 1
-            continue
-        counts["ready" if page in stored else "miss"] += 1
-        stored.add(page)
-        local[page] = True
-        if len(local) > local_pages:
-            local.popitem(last=False)
-    return counts
 
 
 def write_trace(path, requests):
@@ -35,25 +17,12 @@ def write_trace(path, requests):
             file.write(json.dumps(line) + "\n")
 
 
-class ReplayTest(Case):
-    def replay(self, trace, *arguments):
+class ReplayTest(Counts, Case):
+    def replay_trace(self, trace, *arguments):
         result = self.run_program("replay", trace, "--format", "mooncake", "--page-bytes", "4096",
                                   "--pool-bytes", "64MiB", *arguments, "--json", "-")
         self.assertEqual(result.returncode, 0, result.stderr)
         return json.loads(result.stdout)
-
-    def assert_counts(self, answer, requests, local_pages):
-        expected = model(requests, local_pages)
-        self.assertEqual(answer["requests"], len(requests))
-        self.assertEqual(answer["pages_demanded"], expected["demanded"])
-        self.assertEqual(answer["local_hits"], expected["local"])
-        self.assertEqual(answer["fetched"], expected["ready"] + expected["miss"])
-        self.assertEqual(answer["verdicts"]["ready"], expected["ready"])
-        self.assertEqual(answer["verdicts"]["recompute_by_reason"]["miss"], expected["miss"])
-        self.assertEqual(answer["verdicts"]["recompute"], expected["miss"])
-        self.assertEqual(answer["puts"]["acknowledged"], expected["miss"])
-        self.assertEqual((answer["wrong_bytes"], answer["local_wrong_bytes"]), (0, 0))
-        self.assertEqual(answer["deadlines"]["missed"], 0)
 
     def test_counts_are_those_of_a_model(self):
         draw = random.Random(5)
@@ -62,7 +31,7 @@ class ReplayTest(Case):
         trace = self.folder / "trace.jsonl"
         write_trace(trace, requests)
         for local_pages in (0, 1, 7, 100, 1000):
-            answer = self.replay(trace, "--local-pages", local_pages)
+            answer = self.replay_trace(trace, "--local-pages", local_pages)
             self.assert_counts(answer, requests, local_pages)
         self.assert_nothing_left()
 
@@ -71,14 +40,14 @@ class ReplayTest(Case):
         trace = self.folder / "trace.jsonl"
         write_trace(trace, requests)
         for local_pages in (0, 1500):
-            answer = self.replay(trace, "--local-pages", local_pages)
+            answer = self.replay_trace(trace, "--local-pages", local_pages)
             self.assert_counts(answer, requests, local_pages)
             self.assertGreater(answer["fetches"], 3)
 
     def test_what_a_result_says(self):
         trace = self.folder / "trace.jsonl"
         write_trace(trace, [[1, 2], [1, 3]])
-        answer = self.replay(trace, "--requests", 1)
+        answer = self.replay_trace(trace, "--requests", 1)
         self.assertEqual(answer["requests"], 1)
         for key in ("version", "path", "backend", "hardware", "configuration", "bytes_per_s", "wall_seconds"):
             self.assertIn(key, answer)
@@ -95,7 +64,7 @@ class ReplayTest(Case):
         self.assertIn("<svg", (self.folder / "out/a/report.html").read_text())
 
     def test_the_seed_decides(self):
-        first, same, other = (self.replay("generate", "--requests", 200, "--seed", seed) for seed in (3, 3, 4))
+        first, same, other = (self.replay_trace("generate", "--requests", 200, "--seed", seed) for seed in (3, 3, 4))
         self.assertEqual(first["pages_demanded"], same["pages_demanded"])
         self.assertEqual(first["verdicts"], same["verdicts"])
         self.assertNotEqual(first["pages_demanded"], other["pages_demanded"])

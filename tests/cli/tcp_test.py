@@ -1,9 +1,9 @@
 """The program over TCP, on this machine alone: right counts, faults, and addresses that cannot be reached."""
 
-import json
 import socket
 import unittest
 
+from counts import Counts
 from faults import Faults
 from production import ProductionTrace
 from program import Case, skip_or_fail
@@ -25,20 +25,11 @@ class TcpFaultsTest(Faults, Case):
     listen = "tcp://127.0.0.1:0"
 
 
-class CountsTest(Case):
-    def counts(self, *arguments):
-        result = self.run_program("replay", "generate", "--seed", 7, "--requests", 300, "--page-bytes", 4096, *arguments,
-                                  "--json", "-")
-        self.assertEqual(result.returncode, 0, result.stderr)
-        answer = json.loads(result.stdout)
-        self.assertEqual((answer["wrong_bytes"], answer["local_wrong_bytes"]), (0, 0))
-        self.assertEqual(answer["deadlines"]["missed"], 0)
-        return {key: answer[key] for key in ("pages_demanded", "local_hits", "fetched", "fetches", "verdicts")}
-
+class CountsTest(Counts, Case):
     def test_they_are_those_of_shm(self):
         for local_pages in (0, 100):
-            arguments = ("--local-pages", local_pages, "--pool-bytes", "64MiB", "--backend")
-            over_shm, over_tcp = (self.counts(*arguments, backend) for backend in ("shm", "tcp"))
+            over_shm, over_tcp = (self.counts("--pool-bytes", "64MiB", "--backend", backend, local_pages=local_pages)
+                                  for backend in ("shm", "tcp"))
             self.assertGreater(over_shm["verdicts"]["ready"], 1_000)
             self.assertEqual(over_tcp, over_shm)
         self.assert_nothing_left()

@@ -14,46 +14,9 @@
 #include <cstdlib>
 #include <thread>
 
+#include "tests/support/allocations.h"
 #include "tests/support/cluster.h"
 #include "tests/support/engine.h"
-
-// Every allocation of this program goes through these: operator new, and what C libraries take.
-extern "C" {
-void* __libc_malloc(size_t bytes);
-void* __libc_calloc(size_t count, size_t bytes);
-void* __libc_realloc(void* memory, size_t bytes);
-void* __libc_memalign(size_t alignment, size_t bytes);
-}
-
-namespace {
-
-thread_local bool counting = false;
-thread_local uint64_t allocations = 0;
-
-void count_allocation() {
-  allocations += counting ? 1 : 0;
-}
-
-}  // namespace
-
-extern "C" {
-void* malloc(size_t bytes) {
-  count_allocation();
-  return __libc_malloc(bytes);
-}
-void* calloc(size_t count, size_t bytes) {
-  count_allocation();
-  return __libc_calloc(count, bytes);
-}
-void* realloc(void* memory, size_t bytes) {
-  count_allocation();
-  return __libc_realloc(memory, bytes);
-}
-void* aligned_alloc(size_t alignment, size_t bytes) {
-  count_allocation();
-  return __libc_memalign(alignment, bytes);
-}
-}
 
 namespace farpage {
 namespace {
@@ -144,13 +107,15 @@ INSTANTIATE_TEST_SUITE_P(Ucx, HotPathTest, testing::Values(Path::kUcx), path_nam
 TEST_P(HotPathTest, FetchAllocatesNothing) {
   HotPath path(GetParam());
   const uint64_t looks = path.index_looks();
-  allocations = 0;
-  counting = true;
-  const size_t single = path.warm_single();
-  const size_t batch = path.warm_batch();
-  const size_t cold = path.cold();
-  counting = false;
-  EXPECT_EQ(allocations, 0u);
+  size_t single = 0;
+  size_t batch = 0;
+  size_t cold = 0;
+  EXPECT_EQ(allocations_of([&] {
+              single = path.warm_single();
+              batch = path.warm_batch();
+              cold = path.cold();
+            }),
+            0u);
   EXPECT_EQ(single, 1u);
   EXPECT_EQ(batch, kBatch);
   EXPECT_EQ(cold, 100u);
@@ -158,13 +123,12 @@ TEST_P(HotPathTest, FetchAllocatesNothing) {
 }
 
 TEST(HotPath, CountingCountsAllocations) {
-  allocations = 0;
-  counting = true;
-  std::unique_ptr<int> one(new int(1));
-  void* volatile two = ::malloc(10);
-  counting = false;
-  ::free(two);
-  EXPECT_EQ(allocations, 2u);
+  EXPECT_EQ(allocations_of([] {
+              const std::unique_ptr<int> one(new int(1));
+              void* volatile two = ::malloc(10);
+              ::free(two);
+            }),
+            2u);
 }
 
 std::atomic<int> trapped{0};

@@ -18,11 +18,13 @@ namespace {
 
 // One work request moves no more, so that a large page does not hold the wire while others wait.
 constexpr uint64_t kPartBytes = 256 * kKiB;
-constexpr uint64_t kDialEveryNs = kSecond;
 constexpr uint64_t kDialNs = 2 * kSecond;  // for one attempt
 // A queue pair in error flushes within a millisecond. One that does not is taken from its device.
-constexpr uint64_t kDrainNs = 100 * kMillisecond;
-constexpr size_t kWatched = 2 * kMaxDevices;
+constexpr uint64_t kDrainNs = 20 * kMillisecond;
+// Of a path, while another one works; less than L, after which a page could not be used any more.
+constexpr uint64_t kSilentNs = 60 * kMillisecond;
+constexpr uint64_t kProvenBytes = 1 * kMiB;  // a path that carries nothing large may still connect
+constexpr uint64_t kLookForEventsNs = kMillisecond;
 
 // What the operation itself was wrong about; over another path it would be refused again.
 bool is_refusal(ibv_wc_status status) {
@@ -66,7 +68,9 @@ size_t gather(const Operation& operation, uint64_t from, uint64_t bytes, const L
 ActiveVerbsChannel::ActiveVerbsChannel(ActiveEnd end)
     : end_(std::move(end)), flights_(kMaxInFlight) {
   for (uint16_t number = 0; number < kMaxInFlight; ++number) free_.push(number);
-  for (size_t path = 0; path < end_.endpoints.size(); ++path) paths_[path].dialling = true;
+  for (size_t path = 0; path < end_.endpoints.size(); ++path) {
+    paths_[path].dialling = end_.dialled[path];
+  }
   look_at_paths();
   if (!end_.one_path) return;
   end_.arrivals->close();
@@ -134,6 +138,7 @@ void ActiveVerbsChannel::send() {
   while (!unsent_.empty()) {
     const auto path = next_path();
     if (!path) return;
+    next_ = *path + 1;
     const size_t working = working_paths();
     fill(*path, (unsent_.size() + working - 1) / working);
   }
@@ -143,7 +148,8 @@ void ActiveVerbsChannel::send() {
 std::optional<size_t> ActiveVerbsChannel::next_path() const {
   const Flight& first = flights_[unsent_.front()];
   std::optional<size_t> best;
-  for (size_t path = 0; path < end_.endpoints.size(); ++path) {
+  for (size_t i = 0; i < end_.endpoints.size(); ++i) {
+    const size_t path = (next_ + i) % end_.endpoints.size();
     if (!works(paths_[path]) || paths_[path].queue->room() == 0) continue;
     if (first.sent_bytes > 0 && first.path != path) continue;
     if (!best || paths_[path].queue->bytes_under_way() < paths_[*best].queue->bytes_under_way()) {
@@ -166,10 +172,11 @@ void ActiveVerbsChannel::fill(size_t path, size_t most) {
     const uint16_t number = unsent_.front();
     Flight& flight = flights_[number];
     flight.path = static_cast<uint8_t>(path);
-    if (!local_is_live(flight.operation, end_.keys->live()) && flight.works == 0) {
+    if (!local_is_live(flight.operation, end_.keys->live())) {
       unsent_.pop();
       flight.status = IBV_WC_LOC_PROT_ERR;
-      end(number, Outcome::kFailed);
+      flight.sent = true;
+      if (flight.works == 0) operation_ended(number);
     } else if (flight.operation.bytes() > kPartBytes) {
       add_part(queue, number);
     } else {
@@ -275,21 +282,20 @@ void ActiveVerbsChannel::harvest() {
 // Takes what has been dialled, lets go of what is broken, and dials it anew where others carry on.
 void ActiveVerbsChannel::look_at_paths() {
   const size_t count = end_.endpoints.size();
+  if (count > 1) leave_silent_paths();
   bool any = false;
   for (size_t number = 0; number < count; ++number) {
     Path& path = paths_[number];
-    if (path.dialling && end_.arrivals->any()) {
-      bool ended = false;
-      auto connection = end_.arrivals->take(number, ended);
-      path.dialling = !ended;
-      if (connection != nullptr) path.queue = std::make_unique<SendQueue>(std::move(connection));
-      if (ended && connection == nullptr && path.queue == nullptr) {
-        path.dial_ns = boottime_clock().now_ns() + kDialEveryNs;
+    if (path.dialling && end_.arrivals->any()) take_arrived(number);
+    if (path.queue != nullptr && path.queue->broken()) {
+      const uint64_t now = boottime_clock().now_ns();
+      // Gone with its device: nothing flushes it.
+      if (!path.queue->idle() && now - path.queue->broken_ns() > kDrainNs) {
+        path.queue->abandon([this](const SendQueue::Work& work, ibv_wc_status status) {
+          work_ended(work, status);
+        });
       }
-    }
-    if (path.queue != nullptr && path.queue->drained()) {
-      path.queue.reset();
-      path.dial_ns = boottime_clock().now_ns();
+      if (path.queue->drained()) broke(number, now);
     }
     any |= path.queue != nullptr;
   }
@@ -297,12 +303,54 @@ void ActiveVerbsChannel::look_at_paths() {
     state_ = State::kBroken;
     end_unsent();
   }
-  if (state_ != State::kOpen || end_.one_path) return;
-  for (size_t number = 0; number < count; ++number) {
+  if (state_ == State::kOpen && !end_.one_path && count > 1) dial_again();
+}
+
+// What a path has had under way for so long, while another one works, goes over that one.
+void ActiveVerbsChannel::leave_silent_paths() {
+  if (working_paths() < 2) return;
+  const uint64_t now = boottime_clock().now_ns();
+  for (Path& path : paths_) {
+    if (!works(path)) continue;
+    const uint64_t since = path.queue->silent_since_ns();
+    if (since == kNever || now - std::min(now, since) < kSilentNs) continue;
+    path.queue->break_off();
+    return;  // one at a time: the last one is never left
+  }
+}
+
+void ActiveVerbsChannel::take_arrived(size_t number) {
+  Path& path = paths_[number];
+  bool ended = false;
+  path.queue = end_.arrivals->take(number, ended);
+  path.dialling = !ended;
+  path.proven = false;
+  // For a wait that has begun without it.
+  if (path.queue != nullptr) path.queue->connection().completions.arm();
+}
+
+void ActiveVerbsChannel::broke(size_t number, uint64_t now_ns) {
+  paths_[number].queue.reset();
+  // What had been begun there, if anything, begins anew elsewhere.
+  if (!unsent_.empty() && flights_[unsent_.front()].path == number) {
+    flights_[unsent_.front()].sent_bytes = 0;
+  }
+  end_.dialer->health().broke(end_.endpoints[number], now_ns);
+}
+
+void ActiveVerbsChannel::dial_again() {
+  for (size_t number = 0; number < end_.endpoints.size(); ++number) {
     Path& path = paths_[number];
-    if (path.queue != nullptr || path.dialling) continue;
+    if (path.queue != nullptr) {
+      if (!path.proven && path.queue->bytes_carried() >= kProvenBytes) {
+        path.proven = true;
+        end_.dialer->health().works(end_.endpoints[number]);
+      }
+      continue;
+    }
+    if (path.dialling) continue;
     const uint64_t now = boottime_clock().now_ns();
-    if (now < path.dial_ns) continue;
+    if (now < end_.dialer->health().dial_ns(end_.endpoints[number])) continue;
     path.dialling = true;
     ConnectWire introduction = end_.introduction;
     introduction.path = static_cast<uint32_t>(number);
@@ -328,10 +376,12 @@ void ActiveVerbsChannel::operation_ended(uint16_t number) {
   Flight& flight = flights_[number];
   if (flight.status == IBV_WC_SUCCESS) return end(number, Outcome::kOk);
   if (is_refusal(flight.status)) return end(number, Outcome::kFailed);
-  if (state_ == State::kOpen && is_read(flight.operation) && working_paths() > 0) {
-    const Operation operation = flight.operation;
-    flight = {};
-    flight.operation = operation;
+  if (state_ == State::kOpen && is_read(flight.operation) && working_paths() > 0 &&
+      flight.moves < end_.endpoints.size()) {
+    Flight again;
+    again.operation = flight.operation;
+    again.moves = static_cast<uint8_t>(flight.moves + 1);
+    flight = again;
     unsent_.push(number);
     return;
   }
@@ -349,28 +399,51 @@ void ActiveVerbsChannel::end_unsent() {
 
 void ActiveVerbsChannel::wait(uint64_t deadline_ns) {
   if (!ended_.empty() || state_ != State::kOpen) return;
+  look_for_events();
   if (in_flight() > 0 && end_.spin_ns > 0) {
     const uint64_t until = std::min(deadline_ns, boottime_clock().now_ns() + end_.spin_ns);
     do {
       harvest();
-      if (!ended_.empty()) return;
+      if (!ended_.empty() || state_ != State::kOpen) return;
+      look_for_events();
     } while (boottime_clock().now_ns() < until);
   }
-  std::array<pollfd, kWatched> watched;
-  nfds_t count = 0;
   for (Path& path : paths_) {
     if (path.queue == nullptr) continue;
-    Connection& connection = path.queue->connection();
-    connection.completions.arm();
-    watched[count++] = {connection.completions.fd(), POLLIN, 0};
-    watched[count++] = {connection.events->fd, POLLIN, 0};
+    path.queue->connection().completions.arm();
+    if (path.queue->broken()) {
+      deadline_ns = std::min(deadline_ns, path.queue->broken_ns() + kDrainNs + 1);
+    }
   }
-  harvest();  // what came before it was armed
+  if (working_paths() > 1 && in_flight() > 0) {
+    deadline_ns = std::min(deadline_ns, boottime_clock().now_ns() + kSilentNs);
+  }
+  harvest();  // what came before they were armed
   if (!ended_.empty() || state_ != State::kOpen) return;
-  wait_for_any(std::span(watched).first(count), deadline_ns);
+  std::array<pollfd, 2 * kMaxDevices> watched;
+  for (size_t number = 0; number < kMaxDevices; ++number) {
+    SendQueue* queue = paths_[number].queue.get();
+    watched[2 * number] = {queue != nullptr ? queue->connection().completions.fd() : -1, POLLIN, 0};
+    watched[2 * number + 1] = {queue != nullptr ? queue->connection().events->fd : -1, POLLIN, 0};
+  }
+  if (!wait_for_any(watched, deadline_ns)) return;
+  for (size_t number = 0; number < kMaxDevices; ++number) {
+    SendQueue* queue = paths_[number].queue.get();
+    if (queue == nullptr) continue;
+    if (watched[2 * number].revents != 0) queue->connection().completions.acknowledge();
+    // Only where there is something: librdmacm allocates before it looks.
+    if (watched[2 * number + 1].revents != 0 && queue->connection().lost()) queue->break_off();
+  }
+}
+
+// A peer that has gone is an event of its connection, and no completion.
+void ActiveVerbsChannel::look_for_events() {
+  const uint64_t now = boottime_clock().now_ns();
+  if (now < look_for_events_ns_) return;
+  look_for_events_ns_ = now + kLookForEventsNs;
   for (Path& path : paths_) {
-    if (path.queue == nullptr) continue;
-    path.queue->connection().completions.acknowledge();
+    if (!works(path)) continue;
+    if (!wait_for(path.queue->connection().events->fd, POLLIN, 0)) continue;
     if (path.queue->connection().lost()) path.queue->break_off();
   }
 }
@@ -382,9 +455,17 @@ void ActiveVerbsChannel::close() {
   const auto done = [this](const SendQueue::Work& work, ibv_wc_status status) {
     work_ended(work, status);
   };
-  const uint64_t until = boottime_clock().now_ns() + kDrainNs;
-  for (Path& path : paths_) {
-    if (path.queue != nullptr) path.queue->break_off();
+  const uint64_t now = boottime_clock().now_ns();
+  const uint64_t until = now + kDrainNs;
+  for (size_t number = 0; number < end_.endpoints.size(); ++number) {
+    const Path& path = paths_[number];
+    if (path.queue == nullptr) continue;
+    // Who closes has waited in vain, perhaps for this path.
+    const uint64_t since = path.queue->silent_since_ns();
+    if (since != kNever && now - std::min(now, since) >= kSilentNs) {
+      end_.dialer->health().broke(end_.endpoints[number], now);
+    }
+    path.queue->break_off();
   }
   for (Path& path : paths_) {
     if (path.queue == nullptr) continue;

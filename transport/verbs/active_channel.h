@@ -24,9 +24,10 @@ struct ActiveEnd {
   std::shared_ptr<Dialer> dialer;
   std::shared_ptr<LocalKeys> keys;
   std::shared_ptr<Arrivals> arrivals;
-  std::vector<Endpoint> endpoints;  // one a path
-  ConnectWire introduction;         // of every path, but for its number
-  bool one_path = false;            // whichever came first; writes keep their order on it
+  std::vector<Endpoint> endpoints;             // one a path
+  std::array<bool, kMaxDevices> dialled = {};  // those that are, so far
+  ConnectWire introduction;                    // of every path, but for its number
+  bool one_path = false;  // whichever came first; writes keep their order on it
   uint64_t spin_ns = 0;
 };
 
@@ -57,13 +58,14 @@ class ActiveVerbsChannel final : public Channel {
     uint32_t works = 0;  // work requests that have not ended
     bool sent = false;   // all of its work requests have gone out
     uint8_t path = 0;
+    uint8_t moves = 0;                      // to another path
     ibv_wc_status status = IBV_WC_SUCCESS;  // of the first that failed
     Outcome outcome = Outcome::kOk;
   };
   struct Path {
     std::unique_ptr<SendQueue> queue;
     bool dialling = false;
-    uint64_t dial_ns = 0;  // not before
+    bool proven = false;  // pages have come over it
   };
   enum class State : uint8_t { kOpen, kBroken, kClosed };
 
@@ -79,6 +81,11 @@ class ActiveVerbsChannel final : public Channel {
 
   void harvest();
   void look_at_paths();
+  void leave_silent_paths();
+  void take_arrived(size_t number);
+  void dial_again();
+  void broke(size_t number, uint64_t now_ns);
+  void look_for_events();
   void work_ended(const SendQueue::Work& work, ibv_wc_status status);
   void operation_ended(uint16_t number);
   void end(uint16_t number, Outcome outcome);
@@ -95,6 +102,8 @@ class ActiveVerbsChannel final : public Channel {
   FixedQueue<uint16_t, kMaxInFlight> unsent_;  // the first may have been sent in part
   FixedQueue<uint16_t, kMaxInFlight> ended_;
   State state_ = State::kOpen;
+  size_t next_ = 0;                  // the path whose turn it is among equals
+  uint64_t look_for_events_ns_ = 0;  // not before
 };
 
 }  // namespace farpage::verbs

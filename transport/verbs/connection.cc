@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
+#include <system_error>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "net/stream.h"
 
 namespace farpage::verbs {
@@ -47,7 +50,7 @@ class Dialing {
 
   // `started`: what the librdmacm call returned that brings the event.
   Result<void> await(int started, rdma_cm_event_type wanted) {
-    if (started != 0) return fail_errno(errno, fmt::format("cannot connect to {} by RDMA", where_));
+    if (started != 0) return not_started(errno);
     for (;;) {
       rdma_cm_event* event = nullptr;
       if (::rdma_get_cm_event(events_, &event) == 0) {
@@ -67,6 +70,16 @@ class Dialing {
   }
 
  private:
+  // A link that is down may come up again: that is as if the node were away.
+  tl::unexpected<Error> not_started(int error) const {
+    if (error != ENETUNREACH && error != EHOSTUNREACH && error != ENETDOWN) {
+      return fail_errno(error, fmt::format("cannot connect to {} by RDMA", where_));
+    }
+    return fail(Code::kUnavailable,
+                fmt::format("no way leads to {} by RDMA ({}): is the link of its device up?",
+                            where_, std::generic_category().message(error)));
+  }
+
   rdma_event_channel* events_;
   std::string where_;
   uint64_t deadline_ns_;
@@ -76,7 +89,8 @@ class Dialing {
 Result<void> make_queue_pair(Connection& connection, const Device& device) {
   const auto most = [](int limit) { return static_cast<uint32_t>(std::max(limit, 1)); };
   connection.send_depth = std::min(kSendDepth, most(device.limits.max_qp_wr));
-  connection.send_slices = std::min(kSendSlices, most(device.limits.max_sge));
+  connection.send_slices =
+      std::min({kSendSlices, most(device.limits.max_sge), most(device.limits.max_sge_rd)});
   auto completions = CompletionQueue::make(device.context, connection.send_depth + 1);
   if (!completions) return tl::unexpected(completions.error());
   connection.completions = std::move(*completions);
@@ -101,6 +115,20 @@ void EndCm::operator()(rdma_cm_id* id) const {
     ::rdma_destroy_qp(id);
   }
   ::rdma_destroy_id(id);
+}
+
+void set_ack_timeout(rdma_cm_id* id) {
+  uint8_t exponent = kAckTimeoutExponent;
+  if (::rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &exponent,
+                        sizeof exponent) == 0) {
+    return;
+  }
+  static std::once_flag told;
+  std::call_once(told, [] {
+    log_warning(
+        "this kernel lets nobody choose how long RDMA waits for an acknowledgement (Linux "
+        "5.2 does): a silent peer's connection ends after a quarter of a minute");
+  });
 }
 
 Result<EventChannel> make_event_channel() {
@@ -191,8 +219,7 @@ Result<std::unique_ptr<Connection>> dial(const Devices& devices, size_t from, co
   }
   const Device& device = devices[connection->device];
   if (auto made = make_queue_pair(*connection, device); !made) return tl::unexpected(made.error());
-  uint8_t exponent = kAckTimeoutExponent;
-  ::rdma_set_option(raw, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &exponent, sizeof exponent);
+  set_ack_timeout(raw);
   rdma_conn_param parameters = {};
   parameters.private_data = &introduction;
   parameters.private_data_len = sizeof introduction;

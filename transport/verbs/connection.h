@@ -13,9 +13,10 @@
 
 namespace farpage::verbs {
 
-// The transport's own retries are a backstop: who waits has a deadline, and closes. An
-// acknowledgement is waited for 4.096 µs × 2^14 = 67 ms; six retries hold on a path that loses one
-// packet in ten, and give up on a silent peer after about half a second.
+// The transport's own retries are a backstop: who waits has a deadline, and closes, and a channel
+// with several paths leaves one that is silent sooner. An acknowledgement is waited for 4.096 µs ×
+// 2^14 = 67 ms; six retries hold on a path that loses one packet in ten, and give up on a silent
+// peer after about half a second.
 inline constexpr uint8_t kAckTimeoutExponent = 14;
 inline constexpr uint8_t kRetries = 6;
 // A receiver that has no receive posted is asked again 0.01 ms later, six times.
@@ -30,6 +31,9 @@ struct EndCm {
 };
 using EventChannel = std::unique_ptr<rdma_event_channel, EndCm>;
 using CmId = std::unique_ptr<rdma_cm_id, EndCm>;
+
+// Before a connection is made, at either end.
+void set_ack_timeout(rdma_cm_id* id);
 
 // Whose descriptor does not block.
 Result<EventChannel> make_event_channel();

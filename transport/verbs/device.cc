@@ -87,6 +87,8 @@ ibv_context* context_at(const Endpoint& address) {
 }  // namespace
 
 Result<std::shared_ptr<const Devices>> Devices::open(const std::vector<std::string>& names) {
+  // Else a kernel before 5.12 moves registered pages away when this process forks.
+  if (::ibv_is_fork_initialized() == IBV_FORK_DISABLED) ::ibv_fork_init();
   const std::shared_ptr<Devices> devices(new Devices);
   devices->contexts_ = ::rdma_get_devices(&devices->count_);
   if (devices->contexts_ == nullptr || devices->count_ == 0) {
@@ -124,6 +126,11 @@ Result<void> Devices::add(ibv_context* context, const Endpoint& address) {
   }
   if (const int error = ::ibv_query_device(context, &device.limits); error != 0) {
     return fail_errno(error, fmt::format("cannot ask the RDMA device {} what it can", device.name));
+  }
+  // A read lands in two places.
+  if (device.limits.max_sge < 2 || device.limits.max_sge_rd < 2) {
+    return fail(Code::kInvalid,
+                fmt::format("the RDMA device {} cannot scatter a read to two places", device.name));
   }
   device.domain = ::ibv_alloc_pd(context);
   if (device.domain == nullptr) {

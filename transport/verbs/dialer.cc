@@ -7,7 +7,7 @@
 
 namespace farpage::verbs {
 
-void Arrivals::bring(size_t path, Result<std::unique_ptr<Connection>> dialled) {
+void Arrivals::bring(size_t path, Result<std::unique_ptr<SendQueue>> dialled) {
   std::lock_guard lock(mutex_);
   if (closed_) return;
   paths_[path].ended = true;
@@ -20,7 +20,7 @@ void Arrivals::bring(size_t path, Result<std::unique_ptr<Connection>> dialled) {
   changed_.notify_all();
 }
 
-std::unique_ptr<Connection> Arrivals::take(size_t path, bool& ended) {
+std::unique_ptr<SendQueue> Arrivals::take(size_t path, bool& ended) {
   std::lock_guard lock(mutex_);
   ended = std::exchange(paths_[path].ended, false);
   auto connection = std::move(paths_[path].connection);
@@ -71,8 +71,13 @@ void Dialer::dial(const std::shared_ptr<Arrivals>& arrivals, const Endpoint& whe
                   const ConnectWire& introduction, uint64_t deadline_ns) {
   const bool taken = workers_.take([this, arrivals, where, introduction, deadline_ns] {
     const auto cancelled = [&] { return stopped_.load() || arrivals->is_closed(); };
-    arrivals->bring(introduction.path, verbs::dial(*devices_, device_for(introduction.path), where,
-                                                   introduction, deadline_ns, cancelled));
+    auto connection = verbs::dial(*devices_, device_for(introduction.path), where, introduction,
+                                  deadline_ns, cancelled);
+    if (!connection && !cancelled()) health_.broke(where, boottime_clock().now_ns());
+    arrivals->bring(introduction.path,
+                    std::move(connection).map([](std::unique_ptr<Connection> made) {
+                      return std::make_unique<SendQueue>(std::move(made));
+                    }));
   });
   if (!taken) {
     arrivals->bring(introduction.path, fail(Code::kExhausted,

@@ -7,7 +7,8 @@
 #include <mutex>
 
 #include "net/worker_pool.h"
-#include "transport/verbs/connection.h"
+#include "transport/verbs/path_health.h"
+#include "transport/verbs/send_queue.h"
 
 namespace farpage::verbs {
 
@@ -15,11 +16,11 @@ namespace farpage::verbs {
 class Arrivals {
  public:
   // Dropped if the channel has been closed meanwhile.
-  void bring(size_t path, Result<std::unique_ptr<Connection>> dialled);
+  void bring(size_t path, Result<std::unique_ptr<SendQueue>> dialled);
   // Whether there may be something to take; wait-free.
   bool any() const { return any_.load(std::memory_order_acquire); }
   // Nothing: has not arrived yet, or did not come about; `ended` says which.
-  std::unique_ptr<Connection> take(size_t path, bool& ended);
+  std::unique_ptr<SendQueue> take(size_t path, bool& ended);
   void close();
   bool is_closed() const { return closed_.load(); }
 
@@ -30,7 +31,7 @@ class Arrivals {
  private:
   struct Path {
     bool ended = false;
-    std::unique_ptr<Connection> connection;
+    std::unique_ptr<SendQueue> connection;
   };
 
   std::mutex mutex_;
@@ -52,10 +53,13 @@ class Dialer {
   void dial(const std::shared_ptr<Arrivals>& arrivals, const Endpoint& where,
             const ConnectWire& introduction, uint64_t deadline_ns);
 
+  PathHealth& health() { return health_; }
+
  private:
   size_t device_for(size_t path) const;
 
   const std::shared_ptr<const Devices> devices_;
+  PathHealth health_;
   std::atomic<bool> stopped_{false};
   WorkerPool workers_;
 };

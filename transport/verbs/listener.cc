@@ -16,6 +16,7 @@ namespace farpage::verbs {
 namespace {
 
 constexpr int kBacklog = 1'024;
+constexpr uint64_t kAskAgainNs = 100 * kMillisecond;
 
 void set_port(Endpoint& endpoint, uint16_t port_in_network_order) {
   if (endpoint.family() == AF_INET) {
@@ -72,17 +73,8 @@ ChannelListener::~ChannelListener() {
 void ChannelListener::offer(const ChannelId& channel, const std::shared_ptr<PassiveEnd>& end) {
   std::lock_guard lock(mutex_);
   std::erase_if(offers_, [](const auto& offer) { return offer.second.expired(); });
-  std::erase_if(accepted_, [](const auto& one) { return one.second.end.expired(); });
+  std::erase_if(accepted_, [](const auto& one) { return one.second.expired(); });
   offers_.emplace(channel, end);
-}
-
-std::vector<uint64_t> ChannelListener::open_connections() const {
-  std::vector<uint64_t> counts(devices_->size());
-  std::lock_guard lock(mutex_);
-  for (const auto& [id, accepted] : accepted_) {
-    if (!accepted.end.expired()) ++counts[accepted.device];
-  }
-  return counts;
 }
 
 void ChannelListener::serve() {
@@ -91,8 +83,11 @@ void ChannelListener::serve() {
     rdma_cm_event* event = nullptr;
     if (::rdma_get_cm_event(events_.get(), &event) == 0) {
       handle(event);
-    } else {
+    } else if (errno == EAGAIN || errno == EINTR) {
       wait_for_any(watched, kNever);
+    } else {
+      warnings_.warn(std::string("librdmacm gives no events: ") + std::strerror(errno));
+      wait_for_any(std::span(watched).last(1), boottime_clock().now_ns() + kAskAgainNs);
     }
   }
 }
@@ -122,6 +117,7 @@ void ChannelListener::requested(rdma_cm_event* event) {
     std::memcpy(&introduction, event->param.conn.private_data, sizeof introduction);
   }
   const size_t device = devices_->index_of(event->id->verbs);
+  const uint8_t reads_asked = std::min(event->param.conn.responder_resources, kReadsOnTheWire);
   ::rdma_ack_cm_event(event);
   std::shared_ptr<PassiveEnd> end;
   {
@@ -130,12 +126,13 @@ void ChannelListener::requested(rdma_cm_event* event) {
     if (introduction.magic == kMagic && offered != offers_.end()) end = offered->second.lock();
   }
   const rdma_cm_id* id = request.get();
-  if (end == nullptr || device == devices_->size() || !end->accept(request, device, introduction)) {
+  if (end == nullptr || device == devices_->size() ||
+      !end->accept(request, device, introduction, reads_asked)) {
     ::rdma_reject(request.get(), nullptr, 0);
     return;
   }
   std::lock_guard lock(mutex_);
-  accepted_.insert_or_assign(id, Accepted{end, device});
+  accepted_.insert_or_assign(id, end);
 }
 
 void ChannelListener::ended(rdma_cm_event* event) {
@@ -145,7 +142,7 @@ void ChannelListener::ended(rdma_cm_event* event) {
     std::lock_guard lock(mutex_);
     const auto found = accepted_.find(id);
     if (found != accepted_.end()) {
-      end = found->second.end.lock();
+      end = found->second.lock();
       accepted_.erase(found);
     }
   }

@@ -23,8 +23,6 @@ class ChannelListener {
   const std::vector<Endpoint>& endpoints() const { return endpoints_; }
   // Connections for this channel are let in for as long as it lives.
   void offer(const ChannelId& channel, const std::shared_ptr<PassiveEnd>& end);
-  // Of each device, how many are open.
-  std::vector<uint64_t> open_connections() const;
 
  private:
   ChannelListener() = default;
@@ -40,13 +38,9 @@ class ChannelListener {
   std::vector<Endpoint> endpoints_;
   UniqueFd stop_;
 
-  mutable std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // of what follows
   std::map<ChannelId, std::weak_ptr<PassiveEnd>> offers_;
-  struct Accepted {
-    std::weak_ptr<PassiveEnd> end;
-    size_t device;
-  };
-  std::map<const rdma_cm_id*, Accepted> accepted_;
+  std::map<const rdma_cm_id*, std::weak_ptr<PassiveEnd>> accepted_;
 
   WarningLimiter warnings_;  // the thread's alone
   std::thread thread_;

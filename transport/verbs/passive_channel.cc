@@ -54,7 +54,8 @@ PassiveEnd::~PassiveEnd() {
   close();
 }
 
-bool PassiveEnd::accept(CmId& request, size_t device, const ConnectWire& introduction) {
+bool PassiveEnd::accept(CmId& request, size_t device, const ConnectWire& introduction,
+                        uint8_t reads_asked) {
   std::lock_guard lock(mutex_);
   const bool stage = purpose_ == ChannelPurpose::kStage;
   if (closed_ || introduction.path != device) return false;
@@ -78,12 +79,10 @@ bool PassiveEnd::accept(CmId& request, size_t device, const ConnectWire& introdu
   ibv_pd* domain = stage ? own_->domains[device] : own.domain;
   if (::rdma_create_qp(request.get(), domain, &attributes) != 0) return false;
   if (stage && !post_receives(request->qp, kReceives)) return false;
-  uint8_t exponent = kAckTimeoutExponent;
-  ::rdma_set_option(request.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &exponent,
-                    sizeof exponent);
+  set_ack_timeout(request.get());
   rdma_conn_param parameters = {};
   parameters.responder_resources =
-      static_cast<uint8_t>(std::min<int>(kReadsOnTheWire, own.limits.max_qp_rd_atom));
+      static_cast<uint8_t>(std::min<int>(reads_asked, own.limits.max_qp_rd_atom));
   parameters.rnr_retry_count = kReceiverNotReadyRetries;
   if (::rdma_accept(request.get(), &parameters) != 0) return false;
   ibv_qp_attr timer = {};

@@ -14,7 +14,7 @@ SendQueue::SendQueue(std::unique_ptr<Connection> connection)
 SendQueue::~SendQueue() = default;
 
 size_t SendQueue::room() const {
-  if (broken_) return 0;
+  if (broken()) return 0;
   return std::min(kChain - chained_, ring_.size() - (posted_ - ended_) - chained_);
 }
 
@@ -28,9 +28,11 @@ void SendQueue::add(const Work& work, ibv_send_wr request, std::span<const ibv_s
   request.sg_list = chain_slices_[chained_].data();
   request.num_sge = static_cast<int>(slices.size());
   request.next = nullptr;
-  if (number - last_signalled_ >= kSignalEvery) {
+  unsignalled_bytes_ += bytes;
+  if (number - last_signalled_ >= kSignalEvery || unsignalled_bytes_ >= kSignalEveryBytes) {
     request.send_flags |= IBV_SEND_SIGNALED;
     last_signalled_ = number;
+    unsignalled_bytes_ = 0;
   }
   chain_[chained_] = request;
   if (chained_ > 0) chain_[chained_ - 1].next = &chain_[chained_];
@@ -42,19 +44,23 @@ void SendQueue::add(const Work& work, ibv_send_wr request, std::span<const ibv_s
 void SendQueue::ring() {
   if (chained_ == 0) return;
   chain_[chained_ - 1].send_flags |= IBV_SEND_SIGNALED;
+  if (idle()) moved_ns_ = boottime_clock().now_ns();
   const uint64_t first = posted_;
   posted_ += chained_;
   last_signalled_ = posted_ - 1;
+  unsignalled_bytes_ = 0;
   chained_ = 0;
   ibv_send_wr* refused = nullptr;
   if (::ibv_post_send(connection_->id->qp, chain_.data(), &refused) == 0) return;
-  refused_from_ = first + static_cast<uint64_t>(refused - chain_.data());
+  // None is named where all of them were taken before something failed.
+  refused_from_ =
+      refused == nullptr ? posted_ : first + static_cast<uint64_t>(refused - chain_.data());
   break_off();
 }
 
 void SendQueue::break_off() {
-  if (broken_) return;
-  broken_ = true;
+  if (broken()) return;
+  broken_ns_ = boottime_clock().now_ns();
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_ERR;
   ::ibv_modify_qp(connection_->id->qp, &attributes, IBV_QP_STATE);

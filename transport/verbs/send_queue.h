@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/clock.h"
 #include "transport/verbs/connection.h"
 
 namespace farpage::verbs {
@@ -34,6 +35,11 @@ class SendQueue {
   size_t room() const;
   bool idle() const { return posted_ == ended_; }
   uint64_t bytes_under_way() const { return posted_bytes_ - ended_bytes_; }
+  uint64_t bytes_carried() const { return ended_bytes_; }
+  // Since when nothing of what is under way has ended; kNever: nothing is under way.
+  uint64_t silent_since_ns() const { return idle() ? kNever : moved_ns_; }
+  // When it was broken off; kNever: it was not.
+  uint64_t broken_ns() const { return broken_ns_; }
 
   // Adds to the chain; there must be room.
   void add(const Work& work, ibv_send_wr request, std::span<const ibv_sge> slices);
@@ -48,9 +54,9 @@ class SendQueue {
   // Every work that is under way ends as flushed, and nothing of it lands any more. Without waiting
   // for the peer.
   void break_off();
-  bool broken() const { return broken_; }
+  bool broken() const { return broken_ns_ != kNever; }
   // Broken, and all of its work has been told to `done`.
-  bool drained() const { return broken_ && idle(); }
+  bool drained() const { return broken() && idle(); }
   // Takes the queue pair from the device, for one that does not flush; all work is told to `done`.
   template <typename Done>
   void abandon(const Done& done);
@@ -59,7 +65,8 @@ class SendQueue {
 
  private:
   static constexpr size_t kChain = 64;
-  static constexpr uint64_t kSignalEvery = 32;
+  static constexpr uint64_t kSignalEvery = 32;              // requests
+  static constexpr uint64_t kSignalEveryBytes = 256 << 10;  // so that progress can be seen
   static constexpr int kPollBatch = 32;
 
   struct Posted {
@@ -78,8 +85,10 @@ class SendQueue {
   uint64_t posted_bytes_ = 0;
   uint64_t ended_bytes_ = 0;
   uint64_t last_signalled_ = 0;
+  uint64_t unsignalled_bytes_ = 0;
+  uint64_t moved_ns_ = 0;
   uint64_t refused_from_ = UINT64_MAX;  // never came to the device
-  bool broken_ = false;
+  uint64_t broken_ns_ = kNever;
 
   std::array<ibv_send_wr, kChain> chain_;
   std::array<std::array<ibv_sge, kMostSlices>, kChain> chain_slices_;
@@ -99,6 +108,7 @@ template <typename Done>
 void SendQueue::poll(const Done& done) {
   std::array<ibv_wc, kPollBatch> completions;
   int count = 0;
+  const uint64_t ended_before = ended_;
   do {
     count = ::ibv_poll_cq(connection_->completions.get(), kPollBatch, completions.data());
     for (int i = 0; i < count; ++i) {
@@ -110,11 +120,12 @@ void SendQueue::poll(const Done& done) {
     }
   } while (count == kPollBatch);
   if (ended_ == refused_from_) end_until(posted_, IBV_WC_WR_FLUSH_ERR, done);
+  if (ended_ != ended_before) moved_ns_ = boottime_clock().now_ns();
 }
 
 template <typename Done>
 void SendQueue::abandon(const Done& done) {
-  broken_ = true;
+  broken_ns_ = 0;
   connection_->id.reset();
   end_until(posted_, IBV_WC_WR_FLUSH_ERR, done);
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <mutex>
 #include <random>
 
@@ -84,14 +85,9 @@ class VerbsFabric final : public Fabric {
     end.introduction = {kMagic, 0, decoded->channel, random_owner()};
     end.one_path = offer.purpose == ChannelPurpose::kStage;
     end.spin_ns = spin_ns_;
-    const size_t paths = end.endpoints.size();
-    for (uint32_t path = 0; path < paths; ++path) {
-      ConnectWire introduction = end.introduction;
-      introduction.path = path;
-      dialer_->dial(end.arrivals, end.endpoints[path], introduction, deadline_ns);
-    }
+    const size_t dialled = dial(end, deadline_ns);
     const uint64_t grace_ns = end.one_path ? 0 : kGraceNs;
-    if (auto first = end.arrivals->wait_for_first(paths, grace_ns, deadline_ns); !first) {
+    if (auto first = end.arrivals->wait_for_first(dialled, grace_ns, deadline_ns); !first) {
       end.arrivals->close();
       return tl::unexpected(first.error());
     }
@@ -99,6 +95,25 @@ class VerbsFabric final : public Fabric {
   }
 
  private:
+  // The paths that are not known to be broken, or, if all are, every one. Returns how many.
+  size_t dial(ActiveEnd& end, uint64_t deadline_ns) {
+    const uint64_t now = boottime_clock().now_ns();
+    const auto rests = [&](const Endpoint& where) {
+      return now < dialer_->health().dial_ns(where);
+    };
+    const bool all = std::all_of(end.endpoints.begin(), end.endpoints.end(), rests);
+    size_t dialled = 0;
+    for (uint32_t path = 0; path < end.endpoints.size(); ++path) {
+      if (!all && rests(end.endpoints[path])) continue;
+      ConnectWire introduction = end.introduction;
+      introduction.path = path;
+      end.dialled[path] = true;
+      dialer_->dial(end.arrivals, end.endpoints[path], introduction, deadline_ns);
+      ++dialled;
+    }
+    return dialled;
+  }
+
   static uint64_t random_owner() {
     std::random_device random;
     return uint64_t{random()} << 32 | random();

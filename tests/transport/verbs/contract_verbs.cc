@@ -1,59 +1,16 @@
-#include <array>
-
-#include "tests/transport/contract.h"
-#include "transport/verbs/verbs_fabric.h"
+#include "tests/transport/verbs/verbs_backends.h"
 
 namespace farpage::contract {
 namespace {
 
-class VerbsHarness : public Harness {
- public:
-  VerbsHarness(std::vector<std::string> passive, std::vector<std::string> active)
-      : passive_(verbs::make_verbs_fabric({.devices = std::move(passive)}).value()),
-        active_(verbs::make_verbs_fabric({.devices = std::move(active)}).value()) {}
-
-  Fabric& passive() override { return *passive_; }
-  Fabric& active() override { return *active_; }
-  const Clock& clock() const override { return boottime_clock(); }
-  // A round trip on each way behind what is on it.
-  void settle() override {
-    std::array<std::byte, 64> memory;
-    for (int round = 0; round < 4; ++round) {
-      auto offered = passive_->offer_channel(ChannelPurpose::kRead).value();
-      auto channel = active_->connect(std::move(offered.offer), clock().now_ns() + kSecond).value();
-      auto pool = passive_->allocate_readable(memory.size()).value();
-      auto local = active_->register_local({.data = memory.data(), .bytes = memory.size()}).value();
-      Operation read;
-      read.local_count = 1;
-      read.local[0] = local.slice(0, memory.size());
-      read.remote = channel->import_region(passive_->export_region(pool).value()).value();
-      EXPECT_EQ(channel->post({&read, 1}, kNever).accepted, 1u);
-      Completion ended;
-      while (channel->poll({&ended, 1}) == 0) channel->wait(clock().now_ns() + kSecond);
-      EXPECT_EQ(ended.outcome, Outcome::kOk);
-    }
-  }
-
- private:
-  std::unique_ptr<Fabric> passive_;
-  std::unique_ptr<Fabric> active_;
-};
-
-Backend verbs_backend(const std::string& name, const std::vector<std::string>& passive,
-                      const std::vector<std::string>& active) {
-  return {name, [=] { return std::make_unique<VerbsHarness>(passive, active); }};
+auto topologies() {
+  return testing::Values(one_device(), over_the_network(), two_devices());
 }
-
-// Of the machine that scripts/test-softroce boots: one device with itself, two that a network lies
-// between, and a path on each of two.
-const std::array kVerbs = {verbs_backend("one_device", {"rxe0"}, {"rxe0"}),
-                           verbs_backend("over_the_network", {"rxe2"}, {"rxe0"}),
-                           verbs_backend("two_devices", {"rxe0", "rxe1"}, {"rxe0", "rxe1"})};
 
 }  // namespace
 
-INSTANTIATE_TEST_SUITE_P(Verbs, FabricContract, testing::ValuesIn(kVerbs), backend_name);
-INSTANTIATE_TEST_SUITE_P(Verbs, ClosingContract, testing::ValuesIn(kVerbs), backend_name);
-INSTANTIATE_TEST_SUITE_P(Verbs, ProtectionContract, testing::ValuesIn(kVerbs), backend_name);
+INSTANTIATE_TEST_SUITE_P(Verbs, FabricContract, topologies(), backend_name);
+INSTANTIATE_TEST_SUITE_P(Verbs, ClosingContract, topologies(), backend_name);
+INSTANTIATE_TEST_SUITE_P(Verbs, ProtectionContract, topologies(), backend_name);
 
 }  // namespace farpage::contract

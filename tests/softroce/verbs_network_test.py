@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""A cable between a client and its node that loses packets, delays them, or is pulled, and a client beside it that notices nothing."""
+
+import contextlib
+import json
+import pathlib
+import subprocess
+import time
+import unittest
+
+from verbs_case import PACE, VerbsCase, connections, over
+from counts import Counts
+from faults import Steady
+from program import wait_until
+
+ENDS = ("v0", "w0")  # of the cable; rxe0 is on v0, rxe2 on w0
+PORTS = pathlib.Path("/sys/class/infiniband")
+USUAL_MTU, JUMBO_MTU = 1500, 9000
+PULLED_S = 0.1
+
+
+def call(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+@contextlib.contextmanager
+def bad_cable(*what):
+    for end in ENDS:
+        call("tc", "qdisc", "replace", "dev", end, "root", "netem", "limit", "100000", *what)
+    try:
+        yield
+    finally:
+        for end in ENDS:
+            call("tc", "qdisc", "del", "dev", end, "root")
+
+
+def count(end, counter):
+    return json.loads(call("tc", "-s", "-j", "qdisc", "show", "dev", end))[0][counter]
+
+
+def port_state(device):
+    return (PORTS / device / "ports/1/state").read_text().split()[1]
+
+
+def has_address(device):
+    with contextlib.suppress(OSError):
+        return (PORTS / device / "ports/1/gid_attrs/types/1").read_text() != ""
+    return False
+
+
+def make_anew(device, end):
+    """Nobody may use it."""
+    if not wait_until(lambda: not connections(device)):
+        raise AssertionError(f"{device} is in use")
+    call("rdma", "link", "del", device)
+    call("rdma", "link", "add", device, "type", "rxe", "netdev", end)
+    if not wait_until(lambda: port_state(device) == "ACTIVE" and has_address(device)):
+        raise AssertionError(f"{device} does not come back")
+
+
+class CableCase(VerbsCase):
+    node_place = over("rxe2")
+    client_place = over("rxe0")
+
+    def start(self):
+        node = self.start_node(*PACE.node())
+        self.beside = self.start_beside(node)
+        self.replay = Steady(self, node.address, pace=PACE)
+        self.beside.wait_until_warm()
+        self.replay.wait_until_warm()
+
+    def start_beside(self, node):
+        """A client of the same node, on its own device, whose traffic with itself does not reach the cable."""
+        return Steady(self, node.address, pace=PACE, place=self.node_place)
+
+    def finish(self):
+        print(f"back after {self.replay.wait_until_back():.1f} s", flush=True)
+        self.replay.result()
+        self.assert_untouched(self.beside)
+
+
+class BadCableTest(CableCase):
+    def assert_survived(self, pages, counter, *what):
+        self.start()
+        with bad_cable(*what):
+            print(f"{' '.join(what)}: {pages} pages are ready after {self.replay.wait_for('ready', pages):.1f} s", flush=True)
+            for end in ENDS:
+                self.assertGreater(count(end, counter), 5, end)
+        self.finish()
+
+    def test_one_packet_in_a_hundred_is_lost(self):
+        self.assert_survived(500, "drops", "loss", "1%")
+
+    def test_one_packet_in_ten_is_lost(self):
+        self.assert_survived(100, "drops", "loss", "10%")
+
+    def test_silence(self):
+        self.start()
+        with bad_cable("loss", "100%"):
+            self.replay.wait_for("stalled", 2)
+            for end in ENDS:
+                self.assertGreater(count(end, "drops"), 0, end)
+        self.finish()
+
+    def test_a_delay(self):
+        self.assert_survived(50, "packets", "delay", "50ms")
+
+
+class PulledCableTest(CableCase):
+    def start_beside(self, node):
+        """On another device, for one without a link does not even reach itself."""
+        beside = over("rxe1")
+        return Steady(self, self.start_node(*PACE.node(), name="beside", place=beside).address, pace=PACE, place=beside)
+
+    @contextlib.contextmanager
+    def pulled(self, end):
+        call("ip", "link", "set", end, "down")
+        try:
+            self.assertEqual(port_state("rxe0"), "DOWN")
+            yield
+        finally:
+            call("ip", "link", "set", end, "up")
+
+    def test_the_node_s_end(self):
+        self.start()
+        with self.pulled("w0"):
+            ready = self.replay.metrics()["ready"]
+            time.sleep(PULLED_S)
+            self.assertEqual(self.replay.metrics()["ready"], ready)
+        self.finish()
+
+    def test_the_client_s_end(self):
+        # Its device knows at once, and the connections end. What Soft-RoCE tells a peer without a link breaks its connection
+        # manager for good, so nothing comes back before the device has been made anew.
+        self.addCleanup(make_anew, "rxe0", "v0")  # after its processes have ended
+        self.start()
+        with self.pulled("v0"):
+            given_up = lambda counts: counts["stalled"] + counts["unreachable"]
+            self.assertTrue(wait_until(lambda: given_up(self.replay.metrics()) > 1))
+        self.replay.result()
+        self.assertLess(self.replay.process.said.count("warning"), 20)  # not one for each attempt
+        self.assert_untouched(self.beside)
+
+
+class MtuTest(Counts, CableCase):
+    """Who connects decides on the size of packets: the smaller end then drops what is too large for it."""
+
+    def counts_with(self, end, mtu):
+        call("ip", "link", "set", end, "mtu", str(mtu))
+        try:
+            return self.counts("--node", self.node.address, requests=6, local_pages=0)["verdicts"]
+        finally:
+            call("ip", "link", "set", end, "mtu", str(USUAL_MTU))
+
+    def test_verdicts_come_in_time(self):
+        self.node = self.start_node(*PACE.node())
+        usual = self.counts_with("v0", USUAL_MTU)
+        self.assertGreater(usual["ready"], 0)
+        self.assertEqual(self.counts_with("w0", JUMBO_MTU), usual)
+        self.assertEqual(self.counts_with("v0", JUMBO_MTU)["ready"], 0)
+        self.assertEqual(self.counts_with("v0", USUAL_MTU), usual)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
