@@ -138,7 +138,7 @@ bool FrameConnection::deliver_frames() {
     if (ended_) return false;
   }
   incoming_.erase(0, at);
-  if (incoming_.empty() && incoming_.capacity() > kKeptBytes) incoming_ = std::string();
+  if (incoming_.empty() && incoming_.capacity() > kKeptBytes) incoming_.shrink_to_fit();
   if (descriptors_ != nullptr && descriptors_->received().size() > kMaxFrameDescriptors) {
     end({Code::kProtocol, "the peer sends descriptors without messages"});
     return false;

@@ -37,6 +37,14 @@ class SimTier : public ::testing::Test {
 // A client that has not noticed the restart, while what is mapped of the old run is still there.
 class OldView : public SimTier {
  protected:
+  // Longer than it takes the other client to dial again, even if half of it has gone.
+  static SimClusterOptions longer_lease() {
+    SimClusterOptions options = SimTier::options();
+    options.node.lease_ms = 100;
+    return options;
+  }
+  OldView() : SimTier(longer_lease()) {}
+
   void SetUp() override {
     ASSERT_EQ(writer_.put(key_, 1).code, Code::kOk);
     ASSERT_EQ(reader_.fetch(key_).verdict, Verdict::kReady);
