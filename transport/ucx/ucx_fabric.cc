@@ -60,9 +60,10 @@ class UcxFabric final : public Fabric {
 
  private:
   static tl::unexpected<Error> refuse_untrusted() {
-    return fail(Code::kDenied,
-                "ucx serves only clients that are trusted, for UCX lets each of them write all "
-                "memory of this node: set trusted_clients if they are, or use verbs or tcp");
+    return fail(
+        Code::kDenied,
+        "ucx serves only clients that are trusted, for UCX lets each of them write all "
+        "memory of this node: set ucx.trusted_clients = true if they are, or use verbs or tcp");
   }
 
   Result<std::shared_ptr<PassiveWorker>> passive_worker() {
