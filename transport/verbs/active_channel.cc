@@ -330,7 +330,7 @@ void ActiveVerbsChannel::take_arrived(size_t number) {
 }
 
 void ActiveVerbsChannel::broke(size_t number, uint64_t now_ns) {
-  paths_[number].queue.reset();
+  end_.dialer->dispose(std::move(paths_[number].queue));
   // What had been begun there, if anything, begins anew elsewhere.
   if (!unsent_.empty() && flights_[unsent_.front()].path == number) {
     flights_[unsent_.front()].sent_bytes = 0;
@@ -470,8 +470,8 @@ void ActiveVerbsChannel::close() {
   for (Path& path : paths_) {
     if (path.queue == nullptr) continue;
     while (!path.queue->idle() && boottime_clock().now_ns() < until) path.queue->poll(done);
-    path.queue->abandon(done);
-    path.queue.reset();
+    if (!path.queue->idle()) path.queue->abandon(done);
+    end_.dialer->dispose(std::move(path.queue));
   }
   end_unsent();
 }

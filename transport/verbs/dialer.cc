@@ -86,4 +86,10 @@ void Dialer::dial(const std::shared_ptr<Arrivals>& arrivals, const Endpoint& whe
   }
 }
 
+void Dialer::dispose(std::unique_ptr<SendQueue> queue) {
+  // Emptied there, so that it is not this thread that holds it last.
+  const auto box = std::make_shared<std::unique_ptr<SendQueue>>(std::move(queue));
+  workers_.take([box] { box->reset(); });
+}
+
 }  // namespace farpage::verbs

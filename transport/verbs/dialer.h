@@ -42,7 +42,8 @@ class Arrivals {
   Error error_ = {Code::kTimeout, "no path to the node came about in time (RDMA)"};
 };
 
-// Connects the paths of all channels of a fabric, on threads of its own. Thread-safe.
+// Connects the paths of all channels of a fabric, and takes leave of them, on threads of its own.
+// Thread-safe.
 class Dialer {
  public:
   explicit Dialer(std::shared_ptr<const Devices> devices) : devices_(std::move(devices)) {}
@@ -52,6 +53,9 @@ class Dialer {
   // `where` and `introduction` are those of one path; what comes of it goes to `arrivals`.
   void dial(const std::shared_ptr<Arrivals>& arrivals, const Endpoint& where,
             const ConnectWire& introduction, uint64_t deadline_ns);
+
+  // Ends a connection whose work has ended, which can last, on a thread of its own.
+  void dispose(std::unique_ptr<SendQueue> queue);
 
   PathHealth& health() { return health_; }
 

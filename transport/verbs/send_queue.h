@@ -57,7 +57,8 @@ class SendQueue {
   bool broken() const { return broken_ns_ != kNever; }
   // Broken, and all of its work has been told to `done`.
   bool drained() const { return broken() && idle(); }
-  // Takes the queue pair from the device, for one that does not flush; all work is told to `done`.
+  // Takes the queue pair from the device, for one that does not flush; all work is told to `done`,
+  // and nothing of the queue may be used any more.
   template <typename Done>
   void abandon(const Done& done);
 
@@ -126,7 +127,7 @@ void SendQueue::poll(const Done& done) {
 template <typename Done>
 void SendQueue::abandon(const Done& done) {
   broken_ns_ = 0;
-  connection_->id.reset();
+  ::rdma_destroy_qp(connection_->id.get());
   end_until(posted_, IBV_WC_WR_FLUSH_ERR, done);
 }
 
