@@ -10,17 +10,13 @@
 
 namespace farpage {
 
-// A sanitizer's shadow of what is allocated counts as resident too.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-inline constexpr size_t kResidentFactor = 3;
+inline constexpr bool kSanitized = true;
 #elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-inline constexpr size_t kResidentFactor = 3;
+inline constexpr bool kSanitized =
+    __has_feature(thread_sanitizer) || __has_feature(address_sanitizer);
 #else
-inline constexpr size_t kResidentFactor = 1;
-#endif
-#else
-inline constexpr size_t kResidentFactor = 1;
+inline constexpr bool kSanitized = false;
 #endif
 
 inline size_t open_descriptors() {
@@ -36,6 +32,12 @@ inline size_t resident_bytes() {
   size_t pages = 0;
   std::ifstream("/proc/self/statm") >> ignored >> pages;
   return pages * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+}
+
+// Of memory, since it had `before` of it. A sanitizer keeps what is freed and shadows what is
+// allocated: with one, nothing can be said.
+inline bool has_taken_less_than(size_t bytes, size_t before) {
+  return kSanitized || resident_bytes() < before + bytes;
 }
 
 // False: this machine does not let a process have so many.
