@@ -20,7 +20,7 @@ namespace {
 // Of any build.
 constexpr auto kOptional = std::to_array<std::pair<std::string_view, std::string_view>>({
     {"verbs", "FARPAGE_VERBS"},
-    {"ucx", "FARPAGE_UCX"},
+    {"ucx", "FARPAGE_PROGRAM_UCX"},
 });
 
 }  // namespace

@@ -33,9 +33,12 @@ std::string address_in(const std::string& gid) {
 
 // As transport/verbs chooses: RoCE v2, IPv4 before IPv6.
 void read_gids(const HostFiles& files, const std::string& folder, RdmaPort& port) {
+  const auto text_of = [&](const char* table, const std::string& index) {
+    return files.text(fmt::format("{}/{}/{}", folder, table, index)).value_or("");
+  };
   for (const std::string& index : files.names(folder + "/gids")) {
-    if (files.text(folder + "/gid_attrs/types/" + index).value_or("") != "RoCE v2") continue;
-    const std::string address = address_in(files.text(folder + "/gids/" + index).value_or(""));
+    if (text_of("gid_attrs/types", index) != "RoCE v2") continue;
+    const std::string address = address_in(text_of("gids", index));
     const bool better = port.address.empty() || (port.address.find(':') != std::string::npos &&
                                                  address.find('.') != std::string::npos);
     if (address.empty() || !better) continue;

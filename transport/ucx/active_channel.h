@@ -25,7 +25,7 @@ inline constexpr uint32_t kMaxInFlight = 512;
 // out, once a flush has shown that everything posted before is at the peer.
 class ActiveUcxChannel final : public Channel, public LocalUser {
  public:
-  static Result<std::unique_ptr<Channel>> connect(std::shared_ptr<LocalMemory> local,
+  static Result<std::unique_ptr<Channel>> connect(const std::shared_ptr<LocalMemory>& local,
                                                   std::shared_ptr<PathBook> paths,
                                                   const Offer& offer, uint64_t deadline_ns);
   ~ActiveUcxChannel() override;

@@ -11,10 +11,9 @@
 
 namespace farpage::ucx {
 
-Result<std::unique_ptr<Channel>> ActiveUcxChannel::connect(std::shared_ptr<LocalMemory> local,
-                                                           std::shared_ptr<PathBook> paths,
-                                                           const Offer& offer,
-                                                           uint64_t deadline_ns) {
+Result<std::unique_ptr<Channel>> ActiveUcxChannel::connect(
+    const std::shared_ptr<LocalMemory>& local, std::shared_ptr<PathBook> paths, const Offer& offer,
+    uint64_t deadline_ns) {
   const LogScope log;
   auto worker = Worker::create(local->context());
   if (!worker) return tl::unexpected(worker.error());

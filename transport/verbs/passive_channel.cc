@@ -34,7 +34,7 @@ Result<void> PassiveEnd::OwnDomains::make() {
   return {};
 }
 
-Result<std::shared_ptr<PassiveEnd>> PassiveEnd::make(std::shared_ptr<const Devices> devices,
+Result<std::shared_ptr<PassiveEnd>> PassiveEnd::make(const std::shared_ptr<const Devices>& devices,
                                                      ChannelPurpose purpose) {
   const std::shared_ptr<PassiveEnd> end(new PassiveEnd(devices, purpose));
   if (purpose == ChannelPurpose::kRead) return end;

@@ -24,7 +24,7 @@ class PassiveEnd {
  public:
   static constexpr uint32_t kReceives = 512;  // a peer may send as many immediates unasked
 
-  static Result<std::shared_ptr<PassiveEnd>> make(std::shared_ptr<const Devices> devices,
+  static Result<std::shared_ptr<PassiveEnd>> make(const std::shared_ptr<const Devices>& devices,
                                                   ChannelPurpose purpose);
   ~PassiveEnd();
 

@@ -1,5 +1,6 @@
 #include "tests/transport/verbs/softroce.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -63,7 +64,7 @@ uint64_t queue_pairs(const std::string& device) {
 
 NetworkFault::NetworkFault(const std::string& netem) {
   for (const std::string& end : kEnds) {
-    output_of("tc qdisc add dev " + end + " root netem limit 100000 " + netem);
+    output_of(fmt::format("tc qdisc add dev {} root netem limit 100000 {}", end, netem));
   }
 }
 
