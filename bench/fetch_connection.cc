@@ -88,6 +88,7 @@ void FetchConnection::fetch_one(const PageKey& key) {
 }
 
 bool FetchConnection::find_addresses() {
+  addresses_.clear();
   addresses_.reserve(keys_.size());
   for (const PageKey& key : keys_) {
     const std::byte* address = lane_.mapped_payload(key);
@@ -99,7 +100,12 @@ bool FetchConnection::find_addresses() {
     if (address == nullptr) return false;
     addresses_.push_back(address);
   }
-  return true;
+  return addresses_are_valid();
+}
+
+// A lane that had to open its path again has mapped the pool anew, and the old mapping is gone.
+bool FetchConnection::addresses_are_valid() const {
+  return !addresses_.empty() && lane_.mapped_payload(keys_.front()) == addresses_.front();
 }
 
 void FetchConnection::draw_keys(Slot& slot) {
@@ -160,6 +166,7 @@ void FetchConnection::check(const Slot& slot) {
 }
 
 void FetchConnection::copy_again() {
+  if (!addresses_are_valid() && !find_addresses()) return;
   Random random = phase_random_;
   const uint64_t begin = now_ns();
   for (uint64_t i = 0; i < phase_fetches_; ++i) {

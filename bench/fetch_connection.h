@@ -58,6 +58,7 @@ class FetchConnection {
   FetchConnection(Client& client, const FetchBenchOptions& options, std::span<const PageKey> keys,
                   uint64_t seed, Mapping memory, Region region, Lane lane);
   void fetch_one(const PageKey& key);
+  bool addresses_are_valid() const;
   void start(Slot& slot);
   void finish(Slot& slot);
   void draw_keys(Slot& slot);

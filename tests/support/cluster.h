@@ -105,7 +105,9 @@ class Cluster {
     start();
   }
 
-  std::unique_ptr<Client> connect(ClientOptions options = {}) { return connect(options, address_); }
+  std::unique_ptr<Client> connect(const ClientOptions& options = {}) {
+    return connect(options, address_);
+  }
   // By another way.
   std::unique_ptr<Client> connect(ClientOptions options, const Address& address) {
     options.staging_bytes = std::min(options.staging_bytes, options_.page_bytes * 256);
