@@ -65,6 +65,23 @@ std::multiset<uint64_t> tags_up_to(uint64_t count) {
   return tags;
 }
 
+void Harness::make_round_trip() {
+  std::array<std::byte, 64> memory;
+  auto offered = passive().offer_channel(ChannelPurpose::kRead).value();
+  offered.offer.peer = peer();
+  auto channel = active().connect(std::move(offered.offer), clock().now_ns() + kSecond).value();
+  auto pool = passive().allocate_readable(memory.size()).value();
+  auto local = active().register_local({.data = memory.data(), .bytes = memory.size()}).value();
+  Operation read;
+  read.local_count = 1;
+  read.local[0] = local.slice(0, memory.size());
+  read.remote = channel->import_region(passive().export_region(pool).value()).value();
+  EXPECT_EQ(channel->post({&read, 1}, kNever).accepted, 1u);
+  Completion ended;
+  while (channel->poll({&ended, 1}) == 0) channel->wait(clock().now_ns() + kSecond);
+  EXPECT_EQ(ended.outcome, Outcome::kOk);
+}
+
 Result<std::unique_ptr<Channel>> ContractTest::take_up(ChannelOffer offer, uint64_t deadline_ns) {
   offer.peer = harness_->peer();
   return harness_->active().connect(std::move(offer), deadline_ns);

@@ -31,6 +31,10 @@ class Harness {
   virtual Peer peer() const { return {}; }
   // Lets everything that is still under way happen, as far as the backend can tell.
   virtual void settle() = 0;
+
+ protected:
+  // A read over a channel of its own.
+  void make_round_trip();
 };
 
 struct Backend {

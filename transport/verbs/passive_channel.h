@@ -42,8 +42,6 @@ class PassiveEnd {
   // Ends all of its queue pairs: afterwards nothing reaches the memory through them.
   void close();
 
-  ChannelPurpose purpose() const { return purpose_; }
-
  private:
   PassiveEnd(std::shared_ptr<const Devices> devices, ChannelPurpose purpose)
       : devices_(std::move(devices)), purpose_(purpose) {}

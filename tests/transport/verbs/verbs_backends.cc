@@ -1,7 +1,5 @@
 #include "tests/transport/verbs/verbs_backends.h"
 
-#include <array>
-
 #include "transport/verbs/verbs_fabric.h"
 
 namespace farpage::contract {
@@ -18,21 +16,7 @@ class VerbsHarness : public Harness {
   const Clock& clock() const override { return boottime_clock(); }
   // A round trip on each way behind what is on it.
   void settle() override {
-    std::array<std::byte, 64> memory;
-    for (int round = 0; round < 4; ++round) {
-      auto offered = passive_->offer_channel(ChannelPurpose::kRead).value();
-      auto channel = active_->connect(std::move(offered.offer), clock().now_ns() + kSecond).value();
-      auto pool = passive_->allocate_readable(memory.size()).value();
-      auto local = active_->register_local({.data = memory.data(), .bytes = memory.size()}).value();
-      Operation read;
-      read.local_count = 1;
-      read.local[0] = local.slice(0, memory.size());
-      read.remote = channel->import_region(passive_->export_region(pool).value()).value();
-      EXPECT_EQ(channel->post({&read, 1}, kNever).accepted, 1u);
-      Completion ended;
-      while (channel->poll({&ended, 1}) == 0) channel->wait(clock().now_ns() + kSecond);
-      EXPECT_EQ(ended.outcome, Outcome::kOk);
-    }
+    for (int round = 0; round < 4; ++round) make_round_trip();
   }
 
  private:
