@@ -1,7 +1,9 @@
 """What idle clients cost a node: its memory, and the latency of one client that is busy."""
 
 import contextlib
+import pathlib
 import subprocess
+import time
 
 from measure import Failure, bench, memory_node, running
 
@@ -10,6 +12,9 @@ STAGING_BYTES = 4096
 MOST_BYTES_PER_CLIENT = 65536 + STAGING_BYTES
 BUSY = ["--page-bytes", "64KiB", "--batch", "1", "--depth", "1", "--connections", "1", "--pool-bytes", "64MiB"]
 MIB = 1 << 20
+SETTLE_S = 3  # until what connecting and leaving leave behind is done
+LEASE_MS = 2_000  # the default: 1,000 idle clients send 1,000 renewals a second
+SILENT_LEASE_MS = 600_000  # longer than a run: the clients are connected and say nothing
 
 
 def parse_memory(text):
@@ -31,16 +36,16 @@ def idle_clients(program, backend, node):
     with running(command, **pipes) as clients:
         if clients.stdout.readline() != "ready\n":
             raise Failure("the idle clients did not connect: " + clients.communicate()[1].strip())
-        yield
+        yield clients
         _, errors = clients.communicate()
         if clients.returncode != 0:
             raise Failure("the idle clients did not stay: " + errors.strip())
 
 
 @contextlib.contextmanager
-def idle_node(program, backend, folder):
+def idle_node(program, backend, folder, lease_ms=LEASE_MS):
     with memory_node(program, backend, folder, "--pool-bytes", "256MiB", "--page-bytes", "64KiB",
-                     "--set", f"node.max_clients={2 * CLIENTS}") as node:
+                     "--set", f"node.max_clients={2 * CLIENTS}", "--set", f"node.lease_ms={lease_ms}") as node:
         yield node
 
 
@@ -67,3 +72,36 @@ def busy_p99_us(program, backend, node, seconds):
     if latency["p99"] is None:
         raise Failure(f"{latency['count']} fetches are too few for a p99: choose more --seconds")
     return latency["p99"]
+
+
+def cpu_s(process):
+    """Of the threads that it has now."""
+    spent_ns = 0
+    for thread in pathlib.Path(f"/proc/{process.pid}/task").iterdir():
+        spent_ns += int((thread / "schedstat").read_text(encoding="ascii").split()[0])
+    return spent_ns / 1e9
+
+
+class BesideIdle:
+    """The p99 of one busy client of a node, with idle clients and without, and what CPU time these take."""
+
+    def __init__(self, program, backend, node, process, seconds):
+        self.program, self.backend, self.node, self.process, self.seconds = program, backend, node, process, seconds
+        self.idle_share = self.node_share = 0.0
+
+    def with_clients(self):
+        with idle_clients(self.program, self.backend, self.node) as clients:
+            time.sleep(SETTLE_S)
+            before = cpu_s(clients), cpu_s(self.process)
+            time.sleep(SETTLE_S)
+            self.idle_share, self.node_share = ((cpu_s(process) - spent) / SETTLE_S
+                                                for process, spent in zip((clients, self.process), before))
+            return busy_p99_us(self.program, self.backend, self.node, self.seconds)
+
+    def without(self):
+        time.sleep(SETTLE_S)
+        return busy_p99_us(self.program, self.backend, self.node, self.seconds)
+
+    def sentence(self):
+        return (f"The process of the idle clients takes {100 * self.idle_share:.1f}% of a core, the node "
+                f"{100 * self.node_share:.1f}%, before the busy one comes.")

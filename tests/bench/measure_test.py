@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 from recording import SOURCE
 
@@ -71,11 +72,8 @@ class ServingTest(unittest.TestCase):
 
 class NodeTest(Case):
     def test_memory_and_idle_clients(self):
-        clients, idle_cost.CLIENTS = idle_cost.CLIENTS, 100
-        try:
+        with mock.patch.object(idle_cost, "CLIENTS", 100):
             result = idle_cost.memory(PROGRAM, "tcp", self.folder)
-        finally:
-            idle_cost.CLIENTS = clients
         self.assertEqual(result["clients"], 100)
         self.assertGreater(result["before"]["Rss"], 256 << 20)  # its pool
         self.assertIn("before and after 100 idle clients", idle_cost.memory_sentence(result))
@@ -83,14 +81,15 @@ class NodeTest(Case):
             self.assertLess(result["rss_bytes_per_client"], idle_cost.MOST_BYTES_PER_CLIENT)
 
     def test_a_busy_client_beside_idle_ones(self):
-        clients, idle_cost.CLIENTS = idle_cost.CLIENTS, 2
-        try:
-            with idle_cost.idle_node(PROGRAM, "shm", self.folder) as (node, process):
-                with idle_cost.idle_clients(PROGRAM, "shm", node):
-                    self.assertGreater(idle_cost.busy_p99_us(PROGRAM, "shm", node, 0.2), 0)
+        with mock.patch.multiple(idle_cost, CLIENTS=400, SETTLE_S=1):
+            with idle_cost.idle_node(PROGRAM, "shm", self.folder, lease_ms=2_000) as (node, process):
+                cost = idle_cost.BesideIdle(PROGRAM, "shm", node, process, seconds=0.2)
+                self.assertGreater(cost.with_clients(), 0)
+                self.assertGreater(cost.idle_share, 0)  # some 400 renewals
+                self.assertGreater(cost.node_share, 0)
+                self.assertRegex(cost.sentence(), r"idle clients takes \d+\.\d% of a core, the node \d+\.\d%")
+                self.assertGreater(cost.without(), 0)
             self.assertIsNotNone(process.returncode)
-        finally:
-            idle_cost.CLIENTS = clients
 
     def test_clients_that_the_node_refuses(self):
         with measure.memory_node(PROGRAM, "shm", self.folder, "--pool-bytes", "64MiB", "--set", "node.max_clients=3") as (node, _):
