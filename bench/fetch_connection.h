@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/mapping.h"
+#include "base/random.h"
 #include "bench/fetch_bench.h"
-#include "bench/random.h"
 #include "tier/client.h"
 
 namespace farpage {

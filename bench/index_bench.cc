@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/random.h"
 #include "base/system_memory.h"
 #include "base/units.h"
-#include "bench/random.h"
 #include "node/slot_table.h"
 #include "pagetable/geometry.h"
 #include "pagetable/location_cache.h"

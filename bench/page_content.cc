@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/check.h"
-#include "bench/random.h"
+#include "base/random.h"
 
 namespace farpage {
 namespace {

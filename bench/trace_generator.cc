@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "bench/random.h"
+#include "base/random.h"
 
 namespace farpage {
 namespace {

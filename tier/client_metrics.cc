@@ -39,6 +39,8 @@ void describe_lanes(const LaneCounters& lanes, MetricVisitor& visitor) {
         lanes.index_looks);
   count("farpage_client_channels_ended_total",
         "Data paths given up because an operation did not end in time", lanes.channels_ended);
+  count("farpage_client_stray_completions_total",
+        "Completions that came again, and were not counted", lanes.strays);
   count("farpage_client_late_verdicts_total", "Verdicts given after their deadline",
         lanes.late_verdicts);
   visitor.gauge("farpage_client_latest_verdict_seconds", "The most that a verdict was late",

@@ -59,6 +59,7 @@ struct LaneStats {
   uint64_t index_looks = 0;     // pages whose buckets were read
   uint64_t located = 0;         // pages whose location was cached
   uint64_t channels_ended = 0;  // data paths given up because an operation did not end in time
+  uint64_t strays = 0;          // completions that came again, and were not counted
   uint64_t late_verdicts = 0;   // given after their deadline, because this thread was not running
   uint64_t latest_ns = 0;       // the most that one of them was late
 };

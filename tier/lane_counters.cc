@@ -16,6 +16,7 @@ LaneStats LaneCounters::stats() const {
           .index_looks = index_looks.value(),
           .located = located.value(),
           .channels_ended = channels_ended.value(),
+          .strays = strays.value(),
           .late_verdicts = late_verdicts.value(),
           .latest_ns = latest_ns.value()};
 }
@@ -41,6 +42,7 @@ void LaneCounters::add(const LaneCounters& other) {
   index_looks.add(other.index_looks.value());
   located.add(other.located.value());
   channels_ended.add(other.channels_ended.value());
+  strays.add(other.strays.value());
   late_verdicts.add(other.late_verdicts.value());
   latest_ns.raise_to(other.latest_ns.value());
   fetches.add(other.fetches);

@@ -23,6 +23,7 @@ struct LaneCounters {
   Counter index_looks;
   Counter located;
   Counter channels_ended;
+  Counter strays;
   Counter late_verdicts;
   Counter latest_ns;
   // From the start of a fetch: to its last verdict, and to each verdict.

@@ -101,13 +101,13 @@ void LaneEngine::end_path() {
 // Takes back what has been queued and not posted, of one fetch or (null) of all.
 void LaneEngine::cancel_queued(const FetchState* fetch) {
   const auto is_other = [&](const Operation& operation) {
-    return fetch != nullptr && attempts_[static_cast<uint32_t>(operation.tag)].fetch != fetch;
+    return fetch != nullptr && attempts_[OperationTag::of(operation.tag).attempt].fetch != fetch;
   };
   const auto cancelled = std::stable_partition(queue_.begin(), queue_.end(), is_other);
   for (auto operation = cancelled; operation != queue_.end(); ++operation) {
-    const auto index = static_cast<uint32_t>(operation->tag);
-    attempts_[index].broken = true;
-    if (--attempts_[index].outstanding == 0) operations_ended(index);
+    const OperationTag tag = OperationTag::of(operation->tag);
+    attempts_[tag.attempt].broken = true;
+    operation_ended(tag);
   }
   queue_.erase(cancelled, queue_.end());
 }

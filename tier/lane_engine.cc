@@ -18,10 +18,6 @@ constexpr uint32_t kPrefetchAhead = 8;
 // An operation that is refused this often would be refused for ever.
 constexpr uint8_t kMostFailures = 3;
 
-constexpr uint64_t make_tag(uint32_t index, uint32_t generation) {
-  return uint64_t{generation} << 32 | index;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<LaneEngine>> LaneEngine::create(const std::shared_ptr<NodeLink>& link) {
@@ -51,6 +47,10 @@ LaneEngine::LaneEngine(std::shared_ptr<NodeLink> link, Mapping memory, Region re
 
 LaneEngine::~LaneEngine() {
   link_->counters()->close(&counters_);
+  path_.end(touches_);
+  while (path_.in_flight() > 0) {
+    if (poll_completions() == 0) path_.wait(kNever, touches_);
+  }
   touches_.detach();
   while (!touches_.ended()) touches_.wait(kNever);
 }
@@ -154,7 +154,6 @@ void LaneEngine::begin(FetchState& fetch, uint32_t page) {
   attempt.fetch = &fetch;
   attempt.page = page;
   attempt.failures = 0;
-  ++attempt.generation;
   look_up(index);
 }
 
@@ -175,8 +174,13 @@ void LaneEngine::queue_step(uint32_t index) {
   const Geometry& geometry = path_.view().geometry;
   const PageRequest& request = attempt.fetch->requests[attempt.page];
   Operation operation;
-  operation.tag = make_tag(index, attempt.generation);
+  ++attempt.step;
   attempt.posted_ns = now_ns_;
+  const auto queue = [&](uint8_t part) {
+    operation.tag = OperationTag{attempt.step, part, static_cast<uint16_t>(index)}.value();
+    attempt.outstanding |= part;
+    queue_.push_back(operation);
+  };
   const bool reads = attempt.lookup.step() == PageLookup::Step::kReadIndex ||
                      attempt.lookup.step() == PageLookup::Step::kReadPage;
   if (reads && !path_.is_open()) {
@@ -193,9 +197,8 @@ void LaneEngine::queue_step(uint32_t index) {
       for (size_t i = 0; i < homes.size(); ++i) {
         operation.remote_offset = homes[i] * sizeof(Bucket);
         operation.local[0] = landing_slice(&landing().buckets[index][i], sizeof(Bucket));
-        queue_.push_back(operation);
+        queue(static_cast<uint8_t>(1u << i));
       }
-      attempt.outstanding = 2;
       break;
     }
     case PageLookup::Step::kReadPage: {
@@ -207,8 +210,7 @@ void LaneEngine::queue_step(uint32_t index) {
       operation.local[1] = request.destination;
       operation.local_count = request.destination.bytes > 0 ? 2 : 1;
       operation.wants_crc = verify_ && lands_with_crc_ && request.destination.bytes > 0;
-      queue_.push_back(operation);
-      attempt.outstanding = 1;
+      queue(1);
       break;
     }
     case PageLookup::Step::kReady:
@@ -226,7 +228,7 @@ size_t LaneEngine::post_queued() {
   if (queue_.empty() || !path_.is_open()) return 0;
   now_ns_ = clock_.now_ns();
   const auto deadline_of = [this](const Operation& operation) {
-    return attempts_[static_cast<uint32_t>(operation.tag)].fetch->deadline_ns;
+    return attempts_[OperationTag::of(operation.tag).attempt].fetch->deadline_ns;
   };
   // Runs of one fetch, because a backend that copies stops at the deadline that a post names.
   size_t at = 0;
@@ -236,7 +238,7 @@ size_t LaneEngine::post_queued() {
     while (end < queue_.size() && deadline_of(queue_[end]) == deadline) ++end;
     const auto run = std::span<const Operation>(queue_).subspan(at, end - at);
     for (const Operation& operation : run) {
-      attempts_[static_cast<uint32_t>(operation.tag)].posted_ns = now_ns_;
+      attempts_[OperationTag::of(operation.tag).attempt].posted_ns = now_ns_;
     }
     const PostResult posted = path_.post(run, deadline);
     counters_.posts.add();
@@ -259,10 +261,16 @@ size_t LaneEngine::post_queued() {
 
 // An operation that the channel takes in no form: a destination that is not registered, say.
 void LaneEngine::refuse(const Operation& operation) {
-  const auto index = static_cast<uint32_t>(operation.tag);
-  attempts_[index].broken = true;
-  attempts_[index].failures = kMostFailures;
-  if (--attempts_[index].outstanding == 0) operations_ended(index);
+  Attempt& attempt = attempts_[OperationTag::of(operation.tag).attempt];
+  attempt.broken = true;
+  attempt.failures = kMostFailures;
+  operation_ended(OperationTag::of(operation.tag));
+}
+
+void LaneEngine::operation_ended(const OperationTag& tag) {
+  Attempt& attempt = attempts_[tag.attempt];
+  attempt.outstanding &= static_cast<uint8_t>(~tag.part);
+  if (attempt.outstanding == 0) attempt_ended(tag.attempt);
 }
 
 size_t LaneEngine::poll_completions() {
@@ -277,17 +285,21 @@ size_t LaneEngine::poll_completions() {
 
 void LaneEngine::complete(const Completion& completion) {
   if (completion.kind != CompletionKind::kOperation) return;
-  const auto index = static_cast<uint32_t>(completion.tag);
-  FARPAGE_CHECK(index < kWindow);
-  Attempt& attempt = attempts_[index];
-  FARPAGE_CHECK(completion.tag == make_tag(index, attempt.generation));
+  const OperationTag tag = OperationTag::of(completion.tag);
+  FARPAGE_CHECK(tag.attempt < kWindow);
+  Attempt& attempt = attempts_[tag.attempt];
+  if (attempt.step != tag.step || (attempt.outstanding & tag.part) == 0) {
+    counters_.strays.add();  // it has come before
+    return;
+  }
+  path_.operation_ended();
   if (completion.outcome != Outcome::kOk) attempt.broken = true;
   if (completion.outcome == Outcome::kFailed) ++attempt.failures;
   attempt.payload_crc = completion.crc;
-  if (--attempt.outstanding == 0) operations_ended(index);
+  operation_ended(tag);
 }
 
-void LaneEngine::operations_ended(uint32_t index) {
+void LaneEngine::attempt_ended(uint32_t index) {
   Attempt& attempt = attempts_[index];
   if (attempt.held) {
     if (attempt.fetch != &orphaned_) {

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "tier/lane.h"
 #include "tier/lane_counters.h"
+#include "tier/operation_tag.h"
 #include "tier/page_lookup.h"
 #include "tier/page_request.h"
 #include "tier/read_path.h"
@@ -57,12 +58,12 @@ class LaneEngine {
   struct Attempt {
     FetchState* fetch = nullptr;  // null: free
     uint32_t page = 0;
-    uint32_t generation = 0;
-    uint32_t outstanding = 0;  // operations that have not ended
-    uint8_t failures = 0;      // operations that were refused
-    bool broken = false;       // one of them did not end well
-    bool held = false;         // its page has its verdict already
-    bool waiting = false;      // for sweep() to begin it again
+    uint32_t step = 0;        // counts the times that operations were queued for it
+    uint8_t outstanding = 0;  // a bit for each of those that has not ended
+    uint8_t failures = 0;     // operations that were refused
+    bool broken = false;      // one of them did not end well
+    bool held = false;        // its page has its verdict already
+    bool waiting = false;     // for sweep() to begin it again
     uint64_t posted_ns = 0;
     uint32_t payload_crc = 0;
     PageLookup lookup;
@@ -91,7 +92,8 @@ class LaneEngine {
   void refuse(const Operation& operation);
   size_t poll_completions();
   void complete(const Completion& completion);
-  void operations_ended(uint32_t index);
+  void operation_ended(const OperationTag& tag);
+  void attempt_ended(uint32_t index);
   void read_landed(uint32_t index);
   void settle_landed();
   void settle(Attempt& attempt, Verdict verdict, Reason reason);

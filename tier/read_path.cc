@@ -1,8 +1,9 @@
 #include "tier/read_path.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
+
+#include "base/check.h"
 
 namespace farpage {
 namespace {
@@ -20,12 +21,7 @@ Error why_none(const Result<Reply>& reply) {
 
 ReadPath::~ReadPath() {
   if (view_ != nullptr && lane_ != 0) view_->retire_lane(lane_);
-  if (channel_ == nullptr) return;
-  channel_->close();
-  std::array<Completion, 64> completions;
-  while (in_flight_ > 0) {
-    if (poll(completions) == 0) channel_->wait(kNever);
-  }
+  FARPAGE_CHECK(in_flight_ == 0);
 }
 
 void ReadPath::refresh_view() {
@@ -164,10 +160,7 @@ PostResult ReadPath::post(std::span<const Operation> operations, uint64_t deadli
 }
 
 size_t ReadPath::poll(std::span<Completion> completions) {
-  if (channel_ == nullptr) return 0;
-  const size_t count = channel_->poll(completions);
-  in_flight_ -= count_operations(completions.first(count));
-  return count;
+  return channel_ == nullptr ? 0 : channel_->poll(completions);
 }
 
 void ReadPath::end(TouchRecorder& touches) {

@@ -15,7 +15,8 @@
 namespace farpage {
 
 // A lane's channel to the node, through its life. Operations are counted in and out, so that a
-// channel is destroyed only when all of them have ended.
+// channel is destroyed only when all of them have ended; before the path is, its user waits for
+// that.
 //
 //   closed ──open()──► opening ──offer came──► open ──end()──► ending ──last completion──► closed
 class ReadPath {
@@ -46,7 +47,9 @@ class ReadPath {
   const Channel* channel() const { return channel_.get(); }
 
   PostResult post(std::span<const Operation> operations, uint64_t deadline_ns);
+  // The caller says which of them are the first for their operation.
   size_t poll(std::span<Completion> completions);
+  void operation_ended() { --in_flight_; }
   size_t in_flight() const { return in_flight_; }
 
   // Gives the channel up: every operation comes back as aborted.

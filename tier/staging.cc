@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kLongestWaitNs = 3'600 * kSecond;
+constexpr size_t kPollBatch = 32;
 // An immediate's counter is used again only after the node has answered for it (protocol rule 16).
 constexpr size_t kMaxSegments = kTransferCounters / 2;
 
@@ -77,11 +78,14 @@ Status Staging::write(const Segment& segment, std::span<const Slice> sources, co
 
 Status Staging::write_in_turn(const Segment& segment, std::span<const Slice> sources,
                               const Clock& clock, uint64_t deadline_ns) {
+  first_tag_ += operations_.size();
   operations_.clear();
+  under_way_.assign(sources.size(), false);
   uint64_t offset = segment.offset;
   for (const Slice& source : sources) {
     Operation operation;
     operation.kind = OperationKind::kWrite;
+    operation.tag = first_tag_ + operations_.size();
     operation.remote = region_;
     operation.remote_offset = offset;
     operation.local_count = 1;
@@ -93,51 +97,63 @@ Status Staging::write_in_turn(const Segment& segment, std::span<const Slice> sou
   operations_.back().immediate = segment.immediate;
 
   std::span<const Operation> left = operations_;
-  size_t outstanding = 0;
   while (!left.empty()) {
     const PostResult posted = channel_->post(left, deadline_ns);
+    const size_t begun = operations_.size() - left.size();
+    std::fill_n(under_way_.begin() + static_cast<ptrdiff_t>(begun), posted.accepted, true);
     left = left.subspan(posted.accepted);
-    outstanding += posted.accepted;
+    outstanding_ += posted.accepted;
     if (!posted.status.ok()) {
-      static_cast<void>(abandon(outstanding));
+      static_cast<void>(abandon());
       return posted.status;
     }
     if (left.empty()) break;
-    if (Status status = await(outstanding, outstanding / 2, clock, deadline_ns); !status.ok()) {
-      return status;
-    }
+    if (Status status = await(outstanding_ / 2, clock, deadline_ns); !status.ok()) return status;
   }
-  return await(outstanding, 0, clock, deadline_ns);
+  return await(0, clock, deadline_ns);
 }
 
 // Until no more than `until` writes are outstanding.
-Status Staging::await(size_t& outstanding, size_t until, const Clock& clock, uint64_t deadline_ns) {
-  std::array<Completion, 32> completions;
-  while (outstanding > until) {
-    const size_t count = channel_->poll(completions);
-    const auto polled = std::span<const Completion>(completions).first(count);
-    outstanding -= count_operations(polled);
-    for (const Completion& completion : polled) {
+Status Staging::await(size_t until, const Clock& clock, uint64_t deadline_ns) {
+  std::array<Completion, kPollBatch> completions;
+  while (outstanding_ > until) {
+    const size_t count = poll(completions);
+    for (const Completion& completion : std::span(completions).first(count)) {
       if (completion.outcome == Outcome::kOk) continue;
-      static_cast<void>(abandon(outstanding));
+      static_cast<void>(abandon());
       return {Code::kUnavailable, completion.vendor, "a write to the staging failed"};
     }
     if (count > 0) continue;
-    if (clock.now_ns() >= deadline_ns) return abandon(outstanding);
+    if (clock.now_ns() >= deadline_ns) return abandon();
     channel_->wait(deadline_ns);
   }
   return {};
 }
 
-Status Staging::abandon(size_t outstanding) {
+Status Staging::abandon() {
   channel_->close();
-  std::array<Completion, 32> completions;
-  while (outstanding > 0) {
-    const size_t count = channel_->poll(completions);
-    outstanding -= count_operations(std::span(completions).first(count));
-    if (outstanding > 0) channel_->wait(kNever);
+  std::array<Completion, kPollBatch> completions;
+  while (outstanding_ > 0) {
+    if (poll(completions) == 0) channel_->wait(kNever);
   }
   return {Code::kAborted, 0, "the staging was not written by the deadline"};
+}
+
+// What ends an operation, once for each.
+size_t Staging::poll(std::span<Completion> completions) {
+  const size_t polled = channel_->poll(completions);
+  size_t count = 0;
+  for (size_t i = 0; i < polled; ++i) {
+    const uint64_t operation = completions[i].tag - first_tag_;
+    if (completions[i].kind != CompletionKind::kOperation || operation >= under_way_.size() ||
+        !under_way_[operation]) {
+      continue;
+    }
+    under_way_[operation] = false;
+    --outstanding_;
+    completions[count++] = completions[i];
+  }
+  return count;
 }
 
 }  // namespace farpage

@@ -44,8 +44,9 @@ class Staging {
  private:
   Status write_in_turn(const Segment& segment, std::span<const Slice> sources, const Clock& clock,
                        uint64_t deadline_ns);
-  Status await(size_t& outstanding, size_t until, const Clock& clock, uint64_t deadline_ns);
-  Status abandon(size_t outstanding);
+  Status await(size_t until, const Clock& clock, uint64_t deadline_ns);
+  Status abandon();
+  size_t poll(std::span<Completion> completions);
 
   std::mutex segments_mutex_;
   std::deque<Segment> segments_;  // in the order of their offsets, modulo the ring
@@ -59,6 +60,9 @@ class Staging {
   std::unique_ptr<Channel> channel_;
   RemoteRegion region_;
   std::vector<Operation> operations_;
+  std::vector<bool> under_way_;  // those of operations_ that have been posted and have not ended
+  size_t outstanding_ = 0;       // how many
+  uint64_t first_tag_ = 0;       // of operations_; tags are never used twice
 };
 
 }  // namespace farpage

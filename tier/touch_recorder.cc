@@ -35,17 +35,24 @@ void TouchRecorder::skip() {
 }
 
 void TouchRecorder::poll() {
-  std::array<Completion, 2> completions;
+  std::array<Completion, kOperations> completions;
   const size_t count = channel_->poll(completions);
-  outstanding_ -= static_cast<uint32_t>(count_operations(std::span(completions).first(count)));
+  for (const Completion& completion : std::span(completions).first(count)) {
+    const uint64_t operation = completion.tag - first_tag_;
+    const bool is_operation = completion.kind == CompletionKind::kOperation;
+    if (is_operation && operation < kOperations) outstanding_ &= ~(1u << operation);
+  }
 }
 
 void TouchRecorder::flush() {
   recorded_ = 0;
   const uint64_t block = buffer_->written / kTouchBlockSlots % kTouchBlocks;
   buffer_->written += kTouchBlockSlots;
-  std::array<Operation, 2> operations;
-  for (Operation& operation : operations) {
+  first_tag_ += kOperations;
+  std::array<Operation, kOperations> operations;
+  for (uint32_t i = 0; i < kOperations; ++i) {
+    Operation& operation = operations[i];
+    operation.tag = first_tag_ + i;
     operation.kind = OperationKind::kWrite;
     operation.remote = log_;
     operation.local_count = 1;
@@ -56,7 +63,7 @@ void TouchRecorder::flush() {
   operations[1].remote_offset = offsetof(TouchLog, written);
   operations[1].local[0] = {slice_.data + offsetof(Buffer, written), sizeof buffer_->written,
                             slice_.local_key};
-  outstanding_ = static_cast<uint32_t>(channel_->post(operations, kNever).accepted);
+  outstanding_ = (1u << channel_->post(operations, kNever).accepted) - 1;
   if (outstanding_ > 0) poll();
 }
 

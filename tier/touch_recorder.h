@@ -36,12 +36,15 @@ class TouchRecorder {
   void flush();
   void poll();
 
+  static constexpr uint32_t kOperations = 2;
+
   std::unique_ptr<Channel> channel_;
   RemoteRegion log_;
   Buffer* buffer_ = nullptr;
   Slice slice_;
   uint32_t recorded_ = 0;
-  uint32_t outstanding_ = 0;
+  uint64_t first_tag_ = 0;    // of the last flush; tags are never used twice
+  uint32_t outstanding_ = 0;  // a bit for each of its operations that has not ended
 };
 
 }  // namespace farpage

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "base/status.h"
 #include "transport/memory.h"
@@ -49,14 +47,6 @@ struct Completion {
   int32_t vendor = 0;  // the backend's code for a failure
   uint64_t tag = 0;    // kOperation: the operation's
 };
-
-// How many of them end an operation. The others are the peer's immediates, of which it may send any
-// number.
-inline size_t count_operations(std::span<const Completion> completions) {
-  return static_cast<size_t>(std::count_if(
-      completions.begin(), completions.end(),
-      [](const Completion& completion) { return completion.kind == CompletionKind::kOperation; }));
-}
 
 struct PostResult {
   size_t accepted = 0;

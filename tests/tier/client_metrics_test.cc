@@ -2,9 +2,9 @@
 
 #include "tests/support/cluster.h"
 #include "tests/support/engine.h"
-#include "tests/support/lying_fabric.h"
 #include "tests/support/recorded_metrics.h"
 #include "tests/support/sim_cluster.h"
+#include "transport/fault/fault_fabric.h"
 
 namespace farpage {
 namespace {
@@ -35,8 +35,8 @@ class ClientMetrics : public ::testing::Test {
   void run_for_a_lease() { run_for(small_sim_node().lease_ms * kMillisecond); }
 
   SimCluster cluster_{1, {}};
-  LyingFabric lying_{cluster_.client_fabric(0)};
-  std::unique_ptr<Client> client_ = cluster_.connect(0, {}, &lying_).value();
+  fault::FaultFabric faulty_{cluster_.client_fabric(0), cluster_.world().clock(), 1};
+  std::unique_ptr<Client> client_ = cluster_.connect(0, {}, &faulty_).value();
   Engine engine_{*client_, kPageBytes, 8};
 };
 
@@ -46,9 +46,11 @@ TEST_F(ClientMetrics, VerdictsAreCountedByReason) {
   for (int i = 0; i < 3; ++i) ASSERT_EQ(engine_.fetch(test_key(1)).verdict, Verdict::kReady);
   ASSERT_EQ(engine_.fetch(test_key(2)).reason, Reason::kMiss);
   ASSERT_EQ(engine_.fetch(test_key(1), put.version + 1).reason, Reason::kStale);
-  lying_.lies().flip_byte = 100;
+  fault::FaultPlan flips;
+  flips.of(fault::FaultKind::kFlippedPayload) = 1;
+  faulty_.set_plan(flips);
   ASSERT_EQ(engine_.fetch(test_key(1)).reason, Reason::kCorrupt);
-  lying_.lies().flip_byte = 0;
+  faulty_.set_plan({});
   ASSERT_EQ(engine_.fetch(test_key(1), 0, 0).reason, Reason::kStalled);
   EXPECT_EQ(metric(*client_, "farpage_client_ready_pages_total"), 3);
   EXPECT_EQ(metric(*client_, "farpage_client_ready_bytes_total"), 3 * kPageBytes);

@@ -4,9 +4,12 @@
 #include <cstdlib>
 
 #include "tests/tier/sim_engine.h"
+#include "transport/fault/fault_fabric.h"
 
 namespace farpage {
 namespace {
+
+using fault::FaultKind;
 
 // Whole histories from a seed. FARPAGE_SEED=n runs that one alone, FARPAGE_SEEDS=n so many.
 uint64_t from_environment(const char* name, uint64_t otherwise) {
@@ -25,6 +28,8 @@ struct Totals {
   uint64_t acknowledged = 0;
   uint64_t late = 0;
   uint64_t paths_ended = 0;
+  uint64_t strays = 0;
+  std::array<uint64_t, fault::kFaultKinds> injected{};
 };
 
 class History {
@@ -37,7 +42,9 @@ class History {
     for (size_t host = 0; host < options_.clients; ++host) {
       ClientOptions client;
       client.connect_ms = 60'000;
-      auto connected = cluster_.connect(host, client);
+      faulty_.push_back(std::make_unique<fault::FaultFabric>(
+          cluster_.client_fabric(host), cluster_.world().clock(), random_.random()));
+      auto connected = cluster_.connect(host, client, faulty_.back().get());
       ASSERT_TRUE(connected) << connected.error().message;
       engines_.push_back(
           std::make_unique<SimEngine>(cluster_, host, std::move(*connected), truth_, kPageBytes));
@@ -46,12 +53,14 @@ class History {
     live(100 * kMillisecond);
     cluster_.set_network(options_.network);
     cluster_.set_control_delay(options_.control_min_ns, options_.control_max_ns);
+    for (auto& fabric : faulty_) fabric->set_plan(draw_faults());
     for (int turn = 0; turn < 80 && !testing::Test::HasFailure(); ++turn) {
       act();
       live(below(4) == 0 ? between(0, 10 * kMillisecond) : between(0, 500 * kMicrosecond));
     }
     settle();
     for (auto& engine : engines_) add(*engine);
+    for (auto& fabric : faulty_) add(*fabric);
     engines_.clear();
   }
 
@@ -82,6 +91,20 @@ class History {
     options.control_max_ns =
         chance(0.1) ? between(1, 30) * kMillisecond : between(20, 500) * kMicrosecond;
     return options;
+  }
+
+  // Up to three kinds, up to one operation in ten each.
+  fault::FaultPlan draw_faults() {
+    fault::FaultPlan plan;
+    plan.late_max_ns = between(1, 20) * kMillisecond;
+    plan.reorder_max_ns = between(1, 500) * kMicrosecond;
+    const uint64_t kinds = below(4);
+    for (uint64_t i = 0; i < kinds; ++i) {
+      plan.chance[below(fault::kFaultKinds)] = 0.1 * static_cast<double>(below(100)) / 100;
+    }
+    if (chance(0.1)) plan.delay_ns = below(kMillisecond);
+    if (chance(0.1)) plan.bytes_per_s = between(1'000'000, 100'000'000);
+    return plan;
   }
 
   // A tenth are over before they begin, or hardly later; the others have up to 30 ms.
@@ -137,6 +160,7 @@ class History {
 
   // No client opens a lane where the node's answers take longer than a lease lasts.
   void set_gentle() {
+    for (auto& fabric : faulty_) fabric->set_plan({});
     cluster_.set_network({});
     cluster_.set_control_delay(10 * kMicrosecond, 200 * kMicrosecond);
   }
@@ -186,6 +210,12 @@ class History {
     totals_.acknowledged += engine.counts().puts_acknowledged;
     totals_.late = std::max(totals_.late, engine.lane_stats().latest_ns);
     totals_.paths_ended += engine.lane_stats().channels_ended;
+    totals_.strays += engine.lane_stats().strays;
+  }
+  void add(const fault::FaultFabric& fabric) {
+    for (size_t kind = 0; kind < fault::kFaultKinds; ++kind) {
+      totals_.injected[kind] += fabric.injected().of(static_cast<FaultKind>(kind));
+    }
   }
 
   sim::World random_;  // as a source of chance that does not disturb the cluster's
@@ -193,6 +223,7 @@ class History {
   uint64_t keys_ = 0;
   SimClusterOptions options_;
   SimCluster cluster_;
+  std::vector<std::unique_ptr<fault::FaultFabric>> faulty_;  // by host
   Truth truth_;
   std::vector<std::unique_ptr<SimEngine>> engines_;
 };
@@ -212,7 +243,18 @@ TEST(TierProperty, PromiseHoldsInEveryHistory) {
       "ended %lu, latest verdict %lu ns after its deadline\n",
       count, first, totals.ready, totals.recompute, totals.held, totals.puts, totals.acknowledged,
       totals.paths_ended, totals.late);
-  EXPECT_TRUE(one || totals.ready > count);
+  std::printf("injected:");
+  for (size_t kind = 0; kind < fault::kFaultKinds; ++kind) {
+    std::printf(" %s %lu", std::string(fault::kFaultNames[kind]).c_str(), totals.injected[kind]);
+  }
+  std::printf("; completions that came again %lu\n", totals.strays);
+  if (one) return;
+  EXPECT_GT(totals.ready, count);
+  EXPECT_GT(totals.strays, 0u);
+  for (size_t kind = 0; kind < fault::kFaultKinds; ++kind) {
+    const bool by_itself = static_cast<FaultKind>(kind) != FaultKind::kFlippedAtRest;
+    EXPECT_TRUE(!by_itself || totals.injected[kind] > 0) << fault::kFaultNames[kind];
+  }
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/engine.h"
-#include "tests/support/lying_fabric.h"
 #include "tests/support/sim_cluster.h"
+#include "transport/fault/fault_fabric.h"
 
 namespace farpage {
 namespace {
+
+using fault::FaultKind;
 
 constexpr uint64_t kPageBytes = 512;
 
@@ -21,13 +23,20 @@ class SimTier : public ::testing::Test {
   explicit SimTier(const SimClusterOptions& options = SimTier::options()) : cluster_(1, options) {}
 
   uint64_t now() const { return cluster_.now_ns(); }
+  // The next so many operations that it can be made of.
+  void inject(FaultKind kind, uint64_t count) {
+    fault::FaultPlan plan;
+    plan.of(kind) = 1;
+    plan.most = count;
+    faulty_.set_plan(plan);
+  }
   bool wait(uint64_t in_ns, const std::function<bool()>& ready) {
     return cluster_.world().wait_until(now() + in_ns, ready);
   }
 
   SimCluster cluster_;
-  LyingFabric lying_{cluster_.client_fabric(0)};
-  std::unique_ptr<Client> first_ = cluster_.connect(0, {}, &lying_).value();
+  fault::FaultFabric faulty_{cluster_.client_fabric(0), cluster_.world().clock(), 1};
+  std::unique_ptr<Client> first_ = cluster_.connect(0, {}, &faulty_).value();
   std::unique_ptr<Client> second_ = cluster_.connect(1).value();
   Engine writer_{*first_, kPageBytes, 8};
   Engine reader_{*second_, kPageBytes, 8};
@@ -267,11 +276,11 @@ TEST_F(SimTier, ReadThatLandsNothingShowsNothing) {
   std::vector<std::byte> page(kPageBytes);
   fill_page(page, key_, 1);
   const PageRequest request = {key_, 0, writer_.slice(0)};
-  lying_.lies().land_nothing = 1;
+  inject(FaultKind::kNothing, 1);
   PageVerdict verdict;
   std::ranges::fill(writer_.frame(0), std::byte{0xEE});
   writer_.lane().fetch({&request, 1}, {&verdict, 1}, writer_.deadline()).wait();
-  EXPECT_EQ(lying_.lies().told, 1u);
+  EXPECT_EQ(faulty_.injected().of(FaultKind::kNothing), 1u);
   EXPECT_EQ(verdict.verdict, Verdict::kReady);
   EXPECT_TRUE(std::ranges::equal(writer_.frame(0), page));
 
@@ -282,9 +291,9 @@ TEST_F(SimTier, ReadThatLandsNothingShowsNothing) {
     return second_->put({&put, 1}, reader_.deadline()).wait()[0];
   }();
   ASSERT_EQ(newer.code, Code::kOk);
-  lying_.lies().land_nothing = 1;
+  inject(FaultKind::kNothing, 1);
   writer_.lane().fetch({&request, 1}, {&verdict, 1}, writer_.deadline()).wait();
-  EXPECT_EQ(lying_.lies().told, 2u);
+  EXPECT_EQ(faulty_.injected().of(FaultKind::kNothing), 2u);
   ASSERT_EQ(verdict.verdict, Verdict::kReady);
   EXPECT_EQ(verdict.version, newer.version);
   EXPECT_EQ(page_put_number(writer_.frame(0)), 2u);
@@ -292,13 +301,13 @@ TEST_F(SimTier, ReadThatLandsNothingShowsNothing) {
 
 TEST_F(SimTier, FlippedByteIsLookedAtAgainAndTwiceIsCorrupt) {
   ASSERT_EQ(writer_.put(key_, 1).code, Code::kOk);
-  lying_.lies().flip_byte = 1;
+  inject(FaultKind::kFlippedPayload, 1);
   EXPECT_EQ(writer_.fetch(key_).verdict, Verdict::kReady);
   EXPECT_EQ(writer_.put_number_of(key_), 1u);
-  EXPECT_EQ(lying_.lies().told, 1u);
-  lying_.lies().flip_byte = 3;  // the cached location's, and two of the index's
+  EXPECT_EQ(faulty_.injected().of(FaultKind::kFlippedPayload), 1u);
+  inject(FaultKind::kFlippedPayload, 3);  // the cached location's, and two of the index's
   EXPECT_EQ(writer_.fetch(key_).reason, Reason::kCorrupt);
-  EXPECT_EQ(lying_.lies().told, 4u);
+  EXPECT_EQ(faulty_.injected().of(FaultKind::kFlippedPayload), 4u);
 }
 
 // What the node is told of touched slots is still on its way when the path has to be given up.

@@ -1,0 +1,256 @@
+#include "transport/fault/fault_channel.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "integrity/crc32c.h"
+
+namespace farpage::fault {
+namespace {
+
+constexpr uint64_t kLineBytes = 64;
+// While the peers stand still, how long a wait lasts before it looks whether they go on.
+constexpr uint64_t kLookAgainNs = kMillisecond;
+constexpr int32_t kInjected = -1;  // the vendor's code of a failure that was made here
+
+}  // namespace
+
+FaultChannel::FaultChannel(std::unique_ptr<Channel> inner, std::shared_ptr<SharedPlan> shared,
+                           uint64_t seed, std::vector<std::byte> source_memory, Region sources)
+    : shared_(std::move(shared)),
+      random_(seed),
+      source_memory_(std::move(source_memory)),
+      sources_(std::move(sources)),
+      inner_(std::move(inner)) {}
+
+std::optional<FaultKind> FaultChannel::draw(const FaultPlan& plan) {
+  double left = random_.unit();
+  for (size_t kind = 0; kind < kFaultKinds; ++kind) {
+    left -= plan.chance[kind];
+    if (left >= 0) continue;
+    if (!shared_->take_one()) break;
+    return static_cast<FaultKind>(kind);
+  }
+  return std::nullopt;
+}
+
+// It cannot be made of this operation.
+void FaultChannel::spare(std::optional<FaultKind>& fault) {
+  if (fault) shared_->give_back();
+  fault.reset();
+}
+
+PostResult FaultChannel::post(std::span<const Operation> operations, uint64_t deadline_ns) {
+  const FaultPlan plan = shared_->get();
+  PostResult result;
+  for (const Operation& operation : operations) {
+    if (!begin(operation, plan, deadline_ns, result)) break;
+    ++result.accepted;
+  }
+  return result;
+}
+
+bool FaultChannel::begin(const Operation& operation, const FaultPlan& plan, uint64_t deadline_ns,
+                         PostResult& result) {
+  Flight flight = {operation, draw(plan)};
+  Operation changed = operation;
+  changed.tag = ++last_tag_;
+  const bool reads = operation.kind == OperationKind::kRead;
+  if (closed_) spare(flight.fault);  // the inner channel says so itself
+  if (flight.fault == FaultKind::kFailed) {
+    make_up(operation, FaultKind::kFailed, Outcome::kFailed);
+    return true;
+  }
+  if (flight.fault == FaultKind::kNothing && reads) {
+    make_up(operation, FaultKind::kNothing, Outcome::kOk);
+    return true;
+  }
+  if (flight.fault == FaultKind::kNothing ||
+      (flight.fault == FaultKind::kShort && !(reads && shorten(changed))) ||
+      (flight.fault == FaultKind::kFlippedWrite && (reads || !flip_source(changed))) ||
+      (flight.fault == FaultKind::kStaleSlot && !(reads_page(changed) && misdirect(changed))) ||
+      flight.fault == FaultKind::kFlippedAtRest) {
+    spare(flight.fault);
+  }
+  const PostResult posted = inner_->post({&changed, 1}, deadline_ns);
+  if (posted.accepted == 0) {
+    spare(flight.fault);
+    if (source_in_use_ == changed.tag) source_in_use_ = kNever;
+    result.status = posted.status;
+    return false;
+  }
+  flights_.emplace(changed.tag, flight);
+  return true;
+}
+
+// An operation that is not carried out.
+void FaultChannel::make_up(const Operation& operation, FaultKind fault, Outcome outcome) {
+  Completion completion;
+  completion.outcome = outcome;
+  completion.vendor = outcome == Outcome::kFailed ? kInjected : 0;
+  completion.tag = operation.tag;
+  shared_->injected.add(fault);
+  hold(completion, {}, 0);
+}
+
+// To some of its lines.
+bool FaultChannel::shorten(Operation& operation) {
+  const uint64_t bytes = operation.bytes();
+  if (bytes <= kLineBytes) return false;
+  uint64_t left = (1 + random_.below((bytes - 1) / kLineBytes)) * kLineBytes;
+  uint8_t slices = 0;
+  for (uint8_t i = 0; i < operation.local_count && left > 0; ++i) {
+    operation.local[i].bytes = std::min(operation.local[i].bytes, left);
+    left -= operation.local[i].bytes;
+    slices = static_cast<uint8_t>(i + 1);
+  }
+  operation.local_count = slices;
+  operation.wants_crc = false;
+  return true;
+}
+
+// The write takes a copy in which one bit is another.
+bool FaultChannel::flip_source(Operation& operation) {
+  const uint64_t bytes = operation.bytes();
+  if (bytes == 0 || bytes > sources_.bytes() || source_in_use_ != kNever) return false;
+  std::byte* to = sources_.data();
+  for (uint8_t i = 0; i < operation.local_count; ++i) {
+    std::memcpy(to, operation.local[i].data, operation.local[i].bytes);
+    to += operation.local[i].bytes;
+  }
+  flip(sources_.data(), bytes);
+  operation.local_count = 1;
+  operation.local[0] = sources_.slice(0, bytes);
+  source_in_use_ = operation.tag;
+  return true;
+}
+
+bool FaultChannel::misdirect(Operation& operation) {
+  const LandedPages::Page* other = pages_.draw_place(operation, random_);
+  if (other == nullptr) return false;
+  operation.remote_offset = other->offset;
+  return true;
+}
+
+void FaultChannel::flip(std::byte* data, uint64_t bytes) {
+  const uint64_t bit = random_.below(bytes * 8);
+  data[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
+}
+
+size_t FaultChannel::poll(std::span<Completion> completions) {
+  std::array<Completion, 64> polled;
+  const size_t count = inner_->poll(polled);
+  for (const Completion& completion : std::span(polled).first(count)) landed(completion);
+  const uint64_t now = shared_->clock.now_ns();
+  if (shared_->peers_stopped.load() && !closed_) return 0;
+  size_t given = 0;
+  for (auto held = held_.begin(); held != held_.end() && given < completions.size();) {
+    if (held->release_ns > now && !closed_) {
+      ++held;
+      continue;
+    }
+    Completion& to = completions[given++];
+    to = held->completion;
+    if (held->release_ns > now) to.outcome = Outcome::kAborted;
+    held = held_.erase(held);
+  }
+  return given;
+}
+
+// What the inner channel has ended.
+void FaultChannel::landed(Completion completion) {
+  if (completion.kind != CompletionKind::kOperation) return hold(completion, {}, 0);
+  const auto found = flights_.find(completion.tag);
+  if (found == flights_.end()) return;
+  if (source_in_use_ == completion.tag) source_in_use_ = kNever;
+  Flight flight = found->second;
+  flights_.erase(found);
+  completion.tag = flight.asked.tag;
+  const bool reads = flight.asked.kind == OperationKind::kRead;
+  if (completion.outcome != Outcome::kOk) {
+    spare(flight.fault);
+    return hold(completion, {}, 0);
+  }
+  if (reads_page(flight.asked) && flight.fault != FaultKind::kShort &&
+      flight.fault != FaultKind::kStaleSlot) {
+    pages_.remember(flight.asked);
+  }
+  if (flight.fault && !damage(flight.asked, *flight.fault)) spare(flight.fault);
+  if (flight.fault) shared_->injected.add(*flight.fault);
+  if (reads && flight.asked.wants_crc) {
+    const Slice& last = flight.asked.local[flight.asked.local_count - 1];
+    completion.crc = crc32c(0, last.data, last.bytes);
+  }
+  hold(completion, flight.fault, flight.asked.bytes());
+}
+
+// Whether the fault could be made of these bytes.
+bool FaultChannel::damage(const Operation& asked, FaultKind fault) {
+  const Slice& first = asked.local[0];
+  const Slice& last = asked.local[1];
+  const bool reads = asked.kind == OperationKind::kRead;
+  const bool is_page = reads_page(asked);
+  switch (fault) {
+    case FaultKind::kFlippedHeader:
+      if (reads) flip(first.data, first.bytes);
+      return reads;
+    case FaultKind::kFlippedPayload:
+      if (is_page) flip(last.data, last.bytes);
+      return is_page;
+    case FaultKind::kTorn: {
+      const LandedPages::Page* other = is_page ? pages_.draw_payload(asked, random_) : nullptr;
+      if (other == nullptr) return false;
+      // From a line on at or before the first byte that differs: all of it does some harm.
+      const std::byte* payload = other->payload.data();
+      const auto differs = std::mismatch(last.data, last.data + last.bytes, payload).first;
+      const auto at = static_cast<uint64_t>(differs - last.data);
+      const uint64_t cut = random_.below(at / kLineBytes + 1) * kLineBytes;
+      std::memcpy(last.data + cut, payload + cut, last.bytes - cut);
+      return true;
+    }
+    default:
+      return true;
+  }
+}
+
+void FaultChannel::hold(const Completion& completion, std::optional<FaultKind> fault,
+                        uint64_t bytes) {
+  const FaultPlan plan = shared_->get();
+  const uint64_t now = shared_->clock.now_ns();
+  uint64_t release = now + plan.delay_ns;
+  if (plan.bytes_per_s > 0) {
+    const auto wire_ns = static_cast<uint64_t>(static_cast<double>(bytes) * 1e9 /
+                                               static_cast<double>(plan.bytes_per_s));
+    last_release_ns_ = std::max(last_release_ns_, now) + wire_ns;
+    release = std::max(release, last_release_ns_);
+  }
+  if (fault == FaultKind::kLate) release += random_.below(plan.late_max_ns);
+  if (fault == FaultKind::kReordered) release += random_.below(plan.reorder_max_ns);
+  if (fault == FaultKind::kLost) release = kNever;
+  held_.push_back({completion, release});
+  if (fault == FaultKind::kDuplicated) {
+    held_.push_back({completion, release + random_.below(plan.reorder_max_ns)});
+  }
+}
+
+uint64_t FaultChannel::next_release_ns() const {
+  if (shared_->peers_stopped.load()) return shared_->clock.now_ns() + kLookAgainNs;
+  uint64_t next = kNever;
+  for (const Held& held : held_) next = std::min(next, held.release_ns);
+  return next;
+}
+
+void FaultChannel::wait(uint64_t deadline_ns) {
+  const uint64_t next = next_release_ns();
+  if (!held_.empty() && (closed_ || next <= shared_->clock.now_ns())) return;
+  inner_->wait(std::min(deadline_ns, held_.empty() && flights_.empty() ? deadline_ns : next));
+}
+
+void FaultChannel::close() {
+  closed_ = true;
+  inner_->close();
+}
+
+}  // namespace farpage::fault

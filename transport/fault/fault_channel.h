@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "base/random.h"
+#include "transport/fabric.h"
+#include "transport/fault/landed_pages.h"
+#include "transport/fault/shared_plan.h"
+
+namespace farpage::fault {
+
+// A read of a page: its header to the one slice, its payload to the other.
+inline bool reads_page(const Operation& operation) {
+  return operation.kind == OperationKind::kRead && operation.local_count == 2;
+}
+
+// The active end of a channel, whose operations are given to another one: some of them changed,
+// some not at all. What comes back is changed in the same way, or kept for a while.
+class FaultChannel final : public Channel {
+ public:
+  // `sources`: memory for what a flipped write takes instead, registered with the inner fabric.
+  FaultChannel(std::unique_ptr<Channel> inner, std::shared_ptr<SharedPlan> shared, uint64_t seed,
+               std::vector<std::byte> source_memory, Region sources);
+
+  Result<Region> allocate_writable(uint64_t bytes) override {
+    return inner_->allocate_writable(bytes);
+  }
+  Result<RemoteRegion> import_region(RegionExport region) override {
+    return inner_->import_region(std::move(region));
+  }
+  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
+  size_t poll(std::span<Completion> completions) override;
+  void wait(uint64_t deadline_ns) override;
+  void close() override;
+
+ private:
+  // An operation under way: what was asked for, and what is to go wrong with it.
+  struct Flight {
+    Operation asked;
+    std::optional<FaultKind> fault;
+  };
+  struct Held {
+    Completion completion;
+    uint64_t release_ns = 0;
+  };
+
+  std::optional<FaultKind> draw(const FaultPlan& plan);
+  void spare(std::optional<FaultKind>& fault);
+  // False: the inner channel has not taken it, and says why in `result`.
+  bool begin(const Operation& operation, const FaultPlan& plan, uint64_t deadline_ns,
+             PostResult& result);
+  bool shorten(Operation& operation);
+  void make_up(const Operation& operation, FaultKind fault, Outcome outcome);
+  bool flip_source(Operation& operation);
+  bool misdirect(Operation& operation);
+  void landed(Completion completion);
+  bool damage(const Operation& asked, FaultKind fault);
+  void flip(std::byte* data, uint64_t bytes);
+  void hold(const Completion& completion, std::optional<FaultKind> fault, uint64_t bytes);
+  uint64_t next_release_ns() const;
+
+  const std::shared_ptr<SharedPlan> shared_;
+  Random random_;
+  std::vector<std::byte> source_memory_;
+  Region sources_;
+  uint64_t source_in_use_ = kNever;  // the tag of the write that takes it
+  std::unordered_map<uint64_t, Flight> flights_;
+  uint64_t last_tag_ = 0;
+  std::deque<Held> held_;
+  uint64_t last_release_ns_ = 0;
+  LandedPages pages_;
+  bool closed_ = false;
+  std::unique_ptr<Channel> inner_;  // last: ends first, while what it writes to stands
+};
+
+}  // namespace farpage::fault

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "transport/fabric.h"
+#include "transport/fault/fault_plan.h"
+
+namespace farpage::fault {
+
+class SharedPlan;
+
+// Another fabric, with faults: whatever it does and whatever it brings passes through a seeded plan
+// below the completion, so that all above is the product's own code. With an empty plan it is the
+// other fabric. For tests and campaigns, not for production.
+//
+// `inner` and `clock` outlive it and its channels. Thread-safe as every fabric.
+class FaultFabric final : public Fabric {
+ public:
+  FaultFabric(Fabric& inner, const Clock& clock, uint64_t seed);
+  ~FaultFabric() override;
+
+  // For what is posted from now on.
+  void set_plan(const FaultPlan& plan);
+  // Of the connected peers no completion comes any more; then all go on.
+  void stop_peers();
+  void resume_peers();
+  // Flips a bit anywhere in memory that allocate_readable() has given, all of which must be there
+  // still. False: there is none.
+  bool flip_at_rest();
+
+  const FaultCounts& injected() const;
+
+  const Capabilities& capabilities() const override { return inner_.capabilities(); }
+  Result<Region> allocate_readable(uint64_t bytes) override;
+  Result<Region> register_local(const MemoryRange& range) override {
+    return inner_.register_local(range);
+  }
+  Result<RegionExport> export_region(const Region& region) override {
+    return inner_.export_region(region);
+  }
+  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
+    return inner_.offer_channel(purpose);
+  }
+  Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override;
+
+ private:
+  Fabric& inner_;
+  const std::shared_ptr<SharedPlan> shared_;
+
+  std::mutex mutex_;  // of what follows
+  Random random_;
+  std::vector<MemoryRange> readable_;
+};
+
+}  // namespace farpage::fault
