@@ -7,6 +7,7 @@
 
 #include "bench/json.h"
 #include "bench/latency.h"
+#include "bench/path_report.h"
 
 namespace farpage {
 
@@ -31,6 +32,7 @@ json::object fetch_json(const FetchReport& report) {
       {"version", report.version},
       {"backend", report.capabilities.backend},
       {"path", report.capabilities.path},
+      {"paths", paths_json(report.paths)},
       {"configuration",
        {{"batch", bench.batch},
         {"depth", bench.depth},
@@ -68,6 +70,7 @@ std::string fetch_table(const FetchReport& report) {
     text += fmt::format("{:<24} {}\n", name, value);
   };
   row("path", fmt::format("{}: {}", capabilities.backend, capabilities.path));
+  for (const auto& [name, value] : path_rows(report.paths)) row(name.c_str(), value);
   row("pages drawn from",
       fmt::format("{} of {}", result.pages_stored, format_bytes(report.options.page_bytes)));
   row("fetched",

@@ -6,6 +6,7 @@
 #include "bench/fetch_bench.h"
 #include "bench/index_bench.h"
 #include "transport/fabric.h"
+#include "transport/traffic.h"
 
 namespace farpage {
 
@@ -13,6 +14,7 @@ struct FetchReport {
   const FetchBenchOptions& options;
   const FetchBenchResult& result;
   const Capabilities& capabilities;
+  const std::vector<PathUse>& paths;
   std::string version;
   bool verify = true;
   bool own_node = true;

@@ -9,6 +9,7 @@
 
 #include "bench/json.h"
 #include "bench/latency.h"
+#include "bench/path_report.h"
 #include "bench/report_rows.h"
 
 namespace farpage {
@@ -67,6 +68,7 @@ json::object replay_json(const ReplayReport& report) {
       {"version", report.context.version},
       {"backend", report.capabilities.backend},
       {"path", report.capabilities.path},
+      {"paths", paths_json(report.paths)},
       {"trace",
        {{"name", report.trace.name},
         {"origin", report.context.trace_origin},

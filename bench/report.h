@@ -7,6 +7,7 @@
 #include "bench/replay.h"
 #include "bench/trace.h"
 #include "transport/fabric.h"
+#include "transport/traffic.h"
 
 namespace farpage {
 
@@ -23,6 +24,7 @@ struct ReplayReport {
   const ReplayOptions& options;
   const ReplayResult& result;
   const Capabilities& capabilities;
+  const std::vector<PathUse>& paths;
   const ReplayContext& context;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "bench/latency.h"
+#include "bench/path_report.h"
 
 namespace farpage {
 namespace {
@@ -23,6 +24,9 @@ std::vector<std::pair<std::string, std::string>> report_rows(const ReplayReport&
       {"trace", report.trace.name},
       {"trace found", report.context.trace_origin},
       {"path", fmt::format("{}: {}", report.capabilities.backend, report.capabilities.path)},
+  };
+  for (auto& row : path_rows(report.paths)) rows.push_back(std::move(row));
+  const std::initializer_list<std::pair<std::string, std::string>> counts = {
       {"page", format_bytes(report.options.page_bytes)},
       {"requests", fmt::format("{}", result.requests)},
       {"pages demanded", fmt::format("{}", result.pages_demanded)},
@@ -30,6 +34,7 @@ std::vector<std::pair<std::string, std::string>> report_rows(const ReplayReport&
       {"fetched", with_share(result.fetched, result.pages_demanded)},
       {"  ready", with_share(result.ready, result.fetched)},
   };
+  rows.insert(rows.end(), counts);
   for (size_t i = 1; i < result.recompute.size(); ++i) {
     if (result.recompute[i] == 0) continue;
     rows.emplace_back(fmt::format("  recompute: {}", reason_name(static_cast<Reason>(i))),

@@ -53,7 +53,8 @@ Result<int> bench_fetch(FetchArguments arguments, ConnectOptions options,
   filling.reset();
   if (!result) return tl::unexpected(result.error());
   if (result->interrupted) return fail(Code::kAborted, "interrupted");
-  const FetchReport report = {bench,     *result,          opened.client().capabilities(),
+  const std::vector<PathUse> paths = opened.client().paths();
+  const FetchReport report = {bench,     *result,          opened.client().capabilities(), paths,
                               version(), arguments.verify, opened.has_own_node()};
   if (!arguments.json.empty()) {
     auto written = write_text(arguments.json, format_json(fetch_json(report)));

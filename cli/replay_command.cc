@@ -120,8 +120,9 @@ Result<int> replay(const ReplayArguments& arguments, ConnectOptions connect,
     hooks.progress = [&progress](uint64_t requests) { progress.update(requests); };
     result = replay->run(hooks);
   }
+  const std::vector<PathUse> paths = opened.client().paths();
   const ReplayReport report = {loaded->trace, options, result, opened.client().capabilities(),
-                               context};
+                               paths,         context};
   if (auto written = write_results(arguments, report); !written)
     return tl::unexpected(written.error());
   if (result.interrupted) return fail(Code::kAborted, "interrupted");

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
@@ -39,18 +40,63 @@ boost::json::value traffic_json(const StatusReply& status) {
   return paths;
 }
 
+boost::json::value count_json(std::optional<uint64_t> count) {
+  return count ? boost::json::value(*count) : boost::json::value(nullptr);
+}
+
+// Null: the device does not say.
+boost::json::array ports_json(const StatusReply& status) {
+  boost::json::array ports;
+  for (const PortTraffic& port : status.ports) {
+    const uint64_t link = port.link_bits_per_s;
+    ports.push_back({{"port", port.port},
+                     {"link_bits_per_s", count_json(link > 0 ? std::optional(link) : std::nullopt)},
+                     {"connections", port.connections},
+                     {"refused", port.refused},
+                     {"immediates", port.immediates},
+                     {"sent_bytes", count_json(port.counts.sent_bytes)},
+                     {"received_bytes", count_json(port.counts.received_bytes)},
+                     {"sent_packets", count_json(port.counts.sent_packets)},
+                     {"received_packets", count_json(port.counts.received_packets)}});
+  }
+  return ports;
+}
+
+// The same ports, and what each has moved in a second since the earlier look.
+boost::json::array port_rates_json(const StatusReport& report) {
+  boost::json::array ports;
+  for (const PortTraffic& port : report.now.ports) {
+    const auto& all = report.before->ports;
+    const auto was = std::ranges::find(all, port.port, &PortTraffic::port);
+    if (was == all.end()) continue;
+    boost::json::object rates = {{"port", port.port}};
+    const auto rate = [&](const char* name, std::optional<uint64_t> PortCounts::*count) {
+      const auto before = was->counts.*count;
+      const auto now = port.counts.*count;
+      rates[name] = before && now ? boost::json::value(report.per_second(*before, *now))
+                                  : boost::json::value(nullptr);
+    };
+    rate("sent_bytes", &PortCounts::sent_bytes);
+    rate("received_bytes", &PortCounts::received_bytes);
+    rate("sent_packets", &PortCounts::sent_packets);
+    rate("received_packets", &PortCounts::received_packets);
+    ports.push_back(std::move(rates));
+  }
+  return ports;
+}
+
 boost::json::object rates_json(const StatusReport& report) {
   const StatusReply& now = report.now;
   const StatusReply& before = *report.before;
-  return {
-      {"seconds", report.seconds()},
-      {"puts", report.per_second(before.puts, now.puts)},
-      {"put_bytes", report.per_second(before.put_bytes, now.put_bytes)},
-      {"evictions", report.per_second(before.evictions, now.evictions)},
-      {"removes", report.per_second(before.removes, now.removes)},
-      {"fetches", report.per_second(before.verdicts.fetches, now.verdicts.fetches)},
-      {"ready", report.per_second(before.verdicts.ready, now.verdicts.ready)},
-      {"ready_bytes", report.per_second(before.verdicts.ready_bytes, now.verdicts.ready_bytes)}};
+  return {{"seconds", report.seconds()},
+          {"puts", report.per_second(before.puts, now.puts)},
+          {"put_bytes", report.per_second(before.put_bytes, now.put_bytes)},
+          {"evictions", report.per_second(before.evictions, now.evictions)},
+          {"removes", report.per_second(before.removes, now.removes)},
+          {"fetches", report.per_second(before.verdicts.fetches, now.verdicts.fetches)},
+          {"ready", report.per_second(before.verdicts.ready, now.verdicts.ready)},
+          {"ready_bytes", report.per_second(before.verdicts.ready_bytes, now.verdicts.ready_bytes)},
+          {"ports", port_rates_json(report)}};
 }
 
 }  // namespace
@@ -80,7 +126,8 @@ boost::json::object status_json(const StatusReport& report) {
       {"evictions", status.evictions},
       {"renewals", status.renewals},
       {"verdicts", verdicts_json(status.verdicts)},
-      {"traffic", traffic_json(status)}};
+      {"traffic", traffic_json(status)},
+      {"ports", ports_json(status)}};
   if (report.seconds() > 0) json["per_second"] = rates_json(report);
   return json;
 }

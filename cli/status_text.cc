@@ -115,6 +115,40 @@ void add_traffic(const StatusReply& now, const StatusReply& before, Rows& rows) 
   }
 }
 
+// "1.5 MiB, 2.0 KiB/s, 300 packets, 1.0/s", of what is counted.
+std::string moved(std::optional<uint64_t> bytes, std::optional<uint64_t> packets,
+                  std::optional<uint64_t> bytes_before, std::optional<uint64_t> packets_before,
+                  const Rows& rows) {
+  std::string text;
+  if (bytes) {
+    text = format_bytes(*bytes) + rows.byte_rate(bytes_before.value_or(*bytes), *bytes);
+  }
+  if (packets) {
+    text += fmt::format("{}{} packets{}", bytes ? ", " : "", *packets,
+                        rows.rate(packets_before.value_or(*packets), *packets));
+  }
+  return text.empty() ? "the device does not count it" : text;
+}
+
+void add_ports(const StatusReply& now, const StatusReply& before, Rows& rows) {
+  for (const PortTraffic& port : now.ports) {
+    const auto found = std::ranges::find(before.ports, port.port, &PortTraffic::port);
+    const PortTraffic was = found == before.ports.end() ? PortTraffic{} : *found;
+    const std::string link =
+        port.link_bits_per_s == 0
+            ? "a link of unknown rate"
+            : fmt::format("{:g} Gbit/s", static_cast<double>(port.link_bits_per_s) * 1e-9);
+    rows.add(
+        "  " + printable(port.port),
+        fmt::format("{}, {} connections, {} refused, {} immediates{}", link, port.connections,
+                    port.refused, port.immediates, rows.rate(was.immediates, port.immediates)));
+    rows.add("    whole port: sent", moved(port.counts.sent_bytes, port.counts.sent_packets,
+                                           was.counts.sent_bytes, was.counts.sent_packets, rows));
+    rows.add("    received", moved(port.counts.received_bytes, port.counts.received_packets,
+                                   was.counts.received_bytes, was.counts.received_packets, rows));
+  }
+}
+
 }  // namespace
 
 double StatusReport::seconds() const {
@@ -138,6 +172,7 @@ std::string status_text(const StatusReport& report) {
   add_counts(report.now, before, rows);
   add_verdicts(report.now.verdicts, before.verdicts, rows);
   add_traffic(report.now, before, rows);
+  add_ports(report.now, before, rows);
   return rows.take();
 }
 

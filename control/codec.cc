@@ -109,6 +109,29 @@ PathTraffic get(const wire::PathTraffic& from) {
           from.writes(), from.write_bytes(), from.refused()};
 }
 
+void put(wire::PortTraffic& to, PortTraffic&& from) {
+  to.set_port(std::move(from.port));
+  to.set_link_bits_per_s(from.link_bits_per_s);
+  to.set_connections(from.connections);
+  to.set_refused(from.refused);
+  to.set_immediates(from.immediates);
+  const PortCounts& counts = from.counts;
+  if (counts.sent_bytes) to.set_sent_bytes(*counts.sent_bytes);
+  if (counts.received_bytes) to.set_received_bytes(*counts.received_bytes);
+  if (counts.sent_packets) to.set_sent_packets(*counts.sent_packets);
+  if (counts.received_packets) to.set_received_packets(*counts.received_packets);
+}
+
+PortTraffic get(const wire::PortTraffic& from) {
+  PortTraffic to = {from.port(),    from.link_bits_per_s(), from.connections(),
+                    from.refused(), from.immediates(),      {}};
+  if (from.has_sent_bytes()) to.counts.sent_bytes = from.sent_bytes();
+  if (from.has_received_bytes()) to.counts.received_bytes = from.received_bytes();
+  if (from.has_sent_packets()) to.counts.sent_packets = from.sent_packets();
+  if (from.has_received_packets()) to.counts.received_packets = from.received_packets();
+  return to;
+}
+
 tl::unexpected<Error> refuse(const char* why) {
   return fail(Code::kProtocol, std::string("a control message is refused: ") + why);
 }
@@ -224,6 +247,7 @@ Frame encode(NumberedReply message) {
             put(*to.mutable_verdicts(), from.verdicts);
             to.set_sees_traffic(from.sees_traffic);
             for (PathTraffic& path : from.traffic) put(*to.add_traffic(), std::move(path));
+            for (PortTraffic& port : from.ports) put(*to.add_ports(), std::move(port));
           },
       },
       message.reply);
@@ -337,7 +361,10 @@ Result<NumberedReply> decode_reply(Frame frame) {
       return message;
     case wire::ReplyEnvelope::kStatus: {
       const auto& from = envelope.status();
-      if (from.traffic_size() > static_cast<int>(kMaxTrafficPaths)) return refuse("too many paths");
+      if (from.traffic_size() > static_cast<int>(kMaxTrafficPaths) ||
+          from.ports_size() > static_cast<int>(kMaxTrafficPaths)) {
+        return refuse("too many paths");
+      }
       StatusReply to;
       to.backend = from.backend();
       to.path = from.path();
@@ -360,6 +387,7 @@ Result<NumberedReply> decode_reply(Frame frame) {
       to.verdicts = get(from.verdicts());
       to.sees_traffic = from.sees_traffic();
       for (const auto& path : from.traffic()) to.traffic.push_back(get(path));
+      for (const auto& port : from.ports()) to.ports.push_back(get(port));
       message.reply = std::move(to);
       return message;
     }

@@ -138,6 +138,7 @@ struct StatusReply {
   // False: the peers' reads pass the node by, and `traffic` is empty.
   bool sees_traffic = false;
   std::vector<PathTraffic> traffic = {};
+  std::vector<PortTraffic> ports = {};  // by which peers are answered one-sided
 };
 
 // Instead of a reply: why not, in a sentence for people.

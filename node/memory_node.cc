@@ -201,6 +201,10 @@ StatusReply MemoryNode::status() const {
     reply.traffic = source->traffic();
     if (reply.traffic.size() > kMaxTrafficPaths) reply.traffic.resize(kMaxTrafficPaths);
   }
+  if (const auto* source = dynamic_cast<const PortSource*>(&fabric_)) {
+    reply.ports = source->ports();
+    if (reply.ports.size() > kMaxTrafficPaths) reply.ports.resize(kMaxTrafficPaths);
+  }
   return reply;
 }
 

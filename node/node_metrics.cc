@@ -88,6 +88,51 @@ void describe_traffic(const std::vector<PathTraffic>& traffic, MetricVisitor& vi
   }
 }
 
+// Where no device answers the clients, these families have no values.
+void describe_ports(const std::vector<PortTraffic>& ports, MetricVisitor& visitor) {
+  const auto family = [&](const char* name, const char* help, MetricKind kind, const auto& number) {
+    visitor.family(name, help, kind);
+    for (const PortTraffic& port : ports) {
+      if (const std::optional<double> value = number(port)) {
+        visitor.value({{"port", port.port}}, *value);
+      }
+    }
+  };
+  const auto own = [&](const char* name, const char* help, MetricKind kind,
+                       uint64_t PortTraffic::*number) {
+    family(name, help, kind,
+           [&](const PortTraffic& port) { return std::optional(as_double(port.*number)); });
+  };
+  const auto counted = [&](const char* name, const char* help,
+                           std::optional<uint64_t> PortCounts::*number) {
+    family(name, help, MetricKind::kCounter, [&](const PortTraffic& port) {
+      const std::optional<uint64_t>& count = port.counts.*number;
+      return count ? std::optional(as_double(*count)) : std::nullopt;
+    });
+  };
+  constexpr uint64_t kBitsInByte = 8;
+  family("farpage_port_link_bytes_per_second", "Rate of the link, as the device says",
+         MetricKind::kGauge, [](const PortTraffic& port) {
+           return port.link_bits_per_s == 0
+                      ? std::nullopt
+                      : std::optional(as_double(port.link_bits_per_s) / kBitsInByte);
+         });
+  own("farpage_port_connections", "Connections of clients that are open", MetricKind::kGauge,
+      &PortTraffic::connections);
+  own("farpage_port_refused_total", "Connections refused", MetricKind::kCounter,
+      &PortTraffic::refused);
+  own("farpage_port_immediates_total", "Immediates that have come, each behind a transfer",
+      MetricKind::kCounter, &PortTraffic::immediates);
+  counted("farpage_port_sent_bytes_total", "Bytes that the whole port has sent",
+          &PortCounts::sent_bytes);
+  counted("farpage_port_received_bytes_total", "Bytes that the whole port has received",
+          &PortCounts::received_bytes);
+  counted("farpage_port_sent_packets_total", "Packets that the whole port has sent",
+          &PortCounts::sent_packets);
+  counted("farpage_port_received_packets_total", "Packets that the whole port has received",
+          &PortCounts::received_packets);
+}
+
 }  // namespace
 
 void describe(const StatusReply& status, MetricVisitor& visitor) {
@@ -96,6 +141,7 @@ void describe(const StatusReply& status, MetricVisitor& visitor) {
   describe_reports(status.verdicts, visitor);
   describe_process(status, visitor);
   describe_traffic(status.traffic, visitor);
+  describe_ports(status.ports, visitor);
 }
 
 }  // namespace farpage

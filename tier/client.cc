@@ -99,6 +99,10 @@ const Clock& Client::clock() const {
 const Capabilities& Client::capabilities() const {
   return link_->fabric().capabilities();
 }
+std::vector<PathUse> Client::paths() const {
+  const auto* source = dynamic_cast<const PathSource*>(&link_->fabric());
+  return source != nullptr ? source->paths() : std::vector<PathUse>();
+}
 uint64_t Client::location_bytes() const {
   return link_->locations().bytes();
 }

@@ -104,7 +104,10 @@ class Client {
   const Capabilities& capabilities() const;
   uint64_t page_bytes() const;      // the longest page that the node takes
   uint64_t location_bytes() const;  // of memory, for the page table
-  bool reachable() const;           // there is a view, and its lease has not ended
+  // What has gone over each path to the node; empty where the backend has but one, and knows no
+  // more of it than capabilities() say.
+  std::vector<PathUse> paths() const;
+  bool reachable() const;  // there is a view, and its lease has not ended
 
   // What this client has done and how it is: docs/metrics.md.
   void describe(MetricVisitor& visitor) const;

@@ -47,6 +47,47 @@ void describe_lanes(const LaneCounters& lanes, MetricVisitor& visitor) {
                 static_cast<double>(lanes.latest_ns.value()) / 1e9);
 }
 
+// Where the backend does not choose among paths, these families have no values.
+void describe_paths(const std::vector<PathUse>& paths, MetricVisitor& visitor) {
+  struct Family {
+    const char* name;
+    const char* help;
+    MetricKind kind;
+    uint64_t PathUse::*number;
+  };
+  constexpr MetricKind kCounter = MetricKind::kCounter;
+  static constexpr Family kFamilies[] = {
+      {"farpage_client_path_connections", "Connections over a path that are open",
+       MetricKind::kGauge, &PathUse::connections},
+      {"farpage_client_path_connected_total", "Connections made over a path", kCounter,
+       &PathUse::connected},
+      {"farpage_client_path_failed_total", "Connections that did not come about", kCounter,
+       &PathUse::failed},
+      {"farpage_client_path_broken_total", "Connections given up: broken, or silent for too long",
+       kCounter, &PathUse::broken},
+      {"farpage_client_path_reads_total", "Reads that have come over a path", kCounter,
+       &PathUse::reads},
+      {"farpage_client_path_read_bytes_total", "Bytes read over a path", kCounter,
+       &PathUse::read_bytes},
+      {"farpage_client_path_writes_total", "Writes acknowledged over a path", kCounter,
+       &PathUse::writes},
+      {"farpage_client_path_write_bytes_total", "Bytes written over a path", kCounter,
+       &PathUse::write_bytes},
+  };
+  for (const Family& family : kFamilies) {
+    visitor.family(family.name, family.help, family.kind);
+    for (const PathUse& path : paths) {
+      visitor.value({{"path", path.path}}, static_cast<double>(path.*family.number));
+    }
+  }
+  visitor.family("farpage_client_path_link_bytes_per_second", "Rate of this host's link",
+                 MetricKind::kGauge);
+  for (const PathUse& path : paths) {
+    if (path.link_bits_per_s == 0) continue;
+    visitor.value({{"path", path.path}}, static_cast<double>(path.link_bits_per_s) / 8);
+  }
+}
+
 }  // namespace
 
 void Client::describe(MetricVisitor& visitor) const {
@@ -63,6 +104,7 @@ void Client::describe(MetricVisitor& visitor) const {
                 static_cast<double>(location_bytes()));
   visitor.gauge("farpage_client_reachable", "1 while the client holds a lease of the node, else 0",
                 reachable() ? 1 : 0);
+  describe_paths(paths(), visitor);
 }
 
 }  // namespace farpage

@@ -5,6 +5,7 @@
 
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <filesystem>
 #include <fstream>
@@ -50,9 +51,34 @@ class ReportTest : public testing::Test {
   ReplayOptions options_;
   ReplayResult result_;
   Capabilities capabilities_ = {.backend = "shm", .path = "shared memory"};
+  std::vector<PathUse> paths_ = {{.path = "rxe0 -> 10.9.0.2",
+                                  .link_bits_per_s = 2'500'000'000,
+                                  .connections = 1,
+                                  .connected = 2,
+                                  .failed = 3,
+                                  .broken = 4,
+                                  .reads = 5,
+                                  .read_bytes = 6 * kMiB,
+                                  .writes = 7,
+                                  .write_bytes = 8 * kMiB},
+                                 {.path = "any device -> 10.9.0.3"}};
   ReplayContext context_ = {"1.2.3", "found in traces/", true, 1};
-  ReplayReport report_ = {trace_, options_, result_, capabilities_, context_};
+  ReplayReport report_ = {trace_, options_, result_, capabilities_, paths_, context_};
 };
+
+TEST_F(ReportTest, PathsAreToldOneByOne) {
+  const json::value parsed = json::parse(format_json(replay_json(report_)));
+  const json::array& paths = parsed.at("paths").as_array();
+  ASSERT_EQ(paths.size(), 2u);
+  EXPECT_EQ(json::serialize(paths[0]),
+            R"({"path":"rxe0 -> 10.9.0.2","link_bits_per_s":2500000000,"connections":1,)"
+            R"("connected":2,"failed":3,"broken":4,"reads":5,"read_bytes":6291456,"writes":7,)"
+            R"("write_bytes":8388608})");
+  EXPECT_TRUE(paths[1].at("link_bits_per_s").is_null());
+  EXPECT_THAT(replay_table(report_),
+              HasSubstr("  rxe0 -> 10.9.0.2       2.5 Gbit/s; 6 MiB read in 5, 8 MiB written in 7; "
+                        "2 connections made, 3 failed, 4 broken\n"));
+}
 
 TEST_F(ReportTest, JsonSaysWhatWasCounted) {
   const json::value parsed = json::parse(format_json(replay_json(report_)));
@@ -103,7 +129,7 @@ TEST_F(ReportTest, ASyntheticTraceSaysSo) {
 
 TEST_F(ReportTest, NothingServedIsAReportToo) {
   ReplayResult nothing;
-  const ReplayReport empty = {trace_, options_, nothing, capabilities_, context_};
+  const ReplayReport empty = {trace_, options_, nothing, capabilities_, paths_, context_};
   EXPECT_THAT(replay_html(empty), HasSubstr("</html>"));
   EXPECT_TRUE(json::parse(format_json(replay_json(empty))).is_object());
 }
@@ -112,7 +138,7 @@ TEST(Report, AFolderThatCannotBeMade) {
   const Trace trace;
   const ReplayResult result;
   const auto written = write_report(
-      "/dev/null/report", {trace, ReplayOptions(), result, Capabilities(), ReplayContext()});
+      "/dev/null/report", {trace, ReplayOptions(), result, Capabilities(), {}, ReplayContext()});
   ASSERT_FALSE(written.has_value());
   EXPECT_THAT(written.error().message, HasSubstr("/dev/null/report"));
 }

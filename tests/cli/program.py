@@ -40,7 +40,7 @@ def processes_naming(text):
 
 def values_of(scrape):
     """{sample: value} of what Prometheus is shown."""
-    return {sample: float(value) for sample, value in re.findall(r"^([a-z]\S*) (\S+)$", scrape, re.MULTILINE)}
+    return {sample: float(value) for sample, value in re.findall(r"^([a-z][^\s{]*(?:\{.*\})?) (\S+)$", scrape, re.MULTILINE)}
 
 
 def fetch(url):

@@ -51,6 +51,7 @@ class StatusTest(Case):
         self.assertIn("clients                  0\n", text)
         self.assertNotIn("/s", text)
         self.assertIsNone(self.status(node)["traffic"])
+        self.assertEqual(self.status(node)["ports"], [])
         self.assertNotIn("per_second", self.status(node))
 
     def test_json_a_line_with_rates(self):

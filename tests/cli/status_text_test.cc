@@ -34,6 +34,26 @@ TEST(StatusText, TrafficIsShownByPathWithRates) {
   expect_row(text, "    written              10, 0 B, 0.0/s, 0 B/s");
 }
 
+TEST(StatusText, PortsAreShownWithRates) {
+  StatusReply before = status_at(10 * kSecond);
+  before.sees_traffic = false;
+  before.ports = {{.port = "a", .immediates = 2, .counts = {1024, 0, 10, 20}}};
+  StatusReply now = before;
+  now.uptime_ns = 12 * kSecond;
+  now.ports[0] = {"a", 100'000'000'000, 3, 4, 6, {3072, 2048, 20, 20}};
+  now.ports.push_back({.port = "b", .counts = {{}, {}, 5, {}}});
+  const std::string text = status_text({now, &before});
+  expect_row(text,
+             "  a                      100 Gbit/s, 3 connections, 4 refused, 6 immediates, 2.0/s");
+  expect_row(text, "    whole port: sent     3 KiB, 1 KiB/s, 20 packets, 5.0/s");
+  expect_row(text, "    received             2 KiB, 1 KiB/s, 20 packets, 0.0/s");
+  expect_row(text,
+             "  b                      a link of unknown rate, 0 connections, 0 refused, "
+             "0 immediates, 0.0/s");
+  expect_row(text, "    whole port: sent     5 packets, 0.0/s");
+  expect_row(text, "    received             the device does not count it");
+}
+
 TEST(StatusText, SharesAreOfWhatThereIs) {
   StatusReply now = status_at(kSecond);
   now.verdicts = {.fetches = 2, .ready = 6, .ready_bytes = 6144, .miss = 1, .corrupt = 1};
@@ -63,6 +83,7 @@ TEST(StatusText, NodesWordsMoveNoCursor) {
   StatusReply now = status_at(kSecond);
   now.path = "a\x1b[2Jb\nc";
   now.traffic = {{"\x1b]0;title\x07", 0, 0, 0, 0, 0, 0}};
+  now.ports = {{.port = "\x1b[5m"}};
   const std::string text = status_text({now});
   expect_row(text, "path                     tcp: a?[2Jb?c");
   EXPECT_EQ(text.find('\x1b'), std::string::npos);

@@ -191,6 +191,7 @@ TEST(Codec, Status) {
   sent.verdicts = numbered_verdicts(100);
   sent.sees_traffic = true;
   sent.traffic = {{"one", 1, 2, 3, 4, 5, 6}, {"two", UINT64_MAX, 0, 0, 0, 0, 0}};
+  sent.ports = {{"three", 1, 2, 3, 4, {5, 6, 7, 8}}, {"four", 0, 0, 0, 0, {0, {}, {}, {}}}};
   const StatusReply got = round_trip(sent);
   EXPECT_EQ(got.backend, "shm");
   EXPECT_EQ(got.path, "a path");
@@ -209,6 +210,20 @@ TEST(Codec, Status) {
   for (uint64_t i = 0; i < std::size(traffic); ++i) EXPECT_EQ(traffic[i], i + 1);
   EXPECT_EQ(got.traffic[1].path, "two");
   EXPECT_EQ(got.traffic[1].connections, UINT64_MAX);
+  ASSERT_EQ(got.ports.size(), 2u);
+  const PortTraffic& three = got.ports[0];
+  EXPECT_EQ(three.port, "three");
+  const std::optional<uint64_t> port[] = {three.link_bits_per_s,
+                                          three.connections,
+                                          three.refused,
+                                          three.immediates,
+                                          three.counts.sent_bytes,
+                                          three.counts.received_bytes,
+                                          three.counts.sent_packets,
+                                          three.counts.received_packets};
+  for (uint64_t i = 0; i < std::size(port); ++i) EXPECT_EQ(port[i], i + 1);
+  EXPECT_EQ(got.ports[1].counts.sent_bytes, 0u) << "counted, and none";
+  EXPECT_EQ(got.ports[1].counts.received_bytes, std::nullopt) << "not counted";
 }
 
 TEST(Codec, PeerWithoutTheNewerFieldsTellsNone) {
@@ -247,6 +262,9 @@ TEST(Codec, TooManyOfAnythingIsRefused) {
   const auto refused_reply = decode_reply(encode(NumberedReply{1, status}));
   ASSERT_FALSE(refused_reply.has_value());
   EXPECT_EQ(refused_reply.error().code, Code::kProtocol);
+  status.traffic.clear();
+  status.ports.resize(kMaxTrafficPaths + 1);
+  EXPECT_FALSE(decode_reply(encode(NumberedReply{1, status})).has_value());
 }
 
 TEST(Codec, UnknownKindIsRefused) {

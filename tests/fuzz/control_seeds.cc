@@ -42,6 +42,7 @@ bool write_all(const std::string& folder) {
   status.verdicts = {1, 2, 3, 4, 5, 6, 7, 8};
   status.sees_traffic = true;
   status.traffic = {{"path", 1, 2, 3, 4, 5, 6}};
+  status.ports = {{"port", 1, 2, 3, 4, {5, 6, {}, 7}}};
   const std::string many = frame(request(hello)) + frame(request(OpenLaneRequest{})) +
                            frame(request(commit)) + frame(request(StatusRequest{}));
   return write(folder, "request_hello", 0, request(hello)) &&

@@ -75,12 +75,14 @@ TEST(MemoryNodeReport, BoastingClientsDoNotTurnTheSumsOver) {
 }
 
 // A fabric that sees what passes, as one over a network does.
-class SeeingFabric final : public ForwardingFabric, public TrafficSource {
+class SeeingFabric final : public ForwardingFabric, public TrafficSource, public PortSource {
  public:
   using ForwardingFabric::ForwardingFabric;
 
   std::vector<PathTraffic> traffic() const override { return paths; }
+  std::vector<PortTraffic> ports() const override { return all_ports; }
   std::vector<PathTraffic> paths;
+  std::vector<PortTraffic> all_ports;
 };
 
 TEST(MemoryNodeReport, TrafficIsToldWhereTheFabricSeesIt) {
@@ -100,6 +102,11 @@ TEST(MemoryNodeReport, TrafficIsToldWhereTheFabricSeesIt) {
   EXPECT_EQ(status.traffic[1].read_bytes, 9u);
   fabric.paths.resize(kMaxTrafficPaths + 10);
   EXPECT_EQ(node->status().traffic.size(), kMaxTrafficPaths) << "what a client would refuse";
+  EXPECT_TRUE(node->status().ports.empty());
+  fabric.all_ports.resize(kMaxTrafficPaths + 10, {.port = "nic", .immediates = 3});
+  ASSERT_EQ(node->status().ports.size(), kMaxTrafficPaths);
+  EXPECT_EQ(node->status().ports[0].port, "nic");
+  EXPECT_EQ(node->status().ports[0].immediates, 3u);
 }
 
 TEST(MemoryNodeReport, FabricThatSeesNothingSaysSo) {

@@ -22,6 +22,7 @@ StatusReply numbered_status() {
   status.verdicts = {16, 17, 18, 19, 20, 21, 22, 23};
   status.sees_traffic = true;
   status.traffic = {{"a", 24, 25, 26, 27, 28, 29}, {"b", 30, 31, 32, 33, 34, 35}};
+  status.ports = {{"c", 8 * 36, 37, 38, 39, {40, 41, 42, 43}}, {"d", 0, 44, 45, 46, {}}};
   return status;
 }
 
@@ -63,6 +64,17 @@ TEST(NodeMetrics, EveryNumberHasItsName) {
       {"farpage_transport_writes_total{path=b}", 33},
       {"farpage_transport_write_bytes_total{path=b}", 34},
       {"farpage_transport_refused_total{path=b}", 35},
+      {"farpage_port_link_bytes_per_second{port=c}", 36},
+      {"farpage_port_connections{port=c}", 37},
+      {"farpage_port_refused_total{port=c}", 38},
+      {"farpage_port_immediates_total{port=c}", 39},
+      {"farpage_port_sent_bytes_total{port=c}", 40},
+      {"farpage_port_received_bytes_total{port=c}", 41},
+      {"farpage_port_sent_packets_total{port=c}", 42},
+      {"farpage_port_received_packets_total{port=c}", 43},
+      {"farpage_port_connections{port=d}", 44},
+      {"farpage_port_refused_total{port=d}", 45},
+      {"farpage_port_immediates_total{port=d}", 46},
   };
   EXPECT_EQ(metrics.values, expected);
   EXPECT_TRUE(metrics.without_help.empty());
@@ -72,8 +84,10 @@ TEST(NodeMetrics, WhatIsNotSeenHasAFamilyAndNoValue) {
   RecordedMetrics metrics;
   describe(StatusReply(), metrics);
   EXPECT_TRUE(metrics.kinds.contains("farpage_transport_read_bytes_total"));
+  EXPECT_TRUE(metrics.kinds.contains("farpage_port_sent_bytes_total"));
   for (const auto& [name, value] : metrics.values) {
     EXPECT_EQ(name.find("farpage_transport"), std::string::npos) << name;
+    EXPECT_EQ(name.find("farpage_port"), std::string::npos) << name;
   }
 }
 

@@ -330,6 +330,7 @@ void ActiveVerbsChannel::take_arrived(size_t number) {
 }
 
 void ActiveVerbsChannel::broke(size_t number, uint64_t now_ns) {
+  paths_[number].queue->counters().broken.add();
   end_.dialer->dispose(std::move(paths_[number].queue));
   // What had been begun there, if anything, begins anew elsewhere.
   if (!unsent_.empty() && flights_[unsent_.front()].path == number) {
@@ -458,12 +459,13 @@ void ActiveVerbsChannel::close() {
   const uint64_t now = boottime_clock().now_ns();
   const uint64_t until = now + kDrainNs;
   for (size_t number = 0; number < end_.endpoints.size(); ++number) {
-    const Path& path = paths_[number];
+    Path& path = paths_[number];
     if (path.queue == nullptr) continue;
     // Who closes has waited in vain, perhaps for this path.
     const uint64_t since = path.queue->silent_since_ns();
     if (since != kNever && now - std::min(now, since) >= kSilentNs) {
       end_.dialer->health().broke(end_.endpoints[number], now);
+      path.queue->counters().broken.add();
     }
     path.queue->break_off();
   }

@@ -21,7 +21,7 @@ constexpr int kResolveMs = 2'000;
 constexpr uint64_t kLookNs = 20 * kMillisecond;  // whether it has been cancelled
 
 // A sentence for each way that a connection can come to nothing.
-tl::unexpected<Error> refused(const rdma_cm_event& event, const std::string& where) {
+tl::unexpected<Error> why_not(const rdma_cm_event& event, const std::string& where) {
   switch (event.event) {
     case RDMA_CM_EVENT_REJECTED:
       return fail(
@@ -48,6 +48,8 @@ class Dialing {
           const std::function<bool()>& cancelled)
       : events_(events), where_(to.host()), deadline_ns_(deadline_ns), cancelled_(cancelled) {}
 
+  bool was_refused() const { return refused_; }
+
   // `started`: what the librdmacm call returned that brings the event.
   Result<void> await(int started, rdma_cm_event_type wanted) {
     if (started != 0) return not_started(errno);
@@ -57,7 +59,8 @@ class Dialing {
         const rdma_cm_event copy = *event;
         ::rdma_ack_cm_event(event);
         if (copy.event == wanted) return {};
-        return refused(copy, where_);
+        refused_ = copy.event == RDMA_CM_EVENT_REJECTED;
+        return why_not(copy, where_);
       }
       if (errno != EAGAIN && errno != EINTR) return fail_errno(errno, "rdma_get_cm_event");
       const uint64_t now = boottime_clock().now_ns();
@@ -84,6 +87,7 @@ class Dialing {
   std::string where_;
   uint64_t deadline_ns_;
   const std::function<bool()>& cancelled_;
+  bool refused_ = false;
 };
 
 Result<void> make_queue_pair(Connection& connection, const Device& device) {
@@ -186,7 +190,7 @@ bool Connection::lost() {
 
 Result<std::unique_ptr<Connection>> dial(const Devices& devices, size_t from, const Endpoint& to,
                                          const ConnectWire& introduction, uint64_t deadline_ns,
-                                         const std::function<bool()>& cancelled) {
+                                         const std::function<bool()>& cancelled, bool& refused) {
   auto connection = std::make_unique<Connection>();
   auto events = make_event_channel();
   if (!events) return tl::unexpected(events.error());
@@ -229,6 +233,7 @@ Result<std::unique_ptr<Connection>> dial(const Devices& devices, size_t from, co
   parameters.rnr_retry_count = kReceiverNotReadyRetries;
   if (auto ended = dialing.await(::rdma_connect(raw, &parameters), RDMA_CM_EVENT_ESTABLISHED);
       !ended) {
+    refused = dialing.was_refused();
     return tl::unexpected(ended.error());
   }
   return connection;

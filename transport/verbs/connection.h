@@ -76,9 +76,10 @@ struct Connection {
 };
 
 // Blocks until the peer has accepted, refused, the deadline has come, or soon after `cancelled`.
-// `from`: the local device, or devices.size() where the kernel's routes decide.
+// `from`: the local device, or devices.size() where the kernel's routes decide. `refused`: the peer
+// has answered that it does not want it.
 Result<std::unique_ptr<Connection>> dial(const Devices& devices, size_t from, const Endpoint& to,
                                          const ConnectWire& introduction, uint64_t deadline_ns,
-                                         const std::function<bool()>& cancelled);
+                                         const std::function<bool()>& cancelled, bool& refused);
 
 }  // namespace farpage::verbs

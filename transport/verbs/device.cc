@@ -36,9 +36,10 @@ std::optional<Endpoint> to_endpoint(const ibv_gid& gid) {
   return endpoint;
 }
 
-// The first IP address of an active port, IPv4 before IPv6. On InfiniBand proper a GID is none.
-std::optional<Endpoint> address_of(ibv_context* context, const ibv_device_attr& limits) {
-  std::optional<Endpoint> found;
+// With the first IP address of an active port, IPv4 before IPv6. On InfiniBand proper a GID is
+// none.
+std::optional<Device> with_address(ibv_context* context, const ibv_device_attr& limits) {
+  std::optional<Device> found;
   for (uint32_t port = 1; port <= limits.phys_port_cnt; ++port) {
     ibv_port_attr attributes = {};
     if (::ibv_query_port(context, static_cast<uint8_t>(port), &attributes) != 0) continue;
@@ -50,9 +51,10 @@ std::optional<Endpoint> address_of(ibv_context* context, const ibv_device_attr& 
       if (::ibv_query_gid_ex(context, port, static_cast<uint32_t>(index), &entry, 0) != 0) continue;
       if (entry.gid_type != IBV_GID_TYPE_ROCE_V2) continue;
       const auto address = to_endpoint(entry.gid);
-      if (address && (!found || (found->family() == AF_INET6 && address->family() == AF_INET))) {
-        found = address;
-      }
+      if (!address) continue;
+      if (found && (found->address.family() == AF_INET || address->family() == AF_INET6)) continue;
+      found = Device{
+          .name = {}, .context = context, .port = static_cast<uint8_t>(port), .address = *address};
     }
   }
   return found;
@@ -75,13 +77,15 @@ std::optional<Endpoint> parse_ip(const std::string& text) {
 }
 
 // librdmacm knows which device has an address.
-ibv_context* context_at(const Endpoint& address) {
+std::optional<Device> device_at(const Endpoint& address) {
   rdma_cm_id* id = nullptr;
-  if (::rdma_create_id(nullptr, &id, nullptr, RDMA_PS_TCP) != 0) return nullptr;
-  ibv_context* context = nullptr;
-  if (::rdma_bind_addr(id, const_cast<sockaddr*>(address.address())) == 0) context = id->verbs;
+  if (::rdma_create_id(nullptr, &id, nullptr, RDMA_PS_TCP) != 0) return std::nullopt;
+  std::optional<Device> found;
+  if (::rdma_bind_addr(id, const_cast<sockaddr*>(address.address())) == 0 && id->verbs != nullptr) {
+    found = Device{.name = {}, .context = id->verbs, .port = id->port_num, .address = address};
+  }
   ::rdma_destroy_id(id);
-  return context;
+  return found;
 }
 
 }  // namespace
@@ -115,11 +119,9 @@ Devices::~Devices() {
   if (contexts_ != nullptr) ::rdma_free_devices(contexts_);
 }
 
-Result<void> Devices::add(ibv_context* context, const Endpoint& address) {
-  Device device;
+Result<void> Devices::add(Device device) {
+  ibv_context* context = device.context;
   device.name = ::ibv_get_device_name(context->device);
-  device.context = context;
-  device.address = address;
   if (index_of(context) < size()) {
     return fail(Code::kInvalid,
                 fmt::format("rdma.devices names the device {} twice: once is enough", device.name));
@@ -143,8 +145,8 @@ Result<void> Devices::add(ibv_context* context, const Endpoint& address) {
 
 Result<void> Devices::add_named(const std::string& name) {
   if (const auto address = parse_ip(name)) {
-    ibv_context* context = context_at(*address);
-    if (context != nullptr) return add(context, *address);
+    auto device = device_at(*address);
+    if (device) return add(std::move(*device));
     return fail(Code::kNotFound,
                 fmt::format("no RDMA device has the address {}: {}", name, kAdvice));
   }
@@ -155,8 +157,8 @@ Result<void> Devices::add_named(const std::string& name) {
     if (candidate != name) continue;
     ibv_device_attr limits = {};
     ::ibv_query_device(contexts_[i], &limits);
-    const auto address = address_of(contexts_[i], limits);
-    if (address) return add(contexts_[i], *address);
+    auto device = with_address(contexts_[i], limits);
+    if (device) return add(std::move(*device));
     return fail(Code::kUnavailable, fmt::format("the RDMA device {} has no active port with an IP "
                                                 "address: {}",
                                                 name, kAdvice));
@@ -169,9 +171,9 @@ Result<void> Devices::add_all() {
   for (int i = 0; i < count_ && devices_.size() < kMaxDevices; ++i) {
     ibv_device_attr limits = {};
     if (::ibv_query_device(contexts_[i], &limits) != 0) continue;
-    const auto address = address_of(contexts_[i], limits);
-    if (!address) continue;
-    if (auto added = add(contexts_[i], *address); !added) return added;
+    auto device = with_address(contexts_[i], limits);
+    if (!device) continue;
+    if (auto added = add(std::move(*device)); !added) return added;
   }
   if (!devices_.empty()) return {};
   return fail(Code::kUnavailable,

@@ -19,7 +19,8 @@ struct Device {
   std::string name;                // "mlx5_0"
   ibv_context* context = nullptr;  // librdmacm's own: its connections carry the same one
   ibv_pd* domain = nullptr;
-  Endpoint address;  // of the port that is used; its own port number is 0
+  uint8_t port = 0;  // that is used, from 1 on
+  Endpoint address;  // of that port; its own port number is 0
   ibv_device_attr limits = {};
 };
 
@@ -42,7 +43,7 @@ class Devices {
 
  private:
   Devices() = default;
-  Result<void> add(ibv_context* context, const Endpoint& address);
+  Result<void> add(Device device);
   Result<void> add_named(const std::string& name);
   Result<void> add_all();
 

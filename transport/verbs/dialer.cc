@@ -68,15 +68,20 @@ size_t Dialer::device_for(size_t path) const {
 }
 
 void Dialer::dial(const std::shared_ptr<Arrivals>& arrivals, const Endpoint& where,
-                  const ConnectWire& introduction, uint64_t deadline_ns) {
-  const bool taken = workers_.take([this, arrivals, where, introduction, deadline_ns] {
+                  const ConnectWire& introduction, uint64_t deadline_ns, bool one_path) {
+  const bool taken = workers_.take([this, arrivals, where, introduction, deadline_ns, one_path] {
+    bool refused = false;
     const auto cancelled = [&] { return stopped_.load() || arrivals->is_closed(); };
     auto connection = verbs::dial(*devices_, device_for(introduction.path), where, introduction,
-                                  deadline_ns, cancelled);
-    if (!connection && !cancelled()) health_.broke(where, boottime_clock().now_ns());
+                                  deadline_ns, cancelled, refused);
+    if (!connection && !cancelled() && !(one_path && refused)) {
+      health_.broke(where, boottime_clock().now_ns());
+      ledger_.failed(device_for(introduction.path), where);
+    }
     arrivals->bring(introduction.path,
-                    std::move(connection).map([](std::unique_ptr<Connection> made) {
-                      return std::make_unique<SendQueue>(std::move(made));
+                    std::move(connection).map([&](std::unique_ptr<Connection> made) {
+                      auto counters = ledger_.connected(made->device, where);
+                      return std::make_unique<SendQueue>(std::move(made), std::move(counters));
                     }));
   });
   if (!taken) {

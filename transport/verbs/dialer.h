@@ -8,6 +8,7 @@
 
 #include "net/worker_pool.h"
 #include "transport/verbs/path_health.h"
+#include "transport/verbs/path_ledger.h"
 #include "transport/verbs/send_queue.h"
 
 namespace farpage::verbs {
@@ -46,24 +47,28 @@ class Arrivals {
 // Thread-safe.
 class Dialer {
  public:
-  explicit Dialer(std::shared_ptr<const Devices> devices) : devices_(std::move(devices)) {}
+  explicit Dialer(std::shared_ptr<const Devices> devices)
+      : devices_(std::move(devices)), ledger_(devices_) {}
   // Ends what is being dialled.
   ~Dialer();
 
   // `where` and `introduction` are those of one path; what comes of it goes to `arrivals`.
+  // `one_path`: the peer refuses all but the first that comes, which says nothing against those.
   void dial(const std::shared_ptr<Arrivals>& arrivals, const Endpoint& where,
-            const ConnectWire& introduction, uint64_t deadline_ns);
+            const ConnectWire& introduction, uint64_t deadline_ns, bool one_path = false);
 
   // Ends a connection whose work has ended, which can last, on a thread of its own.
   void dispose(std::unique_ptr<SendQueue> queue);
 
   PathHealth& health() { return health_; }
+  const PathLedger& ledger() const { return ledger_; }
 
  private:
   size_t device_for(size_t path) const;
 
   const std::shared_ptr<const Devices> devices_;
   PathHealth health_;
+  PathLedger ledger_;
   std::atomic<bool> stopped_{false};
   WorkerPool workers_;
 };

@@ -29,9 +29,10 @@ void set_port(Endpoint& endpoint, uint16_t port_in_network_order) {
 }  // namespace
 
 Result<std::unique_ptr<ChannelListener>> ChannelListener::listen(
-    std::shared_ptr<const Devices> devices) {
+    std::shared_ptr<const Devices> devices, std::shared_ptr<PortEvents> seen) {
   std::unique_ptr<ChannelListener> listener(new ChannelListener);
   listener->devices_ = std::move(devices);
+  listener->seen_ = std::move(seen);
   auto events = make_event_channel();
   if (!events) return tl::unexpected(events.error());
   listener->events_ = std::move(*events);
@@ -75,6 +76,20 @@ void ChannelListener::offer(const ChannelId& channel, const std::shared_ptr<Pass
   std::erase_if(offers_, [](const auto& offer) { return offer.second.expired(); });
   std::erase_if(accepted_, [](const auto& one) { return one.second.expired(); });
   offers_.emplace(channel, end);
+}
+
+std::array<uint64_t, kMaxDevices> ChannelListener::connections() const {
+  std::vector<std::shared_ptr<PassiveEnd>> ends;
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& [channel, offered] : offers_) {
+      if (auto end = offered.lock()) ends.push_back(std::move(end));
+    }
+  }
+  std::array<uint64_t, kMaxDevices> sums = {};
+  for (const auto& end : ends) end->add_connections_to(sums);
+  return sums;
+  // Whoever held an end last ends it outside of the lock.
 }
 
 void ChannelListener::serve() {
@@ -128,6 +143,7 @@ void ChannelListener::requested(rdma_cm_event* event) {
   const rdma_cm_id* id = request.get();
   if (end == nullptr || device == devices_->size() ||
       !end->accept(request, device, introduction, reads_asked)) {
+    if (device < devices_->size()) seen_->refused[device].fetch_add(1, std::memory_order_relaxed);
     ::rdma_reject(request.get(), nullptr, 0);
     return;
   }

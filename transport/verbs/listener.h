@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -16,13 +17,17 @@ namespace farpage::verbs {
 // each to the channel that it names. Thread-safe.
 class ChannelListener {
  public:
-  static Result<std::unique_ptr<ChannelListener>> listen(std::shared_ptr<const Devices> devices);
+  // `seen`: where it counts what it refuses.
+  static Result<std::unique_ptr<ChannelListener>> listen(std::shared_ptr<const Devices> devices,
+                                                         std::shared_ptr<PortEvents> seen);
   ~ChannelListener();
 
   // Where peers reach each device.
   const std::vector<Endpoint>& endpoints() const { return endpoints_; }
   // Connections for this channel are let in for as long as it lives.
   void offer(const ChannelId& channel, const std::shared_ptr<PassiveEnd>& end);
+  // Connections of peers that are open, on each device.
+  std::array<uint64_t, kMaxDevices> connections() const;
 
  private:
   ChannelListener() = default;
@@ -38,7 +43,8 @@ class ChannelListener {
   std::vector<Endpoint> endpoints_;
   UniqueFd stop_;
 
-  std::mutex mutex_;  // of what follows
+  std::shared_ptr<PortEvents> seen_;
+  mutable std::mutex mutex_;  // of what follows
   std::map<ChannelId, std::weak_ptr<PassiveEnd>> offers_;
   std::map<const rdma_cm_id*, std::weak_ptr<PassiveEnd>> accepted_;
 

@@ -35,8 +35,9 @@ Result<void> PassiveEnd::OwnDomains::make() {
 }
 
 Result<std::shared_ptr<PassiveEnd>> PassiveEnd::make(const std::shared_ptr<const Devices>& devices,
-                                                     ChannelPurpose purpose) {
-  const std::shared_ptr<PassiveEnd> end(new PassiveEnd(devices, purpose));
+                                                     ChannelPurpose purpose,
+                                                     std::shared_ptr<PortEvents> seen) {
+  const std::shared_ptr<PassiveEnd> end(new PassiveEnd(devices, purpose, std::move(seen)));
   if (purpose == ChannelPurpose::kRead) return end;
   end->closing_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!end->closing_.valid()) return fail_errno(errno, "eventfd");
@@ -101,6 +102,11 @@ CmId PassiveEnd::release(const rdma_cm_id* id) {
   return nullptr;
 }
 
+void PassiveEnd::add_connections_to(std::array<uint64_t, kMaxDevices>& sums) const {
+  std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < connections_.size(); ++i) sums[i] += connections_[i] != nullptr ? 1 : 0;
+}
+
 bool PassiveEnd::post_receives(ibv_qp* queue_pair, uint32_t count) {
   std::array<ibv_recv_wr, kPostAtOnce> requests = {};
   while (count > 0) {
@@ -123,7 +129,8 @@ Result<Region> PassiveEnd::allocate_writable(const std::shared_ptr<PassiveEnd>& 
 // What is posted anew is what has been polled: a peer that sends on meets an empty receive queue.
 void PassiveEnd::harvest() {
   std::array<ibv_wc, kPollBatch> ended;
-  for (const auto& queue : queues_) {
+  for (size_t device = 0; device < queues_.size(); ++device) {
+    const auto& queue = queues_[device];
     if (!queue) continue;
     int count = 0;
     do {
@@ -133,6 +140,7 @@ void PassiveEnd::harvest() {
         const ibv_wc& one = ended[static_cast<size_t>(i)];
         if (one.status != IBV_WC_SUCCESS || (one.wc_flags & IBV_WC_WITH_IMM) == 0) continue;
         arrived_.push(be32toh(one.imm_data));
+        seen_->immediates[device].fetch_add(1, std::memory_order_relaxed);
       }
     } while (count == kPollBatch);
   }

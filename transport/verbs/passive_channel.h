@@ -14,6 +14,12 @@
 
 namespace farpage::verbs {
 
+// What the passive ends of a fabric have seen on each of its devices. Any thread.
+struct PortEvents {
+  std::array<std::atomic<uint64_t>, kMaxDevices> refused = {};  // connections
+  std::array<std::atomic<uint64_t>, kMaxDevices> immediates = {};
+};
+
 // The end of a channel that owns the memory: the queue pairs of its peer's connections. Reads ask
 // nothing of it; writes bring immediates. The peer's connections come on the listener's thread.
 //
@@ -25,7 +31,8 @@ class PassiveEnd {
   static constexpr uint32_t kReceives = 512;  // a peer may send as many immediates unasked
 
   static Result<std::shared_ptr<PassiveEnd>> make(const std::shared_ptr<const Devices>& devices,
-                                                  ChannelPurpose purpose);
+                                                  ChannelPurpose purpose,
+                                                  std::shared_ptr<PortEvents> seen);
   ~PassiveEnd();
 
   // A connection request on a device, which asks for so many reads on the wire. False: not for who
@@ -33,6 +40,7 @@ class PassiveEnd {
   bool accept(CmId& request, size_t device, const ConnectWire& introduction, uint8_t reads_asked);
   // The connection, if it is one of this channel's, for the caller to end outside of any lock.
   CmId release(const rdma_cm_id* id);
+  void add_connections_to(std::array<uint64_t, kMaxDevices>& sums) const;
 
   // Of a stage channel.
   Result<Region> allocate_writable(const std::shared_ptr<PassiveEnd>& self, uint64_t bytes);
@@ -43,8 +51,9 @@ class PassiveEnd {
   void close();
 
  private:
-  PassiveEnd(std::shared_ptr<const Devices> devices, ChannelPurpose purpose)
-      : devices_(std::move(devices)), purpose_(purpose) {}
+  PassiveEnd(std::shared_ptr<const Devices> devices, ChannelPurpose purpose,
+             std::shared_ptr<PortEvents> seen)
+      : devices_(std::move(devices)), purpose_(purpose), seen_(std::move(seen)) {}
   bool post_receives(ibv_qp* queue_pair, uint32_t count);
   void harvest();
 
@@ -59,9 +68,10 @@ class PassiveEnd {
 
   const std::shared_ptr<const Devices> devices_;
   const ChannelPurpose purpose_;
+  const std::shared_ptr<PortEvents> seen_;
   std::shared_ptr<OwnDomains> own_;  // a stage channel's
 
-  std::mutex mutex_;                                                // of what follows
+  mutable std::mutex mutex_;                                        // of what follows
   std::array<std::optional<CompletionQueue>, kMaxDevices> queues_;  // by device
   std::array<CmId, kMaxDevices> connections_;                       // after queues_
   std::optional<uint64_t> owner_;

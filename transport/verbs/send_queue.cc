@@ -6,8 +6,9 @@
 
 namespace farpage::verbs {
 
-SendQueue::SendQueue(std::unique_ptr<Connection> connection)
+SendQueue::SendQueue(std::unique_ptr<Connection> connection, std::shared_ptr<PathCounters> counters)
     : connection_(std::move(connection)),
+      counters_(std::move(counters)),
       slices_(std::min<size_t>(kMostSlices, connection_->send_slices)),
       ring_(connection_->send_depth) {}
 
@@ -36,7 +37,7 @@ void SendQueue::add(const Work& work, ibv_send_wr request, std::span<const ibv_s
   }
   chain_[chained_] = request;
   if (chained_ > 0) chain_[chained_ - 1].next = &chain_[chained_];
-  posted(number) = {work, bytes};
+  posted(number) = {work, bytes, request.opcode == IBV_WR_RDMA_READ};
   posted_bytes_ += bytes;
   ++chained_;
 }

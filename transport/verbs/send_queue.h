@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "transport/verbs/connection.h"
+#include "transport/verbs/path_ledger.h"
 
 namespace farpage::verbs {
 
@@ -26,7 +27,7 @@ class SendQueue {
     uint8_t count = 0;
   };
 
-  explicit SendQueue(std::unique_ptr<Connection> connection);
+  SendQueue(std::unique_ptr<Connection> connection, std::shared_ptr<PathCounters> counters);
   ~SendQueue();
 
   size_t device() const { return connection_->device; }
@@ -63,6 +64,7 @@ class SendQueue {
   void abandon(const Done& done);
 
   Connection& connection() { return *connection_; }
+  PathCounters& counters() { return *counters_; }
 
  private:
   static constexpr size_t kChain = 64;
@@ -73,12 +75,14 @@ class SendQueue {
   struct Posted {
     Work work;
     uint64_t bytes = 0;
+    bool is_read = false;
   };
   Posted& posted(uint64_t number) { return ring_[number % ring_.size()]; }
   template <typename Done>
   void end_until(uint64_t number, ibv_wc_status status, const Done& done);
 
   std::unique_ptr<Connection> connection_;
+  const std::shared_ptr<PathCounters> counters_;
   size_t slices_;
   std::vector<Posted> ring_;  // of ascending numbers
   uint64_t posted_ = 0;
@@ -101,6 +105,10 @@ void SendQueue::end_until(uint64_t number, ibv_wc_status status, const Done& don
   for (; ended_ < number; ++ended_) {
     const Posted& ended = posted(ended_);
     ended_bytes_ += ended.bytes;
+    if (status == IBV_WC_SUCCESS) {
+      (ended.is_read ? counters_->reads : counters_->writes).add();
+      (ended.is_read ? counters_->read_bytes : counters_->write_bytes).add(ended.bytes);
+    }
     done(ended.work, status);
   }
 }

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "transport/verbs/active_channel.h"
 #include "transport/verbs/listener.h"
+#include "transport/verbs/port_files.h"
 
 namespace farpage::verbs {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 // How long a channel that has one path waits for its others.
 constexpr uint64_t kGraceNs = 100 * kMillisecond;
 
-class VerbsFabric final : public Fabric {
+class VerbsFabric final : public Fabric, public PortSource, public PathSource {
  public:
   VerbsFabric(std::shared_ptr<const Devices> devices, const VerbsOptions& options)
       : devices_(std::move(devices)),
@@ -57,12 +58,12 @@ class VerbsFabric final : public Fabric {
   Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
     std::lock_guard lock(mutex_);
     if (listener_ == nullptr) {
-      auto listening = ChannelListener::listen(devices_);
+      auto listening = ChannelListener::listen(devices_, seen_);
       if (!listening) return tl::unexpected(listening.error());
       listener_ = std::move(*listening);
     }
     const OfferWire offer = {make_channel_id(), listener_->endpoints()};
-    auto end = PassiveEnd::make(devices_, purpose);
+    auto end = PassiveEnd::make(devices_, purpose, seen_);
     if (!end) return tl::unexpected(end.error());
     listener_->offer(offer.channel, *end);
     PassiveChannel result;
@@ -94,6 +95,30 @@ class VerbsFabric final : public Fabric {
     return std::make_unique<ActiveVerbsChannel>(std::move(end));
   }
 
+  std::vector<PathUse> paths() const override { return dialer_->ledger().paths(); }
+
+  std::vector<PortTraffic> ports() const override {
+    std::shared_ptr<ChannelListener> listener;
+    {
+      std::lock_guard lock(mutex_);
+      listener = listener_;
+    }
+    std::array<uint64_t, kMaxDevices> connections = {};
+    if (listener != nullptr) connections = listener->connections();
+    std::vector<PortTraffic> ports;
+    for (size_t i = 0; i < devices_->size(); ++i) {
+      const Device& device = (*devices_)[i];
+      const PortFiles files(device);
+      ports.push_back({.port = fmt::format("{} at {}", device.name, device.address.host()),
+                       .link_bits_per_s = files.link_bits_per_s(),
+                       .connections = connections[i],
+                       .refused = seen_->refused[i].load(std::memory_order_relaxed),
+                       .immediates = seen_->immediates[i].load(std::memory_order_relaxed),
+                       .counts = files.counts()});
+    }
+    return ports;
+  }
+
  private:
   // The paths that are not known to be broken, or, if all are, every one. Returns how many.
   size_t dial(ActiveEnd& end, uint64_t deadline_ns) {
@@ -108,7 +133,7 @@ class VerbsFabric final : public Fabric {
       ConnectWire introduction = end.introduction;
       introduction.path = path;
       end.dialled[path] = true;
-      dialer_->dial(end.arrivals, end.endpoints[path], introduction, deadline_ns);
+      dialer_->dial(end.arrivals, end.endpoints[path], introduction, deadline_ns, end.one_path);
       ++dialled;
     }
     return dialled;
@@ -133,7 +158,9 @@ class VerbsFabric final : public Fabric {
   const std::shared_ptr<LocalKeys> keys_ = std::make_shared<LocalKeys>(devices_);
   const std::shared_ptr<Dialer> dialer_ = std::make_shared<Dialer>(devices_);
 
-  std::mutex mutex_;                           // of what follows
+  const std::shared_ptr<PortEvents> seen_ = std::make_shared<PortEvents>();
+
+  mutable std::mutex mutex_;                   // of what follows
   std::shared_ptr<ChannelListener> listener_;  // from the first offer on
 };
 

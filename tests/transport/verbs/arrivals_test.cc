@@ -12,7 +12,7 @@ namespace {
 std::unique_ptr<SendQueue> connection_on(size_t device) {
   auto connection = std::make_unique<Connection>();
   connection->device = device;
-  return std::make_unique<SendQueue>(std::move(connection));
+  return std::make_unique<SendQueue>(std::move(connection), std::make_shared<PathCounters>());
 }
 
 uint64_t in(uint64_t ns) {

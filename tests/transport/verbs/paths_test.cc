@@ -32,6 +32,14 @@ class VerbsPaths : public ContractTest {
           << i;
     }
   }
+  // What the active side tells of the path to this peer.
+  PathUse use_of(const std::string& path) {
+    for (const PathUse& use : dynamic_cast<PathSource&>(harness_->active()).paths()) {
+      if (use.path == path) return use;
+    }
+    ADD_FAILURE() << "no path " << path;
+    return {};
+  }
   Link filled_link() {
     Link link = make_link(ChannelPurpose::kRead, kReads * kPageBytes);
     fill(link.remote_region.data(), link.remote_region.bytes());
@@ -67,6 +75,24 @@ TEST_P(VerbsTwoPaths, ReadsGoOverBoth) {
   expect_landed(link, kReads);
   EXPECT_GT(device_counter("rxe0", "sent_pkts") - before[0], kReads / 4);
   EXPECT_GT(device_counter("rxe1", "sent_pkts") - before[1], kReads / 4);
+  const auto uses = dynamic_cast<PathSource&>(harness_->active()).paths();
+  ASSERT_EQ(uses.size(), 2u);
+  EXPECT_EQ(uses[0].reads + uses[1].reads, kReads);
+  EXPECT_EQ(uses[0].read_bytes + uses[1].read_bytes, kReads * kPageBytes);
+  for (const PathUse& use : uses) {
+    EXPECT_GT(use.reads, kReads / 4) << use.path;
+    EXPECT_EQ(use.read_bytes, use.reads * kPageBytes) << use.path;
+    EXPECT_EQ(use.connections, 1u) << use.path;
+    EXPECT_EQ(use.connected, 1u) << use.path;
+    EXPECT_EQ(use.writes + use.broken + use.failed, 0u) << use.path;
+  }
+  link.active.reset();
+  const uint64_t deadline_ns = soon();
+  while (use_of(uses[0].path).connections > 0 && harness_->clock().now_ns() < deadline_ns) {
+  }
+  const PathUse ended = use_of(uses[0].path);
+  EXPECT_EQ(ended.connections, 0u);
+  EXPECT_EQ(ended.reads, uses[0].reads) << "what was counted stays";
 }
 
 // The peer has claimed a region that is larger than it is.
@@ -106,8 +132,12 @@ TEST_P(VerbsTwoWays, ASilentPathCostsNoReadAndIsUsedAgain) {
     EXPECT_EQ(tags(ended), tags_up_to(kReads));
     EXPECT_GT(silence.dropped(), 0u);
     expect_landed(link, kReads);
+    EXPECT_EQ(use_of("rxe0 -> 10.9.0.2").broken, 1u);
   }
   EXPECT_TRUE(is_used_again(link, "rxe0"));
+  EXPECT_EQ(use_of("rxe0 -> 10.9.0.2").connected, 2u);
+  EXPECT_EQ(use_of("rxe1 -> 10.8.0.1").connected, 1u);
+  EXPECT_EQ(use_of("rxe1 -> 10.8.0.1").broken, 0u);
 }
 
 // A connection whose end at the node is gone: the same owner has come once more, on the first path.

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/metrics.h"
+#include "net/resolve.h"
+#include "transport/traffic.h"
+#include "transport/verbs/device.h"
+
+namespace farpage::verbs {
+
+// What one connection has carried. The thread of its channel writes, any thread reads.
+struct PathCounters {
+  Counter reads;
+  Counter read_bytes;
+  Counter writes;
+  Counter write_bytes;
+  Counter broken;  // 1 if it was given up
+};
+
+// What has gone over each path of a fabric's channels, from this host's device to the peer's
+// address. Thread-safe; nothing here is called on the way of a fetch.
+class PathLedger {
+ public:
+  explicit PathLedger(std::shared_ptr<const Devices> devices) : devices_(std::move(devices)) {}
+
+  // A connection has come about; it is open for as long as its counters are held. `device`: its
+  // number, or devices.size() where nobody knows.
+  std::shared_ptr<PathCounters> connected(size_t device, const Endpoint& to);
+  void failed(size_t device, const Endpoint& to);
+
+  std::vector<PathUse> paths() const;
+
+ private:
+  struct Path {
+    size_t device = 0;
+    PathUse ended;  // what connections that are no more have done, and what is not theirs
+    std::vector<std::shared_ptr<PathCounters>> open;
+  };
+  Path& path(size_t device, const Endpoint& to);
+  static void fold_ended(Path& path);
+
+  const std::shared_ptr<const Devices> devices_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, Path> paths_;  // by name
+};
+
+}  // namespace farpage::verbs
