@@ -143,22 +143,31 @@ class PulledCableTest(CableCase):
 
 
 class MtuTest(Counts, CableCase):
-    """Who connects decides on the size of packets: the smaller end then drops what is too large for it."""
+    """Who connects decides on the size of packets: a node whose network device would drop them refuses, and says why."""
+
+    def with_mtu(self, end, mtu):
+        self.addCleanup(call, "ip", "link", "set", end, "mtu", str(USUAL_MTU))
+        call("ip", "link", "set", end, "mtu", str(mtu))
 
     def counts_with(self, end, mtu):
-        call("ip", "link", "set", end, "mtu", str(mtu))
-        try:
-            return self.counts("--node", self.node.address, requests=6, local_pages=0)["verdicts"]
-        finally:
-            call("ip", "link", "set", end, "mtu", str(USUAL_MTU))
+        self.with_mtu(end, mtu)
+        counts = self.counts("--node", self.node.address, requests=6, local_pages=0)["verdicts"]
+        call("ip", "link", "set", end, "mtu", str(USUAL_MTU))
+        return counts
 
     def test_verdicts_come_in_time(self):
         self.node = self.start_node(*PACE.node())
         usual = self.counts_with("v0", USUAL_MTU)
         self.assertGreater(usual["ready"], 0)
         self.assertEqual(self.counts_with("w0", JUMBO_MTU), usual)
-        self.assertEqual(self.counts_with("v0", JUMBO_MTU)["ready"], 0)
+        self.with_mtu("v0", JUMBO_MTU)
+        result = self.run_program("replay", "generate", "--requests", 2, "--page-bytes", 4096, "--node", self.node.address)
+        self.assert_fails(result, 1, "sends packets of 4096 bytes, and the node's at 10.9.0.2 takes 1024 at most", "the same MTU")
+        self.assertGreater(self.status(self.node)["ports"][0]["refused"], 0)
         self.assertEqual(self.counts_with("v0", USUAL_MTU), usual)
+        self.node.terminate()
+        _, said = self.node.communicate(timeout=30)
+        self.assertIn("its RDMA port sends packets of 4096 bytes, and rxe2 at 10.9.0.2 here takes 1024 at most", said)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <mutex>
 #include <system_error>
 
@@ -20,8 +21,27 @@ constexpr uint32_t kSendSlices = 16;
 constexpr int kResolveMs = 2'000;
 constexpr uint64_t kLookNs = 20 * kMillisecond;  // whether it has been cancelled
 
+// What a rejection says of itself. The event's own memory goes with its acknowledgement.
+RejectWire reason_of(const rdma_cm_event& event) {
+  RejectWire why = {};
+  if (event.event == RDMA_CM_EVENT_REJECTED && event.param.conn.private_data != nullptr &&
+      event.param.conn.private_data_len >= sizeof why) {
+    std::memcpy(&why, event.param.conn.private_data, sizeof why);
+  }
+  return why.magic == kMagic ? why : RejectWire();
+}
+
 // A sentence for each way that a connection can come to nothing.
-tl::unexpected<Error> why_not(const rdma_cm_event& event, const std::string& where) {
+tl::unexpected<Error> why_not(const rdma_cm_event& event, const RejectWire& why,
+                              const std::string& where, uint32_t sent) {
+  if (why.packet_bytes > 0) {
+    return fail(
+        Code::kUnavailable,
+        fmt::format("the RDMA port of this host sends packets of {} bytes, and the node's at "
+                    "{} takes {} at most: no page would come. Give both network devices the "
+                    "same MTU (ip link set dev NAME mtu BYTES)",
+                    sent, where, why.packet_bytes));
+  }
   switch (event.event) {
     case RDMA_CM_EVENT_REJECTED:
       return fail(
@@ -49,6 +69,7 @@ class Dialing {
       : events_(events), where_(to.host()), deadline_ns_(deadline_ns), cancelled_(cancelled) {}
 
   bool was_refused() const { return refused_; }
+  void will_send(uint32_t packet_bytes) { packet_bytes_ = packet_bytes; }
 
   // `started`: what the librdmacm call returned that brings the event.
   Result<void> await(int started, rdma_cm_event_type wanted) {
@@ -57,10 +78,11 @@ class Dialing {
       rdma_cm_event* event = nullptr;
       if (::rdma_get_cm_event(events_, &event) == 0) {
         const rdma_cm_event copy = *event;
+        const RejectWire why = reason_of(copy);
         ::rdma_ack_cm_event(event);
         if (copy.event == wanted) return {};
         refused_ = copy.event == RDMA_CM_EVENT_REJECTED;
-        return why_not(copy, where_);
+        return why_not(copy, why, where_, packet_bytes_);
       }
       if (errno != EAGAIN && errno != EINTR) return fail_errno(errno, "rdma_get_cm_event");
       const uint64_t now = boottime_clock().now_ns();
@@ -88,6 +110,7 @@ class Dialing {
   uint64_t deadline_ns_;
   const std::function<bool()>& cancelled_;
   bool refused_ = false;
+  uint32_t packet_bytes_ = 0;
 };
 
 Result<void> make_queue_pair(Connection& connection, const Device& device) {
@@ -224,9 +247,12 @@ Result<std::unique_ptr<Connection>> dial(const Devices& devices, size_t from, co
   const Device& device = devices[connection->device];
   if (auto made = make_queue_pair(*connection, device); !made) return tl::unexpected(made.error());
   set_ack_timeout(raw);
+  ConnectWire said = introduction;
+  said.packet_bytes = packet_bytes(device);
+  dialing.will_send(said.packet_bytes);
   rdma_conn_param parameters = {};
-  parameters.private_data = &introduction;
-  parameters.private_data_len = sizeof introduction;
+  parameters.private_data = &said;
+  parameters.private_data_len = sizeof said;
   parameters.initiator_depth =
       static_cast<uint8_t>(std::min<int>(kReadsOnTheWire, device.limits.max_qp_init_rd_atom));
   parameters.retry_count = kRetries;

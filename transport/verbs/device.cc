@@ -90,6 +90,14 @@ std::optional<Device> device_at(const Endpoint& address) {
 
 }  // namespace
 
+uint32_t packet_bytes(const Device& device) {
+  constexpr uint32_t kSmallest = 128;  // doubled by each step of ibv_mtu
+  ibv_port_attr attributes = {};
+  if (::ibv_query_port(device.context, device.port, &attributes) != 0) return 0;
+  if (attributes.link_layer != IBV_LINK_LAYER_ETHERNET) return 0;
+  return kSmallest << attributes.active_mtu;
+}
+
 Result<std::shared_ptr<const Devices>> Devices::open(const std::vector<std::string>& names) {
   // Else a kernel before 5.12 moves registered pages away when this process forks.
   if (::ibv_is_fork_initialized() == IBV_FORK_DISABLED) ::ibv_fork_init();

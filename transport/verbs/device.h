@@ -24,6 +24,10 @@ struct Device {
   ibv_device_attr limits = {};
 };
 
+// The payload of the largest packet that the port sends and takes, as its network device allows; 0
+// where a subnet manager decides, or the device does not say.
+uint32_t packet_bytes(const Device& device);
+
 // The devices of one fabric, in the order in which its paths are numbered. Thread-safe.
 class Devices {
  public:

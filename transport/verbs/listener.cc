@@ -141,14 +141,33 @@ void ChannelListener::requested(rdma_cm_event* event) {
     if (introduction.magic == kMagic && offered != offers_.end()) end = offered->second.lock();
   }
   const rdma_cm_id* id = request.get();
-  if (end == nullptr || device == devices_->size() ||
-      !end->accept(request, device, introduction, reads_asked)) {
-    if (device < devices_->size()) seen_->refused[device].fetch_add(1, std::memory_order_relaxed);
+  if (device == devices_->size()) {
+    ::rdma_reject(request.get(), nullptr, 0);
+    return;
+  }
+  const uint32_t taken = end != nullptr ? packet_bytes((*devices_)[device]) : 0;
+  if (taken > 0 && introduction.packet_bytes > taken) {
+    return reject(request.get(), device, introduction.packet_bytes, taken);
+  }
+  if (end == nullptr || !end->accept(request, device, introduction, reads_asked)) {
+    seen_->refused[device].fetch_add(1, std::memory_order_relaxed);
     ::rdma_reject(request.get(), nullptr, 0);
     return;
   }
   std::lock_guard lock(mutex_);
   accepted_.insert_or_assign(id, end);
+}
+
+// Who connects decides on the size of packets: the network device here would drop these.
+void ChannelListener::reject(rdma_cm_id* request, size_t device, uint32_t sent, uint32_t taken) {
+  const Device& own = (*devices_)[device];
+  warnings_.warn(
+      fmt::format("a client is refused: its RDMA port sends packets of {} bytes, and {} at {} here "
+                  "takes {} at most; give both network devices the same MTU",
+                  sent, own.name, own.address.host(), taken));
+  seen_->refused[device].fetch_add(1, std::memory_order_relaxed);
+  const RejectWire why = {kMagic, taken};
+  ::rdma_reject(request, &why, sizeof why);
 }
 
 void ChannelListener::ended(rdma_cm_event* event) {

@@ -35,6 +35,7 @@ class ChannelListener {
   void serve();
   void handle(rdma_cm_event* event);
   void requested(rdma_cm_event* event);
+  void reject(rdma_cm_id* request, size_t device, uint32_t sent, uint32_t taken);
   void ended(rdma_cm_event* event);
 
   std::shared_ptr<const Devices> devices_;

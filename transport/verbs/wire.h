@@ -41,7 +41,17 @@ struct ConnectWire {
   uint32_t path;
   ChannelId channel;
   uint64_t owner;
+  uint32_t packet_bytes =
+      0;  // that its port sends, which decides for both ends; 0: it does not say
+  uint32_t zero = 0;
 };
-static_assert(sizeof(ConnectWire) == 32);  // rdma_cm takes 56 at most
+static_assert(sizeof(ConnectWire) == 40);  // rdma_cm takes 56 at most
+
+// Private data of a rejection that has a reason to tell.
+struct RejectWire {
+  uint32_t magic;
+  uint32_t packet_bytes;  // the port here takes no larger ones
+};
+static_assert(sizeof(RejectWire) == 8);
 
 }  // namespace farpage::verbs
