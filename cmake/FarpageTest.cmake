@@ -1,4 +1,5 @@
-# farpage_test(NAME [SERIAL] SOURCES ... LINKS ...): one test program a folder, farpage_test_NAME, every case of which is a test of ctest.
+# farpage_test(NAME [SERIAL] SOURCES ... LINKS ...): one test program a folder, farpage_test_NAME, every case of which is a test of ctest,
+# with the label NAME.
 
 include(GoogleTest)
 
@@ -13,5 +14,5 @@ function(farpage_test name)
   endif()
   gtest_discover_tests(farpage_test_${name}
     DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT 120 ${serial} SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+    PROPERTIES TIMEOUT 120 LABELS ${name} ${serial} SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endfunction()

@@ -32,7 +32,8 @@ void examine_memory(const Wanted& wanted, const HostFiles& files, const Privileg
   findings.push_back(check_thp_enabled(pages, privileges));
   findings.push_back(check_thp_defrag(pages, privileges));
   findings.push_back(check_reserved_huge_pages(pages, privileges));
-  findings.push_back(check_memlock(read_limit(RLIMIT_MEMLOCK), wanted, privileges));
+  findings.push_back(check_memlock(read_limit(RLIMIT_MEMLOCK), read_verbs(files).devices.size(),
+                                   wanted, privileges));
   findings.push_back(check_descriptors(read_limit(RLIMIT_NOFILE), wanted, privileges));
 }
 

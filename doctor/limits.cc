@@ -17,6 +17,7 @@ constexpr const char* kSubject = "limits";
 constexpr uint64_t kDescriptorsOfTcpClient = 6;
 constexpr uint64_t kDescriptorsOfShmClient = 4;
 constexpr uint64_t kDescriptorsOfNode = 64;
+constexpr uint64_t kMostRdmaDevices = 8;  // that a node uses
 
 // Root without CAP_SYS_RESOURCE.
 constexpr const char* kContainer = "; only who starts this container can raise the limit";
@@ -37,11 +38,15 @@ LimitFacts read_limit(int resource) {
   return {bytes_or_none(limit.rlim_cur), bytes_or_none(limit.rlim_max)};
 }
 
-Finding check_memlock(const LimitFacts& facts, const Wanted& wanted, const Privileges& privileges) {
+Finding check_memlock(const LimitFacts& facts, size_t rdma_devices, const Wanted& wanted,
+                      const Privileges& privileges) {
   Finding finding = {kSubject, "memlock"};
   finding.needed_by = kVerbs | kUcx | kCuda;
   const std::string limit = limit_text(facts.soft);
-  if (facts.soft >= wanted.memory_bytes) {
+  const uint64_t times = std::clamp<uint64_t>(rdma_devices, 1, kMostRdmaDevices);
+  const uint64_t need =
+      wanted.memory_bytes > UINT64_MAX / times ? UINT64_MAX : wanted.memory_bytes * times;
+  if (facts.soft >= need) {
     finding.text = fmt::format("{} may be locked: enough to register the pool for RDMA", limit);
   } else if (privileges.may_lock_memory) {
     finding.text = fmt::format("{} may be locked, and CAP_IPC_LOCK lifts that limit", limit);
@@ -49,6 +54,12 @@ Finding check_memlock(const LimitFacts& facts, const Wanted& wanted, const Privi
     finding.level = Level::kProblem;
     finding.text = fmt::format("{} may be locked, and RDMA registers the whole pool: {}", limit,
                                format_bytes(wanted.memory_bytes));
+    if (times > 1) {
+      finding.text += fmt::format(
+          " with each of {} devices, which counts as {}; rdma.devices may "
+          "name fewer",
+          times, format_bytes(need));
+    }
     if (facts.hard == UINT64_MAX || privileges.may_raise_limits) {
       finding.command = "ulimit -l unlimited";
     } else if (!privileges.is_root) {

@@ -41,11 +41,30 @@ TEST(DoctorLimits, MemlockMustHoldThePool) {
               {{65'536, 65'536}, kFullRoot, Level::kProblem, "ulimit -l unlimited"},
               {{65'536, 65'536}, kBareRoot, Level::kProblem, "farpage doctor --backend tcp"},
               {{65'536, 65'536}, kRoot, Level::kOk, ""}},
-             check_memlock);
+             [](const LimitFacts& facts, const Wanted& wanted, const Privileges& privileges) {
+               return check_memlock(facts, 1, wanted, privileges);
+             });
+}
+
+TEST(DoctorLimits, MemlockCountsThePoolOnceForEachRdmaDevice) {
+  const auto level = [](uint64_t limit, size_t devices) {
+    return check_memlock({limit, limit}, devices, some_wanted(), kUser).level;
+  };
+  EXPECT_EQ(level(kPool, 0), Level::kOk) << "there may be one tomorrow";
+  EXPECT_EQ(level(3 * kPool, 3), Level::kOk);
+  EXPECT_EQ(level(3 * kPool - 1, 3), Level::kProblem);
+  EXPECT_EQ(level(8 * kPool, 20), Level::kOk) << "a node uses eight at most";
+  const Finding finding = check_memlock({kPool, kPool}, 3, some_wanted(), kUser);
+  EXPECT_NE(finding.text.find("with each of 3 devices, which counts as 3.0 GiB"), std::string::npos)
+      << finding.text;
+  Wanted endless = some_wanted();
+  endless.memory_bytes = UINT64_MAX / 2;
+  EXPECT_EQ(check_memlock({UINT64_MAX - 1, UINT64_MAX - 1}, 3, endless, kUser).level,
+            Level::kProblem);
 }
 
 TEST(DoctorLimits, OnlyRdmaNeedsMemlock) {
-  EXPECT_EQ(check_memlock({0, 0}, some_wanted(), kUser).needed_by, kVerbs | kUcx | kCuda);
+  EXPECT_EQ(check_memlock({0, 0}, 1, some_wanted(), kUser).needed_by, kVerbs | kUcx | kCuda);
 }
 
 // 100 clients of six, and the node's own 64.

@@ -118,7 +118,10 @@ void ChannelListener::handle(rdma_cm_event* event) {
     case RDMA_CM_EVENT_REJECTED:
       return ended(event);
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
-      warnings_.warn("an RDMA device of this node has gone: its connections end");
+      warnings_.warn(
+          "an RDMA device of this node has gone: its connections end. Once it is back, start the "
+          "node "
+          "anew, for only a new process uses it");
       return ended(event);
     default:
       ::rdma_ack_cm_event(event);

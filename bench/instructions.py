@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Instructions per warm page on the way of a fetch, post and poll, counted by callgrind over sim.
+
+instructions.py [--program build/release/tests/tier/farpage_count_instructions]
+
+A page of 4 KiB, payload unchecked. What is counted runs inside of Lane::fetch and Lane::progress, less what sim's channel does when it is
+posted to and polled: a device's driver stands there otherwise. The first fetch of each page, which looks it up, is counted by a second run
+and taken off. No time is measured, so that a busy host changes nothing.
+"""
+
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+PAGES = 1024
+BATCHES = (1, 64, 1024)
+# Callgrind turns counting on and off at each entry and exit of these: a channel's inside of a lane's.
+SIM = "farpage::sim::SimChannel::"
+TOGGLES = ("counted_post", "counted_poll", SIM + "post(*", SIM + "poll(*", SIM + "wait(*")
+
+
+def count(program, batch, rounds):
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "callgrind.out"
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--collect-atstart=no",
+                   *(f"--toggle-collect={name}" for name in TOGGLES), program, str(PAGES), str(batch), rounds]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            raise SystemExit(f"{' '.join(command)} failed:\n{result.stderr}")
+        return int(re.search(r"^summary: (\d+)", out.read_text(), re.MULTILINE).group(1))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--program", default="build/release/tests/tier/farpage_count_instructions")
+    program = parser.parse_args().program
+    if not pathlib.Path(program).exists():
+        sys.exit(f"{program} is not there: cmake --preset release && cmake --build build/release --target farpage_count_instructions")
+    for batch in BATCHES:
+        warm = count(program, batch, "twice") - count(program, batch, "once")
+        print(f"{warm / PAGES:.0f} instructions a page, fetched {batch} at a time", flush=True)
+
+
+if __name__ == "__main__":
+    main()
