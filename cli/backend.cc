@@ -5,13 +5,11 @@
 
 #include <algorithm>
 
+#include "cli/ucx_plugin.h"
 #include "transport/shm/shm_fabric.h"
 #include "transport/tcp/tcp_fabric.h"
 #ifdef FARPAGE_HAS_VERBS
 #include "transport/verbs/verbs_fabric.h"
-#endif
-#ifdef FARPAGE_HAS_UCX
-#include "transport/ucx/ucx_fabric.h"
 #endif
 
 namespace farpage {
@@ -20,7 +18,7 @@ namespace {
 // Of any build.
 constexpr auto kOptional = std::to_array<std::pair<std::string_view, std::string_view>>({
     {"verbs", "FARPAGE_VERBS"},
-    {"ucx", "FARPAGE_PROGRAM_UCX"},
+    {"ucx", "FARPAGE_UCX"},
 });
 
 }  // namespace
@@ -69,10 +67,7 @@ Result<std::unique_ptr<Fabric>> make_own_way_fabric(const std::string& backend,
         {.devices = options.rdma.device_list(), .spin_us = options.rdma.spin_us});
   }
 #endif
-#ifdef FARPAGE_HAS_UCX
-  if (backend == "ucx") return ucx::make_ucx_fabric(options.ucx);
-#endif
-  static_cast<void>(options);
+  if (backend == "ucx") return load_ucx_fabric(options.ucx);
   return fail(Code::kInvalid, fmt::format("'{}' has no way of its own", backend));
 }
 

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
+#include "cli/ucx_plugin.h"
 #include "cli/version.h"
 #include "doctor/examine.h"
 #include "doctor/privileges.h"
@@ -56,6 +57,7 @@ doctor::BackendSet built_backends() {
 Result<doctor::Wanted> read_wanted(const CLI::App& app, const DoctorArguments& arguments) {
   doctor::Wanted wanted;
   wanted.built = built_backends();
+  wanted.ucx_module = ucx_plugin_path();
   auto asked = read_backends(arguments.backends, wanted.built & (doctor::kShm | doctor::kTcp));
   if (!asked) return tl::unexpected(asked.error());
   wanted.asked = *asked;

@@ -1,22 +1,40 @@
 #include "doctor/backend_ucx.h"
 
-namespace farpage::doctor {
+#include <fmt/format.h>
 
-UcxFacts read_ucx(const HostFiles& files) {
+namespace farpage::doctor {
+namespace {
+
+HostSide host_side(const UcxFacts& facts, const Wanted& wanted, const Privileges& privileges) {
+  if (facts.libucp.empty()) {
+    return {Level::kProblem, "UCX is not installed",
+            privileges.as_root("apt-get install libucx0")};
+  }
+  if ((wanted.built & kUcx) != 0 && !facts.has_module) {
+    return {Level::kProblem,
+            fmt::format("the program loads it from {}, which is not there", wanted.ucx_module),
+            "cmake --install build/release  # puts it beside the program"};
+  }
+  return {Level::kOk,
+          fmt::format("{}; `ucx_info -d` lists the transports and devices that it has here",
+                      facts.libucp),
+          ""};
+}
+
+}  // namespace
+
+UcxFacts read_ucx(const HostFiles& files, const Wanted& wanted) {
+  const bool has_module = files.exists(wanted.ucx_module);
   for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
                              "/usr/lib64", "/usr/lib", "/usr/local/lib", "/opt/ucx/lib"}) {
     std::string path = std::string(folder) + "/libucp.so.0";
-    if (files.exists(path)) return {std::move(path)};
+    if (files.exists(path)) return {std::move(path), has_module};
   }
-  return {};
+  return {{}, has_module};
 }
 
 Finding check_ucx(const UcxFacts& facts, const Wanted& wanted, const Privileges& privileges) {
-  const HostSide host = facts.libucp.empty()
-                            ? HostSide{Level::kProblem, "UCX is not installed",
-                                       privileges.as_root("apt-get install libucx0")}
-                            : HostSide{Level::kOk, facts.libucp, ""};
-  return backend_finding(kUcx, host, wanted);
+  return backend_finding(kUcx, host_side(facts, wanted, privileges), wanted);
 }
 
 }  // namespace farpage::doctor

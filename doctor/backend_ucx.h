@@ -9,10 +9,11 @@
 namespace farpage::doctor {
 
 struct UcxFacts {
-  std::string libucp;  // the path of libucp; empty: it is not installed
+  std::string libucp;       // the path of libucp; empty: it is not installed
+  bool has_module = false;  // Wanted::ucx_module is there
 };
 
-UcxFacts read_ucx(const HostFiles& files);
+UcxFacts read_ucx(const HostFiles& files, const Wanted& wanted);
 
 Finding check_ucx(const UcxFacts& facts, const Wanted& wanted, const Privileges& privileges);
 

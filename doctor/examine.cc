@@ -74,7 +74,7 @@ std::vector<Finding> examine(const Wanted& wanted, const HostFiles& files) {
   findings.push_back(check_shm(read_shm(files), wanted, privileges));
   findings.push_back(check_tcp(read_tcp(), wanted, privileges));
   findings.push_back(check_verbs(read_verbs(files), wanted, privileges));
-  findings.push_back(check_ucx(read_ucx(files), wanted, privileges));
+  findings.push_back(check_ucx(read_ucx(files, wanted), wanted, privileges));
   findings.push_back(check_cuda(read_cuda(files), wanted, privileges));
   demote(findings, wanted.asked);
   return findings;

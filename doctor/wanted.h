@@ -13,6 +13,7 @@ namespace farpage::doctor {
 struct Wanted {
   BackendSet asked = kShm | kTcp;
   BackendSet built = kShm | kTcp;
+  std::string ucx_module;     // the file with the backend ucx, which the program loads
   bool names_pool = false;    // false: pool_bytes is only the default
   uint64_t pool_bytes = 0;    // for pages
   uint64_t memory_bytes = 0;  // what a node takes for that pool

@@ -38,6 +38,12 @@ def processes_naming(text):
     return found
 
 
+def ucx_mapped(process):
+    """Which of UCX's libraries, and of our module, that process has."""
+    maps = pathlib.Path(f"/proc/{process.pid}/maps").read_text()
+    return set(re.findall(r"/lib(ucp|uct|ucs|ucm|farpage_ucx)\b[^/]*$", maps, re.MULTILINE))
+
+
 def values_of(scrape):
     """{sample: value} of what Prometheus is shown."""
     return {sample: float(value) for sample, value in re.findall(r"^([a-z][^\s{]*(?:\{.*\})?) (\S+)$", scrape, re.MULTILINE)}

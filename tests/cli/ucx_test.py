@@ -1,12 +1,85 @@
 """The program over UCX, on this machine alone: right counts one-sidedly, and no path that only looks it."""
 
+import json
+import pathlib
+import re
+import shutil
+import subprocess
 import unittest
 
 from counts import Counts
-from program import Case
+from program import PROGRAM, Case, ucx_mapped, wait_until
 
 OVER_UCX = ("--backend", "ucx", "--set")
 POOL = ("--pool-bytes", "64MiB")
+
+
+MODULE = pathlib.Path("lib/farpage/libfarpage_ucx.so")
+
+
+class LoadingTest(Case):
+    """UCX acts in each process that has it, so only those have it that were asked to."""
+
+    def mapped_in_node_and_client(self, backend, *arguments):
+        listen = "tcp://127.0.0.1:0" if backend == "tcp" else None
+        node = self.start_node("--backend", backend, *arguments, name=backend, listen=listen)
+        client = self.start_program("replay", "generate", "--requests", 100_000, "--page-bytes", 4096, "--backend", backend,
+                                    "--node", node.address)
+        self.assertTrue(wait_until(lambda: self.status(node)["verdicts"]["ready"] > 0 or client.poll() is not None))
+        self.assertIsNone(client.poll())
+        return ucx_mapped(node), ucx_mapped(client)
+
+    def test_only_where_it_was_asked_for(self):
+        for backend in ("shm", "tcp"):
+            self.assertEqual(self.mapped_in_node_and_client(backend), (set(), set()), backend)
+        every = {"ucp", "uct", "ucs", "ucm", "farpage_ucx"}
+        self.assertEqual(self.mapped_in_node_and_client("ucx", "--set", "ucx.trusted_clients=true"), (every, every))
+
+
+class FilesTest(Counts, Case):
+    """The program and the module as files, somewhere else than where they were built."""
+
+    def program_at(self, prefix):
+        (prefix / "bin").mkdir()
+        shutil.copy(PROGRAM, prefix / "bin/farpage")
+
+    def command(self, arguments, place):
+        return [str((place or self.folder) / "bin/farpage"), *map(str, arguments)]
+
+    def node_there(self, place):
+        return self.run_program("node", "--listen", self.folder / "n.sock", "--state", self.folder / "n.state", *POOL, "--backend", "ucx",
+                                "--set", "ucx.trusted_clients=true", "--set", "ucx.transports=posix", place=place)
+
+    def doctor_there(self, place):
+        return json.loads(self.run_program("doctor", "--backend", "ucx", "--json", "-", place=place).stdout)["findings"]["backends"]["ucx"]
+
+    def test_installed(self):
+        build = pathlib.Path(PROGRAM).parents[1]
+        subprocess.run(["cmake", "--install", build, "--prefix", self.folder / "usr"], check=True, capture_output=True)
+        answer = self.replay(*POOL, *OVER_UCX, "ucx.transports=posix", requests=20, place=self.folder / "usr")
+        self.assertIn("posix/memory", answer["path"])
+        self.assertEqual(self.doctor_there(self.folder / "usr")["level"], "ok")
+
+    def test_without_the_module(self):
+        self.program_at(self.folder)
+        self.assert_fails(self.node_there(None), 1, f"{self.folder / MODULE}, which is not there", "-DFARPAGE_UCX=ON")
+        finding = self.doctor_there(None)
+        self.assertEqual(finding["level"], "problem")
+        self.assertIn(str(self.folder / MODULE), finding["text"])
+        self.assertIn("ready", self.run_program("replay", "generate", "--requests", 20, "--page-bytes", 4096, *POOL, "--backend", "shm").stdout)
+
+    def test_another_version_of_it(self):
+        self.program_at(self.folder)
+        libraries = subprocess.run(["ldd", PROGRAM], check=True, capture_output=True, text=True).stdout
+        (self.folder / MODULE).parent.mkdir(parents=True)
+        shutil.copy(re.search(r"/\S*libfmt\S*", libraries).group(), self.folder / MODULE)
+        self.assert_fails(self.node_there(None), 1, f"{self.folder / MODULE} is of another version", "farpage_backend_ucx_v")
+
+    def test_what_is_no_module(self):
+        self.program_at(self.folder)
+        (self.folder / MODULE).parent.mkdir(parents=True)
+        (self.folder / MODULE).write_text("no module")
+        self.assert_fails(self.node_there(None), 1, "cannot be loaded", str(self.folder / MODULE), "libucx0")
 
 
 class UcxTest(Counts, Case):

@@ -30,7 +30,7 @@ TEST(DoctorBackends, OneThatIsNotBuiltIsAProblemWhateverTheHostHas) {
   expect(lacking, Level::kProblem, "sudo apt-get install libucx0");
   EXPECT_NE(lacking.text.find("not in this build of farpage, which has shm, tcp"),
             std::string::npos);
-  const Finding there = check_ucx({"/usr/lib/libucp.so.0"}, wanted, kUser);
+  const Finding there = check_ucx({"/usr/lib/libucp.so.0", false}, wanted, kUser);
   expect(there, Level::kProblem, "farpage doctor --backend tcp");
   EXPECT_NE(there.text.find("/usr/lib/libucp.so.0"), std::string::npos);
   wanted.built = kShm;
@@ -170,12 +170,16 @@ TEST(DoctorBackends, VerbsOverEthernetNeedsAnIpAddress) {
 
 TEST(DoctorBackends, Ucx) {
   MadeUpHost host;
-  expect(check_ucx(read_ucx(host.files()), with_every_backend(), kRoot), Level::kProblem,
-         "apt-get install libucx0");
+  Wanted wanted = with_every_backend();
+  wanted.ucx_module = "/opt/lib/farpage/libfarpage_ucx.so";
+  const auto finding = [&] { return check_ucx(read_ucx(host.files(), wanted), wanted, kRoot); };
+  expect(finding(), Level::kProblem, "apt-get install libucx0");
   host.put("/usr/lib64/libucp.so.0", "");
-  const Finding finding = check_ucx(read_ucx(host.files()), with_every_backend(), kRoot);
-  expect(finding, Level::kOk, "");
-  EXPECT_EQ(finding.text, "/usr/lib64/libucp.so.0");
+  EXPECT_EQ(finding().level, Level::kProblem);
+  EXPECT_NE(finding().text.find(wanted.ucx_module + ", which is not there"), std::string::npos);
+  host.put(wanted.ucx_module, "");
+  expect(finding(), Level::kOk, "");
+  EXPECT_TRUE(finding().text.starts_with("/usr/lib64/libucp.so.0;"));
 }
 
 TEST(DoctorBackends, Cuda) {

@@ -1,5 +1,6 @@
 """What the tests of farpage over verbs share: nodes and clients, each with a backend and RDMA devices of its own."""
 
+import itertools
 import json
 import pathlib
 import subprocess
@@ -10,7 +11,9 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
 
+from counts import Counts
 from faults import Pace
+from production import TRACE, require_trace
 from program import Case
 
 PACE = Pace(page_bytes=4096, lease_ms=4000, reuse_ms=1000, requests=20_000, pages=40, back_s=20)
@@ -18,6 +21,9 @@ PACE = Pace(page_bytes=4096, lease_ms=4000, reuse_ms=1000, requests=20_000, page
 PATIENT = ("--set", "client.staging_bytes=1MiB", "--set", "client.connect_ms=20000")
 SHM = ("--backend", "shm")
 TCP = ("--backend", "tcp")
+
+
+PATIENCE_S = 280
 
 
 def over(devices):
@@ -81,3 +87,30 @@ class VerbsCase(Case):
         """It has noticed nothing of what happened to others."""
         verdicts = steady.result()["verdicts"]
         self.assertEqual(verdicts["recompute"], verdicts["recompute_by_reason"]["miss"])
+
+
+class FirstRequests(Counts):
+    """The beginning of a production trace: every page has the verdict that a model knows. For a VerbsCase."""
+
+    REQUESTS, PAGES = 2_000, 54_559
+
+    def setUp(self):
+        super().setUp()
+        require_trace(self)
+
+    def assert_model(self, place, requests, local_pages):
+        with open(TRACE, encoding="utf-8") as file:
+            ids = [json.loads(line)["hash_ids"] for line in itertools.islice(file, requests)]
+        result = self.run_program(
+            "replay", TRACE, "--requests", requests, "--page-bytes", 4096, "--pool-bytes", "512MiB", "--local-pages", local_pages,
+            "--json", "-", place=place, timeout=PATIENCE_S)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        answer = json.loads(result.stdout)
+        self.assert_counts(answer, ids, local_pages)
+        print(f"{answer['pages_demanded']} pages in {answer['wall_seconds']:.0f} s", flush=True)
+        return answer
+
+    def assert_first_requests(self, place):
+        answer = self.assert_model(place, self.REQUESTS, 0)
+        self.assertEqual(answer["pages_demanded"], self.PAGES)
+        return answer

@@ -21,11 +21,15 @@ constexpr std::array kSettings = {
     // posix and sysv: an endpoint that fails with its peer, without which UCX prefers tcp.
     Setting{"MM_ERROR_HANDLING", "y"},
     // Over rc, keepalive takes a ud lane, and UCX 1.13 aborts the process when an endpoint is
-    // closed
-    // by force before that lane has said its first word. Deadlines are the caller's.
+    // closed by force before that lane has said its first word. Deadlines are the caller's.
     Setting{"KEEPALIVE_INTERVAL", "inf"},
     // paths.cc reads what the older protocols have chosen.
     Setting{"PROTO_ENABLE", "n"},
+    // A packet that is lost on RoCE is sent again after 67 ms, as verbs does, and not after a second.
+    Setting{"RC_TIMEOUT", "67ms"},
+    // rc connects by datagrams, of which this check drops all that come over IPv4 on devices such
+    // as Soft-RoCE. Those for another process are known by their queue pair's number as it is.
+    Setting{"UD_ETH_DGID_CHECK", "n"},
     // Of the two caches of registrations, the one of the device is enough.
     Setting{"RCACHE_ENABLE", "n"},
 };

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "transport/fabric.h"
+#include "transport/ucx/ucx_fabric.h"
+
+namespace farpage {
+
+// Where the program looks for the backend ucx: ../lib/farpage from its own folder. Empty: this
+// build has none.
+std::string ucx_plugin_path();
+
+// As ucx::make_ucx_fabric, out of that file, which stays loaded. UCX patches mmap and its kin as it
+// is loaded.
+Result<std::unique_ptr<Fabric>> load_ucx_fabric(const ucx::UcxOptions& options);
+
+}  // namespace farpage
