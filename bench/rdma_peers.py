@@ -10,6 +10,7 @@ import json
 import tempfile
 
 import peer_perftest
+import peer_ucx
 from compare import HEADER, Case, Sides, compare, row
 from measure import bench, memory_node, require, wait_until_quiet
 
@@ -23,10 +24,14 @@ class Cases:
         self.program, self.seconds, self.folder = options.farpage, options.seconds, folder
         self.path = peer_perftest.Path(options.client_device, options.node_device, options.node_address)
 
-    def fetch(self, node, page_bytes, batch, depth):
-        return bench(self.program, "fetch", "--backend", "verbs", "--node", node, "--set", f"rdma.devices={self.path.client_device}",
-                     "--set", f"rdma.spin_us={SPIN_US}", "--page-bytes", page_bytes, "--batch", batch, "--depth", depth, "--connections", 1, "--pool-bytes", POOL_BYTES,
-                     "--verify", "off", "--seconds", self.seconds)
+    def fetch_over_verbs(self, node, page_bytes, batch, depth):
+        return self.fetch(node, page_bytes, batch, depth, "verbs", "--set", f"rdma.devices={self.path.client_device}",
+                          "--set", f"rdma.spin_us={SPIN_US}")
+
+    def fetch(self, node, page_bytes, batch, depth, backend, *settings):
+        return bench(self.program, "fetch", "--backend", backend, "--node", node, *settings, "--page-bytes", page_bytes,
+                     "--batch", batch, "--depth", depth, "--connections", 1, "--pool-bytes", POOL_BYTES, "--verify", "off",
+                     "--seconds", self.seconds)
 
     @contextlib.contextmanager
     def node(self, page_bytes):
@@ -37,14 +42,24 @@ class Cases:
     @contextlib.contextmanager
     def latency(self, page_bytes, reads):
         with self.node(page_bytes) as node:
-            yield Sides(lambda: self.fetch(node, page_bytes, 1, 1)["fetch_us"]["p50"],
+            yield Sides(lambda: self.fetch_over_verbs(node, page_bytes, 1, 1)["fetch_us"]["p50"],
                         lambda: peer_perftest.read_p50_us(self.path, page_bytes, reads))
 
     @contextlib.contextmanager
     def rate(self, page_bytes, batch, depth, reads, in_flight, reads_a_doorbell):
         with self.node(page_bytes) as node:
-            yield Sides(lambda: self.fetch(node, page_bytes, batch, depth)["bytes_per_s"] / 1e6,
+            yield Sides(lambda: self.fetch_over_verbs(node, page_bytes, batch, depth)["bytes_per_s"] / 1e6,
                         lambda: peer_perftest.read_bytes_per_s(self.path, page_bytes, reads, in_flight, reads_a_doorbell) / 1e6)
+
+    @contextlib.contextmanager
+    def ucx_rate(self, page_bytes, in_flight, gets):
+        device = f"{self.path.client_device}:1"
+        over_rc = ("--set", "ucx.transports=rc", "--set", f"ucx.devices={device}")
+        with memory_node(self.program, "ucx", self.folder, "--pool-bytes", str(2 * POOL_BYTES), "--page-bytes", str(page_bytes),
+                         "--set", "ucx.trusted_clients=true", *over_rc) as (node, _):
+            yield Sides(lambda: self.fetch(node, page_bytes, 1, in_flight, "ucx", *over_rc)["bytes_per_s"] / 1e6,
+                        lambda: peer_ucx.ucp_get("rc", page_bytes, gets, in_flight, UCX_NET_DEVICES=device,
+                                                 **peer_ucx.OVER_SOFT_ROCE).bytes_per_s / 1e6)
 
     def every(self):
         return [
@@ -54,6 +69,8 @@ class Cases:
                  lambda: self.rate(64 * KIB, 1, 16, 1000, 16, 1)),
             Case("rate-4k", "4 KiB, batches of 1,024", "ib_read_bw -l 64", "MB/s", 0.95,
                  lambda: self.rate(4 * KIB, 1024, 1, 6400, 128, 64)),
+            Case("ucx-64k", "64 KiB over ucx's rc, 16 in flight", "ucp_get over rc, 16 in flight", "MB/s", 0.90,
+                 lambda: self.ucx_rate(64 * KIB, 16, 1000)),
         ]
 
 
@@ -65,13 +82,16 @@ def main():
     parser.add_argument("--node-address", default="10.9.0.1")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--only", nargs="+", metavar="CASE", help="all without it")
     parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
-    require(options.farpage, peer_perftest.PACKAGES)
+    require(options.farpage, {**peer_perftest.PACKAGES, **peer_ucx.PACKAGES})
     print(HEADER, flush=True)
     results = []
     with tempfile.TemporaryDirectory(prefix="peers") as folder:
         for case in Cases(options, folder).every():
+            if options.only and case.key not in options.only:
+                continue
             results.append(compare(case, options.rounds, lambda: wait_until_quiet(10)))
             print(row(results[-1]), flush=True)
     if options.json:

@@ -7,8 +7,7 @@ namespace {
 
 HostSide host_side(const UcxFacts& facts, const Wanted& wanted, const Privileges& privileges) {
   if (facts.libucp.empty()) {
-    return {Level::kProblem, "UCX is not installed",
-            privileges.as_root("apt-get install libucx0")};
+    return {Level::kProblem, "UCX is not installed", privileges.as_root("apt-get install libucx0")};
   }
   if ((wanted.built & kUcx) != 0 && !facts.has_module) {
     return {Level::kProblem,

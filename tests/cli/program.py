@@ -92,11 +92,11 @@ class Case(unittest.TestCase):
             process.kill()
         process.communicate()
 
-    def start_node(self, *arguments, name="node", listen=None, place=None):
-        """A node that serves, on a Unix socket unless told otherwise; its pool is small unless the arguments say so."""
+    def start_node(self, *arguments, name="node", listen=None, place=None, pool="64MiB"):
+        """A node that serves, on a Unix socket unless told otherwise."""
         socket = self.folder / f"{name}.sock"
         node = self.start_program("node", "--listen", listen or socket, "--state", self.folder / f"{name}.state",
-                                  "--pool-bytes", "64MiB", *arguments, place=place)
+                                  "--pool-bytes", pool, *arguments, place=place)
         line = node.stderr.readline()
         self.assertIn("serving", line)
         node.socket = socket

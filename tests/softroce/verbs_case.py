@@ -92,25 +92,26 @@ class VerbsCase(Case):
 class FirstRequests(Counts):
     """The beginning of a production trace: every page has the verdict that a model knows. For a VerbsCase."""
 
-    REQUESTS, PAGES = 2_000, 54_559
+    REQUESTS, PAGES, POOL = 2_000, 54_559, "512MiB"
 
     def setUp(self):
         super().setUp()
         require_trace(self)
 
-    def assert_model(self, place, requests, local_pages):
+    def assert_model(self, place, requests, local_pages, *node):
+        """On a node of its own, unless the arguments `node` name one."""
         with open(TRACE, encoding="utf-8") as file:
             ids = [json.loads(line)["hash_ids"] for line in itertools.islice(file, requests)]
         result = self.run_program(
-            "replay", TRACE, "--requests", requests, "--page-bytes", 4096, "--pool-bytes", "512MiB", "--local-pages", local_pages,
-            "--json", "-", place=place, timeout=PATIENCE_S)
+            "replay", TRACE, "--requests", requests, "--page-bytes", 4096, "--local-pages", local_pages, "--json", "-",
+            *(node or ("--pool-bytes", self.POOL)), place=place, timeout=PATIENCE_S)
         self.assertEqual(result.returncode, 0, result.stderr)
         answer = json.loads(result.stdout)
         self.assert_counts(answer, ids, local_pages)
         print(f"{answer['pages_demanded']} pages in {answer['wall_seconds']:.0f} s", flush=True)
         return answer
 
-    def assert_first_requests(self, place):
-        answer = self.assert_model(place, self.REQUESTS, 0)
+    def assert_first_requests(self, place, *node):
+        answer = self.assert_model(place, self.REQUESTS, 0, *node)
         self.assertEqual(answer["pages_demanded"], self.PAGES)
         return answer

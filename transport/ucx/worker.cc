@@ -25,7 +25,8 @@ constexpr std::array kSettings = {
     Setting{"KEEPALIVE_INTERVAL", "inf"},
     // paths.cc reads what the older protocols have chosen.
     Setting{"PROTO_ENABLE", "n"},
-    // A packet that is lost on RoCE is sent again after 67 ms, as verbs does, and not after a second.
+    // A packet that is lost on RoCE is sent again after 67 ms, as verbs does, and not after a
+    // second.
     Setting{"RC_TIMEOUT", "67ms"},
     // rc connects by datagrams, of which this check drops all that come over IPv4 on devices such
     // as Soft-RoCE. Those for another process are known by their queue pair's number as it is.
