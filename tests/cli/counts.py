@@ -34,7 +34,7 @@ class Counts:
         self.assertEqual(answer["verdicts"]["ready"], expected["ready"])
         self.assertEqual(answer["verdicts"]["recompute_by_reason"]["miss"], expected["miss"])
         self.assertEqual(answer["verdicts"]["recompute"], expected["miss"])
-        self.assertEqual(answer["puts"]["acknowledged"], expected["miss"])
+        self.assertEqual(answer["puts"]["acknowledged"], expected["miss"], answer["puts"])
         self.assertEqual((answer["wrong_bytes"], answer["local_wrong_bytes"]), (0, 0))
         self.assert_in_time(answer["deadlines"])
 

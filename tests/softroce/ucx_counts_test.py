@@ -1,26 +1,13 @@
 #!/usr/bin/env python3
-"""Verdicts over UCX's rc are those over shared memory, and those that a model knows; and verbs has nothing of UCX."""
+"""Verdicts over UCX's rc are those over shared memory, lost packets are sent again soon, and verbs has nothing of UCX."""
 
 import unittest
 
-from verbs_case import SHM, FirstRequests, VerbsCase, over
+from ucx_case import DEADLINE, UcxCase, over_rc
+from verbs_case import SHM, VerbsCase, over
+from verbs_network_test import ENDS, bad_cable, count
 from counts import Counts
 from program import ucx_mapped
-
-DEADLINE = ("--deadline-ms", 10_000)
-
-
-def over_rc(device):
-    return ("--backend", "ucx", "--set", "ucx.transports=rc", "--set", f"ucx.devices={device}:1")
-
-
-class UcxCase(VerbsCase):
-    node_place = client_place = over_rc("rxe0")
-
-    def start_patient_node(self, **options):
-        """UCX takes seconds in the machine for a new channel, which a read that is given up costs; so none is given up."""
-        return self.start_node("--page-bytes", 4096, "--set", "node.reuse_ms=5000", "--set", "ucx.trusted_clients=true",
-                               **options)
 
 
 class CountsTest(Counts, UcxCase):
@@ -34,16 +21,23 @@ class CountsTest(Counts, UcxCase):
             self.assertIn(f"rc_verbs/{device}", answer["path"])
 
 
+class LossTest(Counts, UcxCase):
+    """Left to itself, UCX sends again after a second what was lost."""
+
+    SOON_US = 500_000
+
+    def test_what_is_lost_is_sent_again_soon(self):
+        node = self.start_patient_node()
+        with bad_cable("loss", "1%"):
+            answer = self.replay("--node", node.address, *DEADLINE, requests=30, place=over_rc("rxe2"))
+            self.assertGreater(sum(count(end, "drops") for end in ENDS), 20)
+        self.assertEqual(answer["verdicts"]["recompute_by_reason"]["stalled"], 0)
+        self.assertLess(answer["fetch_us"]["p50"], self.SOON_US)
+
+
 class LoadingTest(VerbsCase):
     def test_a_node_over_verbs_has_nothing_of_ucx(self):
         self.assertEqual(ucx_mapped(self.start_node(place=over("rxe0"))), set())
-
-
-class ProductionTest(FirstRequests, UcxCase):
-    def test_the_first_requests(self):
-        node = self.start_patient_node(pool=self.POOL)
-        answer = self.assert_first_requests(self.client_place, "--node", node.address, *DEADLINE)
-        self.assertIn("rc_verbs/rxe0", answer["path"])
 
 
 if __name__ == "__main__":
