@@ -45,10 +45,11 @@ CONFIGURATIONS = (
     Configuration("landing-copied", "landing", ("copied",), "the first attempt is copied by a CPU thread"),
     Configuration("two-epochs-with-evictions", "replicas", ("PUTS=3", "evictions", "joining"), "two-epochs with evictions", False),
     Configuration("two-epochs-with-fills", "replicas", ("PUTS=1", *ALL), "one put, evictions and fills; fetches in steps", False),
-    Configuration("two-epochs-with-all", "replicas", ("PUTS=2", *ALL), "two puts, evictions and fills; fetches in steps", False),
     Configuration("all-at-once-with-three-puts", "replicas", (AT_ONCE, "PUTS=3", *ALL), "all-at-once with three puts and no remove", False),
     Configuration("three-epochs-at-once", "replicas", (AT_ONCE, "EPOCHS=4", "PUTS=2", "evictions", "joining"),
                   "three epoch changes, two puts, evictions; fetches in one step", False),
+    Configuration("three-epochs-with-fills-at-once", "replicas", (AT_ONCE, "EPOCHS=4", "PUTS=1", *ALL),
+                  "three epoch changes, one put, evictions, fills; fetches in one step", False),
 )
 
 GUARDS = (

@@ -71,7 +71,7 @@ proctype fetch() {
     :: LAND_STALE(2)
 #endif
     :: d_step { landed != 0 && VALID_AT_COMPLETION ->
-        reached(a_page_of_each_epoch_accepted, landed / 4 == EPOCHS);
+        reached(a_page_of_the_last_epoch_accepted, landed / 4 == EPOCHS);
         reached(a_view_behind_the_epoch_accepted, view < now_epoch);
 #ifdef no_header_reread_for_local
         kept = landed;

@@ -102,6 +102,7 @@ inline acknowledge(n) {
     printf("node %d: acknowledges version %d.%d in epoch %d\n", n, applied[n] / 4, applied[n] % 4, epoch[n]);
     reached(an_acknowledgement_in_the_last_epoch, epoch[n] == EPOCHS);
     reached(an_acknowledgement_behind_the_epoch, epoch[n] < now_epoch);
+    reached(a_remove_acknowledged, IS_REMOVE(applied[n]));
     CHECK_ACKNOWLEDGEMENT(n);
     if
     :: !NEWER(acked, applied[n]) -> acked = applied[n]
