@@ -123,6 +123,7 @@ proctype copier(byte a) {
 #define RELEASED_BY_VERDICT(p) true
 #endif
 
+/* One step: only the lane's thread posts and ends attempts, so that nobody's ownership changes between the verdict and what it says of the places. */
 inline recompute() {
     assert(verdict == PENDING);                                         /* one verdict */
     verdict = RECOMPUTE;
