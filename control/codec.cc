@@ -140,6 +140,7 @@ tl::unexpected<Error> refuse(const char* why) {
 
 Frame encode(NumberedRequest message) {
   Frame frame;
+  auto& fds = frame.descriptors;
   wire::RequestEnvelope envelope;
   envelope.set_id(message.id);
   std::visit(
@@ -173,6 +174,24 @@ Frame encode(NumberedRequest message) {
             put(*to.mutable_verdicts(), from.verdicts);
           },
           [&](StatusRequest&) { envelope.mutable_status(); },
+          [&](OpenPushRequest& from) {
+            auto& to = *envelope.mutable_open_push();
+            to.set_replaces(from.replaces);
+            put(*to.mutable_offer(), std::move(from.offer), fds);
+            put(*to.mutable_landing(), std::move(from.landing), fds);
+          },
+          [&](PushRequest& from) {
+            auto& to = *envelope.mutable_push();
+            to.set_lane(from.lane);
+            to.set_immediate(from.immediate);
+            to.set_group_pages(from.group_pages);
+            to.set_patience_ns(from.patience_ns);
+            for (const PushPage& page : from.pages) {
+              auto& added = *to.add_pages();
+              put(*added.mutable_key(), page.key);
+              added.set_place(page.place);
+            }
+          },
       },
       message.request);
   frame.body = envelope.SerializeAsString();
@@ -249,15 +268,21 @@ Frame encode(NumberedReply message) {
             for (PathTraffic& path : from.traffic) put(*to.add_traffic(), std::move(path));
             for (PortTraffic& port : from.ports) put(*to.add_ports(), std::move(port));
           },
+          [&](OpenPushReply& from) { envelope.mutable_open_push()->set_lane(from.lane); },
+          [&](PushReply& from) {
+            auto& to = *envelope.mutable_push();
+            for (const Code code : from.codes) to.add_codes(static_cast<uint32_t>(code));
+          },
       },
       message.reply);
   frame.body = envelope.SerializeAsString();
   return frame;
 }
 
-Result<NumberedRequest> decode_request(const Frame& frame) {
+Result<NumberedRequest> decode_request(Frame frame) {
   wire::RequestEnvelope envelope;
   if (!envelope.ParseFromString(frame.body)) return refuse("it is no request");
+  auto& fds = frame.descriptors;
   NumberedRequest message;
   message.id = envelope.id();
   switch (envelope.body_case()) {
@@ -297,6 +322,24 @@ Result<NumberedRequest> decode_request(const Frame& frame) {
     case wire::RequestEnvelope::kStatus:
       message.request = StatusRequest{};
       return message;
+    case wire::RequestEnvelope::kOpenPush: {
+      const auto& from = envelope.open_push();
+      OpenPushRequest to;
+      to.replaces = from.replaces();
+      to.offer = get(from.offer(), fds);
+      to.landing = get(from.landing(), fds);
+      message.request = std::move(to);
+      return message;
+    }
+    case wire::RequestEnvelope::kPush: {
+      const auto& from = envelope.push();
+      if (from.pages_size() > static_cast<int>(kMaxPushPages)) return refuse("too many pages");
+      PushRequest to = {from.lane(), from.immediate(), from.group_pages(), from.patience_ns(), {}};
+      to.pages.reserve(static_cast<size_t>(from.pages_size()));
+      for (const auto& page : from.pages()) to.pages.push_back({get(page.key()), page.place()});
+      message.request = std::move(to);
+      return message;
+    }
     case wire::RequestEnvelope::BODY_NOT_SET:
       break;
   }
@@ -388,6 +431,18 @@ Result<NumberedReply> decode_reply(Frame frame) {
       to.sees_traffic = from.sees_traffic();
       for (const auto& path : from.traffic()) to.traffic.push_back(get(path));
       for (const auto& port : from.ports()) to.ports.push_back(get(port));
+      message.reply = std::move(to);
+      return message;
+    }
+    case wire::ReplyEnvelope::kOpenPush:
+      message.reply = OpenPushReply{envelope.open_push().lane()};
+      return message;
+    case wire::ReplyEnvelope::kPush: {
+      const auto& from = envelope.push();
+      if (from.codes_size() > static_cast<int>(kMaxPushPages)) return refuse("too many codes");
+      PushReply to;
+      to.codes.reserve(static_cast<size_t>(from.codes_size()));
+      for (const uint32_t code : from.codes()) to.codes.push_back(to_code(code));
       message.reply = std::move(to);
       return message;
     }

@@ -36,7 +36,7 @@ Frame encode(NumberedReply message);
 
 // Refuses what is no message, names no known kind, or exceeds the limits of messages.h. Numbers
 // inside are taken as they are.
-Result<NumberedRequest> decode_request(const Frame& frame);
+Result<NumberedRequest> decode_request(Frame frame);
 Result<NumberedReply> decode_reply(Frame frame);
 
 }  // namespace farpage

@@ -18,6 +18,8 @@ inline constexpr uint32_t kControlProtocol = 1;
 
 inline constexpr uint32_t kMaxCommitPages = 1024;
 inline constexpr uint32_t kMaxRemoveKeys = 4096;
+inline constexpr uint32_t kMaxPushPages = 1024;
+inline constexpr uint32_t kMaxPushGroups = 256;
 inline constexpr uint32_t kMaxTrafficPaths = 256;
 
 struct HelloRequest {
@@ -53,6 +55,42 @@ struct OpenLaneReply {
   RegionExport index;
   RegionExport touches;  // pagetable/touch_log.h
 };
+
+// Memory of the client, for the node to write pages into: places of one slot each, one after the
+// other.
+struct OpenPushRequest {
+  uint64_t replaces = 0;  // a push lane that the client has given up; 0: none
+  ChannelOffer offer;     // of a stage channel
+  RegionExport landing;   // that the channel's peer may write
+};
+
+struct OpenPushReply {
+  uint64_t lane = 0;
+};
+
+struct PushPage {
+  PageKey key;
+  uint32_t place = 0;  // of the landing
+};
+
+// The pages go out in groups of `group_pages`, the last of which may be shorter. `immediate` follows
+// each group, also one of which no page was there.
+struct PushRequest {
+  uint64_t lane = 0;
+  uint32_t immediate = 0;
+  uint32_t group_pages = 1;
+  uint64_t patience_ns = 0;  // what has not gone out by then is left out
+  std::vector<PushPage> pages;
+};
+
+// Does not wait for the pages to go out.
+struct PushReply {
+  std::vector<Code> codes;  // one a page, in order. kOk: it will be written. kNotFound: no such page
+};
+
+constexpr size_t push_groups(size_t pages, size_t group_pages) {
+  return (pages + group_pages - 1) / group_pages;
+}
 
 struct CommitPage {
   PageKey key;
@@ -148,8 +186,8 @@ struct Refusal {
 };
 
 using Request = std::variant<HelloRequest, OpenLaneRequest, CommitRequest, RemoveRequest,
-                             RenewRequest, StatusRequest>;
+                             RenewRequest, StatusRequest, OpenPushRequest, PushRequest>;
 using Reply = std::variant<Refusal, HelloReply, OpenLaneReply, CommitReply, RemoveReply, RenewReply,
-                           StatusReply>;
+                           StatusReply, OpenPushReply, PushReply>;
 
 }  // namespace farpage

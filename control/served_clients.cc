@@ -34,20 +34,20 @@ void ServedClients::serve(std::unique_ptr<Stream> stream) {
                           runtime_.clock().now_ns() + limits_.silence_ns});
   watch_silence();
   connection->start(
-      [weak = weak_from_this(), client = *client](const Frame& frame) {
-        if (auto self = weak.lock()) self->receive(client, frame);
+      [weak = weak_from_this(), client = *client](Frame frame) {
+        if (auto self = weak.lock()) self->receive(client, std::move(frame));
       },
       [weak = weak_from_this(), client = *client](const Error& error) {
         if (auto self = weak.lock()) self->end(client, error);
       });
 }
 
-void ServedClients::receive(ClientId client, const Frame& frame) {
+void ServedClients::receive(ClientId client, Frame frame) {
   const auto found = clients_.find(client);
   if (found == clients_.end()) return;
   // A reply that cannot be sent ends it.
   const std::shared_ptr<FrameConnection> connection = found->second.connection;
-  auto message = decode_request(frame);
+  auto message = decode_request(std::move(frame));
   if (!message) return refuse(*connection, message.error());
   const uint64_t pause_ns = found->second.budget.spend(runtime_.clock().now_ns());
   if (pause_ns > 0) connection->pause(pause_ns);

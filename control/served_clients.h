@@ -29,7 +29,7 @@ class ServedClients : public std::enable_shared_from_this<ServedClients> {
     uint64_t ends_ns;     // if it stays silent
   };
 
-  void receive(ClientId client, const Frame& frame);
+  void receive(ClientId client, Frame frame);
   void reply(ClientId client, uint64_t id, Reply reply);
   void end(ClientId client, const Error& error);
   void watch_silence();

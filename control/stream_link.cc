@@ -29,7 +29,10 @@ class LinkState : public std::enable_shared_from_this<LinkState> {
     const uint64_t id = ++last_id_;
     waiting_.emplace(id, std::move(done));
     auto sent = connection_->send(encode(NumberedRequest{id, std::move(request)}));
-    if (!sent) lose(sent.error());
+    if (sent) return;
+    // This request cannot travel this way; others can.
+    auto refused = waiting_.extract(id);
+    if (!refused.empty()) refused.mapped()(tl::unexpected(sent.error()));
   }
 
   void close() { connection_->close(); }
@@ -76,11 +79,11 @@ class StreamLink final : public ControlLink {
   ~StreamLink() override { close(); }
 
   void call(Request request, ReplyCallback done) override {
-    // std::function needs a copyable callable; a request with descriptors never travels this way.
-    runtime_.dispatch(
-        [state = state_, request = std::move(request), done = std::move(done)]() mutable {
-          state->call(std::move(request), std::move(done));
-        });
+    // Shared, because std::function needs what can be copied.
+    runtime_.dispatch([state = state_, request = std::make_shared<Request>(std::move(request)),
+                       done = std::move(done)]() mutable {
+      state->call(std::move(*request), std::move(done));
+    });
   }
 
   void close() override {

@@ -61,6 +61,8 @@ MemoryNode::MemoryNode(const NodeOptions& options, Runtime& runtime, Fabric& fab
       epoch_(epoch),
       incarnation_(incarnation),
       store_(std::move(store)),
+      pusher_(runtime, fabric, *store_,
+              {options_.max_lanes, options_.max_staging_bytes, options_.reuse_ms * kMillisecond}),
       started_ns_(runtime.clock().now_ns()) {
   const uint64_t lease = epochs_.previous_lease_ns();
   puts_open_ns_ = started_ns_ + lease + lease / kLeaseDriftFraction;
@@ -79,6 +81,7 @@ Result<ClientId> MemoryNode::connected() {
 void MemoryNode::disconnected(ClientId client) {
   std::erase_if(commits_,
                 [client](const PendingCommit& commit) { return commit.client == client; });
+  pusher_.end(client);
   const auto found = clients_.find(client);
   if (found == clients_.end()) return;
   add_saturating(departed_, found->second.reported());
@@ -96,6 +99,10 @@ void MemoryNode::handle(ClientId client, Request request, std::function<void(Rep
   }
   if (auto* renew = std::get_if<RenewRequest>(&request)) return done(answer(session, *renew));
   if (auto* lane = std::get_if<OpenLaneRequest>(&request)) return done(answer(session, *lane));
+  if (auto* open = std::get_if<OpenPushRequest>(&request)) {
+    return pusher_.open(client, std::move(*open), std::move(done));
+  }
+  if (auto* push = std::get_if<PushRequest>(&request)) return done(pusher_.push(client, *push));
   if (auto* remove = std::get_if<RemoveRequest>(&request)) {
     return remove_when_open(client, std::move(*remove), std::move(done));
   }

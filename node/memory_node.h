@@ -14,6 +14,7 @@
 #include "node/node.h"
 #include "node/options.h"
 #include "node/page_store.h"
+#include "node/pusher.h"
 #include "transport/fabric.h"
 
 namespace farpage {
@@ -62,6 +63,7 @@ class MemoryNode final : public NodeService {
   uint64_t version_counter_ = 0;
   uint64_t incarnation_;
   std::unique_ptr<PageStore> store_;
+  Pusher pusher_;  // after the store whose pages it writes
   uint64_t started_ns_;
   uint64_t puts_open_ns_;  // a client may still read what the run before this one held (rule 9)
   std::unordered_map<ClientId, ClientSession> clients_;

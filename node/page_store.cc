@@ -89,6 +89,12 @@ bool PageStore::remove(const PageKey& key) {
   return true;
 }
 
+std::optional<PageStore::StoredPage> PageStore::find(const PageKey& key) const {
+  const std::optional<uint32_t> slot = index_.find(key);
+  if (!slot) return std::nullopt;
+  return StoredPage{*slot, header(*slot).payload_bytes};
+}
+
 bool PageStore::must_evict() const {
   return options_.evict && slots_.free_count() + slots_.cooling_count() < cooling_target();
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "base/clock.h"
@@ -35,6 +36,13 @@ class PageStore {
 
   // False: there was no such page.
   bool remove(const PageKey& key);
+
+  // Where the page of this key lies now, and how long it is.
+  struct StoredPage {
+    uint32_t slot;
+    uint32_t payload_bytes;
+  };
+  std::optional<StoredPage> find(const PageKey& key) const;
 
   // When put() may find a slot; kNever: only when something is removed.
   uint64_t next_slot_ns() const { return slots_.next_take_ns(); }

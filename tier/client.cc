@@ -7,6 +7,7 @@
 
 #include "tier/lane_engine.h"
 #include "tier/node_link.h"
+#include "tier/push_engine.h"
 
 namespace farpage {
 
@@ -59,6 +60,12 @@ Result<Lane> Client::open_lane() {
   auto engine = LaneEngine::create(link_);
   if (!engine) return tl::unexpected(engine.error());
   return Lane(std::move(*engine));
+}
+
+Result<PushLane> Client::open_push_lane(const PushOptions& options) {
+  auto engine = PushEngine::create(link_, options);
+  if (!engine) return tl::unexpected(engine.error());
+  return PushLane(std::move(*engine));
 }
 
 Result<Region> Client::register_memory(const MemoryRange& range) {

@@ -15,6 +15,7 @@
 #include "control/link.h"
 #include "tier/lane.h"
 #include "tier/page_request.h"
+#include "tier/push.h"
 #include "transport/fabric.h"
 
 namespace farpage {
@@ -89,6 +90,8 @@ class Client {
   ~Client();
 
   Result<Lane> open_lane();
+  // Refused over a backend that cannot push (Capabilities::pushes).
+  Result<PushLane> open_push_lane(const PushOptions& options = {});
 
   // The engine's pages, as destinations and sources. Must outlive the lanes that use it.
   Result<Region> register_memory(const MemoryRange& range);

@@ -31,6 +31,10 @@ struct LaneCounters {
   DurationHistogram ready_pages;
   DurationHistogram recompute_pages;
 
+  // A page that has its verdict: kNone is ready.
+  void count_page(Reason reason, uint64_t bytes, uint64_t took_ns);
+  void count_lateness(uint64_t now_ns, uint64_t deadline_ns);
+
   uint64_t recompute_total() const;
   LaneStats stats() const;
   VerdictCounts verdicts() const;

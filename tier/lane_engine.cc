@@ -390,19 +390,9 @@ void LaneEngine::settle_page(FetchState& fetch, uint32_t page, Verdict verdict, 
 
 void LaneEngine::count_verdict(const FetchState& fetch, uint32_t page, Reason reason) {
   const uint64_t took_ns = now_ns_ - fetch.started_ns;
-  if (reason == Reason::kNone) {
-    counters_.ready.add();
-    counters_.ready_bytes.add(fetch.requests[page].destination.bytes);
-    counters_.ready_pages.add(took_ns);
-  } else {
-    counters_.recompute[static_cast<size_t>(reason)].add();
-    counters_.recompute_pages.add(took_ns);
-  }
+  counters_.count_page(reason, fetch.requests[page].destination.bytes, took_ns);
   if (fetch.pending == 0) counters_.fetches.add(took_ns);
-  if (now_ns_ > fetch.deadline_ns && fetch.deadline_ns > 0) {
-    counters_.late_verdicts.add();
-    counters_.latest_ns.raise_to(now_ns_ - fetch.deadline_ns);
-  }
+  counters_.count_lateness(now_ns_, fetch.deadline_ns);
 }
 
 void LaneEngine::free_attempt(uint32_t index) {

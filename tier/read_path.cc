@@ -20,7 +20,7 @@ Error why_none(const Result<Reply>& reply) {
 }  // namespace
 
 ReadPath::~ReadPath() {
-  if (view_ != nullptr && lane_ != 0) view_->retire_lane(lane_);
+  if (view_ != nullptr && lane_ != 0) view_->retired_lanes.add(lane_);
   FARPAGE_CHECK(in_flight_ == 0);
 }
 
@@ -70,7 +70,7 @@ bool ReadPath::advance(uint64_t now_ns, TouchRecorder& touches, TouchRecorder::B
 
 void ReadPath::ask() {
   const bool again = view_ == newest_ && lane_ != 0;
-  const uint64_t replaces = again ? lane_ : newest_->take_retired_lane();
+  const uint64_t replaces = again ? lane_ : newest_->retired_lanes.take();
   view_ = newest_;
   lane_ = 0;
   state_ = State::kOpening;

@@ -76,7 +76,7 @@ class ReadPath {
     explicit Answer(std::weak_ptr<View> asked) : view(std::move(asked)) {}
     ~Answer() {
       const auto current = lane != 0 ? view.lock() : nullptr;
-      if (current != nullptr) current->retire_lane(lane);
+      if (current != nullptr) current->retired_lanes.add(lane);
     }
 
     const std::weak_ptr<View> view;

@@ -13,6 +13,27 @@
 
 namespace farpage {
 
+// Lanes of a node that nobody uses any more; the next one that is opened replaces one of them.
+// Thread-safe.
+class RetiredLanes {
+ public:
+  void add(uint64_t lane) {
+    std::lock_guard lock(mutex_);
+    lanes_.push_back(lane);
+  }
+  uint64_t take() {
+    std::lock_guard lock(mutex_);
+    if (lanes_.empty()) return 0;
+    const uint64_t lane = lanes_.back();
+    lanes_.pop_back();
+    return lane;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<uint64_t> lanes_;
+};
+
 // One run of one memory node, as this client knows it. Everything but the lease is fixed. A client
 // uses no page that completed after the lease had ended (protocol rule 12); the lease counts from
 // the moment its renewal was sent.
@@ -28,20 +49,8 @@ struct View {
   std::atomic<bool> connected{
       true};  // false once its link is known to be lost: no put can be taken
 
-  // Lanes of the node that nobody uses any more; the next one that is opened replaces one of them.
-  void retire_lane(uint64_t lane) {
-    std::lock_guard lock(retired_mutex);
-    retired_lanes.push_back(lane);
-  }
-  uint64_t take_retired_lane() {
-    std::lock_guard lock(retired_mutex);
-    if (retired_lanes.empty()) return 0;
-    const uint64_t lane = retired_lanes.back();
-    retired_lanes.pop_back();
-    return lane;
-  }
-  std::mutex retired_mutex;
-  std::vector<uint64_t> retired_lanes;
+  RetiredLanes retired_lanes;
+  RetiredLanes retired_push_lanes;
 
   // An ended lease stays ended: 0 is never replaced.
   void renew(uint64_t until_ns) {

@@ -20,6 +20,8 @@ struct Capabilities {
   bool protects_regions =
       true;  // kRemoteRead and kRemoteWrite are enforced, not just asked for (I6)
   bool checksums_landing = false;  // fills Completion::crc where Operation::wants_crc
+  // A node can take up a client's offer, and write from its own readable regions: it can push.
+  bool pushes = false;
   uint32_t max_in_flight = 0;      // operations on one channel that have not been polled
 };
 
@@ -96,6 +98,7 @@ class Fabric {
   virtual const Capabilities& capabilities() const = 0;
 
   // Memory that every connected peer may read and none may write, present before the call returns.
+  // Where the backend pushes, its slices are sources of writes too.
   virtual Result<Region> allocate_readable(uint64_t bytes) = 0;
 
   // The caller's own memory, as a landing place or a source. It must outlive the region.

@@ -39,23 +39,31 @@ Result<PagePool> PagePool::create(Fabric& fabric, uint64_t page_bytes, uint32_t 
     return fail(Code::kInvalid, "a page pool of " + std::to_string(pages) + " pages of " +
                                     format_bytes(page_bytes) + " is larger than any memory");
   }
-  PagePool pool;
-  pool.page_bytes_ = page_bytes;
   Result<Mapping> memory = Mapping::anonymous(round_up(page_bytes, kPageAlignment) * pages);
   if (!memory) return tl::make_unexpected(memory.error());
-  pool.memory_ = std::move(*memory);
   Result<Region> region =
-      fabric.register_local({.data = pool.memory_.data(), .bytes = pool.memory_.bytes()});
+      fabric.register_local({.data = memory->data(), .bytes = memory->bytes()});
   if (!region) return tl::make_unexpected(region.error());
-  pool.region_ = std::move(*region);
-  pool.free_.reserve(pages);
-  pool.quarantined_.reserve(pages);
-  for (uint32_t index = pages; index > 0; --index) pool.free_.push_back(index - 1);
-  return pool;
+  return PagePool(std::move(*memory), std::move(*region), page_bytes, pages);
+}
+
+PagePool PagePool::over(Region region, uint64_t page_bytes) {
+  const uint64_t pages = region.bytes() / round_up(page_bytes, kPageAlignment);
+  return PagePool(Mapping(), std::move(region), page_bytes, static_cast<uint32_t>(pages));
+}
+
+PagePool::PagePool(Mapping memory, Region region, uint64_t page_bytes, uint32_t pages)
+    : memory_(std::move(memory)),
+      region_(std::move(region)),
+      page_bytes_(page_bytes),
+      pages_(pages) {
+  free_.reserve(pages);
+  quarantined_.reserve(pages);
+  for (uint32_t index = pages; index > 0; --index) free_.push_back(index - 1);
 }
 
 std::optional<PageLease> PagePool::take() {
-  collect_quarantined();
+  collect();
   if (free_.empty()) return std::nullopt;
   const uint32_t index = free_.back();
   free_.pop_back();
@@ -63,7 +71,7 @@ std::optional<PageLease> PagePool::take() {
   return PageLease(this, index, region_.slice(offset, page_bytes_));
 }
 
-void PagePool::collect_quarantined() {
+void PagePool::collect() {
   std::erase_if(quarantined_, [this](const Quarantined& page) {
     if (!page.ended()) return false;
     free_.push_back(page.index);

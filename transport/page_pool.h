@@ -22,6 +22,7 @@ class PageLease {
   ~PageLease();
 
   const Slice& slice() const { return slice_; }
+  uint32_t index() const { return index_; }  // of its place
 
   // Gives the page back only once `ended` returns true: an operation that nobody could end may
   // still write to it (I4). `ended` is asked when the pool is next asked for a page.
@@ -43,19 +44,25 @@ class PagePool {
  public:
   static Result<PagePool> create(Fabric& fabric, uint64_t page_bytes, uint32_t pages);
 
+  // Over memory that is registered already: places one after the other, as many as it has room for.
+  static PagePool over(Region region, uint64_t page_bytes);
+
   PagePool(PagePool&&) = default;
   PagePool& operator=(PagePool&&) = default;
 
   // Nothing when every page is out or in quarantine.
   std::optional<PageLease> take();
 
+  // Takes back what has ended its quarantine; take() does so too.
+  void collect();
+
+  size_t pages() const { return pages_; }
   size_t free_pages() const { return free_.size(); }
   size_t quarantined_pages() const { return quarantined_.size(); }
 
  private:
   friend class PageLease;
-  PagePool() = default;
-  void collect_quarantined();
+  PagePool(Mapping memory, Region region, uint64_t page_bytes, uint32_t pages);
 
   struct Quarantined {
     uint32_t index;
@@ -65,6 +72,7 @@ class PagePool {
   Mapping memory_;
   Region region_;  // after memory_: its registration ends first
   uint64_t page_bytes_ = 0;
+  uint32_t pages_ = 0;
   std::vector<uint32_t> free_;
   std::vector<Quarantined> quarantined_;
 };

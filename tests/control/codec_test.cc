@@ -226,6 +226,42 @@ TEST(Codec, Status) {
   EXPECT_EQ(got.ports[1].counts.received_bytes, std::nullopt) << "not counted";
 }
 
+TEST(Codec, OpenPushCarriesTheClientsDescriptors) {
+  OpenPushRequest sent = {7, {ChannelPurpose::kStage, "offer", new_fd()}, region(3)};
+  const ino_t offer_inode = inode(sent.offer.fd);
+  const ino_t landing_inode = inode(sent.landing.fd);
+  const OpenPushRequest got = round_trip(std::move(sent));
+  EXPECT_EQ(got.replaces, 7u);
+  EXPECT_EQ(got.offer.purpose, ChannelPurpose::kStage);
+  EXPECT_EQ(got.offer.opaque, "offer");
+  EXPECT_EQ(inode(got.offer.fd), offer_inode);
+  expect_equal(got.landing, region(3));
+  EXPECT_EQ(inode(got.landing.fd), landing_inode);
+  EXPECT_EQ(round_trip(OpenPushReply{UINT64_MAX}).lane, UINT64_MAX);
+}
+
+RC_GTEST_PROP(CodecProperty, Push, (uint64_t lane, uint32_t immediate, uint32_t seed)) {
+  std::mt19937_64 random(seed);
+  PushRequest sent = {lane, immediate, static_cast<uint32_t>(random()), random(), {}};
+  PushReply reply;
+  const size_t pages = *rc::gen::inRange<size_t>(0, kMaxPushPages + 1);
+  for (size_t i = 0; i < pages; ++i) {
+    sent.pages.push_back({{random(), random()}, static_cast<uint32_t>(random())});
+    reply.codes.push_back(random() % 2 == 0 ? Code::kOk : Code::kNotFound);
+  }
+  const PushRequest got = round_trip(sent);
+  RC_ASSERT(got.lane == lane);
+  RC_ASSERT(got.immediate == immediate);
+  RC_ASSERT(got.group_pages == sent.group_pages);
+  RC_ASSERT(got.patience_ns == sent.patience_ns);
+  RC_ASSERT(got.pages.size() == pages);
+  for (size_t i = 0; i < pages; ++i) {
+    RC_ASSERT(got.pages[i].key == sent.pages[i].key);
+    RC_ASSERT(got.pages[i].place == sent.pages[i].place);
+  }
+  RC_ASSERT(round_trip(reply).codes == reply.codes);
+}
+
 TEST(Codec, PeerWithoutTheNewerFieldsTellsNone) {
   // An earlier version's: envelope {id 1, renew {incarnation 9}}.
   const std::string renewal("\x08\x01\x32\x09\x09\x09\0\0\0\0\0\0\0", 13);
@@ -257,6 +293,14 @@ TEST(Codec, TooManyOfAnythingIsRefused) {
   refused = decode_request(encode(NumberedRequest{1, remove}));
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, Code::kProtocol);
+  PushRequest push;
+  push.pages.resize(kMaxPushPages + 1);
+  refused = decode_request(encode(NumberedRequest{1, push}));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kProtocol);
+  PushReply pushed;
+  pushed.codes.resize(kMaxPushPages + 1);
+  EXPECT_FALSE(decode_reply(encode(NumberedReply{1, pushed})).has_value());
   StatusReply status;
   status.traffic.resize(kMaxTrafficPaths + 1);
   const auto refused_reply = decode_reply(encode(NumberedReply{1, status}));

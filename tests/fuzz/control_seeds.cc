@@ -43,6 +43,9 @@ bool write_all(const std::string& folder) {
   status.sees_traffic = true;
   status.traffic = {{"path", 1, 2, 3, 4, 5, 6}};
   status.ports = {{"port", 1, 2, 3, 4, {5, 6, {}, 7}}};
+  OpenPushRequest open_push = {5, {ChannelPurpose::kStage, "offer", {}}, {}};
+  open_push.landing = {1 << 20, Access::kRemoteWrite, MemoryKind::kHost, -1, "landing", {}};
+  const PushRequest push = {6, 257, 2, 1'000'000, {{{1, 2}, 0}, {{3, 4}, 1}, {{5, 6}, 2}}};
   const std::string many = frame(request(hello)) + frame(request(OpenLaneRequest{})) +
                            frame(request(commit)) + frame(request(StatusRequest{}));
   return write(folder, "request_hello", 0, request(hello)) &&
@@ -50,6 +53,10 @@ bool write_all(const std::string& folder) {
          write(folder, "request_commit", 0, request(commit)) &&
          write(folder, "request_remove", 0, request(RemoveRequest{{{1, 2}, {3, 4}}})) &&
          write(folder, "request_renew", 0, request(RenewRequest{9, {1, 2, 3, 4, 5, 6, 7, 8}})) &&
+         write(folder, "request_open_push", 0, request(std::move(open_push))) &&
+         write(folder, "request_push", 0, request(push)) &&
+         write(folder, "reply_open_push", 1, reply(OpenPushReply{7})) &&
+         write(folder, "reply_push", 1, reply(PushReply{{Code::kOk, Code::kNotFound}})) &&
          write(folder, "reply_refusal", 1, reply(Refusal{Code::kExhausted, "full"})) &&
          write(folder, "reply_hello", 1, reply(std::move(greeting))) &&
          write(folder, "reply_open_lane", 1, reply(std::move(lane))) &&

@@ -47,9 +47,14 @@ TEST(MemoryNode, TooMuchStagingIsRefusedAndTheKeyIsNamed) {
 TEST(MemoryNode, NothingButStatusComesBeforeHello) {
   SimNode node;
   const ClientId client = node.service().connected().value();
-  for (Request request :
-       {Request(CommitRequest{1, kSecond, {CommitPage{}}}), Request(OpenLaneRequest{}),
-        Request(RemoveRequest{{sim_key(1)}}), Request(RenewRequest{})}) {
+  std::vector<Request> requests;
+  requests.emplace_back(CommitRequest{1, kSecond, {CommitPage{}}});
+  requests.emplace_back(OpenLaneRequest{});
+  requests.emplace_back(RemoveRequest{{sim_key(1)}});
+  requests.emplace_back(RenewRequest{});
+  requests.emplace_back(OpenPushRequest{});
+  requests.emplace_back(PushRequest{});
+  for (Request& request : requests) {
     const Refusal refused = refusal_of(node.ask(client, std::move(request)));
     EXPECT_EQ(refused.code, Code::kProtocol);
     expect_says(refused.message, "hello");

@@ -67,7 +67,7 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
       ASSERT_TRUE(connected) << connected.error().message;
       client_id_ = *connected;
     }
-    auto message = decode_request(to_node_.front());
+    auto message = decode_request(std::move(to_node_.front()));
     to_node_.pop_front();
     ASSERT_TRUE(message) << message.error().message;
     node_->handle(client_id_, std::move(message->request),

@@ -1,6 +1,7 @@
 #include "tests/transport/contract.h"
 
 #include <array>
+#include <optional>
 
 namespace farpage::contract {
 namespace {
@@ -162,6 +163,41 @@ TEST_P(FabricContract, AWriteGathersItsSlices) {
   EXPECT_EQ(first_difference(link.remote_region.data() + 100, 64, 4000), 64u);
   EXPECT_EQ(first_difference(link.remote_region.data() + 164, 3000, 1), 3000u);
   EXPECT_EQ(link.remote_region.data()[3164], std::byte{0});
+}
+
+// What a node pushes lies in its pool already: it is not registered twice.
+TEST_P(FabricContract, AReadableRegionIsASourceOfWritesWhereTheBackendPushes) {
+  if (!harness_->active().capabilities().pushes) {
+    GTEST_SKIP() << "the backend does not push: Capabilities::pushes is false";
+  }
+  Link link = make_link(ChannelPurpose::kStage, 8192);
+  auto pool = std::make_optional(harness_->active().allocate_readable(8192).value());
+  fill(pool->data(), pool->bytes());
+  Operation write = write_operation(link, 100, 0, 0);
+  write.local[0] = pool->slice(4000, 3000);
+  ASSERT_EQ(post_all(*link.active, {&write, 1}), 1u);
+  ASSERT_TRUE(all_ok(collect(*link.active, 1)));
+  EXPECT_EQ(first_difference(link.remote_region.data() + 100, 3000, 4000), 3000u);
+  EXPECT_EQ(link.remote_region.data()[99], std::byte{0});
+  EXPECT_EQ(link.remote_region.data()[3100], std::byte{0});
+
+  pool.reset();
+  EXPECT_TRUE(refused(*link.active, write)) << "the memory has gone";
+}
+
+// The node's word that nothing of a group was there.
+TEST_P(FabricContract, AnImmediateNeedsNoBytes) {
+  Link link = make_link(ChannelPurpose::kStage, 4096);
+  Operation write = write_operation(link, 0, 0, 0);
+  write.local_count = 0;
+  write.has_immediate = true;
+  write.immediate = 4711;
+  ASSERT_EQ(post_all(*link.active, {&write, 1}), 1u);
+  ASSERT_TRUE(all_ok(collect(*link.active, 1)));
+  const auto seen = collect(*link.passive, 1);
+  ASSERT_EQ(seen.size(), 1u);
+  EXPECT_EQ(seen[0].kind, CompletionKind::kImmediate);
+  EXPECT_EQ(seen[0].immediate, 4711u);
 }
 
 TEST_P(ChecksumContract, TheChecksumIsThatOfTheLastSliceAsItLanded) {

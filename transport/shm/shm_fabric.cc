@@ -29,7 +29,7 @@ class ShmFabric final : public Fabric {
   const Capabilities& capabilities() const override { return capabilities_; }
 
   Result<Region> allocate_readable(uint64_t bytes) override {
-    return make_shared_region(bytes, Access::kRemoteRead, 0);
+    return make_shared_region(bytes, Access::kRemoteRead, 0, local_);
   }
 
   Result<Region> register_local(const MemoryRange& range) override {
@@ -95,6 +95,7 @@ class ShmFabric final : public Fabric {
       .one_sided = true,
       .protects_regions = true,
       .checksums_landing = true,
+      .pushes = true,
       .max_in_flight = kMaxInFlight,
   };
 };
@@ -102,14 +103,24 @@ class ShmFabric final : public Fabric {
 }  // namespace
 
 SharedBacking::~SharedBacking() {
+  if (source_key != 0) sources->remove(source_key);
   std::atomic_ref<uint32_t>(memory.trailer().registered).store(0, std::memory_order_release);
 }
 
-Result<Region> make_shared_region(uint64_t bytes, Access access, uint64_t channel) {
+Result<Region> make_shared_region(uint64_t bytes, Access access, uint64_t channel,
+                                  std::shared_ptr<LocalRegistrations> sources) {
   auto memory = SharedMemory::create(bytes, access, channel);
   if (!memory) return tl::unexpected(memory.error());
   const MemoryRange range = {memory->mapping.data(), bytes, MemoryKind::kHost, -1};
-  return Region(range, access, 0, std::make_unique<SharedBacking>(std::move(*memory)));
+  auto backing = std::make_unique<SharedBacking>(std::move(*memory));
+  if (sources != nullptr) {
+    const std::optional<uint64_t> key = sources->add();
+    if (!key) return fail(Code::kExhausted, "too many regions of local memory are registered");
+    backing->source_key = *key;
+    backing->sources = std::move(sources);
+  }
+  const uint64_t key = backing->source_key;
+  return Region(range, access, key, std::move(backing));
 }
 
 std::unique_ptr<Fabric> make_shm_fabric() {

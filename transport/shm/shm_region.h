@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "transport/local_registrations.h"
 #include "transport/memory.h"
 #include "transport/shm/shared_memory.h"
 
@@ -13,8 +14,12 @@ struct SharedBacking final : Region::Backing {
   ~SharedBacking() override;
 
   SharedMemory memory;
+  uint64_t source_key = 0;  // of what may be a source of writes
+  std::shared_ptr<LocalRegistrations> sources;
 };
 
-Result<Region> make_shared_region(uint64_t bytes, Access access, uint64_t channel);
+// `sources`: where its memory is registered as a source of writes, if it is one.
+Result<Region> make_shared_region(uint64_t bytes, Access access, uint64_t channel,
+                                  std::shared_ptr<LocalRegistrations> sources = nullptr);
 
 }  // namespace farpage::shm

@@ -58,6 +58,7 @@ const Capabilities& SimFabric::capabilities() const {
                                               .one_sided = true,
                                               .protects_regions = true,
                                               .checksums_landing = false,
+                                              .pushes = true,
                                               .max_in_flight = SimChannel::kMaxInFlight};
   return kCapabilities;
 }

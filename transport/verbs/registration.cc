@@ -24,6 +24,8 @@ constexpr int flags_of(Access access) {
   return 0;
 }
 
+constexpr const char* kTooManyRegions = "too many regions of local memory are registered";
+
 tl::unexpected<Error> fail_to_register(int error, ibv_context* context, uint64_t bytes) {
   const std::string what = fmt::format("cannot register {} with the RDMA device {}",
                                        format_bytes(bytes), ::ibv_get_device_name(context->device));
@@ -61,16 +63,27 @@ Registration::~Registration() {
   for (size_t i = 0; i < count_; ++i) ::ibv_dereg_mr(keys_[i]);
 }
 
+PeerBacking::~PeerBacking() {
+  if (source_key != 0) sources->remove(source_key);
+}
+
 Result<Region> make_peer_region(std::shared_ptr<const void> owner, std::span<ibv_pd* const> domains,
-                                uint64_t bytes, Access access) {
+                                uint64_t bytes, Access access, std::shared_ptr<LocalKeys> sources) {
   auto mapping = take_peer_memory(bytes, access);
   if (!mapping) return tl::unexpected(mapping.error());
   const MemoryRange range = {mapping->data(), bytes, MemoryKind::kHost, -1};
   auto registration = Registration::make(domains, range, access);
   if (!registration) return tl::unexpected(registration.error());
-  return Region(range, access, 0,
-                std::make_unique<PeerBacking>(std::move(owner), std::move(*mapping),
-                                              std::move(*registration)));
+  auto backing = std::make_unique<PeerBacking>(std::move(owner), std::move(*mapping),
+                                               std::move(*registration));
+  if (sources != nullptr) {
+    const std::optional<uint64_t> key = sources->add(backing->registration);
+    if (!key) return fail(Code::kExhausted, kTooManyRegions);
+    backing->source_key = *key;
+    backing->sources = std::move(sources);
+  }
+  const uint64_t key = backing->source_key;
+  return Region(range, access, key, std::move(backing));
 }
 
 struct LocalKeys::Backing final : Region::Backing {
@@ -92,14 +105,20 @@ Result<Region> LocalKeys::add(const std::shared_ptr<LocalKeys>& keys, const Memo
   auto registration =
       Registration::make(std::span(domains).first(keys->devices_->size()), range, Access::kLocal);
   if (!registration) return tl::unexpected(registration.error());
-  const std::optional<uint64_t> key = keys->live_->add();
-  if (!key) return fail(Code::kExhausted, "too many regions of local memory are registered");
-  auto& device_keys = keys->keys_[static_cast<uint32_t>(*key) % LocalRegistrations::kMost];
-  for (size_t i = 0; i < registration->size(); ++i) {
-    device_keys[i].store(registration->local_key(i), std::memory_order_relaxed);
-  }
+  const std::optional<uint64_t> key = keys->add(*registration);
+  if (!key) return fail(Code::kExhausted, kTooManyRegions);
   return Region(range, Access::kLocal, *key,
                 std::make_unique<Backing>(keys, *key, std::move(*registration)));
+}
+
+std::optional<uint64_t> LocalKeys::add(const Registration& registration) {
+  const std::optional<uint64_t> key = live_->add();
+  if (!key) return key;
+  auto& device_keys = keys_[static_cast<uint32_t>(*key) % LocalRegistrations::kMost];
+  for (size_t i = 0; i < registration.size(); ++i) {
+    device_keys[i].store(registration.local_key(i), std::memory_order_relaxed);
+  }
+  return key;
 }
 
 }  // namespace farpage::verbs

@@ -14,6 +14,8 @@
 
 namespace farpage::verbs {
 
+class LocalKeys;
+
 // One range of memory, registered in one protection domain or several. The destructor ends the
 // registration: no device touches the memory afterwards.
 class Registration {
@@ -41,14 +43,14 @@ struct PeerBacking final : Region::Backing {
       : owner(std::move(domain_owner)),
         mapping(std::move(memory)),
         registration(std::move(registered)) {}
+  ~PeerBacking() override;
 
   std::shared_ptr<const void> owner;  // of the protection domains
   Mapping mapping;
   Registration registration;  // after mapping: it ends first
+  uint64_t source_key = 0;    // of what may be a source of writes
+  std::shared_ptr<LocalKeys> sources;
 };
-
-Result<Region> make_peer_region(std::shared_ptr<const void> owner, std::span<ibv_pd* const> domains,
-                                uint64_t bytes, Access access);
 
 // This process's own memory by the keys that slices carry, with each device's key for it. What a
 // channel reads here on the way of a fetch is wait-free.
@@ -57,6 +59,10 @@ class LocalKeys {
   explicit LocalKeys(std::shared_ptr<const Devices> devices);
 
   static Result<Region> add(const std::shared_ptr<LocalKeys>& keys, const MemoryRange& range);
+
+  // A key for memory that is registered with every device already; nothing when there are too many.
+  std::optional<uint64_t> add(const Registration& registration);
+  void remove(uint64_t local_key) { live_->remove(local_key); }
 
   const LocalRegistrations& live() const { return *live_; }
   uint32_t device_key(uint64_t local_key, size_t device) const {
@@ -71,5 +77,11 @@ class LocalKeys {
   const std::unique_ptr<LocalRegistrations> live_ = std::make_unique<LocalRegistrations>();
   std::vector<std::array<std::atomic<uint32_t>, kMaxDevices>> keys_;
 };
+
+// `sources`: by whose keys its memory is a source of writes too; null: of none. Then `domains` are
+// the devices' own.
+Result<Region> make_peer_region(std::shared_ptr<const void> owner, std::span<ibv_pd* const> domains,
+                                uint64_t bytes, Access access,
+                                std::shared_ptr<LocalKeys> sources = nullptr);
 
 }  // namespace farpage::verbs

@@ -32,7 +32,7 @@ class VerbsFabric final : public Fabric, public PortSource, public PathSource {
     std::array<ibv_pd*, kMaxDevices> domains = {};
     for (size_t i = 0; i < devices_->size(); ++i) domains[i] = (*devices_)[i].domain;
     return make_peer_region(devices_, std::span(domains).first(devices_->size()), bytes,
-                            Access::kRemoteRead);
+                            Access::kRemoteRead, keys_);
   }
 
   Result<Region> register_local(const MemoryRange& range) override {
@@ -153,6 +153,7 @@ class VerbsFabric final : public Fabric, public PortSource, public PathSource {
       .one_sided = true,
       .protects_regions = true,
       .checksums_landing = false,
+      .pushes = true,
       .max_in_flight = kMaxInFlight,
   };
   const std::shared_ptr<LocalKeys> keys_ = std::make_shared<LocalKeys>(devices_);

@@ -1,4 +1,4 @@
-#include "tier/fabric_gate.h"
+#include "transport/fabric_gate.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 
 namespace farpage {
 
-// The fabric of a client, for offloaded work, which may still be under way when the client goes.
+// A fabric for offloaded work, which may still be under way when the fabric's user goes.
 // Thread-safe.
 class FabricGate {
  public:

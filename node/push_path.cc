@@ -1,0 +1,137 @@
+#include "node/push_path.h"
+
+#include <algorithm>
+#include <array>
+
+namespace farpage {
+namespace {
+
+constexpr size_t kPostAtOnce = 64;
+// A backend that copies does so when it is polled: no more before somebody else has its turn.
+constexpr size_t kPollBatch = 16;
+constexpr uint64_t kPollBytes = 1 * kMiB;
+// A client that takes no more immediates, or cannot be reached. What is older than L it could not
+// use anyway.
+constexpr uint64_t kSilentNs = 1 * kSecond;
+
+}  // namespace
+
+PushPath::PushPath(std::unique_ptr<Channel> channel, const RemoteRegion& landing, PageStore& store)
+    : channel_(std::move(channel)),
+      landing_(landing),
+      store_(store),
+      places_(landing.bytes / store.geometry().slot_bytes()) {}
+
+Result<void> PushPath::check(const PushRequest& request) const {
+  if (request.pages.empty() || request.group_pages == 0 ||
+      push_groups(request.pages.size(), request.group_pages) > kMaxPushGroups) {
+    return fail(Code::kInvalid, "a push has 1 to 1024 pages, in 1 to 256 groups");
+  }
+  std::vector<uint32_t> places;
+  places.reserve(request.pages.size());
+  for (const PushPage& page : request.pages) places.push_back(page.place);
+  std::ranges::sort(places);
+  if (places.back() >= places_) {
+    return fail(Code::kInvalid, "a push names a place that its landing does not have");
+  }
+  if (std::ranges::adjacent_find(places) != places.end()) {
+    return fail(Code::kInvalid, "a push names a place twice");
+  }
+  if (queue_.size() + in_flight_ + request.pages.size() > kMostQueued) {
+    return fail(Code::kExhausted, "too many pages of this push lane wait to be written");
+  }
+  return {};
+}
+
+Result<PushReply> PushPath::enqueue(const PushRequest& request, uint64_t deadline_ns) {
+  if (auto valid = check(request); !valid) return tl::unexpected(valid.error());
+  PushReply reply;
+  reply.codes.reserve(request.pages.size());
+  for (size_t first = 0; first < request.pages.size(); first += request.group_pages) {
+    const size_t queued = queue_.size();
+    const auto group = std::span(request.pages)
+                           .subspan(first, std::min<size_t>(request.group_pages,
+                                                            request.pages.size() - first));
+    for (const PushPage& page : group) {
+      const auto stored = store_.find(page.key);
+      reply.codes.push_back(stored ? Code::kOk : Code::kNotFound);
+      if (!stored) continue;
+      store_.touch(stored->slot);
+      queue_.push_back({deadline_ns, stored->slot, page.place, stored->payload_bytes, 0, false});
+    }
+    if (queue_.size() == queued) queue_.push_back({deadline_ns, 0, 0, 0, 0, false});
+    queue_.back().immediate = request.immediate;
+    queue_.back().has_immediate = true;
+  }
+  return reply;
+}
+
+Operation PushPath::operation_of(const Write& write) const {
+  const uint64_t slot_bytes = store_.geometry().slot_bytes();
+  Operation operation;
+  operation.kind = OperationKind::kWrite;
+  operation.remote = landing_;
+  operation.has_immediate = write.has_immediate;
+  operation.immediate = write.immediate;
+  if (write.payload_bytes == 0) return operation;
+  operation.remote_offset = write.place * slot_bytes;
+  operation.local_count = 1;
+  operation.local[0] = store_.pool().slice(store_.geometry().slot_offset(write.slot),
+                                           sizeof(PageHeader) + write.payload_bytes);
+  return operation;
+}
+
+Result<void> PushPath::post(uint64_t now_ns) {
+  std::array<Operation, kPostAtOnce> operations;
+  std::array<size_t, kPostAtOnce> taken;  // of the queue, up to and with each
+  while (!queue_.empty()) {
+    size_t count = 0;
+    for (size_t at = 0; at < queue_.size() && count < operations.size(); ++at) {
+      Write write = queue_[at];
+      const bool late = now_ns >= write.deadline_ns;
+      // The client still waits for the immediate: with it its places are free again.
+      if (late) write.payload_bytes = 0;
+      if (late && !write.has_immediate) continue;
+      operations[count] = operation_of(write);
+      taken[count++] = at + 1;
+    }
+    const PostResult posted = channel_->post(std::span(operations).first(count), kNever);
+    for (const Operation& operation : std::span(operations).first(posted.accepted)) {
+      if (operation.local_count == 0) continue;
+      ++written_pages_;
+      written_bytes_ += operation.bytes() - sizeof(PageHeader);
+    }
+    if (in_flight_ == 0) moved_ns_ = now_ns;
+    in_flight_ += posted.accepted;
+    if (posted.accepted > 0) {
+      const auto end = queue_.begin() + static_cast<ptrdiff_t>(taken[posted.accepted - 1]);
+      queue_.erase(queue_.begin(), end);
+    }
+    if (!posted.status.ok()) return fail(posted.status.code, posted.status.context);
+    if (posted.accepted < count || count < operations.size()) break;
+  }
+  return {};
+}
+
+Result<size_t> PushPath::turn(uint64_t now_ns) {
+  if (auto done = post(now_ns); !done) return tl::unexpected(done.error());
+  if (in_flight_ == 0) return 0;
+  std::array<Completion, kPollBatch> completions;
+  const size_t most =
+      std::clamp<size_t>(kPollBytes / store_.geometry().slot_bytes(), 1, kPollBatch);
+  const size_t count = channel_->poll(std::span(completions).first(most));
+  if (count > 0) moved_ns_ = now_ns;
+  const auto polled = std::span<const Completion>(completions).first(count);
+  in_flight_ -= count_operations(polled);
+  for (const Completion& completion : polled) {
+    if (completion.kind == CompletionKind::kOperation && completion.outcome != Outcome::kOk) {
+      return fail(Code::kUnavailable, "a write to a client's landing failed");
+    }
+  }
+  if (in_flight_ > 0 && now_ns - moved_ns_ >= kSilentNs) {
+    return fail(Code::kTimeout, "a client's landing takes nothing");
+  }
+  return count;
+}
+
+}  // namespace farpage

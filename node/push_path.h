@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "control/messages.h"
+#include "node/page_store.h"
+#include "transport/fabric.h"
+
+namespace farpage {
+
+// One client's landing as the node reaches it, and what waits to be written there. Pages go out as
+// they lie in their slots, header and payload in one write. One thread at a time.
+class PushPath {
+ public:
+  // What may wait at one time: twice what one request may bring.
+  static constexpr size_t kMostQueued = 2 * kMaxPushPages;
+
+  PushPath(std::unique_ptr<Channel> channel, const RemoteRegion& landing, PageStore& store);
+
+  // Queues those of the pages that are there, each group followed by its immediate; a code for each
+  // page. Refuses the whole request where any of it is wrong, or too much waits already.
+  Result<PushReply> enqueue(const PushRequest& request, uint64_t deadline_ns);
+
+  // Posts what waits and takes what has ended: how many operations that were. Never blocks.
+  Result<size_t> turn(uint64_t now_ns);
+
+  bool idle() const { return queue_.empty() && in_flight_ == 0; }
+  uint64_t written_pages() const { return written_pages_; }
+  uint64_t written_bytes() const { return written_bytes_; }
+
+  // For who ends it, which may block.
+  std::unique_ptr<Channel> take_channel() { return std::move(channel_); }
+
+ private:
+  struct Write {
+    uint64_t deadline_ns;
+    uint32_t slot;
+    uint32_t place;
+    uint32_t payload_bytes;  // 0: the immediate alone
+    uint32_t immediate;
+    bool has_immediate;
+  };
+
+  Result<void> check(const PushRequest& request) const;
+  Operation operation_of(const Write& write) const;
+  Result<void> post(uint64_t now_ns);
+
+  std::unique_ptr<Channel> channel_;
+  RemoteRegion landing_;
+  PageStore& store_;
+  uint64_t places_;
+  std::deque<Write> queue_;
+  size_t in_flight_ = 0;
+  uint64_t moved_ns_ = 0;  // when something under way last ended, or was the first to be
+  uint64_t written_pages_ = 0;
+  uint64_t written_bytes_ = 0;
+};
+
+}  // namespace farpage

@@ -1,0 +1,190 @@
+#include "node/pusher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kConnectNs = 2 * kSecond;
+// Of all clients at one time: one that cannot be reached holds a thread until kConnectNs.
+constexpr uint64_t kMostConnecting = 16;
+constexpr uint64_t kLookNs = 100 * kMicrosecond;  // at writes that are under way
+
+Refusal refusal(const Error& error) {
+  return {error.code, error.message};
+}
+
+}  // namespace
+
+Pusher::Pusher(Runtime& runtime, Fabric& fabric, PageStore& store, const Limits& limits)
+    : runtime_(runtime),
+      fabric_(fabric),
+      store_(store),
+      limits_(limits),
+      gate_(std::make_shared<FabricGate>(fabric)) {}
+
+Pusher::~Pusher() {
+  gate_->close();
+}
+
+Result<void> Pusher::check(const Client& client, const OpenPushRequest& request) const {
+  if (!fabric_.capabilities().pushes) {
+    return fail(Code::kInvalid,
+                fmt::format("this node cannot push over {}, for no client can be dialled there: "
+                            "fetch the pages instead, or run the node over shm or verbs",
+                            fabric_.capabilities().backend));
+  }
+  if (client.opening) {
+    return fail(Code::kExhausted, "this client has asked for a push lane that is not open yet");
+  }
+  if (connecting_ >= kMostConnecting) {
+    return fail(Code::kExhausted, "this node connects to as many clients as it can at one time");
+  }
+  if (client.lanes.size() >= limits_.lanes) {
+    return fail(Code::kExhausted, fmt::format("this client has {} push lanes open, which is "
+                                              "node.max_lanes",
+                                              client.lanes.size()));
+  }
+  const uint64_t slot_bytes = store_.geometry().slot_bytes();
+  if (request.landing.bytes < slot_bytes || request.landing.bytes > limits_.landing_bytes) {
+    return fail(Code::kInvalid,
+                fmt::format("the client offers a landing of {} bytes: one slot, {} bytes, is the "
+                            "least, and {}, which is node.max_staging_bytes, the most",
+                            request.landing.bytes, slot_bytes, limits_.landing_bytes));
+  }
+  if (request.landing.access != Access::kRemoteWrite ||
+      request.offer.purpose != ChannelPurpose::kStage) {
+    return fail(Code::kProtocol, "the client offers a landing that is not for writing");
+  }
+  return {};
+}
+
+void Pusher::open(ClientId id, OpenPushRequest request, std::function<void(Reply)> done) {
+  Client& client = clients_[id];
+  const auto replaced = std::ranges::find(client.lanes, request.replaces, &Lane::id);
+  if (replaced != client.lanes.end()) {
+    end(*replaced);
+    client.lanes.erase(replaced);
+  }
+  if (auto valid = check(client, request); !valid) return done(refusal(valid.error()));
+  client.opening = true;
+  ++connecting_;
+  const uint64_t deadline = runtime_.clock().now_ns() + kConnectNs;
+  // Shared, because std::function needs what can be copied.
+  runtime_.offload([this, id, deadline, done = std::move(done), gate = gate_, &runtime = runtime_,
+                    &store = store_, alive = std::weak_ptr<bool>(alive_),
+                    asked = std::make_shared<OpenPushRequest>(std::move(request))] {
+    auto path = std::make_shared<Connected>(gate->pass([&](Fabric& fabric) -> Connected {
+      auto channel = fabric.connect(std::move(asked->offer), deadline);
+      if (!channel) return tl::unexpected(channel.error());
+      auto landing = (*channel)->import_region(std::move(asked->landing));
+      if (!landing) return tl::unexpected(landing.error());
+      return std::make_unique<PushPath>(std::move(*channel), *landing, store);
+    }));
+    runtime.after(0, [this, id, path, done, alive] {
+      if (!alive.expired()) opened(id, std::move(*path), done);
+    });
+  });
+}
+
+void Pusher::opened(ClientId id, Connected path, const std::function<void(Reply)>& done) {
+  --connecting_;
+  const auto found = clients_.find(id);
+  if (found == clients_.end()) {
+    if (path) end_channel((*path)->take_channel());
+    return;
+  }
+  found->second.opening = false;
+  if (!path) return done(refusal(path.error()));
+  found->second.lanes.push_back({++last_lane_, std::move(*path)});
+  done(OpenPushReply{last_lane_});
+}
+
+Pusher::Lane* Pusher::find(const Active& lane) {
+  const auto client = clients_.find(lane.client);
+  if (client == clients_.end()) return nullptr;
+  auto& lanes = client->second.lanes;
+  const auto found = std::ranges::find(lanes, lane.lane, &Lane::id);
+  return found == lanes.end() ? nullptr : &*found;
+}
+
+Reply Pusher::push(ClientId id, const PushRequest& request) {
+  const Active active = {id, request.lane};
+  Lane* lane = find(active);
+  if (lane == nullptr) return Refusal{Code::kNotFound, "no such push lane is open"};
+  const uint64_t now = runtime_.clock().now_ns();
+  auto reply =
+      lane->path->enqueue(request, now + std::min(request.patience_ns, limits_.patience_ns));
+  if (!reply) return refusal(reply.error());
+  if (std::ranges::find(active_, active) == active_.end()) active_.push_back(active);
+  pump_in(0);
+  return std::move(*reply);
+}
+
+void Pusher::end(ClientId id) {
+  const auto found = clients_.find(id);
+  if (found == clients_.end()) return;
+  for (Lane& lane : found->second.lanes) end(lane);
+  clients_.erase(found);
+}
+
+void Pusher::end(Lane& lane) {
+  ended_.pages += lane.path->written_pages();
+  ended_.bytes += lane.path->written_bytes();
+  end_channel(lane.path->take_channel());
+}
+
+// A queue pair may take its time to flush.
+void Pusher::end_channel(std::unique_ptr<Channel> channel) {
+  runtime_.offload([gate = gate_, channel = std::shared_ptr<Channel>(std::move(channel))] {
+    (void)gate->pass([&](Fabric&) -> Result<void> {
+      channel->close();
+      return {};
+    });
+  });
+}
+
+Pusher::Counts Pusher::counts() const {
+  Counts sum = ended_;
+  for (const auto& [id, client] : clients_) {
+    for (const Lane& lane : client.lanes) {
+      sum.pages += lane.path->written_pages();
+      sum.bytes += lane.path->written_bytes();
+    }
+  }
+  return sum;
+}
+
+void Pusher::pump_in(uint64_t delay_ns) {
+  if (pumping_) return;
+  pumping_ = true;
+  runtime_.after(delay_ns, [this, alive = std::weak_ptr<bool>(alive_)] {
+    if (alive.expired()) return;
+    pumping_ = false;
+    pump();
+  });
+}
+
+// One turn for each lane.
+void Pusher::pump() {
+  const uint64_t now = runtime_.clock().now_ns();
+  bool any_ended = false;
+  std::erase_if(active_, [&](const Active& active) {
+    Lane* lane = find(active);
+    if (lane == nullptr) return true;
+    const auto turned = lane->path->turn(now);
+    if (!turned) {
+      end(*lane);
+      std::erase_if(clients_.at(active.client).lanes,
+                    [&](const Lane& ended) { return ended.id == active.lane; });
+      return true;
+    }
+    any_ended |= *turned > 0;
+    return lane->path->idle();
+  });
+  if (!active_.empty()) pump_in(any_ended ? 0 : kLookNs);
+}
+
+}  // namespace farpage
