@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/system_memory.h"
 #include "bench/fetch_connection.h"
+#include "bench/fill_node.h"
 #include "bench/page_content.h"
 #include "bench/page_fit.h"
 
@@ -21,8 +22,6 @@ namespace {
 
 constexpr double kTurnSeconds = 0.5;
 constexpr uint64_t kPutDeadlineNs = 30 * kSecond;
-constexpr uint64_t kPutBytes = 16 * kMiB;  // filled in one go
-constexpr uint64_t kPutPages = 1024;
 
 double process_cpu_s() {
   rusage usage = {};
@@ -31,42 +30,6 @@ double process_cpu_s() {
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
   };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-// Puts pages until `keys` are stored, or the node is full. Returns the keys that it took.
-Result<std::vector<PageKey>> fill_node(Client& client, const FetchBenchOptions& options,
-                                       uint64_t pages, const std::function<bool()>& interrupted,
-                                       const std::function<void(uint64_t, uint64_t)>& filled) {
-  const uint64_t batch = std::clamp<uint64_t>(kPutBytes / options.page_bytes, 1, kPutPages);
-  Result<Mapping> memory = Mapping::anonymous(batch * options.page_bytes);
-  if (!memory) return tl::unexpected(memory.error());
-  const Result<Region> region = client.register_memory({memory->data(), memory->bytes()});
-  if (!region) return tl::unexpected(region.error());
-
-  std::vector<PageKey> keys;
-  keys.reserve(pages);
-  std::vector<PutRequest> requests;
-  while (keys.size() < pages && !interrupted()) {
-    requests.clear();
-    for (uint64_t i = 0; i < std::min(batch, pages - keys.size()); ++i) {
-      const PageKey key = make_page_key(options.name_space, std::to_string(keys.size() + i));
-      const Slice source = region->slice(i * options.page_bytes, options.page_bytes);
-      fill_page({source.data, source.bytes}, key, 1);
-      requests.push_back({key, source});
-    }
-    Put put = client.put(requests, client.clock().now_ns() + kPutDeadlineNs);
-    const std::span<const PutResult> results = put.wait();
-    for (size_t i = 0; i < results.size(); ++i) {
-      if (results[i].code != Code::kOk) {
-        return fail(results[i].code,
-                    fmt::format("the node did not take page {} of {}: {}", keys.size() + 1, pages,
-                                code_name(results[i].code)));
-      }
-      keys.push_back(requests[i].key);
-    }
-    filled(keys.size(), pages);
-  }
-  return keys;
 }
 
 // All connections take the same turn at the same time.
@@ -193,7 +156,7 @@ Result<FetchBenchResult> FetchBench::run(const std::function<bool()>& interrupte
   const uint64_t pages =
       std::min(options_.pool_bytes / options_.page_bytes, most_pages(status->slots));
   if (pages == 0) return fail(Code::kInvalid, "the pool holds no page: choose a larger one");
-  const auto keys = fill_node(client_, options_, pages, interrupted, filled);
+  const auto keys = fill_node(client_, {options_.name_space, options_.page_bytes, pages}, interrupted, filled);
   if (!keys) return tl::unexpected(keys.error());
 
   std::vector<std::unique_ptr<FetchConnection>> connections;

@@ -62,6 +62,17 @@ class Cases:
                         lambda: peer_ucx.ucp_get("rc", page_bytes, gets, in_flight, UCX_NET_DEVICES=device,
                                                  **peer_ucx.OVER_SOFT_ROCE).bytes_per_s / 1e6)
 
+    def push(self, node, page_bytes, pages, group):
+        return bench(self.program, "push", "--backend", "verbs", "--node", node, "--set", f"rdma.devices={self.path.client_device}",
+                     "--page-bytes", page_bytes, "--batch", pages, "--group", group, "--pool-bytes", POOL_BYTES, "--verify", "off",
+                     "--seconds", self.seconds)
+
+    @contextlib.contextmanager
+    def pushed(self, page_bytes, pages, group):
+        with self.node(page_bytes) as node:
+            yield Sides(lambda: self.push(node, page_bytes, pages, group)["bytes_per_s"] / 1e6,
+                        lambda: peer_perftest.write_bytes_per_s(self.path, page_bytes, 1000, 16) / 1e6)
+
     def every(self):
         return [
             Case("latency-64k", "64 KiB, one page at a time, p50", "ib_read_lat", "µs", 1.10, lambda: self.latency(64 * KIB, 500), True),
@@ -72,6 +83,8 @@ class Cases:
                  lambda: self.rate(4 * KIB, 1024, 1, 6400, 128, 64)),
             Case("ucx-64k", "64 KiB over ucx's rc, 16 in flight", "ucp_get over rc, 16 in flight", "MB/s", 0.90,
                  lambda: self.ucx_rate(64 * KIB, 16, 1000)),
+            Case("push-64k", "push of 256 × 64 KiB, an immediate on every 16th", "ib_write_bw -t 16", "MB/s", 0.90,
+                 lambda: self.pushed(64 * KIB, 256, 16)),
         ]
 
 

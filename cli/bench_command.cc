@@ -10,6 +10,7 @@
 #include "bench/index_bench.h"
 #include "bench/json.h"
 #include "bench/progress.h"
+#include "bench/push_bench.h"
 #include "cli/backend.h"
 #include "cli/commands.h"
 #include "cli/connection.h"
@@ -22,6 +23,20 @@
 
 namespace farpage {
 namespace {
+
+Result<int> tell(const std::string& file, const boost::json::object& json,
+                 const std::string& table, uint64_t wrong_bytes) {
+  if (!file.empty()) {
+    auto written = write_text(file, format_json(json));
+    if (!written) return tl::unexpected(written.error());
+  }
+  if (file != "-") {
+    auto written = write_text("-", table);
+    if (!written) return tl::unexpected(written.error());
+  }
+  if (wrong_bytes == 0) return kExitDone;
+  return fail(Code::kSystem, fmt::format("{} wrong bytes were served as ready", wrong_bytes));
+}
 
 struct FetchArguments {
   FetchBenchOptions bench;
@@ -56,17 +71,7 @@ Result<int> bench_fetch(FetchArguments arguments, ConnectOptions options,
   const std::vector<PathUse> paths = opened.client().paths();
   const FetchReport report = {bench,     *result,          opened.client().capabilities(), paths,
                               version(), arguments.verify, opened.has_own_node()};
-  if (!arguments.json.empty()) {
-    auto written = write_text(arguments.json, format_json(fetch_json(report)));
-    if (!written) return tl::unexpected(written.error());
-  }
-  if (arguments.json != "-") {
-    auto written = write_text("-", fetch_table(report));
-    if (!written) return tl::unexpected(written.error());
-  }
-  if (result->wrong_bytes == 0) return kExitDone;
-  return fail(Code::kSystem,
-              fmt::format("{} wrong bytes were served as ready", result->wrong_bytes));
+  return tell(arguments.json, fetch_json(report), fetch_table(report), result->wrong_bytes);
 }
 
 int run_bench_fetch(const FetchArguments& arguments) {
@@ -82,6 +87,69 @@ int run_bench_fetch(const FetchArguments& arguments) {
   const Interrupts interrupts;
   const Result<int> exit_code = bench_fetch(arguments, std::move(*options), interrupts);
   return exit_code ? *exit_code : report_error(exit_code.error());
+}
+
+struct PushArguments {
+  PushBenchOptions bench;
+  bool verify = true;
+  std::string json;
+  ReachArguments reach;
+};
+
+Result<int> bench_push(PushArguments arguments, ConnectOptions options,
+                       const Interrupts& interrupts) {
+  PushBenchOptions& bench = arguments.bench;
+  const uint64_t pages = bench.pool_bytes / bench.page_bytes;
+  const Geometry geometry = {bench.page_bytes, FetchBench::slots_for(pages), 2};
+  options.own_node.pool_bytes = geometry.pool_bytes();
+  options.own_node.page_bytes = bench.page_bytes;
+  auto connection = NodeConnection::open(options, interrupts);
+  if (!connection) return tl::unexpected(connection.error());
+  NodeConnection& opened = **connection;
+  bench.name_space = unique_name_space(bench.name_space, opened.has_own_node());
+  std::optional<Progress> filling;
+  const auto filled = [&filling](uint64_t done, uint64_t total) {
+    if (!filling) filling.emplace("filling the node", "pages", total);
+    filling->update(done);
+    if (done == total) filling.reset();
+  };
+  const auto result = run_push_bench(
+      opened.client(), bench, [&interrupts] { return interrupts.interrupted(); }, filled);
+  filling.reset();
+  if (!result) return tl::unexpected(result.error());
+  if (result->interrupted) return fail(Code::kAborted, "interrupted");
+  const PushReport report = {bench,     *result,          opened.client().capabilities(),
+                             version(), arguments.verify, opened.has_own_node()};
+  return tell(arguments.json, push_json(report), push_table(report), result->wrong_bytes);
+}
+
+int run_bench_push(const PushArguments& arguments) {
+  Result<ConnectOptions> options = arguments.reach.load();
+  if (!options) return report_error(options.error(), kExitUsage);
+  if (auto valid = arguments.bench.validate(); !valid)
+    return report_error(valid.error(), kExitUsage);
+  options->client.verify = arguments.verify;
+  const Interrupts interrupts;
+  const Result<int> exit_code = bench_push(arguments, std::move(*options), interrupts);
+  return exit_code ? *exit_code : report_error(exit_code.error());
+}
+
+void add_push(CLI::App& bench, int& exit_code) {
+  CLI::App* command =
+      bench.add_subcommand("push", "Has the node push pages drawn at random, many at one request");
+  auto arguments = std::make_shared<PushArguments>();
+  PushBenchOptions& options = arguments->bench;
+  add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
+  add_count(*command, "--batch", options.batch, "Pages a push");
+  add_count(*command, "--group", options.group, "Pages an immediate");
+  add_size(*command, "--pool-bytes", options.pool_bytes, "Pages to draw from, in bytes");
+  command->add_option("--seconds", options.seconds, "How long to push")->capture_default_str();
+  command->add_option("--verify", arguments->verify, "Whether what lands is checked (on, off)")
+      ->transform(CLI::IsMember({"on", "off"}))
+      ->default_str("on");
+  add_json(*command, arguments->json);
+  arguments->reach.add_to(*command, kNodeHelp);
+  command->callback([arguments, &exit_code] { exit_code = run_bench_push(*arguments); });
 }
 
 struct IndexArguments {
@@ -164,6 +232,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   CLI::App* bench = app.add_subcommand("bench", "Measures one part");
   bench->require_subcommand(1);
   add_fetch(*bench, exit_code);
+  add_push(*bench, exit_code);
   add_index(*bench, exit_code);
   add_idle(*bench, exit_code);
 }
