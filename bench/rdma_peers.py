@@ -35,9 +35,9 @@ class Cases:
                      "--seconds", self.seconds)
 
     @contextlib.contextmanager
-    def node(self, page_bytes):
+    def node(self, page_bytes, *settings):
         with memory_node(self.program, "verbs", self.folder, "--pool-bytes", str(2 * POOL_BYTES), "--page-bytes", str(page_bytes),
-                         "--set", f"rdma.devices={self.path.server_device}") as (node, _):
+                         "--set", f"rdma.devices={self.path.server_device}", *settings) as (node, _):
             yield node
 
     @contextlib.contextmanager
@@ -64,12 +64,13 @@ class Cases:
 
     def push(self, node, page_bytes, pages, group):
         return bench(self.program, "push", "--backend", "verbs", "--node", node, "--set", f"rdma.devices={self.path.client_device}",
-                     "--page-bytes", page_bytes, "--batch", pages, "--group", group, "--pool-bytes", POOL_BYTES, "--verify", "off",
+                     "--set", "client.connect_ms=20000", "--page-bytes", page_bytes, "--batch", pages, "--group", group, "--pool-bytes", POOL_BYTES, "--verify", "off",
                      "--seconds", self.seconds)
 
     @contextlib.contextmanager
     def pushed(self, page_bytes, pages, group):
-        with self.node(page_bytes) as node:
+        # All of a push must be there within L.
+        with self.node(page_bytes, "--set", "node.reuse_ms=5000") as node:
             yield Sides(lambda: self.push(node, page_bytes, pages, group)["bytes_per_s"] / 1e6,
                         lambda: peer_perftest.write_bytes_per_s(self.path, page_bytes, 1000, 16) / 1e6)
 

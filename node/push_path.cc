@@ -96,11 +96,6 @@ Result<void> PushPath::post(uint64_t now_ns) {
       taken[count++] = at + 1;
     }
     const PostResult posted = channel_->post(std::span(operations).first(count), kNever);
-    for (const Operation& operation : std::span(operations).first(posted.accepted)) {
-      if (operation.local_count == 0) continue;
-      ++written_pages_;
-      written_bytes_ += operation.bytes() - sizeof(PageHeader);
-    }
     if (in_flight_ == 0) moved_ns_ = now_ns;
     in_flight_ += posted.accepted;
     if (posted.accepted > 0) {

@@ -29,8 +29,6 @@ class PushPath {
   Result<size_t> turn(uint64_t now_ns);
 
   bool idle() const { return queue_.empty() && in_flight_ == 0; }
-  uint64_t written_pages() const { return written_pages_; }
-  uint64_t written_bytes() const { return written_bytes_; }
 
   // For who ends it, which may block.
   std::unique_ptr<Channel> take_channel() { return std::move(channel_); }
@@ -56,8 +54,6 @@ class PushPath {
   std::deque<Write> queue_;
   size_t in_flight_ = 0;
   uint64_t moved_ns_ = 0;  // when something under way last ended, or was the first to be
-  uint64_t written_pages_ = 0;
-  uint64_t written_bytes_ = 0;
 };
 
 }  // namespace farpage

@@ -65,7 +65,7 @@ void Pusher::open(ClientId id, OpenPushRequest request, std::function<void(Reply
   Client& client = clients_[id];
   const auto replaced = std::ranges::find(client.lanes, request.replaces, &Lane::id);
   if (replaced != client.lanes.end()) {
-    end(*replaced);
+    end_channel(replaced->path->take_channel());
     client.lanes.erase(replaced);
   }
   if (auto valid = check(client, request); !valid) return done(refusal(valid.error()));
@@ -126,14 +126,8 @@ Reply Pusher::push(ClientId id, const PushRequest& request) {
 void Pusher::end(ClientId id) {
   const auto found = clients_.find(id);
   if (found == clients_.end()) return;
-  for (Lane& lane : found->second.lanes) end(lane);
+  for (Lane& lane : found->second.lanes) end_channel(lane.path->take_channel());
   clients_.erase(found);
-}
-
-void Pusher::end(Lane& lane) {
-  ended_.pages += lane.path->written_pages();
-  ended_.bytes += lane.path->written_bytes();
-  end_channel(lane.path->take_channel());
 }
 
 // A queue pair may take its time to flush.
@@ -144,17 +138,6 @@ void Pusher::end_channel(std::unique_ptr<Channel> channel) {
       return {};
     });
   });
-}
-
-Pusher::Counts Pusher::counts() const {
-  Counts sum = ended_;
-  for (const auto& [id, client] : clients_) {
-    for (const Lane& lane : client.lanes) {
-      sum.pages += lane.path->written_pages();
-      sum.bytes += lane.path->written_bytes();
-    }
-  }
-  return sum;
 }
 
 void Pusher::pump_in(uint64_t delay_ns) {
@@ -176,7 +159,7 @@ void Pusher::pump() {
     if (lane == nullptr) return true;
     const auto turned = lane->path->turn(now);
     if (!turned) {
-      end(*lane);
+      end_channel(lane->path->take_channel());
       std::erase_if(clients_.at(active.client).lanes,
                     [&](const Lane& ended) { return ended.id == active.lane; });
       return true;

@@ -23,10 +23,6 @@ class Pusher {
     uint64_t landing_bytes = 0;  // of one lane
     uint64_t patience_ns = 0;    // no page goes out later than this after it was asked for
   };
-  struct Counts {
-    uint64_t pages = 0;
-    uint64_t bytes = 0;
-  };
 
   Pusher(Runtime& runtime, Fabric& fabric, PageStore& store, const Limits& limits);
   ~Pusher();
@@ -36,9 +32,6 @@ class Pusher {
   Reply push(ClientId client, const PushRequest& request);
   // All of the client's lanes.
   void end(ClientId client);
-
-  // What has been handed to the transport.
-  Counts counts() const;
 
  private:
   struct Lane {
@@ -59,7 +52,6 @@ class Pusher {
   Result<void> check(const Client& client, const OpenPushRequest& request) const;
   void opened(ClientId client, Connected path, const std::function<void(Reply)>& done);
   Lane* find(const Active& lane);
-  void end(Lane& lane);
   void end_channel(std::unique_ptr<Channel> channel);
   void pump();
   void pump_in(uint64_t delay_ns);
@@ -73,7 +65,6 @@ class Pusher {
   std::vector<Active> active_;  // lanes on which something waits or is under way
   uint64_t last_lane_ = 0;
   uint64_t connecting_ = 0;
-  Counts ended_;  // of lanes that have gone
   bool pumping_ = false;
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by callbacks that look at it
