@@ -156,7 +156,8 @@ Result<FetchBenchResult> FetchBench::run(const std::function<bool()>& interrupte
   const uint64_t pages =
       std::min(options_.pool_bytes / options_.page_bytes, most_pages(status->slots));
   if (pages == 0) return fail(Code::kInvalid, "the pool holds no page: choose a larger one");
-  const auto keys = fill_node(client_, {options_.name_space, options_.page_bytes, pages}, interrupted, filled);
+  const auto keys =
+      fill_node(client_, {options_.name_space, options_.page_bytes, pages}, interrupted, filled);
   if (!keys) return tl::unexpected(keys.error());
 
   std::vector<std::unique_ptr<FetchConnection>> connections;

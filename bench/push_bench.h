@@ -15,10 +15,10 @@ namespace farpage {
 
 struct PushBenchOptions {
   uint64_t page_bytes = 64 * kKiB;
-  uint64_t batch = 256;             // pages a push
-  uint64_t group = 16;              // pages an immediate
+  uint64_t batch = 256;              // pages a push
+  uint64_t group = 16;               // pages an immediate
   uint64_t pool_bytes = 256 * kMiB;  // the node's memory that is filled with pages and drawn from
-  double seconds = 5;               // of pushing
+  double seconds = 5;                // of pushing
   std::string name_space = "bench";
 
   Result<void> validate() const;

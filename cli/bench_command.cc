@@ -24,8 +24,8 @@
 namespace farpage {
 namespace {
 
-Result<int> tell(const std::string& file, const boost::json::object& json,
-                 const std::string& table, uint64_t wrong_bytes) {
+Result<int> tell(const std::string& file, const boost::json::object& json, const std::string& table,
+                 uint64_t wrong_bytes) {
   if (!file.empty()) {
     auto written = write_text(file, format_json(json));
     if (!written) return tl::unexpected(written.error());

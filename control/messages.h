@@ -73,8 +73,8 @@ struct PushPage {
   uint32_t place = 0;  // of the landing
 };
 
-// The pages go out in groups of `group_pages`, the last of which may be shorter. `immediate` follows
-// each group, also one of which no page was there.
+// The pages go out in groups of `group_pages`, the last of which may be shorter. `immediate`
+// follows each group, also one of which no page was there.
 struct PushRequest {
   uint64_t lane = 0;
   uint32_t immediate = 0;
@@ -85,7 +85,8 @@ struct PushRequest {
 
 // Does not wait for the pages to go out.
 struct PushReply {
-  std::vector<Code> codes;  // one a page, in order. kOk: it will be written. kNotFound: no such page
+  std::vector<Code>
+      codes;  // one a page, in order. kOk: it will be written. kNotFound: no such page
 };
 
 constexpr size_t push_groups(size_t pages, size_t group_pages) {

@@ -80,10 +80,9 @@ class StreamLink final : public ControlLink {
 
   void call(Request request, ReplyCallback done) override {
     // Shared, because std::function needs what can be copied.
-    runtime_.dispatch([state = state_, request = std::make_shared<Request>(std::move(request)),
-                       done = std::move(done)]() mutable {
-      state->call(std::move(*request), std::move(done));
-    });
+    runtime_.dispatch(
+        [state = state_, request = std::make_shared<Request>(std::move(request)),
+         done = std::move(done)]() mutable { state->call(std::move(*request), std::move(done)); });
   }
 
   void close() override {

@@ -49,9 +49,9 @@ Result<PushReply> PushPath::enqueue(const PushRequest& request, uint64_t deadlin
   reply.codes.reserve(request.pages.size());
   for (size_t first = 0; first < request.pages.size(); first += request.group_pages) {
     const size_t queued = queue_.size();
-    const auto group = std::span(request.pages)
-                           .subspan(first, std::min<size_t>(request.group_pages,
-                                                            request.pages.size() - first));
+    const auto group =
+        std::span(request.pages)
+            .subspan(first, std::min<size_t>(request.group_pages, request.pages.size() - first));
     for (const PushPage& page : group) {
       const auto stored = store_.find(page.key);
       reply.codes.push_back(stored ? Code::kOk : Code::kNotFound);

@@ -103,8 +103,8 @@ Result<OpenPushRequest> LandingPath::make(Fabric& fabric, uint64_t places, uint6
   if (!region) return tl::unexpected(region.error());
   auto exported = fabric.export_region(*region);
   if (!exported) return tl::unexpected(exported.error());
-  landing = std::make_unique<PushLanding>(std::move(passive->channel), std::move(*region),
-                                          slot_bytes);
+  landing =
+      std::make_unique<PushLanding>(std::move(passive->channel), std::move(*region), slot_bytes);
   OpenPushRequest request;
   request.offer = std::move(passive->offer);
   request.landing = std::move(*exported);

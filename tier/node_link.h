@@ -12,10 +12,10 @@
 #include "control/link.h"
 #include "pagetable/location_cache.h"
 #include "tier/client.h"
-#include "transport/fabric_gate.h"
 #include "tier/lane_counters.h"
 #include "tier/view.h"
 #include "transport/fabric.h"
+#include "transport/fabric_gate.h"
 
 namespace farpage {
 

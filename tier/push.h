@@ -22,14 +22,14 @@ struct PushOptions {
 // One page of a push.
 struct PushedPage {
   PageKey key;
-  Version min_version = 0;    // nothing older is acceptable; 0: whatever was put last
+  Version min_version = 0;     // nothing older is acceptable; 0: whatever was put last
   uint64_t payload_bytes = 0;  // 0: however long it is
 };
 
-// One push under way, or its pages. Move-only. Must not outlive its lane, and shares its thread. The
-// requests and the verdicts are lent to it until it is done. The destructor gives a page that has no
-// verdict yet recompute(stalled), and every place back: one that the node may still write stays in
-// quarantine.
+// One push under way, or its pages. Move-only. Must not outlive its lane, and shares its thread.
+// The requests and the verdicts are lent to it until it is done. The destructor gives a page that
+// has no verdict yet recompute(stalled), and every place back: one that the node may still write
+// stays in quarantine.
 class Push {
  public:
   Push() = default;
@@ -62,7 +62,7 @@ class Push {
 struct PushStats {
   uint64_t pages_ready = 0;
   uint64_t pages_recompute = 0;
-  uint64_t requests = 0;          // sent to the node
+  uint64_t requests = 0;  // sent to the node
   uint64_t free_places = 0;
   uint64_t quarantined_places = 0;
   uint64_t landings_ended = 0;  // given up with what was on its way to them
@@ -83,8 +83,8 @@ class PushLane {
   ~PushLane();
 
   // Asks for these pages, at most as many as the lane has places: one verdict for each by
-  // `deadline_ns` (on Client's clock). Never fails: what does not come is `recompute`. Waits, within
-  // the deadline, for places that are held.
+  // `deadline_ns` (on Client's clock). Never fails: what does not come is `recompute`. Waits,
+  // within the deadline, for places that are held.
   Push push(std::span<const PushedPage> requests, std::span<PageVerdict> verdicts,
             uint64_t deadline_ns);
 

@@ -11,7 +11,8 @@
 namespace farpage {
 namespace {
 
-// While the node's answer is awaited, pages may arrive already; while they are, the view may change.
+// While the node's answer is awaited, pages may arrive already; while they are, the view may
+// change.
 constexpr uint64_t kLookNs = kMillisecond;
 
 const PageHeader& header_at(const PageLease& place) {
@@ -40,10 +41,10 @@ Result<std::unique_ptr<PushEngine>> PushEngine::create(const std::shared_ptr<Nod
                                                        const PushOptions& options) {
   if (options.pages == 0 || options.pages > kMaxPushPages || options.group_pages == 0 ||
       push_groups(options.pages, options.group_pages) > kMaxPushGroups) {
-    return fail(Code::kInvalid, fmt::format("a push lane of {} pages in groups of {}: choose 1 to "
-                                            "{} pages, in at most {} groups",
-                                            options.pages, options.group_pages, kMaxPushPages,
-                                            kMaxPushGroups));
+    return fail(Code::kInvalid,
+                fmt::format("a push lane of {} pages in groups of {}: choose 1 to "
+                            "{} pages, in at most {} groups",
+                            options.pages, options.group_pages, kMaxPushPages, kMaxPushGroups));
   }
   std::unique_ptr<PushEngine> engine(new PushEngine(link, options));
   if (auto opened = engine->open_path(); !opened) return tl::unexpected(opened.error());
@@ -153,8 +154,7 @@ bool PushEngine::send(PushState& push) {
   for (uint32_t page = 0; page < push.requests.size(); ++page) {
     if (push.verdicts[page].verdict == Verdict::kPending) push.order.push_back(page);
   }
-  const auto groups =
-      static_cast<uint32_t>(push_groups(push.order.size(), options_.group_pages));
+  const auto groups = static_cast<uint32_t>(push_groups(push.order.size(), options_.group_pages));
   if (!take_places(push, groups)) {
     if (path_.landing().pool().quarantined_pages() > 0) end_landing();
     return false;
@@ -175,19 +175,19 @@ bool PushEngine::send(PushState& push) {
   const uint64_t ends_ns = std::min(push.deadline_ns, push.asked_ns + path_.view().reuse_ns);
   request.patience_ns = ends_ns - std::min(ends_ns, push.asked_ns);
   ++requests_;
-  path_.view().link->call(std::move(request), [answer = push.answer,
-                                               &runtime = link_->runtime()](Result<Reply> reply) {
-    if (reply) {
-      if (auto* codes = std::get_if<PushReply>(&*reply)) {
-        answer->codes = std::move(codes->codes);
-      } else {
-        const auto* refusal = std::get_if<Refusal>(&*reply);
-        answer->refused = refusal != nullptr ? refusal->code : Code::kProtocol;
-      }
-    }
-    answer->here.store(true, std::memory_order_release);
-    runtime.notify();
-  });
+  path_.view().link->call(
+      std::move(request), [answer = push.answer, &runtime = link_->runtime()](Result<Reply> reply) {
+        if (reply) {
+          if (auto* codes = std::get_if<PushReply>(&*reply)) {
+            answer->codes = std::move(codes->codes);
+          } else {
+            const auto* refusal = std::get_if<Refusal>(&*reply);
+            answer->refused = refusal != nullptr ? refusal->code : Code::kProtocol;
+          }
+        }
+        answer->here.store(true, std::memory_order_release);
+        runtime.notify();
+      });
   return true;
 }
 
@@ -331,9 +331,8 @@ void PushEngine::give_back(PushState& push, size_t at) {
   const PushLanding& landing = path_.landing();
   const uint32_t immediate = push.immediate;
   if (landing.arrived(immediate) <= group) {
-    std::move(*place).quarantine([&landing, immediate, group] {
-      return landing.arrived(immediate) > group;
-    });
+    std::move(*place).quarantine(
+        [&landing, immediate, group] { return landing.arrived(immediate) > group; });
   }
   place.reset();
 }

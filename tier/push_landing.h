@@ -11,10 +11,10 @@
 
 namespace farpage {
 
-// The memory that a node writes one lane's pages into, with the end of the channel by which it does:
-// places of one slot each, and the immediates that say which groups of pages are there. When it
-// goes, its channel goes first, and with it the queue pair: from then on nothing writes it (protocol
-// rule 5). One thread.
+// The memory that a node writes one lane's pages into, with the end of the channel by which it
+// does: places of one slot each, and the immediates that say which groups of pages are there. When
+// it goes, its channel goes first, and with it the queue pair: from then on nothing writes it
+// (protocol rule 5). One thread.
 class PushLanding {
  public:
   // As many immediates may be on their way: half of what a verbs receive queue takes.

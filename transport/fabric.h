@@ -22,7 +22,7 @@ struct Capabilities {
   bool checksums_landing = false;  // fills Completion::crc where Operation::wants_crc
   // A node can take up a client's offer, and write from its own readable regions: it can push.
   bool pushes = false;
-  uint32_t max_in_flight = 0;      // operations on one channel that have not been polled
+  uint32_t max_in_flight = 0;  // operations on one channel that have not been polled
 };
 
 // Reads and writes have channels of their own, so that a backend can give each its own protection

@@ -41,8 +41,7 @@ Result<PagePool> PagePool::create(Fabric& fabric, uint64_t page_bytes, uint32_t 
   }
   Result<Mapping> memory = Mapping::anonymous(round_up(page_bytes, kPageAlignment) * pages);
   if (!memory) return tl::make_unexpected(memory.error());
-  Result<Region> region =
-      fabric.register_local({.data = memory->data(), .bytes = memory->bytes()});
+  Result<Region> region = fabric.register_local({.data = memory->data(), .bytes = memory->bytes()});
   if (!region) return tl::make_unexpected(region.error());
   return PagePool(std::move(*memory), std::move(*region), page_bytes, pages);
 }

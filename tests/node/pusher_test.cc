@@ -174,8 +174,10 @@ TEST_F(Pushing, RefusesALandingThatIsNone) {
   EXPECT_EQ(refused([](auto& request) { request.landing.bytes = kSlotBytes - 1; }), Code::kInvalid);
   EXPECT_EQ(refused([](auto& request) { request.landing.bytes = UINT64_MAX; }), Code::kInvalid);
   EXPECT_NE(refused([](auto& request) { request.landing.bytes += kSlotBytes; }), Code::kOk);
-  EXPECT_EQ(refused([](auto& request) { request.landing.access = Access::kRemoteRead; }), Code::kProtocol);
-  EXPECT_EQ(refused([](auto& request) { request.offer.purpose = ChannelPurpose::kRead; }), Code::kProtocol);
+  EXPECT_EQ(refused([](auto& request) { request.landing.access = Access::kRemoteRead; }),
+            Code::kProtocol);
+  EXPECT_EQ(refused([](auto& request) { request.offer.purpose = ChannelPurpose::kRead; }),
+            Code::kProtocol);
   EXPECT_NE(refused([](auto& request) { request.landing.opaque = "nothing"; }), Code::kOk);
   EXPECT_NE(refused([](auto& request) { request.offer.opaque = "nothing"; }), Code::kOk);
   put(1);

@@ -36,7 +36,8 @@ struct PushClient {
     return lane->push(std::span(requests).first(count), verdicts, deadline_ns);
   }
   size_t ready() const {
-    return static_cast<size_t>(std::ranges::count(verdicts, Verdict::kReady, &PageVerdict::verdict));
+    return static_cast<size_t>(
+        std::ranges::count(verdicts, Verdict::kReady, &PageVerdict::verdict));
   }
   void expect_ready_pages_right(const Push& push, uint64_t put_number = 1) {
     std::vector<std::byte> whole(kPageBytes);
@@ -62,8 +63,8 @@ class PushProcess : public ::testing::Test {
  protected:
   static std::vector<std::string> settings() {
     std::vector<std::string> words = {
-        "--pool-bytes", "4MiB",          "--page-bytes", std::to_string(kPageBytes),
-        "--set",        "node.reuse_ms=1000", "--set",        "node.lease_ms=3000"};
+        "--pool-bytes",       "4MiB",  "--page-bytes",      std::to_string(kPageBytes), "--set",
+        "node.reuse_ms=1000", "--set", "node.lease_ms=3000"};
     for (const std::string& word : push_node_arguments()) words.push_back(word);
     return words;
   }
@@ -109,9 +110,7 @@ TEST_F(PushProcess, OneClientThatGoesInAPushDisturbsNoOther) {
   ASSERT_TRUE(pushes_at_last(other));
   for (int round = 0; round < 3; ++round) {
     std::optional<PushClient> leaving(std::in_place, node_.socket());
-    {
-      Push push = leaving->start(kPages, kPatientNs);
-    }
+    { Push push = leaving->start(kPages, kPatientNs); }
     leaving.reset();
     EXPECT_TRUE(pushes_at_last(other));
   }

@@ -218,7 +218,8 @@ TEST_F(SimPush, LongerAndOlderPagesThanWereAskedForAreNotReady) {
   Push push = start(0, 1);
   push.wait();
   const Version first = verdicts_[0].version;
-  requests_ = {{test_key(0), first + 100, 0}, {test_key(1), 0, kPageBytes / 2}, {test_key(0), first, 0}};
+  requests_ = {
+      {test_key(0), first + 100, 0}, {test_key(1), 0, kPageBytes / 2}, {test_key(0), first, 0}};
   verdicts_.assign(3, {});
   push = lane_.push(requests_, verdicts_, now() + kReuseNs);
   push.wait();
@@ -317,14 +318,114 @@ TEST_F(SimPush, ManyPushesShareTheLane) {
 
 TEST_F(SimPush, PushThatIsDroppedLeavesItsPlacesInQuarantine) {
   put(0, 4);
-  {
-    Push push = start(0, 4);
-  }
+  { Push push = start(0, 4); }
   EXPECT_TRUE(all(Reason::kStalled));
   EXPECT_EQ(lane_.stats().quarantined_places, 4u);
   run_for(kMillisecond);
   start(0, 1).wait();
   EXPECT_EQ(lane_.stats().quarantined_places, 0u);
+}
+
+// Once it has been told to, it spoils each place before the page is looked at.
+class SpoilingFabric final : public ForwardingFabric {
+ public:
+  using ForwardingFabric::ForwardingFabric;
+
+  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
+    auto passive = ForwardingFabric::offer_channel(purpose);
+    passive->channel = std::make_unique<SpoilingChannel>(std::move(passive->channel), *this);
+    return passive;
+  }
+
+  std::function<void(std::byte* place)> spoil;
+
+ private:
+  class SpoilingChannel final : public Channel {
+   public:
+    SpoilingChannel(std::unique_ptr<Channel> channel, SpoilingFabric& fabric)
+        : channel_(std::move(channel)), fabric_(fabric) {}
+    Result<Region> allocate_writable(uint64_t bytes) override {
+      auto region = channel_->allocate_writable(bytes);
+      memory_ = {region->data(), bytes};
+      return region;
+    }
+    Result<RemoteRegion> import_region(RegionExport region) override {
+      return channel_->import_region(std::move(region));
+    }
+    PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override {
+      return channel_->post(operations, deadline_ns);
+    }
+    size_t poll(std::span<Completion> completions) override {
+      const size_t count = channel_->poll(completions);
+      constexpr uint64_t kPlaceBytes = kPageBytes + sizeof(PageHeader);
+      for (size_t at = 0; count > 0 && fabric_.spoil && at < memory_.size(); at += kPlaceBytes) {
+        fabric_.spoil(memory_.data() + at);
+      }
+      return count;
+    }
+    void wait(uint64_t deadline_ns) override { channel_->wait(deadline_ns); }
+    void close() override { channel_->close(); }
+
+   private:
+    std::unique_ptr<Channel> channel_;
+    SpoilingFabric& fabric_;
+    std::span<std::byte> memory_;
+  };
+};
+
+TEST_F(SimPush, WhatLandsIsCheckedToTheLastByte) {
+  put(0, 1);
+  SpoilingFabric fabric(cluster_.client_fabric(1));
+  const auto client = cluster_.connect(1, {}, &fabric).value();
+  PushLane lane = client->open_push_lane({.pages = 1, .group_pages = 1}).value();
+  const auto verdict_if = [&](std::function<void(std::byte*)> spoil) {
+    fabric.spoil = std::move(spoil);
+    const PushedPage request = {test_key(0), 0, 0};
+    PageVerdict verdict;
+    Push push = lane.push({&request, 1}, {&verdict, 1}, now() + kReuseNs);
+    push.wait();
+    return verdict.reason;
+  };
+  const auto flip = [](size_t at) { return [at](std::byte* place) { place[at] ^= std::byte{1}; }; };
+  EXPECT_EQ(verdict_if(nullptr), Reason::kNone);
+  EXPECT_EQ(verdict_if(flip(sizeof(PageHeader))), Reason::kCorrupt);
+  EXPECT_EQ(verdict_if(flip(sizeof(PageHeader) + kPageBytes - 1)), Reason::kCorrupt);
+  EXPECT_EQ(verdict_if(flip(offsetof(PageHeader, version))), Reason::kCorrupt);
+  EXPECT_EQ(verdict_if(flip(offsetof(PageHeader, incarnation))), Reason::kCorrupt);
+  EXPECT_EQ(verdict_if(flip(offsetof(PageHeader, live))), Reason::kStale);
+  EXPECT_EQ(verdict_if([](std::byte* place) {  // whole, and longer than a place
+              auto& header = *reinterpret_cast<PageHeader*>(place);
+              header.payload_bytes = UINT32_MAX;
+              header.header_crc = header_crc(header);
+            }),
+            Reason::kCorrupt);
+  EXPECT_EQ(verdict_if([](std::byte* place) {  // another page, whole and live
+              auto& header = *reinterpret_cast<PageHeader*>(place);
+              header.key = test_key(1);
+              header.header_crc = header_crc(header);
+              header.live = live_token(header.key, header.version, header.incarnation);
+            }),
+            Reason::kStale);
+  EXPECT_EQ(verdict_if(nullptr), Reason::kNone);
+}
+
+// A place that has held a page shows nothing of it to the next push (rule 18).
+TEST_F(SimPush, APlaceShowsNothingOfThePageThatWasThere) {
+  put(0, 1);
+  SpoilingFabric fabric(cluster_.client_fabric(1));
+  const auto client = cluster_.connect(1, {}, &fabric).value();
+  PushLane lane = client->open_push_lane({.pages = 1, .group_pages = 1}).value();
+  const PushedPage request = {test_key(0), 0, 0};
+  PageVerdict verdict;
+  Push push = lane.push({&request, 1}, {&verdict, 1}, now() + kReuseNs);
+  push.wait();
+  ASSERT_EQ(verdict.verdict, Verdict::kReady);
+  push = Push();
+  const PageKey key = test_key(0);
+  ASSERT_TRUE(first_->remove({&key, 1}, writer_.deadline()).wait());
+  push = lane.push({&request, 1}, {&verdict, 1}, now() + kReuseNs);
+  push.wait();
+  EXPECT_EQ(verdict.reason, Reason::kMiss);
 }
 
 class NoPush final : public ForwardingFabric {
