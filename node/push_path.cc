@@ -37,7 +37,7 @@ Result<void> PushPath::check(const PushRequest& request) const {
   if (std::ranges::adjacent_find(places) != places.end()) {
     return fail(Code::kInvalid, "a push names a place twice");
   }
-  if (queue_.size() + in_flight_ + request.pages.size() > kMostQueued) {
+  if (queue_.size() + under_way_.size() + request.pages.size() > kMostQueued) {
     return fail(Code::kExhausted, "too many pages of this push lane wait to be written");
   }
   return {};
@@ -93,11 +93,12 @@ Result<void> PushPath::post(uint64_t now_ns) {
       if (late) write.payload_bytes = 0;
       if (late && !write.has_immediate) continue;
       operations[count] = operation_of(write);
+      operations[count].tag = first_under_way_ + under_way_.size() + count;
       taken[count++] = at + 1;
     }
     const PostResult posted = channel_->post(std::span(operations).first(count), kNever);
-    if (in_flight_ == 0) moved_ns_ = now_ns;
-    in_flight_ += posted.accepted;
+    if (under_way_.empty()) moved_ns_ = now_ns;
+    under_way_.resize(under_way_.size() + posted.accepted, false);
     if (posted.accepted > 0) {
       const auto end = queue_.begin() + static_cast<ptrdiff_t>(taken[posted.accepted - 1]);
       queue_.erase(queue_.begin(), end);
@@ -108,22 +109,32 @@ Result<void> PushPath::post(uint64_t now_ns) {
   return {};
 }
 
+// False: it is no operation's, or one's that has ended before.
+bool PushPath::ended(const Completion& completion) {
+  const uint64_t at = completion.tag - first_under_way_;
+  if (completion.kind != CompletionKind::kOperation || at >= under_way_.size() || under_way_[at]) {
+    return false;
+  }
+  under_way_[at] = true;
+  for (; !under_way_.empty() && under_way_.front(); ++first_under_way_) under_way_.pop_front();
+  return true;
+}
+
 Result<size_t> PushPath::turn(uint64_t now_ns) {
   if (auto done = post(now_ns); !done) return tl::unexpected(done.error());
-  if (in_flight_ == 0) return 0;
+  if (under_way_.empty()) return 0;
   std::array<Completion, kPollBatch> completions;
   const size_t most =
       std::clamp<size_t>(kPollBytes / store_.geometry().slot_bytes(), 1, kPollBatch);
   const size_t count = channel_->poll(std::span(completions).first(most));
   if (count > 0) moved_ns_ = now_ns;
   const auto polled = std::span<const Completion>(completions).first(count);
-  in_flight_ -= count_operations(polled);
   for (const Completion& completion : polled) {
-    if (completion.kind == CompletionKind::kOperation && completion.outcome != Outcome::kOk) {
+    if (ended(completion) && completion.outcome != Outcome::kOk) {
       return fail(Code::kUnavailable, "a write to a client's landing failed");
     }
   }
-  if (in_flight_ > 0 && now_ns - moved_ns_ >= kSilentNs) {
+  if (!under_way_.empty() && now_ns - moved_ns_ >= kSilentNs) {
     return fail(Code::kTimeout, "a client's landing takes nothing");
   }
   return count;

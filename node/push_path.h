@@ -28,7 +28,7 @@ class PushPath {
   // Posts what waits and takes what has ended: how many operations that were. Never blocks.
   Result<size_t> turn(uint64_t now_ns);
 
-  bool idle() const { return queue_.empty() && in_flight_ == 0; }
+  bool idle() const { return queue_.empty() && under_way_.empty(); }
 
   // For who ends it, which may block.
   std::unique_ptr<Channel> take_channel() { return std::move(channel_); }
@@ -46,14 +46,16 @@ class PushPath {
   Result<void> check(const PushRequest& request) const;
   Operation operation_of(const Write& write) const;
   Result<void> post(uint64_t now_ns);
+  bool ended(const Completion& completion);
 
   std::unique_ptr<Channel> channel_;
   RemoteRegion landing_;
   PageStore& store_;
   uint64_t places_;
   std::deque<Write> queue_;
-  size_t in_flight_ = 0;
-  uint64_t moved_ns_ = 0;  // when something under way last ended, or was the first to be
+  std::deque<bool> under_way_;    // whether each has ended, from the first that has not on
+  uint64_t first_under_way_ = 0;  // its tag
+  uint64_t moved_ns_ = 0;         // when something under way last ended, or was the first to be
 };
 
 }  // namespace farpage
