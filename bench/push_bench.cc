@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/random.h"
 #include "bench/fill_node.h"
 #include "bench/page_content.h"
 #include "bench/page_fit.h"
-#include "bench/random.h"
 #include "control/messages.h"
 #include "pagetable/geometry.h"
 

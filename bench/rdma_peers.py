@@ -64,8 +64,8 @@ class Cases:
 
     def push(self, node, page_bytes, pages, group):
         return bench(self.program, "push", "--backend", "verbs", "--node", node, "--set", f"rdma.devices={self.path.client_device}",
-                     "--set", "client.connect_ms=20000", "--page-bytes", page_bytes, "--batch", pages, "--group", group, "--pool-bytes", POOL_BYTES, "--verify", "off",
-                     "--seconds", self.seconds)
+                     "--set", "client.connect_ms=20000", "--page-bytes", page_bytes, "--batch", pages, "--group", group,
+                     "--pool-bytes", POOL_BYTES, "--verify", "off", "--seconds", self.seconds)
 
     @contextlib.contextmanager
     def pushed(self, page_bytes, pages, group):

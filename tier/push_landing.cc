@@ -1,5 +1,7 @@
 #include "tier/push_landing.h"
 
+#include <algorithm>
+
 namespace farpage {
 
 uint32_t PushLanding::awaited(uint32_t counter) const {

@@ -1,6 +1,7 @@
 // Pushes of a node in a process of its own, by whichever backend push_backend.h gives.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "control/unix_socket.h"
