@@ -86,6 +86,7 @@ class ContractTest : public testing::TestWithParam<Backend> {
 class FabricContract : public ContractTest {};      // everything but what follows
 class ClosingContract : public ContractTest {};     // also where completions get lost
 class ProtectionContract : public ContractTest {};  // Capabilities::protects_regions (I6)
+class PushContract : public ContractTest {};        // Capabilities::pushes
 class ChecksumContract : public ContractTest {};    // Capabilities::checksums_landing
 
 inline constexpr std::byte kUntouched{0xEE};

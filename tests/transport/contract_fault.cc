@@ -44,6 +44,7 @@ const auto kEither = testing::Values(kOverSim, kOverShm);
 INSTANTIATE_TEST_SUITE_P(Fault, FabricContract, kEither, backend_name);
 INSTANTIATE_TEST_SUITE_P(Fault, ClosingContract, kEither, backend_name);
 INSTANTIATE_TEST_SUITE_P(Fault, ProtectionContract, kEither, backend_name);
+INSTANTIATE_TEST_SUITE_P(Fault, PushContract, kEither, backend_name);
 INSTANTIATE_TEST_SUITE_P(Fault, ChecksumContract, testing::Values(kOverShm), backend_name);
 
 }  // namespace farpage::contract

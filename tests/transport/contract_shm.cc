@@ -23,6 +23,7 @@ const Backend kShm{"shm", [] { return std::make_unique<ShmHarness>(); }};
 INSTANTIATE_TEST_SUITE_P(Shm, FabricContract, testing::Values(kShm), backend_name);
 INSTANTIATE_TEST_SUITE_P(Shm, ClosingContract, testing::Values(kShm), backend_name);
 INSTANTIATE_TEST_SUITE_P(Shm, ProtectionContract, testing::Values(kShm), backend_name);
+INSTANTIATE_TEST_SUITE_P(Shm, PushContract, testing::Values(kShm), backend_name);
 INSTANTIATE_TEST_SUITE_P(Shm, ChecksumContract, testing::Values(kShm), backend_name);
 
 }  // namespace farpage::contract

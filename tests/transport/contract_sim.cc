@@ -73,5 +73,6 @@ std::vector<Backend> hostile() {
 INSTANTIATE_TEST_SUITE_P(Sim, FabricContract, testing::ValuesIn(reliable()), backend_name);
 INSTANTIATE_TEST_SUITE_P(Sim, ClosingContract, testing::ValuesIn(hostile()), backend_name);
 INSTANTIATE_TEST_SUITE_P(Sim, ProtectionContract, testing::ValuesIn(reliable()), backend_name);
+INSTANTIATE_TEST_SUITE_P(Sim, PushContract, testing::ValuesIn(reliable()), backend_name);
 
 }  // namespace farpage::contract

@@ -166,10 +166,8 @@ TEST_P(FabricContract, AWriteGathersItsSlices) {
 }
 
 // What a node pushes lies in its pool already: it is not registered twice.
-TEST_P(FabricContract, AReadableRegionIsASourceOfWritesWhereTheBackendPushes) {
-  if (!harness_->active().capabilities().pushes) {
-    GTEST_SKIP() << "the backend does not push: Capabilities::pushes is false";
-  }
+TEST_P(PushContract, AReadableRegionIsASourceOfWrites) {
+  ASSERT_TRUE(harness_->active().capabilities().pushes);
   Link link = make_link(ChannelPurpose::kStage, 8192);
   auto pool = std::make_optional(harness_->active().allocate_readable(8192).value());
   fill(pool->data(), pool->bytes());
@@ -220,6 +218,7 @@ TEST_P(ChecksumContract, TheChecksumIsThatOfTheLastSliceAsItLanded) {
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FabricContract);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ClosingContract);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ProtectionContract);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(PushContract);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ChecksumContract);
 
 }  // namespace
