@@ -161,6 +161,24 @@ TEST_F(SimPush, NothingIsUsedThatTookLongerThanL) {
   EXPECT_EQ(now(), began + kReuseNs);
 }
 
+// Nobody looked while it came: that it is there when somebody does says nothing of when.
+TEST_F(SimPush, NothingIsUsedThatIsFirstSeenAfterL) {
+  put(0, 2);
+  Push push = start(0, 2, 15 * kMillisecond);
+  run_for(kReuseNs);
+  push.wait();
+  EXPECT_TRUE(all(Reason::kStalled));
+  EXPECT_EQ(lane_.stats().quarantined_places, 0u) << "its immediates are there";
+}
+
+TEST_F(SimPush, NothingIsUsedThatIsFirstSeenAtTheDeadline) {
+  put(0, 2);
+  Push push = start(0, 2, kMillisecond);
+  run_for(kMillisecond);
+  push.wait();
+  EXPECT_TRUE(all(Reason::kStalled));
+}
+
 TEST_F(SimPush, LatePlacesAreInQuarantineUntilTheirImmediateComes) {
   put(0, 4);
   cluster_.node_fabric().set_options(
@@ -410,23 +428,30 @@ TEST_F(SimPush, WhatLandsIsCheckedToTheLastByte) {
   EXPECT_EQ(verdict_if(nullptr), Reason::kNone);
 }
 
-// A place that has held a page shows nothing of it to the next push (rule 18).
+// A place that has held a page shows nothing of it to the next push (rule 18): of a version that is
+// superseded and gone, its immediate comes long before the node's answer does.
 TEST_F(SimPush, APlaceShowsNothingOfThePageThatWasThere) {
   put(0, 1);
-  SpoilingFabric fabric(cluster_.client_fabric(1));
-  const auto client = cluster_.connect(1, {}, &fabric).value();
-  PushLane lane = client->open_push_lane({.pages = 1, .group_pages = 1}).value();
+  PushLane lane = second_->open_push_lane({.pages = 1, .group_pages = 1}).value();
   const PushedPage request = {test_key(0), 0, 0};
   PageVerdict verdict;
   Push push = lane.push({&request, 1}, {&verdict, 1}, now() + kReuseNs);
   push.wait();
   ASSERT_EQ(verdict.verdict, Verdict::kReady);
   push = Push();
+  put(0, 1, 2);
   const PageKey key = test_key(0);
   ASSERT_TRUE(first_->remove({&key, 1}, writer_.deadline()).wait());
-  push = lane.push({&request, 1}, {&verdict, 1}, now() + kReuseNs);
+  cluster_.node_fabric().set_options({.delay_min_ns = 1, .delay_max_ns = 2});
+  cluster_.set_control_delay(900 * kMicrosecond, 900 * kMicrosecond);
+  const uint64_t began = now();
+  push = lane.push({&request, 1}, {&verdict, 1}, began + kReuseNs);
+  run_for(kMillisecond);
+  lane.progress();
+  EXPECT_EQ(verdict.verdict, Verdict::kPending) << "the immediate has come, and the answer not";
   push.wait();
   EXPECT_EQ(verdict.reason, Reason::kMiss);
+  EXPECT_GE(now() - began, 1'800 * kMicrosecond);
 }
 
 class NoPush final : public ForwardingFabric {
