@@ -128,8 +128,8 @@ bool PushEngine::turn() {
     any = path_.landing().poll();
     now_ns_ = clock_.now_ns();
   }
-  // First: what arrived too late, or under a lease that has ended, is as if it had not come (rules 3
-  // and 12).
+  // First: what arrived too late, or under a lease that has ended, is as if it had not come (rules
+  // 3 and 12).
   sweep();
   for (PushState* push : active_) {
     if (push->sent) take_arrived(*push);
@@ -210,10 +210,13 @@ bool PushEngine::take_places(PushState& push, uint32_t groups) {
 }
 
 void PushEngine::take_arrived(PushState& push) {
-  const uint32_t arrived = path_.landing().arrived(push.immediate);
-  const size_t end = std::min<size_t>(size_t{arrived} * options_.group_pages, push.order.size());
+  const size_t groups = push_groups(push.order.size(), options_.group_pages);
   const size_t first = size_t{push.arrived} * options_.group_pages;
-  push.arrived = arrived;
+  while (push.arrived < groups && path_.landing().arrived(push.immediate, push.arrived)) {
+    ++push.arrived;
+  }
+  const size_t end =
+      std::min<size_t>(size_t{push.arrived} * options_.group_pages, push.order.size());
   for (size_t at = first; at < end; ++at) {
     if (push.verdicts[push.order[at]].verdict == Verdict::kPending) land(push, at);
   }
@@ -320,9 +323,9 @@ void PushEngine::give_back(PushState& push, size_t at) {
   const auto group = static_cast<uint32_t>(at / options_.group_pages);
   const PushLanding& landing = path_.landing();
   const uint32_t immediate = push.immediate;
-  if (landing.arrived(immediate) <= group) {
+  if (!landing.arrived(immediate, group)) {
     std::move(*place).quarantine(
-        [&landing, immediate, group] { return landing.arrived(immediate) > group; });
+        [&landing, immediate, group] { return landing.arrived(immediate, group); });
   }
   place.reset();
 }

@@ -357,6 +357,7 @@ class SpoilingFabric final : public ForwardingFabric {
   }
 
   std::function<void(std::byte* place)> spoil;
+  bool twice = false;  // each immediate
 
  private:
   class SpoilingChannel final : public Channel {
@@ -375,7 +376,11 @@ class SpoilingFabric final : public ForwardingFabric {
       return channel_->post(operations, deadline_ns);
     }
     size_t poll(std::span<Completion> completions) override {
-      const size_t count = channel_->poll(completions);
+      size_t count = channel_->poll(completions.first(completions.size() / 2));
+      if (fabric_.twice) {
+        std::copy_n(completions.begin(), count, completions.begin() + static_cast<int>(count));
+        count *= 2;
+      }
       constexpr uint64_t kPlaceBytes = kPageBytes + sizeof(PageHeader);
       for (size_t at = 0; count > 0 && fabric_.spoil && at < memory_.size(); at += kPlaceBytes) {
         fabric_.spoil(memory_.data() + at);
@@ -426,6 +431,35 @@ TEST_F(SimPush, WhatLandsIsCheckedToTheLastByte) {
             }),
             Reason::kStale);
   EXPECT_EQ(verdict_if(nullptr), Reason::kNone);
+}
+
+TEST_F(SimPush, ImmediatesThatComeTwiceLeaveEveryPageItsOwn) {
+  put(0, 8);
+  SpoilingFabric fabric(cluster_.client_fabric(1));
+  fabric.twice = true;
+  const auto client = cluster_.connect(1, {}, &fabric).value();
+  PushLane lane = client->open_push_lane({.pages = 8, .group_pages = 2}).value();
+  cluster_.node_fabric().set_options({.delay_min_ns = 1, .delay_max_ns = 100 * kMicrosecond});
+  cluster_.set_control_delay(1, 1);
+  for (uint64_t key = 0; key < 8; ++key) requests_.push_back({test_key(key), 0, kPageBytes});
+  for (int round = 0; round < 10; ++round) {
+    verdicts_.assign(8, {});
+    Push push = lane.push(requests_, verdicts_, now() + kReuseNs);
+    push.wait();
+    expect_all_ready(push);
+  }
+  // Of half of a push that is given up, the other half is still on its way.
+  Push push = lane.push(requests_, verdicts_, now() + kReuseNs);
+  while (verdicts_[0].verdict == Verdict::kPending) {
+    run_for(kMicrosecond);
+    lane.progress();
+  }
+  ASSERT_EQ(verdicts_[7].verdict, Verdict::kPending);
+  push = Push();
+  const uint64_t quarantined = lane.stats().quarantined_places;
+  EXPECT_GE(quarantined, 2u);
+  push = lane.push(std::span(requests_).first(1), std::span(verdicts_).first(1), now() + kReuseNs);
+  EXPECT_EQ(lane.stats().quarantined_places, quarantined) << "none was given out";
 }
 
 // A place that has held a page shows nothing of it to the next push (rule 18): of a version that is
