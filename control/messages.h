@@ -73,8 +73,8 @@ struct PushPage {
   uint32_t place = 0;  // of the landing
 };
 
-// The pages go out in groups of `group_pages`, the last of which may be shorter. `immediate`
-// follows each group, also one of which no page was there.
+// The pages go out in groups of `group_pages`, the last of which may be shorter. Behind each group,
+// also one of which no page was there, comes its group_immediate(`immediate`, group).
 struct PushRequest {
   uint64_t lane = 0;
   uint32_t immediate = 0;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "transport/transfer_counters.h"
+
 namespace farpage {
 namespace {
 
@@ -60,7 +62,8 @@ Result<PushReply> PushPath::enqueue(const PushRequest& request, uint64_t deadlin
       queue_.push_back({deadline_ns, stored->slot, page.place, stored->payload_bytes, 0, false});
     }
     if (queue_.size() == queued) queue_.push_back({deadline_ns, 0, 0, 0, 0, false});
-    queue_.back().immediate = request.immediate;
+    queue_.back().immediate =
+        group_immediate(request.immediate, static_cast<uint32_t>(first / request.group_pages));
     queue_.back().has_immediate = true;
   }
   return reply;

@@ -76,6 +76,10 @@ struct PushStats {
 // A place whose page had not come by its deadline is in quarantine until the node has said that it
 // is done with it. When quarantine leaves too few, the landing is given up with its connection, and
 // another one is made: memory of it that the caller holds stays as it is.
+//
+// A push allocates: the request with its list of pages, the control message, the node's answer with
+// a code for each page. What holds the state of a push is made when more are under way than ever
+// before, and used again.
 class PushLane {
  public:
   PushLane(PushLane&&) noexcept;

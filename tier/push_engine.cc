@@ -127,14 +127,17 @@ bool PushEngine::turn() {
   if (path_.advance(now_ns_)) {
     any = path_.landing().poll();
     now_ns_ = clock_.now_ns();
-    for (PushState* push : active_) {
-      if (push->sent) take_arrived(*push);
-    }
-    for (PushState* push : active_) {
-      if (push->sent) take_answer(*push);
-    }
   }
+  // First: what arrived too late, or under a lease that has ended, is as if it had not come (rules
+  // 3 and 12).
   sweep();
+  for (PushState* push : active_) {
+    if (push->sent) take_arrived(*push);
+  }
+  for (PushState* push : active_) {
+    if (push->sent) take_answer(*push);
+  }
+  std::erase_if(active_, [](const PushState* push) { return push->pending == 0; });
   return send_waiting() || any;
 }
 
@@ -207,24 +210,15 @@ bool PushEngine::take_places(PushState& push, uint32_t groups) {
 }
 
 void PushEngine::take_arrived(PushState& push) {
-  const uint32_t arrived = path_.landing().arrived(push.immediate);
-  const size_t end = std::min<size_t>(size_t{arrived} * options_.group_pages, push.order.size());
+  const size_t groups = push_groups(push.order.size(), options_.group_pages);
   const size_t first = size_t{push.arrived} * options_.group_pages;
-  push.arrived = arrived;
-  // What completed too late, or under a lease that has ended, is as if it had not come (rules 3 and
-  // 12).
-  const uint64_t arrived_ns = now_ns_;
-  const bool in_time = arrived_ns - push.asked_ns < path_.view().reuse_ns;
-  const bool valid = path_.view().valid(arrived_ns);
+  while (push.arrived < groups && path_.landing().arrived(push.immediate, push.arrived)) {
+    ++push.arrived;
+  }
+  const size_t end =
+      std::min<size_t>(size_t{push.arrived} * options_.group_pages, push.order.size());
   for (size_t at = first; at < end; ++at) {
-    const uint32_t page = push.order[at];
-    if (push.verdicts[page].verdict != Verdict::kPending) continue;
-    if (in_time && valid) {
-      land(push, at);
-    } else {
-      settle(push, page, in_time ? Reason::kUnreachable : Reason::kStalled);
-      give_back(push, at);
-    }
+    if (push.verdicts[push.order[at]].verdict == Verdict::kPending) land(push, at);
   }
 }
 
@@ -291,7 +285,6 @@ void PushEngine::sweep() {
       drop(*push, Reason::kUnreachable);
     }
   }
-  std::erase_if(active_, [](const PushState* push) { return push->pending == 0; });
 }
 
 // A verdict for every page that has none.
@@ -330,9 +323,9 @@ void PushEngine::give_back(PushState& push, size_t at) {
   const auto group = static_cast<uint32_t>(at / options_.group_pages);
   const PushLanding& landing = path_.landing();
   const uint32_t immediate = push.immediate;
-  if (landing.arrived(immediate) <= group) {
+  if (!landing.arrived(immediate, group)) {
     std::move(*place).quarantine(
-        [&landing, immediate, group] { return landing.arrived(immediate) > group; });
+        [&landing, immediate, group] { return landing.arrived(immediate, group); });
   }
   place.reset();
 }

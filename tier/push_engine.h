@@ -34,9 +34,9 @@ struct PushState {
 
   // The request that is on its way, if `sent`.
   bool sent = false;
-  uint64_t asked_ns = 0;  // Tp
-  uint32_t immediate = 0;
-  uint32_t arrived = 0;         // groups that have been looked at
+  uint64_t asked_ns = 0;        // Tp
+  uint32_t immediate = 0;       // of the first group
+  uint32_t arrived = 0;         // groups that have been looked at: the first ones
   std::vector<uint32_t> order;  // the requests, as they were asked for
   std::shared_ptr<Answer> answer;
   bool answered = false;  // and what it says is done

@@ -1,28 +1,25 @@
 #include "tier/push_landing.h"
 
-#include <algorithm>
-
 namespace farpage {
 
-uint32_t PushLanding::awaited(uint32_t counter) const {
-  const Transfer& transfer = transfers_[counter];
-  const uint32_t here = arrivals_.arrived(make_immediate(counter, transfer.generation));
-  return transfer.groups - std::min(here, transfer.groups);
+bool PushLanding::awaited(uint32_t counter) const {
+  return last_[counter] && arrivals_.arrived(*last_[counter]) == 0;
 }
 
 std::optional<uint32_t> PushLanding::begin(uint32_t groups) {
-  uint32_t all = groups;
-  for (uint32_t counter = 0; counter < kTransferCounters; ++counter) all += awaited(counter);
-  if (all > kMostAwaited) return std::nullopt;
-  for (uint32_t tried = 0; tried < kTransferCounters; ++tried) {
-    const uint32_t counter = next_counter_++ % kTransferCounters;
-    if (awaited(counter) > 0) continue;
-    Transfer& transfer = transfers_[counter];
-    transfer.generation = (transfer.generation + 1) % kTransferGenerations;
-    transfer.groups = groups;
-    return make_immediate(counter, transfer.generation);
+  uint32_t free = 0;  // in a row, before next_counter_
+  for (uint32_t tried = 0; free < groups; ++tried) {
+    if (tried == 2 * kTransferCounters) return std::nullopt;
+    free = awaited(next_counter_) ? 0 : free + 1;
+    next_counter_ = (next_counter_ + 1) % kTransferCounters;
   }
-  return std::nullopt;
+  generation_ = (generation_ + 1) % kTransferGenerations;
+  const uint32_t counter = (next_counter_ - groups) % kTransferCounters;
+  const uint32_t first = make_immediate(counter, generation_);
+  for (uint32_t group = 0; group < groups; ++group) {
+    last_[(counter + group) % kTransferCounters] = group_immediate(first, group);
+  }
+  return first;
 }
 
 bool PushLanding::poll() {

@@ -17,9 +17,6 @@ namespace farpage {
 // (protocol rule 5). One thread.
 class PushLanding {
  public:
-  // As many immediates may be on their way: half of what a verbs receive queue takes.
-  static constexpr uint32_t kMostAwaited = 256;
-
   PushLanding(std::unique_ptr<Channel> channel, Region region, uint64_t slot_bytes)
       : pool_(PagePool::over(std::move(region), slot_bytes)), channel_(std::move(channel)) {}
 
@@ -27,11 +24,14 @@ class PushLanding {
   const PagePool& pool() const { return pool_; }
   bool lent() const { return pool_.free_pages() + pool_.quarantined_pages() < pool_.pages(); }
 
-  // An immediate for a transfer of so many groups, whose last use has all arrived (protocol rule
-  // 16); nothing when too many are on their way.
+  // The immediate of the first of so many groups (group_immediate: of the others), none of whose
+  // counters awaits anything of its last use (protocol rule 16); nothing when too many do. So no
+  // more are on their way than there are counters, half of what a verbs receive queue takes.
   std::optional<uint32_t> begin(uint32_t groups);
-  // How many groups of this transfer are there. They come in order, so these are the first.
-  uint32_t arrived(uint32_t immediate) const { return arrivals_.arrived(immediate); }
+  // Whether this group is there. One whose immediate came twice is as one that came once.
+  bool arrived(uint32_t first, uint32_t group) const {
+    return arrivals_.arrived(group_immediate(first, group)) > 0;
+  }
 
   // Takes what has arrived. False: nothing has.
   bool poll();
@@ -40,17 +40,14 @@ class PushLanding {
   void close() { channel_->close(); }
 
  private:
-  struct Transfer {
-    uint32_t generation = 0;
-    uint32_t groups = 0;
-  };
-  uint32_t awaited(uint32_t counter) const;
+  bool awaited(uint32_t counter) const;
 
   PagePool pool_;
   std::unique_ptr<Channel> channel_;  // after the memory: it goes first
   TransferCounters arrivals_;
-  std::array<Transfer, kTransferCounters> transfers_;  // the last of each counter
+  std::array<std::optional<uint32_t>, kTransferCounters> last_;  // of each counter: its immediate
   uint32_t next_counter_ = 0;
+  uint32_t generation_ = 0;
 };
 
 }  // namespace farpage

@@ -16,6 +16,12 @@ constexpr uint32_t make_immediate(uint32_t counter, uint32_t generation) {
   return generation << kTransferCounterBits | counter;
 }
 
+// A transfer of several groups, each with an immediate of its own: one generation of so many
+// counters in a row, from the first group's on, round the end.
+constexpr uint32_t group_immediate(uint32_t first, uint32_t group) {
+  return make_immediate((first + group) % kTransferCounters, first >> kTransferCounterBits);
+}
+
 // The receiving end of one channel's immediates (protocol rule 16). Arrivals count whether or not
 // anybody has asked for them yet. One thread at a time.
 class TransferCounters {

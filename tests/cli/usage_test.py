@@ -86,6 +86,33 @@ class UsageTest(Case):
         self.assertLessEqual(answer["client_bytes_per_page"], 72)
         self.assertLessEqual(answer["node_bytes_per_slot"], 32)
 
+    def test_push_bench(self):
+        for verify in ("on", "off"):
+            result = self.run_program("bench", "push", "--backend", "shm", "--page-bytes", "4KiB", "--batch", "10",
+                                      "--group", "4", "--pool-bytes", "4MiB", "--seconds", "0.2", "--verify", verify,
+                                      "--json", "-")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            answer = json.loads(result.stdout)
+            self.assertEqual((answer["backend"], answer["configuration"]["group"]), ("shm", 4))
+            self.assertEqual(answer["configuration"]["verify"], verify == "on")
+            self.assertEqual(answer["pages_stored"], 1024)
+            self.assertGreater(answer["checked_pages"], 0)
+            self.assertEqual(answer["wrong_bytes"], 0)
+            verdicts = answer["verdicts"]
+            self.assertGreater(verdicts["ready"], 0)
+            self.assertEqual(verdicts["ready"] + verdicts["recompute"], 10 * answer["pushes"])
+            self.assertEqual(verdicts["recompute"], sum(verdicts["recompute_by_reason"].values()))
+            # Every page is there; L may be short on a machine that has much else to do.
+            self.assertEqual(verdicts["recompute"], verdicts["recompute_by_reason"]["stalled"])
+            self.assertGreaterEqual(answer["requests"], answer["pushes"])
+            self.assertAlmostEqual(answer["bytes_per_s"] / answer["pages_per_s"], 4096, delta=1)
+            self.assertEqual(answer["push_us"]["count"], answer["pushes"])
+        self.assert_nothing_left()
+
+    def test_push_bench_where_no_node_can_push(self):
+        self.assert_fails(self.run_program("bench", "push", "--backend", "tcp", "--page-bytes", "4KiB", "--pool-bytes",
+                                           "4MiB", "--seconds", "0.2"), 1, "cannot be pushed over tcp", "fetch them")
+
     def test_fetch_bench(self):
         for verify in ("on", "off"):
             result = self.run_program("bench", "fetch", "--backend", "shm", "--page-bytes", "4KiB", "--batch", "10",

@@ -56,9 +56,11 @@ class LandingClient {
   const PageHeader& header(uint32_t place) const {
     return *reinterpret_cast<const PageHeader*>(landing_.data() + place * kSlotBytes);
   }
-  size_t immediates() {
+  std::vector<uint32_t> immediates() {
     std::array<Completion, 64> completions;
-    return channel_->poll(completions);
+    std::vector<uint32_t> immediates(channel_->poll(completions));
+    for (size_t i = 0; i < immediates.size(); ++i) immediates[i] = completions[i].immediate;
+    return immediates;
   }
   uint64_t lane() const { return lane_; }
 
@@ -101,7 +103,9 @@ TEST_F(Pushing, PagesLieInTheirPlacesAsInTheirSlots) {
   EXPECT_EQ(std::get<PushReply>(reply).codes,
             (std::vector{Code::kOk, Code::kNotFound, Code::kOk, Code::kNotFound, Code::kNotFound}));
   node_.run_for(kMillisecond);
-  EXPECT_EQ(client.immediates(), 3u) << "one a group, also where there is nothing";
+  EXPECT_EQ(client.immediates(),
+            (std::vector{make_immediate(3, 1), make_immediate(4, 1), make_immediate(5, 1)}))
+      << "one a group, also where there is nothing";
   EXPECT_EQ(client.header(0).key, sim_key(1));
   EXPECT_EQ(client.header(7).key, sim_key(2));
   EXPECT_EQ(client.header(7).payload_bytes, 100u);
@@ -116,7 +120,7 @@ TEST_F(Pushing, WhatThePatienceLeavesNoTimeForSendsItsImmediatesAlone) {
   push.patience_ns = 0;
   EXPECT_EQ(client.ask(std::move(push)), Code::kOk);
   node_.run_for(kMillisecond);
-  EXPECT_EQ(client.immediates(), 2u);
+  EXPECT_EQ(client.immediates().size(), 2u);
   EXPECT_EQ(client.header(0).magic, 0u);
 }
 
@@ -138,7 +142,7 @@ TEST_F(Pushing, RefusesARequestThatIsWrongAndWritesNothingOfIt) {
   push.lane = client.lane() + 1;
   EXPECT_EQ(client.ask(std::move(push)), Code::kNotFound);
   node_.run_for(kMillisecond);
-  EXPECT_EQ(client.immediates(), 0u);
+  EXPECT_EQ(client.immediates().size(), 0u);
   EXPECT_EQ(client.header(0).magic, 0u);
 }
 

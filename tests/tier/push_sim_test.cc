@@ -7,6 +7,7 @@
 #include "tests/support/engine.h"
 #include "tests/support/forwarding_fabric.h"
 #include "tests/support/sim_cluster.h"
+#include "tests/tier/spoiling_fabric.h"
 
 namespace farpage {
 namespace {
@@ -159,6 +160,24 @@ TEST_F(SimPush, NothingIsUsedThatTookLongerThanL) {
   push.wait();
   EXPECT_TRUE(all(Reason::kStalled));
   EXPECT_EQ(now(), began + kReuseNs);
+}
+
+// Nobody looked while it came: that it is there when somebody does says nothing of when.
+TEST_F(SimPush, NothingIsUsedThatIsFirstSeenAfterL) {
+  put(0, 2);
+  Push push = start(0, 2, 15 * kMillisecond);
+  run_for(kReuseNs);
+  push.wait();
+  EXPECT_TRUE(all(Reason::kStalled));
+  EXPECT_EQ(lane_.stats().quarantined_places, 0u) << "its immediates are there";
+}
+
+TEST_F(SimPush, NothingIsUsedThatIsFirstSeenAtTheDeadline) {
+  put(0, 2);
+  Push push = start(0, 2, kMillisecond);
+  run_for(kMillisecond);
+  push.wait();
+  EXPECT_TRUE(all(Reason::kStalled));
 }
 
 TEST_F(SimPush, LatePlacesAreInQuarantineUntilTheirImmediateComes) {
@@ -327,53 +346,6 @@ TEST_F(SimPush, PushThatIsDroppedLeavesItsPlacesInQuarantine) {
   EXPECT_EQ(lane_.stats().quarantined_places, 0u);
 }
 
-// Once it has been told to, it spoils each place before the page is looked at.
-class SpoilingFabric final : public ForwardingFabric {
- public:
-  using ForwardingFabric::ForwardingFabric;
-
-  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
-    auto passive = ForwardingFabric::offer_channel(purpose);
-    passive->channel = std::make_unique<SpoilingChannel>(std::move(passive->channel), *this);
-    return passive;
-  }
-
-  std::function<void(std::byte* place)> spoil;
-
- private:
-  class SpoilingChannel final : public Channel {
-   public:
-    SpoilingChannel(std::unique_ptr<Channel> channel, SpoilingFabric& fabric)
-        : channel_(std::move(channel)), fabric_(fabric) {}
-    Result<Region> allocate_writable(uint64_t bytes) override {
-      auto region = channel_->allocate_writable(bytes);
-      memory_ = {region->data(), bytes};
-      return region;
-    }
-    Result<RemoteRegion> import_region(RegionExport region) override {
-      return channel_->import_region(std::move(region));
-    }
-    PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override {
-      return channel_->post(operations, deadline_ns);
-    }
-    size_t poll(std::span<Completion> completions) override {
-      const size_t count = channel_->poll(completions);
-      constexpr uint64_t kPlaceBytes = kPageBytes + sizeof(PageHeader);
-      for (size_t at = 0; count > 0 && fabric_.spoil && at < memory_.size(); at += kPlaceBytes) {
-        fabric_.spoil(memory_.data() + at);
-      }
-      return count;
-    }
-    void wait(uint64_t deadline_ns) override { channel_->wait(deadline_ns); }
-    void close() override { channel_->close(); }
-
-   private:
-    std::unique_ptr<Channel> channel_;
-    SpoilingFabric& fabric_;
-    std::span<std::byte> memory_;
-  };
-};
-
 TEST_F(SimPush, WhatLandsIsCheckedToTheLastByte) {
   put(0, 1);
   SpoilingFabric fabric(cluster_.client_fabric(1));
@@ -410,23 +382,59 @@ TEST_F(SimPush, WhatLandsIsCheckedToTheLastByte) {
   EXPECT_EQ(verdict_if(nullptr), Reason::kNone);
 }
 
-// A place that has held a page shows nothing of it to the next push (rule 18).
+TEST_F(SimPush, ImmediatesThatComeTwiceLeaveEveryPageItsOwn) {
+  put(0, 8);
+  SpoilingFabric fabric(cluster_.client_fabric(1));
+  fabric.twice = true;
+  const auto client = cluster_.connect(1, {}, &fabric).value();
+  PushLane lane = client->open_push_lane({.pages = 8, .group_pages = 2}).value();
+  cluster_.node_fabric().set_options({.delay_min_ns = 1, .delay_max_ns = 100 * kMicrosecond});
+  cluster_.set_control_delay(1, 1);
+  for (uint64_t key = 0; key < 8; ++key) requests_.push_back({test_key(key), 0, kPageBytes});
+  for (int round = 0; round < 10; ++round) {
+    verdicts_.assign(8, {});
+    Push push = lane.push(requests_, verdicts_, now() + kReuseNs);
+    push.wait();
+    expect_all_ready(push);
+  }
+  // Of half of a push that is given up, the other half is still on its way.
+  Push push = lane.push(requests_, verdicts_, now() + kReuseNs);
+  while (verdicts_[0].verdict == Verdict::kPending) {
+    run_for(kMicrosecond);
+    lane.progress();
+  }
+  ASSERT_EQ(verdicts_[7].verdict, Verdict::kPending);
+  push = Push();
+  const uint64_t quarantined = lane.stats().quarantined_places;
+  EXPECT_GE(quarantined, 2u);
+  push = lane.push(std::span(requests_).first(1), std::span(verdicts_).first(1), now() + kReuseNs);
+  EXPECT_EQ(lane.stats().quarantined_places, quarantined) << "none was given out";
+}
+
+// A place that has held a page shows nothing of it to the next push (rule 18): of a version that is
+// superseded and gone, its immediate comes long before the node's answer does.
 TEST_F(SimPush, APlaceShowsNothingOfThePageThatWasThere) {
   put(0, 1);
-  SpoilingFabric fabric(cluster_.client_fabric(1));
-  const auto client = cluster_.connect(1, {}, &fabric).value();
-  PushLane lane = client->open_push_lane({.pages = 1, .group_pages = 1}).value();
+  PushLane lane = second_->open_push_lane({.pages = 1, .group_pages = 1}).value();
   const PushedPage request = {test_key(0), 0, 0};
   PageVerdict verdict;
   Push push = lane.push({&request, 1}, {&verdict, 1}, now() + kReuseNs);
   push.wait();
   ASSERT_EQ(verdict.verdict, Verdict::kReady);
   push = Push();
+  put(0, 1, 2);
   const PageKey key = test_key(0);
   ASSERT_TRUE(first_->remove({&key, 1}, writer_.deadline()).wait());
-  push = lane.push({&request, 1}, {&verdict, 1}, now() + kReuseNs);
+  cluster_.node_fabric().set_options({.delay_min_ns = 1, .delay_max_ns = 2});
+  cluster_.set_control_delay(900 * kMicrosecond, 900 * kMicrosecond);
+  const uint64_t began = now();
+  push = lane.push({&request, 1}, {&verdict, 1}, began + kReuseNs);
+  run_for(kMillisecond);
+  lane.progress();
+  EXPECT_EQ(verdict.verdict, Verdict::kPending) << "the immediate has come, and the answer not";
   push.wait();
   EXPECT_EQ(verdict.reason, Reason::kMiss);
+  EXPECT_GE(now() - began, 1'800 * kMicrosecond);
 }
 
 class NoPush final : public ForwardingFabric {
