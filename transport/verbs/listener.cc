@@ -79,6 +79,7 @@ void ChannelListener::offer(const ChannelId& channel, const std::shared_ptr<Pass
 }
 
 std::array<uint64_t, kMaxDevices> ChannelListener::connections() const {
+  // Whoever held an end last ends it, outside of the lock.
   std::vector<std::shared_ptr<PassiveEnd>> ends;
   {
     std::lock_guard lock(mutex_);
@@ -89,7 +90,6 @@ std::array<uint64_t, kMaxDevices> ChannelListener::connections() const {
   std::array<uint64_t, kMaxDevices> sums = {};
   for (const auto& end : ends) end->add_connections_to(sums);
   return sums;
-  // Whoever held an end last ends it outside of the lock.
 }
 
 void ChannelListener::serve() {
@@ -120,8 +120,7 @@ void ChannelListener::handle(rdma_cm_event* event) {
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
       warnings_.warn(
           "an RDMA device of this node has gone: its connections end. Once it is back, start the "
-          "node "
-          "anew, for only a new process uses it");
+          "node anew, for only a new process uses it");
       return ended(event);
     default:
       ::rdma_ack_cm_event(event);
