@@ -151,7 +151,7 @@ bool PushEngine::send_waiting() {
   return any;
 }
 
-// False: nothing can be asked for now.
+// False: there are too few free places, or no free immediates, to ask with.
 bool PushEngine::send(PushState& push) {
   push.order.clear();
   for (uint32_t page = 0; page < push.requests.size(); ++page) {
