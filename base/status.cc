@@ -29,6 +29,8 @@ const char* code_name(Code code) {
       return "protocol violation";
     case Code::kSystem:
       return "system error";
+    case Code::kOtherEpoch:
+      return "another epoch";
   }
   return "unknown";
 }

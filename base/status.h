@@ -19,6 +19,7 @@ enum class Code : uint8_t {
   kAborted,      // ended before it was done
   kProtocol,     // a peer said something that it must not say
   kSystem,       // the operating system refused; see errno in the message or the vendor code
+  kOtherEpoch,   // the peer is in another epoch: look at the register, and ask again
 };
 
 // "not found", "timed out", …: for messages and logs.

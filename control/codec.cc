@@ -2,12 +2,10 @@
 
 #include <utility>
 
-#include "control.pb.h"
+#include "control/codec_fields.h"
 
 namespace farpage {
 namespace {
-
-constexpr uint32_t kLastCode = static_cast<uint32_t>(Code::kSystem);
 
 template <typename... Handlers>
 struct Overloaded : Handlers... {
@@ -15,122 +13,6 @@ struct Overloaded : Handlers... {
 };
 template <typename... Handlers>
 Overloaded(Handlers...) -> Overloaded<Handlers...>;
-
-Code to_code(uint32_t code) {
-  return code <= kLastCode ? static_cast<Code>(code) : Code::kProtocol;
-}
-
-uint32_t attach(UniqueFd fd, std::vector<UniqueFd>& descriptors) {
-  if (!fd.valid()) return 0;
-  descriptors.push_back(std::move(fd));
-  return static_cast<uint32_t>(descriptors.size());
-}
-
-UniqueFd detach(uint32_t descriptor, std::vector<UniqueFd>& descriptors) {
-  if (descriptor == 0 || descriptor > descriptors.size()) return UniqueFd();
-  return std::move(descriptors[descriptor - 1]);
-}
-
-void put(wire::Key& to, const PageKey& from) {
-  to.set_low(from.low);
-  to.set_high(from.high);
-}
-
-PageKey get(const wire::Key& from) {
-  return {from.low(), from.high()};
-}
-
-void put(wire::Region& to, RegionExport&& from, std::vector<UniqueFd>& descriptors) {
-  to.set_bytes(from.bytes);
-  to.set_access(static_cast<uint32_t>(from.access));
-  to.set_kind(static_cast<uint32_t>(from.kind));
-  to.set_device(from.device);
-  to.set_opaque(std::move(from.opaque));
-  to.set_fd_index(attach(std::move(from.fd), descriptors));
-}
-
-RegionExport get(const wire::Region& from, std::vector<UniqueFd>& descriptors) {
-  RegionExport to;
-  to.bytes = from.bytes();
-  to.access = from.access() == static_cast<uint32_t>(Access::kRemoteWrite) ? Access::kRemoteWrite
-                                                                           : Access::kRemoteRead;
-  to.kind = from.kind() == static_cast<uint32_t>(MemoryKind::kCuda) ? MemoryKind::kCuda
-                                                                    : MemoryKind::kHost;
-  to.device = from.device();
-  to.opaque = from.opaque();
-  to.fd = detach(from.fd_index(), descriptors);
-  return to;
-}
-
-void put(wire::Offer& to, ChannelOffer&& from, std::vector<UniqueFd>& descriptors) {
-  to.set_purpose(static_cast<uint32_t>(from.purpose));
-  to.set_opaque(std::move(from.opaque));
-  to.set_fd_index(attach(std::move(from.fd), descriptors));
-}
-
-ChannelOffer get(const wire::Offer& from, std::vector<UniqueFd>& descriptors) {
-  ChannelOffer to;
-  to.purpose = from.purpose() == static_cast<uint32_t>(ChannelPurpose::kStage)
-                   ? ChannelPurpose::kStage
-                   : ChannelPurpose::kRead;
-  to.opaque = from.opaque();
-  to.fd = detach(from.fd_index(), descriptors);
-  return to;
-}
-
-void put(wire::VerdictCounts& to, const VerdictCounts& from) {
-  to.set_fetches(from.fetches);
-  to.set_ready(from.ready);
-  to.set_ready_bytes(from.ready_bytes);
-  to.set_miss(from.miss);
-  to.set_stale(from.stale);
-  to.set_corrupt(from.corrupt);
-  to.set_stalled(from.stalled);
-  to.set_unreachable(from.unreachable);
-}
-
-VerdictCounts get(const wire::VerdictCounts& from) {
-  return {from.fetches(), from.ready(),   from.ready_bytes(), from.miss(),
-          from.stale(),   from.corrupt(), from.stalled(),     from.unreachable()};
-}
-
-void put(wire::PathTraffic& to, PathTraffic&& from) {
-  to.set_path(std::move(from.path));
-  to.set_connections(from.connections);
-  to.set_reads(from.reads);
-  to.set_read_bytes(from.read_bytes);
-  to.set_writes(from.writes);
-  to.set_write_bytes(from.write_bytes);
-  to.set_refused(from.refused);
-}
-
-PathTraffic get(const wire::PathTraffic& from) {
-  return {from.path(),   from.connections(), from.reads(),  from.read_bytes(),
-          from.writes(), from.write_bytes(), from.refused()};
-}
-
-void put(wire::PortTraffic& to, PortTraffic&& from) {
-  to.set_port(std::move(from.port));
-  to.set_link_bits_per_s(from.link_bits_per_s);
-  to.set_connections(from.connections);
-  to.set_refused(from.refused);
-  to.set_immediates(from.immediates);
-  const PortCounts& counts = from.counts;
-  if (counts.sent_bytes) to.set_sent_bytes(*counts.sent_bytes);
-  if (counts.received_bytes) to.set_received_bytes(*counts.received_bytes);
-  if (counts.sent_packets) to.set_sent_packets(*counts.sent_packets);
-  if (counts.received_packets) to.set_received_packets(*counts.received_packets);
-}
-
-PortTraffic get(const wire::PortTraffic& from) {
-  PortTraffic to = {from.port(),    from.link_bits_per_s(), from.connections(),
-                    from.refused(), from.immediates(),      {}};
-  if (from.has_sent_bytes()) to.counts.sent_bytes = from.sent_bytes();
-  if (from.has_received_bytes()) to.counts.received_bytes = from.received_bytes();
-  if (from.has_sent_packets()) to.counts.sent_packets = from.sent_packets();
-  if (from.has_received_packets()) to.counts.received_packets = from.received_packets();
-  return to;
-}
 
 tl::unexpected<Error> refuse(const char* why) {
   return fail(Code::kProtocol, std::string("a control message is refused: ") + why);
@@ -150,6 +32,9 @@ Frame encode(NumberedRequest message) {
             to.set_protocol(from.protocol);
             to.set_page_format(from.page_format);
             to.set_staging_bytes(from.staging_bytes);
+            to.set_node(from.node);
+            to.set_incarnation(from.incarnation);
+            put(*to.mutable_epoch(), from.epoch);
           },
           [&](OpenLaneRequest& from) { envelope.mutable_open_lane()->set_replaces(from.replaces); },
           [&](CommitRequest& from) {
@@ -163,10 +48,12 @@ Frame encode(NumberedRequest message) {
               added.set_payload_bytes(page.payload_bytes);
               added.set_payload_crc(page.payload_crc);
             }
+            put(*to.mutable_epoch(), from.epoch);
           },
           [&](RemoveRequest& from) {
             auto& to = *envelope.mutable_remove();
             for (const PageKey& key : from.keys) put(*to.add_keys(), key);
+            put(*to.mutable_epoch(), from.epoch);
           },
           [&](RenewRequest& from) {
             auto& to = *envelope.mutable_renew();
@@ -192,6 +79,25 @@ Frame encode(NumberedRequest message) {
               added.set_place(page.place);
             }
           },
+          [&](ReplicateRequest& from) {
+            auto& to = *envelope.mutable_replicate();
+            put(*to.mutable_epoch(), from.epoch);
+            for (const ReplicaPage& page : from.pages) {
+              auto& added = *to.add_pages();
+              put(*added.mutable_page(), page.page);
+              added.set_removed(page.removed);
+            }
+          },
+          [&](HoldingsRequest& from) {
+            auto& to = *envelope.mutable_holdings();
+            put(*to.mutable_epoch(), from.epoch);
+            for (const PageKey& key : from.keys) put(*to.add_keys(), key);
+            to.set_cursor(from.cursor);
+          },
+          [&](ReportRequest& from) {
+            auto& to = *envelope.mutable_report();
+            for (const PageKey& key : from.keys) put(*to.add_keys(), key);
+          },
       },
       message.request);
   frame.body = envelope.SerializeAsString();
@@ -209,6 +115,7 @@ Frame encode(NumberedReply message) {
             auto& to = *envelope.mutable_refusal();
             to.set_code(static_cast<uint32_t>(from.code));
             to.set_message(std::move(from.message));
+            put(*to.mutable_epoch(), from.epoch);
           },
           [&](HelloReply& from) {
             auto& to = *envelope.mutable_hello();
@@ -223,6 +130,8 @@ Frame encode(NumberedReply message) {
             put(*to.mutable_staging_offer(), std::move(from.staging_offer), fds);
             put(*to.mutable_staging(), std::move(from.staging), fds);
             to.set_backend(std::move(from.backend));
+            to.set_node(from.node);
+            put(*to.mutable_membership(), from.membership);
           },
           [&](OpenLaneReply& from) {
             auto& to = *envelope.mutable_open_lane();
@@ -273,6 +182,16 @@ Frame encode(NumberedReply message) {
             auto& to = *envelope.mutable_push();
             for (const Code code : from.codes) to.add_codes(static_cast<uint32_t>(code));
           },
+          [&](ReplicateReply& from) {
+            auto& to = *envelope.mutable_replicate();
+            for (const Code code : from.codes) to.add_codes(static_cast<uint32_t>(code));
+          },
+          [&](HoldingsReply& from) {
+            auto& to = *envelope.mutable_holdings();
+            for (const HeldPage& page : from.pages) put(*to.add_pages(), page);
+            to.set_next(from.next);
+          },
+          [&](ReportReply& from) { envelope.mutable_report()->set_dropped(from.dropped); },
       },
       message.reply);
   frame.body = envelope.SerializeAsString();
@@ -288,7 +207,8 @@ Result<NumberedRequest> decode_request(Frame frame) {
   switch (envelope.body_case()) {
     case wire::RequestEnvelope::kHello: {
       const auto& from = envelope.hello();
-      message.request = HelloRequest{from.protocol(), from.page_format(), from.staging_bytes()};
+      message.request = HelloRequest{from.protocol(), from.page_format(), from.staging_bytes(),
+                                     from.node(),     from.incarnation(), get(from.epoch())};
       return message;
     }
     case wire::RequestEnvelope::kOpenLane:
@@ -304,6 +224,7 @@ Result<NumberedRequest> decode_request(Frame frame) {
         to.pages.push_back(
             {get(page.key()), page.staging_offset(), page.payload_bytes(), page.payload_crc()});
       }
+      to.epoch = get(from.epoch());
       message.request = std::move(to);
       return message;
     }
@@ -312,6 +233,7 @@ Result<NumberedRequest> decode_request(Frame frame) {
       if (from.keys_size() > static_cast<int>(kMaxRemoveKeys)) return refuse("too many keys");
       RemoveRequest to;
       for (const auto& key : from.keys()) to.keys.push_back(get(key));
+      to.epoch = get(from.epoch());
       message.request = std::move(to);
       return message;
     }
@@ -340,6 +262,32 @@ Result<NumberedRequest> decode_request(Frame frame) {
       message.request = std::move(to);
       return message;
     }
+    case wire::RequestEnvelope::kReplicate: {
+      const auto& from = envelope.replicate();
+      if (from.pages_size() > static_cast<int>(kMaxReplicaPages)) return refuse("too many pages");
+      ReplicateRequest to = {get(from.epoch()), {}};
+      for (const auto& page : from.pages()) {
+        to.pages.push_back({get(page.page()), page.removed()});
+      }
+      message.request = std::move(to);
+      return message;
+    }
+    case wire::RequestEnvelope::kHoldings: {
+      const auto& from = envelope.holdings();
+      if (from.keys_size() > static_cast<int>(kMaxReplicaPages)) return refuse("too many keys");
+      HoldingsRequest to = {get(from.epoch()), {}, from.cursor()};
+      for (const auto& key : from.keys()) to.keys.push_back(get(key));
+      message.request = std::move(to);
+      return message;
+    }
+    case wire::RequestEnvelope::kReport: {
+      const auto& from = envelope.report();
+      if (from.keys_size() > static_cast<int>(kMaxReplicaPages)) return refuse("too many keys");
+      ReportRequest to;
+      for (const auto& key : from.keys()) to.keys.push_back(get(key));
+      message.request = std::move(to);
+      return message;
+    }
     case wire::RequestEnvelope::BODY_NOT_SET:
       break;
   }
@@ -354,7 +302,8 @@ Result<NumberedReply> decode_reply(Frame frame) {
   message.id = envelope.id();
   switch (envelope.body_case()) {
     case wire::ReplyEnvelope::kRefusal:
-      message.reply = Refusal{to_code(envelope.refusal().code()), envelope.refusal().message()};
+      message.reply = Refusal{to_code(envelope.refusal().code()), envelope.refusal().message(),
+                              get(envelope.refusal().epoch())};
       return message;
     case wire::ReplyEnvelope::kHello: {
       const auto& from = envelope.hello();
@@ -370,6 +319,8 @@ Result<NumberedReply> decode_reply(Frame frame) {
       to.staging_offer = get(from.staging_offer(), fds);
       to.staging = get(from.staging(), fds);
       to.backend = from.backend();
+      to.node = from.node();
+      to.membership = get(from.membership());
       message.reply = std::move(to);
       return message;
     }
@@ -446,6 +397,25 @@ Result<NumberedReply> decode_reply(Frame frame) {
       message.reply = std::move(to);
       return message;
     }
+    case wire::ReplyEnvelope::kReplicate: {
+      const auto& from = envelope.replicate();
+      if (from.codes_size() > static_cast<int>(kMaxReplicaPages)) return refuse("too many codes");
+      ReplicateReply to;
+      for (const uint32_t code : from.codes()) to.codes.push_back(to_code(code));
+      message.reply = std::move(to);
+      return message;
+    }
+    case wire::ReplyEnvelope::kHoldings: {
+      const auto& from = envelope.holdings();
+      if (from.pages_size() > static_cast<int>(kMaxReplicaPages)) return refuse("too many pages");
+      HoldingsReply to = {{}, from.next()};
+      for (const auto& page : from.pages()) to.pages.push_back(get(page));
+      message.reply = std::move(to);
+      return message;
+    }
+    case wire::ReplyEnvelope::kReport:
+      message.reply = ReportReply{envelope.report().dropped()};
+      return message;
     case wire::ReplyEnvelope::BODY_NOT_SET:
       break;
   }

@@ -21,11 +21,24 @@ inline constexpr uint32_t kMaxRemoveKeys = 4096;
 inline constexpr uint32_t kMaxPushPages = 1024;
 inline constexpr uint32_t kMaxPushGroups = 256;
 inline constexpr uint32_t kMaxTrafficPaths = 256;
+inline constexpr uint32_t kMaxReplicaPages = 1024;
+
+// The sender's epoch (protocol rule 10): pagetable/epoch.h. Whoever is in another one refuses the
+// message with kOtherEpoch and its own. Both are 0 where a node serves alone.
+struct EpochTag {
+  uint64_t number = 0;
+  uint64_t identity = 0;
+
+  friend bool operator==(const EpochTag&, const EpochTag&) = default;
+};
 
 struct HelloRequest {
   uint32_t protocol = kControlProtocol;
   uint32_t page_format = kPageFormat;
   uint64_t staging_bytes = 0;
+  uint64_t node = 0;         // which of the members says hello; 0: it is a client
+  uint64_t incarnation = 0;  // that member's
+  EpochTag epoch = {};
 };
 
 struct HelloReply {
@@ -40,6 +53,8 @@ struct HelloReply {
   ChannelOffer staging_offer;
   RegionExport staging;
   std::string backend;  // how pages travel; empty: the node does not say
+  uint64_t node = 0;    // which member this is; 0: it serves alone
+  EpochTag membership = {};
 };
 
 // A data path of its own for one thread of the client.
@@ -105,6 +120,7 @@ struct CommitRequest {
   uint32_t immediate = 0;
   uint64_t patience_ns = 0;  // how long the node may wait for slots and for puts to open
   std::vector<CommitPage> pages;
+  EpochTag epoch = {};
 };
 
 struct CommitResult {
@@ -118,6 +134,7 @@ struct CommitReply {
 
 struct RemoveRequest {
   std::vector<PageKey> keys;
+  EpochTag epoch = {};
 };
 
 struct RemoveReply {
@@ -152,6 +169,57 @@ struct RenewReply {
   uint64_t incarnation = 0;
 };
 
+// A page that a member holds, for another one to read: where it lies in the pool of who says so.
+struct HeldPage {
+  PageKey key;
+  Version version = 0;
+  uint64_t slot = 0;
+  uint32_t payload_bytes = 0;
+  // Its live word is gone since this epoch began, in which its holder is no replica of it any more:
+  // to fill others with, and for nothing else (protocol rule 8).
+  bool dead = false;
+};
+
+// From a key's primary: take this page over, by reading it, or forget the key. In the order of the
+// requests on one connection.
+struct ReplicaPage {
+  HeldPage page;
+  bool removed = false;  // by the primary, which has nothing to read any more
+};
+
+struct ReplicateRequest {
+  EpochTag epoch;
+  std::vector<ReplicaPage> pages;
+};
+
+// Answered when all are applied or refused, in the order of the requests.
+struct ReplicateReply {
+  std::vector<Code> codes;  // one a page, in order. kOk: this version or a newer one is applied
+};
+
+// What do you hold of these keys; or, without keys, of everything that belongs to me, from
+// `cursor` on.
+struct HoldingsRequest {
+  EpochTag epoch;
+  std::vector<PageKey> keys = {};
+  uint64_t cursor = 0;
+};
+
+struct HoldingsReply {
+  std::vector<HeldPage> pages;
+  uint64_t next = 0;  // the cursor to go on with; 0: that is all
+};
+
+// From a client: what I read of these pages was wrong. The node looks at its own slots, and at
+// nothing else that the client says (protocol rule 16).
+struct ReportRequest {
+  std::vector<PageKey> keys;
+};
+
+struct ReportReply {
+  uint64_t dropped = 0;
+};
+
 struct StatusRequest {};
 
 struct StatusReply {
@@ -184,11 +252,14 @@ struct StatusReply {
 struct Refusal {
   Code code = Code::kInvalid;
   std::string message;
+  EpochTag epoch = {};  // with kOtherEpoch: the one that is refused with
 };
 
 using Request = std::variant<HelloRequest, OpenLaneRequest, CommitRequest, RemoveRequest,
-                             RenewRequest, StatusRequest, OpenPushRequest, PushRequest>;
-using Reply = std::variant<Refusal, HelloReply, OpenLaneReply, CommitReply, RemoveReply, RenewReply,
-                           StatusReply, OpenPushReply, PushReply>;
+                             RenewRequest, StatusRequest, OpenPushRequest, PushRequest,
+                             ReplicateRequest, HoldingsRequest, ReportRequest>;
+using Reply =
+    std::variant<Refusal, HelloReply, OpenLaneReply, CommitReply, RemoveReply, RenewReply,
+                 StatusReply, OpenPushReply, PushReply, ReplicateReply, HoldingsReply, ReportReply>;
 
 }  // namespace farpage

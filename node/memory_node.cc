@@ -106,7 +106,10 @@ void MemoryNode::handle(ClientId client, Request request, std::function<void(Rep
   if (auto* remove = std::get_if<RemoveRequest>(&request)) {
     return remove_when_open(client, std::move(*remove), std::move(done));
   }
-  enqueue(client, std::get<CommitRequest>(std::move(request)), std::move(done));
+  if (auto* commit = std::get_if<CommitRequest>(&request)) {
+    return enqueue(client, std::move(*commit), std::move(done));
+  }
+  done(Refusal{Code::kInvalid, "this node serves alone, and has nothing to do with replicas"});
 }
 
 Reply MemoryNode::answer(ClientSession& session, const HelloRequest& request) {

@@ -262,6 +262,65 @@ RC_GTEST_PROP(CodecProperty, Push, (uint64_t lane, uint32_t immediate, uint32_t 
   RC_ASSERT(round_trip(reply).codes == reply.codes);
 }
 
+TEST(Codec, EpochTravelsWithWhatDependsOnIt) {
+  const EpochTag tag = {5, 0xfedcba9876543210};
+  HelloRequest hello;
+  hello.node = 3;
+  hello.incarnation = 4;
+  hello.epoch = tag;
+  const HelloRequest got = round_trip(hello);
+  EXPECT_EQ(got.node, 3u);
+  EXPECT_EQ(got.incarnation, 4u);
+  EXPECT_EQ(got.epoch, tag);
+  HelloReply greeting;
+  greeting.node = 8;
+  greeting.membership = tag;
+  const HelloReply greeted = round_trip(std::move(greeting));
+  EXPECT_EQ(greeted.node, 8u);
+  EXPECT_EQ(greeted.membership, tag);
+  EXPECT_EQ(round_trip(CommitRequest{1, 2, {}, tag}).epoch, tag);
+  EXPECT_EQ(round_trip(RemoveRequest{{{1, 2}}, tag}).epoch, tag);
+  const Refusal refusal = round_trip(Refusal{Code::kOtherEpoch, "6 here", tag});
+  EXPECT_EQ(refusal.code, Code::kOtherEpoch);
+  EXPECT_EQ(refusal.epoch, tag);
+}
+
+void expect_equal(const HeldPage& a, const HeldPage& b) {
+  EXPECT_EQ(a.key, b.key);
+  EXPECT_EQ(a.version, b.version);
+  EXPECT_EQ(a.slot, b.slot);
+  EXPECT_EQ(a.payload_bytes, b.payload_bytes);
+  EXPECT_EQ(a.dead, b.dead);
+}
+
+TEST(Codec, Replicate) {
+  const ReplicateRequest sent = {
+      {5, 6}, {{{{1, 2}, UINT64_MAX, 3, 4, false}, false}, {{{7, 8}, 9, 0, 0, true}, true}}};
+  const ReplicateRequest got = round_trip(sent);
+  EXPECT_EQ(got.epoch, sent.epoch);
+  ASSERT_EQ(got.pages.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    expect_equal(got.pages[i].page, sent.pages[i].page);
+    EXPECT_EQ(got.pages[i].removed, sent.pages[i].removed);
+  }
+  const ReplicateReply reply = {{Code::kOk, Code::kOtherEpoch, Code::kExhausted}};
+  EXPECT_EQ(round_trip(reply).codes, reply.codes);
+}
+
+TEST(Codec, HoldingsAndReport) {
+  const HoldingsRequest asked = round_trip(HoldingsRequest{{5, 6}, {{1, 2}, {3, 4}}, 7});
+  EXPECT_EQ(asked.epoch, (EpochTag{5, 6}));
+  EXPECT_EQ(asked.keys, (std::vector<PageKey>{{1, 2}, {3, 4}}));
+  EXPECT_EQ(asked.cursor, 7u);
+  const HeldPage page = {{1, 2}, 3, UINT32_MAX, 4096, true};
+  const HoldingsReply held = round_trip(HoldingsReply{{page}, 8});
+  ASSERT_EQ(held.pages.size(), 1u);
+  expect_equal(held.pages[0], page);
+  EXPECT_EQ(held.next, 8u);
+  EXPECT_EQ(round_trip(ReportRequest{{{9, 10}}}).keys, (std::vector<PageKey>{{9, 10}}));
+  EXPECT_EQ(round_trip(ReportReply{11}).dropped, 11u);
+}
+
 TEST(Codec, PeerWithoutTheNewerFieldsTellsNone) {
   // An earlier version's: envelope {id 1, renew {incarnation 9}}.
   const std::string renewal("\x08\x01\x32\x09\x09\x09\0\0\0\0\0\0\0", 13);
@@ -293,6 +352,21 @@ TEST(Codec, TooManyOfAnythingIsRefused) {
   refused = decode_request(encode(NumberedRequest{1, remove}));
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, Code::kProtocol);
+  ReplicateRequest replicate;
+  replicate.pages.resize(kMaxReplicaPages + 1);
+  EXPECT_FALSE(decode_request(encode(NumberedRequest{1, replicate})).has_value());
+  HoldingsRequest holdings;
+  holdings.keys.resize(kMaxReplicaPages + 1);
+  EXPECT_FALSE(decode_request(encode(NumberedRequest{1, holdings})).has_value());
+  ReportRequest report;
+  report.keys.resize(kMaxReplicaPages + 1);
+  EXPECT_FALSE(decode_request(encode(NumberedRequest{1, report})).has_value());
+  ReplicateReply replicated;
+  replicated.codes.resize(kMaxReplicaPages + 1);
+  EXPECT_FALSE(decode_reply(encode(NumberedReply{1, replicated})).has_value());
+  HoldingsReply held;
+  held.pages.resize(kMaxReplicaPages + 1);
+  EXPECT_FALSE(decode_reply(encode(NumberedReply{1, held})).has_value());
   PushRequest push;
   push.pages.resize(kMaxPushPages + 1);
   refused = decode_request(encode(NumberedRequest{1, push}));

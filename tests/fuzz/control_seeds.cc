@@ -46,6 +46,8 @@ bool write_all(const std::string& folder) {
   OpenPushRequest open_push = {5, {ChannelPurpose::kStage, "offer", {}}, {}};
   open_push.landing = {1 << 20, Access::kRemoteWrite, MemoryKind::kHost, -1, "landing", {}};
   const PushRequest push = {6, 257, 2, 1'000'000, {{{1, 2}, 0}, {{3, 4}, 1}, {{5, 6}, 2}}};
+  const ReplicateRequest replicate = {{5, 6}, {{{{1, 2}, 3, 4, 5, false}, true}}};
+  const HoldingsRequest holdings = {{5, 6}, {{1, 2}}, 7};
   const std::string many = frame(request(hello)) + frame(request(OpenLaneRequest{})) +
                            frame(request(commit)) + frame(request(StatusRequest{}));
   return write(folder, "request_hello", 0, request(hello)) &&
@@ -55,6 +57,12 @@ bool write_all(const std::string& folder) {
          write(folder, "request_renew", 0, request(RenewRequest{9, {1, 2, 3, 4, 5, 6, 7, 8}})) &&
          write(folder, "request_open_push", 0, request(std::move(open_push))) &&
          write(folder, "request_push", 0, request(push)) &&
+         write(folder, "request_replicate", 0, request(replicate)) &&
+         write(folder, "request_holdings", 0, request(holdings)) &&
+         write(folder, "request_report", 0, request(ReportRequest{{{1, 2}}})) &&
+         write(folder, "reply_replicate", 1, reply(ReplicateReply{{Code::kOk, Code::kAborted}})) &&
+         write(folder, "reply_holdings", 1, reply(HoldingsReply{{{{1, 2}, 3, 4, 5, true}}, 8})) &&
+         write(folder, "reply_report", 1, reply(ReportReply{1})) &&
          write(folder, "reply_open_push", 1, reply(OpenPushReply{7})) &&
          write(folder, "reply_push", 1, reply(PushReply{{Code::kOk, Code::kNotFound}})) &&
          write(folder, "reply_refusal", 1, reply(Refusal{Code::kExhausted, "full"})) &&

@@ -13,8 +13,8 @@ LIBRARIES = {
     "pagetable": ["base", "integrity", "transport"],
     "prefetch": ["base"],
     "control": ["base", "net", "integrity", "transport"],
-    "node": ["base", "integrity", "transport", "pagetable", "control"],
     "tier": ["base", "integrity", "transport", "pagetable", "prefetch", "control"],
+    "node": ["base", "integrity", "transport", "pagetable", "control", "tier"],
     "doctor": ["base", "net"],
 }
 BACKENDS = {f"transport/{name}" for name in ("shm", "tcp", "ucx", "verbs", "cuda", "sim", "fault")}

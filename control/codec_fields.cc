@@ -1,0 +1,149 @@
+#include "control/codec_fields.h"
+
+#include <utility>
+
+namespace farpage {
+namespace {
+
+constexpr uint32_t kLastCode = static_cast<uint32_t>(Code::kOtherEpoch);
+
+uint32_t attach(UniqueFd fd, std::vector<UniqueFd>& descriptors) {
+  if (!fd.valid()) return 0;
+  descriptors.push_back(std::move(fd));
+  return static_cast<uint32_t>(descriptors.size());
+}
+
+UniqueFd detach(uint32_t descriptor, std::vector<UniqueFd>& descriptors) {
+  if (descriptor == 0 || descriptor > descriptors.size()) return UniqueFd();
+  return std::move(descriptors[descriptor - 1]);
+}
+
+}  // namespace
+
+Code to_code(uint32_t code) {
+  return code <= kLastCode ? static_cast<Code>(code) : Code::kProtocol;
+}
+
+void put(wire::Key& to, const PageKey& from) {
+  to.set_low(from.low);
+  to.set_high(from.high);
+}
+
+PageKey get(const wire::Key& from) {
+  return {from.low(), from.high()};
+}
+
+void put(wire::Region& to, RegionExport&& from, std::vector<UniqueFd>& descriptors) {
+  to.set_bytes(from.bytes);
+  to.set_access(static_cast<uint32_t>(from.access));
+  to.set_kind(static_cast<uint32_t>(from.kind));
+  to.set_device(from.device);
+  to.set_opaque(std::move(from.opaque));
+  to.set_fd_index(attach(std::move(from.fd), descriptors));
+}
+
+RegionExport get(const wire::Region& from, std::vector<UniqueFd>& descriptors) {
+  RegionExport to;
+  to.bytes = from.bytes();
+  to.access = from.access() == static_cast<uint32_t>(Access::kRemoteWrite) ? Access::kRemoteWrite
+                                                                           : Access::kRemoteRead;
+  to.kind = from.kind() == static_cast<uint32_t>(MemoryKind::kCuda) ? MemoryKind::kCuda
+                                                                    : MemoryKind::kHost;
+  to.device = from.device();
+  to.opaque = from.opaque();
+  to.fd = detach(from.fd_index(), descriptors);
+  return to;
+}
+
+void put(wire::Offer& to, ChannelOffer&& from, std::vector<UniqueFd>& descriptors) {
+  to.set_purpose(static_cast<uint32_t>(from.purpose));
+  to.set_opaque(std::move(from.opaque));
+  to.set_fd_index(attach(std::move(from.fd), descriptors));
+}
+
+ChannelOffer get(const wire::Offer& from, std::vector<UniqueFd>& descriptors) {
+  ChannelOffer to;
+  to.purpose = from.purpose() == static_cast<uint32_t>(ChannelPurpose::kStage)
+                   ? ChannelPurpose::kStage
+                   : ChannelPurpose::kRead;
+  to.opaque = from.opaque();
+  to.fd = detach(from.fd_index(), descriptors);
+  return to;
+}
+
+void put(wire::VerdictCounts& to, const VerdictCounts& from) {
+  to.set_fetches(from.fetches);
+  to.set_ready(from.ready);
+  to.set_ready_bytes(from.ready_bytes);
+  to.set_miss(from.miss);
+  to.set_stale(from.stale);
+  to.set_corrupt(from.corrupt);
+  to.set_stalled(from.stalled);
+  to.set_unreachable(from.unreachable);
+}
+
+VerdictCounts get(const wire::VerdictCounts& from) {
+  return {from.fetches(), from.ready(),   from.ready_bytes(), from.miss(),
+          from.stale(),   from.corrupt(), from.stalled(),     from.unreachable()};
+}
+
+void put(wire::PathTraffic& to, PathTraffic&& from) {
+  to.set_path(std::move(from.path));
+  to.set_connections(from.connections);
+  to.set_reads(from.reads);
+  to.set_read_bytes(from.read_bytes);
+  to.set_writes(from.writes);
+  to.set_write_bytes(from.write_bytes);
+  to.set_refused(from.refused);
+}
+
+PathTraffic get(const wire::PathTraffic& from) {
+  return {from.path(),   from.connections(), from.reads(),  from.read_bytes(),
+          from.writes(), from.write_bytes(), from.refused()};
+}
+
+void put(wire::PortTraffic& to, PortTraffic&& from) {
+  to.set_port(std::move(from.port));
+  to.set_link_bits_per_s(from.link_bits_per_s);
+  to.set_connections(from.connections);
+  to.set_refused(from.refused);
+  to.set_immediates(from.immediates);
+  const PortCounts& counts = from.counts;
+  if (counts.sent_bytes) to.set_sent_bytes(*counts.sent_bytes);
+  if (counts.received_bytes) to.set_received_bytes(*counts.received_bytes);
+  if (counts.sent_packets) to.set_sent_packets(*counts.sent_packets);
+  if (counts.received_packets) to.set_received_packets(*counts.received_packets);
+}
+
+PortTraffic get(const wire::PortTraffic& from) {
+  PortTraffic to = {from.port(),    from.link_bits_per_s(), from.connections(),
+                    from.refused(), from.immediates(),      {}};
+  if (from.has_sent_bytes()) to.counts.sent_bytes = from.sent_bytes();
+  if (from.has_received_bytes()) to.counts.received_bytes = from.received_bytes();
+  if (from.has_sent_packets()) to.counts.sent_packets = from.sent_packets();
+  if (from.has_received_packets()) to.counts.received_packets = from.received_packets();
+  return to;
+}
+
+void put(wire::EpochTag& to, const EpochTag& from) {
+  to.set_number(from.number);
+  to.set_identity(from.identity);
+}
+
+EpochTag get(const wire::EpochTag& from) {
+  return {from.number(), from.identity()};
+}
+
+void put(wire::HeldPage& to, const HeldPage& from) {
+  put(*to.mutable_key(), from.key);
+  to.set_version(from.version);
+  to.set_slot(from.slot);
+  to.set_payload_bytes(from.payload_bytes);
+  to.set_dead(from.dead);
+}
+
+HeldPage get(const wire::HeldPage& from) {
+  return {get(from.key()), from.version(), from.slot(), from.payload_bytes(), from.dead()};
+}
+
+}  // namespace farpage

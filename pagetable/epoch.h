@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace farpage {
+
+// A memory node by its name, wherever it runs: what placement hashes.
+using NodeId = uint64_t;
+NodeId node_id(std::string_view name);
+
+// One run of one node. `incarnation` is 0 where membership is a list in the configuration: there,
+// the node's own hello names its run.
+struct Member {
+  NodeId node = 0;
+  uint64_t incarnation = 0;
+
+  friend bool operator==(const Member&, const Member&) = default;
+};
+
+inline constexpr size_t kMaxMembers = 256;
+inline constexpr size_t kMaxReplicas = 8;
+
+// Who holds what, until the next epoch (protocol rule 6). A plain value.
+struct Epoch {
+  uint64_t number = 0;  // of its versions and messages; never repeats, and only grows
+  uint64_t replicas = 1;
+  uint64_t seed = 0;        // of the placement
+  uint64_t page_bytes = 0;  // the longest page, the same at every member
+  std::vector<Member> members;
+
+  const Member* find(NodeId node) const;
+  // Of everything above. Two that differ never understand each other: messages carry it.
+  uint64_t identity() const;
+
+  friend bool operator==(const Epoch&, const Epoch&) = default;
+};
+
+// In a sentence: no member, one twice, more replicas than members, a field out of range.
+Result<void> validate(const Epoch& epoch);
+
+}  // namespace farpage

@@ -1,0 +1,44 @@
+#include "pagetable/placement.h"
+
+#include <algorithm>
+
+#include "base/random.h"
+
+namespace farpage {
+
+bool ReplicaSet::contains(size_t member) const {
+  const auto end = members_.begin() + size_;
+  return std::find(members_.begin(), end, member) != end;
+}
+
+Placement::Placement(const Epoch& epoch) : replicas_(epoch.replicas) {
+  for (const Member& member : epoch.members) {
+    salts_.push_back(Random::mix(member.node ^ Random::mix(epoch.seed)));
+  }
+}
+
+// The highest scores, in descending order, by insertion: there are few members, and fewer replicas.
+ReplicaSet Placement::replicas(const PageKey& key) const {
+  ReplicaSet set;
+  if (salts_.size() == 1) {
+    set.size_ = 1;
+    return set;
+  }
+  std::array<uint64_t, kMaxReplicas> scores{};
+  for (size_t member = 0; member < salts_.size(); ++member) {
+    const uint64_t score = Random::mix(Random::mix(key.low ^ salts_[member]) ^ key.high);
+    size_t rank = set.size_;
+    while (rank > 0 && scores[rank - 1] < score) --rank;
+    if (rank == replicas_) continue;
+    if (set.size_ < replicas_) ++set.size_;
+    for (size_t below = set.size_ - 1u; below > rank; --below) {
+      scores[below] = scores[below - 1];
+      set.members_[below] = set.members_[below - 1];
+    }
+    scores[rank] = score;
+    set.members_[rank] = static_cast<uint16_t>(member);
+  }
+  return set;
+}
+
+}  // namespace farpage

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "integrity/page_key.h"
+#include "pagetable/epoch.h"
+
+namespace farpage {
+
+// The members that hold one key, as places in Epoch::members. The first is its primary, which
+// gives out versions.
+class ReplicaSet {
+ public:
+  size_t size() const { return size_; }
+  size_t operator[](size_t rank) const { return members_[rank]; }
+  size_t primary() const { return members_[0]; }
+  bool contains(size_t member) const;
+
+ private:
+  friend class Placement;
+  std::array<uint16_t, kMaxReplicas> members_{};
+  uint8_t size_ = 0;
+};
+
+// Rendezvous hashing (Thaler and Ravishankar 1998) of a key over an epoch's nodes: a node that
+// leaves moves only its own keys, and one that joins only those that it takes. Incarnations do not
+// count. Immutable; allocates nothing after it was made.
+class Placement {
+ public:
+  // `epoch` is valid.
+  explicit Placement(const Epoch& epoch);
+
+  ReplicaSet replicas(const PageKey& key) const;
+
+ private:
+  size_t replicas_;
+  std::vector<uint64_t> salts_;  // by member
+};
+
+}  // namespace farpage

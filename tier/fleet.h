@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "control/link.h"
+#include "pagetable/epoch.h"
+#include "pagetable/epoch_register.h"
+
+namespace farpage {
+
+// The memory nodes that belong together, as a client or one of them is told of them: who they are,
+// and how each is reached.
+struct Fleet {
+  // Where membership is a list in the configuration: number 1 and no incarnations, the same at
+  // every node and client. It never changes while they run.
+  Epoch list;
+
+  // Otherwise the register that says which epoch it is; `list` is not used then. On the runtime's
+  // thread. Outlives who is told.
+  EpochRegister* epochs = nullptr;
+  uint64_t view_ns = 0;  // V, with a register: the same at every node and client
+
+  // The dialer of a member; it outlives who is told. Called on the runtime, also for nodes that
+  // join later.
+  std::function<ControlDialer&(NodeId)> dialer;
+};
+
+}  // namespace farpage
