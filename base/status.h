@@ -22,6 +22,8 @@ enum class Code : uint8_t {
   kOtherEpoch,   // the peer is in another epoch: look at the register, and ask again
 };
 
+inline constexpr int kCodes = static_cast<int>(Code::kOtherEpoch) + 1;
+
 // "not found", "timed out", …: for messages and logs.
 const char* code_name(Code code);
 

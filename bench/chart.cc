@@ -63,14 +63,27 @@ std::string y_axis(double most, double step, const char* format) {
   return svg;
 }
 
-struct LogAxis {
+struct LogScale {
   double low;
   double high;
 
-  double place(double value) const {
-    const double share = std::log(value / low) / std::log(high / low);
-    return kLeft + (kRight - kLeft) * std::clamp(share, 0.0, 1.0);
+  double share(double value) const {
+    return std::clamp(std::log(value / low) / std::log(high / low), 0.0, 1.0);
   }
+};
+
+std::string log_y_axis(const LogScale& scale) {
+  std::string svg;
+  for (double value = scale.low; value <= scale.high * 1.001; value *= 10) {
+    const double y = kBottom - (kBottom - kTop) * scale.share(value);
+    svg += line(kLeft, y, kRight, y, "grid");
+    svg += text_at(kLeft - 8, y + 4, "end", fmt::format("{:g}", value));
+  }
+  return svg;
+}
+
+struct LogAxis : LogScale {
+  double place(double value) const { return kLeft + (kRight - kLeft) * share(value); }
 
   std::string draw_ticks() const {
     const bool is_wide = high / low > 1e3;
@@ -97,7 +110,7 @@ std::string draw(const LogBarChart& chart) {
   for (const Bar& bar : chart.bars) most = std::max(most, bar.value);
   const double step = nice_step(most, 5);
   const double top = std::ceil(most / step) * step;
-  const LogAxis axis = {chart.bars.front().left, chart.bars.back().right};
+  const LogAxis axis = {{chart.bars.front().left, chart.bars.back().right}};
 
   std::string svg = y_axis(top, step, "{:g}") + axis.draw_ticks();
   for (const Bar& bar : chart.bars) {
@@ -121,15 +134,27 @@ std::string draw(const LogBarChart& chart) {
   return frame(chart.title, chart.x_label, chart.y_label, svg);
 }
 
-std::string draw(const ShareChart& chart) {
+std::string draw(const LineChart& chart) {
   double last = 0;
+  double least = HUGE_VAL;
+  double most = 0;
   for (const Line& each : chart.lines) {
-    if (!each.points.empty()) last = std::max(last, each.points.back().x);
+    for (const Point& point : each.points) {
+      last = std::max(last, point.x);
+      if (point.y > 0) least = std::min(least, point.y);
+      most = std::max(most, point.y);
+    }
   }
-  if (last == 0) return "";
+  const bool is_log = chart.scale == LineChart::Scale::kLog;
+  if (last == 0 || (is_log && most == 0)) return "";
+  const LogScale log = {std::pow(10, std::floor(std::log10(least))),
+                        std::pow(10, std::floor(std::log10(most)) + 1)};
   const auto place_x = [&](double x) { return kLeft + (kRight - kLeft) * x / last; };
+  const auto place_y = [&](double y) {
+    return kBottom - (kBottom - kTop) * (is_log ? log.share(y) : y);
+  };
 
-  std::string svg = y_axis(100, 20, "{:g}%");
+  std::string svg = is_log ? log_y_axis(log) : y_axis(100, 20, "{:g}%");
   const double step = nice_step(last, 8);
   for (double x = 0; x <= last; x += step) {
     svg += line(place_x(x), kBottom, place_x(x), kBottom + 5, "axis");
@@ -139,14 +164,20 @@ std::string draw(const ShareChart& chart) {
   for (const Line& each : chart.lines) {
     std::string places;
     for (const Point& point : each.points) {
-      places +=
-          fmt::format("{:.1f},{:.1f} ", place_x(point.x), kBottom - (kBottom - kTop) * point.y);
+      if (is_log && point.y <= 0) continue;
+      places += fmt::format("{:.1f},{:.1f} ", place_x(point.x), place_y(point.y));
     }
     svg += fmt::format("<polyline points=\"{}\" stroke=\"{}\"/>\n", places, each.colour);
     svg += fmt::format("<rect x=\"{:.1f}\" y=\"36\" width=\"14\" height=\"4\" fill=\"{}\"/>\n",
                        legend_x, each.colour);
     svg += text_at(legend_x + 20, 42, "start", each.label);
     legend_x += 44 + 6.0 * static_cast<double>(each.label.size());
+  }
+  for (const Mark& mark : chart.marks) {
+    const double x = place_x(mark.at);
+    const char* anchor = x > (kLeft + kRight) / 2 ? "end" : "start";
+    svg += line(x, kTop, x, kBottom, "mark");
+    svg += text_at(x + (*anchor == 'e' ? -6 : 6), kTop + 12, anchor, mark.label);
   }
   return frame(chart.title, chart.x_label, chart.y_label, svg);
 }

@@ -30,7 +30,7 @@ std::string draw(const LogBarChart& chart);
 
 struct Point {
   double x = 0;
-  double y = 0;  // a share, 0 to 1
+  double y = 0;
 };
 
 struct Line {
@@ -39,14 +39,20 @@ struct Line {
   std::vector<Point> points;
 };
 
-// Lines from 0% to 100% over a linear axis that starts at 0.
-struct ShareChart {
+// Lines over a linear axis that starts at 0, with upright lines at the marks.
+struct LineChart {
+  enum class Scale {
+    kShare,  // of 0 to 1, from 0% to 100%
+    kLog,    // points at 0 are left out
+  };
   std::string title;
   std::string x_label;
   std::string y_label;
+  Scale scale = Scale::kShare;
   std::vector<Line> lines;
+  std::vector<Mark> marks;
 };
-std::string draw(const ShareChart& chart);
+std::string draw(const LineChart& chart);
 
 std::string escape_html(const std::string& text);
 

@@ -33,9 +33,16 @@ struct ReplayWindow {
   uint64_t pages_demanded = 0;
   uint64_t local_hits = 0;
   uint64_t ready = 0;
+  double fetch_p50_ns = 0;  // of its fetches; 0 without any
+  double fetch_p99_ns = 0;
 };
 
-inline constexpr int kCodes = 11;
+// Something that befell the replay: a node that was killed.
+struct ReplayEvent {
+  uint64_t request = 0;  // how many were served
+  std::string what;
+};
+
 inline constexpr size_t kReplayWindows = 200;
 
 struct ReplayResult {
@@ -57,6 +64,7 @@ struct ReplayResult {
   double fetch_seconds = 0;
   double wall_seconds = 0;
   std::vector<ReplayWindow> windows;  // at most kReplayWindows
+  std::vector<ReplayEvent> events;
 
   double bytes_per_s(uint64_t page_bytes) const;  // of ready pages, within fetches
   uint64_t recomputed() const;
@@ -66,7 +74,8 @@ inline constexpr uint64_t kLatenessAllowedNs = 10 * kMillisecond;
 
 struct ReplayHooks {
   std::function<bool()> interrupted = [] { return false; };  // asked before each request
-  std::function<void(uint64_t requests)> progress = [](uint64_t) {};
+  // After each request; returns what it has done that the report must tell, or nothing.
+  std::function<std::string(uint64_t requests)> progress = [](uint64_t) { return ""; };
 };
 
 class ReplayEngine;

@@ -45,7 +45,9 @@ ReplayResult ReplayEngine::run(const ReplayHooks& hooks) {
     if ((result_.interrupted = hooks.interrupted())) break;
     serve(request.hash_ids);
     ++result_.requests;
-    hooks.progress(result_.requests);
+    if (std::string what = hooks.progress(result_.requests); !what.empty()) {
+      result_.events.push_back({result_.requests, std::move(what)});
+    }
     if (result_.requests % window == 0 || result_.requests == trace_.requests.size()) {
       close_window(before);
     }
@@ -113,6 +115,7 @@ void ReplayEngine::fetch() {
   result_.lateness_max_ns = std::max(result_.lateness_max_ns, lateness);
   if (lateness > kLatenessAllowedNs) ++result_.late_fetches;
   result_.fetch_ns.add(seconds * 1e9);
+  window_fetch_ns_.add(seconds * 1e9);
   result_.fetch_seconds += seconds;
   result_.fetched += misses_.size();
   ++result_.fetches;
@@ -174,11 +177,12 @@ void ReplayEngine::end_round() {
 }
 
 void ReplayEngine::close_window(ReplayWindow& before) {
-  const ReplayWindow now = {result_.requests, result_.pages_demanded, result_.local_hits,
-                            result_.ready};
+  ReplayWindow now = {result_.requests, result_.pages_demanded, result_.local_hits, result_.ready};
   result_.windows.push_back({now.last_request, now.pages_demanded - before.pages_demanded,
-                             now.local_hits - before.local_hits, now.ready - before.ready});
+                             now.local_hits - before.local_hits, now.ready - before.ready,
+                             window_fetch_ns_.quantile(0.5), window_fetch_ns_.quantile(0.99)});
   before = now;
+  window_fetch_ns_ = Histogram();
 }
 
 }  // namespace farpage

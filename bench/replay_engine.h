@@ -67,6 +67,7 @@ class ReplayEngine {
   std::vector<LocalPage> recomputed_;
   std::vector<PutRequest> put_requests_;
 
+  Histogram window_fetch_ns_;
   ReplayResult result_;
 };
 

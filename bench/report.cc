@@ -51,6 +51,24 @@ json::array hit_rate_json(const ReplayResult& result) {
   return points;
 }
 
+json::array latency_over_time_json(const ReplayResult& result) {
+  json::array points;
+  for (const ReplayWindow& window : result.windows) {
+    points.push_back(json::object{{"request", window.last_request},
+                                  {"p50_us", window.fetch_p50_ns / 1e3},
+                                  {"p99_us", window.fetch_p99_ns / 1e3}});
+  }
+  return points;
+}
+
+json::array events_json(const ReplayResult& result) {
+  json::array events;
+  for (const ReplayEvent& event : result.events) {
+    events.push_back(json::object{{"request", event.request}, {"what", event.what}});
+  }
+  return events;
+}
+
 json::array bins_json(const Histogram& nanoseconds) {
   json::array bins;
   for (const HistogramBin& bin : nanoseconds.bins()) {
@@ -101,6 +119,8 @@ json::object replay_json(const ReplayReport& report) {
         {"allowed_lateness_us", kLatenessAllowedNs / kMicrosecond},
         {"lateness_max_us", static_cast<double>(result.lateness_max_ns) / 1e3}}},
       {"hit_rate", hit_rate_json(result)},
+      {"events", events_json(result)},
+      {"fetch_us_over_time", latency_over_time_json(result)},
       {"fetch_us_bins", bins_json(result.fetch_ns)},
   };
   return json;

@@ -33,8 +33,8 @@ boost::json::object replay_json(const ReplayReport& report);
 // For a person at a terminal.
 std::string replay_table(const ReplayReport& report);
 
-// One page that needs nothing else: the table and two pictures, the distribution of fetch latency
-// and the hit rate over time.
+// One page that needs nothing else: the table and three pictures, the distribution of fetch
+// latency, and fetch latency and hit rate over time with what befell the replay.
 std::string replay_html(const ReplayReport& report);
 
 // Writes report.json and report.html into a folder, which is made if it is not there.

@@ -65,7 +65,31 @@ LogBarChart latency_chart(const ReplayResult& result) {
   return chart;
 }
 
-ShareChart hit_rate_chart(const ReplayResult& result) {
+std::vector<Mark> event_marks(const ReplayResult& result) {
+  std::vector<Mark> marks;
+  for (const ReplayEvent& event : result.events) {
+    marks.push_back({static_cast<double>(event.request), event.what});
+  }
+  return marks;
+}
+
+LineChart latency_over_time(const ReplayResult& result) {
+  Line median = {"median", "#3568b0", {}};
+  Line tail = {"p99", "#b3261e", {}};
+  for (const ReplayWindow& window : result.windows) {
+    const auto x = static_cast<double>(window.last_request);
+    median.points.push_back({x, window.fetch_p50_ns / 1e3});
+    tail.points.push_back({x, window.fetch_p99_ns / 1e3});
+  }
+  return {"Fetch latency over time",
+          "requests served",
+          "time of one fetch in µs (logarithmic)",
+          LineChart::Scale::kLog,
+          {std::move(median), std::move(tail)},
+          event_marks(result)};
+}
+
+LineChart hit_rate_chart(const ReplayResult& result) {
   const uint64_t requests = result.windows.empty() ? 0 : result.windows.front().last_request;
   Line window = {fmt::format("of {} requests at a time", requests), "#3568b0", {}};
   Line local = {"of these, held locally", "#2e7d32", {}};
@@ -76,8 +100,8 @@ ShareChart hit_rate_chart(const ReplayResult& result) {
     local.points.push_back({x, point.window_local});
     cumulative.points.push_back({x, point.cumulative});
   }
-  ShareChart chart = {
-      "Hit rate over time", "requests served", "pages that were not recomputed", {window}};
+  LineChart chart = {"Hit rate over time",     "requests served", "pages that were not recomputed",
+                     LineChart::Scale::kShare, {window},          event_marks(result)};
   if (result.local_hits > 0) chart.lines.push_back(local);
   chart.lines.push_back(cumulative);
   return chart;
@@ -108,7 +132,8 @@ std::string replay_html(const ReplayReport& report) {
     html += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escape_html(name), escape_html(value));
   }
   html += "</table>\n";
-  html += draw(latency_chart(report.result)) + draw(hit_rate_chart(report.result));
+  html += draw(latency_chart(report.result)) + draw(latency_over_time(report.result)) +
+          draw(hit_rate_chart(report.result));
   return html + "</body></html>\n";
 }
 

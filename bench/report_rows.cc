@@ -49,6 +49,9 @@ std::vector<std::pair<std::string, std::string>> report_rows(const ReplayReport&
     rows.emplace_back(fmt::format("  not: {}", code_name(static_cast<Code>(i))),
                       fmt::format("{}", result.puts[i]));
   }
+  for (const ReplayEvent& event : result.events) {
+    rows.emplace_back(event.what, fmt::format("after request {}", event.request));
+  }
   rows.emplace_back("fetch latency", latency_text(result.fetch_ns));
   rows.emplace_back(
       "ready bytes, fetching",

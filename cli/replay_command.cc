@@ -117,7 +117,10 @@ Result<int> replay(const ReplayArguments& arguments, ConnectOptions connect,
   ReplayResult result;
   {
     Progress progress("replay", "requests", loaded->trace.requests.size());
-    hooks.progress = [&progress](uint64_t requests) { progress.update(requests); };
+    hooks.progress = [&progress](uint64_t requests) {
+      progress.update(requests);
+      return "";
+    };
     result = replay->run(hooks);
   }
   const std::vector<PathUse> paths = opened.client().paths();

@@ -44,7 +44,7 @@ class ReportTest : public testing::Test {
     result_.puts[static_cast<size_t>(Code::kTimeout)] = 1;
     for (int i = 1; i <= 100; ++i) result_.fetch_ns.add(1000.0 * i);
     result_.fetch_seconds = 0.5;
-    result_.windows = {{10, 50, 4, 20}, {20, 50, 6, 40}};
+    result_.windows = {{10, 50, 4, 20, 1'000, 2'000}, {20, 50, 6, 40, 100'000, 2e6}};
   }
 
   Trace trace_;
@@ -107,6 +107,31 @@ TEST_F(ReportTest, HitRatesAreSharesOfTheDemand) {
   EXPECT_DOUBLE_EQ(points[0].window_local, 0.08);
   EXPECT_DOUBLE_EQ(points[1].window, 0.92);
   EXPECT_DOUBLE_EQ(points[1].cumulative, 0.70);
+}
+
+TEST_F(ReportTest, WhatBefellTheReplayIsTold) {
+  result_.events = {{11, "node <n1> killed"}};
+  const json::value parsed = json::parse(format_json(replay_json(report_)));
+  EXPECT_EQ(json::serialize(parsed.at("events")), R"([{"request":11,"what":"node <n1> killed"}])");
+  EXPECT_EQ(parsed.at("fetch_us_over_time").at(1).at("p50_us").to_number<double>(), 100);
+  EXPECT_EQ(parsed.at("fetch_us_over_time").at(1).at("p99_us").to_number<double>(), 2000);
+  EXPECT_THAT(replay_table(report_), HasSubstr("node <n1> killed         after request 11\n"));
+  EXPECT_THAT(replay_html(report_), HasSubstr("node &lt;n1&gt; killed</text>"));
+}
+
+TEST_F(ReportTest, LatencyOverTimeStandsOnALogarithmicScale) {
+  const std::string html = replay_html(report_);
+  const size_t at = html.find("aria-label=\"Fetch latency over time\"");
+  ASSERT_NE(at, std::string::npos);
+  // From 1 µs at the bottom (308) to 10 ms at the top (58): 1, 2, 100 and 2,000 µs.
+  const std::string chart = html.substr(at, html.find("</svg>", at) - at);
+  EXPECT_THAT(chart, HasSubstr("points=\"458.0,308.0 840.0,183.0 \""));
+  EXPECT_THAT(chart, HasSubstr("points=\"458.0,289.2 840.0,101.7 \""));
+}
+
+TEST_F(ReportTest, WindowWithoutAFetchIsNoPointOfLatency) {
+  result_.windows[0].fetch_p50_ns = 0;
+  EXPECT_THAT(replay_html(report_), HasSubstr("points=\"840.0,"));
 }
 
 TEST_F(ReportTest, ThePageNeedsNothingElse) {
