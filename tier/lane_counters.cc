@@ -84,4 +84,15 @@ void ClientCounters::add_to(LaneCounters& sum) const {
   for (const LaneCounters* lane : open_) sum.add(*lane);
 }
 
+VerdictCounts ClientCounters::take_untold() {
+  LaneCounters sum;
+  add_to(sum);
+  const VerdictCounts all = sum.verdicts();
+  const std::lock_guard lock(mutex_);
+  VerdictCounts untold = all;
+  for (const auto count : kVerdictCounts) untold.*count -= told_.*count;
+  told_ = all;
+  return untold;
+}
+
 }  // namespace farpage

@@ -49,6 +49,9 @@ class ClientCounters {
   void close(const LaneCounters* lane);
   void add_to(LaneCounters& sum) const;
 
+  // The verdicts since the last call: each is told to one node, once.
+  VerdictCounts take_untold();
+
   void count_puts(uint64_t acknowledged, uint64_t failed) {
     puts_acknowledged_.fetch_add(acknowledged, std::memory_order_relaxed);
     puts_failed_.fetch_add(failed, std::memory_order_relaxed);
@@ -60,6 +63,7 @@ class ClientCounters {
   mutable std::mutex mutex_;  // never taken by a fetch
   std::vector<const LaneCounters*> open_;
   LaneCounters closed_;
+  VerdictCounts told_;
   std::atomic<uint64_t> puts_acknowledged_{0};
   std::atomic<uint64_t> puts_failed_{0};
 };

@@ -95,7 +95,7 @@ void LaneEngine::end_path() {
   cancel_queued(nullptr);
   if (!path_.is_open()) return;
   counters_.channels_ended.add();
-  path_.end(touches_);
+  path_.end();
 }
 
 // Takes back what has been queued and not posted, of one fetch or (null) of all.
@@ -141,7 +141,7 @@ template <typename Ready>
 void LaneEngine::drive(uint64_t until_ns, const Ready& ready) {
   if (progress() || ready()) return;
   if (path_.is_open() && path_.in_flight() == 0) return;  // there is something to post
-  path_.wait(std::min(until_ns, next_event_ns()), touches_);
+  path_.wait(std::min(until_ns, next_event_ns()));
 }
 
 void LaneEngine::wait_done(FetchState* fetch) {

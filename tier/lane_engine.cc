@@ -47,12 +47,10 @@ LaneEngine::LaneEngine(std::shared_ptr<NodeLink> link, Mapping memory, Region re
 
 LaneEngine::~LaneEngine() {
   link_->counters()->close(&counters_);
-  path_.end(touches_);
+  path_.end();
   while (path_.in_flight() > 0) {
-    if (poll_completions() == 0) path_.wait(kNever, touches_);
+    if (poll_completions() == 0) path_.wait(kNever);
   }
-  touches_.detach();
-  while (!touches_.ended()) touches_.wait(kNever);
 }
 
 Slice LaneEngine::landing_slice(const void* part, uint64_t bytes) const {
@@ -91,21 +89,16 @@ void LaneEngine::recycle(FetchState* fetch) {
   fetch->in_use = false;
 }
 
-bool LaneEngine::advance_path() {
-  TouchRecorder::Buffer& buffer = landing().touches;
-  return path_.advance(now_ns_, touches_, &buffer, landing_slice(&buffer, sizeof buffer));
-}
-
 Result<void> LaneEngine::open_path() {
   now_ns_ = clock_.now_ns();
   const uint64_t deadline = now_ns_ + link_->options().connect_ms * kMillisecond;
-  while (!advance_path()) {
+  while (!path_.advance(now_ns_)) {
     const bool late = now_ns_ >= deadline;
     if (path_.error() && (late || !path_.lost_link())) return tl::unexpected(*path_.error());
     if (late) {
       return fail(Code::kTimeout, "the memory node has opened no lane in client.connect_ms");
     }
-    path_.wait(deadline, touches_);
+    path_.wait(deadline);
     now_ns_ = clock_.now_ns();
   }
   return {};
@@ -122,9 +115,9 @@ bool LaneEngine::turn() {
   size_t posted = 0;
   if (path_.outdated()) {  // what is queued was made for it
     cancel_queued(nullptr);
-    path_.end(touches_);
+    path_.end();
   }
-  if (advance_path()) {
+  if (path_.advance(now_ns_)) {
     window_ = std::clamp<size_t>(kWindowBytes / path_.view().geometry.page_bytes, 2, kWindow);
     poll_batch_ = std::clamp<size_t>(kPollBytes / path_.view().geometry.page_bytes, 1, kPollBatch);
     begin_pages();
@@ -358,7 +351,7 @@ void LaneEngine::settle_landed() {
         const PageKey& key = attempt.fetch->requests[attempt.page].key;
         link_->locations().insert(key, {lookup.slot(), lookup.version()});
       }
-      touches_.record(lookup.slot());
+      path_.touched(lookup.slot());
       settle(attempt, Verdict::kReady, Reason::kNone);
     } else {
       settle(attempt, Verdict::kRecompute, Reason::kStalled);

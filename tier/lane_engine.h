@@ -14,7 +14,6 @@
 #include "tier/page_lookup.h"
 #include "tier/page_request.h"
 #include "tier/read_path.h"
-#include "tier/touch_recorder.h"
 
 namespace farpage {
 
@@ -73,7 +72,6 @@ class LaneEngine {
   struct Landing {
     PageHeader headers[kWindow];
     Bucket buckets[kWindow][2];
-    TouchRecorder::Buffer touches;
   };
 
   LaneEngine(std::shared_ptr<NodeLink> link, Mapping memory, Region region);
@@ -82,7 +80,6 @@ class LaneEngine {
   Slice landing_slice(const void* part, uint64_t bytes) const;
 
   bool turn();
-  bool advance_path();
   Result<void> open_path();
   void begin_pages();
   void begin(FetchState& fetch, uint32_t page);
@@ -132,7 +129,6 @@ class LaneEngine {
   size_t window_ = 1;  // attempts at one time, so that their bytes can land well within L
   size_t poll_batch_ = 4;
   uint64_t now_ns_ = 0;  // as of the last look at the clock
-  TouchRecorder touches_;
   LaneCounters counters_;
   ReadPath path_;  // last: destroyed first, while everything that it may write to still stands
 };

@@ -26,18 +26,24 @@ Error to_error(const Reply& reply) {
 }  // namespace
 
 NodeLink::NodeLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric,
-                   ControlDialer& dialer)
+                   ControlDialer& dialer, LinkTerms terms, std::shared_ptr<ClientCounters> counters)
     : options_(options),
       runtime_(runtime),
       fabric_(fabric),
       backend_(fabric.capabilities().backend),
       gate_(std::make_shared<FabricGate>(fabric)),
-      dialer_(dialer) {}
+      dialer_(dialer),
+      terms_(std::move(terms)),
+      counters_(std::move(counters)) {}
+
+void NodeLink::start() {
+  dialing_ = true;
+  dial(0);
+}
 
 Result<void> NodeLink::connect() {
-  dialing_ = true;
   const uint64_t deadline = runtime_.clock().now_ns() + options_.connect_ms * kMillisecond;
-  dial(0);
+  start();
   runtime_.wait_until(deadline, [this] {
     std::lock_guard lock(mutex_);
     return view_ != nullptr || refused_;
@@ -78,17 +84,23 @@ void NodeLink::say_goodbye() {
                    [](const Result<Reply>&) {});
 }
 
-// What has been counted since the view was made, and what the one before it did not tell. A view
-// that is not the newest tells nothing: the newest one does.
-VerdictCounts NodeLink::verdicts_of(const View& view) {
-  LaneCounters sum;
-  counters_->add_to(sum);
-  VerdictCounts verdicts = sum.verdicts();
+// What this run has been told, and what no node has been told yet. A view that is not the newest
+// tells nothing: the newest one does.
+VerdictCounts NodeLink::verdicts_of(View& view) {
   const std::lock_guard lock(mutex_);
   if (view_.get() != &view) return {};
-  told_ = verdicts;
-  for (const auto count : kVerdictCounts) verdicts.*count -= told_before_.*count;
-  return verdicts;
+  add_saturating(view.told, counters_->take_untold());
+  return view.told;
+}
+
+std::optional<Error> NodeLink::error() const {
+  const std::lock_guard lock(mutex_);
+  return last_error_;
+}
+
+bool NodeLink::refused() const {
+  const std::lock_guard lock(mutex_);
+  return refused_;
 }
 
 std::shared_ptr<View> NodeLink::view() const {
@@ -116,6 +128,9 @@ void NodeLink::say_hello(const std::shared_ptr<ControlLink>& link) {
   const uint64_t sent = runtime_.clock().now_ns();
   HelloRequest hello;
   hello.staging_bytes = options_.staging_bytes;
+  hello.node = terms_.self;
+  hello.incarnation = terms_.incarnation;
+  if (terms_.epoch) hello.epoch = terms_.epoch();
   {
     std::lock_guard lock(mutex_);
     if (stopped_) return;
@@ -201,7 +216,6 @@ void NodeLink::opened(const std::shared_ptr<View>& view,
       view->staging = *staging;
       previous = std::exchange(view_, view);
       highest_epoch_ = view->epoch;
-      told_before_ = told_;
       dialing_ = false;
     }
   }
@@ -228,7 +242,8 @@ Result<std::shared_ptr<View>> NodeLink::make_view(const std::shared_ptr<ControlL
                                             "was told '{1}': say --backend {0}",
                                             reply.backend, backend_));
   }
-  {
+  if (auto member = check_member(reply); !member) return tl::unexpected(member.error());
+  if (terms_.fixed) {
     std::lock_guard lock(mutex_);
     const bool same_run = view_ != nullptr && view_->incarnation == reply.incarnation;
     if (reply.epoch < highest_epoch_ || (reply.epoch == highest_epoch_ && !same_run)) {
@@ -259,6 +274,30 @@ Result<std::shared_ptr<View>> NodeLink::make_view(const std::shared_ptr<ControlL
     locations_ = std::move(*locations);
   }
   return view;
+}
+
+// Whether it is the member that this link is for, of the same fleet.
+Result<void> NodeLink::check_member(const HelloReply& reply) const {
+  if (reply.node != terms_.peer) {
+    if (terms_.peer == 0) {
+      return fail(Code::kInvalid, "this node is one of several: name all of them");
+    }
+    return fail(Code::kInvalid,
+                reply.node == 0
+                    ? "the node that answers here serves alone: it was told of no other nodes"
+                    : "another member answers here than the one that the list of nodes names");
+  }
+  if (terms_.page_bytes != 0 && reply.page_bytes != terms_.page_bytes) {
+    return fail(Code::kInvalid, fmt::format("the node's pages are of up to {} bytes, those of its "
+                                            "fleet of {}: node.page_bytes is the same at all",
+                                            reply.page_bytes, terms_.page_bytes));
+  }
+  if (terms_.fixed && terms_.epoch && reply.membership != terms_.epoch()) {
+    return fail(Code::kInvalid,
+                "the node was told another list of nodes, or another number of replicas: they are "
+                "the same at every node and client");
+  }
+  return {};
 }
 
 void NodeLink::renew(const std::weak_ptr<View>& weak_view) {
@@ -300,14 +339,20 @@ void NodeLink::watch_lease(const std::weak_ptr<View>& weak_view) {
   });
 }
 
+std::string NodeLink::name() const {
+  if (terms_.peer == 0) return "the memory node";
+  return fmt::format("memory node {:016x}", terms_.peer);
+}
+
 void NodeLink::failed(Error error) {
-  const bool final =
-      error.code == Code::kProtocol || error.code == Code::kInvalid || error.code == Code::kDenied;
+  const bool final = error.code == Code::kProtocol || error.code == Code::kInvalid ||
+                     error.code == Code::kDenied ||
+                     (error.code == Code::kOtherEpoch && terms_.fixed);
   {
     std::lock_guard lock(mutex_);
     if (view_ == nullptr && final) refused_ = true;
     if (!last_error_ || last_error_->message != error.message) {
-      if (view_number() > 0) log_warning("cannot reach the memory node: " + error.message);
+      if (view_number() > 0) log_warning("cannot reach " + name() + ": " + error.message);
       last_error_ = std::move(error);
     }
   }

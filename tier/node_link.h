@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "base/runtime.h"
 #include "base/status.h"
 #include "control/link.h"
+#include "pagetable/epoch.h"
 #include "pagetable/location_cache.h"
 #include "tier/client.h"
 #include "tier/lane_counters.h"
@@ -19,6 +21,19 @@
 
 namespace farpage {
 
+// Who uses a link, and whom it must lead to. As it stands: a client, and a node that serves alone.
+struct LinkTerms {
+  NodeId self = 0;           // the member that says hello; 0: a client
+  uint64_t incarnation = 0;  // that member's
+  NodeId peer = 0;           // the member that must answer; 0: a node that serves alone
+  uint64_t page_bytes = 0;   // of the fleet, which the member must have; 0: any
+  // What the hello says; called on the runtime. Empty: {0, 0}.
+  std::function<EpochTag()> epoch;
+  // Membership is a list: the member must have the same one. With a register it may be ahead, or
+  // behind, and a member is known by its incarnation alone.
+  bool fixed = true;
+};
+
 // Keeps a view of one node: dials, says hello, renews the lease, and begins again when the
 // connection or the node is lost: said by the link, or known by a lease that has ended.
 //
@@ -27,11 +42,21 @@ namespace farpage {
 // Reconnecting makes a new View; the old one stays usable until its lease ends.
 class NodeLink : public std::enable_shared_from_this<NodeLink> {
  public:
-  NodeLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric, ControlDialer& dialer);
+  // `counters`: whose verdicts are told to the node, with the renewals.
+  NodeLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric, ControlDialer& dialer,
+           LinkTerms terms = {},
+           std::shared_ptr<ClientCounters> counters = std::make_shared<ClientCounters>());
 
+  // Starts to dial, and does not wait.
+  void start();
   // Starts to dial, and waits for the first view.
   Result<void> connect();
   void stop();
+
+  // Why there is no view.
+  std::optional<Error> error() const;
+  // ... for a reason that time does not mend.
+  bool refused() const;
 
   // Changes with every new view; wait-free.
   uint64_t view_number() const { return view_number_.load(std::memory_order_acquire); }
@@ -55,11 +80,13 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   void drop_greeting(const std::shared_ptr<ControlLink>& link);
   Result<std::shared_ptr<View>> make_view(const std::shared_ptr<ControlLink>& link,
                                           uint64_t sent_ns, const HelloReply& reply);
+  Result<void> check_member(const HelloReply& reply) const;
+  std::string name() const;
   void open_staging(const std::shared_ptr<View>& view, HelloReply reply);
   void opened(const std::shared_ptr<View>& view, const Result<std::shared_ptr<Staging>>& staging);
   void watch_lease(const std::weak_ptr<View>& view);
   void renew(const std::weak_ptr<View>& view);
-  VerdictCounts verdicts_of(const View& view);
+  VerdictCounts verdicts_of(View& view);
   void say_goodbye();
   void failed(Error error);
   void lost(const std::shared_ptr<View>& view);
@@ -70,9 +97,10 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   const std::string backend_;  // the fabric's
   const std::shared_ptr<FabricGate> gate_;
   ControlDialer& dialer_;
+  const LinkTerms terms_;
   std::optional<LocationCache> locations_;  // made with the first view; fixed from then on
 
-  const std::shared_ptr<ClientCounters> counters_ = std::make_shared<ClientCounters>();
+  const std::shared_ptr<ClientCounters> counters_;
 
   mutable std::mutex
       mutex_;  // of what follows; never taken by a fetch unless view_number_ has changed
@@ -82,9 +110,7 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   std::optional<Error> last_error_;
   bool refused_ = false;  // by the node, for a reason that time does not mend
   uint64_t highest_epoch_ = 0;
-  VerdictCounts told_;         // to nodes, in all renewals so far
-  VerdictCounts told_before_;  // view_ was there
-  bool dialing_ = false;       // at most one attempt to connect is under way
+  bool dialing_ = false;  // at most one attempt to connect is under way
   bool stopped_ = false;
 
   std::atomic<uint64_t> view_number_{0};

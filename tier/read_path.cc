@@ -22,6 +22,8 @@ Error why_none(const Result<Reply>& reply) {
 ReadPath::~ReadPath() {
   if (view_ != nullptr && lane_ != 0) view_->retired_lanes.add(lane_);
   FARPAGE_CHECK(in_flight_ == 0);
+  touches_.detach();
+  while (!touches_.ended()) touches_.wait(kNever);
 }
 
 void ReadPath::refresh_view() {
@@ -43,17 +45,16 @@ bool ReadPath::outdated() {
   return state_ == State::kOpen && view_ != newest_;
 }
 
-bool ReadPath::advance(uint64_t now_ns, TouchRecorder& touches, TouchRecorder::Buffer* buffer,
-                       const Slice& buffer_slice) {
+bool ReadPath::advance(uint64_t now_ns) {
   refresh_view();
   if (state_ == State::kOpen && view_ == newest_) return true;
-  if (state_ == State::kOpen) end(touches);
+  if (state_ == State::kOpen) end();
   // What an older view answers is of no use, and may never come.
   if (state_ == State::kOpening && view_ != newest_) {
     answer_.reset();
     state_ = State::kClosed;
   }
-  if (state_ == State::kEnding && in_flight_ == 0 && touches.ended()) {
+  if (state_ == State::kEnding && in_flight_ == 0 && touches_.ended()) {
     channel_.reset();
     state_ = State::kClosed;
   }
@@ -62,7 +63,7 @@ bool ReadPath::advance(uint64_t now_ns, TouchRecorder& touches, TouchRecorder::B
     ask();
   }
   if (state_ == State::kOpening && answer_->here.load(std::memory_order_acquire)) {
-    answered(touches, buffer, buffer_slice);
+    answered();
     retry_ns_ = state_ == State::kClosed ? now_ns + kRetryNs : 0;
   }
   return state_ == State::kOpen;
@@ -132,11 +133,19 @@ Result<ReadPath::Opened> ReadPath::take_up(Fabric& fabric, const Geometry& geome
         return import(*opened.touch_channel, std::move(offer.touches), Access::kRemoteWrite,
                       sizeof(TouchLog), opened.touches);
       })
+      .and_then([&]() -> Result<void> {
+        auto memory = Mapping::anonymous(sizeof(TouchRecorder::Buffer));
+        if (!memory) return tl::unexpected(memory.error());
+        auto region = fabric.register_local({memory->data(), memory->bytes()});
+        if (!region) return tl::unexpected(region.error());
+        opened.touch_memory = std::move(*memory);
+        opened.touch_region = std::move(*region);
+        return {};
+      })
       .map([&] { return std::move(opened); });
 }
 
-void ReadPath::answered(TouchRecorder& touches, TouchRecorder::Buffer* buffer,
-                        const Slice& buffer_slice) {
+void ReadPath::answered() {
   const std::shared_ptr<Answer> answer = std::move(answer_);
   lane_ = std::exchange(answer->lane, 0);
   if (!*answer->opened) {
@@ -149,7 +158,11 @@ void ReadPath::answered(TouchRecorder& touches, TouchRecorder::Buffer* buffer,
   channel_ = std::move(opened.channel);
   pool_ = opened.pool;
   index_ = opened.index;
-  touches.attach(std::move(opened.touch_channel), opened.touches, buffer, buffer_slice);
+  touch_region_ = std::move(opened.touch_region);
+  touch_memory_ = std::move(opened.touch_memory);
+  touches_.attach(std::move(opened.touch_channel), opened.touches,
+                  reinterpret_cast<TouchRecorder::Buffer*>(touch_memory_.data()),
+                  touch_region_.slice(0, sizeof(TouchRecorder::Buffer)));
   state_ = State::kOpen;
 }
 
@@ -163,16 +176,16 @@ size_t ReadPath::poll(std::span<Completion> completions) {
   return channel_ == nullptr ? 0 : channel_->poll(completions);
 }
 
-void ReadPath::end(TouchRecorder& touches) {
+void ReadPath::end() {
   if (state_ != State::kOpen) return;
-  touches.detach();
+  touches_.detach();
   channel_->close();
   state_ = State::kEnding;
 }
 
-void ReadPath::wait(uint64_t deadline_ns, TouchRecorder& touches) {
+void ReadPath::wait(uint64_t deadline_ns) {
   if (in_flight_ > 0) return channel_->wait(deadline_ns);
-  if (state_ == State::kEnding) return touches.wait(deadline_ns);
+  if (state_ == State::kEnding) return touches_.wait(deadline_ns);
   const uint64_t until =
       state_ == State::kClosed
           ? std::min(deadline_ns, std::max(retry_ns_, link_->runtime().clock().now_ns() + kRetryNs))

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/log.h"
+#include "base/mapping.h"
 #include "control/messages.h"
 #include "tier/node_link.h"
 #include "tier/touch_recorder.h"
@@ -14,9 +15,9 @@
 
 namespace farpage {
 
-// A lane's channel to the node, through its life. Operations are counted in and out, so that a
-// channel is destroyed only when all of them have ended; before the path is, its user waits for
-// that.
+// A lane's channel to the node, through its life, with the one by which it tells what it reads.
+// Operations are counted in and out, so that a channel is destroyed only when all of them have
+// ended; before the path is, its user waits for that.
 //
 //   closed ──open()──► opening ──offer came──► open ──end()──► ending ──last completion──► closed
 class ReadPath {
@@ -26,8 +27,7 @@ class ReadPath {
 
   // Goes one step further, if one is due: opens a path to the current view, takes up the offer, or
   // ends the path of a view that is not the current one any more. True: the path is open.
-  bool advance(uint64_t now_ns, TouchRecorder& touches, TouchRecorder::Buffer* buffer,
-               const Slice& buffer_slice);
+  bool advance(uint64_t now_ns);
 
   // Open, to a view that is not the current one any more.
   bool outdated();
@@ -52,11 +52,14 @@ class ReadPath {
   void operation_ended() { --in_flight_; }
   size_t in_flight() const { return in_flight_; }
 
+  // Of a page that was read; told to the node, whose eviction spares its slot.
+  void touched(uint64_t slot) { touches_.record(slot); }
+
   // Gives the channel up: every operation comes back as aborted.
-  void end(TouchRecorder& touches);
+  void end();
 
   // Until something may have changed, or the deadline.
-  void wait(uint64_t deadline_ns, TouchRecorder& touches);
+  void wait(uint64_t deadline_ns);
 
  private:
   enum class State : uint8_t { kClosed, kOpening, kOpen, kEnding };
@@ -66,6 +69,8 @@ class ReadPath {
     std::unique_ptr<Channel> channel;
     RemoteRegion pool;
     RemoteRegion index;
+    Mapping touch_memory;
+    Region touch_region;
     std::unique_ptr<Channel> touch_channel;
     RemoteRegion touches;
   };
@@ -95,7 +100,7 @@ class ReadPath {
                                 OpenLaneReply offer);
   void refresh_view();
   void ask();
-  void answered(TouchRecorder& touches, TouchRecorder::Buffer* buffer, const Slice& buffer_slice);
+  void answered();
 
   std::shared_ptr<NodeLink> link_;
   uint64_t view_number_ = 0;
@@ -106,7 +111,10 @@ class ReadPath {
   std::unique_ptr<Channel> channel_;
   RemoteRegion pool_;
   RemoteRegion index_;
-  uint64_t lane_ = 0;  // the node's number for the last path
+  Mapping touch_memory_;
+  Region touch_region_;    // after its memory: its registration ends first
+  TouchRecorder touches_;  // after both: its channel ends first
+  uint64_t lane_ = 0;      // the node's number for the last path
   size_t in_flight_ = 0;
   std::optional<Error> error_;
   WarningLimiter warnings_;

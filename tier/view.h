@@ -34,7 +34,7 @@ class RetiredLanes {
   std::vector<uint64_t> lanes_;
 };
 
-// One run of one memory node, as this client knows it. Everything but the lease is fixed. A client
+// One run of one memory node, as this client knows it. What can change says so. A client
 // uses no page that completed after the lease had ended (protocol rule 12); the lease counts from
 // the moment its renewal was sent.
 struct View {
@@ -48,6 +48,8 @@ struct View {
   std::atomic<uint64_t> valid_until_ns{0};
   std::atomic<bool> connected{
       true};  // false once its link is known to be lost: no put can be taken
+
+  VerdictCounts told;  // to this run, under the link's lock
 
   RetiredLanes retired_lanes;
   RetiredLanes retired_push_lanes;

@@ -1,0 +1,155 @@
+#include "tier/node_link.h"
+
+#include <gtest/gtest.h>
+
+#include "transport/sim/sim_fabric.h"
+#include "transport/sim/world.h"
+
+namespace farpage {
+namespace {
+
+constexpr NodeId kPeer = 7;
+constexpr NodeId kSelf = 8;
+constexpr uint64_t kIncarnation = 11;
+
+// A node that answers as it is told, at once.
+class AnsweringNode final : public ControlDialer {
+ public:
+  explicit AnsweringNode(Runtime& runtime) : runtime_(runtime) {}
+
+  void dial(DialCallback done) override {
+    runtime_.after(0, [this, done = std::move(done)] { done(std::make_shared<Link>(*this)); });
+  }
+
+  HelloRequest heard;
+  NodeId node = kPeer;
+  EpochTag membership = {1, 99};
+  uint64_t page_bytes = 512;
+  std::optional<Refusal> refusal;
+
+ private:
+  struct Link final : ControlLink {
+    explicit Link(AnsweringNode& of) : node(of) {}
+    void call(Request request, ReplyCallback done) override {
+      node.runtime_.after(0, [this, request = std::make_shared<Request>(std::move(request)),
+                              done = std::move(done)] { done(node.answer(*request)); });
+    }
+    void close() override {}
+    const Peer& peer() const override { return nowhere; }
+    AnsweringNode& node;
+    const Peer nowhere;
+  };
+
+  Reply answer(const Request& request) {
+    if (const auto* said = std::get_if<HelloRequest>(&request)) {
+      heard = *said;
+      if (refusal) return *refusal;
+      HelloReply hello;
+      hello.epoch = 1;
+      hello.incarnation = kIncarnation;
+      hello.reuse_ns = kMillisecond;
+      hello.lease_ns = kSecond;
+      hello.page_bytes = page_bytes;
+      hello.slots = 16;
+      hello.buckets = 4;
+      hello.node = node;
+      hello.membership = membership;
+      return hello;
+    }
+    return RenewReply{kIncarnation};
+  }
+
+  Runtime& runtime_;
+};
+
+class NodeLinkTest : public testing::Test {
+ protected:
+  Result<void> connect(LinkTerms terms) {
+    ClientOptions options;
+    options.staging_bytes = 0;
+    link_ =
+        std::make_shared<NodeLink>(options, fabric_.runtime(), fabric_, node_, std::move(terms));
+    return link_->connect();
+  }
+  static LinkTerms of_a_list() {
+    LinkTerms terms;
+    terms.peer = kPeer;
+    terms.page_bytes = 512;
+    terms.epoch = [] { return EpochTag{1, 99}; };
+    return terms;
+  }
+  std::string refusal_of(LinkTerms terms) {
+    const auto connected = connect(std::move(terms));
+    EXPECT_FALSE(connected);
+    EXPECT_TRUE(link_->refused());
+    return connected ? "" : connected.error().message;
+  }
+  ~NodeLinkTest() override {
+    if (link_ != nullptr) link_->stop();
+    world_.run_until(world_.now_ns() + 10 * kSecond);
+  }
+
+  sim::World world_{1};
+  sim::SimFabric fabric_{world_, {}};
+  AnsweringNode node_{fabric_.runtime()};
+  std::shared_ptr<NodeLink> link_;
+};
+
+TEST_F(NodeLinkTest, HelloSaysWhichMemberItIs) {
+  LinkTerms terms = of_a_list();
+  terms.self = kSelf;
+  terms.incarnation = 5;
+  ASSERT_TRUE(connect(terms));
+  EXPECT_EQ(node_.heard.node, kSelf);
+  EXPECT_EQ(node_.heard.incarnation, 5u);
+  EXPECT_EQ(node_.heard.epoch, (EpochTag{1, 99}));
+  EXPECT_EQ(link_->view()->staging, nullptr);
+}
+
+TEST_F(NodeLinkTest, ClientOfANodeThatServesAloneSaysNothingOfFleets) {
+  node_.node = 0;
+  node_.membership = {};
+  ASSERT_TRUE(connect({}));
+  EXPECT_EQ(node_.heard.node, 0u);
+  EXPECT_EQ(node_.heard.epoch, EpochTag{});
+}
+
+TEST_F(NodeLinkTest, AnotherMemberThanTheOneNamedIsRefused) {
+  node_.node = kSelf;
+  EXPECT_NE(refusal_of(of_a_list()).find("another member answers"), std::string::npos);
+}
+
+TEST_F(NodeLinkTest, NodeThatServesAloneIsNoMember) {
+  node_.node = 0;
+  EXPECT_NE(refusal_of(of_a_list()).find("serves alone"), std::string::npos);
+}
+
+TEST_F(NodeLinkTest, MemberIsNotTakenForANodeThatServesAlone) {
+  EXPECT_NE(refusal_of({}).find("one of several"), std::string::npos);
+}
+
+TEST_F(NodeLinkTest, MemberWithAnotherPageLengthIsRefused) {
+  node_.page_bytes = 1024;
+  EXPECT_NE(refusal_of(of_a_list()).find("node.page_bytes"), std::string::npos);
+}
+
+TEST_F(NodeLinkTest, MemberOfAnotherListIsRefused) {
+  node_.membership.identity = 100;
+  EXPECT_NE(refusal_of(of_a_list()).find("another list of nodes"), std::string::npos);
+}
+
+TEST_F(NodeLinkTest, MemberThatRefusesTheListIsNotAskedForEver) {
+  node_.refusal = Refusal{Code::kOtherEpoch, "another list here", {1, 100}};
+  EXPECT_EQ(refusal_of(of_a_list()), "another list here");
+}
+
+// With a register either may be ahead for a while; the incarnation says who it is.
+TEST_F(NodeLinkTest, MemberInAnotherEpochOfARegisterIsTaken) {
+  LinkTerms terms = of_a_list();
+  terms.fixed = false;
+  node_.membership = {2, 100};
+  EXPECT_TRUE(connect(terms));
+}
+
+}  // namespace
+}  // namespace farpage
