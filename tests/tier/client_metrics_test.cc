@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
+#include "bench/cluster/sim_cluster.h"
 #include "tests/support/cluster.h"
 #include "tests/support/engine.h"
 #include "tests/support/recorded_metrics.h"
-#include "tests/support/sim_cluster.h"
 #include "transport/fault/fault_fabric.h"
 
 namespace farpage {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "tests/support/sim_cluster.h"
+#include "bench/cluster/sim_cluster.h"
 
 namespace farpage {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "bench/cluster/sim_cluster.h"
 #include "tests/support/engine.h"
-#include "tests/support/sim_cluster.h"
 
 namespace farpage {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bench/cluster/sim_cluster.h"
 #include "bench/page_content.h"
 #include "tests/support/engine.h"
 #include "tests/support/forwarding_fabric.h"
-#include "tests/support/sim_cluster.h"
 #include "tests/tier/spoiling_fabric.h"
 
 namespace farpage {

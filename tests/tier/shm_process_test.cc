@@ -4,10 +4,10 @@
 #include <optional>
 #include <thread>
 
+#include "bench/cluster/truth.h"
 #include "control/unix_socket.h"
 #include "tests/support/engine.h"
 #include "tests/support/node_process.h"
-#include "tests/tier/truth.h"
 #include "transport/shm/shm_fabric.h"
 
 namespace farpage {
@@ -144,14 +144,14 @@ TEST_F(ShmProcess, CachedLocationsNeverShowAnOlderOrAnotherPage) {
     const Truth::Bound bound = truth.bound(key);
     const PageVerdict verdict = reader.engine->fetch(key);
     if (verdict.verdict != Verdict::kReady) return;
-    EXPECT_EQ(truth.judge(key, bound, verdict.version, reader.engine->frame(0)), "");
+    EXPECT_EQ(truth.judge(key, bound, verdict.version, reader.engine->frame(0)), std::nullopt);
   };
   const auto write = [&](uint64_t number) {
     const PageKey key = test_key(number);
     const uint64_t put = truth.send_put(key);
     PutResult result;
     put_at_last(serving_, key, put, result);
-    EXPECT_EQ(truth.acknowledge_put(key, put, result.version), "");
+    EXPECT_EQ(truth.acknowledge_put(key, put, result.version), std::nullopt);
     EXPECT_GE(result.version, truth.bound(key).at_least);
     check(number);
     check(number / 2);

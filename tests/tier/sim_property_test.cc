@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "tests/tier/sim_engine.h"
+#include "bench/cluster/sim_engine.h"
 #include "transport/fault/fault_fabric.h"
 
 namespace farpage {
@@ -46,15 +46,15 @@ class History {
           cluster_.client_fabric(host), cluster_.world().clock(), random_.random()));
       auto connected = cluster_.connect(host, client, faulty_.back().get());
       ASSERT_TRUE(connected) << connected.error().message;
-      engines_.push_back(
-          std::make_unique<SimEngine>(cluster_, host, std::move(*connected), truth_, kPageBytes));
+      engines_.push_back(std::make_unique<SimEngine>(cluster_.world(), std::move(*connected),
+                                                     truth_, findings_, kPageBytes));
     }
     for (uint64_t key = 0; key < keys_; key += 2) engines_[0]->start_put(key, kLongNs);
     live(100 * kMillisecond);
     cluster_.set_network(options_.network);
     cluster_.set_control_delay(options_.control_min_ns, options_.control_max_ns);
     for (auto& fabric : faulty_) fabric->set_plan(draw_faults());
-    for (int turn = 0; turn < 80 && !testing::Test::HasFailure(); ++turn) {
+    for (int turn = 0; turn < 80 && findings_.empty(); ++turn) {
       act();
       live(below(4) == 0 ? between(0, 10 * kMillisecond) : between(0, 500 * kMicrosecond));
     }
@@ -62,6 +62,9 @@ class History {
     for (auto& engine : engines_) add(*engine);
     for (auto& fabric : faulty_) add(*fabric);
     engines_.clear();
+    for (const Finding& finding : findings_.all()) {
+      ADD_FAILURE() << finding;
+    }
   }
 
  private:
@@ -180,7 +183,7 @@ class History {
     EXPECT_TRUE(ended) << "something held, or a client that found no way back";
     live(100 * kMillisecond);
     for (auto& engine : engines_) engine->check_frames();
-    for (uint64_t key = 0; key < keys_ && !testing::Test::HasFailure(); ++key) {
+    for (uint64_t key = 0; key < keys_ && findings_.empty(); ++key) {
       SimEngine& writer = *engines_[below(engines_.size())];
       if (!options_.node.evict) {
         for (uint64_t each = 0; each < keys_; ++each) writer.start_remove(each, kLongNs);
@@ -225,6 +228,7 @@ class History {
   SimCluster cluster_;
   std::vector<std::unique_ptr<fault::FaultFabric>> faulty_;  // by host
   Truth truth_;
+  Findings findings_;
   std::vector<std::unique_ptr<SimEngine>> engines_;
 };
 

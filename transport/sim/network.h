@@ -1,10 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -41,6 +44,14 @@ class Network {
   World& world() const { return world_; }
   Host& add_host(const SimOptions& options);
 
+  // Whether anything passes between two hosts: both have power, and the network has not parted
+  // them.
+  bool reaches(const Host& a, const Host& b) const {
+    return a.alive && b.alive && (parted_.empty() || !parted_.contains(std::minmax(&a, &b)));
+  }
+  void part(const Host& a, const Host& b) { parted_.insert(std::minmax(&a, &b)); }
+  void heal(const Host& a, const Host& b) { parted_.erase(std::minmax(&a, &b)); }
+
   // A key is generation << 32 | index; it is the local key and the rkey. An index that is used
   // again has a new generation.
   uint64_t add_registration(const Registration& registration);
@@ -73,6 +84,7 @@ class Network {
 
   World& world_;
   std::deque<Host> hosts_;
+  std::set<std::pair<const Host*, const Host*>> parted_;
   std::vector<Entry> entries_;
   std::vector<uint32_t> free_entries_;
   std::vector<SimChannel*> channels_{nullptr};

@@ -210,7 +210,7 @@ void SimChannel::run(Step step, uint32_t slot, uint32_t piece) {
     case Step::kImmediate:
       return send_immediate(flight);
     case Step::kComplete:
-      if (!host_.alive || !peer_host_->alive) {
+      if (!network_->reaches(host_, *peer_host_)) {
         flight.stuck = true;
         return;
       }
@@ -250,7 +250,7 @@ void SimChannel::land(Flight& flight, uint32_t piece) {
 }
 
 void SimChannel::send_immediate(const Flight& flight) {
-  if (flight.vendor != 0 || !peer_host_->alive) return;
+  if (flight.vendor != 0 || !network_->reaches(host_, *peer_host_)) return;
   if (SimChannel* peer = network_->channel(peer_)) {
     Completion completion;
     completion.kind = CompletionKind::kImmediate;
@@ -261,7 +261,7 @@ void SimChannel::send_immediate(const Flight& flight) {
 
 // The peer's memory, if the peer answers and lets this operation in.
 std::byte* SimChannel::remote_bytes(Flight& flight) {
-  if (!host_.alive || !peer_host_->alive) {
+  if (!network_->reaches(host_, *peer_host_)) {
     flight.stuck = true;
     return nullptr;
   }

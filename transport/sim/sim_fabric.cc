@@ -94,7 +94,7 @@ Result<PassiveChannel> SimFabric::offer_channel(ChannelPurpose purpose) {
 Result<std::unique_ptr<Channel>> SimFabric::connect(ChannelOffer offer, uint64_t) {
   Result<SimChannel*> peer = network_->take_offer(offer.opaque, offer.purpose);
   if (!peer) return tl::make_unexpected(peer.error());
-  if (!host_.alive || !(*peer)->host().alive) {
+  if (!network_->reaches(host_, (*peer)->host())) {
     return fail(Code::kTimeout, "the peer does not answer");
   }
   auto channel = std::make_unique<SimChannel>(network_, host_, offer.purpose);
@@ -111,6 +111,14 @@ void SimFabric::set_options(const SimOptions& options) {
 
 void SimFabric::die() {
   host_.alive = false;
+}
+
+void SimFabric::part_from(const SimFabric& other) {
+  network_->part(host_, other.host_);
+}
+
+void SimFabric::heal_to(const SimFabric& other) {
+  network_->heal(host_, other.host_);
 }
 
 void SimFabric::pause() {

@@ -39,6 +39,11 @@ class SimFabric final : public Fabric {
   // completion.
   void die();
 
+  // The network between the two machines is gone, as if the other one had no power, and is back.
+  // What met the gap never completes.
+  void part_from(const SimFabric& other);
+  void heal_to(const SimFabric& other);
+
   // Its process stands still: no callback of runtime() runs and poll() returns nothing. Its memory
   // answers all the same.
   void pause();

@@ -4,16 +4,18 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
 
+#include "bench/cluster/findings.h"
 #include "bench/page_content.h"
 #include "integrity/page_header.h"
 
 namespace farpage {
 
-// What a test knows of every page without asking any checksum: which puts were sent, what was
+// What is known of every page without asking any checksum: which puts were sent, what was
 // acknowledged, and so what a fetch that starts now may return (I1 and I2).
 class Truth {
  public:
@@ -28,7 +30,7 @@ class Truth {
     ++pages_[key].puts;
     return last_number_;
   }
-  std::string acknowledge_put(const PageKey& key, uint64_t number, Version version) {
+  std::optional<Finding> acknowledge_put(const PageKey& key, uint64_t number, Version version) {
     Page& page = pages_[key];
     page.bound.at_least = std::max(page.bound.at_least, version);
     return learn(page, number, version);
@@ -43,28 +45,37 @@ class Truth {
 
   Bound bound(const PageKey& key) { return pages_[key].bound; }
 
-  // Judges a page that was ready, of a fetch that started when `bound` held. Empty: it is right.
-  std::string judge(const PageKey& key, const Bound& bound, Version version,
-                    std::span<const std::byte> bytes) {
+  // Judges a page that was ready, of a fetch that started when `bound` held. Nothing: it is right.
+  std::optional<Finding> judge(const PageKey& key, const Bound& bound, Version version,
+                               std::span<const std::byte> bytes) {
     const uint64_t number = page_put_number(bytes);
     const auto found = sent_.find(number);
     if (found == sent_.end() || !(found->second == key)) {
-      return fmt::format("I1: the bytes name put {}, which is none of this key", number);
+      return wrong_bytes("the bytes name put {}, which is none of this key", number);
     }
     if (const uint64_t wrong = count_wrong_bytes(bytes, key, {number, number}); wrong > 0) {
-      return fmt::format("I1: {} wrong bytes in put {}", wrong, number);
+      return wrong_bytes("{} wrong bytes in put {}", wrong, number);
     }
     if (version < bound.at_least) {
-      return fmt::format("I2: version {:x} after {:x} was acknowledged", version, bound.at_least);
+      return went_back("version {:x} after {:x} was acknowledged", version, bound.at_least);
     }
     if (version <= bound.above) {
-      return fmt::format("I2: version {:x} after a remove of {:x} was acknowledged", version,
-                         bound.above);
+      return went_back("version {:x} after a remove of {:x} was acknowledged", version,
+                       bound.above);
     }
     return learn(pages_[key], number, version);
   }
 
  private:
+  template <typename... Args>
+  static Finding wrong_bytes(fmt::format_string<Args...> sentence, Args&&... args) {
+    return {FindingKind::kWrongBytes, fmt::format(sentence, std::forward<Args>(args)...)};
+  }
+  template <typename... Args>
+  static Finding went_back(fmt::format_string<Args...> sentence, Args&&... args) {
+    return {FindingKind::kWentBack, fmt::format(sentence, std::forward<Args>(args)...)};
+  }
+
   struct Page {
     Bound bound;
     Version highest = 0;  // acknowledged or read
@@ -72,12 +83,11 @@ class Truth {
     std::map<Version, uint64_t> numbers;
   };
 
-  static std::string learn(Page& page, uint64_t number, Version version) {
+  static std::optional<Finding> learn(Page& page, uint64_t number, Version version) {
     page.highest = std::max(page.highest, version);
     const auto known = page.numbers.emplace(version, number).first;
-    if (known->second == number) return {};
-    return fmt::format("I2: version {:x} is of put {} and of put {}", version, known->second,
-                       number);
+    if (known->second == number) return std::nullopt;
+    return went_back("version {:x} is of put {} and of put {}", version, known->second, number);
   }
 
   uint64_t last_number_ = 0;

@@ -1,9 +1,11 @@
-#include "tests/tier/sim_engine.h"
+#include "bench/cluster/sim_engine.h"
 
-#include <gtest/gtest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
+
+#include "base/check.h"
 
 namespace farpage {
 namespace {
@@ -29,12 +31,12 @@ PageKey sim_key(uint64_t number) {
   return keys[number];
 }
 
-SimEngine::SimEngine(SimCluster& cluster, size_t, std::unique_ptr<Client> client, Truth& truth,
-                     uint64_t page_bytes)
-    : cluster_(cluster),
-      world_(cluster.world()),
+SimEngine::SimEngine(sim::World& world, std::unique_ptr<Client> client, Truth& truth,
+                     Findings& findings, uint64_t page_bytes)
+    : world_(world),
       client_(std::move(client)),
       truth_(truth),
+      findings_(findings),
       page_bytes_(page_bytes),
       memory_(kFrames * page_bytes),
       region_(client_->register_memory({memory_.data(), memory_.size()}).value()),
@@ -66,7 +68,8 @@ void SimEngine::give_back_frame(size_t index) {
 void SimEngine::check_frame(size_t index) {
   if (!patterned_[index]) return;
   const auto same = [&](std::byte byte) { return byte == pattern(index); };
-  EXPECT_TRUE(std::ranges::all_of(frame(index), same)) << "I4: a late landing in frame " << index;
+  if (std::ranges::all_of(frame(index), same)) return;
+  findings_.add(FindingKind::kLateLandings, fmt::format("a late landing in frame {}", index));
 }
 
 void SimEngine::check_frames() {
@@ -90,7 +93,9 @@ void SimEngine::start_fetch(const std::vector<uint64_t>& key_numbers, uint64_t i
   // So that this engine's thread runs at the deadline, whatever the others wait for.
   world_.after(in_ns, [this, id = running.id] { at_deadline(id); });
   running.fetch = lane_->fetch(running.requests, running.verdicts, running.deadline_ns);
-  EXPECT_TRUE(in_ns > 0 || running.fetch.done());
+  if (in_ns == 0 && !running.fetch.done()) {
+    findings_.add(FindingKind::kMissedDeadlines, "no verdict though there was no time at all");
+  }
   observe_fetch(running);
 }
 
@@ -99,7 +104,9 @@ void SimEngine::at_deadline(uint64_t id) {
       std::ranges::find_if(fetches_, [id](const RunningFetch& each) { return each.id == id; });
   if (found == fetches_.end()) return;
   lane_->progress();
-  EXPECT_TRUE(found->fetch.done()) << "I3: no verdict at the deadline";
+  if (!found->fetch.done()) {
+    findings_.add(FindingKind::kMissedDeadlines, "no verdict at the deadline");
+  }
   observe_fetch(*found);
 }
 
@@ -110,24 +117,47 @@ void SimEngine::observe_fetch(RunningFetch& running) {
     if (verdict.verdict == Verdict::kPending || page.returned) continue;
     if (!page.judged) {
       page.judged = true;
-      EXPECT_LE(world_.now_ns(), running.deadline_ns) << "I3";
-      if (verdict.verdict == Verdict::kReady) {
-        ++counts_.ready;
-        EXPECT_EQ(verdict.place, Place::kReleased);
-        EXPECT_GE(verdict.version, running.requests[i].min_version);
-        const auto bytes = frame(page.frame).first(running.requests[i].destination.bytes);
-        const std::string wrong =
-            truth_.judge(sim_key(page.key_number), page.bound, verdict.version, bytes);
-        EXPECT_EQ(wrong, "") << "key " << page.key_number;
-      } else {
-        ++counts_.recompute;
-      }
+      judge(running, i);
       counts_.held += verdict.place == Place::kHeld;
     }
     if (verdict.place == Place::kReleased) {
       page.returned = true;
       give_back_frame(page.frame);
     }
+  }
+}
+
+void SimEngine::judge(const RunningFetch& running, size_t page) {
+  const uint64_t key_number = running.pages[page].key_number;
+  const PageVerdict& verdict = running.verdicts[page];
+  if (world_.now_ns() > running.deadline_ns) {
+    findings_.add(FindingKind::kMissedDeadlines,
+                  fmt::format("a verdict {} ns late", world_.now_ns() - running.deadline_ns));
+  }
+  if (verdict.verdict != Verdict::kReady) {
+    ++counts_.recompute;
+    return;
+  }
+  ++counts_.ready;
+  if (verdict.place != Place::kReleased) {
+    findings_.add(FindingKind::kLateLandings, "a page that is ready is still held");
+  }
+  const PageRequest& request = running.requests[page];
+  if (verdict.version < request.min_version) {
+    findings_.add(FindingKind::kWentBack,
+                  fmt::format("key {}: version {:x} is less than was asked for", key_number,
+                              verdict.version));
+  }
+  const auto bytes = frame(running.pages[page].frame).first(request.destination.bytes);
+  if (auto found =
+          truth_.judge(sim_key(key_number), running.pages[page].bound, verdict.version, bytes)) {
+    findings_.add(found->kind, fmt::format("key {}: {}", key_number, found->sentence));
+  }
+}
+
+void SimEngine::acknowledged(const PageKey& key, uint64_t number, Version version) {
+  if (auto found = truth_.acknowledge_put(key, number, version)) {
+    findings_.add(found->kind, std::move(found->sentence));
   }
 }
 
@@ -155,17 +185,24 @@ void SimEngine::start_remove(uint64_t key_number, uint64_t in_ns) {
 void SimEngine::check_contains(uint64_t key_number, uint64_t in_ns) {
   const uint64_t deadline = world_.now_ns() + in_ns;
   const bool found = lane_->contains(sim_key(key_number), deadline);
-  EXPECT_LE(world_.now_ns(), deadline) << "I3";
-  EXPECT_FALSE(found && truth_.puts(sim_key(key_number)) == 0);
+  if (world_.now_ns() > deadline) {
+    findings_.add(FindingKind::kMissedDeadlines, "contains() has come back late");
+  }
+  if (found && truth_.puts(sim_key(key_number)) == 0) {
+    findings_.add(FindingKind::kWrongBytes,
+                  fmt::format("key {} was never put, and is there", key_number));
+  }
 }
 
 void SimEngine::observe() {
   lane_->progress();
   for (RunningFetch& running : fetches_) observe_fetch(running);
-  std::erase_if(fetches_, [](const RunningFetch& running) {
+  std::erase_if(fetches_, [this](const RunningFetch& running) {
     if (!running.fetch.released()) return false;
     const auto is_back = [](const RunningPage& page) { return page.returned; };
-    EXPECT_TRUE(std::ranges::all_of(running.pages, is_back));
+    if (!std::ranges::all_of(running.pages, is_back)) {
+      findings_.add(FindingKind::kUnfinished, "a fetch is released and a page of it is not");
+    }
     return true;
   });
   std::erase_if(puts_, [this](RunningPut& running) {
@@ -173,7 +210,7 @@ void SimEngine::observe() {
     const PutResult result = running.put.wait()[0];
     if (result.code == Code::kOk) {
       ++counts_.puts_acknowledged;
-      EXPECT_EQ(truth_.acknowledge_put(running.key, running.number, result.version), "");
+      acknowledged(running.key, running.number, result.version);
     }
     return true;
   });
@@ -189,16 +226,14 @@ void SimEngine::observe() {
 
 PutResult SimEngine::put_now(uint64_t key_number, uint64_t in_ns) {
   size_t index = 0;
-  EXPECT_TRUE(take_frame(index));
+  FARPAGE_CHECK(take_frame(index));
   const PageKey key = sim_key(key_number);
   const uint64_t length = length_of(key_number, page_bytes_);
   const uint64_t number = truth_.send_put(key);
   fill_page(frame(index).first(length), key, number);
   const PutRequest request = {key, region_.slice(index * page_bytes_, length)};
   const PutResult result = client_->put({&request, 1}, world_.now_ns() + in_ns).wait()[0];
-  if (result.code == Code::kOk) {
-    EXPECT_EQ(truth_.acknowledge_put(key, number, result.version), "");
-  }
+  if (result.code == Code::kOk) acknowledged(key, number, result.version);
   give_back_frame(index);
   return result;
 }
@@ -209,7 +244,7 @@ PageVerdict SimEngine::fetch_now(uint64_t key_number, uint64_t in_ns) {
   running.fetch.wait();
   observe_fetch(running);
   const PageVerdict verdict = running.verdicts[0];
-  EXPECT_TRUE(running.fetch.wait_released(kNever));
+  FARPAGE_CHECK(running.fetch.wait_released(kNever));
   observe();
   return verdict;
 }

@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/sim_cluster.h"
-#include "tests/tier/truth.h"
+#include "bench/cluster/findings.h"
+#include "bench/cluster/sim_cluster.h"
+#include "bench/cluster/truth.h"
 #include "tier/client.h"
 
 namespace farpage {
@@ -19,7 +20,7 @@ inline uint64_t length_of(uint64_t key_number, uint64_t page_bytes) {
 
 // One engine of a simulation, with many fetches, puts and removes under way. observe() looks at all
 // of them between two events of the world, so that every verdict is judged at the instant it is
-// given.
+// given. What it sees that must never be goes to the findings.
 //
 // A frame of which nobody may write any more is filled with a pattern, which must still be there
 // when the frame is used again and at the end (I4).
@@ -34,7 +35,8 @@ class SimEngine {
     uint64_t removes_acknowledged = 0;
   };
 
-  SimEngine(SimCluster& cluster, size_t host, std::unique_ptr<Client> client, Truth& truth,
+  // All that it is given outlives it.
+  SimEngine(sim::World& world, std::unique_ptr<Client> client, Truth& truth, Findings& findings,
             uint64_t page_bytes);
   ~SimEngine();
 
@@ -95,11 +97,13 @@ class SimEngine {
   void check_frame(size_t index);
   void observe_fetch(RunningFetch& running);
   void at_deadline(uint64_t id);
+  void judge(const RunningFetch& running, size_t page);
+  void acknowledged(const PageKey& key, uint64_t number, Version version);
 
-  SimCluster& cluster_;
   sim::World& world_;
   std::unique_ptr<Client> client_;
   Truth& truth_;
+  Findings& findings_;
   uint64_t page_bytes_;
   std::vector<std::byte> memory_;
   Region region_;
