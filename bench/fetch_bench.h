@@ -19,6 +19,7 @@ struct FetchBenchOptions {
   uint64_t connections = 1;    // each a lane with a thread of its own
   uint64_t pool_bytes = kGiB;  // the node's memory that is filled with pages and drawn from
   double seconds = 5;          // of fetching
+  bool in_put_order = false;   // a fetch asks for pages that were put one after the other
   std::string name_space = "bench";
 
   Result<void> validate() const;
@@ -26,7 +27,7 @@ struct FetchBenchOptions {
 
 struct FetchBenchResult {
   bool interrupted = false;
-  uint64_t pages_stored = 0;  // drawn from at random
+  uint64_t pages_stored = 0;  // drawn from
   uint64_t fetches = 0;
   uint64_t ready = 0;
   std::array<uint64_t, kReasons> recompute = {};
@@ -42,9 +43,9 @@ struct FetchBenchResult {
   uint64_t index_looks = 0;
 };
 
-// Fills the node with pages, then fetches pages drawn at random. Fetching and copying the same
-// pages with memcpy take turns of a fraction of a second, so that both meet the same machine. What
-// has landed is compared with the truth between the turns.
+// Fills the node with pages, then fetches pages of them, drawn at random or in the order of their
+// puts. Fetching and copying the same pages with memcpy take turns of a fraction of a second, so
+// that both meet the same machine. What has landed is compared with the truth between the turns.
 class FetchBench {
  public:
   // A node keeps some slots free and makes room ahead of the next puts: how many it needs so that

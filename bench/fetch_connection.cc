@@ -43,8 +43,8 @@ FetchConnection::FetchConnection(Client& client, const FetchBenchOptions& option
     : client_(client),
       options_(options),
       keys_(keys),
-      random_(seed),
-      phase_random_(seed),
+      draw_(options.in_put_order, seed, keys.size()),
+      phase_draw_(draw_),
       memory_(std::move(memory)),
       region_(std::move(region)),
       lane_(std::move(lane)),
@@ -109,7 +109,8 @@ bool FetchConnection::addresses_are_valid() const {
 }
 
 void FetchConnection::draw_keys(Slot& slot) {
-  for (PageRequest& request : slot.requests) request.key = keys_[random_.below(keys_.size())];
+  draw_.begin_fetch();
+  for (PageRequest& request : slot.requests) request.key = keys_[draw_.page()];
 }
 
 void FetchConnection::start(Slot& slot) {
@@ -132,7 +133,7 @@ void FetchConnection::finish(Slot& slot) {
 }
 
 void FetchConnection::fetch_for(double seconds) {
-  phase_random_ = random_;
+  phase_draw_ = draw_;
   phase_fetches_ = 0;
   const uint64_t begin = now_ns();
   const uint64_t end = begin + static_cast<uint64_t>(seconds * 1e9);
@@ -167,12 +168,12 @@ void FetchConnection::check(const Slot& slot) {
 
 void FetchConnection::copy_again() {
   if (!addresses_are_valid() && !find_addresses()) return;
-  Random random = phase_random_;
+  PageDraw draw = phase_draw_;
   const uint64_t begin = now_ns();
   for (uint64_t i = 0; i < phase_fetches_; ++i) {
+    draw.begin_fetch();
     for (const PageRequest& request : slots_[i % slots_.size()].requests) {
-      std::memcpy(request.destination.data, addresses_[random.below(addresses_.size())],
-                  options_.page_bytes);
+      std::memcpy(request.destination.data, addresses_[draw.page()], options_.page_bytes);
     }
   }
   totals_.copy_seconds += static_cast<double>(now_ns() - begin) * 1e-9;

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/mapping.h"
-#include "base/random.h"
 #include "bench/fetch_bench.h"
+#include "bench/page_draw.h"
 #include "tier/client.h"
 
 namespace farpage {
@@ -67,8 +67,8 @@ class FetchConnection {
   Client& client_;
   FetchBenchOptions options_;
   std::span<const PageKey> keys_;
-  Random random_;
-  Random phase_random_;  // as it was when the last fetch_for() began
+  PageDraw draw_;
+  PageDraw phase_draw_;  // as it was when the last fetch_for() began
   uint64_t phase_fetches_ = 0;
   Mapping memory_;
   Region region_;  // after the memory, and before the lane that uses it

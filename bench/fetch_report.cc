@@ -39,6 +39,7 @@ json::object fetch_json(const FetchReport& report) {
         {"connections", bench.connections},
         {"pool_bytes", bench.pool_bytes},
         {"seconds", bench.seconds},
+        {"in_put_order", bench.in_put_order},
         {"verify", report.verify},
         {"own_node", report.own_node}}},
       {"hardware", hardware_json()},
@@ -72,7 +73,8 @@ std::string fetch_table(const FetchReport& report) {
   row("path", fmt::format("{}: {}", capabilities.backend, capabilities.path));
   for (const auto& [name, value] : path_rows(report.paths)) row(name.c_str(), value);
   row("pages drawn from",
-      fmt::format("{} of {}", result.pages_stored, format_bytes(report.options.page_bytes)));
+      fmt::format("{} of {}, {}", result.pages_stored, format_bytes(report.options.page_bytes),
+                  report.options.in_put_order ? "in the order of their puts" : "at random"));
   row("fetched",
       fmt::format("{:.0f} pages/s, {:.2f} GB/s", result.pages_per_s, result.pages_per_s * page_gb));
   if (result.copied_pages_per_s > 0) {

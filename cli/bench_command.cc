@@ -176,7 +176,7 @@ int run_bench_index(const IndexArguments& arguments) {
 
 void add_fetch(CLI::App& bench, int& exit_code) {
   CLI::App* command =
-      bench.add_subcommand("fetch", "Fetches pages drawn at random, beside plain memcpy");
+      bench.add_subcommand("fetch", "Fetches pages of those that it has put, beside plain memcpy");
   auto arguments = std::make_shared<FetchArguments>();
   FetchBenchOptions& options = arguments->bench;
   add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
@@ -184,6 +184,9 @@ void add_fetch(CLI::App& bench, int& exit_code) {
   add_count(*command, "--depth", options.depth, "Fetches in flight on each connection");
   add_count(*command, "--connections", options.connections, "Connections, each with a thread");
   add_size(*command, "--pool-bytes", options.pool_bytes, "Pages to draw from, in bytes");
+  command->add_flag("--in-put-order", options.in_put_order,
+                    "A fetch asks for pages that were put one after the other, from one on that is "
+                    "drawn. Without it each page is drawn");
   command->add_option("--seconds", options.seconds, "How long to fetch")->capture_default_str();
   command->add_option("--verify", arguments->verify, "Whether what lands is checked (on, off)")
       ->transform(CLI::IsMember({"on", "off"}))
