@@ -113,13 +113,22 @@ void LaneEngine::cancel_queued(const FetchState* fetch) {
 }
 
 // Whether an operation has been under way for longer than its result could be used.
-bool LaneEngine::overdue() const {
+bool LaneEngine::overdue() {
   if (path_.in_flight() == 0) return false;
   const uint64_t limit = path_.view().reuse_ns;
-  return std::any_of(attempts_.begin(), attempts_.end(), [&](const Attempt& attempt) {
-    return attempt.fetch != nullptr && attempt.outstanding > 0 &&
-           now_ns_ - attempt.posted_ns >= limit;
-  });
+  if (now_ns_ - since_ns_ < limit) return false;
+  since_ns_ = oldest_post_ns();
+  return now_ns_ - since_ns_ >= limit;
+}
+
+uint64_t LaneEngine::oldest_post_ns() const {
+  uint64_t oldest = now_ns_;
+  for (const Attempt& attempt : attempts_) {
+    if (attempt.fetch != nullptr && attempt.outstanding > 0) {
+      oldest = std::min(oldest, attempt.posted_ns);
+    }
+  }
+  return oldest;
 }
 
 uint64_t LaneEngine::next_event_ns() const {
@@ -129,12 +138,7 @@ uint64_t LaneEngine::next_event_ns() const {
   }
   if (!path_.is_open()) return next;
   next = std::min(next, path_.view().valid_until_ns.load(std::memory_order_relaxed));
-  for (const Attempt& attempt : attempts_) {
-    if (attempt.fetch != nullptr && attempt.outstanding > 0) {
-      next = std::min(next, attempt.posted_ns + path_.view().reuse_ns);
-    }
-  }
-  return next;
+  return std::min(next, since_ns_ + path_.view().reuse_ns);
 }
 
 template <typename Ready>

@@ -219,7 +219,6 @@ void LaneEngine::queue_step(uint32_t index) {
 
 size_t LaneEngine::post_queued() {
   if (queue_.empty() || !path_.is_open()) return 0;
-  now_ns_ = clock_.now_ns();
   const auto deadline_of = [this](const Operation& operation) {
     return attempts_[OperationTag::of(operation.tag).attempt].fetch->deadline_ns;
   };
@@ -267,11 +266,10 @@ void LaneEngine::operation_ended(const OperationTag& tag) {
 }
 
 size_t LaneEngine::poll_completions() {
-  std::array<Completion, kPollBatch> completions;
-  const size_t count = path_.poll(std::span(completions).first(poll_batch_));
+  const size_t count = path_.poll(std::span(polled_).first(poll_batch_));
   if (count == 0) return 0;
   now_ns_ = clock_.now_ns();
-  for (size_t i = 0; i < count; ++i) complete(completions[i]);
+  for (size_t i = 0; i < count; ++i) complete(polled_[i]);
   if (!landed_.empty()) settle_landed();
   return count;
 }

@@ -106,7 +106,8 @@ class LaneEngine {
   void expire(FetchState& fetch);
   void end_path();
   void cancel_queued(const FetchState* fetch);
-  bool overdue() const;
+  bool overdue();
+  uint64_t oldest_post_ns() const;
   uint64_t next_event_ns() const;
   template <typename Ready>
   void drive(uint64_t until_ns, const Ready& ready);
@@ -128,7 +129,9 @@ class LaneEngine {
   uint32_t waiting_ = 0;             // attempts with that flag
   size_t window_ = 1;  // attempts at one time, so that their bytes can land well within L
   size_t poll_batch_ = 4;
-  uint64_t now_ns_ = 0;  // as of the last look at the clock
+  uint64_t now_ns_ = 0;    // as of the last look at the clock
+  uint64_t since_ns_ = 0;  // nothing that is outstanding was posted before
+  std::array<Completion, kPollBatch> polled_;
   LaneCounters counters_;
   ReadPath path_;  // last: destroyed first, while everything that it may write to still stands
 };

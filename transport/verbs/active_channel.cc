@@ -282,7 +282,7 @@ void ActiveVerbsChannel::harvest() {
 // Takes what has been dialled, lets go of what is broken, and dials it anew where others carry on.
 void ActiveVerbsChannel::look_at_paths() {
   const size_t count = end_.endpoints.size();
-  if (count > 1) leave_silent_paths();
+  if (in_flight() > 0 && (count > 1 || ended_.empty())) leave_silent_paths();
   bool any = false;
   for (size_t number = 0; number < count; ++number) {
     Path& path = paths_[number];
@@ -308,8 +308,11 @@ void ActiveVerbsChannel::look_at_paths() {
 
 // What a path has had under way for so long, while another one works, goes over that one.
 void ActiveVerbsChannel::leave_silent_paths() {
-  if (working_paths() < 2) return;
   const uint64_t now = boottime_clock().now_ns();
+  for (Path& path : paths_) {
+    if (works(path)) path.queue->look(now);
+  }
+  if (working_paths() < 2) return;
   for (Path& path : paths_) {
     if (!works(path)) continue;
     const uint64_t since = path.queue->silent_since_ns();
@@ -416,11 +419,14 @@ void ActiveVerbsChannel::wait(uint64_t deadline_ns) {
       deadline_ns = std::min(deadline_ns, path.queue->broken_ns() + kDrainNs + 1);
     }
   }
-  if (working_paths() > 1 && in_flight() > 0) {
-    deadline_ns = std::min(deadline_ns, boottime_clock().now_ns() + kSilentNs);
-  }
   harvest();  // what came before they were armed
   if (!ended_.empty() || state_ != State::kOpen) return;
+  for (const Path& path : paths_) {
+    const uint64_t since = path.queue != nullptr ? path.queue->silent_since_ns() : kNever;
+    if (since != kNever && working_paths() > 1) {
+      deadline_ns = std::min(deadline_ns, since + kSilentNs);
+    }
+  }
   std::array<pollfd, 2 * kMaxDevices> watched;
   for (size_t number = 0; number < kMaxDevices; ++number) {
     SendQueue* queue = paths_[number].queue.get();

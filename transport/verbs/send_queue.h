@@ -37,13 +37,16 @@ class SendQueue {
   bool idle() const { return posted_ == ended_; }
   uint64_t bytes_under_way() const { return posted_bytes_ - ended_bytes_; }
   uint64_t bytes_carried() const { return ended_bytes_; }
-  // Since when nothing of what is under way has ended; kNever: nothing is under way.
-  uint64_t silent_since_ns() const { return idle() ? kNever : moved_ns_; }
+  // Notes, every now and then, whether anything has ended since the last look. Silence is counted
+  // from looks, so that posting and polling ask no clock.
+  void look(uint64_t now_ns);
+  // The first look that saw what is under way as it is; kNever: nothing is, or nobody has looked.
+  uint64_t silent_since_ns() const { return idle() ? kNever : silent_since_ns_; }
   // When it was broken off; kNever: it was not.
   uint64_t broken_ns() const { return broken_ns_; }
 
   // Adds to the chain; there must be room.
-  void add(const Work& work, ibv_send_wr request, std::span<const ibv_sge> slices);
+  void add(const Work& work, const ibv_send_wr& wanted, std::span<const ibv_sge> slices);
   // One doorbell for the chain. A device that refuses breaks the queue.
   void ring();
 
@@ -77,21 +80,23 @@ class SendQueue {
     uint64_t bytes = 0;
     bool is_read = false;
   };
-  Posted& posted(uint64_t number) { return ring_[number % ring_.size()]; }
+  Posted& posted(uint64_t number) { return ring_[number & (ring_.size() - 1)]; }
   template <typename Done>
   void end_until(uint64_t number, ibv_wc_status status, const Done& done);
 
   std::unique_ptr<Connection> connection_;
   const std::shared_ptr<PathCounters> counters_;
-  size_t slices_;
-  std::vector<Posted> ring_;  // of ascending numbers
+  const size_t slices_;
+  const size_t depth_;
+  std::vector<Posted> ring_;  // of ascending numbers; a power of two of them, no fewer than depth_
   uint64_t posted_ = 0;
   uint64_t ended_ = 0;
   uint64_t posted_bytes_ = 0;
   uint64_t ended_bytes_ = 0;
   uint64_t last_signalled_ = 0;
   uint64_t unsignalled_bytes_ = 0;
-  uint64_t moved_ns_ = 0;
+  uint64_t ended_at_look_ = 0;
+  uint64_t silent_since_ns_ = kNever;
   uint64_t refused_from_ = UINT64_MAX;  // never came to the device
   uint64_t broken_ns_ = kNever;
 
@@ -117,7 +122,6 @@ template <typename Done>
 void SendQueue::poll(const Done& done) {
   std::array<ibv_wc, kPollBatch> completions;
   int count = 0;
-  const uint64_t ended_before = ended_;
   do {
     count = ::ibv_poll_cq(connection_->completions.get(), kPollBatch, completions.data());
     for (int i = 0; i < count; ++i) {
@@ -129,7 +133,6 @@ void SendQueue::poll(const Done& done) {
     }
   } while (count == kPollBatch);
   if (ended_ == refused_from_) end_until(posted_, IBV_WC_WR_FLUSH_ERR, done);
-  if (ended_ != ended_before) moved_ns_ = boottime_clock().now_ns();
 }
 
 template <typename Done>
