@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "control/link.h"
 #include "node/options.h"
+#include "tier/fleet.h"
 #include "transport/fabric.h"
 
 namespace farpage {
@@ -21,5 +22,11 @@ class NodeService : public ControlService {
 // and is destroyed there, or after it has stopped. `runtime` and `fabric` outlive it.
 Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options, Runtime& runtime,
                                                       Fabric& fabric);
+
+// The member `self` of a fleet. Before it is one by the register, it refuses what clients ask for.
+// `fleet` is copied.
+Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options, Runtime& runtime,
+                                                      Fabric& fabric, const Fleet& fleet,
+                                                      NodeId self);
 
 }  // namespace farpage

@@ -22,6 +22,7 @@ std::vector<ConfigField> fields(NodeOptions& options) {
       {"max_staging_bytes", &options.max_staging_bytes},
       {"metrics_listen", &options.metrics_listen},
       {"max_requests_per_s", &options.max_requests_per_s},
+      {"fill_bytes_per_s", &options.fill_bytes_per_s},
   };
 }
 
@@ -44,7 +45,9 @@ Result<void> NodeOptions::validate() const {
       .and_then([&] { return in_range("max_lanes", max_lanes, 1, 1'024); })
       .and_then(
           [&] { return in_range("max_staging_bytes", max_staging_bytes, page_bytes, 64 * kGiB); })
-      .and_then([&] { return in_range("max_requests_per_s", max_requests_per_s, 10, 10'000'000); });
+      .and_then([&] { return in_range("max_requests_per_s", max_requests_per_s, 10, 10'000'000); })
+      .and_then(
+          [&] { return in_range("fill_bytes_per_s", fill_bytes_per_s, 64 * kKiB, 1'024 * kGiB); });
 }
 
 }  // namespace farpage

@@ -26,6 +26,7 @@ struct NodeOptions {
   uint64_t max_staging_bytes = 256 * kMiB;  // of one client
   std::string metrics_listen;               // where Prometheus asks; empty: nowhere
   uint64_t max_requests_per_s = 20'000;     // of one client; what is above it waits
+  uint64_t fill_bytes_per_s = 256 * kMiB;   // that a member reads of others to fill itself
 
   Result<void> validate() const;
 };

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "integrity/crc32c.h"
+#include "integrity/page_check.h"
 
 namespace farpage {
 namespace {
@@ -44,41 +45,49 @@ PageHeader& PageStore::header(uint32_t slot) const {
   return *reinterpret_cast<PageHeader*>(pool_.data() + options_.geometry.slot_offset(slot));
 }
 
-Code PageStore::put(const PageKey& key, Version version, std::span<const std::byte> payload,
-                    uint32_t payload_crc) {
-  if (payload.empty() || payload.size() > options_.geometry.page_bytes) return Code::kInvalid;
-  if (version <= index_.floor(key)) return Code::kInvalid;
+std::optional<uint32_t> PageStore::take() {
   if (options_.evict) evict_ahead();
-  const std::optional<uint32_t> slot = slots_.take(clock_.now_ns());
-  if (!slot) return Code::kExhausted;
+  return slots_.take(clock_.now_ns());
+}
 
-  PageHeader& target = header(*slot);
-  target = make_page_header(key, version, options_.incarnation,
-                            static_cast<uint32_t>(payload.size()), payload_crc);
-  auto* bytes = reinterpret_cast<std::byte*>(&target + 1);
+Code PageStore::put(const PageKey& key, Version version, std::span<const std::byte> payload,
+                    uint32_t payload_crc, bool in_order) {
+  if (payload.empty() || payload.size() > options_.geometry.page_bytes) return Code::kInvalid;
+  if (!in_order && version <= index_.floor(key)) return Code::kInvalid;
+  const std::optional<uint32_t> slot = take();
+  if (!slot) return Code::kExhausted;
+  auto* bytes = reinterpret_cast<std::byte*>(&header(*slot) + 1);
   if (copy_with_crc32c(0, bytes, payload.data(), payload.size()) != payload_crc) {
     slots_.release(*slot);
     return Code::kAborted;
   }
+  return publish(*slot, key, version, static_cast<uint32_t>(payload.size()), payload_crc);
+}
+
+Code PageStore::publish(uint32_t slot, const PageKey& key, Version version, uint32_t payload_bytes,
+                        uint32_t payload_crc) {
+  highest_version_ = std::max(highest_version_, version);
+  PageHeader& target = header(slot);
+  target = make_page_header(key, version, options_.incarnation, payload_bytes, payload_crc);
   std::atomic_ref<uint64_t>(target.live)
       .store(live_token(key, version, options_.incarnation), std::memory_order_release);
-  slots_.publish(*slot);
+  slots_.publish(slot);
 
   if (const std::optional<uint32_t> old = index_.find(key)) {
-    index_.replace(key, *old, *slot);
+    index_.replace(key, *old, slot);
     clear_live(*old);
     return Code::kOk;
   }
-  if (index_.insert(key, *slot)) return Code::kOk;
+  if (index_.insert(key, slot)) return Code::kOk;
   if (!options_.evict) {
-    clear_live(*slot);
+    clear_live(slot);
     return Code::kExhausted;
   }
   if (const uint32_t displaced = index_.displace(key); slots_.is_live(displaced)) {
     retire(displaced);
     ++evictions_;
   }
-  FARPAGE_CHECK(index_.insert(key, *slot));
+  FARPAGE_CHECK(index_.insert(key, slot));
   return Code::kOk;
 }
 
@@ -92,7 +101,71 @@ bool PageStore::remove(const PageKey& key) {
 std::optional<PageStore::StoredPage> PageStore::find(const PageKey& key) const {
   const std::optional<uint32_t> slot = index_.find(key);
   if (!slot) return std::nullopt;
-  return StoredPage{*slot, header(*slot).payload_bytes};
+  return StoredPage{*slot, header(*slot).payload_bytes, header(*slot).version};
+}
+
+bool PageStore::remove(const PageKey& key, Version version) {
+  const bool found = remove(key);
+  index_.raise_floor(key, version);
+  return found;
+}
+
+// A header that names another key is found by nobody: readers see it, and the next put of the key
+// takes its place.
+Code PageStore::check(const PageKey& key) {
+  const std::optional<uint32_t> slot = index_.find(key);
+  if (!slot) return Code::kNotFound;
+  const PageHeader page = header(*slot);
+  PageExpectation expected;
+  expected.key = key;
+  expected.incarnation = options_.incarnation;
+  const auto* payload = reinterpret_cast<const std::byte*>(&header(*slot) + 1);
+  if (check_header(page, expected) == PageFinding::kGood &&
+      page.payload_bytes <= options_.geometry.page_bytes &&
+      crc32c(0, payload, page.payload_bytes) == page.payload_crc) {
+    return Code::kOk;
+  }
+  const bool version_is_whole = header_crc(page) == page.header_crc;
+  index_.raise_floor(key, version_is_whole ? page.version - 1 : highest_version_);
+  index_.erase(key, *slot);
+  clear_live(*slot);
+  return Code::kAborted;
+}
+
+void PageStore::unpin(uint32_t slot, Version version) {
+  if (slots_.is_live(slot) && header(slot).version == version) slots_.unpin(slot);
+}
+
+void PageStore::kill_if(const std::function<bool(const PageKey&)>& foreign) {
+  for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
+    if (!slots_.is_live(slot) || !foreign(header(slot).key)) continue;
+    unpublish(slot);
+    zero_live(slot);
+    slots_.kill(slot);
+  }
+}
+
+// A node that reads such a slot later finds no version in it, and one that has read it already is
+// done before the slot has cooled.
+void PageStore::drop_dead() {
+  for (uint32_t slot = 0; slots_.dead_count() > 0 && slot < slots_.size(); ++slot) {
+    if (!slots_.is_dead(slot)) continue;
+    std::atomic_ref<uint64_t>(header(slot).version).exchange(0, std::memory_order_seq_cst);
+    slots_.retire(slot, clock_.now_ns());
+  }
+}
+
+uint32_t PageStore::walk(
+    uint32_t first, uint32_t most,
+    const std::function<bool(uint32_t, const PageHeader&, bool)>& visit) const {
+  const uint32_t end =
+      static_cast<uint32_t>(std::min<uint64_t>(slots_.size(), uint64_t{first} + most));
+  for (uint32_t slot = first; slot < end; ++slot) {
+    const bool dead = slots_.is_dead(slot);
+    if (!dead && !slots_.is_live(slot)) continue;
+    if (!visit(slot, header(slot), dead)) return slot;
+  }
+  return end < slots_.size() ? end : 0;
 }
 
 bool PageStore::must_evict() const {
@@ -106,6 +179,7 @@ uint32_t PageStore::cooling_target() const {
 }
 
 void PageStore::evict_ahead() {
+  if (must_evict()) drop_dead();
   while (must_evict()) {
     const std::optional<uint32_t> victim = slots_.choose_victim();
     if (!victim) return;
@@ -115,17 +189,25 @@ void PageStore::evict_ahead() {
 }
 
 void PageStore::retire(uint32_t slot) {
-  const PageHeader& page = header(slot);
-  index_.raise_floor(page.key, page.version);
-  index_.erase(page.key, slot);
+  unpublish(slot);
   clear_live(slot);
 }
 
-// After this no read that starts later accepts the slot, and L(1+ε) after the stamp none that
-// started earlier still can (protocol rule 3). A sequentially consistent exchange is the store and
-// the full fence.
-void PageStore::clear_live(uint32_t slot) {
+void PageStore::unpublish(uint32_t slot) {
+  const PageHeader& page = header(slot);
+  index_.raise_floor(page.key, page.version);
+  index_.erase(page.key, slot);
+}
+
+// After this no read that starts later accepts the slot. A sequentially consistent exchange is the
+// store and the full fence.
+void PageStore::zero_live(uint32_t slot) {
   std::atomic_ref<uint64_t>(header(slot).live).exchange(0, std::memory_order_seq_cst);
+}
+
+// L(1+ε) after the stamp none that started earlier still can (protocol rule 3).
+void PageStore::clear_live(uint32_t slot) {
+  zero_live(slot);
   slots_.retire(slot, clock_.now_ns());
 }
 

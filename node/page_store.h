@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -30,19 +31,51 @@ class PageStore {
   // Copies the payload into a slot, checks the slot's bytes against `payload_crc`, publishes the
   // page in place of the key's last version, and clears that one's live word. When it returns kOk,
   // no read that starts later finds the old one. kExhausted: no slot now; see next_slot_ns().
-  // kAborted: the bytes do not have that CRC. kInvalid: too long, or not above the floor.
+  // kAborted: the bytes do not have that CRC. kInvalid: too long, or not above the floor, which
+  // does not bind what comes in the order of a primary's puts (protocol rule 11).
   Code put(const PageKey& key, Version version, std::span<const std::byte> payload,
-           uint32_t payload_crc);
+           uint32_t payload_crc, bool in_order = false);
+
+  // The same in two steps, for a payload that comes into its slot from elsewhere: a slot for it,
+  // evicting where that must be, and nothing if there is none now; then publish(), of what has been
+  // checked there, or release(). kExhausted of publish(): it was released.
+  std::optional<uint32_t> take();
+  Code publish(uint32_t slot, const PageKey& key, Version version, uint32_t payload_bytes,
+               uint32_t payload_crc);
+  void release(uint32_t slot) { slots_.release(slot); }
 
   // False: there was no such page.
   bool remove(const PageKey& key);
+  // Nothing at `version` or below comes back by a fill, also where there was no such page.
+  bool remove(const PageKey& key, Version version);
+  Version floor(const PageKey& key) const { return index_.floor(key); }
+
+  // Looks at the key's slot again, header and payload, and drops the page if it is not whole: then
+  // kAborted. The same version may come back by a fill. kNotFound: there is none.
+  Code check(const PageKey& key);
 
   // Where the page of this key lies now, and how long it is.
   struct StoredPage {
     uint32_t slot;
     uint32_t payload_bytes;
+    Version version;
   };
   std::optional<StoredPage> find(const PageKey& key) const;
+
+  // A page that other nodes are to read is not evicted.
+  void pin(uint32_t slot) { slots_.pin(slot); }
+  void unpin(uint32_t slot, Version version);
+
+  // Unpublishes the pages of which `foreign` is true. Their bytes stay for other nodes to read
+  // until drop_dead(), or until their slots are needed.
+  void kill_if(const std::function<bool(const PageKey&)>& foreign);
+  void drop_dead();
+
+  // Every page in the slots from `first` on, dead ones too, until `visit` says no; the slot to go
+  // on with, 0 at the end. Looks at no more than `most` slots.
+  uint32_t walk(
+      uint32_t first, uint32_t most,
+      const std::function<bool(uint32_t slot, const PageHeader&, bool dead)>& visit) const;
 
   // When put() may find a slot; kNever: only when something is removed.
   uint64_t next_slot_ns() const { return slots_.next_take_ns(); }
@@ -63,6 +96,8 @@ class PageStore {
   uint32_t cooling_target() const;
   void evict_ahead();
   void retire(uint32_t slot);
+  void unpublish(uint32_t slot);
+  void zero_live(uint32_t slot);
   void clear_live(uint32_t slot);
 
   PageStoreOptions options_;
@@ -72,6 +107,7 @@ class PageStore {
   IndexWriter index_;
   SlotTable slots_;
   uint64_t evictions_ = 0;
+  Version highest_version_ = 0;  // of what was ever published
 };
 
 }  // namespace farpage

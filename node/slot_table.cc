@@ -1,5 +1,7 @@
 #include "node/slot_table.h"
 
+#include <utility>
+
 #include "base/check.h"
 
 namespace farpage {
@@ -43,8 +45,27 @@ void SlotTable::publish(uint32_t slot) {
   ++live_count_;
 }
 
-void SlotTable::retire(uint32_t slot, uint64_t now_ns) {
+void SlotTable::kill(uint32_t slot) {
   FARPAGE_CHECK(info_[slot].state == State::kLive);
+  unpin(slot);
+  info_[slot].state = State::kDead;
+  --live_count_;
+  ++dead_count_;
+}
+
+void SlotTable::pin(uint32_t slot) {
+  FARPAGE_CHECK(info_[slot].state == State::kLive);
+  if (!std::exchange(info_[slot].pinned, true)) ++pinned_count_;
+}
+
+void SlotTable::unpin(uint32_t slot) {
+  if (std::exchange(info_[slot].pinned, false)) --pinned_count_;
+}
+
+void SlotTable::retire(uint32_t slot, uint64_t now_ns) {
+  FARPAGE_CHECK(info_[slot].state == State::kLive || info_[slot].state == State::kDead);
+  unpin(slot);
+  --(info_[slot].state == State::kLive ? live_count_ : dead_count_);
   info_[slot].state = State::kCooling;
   info_[slot].retired_ns = now_ns;
   info_[slot].next = kNone;
@@ -54,7 +75,6 @@ void SlotTable::retire(uint32_t slot, uint64_t now_ns) {
     info_[cooling_tail_].next = slot;
   }
   cooling_tail_ = slot;
-  --live_count_;
   ++cooling_count_;
 }
 
@@ -69,11 +89,11 @@ void SlotTable::touch(uint32_t slot) {
 }
 
 std::optional<uint32_t> SlotTable::choose_victim() {
-  if (live_count_ == 0) return std::nullopt;
+  if (live_count_ == pinned_count_) return std::nullopt;
   while (true) {
     const uint32_t slot = hand_;
     hand_ = hand_ + 1 < info_.size() ? hand_ + 1 : 0;
-    if (info_[slot].state != State::kLive) continue;
+    if (info_[slot].state != State::kLive || info_[slot].pinned) continue;
     if (!info_[slot].touched) return slot;
     info_[slot].touched = false;
   }

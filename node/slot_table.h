@@ -11,8 +11,9 @@ namespace farpage {
 // The life of a node's slots:
 //
 //   free ──take──► held ──publish──► live ──retire──► cooling ──take, L(1+ε) later──► held
-//                   └───release───► free
+//                   └───release───► free  └──kill──► dead ──retire──► cooling
 //
+// A dead slot's page is read by nobody but other nodes, to fill themselves with.
 // A cooling slot's live word was cleared, fenced, and only then stamped (protocol rule 3): no
 // reader can still be using it once the reuse time has passed. Sixteen bytes a slot. One thread at
 // a time.
@@ -25,24 +26,32 @@ class SlotTable {
   std::optional<uint32_t> take(uint64_t now_ns);
   void release(uint32_t slot);
   void publish(uint32_t slot);
+  void kill(uint32_t slot);
   void retire(uint32_t slot, uint64_t now_ns);
+
+  // Until unpin() or retire() no victim.
+  void pin(uint32_t slot);
+  void unpin(uint32_t slot);
 
   // When take() will next succeed if nothing is retired meanwhile; kNever if nothing cools.
   uint64_t next_take_ns() const;
 
   // A reader has used it: the clock passes it over once.
   void touch(uint32_t slot);
-  // CLOCK (second chance) over the live slots; nothing when none is live.
+  // CLOCK (second chance) over the live slots that are not pinned; nothing when there are none.
   std::optional<uint32_t> choose_victim();
 
+  uint32_t size() const { return static_cast<uint32_t>(info_.size()); }
   bool is_live(uint32_t slot) const { return info_[slot].state == State::kLive; }
+  bool is_dead(uint32_t slot) const { return info_[slot].state == State::kDead; }
   uint32_t free_count() const { return free_count_; }
   uint32_t live_count() const { return live_count_; }
   uint32_t cooling_count() const { return cooling_count_; }
+  uint32_t dead_count() const { return dead_count_; }
   static constexpr uint64_t bytes_per_slot() { return sizeof(Info); }
 
  private:
-  enum class State : uint8_t { kFree, kHeld, kLive, kCooling };
+  enum class State : uint8_t { kFree, kHeld, kLive, kDead, kCooling };
   static constexpr uint32_t kNone = UINT32_MAX;
 
   struct Info {
@@ -50,6 +59,7 @@ class SlotTable {
     uint32_t next = kNone;  // in the free list or in the cooling queue
     State state = State::kFree;
     bool touched = false;
+    bool pinned = false;
   };
   static_assert(sizeof(Info) == 16);
 
@@ -61,6 +71,8 @@ class SlotTable {
   uint32_t free_count_ = 0;
   uint32_t live_count_ = 0;
   uint32_t cooling_count_ = 0;
+  uint32_t dead_count_ = 0;
+  uint32_t pinned_count_ = 0;
   uint32_t hand_ = 0;
 };
 

@@ -16,8 +16,8 @@ struct Fleet {
   // every node and client. It never changes while they run.
   Epoch list;
 
-  // Otherwise the register that says which epoch it is; `list` is not used then. On the runtime's
-  // thread. Outlives who is told.
+  // Otherwise the register that says which epoch it is; `list` then says but how many replicas
+  // there are once there are members enough. On the runtime's thread. Outlives who is told.
   EpochRegister* epochs = nullptr;
   uint64_t view_ns = 0;  // V, with a register: the same at every node and client
 

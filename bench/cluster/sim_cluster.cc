@@ -57,7 +57,14 @@ SimCluster::SimCluster(uint64_t seed, const SimClusterOptions& options)
   for (uint64_t node = 0; node < options_.nodes; ++node) start_node(node);
 }
 
-SimCluster::~SimCluster() = default;
+// A node that ends speaks to the others once more: their hosts are still there.
+SimCluster::~SimCluster() {
+  for (auto& connection : connections_) connection->node_gone();
+  for (Node& node : nodes_) {
+    if (node.run != nullptr) node.run->service.reset();
+  }
+  for (auto& run : former_runs_) run->service.reset();
+}
 
 SimCluster::Dialers SimCluster::make_dialers(size_t host, Runtime& runtime) {
   Dialers dialers;
@@ -148,8 +155,12 @@ void SimCluster::start_node(size_t node) {
       started.own->part_from(*fabric_of(other));
     }
   }
-  FARPAGE_CHECK(nodes_.size() == 1 && register_ == nullptr);
-  started.service = make_memory_node(options, started.own->runtime(), started.fabric()).value();
+  Runtime& runtime = started.own->runtime();
+  const bool is_alone = nodes_.size() == 1 && register_ == nullptr;
+  started.service = (is_alone ? make_memory_node(options, runtime, started.fabric())
+                              : make_memory_node(options, runtime, started.fabric(),
+                                                 fleet_for_node(node), list_.members[node].node))
+                        .value();
 }
 
 void SimCluster::end_node(NodeEnd end, size_t node) {

@@ -39,6 +39,8 @@ TEST(NodeOptions, EveryKeyOutOfRangeIsNamed) {
       {"node.max_staging_bytes", [](NodeOptions& o) { o.max_staging_bytes = o.page_bytes - 1; }},
       {"node.max_staging_bytes", [](NodeOptions& o) { o.max_staging_bytes = UINT64_MAX; }},
       {"node.max_requests_per_s", [](NodeOptions& o) { o.max_requests_per_s = 9; }},
+      {"node.fill_bytes_per_s", [](NodeOptions& o) { o.fill_bytes_per_s = 64 * kKiB - 1; }},
+      {"node.fill_bytes_per_s", [](NodeOptions& o) { o.fill_bytes_per_s = 1'024 * kGiB + 1; }},
       {"node.max_requests_per_s", [](NodeOptions& o) { o.max_requests_per_s = 10'000'001; }},
   };
   for (const Case& bad : cases) {
@@ -65,7 +67,7 @@ TEST(NodeOptions, EveryFieldCanBeConfigured) {
   NodeOptions options;
   std::vector<std::string_view> keys;
   for (const ConfigField& field : fields(options)) keys.push_back(field.key);
-  EXPECT_EQ(keys.size(), 14u);
+  EXPECT_EQ(keys.size(), 15u);
   std::ranges::sort(keys);
   EXPECT_EQ(std::ranges::adjacent_find(keys), keys.end());
 }

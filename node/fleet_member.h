@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+
+#include "base/runtime.h"
+#include "control/link.h"
+#include "node/filler.h"
+#include "node/member_link.h"
+#include "node/node_epoch.h"
+#include "node/options.h"
+#include "node/page_store.h"
+#include "node/replica.h"
+#include "node/replicator.h"
+#include "tier/fleet.h"
+
+namespace farpage {
+
+// What one run of a node does because there are others: it replicates what it is primary of, takes
+// over what others are, fills itself and lets others fill themselves. On the runtime's thread.
+class FleetMember {
+ public:
+  struct Hooks {
+    std::function<void()> epoch_changed;  // puts of the one before have been aborted
+    std::function<void()> left_out;       // this run is over; called last
+  };
+
+  // `opens_ns`: when this run may first take puts and replicas.
+  static Result<std::unique_ptr<FleetMember>> create(const NodeOptions& options, Runtime& runtime,
+                                                     Fabric& fabric, const Fleet& fleet,
+                                                     const Member& self, PageStore& store,
+                                                     uint64_t opens_ns, Hooks hooks);
+  // Joins, and reaches for the others.
+  void start();
+
+  // Answers what waits: this run is over.
+  void withdraw();
+
+  const NodeEpoch& epoch() const { return epoch_; }
+  Replicator& replicator() { return replicator_; }
+
+  // Why this hello is refused.
+  std::optional<Refusal> check(const HelloRequest& hello) const;
+  // That was accepted.
+  void greeted(ClientId client, const HelloRequest& hello);
+  // Replicate, Holdings and Report.
+  void handle(ClientId client, Request request, std::function<void(Reply)> done);
+  void disconnected(ClientId client);
+
+  void describe(StatusReply& status) const;
+
+ private:
+  FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& fabric, const Fleet& fleet,
+              const Member& self, PageStore& store, PoolLanding landing, uint64_t opens_ns,
+              Hooks hooks);
+  void entered();
+  void watch();
+  MemberLink* peer(NodeId node) const;
+  Reply answer(ClientId client, const HoldingsRequest& request) const;
+  Reply answer(const ReportRequest& request);
+
+  struct KnownPeer {
+    std::unique_ptr<MemberLink> peer;
+    uint64_t link_number = 0;  // that has been seen
+  };
+
+  Runtime& runtime_;
+  Fabric& fabric_;
+  const Fleet& fleet_;
+  PageStore& store_;
+  const uint64_t watch_ns_;
+  const Hooks hooks_;
+  PoolLanding landing_;
+  NodeEpoch epoch_;
+  std::map<NodeId, KnownPeer> peers_;
+  Replicator replicator_;
+  Replica replica_;
+  Filler filler_;
+  std::unordered_map<ClientId, NodeId> members_;  // sessions
+  uint64_t reports_ = 0;
+  uint64_t dropped_ = 0;
+  std::shared_ptr<bool> alive_ =
+      std::make_shared<bool>(true);  // outlived by timers that look at it
+};
+
+}  // namespace farpage

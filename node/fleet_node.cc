@@ -1,0 +1,80 @@
+#include "node/fleet_node.h"
+
+#include "base/log.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kTryAgainNs = kSecond;
+constexpr ClientId kNone = 0;
+
+}  // namespace
+
+FleetNode::FleetNode(const NodeOptions& options, Runtime& runtime, Fabric& fabric,
+                     const Fleet& fleet, NodeId self, std::shared_ptr<Versions> versions)
+    : options_(options),
+      runtime_(runtime),
+      fabric_(fabric),
+      fleet_(fleet),
+      self_(self),
+      versions_(std::move(versions)) {}
+
+Result<void> FleetNode::begin() {
+  run_.reset();  // before the next one asks for its memory
+  for (auto& [client, known_as] : run_client_) known_as = kNone;
+  auto run = MemoryNode::make_run(options_, runtime_, fabric_, versions_);
+  if (!run) return tl::unexpected(run.error());
+  auto node = MemoryNode::create(options_, runtime_, fabric_, std::move(*run), fleet_, self_,
+                                 [this] { renew(0); });
+  if (!node) return tl::unexpected(node.error());
+  run_ = std::move(*node);
+  return {};
+}
+
+// Not at once: it is the old run that asks for it.
+void FleetNode::renew(uint64_t delay_ns) {
+  runtime_.after(delay_ns, [this, alive = std::weak_ptr<bool>(alive_)] {
+    if (alive.expired()) return;
+    log_warning("this node was left out: it comes back empty");
+    if (run_ != nullptr) run_->withdraw();
+    if (auto begun = begin(); !begun) {
+      log_warning("and cannot: " + begun.error().message);
+      renew(kTryAgainNs);
+    }
+  });
+}
+
+Result<ClientId> FleetNode::connected() {
+  auto known_as = run_ == nullptr ? Result<ClientId>(kNone) : run_->connected();
+  if (!known_as) return known_as;
+  run_client_[++last_client_] = *known_as;
+  return last_client_;
+}
+
+void FleetNode::handle(ClientId client, Request request, std::function<void(Reply)> done) {
+  const auto found = run_client_.find(client);
+  if (found == run_client_.end()) return;
+  if (run_ == nullptr) {
+    return done(Refusal{Code::kUnavailable, "this node was left out and is coming back", {}});
+  }
+  if (found->second == kNone) {
+    auto known_as = run_->connected();
+    if (!known_as) return done(Refusal{known_as.error().code, known_as.error().message, {}});
+    found->second = *known_as;
+  }
+  run_->handle(found->second, std::move(request), std::move(done));
+}
+
+void FleetNode::disconnected(ClientId client) {
+  const auto found = run_client_.find(client);
+  if (found == run_client_.end()) return;
+  const ClientId known_as = found->second;
+  run_client_.erase(found);
+  if (run_ != nullptr && known_as != kNone) run_->disconnected(known_as);
+}
+
+StatusReply FleetNode::status() const {
+  return run_ == nullptr ? StatusReply() : run_->status();
+}
+
+}  // namespace farpage

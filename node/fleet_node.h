@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+
+#include "base/runtime.h"
+#include "node/memory_node.h"
+#include "node/node.h"
+#include "tier/fleet.h"
+
+namespace farpage {
+
+// A member of a fleet, through its runs. One that is left out withdraws all that it had: pool,
+// registrations, every client's session; and begins anew, empty, under a new incarnation (protocol
+// rule 9). To its clients it is as if they had never said hello. On the runtime's thread.
+class FleetNode final : public NodeService {
+ public:
+  FleetNode(const NodeOptions& options, Runtime& runtime, Fabric& fabric, const Fleet& fleet,
+            NodeId self, std::shared_ptr<Versions> versions);
+
+  // A new run in the place of the one that was.
+  Result<void> begin();
+
+  Result<ClientId> connected() override;
+  void handle(ClientId client, Request request, std::function<void(Reply)> done) override;
+  void disconnected(ClientId client) override;
+  StatusReply status() const override;
+
+ private:
+  void renew(uint64_t delay_ns);
+
+  const NodeOptions options_;
+  Runtime& runtime_;
+  Fabric& fabric_;
+  const Fleet fleet_;
+  const NodeId self_;
+  std::shared_ptr<Versions> versions_;
+  std::unique_ptr<MemoryNode> run_;  // null: it could not be made, and is tried again
+  std::unordered_map<ClientId, ClientId> run_client_;  // as the run knows it, if it does
+  ClientId last_client_ = 0;
+  std::shared_ptr<bool> alive_ =
+      std::make_shared<bool>(true);  // outlived by timers that look at it
+};
+
+}  // namespace farpage

@@ -1,0 +1,60 @@
+#include <fmt/format.h>
+
+#include "node/fleet_node.h"
+#include "node/memory_node.h"
+
+namespace farpage {
+namespace {
+
+Result<std::shared_ptr<Versions>> open_versions(const NodeOptions& options, const Clock& clock,
+                                                EpochFile file) {
+  const uint64_t lease = options.lease_ms * kMillisecond;
+  auto epoch = file.advance(lease);
+  if (!epoch) return tl::unexpected(epoch.error());
+  return std::make_shared<Versions>(std::move(file), *epoch, lease, clock.now_ns());
+}
+
+Result<void> check(const NodeOptions& options, const Fleet& fleet, NodeId self) {
+  if (fleet.epochs != nullptr) return {};
+  if (auto valid = validate(fleet.list); !valid) return valid;
+  if (fleet.list.find(self) == nullptr) {
+    return fail(Code::kInvalid, "this node is none of the list: its name must be in it");
+  }
+  if (fleet.list.page_bytes != options.page_bytes) {
+    return fail(Code::kInvalid, fmt::format("node.page_bytes is {}, and the list of nodes says {}",
+                                            options.page_bytes, fleet.list.page_bytes));
+  }
+  return {};
+}
+
+}  // namespace
+
+// The file is opened first, so that a second node on it is refused, and the epoch taken last.
+Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options, Runtime& runtime,
+                                                      Fabric& fabric) {
+  if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
+  auto file = EpochFile::open(options.state);
+  if (!file) return tl::unexpected(file.error());
+  auto run = MemoryNode::make_run(options, runtime, fabric, nullptr);
+  if (!run) return tl::unexpected(run.error());
+  auto versions = open_versions(options, runtime.clock(), std::move(*file));
+  if (!versions) return tl::unexpected(versions.error());
+  run->versions = std::move(*versions);
+  return std::make_unique<MemoryNode>(options, runtime, fabric, std::move(*run));
+}
+
+Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options, Runtime& runtime,
+                                                      Fabric& fabric, const Fleet& fleet,
+                                                      NodeId self) {
+  if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
+  if (auto valid = check(options, fleet, self); !valid) return tl::unexpected(valid.error());
+  auto file = EpochFile::open(options.state);
+  if (!file) return tl::unexpected(file.error());
+  auto versions = open_versions(options, runtime.clock(), std::move(*file));
+  if (!versions) return tl::unexpected(versions.error());
+  auto node = std::make_unique<FleetNode>(options, runtime, fabric, fleet, self, *versions);
+  if (auto begun = node->begin(); !begun) return tl::unexpected(begun.error());
+  return node;
+}
+
+}  // namespace farpage

@@ -1,0 +1,47 @@
+#include "node/member_link.h"
+
+namespace farpage {
+
+Result<std::unique_ptr<MemberLink>> MemberLink::create(Runtime& runtime, Fabric& fabric,
+                                                       ControlDialer& dialer,
+                                                       const LinkTerms& terms,
+                                                       PoolLanding& landing) {
+  ClientOptions options;
+  options.staging_bytes = 0;
+  options.location_pages = 1;  // where a page lies is what the other member says
+  auto link = std::make_shared<NodeLink>(options, runtime, fabric, dialer, terms);
+  auto reader = PageReader::create(link, runtime, fabric, landing);
+  if (!reader) return tl::unexpected(reader.error());
+  auto peer = std::unique_ptr<MemberLink>(new MemberLink(runtime, terms.peer, link));
+  peer->reader_ = std::move(*reader);
+  link->start();
+  return peer;
+}
+
+MemberLink::~MemberLink() {
+  link_->stop();
+}
+
+bool MemberLink::reached() const {
+  const auto view = link_->view();
+  return view != nullptr && view->connected && view->valid(runtime_.clock().now_ns());
+}
+
+uint64_t MemberLink::incarnation() const {
+  const auto view = link_->view();
+  return view == nullptr ? 0 : view->incarnation;
+}
+
+void MemberLink::call(Request request, ReplyCallback done) {
+  const auto view = link_->view();
+  if (view == nullptr || !view->connected) {
+    runtime_.after(0, [done = std::move(done)] {
+      done(fail(Code::kUnavailable, "this member is not reached"));
+    });
+    return;
+  }
+  // Shared, because the link goes with its view, and what it was asked ends with it.
+  view->link->call(std::move(request), std::move(done));
+}
+
+}  // namespace farpage

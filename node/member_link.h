@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "node/page_reader.h"
+#include "tier/node_link.h"
+
+namespace farpage {
+
+// Another member, as this node reaches it: as any client would, but that it puts nothing. On the
+// runtime's thread.
+class MemberLink {
+ public:
+  static Result<std::unique_ptr<MemberLink>> create(Runtime& runtime, Fabric& fabric,
+                                                    ControlDialer& dialer, const LinkTerms& terms,
+                                                    PoolLanding& landing);
+  ~MemberLink();
+
+  NodeId node() const { return node_; }
+  // There is a link that serves. What was asked on one that is lost has ended.
+  bool reached() const;
+  // Of the member's run that is reached now; 0: none ever was.
+  uint64_t incarnation() const;
+  // Changes with every new link.
+  uint64_t link_number() const { return link_->view_number(); }
+
+  // `done` runs once, later; in the order of the calls for those that are answered.
+  void call(Request request, ReplyCallback done);
+  PageReader& reader() { return *reader_; }
+
+ private:
+  MemberLink(Runtime& runtime, NodeId node, std::shared_ptr<NodeLink> link)
+      : runtime_(runtime), node_(node), link_(std::move(link)) {}
+
+  Runtime& runtime_;
+  const NodeId node_;
+  std::shared_ptr<NodeLink> link_;
+  std::unique_ptr<PageReader> reader_;
+};
+
+}  // namespace farpage

@@ -1,0 +1,130 @@
+#include "node/node_epoch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "pagetable/guards.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kLooksPerView = 4;
+constexpr uint64_t kDriftFraction = 64;  // ε
+
+}  // namespace
+
+NodeEpoch::NodeEpoch(Runtime& runtime, const Fleet& fleet, const Member& self, Hooks hooks)
+    : runtime_(runtime), fleet_(fleet), self_(self), hooks_(std::move(hooks)) {}
+
+void NodeEpoch::start() {
+  if (is_fixed()) return enter(fleet_.list);
+  look();
+}
+
+std::optional<ReplicaSet> NodeEpoch::replicas(const PageKey& key) const {
+  if (!placement_) return std::nullopt;
+  return placement_->replicas(key);
+}
+
+bool NodeEpoch::holds(NodeId node, const PageKey& key) const {
+  const auto set = replicas(key);
+  if (!set) return false;
+  for (size_t rank = 0; rank < set->size(); ++rank) {
+    if (node_of((*set)[rank]) == node) return true;
+  }
+  return false;
+}
+
+bool NodeEpoch::view_valid(uint64_t now_ns) const {
+  if (is_fixed() || !on(Guard::kPrimaryLease)) return true;
+  return now_ns < view_until_ns_;
+}
+
+bool NodeEpoch::puts_open(uint64_t now_ns) const {
+  if (!placement_) return false;
+  if (is_fixed()) return true;
+  const uint64_t opens = learned_ns_ + fleet_.view_ns + fleet_.view_ns / kDriftFraction;
+  return (now_ns >= opens || !on(Guard::kViewWait)) &&
+         (all_confirmed_ || !on(Guard::kConfirmBeforePuts));
+}
+
+void NodeEpoch::look_in(uint64_t delay_ns) {
+  runtime_.after(delay_ns, [this, alive = std::weak_ptr<bool>(alive_)] {
+    if (!alive.expired()) look();
+  });
+}
+
+void NodeEpoch::look() {
+  if (is_fixed()) return;
+  if (reading_) {
+    look_again_ = true;
+    return;
+  }
+  reading_ = true;
+  look_again_ = false;
+  const uint64_t sent = runtime_.clock().now_ns();
+  fleet_.epochs->read(
+      [this, sent, alive = std::weak_ptr<bool>(alive_)](const Result<RegisteredEpoch>& read) {
+        if (alive.expired()) return;
+        reading_ = false;
+        // Before what follows, which may end this run.
+        const uint64_t due = sent + fleet_.view_ns / kLooksPerView;
+        const uint64_t now = runtime_.clock().now_ns();
+        look_in(look_again_ || due <= now ? 0 : due - now);
+        if (read) answered(sent, *read);
+      });
+}
+
+void NodeEpoch::answered(uint64_t sent_ns, const RegisteredEpoch& read) {
+  if (read.epoch.number < epoch_.number) return;  // older than what is known: sent before it
+  const Member* me = read.epoch.find(self_.node);
+  if (me == nullptr || me->incarnation != self_.incarnation) {
+    if (placement_ && on(Guard::kOwnTransactionReturn)) return hooks_.left_out();
+    return join(read.epoch);
+  }
+  if (read.epoch.number > epoch_.number) enter(read.epoch);
+  view_until_ns_ = sent_ns + fleet_.view_ns;
+  all_confirmed_ = read.all_confirmed();
+  if (std::ranges::find(read.confirmed, self_.node) == read.confirmed.end()) confirm();
+}
+
+void NodeEpoch::enter(const Epoch& epoch) {
+  epoch_ = epoch;
+  tag_ = {epoch.number, epoch.identity()};
+  placement_.emplace(epoch_);
+  place_ = static_cast<size_t>(epoch_.find(self_.node) - epoch_.members.data());
+  learned_ns_ = runtime_.clock().now_ns();
+  all_confirmed_ = false;
+  hooks_.entered();
+}
+
+void NodeEpoch::confirm() {
+  if (std::exchange(confirming_, true)) return;
+  fleet_.epochs->confirm(self_.node, epoch_.number,
+                         [this, alive = std::weak_ptr<bool>(alive_)](const Result<void>&) {
+                           if (alive.expired()) return;
+                           confirming_ = false;
+                           look();  // whether it is done, and who else has
+                         });
+}
+
+// Rule 9: by this node's own transaction alone.
+void NodeEpoch::join(const Epoch& current) {
+  if (std::exchange(joining_, true)) return;
+  Epoch next = current;
+  ++next.number;
+  std::erase_if(next.members, [&](const Member& member) { return member.node == self_.node; });
+  next.members.push_back(self_);
+  next.replicas =
+      std::min<uint64_t>(std::max(next.replicas, fleet_.list.replicas), next.members.size());
+  fleet_.epochs->replace(current.number, std::move(next),
+                         [this, alive = std::weak_ptr<bool>(alive_)](const Result<void>&) {
+                           if (alive.expired()) return;
+                           joining_ = false;
+                           look();
+                         });
+}
+
+}  // namespace farpage

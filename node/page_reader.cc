@@ -1,0 +1,169 @@
+#include "node/page_reader.h"
+
+#include <algorithm>
+#include <array>
+
+#include "integrity/crc32c.h"
+#include "integrity/page_check.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kLookNs = 20 * kMicrosecond;  // at reads that are under way
+constexpr uint64_t kPathLookNs = kMillisecond;   // at a path that is not open yet
+constexpr uint64_t kPatienceNs = kSecond;        // until a read is posted
+constexpr uint64_t kPollBytes = kMiB;            // before others have their turn
+constexpr size_t kPollBatch = 16;
+
+}  // namespace
+
+Result<PoolLanding> PoolLanding::create(Fabric& fabric, PageStore& store) {
+  auto pool = fabric.register_local({store.pool().data(), store.pool().bytes()});
+  if (!pool) return tl::unexpected(pool.error());
+  return PoolLanding{&store, std::move(*pool)};
+}
+
+Result<std::unique_ptr<PageReader>> PageReader::create(std::shared_ptr<NodeLink> link,
+                                                       Runtime& runtime, Fabric& fabric,
+                                                       PoolLanding& landing) {
+  auto reader = std::unique_ptr<PageReader>(new PageReader(std::move(link), runtime, landing));
+  auto region = fabric.register_local(
+      {reinterpret_cast<std::byte*>(reader->headers_.get()), sizeof(Headers)});
+  if (!region) return tl::unexpected(region.error());
+  reader->headers_region_ = std::move(*region);
+  return reader;
+}
+
+PageReader::PageReader(std::shared_ptr<NodeLink> link, Runtime& runtime, PoolLanding& landing)
+    : runtime_(runtime), landing_(landing), path_(std::move(link)) {}
+
+// The ends of the registrations, just after this, are the ends of what is under way.
+PageReader::~PageReader() {
+  path_.end();
+  while (path_.in_flight() > 0) path_.operation_ended();
+}
+
+void PageReader::read(const HeldPage& page, uint32_t slot, Done done) {
+  queue_.push_back({page, slot, runtime_.clock().now_ns() + kPatienceNs, std::move(done)});
+  pump_in(0);
+}
+
+void PageReader::pump_in(uint64_t delay_ns) {
+  if (pumping_) return;
+  pumping_ = true;
+  runtime_.after(delay_ns, [this, alive = std::weak_ptr<bool>(alive_)] {
+    if (alive.expired()) return;
+    pumping_ = false;
+    pump();
+  });
+}
+
+// One turn. Whoever is told that a read has ended does not end this reader within the call.
+void PageReader::pump() {
+  const uint64_t now = runtime_.clock().now_ns();
+  if (advance()) post(now);
+  while (!queue_.empty() && now >= queue_.front().give_up_ns) {
+    const Done done = std::move(queue_.front().done);
+    queue_.pop_front();
+    done(Code::kUnavailable, 0);
+  }
+  poll();
+  if (path_.in_flight() > 0) return pump_in(kLookNs);
+  if (!queue_.empty()) pump_in(path_.is_open() ? kLookNs : kPathLookNs);
+}
+
+void PageReader::post(uint64_t now_ns) {
+  const View& view = path_.view();
+  reuse_ns_ = view.reuse_ns;
+  while (!queue_.empty()) {
+    const auto free = std::ranges::find(places_, false, &Place::in_use);
+    if (free == places_.end()) return;
+    const HeldPage& page = queue_.front().page;
+    const uint64_t longest =
+        std::min(view.geometry.page_bytes, landing_.store->geometry().page_bytes);
+    if (page.slot >= view.geometry.slots || page.payload_bytes == 0 ||
+        page.payload_bytes > longest) {
+      const Done done = std::move(queue_.front().done);
+      queue_.pop_front();
+      done(Code::kInvalid, 0);
+      continue;
+    }
+    const auto place = static_cast<size_t>(free - places_.begin());
+    (*headers_)[place].live = 0;
+    const Operation operation = operation_of(queue_.front(), place);
+    const PostResult posted = path_.post({&operation, 1}, kNever);
+    if (posted.accepted == 0) {
+      if (!posted.status.ok()) path_.end();
+      return;
+    }
+    *free = {std::move(queue_.front()), now_ns, operation.tag, true};
+    queue_.pop_front();
+    ++last_tag_;
+  }
+}
+
+Operation PageReader::operation_of(const Read& read, size_t place) const {
+  Operation operation;
+  operation.tag = last_tag_ + 1;
+  operation.remote = path_.pool();
+  operation.remote_offset = path_.view().geometry.slot_offset(read.page.slot);
+  operation.local_count = 2;
+  operation.local[0] = headers_region_.slice(place * sizeof(PageHeader), sizeof(PageHeader));
+  operation.local[1] =
+      landing_.pool.slice(landing_.store->geometry().slot_offset(read.slot) + sizeof(PageHeader),
+                          read.page.payload_bytes);
+  return operation;
+}
+
+void PageReader::poll() {
+  std::array<Completion, kPollBatch> completions;
+  const uint64_t slot_bytes = landing_.store->geometry().slot_bytes();
+  const size_t most = std::clamp<size_t>(kPollBytes / slot_bytes, 1, kPollBatch);
+  const size_t count = path_.poll(std::span(completions).first(most));
+  const uint64_t now = runtime_.clock().now_ns();
+  for (const Completion& completion : std::span(completions).first(count)) {
+    const auto place = std::ranges::find_if(
+        places_, [&](const Place& at) { return at.in_use && at.tag == completion.tag; });
+    if (completion.kind != CompletionKind::kOperation || place == places_.end()) continue;
+    uint32_t crc = 0;
+    const Code code =
+        completion.outcome == Outcome::kOk
+            ? judge(*place, (*headers_)[static_cast<size_t>(place - places_.begin())], now, crc)
+            : Code::kUnavailable;
+    const Done done = std::move(place->read.done);
+    *place = {};
+    path_.operation_ended();
+    done(code, crc);
+  }
+  // What has not come within L is of no use any more, and only the end of the channel ends it.
+  if (std::ranges::any_of(places_, [&](const Place& place) {
+        return place.in_use && now - place.posted_ns >= reuse_ns_;
+      })) {
+    path_.end();
+  }
+}
+
+Code PageReader::judge(const Place& place, PageHeader header, uint64_t now_ns,
+                       uint32_t& crc) const {
+  if (now_ns - place.posted_ns >= reuse_ns_ || !path_.view().valid(now_ns)) return Code::kTimeout;
+  const HeldPage& page = place.read.page;
+  PageExpectation expected;
+  expected.key = page.key;
+  expected.version = page.version;
+  expected.incarnation = path_.view().incarnation;
+  expected.payload_bytes = page.payload_bytes;
+  // A dead page is whole but for its live word.
+  if (page.dead && header.live == 0) {
+    header.live = live_token(page.key, page.version, expected.incarnation);
+  }
+  const PageFinding finding = check_header(header, expected);
+  if (finding == PageFinding::kCorrupt) return Code::kAborted;
+  if (finding != PageFinding::kGood) return Code::kNotFound;
+  const PageStore& store = *landing_.store;
+  const std::byte* payload =
+      store.pool().data() + store.geometry().slot_offset(place.read.slot) + sizeof(PageHeader);
+  crc = crc32c(0, payload, page.payload_bytes);
+  return crc == header.payload_crc ? Code::kOk : Code::kAborted;
+}
+
+}  // namespace farpage

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <unordered_set>
+#include <vector>
+
+#include "base/runtime.h"
+#include "control/messages.h"
+#include "node/member_link.h"
+#include "node/node_epoch.h"
+#include "node/page_store.h"
+
+namespace farpage {
+
+// A primary's side of its keys' replicas: sends what was put and removed to all others of the set,
+// and says when all have applied it (protocol rule 6). On the runtime's thread.
+class Replicator {
+ public:
+  // A page's place in the batch, and kOk if all others have it. kTimeout, kUnavailable,
+  // kOtherEpoch, …: some may have it and some not.
+  using Ended = std::function<void(size_t page, Code code)>;
+
+  // `peer`: null if it is unknown. `told` runs when a member is in another epoch.
+  Replicator(Runtime& runtime, PageStore& store, const NodeEpoch& epoch,
+             std::function<MemberLink*(NodeId)> peer, std::function<void()> told);
+
+  // Whether a put of this key may begin. kExists: an earlier one is still being replicated.
+  // kUnavailable: some replica is not reached.
+  Code admits(const PageKey& key) const;
+
+  // A page of a key that admits() has let in, as it lies here now, which is replicated next. Until
+  // it has ended it is not evicted, and no other of its key is let in.
+  void hold(const ReplicaPage& page);
+  // Pages that are held. `ended` runs once for each page, later, and by the deadline.
+  void replicate(std::vector<ReplicaPage> pages, uint64_t deadline_ns, Ended ended);
+  // Ends all that has not ended with this code.
+  void abort(Code code);
+
+  uint64_t replicated() const { return replicated_; }
+
+ private:
+  struct Batch {
+    std::vector<ReplicaPage> pages;
+    std::vector<size_t> waiting;  // answers, by page
+    std::vector<Code> codes;
+    std::vector<bool> has_ended;
+    size_t left = 0;
+    Ended ended;
+  };
+
+  void send(const std::shared_ptr<Batch>& batch, NodeId to, std::vector<size_t> pages);
+  void answered(const std::shared_ptr<Batch>& batch, std::span<const size_t> pages,
+                const Result<Reply>& reply);
+  void take(Batch& batch, size_t page, Code code);
+  void end(Batch& batch, size_t page, Code code);
+  void end_all(const std::shared_ptr<Batch>& batch, Code code);
+
+  Runtime& runtime_;
+  PageStore& store_;
+  const NodeEpoch& epoch_;
+  const std::function<MemberLink*(NodeId)> peer_;
+  const std::function<void()> told_;
+  std::unordered_set<PageKey> under_way_;
+  std::vector<std::shared_ptr<Batch>> batches_;
+  uint64_t replicated_ = 0;
+  std::shared_ptr<bool> alive_ =
+      std::make_shared<bool>(true);  // outlived by callbacks that look at it
+};
+
+}  // namespace farpage

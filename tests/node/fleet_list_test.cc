@@ -1,0 +1,323 @@
+// Several nodes whose membership is a list, in virtual time: what a put's acknowledgement means,
+// and what becomes of a replica that is silent, slow, or starts again.
+#include <gtest/gtest.h>
+
+#include "tests/node/raw_client.h"
+
+namespace farpage {
+namespace {
+
+SimClusterOptions three_nodes(uint64_t replicas = 2) {
+  SimClusterOptions options;
+  options.nodes = 3;
+  options.replicas = replicas;
+  return options;
+}
+
+// The members have reached each other.
+void settle(RawClient& client) {
+  client.run_for(100 * kMillisecond);
+}
+
+TEST(FleetList, PutIsAcknowledgedWhenAllOfItsSetHoldIt) {
+  SimCluster cluster(1, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  for (uint64_t number = 0; number < 10; ++number) {
+    const CommitResult result = client.put(number, 1);
+    ASSERT_EQ(result.code, Code::kOk);
+    const auto set = client.set_of(client.key(number));
+    for (size_t node = 0; node < 3; ++node) {
+      const bool is_in_set = std::ranges::find(set, node) != set.end();
+      const auto found = client.read(node, number);
+      ASSERT_EQ(found.has_value(), is_in_set) << "node " << node;
+      if (!found) continue;
+      EXPECT_EQ(found->version, result.version);
+      EXPECT_EQ(found->bytes, client.bytes_of(number, 1));
+    }
+  }
+}
+
+TEST(FleetList, LaterPutIsReadEverywhereOnceItIsAcknowledged) {
+  SimCluster cluster(2, three_nodes(3));
+  RawClient client(cluster);
+  settle(client);
+  for (uint64_t put = 1; put <= 20; ++put) {
+    ASSERT_EQ(client.put(7, put).code, Code::kOk);
+    for (size_t node = 0; node < 3; ++node) ASSERT_TRUE(client.holds(node, 7, put));
+  }
+}
+
+TEST(FleetList, OneReplicaIsThePrimaryAlone) {
+  SimCluster cluster(3, three_nodes(1));
+  RawClient client(cluster);
+  settle(client);
+  EXPECT_EQ(client.put(1, 1).code, Code::kOk);
+  const size_t primary = client.set_of(client.key(1))[0];
+  for (size_t node = 0; node < 3; ++node) EXPECT_EQ(client.holds(node, 1, 1), node == primary);
+}
+
+TEST(FleetList, OnlyThePrimaryTakesAPut) {
+  SimCluster cluster(4, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  const auto set = client.set_of(client.key(1));
+  for (size_t node = 0; node < 3; ++node) {
+    const auto results = client.results(client.begin_put(node, {{1, 1}}));
+    ASSERT_EQ(results.size(), 1u);
+    EXPECT_EQ(results[0].code, node == set[0] ? Code::kOk : Code::kInvalid);
+  }
+}
+
+TEST(FleetList, PutOfAnotherListIsRefusedWithOnesOwn) {
+  SimCluster cluster(5, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  const size_t primary = client.set_of(client.key(1))[0];
+  const auto results =
+      client.results(client.begin_put(primary, {{1, 1}}, kSecond, EpochTag{1, 99}));
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_EQ(results[0].code, Code::kOtherEpoch);
+  EXPECT_EQ(client.last_refusal.epoch, client.tag());
+  EXPECT_FALSE(client.read(primary, 1));
+}
+
+TEST(FleetList, RemoveIsAcknowledgedWhenAllOfItsSetHaveForgotten) {
+  SimCluster cluster(6, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  ASSERT_EQ(client.put(1, 1).code, Code::kOk);
+  const auto set = client.set_of(client.key(1));
+  const auto reply = client.ask<RemoveReply>(set[0], RemoveRequest{{client.key(1)}, client.tag()});
+  EXPECT_EQ(reply.removed, 1u);
+  for (const size_t node : set) EXPECT_FALSE(client.read(node, 1));
+  ASSERT_EQ(client.put(1, 2).code, Code::kOk);
+  for (const size_t node : set) EXPECT_TRUE(client.holds(node, 1, 2));
+}
+
+TEST(FleetList, PutsOfOneKeyInOneCommitFollowEachOther) {
+  SimCluster cluster(7, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  const auto set = client.set_of(client.key(1));
+  const auto results = client.results(client.begin_put(set[0], {{1, 1}, {1, 2}, {1, 3}}));
+  ASSERT_EQ(results.size(), 3u);
+  for (const CommitResult& result : results) EXPECT_EQ(result.code, Code::kOk);
+  for (const size_t node : set) EXPECT_TRUE(client.holds(node, 1, 3));
+}
+
+TEST(FleetList, PutWithoutItsReplicaIsNotAcknowledged) {
+  SimCluster cluster(8, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  const uint64_t number = client.number_with({0, 1});
+  ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  cluster.part(cluster.node_host(0), cluster.node_host(1));
+  const uint64_t start = cluster.now_ns();
+  EXPECT_NE(client.put(number, 2, 200 * kMillisecond).code, Code::kOk);
+  EXPECT_LE(cluster.now_ns(), start + 201 * kMillisecond);
+  // Keys that do not need it go on.
+  EXPECT_EQ(client.put(client.number_with({0, 2}), 1).code, Code::kOk);
+  cluster.heal(cluster.node_host(0), cluster.node_host(1));
+  settle(client);
+  EXPECT_EQ(client.put(number, 3, kSecond).code, Code::kOk);
+  EXPECT_TRUE(client.holds(1, number, 3));
+}
+
+TEST(FleetList, PausedReplicaIsWaitedFor) {
+  SimCluster cluster(9, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  const uint64_t number = client.number_with({0, 1});
+  ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  cluster.node_fabric(1).pause();
+  EXPECT_NE(client.put(number, 2, 100 * kMillisecond).code, Code::kOk);
+  EXPECT_TRUE(client.holds(1, number, 1)) << "its memory answers all the same";
+  cluster.node_fabric(1).resume();
+  settle(client);
+  EXPECT_EQ(client.put(number, 3).code, Code::kOk);
+  EXPECT_TRUE(client.holds(1, number, 3));
+}
+
+TEST(FleetList, ReplicaThatStartsAgainIsFilled) {
+  SimCluster cluster(10, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  for (uint64_t number = 0; number < 8; ++number) {
+    ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  }
+  cluster.end_node(NodeEnd::kPowerLost, 1);
+  client.run_for(50 * kMillisecond);
+  cluster.start_node(1);
+  uint64_t of_node = 0;
+  for (uint64_t number = 0; number < 8; ++number) {
+    const auto set = client.set_of(client.key(number));
+    if (std::ranges::find(set, 1u) == set.end()) continue;
+    ++of_node;
+    EXPECT_TRUE(client.wait_for([&] { return client.holds(1, number, 1); })) << number;
+  }
+  EXPECT_GT(of_node, 0u);
+  for (uint64_t number = 0; number < 8; ++number) {
+    EXPECT_EQ(client.put(number, 2, kSecond).code, Code::kOk) << number;
+  }
+}
+
+// A client may still read what the run before held: mapped memory of a process that was killed.
+TEST(FleetList, RestartedReplicaAppliesNothingForV) {
+  SimClusterOptions options = three_nodes();
+  options.node.lease_ms = 200;
+  SimCluster cluster(11, options);
+  RawClient client(cluster);
+  client.run_for(500 * kMillisecond);
+  const uint64_t number = client.number_with({0, 1});
+  ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  cluster.end_node(NodeEnd::kKilled, 1);
+  const uint64_t started = cluster.now_ns();
+  cluster.start_node(1);
+  client.run_for(100 * kMillisecond);  // the others have reached it
+  const auto answer = client.begin_put(0, {{number, 2}}, 5 * kSecond);
+  const auto results = client.results(answer);
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_EQ(results[0].code, Code::kOk);
+  EXPECT_GE(answer->at_ns, started + 200 * kMillisecond / 64 * 65);
+}
+
+TEST(FleetList, PutsOfAPrimaryThatStartsAgainAreNewer) {
+  SimCluster cluster(12, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  const uint64_t number = client.number_with({0, 1});
+  const Version before = client.put(number, 1).version;
+  cluster.end_node(NodeEnd::kPowerLost, 0);
+  client.run_for(50 * kMillisecond);
+  cluster.start_node(0);
+  settle(client);
+  const CommitResult after = client.put(number, 2);
+  ASSERT_EQ(after.code, Code::kOk);
+  EXPECT_GT(after.version, before);
+  EXPECT_TRUE(client.holds(0, number, 2));
+  EXPECT_TRUE(client.holds(1, number, 2));
+}
+
+TEST(FleetList, HelloOfAnotherListIsRefusedWithASentence) {
+  SimCluster cluster(13, three_nodes());
+  const ClientId id = cluster.node_service(0).connected().value();
+  std::optional<Reply> reply;
+  HelloRequest hello;
+  cluster.node_service(0).handle(id, hello, [&](Reply answer) { reply = std::move(answer); });
+  EXPECT_EQ(std::get<Refusal>(*reply).message, "this node is one of 3: name all of them");
+  hello.epoch = {1, 5};
+  cluster.node_service(0).handle(id, hello, [&](Reply answer) { reply = std::move(answer); });
+  EXPECT_NE(std::get<Refusal>(*reply).message.find("another list of nodes"), std::string::npos);
+}
+
+TEST(FleetList, StrangerReplicatesNothingAndLearnsNoHoldings) {
+  SimCluster cluster(14, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  ASSERT_EQ(client.put(1, 1).code, Code::kOk);
+  const auto set = client.set_of(client.key(1));
+  ReplicaPage page;
+  page.page.key = client.key(1);
+  page.page.version = UINT64_MAX;
+  page.removed = true;
+  client.ask<Refusal>(set[1], ReplicateRequest{client.tag(), {page}});
+  EXPECT_EQ(client.last_refusal.code, Code::kDenied);
+  client.ask<Refusal>(set[1], HoldingsRequest{client.tag(), {client.key(1)}, 0});
+  EXPECT_EQ(client.last_refusal.code, Code::kDenied);
+  EXPECT_TRUE(client.holds(set[1], 1, 1));
+}
+
+TEST(FleetList, PageIsNotEvictedWhileItIsReplicated) {
+  SimClusterOptions options = three_nodes();
+  options.node.lease_ms = 5'000;
+  SimCluster cluster(15, options);
+  RawClient client(cluster);
+  client.run_for(kSecond);
+  const uint64_t first = client.number_with({0, 1});
+  cluster.node_fabric(1).pause();
+  const auto waiting = client.begin_put(0, {{first, 1}}, 4 * kSecond);
+  // Sixteen slots, and more pages than that of keys that do not need the paused node.
+  uint64_t number = 0;
+  for (int i = 0; i < 40; ++i) {
+    number = client.number_with({0, 2}, number + 1);
+    ASSERT_EQ(client.put(number, 1, kSecond).code, Code::kOk);
+  }
+  ASSERT_FALSE(waiting->reply.has_value());
+  EXPECT_TRUE(client.holds(0, first, 1));
+  cluster.node_fabric(1).resume();
+  const auto results = client.results(waiting);
+  ASSERT_EQ(results.size(), 1u);
+  EXPECT_EQ(results[0].code, Code::kOk);
+  EXPECT_TRUE(client.holds(1, first, 1));
+}
+
+// The first key waits for a slow read; what is of the same session waits with it, and nothing else.
+TEST(FleetList, SecondPutOfAKeyWaitsForTheFirst) {
+  SimClusterOptions options = three_nodes();
+  options.node.lease_ms = 5'000;
+  SimCluster cluster(16, options);
+  RawClient client(cluster);
+  RawClient other(cluster);
+  client.run_for(kSecond);
+  const uint64_t number = client.number_with({0, 1});
+  cluster.node_fabric(1).pause();
+  const auto first = client.begin_put(0, {{number, 1}}, 4 * kSecond);
+  const auto second = other.begin_put(0, {{number, 2}}, 4 * kSecond);
+  client.run_for(100 * kMillisecond);
+  EXPECT_TRUE(client.holds(0, number, 1)) << "the second has not begun";
+  cluster.node_fabric(1).resume();
+  EXPECT_EQ(client.results(first)[0].code, Code::kOk);
+  EXPECT_EQ(other.results(second)[0].code, Code::kOk);
+  EXPECT_LT(first->at_ns, second->at_ns);
+  EXPECT_TRUE(client.holds(1, number, 2));
+}
+
+// What lies in the slot is changed behind the node's back.
+TEST(FleetList, CorruptPageThatIsReportedIsRepairedFromTheOther) {
+  SimCluster cluster(17, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  ASSERT_EQ(client.put(1, 1).code, Code::kOk);
+  const auto set = client.set_of(client.key(1));
+  for (const size_t node : set) {
+    client.damage(node, 1);
+    ASSERT_FALSE(client.read(node, 1));
+    const auto reply = client.ask<ReportReply>(node, ReportRequest{{client.key(1)}});
+    EXPECT_EQ(reply.dropped, 1u);
+    EXPECT_TRUE(client.wait_for([&] { return client.holds(node, 1, 1); }, 100 * kMillisecond));
+  }
+}
+
+TEST(FleetList, ReportOfAGoodPageChangesNothing) {
+  SimCluster cluster(18, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  ASSERT_EQ(client.put(1, 1).code, Code::kOk);
+  const size_t node = client.set_of(client.key(1))[1];
+  EXPECT_EQ(client.ask<ReportReply>(node, ReportRequest{{client.key(1), client.key(2)}}).dropped,
+            0u);
+  EXPECT_TRUE(client.holds(node, 1, 1));
+}
+
+// Each evicts its own: what one has evicted does not come back to it, whatever the others hold.
+TEST(FleetList, EvictedPageIsNotFilledAgain) {
+  SimCluster cluster(19, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  const uint64_t first = client.number_with({0, 1});
+  ASSERT_EQ(client.put(first, 1).code, Code::kOk);
+  uint64_t number = 0;
+  for (int i = 0; i < 40; ++i) {
+    number = client.number_with({1, 2}, number + 1);
+    ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  }
+  ASSERT_FALSE(client.read(1, first));
+  ASSERT_TRUE(client.holds(0, first, 1));
+  cluster.cut_links();  // each new link begins a fill
+  client.run_for(kSecond);
+  EXPECT_FALSE(client.read(1, first));
+}
+
+}  // namespace
+}  // namespace farpage
