@@ -1,0 +1,259 @@
+// Several nodes whose epochs a register says, in virtual time: entering an epoch, being left out
+// and coming back, and what moves from whom to whom.
+#include <gtest/gtest.h>
+
+#include "pagetable/guards.h"
+#include "tests/node/raw_client.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kView = 20 * kMillisecond;  // small_sim_node()
+constexpr uint64_t kViewWait = kView / 64 * 65;
+
+SimClusterOptions registered_nodes(uint64_t nodes = 3) {
+  SimClusterOptions options;
+  options.nodes = nodes;
+  options.replicas = 2;
+  options.uses_register = true;
+  return options;
+}
+
+bool all_are_in(SimCluster& cluster) {
+  const RegisteredEpoch& current = cluster.epochs()->current();
+  return current.all_confirmed() && current.epoch.members.size() == cluster.nodes() &&
+         std::ranges::all_of(current.epoch.members,
+                             [](const Member& member) { return member.incarnation != 0; });
+}
+
+// All members have joined and confirmed, and the views of the epochs before have ended.
+void settle(SimCluster& cluster, RawClient& client) {
+  ASSERT_TRUE(client.wait_for([&] { return all_are_in(cluster); }));
+  client.run_for(100 * kMillisecond);
+}
+
+bool is_member(SimCluster& cluster, size_t node) {
+  return cluster.epochs()->current().epoch.find(node_id("n" + std::to_string(node))) != nullptr;
+}
+
+TEST(FleetRegister, NodesJoinByThemselvesAndTakePuts) {
+  SimCluster cluster(1, registered_nodes());
+  RawClient client(cluster);
+  settle(cluster, client);
+  for (uint64_t number = 0; number < 10; ++number) {
+    const CommitResult result = client.put(number, 1);
+    ASSERT_EQ(result.code, Code::kOk);
+    EXPECT_EQ(version_epoch(result.version), client.epoch_now().number);
+    for (const size_t node : client.set_of(client.key(number))) {
+      EXPECT_TRUE(client.holds(node, number, 1));
+    }
+  }
+}
+
+TEST(FleetRegister, NodeThatIsLeftOutNoLongerHoldsUpPuts) {
+  SimCluster cluster(2, registered_nodes());
+  RawClient client(cluster);
+  settle(cluster, client);
+  const uint64_t number = client.number_with({0, 1});
+  ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  cluster.end_node(NodeEnd::kPowerLost, 1);
+  EXPECT_NE(client.put(number, 2, 100 * kMillisecond).code, Code::kOk);
+  ASSERT_TRUE(client.wait_for([&] { return !is_member(cluster, 1); }));
+  ASSERT_TRUE(client.wait_for([&] { return cluster.epochs()->current().all_confirmed(); }));
+  EXPECT_EQ(client.set_of(client.key(number)), (std::vector<size_t>{0, 2}));
+  EXPECT_EQ(client.put(number, 3).code, Code::kOk);
+  EXPECT_TRUE(client.holds(2, number, 3));
+}
+
+TEST(FleetRegister, PutsOpenVAfterTheEpochWasLearned) {
+  SimClusterOptions options = registered_nodes();
+  options.node.lease_ms = 400;
+  SimCluster cluster(3, options);
+  RawClient client(cluster);
+  ASSERT_TRUE(client.wait_for([&] { return all_are_in(cluster); }));
+  client.run_for(kSecond);
+  const uint64_t number = client.number_with({0, 1});
+  ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  cluster.end_node(NodeEnd::kPowerLost, 2);
+  ASSERT_TRUE(client.wait_for([&] { return !is_member(cluster, 2); }));
+  const uint64_t began = cluster.now_ns();  // to a millisecond
+  ASSERT_TRUE(client.wait_for([&] { return cluster.epochs()->current().all_confirmed(); }));
+  const auto answer = client.begin_put(0, {{number, 2}}, 5 * kSecond);
+  ASSERT_EQ(client.results(answer)[0].code, Code::kOk);
+  EXPECT_GE(answer->at_ns, began + 400 * kMillisecond / 64 * 65 - 2 * kMillisecond);
+}
+
+TEST(FleetRegister, PutsOpenOnceAllMembersHaveConfirmed) {
+  SimClusterOptions options = registered_nodes();
+  options.epochs.detect_ns = 2 * kSecond;
+  SimCluster cluster(4, options);
+  RawClient client(cluster);
+  settle(cluster, client);
+  const uint64_t number = client.number_with({0, 1});
+  ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  cluster.end_node(NodeEnd::kPowerLost, 1);
+  cluster.node_fabric(2).pause();
+  client.run_for(1'500 * kMillisecond);
+  cluster.start_node(1);  // its return is a new epoch, which the paused node does not confirm
+  ASSERT_TRUE(client.wait_for(
+      [&] {
+        const Member* member = client.epoch_now().find(node_id("n1"));
+        return member != nullptr && cluster.epochs()->current().confirmed.size() == 2;
+      },
+      400 * kMillisecond));
+  const auto answer = client.begin_put(0, {{number, 2}}, 100 * kMillisecond);
+  EXPECT_EQ(client.results(answer)[0].code, Code::kUnavailable);
+  cluster.node_fabric(2).resume();
+  ASSERT_TRUE(client.wait_for([&] { return all_are_in(cluster); }));
+  EXPECT_EQ(client.put(number, 3).code, Code::kOk);
+}
+
+TEST(FleetRegister, NodeThatComesBackIsEmptyUnderAnotherIncarnationAndIsFilled) {
+  SimCluster cluster(5, registered_nodes());
+  RawClient client(cluster);
+  settle(cluster, client);
+  std::vector<uint64_t> numbers;
+  for (uint64_t number = 0; numbers.size() < 6; ++number) {
+    numbers.push_back(number);
+    ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  }
+  const uint64_t incarnation = client.status(1).incarnation;
+  cluster.node_fabric(1).pause();
+  ASSERT_TRUE(client.wait_for([&] { return !is_member(cluster, 1); }));
+  client.run_for(100 * kMillisecond);
+  for (const uint64_t number : numbers) ASSERT_EQ(client.put(number, 2).code, Code::kOk);
+  cluster.node_fabric(1).resume();
+  ASSERT_TRUE(client.wait_for([&] { return all_are_in(cluster); }));
+  client.forget(1);
+  EXPECT_NE(client.status(1).incarnation, incarnation);
+  for (const uint64_t number : numbers) {
+    const auto set = client.set_of(client.key(number));
+    const bool is_in_set = std::ranges::find(set, 1u) != set.end();
+    EXPECT_EQ(client.wait_for([&] { return client.holds(1, number, 2); }, 200 * kMillisecond),
+              is_in_set);
+    EXPECT_FALSE(client.holds(1, number, 1));
+  }
+}
+
+// Its memory answers nobody, though its process has not said a word.
+TEST(FleetRegister, NodeThatWasLeftOutWithdrawsItsRegistrations) {
+  SimCluster cluster(6, registered_nodes());
+  RawClient client(cluster);
+  settle(cluster, client);
+  const uint64_t number = client.number_with({0, 1});
+  ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  ASSERT_TRUE(client.holds(1, number, 1));
+  cluster.node_fabric(1).pause();
+  ASSERT_TRUE(client.wait_for([&] { return !is_member(cluster, 1); }));
+  EXPECT_TRUE(client.holds(1, number, 1)) << "it does not know yet";
+  cluster.node_fabric(1).resume();
+  ASSERT_TRUE(client.wait_for([&] { return is_member(cluster, 1); }));
+  EXPECT_FALSE(client.read(1, number));
+}
+
+TEST(FleetRegister, KeyThatMovesIsKilledWhereItWasAndFilledWhereItGoes) {
+  SimClusterOptions options = registered_nodes(3);
+  SimCluster cluster(7, options);
+  RawClient client(cluster);
+  settle(cluster, client);
+  // Of node 2's keys some go to node 0 or 1 when it leaves, and come back with it.
+  const uint64_t number = client.number_with({2, 0});
+  ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  ASSERT_FALSE(client.read(1, number));
+  cluster.end_node(NodeEnd::kPowerLost, 2);
+  ASSERT_TRUE(client.wait_for([&] { return !is_member(cluster, 2); }));
+  ASSERT_TRUE(client.wait_for([&] { return client.holds(1, number, 1); })) << "filled by node 0";
+  cluster.start_node(2);
+  ASSERT_TRUE(client.wait_for([&] { return all_are_in(cluster); }));
+  ASSERT_EQ(client.set_of(client.key(number)), (std::vector<size_t>{2, 0}));
+  EXPECT_FALSE(client.read(1, number)) << "it is no replica any more";
+  EXPECT_TRUE(client.holds(0, number, 1));
+  EXPECT_TRUE(client.wait_for([&] { return client.holds(2, number, 1); }));
+}
+
+// The only page there is lies dead at a node that left the set with this very epoch.
+TEST(FleetRegister, DeadBytesFillInTheEpochThatKilledThem) {
+  SimClusterOptions options = registered_nodes(3);
+  options.replicas = 1;
+  SimCluster cluster(8, options);
+  RawClient client(cluster);
+  settle(cluster, client);
+  cluster.end_node(NodeEnd::kPowerLost, 2);
+  ASSERT_TRUE(client.wait_for([&] { return !is_member(cluster, 2); }));
+  client.run_for(200 * kMillisecond);
+  // A key of node 0's that will be node 2's once that is there.
+  uint64_t number = 0;
+  for (;; ++number) {
+    Epoch with = client.epoch_now();
+    with.members.push_back({node_id("n2"), 1});
+    const ReplicaSet after = Placement(with).replicas(client.key(number));
+    if (client.set_of(client.key(number))[0] == 0 && with.members[after[0]].node == node_id("n2")) {
+      break;
+    }
+  }
+  ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  cluster.start_node(2);
+  ASSERT_TRUE(client.wait_for([&] { return all_are_in(cluster); }));
+  EXPECT_TRUE(client.wait_for([&] { return client.holds(2, number, 1); }));
+  EXPECT_FALSE(client.read(0, number));
+}
+
+TEST(FleetRegister, TwoEpochsQuicklyAfterEachOther) {
+  SimClusterOptions options = registered_nodes(4);
+  SimCluster cluster(9, options);
+  RawClient client(cluster);
+  settle(cluster, client);
+  std::vector<uint64_t> numbers;
+  for (uint64_t number = 0; number < 8; ++number) {
+    ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  }
+  cluster.end_node(NodeEnd::kPowerLost, 2);
+  client.run_for(30 * kMillisecond);
+  cluster.end_node(NodeEnd::kPowerLost, 3);
+  cluster.start_node(2);
+  cluster.start_node(3);
+  ASSERT_TRUE(client.wait_for([&] { return all_are_in(cluster); }));
+  client.run_for(200 * kMillisecond);
+  for (uint64_t number = 0; number < 8; ++number) {
+    EXPECT_EQ(client.put(number, 2).code, Code::kOk) << number;
+    for (const size_t node : client.set_of(client.key(number))) {
+      EXPECT_TRUE(client.holds(node, number, 2)) << number;
+    }
+  }
+}
+
+// On the losing side of a partition: its view has ended, whatever it believes.
+TEST(FleetRegister, PrimaryThatIsCutOffAcknowledgesNothing) {
+  SimClusterOptions options = registered_nodes(3);
+  options.epochs.detect_ns = 2 * kSecond;
+  SimCluster cluster(10, options);
+  RawClient client(cluster);
+  settle(cluster, client);
+  const uint64_t number = client.number_with({0, 1});
+  ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  cluster.part(cluster.node_host(0), cluster.register_host());
+  client.run_for(2 * kView);
+  EXPECT_EQ(client.put(number, 2, 100 * kMillisecond).code, Code::kUnavailable);
+#ifdef FARPAGE_GUARD_SWITCHES
+  const GuardOff off(Guard::kPrimaryLease);
+  EXPECT_EQ(client.put(number, 3, 100 * kMillisecond).code, Code::kOk);
+#endif
+}
+
+TEST(FleetRegister, PutOfAnotherEpochIsRefusedWithTheNodesOwn) {
+  SimCluster cluster(11, registered_nodes());
+  RawClient client(cluster);
+  settle(cluster, client);
+  const EpochTag before = client.tag();
+  cluster.end_node(NodeEnd::kPowerLost, 2);
+  ASSERT_TRUE(client.wait_for(
+      [&] { return !is_member(cluster, 2) && cluster.epochs()->current().all_confirmed(); }));
+  client.run_for(100 * kMillisecond);
+  const uint64_t number = client.number_with({0, 1});
+  EXPECT_EQ(client.results(client.begin_put(0, {{number, 1}}, kSecond, before))[0].code,
+            Code::kOtherEpoch);
+  EXPECT_EQ(client.last_refusal.epoch, client.tag());
+}
+
+}  // namespace
+}  // namespace farpage
