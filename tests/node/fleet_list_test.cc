@@ -252,7 +252,36 @@ TEST(FleetList, PageIsNotEvictedWhileItIsReplicated) {
   EXPECT_TRUE(client.holds(1, first, 1));
 }
 
-// The first key waits for a slow read; what is of the same session waits with it, and nothing else.
+// Reads overtake each other, and what they bring does not.
+TEST(FleetList, PagesAreAppliedInTheOrderInWhichTheyWereSent) {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    SimCluster cluster(seed, three_nodes());
+    RawClient client(cluster);
+    settle(client);
+    cluster.node_fabric(1).set_options(
+        {.delay_min_ns = kMicrosecond, .delay_max_ns = 300 * kMicrosecond, .reorder = 1});
+    std::vector<std::pair<uint64_t, uint64_t>> puts;
+    uint64_t number = 0;
+    while (puts.size() < 10) {
+      number = client.number_with({0, 1}, number + 1);
+      puts.emplace_back(number, 1);
+    }
+    ASSERT_FALSE(client.is_live(1, puts[0].first));
+    const auto answer = client.begin_put(0, puts);
+    size_t most = 0;
+    ASSERT_TRUE(cluster.world().wait_until(cluster.now_ns() + kSecond, [&] {
+      size_t first = 0;
+      while (first < puts.size() && client.is_live(1, puts[first].first)) ++first;
+      for (size_t i = first; i < puts.size(); ++i) {
+        EXPECT_FALSE(client.is_live(1, puts[i].first)) << "seed " << seed << ": " << i;
+      }
+      most = std::max(most, first);
+      return answer->reply.has_value();
+    }));
+    EXPECT_EQ(most, puts.size());
+  }
+}
+
 TEST(FleetList, SecondPutOfAKeyWaitsForTheFirst) {
   SimClusterOptions options = three_nodes();
   options.node.lease_ms = 5'000;

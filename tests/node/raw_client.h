@@ -59,6 +59,17 @@ class RawClient {
     }
   }
 
+  // A key whose primary is `from`, and will be `to` once that is a member too.
+  uint64_t number_that_moves(size_t from, size_t to) {
+    Epoch with = epoch_now();
+    with.members.push_back({node_id("n" + std::to_string(to)), 1});
+    const Placement placement(with);
+    for (uint64_t number = 0;; ++number) {
+      const size_t primary = placement.replicas(key(number)).primary();
+      if (set_of(key(number))[0] == from && primary + 1 == with.members.size()) return number;
+    }
+  }
+
   struct Answer {
     std::optional<Reply> reply;
     uint64_t at_ns = 0;
@@ -180,6 +191,17 @@ class RawClient {
     return found && found->bytes == bytes_of(number, put);
   }
 
+  // What is published in the node's memory now; takes no time.
+  bool is_live(size_t node, uint64_t number) {
+    const Session& session = session_with(node);
+    const std::byte* pool = cluster_.world().network()->find(session.pool_key)->data;
+    for (uint64_t slot = 0; slot < session.geometry.slots; ++slot) {
+      PageHeader header;
+      std::memcpy(&header, pool + session.geometry.slot_offset(slot), sizeof header);
+      if (header.key == key(number) && header.live != 0) return true;
+    }
+    return false;
+  }
   // Flips a byte of the payload where the node holds it.
   void damage(size_t node, uint64_t number) {
     ASSERT_TRUE(read(node, number));
