@@ -85,6 +85,26 @@ boost::json::array port_rates_json(const StatusReport& report) {
   return ports;
 }
 
+// Null: the node serves alone.
+boost::json::value fleet_json(const FleetStatus& fleet) {
+  if (fleet.node == 0) return nullptr;
+  boost::json::array others;
+  for (const MemberStatus& member : fleet.others) {
+    others.push_back({{"node", fmt::format("{:016x}", member.node)}, {"reached", member.reached}});
+  }
+  return {{"node", fmt::format("{:016x}", fleet.node)},
+          {"replicas", fleet.replicas},
+          {"others", std::move(others)},
+          {"replicated", fleet.replicated},
+          {"applied", fleet.applied},
+          {"filled", fleet.filled},
+          {"filled_bytes", fleet.filled_bytes},
+          {"to_fill", fleet.to_fill},
+          {"repaired", fleet.repaired},
+          {"dropped", fleet.dropped},
+          {"puts_without_replica", fleet.puts_without_replica}};
+}
+
 boost::json::object rates_json(const StatusReport& report) {
   const StatusReply& now = report.now;
   const StatusReply& before = *report.before;
@@ -127,7 +147,8 @@ boost::json::object status_json(const StatusReport& report) {
       {"renewals", status.renewals},
       {"verdicts", verdicts_json(status.verdicts)},
       {"traffic", traffic_json(status)},
-      {"ports", ports_json(status)}};
+      {"ports", ports_json(status)},
+      {"fleet", fleet_json(status.fleet)}};
   if (report.seconds() > 0) json["per_second"] = rates_json(report);
   return json;
 }

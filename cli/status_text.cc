@@ -130,6 +130,22 @@ std::string moved(std::optional<uint64_t> bytes, std::optional<uint64_t> packets
   return text.empty() ? "the device does not count it" : text;
 }
 
+// Nothing of a node that serves alone.
+void add_fleet(const FleetStatus& now, Rows& rows) {
+  if (now.node == 0) return;
+  const auto reached = std::ranges::count(now.others, true, &MemberStatus::reached);
+  rows.add("fleet", fmt::format("node {:016x}, {} replicas, {} of {} others reached", now.node,
+                                now.replicas, reached, now.others.size()));
+  for (const MemberStatus& member : now.others) {
+    if (!member.reached) rows.add("  not reached", fmt::format("{:016x}", member.node));
+  }
+  rows.add("  replicated", fmt::format("{} pages, {} taken over", now.replicated, now.applied));
+  rows.add("  filled", fmt::format("{} pages, {}, {} left", now.filled,
+                                   format_bytes(now.filled_bytes), now.to_fill));
+  rows.add("  corrupt", fmt::format("{} pages dropped, {} repaired", now.dropped, now.repaired));
+  rows.add("  without a replica", fmt::format("{} puts refused", now.puts_without_replica));
+}
+
 void add_ports(const StatusReply& now, const StatusReply& before, Rows& rows) {
   for (const PortTraffic& port : now.ports) {
     const auto found = std::ranges::find(before.ports, port.port, &PortTraffic::port);
@@ -173,6 +189,7 @@ std::string status_text(const StatusReport& report) {
   add_verdicts(report.now.verdicts, before.verdicts, rows);
   add_traffic(report.now, before, rows);
   add_ports(report.now, before, rows);
+  add_fleet(report.now.fleet, rows);
   return rows.take();
 }
 

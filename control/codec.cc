@@ -176,6 +176,7 @@ Frame encode(NumberedReply message) {
             to.set_sees_traffic(from.sees_traffic);
             for (PathTraffic& path : from.traffic) put(*to.add_traffic(), std::move(path));
             for (PortTraffic& port : from.ports) put(*to.add_ports(), std::move(port));
+            if (from.fleet.node != 0) put(*to.mutable_fleet(), from.fleet);
           },
           [&](OpenPushReply& from) { envelope.mutable_open_push()->set_lane(from.lane); },
           [&](PushReply& from) {
@@ -359,6 +360,9 @@ Result<NumberedReply> decode_reply(Frame frame) {
           from.ports_size() > static_cast<int>(kMaxTrafficPaths)) {
         return refuse("too many paths");
       }
+      if (from.fleet().others_size() > static_cast<int>(kMaxFleetMembers)) {
+        return refuse("too many members");
+      }
       StatusReply to;
       to.backend = from.backend();
       to.path = from.path();
@@ -382,6 +386,7 @@ Result<NumberedReply> decode_reply(Frame frame) {
       to.sees_traffic = from.sees_traffic();
       for (const auto& path : from.traffic()) to.traffic.push_back(get(path));
       for (const auto& port : from.ports()) to.ports.push_back(get(port));
+      to.fleet = get(from.fleet());
       message.reply = std::move(to);
       return message;
     }

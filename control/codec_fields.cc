@@ -125,6 +125,40 @@ PortTraffic get(const wire::PortTraffic& from) {
   return to;
 }
 
+void put(wire::FleetStatus& to, const FleetStatus& from) {
+  to.set_node(from.node);
+  for (const MemberStatus& member : from.others) {
+    auto& added = *to.add_others();
+    added.set_node(member.node);
+    added.set_reached(member.reached);
+  }
+  to.set_replicas(from.replicas);
+  to.set_replicated(from.replicated);
+  to.set_applied(from.applied);
+  to.set_filled(from.filled);
+  to.set_filled_bytes(from.filled_bytes);
+  to.set_to_fill(from.to_fill);
+  to.set_repaired(from.repaired);
+  to.set_dropped(from.dropped);
+  to.set_puts_without_replica(from.puts_without_replica);
+}
+
+FleetStatus get(const wire::FleetStatus& from) {
+  FleetStatus to;
+  to.node = from.node();
+  for (const auto& member : from.others()) to.others.push_back({member.node(), member.reached()});
+  to.replicas = from.replicas();
+  to.replicated = from.replicated();
+  to.applied = from.applied();
+  to.filled = from.filled();
+  to.filled_bytes = from.filled_bytes();
+  to.to_fill = from.to_fill();
+  to.repaired = from.repaired();
+  to.dropped = from.dropped();
+  to.puts_without_replica = from.puts_without_replica();
+  return to;
+}
+
 void put(wire::EpochTag& to, const EpochTag& from) {
   to.set_number(from.number);
   to.set_identity(from.identity);

@@ -22,6 +22,7 @@ inline constexpr uint32_t kMaxPushPages = 1024;
 inline constexpr uint32_t kMaxPushGroups = 256;
 inline constexpr uint32_t kMaxTrafficPaths = 256;
 inline constexpr uint32_t kMaxReplicaPages = 1024;
+inline constexpr uint32_t kMaxFleetMembers = 256;
 
 // The sender's epoch (protocol rule 10): pagetable/epoch.h. Whoever is in another one refuses the
 // message with kOtherEpoch and its own. Both are 0 where a node serves alone.
@@ -222,6 +223,26 @@ struct ReportReply {
 
 struct StatusRequest {};
 
+struct MemberStatus {
+  uint64_t node = 0;
+  bool reached = false;  // by the node that says so
+};
+
+// Of a node that is one of several. Pages, unless it says otherwise.
+struct FleetStatus {
+  uint64_t node = 0;      // which member it is; 0: it serves alone
+  uint64_t replicas = 0;  // of each key
+  std::vector<MemberStatus> others = {};
+  uint64_t replicated = 0;  // put or removed here, and acknowledged by all others of the key's set
+  uint64_t applied = 0;     // put or removed elsewhere
+  uint64_t filled = 0;
+  uint64_t filled_bytes = 0;
+  uint64_t to_fill = 0;               // that it knows of now
+  uint64_t repaired = 0;              // among those filled
+  uint64_t dropped = 0;               // reported, and found not whole
+  uint64_t puts_without_replica = 0;  // refused, for a replica was not reached
+};
+
 struct StatusReply {
   std::string backend;
   std::string path;
@@ -246,6 +267,7 @@ struct StatusReply {
   bool sees_traffic = false;
   std::vector<PathTraffic> traffic = {};
   std::vector<PortTraffic> ports = {};  // by which peers are answered one-sided
+  FleetStatus fleet = {};
 };
 
 // Instead of a reply: why not, in a sentence for people.

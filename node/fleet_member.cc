@@ -181,7 +181,6 @@ Reply FleetMember::answer(ClientId client, const HoldingsRequest& request) const
 
 // Nothing is believed but what lies here (protocol rule 16).
 Reply FleetMember::answer(const ReportRequest& request) {
-  ++reports_;
   ReportReply reply;
   std::vector<PageKey> dropped;
   uint64_t looked_bytes = 0;
@@ -198,8 +197,18 @@ Reply FleetMember::answer(const ReportRequest& request) {
   return reply;
 }
 
-void FleetMember::describe(StatusReply& status) const {
-  (void)status;
+void FleetMember::describe(FleetStatus& status) const {
+  status.node = epoch_.self().node;
+  status.replicas = epoch_.epoch().replicas;
+  for (const auto& [node, known] : peers_) status.others.push_back({node, known.peer->reached()});
+  status.replicated = replicator_.replicated();
+  status.applied = replica_.applied();
+  const Filler::Counts fills = filler_.counts();
+  status.filled = fills.pages;
+  status.filled_bytes = fills.bytes;
+  status.to_fill = fills.left;
+  status.repaired = fills.repairs;
+  status.dropped = dropped_;
 }
 
 }  // namespace farpage

@@ -51,7 +51,7 @@ class FleetMember {
   void handle(ClientId client, Request request, std::function<void(Reply)> done);
   void disconnected(ClientId client);
 
-  void describe(StatusReply& status) const;
+  void describe(FleetStatus& status) const;
 
  private:
   FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& fabric, const Fleet& fleet,
@@ -81,7 +81,6 @@ class FleetMember {
   Replica replica_;
   Filler filler_;
   std::unordered_map<ClientId, NodeId> members_;  // sessions
-  uint64_t reports_ = 0;
   uint64_t dropped_ = 0;
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by timers that look at it

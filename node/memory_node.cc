@@ -207,6 +207,10 @@ StatusReply MemoryNode::status() const {
   reply.evictions = run_.store->evictions();
   reply.renewals = renewals_;
   reply.verdicts = verdicts();
+  if (member_ != nullptr) {
+    member_->describe(reply.fleet);
+    reply.fleet.puts_without_replica = writes_->counts().puts_without_replica;
+  }
   if (const auto* source = dynamic_cast<const TrafficSource*>(&fabric_)) {
     reply.sees_traffic = true;
     reply.traffic = source->traffic();

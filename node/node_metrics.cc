@@ -1,5 +1,7 @@
 #include "node/node_metrics.h"
 
+#include <fmt/format.h>
+
 namespace farpage {
 namespace {
 
@@ -133,6 +135,48 @@ void describe_ports(const std::vector<PortTraffic>& ports, MetricVisitor& visito
           &PortCounts::received_packets);
 }
 
+// Where the node serves alone, these families have no values.
+void describe_fleet(const FleetStatus& fleet, MetricVisitor& visitor) {
+  struct Family {
+    const char* name;
+    const char* help;
+    MetricKind kind;
+    uint64_t FleetStatus::*number;
+  };
+  constexpr MetricKind kCounter = MetricKind::kCounter;
+  static constexpr Family kFamilies[] = {
+      {"farpage_fleet_replicas", "Nodes that hold each key", MetricKind::kGauge,
+       &FleetStatus::replicas},
+      {"farpage_fleet_replicated_pages_total",
+       "Pages put or removed here that all others of their set have taken over", kCounter,
+       &FleetStatus::replicated},
+      {"farpage_fleet_applied_pages_total", "Pages taken over from their primaries", kCounter,
+       &FleetStatus::applied},
+      {"farpage_fleet_filled_pages_total", "Pages that this node lacked and has brought", kCounter,
+       &FleetStatus::filled},
+      {"farpage_fleet_filled_bytes_total", "Bytes of the pages brought", kCounter,
+       &FleetStatus::filled_bytes},
+      {"farpage_fleet_pages_to_fill", "Pages that this node knows that it lacks",
+       MetricKind::kGauge, &FleetStatus::to_fill},
+      {"farpage_fleet_repaired_pages_total", "Pages brought in the place of corrupt ones", kCounter,
+       &FleetStatus::repaired},
+      {"farpage_fleet_dropped_pages_total", "Pages reported and found corrupt", kCounter,
+       &FleetStatus::dropped},
+      {"farpage_fleet_puts_without_replica_total",
+       "Pages that were not stored because a replica was not reached", kCounter,
+       &FleetStatus::puts_without_replica},
+  };
+  visitor.family("farpage_fleet_member_reached", "1: this node reaches that member",
+                 MetricKind::kGauge);
+  for (const MemberStatus& member : fleet.others) {
+    visitor.value({{"node", fmt::format("{:016x}", member.node)}}, member.reached ? 1 : 0);
+  }
+  for (const Family& family : kFamilies) {
+    visitor.family(family.name, family.help, family.kind);
+    if (fleet.node != 0) visitor.value({}, as_double(fleet.*family.number));
+  }
+}
+
 }  // namespace
 
 void describe(const StatusReply& status, MetricVisitor& visitor) {
@@ -142,6 +186,7 @@ void describe(const StatusReply& status, MetricVisitor& visitor) {
   describe_process(status, visitor);
   describe_traffic(status.traffic, visitor);
   describe_ports(status.ports, visitor);
+  describe_fleet(status.fleet, visitor);
 }
 
 }  // namespace farpage

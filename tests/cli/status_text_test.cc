@@ -54,6 +54,20 @@ TEST(StatusText, PortsAreShownWithRates) {
   expect_row(text, "    received             the device does not count it");
 }
 
+TEST(StatusText, FleetIsShownWhereThereIsOne) {
+  StatusReply now = status_at(kSecond);
+  EXPECT_EQ(status_text({now}).find("fleet"), std::string::npos);
+  now.fleet = {0xA, 2, {{0xB, true}, {0xC, false}}, 3, 4, 5, 6144, 7, 8, 9, 10};
+  const std::string text = status_text({now});
+  expect_row(text,
+             "fleet                    node 000000000000000a, 2 replicas, 1 of 2 others reached");
+  expect_row(text, "  not reached            000000000000000c");
+  expect_row(text, "  replicated             3 pages, 4 taken over");
+  expect_row(text, "  filled                 5 pages, 6 KiB, 7 left");
+  expect_row(text, "  corrupt                9 pages dropped, 8 repaired");
+  expect_row(text, "  without a replica      10 puts refused");
+}
+
 TEST(StatusText, SharesAreOfWhatThereIs) {
   StatusReply now = status_at(kSecond);
   now.verdicts = {.fetches = 2, .ready = 6, .ready_bytes = 6144, .miss = 1, .corrupt = 1};

@@ -223,6 +223,20 @@ TEST(Codec, Status) {
                                           three.counts.received_packets};
   for (uint64_t i = 0; i < std::size(port); ++i) EXPECT_EQ(port[i], i + 1);
   EXPECT_EQ(got.ports[1].counts.sent_bytes, 0u) << "counted, and none";
+  EXPECT_EQ(got.fleet.node, 0u);
+  sent.fleet = {1, 2, {{50, true}, {51, false}}, 3, 4, 5, 6, 7, 8, 9, 10};
+  const FleetStatus fleet = round_trip(sent).fleet;
+  const uint64_t counts[] = {fleet.node,       fleet.replicas,
+                             fleet.replicated, fleet.applied,
+                             fleet.filled,     fleet.filled_bytes,
+                             fleet.to_fill,    fleet.repaired,
+                             fleet.dropped,    fleet.puts_without_replica};
+  for (uint64_t i = 0; i < std::size(counts); ++i) EXPECT_EQ(counts[i], i + 1);
+  ASSERT_EQ(fleet.others.size(), 2u);
+  EXPECT_EQ(fleet.others[0].node, 50u);
+  EXPECT_TRUE(fleet.others[0].reached);
+  EXPECT_EQ(fleet.others[1].node, 51u);
+  EXPECT_FALSE(fleet.others[1].reached);
   EXPECT_EQ(got.ports[1].counts.received_bytes, std::nullopt) << "not counted";
 }
 

@@ -113,9 +113,20 @@ TEST(FleetList, PutWithoutItsReplicaIsNotAcknowledged) {
   const uint64_t number = client.number_with({0, 1});
   ASSERT_EQ(client.put(number, 1).code, Code::kOk);
   cluster.part(cluster.node_host(0), cluster.node_host(1));
+  client.run_for(100 * kMillisecond);
   const uint64_t start = cluster.now_ns();
-  EXPECT_NE(client.put(number, 2, 200 * kMillisecond).code, Code::kOk);
+  EXPECT_EQ(client.put(number, 2, 200 * kMillisecond).code, Code::kUnavailable);
   EXPECT_LE(cluster.now_ns(), start + 201 * kMillisecond);
+  EXPECT_TRUE(client.holds(0, number, 1)) << "what cannot succeed is not stored";
+  const FleetStatus status = client.status(0).fleet;
+  EXPECT_EQ(status.puts_without_replica, 1u);
+  EXPECT_EQ(status.replicated, 1u);
+  EXPECT_EQ(status.replicas, 2u);
+  ASSERT_EQ(status.others.size(), 2u);
+  for (const MemberStatus& other : status.others) {
+    EXPECT_EQ(other.reached, other.node == node_id("n2"));
+  }
+  EXPECT_EQ(client.status(1).fleet.applied, 1u);
   // Keys that do not need it go on.
   EXPECT_EQ(client.put(client.number_with({0, 2}), 1).code, Code::kOk);
   cluster.heal(cluster.node_host(0), cluster.node_host(1));
@@ -315,6 +326,12 @@ TEST(FleetList, CorruptPageThatIsReportedIsRepairedFromTheOther) {
     const auto reply = client.ask<ReportReply>(node, ReportRequest{{client.key(1)}});
     EXPECT_EQ(reply.dropped, 1u);
     EXPECT_TRUE(client.wait_for([&] { return client.holds(node, 1, 1); }, 100 * kMillisecond));
+    const FleetStatus status = client.status(node).fleet;
+    EXPECT_EQ(status.dropped, 1u);
+    EXPECT_EQ(status.repaired, 1u);
+    EXPECT_EQ(status.filled, 1u);
+    EXPECT_EQ(status.filled_bytes, 256u);
+    EXPECT_EQ(status.to_fill, 0u);
   }
 }
 

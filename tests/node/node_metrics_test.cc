@@ -23,6 +23,7 @@ StatusReply numbered_status() {
   status.sees_traffic = true;
   status.traffic = {{"a", 24, 25, 26, 27, 28, 29}, {"b", 30, 31, 32, 33, 34, 35}};
   status.ports = {{"c", 8 * 36, 37, 38, 39, {40, 41, 42, 43}}, {"d", 0, 44, 45, 46, {}}};
+  status.fleet = {99, 47, {{0xAB, true}, {0xCD, false}}, 48, 49, 50, 51, 52, 53, 54, 55};
   return status;
 }
 
@@ -75,6 +76,17 @@ TEST(NodeMetrics, EveryNumberHasItsName) {
       {"farpage_port_connections{port=d}", 44},
       {"farpage_port_refused_total{port=d}", 45},
       {"farpage_port_immediates_total{port=d}", 46},
+      {"farpage_fleet_replicas", 47},
+      {"farpage_fleet_replicated_pages_total", 48},
+      {"farpage_fleet_applied_pages_total", 49},
+      {"farpage_fleet_filled_pages_total", 50},
+      {"farpage_fleet_filled_bytes_total", 51},
+      {"farpage_fleet_pages_to_fill", 52},
+      {"farpage_fleet_repaired_pages_total", 53},
+      {"farpage_fleet_dropped_pages_total", 54},
+      {"farpage_fleet_puts_without_replica_total", 55},
+      {"farpage_fleet_member_reached{node=00000000000000ab}", 1},
+      {"farpage_fleet_member_reached{node=00000000000000cd}", 0},
   };
   EXPECT_EQ(metrics.values, expected);
   EXPECT_TRUE(metrics.without_help.empty());
@@ -85,9 +97,11 @@ TEST(NodeMetrics, WhatIsNotSeenHasAFamilyAndNoValue) {
   describe(StatusReply(), metrics);
   EXPECT_TRUE(metrics.kinds.contains("farpage_transport_read_bytes_total"));
   EXPECT_TRUE(metrics.kinds.contains("farpage_port_sent_bytes_total"));
+  EXPECT_TRUE(metrics.kinds.contains("farpage_fleet_replicas"));
   for (const auto& [name, value] : metrics.values) {
     EXPECT_EQ(name.find("farpage_transport"), std::string::npos) << name;
     EXPECT_EQ(name.find("farpage_port"), std::string::npos) << name;
+    EXPECT_EQ(name.find("farpage_fleet"), std::string::npos) << name;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -291,6 +292,83 @@ RC_GTEST_PROP(PageStoreProperty, NoSlotIsRewrittenEarlyAndNoPageIsWrong,
     RC_ASSERT(store.live_slots().size() == found);
     RC_ASSERT(store->slots().live_count() == found);
   }
+}
+
+TEST(PageStore, PutInOrderIsNotBoundByTheFloor) {
+  Store store(32);
+  EXPECT_FALSE(store->remove(key_of(1), 10));
+  EXPECT_EQ(store->floor(key_of(1)), 10u);
+  EXPECT_EQ(store.put(1, 9), Code::kInvalid);
+  const std::string text = content(1, 9);
+  EXPECT_EQ(store->put(key_of(1), 9, {reinterpret_cast<const std::byte*>(text.data()), text.size()},
+                       crc32c(0, text.data(), text.size()), true),
+            Code::kOk);
+  EXPECT_EQ(store.read(1), 9u);
+}
+
+TEST(PageStore, PageThatIsNotWholeIsDroppedAndItsVersionMayComeBack) {
+  Store store(32);
+  ASSERT_EQ(store.put(1, 10), Code::kOk);
+  EXPECT_EQ(store->check(key_of(1)), Code::kOk);
+  EXPECT_EQ(store->check(key_of(2)), Code::kNotFound);
+  const auto damage = [&](uint64_t offset) {
+    const uint64_t slot = store.find_slot(1).value();
+    const_cast<std::byte*>(store.slot_bytes(slot))[offset] ^= std::byte{1};
+    EXPECT_EQ(store->check(key_of(1)), Code::kAborted);
+    EXPECT_FALSE(store.find_slot(1).has_value());
+    EXPECT_EQ(store.header(slot).live, 0u);
+  };
+  for (const uint64_t offset : {sizeof(PageHeader), offsetof(PageHeader, live)}) {
+    damage(offset);
+    EXPECT_EQ(store->floor(key_of(1)), 9u);
+    EXPECT_EQ(store.put(1, 10), Code::kOk);
+  }
+  // Which version it was, nobody can say.
+  ASSERT_EQ(store.put(2, 30), Code::kOk);
+  damage(offsetof(PageHeader, version));
+  EXPECT_EQ(store->floor(key_of(1)), 30u);
+}
+
+TEST(PageStore, KilledPageIsReadByNobodyAndItsBytesStayUntilTheyAreDropped) {
+  Store store(32);
+  ASSERT_EQ(store.put(1, 10), Code::kOk);
+  ASSERT_EQ(store.put(2, 11), Code::kOk);
+  const uint64_t slot = store.find_slot(1).value();
+  const std::string bytes = store.frozen_bytes(slot);
+  store->kill_if([](const PageKey& key) { return key == key_of(1); });
+  EXPECT_FALSE(store->find(key_of(1)).has_value());
+  EXPECT_EQ(store.header(slot).live, 0u);
+  EXPECT_EQ(store->floor(key_of(1)), 10u);
+  EXPECT_EQ(store.read(2), 11u);
+  EXPECT_EQ(store.frozen_bytes(slot), bytes);
+  std::map<uint32_t, bool> walked;
+  const auto visit = [&](uint32_t at, const PageHeader&, bool dead) {
+    walked[at] = dead;
+    return true;
+  };
+  EXPECT_EQ(store->walk(0, 100, visit), 0u);
+  EXPECT_EQ(walked.size(), 2u);
+  EXPECT_TRUE(walked.at(static_cast<uint32_t>(slot)));
+  store->drop_dead();
+  EXPECT_EQ(store.header(slot).version, 0u) << "who reads it from now on sees another page";
+  EXPECT_EQ(store->slots().cooling_count(), 1u);
+}
+
+TEST(PageStore, WalkGoesOnWhereItStopped) {
+  Store store(32);
+  for (uint64_t i = 0; i < 10; ++i) ASSERT_EQ(store.put(i, 10 + i), Code::kOk);
+  std::vector<uint32_t> seen;
+  uint32_t at = 0;
+  do {
+    size_t in_this_turn = 0;
+    at = store->walk(at, 7, [&](uint32_t slot, const PageHeader&, bool) {
+      if (++in_this_turn > 3) return false;
+      seen.push_back(slot);
+      return true;
+    });
+  } while (at != 0 && seen.size() < 100);
+  EXPECT_EQ(seen.size(), 10u);
+  EXPECT_TRUE(std::ranges::is_sorted(seen));
 }
 
 TEST(PageStore, GeometryOfNoSenseIsRefused) {

@@ -33,6 +33,39 @@ TEST(SlotTable, RetiredSlotComesBackAtTheNanosecond) {
   EXPECT_EQ(table.take(5'000 + kReuse), slot);
 }
 
+TEST(SlotTable, PinnedSlotIsNoVictim) {
+  SlotTable table(3, kReuse);
+  for (int i = 0; i < 3; ++i) table.publish(table.take(0).value());
+  table.pin(0);
+  table.pin(0);
+  table.pin(2);
+  EXPECT_EQ(table.choose_victim(), 1u);
+  table.retire(1, 0);
+  EXPECT_FALSE(table.choose_victim().has_value());
+  table.unpin(0);
+  EXPECT_EQ(table.choose_victim(), 0u);
+  table.retire(2, 0);  // a pin ends with its page
+  EXPECT_EQ(table.take(kReuse), 1u);
+  table.publish(1);
+  EXPECT_TRUE(table.choose_victim().has_value());
+}
+
+TEST(SlotTable, DeadSlotIsNeitherLiveNorFreeUntilItHasCooled) {
+  SlotTable table(1, kReuse);
+  table.publish(table.take(0).value());
+  table.pin(0);
+  table.kill(0);
+  EXPECT_TRUE(table.is_dead(0));
+  EXPECT_FALSE(table.is_live(0));
+  EXPECT_EQ(table.live_count(), 0u);
+  EXPECT_EQ(table.dead_count(), 1u);
+  EXPECT_FALSE(table.choose_victim().has_value());
+  EXPECT_EQ(table.next_take_ns(), kNever);
+  table.retire(0, 5'000);
+  EXPECT_EQ(table.dead_count(), 0u);
+  EXPECT_EQ(table.take(5'000 + kReuse), 0u);
+}
+
 TEST(SlotTable, ReleasedSlotNeedsNoTime) {
   SlotTable table(1, kReuse);
   const uint32_t slot = table.take(0).value();
