@@ -169,6 +169,7 @@ void LaneEngine::queue_step(uint32_t index) {
   Operation operation;
   ++attempt.step;
   attempt.posted_ns = now_ns_;
+  operation.alone = attempt.failures > 0;  // perhaps for another page's sake
   const auto queue = [&](uint8_t part) {
     operation.tag = OperationTag{attempt.step, part, static_cast<uint16_t>(index)}.value();
     attempt.outstanding |= part;

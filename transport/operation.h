@@ -20,6 +20,8 @@ struct Operation {
   bool wants_crc = false;  // of the last slice, as landed; only where checksums_landing
   bool has_immediate =
       false;  // writes: the peer polls `immediate` once everything posted before is there
+  bool alone =
+      false;  // a read: never one transfer with another operation, whose fault it would share
   uint32_t immediate = 0;
   uint64_t tag = 0;  // comes back in the completion
   RemoteRegion remote;

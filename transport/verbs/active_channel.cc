@@ -245,7 +245,8 @@ void ActiveVerbsChannel::add_merged(SendQueue& queue) {
     if (unsent_.empty() || work.count == SendQueue::kMostMerged) break;
     if (slice_count + operation.local.size() > queue.most_slices()) break;
     const Operation& next = flights_[unsent_.front()].operation;
-    if (!is_read(operation) || !is_read(next) || next.remote.index != operation.remote.index ||
+    if (!is_read(operation) || !is_read(next) || operation.alone || next.alone ||
+        next.remote.index != operation.remote.index ||
         next.remote_offset != operation.remote_offset + operation.bytes() ||
         bytes + next.bytes() > kPartBytes || !local_is_live(next, end_.keys->live())) {
       break;

@@ -1,4 +1,5 @@
 // Reads over several paths, and what becomes of them when a path breaks or the peer falls silent.
+#include <algorithm>
 #include <array>
 
 #include "tests/transport/verbs/raw_peer.h"
@@ -115,6 +116,41 @@ TEST_P(VerbsTwoPaths, ARefusedReadCostsNoOther) {
               &link.memory[kBad * kPageBytes]);
   expect_landed(link, kReads);
   for (const char* device : {"rxe0", "rxe1"}) EXPECT_TRUE(is_used_again(link, device)) << device;
+}
+
+// Neighbours are one READ of the device, which one bad one among them makes fail.
+TEST_P(VerbsTwoPaths, ARefusedReadCostsNoOtherThatIsAskedForAlone) {
+  Link link = filled_link();
+  RegionExport claimed = harness_->passive().export_region(link.remote_region).value();
+  claimed.bytes += kPageBytes;
+  const RemoteRegion imported = link.active->import_region(std::move(claimed)).value();
+  constexpr uint64_t kNeighbours = 8;
+  constexpr uint64_t kBad = kNeighbours - 1;
+  constexpr uint64_t kFirst = kReads - kBad;  // the last is beyond the end
+  std::vector<Operation> reads;
+  for (uint64_t i = 0; i < kNeighbours; ++i) {
+    reads.push_back(read_operation(link, 0, i * kPageBytes, kPageBytes, i));
+    reads.back().remote = imported;
+    reads.back().remote_offset = (kFirst + i) * kPageBytes;
+  }
+  ASSERT_EQ(post_all(*link.active, reads), kNeighbours);
+  const auto merged = collect(*link.active, kNeighbours);
+  EXPECT_EQ(tags(merged), tags_up_to(kNeighbours));
+  EXPECT_GT(std::ranges::count(merged, Outcome::kFailed, &Completion::outcome), 1);
+  for (const char* device : {"rxe0", "rxe1"}) EXPECT_TRUE(is_used_again(link, device)) << device;
+
+  for (Operation& read : reads) read.alone = true;
+  ASSERT_EQ(post_all(*link.active, reads), kNeighbours);
+  const auto alone = collect(*link.active, kNeighbours);
+  EXPECT_EQ(tags(alone), tags_up_to(kNeighbours));
+  for (const Completion& completion : alone) {
+    EXPECT_EQ(completion.outcome, completion.tag == kBad ? Outcome::kFailed : Outcome::kOk);
+  }
+  for (uint64_t i = 0; i < kBad; ++i) {
+    EXPECT_EQ(first_difference(&link.memory[i * kPageBytes], kPageBytes, (kFirst + i) * kPageBytes),
+              kPageBytes)
+        << i;
+  }
 }
 
 class VerbsTwoWays : public VerbsPaths {};

@@ -1,0 +1,109 @@
+#include <gtest/gtest.h>
+
+#include "bench/cluster/sim_cluster.h"
+#include "tests/support/engine.h"
+#include "tests/support/forwarding_fabric.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kPageBytes = 512;
+constexpr size_t kPages = 8;
+
+// Whose reads are one transfer with all that are posted beside them, unless they are to be alone:
+// where one of them goes to the refused place, all of them fail.
+class MergingFabric final : public ForwardingFabric {
+ public:
+  using ForwardingFabric::ForwardingFabric;
+
+  Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
+    auto channel = ForwardingFabric::connect(std::move(offer), deadline_ns);
+    if (!channel) return channel;
+    return std::make_unique<MergingChannel>(std::move(*channel), *this);
+  }
+
+  const std::byte* refused = nullptr;
+  size_t merged_failures = 0;
+
+ private:
+  class MergingChannel final : public Channel {
+   public:
+    MergingChannel(std::unique_ptr<Channel> channel, MergingFabric& fabric)
+        : channel_(std::move(channel)), fabric_(fabric) {}
+    Result<Region> allocate_writable(uint64_t bytes) override {
+      return channel_->allocate_writable(bytes);
+    }
+    Result<RemoteRegion> import_region(RegionExport region) override {
+      return channel_->import_region(std::move(region));
+    }
+    PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override {
+      const auto is_refused = [this](const Operation& operation) {
+        return operation.local_count > 1 && operation.local[1].data == fabric_.refused;
+      };
+      const bool all_fail = std::ranges::any_of(operations, [&](const Operation& operation) {
+        return is_refused(operation) && !operation.alone;
+      });
+      PostResult result;
+      for (const Operation& operation : operations) {
+        if (is_refused(operation) || (all_fail && !operation.alone)) {
+          fabric_.merged_failures += is_refused(operation) ? 0 : 1;
+          failed_.push_back(operation.tag);
+          ++result.accepted;
+          continue;
+        }
+        const PostResult posted = channel_->post({&operation, 1}, deadline_ns);
+        result.accepted += posted.accepted;
+        result.status = posted.status;
+        if (posted.accepted == 0) break;
+      }
+      return result;
+    }
+    size_t poll(std::span<Completion> completions) override {
+      size_t count = 0;
+      for (; count < completions.size() && !failed_.empty(); ++count) {
+        completions[count] = {};
+        completions[count].outcome = Outcome::kFailed;
+        completions[count].tag = failed_.back();
+        failed_.pop_back();
+      }
+      return count + channel_->poll(completions.subspan(count));
+    }
+    void wait(uint64_t deadline_ns) override {
+      if (failed_.empty()) channel_->wait(deadline_ns);
+    }
+    void close() override { channel_->close(); }
+
+   private:
+    std::unique_ptr<Channel> channel_;
+    MergingFabric& fabric_;
+    std::vector<uint64_t> failed_;
+  };
+};
+
+TEST(MergedReads, ARefusedPageCostsNoneOfThoseItWasMergedWith) {
+  SimCluster cluster(1, {});
+  MergingFabric fabric(cluster.client_fabric(0));
+  const auto client = cluster.connect(0, {}, &fabric).value();
+  Engine engine(*client, kPageBytes, kPages);
+  std::vector<PageRequest> requests;
+  for (size_t page = 0; page < kPages; ++page) {
+    ASSERT_EQ(engine.put(test_key(page), 1).code, Code::kOk);
+    requests.push_back({test_key(page), 0, engine.slice(page)});
+  }
+  constexpr size_t kRefused = 5;
+  fabric.refused = engine.frame(kRefused).data();
+  std::vector<PageVerdict> verdicts(kPages);
+  engine.lane().fetch(requests, verdicts, engine.deadline(10 * kMillisecond)).wait();
+  EXPECT_GT(fabric.merged_failures, 0u);
+  for (size_t page = 0; page < kPages; ++page) {
+    if (page == kRefused) {
+      EXPECT_EQ(verdicts[page].reason, Reason::kUnreachable);
+    } else {
+      EXPECT_EQ(verdicts[page].verdict, Verdict::kReady) << page;
+      EXPECT_EQ(engine.put_number_of(test_key(page), page), 1) << page;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace farpage
