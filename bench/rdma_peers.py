@@ -16,6 +16,7 @@ from measure import bench, memory_node, require, wait_until_quiet
 
 POOL_BYTES = 64 << 20
 KIB = 1 << 10
+HEADER_BYTES = 64  # in front of each page: a READ of ours is larger by as much
 PATIENT = ("--set", "client.connect_ms=20000")  # UCX takes seconds there for a channel
 SPIN_US = 1_000_000  # as perftest, which never sleeps
 
@@ -25,12 +26,12 @@ class Cases:
         self.program, self.seconds, self.folder = options.farpage, options.seconds, folder
         self.path = peer_perftest.Path(options.client_device, options.node_device, options.node_address)
 
-    def fetch_over_verbs(self, node, page_bytes, batch, depth):
+    def fetch_over_verbs(self, node, page_bytes, batch, depth, *more):
         return self.fetch(node, page_bytes, batch, depth, "verbs", "--set", f"rdma.devices={self.path.client_device}",
-                          "--set", f"rdma.spin_us={SPIN_US}")
+                          "--set", f"rdma.spin_us={SPIN_US}", *more)
 
-    def fetch(self, node, page_bytes, batch, depth, backend, *settings):
-        return bench(self.program, "fetch", "--backend", backend, "--node", node, *settings, "--page-bytes", page_bytes,
+    def fetch(self, node, page_bytes, batch, depth, backend, *more):
+        return bench(self.program, "fetch", "--backend", backend, "--node", node, *more, "--page-bytes", page_bytes,
                      "--batch", batch, "--depth", depth, "--connections", 1, "--pool-bytes", POOL_BYTES, "--verify", "off",
                      "--seconds", self.seconds)
 
@@ -41,16 +42,21 @@ class Cases:
             yield node
 
     @contextlib.contextmanager
-    def latency(self, page_bytes, reads):
+    def latency(self, page_bytes, reads, header_bytes=0):
+        """header_bytes: as many more in each of the peer's reads."""
         with self.node(page_bytes) as node:
             yield Sides(lambda: self.fetch_over_verbs(node, page_bytes, 1, 1)["fetch_us"]["p50"],
-                        lambda: peer_perftest.read_p50_us(self.path, page_bytes, reads))
+                        lambda: peer_perftest.read_p50_us(self.path, page_bytes + header_bytes, reads))
 
     @contextlib.contextmanager
-    def rate(self, page_bytes, batch, depth, reads, in_flight, reads_a_doorbell):
+    def rate(self, page_bytes, batch, depth, reads, in_flight, reads_a_doorbell, more=(), header_bytes=0):
+        """header_bytes: as many more in each of the peer's reads, which its rate leaves out, as ours does."""
+        read_bytes = page_bytes + header_bytes
+        def peer():
+            rate = peer_perftest.read_bytes_per_s(self.path, read_bytes, reads, in_flight, reads_a_doorbell)
+            return rate * page_bytes / read_bytes / 1e6
         with self.node(page_bytes) as node:
-            yield Sides(lambda: self.fetch_over_verbs(node, page_bytes, batch, depth)["bytes_per_s"] / 1e6,
-                        lambda: peer_perftest.read_bytes_per_s(self.path, page_bytes, reads, in_flight, reads_a_doorbell) / 1e6)
+            yield Sides(lambda: self.fetch_over_verbs(node, page_bytes, batch, depth, *more)["bytes_per_s"] / 1e6, peer)
 
     @contextlib.contextmanager
     def ucx_rate(self, page_bytes, in_flight, gets):
@@ -78,10 +84,16 @@ class Cases:
         return [
             Case("latency-64k", "64 KiB, one page at a time, p50", "ib_read_lat", "µs", 1.10, lambda: self.latency(64 * KIB, 500), True),
             Case("latency-4k", "4 KiB, one page at a time, p50", "ib_read_lat", "µs", 1.10, lambda: self.latency(4 * KIB, 2000), True),
+            Case("latency-4k-header", "the same", "ib_read_lat, header and page", "µs", None,
+                 lambda: self.latency(4 * KIB, 2000, HEADER_BYTES), True),
             Case("rate-64k", "64 KiB, 16 in flight", "ib_read_bw -t 16", "MB/s", 0.95,
                  lambda: self.rate(64 * KIB, 1, 16, 1000, 16, 1)),
-            Case("rate-4k", "4 KiB, batches of 1,024", "ib_read_bw -l 64", "MB/s", 0.95,
+            Case("rate-4k", "4 KiB, batches of 1,024, drawn at random", "ib_read_bw -l 64", "MB/s", 0.95,
                  lambda: self.rate(4 * KIB, 1024, 1, 6400, 128, 64)),
+            Case("rate-4k-header", "the same", "ib_read_bw -l 64, header and page", "MB/s", None,
+                 lambda: self.rate(4 * KIB, 1024, 1, 6400, 128, 64, header_bytes=HEADER_BYTES)),
+            Case("rate-4k-in-order", "4 KiB, batches of 1,024, in the order of their puts", "ib_read_bw -l 64", "MB/s", 0.95,
+                 lambda: self.rate(4 * KIB, 1024, 1, 6400, 128, 64, more=["--in-put-order"])),
             Case("ucx-64k", "64 KiB over ucx's rc, 16 in flight", "ucp_get over rc, 16 in flight", "MB/s", 0.90,
                  lambda: self.ucx_rate(64 * KIB, 16, 1000)),
             Case("push-64k", "push of 256 × 64 KiB, an immediate on every 16th", "ib_write_bw -t 16", "MB/s", 0.90,
