@@ -38,7 +38,8 @@ FleetMember::FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& f
       watch_ns_(options.lease_ms * kMillisecond / kWatchesPerLease),
       hooks_(std::move(hooks)),
       landing_(std::move(landing)),
-      epoch_(runtime, fleet, self, {[this] { entered(); }, [this] { hooks_.left_out(); }}),
+      epoch_(runtime, fleet, self, options.page_bytes,
+             {[this] { entered(); }, [this] { hooks_.left_out(); }}),
       replicator_(
           runtime, store, epoch_, [this](NodeId node) { return peer(node); },
           [this] { epoch_.look(); }),

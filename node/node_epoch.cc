@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/log.h"
 #include "pagetable/guards.h"
 
 namespace farpage {
@@ -15,8 +14,13 @@ constexpr uint64_t kDriftFraction = 64;  // ε
 
 }  // namespace
 
-NodeEpoch::NodeEpoch(Runtime& runtime, const Fleet& fleet, const Member& self, Hooks hooks)
-    : runtime_(runtime), fleet_(fleet), self_(self), hooks_(std::move(hooks)) {}
+NodeEpoch::NodeEpoch(Runtime& runtime, const Fleet& fleet, const Member& self, uint64_t page_bytes,
+                     Hooks hooks)
+    : runtime_(runtime),
+      fleet_(fleet),
+      self_(self),
+      page_bytes_(page_bytes),
+      hooks_(std::move(hooks)) {}
 
 void NodeEpoch::start() {
   if (is_fixed()) return enter(fleet_.list);
@@ -112,6 +116,12 @@ void NodeEpoch::confirm() {
 
 // Rule 9: by this node's own transaction alone.
 void NodeEpoch::join(const Epoch& current) {
+  if (current.page_bytes != page_bytes_) {
+    return warnings_.warn(
+        fmt::format("this node does not join the fleet: node.page_bytes is {}, "
+                    "and the fleet's pages are of up to {}",
+                    page_bytes_, current.page_bytes));
+  }
   if (std::exchange(joining_, true)) return;
   Epoch next = current;
   ++next.number;

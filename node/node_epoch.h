@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/log.h"
 #include "base/runtime.h"
 #include "control/messages.h"
 #include "pagetable/placement.h"
@@ -26,7 +27,9 @@ class NodeEpoch {
     std::function<void()> left_out;
   };
 
-  NodeEpoch(Runtime& runtime, const Fleet& fleet, const Member& self, Hooks hooks);
+  // `page_bytes`: the longest page that this node takes. A fleet with another one is not joined.
+  NodeEpoch(Runtime& runtime, const Fleet& fleet, const Member& self, uint64_t page_bytes,
+            Hooks hooks);
   // With a register: begins to read it, and joins.
   void start();
   // Somebody is in a later epoch: reads the register now.
@@ -61,6 +64,7 @@ class NodeEpoch {
   Runtime& runtime_;
   const Fleet& fleet_;
   const Member self_;
+  const uint64_t page_bytes_;
   const Hooks hooks_;
   Epoch epoch_;
   EpochTag tag_;
@@ -73,6 +77,7 @@ class NodeEpoch {
   bool look_again_ = false;
   bool confirming_ = false;
   bool joining_ = false;
+  WarningLimiter warnings_;
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by callbacks that look at it
 };

@@ -143,7 +143,7 @@ void PageReader::poll() {
   }
 }
 
-Code PageReader::judge(const Place& place, PageHeader header, uint64_t now_ns,
+Code PageReader::judge(const Place& place, const PageHeader& landed, uint64_t now_ns,
                        uint32_t& crc) const {
   if (now_ns - place.posted_ns >= reuse_ns_ || !path_.view().valid(now_ns)) return Code::kTimeout;
   const HeldPage& page = place.read.page;
@@ -153,6 +153,7 @@ Code PageReader::judge(const Place& place, PageHeader header, uint64_t now_ns,
   expected.incarnation = path_.view().incarnation;
   expected.payload_bytes = page.payload_bytes;
   // A dead page is whole but for its live word.
+  PageHeader header = landed;
   if (page.dead && header.live == 0) {
     header.live = live_token(page.key, page.version, expected.incarnation);
   }

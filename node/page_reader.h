@@ -69,7 +69,7 @@ class PageReader {
   void post(uint64_t now_ns);
   Operation operation_of(const Read& read, size_t place) const;
   void poll();
-  Code judge(const Place& place, PageHeader header, uint64_t now_ns, uint32_t& crc) const;
+  Code judge(const Place& place, const PageHeader& landed, uint64_t now_ns, uint32_t& crc) const;
 
   Runtime& runtime_;
   PoolLanding& landing_;

@@ -1,0 +1,149 @@
+#include "node/node_epoch.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <vector>
+
+#include "transport/sim/world.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kView = 640 * kMillisecond;
+constexpr Member kSelf = {7, 70};
+constexpr Member kOther = {8, 80};
+
+// Answers a millisecond later, or not at all.
+class OneRegister final : public EpochRegister {
+ public:
+  explicit OneRegister(sim::World& world) : world_(world) {
+    current.epoch = {1, 1, 1, 512, {kOther}};
+  }
+  void read(std::function<void(Result<RegisteredEpoch>)> done) override {
+    ++reads;
+    world_.after(kMillisecond, [this, done = std::move(done)] {
+      done(answers ? Result<RegisteredEpoch>(current) : fail(Code::kTimeout, "no answer"));
+    });
+  }
+  void replace(uint64_t number, Epoch next, std::function<void(Result<void>)> done) override {
+    ++replaces;
+    if (number == current.epoch.number) current = {std::move(next), {}};
+    world_.after(kMillisecond, [done = std::move(done)] { done({}); });
+  }
+  void confirm(NodeId node, uint64_t number, std::function<void(Result<void>)> done) override {
+    if (number == current.epoch.number) current.confirmed.push_back(node);
+    world_.after(kMillisecond, [done = std::move(done)] { done({}); });
+  }
+
+  RegisteredEpoch current;
+  bool answers = true;
+  int reads = 0;
+  int replaces = 0;
+
+ private:
+  sim::World& world_;
+};
+
+struct World {
+  sim::World world{1};
+  OneRegister epochs{world};
+  Fleet fleet;
+  std::vector<uint64_t> entered;
+  int left_out = 0;
+  std::optional<NodeEpoch> node;
+
+  explicit World(uint64_t page_bytes = 512) {
+    fleet.epochs = &epochs;
+    fleet.view_ns = kView;
+    node.emplace(world, fleet, kSelf, page_bytes,
+                 NodeEpoch::Hooks{[this] { entered.push_back(node->epoch().number); },
+                                  [this] { ++left_out; }});
+    node->start();
+  }
+  uint64_t now() const { return world.now_ns(); }
+  void run_for(uint64_t duration_ns) { world.run_until(world.now_ns() + duration_ns); }
+};
+
+TEST(NodeEpoch, JoinsByItsOwnTransactionAndConfirms) {
+  World at;
+  at.run_for(20 * kMillisecond);
+  EXPECT_EQ(at.epochs.replaces, 1);
+  EXPECT_EQ(at.entered, std::vector<uint64_t>{2});
+  EXPECT_EQ(at.epochs.current.epoch.members, (std::vector<Member>{kOther, kSelf}));
+  EXPECT_EQ(at.epochs.current.confirmed, std::vector<NodeId>{kSelf.node});
+  EXPECT_EQ(at.node->tag().number, 2u);
+}
+
+TEST(NodeEpoch, FleetWithLongerPagesIsNotJoined) {
+  World at(1024);
+  at.run_for(10 * kSecond);
+  EXPECT_EQ(at.epochs.replaces, 0);
+  EXPECT_TRUE(at.entered.empty());
+  EXPECT_FALSE(at.node->puts_open(at.now()));
+}
+
+TEST(NodeEpoch, ViewEndsVAfterTheLastReadThatWasAnsweredWasSent) {
+  World at;
+  at.run_for(kSecond);
+  EXPECT_TRUE(at.node->view_valid(at.now()));
+  const int reads = at.epochs.reads;
+  at.run_for(kView);
+  EXPECT_GE(at.epochs.reads, reads + 3) << "at least three times a V";
+  at.epochs.answers = false;
+  at.run_for(2 * kMillisecond);
+  EXPECT_TRUE(at.node->view_valid(at.now()));
+  at.run_for(kView);
+  EXPECT_FALSE(at.node->view_valid(at.now()));
+  at.epochs.answers = true;
+  at.run_for(kView / 2);
+  EXPECT_TRUE(at.node->view_valid(at.now()));
+}
+
+TEST(NodeEpoch, PutsOpenAfterVAndWhenAllHaveConfirmed) {
+  World at;
+  at.run_for(2 * kSecond);
+  EXPECT_FALSE(at.node->puts_open(at.now())) << "the other has not confirmed";
+  at.epochs.current.confirmed.push_back(kOther.node);
+  at.run_for(kView);
+  EXPECT_TRUE(at.node->puts_open(at.now()));
+  ++at.epochs.current.epoch.number;
+  const uint64_t began = at.now();
+  at.node->look();
+  at.run_for(10 * kMillisecond);
+  EXPECT_EQ(at.node->epoch().number, 3u);
+  EXPECT_TRUE(at.epochs.current.all_confirmed());
+  at.world.run_until(began + kView / 64 * 65);
+  EXPECT_FALSE(at.node->puts_open(at.now()));
+  at.run_for(2 * kMillisecond);
+  EXPECT_TRUE(at.node->puts_open(at.now()));
+}
+
+TEST(NodeEpoch, OneThatIsLeftOutSaysSoAndDoesNotJoinAsItIs) {
+  World at;
+  at.run_for(kSecond);
+  at.epochs.current = {{3, 1, 1, 512, {kOther}}, {}};
+  at.run_for(kView);
+  EXPECT_GT(at.left_out, 0);
+  EXPECT_EQ(at.epochs.replaces, 1);
+  EXPECT_EQ(at.entered, std::vector<uint64_t>{2});
+}
+
+TEST(NodeEpoch, ListIsOneEpochThatIsAlwaysOpen) {
+  sim::World world(1);
+  Fleet fleet;
+  fleet.list = {1, 2, 1, 512, {{7, 0}, {8, 0}}};
+  int entered = 0;
+  NodeEpoch node(world, fleet, kSelf, 512, {[&] { ++entered; }, [] {}});
+  node.start();
+  world.run_until(world.now_ns() + kSecond);
+  EXPECT_EQ(entered, 1);
+  EXPECT_EQ(node.tag(), (EpochTag{1, fleet.list.identity()}));
+  EXPECT_TRUE(node.puts_open(world.now_ns()));
+  EXPECT_TRUE(node.view_valid(world.now_ns()));
+  EXPECT_TRUE(node.holds(7, {1, 2}));
+  EXPECT_FALSE(node.holds(9, {1, 2}));
+}
+
+}  // namespace
+}  // namespace farpage
