@@ -293,6 +293,26 @@ TEST(FleetList, PagesAreAppliedInTheOrderInWhichTheyWereSent) {
   }
 }
 
+// What a replica has read is not what was put.
+TEST(FleetList, PageThatIsNotWholeIsNotTakenOver) {
+  for (const uint64_t offset : {sizeof(PageHeader) + 100, offsetof(PageHeader, version)}) {
+    SimClusterOptions options = three_nodes();
+    options.node.lease_ms = 5'000;
+    SimCluster cluster(20, options);
+    RawClient client(cluster);
+    client.run_for(kSecond);
+    const uint64_t number = client.number_with({0, 1});
+    cluster.node_fabric(1).pause();
+    const auto put = client.begin_put(0, {{number, 1}}, 4 * kSecond);
+    client.damage(0, number, offset);
+    cluster.node_fabric(1).resume();
+    const auto results = client.results(put);
+    ASSERT_EQ(results.size(), 1u);
+    EXPECT_EQ(results[0].code, Code::kAborted);
+    EXPECT_FALSE(client.is_live(1, number));
+  }
+}
+
 TEST(FleetList, SecondPutOfAKeyWaitsForTheFirst) {
   SimClusterOptions options = three_nodes();
   options.node.lease_ms = 5'000;

@@ -202,12 +202,12 @@ class RawClient {
     }
     return false;
   }
-  // Flips a byte of the payload where the node holds it.
-  void damage(size_t node, uint64_t number) {
+  // Flips a bit of the slot where the node holds it; of the payload, unless it is told otherwise.
+  void damage(size_t node, uint64_t number, uint64_t offset = sizeof(PageHeader) + 100) {
     ASSERT_TRUE(read(node, number));
     const Session& session = session_with(node);
     std::byte* pool = cluster_.world().network()->find(session.pool_key)->data;
-    pool[session.geometry.slot_offset(found_slot_) + sizeof(PageHeader) + 100] ^= std::byte{1};
+    pool[session.geometry.slot_offset(found_slot_) + offset] ^= std::byte{1};
   }
 
   StatusReply status(size_t node) { return ask<StatusReply>(node, StatusRequest{}); }
