@@ -20,6 +20,10 @@ void log_warning(const std::string& message) {
   logger().warn(message);
 }
 
+void silence_warnings() {
+  logger().set_level(spdlog::level::off);
+}
+
 void WarningLimiter::warn(const std::string& message) {
   const uint64_t now = boottime_clock().now_ns();
   if (now < next_ns_) {

@@ -6,18 +6,21 @@
 #include "base/check.h"
 
 namespace farpage {
-namespace {
-
-void publish(uint64_t& word, uint64_t value) {
-  std::atomic_ref<uint64_t>(word).store(value, std::memory_order_release);
-}
-
-}  // namespace
-
 IndexWriter::IndexWriter(const Geometry& geometry, std::span<Bucket> buckets,
                          const std::byte* slots)
-    : geometry_(geometry), buckets_(buckets), slots_(slots), floors_(geometry.buckets, 0) {
+    : geometry_(geometry),
+      own_(buckets.begin(), buckets.end()),
+      published_(buckets),
+      slots_(slots),
+      floors_(geometry.buckets, 0) {
   FARPAGE_CHECK(buckets.size() == geometry.buckets);
+}
+
+void IndexWriter::publish(uint64_t& entry, IndexEntry value) {
+  entry = value;
+  auto* words = reinterpret_cast<uint64_t*>(published_.data());
+  const auto at = &entry - own_.front().entries.data();
+  std::atomic_ref<uint64_t>(words[at]).store(value, std::memory_order_release);
 }
 
 const PageHeader& IndexWriter::header(uint64_t slot) const {
@@ -26,7 +29,7 @@ const PageHeader& IndexWriter::header(uint64_t slot) const {
 
 std::optional<uint32_t> IndexWriter::find(const PageKey& key) const {
   for (const uint64_t bucket : key_buckets(key, geometry_.buckets)) {
-    for (const IndexEntry entry : buckets_[bucket].entries) {
+    for (const IndexEntry entry : own_[bucket].entries) {
       if (entry_may_be(entry, key) && header(entry_slot(entry)).key == key) {
         return static_cast<uint32_t>(entry_slot(entry));
       }
@@ -38,7 +41,7 @@ std::optional<uint32_t> IndexWriter::find(const PageKey& key) const {
 uint64_t* IndexWriter::find_entry(const PageKey& key, uint32_t slot) {
   const IndexEntry wanted = make_entry(key, slot);
   for (const uint64_t bucket : key_buckets(key, geometry_.buckets)) {
-    for (uint64_t& entry : buckets_[bucket].entries) {
+    for (uint64_t& entry : own_[bucket].entries) {
       if (entry == wanted) return &entry;
     }
   }
@@ -46,7 +49,7 @@ uint64_t* IndexWriter::find_entry(const PageKey& key, uint32_t slot) {
 }
 
 uint64_t* IndexWriter::empty_entry(uint64_t bucket) {
-  auto& entries = buckets_[bucket].entries;
+  auto& entries = own_[bucket].entries;
   const auto found = std::find(entries.begin(), entries.end(), 0);
   return found == entries.end() ? nullptr : &*found;
 }
@@ -54,7 +57,7 @@ uint64_t* IndexWriter::empty_entry(uint64_t bucket) {
 bool IndexWriter::insert(const PageKey& key, uint32_t slot) {
   const auto candidates = key_buckets(key, geometry_.buckets);
   const auto used = [this](uint64_t bucket) {
-    const auto& entries = buckets_[bucket].entries;
+    const auto& entries = own_[bucket].entries;
     return kBucketEntries - std::count(entries.begin(), entries.end(), 0);
   };
   const uint64_t emptier =
@@ -73,7 +76,7 @@ bool IndexWriter::insert(const PageKey& key, uint32_t slot) {
 
 // Moves one entry of a full bucket to its key's other bucket.
 bool IndexWriter::make_room(uint64_t bucket) {
-  for (uint64_t& entry : buckets_[bucket].entries) {
+  for (uint64_t& entry : own_[bucket].entries) {
     const PageKey& key = header(entry_slot(entry)).key;
     const auto homes = key_buckets(key, geometry_.buckets);
     // A header that was damaged at rest names another key; its entry must stay where its own key
@@ -89,7 +92,7 @@ bool IndexWriter::make_room(uint64_t bucket) {
 }
 
 uint32_t IndexWriter::displace(const PageKey& key) {
-  uint64_t& entry = buckets_[key_buckets(key, geometry_.buckets)[0]].entries[0];
+  uint64_t& entry = own_[key_buckets(key, geometry_.buckets)[0]].entries[0];
   FARPAGE_CHECK(entry != 0);
   const auto slot = static_cast<uint32_t>(entry_slot(entry));
   publish(entry, 0);

@@ -16,8 +16,8 @@ namespace farpage {
 // before it leaves the old one. One thread.
 class IndexWriter {
  public:
-  // `buckets` lies in registered memory and is zeroed. `slots` is the pool, from which the keys of
-  // entries are read back; both outlive the writer.
+  // `buckets` lies in registered memory, zeroed or as another writer has left it. `slots` is the
+  // pool, from which the keys of entries are read back; both outlive the writer.
   IndexWriter(const Geometry& geometry, std::span<Bucket> buckets, const std::byte* slots);
 
   // The slot that the index names for this key.
@@ -42,8 +42,13 @@ class IndexWriter {
   uint64_t* empty_entry(uint64_t bucket);
   bool make_room(uint64_t bucket);
 
+  // Here, and then where the clients read it.
+  void publish(uint64_t& entry, IndexEntry value);
+
   Geometry geometry_;
-  std::span<Bucket> buckets_;
+  std::vector<Bucket> own_;  // what the node itself goes by: a bit that flips in memory which
+                             // others read must not hide a page from its own next put
+  std::span<Bucket> published_;
   const std::byte* slots_;
   std::vector<Version> floors_;
 };

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "integrity/crc32c.h"
 #include "integrity/page_check.h"
+#include "pagetable/guards.h"
 
 namespace farpage {
 namespace {
@@ -75,7 +76,8 @@ Code PageStore::publish(uint32_t slot, const PageKey& key, Version version, uint
 
   if (const std::optional<uint32_t> old = index_.find(key)) {
     index_.replace(key, *old, slot);
-    clear_live(*old);
+    if (on(Guard::kLiveWord) && on(Guard::kLiveWordBeforeAck)) zero_live(*old);
+    slots_.retire(*old, clock_.now_ns());
     return Code::kOk;
   }
   if (index_.insert(key, slot)) return Code::kOk;
@@ -190,12 +192,15 @@ void PageStore::evict_ahead() {
 
 void PageStore::retire(uint32_t slot) {
   unpublish(slot);
-  clear_live(slot);
+  if (on(Guard::kLiveWord) && on(Guard::kKillOnFree)) zero_live(slot);
+  slots_.retire(slot, clock_.now_ns());
 }
 
 void PageStore::unpublish(uint32_t slot) {
   const PageHeader& page = header(slot);
-  index_.raise_floor(page.key, page.version);
+  // A version that was damaged at rest would close the bucket for ever.
+  const bool is_whole = header_crc(page) == page.header_crc;
+  index_.raise_floor(page.key, is_whole ? page.version : highest_version_);
   index_.erase(page.key, slot);
 }
 

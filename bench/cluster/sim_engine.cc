@@ -32,16 +32,18 @@ PageKey sim_key(uint64_t number) {
 }
 
 SimEngine::SimEngine(sim::World& world, std::unique_ptr<Client> client, Truth& truth,
-                     Findings& findings, uint64_t page_bytes)
+                     Findings& findings, uint64_t page_bytes, EngineWitness* witness)
     : world_(world),
       client_(std::move(client)),
       truth_(truth),
       findings_(findings),
+      witness_(witness),
       page_bytes_(page_bytes),
       memory_(kFrames * page_bytes),
       region_(client_->register_memory({memory_.data(), memory_.size()}).value()),
       lane_(std::make_unique<Lane>(open_lane(*client_))),
-      patterned_(kFrames) {
+      patterned_(kFrames),
+      awaited_(kFrames) {
   for (size_t index = kFrames; index-- > 0;) free_frames_.push_back(index);
 }
 
@@ -65,6 +67,18 @@ void SimEngine::give_back_frame(size_t index) {
   free_frames_.push_back(index);
 }
 
+bool SimEngine::awaits(const std::byte* destination) const {
+  if (destination < memory_.data() || destination >= memory_.data() + memory_.size()) return false;
+  return awaited_[static_cast<size_t>(destination - memory_.data()) / page_bytes_];
+}
+
+void SimEngine::resume() {
+  paused_ = false;
+  resumed_ns_ = world_.now_ns();
+  lane_->progress();
+  for (RunningFetch& running : fetches_) observe_fetch(running);
+}
+
 void SimEngine::check_frame(size_t index) {
   if (!patterned_[index]) return;
   const auto same = [&](std::byte byte) { return byte == pattern(index); };
@@ -80,7 +94,8 @@ void SimEngine::start_fetch(const std::vector<uint64_t>& key_numbers, uint64_t i
                             bool newest_known) {
   RunningFetch& running = fetches_.emplace_back();
   running.id = ++last_fetch_;
-  running.deadline_ns = world_.now_ns() + in_ns;
+  running.sent_ns = world_.now_ns();
+  running.deadline_ns = running.sent_ns + in_ns;
   for (const uint64_t number : key_numbers) {
     RunningPage page = {number, 0, truth_.bound(sim_key(number))};
     if (!take_frame(page.frame)) break;
@@ -88,6 +103,7 @@ void SimEngine::start_fetch(const std::vector<uint64_t>& key_numbers, uint64_t i
     running.requests.push_back({sim_key(number), newest_known ? page.bound.at_least : 0,
                                 region_.slice(page.frame * page_bytes_, length)});
     running.pages.push_back(page);
+    awaited_[page.frame] = true;
   }
   running.verdicts.resize(running.requests.size());
   // So that this engine's thread runs at the deadline, whatever the others wait for.
@@ -100,6 +116,7 @@ void SimEngine::start_fetch(const std::vector<uint64_t>& key_numbers, uint64_t i
 }
 
 void SimEngine::at_deadline(uint64_t id) {
+  if (paused_) return;
   const auto found =
       std::ranges::find_if(fetches_, [id](const RunningFetch& each) { return each.id == id; });
   if (found == fetches_.end()) return;
@@ -117,6 +134,7 @@ void SimEngine::observe_fetch(RunningFetch& running) {
     if (verdict.verdict == Verdict::kPending || page.returned) continue;
     if (!page.judged) {
       page.judged = true;
+      awaited_[page.frame] = false;
       judge(running, i);
       counts_.held += verdict.place == Place::kHeld;
     }
@@ -130,7 +148,10 @@ void SimEngine::observe_fetch(RunningFetch& running) {
 void SimEngine::judge(const RunningFetch& running, size_t page) {
   const uint64_t key_number = running.pages[page].key_number;
   const PageVerdict& verdict = running.verdicts[page];
-  if (world_.now_ns() > running.deadline_ns) {
+  if (witness_ != nullptr) {
+    witness_->page_judged(running.requests[page].destination.data, running.sent_ns, verdict);
+  }
+  if (world_.now_ns() > std::max(running.deadline_ns, resumed_ns_)) {
     findings_.add(FindingKind::kMissedDeadlines,
                   fmt::format("a verdict {} ns late", world_.now_ns() - running.deadline_ns));
   }
@@ -155,8 +176,12 @@ void SimEngine::judge(const RunningFetch& running, size_t page) {
   }
 }
 
-void SimEngine::acknowledged(const PageKey& key, uint64_t number, Version version) {
-  if (auto found = truth_.acknowledge_put(key, number, version)) {
+void SimEngine::end_put(const PageKey& key, uint64_t number, uint64_t sent_ns,
+                        const PutResult& result) {
+  if (witness_ != nullptr) witness_->put_ended(key, number, sent_ns, result);
+  if (result.code != Code::kOk) return;
+  ++counts_.puts_acknowledged;
+  if (auto found = truth_.acknowledge_put(key, number, result.version)) {
     findings_.add(found->kind, std::move(found->sentence));
   }
 }
@@ -167,19 +192,22 @@ void SimEngine::start_put(uint64_t key_number, uint64_t in_ns) {
   const PageKey key = sim_key(key_number);
   const uint64_t length = length_of(key_number, page_bytes_);
   const uint64_t number = truth_.send_put(key);
+  const uint64_t sent_ns = world_.now_ns();
+  if (witness_ != nullptr) witness_->put_sent(key, number);
   const uint64_t deadline = world_.now_ns() + in_ns;
   fill_page(frame(index).first(length), key, number);
   const PutRequest request = {key, region_.slice(index * page_bytes_, length)};
   ++counts_.puts;
-  puts_.push_back({client_->put({&request, 1}, deadline), key, number, deadline});
+  puts_.push_back({client_->put({&request, 1}, deadline), key, number, sent_ns, deadline});
   give_back_frame(index);  // the source was lent until put() returned
 }
 
 void SimEngine::start_remove(uint64_t key_number, uint64_t in_ns) {
   const PageKey key = sim_key(key_number);
   const uint64_t deadline = world_.now_ns() + in_ns;
-  const Version known = truth_.send_remove(key);
-  removes_.push_back({client_->remove({&key, 1}, deadline), key, known, deadline});
+  const Truth::SentRemove sent = truth_.send_remove(key);
+  if (witness_ != nullptr) witness_->remove_sent(key);
+  removes_.push_back({client_->remove({&key, 1}, deadline), key, sent, world_.now_ns(), deadline});
 }
 
 void SimEngine::check_contains(uint64_t key_number, uint64_t in_ns) {
@@ -195,6 +223,7 @@ void SimEngine::check_contains(uint64_t key_number, uint64_t in_ns) {
 }
 
 void SimEngine::observe() {
+  if (paused_) return;
   lane_->progress();
   for (RunningFetch& running : fetches_) observe_fetch(running);
   std::erase_if(fetches_, [this](const RunningFetch& running) {
@@ -207,18 +236,18 @@ void SimEngine::observe() {
   });
   std::erase_if(puts_, [this](RunningPut& running) {
     if (!running.put.done() && world_.now_ns() < running.deadline_ns) return false;
-    const PutResult result = running.put.wait()[0];
-    if (result.code == Code::kOk) {
-      ++counts_.puts_acknowledged;
-      acknowledged(running.key, running.number, result.version);
-    }
+    end_put(running.key, running.number, running.sent_ns, running.put.wait()[0]);
     return true;
   });
   std::erase_if(removes_, [this](RunningRemove& running) {
     if (!running.remove.done() && world_.now_ns() < running.deadline_ns) return false;
-    if (running.remove.wait()) {
+    const bool acknowledged = running.remove.wait().has_value();
+    if (witness_ != nullptr) {
+      witness_->remove_ended(running.key, running.sent_ns, acknowledged);
+    }
+    if (acknowledged) {
       ++counts_.removes_acknowledged;
-      truth_.acknowledge_remove(running.key, running.known_when_sent);
+      truth_.acknowledge_remove(running.key, running.sent);
     }
     return true;
   });
@@ -230,10 +259,12 @@ PutResult SimEngine::put_now(uint64_t key_number, uint64_t in_ns) {
   const PageKey key = sim_key(key_number);
   const uint64_t length = length_of(key_number, page_bytes_);
   const uint64_t number = truth_.send_put(key);
+  const uint64_t sent_ns = world_.now_ns();
+  if (witness_ != nullptr) witness_->put_sent(key, number);
   fill_page(frame(index).first(length), key, number);
   const PutRequest request = {key, region_.slice(index * page_bytes_, length)};
   const PutResult result = client_->put({&request, 1}, world_.now_ns() + in_ns).wait()[0];
-  if (result.code == Code::kOk) acknowledged(key, number, result.version);
+  end_put(key, number, sent_ns, result);
   give_back_frame(index);
   return result;
 }

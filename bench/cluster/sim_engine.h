@@ -18,6 +18,20 @@ inline uint64_t length_of(uint64_t key_number, uint64_t page_bytes) {
   return key_number % 2 == 0 ? page_bytes : page_bytes / 2;
 }
 
+// Who wants to know what becomes of an engine's operations. All but the landing is told once.
+class EngineWitness {
+ public:
+  virtual ~EngineWitness() = default;
+  virtual void put_sent(const PageKey& key, uint64_t number) = 0;
+  virtual void put_ended(const PageKey& key, uint64_t number, uint64_t sent_ns,
+                         const PutResult& result) = 0;
+  virtual void remove_sent(const PageKey& key) = 0;
+  virtual void remove_ended(const PageKey& key, uint64_t sent_ns, bool acknowledged) = 0;
+  // The destination's verdict; what lands there from now on is of another fetch, or late.
+  virtual void page_judged(const std::byte* destination, uint64_t sent_ns,
+                           const PageVerdict& verdict) = 0;
+};
+
 // One engine of a simulation, with many fetches, puts and removes under way. observe() looks at all
 // of them between two events of the world, so that every verdict is judged at the instant it is
 // given. What it sees that must never be goes to the findings.
@@ -37,8 +51,16 @@ class SimEngine {
 
   // All that it is given outlives it.
   SimEngine(sim::World& world, std::unique_ptr<Client> client, Truth& truth, Findings& findings,
-            uint64_t page_bytes);
+            uint64_t page_bytes, EngineWitness* witness = nullptr);
   ~SimEngine();
+
+  // Whether this is a destination whose page has no verdict yet.
+  bool awaits(const std::byte* destination) const;
+
+  // Its thread stands still until resume(), and so no verdict is asked of it meanwhile.
+  void pause() { paused_ = true; }
+  void resume();
+  bool paused() const { return paused_; }
 
   void start_fetch(const std::vector<uint64_t>& key_numbers, uint64_t in_ns, bool newest_known);
   void start_put(uint64_t key_number, uint64_t in_ns);
@@ -70,6 +92,7 @@ class SimEngine {
   };
   struct RunningFetch {
     uint64_t id = 0;
+    uint64_t sent_ns = 0;
     uint64_t deadline_ns = 0;
     std::vector<PageRequest> requests;
     std::vector<PageVerdict> verdicts;
@@ -80,12 +103,14 @@ class SimEngine {
     Put put;
     PageKey key;
     uint64_t number;
+    uint64_t sent_ns;
     uint64_t deadline_ns;
   };
   struct RunningRemove {
     Remove remove;
     PageKey key;
-    Version known_when_sent;
+    Truth::SentRemove sent;
+    uint64_t sent_ns;
     uint64_t deadline_ns;
   };
 
@@ -98,22 +123,26 @@ class SimEngine {
   void observe_fetch(RunningFetch& running);
   void at_deadline(uint64_t id);
   void judge(const RunningFetch& running, size_t page);
-  void acknowledged(const PageKey& key, uint64_t number, Version version);
+  void end_put(const PageKey& key, uint64_t number, uint64_t sent_ns, const PutResult& result);
 
   sim::World& world_;
   std::unique_ptr<Client> client_;
   Truth& truth_;
   Findings& findings_;
+  EngineWitness* witness_;
   uint64_t page_bytes_;
   std::vector<std::byte> memory_;
   Region region_;
   std::unique_ptr<Lane> lane_;
   std::vector<size_t> free_frames_;
   std::vector<bool> patterned_;
+  std::vector<bool> awaited_;  // frames whose page has no verdict yet
   std::list<RunningFetch> fetches_;
   std::list<RunningPut> puts_;
   std::list<RunningRemove> removes_;
   uint64_t last_fetch_ = 0;
+  bool paused_ = false;
+  uint64_t resumed_ns_ = 0;
   Counts counts_;
 };
 

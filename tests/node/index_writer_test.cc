@@ -20,9 +20,11 @@ class Index {
       : geometry_{64, slots, buckets},
         pool_(geometry_.pool_bytes() / sizeof(PageHeader)),
         buckets_(buckets),
-        writer_(geometry_, buckets_, reinterpret_cast<const std::byte*>(pool_.data())) {}
+        writer_(make_writer()) {}
 
   IndexWriter& writer() { return writer_; }
+  // A writer that knows what was written into the buckets from outside.
+  void take_over() { writer_ = make_writer(); }
   PageHeader& header(uint64_t slot) {
     return pool_[geometry_.slot_offset(slot) / sizeof(PageHeader)];
   }
@@ -50,6 +52,10 @@ class Index {
   }
 
  private:
+  IndexWriter make_writer() {
+    return {geometry_, buckets_, reinterpret_cast<const std::byte*>(pool_.data())};
+  }
+
   Geometry geometry_;
   std::vector<PageHeader> pool_;
   std::vector<Bucket> buckets_;
@@ -178,6 +184,7 @@ TEST(IndexWriter, KeyThatMovesIsAlwaysInOneOfItsBuckets) {
   for (size_t i = 1; i < kBucketEntries; ++i) place(0, i, key_with(0, 1));
   for (size_t i = 1; i < kBucketEntries; ++i) place(2, i, key_with(2, 1));
   for (size_t i = 0; i < kBucketEntries; ++i) place(1, i, key_with(1, 0));
+  index.take_over();
   const std::array<PageKey, 2> guests = {key_with(0, 1), key_with(2, 1)};
 
   std::atomic<uint64_t> moves = 0;  // even: the next one is from bucket 0 to bucket 2
@@ -234,6 +241,25 @@ TEST(IndexWriter, EntryOfADamagedHeaderIsNotMoved) {
   EXPECT_LT(displaced, slot);
   EXPECT_TRUE(index.writer().insert(key, slot));
   EXPECT_EQ(index.writer().find(key), slot);
+}
+
+// Otherwise its next put leaves the old page live, and clients that know its place go on reading
+// it.
+TEST(IndexWriter, DamagedEntryHidesNoPageFromItsOwnNode) {
+  Index index(8, 4);
+  const PageKey key = {1, 2};
+  ASSERT_TRUE(index.insert(key, 3));
+  for (int bit = 0; bit < 64; ++bit) {
+    for (const uint64_t bucket : key_buckets(key, 4)) {
+      for (uint64_t& entry : index.bucket(bucket).entries) {
+        if (entry != 0) entry ^= uint64_t{1} << bit;
+      }
+    }
+    EXPECT_EQ(index.writer().find(key), 3u);
+  }
+  index.header(4) = make_page_header(key, 2, 1, 64, 0);
+  index.writer().replace(key, 3, 4);
+  EXPECT_TRUE(index.look(key, 4)) << "mended by the next put";
 }
 
 TEST(IndexWriter, FloorOnlyRises) {

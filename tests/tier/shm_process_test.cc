@@ -161,9 +161,9 @@ TEST_F(ShmProcess, CachedLocationsNeverShowAnOlderOrAnotherPage) {
       write(i * 7 % kKeys);
       if (i % 5 == 0) {
         const PageKey key = test_key(i % kKeys);
-        const Version known = truth.send_remove(key);
+        const Truth::SentRemove sent = truth.send_remove(key);
         if (serving_.client->remove({&key, 1}, engine_.deadline()).wait()) {
-          truth.acknowledge_remove(key, known);
+          truth.acknowledge_remove(key, sent);
         }
         check(i % kKeys);
       }

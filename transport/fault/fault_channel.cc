@@ -92,6 +92,7 @@ void FaultChannel::make_up(const Operation& operation, FaultKind fault, Outcome 
   completion.vendor = outcome == Outcome::kFailed ? kInjected : 0;
   completion.tag = operation.tag;
   shared_->injected.add(fault);
+  if (shared_->watcher) shared_->watcher(operation, fault);
   hold(completion, {}, 0);
 }
 
@@ -179,6 +180,7 @@ void FaultChannel::landed(Completion completion) {
   }
   if (flight.fault && !damage(flight.asked, *flight.fault)) spare(flight.fault);
   if (flight.fault) shared_->injected.add(*flight.fault);
+  if (shared_->watcher) shared_->watcher(flight.asked, flight.fault);
   if (reads && flight.asked.wants_crc) {
     const Slice& last = flight.asked.local[flight.asked.local_count - 1];
     completion.crc = crc32c(0, last.data, last.bytes);

@@ -17,6 +17,10 @@ FaultFabric::FaultFabric(Fabric& inner, const Clock& clock, uint64_t seed)
 
 FaultFabric::~FaultFabric() = default;
 
+void FaultFabric::watch(FaultWatcher watcher) {
+  shared_->watcher = std::move(watcher);
+}
+
 void FaultFabric::set_plan(const FaultPlan& plan) {
   shared_->set(plan);
 }
@@ -41,16 +45,16 @@ Result<Region> FaultFabric::allocate_readable(uint64_t bytes) {
   return region;
 }
 
-bool FaultFabric::flip_at_rest() {
+std::optional<FlippedByte> FaultFabric::flip_at_rest() {
   std::lock_guard lock(mutex_);
-  if (readable_.empty()) return false;
+  if (readable_.empty()) return std::nullopt;
   const MemoryRange& range = readable_[random_.below(readable_.size())];
   const uint64_t bit = random_.below(range.bytes * 8);
   // Whoever writes there at the same time does not lose its write.
   std::atomic_ref(*reinterpret_cast<uint8_t*>(range.data + bit / 8))
       .fetch_xor(static_cast<uint8_t>(1u << bit % 8));
   shared_->injected.add(FaultKind::kFlippedAtRest);
-  return true;
+  return FlippedByte{range.data + bit / 8, bit / 8};
 }
 
 Result<std::unique_ptr<Channel>> FaultFabric::connect(ChannelOffer offer, uint64_t deadline_ns) {

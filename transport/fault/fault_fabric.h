@@ -3,16 +3,21 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/random.h"
 #include "transport/fabric.h"
 #include "transport/fault/fault_plan.h"
+#include "transport/fault/shared_plan.h"
 
 namespace farpage::fault {
 
-class SharedPlan;
+struct FlippedByte {
+  const std::byte* at = nullptr;
+  uint64_t offset = 0;  // in its region
+};
 
 // Another fabric, with faults: whatever it does and whatever it brings passes through a seeded plan
 // below the completion, so that all above is the product's own code. With an empty plan it is the
@@ -24,14 +29,17 @@ class FaultFabric final : public Fabric {
   FaultFabric(Fabric& inner, const Clock& clock, uint64_t seed);
   ~FaultFabric() override;
 
+  // Before the first channel.
+  void watch(FaultWatcher watcher);
+
   // For what is posted from now on.
   void set_plan(const FaultPlan& plan);
   // Of the connected peers no completion comes any more; then all go on.
   void stop_peers();
   void resume_peers();
   // Flips a bit anywhere in memory that allocate_readable() has given, all of which must be there
-  // still. False: there is none.
-  bool flip_at_rest();
+  // still. Nothing: there is none.
+  std::optional<FlippedByte> flip_at_rest();
 
   const FaultCounts& injected() const;
 

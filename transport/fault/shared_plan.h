@@ -2,11 +2,18 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
+#include <optional>
 
 #include "transport/fault/fault_plan.h"
+#include "transport/operation.h"
 
 namespace farpage::fault {
+
+// Is told of every operation whose bytes have moved, or never will, and what went wrong with it. On
+// the thread of its channel, before the completion is to be seen.
+using FaultWatcher = std::function<void(const Operation&, std::optional<FaultKind>)>;
 
 // What a fabric and its channels have in common; they may outlive it. Thread-safe.
 class SharedPlan {
@@ -37,6 +44,7 @@ class SharedPlan {
   const Clock& clock;
   FaultCounts injected;
   std::atomic<bool> peers_stopped{false};
+  FaultWatcher watcher;  // set before there is a channel; null: nobody asks
 
  private:
   mutable std::mutex mutex_;

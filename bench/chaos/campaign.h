@@ -1,0 +1,69 @@
+#pragma once
+
+#include <array>
+#include <boost/json/fwd.hpp>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "bench/chaos/ledger.h"
+#include "bench/chaos/plan.h"
+#include "bench/cluster/findings.h"
+
+namespace farpage::chaos {
+
+struct CampaignOptions {
+  uint64_t seed = 1;
+  uint64_t seeds = 1'000;
+  uint64_t jobs = 1;  // processes
+  bool until_first_failure = false;
+  PlanOptions plan;
+
+  Result<void> validate() const;
+};
+
+// The sums of many runs.
+struct CampaignCounts {
+  uint64_t runs = 0;
+  uint64_t actions = 0;
+  uint64_t ready = 0;
+  uint64_t recompute = 0;
+  uint64_t held = 0;
+  uint64_t puts = 0;
+  uint64_t puts_acknowledged = 0;
+  uint64_t removes_acknowledged = 0;
+  uint64_t crashed = 0;  // runs that ended their process
+  KindCounts injected{};
+  KindCounts caught{};
+  std::array<uint64_t, kFindingKinds> findings{};
+};
+
+struct Failure {
+  uint64_t seed = 0;
+  std::string what;               // the first finding of the shortest plan
+  std::vector<std::string> plan;  // which that is
+};
+
+struct CampaignResult {
+  CampaignOptions options;
+  CampaignCounts counts;
+  std::vector<uint64_t> failed_seeds;  // the lowest ones
+  std::optional<Failure> first;        // of the lowest seed that failed
+  double seconds = 0;
+
+  bool holds() const { return failed_seeds.empty(); }
+};
+
+// Every run is judged in a process of its own kind, so that one that ends its process is a failure
+// like others. Forks: call it before the process has any other thread. `progress`: how many runs
+// are done, now and then.
+CampaignResult run_campaign(const CampaignOptions& options,
+                            const std::function<void(uint64_t)>& progress);
+
+boost::json::object campaign_json(const CampaignResult& result, const std::string& version);
+std::string campaign_table(const CampaignResult& result);
+
+}  // namespace farpage::chaos

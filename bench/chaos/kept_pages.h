@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "bench/cluster/sim_cluster.h"
+#include "pagetable/placement.h"
+
+namespace farpage::chaos {
+
+// Which acknowledged pages must still be there: put at a time since which some node of those that
+// hold the page was up, has evicted nothing and had no bit flipped, and nobody has asked to remove
+// it. What nodes evict they tell in their status; everything else was done to them here.
+class KeptPages {
+ public:
+  KeptPages(SimCluster& cluster, const Epoch& list);
+
+  void put_sent(const PageKey& key, uint64_t number);
+  void put_acknowledged(const PageKey& key, uint64_t number);
+  void remove_sent(const PageKey& key);
+  void remove_ended(const PageKey& key, bool acknowledged);
+  void node_ended(size_t node) { marks_[node] += kMoreThanEvictions; }
+  void flipped_at_rest(size_t node) { marks_[node] += kMoreThanEvictions; }
+
+  bool must_be_there(const PageKey& key);
+
+ private:
+  // Of each node, how often something has happened that may cost pages. A run's evictions count
+  // from 0 again.
+  using Marks = std::vector<uint64_t>;
+  static constexpr uint64_t kMoreThanEvictions = uint64_t{1} << 32;
+  struct Page {
+    uint64_t removes = 0;  // sent, and not acknowledged
+    Marks when_sent;       // of the last acknowledged put; empty: it need not be there
+    std::unordered_map<uint64_t, Marks> puts;  // under way
+  };
+
+  Marks now();
+
+  SimCluster& cluster_;
+  const Placement placement_;
+  Marks marks_;
+  std::unordered_map<PageKey, Page> pages_;
+};
+
+}  // namespace farpage::chaos

@@ -1,0 +1,224 @@
+#include "bench/chaos/plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/random.h"
+
+namespace farpage::chaos {
+namespace {
+
+using fault::FaultKind;
+
+constexpr uint64_t kPageBytes = 512;
+constexpr uint64_t kLongNs = 5 * kSecond;
+constexpr uint64_t kFillNs = 20 * kMillisecond;
+constexpr uint64_t kTurns = 200;
+
+class Draw {
+ public:
+  Draw(uint64_t seed, const PlanOptions& options) : random_(seed), options_(options) {}
+
+  Plan plan(uint64_t seed) {
+    Plan plan;
+    plan.seed = seed;
+    plan.cluster = cluster();
+    plan.keys = keys_ = between(2, tight_ ? 5 : 20);
+    for (uint64_t key = 0; key < keys_; key += 2) {
+      plan.actions.push_back({0, PutPage{0, key, kLongNs}});
+    }
+    uint64_t now = kFillNs;
+    plan.actions.push_back({now, ChangeNetwork{network_}});
+    for (size_t host = 0; host < hosts(); ++host) {
+      plan.actions.push_back({now, SpoilOperations{host, faults()}});
+    }
+    for (uint64_t turn = 0; turn < kTurns; ++turn) {
+      plan.actions.push_back({now, action()});
+      add_late_client(plan);
+      now += chance(0.25) ? between(0, 10 * kMillisecond) : between(0, 500 * kMicrosecond);
+    }
+    return plan;
+  }
+
+ private:
+  uint64_t below(uint64_t bound) { return random_.below(bound); }
+  uint64_t between(uint64_t least, uint64_t most) { return least + below(most - least + 1); }
+  bool chance(double probability) { return random_.unit() < probability; }
+  size_t hosts() const { return options_.nodes + options_.clients; }
+  bool may(Kind kind) const { return options_.kinds[kind]; }
+
+  // Where a node has ended, one client often finds its next run later than the others do, and reads
+  // on under the view that it has.
+  void add_late_client(Plan& plan) {
+    const Action& last = plan.actions.back();
+    const auto* end = std::get_if<EndNode>(&last.what);
+    if (end == nullptr || !may(kind_of(Disturbance::kDialsRefused)) || !chance(0.7)) return;
+    plan.actions.push_back(
+        {last.at_ns, Disturb{Disturbance::kDialsRefused, options_.nodes + below(options_.clients),
+                             end->node, between(0, 60 * kMillisecond)}});
+  }
+
+  // A quarter are tight: few slots and keys, and reads that take about as long as slots cool.
+  SimClusterOptions cluster() {
+    SimClusterOptions cluster;
+    cluster.clients = options_.clients;
+    cluster.nodes = options_.nodes;
+    cluster.replicas = options_.replicas;
+    cluster.node.page_bytes = kPageBytes;
+    tight_ = chance(0.25);
+    cluster.node.pool_bytes = between(3, tight_ ? 4 : 16) * (kPageBytes + sizeof(PageHeader));
+    cluster.node.reuse_ms = between(1, 3);
+    cluster.node.lease_ms = between(10, 60);
+    cluster.node.evict = chance(0.7);
+    cluster.control_max_ns =
+        chance(0.1) ? between(1, 10) * kMillisecond : between(20, 500) * kMicrosecond;
+    reuse_ns_ = cluster.node.reuse_ms * kMillisecond;
+    network_ = network();
+    return cluster;
+  }
+
+  sim::SimOptions network() {
+    sim::SimOptions network;
+    network.delay_max_ns = chance(tight_ ? 0.7 : 0.15) ? between(reuse_ns_ / 4, 2 * reuse_ns_)
+                                                       : between(5, 100) * kMicrosecond;
+    network.late_max_ns = between(1, 20) * kMillisecond;
+    if (chance(0.4)) network.loss = 0.02 * random_.unit();
+    if (chance(0.5)) network.reorder = 0.5;
+    if (chance(0.7)) network.tear = 0.7;
+    if (chance(0.2)) network.fail = 0.003;
+    if (chance(0.3)) network.offload_max_ns = between(1, 40) * kMillisecond;
+    return network;
+  }
+
+  // Up to four kinds. Those that cost a path its end are rare: behind them nothing else happens.
+  fault::FaultPlan faults() {
+    fault::FaultPlan plan;
+    plan.late_max_ns = between(1, 20) * kMillisecond;
+    plan.reorder_max_ns = between(1, 500) * kMicrosecond;
+    for (uint64_t kinds = below(5); kinds > 0; --kinds) {
+      const auto kind = static_cast<FaultKind>(below(fault::kFaultKinds));
+      if (!may(kind_of(kind)) || kind == FaultKind::kFlippedAtRest) continue;
+      const bool ends_paths = kind == FaultKind::kLost || kind == FaultKind::kFailed;
+      plan.of(kind) = (ends_paths ? 0.02 : 0.25) * random_.unit();
+    }
+    if (chance(0.05)) plan.delay_ns = below(kMillisecond);
+    if (chance(0.05)) plan.bytes_per_s = between(1'000'000, 100'000'000);
+    return plan;
+  }
+
+  // A tenth are over before they begin, or hardly later; the others have up to 30 ms.
+  uint64_t patience() {
+    if (chance(0.1)) return below(20) * kMicrosecond;
+    return chance(0.5) ? between(20 * kMicrosecond, 2 * kMillisecond)
+                       : between(kMillisecond, 30 * kMillisecond);
+  }
+
+  decltype(Action::what) action() {
+    const size_t client = below(options_.clients);
+    const uint64_t choice = below(100);
+    if (choice < 52) {
+      std::vector<uint64_t> keys(chance(0.1) ? 40 : between(1, 6));
+      for (uint64_t& key : keys) key = below(keys_);
+      return FetchPages{client, std::move(keys), patience(), chance(0.2)};
+    }
+    if (choice < 82) return PutPage{client, below(keys_), patience()};
+    if (choice < 86) return RemovePage{client, below(keys_), patience()};
+    if (choice < 89) return AskForPage{client, below(keys_), patience()};
+    if (choice < 90) return ChangeNetwork{network()};
+    if (choice < 94) return SpoilOperations{below(hosts()), faults()};
+    if (choice < 95 && may(kind_of(FaultKind::kFlippedAtRest))) {
+      return FlipAtRest{below(options_.nodes)};
+    }
+    if (choice < 96) {
+      const auto end = static_cast<NodeEnd>(below(3));
+      if (may(kind_of(static_cast<Disturbance>(end)))) {
+        return EndNode{below(options_.nodes), end, chance(0.5) ? 0 : between(0, 20 * kMillisecond)};
+      }
+    }
+    return disturb(client);
+  }
+
+  decltype(Action::what) disturb(size_t client) {
+    const auto kind =
+        static_cast<Disturbance>(between(3, kDisturbances - (options_.nodes > 1 ? 1 : 2)));
+    if (!may(kind_of(kind))) return PutPage{client, below(keys_), patience()};
+    const size_t node = below(options_.nodes);
+    Disturb disturb = {kind, options_.nodes + client, node, between(0, 40 * kMillisecond)};
+    const bool of_two = kind == Disturbance::kLinksCut || kind == Disturbance::kLinksSilent ||
+                        kind == Disturbance::kParted;
+    if (const size_t host = below(hosts()); of_two && host != node) disturb.host = host;
+    return disturb;
+  }
+
+  Random random_;
+  const PlanOptions& options_;
+  uint64_t keys_ = 0;
+  uint64_t reuse_ns_ = 0;
+  bool tight_ = false;
+  sim::SimOptions network_;
+};
+
+std::string ms(uint64_t duration_ns) {
+  return fmt::format("{:.3f} ms", static_cast<double>(duration_ns) / 1e6);
+}
+
+struct Describe {
+  std::string operator()(const FetchPages& fetch) const {
+    return fmt::format("client {} fetches {}{} within {}", fetch.client, fmt::join(fetch.keys, ","),
+                       fetch.newest_known ? " (newest known)" : "", ms(fetch.patience_ns));
+  }
+  std::string operator()(const PutPage& put) const {
+    return fmt::format("client {} puts {} within {}", put.client, put.key, ms(put.patience_ns));
+  }
+  std::string operator()(const RemovePage& remove) const {
+    return fmt::format("client {} removes {} within {}", remove.client, remove.key,
+                       ms(remove.patience_ns));
+  }
+  std::string operator()(const AskForPage& ask) const {
+    return fmt::format("client {} asks for {} within {}", ask.client, ask.key, ms(ask.patience_ns));
+  }
+  std::string operator()(const SpoilOperations& spoil) const {
+    std::string text = fmt::format("operations of host {}:", spoil.host);
+    for (size_t kind = 0; kind < fault::kFaultKinds; ++kind) {
+      if (spoil.plan.chance[kind] == 0) continue;
+      text += fmt::format(" {} {:.3f}", fault::kFaultNames[kind], spoil.plan.chance[kind]);
+    }
+    if (spoil.plan.delay_ns > 0) text += " delay " + ms(spoil.plan.delay_ns);
+    if (spoil.plan.bytes_per_s > 0) text += fmt::format(" {} B/s", spoil.plan.bytes_per_s);
+    return text;
+  }
+  std::string operator()(const FlipAtRest& flip) const {
+    return fmt::format("a bit of node {} flips at rest", flip.node);
+  }
+  std::string operator()(const EndNode& end) const {
+    return fmt::format("node {} is {}, and starts again after {}", end.node,
+                       kDisturbanceNames[static_cast<size_t>(end.end)], ms(end.down_ns));
+  }
+  std::string operator()(const Disturb& disturb) const {
+    return fmt::format("{}: host {} (and {}) for {}",
+                       kDisturbanceNames[static_cast<size_t>(disturb.kind)], disturb.host,
+                       disturb.other, ms(disturb.for_ns));
+  }
+  std::string operator()(const ChangeNetwork& change) const {
+    const sim::SimOptions& network = change.options;
+    return fmt::format(
+        "network: delay up to {}, loss {:.3f}, late up to {}, reorder {}, tear {}, fail {}",
+        ms(network.delay_max_ns), network.loss, ms(network.late_max_ns), network.reorder,
+        network.tear, network.fail);
+  }
+};
+
+}  // namespace
+
+std::string describe(const Action& action) {
+  return ms(action.at_ns) + ": " + std::visit(Describe{}, action.what);
+}
+
+Plan draw_plan(uint64_t seed, const PlanOptions& options) {
+  return Draw(seed, options).plan(seed);
+}
+
+}  // namespace farpage::chaos

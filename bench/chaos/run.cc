@@ -1,0 +1,307 @@
+#include "bench/chaos/run.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "bench/chaos/kept_pages.h"
+#include "pagetable/guards.h"
+#include "transport/fault/fault_fabric.h"
+
+namespace farpage::chaos {
+namespace {
+
+using fault::FaultFabric;
+
+constexpr uint64_t kLongNs = 5 * kSecond;
+constexpr uint64_t kCalmNs = 100 * kMillisecond;  // longer than any lease, and than most delays
+constexpr uint64_t kPatienceMs = 1'000;           // of a client with a node that is silent
+constexpr uint64_t kPutsAtTheEnd = 2;
+
+class Run final : public EngineWitness {
+ public:
+  explicit Run(const Plan& plan)
+      : plan_(plan),
+        random_(plan.seed),
+        cluster_(plan.seed, options(plan)),
+        ledger_(cluster_.world().clock(), truth_),
+        kept_(cluster_, cluster_.fleet_for_client(0).list) {
+    calm();
+    for (size_t client = 0; client < plan_.cluster.clients; ++client) {
+      ClientOptions options;
+      options.connect_ms = kPatienceMs;
+      options.verify = on(Guard::kPayloadCrc);
+      client_faults_.push_back(wrap(cluster_.client_fabric(client)));
+      engines_.push_back(std::make_unique<SimEngine>(
+          cluster_.world(), cluster_.connect(client, options, client_faults_.back().get()).value(),
+          truth_, findings_, plan_.cluster.node.page_bytes, this));
+      ledger_.add(*engines_.back());
+    }
+  }
+
+  RunResult result() {
+    const uint64_t begin = cluster_.now_ns();
+    cluster_.set_control_delay(plan_.cluster.control_min_ns, plan_.cluster.control_max_ns);
+    for (const Action& action : plan_.actions) {
+      live_until(begin + action.at_ns);
+      if (!findings_.empty()) break;
+      std::visit([this](const auto& what) { act(what); }, action.what);
+    }
+    if (findings_.empty()) settle();
+    return sum();
+  }
+
+  void put_sent(const PageKey& key, uint64_t number) override { kept_.put_sent(key, number); }
+  void put_ended(const PageKey& key, uint64_t number, uint64_t sent_ns,
+                 const PutResult& result) override {
+    ledger_.put_ended(key, number, sent_ns, result);
+    if (result.code == Code::kOk) kept_.put_acknowledged(key, number);
+  }
+  void remove_sent(const PageKey& key) override { kept_.remove_sent(key); }
+  void remove_ended(const PageKey& key, uint64_t sent_ns, bool acknowledged) override {
+    ledger_.remove_ended(key, sent_ns, acknowledged);
+    kept_.remove_ended(key, acknowledged);
+  }
+  void page_judged(const std::byte* destination, uint64_t sent_ns,
+                   const PageVerdict& verdict) override {
+    ledger_.page_judged(destination, sent_ns, verdict);
+  }
+
+ private:
+  SimClusterOptions options(const Plan& plan) {
+    SimClusterOptions options = plan.cluster;
+    options.wrap_node = [this](size_t node, sim::SimFabric& own) {
+      auto faulty = wrap(own);
+      if (node_faults_.size() <= node) node_faults_.resize(node + 1);
+      node_faults_[node] = faulty.get();
+      return faulty;
+    };
+    return options;
+  }
+
+  std::unique_ptr<FaultFabric> wrap(sim::SimFabric& own) {
+    auto faulty = std::make_unique<FaultFabric>(own, own.runtime().clock(), random_.next());
+    faulty->watch([this](const Operation& operation, std::optional<fault::FaultKind> fault) {
+      ledger_.passed(operation, fault);
+    });
+    return faulty;
+  }
+
+  // Lets time pass, and every engine look at what comes at the instant that it comes.
+  void live_until(uint64_t time_ns) {
+    cluster_.world().wait_until(time_ns, [this] {
+      for (auto& engine : engines_) engine->observe();
+      return false;
+    });
+  }
+  void live(uint64_t duration_ns) { live_until(cluster_.now_ns() + duration_ns); }
+
+  SimEngine* awake(size_t client) {
+    SimEngine& engine = *engines_[client];
+    return engine.paused() ? nullptr : &engine;
+  }
+  FaultFabric& faults_of(size_t host) {
+    return host < cluster_.nodes() ? *node_faults_[host] : *client_faults_[client_of(host)];
+  }
+  size_t client_of(size_t host) const { return host - cluster_.nodes(); }
+  uint64_t lease_ns() const { return plan_.cluster.node.lease_ms * kMillisecond; }
+  void later(uint64_t delay_ns, std::function<void()> then) {
+    cluster_.world().after(delay_ns, std::move(then));
+  }
+
+  void act(const FetchPages& fetch) {
+    if (auto* engine = awake(fetch.client)) {
+      engine->start_fetch(fetch.keys, fetch.patience_ns, fetch.newest_known);
+    }
+  }
+  void act(const PutPage& put) {
+    if (auto* engine = awake(put.client)) engine->start_put(put.key, put.patience_ns);
+  }
+  void act(const RemovePage& remove) {
+    if (auto* engine = awake(remove.client)) engine->start_remove(remove.key, remove.patience_ns);
+  }
+  void act(const AskForPage& ask) {
+    if (auto* engine = awake(ask.client)) engine->check_contains(ask.key, ask.patience_ns);
+  }
+  void act(const SpoilOperations& spoil) { faults_of(spoil.host).set_plan(spoil.plan); }
+  void act(const ChangeNetwork& change) { cluster_.set_network(change.options); }
+
+  void act(const FlipAtRest& flip) {
+    if (!cluster_.node_runs(flip.node)) return;
+    kept_.flipped_at_rest(flip.node);
+    ledger_.flipped_at_rest(flip.node, node_faults_[flip.node]->flip_at_rest().value());
+  }
+
+  void act(const EndNode& end) {
+    if (!cluster_.node_runs(end.node)) return;
+    cluster_.end_node(end.end, end.node);
+    kept_.node_ended(end.node);
+    ledger_.node_ended(end.node);
+    ledger_.disturbed(static_cast<Disturbance>(end.end), end.down_ns + lease_ns());
+    later(end.down_ns, [this, node = end.node] {
+      if (!cluster_.node_runs(node)) cluster_.start_node(node);
+    });
+  }
+
+  void act(const Disturb& disturb) {
+    const size_t node = disturb.other;
+    ledger_.disturbed(disturb.kind, disturb.for_ns + lease_ns());
+    switch (disturb.kind) {
+      case Disturbance::kNodePaused:
+        if (!cluster_.node_runs(node)) return;
+        cluster_.node_fabric(node).pause();
+        return later(disturb.for_ns, [this, node] { wake_node(node); });
+      case Disturbance::kClientPaused:
+        engines_[client_of(disturb.host)]->pause();
+        cluster_.client_fabric(client_of(disturb.host)).pause();
+        return later(disturb.for_ns,
+                     [this, client = client_of(disturb.host)] { wake_client(client); });
+      case Disturbance::kPeersStopped:
+        faults_of(disturb.host).stop_peers();
+        return later(disturb.for_ns,
+                     [this, host = disturb.host] { faults_of(host).resume_peers(); });
+      case Disturbance::kLinksCut:
+        return cluster_.cut_links(disturb.host, node);
+      case Disturbance::kLinksSilent:
+        return cluster_.silence_links(disturb.host, node);
+      case Disturbance::kParted:
+        cluster_.part(disturb.host, node);
+        return later(disturb.for_ns,
+                     [this, host = disturb.host, node] { cluster_.heal(host, node); });
+      case Disturbance::kDialsRefused:
+        cluster_.let_dial(client_of(disturb.host), false);
+        return later(disturb.for_ns,
+                     [this, client = client_of(disturb.host)] { cluster_.let_dial(client, true); });
+      default:
+        return;
+    }
+  }
+
+  void wake_node(size_t node) {
+    if (cluster_.node_runs(node)) cluster_.node_fabric(node).resume();
+  }
+  void wake_client(size_t client) {
+    cluster_.client_fabric(client).resume();
+    engines_[client]->resume();
+  }
+
+  // Nothing goes wrong any more.
+  void calm() {
+    for (size_t client = 0; client < engines_.size(); ++client) {
+      cluster_.let_dial(client, true);
+      if (engines_[client]->paused()) wake_client(client);
+      client_faults_[client]->set_plan({});
+      client_faults_[client]->resume_peers();
+    }
+    cluster_.heal_all();
+    for (size_t node = 0; node < cluster_.nodes(); ++node) {
+      if (!cluster_.node_runs(node)) cluster_.start_node(node);
+      wake_node(node);
+      node_faults_[node]->set_plan({});
+      node_faults_[node]->resume_peers();
+    }
+    cluster_.set_network({});
+    cluster_.set_control_delay(10 * kMicrosecond, 200 * kMicrosecond);
+  }
+
+  void settle() {
+    calm();
+    live(kCalmNs);
+    const bool ended = cluster_.world().wait_until(cluster_.now_ns() + kLongNs, [this] {
+      bool idle = true;
+      for (auto& engine : engines_) {
+        engine->observe();
+        idle &= engine->idle() && engine->client().reachable();
+      }
+      return idle;
+    });
+    if (!ended) return unfinished("something is held, or a client has found no way back");
+    live(kCalmNs);
+    for (uint64_t key = 0; key < plan_.keys; ++key) {
+      if (findings_.empty()) check_kept(key);
+    }
+    // Without eviction a node may be full, and says so.
+    if (!plan_.cluster.node.evict) {
+      for (uint64_t key = 0; key < plan_.keys; ++key) engines_[0]->start_remove(key, kLongNs);
+      live(kCalmNs);
+    }
+    for (uint64_t put = 0; put < kPutsAtTheEnd && findings_.empty(); ++put) {
+      check_put(random_.below(plan_.keys));
+    }
+    live(kCalmNs);
+    for (auto& engine : engines_) {
+      if (!engine->idle()) unfinished("something is held at the end");
+      engine->check_frames();
+    }
+  }
+
+  void check_kept(uint64_t key) {
+    if (!kept_.must_be_there(sim_key(key))) return;
+    for (auto& engine : engines_) {
+      const PageVerdict verdict = engine->fetch_now(key, kLongNs);
+      if (verdict.verdict == Verdict::kReady) continue;
+      findings_.add(FindingKind::kLostAcknowledgedPut,
+                    fmt::format("key {} is gone: {}", key, reason_name(verdict.reason)));
+      return;
+    }
+  }
+
+  void check_put(uint64_t key) {
+    SimEngine& writer = *engines_[random_.below(engines_.size())];
+    const PutResult put = writer.put_now(key, kLongNs);
+    if (put.code != Code::kOk) {
+      return unfinished(fmt::format("no put any more: {}", code_name(put.code)));
+    }
+    for (auto& engine : engines_) {
+      const PageVerdict verdict = engine->fetch_now(key, kLongNs);
+      if (verdict.verdict == Verdict::kReady && verdict.version == put.version) continue;
+      return unfinished(
+          fmt::format("what was put cannot be fetched: {}", reason_name(verdict.reason)));
+    }
+  }
+
+  void unfinished(std::string sentence) {
+    findings_.add(FindingKind::kUnfinished, std::move(sentence));
+  }
+
+  RunResult sum() {
+    RunResult result;
+    for (const auto& engine : engines_) {
+      const SimEngine::Counts& counts = engine->counts();
+      result.ready += counts.ready;
+      result.recompute += counts.recompute;
+      result.held += counts.held;
+      result.puts += counts.puts;
+      result.puts_acknowledged += counts.puts_acknowledged;
+      result.removes_acknowledged += counts.removes_acknowledged;
+      ledger_.strays(engine->lane_stats().strays);
+    }
+    engines_.clear();
+    result.findings = findings_.all();
+    result.injected = ledger_.injected();
+    result.caught = ledger_.caught();
+    return result;
+  }
+
+  const Plan& plan_;
+  Random random_;
+  std::vector<FaultFabric*> node_faults_;  // of the run that there is now, or was last
+  Truth truth_;
+  Findings findings_;
+  SimCluster cluster_;
+  Ledger ledger_;
+  KeptPages kept_;
+  std::vector<std::unique_ptr<FaultFabric>> client_faults_;
+  std::vector<std::unique_ptr<SimEngine>> engines_;
+};
+
+}  // namespace
+
+RunResult run_plan(const Plan& plan) {
+  return Run(plan).result();
+}
+
+}  // namespace farpage::chaos

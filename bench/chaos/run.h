@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "bench/chaos/ledger.h"
+#include "bench/chaos/plan.h"
+#include "bench/cluster/findings.h"
+
+namespace farpage::chaos {
+
+// What one run has shown. `findings` is empty if everything held.
+struct RunResult {
+  std::vector<Finding> findings;
+  KindCounts injected{};
+  KindCounts caught{};
+  uint64_t ready = 0;
+  uint64_t recompute = 0;
+  uint64_t held = 0;
+  uint64_t puts = 0;
+  uint64_t puts_acknowledged = 0;
+  uint64_t removes_acknowledged = 0;
+};
+
+// Runs the plan on a cluster of its own, in virtual time, judges everything, and at last, with
+// nothing disturbed any more, whether everything ends and works again.
+RunResult run_plan(const Plan& plan);
+
+}  // namespace farpage::chaos

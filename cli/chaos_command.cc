@@ -1,0 +1,119 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/json/object.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/chaos/campaign.h"
+#include "bench/json.h"
+#include "bench/progress.h"
+#include "cli/commands.h"
+#include "cli/exit_code.h"
+#include "cli/options.h"
+#include "cli/version.h"
+#include "pagetable/guards.h"
+
+namespace farpage {
+namespace {
+
+struct ChaosArguments {
+  chaos::CampaignOptions campaign;
+  std::vector<std::string> faults;
+  std::vector<std::string> without;
+  std::string json;
+};
+
+Result<void> choose_kinds(ChaosArguments& arguments) {
+  if (arguments.faults.empty()) return {};
+  auto& kinds = arguments.campaign.plan.kinds;
+  kinds.fill(false);
+  for (const std::string& name : arguments.faults) {
+    const auto kind = chaos::kind_named(name);
+    if (!kind) return fail(Code::kInvalid, fmt::format("there is no fault '{}'", name));
+    kinds[*kind] = true;
+  }
+  return {};
+}
+
+Result<void> check_guards(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (!guard_named(name)) {
+      return fail(Code::kInvalid, fmt::format("there is no guard '{}'", name));
+    }
+  }
+  return {};
+}
+
+Result<int> run(const ChaosArguments& arguments) {
+#ifdef FARPAGE_GUARD_SWITCHES
+  std::vector<std::unique_ptr<GuardOff>> off;
+  for (const std::string& name : arguments.without) {
+    off.push_back(std::make_unique<GuardOff>(*guard_named(name)));
+  }
+#endif
+  std::optional<Progress> progress;
+  if (arguments.json != "-") progress.emplace("attacking", "runs", arguments.campaign.seeds);
+  const chaos::CampaignResult result =
+      chaos::run_campaign(arguments.campaign, [&progress](uint64_t done) {
+        if (progress) progress->update(done);
+      });
+  progress.reset();
+  if (!arguments.json.empty()) {
+    auto written = write_text(arguments.json, format_json(campaign_json(result, version())));
+    if (!written) return tl::unexpected(written.error());
+  }
+  if (arguments.json != "-") {
+    auto written = write_text("-", campaign_table(result));
+    if (!written) return tl::unexpected(written.error());
+  }
+  if (result.holds()) return kExitDone;
+  return fail(Code::kSystem, fmt::format("{} runs failed, the first with seed {}",
+                                         result.failed_seeds.size(), result.failed_seeds[0]));
+}
+
+int run_chaos(ChaosArguments arguments) {
+  const auto valid = choose_kinds(arguments)
+                         .and_then([&] { return check_guards(arguments.without); })
+                         .and_then([&] { return arguments.campaign.validate(); });
+  if (!valid) return report_error(valid.error(), kExitUsage);
+  const Result<int> code = run(arguments);
+  return code ? *code : report_error(code.error());
+}
+
+}  // namespace
+
+void add_chaos_command(CLI::App& app, int& exit_code) {
+  auto* command = app.add_subcommand(
+      "chaos",
+      "Attacks simulated clusters with faults of every kind, and judges all that they answer");
+  auto arguments = std::make_shared<ChaosArguments>();
+  chaos::CampaignOptions& campaign = arguments->campaign;
+  add_count(*command, "--seed", campaign.seed, "Of the first run");
+  add_count(*command, "--seeds", campaign.seeds, "How many runs, each with the next seed");
+  add_count(*command, "--clients", campaign.plan.clients, "Clients of each cluster");
+  add_count(*command, "--nodes", campaign.plan.nodes, "Memory nodes of each cluster");
+  add_count(*command, "--replicas", campaign.plan.replicas, "Nodes that hold a page");
+  add_count(*command, "--jobs", campaign.jobs, "Processes that share the work");
+  command
+      ->add_option("--faults", arguments->faults,
+                   fmt::format("Only these kinds, with commas between: {}",
+                               fmt::join(chaos::kind_names(), ", ")))
+      ->delimiter(',')
+      ->type_name("LIST");
+#ifdef FARPAGE_GUARD_SWITCHES
+  command
+      ->add_option("--without", arguments->without,
+                   "Switches rules of the protocol off, to see that they are missed")
+      ->delimiter(',')
+      ->type_name("GUARDS");
+#endif
+  command->add_flag("--until-failure", campaign.until_first_failure,
+                    "Stops with the first run that fails");
+  add_json(*command, arguments->json);
+  command->callback([arguments, &exit_code] { exit_code = run_chaos(*arguments); });
+}
+
+}  // namespace farpage

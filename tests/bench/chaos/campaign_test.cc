@@ -1,0 +1,59 @@
+#include "bench/chaos/campaign.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "bench/chaos/run.h"
+
+namespace farpage::chaos {
+namespace {
+
+// 2,000 where runs are fast, and so many that every kind is met where they are not.
+#ifdef NDEBUG
+constexpr uint64_t kRuns = 2'000;
+#else
+constexpr uint64_t kRuns = 100;
+#endif
+
+TEST(ChaosCampaign, EveryKindIsCaughtAndNothingIsFound) {
+  CampaignOptions options;
+  options.seeds = kRuns;
+  options.jobs = 2;
+  const CampaignResult result = run_campaign(options, [](uint64_t) {});
+  std::printf("%s", campaign_table(result).c_str());
+  EXPECT_TRUE(result.holds());
+  EXPECT_EQ(result.counts.runs, kRuns);
+  for (Kind kind = 0; kind < kKinds; ++kind) {
+    EXPECT_LE(result.counts.caught[kind], result.counts.injected[kind]) << kind_name(kind);
+    if (kind == kind_of(Disturbance::kRegisterSilent)) continue;  // a single node has no register
+    EXPECT_GT(result.counts.caught[kind], 0u) << kind_name(kind);
+  }
+  EXPECT_GT(result.counts.ready, 50 * kRuns);
+  EXPECT_GT(result.counts.puts_acknowledged, 10 * kRuns);
+}
+
+TEST(ChaosCampaign, TwoProcessesDoWhatOneDoes) {
+  CampaignOptions options;
+  options.seeds = 10;
+  const CampaignResult one = run_campaign(options, [](uint64_t) {});
+  options.jobs = 2;
+  const CampaignResult two = run_campaign(options, [](uint64_t) {});
+  EXPECT_EQ(one.counts.injected, two.counts.injected);
+  EXPECT_EQ(one.counts.ready, two.counts.ready);
+  EXPECT_EQ(two.counts.runs, 10u);
+}
+
+TEST(ChaosCampaign, OptionsOutOfRangeAreRefused) {
+  CampaignOptions options;
+  EXPECT_TRUE(options.validate());
+  options.plan.replicas = 2;
+  EXPECT_FALSE(options.validate());
+  options.plan.nodes = 2;
+  EXPECT_TRUE(options.validate());
+  options.jobs = 0;
+  EXPECT_FALSE(options.validate());
+}
+
+}  // namespace
+}  // namespace farpage::chaos

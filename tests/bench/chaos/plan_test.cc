@@ -1,0 +1,62 @@
+#include "bench/chaos/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "bench/chaos/run.h"
+
+namespace farpage::chaos {
+namespace {
+
+std::vector<std::string> lines(const Plan& plan) {
+  std::vector<std::string> lines;
+  for (const Action& action : plan.actions) lines.push_back(describe(action));
+  return lines;
+}
+
+TEST(ChaosPlan, IsTheSameForTheSameSeed) {
+  EXPECT_EQ(lines(draw_plan(7, {})), lines(draw_plan(7, {})));
+  EXPECT_NE(lines(draw_plan(7, {})), lines(draw_plan(8, {})));
+}
+
+TEST(ChaosPlan, RunsTheSameAgain) {
+  const Plan plan = draw_plan(3, {});
+  const RunResult first = run_plan(plan);
+  const RunResult second = run_plan(plan);
+  EXPECT_EQ(first.injected, second.injected);
+  EXPECT_EQ(first.caught, second.caught);
+  EXPECT_EQ(first.ready, second.ready);
+  EXPECT_EQ(first.puts_acknowledged, second.puts_acknowledged);
+}
+
+TEST(ChaosPlan, RunsWithAnyActionLeftOut) {
+  Plan plan = draw_plan(5, {});
+  for (size_t keep = 2; keep <= 4; ++keep) {
+    Plan shorter = plan;
+    size_t at = 0;
+    std::erase_if(shorter.actions, [&](const Action&) { return at++ % keep == 0; });
+    for (const Finding& finding : run_plan(shorter).findings) ADD_FAILURE() << finding;
+  }
+}
+
+TEST(ChaosPlan, KindsThatAreNotAskedForDoNotHappen) {
+  PlanOptions options;
+  options.kinds.fill(false);
+  options.kinds[kind_of(fault::FaultKind::kTorn)] = true;
+  options.kinds[kind_of(Disturbance::kLinksCut)] = true;
+  KindCounts injected{};
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    const RunResult run = run_plan(draw_plan(seed, options));
+    for (Kind kind = 0; kind < kKinds; ++kind) injected[kind] += run.injected[kind];
+  }
+  for (Kind kind = 0; kind < kKinds; ++kind) {
+    EXPECT_EQ(injected[kind] > 0, options.kinds[kind]) << kind_name(kind);
+  }
+}
+
+TEST(ChaosKinds, NamesLeadBackToTheirKinds) {
+  for (Kind kind = 0; kind < kKinds; ++kind) EXPECT_EQ(kind_named(kind_name(kind)), kind);
+  EXPECT_EQ(kind_named("weather"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace farpage::chaos
