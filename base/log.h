@@ -8,7 +8,8 @@ namespace farpage {
 // Lines on standard error, with time and level. Never called on the data path.
 void log_warning(const std::string& message);
 
-// None from now on, of this process: for simulations, whose nodes and clients are lost all the time.
+// None from now on, of this process: for simulations, whose nodes and clients are lost all the
+// time.
 void silence_warnings();
 
 // Lines that a peer can cause as often as it likes: one a second at most, with how many were left

@@ -4,6 +4,7 @@
 
 #include "integrity/page_header.h"
 #include "node/epoch_file.h"
+#include "pagetable/guards.h"
 
 namespace farpage {
 
@@ -15,7 +16,7 @@ class Versions {
 
   uint64_t epoch() const { return epoch_; }
   // A client may still read what the run before this one held.
-  uint64_t open_ns() const { return open_ns_; }
+  uint64_t open_ns() const { return on(Guard::kViewWait) ? open_ns_ : 0; }
   void opened();
 
   // In the epoch of the state file, or the next one.

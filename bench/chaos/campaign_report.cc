@@ -27,7 +27,7 @@ uint64_t sum(const KindCounts& counts) {
 boost::json::object campaign_json(const CampaignResult& result, const std::string& version) {
   const CampaignCounts& counts = result.counts;
   boost::json::object json{
-      {"farpage", version},
+      {"version", version},
       {"hardware", hardware_json()},
       {"seed", result.options.seed},
       {"seeds", result.options.seeds},

@@ -1,0 +1,58 @@
+"""farpage chaos: what it prints, and that it holds over as many runs as a change is judged by."""
+
+import json
+import os
+import subprocess
+import unittest
+
+from program import PROGRAM, Case
+
+# Simulations are slow under a sanitizer, which looks for other things.
+RUNS = 200 if os.environ.get("FARPAGE_SANITIZE") else 2_000
+FINDINGS = ("wrong_bytes", "went_back", "late_landings", "missed_deadlines", "lost_acknowledged_puts", "unfinished", "crashed")
+
+
+class ChaosTest(Case):
+    def chaos(self, *arguments):
+        result = subprocess.run([PROGRAM, "chaos", *arguments, "--json", "-"], capture_output=True, text=True, timeout=580, check=False)
+        return result, json.loads(result.stdout) if result.stdout else None
+
+    def test_all_kinds_are_caught_and_nothing_is_found(self):
+        result, answer = self.chaos("--seeds", str(RUNS), "--jobs", "2")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(answer["runs"], RUNS)
+        for finding in FINDINGS:
+            self.assertEqual(answer[finding], 0, finding)
+        self.assertGreater(answer["faults"], 100 * RUNS)
+        for kind, injected in answer["injected"].items():
+            self.assertLessEqual(answer["caught"][kind], injected, kind)
+            if kind != "register_silent":  # a node alone has no register
+                self.assertGreater(answer["caught"][kind], 0, kind)
+
+    def test_only_the_kinds_that_are_named(self):
+        _, answer = self.chaos("--seeds", "20", "--faults", "torn,stopped")
+        self.assertEqual({kind for kind, count in answer["injected"].items() if count > 0}, {"torn", "stopped"})
+
+    def test_a_failure_is_told_with_its_shortest_plan(self):
+        if "--without" not in subprocess.run([PROGRAM, "chaos", "--help"], capture_output=True, text=True, check=True).stdout:
+            return  # a program for users has all rules, always
+        result, answer = self.chaos("--seeds", "20", "--until-failure", "--without", "live_word")
+        self.assertEqual(result.returncode, 1)
+        self.assertGreater(answer["went_back"], 0)
+        failure = answer["first_failure"]
+        self.assertIn("went_back", failure["what"])
+        self.assertIn(failure["seed"], answer["failed_seeds"])
+        self.assertLess(len(failure["shortest_plan"]), 20)
+        again, same = self.chaos("--seed", str(failure["seed"]), "--seeds", "1", "--without", "live_word")
+        self.assertEqual(again.returncode, 1)
+        self.assertEqual(same["first_failure"], failure)
+
+    def test_bad_options(self):
+        for arguments in (["--faults", "weather"], ["--replicas", "2"], ["--jobs", "0"], ["--seeds", "0"]):
+            result, _ = self.chaos(*arguments)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertTrue(result.stderr.startswith("farpage: "), result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
