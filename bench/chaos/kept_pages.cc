@@ -1,16 +1,33 @@
 #include "bench/chaos/kept_pages.h"
 
+#include <algorithm>
+
+#include "pagetable/placement.h"
+
 namespace farpage::chaos {
+namespace {
+
+bool holds(const Epoch& epoch, const Member& member, const PageKey& key) {
+  const auto found = std::ranges::find(epoch.members, member);
+  if (found == epoch.members.end()) return false;
+  return Placement(epoch).replicas(key).contains(
+      static_cast<size_t>(found - epoch.members.begin()));
+}
+
+}  // namespace
 
 KeptPages::KeptPages(SimCluster& cluster, const Epoch& list)
-    : cluster_(cluster), placement_(list), marks_(list.members.size()) {}
+    : cluster_(cluster), list_(list), marks_(list.members.size()) {}
 
 KeptPages::Marks KeptPages::now() {
-  Marks marks = marks_;
-  for (size_t node = 0; node < marks.size(); ++node) {
-    if (cluster_.node_runs(node)) marks[node] += cluster_.node_service(node).status().evictions;
+  Marks now = {marks_, 0};
+  for (size_t node = 0; node < marks_.size(); ++node) {
+    if (cluster_.node_runs(node)) {
+      now.nodes[node] += cluster_.node_service(node).status().evictions;
+    }
   }
-  return marks;
+  if (cluster_.epochs() != nullptr) now.epoch = cluster_.epochs()->history().size() - 1;
+  return now;
 }
 
 void KeptPages::put_sent(const PageKey& key, uint64_t number) {
@@ -31,21 +48,32 @@ void KeptPages::remove_sent(const PageKey& key) {
 
 void KeptPages::remove_ended(const PageKey& key, bool acknowledged) {
   Page& page = pages_[key];
-  page.when_sent.clear();
-  for (auto& [number, marks] : page.puts) marks.clear();
+  page.when_sent.reset();
+  for (auto& [number, marks] : page.puts) marks.reset();
   if (acknowledged) --page.removes;
 }
 
 bool KeptPages::must_be_there(const PageKey& key) {
   const Page& page = pages_[key];
-  if (page.when_sent.empty() || page.removes > 0) return false;
+  if (!page.when_sent || page.removes > 0) return false;
   const Marks marks = now();
-  const ReplicaSet set = placement_.replicas(key);
-  for (size_t rank = 0; rank < set.size(); ++rank) {
-    const size_t node = set[rank];
-    if (cluster_.node_runs(node) && marks[node] == page.when_sent[node]) return true;
+  for (size_t node = 0; node < marks_.size(); ++node) {
+    if (cluster_.node_runs(node) && marks.nodes[node] == page.when_sent->nodes[node] &&
+        keeps(node, key, *page.when_sent)) {
+      return true;
+    }
   }
   return false;
+}
+
+// In every epoch since, and as the same run.
+bool KeptPages::keeps(size_t node, const PageKey& key, const Marks& when_sent) {
+  if (cluster_.epochs() == nullptr) return holds(list_, list_.members[node], key);
+  const auto& history = cluster_.epochs()->history();
+  const Member* member = history[when_sent.epoch].find(list_.members[node].node);
+  return member != nullptr &&
+         std::all_of(history.begin() + static_cast<ptrdiff_t>(when_sent.epoch), history.end(),
+                     [&](const Epoch& epoch) { return holds(epoch, *member, key); });
 }
 
 }  // namespace farpage::chaos

@@ -1,17 +1,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "bench/cluster/sim_cluster.h"
-#include "pagetable/placement.h"
+#include "pagetable/epoch.h"
 
 namespace farpage::chaos {
 
 // Which acknowledged pages must still be there: put at a time since which some node of those that
-// hold the page was up, has evicted nothing and had no bit flipped, and nobody has asked to remove
-// it. What nodes evict they tell in their status; everything else was done to them here.
+// hold the page in every epoch was up, has evicted nothing and had no bit flipped, and nobody has
+// asked to remove it. What nodes evict they tell in their status; everything else was done to them
+// here.
 class KeptPages {
  public:
   KeptPages(SimCluster& cluster, const Epoch& list);
@@ -27,20 +29,24 @@ class KeptPages {
 
  private:
   // Of each node, how often something has happened that may cost pages. A run's evictions count
-  // from 0 again.
-  using Marks = std::vector<uint64_t>;
+  // from 0 again. And which epoch it was.
+  struct Marks {
+    std::vector<uint64_t> nodes;
+    size_t epoch = 0;
+  };
   static constexpr uint64_t kMoreThanEvictions = uint64_t{1} << 32;
   struct Page {
-    uint64_t removes = 0;  // sent, and not acknowledged
-    Marks when_sent;       // of the last acknowledged put; empty: it need not be there
-    std::unordered_map<uint64_t, Marks> puts;  // under way
+    uint64_t removes = 0;            // sent, and not acknowledged
+    std::optional<Marks> when_sent;  // of the last acknowledged put; nothing: it need not be there
+    std::unordered_map<uint64_t, std::optional<Marks>> puts;  // under way
   };
 
   Marks now();
+  bool keeps(size_t node, const PageKey& key, const Marks& when_sent);
 
   SimCluster& cluster_;
-  const Placement placement_;
-  Marks marks_;
+  const Epoch list_;
+  std::vector<uint64_t> marks_;
   std::unordered_map<PageKey, Page> pages_;
 };
 

@@ -67,6 +67,10 @@ class Draw {
     cluster.clients = options_.clients;
     cluster.nodes = options_.nodes;
     cluster.replicas = options_.replicas;
+    cluster.uses_register = options_.nodes > 1 && chance(0.5);
+    cluster.epochs.detect_ns = between(20, 80) * kMillisecond;
+    cluster.epochs.timeout_ns = between(2, 20) * kMillisecond;
+    cluster.epochs.loss = 0.05 * random_.unit();
     cluster.node.page_bytes = kPageBytes;
     tight_ = chance(0.25);
     cluster.node.pool_bytes = between(3, tight_ ? 4 : 16) * (kPageBytes + sizeof(PageHeader));

@@ -148,6 +148,7 @@ class Run final : public EngineWitness {
 
   void act(const Disturb& disturb) {
     const size_t node = disturb.other;
+    if (disturb.kind == Disturbance::kRegisterSilent && cluster_.epochs() == nullptr) return;
     ledger_.disturbed(disturb.kind, disturb.for_ns + lease_ns());
     switch (disturb.kind) {
       case Disturbance::kNodePaused:
@@ -175,6 +176,10 @@ class Run final : public EngineWitness {
         cluster_.let_dial(client_of(disturb.host), false);
         return later(disturb.for_ns,
                      [this, client = client_of(disturb.host)] { cluster_.let_dial(client, true); });
+      case Disturbance::kRegisterSilent:
+        cluster_.epochs()->set_loss(1);
+        return later(disturb.for_ns,
+                     [this] { cluster_.epochs()->set_loss(plan_.cluster.epochs.loss); });
       default:
         return;
     }
@@ -197,6 +202,7 @@ class Run final : public EngineWitness {
       client_faults_[client]->resume_peers();
     }
     cluster_.heal_all();
+    if (cluster_.epochs() != nullptr) cluster_.epochs()->set_loss(0);
     for (size_t node = 0; node < cluster_.nodes(); ++node) {
       if (!cluster_.node_runs(node)) cluster_.start_node(node);
       wake_node(node);

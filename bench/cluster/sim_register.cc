@@ -69,12 +69,17 @@ class SimRegisterAccess final : public EpochRegister {
 SimRegister::SimRegister(SimWire& wire, size_t host, Epoch first, const SimRegisterOptions& options)
     : wire_(wire), host_(host), replicas_(first.replicas), options_(options) {
   for (const Member& member : first.members) heard_ns_[member.node] = wire_.world.now_ns();
-  current_.epoch = std::move(first);
+  begin(std::move(first));
   if (options_.detect_ns > 0) watch();
 }
 
 std::unique_ptr<EpochRegister> SimRegister::access(size_t host, Runtime& runtime) {
   return std::make_unique<SimRegisterAccess>(*this, host, runtime);
+}
+
+void SimRegister::begin(Epoch next) {
+  history_.push_back(next);
+  current_ = {std::move(next), {}};
 }
 
 Result<void> SimRegister::replace(uint64_t number, Epoch next) {
@@ -83,7 +88,7 @@ Result<void> SimRegister::replace(uint64_t number, Epoch next) {
   }
   FARPAGE_CHECK(next.number == number + 1);
   if (auto valid = validate(next); !valid) return valid;
-  current_ = {std::move(next), {}};
+  begin(std::move(next));
   return {};
 }
 
@@ -119,7 +124,7 @@ void SimRegister::watch() {
     left_out_ += silent;
     ++next.number;
     next.replicas = std::min<uint64_t>(replicas_, next.members.size());
-    current_ = {std::move(next), {}};
+    begin(std::move(next));
   }
   wire_.world.after(options_.detect_ns / kLooksPerDetection, [this, alive = std::weak_ptr(alive_)] {
     if (!alive.expired()) watch();

@@ -40,11 +40,13 @@ class SimRegister {
 
   void set_loss(double loss) { options_.loss = loss; }
   const RegisteredEpoch& current() const { return current_; }
-  uint64_t left_out() const { return left_out_; }  // members, so far
+  const std::vector<Epoch>& history() const { return history_; }  // all that there were, in order
+  uint64_t left_out() const { return left_out_; }                 // members, so far
 
  private:
   friend class SimRegisterAccess;
 
+  void begin(Epoch next);
   Result<void> replace(uint64_t number, Epoch next);
   Result<void> confirm(NodeId node, uint64_t number);
   bool lost() { return wire_.world.chance(options_.loss); }
@@ -55,6 +57,7 @@ class SimRegister {
   const uint64_t replicas_;  // as many as the first epoch's, whenever there are members enough
   SimRegisterOptions options_;
   RegisteredEpoch current_;
+  std::vector<Epoch> history_;
   std::unordered_map<NodeId, uint64_t> heard_ns_;
   uint64_t left_out_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
