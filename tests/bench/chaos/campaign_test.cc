@@ -44,7 +44,7 @@ TEST(ChaosCampaign, OptionsOutOfRangeAreRefused) {
   EXPECT_TRUE(options.validate());
   options.plan.replicas = 2;
   EXPECT_FALSE(options.validate());
-  options.plan.nodes = 2;
+  options.plan.replicas = 1;
   EXPECT_TRUE(options.validate());
   options.jobs = 0;
   EXPECT_FALSE(options.validate());
