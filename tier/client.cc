@@ -5,17 +5,17 @@
 #include <mutex>
 #include <optional>
 
+#include "tier/fleet_link.h"
+#include "tier/hedge_places.h"
 #include "tier/lane_engine.h"
-#include "tier/node_link.h"
 #include "tier/push_engine.h"
 
 namespace farpage {
 
 std::vector<ConfigField> fields(ClientOptions& options) {
   return {
-      {"staging_bytes", &options.staging_bytes},
-      {"location_pages", &options.location_pages},
-      {"connect_ms", &options.connect_ms},
+      {"staging_bytes", &options.staging_bytes},   {"location_pages", &options.location_pages},
+      {"hedge_places", &options.hedge_places},     {"connect_ms", &options.connect_ms},
       {"metrics_listen", &options.metrics_listen},
   };
 }
@@ -32,6 +32,11 @@ Result<void> ClientOptions::validate() const {
     return fail(Code::kInvalid, fmt::format("client.location_pages is {}: choose at most {}",
                                             location_pages, kMostPages));
   }
+  if (hedge_places > HedgePlaces::kMost) {
+    return fail(Code::kInvalid, fmt::format("client.hedge_places is {}: choose at most {}, or 0 "
+                                            "for no hedges",
+                                            hedge_places, HedgePlaces::kMost));
+  }
   if (connect_ms == 0 || connect_ms > 3'600'000) {
     return fail(Code::kInvalid,
                 fmt::format("client.connect_ms is {}: choose 1 to 3600000", connect_ms));
@@ -41,35 +46,47 @@ Result<void> ClientOptions::validate() const {
 
 Result<std::unique_ptr<Client>> Client::connect(const ClientOptions& options, Runtime& runtime,
                                                 Fabric& fabric, ControlDialer& dialer) {
-  if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
-  auto link = std::make_shared<NodeLink>(options, runtime, fabric, dialer);
-  if (auto connected = link->connect(); !connected) {
-    link->stop();
-    return tl::unexpected(connected.error());
-  }
-  return std::unique_ptr<Client>(new Client(std::move(link)));
+  return connect(options, std::make_shared<FleetLink>(options, runtime, fabric, dialer));
 }
 
-Client::Client(std::shared_ptr<NodeLink> link) : link_(std::move(link)) {}
+Result<std::unique_ptr<Client>> Client::connect(const ClientOptions& options, Runtime& runtime,
+                                                Fabric& fabric, const Fleet& fleet) {
+  return connect(options, std::make_shared<FleetLink>(options, runtime, fabric, fleet));
+}
+
+Result<std::unique_ptr<Client>> Client::connect(const ClientOptions& options,
+                                                std::shared_ptr<FleetLink> fleet) {
+  if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
+  if (auto connected = fleet->connect(); !connected) {
+    fleet->stop();
+    return tl::unexpected(connected.error());
+  }
+  return std::unique_ptr<Client>(new Client(std::move(fleet)));
+}
+
+Client::Client(std::shared_ptr<FleetLink> fleet) : fleet_(std::move(fleet)) {}
 
 Client::~Client() {
-  link_->stop();
+  fleet_->stop();
 }
 
 Result<Lane> Client::open_lane() {
-  auto engine = LaneEngine::create(link_);
+  auto engine = LaneEngine::create(fleet_);
   if (!engine) return tl::unexpected(engine.error());
   return Lane(std::move(*engine));
 }
 
 Result<PushLane> Client::open_push_lane(const PushOptions& options) {
-  auto engine = PushEngine::create(link_, options);
+  if (!fleet_->alone()) {
+    return fail(Code::kInvalid, "pages are pushed by a node that serves alone: fetch them");
+  }
+  auto engine = PushEngine::create(fleet_->links()[0], options);
   if (!engine) return tl::unexpected(engine.error());
   return PushLane(std::move(*engine));
 }
 
 Result<Region> Client::register_memory(const MemoryRange& range) {
-  return link_->fabric().register_local(range);
+  return fleet_->fabric().register_local(range);
 }
 
 Result<StatusReply> Client::node_status(uint64_t deadline_ns) {
@@ -78,8 +95,8 @@ Result<StatusReply> Client::node_status(uint64_t deadline_ns) {
     std::optional<Result<Reply>> reply;
   };
   auto answer = std::make_shared<Answer>();
-  Runtime& runtime = link_->runtime();
-  const std::shared_ptr<View> view = link_->view();
+  Runtime& runtime = fleet_->runtime();
+  const std::shared_ptr<View> view = any_view();
   if (view == nullptr) return fail(Code::kUnavailable, "no memory node can be reached now");
   view->link->call(StatusRequest{}, [answer, &runtime](Result<Reply> reply) {
     {
@@ -100,28 +117,44 @@ Result<StatusReply> Client::node_status(uint64_t deadline_ns) {
   return *status;
 }
 
+// Of the first node that can be reached, or that was.
+std::shared_ptr<View> Client::any_view() const {
+  std::shared_ptr<View> any;
+  for (const auto& link : fleet_->links()) {
+    const auto view = link->view();
+    if (view != nullptr && view->valid(clock().now_ns())) return view;
+    if (any == nullptr) any = view;
+  }
+  return any;
+}
+
 const Clock& Client::clock() const {
-  return link_->runtime().clock();
+  return fleet_->runtime().clock();
 }
 const Capabilities& Client::capabilities() const {
-  return link_->fabric().capabilities();
+  return fleet_->fabric().capabilities();
 }
 std::vector<PathUse> Client::paths() const {
-  const auto* source = dynamic_cast<const PathSource*>(&link_->fabric());
+  const auto* source = dynamic_cast<const PathSource*>(&fleet_->fabric());
   return source != nullptr ? source->paths() : std::vector<PathUse>();
 }
 uint64_t Client::location_bytes() const {
-  return link_->locations().bytes();
+  uint64_t bytes = 0;
+  for (const auto& link : fleet_->links()) {
+    if (link->view() != nullptr) bytes += link->locations().bytes();
+  }
+  return bytes;
 }
 
 uint64_t Client::page_bytes() const {
-  const auto view = link_->view();
+  const auto view = any_view();
   return view == nullptr ? 0 : view->geometry.page_bytes;
 }
 
 bool Client::reachable() const {
-  const auto view = link_->view();
-  return view != nullptr && view->valid(clock().now_ns());
+  const auto view = any_view();
+  const uint64_t now = clock().now_ns();
+  return view != nullptr && view->valid(now) && fleet_->view()->valid(now);
 }
 
 }  // namespace farpage

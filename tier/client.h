@@ -21,8 +21,9 @@
 namespace farpage {
 
 struct ClientOptions {
-  uint64_t staging_bytes = 64 * kMiB;  // what may be on its way in puts at one time
-  uint64_t location_pages = 0;  // size of the client's page table; 0: as many as the node has slots
+  uint64_t staging_bytes = 64 * kMiB;  // what may be on its way in puts at one time, at each node
+  uint64_t location_pages = 0;  // size of the page table of each node; 0: as many as it has slots
+  uint64_t hedge_places = 16;   // pages of a lane's own that hedges land in; 0: no hedges
   uint64_t connect_ms = 2'000;  // how long to wait for the first hello
   std::string metrics_listen = "";  // where the program that holds the client shows describe()
   bool verify = true;               // false leaves the payload's CRC unchecked: for benchmarks, and
@@ -40,15 +41,18 @@ struct PutRequest {
 struct PutResult {
   // kOk: acknowledged: every fetch that starts from now on gets this version or a newer one, until
   // the page is removed or evicted. kTimeout: not acknowledged; it may be stored or not.
-  // kExhausted: no slot became free in time. kUnavailable: no node. kInvalid: longer than the
-  // node's slots. kAborted: the bytes that arrived were not the bytes that were sent.
+  // kExhausted: no slot became free in time. kUnavailable: the page's primary cannot be reached, or
+  // another node has become it meanwhile. kInvalid: longer than the node's slots, or the node was
+  // told another list of nodes. kAborted: the bytes that arrived were not the bytes that were sent.
   Code code = Code::kTimeout;
   Version version = 0;
 };
 
 struct PutState;
 struct RemoveState;
-class NodeLink;
+struct Fleet;
+class FleetLink;
+struct View;
 
 // Puts under way. Thread-safe.
 class Put {
@@ -77,47 +81,58 @@ class Remove {
   std::shared_ptr<RemoveState> state_;
 };
 
-// What an engine holds of one memory node: its view, which it keeps renewing, the page table, and
-// the way for puts. Connects again by itself when the node restarts. Thread-safe; fetches go
-// through lanes.
+// What an engine holds of its memory nodes: the epoch, a view of each, which it keeps renewing, the
+// page tables, and the ways for puts. Connects again by itself when a node restarts. Thread-safe;
+// fetches go through lanes.
 //
-// `runtime`, `fabric` and `dialer` outlive the client, and the client its lanes.
+// `runtime`, `fabric`, `dialer` and what `fleet` names outlive the client, and the client its
+// lanes.
 class Client {
  public:
-  // Waits for the node's first hello.
+  // To one node that serves alone. Waits for its first hello.
   static Result<std::unique_ptr<Client>> connect(const ClientOptions& options, Runtime& runtime,
                                                  Fabric& fabric, ControlDialer& dialer);
+  // To several. Waits until one of them has answered; the others are dialled on.
+  static Result<std::unique_ptr<Client>> connect(const ClientOptions& options, Runtime& runtime,
+                                                 Fabric& fabric, const Fleet& fleet);
   ~Client();
 
   Result<Lane> open_lane();
-  // Refused over a backend that cannot push (Capabilities::pushes).
+  // From a node that serves alone; refused over a backend that cannot push
+  // (Capabilities::pushes).
   Result<PushLane> open_push_lane(const PushOptions& options = {});
 
   // The engine's pages, as destinations and sources. Must outlive the lanes that use it.
   Result<Region> register_memory(const MemoryRange& range);
 
-  // Copies the sources into this client's staging at the node, and asks it to commit them. Blocks
-  // only while earlier puts fill the staging, and no longer than the deadline.
+  // Copies the sources into this client's staging at each page's primary, and asks it to commit
+  // them. Blocks only while earlier puts fill the staging, and no longer than the deadline. A page
+  // whose primary cannot be reached does not keep the others from being put.
   Put put(std::span<const PutRequest> requests, uint64_t deadline_ns);
   Remove remove(std::span<const PageKey> keys, uint64_t deadline_ns);
 
+  // Of the first node that can be reached.
   Result<StatusReply> node_status(uint64_t deadline_ns);
 
   const Clock& clock() const;
   const Capabilities& capabilities() const;
-  uint64_t page_bytes() const;      // the longest page that the node takes
-  uint64_t location_bytes() const;  // of memory, for the page table
+  uint64_t page_bytes() const;      // the longest page that the nodes take
+  uint64_t location_bytes() const;  // of memory, for the page tables
   // What has gone over each path to the node; empty where the backend has but one, and knows no
   // more of it than capabilities() say.
   std::vector<PathUse> paths() const;
-  bool reachable() const;  // there is a view, and its lease has not ended
+  bool reachable() const;  // there is a view of some node, and its lease has not ended
 
   // What this client has done and how it is: docs/metrics.md.
   void describe(MetricVisitor& visitor) const;
 
  private:
-  explicit Client(std::shared_ptr<NodeLink> link);
-  std::shared_ptr<NodeLink> link_;
+  static Result<std::unique_ptr<Client>> connect(const ClientOptions& options,
+                                                 std::shared_ptr<FleetLink> fleet);
+  explicit Client(std::shared_ptr<FleetLink> fleet);
+  std::shared_ptr<View> any_view() const;
+
+  std::shared_ptr<FleetLink> fleet_;
 };
 
 }  // namespace farpage

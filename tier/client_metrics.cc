@@ -1,6 +1,11 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <vector>
+
 #include "tier/client.h"
+#include "tier/fleet_link.h"
 #include "tier/lane_counters.h"
-#include "tier/node_link.h"
 
 namespace farpage {
 namespace {
@@ -41,10 +46,50 @@ void describe_lanes(const LaneCounters& lanes, MetricVisitor& visitor) {
         "Data paths given up because an operation did not end in time", lanes.channels_ended);
   count("farpage_client_stray_completions_total",
         "Completions that came again, and were not counted", lanes.strays);
+  count("farpage_client_next_replica_pages_total",
+        "Pages asked of another replica, after one that did not have them", lanes.next_replicas);
+  count("farpage_client_hedges_total", "Pages asked of another replica beside one that was slow",
+        lanes.hedges);
+  count("farpage_client_hedges_won_total", "Hedges that brought their page first",
+        lanes.hedges_won);
   count("farpage_client_late_verdicts_total", "Verdicts given after their deadline",
         lanes.late_verdicts);
   visitor.gauge("farpage_client_latest_verdict_seconds", "The most that a verdict was late",
                 static_cast<double>(lanes.latest_ns.value()) / 1e9);
+}
+
+// Where a node serves alone, these families have no values: there is nobody else to ask.
+void describe_nodes(const FleetLink& fleet, uint64_t now_ns, MetricVisitor& visitor) {
+  struct Family {
+    const char* name;
+    const char* help;
+    MetricKind kind;
+    uint64_t (*value)(NodeLink& link, uint64_t now_ns);
+  };
+  static constexpr Family kFamilies[] = {
+      {"farpage_client_node_reachable", "1 while the client holds a lease of the node, else 0",
+       MetricKind::kGauge,
+       [](NodeLink& link, uint64_t now_ns) -> uint64_t {
+         const auto view = link.view();
+         return view != nullptr && view->valid(now_ns) ? 1 : 0;
+       }},
+      {"farpage_client_breaker_open", "1 while the node is passed over, because it keeps failing",
+       MetricKind::kGauge,
+       [](NodeLink& link, uint64_t) -> uint64_t { return link.breaker().open() ? 1 : 0; }},
+      {"farpage_client_breaker_opened_total", "How often the node came to be passed over",
+       MetricKind::kCounter,
+       [](NodeLink& link, uint64_t) { return link.breaker().times_opened(); }},
+      {"farpage_client_reports_total", "Pages that the node was asked to look at again",
+       MetricKind::kCounter, [](NodeLink& link, uint64_t) { return link.reports(); }},
+  };
+  const auto links = fleet.alone() ? std::vector<std::shared_ptr<NodeLink>>() : fleet.links();
+  for (const Family& family : kFamilies) {
+    visitor.family(family.name, family.help, family.kind);
+    for (const auto& link : links) {
+      visitor.value({{"node", fmt::format("{:016x}", link->peer())}},
+                    static_cast<double>(family.value(*link, now_ns)));
+    }
+  }
 }
 
 // Where the backend does not choose among paths, these families have no values.
@@ -91,7 +136,7 @@ void describe_paths(const std::vector<PathUse>& paths, MetricVisitor& visitor) {
 }  // namespace
 
 void Client::describe(MetricVisitor& visitor) const {
-  const ClientCounters& counters = *link_->counters();
+  const ClientCounters& counters = *fleet_->counters();
   LaneCounters lanes;
   counters.add_to(lanes);
   describe_pages(lanes, visitor);
@@ -104,6 +149,7 @@ void Client::describe(MetricVisitor& visitor) const {
                 static_cast<double>(location_bytes()));
   visitor.gauge("farpage_client_reachable", "1 while the client holds a lease of the node, else 0",
                 reachable() ? 1 : 0);
+  describe_nodes(*fleet_, clock().now_ns(), visitor);
   describe_paths(paths(), visitor);
 }
 

@@ -6,24 +6,6 @@
 
 namespace farpage {
 
-const char* reason_name(Reason reason) {
-  switch (reason) {
-    case Reason::kNone:
-      return "none";
-    case Reason::kMiss:
-      return "miss";
-    case Reason::kStale:
-      return "stale";
-    case Reason::kCorrupt:
-      return "corrupt";
-    case Reason::kStalled:
-      return "stalled";
-    case Reason::kUnreachable:
-      return "unreachable";
-  }
-  return "unknown";
-}
-
 Fetch::Fetch(Fetch&& other) noexcept
     : engine_(std::exchange(other.engine_, nullptr)),
       state_(std::exchange(other.state_, nullptr)) {}
@@ -60,8 +42,8 @@ Lane& Lane::operator=(Lane&&) noexcept = default;
 Lane::~Lane() = default;
 
 Fetch Lane::fetch(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
-                  uint64_t deadline_ns) {
-  return Fetch(engine_.get(), engine_->start(requests, verdicts, deadline_ns));
+                  uint64_t deadline_ns, const FetchOptions& options) {
+  return Fetch(engine_.get(), engine_->start(requests, verdicts, deadline_ns, options));
 }
 
 bool Lane::contains(const PageKey& key, uint64_t deadline_ns) {

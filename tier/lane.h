@@ -12,8 +12,6 @@ namespace farpage {
 
 class Lane;
 class LaneEngine;
-class LocationCache;
-class NodeLink;
 struct FetchState;
 
 // One fetch under way. Move-only; the destructor ends what has not ended: it returns once no
@@ -62,9 +60,12 @@ struct LaneStats {
   uint64_t strays = 0;          // completions that came again, and were not counted
   uint64_t late_verdicts = 0;   // given after their deadline, because this thread was not running
   uint64_t latest_ns = 0;       // the most that one of them was late
+  uint64_t next_replicas = 0;   // pages asked of another replica, after one that did not have them
+  uint64_t hedges = 0;          // pages asked of another replica beside one that was slow
+  uint64_t hedges_won = 0;      // ... and that came from there
 };
 
-// One thread's data path to the node: fetches and nothing else. After warm-up a fetch allocates
+// One thread's data path to the nodes: fetches and nothing else. After warm-up a fetch allocates
 // nothing, locks nothing, and on shm makes no system call. A lane belongs to the thread that uses
 // it; different lanes share only the wait-free location cache. Made by Client::open_lane.
 class Lane {
@@ -77,9 +78,9 @@ class Lane {
   // that has passed gives recompute(stalled) at once). Never fails: what cannot be fetched is
   // `recompute`.
   Fetch fetch(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
-              uint64_t deadline_ns);
+              uint64_t deadline_ns, const FetchOptions& options = {});
 
-  // Whether the node has a page of this key now; false also when it cannot be asked by the
+  // Whether a node has a page of this key now; false also when it cannot be asked by the
   // deadline.
   bool contains(const PageKey& key, uint64_t deadline_ns);
 
@@ -88,7 +89,7 @@ class Lane {
 
   LaneStats stats() const;
 
-  // Where the page of this key was last seen, in the node's memory mapped here; null if that is
+  // Where the page of this key was last seen, in its primary's memory mapped here; null if that is
   // unknown or the backend maps nothing. For measurements beside a fetch.
   const std::byte* mapped_payload(const PageKey& key) const;
 

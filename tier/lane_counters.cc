@@ -35,7 +35,10 @@ LaneStats LaneCounters::stats() const {
           .channels_ended = channels_ended.value(),
           .strays = strays.value(),
           .late_verdicts = late_verdicts.value(),
-          .latest_ns = latest_ns.value()};
+          .latest_ns = latest_ns.value(),
+          .next_replicas = next_replicas.value(),
+          .hedges = hedges.value(),
+          .hedges_won = hedges_won.value()};
 }
 
 VerdictCounts LaneCounters::verdicts() const {
@@ -62,6 +65,9 @@ void LaneCounters::add(const LaneCounters& other) {
   strays.add(other.strays.value());
   late_verdicts.add(other.late_verdicts.value());
   latest_ns.raise_to(other.latest_ns.value());
+  next_replicas.add(other.next_replicas.value());
+  hedges.add(other.hedges.value());
+  hedges_won.add(other.hedges_won.value());
   fetches.add(other.fetches);
   ready_pages.add(other.ready_pages);
   recompute_pages.add(other.recompute_pages);

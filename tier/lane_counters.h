@@ -26,6 +26,9 @@ struct LaneCounters {
   Counter strays;
   Counter late_verdicts;
   Counter latest_ns;
+  Counter next_replicas;
+  Counter hedges;
+  Counter hedges_won;
   // From the start of a fetch: to its last verdict, and to each verdict.
   DurationHistogram fetches;
   DurationHistogram ready_pages;

@@ -3,149 +3,198 @@
 #include "tier/lane_engine.h"
 
 namespace farpage {
+namespace {
+
+// Several channels cannot be waited for at one time: each is looked at again after so long.
+constexpr uint64_t kLookNs = 20 * kMicrosecond;
+constexpr uint64_t kIdleLookNs = kMillisecond;
+// A read that takes this many times what most of the peer's take is given up for another replica,
+// if half of its time has passed.
+constexpr uint64_t kHopeless = 8;
+
+}  // namespace
 
 void LaneEngine::sweep() {
-  if (!path_.view_valid(now_ns_)) drop_unreachable();
+  for (const auto& peer : peers_) {
+    if (!peer->path.is_open() || (peer->readable(now_ns_) && view_->valid(now_ns_))) continue;
+    end_path(*peer);
+    poll_completions(*peer);
+  }
   if (waiting_ > 0) begin_again();
   for (FetchState* fetch : active_) {
     if (fetch->pending > 0 && now_ns_ >= fetch->deadline_ns) expire(*fetch);
   }
-  if (path_.is_open() && overdue()) end_path();
+  if (now_ns_ >= watch_ns_) watch();
   std::erase_if(active_,
                 [](const FetchState* fetch) { return fetch->pending == 0 && fetch->held == 0; });
 }
 
-// Attempts whose operations came to nothing, on a path that is open (again).
-void LaneEngine::begin_again() {
-  const bool open = path_.is_open();
-  for (uint32_t index = 0; index < kWindow; ++index) {
-    Attempt& attempt = attempts_[index];
-    if (!attempt.waiting || !open || now_ns_ >= attempt.fetch->deadline_ns) continue;
-    attempt.waiting = false;
-    --waiting_;
-    look_up(index);
-  }
-}
-
-// Without a view there is nothing that may be used, and nobody to wait for.
-void LaneEngine::drop_unreachable() {
-  end_path();
-  poll_completions();
-  for (uint32_t index = 0; index < kWindow; ++index) {
-    Attempt& attempt = attempts_[index];
-    if (!attempt.waiting) continue;
-    attempt.waiting = false;
-    --waiting_;
-    settle(attempt, Verdict::kRecompute, Reason::kUnreachable);
-    free_attempt(index);
-  }
-  for (FetchState* fetch : active_) {
-    while (fetch->next < fetch->requests.size()) {
-      const auto page = static_cast<uint32_t>(fetch->next++);
-      settle_page(*fetch, page, Verdict::kRecompute, Reason::kUnreachable, 0, 0);
-    }
-  }
+bool LaneEngine::any_reachable() const {
+  return view_->valid(now_ns_) &&
+         std::ranges::any_of(peers_, [this](const auto& peer) { return peer->reachable(now_ns_); });
 }
 
 // The deadline has come: every page gets its verdict now. A destination that an operation may still
 // write to is held, and the path is ended, which ends the operation.
 void LaneEngine::expire(FetchState& fetch) {
-  const auto under_way = [&](const Attempt& attempt) {
-    return attempt.fetch == &fetch && attempt.outstanding > 0;
-  };
-  cancel_queued(&fetch);
-  // A backend that copies ends what is late by itself, when it is polled.
-  for (size_t before = SIZE_MAX; path_.in_flight() < before;) {
-    if (std::none_of(attempts_.begin(), attempts_.end(), under_way)) break;
-    before = path_.in_flight();
-    poll_completions();
+  const auto is_of = [&](const Attempt& attempt) { return attempt.fetch == &fetch; };
+  for (const auto& peer : peers_) {
+    cancel_queued(*peer, is_of);
+    const auto under_way = [&](const Attempt& attempt) {
+      return is_of(attempt) && attempt.peer == peer.get() && attempt.outstanding > 0;
+    };
+    // A backend that copies ends what is late by itself, when it is polled.
+    for (size_t before = SIZE_MAX; peer->path.in_flight() < before;) {
+      if (std::ranges::none_of(attempts_, under_way)) break;
+      before = peer->path.in_flight();
+      poll_completions(*peer);
+    }
   }
-  cancel_queued(&fetch);  // what the polls have queued anew
-  bool holds = false;
-  for (uint32_t index = 0; index < kWindow; ++index) {
-    Attempt& attempt = attempts_[index];
-    if (attempt.fetch != &fetch || attempt.held) continue;
-    if (attempt.waiting) {
-      attempt.waiting = false;
-      --waiting_;
+  for (const auto& peer : peers_) cancel_queued(*peer, is_of);  // what the polls have queued anew
+  for (Attempt& attempt : attempts_) {
+    if (is_of(attempt) && attempt.hedge && !attempt.held) orphan(attempt);
+  }
+  const Reason reason = any_reachable() ? Reason::kStalled : Reason::kUnreachable;
+  for (Attempt& attempt : attempts_) {
+    if (!is_of(attempt) || attempt.held) continue;
+    stop_waiting(attempt);
+    const uint32_t page = attempt.page;
+    const bool ended = attempt.outstanding == 0;
+    if (!ended) {
+      attempt.peer->stalled = true;
+      retire(attempt);
     }
-    attempt.held = attempt.outstanding > 0;
-    const bool lands = attempt.lookup.step() == PageLookup::Step::kReadPage &&
-                       fetch.requests[attempt.page].destination.bytes > 0;
-    if (attempt.held && lands) {
-      fetch.verdicts[attempt.page].place = Place::kHeld;
-      ++fetch.held;
-    }
-    holds |= attempt.held;
-    settle(attempt, Verdict::kRecompute, Reason::kStalled);
-    if (!attempt.held) {
-      free_attempt(index);
-    } else if (!lands) {
-      attempt.fetch = &orphaned_;
-    }
+    settle_page(fetch, page, ended ? reason : Reason::kStalled, 0, &attempt);
+    if (ended) free_attempt(attempt);
   }
   while (fetch.next < fetch.requests.size()) {
-    const auto page = static_cast<uint32_t>(fetch.next++);
-    settle_page(fetch, page, Verdict::kRecompute, Reason::kStalled, 0, 0);
+    settle_page(fetch, static_cast<uint32_t>(fetch.next++), reason, 0, nullptr);
   }
-  if (holds) end_path();
+  for (const auto& peer : peers_) {
+    if (std::exchange(peer->stalled, false)) give_up(*peer);
+  }
 }
 
-void LaneEngine::end_path() {
-  cancel_queued(nullptr);
-  if (!path_.is_open()) return;
+void LaneEngine::end_path(LanePeer& peer) {
+  cancel_queued(peer);
+  if (!peer.path.is_open()) return;
   counters_.channels_ended.add();
-  path_.end();
+  peer.path.end();
 }
 
-// Takes back what has been queued and not posted, of one fetch or (null) of all.
-void LaneEngine::cancel_queued(const FetchState* fetch) {
-  const auto is_other = [&](const Operation& operation) {
-    return fetch != nullptr && attempts_[OperationTag::of(operation.tag).attempt].fetch != fetch;
+// The peer has not done what was asked of it in time.
+void LaneEngine::give_up(LanePeer& peer) {
+  peer.link->breaker().failed(now_ns_);
+  end_path(peer);
+}
+
+// Takes back what has been queued and not posted, of such attempts.
+template <typename Which>
+void LaneEngine::cancel_queued(LanePeer& peer, const Which& which) {
+  if (peer.queue.empty()) return;
+  const auto stays = [&](const Operation& operation) {
+    return !which(attempts_[OperationTag::of(operation.tag).attempt]);
   };
-  const auto cancelled = std::stable_partition(queue_.begin(), queue_.end(), is_other);
-  for (auto operation = cancelled; operation != queue_.end(); ++operation) {
-    const OperationTag tag = OperationTag::of(operation->tag);
+  const auto first = std::stable_partition(peer.queue.begin(), peer.queue.end(), stays);
+  const auto kept = first - peer.queue.begin();
+  for (auto at = static_cast<size_t>(kept); at < peer.queue.size(); ++at) {
+    const OperationTag tag = OperationTag::of(peer.queue[at].tag);
     attempts_[tag.attempt].broken = true;
     operation_ended(tag);
   }
-  queue_.erase(cancelled, queue_.end());
+  peer.queue.erase(peer.queue.begin() + kept, peer.queue.end());
 }
 
-// Whether an operation has been under way for longer than its result could be used.
-bool LaneEngine::overdue() {
-  if (path_.in_flight() == 0) return false;
-  const uint64_t limit = path_.view().reuse_ns;
-  if (now_ns_ - since_ns_ < limit) return false;
-  since_ns_ = oldest_post_ns();
-  return now_ns_ - since_ns_ >= limit;
+void LaneEngine::cancel_queued(LanePeer& peer) {
+  cancel_queued(peer, [](const Attempt&) { return true; });
 }
 
-uint64_t LaneEngine::oldest_post_ns() const {
-  uint64_t oldest = now_ns_;
-  for (const Attempt& attempt : attempts_) {
-    if (attempt.fetch != nullptr && attempt.outstanding > 0) {
-      oldest = std::min(oldest, attempt.posted_ns);
+void LaneEngine::cancel_queued(Attempt& attempt) {
+  cancel_queued(*attempt.peer, [&](const Attempt& each) { return &each == &attempt; });
+}
+
+// Attempts that have been under way for long: for longer than what they bring could be used, or
+// than most are.
+void LaneEngine::watch() {
+  watch_ns_ = kNever;
+  for (Attempt& attempt : attempts_) {
+    if (attempt.fetch == nullptr || attempt.outstanding == 0) continue;
+    LanePeer& peer = *attempt.peer;
+    uint64_t next = attempt.posted_ns + peer.path.view().reuse_ns;
+    if (!attempt.held && !attempt.hedge && attempt.twin == kNoTwin && !single_) {
+      const uint64_t patience = patience_ns(attempt);
+      if (patience < kNever) next = std::min(next, attempt.posted_ns + patience);
     }
+    if (now_ns_ >= next) {
+      give_up(peer);
+      continue;
+    }
+    const bool may_hedge = attempt.fetch->options.hedge && !attempt.held && !attempt.hedge &&
+                           !attempt.history.hedged && peer.latency.known();
+    if (may_hedge) {
+      const uint64_t slow = attempt.posted_ns + peer.latency.p98_ns();
+      if (now_ns_ >= slow) {
+        hedge(attempt);
+      } else {
+        next = std::min(next, slow);
+      }
+    }
+    watch_ns_ = std::min(watch_ns_, next);
   }
-  return oldest;
+}
+
+// How long an attempt is waited for where another replica may have the page.
+uint64_t LaneEngine::patience_ns(const Attempt& attempt) const {
+  const RecentLatency& latency = attempt.peer->latency;
+  if (!latency.known()) return kNever;
+  const PageHistory& history = attempt.history;
+  const ReplicaStates states = states_of(attempt);
+  const auto others = static_cast<Replicas>(
+      states.open & states.trusted &
+      ~(history.asked | history.missed | history.stale | history.corrupt | history.gone));
+  if (others == 0) return kNever;
+  const uint64_t deadline = attempt.fetch->deadline_ns;
+  const uint64_t left = deadline - std::min(deadline, attempt.posted_ns);
+  return std::max(left / 2, kHopeless * latency.p98_ns());
+}
+
+size_t LaneEngine::in_flight() const {
+  size_t sum = 0;
+  for (const auto& peer : peers_) sum += peer->path.in_flight();
+  return sum;
 }
 
 uint64_t LaneEngine::next_event_ns() const {
-  uint64_t next = kNever;
+  uint64_t next = in_flight() > 0 ? watch_ns_ : kNever;
   for (const FetchState* fetch : active_) {
     if (fetch->pending > 0) next = std::min(next, fetch->deadline_ns);
   }
-  if (!path_.is_open()) return next;
-  next = std::min(next, path_.view().valid_until_ns.load(std::memory_order_relaxed));
-  return std::min(next, since_ns_ + path_.view().reuse_ns);
+  for (const auto& peer : peers_) {
+    if (!peer->path.is_open()) continue;
+    next = std::min(next, peer->path.view().valid_until_ns.load(std::memory_order_relaxed));
+  }
+  return std::min(next, view_->valid_until_ns.load(std::memory_order_relaxed));
+}
+
+void LaneEngine::wait(uint64_t until_ns) {
+  if (peers_.size() == 1) return peers_[0]->path.wait(until_ns);
+  const uint64_t now = clock_.now_ns();
+  for (const auto& peer : peers_) {
+    if (peer->path.in_flight() == 0) continue;
+    return peer->path.wait(std::min(until_ns, now + kLookNs));
+  }
+  fleet_->runtime().wait_until(std::min(until_ns, now + kIdleLookNs), [this] {
+    return fleet_->number() != fleet_number_ ||
+           std::ranges::any_of(peers_, [](const auto& peer) { return peer->path.changed(); });
+  });
 }
 
 template <typename Ready>
 void LaneEngine::drive(uint64_t until_ns, const Ready& ready) {
   if (progress() || ready()) return;
-  if (path_.is_open() && path_.in_flight() == 0) return;  // there is something to post
-  path_.wait(std::min(until_ns, next_event_ns()));
+  // There is something to post.
+  if (single_ && by_member_[0]->path.is_open() && in_flight() == 0) return;
+  wait(std::min(until_ns, next_event_ns()));
 }
 
 void LaneEngine::wait_done(FetchState* fetch) {

@@ -1,10 +1,10 @@
 #include "tier/lane_engine.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "base/check.h"
 #include "integrity/crc32c.h"
+#include "pagetable/guards.h"
 
 namespace farpage {
 namespace {
@@ -15,41 +15,51 @@ constexpr uint64_t kPollBytes = 256 * kKiB;
 // As many as are under way at one time: a backend that copies must get through them well within L.
 constexpr uint64_t kWindowBytes = 32 * kMiB;
 constexpr uint32_t kPrefetchAhead = 8;
-// An operation that is refused this often would be refused for ever.
-constexpr uint8_t kMostFailures = 3;
 
 }  // namespace
 
-Result<std::unique_ptr<LaneEngine>> LaneEngine::create(const std::shared_ptr<NodeLink>& link) {
+Result<std::unique_ptr<LaneEngine>> LaneEngine::create(const std::shared_ptr<FleetLink>& fleet) {
   auto memory = Mapping::anonymous(sizeof(Landing));
   if (!memory) return tl::unexpected(memory.error());
-  auto region = link->fabric().register_local({memory->data(), memory->bytes()});
+  auto region = fleet->fabric().register_local({memory->data(), memory->bytes()});
   if (!region) return tl::unexpected(region.error());
-  std::unique_ptr<LaneEngine> engine(new LaneEngine(link, std::move(*memory), std::move(*region)));
+  const auto view = fleet->view();
+  const bool hedges = view != nullptr && view->epoch.replicas > 1;
+  auto places = HedgePlaces::create(fleet->fabric(), hedges ? fleet->options().hedge_places : 0,
+                                    hedges ? view->epoch.page_bytes : 0);
+  if (!places) return tl::unexpected(places.error());
+  std::unique_ptr<LaneEngine> engine(
+      new LaneEngine(fleet, std::move(*memory), std::move(*region), std::move(*places)));
   if (auto opened = engine->open_path(); !opened) return tl::unexpected(opened.error());
   return engine;
 }
 
-LaneEngine::LaneEngine(std::shared_ptr<NodeLink> link, Mapping memory, Region region)
-    : link_(std::move(link)),
-      clock_(link_->runtime().clock()),
-      verify_(link_->options().verify),
-      lands_with_crc_(link_->fabric().capabilities().checksums_landing),
+LaneEngine::LaneEngine(std::shared_ptr<FleetLink> fleet, Mapping memory, Region region,
+                       HedgePlaces places)
+    : fleet_(std::move(fleet)),
+      clock_(fleet_->runtime().clock()),
+      alone_(fleet_->alone()),
+      verify_(fleet_->options().verify),
+      lands_with_crc_(fleet_->fabric().capabilities().checksums_landing),
       memory_(std::move(memory)),
       region_(std::move(region)),
-      path_(link_) {
-  for (uint32_t index = kWindow; index-- > 0;) free_attempts_.push_back(index);
-  queue_.reserve(2 * kWindow);
+      places_(std::move(places)) {
+  for (uint32_t index = kWindow; index-- > 0;) {
+    attempts_[index].index = index;
+    free_attempts_[free_count_++] = index;
+  }
   landed_.reserve(kPollBatch);
   active_.reserve(kWindow);
-  link_->counters()->open(&counters_);
+  fleet_->counters()->open(&counters_);
 }
 
 LaneEngine::~LaneEngine() {
-  link_->counters()->close(&counters_);
-  path_.end();
-  while (path_.in_flight() > 0) {
-    if (poll_completions() == 0) path_.wait(kNever);
+  fleet_->counters()->close(&counters_);
+  for (const auto& peer : peers_) {
+    peer->path.end();
+    while (peer->path.in_flight() > 0) {
+      if (poll_completions(*peer) == 0) peer->path.wait(kNever);
+    }
   }
 }
 
@@ -59,7 +69,8 @@ Slice LaneEngine::landing_slice(const void* part, uint64_t bytes) const {
 }
 
 FetchState* LaneEngine::start(std::span<const PageRequest> requests,
-                              std::span<PageVerdict> verdicts, uint64_t deadline_ns) {
+                              std::span<PageVerdict> verdicts, uint64_t deadline_ns,
+                              const FetchOptions& options) {
   FARPAGE_CHECK(requests.size() == verdicts.size());
   auto unused = std::find_if(fetches_.begin(), fetches_.end(),
                              [](const auto& fetch) { return !fetch->in_use; });
@@ -71,6 +82,7 @@ FetchState* LaneEngine::start(std::span<const PageRequest> requests,
   fetch.requests = requests;
   fetch.verdicts = verdicts;
   fetch.deadline_ns = deadline_ns;
+  fetch.options = options;
   fetch.next = 0;
   fetch.pending = requests.size();
   fetch.held = 0;
@@ -86,22 +98,56 @@ FetchState* LaneEngine::start(std::span<const PageRequest> requests,
 void LaneEngine::recycle(FetchState* fetch) {
   fetch->deadline_ns = 0;
   wait_released(fetch, kNever);
+  places_.give_back(fetch->lent);
+  fetch->lent = 0;
   fetch->in_use = false;
 }
 
 Result<void> LaneEngine::open_path() {
   now_ns_ = clock_.now_ns();
-  const uint64_t deadline = now_ns_ + link_->options().connect_ms * kMillisecond;
-  while (!path_.advance(now_ns_)) {
+  const uint64_t deadline = now_ns_ + fleet_->options().connect_ms * kMillisecond;
+  while (true) {
+    if (fleet_number_ != fleet_->number()) enter_epoch();
+    for (const auto& peer : peers_) advance_path(*peer);
+    const auto is_open = [](const auto& peer) { return peer->path.is_open(); };
+    if (std::ranges::any_of(peers_, is_open)) return {};
     const bool late = now_ns_ >= deadline;
-    if (path_.error() && (late || !path_.lost_link())) return tl::unexpected(*path_.error());
+    const bool hopeless = std::ranges::all_of(
+        peers_, [](const auto& peer) { return peer->path.error() && !peer->path.lost_link(); });
+    for (const auto& peer : peers_) {
+      if (peer->path.error() && (late || hopeless)) return tl::unexpected(*peer->path.error());
+    }
     if (late) {
       return fail(Code::kTimeout, "the memory node has opened no lane in client.connect_ms");
     }
-    path_.wait(deadline);
+    wait(deadline);
     now_ns_ = clock_.now_ns();
   }
-  return {};
+}
+
+// Makes the peers that have joined, once for each.
+void LaneEngine::enter_epoch() {
+  fleet_number_ = fleet_->number();
+  const auto view = fleet_->view();
+  if (view == nullptr) return;
+  view_ = view;
+  single_ = view_->links.size() == 1;
+  by_member_.clear();
+  for (const auto& peer : peers_) peer->member = false;
+  for (size_t member = 0; member < view_->links.size(); ++member) {
+    const auto& link = view_->links[member];
+    auto known = std::ranges::find(peers_, link, &LanePeer::link);
+    if (known == peers_.end()) {
+      peers_.push_back(std::make_unique<LanePeer>(link));
+      peers_.back()->queue.reserve(2 * kWindow);
+      known = peers_.end() - 1;
+    }
+    LanePeer& peer = **known;
+    peer.member = true;
+    peer.any_run = !fleet_->has_register();
+    peer.incarnation = view_->epoch.members[member].incarnation;
+    by_member_.push_back(&peer);
+  }
 }
 
 bool LaneEngine::progress() {
@@ -112,59 +158,86 @@ bool LaneEngine::progress() {
 
 // Begin what the window has room for, post it, take what has ended, give the verdicts.
 bool LaneEngine::turn() {
-  size_t posted = 0;
-  if (path_.outdated()) {  // what is queued was made for it
-    cancel_queued(nullptr);
-    path_.end();
+  if (fleet_number_ != fleet_->number()) enter_epoch();
+  for (const auto& peer : peers_) {
+    if (!peer->member || !peer->path.is_current()) advance_path(*peer);
   }
-  if (path_.advance(now_ns_)) {
-    window_ = std::clamp<size_t>(kWindowBytes / path_.view().geometry.page_bytes, 2, kWindow);
-    poll_batch_ = std::clamp<size_t>(kPollBytes / path_.view().geometry.page_bytes, 1, kPollBatch);
-    begin_pages();
-    posted = post_queued();
-  }
-  const size_t polled = poll_completions();
+  begin_pages();
+  size_t moved = 0;
+  for (const auto& peer : peers_) moved += post_queued(*peer);
+  for (const auto& peer : peers_) moved += poll_completions(*peer);
   sweep();
-  return posted + polled > 0 || !queue_.empty();
+  for (const auto& peer : peers_) {
+    if (!peer->queue.empty()) moved += post_queued(*peer) + peer->queue.size();
+  }
+  return moved > 0;
+}
+
+void LaneEngine::advance_path(LanePeer& peer) {
+  if (peer.path.outdated() || (!peer.member && peer.path.is_open())) {
+    cancel_queued(peer);  // what is queued was made for it
+    peer.path.end();
+  }
+  if (!peer.member || !peer.path.advance(now_ns_)) return;
+  const uint64_t page_bytes = peer.path.view().geometry.page_bytes;
+  if (page_bytes == page_bytes_) return;
+  page_bytes_ = page_bytes;
+  window_ = std::clamp<size_t>(kWindowBytes / page_bytes, 2, kWindow);
+  poll_batch_ = std::clamp<size_t>(kPollBytes / page_bytes, 1, kPollBatch);
 }
 
 void LaneEngine::begin_pages() {
   for (FetchState* fetch : active_) {
     if (now_ns_ >= fetch->deadline_ns) continue;
-    LocationCache& locations = link_->locations();
-    while (fetch->next < fetch->requests.size() && kWindow - free_attempts_.size() < window_) {
+    while (fetch->next < fetch->requests.size() && kWindow - free_count_ < window_) {
       const size_t ahead = fetch->next + kPrefetchAhead;
-      if (ahead < fetch->requests.size()) locations.prefetch(fetch->requests[ahead].key);
+      if (single_ && by_member_[0]->path.is_open() && ahead < fetch->requests.size()) {
+        by_member_[0]->link->locations().prefetch(fetch->requests[ahead].key);
+      }
       begin(*fetch, static_cast<uint32_t>(fetch->next++));
     }
   }
 }
 
 void LaneEngine::begin(FetchState& fetch, uint32_t page) {
-  const uint32_t index = free_attempts_.back();
-  free_attempts_.pop_back();
-  Attempt& attempt = attempts_[index];
+  Attempt& attempt = attempts_[free_attempts_[--free_count_]];
   attempt.fetch = &fetch;
   attempt.page = page;
   attempt.failures = 0;
-  look_up(index);
+  attempt.looks = 0;
+  attempt.history = {};
+  attempt.epoch = 0;
+  LanePeer& only = *by_member_[0];
+  if (!single_ || !only.path.is_open() || fetch.options.recompute_ns > 0) return choose(attempt);
+  attempt.epoch = fleet_number_;
+  attempt.history.asked = attempt.history.under_way = replica(0);
+  attempt.history.attempts = 1;
+  attempt.rank = 0;
+  attempt.peer = &only;
+  ++only.attempts;
+  look_up(attempt);
 }
 
-void LaneEngine::look_up(uint32_t index) {
-  Attempt& attempt = attempts_[index];
+void LaneEngine::look_up(Attempt& attempt) {
   const PageRequest& request = attempt.fetch->requests[attempt.page];
+  const View& view = attempt.peer->path.view();
   Location location;
-  const bool located = link_->locations().find(request.key, location);
-  attempt.lookup.begin(request, located ? &location : nullptr, path_.view().geometry,
-                       path_.view().incarnation);
+  const bool located = attempt.peer->link->locations().find(request.key, location);
+  attempt.lookup.begin(request, located ? &location : nullptr, view.geometry, view.incarnation);
   if (attempt.lookup.step() == PageLookup::Step::kReadPage) counters_.located.add();
-  queue_step(index);
+  queue_step(attempt);
 }
 
-// Queues the reads that the page's next step asks for, or gives its verdict.
-void LaneEngine::queue_step(uint32_t index) {
-  Attempt& attempt = attempts_[index];
-  const Geometry& geometry = path_.view().geometry;
+// Queues the reads that the page's next step asks for, or hears what the replica has said.
+void LaneEngine::queue_step(Attempt& attempt) {
+  const PageLookup::Step step = attempt.lookup.step();
+  if (step == PageLookup::Step::kRecompute) {
+    return replica_said(attempt, attempt.lookup.reason());
+  }
+  LanePeer& peer = *attempt.peer;
+  if (!peer.path.is_open()) return wait_again(attempt);
+  const uint32_t index = attempt.index;
+  const Geometry& geometry = peer.path.view().geometry;
   const PageRequest& request = attempt.fetch->requests[attempt.page];
   Operation operation;
   ++attempt.step;
@@ -173,82 +246,73 @@ void LaneEngine::queue_step(uint32_t index) {
   const auto queue = [&](uint8_t part) {
     operation.tag = OperationTag{attempt.step, part, static_cast<uint16_t>(index)}.value();
     attempt.outstanding |= part;
-    queue_.push_back(operation);
+    peer.queue.push_back(operation);
   };
-  const bool reads = attempt.lookup.step() == PageLookup::Step::kReadIndex ||
-                     attempt.lookup.step() == PageLookup::Step::kReadPage;
-  if (reads && !path_.is_open()) {
-    attempt.waiting = true;
-    ++waiting_;
+  if (step == PageLookup::Step::kReadIndex) {
+    counters_.index_looks.add();
+    operation.remote = peer.path.index();
+    operation.local_count = 1;
+    const auto homes = key_buckets(request.key, geometry.buckets);
+    for (size_t i = 0; i < homes.size(); ++i) {
+      operation.remote_offset = homes[i] * sizeof(Bucket);
+      operation.local[0] = landing_slice(&landing().buckets[index][i], sizeof(Bucket));
+      queue(static_cast<uint8_t>(1u << i));
+    }
     return;
   }
-  switch (attempt.lookup.step()) {
-    case PageLookup::Step::kReadIndex: {
-      counters_.index_looks.add();
-      operation.remote = path_.index();
-      operation.local_count = 1;
-      const auto homes = key_buckets(request.key, geometry.buckets);
-      for (size_t i = 0; i < homes.size(); ++i) {
-        operation.remote_offset = homes[i] * sizeof(Bucket);
-        operation.local[0] = landing_slice(&landing().buckets[index][i], sizeof(Bucket));
-        queue(static_cast<uint8_t>(1u << i));
-      }
-      break;
-    }
-    case PageLookup::Step::kReadPage: {
-      PageHeader& header = landing().headers[index];
-      header.live = 0;  // so that a read that lands nothing shows nothing (protocol rule 18)
-      operation.remote = path_.pool();
-      operation.remote_offset = geometry.slot_offset(attempt.lookup.slot());
-      operation.local[0] = landing_slice(&header, sizeof header);
-      operation.local[1] = request.destination;
-      operation.local_count = request.destination.bytes > 0 ? 2 : 1;
-      operation.wants_crc = verify_ && lands_with_crc_ && request.destination.bytes > 0;
-      queue(1);
-      break;
-    }
-    case PageLookup::Step::kReady:
-      FARPAGE_CHECK(false);
-      break;
-    case PageLookup::Step::kRecompute:
-      if (attempt.lookup.reason() == Reason::kMiss) link_->locations().erase(request.key);
-      settle(attempt, Verdict::kRecompute, attempt.lookup.reason());
-      free_attempt(index);
-      break;
-  }
+  FARPAGE_CHECK(step == PageLookup::Step::kReadPage);
+  PageHeader& header = landing().headers[index];
+  // So that a read that lands nothing shows nothing (protocol rule 18).
+  if (on(Guard::kZeroLanding)) header.live = 0;
+  operation.remote = peer.path.pool();
+  operation.remote_offset = geometry.slot_offset(attempt.lookup.slot());
+  operation.local[0] = landing_slice(&header, sizeof header);
+  operation.local[1] = destination(attempt);
+  operation.local_count = request.destination.bytes > 0 ? 2 : 1;
+  operation.wants_crc = verify_ && lands_with_crc_ && request.destination.bytes > 0;
+  queue(1);
 }
 
-size_t LaneEngine::post_queued() {
-  if (queue_.empty() || !path_.is_open()) return 0;
+size_t LaneEngine::post_queued(LanePeer& peer) {
+  std::vector<Operation>& queued = peer.queue;
+  if (queued.empty() || !peer.path.is_open()) return 0;
+  const bool valid = peer.path.view().valid(now_ns_) && view_->valid(now_ns_);
+  if (!valid && on(Guard::kViewCheckedAfterBegin)) {
+    cancel_queued(peer);
+    return 0;
+  }
   const auto deadline_of = [this](const Operation& operation) {
     return attempts_[OperationTag::of(operation.tag).attempt].fetch->deadline_ns;
   };
+  uint64_t look = peer.path.view().reuse_ns;
+  if (!single_ && peer.latency.known()) look = std::min(look, peer.latency.p98_ns());
+  watch_ns_ = std::min(watch_ns_, now_ns_ + look);
   // Runs of one fetch, because a backend that copies stops at the deadline that a post names.
   size_t at = 0;
-  while (at < queue_.size()) {
-    const uint64_t deadline = deadline_of(queue_[at]);
+  while (at < queued.size()) {
+    const uint64_t deadline = deadline_of(queued[at]);
     size_t end = at + 1;
-    while (end < queue_.size() && deadline_of(queue_[end]) == deadline) ++end;
-    const auto run = std::span<const Operation>(queue_).subspan(at, end - at);
+    while (end < queued.size() && deadline_of(queued[end]) == deadline) ++end;
+    const auto run = std::span<const Operation>(queued).subspan(at, end - at);
     for (const Operation& operation : run) {
       attempts_[OperationTag::of(operation.tag).attempt].posted_ns = now_ns_;
     }
-    const PostResult posted = path_.post(run, deadline);
+    const PostResult posted = peer.path.post(run, deadline);
     counters_.posts.add();
     counters_.operations.add(posted.accepted);
     at += posted.accepted;
     if (posted.status.code == Code::kInvalid || posted.status.code == Code::kDenied) {
-      refuse(queue_[at++]);
+      refuse(queued[at++]);
       continue;
     }
     if (!posted.status.ok()) {
-      queue_.erase(queue_.begin(), queue_.begin() + static_cast<ptrdiff_t>(at));
-      end_path();
+      queued.erase(queued.begin(), queued.begin() + static_cast<ptrdiff_t>(at));
+      give_up(peer);
       return at;
     }
     if (posted.accepted < run.size()) break;
   }
-  queue_.erase(queue_.begin(), queue_.begin() + static_cast<ptrdiff_t>(at));
+  queued.erase(queued.begin(), queued.begin() + static_cast<ptrdiff_t>(at));
   return at;
 }
 
@@ -263,19 +327,19 @@ void LaneEngine::refuse(const Operation& operation) {
 void LaneEngine::operation_ended(const OperationTag& tag) {
   Attempt& attempt = attempts_[tag.attempt];
   attempt.outstanding &= static_cast<uint8_t>(~tag.part);
-  if (attempt.outstanding == 0) attempt_ended(tag.attempt);
+  if (attempt.outstanding == 0) attempt_ended(attempt);
 }
 
-size_t LaneEngine::poll_completions() {
-  const size_t count = path_.poll(std::span(polled_).first(poll_batch_));
+size_t LaneEngine::poll_completions(LanePeer& peer) {
+  const size_t count = peer.path.poll(std::span(polled_).first(poll_batch_));
   if (count == 0) return 0;
   now_ns_ = clock_.now_ns();
-  for (size_t i = 0; i < count; ++i) complete(polled_[i]);
+  for (size_t i = 0; i < count; ++i) complete(peer, polled_[i]);
   if (!landed_.empty()) settle_landed();
   return count;
 }
 
-void LaneEngine::complete(const Completion& completion) {
+void LaneEngine::complete(LanePeer& peer, const Completion& completion) {
   if (completion.kind != CompletionKind::kOperation) return;
   const OperationTag tag = OperationTag::of(completion.tag);
   FARPAGE_CHECK(tag.attempt < kWindow);
@@ -284,122 +348,66 @@ void LaneEngine::complete(const Completion& completion) {
     counters_.strays.add();  // it has come before
     return;
   }
-  path_.operation_ended();
+  peer.path.operation_ended();
   if (completion.outcome != Outcome::kOk) attempt.broken = true;
-  if (completion.outcome == Outcome::kFailed) ++attempt.failures;
+  if (completion.outcome == Outcome::kFailed) {
+    ++attempt.failures;
+    peer.link->breaker().failed(now_ns_);
+  }
   attempt.payload_crc = completion.crc;
   operation_ended(tag);
 }
 
-void LaneEngine::attempt_ended(uint32_t index) {
-  Attempt& attempt = attempts_[index];
+void LaneEngine::attempt_ended(Attempt& attempt) {
   if (attempt.held) {
     if (attempt.fetch != &orphaned_) {
+      if (!on(Guard::kVerdictCas) && !attempt.broken) {
+        attempt.fetch->verdicts[attempt.page].verdict = Verdict::kReady;
+      }
       attempt.fetch->verdicts[attempt.page].place = Place::kReleased;
       --attempt.fetch->held;
     }
-    return free_attempt(index);
+    return free_attempt(attempt);
   }
-  // What completed too late, or under a lease that has ended, is as if it had not come (rules 3 and
-  // 12).
-  const bool usable = !attempt.broken && now_ns_ - attempt.posted_ns < path_.view().reuse_ns &&
-                      path_.view().valid(now_ns_);
+  const bool is_usable = usable(attempt);
   attempt.broken = false;
-  if (!usable && attempt.failures >= kMostFailures) {
-    settle(attempt, Verdict::kRecompute, Reason::kUnreachable);
-    return free_attempt(index);
+  if (!is_usable) return came_to_nothing(attempt);
+  if (!single_ || attempt.fetch->options.recompute_ns > 0) {
+    attempt.peer->latency.add(now_ns_ - attempt.posted_ns);
+    attempt.peer->link->breaker().succeeded();
   }
-  if (!usable) {
-    attempt.waiting = true;
-    ++waiting_;
-    return;
-  }
-  if (attempt.lookup.step() == PageLookup::Step::kReadPage) return read_landed(index);
-  attempt.lookup.index_landed(landing().buckets[index], path_.view().geometry);
-  queue_step(index);
+  if (attempt.lookup.step() == PageLookup::Step::kReadPage) return read_landed(attempt);
+  attempt.lookup.index_landed(landing().buckets[attempt.index], attempt.peer->path.view().geometry);
+  queue_step(attempt);
 }
 
-void LaneEngine::read_landed(uint32_t index) {
-  Attempt& attempt = attempts_[index];
-  const PageHeader& header = landing().headers[index];
-  const Slice& destination = attempt.fetch->requests[attempt.page].destination;
+void LaneEngine::read_landed(Attempt& attempt) {
+  const PageHeader& header = landing().headers[attempt.index];
   if (attempt.lookup.header_landed(header) == PageFinding::kGood) {
-    bool matches = true;
-    if (verify_ && destination.bytes > 0) {
+    const Slice& landed = destination(attempt);
+    // A version that nobody can have given out is a lie, though its CRCs are right.
+    bool matches = alone_ || header.version <= newest_possible(attempt);
+    if (verify_ && landed.bytes > 0 && on(Guard::kPayloadCrc)) {
       const uint32_t crc =
-          lands_with_crc_ ? attempt.payload_crc : crc32c(0, destination.data, destination.bytes);
-      matches = crc == header.payload_crc;
+          lands_with_crc_ ? attempt.payload_crc : crc32c(0, landed.data, landed.bytes);
+      matches &= crc == header.payload_crc;
     }
     attempt.lookup.payload_landed(header, matches);
   }
   if (attempt.lookup.step() == PageLookup::Step::kReady) {
-    landed_.push_back(index);
+    landed_.push_back(attempt.index);
   } else {
-    queue_step(index);
+    queue_step(attempt);
   }
-}
-
-// The clock after the check decides whether a page is ready (protocol rule 19).
-void LaneEngine::settle_landed() {
-  now_ns_ = clock_.now_ns();
-  for (const uint32_t index : landed_) {
-    Attempt& attempt = attempts_[index];
-    const PageLookup& lookup = attempt.lookup;
-    if (now_ns_ < attempt.fetch->deadline_ns) {
-      if (lookup.used_index()) {
-        const PageKey& key = attempt.fetch->requests[attempt.page].key;
-        link_->locations().insert(key, {lookup.slot(), lookup.version()});
-      }
-      path_.touched(lookup.slot());
-      settle(attempt, Verdict::kReady, Reason::kNone);
-    } else {
-      settle(attempt, Verdict::kRecompute, Reason::kStalled);
-    }
-    free_attempt(index);
-  }
-  landed_.clear();
-}
-
-void LaneEngine::settle(Attempt& attempt, Verdict verdict, Reason reason) {
-  settle_page(*attempt.fetch, attempt.page, verdict, reason, attempt.lookup.version(),
-              attempt.lookup.reads());
-}
-
-void LaneEngine::settle_page(FetchState& fetch, uint32_t page, Verdict verdict, Reason reason,
-                             Version version, uint8_t looks) {
-  PageVerdict& target = fetch.verdicts[page];
-  const bool ready = verdict == Verdict::kReady;
-  target.reason = reason;
-  target.version = ready ? version : 0;
-  target.looks = looks;
-  Verdict pending = Verdict::kPending;
-  FARPAGE_CHECK(std::atomic_ref<Verdict>(target.verdict)
-                    .compare_exchange_strong(pending, verdict, std::memory_order_acq_rel));
-  --fetch.pending;
-  count_verdict(fetch, page, reason);
-  fetch.counter.arrive(ready ? Outcome::kOk : Outcome::kFailed);
-}
-
-void LaneEngine::count_verdict(const FetchState& fetch, uint32_t page, Reason reason) {
-  const uint64_t took_ns = now_ns_ - fetch.started_ns;
-  counters_.count_page(reason, fetch.requests[page].destination.bytes, took_ns);
-  if (fetch.pending == 0) counters_.fetches.add(took_ns);
-  counters_.count_lateness(now_ns_, fetch.deadline_ns);
-}
-
-void LaneEngine::free_attempt(uint32_t index) {
-  Attempt& attempt = attempts_[index];
-  attempt.fetch = nullptr;
-  attempt.held = false;
-  free_attempts_.push_back(index);
 }
 
 const std::byte* LaneEngine::mapped_payload(const PageKey& key) const {
-  const auto* direct = dynamic_cast<const DirectMemory*>(path_.channel());
+  const LanePeer& peer = *by_member_[view_->placement.replicas(key).primary()];
+  const auto* direct = dynamic_cast<const DirectMemory*>(peer.path.channel());
   Location location;
-  if (direct == nullptr || !link_->locations().find(key, location)) return nullptr;
-  const uint64_t offset = path_.view().geometry.slot_offset(location.slot) + sizeof(PageHeader);
-  const std::span<const std::byte> pool = direct->view(path_.pool());
+  if (direct == nullptr || !peer.link->locations().find(key, location)) return nullptr;
+  const uint64_t offset = peer.path.view().geometry.slot_offset(location.slot) + sizeof(PageHeader);
+  const std::span<const std::byte> pool = direct->view(peer.path.pool());
   return offset < pool.size() ? pool.data() + offset : nullptr;
 }
 

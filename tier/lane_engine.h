@@ -8,12 +8,16 @@
 
 #include "base/mapping.h"
 #include "base/status.h"
+#include "integrity/recovery.h"
+#include "pagetable/guards.h"
+#include "tier/fleet_link.h"
+#include "tier/hedge_places.h"
 #include "tier/lane.h"
 #include "tier/lane_counters.h"
+#include "tier/lane_peer.h"
 #include "tier/operation_tag.h"
 #include "tier/page_lookup.h"
 #include "tier/page_request.h"
-#include "tier/read_path.h"
 
 namespace farpage {
 
@@ -26,21 +30,24 @@ struct FetchState {
   size_t next = 0;     // the first request that has not been begun
   size_t pending = 0;  // without a verdict
   size_t held = 0;     // destinations whose operation has not ended
+  uint64_t lent = 0;   // hedge places that its pages lie in, a bit for each
+  FetchOptions options;
   bool in_use = false;
   CompletionCounter counter;
 };
 
-// Drives fetches through a window of attempts: each is one page on its way, with landing places of
-// its own for header and buckets. An attempt is free again only when every operation of it has
-// ended, so a page's destination never has two (protocol rule 4).
+// Drives fetches through a window of attempts: each is one page on its way from one node, with
+// landing places of its own for header and buckets. An attempt is free again only when every
+// operation of it has ended, so a page's destination never has two (protocol rule 4). A hedge is a
+// second attempt for a page, the twin of the first, and lands in a place of the lane's own.
 class LaneEngine {
  public:
-  // Waits for the node to open the path.
-  static Result<std::unique_ptr<LaneEngine>> create(const std::shared_ptr<NodeLink>& link);
+  // Waits for one of the nodes to open a path.
+  static Result<std::unique_ptr<LaneEngine>> create(const std::shared_ptr<FleetLink>& fleet);
   ~LaneEngine();
 
   FetchState* start(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
-                    uint64_t deadline_ns);
+                    uint64_t deadline_ns, const FetchOptions& options);
   void recycle(FetchState* fetch);
   // False: nothing moved, so that there is something to wait for.
   bool progress();
@@ -53,9 +60,14 @@ class LaneEngine {
  private:
   static constexpr uint32_t kWindow = 128;
   static constexpr size_t kPollBatch = 64;
+  static constexpr uint16_t kNoTwin = UINT16_MAX;
+  // An operation that is refused this often would be refused for ever.
+  static constexpr uint8_t kMostFailures = 3;
 
   struct Attempt {
     FetchState* fetch = nullptr;  // null: free
+    LanePeer* peer = nullptr;     // null: nowhere now
+    uint32_t index = 0;           // its own, among the attempts
     uint32_t page = 0;
     uint32_t step = 0;        // counts the times that operations were queued for it
     uint8_t outstanding = 0;  // a bit for each of those that has not ended
@@ -63,77 +75,155 @@ class LaneEngine {
     bool broken = false;      // one of them did not end well
     bool held = false;        // its page has its verdict already
     bool waiting = false;     // for sweep() to begin it again
-    uint64_t posted_ns = 0;
+    bool hedge = false;       // the page's second attempt
+    uint8_t place = 0;        // of a hedge
+    uint8_t rank = 0;         // of the peer, among the page's replicas
+    uint8_t looks = 0;        // at nodes before this one
+    uint16_t twin = kNoTwin;  // the page's other attempt
     uint32_t payload_crc = 0;
+    uint64_t posted_ns = 0;
+    Slice landing;        // of a hedge: its place
+    uint64_t epoch = 0;   // the fleet's number that it was begun under
+    PageHistory history;  // of the page; the first attempt's alone
+    ReplicaSet replicas;
     PageLookup lookup;
   };
 
-  // What the node's memory is read into, besides the destinations; registered.
+  // What a node's memory is read into, besides the destinations; registered.
   struct Landing {
     PageHeader headers[kWindow];
     Bucket buckets[kWindow][2];
   };
 
-  LaneEngine(std::shared_ptr<NodeLink> link, Mapping memory, Region region);
+  LaneEngine(std::shared_ptr<FleetLink> fleet, Mapping memory, Region region, HedgePlaces places);
 
   Landing& landing() const { return *reinterpret_cast<Landing*>(memory_.data()); }
   Slice landing_slice(const void* part, uint64_t bytes) const;
+  // Where its payload lands.
+  const Slice& destination(const Attempt& attempt) const {
+    return attempt.hedge && on(Guard::kOneLandingOneAttempt)
+               ? attempt.landing
+               : attempt.fetch->requests[attempt.page].destination;
+  }
 
   bool turn();
+  void enter_epoch();
+  void advance_path(LanePeer& peer);
   Result<void> open_path();
   void begin_pages();
   void begin(FetchState& fetch, uint32_t page);
-  void look_up(uint32_t index);
-  void queue_step(uint32_t index);
-  size_t post_queued();
+  void look_up(Attempt& attempt);
+  void queue_step(Attempt& attempt);
+  size_t post_queued(LanePeer& peer);
   void refuse(const Operation& operation);
-  size_t poll_completions();
-  void complete(const Completion& completion);
+  size_t poll_completions(LanePeer& peer);
+  void complete(LanePeer& peer, const Completion& completion);
   void operation_ended(const OperationTag& tag);
-  void attempt_ended(uint32_t index);
-  void read_landed(uint32_t index);
+  void attempt_ended(Attempt& attempt);
+  // What completed too late, or under a view that has ended, is as if it had not come (rules 3 and
+  // 12).
+  bool usable(const Attempt& attempt) const {
+    const View& view = attempt.peer->path.view();
+    if (attempt.broken || attempt.epoch != fleet_number_) return false;
+    if (on(Guard::kLeasePerRead) && now_ns_ - attempt.posted_ns >= view.reuse_ns) return false;
+    // This is a check after the beginning, too: without that guard nothing is left of either.
+    if (!on(Guard::kViewCheckedAfterBegin) || !on(Guard::kViewCheckedAtCompletion)) return true;
+    return view.valid(now_ns_) && view_->valid(now_ns_);
+  }
+  void read_landed(Attempt& attempt);
   void settle_landed();
-  void settle(Attempt& attempt, Verdict verdict, Reason reason);
-  void settle_page(FetchState& fetch, uint32_t page, Verdict verdict, Reason reason,
-                   Version version, uint8_t looks);
-  void count_verdict(const FetchState& fetch, uint32_t page, Reason reason);
-  void free_attempt(uint32_t index);
+  void settle_twin(Attempt& attempt);
+  void settle(Attempt& attempt, Reason reason);
+  void settle_page(FetchState& fetch, uint32_t page, Reason reason, Version version,
+                   const Attempt* first);
+  void count_verdict(const FetchState& fetch, const PageVerdict& verdict, uint32_t page);
+  void free_attempt(Attempt& attempt) {
+    leave(attempt);
+    if (attempt.hedge) places_.give_back(uint64_t{1} << attempt.place);
+    attempt.hedge = false;
+    attempt.held = false;
+    attempt.fetch = nullptr;
+    attempt.twin = kNoTwin;
+    free_attempts_[free_count_++] = attempt.index;
+  }
+
+  // lane_recovery.cc: which replica, and what when it came to nothing.
+  LanePeer& peer_at(const Attempt& attempt, unsigned rank) const {
+    return *by_member_[single_ ? 0 : attempt.replicas[rank]];
+  }
+  PageHistory& history_of(Attempt& attempt);
+  ReplicaStates states_of(const Attempt& attempt) const;
+  Version newest_possible(const Attempt& attempt) const;
+  void choose(Attempt& attempt);
+  void ask(Attempt& attempt, uint8_t rank);
+  void leave(Attempt& attempt) {
+    if (attempt.peer == nullptr) return;
+    --attempt.peer->attempts;
+    history_of(attempt).under_way &= static_cast<Replicas>(~replica(attempt.rank));
+    attempt.peer = nullptr;
+  }
+  void wait_again(Attempt& attempt);
+  void stop_waiting(Attempt& attempt);
+  void begin_again();
+  void came_to_nothing(Attempt& attempt);
+  void replica_said(Attempt& attempt, Reason reason);
+  bool comes_too_late(const Attempt& attempt, uint8_t rank) const;
+  void hedge(Attempt& first);
+  void end_hedge(Attempt& hedge);
+  void orphan(Attempt& hedge);
+  void retire(Attempt& loser);
+  bool lands(const Attempt& attempt) const;
 
   // lane_deadlines.cc: whatever has to end, ends.
   void sweep();
-  void begin_again();
-  void drop_unreachable();
+  bool any_reachable() const;
   void expire(FetchState& fetch);
-  void end_path();
-  void cancel_queued(const FetchState* fetch);
-  bool overdue();
-  uint64_t oldest_post_ns() const;
+  void end_path(LanePeer& peer);
+  void give_up(LanePeer& peer);
+  template <typename Which>
+  void cancel_queued(LanePeer& peer, const Which& which);
+  void cancel_queued(LanePeer& peer);
+  void cancel_queued(Attempt& attempt);
+  void watch();
+  uint64_t patience_ns(const Attempt& attempt) const;
+  size_t in_flight() const;
   uint64_t next_event_ns() const;
+  void wait(uint64_t until_ns);
   template <typename Ready>
   void drive(uint64_t until_ns, const Ready& ready);
 
-  std::shared_ptr<NodeLink> link_;
+  std::shared_ptr<FleetLink> fleet_;
   const Clock& clock_;
+  const bool alone_;  // the node serves alone
   const bool verify_;
   const bool lands_with_crc_;
   Mapping memory_;
   Region region_;  // after memory_: its registration ends first
+  HedgePlaces places_;
   std::array<Attempt, kWindow> attempts_;
-  std::vector<uint32_t> free_attempts_;
-  std::vector<Operation> queue_;  // to be posted, in order
+  std::array<uint32_t, kWindow> free_attempts_;  // the first of them
+  uint32_t free_count_ = 0;
   std::vector<uint32_t> landed_;  // attempts whose page is whole and waits for the clock
   std::vector<std::unique_ptr<FetchState>> fetches_;
   FetchState orphaned_;  // owns attempts that a fetch has left behind, and which write to the lane
                          // alone
   std::vector<FetchState*> active_;  // those with pages that are pending or held, oldest first
   uint32_t waiting_ = 0;             // attempts with that flag
+  uint64_t page_bytes_ = 0;          // that the next two were made for
   size_t window_ = 1;  // attempts at one time, so that their bytes can land well within L
   size_t poll_batch_ = 4;
-  uint64_t now_ns_ = 0;    // as of the last look at the clock
-  uint64_t since_ns_ = 0;  // nothing that is outstanding was posted before
+  uint64_t now_ns_ = 0;         // as of the last look at the clock
+  uint64_t watch_ns_ = kNever;  // when an attempt has to be looked at for what it has not done
+  uint64_t hedge_credit_ = 0;   // so that hedges stay few
   std::array<Completion, kPollBatch> polled_;
   LaneCounters counters_;
-  ReadPath path_;  // last: destroyed first, while everything that it may write to still stands
+  uint64_t fleet_number_ = 0;
+  std::shared_ptr<ClusterView> view_;
+  bool single_ = true;  // the epoch has one member
+  std::vector<LanePeer*> by_member_;
+  // Last: their operations end first, while everything that they may write to still stands. Those
+  // that are in the epoch no more stay, and are idle.
+  std::vector<std::unique_ptr<LanePeer>> peers_;
 };
 
 }  // namespace farpage

@@ -17,6 +17,8 @@ constexpr uint64_t kIdleRenewalsPerLease = 2;  // of a client that has fetched n
 constexpr uint64_t kLastWordNs = 100 * kMillisecond;
 constexpr uint64_t kMaxDurationNs = 3'600 * kSecond;
 constexpr size_t kMaxBackendName = 16;
+constexpr uint64_t kReportAgainNs = kSecond;
+constexpr size_t kMostReported = 256;  // keys within that time
 
 Error to_error(const Reply& reply) {
   if (const auto* refusal = std::get_if<Refusal>(&reply)) return {refusal->code, refusal->message};
@@ -337,6 +339,23 @@ void NodeLink::watch_lease(const std::weak_ptr<View>& weak_view) {
   runtime_.after(view->valid_until_ns - now, [weak = weak_from_this(), weak_view] {
     if (auto self = weak.lock()) self->watch_lease(weak_view);
   });
+}
+
+void NodeLink::report(const PageKey& key) {
+  runtime_.after(0, [weak = weak_from_this(), key] {
+    if (auto self = weak.lock()) self->send_report(key);
+  });
+}
+
+void NodeLink::send_report(const PageKey& key) {
+  const uint64_t now = runtime_.clock().now_ns();
+  std::erase_if(reported_ns_,
+                [now](const auto& each) { return now - each.second >= kReportAgainNs; });
+  const std::shared_ptr<View> current = view();
+  if (current == nullptr || reported_ns_.size() >= kMostReported) return;
+  if (!reported_ns_.emplace(key, now).second) return;
+  reports_.fetch_add(1, std::memory_order_relaxed);
+  current->link->call(ReportRequest{{key}}, [](const Result<Reply>&) {});
 }
 
 std::string NodeLink::name() const {

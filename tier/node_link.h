@@ -7,12 +7,14 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 
 #include "base/runtime.h"
 #include "base/status.h"
 #include "control/link.h"
 #include "pagetable/epoch.h"
 #include "pagetable/location_cache.h"
+#include "tier/breaker.h"
 #include "tier/client.h"
 #include "tier/lane_counters.h"
 #include "tier/view.h"
@@ -71,6 +73,12 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   // For work that is off the runtime's thread, where the fabric alone could be gone.
   const std::shared_ptr<FabricGate>& gate() const { return gate_; }
   LocationCache& locations() { return *locations_; }
+  Breaker& breaker() { return breaker_; }
+  NodeId peer() const { return terms_.peer; }
+
+  // What was read of this page there was wrong: the node looks at it again. Told once in a while.
+  void report(const PageKey& key);
+  uint64_t reports() const { return reports_.load(std::memory_order_relaxed); }
   const std::shared_ptr<ClientCounters>& counters() const { return counters_; }
 
  private:
@@ -82,6 +90,7 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
                                           uint64_t sent_ns, const HelloReply& reply);
   Result<void> check_member(const HelloReply& reply) const;
   std::string name() const;
+  void send_report(const PageKey& key);
   void open_staging(const std::shared_ptr<View>& view, HelloReply reply);
   void opened(const std::shared_ptr<View>& view, const Result<std::shared_ptr<Staging>>& staging);
   void watch_lease(const std::weak_ptr<View>& view);
@@ -98,6 +107,7 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   const std::shared_ptr<FabricGate> gate_;
   ControlDialer& dialer_;
   const LinkTerms terms_;
+  Breaker breaker_;
   std::optional<LocationCache> locations_;  // made with the first view; fixed from then on
 
   const std::shared_ptr<ClientCounters> counters_;
@@ -116,6 +126,8 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   std::atomic<uint64_t> view_number_{0};
   uint64_t pause_ns_ = 0;  // before the next dial; this and what follows: on the runtime only
   uint64_t renewed_fetches_ = 0;  // as of the last renewal
+  std::unordered_map<PageKey, uint64_t> reported_ns_;
+  std::atomic<uint64_t> reports_{0};
 };
 
 }  // namespace farpage

@@ -1,5 +1,7 @@
 #include "tier/page_lookup.h"
 
+#include "pagetable/guards.h"
+
 namespace farpage {
 namespace {
 
@@ -59,13 +61,17 @@ void PageLookup::next_candidate() {
 
 PageFinding PageLookup::header_landed(const PageHeader& header) {
   ++reads_;
+  if (!on(Guard::kExactHeader)) {
+    expected_.key = header.key;
+    expected_.version = 0;
+  }
   const PageFinding finding = check_header(header, expected_);
   if (finding != PageFinding::kGood) bad(finding);
   return finding;
 }
 
-void PageLookup::payload_landed(const PageHeader& header, bool crc_matches) {
-  if (!crc_matches) return bad(PageFinding::kCorrupt);
+void PageLookup::payload_landed(const PageHeader& header, bool is_good) {
+  if (!is_good) return bad(PageFinding::kCorrupt);
   version_ = header.version;
   step_ = Step::kReady;
 }

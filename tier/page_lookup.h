@@ -41,10 +41,11 @@ class PageLookup {
 
   void index_landed(std::span<const Bucket, 2> buckets, const Geometry& geometry);
 
-  // Judges a landed header. kGood: the payload's CRC decides, which the caller checks and tells
-  // with payload_landed(). Everything else has moved the step on.
+  // Judges a landed header. kGood: the payload's CRC decides, and whether anybody can have given
+  // out that version; the caller checks both and tells with payload_landed(). Everything else has
+  // moved the step on.
   PageFinding header_landed(const PageHeader& header);
-  void payload_landed(const PageHeader& header, bool crc_matches);
+  void payload_landed(const PageHeader& header, bool is_good);
 
  private:
   void next_candidate();

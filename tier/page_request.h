@@ -4,6 +4,7 @@
 
 #include "integrity/page_header.h"
 #include "integrity/page_key.h"
+#include "integrity/recovery.h"
 #include "transport/memory.h"
 
 namespace farpage {
@@ -23,18 +24,6 @@ enum class Verdict : uint8_t {
   kRecompute,  // it holds nothing that can be used; the reason says why
 };
 
-enum class Reason : uint8_t {
-  kNone,
-  kMiss,         // no such page (or none of the destination's length)
-  kStale,        // only versions below min_version, or it changed each time that it was looked at
-  kCorrupt,      // what landed was wrong twice, in a slot that the index still names
-  kStalled,      // not there by the deadline
-  kUnreachable,  // no node to ask, or its view lease has ended
-};
-inline constexpr int kReasons = 6;
-
-const char* reason_name(Reason reason);
-
 // Who may write the destination (I4).
 enum class Place : uint8_t {
   kReleased,  // nobody: it is the caller's again
@@ -45,8 +34,24 @@ struct PageVerdict {
   Verdict verdict = Verdict::kPending;
   Reason reason = Reason::kNone;
   Place place = Place::kReleased;
-  uint8_t looks = 0;    // how many times the page was looked at
-  Version version = 0;  // with kReady
+  uint8_t looks = 0;     // how many times the page was looked at
+  uint8_t attempts = 0;  // how many were begun: at other replicas, hedges, and those in vain
+  uint8_t replicas = 0;  // how many nodes were asked
+  Version version = 0;   // with kReady
+  uint64_t took_ns = 0;  // from the start of the fetch
+  // With kReady: where the payload lies. The destination; or where a hedge has landed it, a place
+  // of the lane's own, lent until the Fetch goes. Null for a request without a destination.
+  const std::byte* landed = nullptr;
+};
+
+struct FetchOptions {
+  // Pages that take longer than most are read from another replica as well, and may be ready in a
+  // place of the lane's (PageVerdict::landed). The destination is held then until the first read of
+  // it has ended: keep the Fetch until it is released, for its destructor waits.
+  bool hedge = false;
+  // How long the engine takes to recompute a page: its tokens, by the engine's rate. One that would
+  // come later than that is recompute(slower) at once. 0: unknown.
+  uint64_t recompute_ns = 0;
 };
 
 }  // namespace farpage

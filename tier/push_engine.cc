@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "integrity/crc32c.h"
 #include "integrity/page_check.h"
+#include "pagetable/guards.h"
 
 namespace farpage {
 namespace {
@@ -323,7 +324,7 @@ void PushEngine::give_back(PushState& push, size_t at) {
   const auto group = static_cast<uint32_t>(at / options_.group_pages);
   const PushLanding& landing = path_.landing();
   const uint32_t immediate = push.immediate;
-  if (!landing.arrived(immediate, group)) {
+  if (on(Guard::kPushEndedByInvalidation) && !landing.arrived(immediate, group)) {
     std::move(*place).quarantine(
         [&landing, immediate, group] { return landing.arrived(immediate, group); });
   }

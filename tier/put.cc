@@ -1,46 +1,13 @@
 #include <algorithm>
+#include <array>
 #include <mutex>
 #include <optional>
 
 #include "integrity/crc32c.h"
 #include "tier/client.h"
-#include "tier/node_link.h"
+#include "tier/fleet_link.h"
 
 namespace farpage {
-namespace {
-
-// Pages that travel in one commit.
-struct Group {
-  std::span<const PutRequest> requests;
-  size_t first = 0;
-  uint64_t bytes = 0;
-};
-
-uint64_t staged_bytes(const PutRequest& request) {
-  return round_up(request.source.bytes, 64);
-}
-
-bool fits(const PutRequest& request, uint64_t most_bytes) {
-  return request.source.bytes > 0 && request.source.bytes <= most_bytes;
-}
-
-// The longest run from `first` on that one commit takes; empty if the first page fits nowhere.
-Group next_group(std::span<const PutRequest> requests, size_t first, const View& view) {
-  Group group;
-  group.first = first;
-  size_t last = first;
-  while (last < requests.size() && last - first < kMaxCommitPages) {
-    const uint64_t bytes = staged_bytes(requests[last]);
-    if (!fits(requests[last], view.geometry.page_bytes) || bytes > view.staging->bytes()) break;
-    if (last > first && group.bytes + bytes > view.staging->bytes() / 2) break;
-    group.bytes += bytes;
-    ++last;
-  }
-  group.requests = requests.subspan(first, last - first);
-  return group;
-}
-
-}  // namespace
 
 // Shared by the caller and the callbacks of its commits, which may come after the caller has
 // stopped to wait.
@@ -69,6 +36,163 @@ struct RemoveState {
     return unanswered == 0;
   }
 };
+
+namespace {
+
+// Between two looks at the register, for a node that is in another epoch.
+constexpr uint64_t kLooksPerView = 8;
+constexpr uint64_t kLastWordNs = 5 * kMillisecond;
+
+// Pages that travel in one commit.
+struct Group {
+  std::span<const uint32_t> pages;  // as places in the requests
+  uint64_t bytes = 0;
+};
+
+uint64_t staged_bytes(const PutRequest& request) {
+  return round_up(request.source.bytes, 64);
+}
+
+bool fits(const PutRequest& request, uint64_t most_bytes) {
+  return request.source.bytes > 0 && request.source.bytes <= most_bytes;
+}
+
+// The longest run from the first on that one commit takes; empty if the first page fits nowhere.
+size_t group_size(std::span<const PutRequest> requests, std::span<const uint32_t> pages,
+                  const View& view, uint64_t& bytes) {
+  size_t count = 0;
+  bytes = 0;
+  while (count < pages.size() && count < kMaxCommitPages) {
+    const PutRequest& request = requests[pages[count]];
+    const uint64_t more = staged_bytes(request);
+    if (!fits(request, view.geometry.page_bytes) || more > view.staging->bytes()) break;
+    if (count > 0 && bytes + more > view.staging->bytes() / 2) break;
+    bytes += more;
+    ++count;
+  }
+  return count;
+}
+
+bool takes_puts(const View* view, uint64_t now_ns) {
+  return view != nullptr && view->staging != nullptr && view->connected && view->valid(now_ns);
+}
+
+bool is_of_other_epoch(const Result<Reply>& reply) {
+  const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
+  return refusal != nullptr && refusal->code == Code::kOtherEpoch;
+}
+
+// What a page's put comes to when its commit was refused as a whole.
+Code code_of(const Result<Reply>& reply, bool has_register) {
+  if (!is_of_other_epoch(reply)) return Code::kTimeout;
+  return has_register ? Code::kUnavailable : Code::kInvalid;
+}
+
+// One commit, until it has been answered for good: what is in the staging stays there.
+struct Commit : std::enable_shared_from_this<Commit> {
+  std::shared_ptr<FleetLink> fleet;
+  std::shared_ptr<NodeLink> link;
+  // Not kept: its link keeps this until it has answered.
+  std::weak_ptr<View> view;
+  std::shared_ptr<Staging> staging;
+  std::shared_ptr<PutState> put;
+  uint64_t segment = 0;
+  uint32_t immediate = 0;
+  std::vector<CommitPage> pages;
+  std::vector<uint32_t> places;  // of the pages, in the results
+
+  void send() {
+    const uint64_t now = fleet->runtime().clock().now_ns();
+    const auto node = view.lock();
+    if (node == nullptr || now >= put->deadline_ns) return end(Code::kTimeout, {});
+    CommitRequest request;
+    request.immediate = immediate;
+    // So that a page which has to wait in vain does not keep back what the others came to.
+    const uint64_t left = put->deadline_ns - now;
+    request.patience_ns = left - std::min(left / 8, kLastWordNs);
+    request.pages = pages;
+    request.epoch = fleet->view()->tag;
+    node->link->call(std::move(request), [self = shared_from_this()](Result<Reply> reply) {
+      self->answered(std::move(reply));
+    });
+  }
+
+  void answered(Result<Reply> reply) {
+    const auto* results = reply ? std::get_if<CommitReply>(&*reply) : nullptr;
+    if (results != nullptr && results->results.size() == pages.size()) {
+      return end(Code::kOk, results->results);
+    }
+    if (!is_of_other_epoch(reply) || !fleet->has_register()) {
+      return end(code_of(reply, fleet->has_register()), {});
+    }
+    fleet->look_again();
+    fleet->runtime().after(fleet->view_ns() / kLooksPerView,
+                           [self = shared_from_this()] { self->try_again(); });
+  }
+
+  // Under the epoch that the register says now. The bytes are in the staging of one node alone.
+  void try_again() {
+    const auto current = fleet->view();
+    for (const CommitPage& page : pages) {
+      if (&current->primary_of(page.key) != link.get()) return end(Code::kUnavailable, {});
+    }
+    send();
+  }
+
+  // `results`: one a page, or none where all have come to `otherwise`.
+  void end(Code otherwise, const std::vector<CommitResult>& results) {
+    staging->release(segment);
+    size_t stored = 0;
+    {
+      std::lock_guard lock(put->mutex);
+      --put->unanswered;
+      for (size_t i = 0; i < places.size() && !put->closed; ++i) {
+        const CommitResult result = results.empty() ? CommitResult{otherwise, 0} : results[i];
+        put->results[places[i]] = {result.code, result.version};
+        stored += result.code == Code::kOk ? 1 : 0;
+      }
+    }
+    fleet->counters()->count_puts(stored, places.size() - stored);
+    fleet->runtime().notify();
+  }
+};
+
+// Pages of one replica set, as places in the requests.
+struct Part {
+  ReplicaSet set;
+  std::vector<uint32_t> pages;
+  size_t silent = 0;  // members of the set that cannot be reached
+};
+
+bool same(const ReplicaSet& a, const ReplicaSet& b) {
+  bool same = a.size() == b.size();
+  for (size_t rank = 0; same && rank < a.size(); ++rank) same = a[rank] == b[rank];
+  return same;
+}
+
+// The requests by replica set, each in its order; last those that a node which cannot be reached
+// may hold up.
+std::vector<Part> parts_of(const ClusterView& view, std::span<const PutRequest> requests,
+                           uint64_t now_ns) {
+  std::vector<Part> parts;
+  for (uint32_t at = 0; at < requests.size(); ++at) {
+    const ReplicaSet set = view.placement.replicas(requests[at].key);
+    const auto found =
+        std::ranges::find_if(parts, [&](const Part& part) { return same(part.set, set); });
+    Part& part = found == parts.end() ? parts.emplace_back(Part{set, {}, 0}) : *found;
+    part.pages.push_back(at);
+  }
+  for (Part& part : parts) {
+    for (size_t rank = 0; rank < part.set.size(); ++rank) {
+      const auto node = view.links[part.set[rank]]->view();
+      if (node == nullptr || !node->valid(now_ns)) ++part.silent;
+    }
+  }
+  std::ranges::stable_sort(parts, {}, &Part::silent);
+  return parts;
+}
+
+}  // namespace
 
 Put::Put(Runtime* runtime, std::shared_ptr<PutState> state)
     : runtime_(runtime), state_(std::move(state)) {}
@@ -104,124 +228,165 @@ Result<uint64_t> Remove::wait() {
 }
 
 Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
-  Runtime& runtime = link_->runtime();
+  Runtime& runtime = fleet_->runtime();
   auto state = std::make_shared<PutState>();
   state->results.resize(requests.size());
   state->deadline_ns = deadline_ns;
-  const auto answer = [&](size_t first, size_t count, Code code) {
-    link_->counters()->count_puts(0, count);
+  const auto answer = [&](std::span<const uint32_t> pages, Code code) {
+    fleet_->counters()->count_puts(0, pages.size());
     std::lock_guard lock(state->mutex);
-    std::fill_n(state->results.begin() + static_cast<ptrdiff_t>(first), count, PutResult{code, 0});
+    for (const uint32_t page : pages) state->results[page] = {code, 0};
   };
 
-  for (size_t at = 0; at < requests.size();) {
-    const std::shared_ptr<View> view = link_->view();
-    if (view == nullptr || view->staging == nullptr || !view->connected ||
-        !view->valid(runtime.clock().now_ns())) {
-      answer(at, requests.size() - at, Code::kUnavailable);
-      break;
-    }
-    const Group group = next_group(requests, at, *view);
-    if (group.requests.empty()) {
-      answer(at++, 1, Code::kInvalid);
-      continue;
-    }
-    at += group.requests.size();
-    std::optional<Staging::Segment> segment;
-    runtime.wait_until(deadline_ns, [&] {
-      segment = view->staging->allocate(group.bytes);
-      return segment.has_value();
-    });
-    if (!segment) {
-      answer(group.first, group.requests.size(), Code::kTimeout);
-      continue;
-    }
+  const std::shared_ptr<ClusterView> epoch = fleet_->view();
+  const std::vector<Part> parts = parts_of(*epoch, requests, runtime.clock().now_ns());
+  for (size_t part = 0; part < parts.size(); ++part) {
+    const std::shared_ptr<NodeLink>& link = epoch->links[parts[part].set.primary()];
+    std::span<const uint32_t> left = parts[part].pages;
+    // A node that is silent leaves the others their share of the time.
+    const uint64_t began = std::min(deadline_ns, runtime.clock().now_ns());
+    const uint64_t until = began + (deadline_ns - began) / (parts.size() - part);
+    while (!left.empty()) {
+      const std::shared_ptr<View> view = link->view();
+      if (!takes_puts(view.get(), runtime.clock().now_ns())) {
+        answer(left, Code::kUnavailable);
+        break;
+      }
+      Group group;
+      const size_t size = group_size(requests, left, *view, group.bytes);
+      if (size == 0) {
+        answer(left.first(1), Code::kInvalid);
+        left = left.subspan(1);
+        continue;
+      }
+      group.pages = left.first(size);
+      left = left.subspan(size);
+      std::optional<Staging::Segment> segment;
+      runtime.wait_until(until, [&] {
+        segment = view->staging->allocate(group.bytes);
+        return segment.has_value();
+      });
+      if (!segment) {
+        answer(group.pages, Code::kTimeout);
+        continue;
+      }
 
-    CommitRequest commit;
-    commit.immediate = segment->immediate;
-    std::vector<Slice> sources;
-    uint64_t offset = segment->offset;
-    for (const PutRequest& request : group.requests) {
-      const uint32_t crc = crc32c(0, request.source.data, request.source.bytes);
-      commit.pages.push_back(
-          {request.key, offset, static_cast<uint32_t>(request.source.bytes), crc});
-      sources.push_back(request.source);
-      offset += staged_bytes(request);
-    }
-    const Status written = view->staging->write(*segment, sources, runtime.clock(), deadline_ns);
-    const uint64_t now = runtime.clock().now_ns();
-    if (!written.ok() && written.code != Code::kTimeout) {
-      answer(group.first, group.requests.size(), Code::kTimeout);
-      link_->give_up(view);
-      continue;
-    }
-    if (!written.ok() || now >= deadline_ns) {
-      view->staging->release(segment->id);
-      answer(group.first, group.requests.size(), Code::kTimeout);
-      continue;
-    }
-    commit.patience_ns = deadline_ns - now;
-    {
-      std::lock_guard lock(state->mutex);
-      ++state->unanswered;
-    }
-    view->link->call(std::move(commit), [state, counters = link_->counters(),
-                                         staging = view->staging, &runtime, first = group.first,
-                                         count = group.requests.size(),
-                                         id = segment->id](Result<Reply> reply) {
-      staging->release(id);
-      size_t stored = 0;
+      auto commit = std::make_shared<Commit>();
+      std::vector<Slice> sources;
+      uint64_t offset = segment->offset;
+      for (const uint32_t page : group.pages) {
+        const PutRequest& request = requests[page];
+        const uint32_t crc = crc32c(0, request.source.data, request.source.bytes);
+        commit->pages.push_back(
+            {request.key, offset, static_cast<uint32_t>(request.source.bytes), crc});
+        sources.push_back(request.source);
+        offset += staged_bytes(request);
+      }
+      const Status written = view->staging->write(*segment, sources, runtime.clock(), until);
+      const uint64_t now = runtime.clock().now_ns();
+      if (!written.ok() && written.code != Code::kTimeout) {
+        answer(group.pages, Code::kTimeout);
+        link->give_up(view);
+        continue;
+      }
+      if (!written.ok() || now >= deadline_ns) {
+        view->staging->release(segment->id);
+        answer(group.pages, Code::kTimeout);
+        continue;
+      }
+      commit->fleet = fleet_;
+      commit->link = link;
+      commit->view = view;
+      commit->staging = view->staging;
+      commit->put = state;
+      commit->segment = segment->id;
+      commit->immediate = segment->immediate;
+      commit->places = {group.pages.begin(), group.pages.end()};
       {
         std::lock_guard lock(state->mutex);
-        --state->unanswered;
-        const auto* answered = reply ? std::get_if<CommitReply>(&*reply) : nullptr;
-        if (!state->closed && answered != nullptr && answered->results.size() == count) {
-          for (size_t i = 0; i < count; ++i) {
-            state->results[first + i] = {answered->results[i].code, answered->results[i].version};
-            stored += answered->results[i].code == Code::kOk ? 1 : 0;
-          }
-        }
+        ++state->unanswered;
       }
-      counters->count_puts(stored, count - stored);
-      runtime.notify();
-    });
+      commit->send();
+    }
   }
   return Put(&runtime, std::move(state));
 }
 
+namespace {
+
+// Keys to remove, which go to the primaries that the epoch of now says.
+void send_removes(const std::shared_ptr<FleetLink>& fleet,
+                  const std::shared_ptr<RemoveState>& state, std::span<const PageKey> keys);
+
+void removed(const std::shared_ptr<FleetLink>& fleet, const std::shared_ptr<RemoveState>& state,
+             const std::vector<PageKey>& keys, const Result<Reply>& reply) {
+  Runtime& runtime = fleet->runtime();
+  const bool again = is_of_other_epoch(reply) && fleet->has_register() &&
+                     runtime.clock().now_ns() < state->deadline_ns;
+  if (again) {
+    fleet->look_again();
+    runtime.after(fleet->view_ns() / kLooksPerView, [fleet, state, keys] {
+      send_removes(fleet, state, keys);
+      const std::lock_guard lock(state->mutex);
+      --state->unanswered;
+      fleet->runtime().notify();
+    });
+    return;
+  }
+  {
+    const std::lock_guard lock(state->mutex);
+    --state->unanswered;
+    const auto* answered = reply ? std::get_if<RemoveReply>(&*reply) : nullptr;
+    const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
+    if (answered != nullptr) {
+      state->removed += answered->removed;
+    } else if (refusal != nullptr && refusal->code == Code::kOtherEpoch) {
+      state->error = Error{code_of(reply, fleet->has_register()), refusal->message};
+    } else {
+      state->error =
+          reply ? Error{Code::kProtocol, "the node refused to remove pages"} : reply.error();
+    }
+  }
+  runtime.notify();
+}
+
+void send_removes(const std::shared_ptr<FleetLink>& fleet,
+                  const std::shared_ptr<RemoveState>& state, std::span<const PageKey> keys) {
+  const auto view = fleet->view();
+  std::vector<std::vector<PageKey>> parts(view->links.size());
+  for (const PageKey& key : keys) parts[view->placement.replicas(key).primary()].push_back(key);
+  for (size_t member = 0; member < parts.size(); ++member) {
+    std::span<const PageKey> left = parts[member];
+    if (left.empty()) continue;
+    const auto node = view->links[member]->view();
+    const uint64_t now = fleet->runtime().clock().now_ns();
+    if (node == nullptr || !node->connected || !node->valid(now)) {
+      const std::lock_guard lock(state->mutex);
+      state->error = Error{Code::kUnavailable, "no memory node can be reached now"};
+      continue;
+    }
+    while (!left.empty()) {
+      const auto some = left.first(std::min<size_t>(left.size(), kMaxRemoveKeys));
+      left = left.subspan(some.size());
+      {
+        const std::lock_guard lock(state->mutex);
+        ++state->unanswered;
+      }
+      const std::vector<PageKey> sent(some.begin(), some.end());
+      node->link->call(
+          RemoveRequest{sent, view->tag},
+          [fleet, state, sent](const Result<Reply>& reply) { removed(fleet, state, sent, reply); });
+    }
+  }
+}
+
+}  // namespace
+
 Remove Client::remove(std::span<const PageKey> keys, uint64_t deadline_ns) {
-  Runtime& runtime = link_->runtime();
   auto state = std::make_shared<RemoveState>();
   state->deadline_ns = deadline_ns;
-  const std::shared_ptr<View> view = link_->view();
-  if (view == nullptr || !view->connected || !view->valid(runtime.clock().now_ns())) {
-    state->error = Error{Code::kUnavailable, "no memory node can be reached now"};
-    return Remove(&runtime, std::move(state));
-  }
-  while (!keys.empty()) {
-    const auto part = keys.first(std::min<size_t>(keys.size(), kMaxRemoveKeys));
-    keys = keys.subspan(part.size());
-    {
-      std::lock_guard lock(state->mutex);
-      ++state->unanswered;
-    }
-    view->link->call(
-        RemoveRequest{{part.begin(), part.end()}}, [state, &runtime](Result<Reply> reply) {
-          {
-            std::lock_guard lock(state->mutex);
-            --state->unanswered;
-            const auto* answered = reply ? std::get_if<RemoveReply>(&*reply) : nullptr;
-            if (answered != nullptr) {
-              state->removed += answered->removed;
-            } else {
-              state->error = reply ? Error{Code::kProtocol, "the node refused to remove pages"}
-                                   : reply.error();
-            }
-          }
-          runtime.notify();
-        });
-  }
-  return Remove(&runtime, std::move(state));
+  send_removes(fleet_, state, keys);
+  return Remove(&fleet_->runtime(), std::move(state));
 }
 
 }  // namespace farpage

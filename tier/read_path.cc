@@ -36,7 +36,7 @@ void ReadPath::refresh_view() {
 
 bool ReadPath::view_valid(uint64_t now_ns) {
   refresh_view();
-  const View* view = state_ == State::kOpen ? view_.get() : newest_.get();
+  const View* view = newest_view();
   return view != nullptr && view->valid(now_ns);
 }
 
@@ -190,10 +190,7 @@ void ReadPath::wait(uint64_t deadline_ns) {
       state_ == State::kClosed
           ? std::min(deadline_ns, std::max(retry_ns_, link_->runtime().clock().now_ns() + kRetryNs))
           : deadline_ns;
-  link_->runtime().wait_until(until, [this] {
-    return link_->view_number() != view_number_ ||
-           (answer_ != nullptr && answer_->here.load(std::memory_order_acquire));
-  });
+  link_->runtime().wait_until(until, [this] { return changed(); });
 }
 
 }  // namespace farpage

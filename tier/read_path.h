@@ -29,6 +29,10 @@ class ReadPath {
   // ends the path of a view that is not the current one any more. True: the path is open.
   bool advance(uint64_t now_ns);
 
+  // Open, to the view that is still the current one: advance() would do nothing.
+  bool is_current() const {
+    return is_open() && view_number_ == link_->view_number() && view_ == newest_;
+  }
   // Open, to a view that is not the current one any more.
   bool outdated();
   // Why the last attempt to open the path came to nothing.
@@ -41,6 +45,8 @@ class ReadPath {
   bool is_open() const { return state_ == State::kOpen; }
   // Whether there is a view to read under, at this time.
   bool view_valid(uint64_t now_ns);
+  // That view; null: there is none.
+  const View* newest_view() const { return is_open() ? view_.get() : newest_.get(); }
   const View& view() const { return *view_; }
   const RemoteRegion& pool() const { return pool_; }
   const RemoteRegion& index() const { return index_; }
@@ -58,6 +64,11 @@ class ReadPath {
   // Gives the channel up: every operation comes back as aborted.
   void end();
 
+  // What wait() waits for while nothing is in flight.
+  bool changed() const {
+    return link_->view_number() != view_number_ ||
+           (answer_ != nullptr && answer_->here.load(std::memory_order_acquire));
+  }
   // Until something may have changed, or the deadline.
   void wait(uint64_t deadline_ns);
 

@@ -1,0 +1,168 @@
+// Nodes and a register that say what is not so.
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "integrity/page_header.h"
+#include "tests/support/forwarding_fabric.h"
+#include "tests/tier/fleet.h"
+
+namespace farpage {
+namespace {
+
+// A node whose memory the test can write.
+class OpenFabric final : public ForwardingFabric {
+ public:
+  using ForwardingFabric::ForwardingFabric;
+  Result<Region> allocate_readable(uint64_t bytes) override {
+    auto region = ForwardingFabric::allocate_readable(bytes);
+    if (region) memory.emplace_back(region->data(), bytes);
+    return region;
+  }
+
+  // Of the page, in its slot.
+  PageHeader* header_of(const PageKey& key) {
+    for (const auto& range : memory) {
+      constexpr uint64_t kSlot = kPageBytes + sizeof(PageHeader);
+      for (uint64_t at = 0; at + kSlot <= range.size(); at += kSlot) {
+        auto* header = reinterpret_cast<PageHeader*>(range.data() + at);
+        if (header->magic == kPageMagic && header->key == key && header->live != 0) return header;
+      }
+    }
+    return nullptr;
+  }
+
+  std::vector<std::span<std::byte>> memory;
+};
+
+// A replica whose header is whole, and says what is not so.
+class LyingReplica : public FleetTest {
+ protected:
+  LyingReplica() : FleetTest(with_open_nodes()) {}
+
+  static SimClusterOptions with_open_nodes() {
+    SimClusterOptions options = three_nodes();
+    options.wrap_node = [](size_t node, sim::SimFabric& own) {
+      auto open = std::make_unique<OpenFabric>(own);
+      if (nodes_.size() <= node) nodes_.resize(node + 1);
+      nodes_[node] = open.get();
+      return open;
+    };
+    return options;
+  }
+  // At the primary, which has the page; the lie is live, and its CRCs are right.
+  void lie(const PageKey& key, const PageKey& said, Version version) {
+    PageHeader* header = nodes_[nodes_of(key)[0]]->header_of(key);
+    ASSERT_NE(header, nullptr);
+    *header = make_page_header(said, version, header->incarnation, header->payload_bytes,
+                               header->payload_crc);
+    header->live = live_token(said, version, header->incarnation);
+  }
+
+  static inline std::vector<OpenFabric*> nodes_;  // made before the fixture's own members
+};
+
+TEST_F(LyingReplica, VersionHigherThanAnyGivenOutIsCorrupt) {
+  const PageKey key = test_key(1);
+  const PutResult put = engine().put(key, 1);
+  ASSERT_EQ(put.code, Code::kOk);
+  lie(key, key, make_version(version_epoch(put.version) + 1, 1));
+  const PageVerdict verdict = engine().fetch(key);
+  ASSERT_EQ(verdict.verdict, Verdict::kReady) << reason_name(verdict.reason);
+  EXPECT_EQ(verdict.version, put.version);
+  EXPECT_EQ(verdict.replicas, 2);
+  run_for(kMillisecond);
+  EXPECT_EQ(metric("farpage_client_reports_total"), 1);
+}
+
+TEST_F(LyingReplica, PageOfAnotherKeyIsNotTaken) {
+  const PageKey key = test_key(1);
+  const PutResult put = engine().put(key, 1);
+  ASSERT_EQ(put.code, Code::kOk);
+  lie(key, test_key(2), put.version);
+  const PageVerdict verdict = engine().fetch(key);
+  ASSERT_EQ(verdict.verdict, Verdict::kReady) << reason_name(verdict.reason);
+  EXPECT_EQ(engine().put_number_of(key), 1u);
+  EXPECT_EQ(verdict.replicas, 2);
+}
+
+// A register whose word a test changes on its way.
+class EditedRegister final : public EpochRegister {
+ public:
+  explicit EditedRegister(EpochRegister& inner) : inner_(inner) {}
+  void read(std::function<void(Result<RegisteredEpoch>)> done) override {
+    inner_.read([this, done = std::move(done)](Result<RegisteredEpoch> read) {
+      if (read && edit) edit(read->epoch);
+      done(std::move(read));
+    });
+  }
+  void replace(uint64_t current, Epoch next, std::function<void(Result<void>)> done) override {
+    inner_.replace(current, std::move(next), std::move(done));
+  }
+  void confirm(NodeId node, uint64_t number, std::function<void(Result<void>)> done) override {
+    inner_.confirm(node, number, std::move(done));
+  }
+  std::function<void(Epoch&)> edit;
+
+ private:
+  EpochRegister& inner_;
+};
+
+class ChangedRegister : public RegisteredFleet {
+ protected:
+  ChangedRegister() : edited_(*fleet_.epochs) {
+    Fleet fleet = fleet_;
+    fleet.epochs = &edited_;
+    ClientOptions options;
+    options.staging_bytes = 64 * kKiB;
+    second_ = connect(options, fleet).value();
+    run_for(kView);
+    reader_.emplace(*second_, kPageBytes, 4);
+    EXPECT_EQ(engine().put(key_, 1).code, Code::kOk);
+    EXPECT_EQ(reader_->fetch(key_).verdict, Verdict::kReady);
+  }
+
+  const PageKey key_ = test_key(1);
+  EditedRegister edited_;
+  std::unique_ptr<Client> second_;
+  std::optional<Engine> reader_;
+};
+
+TEST_F(ChangedRegister, EpochThatGoesBackwardsIsRefused) {
+  edited_.edit = [](Epoch& epoch) { --epoch.number; };
+  run_for(kView / 2);
+  EXPECT_EQ(reader_->fetch(key_).verdict, Verdict::kReady);  // the view lasts
+  run_for(kView);
+  EXPECT_EQ(reader_->fetch(key_).reason, Reason::kUnreachable);
+  edited_.edit = nullptr;
+  run_for(kView);
+  EXPECT_EQ(reader_->fetch(key_).verdict, Verdict::kReady);
+}
+
+TEST_F(ChangedRegister, OneNumberIsNotTakenForTwoEpochs) {
+  edited_.edit = [](Epoch& epoch) { ++epoch.seed; };
+  run_for(2 * kView);
+  EXPECT_EQ(reader_->fetch(key_).reason, Reason::kUnreachable);
+}
+
+TEST_F(ChangedRegister, NodeOfAnotherRunThanTheEpochNamesIsNotRead) {
+  edited_.edit = [](Epoch& epoch) {
+    ++epoch.number;
+    for (Member& member : epoch.members) ++member.incarnation;
+  };
+  run_for(kView);
+  EXPECT_EQ(reader_->fetch(key_).reason, Reason::kUnreachable);
+}
+
+// A client of a later epoch than its nodes is in nobody's; it looks at the register and tries
+// again.
+TEST_F(ChangedRegister, PutThatIsRefusedForItsEpochIsTriedAgain) {
+  edited_.edit = [](Epoch& epoch) { ++epoch.number; };
+  run_for(kView);
+  EXPECT_NE(reader_->put(key_, 2, 50 * kMillisecond).code, Code::kOk);
+  EXPECT_EQ(engine().fetch(key_).verdict, Verdict::kReady);
+  EXPECT_EQ(engine().put_number_of(key_), 1u);
+}
+
+}  // namespace
+}  // namespace farpage

@@ -1,0 +1,241 @@
+#include "tests/tier/fleet.h"
+
+#include <array>
+#include <cstdio>
+
+namespace farpage {
+namespace {
+
+using fault::FaultKind;
+
+TEST_F(FleetTest, PagesArePutAtTheirPrimariesAndReadBack) {
+  std::array<int, 3> primaries{};
+  for (uint64_t number = 0; number < 30; ++number) {
+    const PageKey key = test_key(number);
+    ++primaries[nodes_of(key)[0]];
+    ASSERT_EQ(engine().put(key, number).code, Code::kOk) << number;
+    const PageVerdict verdict = engine().fetch(key);
+    ASSERT_EQ(verdict.verdict, Verdict::kReady) << reason_name(verdict.reason);
+    EXPECT_EQ(engine().put_number_of(key), number);
+    EXPECT_EQ(verdict.attempts, 1);
+    EXPECT_EQ(verdict.replicas, 1);
+    EXPECT_EQ(verdict.landed, engine().slice(0).data);
+    EXPECT_GT(verdict.took_ns, 0u);
+  }
+  EXPECT_TRUE(std::ranges::all_of(primaries, [](int count) { return count > 0; }));
+}
+
+TEST_F(FleetTest, MissIsSaidByEveryReplica) {
+  const PageVerdict verdict = engine().fetch(test_key(1));
+  EXPECT_EQ(verdict.reason, Reason::kMiss);
+  EXPECT_EQ(verdict.replicas, 2);
+  EXPECT_EQ(engine().lane().stats().next_replicas, 1u);
+}
+
+TEST_F(FleetTest, CorruptPageIsReadFromTheNextReplicaAndReportedOnce) {
+  const PageKey key = test_key(1);
+  ASSERT_EQ(engine().put(key, 1).code, Code::kOk);
+  for (int i = 0; i < 2; ++i) {
+    inject(FaultKind::kFlippedPayload, i == 0 ? 2 : 3);  // cold, and with a location cached
+    const PageVerdict verdict = engine().fetch(key);
+    ASSERT_EQ(verdict.verdict, Verdict::kReady) << reason_name(verdict.reason);
+    EXPECT_EQ(engine().put_number_of(key), 1u);
+    EXPECT_EQ(verdict.replicas, 2);
+    run_for(kMillisecond);
+    EXPECT_EQ(metric("farpage_client_reports_total"), 1);
+    inject(FaultKind::kFlippedPayload, 0);
+    ASSERT_EQ(engine().fetch(key).verdict, Verdict::kReady);  // caches the location at the primary
+  }
+  EXPECT_EQ(faulty_.injected().of(FaultKind::kFlippedPayload), 5u);
+}
+
+TEST_F(FleetTest, RemovedPageIsAMissEverywhere) {
+  const PageKey key = test_key(1);
+  ASSERT_EQ(engine().put(key, 1).code, Code::kOk);
+  ASSERT_EQ(client_->remove({&key, 1}, engine().deadline()).wait(), 1u);
+  EXPECT_EQ(engine().fetch(key).reason, Reason::kMiss);
+}
+
+TEST_F(FleetTest, PageOfANodeWithoutPowerComesFromTheOther) {
+  const PageKey key = test_key(1);
+  ASSERT_EQ(engine().put(key, 1).code, Code::kOk);
+  ASSERT_EQ(engine().fetch(key).verdict, Verdict::kReady);
+  cluster_.end_node(NodeEnd::kPowerLost, nodes_of(key)[0]);
+  const uint64_t before = now();
+  const PageVerdict verdict = engine().fetch(key, 0, 10 * kMillisecond);
+  ASSERT_EQ(verdict.verdict, Verdict::kReady) << reason_name(verdict.reason);
+  EXPECT_EQ(engine().put_number_of(key), 1u);
+  EXPECT_EQ(verdict.replicas, 2);
+  EXPECT_LE(now() - before, 3 * kMillisecond);  // L, and the read
+  run_for(2 * kView);
+  const PageVerdict later = engine().fetch(key, 0, kMillisecond);
+  EXPECT_EQ(later.verdict, Verdict::kReady);
+  EXPECT_EQ(later.replicas, 1);  // its lease has ended: it is not asked
+}
+
+TEST_F(FleetTest, PutToAPrimaryWithoutPowerFailsAndTheOthersGoOn) {
+  const size_t dead = 0;
+  cluster_.end_node(NodeEnd::kPowerLost, dead);
+  run_for(2 * kView);
+  const uint64_t start = now();
+  std::vector<PutRequest> puts;
+  std::vector<PageKey> keys;
+  for (uint64_t number = 0; number < 12; ++number) {
+    keys.push_back(test_key(number));
+    fill_page(engine().frame(number), keys.back(), number);
+    puts.push_back({keys.back(), engine().slice(number)});
+  }
+  Put put = client_->put(puts, start + 100 * kMillisecond);
+  const auto results = put.wait();
+  int stored = 0;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const auto nodes = nodes_of(keys[i]);
+    if (nodes[0] == dead) {
+      EXPECT_EQ(results[i].code, Code::kUnavailable) << i;
+    }
+    if (std::ranges::find(nodes, dead) != nodes.end()) {
+      EXPECT_NE(results[i].code, Code::kOk) << i;  // nobody acknowledges without all of them
+    } else {
+      EXPECT_EQ(results[i].code, Code::kOk) << code_name(results[i].code);
+      ++stored;
+    }
+  }
+  EXPECT_GT(stored, 0);
+  EXPECT_LE(now(), start + 100 * kMillisecond);
+}
+
+TEST_F(FleetTest, NobodyToAskIsUnreachableAtOnce) {
+  for (size_t node = 0; node < 3; ++node) cluster_.end_node(NodeEnd::kPowerLost, node);
+  run_for(2 * kView);
+  const uint64_t before = now();
+  EXPECT_EQ(engine().fetch(test_key(1)).reason, Reason::kUnreachable);
+  EXPECT_EQ(now(), before);
+}
+
+TEST_F(FleetTest, DeadlinesOfZeroInThePastAndOfAnHour) {
+  const PageKey key = test_key(1);
+  ASSERT_EQ(engine().put(key, 1).code, Code::kOk);
+  EXPECT_EQ(engine().fetch(key, 0, 0).reason, Reason::kStalled);
+  const PageRequest request = {key, 0, engine().slice(0)};
+  PageVerdict verdict;
+  engine().lane().fetch({&request, 1}, {&verdict, 1}, 0).wait();
+  EXPECT_EQ(verdict.reason, Reason::kStalled);
+  EXPECT_EQ(verdict.place, Place::kReleased);
+  EXPECT_EQ(engine().fetch(key, 0, 3600 * kSecond).verdict, Verdict::kReady);
+}
+
+TEST_F(FleetTest, BadListsAreRefusedInASentence) {
+  const auto why = [&](const Fleet& fleet) {
+    const auto refused = connect({}, fleet);
+    EXPECT_FALSE(refused);
+    return refused ? std::string() : refused.error().message;
+  };
+  Fleet fleet = fleet_;
+  fleet.list.replicas = 4;
+  EXPECT_NE(why(fleet).find("4 replicas on 3 nodes"), std::string::npos);
+  fleet = fleet_;
+  fleet.list.members[1] = fleet.list.members[0];
+  EXPECT_NE(why(fleet).find("twice"), std::string::npos);
+  fleet = fleet_;
+  fleet.list.page_bytes = 1024;
+  EXPECT_NE(why(fleet).find("another length of pages"), std::string::npos);
+  fleet = fleet_;
+  fleet.list.replicas = 1;
+  EXPECT_NE(why(fleet).find("another list of nodes"), std::string::npos);
+}
+
+TEST_F(RegisteredFleet, PagesArePutAndReadBack) {
+  for (uint64_t number = 0; number < 20; ++number) {
+    const PageKey key = test_key(number);
+    ASSERT_EQ(engine().put(key, number).code, Code::kOk) << number;
+    ASSERT_EQ(engine().fetch(key).verdict, Verdict::kReady);
+    EXPECT_EQ(engine().put_number_of(key), number);
+  }
+}
+
+TEST_F(RegisteredFleet, NodeThatIsLeftOutIsReadNoMore) {
+  const PageKey key = test_key(1);
+  ASSERT_EQ(engine().put(key, 1).code, Code::kOk);
+  const size_t dead = nodes_of(key)[0];
+  cluster_.end_node(NodeEnd::kKilled, dead);  // its memory can still be read
+  ASSERT_TRUE(cluster_.world().wait_until(
+      now() + 2 * kSecond, [&] { return cluster_.epochs()->current().epoch.members.size() == 2; }));
+  run_for(10 * kView);
+  ASSERT_EQ(engine().put(key, 2).code, Code::kOk);
+  const PageVerdict verdict = engine().fetch(key);
+  ASSERT_EQ(verdict.verdict, Verdict::kReady) << reason_name(verdict.reason);
+  EXPECT_EQ(engine().put_number_of(key), 2u);
+}
+
+// Whoever cannot read the register has no view when V has passed.
+TEST_F(RegisteredFleet, ViewEndsWithoutTheRegister) {
+  const PageKey key = test_key(1);
+  ASSERT_EQ(engine().put(key, 1).code, Code::kOk);
+  cluster_.part(cluster_.client_host(0), cluster_.register_host());
+  EXPECT_EQ(engine().fetch(key).verdict, Verdict::kReady);
+  run_for(kView);
+  EXPECT_EQ(engine().fetch(key).reason, Reason::kUnreachable);
+  cluster_.heal_all();
+  run_for(10 * kView);
+  EXPECT_EQ(engine().fetch(key).verdict, Verdict::kReady);
+}
+
+// A page's verdicts between the events of the world, so that each is seen when it is given.
+struct Load {
+  uint64_t fetches = 0;
+  uint64_t ready = 0;
+  std::vector<uint64_t> took_ns;
+};
+
+// Fetches of one page each, one after the other, for so long; `most_ns` is the deadline of each.
+Load fetch_for(SimCluster& cluster, Engine& engine, uint64_t keys, uint64_t duration_ns,
+               uint64_t most_ns, const FetchOptions& options = {}) {
+  Load load;
+  const uint64_t end = cluster.now_ns() + duration_ns;
+  while (cluster.now_ns() < end) {
+    const uint64_t number = load.fetches++ % keys;
+    const PageRequest request = {test_key(number), 0, engine.slice(0)};
+    PageVerdict verdict;
+    const uint64_t start = cluster.now_ns();
+    {
+      Fetch fetch = engine.lane().fetch({&request, 1}, {&verdict, 1}, start + most_ns, options);
+      while (!fetch.done()) {
+        cluster.world().run_until(cluster.now_ns() + kMicrosecond);
+        engine.lane().progress();
+        EXPECT_TRUE(fetch.done() || cluster.now_ns() < start + most_ns) << "I3";
+      }
+      load.took_ns.push_back(cluster.now_ns() - start);
+      while (!fetch.released()) {
+        cluster.world().run_until(cluster.now_ns() + kMicrosecond);
+        engine.lane().progress();
+      }
+    }
+    EXPECT_LE(verdict.took_ns, most_ns);
+    load.ready += verdict.verdict == Verdict::kReady;
+  }
+  return load;
+}
+
+TEST_F(RegisteredFleet, VerdictsComeByTheirDeadlinesWhileANodeDies) {
+  constexpr uint64_t kKeys = 30;
+  for (uint64_t number = 0; number < kKeys; ++number) {
+    ASSERT_EQ(engine().put(test_key(number), number).code, Code::kOk);
+  }
+  constexpr uint64_t kDeadline = kMillisecond;
+  fetch_for(cluster_, engine(), kKeys, 5 * kMillisecond, kDeadline);  // warms up
+  const Load before = fetch_for(cluster_, engine(), kKeys, 20 * kMillisecond, kDeadline);
+  cluster_.end_node(NodeEnd::kPowerLost, 1);
+  const Load during = fetch_for(cluster_, engine(), kKeys, 2 * kView, kDeadline);
+  const Load after = fetch_for(cluster_, engine(), kKeys, 20 * kMillisecond, kDeadline);
+  EXPECT_EQ(before.ready, before.fetches);
+  EXPECT_EQ(after.ready, after.fetches);
+  EXPECT_EQ(engine().lane().stats().late_verdicts, 0u);
+  const uint64_t p99 = quantile(before.took_ns, 0.99);
+  const uint64_t p99_after = quantile(after.took_ns, 0.99);
+  std::printf("p99 before %lu ns, 2 V after the death %lu ns; ready meanwhile %lu of %lu\n", p99,
+              p99_after, during.ready, during.fetches);
+  EXPECT_LE(p99_after, p99 * 3 / 2);
+}
+
+}  // namespace
+}  // namespace farpage

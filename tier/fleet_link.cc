@@ -1,0 +1,212 @@
+#include "tier/fleet_link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "pagetable/guards.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kReadsPerView = 4;
+constexpr uint64_t kMostReading = 8;
+constexpr uint64_t kLastWordNs = 100 * kMillisecond;
+
+Epoch epoch_of_one() {
+  Epoch epoch;
+  epoch.members = {Member{}};
+  return epoch;
+}
+
+}  // namespace
+
+ClusterView::ClusterView(Epoch of)
+    : epoch(std::move(of)),
+      tag(epoch.number == 0 ? EpochTag{} : EpochTag{epoch.number, epoch.identity()}),
+      placement(epoch) {}
+
+FleetLink::FleetLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric, Fleet fleet)
+    : options_(options), runtime_(runtime), fabric_(fabric), fleet_(std::move(fleet)) {}
+
+FleetLink::FleetLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric,
+                     ControlDialer& dialer)
+    : options_(options), runtime_(runtime), fabric_(fabric), alone_(&dialer) {}
+
+Result<void> FleetLink::check() const {
+  if (alone()) return {};
+  if (!fleet_.dialer) return fail(Code::kInvalid, "a fleet needs a way to dial its nodes");
+  if (!has_register()) return validate(fleet_.list);
+  if (fleet_.view_ns == 0) return fail(Code::kInvalid, "a register needs a view lease, V");
+  return {};
+}
+
+Result<void> FleetLink::connect() {
+  if (auto valid = check(); !valid) return valid;
+  const uint64_t deadline = runtime_.clock().now_ns() + options_.connect_ms * kMillisecond;
+  if (alone()) {
+    enter(epoch_of_one(), kNever);
+  } else {
+    runtime_.after(0, [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (self == nullptr) return;
+      if (self->has_register()) return self->watch_register();
+      self->enter(self->fleet_.list, kNever);
+    });
+  }
+  runtime_.wait_until(deadline, [this] { return any_node() || all_refused(); });
+  // So that a dial that lasts to its own deadline can still say what it waited for.
+  runtime_.wait_until(deadline + kLastWordNs, [this] {
+    const auto all = links();
+    return any_node() || all.empty() ||
+           std::ranges::any_of(all, [](const auto& link) { return link->error().has_value(); });
+  });
+  if (any_node()) return {};
+  return tl::unexpected(why_none());
+}
+
+void FleetLink::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  for (const auto& link : links()) link->stop();
+  number_.fetch_add(1, std::memory_order_acq_rel);
+}
+
+std::shared_ptr<ClusterView> FleetLink::view() const {
+  const std::lock_guard lock(mutex_);
+  return view_;
+}
+
+std::vector<std::shared_ptr<NodeLink>> FleetLink::links() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<NodeLink>> links;
+  for (const auto& [node, link] : links_) links.push_back(link);
+  return links;
+}
+
+bool FleetLink::any_node() const {
+  const auto current = view();
+  return current != nullptr && std::ranges::any_of(current->links, [](const auto& link) {
+           return link->view() != nullptr;
+         });
+}
+
+bool FleetLink::all_refused() const {
+  const auto current = view();
+  return current != nullptr && !has_register() &&
+         std::ranges::all_of(current->links, [](const auto& link) { return link->refused(); });
+}
+
+Error FleetLink::why_none() const {
+  for (const auto& link : links()) {
+    if (auto error = link->error()) return *error;
+  }
+  const std::lock_guard lock(mutex_);
+  if (view_ == nullptr && register_error_) return *register_error_;
+  if (view_ == nullptr) {
+    return {Code::kTimeout,
+            fmt::format("the register of epochs has not answered for {} ms (client.connect_ms)",
+                        options_.connect_ms)};
+  }
+  return {Code::kTimeout,
+          fmt::format("{} not answered for {} ms (client.connect_ms): is it stopped?",
+                      view_->links.size() == 1 ? "the node has" : "none of the nodes has",
+                      options_.connect_ms)};
+}
+
+void FleetLink::enter(const Epoch& epoch, uint64_t valid_until_ns) {
+  auto next = std::make_shared<ClusterView>(epoch);
+  next->valid_until_ns = valid_until_ns;
+  std::vector<std::shared_ptr<NodeLink>> joined;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return;
+    for (const Member& member : epoch.members) {
+      std::shared_ptr<NodeLink>& link = links_[member.node];
+      if (link == nullptr) joined.push_back(link = make_link(member, epoch.page_bytes));
+      next->links.push_back(link);
+    }
+    view_ = std::move(next);
+    learned_ns_ = runtime_.clock().now_ns();
+  }
+  for (const auto& link : joined) link->start();
+  number_.fetch_add(1, std::memory_order_acq_rel);
+  runtime_.notify();
+}
+
+std::shared_ptr<NodeLink> FleetLink::make_link(const Member& member, uint64_t page_bytes) {
+  LinkTerms terms;
+  if (!alone()) {
+    terms.peer = member.node;
+    terms.page_bytes = page_bytes;
+    terms.fixed = !has_register();
+    terms.epoch = [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      const auto current = self == nullptr ? nullptr : self->view();
+      return current == nullptr ? EpochTag{} : current->tag;
+    };
+  }
+  return std::make_shared<NodeLink>(options_, runtime_, fabric_,
+                                    alone() ? *alone_ : fleet_.dialer(member.node),
+                                    std::move(terms), counters_);
+}
+
+void FleetLink::watch_register() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return;
+  }
+  read_register();
+  runtime_.after(fleet_.view_ns / kReadsPerView, [weak = weak_from_this()] {
+    if (auto self = weak.lock()) self->watch_register();
+  });
+}
+
+void FleetLink::read_register() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_ || reading_ == kMostReading) return;
+    ++reading_;
+  }
+  const uint64_t sent = runtime_.clock().now_ns();
+  fleet_.epochs->read([weak = weak_from_this(), sent](const Result<RegisteredEpoch>& read) {
+    if (auto self = weak.lock()) self->learned(sent, read);
+  });
+}
+
+void FleetLink::learned(uint64_t sent_ns, const Result<RegisteredEpoch>& read) {
+  std::shared_ptr<ClusterView> current;
+  {
+    const std::lock_guard lock(mutex_);
+    --reading_;
+    if (stopped_) return;
+    if (!read) register_error_ = read.error();
+    current = view_;
+  }
+  if (!read) return runtime_.notify();
+  const Epoch& epoch = read->epoch;
+  // V counts from the sending: the epoch may have been replaced since.
+  const uint64_t until = on(Guard::kLinearizableView) ? sent_ns + fleet_.view_ns : kNever;
+  if (auto valid = validate(epoch); !valid) {
+    if (std::exchange(told_of_going_back_, true)) return;
+    return log_warning("the register's epoch is refused: " + valid.error().message);
+  }
+  if (current == nullptr || epoch.number > current->epoch.number) return enter(epoch, until);
+  if (epoch == current->epoch) {
+    uint64_t before = current->valid_until_ns.load(std::memory_order_relaxed);
+    if (before < until) current->valid_until_ns.store(until, std::memory_order_release);
+    return;
+  }
+  // What was sent before the epoch was learned may well be of the one before it.
+  if (sent_ns < learned_ns_ || std::exchange(told_of_going_back_, true)) return;
+  log_warning(
+      fmt::format("the register of epochs says {} after {}, which is refused: was its "
+                  "data lost?",
+                  epoch.number, current->epoch.number));
+}
+
+}  // namespace farpage

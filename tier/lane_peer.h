@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tier/node_link.h"
+#include "tier/read_path.h"
+#include "tier/recent_latency.h"
+
+namespace farpage {
+
+// One node, as one lane reads from it.
+struct LanePeer {
+  explicit LanePeer(std::shared_ptr<NodeLink> of) : link(std::move(of)), path(link) {}
+
+  // Whether what its open path reads may be used, at this time.
+  bool readable(uint64_t now_ns) const {
+    return member && path.view().valid(now_ns) &&
+           (any_run || path.view().incarnation == incarnation);
+  }
+  // Whether there is a view of the run that the epoch names, at this time.
+  bool reachable(uint64_t now_ns) {
+    return member && path.view_valid(now_ns) &&
+           (any_run || path.newest_view()->incarnation == incarnation);
+  }
+
+  std::shared_ptr<NodeLink> link;
+  bool member = true;            // of the epoch
+  bool any_run = true;           // membership is a list: whatever run says hello
+  uint64_t incarnation = 0;      // otherwise the run that may be read
+  uint32_t attempts = 0;         // under way here
+  uint32_t slower = 0;           // pages whose recompute was faster
+  bool stalled = false;          // for expire(), which gives its path up
+  std::vector<Operation> queue;  // to be posted, in order
+  RecentLatency latency;         // of its operations
+  ReadPath path;                 // last: its operations end first
+};
+
+}  // namespace farpage

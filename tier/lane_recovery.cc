@@ -1,0 +1,230 @@
+#include <algorithm>
+
+#include "pagetable/guards.h"
+#include "tier/lane_engine.h"
+
+namespace farpage {
+namespace {
+
+// Where there are several nodes, one that is silent leaves room for the others.
+constexpr uint32_t kMostAtOne = 64;
+// A hedge costs this many pages that asked for none: one in forty, 2.5%.
+constexpr uint64_t kHedgeCost = 40;
+constexpr uint64_t kMostCredit = 8 * kHedgeCost;
+// So often a page is read though its recompute would be faster, to see whether that still holds.
+constexpr uint32_t kSlowerInARow = 63;
+
+}  // namespace
+
+PageHistory& LaneEngine::history_of(Attempt& attempt) {
+  return attempt.hedge && attempt.twin != kNoTwin ? attempts_[attempt.twin].history
+                                                  : attempt.history;
+}
+
+ReplicaStates LaneEngine::states_of(const Attempt& attempt) const {
+  ReplicaStates states;
+  if (!view_->valid(now_ns_)) return states;
+  const size_t count = single_ ? 1 : attempt.replicas.size();
+  for (unsigned rank = 0; rank < count; ++rank) {
+    LanePeer& peer = peer_at(attempt, rank);
+    if (!peer.reachable(now_ns_)) continue;
+    states.reachable |= replica(rank);
+    if (peer.path.is_open() && (single_ || peer.attempts < kMostAtOne)) {
+      states.open |= replica(rank);
+    }
+    if (peer.link->breaker().allows(now_ns_)) states.trusted |= replica(rank);
+  }
+  return states;
+}
+
+// The newest version that anybody can have given out for a page, as far as is known: with a
+// register those of the view's epoch, as no other one takes puts while it is valid; otherwise those
+// of its primary's run, while that is the one that takes puts.
+Version LaneEngine::newest_possible(const Attempt& attempt) const {
+  uint64_t epoch = view_->epoch.number;
+  if (!fleet_->has_register()) {
+    const View* primary = peer_at(attempt, 0).path.newest_view();
+    if (primary == nullptr || !primary->valid(now_ns_)) return UINT64_MAX;
+    epoch = primary->epoch;
+  }
+  return make_version(epoch, kMaxVersionCounter);
+}
+
+// Begins the page's next attempt, or gives its verdict, or waits.
+void LaneEngine::choose(Attempt& attempt) {
+  PageHistory& history = attempt.history;
+  if (attempt.epoch != fleet_number_) {
+    attempt.epoch = fleet_number_;
+    const uint8_t attempts = history.attempts;
+    history = {};
+    history.attempts = attempts;
+    if (!single_) {
+      const PageKey& key = attempt.fetch->requests[attempt.page].key;
+      attempt.replicas = view_->placement.replicas(key);
+    }
+  }
+  Recovery next = {Recovery::Action::kNextReplica, 0};
+  if (!single_ || history.attempts > 0 || !by_member_[0]->path.is_open()) {
+    next = recover(history, states_of(attempt), false);
+  }
+  switch (next.action) {
+    case Recovery::Action::kNextReplica:
+    case Recovery::Action::kLookAgain:
+      if (history.attempts > 0 && next.action == Recovery::Action::kNextReplica) {
+        counters_.next_replicas.add();
+      }
+      if (attempt.fetch->options.recompute_ns > 0 && comes_too_late(attempt, next.rank)) {
+        settle(attempt, Reason::kSlower);
+        return free_attempt(attempt);
+      }
+      return ask(attempt, next.rank);
+    case Recovery::Action::kRecompute:
+      settle(attempt, next.reason);
+      return free_attempt(attempt);
+    case Recovery::Action::kHedge:
+    case Recovery::Action::kWait:
+      return wait_again(attempt);
+  }
+}
+
+void LaneEngine::ask(Attempt& attempt, uint8_t rank) {
+  PageHistory& history = history_of(attempt);
+  if (!attempt.hedge) {
+    if (history.attempts > 0) {
+      attempt.looks = static_cast<uint8_t>(attempt.looks + attempt.lookup.reads());
+    }
+    if (history.last != rank) attempt.failures = 0;
+    history.last = rank;
+  }
+  history.asked |= replica(rank);
+  history.under_way |= replica(rank);
+  if (history.attempts < UINT8_MAX) ++history.attempts;
+  attempt.rank = rank;
+  attempt.peer = &peer_at(attempt, rank);
+  ++attempt.peer->attempts;
+  attempt.peer->link->breaker().asked(now_ns_);
+  if (attempt.fetch->options.hedge && hedge_credit_ < kMostCredit) ++hedge_credit_;
+  look_up(attempt);
+}
+
+void LaneEngine::wait_again(Attempt& attempt) {
+  if (attempt.hedge) return end_hedge(attempt);
+  leave(attempt);
+  attempt.waiting = true;
+  ++waiting_;
+}
+
+void LaneEngine::stop_waiting(Attempt& attempt) {
+  if (!attempt.waiting) return;
+  attempt.waiting = false;
+  --waiting_;
+}
+
+// Attempts that came to nothing, and those that found no path yet.
+void LaneEngine::begin_again() {
+  for (Attempt& attempt : attempts_) {
+    if (!attempt.waiting || now_ns_ >= attempt.fetch->deadline_ns) continue;
+    stop_waiting(attempt);
+    choose(attempt);
+  }
+}
+
+// Its operations have ended, and what they brought is of no use.
+void LaneEngine::came_to_nothing(Attempt& attempt) {
+  PageHistory& history = history_of(attempt);
+  history.failed |= replica(attempt.rank);
+  if (attempt.failures >= kMostFailures) history.gone |= replica(attempt.rank);
+  wait_again(attempt);
+}
+
+// The replica's last word about the page, which it does not have as it should.
+void LaneEngine::replica_said(Attempt& attempt, Reason reason) {
+  const PageKey& key = attempt.fetch->requests[attempt.page].key;
+  PageHistory& history = history_of(attempt);
+  NodeLink& link = *attempt.peer->link;
+  const Replicas bit = replica(attempt.rank);
+  if (reason == Reason::kMiss) {
+    history.missed |= bit;
+    link.locations().erase(key);
+  } else {
+    (reason == Reason::kStale ? history.stale : history.corrupt) |= bit;
+    if (!fleet_->alone()) link.report(key);
+  }
+  if (!single_) return wait_again(attempt);
+  settle(attempt, reason);
+  free_attempt(attempt);
+}
+
+bool LaneEngine::comes_too_late(const Attempt& attempt, uint8_t rank) const {
+  LanePeer& peer = peer_at(attempt, rank);
+  if (attempt.history.attempts > 0 || !peer.latency.known()) return false;
+  if (!slower_than_recompute(peer.latency.median_ns(), peer.attempts, window_,
+                             attempt.fetch->options.recompute_ns)) {
+    return false;
+  }
+  return ++peer.slower % (kSlowerInARow + 1) != 0;
+}
+
+// A second attempt for a page whose first takes longer than most, if there is somebody to ask, a
+// place to land in, and credit left.
+void LaneEngine::hedge(Attempt& first) {
+  const uint64_t bytes = first.fetch->requests[first.page].destination.bytes;
+  if (places_.empty() || bytes > places_.page_bytes() || hedge_credit_ < kHedgeCost) return;
+  if (free_count_ == 0) return;
+  const Recovery next = recover(first.history, states_of(first), true);
+  if (next.action != Recovery::Action::kHedge) return;
+  hedge_credit_ -= kHedgeCost;
+  counters_.hedges.add();
+  Attempt& second = attempts_[free_attempts_[--free_count_]];
+  second.fetch = first.fetch;
+  second.page = first.page;
+  second.failures = 0;
+  second.looks = 0;
+  second.hedge = true;
+  second.place = places_.take();
+  second.landing = places_.slice(second.place, bytes);
+  second.epoch = first.epoch;
+  second.replicas = first.replicas;
+  second.twin = static_cast<uint16_t>(first.index);
+  first.twin = static_cast<uint16_t>(second.index);
+  first.history.hedged = true;
+  ask(second, next.rank);
+}
+
+// A hedge that brought nothing: the page is its first attempt's again.
+void LaneEngine::end_hedge(Attempt& hedge) {
+  Attempt& first = attempts_[hedge.twin];
+  first.looks = static_cast<uint8_t>(first.looks + hedge.lookup.reads());
+  leave(hedge);
+  first.twin = kNoTwin;
+  free_attempt(hedge);
+}
+
+// A hedge whose page has its verdict: it writes to the lane alone, until it has ended.
+void LaneEngine::orphan(Attempt& hedge) {
+  attempts_[hedge.twin].twin = kNoTwin;
+  hedge.twin = kNoTwin;
+  if (hedge.outstanding == 0) return free_attempt(hedge);
+  hedge.held = true;
+  hedge.fetch = &orphaned_;
+  cancel_queued(hedge);
+}
+
+bool LaneEngine::lands(const Attempt& attempt) const {
+  return attempt.outstanding > 0 && attempt.lookup.step() == PageLookup::Step::kReadPage &&
+         attempt.fetch->requests[attempt.page].destination.bytes > 0;
+}
+
+// The first attempt of a page that has its verdict now, though its operations have not ended: what
+// they may write to is held (I4).
+void LaneEngine::retire(Attempt& loser) {
+  loser.held = true;
+  if (!lands(loser)) {
+    loser.fetch = &orphaned_;
+    return;
+  }
+  if (on(Guard::kHoldUntilEnded)) loser.fetch->verdicts[loser.page].place = Place::kHeld;
+  ++loser.fetch->held;
+}
+
+}  // namespace farpage
