@@ -1,11 +1,13 @@
 """One comparison: two sides that take turns, their medians, the ratio, and whether it keeps its bound."""
 
+import argparse
 import dataclasses
+import json
 import statistics
 from contextlib import AbstractContextManager
 from typing import Callable, Optional
 
-from measure import QUIET_SHARE, Failure
+from measure import QUIET_SHARE, Failure, wait_until_quiet
 
 HEADER = "| case | Farpage | peer | ratio | bound | holds |\n|---|---|---|---|---|---|"
 
@@ -83,3 +85,28 @@ def bar(result):
     return {"name": result["name"], "ratio": result["ratio"], "bound": result["bound"], "at_most": result["at_most"],
             "holds": result["holds"],
             "figures": f"{figure(result['ours'], result['unit'])}; {result['peer']}: {figure(result['theirs'], result['unit'])}"}
+
+
+def comparison_options(description):
+    """Of a program that compares a few cases and nothing else."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--farpage", default="build/release/cli/farpage")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--only", nargs="+", metavar="CASE", help="all without it")
+    parser.add_argument("--json", metavar="FILE")
+    return parser
+
+
+def compare_all(cases, options):
+    """Prints a row a case, and writes them where the options say."""
+    print(HEADER, flush=True)
+    results = []
+    for case in cases:
+        if options.only and case.key not in options.only:
+            continue
+        results.append(compare(case, options.rounds, lambda: wait_until_quiet(10)))
+        print(row(results[-1]), flush=True)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"rounds": options.rounds, "seconds": options.seconds, "cases": results}, file, indent=2, ensure_ascii=False)

@@ -150,7 +150,12 @@ uint64_t Trace::longest_request() const {
 
 Result<Trace> read_mooncake_trace(const std::string& path, uint64_t max_requests) {
   UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return fail_errno(errno, fmt::format("cannot open the trace {}", path));
+  if (!file.valid()) {
+    return fail_errno(errno,
+                      fmt::format("cannot open the trace {} (scripts/fetch-traces downloads those "
+                                  "that are known; \"generate\" makes one)",
+                                  path));
+  }
 
   Trace trace;
   trace.name = path;

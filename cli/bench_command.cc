@@ -11,6 +11,7 @@
 #include "bench/json.h"
 #include "bench/progress.h"
 #include "bench/push_bench.h"
+#include "bench/put_bench.h"
 #include "cli/backend.h"
 #include "cli/commands.h"
 #include "cli/connection.h"
@@ -152,6 +153,64 @@ void add_push(CLI::App& bench, int& exit_code) {
   command->callback([arguments, &exit_code] { exit_code = run_bench_push(*arguments); });
 }
 
+struct PutArguments {
+  PutBenchOptions bench;
+  OwnNodesArguments own_nodes;
+  std::string json;
+  ReachArguments reach;
+};
+
+Result<int> bench_put(PutArguments arguments, ConnectOptions options,
+                      const Interrupts& interrupts) {
+  PutBenchOptions& bench = arguments.bench;
+  const Geometry geometry = {bench.page_bytes,
+                             FetchBench::slots_for(bench.pool_bytes / bench.page_bytes), 2};
+  options.own_node.pool_bytes = geometry.pool_bytes();
+  options.own_node.page_bytes = bench.page_bytes;
+  options.own_node.nodes = arguments.own_nodes.nodes;
+  options.own_node.replicas = arguments.own_nodes.replicas;
+  auto connection = NodeConnection::open(options, interrupts);
+  if (!connection) return tl::unexpected(connection.error());
+  NodeConnection& opened = **connection;
+  bench.name_space = unique_name_space(bench.name_space, opened.has_own_node());
+  const auto result =
+      run_put_bench(opened.client(), bench, [&interrupts] { return interrupts.interrupted(); });
+  if (!result) return tl::unexpected(result.error());
+  if (result->interrupted) return fail(Code::kAborted, "interrupted");
+  const PutReport report = {bench,
+                            *result,
+                            opened.client().capabilities(),
+                            version(),
+                            opened.has_own_node(),
+                            arguments.own_nodes.nodes,
+                            arguments.own_nodes.replicas};
+  return tell(arguments.json, put_json(report), put_table(report), 0);
+}
+
+int run_bench_put(const PutArguments& arguments) {
+  Result<ConnectOptions> options = arguments.reach.load();
+  if (!options) return report_error(options.error(), kExitUsage);
+  const auto valid =
+      arguments.bench.validate().and_then([&] { return arguments.own_nodes.validate(); });
+  if (!valid) return report_error(valid.error(), kExitUsage);
+  const Interrupts interrupts;
+  const Result<int> exit_code = bench_put(arguments, std::move(*options), interrupts);
+  return exit_code ? *exit_code : report_error(exit_code.error());
+}
+
+void add_put(CLI::App& bench, int& exit_code) {
+  CLI::App* command = bench.add_subcommand("put", "Puts pages, one put after the other");
+  auto arguments = std::make_shared<PutArguments>();
+  PutBenchOptions& options = arguments->bench;
+  add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
+  add_count(*command, "--batch", options.batch, "Pages a put");
+  add_size(*command, "--pool-bytes", options.pool_bytes, "Keys to put, in bytes of pages");
+  command->add_option("--seconds", options.seconds, "How long to put")->capture_default_str();
+  add_json(*command, arguments->json);
+  arguments->own_nodes.add_to(*command, arguments->reach.add_to(*command, kNodeHelp));
+  command->callback([arguments, &exit_code] { exit_code = run_bench_put(*arguments); });
+}
+
 struct IndexArguments {
   uint64_t pages = 10'000'000;
   std::string json;
@@ -236,6 +295,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   bench->require_subcommand(1);
   add_fetch(*bench, exit_code);
   add_push(*bench, exit_code);
+  add_put(*bench, exit_code);
   add_index(*bench, exit_code);
   add_idle(*bench, exit_code);
 }

@@ -28,22 +28,31 @@ Result<std::unique_ptr<NodeConnection>> NodeConnection::open(const ConnectOption
 }
 
 Result<std::unique_ptr<Client>> NodeConnection::connect(const ClientOptions& options) {
+  if (fleet_ != nullptr) return Client::connect(options, *runtime_, *fabric_, fleet_->fleet());
   return Client::connect(options, *runtime_, *fabric_, *dialer_);
 }
 
 Result<std::unique_ptr<NodeConnection>> NodeConnection::reach(const ConnectOptions& options,
                                                               const Interrupts& interrupts) {
   auto connection = std::unique_ptr<NodeConnection>(new NodeConnection);
-  Address address;
-  if (options.node.empty()) {
+  Address address;  // of one of them
+  ClusterOptions cluster = options.cluster;
+  if (cluster.is_given()) {
+    auto list = cluster.list();
+    if (!list) return tl::unexpected(list.error());
+    address = list->front().address;
+  } else if (options.node.empty()) {
     OwnNodeOptions own_node = options.own_node;
     own_node.backend = options.backend.empty() ? "shm" : options.backend;
     own_node.backends = options.backends;
     if (auto known = check_backend(own_node.backend); !known) return tl::unexpected(known.error());
-    auto node = OwnNode::start(own_node, interrupts);
-    if (!node) return tl::unexpected(node.error());
-    connection->own_node_ = std::move(*node);
-    address = connection->own_node_->address();
+    auto nodes = OwnNodes::start(own_node, interrupts);
+    if (!nodes) return tl::unexpected(nodes.error());
+    connection->own_nodes_ = std::move(*nodes);
+    address = connection->own_nodes_->address();
+    cluster.nodes = connection->own_nodes_->list();
+    cluster.replicas = own_node.replicas;
+    cluster.page_bytes = own_node.page_bytes;
   } else {
     auto parsed = parse_address(options.node);
     if (!parsed) return tl::unexpected(parsed.error());
@@ -55,6 +64,13 @@ Result<std::unique_ptr<NodeConnection>> NodeConnection::reach(const ConnectOptio
   if (!fabric) return tl::unexpected(fabric.error());
   connection->fabric_ = std::move(*fabric);
   connection->runtime_ = std::make_unique<AsioRuntime>();
+  if (cluster.is_given()) {
+    auto fleet = ListedFleet::make(cluster, *connection->runtime_, options.credentials,
+                                   options.client.connect_ms);
+    if (!fleet) return tl::unexpected(fleet.error());
+    connection->fleet_ = std::move(*fleet);
+    return connection;
+  }
   auto dialer =
       make_dialer(*connection->runtime_, address, options.credentials, options.client.connect_ms);
   if (!dialer) return tl::unexpected(dialer.error());

@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 #include "cli/backend.h"
+#include "cli/cluster_options.h"
 #include "cli/own_node.h"
 #include "cli/signals.h"
 #include "control/link.h"
@@ -17,8 +18,9 @@
 namespace farpage {
 
 struct ConnectOptions {
-  std::string backend;  // empty: by the node's address
-  std::string node;     // its address; empty: start one
+  std::string backend;     // empty: by the node's address
+  std::string node;        // its address
+  ClusterOptions cluster;  // or several; with neither, it starts its own
   BackendOptions backends;
   OwnNodeOptions own_node;
   ClientOptions client;
@@ -39,15 +41,18 @@ class NodeConnection {
 
   Client& client() { return *client_; }
   Fabric& fabric() { return *fabric_; }
-  bool has_own_node() const { return own_node_ != nullptr; }
+  bool has_own_node() const { return own_nodes_ != nullptr; }
+  // With own nodes, several.
+  std::string kill_one() { return own_nodes_->kill_one(); }
 
  private:
   NodeConnection() = default;
 
-  std::unique_ptr<OwnNode> own_node_;
+  std::unique_ptr<OwnNodes> own_nodes_;
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<AsioRuntime> runtime_;
-  std::unique_ptr<ControlDialer> dialer_;
+  std::unique_ptr<ControlDialer> dialer_;  // of one node, or
+  std::unique_ptr<ListedFleet> fleet_;     // of several
   std::unique_ptr<Client> client_;
   std::unique_ptr<MetricsServer> metrics_;
 };

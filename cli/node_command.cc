@@ -5,13 +5,16 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
 #include "base/unique_fd.h"
+#include "cli/cluster_options.h"
 #include "cli/commands.h"
 #include "cli/descriptors.h"
 #include "cli/exit_code.h"
@@ -41,10 +44,33 @@ struct NodeArguments {
 
 struct NodeSettings {
   NodeOptions node;
+  NodeCluster cluster;
   BackendOptions backends;
   Address listen;
   NodeCredentials credentials;
+  ClientCredentials peer_credentials;  // with a cluster
 };
+
+// How long one try to reach another node of the cluster may take.
+constexpr uint64_t kPeerConnectMs = 2'000;
+
+// Where the list says that this node is, unless it is told otherwise.
+Result<void> find_itself(NodeCluster& cluster, NodeOptions& options, bool told_where) {
+  if (!cluster.is_given()) return {};
+  cluster.page_bytes = options.page_bytes;
+  if (auto epoch = cluster.epoch(); !epoch) return tl::unexpected(epoch.error());
+  const auto list = cluster.list();
+  const auto self = std::find_if(list->begin(), list->end(),
+                                 [&](const NamedNode& node) { return node.name == cluster.name; });
+  if (self == list->end()) {
+    return fail(Code::kInvalid,
+                fmt::format("cluster.nodes has no node '{}': say with cluster.name which of "
+                            "them this one is",
+                            cluster.name));
+  }
+  if (!told_where) options.listen = format_address(self->address);
+  return {};
+}
 
 Result<NodeSettings> load_settings(const CLI::App& app, const NodeArguments& arguments) {
   NodeSettings settings;
@@ -52,7 +78,11 @@ Result<NodeSettings> load_settings(const CLI::App& app, const NodeArguments& arg
   NodeSecurity security;
   Result<Config> config = Config::load(arguments.config, arguments.overrides);
   if (!config) return tl::unexpected(config.error());
+  const std::string default_listen = std::exchange(options.listen, "");
   if (auto read = config->read("node", fields(options)); !read) return tl::unexpected(read.error());
+  if (auto read = config->read("cluster", fields(settings.cluster)); !read) {
+    return tl::unexpected(read.error());
+  }
   if (auto read = config->read("security", fields(security)); !read) {
     return tl::unexpected(read.error());
   }
@@ -61,11 +91,16 @@ Result<NodeSettings> load_settings(const CLI::App& app, const NodeArguments& arg
   }
   if (auto finished = config->finish(); !finished) return tl::unexpected(finished.error());
   if (app.count("--listen") > 0) options.listen = arguments.listen;
+  const bool told_where = !options.listen.empty();
+  if (!told_where) options.listen = default_listen;
   if (app.count("--backend") > 0) options.backend = arguments.backend;
   if (app.count("--token-file") > 0) security.token_file = arguments.token_file;
   if (app.count("--state") > 0) options.state = arguments.state;
   if (app.count("--pool-bytes") > 0) options.pool_bytes = arguments.pool_bytes;
   if (app.count("--page-bytes") > 0) options.page_bytes = arguments.page_bytes;
+  if (auto found = find_itself(settings.cluster, options, told_where); !found) {
+    return tl::unexpected(found.error());
+  }
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
   settings.backends.ucx.allow_emulated |= arguments.allow_emulated;
   if (auto valid = check_metrics(options.metrics_listen, "node.metrics_listen"); !valid) {
@@ -80,6 +115,10 @@ Result<NodeSettings> load_settings(const CLI::App& app, const NodeArguments& arg
   auto credentials = security.load();
   if (!credentials) return tl::unexpected(credentials.error());
   settings.credentials = std::move(*credentials);
+  if (!settings.cluster.is_given()) return settings;
+  auto peer_credentials = security.load_as_client();
+  if (!peer_credentials) return tl::unexpected(peer_credentials.error());
+  settings.peer_credentials = std::move(*peer_credentials);
   return settings;
 }
 
@@ -148,10 +187,21 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
   auto metrics_socket = open_metrics(options.metrics_listen, "node.metrics_listen");
   if (!metrics_socket) return announce_error(ready, metrics_socket.error(), kExitFailed);
   AsioRuntime runtime;
+  std::unique_ptr<ListedFleet> fleet;
+  if (settings.cluster.is_given()) {
+    auto listed =
+        ListedFleet::make(settings.cluster, runtime, settings.peer_credentials, kPeerConnectMs);
+    if (!listed) return announce_error(ready, listed.error(), kExitFailed);
+    fleet = std::move(*listed);
+  }
   Result<std::unique_ptr<NodeService>> node;
   {
     const ExitWhileStarting exit_while_starting(interrupts, front);
-    runtime.run([&] { node = make_memory_node(options, runtime, front.fabric()); });
+    runtime.run([&] {
+      node = fleet == nullptr ? make_memory_node(options, runtime, front.fabric())
+                              : make_memory_node(options, runtime, front.fabric(), fleet->fleet(),
+                                                 node_id(settings.cluster.name));
+    });
   }
   if (!node) return announce_error(ready, node.error(), kExitFailed);
   auto metrics = serve_metrics(std::move(*metrics_socket),
@@ -187,7 +237,7 @@ void add_node_command(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<NodeArguments>();
   command
       ->add_option("--config", arguments->config,
-                   "TOML file with tables [node], [security], [rdma] and [ucx]")
+                   "TOML file with tables [node], [cluster], [security], [rdma] and [ucx]")
       ->type_name("FILE");
   command->add_option("--set", arguments->overrides, "Overrides one key of it: node.KEY=VALUE")
       ->type_name("TABLE.KEY=VALUE")

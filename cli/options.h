@@ -56,11 +56,37 @@ inline void add_json(CLI::App& app, std::string& file) {
       ->type_name("FILE");
 }
 
+// How many nodes a command starts when it is not told of any.
+struct OwnNodesArguments {
+  static constexpr uint64_t kMost = 16;
+  uint64_t nodes = 1;
+  uint64_t replicas = 1;
+
+  // `node`: the option that names running ones. Returns --nodes.
+  CLI::Option* add_to(CLI::App& app, CLI::Option* node) {
+    CLI::Option* count =
+        add_count(app, "--nodes", nodes, "How many it starts, if it starts any")->excludes(node);
+    add_count(app, "--replicas", replicas, "How many of them hold each page")->needs(count);
+    return count;
+  }
+
+  Result<void> validate() const {
+    if (nodes == 0 || nodes > kMost) {
+      return fail(Code::kInvalid, fmt::format("--nodes is {}: choose 1 to {}", nodes, kMost));
+    }
+    if (replicas == 0 || replicas > nodes) {
+      return fail(Code::kInvalid, fmt::format("--replicas is {}: choose 1 to {}, as --nodes says",
+                                              replicas, nodes));
+    }
+    return {};
+  }
+};
+
 inline constexpr const char* kAllowEmulatedHelp =
     "ucx: also paths on which the peer's CPU answers every read";
 inline constexpr const char* kNodeHelp = "Address of a running node. Without it: starts one";
 
-// Which node, how to reach it, and the tables [client], [security], [rdma] and [ucx].
+// Which nodes, how to reach them, and the tables [client], [cluster], [security], [rdma] and [ucx].
 struct ReachArguments {
   std::string backend;
   bool allow_emulated = false;
@@ -81,7 +107,8 @@ struct ReachArguments {
   CLI::Option* add_control_to(CLI::App& app, const std::string& node_help) {
     app.add_option("--token-file", token_file, "The secret that the node asks for")
         ->type_name("FILE");
-    app.add_option("--config", file, "TOML file with tables [client], [security], [rdma] and [ucx]")
+    app.add_option("--config", file,
+                   "TOML file with tables [client], [cluster], [security], [rdma] and [ucx]")
         ->type_name("FILE");
     app.add_option("--set", overrides, "Overrides one key of it: client.KEY=VALUE")
         ->type_name("TABLE.KEY=VALUE")
@@ -99,9 +126,11 @@ struct ReachArguments {
     ClientSecurity security;
     Result<Config> config = Config::load(file, overrides);
     if (!config) return tl::unexpected(config.error());
-    const auto read = config->read("client", fields(options.client))
-                          .and_then([&] { return config->read("security", fields(security)); })
-                          .and_then([&] { return options.backends.read_client(*config); });
+    const auto read =
+        config->read("client", fields(options.client))
+            .and_then([&] { return config->read("cluster", fields(options.cluster)); })
+            .and_then([&] { return config->read("security", fields(security)); })
+            .and_then([&] { return options.backends.read_client(*config); });
     if (!read) return tl::unexpected(read.error());
     if (!token_file.empty()) security.token_file = token_file;
     options.backends.ucx.allow_emulated |= allow_emulated;
@@ -112,7 +141,7 @@ struct ReachArguments {
               return check_metrics(options.client.metrics_listen, "client.metrics_listen");
             })
             .and_then([&] { return security.validate(); })
-            .and_then([&] { return validate_address(); });
+            .and_then([&] { return validate_address(options.cluster); });
     if (!valid) return tl::unexpected(valid.error());
     auto credentials = security.load();
     if (!credentials) return tl::unexpected(credentials.error());
@@ -121,7 +150,22 @@ struct ReachArguments {
   }
 
  private:
-  Result<void> validate_address() const {
+  Result<void> validate_address(const ClusterOptions& cluster) const {
+    if (cluster.is_given()) {
+      if (!node.empty()) {
+        return fail(Code::kInvalid,
+                    "--node names one node and cluster.nodes several: leave one out");
+      }
+      if (auto epoch = cluster.epoch(); !epoch) return tl::unexpected(epoch.error());
+      return cluster.list().and_then([&](const std::vector<NamedNode>& named) -> Result<void> {
+        for (const NamedNode& each : named) {
+          if (auto fits = choose_backend(backend, each.address); !fits) {
+            return tl::unexpected(fits.error());
+          }
+        }
+        return {};
+      });
+    }
     if (node.empty()) return backend.empty() ? Result<void>() : check_backend(backend);
     return parse_address(node)
         .and_then([&](const Address& address) { return choose_backend(backend, address); })

@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include "net/listening_socket.h"
+
 namespace farpage {
 namespace {
 
@@ -72,35 +74,14 @@ PrivateFolder::~PrivateFolder() {
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
-OwnNode::OwnNode(PrivateFolder folder, const std::string& backend) : folder_(std::move(folder)) {
-  if (backend == "tcp") {
-    address_.host = "127.0.0.1";
-  } else {
-    address_.path = folder_.path() + "/node.sock";
-  }
-}
-
-OwnNode::~OwnNode() {
-  stop();
-}
-
-Result<std::unique_ptr<OwnNode>> OwnNode::start(const OwnNodeOptions& options,
+Result<std::unique_ptr<OwnNode>> OwnNode::start(std::vector<std::string> words,
                                                 const Interrupts& interrupts) {
-  Result<PrivateFolder> folder = PrivateFolder::create();
-  if (!folder) return tl::unexpected(folder.error());
-  auto node = std::unique_ptr<OwnNode>(new OwnNode(std::move(*folder), options.backend));
-  if (node->address_.path.size() >= sizeof(sockaddr_un::sun_path)) {
-    return fail(
-        Code::kInvalid,
-        fmt::format("the path {} is too long for a socket: choose a shorter folder with TMPDIR",
-                    node->address_.path));
-  }
-
+  auto node = std::unique_ptr<OwnNode>(new OwnNode);
   std::array<int, 2> pipe = {};
   if (::pipe2(pipe.data(), O_CLOEXEC) != 0) return fail_errno(errno, "cannot make a pipe");
   const UniqueFd read_end(pipe[0]);
   UniqueFd write_end(pipe[1]);
-  if (auto spawned = node->spawn(options, write_end); !spawned)
+  if (auto spawned = node->spawn(std::move(words), write_end); !spawned)
     return tl::unexpected(spawned.error());
   write_end.reset();
 
@@ -120,25 +101,8 @@ Result<std::unique_ptr<OwnNode>> OwnNode::start(const OwnNodeOptions& options,
           said->empty() ? "it ended without a word (was it killed for lack of memory?)" : *said));
 }
 
-Result<void> OwnNode::spawn(const OwnNodeOptions& options, const UniqueFd& ready) {
-  std::vector<std::string> words = {"farpage",      "node",
-                                    "--backend",    options.backend,
-                                    "--listen",     format_address(address_),
-                                    "--state",      folder_.path() + "/node.state",
-                                    "--pool-bytes", std::to_string(options.pool_bytes),
-                                    "--page-bytes", std::to_string(options.page_bytes),
-                                    "--ready-fd",   std::to_string(ready.get())};
-  const BackendOptions& backends = options.backends;
-  const std::initializer_list<std::pair<const char*, std::string>> settings = {
-      {"rdma.devices", backends.rdma.devices},
-      {"ucx.transports", backends.ucx.transports},
-      {"ucx.devices", backends.ucx.devices},
-      {"ucx.allow_emulated", backends.ucx.allow_emulated ? "true" : "false"},
-      {"ucx.trusted_clients", "true"},  // this program alone
-  };
-  for (const auto& [key, value] : settings) {
-    words.insert(words.end(), {"--set", fmt::format("{}={}", key, value)});
-  }
+Result<void> OwnNode::spawn(std::vector<std::string> words, const UniqueFd& ready) {
+  words.insert(words.begin(), {"farpage", "node", "--ready-fd", std::to_string(ready.get())});
   std::vector<char*> arguments;
   arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
@@ -148,6 +112,10 @@ Result<void> OwnNode::spawn(const OwnNodeOptions& options, const UniqueFd& ready
   if (pid_ == 0) become_node(arguments.data(), ready.get(), parent);
   if (pid_ < 0) return fail_errno(errno, "cannot start a process for the memory node");
   return {};
+}
+
+OwnNode::~OwnNode() {
+  stop();
 }
 
 void OwnNode::stop() {
@@ -160,9 +128,90 @@ void OwnNode::stop() {
     count = process.valid() ? ::poll(&ended, 1, kStopMs) : 0;
   } while (count < 0 && errno == EINTR);
   if (count <= 0) ::kill(pid_, SIGKILL);
+  reap();
+}
+
+void OwnNode::kill() {
+  if (pid_ <= 0) return;
+  ::kill(pid_, SIGKILL);
+  reap();
+}
+
+void OwnNode::reap() {
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;
+}
+
+Result<std::unique_ptr<OwnNodes>> OwnNodes::start(const OwnNodeOptions& options,
+                                                  const Interrupts& interrupts) {
+  Result<PrivateFolder> folder = PrivateFolder::create();
+  if (!folder) return tl::unexpected(folder.error());
+  auto nodes = std::unique_ptr<OwnNodes>(new OwnNodes(std::move(*folder)));
+  std::vector<std::string> names;
+  std::vector<std::string> addresses;
+  for (uint64_t i = 0; i < options.nodes; ++i) {
+    names.push_back(fmt::format("n{}", i));
+    auto address = nodes->new_address(names.back(), options.backend);
+    if (!address) return tl::unexpected(address.error());
+    addresses.push_back(format_address(*address));
+    if (options.nodes > 1) {
+      nodes->list_ += fmt::format("{}{}={}", i == 0 ? "" : ",", names[i], addresses[i]);
+    }
+  }
+  for (uint64_t i = 0; i < options.nodes; ++i) {
+    std::vector<std::string> words = {
+        "--backend",    options.backend,
+        "--listen",     addresses[i],
+        "--state",      fmt::format("{}/{}.state", nodes->folder_.path(), names[i]),
+        "--pool-bytes", std::to_string(options.pool_bytes),
+        "--page-bytes", std::to_string(options.page_bytes)};
+    const BackendOptions& backends = options.backends;
+    std::vector<std::pair<const char*, std::string>> settings = {
+        {"rdma.devices", backends.rdma.devices},
+        {"ucx.transports", backends.ucx.transports},
+        {"ucx.devices", backends.ucx.devices},
+        {"ucx.allow_emulated", backends.ucx.allow_emulated ? "true" : "false"},
+        {"ucx.trusted_clients", "true"},  // this program alone
+    };
+    if (options.nodes > 1) {
+      settings.insert(settings.end(), {{"cluster.nodes", nodes->list_},
+                                       {"cluster.name", names[i]},
+                                       {"cluster.replicas", std::to_string(options.replicas)}});
+    }
+    for (const auto& [key, value] : settings) {
+      words.insert(words.end(), {"--set", fmt::format("{}={}", key, value)});
+    }
+    auto node = OwnNode::start(std::move(words), interrupts);
+    if (!node) return tl::unexpected(node.error());
+    nodes->nodes_.push_back(std::move(*node));
+  }
+  return nodes;
+}
+
+// A list has to name its ports before anybody listens on them: those are free now.
+Result<Address> OwnNodes::new_address(const std::string& name, const std::string& backend) const {
+  Address address;
+  if (backend == "tcp") {
+    address.host = "127.0.0.1";
+    auto free = listen_on(address);
+    if (!free) return tl::unexpected(free.error());
+    address.port = free->address.port;
+    return address;
+  }
+  address.path = fmt::format("{}/{}.sock", folder_.path(), name);
+  if (address.path.size() >= sizeof(sockaddr_un::sun_path)) {
+    return fail(
+        Code::kInvalid,
+        fmt::format("the path {} is too long for a socket: choose a shorter folder with TMPDIR",
+                    address.path));
+  }
+  return address;
+}
+
+std::string OwnNodes::kill_one() {
+  nodes_.back()->kill();
+  return fmt::format("n{}", nodes_.size() - 1);
 }
 
 }  // namespace farpage

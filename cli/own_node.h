@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "base/unique_fd.h"
@@ -33,32 +35,58 @@ class PrivateFolder {
 struct OwnNodeOptions {
   std::string backend;  // tcp: on a free port of the loopback
   BackendOptions backends = {};
-  uint64_t pool_bytes = 0;
+  uint64_t pool_bytes = 0;  // of each
   uint64_t page_bytes = 0;
+  uint64_t nodes = 1;  // more than one hold each other's replicas
+  uint64_t replicas = 1;
 };
 
-// A memory node of this program's own: `farpage node` in a process of its own, on a socket in a
-// private folder or a free port. It ends with this object, and with the thread that started it,
-// whatever becomes of that.
+// A memory node of this program's own: `farpage node` in a process of its own. It ends with this
+// object, and with the thread that started it, whatever becomes of that.
 class OwnNode {
  public:
-  // Returns once the node serves, or with its own message when it cannot.
-  static Result<std::unique_ptr<OwnNode>> start(const OwnNodeOptions& options,
+  // Returns once the node serves, or with its own message when it cannot. `words`: what it needs
+  // to be told besides --ready-fd.
+  static Result<std::unique_ptr<OwnNode>> start(std::vector<std::string> words,
                                                 const Interrupts& interrupts);
   ~OwnNode();
   OwnNode(const OwnNode&) = delete;
   OwnNode& operator=(const OwnNode&) = delete;
 
   const Address& address() const { return address_; }
+  // At once, with SIGKILL.
+  void kill();
 
  private:
-  OwnNode(PrivateFolder folder, const std::string& backend);
-  Result<void> spawn(const OwnNodeOptions& options, const UniqueFd& ready);
+  OwnNode() = default;
+  Result<void> spawn(std::vector<std::string> words, const UniqueFd& ready);
   void stop();
+  void reap();
 
-  PrivateFolder folder_;
   Address address_;
   pid_t pid_ = -1;
+};
+
+// One node that serves alone, or several that hold each other's replicas, on sockets in a private
+// folder or on free ports of the loopback.
+class OwnNodes {
+ public:
+  static Result<std::unique_ptr<OwnNodes>> start(const OwnNodeOptions& options,
+                                                 const Interrupts& interrupts);
+
+  const Address& address() const { return nodes_.front()->address(); }
+  // As the table [cluster] takes it; empty: one that serves alone.
+  const std::string& list() const { return list_; }
+  // The last one; its name.
+  std::string kill_one();
+
+ private:
+  explicit OwnNodes(PrivateFolder folder) : folder_(std::move(folder)) {}
+  Result<Address> new_address(const std::string& name, const std::string& backend) const;
+
+  PrivateFolder folder_;
+  std::string list_;
+  std::vector<std::unique_ptr<OwnNode>> nodes_;
 };
 
 }  // namespace farpage

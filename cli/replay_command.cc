@@ -34,6 +34,8 @@ struct ReplayArguments {
   uint64_t page_bytes = 64 * kKiB;
   uint64_t local_pages = 0;
   uint64_t pool_bytes = 0;
+  OwnNodesArguments own_nodes;
+  bool kill = false;
   uint64_t requests = 0;
   uint64_t deadline_ms = 1'000;
   uint64_t seed = TraceGeneratorOptions().seed;
@@ -94,16 +96,19 @@ Result<int> replay(const ReplayArguments& arguments, ConnectOptions connect,
   context.version = version();
   context.trace_origin = loaded->origin;
   connect.own_node.page_bytes = arguments.page_bytes;
-  connect.own_node.pool_bytes = arguments.pool_bytes > 0
-                                    ? arguments.pool_bytes
-                                    : std::min<uint64_t>(4 * kGiB, available_memory_bytes() / 4);
+  connect.own_node.pool_bytes =
+      arguments.pool_bytes > 0
+          ? arguments.pool_bytes
+          : std::min<uint64_t>(4 * kGiB, available_memory_bytes() / 4) / arguments.own_nodes.nodes;
+  connect.own_node.nodes = arguments.own_nodes.nodes;
+  connect.own_node.replicas = arguments.own_nodes.replicas;
   auto connection = NodeConnection::open(connect, interrupts);
   if (!connection) return tl::unexpected(connection.error());
   NodeConnection& opened = **connection;
   context.own_node = opened.has_own_node();
   const auto status = opened.client().node_status(opened.client().clock().now_ns() + 5 * kSecond);
   if (!status) return tl::unexpected(status.error());
-  context.node_pool_bytes = status->slots * status->page_bytes;
+  context.node_pool_bytes = status->slots * status->page_bytes * arguments.own_nodes.nodes;
 
   ReplayOptions options;
   options.page_bytes = arguments.page_bytes;
@@ -117,9 +122,10 @@ Result<int> replay(const ReplayArguments& arguments, ConnectOptions connect,
   ReplayResult result;
   {
     Progress progress("replay", "requests", loaded->trace.requests.size());
-    hooks.progress = [&progress](uint64_t requests) {
+    const uint64_t kill_at = arguments.kill ? loaded->trace.requests.size() / 2 : 0;
+    hooks.progress = [&progress, &opened, kill_at](uint64_t requests) -> std::string {
       progress.update(requests);
-      return "";
+      return requests == kill_at ? fmt::format("node {} killed", opened.kill_one()) : "";
     };
     result = replay->run(hooks);
   }
@@ -141,6 +147,8 @@ int run_replay(const ReplayArguments& arguments) {
   options.page_bytes = arguments.page_bytes;
   options.fetch_deadline_ns = arguments.deadline_ms * kMillisecond;
   if (auto valid = options.validate(); !valid) return report_error(valid.error(), kExitUsage);
+  if (auto valid = arguments.own_nodes.validate(); !valid)
+    return report_error(valid.error(), kExitUsage);
   const Interrupts interrupts;
   const Result<int> exit_code = replay(arguments, std::move(*connect), interrupts);
   return exit_code ? *exit_code : report_error(exit_code.error());
@@ -166,6 +174,8 @@ void add_replay_command(CLI::App& app, int& exit_code) {
            "Memory of the node that it starts; by default a quarter of what is available, "
            "at most 4GiB")
       ->excludes(node);
+  CLI::Option* nodes = arguments->own_nodes.add_to(*command, node);
+  command->add_flag("--kill", arguments->kill, "Kills one of them in the middle")->needs(nodes);
   add_count(*command, "--requests", arguments->requests, "Stops after so many; 0: the whole trace")
       ->capture_default_str();
   add_count(*command, "--deadline-ms", arguments->deadline_ms, "Deadline of a fetch")

@@ -100,7 +100,8 @@ void add_traffic(const StatusReply& now, const StatusReply& before, Rows& rows) 
                                     format_bytes(now.verdicts.ready_bytes)));
     return;
   }
-  rows.add("traffic", fmt::format("{} paths", now.traffic.size()));
+  rows.add("traffic",
+           fmt::format("{} {}", now.traffic.size(), now.traffic.size() == 1 ? "path" : "paths"));
   for (const PathTraffic& path : now.traffic) {
     const auto found = std::ranges::find(before.traffic, path.path, &PathTraffic::path);
     const PathTraffic was = found == before.traffic.end() ? PathTraffic{} : *found;

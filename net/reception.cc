@@ -107,7 +107,9 @@ void Reception::take_proof() {
   const Proof expected =
       greeting::prove(token_, "client", client_nonce_, nonce_, kind, proof.channel);
   if (!token_.secret.empty() && !greeting::equal(proof.proof, expected)) {
-    return answer(Code::kDenied, "the client's token is not this node's");
+    return answer(Code::kDenied,
+                  "the client's token is not this node's: name the file that holds the node's with "
+                  "--token-file or security.token_file");
   }
   if (introduction_.kind != ConnectionKind::kControl &&
       introduction_.kind != ConnectionKind::kData) {

@@ -75,6 +75,12 @@ Result<NodeCredentials> NodeSecurity::load() const {
   return credentials;
 }
 
+Result<ClientCredentials> NodeSecurity::load_as_client() const {
+  return ClientSecurity{token_file, !tls_certificate.empty(), tls_client_ca, tls_certificate,
+                        tls_key}
+      .load();
+}
+
 Result<void> ClientSecurity::validate() const {
   if (!tls && (!tls_ca.empty() || !tls_certificate.empty() || !tls_key.empty())) {
     return fail(Code::kInvalid,

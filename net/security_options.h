@@ -23,6 +23,9 @@ struct NodeSecurity {
   // `listen`: what the node listens on.
   Result<void> validate(const Address& listen) const;
   Result<NodeCredentials> load() const;
+  // For its own connections to the other nodes of its cluster, which have the same token and whose
+  // certificates tls_client_ca has signed too.
+  Result<ClientCredentials> load_as_client() const;
 };
 std::vector<ConfigField> fields(NodeSecurity& security);
 

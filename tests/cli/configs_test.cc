@@ -7,6 +7,7 @@
 
 #include "base/config.h"
 #include "cli/backend_options.h"
+#include "cli/cluster_options.h"
 #include "net/security_options.h"
 #include "node/options.h"
 #include "tier/client.h"
@@ -37,7 +38,7 @@ void spoil(const ConfigField& field) {
 }
 
 // The file names every key of its tables, with the default, and nothing else.
-template <typename Options, typename Security, typename Ucx>
+template <typename Options, typename Security, typename Ucx, typename Cluster>
 void expect_documents_defaults(const std::string& name, const std::string& table) {
   Options defaults;
   Options loaded;
@@ -59,6 +60,9 @@ void expect_documents_defaults(const std::string& name, const std::string& table
   RdmaOptions no_rdma;
   RdmaOptions rdma;
   compare("rdma", fields(rdma), fields(no_rdma));
+  Cluster no_cluster;
+  Cluster cluster;
+  compare("cluster", fields(cluster), fields(no_cluster));
   Ucx no_ucx;
   Ucx ucx;
   compare("ucx", fields(ucx), fields(no_ucx));
@@ -68,11 +72,11 @@ void expect_documents_defaults(const std::string& name, const std::string& table
 }
 
 TEST(Configs, NodeTomlShowsEveryDefault) {
-  expect_documents_defaults<NodeOptions, NodeSecurity, NodeUcx>("node.toml", "node");
+  expect_documents_defaults<NodeOptions, NodeSecurity, NodeUcx, NodeCluster>("node.toml", "node");
 }
 
 TEST(Configs, ClientTomlShowsEveryDefault) {
-  expect_documents_defaults<ClientOptions, ClientSecurity, ClientUcx>("client.toml", "client");
+  expect_documents_defaults<ClientOptions, ClientSecurity, ClientUcx, ClusterOptions>("client.toml", "client");
 }
 
 TEST(Configs, EveryFileHasATest) {

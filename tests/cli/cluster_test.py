@@ -1,0 +1,95 @@
+"""Several memory nodes as a list: every page on two of them, and one of them dies in the middle of a replay."""
+
+import json
+import random
+import unittest
+
+from counts import Counts
+from program import Case, wait_until
+
+NAMES = ("a", "b", "c")
+
+
+class ClusterTest(Counts, Case):
+    def node_list(self, names=NAMES):
+        return ",".join(f"{name}={self.folder}/{name}.sock" for name in names)
+
+    def start_member(self, name, *arguments, names=NAMES):
+        return self.start_node("--set", f"cluster.nodes={self.node_list(names)}", "--set", f"cluster.name={name}",
+                               *arguments, name=name)
+
+    def write_trace(self, requests):
+        trace = self.folder / "trace.jsonl"
+        with open(trace, "w", encoding="utf-8") as file:
+            for time_ms, ids in enumerate(requests):
+                file.write(json.dumps({"timestamp": time_ms, "input_length": 1, "output_length": 1, "hash_ids": ids}) + "\n")
+        return trace
+
+    def test_every_page_is_on_two_nodes(self):
+        nodes = [self.start_member(name) for name in NAMES]
+        draw = random.Random(7)
+        requests = [[draw.randrange(300) for _ in range(draw.randrange(40))] for _ in range(100)]
+        replay = self.start_program("replay", self.write_trace(requests), "--set", f"cluster.nodes={self.node_list()}",
+                                    "--json", "-")
+        self.assert_counts(self.replay_result(replay), requests, 0)
+        pages = len({page for request in requests for page in request})
+        held = [self.status(node)["slots_live"] for node in nodes]
+        self.assertEqual(sum(held), 2 * pages)
+        self.assertTrue(all(pages / 3 < count < pages for count in held), held)
+
+    def test_one_dies_in_the_middle_over_shared_memory(self):
+        self.replay_and_kill("shm")
+
+    def test_one_dies_in_the_middle_over_tcp(self):
+        self.replay_and_kill("tcp")
+
+    def replay_and_kill(self, backend):
+        draw = random.Random(11)
+        pages = list(range(2000))
+        requests = [pages[i:i + 50] for i in range(0, len(pages), 50)]  # each once, and then again and again
+        requests += [draw.sample(pages, 50) for _ in range(400)]
+        replay = self.start_program(
+            "replay", self.write_trace(requests), "--backend", backend, "--page-bytes", 4096, "--pool-bytes", "64MiB",
+            "--nodes", 3, "--replicas", 2, "--kill", "--json", "-")
+        answer = self.replay_result(replay)
+        self.assertEqual(answer["events"], [{"request": len(requests) // 2, "what": "node n2 killed"}])
+        # The other replica had every page. What was on its way when the node died may be lost.
+        again = answer["pages_demanded"] - len(pages)
+        self.assertGreater(answer["verdicts"]["ready"], 0.98 * again, answer["verdicts"])
+
+    def test_node_that_was_away_is_filled(self):
+        nodes = {name: self.start_member(name, "--set", "node.lease_ms=200") for name in NAMES}
+        requests = [list(range(500))]
+        replay = self.start_program("replay", self.write_trace(requests), "--set", f"cluster.nodes={self.node_list()}",
+                                    "--json", "-")
+        self.replay_result(replay)
+        held = self.status(nodes["b"])["slots_live"]
+        self.end(nodes["b"])
+        nodes["b"] = self.start_member("b", "--set", "node.lease_ms=200")
+        self.assertTrue(wait_until(lambda: self.status(nodes["b"])["slots_live"] == held, 60), self.status(nodes["b"]))
+
+    def test_lists_that_cannot_hold(self):
+        def refused(*arguments):
+            sets = [word for argument in arguments for word in ("--set", argument)]
+            return self.run_program("node", "--listen", self.folder / "x.sock", "--state", self.folder / "x.state", *sets)
+
+        self.assert_fails(refused("cluster.nodes=a=/x,b=/y"), 2, "no node ''", "cluster.name")
+        self.assert_fails(refused("cluster.nodes=a=/x,b=/y", "cluster.name=c"), 2, "no node 'c'")
+        self.assert_fails(refused("cluster.nodes=a=/x,a=/y", "cluster.name=a"), 2, "'a' twice")
+        self.assert_fails(refused("cluster.nodes=a=/x", "cluster.name=a"), 2, "2 replicas on 1 nodes")
+        self.assert_fails(self.run_program("replay", "generate", "--node", "/x", "--set", "cluster.nodes=a=/x,b=/y"), 2,
+                          "--node", "leave one out")
+        self.assert_fails(self.run_program("replay", "generate", "--nodes", 2, "--replicas", 3), 2, "--replicas is 3")
+        self.assert_fails(self.run_program("replay", "generate", "--nodes", 0), 2, "choose 1 to 16")
+
+    def test_members_and_clients_with_another_list_are_told(self):
+        self.start_member("a")
+        other = self.start_member("b", names=("a", "b"))
+        self.assertRegex(other.stderr.readline(), "cluster.nodes")
+        self.assert_fails(
+            self.run_program("replay", "generate", "--requests", 5, "--set", f"cluster.nodes=a={self.folder}/a.sock,z=/z",
+                             "--set", "client.connect_ms=2000"), 1, "cluster.nodes")
+
+
+if __name__ == "__main__":
+    unittest.main()
