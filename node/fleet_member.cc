@@ -45,8 +45,10 @@ FleetMember::FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& f
           [this] { epoch_.look(); }),
       replica_(runtime, store, epoch_, opens_ns,
                [this](NodeId node) {
+                 // One that this node does not reach, or refuses, is believed nothing: not even
+                 // that what is held is newer already.
                  MemberLink* found = peer(node);
-                 return found == nullptr ? nullptr : &found->reader();
+                 return found == nullptr || !found->reached() ? nullptr : &found->reader();
                }),
       filler_(
           runtime, store, epoch_, options.fill_bytes_per_s,

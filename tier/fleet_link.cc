@@ -102,9 +102,13 @@ bool FleetLink::all_refused() const {
 }
 
 Error FleetLink::why_none() const {
+  std::optional<Error> any;
   for (const auto& link : links()) {
-    if (auto error = link->error()) return *error;
+    const auto error = link->error();
+    if (error && link->refused()) return *error;  // what a person has to mend
+    if (error) any = error;
   }
+  if (any) return *any;
   const std::lock_guard lock(mutex_);
   if (view_ == nullptr && register_error_) return *register_error_;
   if (view_ == nullptr) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 
 #include "tier/lane_engine.h"
 
@@ -169,11 +170,16 @@ uint64_t LaneEngine::next_event_ns() const {
   for (const FetchState* fetch : active_) {
     if (fetch->pending > 0) next = std::min(next, fetch->deadline_ns);
   }
+  // A lease that has ended is no event: what is still under way then ends by itself.
+  const auto ends = [&](const std::atomic<uint64_t>& until_ns) {
+    const uint64_t end = until_ns.load(std::memory_order_relaxed);
+    if (end > now_ns_) next = std::min(next, end);
+  };
   for (const auto& peer : peers_) {
-    if (!peer->path.is_open()) continue;
-    next = std::min(next, peer->path.view().valid_until_ns.load(std::memory_order_relaxed));
+    if (peer->path.is_open()) ends(peer->path.view().valid_until_ns);
   }
-  return std::min(next, view_->valid_until_ns.load(std::memory_order_relaxed));
+  ends(view_->valid_until_ns);
+  return next;
 }
 
 void LaneEngine::wait(uint64_t until_ns) {

@@ -371,7 +371,8 @@ void NodeLink::failed(Error error) {
     std::lock_guard lock(mutex_);
     if (view_ == nullptr && final) refused_ = true;
     if (!last_error_ || last_error_->message != error.message) {
-      if (view_number() > 0) log_warning("cannot reach " + name() + ": " + error.message);
+      if (view_number() > 0 || (final && terms_.self != 0))
+        log_warning("cannot reach " + name() + ": " + error.message);
       last_error_ = std::move(error);
     }
   }

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "bench/chaos/run.h"
 #include "bench/chaos/shrink.h"
+#include "pagetable/epoch.h"
 
 namespace farpage::chaos {
 namespace {
@@ -159,10 +160,13 @@ Result<void> CampaignOptions::validate() const {
   if (plan.clients == 0 || plan.clients > 64) {
     return fail(Code::kInvalid, fmt::format("{} clients: choose 1 to 64", plan.clients));
   }
-  if (plan.nodes != 1 || plan.replicas != 1) {
+  if (plan.nodes == 0 || plan.nodes > 16) {
+    return fail(Code::kInvalid, fmt::format("{} nodes: choose 1 to 16", plan.nodes));
+  }
+  if (plan.replicas == 0 || plan.replicas > plan.nodes || plan.replicas > kMaxReplicas) {
     return fail(Code::kInvalid,
-                fmt::format("{} replicas on {} nodes: clients have one node each so far, choose 1",
-                            plan.replicas, plan.nodes));
+                fmt::format("{} replicas on {} nodes: choose 1 to {}", plan.replicas, plan.nodes,
+                            std::min<uint64_t>(plan.nodes, kMaxReplicas)));
   }
   return {};
 }

@@ -93,7 +93,9 @@ Result<std::unique_ptr<Client>> SimCluster::connect(size_t client, ClientOptions
   options.staging_bytes = std::min<uint64_t>(options.staging_bytes, 64 * kKiB);
   ClientHost& host = *clients_[client];
   Fabric& used = fabric == nullptr ? *host.fabric : *fabric;
-  FARPAGE_CHECK(nodes_.size() == 1 && register_ == nullptr);
+  if (nodes_.size() > 1 || register_ != nullptr) {
+    return Client::connect(options, host.fabric->runtime(), used, fleet_for_client(client));
+  }
   return Client::connect(options, host.fabric->runtime(), used, *host.dialers[0]);
 }
 

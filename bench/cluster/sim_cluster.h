@@ -76,6 +76,8 @@ class SimCluster {
   void end_node(NodeEnd end, size_t node = 0);
   // On a new host, with a copy of the last run's state file.
   void start_node(size_t node = 0);
+  // Its next run begins with epochs anew, as if its disk were gone.
+  void lose_state_file(size_t node) { nodes_[node].state.clear(); }
 
   size_t node_host(size_t node) const { return node; }
   size_t client_host(size_t client) const { return nodes_.size() + client; }

@@ -85,10 +85,10 @@ class ClusterTest(Counts, Case):
     def test_members_and_clients_with_another_list_are_told(self):
         self.start_member("a")
         other = self.start_member("b", names=("a", "b"))
-        self.assertRegex(other.stderr.readline(), "cluster.nodes")
+        self.assertRegex(other.stderr.readline(), "another list of nodes")
         self.assert_fails(
             self.run_program("replay", "generate", "--requests", 5, "--set", f"cluster.nodes=a={self.folder}/a.sock,z=/z",
-                             "--set", "client.connect_ms=2000"), 1, "cluster.nodes")
+                             "--set", "client.connect_ms=2000"), 1, "another list of nodes")
 
 
 if __name__ == "__main__":

@@ -57,6 +57,21 @@ TEST(FleetList, OneReplicaIsThePrimaryAlone) {
   for (size_t node = 0; node < 3; ++node) EXPECT_EQ(client.holds(node, 1, 1), node == primary);
 }
 
+// Its versions are lower than those that the others hold, which would take them for old ones.
+TEST(FleetList, PrimaryThatLostItsStateFileGetsNothingAcknowledged) {
+  SimCluster cluster(21, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  const uint64_t number = client.number_with({0, 1});
+  for (uint64_t put = 1; put <= 3; ++put) ASSERT_EQ(client.put(number, put).code, Code::kOk);
+  cluster.end_node(NodeEnd::kKilled, 0);
+  cluster.lose_state_file(0);
+  cluster.start_node(0);
+  settle(client);
+  EXPECT_NE(client.put(number, 4).code, Code::kOk);
+  EXPECT_TRUE(client.holds(1, number, 3));
+}
+
 TEST(FleetList, OnlyThePrimaryTakesAPut) {
   SimCluster cluster(4, three_nodes());
   RawClient client(cluster);
