@@ -257,9 +257,17 @@ class Run final : public EngineWitness {
 
   void check_put(uint64_t key) {
     SimEngine& writer = *engines_[random_.below(engines_.size())];
-    const PutResult put = writer.put_now(key, kLongNs);
+    const uint64_t began_ns = cluster_.now_ns();
+    PutResult put = writer.put_now(key, kLongNs);
+    // One whose primary is being dialled again is refused at once.
+    while (put.code == Code::kUnavailable && cluster_.now_ns() < began_ns + kLongNs) {
+      live(kCalmNs);
+      put = writer.put_now(key, kLongNs);
+    }
     if (put.code != Code::kOk) {
-      return unfinished(fmt::format("no put any more: {}", code_name(put.code)));
+      return unfinished(fmt::format("no put of key {} any more: {}, after {} ms", key,
+                                    code_name(put.code),
+                                    (cluster_.now_ns() - began_ns) / kMillisecond));
     }
     for (auto& engine : engines_) {
       const PageVerdict verdict = engine->fetch_now(key, kLongNs);

@@ -32,6 +32,9 @@ def values(url):
     return values_of(fetch(url))
 
 
+OF_SEVERAL_NODES = ("farpage_fleet_", "farpage_client_node_", "farpage_client_breaker_", "farpage_client_reports_")
+
+
 class MetricsCase(Case):
     def start_node(self, *arguments, name="node"):
         node = self.start_program("node", "--listen", self.folder / f"{name}.sock", "--state",
@@ -42,7 +45,10 @@ class MetricsCase(Case):
         return node
 
     def start_client(self, node):
-        client = self.start_program("bench", "fetch", "--node", node.socket, "--page-bytes", "4096", "--pool-bytes",
+        return self.start_client_of("--node", node.socket)
+
+    def start_client_of(self, *nodes):
+        client = self.start_program("bench", "fetch", *nodes, "--page-bytes", "4096", "--pool-bytes",
                                     "1MiB", "--seconds", "600", "--set", "client.metrics_listen=127.0.0.1:0")
         client.url = self.metrics_url(client)
         return client
@@ -187,7 +193,7 @@ class PrometheusTest(MetricsCase):
         client = self.start_client(node)
         api = self.start_prometheus({"node": node.url, "client": client.url})
         # On shm the node does not see its clients' reads, and there are no ports and paths to choose among.
-        elsewhere = ("farpage_transport_", "farpage_port_", "farpage_client_path_")
+        elsewhere = ("farpage_transport_", "farpage_port_", "farpage_client_path_", *OF_SEVERAL_NODES)
         expected = {name for name in documented() if not name.startswith(elsewhere)}
         expected = {f"{name}_bucket" if documented()[name] == "histogram" else name for name in expected}
         missing = lambda: {name for name in expected if not self.ask(api, name)}
@@ -205,6 +211,21 @@ class PrometheusTest(MetricsCase):
             'histogram_quantile(0.5, rate(farpage_client_fetch_seconds_bucket[10s])) < 1',
             'sum(up) == 2',
         ):
+            self.assertTrue(wait_until(lambda: self.ask(api, expression), PATIENCE_S), expression)
+
+    def test_those_of_several_nodes_arrive(self):
+        nodes = f"cluster.nodes=a={self.folder}/a.sock,b={self.folder}/b.sock"
+        first, _ = (self.start_node(*NODE, "--set", nodes, "--set", f"cluster.name={name}", name=name) for name in "ab")
+        client = self.start_client_of("--set", nodes, "--set", "cluster.page_bytes=4KiB")
+        api = self.start_prometheus({"node": first.url, "client": client.url})
+        expected = {name for name in documented() if name.startswith(OF_SEVERAL_NODES)}
+        missing = lambda: {name for name in expected if not self.ask(api, name)}
+        wait_until(lambda: not missing(), PATIENCE_S)
+        self.assertIsNone(client.poll(), "the client has ended")
+        self.assertEqual(missing(), set())
+        for expression in ('farpage_fleet_replicas == 2', 'farpage_fleet_member_reached == 1',
+                           'farpage_fleet_replicated_pages_total + farpage_fleet_applied_pages_total == 256',
+                           'sum(farpage_client_node_reachable) == 2'):
             self.assertTrue(wait_until(lambda: self.ask(api, expression), PATIENCE_S), expression)
 
     def test_the_dashboard_s_expressions_are_understood(self):
