@@ -145,7 +145,7 @@ void Filler::answered(const PassPtr& pass, Result<Reply> reply) {
 
 // Rule 11: what is not newer than what is held, or not above the floor, stays away.
 bool Filler::lacks(const HeldPage& page) const {
-  if (page.version == 0 || page.payload_bytes == 0 ||
+  if (!epoch_.can_be(page.version) || page.payload_bytes == 0 ||
       page.payload_bytes > store_.geometry().page_bytes ||
       !epoch_.holds(epoch_.self().node, page.key)) {
     return false;

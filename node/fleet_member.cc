@@ -78,8 +78,12 @@ void FleetMember::entered() {
   if (on(Guard::kDropOnEntering)) {
     store_.kill_if([this](const PageKey& key) { return !epoch_.holds(epoch_.self().node, key); });
   }
-  std::erase_if(peers_,
-                [this](const auto& known) { return epoch_.epoch().find(known.first) == nullptr; });
+  for (auto& [node, known] : peers_) {
+    if (epoch_.epoch().find(node) != nullptr) continue;
+    known.peer->reader().end();
+    leaving_.push_back(std::move(known.peer));
+  }
+  std::erase_if(peers_, [](const auto& known) { return known.second.peer == nullptr; });
   for (const Member& member : epoch_.epoch().members) {
     if (member.node == epoch_.self().node || peers_.contains(member.node)) continue;
     LinkTerms terms;
@@ -104,6 +108,7 @@ void FleetMember::entered() {
 
 // Every new link begins a fill: this node, or the other one, may have missed something.
 void FleetMember::watch() {
+  std::erase_if(leaving_, [](const auto& peer) { return peer->reader().waiting() == 0; });
   for (auto& [node, known] : peers_) {
     known.peer->reader().advance();
     if (known.link_number == known.peer->link_number() || !known.peer->reached()) continue;
@@ -190,8 +195,8 @@ Reply FleetMember::answer(const ReportRequest& request) {
   for (const PageKey& key : request.keys) {
     const auto stored = store_.find(key);
     if (!stored) continue;
-    looked_bytes += stored->payload_bytes;
-    if (looked_bytes > kReportBytes) break;
+    if (looked_bytes >= kReportBytes) break;
+    looked_bytes += std::min<uint64_t>(stored->payload_bytes, store_.geometry().page_bytes);
     if (store_.check(key) == Code::kAborted) dropped.push_back(key);
   }
   reply.dropped = dropped.size();

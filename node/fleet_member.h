@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "base/runtime.h"
 #include "control/link.h"
@@ -77,6 +78,8 @@ class FleetMember {
   PoolLanding landing_;
   NodeEpoch epoch_;
   std::map<NodeId, KnownPeer> peers_;
+  // No members any more, but something that is read from them has not ended.
+  std::vector<std::unique_ptr<MemberLink>> leaving_;
   Replicator replicator_;
   Replica replica_;
   Filler filler_;

@@ -40,8 +40,12 @@ void MemberLink::call(Request request, ReplyCallback done) {
     });
     return;
   }
-  // Shared, because the link goes with its view, and what it was asked ends with it.
-  view->link->call(std::move(request), std::move(done));
+  // A link that is lost may say so within the call.
+  view->link->call(
+      std::move(request), [&runtime = runtime_, done = std::move(done)](Result<Reply> reply) {
+        if (reply) return done(std::move(reply));
+        runtime.after(0, [done, error = reply.error()] { done(tl::unexpected(error)); });
+      });
 }
 
 }  // namespace farpage

@@ -49,6 +49,11 @@ class NodeEpoch {
   // Whether the key's set of this epoch has this member.
   bool holds(NodeId node, const PageKey& key) const;
 
+  // Whether anybody can have given this version out. With a list the nodes' epochs are their own.
+  bool can_be(Version version) const {
+    return version != 0 && (is_fixed() || version_epoch(version) <= epoch_.number);
+  }
+
   // That this epoch is the current one, as far as this node can know (rule 12).
   bool view_valid(uint64_t now_ns) const;
   // The views of the epoch before have ended, and all members are in this one (rule 8).

@@ -48,6 +48,13 @@ void PageReader::read(const HeldPage& page, uint32_t slot, Done done) {
   pump_in(0);
 }
 
+void PageReader::end() {
+  ended_ = true;
+  path_.end();
+  for (Read& read : queue_) read.give_up_ns = 0;
+  pump_in(0);
+}
+
 void PageReader::pump_in(uint64_t delay_ns) {
   if (pumping_) return;
   pumping_ = true;
@@ -61,7 +68,7 @@ void PageReader::pump_in(uint64_t delay_ns) {
 // One turn. Whoever is told that a read has ended does not end this reader within the call.
 void PageReader::pump() {
   const uint64_t now = runtime_.clock().now_ns();
-  if (advance()) post(now);
+  if (!ended_ && advance()) post(now);
   while (!queue_.empty() && now >= queue_.front().give_up_ns) {
     const Done done = std::move(queue_.front().done);
     queue_.pop_front();

@@ -42,6 +42,8 @@ class PageReader {
 
   // `done` runs once, later, when nothing writes into the slot any more.
   void read(const HeldPage& page, uint32_t slot, Done done);
+  // Ends what is under way and what waits, as kUnavailable; nothing is read after this.
+  void end();
   size_t waiting() const { return queue_.size() + path_.in_flight(); }
 
   // Goes on with opening and ending the path. True: it is open.
@@ -81,6 +83,7 @@ class PageReader {
   uint64_t last_tag_ = 0;
   uint64_t reuse_ns_ = 0;  // L of the node that is read
   bool pumping_ = false;
+  bool ended_ = false;
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by timers that look at it
 };

@@ -89,7 +89,7 @@ Code Replica::judge(NodeId from, const ReplicaPage& page) const {
   }
   const bool fits = page.removed || (page.page.payload_bytes > 0 &&
                                      page.page.payload_bytes <= store_.geometry().page_bytes);
-  return fits && page.page.version > 0 ? Code::kOk : Code::kInvalid;
+  return fits && epoch_.can_be(page.page.version) ? Code::kOk : Code::kInvalid;
 }
 
 void Replica::turn_at(uint64_t time_ns) {

@@ -85,7 +85,8 @@ void LaneEngine::end_path(LanePeer& peer) {
 
 // The peer has not done what was asked of it in time.
 void LaneEngine::give_up(LanePeer& peer) {
-  peer.link->breaker().failed(now_ns_);
+  // One failure, however many attempts wait for it.
+  if (peer.path.is_open()) peer.link->breaker().failed(now_ns_);
   end_path(peer);
 }
 

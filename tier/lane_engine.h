@@ -171,6 +171,7 @@ class LaneEngine {
   void hedge(Attempt& first);
   void end_hedge(Attempt& hedge);
   void orphan(Attempt& hedge);
+  void drop_hedge(Attempt& first);
   void retire(Attempt& loser);
   bool lands(const Attempt& attempt) const;
 

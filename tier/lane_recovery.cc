@@ -29,7 +29,8 @@ ReplicaStates LaneEngine::states_of(const Attempt& attempt) const {
     LanePeer& peer = peer_at(attempt, rank);
     if (!peer.reachable(now_ns_)) continue;
     states.reachable |= replica(rank);
-    if (peer.path.is_open() && (single_ || peer.attempts < kMostAtOne)) {
+    const size_t most = std::clamp<size_t>(window_ / 2, 1, kMostAtOne);
+    if (peer.path.is_open() && (single_ || peer.attempts < most)) {
       states.open |= replica(rank);
     }
     if (peer.link->breaker().allows(now_ns_)) states.trusted |= replica(rank);
@@ -55,6 +56,7 @@ void LaneEngine::choose(Attempt& attempt) {
   PageHistory& history = attempt.history;
   if (attempt.epoch != fleet_number_) {
     attempt.epoch = fleet_number_;
+    drop_hedge(attempt);  // it asks a replica of the epoch before, which this history forgets
     const uint8_t attempts = history.attempts;
     history = {};
     history.attempts = attempts;
@@ -150,7 +152,8 @@ void LaneEngine::replica_said(Attempt& attempt, Reason reason) {
     (reason == Reason::kStale ? history.stale : history.corrupt) |= bit;
     if (!fleet_->alone()) link.report(key);
   }
-  if (!single_) return wait_again(attempt);
+  if (!single_ || attempt.hedge) return wait_again(attempt);
+  drop_hedge(attempt);
   settle(attempt, reason);
   free_attempt(attempt);
 }
@@ -200,7 +203,12 @@ void LaneEngine::end_hedge(Attempt& hedge) {
   free_attempt(hedge);
 }
 
-// A hedge whose page has its verdict: it writes to the lane alone, until it has ended.
+void LaneEngine::drop_hedge(Attempt& first) {
+  if (first.twin != kNoTwin) orphan(attempts_[first.twin]);
+}
+
+// A hedge whose page has its verdict, or begins again: it writes to the lane alone, until it has
+// ended.
 void LaneEngine::orphan(Attempt& hedge) {
   attempts_[hedge.twin].twin = kNoTwin;
   hedge.twin = kNoTwin;

@@ -49,6 +49,7 @@ void add(CampaignCounts& counts, const Plan& plan, const RunResult& run) {
   counts.ready += run.ready;
   counts.recompute += run.recompute;
   counts.held += run.held;
+  counts.hedged += run.hedged;
   counts.puts += run.puts;
   counts.puts_acknowledged += run.puts_acknowledged;
   counts.removes_acknowledged += run.removes_acknowledged;
@@ -67,6 +68,7 @@ void add(CampaignCounts& sum, const CampaignCounts& more) {
   sum.ready += more.ready;
   sum.recompute += more.recompute;
   sum.held += more.held;
+  sum.hedged += more.hedged;
   sum.puts += more.puts;
   sum.puts_acknowledged += more.puts_acknowledged;
   sum.removes_acknowledged += more.removes_acknowledged;

@@ -41,6 +41,7 @@ boost::json::object campaign_json(const CampaignResult& result, const std::strin
       {"pages_ready", counts.ready},
       {"pages_recompute", counts.recompute},
       {"pages_held", counts.held},
+      {"pages_hedged", counts.hedged},
       {"puts", counts.puts},
       {"puts_acknowledged", counts.puts_acknowledged},
       {"removes_acknowledged", counts.removes_acknowledged},

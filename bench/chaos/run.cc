@@ -288,6 +288,7 @@ class Run final : public EngineWitness {
       result.ready += counts.ready;
       result.recompute += counts.recompute;
       result.held += counts.held;
+      result.hedged += counts.hedged;
       result.puts += counts.puts;
       result.puts_acknowledged += counts.puts_acknowledged;
       result.removes_acknowledged += counts.removes_acknowledged;

@@ -17,6 +17,7 @@ struct RunResult {
   uint64_t ready = 0;
   uint64_t recompute = 0;
   uint64_t held = 0;
+  uint64_t hedged = 0;
   uint64_t puts = 0;
   uint64_t puts_acknowledged = 0;
   uint64_t removes_acknowledged = 0;

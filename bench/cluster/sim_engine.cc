@@ -108,7 +108,9 @@ void SimEngine::start_fetch(const std::vector<uint64_t>& key_numbers, uint64_t i
   running.verdicts.resize(running.requests.size());
   // So that this engine's thread runs at the deadline, whatever the others wait for.
   world_.after(in_ns, [this, id = running.id] { at_deadline(id); });
-  running.fetch = lane_->fetch(running.requests, running.verdicts, running.deadline_ns);
+  // Every other one may be hedged, where there are replicas.
+  running.fetch = lane_->fetch(running.requests, running.verdicts, running.deadline_ns,
+                               {.hedge = running.id % 2 == 0});
   if (in_ns == 0 && !running.fetch.done()) {
     findings_.add(FindingKind::kMissedDeadlines, "no verdict though there was no time at all");
   }
@@ -160,16 +162,18 @@ void SimEngine::judge(const RunningFetch& running, size_t page) {
     return;
   }
   ++counts_.ready;
-  if (verdict.place != Place::kReleased) {
+  const PageRequest& request = running.requests[page];
+  const bool in_place = verdict.landed == request.destination.data;
+  counts_.hedged += in_place ? 0 : 1;
+  if (in_place && verdict.place != Place::kReleased) {
     findings_.add(FindingKind::kLateLandings, "a page that is ready is still held");
   }
-  const PageRequest& request = running.requests[page];
   if (verdict.version < request.min_version) {
     findings_.add(FindingKind::kWentBack,
                   fmt::format("key {}: version {:x} is less than was asked for", key_number,
                               verdict.version));
   }
-  const auto bytes = frame(running.pages[page].frame).first(request.destination.bytes);
+  const std::span<const std::byte> bytes(verdict.landed, request.destination.bytes);
   if (auto found =
           truth_.judge(sim_key(key_number), running.pages[page].bound, verdict.version, bytes)) {
     findings_.add(found->kind, fmt::format("key {}: {}", key_number, found->sentence));

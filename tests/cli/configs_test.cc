@@ -76,7 +76,8 @@ TEST(Configs, NodeTomlShowsEveryDefault) {
 }
 
 TEST(Configs, ClientTomlShowsEveryDefault) {
-  expect_documents_defaults<ClientOptions, ClientSecurity, ClientUcx, ClusterOptions>("client.toml", "client");
+  expect_documents_defaults<ClientOptions, ClientSecurity, ClientUcx, ClusterOptions>("client.toml",
+                                                                                      "client");
 }
 
 TEST(Configs, EveryFileHasATest) {
