@@ -50,8 +50,8 @@ MemoryNode::MemoryNode(const NodeOptions& options, Runtime& runtime, Fabric& fab
       run_(std::move(run)),
       pusher_(runtime, fabric, *run_.store, push_limits(options_)),
       started_ns_(runtime.clock().now_ns()),
-      writes_(std::make_unique<WriteQueue>(options_, runtime, clients_, *run_.store, *run_.versions,
-                                           nullptr, nullptr)) {}
+      writes_(std::make_unique<WriteQueue>(runtime, clients_, *run_.store, *run_.versions, nullptr,
+                                           nullptr)) {}
 
 Result<std::unique_ptr<MemoryNode>> MemoryNode::create(const NodeOptions& options, Runtime& runtime,
                                                        Fabric& fabric, Run run, const Fleet& fleet,
@@ -65,9 +65,9 @@ Result<std::unique_ptr<MemoryNode>> MemoryNode::create(const NodeOptions& option
                           {[&made] { made.writes_->refuse_waiting(); }, std::move(left_out)});
   if (!member) return tl::unexpected(member.error());
   made.member_ = std::move(*member);
-  made.writes_ = std::make_unique<WriteQueue>(made.options_, runtime, made.clients_,
-                                              *made.run_.store, *made.run_.versions,
-                                              &made.member_->epoch(), &made.member_->replicator());
+  made.writes_ =
+      std::make_unique<WriteQueue>(runtime, made.clients_, *made.run_.store, *made.run_.versions,
+                                   &made.member_->epoch(), &made.member_->replicator());
   made.member_->start();
   return node;
 }

@@ -50,7 +50,7 @@ void Replica::abort(Code code) {
       drop(*item);
       answer->codes[item->index] = code;
       if (--answer->left > 0) continue;
-      answers.push_back([answer] { answer->done(ReplicateReply{answer->codes}); });
+      answers.emplace_back([answer] { answer->done(ReplicateReply{answer->codes}); });
     }
   }
   // Last, because an answer that cannot be sent ends its session.

@@ -33,11 +33,9 @@ EpochTag WriteQueue::Write::epoch() const {
   return std::visit([](const auto& asked) { return asked.epoch; }, request);
 }
 
-WriteQueue::WriteQueue(const NodeOptions& options, Runtime& runtime, Clients& clients,
-                       PageStore& store, Versions& versions, const NodeEpoch* epoch,
-                       Replicator* replicator)
-    : options_(options),
-      runtime_(runtime),
+WriteQueue::WriteQueue(Runtime& runtime, Clients& clients, PageStore& store, Versions& versions,
+                       const NodeEpoch* epoch, Replicator* replicator)
+    : runtime_(runtime),
       clients_(clients),
       store_(store),
       versions_(versions),

@@ -12,7 +12,6 @@
 #include "control/link.h"
 #include "node/client_session.h"
 #include "node/node_epoch.h"
-#include "node/options.h"
 #include "node/page_store.h"
 #include "node/replicator.h"
 #include "node/versions.h"
@@ -33,8 +32,8 @@ class WriteQueue {
     uint64_t removes = 0;
   };
   // `epoch` and `replicator` are null for a node that serves alone.
-  WriteQueue(const NodeOptions& options, Runtime& runtime, Clients& clients, PageStore& store,
-             Versions& versions, const NodeEpoch* epoch, Replicator* replicator);
+  WriteQueue(Runtime& runtime, Clients& clients, PageStore& store, Versions& versions,
+             const NodeEpoch* epoch, Replicator* replicator);
 
   // One commit of a client does not overtake another.
   void commit(ClientId client, CommitRequest request, std::function<void(Reply)> done);
@@ -91,7 +90,6 @@ class WriteQueue {
   void finish(Write& write);
   void wake_at(uint64_t time_ns);
 
-  const NodeOptions& options_;
   Runtime& runtime_;
   Clients& clients_;
   PageStore& store_;

@@ -102,7 +102,8 @@ Result<void> SimRegister::confirm(NodeId node, uint64_t number) {
   return {};
 }
 
-void SimRegister::hear_from(NodeId node, size_t host, Runtime& runtime, std::weak_ptr<bool> lives) {
+void SimRegister::hear_from(NodeId node, size_t host, Runtime& runtime,
+                            const std::weak_ptr<bool>& lives) {
   if (options_.detect_ns == 0 || lives.expired()) return;
   wire_.world.after(wire_.delay(), [this, node, host, alive = std::weak_ptr(alive_)] {
     if (!alive.expired() && wire_.passes(host, host_)) heard_ns_[node] = wire_.world.now_ns();

@@ -36,7 +36,7 @@ class SimRegister {
 
   // As etcd's leases do it: the process keeps telling that it lives, as long as `lives` does, and
   // when nothing was heard for detect_ns a new epoch begins without the node.
-  void hear_from(NodeId node, size_t host, Runtime& runtime, std::weak_ptr<bool> lives);
+  void hear_from(NodeId node, size_t host, Runtime& runtime, const std::weak_ptr<bool>& lives);
 
   void set_loss(double loss) { options_.loss = loss; }
   const RegisteredEpoch& current() const { return current_; }

@@ -9,7 +9,6 @@ namespace farpage {
 namespace {
 
 constexpr uint64_t kView = 20 * kMillisecond;  // small_sim_node()
-constexpr uint64_t kViewWait = kView / 64 * 65;
 
 SimClusterOptions registered_nodes(uint64_t nodes = 3) {
   SimClusterOptions options;

@@ -20,8 +20,9 @@ bool has(const Plan& plan, uint64_t key) {
 }
 
 TEST(Shrink, OnlyWhatFailureNeedsIsLeftInItsOrder) {
-  for (const auto& [first, second] :
-       std::vector<std::pair<uint64_t, uint64_t>>{{0, 99}, {41, 42}}) {
+  for (const auto& pair : std::vector<std::pair<uint64_t, uint64_t>>{{0, 99}, {41, 42}}) {
+    const uint64_t first = pair.first;
+    const uint64_t second = pair.second;
     const auto fails = [&](const Plan& plan) { return has(plan, first) && has(plan, second); };
     const Plan shortest = shrink(plan_of(100), fails, 10'000);
     ASSERT_EQ(shortest.actions.size(), 2u);
