@@ -107,7 +107,8 @@ class RawClient {
     return bytes;
   }
   // To one node, right or wrong; answered while the world runs.
-  std::shared_ptr<Answer> begin_put(size_t node, std::vector<std::pair<uint64_t, uint64_t>> puts,
+  std::shared_ptr<Answer> begin_put(size_t node,
+                                    const std::vector<std::pair<uint64_t, uint64_t>>& puts,
                                     uint64_t patience_ns = kSecond,
                                     std::optional<EpochTag> epoch = std::nullopt) {
     Session& session = session_with(node);

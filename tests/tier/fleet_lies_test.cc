@@ -44,22 +44,22 @@ class LyingReplica : public FleetTest {
     SimClusterOptions options = three_nodes();
     options.wrap_node = [](size_t node, sim::SimFabric& own) {
       auto open = std::make_unique<OpenFabric>(own);
-      if (nodes_.size() <= node) nodes_.resize(node + 1);
-      nodes_[node] = open.get();
+      if (open_nodes.size() <= node) open_nodes.resize(node + 1);
+      open_nodes[node] = open.get();
       return open;
     };
     return options;
   }
   // At the primary, which has the page; the lie is live, and its CRCs are right.
   void lie(const PageKey& key, const PageKey& said, Version version) {
-    PageHeader* header = nodes_[nodes_of(key)[0]]->header_of(key);
+    PageHeader* header = open_nodes[nodes_of(key)[0]]->header_of(key);
     ASSERT_NE(header, nullptr);
     *header = make_page_header(said, version, header->incarnation, header->payload_bytes,
                                header->payload_crc);
     header->live = live_token(said, version, header->incarnation);
   }
 
-  static inline std::vector<OpenFabric*> nodes_;  // made before the fixture's own members
+  static inline std::vector<OpenFabric*> open_nodes;  // made before the fixture's own members
 };
 
 TEST_F(LyingReplica, VersionHigherThanAnyGivenOutIsCorrupt) {

@@ -143,7 +143,7 @@ TEST_F(SimRegisterTest, EveryHistoryIsLinearizable) {
         Epoch next = known[host];
         call.number = ++next.number;
         call.mark = next.seed = 1000 + i;
-        hosts[host]->replace(call.number - 1, next, [&](Result<void> result) {
+        hosts[host]->replace(call.number - 1, next, [&](const Result<void>& result) {
           call.answered_ns = world.now_ns();
           call.ok = result.has_value();
         });
