@@ -29,6 +29,14 @@ class ChaosTest(Case):
             if kind != "register_silent":  # a node alone has no register
                 self.assertGreater(answer["caught"][kind], 0, kind)
 
+    def test_nothing_is_found_with_replicas(self):
+        result, answer = self.chaos("--seeds", str(RUNS // 10), "--jobs", "2", "--nodes", "3", "--replicas", "2")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual({finding: answer[finding] for finding in FINDINGS}, {finding: 0 for finding in FINDINGS})
+        self.assertGreater(answer["pages_ready"], 100 * answer["runs"])
+        self.assertGreater(answer["pages_hedged"], 0)
+        self.assertGreater(answer["caught"]["register_silent"], 0)
+
     def test_only_the_kinds_that_are_named(self):
         _, answer = self.chaos("--seeds", "20", "--faults", "torn,stopped")
         self.assertEqual({kind for kind, count in answer["injected"].items() if count > 0}, {"torn", "stopped"})

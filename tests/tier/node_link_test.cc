@@ -31,8 +31,9 @@ class AnsweringNode final : public ControlDialer {
   struct Link final : ControlLink {
     explicit Link(AnsweringNode& of) : node(of) {}
     void call(Request request, ReplyCallback done) override {
-      node.runtime_.after(0, [this, request = std::make_shared<Request>(std::move(request)),
-                              done = std::move(done)] { done(node.answer(*request)); });
+      // The link may go before it answers.
+      node.runtime_.after(0, [&at = node, request = std::make_shared<Request>(std::move(request)),
+                              done = std::move(done)] { done(at.answer(*request)); });
     }
     void close() override {}
     const Peer& peer() const override { return nowhere; }
