@@ -121,7 +121,7 @@ Result<StatusReply> Client::node_status(uint64_t deadline_ns) {
 std::shared_ptr<View> Client::any_view() const {
   std::shared_ptr<View> any;
   for (const auto& link : fleet_->links()) {
-    const auto view = link->view();
+    auto view = link->view();
     if (view != nullptr && view->valid(clock().now_ns())) return view;
     if (any == nullptr) any = view;
   }
