@@ -43,13 +43,16 @@ FleetMember::FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& f
       replicator_(
           runtime, store, epoch_, [this](NodeId node) { return peer(node); },
           [this] { epoch_.look(); }),
-      replica_(runtime, store, epoch_, opens_ns,
-               [this](NodeId node) {
-                 // One that this node does not reach, or refuses, is believed nothing: not even
-                 // that what is held is newer already.
-                 MemberLink* found = peer(node);
-                 return found == nullptr || !found->reached() ? nullptr : &found->reader();
-               }),
+      replica_(
+          runtime, store, epoch_, opens_ns,
+          [this](NodeId node) {
+            MemberLink* found = peer(node);
+            return found == nullptr ? nullptr : &found->reader();
+          },
+          [this](NodeId node) {
+            const MemberLink* found = peer(node);
+            return found != nullptr && found->reached();
+          }),
       filler_(
           runtime, store, epoch_, options.fill_bytes_per_s,
           [this](NodeId node) { return peer(node); }, [this] { epoch_.look(); }) {}

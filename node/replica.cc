@@ -12,12 +12,13 @@ constexpr size_t kReadAhead = 32;  // pages of one session whose slots are held 
 }  // namespace
 
 Replica::Replica(Runtime& runtime, PageStore& store, const NodeEpoch& epoch, uint64_t opens_ns,
-                 std::function<PageReader*(NodeId)> reader)
+                 std::function<PageReader*(NodeId)> reader, std::function<bool(NodeId)> reached)
     : runtime_(runtime),
       store_(store),
       epoch_(epoch),
       opens_ns_(opens_ns),
-      reader_(std::move(reader)) {}
+      reader_(std::move(reader)),
+      reached_(std::move(reached)) {}
 
 void Replica::begin(ClientId session, NodeId from) {
   for (auto& [id, stream] : streams_) {
@@ -143,7 +144,8 @@ bool Replica::begin_read(ClientId session, Stream& stream, const std::shared_ptr
   const auto held = store_.find(page.key);
   const bool is_held = held && page.version <= held->version;
   PageReader* reader = reader_(stream.from);
-  if (reader == nullptr) item->code = Code::kUnavailable;
+  // One that this node does not reach, or refuses, is not believed that what is held is newer.
+  if (reader == nullptr || (is_held && !reached_(stream.from))) item->code = Code::kUnavailable;
   if (item->code != Code::kOk || item->page.removed || (is_held && on(Guard::kNewerOnly))) {
     item->state = State::kRead;
     return true;

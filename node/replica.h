@@ -22,7 +22,7 @@ class Replica {
  public:
   // `reader`: of a member's pages, null if it is unknown. Nothing is taken before `opens_ns`.
   Replica(Runtime& runtime, PageStore& store, const NodeEpoch& epoch, uint64_t opens_ns,
-          std::function<PageReader*(NodeId)> reader);
+          std::function<PageReader*(NodeId)> reader, std::function<bool(NodeId)> reached);
 
   // The member's newest session: what older ones have sent is not applied any more.
   void begin(ClientId session, NodeId from);
@@ -69,6 +69,7 @@ class Replica {
   const NodeEpoch& epoch_;
   const uint64_t opens_ns_;
   const std::function<PageReader*(NodeId)> reader_;
+  const std::function<bool(NodeId)> reached_;
   std::unordered_map<ClientId, Stream> streams_;
   uint64_t applied_ = 0;
   uint64_t turn_ns_ = kNever;

@@ -56,7 +56,8 @@ Result<void> FleetLink::connect() {
       self->enter(self->fleet_.list, kNever);
     });
   }
-  runtime_.wait_until(deadline, [this] { return any_node() || all_refused(); });
+  // Each has its first try: who puts at once must not find the others unreachable.
+  runtime_.wait_until(deadline, [this] { return (any_node() && all_tried()) || all_refused(); });
   // So that a dial that lasts to its own deadline can still say what it waited for.
   runtime_.wait_until(deadline + kLastWordNs, [this] {
     const auto all = links();
@@ -93,6 +94,12 @@ bool FleetLink::any_node() const {
   return current != nullptr && std::ranges::any_of(current->links, [](const auto& link) {
            return link->view() != nullptr;
          });
+}
+
+bool FleetLink::all_tried() const {
+  return std::ranges::all_of(links(), [](const auto& link) {
+    return link->view() != nullptr || link->error().has_value();
+  });
 }
 
 bool FleetLink::all_refused() const {

@@ -41,7 +41,8 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   FleetLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric, Fleet fleet);
   FleetLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric, ControlDialer& dialer);
 
-  // Waits until one of the nodes has answered; the others are dialled on.
+  // Waits until one of the nodes has answered, and each has had its first try or the time is over;
+  // those that have not answered are dialled on.
   Result<void> connect();
   void stop();
 
@@ -70,6 +71,7 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   void read_register();
   void learned(uint64_t sent_ns, const Result<RegisteredEpoch>& read);
   bool any_node() const;
+  bool all_tried() const;
   bool all_refused() const;
   Error why_none() const;
 
