@@ -7,6 +7,8 @@ function(farpage_test name)
   cmake_parse_arguments(ARG "SERIAL" "" "SOURCES;LINKS" ${ARGN})
   add_executable(farpage_test_${name} ${ARG_SOURCES})
   target_include_directories(farpage_test_${name} PRIVATE ${PROJECT_SOURCE_DIR})
+  # With sanitizers the compiler takes longer to optimize what GoogleTest's macros make than the tests gain by it.
+  target_compile_options(farpage_test_${name} PRIVATE $<$<CONFIG:Debug>:-O0>)
   target_link_libraries(farpage_test_${name} PRIVATE ${ARG_LINKS} GTest::gmock GTest::gtest_main rapidcheck_gtest)
   # SERIAL: it measures time against real processes, and nothing else may run beside it.
   if(ARG_SERIAL)

@@ -35,7 +35,7 @@ FleetMember::FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& f
       fabric_(fabric),
       fleet_(fleet),
       store_(store),
-      watch_ns_(options.lease_ms * kMillisecond / kWatchesPerLease),
+      lease_ms_(options.lease_ms),
       hooks_(std::move(hooks)),
       landing_(std::move(landing)),
       epoch_(runtime, fleet, self, options.page_bytes,
@@ -96,7 +96,8 @@ void FleetMember::entered() {
     terms.page_bytes = epoch_.epoch().page_bytes;
     terms.epoch = [this] { return epoch_.tag(); };
     terms.fixed = epoch_.is_fixed();
-    auto made = MemberLink::create(runtime_, fabric_, fleet_.dialer(member.node), terms, landing_);
+    auto made = MemberLink::create(runtime_, fabric_, fleet_.dialer(member.node), terms, landing_,
+                                   lease_ms_);
     if (!made) {
       log_warning("cannot reach for another member: " + made.error().message);
       continue;
@@ -118,9 +119,10 @@ void FleetMember::watch() {
     known.link_number = known.peer->link_number();
     filler_.fill_from(node);
   }
-  runtime_.after(watch_ns_, [this, alive = std::weak_ptr<bool>(alive_)] {
-    if (!alive.expired()) watch();
-  });
+  runtime_.after(lease_ms_ * kMillisecond / kWatchesPerLease,
+                 [this, alive = std::weak_ptr<bool>(alive_)] {
+                   if (!alive.expired()) watch();
+                 });
 }
 
 std::optional<Refusal> FleetMember::check(const HelloRequest& hello) const {

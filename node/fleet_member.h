@@ -73,7 +73,7 @@ class FleetMember {
   Fabric& fabric_;
   const Fleet& fleet_;
   PageStore& store_;
-  const uint64_t watch_ns_;
+  const uint64_t lease_ms_;
   const Hooks hooks_;
   PoolLanding landing_;
   NodeEpoch epoch_;

@@ -91,12 +91,15 @@ bool IndexWriter::make_room(uint64_t bucket) {
   return false;
 }
 
-uint32_t IndexWriter::displace(const PageKey& key) {
-  uint64_t& entry = own_[key_buckets(key, geometry_.buckets)[0]].entries[0];
-  FARPAGE_CHECK(entry != 0);
-  const auto slot = static_cast<uint32_t>(entry_slot(entry));
-  publish(entry, 0);
-  return slot;
+std::optional<uint32_t> IndexWriter::in_the_way(
+    const PageKey& key, const std::function<bool(uint32_t slot)>& may_go) const {
+  for (const uint64_t bucket : key_buckets(key, geometry_.buckets)) {
+    for (const IndexEntry entry : own_[bucket].entries) {
+      const auto slot = static_cast<uint32_t>(entry_slot(entry));
+      if (entry != 0 && may_go(slot)) return slot;
+    }
+  }
+  return std::nullopt;
 }
 
 void IndexWriter::replace(const PageKey& key, uint32_t old_slot, uint32_t new_slot) {
@@ -109,8 +112,21 @@ void IndexWriter::erase(const PageKey& key, uint32_t slot) {
   if (uint64_t* entry = find_entry(key, slot); entry != nullptr) publish(*entry, 0);
 }
 
+void IndexWriter::erase_damaged(uint32_t slot, Version floor) {
+  for (size_t bucket = 0; bucket < own_.size(); ++bucket) {
+    for (uint64_t& entry : own_[bucket].entries) {
+      if (entry == 0 || entry_slot(entry) != slot) continue;
+      publish(entry, 0);
+      floors_[bucket] = std::max(floors_[bucket], floor);
+      return;
+    }
+  }
+}
+
+// Of both buckets, as it is not known which of the two is the first of a damaged page's.
 Version IndexWriter::floor(const PageKey& key) const {
-  return floors_[key_buckets(key, geometry_.buckets)[0]];
+  const auto homes = key_buckets(key, geometry_.buckets);
+  return std::max(floors_[homes[0]], floors_[homes[1]]);
 }
 
 void IndexWriter::raise_floor(const PageKey& key, Version version) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -28,8 +29,12 @@ class IndexWriter {
   bool insert(const PageKey& key, uint32_t slot);
   void replace(const PageKey& key, uint32_t old_slot, uint32_t new_slot);
   void erase(const PageKey& key, uint32_t slot);
-  // For when insert() has failed: empties an entry that stands in the way, and names its slot.
-  uint32_t displace(const PageKey& key);
+  // For a slot whose header is damaged, so that its key is not known: looks through the whole index
+  // for its entry, empties it, and raises the floor of the bucket that it was in.
+  void erase_damaged(uint32_t slot, Version floor);
+  // For when insert() has failed: the slot of an entry that stands in the way, and may go.
+  std::optional<uint32_t> in_the_way(const PageKey& key,
+                                     const std::function<bool(uint32_t slot)>& may_go) const;
 
   // The version floor (protocol rule 11): of a page that was evicted or dropped, no version at or
   // below this comes back, whoever brings it. Private to the node, one for each bucket.

@@ -4,9 +4,10 @@ namespace farpage {
 
 Result<std::unique_ptr<MemberLink>> MemberLink::create(Runtime& runtime, Fabric& fabric,
                                                        ControlDialer& dialer,
-                                                       const LinkTerms& terms,
-                                                       PoolLanding& landing) {
+                                                       const LinkTerms& terms, PoolLanding& landing,
+                                                       uint64_t patience_ms) {
   ClientOptions options;
+  options.connect_ms = patience_ms;
   options.staging_bytes = 0;
   options.location_pages = 1;  // where a page lies is what the other member says
   auto link = std::make_shared<NodeLink>(options, runtime, fabric, dialer, terms);

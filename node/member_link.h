@@ -12,9 +12,10 @@ namespace farpage {
 // runtime's thread.
 class MemberLink {
  public:
+  // A member that has not said hello for `patience_ms` is dialled again.
   static Result<std::unique_ptr<MemberLink>> create(Runtime& runtime, Fabric& fabric,
                                                     ControlDialer& dialer, const LinkTerms& terms,
-                                                    PoolLanding& landing);
+                                                    PoolLanding& landing, uint64_t patience_ms);
   ~MemberLink();
 
   NodeId node() const { return node_; }

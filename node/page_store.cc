@@ -81,14 +81,14 @@ Code PageStore::publish(uint32_t slot, const PageKey& key, Version version, uint
     return Code::kOk;
   }
   if (index_.insert(key, slot)) return Code::kOk;
-  if (!options_.evict) {
+  const auto displaced = index_.in_the_way(
+      key, [this](uint32_t other) { return options_.evict && !slots_.is_pinned(other); });
+  if (!displaced) {
     clear_live(slot);
     return Code::kExhausted;
   }
-  if (const uint32_t displaced = index_.displace(key); slots_.is_live(displaced)) {
-    retire(displaced);
-    ++evictions_;
-  }
+  retire(*displaced);
+  ++evictions_;
   FARPAGE_CHECK(index_.insert(key, slot));
   return Code::kOk;
 }
@@ -198,9 +198,10 @@ void PageStore::retire(uint32_t slot) {
 
 void PageStore::unpublish(uint32_t slot) {
   const PageHeader& page = header(slot);
-  // A version that was damaged at rest would close the bucket for ever.
-  const bool is_whole = header_crc(page) == page.header_crc;
-  index_.raise_floor(page.key, is_whole ? page.version : highest_version_);
+  // A key that was damaged at rest would leave the page's entry behind, and a version close its
+  // bucket for ever.
+  if (header_crc(page) != page.header_crc) return index_.erase_damaged(slot, highest_version_);
+  index_.raise_floor(page.key, page.version);
   index_.erase(page.key, slot);
 }
 

@@ -44,6 +44,7 @@ class SlotTable {
   uint32_t size() const { return static_cast<uint32_t>(info_.size()); }
   bool is_live(uint32_t slot) const { return info_[slot].state == State::kLive; }
   bool is_dead(uint32_t slot) const { return info_[slot].state == State::kDead; }
+  bool is_pinned(uint32_t slot) const { return info_[slot].pinned; }
   uint32_t free_count() const { return free_count_; }
   uint32_t live_count() const { return live_count_; }
   uint32_t cooling_count() const { return cooling_count_; }

@@ -191,8 +191,9 @@ void LaneEngine::wait(uint64_t until_ns) {
     return peer->path.wait(std::min(until_ns, now + kLookNs));
   }
   fleet_->runtime().wait_until(std::min(until_ns, now + kIdleLookNs), [this] {
-    return fleet_->number() != fleet_number_ ||
-           std::ranges::any_of(peers_, [](const auto& peer) { return peer->path.changed(); });
+    return fleet_->number() != fleet_number_ || std::ranges::any_of(peers_, [](const auto& peer) {
+             return peer->member && peer->path.changed();
+           });
   });
 }
 

@@ -24,6 +24,7 @@ namespace {
 
 constexpr size_t kMostFailures = 64;  // that are kept; all are counted
 constexpr size_t kMostShrinkRuns = 400;
+constexpr auto kLongestShrink = std::chrono::minutes(3);  // of real time: a run may hang
 constexpr uint64_t kMostJobs = 256;
 constexpr unsigned kLongestRunS = 60;  // of real time; one that hangs is ended, and has crashed
 constexpr int kFailed = 1;
@@ -133,7 +134,10 @@ int verdict_of(const Plan& plan) {
 Failure describe_failure(uint64_t seed, const PlanOptions& options) {
   const Plan plan = draw_plan(seed, options);
   const int verdict = verdict_of(plan);
-  const auto fails = [verdict](const Plan& shorter) { return verdict_of(shorter) == verdict; };
+  const auto end = std::chrono::steady_clock::now() + kLongestShrink;
+  const auto fails = [verdict, end](const Plan& shorter) {
+    return std::chrono::steady_clock::now() < end && verdict_of(shorter) == verdict;
+  };
   const Plan shortest = verdict == 0 ? plan : shrink(plan, fails, kMostShrinkRuns);
   Failure failure;
   failure.seed = seed;

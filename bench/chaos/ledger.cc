@@ -45,8 +45,9 @@ bool Ledger::awaited(const std::byte* destination) const {
 // It covers a bit that flipped at some node and is still as it was then, and its payload is wrong.
 uint64_t Ledger::flip_read(const Operation& operation) const {
   for (const Flip& flip : flips_) {
-    if (operation.remote_offset <= flip.offset &&
-        flip.offset - operation.remote_offset < operation.bytes() && *flip.at == flip.value &&
+    const uint64_t offset = flip.byte.offset;
+    if (!flip.byte.memory.expired() && operation.remote_offset <= offset &&
+        offset - operation.remote_offset < operation.bytes() && *flip.byte.at == flip.value &&
         is_wrong(operation.local[1])) {
       return flip.id;
     }
@@ -64,7 +65,7 @@ bool Ledger::is_wrong(const Slice& payload) const {
 
 void Ledger::flipped_at_rest(size_t node, const fault::FlippedByte& flipped) {
   ++injected_[kind_of(FaultKind::kFlippedAtRest)];
-  flips_.push_back({++last_flip_, node, flipped.at, *flipped.at, flipped.offset});
+  flips_.push_back({++last_flip_, node, flipped, *flipped.at});
 }
 
 void Ledger::node_ended(size_t node) {

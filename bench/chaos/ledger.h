@@ -63,9 +63,8 @@ class Ledger final : public EngineWitness {
   struct Flip {
     uint64_t id;
     size_t node;
-    const std::byte* at;
+    fault::FlippedByte byte;
     std::byte value;
-    uint64_t offset;  // within the pool
   };
   struct Window {
     Kind kind;

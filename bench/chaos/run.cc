@@ -18,7 +18,7 @@ using fault::FaultFabric;
 
 constexpr uint64_t kLongNs = 5 * kSecond;
 constexpr uint64_t kCalmNs = 100 * kMillisecond;  // longer than any lease, and than most delays
-constexpr uint64_t kPatienceMs = 1'000;           // of a client with a node that is silent
+constexpr uint64_t kPatienceMs = 100;             // of a client with a node that says no hello
 constexpr uint64_t kPutsAtTheEnd = 2;
 
 class Run final : public EngineWitness {
@@ -131,8 +131,10 @@ class Run final : public EngineWitness {
 
   void act(const FlipAtRest& flip) {
     if (!cluster_.node_runs(flip.node)) return;
+    const auto flipped = node_faults_[flip.node]->flip_at_rest();
+    if (!flipped) return;
     kept_.flipped_at_rest(flip.node);
-    ledger_.flipped_at_rest(flip.node, node_faults_[flip.node]->flip_at_rest().value());
+    ledger_.flipped_at_rest(flip.node, *flipped);
   }
 
   void act(const EndNode& end) {
@@ -215,7 +217,8 @@ class Run final : public EngineWitness {
 
   void settle() {
     calm();
-    live(kCalmNs);
+    // Until a hello that was said into silence is said again, too.
+    live(kPatienceMs * kMillisecond + kCalmNs);
     const bool ended = cluster_.world().wait_until(cluster_.now_ns() + kLongNs, [this] {
       bool idle = true;
       for (auto& engine : engines_) {

@@ -175,8 +175,9 @@ void SimCluster::end_node(NodeEnd end, size_t node) {
       connection->lose_node_end();
     }
   }
+  // Those that it made itself stay known, as a node that is to hear of their end may end first.
   std::erase_if(connections_, [host = node_host(node)](const auto& connection) {
-    return connection->node() == host || connection->caller() == host;
+    return connection->node() == host;
   });
   std::unique_ptr<NodeRun> run = std::move(nodes_[node].run);
   run->lives.reset();

@@ -48,6 +48,23 @@ TEST(FleetList, LaterPutIsReadEverywhereOnceItIsAcknowledged) {
   }
 }
 
+// What was asked of it is lost with the connection, and nobody says so.
+TEST(FleetList, MemberThatIsSilentWhileItIsGreetedIsGreetedAgain) {
+  SimCluster cluster(22, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  const uint64_t number = client.number_with({0, 1});
+  const uint64_t lease_ns = three_nodes().node.lease_ms * kMillisecond;
+  cluster.cut_links(cluster.node_host(0), cluster.node_host(1));
+  // Every connection that they make meanwhile falls silent before a word has passed.
+  for (int i = 0; i < 4'000; ++i) {
+    client.run_for(10 * kMicrosecond);
+    cluster.silence_links(cluster.node_host(0), cluster.node_host(1));
+  }
+  client.run_for(10 * lease_ns);
+  EXPECT_EQ(client.put(number, 1, kMillisecond).code, Code::kOk);
+}
+
 TEST(FleetList, OneReplicaIsThePrimaryAlone) {
   SimCluster cluster(3, three_nodes(1));
   RawClient client(cluster);

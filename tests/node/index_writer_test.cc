@@ -128,8 +128,12 @@ RC_GTEST_PROP(IndexWriterProperty, AgreesWithAMap, (uint32_t seed)) {
       const uint32_t slot = free_slot();
       const PageKey key = random_key(random);
       if (!index.insert(key, slot)) {
-        const uint32_t displaced = index.writer().displace(key);
-        RC_ASSERT(keys.erase(displaced) == 1u);
+        const uint32_t spared = entry_slot(index.bucket(key_buckets(key, kBuckets)[0]).entries[0]);
+        const auto displaced =
+            index.writer().in_the_way(key, [&](uint32_t other) { return other != spared; });
+        RC_ASSERT(displaced && displaced != spared && keys.contains(*displaced));
+        index.writer().erase(keys.at(*displaced), *displaced);
+        keys.erase(*displaced);
         RC_ASSERT(index.writer().insert(key, slot));
       }
       keys[slot] = key;
@@ -237,8 +241,10 @@ TEST(IndexWriter, EntryOfADamagedHeaderIsNotMoved) {
   EXPECT_EQ(index.bucket(0).entries, before[0].entries);
   EXPECT_EQ(index.bucket(1).entries, before[1].entries);
   // What stands in the way is named even so, and its place is taken.
-  const uint32_t displaced = index.writer().displace(key);
-  EXPECT_LT(displaced, slot);
+  const auto displaced = index.writer().in_the_way(key, [](uint32_t) { return true; });
+  ASSERT_TRUE(displaced && *displaced < slot);
+  index.writer().erase_damaged(*displaced, 9);
+  EXPECT_EQ(index.writer().floor(inserted[*displaced].first), 9u);
   EXPECT_TRUE(index.writer().insert(key, slot));
   EXPECT_EQ(index.writer().find(key), slot);
 }
@@ -260,6 +266,14 @@ TEST(IndexWriter, DamagedEntryHidesNoPageFromItsOwnNode) {
   index.header(4) = make_page_header(key, 2, 1, 64, 0);
   index.writer().replace(key, 3, 4);
   EXPECT_TRUE(index.look(key, 4)) << "mended by the next put";
+}
+
+TEST(IndexWriter, NothingIsInTheWayThatMayNotGo) {
+  Index index(8, 4);
+  const PageKey key = {1, 2};
+  ASSERT_TRUE(index.insert(key, 3));
+  EXPECT_EQ(index.writer().in_the_way(key, [](uint32_t) { return true; }), 3u);
+  EXPECT_EQ(index.writer().in_the_way(key, [](uint32_t) { return false; }), std::nullopt);
 }
 
 TEST(IndexWriter, FloorOnlyRises) {

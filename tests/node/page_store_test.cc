@@ -329,6 +329,33 @@ TEST(PageStore, PageThatIsNotWholeIsDroppedAndItsVersionMayComeBack) {
   EXPECT_EQ(store->floor(key_of(1)), 30u);
 }
 
+// Its entry would else name whatever comes into the slot next: the key's own next page, which is
+// then taken for the one before it.
+TEST(PageStore, EvictedPageWithADamagedKeyLeavesNoEntryBehind) {
+  Store store(16);
+  ASSERT_EQ(store.put(1, 10), Code::kOk);
+  const uint64_t slot = store.find_slot(1).value();
+  const_cast<std::byte*>(store.slot_bytes(slot))[offsetof(PageHeader, key)] ^= std::byte{1};
+  Version version = 10;
+  const auto put_newer = [&](uint64_t number) {
+    Code code = Code::kExhausted;
+    ++version;
+    for (int tries = 0; tries < 3 && code == Code::kExhausted; ++tries) {
+      code = store.put(number, version);
+      store.clock.now += kCooling;
+    }
+    ASSERT_EQ(code, Code::kOk);
+  };
+  while (store.header(slot).version == 10) put_newer(version);
+  EXPECT_GE(store->floor(key_of(1)), 10u);
+  for (int i = 0; i < 64; ++i) {  // through every slot, more than once
+    put_newer(1);
+    const auto found = store->find(key_of(1));
+    ASSERT_TRUE(found && store->slots().is_live(found->slot)) << i;
+    EXPECT_EQ(store.read(1), version);
+  }
+}
+
 TEST(PageStore, KilledPageIsReadByNobodyAndItsBytesStayUntilTheyAreDropped) {
   Store store(32);
   ASSERT_EQ(store.put(1, 10), Code::kOk);

@@ -167,6 +167,33 @@ TEST_F(RegisteredFleet, NodeThatIsLeftOutIsReadNoMore) {
   EXPECT_EQ(engine().put_number_of(key), 2u);
 }
 
+// Its answer to a lane that was asked for while it was a member is taken up by nobody.
+TEST_F(RegisteredFleet, LaneOfANodeThatIsNoMemberKeepsNoFetchBusy) {
+  ASSERT_EQ(engine().fetch(test_key(1)).reason, Reason::kMiss);
+  const size_t out = 0;
+  const auto reach_anew = [&] {
+    cluster_.cut_links();
+    run_for(kView);
+  };
+  reach_anew();
+  cluster_.part(cluster_.client_host(0), cluster_.node_host(out));
+  engine().fetch(test_key(1), 0, kMillisecond);
+  cluster_.part(cluster_.node_host(out), cluster_.register_host());
+  ASSERT_TRUE(cluster_.world().wait_until(
+      now() + 2 * kSecond, [&] { return cluster_.epochs()->current().epoch.members.size() == 2; }));
+  cluster_.heal(cluster_.client_host(0), cluster_.node_host(out));
+  run_for(kView);
+  ASSERT_EQ(engine().fetch(test_key(1)).reason, Reason::kMiss);
+  // The members are reached anew, and then they are silent: there are views, and no lanes.
+  reach_anew();
+  for (size_t node = 0; node < 3; ++node) {
+    cluster_.part(cluster_.client_host(0), cluster_.node_host(node));
+  }
+  const uint64_t start = now();
+  EXPECT_EQ(engine().fetch(test_key(1), 0, kMillisecond).verdict, Verdict::kRecompute);
+  EXPECT_EQ(now(), start + kMillisecond);
+}
+
 // Whoever cannot read the register has no view when V has passed.
 TEST_F(RegisteredFleet, ViewEndsWithoutTheRegister) {
   const PageKey key = test_key(1);

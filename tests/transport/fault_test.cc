@@ -138,11 +138,17 @@ TEST_F(FaultTest, FlippedPayloadIsOneBitOfThePayload) {
 TEST_F(FaultTest, FlippedAtRestStaysThere) {
   FaultFabric serving(server_, world_.clock(), 1);
   EXPECT_FALSE(serving.flip_at_rest());
-  const Region region = serving.allocate_readable(4096).value();
-  EXPECT_TRUE(serving.flip_at_rest());
+  std::optional<Region> region = serving.allocate_readable(4096).value();
+  const auto flipped = serving.flip_at_rest();
+  ASSERT_TRUE(flipped);
   const std::vector<std::byte> zeros(4096);
-  EXPECT_EQ(bits_that_differ({region.data(), 4096}, zeros), 1u);
+  EXPECT_EQ(bits_that_differ({region->data(), 4096}, zeros), 1u);
   EXPECT_EQ(serving.injected().of(FaultKind::kFlippedAtRest), 1u);
+  EXPECT_TRUE(serving.export_region(*region));
+  EXPECT_FALSE(flipped->memory.expired());
+  region.reset();
+  EXPECT_TRUE(flipped->memory.expired());
+  EXPECT_FALSE(serving.flip_at_rest()) << "into memory that is no more";
 }
 
 TEST_F(FaultTest, TornHasTheHeadOfOnePageAndTheTailOfAnother) {

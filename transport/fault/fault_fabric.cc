@@ -12,6 +12,21 @@ constexpr uint64_t kSourceBytes = 64 * kKiB;  // longer writes are not flipped
 
 }  // namespace
 
+// What the other fabric has allocated, and who flips its bits meanwhile.
+struct ReadableMemory {
+  explicit ReadableMemory(Region of) : region(std::move(of)) {}
+  const Region region;
+};
+
+namespace {
+
+struct ReadableBacking final : Region::Backing {
+  explicit ReadableBacking(std::shared_ptr<ReadableMemory> of) : memory(std::move(of)) {}
+  const std::shared_ptr<ReadableMemory> memory;
+};
+
+}  // namespace
+
 FaultFabric::FaultFabric(Fabric& inner, const Clock& clock, uint64_t seed)
     : inner_(inner), shared_(std::make_shared<SharedPlan>(clock)), random_(seed) {}
 
@@ -40,21 +55,32 @@ const FaultCounts& FaultFabric::injected() const {
 Result<Region> FaultFabric::allocate_readable(uint64_t bytes) {
   auto region = inner_.allocate_readable(bytes);
   if (!region) return region;
+  const auto memory = std::make_shared<ReadableMemory>(std::move(*region));
+  const Region& own = memory->region;
   std::lock_guard lock(mutex_);
-  readable_.push_back({region->data(), region->bytes()});
-  return region;
+  std::erase_if(readable_, [](const auto& known) { return known.expired(); });
+  readable_.push_back(memory);
+  return Region({own.data(), own.bytes(), own.kind(), own.device()}, own.access(),
+                own.slice(0, 0).local_key, std::make_unique<ReadableBacking>(memory));
+}
+
+Result<RegionExport> FaultFabric::export_region(const Region& region) {
+  const auto* allocated = dynamic_cast<const ReadableBacking*>(region.backing());
+  return inner_.export_region(allocated == nullptr ? region : allocated->memory->region);
 }
 
 std::optional<FlippedByte> FaultFabric::flip_at_rest() {
   std::lock_guard lock(mutex_);
+  std::erase_if(readable_, [](const auto& known) { return known.expired(); });
   if (readable_.empty()) return std::nullopt;
-  const MemoryRange& range = readable_[random_.below(readable_.size())];
-  const uint64_t bit = random_.below(range.bytes * 8);
+  const auto memory = readable_[random_.below(readable_.size())].lock();
+  if (memory == nullptr) return std::nullopt;
+  const uint64_t bit = random_.below(memory->region.bytes() * 8);
+  std::byte* at = memory->region.data() + bit / 8;
   // Whoever writes there at the same time does not lose its write.
-  std::atomic_ref(*reinterpret_cast<uint8_t*>(range.data + bit / 8))
-      .fetch_xor(static_cast<uint8_t>(1u << bit % 8));
+  std::atomic_ref(*reinterpret_cast<uint8_t*>(at)).fetch_xor(static_cast<uint8_t>(1u << bit % 8));
   shared_->injected.add(FaultKind::kFlippedAtRest);
-  return FlippedByte{range.data + bit / 8, bit / 8};
+  return FlippedByte{at, bit / 8, memory};
 }
 
 Result<std::unique_ptr<Channel>> FaultFabric::connect(ChannelOffer offer, uint64_t deadline_ns) {

@@ -16,8 +16,11 @@ namespace farpage::fault {
 
 struct FlippedByte {
   const std::byte* at = nullptr;
-  uint64_t offset = 0;  // in its region
+  uint64_t offset = 0;               // in its region
+  std::weak_ptr<const void> memory;  // expired: the region is no more
 };
+
+struct ReadableMemory;
 
 // Another fabric, with faults: whatever it does and whatever it brings passes through a seeded plan
 // below the completion, so that all above is the product's own code. With an empty plan it is the
@@ -37,8 +40,7 @@ class FaultFabric final : public Fabric {
   // Of the connected peers no completion comes any more; then all go on.
   void stop_peers();
   void resume_peers();
-  // Flips a bit anywhere in memory that allocate_readable() has given, all of which must be there
-  // still. Nothing: there is none.
+  // Flips a bit anywhere in memory that allocate_readable() has given. Nothing: there is none.
   std::optional<FlippedByte> flip_at_rest();
 
   const FaultCounts& injected() const;
@@ -48,9 +50,7 @@ class FaultFabric final : public Fabric {
   Result<Region> register_local(const MemoryRange& range) override {
     return inner_.register_local(range);
   }
-  Result<RegionExport> export_region(const Region& region) override {
-    return inner_.export_region(region);
-  }
+  Result<RegionExport> export_region(const Region& region) override;
   Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
     return inner_.offer_channel(purpose);
   }
@@ -62,7 +62,7 @@ class FaultFabric final : public Fabric {
 
   std::mutex mutex_;  // of what follows
   Random random_;
-  std::vector<MemoryRange> readable_;
+  std::vector<std::weak_ptr<ReadableMemory>> readable_;
 };
 
 }  // namespace farpage::fault

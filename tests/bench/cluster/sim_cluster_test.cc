@@ -67,6 +67,22 @@ TEST_F(SimClusterTest, LinksOfOnePairAreCutAndNoOthers) {
   EXPECT_FALSE(remove.wait());
 }
 
+// The second is to hear of the first one's end, and is no more.
+TEST(SimClusterOfTwo, NodesMayEndTogether) {
+  SimClusterOptions options;
+  options.nodes = 2;
+  options.replicas = 2;
+  SimCluster cluster(1, options);
+  for (int round = 0; round < 10; ++round) {
+    cluster.world().run_until(cluster.now_ns() + 100 * kMillisecond);
+    cluster.end_node(NodeEnd::kKilled, 0);
+    cluster.end_node(NodeEnd::kStopped, 1);
+    cluster.world().run_until(cluster.now_ns() + kSoonNs);
+    cluster.start_node(0);
+    cluster.start_node(1);
+  }
+}
+
 struct Wrapped {
   std::vector<fault::FaultFabric*> wrapped;
 
