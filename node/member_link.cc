@@ -33,6 +33,10 @@ uint64_t MemberLink::incarnation() const {
   return view == nullptr ? 0 : view->incarnation;
 }
 
+void MemberLink::greet_again() {
+  if (const auto view = link_->view()) link_->give_up(view);
+}
+
 void MemberLink::call(Request request, ReplyCallback done) {
   const auto view = link_->view();
   if (view == nullptr || !view->connected) {

@@ -29,6 +29,8 @@ class MemberLink {
   // `done` runs once, later; in the order of the calls for those that are answered.
   void call(Request request, ReplyCallback done);
   PageReader& reader() { return *reader_; }
+  // For a member that does not take this link for the newest one: a new one takes its place.
+  void greet_again();
 
  private:
   MemberLink(Runtime& runtime, NodeId node, std::shared_ptr<NodeLink> link)

@@ -78,10 +78,14 @@ void Replicator::send(const std::shared_ptr<Batch>& batch, NodeId to, std::vecto
       for (const size_t page : part) take(*batch, page, Code::kUnavailable);
       continue;
     }
-    peer->call(std::move(request), [this, batch, part = std::move(part),
-                                    alive = std::weak_ptr<bool>(alive_)](Result<Reply> reply) {
-      if (!alive.expired()) answered(batch, part, reply);
-    });
+    peer->call(std::move(request),
+               [this, batch, part = std::move(part), to, link_number = peer->link_number(),
+                alive = std::weak_ptr<bool>(alive_)](Result<Reply> reply) {
+                 if (alive.expired()) return;
+                 answered(batch, part, reply);
+                 const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
+                 if (refusal != nullptr) refused(to, link_number, refusal->code);
+               });
   }
 }
 
@@ -95,7 +99,16 @@ void Replicator::answered(const std::shared_ptr<Batch>& batch, std::span<const s
   const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
   const Code why = refusal != nullptr ? refusal->code : Code::kUnavailable;
   for (const size_t page : pages) take(*batch, page, why);
-  if (why == Code::kOtherEpoch) told_();
+}
+
+// kDenied: the greeting of an older connection came after this one's, and the replica takes that
+// one for the newest.
+void Replicator::refused(NodeId by, uint64_t link_number, Code why) {
+  if (why == Code::kOtherEpoch) return told_();
+  MemberLink* peer = peer_(by);
+  if (why == Code::kDenied && peer != nullptr && peer->link_number() == link_number) {
+    peer->greet_again();
+  }
 }
 
 // One replica's answer for one page.

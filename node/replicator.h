@@ -54,6 +54,7 @@ class Replicator {
   void send(const std::shared_ptr<Batch>& batch, NodeId to, std::vector<size_t> pages);
   void answered(const std::shared_ptr<Batch>& batch, std::span<const size_t> pages,
                 const Result<Reply>& reply);
+  void refused(NodeId by, uint64_t link_number, Code why);
   void take(Batch& batch, size_t page, Code code);
   void end(Batch& batch, size_t page, Code code);
   void end_all(const std::shared_ptr<Batch>& batch, Code code);

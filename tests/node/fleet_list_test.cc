@@ -65,6 +65,25 @@ TEST(FleetList, MemberThatIsSilentWhileItIsGreetedIsGreetedAgain) {
   EXPECT_EQ(client.put(number, 1, kMillisecond).code, Code::kOk);
 }
 
+// The older one is then taken for the newest, until it ends.
+TEST(FleetList, GreetingThatIsOvertakenByALaterOneHoldsUpNoPutsForLong) {
+  SimCluster cluster(23, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  const uint64_t number = client.number_with({0, 1});
+  const uint64_t lease_ns = three_nodes().node.lease_ms * kMillisecond;
+  for (int round = 0; round < 100; ++round) {
+    cluster.cut_links(cluster.node_host(0), cluster.node_host(1));
+    cluster.set_control_delay(10 * kMicrosecond, 3 * lease_ns);
+    client.run_for(lease_ns * (2 + round % 5));
+    cluster.set_control_delay(10 * kMicrosecond, 200 * kMicrosecond);
+    client.run_for(20 * lease_ns);
+    client.put(number, 2 * round, lease_ns);  // may find it out
+    client.run_for(2 * lease_ns);
+    ASSERT_EQ(client.put(number, 2 * round + 1, lease_ns).code, Code::kOk) << round;
+  }
+}
+
 TEST(FleetList, OneReplicaIsThePrimaryAlone) {
   SimCluster cluster(3, three_nodes(1));
   RawClient client(cluster);
