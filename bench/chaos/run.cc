@@ -233,10 +233,7 @@ class Run final : public EngineWitness {
       if (findings_.empty()) check_kept(key);
     }
     // Without eviction a node may be full, and says so.
-    if (!plan_.cluster.node.evict) {
-      for (uint64_t key = 0; key < plan_.keys; ++key) engines_[0]->start_remove(key, kLongNs);
-      live(kCalmNs);
-    }
+    if (!plan_.cluster.node.evict) remove_all();
     for (uint64_t put = 0; put < kPutsAtTheEnd && findings_.empty(); ++put) {
       check_put(random_.below(plan_.keys));
     }
@@ -258,6 +255,11 @@ class Run final : public EngineWitness {
     }
   }
 
+  void remove_all() {
+    for (uint64_t key = 0; key < plan_.keys; ++key) engines_[0]->start_remove(key, kLongNs);
+    live(kCalmNs);
+  }
+
   void check_put(uint64_t key) {
     SimEngine& writer = *engines_[random_.below(engines_.size())];
     const uint64_t began_ns = cluster_.now_ns();
@@ -265,6 +267,12 @@ class Run final : public EngineWitness {
     // One whose primary is being dialled again is refused at once.
     while (put.code == Code::kUnavailable && cluster_.now_ns() < began_ns + kLongNs) {
       live(kCalmNs);
+      put = writer.put_now(key, kLongNs);
+    }
+    // Puts that wait for room on a connection which has fallen silent may have taken what there
+    // was.
+    if (put.code == Code::kExhausted && !plan_.cluster.node.evict) {
+      remove_all();
       put = writer.put_now(key, kLongNs);
     }
     if (put.code != Code::kOk) {
