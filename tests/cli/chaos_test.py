@@ -1,4 +1,4 @@
-"""farpage chaos: what it prints, and that it holds over as many runs as a change is judged by."""
+"""farpage chaos: what it prints, and that it holds. Every change is judged by thousands of runs more, of a release: .ci/run."""
 
 import json
 import os
@@ -7,8 +7,8 @@ import unittest
 
 from program import PROGRAM, Case
 
-# Simulations are slow under a sanitizer, which looks for other things.
-RUNS = 200 if os.environ.get("FARPAGE_SANITIZE") else 2_000
+# Simulations are slow under a sanitizer, and without optimization.
+RUNS = 200 if os.environ.get("FARPAGE_SANITIZE") else 500
 FINDINGS = ("wrong_bytes", "went_back", "late_landings", "missed_deadlines", "lost_acknowledged_puts", "unfinished", "crashed")
 
 
@@ -30,7 +30,7 @@ class ChaosTest(Case):
                 self.assertGreater(answer["caught"][kind], 0, kind)
 
     def test_nothing_is_found_with_replicas(self):
-        result, answer = self.chaos("--seeds", str(RUNS // 10), "--jobs", "2", "--nodes", "3", "--replicas", "2")
+        result, answer = self.chaos("--seeds", str(RUNS // 5), "--jobs", "2", "--nodes", "3", "--replicas", "2")
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertEqual({finding: answer[finding] for finding in FINDINGS}, {finding: 0 for finding in FINDINGS})
         self.assertGreater(answer["pages_ready"], 100 * answer["runs"])

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "bench/cluster/sim_cluster.h"
 #include "transport/fault/fault_fabric.h"
 
@@ -96,8 +98,8 @@ TEST_F(LedgerTest, WhatNobodyWaitsForIsNotCaught) {
 }
 
 TEST_F(LedgerTest, BitAtRestIsCaughtOnceByWhoReadsIt) {
-  std::byte memory{0x40};
-  ledger_.flipped_at_rest(0, {&memory, kPageBytes * 100});
+  const auto memory = std::make_shared<std::byte>(std::byte{0x40});
+  ledger_.flipped_at_rest(0, {memory.get(), kPageBytes * 100, memory});
   EXPECT_EQ(engine_->fetch_now(0, kSoonNs).verdict, Verdict::kReady);
   EXPECT_EQ(injected(FaultKind::kFlippedAtRest), 1u);
   EXPECT_EQ(caught(FaultKind::kFlippedAtRest), 0u) << "it lies elsewhere";
