@@ -160,6 +160,7 @@ bool LaneEngine::progress() {
 bool LaneEngine::turn() {
   if (fleet_number_ != fleet_->number()) enter_epoch();
   for (const auto& peer : peers_) {
+    if (peer->path.is_mute()) end_path(*peer);
     if (!peer->member || !peer->path.is_current()) advance_path(*peer);
   }
   begin_pages();

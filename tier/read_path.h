@@ -35,6 +35,9 @@ class ReadPath {
   }
   // Open, to a view that is not the current one any more.
   bool outdated();
+  // The node hears no more of what is read, and its eviction would take it for cold. Not while
+  // something is under way, which the path's end would abort.
+  bool is_mute() const { return is_open() && touches_.broken() && in_flight_ == 0; }
   // Why the last attempt to open the path came to nothing.
   const std::optional<Error>& error() const { return error_; }
   // It was the link that was lost, which says so itself: a new view follows.

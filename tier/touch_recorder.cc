@@ -14,6 +14,7 @@ void TouchRecorder::attach(std::unique_ptr<Channel> channel, const RemoteRegion&
   buffer_->written = 0;
   recorded_ = 0;
   outstanding_ = 0;
+  broken_ = false;
 }
 
 void TouchRecorder::detach() {
@@ -63,7 +64,9 @@ void TouchRecorder::flush() {
   operations[1].remote_offset = offsetof(TouchLog, written);
   operations[1].local[0] = {slice_.data + offsetof(Buffer, written), sizeof buffer_->written,
                             slice_.local_key};
-  outstanding_ = (1u << channel_->post(operations, kNever).accepted) - 1;
+  const PostResult posted = channel_->post(operations, kNever);
+  outstanding_ = (1u << posted.accepted) - 1;
+  broken_ = posted.status.code == Code::kUnavailable;
   if (outstanding_ > 0) poll();
 }
 

@@ -23,6 +23,8 @@ class TouchRecorder {
   // Closes the channel and does not wait. Until ended() says so, the buffer may still be read.
   void detach();
   bool ended();
+  // The channel takes nothing any more.
+  bool broken() const { return broken_; }
   void wait(uint64_t deadline_ns);
 
   void record(uint64_t slot) {
@@ -43,7 +45,8 @@ class TouchRecorder {
   Buffer* buffer_ = nullptr;
   Slice slice_;
   uint32_t recorded_ = 0;
-  uint64_t first_tag_ = 0;    // of the last flush; tags are never used twice
+  uint64_t first_tag_ = 0;  // of the last flush; tags are never used twice
+  bool broken_ = false;
   uint32_t outstanding_ = 0;  // a bit for each of its operations that has not ended
 };
 

@@ -129,9 +129,9 @@ TEST(AsioRuntime, OffloadedWorkBlocksNoCallback) {
 
 // Dials to nodes that do not answer, say, and one to a node that does.
 TEST(AsioRuntime, WorkThatBlocksKeepsNoOtherWorkWaiting) {
-  AsioRuntime runtime;
   std::atomic<bool> go_on = false;
   std::atomic<bool> ran = false;
+  AsioRuntime runtime;  // last: it ends when all that has begun has
   for (int i = 0; i < 20; ++i) runtime.offload([&] { go_on.wait(false); });
   runtime.offload([&] {
     ran = true;
@@ -143,8 +143,8 @@ TEST(AsioRuntime, WorkThatBlocksKeepsNoOtherWorkWaiting) {
 }
 
 TEST(AsioRuntime, WorkForWhichThereIsNoThreadRunsOnceThereIsOne) {
-  AsioRuntime runtime;
   std::atomic<bool> ran = false;
+  AsioRuntime runtime;
   {
     const NoMoreThreads none;
     runtime.offload([&] {

@@ -88,6 +88,21 @@ TEST_F(TouchRecorderTest, EndingWaitsForNothingAndSaysWhenItIsOver) {
   EXPECT_EQ(log().slots[0], 2000u);
 }
 
+TEST_F(TouchRecorderTest, ChannelThatTakesNothingAnyMoreIsBroken) {
+  client_.set_options({.fail = 1});
+  record(0, kTouchBlockSlots);
+  pass_time();
+  EXPECT_FALSE(recorder_.broken()) << "nobody has asked it since";
+  recorder_.record(0);
+  record(0, kTouchBlockSlots);
+  EXPECT_TRUE(recorder_.broken());
+  client_.set_options({});
+  recorder_.detach();
+  EXPECT_TRUE(recorder_.ended());
+  attach();
+  EXPECT_FALSE(recorder_.broken());
+}
+
 TEST_F(TouchRecorderTest, WithoutAChannelNothingHappens) {
   TouchRecorder detached;
   detached.record(1);
