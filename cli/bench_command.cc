@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "bench/cluster/recovery_bench.h"
 #include "bench/fetch_bench.h"
 #include "bench/fetch_report.h"
 #include "bench/index_bench.h"
@@ -263,6 +264,26 @@ void add_index(CLI::App& bench, int& exit_code) {
   command->callback([arguments, &exit_code] { exit_code = run_bench_index(*arguments); });
 }
 
+struct RecoveryArguments {
+  uint64_t seed = 1;
+  std::string json;
+};
+
+void add_recovery(CLI::App& bench, int& exit_code) {
+  CLI::App* command = bench.add_subcommand(
+      "recovery", "Simulates a slow node and one that dies: what hedges bring, and who is late");
+  auto arguments = std::make_shared<RecoveryArguments>();
+  add_count(*command, "--seed", arguments->seed, "Of the simulation");
+  add_json(*command, arguments->json);
+  command->callback([arguments, &exit_code] {
+    const RecoveryReport report = {measure_hedging(arguments->seed), measure_death(arguments->seed),
+                                   version()};
+    const Result<int> told = tell(arguments->json, recovery_json(report), recovery_table(report),
+                                  report.hedging.wrong_bytes + report.death.wrong_bytes);
+    exit_code = told ? *told : report_error(told.error());
+  });
+}
+
 struct IdleArguments {
   IdleBenchOptions bench;
   ReachArguments reach;
@@ -297,6 +318,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   add_push(*bench, exit_code);
   add_put(*bench, exit_code);
   add_index(*bench, exit_code);
+  add_recovery(*bench, exit_code);
   add_idle(*bench, exit_code);
 }
 
