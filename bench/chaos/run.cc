@@ -17,6 +17,7 @@ namespace {
 using fault::FaultFabric;
 
 constexpr uint64_t kLongNs = 5 * kSecond;
+constexpr uint64_t kLongestPauseNs = 500 * kMillisecond;  // of a client that dials
 constexpr uint64_t kCalmNs = 100 * kMillisecond;  // longer than any lease, and than most delays
 constexpr uint64_t kPatienceMs = 100;             // of a client with a node that says no hello
 constexpr uint64_t kPutsAtTheEnd = 2;
@@ -217,8 +218,9 @@ class Run final : public EngineWitness {
 
   void settle() {
     calm();
-    // Until a hello that was said into silence is said again, too.
-    live(kPatienceMs * kMillisecond + kCalmNs);
+    // Until a hello that was said into silence is said again, too, and every pause between two
+    // dials has passed.
+    live(kPatienceMs * kMillisecond + kLongestPauseNs + kCalmNs);
     const bool ended = cluster_.world().wait_until(cluster_.now_ns() + kLongNs, [this] {
       bool idle = true;
       for (auto& engine : engines_) {

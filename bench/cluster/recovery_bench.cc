@@ -231,6 +231,7 @@ DeathResult measure_death(uint64_t seed) {
       cluster.world().run_until(cluster.now_ns() + kLookNs);
     }
     span.pages = took.size();
+    span.slowest_ns = quantile(took, 1);
     span.p99_ns = quantile(std::move(took), 0.99);
     return span;
   };

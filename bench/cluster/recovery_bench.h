@@ -27,6 +27,7 @@ struct DeathResult {
     uint64_t pages = 0;
     uint64_t ready = 0;
     uint64_t p99_ns = 0;  // of pages, from their fetch's beginning to their verdict
+    uint64_t slowest_ns = 0;
   };
   uint64_t clients = 0;
   uint64_t batch = 0;

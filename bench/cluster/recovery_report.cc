@@ -12,12 +12,16 @@ double ratio(uint64_t part, uint64_t whole) {
 }
 
 boost::json::object span_json(const DeathResult::Span& span) {
-  return {{"pages", span.pages}, {"ready", span.ready}, {"p99_ns", span.p99_ns}};
+  return {{"pages", span.pages},
+          {"ready", span.ready},
+          {"p99_ns", span.p99_ns},
+          {"slowest_ns", span.slowest_ns}};
 }
 
 std::string span_row(const char* when, const DeathResult::Span& span) {
-  return fmt::format("{:<26}{:>10}{:>10}{:>12.1f}\n", when, span.pages, span.ready,
-                     static_cast<double>(span.p99_ns) / 1e3);
+  return fmt::format("{:<26}{:>10}{:>10}{:>12.1f}{:>14.1f}\n", when, span.pages, span.ready,
+                     static_cast<double>(span.p99_ns) / 1e3,
+                     static_cast<double>(span.slowest_ns) / 1e3);
 }
 
 }  // namespace
@@ -52,13 +56,14 @@ std::string recovery_table(const RecoveryReport& report) {
              "p99.9 {:.1f} us unhedged, {:.1f} us hedged: {:.3f} x; {} hedges, {} won, {:.2f}% "
              "extra reads\n\n"
              "one of three nodes loses power, virtual time: {} clients, {} pages a fetch, deadline "
-             "{:.1f} ms, lease {:.0f} ms\n{:<26}{:>10}{:>10}{:>12}\n",
+             "{:.1f} ms, lease {:.0f} ms\n{:<26}{:>10}{:>10}{:>12}{:>14}\n",
              static_cast<double>(hedging.unhedged_p999_ns) / 1e3,
              static_cast<double>(hedging.hedged_p999_ns) / 1e3,
              ratio(hedging.hedged_p999_ns, hedging.unhedged_p999_ns), hedging.hedges,
              hedging.hedges_won, 100 * hedging.extra_reads, death.clients, death.batch,
              static_cast<double>(death.deadline_ns) / 1e6,
-             static_cast<double>(death.lease_ns) / 1e6, "", "pages", "ready", "p99, us") +
+             static_cast<double>(death.lease_ns) / 1e6, "", "pages", "ready", "p99, us",
+             "slowest, us") +
          span_row("before", death.before) + span_row("for two leases after", death.meanwhile) +
          span_row("from then on", death.after) +
          fmt::format("p99 from then on: {:.2f} x; late verdicts: {}; wrong bytes: {}\n",
