@@ -38,6 +38,17 @@ std::optional<uint32_t> IndexWriter::find(const PageKey& key) const {
   return std::nullopt;
 }
 
+std::optional<uint32_t> IndexWriter::find_damaged(const PageKey& key) const {
+  for (const uint64_t bucket : key_buckets(key, geometry_.buckets)) {
+    for (const IndexEntry entry : own_[bucket].entries) {
+      if (!entry_may_be(entry, key)) continue;
+      const PageHeader& page = header(entry_slot(entry));
+      if (header_crc(page) != page.header_crc) return static_cast<uint32_t>(entry_slot(entry));
+    }
+  }
+  return std::nullopt;
+}
+
 uint64_t* IndexWriter::find_entry(const PageKey& key, uint32_t slot) {
   const IndexEntry wanted = make_entry(key, slot);
   for (const uint64_t bucket : key_buckets(key, geometry_.buckets)) {

@@ -23,6 +23,9 @@ class IndexWriter {
 
   // The slot that the index names for this key.
   std::optional<uint32_t> find(const PageKey& key) const;
+  // The slot of an entry that may be this key's, and whose header is damaged: which key it named,
+  // nobody can say.
+  std::optional<uint32_t> find_damaged(const PageKey& key) const;
 
   // False: both buckets are full, and no entry of them can move. `key` must not be in the index,
   // and the header in `slot` must name it.

@@ -46,6 +46,11 @@ PageHeader& PageStore::header(uint32_t slot) const {
   return *reinterpret_cast<PageHeader*>(pool_.data() + options_.geometry.slot_offset(slot));
 }
 
+std::optional<uint32_t> PageStore::locate(const PageKey& key) const {
+  const auto found = index_.find(key);
+  return found ? found : index_.find_damaged(key);
+}
+
 std::optional<uint32_t> PageStore::take() {
   if (options_.evict) evict_ahead();
   return slots_.take(clock_.now_ns());
@@ -74,7 +79,8 @@ Code PageStore::publish(uint32_t slot, const PageKey& key, Version version, uint
       .store(live_token(key, version, options_.incarnation), std::memory_order_release);
   slots_.publish(slot);
 
-  if (const std::optional<uint32_t> old = index_.find(key)) {
+  // One whose key is damaged gives way, too: it would else keep its slot until it is evicted.
+  if (const std::optional<uint32_t> old = locate(key)) {
     index_.replace(key, *old, slot);
     if (on(Guard::kLiveWord) && on(Guard::kLiveWordBeforeAck)) zero_live(*old);
     slots_.retire(*old, clock_.now_ns());
@@ -94,7 +100,7 @@ Code PageStore::publish(uint32_t slot, const PageKey& key, Version version, uint
 }
 
 bool PageStore::remove(const PageKey& key) {
-  const std::optional<uint32_t> slot = index_.find(key);
+  const std::optional<uint32_t> slot = locate(key);
   if (!slot) return false;
   retire(*slot);
   return true;
@@ -103,7 +109,9 @@ bool PageStore::remove(const PageKey& key) {
 std::optional<PageStore::StoredPage> PageStore::find(const PageKey& key) const {
   const std::optional<uint32_t> slot = index_.find(key);
   if (!slot) return std::nullopt;
-  return StoredPage{*slot, header(*slot).payload_bytes, header(*slot).version};
+  const PageHeader& page = header(*slot);
+  if (header_crc(page) != page.header_crc) return std::nullopt;
+  return StoredPage{*slot, page.payload_bytes, page.version};
 }
 
 bool PageStore::remove(const PageKey& key, Version version) {
@@ -112,10 +120,8 @@ bool PageStore::remove(const PageKey& key, Version version) {
   return found;
 }
 
-// A header that names another key is found by nobody: readers see it, and the next put of the key
-// takes its place.
 Code PageStore::check(const PageKey& key) {
-  const std::optional<uint32_t> slot = index_.find(key);
+  const std::optional<uint32_t> slot = locate(key);
   if (!slot) return Code::kNotFound;
   const PageHeader page = header(*slot);
   PageExpectation expected;

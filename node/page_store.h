@@ -54,7 +54,8 @@ class PageStore {
   // kAborted. The same version may come back by a fill. kNotFound: there is none.
   Code check(const PageKey& key);
 
-  // Where the page of this key lies now, and how long it is.
+  // Where the page of this key lies now, and how long it is. Nothing if its header is damaged: a
+  // version that cannot be believed is no reason to take a newer page for an old one.
   struct StoredPage {
     uint32_t slot;
     uint32_t payload_bytes;
@@ -93,6 +94,8 @@ class PageStore {
   PageStore(const PageStoreOptions& options, const Clock& clock, Region pool, Region index);
 
   PageHeader& header(uint32_t slot) const;
+  // The slot of this key's page, or of one with a damaged header that may have been.
+  std::optional<uint32_t> locate(const PageKey& key) const;
   uint32_t cooling_target() const;
   void evict_ahead();
   void retire(uint32_t slot);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "pagetable/guards.h"
 
 namespace farpage {
@@ -177,7 +176,7 @@ bool WriteQueue::begin_pages(Write& write, Turn& turn, Batch& batch) {
     ++write.begun;
     if (result.code == Code::kOk && replicator_ != nullptr) {
       write.results[page] = result;
-      hold(write, page, batch);
+      if (!hold(write, page, batch)) settle(write, page, {Code::kAborted, 0});
     } else {
       settle(write, page, result);
     }
@@ -228,21 +227,23 @@ Result<Version> WriteQueue::next_version() {
   return versions_.next_in(epoch_->epoch().number);
 }
 
-// Until its replication has ended, the page stays, and no other of its key begins.
-void WriteQueue::hold(const Write& write, size_t page, Batch& batch) {
+// Until its replication has ended, the page stays, and no other of its key begins. False: it was
+// damaged as soon as it was there.
+bool WriteQueue::hold(const Write& write, size_t page, Batch& batch) {
   ReplicaPage replica;
   replica.page.key = write.key(page);
   replica.page.version = write.results[page].version;
   replica.removed = std::holds_alternative<RemoveRequest>(write.request);
   if (!replica.removed) {
     const auto stored = store_.find(replica.page.key);
-    FARPAGE_CHECK(stored.has_value());
+    if (!stored) return false;
     replica.page.slot = stored->slot;
     replica.page.payload_bytes = stored->payload_bytes;
   }
   replicator_->hold(replica);
   batch.replicas.push_back(replica);
   batch.pages.push_back(page);
+  return true;
 }
 
 // The answer's last condition: this node is still the primary, as far as it can know.

@@ -84,7 +84,7 @@ class WriteQueue {
   CommitResult put_page(ClientSession& session, const CommitPage& page);
   CommitResult remove_page(Write& write, const PageKey& key);
   Result<Version> next_version();
-  void hold(const Write& write, size_t page, Batch& batch);
+  bool hold(const Write& write, size_t page, Batch& batch);
   void replicated(const WritePtr& write, size_t page, Code code);
   void settle(Write& write, size_t page, CommitResult result);
   void finish(Write& write);

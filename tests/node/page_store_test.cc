@@ -356,6 +356,45 @@ TEST(PageStore, EvictedPageWithADamagedKeyLeavesNoEntryBehind) {
   }
 }
 
+// A replica would answer that it holds a newer page than the one it is sent.
+TEST(PageStore, VersionThatIsDamagedIsBelievedByNobody) {
+  Store store(16);
+  ASSERT_EQ(store.put(1, 10), Code::kOk);
+  const uint64_t slot = store.find_slot(1).value();
+  const_cast<std::byte*>(store.slot_bytes(slot))[offsetof(PageHeader, version) + 2] ^= std::byte{1};
+  EXPECT_GT(store.header(slot).version, 11u);
+  EXPECT_FALSE(store->find(key_of(1)).has_value());
+  ASSERT_EQ(store.put(1, 11), Code::kOk);
+  EXPECT_EQ(store.read(1), 11u);
+  EXPECT_EQ(store->slots().live_count(), 1u);
+}
+
+// It would else keep its slot, which nobody can read, until it is evicted.
+TEST(PageStore, PageWithADamagedKeyGivesWayToTheNextOfItsKey) {
+  const auto damage = [](Store& store) {
+    EXPECT_EQ(store.put(1, 10), Code::kOk);
+    const uint64_t slot = store.find_slot(1).value();
+    const_cast<std::byte*>(store.slot_bytes(slot))[offsetof(PageHeader, key)] ^= std::byte{1};
+    return static_cast<uint32_t>(slot);
+  };
+  Store put(16);
+  const uint32_t slot = damage(put);
+  ASSERT_EQ(put.put(1, 11), Code::kOk);
+  EXPECT_EQ(put.read(1), 11u);
+  EXPECT_FALSE(put->slots().is_live(slot));
+  EXPECT_EQ(put->slots().live_count(), 1u);
+
+  Store checked(16);
+  damage(checked);
+  EXPECT_EQ(checked->check(key_of(1)), Code::kAborted) << "for a replica to mend";
+  EXPECT_EQ(checked->slots().live_count(), 0u);
+
+  Store removed(16);
+  damage(removed);
+  EXPECT_TRUE(removed->remove(key_of(1)));
+  EXPECT_EQ(removed->slots().live_count(), 0u);
+}
+
 TEST(PageStore, KilledPageIsReadByNobodyAndItsBytesStayUntilTheyAreDropped) {
   Store store(32);
   ASSERT_EQ(store.put(1, 10), Code::kOk);
