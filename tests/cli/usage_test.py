@@ -86,6 +86,15 @@ class UsageTest(Case):
         self.assertLessEqual(answer["client_bytes_per_page"], 72)
         self.assertLessEqual(answer["node_bytes_per_slot"], 32)
 
+    def test_recovery_bench(self):
+        file = self.folder / "recovery.json"
+        result = self.run_program("bench", "recovery", "--seed", "3", "--json", file)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        answer = json.loads(file.read_text(encoding="utf-8"))
+        self.assertLess(answer["hedging"]["hedged_p999_ns"], answer["hedging"]["unhedged_p999_ns"])
+        self.assertEqual((answer["death"]["late"], answer["death"]["wrong_bytes"]), (0, 0))
+        self.assertIn("one of three nodes loses power", result.stdout)
+
     def test_push_bench(self):
         for verify in ("on", "off"):
             result = self.run_program("bench", "push", "--backend", "shm", "--page-bytes", "4KiB", "--batch", "10",
