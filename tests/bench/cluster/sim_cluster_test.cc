@@ -81,6 +81,10 @@ TEST(SimClusterOfTwo, NodesMayEndTogether) {
     cluster.start_node(0);
     cluster.start_node(1);
   }
+  Truth truth;
+  Findings findings;
+  SimEngine engine(cluster.world(), cluster.connect().value(), truth, findings, kPageBytes);
+  EXPECT_EQ(engine.put_now(0, kSecond).code, Code::kOk) << "on both";
 }
 
 struct Wrapped {
