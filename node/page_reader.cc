@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "integrity/crc32c.h"
 #include "integrity/page_check.h"
@@ -11,7 +12,7 @@ namespace {
 
 constexpr uint64_t kLookNs = 20 * kMicrosecond;  // at reads that are under way
 constexpr uint64_t kPathLookNs = kMillisecond;   // at a path that is not open yet
-constexpr uint64_t kPatienceNs = kSecond;        // until a read is posted
+constexpr uint64_t kPatienceNs = 3 * kSecond;    // with a path that opens late, or ends
 constexpr uint64_t kPollBytes = kMiB;            // before others have their turn
 constexpr size_t kPollBatch = 16;
 
@@ -137,10 +138,14 @@ void PageReader::poll() {
         completion.outcome == Outcome::kOk
             ? judge(*place, (*headers_)[static_cast<size_t>(place - places_.begin())], now, crc)
             : Code::kUnavailable;
-    const Done done = std::move(place->read.done);
-    *place = {};
+    Read read = std::exchange(*place, {}).read;
     path_.operation_ended();
-    done(code, crc);
+    const bool not_read = code == Code::kUnavailable || code == Code::kTimeout;
+    if (not_read && !ended_ && now < read.give_up_ns) {
+      queue_.push_front(std::move(read));
+    } else {
+      read.done(code, crc);
+    }
   }
   // What has not come within L is of no use any more, and only the end of the channel ends it.
   if (std::ranges::any_of(places_, [&](const Place& place) {

@@ -30,7 +30,8 @@ class PageReader {
  public:
   // `crc`: the payload's, as it lies in our slot. kOk: the slot holds, whole, the page that was
   // named. kNotFound: the other node has it no more. kAborted: what landed is wrong. kUnavailable,
-  // kTimeout: it cannot be reached. kInvalid: there can be no such page.
+  // kTimeout: for three seconds it was not reached, or too slow. kInvalid: there can be no such
+  // page.
   using Done = std::function<void(Code, uint32_t crc)>;
 
   static Result<std::unique_ptr<PageReader>> create(std::shared_ptr<NodeLink> link,

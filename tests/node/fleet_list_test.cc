@@ -344,6 +344,25 @@ TEST(FleetList, PagesAreAppliedInTheOrderInWhichTheyWereSent) {
   }
 }
 
+// As every read of a machine that stood still for that long is: the put has time for another.
+TEST(FleetList, ReadThatTookLongerThanLIsMadeAgain) {
+  SimClusterOptions options = three_nodes();
+  SimCluster cluster(21, options);
+  RawClient client(cluster);
+  settle(client);
+  const uint64_t number = client.number_with({0, 1});
+  ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  sim::SimOptions slow = options.network;
+  slow.delay_min_ns = slow.delay_max_ns = 2 * options.node.reuse_ms * kMillisecond;
+  cluster.node_fabric(1).set_options(slow);
+  const auto put = client.begin_put(0, {{number, 2}}, 500 * kMillisecond);
+  client.run_for(50 * kMillisecond);
+  EXPECT_FALSE(put->reply.has_value());
+  cluster.node_fabric(1).set_options(options.network);
+  EXPECT_EQ(client.results(put)[0].code, Code::kOk);
+  EXPECT_TRUE(client.holds(1, number, 2));
+}
+
 // What a replica has read is not what was put.
 TEST(FleetList, PageThatIsNotWholeIsNotTakenOver) {
   for (const uint64_t offset : {sizeof(PageHeader) + 100, offsetof(PageHeader, version)}) {
