@@ -46,6 +46,7 @@ class Run final : public EngineWitness {
   RunResult result() {
     const uint64_t begin = cluster_.now_ns();
     cluster_.set_control_delay(plan_.cluster.control_min_ns, plan_.cluster.control_max_ns);
+    lose_at_register(plan_.cluster.epochs.loss);
     for (const Action& action : plan_.actions) {
       live_until(begin + action.at_ns);
       if (!findings_.empty()) break;
@@ -181,8 +182,7 @@ class Run final : public EngineWitness {
                      [this, client = client_of(disturb.host)] { cluster_.let_dial(client, true); });
       case Disturbance::kRegisterSilent:
         cluster_.epochs()->set_loss(1);
-        return later(disturb.for_ns,
-                     [this] { cluster_.epochs()->set_loss(plan_.cluster.epochs.loss); });
+        return later(disturb.for_ns, [this] { cluster_.epochs()->set_loss(register_loss_); });
       default:
         return;
     }
@@ -196,6 +196,11 @@ class Run final : public EngineWitness {
     engines_[client]->resume();
   }
 
+  void lose_at_register(double loss) {
+    register_loss_ = loss;
+    if (cluster_.epochs() != nullptr) cluster_.epochs()->set_loss(loss);
+  }
+
   // Nothing goes wrong any more.
   void calm() {
     for (size_t client = 0; client < engines_.size(); ++client) {
@@ -205,7 +210,7 @@ class Run final : public EngineWitness {
       client_faults_[client]->resume_peers();
     }
     cluster_.heal_all();
-    if (cluster_.epochs() != nullptr) cluster_.epochs()->set_loss(0);
+    lose_at_register(0);
     for (size_t node = 0; node < cluster_.nodes(); ++node) {
       if (!cluster_.node_runs(node)) cluster_.start_node(node);
       wake_node(node);
@@ -322,6 +327,7 @@ class Run final : public EngineWitness {
   SimCluster cluster_;
   Ledger ledger_;
   KeptPages kept_;
+  double register_loss_ = 0;  // whenever it is not silent
   std::vector<std::unique_ptr<FaultFabric>> client_faults_;
   std::vector<std::unique_ptr<SimEngine>> engines_;
 };
