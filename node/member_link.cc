@@ -13,7 +13,8 @@ Result<std::unique_ptr<MemberLink>> MemberLink::create(Runtime& runtime, Fabric&
   auto link = std::make_shared<NodeLink>(options, runtime, fabric, dialer, terms);
   auto reader = PageReader::create(link, runtime, fabric, landing);
   if (!reader) return tl::unexpected(reader.error());
-  auto peer = std::unique_ptr<MemberLink>(new MemberLink(runtime, terms.peer, link));
+  auto peer = std::unique_ptr<MemberLink>(new MemberLink(
+      runtime, terms.peer, link, runtime.clock().now_ns() + patience_ms * kMillisecond));
   peer->reader_ = std::move(*reader);
   link->start();
   return peer;
@@ -26,6 +27,12 @@ MemberLink::~MemberLink() {
 bool MemberLink::reached() const {
   const auto view = link_->view();
   return view != nullptr && view->connected && view->valid(runtime_.clock().now_ns());
+}
+
+bool MemberLink::away() const {
+  const uint64_t now = runtime_.clock().now_ns();
+  const auto view = link_->view();
+  return view == nullptr ? now >= expected_ns_ : !view->valid(now);
 }
 
 uint64_t MemberLink::incarnation() const {

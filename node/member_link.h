@@ -21,6 +21,8 @@ class MemberLink {
   NodeId node() const { return node_; }
   // There is a link that serves. What was asked on one that is lost has ended.
   bool reached() const;
+  // Nothing was heard of it for a lease; or, if it never was reached, for as long as this patience.
+  bool away() const;
   // Of the member's run that is reached now; 0: none ever was.
   uint64_t incarnation() const;
   // Changes with every new link.
@@ -33,11 +35,12 @@ class MemberLink {
   void greet_again();
 
  private:
-  MemberLink(Runtime& runtime, NodeId node, std::shared_ptr<NodeLink> link)
-      : runtime_(runtime), node_(node), link_(std::move(link)) {}
+  MemberLink(Runtime& runtime, NodeId node, std::shared_ptr<NodeLink> link, uint64_t expected_ns)
+      : runtime_(runtime), node_(node), expected_ns_(expected_ns), link_(std::move(link)) {}
 
   Runtime& runtime_;
   const NodeId node_;
+  const uint64_t expected_ns_;  // by when it is reached, if it is there
   std::shared_ptr<NodeLink> link_;
   std::unique_ptr<PageReader> reader_;
 };

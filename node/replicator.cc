@@ -15,15 +15,18 @@ Replicator::Replicator(Runtime& runtime, PageStore& store, const NodeEpoch& epoc
       peer_(std::move(peer)),
       told_(std::move(told)) {}
 
-Code Replicator::admits(const PageKey& key) const {
+Admission Replicator::admits(const PageKey& key) const {
   const auto set = epoch_.replicas(key);
-  if (!set || !epoch_.is_primary(*set)) return Code::kInvalid;
-  if (under_way_.contains(key)) return Code::kExists;
+  if (!set || !epoch_.is_primary(*set)) return Admission::kElsewhere;
+  if (under_way_.contains(key)) return Admission::kAfterAnother;
+  Admission admission = Admission::kBegins;
+  if (!on(Guard::kAllOfEpoch)) return admission;
   for (size_t rank = 1; rank < set->size(); ++rank) {
     const MemberLink* peer = peer_(epoch_.node_of((*set)[rank]));
-    if ((peer == nullptr || !peer->reached()) && on(Guard::kAllOfEpoch)) return Code::kUnavailable;
+    if (peer == nullptr || peer->away()) return Admission::kNoReplica;
+    if (!peer->reached()) admission = Admission::kReachesOut;
   }
-  return Code::kOk;
+  return admission;
 }
 
 void Replicator::hold(const ReplicaPage& page) {

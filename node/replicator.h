@@ -15,6 +15,14 @@
 
 namespace farpage {
 
+enum class Admission : uint8_t {
+  kBegins,
+  kAfterAnother,  // an earlier one of this key is still being replicated
+  kReachesOut,    // a replica is not reached now, and was within the last lease
+  kNoReplica,     // none was heard of one for a lease: it is not waited for
+  kElsewhere,     // this node is not the key's primary
+};
+
 // A primary's side of its keys' replicas: sends what was put and removed to all others of the set,
 // and says when all have applied it (protocol rule 6). On the runtime's thread.
 class Replicator {
@@ -27,9 +35,8 @@ class Replicator {
   Replicator(Runtime& runtime, PageStore& store, const NodeEpoch& epoch,
              std::function<MemberLink*(NodeId)> peer, std::function<void()> told);
 
-  // Whether a put of this key may begin. kExists: an earlier one is still being replicated.
-  // kUnavailable: some replica is not reached.
-  Code admits(const PageKey& key) const;
+  // Whether a put of this key may begin.
+  Admission admits(const PageKey& key) const;
 
   // A page of a key that admits() has let in, as it lies here now, which is replicated next. Until
   // it has ended it is not evicted, and no other of its key is let in.

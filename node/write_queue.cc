@@ -158,15 +158,18 @@ bool WriteQueue::begin_pages(Write& write, Turn& turn, Batch& batch) {
   while (write.begun < write.pages()) {
     if (turn.budget_bytes == 0) return false;
     const size_t page = write.begun;
-    const Code admitted = replicator_ == nullptr ? Code::kOk : replicator_->admits(write.key(page));
-    if (admitted == Code::kUnavailable || admitted == Code::kExists) {
-      if (admitted == Code::kUnavailable && now >= write.deadline_ns) {
+    const Admission admission =
+        replicator_ == nullptr ? Admission::kBegins : replicator_->admits(write.key(page));
+    if (admission == Admission::kReachesOut || admission == Admission::kAfterAnother) {
+      if (admission == Admission::kReachesOut && now >= write.deadline_ns) {
         counts_.puts_without_replica += write.pages() - page;
       }
       return wait(write, turn, now + kReplicaRetryNs, Code::kUnavailable);
     }
-    CommitResult result = {admitted, 0};
-    if (admitted == Code::kOk) result = begin_page(write, page);
+    const bool no_replica = admission == Admission::kNoReplica;
+    counts_.puts_without_replica += no_replica ? 1 : 0;
+    CommitResult result = {no_replica ? Code::kUnavailable : Code::kInvalid, 0};
+    if (admission == Admission::kBegins) result = begin_page(write, page);
     if (result.code == Code::kExhausted && store_.next_slot_ns() > now) {
       return wait(write, turn, store_.next_slot_ns(), Code::kExhausted);
     }

@@ -167,7 +167,7 @@ TEST(FleetList, PutWithoutItsReplicaIsNotAcknowledged) {
   client.run_for(100 * kMillisecond);
   const uint64_t start = cluster.now_ns();
   EXPECT_EQ(client.put(number, 2, 200 * kMillisecond).code, Code::kUnavailable);
-  EXPECT_LE(cluster.now_ns(), start + 201 * kMillisecond);
+  EXPECT_LE(cluster.now_ns(), start + kMillisecond) << "it has been silent for longer than a lease";
   EXPECT_TRUE(client.holds(0, number, 1)) << "what cannot succeed is not stored";
   const FleetStatus status = client.status(0).fleet;
   EXPECT_EQ(status.puts_without_replica, 1u);
@@ -184,6 +184,43 @@ TEST(FleetList, PutWithoutItsReplicaIsNotAcknowledged) {
   settle(client);
   EXPECT_EQ(client.put(number, 3, kSecond).code, Code::kOk);
   EXPECT_TRUE(client.holds(1, number, 3));
+}
+
+// One commit's pages are refused each for itself.
+TEST(FleetList, PagesWhoseReplicaIsAwayKeepBackNoOthers) {
+  SimCluster cluster(22, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  const uint64_t without = client.number_with({0, 1});
+  const uint64_t with = client.number_with({0, 2});
+  cluster.end_node(NodeEnd::kPowerLost, 1);
+  client.run_for(100 * kMillisecond);
+  const uint64_t start = cluster.now_ns();
+  const auto put = client.begin_put(0, {{without, 1}, {with, 1}, {without, 2}}, kSecond);
+  const auto results = client.results(put);
+  EXPECT_LE(put->at_ns, start + 5 * kMillisecond);
+  ASSERT_EQ(results.size(), 3u);
+  EXPECT_EQ(results[0].code, Code::kUnavailable);
+  EXPECT_EQ(results[1].code, Code::kOk);
+  EXPECT_EQ(results[2].code, Code::kUnavailable);
+  EXPECT_EQ(client.status(0).fleet.puts_without_replica, 2u);
+}
+
+// A link that is lost is soon there again, more often than not.
+TEST(FleetList, ReplicaWhoseLinkIsLostIsWaitedForAsLongAsALease) {
+  SimClusterOptions options = three_nodes();
+  options.node.lease_ms = 1'000;
+  SimCluster cluster(23, options);
+  RawClient client(cluster);
+  settle(client);
+  const uint64_t number = client.number_with({0, 1});
+  ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  cluster.cut_links(cluster.node_host(0), cluster.node_host(1));
+  EXPECT_TRUE(client.wait_for([&] {  // noticed with the next renewal
+    return !std::ranges::all_of(client.status(0).fleet.others, &MemberStatus::reached);
+  }));
+  EXPECT_EQ(client.put(number, 2).code, Code::kOk);
+  EXPECT_TRUE(client.holds(1, number, 2));
 }
 
 TEST(FleetList, PausedReplicaIsWaitedFor) {
@@ -219,6 +256,11 @@ TEST(FleetList, ReplicaThatStartsAgainIsFilled) {
     EXPECT_TRUE(client.wait_for([&] { return client.holds(1, number, 1); })) << number;
   }
   EXPECT_GT(of_node, 0u);
+  for (const size_t other : {0, 2}) {
+    EXPECT_TRUE(client.wait_for([&] {
+      return std::ranges::all_of(client.status(other).fleet.others, &MemberStatus::reached);
+    }));
+  }
   for (uint64_t number = 0; number < 8; ++number) {
     EXPECT_EQ(client.put(number, 2, kSecond).code, Code::kOk) << number;
   }
