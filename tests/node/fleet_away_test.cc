@@ -152,6 +152,38 @@ TEST(FleetAway, ReplicaThatStartsAgainIsFilled) {
   }
 }
 
+// At every instant, and not only on the whole.
+TEST(FleetAway, FillingStaysBelowItsLimit) {
+  SimClusterOptions options = three_nodes();
+  options.node.fill_bytes_per_s = 64 * kKiB;
+  SimCluster cluster(24, options);
+  RawClient client(cluster);
+  settle(client);
+  uint64_t pages = 0;
+  for (uint64_t number = 0; number < 15; ++number) {
+    ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+    const auto set = client.set_of(client.key(number));
+    pages += static_cast<uint64_t>(std::ranges::count(set, 1u));
+  }
+  ASSERT_GE(pages, 5u);
+  cluster.end_node(NodeEnd::kPowerLost, 1);
+  client.run_for(50 * kMillisecond);
+  cluster.start_node(1);
+  const uint64_t started = cluster.now_ns();
+  const uint64_t page_bytes = client.bytes_of(0, 1).size();
+  uint64_t first_ns = 0;
+  EXPECT_TRUE(client.wait_for([&] {
+    const FleetStatus status = client.status(1).fleet;
+    const uint64_t now = cluster.now_ns();
+    if (status.filled > 0 && first_ns == 0) first_ns = now;
+    const uint64_t since = first_ns == 0 ? 0 : now - first_ns + 2 * kMillisecond;
+    EXPECT_LE(status.filled, 1 + since * options.node.fill_bytes_per_s / kSecond / page_bytes);
+    return status.filled == pages;
+  }));
+  EXPECT_GE(cluster.now_ns() - started,
+            (pages - 1) * page_bytes * kSecond / options.node.fill_bytes_per_s);
+}
+
 // A client may still read what the run before held: mapped memory of a process that was killed.
 TEST(FleetAway, RestartedReplicaAppliesNothingForV) {
   SimClusterOptions options = three_nodes();
