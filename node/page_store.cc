@@ -53,6 +53,7 @@ std::optional<uint32_t> PageStore::locate(const PageKey& key) const {
 
 std::optional<uint32_t> PageStore::take() {
   if (options_.evict) evict_ahead();
+  if (slots_.next_take_ns() == kNever) drop_dead();
   return slots_.take(clock_.now_ns());
 }
 

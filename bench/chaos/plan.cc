@@ -38,7 +38,8 @@ class Draw {
     for (uint64_t turn = 0; turn < kTurns; ++turn) {
       plan.actions.push_back({now, action()});
       add_late_client(plan);
-      now += chance(0.25) ? between(0, 10 * kMillisecond) : between(0, 500 * kMicrosecond);
+      const uint64_t longest = (restless_ ? 30 : 10) * kMillisecond;
+      now += chance(0.25) ? between(0, longest) : between(0, 500 * kMicrosecond);
     }
     return plan;
   }
@@ -61,21 +62,24 @@ class Draw {
                              end->node, between(0, 60 * kMillisecond)}});
   }
 
-  // A quarter are tight: few slots and keys, and reads that take about as long as slots cool.
+  // A quarter are tight: few slots and keys, and reads that take about as long as slots cool. Half
+  // of those with a register are restless: what befalls a node mostly lasts until it has been left
+  // out, and until others have taken puts without it.
   SimClusterOptions cluster() {
     SimClusterOptions cluster;
     cluster.clients = options_.clients;
     cluster.nodes = options_.nodes;
     cluster.replicas = options_.replicas;
     cluster.uses_register = options_.nodes > 1 && chance(0.5);
-    cluster.epochs.detect_ns = between(20, 80) * kMillisecond;
+    restless_ = cluster.uses_register && chance(0.5);
+    cluster.epochs.detect_ns = (restless_ ? between(4, 15) : between(20, 80)) * kMillisecond;
     cluster.epochs.timeout_ns = between(2, 20) * kMillisecond;
     cluster.epochs.loss = 0.05 * random_.unit();
     cluster.node.page_bytes = kPageBytes;
     tight_ = chance(0.25);
     cluster.node.pool_bytes = between(3, tight_ ? 4 : 16) * (kPageBytes + sizeof(PageHeader));
     cluster.node.reuse_ms = between(1, 3);
-    cluster.node.lease_ms = between(10, 60);
+    cluster.node.lease_ms = between(10, restless_ ? 15 : 60);
     cluster.node.evict = chance(0.7);
     cluster.control_max_ns =
         chance(0.1) ? between(1, 10) * kMillisecond : between(20, 500) * kMicrosecond;
@@ -139,7 +143,8 @@ class Draw {
     if (choice < 96) {
       const auto end = static_cast<NodeEnd>(below(3));
       if (may(kind_of(static_cast<Disturbance>(end)))) {
-        return EndNode{below(options_.nodes), end, chance(0.5) ? 0 : between(0, 20 * kMillisecond)};
+        const uint64_t longest = (restless_ ? 80 : 20) * kMillisecond;
+        return EndNode{below(options_.nodes), end, chance(0.5) ? 0 : between(0, longest)};
       }
     }
     return disturb(client);
@@ -150,10 +155,13 @@ class Draw {
         static_cast<Disturbance>(between(3, kDisturbances - (options_.nodes > 1 ? 1 : 2)));
     if (!may(kind_of(kind))) return PutPage{client, below(keys_), patience()};
     const size_t node = below(options_.nodes);
-    Disturb disturb = {kind, options_.nodes + client, node, between(0, 40 * kMillisecond)};
+    const uint64_t longest = (restless_ ? 120 : 40) * kMillisecond;
+    Disturb disturb = {kind, options_.nodes + client, node, between(0, longest)};
     const bool of_two = kind == Disturbance::kLinksCut || kind == Disturbance::kLinksSilent ||
                         kind == Disturbance::kParted;
     if (const size_t host = below(hosts()); of_two && host != node) disturb.host = host;
+    const size_t register_host = hosts();
+    if (restless_ && kind == Disturbance::kParted && chance(0.4)) disturb.host = register_host;
     return disturb;
   }
 
@@ -162,6 +170,7 @@ class Draw {
   uint64_t keys_ = 0;
   uint64_t reuse_ns_ = 0;
   bool tight_ = false;
+  bool restless_ = false;
   sim::SimOptions network_;
 };
 

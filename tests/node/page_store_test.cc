@@ -420,6 +420,17 @@ TEST(PageStore, KilledPageIsReadByNobodyAndItsBytesStayUntilTheyAreDropped) {
   EXPECT_EQ(store->slots().cooling_count(), 1u);
 }
 
+TEST(PageStore, DeadSlotsGiveWayAlsoWhereNothingIsEvicted) {
+  Store store(4, false);
+  for (uint64_t i = 0; i < store.slots(); ++i) ASSERT_EQ(store.put(i, 10 + i), Code::kOk);
+  EXPECT_EQ(store.put(100, 100), Code::kExhausted);
+  store->kill_if([](const PageKey&) { return true; });
+  EXPECT_EQ(store.put(100, 100), Code::kExhausted) << "not before they have cooled";
+  EXPECT_EQ(store->next_slot_ns(), store.clock.now + kCooling);
+  store.clock.now += kCooling;
+  EXPECT_EQ(store.put(100, 100), Code::kOk);
+}
+
 TEST(PageStore, WalkGoesOnWhereItStopped) {
   Store store(32);
   for (uint64_t i = 0; i < 10; ++i) ASSERT_EQ(store.put(i, 10 + i), Code::kOk);
