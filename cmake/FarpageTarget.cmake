@@ -30,7 +30,9 @@ if(FARPAGE_SANITIZE)
   endif()
 endif()
 
-add_compile_options(-Wall -Wextra -Werror)
+# Who builds with another compiler, or other flags, is not stopped by what that one warns of.
+option(FARPAGE_WARNINGS_ARE_ERRORS "Of the compiler; every preset sets it" OFF)
+add_compile_options(-Wall -Wextra $<$<BOOL:${FARPAGE_WARNINGS_ARE_ERRORS}>:-Werror>)
 
 function(farpage_target name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
