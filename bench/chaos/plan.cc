@@ -64,7 +64,7 @@ class Draw {
 
   // A quarter are tight: few slots and keys, and reads that take about as long as slots cool. Half
   // of those with a register are restless: what befalls a node mostly lasts until it has been left
-  // out, and until others have taken puts without it.
+  // out, and until others have taken puts without it; and the register is often asked in vain.
   SimClusterOptions cluster() {
     SimClusterOptions cluster;
     cluster.clients = options_.clients;
@@ -72,9 +72,9 @@ class Draw {
     cluster.replicas = options_.replicas;
     cluster.uses_register = options_.nodes > 1 && chance(0.5);
     restless_ = cluster.uses_register && chance(0.5);
-    cluster.epochs.detect_ns = (restless_ ? between(4, 15) : between(20, 80)) * kMillisecond;
+    cluster.epochs.detect_ns = (restless_ ? between(4, 30) : between(20, 80)) * kMillisecond;
     cluster.epochs.timeout_ns = between(2, 20) * kMillisecond;
-    cluster.epochs.loss = 0.05 * random_.unit();
+    cluster.epochs.loss = (restless_ ? 0.6 : 0.05) * random_.unit();
     cluster.node.page_bytes = kPageBytes;
     tight_ = chance(0.25);
     cluster.node.pool_bytes = between(3, tight_ ? 4 : 16) * (kPageBytes + sizeof(PageHeader));
@@ -161,7 +161,10 @@ class Draw {
                         kind == Disturbance::kParted;
     if (const size_t host = below(hosts()); of_two && host != node) disturb.host = host;
     const size_t register_host = hosts();
-    if (restless_ && kind == Disturbance::kParted && chance(0.4)) disturb.host = register_host;
+    if (restless_ && kind == Disturbance::kParted && chance(0.6)) {
+      disturb.host = register_host;
+      disturb.other = below(hosts());
+    }
     return disturb;
   }
 

@@ -52,7 +52,7 @@ struct EndNode {
 struct Disturb {
   Disturbance kind;  // of those that are not an end of a node
   size_t host;       // a client, unless it is about two hosts
-  size_t other;      // a node
+  size_t other;      // a node; or, of two that are parted, any
   uint64_t for_ns;
 };
 struct ChangeNetwork {
