@@ -87,6 +87,10 @@ def bar(result):
             "figures": f"{figure(result['ours'], result['unit'])}; {result['peer']}: {figure(result['theirs'], result['unit'])}"}
 
 
+def exit_status(results):
+    return 0 if results and all(result.get("holds") for result in results if result["bound"] is not None) else 1
+
+
 def comparison_options(description):
     """Of a program that compares a few cases and nothing else."""
     parser = argparse.ArgumentParser(description=description)
@@ -99,7 +103,7 @@ def comparison_options(description):
 
 
 def compare_all(cases, options):
-    """Prints a row a case, and writes them where the options say."""
+    """Prints a row a case, and writes them where the options say. Returns the exit status: 1 if a bound was missed, or not judged."""
     print(HEADER, flush=True)
     results = []
     for case in cases:
@@ -110,3 +114,4 @@ def compare_all(cases, options):
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump({"rounds": options.rounds, "seconds": options.seconds, "cases": results}, file, indent=2, ensure_ascii=False)
+    return exit_status(results)

@@ -4,15 +4,14 @@
 bench/peers.py --softroce runs it in a machine with Soft-RoCE devices. Nothing is verified here: a checksum costs far more there than the wire.
 """
 
-import argparse
 import contextlib
-import json
+import sys
 import tempfile
 
 import peer_perftest
 import peer_ucx
-from compare import HEADER, Case, Sides, compare, row
-from measure import bench, memory_node, require, wait_until_quiet
+from compare import Case, Sides, compare_all, comparison_options
+from measure import bench, memory_node, require
 
 POOL_BYTES = 64 << 20
 KIB = 1 << 10
@@ -102,29 +101,15 @@ class Cases:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--farpage", default="build/release/cli/farpage")
+    parser = comparison_options(__doc__)
     parser.add_argument("--client-device", default="rxe0")
     parser.add_argument("--node-device", default="rxe0")
     parser.add_argument("--node-address", default="10.9.0.1")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=3)
-    parser.add_argument("--only", nargs="+", metavar="CASE", help="all without it")
-    parser.add_argument("--json", metavar="FILE")
     options = parser.parse_args()
     require(options.farpage, {**peer_perftest.PACKAGES, **peer_ucx.PACKAGES})
-    print(HEADER, flush=True)
-    results = []
     with tempfile.TemporaryDirectory(prefix="peers") as folder:
-        for case in Cases(options, folder).every():
-            if options.only and case.key not in options.only:
-                continue
-            results.append(compare(case, options.rounds, lambda: wait_until_quiet(10)))
-            print(row(results[-1]), flush=True)
-    if options.json:
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"rounds": options.rounds, "seconds": options.seconds, "cases": results}, file, indent=2, ensure_ascii=False)
+        return compare_all(Cases(options, folder).every(), options)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

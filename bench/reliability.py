@@ -2,6 +2,7 @@
 """What being sure costs: checking every byte, and a second replica. Two runs of Farpage take turns."""
 
 import contextlib
+import sys
 
 from compare import Case, Sides, comparison_options, compare_all
 from measure import bench, require
@@ -42,8 +43,8 @@ class Cases:
 def main():
     options = comparison_options(__doc__).parse_args()
     require(options.farpage, {})
-    compare_all(Cases(options).every(), options)
+    return compare_all(Cases(options).every(), options)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

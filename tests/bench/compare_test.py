@@ -43,6 +43,15 @@ class CompareTest(unittest.TestCase):
         compare.compare(compare.Case("k", "n", "p", "u", 1, sides), 2, lambda: turns.append("quiet?") or 0.0)
         self.assertEqual(turns, ["quiet?", "ours", "peer"] * 2)
 
+    def test_a_bound_that_is_missed_or_not_judged_is_a_failure(self):
+        def status(*results):
+            return compare.exit_status([{"bound": bound, "holds": holds} for bound, holds in results])
+        self.assertEqual(status((1, True), (None, None)), 0)
+        self.assertEqual(status((1, True), (1, False)), 1)
+        self.assertEqual(status((1, None)), 1)
+        self.assertEqual(compare.exit_status([{"bound": 1, "failure": "no device"}]), 1)
+        self.assertEqual(status(), 1)
+
     def test_bounds(self):
         for ratio, bound, at_most, holds in ((1.0, 1.0, False, True), (0.99, 1.0, False, False), (1.1, 1.1, True, True),
                                              (1.2, 1.1, True, False), (0.5, None, False, None)):

@@ -9,8 +9,8 @@ TRACE = os.path.join(os.environ.get("FARPAGE_TRACES", "traces"), "mooncake", "co
 def require_trace(case):
     """Traces are no part of the project: who judges changes may have none, and that is said and no failure."""
     if not os.path.exists(TRACE):
-        why = "FARPAGE_TRACES names no folder with Mooncake's trace: scripts/fetch-traces brings it"
-        print(f"without a trace: {why}", flush=True)
+        why = "traces: FARPAGE_TRACES names no folder with Mooncake's trace: scripts/fetch-traces brings it"
+        print(f"skipped: {why}", flush=True)
         case.skipTest(why)
 
 

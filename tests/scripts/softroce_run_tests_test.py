@@ -50,9 +50,9 @@ class RunTestsTest(unittest.TestCase):
         self.assert_counts(output, "good", 1, 0, 0)
 
     def test_a_script_that_skips(self):
-        status, output, _ = self.run_tests(self.script("some.sh", "echo skipped: not today; echo skipped: hardware: no GPU"))
+        status, output, _ = self.run_tests(self.script("some.sh", "echo skipped: not today; echo skipped: hardware: no GPU; echo skipped: traces: none"))
         self.assertEqual(status, 0)
-        self.assert_counts(output, "some", 0, 0, 2)
+        self.assert_counts(output, "some", 0, 0, 3)
         self.assertEqual(self.check_skips(), "check-skips: some 1 was skipped: not today\n")
 
     def test_one_that_does_not_end(self):
