@@ -38,9 +38,16 @@ class Draw {
     for (uint64_t turn = 0; turn < kTurns; ++turn) {
       plan.actions.push_back({now, action()});
       add_late_client(plan);
+      if (restless_) add_company(plan);
       const uint64_t longest = (restless_ ? 30 : 10) * kMillisecond;
       now += chance(0.25) ? between(0, longest) : between(0, 500 * kMicrosecond);
     }
+    std::erase_if(again_, [&](const Action& action) {
+      const auto* end = std::get_if<EndNode>(&action.what);
+      return action.at_ns > now || !may(kind_of(static_cast<Disturbance>(end->end)));
+    });
+    plan.actions.insert(plan.actions.end(), again_.begin(), again_.end());
+    std::ranges::stable_sort(plan.actions, {}, &Action::at_ns);
     return plan;
   }
 
@@ -60,6 +67,23 @@ class Draw {
     plan.actions.push_back(
         {last.at_ns, Disturb{Disturbance::kDialsRefused, options_.nodes + below(options_.clients),
                              end->node, between(0, 60 * kMillisecond)}});
+  }
+
+  // What passes two epochs by needs two things to happen at about one time: a node that ends again
+  // soon after it came back, and two hosts that hear of no epoch.
+  void add_company(Plan& plan) {
+    const Action last = plan.actions.back();
+    if (const auto* end = std::get_if<EndNode>(&last.what); end != nullptr && chance(0.5)) {
+      const uint64_t at_ns = last.at_ns + end->down_ns + between(10, 50) * kMillisecond;
+      again_.push_back({at_ns, EndNode{end->node, NodeEnd::kKilled, between(0, kMillisecond)}});
+    }
+    const auto* disturb = std::get_if<Disturb>(&last.what);
+    if (disturb != nullptr && disturb->kind == Disturbance::kParted && disturb->host == hosts()) {
+      Disturb other = *disturb;
+      other.other = below(hosts());
+      other.for_ns = between(0, 120 * kMillisecond);
+      plan.actions.push_back({last.at_ns, other});
+    }
   }
 
   // A quarter are tight: few slots and keys, and reads that take about as long as slots cool. Half
@@ -151,6 +175,11 @@ class Draw {
   }
 
   decltype(Action::what) disturb(size_t client) {
+    if (restless_ && may(kind_of(Disturbance::kParted)) && chance(0.3)) {
+      const size_t register_host = hosts();
+      return Disturb{Disturbance::kParted, register_host, below(hosts()),
+                     between(0, 120 * kMillisecond)};
+    }
     const auto kind =
         static_cast<Disturbance>(between(3, kDisturbances - (options_.nodes > 1 ? 1 : 2)));
     if (!may(kind_of(kind))) return PutPage{client, below(keys_), patience()};
@@ -160,11 +189,6 @@ class Draw {
     const bool of_two = kind == Disturbance::kLinksCut || kind == Disturbance::kLinksSilent ||
                         kind == Disturbance::kParted;
     if (const size_t host = below(hosts()); of_two && host != node) disturb.host = host;
-    const size_t register_host = hosts();
-    if (restless_ && kind == Disturbance::kParted && chance(0.6)) {
-      disturb.host = register_host;
-      disturb.other = below(hosts());
-    }
     return disturb;
   }
 
@@ -174,6 +198,7 @@ class Draw {
   uint64_t reuse_ns_ = 0;
   bool tight_ = false;
   bool restless_ = false;
+  std::vector<Action> again_;
   sim::SimOptions network_;
 };
 
