@@ -288,6 +288,34 @@ TEST(SimFabric, APausedProcessStandsStillButItsMemoryAnswers) {
   EXPECT_EQ(ran, 1);
 }
 
+TEST(SimFabric, AClockThatJumpsEndsTheWaitsWhoseDeadlineItPasses) {
+  Pair pair(21, {.delay_min_ns = kMillisecond, .delay_max_ns = kMillisecond});
+  Runtime& runtime = pair.client.runtime();
+  const auto now = [&] { return runtime.clock().now_ns(); };
+  const uint64_t begin = now();
+  bool fired = false;
+  runtime.after(2 * kMillisecond, [&] { fired = true; });
+  for (const uint64_t after : {1'000, 3'000, 5'000}) {
+    pair.world.after(after, [&] { pair.client.jump_clock(kSecond); });
+  }
+  EXPECT_FALSE(runtime.wait_until(begin + kSecond, [] { return false; }));
+  EXPECT_EQ(pair.world.now_ns(), begin + 1'000);
+  pair.post(pair.read(0, 64));
+  pair.active->wait(begin + 2 * kSecond);
+  EXPECT_EQ(pair.world.now_ns(), begin + 3'000);
+  EXPECT_FALSE(runtime.wait_until(now() + 5'000, [] { return false; }));
+  EXPECT_EQ(pair.world.now_ns(), begin + 5'000);
+  EXPECT_EQ(now(), begin + 5'000 + 3 * kSecond);
+  EXPECT_EQ(pair.server.runtime().clock().now_ns(), pair.world.now_ns());
+  // A deadline that no jump reaches is waited for, and timers take the time that they did.
+  EXPECT_TRUE(runtime.wait_until(now() + kSecond, [&] { return fired; }));
+  EXPECT_EQ(pair.world.now_ns(), begin + 2 * kMillisecond);
+  pair.client.jump_clock(kSecond);
+  pair.active->wait(now() + kSecond);
+  EXPECT_EQ(pair.poll(*pair.active).size(), 1u);
+  EXPECT_LT(pair.world.now_ns(), begin + 5 * kMillisecond);
+}
+
 TEST(SimFabric, TheResponderChecksWhatTheRequesterDidNotAndTheChannelBreaks) {
   Pair pair(1, {});
   Operation beyond = pair.read(0, 64, 2);

@@ -15,6 +15,19 @@ struct OfferWire {
 
 }  // namespace
 
+bool wait_until(World& world, const Host& host, uint64_t deadline_ns,
+                const std::function<bool()>& ready) {
+  while (true) {
+    const uint64_t ahead = host.clock_ahead_ns;
+    const uint64_t in_world =
+        deadline_ns == kNever ? kNever : deadline_ns - std::min(ahead, deadline_ns);
+    bool is_ready = false;
+    world.wait_until(in_world,
+                     [&] { return (is_ready = ready()) || host.clock_ahead_ns != ahead; });
+    if (is_ready || host.clock_ahead_ns == ahead) return is_ready;
+  }
+}
+
 Host& Network::add_host(const SimOptions& options) {
   hosts_.emplace_back().options = options;
   return hosts_.back();

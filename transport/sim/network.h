@@ -26,7 +26,12 @@ struct Host {
   bool alive = true;
   bool paused = false;
   std::vector<std::function<void()>> deferred;  // callbacks that came due while it was paused
+  uint64_t clock_ahead_ns = 0;                  // of the world's
 };
+
+// World::wait_until with a deadline on the host's own clock, which may jump meanwhile.
+bool wait_until(World& world, const Host& host, uint64_t deadline_ns,
+                const std::function<bool()>& ready);
 
 struct Registration {
   std::byte* data = nullptr;

@@ -353,8 +353,8 @@ size_t SimChannel::poll(std::span<Completion> completions) {
 }
 
 void SimChannel::wait(uint64_t deadline_ns) {
-  (void)network_->world().wait_until(deadline_ns,
-                                     [this] { return !ended_.empty() && !host_.paused; });
+  (void)sim::wait_until(network_->world(), host_, deadline_ns,
+                        [this] { return !ended_.empty() && !host_.paused; });
 }
 
 void SimChannel::close() {

@@ -10,11 +10,21 @@
 namespace farpage::sim {
 namespace {
 
+class HostClock final : public Clock {
+ public:
+  HostClock(const World& world, const Host& host) : world_(world), host_(host) {}
+  uint64_t now_ns() const override { return world_.now_ns() + host_.clock_ahead_ns; }
+
+ private:
+  const World& world_;
+  const Host& host_;
+};
+
 class HostRuntime final : public Runtime {
  public:
-  HostRuntime(World& world, Host& host) : world_(world), host_(host) {}
+  HostRuntime(World& world, Host& host) : world_(world), host_(host), clock_(world, host) {}
 
-  const Clock& clock() const override { return world_.clock(); }
+  const Clock& clock() const override { return clock_; }
 
   void after(uint64_t delay_ns, std::function<void()> callback) override {
     world_.after(delay_ns, [&host = host_, callback = std::move(callback)] {
@@ -33,7 +43,7 @@ class HostRuntime final : public Runtime {
   }
 
   bool wait_until(uint64_t deadline_ns, const std::function<bool()>& ready) override {
-    return world_.wait_until(deadline_ns, ready);
+    return sim::wait_until(world_, host_, deadline_ns, ready);
   }
 
   void notify() override {}
@@ -41,6 +51,7 @@ class HostRuntime final : public Runtime {
  private:
   World& world_;
   Host& host_;
+  HostClock clock_;
 };
 
 }  // namespace
@@ -119,6 +130,10 @@ void SimFabric::part_from(const SimFabric& other) {
 
 void SimFabric::heal_to(const SimFabric& other) {
   network_->heal(host_, other.host_);
+}
+
+void SimFabric::jump_clock(uint64_t ahead_ns) {
+  host_.clock_ahead_ns += ahead_ns;
 }
 
 void SimFabric::pause() {

@@ -49,6 +49,10 @@ class SimFabric final : public Fabric {
   void pause();
   void resume();
 
+  // runtime()'s clock is so much later at once, as after a machine has slept: its timers have not
+  // run meanwhile, and nobody else's clock has moved.
+  void jump_clock(uint64_t ahead_ns);
+
  private:
   std::shared_ptr<Network> network_;
   Host& host_;
