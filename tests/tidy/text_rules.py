@@ -25,10 +25,15 @@ BANNED_IN_TESTS = {
     r"\b(sleep_for|sleep_until|usleep|nanosleep)\s*\(": "a test waits for an event with a deadline, never for a while",
     r"(?<![\w.>])(::)?sleep\s*\(": "a test waits for an event with a deadline, never for a while",
 }
+WALL_CLOCK = "a wall clock is set, forward and back: use base/clock.h"
 BANNED_IN_LIBRARIES = {
     r"(?<![\w.>])v?printf\s*\(": "standard output belongs to cli/",
     r"(?<![\w.>])(puts|putchar)\s*\(": "standard output belongs to cli/",
     r"\b(std::cout|fprintf\s*\(\s*stdout|fmt::print\s*\(\s*(?!stderr))": "standard output belongs to cli/",
+    r"\b(system_clock|high_resolution_clock|utc_clock)\b": WALL_CLOCK,
+    r"\bCLOCK_(REALTIME|TAI)\w*": WALL_CLOCK,
+    r"\b(gettimeofday|timespec_get|ftime)\s*\(": WALL_CLOCK,
+    r"(?<![\w.>])(std::|::)?time\s*\(": WALL_CLOCK,
 }
 BANNED_WORDS = {
     r"\bNOLINT": "mend it, or change .clang-tidy for everybody",

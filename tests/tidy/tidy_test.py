@@ -148,6 +148,17 @@ class BannedTest(RuleTest):
             self.assert_keeps("banned", {"cli/a.cc": call})
         self.assert_keeps("banned", {"tier/a.cc": 'std::fprintf(stderr, "a");\nfmt::print(stderr, "");\n'})
 
+    def test_wall_clocks(self):
+        for call in ("std::chrono::system_clock::now();", "using Clock = std::chrono::high_resolution_clock;",
+                     "clock_gettime(CLOCK_REALTIME, &now);", "clock_gettime(CLOCK_REALTIME_COARSE, &now);",
+                     "gettimeofday(&now, nullptr);", "std::timespec_get(&now, TIME_UTC);", "const auto now = time(nullptr);",
+                     "std::time(nullptr);", "return ::time(0);"):
+            for folder in ("base", "tier", "node", "pagetable", "integrity", "transport/tcp"):
+                self.assert_breaks("banned", {f"{folder}/a.cc": call}, f"{folder}/a.cc:1: ")
+            self.assert_keeps("banned", {"bench/a.cc": call})
+        text = "clock_gettime(CLOCK_BOOTTIME, &now);\nstd::chrono::steady_clock::now();\na.time(1); run_time(2); b->time(3);\n"
+        self.assert_keeps("banned", {"tier/a.cc": text})
+
     def test_comments_strings_and_longer_names_are_free(self):
         text = '// system(a)\n/* rand(\n) */\nauto a = "strcpy(a)";\noperand(1); file_system(2); a.system(3);\n'
         self.assert_keeps("banned", {"base/a.cc": text})
