@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "bench/cluster/recovery_bench.h"
+#include "bench/deadline_bench.h"
 #include "bench/fetch_bench.h"
 #include "bench/fetch_report.h"
 #include "bench/index_bench.h"
@@ -212,6 +213,65 @@ void add_put(CLI::App& bench, int& exit_code) {
   command->callback([arguments, &exit_code] { exit_code = run_bench_put(*arguments); });
 }
 
+struct DeadlineArguments {
+  DeadlineBenchOptions bench;
+  OwnNodesArguments own_nodes;
+  std::string json;
+  ReachArguments reach;
+};
+
+Result<int> bench_deadlines(DeadlineArguments arguments, ConnectOptions options,
+                            const Interrupts& interrupts) {
+  DeadlineBenchOptions& bench = arguments.bench;
+  const Geometry geometry = {bench.page_bytes,
+                             FetchBench::slots_for(bench.pool_bytes / bench.page_bytes), 2};
+  options.own_node.pool_bytes = geometry.pool_bytes();
+  options.own_node.page_bytes = bench.page_bytes;
+  options.own_node.nodes = arguments.own_nodes.nodes;
+  options.own_node.replicas = arguments.own_nodes.replicas;
+  auto connection = NodeConnection::open(options, interrupts);
+  if (!connection) return tl::unexpected(connection.error());
+  NodeConnection& opened = **connection;
+  bench.name_space = unique_name_space(bench.name_space, opened.has_own_node());
+  const auto result = run_deadline_bench(
+      opened.client(), bench, [&interrupts] { return interrupts.interrupted(); },
+      [] { fmt::print(stderr, "filled, and fetching\n"); });
+  if (!result) return tl::unexpected(result.error());
+  if (result->interrupted) return fail(Code::kAborted, "interrupted");
+  const DeadlineReport report = {bench, *result, opened.client().capabilities(), version()};
+  auto told =
+      tell(arguments.json, deadline_json(report), deadline_table(report), result->wrong_bytes);
+  const DeadlineJudgement judgement = judge_deadlines(*result);
+  if (!told || judgement.holds()) return told;
+  return fail(Code::kSystem,
+              fmt::format("{} fetches were later than the watchdog ever was", judgement.late));
+}
+
+int run_bench_deadlines(const DeadlineArguments& arguments) {
+  Result<ConnectOptions> options = arguments.reach.load();
+  if (!options) return report_error(options.error(), kExitUsage);
+  const auto valid =
+      arguments.bench.validate().and_then([&] { return arguments.own_nodes.validate(); });
+  if (!valid) return report_error(valid.error(), kExitUsage);
+  const Interrupts interrupts;
+  const Result<int> exit_code = bench_deadlines(arguments, std::move(*options), interrupts);
+  return exit_code ? *exit_code : report_error(exit_code.error());
+}
+
+void add_deadlines(CLI::App& bench, int& exit_code) {
+  CLI::App* command = bench.add_subcommand(
+      "deadlines", "Fetches with short deadlines: how late verdicts come, beside a watchdog");
+  auto arguments = std::make_shared<DeadlineArguments>();
+  DeadlineBenchOptions& options = arguments->bench;
+  add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
+  add_count(*command, "--batch", options.batch, "Pages a fetch");
+  add_size(*command, "--pool-bytes", options.pool_bytes, "Pages to draw from, in bytes");
+  command->add_option("--seconds", options.seconds, "How long to fetch")->capture_default_str();
+  add_json(*command, arguments->json);
+  arguments->own_nodes.add_to(*command, arguments->reach.add_to(*command, kNodeHelp));
+  command->callback([arguments, &exit_code] { exit_code = run_bench_deadlines(*arguments); });
+}
+
 struct IndexArguments {
   uint64_t pages = 10'000'000;
   std::string json;
@@ -317,6 +377,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   add_fetch(*bench, exit_code);
   add_push(*bench, exit_code);
   add_put(*bench, exit_code);
+  add_deadlines(*bench, exit_code);
   add_index(*bench, exit_code);
   add_recovery(*bench, exit_code);
   add_idle(*bench, exit_code);

@@ -95,6 +95,18 @@ class UsageTest(Case):
         self.assertEqual((answer["death"]["late"], answer["death"]["wrong_bytes"]), (0, 0))
         self.assertIn("one of three nodes loses power", result.stdout)
 
+    def test_deadlines_bench(self):
+        result = self.run_program("bench", "deadlines", "--page-bytes", "4KiB", "--batch", "8", "--pool-bytes", "1MiB",
+                                  "--nodes", "3", "--replicas", "2", "--seconds", "0.3", "--json", "-")
+        answer = json.loads(result.stdout)
+        # Whether it holds is for a quiet machine to say.
+        self.assertEqual(result.returncode, 0 if answer["holds"] else 1, result.stderr)
+        self.assertEqual(answer["holds"], answer["lateness_max_us"] <= answer["watchdog_delay_max_us"])
+        self.assertEqual(answer["fetches"], sum(answer["fetches_by_deadline_us"].values()))
+        self.assertEqual(answer["verdicts"]["ready"] + answer["verdicts"]["recompute"], 8 * answer["fetches"])
+        self.assertEqual(answer["wrong_bytes"], 0)
+        self.assert_fails(self.run_program("bench", "deadlines", "--batch", "0"), 2, "a fetch of 0 pages")
+
     def test_push_bench(self):
         for verify in ("on", "off"):
             result = self.run_program("bench", "push", "--backend", "shm", "--page-bytes", "4KiB", "--batch", "10",
