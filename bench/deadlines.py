@@ -3,7 +3,7 @@
 
 Three nodes, two replicas; over and over one node, two or all of them stand still, some for longer than their lease, and one is killed
 and started again. Meanwhile `farpage bench deadlines` fetches, beside a watchdog thread of its own. Exit status 1 if a verdict was
-later than the watchdog's longest delay.
+later than the watchdog's longest delay: which says something of Farpage on a machine that does nothing else.
 """
 
 import argparse
@@ -119,10 +119,11 @@ def micros(value):
     return "-" if value is None else f"{value:.0f}"
 
 
-def row(backend, answer, faults):
+def row(backend, answer, faults, load):
     return (f"| {backend} | {answer['fetches']} | {answer['at_deadline']} | {micros(answer['lateness_us']['p999'])} | "
             f"{micros(answer['lateness_max_us'])} | {micros(answer['watchdog_delay_us']['p999'])} | "
-            f"{micros(answer['watchdog_delay_max_us'])} | {answer['late']} | {faults['stop']} / {faults['kill']} |")
+            f"{micros(answer['watchdog_delay_max_us'])} | {answer['late']} | {faults['stop']} / {faults['kill']} | "
+            f"{100 * load:.0f}% |")
 
 
 def main():
@@ -135,14 +136,14 @@ def main():
     options = parser.parse_args()
     require(options.farpage, {})
     answers, against = {}, []
-    print("| | fetches | judged at the deadline | late, p99.9, µs | most | watchdog, p99.9, µs | most | later than that | stops / kills |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| | fetches | judged at the deadline | late, p99.9, µs | most | watchdog, p99.9, µs | most | later than that | stops / kills | others' load before |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for backend in ("shm", "tcp"):
         load = wait_until_quiet(options.patience)
         answer, faults = measure(options, backend)
         answers[backend] = {**answer, "faults": faults, "load_before": load}
         against += [f"{backend}: {what}" for what in judge(answer, faults)]
-        print(row(backend, answer, faults), flush=True)
+        print(row(backend, answer, faults, load), flush=True)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
             json.dump(answers, file, indent=2)

@@ -16,7 +16,7 @@ namespace farpage {
 class Watchdog {
  public:
   static constexpr uint64_t kNapNs = kMillisecond;
-  static constexpr uint64_t kWorkNs = kMillisecond;
+  static constexpr uint64_t kWorkNs = 3 * kMillisecond;
 
   Watchdog();
   Watchdog(const Watchdog&) = delete;
