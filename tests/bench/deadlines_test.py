@@ -71,7 +71,7 @@ class MeasureTest(unittest.TestCase):
         self.assertEqual(answer["holds"], answer["late"] == 0)
 
     def test_the_watchdog_knows_how_long_the_process_stood_still(self):
-        command = [PROGRAM, "bench", "deadlines", "--page-bytes", "4KiB", "--batch", "8", "--pool-bytes", "1MiB", "--seconds", "1",
+        command = [PROGRAM, "bench", "deadlines", "--page-bytes", "4KiB", "--batch", "8", "--pool-bytes", "1MiB", "--seconds", "4",
                    "--json", "-"]
         with measure.running(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as bench:
             self.assertIn("filled", bench.stderr.readline())
