@@ -12,6 +12,11 @@
 namespace farpage {
 namespace {
 
+boost::json::object pushes_json(const PushCounts& pushes) {
+  return {{"lanes", pushes.lanes},   {"pages", pushes.pages}, {"bytes", pushes.bytes},
+          {"missed", pushes.missed}, {"late", pushes.late},   {"refused", pushes.refused}};
+}
+
 boost::json::object verdicts_json(const VerdictCounts& verdicts) {
   return {{"fetches", verdicts.fetches},
           {"ready", verdicts.ready},
@@ -113,6 +118,8 @@ boost::json::object rates_json(const StatusReport& report) {
           {"put_bytes", report.per_second(before.put_bytes, now.put_bytes)},
           {"evictions", report.per_second(before.evictions, now.evictions)},
           {"removes", report.per_second(before.removes, now.removes)},
+          {"pushed", report.per_second(before.pushes.pages, now.pushes.pages)},
+          {"pushed_bytes", report.per_second(before.pushes.bytes, now.pushes.bytes)},
           {"fetches", report.per_second(before.verdicts.fetches, now.verdicts.fetches)},
           {"ready", report.per_second(before.verdicts.ready, now.verdicts.ready)},
           {"ready_bytes", report.per_second(before.verdicts.ready_bytes, now.verdicts.ready_bytes)},
@@ -145,6 +152,7 @@ boost::json::object status_json(const StatusReport& report) {
       {"removes", status.removes},
       {"evictions", status.evictions},
       {"renewals", status.renewals},
+      {"pushes", pushes_json(status.pushes)},
       {"verdicts", verdicts_json(status.verdicts)},
       {"traffic", traffic_json(status)},
       {"ports", ports_json(status)},

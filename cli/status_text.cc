@@ -72,6 +72,14 @@ void add_counts(const StatusReply& now, const StatusReply& before, Rows& rows) {
   rows.add("evictions", std::to_string(now.evictions) + rows.rate(before.evictions, now.evictions));
 }
 
+void add_pushes(const PushCounts& now, const PushCounts& before, Rows& rows) {
+  rows.add("pushes", fmt::format("{} pages ({}), {} lanes{}{}", now.pages, format_bytes(now.bytes),
+                                 now.lanes, rows.rate(before.pages, now.pages),
+                                 rows.byte_rate(before.bytes, now.bytes)));
+  rows.add("  left out",
+           fmt::format("{} not there, {} too late; {} refused", now.missed, now.late, now.refused));
+}
+
 void add_verdicts(const VerdictCounts& now, const VerdictCounts& before, Rows& rows) {
   const auto pages_of = [](const VerdictCounts& verdicts) {
     return verdicts.ready + verdicts.miss + verdicts.stale + verdicts.corrupt + verdicts.stalled +
@@ -187,6 +195,7 @@ std::string status_text(const StatusReport& report) {
   add_node(report.now, rows);
   add_pool(report.now, rows);
   add_counts(report.now, before, rows);
+  add_pushes(report.now.pushes, before.pushes, rows);
   add_verdicts(report.now.verdicts, before.verdicts, rows);
   add_traffic(report.now, before, rows);
   add_ports(report.now, before, rows);

@@ -177,6 +177,7 @@ Frame encode(NumberedReply message) {
             for (PathTraffic& path : from.traffic) put(*to.add_traffic(), std::move(path));
             for (PortTraffic& port : from.ports) put(*to.add_ports(), std::move(port));
             if (from.fleet.node != 0) put(*to.mutable_fleet(), from.fleet);
+            put(*to.mutable_pushes(), from.pushes);
           },
           [&](OpenPushReply& from) { envelope.mutable_open_push()->set_lane(from.lane); },
           [&](PushReply& from) {
@@ -387,6 +388,7 @@ Result<NumberedReply> decode_reply(Frame frame) {
       for (const auto& path : from.traffic()) to.traffic.push_back(get(path));
       for (const auto& port : from.ports()) to.ports.push_back(get(port));
       to.fleet = get(from.fleet());
+      to.pushes = get(from.pushes());
       message.reply = std::move(to);
       return message;
     }

@@ -159,6 +159,19 @@ FleetStatus get(const wire::FleetStatus& from) {
   return to;
 }
 
+void put(wire::PushCounts& to, const PushCounts& from) {
+  to.set_lanes(from.lanes);
+  to.set_pages(from.pages);
+  to.set_bytes(from.bytes);
+  to.set_missed(from.missed);
+  to.set_late(from.late);
+  to.set_refused(from.refused);
+}
+
+PushCounts get(const wire::PushCounts& from) {
+  return {from.lanes(), from.pages(), from.bytes(), from.missed(), from.late(), from.refused()};
+}
+
 void put(wire::EpochTag& to, const EpochTag& from) {
   to.set_number(from.number);
   to.set_identity(from.identity);

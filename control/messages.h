@@ -243,6 +243,16 @@ struct FleetStatus {
   uint64_t puts_without_replica = 0;  // refused, for a replica was not reached
 };
 
+// What a node has written into its clients' landings.
+struct PushCounts {
+  uint64_t lanes = 0;    // open now
+  uint64_t pages = 0;    // whose write has ended well
+  uint64_t bytes = 0;    // of their payloads
+  uint64_t missed = 0;   // pages that were not there
+  uint64_t late = 0;     // pages left out, for nothing goes out after a request's patience
+  uint64_t refused = 0;  // lanes and requests
+};
+
 struct StatusReply {
   std::string backend;
   std::string path;
@@ -268,6 +278,7 @@ struct StatusReply {
   std::vector<PathTraffic> traffic = {};
   std::vector<PortTraffic> ports = {};  // by which peers are answered one-sided
   FleetStatus fleet = {};
+  PushCounts pushes = {};
 };
 
 // Instead of a reply: why not, in a sentence for people.

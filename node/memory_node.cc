@@ -207,6 +207,7 @@ StatusReply MemoryNode::status() const {
   reply.evictions = run_.store->evictions();
   reply.renewals = renewals_;
   reply.verdicts = verdicts();
+  reply.pushes = pusher_.counts();
   if (member_ != nullptr) {
     member_->describe(reply.fleet);
     reply.fleet.puts_without_replica = writes_->counts().puts_without_replica;

@@ -35,6 +35,21 @@ void describe_counts(const StatusReply& status, MetricVisitor& visitor) {
   visitor.counter("farpage_node_renewals_total", "Leases renewed", as_double(status.renewals));
 }
 
+void describe_pushes(const PushCounts& pushes, MetricVisitor& visitor) {
+  visitor.gauge("farpage_node_push_lanes", "Push lanes of clients that are open",
+                as_double(pushes.lanes));
+  visitor.counter("farpage_node_pushed_pages_total", "Pages written to clients",
+                  as_double(pushes.pages));
+  visitor.counter("farpage_node_pushed_bytes_total", "Bytes of the pages written to clients",
+                  as_double(pushes.bytes));
+  visitor.counter("farpage_node_push_missed_pages_total", "Pages to push that were not there",
+                  as_double(pushes.missed));
+  visitor.counter("farpage_node_push_late_pages_total", "Pages that it was too late to push",
+                  as_double(pushes.late));
+  visitor.counter("farpage_node_push_refused_total", "Push lanes and pushes refused",
+                  as_double(pushes.refused));
+}
+
 void describe_reports(const VerdictCounts& verdicts, MetricVisitor& visitor) {
   visitor.counter("farpage_node_reported_fetches_total", "Fetches, as the clients tell",
                   as_double(verdicts.fetches));
@@ -182,6 +197,7 @@ void describe_fleet(const FleetStatus& fleet, MetricVisitor& visitor) {
 void describe(const StatusReply& status, MetricVisitor& visitor) {
   describe_pool(status, visitor);
   describe_counts(status, visitor);
+  describe_pushes(status.pushes, visitor);
   describe_reports(status.verdicts, visitor);
   describe_process(status, visitor);
   describe_traffic(status.traffic, visitor);

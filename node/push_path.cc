@@ -18,10 +18,12 @@ constexpr uint64_t kSilentNs = 1 * kSecond;
 
 }  // namespace
 
-PushPath::PushPath(std::unique_ptr<Channel> channel, const RemoteRegion& landing, PageStore& store)
+PushPath::PushPath(std::unique_ptr<Channel> channel, const RemoteRegion& landing, PageStore& store,
+                   PushCounts& counts)
     : channel_(std::move(channel)),
       landing_(landing),
       store_(store),
+      counts_(counts),
       places_(landing.bytes / store.geometry().slot_bytes()) {}
 
 Result<void> PushPath::check(const PushRequest& request) const {
@@ -57,7 +59,10 @@ Result<PushReply> PushPath::enqueue(const PushRequest& request, uint64_t deadlin
     for (const PushPage& page : group) {
       const auto stored = store_.find(page.key);
       reply.codes.push_back(stored ? Code::kOk : Code::kNotFound);
-      if (!stored) continue;
+      if (!stored) {
+        ++counts_.missed;
+        continue;
+      }
       store_.touch(stored->slot);
       queue_.push_back({deadline_ns, stored->slot, page.place, stored->payload_bytes, 0, false});
     }
@@ -101,25 +106,41 @@ Result<void> PushPath::post(uint64_t now_ns) {
     }
     const PostResult posted = channel_->post(std::span(operations).first(count), kNever);
     if (under_way_.empty()) moved_ns_ = now_ns;
-    under_way_.resize(under_way_.size() + posted.accepted, false);
-    if (posted.accepted > 0) {
-      const auto end = queue_.begin() + static_cast<ptrdiff_t>(taken[posted.accepted - 1]);
-      queue_.erase(queue_.begin(), end);
-    }
+    if (posted.accepted > 0) set_out(taken[posted.accepted - 1], now_ns);
     if (!posted.status.ok()) return fail(posted.status.code, posted.status.context);
     if (posted.accepted < count || count < operations.size()) break;
   }
   return {};
 }
 
+// The first so many that were queued are under way, or were too late.
+void PushPath::set_out(size_t writes, uint64_t now_ns) {
+  for (; writes > 0; --writes) {
+    const Write& write = queue_.front();
+    const bool late = now_ns >= write.deadline_ns;
+    if (late && write.payload_bytes > 0) ++counts_.late;
+    if (!late || write.has_immediate) {
+      under_way_.push_back({late ? 0 : write.payload_bytes, false});
+    }
+    queue_.pop_front();
+  }
+}
+
 // False: it is no operation's, or one's that has ended before.
 bool PushPath::ended(const Completion& completion) {
   const uint64_t at = completion.tag - first_under_way_;
-  if (completion.kind != CompletionKind::kOperation || at >= under_way_.size() || under_way_[at]) {
+  if (completion.kind != CompletionKind::kOperation || at >= under_way_.size() ||
+      under_way_[at].ended) {
     return false;
   }
-  under_way_[at] = true;
-  for (; !under_way_.empty() && under_way_.front(); ++first_under_way_) under_way_.pop_front();
+  under_way_[at].ended = true;
+  if (completion.outcome == Outcome::kOk && under_way_[at].payload_bytes > 0) {
+    ++counts_.pages;
+    counts_.bytes += under_way_[at].payload_bytes;
+  }
+  for (; !under_way_.empty() && under_way_.front().ended; ++first_under_way_) {
+    under_way_.pop_front();
+  }
   return true;
 }
 

@@ -19,7 +19,9 @@ class PushPath {
   // What may wait at one time: twice what one request may bring.
   static constexpr size_t kMostQueued = 2 * kMaxPushPages;
 
-  PushPath(std::unique_ptr<Channel> channel, const RemoteRegion& landing, PageStore& store);
+  // Counts into `counts`, which a node's paths share, and which outlives them.
+  PushPath(std::unique_ptr<Channel> channel, const RemoteRegion& landing, PageStore& store,
+           PushCounts& counts);
 
   // Queues those of the pages that are there, each group followed by its immediate; a code for each
   // page. Refuses the whole request where any of it is wrong, or too much waits already.
@@ -42,18 +44,24 @@ class PushPath {
     uint32_t immediate;
     bool has_immediate;
   };
+  struct Posted {
+    uint32_t payload_bytes;  // 0: the immediate alone
+    bool ended;
+  };
 
   Result<void> check(const PushRequest& request) const;
   Operation operation_of(const Write& write) const;
   Result<void> post(uint64_t now_ns);
+  void set_out(size_t writes, uint64_t now_ns);
   bool ended(const Completion& completion);
 
   std::unique_ptr<Channel> channel_;
   RemoteRegion landing_;
   PageStore& store_;
+  PushCounts& counts_;
   uint64_t places_;
   std::deque<Write> queue_;
-  std::deque<bool> under_way_;    // whether each has ended, from the first that has not on
+  std::deque<Posted> under_way_;  // from the first that has not ended on
   uint64_t first_under_way_ = 0;  // its tag
   uint64_t moved_ns_ = 0;         // when something under way last ended, or was the first to be
 };

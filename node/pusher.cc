@@ -12,10 +12,6 @@ constexpr uint64_t kConnectNs = 2 * kSecond;
 constexpr uint64_t kMostConnecting = 16;
 constexpr uint64_t kLookNs = 100 * kMicrosecond;  // at writes that are under way
 
-Refusal refusal(const Error& error) {
-  return {error.code, error.message};
-}
-
 }  // namespace
 
 Pusher::Pusher(Runtime& runtime, Fabric& fabric, PageStore& store, const Limits& limits)
@@ -61,6 +57,17 @@ Result<void> Pusher::check(const Client& client, const OpenPushRequest& request)
   return {};
 }
 
+Refusal Pusher::refuse(const Error& error) {
+  ++counts_.refused;
+  return {error.code, error.message};
+}
+
+PushCounts Pusher::counts() const {
+  PushCounts counts = counts_;
+  for (const auto& [id, client] : clients_) counts.lanes += client.lanes.size();
+  return counts;
+}
+
 void Pusher::open(ClientId id, OpenPushRequest request, std::function<void(Reply)> done) {
   Client& client = clients_[id];
   const auto replaced = std::ranges::find(client.lanes, request.replaces, &Lane::id);
@@ -68,20 +75,20 @@ void Pusher::open(ClientId id, OpenPushRequest request, std::function<void(Reply
     end_channel(replaced->path->take_channel());
     client.lanes.erase(replaced);
   }
-  if (auto valid = check(client, request); !valid) return done(refusal(valid.error()));
+  if (auto valid = check(client, request); !valid) return done(refuse(valid.error()));
   client.opening = true;
   ++connecting_;
   const uint64_t deadline = runtime_.clock().now_ns() + kConnectNs;
   // Shared, because std::function needs what can be copied.
   runtime_.offload([this, id, deadline, done = std::move(done), gate = gate_, &runtime = runtime_,
-                    &store = store_, alive = std::weak_ptr<bool>(alive_),
+                    &store = store_, &counts = counts_, alive = std::weak_ptr<bool>(alive_),
                     asked = std::make_shared<OpenPushRequest>(std::move(request))] {
     auto path = std::make_shared<Connected>(gate->pass([&](Fabric& fabric) -> Connected {
       auto channel = fabric.connect(std::move(asked->offer), deadline);
       if (!channel) return tl::unexpected(channel.error());
       auto landing = (*channel)->import_region(std::move(asked->landing));
       if (!landing) return tl::unexpected(landing.error());
-      return std::make_unique<PushPath>(std::move(*channel), *landing, store);
+      return std::make_unique<PushPath>(std::move(*channel), *landing, store, counts);
     }));
     runtime.after(0, [this, id, path, done, alive] {
       if (!alive.expired()) opened(id, std::move(*path), done);
@@ -97,7 +104,7 @@ void Pusher::opened(ClientId id, Connected path, const std::function<void(Reply)
     return;
   }
   found->second.opening = false;
-  if (!path) return done(refusal(path.error()));
+  if (!path) return done(refuse(path.error()));
   found->second.lanes.push_back({++last_lane_, std::move(*path)});
   done(OpenPushReply{last_lane_});
 }
@@ -113,11 +120,11 @@ Pusher::Lane* Pusher::find(const Active& lane) {
 Reply Pusher::push(ClientId id, const PushRequest& request) {
   const Active active = {id, request.lane};
   Lane* lane = find(active);
-  if (lane == nullptr) return Refusal{Code::kNotFound, "no such push lane is open"};
+  if (lane == nullptr) return refuse({Code::kNotFound, "no such push lane is open"});
   const uint64_t now = runtime_.clock().now_ns();
   auto reply =
       lane->path->enqueue(request, now + std::min(request.patience_ns, limits_.patience_ns));
-  if (!reply) return refusal(reply.error());
+  if (!reply) return refuse(reply.error());
   if (std::ranges::find(active_, active) == active_.end()) active_.push_back(active);
   pump_in(0);
   return std::move(*reply);

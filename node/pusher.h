@@ -32,6 +32,7 @@ class Pusher {
   Reply push(ClientId client, const PushRequest& request);
   // All of the client's lanes.
   void end(ClientId client);
+  PushCounts counts() const;
 
  private:
   struct Lane {
@@ -50,6 +51,7 @@ class Pusher {
   using Connected = Result<std::unique_ptr<PushPath>>;
 
   Result<void> check(const Client& client, const OpenPushRequest& request) const;
+  Refusal refuse(const Error& error);
   void opened(ClientId client, Connected path, const std::function<void(Reply)>& done);
   Lane* find(const Active& lane);
   void end_channel(std::unique_ptr<Channel> channel);
@@ -65,6 +67,7 @@ class Pusher {
   std::vector<Active> active_;  // lanes on which something waits or is under way
   uint64_t last_lane_ = 0;
   uint64_t connecting_ = 0;
+  PushCounts counts_;  // but the lanes
   bool pumping_ = false;
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by callbacks that look at it

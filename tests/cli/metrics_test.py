@@ -78,6 +78,23 @@ class NamesTest(MetricsCase):
         self.assertEqual(found["farpage_node_reported_ready_pages_total"], answer["verdicts"]["ready"])
         self.assertEqual(found["farpage_node_epoch"], status["epoch"])
 
+    def test_pushes_are_counted(self):
+        node = self.start_node(*NODE)
+        bench = self.run_program("bench", "push", "--page-bytes", "4KiB", "--pool-bytes", "1MiB", "--seconds", "0.2",
+                                 "--node", node.socket, "--json", "-")
+        self.assertEqual(bench.returncode, 0, bench.stderr)
+        ready = json.loads(bench.stdout)["verdicts"]["ready"]
+        self.assertGreater(ready, 0)
+        self.assertTrue(wait_until(lambda: self.status(node)["pushes"]["lanes"] == 0, PATIENCE_S))
+        pushes = self.status(node)["pushes"]
+        self.assertGreaterEqual(pushes["pages"], ready)
+        self.assertEqual(pushes["bytes"], 4096 * pushes["pages"])
+        self.assertEqual((pushes["missed"], pushes["refused"]), (0, 0))
+        found = values(node.url)
+        self.assertEqual(found["farpage_node_pushed_pages_total"], pushes["pages"])
+        self.assertEqual(found["farpage_node_pushed_bytes_total"], pushes["bytes"])
+        self.assertEqual(found["farpage_node_push_late_pages_total"], pushes["late"])
+
     def test_a_node_that_ends_while_it_is_asked(self):
         node = self.start_node(*NODE)
         for _ in range(20):

@@ -88,6 +88,23 @@ class StatusTest(Case):
         replay.communicate(timeout=PATIENCE_S)
         self.interrupt(watch)
 
+    def test_rates_of_pushes_are_differences(self):
+        node = self.start_node(*NODE)
+        watch = self.watch(node, "--json", "-")
+        looks = [self.next_object(watch)]
+        bench = self.start_program("bench", "push", "--page-bytes", "4KiB", "--pool-bytes", "1MiB", "--seconds", "2.5",
+                                   "--node", node.socket)
+        while len(looks) < 4 or looks[-1]["pushes"]["pages"] == 0:
+            looks.append(self.next_object(watch))
+        for before, now in zip(looks, looks[1:]):
+            rates = now["per_second"]
+            for name, rate in (("pages", "pushed"), ("bytes", "pushed_bytes")):
+                moved = now["pushes"][name] - before["pushes"][name]
+                self.assertAlmostEqual(rates[rate] * rates["seconds"], moved, delta=1 + 1e-5 * now["pushes"][name])
+        self.assertIn(1, {look["pushes"]["lanes"] for look in looks})
+        bench.communicate(timeout=PATIENCE_S)
+        self.interrupt(watch)
+
     def test_blocks_follow_one_another(self):
         node = self.start_node(*NODE)
         watch = self.watch(node)

@@ -68,6 +68,16 @@ TEST(StatusText, FleetIsShownWhereThereIsOne) {
   expect_row(text, "  without a replica      10 puts refused");
 }
 
+TEST(StatusText, PushesAreShownWithRates) {
+  StatusReply before = status_at(10 * kSecond);
+  before.pushes = {1, 10, 1024, 0, 0, 0};
+  StatusReply now = status_at(12 * kSecond);
+  now.pushes = {2, 30, 5120, 3, 4, 5};
+  const std::string text = status_text({now, &before});
+  expect_row(text, "pushes                   30 pages (5 KiB), 2 lanes, 10.0/s, 2 KiB/s");
+  expect_row(text, "  left out               3 not there, 4 too late; 5 refused");
+}
+
 TEST(StatusText, SharesAreOfWhatThereIs) {
   StatusReply now = status_at(kSecond);
   now.verdicts = {.fetches = 2, .ready = 6, .ready_bytes = 6144, .miss = 1, .corrupt = 1};

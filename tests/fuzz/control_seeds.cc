@@ -43,6 +43,7 @@ bool write_all(const std::string& folder) {
   status.sees_traffic = true;
   status.traffic = {{"path", 1, 2, 3, 4, 5, 6}};
   status.ports = {{"port", 1, 2, 3, 4, {5, 6, {}, 7}}};
+  status.pushes = {1, 2, 3, 4, 5, 6};
   OpenPushRequest open_push = {5, {ChannelPurpose::kStage, "offer", {}}, {}};
   open_push.landing = {1 << 20, Access::kRemoteWrite, MemoryKind::kHost, -1, "landing", {}};
   const PushRequest push = {6, 257, 2, 1'000'000, {{{1, 2}, 0}, {{3, 4}, 1}, {{5, 6}, 2}}};

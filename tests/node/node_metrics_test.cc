@@ -24,6 +24,7 @@ StatusReply numbered_status() {
   status.traffic = {{"a", 24, 25, 26, 27, 28, 29}, {"b", 30, 31, 32, 33, 34, 35}};
   status.ports = {{"c", 8 * 36, 37, 38, 39, {40, 41, 42, 43}}, {"d", 0, 44, 45, 46, {}}};
   status.fleet = {99, 47, {{0xAB, true}, {0xCD, false}}, 48, 49, 50, 51, 52, 53, 54, 55};
+  status.pushes = {56, 57, 58, 59, 60, 61};
   return status;
 }
 
@@ -85,6 +86,12 @@ TEST(NodeMetrics, EveryNumberHasItsName) {
       {"farpage_fleet_repaired_pages_total", 53},
       {"farpage_fleet_dropped_pages_total", 54},
       {"farpage_fleet_puts_without_replica_total", 55},
+      {"farpage_node_push_lanes", 56},
+      {"farpage_node_pushed_pages_total", 57},
+      {"farpage_node_pushed_bytes_total", 58},
+      {"farpage_node_push_missed_pages_total", 59},
+      {"farpage_node_push_late_pages_total", 60},
+      {"farpage_node_push_refused_total", 61},
       {"farpage_fleet_member_reached{node=00000000000000ab}", 1},
       {"farpage_fleet_member_reached{node=00000000000000cd}", 0},
   };

@@ -124,6 +124,60 @@ TEST_F(Pushing, WhatThePatienceLeavesNoTimeForSendsItsImmediatesAlone) {
   EXPECT_EQ(client.header(0).magic, 0u);
 }
 
+// What the node says of its pushes, page by page.
+TEST_F(Pushing, CountsWhatItWritesAndWhatItLeavesOut) {
+  const auto counts = [&] { return node_.status(writer_.id()).pushes; };
+  put(1);
+  put(2, 100);
+  LandingClient client(node_);
+  EXPECT_EQ(counts().lanes, 0u);
+  ASSERT_EQ(code_of(client.open()), Code::kOk);
+  EXPECT_EQ(counts().lanes, 1u);
+
+  EXPECT_EQ(client.ask(client.push_of({1, 9, 2, 8, 7})), Code::kOk);
+  EXPECT_EQ(counts().missed, 3u);
+  EXPECT_EQ(counts().pages, 0u) << "nothing has gone out yet";
+  node_.run_for(kMillisecond);
+  EXPECT_EQ(counts().pages, 2u);
+  EXPECT_EQ(counts().bytes, kPageBytes + 100);
+  EXPECT_EQ(counts().late, 0u);
+
+  PushRequest push = client.push_of({1, 9, 2, 1});
+  push.patience_ns = 0;
+  EXPECT_EQ(client.ask(std::move(push)), Code::kOk);
+  node_.run_for(kMillisecond);
+  EXPECT_EQ(counts().late, 3u);
+  EXPECT_EQ(counts().pages, 2u);
+  EXPECT_EQ(counts().missed, 4u);
+
+  EXPECT_EQ(counts().refused, 0u);
+  EXPECT_EQ(client.ask(client.push_of({})), Code::kInvalid);
+  push = client.push_of({1});
+  push.lane = client.lane() + 1;
+  EXPECT_EQ(client.ask(std::move(push)), Code::kNotFound);
+  EXPECT_EQ(counts().refused, 2u);
+  for (const bool bad_at_once : {true, false}) {
+    LandingClient other(node_);
+    if (bad_at_once) other.request.landing.bytes = 1;
+    if (!bad_at_once) other.request.offer.opaque = "nothing";
+    EXPECT_NE(code_of(other.open()), Code::kOk);
+    EXPECT_EQ(counts().refused, bad_at_once ? 3u : 4u);
+  }
+}
+
+TEST_F(Pushing, CountsNoPageOfWhichItDoesNotKnowThatItCame) {
+  put(1);
+  LandingClient client(node_);
+  ASSERT_EQ(code_of(client.open()), Code::kOk);
+  client.channel().close();
+  EXPECT_EQ(client.ask(client.push_of({1})), Code::kOk);
+  node_.run_for(kMillisecond);
+  const PushCounts counts = node_.status(writer_.id()).pushes;
+  EXPECT_EQ(counts.pages, 0u);
+  EXPECT_EQ(counts.bytes, 0u);
+  EXPECT_EQ(counts.lanes, 0u) << "the write failed, and with it the lane";
+}
+
 TEST_F(Pushing, RefusesARequestThatIsWrongAndWritesNothingOfIt) {
   put(1);
   LandingClient client(node_);

@@ -262,6 +262,23 @@ TEST_F(SimPush, PageThatIsReplacedDuringThePushIsNotReadyAsItWas) {
   EXPECT_TRUE(all(Reason::kStale));
 }
 
+// What the node says of its pushes is what the client has had of them.
+TEST_F(SimPush, TheNodeCountsWhatTheClientSees) {
+  put(0, 6);
+  for (int i = 0; i < 3; ++i) start(0, 8).wait();
+  const PushStats seen = lane_.stats();
+  ASSERT_EQ(seen.pages_ready, 18u);
+  ASSERT_EQ(seen.pages_recompute, 6u);
+  run_for(kMillisecond);  // it looks at the end of its writes now and then
+  const PushCounts counts = cluster_.node_service().status().pushes;
+  EXPECT_EQ(counts.lanes, 1u);
+  EXPECT_EQ(counts.pages, 18u);
+  EXPECT_EQ(counts.bytes, 18 * kPageBytes);
+  EXPECT_EQ(counts.missed, 6u);
+  EXPECT_EQ(counts.late, 0u);
+  EXPECT_EQ(counts.refused, 0u);
+}
+
 TEST_F(SimPush, RemovedPageIsAMiss) {
   put(0, 2);
   const PageKey key = test_key(0);
