@@ -52,6 +52,10 @@ void describe_lanes(const LaneCounters& lanes, MetricVisitor& visitor) {
         lanes.hedges);
   count("farpage_client_hedges_won_total", "Hedges that brought their page first",
         lanes.hedges_won);
+  count("farpage_client_push_requests_total", "Pushes asked of the node", lanes.push_requests);
+  count("farpage_client_quarantined_places_total",
+        "Places of push lanes whose page came too late, put in quarantine",
+        lanes.quarantined_places);
   count("farpage_client_late_verdicts_total", "Verdicts given after their deadline",
         lanes.late_verdicts);
   visitor.gauge("farpage_client_latest_verdict_seconds", "The most that a verdict was late",

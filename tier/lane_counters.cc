@@ -68,6 +68,8 @@ void LaneCounters::add(const LaneCounters& other) {
   next_replicas.add(other.next_replicas.value());
   hedges.add(other.hedges.value());
   hedges_won.add(other.hedges_won.value());
+  push_requests.add(other.push_requests.value());
+  quarantined_places.add(other.quarantined_places.value());
   fetches.add(other.fetches);
   ready_pages.add(other.ready_pages);
   recompute_pages.add(other.recompute_pages);

@@ -178,7 +178,7 @@ bool PushEngine::send(PushState& push) {
   push.asked_ns = now_ns_ = clock_.now_ns();
   const uint64_t ends_ns = std::min(push.deadline_ns, push.asked_ns + path_.view().reuse_ns);
   request.patience_ns = ends_ns - std::min(ends_ns, push.asked_ns);
-  ++requests_;
+  counters_.push_requests.add();
   path_.view().link->call(
       std::move(request), [answer = push.answer, &runtime = link_->runtime()](Result<Reply> reply) {
         if (reply) {
@@ -325,6 +325,7 @@ void PushEngine::give_back(PushState& push, size_t at) {
   const PushLanding& landing = path_.landing();
   const uint32_t immediate = push.immediate;
   if (on(Guard::kPushEndedByInvalidation) && !landing.arrived(immediate, group)) {
+    counters_.quarantined_places.add();
     std::move(*place).quarantine(
         [&landing, immediate, group] { return landing.arrived(immediate, group); });
   }
@@ -381,7 +382,7 @@ PushStats PushEngine::stats() const {
   const PushLanding* landing = path_.landing_or_null();
   return {.pages_ready = counters_.ready.value(),
           .pages_recompute = counters_.recompute_total(),
-          .requests = requests_,
+          .requests = counters_.push_requests.value(),
           .free_places = landing == nullptr ? 0 : landing->pool().free_pages(),
           .quarantined_places = landing == nullptr ? 0 : landing->pool().quarantined_pages(),
           .landings_ended = counters_.channels_ended.value()};

@@ -89,7 +89,6 @@ class PushEngine {
   std::vector<std::unique_ptr<PushState>> pushes_;
   std::vector<PushState*> active_;
   LaneCounters counters_;
-  uint64_t requests_ = 0;
   uint64_t now_ns_ = 0;
 };
 

@@ -99,6 +99,27 @@ TEST_F(ClientMetrics, EverythingButTheVerdictsIsWhatTheLanesSay) {
   EXPECT_EQ(metric(*client_, "farpage_client_reachable"), 1);
 }
 
+TEST_F(ClientMetrics, PushesAreCountedAndStayWhenTheirLaneGoes) {
+  ASSERT_EQ(engine_.put(test_key(1), 1).code, Code::kOk);
+  {
+    PushLane lane = client_->open_push_lane({.pages = 4, .group_pages = 2}).value();
+    const std::vector<PushedPage> requests = {
+        {test_key(1), 0, 0}, {test_key(2), 0, 0}, {test_key(1), 0, 0}};
+    std::vector<PageVerdict> verdicts(requests.size());
+    lane.push(requests, verdicts, engine_.deadline(kMillisecond)).wait();
+    EXPECT_EQ(metric(*client_, "farpage_client_ready_pages_total"), 2);
+    EXPECT_EQ(metric(*client_, "farpage_client_ready_bytes_total"), 2 * kPageBytes);
+    EXPECT_EQ(recompute(*client_, "miss"), 1);
+    EXPECT_EQ(metric(*client_, "farpage_client_quarantined_places_total"), 0);
+    cluster_.node_fabric().pause();
+    lane.push(requests, verdicts, engine_.deadline(kMillisecond)).wait();
+    cluster_.node_fabric().resume();
+  }
+  EXPECT_EQ(recompute(*client_, "stalled"), 3);
+  EXPECT_EQ(metric(*client_, "farpage_client_push_requests_total"), 2);
+  EXPECT_EQ(metric(*client_, "farpage_client_quarantined_places_total"), 3);
+}
+
 TEST_F(ClientMetrics, FetchTakesFromItsStartToItsLastVerdict) {
   struct Durations final : MetricVisitor {
     void family(std::string_view name, std::string_view, MetricKind) override { now = name; }
