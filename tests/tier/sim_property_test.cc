@@ -1,21 +1,15 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstdlib>
 
 #include "bench/cluster/sim_engine.h"
+#include "tests/support/seeds.h"
 #include "transport/fault/fault_fabric.h"
 
 namespace farpage {
 namespace {
 
 using fault::FaultKind;
-
-// Whole histories from a seed. FARPAGE_SEED=n runs that one alone, FARPAGE_SEEDS=n so many.
-uint64_t from_environment(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 0);
-}
 
 constexpr uint64_t kPageBytes = 512;
 constexpr uint64_t kLongNs = 5 * kSecond;
@@ -32,6 +26,7 @@ struct Totals {
   std::array<uint64_t, fault::kFaultKinds> injected{};
 };
 
+// A whole history from a seed.
 class History {
  public:
   History(uint64_t seed, Totals& totals)
@@ -233,11 +228,9 @@ class History {
 };
 
 TEST(TierProperty, PromiseHoldsInEveryHistory) {
-  const bool one = std::getenv("FARPAGE_SEED") != nullptr;
-  const uint64_t first = from_environment("FARPAGE_SEED", 1);
-  const uint64_t count = from_environment("FARPAGE_SEEDS", one ? 1 : 150);
+  const Seeds seeds = seeds_from_environment(150);
   Totals totals;
-  for (uint64_t seed = first; seed < first + count; ++seed) {
+  for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     SCOPED_TRACE("FARPAGE_SEED=" + std::to_string(seed));
     History(seed, totals).run();
     if (HasFailure()) return;
@@ -245,15 +238,15 @@ TEST(TierProperty, PromiseHoldsInEveryHistory) {
   std::printf(
       "%lu seeds from %lu: ready %lu, recompute %lu, held %lu, puts %lu (acknowledged %lu), paths "
       "ended %lu, latest verdict %lu ns after its deadline\n",
-      count, first, totals.ready, totals.recompute, totals.held, totals.puts, totals.acknowledged,
-      totals.paths_ended, totals.late);
+      seeds.count, seeds.first, totals.ready, totals.recompute, totals.held, totals.puts,
+      totals.acknowledged, totals.paths_ended, totals.late);
   std::printf("injected:");
   for (size_t kind = 0; kind < fault::kFaultKinds; ++kind) {
     std::printf(" %s %lu", std::string(fault::kFaultNames[kind]).c_str(), totals.injected[kind]);
   }
   std::printf("; completions that came again %lu\n", totals.strays);
-  if (one) return;
-  EXPECT_GT(totals.ready, count);
+  if (seeds.chosen) return;
+  EXPECT_GT(totals.ready, seeds.count);
   EXPECT_GT(totals.strays, 0u);
   for (size_t kind = 0; kind < fault::kFaultKinds; ++kind) {
     const bool by_itself = static_cast<FaultKind>(kind) != FaultKind::kFlippedAtRest;
