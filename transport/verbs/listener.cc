@@ -74,7 +74,6 @@ ChannelListener::~ChannelListener() {
 void ChannelListener::offer(const ChannelId& channel, const std::shared_ptr<PassiveEnd>& end) {
   std::lock_guard lock(mutex_);
   std::erase_if(offers_, [](const auto& offer) { return offer.second.expired(); });
-  std::erase_if(accepted_, [](const auto& one) { return one.second.expired(); });
   offers_.emplace(channel, end);
 }
 
@@ -142,7 +141,6 @@ void ChannelListener::requested(rdma_cm_event* event) {
     const auto offered = offers_.find(introduction.channel);
     if (introduction.magic == kMagic && offered != offers_.end()) end = offered->second.lock();
   }
-  const rdma_cm_id* id = request.get();
   if (device == devices_->size()) {
     ::rdma_reject(request.get(), nullptr, 0);
     return;
@@ -154,10 +152,7 @@ void ChannelListener::requested(rdma_cm_event* event) {
   if (end == nullptr || !end->accept(request, device, introduction, reads_asked)) {
     seen_->refused[device].fetch_add(1, std::memory_order_relaxed);
     ::rdma_reject(request.get(), nullptr, 0);
-    return;
   }
-  std::lock_guard lock(mutex_);
-  accepted_.insert_or_assign(id, end);
 }
 
 // Who connects decides on the size of packets: the network device here would drop these.
@@ -173,17 +168,10 @@ void ChannelListener::reject(rdma_cm_id* request, size_t device, uint32_t sent, 
 }
 
 void ChannelListener::ended(rdma_cm_event* event) {
-  const rdma_cm_id* id = event->id;
-  std::shared_ptr<PassiveEnd> end;
-  {
-    std::lock_guard lock(mutex_);
-    const auto found = accepted_.find(id);
-    if (found != accepted_.end()) {
-      end = found->second.lock();
-      accepted_.erase(found);
-    }
-  }
-  const CmId connection = end != nullptr ? end->release(id) : nullptr;
+  // Null for what was never let in. Else its end is there until the event is acknowledged: it ends
+  // its connections before it goes, and each waits for that.
+  auto* end = static_cast<PassiveEnd*>(event->id->context);
+  const CmId connection = end != nullptr ? end->release(event->id) : nullptr;
   ::rdma_ack_cm_event(event);
   // `connection` ends now; where its channel ends it, that goes on now.
 }

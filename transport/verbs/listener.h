@@ -47,7 +47,6 @@ class ChannelListener {
   std::shared_ptr<PortEvents> seen_;
   mutable std::mutex mutex_;  // of what follows
   std::map<ChannelId, std::weak_ptr<PassiveEnd>> offers_;
-  std::map<const rdma_cm_id*, std::weak_ptr<PassiveEnd>> accepted_;
 
   WarningLimiter warnings_;  // the thread's alone
   std::thread thread_;

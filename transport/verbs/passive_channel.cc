@@ -90,6 +90,7 @@ bool PassiveEnd::accept(CmId& request, size_t device, const ConnectWire& introdu
   timer.min_rnr_timer = kMinReceiverNotReadyTimer;
   ::ibv_modify_qp(request->qp, &timer, IBV_QP_MIN_RNR_TIMER);
   owner_ = introduction.owner;
+  request->context = this;
   connections_[device] = std::move(request);
   return true;
 }

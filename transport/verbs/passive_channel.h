@@ -36,7 +36,7 @@ class PassiveEnd {
   ~PassiveEnd();
 
   // A connection request on a device, which asks for so many reads on the wire. False: not for who
-  // took the channel up first.
+  // took the channel up first. True: its context is this end, for as long as it is there.
   bool accept(CmId& request, size_t device, const ConnectWire& introduction, uint8_t reads_asked);
   // The connection, if it is one of this channel's, for the caller to end outside of any lock.
   CmId release(const rdma_cm_id* id);

@@ -1,9 +1,11 @@
 // I6: what the device refuses to a peer that holds true keys and keeps to no protocol.
 #include <array>
+#include <thread>
 
 #include "tests/transport/verbs/raw_peer.h"
 #include "tests/transport/verbs/softroce.h"
 #include "tests/transport/verbs/verbs_backends.h"
+#include "transport/traffic.h"
 
 namespace farpage::contract {
 namespace {
@@ -100,6 +102,30 @@ TEST_P(VerbsHostilePeer, ReadsOutsideTheRegionAreRefused) {
               IBV_WC_REM_ACCESS_ERR)
         << address - begin << " + " << bytes;
   }
+}
+
+// Each is given up for the next one.
+TEST_P(VerbsHostilePeer, AChannelThatIsDialledAgainAndAgainHasOneConnection) {
+  auto offered = harness_->passive().offer_channel(ChannelPurpose::kRead).value();
+  const auto offer = verbs::decode_offer(offered.offer.opaque).value();
+  const auto& ports = dynamic_cast<const PortSource&>(harness_->passive());
+  const auto connections = [&] { return ports.ports()[0].connections; };
+  const uint64_t before = connections();
+  std::vector<std::unique_ptr<verbs::RawPeer>> peers;
+  for (int i = 0; i < 8; ++i) {
+    peers.push_back(std::make_unique<verbs::RawPeer>("rxe0"));
+    ASSERT_TRUE(
+        peers.back()->connect(offer.endpoints[0], {verbs::kMagic, 0, offer.channel, kOwner}));
+    EXPECT_EQ(connections(), before + 1);
+  }
+  EXPECT_EQ(peers.back()->request(IBV_WR_RDMA_READ, pool_.address, pool_.keys[0], 64),
+            IBV_WC_SUCCESS);
+  peers.clear();
+  const uint64_t deadline_ns = soon();
+  while (connections() > before && harness_->clock().now_ns() < deadline_ns) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(connections(), before);
 }
 
 TEST_P(VerbsHostilePeer, AKeyIsWorthNothingOnceItsRegionIsGone) {
