@@ -34,6 +34,7 @@ class Devices {
   // Each of `names` is a device ("mlx5_0") or an IP address of one ("10.9.0.1"). None: every device
   // that has an IP address.
   static Result<std::shared_ptr<const Devices>> open(const std::vector<std::string>& names);
+  Devices() = default;  // none
   ~Devices();
 
   size_t size() const { return devices_.size(); }
@@ -46,7 +47,6 @@ class Devices {
   bool were_named() const { return named_; }
 
  private:
-  Devices() = default;
   Result<void> add(Device device);
   Result<void> add_named(const std::string& name);
   Result<void> add_all();

@@ -9,6 +9,7 @@ namespace {
 
 constexpr uint64_t kFirstPauseNs = kSecond;
 constexpr uint64_t kLongestPauseNs = 30 * kSecond;
+constexpr uint64_t kForgottenNs = 30 * kSecond;  // after the pause, if nothing new is heard
 
 }  // namespace
 
@@ -18,11 +19,25 @@ std::string PathHealth::key(const Endpoint& where) {
 
 // All channels that a path breaks under tell so at about the same time: that is one failure.
 void PathHealth::broke(const Endpoint& where, uint64_t now_ns) {
+  const std::string name = key(where);
   std::lock_guard lock(mutex_);
-  Penalty& penalty = penalties_[key(where)];
+  make_room(name, now_ns);
+  Penalty& penalty = penalties_[name];
   if (now_ns < penalty.until_ns) return;
   penalty.pause_ns = std::clamp(penalty.pause_ns * 2, kFirstPauseNs, kLongestPauseNs);
   penalty.until_ns = now_ns + penalty.pause_ns;
+}
+
+// Peers choose the addresses: what is noted of them must not grow with each.
+void PathHealth::make_room(const std::string& name, uint64_t now_ns) {
+  if (penalties_.contains(name)) return;
+  std::erase_if(penalties_, [now_ns](const auto& penalty) {
+    return now_ns >= penalty.second.until_ns + kForgottenNs;
+  });
+  if (penalties_.size() < kMost) return;
+  penalties_.erase(std::min_element(
+      penalties_.begin(), penalties_.end(),
+      [](const auto& a, const auto& b) { return a.second.until_ns < b.second.until_ns; }));
 }
 
 void PathHealth::works(const Endpoint& where) {

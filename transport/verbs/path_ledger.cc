@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
+#include <tuple>
 
 #include "transport/verbs/port_files.h"
 
@@ -24,10 +26,26 @@ PathLedger::Path& PathLedger::path(size_t device, const Endpoint& to) {
   const bool known = device < devices_->size();
   const std::string name =
       fmt::format("{} -> {}", known ? (*devices_)[device].name : "any device", to.host());
+  if (!paths_.contains(name)) make_room();
   Path& found = paths_[name];
   found.ended.path = name;
   found.device = device;
+  found.heard_of = ++events_;
   return found;
+}
+
+// Peers choose the addresses: what never came about goes before what has carried pages.
+void PathLedger::make_room() {
+  if (paths_.size() < kMost) return;
+  const auto worth = [](const auto& entry) {
+    const Path& path = entry.second;
+    return std::tuple(!path.open.empty(), path.ended.connected > 0, path.heard_of);
+  };
+  for (auto& [name, path] : paths_) fold_ended(path);
+  const auto least =
+      std::min_element(paths_.begin(), paths_.end(),
+                       [&](const auto& a, const auto& b) { return worth(a) < worth(b); });
+  if (least->second.open.empty()) paths_.erase(least);
 }
 
 std::shared_ptr<PathCounters> PathLedger::connected(size_t device, const Endpoint& to) {

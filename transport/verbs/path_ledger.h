@@ -26,6 +26,9 @@ struct PathCounters {
 // address. Thread-safe; nothing here is called on the way of a fetch.
 class PathLedger {
  public:
+  // Paths that it keeps; beyond that it forgets one that has no connection, if there is one.
+  static constexpr size_t kMost = 1'024;
+
   explicit PathLedger(std::shared_ptr<const Devices> devices) : devices_(std::move(devices)) {}
 
   // A connection has come about; it is open for as long as its counters are held. `device`: its
@@ -38,15 +41,18 @@ class PathLedger {
  private:
   struct Path {
     size_t device = 0;
-    PathUse ended;  // what connections that are no more have done, and what is not theirs
+    uint64_t heard_of = 0;  // the number of the last event
+    PathUse ended;          // what connections that are no more have done, and what is not theirs
     std::vector<std::shared_ptr<PathCounters>> open;
   };
   Path& path(size_t device, const Endpoint& to);
+  void make_room();
   static void fold_ended(Path& path);
 
   const std::shared_ptr<const Devices> devices_;
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;                   // of what follows
   mutable std::map<std::string, Path> paths_;  // by name
+  uint64_t events_ = 0;
 };
 
 }  // namespace farpage::verbs

@@ -54,5 +54,46 @@ TEST(PathHealth, PagesThatCameOverItClearItsName) {
   EXPECT_EQ(health.dial_ns(where), 11 * kSecond);
 }
 
+constexpr uint64_t kHalfMinute = 30 * kSecond;
+
+TEST(PathHealth, WhatHasRestedOutIsForgottenWhenAnotherBreaks) {
+  PathHealth health;
+  const Endpoint rested = endpoint("10.0.0.1", 7);
+  const Endpoint later = endpoint("10.0.0.1", 8);
+  health.broke(rested, 0);
+  health.broke(later, 1);
+  const uint64_t over_ns = health.dial_ns(rested);
+  health.broke(endpoint("10.0.0.2", 7), over_ns + kHalfMinute - 1);
+  EXPECT_EQ(health.dial_ns(rested), over_ns);
+  health.broke(endpoint("10.0.0.3", 7), over_ns + kHalfMinute);
+  EXPECT_EQ(health.dial_ns(rested), 0u);
+  EXPECT_EQ(health.dial_ns(later), over_ns + 1) << "it has a nanosecond left";
+}
+
+TEST(PathHealth, BreakingOnKeepsItsOwnName) {
+  PathHealth health;
+  const Endpoint where = endpoint("10.0.0.1", 7);
+  health.broke(where, 0);
+  const uint64_t now = health.dial_ns(where) + kHalfMinute;
+  health.broke(where, now);
+  EXPECT_EQ(health.dial_ns(where), now + 2 * kSecond);
+}
+
+// A client may offer the node addresses without end, to be dialled.
+TEST(PathHealth, AddressesWithoutEndTakeNoMemoryWithoutEnd) {
+  PathHealth health;
+  const Endpoint honest = endpoint("10.0.0.1", 7);
+  health.broke(honest, 0);
+  const uint64_t now = health.dial_ns(honest);
+  health.broke(honest, now);  // left alone for longer than those that follow
+  for (size_t i = 0; i < PathHealth::kMost; ++i) {
+    health.broke(endpoint("10.6.6.6", static_cast<uint16_t>(i)), now + i);
+  }
+  EXPECT_EQ(health.dial_ns(endpoint("10.6.6.6", 0)), 0u) << "it made room for the last";
+  EXPECT_NE(health.dial_ns(endpoint("10.6.6.6", 1)), 0u);
+  EXPECT_NE(health.dial_ns(endpoint("10.6.6.6", PathHealth::kMost - 1)), 0u);
+  EXPECT_EQ(health.dial_ns(honest), now + 2 * kSecond);
+}
+
 }  // namespace
 }  // namespace farpage::verbs
