@@ -347,7 +347,7 @@ void ActiveVerbsChannel::dial_again() {
   for (size_t number = 0; number < end_.endpoints.size(); ++number) {
     Path& path = paths_[number];
     if (path.queue != nullptr) {
-      if (!path.proven && path.queue->bytes_carried() >= kProvenBytes) {
+      if (!path.proven && works(path) && path.queue->bytes_carried() >= kProvenBytes) {
         path.proven = true;
         end_.dialer->health().works(end_.endpoints[number]);
       }

@@ -36,7 +36,10 @@ class SendQueue {
   size_t room() const;
   bool idle() const { return posted_ == ended_; }
   uint64_t bytes_under_way() const { return posted_bytes_ - ended_bytes_; }
-  uint64_t bytes_carried() const { return ended_bytes_; }
+  // Of work that went well.
+  uint64_t bytes_carried() const {
+    return counters_->read_bytes.value() + counters_->write_bytes.value();
+  }
   // Notes, every now and then, whether anything has ended since the last look. Silence is counted
   // from looks, so that posting and polling ask no clock.
   void look(uint64_t now_ns);
