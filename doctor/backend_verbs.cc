@@ -113,14 +113,16 @@ HostSide without_device(const VerbsFacts& facts, const Privileges& privileges) {
 
 HostSide look(const VerbsFacts& facts, const Privileges& privileges) {
   if (facts.devices.empty()) return without_device(facts, privileges);
-  // One that can be used, if there is one.
-  auto active = std::find_if(facts.ports.begin(), facts.ports.end(), [](const RdmaPort& port) {
-    return port.state == "ACTIVE" && (port.interface.empty() || !port.address.empty());
-  });
+  // The best there is: one that is used by itself, or InfiniBand, or one that lacks an address.
+  const auto find_active = [&](const auto& also) {
+    return std::find_if(facts.ports.begin(), facts.ports.end(),
+                        [&](const RdmaPort& port) { return port.state == "ACTIVE" && also(port); });
+  };
+  auto active = find_active([](const RdmaPort& port) { return !port.address.empty(); });
   if (active == facts.ports.end()) {
-    active = std::find_if(facts.ports.begin(), facts.ports.end(),
-                          [](const RdmaPort& port) { return port.state == "ACTIVE"; });
+    active = find_active([](const RdmaPort& port) { return port.interface.empty(); });
   }
+  if (active == facts.ports.end()) active = find_active([](const RdmaPort&) { return true; });
   if (facts.user_devices == 0) {
     return {Level::kProblem, list(facts) + "; no /dev/infiniband/uverbs*, so no program can use it",
             privileges.as_root("modprobe ib_uverbs")};
@@ -132,6 +134,13 @@ HostSide look(const VerbsFacts& facts, const Privileges& privileges) {
   if (active != facts.ports.end() && !active->interface.empty() && active->address.empty()) {
     return {Level::kProblem, list(facts) + "; without an IP address no peer finds it",
             privileges.as_root("ip address add 192.0.2.1/24 dev " + shell_word(active->interface))};
+  }
+  if (active != facts.ports.end() && active->interface.empty()) {
+    return {Level::kWarning,
+            fmt::format("{}; {} is InfiniBand, which is used only where its IP address (IPoIB) is "
+                        "named: --set rdma.devices=ADDRESS",
+                        list(facts), active->name),
+            "ip -brief address show type ipoib"};
   }
   if (active != facts.ports.end()) return {Level::kOk, list(facts), ""};
   const std::string text = list(facts) + "; none is active";

@@ -127,8 +127,18 @@ TEST(DoctorBackends, VerbsWithDevices) {
   active.put("/dev/infiniband/uverbs0", "");
   expect(verbs_on(active), Level::kProblem, "sudo apt-get install ibverbs-providers");
   active.put("/etc/libibverbs.d/mlx5.driver", "driver mlx5\n");
+  // By itself only an Ethernet port with an address is used.
+  expect(verbs_on(active), Level::kWarning, "ip -brief address show type ipoib");
+  EXPECT_EQ(verbs_on(active).text,
+            "mlx5_0/1 is DOWN, mlx5_0/2 is ACTIVE; mlx5_0/2 is InfiniBand, which is used only "
+            "where its IP address (IPoIB) is named: --set rdma.devices=ADDRESS");
+  // One without is no better, though it comes first.
+  const std::string ethernet = "/sys/class/infiniband/mlx4_0/ports/1";
+  put_port(active, "mlx4_0/ports/1", "4: ACTIVE", "Ethernet");
+  expect(verbs_on(active), Level::kWarning, "ip -brief address show type ipoib");
+  active.put(ethernet + "/gid_attrs/types/0", "RoCE v2\n")
+      .put(ethernet + "/gids/0", "0000:0000:0000:0000:0000:ffff:0a09:0001\n");
   expect(verbs_on(active), Level::kOk, "");
-  EXPECT_EQ(verbs_on(active).text, "mlx5_0/1 is DOWN, mlx5_0/2 is ACTIVE");
 
   MadeUpHost waiting;
   waiting.put("/dev/infiniband/uverbs0", "").put("/etc/libibverbs.d/mlx5.driver", "driver mlx5\n");
