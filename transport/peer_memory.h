@@ -10,9 +10,13 @@ namespace farpage {
 
 inline constexpr uint64_t kMaxRegionBytes = uint64_t{1} << 46;
 
-// Memory of this process for its peers, zeroed. What they read is present before this returns; what
-// they write comes as they write it.
-Result<Mapping> take_peer_memory(uint64_t bytes, Access access);
+// Whether this process may take so much memory for its peers. `pinned`: the backend will lock all
+// of it at once, so that it cannot come little by little.
+Result<void> check_peer_memory(uint64_t bytes, Access access, bool pinned);
+
+// That memory, zeroed. What peers read is present before this returns; what they write comes as
+// they write it, or as the backend pins it.
+Result<Mapping> take_peer_memory(uint64_t bytes, Access access, bool pinned);
 
 // What a channel looks at first in a region of its peer's.
 inline const char* why_impossible(const RegionExport& region) {

@@ -55,7 +55,7 @@ void Exports::wait_for_uses() {
 
 Result<Region> make_exported_region(const std::shared_ptr<Exports>& exports, uint64_t bytes,
                                     Access access, uint64_t channel) {
-  auto mapping = take_peer_memory(bytes, access);
+  auto mapping = take_peer_memory(bytes, access, /*pinned=*/false);
   if (!mapping) return tl::unexpected(mapping.error());
   std::byte* data = mapping->data();
   const RegionKey key = exports->add(data, bytes, access, channel);

@@ -6,8 +6,8 @@
 #include <atomic>
 #include <cstring>
 
-#include "base/populate.h"
 #include "base/units.h"
+#include "transport/peer_memory.h"
 #include "transport/ucx/log_scope.h"
 #include "transport/ucx/wire.h"
 
@@ -91,11 +91,9 @@ struct LocalBacking final : Region::Backing {
 }  // namespace
 
 Result<Region> make_shared_region(std::shared_ptr<Context> context, uint64_t bytes, Access access) {
-  if (bytes == 0 || bytes > kMaxRegionBytes) {
-    return fail(Code::kInvalid, fmt::format("cannot share {} bytes of memory: choose 1 to {}",
-                                            bytes, format_bytes(kMaxRegionBytes)));
+  if (auto may = check_peer_memory(bytes, access, /*pinned=*/true); !may) {
+    return tl::unexpected(may.error());
   }
-  if (auto enough = check_memory(bytes, bytes); !enough) return tl::unexpected(enough.error());
   const uint64_t trailer_at = trailer_offset(bytes);
   auto mapped = Mapped::make(std::move(context), nullptr, trailer_at + kTrailerBytes, "allocate");
   if (!mapped) return tl::unexpected(mapped.error());

@@ -69,7 +69,7 @@ PeerBacking::~PeerBacking() {
 
 Result<Region> make_peer_region(std::shared_ptr<const void> owner, std::span<ibv_pd* const> domains,
                                 uint64_t bytes, Access access, std::shared_ptr<LocalKeys> sources) {
-  auto mapping = take_peer_memory(bytes, access);
+  auto mapping = take_peer_memory(bytes, access, /*pinned=*/true);
   if (!mapping) return tl::unexpected(mapping.error());
   const MemoryRange range = {mapping->data(), bytes, MemoryKind::kHost, -1};
   auto registration = Registration::make(domains, range, access);

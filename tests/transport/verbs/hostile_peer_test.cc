@@ -104,6 +104,16 @@ TEST_P(VerbsHostilePeer, ReadsOutsideTheRegionAreRefused) {
   }
 }
 
+// It would be locked with the client's first word.
+TEST_P(VerbsHostilePeer, StagingBeyondTheMemoryOfTheHostIsRefused) {
+  auto offered = harness_->passive().offer_channel(ChannelPurpose::kStage).value();
+  const auto refused = offered.channel->allocate_writable(uint64_t{1} << 45);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kExhausted);
+  EXPECT_NE(refused.error().message.find("lower client.staging_bytes"), std::string::npos)
+      << refused.error().message;
+}
+
 // Each is given up for the next one.
 TEST_P(VerbsHostilePeer, AChannelThatIsDialledAgainAndAgainHasOneConnection) {
   auto offered = harness_->passive().offer_channel(ChannelPurpose::kRead).value();
