@@ -32,9 +32,10 @@ void examine_memory(const Wanted& wanted, const HostFiles& files, const Privileg
   findings.push_back(check_thp_enabled(pages, privileges));
   findings.push_back(check_thp_defrag(pages, privileges));
   findings.push_back(check_reserved_huge_pages(pages, privileges));
-  findings.push_back(check_memlock(read_limit(RLIMIT_MEMLOCK), read_verbs(files).devices.size(),
-                                   wanted, privileges));
-  findings.push_back(check_descriptors(read_limit(RLIMIT_NOFILE), wanted, privileges));
+  const size_t rdma_devices = read_verbs(files).devices.size();
+  findings.push_back(check_memlock(read_limit(RLIMIT_MEMLOCK), rdma_devices, wanted, privileges));
+  findings.push_back(
+      check_descriptors(read_limit(RLIMIT_NOFILE), rdma_devices, wanted, privileges));
 }
 
 void examine_network(const Wanted& wanted, const HostFiles& files, const Privileges& privileges,

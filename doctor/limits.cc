@@ -13,11 +13,35 @@ namespace {
 constexpr const char* kSubject = "limits";
 
 // A client that puts, with two lanes. On tcp its control connection, one for its staging, and one
-// for reads and one for touches of each lane; on shm control, staging and the lanes' touch logs.
+// for reads and one for touches of each lane; on shm control, staging and the lanes' touch logs. On
+// verbs control, what wakes who waits for staging and for touches, and a completion channel on each
+// device for staging, and for reads and touches of each lane.
 constexpr uint64_t kDescriptorsOfTcpClient = 6;
 constexpr uint64_t kDescriptorsOfShmClient = 4;
+constexpr uint64_t kDescriptorsOfVerbsClient = 4;
+constexpr uint64_t kDescriptorsOfVerbsClientAndDevice = 5;
 constexpr uint64_t kDescriptorsOfNode = 64;
 constexpr uint64_t kMostRdmaDevices = 8;  // that a node uses
+
+uint64_t used_devices(size_t rdma_devices) {
+  return std::clamp<uint64_t>(rdma_devices, 1, kMostRdmaDevices);
+}
+
+struct DescriptorsOfClient {
+  uint64_t count;
+  std::string backend;
+};
+
+// On that of the asked backends which takes the most; ucx is reckoned as tcp.
+DescriptorsOfClient descriptors_of_client(BackendSet asked, size_t rdma_devices) {
+  if ((asked & kVerbs) != 0) {
+    const uint64_t devices = used_devices(rdma_devices);
+    return {kDescriptorsOfVerbsClient + kDescriptorsOfVerbsClientAndDevice * devices,
+            fmt::format("verbs with {} device{}", devices, devices == 1 ? "" : "s")};
+  }
+  if (asked == kShm) return {kDescriptorsOfShmClient, "shm"};
+  return {kDescriptorsOfTcpClient, "tcp"};
+}
 
 // Root without CAP_SYS_RESOURCE.
 constexpr const char* kContainer = "; only who starts this container can raise the limit";
@@ -43,7 +67,7 @@ Finding check_memlock(const LimitFacts& facts, size_t rdma_devices, const Wanted
   Finding finding = {kSubject, "memlock"};
   finding.needed_by = kVerbs | kUcx | kCuda;
   const std::string limit = limit_text(facts.soft);
-  const uint64_t times = std::clamp<uint64_t>(rdma_devices, 1, kMostRdmaDevices);
+  const uint64_t times = used_devices(rdma_devices);
   const uint64_t need =
       wanted.memory_bytes > UINT64_MAX / times ? UINT64_MAX : wanted.memory_bytes * times;
   if (facts.soft >= need) {
@@ -72,17 +96,15 @@ Finding check_memlock(const LimitFacts& facts, size_t rdma_devices, const Wanted
   return finding;
 }
 
-Finding check_descriptors(const LimitFacts& facts, const Wanted& wanted,
+Finding check_descriptors(const LimitFacts& facts, size_t rdma_devices, const Wanted& wanted,
                           const Privileges& privileges) {
   Finding finding = {kSubject, "descriptors"};
-  const bool shm_alone = wanted.asked == kShm;
-  const uint64_t each = shm_alone ? kDescriptorsOfShmClient : kDescriptorsOfTcpClient;
+  const auto [each, backend] = descriptors_of_client(wanted.asked, rdma_devices);
   const uint64_t need = wanted.max_clients * each + kDescriptorsOfNode;
   finding.text = fmt::format(
       "{} descriptors (hard limit {}); {} clients of 2 lanes need {}: {} "
       "each on {}, and {} for the node",
-      facts.soft, facts.hard, wanted.max_clients, need, each, shm_alone ? "shm" : "tcp",
-      kDescriptorsOfNode);
+      facts.soft, facts.hard, wanted.max_clients, need, each, backend, kDescriptorsOfNode);
   if (facts.soft >= need) return finding;
   const uint64_t room = facts.soft < kDescriptorsOfNode ? 0 : facts.soft - kDescriptorsOfNode;
   finding.level = room < each ? Level::kProblem : Level::kWarning;

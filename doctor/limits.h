@@ -18,7 +18,7 @@ LimitFacts read_limit(int resource);
 // `rdma_devices`: of this host. The kernel counts memory once for each that it is registered with.
 Finding check_memlock(const LimitFacts& facts, size_t rdma_devices, const Wanted& wanted,
                       const Privileges& privileges);
-Finding check_descriptors(const LimitFacts& facts, const Wanted& wanted,
+Finding check_descriptors(const LimitFacts& facts, size_t rdma_devices, const Wanted& wanted,
                           const Privileges& privileges);
 
 }  // namespace farpage::doctor

@@ -77,15 +77,36 @@ TEST(DoctorLimits, DescriptorsForEveryClient) {
               {{70, 4'096}, kUser, Level::kWarning, "ulimit -n 664"},
               {{69, 4'096}, kUser, Level::kProblem, "ulimit -n 664"},
               {{20, 4'096}, kUser, Level::kProblem, "ulimit -n 664"}},
-             check_descriptors);
+             [](const LimitFacts& facts, const Wanted& wanted, const Privileges& privileges) {
+               return check_descriptors(facts, 3, wanted, privileges);
+             });
 }
 
 TEST(DoctorLimits, ShmAloneNeedsFewer) {
   Wanted wanted = some_wanted();
   wanted.asked = kShm;
-  EXPECT_EQ(check_descriptors({464, 464}, wanted, kUser).level, Level::kOk);
-  EXPECT_EQ(check_descriptors({463, 463}, wanted, kUser).command,
+  EXPECT_EQ(check_descriptors({464, 464}, 3, wanted, kUser).level, Level::kOk);
+  EXPECT_EQ(check_descriptors({463, 463}, 3, wanted, kUser).command,
             "sudo prlimit --pid $$ --nofile=464:464");
+}
+
+// 100 clients of 4 and 5 a device, and the node's own 64.
+TEST(DoctorLimits, VerbsNeedsMoreWithEachDevice) {
+  Wanted wanted = some_wanted();
+  wanted.asked = kTcp | kVerbs;
+  const auto command = [&](uint64_t limit, size_t devices) {
+    return check_descriptors({limit, 8'192}, devices, wanted, kUser).command;
+  };
+  EXPECT_EQ(command(963, 0), "ulimit -n 964") << "there may be one tomorrow";
+  EXPECT_EQ(command(963, 1), "ulimit -n 964");
+  EXPECT_EQ(command(964, 1), "");
+  EXPECT_EQ(command(1'463, 2), "ulimit -n 1464");
+  EXPECT_EQ(command(1'464, 2), "");
+  EXPECT_EQ(command(4'463, 20), "ulimit -n 4464") << "a node uses eight at most";
+  EXPECT_EQ(command(4'464, 20), "");
+  const Finding finding = check_descriptors({964, 964}, 1, wanted, kUser);
+  EXPECT_NE(finding.text.find("need 964: 9 each on verbs with 1 device, and 64"), std::string::npos)
+      << finding.text;
 }
 
 TEST(DoctorLimits, AreThoseOfThisProcess) {
