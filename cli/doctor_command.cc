@@ -83,6 +83,7 @@ Result<doctor::Wanted> read_wanted(const CLI::App& app, const DoctorArguments& a
   wanted.pool_bytes = node.pool_bytes;
   wanted.memory_bytes = node.pool_bytes + geometry->slots * kNodeBytesPerSlot;
   wanted.max_clients = node.max_clients;
+  wanted.staging_bytes = ClientOptions().staging_bytes;  // which each may set
   if (has_config) wanted.node_command += " --config " + doctor::shell_word(arguments.config);
   return wanted;
 }

@@ -50,6 +50,10 @@ uint64_t bytes_or_none(rlim_t limit) {
   return limit == RLIM_INFINITY ? UINT64_MAX : static_cast<uint64_t>(limit);
 }
 
+uint64_t product(uint64_t a, uint64_t b) {
+  return b > 0 && a > UINT64_MAX / b ? UINT64_MAX : a * b;
+}
+
 std::string limit_text(uint64_t bytes) {
   return bytes == UINT64_MAX ? "unlimited" : format_bytes(bytes);
 }
@@ -68,8 +72,7 @@ Finding check_memlock(const LimitFacts& facts, size_t rdma_devices, const Wanted
   finding.needed_by = kVerbs | kUcx | kCuda;
   const std::string limit = limit_text(facts.soft);
   const uint64_t times = used_devices(rdma_devices);
-  const uint64_t need =
-      wanted.memory_bytes > UINT64_MAX / times ? UINT64_MAX : wanted.memory_bytes * times;
+  const uint64_t need = product(wanted.memory_bytes, times);
   if (facts.soft >= need) {
     finding.text = fmt::format("{} may be locked: enough to register the pool for RDMA", limit);
   } else if (privileges.may_lock_memory) {
@@ -93,6 +96,12 @@ Finding check_memlock(const LimitFacts& facts, size_t rdma_devices, const Wanted
       finding.command = "farpage doctor --backend tcp";
     }
   }
+  finding.text += fmt::format(
+      "; each client that puts locks its staging too (client.staging_bytes, {} by default): {} for "
+      "{} clients",
+      format_bytes(wanted.staging_bytes),
+      format_bytes(product(product(wanted.staging_bytes, times), wanted.max_clients)),
+      wanted.max_clients);
   return finding;
 }
 

@@ -18,6 +18,7 @@ struct Wanted {
   uint64_t pool_bytes = 0;    // for pages
   uint64_t memory_bytes = 0;  // what a node takes for that pool
   uint64_t max_clients = 0;
+  uint64_t staging_bytes = 0;  // of each client that puts
   std::optional<Address> listen;
   std::string node_command = "farpage node";  // to which commands that mend add their options
 };

@@ -63,6 +63,20 @@ TEST(DoctorLimits, MemlockCountsThePoolOnceForEachRdmaDevice) {
             Level::kProblem);
 }
 
+TEST(DoctorLimits, MemlockSaysWhatStagingAdds) {
+  Wanted wanted = some_wanted();
+  wanted.staging_bytes = 64 << 20;
+  for (const uint64_t limit : {uint64_t{65'536}, kPool, UINT64_MAX}) {
+    const std::string text = check_memlock({limit, limit}, 2, wanted, kUser).text;
+    EXPECT_NE(text.find("client.staging_bytes, 64 MiB by default): 12.5 GiB for 100 clients"),
+              std::string::npos)
+        << text;
+  }
+  wanted.staging_bytes = UINT64_MAX / 2;
+  const std::string text = check_memlock({kPool, kPool}, 2, wanted, kUser).text;
+  EXPECT_NE(text.find(": 16777216.0 TiB for"), std::string::npos) << text;
+}
+
 TEST(DoctorLimits, OnlyRdmaNeedsMemlock) {
   EXPECT_EQ(check_memlock({0, 0}, 1, some_wanted(), kUser).needed_by, kVerbs | kUcx | kCuda);
 }
