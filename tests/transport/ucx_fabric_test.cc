@@ -44,15 +44,6 @@ TEST(UcxFabric, OnlyTrustedClientsAreServed) {
   EXPECT_FALSE(fabric->capabilities().protects_regions);
 }
 
-TEST(UcxFabric, StagingBeyondTheMemoryOfTheHostIsRefused) {
-  const auto fabric = make("posix", true);
-  auto offered = fabric->offer_channel(ChannelPurpose::kStage).value();
-  const auto region = offered.channel->allocate_writable(uint64_t{1} << 45);
-  ASSERT_FALSE(region.has_value());
-  EXPECT_EQ(region.error().code, Code::kExhausted);
-  EXPECT_THAT(region.error().message, HasSubstr("client.staging_bytes"));
-}
-
 TEST(UcxFabric, AnUnknownTransportIsNamed) {
   UcxOptions options;
   options.transports = "carrier_pigeon";
