@@ -34,9 +34,13 @@ void KeptPages::put_sent(const PageKey& key, uint64_t number) {
   pages_[key].puts.emplace(number, now());
 }
 
-void KeptPages::put_acknowledged(const PageKey& key, uint64_t number) {
+void KeptPages::put_acknowledged(const PageKey& key, uint64_t number, Version version) {
   Page& page = pages_[key];
   page.when_sent = page.puts.at(number);
+  if (cluster_.epochs() != nullptr && page.when_sent) {
+    const uint64_t first = cluster_.epochs()->history().front().number;
+    page.when_sent->epoch = std::min(page.when_sent->epoch, version_epoch(version) - first);
+  }
   page.puts.erase(number);
 }
 

@@ -12,14 +12,15 @@ namespace farpage::chaos {
 
 // Which acknowledged pages must still be there: put at a time since which some node of those that
 // hold the page in every epoch was up, has evicted nothing and had no bit flipped, and nobody has
-// asked to remove it. What nodes evict they tell in their status; everything else was done to them
-// here.
+// asked to remove it. The first of these epochs is the one in which the put was acknowledged, which
+// may be older than the register's: a primary that has not heard of the newest acknowledges for V.
+// What nodes evict they tell in their status; everything else was done to them here.
 class KeptPages {
  public:
   KeptPages(SimCluster& cluster, const Epoch& list);
 
   void put_sent(const PageKey& key, uint64_t number);
-  void put_acknowledged(const PageKey& key, uint64_t number);
+  void put_acknowledged(const PageKey& key, uint64_t number, Version version);
   void remove_sent(const PageKey& key);
   void remove_ended(const PageKey& key, bool acknowledged);
   void node_ended(size_t node) { marks_[node] += kMoreThanEvictions; }

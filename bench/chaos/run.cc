@@ -60,7 +60,7 @@ class Run final : public EngineWitness {
   void put_ended(const PageKey& key, uint64_t number, uint64_t sent_ns,
                  const PutResult& result) override {
     ledger_.put_ended(key, number, sent_ns, result);
-    if (result.code == Code::kOk) kept_.put_acknowledged(key, number);
+    if (result.code == Code::kOk) kept_.put_acknowledged(key, number, result.version);
   }
   void remove_sent(const PageKey& key) override { kept_.remove_sent(key); }
   void remove_ended(const PageKey& key, uint64_t sent_ns, bool acknowledged) override {
