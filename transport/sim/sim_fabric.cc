@@ -122,6 +122,12 @@ void SimFabric::set_options(const SimOptions& options) {
 
 void SimFabric::die() {
   host_.alive = false;
+  forget_deferred();
+}
+
+// They never run, and may own what owns the network, which owns them.
+void SimFabric::forget_deferred() {
+  const auto never = std::exchange(host_.deferred, {});
 }
 
 void SimFabric::part_from(const SimFabric& other) {

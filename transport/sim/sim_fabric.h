@@ -20,6 +20,7 @@ struct Host;
 class SimFabric final : public Fabric {
  public:
   SimFabric(World& world, const SimOptions& options);
+  ~SimFabric() override { forget_deferred(); }
 
   const Capabilities& capabilities() const override;
   Result<Region> allocate_readable(uint64_t bytes) override;
@@ -54,6 +55,8 @@ class SimFabric final : public Fabric {
   void jump_clock(uint64_t ahead_ns);
 
  private:
+  void forget_deferred();
+
   std::shared_ptr<Network> network_;
   Host& host_;
   std::unique_ptr<Runtime> runtime_;
