@@ -155,6 +155,38 @@ void add_push(CLI::App& bench, int& exit_code) {
   command->callback([arguments, &exit_code] { exit_code = run_bench_push(*arguments); });
 }
 
+// The nodes that `reach` names, or nodes of its own with room for the bench's pages; and a name for
+// those that nobody else uses.
+template <typename Bench>
+Result<std::unique_ptr<NodeConnection>> open_nodes(Bench& bench, const OwnNodesArguments& own_nodes,
+                                                   ConnectOptions options,
+                                                   const Interrupts& interrupts) {
+  const Geometry geometry = {bench.page_bytes,
+                             FetchBench::slots_for(bench.pool_bytes / bench.page_bytes), 2};
+  options.own_node.pool_bytes = geometry.pool_bytes();
+  options.own_node.page_bytes = bench.page_bytes;
+  options.own_node.nodes = own_nodes.nodes;
+  options.own_node.replicas = own_nodes.replicas;
+  auto connection = NodeConnection::open(options, interrupts);
+  if (connection) {
+    bench.name_space = unique_name_space(bench.name_space, (*connection)->has_own_node());
+  }
+  return connection;
+}
+
+// What every bench over nodes of its own does around `measure`. Returns the exit status.
+template <typename Arguments, typename Measure>
+int run_over_nodes(const Arguments& arguments, const Measure& measure) {
+  Result<ConnectOptions> options = arguments.reach.load();
+  if (!options) return report_error(options.error(), kExitUsage);
+  const auto valid =
+      arguments.bench.validate().and_then([&] { return arguments.own_nodes.validate(); });
+  if (!valid) return report_error(valid.error(), kExitUsage);
+  const Interrupts interrupts;
+  const Result<int> exit_code = measure(arguments, std::move(*options), interrupts);
+  return exit_code ? *exit_code : report_error(exit_code.error());
+}
+
 struct PutArguments {
   PutBenchOptions bench;
   OwnNodesArguments own_nodes;
@@ -165,16 +197,9 @@ struct PutArguments {
 Result<int> bench_put(PutArguments arguments, ConnectOptions options,
                       const Interrupts& interrupts) {
   PutBenchOptions& bench = arguments.bench;
-  const Geometry geometry = {bench.page_bytes,
-                             FetchBench::slots_for(bench.pool_bytes / bench.page_bytes), 2};
-  options.own_node.pool_bytes = geometry.pool_bytes();
-  options.own_node.page_bytes = bench.page_bytes;
-  options.own_node.nodes = arguments.own_nodes.nodes;
-  options.own_node.replicas = arguments.own_nodes.replicas;
-  auto connection = NodeConnection::open(options, interrupts);
+  auto connection = open_nodes(bench, arguments.own_nodes, std::move(options), interrupts);
   if (!connection) return tl::unexpected(connection.error());
   NodeConnection& opened = **connection;
-  bench.name_space = unique_name_space(bench.name_space, opened.has_own_node());
   const auto result =
       run_put_bench(opened.client(), bench, [&interrupts] { return interrupts.interrupted(); });
   if (!result) return tl::unexpected(result.error());
@@ -189,17 +214,6 @@ Result<int> bench_put(PutArguments arguments, ConnectOptions options,
   return tell(arguments.json, put_json(report), put_table(report), 0);
 }
 
-int run_bench_put(const PutArguments& arguments) {
-  Result<ConnectOptions> options = arguments.reach.load();
-  if (!options) return report_error(options.error(), kExitUsage);
-  const auto valid =
-      arguments.bench.validate().and_then([&] { return arguments.own_nodes.validate(); });
-  if (!valid) return report_error(valid.error(), kExitUsage);
-  const Interrupts interrupts;
-  const Result<int> exit_code = bench_put(arguments, std::move(*options), interrupts);
-  return exit_code ? *exit_code : report_error(exit_code.error());
-}
-
 void add_put(CLI::App& bench, int& exit_code) {
   CLI::App* command = bench.add_subcommand("put", "Puts pages, one put after the other");
   auto arguments = std::make_shared<PutArguments>();
@@ -210,7 +224,7 @@ void add_put(CLI::App& bench, int& exit_code) {
   command->add_option("--seconds", options.seconds, "How long to put")->capture_default_str();
   add_json(*command, arguments->json);
   arguments->own_nodes.add_to(*command, arguments->reach.add_to(*command, kNodeHelp));
-  command->callback([arguments, &exit_code] { exit_code = run_bench_put(*arguments); });
+  command->callback([arguments, &exit_code] { exit_code = run_over_nodes(*arguments, bench_put); });
 }
 
 struct DeadlineArguments {
@@ -223,16 +237,9 @@ struct DeadlineArguments {
 Result<int> bench_deadlines(DeadlineArguments arguments, ConnectOptions options,
                             const Interrupts& interrupts) {
   DeadlineBenchOptions& bench = arguments.bench;
-  const Geometry geometry = {bench.page_bytes,
-                             FetchBench::slots_for(bench.pool_bytes / bench.page_bytes), 2};
-  options.own_node.pool_bytes = geometry.pool_bytes();
-  options.own_node.page_bytes = bench.page_bytes;
-  options.own_node.nodes = arguments.own_nodes.nodes;
-  options.own_node.replicas = arguments.own_nodes.replicas;
-  auto connection = NodeConnection::open(options, interrupts);
+  auto connection = open_nodes(bench, arguments.own_nodes, std::move(options), interrupts);
   if (!connection) return tl::unexpected(connection.error());
   NodeConnection& opened = **connection;
-  bench.name_space = unique_name_space(bench.name_space, opened.has_own_node());
   const auto result = run_deadline_bench(
       opened.client(), bench, [&interrupts] { return interrupts.interrupted(); },
       [] { fmt::print(stderr, "filled, and fetching\n"); });
@@ -247,17 +254,6 @@ Result<int> bench_deadlines(DeadlineArguments arguments, ConnectOptions options,
               fmt::format("{} fetches were later than the watchdog ever was", judgement.late));
 }
 
-int run_bench_deadlines(const DeadlineArguments& arguments) {
-  Result<ConnectOptions> options = arguments.reach.load();
-  if (!options) return report_error(options.error(), kExitUsage);
-  const auto valid =
-      arguments.bench.validate().and_then([&] { return arguments.own_nodes.validate(); });
-  if (!valid) return report_error(valid.error(), kExitUsage);
-  const Interrupts interrupts;
-  const Result<int> exit_code = bench_deadlines(arguments, std::move(*options), interrupts);
-  return exit_code ? *exit_code : report_error(exit_code.error());
-}
-
 void add_deadlines(CLI::App& bench, int& exit_code) {
   CLI::App* command = bench.add_subcommand(
       "deadlines", "Fetches with short deadlines: how late verdicts come, beside a watchdog");
@@ -269,7 +265,8 @@ void add_deadlines(CLI::App& bench, int& exit_code) {
   command->add_option("--seconds", options.seconds, "How long to fetch")->capture_default_str();
   add_json(*command, arguments->json);
   arguments->own_nodes.add_to(*command, arguments->reach.add_to(*command, kNodeHelp));
-  command->callback([arguments, &exit_code] { exit_code = run_bench_deadlines(*arguments); });
+  command->callback(
+      [arguments, &exit_code] { exit_code = run_over_nodes(*arguments, bench_deadlines); });
 }
 
 struct IndexArguments {
