@@ -137,7 +137,7 @@ bool WriteQueue::advance(const WritePtr& write, Turn& turn) {
 
 bool WriteQueue::wait(Write& write, Turn& turn, uint64_t until_ns, Code code) {
   if (turn.now_ns >= write.deadline_ns) {
-    while (write.begun < write.pages()) settle(write, write.begun++, {code, 0});
+    while (write.begun < write.pages()) write.results[write.begun++] = {code, 0};
     return true;
   }
   turn.wake_ns = std::min({turn.wake_ns, std::max(until_ns, turn.now_ns + 1), write.deadline_ns});
@@ -179,9 +179,9 @@ bool WriteQueue::begin_pages(Write& write, Turn& turn, Batch& batch) {
     ++write.begun;
     if (result.code == Code::kOk && replicator_ != nullptr) {
       write.results[page] = result;
-      if (!hold(write, page, batch)) settle(write, page, {Code::kAborted, 0});
+      if (!hold(write, page, batch)) write.results[page] = {Code::kAborted, 0};
     } else {
-      settle(write, page, result);
+      write.results[page] = result;
     }
   }
   return true;
@@ -249,30 +249,32 @@ bool WriteQueue::hold(const Write& write, size_t page, Batch& batch) {
   return true;
 }
 
-// The answer's last condition: this node is still the primary, as far as it can know.
 void WriteQueue::replicated(const WritePtr& write, size_t page, Code code) {
-  if (code == Code::kOk && !epoch_->view_valid(runtime_.clock().now_ns())) {
-    code = Code::kUnavailable;
-  }
   --write->open;
-  settle(*write, page, {code, code == Code::kOk ? write->results[page].version : 0});
+  if (code != Code::kOk) write->results[page] = {code, 0};
   if (!waiting_.empty()) wake_at(runtime_.clock().now_ns());
   if (write->open == 0 && write->begun == write->pages()) finish(*write);
 }
 
-void WriteQueue::settle(Write& write, size_t page, CommitResult result) {
-  write.results[page] = result;
+// The answer's last condition: this node is still the primary, as far as it can know.
+void WriteQueue::judge(Write& write) {
+  const bool is_primary = epoch_ == nullptr || epoch_->view_valid(runtime_.clock().now_ns());
   const auto* commit = std::get_if<CommitRequest>(&write.request);
-  if (commit == nullptr) return;
-  if (result.code == Code::kOk) {
-    ++counts_.puts;
-    counts_.put_bytes += commit->pages[page].payload_bytes;
-  } else {
-    ++counts_.puts_refused;
+  for (size_t page = 0; page < write.pages(); ++page) {
+    CommitResult& result = write.results[page];
+    if (result.code == Code::kOk && !is_primary) result = {Code::kUnavailable, 0};
+    if (commit == nullptr) continue;
+    if (result.code == Code::kOk) {
+      ++counts_.puts;
+      counts_.put_bytes += commit->pages[page].payload_bytes;
+    } else {
+      ++counts_.puts_refused;
+    }
   }
 }
 
 void WriteQueue::finish(Write& write) {
+  judge(write);
   const auto client = clients_.find(write.client);
   if (client == clients_.end() || write.done == nullptr) return;
   client->second.remove_waiting();

@@ -86,7 +86,7 @@ class WriteQueue {
   Result<Version> next_version();
   bool hold(const Write& write, size_t page, Batch& batch);
   void replicated(const WritePtr& write, size_t page, Code code);
-  void settle(Write& write, size_t page, CommitResult result);
+  void judge(Write& write);
   void finish(Write& write);
   void wake_at(uint64_t time_ns);
 

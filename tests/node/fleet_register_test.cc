@@ -255,6 +255,24 @@ TEST(FleetRegister, PrimaryThatIsCutOffAcknowledgesNothing) {
 #endif
 }
 
+// The answer to a put of two pages waits for both: when it is given, the view has to hold for both.
+TEST(FleetRegister, PageThatWaitsForAnotherIsNotAcknowledgedUnderAnEndedView) {
+  SimClusterOptions options = registered_nodes(3);
+  options.epochs.detect_ns = 2 * kSecond;
+  SimCluster cluster(12, options);
+  RawClient client(cluster);
+  settle(cluster, client);
+  const uint64_t quick = client.number_with({0, 1});
+  const uint64_t slow = client.number_with({0, 2});
+  cluster.part(cluster.node_host(0), cluster.node_host(2));
+  cluster.part(cluster.node_host(0), cluster.register_host());
+  const auto results =
+      client.results(client.begin_put(0, {{quick, 1}, {slow, 1}}, 2 * kView, client.tag()));
+  ASSERT_TRUE(client.holds(1, quick, 1)) << "it was replicated while the view held";
+  EXPECT_EQ(results[0].code, Code::kUnavailable);
+  EXPECT_NE(results[1].code, Code::kOk);
+}
+
 TEST(FleetRegister, PutOfAnotherEpochIsRefusedWithTheNodesOwn) {
   SimCluster cluster(11, registered_nodes());
   RawClient client(cluster);
