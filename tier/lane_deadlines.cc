@@ -17,7 +17,7 @@ constexpr uint64_t kHopeless = 8;
 
 void LaneEngine::sweep() {
   for (const auto& peer : peers_) {
-    if (!peer->path.is_open() || (peer->readable(now_ns_) && view_->valid(now_ns_))) continue;
+    if (!peer->path.is_open() || (peer->is_of_epoch() && may_use(*peer))) continue;
     end_path(*peer);
     poll_completions(*peer);
   }
@@ -31,7 +31,7 @@ void LaneEngine::sweep() {
 }
 
 bool LaneEngine::any_reachable() const {
-  return view_->valid(now_ns_) &&
+  return may_read() &&
          std::ranges::any_of(peers_, [this](const auto& peer) { return peer->reachable(now_ns_); });
 }
 
@@ -122,8 +122,10 @@ void LaneEngine::watch() {
   for (Attempt& attempt : attempts_) {
     if (attempt.fetch == nullptr || attempt.outstanding == 0) continue;
     LanePeer& peer = *attempt.peer;
-    uint64_t next = attempt.posted_ns + peer.path.view().reuse_ns;
-    if (!attempt.held && !attempt.hedge && attempt.twin == kNoTwin && !single_) {
+    uint64_t next = usable_until_ns(attempt);
+    // One of an epoch before knows its replicas by their places among that one's members.
+    const bool is_current = attempt.epoch == fleet_number_;
+    if (is_current && !attempt.held && !attempt.hedge && attempt.twin == kNoTwin && !single_) {
       const uint64_t patience = patience_ns(attempt);
       if (patience < kNever) next = std::min(next, attempt.posted_ns + patience);
     }
@@ -131,8 +133,8 @@ void LaneEngine::watch() {
       give_up(peer);
       continue;
     }
-    const bool may_hedge = attempt.fetch->options.hedge && !attempt.held && !attempt.hedge &&
-                           !attempt.history.hedged && peer.latency.known();
+    const bool may_hedge = is_current && attempt.fetch->options.hedge && !attempt.held &&
+                           !attempt.hedge && !attempt.history.hedged && peer.latency.known();
     if (may_hedge) {
       const uint64_t slow = attempt.posted_ns + peer.latency.p98_ns();
       if (now_ns_ >= slow) {

@@ -209,7 +209,7 @@ void LaneEngine::begin(FetchState& fetch, uint32_t page) {
   attempt.history = {};
   attempt.epoch = 0;
   LanePeer& only = *by_member_[0];
-  if (!single_ || !only.path.is_open() || fetch.options.recompute_ns > 0) return choose(attempt);
+  if (!single_ || !only.may_begin() || fetch.options.recompute_ns > 0) return choose(attempt);
   attempt.epoch = fleet_number_;
   attempt.history.asked = attempt.history.under_way = replica(0);
   attempt.history.attempts = 1;
@@ -277,8 +277,7 @@ void LaneEngine::queue_step(Attempt& attempt) {
 size_t LaneEngine::post_queued(LanePeer& peer) {
   std::vector<Operation>& queued = peer.queue;
   if (queued.empty() || !peer.path.is_open()) return 0;
-  const bool valid = peer.path.view().valid(now_ns_) && view_->valid(now_ns_);
-  if (!valid && on(Guard::kViewCheckedAfterBegin)) {
+  if (!may_read() || !peer.path.view().valid(now_ns_)) {
     cancel_queued(peer);
     return 0;
   }

@@ -123,12 +123,20 @@ class LaneEngine {
   // What completed too late, or under a view that has ended, is as if it had not come (rules 3 and
   // 12).
   bool usable(const Attempt& attempt) const {
-    const View& view = attempt.peer->path.view();
-    if (attempt.broken || attempt.epoch != fleet_number_) return false;
-    if (on(Guard::kLeasePerRead) && now_ns_ - attempt.posted_ns >= view.reuse_ns) return false;
-    // This is a check after the beginning, too: without that guard nothing is left of either.
-    if (!on(Guard::kViewCheckedAfterBegin) || !on(Guard::kViewCheckedAtCompletion)) return true;
-    return view.valid(now_ns_) && view_->valid(now_ns_);
+    return !attempt.broken && attempt.epoch == fleet_number_ &&
+           now_ns_ < usable_until_ns(attempt) && may_use(*attempt.peer);
+  }
+  uint64_t usable_until_ns(const Attempt& attempt) const {
+    if (!on(Guard::kLeasePerRead)) return kNever;
+    return attempt.posted_ns + attempt.peer->path.view().reuse_ns;
+  }
+  // Whether a read may begin, and whether what one brings may be used, under the epoch's view.
+  bool may_read() const {
+    return !on(Guard::kViewCheckedAfterBegin) || view_->valid(now_ns_);
+  }
+  bool may_use(const LanePeer& peer) const {
+    return !on(Guard::kViewCheckedAtCompletion) ||
+           (peer.path.view().valid(now_ns_) && view_->valid(now_ns_));
   }
   void read_landed(Attempt& attempt);
   void settle_landed();

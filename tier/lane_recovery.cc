@@ -23,7 +23,7 @@ PageHistory& LaneEngine::history_of(Attempt& attempt) {
 
 ReplicaStates LaneEngine::states_of(const Attempt& attempt) const {
   ReplicaStates states;
-  if (!view_->valid(now_ns_)) return states;
+  if (!may_read()) return states;
   const size_t count = single_ ? 1 : attempt.replicas.size();
   for (unsigned rank = 0; rank < count; ++rank) {
     LanePeer& peer = peer_at(attempt, rank);
@@ -66,7 +66,7 @@ void LaneEngine::choose(Attempt& attempt) {
     }
   }
   Recovery next = {Recovery::Action::kNextReplica, 0};
-  if (!single_ || history.attempts > 0 || !by_member_[0]->path.is_open()) {
+  if (!single_ || history.attempts > 0 || !by_member_[0]->may_begin()) {
     next = recover(history, states_of(attempt), false);
   }
   switch (next.action) {

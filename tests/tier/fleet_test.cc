@@ -194,6 +194,39 @@ TEST_F(RegisteredFleet, LaneOfANodeThatIsNoMemberKeepsNoFetchBusy) {
   EXPECT_EQ(now(), start + kMillisecond);
 }
 
+class RegisteredNode : public FleetTest {
+ protected:
+  RegisteredNode() : FleetTest(options()) {}
+  static SimClusterOptions options() {
+    SimClusterOptions options = registered_nodes();
+    options.nodes = options.replicas = 1;
+    return options;
+  }
+};
+
+// Not in the turn in which the client hears of the epoch either, which may be the one in which what
+// it posts is copied.
+TEST_F(RegisteredNode, RunThatTheEpochDoesNotNameIsNotAskedAtAll) {
+  const PageKey key = test_key(1);
+  ASSERT_EQ(engine().put(key, 1).code, Code::kOk);
+  ASSERT_EQ(engine().fetch(key).verdict, Verdict::kReady);
+  cluster_.part(cluster_.node_host(0), cluster_.register_host());
+  Epoch next = epoch();
+  ++next.number;
+  ++next.members[0].incarnation;
+  auto& runtime = cluster_.client_fabric(0).runtime();
+  const auto access = cluster_.epochs()->access(cluster_.client_host(0), runtime);
+  access->replace(next.number - 1, next, [](const Result<void>& begun) { EXPECT_TRUE(begun); });
+  run_for(kView / 2);  // the client reads the register, and the node still renews its lease
+  const uint64_t before = engine().lane().stats().operations;
+  const PageRequest request = {key, 0, engine().slice(0)};
+  PageVerdict verdict;
+  Fetch fetch = engine().lane().fetch({&request, 1}, {&verdict, 1}, engine().deadline(kView));
+  EXPECT_EQ(engine().lane().stats().operations, before);
+  fetch.wait();
+  EXPECT_EQ(verdict.reason, Reason::kUnreachable);
+}
+
 // Whoever cannot read the register has no view when V has passed.
 TEST_F(RegisteredFleet, ViewEndsWithoutTheRegister) {
   const PageKey key = test_key(1);
