@@ -131,9 +131,7 @@ class LaneEngine {
     return attempt.posted_ns + attempt.peer->path.view().reuse_ns;
   }
   // Whether a read may begin, and whether what one brings may be used, under the epoch's view.
-  bool may_read() const {
-    return !on(Guard::kViewCheckedAfterBegin) || view_->valid(now_ns_);
-  }
+  bool may_read() const { return !on(Guard::kViewCheckedAfterBegin) || view_->valid(now_ns_); }
   bool may_use(const LanePeer& peer) const {
     return !on(Guard::kViewCheckedAtCompletion) ||
            (peer.path.view().valid(now_ns_) && view_->valid(now_ns_));

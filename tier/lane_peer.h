@@ -16,9 +16,7 @@ struct LanePeer {
   explicit LanePeer(std::shared_ptr<NodeLink> of) : link(std::move(of)), path(link) {}
 
   // Whether its open path reads a run that the epoch names.
-  bool is_of_epoch() const {
-    return member && (any_run || path.view().incarnation == incarnation);
-  }
+  bool is_of_epoch() const { return member && (any_run || path.view().incarnation == incarnation); }
   bool may_begin() const { return path.is_open() && is_of_epoch(); }
   // Whether there is a view of the run that the epoch names, at this time.
   bool reachable(uint64_t now_ns) {

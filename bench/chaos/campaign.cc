@@ -51,6 +51,7 @@ void add(CampaignCounts& counts, const Plan& plan, const RunResult& run) {
   counts.recompute += run.recompute;
   counts.held += run.held;
   counts.hedged += run.hedged;
+  counts.pages_kept += run.pages_kept;
   counts.puts += run.puts;
   counts.puts_acknowledged += run.puts_acknowledged;
   counts.removes_acknowledged += run.removes_acknowledged;
@@ -73,6 +74,7 @@ void add(CampaignCounts& sum, const CampaignCounts& more) {
   sum.puts += more.puts;
   sum.puts_acknowledged += more.puts_acknowledged;
   sum.removes_acknowledged += more.removes_acknowledged;
+  sum.pages_kept += more.pages_kept;
   sum.crashed += more.crashed;
   for (Kind kind = 0; kind < kKinds; ++kind) {
     sum.injected[kind] += more.injected[kind];

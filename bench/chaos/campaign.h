@@ -36,6 +36,7 @@ struct CampaignCounts {
   uint64_t puts = 0;
   uint64_t puts_acknowledged = 0;
   uint64_t removes_acknowledged = 0;
+  uint64_t pages_kept = 0;
   uint64_t crashed = 0;  // runs that ended their process
   KindCounts injected{};
   KindCounts caught{};

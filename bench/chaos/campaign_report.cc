@@ -45,6 +45,7 @@ boost::json::object campaign_json(const CampaignResult& result, const std::strin
       {"puts", counts.puts},
       {"puts_acknowledged", counts.puts_acknowledged},
       {"removes_acknowledged", counts.removes_acknowledged},
+      {"pages_kept", counts.pages_kept},
       {"faults", sum(counts.injected)},
       {"injected", by_kind(counts.injected)},
       {"caught", by_kind(counts.caught)},
@@ -70,11 +71,14 @@ std::string campaign_table(const CampaignResult& result) {
   const CampaignCounts& counts = result.counts;
   std::string text = fmt::format(
       "{} runs from seed {} in {:.1f} s: {} clients, {} nodes, {} replicas\n"
-      "{} pages ready, {} to recompute; {} of {} puts acknowledged; {} faults\n\n"
+      "{} pages ready, {} to recompute; {} of {} puts acknowledged; {} pages had to be there at "
+      "the end; "
+      "{} faults\n\n"
       "{:<16} {:>12} {:>12}\n",
       counts.runs, result.options.seed, result.seconds, result.options.plan.clients,
       result.options.plan.nodes, result.options.plan.replicas, counts.ready, counts.recompute,
-      counts.puts_acknowledged, counts.puts, sum(counts.injected), "kind", "injected", "caught");
+      counts.puts_acknowledged, counts.puts, counts.pages_kept, sum(counts.injected), "kind",
+      "injected", "caught");
   for (Kind kind = 0; kind < kKinds; ++kind) {
     text += fmt::format("{:<16} {:>12} {:>12}\n", kind_name(kind), counts.injected[kind],
                         counts.caught[kind]);

@@ -23,12 +23,18 @@ enum class Disturbance : uint8_t {
   kParted,          // nothing passes between two hosts for a while
   kDialsRefused,    // a client finds no node for a while, and reads on under the view that it has
   kRegisterSilent,  // the register's answers are lost for a while
+  kEpochUnread,     // … to what one host reads, while the register hears that the host lives
 };
-inline constexpr size_t kDisturbances = 11;
+inline constexpr size_t kDisturbances = 12;
 inline constexpr std::array<std::string_view, kDisturbances> kDisturbanceNames = {
     "stopped",   "killed",       "power_lost", "node_paused",   "client_paused",   "peers_stopped",
-    "links_cut", "links_silent", "parted",     "dials_refused", "register_silent",
+    "links_cut", "links_silent", "parted",     "dials_refused", "register_silent", "epoch_unread",
 };
+
+// Befalls the register of epochs, which a node alone does not have.
+constexpr bool is_of_register(Disturbance kind) {
+  return kind == Disturbance::kRegisterSilent || kind == Disturbance::kEpochUnread;
+}
 
 // Both, under one number.
 using Kind = size_t;

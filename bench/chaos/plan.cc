@@ -36,17 +36,17 @@ class Draw {
       plan.actions.push_back({now, SpoilOperations{host, faults()}});
     }
     for (uint64_t turn = 0; turn < kTurns; ++turn) {
-      plan.actions.push_back({now, action()});
-      add_late_client(plan);
-      if (restless_) add_company(plan);
+      const Action drawn = {now, action()};
+      plan.actions.push_back(drawn);
+      add_late_client(drawn);
+      if (restless_) add_company(drawn);
+      if (tight_ && chance(0.1)) add_crowd(now);
+      if (restless_ && chance(0.02)) add_epoch_that_passes_by(now);
       const uint64_t longest = (restless_ ? 30 : 10) * kMillisecond;
       now += chance(0.25) ? between(0, longest) : between(0, 500 * kMicrosecond);
     }
-    std::erase_if(again_, [&](const Action& action) {
-      const auto* end = std::get_if<EndNode>(&action.what);
-      return action.at_ns > now || !may(kind_of(static_cast<Disturbance>(end->end)));
-    });
-    plan.actions.insert(plan.actions.end(), again_.begin(), again_.end());
+    std::erase_if(company_, [now](const Action& action) { return action.at_ns > now; });
+    plan.actions.insert(plan.actions.end(), company_.begin(), company_.end());
     std::ranges::stable_sort(plan.actions, {}, &Action::at_ns);
     return plan;
   }
@@ -60,29 +60,85 @@ class Draw {
 
   // Where a node has ended, one client often finds its next run later than the others do, and reads
   // on under the view that it has.
-  void add_late_client(Plan& plan) {
-    const Action& last = plan.actions.back();
-    const auto* end = std::get_if<EndNode>(&last.what);
+  void add_late_client(const Action& drawn) {
+    const auto* end = std::get_if<EndNode>(&drawn.what);
     if (end == nullptr || !may(kind_of(Disturbance::kDialsRefused)) || !chance(0.7)) return;
-    plan.actions.push_back(
-        {last.at_ns, Disturb{Disturbance::kDialsRefused, options_.nodes + below(options_.clients),
-                             end->node, between(0, 60 * kMillisecond)}});
+    company_.push_back(
+        {drawn.at_ns, Disturb{Disturbance::kDialsRefused, options_.nodes + below(options_.clients),
+                              end->node, between(0, 60 * kMillisecond)}});
   }
 
-  // What passes two epochs by needs two things to happen at about one time: a node that ends again
-  // soon after it came back, and two hosts that hear of no epoch.
-  void add_company(Plan& plan) {
-    const Action last = plan.actions.back();
-    if (const auto* end = std::get_if<EndNode>(&last.what); end != nullptr && chance(0.5)) {
-      const uint64_t at_ns = last.at_ns + end->down_ns + between(10, 50) * kMillisecond;
-      again_.push_back({at_ns, EndNode{end->node, NodeEnd::kKilled, between(0, kMillisecond)}});
-    }
-    const auto* disturb = std::get_if<Disturb>(&last.what);
+  // What passes an epoch by needs several things to happen at about one time: a node that ends
+  // again soon after it came back, another that reads of neither, two hosts that hear of no epoch.
+  void add_company(const Action& drawn) {
+    if (const auto* end = std::get_if<EndNode>(&drawn.what)) add_to_end(drawn.at_ns, *end);
+    const auto* disturb = std::get_if<Disturb>(&drawn.what);
     if (disturb != nullptr && disturb->kind == Disturbance::kParted && disturb->host == hosts()) {
       Disturb other = *disturb;
       other.other = below(hosts());
       other.for_ns = between(0, 120 * kMillisecond);
-      plan.actions.push_back({last.at_ns, other});
+      company_.push_back({drawn.at_ns, other});
+    }
+  }
+
+  void add_to_end(uint64_t at_ns, const EndNode& end) {
+    const uint64_t back_ns = at_ns + end.down_ns;
+    if (may(kind_of(Disturbance::kKilled)) && chance(0.5)) {
+      const uint64_t down_ns =
+          chance(0.5) ? between(0, kMillisecond) : between(0, 80 * kMillisecond);
+      company_.push_back(
+          {back_ns + between(10, 50) * kMillisecond, EndNode{end.node, NodeEnd::kKilled, down_ns}});
+    }
+    if (may(kind_of(Disturbance::kEpochUnread)) && chance(0.5)) {
+      const size_t other = (end.node + 1 + below(options_.nodes - 1)) % options_.nodes;
+      const uint64_t from_ns = back_ns - std::min(back_ns, between(0, 10 * kMillisecond));
+      company_.push_back({from_ns, Disturb{Disturbance::kEpochUnread, options_.nodes, other,
+                                           between(20, 120) * kMillisecond}});
+    }
+  }
+
+  // One key is fetched and put by many, with little time, while other puts want the slots: reads
+  // that last as long as slots cool meet the rewriting, and a put that was given up is still on its
+  // way.
+  void add_crowd(uint64_t now_ns) {
+    const uint64_t key = below(keys_);
+    for (uint64_t left = between(4, 12); left > 0; --left) {
+      const uint64_t put = chance(0.5) ? key : below(keys_);
+      company_.push_back({now_ns + below(reuse_ns_ / 2),
+                          FetchPages{below(options_.clients), {key}, 8 * reuse_ns_, false}});
+      company_.push_back({now_ns + below(5 * reuse_ns_ / 2),
+                          PutPage{below(options_.clients), put, below(2 * reuse_ns_)}});
+      if (!chance(0.1)) continue;
+      company_.push_back({now_ns + below(5 * reuse_ns_ / 2),
+                          RemovePage{below(options_.clients), key, 4 * reuse_ns_}});
+    }
+  }
+
+  // A node leaves, comes back, and leaves again, while another reads of none of it, and what they
+  // hold is put anew in between and fetched afterwards.
+  void add_epoch_that_passes_by(uint64_t now_ns) {
+    const bool may_all =
+        may(kind_of(Disturbance::kPowerLost)) && may(kind_of(Disturbance::kEpochUnread));
+    if (!may_all) return;
+    const size_t node = below(options_.nodes);
+    const size_t other = (node + 1 + below(options_.nodes - 1)) % options_.nodes;
+    const uint64_t out_ns = 2 * detect_ns_ + below(20 * kMillisecond);
+    const uint64_t back_ns = now_ns + out_ns;
+    const uint64_t gone_ns = back_ns + lease_ns_ + between(5, 30) * kMillisecond;
+    const uint64_t left_ns = gone_ns + 2 * detect_ns_;
+    company_.push_back({now_ns, EndNode{node, NodeEnd::kPowerLost, out_ns}});
+    company_.push_back(
+        {back_ns - below(2 * kMillisecond), Disturb{Disturbance::kEpochUnread, options_.nodes,
+                                                    other, left_ns + 20 * kMillisecond - back_ns}});
+    company_.push_back({gone_ns, EndNode{node, NodeEnd::kPowerLost, 4 * detect_ns_}});
+    for (uint64_t key = 0; key < keys_; ++key) {
+      const auto any_client = [this] { return below(options_.clients); };
+      company_.push_back({now_ns + detect_ns_ + below(out_ns - detect_ns_),
+                          PutPage{any_client(), key, 20 * kMillisecond}});
+      company_.push_back(
+          {back_ns + below(gone_ns - back_ns), PutPage{any_client(), key, gone_ns - back_ns}});
+      company_.push_back(
+          {left_ns - below(detect_ns_), FetchPages{any_client(), {key}, 10 * kMillisecond, false}});
     }
   }
 
@@ -108,6 +164,8 @@ class Draw {
     cluster.control_max_ns =
         chance(0.1) ? between(1, 10) * kMillisecond : between(20, 500) * kMicrosecond;
     reuse_ns_ = cluster.node.reuse_ms * kMillisecond;
+    lease_ns_ = cluster.node.lease_ms * kMillisecond;
+    detect_ns_ = cluster.epochs.detect_ns;
     network_ = network();
     return cluster;
   }
@@ -181,7 +239,7 @@ class Draw {
                      between(0, 120 * kMillisecond)};
     }
     const auto kind =
-        static_cast<Disturbance>(between(3, kDisturbances - (options_.nodes > 1 ? 1 : 2)));
+        static_cast<Disturbance>(between(3, kDisturbances - (options_.nodes > 1 ? 1 : 3)));
     if (!may(kind_of(kind))) return PutPage{client, below(keys_), patience()};
     const size_t node = below(options_.nodes);
     const uint64_t longest = (restless_ ? 120 : 40) * kMillisecond;
@@ -189,6 +247,8 @@ class Draw {
     const bool of_two = kind == Disturbance::kLinksCut || kind == Disturbance::kLinksSilent ||
                         kind == Disturbance::kParted;
     if (const size_t host = below(hosts()); of_two && host != node) disturb.host = host;
+    if (kind == Disturbance::kEpochUnread) disturb.other = below(hosts());
+    if (kind == Disturbance::kClientPaused && chance(0.5)) disturb.for_ns = below(3 * kMillisecond);
     return disturb;
   }
 
@@ -196,9 +256,11 @@ class Draw {
   const PlanOptions& options_;
   uint64_t keys_ = 0;
   uint64_t reuse_ns_ = 0;
+  uint64_t lease_ns_ = 0;
+  uint64_t detect_ns_ = 0;
   bool tight_ = false;
   bool restless_ = false;
-  std::vector<Action> again_;
+  std::vector<Action> company_;  // of what was drawn
   sim::SimOptions network_;
 };
 

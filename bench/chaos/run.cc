@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
+#include <string_view>
 #include <utility>
+#include <variant>
 
 #include "base/check.h"
 #include "base/random.h"
@@ -45,6 +48,7 @@ class Run final : public EngineWitness {
 
   RunResult result() {
     const uint64_t begin = cluster_.now_ns();
+    cluster_.watch_answers([this](size_t host, const Reply& reply) { answered(host, reply); });
     cluster_.set_control_delay(plan_.cluster.control_min_ns, plan_.cluster.control_max_ns);
     lose_at_register(plan_.cluster.epochs.loss);
     for (const Action& action : plan_.actions) {
@@ -70,6 +74,11 @@ class Run final : public EngineWitness {
   void page_judged(const std::byte* destination, uint64_t sent_ns,
                    const PageVerdict& verdict) override {
     ledger_.page_judged(destination, sent_ns, verdict);
+    if (verdict.verdict != Verdict::kReady) return;
+    const auto owner = std::ranges::find_if(
+        engines_, [&](const auto& engine) { return engine->owns(destination); });
+    const auto client = static_cast<size_t>(owner - engines_.begin());
+    check_view(cluster_.client_host(client), sent_ns + verdict.took_ns, "a page was ready");
   }
 
  private:
@@ -100,6 +109,24 @@ class Run final : public EngineWitness {
     });
   }
   void live(uint64_t duration_ns) { live_until(cluster_.now_ns() + duration_ns); }
+
+  // Rule 12: a view lasts V from the sending of the read that gave it.
+  void check_view(size_t host, uint64_t time_ns, std::string_view what) {
+    const SimRegister* epochs = cluster_.epochs();
+    if (epochs == nullptr || time_ns < epochs->last_read_ns(host) + lease_ns()) return;
+    findings_.add(FindingKind::kEndedViews,
+                  fmt::format("{} at host {}, whose view had ended", what, host));
+  }
+
+  void answered(size_t host, const Reply& reply) {
+    const auto* commit = std::get_if<CommitReply>(&reply);
+    const bool acknowledges =
+        std::holds_alternative<RemoveReply>(reply) ||
+        (commit != nullptr && std::ranges::any_of(commit->results, [](const CommitResult& page) {
+           return page.code == Code::kOk;
+         }));
+    if (acknowledges) check_view(host, cluster_.now_ns(), "a put or remove was acknowledged");
+  }
 
   SimEngine* awake(size_t client) {
     SimEngine& engine = *engines_[client];
@@ -152,11 +179,11 @@ class Run final : public EngineWitness {
 
   void act(const Disturb& disturb) {
     const size_t node = disturb.other;
-    if (disturb.kind == Disturbance::kRegisterSilent && cluster_.epochs() == nullptr) return;
+    if (is_of_register(disturb.kind) && cluster_.epochs() == nullptr) return;
+    if (disturb.kind == Disturbance::kNodePaused && !cluster_.node_runs(node)) return;
     ledger_.disturbed(disturb.kind, disturb.for_ns + lease_ns());
     switch (disturb.kind) {
       case Disturbance::kNodePaused:
-        if (!cluster_.node_runs(node)) return;
         cluster_.node_fabric(node).pause();
         return later(disturb.for_ns, [this, node] { wake_node(node); });
       case Disturbance::kClientPaused:
@@ -183,6 +210,10 @@ class Run final : public EngineWitness {
       case Disturbance::kRegisterSilent:
         cluster_.epochs()->set_loss(1);
         return later(disturb.for_ns, [this] { cluster_.epochs()->set_loss(register_loss_); });
+      case Disturbance::kEpochUnread:
+        cluster_.epochs()->set_unread(disturb.other, true);
+        return later(disturb.for_ns,
+                     [this, host = disturb.other] { cluster_.epochs()->set_unread(host, false); });
       default:
         return;
     }
@@ -211,6 +242,9 @@ class Run final : public EngineWitness {
     }
     cluster_.heal_all();
     lose_at_register(0);
+    for (size_t host = 0; cluster_.epochs() != nullptr && host < cluster_.register_host(); ++host) {
+      cluster_.epochs()->set_unread(host, false);
+    }
     for (size_t node = 0; node < cluster_.nodes(); ++node) {
       if (!cluster_.node_runs(node)) cluster_.start_node(node);
       wake_node(node);
@@ -253,6 +287,7 @@ class Run final : public EngineWitness {
 
   void check_kept(uint64_t key) {
     if (!kept_.must_be_there(sim_key(key))) return;
+    ++pages_kept_;
     for (auto& engine : engines_) {
       const PageVerdict verdict = engine->fetch_now(key, kLongNs);
       if (verdict.verdict == Verdict::kReady) continue;
@@ -314,6 +349,7 @@ class Run final : public EngineWitness {
     }
     engines_.clear();
     result.findings = findings_.all();
+    result.pages_kept = pages_kept_;
     result.injected = ledger_.injected();
     result.caught = ledger_.caught();
     return result;
@@ -327,6 +363,7 @@ class Run final : public EngineWitness {
   SimCluster cluster_;
   Ledger ledger_;
   KeptPages kept_;
+  uint64_t pages_kept_ = 0;
   double register_loss_ = 0;  // whenever it is not silent
   std::vector<std::unique_ptr<FaultFabric>> client_faults_;
   std::vector<std::unique_ptr<SimEngine>> engines_;

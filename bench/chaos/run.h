@@ -21,6 +21,7 @@ struct RunResult {
   uint64_t puts = 0;
   uint64_t puts_acknowledged = 0;
   uint64_t removes_acknowledged = 0;
+  uint64_t pages_kept = 0;  // that had to be there at the end
 };
 
 // Runs the plan on a cluster of its own, in virtual time, judges everything, and at last, with

@@ -19,11 +19,12 @@ enum class FindingKind : uint8_t {
   kMissedDeadlines,      // I3
   kLostAcknowledgedPut,  // of a page that nobody evicted or removed, with a holder alive throughout
   kUnfinished,           // something that never ended, or that did not work again afterwards
+  kEndedViews,           // I5: somebody has used a view that had ended
 };
-inline constexpr size_t kFindingKinds = 6;
+inline constexpr size_t kFindingKinds = 7;
 inline constexpr std::array<std::string_view, kFindingKinds> kFindingNames = {
-    "wrong_bytes", "went_back", "late_landings", "missed_deadlines", "lost_acknowledged_puts",
-    "unfinished",
+    "wrong_bytes", "went_back",   "late_landings", "missed_deadlines", "lost_acknowledged_puts",
+    "unfinished",  "ended_views",
 };
 
 struct Finding {

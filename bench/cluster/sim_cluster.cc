@@ -36,7 +36,7 @@ NodeOptions small_sim_node() {
 SimCluster::SimCluster(uint64_t seed, const SimClusterOptions& options)
     : options_(options),
       world_(seed),
-      wire_{world_, options.control_min_ns, options.control_max_ns, {}, 0},
+      wire_{world_, options.control_min_ns, options.control_max_ns},
       list_(membership(options)),
       nodes_(options.nodes) {
   FARPAGE_CHECK(validate(list_));
@@ -104,7 +104,11 @@ void SimCluster::let_dial(size_t client, bool allowed) {
 }
 
 void SimCluster::set_network(const sim::SimOptions& options) {
+  options_.network = options;
   for (auto& client : clients_) client->fabric->set_options(options);
+  for (Node& node : nodes_) {
+    if (node.run != nullptr) node.run->own->set_options(options);
+  }
 }
 
 void SimCluster::set_control_delay(uint64_t min_ns, uint64_t max_ns) {

@@ -99,6 +99,10 @@ class SimCluster {
   SimRegister* epochs() { return register_.get(); }
 
   uint64_t control_messages() const { return wire_.messages; }  // requests, so far
+  // Told of every answer of a node, when it sends it.
+  void watch_answers(std::function<void(size_t host, const Reply& reply)> watcher) {
+    wire_.answers = std::move(watcher);
+  }
 
  private:
   // By node that is dialed.

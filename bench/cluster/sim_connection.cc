@@ -91,6 +91,7 @@ void SimConnection::arrive_at_node() {
 
 void SimConnection::answer(uint64_t id, Reply reply) {
   FARPAGE_CHECK(service_ != nullptr);  // no answer comes after disconnected()
+  if (wire_.answers) wire_.answers(node_.host, reply);
   to_caller_.push_back(encode(NumberedReply{id, std::move(reply)}));
   caller_.runtime.after(wire_.delay(), [self = shared_from_this()] { self->arrive_at_caller(); });
 }

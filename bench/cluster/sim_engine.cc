@@ -68,8 +68,14 @@ void SimEngine::give_back_frame(size_t index) {
 }
 
 bool SimEngine::awaits(const std::byte* destination) const {
-  if (destination < memory_.data() || destination >= memory_.data() + memory_.size()) return false;
-  return awaited_[static_cast<size_t>(destination - memory_.data()) / page_bytes_];
+  return owns(destination) &&
+         awaited_[static_cast<size_t>(destination - memory_.data()) / page_bytes_];
+}
+
+// What has ended by now is judged now: a verdict that is seen later was given later.
+void SimEngine::pause() {
+  observe();
+  paused_ = true;
 }
 
 void SimEngine::resume() {
@@ -162,6 +168,9 @@ void SimEngine::judge(const RunningFetch& running, size_t page) {
     return;
   }
   ++counts_.ready;
+  if (world_.now_ns() > running.deadline_ns) {
+    findings_.add(FindingKind::kMissedDeadlines, "a page is ready after its deadline");
+  }
   const PageRequest& request = running.requests[page];
   const bool in_place = verdict.landed == request.destination.data;
   counts_.hedged += in_place ? 0 : 1;
@@ -173,9 +182,15 @@ void SimEngine::judge(const RunningFetch& running, size_t page) {
                   fmt::format("key {}: version {:x} is less than was asked for", key_number,
                               verdict.version));
   }
-  const std::span<const std::byte> bytes(verdict.landed, request.destination.bytes);
-  if (auto found =
-          truth_.judge(sim_key(key_number), running.pages[page].bound, verdict.version, bytes)) {
+  judge_bytes(running, page);
+}
+
+void SimEngine::judge_bytes(const RunningFetch& running, size_t page) {
+  const uint64_t key_number = running.pages[page].key_number;
+  const PageVerdict& verdict = running.verdicts[page];
+  const uint64_t length = running.requests[page].destination.bytes;
+  if (auto found = truth_.judge(sim_key(key_number), running.pages[page].bound, verdict.version,
+                                {verdict.landed, length})) {
     findings_.add(found->kind, fmt::format("key {}: {}", key_number, found->sentence));
   }
 }
@@ -235,6 +250,12 @@ void SimEngine::observe() {
     const auto is_back = [](const RunningPage& page) { return page.returned; };
     if (!std::ranges::all_of(running.pages, is_back)) {
       findings_.add(FindingKind::kUnfinished, "a fetch is released and a page of it is not");
+    }
+    for (size_t page = 0; page < running.pages.size(); ++page) {
+      // What a hedge landed is the fetch's as long as there is the fetch.
+      const PageVerdict& verdict = running.verdicts[page];
+      const bool is_lent = verdict.landed != running.requests[page].destination.data;
+      if (verdict.verdict == Verdict::kReady && is_lent) judge_bytes(running, page);
     }
     return true;
   });

@@ -55,11 +55,14 @@ class SimEngine {
             uint64_t page_bytes, EngineWitness* witness = nullptr);
   ~SimEngine();
 
+  bool owns(const std::byte* destination) const {
+    return destination >= memory_.data() && destination < memory_.data() + memory_.size();
+  }
   // Whether this is a destination whose page has no verdict yet.
   bool awaits(const std::byte* destination) const;
 
   // Its thread stands still until resume(), and so no verdict is asked of it meanwhile.
-  void pause() { paused_ = true; }
+  void pause();
   void resume();
   bool paused() const { return paused_; }
 
@@ -124,6 +127,7 @@ class SimEngine {
   void observe_fetch(RunningFetch& running);
   void at_deadline(uint64_t id);
   void judge(const RunningFetch& running, size_t page);
+  void judge_bytes(const RunningFetch& running, size_t page);
   void end_put(const PageKey& key, uint64_t number, uint64_t sent_ns, const PutResult& result);
 
   sim::World& world_;

@@ -19,8 +19,17 @@ class SimRegisterAccess final : public EpochRegister {
       : epochs_(epochs), host_(host), runtime_(runtime) {}
 
   void read(std::function<void(Result<RegisteredEpoch>)> done) override {
+    const uint64_t sent_ns = epochs_.wire_.world.now_ns();
     call<RegisteredEpoch>([&epochs = epochs_] { return Result<RegisteredEpoch>(epochs.current_); },
-                          std::move(done));
+                          [&epochs = epochs_, host = host_, sent_ns,
+                           done = std::move(done)](Result<RegisteredEpoch> read) {
+                            if (read && epochs.unread_.contains(host)) {
+                              return done(fail(Code::kTimeout, "the register's answer is lost"));
+                            }
+                            if (read)
+                              epochs.read_ns_[host] = std::max(epochs.read_ns_[host], sent_ns);
+                            done(std::move(read));
+                          });
   }
   void replace(uint64_t current, Epoch next, std::function<void(Result<void>)> done) override {
     call<void>([&epochs = epochs_, current,
@@ -75,6 +84,19 @@ SimRegister::SimRegister(SimWire& wire, size_t host, Epoch first, const SimRegis
 
 std::unique_ptr<EpochRegister> SimRegister::access(size_t host, Runtime& runtime) {
   return std::make_unique<SimRegisterAccess>(*this, host, runtime);
+}
+
+void SimRegister::set_unread(size_t host, bool unread) {
+  if (unread) {
+    unread_.insert(host);
+  } else {
+    unread_.erase(host);
+  }
+}
+
+uint64_t SimRegister::last_read_ns(size_t host) const {
+  const auto found = read_ns_.find(host);
+  return found == read_ns_.end() ? 0 : found->second;
 }
 
 void SimRegister::begin(Epoch next) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/runtime.h"
@@ -39,6 +40,12 @@ class SimRegister {
   void hear_from(NodeId node, size_t host, Runtime& runtime, const std::weak_ptr<bool>& lives);
 
   void set_loss(double loss) { options_.loss = loss; }
+  // Whether what this host reads is lost. That it lives is still heard, as etcd renews a lease
+  // where a linearizable read does not come through.
+  void set_unread(size_t host, bool unread);
+  // When the newest read was sent that this host has an answer to; 0: none has been. Its view of
+  // the epoch lasts V from then.
+  uint64_t last_read_ns(size_t host) const;
   const RegisteredEpoch& current() const { return current_; }
   const std::vector<Epoch>& history() const { return history_; }  // all that there were, in order
   uint64_t left_out() const { return left_out_; }                 // members, so far
@@ -59,6 +66,8 @@ class SimRegister {
   RegisteredEpoch current_;
   std::vector<Epoch> history_;
   std::unordered_map<NodeId, uint64_t> heard_ns_;
+  std::unordered_map<size_t, uint64_t> read_ns_;  // by host
+  std::unordered_set<size_t> unread_;             // hosts
   uint64_t left_out_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

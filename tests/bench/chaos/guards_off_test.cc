@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -43,6 +44,7 @@ struct Missed {
   std::vector<Guard> off;
   bool damage;     // kinds that damage pages happen too
   uint64_t seeds;  // by which it is found
+  uint64_t nodes = 1;
 };
 
 std::ostream& operator<<(std::ostream& out, const Missed& missed) {
@@ -55,6 +57,8 @@ TEST_P(GuardsOff, IsFound) {
   std::vector<std::unique_ptr<GuardOff>> off;
   for (const Guard guard : GetParam().off) off.push_back(std::make_unique<GuardOff>(guard));
   PlanOptions options;
+  options.nodes = GetParam().nodes;
+  options.replicas = std::min<uint64_t>(2, options.nodes);
   if (!GetParam().damage) options.kinds = kinds_without_damage();
   std::string what;
   const uint64_t seed = first_failure(options, GetParam().seeds, what);
@@ -69,7 +73,18 @@ INSTANTIATE_TEST_SUITE_P(
                     Missed{"kill_on_free", {Guard::kKillOnFree}, true, 20},
                     Missed{"view_wait", {Guard::kViewWait}, true, 200},
                     Missed{"payload_crc", {Guard::kPayloadCrc}, true, 20},
-                    Missed{"reuse_wait", {Guard::kReuseWait, Guard::kPayloadCrc}, false, 200}),
+                    Missed{"reuse_wait", {Guard::kReuseWait, Guard::kPayloadCrc}, false, 200},
+                    Missed{"verdict_by_deadline", {Guard::kVerdictByDeadline}, true, 500},
+                    Missed{"exact_header", {Guard::kExactHeader}, true, 20, 3},
+                    Missed{"all_of_epoch", {Guard::kAllOfEpoch}, true, 20, 3},
+                    Missed{"epoch_in_version", {Guard::kEpochInVersion}, true, 60, 3},
+                    Missed{"hold_until_ended", {Guard::kHoldUntilEnded}, true, 60, 3},
+                    Missed{"primary_lease", {Guard::kPrimaryLease}, true, 60, 3},
+                    Missed{"view_checked",
+                           {Guard::kViewCheckedAfterBegin, Guard::kViewCheckedAtCompletion},
+                           true,
+                           60,
+                           3}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(GuardsOff, WithoutDamageNoCrcIsNeeded) {

@@ -40,7 +40,7 @@ class SimRegisterTest : public testing::Test {
 
   explicit SimRegisterTest(const SimRegisterOptions& options = {.detect_ns = 0}, uint64_t seed = 1)
       : world_(seed),
-        wire_{world_, 10 * kMicrosecond, 500 * kMicrosecond, {}, 0},
+        wire_{world_, 10 * kMicrosecond, 500 * kMicrosecond},
         epochs_(wire_, kRegister, first(), options) {
     for (size_t host = 0; host < kHosts; ++host) {
       fabrics_.push_back(std::make_unique<sim::SimFabric>(world_, sim::SimOptions{}));
@@ -104,6 +104,35 @@ TEST_F(SimRegisterTest, AHostThatIsPartedHearsOfTimeAlone) {
   EXPECT_EQ(read(1).epoch.number, 1u);
 }
 
+TEST_F(SimRegisterTest, WhatIsUnreadIsLostAndNothingElse) {
+  epochs_.set_unread(0, true);
+  std::optional<Code> answer;
+  hosts_[0]->read([&](const Result<RegisteredEpoch>& result) {
+    answer = result ? Code::kOk : result.error().code;
+  });
+  world_.run_until(world_.now_ns() + kSecond);
+  EXPECT_EQ(answer, Code::kTimeout);
+  EXPECT_EQ(replace(0, 1, successor(7)), Code::kOk);
+  EXPECT_EQ(read(1).epoch.number, 2u);
+  epochs_.set_unread(0, false);
+  EXPECT_EQ(read(0).epoch.number, 2u);
+}
+
+// What a view lasts from: not the answer's coming, and not a read without an answer.
+TEST_F(SimRegisterTest, KnowsWhenTheReadWasSentThatAHostHasAnAnswerTo) {
+  EXPECT_EQ(epochs_.last_read_ns(0), 0u);
+  world_.run_until(kSecond);
+  const uint64_t sent_ns = world_.now_ns();
+  read(0);
+  EXPECT_GT(world_.now_ns(), sent_ns);
+  EXPECT_EQ(epochs_.last_read_ns(0), sent_ns);
+  epochs_.set_unread(0, true);
+  hosts_[0]->read([](const Result<RegisteredEpoch>&) {});
+  world_.run_until(3 * kSecond);
+  EXPECT_EQ(epochs_.last_read_ns(0), sent_ns);
+  EXPECT_EQ(epochs_.last_read_ns(1), 0u);
+}
+
 // The order that real time gives is all that may be relied on, and it must be there, whatever is
 // late or lost: a read begun after an answer says no less than that answer, numbers mean the same
 // to everybody, and no epoch begins twice.
@@ -113,7 +142,7 @@ TEST_F(SimRegisterTest, EveryHistoryIsLinearizable) {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     SCOPED_TRACE(seed);
     sim::World world(seed);
-    SimWire wire{world, 10 * kMicrosecond, 3 * kMillisecond, {}, 0};
+    SimWire wire{world, 10 * kMicrosecond, 3 * kMillisecond};
     SimRegister epochs(wire, kRegister, first(),
                        {.loss = 0.1, .timeout_ns = 4 * kMillisecond, .detect_ns = 0});
     std::vector<std::unique_ptr<sim::SimFabric>> fabrics;
