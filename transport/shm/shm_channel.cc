@@ -78,8 +78,11 @@ PostResult ShmChannel::post(std::span<const Operation> operations, uint64_t dead
     if (tail_ - head_ == kMaxInFlight) break;
     result.status = check(operation);
     if (!result.status.ok()) break;
+    const bool overtakes =
+        tail_ != head_ && deadline_ns < ring_[(tail_ - 1) % kMaxInFlight].deadline_ns;
     ring_[tail_ % kMaxInFlight] = {operation, deadline_ns};
     ++tail_;
+    if (overtakes || is_overtaken()) overtaken_ = tail_;
     ++result.accepted;
   }
   return result;
@@ -97,11 +100,34 @@ size_t ShmChannel::poll(std::span<Completion> completions) {
     completions[count++].immediate = immediate;
   }
   if (popped == RingResult::kBroken) close();
-  while (count < completions.size() && head_ != tail_) {
-    prefetch_next();
-    if (!execute(ring_[head_ % kMaxInFlight], completions[count])) break;
+  if (is_overtaken()) count += end_late_reads(completions.subspan(count));
+  while (head_ != tail_) {
+    const Pending& next = ring_[head_ % kMaxInFlight];
+    if (!next.ended) {
+      if (count == completions.size()) break;
+      prefetch_next();
+      if (!execute(next, completions[count])) break;
+      ++count;
+    }
     ++head_;
-    ++count;
+  }
+  return count;
+}
+
+// A read whose deadline has passed does not wait for the copies of others that have more time.
+size_t ShmChannel::end_late_reads(std::span<Completion> completions) {
+  const uint64_t now_ns = boottime_clock().now_ns();
+  size_t count = 0;
+  for (uint32_t at = head_; at != tail_ && count < completions.size(); ++at) {
+    Pending& pending = ring_[at % kMaxInFlight];
+    if (pending.ended || now_ns < pending.deadline_ns ||
+        pending.operation.kind != OperationKind::kRead) {
+      continue;
+    }
+    pending.ended = true;
+    completions[count] = {};
+    completions[count].tag = pending.operation.tag;
+    completions[count++].outcome = Outcome::kAborted;
   }
   return count;
 }

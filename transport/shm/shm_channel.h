@@ -45,6 +45,7 @@ class ShmChannel final : public Channel, public DirectMemory {
   struct Pending {
     Operation operation;
     uint64_t deadline_ns;
+    bool ended = false;  // before its turn
   };
 
   ChannelMemory& memory() const { return *reinterpret_cast<ChannelMemory*>(shared_.data()); }
@@ -52,6 +53,8 @@ class ShmChannel final : public Channel, public DirectMemory {
   bool peer_closed() const;
   Status check(const Operation& operation) const;
   bool registered(const Imported& imported) const;
+  bool is_overtaken() const { return static_cast<int32_t>(overtaken_ - head_) > 0; }
+  size_t end_late_reads(std::span<Completion> completions);
   bool execute(const Pending& pending, Completion& completion);
   Outcome move_bytes(const Operation& operation, const Imported& imported, uint64_t deadline_ns,
                      uint32_t& crc);
@@ -68,6 +71,7 @@ class ShmChannel final : public Channel, public DirectMemory {
   std::vector<Pending> ring_;  // kMaxInFlight entries; [head_, tail_) are queued
   uint32_t head_ = 0;
   uint32_t tail_ = 0;
+  uint32_t overtaken_ = 0;  // up to here in the ring one may have less time than one before it
   uint64_t bytes_since_clock_ = 0;
   bool peer_is_full_ = false;  // the front waits for room for its immediate
 };
