@@ -24,7 +24,8 @@ Result<std::unique_ptr<LaneEngine>> LaneEngine::create(const std::shared_ptr<Fle
   auto region = fleet->fabric().register_local({memory->data(), memory->bytes()});
   if (!region) return tl::unexpected(region.error());
   const auto view = fleet->view();
-  const bool hedges = view != nullptr && view->epoch.replicas > 1;
+  // With a register there may be more replicas in a later epoch.
+  const bool hedges = view != nullptr && (fleet->has_register() || view->epoch.replicas > 1);
   auto places = HedgePlaces::create(fleet->fabric(), hedges ? fleet->options().hedge_places : 0,
                                     hedges ? view->epoch.page_bytes : 0);
   if (!places) return tl::unexpected(places.error());

@@ -19,7 +19,7 @@ class SlowNode : public FleetTest {
     options.network.delay_max_ns = kUsual / 3;
     return options;
   }
-  SlowNode() : FleetTest(steady()) {
+  explicit SlowNode(const SimClusterOptions& options = steady()) : FleetTest(options) {
     for (uint64_t number = 0; number < kKeys; ++number) {
       EXPECT_EQ(engine().put(test_key(number), number).code, Code::kOk);
     }
@@ -100,6 +100,33 @@ TEST_F(SlowNode, PlacesOfHedgesComeBack) {
     EXPECT_GE(engine().lane().stats().hedges_won, won);
   }
   EXPECT_GT(engine().lane().stats().hedges_won, 2 * ClientOptions().hedge_places);
+}
+
+class SlowNodeOfTwo : public SlowNode {
+ protected:
+  SlowNodeOfTwo() : SlowNode(registered()) {}
+  static SimClusterOptions registered() {
+    SimClusterOptions options = steady();
+    options.uses_register = true;
+    options.nodes = 2;
+    return options;
+  }
+  void wait_for_members(size_t count) {
+    ASSERT_TRUE(cluster_.world().wait_until(now() + 20 * kSecond, [&] {
+      return epoch().members.size() == count && cluster_.epochs()->current().all_confirmed();
+    }));
+    run_for(5 * kSecond);
+  }
+};
+
+TEST_F(SlowNodeOfTwo, LaneThatWasOpenedWhileThereWasOneReplicaHedgesLater) {
+  cluster_.end_node(NodeEnd::kStopped, 1);
+  wait_for_members(1);
+  engine_.emplace(*client_, kPageBytes, 64);
+  cluster_.start_node(1);
+  wait_for_members(2);
+  fetch(kKeys * 40, {.hedge = true});
+  EXPECT_GT(engine().lane().stats().hedges, 0u);
 }
 
 TEST_F(SlowNode, PageThatWouldComeLaterThanItsRecomputeIsRecomputedAtOnce) {
