@@ -264,7 +264,8 @@ TEST(FleetRegister, PageThatWaitsForAnotherIsNotAcknowledgedUnderAnEndedView) {
   settle(cluster, client);
   const uint64_t quick = client.number_with({0, 1});
   const uint64_t slow = client.number_with({0, 2});
-  cluster.part(cluster.node_host(0), cluster.node_host(2));
+  cluster.node_fabric(2).set_options(
+      {.delay_min_ns = 10 * kView, .delay_max_ns = 10 * kView});  // it hears, and reads in vain
   cluster.part(cluster.node_host(0), cluster.register_host());
   const auto results =
       client.results(client.begin_put(0, {{quick, 1}, {slow, 1}}, 2 * kView, client.tag()));
