@@ -1,10 +1,11 @@
 #pragma once
 
 #include <algorithm>
-#include <cstring>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -56,8 +57,11 @@ class LandingWatch {
   };
 
   static std::vector<std::byte> content(const Place& place) {
-    std::vector<std::byte> bytes(place.memory.begin(), place.memory.end());
-    std::memset(bytes.data() + offsetof(PageHeader, live), 0, sizeof(PageHeader::live));
+    constexpr size_t kLive = offsetof(PageHeader, live);
+    const auto before = place.memory.first(kLive);
+    const auto behind = place.memory.subspan(kLive + sizeof(PageHeader::live));
+    std::vector<std::byte> bytes(before.begin(), before.end());
+    bytes.insert(bytes.end(), behind.begin(), behind.end());
     return bytes;
   }
   void look(Place& place) {

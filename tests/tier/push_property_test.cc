@@ -140,7 +140,8 @@ class History {
     if (choice < 50) {
       std::vector<uint64_t> keys(between(1, chance(0.2) ? places_ : (places_ + 2) / 3));
       for (uint64_t& key : keys) key = below(keys_);
-      const auto beyond = chance(0.2) ? std::optional<Version>(below(2)) : std::nullopt;
+      std::optional<Version> beyond;
+      if (chance(0.2)) beyond = below(2);
       return pushes_->start(keys, draw_patience(), draw_keep(), beyond);
     }
     if (choice < 75) return writer_->start_put(below(keys_), between(kMillisecond, kSecond));
