@@ -26,7 +26,8 @@ boost::json::object verdicts_json(const VerdictCounts& verdicts) {
             {"stale", verdicts.stale},
             {"corrupt", verdicts.corrupt},
             {"stalled", verdicts.stalled},
-            {"unreachable", verdicts.unreachable}}}};
+            {"unreachable", verdicts.unreachable},
+            {"slower", verdicts.slower}}}};
 }
 
 // Null where the node does not see what its clients read.

@@ -83,7 +83,7 @@ void add_pushes(const PushCounts& now, const PushCounts& before, Rows& rows) {
 void add_verdicts(const VerdictCounts& now, const VerdictCounts& before, Rows& rows) {
   const auto pages_of = [](const VerdictCounts& verdicts) {
     return verdicts.ready + verdicts.miss + verdicts.stale + verdicts.corrupt + verdicts.stalled +
-           verdicts.unreachable;
+           verdicts.unreachable + verdicts.slower;
   };
   const uint64_t pages = pages_of(now);
   rows.add("verdicts", fmt::format("{} pages in {} fetches{}, as the clients tell", pages,
@@ -100,6 +100,7 @@ void add_verdicts(const VerdictCounts& now, const VerdictCounts& before, Rows& r
   reason("  recompute: corrupt", &VerdictCounts::corrupt);
   reason("  recompute: stalled", &VerdictCounts::stalled);
   reason("  recompute: unreachable", &VerdictCounts::unreachable);
+  reason("  recompute: slower", &VerdictCounts::slower);
 }
 
 void add_traffic(const StatusReply& now, const StatusReply& before, Rows& rows) {

@@ -80,11 +80,12 @@ void put(wire::VerdictCounts& to, const VerdictCounts& from) {
   to.set_corrupt(from.corrupt);
   to.set_stalled(from.stalled);
   to.set_unreachable(from.unreachable);
+  to.set_slower(from.slower);
 }
 
 VerdictCounts get(const wire::VerdictCounts& from) {
-  return {from.fetches(), from.ready(),   from.ready_bytes(), from.miss(),
-          from.stale(),   from.corrupt(), from.stalled(),     from.unreachable()};
+  return {from.fetches(), from.ready(),   from.ready_bytes(), from.miss(),  from.stale(),
+          from.corrupt(), from.stalled(), from.unreachable(), from.slower()};
 }
 
 void put(wire::PathTraffic& to, PathTraffic&& from) {

@@ -152,11 +152,12 @@ struct VerdictCounts {
   uint64_t corrupt = 0;
   uint64_t stalled = 0;
   uint64_t unreachable = 0;
+  uint64_t slower = 0;
 };
-inline constexpr std::array<uint64_t VerdictCounts::*, 8> kVerdictCounts = {
-    &VerdictCounts::fetches, &VerdictCounts::ready,      &VerdictCounts::ready_bytes,
-    &VerdictCounts::miss,    &VerdictCounts::stale,      &VerdictCounts::corrupt,
-    &VerdictCounts::stalled, &VerdictCounts::unreachable};
+inline constexpr std::array<uint64_t VerdictCounts::*, 9> kVerdictCounts = {
+    &VerdictCounts::fetches, &VerdictCounts::ready,       &VerdictCounts::ready_bytes,
+    &VerdictCounts::miss,    &VerdictCounts::stale,       &VerdictCounts::corrupt,
+    &VerdictCounts::stalled, &VerdictCounts::unreachable, &VerdictCounts::slower};
 
 // What overflows stays at the largest value: a sum of peers' words must never start again.
 void add_saturating(VerdictCounts& sum, const VerdictCounts& more);

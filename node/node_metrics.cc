@@ -65,6 +65,7 @@ void describe_reports(const VerdictCounts& verdicts, MetricVisitor& visitor) {
   visitor.value({{"reason", "corrupt"}}, as_double(verdicts.corrupt));
   visitor.value({{"reason", "stalled"}}, as_double(verdicts.stalled));
   visitor.value({{"reason", "unreachable"}}, as_double(verdicts.unreachable));
+  visitor.value({{"reason", "slower"}}, as_double(verdicts.slower));
 }
 
 void describe_process(const StatusReply& status, MetricVisitor& visitor) {

@@ -50,7 +50,8 @@ VerdictCounts LaneCounters::verdicts() const {
           .stale = of(Reason::kStale),
           .corrupt = of(Reason::kCorrupt),
           .stalled = of(Reason::kStalled),
-          .unreachable = of(Reason::kUnreachable)};
+          .unreachable = of(Reason::kUnreachable),
+          .slower = of(Reason::kSlower)};
 }
 
 void LaneCounters::add(const LaneCounters& other) {

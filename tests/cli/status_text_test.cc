@@ -80,14 +80,16 @@ TEST(StatusText, PushesAreShownWithRates) {
 
 TEST(StatusText, SharesAreOfWhatThereIs) {
   StatusReply now = status_at(kSecond);
-  now.verdicts = {.fetches = 2, .ready = 6, .ready_bytes = 6144, .miss = 1, .corrupt = 1};
+  now.verdicts = {
+      .fetches = 2, .ready = 6, .ready_bytes = 6144, .miss = 1, .corrupt = 1, .slower = 2};
   const std::string text = status_text({now});
   expect_row(text, "slots                    10 of 1 KiB, 10 KiB in all");
   expect_row(text, "  live                   4 (40.0%), 4 KiB");
-  expect_row(text, "verdicts                 8 pages in 2 fetches, as the clients tell");
-  expect_row(text, "  ready                  6 (75.00%), 6 KiB");
-  expect_row(text, "  recompute: miss        1 (12.50%)");
+  expect_row(text, "verdicts                 10 pages in 2 fetches, as the clients tell");
+  expect_row(text, "  ready                  6 (60.00%), 6 KiB");
+  expect_row(text, "  recompute: miss        1 (10.00%)");
   expect_row(text, "  recompute: stale       0 (0.00%)");
+  expect_row(text, "  recompute: slower      2 (20.00%)");
   EXPECT_EQ(text.find("/s"), std::string::npos);
 }
 

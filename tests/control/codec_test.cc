@@ -57,13 +57,14 @@ void expect_equal(const RegionExport& a, const RegionExport& b) {
 }
 
 VerdictCounts numbered_verdicts(uint64_t first) {
-  return {first + 1, first + 2, first + 3, first + 4, first + 5, first + 6, first + 7, first + 8};
+  return {first + 1, first + 2, first + 3, first + 4, first + 5,
+          first + 6, first + 7, first + 8, first + 9};
 }
 
 void expect_numbered(const VerdictCounts& counts, uint64_t first) {
-  const uint64_t numbers[] = {counts.fetches, counts.ready,      counts.ready_bytes,
-                              counts.miss,    counts.stale,      counts.corrupt,
-                              counts.stalled, counts.unreachable};
+  const uint64_t numbers[] = {counts.fetches, counts.ready,       counts.ready_bytes,
+                              counts.miss,    counts.stale,       counts.corrupt,
+                              counts.stalled, counts.unreachable, counts.slower};
   for (uint64_t i = 0; i < std::size(numbers); ++i) EXPECT_EQ(numbers[i], first + i + 1);
 }
 

@@ -6,8 +6,8 @@ namespace farpage {
 namespace {
 
 TEST(VerdictCounts, EachCountIsAddedToItsOwn) {
-  VerdictCounts sum = {1, 2, 3, 4, 5, 6, 7, 8};
-  add_saturating(sum, {10, 20, 30, 40, 50, 60, 70, 80});
+  VerdictCounts sum = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  add_saturating(sum, {10, 20, 30, 40, 50, 60, 70, 80, 90});
   EXPECT_EQ(sum.fetches, 11u);
   EXPECT_EQ(sum.ready, 22u);
   EXPECT_EQ(sum.ready_bytes, 33u);
@@ -16,6 +16,7 @@ TEST(VerdictCounts, EachCountIsAddedToItsOwn) {
   EXPECT_EQ(sum.corrupt, 66u);
   EXPECT_EQ(sum.stalled, 77u);
   EXPECT_EQ(sum.unreachable, 88u);
+  EXPECT_EQ(sum.slower, 99u);
 }
 
 TEST(VerdictCounts, SumStopsAtTheLargestNumber) {

@@ -39,7 +39,7 @@ bool write_all(const std::string& folder) {
   HelloReply greeting = {1,  2,    3, 4, 5, 4096, 64, 12, {ChannelPurpose::kStage, "offer", {}},
                          {}, "shm"};
   StatusReply status = {"shm", "path", 1, 2, 3, 4, 5};
-  status.verdicts = {1, 2, 3, 4, 5, 6, 7, 8};
+  status.verdicts = {1, 2, 3, 4, 5, 6, 7, 8, 9};
   status.sees_traffic = true;
   status.traffic = {{"path", 1, 2, 3, 4, 5, 6}};
   status.ports = {{"port", 1, 2, 3, 4, {5, 6, {}, 7}}};
@@ -55,7 +55,7 @@ bool write_all(const std::string& folder) {
          write(folder, "request_open_lane", 0, request(OpenLaneRequest{4})) &&
          write(folder, "request_commit", 0, request(commit)) &&
          write(folder, "request_remove", 0, request(RemoveRequest{{{1, 2}, {3, 4}}})) &&
-         write(folder, "request_renew", 0, request(RenewRequest{9, {1, 2, 3, 4, 5, 6, 7, 8}})) &&
+         write(folder, "request_renew", 0, request(RenewRequest{9, {1, 2, 3, 4, 5, 6, 7, 8, 9}})) &&
          write(folder, "request_open_push", 0, request(std::move(open_push))) &&
          write(folder, "request_push", 0, request(push)) &&
          write(folder, "request_replicate", 0, request(replicate)) &&

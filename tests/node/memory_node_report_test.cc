@@ -16,9 +16,9 @@ TEST(MemoryNodeReport, SumsTheLastReportOfEachClient) {
   SimNode node;
   const SimClient first(node);
   const SimClient second(node);
-  renew(node, first, {1, 10, 100, 2, 3, 4, 5, 6});
-  renew(node, first, {2, 20, 200, 3, 3, 4, 5, 6});  // cumulative: this alone counts
-  renew(node, second, {5, 50, 500, 10, 20, 30, 40, 50});
+  renew(node, first, {1, 10, 100, 2, 3, 4, 5, 6, 7});
+  renew(node, first, {2, 20, 200, 3, 3, 4, 5, 6, 7});  // cumulative: this alone counts
+  renew(node, second, {5, 50, 500, 10, 20, 30, 40, 50, 60});
   const StatusReply status = node.status(first.id());
   EXPECT_EQ(status.renewals, 3u);
   EXPECT_EQ(status.verdicts.fetches, 7u);
@@ -29,6 +29,7 @@ TEST(MemoryNodeReport, SumsTheLastReportOfEachClient) {
   EXPECT_EQ(status.verdicts.corrupt, 34u);
   EXPECT_EQ(status.verdicts.stalled, 45u);
   EXPECT_EQ(status.verdicts.unreachable, 56u);
+  EXPECT_EQ(status.verdicts.slower, 67u);
 }
 
 TEST(MemoryNodeReport, CountsOfAClientThatHasGoneStay) {

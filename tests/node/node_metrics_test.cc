@@ -19,7 +19,7 @@ StatusReply numbered_status() {
   status.removes = 13;
   status.evictions = 14;
   status.renewals = 15;
-  status.verdicts = {16, 17, 18, 19, 20, 21, 22, 23};
+  status.verdicts = {16, 17, 18, 19, 20, 21, 22, 23, 62};
   status.sees_traffic = true;
   status.traffic = {{"a", 24, 25, 26, 27, 28, 29}, {"b", 30, 31, 32, 33, 34, 35}};
   status.ports = {{"c", 8 * 36, 37, 38, 39, {40, 41, 42, 43}}, {"d", 0, 44, 45, 46, {}}};
@@ -54,6 +54,7 @@ TEST(NodeMetrics, EveryNumberHasItsName) {
       {"farpage_node_reported_recompute_pages_total{reason=corrupt}", 21},
       {"farpage_node_reported_recompute_pages_total{reason=stalled}", 22},
       {"farpage_node_reported_recompute_pages_total{reason=unreachable}", 23},
+      {"farpage_node_reported_recompute_pages_total{reason=slower}", 62},
       {"farpage_transport_connections{path=a}", 24},
       {"farpage_transport_reads_total{path=a}", 25},
       {"farpage_transport_read_bytes_total{path=a}", 26},

@@ -76,6 +76,25 @@ TEST_F(ClientMetrics, VerdictsAreCountedByReason) {
   EXPECT_EQ(verdicts.unreachable, 0u);
 }
 
+// So that the node's pages are all that its clients asked for.
+TEST_F(ClientMetrics, PageThatWasFasterToRecomputeIsToldToTheNode) {
+  ASSERT_EQ(engine_.put(test_key(1), 1).code, Code::kOk);
+  const PageRequest request = {test_key(1), 0, engine_.slice(0)};
+  PageVerdict verdict;
+  uint64_t fetched = 0;
+  while (verdict.verdict != Verdict::kRecompute && ++fetched < 1000) {
+    engine_.lane()
+        .fetch({&request, 1}, {&verdict, 1}, engine_.deadline(), {.recompute_ns = 1})
+        .wait();
+  }
+  ASSERT_EQ(verdict.reason, Reason::kSlower);
+  EXPECT_EQ(recompute(*client_, "slower"), 1);
+  run_for_a_lease();
+  const VerdictCounts verdicts = told();
+  EXPECT_EQ(verdicts.slower, 1u);
+  EXPECT_EQ(verdicts.ready + verdicts.slower, fetched);
+}
+
 TEST_F(ClientMetrics, EverythingButTheVerdictsIsWhatTheLanesSay) {
   Lane second = client_->open_lane().value();
   ASSERT_EQ(engine_.put(test_key(1), 1).code, Code::kOk);
