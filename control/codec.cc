@@ -54,6 +54,7 @@ Frame encode(NumberedRequest message) {
             auto& to = *envelope.mutable_remove();
             for (const PageKey& key : from.keys) put(*to.add_keys(), key);
             put(*to.mutable_epoch(), from.epoch);
+            to.set_patience_ns(from.patience_ns);
           },
           [&](RenewRequest& from) {
             auto& to = *envelope.mutable_renew();
@@ -236,6 +237,7 @@ Result<NumberedRequest> decode_request(Frame frame) {
       RemoveRequest to;
       for (const auto& key : from.keys()) to.keys.push_back(get(key));
       to.epoch = get(from.epoch());
+      to.patience_ns = from.patience_ns();
       message.request = std::move(to);
       return message;
     }

@@ -136,6 +136,7 @@ struct CommitReply {
 struct RemoveRequest {
   std::vector<PageKey> keys;
   EpochTag epoch = {};
+  uint64_t patience_ns = 0;  // how long the node may wait for puts to open and for replicas
 };
 
 struct RemoveReply {

@@ -11,7 +11,6 @@ constexpr uint64_t kPumpBytes = 4 * kMiB;  // between two looks at other clients
 constexpr uint64_t kImmediateRetryNs = 200 * kMicrosecond;
 constexpr uint64_t kReplicaRetryNs = kMillisecond;
 constexpr uint64_t kMaxPatienceNs = 60 * kSecond;
-constexpr uint64_t kRemovePatienceNs = 2 * kSecond;  // a remove does not say how long it may take
 
 const Refusal kTooManyWait = {Code::kExhausted,
                               "too many requests of this client wait for their answer"};
@@ -42,17 +41,19 @@ WriteQueue::WriteQueue(Runtime& runtime, Clients& clients, PageStore& store, Ver
       replicator_(replicator) {}
 
 void WriteQueue::commit(ClientId client, CommitRequest request, std::function<void(Reply)> done) {
-  const uint64_t patience = std::min(request.patience_ns, kMaxPatienceNs);
-  const uint64_t deadline = runtime_.clock().now_ns() + patience;
+  const uint64_t deadline = deadline_of(request.patience_ns);
   enqueue(std::make_shared<Write>(
       Write{client, std::move(request), deadline, std::move(done), 0, 0, {}, 0}));
 }
 
 void WriteQueue::remove(ClientId client, RemoveRequest request, std::function<void(Reply)> done) {
-  const uint64_t now = runtime_.clock().now_ns();
-  const uint64_t deadline = std::max(versions_.open_ns(), now) + kRemovePatienceNs;
+  const uint64_t deadline = deadline_of(request.patience_ns);
   enqueue(std::make_shared<Write>(
       Write{client, std::move(request), deadline, std::move(done), 0, 0, {}, 0}));
+}
+
+uint64_t WriteQueue::deadline_of(uint64_t patience_ns) const {
+  return runtime_.clock().now_ns() + std::min(patience_ns, kMaxPatienceNs);
 }
 
 void WriteQueue::enqueue(WritePtr write) {

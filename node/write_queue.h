@@ -74,6 +74,7 @@ class WriteQueue {
     std::vector<size_t> pages;  // of the write, for each
   };
 
+  uint64_t deadline_of(uint64_t patience_ns) const;
   void enqueue(WritePtr write);
   // Does what can be done now; arranges to be called again for the rest.
   void pump();

@@ -73,6 +73,13 @@ size_t group_size(std::span<const PutRequest> requests, std::span<const uint32_t
   return count;
 }
 
+// A little less than what is left: so that a page which has to wait in vain does not keep back what
+// the others came to.
+uint64_t patience_of_node(uint64_t now_ns, uint64_t deadline_ns) {
+  const uint64_t left = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+  return left - std::min(left / 8, kLastWordNs);
+}
+
 bool takes_puts(const View* view, uint64_t now_ns) {
   return view != nullptr && view->staging != nullptr && view->connected && view->valid(now_ns);
 }
@@ -107,9 +114,7 @@ struct Commit : std::enable_shared_from_this<Commit> {
     if (node == nullptr || now >= put->deadline_ns) return end(Code::kTimeout, {});
     CommitRequest request;
     request.immediate = immediate;
-    // So that a page which has to wait in vain does not keep back what the others came to.
-    const uint64_t left = put->deadline_ns - now;
-    request.patience_ns = left - std::min(left / 8, kLastWordNs);
+    request.patience_ns = patience_of_node(now, put->deadline_ns);
     request.pages = pages;
     request.epoch = fleet->view()->tag;
     node->link->call(std::move(request), [self = shared_from_this()](Result<Reply> reply) {
@@ -340,11 +345,13 @@ void removed(const std::shared_ptr<FleetLink>& fleet, const std::shared_ptr<Remo
     const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
     if (answered != nullptr) {
       state->removed += answered->removed;
-    } else if (refusal != nullptr && refusal->code == Code::kOtherEpoch) {
-      state->error = Error{code_of(reply, fleet->has_register()), refusal->message};
+    } else if (refusal != nullptr) {
+      const bool other = refusal->code == Code::kOtherEpoch;
+      state->error =
+          Error{other ? code_of(reply, fleet->has_register()) : refusal->code, refusal->message};
     } else {
       state->error =
-          reply ? Error{Code::kProtocol, "the node refused to remove pages"} : reply.error();
+          reply ? Error{Code::kProtocol, "the node did not answer to the remove"} : reply.error();
     }
   }
   runtime.notify();
@@ -374,7 +381,7 @@ void send_removes(const std::shared_ptr<FleetLink>& fleet,
       }
       const std::vector<PageKey> sent(some.begin(), some.end());
       node->link->call(
-          RemoveRequest{sent, view->tag},
+          RemoveRequest{sent, view->tag, patience_of_node(now, state->deadline_ns)},
           [fleet, state, sent](const Result<Reply>& reply) { removed(fleet, state, sent, reply); });
     }
   }

@@ -175,7 +175,10 @@ TEST(Codec, CommitReplyKeepsCodesAndOrder) {
 TEST(Codec, Remove) {
   RemoveRequest sent;
   for (uint64_t i = 0; i < kMaxRemoveKeys; ++i) sent.keys.push_back({i, ~i});
-  EXPECT_EQ(round_trip(sent).keys, sent.keys);
+  sent.patience_ns = UINT64_MAX - 7;
+  const RemoveRequest got = round_trip(sent);
+  EXPECT_EQ(got.keys, sent.keys);
+  EXPECT_EQ(got.patience_ns, sent.patience_ns);
   EXPECT_EQ(round_trip(RemoveReply{UINT64_MAX}).removed, UINT64_MAX);
 }
 

@@ -54,7 +54,8 @@ bool write_all(const std::string& folder) {
   return write(folder, "request_hello", 0, request(hello)) &&
          write(folder, "request_open_lane", 0, request(OpenLaneRequest{4})) &&
          write(folder, "request_commit", 0, request(commit)) &&
-         write(folder, "request_remove", 0, request(RemoveRequest{{{1, 2}, {3, 4}}})) &&
+         write(folder, "request_remove", 0,
+               request(RemoveRequest{{{1, 2}, {3, 4}}, {}, 1'000'000})) &&
          write(folder, "request_renew", 0, request(RenewRequest{9, {1, 2, 3, 4, 5, 6, 7, 8, 9}})) &&
          write(folder, "request_open_push", 0, request(std::move(open_push))) &&
          write(folder, "request_push", 0, request(push)) &&

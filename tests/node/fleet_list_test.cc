@@ -90,7 +90,8 @@ TEST(FleetList, RemoveIsAcknowledgedWhenAllOfItsSetHaveForgotten) {
   settle(client);
   ASSERT_EQ(client.put(1, 1).code, Code::kOk);
   const auto set = client.set_of(client.key(1));
-  const auto reply = client.ask<RemoveReply>(set[0], RemoveRequest{{client.key(1)}, client.tag()});
+  const auto reply =
+      client.ask<RemoveReply>(set[0], RemoveRequest{{client.key(1)}, client.tag(), kSecond});
   EXPECT_EQ(reply.removed, 1u);
   for (const size_t node : set) EXPECT_FALSE(client.read(node, 1));
   ASSERT_EQ(client.put(1, 2).code, Code::kOk);

@@ -232,6 +232,37 @@ TEST(MemoryNodeWait, RestartedNodeTakesNoPutWhileALeaseOfTheRunBeforeMayLast) {
   EXPECT_GT(patient->results[0].version, version);
 }
 
+TEST(MemoryNodeWait, RemoveWaitsForPutsToOpenNoLongerThanItsPatience) {
+  SimNode node;
+  node.restart();
+  const uint64_t started = node.now();
+  const uint64_t opens = started + 500 * kMillisecond / 64 * 65;
+  SimClient client(node);
+  const uint64_t asked = node.now();
+  struct Answer {
+    std::optional<Reply> reply;
+    uint64_t at_ns = 0;
+  };
+  const auto remove = [&](uint64_t patience_ns) {
+    auto answer = std::make_shared<Answer>();
+    node.service().handle(client.id(), RemoveRequest{{sim_key(1)}, {}, patience_ns},
+                          [answer, &node](Reply reply) {
+                            *answer = {std::move(reply), node.now()};
+                          });
+    return answer;
+  };
+  const auto hasty = remove(100 * kMillisecond);
+  const auto patient = remove(10 * kSecond);
+  node.run_for(20 * kSecond);
+  ASSERT_TRUE(hasty->reply && patient->reply);
+  const auto* refused = std::get_if<Refusal>(&*hasty->reply);
+  ASSERT_NE(refused, nullptr);
+  EXPECT_EQ(refused->code, Code::kUnavailable);
+  EXPECT_EQ(hasty->at_ns, asked + 100 * kMillisecond);
+  EXPECT_TRUE(std::holds_alternative<RemoveReply>(*patient->reply));
+  EXPECT_EQ(patient->at_ns, opens);
+}
+
 // A run with a short lease that ends at once does not make the long lease before it any shorter.
 TEST(MemoryNodeWait, LongLeaseIsRememberedOverAShortRun) {
   SimNode node;

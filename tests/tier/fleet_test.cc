@@ -167,6 +167,25 @@ TEST_F(RegisteredFleet, NodeThatIsLeftOutIsReadNoMore) {
   EXPECT_EQ(engine().put_number_of(key), 2u);
 }
 
+// Puts and removes open V after the epoch was learned: whoever has no answer by then asked for
+// nothing.
+TEST_F(RegisteredFleet, RemoveWhosePatienceEndsBeforeItMayBeginRemovesNothing) {
+  const PageKey key = key_with_primary(0);
+  const PutResult put = engine().put(key, 1);
+  ASSERT_EQ(put.code, Code::kOk);
+  cluster_.end_node(NodeEnd::kPowerLost, nodes_of(key)[1] == 1 ? 2 : 1);  // none of the key's
+  ASSERT_TRUE(cluster_.world().wait_until(
+      now() + 2 * kSecond, [&] { return cluster_.epochs()->current().epoch.members.size() == 2; }));
+  run_for(kView / 2);  // until all have learned it
+  const auto removed = client_->remove({&key, 1}, now() + 2 * kMillisecond).wait();
+  ASSERT_FALSE(removed.has_value());
+  EXPECT_EQ(removed.error().code, Code::kUnavailable) << removed.error().message;
+  run_for(10 * kView);
+  const PageVerdict verdict = engine().fetch(key);
+  ASSERT_EQ(verdict.verdict, Verdict::kReady) << reason_name(verdict.reason);
+  EXPECT_EQ(verdict.version, put.version);
+}
+
 // Its answer to a lane that was asked for while it was a member is taken up by nobody.
 TEST_F(RegisteredFleet, LaneOfANodeThatIsNoMemberKeepsNoFetchBusy) {
   ASSERT_EQ(engine().fetch(test_key(1)).reason, Reason::kMiss);
