@@ -133,6 +133,7 @@ Frame encode(NumberedReply message) {
             to.set_backend(std::move(from.backend));
             to.set_node(from.node);
             put(*to.mutable_membership(), from.membership);
+            to.set_newest_epoch(from.newest_epoch);
           },
           [&](OpenLaneReply& from) {
             auto& to = *envelope.mutable_open_lane();
@@ -194,7 +195,11 @@ Frame encode(NumberedReply message) {
             for (const HeldPage& page : from.pages) put(*to.add_pages(), page);
             to.set_next(from.next);
           },
-          [&](ReportReply& from) { envelope.mutable_report()->set_dropped(from.dropped); },
+          [&](ReportReply& from) {
+            auto& to = *envelope.mutable_report();
+            to.set_dropped(from.dropped);
+            to.set_newest_epoch(from.newest_epoch);
+          },
       },
       message.reply);
   frame.body = envelope.SerializeAsString();
@@ -325,6 +330,7 @@ Result<NumberedReply> decode_reply(Frame frame) {
       to.backend = from.backend();
       to.node = from.node();
       to.membership = get(from.membership());
+      to.newest_epoch = from.newest_epoch();
       message.reply = std::move(to);
       return message;
     }
@@ -423,7 +429,7 @@ Result<NumberedReply> decode_reply(Frame frame) {
       return message;
     }
     case wire::ReplyEnvelope::kReport:
-      message.reply = ReportReply{envelope.report().dropped()};
+      message.reply = ReportReply{envelope.report().dropped(), envelope.report().newest_epoch()};
       return message;
     case wire::ReplyEnvelope::BODY_NOT_SET:
       break;

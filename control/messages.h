@@ -56,6 +56,7 @@ struct HelloReply {
   std::string backend;  // how pages travel; empty: the node does not say
   uint64_t node = 0;    // which member this is; 0: it serves alone
   EpochTag membership = {};
+  uint64_t newest_epoch = 0;  // of the pages that it ever stored or took over; 0: none
 };
 
 // A data path of its own for one thread of the client.
@@ -221,6 +222,7 @@ struct ReportRequest {
 
 struct ReportReply {
   uint64_t dropped = 0;
+  uint64_t newest_epoch = 0;  // as in the hello's reply, now
 };
 
 struct StatusRequest {};

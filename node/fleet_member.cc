@@ -205,6 +205,7 @@ Reply FleetMember::answer(const ReportRequest& request) {
     if (store_.check(key) == Code::kAborted) dropped.push_back(key);
   }
   reply.dropped = dropped.size();
+  reply.newest_epoch = version_epoch(store_.highest_version());
   dropped_ += dropped.size();
   if (!dropped.empty()) filler_.repair(dropped);
   return reply;

@@ -151,6 +151,7 @@ Reply MemoryNode::answer(ClientId client, ClientSession& session, const HelloReq
     reply.membership = member_->epoch().tag();
   }
   reply.epoch = epoch();
+  reply.newest_epoch = version_epoch(run_.store->highest_version());
   reply.incarnation = run_.incarnation;
   reply.reuse_ns = options_.reuse_ms * kMillisecond;
   reply.lease_ns = options_.lease_ms * kMillisecond;

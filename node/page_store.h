@@ -89,6 +89,7 @@ class PageStore {
   const Region& pool() const { return pool_; }
   const Region& index() const { return index_region_; }
   uint64_t evictions() const { return evictions_; }
+  Version highest_version() const { return highest_version_; }  // of what was ever published
 
  private:
   PageStore(const PageStoreOptions& options, const Clock& clock, Region pool, Region index);
@@ -110,7 +111,7 @@ class PageStore {
   IndexWriter index_;
   SlotTable slots_;
   uint64_t evictions_ = 0;
-  Version highest_version_ = 0;  // of what was ever published
+  Version highest_version_ = 0;
 };
 
 }  // namespace farpage

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -26,6 +27,12 @@ struct ClusterView {
 
   bool valid(uint64_t now_ns) const {
     return now_ns < valid_until_ns.load(std::memory_order_acquire);
+  }
+  // Of the versions that any of its nodes has told of so far.
+  uint64_t newest_epoch() const {
+    uint64_t newest = 0;
+    for (const auto& link : links) newest = std::max(newest, link->newest_epoch());
+    return newest;
   }
   NodeLink& primary_of(const PageKey& key) const {
     return *links[placement.replicas(key).primary()];

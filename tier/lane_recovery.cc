@@ -38,15 +38,17 @@ ReplicaStates LaneEngine::states_of(const Attempt& attempt) const {
   return states;
 }
 
-// The newest version that anybody can have given out for a page, as far as is known: with a
-// register those of the view's epoch, as no other one takes puts while it is valid; otherwise those
-// of its primary's run, while that is the one that takes puts.
+// The newest version that anybody can have given out for a page, as far as is known. With a
+// register those of the view's epoch, as no other one takes puts while it is valid. With a list
+// those of its primary's run, while that is the one that takes puts; and when the primary cannot be
+// reached, and may have begun anew, those that any node has told of. One that has just taken over a
+// newer page has not told yet: that page is corrupt for once, and the answer to its report tells.
 Version LaneEngine::newest_possible(const Attempt& attempt) const {
   uint64_t epoch = view_->epoch.number;
   if (!fleet_->has_register()) {
     const View* primary = peer_at(attempt, 0).path.newest_view();
-    if (primary == nullptr || !primary->valid(now_ns_)) return UINT64_MAX;
-    epoch = primary->epoch;
+    const bool is_told = primary != nullptr && primary->valid(now_ns_);
+    epoch = is_told ? primary->epoch : view_->newest_epoch();
   }
   return make_version(epoch, kMaxVersionCounter);
 }

@@ -256,8 +256,8 @@ Result<std::shared_ptr<View>> NodeLink::make_view(const std::shared_ptr<ControlL
     }
   }
   if (reply.epoch == 0 || reply.epoch > kMaxEpoch || reply.incarnation == 0 ||
-      reply.reuse_ns == 0 || reply.reuse_ns > kMaxDurationNs || reply.lease_ns == 0 ||
-      reply.lease_ns > kMaxDurationNs) {
+      reply.newest_epoch > kMaxEpoch || reply.reuse_ns == 0 || reply.reuse_ns > kMaxDurationNs ||
+      reply.lease_ns == 0 || reply.lease_ns > kMaxDurationNs) {
     return fail(Code::kProtocol, "the node's hello has a field out of range");
   }
   auto view = std::make_shared<View>();
@@ -275,6 +275,7 @@ Result<std::shared_ptr<View>> NodeLink::make_view(const std::shared_ptr<ControlL
     if (!locations) return tl::unexpected(locations.error());
     locations_ = std::move(*locations);
   }
+  hear_of(std::max(reply.epoch, reply.newest_epoch));
   return view;
 }
 
@@ -355,7 +356,17 @@ void NodeLink::send_report(const PageKey& key) {
   if (current == nullptr || reported_ns_.size() >= kMostReported) return;
   if (!reported_ns_.emplace(key, now).second) return;
   reports_.fetch_add(1, std::memory_order_relaxed);
-  current->link->call(ReportRequest{{key}}, [](const Result<Reply>&) {});
+  current->link->call(ReportRequest{{key}}, [weak = weak_from_this()](const Result<Reply>& reply) {
+    const auto* told = reply ? std::get_if<ReportReply>(&*reply) : nullptr;
+    if (auto self = weak.lock(); self != nullptr && told != nullptr) {
+      self->hear_of(told->newest_epoch);
+    }
+  });
+}
+
+void NodeLink::hear_of(uint64_t epoch) {
+  if (epoch > kMaxEpoch || epoch <= newest_epoch()) return;
+  newest_epoch_.store(epoch, std::memory_order_relaxed);
 }
 
 std::string NodeLink::name() const {

@@ -76,9 +76,12 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   Breaker& breaker() { return breaker_; }
   NodeId peer() const { return terms_.peer; }
 
-  // What was read of this page there was wrong: the node looks at it again. Told once in a while.
+  // What was read of this page there was wrong: the node looks at it again, and says which epochs
+  // it knows of. Told once in a while.
   void report(const PageKey& key);
   uint64_t reports() const { return reports_.load(std::memory_order_relaxed); }
+  // Of the versions that this node has told of so far; 0: it has never said hello. Wait-free.
+  uint64_t newest_epoch() const { return newest_epoch_.load(std::memory_order_relaxed); }
   const std::shared_ptr<ClientCounters>& counters() const { return counters_; }
 
  private:
@@ -91,6 +94,7 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   Result<void> check_member(const HelloReply& reply) const;
   std::string name() const;
   void send_report(const PageKey& key);
+  void hear_of(uint64_t epoch);
   void open_staging(const std::shared_ptr<View>& view, HelloReply reply);
   void opened(const std::shared_ptr<View>& view, const Result<std::shared_ptr<Staging>>& staging);
   void watch_lease(const std::weak_ptr<View>& view);
@@ -128,6 +132,7 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   uint64_t renewed_fetches_ = 0;  // as of the last renewal
   std::unordered_map<PageKey, uint64_t> reported_ns_;
   std::atomic<uint64_t> reports_{0};
+  std::atomic<uint64_t> newest_epoch_{0};
 };
 
 }  // namespace farpage

@@ -297,9 +297,11 @@ TEST(Codec, EpochTravelsWithWhatDependsOnIt) {
   HelloReply greeting;
   greeting.node = 8;
   greeting.membership = tag;
+  greeting.newest_epoch = UINT64_MAX;
   const HelloReply greeted = round_trip(std::move(greeting));
   EXPECT_EQ(greeted.node, 8u);
   EXPECT_EQ(greeted.membership, tag);
+  EXPECT_EQ(greeted.newest_epoch, UINT64_MAX);
   EXPECT_EQ(round_trip(CommitRequest{1, 2, {}, tag}).epoch, tag);
   EXPECT_EQ(round_trip(RemoveRequest{{{1, 2}}, tag}).epoch, tag);
   const Refusal refusal = round_trip(Refusal{Code::kOtherEpoch, "6 here", tag});
@@ -340,7 +342,9 @@ TEST(Codec, HoldingsAndReport) {
   expect_equal(held.pages[0], page);
   EXPECT_EQ(held.next, 8u);
   EXPECT_EQ(round_trip(ReportRequest{{{9, 10}}}).keys, (std::vector<PageKey>{{9, 10}}));
-  EXPECT_EQ(round_trip(ReportReply{11}).dropped, 11u);
+  const ReportReply reported = round_trip(ReportReply{11, 12});
+  EXPECT_EQ(reported.dropped, 11u);
+  EXPECT_EQ(reported.newest_epoch, 12u);
 }
 
 TEST(Codec, PeerWithoutTheNewerFieldsTellsNone) {

@@ -38,6 +38,7 @@ bool write_all(const std::string& folder) {
   lane.pool = {1 << 20, Access::kRemoteRead, MemoryKind::kHost, -1, "pool", {}};
   HelloReply greeting = {1,  2,    3, 4, 5, 4096, 64, 12, {ChannelPurpose::kStage, "offer", {}},
                          {}, "shm"};
+  greeting.newest_epoch = 13;
   StatusReply status = {"shm", "path", 1, 2, 3, 4, 5};
   status.verdicts = {1, 2, 3, 4, 5, 6, 7, 8, 9};
   status.sees_traffic = true;
@@ -64,7 +65,7 @@ bool write_all(const std::string& folder) {
          write(folder, "request_report", 0, request(ReportRequest{{{1, 2}}})) &&
          write(folder, "reply_replicate", 1, reply(ReplicateReply{{Code::kOk, Code::kAborted}})) &&
          write(folder, "reply_holdings", 1, reply(HoldingsReply{{{{1, 2}, 3, 4, 5, true}}, 8})) &&
-         write(folder, "reply_report", 1, reply(ReportReply{1})) &&
+         write(folder, "reply_report", 1, reply(ReportReply{1, 13})) &&
          write(folder, "reply_open_push", 1, reply(OpenPushReply{7})) &&
          write(folder, "reply_push", 1, reply(PushReply{{Code::kOk, Code::kNotFound}})) &&
          write(folder, "reply_refusal", 1, reply(Refusal{Code::kExhausted, "full"})) &&

@@ -59,6 +59,32 @@ TEST(FleetList, PrimaryThatLostItsStateFileGetsNothingAcknowledged) {
   EXPECT_TRUE(client.holds(1, number, 3));
 }
 
+TEST(FleetList, ReplicaTellsOfTheNewestEpochThatItHasTakenOver) {
+  SimCluster cluster(16, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  const auto set = client.set_of(client.key(1));
+  cluster.end_node(NodeEnd::kPowerLost, set[0]);
+  cluster.start_node(set[0]);
+  settle(client);
+  const auto told = [&] {
+    return client.ask<ReportReply>(set[1], ReportRequest{{client.key(1)}}).newest_epoch;
+  };
+  EXPECT_EQ(told(), 0u);
+  const CommitResult put = client.put(1, 1);
+  ASSERT_EQ(put.code, Code::kOk);
+  const uint64_t epoch = version_epoch(put.version);
+  EXPECT_GT(epoch, client.status(set[1]).epoch) << "of another node's";
+  EXPECT_EQ(told(), epoch);
+  NodeService& node = cluster.node_service(set[1]);
+  HelloRequest hello;
+  hello.epoch = client.tag();
+  std::optional<Reply> reply;
+  node.handle(node.connected().value(), hello, [&](Reply answer) { reply = std::move(answer); });
+  ASSERT_TRUE(reply && std::holds_alternative<HelloReply>(*reply));
+  EXPECT_EQ(std::get<HelloReply>(*reply).newest_epoch, epoch);
+}
+
 TEST(FleetList, OnlyThePrimaryTakesAPut) {
   SimCluster cluster(4, three_nodes());
   RawClient client(cluster);

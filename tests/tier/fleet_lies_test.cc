@@ -42,6 +42,7 @@ class LyingReplica : public FleetTest {
 
   static SimClusterOptions with_open_nodes() {
     SimClusterOptions options = three_nodes();
+    options.clients = 2;
     options.wrap_node = [](size_t node, sim::SimFabric& own) {
       auto open = std::make_unique<OpenFabric>(own);
       if (open_nodes.size() <= node) open_nodes.resize(node + 1);
@@ -50,9 +51,9 @@ class LyingReplica : public FleetTest {
     };
     return options;
   }
-  // At the primary, which has the page; the lie is live, and its CRCs are right.
-  void lie(const PageKey& key, const PageKey& said, Version version) {
-    PageHeader* header = open_nodes[nodes_of(key)[0]]->header_of(key);
+  // At a node that has the page; the lie is live, and its CRCs are right.
+  void lie(size_t node, const PageKey& key, const PageKey& said, Version version) {
+    PageHeader* header = open_nodes[node]->header_of(key);
     ASSERT_NE(header, nullptr);
     *header = make_page_header(said, version, header->incarnation, header->payload_bytes,
                                header->payload_crc);
@@ -66,7 +67,7 @@ TEST_F(LyingReplica, VersionHigherThanAnyGivenOutIsCorrupt) {
   const PageKey key = test_key(1);
   const PutResult put = engine().put(key, 1);
   ASSERT_EQ(put.code, Code::kOk);
-  lie(key, key, make_version(version_epoch(put.version) + 1, 1));
+  lie(nodes_of(key)[0], key, key, make_version(version_epoch(put.version) + 1, 1));
   const PageVerdict verdict = engine().fetch(key);
   ASSERT_EQ(verdict.verdict, Verdict::kReady) << reason_name(verdict.reason);
   EXPECT_EQ(verdict.version, put.version);
@@ -75,11 +76,71 @@ TEST_F(LyingReplica, VersionHigherThanAnyGivenOutIsCorrupt) {
   EXPECT_EQ(metric("farpage_client_reports_total"), 1);
 }
 
+// Its primary may have begun anew meanwhile; but then somebody would have told of it.
+TEST_F(LyingReplica, VersionThatNobodyHasToldOfIsCorruptThoughThePrimaryIsSilent) {
+  const PageKey key = test_key(1);
+  const PutResult put = engine().put(key, 1);
+  ASSERT_EQ(put.code, Code::kOk);
+  const auto nodes = nodes_of(key);
+  cluster_.part(cluster_.client_host(0), cluster_.node_host(nodes[0]));
+  run_for(2 * kView);
+  ASSERT_EQ(engine().fetch(key).verdict, Verdict::kReady);
+  lie(nodes[1], key, key, make_version(version_epoch(put.version) + 1, 1));
+  EXPECT_EQ(engine().fetch(key).reason, Reason::kCorrupt);
+  run_for(kMillisecond);
+  EXPECT_EQ(engine().fetch(key).reason, Reason::kCorrupt) << "the replica knows of no such epoch";
+}
+
+// The epoch is higher than any that this client has heard of, until the replica is asked.
+TEST_F(LyingReplica,
+       PageOfAPrimaryThatBeganAnewWhereThisClientDoesNotReachItIsReadyAtTheSecondLook) {
+  const PageKey key = test_key(1);
+  const PutResult before = engine().put(key, 1);
+  ASSERT_EQ(before.code, Code::kOk);
+  const auto nodes = nodes_of(key);
+  cluster_.end_node(NodeEnd::kPowerLost, nodes[0]);
+  cluster_.start_node(nodes[0]);
+  cluster_.part(cluster_.client_host(0), cluster_.node_host(nodes[0]));
+  run_for(10 * kView);
+  ClientOptions options;
+  options.staging_bytes = 64 * kKiB;
+  const auto other = cluster_.connect(1, options).value();
+  run_for(10 * kView);
+  Engine writer(*other, kPageBytes, 4);
+  const PutResult put = writer.put(key, 2);
+  ASSERT_EQ(put.code, Code::kOk) << code_name(put.code);
+  ASSERT_GT(version_epoch(put.version), version_epoch(before.version));
+  EXPECT_EQ(engine().fetch(key).reason, Reason::kCorrupt);
+  run_for(kMillisecond);
+  const PageVerdict verdict = engine().fetch(key);
+  ASSERT_EQ(verdict.verdict, Verdict::kReady) << reason_name(verdict.reason);
+  EXPECT_EQ(verdict.version, put.version);
+  EXPECT_EQ(engine().put_number_of(key), 2u);
+}
+
+// It learns from the replica's hello what the primary would have said.
+TEST_F(LyingReplica, ClientThatNeverReachedThePrimaryReadsItsPagesAtOnce) {
+  const PageKey key = test_key(1);
+  const auto nodes = nodes_of(key);
+  cluster_.end_node(NodeEnd::kPowerLost, nodes[0]);
+  cluster_.start_node(nodes[0]);
+  run_for(10 * kView);
+  ASSERT_EQ(engine().put(key, 1).code, Code::kOk);
+  cluster_.end_node(NodeEnd::kPowerLost, nodes[0]);
+  ClientOptions options;
+  options.staging_bytes = 0;
+  const auto other = cluster_.connect(1, options).value();
+  Engine reader(*other, kPageBytes, 1);
+  const PageVerdict verdict = reader.fetch(key);
+  ASSERT_EQ(verdict.verdict, Verdict::kReady) << reason_name(verdict.reason);
+  EXPECT_EQ(reader.put_number_of(key), 1u);
+}
+
 TEST_F(LyingReplica, PageOfAnotherKeyIsNotTaken) {
   const PageKey key = test_key(1);
   const PutResult put = engine().put(key, 1);
   ASSERT_EQ(put.code, Code::kOk);
-  lie(key, test_key(2), put.version);
+  lie(nodes_of(key)[0], key, test_key(2), put.version);
   const PageVerdict verdict = engine().fetch(key);
   ASSERT_EQ(verdict.verdict, Verdict::kReady) << reason_name(verdict.reason);
   EXPECT_EQ(engine().put_number_of(key), 1u);
