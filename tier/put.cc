@@ -89,15 +89,10 @@ bool is_of_other_epoch(const Result<Reply>& reply) {
   return refusal != nullptr && refusal->code == Code::kOtherEpoch;
 }
 
-// What a page's put comes to when its commit was refused as a whole.
-Code code_of(const Result<Reply>& reply, bool has_register) {
-  if (!is_of_other_epoch(reply)) return Code::kTimeout;
-  return has_register ? Code::kUnavailable : Code::kInvalid;
-}
-
 // One commit, until it has been answered for good: what is in the staging stays there.
 struct Commit : std::enable_shared_from_this<Commit> {
   std::shared_ptr<FleetLink> fleet;
+  std::shared_ptr<ClusterView> epoch;  // under which its pages were placed
   std::shared_ptr<NodeLink> link;
   // Not kept: its link keeps this until it has answered.
   std::weak_ptr<View> view;
@@ -105,31 +100,35 @@ struct Commit : std::enable_shared_from_this<Commit> {
   std::shared_ptr<PutState> put;
   uint64_t segment = 0;
   uint32_t immediate = 0;
-  std::vector<CommitPage> pages;
-  std::vector<uint32_t> places;  // of the pages, in the results
+  std::vector<CommitPage> pages;  // that have no result yet
+  std::vector<uint32_t> places;   // of them, in the results
 
   void send() {
     const uint64_t now = fleet->runtime().clock().now_ns();
     const auto node = view.lock();
-    if (node == nullptr || now >= put->deadline_ns) return end(Code::kTimeout, {});
+    if (node == nullptr || now >= put->deadline_ns) return end(Code::kTimeout);
     CommitRequest request;
     request.immediate = immediate;
     request.patience_ns = patience_of_node(now, put->deadline_ns);
     request.pages = pages;
-    request.epoch = fleet->view()->tag;
+    request.epoch = epoch->tag;
     node->link->call(std::move(request), [self = shared_from_this()](Result<Reply> reply) {
       self->answered(std::move(reply));
     });
   }
 
-  void answered(Result<Reply> reply) {
-    const auto* results = reply ? std::get_if<CommitReply>(&*reply) : nullptr;
-    if (results != nullptr && results->results.size() == pages.size()) {
-      return end(Code::kOk, results->results);
+  // A page that ended for the epoch's sake alone was not acknowledged, nor will it be: put again,
+  // it has another version, newer than what may lie anywhere of the one that was given up.
+  void answered(const Result<Reply>& reply) {
+    const auto* answer = reply ? std::get_if<CommitReply>(&*reply) : nullptr;
+    if (answer != nullptr && answer->results.size() == pages.size()) {
+      settle([&](size_t page) { return answer->results[page]; });
+    } else {
+      const Code code = is_of_other_epoch(reply) ? Code::kOtherEpoch : Code::kTimeout;
+      settle([&](size_t) { return CommitResult{code, 0}; });
     }
-    if (!is_of_other_epoch(reply) || !fleet->has_register()) {
-      return end(code_of(reply, fleet->has_register()), {});
-    }
+    if (pages.empty()) return end();
+    if (!fleet->has_register()) return end(Code::kInvalid);
     fleet->look_again();
     fleet->runtime().after(fleet->view_ns() / kLooksPerView,
                            [self = shared_from_this()] { self->try_again(); });
@@ -137,27 +136,47 @@ struct Commit : std::enable_shared_from_this<Commit> {
 
   // Under the epoch that the register says now. The bytes are in the staging of one node alone.
   void try_again() {
-    const auto current = fleet->view();
-    for (const CommitPage& page : pages) {
-      if (&current->primary_of(page.key) != link.get()) return end(Code::kUnavailable, {});
-    }
+    epoch = fleet->view();
+    settle([&](size_t page) {
+      const bool stays = &epoch->primary_of(pages[page].key) == link.get();
+      return CommitResult{stays ? Code::kOtherEpoch : Code::kUnavailable, 0};
+    });
+    if (pages.empty()) return end();
     send();
   }
 
-  // `results`: one a page, or none where all have come to `otherwise`.
-  void end(Code otherwise, const std::vector<CommitResult>& results) {
-    staging->release(segment);
+  // Gives the pages their results; but those for which it is kOtherEpoch stay.
+  template <typename ResultOf>
+  void settle(const ResultOf& result_of) {
     size_t stored = 0;
+    size_t left = 0;
+    const size_t before = pages.size();
     {
-      std::lock_guard lock(put->mutex);
-      --put->unanswered;
-      for (size_t i = 0; i < places.size() && !put->closed; ++i) {
-        const CommitResult result = results.empty() ? CommitResult{otherwise, 0} : results[i];
-        put->results[places[i]] = {result.code, result.version};
-        stored += result.code == Code::kOk ? 1 : 0;
+      const std::lock_guard lock(put->mutex);
+      for (size_t page = 0; page < before; ++page) {
+        const CommitResult result = result_of(page);
+        if (result.code == Code::kOtherEpoch) {
+          pages[left] = pages[page];
+          places[left++] = places[page];
+        } else if (!put->closed) {
+          put->results[places[page]] = {result.code, result.version};
+          stored += result.code == Code::kOk ? 1 : 0;
+        }
       }
     }
-    fleet->counters()->count_puts(stored, places.size() - stored);
+    pages.resize(left);
+    places.resize(left);
+    fleet->counters()->count_puts(stored, before - left - stored);
+  }
+
+  // What is left has come to `code`.
+  void end(Code code = Code::kTimeout) {
+    settle([code](size_t) { return CommitResult{code, 0}; });
+    staging->release(segment);
+    {
+      const std::lock_guard lock(put->mutex);
+      --put->unanswered;
+    }
     fleet->runtime().notify();
   }
 };
@@ -300,6 +319,7 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
         continue;
       }
       commit->fleet = fleet_;
+      commit->epoch = epoch;
       commit->link = link;
       commit->view = view;
       commit->staging = view->staging;
@@ -346,9 +366,9 @@ void removed(const std::shared_ptr<FleetLink>& fleet, const std::shared_ptr<Remo
     if (answered != nullptr) {
       state->removed += answered->removed;
     } else if (refusal != nullptr) {
+      const Code here = fleet->has_register() ? Code::kUnavailable : Code::kInvalid;
       const bool other = refusal->code == Code::kOtherEpoch;
-      state->error =
-          Error{other ? code_of(reply, fleet->has_register()) : refusal->code, refusal->message};
+      state->error = Error{other ? here : refusal->code, refusal->message};
     } else {
       state->error =
           reply ? Error{Code::kProtocol, "the node did not answer to the remove"} : reply.error();

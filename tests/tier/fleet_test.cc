@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdio>
+#include <map>
 
 namespace farpage {
 namespace {
@@ -165,6 +166,59 @@ TEST_F(RegisteredFleet, NodeThatIsLeftOutIsReadNoMore) {
   const PageVerdict verdict = engine().fetch(key);
   ASSERT_EQ(verdict.verdict, Verdict::kReady) << reason_name(verdict.reason);
   EXPECT_EQ(engine().put_number_of(key), 2u);
+}
+
+// Those that are being replicated are aborted, and those that wait are refused; both go on.
+TEST_F(RegisteredFleet, PutsWhosePrimaryStaysGoOnIntoTheNextEpoch) {
+  const PageKey key = key_with_primary(0);
+  const size_t other = nodes_of(key)[1] == 1 ? 2 : 1;
+  cluster_.set_control_delay(500 * kMicrosecond, 2 * kMillisecond);
+  cluster_.end_node(NodeEnd::kPowerLost, other);
+  std::vector<Put> puts;
+  uint64_t number = 0;
+  const auto put_for = [&](uint64_t until_ns) {
+    while (now() < until_ns) {
+      fill_page(engine().frame(0), key, ++number);
+      const PutRequest request = {key, engine().slice(0)};
+      puts.push_back(client_->put({&request, 1}, now() + 2 * kSecond));
+      run_for(kMillisecond);
+    }
+  };
+  while (cluster_.epochs()->current().epoch.members.size() == 3 && number < 1000) {
+    put_for(now() + 1);
+  }
+  ASSERT_EQ(cluster_.epochs()->current().epoch.members.size(), 2u);
+  put_for(now() + kView);
+  Version newest = 0;
+  std::map<Version, uint64_t> numbers;
+  for (size_t i = 0; i < puts.size(); ++i) {
+    const PutResult result = puts[i].wait()[0];
+    ASSERT_EQ(result.code, Code::kOk) << i << ": " << code_name(result.code);
+    EXPECT_TRUE(numbers.emplace(result.version, i + 1).second) << "acknowledged twice";
+    newest = std::max(newest, result.version);
+  }
+  const PageVerdict verdict = engine().fetch(key);
+  ASSERT_EQ(verdict.verdict, Verdict::kReady) << reason_name(verdict.reason);
+  EXPECT_EQ(verdict.version, newest);
+  EXPECT_EQ(engine().put_number_of(key), numbers[newest]);
+}
+
+// A node joins while the page is on its way to the one that was its primary until then.
+TEST_F(RegisteredFleet, PutThatAnotherEpochOvertakesIsNotInvalid) {
+  const size_t joins = 2;
+  const PageKey key = key_with_primary(joins);
+  cluster_.end_node(NodeEnd::kPowerLost, joins);
+  ASSERT_TRUE(cluster_.world().wait_until(
+      now() + 2 * kSecond, [&] { return cluster_.epochs()->current().epoch.members.size() == 2; }));
+  run_for(10 * kView);
+  ASSERT_EQ(engine().put(key, 1).code, Code::kOk);
+  cluster_.start_node(joins);
+  ASSERT_TRUE(cluster_.world().wait_until(
+      now() + 2 * kSecond, [&] { return cluster_.epochs()->current().epoch.members.size() == 3; }));
+  sim::SimOptions slow;
+  slow.delay_min_ns = slow.delay_max_ns = kView;
+  cluster_.set_network(slow);
+  EXPECT_EQ(engine().put(key, 2).code, Code::kUnavailable);
 }
 
 // Puts and removes open V after the epoch was learned: whoever has no answer by then asked for
