@@ -177,6 +177,8 @@ Result<FetchBenchResult> FetchBench::run(const std::function<bool()>& interrupte
   const auto before = client_.node_status(client_.clock().now_ns() + kPutDeadlineNs);
   if (!before) return tl::unexpected(before.error());
   for (const auto& connection : connections) {
+    result.hedges -= connection->stats().hedges;
+    result.hedges_won -= connection->stats().hedges_won;
     result.posts -= connection->stats().posts;
     result.index_looks -= connection->stats().index_looks;
   }
@@ -193,6 +195,8 @@ Result<FetchBenchResult> FetchBench::run(const std::function<bool()>& interrupte
 
   for (const auto& connection : connections) {
     add(*connection, result);
+    result.hedges += connection->stats().hedges;
+    result.hedges_won += connection->stats().hedges_won;
     result.posts += connection->stats().posts;
     result.index_looks += connection->stats().index_looks;
   }

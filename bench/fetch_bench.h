@@ -20,6 +20,7 @@ struct FetchBenchOptions {
   uint64_t pool_bytes = kGiB;  // the node's memory that is filled with pages and drawn from
   double seconds = 5;          // of fetching
   bool in_put_order = false;   // a fetch asks for pages that were put one after the other
+  bool hedge = false;          // where there are replicas
   std::string name_space = "bench";
 
   Result<void> validate() const;
@@ -39,6 +40,8 @@ struct FetchBenchResult {
       0;  // plain memcpy of the same pages to the same places; 0: nothing is mapped
   double client_cpu_s = 0;  // of this process, all threads, while fetching
   double node_cpu_s = 0;    // of the node, from the first fetch to the last copy
+  uint64_t hedges = 0;      // pages asked of another replica as well, while fetching
+  uint64_t hedges_won = 0;  // ... and that came from there
   uint64_t posts = 0;       // while fetching
   uint64_t index_looks = 0;
 };

@@ -116,7 +116,8 @@ void FetchConnection::draw_keys(Slot& slot) {
 void FetchConnection::start(Slot& slot) {
   draw_keys(slot);
   slot.start_ns = now_ns();
-  slot.fetch = lane_.fetch(slot.requests, slot.verdicts, client_.clock().now_ns() + kDeadlineNs);
+  slot.fetch = lane_.fetch(slot.requests, slot.verdicts, client_.clock().now_ns() + kDeadlineNs,
+                           {.hedge = options_.hedge});
 }
 
 void FetchConnection::finish(Slot& slot) {
@@ -130,6 +131,7 @@ void FetchConnection::finish(Slot& slot) {
       ++totals_.recompute[static_cast<size_t>(verdict.reason)];
     }
   }
+  if (options_.hedge) slot.fetch.wait_released(kNever);  // before its places are used again
 }
 
 void FetchConnection::fetch_for(double seconds) {
@@ -159,10 +161,9 @@ void FetchConnection::check(const Slot& slot) {
     // A sample of a fetch that is too large is spread over all of it.
     const size_t index = i * options_.batch / count;
     if (slot.verdicts[index].verdict != Verdict::kReady) continue;
-    const PageRequest& request = slot.requests[index];
     ++totals_.checked_pages;
-    totals_.wrong_bytes += count_wrong_bytes({request.destination.data, request.destination.bytes},
-                                             request.key, {1, 1});
+    totals_.wrong_bytes += count_wrong_bytes({slot.verdicts[index].landed, options_.page_bytes},
+                                             slot.requests[index].key, {1, 1});
   }
 }
 

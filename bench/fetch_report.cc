@@ -40,6 +40,7 @@ json::object fetch_json(const FetchReport& report) {
         {"pool_bytes", bench.pool_bytes},
         {"seconds", bench.seconds},
         {"in_put_order", bench.in_put_order},
+        {"hedge", bench.hedge},
         {"verify", report.verify},
         {"own_node", report.own_node}}},
       {"hardware", hardware_json()},
@@ -53,6 +54,8 @@ json::object fetch_json(const FetchReport& report) {
   object["fetch_us"] = latency_json(result.fetch_ns);
   object["verdicts"] = {
       {"ready", result.ready}, {"recompute", recompute}, {"recompute_by_reason", by_reason}};
+  object["hedges"] = result.hedges;
+  object["hedges_won"] = result.hedges_won;
   object["wrong_bytes"] = result.wrong_bytes;
   object["checked_pages"] = result.checked_pages;
   object["node_cpu_s"] = result.node_cpu_s;
@@ -88,6 +91,9 @@ std::string fetch_table(const FetchReport& report) {
     if (result.recompute[i] == 0) continue;
     row(fmt::format("recompute: {}", reason_name(static_cast<Reason>(i))).c_str(),
         fmt::format("{}", result.recompute[i]));
+  }
+  if (report.options.hedge) {
+    row("hedges", fmt::format("{}, {} came first", result.hedges, result.hedges_won));
   }
   row("wrong bytes",
       fmt::format("{} in {} pages looked at", result.wrong_bytes, result.checked_pages));

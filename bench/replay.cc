@@ -37,6 +37,13 @@ Result<void> ReplayOptions::validate() const {
   return {};
 }
 
+FetchOptions ReplayOptions::fetch_options() const {
+  const uint64_t rate = prefill_tokens_per_s;
+  const uint64_t recompute_ns =
+      rate == 0 ? 0 : std::max<uint64_t>(1, kTokensPerBlock * kSecond / rate);
+  return {.hedge = hedge, .recompute_ns = recompute_ns};
+}
+
 double ReplayResult::bytes_per_s(uint64_t page_bytes) const {
   return fetch_seconds > 0 ? static_cast<double>(ready * page_bytes) / fetch_seconds : 0;
 }

@@ -21,10 +21,14 @@ struct ReplayOptions {
   uint64_t local_pages = 0;  // the engine's own memory: an LRU of this many pages
   uint64_t fetch_deadline_ns = kSecond;
   uint64_t put_deadline_ns = 5 * kSecond;
+  bool hedge = false;  // where there are replicas
+  uint64_t prefill_tokens_per_s =
+      0;  // a page that would come later than that is recomputed; 0: none
   std::string name_space =
       "replay";  // of the keys; its own for each replay on a node that lives longer
 
   Result<void> validate() const;
+  FetchOptions fetch_options() const;
 };
 
 // What came of a stretch of the trace.
@@ -55,6 +59,8 @@ struct ReplayResult {
   uint64_t ready = 0;
   std::array<uint64_t, kReasons> recompute = {};  // by Reason
   std::array<uint64_t, kCodes> puts = {};         // by Code
+  uint64_t hedges = 0;                            // pages asked of another replica as well
+  uint64_t hedges_won = 0;                        // ... and that came from there
   uint64_t wrong_bytes = 0;                       // of ready pages, every byte of which is compared
   uint64_t local_wrong_bytes = 0;                 // of pages that were served locally
   uint64_t late_fetches = 0;  // verdicts later than the deadline by more than kLatenessAllowedNs

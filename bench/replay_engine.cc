@@ -53,6 +53,8 @@ ReplayResult ReplayEngine::run(const ReplayHooks& hooks) {
     }
   }
   result_.wall_seconds = seconds_since(start);
+  result_.hedges = lane_.stats().hedges;
+  result_.hedges_won = lane_.stats().hedges_won;
   return std::move(result_);
 }
 
@@ -106,7 +108,7 @@ void ReplayEngine::fetch() {
   const uint64_t deadline = client_.clock().now_ns() + options_.fetch_deadline_ns;
   const auto start = SteadyClock::now();
   // Its destructor returns only when no destination can be written any more.
-  Fetch fetch = lane_.fetch(requests_, verdicts_, deadline);
+  Fetch fetch = lane_.fetch(requests_, verdicts_, deadline, options_.fetch_options());
   fetch.wait();
   const double seconds = seconds_since(start);
   const uint64_t end = client_.clock().now_ns();
@@ -121,6 +123,19 @@ void ReplayEngine::fetch() {
   ++result_.fetches;
   for (const PageVerdict& verdict : verdicts_) {
     if (verdict.verdict == Verdict::kReady) result_.page_ns.add(seconds * 1e9);
+  }
+  if (options_.hedge) bring_home(fetch);
+}
+
+// What a hedge brought lies in a place of the lane's, which goes with the fetch.
+void ReplayEngine::bring_home(Fetch& fetch) {
+  fetch.wait_released(kNever);
+  for (size_t i = 0; i < verdicts_.size(); ++i) {
+    std::byte* frame = requests_[i].destination.data;
+    const std::byte* landed = verdicts_[i].landed;
+    if (verdicts_[i].verdict == Verdict::kReady && landed != frame) {
+      std::copy_n(landed, options_.page_bytes, frame);
+    }
   }
 }
 

@@ -36,6 +36,7 @@ class ReplayEngine {
   // Returns how many pages this round serves.
   size_t collect(std::span<const uint64_t> pages);
   void fetch();
+  void bring_home(Fetch& fetch);
   void check_landed();
   void put_recomputed();
   void check_hits();

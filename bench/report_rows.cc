@@ -40,6 +40,9 @@ std::vector<std::pair<std::string, std::string>> report_rows(const ReplayReport&
     rows.emplace_back(fmt::format("  recompute: {}", reason_name(static_cast<Reason>(i))),
                       with_share(result.recompute[i], result.fetched));
   }
+  if (report.options.hedge) {
+    rows.emplace_back("hedges", fmt::format("{}, {} came first", result.hedges, result.hedges_won));
+  }
   rows.emplace_back("wrong bytes",
                     fmt::format("{}", result.wrong_bytes + result.local_wrong_bytes));
   rows.emplace_back("missed deadlines", fmt::format("{}", result.late_fetches));

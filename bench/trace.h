@@ -9,6 +9,9 @@
 
 namespace farpage {
 
+// Tokens of the prompt in a block, in Mooncake's traces and in generated ones: in each page.
+inline constexpr uint64_t kTokensPerBlock = 512;
+
 struct TraceRequest {
   uint64_t timestamp_ms = 0;
   uint64_t input_length = 0;       // tokens

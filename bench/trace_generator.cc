@@ -10,7 +10,6 @@
 namespace farpage {
 namespace {
 
-constexpr uint64_t kTokensPerBlock = 512;
 constexpr uint64_t kSystemPrompts = 12;
 constexpr size_t kOpenConversations = 256;
 constexpr size_t kLongestConversation = 240;  // blocks

@@ -86,6 +86,9 @@ int run_bench_fetch(const FetchArguments& arguments) {
     return report_error({Code::kInvalid, "the pool holds no page: choose a larger --pool-bytes"},
                         kExitUsage);
   }
+  const uint64_t replicas = options->cluster.is_given() ? options->cluster.replicas : 1;
+  if (auto valid = check_hedge(arguments.bench.hedge, replicas); !valid)
+    return report_error(valid.error(), kExitUsage);
   options->client.verify = arguments.verify;
   const Interrupts interrupts;
   const Result<int> exit_code = bench_fetch(arguments, std::move(*options), interrupts);
@@ -304,6 +307,7 @@ void add_fetch(CLI::App& bench, int& exit_code) {
   command->add_flag("--in-put-order", options.in_put_order,
                     "A fetch asks for pages that were put one after the other, from one on that is "
                     "drawn. Without it each page is drawn");
+  command->add_flag("--hedge", options.hedge, kHedgeHelp);
   command->add_option("--seconds", options.seconds, "How long to fetch")->capture_default_str();
   command->add_option("--verify", arguments->verify, "Whether what lands is checked (on, off)")
       ->transform(CLI::IsMember({"on", "off"}))

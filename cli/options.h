@@ -82,6 +82,15 @@ struct OwnNodesArguments {
   }
 };
 
+inline constexpr const char* kHedgeHelp =
+    "Asks another replica as well for a page that takes longer than most";
+inline Result<void> check_hedge(bool hedge, uint64_t replicas) {
+  if (!hedge || replicas > 1) return {};
+  return fail(Code::kInvalid,
+              "--hedge asks another replica, and each page is on one node here: name nodes that "
+              "hold replicas (cluster.nodes), or leave it out");
+}
+
 inline constexpr const char* kAllowEmulatedHelp =
     "ucx: also paths on which the peer's CPU answers every read";
 inline constexpr const char* kNodeHelp = "Address of a running node. Without it: starts one";

@@ -38,6 +38,8 @@ struct ReplayArguments {
   bool kill = false;
   uint64_t requests = 0;
   uint64_t deadline_ms = 1'000;
+  bool hedge = false;
+  uint64_t prefill_tokens_per_s = 0;
   uint64_t seed = TraceGeneratorOptions().seed;
   std::string json;
   std::string report;
@@ -114,6 +116,8 @@ Result<int> replay(const ReplayArguments& arguments, ConnectOptions connect,
   options.page_bytes = arguments.page_bytes;
   options.local_pages = arguments.local_pages;
   options.fetch_deadline_ns = arguments.deadline_ms * kMillisecond;
+  options.hedge = arguments.hedge;
+  options.prefill_tokens_per_s = arguments.prefill_tokens_per_s;
   options.name_space = unique_name_space(options.name_space, opened.has_own_node());
   auto replay = Replay::create(opened.client(), opened.fabric(), loaded->trace, options);
   if (!replay) return tl::unexpected(replay.error());
@@ -149,6 +153,10 @@ int run_replay(const ReplayArguments& arguments) {
   if (auto valid = options.validate(); !valid) return report_error(valid.error(), kExitUsage);
   if (auto valid = arguments.own_nodes.validate(); !valid)
     return report_error(valid.error(), kExitUsage);
+  const uint64_t replicas =
+      connect->cluster.is_given() ? connect->cluster.replicas : arguments.own_nodes.replicas;
+  if (auto valid = check_hedge(arguments.hedge, replicas); !valid)
+    return report_error(valid.error(), kExitUsage);
   const Interrupts interrupts;
   const Result<int> exit_code = replay(arguments, std::move(*connect), interrupts);
   return exit_code ? *exit_code : report_error(exit_code.error());
@@ -180,6 +188,11 @@ void add_replay_command(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   add_count(*command, "--deadline-ms", arguments->deadline_ms, "Deadline of a fetch")
       ->check(CLI::Range(uint64_t{1}, uint64_t{86'400'000}));
+  command->add_flag("--hedge", arguments->hedge, kHedgeHelp);
+  add_count(*command, "--prefill-tokens-per-s", arguments->prefill_tokens_per_s,
+            fmt::format("How fast the engine recomputes: a page, of {} tokens, that would come "
+                        "later than that is not waited for; 0: unknown",
+                        kTokensPerBlock));
   add_count(*command, "--seed", arguments->seed, "Of the synthetic trace");
   add_json(*command, arguments->json);
   command

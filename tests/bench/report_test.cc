@@ -100,6 +100,20 @@ TEST_F(ReportTest, JsonSaysWhatWasCounted) {
   EXPECT_GT(object.at("hardware").at("cores").to_number<int>(), 0);
 }
 
+TEST_F(ReportTest, HedgesAreToldWhereTheyWereAskedFor) {
+  result_.hedges = 5;
+  result_.hedges_won = 2;
+  options_.prefill_tokens_per_s = 7;
+  EXPECT_THAT(replay_table(report_), Not(HasSubstr("hedges")));
+  options_.hedge = true;
+  EXPECT_THAT(replay_table(report_), HasSubstr("hedges                   5, 2 came first\n"));
+  const json::value parsed = json::parse(format_json(replay_json(report_)));
+  EXPECT_EQ(parsed.at("hedges").to_number<int>(), 5);
+  EXPECT_EQ(parsed.at("hedges_won").to_number<int>(), 2);
+  EXPECT_TRUE(parsed.at("configuration").at("hedge").as_bool());
+  EXPECT_EQ(parsed.at("configuration").at("prefill_tokens_per_s").to_number<int>(), 7);
+}
+
 TEST_F(ReportTest, HitRatesAreSharesOfTheDemand) {
   const std::vector<HitRatePoint> points = hit_rates(result_);
   ASSERT_EQ(points.size(), 2u);

@@ -44,6 +44,31 @@ class ClusterTest(Counts, Case):
         self.assertEqual(sum(held), 2 * pages)
         self.assertTrue(all(pages / 3 < count < pages for count in held), held)
 
+    def test_hedges_are_for_pages_with_replicas(self):
+        answer = self.replay("--nodes", 3, "--replicas", 2, "--pool-bytes", "64MiB", "--hedge")
+        self.assertTrue(answer["configuration"]["hedge"])
+        self.assertLessEqual(answer["hedges_won"], answer["hedges"])
+        self.assertEqual(answer["configuration"]["prefill_tokens_per_s"], 0)
+        self.start_members()
+        cluster = ("--set", f"cluster.nodes={self.node_list()}")
+        result = self.run_program("bench", "fetch", "--hedge", *cluster, "--pool-bytes", "4MiB", "--seconds", "0.2", "--json", "-")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        bench = json.loads(result.stdout)
+        self.assertTrue(bench["configuration"]["hedge"])
+        self.assertEqual(bench["wrong_bytes"], 0)
+        self.assertLessEqual(bench["hedges_won"], bench["hedges"])
+        for one in (("replay", "generate", "--hedge"), ("replay", "generate", "--hedge", "--nodes", 2),
+                    ("replay", "generate", "--hedge", *cluster, "--set", "cluster.replicas=1"), ("bench", "fetch", "--hedge")):
+            self.assert_fails(self.run_program(*one), 2, "--hedge asks another replica", "cluster.nodes")
+
+    def test_page_that_is_recomputed_sooner_is_not_waited_for(self):
+        answer = self.replay("--pool-bytes", "64MiB", "--prefill-tokens-per-s", 10**12)
+        self.assertEqual(answer["configuration"]["prefill_tokens_per_s"], 10**12)
+        reasons = answer["verdicts"]["recompute_by_reason"]
+        self.assertGreater(reasons["slower"], 0)
+        self.assertEqual(answer["verdicts"]["ready"] + sum(reasons.values()), answer["fetched"])
+        self.assert_fails(self.run_program("replay", "generate", "--prefill-tokens-per-s=-5"), 2, "--prefill-tokens-per-s")
+
     def test_one_dies_in_the_middle_over_shared_memory(self):
         self.replay_and_kill("shm")
 
