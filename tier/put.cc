@@ -117,12 +117,15 @@ struct Commit : std::enable_shared_from_this<Commit> {
     });
   }
 
-  // A page that ended for the epoch's sake alone was not acknowledged, nor will it be: put again,
-  // it has another version, newer than what may lie anywhere of the one that was given up.
+  // A commit that was refused for its epoch's sake was not begun, and is sent again. One that was
+  // begun and then aborted may have been read already: put again, its page would have two versions.
   void answered(const Result<Reply>& reply) {
     const auto* answer = reply ? std::get_if<CommitReply>(&*reply) : nullptr;
     if (answer != nullptr && answer->results.size() == pages.size()) {
-      settle([&](size_t page) { return answer->results[page]; });
+      settle([&](size_t page) {
+        const CommitResult& result = answer->results[page];
+        return result.code == Code::kOtherEpoch ? CommitResult{Code::kUnavailable, 0} : result;
+      });
     } else {
       const Code code = is_of_other_epoch(reply) ? Code::kOtherEpoch : Code::kTimeout;
       settle([&](size_t) { return CommitResult{code, 0}; });
