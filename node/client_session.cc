@@ -1,10 +1,11 @@
 #include "node/client_session.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <utility>
+
+#include "pagetable/touch_log.h"
 
 namespace farpage {
 namespace {
@@ -22,61 +23,41 @@ uint32_t load(const uint32_t& word) {
 
 }  // namespace
 
-Result<void> ClientSession::greet(uint64_t staging_bytes, HelloReply& reply) {
-  if (greeted_) return fail(Code::kProtocol, "this client has said hello already");
-  greeted_ = true;
-  if (staging_bytes == 0) return {};
-  auto passive = fabric_.offer_channel(ChannelPurpose::kStage);
-  if (!passive) return tl::unexpected(passive.error());
-  auto staging = passive->channel->allocate_writable(staging_bytes);
-  if (!staging) return tl::unexpected(staging.error());
-  auto exported = fabric_.export_region(*staging);
-  if (!exported) return tl::unexpected(exported.error());
-  staging_ = std::move(*staging);
-  staging_channel_ = std::move(passive->channel);
-  reply.staging = std::move(*exported);
-  reply.staging_offer = std::move(passive->offer);
-  return {};
+std::weak_ptr<ClientSession::Answer> ClientSession::begin_making(Answer answer) {
+  return making_.emplace_back(std::make_shared<Answer>(std::move(answer)));
 }
 
-Result<void> ClientSession::open_lane(const OpenLaneRequest& request, uint64_t max_lanes,
-                                      const PageStore& store, OpenLaneReply& reply) {
-  std::erase_if(lanes_, [&](const Lane& lane) { return lane.id == request.replaces; });
-  if (lanes_.size() >= max_lanes) {
-    return fail(
-        Code::kExhausted,
-        fmt::format("this client has {} lanes open, which is node.max_lanes", lanes_.size()));
-  }
-  auto read = fabric_.offer_channel(ChannelPurpose::kRead);
-  if (!read) return tl::unexpected(read.error());
-  auto touch = fabric_.offer_channel(ChannelPurpose::kStage);
-  if (!touch) return tl::unexpected(touch.error());
-  auto touches = touch->channel->allocate_writable(sizeof(TouchLog));
-  if (!touches) return tl::unexpected(touches.error());
+void ClientSession::end_making(const std::shared_ptr<Answer>& answer) {
+  std::erase(making_, answer);
+}
 
-  const std::array<std::pair<const Region*, RegionExport*>, 3> exports = {{
-      {&store.pool(), &reply.pool},
-      {&store.index(), &reply.index},
-      {&*touches, &reply.touches},
-  }};
-  for (const auto& [region, into] : exports) {
-    auto exported = fabric_.export_region(*region);
-    if (!exported) return tl::unexpected(exported.error());
-    *into = std::move(*exported);
-  }
-  reply.lane = ++last_lane_;
-  reply.read_offer = std::move(read->offer);
-  reply.touch_offer = std::move(touch->offer);
-  lanes_.push_back(
-      {last_lane_, std::move(read->channel), std::move(*touches), std::move(touch->channel)});
-  return {};
+std::vector<std::shared_ptr<ClientSession::Answer>> ClientSession::end_all_making() {
+  return std::exchange(making_, {});
+}
+
+void ClientSession::greet(std::optional<ClientStaging> staging) {
+  greeted_ = true;
+  if (staging) staging_ = std::move(*staging);
+}
+
+uint64_t ClientSession::add_lane(ClientLane lane) {
+  lanes_.push_back({++last_lane_, std::move(lane)});
+  return last_lane_;
+}
+
+std::optional<ClientLane> ClientSession::take_lane(uint64_t number) {
+  const auto found = std::ranges::find(lanes_, number, &Lane::number);
+  if (found == lanes_.end()) return std::nullopt;
+  std::optional<ClientLane> taken(std::move(found->lane));
+  lanes_.erase(found);
+  return taken;
 }
 
 bool ClientSession::staged(uint32_t immediate) {
-  if (staging_channel_ == nullptr) return false;
+  if (staging_.channel == nullptr) return false;
   std::array<Completion, 64> completions;
   for (int turn = 0; turn < kMostTurns; ++turn) {
-    const size_t count = staging_channel_->poll(completions);
+    const size_t count = staging_.channel->poll(completions);
     if (count == 0) break;
     for (size_t i = 0; i < count; ++i) {
       if (completions[i].kind == CompletionKind::kImmediate) {
@@ -88,11 +69,11 @@ bool ClientSession::staged(uint32_t immediate) {
 }
 
 std::span<const std::byte> ClientSession::staged_payload(const CommitPage& page) const {
-  if (page.staging_offset > staging_.bytes() ||
-      page.payload_bytes > staging_.bytes() - page.staging_offset) {
+  if (page.staging_offset > staging_.memory.bytes() ||
+      page.payload_bytes > staging_.memory.bytes() - page.staging_offset) {
     return {};
   }
-  return {staging_.data() + page.staging_offset, page.payload_bytes};
+  return {staging_.memory.data() + page.staging_offset, page.payload_bytes};
 }
 
 void ClientSession::report(const VerdictCounts& verdicts) {
@@ -103,7 +84,7 @@ void ClientSession::report(const VerdictCounts& verdicts) {
 
 void ClientSession::collect_touches(PageStore& store) {
   for (Lane& lane : lanes_) {
-    const auto& log = *reinterpret_cast<const TouchLog*>(lane.touches.data());
+    const auto& log = *reinterpret_cast<const TouchLog*>(lane.lane.touches.data());
     const uint64_t written = load(log.written);
     // The client may write anything here: at most one ring is read, and every slot is checked.
     uint64_t at = written - std::min<uint64_t>(written - lane.touches_seen, kTouchRingSlots);

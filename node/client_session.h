@@ -1,25 +1,33 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "control/messages.h"
+#include "node/client_memory.h"
 #include "node/page_store.h"
-#include "pagetable/touch_log.h"
-#include "transport/fabric.h"
 #include "transport/transfer_counters.h"
 
 namespace farpage {
 
 // What a node keeps for one client: its own staging, which is never handed on (protocol rule 17),
-// and its lanes. All of it goes when the client does.
+// and its lanes. All of it goes when the client does, and may block then. Movable, to be destroyed
+// elsewhere.
 class ClientSession {
  public:
-  explicit ClientSession(Fabric& fabric) : fabric_(fabric) {}
+  using Answer = std::function<void(Reply)>;
 
+  // Its hello has been answered.
   bool greeted() const { return greeted_; }
+  // And is being answered.
+  bool greeting() const { return !greeted_ && !making_.empty(); }
+
+  // There is nothing to end, and no reason to go elsewhere for it.
+  bool holds_nothing() const { return staging_.channel == nullptr && lanes_.empty(); }
 
   // Requests of this client that wait for their answer. False: too many do.
   bool add_waiting() {
@@ -29,10 +37,20 @@ class ClientSession {
   }
   void remove_waiting() { --waiting_; }
 
-  // Makes the staging, unless the client wants none.
-  Result<void> greet(uint64_t staging_bytes, HelloReply& reply);
-  Result<void> open_lane(const OpenLaneRequest& request, uint64_t max_lanes, const PageStore& store,
-                         OpenLaneReply& reply);
+  // The answer to a request for which something is being made. It expires when it has been given,
+  // or when nobody waits for it any more.
+  std::weak_ptr<Answer> begin_making(Answer answer);
+  void end_making(const std::shared_ptr<Answer>& answer);
+  std::vector<std::shared_ptr<Answer>> end_all_making();
+
+  // `staging`: none, where the client wants none.
+  void greet(std::optional<ClientStaging> staging);
+  // With those that are being made.
+  size_t lanes() const { return lanes_.size() + making_.size(); }
+  // Its number.
+  uint64_t add_lane(ClientLane lane);
+  // Nothing: there is none of this number.
+  std::optional<ClientLane> take_lane(uint64_t number);
 
   // Whether the client's writes up to this immediate are in the staging.
   bool staged(uint32_t immediate);
@@ -48,25 +66,22 @@ class ClientSession {
 
  private:
   struct Lane {
-    uint64_t id;
-    std::unique_ptr<Channel> read_channel;
-    Region touches;
-    std::unique_ptr<Channel> touch_channel;
+    uint64_t number;
+    ClientLane lane;
     uint64_t touches_seen = 0;
   };
 
   // A client has no more commits under way than its staging has segments, half of this.
   static constexpr uint32_t kMostWaiting = kTransferCounters;
 
-  Fabric& fabric_;
   uint32_t waiting_ = 0;
   bool greeted_ = false;
   VerdictCounts reported_;
-  Region staging_;
-  std::unique_ptr<Channel> staging_channel_;  // after staging_: it is closed before the memory goes
+  ClientStaging staging_;
   TransferCounters arrivals_;
   std::vector<Lane> lanes_;
   uint64_t last_lane_ = 0;
+  std::vector<std::shared_ptr<Answer>> making_;  // of a hello, or of lanes
 };
 
 }  // namespace farpage

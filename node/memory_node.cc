@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <iterator>
 #include <random>
 
 #include "transport/traffic.h"
@@ -48,7 +49,8 @@ MemoryNode::MemoryNode(const NodeOptions& options, Runtime& runtime, Fabric& fab
       runtime_(runtime),
       fabric_(fabric),
       run_(std::move(run)),
-      pusher_(runtime, fabric, *run_.store, push_limits(options_)),
+      slow_work_(runtime, fabric),
+      pusher_(runtime, fabric, *run_.store, slow_work_, push_limits(options_)),
       started_ns_(runtime.clock().now_ns()),
       writes_(std::make_unique<WriteQueue>(runtime, clients_, *run_.store, *run_.versions, nullptr,
                                            nullptr)) {}
@@ -75,6 +77,14 @@ Result<std::unique_ptr<MemoryNode>> MemoryNode::create(const NodeOptions& option
 void MemoryNode::withdraw() {
   if (member_ != nullptr) member_->withdraw();
   writes_->refuse_waiting();
+  // Collected first, because an answer that cannot be sent ends its client.
+  std::vector<std::shared_ptr<Answer>> waiting;
+  for (auto& [id, session] : clients_) {
+    std::ranges::move(session.end_all_making(), std::back_inserter(waiting));
+  }
+  for (const auto& answer : waiting) {
+    (*answer)(Refusal{Code::kUnavailable, "this node was left out and is coming back", {}});
+  }
 }
 
 Result<ClientId> MemoryNode::connected() {
@@ -83,7 +93,7 @@ Result<ClientId> MemoryNode::connected() {
                 fmt::format("this node serves {} clients already, which is node.max_clients",
                             clients_.size()));
   }
-  clients_.emplace(++last_client_, fabric_);
+  clients_.try_emplace(++last_client_);
   return last_client_;
 }
 
@@ -91,10 +101,11 @@ void MemoryNode::disconnected(ClientId client) {
   writes_->disconnected(client);
   if (member_ != nullptr) member_->disconnected(client);
   pusher_.end(client);
-  const auto found = clients_.find(client);
-  if (found == clients_.end()) return;
-  add_saturating(departed_, found->second.reported());
-  clients_.erase(found);
+  auto gone = clients_.extract(client);
+  if (gone.empty()) return;
+  gone.mapped().end_all_making();
+  add_saturating(departed_, gone.mapped().reported());
+  if (!gone.mapped().holds_nothing()) slow_work_.end(std::move(gone.mapped()));
 }
 
 void MemoryNode::handle(ClientId client, Request request, std::function<void(Reply)> done) {
@@ -102,13 +113,15 @@ void MemoryNode::handle(ClientId client, Request request, std::function<void(Rep
   if (found == clients_.end()) return;
   ClientSession& session = found->second;
   if (auto* hello = std::get_if<HelloRequest>(&request))
-    return done(answer(client, session, *hello));
+    return this->hello(client, session, *hello, std::move(done));
   if (std::holds_alternative<StatusRequest>(request)) return done(status());
   if (!session.greeted()) {
     return done(Refusal{Code::kProtocol, "a client's first message must be a hello"});
   }
   if (auto* renew = std::get_if<RenewRequest>(&request)) return done(answer(session, *renew));
-  if (auto* lane = std::get_if<OpenLaneRequest>(&request)) return done(answer(session, *lane));
+  if (auto* lane = std::get_if<OpenLaneRequest>(&request)) {
+    return open_lane(client, session, *lane, std::move(done));
+  }
   if (auto* open = std::get_if<OpenPushRequest>(&request)) {
     return pusher_.open(client, std::move(*open), std::move(done));
   }
@@ -123,28 +136,80 @@ void MemoryNode::handle(ClientId client, Request request, std::function<void(Rep
   done(Refusal{Code::kInvalid, "this node serves alone, and has nothing to do with replicas"});
 }
 
-Reply MemoryNode::answer(ClientId client, ClientSession& session, const HelloRequest& request) {
+// Makes something for a client and says so, unless nobody waits for it any more.
+template <typename Made>
+void MemoryNode::make(ClientId client, ClientSession& session,
+                      std::function<Result<Made>(Fabric&)> made,
+                      std::function<Reply(ClientSession&, Made)> reply, Answer done) {
+  const std::weak_ptr<Answer> waiting = session.begin_making(std::move(done));
+  auto result = std::make_shared<Result<Made>>(fail(Code::kAborted, "it was not made"));
+  slow_work_.run(
+      [waiting, result, made = std::move(made)](Fabric& fabric) {
+        if (!waiting.expired()) *result = made(fabric);
+      },
+      [this, client, waiting, result, reply = std::move(reply)] {
+        const std::shared_ptr<Answer> answer = waiting.lock();
+        if (answer == nullptr) {
+          if (*result) slow_work_.end(std::move(**result));
+          return;
+        }
+        ClientSession& owner = clients_.at(client);
+        owner.end_making(answer);
+        (*answer)(*result ? reply(owner, std::move(**result)) : Reply(refusal(result->error())));
+      });
+}
+
+void MemoryNode::hello(ClientId client, ClientSession& session, const HelloRequest& request,
+                       Answer done) {
+  if (auto refused = check(request)) return done(*refused);
+  if (session.greeted() || session.greeting()) {
+    return done(Refusal{Code::kProtocol, "this client has said hello already", {}});
+  }
+  if (request.staging_bytes == 0) {
+    session.greet(std::nullopt);
+    return done(greet(client, request));
+  }
+  make<OfferedStaging>(
+      client, session,
+      [bytes = request.staging_bytes](Fabric& fabric) { return make_staging(fabric, bytes); },
+      [this, client, request](ClientSession& greeted, OfferedStaging made) -> Reply {
+        // The epoch may have changed meanwhile.
+        if (auto refused = check(request)) {
+          slow_work_.end(std::move(made.staging));
+          return *refused;
+        }
+        greeted.greet(std::move(made.staging));
+        HelloReply reply = greet(client, request);
+        reply.staging = std::move(made.memory);
+        reply.staging_offer = std::move(made.offer);
+        return reply;
+      },
+      std::move(done));
+}
+
+std::optional<Refusal> MemoryNode::check(const HelloRequest& request) const {
   if (request.protocol != kControlProtocol || request.page_format != kPageFormat) {
     return Refusal{
         Code::kProtocol,
         fmt::format("this node speaks control protocol {} with page format {}, the client "
                     "{} with {}: run the same version of farpage on both",
-                    kControlProtocol, kPageFormat, request.protocol, request.page_format)};
+                    kControlProtocol, kPageFormat, request.protocol, request.page_format),
+        {}};
   }
   if (request.staging_bytes > options_.max_staging_bytes) {
     return Refusal{
         Code::kInvalid,
         fmt::format("the client asks for {} bytes of staging, and node.max_staging_bytes "
                     "is {}: lower client.staging_bytes",
-                    request.staging_bytes, options_.max_staging_bytes)};
+                    request.staging_bytes, options_.max_staging_bytes),
+        {}};
   }
-  if (member_ != nullptr) {
-    if (auto refused = member_->check(request)) return *refused;
-  }
+  if (member_ != nullptr) return member_->check(request);
+  return std::nullopt;
+}
+
+HelloReply MemoryNode::greet(ClientId client, const HelloRequest& request) {
   HelloReply reply;
-  if (auto greeted = session.greet(request.staging_bytes, reply); !greeted) {
-    return refusal(greeted.error());
-  }
   if (member_ != nullptr) {
     member_->greeted(client, request);
     reply.node = member_->epoch().self().node;
@@ -162,11 +227,22 @@ Reply MemoryNode::answer(ClientId client, ClientSession& session, const HelloReq
   return reply;
 }
 
-Reply MemoryNode::answer(ClientSession& session, const OpenLaneRequest& request) {
-  OpenLaneReply reply;
-  auto opened = session.open_lane(request, options_.max_lanes, *run_.store, reply);
-  if (!opened) return refusal(opened.error());
-  return reply;
+void MemoryNode::open_lane(ClientId client, ClientSession& session, const OpenLaneRequest& request,
+                           Answer done) {
+  if (auto replaced = session.take_lane(request.replaces)) slow_work_.end(std::move(*replaced));
+  if (session.lanes() >= options_.max_lanes) {
+    return done(Refusal{
+        Code::kExhausted,
+        fmt::format("this client has {} lanes open, which is node.max_lanes", session.lanes()),
+        {}});
+  }
+  make<OfferedLane>(
+      client, session, [&store = *run_.store](Fabric& fabric) { return make_lane(fabric, store); },
+      [](ClientSession& owner, OfferedLane made) -> Reply {
+        made.reply.lane = owner.add_lane(std::move(made.lane));
+        return std::move(made.reply);
+      },
+      std::move(done));
 }
 
 Reply MemoryNode::answer(ClientSession& session, const RenewRequest& request) {

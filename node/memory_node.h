@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "base/runtime.h"
 #include "control/link.h"
@@ -12,6 +13,7 @@
 #include "node/options.h"
 #include "node/page_store.h"
 #include "node/pusher.h"
+#include "node/slow_work.h"
 #include "node/versions.h"
 #include "node/write_queue.h"
 #include "transport/fabric.h"
@@ -47,8 +49,15 @@ class MemoryNode final : public NodeService {
   StatusReply status() const override;
 
  private:
-  Reply answer(ClientId client, ClientSession& session, const HelloRequest& request);
-  Reply answer(ClientSession& session, const OpenLaneRequest& request);
+  using Answer = ClientSession::Answer;
+  void hello(ClientId client, ClientSession& session, const HelloRequest& request, Answer done);
+  void open_lane(ClientId client, ClientSession& session, const OpenLaneRequest& request,
+                 Answer done);
+  template <typename Made>
+  void make(ClientId client, ClientSession& session, std::function<Result<Made>(Fabric&)> made,
+            std::function<Reply(ClientSession&, Made)> reply, Answer done);
+  std::optional<Refusal> check(const HelloRequest& request) const;
+  HelloReply greet(ClientId client, const HelloRequest& request);
   Reply answer(ClientSession& session, const RenewRequest& request);
   uint64_t epoch() const;
   VerdictCounts verdicts() const;
@@ -57,7 +66,8 @@ class MemoryNode final : public NodeService {
   Runtime& runtime_;
   Fabric& fabric_;
   Run run_;
-  Pusher pusher_;  // after the store whose pages it writes
+  SlowWork slow_work_;  // after the store whose pages its clients reach
+  Pusher pusher_;       // after the store whose pages it writes
   uint64_t started_ns_;
   Clients clients_;
   ClientId last_client_ = 0;

@@ -14,10 +14,12 @@ constexpr uint64_t kLookNs = 100 * kMicrosecond;  // at writes that are under wa
 
 }  // namespace
 
-Pusher::Pusher(Runtime& runtime, Fabric& fabric, PageStore& store, const Limits& limits)
+Pusher::Pusher(Runtime& runtime, Fabric& fabric, PageStore& store, SlowWork& slow_work,
+               const Limits& limits)
     : runtime_(runtime),
       fabric_(fabric),
       store_(store),
+      slow_work_(slow_work),
       limits_(limits),
       gate_(std::make_shared<FabricGate>(fabric)) {}
 
@@ -72,7 +74,7 @@ void Pusher::open(ClientId id, OpenPushRequest request, std::function<void(Reply
   Client& client = clients_[id];
   const auto replaced = std::ranges::find(client.lanes, request.replaces, &Lane::id);
   if (replaced != client.lanes.end()) {
-    end_channel(replaced->path->take_channel());
+    slow_work_.end(replaced->path->take_channel());
     client.lanes.erase(replaced);
   }
   if (auto valid = check(client, request); !valid) return done(refuse(valid.error()));
@@ -100,7 +102,7 @@ void Pusher::opened(ClientId id, Connected path, const std::function<void(Reply)
   --connecting_;
   const auto found = clients_.find(id);
   if (found == clients_.end()) {
-    if (path) end_channel((*path)->take_channel());
+    if (path) slow_work_.end((*path)->take_channel());
     return;
   }
   found->second.opening = false;
@@ -133,18 +135,8 @@ Reply Pusher::push(ClientId id, const PushRequest& request) {
 void Pusher::end(ClientId id) {
   const auto found = clients_.find(id);
   if (found == clients_.end()) return;
-  for (Lane& lane : found->second.lanes) end_channel(lane.path->take_channel());
+  for (Lane& lane : found->second.lanes) slow_work_.end(lane.path->take_channel());
   clients_.erase(found);
-}
-
-// A queue pair may take its time to flush.
-void Pusher::end_channel(std::unique_ptr<Channel> channel) {
-  runtime_.offload([gate = gate_, channel = std::shared_ptr<Channel>(std::move(channel))] {
-    (void)gate->pass([&](Fabric&) -> Result<void> {
-      channel->close();
-      return {};
-    });
-  });
 }
 
 void Pusher::pump_in(uint64_t delay_ns) {
@@ -166,7 +158,7 @@ void Pusher::pump() {
     if (lane == nullptr) return true;
     const auto turned = lane->path->turn(now);
     if (!turned) {
-      end_channel(lane->path->take_channel());
+      slow_work_.end(lane->path->take_channel());
       std::erase_if(clients_.at(active.client).lanes,
                     [&](const Lane& ended) { return ended.id == active.lane; });
       return true;

@@ -9,6 +9,7 @@
 #include "base/runtime.h"
 #include "control/link.h"
 #include "node/push_path.h"
+#include "node/slow_work.h"
 #include "transport/fabric_gate.h"
 
 namespace farpage {
@@ -24,7 +25,8 @@ class Pusher {
     uint64_t patience_ns = 0;    // no page goes out later than this after it was asked for
   };
 
-  Pusher(Runtime& runtime, Fabric& fabric, PageStore& store, const Limits& limits);
+  Pusher(Runtime& runtime, Fabric& fabric, PageStore& store, SlowWork& slow_work,
+         const Limits& limits);
   ~Pusher();
 
   // `done` runs once, when the lane is there or refused, unless the client has ended before.
@@ -54,13 +56,13 @@ class Pusher {
   Refusal refuse(const Error& error);
   void opened(ClientId client, Connected path, const std::function<void(Reply)>& done);
   Lane* find(const Active& lane);
-  void end_channel(std::unique_ptr<Channel> channel);
   void pump();
   void pump_in(uint64_t delay_ns);
 
   Runtime& runtime_;
   Fabric& fabric_;
   PageStore& store_;
+  SlowWork& slow_work_;  // ends channels
   const Limits limits_;
   const std::shared_ptr<FabricGate> gate_;
   std::unordered_map<ClientId, Client> clients_;

@@ -115,6 +115,7 @@ TEST(FleetAway, PausedReplicaIsWaitedFor) {
   settle(client);
   const uint64_t number = client.number_with({0, 1});
   ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  ASSERT_TRUE(client.holds(1, number, 1));
   cluster.node_fabric(1).pause();
   EXPECT_NE(client.put(number, 2, 100 * kMillisecond).code, Code::kOk);
   EXPECT_TRUE(client.holds(1, number, 1)) << "its memory answers all the same";

@@ -147,6 +147,27 @@ TEST(FleetRegister, NodeThatWasLeftOutWithdrawsItsRegistrations) {
   EXPECT_FALSE(client.read(1, number));
 }
 
+// Its client asks again, and need not wait until its patience has ended.
+TEST(FleetRegister, HelloThatANodeCannotAnswerBeforeItIsLeftOutIsRefused) {
+  SimCluster cluster(8, registered_nodes());
+  RawClient client(cluster);
+  settle(cluster, client);
+  constexpr uint64_t kSlowNs = 600 * kSecond;
+  cluster.node_fabric(1).set_options({.offload_min_ns = kSlowNs, .offload_max_ns = kSlowNs});
+  const ClientId id = cluster.node_service(1).connected().value();
+  HelloRequest hello;
+  hello.staging_bytes = 4 * kKiB;
+  std::optional<Reply> reply;
+  cluster.node_service(1).handle(id, hello, [&](Reply answer) { reply = std::move(answer); });
+  cluster.node_fabric(1).pause();
+  ASSERT_TRUE(client.wait_for([&] { return !is_member(cluster, 1); }));
+  EXPECT_FALSE(reply.has_value());
+  cluster.node_fabric(1).resume();
+  ASSERT_TRUE(client.wait_for([&] { return reply.has_value(); }));
+  ASSERT_TRUE(std::holds_alternative<Refusal>(*reply));
+  EXPECT_EQ(std::get<Refusal>(*reply).code, Code::kUnavailable);
+}
+
 TEST(FleetRegister, KeyThatMovesIsKilledWhereItWasAndFilledWhereItGoes) {
   SimClusterOptions options = registered_nodes(3);
   SimCluster cluster(7, options);

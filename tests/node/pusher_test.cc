@@ -284,9 +284,10 @@ TEST(PushingLimits, OneLaneIsOpenedAtATimeAndNoMoreThanTheLimit) {
   SimNode node(options);
   LandingClient client(node);
   std::vector<std::unique_ptr<LandingClient>> others;  // whose landings it offers
+  for (int i = 0; i < 4; ++i) others.push_back(std::make_unique<LandingClient>(node));
+  size_t offered = 0;
   const auto open_another = [&](uint64_t replaces) {
-    others.push_back(std::make_unique<LandingClient>(node));
-    client.request = std::move(others.back()->request);
+    client.request = std::move(others[offered++]->request);
     client.request.replaces = replaces;
     return client.ask_to_open();
   };

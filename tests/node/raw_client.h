@@ -265,7 +265,13 @@ class RawClient {
     hello.staging_bytes = kReadAt;
     hello.epoch = tag();
     std::optional<Reply> reply;
-    service->handle(session.id, hello, [&](Reply answer) { reply = std::move(answer); });
+    const auto ask_now = [&](Request request) {
+      reply.reset();
+      service->handle(session.id, std::move(request),
+                      [&](Reply answer) { reply = std::move(answer); });
+      cluster_.world().wait_until(cluster_.now_ns(), [&] { return reply.has_value(); });
+    };
+    ask_now(hello);
     if (const auto* refusal = std::get_if<Refusal>(&*reply)) {
       ADD_FAILURE() << refusal->message;
       return session;
@@ -275,8 +281,7 @@ class RawClient {
     session.geometry = {greeted.page_bytes, greeted.slots, greeted.buckets};
     session.staging_channel = fabric().connect(std::move(greeted.staging_offer), kNever).value();
     session.staging = session.staging_channel->import_region(std::move(greeted.staging)).value();
-    service->handle(session.id, OpenLaneRequest{},
-                    [&](Reply answer) { reply = std::move(answer); });
+    ask_now(OpenLaneRequest{});
     auto& lane = std::get<OpenLaneReply>(*reply);
     session.read_channel = fabric().connect(std::move(lane.read_offer), kNever).value();
     session.pool_key = sim::key_of(lane.pool).value();

@@ -13,6 +13,7 @@
 
 #include "integrity/crc32c.h"
 #include "node/node.h"
+#include "tests/support/counting_fabric.h"
 #include "tests/support/temp_dir.h"
 #include "transport/sim/sim_fabric.h"
 #include "transport/sim/world.h"
@@ -44,14 +45,21 @@ class SimNode {
     return options;
   }
 
-  void start() { node_ = make_memory_node(options_, fabric_.runtime(), fabric_).value(); }
+  void start() { node_ = make_memory_node(options_, fabric_.runtime(), counted_).value(); }
   void stop() { node_.reset(); }
   void restart() {
     stop();
     start();
   }
 
+  // For how long the node's process waits for its turn on another thread.
+  void set_offload_ns(uint64_t duration_ns) {
+    fabric_.set_options({.offload_min_ns = duration_ns, .offload_max_ns = duration_ns});
+  }
+
   ControlService& service() { return *node_; }
+  // What the node has of its fabric.
+  const CountingFabric& held() const { return counted_; }
   NodeOptions& options() { return options_; }
   sim::World& world() { return world_; }
   sim::SimFabric& client_fabric() { return client_fabric_; }
@@ -59,10 +67,11 @@ class SimNode {
   void run_for(uint64_t duration_ns) { world_.run_until(world_.now_ns() + duration_ns); }
   uint64_t cooling_ns() const { return options_.reuse_ms * kMillisecond / 64 * 65; }
 
-  // What is answered at once.
+  // What is answered without any time going by.
   Reply ask(ClientId client, Request request) {
     std::optional<Reply> answer;
     node_->handle(client, std::move(request), [&](Reply reply) { answer = std::move(reply); });
+    world_.wait_until(now(), [&] { return answer.has_value(); });
     EXPECT_TRUE(answer.has_value());
     return answer ? std::move(*answer) : Reply(Refusal{Code::kAborted, "no answer"});
   }
@@ -75,6 +84,7 @@ class SimNode {
   NodeOptions options_;
   sim::World world_{1};
   sim::SimFabric fabric_{world_, {}};
+  CountingFabric counted_{fabric_};
   sim::SimFabric client_fabric_{world_, {}};
   std::unique_ptr<ControlService> node_;
 };

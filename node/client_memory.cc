@@ -1,0 +1,52 @@
+#include "node/client_memory.h"
+
+#include <array>
+#include <utility>
+
+#include "pagetable/touch_log.h"
+
+namespace farpage {
+
+Result<OfferedStaging> make_staging(Fabric& fabric, uint64_t bytes) {
+  auto passive = fabric.offer_channel(ChannelPurpose::kStage);
+  if (!passive) return tl::unexpected(passive.error());
+  auto memory = passive->channel->allocate_writable(bytes);
+  if (!memory) return tl::unexpected(memory.error());
+  auto exported = fabric.export_region(*memory);
+  if (!exported) return tl::unexpected(exported.error());
+  OfferedStaging made;
+  made.staging.memory = std::move(*memory);
+  made.staging.channel = std::move(passive->channel);
+  made.memory = std::move(*exported);
+  made.offer = std::move(passive->offer);
+  return made;
+}
+
+Result<OfferedLane> make_lane(Fabric& fabric, const PageStore& store) {
+  auto read = fabric.offer_channel(ChannelPurpose::kRead);
+  if (!read) return tl::unexpected(read.error());
+  auto touch = fabric.offer_channel(ChannelPurpose::kStage);
+  if (!touch) return tl::unexpected(touch.error());
+  auto touches = touch->channel->allocate_writable(sizeof(TouchLog));
+  if (!touches) return tl::unexpected(touches.error());
+
+  OfferedLane made;
+  const std::array<std::pair<const Region*, RegionExport*>, 3> exports = {{
+      {&store.pool(), &made.reply.pool},
+      {&store.index(), &made.reply.index},
+      {&*touches, &made.reply.touches},
+  }};
+  for (const auto& [region, into] : exports) {
+    auto exported = fabric.export_region(*region);
+    if (!exported) return tl::unexpected(exported.error());
+    *into = std::move(*exported);
+  }
+  made.reply.read_offer = std::move(read->offer);
+  made.reply.touch_offer = std::move(touch->offer);
+  made.lane.read_channel = std::move(read->channel);
+  made.lane.touches = std::move(*touches);
+  made.lane.touch_channel = std::move(touch->channel);
+  return made;
+}
+
+}  // namespace farpage

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "control/messages.h"
+#include "node/page_store.h"
+#include "transport/fabric.h"
+
+namespace farpage {
+
+// What a node makes for one client alone, and never hands on (protocol rule 17). To make it blocks:
+// the backend allocates, populates and registers memory, and makes queue pairs. So does to destroy
+// it: a channel is closed, its queue pairs are gone, before its memory goes.
+
+struct ClientStaging {
+  Region memory;
+  std::unique_ptr<Channel> channel;  // after the memory: it goes first
+};
+
+struct ClientLane {
+  std::unique_ptr<Channel> read_channel;
+  Region touches;
+  std::unique_ptr<Channel> touch_channel;  // after its memory, too
+};
+
+// With what its client is told of it.
+struct OfferedStaging {
+  ClientStaging staging;
+  RegionExport memory;
+  ChannelOffer offer;
+};
+struct OfferedLane {
+  ClientLane lane;
+  OpenLaneReply reply;  // but for the lane's number
+};
+
+Result<OfferedStaging> make_staging(Fabric& fabric, uint64_t bytes);
+Result<OfferedLane> make_lane(Fabric& fabric, const PageStore& store);
+
+}  // namespace farpage
