@@ -74,7 +74,9 @@ void Dialer::dial(const std::shared_ptr<Arrivals>& arrivals, const Endpoint& whe
     const auto cancelled = [&] { return stopped_.load() || arrivals->is_closed(); };
     auto connection = verbs::dial(*devices_, device_for(introduction.path), where, introduction,
                                   deadline_ns, cancelled, refused);
-    if (!connection && !cancelled() && !(one_path && refused)) {
+    // Who waits closes the channel at the same deadline, but that is not why this one has ended.
+    const bool was_silent = !connection && connection.error().code == Code::kTimeout;
+    if (!connection && (was_silent || !cancelled()) && !(one_path && refused)) {
       health_.broke(where, boottime_clock().now_ns());
       ledger_.failed(device_for(introduction.path), where);
     }
