@@ -12,7 +12,7 @@ namespace farpage {
 
 // The table [rdma] of nodes and clients.
 struct RdmaOptions {
-  std::string devices;    // names or IP addresses, with commas between; empty: every device
+  std::string devices;    // names, ports or IP addresses, with commas; empty: every device
   uint64_t spin_us = 50;  // how long a wait polls before it sleeps
 
   std::vector<std::string> device_list() const;

@@ -57,10 +57,20 @@ class DevicesTest(RefusalCase):
 
     def test_one_named_twice(self):
         node = self.start_node(*PACE.node())
-        for devices in ("rxe0,rxe0", "rxe0,10.9.0.1"):
-            sentence = "rdma.devices names the device rxe0 twice: once is enough"
+        for devices in ("rxe0,rxe0", "rxe0,10.9.0.1", "rxe0:1,rxe0", "10.9.0.1,rxe0:1"):
+            sentence = "rdma.devices names port 1 of the device rxe0 twice"
             self.assert_node_refuses(2, sentence, place=over(devices))
             self.assert_client_refuses(sentence, node=node, place=over(devices))
+
+    def test_a_port(self):
+        node = self.start_node(*PACE.node(), place=over("rxe0:1,rxe1:1"))
+        result = self.run_program(*self.REPLAY, "--node", node.address, place=over("rxe0:1,rxe1:1"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_a_port_that_is_none(self):
+        self.assert_node_refuses(1, "there is no port 2 of the RDMA device rxe0: it has 1", place=over("rxe0:2"))
+        for devices in ("rxe0:0", "rxe0:", "rxe0:one"):
+            self.assert_node_refuses(2, f"rdma.devices names {devices}: a port", place=over(devices))
 
     def test_an_address_of_none(self):
         self.assert_node_refuses(1, "no RDMA device has the address 192.0.2.1", place=over("192.0.2.1"))

@@ -232,7 +232,7 @@ Result<std::unique_ptr<Connection>> dial(const Devices& devices, size_t from, co
       !ended) {
     return tl::unexpected(ended.error());
   }
-  connection->device = devices.index_of(raw->verbs);
+  connection->device = devices.index_of(raw->verbs, raw->port_num);
   if (connection->device == devices.size()) {
     return fail(Code::kInvalid,
                 fmt::format("the way to {} leads over the RDMA device {}, which rdma.devices does "

@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
-#include <optional>
 
 #include "net/address.h"
 
@@ -36,11 +36,13 @@ std::optional<Endpoint> to_endpoint(const ibv_gid& gid) {
   return endpoint;
 }
 
-// With the first IP address of an active port, IPv4 before IPv6. On InfiniBand proper a GID is
-// none.
-std::optional<Device> with_address(ibv_context* context, const ibv_device_attr& limits) {
+// With the first IP address of an active port, or of port `wanted` alone, IPv4 before IPv6. On
+// InfiniBand proper a GID is none.
+std::optional<Device> with_address(ibv_context* context, const ibv_device_attr& limits,
+                                   uint8_t wanted = 0) {
   std::optional<Device> found;
   for (uint32_t port = 1; port <= limits.phys_port_cnt; ++port) {
+    if (wanted != 0 && port != wanted) continue;
     ibv_port_attr attributes = {};
     if (::ibv_query_port(context, static_cast<uint8_t>(port), &attributes) != 0) continue;
     if (attributes.state != IBV_PORT_ACTIVE || attributes.link_layer != IBV_LINK_LAYER_ETHERNET) {
@@ -53,8 +55,11 @@ std::optional<Device> with_address(ibv_context* context, const ibv_device_attr& 
       const auto address = to_endpoint(entry.gid);
       if (!address) continue;
       if (found && (found->address.family() == AF_INET || address->family() == AF_INET6)) continue;
-      found = Device{
-          .name = {}, .context = context, .port = static_cast<uint8_t>(port), .address = *address};
+      found = Device{.name = {},
+                     .label = {},
+                     .context = context,
+                     .port = static_cast<uint8_t>(port),
+                     .address = *address};
     }
   }
   return found;
@@ -82,13 +87,24 @@ std::optional<Device> device_at(const Endpoint& address) {
   if (::rdma_create_id(nullptr, &id, nullptr, RDMA_PS_TCP) != 0) return std::nullopt;
   std::optional<Device> found;
   if (::rdma_bind_addr(id, const_cast<sockaddr*>(address.address())) == 0 && id->verbs != nullptr) {
-    found = Device{.name = {}, .context = id->verbs, .port = id->port_num, .address = address};
+    found = Device{
+        .name = {}, .label = {}, .context = id->verbs, .port = id->port_num, .address = address};
   }
   ::rdma_destroy_id(id);
   return found;
 }
 
 }  // namespace
+
+std::optional<DeviceName> parse_device_name(const std::string& text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos) return DeviceName{text, 0};
+  DeviceName name = {text.substr(0, colon), 0};
+  const char* end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data() + colon + 1, end, name.port);
+  if (error != std::errc() || last != end || name.port == 0) return std::nullopt;
+  return name;
+}
 
 uint32_t packet_bytes(const Device& device) {
   constexpr uint32_t kSmallest = 128;  // doubled by each step of ibv_mtu
@@ -130,13 +146,20 @@ Devices::~Devices() {
 Result<void> Devices::add(Device device) {
   ibv_context* context = device.context;
   device.name = ::ibv_get_device_name(context->device);
-  if (index_of(context) < size()) {
+  const auto is_same = [&](const Device& other) {
+    return other.context == context && other.port == device.port;
+  };
+  if (std::ranges::any_of(devices_, is_same)) {
     return fail(Code::kInvalid,
-                fmt::format("rdma.devices names the device {} twice: once is enough", device.name));
+                fmt::format("rdma.devices names port {} of the device {} twice: it is one path, by "
+                            "whichever name or address",
+                            device.port, device.name));
   }
   if (const int error = ::ibv_query_device(context, &device.limits); error != 0) {
     return fail_errno(error, fmt::format("cannot ask the RDMA device {} what it can", device.name));
   }
+  device.label = device.limits.phys_port_cnt > 1 ? fmt::format("{}:{}", device.name, device.port)
+                                                 : device.name;
   // A read lands in two places.
   if (device.limits.max_sge < 2 || device.limits.max_sge_rd < 2) {
     return fail(Code::kInvalid,
@@ -158,21 +181,40 @@ Result<void> Devices::add_named(const std::string& name) {
     return fail(Code::kNotFound,
                 fmt::format("no RDMA device has the address {}: {}", name, kAdvice));
   }
+  const auto wanted = parse_device_name(name);
+  if (!wanted) {
+    return fail(
+        Code::kInvalid,
+        fmt::format("rdma.devices names {}: a port of a device is a number from 1 on, as in "
+                    "mlx5_0:1",
+                    name));
+  }
   std::string present;
   for (int i = 0; i < count_; ++i) {
     const std::string candidate = ::ibv_get_device_name(contexts_[i]->device);
     present += (present.empty() ? "" : ", ") + candidate;
-    if (candidate != name) continue;
+    if (candidate != wanted->device) continue;
     ibv_device_attr limits = {};
     ::ibv_query_device(contexts_[i], &limits);
-    auto device = with_address(contexts_[i], limits);
+    if (wanted->port > limits.phys_port_cnt) {
+      return fail(Code::kNotFound,
+                  fmt::format("there is no port {} of the RDMA device {}: it has {}", wanted->port,
+                              candidate, limits.phys_port_cnt));
+    }
+    auto device = with_address(contexts_[i], limits, wanted->port);
     if (device) return add(std::move(*device));
+    if (wanted->port > 0) {
+      return fail(
+          Code::kUnavailable,
+          fmt::format("port {} of the RDMA device {} is not active, or has no IP address: {}",
+                      wanted->port, candidate, kAdvice));
+    }
     return fail(Code::kUnavailable, fmt::format("the RDMA device {} has no active port with an IP "
                                                 "address: {}",
                                                 name, kAdvice));
   }
   return fail(Code::kNotFound,
-              fmt::format("there is no RDMA device {}; there are: {}", name, present));
+              fmt::format("there is no RDMA device {}; there are: {}", wanted->device, present));
 }
 
 Result<void> Devices::add_all() {
@@ -188,15 +230,19 @@ Result<void> Devices::add_all() {
               fmt::format("no RDMA device has an active port with an IP address: {}", kAdvice));
 }
 
-size_t Devices::index_of(const ibv_context* context) const {
-  const auto found = std::find_if(devices_.begin(), devices_.end(),
-                                  [&](const Device& device) { return device.context == context; });
-  return static_cast<size_t>(found - devices_.begin());
+size_t Devices::index_of(const ibv_context* context, uint8_t port) const {
+  size_t found = devices_.size();
+  for (size_t i = 0; i < devices_.size(); ++i) {
+    if (devices_[i].context != context) continue;
+    if (devices_[i].port == port) return i;
+    found = std::min(found, i);
+  }
+  return found;
 }
 
 std::string Devices::names() const {
   std::string names;
-  for (const Device& device : devices_) names += (names.empty() ? "" : ", ") + device.name;
+  for (const Device& device : devices_) names += (names.empty() ? "" : ", ") + device.label;
   return names;
 }
 

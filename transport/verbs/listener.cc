@@ -48,8 +48,8 @@ Result<std::unique_ptr<ChannelListener>> ChannelListener::listen(
 Result<void> ChannelListener::bind(size_t device) {
   const Device& own = (*devices_)[device];
   const auto refuse = [&](const char* what) {
-    return fail_errno(errno, fmt::format("cannot listen on the RDMA device {} at {} ({})", own.name,
-                                         own.address.host(), what));
+    return fail_errno(errno, fmt::format("cannot listen on the RDMA device {} at {} ({})",
+                                         own.label, own.address.host(), what));
   };
   rdma_cm_id* raw = nullptr;
   if (::rdma_create_id(events_.get(), &raw, nullptr, RDMA_PS_TCP) != 0) return refuse("create");
@@ -132,7 +132,7 @@ void ChannelListener::requested(rdma_cm_event* event) {
   if (event->param.conn.private_data_len >= sizeof introduction) {
     std::memcpy(&introduction, event->param.conn.private_data, sizeof introduction);
   }
-  const size_t device = devices_->index_of(event->id->verbs);
+  const size_t device = devices_->index_of(event->id->verbs, event->id->port_num);
   const uint8_t reads_asked = std::min(event->param.conn.responder_resources, kReadsOnTheWire);
   ::rdma_ack_cm_event(event);
   std::shared_ptr<PassiveEnd> end;
@@ -161,7 +161,7 @@ void ChannelListener::reject(rdma_cm_id* request, size_t device, uint32_t sent, 
   warnings_.warn(
       fmt::format("a client is refused: its RDMA port sends packets of {} bytes, and {} at {} here "
                   "takes {} at most; give both network devices the same MTU",
-                  sent, own.name, own.address.host(), taken));
+                  sent, own.label, own.address.host(), taken));
   seen_->refused[device].fetch_add(1, std::memory_order_relaxed);
   const RejectWire why = {kMagic, taken};
   ::rdma_reject(request, &why, sizeof why);

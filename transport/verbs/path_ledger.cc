@@ -25,7 +25,7 @@ void add(PathUse& sum, const PathCounters& counters) {
 PathLedger::Path& PathLedger::path(size_t device, const Endpoint& to) {
   const bool known = device < devices_->size();
   const std::string name =
-      fmt::format("{} -> {}", known ? (*devices_)[device].name : "any device", to.host());
+      fmt::format("{} -> {}", known ? (*devices_)[device].label : "any device", to.host());
   if (!paths_.contains(name)) make_room();
   Path& found = paths_[name];
   found.ended.path = name;

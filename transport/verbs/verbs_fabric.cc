@@ -109,7 +109,7 @@ class VerbsFabric final : public Fabric, public PortSource, public PathSource {
     for (size_t i = 0; i < devices_->size(); ++i) {
       const Device& device = (*devices_)[i];
       const PortFiles files(device);
-      ports.push_back({.port = fmt::format("{} at {}", device.name, device.address.host()),
+      ports.push_back({.port = fmt::format("{} at {}", device.label, device.address.host()),
                        .link_bits_per_s = files.link_bits_per_s(),
                        .connections = connections[i],
                        .refused = seen_->refused[i].load(std::memory_order_relaxed),

@@ -9,7 +9,8 @@
 namespace farpage::verbs {
 
 struct VerbsOptions {
-  // Names ("mlx5_0") or IP addresses of the RDMA devices to use, one path each; none: all of them.
+  // Names of the RDMA devices to use ("mlx5_0"), of ports of theirs ("mlx5_0:2"), or IP addresses,
+  // one path each; none: all devices.
   std::vector<std::string> devices = {};
   // How long a wait polls before it sleeps: 0 always sleeps, and costs no core; a large one never
   // does, and costs one.
