@@ -8,6 +8,7 @@
 
 #include "bench/json.h"
 #include "cli/backend.h"
+#include "cli/backend_options.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
@@ -66,6 +67,8 @@ Result<doctor::Wanted> read_wanted(const CLI::App& app, const DoctorArguments& a
   auto config = Config::load(arguments.config, {});
   if (!config) return tl::unexpected(config.error());
   if (auto read = config->read("node", fields(node)); !read) return tl::unexpected(read.error());
+  BackendOptions backends;
+  if (auto read = backends.read_node(*config); !read) return tl::unexpected(read.error());
   if (auto finished = config->finish_own(); !finished) return tl::unexpected(finished.error());
   if (app.count("--pool-bytes") > 0) node.pool_bytes = arguments.pool_bytes;
   if (app.count("--listen") > 0) node.listen = arguments.listen;
@@ -79,6 +82,7 @@ Result<doctor::Wanted> read_wanted(const CLI::App& app, const DoctorArguments& a
   }
   auto geometry = make_geometry(node.page_bytes, node.pool_bytes);
   if (!geometry) return tl::unexpected(geometry.error());
+  wanted.rdma_devices = backends.rdma.device_list();
   wanted.names_pool = has_config || app.count("--pool-bytes") > 0;
   wanted.pool_bytes = node.pool_bytes;
   wanted.memory_bytes = node.pool_bytes + geometry->slots * kNodeBytesPerSlot;
@@ -145,7 +149,8 @@ void add_doctor_command(CLI::App& app, int& exit_code) {
       ->type_name("NAME")
       ->take_all()
       ->expected(1);
-  command->add_option("--config", arguments->config, "TOML file with a table [node]")
+  command
+      ->add_option("--config", arguments->config, "TOML file with tables [node], [rdma] and [ucx]")
       ->type_name("FILE");
   command
       ->add_option("--listen", arguments->listen,

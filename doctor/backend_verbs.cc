@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <optional>
 
 #include "doctor/kernel_config.h"
 
@@ -41,6 +43,7 @@ void read_gids(const HostFiles& files, const std::string& folder, RdmaPort& port
     const std::string address = address_in(text_of("gids", index));
     const bool better = port.address.empty() || (port.address.find(':') != std::string::npos &&
                                                  address.find('.') != std::string::npos);
+    if (!address.empty()) port.addresses.push_back(address);
     if (address.empty() || !better) continue;
     port.address = address;
     port.gid_index = std::stoull(index);
@@ -56,7 +59,8 @@ std::vector<RdmaPort> read_ports(const HostFiles& files, const std::string& devi
     const size_t space = text.find(' ');
     const bool is_ethernet = files.text(port + "/link_layer").value_or("") == "Ethernet";
     RdmaPort& found = ports.emplace_back();
-    found.name = fmt::format("{}/{}", device, number);
+    found.device = device;
+    found.number = number;
     found.state = space == std::string::npos ? text : text.substr(space + 1);
     if (!is_ethernet) continue;
     found.interface = files.text(port + "/gid_attrs/ndevs/0").value_or("eth0");
@@ -87,7 +91,7 @@ std::string first_interface(const HostFiles& files) {
 std::string list(const VerbsFacts& facts) {
   std::string text;
   for (const RdmaPort& port : facts.ports) {
-    text += fmt::format("{}{} is {}", text.empty() ? "" : ", ", port.name, port.state);
+    text += fmt::format("{}{} is {}", text.empty() ? "" : ", ", port.name(), port.state);
     if (!port.address.empty()) {
       text += fmt::format(" at {} (GID {}, RoCE v2)", port.address, port.gid_index);
     }
@@ -111,7 +115,65 @@ HostSide without_device(const VerbsFacts& facts, const Privileges& privileges) {
           privileges.as_root("apt-get install linux-image-amd64")};
 }
 
-HostSide look(const VerbsFacts& facts, const Privileges& privileges) {
+// As transport/verbs takes a name: "mlx5_0", "mlx5_0:2", or an IP address.
+bool is_named(const RdmaPort& port, const std::string& name) {
+  return name == port.device || name == port.device + ":" + port.number ||
+         std::ranges::find(port.addresses, name) != port.addresses.end();
+}
+
+bool is_address(const std::string& name) {
+  in6_addr raw = {};
+  return ::inet_pton(AF_INET, name.c_str(), &raw) == 1 ||
+         ::inet_pton(AF_INET6, name.c_str(), &raw) == 1;
+}
+
+std::string all_devices(const VerbsFacts& facts) {
+  std::string text;
+  for (const std::string& device : facts.devices) text += (text.empty() ? "" : ", ") + device;
+  return text;
+}
+
+// An address that an InfiniBand port may have: its table of GIDs shows none.
+bool is_unseen(const VerbsFacts& facts, const std::string& name) {
+  const auto& ports = facts.ports;
+  return is_address(name) &&
+         std::ranges::none_of(ports, [&](const RdmaPort& port) { return is_named(port, name); }) &&
+         std::ranges::any_of(ports, [](const RdmaPort& port) {
+           return port.state == "ACTIVE" && port.interface.empty();
+         });
+}
+
+// What is wrong with one that is named.
+std::optional<HostSide> look_for(const std::string& name, const VerbsFacts& facts) {
+  if (is_unseen(facts, name)) return std::nullopt;
+  const auto is_this = [&](const RdmaPort& port) { return is_named(port, name); };
+  const auto named = std::ranges::find_if(facts.ports, is_this);
+  if (named == facts.ports.end() && is_address(name)) {
+    return HostSide{Level::kProblem,
+                    fmt::format("rdma.devices names {}, and no RDMA port has that address: {}",
+                                name, list(facts)),
+                    "rdma link show"};
+  }
+  if (named == facts.ports.end()) {
+    return HostSide{Level::kProblem,
+                    fmt::format("rdma.devices names {}, and there is no such device or port; there "
+                                "are: {}",
+                                name, all_devices(facts)),
+                    "rdma link show"};
+  }
+  const bool one_works = std::ranges::any_of(facts.ports, [&](const RdmaPort& port) {
+    return is_this(port) && port.state == "ACTIVE" && !port.address.empty();
+  });
+  if (one_works) return std::nullopt;
+  return HostSide{Level::kProblem,
+                  fmt::format("rdma.devices names {}, which has no active port with an IP address: "
+                              "{}",
+                              name, list(facts)),
+                  "rdma link show " + named->name()};
+}
+
+// `is_unseen`: one of InfiniBand's addresses may have been named.
+HostSide look(const VerbsFacts& facts, bool is_unseen, const Privileges& privileges) {
   if (facts.devices.empty()) return without_device(facts, privileges);
   // The best there is: one that is used by itself, or InfiniBand, or one that lacks an address.
   const auto find_active = [&](const auto& also) {
@@ -135,11 +197,18 @@ HostSide look(const VerbsFacts& facts, const Privileges& privileges) {
     return {Level::kProblem, list(facts) + "; without an IP address no peer finds it",
             privileges.as_root("ip address add 192.0.2.1/24 dev " + shell_word(active->interface))};
   }
+  if (active != facts.ports.end() && active->interface.empty() && is_unseen) {
+    return {Level::kNote,
+            fmt::format("{}; whether an address that rdma.devices names is that of {} (IPoIB), "
+                        "only the kernel knows",
+                        list(facts), active->name()),
+            "ip -brief address show type ipoib"};
+  }
   if (active != facts.ports.end() && active->interface.empty()) {
     return {Level::kWarning,
             fmt::format("{}; {} is InfiniBand, which is used only where its IP address (IPoIB) is "
                         "named: --set rdma.devices=ADDRESS",
-                        list(facts), active->name),
+                        list(facts), active->name()),
             "ip -brief address show type ipoib"};
   }
   if (active != facts.ports.end()) return {Level::kOk, list(facts), ""};
@@ -154,7 +223,7 @@ HostSide look(const VerbsFacts& facts, const Privileges& privileges) {
     return {Level::kProblem, text + ": it waits for a subnet manager",
             privileges.as_root("apt-get install opensm && systemctl start opensm")};
   }
-  return {Level::kProblem, text + ": is its cable plugged in?", "rdma link show " + port.name};
+  return {Level::kProblem, text + ": is its cable plugged in?", "rdma link show " + port.name()};
 }
 
 }  // namespace
@@ -174,8 +243,27 @@ VerbsFacts read_verbs(const HostFiles& files) {
   return facts;
 }
 
+size_t rdma_paths(const VerbsFacts& facts, const Wanted& wanted) {
+  return wanted.rdma_devices.empty() ? facts.devices.size() : wanted.rdma_devices.size();
+}
+
 Finding check_verbs(const VerbsFacts& facts, const Wanted& wanted, const Privileges& privileges) {
-  return backend_finding(kVerbs, look(facts, privileges), wanted);
+  const std::vector<std::string>& names = wanted.rdma_devices;
+  if (facts.devices.empty() || names.empty()) {
+    return backend_finding(kVerbs, look(facts, false, privileges), wanted);
+  }
+  VerbsFacts used = facts;
+  used.ports.clear();
+  bool any_unseen = false;
+  for (const std::string& name : names) {
+    if (auto wrong = look_for(name, facts)) return backend_finding(kVerbs, *wrong, wanted);
+    const bool unseen = is_unseen(facts, name);
+    any_unseen |= unseen;
+    std::ranges::copy_if(facts.ports, std::back_inserter(used.ports), [&](const RdmaPort& port) {
+      return is_named(port, name) || (unseen && port.interface.empty());
+    });
+  }
+  return backend_finding(kVerbs, look(used, any_unseen, privileges), wanted);
 }
 
 }  // namespace farpage::doctor

@@ -10,12 +10,16 @@
 namespace farpage::doctor {
 
 struct RdmaPort {
-  std::string name;        // "mlx5_0/1"
+  std::string device;      // "mlx5_0"
+  std::string number;      // "1"
   std::string state;       // "ACTIVE"
   std::string interface;   // of an Ethernet port; empty: InfiniBand
   std::string address;     // of an Ethernet port: its first IP address in the GID table (RoCE v2)
   uint64_t gid_index = 0;  // of that
-  uint64_t mtu = 0;        // of the interface; 0: not known
+  std::vector<std::string> addresses;  // all of them
+  uint64_t mtu = 0;                    // of the interface; 0: not known
+
+  std::string name() const { return device + "/" + number; }
 };
 
 struct VerbsFacts {
@@ -28,6 +32,9 @@ struct VerbsFacts {
 };
 
 VerbsFacts read_verbs(const HostFiles& files);
+
+// How many paths a node here has: one for each that `wanted` names, or for each device.
+size_t rdma_paths(const VerbsFacts& facts, const Wanted& wanted);
 
 Finding check_verbs(const VerbsFacts& facts, const Wanted& wanted, const Privileges& privileges);
 

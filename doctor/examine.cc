@@ -32,7 +32,7 @@ void examine_memory(const Wanted& wanted, const HostFiles& files, const Privileg
   findings.push_back(check_thp_enabled(pages, privileges));
   findings.push_back(check_thp_defrag(pages, privileges));
   findings.push_back(check_reserved_huge_pages(pages, privileges));
-  const size_t rdma_devices = read_verbs(files).devices.size();
+  const size_t rdma_devices = rdma_paths(read_verbs(files), wanted);
   findings.push_back(check_memlock(read_limit(RLIMIT_MEMLOCK), rdma_devices, wanted, privileges));
   findings.push_back(
       check_descriptors(read_limit(RLIMIT_NOFILE), rdma_devices, wanted, privileges));

@@ -15,7 +15,8 @@ struct LimitFacts {
 // RLIMIT_MEMLOCK, RLIMIT_NOFILE.
 LimitFacts read_limit(int resource);
 
-// `rdma_devices`: of this host. The kernel counts memory once for each that it is registered with.
+// `rdma_devices`: that a node here uses. The kernel counts memory once for each that it is
+// registered with.
 Finding check_memlock(const LimitFacts& facts, size_t rdma_devices, const Wanted& wanted,
                       const Privileges& privileges);
 Finding check_descriptors(const LimitFacts& facts, size_t rdma_devices, const Wanted& wanted,

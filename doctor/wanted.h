@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "doctor/backend_set.h"
 #include "net/address.h"
@@ -20,6 +21,7 @@ struct Wanted {
   uint64_t max_clients = 0;
   uint64_t staging_bytes = 0;  // of each client that puts
   std::optional<Address> listen;
+  std::vector<std::string> rdma_devices;  // as rdma.devices names them; none: all that there are
   std::string node_command = "farpage node";  // to which commands that mend add their options
 };
 

@@ -119,6 +119,16 @@ class ConfigTest(DoctorCase):
         file = self.config("[node]\npool_byte = 5\n")
         self.assert_fails(self.run_program("doctor", "--config", file), 2, "pool_bytes")
 
+    def test_the_rdma_devices_are_read(self):
+        node = f"[node]\nlisten = \"{self.folder}/a\"\npool_bytes = \"1MiB\"\n"
+        file = self.config(f"{node}[rdma]\ndevices = \"none_0, none_1:2,none_3\"\n")
+        findings = self.doctor("--config", file, "--backend", "verbs")
+        self.assertIn("verbs with 3 devices", findings["limits"]["descriptors"]["text"])
+        self.assertEqual(findings["backends"]["verbs"]["level"], "problem")
+        for table, text in (("[rdma]\ndevice = \"\"\n", "devices"), ("[rdma]\nspin_us = 2000000\n", "rdma.spin_us"),
+                            ("[ucx]\ntransport = \"\"\n", "transports")):
+            self.assert_fails(self.run_program("doctor", "--config", self.config(node + table)), 2, text)
+
     def test_max_clients(self):
         file = self.config(f"[node]\nlisten = \"{self.folder}/a\"\npool_bytes = \"16MiB\"\nmax_clients = 100000\n")
         self.assert_finding(self.doctor("--config", file)["memory"]["vm.max_map_count"], "warning",

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -176,6 +177,89 @@ TEST(DoctorBackends, VerbsOverEthernetNeedsAnIpAddress) {
   host.put("/sys/class/net/ens3/mtu", "9000\n");
   EXPECT_EQ(verbs_on(host).text,
             "rxe0/1 is ACTIVE at 10.9.0.1 (GID 5, RoCE v2) on ens3 with MTU 9000");
+}
+
+class DoctorNamedDevices : public ::testing::Test {
+ protected:
+  DoctorNamedDevices() {
+    host_.put("/dev/infiniband/uverbs0", "").put("/etc/libibverbs.d/mlx4.driver", "driver mlx4\n");
+    put_port(host_, "mlx4_0/ports/1", "4: ACTIVE", "Ethernet");
+    put_port(host_, "mlx4_0/ports/2", "4: ACTIVE", "Ethernet");
+    put_port(host_, "mlx5_0/ports/1", "1: DOWN", "Ethernet");
+    put_address("mlx4_0/ports/1", 0, "0a09:0001");
+    put_address("mlx4_0/ports/2", 0, "0a08:0001");
+    put_address("mlx4_0/ports/2", 1, "0a07:0001");
+    put_address("mlx5_0/ports/1", 0, "0a06:0001");
+  }
+
+  void put_address(const std::string& port, int index, const std::string& ipv4) {
+    const std::string folder = "/sys/class/infiniband/" + port;
+    host_.put(fmt::format("{}/gid_attrs/types/{}", folder, index), "RoCE v2\n")
+        .put(fmt::format("{}/gids/{}", folder, index),
+             "0000:0000:0000:0000:0000:ffff:" + ipv4 + "\n");
+  }
+  Finding of(const std::vector<std::string>& names) {
+    Wanted wanted = with_every_backend();
+    wanted.rdma_devices = names;
+    return check_verbs(read_verbs(host_.files()), wanted, kUser);
+  }
+
+  MadeUpHost host_;
+};
+
+TEST_F(DoctorNamedDevices, OnlyTheirPortsAreLookedAt) {
+  constexpr const char* kFirst = "mlx4_0/1 is ACTIVE at 10.9.0.1 (GID 0, RoCE v2)";
+  constexpr const char* kSecond = "mlx4_0/2 is ACTIVE at 10.8.0.1 (GID 0, RoCE v2)";
+  const auto text = [&](const std::vector<std::string>& names) {
+    expect(of(names), Level::kOk, "");
+    return of(names).text;
+  };
+  EXPECT_EQ(text({}).find(kFirst), 0u);
+  EXPECT_NE(text({}).find("mlx5_0/1 is DOWN"), std::string::npos);
+  EXPECT_EQ(text({"mlx4_0"}).find("mlx5_0"), std::string::npos);
+  for (const char* name : {"mlx4_0:1", "10.9.0.1"}) {
+    EXPECT_EQ(text({name}).find(kFirst), 0u) << name;
+    EXPECT_EQ(text({name}).find("mlx4_0/2"), std::string::npos) << name;
+  }
+  for (const char* name : {"mlx4_0:2", "10.8.0.1", "10.7.0.1"}) {
+    EXPECT_EQ(text({name}).find(kSecond), 0u) << name;
+  }
+  EXPECT_EQ(text({"10.8.0.1", "mlx4_0:1"}).find(kSecond), 0u);
+  EXPECT_NE(text({"10.8.0.1", "mlx4_0:1"}).find(kFirst), std::string::npos);
+}
+
+TEST_F(DoctorNamedDevices, OneThatIsNotThereIsAProblemWhateverElseThereIs) {
+  for (const char* name : {"mlx5_9", "mlx4_0:3", "mlx4", "mlx4_0:", "192.0.2.1", "2001:db8::1"}) {
+    const Finding finding = of({"mlx4_0", name});
+    expect(finding, Level::kProblem, "rdma link show");
+    EXPECT_EQ(finding.text.find(fmt::format("rdma.devices names {}, and", name)), 0u)
+        << finding.text;
+  }
+  EXPECT_NE(of({"mlx5_9"}).text.find("there are: mlx4_0, mlx5_0"), std::string::npos);
+}
+
+TEST_F(DoctorNamedDevices, OneThatIsDownIsAProblem) {
+  for (const char* name : {"mlx5_0", "mlx5_0:1", "10.6.0.1"}) {
+    expect(of({"mlx4_0", name}), Level::kProblem, "rdma link show mlx5_0/1");
+  }
+}
+
+// Which the table of GIDs does not show.
+TEST_F(DoctorNamedDevices, AnAddressMayBeOneOfInfiniBand) {
+  put_port(host_, "mlx6_0/ports/1", "4: ACTIVE", "InfiniBand");
+  expect(of({"192.0.2.1"}), Level::kNote, "ip -brief address show type ipoib");
+  expect(of({"mlx6_0"}), Level::kProblem, "rdma link show mlx6_0/1");
+  expect(of({"192.0.2.1", "mlx4_0"}), Level::kOk, "");
+}
+
+TEST_F(DoctorNamedDevices, AsManyPathsAsThereAreNames) {
+  const VerbsFacts facts = read_verbs(host_.files());
+  Wanted wanted = with_every_backend();
+  EXPECT_EQ(rdma_paths(facts, wanted), 2u);
+  wanted.rdma_devices = {"mlx4_0"};
+  EXPECT_EQ(rdma_paths(facts, wanted), 1u);
+  wanted.rdma_devices = {"mlx4_0:1", "mlx4_0:2", "mlx5_0"};
+  EXPECT_EQ(rdma_paths(facts, wanted), 3u);
 }
 
 TEST(DoctorBackends, Ucx) {
