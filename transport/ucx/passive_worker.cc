@@ -18,6 +18,7 @@ namespace {
 constexpr int kProgressRounds = 64;
 // A peer that is silent must hold up nobody: its queue pair is in the error state by then.
 constexpr uint64_t kDrainNs = kSecond;
+constexpr int kDrainLookMs = 1;
 
 }  // namespace
 
@@ -177,23 +178,30 @@ void PassiveWorker::add(std::shared_ptr<PassiveState> state) {
 }
 
 void PassiveWorker::remove(PassiveState& state) {
-  const Turn turn(*this);
-  if (channels_.erase(state.id) == 0 || state.endpoint == nullptr) return;
-  close_by_force(std::exchange(state.endpoint, nullptr));
-  drain();
+  ucs_status_ptr_t flush = nullptr;
+  {
+    const Turn turn(*this);
+    if (channels_.erase(state.id) == 0 || state.endpoint == nullptr) return;
+    close_by_force(std::exchange(state.endpoint, nullptr));
+    ucp_request_param_t param = {};
+    flush = ucp_worker_flush_nbx(worker_->get(), &param);
+  }
+  if (UCS_PTR_IS_PTR(flush)) drain(flush);
 }
 
-// UCX ends a closed endpoint's queue pairs as it makes progress; a flush waits for that.
-void PassiveWorker::drain() {
-  ucp_request_param_t param = {};
-  const ucs_status_ptr_t flush = ucp_worker_flush_nbx(worker_->get(), &param);
-  if (!UCS_PTR_IS_PTR(flush)) return;
+// UCX ends a closed endpoint's queue pairs as it makes progress; a flush of the worker waits for
+// that, and for what is under way to others: 1.13 flushes no endpoint that was closed by force, and
+// one that is closed otherwise keeps its queue pair. So the worker is everybody's meanwhile.
+void PassiveWorker::drain(ucs_status_ptr_t flush) {
   const uint64_t drained_by = boottime_clock().now_ns() + kDrainNs;
-  while (ucp_request_check_status(flush) == UCS_INPROGRESS &&
-         boottime_clock().now_ns() < drained_by) {
-    worker_->progress();
+  for (bool ended = false; !ended; ::poll(nullptr, 0, ended ? 0 : kDrainLookMs)) {
+    const Turn turn(*this);
+    while (worker_->progress()) {
+    }
+    ended = ucp_request_check_status(flush) != UCS_INPROGRESS ||
+            boottime_clock().now_ns() >= drained_by;
+    if (ended) ucp_request_free(flush);
   }
-  ucp_request_free(flush);
 }
 
 }  // namespace farpage::ucx

@@ -41,7 +41,7 @@ class PassiveWorker {
   bool advance();
   void answer(const Offer& hello);
   void close_failed();
-  void drain();
+  void drain(ucs_status_ptr_t flush);
 
   static ucs_status_t on_hello(void* argument, const void* header, size_t header_bytes, void* data,
                                size_t data_bytes, const ucp_am_recv_param_t* param);
