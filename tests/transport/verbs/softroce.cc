@@ -72,6 +72,10 @@ NetworkFault::~NetworkFault() {
   for (const std::string& end : kEnds) output_of("tc qdisc del dev " + end + " root");
 }
 
+uint64_t NetworkFault::sent() const {
+  return sum_of(" bytes ");
+}
+
 uint64_t NetworkFault::dropped() const {
   return sum_of("(dropped ");
 }

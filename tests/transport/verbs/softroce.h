@@ -20,6 +20,7 @@ class NetworkFault {
   NetworkFault& operator=(const NetworkFault&) = delete;
   ~NetworkFault();
 
+  uint64_t sent() const;
   uint64_t dropped() const;
   uint64_t queued() const;  // on their way
 };
