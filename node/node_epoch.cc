@@ -82,7 +82,10 @@ void NodeEpoch::look() {
 }
 
 void NodeEpoch::answered(uint64_t sent_ns, const RegisteredEpoch& read) {
-  if (read.epoch.number < epoch_.number) return;  // older than what is known: sent before it
+  if (auto believed = check(read.epoch); !believed) {
+    if (std::exchange(told_of_refusal_, true)) return;
+    return log_warning("the register's epoch is refused: " + believed.error().message);
+  }
   const Member* me = read.epoch.find(self_.node);
   if (me == nullptr || me->incarnation != self_.incarnation) {
     if (placement_ && on(Guard::kOwnTransactionReturn)) return hooks_.left_out();
@@ -92,6 +95,16 @@ void NodeEpoch::answered(uint64_t sent_ns, const RegisteredEpoch& read) {
   view_until_ns_ = sent_ns + fleet_.view_ns;
   all_confirmed_ = read.all_confirmed();
   if (std::ranges::find(read.confirmed, self_.node) == read.confirmed.end()) confirm();
+}
+
+// Reads come one after the other, so none was sent before the epoch of this node was learned.
+Result<void> NodeEpoch::check(const Epoch& said) const {
+  if (auto valid = validate(said); !valid) return valid;
+  const bool goes_back = said.number < epoch_.number;
+  if (!goes_back && (said.number > epoch_.number || said == epoch_)) return {};
+  return fail(Code::kInvalid,
+              fmt::format("it is {} after {}{}: was the register's data lost?", said.number,
+                          epoch_.number, goes_back ? "" : ", and says something else"));
 }
 
 void NodeEpoch::enter(const Epoch& epoch) {

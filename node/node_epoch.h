@@ -61,6 +61,8 @@ class NodeEpoch {
 
  private:
   void answered(uint64_t sent_ns, const RegisteredEpoch& read);
+  // Whether the register can be right.
+  Result<void> check(const Epoch& said) const;
   void enter(const Epoch& epoch);
   void confirm();
   void join(const Epoch& current);
@@ -82,6 +84,7 @@ class NodeEpoch {
   bool look_again_ = false;
   bool confirming_ = false;
   bool joining_ = false;
+  bool told_of_refusal_ = false;
   WarningLimiter warnings_;
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by callbacks that look at it

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/random.h"
 
 namespace farpage {
@@ -12,6 +13,7 @@ bool ReplicaSet::contains(size_t member) const {
 }
 
 Placement::Placement(const Epoch& epoch) : replicas_(epoch.replicas) {
+  FARPAGE_CHECK(replicas_ >= 1 && replicas_ <= kMaxReplicas);
   for (const Member& member : epoch.members) {
     salts_.push_back(Random::mix(member.node ^ Random::mix(epoch.seed)));
   }

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "transport/sim/world.h"
@@ -127,6 +129,41 @@ TEST(NodeEpoch, OneThatIsLeftOutSaysSoAndDoesNotJoinAsItIs) {
   EXPECT_GT(at.left_out, 0);
   EXPECT_EQ(at.epochs.replaces, 1);
   EXPECT_EQ(at.entered, std::vector<uint64_t>{2});
+}
+
+// The node is a member of epoch 2 before.
+void expect_refused(const std::string& lie, void (*tell)(Epoch&)) {
+  World at;
+  at.run_for(kSecond);
+  ASSERT_TRUE(at.node->view_valid(at.now()));
+  const Epoch before = at.epochs.current.epoch;
+  testing::internal::CaptureStderr();
+  tell(at.epochs.current.epoch);
+  at.run_for(2 * kView);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1) << lie << ": " << said;
+  EXPECT_NE(said.find("the register's epoch is refused"), std::string::npos) << lie << ": " << said;
+  EXPECT_FALSE(at.node->view_valid(at.now())) << lie;
+  EXPECT_EQ(at.entered, std::vector<uint64_t>{2}) << lie;
+  EXPECT_EQ(at.node->epoch(), before) << lie;
+  EXPECT_EQ(at.left_out, 0) << lie;
+  at.epochs.current.epoch = before;
+  at.run_for(kView);
+  EXPECT_TRUE(at.node->view_valid(at.now())) << lie << ", and is told no more";
+}
+
+TEST(NodeEpoch, EpochThatCannotBeIsRefusedAndRenewsNoView) {
+  expect_refused("a lower number", [](Epoch& epoch) { --epoch.number; });
+  expect_refused("another seed", [](Epoch& epoch) { ++epoch.seed; });
+  expect_refused("another run", [](Epoch& epoch) { ++epoch.members[0].incarnation; });
+  expect_refused("another member", [](Epoch& epoch) { epoch.members.pop_back(); });
+  expect_refused("too many replicas", [](Epoch& epoch) {
+    ++epoch.number;
+    epoch.replicas = kMaxReplicas + 1;
+    for (NodeId node = 10; epoch.members.size() < epoch.replicas; ++node) {
+      epoch.members.push_back({node, 1});
+    }
+  });
 }
 
 TEST(NodeEpoch, ListIsOneEpochThatIsAlwaysOpen) {

@@ -43,6 +43,11 @@ TEST(Placement, EveryKeyHasAsManyDifferentHoldersAsAskedFor) {
   }
 }
 
+TEST(Placement, EpochOfNoReplicaOrOfTooManyIsAMistake) {
+  EXPECT_DEATH(Placement(nodes("ab", 0)), "check failed: replicas_");
+  EXPECT_DEATH(Placement(nodes("abcdefghi", kMaxReplicas + 1)), "check failed: replicas_");
+}
+
 TEST(Placement, OrderOfTheListAndIncarnationsDoNotCount) {
   const Epoch epoch = nodes("abcde", 3, 9);
   Epoch other = epoch;
