@@ -83,6 +83,7 @@ Frame encode(NumberedRequest message) {
           [&](ReplicateRequest& from) {
             auto& to = *envelope.mutable_replicate();
             put(*to.mutable_epoch(), from.epoch);
+            to.set_patience_ns(from.patience_ns);
             for (const ReplicaPage& page : from.pages) {
               auto& added = *to.add_pages();
               put(*added.mutable_page(), page.page);
@@ -274,7 +275,7 @@ Result<NumberedRequest> decode_request(Frame frame) {
     case wire::RequestEnvelope::kReplicate: {
       const auto& from = envelope.replicate();
       if (from.pages_size() > static_cast<int>(kMaxReplicaPages)) return refuse("too many pages");
-      ReplicateRequest to = {get(from.epoch()), {}};
+      ReplicateRequest to = {get(from.epoch()), {}, from.patience_ns()};
       for (const auto& page : from.pages()) {
         to.pages.push_back({get(page.page()), page.removed()});
       }

@@ -22,6 +22,8 @@ inline constexpr uint32_t kMaxPushPages = 1024;
 inline constexpr uint32_t kMaxPushGroups = 256;
 inline constexpr uint32_t kMaxTrafficPaths = 256;
 inline constexpr uint32_t kMaxReplicaPages = 1024;
+// Of a put and its replicas; whoever asks for more is given this.
+inline constexpr uint64_t kMaxPatienceNs = 60 * kSecond;
 inline constexpr uint32_t kMaxFleetMembers = 256;
 
 // The sender's epoch (protocol rule 10): pagetable/epoch.h. Whoever is in another one refuses the
@@ -194,6 +196,7 @@ struct ReplicaPage {
 struct ReplicateRequest {
   EpochTag epoch;
   std::vector<ReplicaPage> pages;
+  uint64_t patience_ns = 0;  // what has not begun by then is left out
 };
 
 // Answered when all are applied or refused, in the order of the requests.

@@ -7,6 +7,7 @@
 namespace farpage {
 namespace {
 
+constexpr size_t kMostWaiting = 65'536;  // pages of one session
 constexpr size_t kReadAhead = 32;  // pages of one session whose slots are held before their turn
 
 }  // namespace
@@ -68,9 +69,13 @@ void Replica::replicate(ClientId session, ReplicateRequest request,
     return done(Refusal{Code::kDenied, "only a member sends replicas, on its newest connection"});
   }
   if (request.pages.empty()) return done(ReplicateReply{});
+  if (found->second.items.size() + request.pages.size() > kMostWaiting) {
+    return done(Refusal{Code::kExhausted, "too many pages of this member wait for their turn", {}});
+  }
   auto answer = std::make_shared<Answer>();
   answer->codes.resize(request.pages.size(), Code::kOk);
   answer->left = request.pages.size();
+  answer->deadline_ns = runtime_.clock().now_ns() + std::min(request.patience_ns, kMaxPatienceNs);
   answer->done = std::move(done);
   for (size_t i = 0; i < request.pages.size(); ++i) {
     auto item = std::make_shared<Item>();
@@ -146,6 +151,8 @@ bool Replica::begin_read(ClientId session, Stream& stream, const std::shared_ptr
   PageReader* reader = reader_(stream.from);
   // One that this node does not reach, or refuses, is not believed that what is held is newer.
   if (reader == nullptr || (is_held && !reached_(stream.from))) item->code = Code::kUnavailable;
+  // Nobody waits for it any more, and its primary may have given its slot away.
+  if (runtime_.clock().now_ns() >= item->answer->deadline_ns) item->code = Code::kTimeout;
   if (item->code != Code::kOk || item->page.removed || (is_held && on(Guard::kNewerOnly))) {
     item->state = State::kRead;
     return true;

@@ -27,7 +27,9 @@ class Replica {
   // The member's newest session: what older ones have sent is not applied any more.
   void begin(ClientId session, NodeId from);
   void end(ClientId session);
-  // Refused if it is of another epoch, or of no session that is a member's newest.
+  // Refused if it is of another epoch, of no session that is a member's newest, or if too many
+  // pages of that member wait. kTimeout: the request's patience had ended before the page's turn
+  // came.
   void replicate(ClientId session, ReplicateRequest request, std::function<void(Reply)> done);
   // All that waits, with this code: its epoch has ended.
   void abort(Code code);
@@ -38,6 +40,7 @@ class Replica {
   struct Answer {
     std::vector<Code> codes;
     size_t left = 0;
+    uint64_t deadline_ns = 0;
     std::function<void(Reply)> done;
   };
   enum class State : uint8_t { kWaiting, kReading, kRead };

@@ -41,6 +41,7 @@ void Replicator::replicate(std::vector<ReplicaPage> pages, uint64_t deadline_ns,
   batch->codes.resize(batch->pages.size(), Code::kOk);
   batch->has_ended.resize(batch->pages.size(), false);
   batch->left = batch->pages.size();
+  batch->deadline_ns = deadline_ns;
   batch->ended = std::move(ended);
   batches_.push_back(batch);
   std::map<NodeId, std::vector<size_t>> by_replica;
@@ -71,11 +72,13 @@ void Replicator::replicate(std::vector<ReplicaPage> pages, uint64_t deadline_ns,
 
 void Replicator::send(const std::shared_ptr<Batch>& batch, NodeId to, std::vector<size_t> pages) {
   MemberLink* peer = peer_(to);
+  const uint64_t now = runtime_.clock().now_ns();
+  const uint64_t patience = batch->deadline_ns > now ? batch->deadline_ns - now : 0;
   for (size_t first = 0; first < pages.size(); first += kMaxReplicaPages) {
     const size_t count = std::min<size_t>(kMaxReplicaPages, pages.size() - first);
     const auto begin = pages.begin() + static_cast<ptrdiff_t>(first);
     std::vector<size_t> part(begin, begin + static_cast<ptrdiff_t>(count));
-    ReplicateRequest request = {epoch_.tag(), {}};
+    ReplicateRequest request = {epoch_.tag(), {}, patience};
     for (const size_t page : part) request.pages.push_back(batch->pages[page]);
     if (peer == nullptr) {
       for (const size_t page : part) take(*batch, page, Code::kUnavailable);

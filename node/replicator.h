@@ -55,6 +55,7 @@ class Replicator {
     std::vector<Code> codes;
     std::vector<bool> has_ended;
     size_t left = 0;
+    uint64_t deadline_ns = 0;
     Ended ended;
   };
 

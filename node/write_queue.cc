@@ -10,7 +10,6 @@ namespace {
 constexpr uint64_t kPumpBytes = 4 * kMiB;  // between two looks at other clients' messages
 constexpr uint64_t kImmediateRetryNs = 200 * kMicrosecond;
 constexpr uint64_t kReplicaRetryNs = kMillisecond;
-constexpr uint64_t kMaxPatienceNs = 60 * kSecond;
 
 const Refusal kTooManyWait = {Code::kExhausted,
                               "too many requests of this client wait for their answer"};

@@ -319,9 +319,10 @@ void expect_equal(const HeldPage& a, const HeldPage& b) {
 
 TEST(Codec, Replicate) {
   const ReplicateRequest sent = {
-      {5, 6}, {{{{1, 2}, UINT64_MAX, 3, 4, false}, false}, {{{7, 8}, 9, 0, 0, true}, true}}};
+      {5, 6}, {{{{1, 2}, UINT64_MAX, 3, 4, false}, false}, {{{7, 8}, 9, 0, 0, true}, true}}, 10};
   const ReplicateRequest got = round_trip(sent);
   EXPECT_EQ(got.epoch, sent.epoch);
+  EXPECT_EQ(got.patience_ns, sent.patience_ns);
   ASSERT_EQ(got.pages.size(), 2u);
   for (size_t i = 0; i < 2; ++i) {
     expect_equal(got.pages[i].page, sent.pages[i].page);

@@ -48,7 +48,7 @@ bool write_all(const std::string& folder) {
   OpenPushRequest open_push = {5, {ChannelPurpose::kStage, "offer", {}}, {}};
   open_push.landing = {1 << 20, Access::kRemoteWrite, MemoryKind::kHost, -1, "landing", {}};
   const PushRequest push = {6, 257, 2, 1'000'000, {{{1, 2}, 0}, {{3, 4}, 1}, {{5, 6}, 2}}};
-  const ReplicateRequest replicate = {{5, 6}, {{{{1, 2}, 3, 4, 5, false}, true}}};
+  const ReplicateRequest replicate = {{5, 6}, {{{{1, 2}, 3, 4, 5, false}, true}}, 1'000'000};
   const HoldingsRequest holdings = {{5, 6}, {{1, 2}}, 7};
   const std::string many = frame(request(hello)) + frame(request(OpenLaneRequest{})) +
                            frame(request(commit)) + frame(request(StatusRequest{}));
