@@ -9,6 +9,7 @@ namespace {
 
 constexpr size_t kReadsAtOnce = 8;  // of one member; demand fetches go first
 constexpr uint64_t kAskAgainNs = 10 * kMillisecond;
+constexpr size_t kTriesAgain = 3;  // of a page that could not be read
 
 }  // namespace
 
@@ -25,7 +26,7 @@ void Filler::fill_from(NodeId member) {
   for (const PassPtr& pass : passes_) {
     if (pass->from == member && pass->keys.empty()) pass->over = true;
   }
-  begin(member, {});
+  begin({.from = member});
 }
 
 void Filler::repair(std::span<const PageKey> keys) {
@@ -37,15 +38,14 @@ void Filler::repair(std::span<const PageKey> keys) {
       if (node != epoch_.self().node) by_member[node].push_back(key);
     }
   }
-  for (auto& [member, wanted] : by_member) begin(member, std::move(wanted));
+  for (auto& [member, wanted] : by_member) {
+    begin({.from = member, .keys = std::move(wanted), .repairs = true});
+  }
 }
 
-void Filler::begin(NodeId member, std::vector<PageKey> keys) {
-  auto pass = std::make_shared<Pass>();
-  pass->from = member;
-  pass->epoch = epoch_.tag();
-  pass->keys = std::move(keys);
-  passes_.push_back(std::move(pass));
+void Filler::begin(Pass pass) {
+  pass.epoch = epoch_.tag();
+  passes_.push_back(std::make_shared<Pass>(std::move(pass)));
   turn_at(runtime_.clock().now_ns());
 }
 
@@ -55,7 +55,10 @@ void Filler::abort() {
 
 Filler::Counts Filler::counts() const {
   Counts counts = counts_;
-  for (const PassPtr& pass : passes_) counts.left += pass->pages.size() + pass->reading;
+  for (const PassPtr& pass : passes_) {
+    counts.left += pass->pages.size() + pass->reading + pass->failed.size();
+    if (pass->tries > 0 && !pass->told_all) counts.left += pass->keys.size();
+  }
   return counts;
 }
 
@@ -105,6 +108,7 @@ void Filler::turn(const PassPtr& pass, uint64_t now_ns) {
     read(pass, *peer, page, *slot);
   }
   if (!pass->pages.empty() || pass->reading > 0 || pass->asking) return;
+  try_again(pass);
   if (pass->told_all) {
     pass->over = true;
   } else if (now_ns < pass->retry_ns) {
@@ -112,6 +116,15 @@ void Filler::turn(const PassPtr& pass, uint64_t now_ns) {
   } else {
     ask(pass, *peer);
   }
+}
+
+// What was not read may lie elsewhere by now. A reply's pages are no more than a request's keys.
+void Filler::try_again(const PassPtr& pass) {
+  if (pass->failed.empty()) return;
+  begin({.from = pass->from,
+         .keys = std::exchange(pass->failed, {}),
+         .repairs = pass->repairs,
+         .tries = pass->tries + 1});
 }
 
 void Filler::ask(const PassPtr& pass, MemberLink& peer) {
@@ -173,10 +186,11 @@ void Filler::landed(const PassPtr& pass, const HeldPage& page, uint32_t slot, Co
     if (store_.publish(slot, page.key, page.version, page.payload_bytes, crc) == Code::kOk) {
       ++counts_.pages;
       counts_.bytes += page.payload_bytes;
-      counts_.repairs += pass->keys.empty() ? 0 : 1;
+      counts_.repairs += pass->repairs ? 1 : 0;
     }
   } else {
     store_.release(slot);
+    if (code != Code::kOk && pass->tries < kTriesAgain) pass->failed.push_back(page.key);
   }
   // Whoever holds a page that is not whole looks at it again, and fills itself.
   MemberLink* peer = peer_(pass->from);

@@ -41,19 +41,23 @@ class Filler {
  private:
   struct Pass {
     NodeId from = 0;
-    EpochTag epoch;
-    std::vector<PageKey> keys;  // empty: all
+    EpochTag epoch = {};
+    std::vector<PageKey> keys = {};  // empty: all
+    bool repairs = false;
+    size_t tries = 0;  // before this pass, of its keys
     bool asking = false;
     bool told_all = false;
     bool over = false;
     uint64_t cursor = 0;
     uint64_t retry_ns = 0;
-    std::deque<HeldPage> pages;
+    std::deque<HeldPage> pages = {};
     size_t reading = 0;
+    std::vector<PageKey> failed = {};  // to be asked for once more
   };
   using PassPtr = std::shared_ptr<Pass>;
 
-  void begin(NodeId member, std::vector<PageKey> keys);
+  void begin(Pass pass);
+  void try_again(const PassPtr& pass);
   void turn();
   void turn_at(uint64_t time_ns);
   void turn(const PassPtr& pass, uint64_t now_ns);

@@ -1,0 +1,95 @@
+// What a member lacks, and how it comes by it when its reads of the others fail, in virtual time.
+#include <gtest/gtest.h>
+
+#include "tests/node/three_nodes.h"
+#include "transport/fault/fault_fabric.h"
+
+namespace farpage {
+namespace {
+
+using fault::FaultFabric;
+using fault::FaultKind;
+using fault::FaultPlan;
+
+// Three nodes, and faults in what node 1 reads.
+class Filling : public testing::Test {
+ protected:
+  Filling() : cluster_(1, options()), client_(cluster_) { settle(client_); }
+
+  SimClusterOptions options() {
+    SimClusterOptions options = three_nodes();
+    options.wrap_node = [this](size_t node, sim::SimFabric& own) -> std::unique_ptr<Fabric> {
+      auto fabric = std::make_unique<FaultFabric>(own, own.runtime().clock(), 1);
+      if (node == 1) {
+        faulty_ = fabric.get();
+        faulty_->set_plan(plan_);
+      }
+      return fabric;
+    };
+    return options;
+  }
+  // Of what node 1 posts from now on, in this run and those that follow.
+  void fail(FaultKind kind, uint64_t count) {
+    plan_ = {};
+    plan_.of(kind) = 1;
+    plan_.most = count;
+    faulty_->set_plan(plan_);
+  }
+  void restart_node_1() {
+    cluster_.end_node(NodeEnd::kPowerLost, 1);
+    client_.run_for(50 * kMillisecond);
+    cluster_.start_node(1);
+  }
+  FleetStatus status() { return client_.status(1).fleet; }
+
+  FaultPlan plan_;
+  FaultFabric* faulty_ = nullptr;  // of node 1's run that there is now
+  SimCluster cluster_;
+  RawClient client_;
+};
+
+TEST_F(Filling, PageThatIsFlippedInFlightIsAskedForAgain) {
+  const uint64_t number = client_.number_with({0, 1});
+  ASSERT_EQ(client_.put(number, 1).code, Code::kOk);
+  fail(FaultKind::kFlippedPayload, 3);
+  restart_node_1();
+  const uint64_t until = cluster_.now_ns() + kSecond;
+  for (FleetStatus now = status(); now.filled == 0 && cluster_.now_ns() < until; now = status()) {
+    const bool began = faulty_->injected().of(FaultKind::kFlippedPayload) > 0;
+    EXPECT_TRUE(now.to_fill == 1 || !began);
+    client_.run_for(10 * kMicrosecond);
+  }
+  EXPECT_TRUE(client_.holds(1, number, 1));
+  EXPECT_EQ(faulty_->injected().of(FaultKind::kFlippedPayload), 3u);
+  EXPECT_EQ(status().to_fill, 0u);
+  EXPECT_EQ(status().repaired, 0u);
+}
+
+TEST_F(Filling, PageThatIsNotWholeIsTriedAFewTimesAndNoMore) {
+  const uint64_t number = client_.number_with({0, 1});
+  ASSERT_EQ(client_.put(number, 1).code, Code::kOk);
+  fail(FaultKind::kFlippedPayload, kNever);
+  restart_node_1();
+  client_.run_for(kSecond);
+  const uint64_t reads = faulty_->injected().of(FaultKind::kFlippedPayload);
+  EXPECT_GT(reads, 1u);
+  EXPECT_LE(reads, 20u) << "every new link begins anew";
+  client_.run_for(kSecond);
+  EXPECT_EQ(faulty_->injected().of(FaultKind::kFlippedPayload), reads);
+  EXPECT_EQ(status().to_fill, 0u);
+  EXPECT_FALSE(client_.read(1, number));
+}
+
+TEST_F(Filling, WhatIsAskedForAgainIsStillToBeFilled) {
+  const uint64_t number = client_.number_with({0, 1});
+  ASSERT_EQ(client_.put(number, 1).code, Code::kOk);
+  fail(FaultKind::kFailed, kNever);
+  restart_node_1();
+  client_.run_for(3'500 * kMillisecond);
+  EXPECT_GT(status().to_fill, 0u);
+  faulty_->set_plan({});
+  EXPECT_TRUE(client_.wait_for([&] { return client_.holds(1, number, 1); }, kSecond));
+}
+
+}  // namespace
+}  // namespace farpage
