@@ -13,6 +13,7 @@ namespace {
 constexpr uint64_t kWatchesPerLease = 8;
 constexpr uint32_t kWalkSlots = 65'536;      // of one answer about holdings
 constexpr uint64_t kReportBytes = 4 * kMiB;  // looked at for one report
+constexpr size_t kMostAsked = 256;           // keys that are whole, or missing, a second
 
 }  // namespace
 
@@ -195,20 +196,34 @@ Reply FleetMember::answer(ClientId client, const HoldingsRequest& request) const
 // Nothing is believed but what lies here (protocol rule 16).
 Reply FleetMember::answer(const ReportRequest& request) {
   ReportReply reply;
-  std::vector<PageKey> dropped;
+  std::vector<PageKey> wanted;
   uint64_t looked_bytes = 0;
   for (const PageKey& key : request.keys) {
     const auto stored = store_.find(key);
-    if (!stored) continue;
     if (looked_bytes >= kReportBytes) break;
-    looked_bytes += std::min<uint64_t>(stored->payload_bytes, store_.geometry().page_bytes);
-    if (store_.check(key) == Code::kAborted) dropped.push_back(key);
+    if (stored) {
+      looked_bytes += std::min<uint64_t>(stored->payload_bytes, store_.geometry().page_bytes);
+    }
+    const bool drops = stored && store_.check(key) == Code::kAborted;
+    reply.dropped += drops ? 1 : 0;
+    if (drops || may_be_stale(key)) wanted.push_back(key);
   }
-  reply.dropped = dropped.size();
   reply.newest_epoch = version_epoch(store_.highest_version());
-  dropped_ += dropped.size();
-  if (!dropped.empty()) filler_.repair(dropped);
+  dropped_ += reply.dropped;
+  if (!wanted.empty()) filler_.repair(wanted);
   return reply;
+}
+
+// That what is whole is the newest, only the others know; they are asked of so many keys a second,
+// whatever is reported.
+bool FleetMember::may_be_stale(const PageKey& key) {
+  if (!epoch_.holds(epoch_.self().node, key)) return false;
+  const uint64_t now = runtime_.clock().now_ns();
+  if (now - asked_since_ns_ >= kSecond) {
+    asked_since_ns_ = now;
+    asked_.clear();
+  }
+  return asked_.size() < kMostAsked && asked_.insert(key).second;
 }
 
 void FleetMember::describe(FleetStatus& status) const {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "base/runtime.h"
@@ -63,6 +64,7 @@ class FleetMember {
   MemberLink* peer(NodeId node) const;
   Reply answer(ClientId client, const HoldingsRequest& request) const;
   Reply answer(const ReportRequest& request);
+  bool may_be_stale(const PageKey& key);
 
   struct KnownPeer {
     std::unique_ptr<MemberLink> peer;
@@ -85,6 +87,9 @@ class FleetMember {
   Filler filler_;
   std::unordered_map<ClientId, NodeId> members_;  // sessions
   uint64_t dropped_ = 0;
+  // Of what was reported, others were asked of these keys since then.
+  std::unordered_set<PageKey> asked_;
+  uint64_t asked_since_ns_ = 0;
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by timers that look at it
 };

@@ -91,5 +91,78 @@ TEST_F(Filling, WhatIsAskedForAgainIsStillToBeFilled) {
   EXPECT_TRUE(client_.wait_for([&] { return client_.holds(1, number, 1); }, kSecond));
 }
 
+// Node 0 has what node 1 has not, and no epoch or link is new.
+class Stale : public Filling {
+ protected:
+  void put_without_node_1(uint64_t number, uint64_t put) {
+    fail(FaultKind::kFailed, kNever);
+    EXPECT_EQ(client_.put(number, put, 10 * kMillisecond).code, Code::kTimeout);
+    client_.run_for(4 * kSecond);  // its reads end
+    faulty_->set_plan({});
+    client_.run_for(4 * kSecond);
+    ASSERT_TRUE(client_.holds(0, number, put));
+    ASSERT_FALSE(client_.holds(1, number, put));
+  }
+  uint64_t dropped_for(std::vector<PageKey> keys) {
+    return client_.ask<ReportReply>(1, ReportRequest{std::move(keys)}).dropped;
+  }
+};
+
+TEST_F(Stale, PageThatIsReportedIsFilledFromANewerOne) {
+  const uint64_t number = client_.number_with({0, 1});
+  ASSERT_EQ(client_.put(number, 1).code, Code::kOk);
+  put_without_node_1(number, 2);
+  ASSERT_TRUE(client_.holds(1, number, 1));
+  EXPECT_EQ(dropped_for({client_.key(number)}), 0u);
+  client_.run_for(50 * kMillisecond);
+  EXPECT_TRUE(client_.holds(1, number, 2));
+  EXPECT_EQ(status().repaired, 1u);
+}
+
+TEST_F(Stale, PageThatIsMissingIsFilledWhenItIsReported) {
+  const uint64_t number = client_.number_with({0, 1});
+  put_without_node_1(number, 1);
+  EXPECT_EQ(dropped_for({client_.key(number)}), 0u);
+  client_.run_for(50 * kMillisecond);
+  EXPECT_TRUE(client_.holds(1, number, 1));
+}
+
+// It asks again a second later.
+TEST_F(Stale, ReportsMakeNoMoreThanSoManyQuestionsASecond) {
+  const uint64_t number = client_.number_with({0, 1});
+  ASSERT_EQ(client_.put(number, 1).code, Code::kOk);
+  put_without_node_1(number, 2);
+  std::vector<PageKey> others;
+  for (uint64_t other = 0; others.size() < 300; ++other) {
+    const auto set = client_.set_of(client_.key(other));
+    if (other != number && std::ranges::find(set, 1u) != set.end()) {
+      others.push_back(client_.key(other));
+    }
+  }
+  const uint64_t before = cluster_.control_messages();
+  for (const PageKey& key : others) dropped_for({key});
+  for (int i = 0; i < 300; ++i) dropped_for({others[0]});
+  dropped_for({client_.key(number)});
+  client_.run_for(10 * kMillisecond);
+  const uint64_t messages = cluster_.control_messages() - before;
+  EXPECT_GE(messages, 256u);
+  EXPECT_LE(messages, 256u + 30) << "and the renewals";
+  EXPECT_TRUE(client_.holds(1, number, 1));
+  client_.run_for(kSecond);
+  dropped_for({client_.key(number)});
+  client_.run_for(50 * kMillisecond);
+  EXPECT_TRUE(client_.holds(1, number, 2));
+}
+
+TEST_F(Stale, KeyOfOthersIsAskedOfNobody) {
+  const uint64_t number = client_.number_with({0, 2});
+  ASSERT_EQ(client_.put(number, 1).code, Code::kOk);
+  const uint64_t before = cluster_.control_messages();
+  dropped_for({client_.key(number)});
+  client_.run_for(kMicrosecond);
+  EXPECT_EQ(cluster_.control_messages(), before);
+  EXPECT_FALSE(client_.read(1, number));
+}
+
 }  // namespace
 }  // namespace farpage
