@@ -63,11 +63,35 @@ void Replicator::replicate(std::vector<ReplicaPage> pages, uint64_t deadline_ns,
       if (found->waiting[i] == 0 || !on(Guard::kAllOfEpoch)) end(*found, i, found->codes[i]);
     }
   });
+  wake_at(deadline_ns);
+}
+
+// One timer for all batches, which are thousands a second and end long before their deadlines.
+void Replicator::wake_at(uint64_t time_ns) {
+  if (time_ns >= wake_ns_) return;
+  wake_ns_ = time_ns;
   const uint64_t now = runtime_.clock().now_ns();
-  runtime_.after(deadline_ns > now ? deadline_ns - now : 0, [this, weak, alive] {
-    const auto found = weak.lock();
-    if (!alive.expired() && found != nullptr) end_all(found, Code::kTimeout);
-  });
+  runtime_.after(time_ns > now ? time_ns - now : 0,
+                 [this, time_ns, alive = std::weak_ptr<bool>(alive_)] {
+                   if (alive.expired() || wake_ns_ != time_ns) return;
+                   wake_ns_ = kNever;
+                   end_overdue();
+                 });
+}
+
+void Replicator::end_overdue() {
+  const uint64_t now = runtime_.clock().now_ns();
+  uint64_t next = kNever;
+  std::vector<std::shared_ptr<Batch>> overdue;
+  for (const auto& batch : batches_) {
+    if (batch->deadline_ns <= now) {
+      overdue.push_back(batch);
+    } else {
+      next = std::min(next, batch->deadline_ns);
+    }
+  }
+  wake_at(next);
+  for (const auto& batch : overdue) end_all(batch, Code::kTimeout);
 }
 
 void Replicator::send(const std::shared_ptr<Batch>& batch, NodeId to, std::vector<size_t> pages) {

@@ -66,6 +66,8 @@ class Replicator {
   void take(Batch& batch, size_t page, Code code);
   void end(Batch& batch, size_t page, Code code);
   void end_all(const std::shared_ptr<Batch>& batch, Code code);
+  void wake_at(uint64_t time_ns);
+  void end_overdue();
 
   Runtime& runtime_;
   PageStore& store_;
@@ -75,6 +77,7 @@ class Replicator {
   std::unordered_set<PageKey> under_way_;
   std::vector<std::shared_ptr<Batch>> batches_;
   uint64_t replicated_ = 0;
+  uint64_t wake_ns_ = kNever;
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by callbacks that look at it
 };

@@ -125,6 +125,26 @@ TEST(FleetAway, PausedReplicaIsWaitedFor) {
   EXPECT_TRUE(client.holds(1, number, 3));
 }
 
+TEST(FleetAway, PutsThatWaitForAReplicaEndEachAtItsOwnDeadline) {
+  SimClusterOptions options = three_nodes();
+  options.node.lease_ms = 5'000;
+  SimCluster cluster(25, options);
+  RawClient client(cluster);
+  client.run_for(kSecond);
+  cluster.node_fabric(1).pause();
+  uint64_t number = 0;
+  std::vector<std::pair<uint64_t, std::shared_ptr<RawClient::Answer>>> puts;
+  for (const uint64_t patience : {500, 100, 300, 600}) {
+    number = client.number_with({0, 1}, number + 1);
+    const auto put = client.begin_put(0, {{number, 1}}, patience * kMillisecond);
+    puts.emplace_back(cluster.now_ns() + patience * kMillisecond, put);
+  }
+  for (const auto& [deadline, put] : puts) {
+    EXPECT_EQ(client.results(put)[0].code, Code::kTimeout);
+    EXPECT_EQ(put->at_ns, deadline);
+  }
+}
+
 TEST(FleetAway, ReplicaThatStartsAgainIsFilled) {
   SimCluster cluster(10, three_nodes());
   RawClient client(cluster);

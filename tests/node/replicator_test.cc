@@ -1,0 +1,79 @@
+#include "node/replicator.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include "transport/sim/sim_fabric.h"
+#include "transport/sim/world.h"
+
+namespace farpage {
+namespace {
+
+constexpr Member kSelf = {7, 0};
+constexpr uint64_t kPageBytes = 256;
+
+// Knows how many callbacks wait for their time.
+class CountingRuntime final : public Runtime {
+ public:
+  explicit CountingRuntime(sim::World& world) : world_(world) {}
+  const Clock& clock() const override { return world_.clock(); }
+  void after(uint64_t delay_ns, std::function<void()> callback) override {
+    ++waiting;
+    world_.after(delay_ns, [this, callback = std::move(callback)] {
+      --waiting;
+      callback();
+    });
+  }
+  void offload(std::function<void()> work) override { world_.offload(std::move(work)); }
+  bool wait_until(uint64_t deadline_ns, const std::function<bool()>& ready) override {
+    return world_.wait_until(deadline_ns, ready);
+  }
+  void notify() override { world_.notify(); }
+
+  size_t waiting = 0;
+
+ private:
+  sim::World& world_;
+};
+
+// Of a fleet of one: its batches end at once.
+struct Primary {
+  sim::World world{1};
+  CountingRuntime runtime{world};
+  sim::SimFabric fabric{world, {}};
+  std::unique_ptr<PageStore> store =
+      PageStore::create({make_geometry(kPageBytes, 16 * (kPageBytes + 64)).value(), 1, 1, true},
+                        fabric, world.clock())
+          .value();
+  Fleet fleet = {{1, 1, 1, kPageBytes, {kSelf}}, nullptr, 0, nullptr};
+  NodeEpoch epoch{runtime, fleet, kSelf, kPageBytes, {[] {}, [] {}}};
+  Replicator replicator{runtime, *store, epoch, [](NodeId) { return nullptr; }, [] {}};
+  uint64_t ended = 0;
+
+  Primary() { epoch.start(); }
+  uint64_t now() const { return world.now_ns(); }
+  void replicate(uint64_t number, uint64_t patience_ns) {
+    ReplicaPage page;
+    page.page.key = {number, 1};
+    page.removed = true;
+    replicator.hold(page);
+    replicator.replicate({page}, now() + patience_ns, [this](size_t, Code) { ++ended; });
+  }
+};
+
+TEST(Replicator, BatchesThatHaveEndedLeaveNoTimerEach) {
+  Primary at;
+  for (uint64_t number = 0; number < 1000; ++number) {
+    at.replicate(number, kSecond + number % 3 * kSecond);
+    at.world.run_until(at.now() + kMicrosecond);
+  }
+  EXPECT_EQ(at.ended, 1000u);
+  EXPECT_LE(at.runtime.waiting, 3u);
+  at.world.run_until(at.now() + 4 * kSecond);
+  EXPECT_EQ(at.runtime.waiting, 0u);
+}
+
+}  // namespace
+}  // namespace farpage
