@@ -141,8 +141,17 @@ Code PageStore::check(const PageKey& key) {
   return Code::kAborted;
 }
 
+void PageStore::pin(uint32_t slot, Version version) {
+  slots_.pin(slot);
+  pinned_[slot] = version;
+}
+
+// A pin ends with its page, too, and the slot's next one may have been pinned since.
 void PageStore::unpin(uint32_t slot, Version version) {
-  if (slots_.is_live(slot) && header(slot).version == version) slots_.unpin(slot);
+  const auto pinned = pinned_.find(slot);
+  if (pinned == pinned_.end() || pinned->second != version) return;
+  pinned_.erase(pinned);
+  slots_.unpin(slot);
 }
 
 void PageStore::kill_if(const std::function<bool(const PageKey&)>& foreign) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 
 #include "base/clock.h"
 #include "node/index_writer.h"
@@ -64,7 +65,7 @@ class PageStore {
   std::optional<StoredPage> find(const PageKey& key) const;
 
   // A page that other nodes are to read is not evicted.
-  void pin(uint32_t slot) { slots_.pin(slot); }
+  void pin(uint32_t slot, Version version);
   void unpin(uint32_t slot, Version version);
 
   // Unpublishes the pages of which `foreign` is true. Their bytes stay for other nodes to read
@@ -110,6 +111,8 @@ class PageStore {
   Region index_region_;
   IndexWriter index_;
   SlotTable slots_;
+  std::unordered_map<uint32_t, Version>
+      pinned_;  // what is not read from memory that can be damaged
   uint64_t evictions_ = 0;
   Version highest_version_ = 0;
 };

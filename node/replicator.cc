@@ -31,7 +31,7 @@ Admission Replicator::admits(const PageKey& key) const {
 
 void Replicator::hold(const ReplicaPage& page) {
   under_way_.insert(page.page.key);
-  if (!page.removed) store_.pin(static_cast<uint32_t>(page.page.slot));
+  if (!page.removed) store_.pin(static_cast<uint32_t>(page.page.slot), page.page.version);
 }
 
 void Replicator::replicate(std::vector<ReplicaPage> pages, uint64_t deadline_ns, Ended ended) {

@@ -329,6 +329,37 @@ TEST(PageStore, PageThatIsNotWholeIsDroppedAndItsVersionMayComeBack) {
   EXPECT_EQ(store->floor(key_of(1)), 30u);
 }
 
+TEST(PageStore, PinOfAPageWhoseVersionIsDamagedEndsAllTheSame) {
+  Store store(32);
+  ASSERT_EQ(store.put(1, 10), Code::kOk);
+  const auto slot = static_cast<uint32_t>(store.find_slot(1).value());
+  store->pin(slot, 10);
+  EXPECT_TRUE(store->slots().is_pinned(slot));
+  const_cast<std::byte*>(store.slot_bytes(slot))[offsetof(PageHeader, version)] ^= std::byte{1};
+  store->unpin(slot, 10);
+  EXPECT_FALSE(store->slots().is_pinned(slot));
+}
+
+TEST(PageStore, PinOfAnEarlierPageDoesNotEndThatOfTheSlotsNext) {
+  Store store(32);
+  ASSERT_EQ(store.put(1, 10), Code::kOk);
+  const auto slot = static_cast<uint32_t>(store.find_slot(1).value());
+  store->pin(slot, 10);
+  ASSERT_EQ(store.put(1, 11), Code::kOk);
+  store->unpin(slot, 11);
+  Version version = 11;
+  do {
+    store.clock.now += kCooling;
+    ASSERT_EQ(store.put(2, ++version), Code::kOk);
+    ASSERT_LT(version, 100u);
+  } while (store.find_slot(2) != slot);
+  store->pin(slot, version);
+  store->unpin(slot, 10);
+  EXPECT_TRUE(store->slots().is_pinned(slot));
+  store->unpin(slot, version);
+  EXPECT_FALSE(store->slots().is_pinned(slot));
+}
+
 // Its entry would else name whatever comes into the slot next: the key's own next page, which is
 // then taken for the one before it.
 TEST(PageStore, EvictedPageWithADamagedKeyLeavesNoEntryBehind) {
