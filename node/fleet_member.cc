@@ -82,6 +82,9 @@ void FleetMember::entered() {
   if (on(Guard::kDropOnEntering)) {
     store_.kill_if([this](const PageKey& key) { return !epoch_.holds(epoch_.self().node, key); });
   }
+  for (const auto& [session, hello] : members_) {
+    if (!may_be_member(hello)) replica_.end(session);
+  }
   for (auto& [node, known] : peers_) {
     if (epoch_.epoch().find(node) != nullptr) continue;
     known.peer->reader().end();
@@ -136,6 +139,10 @@ std::optional<Refusal> FleetMember::check(const HelloRequest& hello) const {
                           "or another length of pages: they are the same at every node and client"),
         epoch_.tag()};
   }
+  if (!may_be_member(hello)) {
+    return Refusal{Code::kOtherEpoch, "this run of the member was left out of the epoch",
+                   epoch_.tag()};
+  }
   const bool is_other = hello.node == 0 || (hello.node != epoch_.self().node &&
                                             epoch_.epoch().find(hello.node) != nullptr);
   if (is_other || !epoch_.is_fixed()) return std::nullopt;
@@ -143,9 +150,19 @@ std::optional<Refusal> FleetMember::check(const HelloRequest& hello) const {
                  epoch_.tag()};
 }
 
+// With a register, a run of another node (rule 9). One that is ahead of this node may know better,
+// until this node has entered that epoch too.
+bool FleetMember::may_be_member(const HelloRequest& hello) const {
+  if (hello.node == 0 || epoch_.is_fixed()) return true;
+  if (hello.epoch.number > epoch_.epoch().number) return true;
+  const Member* member = epoch_.epoch().find(hello.node);
+  return member != nullptr && member->incarnation == hello.incarnation;
+}
+
 void FleetMember::greeted(ClientId client, const HelloRequest& hello) {
   if (hello.node == 0) return;
-  members_[client] = hello.node;
+  if (hello.epoch.number > epoch_.epoch().number) epoch_.look();
+  members_[client] = hello;
   replica_.begin(client, hello.node);
 }
 
@@ -171,7 +188,7 @@ Reply FleetMember::answer(ClientId client, const HoldingsRequest& request) const
   }
   const auto member = members_.find(client);
   if (member == members_.end()) return Refusal{Code::kDenied, "only a member asks for holdings"};
-  const NodeId to = member->second;
+  const NodeId to = member->second.node;
   HoldingsReply reply;
   const auto add = [&](uint32_t slot, const PageHeader& page, bool dead) {
     if (reply.pages.size() == kMaxReplicaPages) return false;

@@ -60,6 +60,7 @@ class FleetMember {
               const Member& self, PageStore& store, PoolLanding landing, uint64_t opens_ns,
               Hooks hooks);
   void entered();
+  bool may_be_member(const HelloRequest& hello) const;
   void watch();
   MemberLink* peer(NodeId node) const;
   Reply answer(ClientId client, const HoldingsRequest& request) const;
@@ -85,7 +86,7 @@ class FleetMember {
   Replicator replicator_;
   Replica replica_;
   Filler filler_;
-  std::unordered_map<ClientId, NodeId> members_;  // sessions
+  std::unordered_map<ClientId, HelloRequest> members_;  // sessions
   uint64_t dropped_ = 0;
   // Of what was reported, others were asked of these keys since then.
   std::unordered_set<PageKey> asked_;

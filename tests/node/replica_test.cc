@@ -64,19 +64,21 @@ TEST_F(BlindReplica, PageWhosePutHasEndedBeforeItsTurnIsNotReadAnyMore) {
   EXPECT_EQ(client_.put(client_.number_with({0, 1}), 2).code, Code::kOk);
 }
 
-// Node 0, as node 1 knows it: its newest session.
+// A run of node 0 that says hello to node 1: its newest session, if it is taken.
 class OtherMember {
  public:
-  OtherMember(SimCluster& cluster, RawClient& client)
+  OtherMember(SimCluster& cluster, const EpochTag& epoch, uint64_t incarnation = 0)
       : cluster_(cluster),
         service_(cluster.node_service(1)),
         id_(service_.connected().value()),
-        epoch_(client.tag()) {
+        epoch_(epoch) {
     HelloRequest hello;
     hello.node = node_id("n0");
+    hello.incarnation = incarnation;
     hello.epoch = epoch_;
     const auto answer = send(hello);
-    EXPECT_TRUE(answer->reply && std::holds_alternative<HelloReply>(*answer->reply));
+    EXPECT_TRUE(answer->reply.has_value());
+    taken = answer->reply && std::holds_alternative<HelloReply>(*answer->reply);
   }
 
   std::shared_ptr<RawClient::Answer> send(Request request) {
@@ -95,6 +97,8 @@ class OtherMember {
     return send(std::move(request));
   }
 
+  bool taken = false;
+
  private:
   SimCluster& cluster_;
   NodeService& service_;
@@ -103,7 +107,7 @@ class OtherMember {
 };
 
 TEST_F(BlindReplica, WhatWaitsIsAnsweredSoonAfterItsPatience) {
-  OtherMember other(cluster_, client_);
+  OtherMember other(cluster_, client_.tag());
   const uint64_t start = cluster_.now_ns();
   const auto answer =
       other.replicate(kMaxReplicaPages, client_.key(pages(1)[0].first), 100 * kMillisecond);
@@ -116,7 +120,7 @@ TEST_F(BlindReplica, WhatWaitsIsAnsweredSoonAfterItsPatience) {
 }
 
 TEST_F(BlindReplica, SoManyPagesOfAMemberWaitAndNoMore) {
-  OtherMember other(cluster_, client_);
+  OtherMember other(cluster_, client_.tag());
   const PageKey key = client_.key(pages(1)[0].first);
   std::vector<std::shared_ptr<RawClient::Answer>> answers;
   for (int i = 0; i < 64; ++i) {
@@ -129,6 +133,53 @@ TEST_F(BlindReplica, SoManyPagesOfAMemberWaitAndNoMore) {
   client_.run_for(4 * kSecond);
   for (const auto& answer : answers) EXPECT_TRUE(answer->reply.has_value());
   EXPECT_FALSE(other.replicate(1, key, 100 * kMillisecond)->reply.has_value());
+}
+
+// Node 0 is one of the epoch's, in the run that it is.
+class RegisteredReplica : public testing::Test {
+ protected:
+  RegisteredReplica() : cluster_(1, options()), client_(cluster_) {
+    EXPECT_TRUE(client_.wait_for([&] {
+      return std::ranges::all_of(client_.epoch_now().members, &Member::incarnation) &&
+             cluster_.epochs()->current().all_confirmed();
+    }));
+    client_.run_for(200 * kMillisecond);
+    number_ = client_.number_with({0, 1});
+    EXPECT_EQ(client_.put(number_, 1).code, Code::kOk);
+  }
+  static SimClusterOptions options() {
+    SimClusterOptions options = three_nodes();
+    options.uses_register = true;
+    return options;
+  }
+  uint64_t incarnation() { return client_.status(0).incarnation; }
+
+  SimCluster cluster_;
+  RawClient client_;
+  uint64_t number_ = 0;
+};
+
+TEST_F(RegisteredReplica, RunThatIsNotTheEpochsTakesNoStream) {
+  const OtherMember older(cluster_, client_.tag(), incarnation() + 2);
+  EXPECT_FALSE(older.taken);
+  EXPECT_EQ(client_.put(number_, 2).code, Code::kOk);
+  const OtherMember itself(cluster_, client_.tag(), incarnation());
+  EXPECT_TRUE(itself.taken);
+}
+
+TEST_F(RegisteredReplica, RunOfALaterEpochIsBelievedUntilThatIsEntered) {
+  EpochTag next = client_.tag();
+  ++next.number;
+  OtherMember other(cluster_, next, incarnation() + 2);
+  EXPECT_TRUE(other.taken);
+  cluster_.end_node(NodeEnd::kPowerLost, 2);
+  ASSERT_TRUE(client_.wait_for([&] {
+    return client_.epoch_now().members.size() == 2 && cluster_.epochs()->current().all_confirmed();
+  }));
+  ASSERT_EQ(client_.epoch_now().number, next.number);
+  const auto refused = other.send(ReplicateRequest{client_.tag(), {{}}, kSecond});
+  ASSERT_TRUE(refused->reply && std::holds_alternative<Refusal>(*refused->reply));
+  EXPECT_EQ(std::get<Refusal>(*refused->reply).code, Code::kDenied);
 }
 
 }  // namespace
