@@ -11,7 +11,7 @@ namespace farpage {
 namespace {
 
 constexpr uint64_t kWatchesPerLease = 8;
-constexpr uint32_t kWalkSlots = 65'536;      // of one answer about holdings
+constexpr uint32_t kWalkSlots = 4096;        // of one answer about holdings
 constexpr uint64_t kReportBytes = 4 * kMiB;  // looked at for one report
 constexpr size_t kMostAsked = 256;           // keys that are whole, or missing, a second
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "pagetable/guards.h"
 
@@ -170,7 +171,7 @@ void Replicator::end_all(const std::shared_ptr<Batch>& batch, Code code) {
 }
 
 void Replicator::abort(Code code) {
-  for (const auto& batch : std::vector(batches_)) end_all(batch, code);
+  for (const auto& batch : std::exchange(batches_, {})) end_all(batch, code);
 }
 
 }  // namespace farpage

@@ -1,6 +1,7 @@
 #include "node/write_queue.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "pagetable/guards.h"
 
@@ -97,16 +98,16 @@ void WriteQueue::pump() {
   Turn turn = {runtime_.clock().now_ns(), kNever, kPumpBytes};
   touches_collected_ = false;
   std::vector<WritePtr> begun;
-  std::vector<ClientId> blocked;  // their commits do not overtake one another
+  std::unordered_set<ClientId> blocked;  // their commits do not overtake one another
   for (size_t i = 0; i < waiting_.size() && turn.budget_bytes > 0;) {
     const WritePtr write = waiting_[i];
     const bool is_commit = std::holds_alternative<CommitRequest>(write->request);
-    if (is_commit && std::ranges::find(blocked, write->client) != blocked.end()) {
+    if (is_commit && blocked.contains(write->client)) {
       ++i;
       continue;
     }
     if (!advance(write, turn)) {
-      if (is_commit) blocked.push_back(write->client);
+      if (is_commit) blocked.insert(write->client);
       ++i;
       continue;
     }
