@@ -12,6 +12,7 @@
 #include "node/node.h"
 #include "tests/control/raw_peer.h"
 #include "tests/support/certificates.h"
+#include "tests/support/counting_fabric.h"
 #include "tests/support/temp_dir.h"
 #include "transport/shm/shm_fabric.h"
 
@@ -29,7 +30,10 @@ class CountedService final : public ControlService {
     return client;
   }
   void handle(ClientId client, Request request, std::function<void(Reply)> done) override {
-    inner_.handle(client, std::move(request), std::move(done));
+    inner_.handle(client, std::move(request), [this, done = std::move(done)](Reply reply) {
+      ++answered_;
+      done(std::move(reply));
+    });
     ++handled_;
     runtime_.notify();
   }
@@ -42,6 +46,7 @@ class CountedService final : public ControlService {
   int connected_count() const { return connected_; }
   int disconnected_count() const { return disconnected_; }
   int handled_count() const { return handled_; }
+  int answered_count() const { return answered_; }
 
  private:
   Runtime& runtime_;
@@ -49,6 +54,7 @@ class CountedService final : public ControlService {
   std::atomic<int> connected_ = 0;
   std::atomic<int> disconnected_ = 0;
   std::atomic<int> handled_ = 0;
+  std::atomic<int> answered_ = 0;
 };
 
 enum class Reach : uint8_t { kUnix, kTcp, kTls };
@@ -75,7 +81,7 @@ class ServedNode {
     options_.lease_ms = 100;
     options_.max_clients = served.max_clients;
     options_.max_lanes = 4;
-    node_ = make_memory_node(options_, runtime_, *fabric_).value();
+    node_ = make_memory_node(options_, runtime_, held_).value();
     service_ = std::make_unique<CountedService>(runtime_, *node_);
     const ControlLimits limits = {served.max_requests_per_s, served.silence_ns};
     if (reach_ == Reach::kUnix) {
@@ -125,9 +131,18 @@ class ServedNode {
   bool wait_disconnected(int count) {
     return wait([&] { return service_->disconnected_count() >= count; });
   }
-  // What ended connections have left behind on the runtime has run.
+  // What ended connections have left behind on the runtime has run, and nothing is left of theirs,
+  // which ends on other threads.
   void settle() {
     for (int i = 0; i < 3; ++i) runtime_.run([] {});
+    if (service_->connected_count() > service_->disconnected_count()) return;
+    turn_until([this] { return held_.channels() == 0 && held_.memories() == 0; });
+  }
+  // What other threads do, which wake nobody here.
+  void turn_until(const std::function<bool()>& ready) {
+    const uint64_t late = runtime_.clock().now_ns() + 20 * kSecond;
+    while (!ready() && runtime_.clock().now_ns() < late) runtime_.run([] {});
+    EXPECT_TRUE(ready());
   }
 
  private:
@@ -155,6 +170,7 @@ class ServedNode {
   ClientCredentials credentials_;
   AsioRuntime runtime_;
   std::unique_ptr<Fabric> fabric_ = shm::make_shm_fabric();
+  CountingFabric held_{*fabric_};
   std::unique_ptr<ControlService> node_;
   std::unique_ptr<CountedService> service_;
   std::unique_ptr<ControlServer> server_;

@@ -54,13 +54,16 @@ TEST_F(UnixAttack, ClientThatOpensLanesWithoutReadingIsCutOff) {
   RawPeer peer = node_.connect();
   peer.send(raw_request(1, HelloRequest{}));
   size_t most = 0;
-  for (uint64_t lane = 0; lane < 2000; ++lane) {
-    const std::string request = raw_request(lane + 2, OpenLaneRequest{lane});
+  for (int lane = 0; lane < 2000 && node_.service().disconnected_count() == 0; ++lane) {
+    const std::string request =
+        raw_request(static_cast<uint64_t>(lane) + 2, OpenLaneRequest{static_cast<uint64_t>(lane)});
     if (peer.send(request) < request.size()) break;
-    if (lane % 50 == 0) {
-      node_.settle();
-      most = std::max(most, open_descriptors());
-    }
+    node_.turn_until([&] {
+      return node_.service().answered_count() == lane + 2 ||
+             node_.service().disconnected_count() > 0;
+    });
+    node_.settle();
+    if (lane % 50 == 0) most = std::max(most, open_descriptors());
   }
   EXPECT_TRUE(node_.wait_disconnected(1));
   node_.settle();

@@ -236,7 +236,7 @@ TEST_F(RegisteredFleet, RemoveWhosePatienceEndsBeforeItMayBeginRemovesNothing) {
   ASSERT_TRUE(cluster_.world().wait_until(
       now() + 2 * kSecond, [&] { return cluster_.epochs()->current().epoch.members.size() == 2; }));
   run_for(kView / 2);  // until all have learned it
-  const auto removed = client_->remove({&key, 1}, now() + 2 * kMillisecond).wait();
+  const auto removed = client_->remove({&key, 1}, now() + 4 * kMillisecond).wait();
   ASSERT_FALSE(removed.has_value());
   EXPECT_EQ(removed.error().code, Code::kUnavailable) << removed.error().message;
   run_for(10 * kView);

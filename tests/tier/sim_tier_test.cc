@@ -180,7 +180,12 @@ TEST_F(SimTier, LinkThatFallsSilentWhileItIsMadeIsGivenUpToo) {
 class SlowConnect : public SimTier {
  protected:
   static constexpr uint64_t kSlowNs = 50 * kMillisecond;
-  SlowConnect() { cluster_.set_network({.offload_min_ns = kSlowNs, .offload_max_ns = kSlowNs}); }
+  SlowConnect() {
+    for (size_t client = 0; client < 2; ++client) {
+      cluster_.client_fabric(client).set_options(
+          {.offload_min_ns = kSlowNs, .offload_max_ns = kSlowNs});
+    }
+  }
 };
 
 TEST_F(SlowConnect, LeaseIsRenewedMeanwhile) {
@@ -232,12 +237,12 @@ TEST_F(FewLanes, LanesGivenUpWhileTheyAreOpenedAreNotUsedUp) {
   hasty.connect_ms = 5;
   const auto client = cluster_.connect(0, hasty).value();
   constexpr uint64_t kSlowNs = 2 * 5 * kMillisecond;
-  cluster_.set_network({.offload_min_ns = kSlowNs, .offload_max_ns = kSlowNs});
+  cluster_.client_fabric(0).set_options({.offload_min_ns = kSlowNs, .offload_max_ns = kSlowNs});
   for (uint64_t i = 0; i < 2 * kMostLanes; ++i) {
     ASSERT_EQ(client->open_lane().error().code, Code::kTimeout);
     cluster_.world().run_until(now() + 2 * kSlowNs);
   }
-  cluster_.set_network({});
+  cluster_.client_fabric(0).set_options({});
   const auto lane = client->open_lane();
   EXPECT_TRUE(lane.has_value()) << lane.error().message;
 }
