@@ -112,8 +112,8 @@ struct Commit : std::enable_shared_from_this<Commit> {
     request.patience_ns = patience_of_node(now, put->deadline_ns);
     request.pages = pages;
     request.epoch = epoch->tag;
-    node->link->call(std::move(request), [self = shared_from_this()](Result<Reply> reply) {
-      self->answered(std::move(reply));
+    node->link->call(std::move(request), [self = shared_from_this()](const Result<Reply>& reply) {
+      self->answered(reply);
     });
   }
 
