@@ -131,7 +131,28 @@ void FetchConnection::finish(Slot& slot) {
       ++totals_.recompute[static_cast<size_t>(verdict.reason)];
     }
   }
-  if (options_.hedge) slot.fetch.wait_released(kNever);  // before its places are used again
+}
+
+// The first of those whose places may be used again, in the order in which they were finished. One
+// that a read may still write to holds up no other: nothing, while there are others under way.
+FetchConnection::Slot* FetchConnection::take_released() {
+  const auto is_released = [](const Slot* slot) { return slot->fetch.released(); };
+  auto found = std::ranges::find_if(finished_, is_released);
+  if (found == finished_.end()) {
+    if (!under_way_.empty()) return nullptr;
+    found = finished_.begin();
+    (*found)->fetch.wait_released(kNever);
+  }
+  Slot* slot = *found;
+  finished_.erase(found);
+  return slot;
+}
+
+void FetchConnection::finish_oldest() {
+  Slot* slot = under_way_.front();
+  under_way_.pop_front();
+  finish(*slot);
+  finished_.push_back(slot);
 }
 
 void FetchConnection::fetch_for(double seconds) {
@@ -139,18 +160,19 @@ void FetchConnection::fetch_for(double seconds) {
   phase_fetches_ = 0;
   const uint64_t begin = now_ns();
   const uint64_t end = begin + static_cast<uint64_t>(seconds * 1e9);
-  for (Slot& slot : slots_) start(slot);
-  phase_fetches_ = slots_.size();
-  size_t oldest = 0;
-  while (true) {
-    finish(slots_[oldest]);
-    if (now_ns() >= end) break;
-    start(slots_[oldest]);
-    ++phase_fetches_;
-    oldest = (oldest + 1) % slots_.size();
-  }
-  for (size_t i = 1; i < slots_.size(); ++i) finish(slots_[(oldest + i) % slots_.size()]);
+  finished_.clear();
+  for (Slot& slot : slots_) finished_.push_back(&slot);
+  do {
+    while (Slot* slot = take_released()) {
+      start(*slot);
+      under_way_.push_back(slot);
+      ++phase_fetches_;
+    }
+    finish_oldest();
+  } while (now_ns() < end);
+  while (!under_way_.empty()) finish_oldest();
   totals_.fetch_seconds += static_cast<double>(now_ns() - begin) * 1e-9;
+  for (Slot& slot : slots_) slot.fetch.wait_released(kNever);
   for (const Slot& slot : slots_) check(slot);
 }
 

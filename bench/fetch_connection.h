@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -61,6 +62,8 @@ class FetchConnection {
   bool addresses_are_valid() const;
   void start(Slot& slot);
   void finish(Slot& slot);
+  void finish_oldest();
+  Slot* take_released();
   void draw_keys(Slot& slot);
   void check(const Slot& slot);
 
@@ -74,6 +77,8 @@ class FetchConnection {
   Region region_;  // after the memory, and before the lane that uses it
   Lane lane_;
   std::vector<Slot> slots_;
+  std::deque<Slot*> under_way_;              // in the order in which they were started
+  std::deque<Slot*> finished_;               // and not started again yet
   std::vector<const std::byte*> addresses_;  // one a key
   Totals totals_;
 };

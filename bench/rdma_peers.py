@@ -11,7 +11,8 @@ import tempfile
 import peer_perftest
 import peer_ucx
 from compare import Case, Sides, compare_all, comparison_options
-from measure import bench, memory_node, require
+from measure import Failure, bench, memory_node, require
+from stopped_node import stopped_node
 
 POOL_BYTES = 64 << 20
 KIB = 1 << 10
@@ -79,6 +80,22 @@ class Cases:
             yield Sides(lambda: self.push(node, page_bytes, pages, group)["bytes_per_s"] / 1e6,
                         lambda: peer_perftest.write_bytes_per_s(self.path, page_bytes, 1000, 16) / 1e6)
 
+    @contextlib.contextmanager
+    def stopped(self):
+        device = lambda name: ("--set", f"rdma.devices={name}")
+        measured = []
+        def share_of_ready():
+            measured.append(stopped_node(self.program, "verbs", self.folder, device(self.path.server_device),
+                                         (*device(self.path.client_device), *PATIENT, "--set", "client.staging_bytes=1MiB")))
+            ready, pages = measured[-1][0]
+            return 100 * ready / pages
+        def after():
+            ready, pages = (sum(counts) for counts in zip(*(late for _, late in measured)))
+            if ready > 0:
+                raise Failure(f"{ready:.0f} of {pages:.0f} were ready after the lease")
+            return f"after the lease none of {pages:.0f}"
+        yield Sides(share_of_ready, lambda: 100, after)
+
     def every(self):
         return [
             Case("latency-64k", "64 KiB, one page at a time, p50", "ib_read_lat", "µs", 1.10, lambda: self.latency(64 * KIB, 500), True),
@@ -97,6 +114,7 @@ class Cases:
                  lambda: self.ucx_rate(64 * KIB, 16, 1000)),
             Case("push-64k", "push of 256 × 64 KiB, an immediate on every 16th", "ib_write_bw -t 16", "MB/s", 0.90,
                  lambda: self.pushed(64 * KIB, 256, 16)),
+            Case("stopped", "4 KiB, warm, ready while the node's process is stopped and the view lease lasts", "all", "%", 1.0, self.stopped),
         ]
 
 

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""What being sure costs: checking every byte, and a second replica. Two runs of Farpage take turns."""
+"""What being sure costs: checking every byte, a second replica, and looking for damage unasked. Two runs of Farpage take turns."""
 
 import contextlib
 import sys
+import tempfile
 
 from compare import Case, Sides, comparison_options, compare_all
-from measure import bench, require
+from measure import bench, memory_node, require
 
 GIB = 1 << 30
+SCRUB_BYTES_PER_S = 64 << 20  # as node.toml has it
 
 
 class Cases:
@@ -30,6 +32,18 @@ class Cases:
     def second_replica(self, backend):
         yield Sides(lambda: self.put_p50_us(backend, 2), lambda: self.put_p50_us(backend, 1))
 
+    def fetched_of(self, node):
+        return bench(self.program, "fetch", "--backend", "shm", "--node", node, "--page-bytes", "64KiB", "--pool-bytes", "256MiB",
+                     "--batch", 1, "--depth", 1, "--connections", 1, "--seconds", self.seconds)["fetch_us"]["p99"]
+
+    @contextlib.contextmanager
+    def scrubbing(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+            with_it, without = (
+                stack.enter_context(memory_node(self.program, "shm", folder, "--pool-bytes", "1GiB", "--set", f"node.scrub_bytes_per_s={rate}"))
+                for rate in (SCRUB_BYTES_PER_S, 0))
+            yield Sides(lambda: self.fetched_of(with_it[0]), lambda: self.fetched_of(without[0]))
+
     def every(self):
         return [
             Case("crc", "64 KiB, shm, random over 2 GiB, CRC on", "CRC off", "pages/s", 0.82, self.checking),
@@ -37,6 +51,8 @@ class Cases:
                  lambda: self.second_replica("shm"), True),
             Case("put-tcp", "put of 64 KiB to its acknowledgement, tcp, p50, 2 replicas of 3 nodes", "1 replica", "µs", 2.2,
                  lambda: self.second_replica("tcp"), True),
+            Case("scrub", "64 KiB, one at a time, shm, p99, of a node that scrubs 64 MiB/s", "one that does not", "µs", 1.02,
+                 self.scrubbing, True),
         ]
 
 

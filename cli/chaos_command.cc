@@ -1,10 +1,12 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <boost/json/object.hpp>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/chaos/campaign.h"
@@ -69,9 +71,17 @@ Result<int> run(const ChaosArguments& arguments) {
     auto written = write_text("-", campaign_table(result));
     if (!written) return tl::unexpected(written.error());
   }
-  if (result.holds()) return kExitDone;
-  return fail(Code::kSystem, fmt::format("{} runs failed, the first with seed {}",
-                                         result.failed_seeds.size(), result.failed_seeds[0]));
+  if (!result.holds()) {
+    return fail(Code::kSystem, fmt::format("{} runs failed, the first with seed {}",
+                                           result.failed_seeds.size(), result.failed_seeds[0]));
+  }
+  std::vector<std::string_view> never_caught;
+  for (const chaos::Kind kind : result.never_caught()) {
+    never_caught.push_back(chaos::kind_name(kind));
+  }
+  if (never_caught.empty()) return kExitDone;
+  return fail(Code::kSystem, fmt::format("injected {} times or more, and never caught: {}",
+                                         chaos::kManyTimes, fmt::join(never_caught, ", ")));
 }
 
 int run_chaos(ChaosArguments arguments) {

@@ -19,10 +19,8 @@ std::vector<ConfigField> fields(ClusterOptions& options) {
 
 std::vector<ConfigField> fields(NodeCluster& options) {
   return {
-      {"nodes", &options.nodes},
-      {"replicas", &options.replicas},
-      {"seed", &options.seed},
-      {"name", &options.name},
+      {"nodes", &options.nodes}, {"replicas", &options.replicas}, {"seed", &options.seed},
+      {"name", &options.name},   {"address", &options.address},
   };
 }
 

@@ -37,12 +37,23 @@ struct ClusterOptions {
 std::vector<ConfigField> fields(ClusterOptions& options);
 
 struct NodeCluster : ClusterOptions {
-  std::string name;  // which of them this node is
+  std::string name;     // which of them this node is
+  std::string address;  // with etcd: where others reach it; empty: where it listens
 };
 std::vector<ConfigField> fields(NodeCluster& options);
 
-// A fleet that is reached by the addresses of its list.
-class ListedFleet {
+// The nodes that belong together, and how each is reached.
+class ReachableFleet {
+ public:
+  virtual ~ReachableFleet() = default;
+  // Of use as long as this lives.
+  virtual Fleet fleet() const = 0;
+  // A node's own last word: it serves nothing any more.
+  virtual void leave() {}
+};
+
+// One that is reached by the addresses of its list.
+class ListedFleet final : public ReachableFleet {
  public:
   // `runtime` outlives it.
   static Result<std::unique_ptr<ListedFleet>> make(const ClusterOptions& options,
@@ -50,8 +61,7 @@ class ListedFleet {
                                                    const ClientCredentials& credentials,
                                                    uint64_t connect_ms);
 
-  // Of use as long as this lives.
-  Fleet fleet() const;
+  Fleet fleet() const override;
 
  private:
   ListedFleet() = default;

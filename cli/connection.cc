@@ -5,6 +5,7 @@
 #include <random>
 
 #include "cli/backend.h"
+#include "cli/etcd_fleet.h"
 #include "cli/metrics.h"
 #include "control/tcp_control.h"
 
@@ -35,9 +36,18 @@ Result<std::unique_ptr<Client>> NodeConnection::connect(const ClientOptions& opt
 Result<std::unique_ptr<NodeConnection>> NodeConnection::reach(const ConnectOptions& options,
                                                               const Interrupts& interrupts) {
   auto connection = std::unique_ptr<NodeConnection>(new NodeConnection);
+  connection->runtime_ = std::make_unique<AsioRuntime>();
   Address address;  // of one of them
   ClusterOptions cluster = options.cluster;
-  if (cluster.is_given()) {
+  if (options.etcd.is_given()) {
+    auto fleet = EtcdFleet::find(options.etcd, *connection->runtime_, options.credentials,
+                                 options.client.connect_ms);
+    if (!fleet) return tl::unexpected(fleet.error());
+    auto first = parse_address((*fleet)->first_address());
+    if (!first) return tl::unexpected(first.error());
+    address = std::move(*first);
+    connection->fleet_ = std::move(*fleet);
+  } else if (cluster.is_given()) {
     auto list = cluster.list();
     if (!list) return tl::unexpected(list.error());
     address = list->front().address;
@@ -63,7 +73,7 @@ Result<std::unique_ptr<NodeConnection>> NodeConnection::reach(const ConnectOptio
   auto fabric = make_client_fabric(*backend, options.backends, options.credentials);
   if (!fabric) return tl::unexpected(fabric.error());
   connection->fabric_ = std::move(*fabric);
-  connection->runtime_ = std::make_unique<AsioRuntime>();
+  if (connection->fleet_ != nullptr) return connection;
   if (cluster.is_given()) {
     auto fleet = ListedFleet::make(cluster, *connection->runtime_, options.credentials,
                                    options.client.connect_ms);

@@ -9,6 +9,7 @@
 #include "cli/own_node.h"
 #include "cli/signals.h"
 #include "control/link.h"
+#include "etcd/options.h"
 #include "metrics/metrics_server.h"
 #include "net/asio_runtime.h"
 #include "net/dial.h"
@@ -20,7 +21,8 @@ namespace farpage {
 struct ConnectOptions {
   std::string backend;     // empty: by the node's address
   std::string node;        // its address
-  ClusterOptions cluster;  // or several; with neither, it starts its own
+  ClusterOptions cluster;  // or several,
+  etcd::EtcdOptions etcd;  // which may be in etcd; with none of these, it starts its own
   BackendOptions backends;
   OwnNodeOptions own_node;
   ClientOptions client;
@@ -52,7 +54,7 @@ class NodeConnection {
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<AsioRuntime> runtime_;
   std::unique_ptr<ControlDialer> dialer_;  // of one node, or
-  std::unique_ptr<ListedFleet> fleet_;     // of several
+  std::unique_ptr<ReachableFleet> fleet_;  // of several
   std::unique_ptr<Client> client_;
   std::unique_ptr<MetricsServer> metrics_;
 };

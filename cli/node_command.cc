@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -17,12 +19,14 @@
 #include "cli/cluster_options.h"
 #include "cli/commands.h"
 #include "cli/descriptors.h"
+#include "cli/etcd_fleet.h"
 #include "cli/exit_code.h"
 #include "cli/metrics.h"
 #include "cli/node_front.h"
 #include "cli/options.h"
 #include "cli/signals.h"
 #include "net/security_options.h"
+#include "node/epoch_file.h"
 #include "node/node.h"
 #include "node/node_metrics.h"
 
@@ -45,18 +49,25 @@ struct NodeArguments {
 struct NodeSettings {
   NodeOptions node;
   NodeCluster cluster;
+  NodeEtcd etcd;
   BackendOptions backends;
   Address listen;
   NodeCredentials credentials;
   ClientCredentials peer_credentials;  // with a cluster
+
+  bool is_member() const { return cluster.is_given() || etcd.is_given(); }
 };
 
 // How long one try to reach another node of the cluster may take.
 constexpr uint64_t kPeerConnectMs = 2'000;
 
 // Where the list says that this node is, unless it is told otherwise.
-Result<void> find_itself(NodeCluster& cluster, NodeOptions& options, bool told_where) {
+Result<void> find_itself(NodeCluster& cluster, NodeOptions& options, bool told_where,
+                         bool has_etcd) {
   if (!cluster.is_given()) return {};
+  if (has_etcd) {
+    return fail(Code::kInvalid, "cluster.nodes and etcd.endpoints are both given: leave one out");
+  }
   cluster.page_bytes = options.page_bytes;
   if (auto epoch = cluster.epoch(); !epoch) return tl::unexpected(epoch.error());
   const auto list = cluster.list();
@@ -72,6 +83,73 @@ Result<void> find_itself(NodeCluster& cluster, NodeOptions& options, bool told_w
   return {};
 }
 
+// What a member that etcd tells of needs besides.
+Result<void> check_etcd(const NodeSettings& settings) {
+  if (!settings.etcd.is_given()) return {};
+  const NodeCluster& cluster = settings.cluster;
+  if (cluster.name.empty() || cluster.name.find('/') != std::string::npos) {
+    return fail(Code::kInvalid,
+                "etcd.endpoints are given, and cluster.name is none: give this node a name of its "
+                "own, without a '/'");
+  }
+  if (cluster.replicas == 0 || cluster.replicas > kMaxReplicas) {
+    return fail(Code::kInvalid, fmt::format("cluster.replicas is {}: choose 1 to {}",
+                                            cluster.replicas, kMaxReplicas));
+  }
+  const bool anywhere = settings.listen.host == "0.0.0.0" || settings.listen.host == "::";
+  if (cluster.address.empty() && anywhere) {
+    return fail(Code::kInvalid,
+                fmt::format("this node listens on {}, which leads nobody to it: say with "
+                            "cluster.address where others reach it",
+                            format_address(settings.listen)));
+  }
+  if (!cluster.address.empty()) {
+    if (auto address = parse_address(cluster.address); !address) {
+      return fail(Code::kInvalid, "cluster.address: " + address.error().message);
+    }
+  }
+  return settings.etcd.validate().and_then(
+      [&] { return settings.etcd.load().map([](const etcd::Access&) {}); });
+}
+
+// Why this process is to end, from any thread; the first that was given.
+class Ending {
+ public:
+  Ending() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) { FARPAGE_CHECK(fd_.valid()); }
+
+  void because(const std::string& why) {
+    const std::lock_guard lock(mutex_);
+    if (why_.empty()) why_ = why;
+    (void)::eventfd_write(fd_.get(), 1);
+  }
+  int fd() const { return fd_.get(); }  // readable then
+  std::string why() const {
+    const std::lock_guard lock(mutex_);
+    return why_;
+  }
+
+ private:
+  UniqueFd fd_;
+  mutable std::mutex mutex_;
+  std::string why_;
+};
+
+Result<std::unique_ptr<ReachableFleet>> reach_fleet(const NodeSettings& settings,
+                                                    const std::string& address, Ending& ending,
+                                                    AsioRuntime& runtime) {
+  const NodeCluster& cluster = settings.cluster;
+  if (!settings.etcd.is_given()) {
+    return ListedFleet::make(cluster, runtime, settings.peer_credentials, kPeerConnectMs);
+  }
+  const etcd::NodeRecord self = {cluster.name, cluster.address.empty() ? address : cluster.address,
+                                 owner_of(settings.node.state), 0};
+  const etcd::Terms terms = {settings.node.lease_ms, settings.node.page_bytes, cluster.replicas,
+                             cluster.seed};
+  return EtcdFleet::join(
+      settings.etcd, self, terms, [&ending](const std::string& why) { ending.because(why); },
+      runtime, settings.peer_credentials, kPeerConnectMs);
+}
+
 Result<NodeSettings> load_settings(const CLI::App& app, const NodeArguments& arguments) {
   NodeSettings settings;
   NodeOptions& options = settings.node;
@@ -81,6 +159,9 @@ Result<NodeSettings> load_settings(const CLI::App& app, const NodeArguments& arg
   const std::string default_listen = std::exchange(options.listen, "");
   if (auto read = config->read("node", fields(options)); !read) return tl::unexpected(read.error());
   if (auto read = config->read("cluster", fields(settings.cluster)); !read) {
+    return tl::unexpected(read.error());
+  }
+  if (auto read = config->read("etcd", fields(settings.etcd)); !read) {
     return tl::unexpected(read.error());
   }
   if (auto read = config->read("security", fields(security)); !read) {
@@ -98,7 +179,8 @@ Result<NodeSettings> load_settings(const CLI::App& app, const NodeArguments& arg
   if (app.count("--state") > 0) options.state = arguments.state;
   if (app.count("--pool-bytes") > 0) options.pool_bytes = arguments.pool_bytes;
   if (app.count("--page-bytes") > 0) options.page_bytes = arguments.page_bytes;
-  if (auto found = find_itself(settings.cluster, options, told_where); !found) {
+  if (auto found = find_itself(settings.cluster, options, told_where, settings.etcd.is_given());
+      !found) {
     return tl::unexpected(found.error());
   }
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
@@ -115,7 +197,8 @@ Result<NodeSettings> load_settings(const CLI::App& app, const NodeArguments& arg
   auto credentials = security.load();
   if (!credentials) return tl::unexpected(credentials.error());
   settings.credentials = std::move(*credentials);
-  if (!settings.cluster.is_given()) return settings;
+  if (auto valid = check_etcd(settings); !valid) return tl::unexpected(valid.error());
+  if (!settings.is_member()) return settings;
   auto peer_credentials = security.load_as_client();
   if (!peer_credentials) return tl::unexpected(peer_credentials.error());
   settings.peer_credentials = std::move(*peer_credentials);
@@ -187,16 +270,19 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
   auto metrics_socket = open_metrics(options.metrics_listen, "node.metrics_listen");
   if (!metrics_socket) return announce_error(ready, metrics_socket.error(), kExitFailed);
   AsioRuntime runtime;
-  std::unique_ptr<ListedFleet> fleet;
-  if (settings.cluster.is_given()) {
-    auto listed =
-        ListedFleet::make(settings.cluster, runtime, settings.peer_credentials, kPeerConnectMs);
-    if (!listed) return announce_error(ready, listed.error(), kExitFailed);
-    fleet = std::move(*listed);
-  }
+  Ending ending;
+  std::unique_ptr<ReachableFleet> fleet;
   Result<std::unique_ptr<NodeService>> node;
   {
     const ExitWhileStarting exit_while_starting(interrupts, front);
+    if (settings.is_member()) {
+      // Before others are told of this process: one that runs with this file already is to stay.
+      const auto file = EpochFile::open(options.state);
+      if (!file) return announce_error(ready, file.error(), kExitFailed);
+      auto reached = reach_fleet(settings, front.address(), ending, runtime);
+      if (!reached) return announce_error(ready, reached.error(), kExitFailed);
+      fleet = std::move(*reached);
+    }
     runtime.run([&] {
       node = fleet == nullptr ? make_memory_node(options, runtime, front.fabric())
                               : make_memory_node(options, runtime, front.fabric(), fleet->fleet(),
@@ -219,14 +305,17 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
                                                 format_bytes(options.page_bytes), front.address(),
                                                 front.fabric().capabilities().path));
     ready.reset();
-    pollfd stop = {interrupts.fd(), POLLIN, 0};
-    while (!interrupts.interrupted()) ::poll(&stop, 1, -1);
+    std::array<pollfd, 2> ends = {pollfd{interrupts.fd(), POLLIN, 0},
+                                  pollfd{ending.fd(), POLLIN, 0}};
+    while (!interrupts.interrupted() && ends[1].revents == 0) ::poll(ends.data(), ends.size(), -1);
+    if (const std::string why = ending.why(); !why.empty()) log_warning(why);
   } else {
     exit_code = announce_error(ready, metrics.error(), kExitFailed);
   }
   front.close();
   if (metrics) metrics->reset();  // it asks the node
   runtime.run([&] { node->reset(); });
+  if (fleet != nullptr) fleet->leave();
   return exit_code;
 }
 
@@ -237,7 +326,7 @@ void add_node_command(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<NodeArguments>();
   command
       ->add_option("--config", arguments->config,
-                   "TOML file with tables [node], [cluster], [security], [rdma] and [ucx]")
+                   "TOML file with tables [node], [cluster], [etcd], [security], [rdma] and [ucx]")
       ->type_name("FILE");
   command->add_option("--set", arguments->overrides, "Overrides one key of it: node.KEY=VALUE")
       ->type_name("TABLE.KEY=VALUE")

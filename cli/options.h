@@ -95,7 +95,8 @@ inline constexpr const char* kAllowEmulatedHelp =
     "ucx: also paths on which the peer's CPU answers every read";
 inline constexpr const char* kNodeHelp = "Address of a running node. Without it: starts one";
 
-// Which nodes, how to reach them, and the tables [client], [cluster], [security], [rdma] and [ucx].
+// Which nodes, how to reach them, and the tables [client], [cluster], [etcd], [security], [rdma]
+// and [ucx].
 struct ReachArguments {
   std::string backend;
   bool allow_emulated = false;
@@ -114,16 +115,21 @@ struct ReachArguments {
   }
 
   CLI::Option* add_control_to(CLI::App& app, const std::string& node_help) {
+    add_tables_to(app);
+    return app.add_option("--node", node, node_help)->type_name("ADDRESS");
+  }
+
+  void add_tables_to(CLI::App& app) {
     app.add_option("--token-file", token_file, "The secret that the node asks for")
         ->type_name("FILE");
-    app.add_option("--config", file,
-                   "TOML file with tables [client], [cluster], [security], [rdma] and [ucx]")
+    app.add_option(
+           "--config", file,
+           "TOML file with tables [client], [cluster], [etcd], [security], [rdma] and [ucx]")
         ->type_name("FILE");
     app.add_option("--set", overrides, "Overrides one key of it: client.KEY=VALUE")
         ->type_name("TABLE.KEY=VALUE")
         ->take_all()
         ->expected(1);
-    return app.add_option("--node", node, node_help)->type_name("ADDRESS");
   }
 
   // `defaults`: of the table [client].
@@ -138,6 +144,7 @@ struct ReachArguments {
     const auto read =
         config->read("client", fields(options.client))
             .and_then([&] { return config->read("cluster", fields(options.cluster)); })
+            .and_then([&] { return config->read("etcd", fields(options.etcd)); })
             .and_then([&] { return config->read("security", fields(security)); })
             .and_then([&] { return options.backends.read_client(*config); });
     if (!read) return tl::unexpected(read.error());
@@ -150,7 +157,7 @@ struct ReachArguments {
               return check_metrics(options.client.metrics_listen, "client.metrics_listen");
             })
             .and_then([&] { return security.validate(); })
-            .and_then([&] { return validate_address(options.cluster); });
+            .and_then([&] { return validate_address(options); });
     if (!valid) return tl::unexpected(valid.error());
     auto credentials = security.load();
     if (!credentials) return tl::unexpected(credentials.error());
@@ -159,7 +166,15 @@ struct ReachArguments {
   }
 
  private:
-  Result<void> validate_address(const ClusterOptions& cluster) const {
+  Result<void> validate_address(const ConnectOptions& options) const {
+    const ClusterOptions& cluster = options.cluster;
+    if (options.etcd.is_given()) {
+      if (!node.empty() || cluster.is_given()) {
+        return fail(Code::kInvalid,
+                    "etcd.endpoints tell of all nodes: leave out --node and cluster.nodes");
+      }
+      return options.etcd.load().map([](const etcd::Access&) {});
+    }
     if (cluster.is_given()) {
       if (!node.empty()) {
         return fail(Code::kInvalid,

@@ -6,22 +6,19 @@
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "bench/json.h"
+#include "cli/ask_status.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
 #include "cli/signals.h"
 #include "cli/status_report.h"
-#include "control/tcp_control.h"
 
 namespace farpage {
 namespace {
-
-constexpr uint64_t kPatienceNs = 5 * kSecond;
 
 struct StatusArguments {
   ReachArguments reach;
@@ -30,61 +27,10 @@ struct StatusArguments {
   uint64_t interval_s = 1;
 };
 
-// The answers come on the runtime's thread, perhaps after nobody waits for them any more.
-struct Conversation {
-  std::shared_ptr<ControlLink> link;  // the runtime's alone
-  std::mutex mutex;
-  std::optional<Result<Reply>> reply;
-
-  bool is_answered() {
-    const std::lock_guard lock(mutex);
-    return reply.has_value();
-  }
-};
-
-Result<StatusReply> ask(const ConnectOptions& node, const Interrupts& interrupts) {
-  auto address = parse_address(node.node);
-  if (!address) return tl::unexpected(address.error());
-  AsioRuntime runtime;
-  auto dialer = make_dialer(runtime, *address, node.credentials, node.client.connect_ms);
-  if (!dialer) return tl::unexpected(dialer.error());
-  auto conversation = std::make_shared<Conversation>();
-  const auto answered = [&runtime, conversation](Result<Reply> reply) {
-    {
-      const std::lock_guard lock(conversation->mutex);
-      conversation->reply.emplace(std::move(reply));
-    }
-    runtime.notify();
-  };
-  runtime.run([&] {
-    (*dialer)->dial([conversation, answered](Result<std::shared_ptr<ControlLink>> link) {
-      if (!link) return answered(tl::unexpected(link.error()));
-      conversation->link = *link;
-      (*link)->call(StatusRequest{}, answered);
-    });
-  });
-  runtime.wait_until(runtime.clock().now_ns() + kPatienceNs,
-                     [&] { return conversation->is_answered() || interrupts.interrupted(); });
-  const bool is_answered = conversation->is_answered();
-  runtime.run([&] { conversation->link.reset(); });  // which answers too, that the link was closed
-  if (!is_answered && interrupts.interrupted()) return fail(Code::kAborted, "interrupted");
-  if (!is_answered) {
-    return fail(Code::kTimeout,
-                fmt::format("the node on {} did not answer within {} s; is it stopped?", node.node,
-                            kPatienceNs / kSecond));
-  }
-  const Result<Reply>& reply = *conversation->reply;
-  if (!reply) return tl::unexpected(reply.error());
-  if (const auto* refusal = std::get_if<Refusal>(&*reply))
-    return fail(refusal->code, refusal->message);
-  if (const auto* status = std::get_if<StatusReply>(&*reply)) return *status;
-  return fail(Code::kProtocol,
-              fmt::format("what listens on {} is no memory node of this version", node.node));
-}
-
 int show_once(const StatusArguments& arguments, const ConnectOptions& node,
               const Interrupts& interrupts) {
-  const Result<StatusReply> status = ask(node, interrupts);
+  const Result<StatusReply> status =
+      ask_status(node.node, node.credentials, node.client.connect_ms, interrupts);
   if (!status) return report_error(status.error());
   const StatusReport report = {*status};
   if (!arguments.json.empty()) {
@@ -144,7 +90,8 @@ int watch(const StatusArguments& arguments, const ConnectOptions& node,
   StatusWatch watch(arguments);
   bool seen = false;
   while (!interrupts.interrupted()) {
-    const Result<StatusReply> status = ask(node, interrupts);
+    const Result<StatusReply> status =
+        ask_status(node.node, node.credentials, node.client.connect_ms, interrupts);
     if (interrupts.interrupted()) break;
     if (!status && !seen) return report_error(status.error());
     seen = true;

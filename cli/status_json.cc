@@ -12,6 +12,13 @@
 namespace farpage {
 namespace {
 
+boost::json::object scrubs_json(const ScrubCounts& scrubs) {
+  return {{"passes", scrubs.passes},
+          {"bytes", scrubs.bytes},
+          {"dropped", scrubs.dropped},
+          {"entries", scrubs.entries}};
+}
+
 boost::json::object pushes_json(const PushCounts& pushes) {
   return {{"lanes", pushes.lanes},   {"pages", pushes.pages}, {"bytes", pushes.bytes},
           {"missed", pushes.missed}, {"late", pushes.late},   {"refused", pushes.refused}};
@@ -154,6 +161,7 @@ boost::json::object status_json(const StatusReport& report) {
       {"evictions", status.evictions},
       {"renewals", status.renewals},
       {"pushes", pushes_json(status.pushes)},
+      {"scrubs", scrubs_json(status.scrubs)},
       {"verdicts", verdicts_json(status.verdicts)},
       {"traffic", traffic_json(status)},
       {"ports", ports_json(status)},

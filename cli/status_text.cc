@@ -72,6 +72,11 @@ void add_counts(const StatusReply& now, const StatusReply& before, Rows& rows) {
   rows.add("evictions", std::to_string(now.evictions) + rows.rate(before.evictions, now.evictions));
 }
 
+void add_scrubs(const ScrubCounts& now, Rows& rows) {
+  rows.add("scrubbed", fmt::format("{} passes, {}; {} pages dropped, {} index entries mended",
+                                   now.passes, format_bytes(now.bytes), now.dropped, now.entries));
+}
+
 void add_pushes(const PushCounts& now, const PushCounts& before, Rows& rows) {
   rows.add("pushes", fmt::format("{} pages ({}), {} lanes{}{}", now.pages, format_bytes(now.bytes),
                                  now.lanes, rows.rate(before.pages, now.pages),
@@ -197,6 +202,7 @@ std::string status_text(const StatusReport& report) {
   add_pool(report.now, rows);
   add_counts(report.now, before, rows);
   add_pushes(report.now.pushes, before.pushes, rows);
+  add_scrubs(report.now.scrubs, rows);
   add_verdicts(report.now.verdicts, before.verdicts, rows);
   add_traffic(report.now, before, rows);
   add_ports(report.now, before, rows);

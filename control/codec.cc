@@ -181,6 +181,7 @@ Frame encode(NumberedReply message) {
             for (PortTraffic& port : from.ports) put(*to.add_ports(), std::move(port));
             if (from.fleet.node != 0) put(*to.mutable_fleet(), from.fleet);
             put(*to.mutable_pushes(), from.pushes);
+            put(*to.mutable_scrubs(), from.scrubs);
           },
           [&](OpenPushReply& from) { envelope.mutable_open_push()->set_lane(from.lane); },
           [&](PushReply& from) {
@@ -398,6 +399,7 @@ Result<NumberedReply> decode_reply(Frame frame) {
       for (const auto& port : from.ports()) to.ports.push_back(get(port));
       to.fleet = get(from.fleet());
       to.pushes = get(from.pushes());
+      to.scrubs = get(from.scrubs());
       message.reply = std::move(to);
       return message;
     }

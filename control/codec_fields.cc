@@ -160,6 +160,17 @@ FleetStatus get(const wire::FleetStatus& from) {
   return to;
 }
 
+void put(wire::ScrubCounts& to, const ScrubCounts& from) {
+  to.set_passes(from.passes);
+  to.set_bytes(from.bytes);
+  to.set_dropped(from.dropped);
+  to.set_entries(from.entries);
+}
+
+ScrubCounts get(const wire::ScrubCounts& from) {
+  return {from.passes(), from.bytes(), from.dropped(), from.entries()};
+}
+
 void put(wire::PushCounts& to, const PushCounts& from) {
   to.set_lanes(from.lanes);
   to.set_pages(from.pages);

@@ -14,7 +14,8 @@ namespace farpage {
 
 // What client and node say to each other, as plain values: docs/formats/control.md. No page travels
 // here. Everything in a received message is the peer's word; whoever uses a field checks it.
-inline constexpr uint32_t kControlProtocol = 1;
+// 2: replicas and removes have a patience; of a peer that names none, all would be late.
+inline constexpr uint32_t kControlProtocol = 2;
 
 inline constexpr uint32_t kMaxCommitPages = 1024;
 inline constexpr uint32_t kMaxRemoveKeys = 4096;
@@ -244,7 +245,7 @@ struct FleetStatus {
   uint64_t applied = 0;     // put or removed elsewhere
   uint64_t filled = 0;
   uint64_t filled_bytes = 0;
-  uint64_t to_fill = 0;               // that it knows of now
+  uint64_t to_fill = 0;               // 0: there is nothing left to fill
   uint64_t repaired = 0;              // among those filled
   uint64_t dropped = 0;               // reported, and found not whole
   uint64_t puts_without_replica = 0;  // refused, for a replica was not reached
@@ -258,6 +259,14 @@ struct PushCounts {
   uint64_t missed = 0;   // pages that were not there
   uint64_t late = 0;     // pages left out, for nothing goes out after a request's patience
   uint64_t refused = 0;  // lanes and requests
+};
+
+// What a node has looked at in its own pool, unasked.
+struct ScrubCounts {
+  uint64_t passes = 0;   // over all of it
+  uint64_t bytes = 0;    // of payloads
+  uint64_t dropped = 0;  // pages that were not whole
+  uint64_t entries = 0;  // of the index, as others read it, that were mended
 };
 
 struct StatusReply {
@@ -286,6 +295,7 @@ struct StatusReply {
   std::vector<PortTraffic> ports = {};  // by which peers are answered one-sided
   FleetStatus fleet = {};
   PushCounts pushes = {};
+  ScrubCounts scrubs = {};
 };
 
 // Instead of a reply: why not, in a sentence for people.

@@ -1,6 +1,7 @@
 #include "control/served_clients.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace farpage {
@@ -51,6 +52,11 @@ void ServedClients::receive(ClientId client, Frame frame) {
   if (!message) return refuse(*connection, message.error());
   const uint64_t pause_ns = found->second.budget.spend(runtime_.clock().now_ns());
   if (pause_ns > 0) connection->pause(pause_ns);
+  // Its answer may be long in the making. Once: to say it over and over is no way to stay.
+  if (std::holds_alternative<HelloRequest>(message->request) &&
+      !std::exchange(found->second.said_hello, true)) {
+    found->second.ends_ns = runtime_.clock().now_ns() + limits_.silence_ns;
+  }
   service_->handle(client, std::move(message->request),
                    [weak = weak_from_this(), client, id = message->id](Reply reply) {
                      if (auto self = weak.lock()) self->reply(client, id, std::move(reply));

@@ -27,6 +27,7 @@ class ServedClients : public std::enable_shared_from_this<ServedClients> {
     RequestBudget budget;
     uint64_t silence_ns;  // as long as it may be silent
     uint64_t ends_ns;     // if it stays silent
+    bool said_hello = false;
   };
 
   void receive(ClientId client, Frame frame);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <iterator>
 #include <optional>
 
@@ -17,30 +18,31 @@ namespace {
 constexpr const char* kDevices = "/sys/class/infiniband";
 constexpr const char* kInterfaces = "/sys/class/net";
 constexpr uint64_t kJumboMtu = 4200;  // room for 4096 bytes and the headers of RoCE
+constexpr size_t kMaxDevices = 8;     // that transport/verbs takes
+
+std::string text_of(int family, const void* address) {
+  std::array<char, INET6_ADDRSTRLEN> text = {};
+  ::inet_ntop(family, address, text.data(), text.size());
+  return text.data();
+}
 
 // "0000:0000:0000:0000:0000:ffff:0a09:0001" → "10.9.0.1"; empty for one that is no address of a
 // host, or of a link alone.
 std::string address_in(const std::string& gid) {
   in6_addr raw = {};
-  std::array<char, INET6_ADDRSTRLEN> text = {};
   if (::inet_pton(AF_INET6, gid.c_str(), &raw) != 1) return "";
   if (IN6_IS_ADDR_UNSPECIFIED(&raw) || IN6_IS_ADDR_LINKLOCAL(&raw)) return "";
-  if (IN6_IS_ADDR_V4MAPPED(&raw)) {
-    ::inet_ntop(AF_INET, &raw.s6_addr[12], text.data(), text.size());
-  } else {
-    ::inet_ntop(AF_INET6, &raw, text.data(), text.size());
-  }
-  return text.data();
+  return IN6_IS_ADDR_V4MAPPED(&raw) ? text_of(AF_INET, &raw.s6_addr[12]) : text_of(AF_INET6, &raw);
 }
 
 // As transport/verbs chooses: RoCE v2, IPv4 before IPv6.
 void read_gids(const HostFiles& files, const std::string& folder, RdmaPort& port) {
-  const auto text_of = [&](const char* table, const std::string& index) {
+  const auto entry = [&](const char* table, const std::string& index) {
     return files.text(fmt::format("{}/{}/{}", folder, table, index)).value_or("");
   };
   for (const std::string& index : files.names(folder + "/gids")) {
-    if (text_of("gid_attrs/types", index) != "RoCE v2") continue;
-    const std::string address = address_in(text_of("gids", index));
+    if (entry("gid_attrs/types", index) != "RoCE v2") continue;
+    const std::string address = address_in(entry("gids", index));
     const bool better = port.address.empty() || (port.address.find(':') != std::string::npos &&
                                                  address.find('.') != std::string::npos);
     if (!address.empty()) port.addresses.push_back(address);
@@ -115,16 +117,53 @@ HostSide without_device(const VerbsFacts& facts, const Privileges& privileges) {
           privileges.as_root("apt-get install linux-image-amd64")};
 }
 
-// As transport/verbs takes a name: "mlx5_0", "mlx5_0:2", or an IP address.
-bool is_named(const RdmaPort& port, const std::string& name) {
-  return name == port.device || name == port.device + ":" + port.number ||
-         std::ranges::find(port.addresses, name) != port.addresses.end();
+// One that is named, as transport/verbs takes it: "mlx5_0", "mlx5_0:2", or an IP address, each in
+// one way of the several that it can be written in.
+struct Name {
+  std::string text;     // as it was written
+  std::string address;  // empty: a device
+  std::string device;
+  std::string port;  // empty: the first that is of use
+};
+
+Name parse(const std::string& text) {
+  Name name = {text, "", text, ""};
+  in6_addr raw = {};
+  for (const int family : {AF_INET, AF_INET6}) {
+    if (::inet_pton(family, text.c_str(), &raw) != 1) continue;
+    name.address = text_of(family, &raw);
+    return name;
+  }
+  const size_t colon = text.find(':');
+  uint8_t port = 0;
+  const char* end = text.data() + text.size();
+  if (colon == std::string::npos) return name;
+  const auto [last, error] = std::from_chars(text.data() + colon + 1, end, port);
+  if (error != std::errc() || last != end || port == 0) return name;  // no device is called so
+  name.device = text.substr(0, colon);
+  name.port = std::to_string(port);
+  return name;
 }
 
-bool is_address(const std::string& name) {
-  in6_addr raw = {};
-  return ::inet_pton(AF_INET, name.c_str(), &raw) == 1 ||
-         ::inet_pton(AF_INET6, name.c_str(), &raw) == 1;
+bool is_named(const RdmaPort& port, const Name& name) {
+  if (!name.address.empty()) {
+    return std::ranges::find(port.addresses, name.address) != port.addresses.end();
+  }
+  return name.device == port.device && (name.port.empty() || name.port == port.number);
+}
+
+// Of a name that nothing is wrong with: the first of its active ports that has an address, IPv4
+// before IPv6. An address that is unseen has none.
+const RdmaPort* path_of(const Name& name, const VerbsFacts& facts) {
+  const RdmaPort* found = nullptr;
+  for (const RdmaPort& port : facts.ports) {
+    if (!is_named(port, name) || port.state != "ACTIVE" || port.address.empty()) continue;
+    const bool is_ipv4 = port.address.find(':') == std::string::npos;
+    const bool better =
+        found == nullptr || (is_ipv4 && found->address.find(':') != std::string::npos);
+    if (better) found = &port;
+  }
+  return found;
 }
 
 std::string all_devices(const VerbsFacts& facts) {
@@ -134,9 +173,9 @@ std::string all_devices(const VerbsFacts& facts) {
 }
 
 // An address that an InfiniBand port may have: its table of GIDs shows none.
-bool is_unseen(const VerbsFacts& facts, const std::string& name) {
+bool is_unseen(const VerbsFacts& facts, const Name& name) {
   const auto& ports = facts.ports;
-  return is_address(name) &&
+  return !name.address.empty() &&
          std::ranges::none_of(ports, [&](const RdmaPort& port) { return is_named(port, name); }) &&
          std::ranges::any_of(ports, [](const RdmaPort& port) {
            return port.state == "ACTIVE" && port.interface.empty();
@@ -144,21 +183,21 @@ bool is_unseen(const VerbsFacts& facts, const std::string& name) {
 }
 
 // What is wrong with one that is named.
-std::optional<HostSide> look_for(const std::string& name, const VerbsFacts& facts) {
+std::optional<HostSide> look_for(const Name& name, const VerbsFacts& facts) {
   if (is_unseen(facts, name)) return std::nullopt;
   const auto is_this = [&](const RdmaPort& port) { return is_named(port, name); };
   const auto named = std::ranges::find_if(facts.ports, is_this);
-  if (named == facts.ports.end() && is_address(name)) {
+  if (named == facts.ports.end() && !name.address.empty()) {
     return HostSide{Level::kProblem,
                     fmt::format("rdma.devices names {}, and no RDMA port has that address: {}",
-                                name, list(facts)),
+                                name.text, list(facts)),
                     "rdma link show"};
   }
   if (named == facts.ports.end()) {
     return HostSide{Level::kProblem,
                     fmt::format("rdma.devices names {}, and there is no such device or port; there "
                                 "are: {}",
-                                name, all_devices(facts)),
+                                name.text, all_devices(facts)),
                     "rdma link show"};
   }
   const bool one_works = std::ranges::any_of(facts.ports, [&](const RdmaPort& port) {
@@ -168,11 +207,30 @@ std::optional<HostSide> look_for(const std::string& name, const VerbsFacts& fact
   return HostSide{Level::kProblem,
                   fmt::format("rdma.devices names {}, which has no active port with an IP address: "
                               "{}",
-                              name, list(facts)),
+                              name.text, list(facts)),
                   "rdma link show " + named->name()};
 }
 
-// `is_unseen`: one of InfiniBand's addresses may have been named.
+// What is wrong with all of them together.
+std::optional<HostSide> look_for_twice(const std::vector<Name>& names, const VerbsFacts& facts) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    for (size_t other = 0; other < i; ++other) {
+      const RdmaPort* path = path_of(names[i], facts);
+      const bool is_same = path != nullptr ? path == path_of(names[other], facts)
+                                           : names[i].address == names[other].address;
+      if (!is_same) continue;
+      return HostSide{Level::kProblem,
+                      fmt::format("rdma.devices names {} and {}, which are one port: each is one "
+                                  "path, and is named once",
+                                  names[other].text, names[i].text),
+                      "rdma link show"};
+    }
+  }
+  return std::nullopt;
+}
+
+// `is_unseen`: an address has been named that may be that of an active port of InfiniBand, or of
+// none.
 HostSide look(const VerbsFacts& facts, bool is_unseen, const Privileges& privileges) {
   if (facts.devices.empty()) return without_device(facts, privileges);
   // The best there is: one that is used by itself, or InfiniBand, or one that lacks an address.
@@ -197,11 +255,13 @@ HostSide look(const VerbsFacts& facts, bool is_unseen, const Privileges& privile
     return {Level::kProblem, list(facts) + "; without an IP address no peer finds it",
             privileges.as_root("ip address add 192.0.2.1/24 dev " + shell_word(active->interface))};
   }
-  if (active != facts.ports.end() && active->interface.empty() && is_unseen) {
+  if (is_unseen) {
+    const auto infiniband =
+        find_active([](const RdmaPort& port) { return port.interface.empty(); });
     return {Level::kNote,
             fmt::format("{}; whether an address that rdma.devices names is that of {} (IPoIB), "
                         "only the kernel knows",
-                        list(facts), active->name()),
+                        list(facts), infiniband->name()),
             "ip -brief address show type ipoib"};
   }
   if (active != facts.ports.end() && active->interface.empty()) {
@@ -248,14 +308,20 @@ size_t rdma_paths(const VerbsFacts& facts, const Wanted& wanted) {
 }
 
 Finding check_verbs(const VerbsFacts& facts, const Wanted& wanted, const Privileges& privileges) {
-  const std::vector<std::string>& names = wanted.rdma_devices;
+  std::vector<Name> names;
+  for (const std::string& text : wanted.rdma_devices) names.push_back(parse(text));
   if (facts.devices.empty() || names.empty()) {
     return backend_finding(kVerbs, look(facts, false, privileges), wanted);
+  }
+  if (names.size() > kMaxDevices) {
+    const std::string text =
+        fmt::format("rdma.devices names {} devices: name at most {}", names.size(), kMaxDevices);
+    return backend_finding(kVerbs, {Level::kProblem, text, "rdma link show"}, wanted);
   }
   VerbsFacts used = facts;
   used.ports.clear();
   bool any_unseen = false;
-  for (const std::string& name : names) {
+  for (const Name& name : names) {
     if (auto wrong = look_for(name, facts)) return backend_finding(kVerbs, *wrong, wanted);
     const bool unseen = is_unseen(facts, name);
     any_unseen |= unseen;
@@ -263,6 +329,7 @@ Finding check_verbs(const VerbsFacts& facts, const Wanted& wanted, const Privile
       return is_named(port, name) || (unseen && port.interface.empty());
     });
   }
+  if (auto wrong = look_for_twice(names, facts)) return backend_finding(kVerbs, *wrong, wanted);
   return backend_finding(kVerbs, look(used, any_unseen, privileges), wanted);
 }
 

@@ -18,8 +18,9 @@ inline constexpr int kReasons = 7;
 
 const char* reason_name(Reason reason);
 
-// Replicas of one page, a bit for each, by their rank in its replica set.
-using Replicas = uint8_t;
+// Replicas of one page, a bit for each, by their rank in its replica set, and one for whoever
+// was asked before there was that set.
+using Replicas = uint16_t;
 
 constexpr Replicas replica(unsigned rank) {
   return static_cast<Replicas>(1u << rank);

@@ -32,8 +32,8 @@ Result<UniqueFd> connect_to(const Endpoint& endpoint, uint64_t deadline_ns) {
 }
 
 // The first of them that answers. None takes the time of those behind it.
-Result<UniqueFd> connect_to_any(const std::vector<Endpoint>& endpoints, const std::string& node,
-                                uint64_t deadline_ns) {
+Result<UniqueFd> connect_to_any(const std::vector<Endpoint>& endpoints, const PeerWords& peer,
+                                const std::string& where, uint64_t deadline_ns) {
   Error last = {Code::kUnavailable, "no address"};
   for (size_t i = 0; i < endpoints.size(); ++i) {
     const uint64_t now = std::min(boottime_clock().now_ns(), deadline_ns);
@@ -41,14 +41,13 @@ Result<UniqueFd> connect_to_any(const std::vector<Endpoint>& endpoints, const st
     if (fd) return fd;
     last = fd.error();
   }
-  return fail(last.code, fmt::format("no memory node answers at {} ({}): start one with 'farpage "
-                                     "node --listen {}', and look at routes and firewalls",
-                                     node, last.message, node));
+  return fail(last.code, fmt::format("no {} answers at {} ({}): {}", peer.kind, where, last.message,
+                                     peer.advice));
 }
 
 Result<std::unique_ptr<Stream>> begin_tls(const std::shared_ptr<TlsContext>& context, UniqueFd fd,
-                                          const Address& address, const std::string& name,
-                                          uint64_t deadline_ns) {
+                                          const PeerWords& peer, const Address& address,
+                                          const std::string& name, uint64_t deadline_ns) {
   auto stream = TlsStream::connect(*context, std::move(fd), name);
   if (!stream) return tl::unexpected(stream.error());
   while (true) {
@@ -56,20 +55,20 @@ Result<std::unique_ptr<Stream>> begin_tls(const std::shared_ptr<TlsContext>& con
     if (step.state == StreamState::kMoved) return std::move(*stream);
     if (step.state == StreamState::kEnded && step.error != EPROTO) {
       return fail(Code::kUnavailable,
-                  fmt::format("the node at {} has ended the connection during the TLS handshake "
+                  fmt::format("the {} at {} has ended the connection during the TLS handshake "
                               "({}); does it speak TLS?",
-                              format_address(address), (*stream)->failure()));
+                              peer.kind, format_address(address), (*stream)->failure()));
     }
     if (step.state == StreamState::kEnded) {
       return fail(Code::kDenied,
-                  fmt::format("no TLS with the node at {}: {}; {}", format_address(address),
-                              (*stream)->failure(), (*stream)->advice()));
+                  fmt::format("no TLS with the {} at {}: {}; {}", peer.kind,
+                              format_address(address), (*stream)->failure(), (*stream)->advice()));
     }
     if (!wait_for((*stream)->fd(), step.events, deadline_ns)) {
       return fail(Code::kTimeout,
-                  fmt::format("the node at {} has not ended the TLS handshake in time; is it "
+                  fmt::format("the {} at {} has not ended the TLS handshake in time; is it "
                               "stopped?",
-                              format_address(address)));
+                              peer.kind, format_address(address)));
     }
   }
 }
@@ -90,23 +89,29 @@ void set_connection_options(int fd) {
   ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
 }
 
+Result<std::unique_ptr<Stream>> connect_stream(const Address& address,
+                                               const std::shared_ptr<TlsContext>& tls,
+                                               const PeerWords& peer, uint64_t deadline_ns,
+                                               const std::string& name) {
+  auto endpoints = resolve(address, ResolveFor::kConnect, deadline_ns);
+  if (!endpoints) return tl::unexpected(endpoints.error());
+  auto fd = connect_to_any(*endpoints, peer, format_address(address), deadline_ns);
+  if (!fd) return tl::unexpected(fd.error());
+  if (tls == nullptr) return std::make_unique<PlainStream>(std::move(*fd));
+  return begin_tls(tls, std::move(*fd), peer, address, name.empty() ? address.host : name,
+                   deadline_ns);
+}
+
 Result<std::unique_ptr<Stream>> dial(const Address& address, const ClientCredentials& credentials,
                                      const Introduction& introduction, uint64_t deadline_ns,
                                      const std::string& name) {
   const std::string node = format_address(address);
-  auto endpoints = resolve(address, ResolveFor::kConnect, deadline_ns);
-  if (!endpoints) return tl::unexpected(endpoints.error());
-  auto fd = connect_to_any(*endpoints, node, deadline_ns);
-  if (!fd) return tl::unexpected(fd.error());
-  std::unique_ptr<Stream> stream;
-  if (credentials.tls != nullptr) {
-    auto secured = begin_tls(credentials.tls, std::move(*fd), address,
-                             name.empty() ? address.host : name, deadline_ns);
-    if (!secured) return secured;
-    stream = std::move(*secured);
-  } else {
-    stream = std::make_unique<PlainStream>(std::move(*fd));
-  }
+  const std::string advice = fmt::format(
+      "start one with 'farpage node --listen {}', and look at routes and firewalls", node);
+  auto connected =
+      connect_stream(address, credentials.tls, {"memory node", advice}, deadline_ns, name);
+  if (!connected) return connected;
+  std::unique_ptr<Stream> stream = std::move(*connected);
   if (auto done = introduce(*stream, credentials.token, introduction, node, deadline_ns); !done) {
     // A node that wants a client's certificate says so only now.
     const auto* secured = dynamic_cast<const TlsStream*>(stream.get());

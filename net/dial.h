@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "net/address.h"
@@ -23,6 +24,18 @@ struct ClientCredentials {
 Result<std::unique_ptr<Stream>> dial(const Address& address, const ClientCredentials& credentials,
                                      const Introduction& introduction, uint64_t deadline_ns,
                                      const std::string& name = {});
+
+// Whom a connection is for, in messages.
+struct PeerWords {
+  std::string_view kind;    // "memory node"
+  std::string_view advice;  // what to do where none answers; a sentence's end
+};
+
+// The same without the introduction: resolved, connected, under TLS if there is `tls`.
+Result<std::unique_ptr<Stream>> connect_stream(const Address& address,
+                                               const std::shared_ptr<TlsContext>& tls,
+                                               const PeerWords& peer, uint64_t deadline_ns,
+                                               const std::string& name = {});
 
 // The node's end of a TCP connection, in numbers: the one behind the name that has answered.
 Address reached(const Stream& stream);

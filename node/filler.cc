@@ -22,10 +22,16 @@ Filler::Filler(Runtime& runtime, PageStore& store, const NodeEpoch& epoch, uint6
       peer_(std::move(peer)),
       told_(std::move(told)) {}
 
+void Filler::begin_epoch(std::set<NodeId> others) {
+  abort();
+  untold_ = std::move(others);
+}
+
 void Filler::fill_from(NodeId member) {
   for (const PassPtr& pass : passes_) {
-    if (pass->from == member && pass->keys.empty()) pass->over = true;
+    if (pass->from == member && !pass->repairs) pass->over = true;
   }
+  untold_.insert(member);
   begin({.from = member});
 }
 
@@ -59,6 +65,9 @@ Filler::Counts Filler::counts() const {
     counts.left += pass->pages.size() + pass->reading + pass->failed.size();
     if (pass->tries > 0 && !pass->told_all) counts.left += pass->keys.size();
   }
+  // A node that is no member yet has everything before it.
+  const bool all_told = untold_.empty() && epoch_.epoch().number != 0;
+  if (!all_told) counts.left = std::max<uint64_t>(counts.left, 1);
   return counts;
 }
 
@@ -84,10 +93,12 @@ void Filler::turn() {
 
 void Filler::turn(const PassPtr& pass, uint64_t now_ns) {
   MemberLink* peer = peer_(pass->from);
-  if (peer == nullptr || !peer->reached()) {
-    pass->over = true;  // a new link begins a new pass
+  if (peer == nullptr || (pass->repairs && !peer->reached())) {
+    pass->over = true;
     return;
   }
+  // A new link begins a new one, which takes the place of this.
+  if (!peer->reached()) return turn_at(now_ns + kAskAgainNs);
   while (!pass->pages.empty() && pass->reading < kReadsAtOnce) {
     const HeldPage page = pass->pages.front();
     if (!lacks(page)) {
@@ -97,11 +108,9 @@ void Filler::turn(const PassPtr& pass, uint64_t now_ns) {
     if (now_ns < next_read_ns_) return turn_at(next_read_ns_);
     const auto slot = store_.take();
     if (!slot) {
-      if (store_.next_slot_ns() == kNever) {
-        pass->over = true;
-        return;
-      }
-      return turn_at(std::max(store_.next_slot_ns(), now_ns + 1));
+      const uint64_t next_ns = store_.next_slot_ns();
+      pass->over = pass->repairs && next_ns == kNever;
+      return turn_at(next_ns == kNever ? now_ns + kAskAgainNs : std::max(next_ns, now_ns + 1));
     }
     pass->pages.pop_front();
     next_read_ns_ = std::max(next_read_ns_, now_ns) + page.payload_bytes * kSecond / bytes_per_s_;
@@ -111,6 +120,7 @@ void Filler::turn(const PassPtr& pass, uint64_t now_ns) {
   try_again(pass);
   if (pass->told_all) {
     pass->over = true;
+    if (pass->keys.empty()) untold_.erase(pass->from);
   } else if (now_ns < pass->retry_ns) {
     turn_at(pass->retry_ns);
   } else {
@@ -118,13 +128,20 @@ void Filler::turn(const PassPtr& pass, uint64_t now_ns) {
   }
 }
 
-// What was not read may lie elsewhere by now. A reply's pages are no more than a request's keys.
+// What was not read may lie elsewhere by now, but for what is dead: that is found by no key. A
+// reply's pages are no more than a request's keys.
 void Filler::try_again(const PassPtr& pass) {
   if (pass->failed.empty()) return;
-  begin({.from = pass->from,
-         .keys = std::exchange(pass->failed, {}),
-         .repairs = pass->repairs,
-         .tries = pass->tries + 1});
+  Pass again = {.from = pass->from, .repairs = pass->repairs, .tries = pass->tries + 1};
+  for (const HeldPage& page : std::exchange(pass->failed, {})) {
+    if (page.dead) {
+      again.pages.push_back(page);
+    } else {
+      again.keys.push_back(page.key);
+    }
+  }
+  again.told_all = again.keys.empty();
+  begin(std::move(again));
 }
 
 void Filler::ask(const PassPtr& pass, MemberLink& peer) {
@@ -190,7 +207,7 @@ void Filler::landed(const PassPtr& pass, const HeldPage& page, uint32_t slot, Co
     }
   } else {
     store_.release(slot);
-    if (code != Code::kOk && pass->tries < kTriesAgain) pass->failed.push_back(page.key);
+    if (code != Code::kOk && pass->tries < kTriesAgain) pass->failed.push_back(page);
   }
   // Whoever holds a page that is not whole looks at it again, and fills itself.
   MemberLink* peer = peer_(pass->from);

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -23,17 +24,22 @@ class Filler {
     uint64_t pages = 0;
     uint64_t bytes = 0;
     uint64_t repairs = 0;  // among the pages
-    uint64_t left = 0;     // known to be lacking, on their way or before it
+    // Known to be lacking, on their way or before it; at least 1 until every member has told what
+    // it holds.
+    uint64_t left = 0;
   };
 
   Filler(Runtime& runtime, PageStore& store, const NodeEpoch& epoch, uint64_t bytes_per_s,
          std::function<MemberLink*(NodeId)> peer, std::function<void()> told);
 
+  // Another epoch, with these other members: what is on its way is not applied any more, and none
+  // has told what it holds.
+  void begin_epoch(std::set<NodeId> others);
   // Everything of this node's that the member holds.
   void fill_from(NodeId member);
   // These keys, from whoever else holds them.
   void repair(std::span<const PageKey> keys);
-  // Another epoch: what is on its way is not applied any more.
+  // What is on its way is not applied any more.
   void abort();
 
   Counts counts() const;
@@ -52,7 +58,7 @@ class Filler {
     uint64_t retry_ns = 0;
     std::deque<HeldPage> pages = {};
     size_t reading = 0;
-    std::vector<PageKey> failed = {};  // to be asked for once more
+    std::vector<HeldPage> failed = {};  // to be read once more
   };
   using PassPtr = std::shared_ptr<Pass>;
 
@@ -74,6 +80,7 @@ class Filler {
   const std::function<MemberLink*(NodeId)> peer_;
   const std::function<void()> told_;
   std::vector<PassPtr> passes_;
+  std::set<NodeId> untold_;  // members that have not told all that they hold
   Counts counts_;
   uint64_t next_read_ns_ = 0;  // by the bandwidth limit
   uint64_t turn_ns_ = kNever;

@@ -108,6 +108,11 @@ void FleetMember::entered() {
     }
     peers_[member.node].peer = std::move(*made);
   }
+  std::set<NodeId> others;
+  for (const Member& member : epoch_.epoch().members) {
+    if (member.node != epoch_.self().node) others.insert(member.node);
+  }
+  filler_.begin_epoch(std::move(others));
   for (auto& [node, known] : peers_) {
     if (known.link_number != 0) filler_.fill_from(node);
   }

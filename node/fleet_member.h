@@ -52,6 +52,8 @@ class FleetMember {
   // Replicate, Holdings and Report.
   void handle(ClientId client, Request request, std::function<void(Reply)> done);
   void disconnected(ClientId client);
+  // What this node has found not whole in its own pool, and dropped.
+  void repair(const PageKey& key) { filler_.repair({&key, 1}); }
 
   void describe(FleetStatus& status) const;
 

@@ -20,8 +20,6 @@ FleetNode::FleetNode(const NodeOptions& options, Runtime& runtime, Fabric& fabri
       versions_(std::move(versions)) {}
 
 Result<void> FleetNode::begin() {
-  run_.reset();  // before the next one asks for its memory
-  for (auto& [client, known_as] : run_client_) known_as = kNone;
   auto run = MemoryNode::make_run(options_, runtime_, fabric_, versions_);
   if (!run) return tl::unexpected(run.error());
   auto node = MemoryNode::create(options_, runtime_, fabric_, std::move(*run), fleet_, self_,
@@ -34,14 +32,23 @@ Result<void> FleetNode::begin() {
 // Not at once: it is the old run that asks for it.
 void FleetNode::renew(uint64_t delay_ns) {
   runtime_.after(delay_ns, [this, alive = std::weak_ptr<bool>(alive_)] {
-    if (alive.expired()) return;
+    if (alive.expired() || former_ != nullptr) return;
     log_warning("this node was left out: it comes back empty");
-    if (run_ != nullptr) run_->withdraw();
-    if (auto begun = begin(); !begun) {
-      log_warning("and cannot: " + begun.error().message);
-      renew(kTryAgainNs);
-    }
+    if (run_ == nullptr) return begin_again();
+    former_ = std::move(run_);
+    for (auto& [client, known_as] : run_client_) known_as = kNone;
+    former_->withdraw([this, alive] {
+      if (!alive.expired()) begin_again();
+    });
   });
+}
+
+void FleetNode::begin_again() {
+  former_.reset();  // before the next one asks for its memory
+  if (auto begun = begin(); !begun) {
+    log_warning("and cannot: " + begun.error().message);
+    renew(kTryAgainNs);
+  }
 }
 
 Result<ClientId> FleetNode::connected() {

@@ -20,7 +20,7 @@ class FleetNode final : public NodeService {
   FleetNode(const NodeOptions& options, Runtime& runtime, Fabric& fabric, const Fleet& fleet,
             NodeId self, std::shared_ptr<Versions> versions);
 
-  // A new run in the place of the one that was.
+  // A new run.
   Result<void> begin();
 
   Result<ClientId> connected() override;
@@ -30,6 +30,7 @@ class FleetNode final : public NodeService {
 
  private:
   void renew(uint64_t delay_ns);
+  void begin_again();
 
   const NodeOptions options_;
   Runtime& runtime_;
@@ -37,7 +38,9 @@ class FleetNode final : public NodeService {
   const Fleet fleet_;
   const NodeId self_;
   std::shared_ptr<Versions> versions_;
-  std::unique_ptr<MemoryNode> run_;  // null: it could not be made, and is tried again
+  std::unique_ptr<MemoryNode> run_;  // null: the one before ends, or it could not be made, and is
+                                     // tried again
+  std::unique_ptr<MemoryNode> former_;  // until its clients have nothing of it any more
   std::unordered_map<ClientId, ClientId> run_client_;  // as the run knows it, if it does
   ClientId last_client_ = 0;
   std::shared_ptr<bool> alive_ =

@@ -134,6 +134,20 @@ void IndexWriter::erase_damaged(uint32_t slot, Version floor) {
   }
 }
 
+uint64_t IndexWriter::mend(uint64_t first, uint64_t end) {
+  uint64_t mended = 0;
+  for (uint64_t bucket = first; bucket < end; ++bucket) {
+    for (uint32_t i = 0; i < kBucketEntries; ++i) {
+      const std::atomic_ref<uint64_t> published(published_[bucket].entries[i]);
+      const IndexEntry own = own_[bucket].entries[i];
+      if (published.load(std::memory_order_relaxed) == own) continue;
+      published.store(own, std::memory_order_release);
+      ++mended;
+    }
+  }
+  return mended;
+}
+
 // Of both buckets, as it is not known which of the two is the first of a damaged page's.
 Version IndexWriter::floor(const PageKey& key) const {
   const auto homes = key_buckets(key, geometry_.buckets);

@@ -35,6 +35,8 @@ class IndexWriter {
   // For a slot whose header is damaged, so that its key is not known: looks through the whole index
   // for its entry, empties it, and raises the floor of the bucket that it was in.
   void erase_damaged(uint32_t slot, Version floor);
+  // Makes these buckets, as others read them, what the node goes by; how many entries were another.
+  uint64_t mend(uint64_t first, uint64_t end);
   // For when insert() has failed: the slot of an entry that stands in the way, and may go.
   std::optional<uint32_t> in_the_way(const PageKey& key,
                                      const std::function<bool(uint32_t slot)>& may_go) const;

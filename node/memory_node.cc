@@ -6,6 +6,7 @@
 #include <ctime>
 #include <iterator>
 #include <random>
+#include <utility>
 
 #include "transport/traffic.h"
 
@@ -53,7 +54,13 @@ MemoryNode::MemoryNode(const NodeOptions& options, Runtime& runtime, Fabric& fab
       pusher_(runtime, fabric, *run_.store, slow_work_, push_limits(options_)),
       started_ns_(runtime.clock().now_ns()),
       writes_(std::make_unique<WriteQueue>(runtime, clients_, *run_.store, *run_.versions, nullptr,
-                                           nullptr)) {}
+                                           nullptr)) {
+  if (options_.scrub_bytes_per_s == 0) return;
+  scrubber_ = std::make_unique<Scrubber>(runtime, *run_.store, options_.scrub_bytes_per_s,
+                                         [this](const PageKey& key) {
+                                           if (member_ != nullptr) member_->repair(key);
+                                         });
+}
 
 Result<std::unique_ptr<MemoryNode>> MemoryNode::create(const NodeOptions& options, Runtime& runtime,
                                                        Fabric& fabric, Run run, const Fleet& fleet,
@@ -74,7 +81,7 @@ Result<std::unique_ptr<MemoryNode>> MemoryNode::create(const NodeOptions& option
   return node;
 }
 
-void MemoryNode::withdraw() {
+void MemoryNode::withdraw(std::function<void()> ended) {
   if (member_ != nullptr) member_->withdraw();
   writes_->refuse_waiting();
   // Collected first, because an answer that cannot be sent ends its client.
@@ -85,6 +92,13 @@ void MemoryNode::withdraw() {
   for (const auto& answer : waiting) {
     (*answer)(Refusal{Code::kUnavailable, "this node was left out and is coming back", {}});
   }
+  writes_.reset();
+  member_.reset();
+  for (auto& [id, session] : std::exchange(clients_, {})) {
+    pusher_.end(id);
+    slow_work_.end(std::move(session));
+  }
+  slow_work_.when_ended(std::move(ended));
 }
 
 Result<ClientId> MemoryNode::connected() {
@@ -285,6 +299,7 @@ StatusReply MemoryNode::status() const {
   reply.renewals = renewals_;
   reply.verdicts = verdicts();
   reply.pushes = pusher_.counts();
+  if (scrubber_ != nullptr) reply.scrubs = scrubber_->counts();
   if (member_ != nullptr) {
     member_->describe(reply.fleet);
     reply.fleet.puts_without_replica = writes_->counts().puts_without_replica;

@@ -13,6 +13,7 @@
 #include "node/options.h"
 #include "node/page_store.h"
 #include "node/pusher.h"
+#include "node/scrubber.h"
 #include "node/slow_work.h"
 #include "node/versions.h"
 #include "node/write_queue.h"
@@ -40,8 +41,9 @@ class MemoryNode final : public NodeService {
                                                     Fabric& fabric, Run run, const Fleet& fleet,
                                                     NodeId self, std::function<void()> left_out);
 
-  // Answers what waits: this run is over.
-  void withdraw();
+  // This run is over: answers what waits, and ends what its clients have of it beside this thread.
+  // `ended` runs once they have nothing any more; until then nothing of this is called.
+  void withdraw(std::function<void()> ended);
 
   Result<ClientId> connected() override;
   void handle(ClientId client, Request request, std::function<void(Reply)> done) override;
@@ -73,6 +75,7 @@ class MemoryNode final : public NodeService {
   ClientId last_client_ = 0;
   std::unique_ptr<FleetMember> member_;  // null: this node serves alone
   std::unique_ptr<WriteQueue> writes_;
+  std::unique_ptr<Scrubber> scrubber_;  // null: there is none
   uint64_t renewals_ = 0;
   VerdictCounts departed_;  // of the clients that have gone
 };

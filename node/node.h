@@ -18,8 +18,9 @@ class NodeService : public ControlService {
 };
 
 // Makes a memory node: takes a new epoch from the state file (options.state; a second node on the
-// same file is refused), and allocates and populates its pool. The service runs on `runtime` alone
-// and is destroyed there, or after it has stopped. `runtime` and `fabric` outlive it.
+// same file is refused), and allocates and populates its pool. The service is made and runs on
+// `runtime` alone, and is destroyed there, or after it has stopped. `runtime` and `fabric` outlive
+// it.
 Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options, Runtime& runtime,
                                                       Fabric& fabric);
 

@@ -24,6 +24,7 @@ NodeEpoch::NodeEpoch(Runtime& runtime, const Fleet& fleet, const Member& self, u
 
 void NodeEpoch::start() {
   if (is_fixed()) return enter(fleet_.list);
+  watching_ = fleet_.epochs->when_changed([this] { look(); });
   look();
 }
 
@@ -82,10 +83,12 @@ void NodeEpoch::look() {
 }
 
 void NodeEpoch::answered(uint64_t sent_ns, const RegisteredEpoch& read) {
+  if (read.epoch.number == 0 && !placement_) return join(first_epoch());
   if (auto believed = check(read.epoch); !believed) {
     if (std::exchange(told_of_refusal_, true)) return;
     return log_warning("the register's epoch is refused: " + believed.error().message);
   }
+  told_of_refusal_ = false;
   const Member* me = read.epoch.find(self_.node);
   if (me == nullptr || me->incarnation != self_.incarnation) {
     if (placement_ && on(Guard::kOwnTransactionReturn)) return hooks_.left_out();
@@ -127,6 +130,15 @@ void NodeEpoch::confirm() {
                          });
 }
 
+// What stands before the first epoch of a fleet.
+Epoch NodeEpoch::first_epoch() const {
+  return {.number = 0,
+          .replicas = fleet_.list.replicas,
+          .seed = fleet_.list.seed,
+          .page_bytes = page_bytes_,
+          .members = {}};
+}
+
 // Rule 9: by this node's own transaction alone.
 void NodeEpoch::join(const Epoch& current) {
   if (current.page_bytes != page_bytes_) {
@@ -140,14 +152,17 @@ void NodeEpoch::join(const Epoch& current) {
   ++next.number;
   std::erase_if(next.members, [&](const Member& member) { return member.node == self_.node; });
   next.members.push_back(self_);
-  next.replicas =
-      std::min<uint64_t>(std::max(next.replicas, fleet_.list.replicas), next.members.size());
-  fleet_.epochs->replace(current.number, std::move(next),
-                         [this, alive = std::weak_ptr<bool>(alive_)](const Result<void>&) {
-                           if (alive.expired()) return;
-                           joining_ = false;
-                           look();
-                         });
+  next.set_replicas(std::max(next.replicas, fleet_.list.replicas));
+  fleet_.epochs->replace(
+      current.number, std::move(next),
+      [this, alive = std::weak_ptr<bool>(alive_)](const Result<void>& joined) {
+        if (alive.expired()) return;
+        joining_ = false;
+        if (!joined && joined.error().code == Code::kInvalid) {
+          return warnings_.warn("this node does not join the fleet: " + joined.error().message);
+        }
+        look();
+      });
 }
 
 }  // namespace farpage

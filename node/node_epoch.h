@@ -65,6 +65,7 @@ class NodeEpoch {
   Result<void> check(const Epoch& said) const;
   void enter(const Epoch& epoch);
   void confirm();
+  Epoch first_epoch() const;
   void join(const Epoch& current);
   void look_in(uint64_t delay_ns);
 
@@ -86,6 +87,7 @@ class NodeEpoch {
   bool joining_ = false;
   bool told_of_refusal_ = false;
   WarningLimiter warnings_;
+  std::shared_ptr<void> watching_;  // the register
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by callbacks that look at it
 };

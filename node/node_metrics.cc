@@ -35,6 +35,18 @@ void describe_counts(const StatusReply& status, MetricVisitor& visitor) {
   visitor.counter("farpage_node_renewals_total", "Leases renewed", as_double(status.renewals));
 }
 
+void describe_scrubs(const ScrubCounts& scrubs, MetricVisitor& visitor) {
+  visitor.counter("farpage_node_scrub_passes_total", "Times that the whole pool was looked at",
+                  as_double(scrubs.passes));
+  visitor.counter("farpage_node_scrubbed_bytes_total", "Bytes of pages looked at unasked",
+                  as_double(scrubs.bytes));
+  visitor.counter("farpage_node_scrub_dropped_pages_total",
+                  "Pages looked at unasked and found corrupt", as_double(scrubs.dropped));
+  visitor.counter("farpage_node_scrub_mended_entries_total",
+                  "Entries of the index that were damaged where clients read them",
+                  as_double(scrubs.entries));
+}
+
 void describe_pushes(const PushCounts& pushes, MetricVisitor& visitor) {
   visitor.gauge("farpage_node_push_lanes", "Push lanes of clients that are open",
                 as_double(pushes.lanes));
@@ -199,6 +211,7 @@ void describe(const StatusReply& status, MetricVisitor& visitor) {
   describe_pool(status, visitor);
   describe_counts(status, visitor);
   describe_pushes(status.pushes, visitor);
+  describe_scrubs(status.scrubs, visitor);
   describe_reports(status.verdicts, visitor);
   describe_process(status, visitor);
   describe_traffic(status.traffic, visitor);

@@ -23,6 +23,7 @@ std::vector<ConfigField> fields(NodeOptions& options) {
       {"metrics_listen", &options.metrics_listen},
       {"max_requests_per_s", &options.max_requests_per_s},
       {"fill_bytes_per_s", &options.fill_bytes_per_s},
+      {"scrub_bytes_per_s", &options.scrub_bytes_per_s},
   };
 }
 
@@ -47,7 +48,8 @@ Result<void> NodeOptions::validate() const {
           [&] { return in_range("max_staging_bytes", max_staging_bytes, page_bytes, 64 * kGiB); })
       .and_then([&] { return in_range("max_requests_per_s", max_requests_per_s, 10, 10'000'000); })
       .and_then(
-          [&] { return in_range("fill_bytes_per_s", fill_bytes_per_s, 64 * kKiB, 1'024 * kGiB); });
+          [&] { return in_range("fill_bytes_per_s", fill_bytes_per_s, 64 * kKiB, 1'024 * kGiB); })
+      .and_then([&] { return in_range("scrub_bytes_per_s", scrub_bytes_per_s, 0, 1'024 * kGiB); });
 }
 
 }  // namespace farpage

@@ -121,24 +121,44 @@ bool PageStore::remove(const PageKey& key, Version version) {
   return found;
 }
 
-Code PageStore::check(const PageKey& key) {
-  const std::optional<uint32_t> slot = locate(key);
-  if (!slot) return Code::kNotFound;
-  const PageHeader page = header(*slot);
+bool PageStore::is_whole(uint32_t slot, const PageKey& key) const {
+  const PageHeader page = header(slot);
   PageExpectation expected;
   expected.key = key;
   expected.incarnation = options_.incarnation;
-  const auto* payload = reinterpret_cast<const std::byte*>(&header(*slot) + 1);
-  if (check_header(page, expected) == PageFinding::kGood &&
-      page.payload_bytes <= options_.geometry.page_bytes &&
-      crc32c(0, payload, page.payload_bytes) == page.payload_crc) {
-    return Code::kOk;
-  }
+  const auto* payload = reinterpret_cast<const std::byte*>(&header(slot) + 1);
+  return check_header(page, expected) == PageFinding::kGood &&
+         page.payload_bytes <= options_.geometry.page_bytes &&
+         crc32c(0, payload, page.payload_bytes) == page.payload_crc;
+}
+
+Code PageStore::check(const PageKey& key) {
+  const std::optional<uint32_t> slot = locate(key);
+  if (!slot) return Code::kNotFound;
+  if (is_whole(*slot, key)) return Code::kOk;
+  const PageHeader page = header(*slot);
   const bool version_is_whole = header_crc(page) == page.header_crc;
   index_.raise_floor(key, version_is_whole ? page.version - 1 : highest_version_);
   index_.erase(key, *slot);
   clear_live(*slot);
   return Code::kAborted;
+}
+
+PageStore::SlotFinding PageStore::check_slot(uint32_t slot) {
+  if (!slots_.is_live(slot)) return {};
+  const PageHeader page = header(slot);
+  if (header_crc(page) == page.header_crc) return {check(page.key), page.payload_bytes, page.key};
+  index_.erase_damaged(slot, highest_version_);
+  clear_live(slot);
+  return {Code::kAborted, sizeof page, std::nullopt};
+}
+
+uint64_t PageStore::mend_index(uint32_t first, uint32_t end) {
+  const auto bucket = [this](uint32_t slot) {
+    return static_cast<uint64_t>(static_cast<unsigned __int128>(slot) * options_.geometry.buckets /
+                                 slots_.size());
+  };
+  return index_.mend(bucket(first), bucket(end));
 }
 
 void PageStore::pin(uint32_t slot, Version version) {

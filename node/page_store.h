@@ -55,6 +55,18 @@ class PageStore {
   // kAborted. The same version may come back by a fill. kNotFound: there is none.
   Code check(const PageKey& key);
 
+  // The same of whatever lies in a slot. kNotFound: no page that is read. kAborted: it was dropped;
+  // without a key, nobody can say which it was, and it comes back by its next put alone.
+  struct SlotFinding {
+    Code code = Code::kNotFound;
+    uint64_t bytes = 0;  // that were looked at
+    std::optional<PageKey> key = {};
+  };
+  SlotFinding check_slot(uint32_t slot);
+  // Makes the index as others read it what the node goes by, for the share of it that the slots
+  // from `first` to `end` are of all slots; how many entries were another.
+  uint64_t mend_index(uint32_t first, uint32_t end);
+
   // Where the page of this key lies now, and how long it is. Nothing if its header is damaged: a
   // version that cannot be believed is no reason to take a newer page for an old one.
   struct StoredPage {
@@ -99,6 +111,7 @@ class PageStore {
   // The slot of this key's page, or of one with a damaged header that may have been.
   std::optional<uint32_t> locate(const PageKey& key) const;
   uint32_t cooling_target() const;
+  bool is_whole(uint32_t slot, const PageKey& key) const;
   void evict_ahead();
   void retire(uint32_t slot);
   void unpublish(uint32_t slot);

@@ -44,7 +44,7 @@ void Replicator::replicate(std::vector<ReplicaPage> pages, uint64_t deadline_ns,
   batch->left = batch->pages.size();
   batch->deadline_ns = deadline_ns;
   batch->ended = std::move(ended);
-  batches_.push_back(batch);
+  batch->place = batches_.insert(batches_.end(), batch);
   std::map<NodeId, std::vector<size_t>> by_replica;
   for (size_t i = 0; i < batch->pages.size(); ++i) {
     const ReplicaPage& page = batch->pages[i];
@@ -160,9 +160,7 @@ void Replicator::end(Batch& batch, size_t page, Code code) {
     store_.unpin(static_cast<uint32_t>(ended.page.slot), ended.page.version);
   }
   replicated_ += code == Code::kOk ? 1 : 0;
-  if (--batch.left == 0) {
-    std::erase_if(batches_, [&](const auto& other) { return other.get() == &batch; });
-  }
+  if (--batch.left == 0) batches_.erase(batch.place);
   batch.ended(page, code);
 }
 
@@ -171,7 +169,7 @@ void Replicator::end_all(const std::shared_ptr<Batch>& batch, Code code) {
 }
 
 void Replicator::abort(Code code) {
-  for (const auto& batch : std::exchange(batches_, {})) end_all(batch, code);
+  for (const auto& batch : std::vector(batches_.begin(), batches_.end())) end_all(batch, code);
 }
 
 }  // namespace farpage

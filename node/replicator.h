@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <span>
 #include <unordered_set>
@@ -49,7 +50,10 @@ class Replicator {
   uint64_t replicated() const { return replicated_; }
 
  private:
+  struct Batch;
+  using Batches = std::list<std::shared_ptr<Batch>>;
   struct Batch {
+    Batches::iterator place;
     std::vector<ReplicaPage> pages;
     std::vector<size_t> waiting;  // answers, by page
     std::vector<Code> codes;
@@ -75,7 +79,7 @@ class Replicator {
   const std::function<MemberLink*(NodeId)> peer_;
   const std::function<void()> told_;
   std::unordered_set<PageKey> under_way_;
-  std::vector<std::shared_ptr<Batch>> batches_;
+  Batches batches_;  // that have not ended, in their order
   uint64_t replicated_ = 0;
   uint64_t wake_ns_ = kNever;
   std::shared_ptr<bool> alive_ =

@@ -1,5 +1,6 @@
 #include "node/slow_work.h"
 
+#include <algorithm>
 #include <deque>
 #include <mutex>
 #include <vector>
@@ -16,6 +17,12 @@ struct SlowWork::Shared {
     std::function<void()> done;
   };
 
+  bool end_may_begin() const { return !ends.empty() && ending < kMostEndsAtOnce; }
+  // Jobs, under the lock.
+  size_t may_begin() const {
+    return waiting.size() + std::min(ends.size(), kMostEndsAtOnce - ending);
+  }
+
   Shared(Runtime& its_runtime, Fabric& fabric) : runtime(its_runtime), gate(fabric) {}
 
   Runtime& runtime;
@@ -24,8 +31,11 @@ struct SlowWork::Shared {
   std::deque<Job> ends;
   std::deque<Job> waiting;  // what is no end
   std::vector<Job> ended;
+  size_t ending = 0;   // ends that are under way
   size_t threads = 0;  // that were asked for
   size_t coming = 0;   // of them, that have begun nothing yet
+  size_t untold = 0;   // jobs that were asked for
+  std::function<void()> when_ended;
 };
 
 SlowWork::SlowWork(Runtime& runtime, Fabric& fabric)
@@ -44,9 +54,16 @@ SlowWork::~SlowWork() {
   shared_->ended.clear();
 }
 
+void SlowWork::when_ended(std::function<void()> done) {
+  const std::lock_guard lock(shared_->mutex);
+  if (shared_->untold == 0) return shared_->runtime.after(0, std::move(done));
+  shared_->when_ended = std::move(done);
+}
+
 void SlowWork::add(std::function<void(Fabric&)> work, std::function<void()> done, bool is_end) {
   {
     const std::lock_guard lock(shared_->mutex);
+    ++shared_->untold;
     auto& queue = is_end ? shared_->ends : shared_->waiting;
     queue.push_back({std::move(work), std::move(done)});
     if (shared_->threads == kMostAtOnce) return;
@@ -60,16 +77,20 @@ void SlowWork::begin_one(const std::shared_ptr<Shared>& shared) {
   // All of it inside the gate: once that is closed, nothing is held by this thread.
   (void)shared->gate.pass([&](Fabric& fabric) -> Result<void> {
     Shared::Job job;
+    bool is_end = false;
     {
       const std::lock_guard lock(shared->mutex);
       --shared->coming;
-      auto& queue = shared->ends.empty() ? shared->waiting : shared->ends;
+      is_end = shared->end_may_begin();
+      auto& queue = is_end ? shared->ends : shared->waiting;
       if (queue.empty()) return {};
       job = std::move(queue.front());
       queue.pop_front();
+      shared->ending += is_end ? 1 : 0;
     }
     job.work(fabric);
     const std::lock_guard lock(shared->mutex);
+    shared->ending -= is_end ? 1 : 0;
     shared->ended.push_back(std::move(job));
     shared->runtime.after(0, [weak = std::weak_ptr(shared)] {
       if (const auto alive = weak.lock()) tell(alive);
@@ -78,7 +99,7 @@ void SlowWork::begin_one(const std::shared_ptr<Shared>& shared) {
   });
   {
     const std::lock_guard lock(shared->mutex);
-    if (shared->ends.size() + shared->waiting.size() <= shared->coming) {
+    if (shared->may_begin() <= shared->coming) {
       --shared->threads;
       return;
     }
@@ -94,6 +115,10 @@ void SlowWork::tell(const std::shared_ptr<Shared>& shared) {
     std::swap(ended, shared->ended);
   }
   for (const Shared::Job& job : ended) job.done();
+  const std::lock_guard lock(shared->mutex);
+  shared->untold -= ended.size();
+  if (shared->untold > 0 || !shared->when_ended) return;
+  shared->runtime.after(0, std::exchange(shared->when_ended, nullptr));
 }
 
 }  // namespace farpage

@@ -17,8 +17,9 @@ namespace farpage {
 // does not pile up. Used on the runtime's thread.
 class SlowWork {
  public:
-  // An end may last until its device gives up on a silent peer.
   static constexpr size_t kMostAtOnce = 8;
+  // An end may last until its device gives up on a silent peer, and something is made all the same.
+  static constexpr size_t kMostEndsAtOnce = kMostAtOnce - 1;
 
   SlowWork(Runtime& runtime, Fabric& fabric);
   // Waits for what is under way. What has not begun never does, and nobody is told of what has
@@ -37,6 +38,9 @@ class SlowWork {
     auto box = std::make_shared<std::optional<T>>(std::move(thing));
     add([box](Fabric&) { box->reset(); }, [] {}, true);
   }
+
+  // `done` on the runtime's thread, later, once all that was asked for has ended.
+  void when_ended(std::function<void()> done);
 
  private:
   struct Shared;

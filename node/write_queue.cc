@@ -72,9 +72,16 @@ void WriteQueue::disconnected(ClientId client) {
   std::erase_if(waiting_, [client](const WritePtr& write) { return write->client == client; });
 }
 
+// Who is refused sends all of it again, and what has begun may have been read already: that is
+// answered page by page.
 void WriteQueue::refuse_waiting() {
   const Refusal refusal = {Code::kOtherEpoch, "this node is in another epoch", epoch_->tag()};
   for (const WritePtr& write : std::exchange(waiting_, {})) {
+    if (write->begun > 0) {
+      give_up_rest(*write, Code::kOtherEpoch);
+      if (write->open == 0) finish(*write);
+      continue;
+    }
     const auto client = clients_.find(write->client);
     if (client == clients_.end()) continue;
     client->second.remove_waiting();
@@ -136,9 +143,13 @@ bool WriteQueue::advance(const WritePtr& write, Turn& turn) {
   return all;
 }
 
+void WriteQueue::give_up_rest(Write& write, Code code) {
+  while (write.begun < write.pages()) write.results[write.begun++] = {code, 0};
+}
+
 bool WriteQueue::wait(Write& write, Turn& turn, uint64_t until_ns, Code code) {
   if (turn.now_ns >= write.deadline_ns) {
-    while (write.begun < write.pages()) write.results[write.begun++] = {code, 0};
+    give_up_rest(write, code);
     return true;
   }
   turn.wake_ns = std::min({turn.wake_ns, std::max(until_ns, turn.now_ns + 1), write.deadline_ns});

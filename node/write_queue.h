@@ -41,8 +41,8 @@ class WriteQueue {
   // read what the remove names (rule 9).
   void remove(ClientId client, RemoveRequest request, std::function<void(Reply)> done);
   void disconnected(ClientId client);
-  // The epoch has changed: what has not begun is refused with the one that it is now. What is being
-  // replicated is the replicator's to end.
+  // The epoch has changed: what has not begun is refused with the one that it is now, and of what
+  // has begun in part no further page begins. What is being replicated is the replicator's to end.
   void refuse_waiting();
 
   const Counts& counts() const { return counts_; }
@@ -80,6 +80,7 @@ class WriteQueue {
   void pump();
   bool advance(const WritePtr& write, Turn& turn);
   bool begin_pages(Write& write, Turn& turn, Batch& batch);
+  static void give_up_rest(Write& write, Code code);
   bool wait(Write& write, Turn& turn, uint64_t until_ns, Code code);
   CommitResult begin_page(Write& write, size_t page);
   CommitResult put_page(ClientSession& session, const CommitPage& page);

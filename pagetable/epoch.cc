@@ -20,6 +20,14 @@ const Member* Epoch::find(NodeId node) const {
   return found == members.end() ? nullptr : &*found;
 }
 
+size_t Epoch::holders() const {
+  return static_cast<size_t>(std::ranges::count(members, false, &Member::leaving));
+}
+
+void Epoch::set_replicas(uint64_t wanted) {
+  replicas = std::min<uint64_t>(wanted, holders());
+}
+
 uint64_t Epoch::identity() const {
   std::string text;
   const auto add = [&text](uint64_t value) {
@@ -34,6 +42,7 @@ uint64_t Epoch::identity() const {
   for (const Member& member : ordered) {
     add(member.node);
     add(member.incarnation);
+    add(member.leaving ? 1 : 0);
   }
   return make_page_key("farpage epoch", text).low;
 }
@@ -51,10 +60,10 @@ Result<void> validate(const Epoch& epoch) {
     return fail(Code::kInvalid,
                 fmt::format("{} replicas: choose 1 to {}", epoch.replicas, kMaxReplicas));
   }
-  if (epoch.replicas > epoch.members.size()) {
+  if (epoch.replicas > epoch.holders()) {
     return fail(Code::kInvalid,
                 fmt::format("{} replicas on {} nodes: name more nodes, or ask for fewer replicas",
-                            epoch.replicas, epoch.members.size()));
+                            epoch.replicas, epoch.holders()));
   }
   if (epoch.page_bytes == 0 || epoch.page_bytes > kMaxPageBytes) {
     return fail(Code::kInvalid, fmt::format("a page of {} bytes is out of range (1 to {})",

@@ -17,6 +17,8 @@ NodeId node_id(std::string_view name);
 struct Member {
   NodeId node = 0;
   uint64_t incarnation = 0;
+  // It is to go: no key is its, and the others fill themselves from what it held before.
+  bool leaving = false;
 
   friend bool operator==(const Member&, const Member&) = default;
 };
@@ -33,6 +35,9 @@ struct Epoch {
   std::vector<Member> members;
 
   const Member* find(NodeId node) const;
+  size_t holders() const;  // members that are not leaving
+  // As many as are wanted, while there are holders enough.
+  void set_replicas(uint64_t wanted);
   // Of everything above. Two that differ never understand each other: messages carry it.
   uint64_t identity() const;
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "base/status.h"
@@ -28,7 +29,7 @@ class EpochRegister {
   virtual ~EpochRegister() = default;
 
   // Never from a cache, a watch or a follower: views are leased from the sending of this (protocol
-  // rule 12).
+  // rule 12). Number 0: nobody has begun an epoch yet.
   virtual void read(std::function<void(Result<RegisteredEpoch>)> done) = 0;
 
   // Puts `next`, whose number is `current` + 1, in the place of epoch `current`, confirmed by
@@ -37,6 +38,13 @@ class EpochRegister {
 
   // This node has entered epoch `number`. kAborted: as above.
   virtual void confirm(NodeId node, uint64_t number, std::function<void(Result<void>)> done) = 0;
+
+  // `changed` is called when a read may bring something else than the last one, until what this
+  // returns is let go. A hint that may come late, for nothing, or never.
+  [[nodiscard]] virtual std::shared_ptr<void> when_changed(
+      const std::function<void()>& /*changed*/) {
+    return nullptr;
+  }
 };
 
 }  // namespace farpage

@@ -14,21 +14,25 @@ bool ReplicaSet::contains(size_t member) const {
 
 Placement::Placement(const Epoch& epoch) : replicas_(epoch.replicas) {
   FARPAGE_CHECK(replicas_ >= 1 && replicas_ <= kMaxReplicas);
-  for (const Member& member : epoch.members) {
-    salts_.push_back(Random::mix(member.node ^ Random::mix(epoch.seed)));
+  for (size_t place = 0; place < epoch.members.size(); ++place) {
+    const Member& member = epoch.members[place];
+    if (member.leaving) continue;
+    holders_.push_back(
+        {Random::mix(member.node ^ Random::mix(epoch.seed)), static_cast<uint16_t>(place)});
   }
 }
 
 // The highest scores, in descending order, by insertion: there are few members, and fewer replicas.
 ReplicaSet Placement::replicas(const PageKey& key) const {
   ReplicaSet set;
-  if (salts_.size() == 1) {
+  if (holders_.size() == 1) {
+    set.members_[0] = holders_[0].place;
     set.size_ = 1;
     return set;
   }
   std::array<uint64_t, kMaxReplicas> scores{};
-  for (size_t member = 0; member < salts_.size(); ++member) {
-    const uint64_t score = Random::mix(Random::mix(key.low ^ salts_[member]) ^ key.high);
+  for (const Holder& holder : holders_) {
+    const uint64_t score = Random::mix(Random::mix(key.low ^ holder.salt) ^ key.high);
     size_t rank = set.size_;
     while (rank > 0 && scores[rank - 1] < score) --rank;
     if (rank == replicas_) continue;
@@ -38,7 +42,7 @@ ReplicaSet Placement::replicas(const PageKey& key) const {
       set.members_[below] = set.members_[below - 1];
     }
     scores[rank] = score;
-    set.members_[rank] = static_cast<uint16_t>(member);
+    set.members_[rank] = holder.place;
   }
   return set;
 }

@@ -27,7 +27,7 @@ class ReplicaSet {
 
 // Rendezvous hashing (Thaler and Ravishankar 1998) of a key over an epoch's nodes: a node that
 // leaves moves only its own keys, and one that joins only those that it takes. Incarnations do not
-// count. Immutable; allocates nothing after it was made.
+// count, and members that are leaving hold nothing. Immutable; allocates nothing after it was made.
 class Placement {
  public:
   // `epoch` is valid.
@@ -37,7 +37,11 @@ class Placement {
 
  private:
   size_t replicas_;
-  std::vector<uint64_t> salts_;  // by member
+  struct Holder {
+    uint64_t salt;
+    uint16_t place;  // among the members
+  };
+  std::vector<Holder> holders_;
 };
 
 }  // namespace farpage

@@ -17,7 +17,8 @@ struct Fleet {
   Epoch list;
 
   // Otherwise the register that says which epoch it is; `list` then says but how many replicas
-  // there are once there are members enough. On the runtime's thread. Outlives who is told.
+  // there are once there are members enough, and the first epoch's seed. On the runtime's thread.
+  // Outlives who is told.
   EpochRegister* epochs = nullptr;
   uint64_t view_ns = 0;  // V, with a register: the same at every node and client
 

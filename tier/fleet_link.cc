@@ -52,7 +52,12 @@ Result<void> FleetLink::connect() {
     runtime_.after(0, [weak = weak_from_this()] {
       const auto self = weak.lock();
       if (self == nullptr) return;
-      if (self->has_register()) return self->watch_register();
+      if (self->has_register()) {
+        self->watching_ = self->fleet_.epochs->when_changed([weak] {
+          if (const auto still = weak.lock()) still->look_again();
+        });
+        return self->watch_register();
+      }
       self->enter(self->fleet_.list, kNever);
     });
   }
@@ -196,9 +201,13 @@ void FleetLink::learned(uint64_t sent_ns, const Result<RegisteredEpoch>& read) {
     --reading_;
     if (stopped_) return;
     if (!read) register_error_ = read.error();
+    if (read && read->epoch.number == 0) {
+      register_error_ = Error{Code::kUnavailable,
+                              "no memory node has begun this fleet: start one with 'farpage node'"};
+    }
     current = view_;
   }
-  if (!read) return runtime_.notify();
+  if (!read || (read->epoch.number == 0 && current == nullptr)) return runtime_.notify();
   const Epoch& epoch = read->epoch;
   // V counts from the sending: the epoch may have been replaced since.
   const uint64_t until = on(Guard::kLinearizableView) ? sent_ns + fleet_.view_ns : kNever;
@@ -206,7 +215,9 @@ void FleetLink::learned(uint64_t sent_ns, const Result<RegisteredEpoch>& read) {
     if (std::exchange(told_of_going_back_, true)) return;
     return log_warning("the register's epoch is refused: " + valid.error().message);
   }
-  if (current == nullptr || epoch.number > current->epoch.number) return enter(epoch, until);
+  const bool is_next = current == nullptr || epoch.number > current->epoch.number;
+  if (is_next || epoch == current->epoch) told_of_going_back_ = false;
+  if (is_next) return enter(epoch, until);
   if (epoch == current->epoch) {
     uint64_t before = current->valid_until_ns.load(std::memory_order_relaxed);
     if (before < until) current->valid_until_ns.store(until, std::memory_order_release);

@@ -93,8 +93,9 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   std::map<NodeId, std::shared_ptr<NodeLink>> links_;
   std::shared_ptr<ClusterView> view_;
   std::optional<Error> register_error_;
-  uint64_t learned_ns_ = 0;  // the epoch
-  uint64_t reading_ = 0;     // reads that have not been answered
+  uint64_t learned_ns_ = 0;         // the epoch
+  uint64_t reading_ = 0;            // reads that have not been answered
+  std::shared_ptr<void> watching_;  // the register; on the runtime
   bool told_of_going_back_ = false;
   bool stopped_ = false;
 

@@ -123,9 +123,7 @@ void LaneEngine::watch() {
     if (attempt.fetch == nullptr || attempt.outstanding == 0) continue;
     LanePeer& peer = *attempt.peer;
     uint64_t next = usable_until_ns(attempt);
-    // One of an epoch before knows its replicas by their places among that one's members.
-    const bool is_current = attempt.epoch == fleet_number_;
-    if (is_current && !attempt.held && !attempt.hedge && attempt.twin == kNoTwin && !single_) {
+    if (!attempt.held && !attempt.hedge && attempt.twin == kNoTwin && !single_) {
       const uint64_t patience = patience_ns(attempt);
       if (patience < kNever) next = std::min(next, attempt.posted_ns + patience);
     }
@@ -133,8 +131,8 @@ void LaneEngine::watch() {
       give_up(peer);
       continue;
     }
-    const bool may_hedge = is_current && attempt.fetch->options.hedge && !attempt.held &&
-                           !attempt.hedge && !attempt.history.hedged && peer.latency.known();
+    const bool may_hedge = attempt.fetch->options.hedge && !attempt.held && !attempt.hedge &&
+                           !attempt.history.hedged && peer.latency.known();
     if (may_hedge) {
       const uint64_t slow = attempt.posted_ns + peer.latency.p98_ns();
       if (now_ns_ >= slow) {
@@ -147,10 +145,11 @@ void LaneEngine::watch() {
   }
 }
 
-// How long an attempt is waited for where another replica may have the page.
+// How long an attempt is waited for where another replica may have the page, if it is known how
+// long its peer's reads take, or it can bring nothing.
 uint64_t LaneEngine::patience_ns(const Attempt& attempt) const {
   const RecentLatency& latency = attempt.peer->latency;
-  if (!latency.known()) return kNever;
+  if (!latency.known() && !attempt.broken) return kNever;
   const PageHistory& history = attempt.history;
   const ReplicaStates states = states_of(attempt);
   const auto others = static_cast<Replicas>(

@@ -149,6 +149,10 @@ void LaneEngine::enter_epoch() {
     peer.incarnation = view_->epoch.members[member].incarnation;
     by_member_.push_back(&peer);
   }
+  for (Attempt& attempt : attempts_) {
+    if (attempt.outstanding > 0 && !attempt.held && !attempt.hedge) outlive_epoch(attempt);
+  }
+  watch_ns_ = now_ns_;
 }
 
 bool LaneEngine::progress() {
@@ -181,6 +185,7 @@ void LaneEngine::advance_path(LanePeer& peer) {
     peer.path.end();
   }
   if (!peer.member || !peer.path.advance(now_ns_)) return;
+  watch_ns_ = now_ns_;  // there is one more to ask
   const uint64_t page_bytes = peer.path.view().geometry.page_bytes;
   if (page_bytes == page_bytes_) return;
   page_bytes_ = page_bytes;
@@ -278,7 +283,7 @@ void LaneEngine::queue_step(Attempt& attempt) {
 size_t LaneEngine::post_queued(LanePeer& peer) {
   std::vector<Operation>& queued = peer.queue;
   if (queued.empty() || !peer.path.is_open()) return 0;
-  if (!may_read() || !peer.path.view().valid(now_ns_)) {
+  if (!may_read() || !peer.is_of_epoch() || !peer.path.view().valid(now_ns_)) {
     cancel_queued(peer);
     return 0;
   }

@@ -63,6 +63,7 @@ class LaneEngine {
   static constexpr uint16_t kNoTwin = UINT16_MAX;
   // An operation that is refused this often would be refused for ever.
   static constexpr uint8_t kMostFailures = 3;
+  static constexpr uint8_t kNoRank = kMaxReplicas;  // of one that was asked in an epoch before
 
   struct Attempt {
     FetchState* fetch = nullptr;  // null: free
@@ -83,7 +84,7 @@ class LaneEngine {
     uint32_t payload_crc = 0;
     uint64_t posted_ns = 0;
     Slice landing;        // of a hedge: its place
-    uint64_t epoch = 0;   // the fleet's number that it was begun under
+    uint64_t epoch = 0;   // the fleet's number that its history and replicas are of
     PageHistory history;  // of the page; the first attempt's alone
     ReplicaSet replicas;
     PageLookup lookup;
@@ -160,6 +161,8 @@ class LaneEngine {
   PageHistory& history_of(Attempt& attempt);
   ReplicaStates states_of(const Attempt& attempt) const;
   Version newest_possible(const Attempt& attempt) const;
+  void begin_anew(Attempt& attempt);
+  void outlive_epoch(Attempt& attempt);
   void choose(Attempt& attempt);
   void ask(Attempt& attempt, uint8_t rank);
   void leave(Attempt& attempt) {

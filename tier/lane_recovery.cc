@@ -42,7 +42,8 @@ ReplicaStates LaneEngine::states_of(const Attempt& attempt) const {
 // register those of the view's epoch, as no other one takes puts while it is valid. With a list
 // those of its primary's run, while that is the one that takes puts; and when the primary cannot be
 // reached, and may have begun anew, those that any node has told of. One that has just taken over a
-// newer page has not told yet: that page is corrupt for once, and the answer to its report tells.
+// newer page has not told yet: that page is corrupt until the answer to a report tells, which is
+// once, or for a second where that key or many others were reported just before: none is sent then.
 Version LaneEngine::newest_possible(const Attempt& attempt) const {
   uint64_t epoch = view_->epoch.number;
   if (!fleet_->has_register()) {
@@ -53,20 +54,35 @@ Version LaneEngine::newest_possible(const Attempt& attempt) const {
   return make_version(epoch, kMaxVersionCounter);
 }
 
+// In an epoch that it is not of.
+void LaneEngine::begin_anew(Attempt& attempt) {
+  attempt.epoch = fleet_number_;
+  drop_hedge(attempt);  // it asks a replica of the epoch before, which the history forgets
+  const uint8_t attempts = attempt.history.attempts;
+  attempt.history = {};
+  attempt.history.attempts = attempts;
+  if (single_) return;
+  attempt.replicas = view_->placement.replicas(attempt.fetch->requests[attempt.page].key);
+}
+
+// What it brings is of no use in the new epoch, and says nothing about its peer there. But its
+// page's destination is its own until it has ended: another replica may be asked beside it, or when
+// it is given up.
+void LaneEngine::outlive_epoch(Attempt& attempt) {
+  begin_anew(attempt);
+  attempt.broken = true;
+  attempt.rank = kNoRank;
+  attempt.history.under_way = replica(kNoRank);
+  const size_t count = single_ ? 1 : attempt.replicas.size();
+  for (unsigned rank = 0; rank < count; ++rank) {
+    if (&peer_at(attempt, rank) == attempt.peer) attempt.history.asked = replica(rank);
+  }
+}
+
 // Begins the page's next attempt, or gives its verdict, or waits.
 void LaneEngine::choose(Attempt& attempt) {
   PageHistory& history = attempt.history;
-  if (attempt.epoch != fleet_number_) {
-    attempt.epoch = fleet_number_;
-    drop_hedge(attempt);  // it asks a replica of the epoch before, which this history forgets
-    const uint8_t attempts = history.attempts;
-    history = {};
-    history.attempts = attempts;
-    if (!single_) {
-      const PageKey& key = attempt.fetch->requests[attempt.page].key;
-      attempt.replicas = view_->placement.replicas(key);
-    }
-  }
+  if (attempt.epoch != fleet_number_) begin_anew(attempt);
   Recovery next = {Recovery::Action::kNextReplica, 0};
   if (!single_ || history.attempts > 0 || !by_member_[0]->may_begin()) {
     next = recover(history, states_of(attempt), false);

@@ -255,6 +255,9 @@ Result<std::shared_ptr<View>> NodeLink::make_view(const std::shared_ptr<ControlL
                       highest_epoch_, reply.epoch));
     }
   }
+  if (!terms_.fixed && reply.epoch == 0) {
+    return fail(Code::kUnavailable, "the node is a member of no epoch yet");
+  }
   if (reply.epoch == 0 || reply.epoch > kMaxEpoch || reply.incarnation == 0 ||
       reply.newest_epoch > kMaxEpoch || reply.reuse_ns == 0 || reply.reuse_ns > kMaxDurationNs ||
       reply.lease_ns == 0 || reply.lease_ns > kMaxDurationNs) {

@@ -52,6 +52,8 @@ void add(CampaignCounts& counts, const Plan& plan, const RunResult& run) {
   counts.held += run.held;
   counts.hedged += run.hedged;
   counts.pages_kept += run.pages_kept;
+  counts.pages_handed_over += run.pages_handed_over;
+  counts.lost_to_fast_epochs += run.lost_to_fast_epochs;
   counts.puts += run.puts;
   counts.puts_acknowledged += run.puts_acknowledged;
   counts.removes_acknowledged += run.removes_acknowledged;
@@ -75,6 +77,8 @@ void add(CampaignCounts& sum, const CampaignCounts& more) {
   sum.puts_acknowledged += more.puts_acknowledged;
   sum.removes_acknowledged += more.removes_acknowledged;
   sum.pages_kept += more.pages_kept;
+  sum.pages_handed_over += more.pages_handed_over;
+  sum.lost_to_fast_epochs += more.lost_to_fast_epochs;
   sum.crashed += more.crashed;
   for (Kind kind = 0; kind < kKinds; ++kind) {
     sum.injected[kind] += more.injected[kind];
@@ -177,6 +181,14 @@ Result<void> CampaignOptions::validate() const {
                             std::min<uint64_t>(plan.nodes, kMaxReplicas)));
   }
   return {};
+}
+
+std::vector<Kind> CampaignResult::never_caught() const {
+  std::vector<Kind> never;
+  for (Kind kind = 0; kind < kKinds; ++kind) {
+    if (counts.injected[kind] >= kManyTimes && counts.caught[kind] == 0) never.push_back(kind);
+  }
+  return never;
 }
 
 CampaignResult run_campaign(const CampaignOptions& options,

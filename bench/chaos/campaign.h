@@ -25,6 +25,8 @@ struct CampaignOptions {
   Result<void> validate() const;
 };
 
+inline constexpr uint64_t kManyTimes = 1'000;
+
 // The sums of many runs.
 struct CampaignCounts {
   uint64_t runs = 0;
@@ -37,6 +39,8 @@ struct CampaignCounts {
   uint64_t puts_acknowledged = 0;
   uint64_t removes_acknowledged = 0;
   uint64_t pages_kept = 0;
+  uint64_t pages_handed_over = 0;
+  uint64_t lost_to_fast_epochs = 0;
   uint64_t crashed = 0;  // runs that ended their process
   KindCounts injected{};
   KindCounts caught{};
@@ -57,6 +61,9 @@ struct CampaignResult {
   double seconds = 0;
 
   bool holds() const { return failed_seeds.empty(); }
+  // Kinds that were injected kManyTimes or more and not caught once: either they do nothing, or
+  // nobody meets them, and what the campaign says of them is worth nothing.
+  std::vector<Kind> never_caught() const;
 };
 
 // Every run is judged in a process of its own kind, so that one that ends its process is a failure

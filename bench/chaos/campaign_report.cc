@@ -46,10 +46,15 @@ boost::json::object campaign_json(const CampaignResult& result, const std::strin
       {"puts_acknowledged", counts.puts_acknowledged},
       {"removes_acknowledged", counts.removes_acknowledged},
       {"pages_kept", counts.pages_kept},
+      {"pages_handed_over", counts.pages_handed_over},
+      {"lost_to_fast_epochs", counts.lost_to_fast_epochs},
       {"faults", sum(counts.injected)},
       {"injected", by_kind(counts.injected)},
       {"caught", by_kind(counts.caught)},
   };
+  boost::json::array never_caught;
+  for (const Kind kind : result.never_caught()) never_caught.emplace_back(kind_name(kind));
+  json["never_caught"] = std::move(never_caught);
   for (size_t kind = 0; kind < kFindingKinds; ++kind) {
     json[kFindingNames[kind]] = counts.findings[kind];
   }
@@ -72,13 +77,12 @@ std::string campaign_table(const CampaignResult& result) {
   std::string text = fmt::format(
       "{} runs from seed {} in {:.1f} s: {} clients, {} nodes, {} replicas\n"
       "{} pages ready, {} to recompute; {} of {} puts acknowledged; {} pages had to be there at "
-      "the end; "
-      "{} faults\n\n"
+      "the end, {} of {} that were handed over were lost to fast epochs; {} faults\n\n"
       "{:<16} {:>12} {:>12}\n",
       counts.runs, result.options.seed, result.seconds, result.options.plan.clients,
       result.options.plan.nodes, result.options.plan.replicas, counts.ready, counts.recompute,
-      counts.puts_acknowledged, counts.puts, counts.pages_kept, sum(counts.injected), "kind",
-      "injected", "caught");
+      counts.puts_acknowledged, counts.puts, counts.pages_kept, counts.lost_to_fast_epochs,
+      counts.pages_handed_over, sum(counts.injected), "kind", "injected", "caught");
   for (Kind kind = 0; kind < kKinds; ++kind) {
     text += fmt::format("{:<16} {:>12} {:>12}\n", kind_name(kind), counts.injected[kind],
                         counts.caught[kind]);

@@ -2,30 +2,19 @@
 
 #include <algorithm>
 
-#include "pagetable/placement.h"
+#include "bench/chaos/replica_sets.h"
 
 namespace farpage::chaos {
-namespace {
+KeptPages::KeptPages(SimCluster& cluster, const Epoch& list)
+    : cluster_(cluster), list_(list), marks_(list.members.size()), flips_(list.members.size()) {}
 
-bool holds(const Epoch& epoch, const Member& member, const PageKey& key) {
-  const auto found = std::ranges::find(epoch.members, member);
-  if (found == epoch.members.end()) return false;
-  return Placement(epoch).replicas(key).contains(
-      static_cast<size_t>(found - epoch.members.begin()));
+uint64_t KeptPages::evictions(size_t node) {
+  return cluster_.node_runs(node) ? cluster_.node_service(node).status().evictions : 0;
 }
 
-}  // namespace
-
-KeptPages::KeptPages(SimCluster& cluster, const Epoch& list)
-    : cluster_(cluster), list_(list), marks_(list.members.size()) {}
-
 KeptPages::Marks KeptPages::now() {
-  Marks now = {marks_, 0};
-  for (size_t node = 0; node < marks_.size(); ++node) {
-    if (cluster_.node_runs(node)) {
-      now.nodes[node] += cluster_.node_service(node).status().evictions;
-    }
-  }
+  Marks now = {marks_, flips_, 0};
+  for (size_t node = 0; node < marks_.size(); ++node) now.nodes[node] += evictions(node);
   if (cluster_.epochs() != nullptr) now.epoch = cluster_.epochs()->history().size() - 1;
   return now;
 }
@@ -57,27 +46,58 @@ void KeptPages::remove_ended(const PageKey& key, bool acknowledged) {
   if (acknowledged) --page.removes;
 }
 
+const KeptPages::Marks* KeptPages::put_at(const PageKey& key) const {
+  const auto found = pages_.find(key);
+  if (found == pages_.end() || !found->second.when_sent || found->second.removes > 0) {
+    return nullptr;
+  }
+  return &*found->second.when_sent;
+}
+
+std::span<const Epoch> KeptPages::epochs_since(const Marks& put) const {
+  if (cluster_.epochs() == nullptr) return {&list_, 1};
+  return std::span(cluster_.epochs()->history()).subspan(put.epoch);
+}
+
+size_t KeptPages::keeps_from(size_t node, const Marks& put) {
+  const std::span<const Epoch> epochs = epochs_since(put);
+  const Member* member = epochs.back().find(list_.members[node].node);
+  size_t from = epochs.size();
+  if (!cluster_.node_runs(node) || member == nullptr) return from;
+  const auto is_member = [member](const Epoch& epoch) {
+    return std::ranges::find(epoch.members, *member) != epoch.members.end();
+  };
+  while (from > 0 && is_member(epochs[from - 1])) --from;
+  const bool lost_nothing = from == 0 ? now().nodes[node] == put.nodes[node]
+                                      : evictions(node) == 0 && flips_[node] == put.flips[node];
+  return lost_nothing ? from : epochs.size();
+}
+
 bool KeptPages::must_be_there(const PageKey& key) {
-  const Page& page = pages_[key];
-  if (!page.when_sent || page.removes > 0) return false;
-  const Marks marks = now();
+  const Marks* put = put_at(key);
+  if (put == nullptr) return false;
   for (size_t node = 0; node < marks_.size(); ++node) {
-    if (cluster_.node_runs(node) && marks.nodes[node] == page.when_sent->nodes[node] &&
-        keeps(node, key, *page.when_sent)) {
+    const auto is_holder = [&](const Epoch& epoch) {
+      return holds(epoch, list_.members[node].node, key);
+    };
+    if (keeps_from(node, *put) == 0 && std::ranges::all_of(epochs_since(*put), is_holder)) {
       return true;
     }
   }
   return false;
 }
 
-// In every epoch since, and as the same run.
-bool KeptPages::keeps(size_t node, const PageKey& key, const Marks& when_sent) {
-  if (cluster_.epochs() == nullptr) return holds(list_, list_.members[node], key);
-  const auto& history = cluster_.epochs()->history();
-  const Member* member = history[when_sent.epoch].find(list_.members[node].node);
-  return member != nullptr &&
-         std::all_of(history.begin() + static_cast<ptrdiff_t>(when_sent.epoch), history.end(),
-                     [&](const Epoch& epoch) { return holds(epoch, *member, key); });
+bool KeptPages::had_a_holder_throughout(const PageKey& key) {
+  const Marks* put = put_at(key);
+  if (put == nullptr) return false;
+  const std::span<const Epoch> epochs = epochs_since(*put);
+  std::vector<bool> had_one(epochs.size());
+  for (size_t node = 0; node < marks_.size(); ++node) {
+    for (size_t epoch = keeps_from(node, *put); epoch < epochs.size(); ++epoch) {
+      if (holds(epochs[epoch], list_.members[node].node, key)) had_one[epoch] = true;
+    }
+  }
+  return std::ranges::find(had_one, false) == had_one.end();
 }
 
 }  // namespace farpage::chaos

@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "bench/chaos/kinds.h"
+#include "bench/cluster/sim_cluster.h"
 #include "bench/cluster/sim_engine.h"
 #include "bench/cluster/truth.h"
+#include "pagetable/epoch.h"
 #include "transport/fault/fault_fabric.h"
 #include "transport/operation.h"
 
@@ -18,14 +20,27 @@ namespace farpage::chaos {
 
 using KindCounts = std::array<uint64_t, kKinds>;
 
+// Whom a disturbance has befallen, by their numbers in the cluster: those two, or that one twice.
+struct Befallen {
+  size_t host;
+  size_t other;
+};
+
 // What was injected into one run, and what of it was caught: docs/reliability.md says what that
 // means for each kind. It follows every fault to the page that it met, and sees what became of that
-// page. A fault that met nothing which anybody waited for is not caught.
+// page. A fault that met nothing which anybody waited for is not caught. A disturbance is caught by
+// whoever gave up what it can have cost him: he, or a node that he asked, is one whom it befell, it
+// had the effect that it is there for, and without anything wrong there was time enough.
 class Ledger final : public EngineWitness {
  public:
-  Ledger(const Clock& clock, const Truth& truth) : clock_(clock), truth_(truth) {}
+  Ledger(SimCluster& cluster, const Truth& truth, uint64_t lease_ns)
+      : cluster_(cluster),
+        clock_(cluster.world().clock()),
+        truth_(truth),
+        list_(cluster.fleet_for_client(0).list),
+        lease_ns_(lease_ns) {}
 
-  // All of the run, before anything happens.
+  // All of the run, each that of the next client, before anything happens.
   void add(SimEngine& engine) { engines_.push_back(&engine); }
 
   // What passed through a host's fabric (fault::FaultWatcher).
@@ -34,17 +49,16 @@ class Ledger final : public EngineWitness {
   void flipped_at_rest(size_t node, const fault::FlippedByte& flipped);
   // Its memory may be gone.
   void node_ended(size_t node);
-  // Something befalls a host or a link, for so long and with effects for so much longer.
-  void disturbed(Disturbance kind, uint64_t for_ns);
+  // For so long, and felt for a lease longer.
+  void disturbed(Disturbance kind, const Befallen& whom, uint64_t for_ns);
   // Completions that the lanes have refused because they came again.
   void strays(uint64_t count);
 
   void put_sent(const PageKey&, uint64_t) override {}
-  void put_ended(const PageKey& key, uint64_t number, uint64_t sent_ns,
-                 const PutResult& result) override;
+  void put_ended(const Asked& asked, uint64_t number, const PutResult& result) override;
   void remove_sent(const PageKey&) override {}
-  void remove_ended(const PageKey& key, uint64_t sent_ns, bool acknowledged) override;
-  void page_judged(const std::byte* destination, uint64_t sent_ns,
+  void remove_ended(const Asked& asked, Code code) override;
+  void page_judged(const std::byte* destination, const Asked& asked,
                    const PageVerdict& verdict) override;
 
   const KindCounts& injected() const { return injected_; }
@@ -67,7 +81,8 @@ class Ledger final : public EngineWitness {
     std::byte value;
   };
   struct Window {
-    Kind kind;
+    Disturbance kind;
+    Befallen whom;
     uint64_t from_ns;
     uint64_t to_ns;
     bool met;
@@ -77,11 +92,24 @@ class Ledger final : public EngineWitness {
   // The identity of a flip at rest that this read has brought; 0: none.
   uint64_t flip_read(const Operation& operation) const;
   bool is_wrong(const Slice& payload) const;
-  // Something that began then has ended now without what was asked for.
-  void gave_up(uint64_t sent_ns);
+  // What ended without what was asked for.
+  struct GivenUp {
+    size_t client;                  // its host
+    std::vector<bool> asked_nodes;  // that were in the page's set meanwhile
+    bool writes;                    // nodes ask each other, too
+    bool unreachable;               // and not only late
+    uint64_t sent_ns;
+  };
+  void gave_up(const Asked& asked, bool writes, bool unreachable);
+  std::vector<bool> asked_nodes(const Asked& asked) const;
+  bool can_be_why(const Window& window, const GivenUp& given_up) const;
+  bool view_has_ended(size_t host) const;
 
+  SimCluster& cluster_;
   const Clock& clock_;
   const Truth& truth_;
+  const Epoch list_;
+  const uint64_t lease_ns_;
   std::vector<SimEngine*> engines_;
   std::unordered_map<const std::byte*, Destination> destinations_;
   std::unordered_set<uint64_t> flipped_puts_;

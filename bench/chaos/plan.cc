@@ -28,7 +28,7 @@ class Draw {
     plan.cluster = cluster();
     plan.keys = keys_ = between(2, tight_ ? 5 : 20);
     for (uint64_t key = 0; key < keys_; key += 2) {
-      plan.actions.push_back({0, PutPage{0, key, kLongNs}});
+      plan.actions.push_back({0, PutPages{0, {key}, kLongNs}});
     }
     uint64_t now = kFillNs;
     plan.actions.push_back({now, ChangeNetwork{network_}});
@@ -83,6 +83,7 @@ class Draw {
 
   void add_to_end(uint64_t at_ns, const EndNode& end) {
     const uint64_t back_ns = at_ns + end.down_ns;
+    if (chance(0.5)) add_puts_that_meet(at_ns);
     if (may(kind_of(Disturbance::kKilled)) && chance(0.5)) {
       const uint64_t down_ns =
           chance(0.5) ? between(0, kMillisecond) : between(0, 80 * kMillisecond);
@@ -97,6 +98,25 @@ class Draw {
     }
   }
 
+  // Puts of several pages meet the end of a node when they are half begun: one key comes twice, so
+  // that all behind it waits for a replica which does not answer any more. There is time for them
+  // to be sent again in the next epoch, and what has begun is fetched before and after.
+  void add_puts_that_meet(uint64_t end_ns) {
+    const uint64_t opens_ns = detect_ns_ + 2 * lease_ns_;
+    for (uint64_t puts = between(1, 3); puts > 0; --puts) {
+      const uint64_t key = below(keys_);
+      const auto any_client = [this] { return below(options_.clients); };
+      company_.push_back(
+          {end_ns - std::min(end_ns, below(400 * kMicrosecond)),
+           PutPages{
+               any_client(), {key, key, below(keys_)}, opens_ns + between(5, 40) * kMillisecond}});
+      for (uint64_t fetches = 3; fetches > 0; --fetches) {
+        company_.push_back({end_ns + below(opens_ns + 40 * kMillisecond),
+                            FetchPages{any_client(), {key}, 5 * kMillisecond, false}});
+      }
+    }
+  }
+
   // One key is fetched and put by many, with little time, while other puts want the slots: reads
   // that last as long as slots cool meet the rewriting, and a put that was given up is still on its
   // way.
@@ -104,10 +124,13 @@ class Draw {
     const uint64_t key = below(keys_);
     for (uint64_t left = between(4, 12); left > 0; --left) {
       const uint64_t put = chance(0.5) ? key : below(keys_);
+      std::vector<uint64_t> keys = {put};
+      if (chance(0.2)) keys.push_back(chance(0.5) ? put : below(keys_));
       company_.push_back({now_ns + below(reuse_ns_ / 2),
                           FetchPages{below(options_.clients), {key}, 8 * reuse_ns_, false}});
-      company_.push_back({now_ns + below(5 * reuse_ns_ / 2),
-                          PutPage{below(options_.clients), put, below(2 * reuse_ns_)}});
+      company_.push_back(
+          {now_ns + below(5 * reuse_ns_ / 2),
+           PutPages{below(options_.clients), std::move(keys), below(2 * reuse_ns_)}});
       if (!chance(0.1)) continue;
       company_.push_back({now_ns + below(5 * reuse_ns_ / 2),
                           RemovePage{below(options_.clients), key, 4 * reuse_ns_}});
@@ -134,9 +157,9 @@ class Draw {
     for (uint64_t key = 0; key < keys_; ++key) {
       const auto any_client = [this] { return below(options_.clients); };
       company_.push_back({now_ns + detect_ns_ + below(out_ns - detect_ns_),
-                          PutPage{any_client(), key, 20 * kMillisecond}});
+                          PutPages{any_client(), {key}, 20 * kMillisecond}});
       company_.push_back(
-          {back_ns + below(gone_ns - back_ns), PutPage{any_client(), key, gone_ns - back_ns}});
+          {back_ns + below(gone_ns - back_ns), PutPages{any_client(), {key}, gone_ns - back_ns}});
       company_.push_back(
           {left_ns - below(detect_ns_), FetchPages{any_client(), {key}, 10 * kMillisecond, false}});
     }
@@ -206,6 +229,15 @@ class Draw {
                        : between(kMillisecond, 30 * kMillisecond);
   }
 
+  // A third are of 2 to 4 pages. The second one of the same key waits until the first is
+  // replicated, and with it all that come behind: that is how an epoch's end finds puts half begun.
+  std::vector<uint64_t> keys_of_put() {
+    std::vector<uint64_t> keys(chance(0.3) ? between(2, 4) : 1);
+    for (uint64_t& key : keys) key = below(keys_);
+    if (keys.size() > 1 && chance(0.4)) keys[1] = keys[0];
+    return keys;
+  }
+
   decltype(Action::what) action() {
     const size_t client = below(options_.clients);
     const uint64_t choice = below(100);
@@ -214,7 +246,7 @@ class Draw {
       for (uint64_t& key : keys) key = below(keys_);
       return FetchPages{client, std::move(keys), patience(), chance(0.2)};
     }
-    if (choice < 82) return PutPage{client, below(keys_), patience()};
+    if (choice < 82) return PutPages{client, keys_of_put(), patience()};
     if (choice < 86) return RemovePage{client, below(keys_), patience()};
     if (choice < 89) return AskForPage{client, below(keys_), patience()};
     if (choice < 90) return ChangeNetwork{network()};
@@ -240,7 +272,7 @@ class Draw {
     }
     const auto kind =
         static_cast<Disturbance>(between(3, kDisturbances - (options_.nodes > 1 ? 1 : 3)));
-    if (!may(kind_of(kind))) return PutPage{client, below(keys_), patience()};
+    if (!may(kind_of(kind))) return PutPages{client, keys_of_put(), patience()};
     const size_t node = below(options_.nodes);
     const uint64_t longest = (restless_ ? 120 : 40) * kMillisecond;
     Disturb disturb = {kind, options_.nodes + client, node, between(0, longest)};
@@ -273,8 +305,9 @@ struct Describe {
     return fmt::format("client {} fetches {}{} within {}", fetch.client, fmt::join(fetch.keys, ","),
                        fetch.newest_known ? " (newest known)" : "", ms(fetch.patience_ns));
   }
-  std::string operator()(const PutPage& put) const {
-    return fmt::format("client {} puts {} within {}", put.client, put.key, ms(put.patience_ns));
+  std::string operator()(const PutPages& put) const {
+    return fmt::format("client {} puts {} within {}", put.client, fmt::join(put.keys, ","),
+                       ms(put.patience_ns));
   }
   std::string operator()(const RemovePage& remove) const {
     return fmt::format("client {} removes {} within {}", remove.client, remove.key,

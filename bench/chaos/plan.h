@@ -21,9 +21,10 @@ struct FetchPages {
   uint64_t patience_ns;
   bool newest_known;
 };
-struct PutPage {
+// One put of several pages; a key may come twice.
+struct PutPages {
   size_t client;
-  uint64_t key;
+  std::vector<uint64_t> keys;
   uint64_t patience_ns;
 };
 struct RemovePage {
@@ -61,7 +62,7 @@ struct ChangeNetwork {
 
 struct Action {
   uint64_t at_ns;  // after the run has begun
-  std::variant<FetchPages, PutPage, RemovePage, AskForPage, SpoilOperations, FlipAtRest, EndNode,
+  std::variant<FetchPages, PutPages, RemovePage, AskForPage, SpoilOperations, FlipAtRest, EndNode,
                Disturb, ChangeNetwork>
       what;
 };

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <compare>
+#include <map>
 #include <memory>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <variant>
 
@@ -31,8 +34,9 @@ class Run final : public EngineWitness {
       : plan_(plan),
         random_(plan.seed),
         cluster_(plan.seed, options(plan)),
-        ledger_(cluster_.world().clock(), truth_),
-        kept_(cluster_, cluster_.fleet_for_client(0).list) {
+        ledger_(cluster_, truth_, plan.cluster.node.lease_ms * kMillisecond),
+        kept_(cluster_, cluster_.fleet_for_client(0).list),
+        node_runs_(cluster_.nodes()) {
     calm();
     for (size_t client = 0; client < plan_.cluster.clients; ++client) {
       ClientOptions options;
@@ -61,27 +65,41 @@ class Run final : public EngineWitness {
   }
 
   void put_sent(const PageKey& key, uint64_t number) override { kept_.put_sent(key, number); }
-  void put_ended(const PageKey& key, uint64_t number, uint64_t sent_ns,
-                 const PutResult& result) override {
-    ledger_.put_ended(key, number, sent_ns, result);
-    if (result.code == Code::kOk) kept_.put_acknowledged(key, number, result.version);
+  void put_ended(const Asked& asked, uint64_t number, const PutResult& result) override {
+    ledger_.put_ended(asked, number, result);
+    if (result.code == Code::kOk) kept_.put_acknowledged(asked.key, number, result.version);
   }
   void remove_sent(const PageKey& key) override { kept_.remove_sent(key); }
-  void remove_ended(const PageKey& key, uint64_t sent_ns, bool acknowledged) override {
-    ledger_.remove_ended(key, sent_ns, acknowledged);
-    kept_.remove_ended(key, acknowledged);
+  void remove_ended(const Asked& asked, Code code) override {
+    ledger_.remove_ended(asked, code);
+    kept_.remove_ended(asked.key, code == Code::kOk);
   }
-  void page_judged(const std::byte* destination, uint64_t sent_ns,
+  void page_judged(const std::byte* destination, const Asked& asked,
                    const PageVerdict& verdict) override {
-    ledger_.page_judged(destination, sent_ns, verdict);
+    ledger_.page_judged(destination, asked, verdict);
     if (verdict.verdict != Verdict::kReady) return;
     const auto owner = std::ranges::find_if(
-        engines_, [&](const auto& engine) { return engine->owns(destination); });
+        engines_, [&](const auto& engine) { return engine.get() == asked.engine; });
     const auto client = static_cast<size_t>(owner - engines_.begin());
-    check_view(cluster_.client_host(client), sent_ns + verdict.took_ns, "a page was ready");
+    check_view(cluster_.client_host(client), asked.sent_ns + verdict.took_ns, "a page was ready");
   }
 
  private:
+  // A disturbance that lasts, and whom it befalls; of a node's run, which. What overlaps ends with
+  // the last of them.
+  struct Ongoing {
+    Disturbance kind;
+    size_t host;
+    size_t other;
+    uint64_t run;
+
+    friend bool operator==(const Ongoing&, const Ongoing&) = default;
+    friend bool operator<(const Ongoing& one, const Ongoing& other) {
+      return std::tie(one.kind, one.host, one.other, one.run) <
+             std::tie(other.kind, other.host, other.other, other.run);
+    }
+  };
+
   SimClusterOptions options(const Plan& plan) {
     SimClusterOptions options = plan.cluster;
     options.wrap_node = [this](size_t node, sim::SimFabric& own) {
@@ -146,8 +164,8 @@ class Run final : public EngineWitness {
       engine->start_fetch(fetch.keys, fetch.patience_ns, fetch.newest_known);
     }
   }
-  void act(const PutPage& put) {
-    if (auto* engine = awake(put.client)) engine->start_put(put.key, put.patience_ns);
+  void act(const PutPages& put) {
+    if (auto* engine = awake(put.client)) engine->start_put(put.keys, put.patience_ns);
   }
   void act(const RemovePage& remove) {
     if (auto* engine = awake(remove.client)) engine->start_remove(remove.key, remove.patience_ns);
@@ -169,51 +187,99 @@ class Run final : public EngineWitness {
   void act(const EndNode& end) {
     if (!cluster_.node_runs(end.node)) return;
     cluster_.end_node(end.end, end.node);
+    ++node_runs_[end.node];
     kept_.node_ended(end.node);
     ledger_.node_ended(end.node);
-    ledger_.disturbed(static_cast<Disturbance>(end.end), end.down_ns + lease_ns());
+    ledger_.disturbed(static_cast<Disturbance>(end.end), {end.node, end.node}, end.down_ns);
     later(end.down_ns, [this, node = end.node] {
       if (!cluster_.node_runs(node)) cluster_.start_node(node);
     });
+  }
+
+  Befallen whom(const Disturb& disturb) const {
+    const bool is_of_other =
+        disturb.kind == Disturbance::kNodePaused || disturb.kind == Disturbance::kEpochUnread;
+    const bool is_of_two = disturb.kind == Disturbance::kLinksCut ||
+                           disturb.kind == Disturbance::kLinksSilent ||
+                           disturb.kind == Disturbance::kParted;
+    if (is_of_two) return {disturb.host, disturb.other};
+    size_t host = is_of_other ? disturb.other : disturb.host;
+    if (disturb.kind == Disturbance::kRegisterSilent) host = cluster_.register_host();
+    return {host, host};
   }
 
   void act(const Disturb& disturb) {
     const size_t node = disturb.other;
     if (is_of_register(disturb.kind) && cluster_.epochs() == nullptr) return;
     if (disturb.kind == Disturbance::kNodePaused && !cluster_.node_runs(node)) return;
-    ledger_.disturbed(disturb.kind, disturb.for_ns + lease_ns());
+    ledger_.disturbed(disturb.kind, whom(disturb), disturb.for_ns);
+    if (!lasts(disturb.kind)) return begin(disturb);
+    const Ongoing ongoing = ongoing_of(disturb);
+    if (ongoing_[ongoing]++ == 0) begin(disturb);
+    later(disturb.for_ns, [this, disturb, ongoing] {
+      const auto found = ongoing_.find(ongoing);
+      if (found == ongoing_.end() || --found->second > 0) return;
+      ongoing_.erase(found);
+      if (ongoing == ongoing_of(disturb)) end(disturb);
+    });
+  }
+
+  static bool lasts(Disturbance kind) {
+    return kind != Disturbance::kLinksCut && kind != Disturbance::kLinksSilent;
+  }
+
+  // A node's next run is not paused, and sees its peers.
+  Ongoing ongoing_of(const Disturb& disturb) const {
+    const Befallen befallen = whom(disturb);
+    const auto [host, other] = SimWire::pair(befallen.host, befallen.other);
+    const bool is_of_run =
+        disturb.kind == Disturbance::kNodePaused || disturb.kind == Disturbance::kPeersStopped;
+    return {disturb.kind, host, other, is_of_run && host < cluster_.nodes() ? node_runs_[host] : 0};
+  }
+
+  void begin(const Disturb& disturb) {
+    const size_t node = disturb.other;
     switch (disturb.kind) {
       case Disturbance::kNodePaused:
-        cluster_.node_fabric(node).pause();
-        return later(disturb.for_ns, [this, node] { wake_node(node); });
+        return cluster_.node_fabric(node).pause();
       case Disturbance::kClientPaused:
         engines_[client_of(disturb.host)]->pause();
-        cluster_.client_fabric(client_of(disturb.host)).pause();
-        return later(disturb.for_ns,
-                     [this, client = client_of(disturb.host)] { wake_client(client); });
+        return cluster_.client_fabric(client_of(disturb.host)).pause();
       case Disturbance::kPeersStopped:
-        faults_of(disturb.host).stop_peers();
-        return later(disturb.for_ns,
-                     [this, host = disturb.host] { faults_of(host).resume_peers(); });
+        return faults_of(disturb.host).stop_peers();
       case Disturbance::kLinksCut:
         return cluster_.cut_links(disturb.host, node);
       case Disturbance::kLinksSilent:
         return cluster_.silence_links(disturb.host, node);
       case Disturbance::kParted:
-        cluster_.part(disturb.host, node);
-        return later(disturb.for_ns,
-                     [this, host = disturb.host, node] { cluster_.heal(host, node); });
+        return cluster_.part(disturb.host, node);
       case Disturbance::kDialsRefused:
-        cluster_.let_dial(client_of(disturb.host), false);
-        return later(disturb.for_ns,
-                     [this, client = client_of(disturb.host)] { cluster_.let_dial(client, true); });
+        return cluster_.let_dial(client_of(disturb.host), false);
       case Disturbance::kRegisterSilent:
-        cluster_.epochs()->set_loss(1);
-        return later(disturb.for_ns, [this] { cluster_.epochs()->set_loss(register_loss_); });
+        return cluster_.epochs()->set_loss(1);
       case Disturbance::kEpochUnread:
-        cluster_.epochs()->set_unread(disturb.other, true);
-        return later(disturb.for_ns,
-                     [this, host = disturb.other] { cluster_.epochs()->set_unread(host, false); });
+        return cluster_.epochs()->set_unread(disturb.other, true);
+      default:
+        return;
+    }
+  }
+
+  void end(const Disturb& disturb) {
+    switch (disturb.kind) {
+      case Disturbance::kNodePaused:
+        return wake_node(disturb.other);
+      case Disturbance::kClientPaused:
+        return wake_client(client_of(disturb.host));
+      case Disturbance::kPeersStopped:
+        return faults_of(disturb.host).resume_peers();
+      case Disturbance::kParted:
+        return cluster_.heal(disturb.host, disturb.other);
+      case Disturbance::kDialsRefused:
+        return cluster_.let_dial(client_of(disturb.host), true);
+      case Disturbance::kRegisterSilent:
+        return cluster_.epochs()->set_loss(register_loss_);
+      case Disturbance::kEpochUnread:
+        return cluster_.epochs()->set_unread(disturb.other, false);
       default:
         return;
     }
@@ -234,6 +300,7 @@ class Run final : public EngineWitness {
 
   // Nothing goes wrong any more.
   void calm() {
+    ongoing_.clear();
     for (size_t client = 0; client < engines_.size(); ++client) {
       cluster_.let_dial(client, true);
       if (engines_[client]->paused()) wake_client(client);
@@ -286,13 +353,18 @@ class Run final : public EngineWitness {
   }
 
   void check_kept(uint64_t key) {
-    if (!kept_.must_be_there(sim_key(key))) return;
-    ++pages_kept_;
+    const bool must_be_there = kept_.must_be_there(sim_key(key));
+    if (!must_be_there && !kept_.had_a_holder_throughout(sim_key(key))) return;
+    ++(must_be_there ? pages_kept_ : pages_handed_over_);
     for (auto& engine : engines_) {
       const PageVerdict verdict = engine->fetch_now(key, kLongNs);
       if (verdict.verdict == Verdict::kReady) continue;
-      findings_.add(FindingKind::kLostAcknowledgedPut,
-                    fmt::format("key {} is gone: {}", key, reason_name(verdict.reason)));
+      if (must_be_there) {
+        findings_.add(FindingKind::kLostAcknowledgedPut,
+                      fmt::format("key {} is gone: {}", key, reason_name(verdict.reason)));
+      } else {
+        ++lost_to_fast_epochs_;
+      }
       return;
     }
   }
@@ -350,6 +422,8 @@ class Run final : public EngineWitness {
     engines_.clear();
     result.findings = findings_.all();
     result.pages_kept = pages_kept_;
+    result.pages_handed_over = pages_handed_over_;
+    result.lost_to_fast_epochs = lost_to_fast_epochs_;
     result.injected = ledger_.injected();
     result.caught = ledger_.caught();
     return result;
@@ -363,7 +437,11 @@ class Run final : public EngineWitness {
   SimCluster cluster_;
   Ledger ledger_;
   KeptPages kept_;
+  std::vector<uint64_t> node_runs_;  // that have ended, by node
+  std::map<Ongoing, uint64_t> ongoing_;
   uint64_t pages_kept_ = 0;
+  uint64_t pages_handed_over_ = 0;
+  uint64_t lost_to_fast_epochs_ = 0;
   double register_loss_ = 0;  // whenever it is not silent
   std::vector<std::unique_ptr<FaultFabric>> client_faults_;
   std::vector<std::unique_ptr<SimEngine>> engines_;

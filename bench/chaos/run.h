@@ -22,6 +22,11 @@ struct RunResult {
   uint64_t puts_acknowledged = 0;
   uint64_t removes_acknowledged = 0;
   uint64_t pages_kept = 0;  // that had to be there at the end
+  // Pages that went from one node of their set to another, with a holder alive throughout; and
+  // those of them that are gone because one epoch followed another before the fills had ended:
+  // KeptPages. Not a finding.
+  uint64_t pages_handed_over = 0;
+  uint64_t lost_to_fast_epochs = 0;
 };
 
 // Runs the plan on a cluster of its own, in virtual time, judges everything, and at last, with

@@ -30,6 +30,7 @@ NodeOptions small_sim_node() {
   options.pool_bytes = 16 * (512 + sizeof(PageHeader));
   options.reuse_ms = 2;
   options.lease_ms = 20;
+  options.scrub_bytes_per_s = 0;
   return options;
 }
 
@@ -44,6 +45,7 @@ SimCluster::SimCluster(uint64_t seed, const SimClusterOptions& options)
   for (uint64_t client = 0; client < options_.clients; ++client) {
     auto host = std::make_unique<ClientHost>();
     host->fabric = std::make_unique<sim::SimFabric>(world_, options_.network);
+    host->refused_dial_ns.resize(nodes_.size());
     clients_.push_back(std::move(host));
   }
   if (options_.uses_register) {
@@ -77,10 +79,13 @@ SimCluster::Dialers SimCluster::make_dialers(size_t host, Runtime& runtime) {
 }
 
 std::shared_ptr<SimConnection> SimCluster::open(SimEnd caller, size_t node) {
-  const bool is_client = caller.host >= nodes_.size();
-  if (!node_runs(node) || !wire_.passes(caller.host, node_host(node)) ||
-      (is_client && !clients_[caller.host - nodes_.size()]->may_dial)) {
-    return nullptr;
+  if (!node_runs(node) || !wire_.passes(caller.host, node_host(node))) return nullptr;
+  if (caller.host >= nodes_.size()) {
+    ClientHost& client = *clients_[caller.host - nodes_.size()];
+    if (!client.may_dial) {
+      client.refused_dial_ns[node] = now_ns();
+      return nullptr;
+    }
   }
   NodeRun& run = *nodes_[node].run;
   connections_.push_back(std::make_shared<SimConnection>(

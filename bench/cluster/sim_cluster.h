@@ -64,6 +64,10 @@ class SimCluster {
                                           Fabric* fabric = nullptr);
   // Whether this client's dials find the nodes.
   void let_dial(size_t client, bool allowed);
+  // When a dial of this client last did not find the node because it may not dial; 0: never.
+  uint64_t refused_dial_ns(size_t client, size_t node) const {
+    return clients_[client]->refused_dial_ns[node];
+  }
   sim::SimFabric& client_fabric(size_t client) { return *clients_[client]->fabric; }
   void set_network(const sim::SimOptions& options);
   void set_control_delay(uint64_t min_ns, uint64_t max_ns);
@@ -94,6 +98,10 @@ class SimCluster {
   void heal(size_t host, size_t other);
   void heal_all();
 
+  // What a read takes at the most, and a message, as long as nothing goes wrong.
+  uint64_t longest_read_ns() const { return options_.network.delay_max_ns; }
+  uint64_t longest_message_ns() const { return wire_.max_ns; }
+
   Fleet fleet_for_client(size_t client);
   Fleet fleet_for_node(size_t node);  // of its run that there is now
   SimRegister* epochs() { return register_.get(); }
@@ -113,6 +121,7 @@ class SimCluster {
     Dialers dialers;
     std::unique_ptr<EpochRegister> epochs;
     bool may_dial = true;
+    std::vector<uint64_t> refused_dial_ns;  // by node
   };
   struct NodeRun {
     std::unique_ptr<sim::SimFabric> own;

@@ -157,7 +157,8 @@ void SimEngine::judge(const RunningFetch& running, size_t page) {
   const uint64_t key_number = running.pages[page].key_number;
   const PageVerdict& verdict = running.verdicts[page];
   if (witness_ != nullptr) {
-    witness_->page_judged(running.requests[page].destination.data, running.sent_ns, verdict);
+    const Asked asked = {this, sim_key(key_number), running.sent_ns, running.deadline_ns};
+    witness_->page_judged(running.requests[page].destination.data, asked, verdict);
   }
   if (world_.now_ns() > std::max(running.deadline_ns, resumed_ns_)) {
     findings_.add(FindingKind::kMissedDeadlines,
@@ -195,30 +196,47 @@ void SimEngine::judge_bytes(const RunningFetch& running, size_t page) {
   }
 }
 
-void SimEngine::end_put(const PageKey& key, uint64_t number, uint64_t sent_ns,
-                        const PutResult& result) {
-  if (witness_ != nullptr) witness_->put_ended(key, number, sent_ns, result);
-  if (result.code != Code::kOk) return;
-  ++counts_.puts_acknowledged;
-  if (auto found = truth_.acknowledge_put(key, number, result.version)) {
-    findings_.add(found->kind, std::move(found->sentence));
+SimEngine::RunningPut SimEngine::send_put(const std::vector<uint64_t>& key_numbers,
+                                          uint64_t in_ns) {
+  const uint64_t sent_ns = world_.now_ns();
+  std::vector<PutRequest> requests;
+  std::vector<SentPage> pages;
+  std::vector<size_t> frames;
+  for (const uint64_t key_number : key_numbers) {
+    size_t index = 0;
+    if (!take_frame(index)) break;
+    const PageKey key = sim_key(key_number);
+    const uint64_t length = length_of(key_number, page_bytes_);
+    const uint64_t number = truth_.send_put(key);
+    if (witness_ != nullptr) witness_->put_sent(key, number);
+    fill_page(frame(index).first(length), key, number);
+    requests.push_back({key, region_.slice(index * page_bytes_, length)});
+    pages.push_back({key, number});
+    frames.push_back(index);
+  }
+  counts_.puts += pages.size();
+  Put put = client_->put(requests, sent_ns + in_ns);
+  for (const size_t index : frames) give_back_frame(index);  // lent until put() returned
+  return {std::move(put), std::move(pages), sent_ns, sent_ns + in_ns};
+}
+
+void SimEngine::end_put(RunningPut& running) {
+  const std::span<const PutResult> results = running.put.wait();
+  for (size_t page = 0; page < running.pages.size(); ++page) {
+    const SentPage& sent = running.pages[page];
+    const PutResult& result = results[page];
+    const Asked asked = {this, sent.key, running.sent_ns, running.deadline_ns};
+    if (witness_ != nullptr) witness_->put_ended(asked, sent.number, result);
+    if (result.code != Code::kOk) continue;
+    ++counts_.puts_acknowledged;
+    if (auto found = truth_.acknowledge_put(sent.key, sent.number, result.version)) {
+      findings_.add(found->kind, std::move(found->sentence));
+    }
   }
 }
 
-void SimEngine::start_put(uint64_t key_number, uint64_t in_ns) {
-  size_t index = 0;
-  if (!take_frame(index)) return;
-  const PageKey key = sim_key(key_number);
-  const uint64_t length = length_of(key_number, page_bytes_);
-  const uint64_t number = truth_.send_put(key);
-  const uint64_t sent_ns = world_.now_ns();
-  if (witness_ != nullptr) witness_->put_sent(key, number);
-  const uint64_t deadline = world_.now_ns() + in_ns;
-  fill_page(frame(index).first(length), key, number);
-  const PutRequest request = {key, region_.slice(index * page_bytes_, length)};
-  ++counts_.puts;
-  puts_.push_back({client_->put({&request, 1}, deadline), key, number, sent_ns, deadline});
-  give_back_frame(index);  // the source was lent until put() returned
+void SimEngine::start_put(const std::vector<uint64_t>& key_numbers, uint64_t in_ns) {
+  puts_.push_back(send_put(key_numbers, in_ns));
 }
 
 void SimEngine::start_remove(uint64_t key_number, uint64_t in_ns) {
@@ -261,16 +279,17 @@ void SimEngine::observe() {
   });
   std::erase_if(puts_, [this](RunningPut& running) {
     if (!running.put.done() && world_.now_ns() < running.deadline_ns) return false;
-    end_put(running.key, running.number, running.sent_ns, running.put.wait()[0]);
+    end_put(running);
     return true;
   });
   std::erase_if(removes_, [this](RunningRemove& running) {
     if (!running.remove.done() && world_.now_ns() < running.deadline_ns) return false;
-    const bool acknowledged = running.remove.wait().has_value();
+    const Result<uint64_t> removed = running.remove.wait();
     if (witness_ != nullptr) {
-      witness_->remove_ended(running.key, running.sent_ns, acknowledged);
+      const Asked asked = {this, running.key, running.sent_ns, running.deadline_ns};
+      witness_->remove_ended(asked, removed ? Code::kOk : removed.error().code);
     }
-    if (acknowledged) {
+    if (removed) {
       ++counts_.removes_acknowledged;
       truth_.acknowledge_remove(running.key, running.sent);
     }
@@ -279,19 +298,10 @@ void SimEngine::observe() {
 }
 
 PutResult SimEngine::put_now(uint64_t key_number, uint64_t in_ns) {
-  size_t index = 0;
-  FARPAGE_CHECK(take_frame(index));
-  const PageKey key = sim_key(key_number);
-  const uint64_t length = length_of(key_number, page_bytes_);
-  const uint64_t number = truth_.send_put(key);
-  const uint64_t sent_ns = world_.now_ns();
-  if (witness_ != nullptr) witness_->put_sent(key, number);
-  fill_page(frame(index).first(length), key, number);
-  const PutRequest request = {key, region_.slice(index * page_bytes_, length)};
-  const PutResult result = client_->put({&request, 1}, world_.now_ns() + in_ns).wait()[0];
-  end_put(key, number, sent_ns, result);
-  give_back_frame(index);
-  return result;
+  RunningPut running = send_put({key_number}, in_ns);
+  FARPAGE_CHECK(running.pages.size() == 1);
+  end_put(running);
+  return running.put.wait()[0];
 }
 
 PageVerdict SimEngine::fetch_now(uint64_t key_number, uint64_t in_ns) {

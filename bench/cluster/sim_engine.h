@@ -18,17 +18,27 @@ inline uint64_t length_of(uint64_t key_number, uint64_t page_bytes) {
   return key_number % 2 == 0 ? page_bytes : page_bytes / 2;
 }
 
+class SimEngine;
+
+// Of a page that is fetched, put or removed.
+struct Asked {
+  const SimEngine* engine;
+  PageKey key;
+  uint64_t sent_ns;
+  uint64_t deadline_ns;
+};
+
 // Who wants to know what becomes of an engine's operations. All but the landing is told once.
 class EngineWitness {
  public:
   virtual ~EngineWitness() = default;
   virtual void put_sent(const PageKey& key, uint64_t number) = 0;
-  virtual void put_ended(const PageKey& key, uint64_t number, uint64_t sent_ns,
-                         const PutResult& result) = 0;
+  virtual void put_ended(const Asked& asked, uint64_t number, const PutResult& result) = 0;
   virtual void remove_sent(const PageKey& key) = 0;
-  virtual void remove_ended(const PageKey& key, uint64_t sent_ns, bool acknowledged) = 0;
+  // kOk: it is acknowledged.
+  virtual void remove_ended(const Asked& asked, Code code) = 0;
   // The destination's verdict; what lands there from now on is of another fetch, or late.
-  virtual void page_judged(const std::byte* destination, uint64_t sent_ns,
+  virtual void page_judged(const std::byte* destination, const Asked& asked,
                            const PageVerdict& verdict) = 0;
 };
 
@@ -67,7 +77,8 @@ class SimEngine {
   bool paused() const { return paused_; }
 
   void start_fetch(const std::vector<uint64_t>& key_numbers, uint64_t in_ns, bool newest_known);
-  void start_put(uint64_t key_number, uint64_t in_ns);
+  // One put of these pages, some of which may be of one key; each has its own put number.
+  void start_put(const std::vector<uint64_t>& key_numbers, uint64_t in_ns);
   void start_remove(uint64_t key_number, uint64_t in_ns);
   void check_contains(uint64_t key_number, uint64_t in_ns);
 
@@ -103,10 +114,13 @@ class SimEngine {
     std::vector<RunningPage> pages;
     Fetch fetch;
   };
-  struct RunningPut {
-    Put put;
+  struct SentPage {
     PageKey key;
     uint64_t number;
+  };
+  struct RunningPut {
+    Put put;
+    std::vector<SentPage> pages;
     uint64_t sent_ns;
     uint64_t deadline_ns;
   };
@@ -128,7 +142,8 @@ class SimEngine {
   void at_deadline(uint64_t id);
   void judge(const RunningFetch& running, size_t page);
   void judge_bytes(const RunningFetch& running, size_t page);
-  void end_put(const PageKey& key, uint64_t number, uint64_t sent_ns, const PutResult& result);
+  RunningPut send_put(const std::vector<uint64_t>& key_numbers, uint64_t in_ns);
+  void end_put(RunningPut& running);
 
   sim::World& world_;
   std::unique_ptr<Client> client_;

@@ -101,6 +101,7 @@ uint64_t SimRegister::last_read_ns(size_t host) const {
 
 void SimRegister::begin(Epoch next) {
   history_.push_back(next);
+  begun_ns_.push_back(wire_.world.now_ns());
   current_ = {std::move(next), {}};
 }
 
@@ -143,10 +144,10 @@ void SimRegister::watch() {
     return now - heard_ns_[member.node] > options_.detect_ns;
   });
   const size_t silent = current_.epoch.members.size() - next.members.size();
-  if (silent > 0 && !next.members.empty()) {
+  if (silent > 0 && next.holders() > 0) {
     left_out_ += silent;
     ++next.number;
-    next.replicas = std::min<uint64_t>(replicas_, next.members.size());
+    next.set_replicas(replicas_);
     begin(std::move(next));
   }
   wire_.world.after(options_.detect_ns / kLooksPerDetection, [this, alive = std::weak_ptr(alive_)] {

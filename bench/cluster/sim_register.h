@@ -48,7 +48,8 @@ class SimRegister {
   uint64_t last_read_ns(size_t host) const;
   const RegisteredEpoch& current() const { return current_; }
   const std::vector<Epoch>& history() const { return history_; }  // all that there were, in order
-  uint64_t left_out() const { return left_out_; }                 // members, so far
+  uint64_t begun_ns(size_t epoch) const { return begun_ns_[epoch]; }  // of the history
+  uint64_t left_out() const { return left_out_; }                     // members, so far
 
  private:
   friend class SimRegisterAccess;
@@ -65,6 +66,7 @@ class SimRegister {
   SimRegisterOptions options_;
   RegisteredEpoch current_;
   std::vector<Epoch> history_;
+  std::vector<uint64_t> begun_ns_;
   std::unordered_map<NodeId, uint64_t> heard_ns_;
   std::unordered_map<size_t, uint64_t> read_ns_;  // by host
   std::unordered_set<size_t> unread_;             // hosts

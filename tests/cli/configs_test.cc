@@ -8,6 +8,7 @@
 #include "base/config.h"
 #include "cli/backend_options.h"
 #include "cli/cluster_options.h"
+#include "cli/etcd_fleet.h"
 #include "net/security_options.h"
 #include "node/options.h"
 #include "tier/client.h"
@@ -38,7 +39,7 @@ void spoil(const ConfigField& field) {
 }
 
 // The file names every key of its tables, with the default, and nothing else.
-template <typename Options, typename Security, typename Ucx, typename Cluster>
+template <typename Options, typename Security, typename Ucx, typename Cluster, typename Etcd>
 void expect_documents_defaults(const std::string& name, const std::string& table) {
   Options defaults;
   Options loaded;
@@ -63,6 +64,9 @@ void expect_documents_defaults(const std::string& name, const std::string& table
   Cluster no_cluster;
   Cluster cluster;
   compare("cluster", fields(cluster), fields(no_cluster));
+  Etcd no_etcd;
+  Etcd etcd;
+  compare("etcd", fields(etcd), fields(no_etcd));
   Ucx no_ucx;
   Ucx ucx;
   compare("ucx", fields(ucx), fields(no_ucx));
@@ -72,12 +76,13 @@ void expect_documents_defaults(const std::string& name, const std::string& table
 }
 
 TEST(Configs, NodeTomlShowsEveryDefault) {
-  expect_documents_defaults<NodeOptions, NodeSecurity, NodeUcx, NodeCluster>("node.toml", "node");
+  expect_documents_defaults<NodeOptions, NodeSecurity, NodeUcx, NodeCluster, NodeEtcd>("node.toml",
+                                                                                       "node");
 }
 
 TEST(Configs, ClientTomlShowsEveryDefault) {
-  expect_documents_defaults<ClientOptions, ClientSecurity, ClientUcx, ClusterOptions>("client.toml",
-                                                                                      "client");
+  expect_documents_defaults<ClientOptions, ClientSecurity, ClientUcx, ClusterOptions,
+                            etcd::EtcdOptions>("client.toml", "client");
 }
 
 TEST(Configs, EveryFileHasATest) {

@@ -8,6 +8,7 @@ from program import values_of, wait_until
 
 LOCAL_PAGES = 24
 STOPPED_S = 10
+WARM_S = 1  # of a lease, and no fetch that has begun then is over its deadline yet
 
 
 class Pace(typing.NamedTuple):
@@ -41,7 +42,7 @@ def write_steady_trace(path, pace, puts):
 class Steady:
     """A replay of that trace, looked at while it runs, and interrupted by who asks for its result.
 
-    Without `puts` it only reads once it is warm.
+    Without `puts` it only reads once it is warm; without an address `arguments` say where the nodes are.
     """
 
     def __init__(self, case, address, *arguments, place=None, pace=Pace(), puts=True):
@@ -50,12 +51,15 @@ class Steady:
         if not trace.exists():
             write_steady_trace(trace, pace, puts)
         self.process = case.start_program(
-            "replay", trace, "--page-bytes", pace.page_bytes, "--local-pages", LOCAL_PAGES, "--json", "-", "--node", address,
+            "replay", trace, "--page-bytes", pace.page_bytes, "--local-pages", LOCAL_PAGES, "--json", "-", *(("--node", address) if address else ()),
             "--set", "client.metrics_listen=127.0.0.1:0", *arguments, place=place)
         self.url = case.metrics_url(self.process)
 
+    def values(self):
+        return values_of(self.case.scrape(self.url, self.place))
+
     def metrics(self):
-        values = values_of(self.case.scrape(self.url, self.place))
+        values = self.values()
         reasons = ("miss", "stale", "corrupt", "stalled", "unreachable")
         counts = {reason: values[f'farpage_client_recompute_pages_total{{reason="{reason}"}}'] for reason in reasons}
         counts["ready"] = values["farpage_client_ready_pages_total"]
@@ -101,11 +105,25 @@ class WarmReads(Nodes):
 
     pace = Pace(lease_ms=2000)
 
+    def last_until(self, end, replay):
+        """The last counts that were there by then."""
+        counts = None
+        while True:
+            later = replay.metrics()
+            if time.monotonic() > end:
+                self.assertIsNotNone(counts, "this machine takes too long for a scrape")
+                return counts
+            counts = later
+
     def test_a_stopped_node_is_read_for_as_long_as_the_lease(self):
         node, replay = self.start(puts=False)
         node.send_signal(signal.SIGSTOP)
         stopped = time.monotonic()
         before = replay.metrics()
+        meanwhile = self.last_until(stopped + WARM_S, replay)
+        gained = {kind: meanwhile[kind] - before[kind] for kind in meanwhile}
+        self.assertGreater(gained.pop("ready"), 0, gained)
+        self.assertEqual(set(gained.values()), {0}, gained)
         replay.wait_for("ready", 20)
         replay.wait_for("unreachable", 20)
         after = replay.metrics()

@@ -102,7 +102,7 @@ class TlsTest(SecurityCase):
         secured = self.start_tls_node(self.authority.issue("node"))
         self.assert_refused(secured.address, (), "refuses: it speaks TLS alone: set security.tls = true")
         plain = self.start_node(listen=LISTEN, name="plain")
-        self.assert_refused(plain.address, self.believed, "no TLS with the node", "does the node speak TLS?")
+        self.assert_refused(plain.address, self.believed, "no TLS with the memory node", "does the node speak TLS?")
 
     def test_certificates_that_are_not_believed(self):
         node = self.start_tls_node(self.authority.issue("node"))

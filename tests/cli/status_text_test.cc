@@ -78,6 +78,13 @@ TEST(StatusText, PushesAreShownWithRates) {
   expect_row(text, "  left out               3 not there, 4 too late; 5 refused");
 }
 
+TEST(StatusText, WhatWasScrubbedIsShown) {
+  StatusReply now = status_at(kSecond);
+  now.scrubs = {3, 2048, 4, 5};
+  expect_row(status_text({now}),
+             "scrubbed                 3 passes, 2 KiB; 4 pages dropped, 5 index entries mended");
+}
+
 TEST(StatusText, SharesAreOfWhatThereIs) {
   StatusReply now = status_at(kSecond);
   now.verdicts = {

@@ -197,6 +197,7 @@ TEST(Codec, Status) {
   sent.traffic = {{"one", 1, 2, 3, 4, 5, 6}, {"two", UINT64_MAX, 0, 0, 0, 0, 0}};
   sent.ports = {{"three", 1, 2, 3, 4, {5, 6, 7, 8}}, {"four", 0, 0, 0, 0, {0, {}, {}, {}}}};
   sent.pushes = {30, 31, 32, 33, 34, 35};
+  sent.scrubs = {40, 41, 42, 43};
   const StatusReply got = round_trip(sent);
   EXPECT_EQ(got.backend, "shm");
   EXPECT_EQ(got.path, "a path");
@@ -231,6 +232,9 @@ TEST(Codec, Status) {
   const uint64_t pushes[] = {got.pushes.lanes,  got.pushes.pages, got.pushes.bytes,
                              got.pushes.missed, got.pushes.late,  got.pushes.refused};
   for (uint64_t i = 0; i < std::size(pushes); ++i) EXPECT_EQ(pushes[i], i + 30);
+  const uint64_t scrubs[] = {got.scrubs.passes, got.scrubs.bytes, got.scrubs.dropped,
+                             got.scrubs.entries};
+  for (uint64_t i = 0; i < std::size(scrubs); ++i) EXPECT_EQ(scrubs[i], i + 40);
   EXPECT_EQ(got.fleet.node, 0u);
   sent.fleet = {1, 2, {{50, true}, {51, false}}, 3, 4, 5, 6, 7, 8, 9, 10};
   const FleetStatus fleet = round_trip(sent).fleet;

@@ -81,7 +81,7 @@ class ServedNode {
     options_.lease_ms = 100;
     options_.max_clients = served.max_clients;
     options_.max_lanes = 4;
-    node_ = make_memory_node(options_, runtime_, held_).value();
+    runtime_.run([this] { node_ = make_memory_node(options_, runtime_, held_).value(); });
     service_ = std::make_unique<CountedService>(runtime_, *node_);
     const ControlLimits limits = {served.max_requests_per_s, served.silence_ns};
     if (reach_ == Reach::kUnix) {
@@ -90,7 +90,10 @@ class ServedNode {
       listen_tcp(limits);
     }
   }
-  ~ServedNode() { stop(); }
+  ~ServedNode() {
+    stop();
+    runtime_.run([this] { node_.reset(); });
+  }
 
   const std::string& path() const { return options_.listen; }
   Address address() const {

@@ -249,7 +249,65 @@ TEST_F(DoctorNamedDevices, AnAddressMayBeOneOfInfiniBand) {
   put_port(host_, "mlx6_0/ports/1", "4: ACTIVE", "InfiniBand");
   expect(of({"192.0.2.1"}), Level::kNote, "ip -brief address show type ipoib");
   expect(of({"mlx6_0"}), Level::kProblem, "rdma link show mlx6_0/1");
-  expect(of({"192.0.2.1", "mlx4_0"}), Level::kOk, "");
+  for (const auto& names :
+       {std::vector<std::string>{"192.0.2.1", "mlx4_0"}, {"mlx4_0", "2001:db8::1"}}) {
+    const Finding finding = of(names);
+    expect(finding, Level::kNote, "ip -brief address show type ipoib");
+    EXPECT_NE(finding.text.find("is that of mlx6_0/1 (IPoIB)"), std::string::npos) << finding.text;
+  }
+}
+
+TEST_F(DoctorNamedDevices, OneMayBeWrittenInEveryWayThatTheNodeTakes) {
+  const std::string folder = "/sys/class/infiniband/mlx4_0/ports/1";
+  host_.put(folder + "/gid_attrs/types/1", "RoCE v2\n")
+      .put(folder + "/gids/1", "2001:0db8:0000:0000:0000:0000:0000:0001\n");
+  for (const char* name : {"mlx4_0:01", "2001:db8::1", "2001:DB8:0:0:0:0:0:1", "2001:0db8::0:1"}) {
+    expect(of({name}), Level::kOk, "");
+    EXPECT_EQ(of({name}).text.find("mlx4_0/1 is ACTIVE"), 0u) << name;
+  }
+  for (const char* name : {"mlx4_0:1x", "mlx4_0:0", "mlx4_0:257", "::ffff:10.9.0.1"}) {
+    expect(of({name}), Level::kProblem, "rdma link show");
+  }
+}
+
+TEST_F(DoctorNamedDevices, OnePortIsNamedOnceWhateverItIsCalled) {
+  using Names = std::vector<std::string>;
+  for (const Names& names :
+       {Names{"mlx4_0:1", "mlx4_0:1"}, Names{"mlx4_0", "mlx4_0:1"}, Names{"mlx4_0:01", "10.9.0.1"},
+        Names{"10.8.0.1", "mlx4_0:1", "10.7.0.1"}}) {
+    expect(of(names), Level::kProblem, "rdma link show");
+    EXPECT_NE(of(names).text.find("one port"), std::string::npos) << of(names).text;
+  }
+  expect(of({"mlx4_0", "mlx4_0:2"}), Level::kOk, "");  // the first of its ports, and the second
+  put_port(host_, "mlx6_0/ports/1", "4: ACTIVE", "InfiniBand");
+  expect(of({"2001:db8::2", "2001:db8:0::2"}), Level::kProblem, "rdma link show");
+  expect(of({"2001:db8::2", "2001:db8::3"}), Level::kNote, "ip -brief address show type ipoib");
+}
+
+// The first with IPv4, as the node chooses.
+TEST_F(DoctorNamedDevices, ADeviceStandsForItsFirstPortWithIpv4) {
+  const std::string folder = "/sys/class/infiniband/mlx7_0/ports/1";
+  put_port(host_, "mlx7_0/ports/1", "4: ACTIVE", "Ethernet");
+  put_port(host_, "mlx7_0/ports/2", "4: ACTIVE", "Ethernet");
+  host_.put(folder + "/gid_attrs/types/0", "RoCE v2\n")
+      .put(folder + "/gids/0", "2001:0db8:0000:0000:0000:0000:0000:0001\n");
+  put_address("mlx7_0/ports/2", 0, "0a05:0001");
+  expect(of({"mlx7_0", "mlx7_0:1"}), Level::kOk, "");
+  expect(of({"mlx7_0", "mlx7_0:2"}), Level::kProblem, "rdma link show");
+}
+
+TEST_F(DoctorNamedDevices, AtMostEight) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 9; ++i) {
+    const std::string device = fmt::format("mlx8_{}", i);
+    put_port(host_, device + "/ports/1", "4: ACTIVE", "Ethernet");
+    put_address(device + "/ports/1", 0, fmt::format("0a04:{:04x}", i + 1));
+    names.push_back(device);
+  }
+  expect(of(names), Level::kProblem, "rdma link show");
+  EXPECT_EQ(of(names).text.find("rdma.devices names 9 devices: name at most 8"), 0u);
+  names.pop_back();
+  expect(of(names), Level::kOk, "");
 }
 
 TEST_F(DoctorNamedDevices, AsManyPathsAsThereAreNames) {

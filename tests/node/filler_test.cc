@@ -91,6 +91,159 @@ TEST_F(Filling, WhatIsAskedForAgainIsStillToBeFilled) {
   EXPECT_TRUE(client_.wait_for([&] { return client_.holds(1, number, 1); }, kSecond));
 }
 
+// As an operator does who restarts one node after the other: node 1 is full again once it has
+// nothing to fill.
+class Polling : public testing::Test {
+ protected:
+  void start(const SimClusterOptions& options) {
+    cluster_.emplace(1, options);
+    client_.emplace(*cluster_);
+    client_->run_for(kSecond);
+  }
+  void put(const std::vector<size_t>& set, size_t count) {
+    constexpr size_t kAtOnce = 100;
+    std::vector<std::pair<uint64_t, uint64_t>> puts;
+    for (size_t i = 0; i < count; ++i) {
+      numbers_.push_back(client_->number_with(set, numbers_.empty() ? 0 : numbers_.back() + 1));
+      puts.emplace_back(numbers_.back(), 1);
+      if (puts.size() < kAtOnce && i + 1 < count) continue;
+      for (const CommitResult& result : client_->results(client_->begin_put(set[0], puts))) {
+        ASSERT_EQ(result.code, Code::kOk);
+      }
+      puts.clear();
+    }
+  }
+  void restart(size_t node) {
+    cluster_->end_node(NodeEnd::kPowerLost, node);
+    client_->run_for(50 * kMillisecond);
+    cluster_->start_node(node);
+  }
+  uint64_t to_fill() { return client_->status(1).fleet.to_fill; }
+  bool poll_until_filled(uint64_t patience_ns = 2 * kSecond) {
+    const uint64_t until = cluster_->now_ns() + patience_ns;
+    while (to_fill() > 0 && cluster_->now_ns() < until) client_->run_for(10 * kMicrosecond);
+    return to_fill() == 0;
+  }
+  size_t filled() {
+    return static_cast<size_t>(std::ranges::count_if(
+        numbers_, [&](uint64_t number) { return client_->is_live(1, number); }));
+  }
+
+  std::optional<SimCluster> cluster_;
+  std::optional<RawClient> client_;
+  std::vector<uint64_t> numbers_;
+};
+
+TEST_F(Polling, FillOfTwoAnswersIsNotDoneBetweenThem) {
+  constexpr size_t kPages = 1030;  // an answer names 1024
+  SimClusterOptions options = three_nodes();
+  options.node.pool_bytes = 1400 * (512 + sizeof(PageHeader));
+  start(options);
+  put({0, 1}, kPages);
+  restart(1);
+  EXPECT_TRUE(poll_until_filled());
+  EXPECT_EQ(filled(), kPages);
+}
+
+TEST_F(Polling, MemberThatHasNotJoinedYetIsNotFilled) {
+  SimClusterOptions options = three_nodes();
+  options.uses_register = true;
+  start(options);
+  put({0, 1}, 4);
+  restart(1);
+  EXPECT_TRUE(poll_until_filled());
+  EXPECT_EQ(filled(), 4u);
+}
+
+TEST_F(Polling, FillIsNotDoneWhileItsPeerIsSilent) {
+  SimClusterOptions options = three_nodes();
+  options.node.fill_bytes_per_s = 256 * 500;  // a page in 2 ms
+  start(options);
+  put({0, 1}, 10);
+  restart(1);
+  ASSERT_TRUE(client_->wait_for([&] { return filled() > 1; }));
+  const uint64_t until = cluster_->now_ns() + 100 * kMillisecond;
+  cluster_->part(cluster_->node_host(0), cluster_->node_host(1));
+  for (; cluster_->now_ns() < until; client_->run_for(10 * kMicrosecond)) {
+    ASSERT_GT(to_fill(), 0u) << filled() << " of 10";
+  }
+  ASSERT_LT(filled(), 10u);
+  cluster_->heal_all();
+  EXPECT_TRUE(poll_until_filled());
+  EXPECT_EQ(filled(), 10u);
+}
+
+TEST_F(Polling, FillThatFindsNoSlotGoesOnWhenThereIsOne) {
+  SimClusterOptions options = three_nodes();
+  options.node.evict = false;
+  options.node.pool_bytes = 64 * (512 + sizeof(PageHeader));
+  options.node.fill_bytes_per_s = 64 * kKiB;  // a page in 4 ms
+  start(options);
+  // Versions above those of what is removed later: a bucket's floor would keep them out.
+  const uint64_t again = client_->number_with({0, 2});
+  for (uint64_t i = 1; i <= 120; ++i) ASSERT_EQ(client_->put(again, i).code, Code::kOk);
+  put({0, 1}, 60);
+  restart(1);
+  std::vector<std::pair<uint64_t, uint64_t>> puts;
+  std::vector<PageKey> others;
+  for (uint64_t number = 0; others.size() < 40;) {
+    number = client_->number_with({2, 1}, number + 1);
+    puts.emplace_back(number, 1);
+    others.push_back(RawClient::key(number));
+  }
+  ASSERT_TRUE(client_->wait_for([&] { return client_->put(puts[0].first, 1).code == Code::kOk; }));
+  client_->results(client_->begin_put(2, puts));
+  EXPECT_FALSE(poll_until_filled(500 * kMillisecond));
+  ASSERT_LT(filled(), 60u);
+  client_->ask<RemoveReply>(2, RemoveRequest{others, client_->tag(), kSecond});
+  EXPECT_TRUE(poll_until_filled());
+  EXPECT_EQ(filled(), 60u);
+}
+
+TEST_F(Filling, PageThatIsToBeReadAgainIsNotForgottenWhenItsPeerIsSilent) {
+  const uint64_t number = client_.number_with({0, 1});
+  ASSERT_EQ(client_.put(number, 1).code, Code::kOk);
+  fail(FaultKind::kFlippedPayload, 1);
+  restart_node_1();
+  while (faulty_->injected().of(FaultKind::kFlippedPayload) == 0) client_.run_for(kMicrosecond);
+  cluster_.part(cluster_.node_host(0), cluster_.node_host(1));
+  for (const uint64_t until = cluster_.now_ns() + 100 * kMillisecond; cluster_.now_ns() < until;) {
+    ASSERT_GT(status().to_fill, 0u);
+    client_.run_for(10 * kMicrosecond);
+  }
+  cluster_.heal_all();
+  EXPECT_TRUE(client_.wait_for([&] { return status().to_fill == 0; }));
+  EXPECT_TRUE(client_.holds(1, number, 1));
+}
+
+// The only page there is lies dead at node 0, where no key finds it, and is read in vain once.
+TEST(DeadPages, OneThatIsFlippedInFlightIsReadAgain) {
+  SimClusterOptions options = three_nodes(1);
+  options.uses_register = true;
+  FaultFabric* faulty = nullptr;  // of node 2's newest run
+  options.wrap_node = [&](size_t node, sim::SimFabric& own) -> std::unique_ptr<Fabric> {
+    auto fabric = std::make_unique<FaultFabric>(own, own.runtime().clock(), 1);
+    FaultPlan plan;
+    plan.of(FaultKind::kFlippedPayload) = 1;
+    plan.most = 1;
+    if (node == 2) (faulty = fabric.get())->set_plan(plan);
+    return fabric;
+  };
+  SimCluster cluster(8, options);
+  RawClient client(cluster);
+  client.run_for(kSecond);
+  cluster.end_node(NodeEnd::kPowerLost, 2);
+  ASSERT_TRUE(client.wait_for([&] { return client.epoch_now().members.size() == 2; }));
+  client.run_for(200 * kMillisecond);
+  const uint64_t number = client.number_that_moves(0, 2);
+  ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  cluster.start_node(2);
+  ASSERT_TRUE(client.wait_for([&] { return client.epoch_now().members.size() == 3; }));
+  EXPECT_TRUE(client.wait_for([&] { return client.holds(2, number, 1); }, kSecond));
+  EXPECT_EQ(faulty->injected().of(FaultKind::kFlippedPayload), 1u);
+  EXPECT_FALSE(client.read(0, number));
+}
+
 // Clients wait meanwhile, so one answer looks at so many slots.
 TEST(Holdings, OneAnswerWalksThroughAPartOfThePool) {
   constexpr uint64_t kMost = 4096;

@@ -21,7 +21,7 @@ TEST(MemoryNode, OtherVersionOfTheProtocolIsRefusedWithBothNumbers) {
   const ClientId client = node.service().connected().value();
   Refusal refused = refusal_of(node.ask(client, HelloRequest{99, kPageFormat, 0}));
   EXPECT_EQ(refused.code, Code::kProtocol);
-  expect_says(refused.message, "control protocol 1");
+  expect_says(refused.message, "control protocol 2");
   expect_says(refused.message, "99");
   expect_says(refused.message, "the same version of farpage");
   refused = refusal_of(node.ask(client, HelloRequest{kControlProtocol, 42, 0}));
@@ -30,6 +30,15 @@ TEST(MemoryNode, OtherVersionOfTheProtocolIsRefusedWithBothNumbers) {
   // It is no hello, so the client has not been let in.
   refused = refusal_of(node.ask(client, RenewRequest{}));
   expect_says(refused.message, "hello");
+}
+
+// It says nothing of its patience with a remove, and would be answered that it is over.
+TEST(MemoryNode, PeerOfBeforeThePatienceOfRemovesIsRefused) {
+  SimNode node;
+  const ClientId client = node.service().connected().value();
+  const Refusal refused = refusal_of(node.ask(client, HelloRequest{1, kPageFormat, 0}));
+  EXPECT_EQ(refused.code, Code::kProtocol);
+  expect_says(refused.message, "control protocol 2 with page format 1, the client 1 with 1");
 }
 
 TEST(MemoryNode, TooMuchStagingIsRefusedAndTheKeyIsNamed) {

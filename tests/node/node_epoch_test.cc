@@ -166,6 +166,21 @@ TEST(NodeEpoch, EpochThatCannotBeIsRefusedAndRenewsNoView) {
   });
 }
 
+// Each time that the register loses its data is told of, and not the first alone.
+TEST(NodeEpoch, SecondRefusalIsToldOfToo) {
+  World at;
+  at.run_for(kSecond);
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 2; ++i) {
+    --at.epochs.current.epoch.number;
+    at.run_for(2 * kView);
+    ++at.epochs.current.epoch.number;
+    at.run_for(kView);
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(said, '\n'), 2) << said;
+}
+
 TEST(NodeEpoch, ListIsOneEpochThatIsAlwaysOpen) {
   sim::World world(1);
   Fleet fleet;

@@ -25,6 +25,7 @@ StatusReply numbered_status() {
   status.ports = {{"c", 8 * 36, 37, 38, 39, {40, 41, 42, 43}}, {"d", 0, 44, 45, 46, {}}};
   status.fleet = {99, 47, {{0xAB, true}, {0xCD, false}}, 48, 49, 50, 51, 52, 53, 54, 55};
   status.pushes = {56, 57, 58, 59, 60, 61};
+  status.scrubs = {62, 63, 64, 65};
   return status;
 }
 
@@ -93,6 +94,10 @@ TEST(NodeMetrics, EveryNumberHasItsName) {
       {"farpage_node_push_missed_pages_total", 59},
       {"farpage_node_push_late_pages_total", 60},
       {"farpage_node_push_refused_total", 61},
+      {"farpage_node_scrub_passes_total", 62},
+      {"farpage_node_scrubbed_bytes_total", 63},
+      {"farpage_node_scrub_dropped_pages_total", 64},
+      {"farpage_node_scrub_mended_entries_total", 65},
       {"farpage_fleet_member_reached{node=00000000000000ab}", 1},
       {"farpage_fleet_member_reached{node=00000000000000cd}", 0},
   };

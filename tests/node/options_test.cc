@@ -42,6 +42,7 @@ TEST(NodeOptions, EveryKeyOutOfRangeIsNamed) {
       {"node.fill_bytes_per_s", [](NodeOptions& o) { o.fill_bytes_per_s = 64 * kKiB - 1; }},
       {"node.fill_bytes_per_s", [](NodeOptions& o) { o.fill_bytes_per_s = 1'024 * kGiB + 1; }},
       {"node.max_requests_per_s", [](NodeOptions& o) { o.max_requests_per_s = 10'000'001; }},
+      {"node.scrub_bytes_per_s", [](NodeOptions& o) { o.scrub_bytes_per_s = 1'024 * kGiB + 1; }},
   };
   for (const Case& bad : cases) {
     NodeOptions options;
@@ -67,7 +68,7 @@ TEST(NodeOptions, EveryFieldCanBeConfigured) {
   NodeOptions options;
   std::vector<std::string_view> keys;
   for (const ConfigField& field : fields(options)) keys.push_back(field.key);
-  EXPECT_EQ(keys.size(), 15u);
+  EXPECT_EQ(keys.size(), 16u);
   std::ranges::sort(keys);
   EXPECT_EQ(std::ranges::adjacent_find(keys), keys.end());
 }

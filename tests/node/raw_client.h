@@ -211,6 +211,21 @@ class RawClient {
     pool[session.geometry.slot_offset(found_slot_) + offset] ^= std::byte{1};
   }
 
+  // The same of the entry that leads to the page.
+  void damage_index(size_t node, uint64_t number) {
+    const Session& session = session_with(node);
+    auto* index =
+        reinterpret_cast<Bucket*>(cluster_.world().network()->find(session.index_key)->data);
+    for (const uint64_t home : key_buckets(key(number), session.geometry.buckets)) {
+      for (IndexEntry& entry : index[home].entries) {
+        if (!entry_may_be(entry, key(number))) continue;
+        entry ^= uint64_t{1} << 60;
+        return;
+      }
+    }
+    FAIL() << "no entry";
+  }
+
   StatusReply status(size_t node) { return ask<StatusReply>(node, StatusRequest{}); }
   bool wait_for(const std::function<bool()>& what, uint64_t patience_ns = 10 * kSecond) {
     const uint64_t until = cluster_.now_ns() + patience_ns;
@@ -244,6 +259,7 @@ class RawClient {
     std::unique_ptr<Channel> read_channel;
     RemoteRegion pool;
     uint64_t pool_key = 0;
+    uint64_t index_key = 0;
     RemoteRegion index;
   };
 
@@ -285,6 +301,7 @@ class RawClient {
     auto& lane = std::get<OpenLaneReply>(*reply);
     session.read_channel = fabric().connect(std::move(lane.read_offer), kNever).value();
     session.pool_key = sim::key_of(lane.pool).value();
+    session.index_key = sim::key_of(lane.index).value();
     session.pool = session.read_channel->import_region(std::move(lane.pool)).value();
     session.index = session.read_channel->import_region(std::move(lane.index)).value();
     return session;

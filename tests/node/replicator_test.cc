@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <ctime>
 #include <utility>
 #include <vector>
 
@@ -73,6 +75,31 @@ TEST(Replicator, BatchesThatHaveEndedLeaveNoTimerEach) {
   EXPECT_LE(at.runtime.waiting, 3u);
   at.world.run_until(at.now() + 4 * kSecond);
   EXPECT_EQ(at.runtime.waiting, 0u);
+}
+
+uint64_t cpu_ns() {
+  timespec used;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<uint64_t>(used.tv_sec) * kSecond + static_cast<uint64_t>(used.tv_nsec);
+}
+
+// For so many batches that are under way at one time, all of them, as the processor counts it.
+uint64_t cost_ns(uint64_t batches) {
+  uint64_t least = kNever;
+  for (int i = 0; i < 3; ++i) {
+    Primary at;
+    for (uint64_t number = 0; number < batches; ++number) at.replicate(number, kSecond);
+    const uint64_t began = cpu_ns();
+    at.world.run_until(at.now() + kMicrosecond);
+    least = std::min(least, cpu_ns() - began);
+    EXPECT_EQ(at.ended, batches);
+  }
+  return least;
+}
+
+// A batch that ends does not look at all the others: square, it would be 64 times as much.
+TEST(Replicator, EightTimesTheBatchesCostAboutEightTimesAsMuch) {
+  EXPECT_LT(cost_ns(24'000), 24 * cost_ns(3'000));
 }
 
 }  // namespace

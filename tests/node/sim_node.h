@@ -36,6 +36,7 @@ class SimNode {
     options.reuse_ms = 10;
     options.lease_ms = 500;
     options.max_staging_bytes = 16 * kMiB;
+    options.scrub_bytes_per_s = 0;
     return options;
   }
   static NodeOptions of_slots(uint64_t slots, bool evict = true) {

@@ -139,6 +139,39 @@ TEST_F(SlowWorkInThreads, WhatIsEndedComesBeforeWhatIsMade) {
   runtime_.notify();
 }
 
+// Ends may last as long as a silent peer is waited for, and clients come meanwhile.
+TEST_F(SlowWorkInThreads, EndsLeaveRoomForWhatIsMade) {
+  std::atomic<size_t> inside = 0;
+  std::atomic<bool> go_on = false;
+  std::atomic<size_t> ended = 0;
+  std::atomic<bool> made = false;
+  SlowWork work(runtime_, fabric_);
+  constexpr size_t kEnds = 3 * SlowWork::kMostAtOnce;
+  for (size_t i = 0; i < kEnds; ++i) {
+    work.end(std::make_unique<Thing>([&] {
+      ++inside;
+      runtime_.notify();
+      runtime_.wait_until(kNever, [&] { return go_on.load(); });
+      ++ended;
+      runtime_.notify();
+    }));
+  }
+  ASSERT_TRUE(await([&] { return inside >= SlowWork::kMostEndsAtOnce; }));
+  for (int i = 0; i < 2; ++i) {  // one after the other
+    made = false;
+    work.run([](Fabric&) {},
+             [&] {
+               made = true;
+               runtime_.notify();
+             });
+    EXPECT_TRUE(await([&] { return made.load(); }));
+  }
+  EXPECT_EQ(inside, SlowWork::kMostEndsAtOnce);
+  go_on = true;
+  runtime_.notify();
+  EXPECT_TRUE(await([&] { return ended == kEnds; }));
+}
+
 TEST_F(SlowWorkInThreads, ItsEndWaitsForWhatIsInsideAndDestroysTheRest) {
   std::atomic<size_t> inside = 0;
   std::atomic<bool> go_on = false;
@@ -160,13 +193,17 @@ TEST_F(SlowWorkInThreads, ItsEndWaitsForWhatIsInsideAndDestroysTheRest) {
   work->run([&](Fabric&) { FAIL() << "it has not begun, and never does"; },
             [own = std::make_shared<Thing>([&] { ++ended; })] {});
   work->end(std::make_unique<Thing>([&] { ++ended; }));
+  std::atomic<bool> is_ending = false;
   std::thread ending([&] {
     runtime_.run([&] {
+      is_ending = true;
+      runtime_.notify();
       work.reset();
       gone = true;
       EXPECT_EQ(ended, 2);
     });
   });
+  EXPECT_TRUE(await([&] { return is_ending.load(); }));
   EXPECT_FALSE(runtime_.wait_until(runtime_.clock().now_ns() + 20 * kMillisecond,
                                    [&] { return gone.load(); }));
   go_on = true;

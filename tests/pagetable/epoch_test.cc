@@ -31,6 +31,7 @@ TEST(Epoch, IdentityIsOfEveryPartOfIt) {
   EXPECT_TRUE(changed([](Epoch& other) { other.members.pop_back(); }));
   EXPECT_TRUE(changed([](Epoch& other) { ++other.members[1].incarnation; }));
   EXPECT_TRUE(changed([](Epoch& other) { other.members[0].node = node_id("d"); }));
+  EXPECT_TRUE(changed([](Epoch& other) { other.members[2].leaving = true; }));
 }
 
 TEST(Epoch, OrderOfTheListIsNoPartOfIt) {
@@ -61,6 +62,20 @@ TEST(Epoch, ListsThatCannotHoldAreRefusedInASentence) {
               for (uint64_t i = 0; i < kMaxMembers; ++i) epoch.members.push_back({i + 1, 0});
             }).find("259 nodes"),
             std::string::npos);
+}
+
+TEST(Epoch, MembersThatLeaveHoldNoReplicas) {
+  Epoch epoch = three_nodes();
+  epoch.members[1].leaving = true;
+  EXPECT_EQ(epoch.holders(), 2u);
+  EXPECT_TRUE(validate(epoch));
+  epoch.members[0].leaving = true;
+  const auto refused = validate(epoch);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("2 replicas on 1 nodes"), std::string::npos);
+  epoch.set_replicas(2);
+  EXPECT_EQ(epoch.replicas, 1u);
+  EXPECT_TRUE(validate(epoch));
 }
 
 TEST(Epoch, NamesAreTheSameNodeEverywhere) {

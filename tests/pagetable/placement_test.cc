@@ -56,6 +56,20 @@ TEST(Placement, OrderOfTheListAndIncarnationsDoNotCount) {
   for (const PageKey& key : some_keys(200)) EXPECT_EQ(holders(other, key), holders(epoch, key));
 }
 
+TEST(Placement, MemberThatIsLeavingIsPassedOverAsIfItHadLeft) {
+  for (size_t leaving = 0; leaving < 3; ++leaving) {
+    Epoch epoch = nodes("abc", 2);
+    epoch.members[leaving].leaving = true;
+    Epoch without = epoch;
+    without.members.erase(without.members.begin() + static_cast<ptrdiff_t>(leaving));
+    for (const PageKey& key : some_keys(200)) EXPECT_EQ(holders(epoch, key), holders(without, key));
+    epoch.replicas = 1;
+    epoch.members[(leaving + 1) % 3].leaving = true;
+    const NodeId last = epoch.members[(leaving + 2) % 3].node;
+    for (const PageKey& key : some_keys(20)) EXPECT_EQ(holders(epoch, key), std::vector{last});
+  }
+}
+
 TEST(Placement, NodeThatLeavesMovesOnlyItsOwnKeys) {
   const Epoch before = nodes("abcde", 2);
   const Epoch after = nodes("abde", 2);

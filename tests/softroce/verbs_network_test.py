@@ -4,6 +4,7 @@
 import contextlib
 import json
 import pathlib
+import re
 import subprocess
 import time
 import unittest
@@ -80,12 +81,24 @@ class CableCase(VerbsCase):
 
 
 class BadCableTest(CableCase):
-    def assert_survived(self, pages, counter, *what):
+    def ready_within(self, most_s):
+        """How many pages so far, at the least."""
+        buckets = [(re.fullmatch(r'farpage_client_page_seconds_bucket\{verdict="ready",le="(\d\S*)"\}', sample), count)
+                   for sample, count in self.replay.values().items()]
+        return max(count for found, count in buckets if found and float(found.group(1)) <= most_s)
+
+    def assert_survived(self, pages, counter, *what, least_s=0):
+        """Once those that were under way have come, no page takes less than `least_s`."""
         self.start()
         with bad_cable(*what):
+            if least_s:
+                self.replay.wait_for("ready", 5)
+                soon = self.ready_within(least_s)
             print(f"{' '.join(what)}: {pages} pages are ready after {self.replay.wait_for('ready', pages):.1f} s", flush=True)
             for end in ENDS:
                 self.assertGreater(count(end, counter), 5, end)
+            if least_s:
+                self.assertEqual(self.ready_within(least_s), soon)
         self.finish()
 
     def test_one_packet_in_a_hundred_is_lost(self):
@@ -103,7 +116,8 @@ class BadCableTest(CableCase):
         self.finish()
 
     def test_a_delay(self):
-        self.assert_survived(50, "packets", "delay", "50ms")
+        delay_s = 0.05  # each way
+        self.assert_survived(50, "packets", "delay", f"{1000 * delay_s:g}ms", least_s=2 * delay_s)
 
 
 class PulledCableTest(CableCase):

@@ -64,6 +64,7 @@ class Cluster {
     options.pool_bytes = 4 * kMiB;
     options.reuse_ms = 100;
     options.lease_ms = 1'000;
+    options.scrub_bytes_per_s = 0;
     return options;
   }
 

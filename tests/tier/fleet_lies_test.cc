@@ -200,6 +200,19 @@ TEST_F(ChangedRegister, EpochThatGoesBackwardsIsRefused) {
   EXPECT_EQ(reader_->fetch(key_).verdict, Verdict::kReady);
 }
 
+// Each time that the register loses its data is told of, and not the first alone.
+TEST_F(ChangedRegister, SecondRefusalIsToldOfToo) {
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 2; ++i) {
+    edited_.edit = [](Epoch& epoch) { --epoch.number; };
+    run_for(2 * kView);
+    edited_.edit = nullptr;
+    run_for(kView);
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(said, '\n'), 2) << said;
+}
+
 TEST_F(ChangedRegister, OneNumberIsNotTakenForTwoEpochs) {
   edited_.edit = [](Epoch& epoch) { ++epoch.seed; };
   run_for(2 * kView);

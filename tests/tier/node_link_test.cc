@@ -25,6 +25,7 @@ class AnsweringNode final : public ControlDialer {
   NodeId node = kPeer;
   EpochTag membership = {1, 99};
   uint64_t page_bytes = 512;
+  uint64_t epoch = 1;
   std::optional<Refusal> refusal;
 
  private:
@@ -46,7 +47,7 @@ class AnsweringNode final : public ControlDialer {
       heard = *said;
       if (refusal) return *refusal;
       HelloReply hello;
-      hello.epoch = 1;
+      hello.epoch = epoch;
       hello.incarnation = kIncarnation;
       hello.reuse_ns = kMillisecond;
       hello.lease_ns = kSecond;
@@ -150,6 +151,23 @@ TEST_F(NodeLinkTest, MemberInAnotherEpochOfARegisterIsTaken) {
   terms.fixed = false;
   node_.membership = {2, 100};
   EXPECT_TRUE(connect(terms));
+}
+
+// It has just started: nobody has to be told, and it is asked again.
+TEST_F(NodeLinkTest, MemberThatHasNotJoinedYetIsAskedAgain) {
+  LinkTerms terms = of_a_list();
+  terms.fixed = false;
+  terms.self = kSelf;
+  node_.epoch = 0;
+  testing::internal::CaptureStderr();
+  const auto connected = connect(terms);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  ASSERT_FALSE(connected);
+  EXPECT_EQ(connected.error().message, "the node is a member of no epoch yet");
+  EXPECT_FALSE(link_->refused());
+  node_.epoch = 2;
+  world_.run_until(world_.now_ns() + 10 * kSecond);
+  EXPECT_NE(link_->view(), nullptr);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ class History {
     pushes_ = std::make_unique<CheckedPushes>(
         cluster_.world(), client_->open_push_lane(lane).value(), truth_, findings_, kPageBytes);
     for (uint64_t key = 0; key < keys_; ++key) {
-      writer_->start_put(key, 100 * kMillisecond);
+      writer_->start_put({key}, 100 * kMillisecond);
     }
     live(100 * kMillisecond);
     network_ = draw_network();
@@ -144,7 +144,7 @@ class History {
       if (chance(0.2)) beyond = below(2);
       return pushes_->start(keys, draw_patience(), draw_keep(), beyond);
     }
-    if (choice < 75) return writer_->start_put(below(keys_), between(kMillisecond, kSecond));
+    if (choice < 75) return writer_->start_put({below(keys_)}, between(kMillisecond, kSecond));
     if (choice < 82) return writer_->start_remove(below(keys_), draw_patience());
     if (choice < 86) return pushes_->drop_one(random_.random());
     if (choice < 90) return pushes_->take_places(random_.random(), draw_keep());

@@ -44,7 +44,7 @@ class History {
       engines_.push_back(std::make_unique<SimEngine>(cluster_.world(), std::move(*connected),
                                                      truth_, findings_, kPageBytes));
     }
-    for (uint64_t key = 0; key < keys_; key += 2) engines_[0]->start_put(key, kLongNs);
+    for (uint64_t key = 0; key < keys_; key += 2) engines_[0]->start_put({key}, kLongNs);
     live(100 * kMillisecond);
     cluster_.set_network(options_.network);
     cluster_.set_control_delay(options_.control_min_ns, options_.control_max_ns);
@@ -120,7 +120,7 @@ class History {
       for (uint64_t& key : keys) key = below(keys_);
       return engine.start_fetch(keys, draw_patience(), chance(0.2));
     }
-    if (choice < 80) return engine.start_put(below(keys_), draw_patience());
+    if (choice < 80) return engine.start_put({below(keys_)}, draw_patience());
     if (choice < 88) return engine.start_remove(below(keys_), draw_patience());
     if (choice < 91) return engine.check_contains(below(keys_), draw_patience());
     disturb(choice);

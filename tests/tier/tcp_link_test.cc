@@ -23,7 +23,7 @@ class TcpLink : public ::testing::Test {
     options.page_bytes = 4 * kKiB;
     options.pool_bytes = kMiB;
     options.lease_ms = kLeaseNs / kMillisecond;
-    node_ = make_memory_node(options, runtime_, *fabric_).value();
+    runtime_.run([&] { node_ = make_memory_node(options, runtime_, *fabric_).value(); });
     server_ = std::make_unique<TcpControlServer>(runtime_, *node_);
     listener_ = Listener::listen(parse_address(options.listen).value(), {},
                                  {[this](std::unique_ptr<Stream> stream, const Introduction&) {
@@ -40,6 +40,7 @@ class TcpLink : public ::testing::Test {
   ~TcpLink() override {
     listener_.reset();
     server_.reset();
+    runtime_.run([this] { node_.reset(); });
   }
 
   bool wait(uint64_t in_ns, const std::function<bool()>& ready) {

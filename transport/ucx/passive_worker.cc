@@ -101,10 +101,16 @@ void PassiveWorker::serve() {
   }
 }
 
-// False: there was nothing to do.
+// Others want their turn though what comes in never ends. False: there was nothing to do.
+bool PassiveWorker::progress() {
+  int round = 0;
+  while (round < kProgressRounds && worker_->progress()) ++round;
+  return round > 0;
+}
+
+// As progress(), and what has come up in any turn.
 bool PassiveWorker::advance() {
-  bool any = false;
-  for (int round = 0; round < kProgressRounds && worker_->progress(); ++round) any = true;
+  const bool any = progress();
   for (const Offer& hello : std::exchange(hellos_, {})) answer(hello);
   if (std::exchange(any_failed_, false)) close_failed();
   return any;
@@ -196,8 +202,7 @@ void PassiveWorker::drain(ucs_status_ptr_t flush) {
   const uint64_t drained_by = boottime_clock().now_ns() + kDrainNs;
   for (bool ended = false; !ended; ::poll(nullptr, 0, ended ? 0 : kDrainLookMs)) {
     const Turn turn(*this);
-    while (worker_->progress()) {
-    }
+    progress();
     ended = ucp_request_check_status(flush) != UCS_INPROGRESS ||
             boottime_clock().now_ns() >= drained_by;
     if (ended) ucp_request_free(flush);

@@ -38,6 +38,7 @@ class PassiveWorker {
 
   Result<void> prepare();
   void serve();
+  bool progress();
   bool advance();
   void answer(const Offer& hello);
   void close_failed();

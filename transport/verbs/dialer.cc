@@ -6,6 +6,12 @@
 #include "base/clock.h"
 
 namespace farpage::verbs {
+namespace {
+
+// A dial that has had less time than this, for want of a thread say, says nothing against its path.
+constexpr uint64_t kLeastDialNs = 20 * kMillisecond;
+
+}  // namespace
 
 void Arrivals::bring(size_t path, Result<std::unique_ptr<SendQueue>> dialled) {
   std::lock_guard lock(mutex_);
@@ -71,12 +77,14 @@ void Dialer::dial(const std::shared_ptr<Arrivals>& arrivals, const Endpoint& whe
                   const ConnectWire& introduction, uint64_t deadline_ns, bool one_path) {
   const bool taken = workers_.take([this, arrivals, where, introduction, deadline_ns, one_path] {
     bool refused = false;
+    const bool had_time = boottime_clock().now_ns() + kLeastDialNs <= deadline_ns;
     const auto cancelled = [&] { return stopped_.load() || arrivals->is_closed(); };
     auto connection = verbs::dial(*devices_, device_for(introduction.path), where, introduction,
                                   deadline_ns, cancelled, refused);
     // Who waits closes the channel at the same deadline, but that is not why this one has ended.
     const bool was_silent = !connection && connection.error().code == Code::kTimeout;
-    if (!connection && (was_silent || !cancelled()) && !(one_path && refused)) {
+    const bool is_its_own = was_silent ? had_time : !cancelled();
+    if (!connection && is_its_own && !(one_path && refused)) {
       health_.broke(where, boottime_clock().now_ns());
       ledger_.failed(device_for(introduction.path), where);
     }

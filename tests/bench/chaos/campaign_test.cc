@@ -40,6 +40,18 @@ TEST(ChaosCampaign, TwoProcessesDoWhatOneDoes) {
   EXPECT_EQ(two.counts.runs, 10u);
 }
 
+TEST(ChaosCampaign, KindOfManyThatIsNeverCaughtIsNamed) {
+  constexpr Kind kLate = kind_of(fault::FaultKind::kLate);
+  CampaignResult result;
+  result.counts.injected[kLate] = kManyTimes - 1;
+  EXPECT_TRUE(result.never_caught().empty()) << "too few to say";
+  result.counts.injected[kLate] = kManyTimes;
+  EXPECT_EQ(result.never_caught(), std::vector<Kind>{kLate});
+  EXPECT_TRUE(result.holds()) << "no run has failed";
+  result.counts.caught[kLate] = 1;
+  EXPECT_TRUE(result.never_caught().empty());
+}
+
 TEST(ChaosCampaign, OptionsOutOfRangeAreRefused) {
   CampaignOptions options;
   EXPECT_TRUE(options.validate());

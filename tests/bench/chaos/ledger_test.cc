@@ -14,6 +14,7 @@ using fault::FaultKind;
 
 constexpr uint64_t kPageBytes = 512;
 constexpr uint64_t kSoonNs = 5 * kMillisecond;
+constexpr uint64_t kLeaseNs = 20 * kMillisecond;
 
 // One engine over a fabric that spoils so many operations in one way.
 class LedgerTest : public testing::Test {
@@ -22,15 +23,14 @@ class LedgerTest : public testing::Test {
    public:
     explicit Witness(Ledger& ledger) : ledger_(ledger) {}
     void put_sent(const PageKey&, uint64_t) override {}
-    void put_ended(const PageKey& key, uint64_t number, uint64_t sent_ns,
-                   const PutResult& result) override {
-      ledger_.put_ended(key, number, sent_ns, result);
+    void put_ended(const Asked& asked, uint64_t number, const PutResult& result) override {
+      ledger_.put_ended(asked, number, result);
     }
     void remove_sent(const PageKey&) override {}
-    void remove_ended(const PageKey&, uint64_t, bool) override {}
-    void page_judged(const std::byte* destination, uint64_t sent_ns,
+    void remove_ended(const Asked&, Code) override {}
+    void page_judged(const std::byte* destination, const Asked& asked,
                      const PageVerdict& verdict) override {
-      ledger_.page_judged(destination, sent_ns, verdict);
+      ledger_.page_judged(destination, asked, verdict);
     }
 
    private:
@@ -64,7 +64,7 @@ class LedgerTest : public testing::Test {
   SimCluster cluster_{1, {}};
   Truth truth_;
   Findings findings_;
-  Ledger ledger_{cluster_.world().clock(), truth_};
+  Ledger ledger_{cluster_, truth_, kLeaseNs};
   Witness witness_{ledger_};
   fault::FaultFabric faulty_{cluster_.client_fabric(0), cluster_.world().clock(), 1};
   std::unique_ptr<SimEngine> engine_;
@@ -106,10 +106,10 @@ TEST_F(LedgerTest, BitAtRestIsCaughtOnceByWhoReadsIt) {
 }
 
 TEST_F(LedgerTest, DisturbanceIsCaughtByWhoeverGivesUpMeanwhile) {
-  ledger_.disturbed(Disturbance::kKilled, kSoonNs);
-  cluster_.world().run_until(cluster_.now_ns() + 2 * kSoonNs);
+  ledger_.disturbed(Disturbance::kKilled, {0, 0}, kSoonNs);
+  cluster_.world().run_until(cluster_.now_ns() + kLeaseNs + 2 * kSoonNs);
   cluster_.end_node(NodeEnd::kKilled);
-  ledger_.disturbed(Disturbance::kPowerLost, kSoonNs);
+  ledger_.disturbed(Disturbance::kPowerLost, {0, 0}, kSoonNs);
   EXPECT_NE(engine_->put_now(0, kSoonNs).code, Code::kOk);
   EXPECT_EQ(ledger_.caught()[kind_of(Disturbance::kPowerLost)], 1u);
   EXPECT_EQ(ledger_.caught()[kind_of(Disturbance::kKilled)], 0u) << "it was over before";

@@ -53,6 +53,24 @@ TEST(ChaosPlan, KindsThatAreNotAskedForDoNotHappen) {
   }
 }
 
+TEST(ChaosPlan, PutsAreOfSeveralPagesAndOfOneKeyTwiceToo) {
+  size_t single = 0;
+  size_t several = 0;
+  size_t twice = 0;
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    for (const Action& action : draw_plan(seed, {}).actions) {
+      const auto* put = std::get_if<PutPages>(&action.what);
+      if (put == nullptr) continue;
+      EXPECT_LE(put->keys.size(), 4u);
+      (put->keys.size() == 1 ? single : several) += 1;
+      if (put->keys.size() > 1 && put->keys[0] == put->keys[1]) ++twice;
+    }
+  }
+  EXPECT_GT(single, 100u);
+  EXPECT_GT(several, 50u);
+  EXPECT_GT(twice, 20u);
+}
+
 TEST(ChaosKinds, NamesLeadBackToTheirKinds) {
   for (Kind kind = 0; kind < kKinds; ++kind) EXPECT_EQ(kind_named(kind_name(kind)), kind);
   EXPECT_EQ(kind_named("weather"), std::nullopt);

@@ -9,13 +9,13 @@ namespace {
 
 Plan plan_of(uint64_t actions) {
   Plan plan;
-  for (uint64_t key = 0; key < actions; ++key) plan.actions.push_back({key, PutPage{0, key, 1}});
+  for (uint64_t key = 0; key < actions; ++key) plan.actions.push_back({key, PutPages{0, {key}, 1}});
   return plan;
 }
 
 bool has(const Plan& plan, uint64_t key) {
   return std::ranges::any_of(plan.actions, [key](const Action& action) {
-    return std::get<PutPage>(action.what).key == key;
+    return std::get<PutPages>(action.what).keys[0] == key;
   });
 }
 

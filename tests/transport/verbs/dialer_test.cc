@@ -6,9 +6,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <functional>
 #include <thread>
 
 #include "base/clock.h"
+
+namespace {
+std::function<void()> at_each_look = [] {};
+}  // namespace
 
 // In place of librdmacm's: each call is taken, and no event follows.
 extern "C" {
@@ -28,6 +33,7 @@ int rdma_resolve_addr(rdma_cm_id*, sockaddr*, sockaddr*, int) {
   return 0;
 }
 int rdma_get_cm_event(rdma_event_channel*, rdma_cm_event**) {
+  at_each_look();
   errno = EAGAIN;
   return -1;
 }
@@ -36,8 +42,13 @@ int rdma_get_cm_event(rdma_event_channel*, rdma_cm_event**) {
 namespace farpage::verbs {
 namespace {
 
+constexpr uint64_t kEnough = 500 * kMillisecond;
+
 class VerbsDialer : public testing::Test {
  protected:
+  void TearDown() override {
+    at_each_look = [] {};
+  }
   // Returns once the dial has ended and what there is to note has been noted.
   void dial(uint64_t deadline_ns) {
     dialer_.dial(arrivals_, where_, {}, deadline_ns);
@@ -65,17 +76,28 @@ class VerbsDialer : public testing::Test {
 };
 
 TEST_F(VerbsDialer, APathThatIsSilentUntilTheDeadlineIsNoted) {
-  dial(boottime_clock().now_ns());
+  dial(boottime_clock().now_ns() + kEnough);
   EXPECT_TRUE(is_noted());
   EXPECT_TRUE(is_left_alone());
 }
 
 // Whoever waits gives up at the same deadline, and may be the first to notice it.
 TEST_F(VerbsDialer, ItIsNotedAlsoWhereTheChannelWasClosedAtThatDeadline) {
-  arrivals_->close();
-  dial(boottime_clock().now_ns());
+  const uint64_t deadline = boottime_clock().now_ns() + kEnough;
+  at_each_look = [&] {
+    while (boottime_clock().now_ns() < deadline) std::this_thread::yield();
+    arrivals_->close();
+  };
+  dial(deadline);
   EXPECT_TRUE(is_noted());
   EXPECT_TRUE(is_left_alone());
+}
+
+// As where no thread was free before.
+TEST_F(VerbsDialer, ADialThatBeginsAtItsDeadlineSaysNothingAgainstThePath) {
+  dial(boottime_clock().now_ns());
+  EXPECT_TRUE(dialer_.ledger().paths().empty());
+  EXPECT_FALSE(is_left_alone());
 }
 
 TEST_F(VerbsDialer, ADialThatNobodyWantsAnyMoreSaysNothingAgainstThePath) {

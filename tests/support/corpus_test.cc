@@ -1,5 +1,5 @@
-#pragma once
-
+// The kept inputs of one fuzz target, with which this is linked; replayed by every run of the
+// tests.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -10,11 +10,11 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes);
 
 namespace farpage {
+namespace {
 
-// The kept inputs of the fuzz target that the program is linked with.
-inline void expect_harmless(const std::string& folder) {
+TEST(FARPAGE_CORPUS_NAME, EveryKeptInputIsHarmless) {
   int inputs = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+  for (const auto& entry : std::filesystem::directory_iterator(FARPAGE_CORPUS)) {
     std::ifstream file(entry.path(), std::ios::binary);
     const std::string bytes(std::istreambuf_iterator<char>(file), {});
     SCOPED_TRACE(entry.path().string());
@@ -25,4 +25,5 @@ inline void expect_harmless(const std::string& folder) {
   EXPECT_GE(inputs, 10);
 }
 
+}  // namespace
 }  // namespace farpage

@@ -1,0 +1,108 @@
+#include "etcd/options.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <string_view>
+
+#include "net/file_rights.h"
+
+namespace farpage::etcd {
+namespace {
+
+constexpr std::string_view kPlain = "http://";
+constexpr std::string_view kSecure = "https://";
+constexpr size_t kMaxFleetName = 64;
+
+Result<std::string> load_password(const std::string& path) {
+  std::ifstream file(path);
+  std::string password;
+  if (!std::getline(file, password) || password.empty()) {
+    return fail(Code::kInvalid,
+                fmt::format("cannot read a password in '{}' (etcd.password_file): its first line "
+                            "is the password of etcd.user",
+                            path));
+  }
+  return check_private(path, "the password").map([&] { return std::move(password); });
+}
+
+struct Endpoints {
+  std::vector<Address> addresses;
+  bool secure = false;
+};
+
+Result<Endpoints> read_endpoints(std::string_view list) {
+  Endpoints read;
+  while (!list.empty()) {
+    const size_t end = std::min(list.find(','), list.size());
+    std::string_view entry = list.substr(0, end);
+    list.remove_prefix(std::min(end + 1, list.size()));
+    const bool secure = entry.starts_with(kSecure);
+    if (!secure && !entry.starts_with(kPlain)) {
+      return fail(
+          Code::kInvalid,
+          fmt::format("etcd.endpoints: '{}' is no http://HOST:PORT or https://HOST:PORT", entry));
+    }
+    if (!read.addresses.empty() && secure != read.secure) {
+      return fail(Code::kInvalid, "etcd.endpoints: either all are https:// or none is");
+    }
+    read.secure = secure;
+    entry.remove_prefix(secure ? kSecure.size() : kPlain.size());
+    while (entry.ends_with('/')) entry.remove_suffix(1);
+    auto address = parse_host_port(entry);
+    if (!address) return fail(Code::kInvalid, "etcd.endpoints: " + address.error().message);
+    read.addresses.push_back(std::move(*address));
+  }
+  return read;
+}
+
+}  // namespace
+
+std::vector<ConfigField> fields(EtcdOptions& options) {
+  return {
+      {"endpoints", &options.endpoints}, {"fleet", &options.fleet},
+      {"user", &options.user},           {"password_file", &options.password_file},
+      {"tls_ca", &options.tls_ca},       {"tls_certificate", &options.tls_certificate},
+      {"tls_key", &options.tls_key},
+  };
+}
+
+Result<Access> EtcdOptions::load() const {
+  auto endpoints_read = read_endpoints(endpoints);
+  if (!endpoints_read) return tl::unexpected(endpoints_read.error());
+  if (fleet.empty() || fleet.size() > kMaxFleetName || fleet.find('/') != std::string::npos) {
+    return fail(Code::kInvalid,
+                fmt::format("etcd.fleet: '{}' is no name of 1 to {} bytes without a '/'", fleet,
+                            kMaxFleetName));
+  }
+  Access access;
+  access.endpoints = std::move(endpoints_read->addresses);
+  access.prefix = fmt::format("/farpage/{}/", fleet);
+  access.user = user;
+  if (user.empty() != password_file.empty()) {
+    return fail(Code::kInvalid,
+                "etcd.user and etcd.password_file belong together: give both or none");
+  }
+  if (!user.empty()) {
+    auto password = load_password(password_file);
+    if (!password) return tl::unexpected(password.error());
+    access.password = std::move(*password);
+  }
+  const bool names_tls = !tls_ca.empty() || !tls_certificate.empty() || !tls_key.empty();
+  if (!endpoints_read->secure) {
+    if (!names_tls) return access;
+    return fail(Code::kInvalid,
+                "etcd.tls_ca, tls_certificate or tls_key is given, and etcd.endpoints are http://: "
+                "write https://, or leave them out");
+  }
+  if (tls_certificate.empty() != tls_key.empty()) {
+    return fail(Code::kInvalid,
+                "etcd.tls_certificate and etcd.tls_key belong together: give both or none");
+  }
+  auto context = TlsContext::for_client({tls_certificate, tls_key, tls_ca});
+  if (!context) return tl::unexpected(context.error());
+  access.tls = std::move(*context);
+  return access;
+}
+
+}  // namespace farpage::etcd

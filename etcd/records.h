@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "etcd/messages.h"
+#include "pagetable/epoch_register.h"
+
+// What a fleet keeps in etcd, below its prefix: docs/formats/etcd.md.
+namespace farpage::etcd {
+
+inline constexpr uint64_t kRecordFormat = 1;
+
+// What all nodes and clients of a fleet agree on for as long as it lasts.
+struct Terms {
+  uint64_t lease_ms = 0;  // V
+  uint64_t page_bytes = 0;
+  uint64_t replicas = 0;  // once there are members enough
+  uint64_t seed = 0;
+  uint64_t id = 0;  // drawn by who began it: an etcd that was made anew has another
+
+  friend bool operator==(const Terms&, const Terms&) = default;
+  bool agrees_with(const Terms& other) const;  // in all but the id
+};
+
+// A process that lives, for as long as its lease does.
+struct NodeRecord {
+  std::string name;
+  std::string address;  // as net/address.h takes it
+  uint64_t owner = 0;   // the place of its state file, which one process at a time can hold
+  LeaseId lease = 0;
+  Revision revision = 0;
+};
+
+struct FleetRecord {
+  std::optional<Terms> terms;   // none: nobody has begun this fleet
+  RegisteredEpoch registered;   // number 0: none yet
+  Revision epoch_revision = 0;  // of its key; 0: there is none
+  std::vector<NodeRecord> nodes;
+  std::vector<std::string> drained;  // names of nodes that hold nothing any more, and may end
+
+  const NodeRecord* find(NodeId node) const;
+  // That it is the fleet that was known by this id. kDenied: etcd's data was lost since, and
+  // nothing of what is told now has to do with what was told before.
+  Result<void> check_id(uint64_t id) const;
+};
+
+std::string terms_key(const std::string& prefix);
+std::string epoch_key(const std::string& prefix);
+std::string confirmed_key(const std::string& prefix, NodeId node);
+std::string node_key(const std::string& prefix, const std::string& name);
+std::string drained_key(const std::string& prefix, const std::string& name);
+
+std::string encode(const Terms& terms);
+std::string encode(const Epoch& epoch);
+std::string encode(const NodeRecord& node);
+std::string encode_confirmed(uint64_t number);
+
+// All of it, in one linearizable transaction that only gets.
+Transaction read_fleet(const std::string& prefix);
+// Its answer. kInvalid: somebody else wrote there, or a later version of this program.
+Result<FleetRecord> decode_fleet(const std::string& prefix, const TransactionReply& reply);
+
+}  // namespace farpage::etcd

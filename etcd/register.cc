@@ -1,0 +1,120 @@
+#include "etcd/register.h"
+
+#include <algorithm>
+
+namespace farpage::etcd {
+namespace {
+
+constexpr uint64_t kWatchAgainNs = kSecond / 2;
+
+}  // namespace
+
+Register::Register(Runtime& runtime, Client& client, Options options)
+    : runtime_(runtime), client_(client), options_(std::move(options)) {}
+
+// What the workers have answered until then waits on the runtime, and finds this gone.
+Register::~Register() {
+  client_.stop();
+  workers_.stop();
+}
+
+void Register::answer(std::function<void()> callback) {
+  runtime_.after(0, [callback = std::move(callback), alive = std::weak_ptr<bool>(alive_)] {
+    if (!alive.expired()) callback();
+  });
+}
+
+Result<RegisteredEpoch> Register::read_now() {
+  const Transaction asked = read_fleet(client_.prefix());
+  auto reply = client_.run(asked, boottime_clock().now_ns() + options_.call_ns);
+  if (!reply) return tl::unexpected(reply.error());
+  auto fleet = decode_fleet(client_.prefix(), *reply);
+  if (!fleet) return tl::unexpected(fleet.error());
+  if (auto same = fleet->check_id(options_.fleet_id); !same) return tl::unexpected(same.error());
+  const std::lock_guard lock(mutex_);
+  // Reads may pass each other.
+  if (fleet->epoch_revision >= epoch_revision_) {
+    epoch_revision_ = fleet->epoch_revision;
+    number_ = fleet->registered.epoch.number;
+  }
+  for (const NodeRecord& node : fleet->nodes) addresses_[node_id(node.name)] = node.address;
+  return std::move(fleet->registered);
+}
+
+Result<void> Register::write_now(uint64_t current, Transaction transaction) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (current != number_) return fail(Code::kAborted, "another epoch has begun meanwhile");
+    transaction.conditions.push_back({epoch_key(client_.prefix()), epoch_revision_});
+  }
+  if (options_.registered) transaction.conditions.push_back(options_.registered());
+  auto reply = client_.run(transaction, boottime_clock().now_ns() + options_.call_ns);
+  if (!reply) return tl::unexpected(reply.error());
+  if (reply->held) return {};
+  return fail(Code::kAborted,
+              "another epoch has begun meanwhile, or another process has this name");
+}
+
+void Register::read(std::function<void(Result<RegisteredEpoch>)> done) {
+  const bool taken =
+      workers_.take([this, done] { answer([done, read = read_now()] { done(read); }); });
+  if (!taken) answer([done] { done(fail(Code::kExhausted, "the system gives no thread")); });
+}
+
+void Register::replace(uint64_t current, Epoch next, std::function<void(Result<void>)> done) {
+  if (auto valid = validate(next); !valid) return answer([done, valid] { done(valid); });
+  Transaction transaction;
+  transaction.operations = {{Operation::Kind::kPut, epoch_key(client_.prefix()), encode(next)}};
+  const bool taken = workers_.take([this, current, transaction, done] {
+    answer([done, written = write_now(current, transaction)] { done(written); });
+  });
+  if (!taken) answer([done] { done(fail(Code::kExhausted, "the system gives no thread")); });
+}
+
+void Register::confirm(NodeId node, uint64_t number, std::function<void(Result<void>)> done) {
+  Transaction transaction;
+  transaction.operations = {
+      {Operation::Kind::kPut, confirmed_key(client_.prefix(), node), encode_confirmed(number)}};
+  const bool taken = workers_.take([this, number, transaction, done] {
+    answer([done, written = write_now(number, transaction)] { done(written); });
+  });
+  if (!taken) answer([done] { done(fail(Code::kExhausted, "the system gives no thread")); });
+}
+
+std::shared_ptr<void> Register::when_changed(const std::function<void()>& changed) {
+  auto hook = std::make_shared<std::function<void()>>(changed);
+  if (hooks_.empty()) watch();
+  hooks_.push_back(hook);
+  return hook;
+}
+
+void Register::tell() {
+  std::erase_if(hooks_, [](const auto& hook) { return hook.expired(); });
+  for (const auto& waiting : std::vector(hooks_)) {
+    if (const auto hook = waiting.lock()) (*hook)();
+  }
+}
+
+// One after the other, as long as somebody wants to know. What happened between two of them is seen
+// by the read that the next one's opening brings about.
+void Register::watch() {
+  const auto changed = [this] { answer([this] { tell(); }); };
+  const auto again = [this, alive = std::weak_ptr<bool>(alive_)] {
+    if (alive.expired()) return;
+    std::erase_if(hooks_, [](const auto& hook) { return hook.expired(); });
+    if (!hooks_.empty()) watch();
+  };
+  const bool taken = workers_.take([this, changed, again] {
+    client_.watch(boottime_clock().now_ns() + options_.call_ns, changed, changed);
+    runtime_.after(kWatchAgainNs, again);
+  });
+  if (!taken) runtime_.after(kWatchAgainNs, again);
+}
+
+std::string Register::address_of(NodeId node) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = addresses_.find(node);
+  return found == addresses_.end() ? std::string() : found->second;
+}
+
+}  // namespace farpage::etcd

@@ -1,0 +1,254 @@
+#include "etcd/registration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <random>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/units.h"
+
+namespace farpage::etcd {
+namespace {
+
+constexpr uint64_t kLooksPerLease = 6;
+constexpr uint64_t kLeasesToWait = 2;  // for a process that has died
+constexpr uint64_t kFirstCallNs = 5 * kSecond;
+constexpr uint64_t kTriesToBegin = 20;
+constexpr int kTries = 5;  // of what others may do at the same time
+
+std::string difference(const Terms& ours, const Terms& theirs) {
+  const auto say = [](const char* key, uint64_t own, uint64_t other) {
+    return own == other ? std::string()
+                        : fmt::format(" {} is {} here and {} there;", key, own, other);
+  };
+  return say("node.lease_ms", ours.lease_ms, theirs.lease_ms) +
+         say("node.page_bytes", ours.page_bytes, theirs.page_bytes) +
+         say("cluster.replicas", ours.replicas, theirs.replicas) +
+         say("cluster.seed", ours.seed, theirs.seed);
+}
+
+}  // namespace
+
+Registration::Registration(Client& client, const Options& options)
+    : client_(client), options_(options) {}
+
+// At the start nothing presses, and etcd may be starting too.
+uint64_t Registration::deadline() const {
+  return boottime_clock().now_ns() + (lease_ == 0 ? kFirstCallNs : options_.call_ns);
+}
+
+bool Registration::wait(uint64_t ns) {
+  std::unique_lock lock(mutex_);
+  return !changed_.wait_for(lock, std::chrono::nanoseconds(ns), [this] { return stopped_; });
+}
+
+Result<std::unique_ptr<Registration>> Registration::begin(Client& client, const Options& options) {
+  auto made = std::unique_ptr<Registration>(new Registration(client, options));
+  const uint64_t patience_until = boottime_clock().now_ns() + kFirstCallNs;
+  auto agreed = made->agree();
+  while (!agreed && agreed.error().code == Code::kUnavailable &&
+         boottime_clock().now_ns() < patience_until) {
+    made->wait(kFirstCallNs / kTriesToBegin);
+    agreed = made->agree();
+  }
+  if (!agreed) return tl::unexpected(agreed.error());
+  const uint64_t until = boottime_clock().now_ns() + kLeasesToWait * options.ttl_s * kSecond;
+  auto enrolled = made->enroll(true);
+  if (!enrolled && enrolled.error().code == Code::kExists) {
+    log_warning(fmt::format("{}; waiting up to {} s for its lease to end", enrolled.error().message,
+                            kLeasesToWait * options.ttl_s));
+  }
+  while (!enrolled && enrolled.error().code == Code::kExists && boottime_clock().now_ns() < until) {
+    made->wait(options.ttl_s * kSecond / kLooksPerLease);
+    enrolled = made->enroll(true);
+  }
+  if (!enrolled) return tl::unexpected(enrolled.error());
+  made->thread_ = std::thread([registration = made.get()] { registration->keep(); });
+  return made;
+}
+
+Registration::~Registration() {
+  end_thread();
+}
+
+void Registration::end_thread() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+Condition Registration::registered() const {
+  return {node_key(client_.prefix(), options_.self.name), record_revision_};
+}
+
+bool Registration::is_own(const NodeRecord* record) const {
+  return record != nullptr && record->lease == lease_ && record->revision == record_revision_;
+}
+
+Result<FleetRecord> Registration::read() {
+  auto reply = client_.run(read_fleet(client_.prefix()), deadline());
+  if (!reply) return tl::unexpected(reply.error());
+  auto fleet = decode_fleet(client_.prefix(), *reply);
+  if (!fleet || fleet_id_ == 0) return fleet;
+  if (auto same = fleet->check_id(fleet_id_); !same) return tl::unexpected(same.error());
+  return fleet;
+}
+
+Result<void> Registration::agree() {
+  Terms first = options_.terms;
+  std::random_device random;
+  first.id = (uint64_t{random()} << 32 | random()) | 1;
+  while (true) {
+    auto fleet = read();
+    if (!fleet) return tl::unexpected(fleet.error());
+    if (fleet->terms && fleet->terms->agrees_with(options_.terms)) {
+      fleet_id_ = fleet->terms->id;
+      return {};
+    }
+    if (fleet->terms) {
+      return fail(Code::kInvalid,
+                  fmt::format("the fleet below '{}' in etcd was begun with other settings:{} give "
+                              "this node the same, or another etcd.fleet",
+                              client_.prefix(), difference(options_.terms, *fleet->terms)));
+    }
+    Transaction begin;
+    begin.conditions = {{terms_key(client_.prefix()), 0}};
+    begin.operations = {{Operation::Kind::kPut, terms_key(client_.prefix()), encode(first)}};
+    auto written = client_.run(begin, deadline());
+    if (!written) return tl::unexpected(written.error());
+  }
+}
+
+Result<void> Registration::enroll(bool first) {
+  const std::string key = node_key(client_.prefix(), options_.self.name);
+  for (int i = 0; i < kTries; ++i) {
+    auto fleet = read();
+    if (!fleet) return tl::unexpected(fleet.error());
+    const NodeRecord* known = fleet->find(node_id(options_.self.name));
+    if (known != nullptr && known->owner != options_.self.owner) {
+      return fail(Code::kExists,
+                  fmt::format("a node '{}' is in the fleet already, at {}: each has a cluster.name "
+                              "of its own",
+                              options_.self.name, known->address));
+    }
+    auto granted = client_.grant(options_.ttl_s, deadline());
+    if (!granted) return tl::unexpected(granted.error());
+    Transaction transaction;
+    transaction.conditions = {{key, known == nullptr ? 0 : known->revision}};
+    transaction.operations = {{Operation::Kind::kPut, key, encode(options_.self), granted->lease}};
+    // That an earlier process of this name was drained is nothing to this one.
+    if (first) {
+      transaction.operations.push_back(
+          {Operation::Kind::kErase, drained_key(client_.prefix(), options_.self.name)});
+    }
+    auto written = client_.run(transaction, deadline());
+    if (!written) return tl::unexpected(written.error());
+    if (!written->held) continue;
+    lease_ = granted->lease;
+    record_revision_ = written->header.revision;
+    return {};
+  }
+  return fail(Code::kUnavailable, "others write this node's record all the time");
+}
+
+// A round that was long, or began long after the one before, is a break too: what is read at its
+// end may be of a time in which nobody could tell that he lives.
+void Registration::keep() {
+  const uint64_t lease_ns = options_.ttl_s * kSecond;
+  while (wait(lease_ns / kLooksPerLease)) {
+    const uint64_t begun = boottime_clock().now_ns();
+    if (begun - heard_ns_ > lease_ns / 2) heard_since_ns_.reset();
+    auto kept = keep_once(begun);
+    if (!kept && kept.error().code == Code::kExists) {
+      options_.ends(kept.error().message + "; this process ends");
+    }
+    if (!kept) {
+      heard_since_ns_.reset();
+      if (!std::exchange(told_of_trouble_, true)) log_warning(kept.error().message);
+      continue;
+    }
+    told_of_trouble_ = false;
+    heard_ns_ = begun;
+    if (!heard_since_ns_) heard_since_ns_ = begun;
+  }
+}
+
+Result<void> Registration::keep_once(uint64_t begun_ns) {
+  const uint64_t lease_ns = options_.ttl_s * kSecond;
+  auto kept = client_.keep_alive(lease_, deadline());
+  if (!kept && kept.error().code != Code::kNotFound) return tl::unexpected(kept.error());
+  auto fleet = read();
+  if (!fleet) return tl::unexpected(fleet.error());
+  if (!kept || !is_own(fleet->find(node_id(options_.self.name)))) {
+    heard_since_ns_.reset();
+    return enroll(false);
+  }
+  const Member* self = fleet->registered.epoch.find(node_id(options_.self.name));
+  const bool drained =
+      std::ranges::find(fleet->drained, options_.self.name) != fleet->drained.end();
+  if (drained && self != nullptr && self->leaving) {
+    options_.ends("drained: other nodes have what this one held");
+  }
+  const uint64_t now = boottime_clock().now_ns();
+  const bool heard_long = heard_since_ns_ && now - *heard_since_ns_ >= lease_ns;
+  if (heard_long && now - begun_ns <= lease_ns / 2) leave_out_silent(*fleet);
+  return {};
+}
+
+// Where nobody but those that were to go is left, they stay.
+void Registration::leave_out_silent(const FleetRecord& fleet) {
+  Epoch next = fleet.registered.epoch;
+  std::string silent;
+  std::erase_if(next.members, [&](const Member& member) {
+    if (fleet.find(member.node) != nullptr) return false;
+    silent += fmt::format(" {:016x}", member.node);
+    return true;
+  });
+  if (silent.empty() || next.members.empty()) return;
+  if (next.holders() == 0) {
+    for (Member& member : next.members) member.leaving = false;
+  }
+  auto replaced = replace(fleet, std::move(next));
+  if (!replaced) return log_warning(replaced.error().message);
+  if (*replaced) log_warning("left out of the fleet, for nothing was heard of them:" + silent);
+}
+
+// False: another epoch has begun meanwhile, or another process has this name.
+Result<bool> Registration::replace(const FleetRecord& fleet, Epoch next) {
+  ++next.number;
+  next.set_replicas(options_.terms.replicas);
+  if (auto valid = validate(next); !valid) return tl::unexpected(valid.error());
+  Transaction transaction;
+  transaction.conditions = {{epoch_key(client_.prefix()), fleet.epoch_revision}, registered()};
+  transaction.operations = {{Operation::Kind::kPut, epoch_key(client_.prefix()), encode(next)}};
+  auto reply = client_.run(transaction, deadline());
+  if (!reply) return tl::unexpected(reply.error());
+  return reply->held;
+}
+
+void Registration::leave() {
+  end_thread();
+  for (int i = 0; i < kTries; ++i) {
+    auto fleet = read();
+    if (!fleet || !is_own(fleet->find(node_id(options_.self.name)))) return;
+    Epoch next = fleet->registered.epoch;
+    std::erase_if(next.members, [this](const Member& member) {
+      return member.node == node_id(options_.self.name);
+    });
+    if (next.holders() == 0 || next.members == fleet->registered.epoch.members) break;
+    auto replaced = replace(*fleet, std::move(next));
+    if (!replaced || *replaced) break;
+  }
+  Transaction forget;
+  forget.operations = {
+      {Operation::Kind::kErase, drained_key(client_.prefix(), options_.self.name)}};
+  (void)client_.run(forget, deadline());
+  (void)client_.revoke(lease_, deadline());
+}
+
+}  // namespace farpage::etcd

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "etcd/client.h"
+#include "etcd/records.h"
+
+namespace farpage::etcd {
+
+// That a node's process lives, told to etcd under a lease; and the watch over the others: a member
+// whose lease has ended is left out by a new epoch, which any node may begin. A node that could not
+// hear of etcd itself for a while leaves nobody out before the others have had a lease's time to
+// come back.
+//
+// It has a thread of its own. etcd's lease says only who is silent: what may be read and put, the
+// views decide (protocol rule 12).
+class Registration {
+ public:
+  struct Options {
+    NodeRecord self;
+    Terms terms;           // refused, if the fleet was begun with others
+    uint64_t ttl_s = 5;    // of the lease
+    uint64_t call_ns = 0;  // how long one call to etcd may take, once it is registered
+    // This process is to end, and why: it was drained, or another one has its name. On a thread of
+    // the registration's, and again until it does.
+    std::function<void(const std::string&)> ends;
+  };
+
+  // Begins the fleet, if nobody has. Waits, for two leases at most, for an earlier process of this
+  // name to be known as dead, unless that had the same state file. `client` outlives it.
+  static Result<std::unique_ptr<Registration>> begin(Client& client, const Options& options);
+  // The lease ends on its own, in its time: as if the process had died.
+  ~Registration();
+
+  // In good order: begins an epoch without this node, if others are in it, and ends the lease.
+  void leave();
+
+  uint64_t fleet_id() const { return fleet_id_; }
+  // That this process is the one that is registered. Thread-safe.
+  Condition registered() const;
+
+ private:
+  Registration(Client& client, const Options& options);
+
+  Result<FleetRecord> read();
+  Result<void> agree();
+  // kExists: another process has this name.
+  Result<void> enroll(bool first);
+  void keep();
+  Result<void> keep_once(uint64_t begun_ns);
+  bool is_own(const NodeRecord* record) const;
+  void leave_out_silent(const FleetRecord& fleet);
+  Result<bool> replace(const FleetRecord& fleet, Epoch next);
+  uint64_t deadline() const;
+  void end_thread();
+  bool wait(uint64_t ns);  // false: it ends
+
+  Client& client_;
+  const Options options_;
+  uint64_t fleet_id_ = 0;
+  LeaseId lease_ = 0;
+  std::atomic<Revision> record_revision_{0};
+  std::optional<uint64_t> heard_since_ns_;  // of etcd, without a break
+  uint64_t heard_ns_ = 0;                   // when the last round began in which it answered
+  bool told_of_trouble_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopped_ = false;
+  std::thread thread_;
+};
+
+}  // namespace farpage::etcd

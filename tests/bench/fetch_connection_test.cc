@@ -1,0 +1,70 @@
+#include "bench/fetch_connection.h"
+
+#include <gtest/gtest.h>
+
+#include "bench/cluster/sim_cluster.h"
+#include "bench/page_content.h"
+#include "tests/support/engine.h"
+#include "transport/fault/fault_fabric.h"
+
+namespace farpage {
+namespace {
+
+using fault::FaultKind;
+
+constexpr uint64_t kPageBytes = 512;
+constexpr uint64_t kPages = 60;
+
+// Over three simulated nodes, two of which hold each page. How long it fetches is real time.
+class FetchConnectionTest : public testing::Test {
+ protected:
+  static SimClusterOptions three_nodes() {
+    SimClusterOptions options;
+    options.nodes = 3;
+    options.replicas = 2;
+    options.node.pool_bytes = 2 * kPages * (kPageBytes + sizeof(PageHeader));
+    options.node.lease_ms = 20'000;
+    options.node.reuse_ms = 10'000;
+    return options;
+  }
+  FetchConnectionTest() {
+    cluster_.world().run_until(cluster_.now_ns() + 60 * kSecond);  // until puts open
+    Engine engine(*client_, kPageBytes, 1);
+    for (uint64_t number = 0; number < kPages; ++number) {
+      keys_.push_back(test_key(number));
+      EXPECT_EQ(engine.put(keys_.back(), number).code, Code::kOk);
+    }
+  }
+
+  SimCluster cluster_{1, three_nodes()};
+  fault::FaultFabric faulty_{cluster_.client_fabric(0), cluster_.world().clock(), 1};
+  std::unique_ptr<Client> client_ = cluster_.connect(0, {}, &faulty_).value();
+  std::vector<PageKey> keys_;
+};
+
+// A read that has lost against its hedge may still write to where its page was to land.
+TEST_F(FetchConnectionTest, FetchThatIsNotReleasedHoldsUpNoOther) {
+  FetchBenchOptions options;
+  options.page_bytes = kPageBytes;
+  options.batch = 1;
+  options.depth = 2;
+  options.hedge = true;
+  const auto connection = FetchConnection::open(*client_, options, keys_, 1).value();
+  connection->warm_up(0, keys_.size());
+  while (connection->totals().fetches < 1'000) connection->fetch_for(0.01);
+  fault::FaultPlan plan;
+  plan.of(FaultKind::kLost) = 1;
+  plan.most = 1;
+  faulty_.set_plan(plan);
+  const uint64_t before = connection->totals().fetches;
+  uint64_t after = 0;
+  cluster_.world().after(5 * kMillisecond, [&] { after = connection->totals().fetches; });
+  connection->fetch_for(0.5);
+  EXPECT_EQ(faulty_.injected().of(FaultKind::kLost), 1u);
+  EXPECT_GE(connection->stats().hedges_won, 1u);
+  EXPECT_GE(after, before + 20);
+  EXPECT_EQ(connection->totals().ready, connection->totals().fetches);
+}
+
+}  // namespace
+}  // namespace farpage

@@ -1,0 +1,115 @@
+#include "etcd/records.h"
+
+#include <gtest/gtest.h>
+
+namespace farpage::etcd {
+namespace {
+
+const std::string kPrefix = "/farpage/test/";
+
+Epoch epoch_of_two() {
+  return {
+      .number = 12,
+      .replicas = 2,
+      .seed = 0xFEDCBA9876543210,
+      .page_bytes = 65'536,
+      .members = {{node_id("a"), 0xFFFFFFFFFFFFFFFF}, {node_id("b"), 1}, {node_id("c"), 2, true}}};
+}
+
+TransactionReply reply_of_all() {
+  TransactionReply reply;
+  reply.held = true;
+  const Terms terms = {2'000, 65'536, 2, 7, 0xC0FFEE};
+  const NodeRecord node = {"a", "tcp://10.0.0.1:7010", 0xABCD, 0, 0};
+  reply.found = {{{terms_key(kPrefix), encode(terms), 3, 0}},
+                 {{epoch_key(kPrefix), encode(epoch_of_two()), 9, 0}},
+                 {{confirmed_key(kPrefix, node_id("a")), "12", 10, 0},
+                  {confirmed_key(kPrefix, node_id("b")), "11", 8, 0}},
+                 {{node_key(kPrefix, "a"), encode(node), 5, 77}},
+                 {{drained_key(kPrefix, "c"), "", 11, 0}}};
+  return reply;
+}
+
+TEST(EtcdRecords, ComeBackAsTheyWereWritten) {
+  const auto fleet = decode_fleet(kPrefix, reply_of_all());
+  ASSERT_TRUE(fleet) << fleet.error().message;
+  EXPECT_EQ(fleet->terms, (Terms{2'000, 65'536, 2, 7, 0xC0FFEE}));
+  EXPECT_EQ(fleet->registered.epoch, epoch_of_two());
+  EXPECT_EQ(fleet->epoch_revision, 9u);
+  ASSERT_EQ(fleet->nodes.size(), 1u);
+  EXPECT_EQ(fleet->nodes[0].name, "a");
+  EXPECT_EQ(fleet->nodes[0].address, "tcp://10.0.0.1:7010");
+  EXPECT_EQ(fleet->nodes[0].owner, 0xABCDu);
+  EXPECT_EQ(fleet->nodes[0].revision, 5u);
+  EXPECT_EQ(fleet->nodes[0].lease, 77u);
+  EXPECT_EQ(fleet->drained, std::vector<std::string>{"c"});
+  EXPECT_NE(fleet->find(node_id("a")), nullptr);
+  EXPECT_EQ(fleet->find(node_id("b")), nullptr);
+}
+
+TEST(EtcdRecords, ConfirmationOfAnotherEpochCountsForNothing) {
+  const auto fleet = decode_fleet(kPrefix, reply_of_all());
+  ASSERT_TRUE(fleet);
+  EXPECT_EQ(fleet->registered.confirmed, std::vector<NodeId>{node_id("a")});
+  EXPECT_FALSE(fleet->registered.all_confirmed());
+}
+
+TEST(EtcdRecords, EtcdThatWasMadeAnewIsAnotherFleet) {
+  const auto fleet = decode_fleet(kPrefix, reply_of_all());
+  ASSERT_TRUE(fleet);
+  EXPECT_TRUE(fleet->check_id(0xC0FFEE));
+  EXPECT_EQ(fleet->check_id(0xC0FFEF).error().code, Code::kDenied);
+  EXPECT_EQ(FleetRecord().check_id(0xC0FFEE).error().code, Code::kDenied);
+}
+
+TEST(EtcdRecords, FleetThatNobodyHasBegunHasNoEpoch) {
+  TransactionReply reply;
+  reply.held = true;
+  reply.found.resize(5);
+  const auto fleet = decode_fleet(kPrefix, reply);
+  ASSERT_TRUE(fleet);
+  EXPECT_FALSE(fleet->terms);
+  EXPECT_EQ(fleet->registered.epoch.number, 0u);
+  EXPECT_EQ(fleet->epoch_revision, 0u);
+}
+
+TEST(EtcdRecords, WhatSomebodyElseWroteIsRefusedWithItsKey) {
+  struct Damage {
+    size_t place;
+    std::string value;
+  };
+  for (const Damage& damage : {
+           Damage{0, "hello"},
+           Damage{0, "{}"},
+           Damage{
+               0,
+               R"({"format":2,"id":"1","lease_ms":2000,"page_bytes":1,"replicas":1,"seed":"0"})"},
+           Damage{0, R"({"format":1,"lease_ms":5,"page_bytes":1,"replicas":1,"seed":"0"})"},
+           Damage{0,
+                  R"({"format":1,"id":"1","lease_ms":0,"page_bytes":1,"replicas":1,"seed":"0"})"},
+           Damage{1, ""},
+           Damage{1, "[]"},
+           Damage{1, R"({"number":1})"},
+           Damage{1, R"({"number":0,"replicas":1,"page_bytes":1,"members":[{"node":"1"}]})"},
+           Damage{1, R"({"number":1,"replicas":9,"page_bytes":1,"members":[{"node":"1"}]})"},
+           Damage{1, R"({"number":1,"replicas":1,"page_bytes":1,"members":[{"node":"g"}]})"},
+           Damage{1, R"({"number":1,"replicas":1,"page_bytes":1,"members":[5]})"},
+           Damage{
+               1,
+               R"({"number":1,"replicas":1,"page_bytes":1,"members":[{"node":"1"},{"node":"1"}]})"},
+           Damage{2, "soon"},
+           Damage{3, "[1]"},
+           Damage{3, R"({"address":7})"},
+       }) {
+    TransactionReply reply = reply_of_all();
+    reply.found[damage.place][0].value = damage.value;
+    const auto fleet = decode_fleet(kPrefix, reply);
+    ASSERT_FALSE(fleet) << damage.value;
+    EXPECT_EQ(fleet.error().code, Code::kInvalid) << damage.value;
+    EXPECT_NE(fleet.error().message.find(reply.found[damage.place][0].key), std::string::npos)
+        << fleet.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace farpage::etcd

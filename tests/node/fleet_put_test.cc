@@ -1,0 +1,150 @@
+// A put that the end of its epoch finds half begun, in virtual time: no page of it is stored twice,
+// as a reader of its primary sees it.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "node/memory_node.h"
+#include "tests/node/raw_client.h"
+#include "tests/support/temp_dir.h"
+#include "tier/client.h"
+
+namespace farpage {
+namespace {
+
+bool all_are_in(SimCluster& cluster) {
+  const RegisteredEpoch& current = cluster.epochs()->current();
+  return current.all_confirmed() && current.epoch.members.size() == cluster.nodes();
+}
+
+// Its second page waits for the first, which waits for a replica that reads slowly.
+class HalfBegun : public testing::Test {
+ protected:
+  HalfBegun() : cluster_(1, options()), watcher_(cluster_, 1) {
+    EXPECT_TRUE(watcher_.wait_for([&] { return all_are_in(cluster_); }));
+    watcher_.run_for(100 * kMillisecond);
+    number_ = watcher_.number_with({0, 1});
+    cluster_.node_fabric(1).set_options(
+        {.delay_min_ns = 200 * kMillisecond, .delay_max_ns = 200 * kMillisecond});
+  }
+
+  static SimClusterOptions options() {
+    SimClusterOptions options;
+    options.nodes = 3;
+    options.replicas = 2;
+    options.clients = 2;
+    options.uses_register = true;
+    return options;
+  }
+  // The primary learns it first: of the replica it would hear why the first page has ended.
+  void end_epoch() {
+    const uint64_t before = watcher_.epoch_now().number;
+    cluster_.epochs()->set_unread(cluster_.node_host(1), true);
+    cluster_.end_node(NodeEnd::kPowerLost, 2);
+    ASSERT_TRUE(watcher_.wait_for([&] { return watcher_.status(0).epoch > before; }));
+    cluster_.epochs()->set_unread(cluster_.node_host(1), false);
+    cluster_.node_fabric(1).set_options({});
+  }
+
+  SimCluster cluster_;
+  RawClient watcher_;
+  uint64_t number_ = 0;
+};
+
+TEST_F(HalfBegun, PutIsAnsweredPageByPage) {
+  const auto answer = watcher_.begin_put(0, {{number_, 1}, {number_, 2}}, 5 * kSecond);
+  end_epoch();
+  const auto results = watcher_.results(answer, kSecond);
+  ASSERT_EQ(results.size(), 2u) << "refused whole, it would be sent again whole";
+  for (const CommitResult& result : results) EXPECT_EQ(result.code, Code::kOtherEpoch);
+  EXPECT_EQ(watcher_.put(number_, 3).code, Code::kOk);
+}
+
+TEST_F(HalfBegun, PutOfAClientHasOneVersionAPage) {
+  auto client = cluster_.connect(0).value();
+  watcher_.run_for(100 * kMillisecond);
+  std::vector<std::byte> pages = RawClient::bytes_of(number_, 1);
+  const uint64_t bytes = pages.size();
+  std::ranges::copy(RawClient::bytes_of(number_, 2), std::back_inserter(pages));
+  const Region region = client->register_memory({pages.data(), pages.size()}).value();
+  const PageKey key = RawClient::key(number_);
+  const std::vector<PutRequest> requests = {{key, region.slice(0, bytes)},
+                                            {key, region.slice(bytes, bytes)}};
+  Put put = client->put(requests, cluster_.now_ns() + 600 * kMillisecond);
+  std::map<std::vector<std::byte>, std::set<Version>> versions;
+  const auto watch_for = [&](uint64_t duration_ns) {
+    for (const uint64_t until = cluster_.now_ns() + duration_ns; cluster_.now_ns() < until;) {
+      const auto found = watcher_.read(0, number_);
+      if (found) versions[found->bytes].insert(found->version);
+    }
+  };
+  watch_for(kMillisecond);
+  ASSERT_EQ(versions.size(), 1u);
+  end_epoch();
+  watch_for(300 * kMillisecond);
+  for (const auto& [page, its] : versions) EXPECT_EQ(its.size(), 1u);
+  EXPECT_TRUE(put.done());
+  EXPECT_EQ(put.wait()[0].code, Code::kUnavailable) << "it began, and nobody knows how it ended";
+}
+
+// A commit of more than a node copies in one turn.
+TEST(LongCommit, OfWhichAPartHasBegunIsAnsweredPageByPage) {
+  constexpr uint64_t kPage = 32 * kKiB;
+  constexpr uint64_t kPages = 200;  // 6 MiB, and a turn copies 4
+  sim::World world(1);
+  sim::SimFabric fabric(world, {});
+  sim::SimFabric client(world, {});
+  const TempDir dir;
+  NodeOptions options = small_sim_node();
+  options.page_bytes = kPage;
+  options.pool_bytes = 256 * (kPage + sizeof(PageHeader));
+  auto file = EpochFile::open(dir / "node.state").value();
+  const auto versions = std::make_shared<Versions>(std::move(file), 1, 0, world.now_ns());
+  const Fleet fleet = {{1, 1, 1, kPage, {{7, 0}}}, nullptr, 0, nullptr};
+  auto run = MemoryNode::make_run(options, fabric.runtime(), fabric, versions).value();
+  const auto node =
+      MemoryNode::create(options, fabric.runtime(), fabric, std::move(run), fleet, 7, [] {
+      }).value();
+  const EpochTag epoch = {1, fleet.list.identity()};
+
+  const ClientId id = node->connected().value();
+  HelloRequest hello;
+  hello.staging_bytes = kPage;
+  hello.epoch = epoch;
+  std::optional<Reply> reply;
+  const auto answer = [&](Reply given) { reply = std::move(given); };
+  node->handle(id, hello, answer);
+  ASSERT_TRUE(world.wait_until(world.now_ns() + kSecond, [&] { return reply.has_value(); }));
+  auto& greeted = std::get<HelloReply>(*reply);
+  const auto channel = client.connect(std::move(greeted.staging_offer), kNever).value();
+  std::vector<std::byte> bytes(kPage, std::byte{7});
+  const Region local = client.register_local({bytes.data(), bytes.size()}).value();
+  Operation write;
+  write.kind = OperationKind::kWrite;
+  write.has_immediate = true;
+  write.immediate = make_immediate(0, 1);
+  write.remote = channel->import_region(std::move(greeted.staging)).value();
+  write.local_count = 1;
+  write.local[0] = local.slice(0, kPage);
+  ASSERT_EQ(channel->post({&write, 1}, kNever).accepted, 1u);
+  world.run_until(world.now_ns() + kMillisecond);
+
+  CommitRequest commit = {write.immediate, kSecond, {}, epoch};
+  for (uint64_t number = 0; number < kPages; ++number) {
+    commit.pages.push_back({RawClient::key(number), 0, kPage, crc32c(0, bytes.data(), kPage)});
+  }
+  reply.reset();
+  node->handle(id, std::move(commit), answer);
+  const uint64_t begun = node->status().slots_live;
+  ASSERT_GT(begun, 0u);
+  ASSERT_LT(begun, kPages);
+  node->withdraw([] {});
+  ASSERT_TRUE(reply.has_value());
+  ASSERT_TRUE(std::holds_alternative<CommitReply>(*reply));
+  const auto& results = std::get<CommitReply>(*reply).results;
+  ASSERT_EQ(results.size(), kPages);
+  for (const CommitResult& result : results) EXPECT_EQ(result.code, Code::kOtherEpoch);
+}
+
+}  // namespace
+}  // namespace farpage
