@@ -106,6 +106,8 @@ void add_chaos_command(CLI::App& app, int& exit_code) {
   add_count(*command, "--clients", campaign.plan.clients, "Clients of each cluster");
   add_count(*command, "--nodes", campaign.plan.nodes, "Memory nodes of each cluster");
   add_count(*command, "--replicas", campaign.plan.replicas, "Nodes that hold a page");
+  command->add_flag("--keep-pools", campaign.plan.keep_pools,
+                    "Nodes leave their pages to their next runs, unless power is lost");
   add_count(*command, "--jobs", campaign.jobs, "Processes that share the work");
   command
       ->add_option("--faults", arguments->faults,

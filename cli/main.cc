@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
   farpage::add_replay_command(app, exit_code);
   farpage::add_bench_command(app, exit_code);
   farpage::add_chaos_command(app, exit_code);
+  farpage::add_hold_command(app, exit_code);
   farpage::add_status_command(app, exit_code);
   farpage::add_drain_command(app, exit_code);
   farpage::add_doctor_command(app, exit_code);

@@ -21,6 +21,7 @@
 #include "cli/descriptors.h"
 #include "cli/etcd_fleet.h"
 #include "cli/exit_code.h"
+#include "cli/held_pools.h"
 #include "cli/metrics.h"
 #include "cli/node_front.h"
 #include "cli/options.h"
@@ -254,6 +255,7 @@ class ExitWhileStarting {
 
 int run_node(const NodeSettings& settings, UniqueFd ready) {
   const NodeOptions& options = settings.node;
+  const std::unique_ptr<HeldPools> held = HeldPools::take_over();
   const Interrupts interrupts;
   allow_many_descriptors();
   auto made = NodeFront::make({options.backend, settings.listen, settings.credentials,
@@ -284,9 +286,9 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
       fleet = std::move(*reached);
     }
     runtime.run([&] {
-      node = fleet == nullptr ? make_memory_node(options, runtime, front.fabric())
+      node = fleet == nullptr ? make_memory_node(options, runtime, front.fabric(), held.get())
                               : make_memory_node(options, runtime, front.fabric(), fleet->fleet(),
-                                                 node_id(settings.cluster.name));
+                                                 node_id(settings.cluster.name), held.get());
     });
   }
   if (!node) return announce_error(ready, node.error(), kExitFailed);
@@ -305,6 +307,7 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
                                                 format_bytes(options.page_bytes), front.address(),
                                                 front.fabric().capabilities().path));
     ready.reset();
+    tell_ready();
     std::array<pollfd, 2> ends = {pollfd{interrupts.fd(), POLLIN, 0},
                                   pollfd{ending.fd(), POLLIN, 0}};
     while (!interrupts.interrupted() && ends[1].revents == 0) ::poll(ends.data(), ends.size(), -1);

@@ -9,6 +9,7 @@ namespace {
 
 constexpr size_t kReadsAtOnce = 8;  // of one member; demand fetches go first
 constexpr uint64_t kAskAgainNs = 10 * kMillisecond;
+constexpr size_t kDropAtOnce = 4096;
 constexpr size_t kTriesAgain = 3;  // of a page that could not be read
 
 }  // namespace
@@ -25,6 +26,7 @@ Filler::Filler(Runtime& runtime, PageStore& store, const NodeEpoch& epoch, uint6
 void Filler::begin_epoch(std::set<NodeId> others) {
   abort();
   untold_ = std::move(others);
+  turn_at(runtime_.clock().now_ns());
 }
 
 void Filler::fill_from(NodeId member) {
@@ -65,10 +67,13 @@ Filler::Counts Filler::counts() const {
     counts.left += pass->pages.size() + pass->reading + pass->failed.size();
     if (pass->tries > 0 && !pass->told_all) counts.left += pass->keys.size();
   }
-  // A node that is no member yet has everything before it.
-  const bool all_told = untold_.empty() && epoch_.epoch().number != 0;
-  if (!all_told) counts.left = std::max<uint64_t>(counts.left, 1);
+  if (!all_told()) counts.left = std::max<uint64_t>(counts.left, 1);
   return counts;
+}
+
+// A node that is no member yet has everything before it.
+bool Filler::all_told() const {
+  return untold_.empty() && epoch_.epoch().number != 0;
 }
 
 void Filler::turn_at(uint64_t time_ns) {
@@ -89,6 +94,10 @@ void Filler::turn() {
     if (!pass->over) turn(pass, now);
   }
   std::erase_if(passes_, [](const PassPtr& pass) { return pass->over && pass->reading == 0; });
+  // Nobody has a use for what nobody has confirmed.
+  if (store_.former() == 0 || !all_told()) return;
+  store_.drop_former(kDropAtOnce);
+  turn_at(now);
 }
 
 void Filler::turn(const PassPtr& pass, uint64_t now_ns) {
@@ -102,6 +111,10 @@ void Filler::turn(const PassPtr& pass, uint64_t now_ns) {
   while (!pass->pages.empty() && pass->reading < kReadsAtOnce) {
     const HeldPage page = pass->pages.front();
     if (!lacks(page)) {
+      pass->pages.pop_front();
+      continue;
+    }
+    if (store_.adopt(page.key, page.version)) {
       pass->pages.pop_front();
       continue;
     }

@@ -62,6 +62,7 @@ class Filler {
   };
   using PassPtr = std::shared_ptr<Pass>;
 
+  bool all_told() const;
   void begin(Pass pass);
   void try_again(const PassPtr& pass);
   void turn();

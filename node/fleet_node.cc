@@ -1,5 +1,7 @@
 #include "node/fleet_node.h"
 
+#include <fmt/format.h>
+
 #include "base/log.h"
 
 namespace farpage {
@@ -11,16 +13,20 @@ constexpr ClientId kNone = 0;
 }  // namespace
 
 FleetNode::FleetNode(const NodeOptions& options, Runtime& runtime, Fabric& fabric,
-                     const Fleet& fleet, NodeId self, std::shared_ptr<Versions> versions)
+                     const Fleet& fleet, NodeId self, std::shared_ptr<Versions> versions,
+                     PoolKeeper* keeper)
     : options_(options),
       runtime_(runtime),
       fabric_(fabric),
       fleet_(fleet),
       self_(self),
-      versions_(std::move(versions)) {}
+      versions_(std::move(versions)),
+      keeper_(keeper) {}
 
 Result<void> FleetNode::begin() {
-  auto run = MemoryNode::make_run(options_, runtime_, fabric_, versions_);
+  const std::string whose =
+      fleet_.epochs != nullptr ? "register" : fmt::format("list-{:x}", fleet_.list.identity());
+  auto run = MemoryNode::make_run(options_, runtime_, fabric_, versions_, keeper_, whose);
   if (!run) return tl::unexpected(run.error());
   auto node = MemoryNode::create(options_, runtime_, fabric_, std::move(*run), fleet_, self_,
                                  [this] { renew(0); });

@@ -14,11 +14,12 @@ namespace farpage {
 
 // A member of a fleet, through its runs. One that is left out withdraws all that it had: pool,
 // registrations, every client's session; and begins anew, empty, under a new incarnation (protocol
-// rule 9). To its clients it is as if they had never said hello. On the runtime's thread.
+// rule 9). What a keeper has of its pool is adopted page by page, as other members say that they
+// serve the same. To its clients it is as if they had never said hello. On the runtime's thread.
 class FleetNode final : public NodeService {
  public:
   FleetNode(const NodeOptions& options, Runtime& runtime, Fabric& fabric, const Fleet& fleet,
-            NodeId self, std::shared_ptr<Versions> versions);
+            NodeId self, std::shared_ptr<Versions> versions, PoolKeeper* keeper);
 
   // A new run.
   Result<void> begin();
@@ -38,6 +39,7 @@ class FleetNode final : public NodeService {
   const Fleet fleet_;
   const NodeId self_;
   std::shared_ptr<Versions> versions_;
+  PoolKeeper* const keeper_;         // may be null
   std::unique_ptr<MemoryNode> run_;  // null: the one before ends, or it could not be made, and is
                                      // tried again
   std::unique_ptr<MemoryNode> former_;  // until its clients have nothing of it any more

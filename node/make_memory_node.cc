@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "node/fleet_node.h"
 #include "node/memory_node.h"
 
@@ -31,28 +32,34 @@ Result<void> check(const NodeOptions& options, const Fleet& fleet, NodeId self) 
 
 // The file is opened first, so that a second node on it is refused, and the epoch taken last.
 Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options, Runtime& runtime,
-                                                      Fabric& fabric) {
+                                                      Fabric& fabric, PoolKeeper* keeper) {
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
   auto file = EpochFile::open(options.state);
   if (!file) return tl::unexpected(file.error());
-  auto run = MemoryNode::make_run(options, runtime, fabric, nullptr);
+  auto run = MemoryNode::make_run(options, runtime, fabric, nullptr, keeper, "alone");
   if (!run) return tl::unexpected(run.error());
   auto versions = open_versions(options, runtime.clock(), std::move(*file));
   if (!versions) return tl::unexpected(versions.error());
   run->versions = std::move(*versions);
+  if (run->store->former() > 0) {
+    const size_t found = run->store->former();
+    const size_t served = run->store->adopt_all(run->versions->epoch());
+    log_warning(
+        fmt::format("of {} pages that the run before has left, {} are served", found, served));
+  }
   return std::make_unique<MemoryNode>(options, runtime, fabric, std::move(*run));
 }
 
 Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options, Runtime& runtime,
                                                       Fabric& fabric, const Fleet& fleet,
-                                                      NodeId self) {
+                                                      NodeId self, PoolKeeper* keeper) {
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
   if (auto valid = check(options, fleet, self); !valid) return tl::unexpected(valid.error());
   auto file = EpochFile::open(options.state);
   if (!file) return tl::unexpected(file.error());
   auto versions = open_versions(options, runtime.clock(), std::move(*file));
   if (!versions) return tl::unexpected(versions.error());
-  auto node = std::make_unique<FleetNode>(options, runtime, fabric, fleet, self, *versions);
+  auto node = std::make_unique<FleetNode>(options, runtime, fabric, fleet, self, *versions, keeper);
   if (auto begun = node->begin(); !begun) return tl::unexpected(begun.error());
   return node;
 }

@@ -30,7 +30,8 @@ Pusher::Limits push_limits(const NodeOptions& options) {
 }  // namespace
 
 Result<MemoryNode::Run> MemoryNode::make_run(const NodeOptions& options, Runtime& runtime,
-                                             Fabric& fabric, std::shared_ptr<Versions> versions) {
+                                             Fabric& fabric, std::shared_ptr<Versions> versions,
+                                             PoolKeeper* keeper, std::string_view whose) {
   auto geometry = make_geometry(options.page_bytes, options.pool_bytes);
   if (!geometry) return tl::unexpected(geometry.error());
   Run run;
@@ -38,7 +39,7 @@ Result<MemoryNode::Run> MemoryNode::make_run(const NodeOptions& options, Runtime
   run.incarnation = (uint64_t{random()} << 32 | random()) | 1;
   auto store = PageStore::create(
       {*geometry, run.incarnation, options.reuse_ms * kMillisecond, options.evict}, fabric,
-      runtime.clock());
+      runtime.clock(), keeper, whose);
   if (!store) return tl::unexpected(store.error());
   run.store = std::move(*store);
   run.versions = std::move(versions);

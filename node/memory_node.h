@@ -32,7 +32,8 @@ class MemoryNode final : public NodeService {
     std::shared_ptr<Versions> versions;
   };
   static Result<Run> make_run(const NodeOptions& options, Runtime& runtime, Fabric& fabric,
-                              std::shared_ptr<Versions> versions);
+                              std::shared_ptr<Versions> versions, PoolKeeper* keeper,
+                              std::string_view whose);
 
   // A node that serves alone.
   MemoryNode(const NodeOptions& options, Runtime& runtime, Fabric& fabric, Run run);

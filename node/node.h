@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "control/link.h"
 #include "node/options.h"
+#include "node/pool_keeper.h"
 #include "tier/fleet.h"
 #include "transport/fabric.h"
 
@@ -20,14 +21,15 @@ class NodeService : public ControlService {
 // Makes a memory node: takes a new epoch from the state file (options.state; a second node on the
 // same file is refused), and allocates and populates its pool. The service is made and runs on
 // `runtime` alone, and is destroyed there, or after it has stopped. `runtime` and `fabric` outlive
-// it.
+// it. With a keeper, which outlives it, it goes on with what an earlier run has left there: a node
+// that serves alone with all of it, a member with what another member confirms.
 Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options, Runtime& runtime,
-                                                      Fabric& fabric);
+                                                      Fabric& fabric, PoolKeeper* keeper = nullptr);
 
 // The member `self` of a fleet. Before it is one by the register, it refuses what clients ask for.
 // `fleet` is copied.
 Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options, Runtime& runtime,
                                                       Fabric& fabric, const Fleet& fleet,
-                                                      NodeId self);
+                                                      NodeId self, PoolKeeper* keeper = nullptr);
 
 }  // namespace farpage

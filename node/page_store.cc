@@ -22,9 +22,10 @@ uint64_t with_drift(uint64_t duration_ns) {
 }  // namespace
 
 Result<std::unique_ptr<PageStore>> PageStore::create(const PageStoreOptions& options,
-                                                     Fabric& fabric, const Clock& clock) {
+                                                     Fabric& fabric, const Clock& clock,
+                                                     PoolKeeper* keeper, std::string_view whose) {
   if (auto valid = validate(options.geometry); !valid) return tl::unexpected(valid.error());
-  auto pool = fabric.allocate_readable(options.geometry.pool_bytes());
+  auto pool = take_pool(options.geometry, fabric, keeper, whose);
   if (!pool) return tl::unexpected(pool.error());
   auto index = fabric.allocate_readable(options.geometry.index_bytes());
   if (!index) return tl::unexpected(index.error());
@@ -32,15 +33,55 @@ Result<std::unique_ptr<PageStore>> PageStore::create(const PageStoreOptions& opt
       new PageStore(options, clock, std::move(*pool), std::move(*index)));
 }
 
-PageStore::PageStore(const PageStoreOptions& options, const Clock& clock, Region pool, Region index)
+PageStore::PageStore(const PageStoreOptions& options, const Clock& clock, Pool pool, Region index)
     : options_(options),
       clock_(clock),
-      pool_(std::move(pool)),
+      pool_(std::move(pool.memory)),
       index_region_(std::move(index)),
       index_(options.geometry,
              {reinterpret_cast<Bucket*>(index_region_.data()), options.geometry.buckets},
              pool_.data()),
-      slots_(static_cast<uint32_t>(options.geometry.slots), with_drift(options.reuse_ns)) {}
+      slots_(static_cast<uint32_t>(options.geometry.slots), with_drift(options.reuse_ns)) {
+  if (pool.has_former) find_former();
+}
+
+// A reader of the run before may be at any of them still: none is free until it has cooled. And
+// what is not proven now is not to be proven by the next run.
+void PageStore::find_former() {
+  for (uint64_t slot = 0; slot < options_.geometry.slots; ++slot) (void)slots_.take(0);
+  former_ =
+      FormerPages(options_.geometry, pool_.data(), [this](uint32_t slot) { clear_live(slot); });
+}
+
+void PageStore::adopt(uint32_t slot) {
+  const PageHeader page = header(slot);
+  (void)publish(slot, page.key, page.version, page.payload_bytes, page.payload_crc);
+}
+
+bool PageStore::adopt(const PageKey& key, Version version) {
+  const std::optional<uint32_t> slot = former_.take(key, version);
+  if (slot) adopt(*slot);
+  return slot.has_value();
+}
+
+size_t PageStore::adopt_all(uint64_t epoch) {
+  while (const auto page = former_.take_any()) {
+    if (version_epoch(page->version) < epoch) {
+      adopt(page->slot);
+    } else {
+      clear_live(page->slot);
+    }
+  }
+  return slots_.live_count();
+}
+
+void PageStore::drop_former(size_t most) {
+  for (; most > 0; --most) {
+    const auto page = former_.take_any();
+    if (!page) return;
+    clear_live(page->slot);
+  }
+}
 
 PageHeader& PageStore::header(uint32_t slot) const {
   return *reinterpret_cast<PageHeader*>(pool_.data() + options_.geometry.slot_offset(slot));
@@ -54,6 +95,7 @@ std::optional<uint32_t> PageStore::locate(const PageKey& key) const {
 std::optional<uint32_t> PageStore::take() {
   if (options_.evict) evict_ahead();
   if (slots_.next_take_ns() == kNever) drop_dead();
+  if (slots_.next_take_ns() == kNever) drop_former(cooling_target());
   return slots_.take(clock_.now_ns());
 }
 
@@ -218,6 +260,7 @@ uint32_t PageStore::cooling_target() const {
 
 void PageStore::evict_ahead() {
   if (must_evict()) drop_dead();
+  while (must_evict() && former_.size() > 0) drop_former(1);
   while (must_evict()) {
     const std::optional<uint32_t> victim = slots_.choose_victim();
     if (!victim) return;

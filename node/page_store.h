@@ -5,10 +5,13 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <unordered_map>
 
 #include "base/clock.h"
+#include "node/former_pages.h"
 #include "node/index_writer.h"
+#include "node/kept_pool.h"
 #include "node/slot_table.h"
 #include "pagetable/geometry.h"
 #include "transport/fabric.h"
@@ -27,7 +30,18 @@ struct PageStoreOptions {
 class PageStore {
  public:
   static Result<std::unique_ptr<PageStore>> create(const PageStoreOptions& options, Fabric& fabric,
-                                                   const Clock& clock);
+                                                   const Clock& clock, PoolKeeper* keeper = nullptr,
+                                                   std::string_view whose = {});
+
+  // Pages of the run before this one, whose memory the keeper had. They are served when they have
+  // been adopted, under this run's incarnation; what is not goes when its slot is wanted.
+  size_t former() const { return former_.size(); }
+  // One that somebody who serves it now says is of this version. False: it is not here.
+  bool adopt(const PageKey& key, Version version);
+  // All that are of an epoch before this one, where nobody else has put anything since; how many.
+  size_t adopt_all(uint64_t epoch);
+  // No more than so many.
+  void drop_former(size_t most);
 
   // Copies the payload into a slot, checks the slot's bytes against `payload_crc`, publishes the
   // page in place of the key's last version, and clears that one's live word. When it returns kOk,
@@ -105,7 +119,10 @@ class PageStore {
   Version highest_version() const { return highest_version_; }  // of what was ever published
 
  private:
-  PageStore(const PageStoreOptions& options, const Clock& clock, Region pool, Region index);
+  PageStore(const PageStoreOptions& options, const Clock& clock, Pool pool, Region index);
+
+  void find_former();
+  void adopt(uint32_t slot);
 
   PageHeader& header(uint32_t slot) const;
   // The slot of this key's page, or of one with a damaged header that may have been.
@@ -127,6 +144,7 @@ class PageStore {
   std::unordered_map<uint32_t, Version>
       pinned_;  // what is not read from memory that can be damaged
   uint64_t evictions_ = 0;
+  FormerPages former_;
   Version highest_version_ = 0;
 };
 

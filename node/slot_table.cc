@@ -64,9 +64,11 @@ void SlotTable::unpin(uint32_t slot) {
 }
 
 void SlotTable::retire(uint32_t slot, uint64_t now_ns) {
-  FARPAGE_CHECK(info_[slot].state == State::kLive || info_[slot].state == State::kDead);
+  const State before = info_[slot].state;
+  FARPAGE_CHECK(before != State::kFree && before != State::kCooling);
   unpin(slot);
-  --(info_[slot].state == State::kLive ? live_count_ : dead_count_);
+  live_count_ -= before == State::kLive ? 1 : 0;
+  dead_count_ -= before == State::kDead ? 1 : 0;
   info_[slot].state = State::kCooling;
   info_[slot].retired_ns = now_ns;
   info_[slot].next = kNone;

@@ -24,7 +24,10 @@ class KeptPages {
   void put_acknowledged(const PageKey& key, uint64_t number, Version version);
   void remove_sent(const PageKey& key);
   void remove_ended(const PageKey& key, bool acknowledged);
-  void node_ended(size_t node) { marks_[node] += kMoreThanEvictions; }
+  // Before it does. `leaves_pages`: to its next run, which is to serve them all.
+  void node_ends(size_t node, bool leaves_pages) {
+    marks_[node] += leaves_pages ? evictions(node) : kMoreThanEvictions;
+  }
   void flipped_at_rest(size_t node) {
     marks_[node] += kMoreThanEvictions;
     ++flips_[node];

@@ -26,6 +26,7 @@ class Draw {
     Plan plan;
     plan.seed = seed;
     plan.cluster = cluster();
+    plan.cluster.keep_pools = options_.keep_pools;
     plan.keys = keys_ = between(2, tight_ ? 5 : 20);
     for (uint64_t key = 0; key < keys_; key += 2) {
       plan.actions.push_back({0, PutPages{0, {key}, kLongNs}});

@@ -73,6 +73,7 @@ struct PlanOptions {
   uint64_t clients = 3;
   uint64_t nodes = 1;
   uint64_t replicas = 1;
+  bool keep_pools = false;  // a node leaves its pages to its next run, unless power is lost
   std::array<bool, kKinds> kinds = all_kinds();  // that may happen
 
   static constexpr std::array<bool, kKinds> all_kinds() {

@@ -186,9 +186,11 @@ class Run final : public EngineWitness {
 
   void act(const EndNode& end) {
     if (!cluster_.node_runs(end.node)) return;
+    const bool is_alone = cluster_.nodes() == 1 && cluster_.epochs() == nullptr;
+    kept_.node_ends(end.node,
+                    plan_.cluster.keep_pools && is_alone && end.end != NodeEnd::kPowerLost);
     cluster_.end_node(end.end, end.node);
     ++node_runs_[end.node];
-    kept_.node_ended(end.node);
     ledger_.node_ended(end.node);
     ledger_.disturbed(static_cast<Disturbance>(end.end), {end.node, end.node}, end.down_ns);
     later(end.down_ns, [this, node = end.node] {

@@ -168,10 +168,12 @@ void SimCluster::start_node(size_t node) {
   }
   Runtime& runtime = started.own->runtime();
   const bool is_alone = nodes_.size() == 1 && register_ == nullptr;
-  started.service = (is_alone ? make_memory_node(options, runtime, started.fabric())
-                              : make_memory_node(options, runtime, started.fabric(),
-                                                 fleet_for_node(node), list_.members[node].node))
-                        .value();
+  PoolKeeper* keeper = options_.keep_pools ? &nodes_[node].pool : nullptr;
+  started.service =
+      (is_alone ? make_memory_node(options, runtime, started.fabric(), keeper)
+                : make_memory_node(options, runtime, started.fabric(), fleet_for_node(node),
+                                   list_.members[node].node, keeper))
+          .value();
 }
 
 void SimCluster::end_node(NodeEnd end, size_t node) {
@@ -196,6 +198,7 @@ void SimCluster::end_node(NodeEnd end, size_t node) {
     run->own->pause();
   } else {
     run->own->die();
+    nodes_[node].pool.lose();
   }
   former_runs_.push_back(std::move(run));
 }

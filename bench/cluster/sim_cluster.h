@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/cluster/sim_connection.h"
+#include "bench/cluster/sim_pool_keeper.h"
 #include "bench/cluster/sim_register.h"
 #include "bench/cluster/sim_wire.h"
 #include "bench/cluster/state_folder.h"
@@ -32,6 +33,8 @@ struct SimClusterOptions {
   uint64_t replicas = 1;
   bool uses_register = false;  // otherwise membership is a list that never changes
   SimRegisterOptions epochs = {};
+  bool keep_pools =
+      false;  // a node that ends leaves its pool to its next run, unless power is lost
   // What a node sees in place of its machine's own fabric, in every run of it; null: that one. The
   // fabric is kept, also after the run has ended, as long as the cluster lives.
   std::function<std::unique_ptr<Fabric>(size_t node, sim::SimFabric& own)> wrap_node = nullptr;
@@ -136,6 +139,7 @@ class SimCluster {
   struct Node {
     std::unique_ptr<NodeRun> run;
     std::string state;
+    SimPoolKeeper pool;
   };
 
   Dialers make_dialers(size_t host, Runtime& runtime);

@@ -1,7 +1,15 @@
 #include "tests/transport/contract.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <array>
+#include <cstring>
 #include <optional>
+
+#include "base/units.h"
+#include "transport/lasting_memory.h"
 
 namespace farpage::contract {
 namespace {
@@ -26,6 +34,40 @@ TEST_P(FabricContract, MemoryForPeersIsZeroedAndCarriesItsAccess) {
   EXPECT_EQ(read.remote_region.access(), Access::kRemoteRead);
   EXPECT_EQ(stage.remote_region.access(), Access::kRemoteWrite);
   EXPECT_EQ(read.local.access(), Access::kLocal);
+}
+
+// A node's memory through two of its processes: the file is all that the second one has of it.
+TEST_P(FabricContract, LastingMemoryBeginsWithWhatItsFileHolds) {
+  auto* lasting = dynamic_cast<LastingMemory*>(&harness_->passive());
+  if (lasting == nullptr) {
+    EXPECT_EQ(harness_->passive().capabilities().backend, "ucx") << "the one that has none";
+    return;
+  }
+  constexpr uint64_t kBytes = 8192 + 64;
+  UniqueFd file;
+  {
+    const Region first = lasting->allocate_lasting(kBytes, file).value();
+    ASSERT_TRUE(file.valid());
+    EXPECT_EQ(std::count(first.data(), first.data() + kBytes, std::byte{0}), int64_t{kBytes});
+    std::memset(first.data(), 0x5A, kBytes);
+  }
+  {
+    const Region second = lasting->allocate_lasting(kBytes, file).value();
+    EXPECT_EQ(second.access(), Access::kRemoteRead);
+    EXPECT_EQ(std::count(second.data(), second.data() + kBytes, std::byte{0x5A}), int64_t{kBytes});
+    std::memset(second.data(), 0xA5, kBytes);
+    EXPECT_TRUE(harness_->passive().export_region(second).has_value());
+  }
+  const Region third = lasting->allocate_lasting(kBytes, file).value();
+  EXPECT_EQ(std::count(third.data(), third.data() + kBytes, std::byte{0xA5}), int64_t{kBytes});
+
+  // What is none of its memory is refused, and left as it is.
+  const int held = file.get();
+  EXPECT_FALSE(lasting->allocate_lasting(kBytes + 64 * kKiB, file).has_value());
+  EXPECT_EQ(file.get(), held);
+  UniqueFd unsealed(::memfd_create("other", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(unsealed.get(), static_cast<off_t>(64 * kKiB)), 0);
+  EXPECT_FALSE(lasting->allocate_lasting(64 * kKiB, unsealed).has_value());
 }
 
 TEST_P(FabricContract, TwoSliceReadLandsHeaderAndPayloadInTheirPlaces) {

@@ -53,7 +53,16 @@ const FaultCounts& FaultFabric::injected() const {
 }
 
 Result<Region> FaultFabric::allocate_readable(uint64_t bytes) {
-  auto region = inner_.allocate_readable(bytes);
+  return watched(inner_.allocate_readable(bytes));
+}
+
+Result<Region> FaultFabric::allocate_lasting(uint64_t bytes, UniqueFd& file) {
+  auto* lasting = dynamic_cast<LastingMemory*>(&inner_);
+  if (lasting == nullptr) return fail(Code::kInvalid, "this fabric's memory cannot be kept");
+  return watched(lasting->allocate_lasting(bytes, file));
+}
+
+Result<Region> FaultFabric::watched(Result<Region> region) {
   if (!region) return region;
   const auto memory = std::make_shared<ReadableMemory>(std::move(*region));
   const Region& own = memory->region;

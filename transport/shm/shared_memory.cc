@@ -24,6 +24,15 @@ uint32_t next_generation() {
   return ++last;
 }
 
+// Why a file is no memory of so many bytes with its trailer and these seals; null: it is.
+const char* why_no_memory(const UniqueFd& file, uint64_t total, int seals) {
+  struct stat status;
+  if (::fstat(file.get(), &status) != 0) return "no valid descriptor came with it";
+  if (static_cast<uint64_t>(status.st_size) != total) return "its size is not as announced";
+  const int present = ::fcntl(file.get(), F_GET_SEALS);
+  return present < 0 || (present & seals) != seals ? "it is not sealed" : nullptr;
+}
+
 }  // namespace
 
 uint64_t trailer_offset(uint64_t bytes) {
@@ -69,6 +78,14 @@ Result<SharedMemory> SharedMemory::create(uint64_t bytes, Access access, uint64_
   return memory;
 }
 
+Result<Mapping> map_kept_memory(const UniqueFd& file, uint64_t bytes) {
+  const uint64_t total = trailer_offset(bytes) + kTrailerBytes;
+  if (const char* why = why_no_memory(file, total, kFixedSize | F_SEAL_FUTURE_WRITE)) {
+    return fail(Code::kInvalid, std::string("the memory that was kept is refused: ") + why);
+  }
+  return Mapping::share(file.get(), total, Protection::kReadOnly);
+}
+
 Result<Mapping> map_peer_memory(const RegionExport& region, uint64_t channel) {
   const auto refuse = [](const char* why) {
     return fail(Code::kProtocol, std::string("the peer's shared memory is refused: ") + why);
@@ -78,13 +95,9 @@ Result<Mapping> map_peer_memory(const RegionExport& region, uint64_t channel) {
   if (region.kind != MemoryKind::kHost) return refuse("it is not host memory");
   if (region.access == Access::kLocal) return refuse("it is not for peers");
   const uint64_t total = trailer_offset(region.bytes) + kTrailerBytes;
-  struct stat status;
-  if (::fstat(region.fd.get(), &status) != 0) return refuse("no valid descriptor came with it");
-  if (static_cast<uint64_t>(status.st_size) != total) return refuse("its size is not as announced");
   const bool readable = region.access == Access::kRemoteRead;
   const int seals = kFixedSize | (readable ? F_SEAL_FUTURE_WRITE : 0);
-  const int present = ::fcntl(region.fd.get(), F_GET_SEALS);
-  if (present < 0 || (present & seals) != seals) return refuse("it is not sealed");
+  if (const char* why = why_no_memory(region.fd, total, seals); why != nullptr) return refuse(why);
 
   auto mapping = Mapping::share(region.fd.get(), total,
                                 readable ? Protection::kReadOnly : Protection::kReadWrite);

@@ -37,6 +37,10 @@ struct SharedMemory {
   Trailer& trailer() const;
 };
 
+// What a kRemoteRead memory of so many bytes held, by the file of it that somebody kept. Sealed as
+// it is, nobody can write to it again.
+Result<Mapping> map_kept_memory(const UniqueFd& file, uint64_t bytes);
+
 // A peer's memory, mapped here: read-only for kRemoteRead. Refuses descriptors that are not sealed:
 // their owner could shorten the file, and a read would then be a fatal signal.
 Result<Mapping> map_peer_memory(const RegionExport& region, uint64_t channel);

@@ -6,9 +6,11 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <new>
 #include <random>
 
+#include "transport/lasting_memory.h"
 #include "transport/shm/shm_channel.h"
 #include "transport/shm/shm_region.h"
 
@@ -24,12 +26,30 @@ uint64_t random_id() {
   return (uint64_t{device()} << 32 | device()) | 1;
 }
 
-class ShmFabric final : public Fabric {
+class ShmFabric final : public Fabric, public LastingMemory {
  public:
   const Capabilities& capabilities() const override { return capabilities_; }
 
   Result<Region> allocate_readable(uint64_t bytes) override {
     return make_shared_region(bytes, Access::kRemoteRead, 0, local_);
+  }
+
+  // A copy: the seals that keep clients from writing to the file keep this process from it, too.
+  Result<Region> allocate_lasting(uint64_t bytes, UniqueFd& file) override {
+    Mapping kept;
+    if (file.valid()) {
+      auto mapped = map_kept_memory(file, bytes);
+      if (!mapped) return tl::unexpected(mapped.error());
+      kept = std::move(*mapped);
+    }
+    auto memory = SharedMemory::create(bytes, Access::kRemoteRead, 0);
+    if (!memory) return tl::unexpected(memory.error());
+    if (kept.data() != nullptr) std::memcpy(memory->mapping.data(), kept.data(), bytes);
+    UniqueFd its_file = duplicate(memory->fd);
+    if (!its_file.valid()) return fail_errno(errno, "cannot duplicate a descriptor");
+    auto region = share_memory(std::move(*memory), bytes, Access::kRemoteRead, local_);
+    if (region) file = std::move(its_file);
+    return region;
   }
 
   Result<Region> register_local(const MemoryRange& range) override {
@@ -111,8 +131,13 @@ Result<Region> make_shared_region(uint64_t bytes, Access access, uint64_t channe
                                   std::shared_ptr<LocalRegistrations> sources) {
   auto memory = SharedMemory::create(bytes, access, channel);
   if (!memory) return tl::unexpected(memory.error());
-  const MemoryRange range = {memory->mapping.data(), bytes, MemoryKind::kHost, -1};
-  auto backing = std::make_unique<SharedBacking>(std::move(*memory));
+  return share_memory(std::move(*memory), bytes, access, std::move(sources));
+}
+
+Result<Region> share_memory(SharedMemory memory, uint64_t bytes, Access access,
+                            std::shared_ptr<LocalRegistrations> sources) {
+  const MemoryRange range = {memory.mapping.data(), bytes, MemoryKind::kHost, -1};
+  auto backing = std::make_unique<SharedBacking>(std::move(memory));
   if (sources != nullptr) {
     const std::optional<uint64_t> key = sources->add();
     if (!key) return fail(Code::kExhausted, "too many regions of local memory are registered");

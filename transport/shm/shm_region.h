@@ -21,5 +21,8 @@ struct SharedBacking final : Region::Backing {
 // `sources`: where its memory is registered as a source of writes, if it is one.
 Result<Region> make_shared_region(uint64_t bytes, Access access, uint64_t channel,
                                   std::shared_ptr<LocalRegistrations> sources = nullptr);
+// Of memory that has been made.
+Result<Region> share_memory(SharedMemory memory, uint64_t bytes, Access access,
+                            std::shared_ptr<LocalRegistrations> sources);
 
 }  // namespace farpage::shm

@@ -78,6 +78,13 @@ Result<Region> SimFabric::allocate_readable(uint64_t bytes) {
   return allocate_region(network_, host_, bytes, Access::kRemoteRead, 0);
 }
 
+// The memory itself, so that a run that was killed can still be read while the next one writes it.
+Result<Region> SimFabric::allocate_lasting(uint64_t bytes, UniqueFd& file) {
+  auto memory = take_lasting_memory(bytes, file);
+  if (!memory) return tl::unexpected(memory.error());
+  return lasting_region(network_, host_, std::move(*memory), bytes);
+}
+
 Result<Region> SimFabric::register_local(const MemoryRange& range) {
   return register_region(network_, host_, range);
 }

@@ -4,6 +4,7 @@
 
 #include "base/runtime.h"
 #include "transport/fabric.h"
+#include "transport/lasting_memory.h"
 #include "transport/sim/sim_options.h"
 
 namespace farpage::sim {
@@ -17,13 +18,14 @@ struct Host;
 // World::run_until).
 //
 // The world outlives the fabric, and the fabric's channels and regions may outlive the fabric.
-class SimFabric final : public Fabric {
+class SimFabric final : public Fabric, public LastingMemory {
  public:
   SimFabric(World& world, const SimOptions& options);
   ~SimFabric() override { forget_deferred(); }
 
   const Capabilities& capabilities() const override;
   Result<Region> allocate_readable(uint64_t bytes) override;
+  Result<Region> allocate_lasting(uint64_t bytes, UniqueFd& file) override;
   Result<Region> register_local(const MemoryRange& range) override;
   Result<RegionExport> export_region(const Region& region) override;
   Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <variant>
 
 #include "base/units.h"
 
@@ -15,7 +16,8 @@ constexpr uint64_t kAlignment = 4 * kKiB;
 struct Free {
   void operator()(void* memory) const { std::free(memory); }
 };
-using Memory = std::unique_ptr<void, Free>;
+using Allocated = std::unique_ptr<void, Free>;
+using Memory = std::variant<Allocated, Mapping>;
 
 class SimBacking : public Region::Backing {
  public:
@@ -49,7 +51,13 @@ Result<Region> allocate_region(const std::shared_ptr<Network>& network, const Ho
   }
   std::memset(data, 0, bytes);
   return make_region(network, {static_cast<std::byte*>(data), bytes, access, &host, channel},
-                     Memory(data));
+                     Allocated(data));
+}
+
+Region lasting_region(const std::shared_ptr<Network>& network, const Host& host, Mapping memory,
+                      uint64_t bytes) {
+  std::byte* data = memory.data();
+  return make_region(network, {data, bytes, Access::kRemoteRead, &host, 0}, std::move(memory));
 }
 
 Result<Region> register_region(const std::shared_ptr<Network>& network, const Host& host,
@@ -57,7 +65,7 @@ Result<Region> register_region(const std::shared_ptr<Network>& network, const Ho
   if (range.data == nullptr || range.bytes == 0)
     return fail(Code::kInvalid, "a region of no bytes");
   if (range.kind != MemoryKind::kHost) return fail(Code::kInvalid, "sim moves host memory only");
-  return make_region(network, {range.data, range.bytes, Access::kLocal, &host, 0}, nullptr);
+  return make_region(network, {range.data, range.bytes, Access::kLocal, &host, 0}, Allocated());
 }
 
 std::string opaque_key(uint64_t key) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/mapping.h"
 #include "transport/memory.h"
 #include "transport/operation.h"
 #include "transport/sim/network.h"
@@ -12,6 +13,9 @@ namespace farpage::sim {
 // Zeroed memory that a peer may reach; `channel` for kRemoteWrite.
 Result<Region> allocate_region(const std::shared_ptr<Network>& network, const Host& host,
                                uint64_t bytes, Access access, uint32_t channel);
+// Memory that a peer may read, and that was there before.
+Region lasting_region(const std::shared_ptr<Network>& network, const Host& host, Mapping memory,
+                      uint64_t bytes);
 Result<Region> register_region(const std::shared_ptr<Network>& network, const Host& host,
                                const MemoryRange& range);
 

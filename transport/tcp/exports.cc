@@ -57,10 +57,15 @@ Result<Region> make_exported_region(const std::shared_ptr<Exports>& exports, uin
                                     Access access, uint64_t channel) {
   auto mapping = take_peer_memory(bytes, access, /*pinned=*/false);
   if (!mapping) return tl::unexpected(mapping.error());
-  std::byte* data = mapping->data();
+  return export_memory(exports, std::move(*mapping), bytes, access, channel);
+}
+
+Region export_memory(const std::shared_ptr<Exports>& exports, Mapping memory, uint64_t bytes,
+                     Access access, uint64_t channel) {
+  std::byte* data = memory.data();
   const RegionKey key = exports->add(data, bytes, access, channel);
   return Region({data, bytes, MemoryKind::kHost, -1}, access, 0,
-                std::make_unique<ExportedBacking>(exports, std::move(*mapping), key));
+                std::make_unique<ExportedBacking>(exports, std::move(memory), key));
 }
 
 }  // namespace farpage::tcp

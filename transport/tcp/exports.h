@@ -79,5 +79,8 @@ struct ExportedBacking final : Region::Backing {
 
 Result<Region> make_exported_region(const std::shared_ptr<Exports>& exports, uint64_t bytes,
                                     Access access, uint64_t channel);
+// Of memory that has been taken.
+Region export_memory(const std::shared_ptr<Exports>& exports, Mapping memory, uint64_t bytes,
+                     Access access, uint64_t channel);
 
 }  // namespace farpage::tcp

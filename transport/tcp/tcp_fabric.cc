@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "net/asio_runtime.h"
+#include "transport/lasting_memory.h"
 #include "transport/local_registrations.h"
 #include "transport/tcp/active_channel.h"
 #include "transport/tcp/data_connection.h"
@@ -59,7 +60,7 @@ class IoThread {
   std::unordered_map<DataConnection*, std::shared_ptr<DataConnection>> connections_;
 };
 
-class TcpFabricOf final : public TcpFabric, public TrafficSource {
+class TcpFabricOf final : public TcpFabric, public TrafficSource, public LastingMemory {
  public:
   explicit TcpFabricOf(const TcpOptions& options) : credentials_(options.credentials) {
     capabilities_.path = credentials_.tls != nullptr ? "TCP with TLS" : "TCP";
@@ -72,6 +73,12 @@ class TcpFabricOf final : public TcpFabric, public TrafficSource {
 
   Result<Region> allocate_readable(uint64_t bytes) override {
     return make_exported_region(exports_, bytes, Access::kRemoteRead, 0);
+  }
+
+  Result<Region> allocate_lasting(uint64_t bytes, UniqueFd& file) override {
+    auto memory = take_lasting_memory(bytes, file);
+    if (!memory) return tl::unexpected(memory.error());
+    return export_memory(exports_, std::move(*memory), bytes, Access::kRemoteRead, 0);
   }
 
   Result<Region> register_local(const MemoryRange& range) override {

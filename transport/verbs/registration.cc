@@ -71,11 +71,19 @@ Result<Region> make_peer_region(std::shared_ptr<const void> owner, std::span<ibv
                                 uint64_t bytes, Access access, std::shared_ptr<LocalKeys> sources) {
   auto mapping = take_peer_memory(bytes, access, /*pinned=*/true);
   if (!mapping) return tl::unexpected(mapping.error());
-  const MemoryRange range = {mapping->data(), bytes, MemoryKind::kHost, -1};
+  return register_peer_memory(std::move(owner), domains, std::move(*mapping), bytes, access,
+                              std::move(sources));
+}
+
+Result<Region> register_peer_memory(std::shared_ptr<const void> owner,
+                                    std::span<ibv_pd* const> domains, Mapping memory,
+                                    uint64_t bytes, Access access,
+                                    std::shared_ptr<LocalKeys> sources) {
+  const MemoryRange range = {memory.data(), bytes, MemoryKind::kHost, -1};
   auto registration = Registration::make(domains, range, access);
   if (!registration) return tl::unexpected(registration.error());
-  auto backing = std::make_unique<PeerBacking>(std::move(owner), std::move(*mapping),
-                                               std::move(*registration));
+  auto backing =
+      std::make_unique<PeerBacking>(std::move(owner), std::move(memory), std::move(*registration));
   if (sources != nullptr) {
     const std::optional<uint64_t> key = sources->add(backing->registration);
     if (!key) return fail(Code::kExhausted, kTooManyRegions);

@@ -83,5 +83,10 @@ class LocalKeys {
 Result<Region> make_peer_region(std::shared_ptr<const void> owner, std::span<ibv_pd* const> domains,
                                 uint64_t bytes, Access access,
                                 std::shared_ptr<LocalKeys> sources = nullptr);
+// Of memory that has been taken.
+Result<Region> register_peer_memory(std::shared_ptr<const void> owner,
+                                    std::span<ibv_pd* const> domains, Mapping memory,
+                                    uint64_t bytes, Access access,
+                                    std::shared_ptr<LocalKeys> sources);
 
 }  // namespace farpage::verbs

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/clock.h"
+#include "transport/lasting_memory.h"
 #include "transport/verbs/active_channel.h"
 #include "transport/verbs/listener.h"
 #include "transport/verbs/port_files.h"
@@ -17,7 +18,10 @@ namespace {
 // How long a channel that has one path waits for its others.
 constexpr uint64_t kGraceNs = 100 * kMillisecond;
 
-class VerbsFabric final : public Fabric, public PortSource, public PathSource {
+class VerbsFabric final : public Fabric,
+                          public LastingMemory,
+                          public PortSource,
+                          public PathSource {
  public:
   VerbsFabric(std::shared_ptr<const Devices> devices, const VerbsOptions& options)
       : devices_(std::move(devices)),
@@ -29,10 +33,14 @@ class VerbsFabric final : public Fabric, public PortSource, public PathSource {
   const Capabilities& capabilities() const override { return capabilities_; }
 
   Result<Region> allocate_readable(uint64_t bytes) override {
-    std::array<ibv_pd*, kMaxDevices> domains = {};
-    for (size_t i = 0; i < devices_->size(); ++i) domains[i] = (*devices_)[i].domain;
-    return make_peer_region(devices_, std::span(domains).first(devices_->size()), bytes,
-                            Access::kRemoteRead, keys_);
+    return make_peer_region(devices_, domains(), bytes, Access::kRemoteRead, keys_);
+  }
+
+  Result<Region> allocate_lasting(uint64_t bytes, UniqueFd& file) override {
+    auto memory = take_lasting_memory(bytes, file);
+    if (!memory) return tl::unexpected(memory.error());
+    return register_peer_memory(devices_, domains(), std::move(*memory), bytes, Access::kRemoteRead,
+                                keys_);
   }
 
   Result<Region> register_local(const MemoryRange& range) override {
@@ -120,6 +128,13 @@ class VerbsFabric final : public Fabric, public PortSource, public PathSource {
   }
 
  private:
+  // Of every device.
+  std::vector<ibv_pd*> domains() const {
+    std::vector<ibv_pd*> all;
+    for (const Device& device : *devices_) all.push_back(device.domain);
+    return all;
+  }
+
   // The paths that are not known to be broken, or, if all are, every one. Returns how many.
   size_t dial(ActiveEnd& end, uint64_t deadline_ns) {
     const uint64_t now = boottime_clock().now_ns();

@@ -138,5 +138,23 @@ INSTANTIATE_TEST_SUITE_P(Chaos, Overlapping,
                                kDisturbanceNames[static_cast<size_t>(info.param.kind)]);
                          });
 
+// What a node leaves to its next run is served again, and nothing else: what is missing is a
+// finding where nobody else could have put anything meanwhile.
+TEST(ChaosRun, PagesThatANodeLeavesToItsNextRunAreJudged) {
+  for (const uint64_t nodes : {1, 3}) {
+    PlanOptions options;
+    options.nodes = nodes;
+    options.replicas = std::min<uint64_t>(nodes, 2);
+    options.keep_pools = true;
+    uint64_t kept = 0;
+    for (uint64_t seed = 1; seed <= 60; ++seed) {
+      const RunResult run = run_plan(draw_plan(seed, options));
+      EXPECT_EQ(run.findings, std::vector<Finding>{}) << nodes << " nodes, seed " << seed;
+      kept += run.pages_kept;
+    }
+    EXPECT_GT(kept, 0u);
+  }
+}
+
 }  // namespace
 }  // namespace farpage::chaos

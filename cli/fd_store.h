@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace farpage {
+
+// Files that a process gives to whoever started it, to have them again in its next life: the other
+// end of sd_notify(3)'s FDSTORE=1, FDSTOREREMOVE=1 and FDNAME=. One thread.
+class FdStore {
+ public:
+  struct Held {
+    std::string name;
+    UniqueFd file;
+  };
+
+  // `path`: of the socket, in a folder that nobody else may enter.
+  static Result<FdStore> open(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  int fd() const { return socket_.get(); }  // readable when there is something to receive
+  // All that there is, without waiting for more.
+  void receive();
+  const std::vector<Held>& held() const { return held_; }
+
+ private:
+  bool receive_one();
+  void apply(const std::string& message, std::vector<UniqueFd> files);
+
+  std::string path_;
+  UniqueFd socket_;
+  std::vector<Held> held_;
+};
+
+}  // namespace farpage

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <unordered_map>
+
+#include "integrity/page_header.h"
+#include "pagetable/geometry.h"
+
+namespace farpage {
+
+// What a run of a node has left in its pool, and the next one has found there: pages that their
+// headers prove, each in its slot, which nobody serves until it is taken. One thread.
+class FormerPages {
+ public:
+  struct Page {
+    uint32_t slot;
+    Version version;
+  };
+
+  FormerPages() = default;
+
+  // Of all slots of `pool`. A page is proven by a whole header whose live word is the one of its
+  // key, version and incarnation; of two of one key only the newer is. `unproven` is told of every
+  // other slot.
+  FormerPages(const Geometry& geometry, const std::byte* pool,
+              const std::function<void(uint32_t slot)>& unproven);
+
+  size_t size() const { return pages_.size(); }
+
+  // It is one no more. Nothing: there is none of this key and version.
+  std::optional<uint32_t> take(const PageKey& key, Version version);
+  // Any of them; nothing when there are none.
+  std::optional<Page> take_any();
+
+ private:
+  std::unordered_map<PageKey, Page> pages_;
+};
+
+}  // namespace farpage

@@ -1,0 +1,118 @@
+"""A node that is replaced, or killed, while `farpage hold` holds its pages."""
+
+import os
+import signal
+import unittest
+
+from etcd import free_ports
+from program import PATIENCE_S, PROGRAM, Case, wait_until
+
+NODE_PAGES = 1024
+
+
+class HoldTest(Case):
+    def configure(self, page_bytes):
+        (self.folder / "node.toml").write_text(f"[node]\npool_bytes = {64 << 20}\npage_bytes = {page_bytes}\n")
+
+    def hold(self, address):
+        """A node of 64 MiB, held; once it serves."""
+        self.configure(60 << 10)
+        holder = self.start_program("hold", "--", PROGRAM, "node", "--listen", address, "--state", self.folder / "state",
+                                    "--config", self.folder / "node.toml")
+        holder.address = str(address)
+        self.addCleanup(lambda: holder.poll() is None and holder.terminate())
+        self.assertIn("serving", holder.stderr.readline())
+        return holder
+
+    def fill(self, holder):
+        """Pages whose contents prove themselves; every one that is fetched afterwards is looked at."""
+        self.fetch(holder, seconds=0.1)
+        before = self.status(holder)
+        self.assertGreater(before["slots_live"], NODE_PAGES // 2)
+        return before
+
+    def fetch(self, holder, seconds):
+        done = self.run_program("bench", "fetch", "--node", holder.address, "--page-bytes", "60KiB", "--pool-bytes", "48MiB",
+                                "--seconds", seconds)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("wrong bytes              0 in", done.stdout)
+
+    def wait_for_next_run(self, holder, before):
+        def has_come():
+            now = self.status(holder)
+            return now is not None and now["incarnation"] != before["incarnation"]
+        self.assertTrue(wait_until(has_come))
+        return self.status(holder)
+
+    def node_of(self, holder):
+        with open(f"/proc/{holder.pid}/task/{holder.pid}/children", encoding="ascii") as children:
+            return int(children.read().split()[0])
+
+    def end_holder(self, holder):
+        node = self.node_of(holder)
+        holder.terminate()
+        _, errors = holder.communicate(timeout=PATIENCE_S)
+        self.assertEqual(holder.returncode, 0, errors)
+        self.assertFalse(os.path.exists(f"/proc/{node}"))
+        self.assert_nothing_left()
+        return errors
+
+    def replaced_and_killed(self, address):
+        holder = self.hold(address)
+        before = self.fill(holder)
+        holder.send_signal(signal.SIGHUP)
+        after = self.wait_for_next_run(holder, before)
+        self.assertEqual(after["slots_live"], before["slots_live"])
+        self.assertGreater(after["epoch"], before["epoch"])
+        self.fetch(holder, seconds=0.1)
+
+        before = self.status(holder)
+        os.kill(self.node_of(holder), signal.SIGKILL)
+        after = self.wait_for_next_run(holder, before)
+        self.assertEqual(after["slots_live"], before["slots_live"])
+        self.fetch(holder, seconds=0.1)
+        self.assertIn("are served", self.end_holder(holder))
+
+    def test_pages_outlive_their_node_on_shared_memory(self):
+        self.replaced_and_killed(self.folder / "n.sock")
+
+    def test_pages_outlive_their_node_on_tcp(self):
+        self.replaced_and_killed(f"tcp://127.0.0.1:{free_ports(1)[0]}")
+
+    def test_a_node_that_is_another_one_begins_empty(self):
+        holder = self.hold(self.folder / "n.sock")
+        before = self.fill(holder)
+        self.configure(30 << 10)
+        holder.send_signal(signal.SIGHUP)
+        after = self.wait_for_next_run(holder, before)
+        self.assertEqual((after["slots_live"], after["page_bytes"]), (0, 30 << 10))
+
+        self.configure(60 << 10)
+        holder.send_signal(signal.SIGHUP)
+        self.wait_for_next_run(holder, after)
+        before = self.fill(holder)
+        os.unlink(self.folder / "state")
+        holder.send_signal(signal.SIGHUP)
+        after = self.wait_for_next_run(holder, before)
+        self.assertEqual(after["slots_live"], 0, "its epochs begin anew, and versions could be given out twice")
+        self.end_holder(holder)
+
+    def test_what_cannot_start_is_said(self):
+        self.assert_fails(self.run_program("hold"), 2, "command")
+        missing = self.run_program("hold", "--", PROGRAM, "node", "--listen", "tcp://nowhere")
+        self.assertEqual(missing.returncode, 2, missing.stderr)
+        ended = self.run_program("hold", "--", "true")
+        self.assertEqual((ended.returncode, ended.stderr), (0, ""))
+        self.assert_nothing_left()
+
+    def test_a_command_that_fails_is_started_again(self):
+        marks = self.folder / "marks"
+        holder = self.start_program("hold", "--", "sh", "-c", f"echo started >> {marks}; test $(wc -l < {marks}) -ge 3")
+        _, errors = holder.communicate(timeout=PATIENCE_S)
+        self.assertEqual(holder.returncode, 0, errors)
+        self.assertEqual(marks.read_text().count("started"), 3)
+        self.assertEqual(errors.count("started again"), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

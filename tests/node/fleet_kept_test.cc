@@ -1,0 +1,103 @@
+// Nodes that leave their pools to their next runs, in virtual time.
+#include <gtest/gtest.h>
+
+#include "tests/node/three_nodes.h"
+
+namespace farpage {
+namespace {
+
+SimClusterOptions kept(SimClusterOptions options) {
+  options.keep_pools = true;
+  return options;
+}
+
+void restart(SimCluster& cluster, RawClient& client, size_t node, NodeEnd end = NodeEnd::kStopped) {
+  cluster.end_node(end, node);
+  cluster.start_node(node);
+  client.forget(node);
+}
+
+TEST(KeptPool, ANodeAloneServesItsPagesAgain) {
+  for (const NodeEnd end : {NodeEnd::kStopped, NodeEnd::kKilled}) {
+    SimCluster cluster(1, kept({}));
+    RawClient client(cluster);
+    for (uint64_t number = 0; number < 8; ++number) {
+      ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+    }
+    ASSERT_EQ(client.put(3, 2).code, Code::kOk);
+    restart(cluster, client, 0, end);
+    for (uint64_t number = 0; number < 8; ++number) {
+      EXPECT_TRUE(client.holds(0, number, number == 3 ? 2 : 1)) << number;
+    }
+    // And goes on: what is put next is newer.
+    client.run_for(kSecond);
+    EXPECT_EQ(client.put(3, 3).code, Code::kOk);
+    EXPECT_TRUE(client.holds(0, 3, 3));
+    restart(cluster, client, 0, end);
+    EXPECT_TRUE(client.holds(0, 3, 3)) << "twice";
+  }
+}
+
+TEST(KeptPool, PowerThatIsLostTakesThePagesWithIt) {
+  SimCluster cluster(1, kept({}));
+  RawClient client(cluster);
+  ASSERT_EQ(client.put(1, 1).code, Code::kOk);
+  restart(cluster, client, 0, NodeEnd::kPowerLost);
+  EXPECT_FALSE(client.read(0, 1));
+}
+
+TEST(KeptPool, ANodeWhoseStateFileIsGoneBeginsEmpty) {
+  SimCluster cluster(1, kept({}));
+  RawClient client(cluster);
+  ASSERT_EQ(client.put(1, 1).code, Code::kOk);
+  cluster.end_node(NodeEnd::kStopped);
+  cluster.lose_state_file(0);
+  cluster.start_node();
+  client.forget(0);
+  EXPECT_FALSE(client.read(0, 1)) << "its versions could be given out again";
+}
+
+// Of a list: what the other replica holds is served again without being read over the network.
+TEST(KeptPool, AMemberServesWhatAnotherOneConfirms) {
+  SimCluster cluster(1, kept(three_nodes()));
+  RawClient client(cluster);
+  settle(client);
+  const uint64_t number = client.number_with({0, 1});
+  ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  ASSERT_TRUE(client.holds(1, number, 1));
+  restart(cluster, client, 1);
+  EXPECT_FALSE(client.read(1, number)) << "nobody has confirmed it";
+  EXPECT_TRUE(client.wait_for([&] { return client.holds(1, number, 1); }));
+  EXPECT_EQ(client.status(1).fleet.filled, 0u);
+}
+
+TEST(KeptPool, AMemberDoesNotServeWhatWasReplacedOrRemovedMeanwhile) {
+  SimClusterOptions options = kept(three_nodes());
+  options.uses_register = true;
+  SimCluster cluster(1, options);
+  RawClient client(cluster);
+  ASSERT_TRUE(client.wait_for([&] {
+    const RegisteredEpoch& current = cluster.epochs()->current();
+    return current.all_confirmed() && current.epoch.members.size() == 3;
+  }));
+  settle(client);
+  const uint64_t replaced = client.number_with({0, 1});
+  const uint64_t untouched = client.number_with({0, 1}, replaced + 1);
+  for (const uint64_t number : {replaced, untouched}) {
+    ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  }
+  cluster.end_node(NodeEnd::kKilled, 1);
+  ASSERT_TRUE(
+      client.wait_for([&] { return cluster.epochs()->current().epoch.members.size() == 2; }));
+  ASSERT_TRUE(client.wait_for([&] { return client.put(replaced, 2).code == Code::kOk; }));
+  cluster.start_node(1);
+  client.forget(1);
+  ASSERT_TRUE(
+      client.wait_for([&] { return cluster.epochs()->current().epoch.members.size() == 3; }));
+  EXPECT_TRUE(client.wait_for([&] { return client.holds(1, replaced, 2); }));
+  EXPECT_TRUE(client.wait_for([&] { return client.holds(1, untouched, 1); }));
+  EXPECT_EQ(client.status(1).fleet.filled, 1u) << "the one that was replaced";
+}
+
+}  // namespace
+}  // namespace farpage
