@@ -8,6 +8,7 @@ from etcd import free_ports
 from faults import Steady
 from program import PATIENCE_S, PROGRAM, Case, wait_until
 
+
 class HoldTest(Case):
     def configure(self, page_bytes):
         (self.folder / "node.toml").write_text(f"[node]\npool_bytes = {64 << 20}\npage_bytes = {page_bytes}\n")
