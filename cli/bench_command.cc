@@ -20,6 +20,7 @@
 #include "cli/exit_code.h"
 #include "cli/idle_bench.h"
 #include "cli/options.h"
+#include "cli/scale_bench.h"
 #include "cli/signals.h"
 #include "cli/version.h"
 #include "pagetable/geometry.h"
@@ -370,6 +371,31 @@ void add_idle(CLI::App& bench, int& exit_code) {
   command->callback([arguments, &exit_code] { exit_code = run_bench_idle(*arguments); });
 }
 
+void add_scale(CLI::App& bench, int& exit_code) {
+  CLI::App* command = bench.add_subcommand(
+      "scale",
+      "What a fleet of many nodes costs: measured at sizes that fit here, and what follows");
+  auto arguments = std::make_shared<ScaleArguments>();
+  ScaleOptions& options = arguments->bench;
+  add_count(*command, "--nodes", options.nodes, "Of the fleet");
+  add_count(*command, "--clients", options.clients, "Of the fleet");
+  add_count(*command, "--pages", options.pages, "Of the fleet: counted, not stored");
+  add_count(*command, "--replicas", options.replicas, "Nodes that hold each page");
+  add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
+  add_count(*command, "--lost", options.lost,
+            "Nodes that are lost at once, beside the loss of one");
+  add_count(*command, "--keys", options.keys, "Keys that are placed, as a sample of the pages");
+  add_count(*command, "--seed", options.seed, "Of placement and simulation");
+  add_count(*command, "--threads", options.threads, "That place keys");
+  command
+      ->add_option("--etcd", arguments->etcd.endpoints,
+                   "An etcd to measure too, as etcd.endpoints names it; what is written there, "
+                   "below /farpage/bench-scale-NODES/, stays")
+      ->type_name("ENDPOINTS");
+  add_json(*command, arguments->json);
+  command->callback([arguments, &exit_code] { exit_code = run_bench_scale(*arguments); });
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& app, int& exit_code) {
@@ -382,6 +408,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   add_index(*bench, exit_code);
   add_recovery(*bench, exit_code);
   add_idle(*bench, exit_code);
+  add_scale(*bench, exit_code);
 }
 
 }  // namespace farpage

@@ -25,7 +25,7 @@ inline constexpr uint32_t kMaxTrafficPaths = 256;
 inline constexpr uint32_t kMaxReplicaPages = 1024;
 // Of a put and its replicas; whoever asks for more is given this.
 inline constexpr uint64_t kMaxPatienceNs = 60 * kSecond;
-inline constexpr uint32_t kMaxFleetMembers = 256;
+inline constexpr uint32_t kMaxFleetMembers = 1024;
 
 // The sender's epoch (protocol rule 10): pagetable/epoch.h. Whoever is in another one refuses the
 // message with kOtherEpoch and its own. Both are 0 where a node serves alone.

@@ -23,7 +23,7 @@ struct Member {
   friend bool operator==(const Member&, const Member&) = default;
 };
 
-inline constexpr size_t kMaxMembers = 256;
+inline constexpr size_t kMaxMembers = 1024;
 inline constexpr size_t kMaxReplicas = 8;
 
 // Who holds what, until the next epoch (protocol rule 6). A plain value.

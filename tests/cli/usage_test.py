@@ -95,6 +95,18 @@ class UsageTest(Case):
         self.assertEqual((answer["death"]["late"], answer["death"]["wrong_bytes"]), (0, 0))
         self.assertIn("one of three nodes loses power", result.stdout)
 
+    def test_scale_bench(self):
+        file = self.folder / "scale.json"
+        result = self.run_program("bench", "scale", "--nodes", "8", "--clients", "20", "--pages", "8000", "--lost", "2",
+                                  "--keys", "8000", "--json", file)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        answer = json.loads(file.read_text(encoding="utf-8"))
+        self.assertLess(answer["measured"]["placement"][0]["held"]["largest"], 1.02)
+        self.assertEqual([repair["lost"] for repair in answer["extrapolated"]["repairs"]], [1, 2])
+        self.assertIn("what follows for 8 nodes", result.stdout)
+        self.assert_fails(self.run_program("bench", "scale", "--nodes", "2000"), 2, "--nodes is 2000: choose 8 to 1024")
+        self.assert_fails(self.run_program("bench", "scale", "--etcd", "here"), 2, "'here' is no http://HOST:PORT")
+
     def test_deadlines_bench(self):
         result = self.run_program("bench", "deadlines", "--page-bytes", "4KiB", "--batch", "8", "--pool-bytes", "1MiB",
                                   "--nodes", "3", "--replicas", "2", "--seconds", "0.3", "--json", "-")

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/status.h"
+#include "etcd/options.h"
+
+namespace farpage {
+
+// What the records of a fleet of `nodes` nodes weigh, of which all live and have confirmed.
+struct RecordCost {
+  uint64_t epoch_bytes = 0;  // of its value, which one transaction writes
+  uint64_t read_bytes = 0;   // keys and values that a read brings, in the base64 of etcd's gateway
+  uint64_t find_all_ns = 0;  // of looking for each member's record, as a node's registration does
+};
+RecordCost measure_records(uint64_t nodes);
+
+// A read of them by the product's own client at a real etcd.
+struct RegisterCost {
+  uint64_t nodes = 0;
+  uint64_t reads = 0;
+  double reads_per_s = 0;  // of `readers` at once
+  uint64_t readers = 0;
+  uint64_t client_cpu_ns = 0;  // of the reader, for a read
+};
+// `readers` at once, each with `reads`. Writes records below /farpage/bench-scale-NODES/ instead of
+// the prefix of `access`, and leaves them there.
+Result<RegisterCost> measure_register(etcd::Access access, uint64_t nodes, uint64_t readers,
+                                      uint64_t reads);
+
+}  // namespace farpage
