@@ -60,7 +60,7 @@ TEST(Epoch, ListsThatCannotHoldAreRefusedInASentence) {
   EXPECT_NE(refusal([](Epoch& epoch) { epoch.page_bytes = 0; }).find("0 bytes"), std::string::npos);
   EXPECT_NE(refusal([](Epoch& epoch) {
               for (uint64_t i = 0; i < kMaxMembers; ++i) epoch.members.push_back({i + 1, 0});
-            }).find("259 nodes"),
+            }).find("1027 nodes"),
             std::string::npos);
 }
 
