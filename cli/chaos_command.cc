@@ -12,6 +12,7 @@
 #include "bench/chaos/campaign.h"
 #include "bench/json.h"
 #include "bench/progress.h"
+#include "cli/chaos_processes.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
@@ -26,6 +27,8 @@ struct ChaosArguments {
   std::vector<std::string> faults;
   std::vector<std::string> without;
   std::string json;
+  bool real = false;  // processes
+  ProcessesArguments processes;
 };
 
 Result<void> choose_kinds(ChaosArguments& arguments) {
@@ -50,12 +53,6 @@ Result<void> check_guards(const std::vector<std::string>& names) {
 }
 
 Result<int> run(const ChaosArguments& arguments) {
-#ifdef FARPAGE_GUARD_SWITCHES
-  std::vector<std::unique_ptr<GuardOff>> off;
-  for (const std::string& name : arguments.without) {
-    off.push_back(std::make_unique<GuardOff>(*guard_named(name)));
-  }
-#endif
   std::optional<Progress> progress;
   if (arguments.json != "-") progress.emplace("attacking", "runs", arguments.campaign.seeds);
   const chaos::CampaignResult result =
@@ -85,34 +82,71 @@ Result<int> run(const ChaosArguments& arguments) {
 }
 
 int run_chaos(ChaosArguments arguments) {
-  const auto valid = choose_kinds(arguments)
-                         .and_then([&] { return check_guards(arguments.without); })
-                         .and_then([&] { return arguments.campaign.validate(); });
+  auto valid = check_guards(arguments.without).and_then([&] {
+    if (arguments.real) return prepare(arguments.processes);
+    return choose_kinds(arguments).and_then([&] { return arguments.campaign.validate(); });
+  });
   if (!valid) return report_error(valid.error(), kExitUsage);
-  const Result<int> code = run(arguments);
+#ifdef FARPAGE_GUARD_SWITCHES
+  std::vector<std::unique_ptr<GuardOff>> off;
+  for (const std::string& name : arguments.without) {
+    off.push_back(std::make_unique<GuardOff>(*guard_named(name)));
+  }
+#endif
+  const Result<int> code = arguments.real ? run_processes(arguments.processes) : run(arguments);
   return code ? *code : report_error(code.error());
+}
+
+// What is meant for both, where it was given.
+ProcessesArguments processes_of(const CLI::App& command, const ChaosArguments& arguments) {
+  ProcessesArguments processes = arguments.processes;
+  const chaos::CampaignOptions& campaign = arguments.campaign;
+  processes.campaign.plan.seed = campaign.seed;
+  if (command.count("--clients") > 0) processes.campaign.clients = campaign.plan.clients;
+  if (command.count("--nodes") > 0) processes.campaign.plan.nodes = campaign.plan.nodes;
+  if (command.count("--replicas") > 0) processes.campaign.replicas = campaign.plan.replicas;
+  processes.faults = arguments.faults;
+  processes.json = arguments.json;
+  return processes;
+}
+
+void add_processes_options(CLI::App& app, CLI::Option* processes, ProcessesArguments& arguments) {
+  processes::CampaignOptions& campaign = arguments.campaign;
+  add_count(app, "--disturbances", campaign.plan.disturbances, "How many the processes suffer")
+      ->needs(processes);
+  app.add_option("--backend", campaign.backend,
+                 "How bytes reach the processes: tcp, or shm, where there is no network to cut")
+      ->capture_default_str()
+      ->needs(processes);
+  add_count(app, "--outage-s", campaign.outage_s,
+            "At the end, the processes' etcd is gone for so long; 0: it is not")
+      ->needs(processes);
 }
 
 }  // namespace
 
 void add_chaos_command(CLI::App& app, int& exit_code) {
-  auto* command = app.add_subcommand(
-      "chaos",
-      "Attacks simulated clusters with faults of every kind, and judges all that they answer");
+  auto* command = app.add_subcommand("chaos",
+                                     "Attacks simulated clusters, or real processes, with faults "
+                                     "of every kind, and judges all that "
+                                     "they answer");
   auto arguments = std::make_shared<ChaosArguments>();
   chaos::CampaignOptions& campaign = arguments->campaign;
   add_count(*command, "--seed", campaign.seed, "Of the first run");
-  add_count(*command, "--seeds", campaign.seeds, "How many runs, each with the next seed");
+  CLI::Option* seeds =
+      add_count(*command, "--seeds", campaign.seeds, "How many runs, each with the next seed");
   add_count(*command, "--clients", campaign.plan.clients, "Clients of each cluster");
   add_count(*command, "--nodes", campaign.plan.nodes, "Memory nodes of each cluster");
   add_count(*command, "--replicas", campaign.plan.replicas, "Nodes that hold a page");
-  command->add_flag("--keep-pools", campaign.plan.keep_pools,
-                    "Nodes leave their pages to their next runs, unless power is lost");
-  add_count(*command, "--jobs", campaign.jobs, "Processes that share the work");
+  CLI::Option* keep_pools =
+      command->add_flag("--keep-pools", campaign.plan.keep_pools,
+                        "Nodes leave their pages to their next runs, unless power is lost");
+  CLI::Option* jobs = add_count(*command, "--jobs", campaign.jobs, "Processes that share the work");
   command
-      ->add_option("--faults", arguments->faults,
-                   fmt::format("Only these kinds, with commas between: {}",
-                               fmt::join(chaos::kind_names(), ", ")))
+      ->add_option(
+          "--faults", arguments->faults,
+          fmt::format("Only these kinds, with commas between: {}; of processes: {}",
+                      fmt::join(chaos::kind_names(), ", "), fmt::join(processes::kKindNames, ", ")))
       ->delimiter(',')
       ->type_name("LIST");
 #ifdef FARPAGE_GUARD_SWITCHES
@@ -122,10 +156,24 @@ void add_chaos_command(CLI::App& app, int& exit_code) {
       ->delimiter(',')
       ->type_name("GUARDS");
 #endif
-  command->add_flag("--until-failure", campaign.until_first_failure,
-                    "Stops with the first run that fails");
+  CLI::Option* until_failure = command->add_flag("--until-failure", campaign.until_first_failure,
+                                                 "Stops with the first run that fails");
+  CLI::Option* real =
+      command
+          ->add_flag(
+              "--processes", arguments->real,
+              "Attacks real processes: 3 memory nodes and an etcd, each on a host of its own, "
+              "with 2 replicas of a page, and 4 clients, unless told otherwise")
+          ->excludes(seeds)
+          ->excludes(jobs)
+          ->excludes(keep_pools)
+          ->excludes(until_failure);
+  add_processes_options(*command, real, arguments->processes);
   add_json(*command, arguments->json);
-  command->callback([arguments, &exit_code] { exit_code = run_chaos(*arguments); });
+  command->callback([command, arguments, &exit_code] {
+    arguments->processes = processes_of(*command, *arguments);
+    exit_code = run_chaos(*arguments);
+  });
 }
 
 }  // namespace farpage

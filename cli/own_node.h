@@ -17,7 +17,7 @@
 namespace farpage {
 
 // A new folder below $TMPDIR (or /tmp) that nobody else may enter, removed with all that is in it
-// by the destructor.
+// by the destructor, unless somebody wants to keep it.
 class PrivateFolder {
  public:
   static Result<PrivateFolder> create();
@@ -26,6 +26,8 @@ class PrivateFolder {
   ~PrivateFolder();
 
   const std::string& path() const { return path_; }
+  // Its path.
+  std::string keep() { return std::exchange(path_, ""); }
 
  private:
   explicit PrivateFolder(std::string path) : path_(std::move(path)) {}

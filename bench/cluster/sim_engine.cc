@@ -19,10 +19,6 @@ Lane open_lane(Client& client) {
   return client.open_lane().value();
 }
 
-std::byte pattern(size_t frame) {
-  return static_cast<std::byte>(0xA5 ^ frame);
-}
-
 }  // namespace
 
 PageKey sim_key(uint64_t number) {
@@ -39,37 +35,21 @@ SimEngine::SimEngine(sim::World& world, std::unique_ptr<Client> client, Truth& t
       findings_(findings),
       witness_(witness),
       page_bytes_(page_bytes),
-      memory_(kFrames * page_bytes),
-      region_(client_->register_memory({memory_.data(), memory_.size()}).value()),
+      frames_(kFrames, page_bytes,
+              [&findings](size_t frame) {
+                findings.add(FindingKind::kLateLandings,
+                             fmt::format("a late landing in frame {}", frame));
+              }),
+      region_(client_->register_memory({frames_.memory().data(), frames_.memory().size()}).value()),
       lane_(std::make_unique<Lane>(open_lane(*client_))),
-      patterned_(kFrames),
-      awaited_(kFrames) {
-  for (size_t index = kFrames; index-- > 0;) free_frames_.push_back(index);
-}
+      awaited_(kFrames) {}
 
 SimEngine::~SimEngine() {
   fetches_.clear();
 }
 
-bool SimEngine::take_frame(size_t& index) {
-  if (free_frames_.empty()) return false;
-  index = free_frames_.front();
-  free_frames_.erase(free_frames_.begin());
-  check_frame(index);
-  patterned_[index] = false;
-  std::ranges::fill(frame(index), std::byte{0});
-  return true;
-}
-
-void SimEngine::give_back_frame(size_t index) {
-  std::ranges::fill(frame(index), pattern(index));
-  patterned_[index] = true;
-  free_frames_.push_back(index);
-}
-
 bool SimEngine::awaits(const std::byte* destination) const {
-  return owns(destination) &&
-         awaited_[static_cast<size_t>(destination - memory_.data()) / page_bytes_];
+  return owns(destination) && awaited_[frames_.index_of(destination)];
 }
 
 // What has ended by now is judged now: a verdict that is seen later was given later.
@@ -85,17 +65,6 @@ void SimEngine::resume() {
   for (RunningFetch& running : fetches_) observe_fetch(running);
 }
 
-void SimEngine::check_frame(size_t index) {
-  if (!patterned_[index]) return;
-  const auto same = [&](std::byte byte) { return byte == pattern(index); };
-  if (std::ranges::all_of(frame(index), same)) return;
-  findings_.add(FindingKind::kLateLandings, fmt::format("a late landing in frame {}", index));
-}
-
-void SimEngine::check_frames() {
-  for (size_t index = 0; index < kFrames; ++index) check_frame(index);
-}
-
 void SimEngine::start_fetch(const std::vector<uint64_t>& key_numbers, uint64_t in_ns,
                             bool newest_known) {
   RunningFetch& running = fetches_.emplace_back();
@@ -104,10 +73,10 @@ void SimEngine::start_fetch(const std::vector<uint64_t>& key_numbers, uint64_t i
   running.deadline_ns = running.sent_ns + in_ns;
   for (const uint64_t number : key_numbers) {
     RunningPage page = {number, 0, truth_.bound(sim_key(number))};
-    if (!take_frame(page.frame)) break;
+    if (!frames_.take(page.frame)) break;
     const uint64_t length = length_of(number, page_bytes_);
     running.requests.push_back({sim_key(number), newest_known ? page.bound.at_least : 0,
-                                region_.slice(page.frame * page_bytes_, length)});
+                                region_.slice(frames_.offset(page.frame), length)});
     running.pages.push_back(page);
     awaited_[page.frame] = true;
   }
@@ -148,7 +117,7 @@ void SimEngine::observe_fetch(RunningFetch& running) {
     }
     if (verdict.place == Place::kReleased) {
       page.returned = true;
-      give_back_frame(page.frame);
+      frames_.give_back(page.frame);
     }
   }
 }
@@ -204,19 +173,19 @@ SimEngine::RunningPut SimEngine::send_put(const std::vector<uint64_t>& key_numbe
   std::vector<size_t> frames;
   for (const uint64_t key_number : key_numbers) {
     size_t index = 0;
-    if (!take_frame(index)) break;
+    if (!frames_.take(index)) break;
     const PageKey key = sim_key(key_number);
     const uint64_t length = length_of(key_number, page_bytes_);
     const uint64_t number = truth_.send_put(key);
     if (witness_ != nullptr) witness_->put_sent(key, number);
-    fill_page(frame(index).first(length), key, number);
-    requests.push_back({key, region_.slice(index * page_bytes_, length)});
+    fill_page(frames_.frame(index).first(length), key, number);
+    requests.push_back({key, region_.slice(frames_.offset(index), length)});
     pages.push_back({key, number});
     frames.push_back(index);
   }
   counts_.puts += pages.size();
   Put put = client_->put(requests, sent_ns + in_ns);
-  for (const size_t index : frames) give_back_frame(index);  // lent until put() returned
+  for (const size_t index : frames) frames_.give_back(index);  // lent until put() returned
   return {std::move(put), std::move(pages), sent_ns, sent_ns + in_ns};
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/cluster/findings.h"
+#include "bench/cluster/page_frames.h"
 #include "bench/cluster/sim_cluster.h"
 #include "bench/cluster/truth.h"
 #include "tier/client.h"
@@ -45,9 +46,6 @@ class EngineWitness {
 // One engine of a simulation, with many fetches, puts and removes under way. observe() looks at all
 // of them between two events of the world, so that every verdict is judged at the instant it is
 // given. What it sees that must never be goes to the findings.
-//
-// A frame of which nobody may write any more is filled with a pattern, which must still be there
-// when the frame is used again and at the end (I4).
 class SimEngine {
  public:
   struct Counts {
@@ -65,9 +63,7 @@ class SimEngine {
             uint64_t page_bytes, EngineWitness* witness = nullptr);
   ~SimEngine();
 
-  bool owns(const std::byte* destination) const {
-    return destination >= memory_.data() && destination < memory_.data() + memory_.size();
-  }
+  bool owns(const std::byte* destination) const { return frames_.owns(destination); }
   // Whether this is a destination whose page has no verdict yet.
   bool awaits(const std::byte* destination) const;
 
@@ -85,7 +81,7 @@ class SimEngine {
   // Progress, and everything that has ended since.
   void observe();
   bool idle() const { return fetches_.empty() && puts_.empty() && removes_.empty(); }
-  void check_frames();
+  void check_frames() { frames_.check_all(); }
 
   // Blocks; for the end of a run.
   PutResult put_now(uint64_t key_number, uint64_t in_ns);
@@ -132,12 +128,6 @@ class SimEngine {
     uint64_t deadline_ns;
   };
 
-  std::span<std::byte> frame(size_t index) {
-    return {memory_.data() + index * page_bytes_, page_bytes_};
-  }
-  bool take_frame(size_t& index);
-  void give_back_frame(size_t index);
-  void check_frame(size_t index);
   void observe_fetch(RunningFetch& running);
   void at_deadline(uint64_t id);
   void judge(const RunningFetch& running, size_t page);
@@ -151,11 +141,9 @@ class SimEngine {
   Findings& findings_;
   EngineWitness* witness_;
   uint64_t page_bytes_;
-  std::vector<std::byte> memory_;
+  PageFrames frames_;
   Region region_;
   std::unique_ptr<Lane> lane_;
-  std::vector<size_t> free_frames_;
-  std::vector<bool> patterned_;
   std::vector<bool> awaited_;  // frames whose page has no verdict yet
   std::list<RunningFetch> fetches_;
   std::list<RunningPut> puts_;

@@ -1,0 +1,84 @@
+#pragma once
+
+#include <array>
+#include <boost/json/fwd.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "bench/chaos/processes/plan.h"
+#include "bench/cluster/findings.h"
+#include "control/messages.h"
+#include "tier/client.h"
+
+namespace farpage::processes {
+
+struct CampaignOptions {
+  PlanOptions plan;
+  std::string backend = "tcp";  // or shm: then nothing of the network is disturbed
+  uint64_t replicas = 2;
+  uint64_t clients = 4;
+  uint64_t outage_s = 0;  // at the end etcd is gone for so long; 0: it is not
+
+  // Also leaves out the kinds that the backend does not have.
+  Result<void> validate();
+};
+
+// What the campaign asks of the program. A client is reached through etcd, and stands on nothing
+// that others use.
+struct Program {
+  std::function<Result<std::shared_ptr<Client>>(const std::string& endpoints,
+                                                const std::string& backend)>
+      connect;
+  std::function<Result<StatusReply>(const std::string& address)> status;
+  std::function<bool()> interrupted;
+  std::function<void(uint64_t)> progress;  // disturbances that have begun
+};
+
+struct Outage {
+  double gone_s = 0;
+  double back_s = -1;  // from etcd's first answer until every key is read and put; -1: never
+};
+
+struct CampaignResult {
+  CampaignOptions options;
+  uint64_t lease_ms = 0;
+  bool interrupted = false;
+  uint64_t rounds = 0;
+  uint64_t ready = 0;
+  std::vector<uint64_t> recompute;  // by Reason
+  uint64_t puts = 0;
+  uint64_t puts_acknowledged = 0;
+  uint64_t removes = 0;
+  uint64_t removes_acknowledged = 0;
+  uint64_t pages_kept = 0;  // that had to be there after a round
+  uint64_t pages_gone = 0;  // that were put anew, because they were not, and need not have been
+  KindCounts injected{};
+  KindCounts felt{};
+  uint64_t starts_again = 0;     // of nodes that ended by themselves, with a word
+  std::vector<double> losses_s;  // from a node's loss until every key was served
+  std::vector<double> settle_s;  // from a round's last disturbance until all was well
+  std::vector<uint64_t> lateness_ns;
+  uint64_t delay_most_ns = 0;  // the watchdog's
+  double delay_p99_ns = 0;
+  std::vector<Outage> outages;
+  std::vector<Finding> findings;
+  std::vector<std::string> history;  // disturbances, with their times
+  double seconds = 0;
+
+  bool holds() const { return findings.empty(); }
+};
+
+// Attacks real processes: memory nodes and an etcd, all of which it starts, each on a host of its
+// own over tcp. `folder`: a private one, for their logs and files. Starts processes: call it before
+// this one has any other thread; they end with the thread that calls it.
+Result<CampaignResult> run_campaign(const CampaignOptions& options, const std::string& folder,
+                                    const Program& program);
+
+boost::json::object campaign_json(const CampaignResult& result, const std::string& version);
+std::string campaign_table(const CampaignResult& result);
+
+}  // namespace farpage::processes

@@ -1,0 +1,95 @@
+#include "cli/chaos_processes.h"
+
+#include <fmt/format.h>
+
+#include <boost/json/object.hpp>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "bench/json.h"
+#include "bench/progress.h"
+#include "cli/ask_status.h"
+#include "cli/connection.h"
+#include "cli/exit_code.h"
+#include "cli/own_node.h"
+#include "cli/signals.h"
+#include "cli/version.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kStatusMs = 500;  // for a node to say who it is
+
+processes::Program this_program(const Interrupts& interrupts, std::optional<Progress>& progress) {
+  processes::Program program;
+  program.connect = [&interrupts](const std::string& endpoints, const std::string& backend) {
+    ConnectOptions options;
+    options.backend = backend;
+    options.etcd.endpoints = endpoints;
+    return NodeConnection::open(options, interrupts)
+        .map([](std::unique_ptr<NodeConnection> opened) {
+          const std::shared_ptr<NodeConnection> connection = std::move(opened);
+          return std::shared_ptr<Client>(connection, &connection->client());
+        });
+  };
+  program.status = [&interrupts](const std::string& address) {
+    return ask_status(address, {}, kStatusMs, interrupts);
+  };
+  program.interrupted = [&interrupts] { return interrupts.interrupted(); };
+  program.progress = [&progress](uint64_t begun) {
+    if (progress) progress->update(begun);
+  };
+  return program;
+}
+
+}  // namespace
+
+Result<void> prepare(ProcessesArguments& arguments) {
+  auto& kinds = arguments.campaign.plan.kinds;
+  kinds.fill(arguments.faults.empty());
+  for (const std::string& name : arguments.faults) {
+    const auto kind = processes::kind_named(name);
+    if (!kind) {
+      return fail(Code::kInvalid, fmt::format("there is no fault '{}' of processes", name));
+    }
+    kinds[static_cast<size_t>(*kind)] = true;
+  }
+  return arguments.campaign.validate();
+}
+
+Result<int> run_processes(const ProcessesArguments& arguments) {
+  const Interrupts interrupts;
+  Result<PrivateFolder> folder = PrivateFolder::create();
+  if (!folder) return tl::unexpected(folder.error());
+  std::optional<Progress> progress;
+  if (arguments.json != "-") {
+    progress.emplace(fmt::format("attacking processes, seed {}", arguments.campaign.plan.seed),
+                     "disturbances", arguments.campaign.plan.disturbances);
+  }
+  const auto result = processes::run_campaign(arguments.campaign, folder->path(),
+                                              this_program(interrupts, progress));
+  progress.reset();
+  if (!result) {
+    if (result.error().code == Code::kAborted) return tl::unexpected(result.error());
+    return fail(result.error().code,
+                fmt::format("{}; logs are in {}", result.error().message, folder->keep()));
+  }
+  if (!arguments.json.empty()) {
+    auto written = write_text(arguments.json, format_json(campaign_json(*result, version())));
+    if (!written) return tl::unexpected(written.error());
+  }
+  if (arguments.json != "-") {
+    auto written = write_text("-", campaign_table(*result));
+    if (!written) return tl::unexpected(written.error());
+  }
+  if (!result->holds()) {
+    return fail(Code::kSystem,
+                fmt::format("{} findings with seed {}; logs are in {}", result->findings.size(),
+                            arguments.campaign.plan.seed, folder->keep()));
+  }
+  if (result->interrupted) return fail(Code::kAborted, "interrupted");
+  return kExitDone;
+}
+
+}  // namespace farpage
