@@ -71,9 +71,8 @@ Result<int> run_processes(const ProcessesArguments& arguments) {
                                               this_program(interrupts, progress));
   progress.reset();
   if (!result) {
-    if (result.error().code == Code::kAborted) return tl::unexpected(result.error());
-    return fail(result.error().code,
-                fmt::format("{}; logs are in {}", result.error().message, folder->keep()));
+    if (result.error().code == Code::kTimeout) folder->keep();  // as its message says
+    return tl::unexpected(result.error());
   }
   if (!arguments.json.empty()) {
     auto written = write_text(arguments.json, format_json(campaign_json(*result, version())));

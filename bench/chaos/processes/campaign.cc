@@ -15,6 +15,7 @@
 #include "bench/chaos/processes/engine.h"
 #include "bench/chaos/processes/fleet.h"
 #include "bench/chaos/processes/kept_pages.h"
+#include "bench/chaos/processes/probe.h"
 #include "bench/watchdog.h"
 
 namespace farpage::processes {
@@ -28,6 +29,7 @@ constexpr uint64_t kLongestSettleNs = 60 * kSecond;
 constexpr uint64_t kLongestLossNs = 20 * kSecond;
 constexpr uint64_t kLongestEndNs = 30 * kSecond;   // of a client's last operation
 constexpr uint64_t kSweepNs = 100 * kMillisecond;  // for one fetch of a sweep
+constexpr uint64_t kWriteNs = kSecond;             // for one put of a sweep
 constexpr uint64_t kPatienceNs = 2 * kSecond;      // for one page
 
 uint64_t now_ns() {
@@ -101,10 +103,9 @@ class Campaign {
     while (!states()) {
       if (program_.interrupted()) return fail(Code::kAborted, "interrupted");
       if (now_ns() > deadline_ns) {
-        return fail(Code::kUnavailable,
-                    fmt::format("the nodes and their etcd did not come up in {} "
-                                "s: see the logs in {}",
-                                kLongestStartNs / kSecond, fleet_options_.folder));
+        return fail(Code::kTimeout, fmt::format("the nodes and their etcd did not come up in {} "
+                                                "s: their logs are in {}",
+                                                kLongestStartNs / kSecond, fleet_options_.folder));
       }
       pass(kTickNs);
     }
@@ -180,7 +181,7 @@ class Campaign {
   void attack(const Round& round) {
     ++result_.rounds;
     note(fmt::format("round {} of seed {}", result_.rounds, result_.options.plan.seed));
-    if (round.front().kind == Kind::kKilled) lose_node(round.front());
+    lose_node(round.front().node);
     const uint64_t began_ns = now_ns();
     std::vector<std::pair<uint64_t, const Disturbance*>> ends;  // the last that are due first
     const auto end_those_due = [&](uint64_t by_ns) {
@@ -208,7 +209,23 @@ class Campaign {
     settle();
   }
 
-  void lose_node(const Disturbance&) {}
+  // With everything repaired: until every kept key is served by those that are left. Killed, a
+  // node's host still answers that nobody is there; parted, nothing of it answers any more.
+  void lose_node(size_t node) {
+    const bool is_killed = !fleet_options_.has_network || result_.rounds % 2 == 1;
+    const Disturbance loss = {0, is_killed ? Kind::kKilled : Kind::kParted, node, 0};
+    if (whole_.replicas < 2 || !result_.options.plan.kinds[static_cast<size_t>(loss.kind)]) return;
+    note(fmt::format("node n{} {}, until every key is served without it", node,
+                     kKindNames[static_cast<size_t>(loss.kind)]));
+    ++result_.injected[static_cast<size_t>(loss.kind)];
+    hold(fleet_->begin(loss));
+    const uint64_t lost_ns = now_ns();
+    const uint64_t deadline_ns = lost_ns + kLongestLossNs;
+    while (!all_served(*prober_, keys_, kSweepNs) && now_ns() < deadline_ns && goes_on()) pass(0);
+    auto& times = is_killed ? result_.killed_s : result_.parted_s;
+    if (goes_on()) times.push_back(seconds_since(lost_ns));
+    hold(fleet_->end(loss));
+  }
 
   // Everything has to come back by itself, and what had to be kept must still be there.
   void settle() {
@@ -284,7 +301,31 @@ class Campaign {
     return goes_on();
   }
 
-  void suffer_outage() {}
+  void suffer_outage() {
+    const Disturbance outage = {0, Kind::kEtcdKilled, 0, result_.options.outage_s * 1'000};
+    begin(outage);
+    const uint64_t gone_ns = now_ns();
+    while (now_ns() < gone_ns + result_.options.outage_s * kSecond && goes_on()) pass(kTickNs);
+    result_.outage_s = seconds_since(gone_ns);
+    hold(fleet_->end(outage));
+    while (!etcd_serves(fleet_->endpoints(), now_ns() + kSweepNs) && goes_on()) pass(0);
+    const uint64_t back_ns = now_ns();
+    note("etcd answers again");
+    std::string missing = "not every key can be put and read again";
+    while (goes_on()) {
+      if (all_put(*prober_, keys_, kWriteNs) && all_served(*prober_, keys_, kSweepNs) &&
+          std::ranges::all_of(engines_, [&](const auto& each) { return works(*each, missing); })) {
+        result_.full_service_s = seconds_since(back_ns);
+        break;
+      }
+      if (now_ns() > back_ns + kLongestSettleNs) {
+        checker_.add(FindingKind::kUnfinished, fmt::format("{} s after etcd's return {}",
+                                                           kLongestSettleNs / kSecond, missing));
+      }
+      pass(0);
+    }
+    settle();
+  }
 
   void end_engines() {
     const uint64_t deadline_ns = now_ns() + kLongestEndNs;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,11 +39,6 @@ struct Program {
   std::function<void(uint64_t)> progress;  // disturbances that have begun
 };
 
-struct Outage {
-  double gone_s = 0;
-  double back_s = -1;  // from etcd's first answer until every key is read and put; -1: never
-};
-
 struct CampaignResult {
   CampaignOptions options;
   uint64_t lease_ms = 0;
@@ -58,13 +54,17 @@ struct CampaignResult {
   uint64_t pages_gone = 0;  // that were put anew, because they were not, and need not have been
   KindCounts injected{};
   KindCounts felt{};
-  uint64_t starts_again = 0;     // of nodes that ended by themselves, with a word
-  std::vector<double> losses_s;  // from a node's loss until every key was served
+  uint64_t starts_again = 0;  // of nodes that ended by themselves, with a word
+  // From a node's loss until every kept key was served by the others: the end of the first fetch of
+  // all of them, 16 at a time, that brought each; by how it was lost.
+  std::vector<double> killed_s;
+  std::vector<double> parted_s;
   std::vector<double> settle_s;  // from a round's last disturbance until all was well
   std::vector<uint64_t> lateness_ns;
   uint64_t delay_most_ns = 0;  // the watchdog's
   double delay_p99_ns = 0;
-  std::vector<Outage> outages;
+  double outage_s = 0;                   // that etcd was gone for at the end
+  std::optional<double> full_service_s;  // from its first answer until every key was put and read
   std::vector<Finding> findings;
   std::vector<std::string> history;  // disturbances, with their times
   double seconds = 0;
@@ -73,7 +73,8 @@ struct CampaignResult {
 };
 
 // Attacks real processes: memory nodes and an etcd, all of which it starts, each on a host of its
-// own over tcp. `folder`: a private one, for their logs and files. Starts processes: call it before
+// own over tcp. `folder`: a private one, for their logs and files. kTimeout: they did not come up,
+// and the logs say why. Starts processes: call it before
 // this one has any other thread; they end with the thread that calls it.
 Result<CampaignResult> run_campaign(const CampaignOptions& options, const std::string& folder,
                                     const Program& program);

@@ -85,18 +85,19 @@ boost::json::object campaign_json(const CampaignResult& result, const std::strin
       {"pages_kept", result.pages_kept},
       {"pages_gone", result.pages_gone},
       {"nodes_started_again", result.starts_again},
-      {"loss_to_all_served", spread(result.losses_s)},
+      {"killed_to_all_served", spread(result.killed_s)},
+      {"parted_to_all_served", spread(result.parted_s)},
       {"settle", spread(result.settle_s)},
       {"after_deadline", result.lateness_ns.size()},
       {"after_deadline_max_ms", most_late_ms(result)},
       {"watchdog_delay_max_ms", static_cast<double>(result.delay_most_ns) / kMillisecond},
       {"watchdog_delay_p99_ms", result.delay_p99_ns / kMillisecond},
   };
-  boost::json::array outages;
-  for (const Outage& outage : result.outages) {
-    outages.push_back(boost::json::object{{"gone_s", outage.gone_s}, {"back_s", outage.back_s}});
+  if (result.outage_s > 0) {
+    json["outage_s"] = result.outage_s;
+    json["full_service_s"] = nullptr;
+    if (result.full_service_s) json["full_service_s"] = *result.full_service_s;
   }
-  json["outages"] = std::move(outages);
   const auto counts = counts_of(result.findings);
   for (size_t kind = 0; kind < kFindingKinds; ++kind) json[kFindingNames[kind]] = counts[kind];
   json.erase(kFindingNames[static_cast<size_t>(FindingKind::kEndedViews)]);  // nobody can know
@@ -130,11 +131,12 @@ std::string campaign_table(const CampaignResult& result) {
     text += fmt::format("{}: {:.3f} s in the median, {:.3f} s at most, of {}\n", what,
                         quantile(seconds, 0.5), quantile(seconds, 1), seconds.size());
   };
-  row("from a node's loss until every key is served", result.losses_s);
+  row("from a node's kill until every key is served", result.killed_s);
+  row("from a node's parting until every key is served", result.parted_s);
   row("from a round's last disturbance until all is well", result.settle_s);
-  for (const Outage& outage : result.outages) {
+  if (result.full_service_s) {
     text += fmt::format("etcd gone for {:.1f} s: full service {:.3f} s after its return\n",
-                        outage.gone_s, outage.back_s);
+                        result.outage_s, *result.full_service_s);
   }
   text += fmt::format(
       "{} ended after their deadline, by {:.3f} ms at most; the watchdog was late by {:.3f} ms at "

@@ -143,6 +143,11 @@ std::vector<PageVerdict> Engine::fetch(std::span<const size_t> keys, uint64_t in
   for (size_t page = 0; page < running.pages.size(); ++page) {
     judge(running, page);
     const PageVerdict& verdict = running.verdicts[page];
+    if (verdict.verdict == Verdict::kReady && verdict.took_ns > in_ns) {
+      checker_.add(FindingKind::kMissedDeadlines,
+                   fmt::format("{}: key {}: ready, {} ns after its deadline", name_, keys[page],
+                               verdict.took_ns - in_ns));
+    }
     const bool is_trouble =
         verdict.reason == Reason::kStalled || verdict.reason == Reason::kUnreachable;
     if (is_trouble && in_ns >= kTimeEnoughNs) ++counts_.troubles;

@@ -170,7 +170,10 @@ void Fleet::look_after(size_t number, uint64_t now_ns) {
   const std::string name = number == etcd() ? "etcd" : fmt::format("node n{}", number);
   if (const std::optional<int> status = process.child->ended()) {
     process.child.reset();
-    if (WIFSIGNALED(*status) || WEXITSTATUS(*status) > 1) {
+    // One that has just been started does not hear of SIGTERM, and dies of it.
+    const bool is_as_ordered =
+        process.ordered_ns != 0 && WIFSIGNALED(*status) && WTERMSIG(*status) == SIGTERM;
+    if (!is_as_ordered && (WIFSIGNALED(*status) || WEXITSTATUS(*status) > 1)) {
       crashes_.push_back(fmt::format("{} was {}: {}", name, describe_end(*status), log(number)));
     }
     if (std::exchange(process.ordered_ns, 0) == 0) {

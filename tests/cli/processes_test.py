@@ -1,0 +1,121 @@
+"""Real processes under attack: memory nodes and an etcd, on hosts of their own as far as one machine can have them."""
+
+import json
+import os
+import shutil
+import signal
+import unittest
+
+from namespaces import why_none
+from program import PROGRAM, Case, processes_naming, skip_or_fail, wait_until
+
+# `missed_deadlines` is left out where a judgement would be one of this machine's load.
+FINDINGS = ("wrong_bytes", "went_back", "late_landings", "lost_acknowledged_puts", "unfinished")
+OF_NETWORK = ("link_down", "parted", "etcd_parted")
+TIMEOUT_S = 250
+
+
+class ProcessesTest(Case):
+    def setUp(self):
+        super().setUp()
+        if shutil.which("etcd") is None:
+            skip_or_fail(self, "there is no etcd: apt-get install etcd-server")
+
+    def attack(self, *arguments):
+        result = self.run_program("chaos", "--processes", "--json", "-", *arguments, timeout=TIMEOUT_S)
+        return result, json.loads(result.stdout) if result.stdout else None
+
+    def need_network(self):
+        why = why_none()
+        if why:
+            skip_or_fail(self, why)
+
+    def assert_nothing_found(self, result, answer):
+        self.assertIsNotNone(answer, result.stderr)
+        self.assertEqual({finding: answer[finding] for finding in FINDINGS}, dict.fromkeys(FINDINGS, 0), result.stdout)
+        self.assertEqual(result.returncode, 1 if answer["missed_deadlines"] else 0, result.stderr)
+        self.assertGreater(answer["pages_ready"], 1000)
+        self.assertGreater(answer["puts_acknowledged"], 100)
+        self.assertGreater(answer["removes_acknowledged"], 0)
+        self.assertGreater(answer["pages_kept"], 0)
+        if not answer["missed_deadlines"]:
+            self.assert_nothing_left()
+
+    def test_nothing_is_found_over_tcp_and_etcd_comes_back(self):
+        self.need_network()
+        result, answer = self.attack("--disturbances", 10, "--seed", 4, "--outage-s", 4)
+        self.assert_nothing_found(result, answer)
+        # Besides the plan's, the loss that is measured, and the outage.
+        self.assertEqual(answer["disturbances"], 12)
+        self.assertEqual(answer["killed_to_all_served"]["samples"], 1)
+        self.assertGreater(answer["outage_s"], 3.9)
+        self.assertIsNotNone(answer["full_service_s"])
+
+    def test_nothing_is_found_over_shm(self):
+        result, answer = self.attack("--disturbances", 10, "--seed", 5, "--backend", "shm")
+        self.assert_nothing_found(result, answer)
+        self.assertEqual({kind: answer["injected"][kind] for kind in OF_NETWORK}, dict.fromkeys(OF_NETWORK, 0))
+
+    def test_a_rule_switched_off_is_found(self):
+        self.need_network()
+        if "--without" not in self.run_program("chaos", "--help").stdout:
+            return  # a program for users has all rules, always
+        # A paused node's answers land when it goes on, and hedges have brought the pages long before.
+        result, answer = self.attack("--disturbances", 20, "--seed", 3, "--faults", "node_paused", "--without", "hold_until_ended")
+        self.assertEqual(result.returncode, 1)
+        self.assertGreater(answer["late_landings"], 0, result.stdout)
+        self.assertTrue(any("a late landing in frame" in finding for finding in answer["findings"]), answer["findings"])
+        self.assertTrue(any("node_paused for" in line for line in answer["history"]), answer["history"])
+        self.assertIn("with seed 3; logs are in ", result.stderr)
+        folder = result.stderr.rpartition("logs are in ")[2].strip()
+        self.assertLess({"n0.log", "n1.log", "n2.log", "etcd.log"}, set(os.listdir(folder)))
+
+    def start_attack(self):
+        """One that lasts, with its nodes at work."""
+        attack = self.start_program("chaos", "--processes", "--disturbances", 1000, "--backend", "shm")
+        self.assertTrue(wait_until(lambda: "disturbances" in attack.stderr.readline()))
+        self.assertGreaterEqual(len(processes_naming(str(self.temporary))), 3)
+        return attack
+
+    def test_interrupted(self):
+        attack = self.start_attack()
+        attack.send_signal(signal.SIGINT)
+        _, errors = attack.communicate(timeout=60)
+        self.assertEqual(attack.returncode, 1)
+        self.assertIn("interrupted", errors)
+        self.assert_nothing_left()
+
+    def test_killed(self):
+        attack = self.start_attack()
+        attack.kill()
+        attack.wait()
+        self.assertTrue(wait_until(lambda: not processes_naming(str(self.temporary))), processes_naming(str(self.temporary)))
+
+    def test_bad_options(self):
+        for arguments in (["--disturbances", "5"], ["--backend", "shm"], ["--processes", "--seeds", "3"],
+                          ["--processes", "--disturbances", "0"], ["--processes", "--replicas", "4"],
+                          ["--processes", "--clients", "0"]):
+            self.assertEqual(self.run_program("chaos", *arguments).returncode, 2, arguments)
+        self.assert_fails(self.run_program("chaos", "--processes", "--faults", "torn"), 2, "no fault 'torn' of processes")
+        self.assert_fails(self.run_program("chaos", "--processes", "--backend", "ucx"), 2, "tcp or shm")
+        self.assert_fails(self.run_program("chaos", "--processes", "--backend", "shm", "--faults", "parted"), 2, "no network to cut")
+
+    def test_what_is_missing_is_said(self):
+        self.environment["PATH"] = str(self.folder)
+        self.assert_fails(self.run_program("chaos", "--processes"), 1, "no etcd", "etcd-server")
+        self.assert_nothing_left()
+
+    def test_without_rights(self):
+        if os.geteuid() != 0:
+            skip_or_fail(self, "only root can give up its rights")
+        for folder in (self.folder, self.temporary):
+            folder.chmod(0o777)
+        if not os.access(PROGRAM, os.X_OK):
+            skip_or_fail(self, f"{PROGRAM} cannot be run by others")
+        result = self.run_program("chaos", "--processes", user=65534, group=65534, extra_groups=[])
+        self.assert_fails(result, 1, "no network namespace", "root", "--backend shm")
+        self.assert_nothing_left()
+
+
+if __name__ == "__main__":
+    unittest.main()
