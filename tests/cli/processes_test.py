@@ -70,12 +70,22 @@ class ProcessesTest(Case):
         folder = result.stderr.rpartition("logs are in ")[2].strip()
         self.assertLess({"n0.log", "n1.log", "n2.log", "etcd.log"}, set(os.listdir(folder)))
 
-    def start_attack(self):
+    def start_attack(self, *arguments):
         """One that lasts, with its nodes at work."""
-        attack = self.start_program("chaos", "--processes", "--disturbances", 1000, "--backend", "shm")
+        attack = self.start_program("chaos", "--processes", "--disturbances", 1000, "--backend", "shm", *arguments)
         self.assertTrue(wait_until(lambda: "disturbances" in attack.stderr.readline()))
         self.assertGreaterEqual(len(processes_naming(str(self.temporary))), 3)
         return attack
+
+    def test_a_crash_is_found(self):
+        attack = self.start_attack("--faults", "etcd_paused")
+        node, = processes_naming(f"{next(self.temporary.iterdir())}/n1.state")
+        os.kill(node, signal.SIGSEGV)
+        output, errors = attack.communicate(timeout=60)
+        self.assertEqual(attack.returncode, 1)
+        self.assertIn("unfinished", output)
+        self.assertIn("node n1 was killed by signal 11", output)
+        self.assertIn("with seed 1; logs are in ", errors)
 
     def test_interrupted(self):
         attack = self.start_attack()
