@@ -280,11 +280,13 @@ class Campaign {
   bool sweep(const std::vector<NodeState>& now, std::string& missing) {
     for (size_t key = 0; key < keys_.kept && goes_on(); ++key) {
       const PageVerdict verdict = prober_->fetch({&key, 1}, kPatienceNs)[0];
+      const bool must_be_there =
+          key < keys_.still() && kept_ && kept_->must_be_there(keys_.all[key], now);
       if (verdict.verdict == Verdict::kReady) {
-        result_.pages_kept += kept_ && kept_->must_be_there(keys_.all[key], now) ? 1 : 0;
+        result_.pages_kept += must_be_there ? 1 : 0;
         continue;
       }
-      if (verdict.reason == Reason::kMiss && kept_ && kept_->must_be_there(keys_.all[key], now)) {
+      if (must_be_there && verdict.reason == Reason::kMiss) {
         checker_.add(
             FindingKind::kLostAcknowledgedPut,
             fmt::format("key {} is gone, though a node that had it has lost nothing", key));

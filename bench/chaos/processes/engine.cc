@@ -113,7 +113,8 @@ void Engine::act() {
                   kWriteMs[random_.below(kWriteMs.size())] * kMillisecond);
   }
   std::vector<size_t> keys(1 + random_.below(what < 6 ? 4 : 12));
-  for (size_t& key : keys) key = random_.below(keys_.all.size());
+  const size_t first = what < 6 ? keys_.still() : 0;
+  for (size_t& key : keys) key = first + random_.below(keys_.all.size() - first);
   if (what < 6) {
     put(keys, kWriteMs[random_.below(kWriteMs.size())] * kMillisecond);
   } else {

@@ -18,12 +18,15 @@
 
 namespace farpage::processes {
 
-// The pages that clients fetch, put and remove; kept ones are never removed.
+// The pages that clients fetch, put and remove. Kept ones are never removed, and the still ones
+// among them, the first half, are put only by who looks for them: nobody's later put can hide that
+// one was lost.
 struct Keys {
   Keys(size_t kept_count, size_t removable_count);
 
   std::vector<PageKey> all;
   size_t kept;
+  size_t still() const { return kept / 2; }
 
   std::span<const PageKey> kept_keys() const { return std::span(all).first(kept); }
   uint64_t length(size_t key, uint64_t page_bytes) const;
@@ -61,8 +64,7 @@ class Engine {
   // Afterwards: everything has to be released by then, and every frame as it was.
   void finish(uint64_t deadline_ns);
 
-  // Whether each of them was ready. At most kMostPages.
-  static constexpr size_t kMostPages = 16;
+  static constexpr size_t kMostPages = 16;  // of one fetch or put
   std::vector<PageVerdict> fetch(std::span<const size_t> keys, uint64_t in_ns, bool hedge = false,
                                  bool newest_known = false);
   std::vector<PutResult> put(std::span<const size_t> keys, uint64_t in_ns);
