@@ -247,6 +247,15 @@ Result<Config> Config::load(const std::string& path, std::span<const std::string
   return Config(std::move(tables));
 }
 
+std::vector<std::string> Config::names_below(std::string_view table) const {
+  const std::string prefix = qualified(table, "");
+  std::vector<std::string> names;
+  for (const auto& [name, entries] : tables_->tables) {
+    if (name.starts_with(prefix)) names.push_back(name.substr(prefix.size()));
+  }
+  return names;
+}
+
 Result<void> Config::read(std::string_view table, std::span<const ConfigField> fields) {
   auto& keys = tables_->known[std::string(table)];
   const auto found = tables_->tables.find(table);

@@ -30,6 +30,7 @@
 #include "node/epoch_file.h"
 #include "node/node.h"
 #include "node/node_metrics.h"
+#include "node/tenants.h"
 
 namespace farpage {
 namespace {
@@ -52,6 +53,7 @@ struct NodeSettings {
   NodeCluster cluster;
   NodeEtcd etcd;
   BackendOptions backends;
+  std::vector<TenantOptions> tenants;
   Address listen;
   NodeCredentials credentials;
   ClientCredentials peer_credentials;  // with a cluster
@@ -151,6 +153,46 @@ Result<std::unique_ptr<ReachableFleet>> reach_fleet(const NodeSettings& settings
       runtime, settings.peer_credentials, kPeerConnectMs);
 }
 
+// Each with a token of its own; none is another's, or the node's own.
+Result<void> load_tenants(NodeSettings& settings) {
+  if (settings.tenants.empty()) return {};
+  if (auto valid = validate(settings.tenants, settings.node); !valid) return valid;
+  if (settings.is_member()) {
+    return fail(Code::kInvalid,
+                "a node with tenants serves alone: leave out [cluster] and [etcd], or the tables "
+                "[tenant.NAME]");
+  }
+  if (!settings.listen.is_tcp()) {
+    return fail(
+        Code::kInvalid,
+        fmt::format("tenants are told apart by their tokens, which nobody shows on the Unix "
+                    "socket {}: listen on tcp://HOST:PORT",
+                    settings.listen.path));
+  }
+  std::vector<SharedToken>& tokens = settings.credentials.tenants;
+  for (const TenantOptions& tenant : settings.tenants) {
+    auto token = SharedToken::load(tenant.token_file);
+    if (!token) {
+      return fail(token.error().code,
+                  fmt::format("tenant.{}.token_file: {}", tenant.name, token.error().message));
+    }
+    const auto same = std::ranges::find(tokens, token->secret, &SharedToken::secret);
+    const bool is_own = token->secret == settings.credentials.token.secret;
+    if (same != tokens.end() || is_own) {
+      const std::string other =
+          is_own ? "the node itself (security.token_file)"
+                 : fmt::format("the tenant '{}'",
+                               settings.tenants[static_cast<size_t>(same - tokens.begin())].name);
+      return fail(Code::kInvalid,
+                  fmt::format("the tenant '{}' and {} have the same token: make one for each with "
+                              "'openssl rand -hex 32'",
+                              tenant.name, other));
+    }
+    tokens.push_back(std::move(*token));
+  }
+  return {};
+}
+
 Result<NodeSettings> load_settings(const CLI::App& app, const NodeArguments& arguments) {
   NodeSettings settings;
   NodeOptions& options = settings.node;
@@ -170,6 +212,13 @@ Result<NodeSettings> load_settings(const CLI::App& app, const NodeArguments& arg
   }
   if (auto read = settings.backends.read_node(*config); !read) {
     return tl::unexpected(read.error());
+  }
+  for (const std::string& name : config->names_below("tenant")) {
+    TenantOptions& tenant = settings.tenants.emplace_back();
+    tenant.name = name;
+    if (auto read = config->read("tenant." + name, fields(tenant)); !read) {
+      return tl::unexpected(read.error());
+    }
   }
   if (auto finished = config->finish(); !finished) return tl::unexpected(finished.error());
   if (app.count("--listen") > 0) options.listen = arguments.listen;
@@ -192,12 +241,13 @@ Result<NodeSettings> load_settings(const CLI::App& app, const NodeArguments& arg
   auto listen = parse_address(options.listen);
   if (!listen) return tl::unexpected(listen.error());
   settings.listen = std::move(*listen);
-  if (auto valid = security.validate(settings.listen); !valid) {
+  if (auto valid = security.validate(settings.listen, !settings.tenants.empty()); !valid) {
     return tl::unexpected(valid.error());
   }
   auto credentials = security.load();
   if (!credentials) return tl::unexpected(credentials.error());
   settings.credentials = std::move(*credentials);
+  if (auto loaded = load_tenants(settings); !loaded) return tl::unexpected(loaded.error());
   if (auto valid = check_etcd(settings); !valid) return tl::unexpected(valid.error());
   if (!settings.is_member()) return settings;
   auto peer_credentials = security.load_as_client();
@@ -253,6 +303,18 @@ class ExitWhileStarting {
   std::thread thread_;
 };
 
+// `services`: of the tenants, in their order.
+Result<std::unique_ptr<NodeService>> make_tenants(const NodeSettings& settings, NodeFront& front,
+                                                  AsioRuntime& runtime,
+                                                  std::vector<ControlService*>& services) {
+  std::vector<Fabric*> fabrics;
+  for (size_t i = 0; i < settings.tenants.size(); ++i) fabrics.push_back(&front.fabric(i));
+  auto nodes = TenantNodes::create(settings.node, settings.tenants, runtime, fabrics);
+  if (!nodes) return tl::unexpected(nodes.error());
+  for (size_t i = 0; i < (*nodes)->tenants(); ++i) services.push_back(&(*nodes)->tenant(i));
+  return std::unique_ptr<NodeService>(std::move(*nodes));
+}
+
 int run_node(const NodeSettings& settings, UniqueFd ready) {
   const NodeOptions& options = settings.node;
   const std::unique_ptr<HeldPools> held = HeldPools::take_over();
@@ -275,6 +337,7 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
   Ending ending;
   std::unique_ptr<ReachableFleet> fleet;
   Result<std::unique_ptr<NodeService>> node;
+  std::vector<ControlService*> tenants;
   {
     const ExitWhileStarting exit_while_starting(interrupts, front);
     if (settings.is_member()) {
@@ -286,6 +349,12 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
       fleet = std::move(*reached);
     }
     runtime.run([&] {
+      if (!settings.tenants.empty()) {
+        if (held != nullptr)
+          log_warning("what tenants keep here is not held: it ends with this process");
+        node = make_tenants(settings, front, runtime, tenants);
+        return;
+      }
       node = fleet == nullptr ? make_memory_node(options, runtime, front.fabric(), held.get())
                               : make_memory_node(options, runtime, front.fabric(), fleet->fleet(),
                                                  node_id(settings.cluster.name), held.get());
@@ -300,7 +369,7 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
                                });
   int exit_code = kExitDone;
   if (metrics) {
-    front.serve(runtime, **node, {.max_requests_per_s = options.max_requests_per_s});
+    front.serve(runtime, **node, tenants, {.max_requests_per_s = options.max_requests_per_s});
     announce(ready, ready.valid() ? fmt::format("ready {}\n", front.address())
                                   : fmt::format("serving {} of pages of {} on {} ({})\n",
                                                 format_bytes(options.pool_bytes),

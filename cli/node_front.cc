@@ -1,6 +1,9 @@
 #include "cli/node_front.h"
 
+#include <algorithm>
+#include <deque>
 #include <optional>
+#include <vector>
 
 #include "cli/backend.h"
 #include "control/tcp_control.h"
@@ -16,7 +19,7 @@ class UnixFront final : public NodeFront {
   UnixFront(std::string path, std::unique_ptr<Fabric> fabric)
       : path_(std::move(path)), fabric_(std::move(fabric)) {}
 
-  Fabric& fabric() override { return *fabric_; }
+  Fabric& fabric(size_t) override { return *fabric_; }
 
   Result<void> open() override {
     auto socket = BoundUnixSocket::bind(path_);
@@ -25,7 +28,8 @@ class UnixFront final : public NodeFront {
     return {};
   }
 
-  void serve(AsioRuntime& runtime, ControlService& service, const ControlLimits& limits) override {
+  void serve(AsioRuntime& runtime, ControlService& service, std::span<ControlService* const>,
+             const ControlLimits& limits) override {
     server_ = serve_unix(runtime, std::move(*socket_), service, limits);
     socket_.reset();
   }
@@ -43,18 +47,22 @@ class UnixFront final : public NodeFront {
   std::unique_ptr<ControlServer> server_;
 };
 
-// One port for control and, with the tcp backend, data.
+// A fabric, and, with the tcp backend, what takes connections for data; else null: they are
+// dropped.
+struct Way {
+  std::unique_ptr<Fabric> fabric;
+  tcp::TcpFabric* data = nullptr;
+};
+
+// One port for control and, with the tcp backend, data. A connection leads to the fabric and the
+// service of whose token it has shown, and to no other.
 class TcpFront final : public NodeFront {
  public:
-  // `data`: what takes connections for data; null: nothing, they are dropped.
-  TcpFront(Address listen, NodeCredentials credentials, std::unique_ptr<Fabric> fabric,
-           tcp::TcpFabric* data)
-      : listen_(std::move(listen)),
-        credentials_(std::move(credentials)),
-        fabric_(std::move(fabric)),
-        data_(data) {}
+  // `ways`: one for each tenant, or one.
+  TcpFront(Address listen, NodeCredentials credentials, std::vector<Way> ways)
+      : listen_(std::move(listen)), credentials_(std::move(credentials)), ways_(std::move(ways)) {}
 
-  Fabric& fabric() override { return *fabric_; }
+  Fabric& fabric(size_t tenant) override { return *ways_[tenant].fabric; }
 
   Result<void> open() override {
     auto socket = listen_on(listen_);
@@ -64,22 +72,28 @@ class TcpFront final : public NodeFront {
     return {};
   }
 
-  void serve(AsioRuntime& runtime, ControlService& service, const ControlLimits& limits) override {
-    server_.emplace(runtime, service, limits);
+  void serve(AsioRuntime& runtime, ControlService& service,
+             std::span<ControlService* const> tenants, const ControlLimits& limits) override {
+    for (ControlService* tenant : tenants) servers_.emplace_back(runtime, *tenant, limits);
+    TcpControlServer& own = servers_.emplace_back(runtime, service, limits);
     listener_ = Listener::serve(
         std::move(*socket_), credentials_,
-        {.control = [this](std::unique_ptr<Stream> stream,
-                           const Introduction&) { server_->take(std::move(stream)); },
+        {.control =
+             [this, &own](std::unique_ptr<Stream> stream, const Introduction& introduction) {
+               (introduction.tenant ? servers_[*introduction.tenant] : own).take(std::move(stream));
+             },
          .data =
              [this](std::unique_ptr<Stream> stream, const Introduction& introduction) {
-               if (data_ != nullptr) data_->accept(std::move(stream), introduction);
+               if (!introduction.tenant && !credentials_.tenants.empty()) return;
+               tcp::TcpFabric* data = ways_[introduction.tenant.value_or(0)].data;
+               if (data != nullptr) data->accept(std::move(stream), introduction);
              }});
     socket_.reset();
   }
 
   void close() override {
     listener_.reset();
-    server_.reset();
+    servers_.clear();
     socket_.reset();
   }
   std::string address() const override { return format_address(listen_); }
@@ -87,37 +101,49 @@ class TcpFront final : public NodeFront {
  private:
   Address listen_;
   NodeCredentials credentials_;
-  std::unique_ptr<Fabric> fabric_;
-  tcp::TcpFabric* const data_;
+  std::vector<Way> ways_;
   std::optional<ListeningSocket> socket_;  // until it is served
-  std::optional<TcpControlServer> server_;
+  std::deque<TcpControlServer> servers_;   // of the tenants, and the node's own
   std::unique_ptr<Listener> listener_;
 };
+
+Result<Way> make_way(const std::string& backend, const NodeFrontOptions& options) {
+  if (backend == "shm") return Way{shm::make_shm_fabric()};
+  if (backend == "tcp") {
+    auto made = tcp::make_tcp_fabric(
+        {.credentials = {{}, options.credentials.tls}, .io_threads = options.io_threads});
+    if (!made) return tl::unexpected(made.error());
+    Way way;
+    way.data = made->get();
+    way.fabric = std::move(*made);
+    return way;
+  }
+  auto made = make_own_way_fabric(backend, options.backends);
+  if (!made) return tl::unexpected(made.error());
+  return Way{std::move(*made)};
+}
 
 }  // namespace
 
 Result<std::unique_ptr<NodeFront>> NodeFront::make(const NodeFrontOptions& options) {
   const auto backend = choose_backend(options.backend, options.listen);
   if (!backend) return tl::unexpected(backend.error());
-  std::unique_ptr<Fabric> fabric;
-  tcp::TcpFabric* data = nullptr;
-  if (*backend == "shm") {
-    fabric = shm::make_shm_fabric();
-  } else if (*backend == "tcp") {
-    auto made = tcp::make_tcp_fabric(
-        {.credentials = {{}, options.credentials.tls}, .io_threads = options.io_threads});
-    if (!made) return tl::unexpected(made.error());
-    data = made->get();
-    fabric = std::move(*made);
-  } else {
-    auto made = make_own_way_fabric(*backend, options.backends);
-    if (!made) return tl::unexpected(made.error());
-    fabric = std::move(*made);
+  const size_t tenants = options.credentials.tenants.size();
+  if (tenants > 0 && *backend == "ucx") {
+    return fail(Code::kInvalid,
+                "ucx trusts every client with all of this process's memory, and so with every "
+                "tenant's pages: leave [tenant.NAME] out, or take another backend");
+  }
+  std::vector<Way> ways;
+  for (size_t i = 0; i < std::max<size_t>(1, tenants); ++i) {
+    auto way = make_way(*backend, options);
+    if (!way) return tl::unexpected(way.error());
+    ways.push_back(std::move(*way));
   }
   if (!options.listen.is_tcp()) {
-    return std::make_unique<UnixFront>(options.listen.path, std::move(fabric));
+    return std::make_unique<UnixFront>(options.listen.path, std::move(ways[0].fabric));
   }
-  return std::make_unique<TcpFront>(options.listen, options.credentials, std::move(fabric), data);
+  return std::make_unique<TcpFront>(options.listen, options.credentials, std::move(ways));
 }
 
 }  // namespace farpage

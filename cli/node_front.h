@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/status.h"
@@ -27,12 +28,14 @@ class NodeFront {
   static Result<std::unique_ptr<NodeFront>> make(const NodeFrontOptions& options);
   virtual ~NodeFront() = default;
 
-  virtual Fabric& fabric() = 0;
+  // With tenants, one for each.
+  virtual Fabric& fabric(size_t tenant = 0) = 0;
   // Takes the address: whoever connects waits until serve().
   virtual Result<void> open() = 0;
-  // After open(), until close(); not on the runtime's thread.
+  // After open(), until close(); not on the runtime's thread. `service` is for those who have the
+  // node's own token, or need none, and `tenants` for those who have theirs.
   virtual void serve(AsioRuntime& runtime, ControlService& service,
-                     const ControlLimits& limits) = 0;
+                     std::span<ControlService* const> tenants, const ControlLimits& limits) = 0;
   // Gives the address back.
   virtual void close() = 0;
   // Where clients reach it, as --node takes it.

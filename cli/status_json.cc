@@ -118,6 +118,24 @@ boost::json::value fleet_json(const FleetStatus& fleet) {
           {"puts_without_replica", fleet.puts_without_replica}};
 }
 
+// Null: the node has no tenants.
+boost::json::value tenants_json(const StatusReply& status) {
+  if (status.tenants.empty()) return nullptr;
+  boost::json::array tenants;
+  for (const TenantStatus& tenant : status.tenants) {
+    tenants.push_back({{"name", tenant.name},
+                       {"quota_bytes", tenant.quota_bytes},
+                       {"held_bytes", tenant.held_bytes},
+                       {"clients", tenant.clients},
+                       {"puts", tenant.puts},
+                       {"put_bytes", tenant.put_bytes},
+                       {"puts_refused", tenant.puts_refused},
+                       {"removes", tenant.removes},
+                       {"evictions", tenant.evictions}});
+  }
+  return tenants;
+}
+
 boost::json::object rates_json(const StatusReport& report) {
   const StatusReply& now = report.now;
   const StatusReply& before = *report.before;
@@ -165,7 +183,8 @@ boost::json::object status_json(const StatusReport& report) {
       {"verdicts", verdicts_json(status.verdicts)},
       {"traffic", traffic_json(status)},
       {"ports", ports_json(status)},
-      {"fleet", fleet_json(status.fleet)}};
+      {"fleet", fleet_json(status.fleet)},
+      {"tenants", tenants_json(status)}};
   if (report.seconds() > 0) json["per_second"] = rates_json(report);
   return json;
 }

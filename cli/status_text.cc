@@ -48,7 +48,7 @@ void add_node(const StatusReply& now, Rows& rows) {
   rows.add("epoch", std::to_string(now.epoch));
   rows.add("incarnation", fmt::format("{:016x}", now.incarnation));
   rows.add("up", fmt::format("{:.1f} s", up_s));
-  rows.add("CPU time", fmt::format("{:.3f} s", cpu_s));
+  if (now.cpu_ns > 0) rows.add("CPU time", fmt::format("{:.3f} s", cpu_s));
 }
 
 void add_pool(const StatusReply& now, Rows& rows) {
@@ -161,6 +161,23 @@ void add_fleet(const FleetStatus& now, Rows& rows) {
   rows.add("  without a replica", fmt::format("{} puts refused", now.puts_without_replica));
 }
 
+// Nothing of a node without tenants.
+void add_tenants(const StatusReply& now, const StatusReply& before, Rows& rows) {
+  for (const TenantStatus& tenant : now.tenants) {
+    const auto found = std::ranges::find(before.tenants, tenant.name, &TenantStatus::name);
+    const TenantStatus was = found == before.tenants.end() ? TenantStatus{} : *found;
+    rows.add("tenant " + printable(tenant.name),
+             fmt::format("{} of {} ({:.1f}%), {} clients", format_bytes(tenant.held_bytes),
+                         format_bytes(tenant.quota_bytes),
+                         share(tenant.held_bytes, tenant.quota_bytes), tenant.clients));
+    rows.add("  puts",
+             fmt::format("{} ({}), {} refused{}", tenant.puts, format_bytes(tenant.put_bytes),
+                         tenant.puts_refused, rows.rate(was.puts, tenant.puts)));
+    rows.add("  removes, evictions", fmt::format("{}, {}{}", tenant.removes, tenant.evictions,
+                                                 rows.rate(was.evictions, tenant.evictions)));
+  }
+}
+
 void add_ports(const StatusReply& now, const StatusReply& before, Rows& rows) {
   for (const PortTraffic& port : now.ports) {
     const auto found = std::ranges::find(before.ports, port.port, &PortTraffic::port);
@@ -207,6 +224,7 @@ std::string status_text(const StatusReport& report) {
   add_traffic(report.now, before, rows);
   add_ports(report.now, before, rows);
   add_fleet(report.now.fleet, rows);
+  add_tenants(report.now, before, rows);
   return rows.take();
 }
 

@@ -182,6 +182,7 @@ Frame encode(NumberedReply message) {
             if (from.fleet.node != 0) put(*to.mutable_fleet(), from.fleet);
             put(*to.mutable_pushes(), from.pushes);
             put(*to.mutable_scrubs(), from.scrubs);
+            for (TenantStatus& tenant : from.tenants) put(*to.add_tenants(), std::move(tenant));
           },
           [&](OpenPushReply& from) { envelope.mutable_open_push()->set_lane(from.lane); },
           [&](PushReply& from) {
@@ -374,6 +375,7 @@ Result<NumberedReply> decode_reply(Frame frame) {
       if (from.fleet().others_size() > static_cast<int>(kMaxFleetMembers)) {
         return refuse("too many members");
       }
+      if (from.tenants_size() > static_cast<int>(kMaxTenants)) return refuse("too many tenants");
       StatusReply to;
       to.backend = from.backend();
       to.path = from.path();
@@ -400,6 +402,7 @@ Result<NumberedReply> decode_reply(Frame frame) {
       to.fleet = get(from.fleet());
       to.pushes = get(from.pushes());
       to.scrubs = get(from.scrubs());
+      for (const auto& tenant : from.tenants()) to.tenants.push_back(get(tenant));
       message.reply = std::move(to);
       return message;
     }

@@ -171,6 +171,23 @@ ScrubCounts get(const wire::ScrubCounts& from) {
   return {from.passes(), from.bytes(), from.dropped(), from.entries()};
 }
 
+void put(wire::TenantStatus& to, TenantStatus&& from) {
+  to.set_name(std::move(from.name));
+  to.set_quota_bytes(from.quota_bytes);
+  to.set_held_bytes(from.held_bytes);
+  to.set_clients(from.clients);
+  to.set_puts(from.puts);
+  to.set_put_bytes(from.put_bytes);
+  to.set_puts_refused(from.puts_refused);
+  to.set_removes(from.removes);
+  to.set_evictions(from.evictions);
+}
+
+TenantStatus get(const wire::TenantStatus& from) {
+  return {from.name(),      from.quota_bytes(),  from.held_bytes(), from.clients(),  from.puts(),
+          from.put_bytes(), from.puts_refused(), from.removes(),    from.evictions()};
+}
+
 void put(wire::PushCounts& to, const PushCounts& from) {
   to.set_lanes(from.lanes);
   to.set_pages(from.pages);

@@ -26,6 +26,7 @@ inline constexpr uint32_t kMaxReplicaPages = 1024;
 // Of a put and its replicas; whoever asks for more is given this.
 inline constexpr uint64_t kMaxPatienceNs = 60 * kSecond;
 inline constexpr uint32_t kMaxFleetMembers = 1024;
+inline constexpr uint32_t kMaxTenants = 64;
 
 // The sender's epoch (protocol rule 10): pagetable/epoch.h. Whoever is in another one refuses the
 // message with kOtherEpoch and its own. Both are 0 where a node serves alone.
@@ -269,6 +270,19 @@ struct ScrubCounts {
   uint64_t entries = 0;  // of the index, as others read it, that were mended
 };
 
+// Of a node with tenants: one of them.
+struct TenantStatus {
+  std::string name;
+  uint64_t quota_bytes = 0;
+  uint64_t held_bytes = 0;  // slots with a page, each whole
+  uint64_t clients = 0;
+  uint64_t puts = 0;
+  uint64_t put_bytes = 0;
+  uint64_t puts_refused = 0;
+  uint64_t removes = 0;
+  uint64_t evictions = 0;  // of its own pages, for its own puts
+};
+
 struct StatusReply {
   std::string backend;
   std::string path;
@@ -296,6 +310,7 @@ struct StatusReply {
   FleetStatus fleet = {};
   PushCounts pushes = {};
   ScrubCounts scrubs = {};
+  std::vector<TenantStatus> tenants = {};  // to a tenant: itself; to the node's operator: all
 };
 
 // Instead of a reply: why not, in a sentence for people.

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 
 #include "base/status.h"
@@ -23,6 +25,8 @@ using ChannelId = std::array<std::byte, 16>;
 struct Introduction {
   ConnectionKind kind = ConnectionKind::kControl;
   ChannelId channel = {};  // kData: which one is taken up; all zero otherwise
+  // At a node: whose token the client knows. Nothing: the node's own, or none is asked for.
+  std::optional<size_t> tenant = {};
 };
 
 // A secret that nodes and clients share. Empty: none is asked for.
@@ -47,7 +51,9 @@ Result<void> introduce(Stream& stream, const SharedToken& token, const Introduct
 // A node's part, fed with what comes.
 class Reception {
  public:
-  explicit Reception(SharedToken token);
+  // With tenants a client knows the token of one of them or, if there is one, the node's own; which
+  // one the node finds out, and nobody says. `tenants` outlives this.
+  explicit Reception(SharedToken token, std::span<const SharedToken> tenants = {});
 
   enum class State : uint8_t { kReading, kAccepted, kRefused };
 
@@ -65,8 +71,12 @@ class Reception {
   void take_proof();
   void answer(Code code, const std::string& message);
   bool exchange(Stream& stream);
+  bool asks_token() const { return !token_.secret.empty() || !tenants_.empty(); }
+  const SharedToken* find_proven(const Proof& proof);
 
   const SharedToken token_;
+  const std::span<const SharedToken> tenants_;
+  const SharedToken* proven_ = &token_;  // what the client knows too
   Step step_ = Step::kOpening;
   short events_ = POLLIN;
   Nonce client_nonce_ = {};

@@ -95,7 +95,7 @@ class Listener::Door : public std::enable_shared_from_this<Door> {
       stranger->handshaking = nullptr;
     }
     if (stranger->reception == nullptr) {
-      stranger->reception = std::make_unique<Reception>(credentials_.token);
+      stranger->reception = std::make_unique<Reception>(credentials_.token, credentials_.tenants);
     }
     switch (stranger->reception->advance(*stranger->stream)) {
       case Reception::State::kReading:

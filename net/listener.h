@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "base/status.h"
 #include "net/address.h"
@@ -14,7 +15,8 @@ namespace farpage {
 
 struct NodeCredentials {
   SharedToken token;
-  std::shared_ptr<TlsContext> tls;  // null: without
+  std::shared_ptr<TlsContext> tls;        // null: without
+  std::vector<SharedToken> tenants = {};  // no two the same, nor the same as `token`
 };
 
 // Accepts TCP connections, and hands over those that have introduced themselves. A connection that

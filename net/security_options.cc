@@ -45,14 +45,14 @@ std::vector<ConfigField> fields(ClientSecurity& security) {
   };
 }
 
-Result<void> NodeSecurity::validate(const Address& listen) const {
+Result<void> NodeSecurity::validate(const Address& listen, bool has_tenants) const {
   if (!tls_client_ca.empty() && tls_certificate.empty()) {
     return fail(Code::kInvalid,
                 "security.tls_client_ca needs TLS: give security.tls_certificate and "
                 "security.tls_key too");
   }
-  if (listen.is_tcp() && token_file.empty() && tls_client_ca.empty() && !allow_anyone &&
-      !is_loopback(listen.host)) {
+  if (listen.is_tcp() && !has_tenants && token_file.empty() && tls_client_ca.empty() &&
+      !allow_anyone && !is_loopback(listen.host)) {
     return fail(Code::kInvalid,
                 fmt::format("on {} anybody could read and put pages: name a token with "
                             "--token-file or security.token_file (made with 'openssl rand -hex "

@@ -20,8 +20,8 @@ struct NodeSecurity {
       tls_client_ca;  // who must have signed the clients' certificates; empty: they show none
   bool allow_anyone = false;  // to listen beyond the loopback without token and client certificates
 
-  // `listen`: what the node listens on.
-  Result<void> validate(const Address& listen) const;
+  // `listen`: what the node listens on. With tenants, clients need the token of one.
+  Result<void> validate(const Address& listen, bool has_tenants = false) const;
   Result<NodeCredentials> load() const;
   // For its own connections to the other nodes of its cluster, which have the same token and whose
   // certificates tls_client_ca has signed too.

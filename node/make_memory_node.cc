@@ -12,7 +12,8 @@ Result<std::shared_ptr<Versions>> open_versions(const NodeOptions& options, cons
   const uint64_t lease = options.lease_ms * kMillisecond;
   auto epoch = file.advance(lease);
   if (!epoch) return tl::unexpected(epoch.error());
-  return std::make_shared<Versions>(std::move(file), *epoch, lease, clock.now_ns());
+  return std::make_shared<Versions>(std::make_shared<EpochFile>(std::move(file)), *epoch, lease,
+                                    clock.now_ns());
 }
 
 Result<void> check(const NodeOptions& options, const Fleet& fleet, NodeId self) {

@@ -205,6 +205,41 @@ void describe_fleet(const FleetStatus& fleet, MetricVisitor& visitor) {
   }
 }
 
+// Without tenants these families have no values.
+void describe_tenants(const std::vector<TenantStatus>& tenants, MetricVisitor& visitor) {
+  struct Family {
+    const char* name;
+    const char* help;
+    MetricKind kind;
+    uint64_t TenantStatus::*number;
+  };
+  constexpr MetricKind kCounter = MetricKind::kCounter;
+  constexpr MetricKind kGauge = MetricKind::kGauge;
+  static constexpr Family kFamilies[] = {
+      {"farpage_tenant_quota_bytes", "Memory that the tenant's pages may take", kGauge,
+       &TenantStatus::quota_bytes},
+      {"farpage_tenant_held_bytes", "Memory of the slots that hold a page of the tenant", kGauge,
+       &TenantStatus::held_bytes},
+      {"farpage_tenant_clients", "Clients of the tenant that are connected", kGauge,
+       &TenantStatus::clients},
+      {"farpage_tenant_puts_total", "Pages stored", kCounter, &TenantStatus::puts},
+      {"farpage_tenant_put_bytes_total", "Bytes of the pages stored", kCounter,
+       &TenantStatus::put_bytes},
+      {"farpage_tenant_puts_refused_total", "Pages that were not stored", kCounter,
+       &TenantStatus::puts_refused},
+      {"farpage_tenant_removes_total", "Pages removed by the tenant's clients", kCounter,
+       &TenantStatus::removes},
+      {"farpage_tenant_evictions_total", "Pages that made room for others of the same tenant",
+       kCounter, &TenantStatus::evictions},
+  };
+  for (const Family& family : kFamilies) {
+    visitor.family(family.name, family.help, family.kind);
+    for (const TenantStatus& tenant : tenants) {
+      visitor.value({{"tenant", tenant.name}}, as_double(tenant.*family.number));
+    }
+  }
+}
+
 }  // namespace
 
 void describe(const StatusReply& status, MetricVisitor& visitor) {
@@ -217,6 +252,7 @@ void describe(const StatusReply& status, MetricVisitor& visitor) {
   describe_traffic(status.traffic, visitor);
   describe_ports(status.ports, visitor);
   describe_fleet(status.fleet, visitor);
+  describe_tenants(status.tenants, visitor);
 }
 
 }  // namespace farpage

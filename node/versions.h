@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "integrity/page_header.h"
 #include "node/epoch_file.h"
@@ -11,8 +12,9 @@ namespace farpage {
 // Gives out this node's versions, and knows from when on it may (protocol rules 7 and 9).
 class Versions {
  public:
-  // `epoch`: what `file` has just given out. `lease_ns`: of this run.
-  Versions(EpochFile file, uint64_t epoch, uint64_t lease_ns, uint64_t now_ns);
+  // `epoch`: what `file` has just given out. `lease_ns`: of this run. The file may be that of
+  // several, whose versions are never compared.
+  Versions(std::shared_ptr<EpochFile> file, uint64_t epoch, uint64_t lease_ns, uint64_t now_ns);
 
   uint64_t epoch() const { return epoch_; }
   // A client may still read what the run before this one held.
@@ -25,7 +27,7 @@ class Versions {
   Result<Version> next_in(uint64_t epoch);
 
  private:
-  EpochFile file_;
+  std::shared_ptr<EpochFile> file_;
   uint64_t epoch_;
   const uint64_t lease_ns_;
   uint64_t open_ns_;

@@ -54,6 +54,21 @@ TEST(StatusText, PortsAreShownWithRates) {
   expect_row(text, "    received             the device does not count it");
 }
 
+TEST(StatusText, TenantsAreShownWhereThereAreSome) {
+  StatusReply before = status_at(10 * kSecond);
+  EXPECT_EQ(status_text({before}).find("tenant"), std::string::npos);
+  before.tenants = {{"b", 8192, 2048, 1, 10, 1024, 0, 0, 4}};
+  StatusReply now = status_at(12 * kSecond);
+  now.tenants = {{"a", 4096, 1024, 2, 3, 2048, 4, 5, 6}, {"b", 8192, 4096, 1, 20, 3072, 0, 0, 8}};
+  const std::string text = status_text({now, &before});
+  expect_row(text, "tenant a                 1 KiB of 4 KiB (25.0%), 2 clients");
+  expect_row(text, "  puts                   3 (2 KiB), 4 refused, 1.5/s");
+  expect_row(text, "  removes, evictions     5, 6, 3.0/s");
+  expect_row(text, "tenant b                 4 KiB of 8 KiB (50.0%), 1 clients");
+  expect_row(text, "  puts                   20 (3 KiB), 0 refused, 5.0/s");
+  expect_row(text, "  removes, evictions     0, 8, 2.0/s");
+}
+
 TEST(StatusText, FleetIsShownWhereThereIsOne) {
   StatusReply now = status_at(kSecond);
   EXPECT_EQ(status_text({now}).find("fleet"), std::string::npos);

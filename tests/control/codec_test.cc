@@ -198,6 +198,7 @@ TEST(Codec, Status) {
   sent.ports = {{"three", 1, 2, 3, 4, {5, 6, 7, 8}}, {"four", 0, 0, 0, 0, {0, {}, {}, {}}}};
   sent.pushes = {30, 31, 32, 33, 34, 35};
   sent.scrubs = {40, 41, 42, 43};
+  sent.tenants = {{"a", 60, 61, 62, 63, 64, 65, 66, 67}, {"b"}};
   const StatusReply got = round_trip(sent);
   EXPECT_EQ(got.backend, "shm");
   EXPECT_EQ(got.path, "a path");
@@ -235,6 +236,13 @@ TEST(Codec, Status) {
   const uint64_t scrubs[] = {got.scrubs.passes, got.scrubs.bytes, got.scrubs.dropped,
                              got.scrubs.entries};
   for (uint64_t i = 0; i < std::size(scrubs); ++i) EXPECT_EQ(scrubs[i], i + 40);
+  ASSERT_EQ(got.tenants.size(), 2u);
+  const TenantStatus& a = got.tenants[0];
+  EXPECT_EQ(a.name, "a");
+  const uint64_t tenant[] = {a.quota_bytes, a.held_bytes,   a.clients, a.puts,
+                             a.put_bytes,   a.puts_refused, a.removes, a.evictions};
+  for (uint64_t i = 0; i < std::size(tenant); ++i) EXPECT_EQ(tenant[i], i + 60);
+  EXPECT_EQ(got.tenants[1].name, "b");
   EXPECT_EQ(got.fleet.node, 0u);
   sent.fleet = {1, 2, {{50, true}, {51, false}}, 3, 4, 5, 6, 7, 8, 9, 10};
   const FleetStatus fleet = round_trip(sent).fleet;
@@ -413,6 +421,9 @@ TEST(Codec, TooManyOfAnythingIsRefused) {
   EXPECT_EQ(refused_reply.error().code, Code::kProtocol);
   status.traffic.clear();
   status.ports.resize(kMaxTrafficPaths + 1);
+  EXPECT_FALSE(decode_reply(encode(NumberedReply{1, status})).has_value());
+  status.ports.clear();
+  status.tenants.resize(kMaxTenants + 1);
   EXPECT_FALSE(decode_reply(encode(NumberedReply{1, status})).has_value());
 }
 

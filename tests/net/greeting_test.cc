@@ -121,6 +121,52 @@ TEST(Greeting, NodeThatDoesNotKnowTheTokenIsRefusedByTheClient) {
   expect_says(met.client.error(), "does not know this client's token");
 }
 
+// Against a node with tenants, and a token of its own or none.
+Met meet_tenants(const SharedToken& client_token, const SharedToken& own,
+                 const std::vector<SharedToken>& tenants) {
+  auto [client_fd, node_fd] = socket_pair();
+  Met met;
+  std::thread node([&, fd = std::move(node_fd)]() mutable {
+    PlainStream stream(std::move(fd));
+    Reception reception(own, tenants);
+    met.node = receive(reception, stream, soon());
+    met.introduction = reception.introduction();
+  });
+  {
+    PlainStream stream(std::move(client_fd));
+    met.client = introduce(stream, client_token, {ConnectionKind::kData, make_channel_id()},
+                           "tcp://node:1", soon());
+  }
+  node.join();
+  return met;
+}
+
+TEST(Greeting, TokenTellsWhichTenantItIsAndTheNodeProvesTheSame) {
+  const std::vector<SharedToken> tenants = {kOther, SharedToken{"the token of a third test"}};
+  for (const SharedToken& own : {SharedToken{}, kToken}) {
+    for (size_t i = 0; i < tenants.size(); ++i) {
+      const Met met = meet_tenants(tenants[i], own, tenants);
+      ASSERT_TRUE(met.client.has_value()) << met.client.error().message;
+      EXPECT_EQ(met.introduction.tenant, i);
+    }
+  }
+  const Met met = meet_tenants(kToken, kToken, tenants);
+  EXPECT_TRUE(met.client.has_value());
+  EXPECT_EQ(met.introduction.tenant, std::nullopt);
+}
+
+TEST(Greeting, WithTenantsNobodyComesInWithoutOneOfTheirTokens) {
+  const std::vector<SharedToken> tenants = {kOther};
+  for (const SharedToken& shown : {SharedToken{}, SharedToken{"the token of a third test"}}) {
+    for (const SharedToken& own : {SharedToken{}, kToken}) {
+      const Met met = meet_tenants(shown, own, tenants);
+      EXPECT_EQ(met.node, Reception::State::kRefused);
+      ASSERT_FALSE(met.client.has_value());
+      EXPECT_EQ(met.client.error().code, Code::kDenied);
+    }
+  }
+}
+
 // The node's answer is the one that the client sent: whoever has no token can at most send that
 // back.
 TEST(Greeting, ClientsOwnProofSentBackIsNoProofOfTheNode) {
@@ -141,6 +187,19 @@ TEST(Greeting, ClientsOwnProofSentBackIsNoProofOfTheNode) {
   node.join();
   ASSERT_FALSE(met.has_value());
   EXPECT_EQ(met.error().code, Code::kDenied);
+}
+
+// A proof with the empty token is what a node without a token of its own would itself compute.
+TEST_F(RawClient, EmptyTokenIsNoTenants) {
+  const std::vector<SharedToken> tenants = {kOther};
+  reception_.emplace(SharedToken{}, tenants);
+  EXPECT_EQ(send(opening()), Reception::State::kReading);
+  const std::string challenge = read(56);
+  ASSERT_EQ(challenge.size(), 56u);
+  EXPECT_EQ(challenge.substr(16, 4), bytes_of(1)) << "a token is asked for";
+  const std::string channel(16, '\0');
+  EXPECT_EQ(send(channel + proof("", "client", 1, challenge.substr(24), channel)),
+            Reception::State::kRefused);
 }
 
 TEST_F(RawClient, SpeaksByteForByteAsTheFormatSays) {

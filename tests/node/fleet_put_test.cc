@@ -99,7 +99,8 @@ TEST(LongCommit, OfWhichAPartHasBegunIsAnsweredPageByPage) {
   options.page_bytes = kPage;
   options.pool_bytes = 256 * (kPage + sizeof(PageHeader));
   auto file = EpochFile::open(dir / "node.state").value();
-  const auto versions = std::make_shared<Versions>(std::move(file), 1, 0, world.now_ns());
+  const auto versions = std::make_shared<Versions>(std::make_shared<EpochFile>(std::move(file)), 1,
+                                                   0, world.now_ns());
   const Fleet fleet = {{1, 1, 1, kPage, {{7, 0}}}, nullptr, 0, nullptr};
   auto run = MemoryNode::make_run(options, fabric.runtime(), fabric, versions, nullptr, {}).value();
   const auto node =

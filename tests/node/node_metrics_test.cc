@@ -26,6 +26,7 @@ StatusReply numbered_status() {
   status.fleet = {99, 47, {{0xAB, true}, {0xCD, false}}, 48, 49, 50, 51, 52, 53, 54, 55};
   status.pushes = {56, 57, 58, 59, 60, 61};
   status.scrubs = {62, 63, 64, 65};
+  status.tenants = {{"x", 66, 67, 68, 69, 70, 71, 72, 73}, {"y", 74, 75, 76, 77, 78, 79, 80, 81}};
   return status;
 }
 
@@ -34,6 +35,22 @@ TEST(NodeMetrics, EveryNumberHasItsName) {
   describe(numbered_status(), metrics);
   const std::map<std::string, double> expected = {
       {"farpage_node_epoch", 1},
+      {"farpage_tenant_quota_bytes{tenant=x}", 66},
+      {"farpage_tenant_held_bytes{tenant=x}", 67},
+      {"farpage_tenant_clients{tenant=x}", 68},
+      {"farpage_tenant_puts_total{tenant=x}", 69},
+      {"farpage_tenant_put_bytes_total{tenant=x}", 70},
+      {"farpage_tenant_puts_refused_total{tenant=x}", 71},
+      {"farpage_tenant_removes_total{tenant=x}", 72},
+      {"farpage_tenant_evictions_total{tenant=x}", 73},
+      {"farpage_tenant_quota_bytes{tenant=y}", 74},
+      {"farpage_tenant_held_bytes{tenant=y}", 75},
+      {"farpage_tenant_clients{tenant=y}", 76},
+      {"farpage_tenant_puts_total{tenant=y}", 77},
+      {"farpage_tenant_put_bytes_total{tenant=y}", 78},
+      {"farpage_tenant_puts_refused_total{tenant=y}", 79},
+      {"farpage_tenant_removes_total{tenant=y}", 80},
+      {"farpage_tenant_evictions_total{tenant=y}", 81},
       {"farpage_node_uptime_seconds", 3},
       {"farpage_node_cpu_seconds_total", 4.5},
       {"farpage_node_slot_bytes", 5},

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "base/runtime.h"
+#include "base/status.h"
+#include "node/node.h"
+#include "node/options.h"
+#include "transport/fabric.h"
+
+namespace farpage {
+
+// The table [tenant.NAME] of a node's configuration.
+struct TenantOptions {
+  std::string name;
+  std::string token_file;    // a secret of its clients alone
+  uint64_t quota_bytes = 0;  // of node.pool_bytes
+};
+std::vector<ConfigField> fields(TenantOptions& tenant);
+
+// Their names, and whether the pool is enough for their quotas together.
+Result<void> validate(std::span<const TenantOptions> tenants, const NodeOptions& options);
+
+// A node whose pages are its tenants': a memory node for each of them, with pool, index, clients
+// and versions of its own, and a fabric of its own, so that a tenant's clients are never handed,
+// and cannot name, what is another's. Itself it is what the node's operator asks: it answers status
+// alone, of all of them. Everything runs on the runtime's thread.
+class TenantNodes final : public NodeService {
+ public:
+  // `fabrics`: one for each tenant; they outlive this. Takes one epoch from the state file.
+  static Result<std::unique_ptr<TenantNodes>> create(const NodeOptions& options,
+                                                     std::span<const TenantOptions> tenants,
+                                                     Runtime& runtime,
+                                                     std::span<Fabric* const> fabrics);
+  ~TenantNodes() override;
+
+  // What the tenant's clients reach, in the order of create(). Its status is of itself alone.
+  NodeService& tenant(size_t number);
+  size_t tenants() const { return tenants_.size(); }
+
+  Result<ClientId> connected() override;
+  void handle(ClientId client, Request request, std::function<void(Reply)> done) override;
+  void disconnected(ClientId client) override;
+  StatusReply status() const override;
+
+ private:
+  class Tenant;
+  explicit TenantNodes(uint64_t max_clients);
+
+  const uint64_t max_clients_;
+  std::vector<std::unique_ptr<Tenant>> tenants_;
+  uint64_t clients_ = 0;  // that are connected to this itself
+  ClientId last_client_ = 0;
+};
+
+}  // namespace farpage

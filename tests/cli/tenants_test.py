@@ -1,0 +1,114 @@
+"""A node with tenants: a token, a quota and a status each, and nothing of one for another."""
+
+import json
+import unittest
+
+from program import Case, fetch, values_of
+
+LISTEN = "tcp://127.0.0.1:0"
+REPLAY = ("replay", "generate", "--requests", 100, "--page-bytes", 4096, "--local-pages", 10)
+
+
+class TenantsTest(Case):
+    def setUp(self):
+        super().setUp()
+        self.tokens = {name: self.token(name, f"the token of {name}, for this test") for name in ("own", "a", "b")}
+
+    def token(self, name, secret):
+        path = self.folder / f"{name}.token"
+        path.write_text(secret)
+        path.chmod(0o600)
+        return path
+
+    def config(self, *tenants, extra=""):
+        path = self.folder / "node.toml"
+        path.write_text(extra + "".join(
+            f'[tenant.{name}]\ntoken_file = "{token}"\nquota_bytes = "{quota}"\n' for name, token, quota in tenants))
+        return path
+
+    def start_with_two(self, *arguments):
+        config = self.config(("a", self.tokens["a"], "8MiB"), ("b", self.tokens["b"], "16MiB"))
+        return self.start_node("--config", config, "--page-bytes", 4096, *arguments, listen=LISTEN)
+
+    def as_tenant(self, name):
+        return ("--token-file", self.tokens[name])
+
+    def replay(self, node, name):
+        result = self.run_program(*REPLAY, "--node", node.address, *self.as_tenant(name), "--json", "-")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        answer = json.loads(result.stdout)
+        self.assertEqual((answer["wrong_bytes"], answer["deadlines"]["missed"]), (0, 0))
+        self.assertGreater(answer["verdicts"]["ready"], 0)
+        return answer["puts"]["acknowledged"]
+
+    def test_each_is_served_and_sees_itself_alone(self):
+        node = self.start_with_two("--token-file", self.tokens["own"])
+        puts = {name: self.replay(node, name) for name in ("a", "b")}
+        for name, quota in (("a", 8 << 20), ("b", 16 << 20)):
+            status = self.status(node, *self.as_tenant(name))
+            (tenant,) = status["tenants"]
+            self.assertEqual((tenant["name"], tenant["quota_bytes"], tenant["puts"]), (name, quota, puts[name]))
+            self.assertEqual((status["puts"], status["cpu_s"]), (puts[name], 0))
+            self.assertLessEqual(tenant["held_bytes"], quota)
+        whole = self.status(node, *self.as_tenant("own"))
+        self.assertEqual([(tenant["name"], tenant["puts"]) for tenant in whole["tenants"]], list(puts.items()))
+        self.assertEqual(whole["puts"], sum(puts.values()))
+        self.assertGreater(whole["cpu_s"], 0)
+        text = self.run_program("status", "--node", node.address, *self.as_tenant("a")).stdout
+        self.assertIn("tenant a", text)
+        self.assertNotIn("tenant b", text)
+        self.assertNotIn("CPU time", text)
+
+    def test_metrics_name_the_tenants(self):
+        config = self.config(("a", self.tokens["a"], "8MiB"), ("b", self.tokens["b"], "16MiB"))
+        node = self.start_program("node", "--config", config, "--listen", LISTEN, "--state", self.folder / "n.state",
+                                  "--pool-bytes", "64MiB", "--set", "node.metrics_listen=127.0.0.1:0")
+        values = values_of(fetch(self.metrics_url(node)))
+        self.assertEqual(values['farpage_tenant_quota_bytes{tenant="a"}'], 8 << 20)
+        self.assertEqual(values['farpage_tenant_quota_bytes{tenant="b"}'], 16 << 20)
+
+    def test_who_has_no_tenants_token_has_no_pages(self):
+        node = self.start_with_two("--token-file", self.tokens["own"])
+        for arguments, texts in (
+            (("--token-file", self.token("other", "the token of nobody at all")), ("refuses: the client's token is not",)),
+            ((), ("asks for its token",)),
+            (self.as_tenant("own"), ("the pages are its tenants', each with a token of its own",)),
+        ):
+            result = self.run_program(*REPLAY, "--node", node.address, *arguments, "--json", "-")
+            self.assert_fails(result, 1, *texts)
+        self.assertEqual(self.status(node, *self.as_tenant("own"))["clients"], 0)
+
+    def test_without_a_token_of_the_nodes_own(self):
+        node = self.start_with_two()
+        self.replay(node, "a")
+        result = self.run_program("status", "--node", node.address)
+        self.assert_fails(result, 1, "asks for its token")
+
+    def test_configurations_that_cannot_be(self):
+        a, b, own = (self.tokens[name] for name in ("a", "b", "own"))
+        copy = self.token("copy", a.read_text() + "\n")
+        for tenants, arguments, texts in (
+            ([("a", a, "8MiB"), ("b", copy, "8MiB")], (), ("'b' and the tenant 'a' have the same token", "openssl")),
+            ([("a", own, "8MiB")], ("--token-file", own), ("'a' and the node itself", "have the same token")),
+            ([("a", "", "8MiB")], (), ("tenant.a.token_file is empty", "openssl rand -hex 32")),
+            ([("a", self.folder / "none", "8MiB")], (), ("tenant.a.token_file: cannot read", "No such file")),
+            ([("a", a, "0")], (), ("tenant.a.quota_bytes is 0",)),
+            ([("a", a, "48MiB"), ("b", b, "32MiB")], (), ("more than node.pool_bytes", "tenant.b.quota_bytes = 32 MiB")),
+            ([("'a b'", a, "8MiB")], (), ("'a b' is no name for a tenant",)),
+            ([("a", a, "8MiB"), ("a", b, "8MiB")], (), ("node.toml:4",)),
+            ([("a", a, "8MiB")], ("--set", "tenant.a.quota_byte=5"), ("unknown key 'quota_byte' in [tenant.a]", "quota_bytes")),
+            ([("a", a, "8MiB")], ("--set", "cluster.nodes=n0=tcp://127.0.0.1:1", "--set", "cluster.name=n0", "--set",
+                                      "cluster.replicas=1"),
+             ("a node with tenants serves alone",)),
+            ([("a", a, "8MiB")], ("--backend", "shm"), ("tenants are told apart by their tokens", "tcp://")),
+        ):
+            with self.subTest(texts[0]):
+                listen = self.folder / "node.sock" if "shm" in arguments else LISTEN
+                result = self.run_program("node", "--listen", listen, "--state", self.folder / "n.state", "--pool-bytes",
+                                          "64MiB", "--config", self.config(*tenants), *arguments, timeout=30)
+                self.assert_fails(result, 2, *texts)
+        self.assertFalse((self.folder / "n.state").exists(), "nothing has begun")
+
+
+if __name__ == "__main__":
+    unittest.main()
