@@ -56,7 +56,7 @@ struct NodeSettings {
   std::vector<TenantOptions> tenants;
   Address listen;
   NodeCredentials credentials;
-  ClientCredentials peer_credentials;  // with a cluster
+  ClientCredentials peer_credentials;
 
   bool is_member() const { return cluster.is_given() || etcd.is_given(); }
 };
@@ -249,7 +249,6 @@ Result<NodeSettings> load_settings(const CLI::App& app, const NodeArguments& arg
   settings.credentials = std::move(*credentials);
   if (auto loaded = load_tenants(settings); !loaded) return tl::unexpected(loaded.error());
   if (auto valid = check_etcd(settings); !valid) return tl::unexpected(valid.error());
-  if (!settings.is_member()) return settings;
   auto peer_credentials = security.load_as_client();
   if (!peer_credentials) return tl::unexpected(peer_credentials.error());
   settings.peer_credentials = std::move(*peer_credentials);
@@ -320,7 +319,7 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
   const std::unique_ptr<HeldPools> held = HeldPools::take_over();
   const Interrupts interrupts;
   allow_many_descriptors();
-  auto made = NodeFront::make({options.backend, settings.listen, settings.credentials,
+  auto made = NodeFront::make({options.backend, settings.listen, settings.credentials, settings.peer_credentials,
                                options.io_threads, settings.backends});
   if (!made) {
     const bool misused = made.error().code == Code::kInvalid;

@@ -111,7 +111,7 @@ Result<Way> make_way(const std::string& backend, const NodeFrontOptions& options
   if (backend == "shm") return Way{shm::make_shm_fabric()};
   if (backend == "tcp") {
     auto made = tcp::make_tcp_fabric(
-        {.credentials = {{}, options.credentials.tls}, .io_threads = options.io_threads});
+        {.credentials = options.peer_credentials, .io_threads = options.io_threads});
     if (!made) return tl::unexpected(made.error());
     Way way;
     way.data = made->get();

@@ -18,6 +18,7 @@ struct NodeFrontOptions {
   std::string backend;  // empty: by the address
   Address listen;
   NodeCredentials credentials;
+  ClientCredentials peer_credentials;  // for its own connections to other nodes
   uint64_t io_threads = 1;
   BackendOptions backends;
 };

@@ -4,7 +4,9 @@ import json
 import random
 import unittest
 
+from certificates import Authority, client_arguments, node_arguments
 from counts import Counts
+from etcd import free_ports
 from program import Case, wait_until
 
 NAMES = ("a", "b", "c")
@@ -43,6 +45,32 @@ class ClusterTest(Counts, Case):
         held = [self.status(node)["slots_live"] for node in nodes.values()]
         self.assertEqual(sum(held), 2 * pages)
         self.assertTrue(all(pages / 3 < count < pages for count in held), held)
+
+    def test_every_page_is_on_two_nodes_under_tls_with_a_token(self):
+        authority = Authority(self.folder)
+        token = self.folder / "token"
+        token.write_text("a secret that all of them share\n")
+        token.chmod(0o600)
+        known = ("--token-file", token)
+        reach = (*known, *client_arguments(authority.file, authority.issue("client")))
+        nodes_list = ",".join(f"{name}=tcp://127.0.0.1:{port}" for name, port in zip(NAMES, free_ports(len(NAMES))))
+        cluster = ("--set", f"cluster.nodes={nodes_list}")
+        for place in ((*known, *node_arguments(authority.issue("node"), authority.file)), known):
+            if place == known:
+                reach = known
+            nodes = []
+            for entry in nodes_list.split(","):
+                name, _, address = entry.partition("=")
+                nodes.append(self.start_node(*cluster, "--set", f"cluster.name={name}", *place, name=name, listen=address))
+            for node in nodes:
+                self.assertTrue(wait_until(lambda: all(other["reached"] for other in self.status(node, *reach)["fleet"]["others"])))
+            requests = [list(range(200)), list(range(200))]
+            replay = self.start_program("replay", self.write_trace(requests), *cluster, *reach, "--json", "-")
+            answer = self.replay_result(replay)
+            self.assertEqual(answer["puts"]["acknowledged"], 200, answer["puts"])
+            self.assertEqual(sum(self.status(node, *reach)["slots_live"] for node in nodes), 400)
+            for node in nodes:
+                self.end(node)
 
     def test_hedges_are_for_pages_with_replicas(self):
         answer = self.replay("--nodes", 3, "--replicas", 2, "--pool-bytes", "64MiB", "--hedge")
