@@ -209,8 +209,8 @@ class PrometheusTest(MetricsCase):
         node = self.start_node(*NODE)
         client = self.start_client(node)
         api = self.start_prometheus({"node": node.url, "client": client.url})
-        # On shm the node does not see its clients' reads, and there are no ports and paths to choose among.
-        elsewhere = ("farpage_transport_", "farpage_port_", "farpage_client_path_", *OF_SEVERAL_NODES)
+        # On shm the node does not see its clients' reads, and there are neither ports and paths to choose among nor tenants.
+        elsewhere = ("farpage_transport_", "farpage_port_", "farpage_client_path_", "farpage_tenant_", *OF_SEVERAL_NODES)
         expected = {name for name in documented() if not name.startswith(elsewhere)}
         expected = {f"{name}_bucket" if documented()[name] == "histogram" else name for name in expected}
         missing = lambda: {name for name in expected if not self.ask(api, name)}
