@@ -319,8 +319,8 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
   const std::unique_ptr<HeldPools> held = HeldPools::take_over();
   const Interrupts interrupts;
   allow_many_descriptors();
-  auto made = NodeFront::make({options.backend, settings.listen, settings.credentials, settings.peer_credentials,
-                               options.io_threads, settings.backends});
+  auto made = NodeFront::make({options.backend, settings.listen, settings.credentials,
+                               settings.peer_credentials, options.io_threads, settings.backends});
   if (!made) {
     const bool misused = made.error().code == Code::kInvalid;
     return announce_error(ready, made.error(), misused ? kExitUsage : kExitFailed);
