@@ -355,8 +355,11 @@ void removed(const std::shared_ptr<FleetLink>& fleet, const std::shared_ptr<Remo
     fleet->look_again();
     runtime.after(fleet->view_ns() / kLooksPerView, [fleet, state, keys] {
       send_removes(fleet, state, keys);
-      const std::lock_guard lock(state->mutex);
-      --state->unanswered;
+      // Before notify(): who waits holds the runtime's lock when it asks for the state's.
+      {
+        const std::lock_guard lock(state->mutex);
+        --state->unanswered;
+      }
       fleet->runtime().notify();
     });
     return;
