@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
+#include <cmath>
 #include <numeric>
 #include <string>
 
@@ -36,7 +37,7 @@ std::array<uint64_t, kFindingKinds> counts_of(const std::vector<Finding>& findin
 double quantile(std::vector<double> values, double part) {
   if (values.empty()) return 0;
   std::ranges::sort(values);
-  return values[static_cast<size_t>(part * static_cast<double>(values.size() - 1) + 0.5)];
+  return values[static_cast<size_t>(std::lround(part * static_cast<double>(values.size() - 1)))];
 }
 
 boost::json::object spread(const std::vector<double>& seconds) {
