@@ -20,7 +20,7 @@ std::vector<size_t> holders(const Epoch& epoch, uint64_t low, uint64_t high) {
   std::vector<std::pair<uint64_t, size_t>> scores;
   for (size_t place = 0; place < epoch.members.size(); ++place) {
     const uint64_t salt = Random::mix(epoch.members[place].node ^ Random::mix(epoch.seed));
-    scores.push_back({Random::mix(Random::mix(low ^ salt) ^ high), place});
+    scores.emplace_back(Random::mix(Random::mix(low ^ salt) ^ high), place);
   }
   std::ranges::sort(scores, std::greater<>());
   std::vector<size_t> found;

@@ -78,7 +78,7 @@ TEST(ScaleBench, SmallFleetIsMeasuredAndReported) {
   options.keys = 20'000;
   std::vector<std::string> parts;
   const auto result =
-      run_scale_bench(options, [&parts](const char* part) { parts.push_back(part); });
+      run_scale_bench(options, [&parts](const char* part) { parts.emplace_back(part); });
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_EQ(parts.size(), 5u);
   ASSERT_EQ(result->node_costs.size(), 3u);
