@@ -48,6 +48,8 @@ class ReachableFleet {
   virtual ~ReachableFleet() = default;
   // Of use as long as this lives.
   virtual Fleet fleet() const = 0;
+  // Of the register that gives out its epochs, another one for each that was begun; 0: a list.
+  virtual uint64_t register_id() const { return 0; }
   // A node's own last word: it serves nothing any more.
   virtual void leave() {}
 };

@@ -43,6 +43,7 @@ class EtcdFleet final : public ReachableFleet {
   ~EtcdFleet() override;
 
   Fleet fleet() const override;
+  uint64_t register_id() const override { return terms_.id; }
   // Where one of its nodes was, when this was made.
   const std::string& first_address() const { return first_address_; }
 

@@ -23,6 +23,10 @@ void say(const std::string& words, const UniqueFd& file) {
   if (told < 0) log_warning(fmt::format("whoever holds the pool cannot be told: error {}", -told));
 }
 
+std::string held_name(const std::string& name, uint64_t fleet, uint64_t epoch) {
+  return fmt::format("{}-{:x}-{}", name, fleet, epoch);
+}
+
 }  // namespace
 
 std::unique_ptr<HeldPools> HeldPools::take_over() {
@@ -37,8 +41,19 @@ std::unique_ptr<HeldPools> HeldPools::take_over() {
   return std::getenv("NOTIFY_SOCKET") == nullptr ? nullptr : std::move(held);
 }
 
+void HeldPools::go_on_from(uint64_t last_epoch, uint64_t fleet) {
+  last_epoch_ = last_epoch;
+  fleet_ = fleet;
+}
+
+void HeldPools::began(uint64_t epoch) {
+  epoch_ = epoch;
+  if (file_.valid()) hold();
+}
+
 UniqueFd HeldPools::kept(const std::string& name) {
-  const auto found = files_.find(name);
+  if (name == name_ && file_.valid()) return duplicate(file_);
+  const auto found = files_.find(held_name(name, fleet_, last_epoch_));
   return found == files_.end() ? UniqueFd() : duplicate(found->second);
 }
 
@@ -46,9 +61,15 @@ void HeldPools::keep(const std::string& name, const UniqueFd& file) {
   for (const auto& [other, gone] : std::exchange(files_, {})) {
     say("FDSTOREREMOVE=1\nFDNAME=" + other, {});
   }
-  if (!file.valid()) return;
-  say("FDSTORE=1\nFDNAME=" + name, file);
-  files_.emplace(name, duplicate(file));
+  name_ = name;
+  file_ = duplicate(file);
+  if (file_.valid() && epoch_ != 0) hold();
+}
+
+void HeldPools::hold() {
+  const std::string name = held_name(name_, fleet_, epoch_);
+  say("FDSTORE=1\nFDNAME=" + name, file_);
+  files_.emplace(name, duplicate(file_));
 }
 
 void tell_ready() {

@@ -15,11 +15,25 @@ class HeldPools final : public PoolKeeper {
   // Null: nobody holds anything for this process. Once, before others are started.
   static std::unique_ptr<HeldPools> take_over();
 
+  // Before kept(): which run's pool this run may go on with, by the epoch that the state file has
+  // given out last, and by the fleet, 0 if it is alone. A pool of an earlier run is not the last
+  // word: the run between may have put and removed without it.
+  void go_on_from(uint64_t last_epoch, uint64_t fleet);
+  // This run has its epoch: what it keeps is held under that, from now on.
+  void began(uint64_t epoch);
+
   UniqueFd kept(const std::string& name) override;
   void keep(const std::string& name, const UniqueFd& file) override;
 
  private:
-  std::map<std::string, UniqueFd> files_;
+  void hold();
+
+  std::map<std::string, UniqueFd> files_;  // that are held, under the names that they have there
+  uint64_t last_epoch_ = 0;
+  uint64_t fleet_ = 0;
+  uint64_t epoch_ = 0;  // 0: not yet
+  std::string name_;    // of what this run keeps
+  UniqueFd file_;
 };
 
 // Tells it that this process serves; nothing where nobody asks.

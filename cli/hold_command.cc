@@ -21,7 +21,8 @@
 namespace farpage {
 namespace {
 
-constexpr int kPauseMs = 1'000;  // before a command that has failed is started again
+constexpr int kExitNotFound = 127;  // of a command that cannot be run
+constexpr int kPauseMs = 1'000;     // before a command that has failed is started again
 
 // Signals to this process, by a descriptor.
 class Signals {
@@ -30,6 +31,7 @@ class Signals {
     sigset_t all;
     sigemptyset(&all);
     for (const int number : {SIGHUP, SIGTERM, SIGINT, SIGCHLD}) sigaddset(&all, number);
+    ::signal(SIGCHLD, SIG_DFL);  // not ignored, as who started this may have had it
     FARPAGE_CHECK(::sigprocmask(SIG_BLOCK, &all, nullptr) == 0);
     fd_.reset(::signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK));
     FARPAGE_CHECK(fd_.valid());
@@ -61,7 +63,7 @@ class Holder {
       store_.receive();
       const bool by_itself = !ending_ && !replacing_;
       const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-      const bool never_began = !started_before_ && code == kExitUsage;
+      const bool never_began = !started_before_ && (code == kExitUsage || code == kExitNotFound);
       if (ending_ || (by_itself && (code == kExitDone || never_began))) {
         return code;
       }

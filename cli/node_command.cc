@@ -337,6 +337,7 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
   std::unique_ptr<ReachableFleet> fleet;
   Result<std::unique_ptr<NodeService>> node;
   std::vector<ControlService*> tenants;
+  uint64_t last_epoch = 0;  // of the run before
   {
     const ExitWhileStarting exit_while_starting(interrupts, front);
     if (settings.is_member()) {
@@ -347,19 +348,32 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
       if (!reached) return announce_error(ready, reached.error(), kExitFailed);
       fleet = std::move(*reached);
     }
+    if (held != nullptr) {
+      const auto file = EpochFile::open(options.state);
+      if (!file) return announce_error(ready, file.error(), kExitFailed);
+      last_epoch = file->last_epoch();
+      held->go_on_from(last_epoch, fleet == nullptr ? 0 : fleet->register_id());
+    }
+    // In a list nobody says whether a peer's versions have begun anew, and equal ones of two pages.
+    const bool can_hold = fleet == nullptr || fleet->register_id() != 0;
+    if (held != nullptr && !can_hold) held->keep({}, {});
     runtime.run([&] {
       if (!settings.tenants.empty()) {
-        if (held != nullptr)
+        if (held != nullptr) {
           log_warning("what tenants keep here is not held: it ends with this process");
+          held->keep({}, {});
+        }
         node = make_tenants(settings, front, runtime, tenants);
         return;
       }
       node = fleet == nullptr ? make_memory_node(options, runtime, front.fabric(), held.get())
                               : make_memory_node(options, runtime, front.fabric(), fleet->fleet(),
-                                                 node_id(settings.cluster.name), held.get());
+                                                 node_id(settings.cluster.name),
+                                                 can_hold ? held.get() : nullptr);
     });
   }
   if (!node) return announce_error(ready, node.error(), kExitFailed);
+  if (held != nullptr) runtime.run([&] { held->began(last_epoch + 1); });
   auto metrics = serve_metrics(std::move(*metrics_socket),
                                [&runtime, &service = **node](MetricVisitor& visitor) {
                                  StatusReply status;

@@ -19,6 +19,9 @@ class EpochFile {
   // longer; both are on disk before this returns.
   Result<uint64_t> advance(uint64_t lease_ns);
 
+  // What advance() has given out last, in this process or an earlier one.
+  uint64_t last_epoch() const { return epoch_; }
+
   // The lease that clients may still hold from the run before this one; 0 if there was none.
   uint64_t previous_lease_ns() const { return previous_lease_ns_; }
   // For when that lease is over: notes `lease_ns` alone.

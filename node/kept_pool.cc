@@ -15,6 +15,7 @@ Result<Pool> take_pool(const Geometry& geometry, Fabric& fabric, PoolKeeper* kee
     if (keeper != nullptr) {
       log_warning(fmt::format("{} has no memory that could be kept: the next run begins empty",
                               fabric.capabilities().backend));
+      keeper->keep({}, {});
     }
     return fabric.allocate_readable(geometry.pool_bytes()).map([](Region memory) {
       return Pool{std::move(memory)};

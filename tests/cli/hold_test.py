@@ -92,10 +92,28 @@ class HoldTest(Case):
         self.assertEqual(after["slots_live"], 0, "its epochs begin anew, and versions could be given out twice")
         self.end_holder(holder)
 
+    def test_pages_of_an_earlier_run_than_the_last_are_not_served(self):
+        holder = self.hold(self.folder / "n.sock")
+        before = self.fill(holder)
+        config = (self.folder / "node.toml").read_text()
+        (self.folder / "node.toml").write_text("[node]\nno_such_key = 1\n")
+        holder.send_signal(signal.SIGHUP)
+        self.assertTrue(wait_until(lambda: "started again" in holder.stderr.readline()))
+        # Meanwhile somebody runs it by hand: what is put and removed then, the held pages know nothing of.
+        by_hand = self.start_program("node", "--listen", self.folder / "other.sock", "--state", self.folder / "state", "--pool-bytes", "64MiB")
+        self.assertIn("serving", by_hand.stderr.readline())
+        by_hand.terminate()
+        by_hand.communicate(timeout=PATIENCE_S)
+        (self.folder / "node.toml").write_text(config)
+        after = self.wait_for_next_run(holder, before)
+        self.assertEqual(after["slots_live"], 0)
+        self.end_holder(holder)
+
     def test_what_cannot_start_is_said(self):
         self.assert_fails(self.run_program("hold"), 2, "command")
         missing = self.run_program("hold", "--", PROGRAM, "node", "--listen", "tcp://nowhere")
         self.assertEqual(missing.returncode, 2, missing.stderr)
+        self.assertEqual(self.run_program("hold", "--", self.folder / "no-program").returncode, 127)
         ended = self.run_program("hold", "--", "true")
         self.assertEqual((ended.returncode, ended.stderr), (0, ""))
         self.assert_nothing_left()

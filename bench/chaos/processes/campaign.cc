@@ -221,9 +221,18 @@ class Campaign {
     hold(fleet_->begin(loss));
     const uint64_t lost_ns = now_ns();
     const uint64_t deadline_ns = lost_ns + kLongestLossNs;
-    while (!all_served(*prober_, keys_, kSweepNs) && now_ns() < deadline_ns && goes_on()) pass(0);
+    bool served = false;
+    while (!served && now_ns() < deadline_ns && goes_on()) {
+      served = all_served(*prober_, keys_, kSweepNs);
+      if (!served) pass(0);
+    }
     auto& times = is_killed ? result_.killed_s : result_.parted_s;
-    if (goes_on()) times.push_back(seconds_since(lost_ns));
+    if (served) {
+      times.push_back(seconds_since(lost_ns));
+    } else if (goes_on()) {
+      checker_.add(FindingKind::kUnfinished,
+                   fmt::format("without node n{} not every key was served", node));
+    }
     hold(fleet_->end(loss));
   }
 
