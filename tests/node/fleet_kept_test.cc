@@ -71,7 +71,7 @@ TEST(KeptPool, AMemberServesWhatAnotherOneConfirms) {
   EXPECT_EQ(client.status(1).fleet.filled, 0u);
 }
 
-TEST(KeptPool, AMemberDoesNotServeWhatWasReplacedOrRemovedMeanwhile) {
+TEST(KeptPool, AMemberDoesNotServeWhatWasReplacedMeanwhile) {
   SimClusterOptions options = kept(three_nodes());
   options.uses_register = true;
   SimCluster cluster(1, options);
