@@ -54,6 +54,8 @@ class Reception {
   // With tenants a client knows the token of one of them or, if there is one, the node's own; which
   // one the node finds out, and nobody says. `tenants` outlives this.
   explicit Reception(SharedToken token, std::span<const SharedToken> tenants = {});
+  Reception(const Reception&) = delete;  // proven_ is of this one
+  Reception& operator=(const Reception&) = delete;
 
   enum class State : uint8_t { kReading, kAccepted, kRefused };
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <optional>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "tests/net/pair.h"
@@ -86,6 +87,8 @@ class RawClient : public ::testing::Test {
   PlainStream node_{std::move(pair_.second)};
   std::optional<Reception> reception_;
 };
+
+static_assert(!std::is_copy_constructible_v<Reception>);  // it points into itself
 
 TEST(Greeting, BothWithTheTokenOrBothWithoutAccept) {
   for (const SharedToken& token : {SharedToken{}, kToken}) {
