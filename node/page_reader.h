@@ -37,8 +37,8 @@ class PageReader {
   static Result<std::unique_ptr<PageReader>> create(std::shared_ptr<NodeLink> link,
                                                     Runtime& runtime, Fabric& fabric,
                                                     PoolLanding& landing);
-  // Nobody hears of what is under way. The pool goes at the same time: no slot that was being read
-  // into is ever used again.
+  // Nobody hears of what is under way. The landing goes just after this, and all of that with its
+  // registration: a later run may take the same memory (PoolKeeper), and nothing lands there then.
   ~PageReader();
 
   // `done` runs once, later, when nothing writes into the slot any more.
