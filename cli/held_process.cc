@@ -18,8 +18,10 @@ namespace {
 constexpr int kFirstFile = 3;  // sd_listen_fds(3)
 constexpr int kNotFound = 127;
 
-[[noreturn]] void become(const std::vector<std::string>& words, const FdStore& store) {
+[[noreturn]] void become(const std::vector<std::string>& words, const FdStore& store,
+                         pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(kNotFound);  // it ended before that
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -49,8 +51,9 @@ constexpr int kNotFound = 127;
 }  // namespace
 
 Result<pid_t> start_held(const std::vector<std::string>& words, const FdStore& store) {
+  const pid_t parent = ::getpid();
   const pid_t child = ::fork();
-  if (child == 0) become(words, store);
+  if (child == 0) become(words, store, parent);
   if (child < 0) return fail_errno(errno, "cannot start a process");
   return child;
 }
