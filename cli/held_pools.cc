@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <utility>
@@ -74,6 +75,16 @@ void HeldPools::hold() {
 
 void tell_ready() {
   (void)::sd_notify(0, "READY=1");
+}
+
+Result<void> check_ready_fd(int ready_fd) {
+  const char* handed_to = std::getenv("LISTEN_PID");
+  const bool is_handed = handed_to != nullptr && handed_to == std::to_string(::getpid());
+  if (ready_fd < SD_LISTEN_FDS_START || !is_handed) return {};
+  return fail(Code::kInvalid,
+              fmt::format("--ready-fd {}: what is held for this node comes as descriptors from {} "
+                          "on. Leave --ready-fd out: who holds it hears that it serves (READY=1)",
+                          ready_fd, SD_LISTEN_FDS_START));
 }
 
 }  // namespace farpage

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/status.h"
 #include "node/pool_keeper.h"
 
 namespace farpage {
@@ -38,5 +39,9 @@ class HeldPools final : public PoolKeeper {
 
 // Tells it that this process serves; nothing where nobody asks.
 void tell_ready();
+
+// An error: what is held for this process comes as that descriptor, in this life or in a later one.
+// Before take_over().
+Result<void> check_ready_fd(int ready_fd);
 
 }  // namespace farpage

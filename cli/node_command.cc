@@ -435,6 +435,10 @@ void add_node_command(CLI::App& app, int& exit_code) {
   command->add_option("--ready-fd", arguments->ready_fd,
                       "Descriptor on which to write \"ready\", or what went wrong");
   command->callback([command, arguments, &exit_code] {
+    if (auto valid = check_ready_fd(arguments->ready_fd); !valid) {
+      exit_code = report_error(valid.error(), kExitUsage);
+      return;
+    }
     UniqueFd ready(arguments->ready_fd);
     if (ready.valid()) ::fcntl(ready.get(), F_SETFD, FD_CLOEXEC);
     const Result<NodeSettings> settings = load_settings(*command, *arguments);

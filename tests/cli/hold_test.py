@@ -118,6 +118,12 @@ class HoldTest(Case):
         self.assertEqual((ended.returncode, ended.stderr), (0, ""))
         self.assert_nothing_left()
 
+    def test_nobody_waits_on_a_descriptor_that_pages_come_as(self):
+        held = self.run_program("hold", "--", PROGRAM, "node", "--listen", self.folder / "n.sock", "--state", self.folder / "state",
+                                "--pool-bytes", "64MiB", "--ready-fd", 3, timeout=20)
+        self.assert_fails(held, 2, "--ready-fd 3", "Leave --ready-fd out")
+        self.assert_nothing_left()
+
     def test_a_command_that_fails_is_started_again(self):
         marks = self.folder / "marks"
         holder = self.start_program("hold", "--", "sh", "-c", f"echo started >> {marks}; test $(wc -l < {marks}) -ge 3")
