@@ -10,6 +10,8 @@
 #include <cstring>
 #include <sstream>
 
+#include "cli/descriptors.h"
+
 namespace farpage {
 namespace {
 
@@ -83,7 +85,10 @@ void FdStore::apply(const std::string& message, std::vector<UniqueFd> files) {
   if (removes) std::erase_if(held_, [&](const Held& held) { return held.name == name; });
   if (!stores) return;
   for (UniqueFd& file : files) {
-    if (held_.size() < kMostHeld) held_.push_back({name, std::move(file)});
+    const bool is_held = std::ranges::any_of(held_, [&](const Held& held) {
+      return held.name == name && is_same_file(held.file, file);
+    });
+    if (!is_held && held_.size() < kMostHeld) held_.push_back({name, std::move(file)});
   }
 }
 

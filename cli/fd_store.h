@@ -9,7 +9,8 @@
 namespace farpage {
 
 // Files that a process gives to whoever started it, to have them again in its next life: the other
-// end of sd_notify(3)'s FDSTORE=1, FDSTOREREMOVE=1 and FDNAME=. One thread.
+// end of sd_notify(3)'s FDSTORE=1, FDSTOREREMOVE=1 and FDNAME=. A file is held once under a name.
+// One thread.
 class FdStore {
  public:
   struct Held {

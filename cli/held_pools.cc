@@ -9,12 +9,20 @@
 #include <utility>
 
 #include "base/log.h"
+#include "cli/descriptors.h"
 
 namespace farpage {
 namespace {
 
 UniqueFd duplicate(const UniqueFd& file) {
   return UniqueFd(file.valid() ? ::fcntl(file.get(), F_DUPFD_CLOEXEC, 0) : -1);
+}
+
+// A description of its own of the same file, or at least that one.
+UniqueFd open_again(const UniqueFd& file) {
+  const std::string path = fmt::format("/proc/self/fd/{}", file.get());
+  UniqueFd again(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  return again.valid() ? std::move(again) : duplicate(file);
 }
 
 void say(const std::string& words, const UniqueFd& file) {
@@ -33,13 +41,14 @@ std::string held_name(const std::string& name, uint64_t fleet, uint64_t epoch) {
 std::unique_ptr<HeldPools> HeldPools::take_over() {
   char** names = nullptr;
   const int count = ::sd_listen_fds_with_names(1, &names);
-  auto held = std::make_unique<HeldPools>();
+  std::map<std::string, UniqueFd> files;
   for (int i = 0; i < count; ++i) {
-    held->files_.insert_or_assign(names[i], UniqueFd(SD_LISTEN_FDS_START + i));
+    files.insert_or_assign(names[i], UniqueFd(SD_LISTEN_FDS_START + i));
     std::free(names[i]);
   }
   std::free(names);
-  return std::getenv("NOTIFY_SOCKET") == nullptr ? nullptr : std::move(held);
+  if (std::getenv("NOTIFY_SOCKET") == nullptr) return nullptr;
+  return std::make_unique<HeldPools>(std::move(files));
 }
 
 void HeldPools::go_on_from(uint64_t last_epoch, uint64_t fleet) {
@@ -58,19 +67,35 @@ UniqueFd HeldPools::kept(const std::string& name) {
   return found == files_.end() ? UniqueFd() : duplicate(found->second);
 }
 
+// What was held stays so until this run has an epoch: until then the next one goes on with that.
 void HeldPools::keep(const std::string& name, const UniqueFd& file) {
-  for (const auto& [other, gone] : std::exchange(files_, {})) {
-    say("FDSTOREREMOVE=1\nFDNAME=" + other, {});
-  }
   name_ = name;
   file_ = duplicate(file);
-  if (file_.valid() && epoch_ != 0) hold();
+  if (!file_.valid()) return give_up_all();
+  if (epoch_ != 0) hold();
 }
 
+// Stored before what was held is removed, so that the end of this process in between loses nothing;
+// opened once more, for systemd takes no description twice, whatever the name. Where it cannot tell
+// two of one file, or has no room, it has not taken it: hence again after that (decision 20).
 void HeldPools::hold() {
   const std::string name = held_name(name_, fleet_, epoch_);
-  say("FDSTORE=1\nFDNAME=" + name, file_);
-  files_.emplace(name, duplicate(file_));
+  const auto found = files_.find(name);
+  if (found != files_.end() && is_same_file(found->second, file_)) return;
+  UniqueFd again = open_again(file_);
+  const std::string words = "FDSTORE=1\nFDNAME=" + name;
+  // By its name a file is removed: two of one name cannot be told apart.
+  if (found == files_.end()) say(words, again);
+  const bool in_place_of_another = !files_.empty();
+  give_up_all();
+  if (in_place_of_another) say(words, again);
+  files_.emplace(name, std::move(again));
+}
+
+void HeldPools::give_up_all() {
+  for (const auto& [name, file] : std::exchange(files_, {})) {
+    say("FDSTOREREMOVE=1\nFDNAME=" + name, {});
+  }
 }
 
 void tell_ready() {

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "base/status.h"
 #include "node/pool_keeper.h"
@@ -13,6 +14,8 @@ namespace farpage {
 // FileDescriptorStoreMax=, or `farpage hold` (sd_listen_fds(3), sd_notify(3)). One thread.
 class HeldPools final : public PoolKeeper {
  public:
+  // `files`: what is held already, by the names that they have there.
+  explicit HeldPools(std::map<std::string, UniqueFd> files) : files_(std::move(files)) {}
   // Null: nobody holds anything for this process. Once, before others are started.
   static std::unique_ptr<HeldPools> take_over();
 
@@ -28,8 +31,9 @@ class HeldPools final : public PoolKeeper {
 
  private:
   void hold();
+  void give_up_all();
 
-  std::map<std::string, UniqueFd> files_;  // that are held, under the names that they have there
+  std::map<std::string, UniqueFd> files_;  // that are held, by their names there
   uint64_t last_epoch_ = 0;
   uint64_t fleet_ = 0;
   uint64_t epoch_ = 0;  // 0: not yet
