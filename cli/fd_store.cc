@@ -11,11 +11,11 @@
 #include <sstream>
 
 #include "cli/descriptors.h"
+#include "net/passed_descriptors.h"
 
 namespace farpage {
 namespace {
 
-constexpr size_t kMostFiles = 16;  // of a message
 constexpr size_t kMostHeld = 64;
 
 }  // namespace
@@ -46,31 +46,15 @@ void FdStore::receive() {
 
 bool FdStore::receive_one() {
   std::array<char, 4096> text;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFiles * sizeof(int))> control;
-  iovec bytes = {text.data(), text.size()};
-  msghdr message = {};
-  message.msg_iov = &bytes;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  const ssize_t received = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+  const iovec bytes = {text.data(), text.size()};
+  std::deque<UniqueFd> files;
+  const ssize_t received = receive_with_descriptors(socket_.get(), {&bytes, 1}, files);
   if (received < 0) return errno == EINTR;
-  std::vector<UniqueFd> files;
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
-       part = CMSG_NXTHDR(&message, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-    const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
-      files.emplace_back(fd);
-    }
-  }
   apply({text.data(), static_cast<size_t>(received)}, std::move(files));
   return true;
 }
 
-void FdStore::apply(const std::string& message, std::vector<UniqueFd> files) {
+void FdStore::apply(const std::string& message, std::deque<UniqueFd> files) {
   bool stores = false;
   bool removes = false;
   std::string name = "stored";

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,7 @@ class FdStore {
 
  private:
   bool receive_one();
-  void apply(const std::string& message, std::vector<UniqueFd> files);
+  void apply(const std::string& message, std::deque<UniqueFd> files);
 
   std::string path_;
   UniqueFd socket_;

@@ -2,48 +2,21 @@
 
 #include <sys/socket.h>
 
+#include <array>
 #include <cstring>
 
 #include "base/check.h"
 #include "control/codec.h"
+#include "net/passed_descriptors.h"
 
 namespace farpage {
-namespace {
 
-union DescriptorBuffer {
-  cmsghdr align;
-  char bytes[CMSG_SPACE(kMaxFrameDescriptors * sizeof(int))];
-};
-
-msghdr message_of(std::span<const iovec> parts) {
-  msghdr message = {};
-  message.msg_iov = const_cast<iovec*>(parts.data());  // sendmsg and recvmsg only read it
-  message.msg_iovlen = parts.size();
-  return message;
-}
-
-}  // namespace
+static_assert(kMaxFrameDescriptors <= kMaxPassedDescriptors);
 
 UnixStream::UnixStream(UniqueFd fd) : Stream(std::move(fd)) {}
 
 Transfer UnixStream::read(std::span<const iovec> parts) {
-  DescriptorBuffer control;
-  msghdr message = message_of(parts);
-  message.msg_control = control.bytes;
-  message.msg_controllen = sizeof control.bytes;
-  const ssize_t got = ::recvmsg(fd(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-  if (got < 0) return transfer_of(got, POLLIN);
-  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
-       part = CMSG_NXTHDR(&message, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-    const size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
-      received_.emplace_back(fd);
-    }
-  }
-  return transfer_of(got, POLLIN);
+  return transfer_of(receive_with_descriptors(fd(), parts, received_), POLLIN);
 }
 
 Transfer UnixStream::write(std::span<const iovec> parts) {
@@ -53,10 +26,12 @@ Transfer UnixStream::write(std::span<const iovec> parts) {
 Transfer UnixStream::write_with(std::span<const iovec> parts,
                                 std::span<const UniqueFd> descriptors) {
   FARPAGE_CHECK(descriptors.size() <= kMaxFrameDescriptors);
-  msghdr message = message_of(parts);
-  DescriptorBuffer control = {};
+  msghdr message = {};
+  message.msg_iov = const_cast<iovec*>(parts.data());  // sendmsg only reads it
+  message.msg_iovlen = parts.size();
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFrameDescriptors * sizeof(int))> control = {};
   if (!descriptors.empty()) {
-    message.msg_control = control.bytes;
+    message.msg_control = control.data();
     message.msg_controllen = CMSG_SPACE(descriptors.size() * sizeof(int));
     cmsghdr* rights = CMSG_FIRSTHDR(&message);
     rights->cmsg_level = SOL_SOCKET;
