@@ -76,7 +76,7 @@ ChildOptions Fleet::etcd_options() const {
 
 ChildOptions Fleet::node_options(size_t node) const {
   ChildOptions child = {
-      "/proc/self/exe",
+      options_.program,
       {"farpage", "node", "--listen", address(node), "--state",
        file(fmt::format("n{}.state", node)), "--pool-bytes", std::to_string(options_.pool_bytes),
        "--page-bytes", std::to_string(options_.page_bytes)},
@@ -110,13 +110,12 @@ Result<void> Fleet::begin(const Disturbance& disturbance) {
   switch (disturbance.kind) {
     case Kind::kKilled:
     case Kind::kEtcdKilled:
-      process.wanted = false;
-      process.child.reset();
+      order(process, SIGKILL);
+      if (process.child) process.child->wait();
+      look_after(number, boottime_clock().now_ns());  // it may have crashed just before
       return {};
     case Kind::kStopped:
-      process.wanted = false;
-      process.ordered_ns = boottime_clock().now_ns();
-      if (process.child) process.child->signal(SIGTERM);
+      order(process, SIGTERM);
       return {};
     case Kind::kNodePaused:
     case Kind::kEtcdPaused:
@@ -129,6 +128,14 @@ Result<void> Fleet::begin(const Disturbance& disturbance) {
       return network_->set_silent(number, true);
   }
   return {};
+}
+
+void Fleet::order(Process& process, int number) {
+  process.wanted = false;
+  if (!process.child) return;
+  process.ordered.insert(number);
+  process.ordered_ns = boottime_clock().now_ns();
+  process.child->signal(number);
 }
 
 Result<void> Fleet::end(const Disturbance& disturbance) {
@@ -171,16 +178,16 @@ void Fleet::look_after(size_t number, uint64_t now_ns) {
   if (const std::optional<int> status = process.child->ended()) {
     process.child.reset();
     // One that has just been started does not hear of SIGTERM, and dies of it.
-    const bool is_as_ordered =
-        process.ordered_ns != 0 && WIFSIGNALED(*status) && WTERMSIG(*status) == SIGTERM;
+    const std::set<int> ordered = std::exchange(process.ordered, {});
+    const bool is_as_ordered = WIFSIGNALED(*status) && ordered.contains(WTERMSIG(*status));
     if (!is_as_ordered && (WIFSIGNALED(*status) || WEXITSTATUS(*status) > 1)) {
       crashes_.push_back(fmt::format("{} was {}: {}", name, describe_end(*status), log(number)));
     }
-    if (std::exchange(process.ordered_ns, 0) == 0) {
+    if (ordered.empty()) {
       ++starts_again_;
       process.start_ns = now_ns + kStartAgainNs;
     }
-  } else if (process.ordered_ns != 0 && now_ns > process.ordered_ns + kLongestEndNs) {
+  } else if (!process.ordered.empty() && now_ns > process.ordered_ns + kLongestEndNs) {
     crashes_.push_back(
         fmt::format("{} runs {} s after SIGTERM: {}", name, kLongestEndNs / kSecond, log(number)));
     process.ordered_ns = now_ns;

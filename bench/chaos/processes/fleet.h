@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct FleetOptions {
   uint64_t pool_bytes = 32 << 20;
   uint64_t lease_ms = 500;
   uint64_t ttl_s = 2;
-  std::string folder;  // for logs, state files, sockets, etcd's data
+  std::string folder;                      // for logs, state files, sockets, etcd's data
+  std::string program = "/proc/self/exe";  // that nodes run
 };
 
 // Memory nodes, each `farpage node` in a process of its own, and the etcd that knows them: one
@@ -51,7 +53,8 @@ class Fleet {
     std::optional<Child> child;
     bool wanted = true;
     uint64_t start_ns = 0;    // not before
-    uint64_t ordered_ns = 0;  // to end, by SIGTERM; 0: it was not
+    std::set<int> ordered;    // to end, by these signals
+    uint64_t ordered_ns = 0;  // the last time
   };
 
   explicit Fleet(const FleetOptions& options) : options_(options), processes_(options.nodes + 1) {}
@@ -61,6 +64,7 @@ class Fleet {
   }
   Result<void> choose_addresses();
   Result<void> start(size_t number);
+  static void order(Process& process, int number);
   void look_after(size_t number, uint64_t now_ns);
   ChildOptions etcd_options() const;
   ChildOptions node_options(size_t node) const;
