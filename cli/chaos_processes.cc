@@ -12,7 +12,7 @@
 #include "cli/ask_status.h"
 #include "cli/connection.h"
 #include "cli/exit_code.h"
-#include "cli/own_node.h"
+#include "cli/private_folder.h"
 #include "cli/signals.h"
 #include "cli/version.h"
 

@@ -16,7 +16,7 @@
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/held_process.h"
-#include "cli/own_node.h"
+#include "cli/private_folder.h"
 
 namespace farpage {
 namespace {

@@ -11,8 +11,6 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -54,25 +52,6 @@ Result<std::string> read_announcement(int fd, const Interrupts& interrupts) {
 }
 
 }  // namespace
-
-Result<PrivateFolder> PrivateFolder::create() {
-  const char* base = std::getenv("TMPDIR");
-  std::string path =
-      fmt::format("{}/farpage-XXXXXX", base != nullptr && *base != '\0' ? base : "/tmp");
-  if (::mkdtemp(path.data()) == nullptr) {
-    return fail_errno(
-        errno, fmt::format("cannot make a folder {} (choose another one with TMPDIR)", path));
-  }
-  return PrivateFolder(std::move(path));
-}
-
-PrivateFolder::PrivateFolder(PrivateFolder&& other) noexcept
-    : path_(std::exchange(other.path_, "")) {}
-
-PrivateFolder::~PrivateFolder() {
-  std::error_code ignored;
-  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-}
 
 Result<std::unique_ptr<OwnNode>> OwnNode::start(std::vector<std::string> words,
                                                 const Interrupts& interrupts) {

@@ -11,28 +11,11 @@
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "cli/backend_options.h"
+#include "cli/private_folder.h"
 #include "cli/signals.h"
 #include "net/address.h"
 
 namespace farpage {
-
-// A new folder below $TMPDIR (or /tmp) that nobody else may enter, removed with all that is in it
-// by the destructor, unless somebody wants to keep it.
-class PrivateFolder {
- public:
-  static Result<PrivateFolder> create();
-  PrivateFolder(PrivateFolder&& other) noexcept;
-  PrivateFolder& operator=(PrivateFolder&&) = delete;
-  ~PrivateFolder();
-
-  const std::string& path() const { return path_; }
-  // Its path.
-  std::string keep() { return std::exchange(path_, ""); }
-
- private:
-  explicit PrivateFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
 
 struct OwnNodeOptions {
   std::string backend;  // tcp: on a free port of the loopback

@@ -101,6 +101,10 @@ class ProcessesTest(Case):
         attack.kill()
         attack.wait()
         self.assertTrue(wait_until(lambda: not processes_naming(str(self.temporary))), processes_naming(str(self.temporary)))
+        # Its folder goes with the next one.
+        self.assertEqual(len(list(self.temporary.iterdir())), 1)
+        self.assertEqual(self.run_program("hold", "--", "true").returncode, 0)
+        self.assert_nothing_left()
 
     def test_bad_options(self):
         for arguments in (["--disturbances", "5"], ["--backend", "shm"], ["--processes", "--seeds", "3"],
