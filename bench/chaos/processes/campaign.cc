@@ -7,6 +7,7 @@
 #include <deque>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -323,8 +324,14 @@ class Campaign {
     const uint64_t back_ns = now_ns();
     note("etcd answers again");
     std::string missing = "not every key can be put and read again";
+    // Before a put could hide that they are gone.
+    std::vector<size_t> unknown(keys_.still());
+    std::iota(unknown.begin(), unknown.end(), size_t{0});
+    std::set<size_t> gone;
     while (goes_on()) {
-      if (all_put(*prober_, keys_, kWriteNs) && all_served(*prober_, keys_, kSweepNs) &&
+      for (const size_t key : find_missing(*prober_, unknown, kSweepNs)) gone.insert(key);
+      if (unknown.empty() && all_put(*prober_, keys_, kWriteNs) &&
+          all_served(*prober_, keys_, kSweepNs) &&
           std::ranges::all_of(engines_, [&](const auto& each) { return works(*each, missing); })) {
         result_.full_service_s = seconds_since(back_ns);
         break;
@@ -335,7 +342,24 @@ class Campaign {
       }
       pass(0);
     }
+    const auto before = std::exchange(kept_, std::nullopt);
     settle();
+    if (before && kept_) judge_outage(*before, gone);
+  }
+
+  // Who was what before the outage, and is now that all is well.
+  void judge_outage(const KeptPages& before, const std::set<size_t>& gone) {
+    for (size_t key = 0; key < keys_.still(); ++key) {
+      if (!before.must_have_stayed(keys_.all[key], kept_->began())) continue;
+      if (!gone.contains(key)) {
+        ++result_.pages_kept;
+        continue;
+      }
+      checker_.add(FindingKind::kLostAcknowledgedPut,
+                   fmt::format("key {} was gone when etcd was back, though the nodes that had it "
+                               "have lost nothing",
+                               key));
+    }
   }
 
   void end_engines() {

@@ -33,14 +33,28 @@ class KeptPages {
 
   bool must_be_there(const PageKey& key, std::span<const NodeState> now) const {
     for (size_t node = 0; node < began_.size(); ++node) {
-      const bool is_same = began_[node].incarnation == now[node].incarnation &&
-                           began_[node].evictions == now[node].evictions;
-      if (is_same && chaos::holds(whole_, began_[node].node, key)) return true;
+      if (is_same(node, now) && chaos::holds(whole_, began_[node].node, key)) return true;
     }
     return false;
   }
 
+  // At any time between, whatever was repaired by then: where that is so of every node of its set.
+  // No other one was in it.
+  bool must_have_stayed(const PageKey& key, std::span<const NodeState> now) const {
+    for (size_t node = 0; node < began_.size(); ++node) {
+      if (!is_same(node, now) && chaos::holds(whole_, began_[node].node, key)) return false;
+    }
+    return true;
+  }
+
+  std::span<const NodeState> began() const { return began_; }
+
  private:
+  bool is_same(size_t node, std::span<const NodeState> now) const {
+    return began_[node].incarnation == now[node].incarnation &&
+           began_[node].evictions == now[node].evictions;
+  }
+
   Epoch whole_;
   std::vector<NodeState> began_;
 };

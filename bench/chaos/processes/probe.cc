@@ -1,7 +1,9 @@
 #include "bench/chaos/processes/probe.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "etcd/client.h"
 #include "etcd/records.h"
@@ -29,6 +31,22 @@ bool all_served(Engine& engine, const Keys& keys, uint64_t in_ns) {
       return verdict.verdict == Verdict::kReady;
     });
   });
+}
+
+std::vector<size_t> find_missing(Engine& engine, std::vector<size_t>& unknown, uint64_t in_ns) {
+  std::vector<size_t> missing;
+  const std::vector<size_t> asked = std::exchange(unknown, {});
+  for (size_t first = 0; first < asked.size(); first += Engine::kMostPages) {
+    const auto batch =
+        std::span(asked).subspan(first, std::min(Engine::kMostPages, asked.size() - first));
+    const std::vector<PageVerdict> verdicts = engine.fetch(batch, in_ns);
+    for (size_t page = 0; page < batch.size(); ++page) {
+      if (page < verdicts.size() && verdicts[page].verdict == Verdict::kReady) continue;
+      const bool is_missing = page < verdicts.size() && verdicts[page].reason == Reason::kMiss;
+      (is_missing ? missing : unknown).push_back(batch[page]);
+    }
+  }
+  return missing;
 }
 
 bool all_put(Engine& engine, const Keys& keys, uint64_t in_ns) {

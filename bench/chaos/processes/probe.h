@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "bench/chaos/processes/engine.h"
 
@@ -8,7 +9,10 @@ namespace farpage::processes {
 
 // Fetches every kept key, some at a time: whether all of them were ready within `in_ns` each.
 bool all_served(Engine& engine, const Keys& keys, uint64_t in_ns);
-// … were put and acknowledged.
+// Fetches these keys, as that does: those that are no more. `unknown` are then those of which
+// nobody has said whether they are there.
+std::vector<size_t> find_missing(Engine& engine, std::vector<size_t>& unknown, uint64_t in_ns);
+// Puts every kept key: whether all were acknowledged.
 bool all_put(Engine& engine, const Keys& keys, uint64_t in_ns);
 
 // Whether it answers by then what every client asks it.

@@ -54,6 +54,17 @@ TEST_F(KeptPagesTest, NeedNotBeThereWhereTheOneThatIsHasEvicted) {
   EXPECT_FALSE(kept_.must_be_there(key_, now_));
 }
 
+TEST_F(KeptPagesTest, MustHaveStayedWhereEveryNodeOfItsSetIsTheSame) {
+  EXPECT_TRUE(kept_.must_have_stayed(key_, now_));
+  now_[2].incarnation = 20;
+  EXPECT_TRUE(kept_.must_have_stayed(key_, now_)) << "n2 never had it";
+  ++now_[1].evictions;
+  EXPECT_FALSE(kept_.must_have_stayed(key_, now_));
+  --now_[1].evictions;
+  now_[0].incarnation = 20;
+  EXPECT_FALSE(kept_.must_have_stayed(key_, now_)) << "n0 may not have had it again yet";
+}
+
 // What it rests on: nodes that go take nothing from the sets of those that stay.
 TEST(KeptPagesPremise, WhoHoldsAKeyAmongAllHoldsItAmongAny) {
   const std::vector<std::string> names = {"n0", "n1", "n2", "n3"};
