@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "bench/page_content.h"
+#include "bench/put_advice.h"
 
 namespace farpage {
 namespace {
@@ -39,9 +40,10 @@ Result<std::vector<PageKey>> fill_node(Client& client, const FillOptions& option
     const std::span<const PutResult> results = put.wait();
     for (size_t i = 0; i < results.size(); ++i) {
       if (results[i].code != Code::kOk) {
-        return fail(results[i].code,
-                    fmt::format("the node did not take page {} of {}: {}", keys.size() + 1,
-                                options.pages, code_name(results[i].code)));
+        return fail(
+            results[i].code,
+            fmt::format("the node did not take page {} of {}: {}{}", keys.size() + 1, options.pages,
+                        code_name(results[i].code), put_advice(results[i].code)));
       }
       keys.push_back(requests[i].key);
     }

@@ -12,6 +12,7 @@
 #include "bench/latency.h"
 #include "bench/page_content.h"
 #include "bench/page_fit.h"
+#include "bench/put_advice.h"
 #include "control/messages.h"
 #include "pagetable/geometry.h"
 
@@ -119,7 +120,7 @@ std::string put_table(const PutReport& report) {
   for (size_t i = 1; i < result.pages.size(); ++i) {
     if (result.pages[i] == 0) continue;
     row(fmt::format("not: {}", code_name(static_cast<Code>(i))),
-        fmt::format("{}", result.pages[i]));
+        fmt::format("{}{}", result.pages[i], put_advice(static_cast<Code>(i))));
   }
   row("put latency", latency_text(result.put_ns));
   return text;

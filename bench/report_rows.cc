@@ -4,6 +4,7 @@
 
 #include "bench/latency.h"
 #include "bench/path_report.h"
+#include "bench/put_advice.h"
 
 namespace farpage {
 namespace {
@@ -50,7 +51,7 @@ std::vector<std::pair<std::string, std::string>> report_rows(const ReplayReport&
   for (size_t i = 1; i < result.puts.size(); ++i) {
     if (result.puts[i] == 0) continue;
     rows.emplace_back(fmt::format("  not: {}", code_name(static_cast<Code>(i))),
-                      fmt::format("{}", result.puts[i]));
+                      fmt::format("{}{}", result.puts[i], put_advice(static_cast<Code>(i))));
   }
   for (const ReplayEvent& event : result.events) {
     rows.emplace_back(event.what, fmt::format("after request {}", event.request));

@@ -41,9 +41,10 @@ struct PutRequest {
 struct PutResult {
   // kOk: acknowledged: every fetch that starts from now on gets this version or a newer one, until
   // the page is removed or evicted. kTimeout: not acknowledged; it may be stored or not.
-  // kExhausted: no slot became free in time. kUnavailable: the page's primary cannot be reached, or
-  // another node has become it meanwhile. kInvalid: longer than the node's slots, or the node was
-  // told another list of nodes. kAborted: the bytes that arrived were not the bytes that were sent.
+  // kExhausted: no slot became free in time; without node.evict no page makes room for another.
+  // kUnavailable: the page's primary cannot be reached, or another node has become it meanwhile.
+  // kInvalid: longer than the node's slots, or the node was told another list of nodes. kAborted:
+  // the bytes that arrived were not the bytes that were sent.
   Code code = Code::kTimeout;
   Version version = 0;
 };

@@ -114,6 +114,14 @@ TEST_F(ReportTest, HedgesAreToldWhereTheyWereAskedFor) {
   EXPECT_EQ(parsed.at("configuration").at("prefill_tokens_per_s").to_number<int>(), 7);
 }
 
+TEST_F(ReportTest, WhatToDoAboutANodeThatIsFullIsTold) {
+  EXPECT_THAT(replay_table(report_), HasSubstr("  not: timed out         1\n"));
+  result_.puts[static_cast<size_t>(Code::kExhausted)] = 3;
+  const std::string table = replay_table(report_);
+  EXPECT_THAT(table, HasSubstr("  not: exhausted         3: no slot was free in time."));
+  EXPECT_THAT(table, HasSubstr("node.evict"));
+}
+
 TEST_F(ReportTest, HitRatesAreSharesOfTheDemand) {
   const std::vector<HitRatePoint> points = hit_rates(result_);
   ASSERT_EQ(points.size(), 2u);
