@@ -157,6 +157,8 @@ class DashboardTest(unittest.TestCase):
             self.assertLessEqual(names, series, title)
             used |= names
         self.assertGreater(len(used), 20)
+        of_tenants = {name for name in known if name.startswith("farpage_tenant_")}
+        self.assertLessEqual(of_tenants, used, "a tenant's use is what its owner is asked about")
 
     def test_it_asks_which_data_source(self):
         dashboard = json.loads(DASHBOARD.read_text())
