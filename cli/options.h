@@ -104,6 +104,7 @@ struct ReachArguments {
   std::string token_file;
   std::string file;
   std::vector<std::string> overrides;
+  bool asks_node_alone = false;  // whatever others the tables tell of
 
   // For those that fetch.
   CLI::Option* add_to(CLI::App& app, const std::string& node_help) {
@@ -168,14 +169,14 @@ struct ReachArguments {
  private:
   Result<void> validate_address(const ConnectOptions& options) const {
     const ClusterOptions& cluster = options.cluster;
-    if (options.etcd.is_given()) {
+    if (options.etcd.is_given() && !asks_node_alone) {
       if (!node.empty() || cluster.is_given()) {
         return fail(Code::kInvalid,
                     "etcd.endpoints tell of all nodes: leave out --node and cluster.nodes");
       }
       return options.etcd.load().map([](const etcd::Access&) {});
     }
-    if (cluster.is_given()) {
+    if (cluster.is_given() && !asks_node_alone) {
       if (!node.empty()) {
         return fail(Code::kInvalid,
                     "--node names one node and cluster.nodes several: leave one out");

@@ -122,6 +122,7 @@ int run_status(const StatusArguments& arguments) {
 void add_status_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("status", "Asks a memory node how it is");
   auto arguments = std::make_shared<StatusArguments>();
+  arguments->reach.asks_node_alone = true;
   arguments->reach.add_control_to(*command, "Its address")->required();
   CLI::Option* watch = command->add_flag("--watch", arguments->watch,
                                          "Looks again and again, until SIGINT; tells rates too");

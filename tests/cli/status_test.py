@@ -54,6 +54,12 @@ class StatusTest(Case):
         self.assertEqual(self.status(node)["ports"], [])
         self.assertNotIn("per_second", self.status(node))
 
+    def test_a_clients_configuration_of_a_fleet_does_for_it(self):
+        node = self.start_node(*NODE)
+        for setting in ("etcd.endpoints=http://127.0.0.1:1", f"cluster.nodes=a={self.folder}/a.sock,b={self.folder}/b.sock"):
+            self.assertIsNotNone(self.status(node, "--set", setting), setting)
+        self.assert_fails(self.run_program("status", "--node", node.address, "--set", "etcd.no_such_key=1"), 2, "no_such_key")
+
     def test_json_a_line_with_rates(self):
         node = self.start_node(*NODE)
         watch = self.watch(node, "--json", "-")
