@@ -4,12 +4,35 @@ import os
 import signal
 import unittest
 
-from etcd import free_ports
+from etcd import Etcd, free_ports
 from faults import Steady
+from fleet import PACE, EtcdFleet
 from program import PATIENCE_S, PROGRAM, Case, wait_until
 
 
-class HoldTest(Case):
+class HoldCase(Case):
+    def wait_for_next_run(self, holder, before):
+        def has_come():
+            now = self.status(holder)
+            return now is not None and now["incarnation"] != before["incarnation"]
+        self.assertTrue(wait_until(has_come))
+        return self.status(holder)
+
+    def node_of(self, holder):
+        with open(f"/proc/{holder.pid}/task/{holder.pid}/children", encoding="ascii") as children:
+            return int(children.read().split()[0])
+
+    def end_holder(self, holder):
+        node = self.node_of(holder)
+        holder.terminate()
+        _, errors = holder.communicate(timeout=PATIENCE_S)
+        self.assertEqual(holder.returncode, 0, errors)
+        self.assertFalse(os.path.exists(f"/proc/{node}"))
+        self.assert_nothing_left()
+        return errors
+
+
+class HoldTest(HoldCase):
     def configure(self, page_bytes):
         (self.folder / "node.toml").write_text(f"[node]\npool_bytes = {64 << 20}\npage_bytes = {page_bytes}\n")
 
@@ -30,26 +53,6 @@ class HoldTest(Case):
         before = self.status(holder)
         self.assertGreater(before["slots_live"], 500)
         return before
-
-    def wait_for_next_run(self, holder, before):
-        def has_come():
-            now = self.status(holder)
-            return now is not None and now["incarnation"] != before["incarnation"]
-        self.assertTrue(wait_until(has_come))
-        return self.status(holder)
-
-    def node_of(self, holder):
-        with open(f"/proc/{holder.pid}/task/{holder.pid}/children", encoding="ascii") as children:
-            return int(children.read().split()[0])
-
-    def end_holder(self, holder):
-        node = self.node_of(holder)
-        holder.terminate()
-        _, errors = holder.communicate(timeout=PATIENCE_S)
-        self.assertEqual(holder.returncode, 0, errors)
-        self.assertFalse(os.path.exists(f"/proc/{node}"))
-        self.assert_nothing_left()
-        return errors
 
     def replaced_and_killed(self, address):
         """While a replay reads, and compares every byte."""
@@ -131,6 +134,81 @@ class HoldTest(Case):
         self.assertEqual(holder.returncode, 0, errors)
         self.assertEqual(marks.read_text().count("started"), 3)
         self.assertEqual(errors.count("started again"), 2)
+
+
+class HeldMemberTest(EtcdFleet, HoldCase):
+    """Of three nodes that are in etcd, and of which two hold each page, one is held."""
+
+    keys = 256  # that are put again and again
+
+    def setUp(self):
+        super().setUp()
+        self.etcd = Etcd(self)
+        self.away = self.folder / "away"  # as long as there is this file, it does not come back
+        self.nodes = {name: self.start_member(self.etcd, name) for name in "ac"}
+        self.nodes["b"] = self.holder = self.hold_member("b")
+        for node in self.nodes.values():
+            self.assertTrue(wait_until(lambda: self.reached(node) == 2))
+
+    def hold_member(self, name):
+        address = f"tcp://127.0.0.1:{free_ports(1)[0]}"
+        holder = self.start_program(
+            "hold", "--", "sh", "-c", 'while [ -e "$0" ]; do sleep 0.05; done; exec "$@"', self.away, PROGRAM, "node", "--listen", address,
+            "--state", self.folder / f"{name}.state", "--pool-bytes", "64MiB", *self.node_words(self.etcd, name))
+        holder.address = address
+        self.addCleanup(lambda: holder.poll() is None and holder.terminate())
+        self.assertIn("serving", holder.stderr.readline())
+        return holder
+
+    def wait_until_it_has(self, live):
+        """And lacks nothing."""
+        def has():
+            now = self.status(self.holder)
+            return (now["slots_live"], now["fleet"]["to_fill"]) == (live, 0)
+        self.assertTrue(wait_until(has, 60), self.status(self.holder))
+
+    def wait_for_puts(self, count):
+        """On the nodes that are not held."""
+        def stored():
+            return sum(self.status(self.nodes[name])["puts"] for name in "ac")
+        end = stored() + count
+        self.assertTrue(wait_until(lambda: stored() >= end, 60), stored())
+
+    def test_its_pages_are_served_again(self):
+        replay = Steady(self, None, *self.reach(self.etcd), pace=PACE, puts=False)
+        replay.wait_until_warm()
+        before = self.status(self.holder)
+        self.assertGreater(before["slots_live"], 50)
+        self.holder.send_signal(signal.SIGHUP)
+        self.wait_for_next_run(self.holder, before)
+        self.wait_until_it_has(before["slots_live"])
+        # A replay compares every byte; what it missed meanwhile it put again.
+        self.assertLess(self.status(self.holder)["fleet"]["filled"], before["slots_live"] / 2)
+        replay.wait_until_back()
+        replay.result()
+        self.end_holder(self.holder)
+
+    def test_pages_that_were_put_anew_while_it_was_away_are_not(self):
+        self.replay_once(self.etcd, [list(range(300))])
+        untouched = self.status(self.holder)["slots_live"]
+        self.assertGreater(untouched, 100)
+        puts = self.start_program("bench", "put", "--page-bytes", PACE.page_bytes, "--pool-bytes", self.keys * PACE.page_bytes, "--batch", 16,
+                                  "--seconds", 600, *self.reach(self.etcd))
+        self.wait_for_puts(4 * self.keys)
+        before = self.status(self.holder)
+        replaced = before["slots_live"] - untouched
+        self.assertGreater(replaced, 100)
+        self.away.touch()
+        self.holder.send_signal(signal.SIGHUP)
+        self.assertTrue(wait_until(lambda: self.members(self.etcd) == 2))
+        self.wait_for_puts(4 * self.keys)
+        puts.send_signal(signal.SIGINT)
+        puts.communicate(timeout=PATIENCE_S)
+        self.away.unlink()
+        self.wait_for_next_run(self.holder, before)
+        self.wait_until_it_has(before["slots_live"])
+        self.assertEqual(self.status(self.holder)["fleet"]["filled"], replaced, "the others, and none of those, it had already")
+        self.end_holder(self.holder)
 
 
 if __name__ == "__main__":
