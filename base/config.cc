@@ -8,11 +8,11 @@
 #include <array>
 #include <cerrno>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "base/suggestion.h"
 #include "base/unique_fd.h"
 #include "base/units.h"
 
@@ -143,34 +143,6 @@ Result<void> collect_override(const std::string& text, TableMap& tables) {
   return {};
 }
 
-// Levenshtein's distance, one row at a time.
-size_t edit_distance(std::string_view from, std::string_view to) {
-  std::vector<size_t> row(to.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < from.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < to.size(); ++j) {
-      const size_t replaced = diagonal + (from[i] == to[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
-
-template <typename Names>
-std::string suggestion(std::string_view unknown, const Names& known) {
-  std::string_view nearest;
-  size_t least = std::max<size_t>(2, unknown.size() / 3) + 1;
-  for (const std::string& name : known) {
-    const size_t distance = edit_distance(unknown, name);
-    if (distance >= least || distance >= std::min(name.size(), unknown.size())) continue;
-    least = distance;
-    nearest = name;
-  }
-  return nearest.empty() ? std::string() : fmt::format("; did you mean '{}'?", nearest);
-}
-
 Result<uint64_t> to_number(const Value& value, bool is_size) {
   const auto* integer = std::get_if<int64_t>(&value);
   if (integer != nullptr && *integer >= 0) return static_cast<uint64_t>(*integer);
@@ -282,10 +254,11 @@ Result<void> Config::Tables::refuse_unknown_key(std::string_view table, std::str
                             entry.origin, key, key));
   }
   const auto keys = known.find(table);
+  std::vector<std::string> names;
+  if (keys != known.end()) names.assign(keys->second.begin(), keys->second.end());
   const std::string where = table.empty() ? "outside of any table" : fmt::format("in [{}]", table);
-  return fail(Code::kInvalid,
-              fmt::format("{}: unknown key '{}' {}{}", entry.origin, shortened(key), where,
-                          keys == known.end() ? std::string() : suggestion(key, keys->second)));
+  return fail(Code::kInvalid, fmt::format("{}: unknown key '{}' {}{}", entry.origin, shortened(key),
+                                          where, suggestion(key, names)));
 }
 
 Result<void> Config::finish() const {

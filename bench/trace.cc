@@ -1,72 +1,19 @@
 #include "bench/trace.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <simdjson.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <optional>
 #include <string_view>
 
-#include "base/unique_fd.h"
+#include "bench/line_reader.h"
 
 namespace farpage {
 namespace {
 
 using simdjson::dom::element;
-
-// The file's lines, one after another, in memory for one line.
-class LineReader {
- public:
-  LineReader(const std::string& path, UniqueFd file) : path_(path), file_(std::move(file)) {}
-
-  uint64_t number() const { return number_; }
-
-  // Nothing at the end of the file. What it returns is followed by simdjson's padding, and is valid
-  // until the next call.
-  Result<std::optional<std::string_view>> next() {
-    line_.clear();
-    ++number_;
-    while (true) {
-      const auto part = std::string_view(buffer_).substr(begin_, end_ - begin_);
-      const size_t newline = part.find('\n');
-      line_.append(part.substr(0, newline));
-      if (line_.size() > kMaxTraceLineBytes) {
-        return fail(Code::kInvalid,
-                    fmt::format("{}:{}: the line is longer than {}; is this a trace with "
-                                "one request a line?",
-                                path_, number_, format_bytes(kMaxTraceLineBytes)));
-      }
-      if (newline != std::string_view::npos) {
-        begin_ += newline + 1;
-        return padded_line();
-      }
-      begin_ = 0;
-      const ssize_t count = ::read(file_.get(), buffer_.data(), buffer_.size());
-      end_ = count > 0 ? static_cast<size_t>(count) : 0;
-      if (count < 0 && errno == EINTR) return fail(Code::kAborted, "interrupted");
-      if (count < 0) return fail_errno(errno, fmt::format("cannot read the trace {}", path_));
-      if (count == 0 && line_.empty()) return std::nullopt;
-      if (count == 0) return padded_line();
-    }
-  }
-
- private:
-  std::string_view padded_line() {
-    line_.reserve(line_.size() + simdjson::SIMDJSON_PADDING);
-    return line_;
-  }
-
-  const std::string& path_;
-  UniqueFd file_;
-  std::string buffer_ = std::string(256 * kKiB, '\0');
-  size_t begin_ = 0;
-  size_t end_ = 0;
-  std::string line_;
-  uint64_t number_ = 0;
-};
 
 Result<uint64_t> read_number(std::string_view name, element from, uint64_t most) {
   uint64_t number = 0;
@@ -149,18 +96,13 @@ uint64_t Trace::longest_request() const {
 }
 
 Result<Trace> read_mooncake_trace(const std::string& path, uint64_t max_requests) {
-  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) {
-    return fail_errno(errno,
-                      fmt::format("cannot open the trace {} (scripts/fetch-traces downloads those "
-                                  "that are known; \"generate\" makes one)",
-                                  path));
-  }
+  auto opened = LineReader::open(path);
+  if (!opened) return tl::unexpected(opened.error());
+  LineReader& lines = *opened;
 
   Trace trace;
   trace.name = path;
   simdjson::dom::parser parser;
-  LineReader lines(path, std::move(file));
   const auto at_line = [&](const std::string& message) {
     return fail(Code::kInvalid,
                 fmt::format("{}:{}: {}: mend or remove the line", path, lines.number(), message));

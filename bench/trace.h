@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/status.h"
-#include "base/units.h"
 
 namespace farpage {
 
@@ -28,7 +27,6 @@ struct Trace {
   uint64_t longest_request() const;  // in pages
 };
 
-inline constexpr uint64_t kMaxTraceLineBytes = 16 * kMiB;
 inline constexpr uint64_t kMaxRequestPages = 1'000'000;
 inline constexpr uint64_t kMaxHashId = uint64_t{1} << 63;
 

@@ -7,74 +7,41 @@
 #include <memory>
 
 #include "base/system_memory.h"
-#include "bench/find_trace.h"
 #include "bench/json.h"
 #include "bench/progress.h"
 #include "bench/replay.h"
 #include "bench/report.h"
 #include "bench/trace.h"
-#include "bench/trace_generator.h"
 #include "cli/backend.h"
 #include "cli/commands.h"
 #include "cli/connection.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
+#include "cli/replay_policies.h"
+#include "cli/replay_trace.h"
 #include "cli/signals.h"
 #include "cli/version.h"
 
 namespace farpage {
 namespace {
 
-constexpr const char* kGenerate = "generate";
-constexpr uint64_t kMaxGeneratedRequests = 10'000'000;
-
 struct ReplayArguments {
-  std::string trace;
+  TraceArguments trace;
+  PagingArguments paging;
+  CompatArguments compat;
   std::string format = "mooncake";
   uint64_t page_bytes = 64 * kKiB;
   uint64_t local_pages = 0;
   uint64_t pool_bytes = 0;
   OwnNodesArguments own_nodes;
   bool kill = false;
-  uint64_t requests = 0;
   uint64_t deadline_ms = 1'000;
   bool hedge = false;
   uint64_t prefill_tokens_per_s = 0;
-  uint64_t seed = TraceGeneratorOptions().seed;
   std::string json;
   std::string report;
   ReachArguments reach;
 };
-
-struct LoadedTrace {
-  Trace trace;
-  std::string origin;
-};
-
-Result<LoadedTrace> generate(const ReplayArguments& arguments, std::string origin) {
-  if (arguments.requests > kMaxGeneratedRequests) {
-    return fail(Code::kInvalid,
-                fmt::format("a synthetic trace of {} requests is too long: choose at most {}",
-                            arguments.requests, kMaxGeneratedRequests));
-  }
-  TraceGeneratorOptions options;
-  options.seed = arguments.seed;
-  if (arguments.requests > 0) options.requests = arguments.requests;
-  return LoadedTrace{generate_trace(options), std::move(origin)};
-}
-
-Result<LoadedTrace> load_trace(const ReplayArguments& arguments) {
-  if (arguments.trace == kGenerate)
-    return generate(arguments, "made by the built-in generator (synthetic)");
-  FoundTrace found = {arguments.trace, "named on the command line"};
-  if (found.path.empty()) found = find_trace();
-  if (found.path.empty()) {
-    return generate(arguments, found.explanation + ": made by the built-in generator (synthetic)");
-  }
-  Result<Trace> trace = read_mooncake_trace(found.path, arguments.requests);
-  if (!trace) return tl::unexpected(trace.error());
-  return LoadedTrace{std::move(*trace), std::move(found.explanation)};
-}
 
 Result<void> write_results(const ReplayArguments& arguments, const ReplayReport& report) {
   if (!arguments.report.empty()) {
@@ -92,7 +59,7 @@ Result<void> write_results(const ReplayArguments& arguments, const ReplayReport&
 
 Result<int> replay(const ReplayArguments& arguments, ConnectOptions connect,
                    const Interrupts& interrupts) {
-  const Result<LoadedTrace> loaded = load_trace(arguments);
+  const Result<LoadedTrace> loaded = load_trace(arguments.trace);
   if (!loaded) return tl::unexpected(loaded.error());
   ReplayContext context;
   context.version = version();
@@ -145,6 +112,12 @@ Result<int> replay(const ReplayArguments& arguments, ConnectOptions connect,
 }
 
 int run_replay(const ReplayArguments& arguments) {
+  if (!arguments.compat.which.empty()) return run_compat(arguments.compat);
+  if (!arguments.paging.policies.empty()) {
+    PagingArguments paging = arguments.paging;
+    paging.json = arguments.json;
+    return run_paging(paging, arguments.trace);
+  }
   Result<ConnectOptions> connect = arguments.reach.load();
   if (!connect) return report_error(connect.error(), kExitUsage);
   ReplayOptions options;
@@ -162,21 +135,61 @@ int run_replay(const ReplayArguments& arguments) {
   return exit_code ? *exit_code : report_error(exit_code.error());
 }
 
+// `others`: what means nothing without a node.
+void add_paging(CLI::App& command, ReplayArguments& arguments,
+                const std::vector<CLI::Option*>& others) {
+  CLI::Option* policy = command.add_option("--policy", arguments.paging.policies, policies_help())
+                            ->type_name("LIST")
+                            ->delimiter(',');
+  CLI::Option* budget =
+      command
+          .add_option("--budget", arguments.paging.budgets_pages,
+                      "How many pages each of them may keep, with commas between")
+          ->type_name("LIST")
+          ->delimiter(',')
+          ->check(count_text());
+  policy->needs(budget);
+  budget->needs(policy);
+  CLI::Option* compat = command
+                            .add_option("--compat", arguments.compat.which,
+                                        "Runs the scenarios of another simulator, exactly as it "
+                                        "would: kvhl (KV-Hierarchy-Lab)")
+                            ->check(CLI::IsMember({"kvhl"}));
+  command
+      .add_option("--input", arguments.compat.input, "Its workloads: NAME.trace.csv and so on")
+      ->type_name("FOLDER")
+      ->needs(compat);
+  command
+      .add_option_function<std::string>(
+          "--csv",
+          [&arguments](const std::string& file) {
+            arguments.compat.csv = file;
+            arguments.paging.csv = file;
+          },
+          "With --policy or --compat: writes the runs as a table; - for standard output")
+      ->type_name("FILE");
+  policy->excludes(compat);
+  for (CLI::Option* other : others) {
+    policy->excludes(other);
+    compat->excludes(other);
+  }
+}
+
 }  // namespace
 
 void add_replay_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("replay", "Replays a request trace through a memory node");
   auto arguments = std::make_shared<ReplayArguments>();
   command->add_option(
-      "trace", arguments->trace,
+      "trace", arguments->trace.trace,
       "A trace, or \"generate\" for a synthetic one. Without it: "
       "mooncake/conversation_trace.jsonl in $FARPAGE_TRACES or traces/, else a synthetic one");
   command->add_option("--format", arguments->format, "Format of the trace")
       ->check(CLI::IsMember({"mooncake"}))
       ->capture_default_str();
   add_size(*command, "--page-bytes", arguments->page_bytes, "Size of a page");
-  add_count(*command, "--local-pages", arguments->local_pages,
-            "Pages that the engine holds itself (LRU)");
+  CLI::Option* local_pages = add_count(*command, "--local-pages", arguments->local_pages,
+                                       "Pages that the engine holds itself (LRU)");
   CLI::Option* node = arguments->reach.add_to(*command, kNodeHelp);
   add_size(*command, "--pool-bytes", arguments->pool_bytes,
            "Memory of the node that it starts; by default a quarter of what is available, "
@@ -184,7 +197,7 @@ void add_replay_command(CLI::App& app, int& exit_code) {
       ->excludes(node);
   CLI::Option* nodes = arguments->own_nodes.add_to(*command, node);
   command->add_flag("--kill", arguments->kill, "Kills one of them in the middle")->needs(nodes);
-  add_count(*command, "--requests", arguments->requests, "Stops after so many; 0: the whole trace")
+  add_count(*command, "--requests", arguments->trace.requests, "Stops after so many; 0: the whole trace")
       ->capture_default_str();
   add_count(*command, "--deadline-ms", arguments->deadline_ms, "Deadline of a fetch")
       ->check(CLI::Range(uint64_t{1}, uint64_t{86'400'000}));
@@ -193,12 +206,13 @@ void add_replay_command(CLI::App& app, int& exit_code) {
             fmt::format("How fast the engine recomputes: a page, of {} tokens, that would come "
                         "later than that is not waited for; 0: unknown",
                         kTokensPerBlock));
-  add_count(*command, "--seed", arguments->seed, "Of the synthetic trace");
+  add_count(*command, "--seed", arguments->trace.seed, "Of the synthetic trace");
   add_json(*command, arguments->json);
-  command
-      ->add_option("--report", arguments->report,
-                   "Writes report.json and report.html into this folder")
-      ->type_name("FOLDER");
+  CLI::Option* report = command
+                            ->add_option("--report", arguments->report,
+                                         "Writes report.json and report.html into this folder")
+                            ->type_name("FOLDER");
+  add_paging(*command, *arguments, {node, nodes, local_pages, report});
   command->callback([arguments, &exit_code] { exit_code = run_replay(*arguments); });
 }
 

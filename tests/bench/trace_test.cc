@@ -7,6 +7,8 @@
 #include <fstream>
 #include <string>
 
+#include "bench/line_reader.h"
+
 namespace farpage {
 namespace {
 

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "base/unique_fd.h"
+
+namespace farpage {
+
+inline constexpr uint64_t kMaxTraceLineBytes = uint64_t{16} << 20;
+
+// A file's lines, one after another, in memory for one line.
+class LineReader {
+ public:
+  static Result<LineReader> open(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  uint64_t number() const { return number_; }  // of the line read last, from 1
+
+  // Nothing at the end of the file. What it returns has no newline, is followed by simdjson's
+  // padding, and is valid until the next call.
+  Result<std::optional<std::string_view>> next();
+
+ private:
+  LineReader(const std::string& path, UniqueFd file);
+  std::string_view padded_line();
+
+  std::string path_;
+  UniqueFd file_;
+  std::string buffer_;
+  size_t begin_ = 0;
+  size_t end_ = 0;
+  std::string line_;
+  uint64_t number_ = 0;
+};
+
+}  // namespace farpage

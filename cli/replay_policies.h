@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/replay_trace.h"
+
+namespace farpage {
+
+// A replay without a node: only what policies would keep.
+struct PagingArguments {
+  std::vector<std::string> policies;  // NAME or NAME:PARAMETER=VALUE:…
+  std::vector<uint64_t> budgets_pages;
+  std::string json;
+  std::string csv;
+};
+int run_paging(const PagingArguments& arguments, const TraceArguments& trace);
+
+// The runs of another simulator, from its own files.
+struct CompatArguments {
+  std::string which;
+  std::string input;  // the folder of its workloads
+  std::string csv = "-";
+};
+int run_compat(const CompatArguments& arguments);
+
+// What --policy takes, for a person.
+std::string policies_help();
+
+}  // namespace farpage

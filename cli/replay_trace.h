@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+#include "bench/trace.h"
+#include "bench/trace_generator.h"
+
+namespace farpage {
+
+inline constexpr const char* kGenerate = "generate";
+
+// Which trace of requests is replayed.
+struct TraceArguments {
+  std::string trace;      // a file, or kGenerate; empty: what is found
+  uint64_t requests = 0;  // 0: all
+  uint64_t seed = TraceGeneratorOptions().seed;
+};
+
+struct LoadedTrace {
+  Trace trace;
+  std::string origin;  // how it was found
+};
+Result<LoadedTrace> load_trace(const TraceArguments& arguments);
+
+}  // namespace farpage

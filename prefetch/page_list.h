@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+
+#include "base/check.h"
+#include "prefetch/per_page.h"
+
+namespace farpage::prefetch {
+
+// A queue of pages, each in it once, out of the middle of which any can be taken at once.
+class PageList {
+ public:
+  size_t size() const { return size_; }
+  bool contains(PageNumber page) const { return links_[page].linked; }
+  PageNumber front() const { return front_; }  // of one that is not empty
+
+  void push_back(PageNumber page) {
+    Link& link = links_.at(page);
+    FARPAGE_CHECK(!link.linked);
+    link = {back_, kNone, true};
+    (back_ == kNone ? front_ : links_.at(back_).next) = page;
+    back_ = page;
+    ++size_;
+  }
+
+  void remove(PageNumber page) {
+    Link& link = links_.at(page);
+    FARPAGE_CHECK(link.linked);
+    (link.before == kNone ? front_ : links_.at(link.before).next) = link.next;
+    (link.next == kNone ? back_ : links_.at(link.next).before) = link.before;
+    link.linked = false;
+    --size_;
+  }
+
+  void move_to_back(PageNumber page) {
+    if (page == back_) return;
+    remove(page);
+    push_back(page);
+  }
+
+ private:
+  static constexpr PageNumber kNone = UINT32_MAX;
+  struct Link {
+    PageNumber before = kNone;
+    PageNumber next = kNone;
+    bool linked = false;
+  };
+
+  PerPage<Link> links_;
+  PageNumber front_ = kNone;
+  PageNumber back_ = kNone;
+  size_t size_ = 0;
+};
+
+}  // namespace farpage::prefetch

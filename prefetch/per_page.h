@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "prefetch/access.h"
+
+namespace farpage::prefetch {
+
+// A value for each page, the same one for all that were never set.
+template <typename T>
+class PerPage {
+ public:
+  explicit PerPage(T unset = T()) : unset_(unset) {}
+
+  const T& operator[](PageNumber page) const {
+    return page < values_.size() ? values_[page] : unset_;
+  }
+  T& at(PageNumber page) {
+    if (page >= values_.size()) values_.resize(page + size_t{1}, unset_);
+    return values_[page];
+  }
+
+ private:
+  T unset_;
+  std::vector<T> values_;
+};
+
+}  // namespace farpage::prefetch

@@ -1,0 +1,54 @@
+#include <algorithm>
+
+#include "prefetch/policies/policies.h"
+#include "prefetch/touches.h"
+
+namespace farpage::prefetch {
+namespace {
+
+class CostAware final : public DriftingScorer {
+ public:
+  CostAware(const Setting& setting, double frequency_weight, double size_penalty)
+      : setting_(setting), frequency_weight_(frequency_weight), size_penalty_(size_penalty) {}
+
+  void on_access(const Access& access) override { touches_.on_access(access); }
+  double score(PageNumber page, uint64_t step) const override {
+    return frequency_weight_ * static_cast<double>(touches_.count(page)) +
+           static_cast<double>(touches_.last_step(page)) /
+               static_cast<double>(std::max<uint64_t>(step, 1)) -
+           size_penalty(page);
+  }
+  double base(PageNumber page) const override {
+    return frequency_weight_ * static_cast<double>(touches_.count(page)) - size_penalty(page);
+  }
+  int64_t last_access(PageNumber page) const override { return touches_.last_step(page); }
+
+ private:
+  double size_penalty(PageNumber page) const {
+    return size_penalty_ * (static_cast<double>(setting_.bytes_of(page)) / 1024.0);
+  }
+
+  const Setting setting_;
+  const double frequency_weight_;
+  const double size_penalty_;
+  Touches touches_;
+};
+
+}  // namespace
+
+std::unique_ptr<DriftingScorer> cost_aware_scorer(const Setting& setting, Values values) {
+  return std::make_unique<CostAware>(setting, values[0], values[1]);
+}
+
+// KV-Hierarchy-Lab's.
+PolicyInfo cost_aware() {
+  return {.name = "cost_aware",
+          .what = "rarely accessed and large pages go first, then those accessed longest ago",
+          .parameters = {{"frequency", "weight of an access", 2, 0, 1e6},
+                         {"size", "penalty for each KiB", 0.4, 0, 1e6}},
+          .make = [](const Setting& setting, Values values) -> std::unique_ptr<Policy> {
+            return evict_by(cost_aware_scorer(setting, values));
+          }};
+}
+
+}  // namespace farpage::prefetch

@@ -1,0 +1,31 @@
+#include "prefetch/page_list.h"
+#include "prefetch/policies/policies.h"
+
+namespace farpage::prefetch {
+namespace {
+
+class Lru final : public Policy {
+ public:
+  void on_access(const Access& access) override {
+    if (resident_.contains(access.page)) resident_.move_to_back(access.page);
+  }
+  void on_insert(PageNumber page, uint64_t) override { resident_.push_back(page); }
+  void on_evict(PageNumber page, uint64_t) override { resident_.remove(page); }
+  PageNumber victim(uint64_t) override { return resident_.front(); }
+
+ private:
+  PageList resident_;
+};
+
+}  // namespace
+
+PolicyInfo lru() {
+  return {.name = "lru",
+          .what = "the page accessed longest ago goes",
+          .parameters = {},
+          .make = [](const Setting&, Values) -> std::unique_ptr<Policy> {
+            return std::make_unique<Lru>();
+          }};
+}
+
+}  // namespace farpage::prefetch

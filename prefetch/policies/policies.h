@@ -1,0 +1,27 @@
+#pragma once
+
+#include "prefetch/registry.h"
+
+namespace farpage::prefetch {
+
+// One file each, of the same name.
+PolicyInfo belady();
+PolicyInfo cost_aware();
+PolicyInfo fifo();
+PolicyInfo heavy_hitter();
+PolicyInfo lfu();
+PolicyInfo lru();
+PolicyInfo predictive();
+PolicyInfo random_choice();
+PolicyInfo regret_aware();
+PolicyInfo s3fifo();
+PolicyInfo windowed_recency();
+
+// Those of them that say what pages are worth in any memory.
+std::unique_ptr<DriftingScorer> cost_aware_scorer(const Setting& setting, Values values);
+std::unique_ptr<SteadyScorer> heavy_hitter_scorer(const Setting& setting, Values values);
+std::unique_ptr<SteadyScorer> predictive_scorer(const Setting& setting, Values values);
+std::unique_ptr<DriftingScorer> regret_aware_scorer(const Setting& setting, Values values);
+std::unique_ptr<SteadyScorer> windowed_recency_scorer(const Setting& setting, Values values);
+
+}  // namespace farpage::prefetch

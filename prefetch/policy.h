@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "prefetch/access.h"
+
+namespace farpage::prefetch {
+
+// Decides what goes when the nearest memory is full. It hears of every access and of what comes
+// and goes, and keeps what it needs of it. On one thread.
+class Policy {
+ public:
+  virtual ~Policy() = default;
+
+  // Before anybody has looked whether the page is resident.
+  virtual void on_access(const Access& access) = 0;
+  // The page is resident from now on, or no more. `step`: of the access that brought this about.
+  virtual void on_insert(PageNumber page, uint64_t step) = 0;
+  virtual void on_evict(PageNumber page, uint64_t step) = 0;
+
+  // Which resident page is to go first; there is one.
+  virtual PageNumber victim(uint64_t step) = 0;
+};
+
+// Names the pages that it expects to be demanded next.
+class Prefetcher {
+ public:
+  virtual ~Prefetcher() = default;
+
+  virtual void on_access(const Access& access) = 0;
+  // Writes the likeliest first, and how many.
+  virtual size_t candidates(std::span<PageNumber> pages) = 0;
+};
+
+// What is to come, which only those may ask that say so (PolicyInfo::sees_future).
+class Future {
+ public:
+  virtual ~Future() = default;
+
+  static constexpr uint64_t kNever = UINT64_MAX;
+  // The number of the next access to the page that this access demands.
+  virtual uint64_t next(uint64_t access_number) const = 0;
+};
+
+}  // namespace farpage::prefetch

@@ -1,0 +1,93 @@
+#include "prefetch/registry.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/suggestion.h"
+#include "prefetch/policies/policies.h"
+
+namespace farpage::prefetch {
+namespace {
+
+const std::vector<PolicyInfo>& all() {
+  static const std::vector<PolicyInfo> all = {
+      belady(),     cost_aware(),    fifo(),         heavy_hitter(), lfu(),              lru(),
+      predictive(), random_choice(), regret_aware(), s3fifo(),       windowed_recency(),
+  };
+  return all;
+}
+
+// The text up to the next ':', which both are taken off.
+std::string_view take_part(std::string_view& text) {
+  const size_t end = std::min(text.find(':'), text.size());
+  const std::string_view part = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return part;
+}
+
+template <typename Named>
+std::vector<std::string> names_of(const std::vector<Named>& all) {
+  std::vector<std::string> names;
+  for (const Named& each : all) names.emplace_back(each.name);
+  return names;
+}
+
+Result<void> set(const PolicyInfo& info, std::string_view part, std::vector<double>& values) {
+  const size_t equals = part.find('=');
+  const std::string_view name = part.substr(0, equals);
+  const auto& parameters = info.parameters;
+  const auto found = std::ranges::find(parameters, name, &Parameter::name);
+  if (found == parameters.end() || equals == std::string_view::npos) {
+    const auto known = names_of(parameters);
+    if (known.empty()) {
+      return fail(Code::kInvalid,
+                  fmt::format("'{}': the policy {} has no parameters", part, info.name));
+    }
+    return fail(Code::kInvalid,
+                fmt::format("'{}' sets no parameter of the policy {}{}: write {}:PARAMETER=VALUE, "
+                            "with any of {}",
+                            part, info.name, suggestion(name, known), info.name,
+                            fmt::join(known, ", ")));
+  }
+  const std::string_view text = part.substr(equals + 1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  // A NaN is in no range.
+  if (!is_number || !(value >= found->least && value <= found->most)) {
+    return fail(Code::kInvalid, fmt::format("'{}': {} of {} is a number from {} to {}", part, name,
+                                            info.name, found->least, found->most));
+  }
+  values[static_cast<size_t>(found - parameters.begin())] = value;
+  return {};
+}
+
+}  // namespace
+
+std::span<const PolicyInfo> policies() {
+  return all();
+}
+
+Result<ChosenPolicy> choose_policy(std::string_view text) {
+  ChosenPolicy chosen = {std::string(text), nullptr, {}};
+  const std::string_view name = take_part(text);
+  const auto found = std::ranges::find(all(), name, &PolicyInfo::name);
+  if (found == all().end()) {
+    const auto known = names_of(all());
+    return fail(Code::kInvalid, fmt::format("there is no policy '{}'{}: choose among {}", name,
+                                            suggestion(name, known), fmt::join(known, ", ")));
+  }
+  chosen.info = &*found;
+  for (const Parameter& parameter : found->parameters) chosen.values.push_back(parameter.unset);
+  while (!text.empty()) {
+    if (auto set_one = set(*found, take_part(text), chosen.values); !set_one) {
+      return tl::unexpected(set_one.error());
+    }
+  }
+  return chosen;
+}
+
+}  // namespace farpage::prefetch

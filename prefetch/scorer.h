@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "prefetch/access.h"
+#include "prefetch/policy.h"
+
+namespace farpage::prefetch {
+
+// What pages are worth as a number, wherever they are: the lowest goes first. It keeps statistics,
+// and no order.
+class Scorer {
+ public:
+  virtual ~Scorer() = default;
+
+  virtual void on_access(const Access& access) = 0;
+  virtual void on_insert(PageNumber, uint64_t /*step*/) {}
+  virtual void on_evict(PageNumber, uint64_t /*step*/) {}
+  virtual double score(PageNumber page, uint64_t step) const = 0;
+};
+
+// One whose scores change only with what happens to the page itself, or to those it names.
+class SteadyScorer : public Scorer {
+ public:
+  // Pages beside the one accessed whose scores the last access has changed.
+  virtual std::span<const PageNumber> also_changed() const { return {}; }
+};
+
+// One whose scores are base(page) + last_access(page) / max(step, 1), up to rounding: they all
+// drift, by 1 at most, and of equal bases that of the page accessed longest ago stays the lowest.
+class DriftingScorer : public Scorer {
+ public:
+  virtual double base(PageNumber page) const = 0;  // changes as a SteadyScorer's scores do
+  virtual int64_t last_access(PageNumber page) const = 0;  // its step; -1: there was none
+};
+
+// The policies that evict by them; of pages that are worth the same, the one that was inserted
+// first.
+std::unique_ptr<Policy> evict_by(std::unique_ptr<SteadyScorer> scorer);
+std::unique_ptr<Policy> evict_by(std::unique_ptr<DriftingScorer> scorer);
+
+}  // namespace farpage::prefetch

@@ -1,0 +1,90 @@
+"""Replays without a node: which pages policies keep, and the runs of KV-Hierarchy-Lab."""
+
+import csv
+import io
+import json
+import random
+import unittest
+
+from program import Case
+from replay_traces import write_trace
+
+
+def lru_hits(requests, budget):
+    resident, hits = [], 0
+    for ids in requests:
+        for page in ids:
+            if page in resident:
+                resident.remove(page)
+                hits += 1
+            resident.append(page)
+            del resident[:max(0, len(resident) - budget)]
+    return hits
+
+
+class ReplayPoliciesTest(Case):
+    def setUp(self):
+        super().setUp()
+        draw = random.Random(7)
+        self.requests = [[draw.randrange(60) for _ in range(draw.randrange(20))] for _ in range(200)]
+        self.trace = self.folder / "trace.jsonl"
+        write_trace(self.trace, self.requests)
+
+    def replay(self, *arguments):
+        result = self.run_program("replay", self.trace, *arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
+
+    def refused(self, *arguments):
+        result = self.run_program("replay", self.trace, *arguments)
+        self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
+        return result.stderr
+
+    def test_hits_are_those_of_a_model(self):
+        answer = json.loads(self.replay("--policy", "lru,belady", "--budget", "0,5,20,1000", "--json", "-"))
+        hits = {(run["policy"], run["budget_pages"]): run["hits"] for run in answer["runs"]}
+        for budget in (0, 5, 20, 1000):
+            self.assertEqual(hits["lru", budget], lru_hits(self.requests, budget) if budget else 0)
+            self.assertGreaterEqual(hits["belady", budget], hits["lru", budget])
+        self.assertGreater(hits["belady", 20], hits["lru", 20])
+        self.assertEqual(answer["pages"], len({page for ids in self.requests for page in ids}))
+
+    def test_a_table_for_a_person_and_one_for_a_spreadsheet(self):
+        table = self.replay("--policy", "windowed_recency:window=8,s3fifo", "--budget", "10", "--csv", "runs.csv")
+        for text in ("windowed_recency:window=8", "s3fifo", "hit rate", "endless memory"):
+            self.assertIn(text, table)
+        rows = list(csv.DictReader((self.folder / "runs.csv").open()))
+        self.assertEqual([row["policy"] for row in rows], ["windowed_recency:window=8", "s3fifo"])
+        self.assertEqual(int(rows[0]["accesses"]), sum(map(len, self.requests)))
+
+    def test_what_cannot_be_run_is_refused_with_what_can(self):
+        self.assertIn("did you mean 'lru'?", self.refused("--policy", "lruu", "--budget", "5"))
+        self.assertIn("has no parameters", self.refused("--policy", "lru:k=2", "--budget", "5"))
+        self.assertIn("no whole number", self.refused("--policy", "lru", "--budget", "-5"))
+        self.refused("--policy", "lru")
+        self.refused("--budget", "5")
+        self.refused("--policy", "lru", "--budget", "5", "--local-pages", "3")
+        self.assertIn("needs --input", self.refused("--compat", "kvhl"))
+
+    def test_the_runs_of_another_simulator(self):
+        folder = self.folder / "lab"
+        folder.mkdir()
+        for quantisation, size in (("fp16", 4000), ("fp8", 2000), ("int4", 1000)):
+            rows = [f"{page},0,0,{16 * page},{16 * page + 16},{size}" for page in range(40)]
+            (folder / f"loop.{quantisation}.pages.csv").write_text(
+                "page_id,layer,head_group,token_start,token_end,size_bytes\n" + "\n".join(rows) + "\n")
+        accesses = "".join(f"{step},{step % 40}\n" for step in range(200))
+        (folder / "loop.trace.csv").write_text("step,page_id\n" + accesses)
+        rows = list(csv.DictReader(io.StringIO(self.replay("--compat", "kvhl", "--input", folder, "--csv", "-"))))
+        self.assertEqual(len(rows), 5 * 6)
+        by_run = {(row["scenario"], row["policy"]): row for row in rows}
+        # A loop over 40 pages, of which 64,000 bytes hold 16: LRU never hits, and knows 40 pages after one round.
+        self.assertEqual(by_run["small_fp16_no_prefetch", "lru"]["miss_count"], "200")
+        self.assertEqual(by_run["small_fp16_no_prefetch", "lru"]["overall_hit_rate"], "0.0")
+        self.assertEqual(by_run["base_fp8_prefetch", "lru"]["miss_count"], "40")
+        self.assertGreater(int(by_run["small_fp16_prefetch", "predictive"]["useful_prefetches"]), 0)
+        self.assertEqual(by_run["small_fp16_no_prefetch", "predictive"]["prefetch_requests"], "0")
+
+
+if __name__ == "__main__":
+    unittest.main()

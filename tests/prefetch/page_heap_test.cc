@@ -1,0 +1,62 @@
+#include "prefetch/page_heap.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <tuple>
+#include <vector>
+
+#include "base/random.h"
+
+namespace farpage::prefetch {
+namespace {
+
+TEST(PageHeap, OfEqualScoresTheFirstIsOnTop) {
+  PageHeap heap;
+  heap.push(7, 1);
+  heap.push(3, 1);
+  heap.push(5, 0.5);
+  EXPECT_EQ(heap.top(), 5u);
+  heap.change(5, 1);
+  EXPECT_EQ(heap.top(), 7u);
+  heap.remove(7);
+  EXPECT_EQ(heap.top(), 3u);
+  EXPECT_FALSE(heap.contains(7));
+}
+
+struct Entry {
+  double score;
+  size_t pushed;
+  PageNumber page;
+};
+
+RC_GTEST_PROP(PageHeapProperty, TopIsTheLowest, (uint32_t seed)) {
+  Random random(seed);
+  PageHeap heap;
+  std::vector<Entry> model;
+  for (size_t turn = 1; turn < 300; ++turn) {
+    const auto page = static_cast<PageNumber>(random.below(40));
+    const auto score = static_cast<double>(random.below(6));
+    const auto found = std::ranges::find(model, page, &Entry::page);
+    RC_ASSERT(heap.contains(page) == (found != model.end()));
+    if (found == model.end()) {
+      heap.push(page, score);
+      model.push_back({score, turn, page});
+    } else if (random.below(2) == 0) {
+      heap.change(page, score);
+      found->score = score;
+    } else {
+      heap.remove(page);
+      model.erase(found);
+    }
+    RC_ASSERT(heap.size() == model.size());
+    if (model.empty()) continue;
+    const auto lowest = std::ranges::min_element(
+        model, {}, [](const Entry& entry) { return std::tuple(entry.score, entry.pushed); });
+    RC_ASSERT(heap.top() == lowest->page);
+  }
+}
+
+}  // namespace
+}  // namespace farpage::prefetch

@@ -1,0 +1,177 @@
+#include "prefetch/policies/policies.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+
+namespace farpage::prefetch {
+namespace {
+
+using testing::ElementsAre;
+
+class KnownFuture final : public Future {
+ public:
+  explicit KnownFuture(const std::vector<PageNumber>& pages) : next_(pages.size(), kNever) {
+    for (size_t i = 0; i < pages.size(); ++i) {
+      for (size_t j = pages.size() - 1; j > i; --j) {
+        if (pages[j] == pages[i]) next_[i] = j;
+      }
+    }
+  }
+  uint64_t next(uint64_t access_number) const override { return next_[access_number]; }
+
+ private:
+  std::vector<uint64_t> next_;
+};
+
+// What goes, in order, when these are accessed one a step.
+std::vector<PageNumber> evicted(const std::string& name, uint64_t budget_pages,
+                                const std::vector<PageNumber>& pages) {
+  const auto chosen = choose_policy(name);
+  EXPECT_TRUE(chosen.has_value()) << name;
+  const KnownFuture future(pages);
+  Setting setting;
+  setting.budget_pages = budget_pages;
+  setting.page_bytes = [](PageNumber page) { return uint64_t{1'000} * (page % 7 + 1); };
+  if (chosen->info->sees_future) setting.future = &future;
+  const auto policy = chosen->make(setting);
+  std::set<PageNumber> resident;
+  std::vector<PageNumber> gone;
+  for (uint64_t step = 0; step < pages.size(); ++step) {
+    policy->on_access({step, step, pages[step]});
+    if (resident.contains(pages[step])) continue;
+    if (resident.size() == budget_pages) {
+      const PageNumber victim = policy->victim(step);
+      EXPECT_EQ(resident.erase(victim), 1u) << name << " named a page that is not resident";
+      policy->on_evict(victim, step);
+      gone.push_back(victim);
+    }
+    resident.insert(pages[step]);
+    policy->on_insert(pages[step], step);
+  }
+  return gone;
+}
+
+TEST(Lru, EvictsWhatWasAccessedLongestAgo) {
+  EXPECT_THAT(evicted("lru", 3, {0, 1, 2, 0, 3, 4}), ElementsAre(1, 2));
+}
+TEST(Fifo, EvictsWhatCameLongestAgoThoughItIsUsed) {
+  EXPECT_THAT(evicted("fifo", 3, {0, 1, 2, 0, 3, 0}), ElementsAre(0, 1));
+}
+TEST(Lfu, ForgetsTheCountOfWhatWent) {
+  // 1 is accessed three times, goes, and comes back as new as 4.
+  EXPECT_THAT(evicted("lfu", 2, {0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 1, 3}),
+              ElementsAre(1, 0, 1));
+}
+TEST(HeavyHitter, RemembersTheCountOfWhatWent) {
+  EXPECT_THAT(evicted("heavy_hitter", 2, {0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 1, 3}),
+              ElementsAre(1, 0, 2));
+}
+TEST(HeavyHitter, EvictsOfEqualCountsWhatWasAccessedLongestAgo) {
+  EXPECT_THAT(evicted("heavy_hitter", 2, {0, 1, 0, 1, 2}), ElementsAre(0));
+}
+TEST(Predictive, LetsAHundredStepsOutweighAnAccess) {
+  std::vector<PageNumber> pages = {0, 0};
+  for (int i = 0; i < 150; ++i) pages.push_back(1);
+  pages.insert(pages.end(), {2, 3});
+  // 2 was accessed once, at step 152; 0 twice, last at step 1.
+  EXPECT_THAT(evicted("predictive", 3, pages), ElementsAre(0));
+  EXPECT_THAT(evicted("heavy_hitter", 3, pages), ElementsAre(2));
+}
+TEST(WindowedRecency, ForgetsAccessesOutsideTheWindow) {
+  const std::vector<PageNumber> pages = {0, 0, 0, 1, 2, 1, 2, 3};
+  EXPECT_THAT(evicted("windowed_recency:window=4", 3, pages), ElementsAre(0));
+  EXPECT_THAT(evicted("windowed_recency:window=100", 3, pages), ElementsAre(1));
+}
+TEST(CostAware, EvictsTheLargerOfEquallyUsed) {
+  Setting setting;
+  setting.page_bytes = [](PageNumber page) { return page == 1 ? uint64_t{9'000} : 1'000; };
+  const auto policy = cost_aware().make(setting, std::vector<double>{2, 0.4});
+  for (const PageNumber page : {0u, 1u}) {
+    policy->on_access({page, page, page});
+    policy->on_insert(page, page);
+  }
+  EXPECT_EQ(policy->victim(2), 1u);
+}
+TEST(RegretAware, KeepsWhatWasMissedSoonAfterItWent) {
+  const std::vector<PageNumber> pages = {0, 1, 2, 0, 3};
+  // 0 goes for 2 and is wanted at once; then it outweighs 2, which nobody missed.
+  EXPECT_THAT(evicted("regret_aware", 2, pages), ElementsAre(0, 1, 2));
+  EXPECT_THAT(evicted("regret_aware:regret=0:frequency=0", 2, pages), ElementsAre(0, 1, 2));
+  const std::vector<PageNumber> late = {0, 1, 2, 0, 2, 2, 3};
+  EXPECT_THAT(evicted("regret_aware", 2, late), ElementsAre(0, 1, 2));
+  EXPECT_THAT(evicted("regret_aware:regret=0", 2, late), ElementsAre(0, 1, 0));
+}
+TEST(Belady, EvictsWhatIsWantedLast) {
+  EXPECT_THAT(evicted("belady", 3, {0, 1, 2, 3, 1, 0, 2, 3}), ElementsAre(2, 0));
+}
+TEST(S3Fifo, LetsOneTimersPassAndKeepsWhatIsUsed) {
+  // A small queue of one: 1, 2 and 3 pass through it; 0, used, moves to the main one.
+  EXPECT_THAT(evicted("s3fifo:small=0.34", 3, {0, 0, 1, 2, 3, 4, 0}), ElementsAre(1, 2));
+}
+TEST(S3Fifo, TakesWhatComesBackSoonForGood) {
+  const std::vector<PageNumber> pages = {0, 1, 2, 3, 0, 4, 5, 6};
+  // 0 goes, comes back while it is remembered, and outlives all that came before and after.
+  EXPECT_THAT(evicted("s3fifo:small=0.34", 3, pages), ElementsAre(0, 1, 2, 3, 4));
+}
+TEST(RandomChoice, IsTheSameForASeedAndOtherwiseNot) {
+  std::vector<PageNumber> pages;
+  for (PageNumber page = 0; page < 60; ++page) pages.push_back(page);
+  const auto first = evicted("random", 16, pages);
+  EXPECT_EQ(evicted("random:seed=1", 16, pages), first);
+  EXPECT_NE(evicted("random:seed=2", 16, pages), first);
+}
+
+// Pages of three kinds: hot ones, ones that come in loops, and ones that come once.
+std::vector<PageNumber> drawn(uint64_t seed, size_t accesses) {
+  Random random(seed);
+  std::vector<PageNumber> pages;
+  PageNumber fresh = 1'000;
+  while (pages.size() < accesses) {
+    const uint64_t kind = random.below(4);
+    if (kind < 2) pages.push_back(static_cast<PageNumber>(random.below(6)));
+    if (kind == 2) pages.push_back(static_cast<PageNumber>(100 + pages.size() % 23));
+    if (kind == 3) pages.push_back(fresh++);
+  }
+  return pages;
+}
+
+TEST(Policies, NoTwoDecideAlikeOnEveryTrace) {
+  std::map<std::vector<PageNumber>, std::string_view> decisions;
+  for (const PolicyInfo& info : policies()) {
+    std::vector<PageNumber> all;
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      const auto gone = evicted(std::string(info.name), 12, drawn(seed, 3'000));
+      all.insert(all.end(), gone.begin(), gone.end());
+    }
+    const auto [same, is_new] = decisions.emplace(std::move(all), info.name);
+    EXPECT_TRUE(is_new) << info.name << " decides as " << same->second;
+  }
+}
+
+TEST(Policies, OnlyThoseThatSaySoSeeTheFuture) {
+  constexpr size_t kPresent = 500;
+  const std::vector<PageNumber> pages = drawn(1, 1'000);
+  std::vector<PageNumber> other(pages.begin(), pages.begin() + kPresent);
+  const auto otherwise = drawn(2, pages.size() - kPresent);
+  other.insert(other.end(), otherwise.begin(), otherwise.end());
+  const std::vector<PageNumber> present(pages.begin(), pages.begin() + kPresent);
+  for (const PolicyInfo& info : policies()) {
+    const std::string name(info.name);
+    const size_t decided = evicted(name, 12, present).size();
+    auto one = evicted(name, 12, pages);
+    auto another = evicted(name, 12, other);
+    one.resize(decided);
+    another.resize(decided);
+    EXPECT_EQ(one != another, info.sees_future) << name;
+  }
+}
+
+}  // namespace
+}  // namespace farpage::prefetch

@@ -1,0 +1,63 @@
+#include "prefetch/registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace farpage::prefetch {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Registry, EachNameIsThereOnceAndIsChosenByIt) {
+  std::set<std::string_view> names;
+  for (const PolicyInfo& info : policies()) {
+    EXPECT_TRUE(names.insert(info.name).second) << info.name;
+    const auto chosen = choose_policy(info.name);
+    ASSERT_TRUE(chosen.has_value()) << chosen.error().message;
+    EXPECT_EQ(chosen->info->name, info.name);
+    for (const Parameter& parameter : info.parameters) {
+      EXPECT_GE(parameter.unset, parameter.least) << info.name << parameter.name;
+      EXPECT_LE(parameter.unset, parameter.most) << info.name << parameter.name;
+    }
+  }
+}
+
+TEST(Registry, ParametersAreSetByName) {
+  const auto chosen = choose_policy("regret_aware:horizon=50:regret=2.5");
+  ASSERT_TRUE(chosen.has_value()) << chosen.error().message;
+  EXPECT_EQ(chosen->label, "regret_aware:horizon=50:regret=2.5");
+  EXPECT_THAT(chosen->values, ElementsAre(1.5, 2.5, 0.98, 50));
+}
+
+struct Refused {
+  const char* text;
+  const char* because;
+};
+class RegistryRefuses : public testing::TestWithParam<Refused> {};
+
+TEST_P(RegistryRefuses, AndSaysWhatThereIs) {
+  const auto chosen = choose_policy(GetParam().text);
+  ASSERT_FALSE(chosen.has_value());
+  EXPECT_EQ(chosen.error().code, Code::kInvalid);
+  EXPECT_THAT(chosen.error().message, HasSubstr(GetParam().because));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Bad, RegistryRefuses,
+    testing::Values(
+        Refused{"", "there is no policy ''"},
+        Refused{"s3fif0", "did you mean 's3fifo'?"},
+        Refused{"magic", "choose among belady, cost_aware"},
+        Refused{"lru:window=3", "the policy lru has no parameters"},
+        Refused{"windowed_recency:windov=3", "did you mean 'window'?"},
+        Refused{"windowed_recency:window", "write windowed_recency:PARAMETER=VALUE"},
+        Refused{"windowed_recency:window=0", "window of windowed_recency is a number from 1"},
+        Refused{"windowed_recency:window=nan", "is a number from 1"},
+        Refused{"windowed_recency:window=3x", "is a number from 1"},
+        Refused{"windowed_recency::window=3", "sets no parameter"}));
+
+}  // namespace
+}  // namespace farpage::prefetch
