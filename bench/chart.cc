@@ -168,6 +168,7 @@ std::string draw(const LineChart& chart) {
       places += fmt::format("{:.1f},{:.1f} ", place_x(point.x), place_y(point.y));
     }
     svg += fmt::format("<polyline points=\"{}\" stroke=\"{}\"/>\n", places, each.colour);
+    if (each.label.empty()) continue;
     svg += fmt::format("<rect x=\"{:.1f}\" y=\"36\" width=\"14\" height=\"4\" fill=\"{}\"/>\n",
                        legend_x, each.colour);
     svg += text_at(legend_x + 20, 42, "start", each.label);

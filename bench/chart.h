@@ -34,7 +34,7 @@ struct Point {
 };
 
 struct Line {
-  std::string label;
+  std::string label;  // beside the picture's title; empty: none
   std::string colour;
   std::vector<Point> points;
 };

@@ -37,10 +37,10 @@ Result<void> ReplayOptions::validate() const {
   return {};
 }
 
-FetchOptions ReplayOptions::fetch_options() const {
+FetchOptions ReplayOptions::fetch_options(uint64_t block_tokens) const {
   const uint64_t rate = prefill_tokens_per_s;
   const uint64_t recompute_ns =
-      rate == 0 ? 0 : std::max<uint64_t>(1, kTokensPerBlock * kSecond / rate);
+      rate == 0 ? 0 : std::max<uint64_t>(1, block_tokens * kSecond / rate);
   return {.hedge = hedge, .recompute_ns = recompute_ns};
 }
 

@@ -28,7 +28,7 @@ struct ReplayOptions {
       "replay";  // of the keys; its own for each replay on a node that lives longer
 
   Result<void> validate() const;
-  FetchOptions fetch_options() const;
+  FetchOptions fetch_options(uint64_t block_tokens) const;
 };
 
 // What came of a stretch of the trace.

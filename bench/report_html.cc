@@ -6,29 +6,13 @@
 #include <optional>
 
 #include "bench/chart.h"
+#include "bench/html_page.h"
 #include "bench/json.h"
 #include "bench/report.h"
 #include "bench/report_rows.h"
 
 namespace farpage {
 namespace {
-
-constexpr const char* kStyle = R"(
-body { font: 15px/1.5 system-ui, "Liberation Sans", Arial, sans-serif; color: #1a1a1a; background: #fff;
-       max-width: 900px; margin: 32px auto; padding: 0 20px; }
-h1 { font-size: 24px; margin: 0 0 4px; }
-p { margin: 4px 0 20px; color: #444; }
-table { border-collapse: collapse; margin: 0 0 28px; width: 100%; }
-td { padding: 4px 12px 4px 0; border-bottom: 1px solid #e2e2e2; vertical-align: top; }
-td:first-child { white-space: pre; color: #444; width: 220px; }
-td:last-child { font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
-svg { width: 100%; height: auto; margin: 0 0 28px; font: 12px system-ui, "Liberation Sans", Arial, sans-serif; }
-svg text { fill: #1a1a1a; } svg .title { font-size: 16px; font-weight: 600; }
-.axis { stroke: #1a1a1a; stroke-width: 1; } .grid { stroke: #e2e2e2; stroke-width: 1; }
-.bar { fill: #3568b0; } .mark { stroke: #b3261e; stroke-width: 1.5; stroke-dasharray: 4 3; }
-polyline { fill: none; stroke-width: 1.8; }
-.note { border-left: 4px solid #b36b00; padding-left: 10px; }
-)";
 
 // The histogram's bins are 1% wide; a picture has room for wider ones.
 constexpr double kBarsPerDoubling = 8;
@@ -110,15 +94,11 @@ LineChart hit_rate_chart(const ReplayResult& result) {
 }  // namespace
 
 std::string replay_html(const ReplayReport& report) {
-  std::string html =
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-      "<title>Farpage replay</title><style>";
-  html += kStyle;
-  html += "</style></head><body>\n<h1>Farpage replay</h1>\n";
   const boost::json::object hardware = hardware_json();
-  html += fmt::format("<p>farpage {} on {}, {} cores</p>\n", escape_html(report.context.version),
-                      escape_html(std::string(hardware.at("cpu").as_string())),
-                      hardware.at("cores").to_number<unsigned>());
+  std::string html =
+      fmt::format("<p>farpage {} on {}, {} cores</p>\n", escape_html(report.context.version),
+                  escape_html(std::string(hardware.at("cpu").as_string())),
+                  hardware.at("cores").to_number<unsigned>());
   if (report.trace.synthetic) {
     html +=
         "<p class=\"note\">This trace is synthetic: its hit rates say nothing about "
@@ -134,7 +114,7 @@ std::string replay_html(const ReplayReport& report) {
   html += "</table>\n";
   html += draw(latency_chart(report.result)) + draw(latency_over_time(report.result)) +
           draw(hit_rate_chart(report.result));
-  return html + "</body></html>\n";
+  return html_page("Farpage replay", html);
 }
 
 }  // namespace farpage

@@ -9,42 +9,19 @@
 #include <string_view>
 
 #include "bench/line_reader.h"
+#include "bench/trace_json.h"
 
 namespace farpage {
 namespace {
 
 using simdjson::dom::element;
 
-Result<uint64_t> read_number(std::string_view name, element from, uint64_t most) {
-  uint64_t number = 0;
-  if (from.get_uint64().get(number) == simdjson::SUCCESS && number <= most) return number;
-  return fail(Code::kInvalid, fmt::format("{} is {:.40}; it must be a whole number from 0 to {}",
-                                          name, simdjson::minify(from), most));
-}
-
-Result<std::vector<uint64_t>> read_hash_ids(element from) {
-  simdjson::dom::array array;
-  if (from.get_array().get(array) != simdjson::SUCCESS) {
-    return fail(Code::kInvalid, "hash_ids is no array of numbers");
-  }
-  std::vector<uint64_t> ids;
-  for (const element each : array) {
-    if (ids.size() == kMaxRequestPages) {
-      return fail(Code::kInvalid, fmt::format("hash_ids has more than {} ids", kMaxRequestPages));
-    }
-    const Result<uint64_t> id = read_number("an id in hash_ids", each, kMaxHashId);
-    if (!id) return tl::unexpected(id.error());
-    ids.push_back(*id);
-  }
-  return ids;
-}
-
 constexpr std::array<std::string_view, 4> kFields = {"timestamp", "input_length", "output_length",
                                                      "hash_ids"};
 
 Result<void> read_field(size_t index, element from, TraceRequest& request) {
   if (index == 3) {
-    Result<std::vector<uint64_t>> ids = read_hash_ids(from);
+    Result<std::vector<uint64_t>> ids = read_hash_ids(from, kMaxHashId);
     if (!ids) return tl::unexpected(ids.error());
     request.hash_ids = std::move(*ids);
     return {};

@@ -8,7 +8,7 @@
 
 namespace farpage {
 
-// Tokens of the prompt in a block, in Mooncake's traces and in generated ones: in each page.
+// Tokens of the prompt in a block of Mooncake's traces, and of generated ones.
 inline constexpr uint64_t kTokensPerBlock = 512;
 
 struct TraceRequest {
@@ -21,6 +21,7 @@ struct TraceRequest {
 struct Trace {
   std::string name;        // the file, or what made it
   bool synthetic = false;  // made here, not recorded
+  uint64_t block_tokens = kTokensPerBlock;
   std::vector<TraceRequest> requests;
 
   uint64_t pages() const;

@@ -29,7 +29,6 @@ struct ReplayArguments {
   TraceArguments trace;
   PagingArguments paging;
   CompatArguments compat;
-  std::string format = "mooncake";
   uint64_t page_bytes = 64 * kKiB;
   uint64_t local_pages = 0;
   uint64_t pool_bytes = 0;
@@ -116,6 +115,7 @@ int run_replay(const ReplayArguments& arguments) {
   if (!arguments.paging.policies.empty()) {
     PagingArguments paging = arguments.paging;
     paging.json = arguments.json;
+    paging.report = arguments.report;
     return run_paging(paging, arguments.trace);
   }
   Result<ConnectOptions> connect = arguments.reach.load();
@@ -141,13 +141,12 @@ void add_paging(CLI::App& command, ReplayArguments& arguments,
   CLI::Option* policy = command.add_option("--policy", arguments.paging.policies, policies_help())
                             ->type_name("LIST")
                             ->delimiter(',');
-  CLI::Option* budget =
-      command
-          .add_option("--budget", arguments.paging.budgets_pages,
-                      "How many pages each of them may keep, with commas between")
-          ->type_name("LIST")
-          ->delimiter(',')
-          ->check(count_text());
+  CLI::Option* budget = command
+                            .add_option("--budget", arguments.paging.budgets_pages,
+                                        "How many pages each of them may keep, with commas between")
+                            ->type_name("LIST")
+                            ->delimiter(',')
+                            ->check(count_text());
   policy->needs(budget);
   budget->needs(policy);
   CLI::Option* compat = command
@@ -155,8 +154,7 @@ void add_paging(CLI::App& command, ReplayArguments& arguments,
                                         "Runs the scenarios of another simulator, exactly as it "
                                         "would: kvhl (KV-Hierarchy-Lab)")
                             ->check(CLI::IsMember({"kvhl"}));
-  command
-      .add_option("--input", arguments.compat.input, "Its workloads: NAME.trace.csv and so on")
+  command.add_option("--input", arguments.compat.input, "Its workloads: NAME.trace.csv and so on")
       ->type_name("FOLDER")
       ->needs(compat);
   command
@@ -184,8 +182,11 @@ void add_replay_command(CLI::App& app, int& exit_code) {
       "trace", arguments->trace.trace,
       "A trace, or \"generate\" for a synthetic one. Without it: "
       "mooncake/conversation_trace.jsonl in $FARPAGE_TRACES or traces/, else a synthetic one");
-  command->add_option("--format", arguments->format, "Format of the trace")
-      ->check(CLI::IsMember({"mooncake"}))
+  command
+      ->add_option("--format", arguments->trace.format,
+                   "Format of the trace: mooncake, or agent, a session of a coding agent or a "
+                   "folder of them")
+      ->check(CLI::IsMember(std::vector<std::string>(kFormats.begin(), kFormats.end())))
       ->capture_default_str();
   add_size(*command, "--page-bytes", arguments->page_bytes, "Size of a page");
   CLI::Option* local_pages = add_count(*command, "--local-pages", arguments->local_pages,
@@ -197,22 +198,23 @@ void add_replay_command(CLI::App& app, int& exit_code) {
       ->excludes(node);
   CLI::Option* nodes = arguments->own_nodes.add_to(*command, node);
   command->add_flag("--kill", arguments->kill, "Kills one of them in the middle")->needs(nodes);
-  add_count(*command, "--requests", arguments->trace.requests, "Stops after so many; 0: the whole trace")
+  add_count(*command, "--requests", arguments->trace.requests,
+            "Stops after so many; 0: the whole trace")
       ->capture_default_str();
   add_count(*command, "--deadline-ms", arguments->deadline_ms, "Deadline of a fetch")
       ->check(CLI::Range(uint64_t{1}, uint64_t{86'400'000}));
   command->add_flag("--hedge", arguments->hedge, kHedgeHelp);
-  add_count(*command, "--prefill-tokens-per-s", arguments->prefill_tokens_per_s,
-            fmt::format("How fast the engine recomputes: a page, of {} tokens, that would come "
-                        "later than that is not waited for; 0: unknown",
-                        kTokensPerBlock));
+  add_count(
+      *command, "--prefill-tokens-per-s", arguments->prefill_tokens_per_s,
+      "How fast the engine recomputes: a page, which is a block of the trace, that would come "
+      "later than that is not waited for; 0: unknown");
   add_count(*command, "--seed", arguments->trace.seed, "Of the synthetic trace");
   add_json(*command, arguments->json);
-  CLI::Option* report = command
-                            ->add_option("--report", arguments->report,
-                                         "Writes report.json and report.html into this folder")
-                            ->type_name("FOLDER");
-  add_paging(*command, *arguments, {node, nodes, local_pages, report});
+  command
+      ->add_option("--report", arguments->report,
+                   "Writes report.json and report.html into this folder")
+      ->type_name("FOLDER");
+  add_paging(*command, *arguments, {node, nodes, local_pages});
   command->callback([arguments, &exit_code] { exit_code = run_replay(*arguments); });
 }
 

@@ -25,8 +25,13 @@ Result<void> write_results(const PagingArguments& arguments, const paging::Acces
       return written;
     }
   }
+  std::string table = paging_table(trace, runs);
+  if (!arguments.report.empty()) {
+    if (auto written = write_paging_report(arguments.report, trace, runs); !written) return written;
+    table += fmt::format("\nreport: {}/report.html\n", arguments.report);
+  }
   if (arguments.json == "-" || arguments.csv == "-") return {};
-  return write_text("-", paging_table(trace, runs));
+  return write_text("-", table);
 }
 
 }  // namespace
@@ -53,8 +58,9 @@ int run_paging(const PagingArguments& arguments, const TraceArguments& trace_arg
 
 int run_compat(const CompatArguments& arguments) {
   if (arguments.input.empty()) {
-    return report_error({Code::kInvalid, "--compat kvhl needs --input FOLDER, with the workloads "
-                                         "(NAME.trace.csv, NAME.QUANTISATION.pages.csv)"},
+    return report_error({Code::kInvalid,
+                         "--compat kvhl needs --input FOLDER, with the workloads "
+                         "(NAME.trace.csv, NAME.QUANTISATION.pages.csv)"},
                         kExitUsage);
   }
   const auto table = kvhl::sweep(arguments.input, [](size_t, size_t) {});
@@ -64,8 +70,9 @@ int run_compat(const CompatArguments& arguments) {
 }
 
 std::string policies_help() {
-  std::string help = "Replays without a node what these policies keep, with commas between: NAME, "
-                     "or NAME:PARAMETER=VALUE:…";
+  std::string help =
+      "Replays without a node what these policies keep, with commas between: NAME, "
+      "or NAME:PARAMETER=VALUE:…";
   for (const prefetch::PolicyInfo& policy : prefetch::policies()) {
     help += fmt::format("\n{}: {}", policy.name, policy.what);
     for (const prefetch::Parameter& parameter : policy.parameters) {

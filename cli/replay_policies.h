@@ -14,6 +14,7 @@ struct PagingArguments {
   std::vector<uint64_t> budgets_pages;
   std::string json;
   std::string csv;
+  std::string report;  // a folder
 };
 int run_paging(const PagingArguments& arguments, const TraceArguments& trace);
 

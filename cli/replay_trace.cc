@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "bench/agent_trace.h"
 #include "bench/find_trace.h"
 
 namespace farpage {
@@ -29,11 +30,16 @@ Result<LoadedTrace> load_trace(const TraceArguments& arguments) {
   if (arguments.trace == kGenerate)
     return generate(arguments, "made by the built-in generator (synthetic)");
   FoundTrace found = {arguments.trace, "named on the command line"};
+  if (found.path.empty() && arguments.format == "agent") {
+    return fail(Code::kInvalid, "--format agent: name a session, or a folder of them");
+  }
   if (found.path.empty()) found = find_trace();
   if (found.path.empty()) {
     return generate(arguments, found.explanation + ": made by the built-in generator (synthetic)");
   }
-  Result<Trace> trace = read_mooncake_trace(found.path, arguments.requests);
+  Result<Trace> trace = arguments.format == "agent"
+                            ? read_agent_trace(found.path, arguments.requests)
+                            : read_mooncake_trace(found.path, arguments.requests);
   if (!trace) return tl::unexpected(trace.error());
   return LoadedTrace{std::move(*trace), std::move(found.explanation)};
 }

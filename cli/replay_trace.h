@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -11,10 +12,13 @@ namespace farpage {
 
 inline constexpr const char* kGenerate = "generate";
 
+inline constexpr std::array<const char*, 2> kFormats = {"mooncake", "agent"};
+
 // Which trace of requests is replayed.
 struct TraceArguments {
-  std::string trace;      // a file, or kGenerate; empty: what is found
-  uint64_t requests = 0;  // 0: all
+  std::string trace;                // a file, or kGenerate; empty: what is found
+  std::string format = "mooncake";  // of kFormats
+  uint64_t requests = 0;            // 0: all
   uint64_t seed = TraceGeneratorOptions().seed;
 };
 

@@ -14,8 +14,8 @@ namespace {
 
 const std::vector<PolicyInfo>& all() {
   static const std::vector<PolicyInfo> all = {
-      belady(),     cost_aware(),    fifo(),         heavy_hitter(), lfu(),              lru(),
-      predictive(), random_choice(), regret_aware(), s3fifo(),       windowed_recency(),
+      belady(),     cost_aware(),    fifo(),    heavy_hitter(), lfu(),    lru(),
+      predictive(), random_choice(), recency(), regret_aware(), s3fifo(), windowed_recency(),
   };
   return all;
 }
@@ -46,11 +46,11 @@ Result<void> set(const PolicyInfo& info, std::string_view part, std::vector<doub
       return fail(Code::kInvalid,
                   fmt::format("'{}': the policy {} has no parameters", part, info.name));
     }
-    return fail(Code::kInvalid,
-                fmt::format("'{}' sets no parameter of the policy {}{}: write {}:PARAMETER=VALUE, "
-                            "with any of {}",
-                            part, info.name, suggestion(name, known), info.name,
-                            fmt::join(known, ", ")));
+    return fail(
+        Code::kInvalid,
+        fmt::format("'{}' sets no parameter of the policy {}{}: write {}:PARAMETER=VALUE, "
+                    "with any of {}",
+                    part, info.name, suggestion(name, known), info.name, fmt::join(known, ", ")));
   }
   const std::string_view text = part.substr(equals + 1);
   double value = 0;

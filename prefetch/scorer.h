@@ -32,7 +32,7 @@ class SteadyScorer : public Scorer {
 // drift, by 1 at most, and of equal bases that of the page accessed longest ago stays the lowest.
 class DriftingScorer : public Scorer {
  public:
-  virtual double base(PageNumber page) const = 0;  // changes as a SteadyScorer's scores do
+  virtual double base(PageNumber page) const = 0;          // changes as a SteadyScorer's scores do
   virtual int64_t last_access(PageNumber page) const = 0;  // its step; -1: there was none
 };
 

@@ -56,7 +56,7 @@ class Hierarchy {
   using PageNumber = prefetch::PageNumber;
   struct Tier {
     uint64_t used_bytes = 0;
-    std::list<PageNumber> pages;  // in the order in which they came
+    std::list<PageNumber> pages;                          // in the order in which they came
     std::vector<std::list<PageNumber>::iterator> places;  // of those that are here; else end()
   };
 

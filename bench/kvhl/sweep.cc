@@ -117,8 +117,8 @@ std::string csv_row(const Scenario& scenario, std::string_view workload, std::st
   const double hit_rate = 1.0 - ratio(result.misses, result.accesses);
   return fmt::format(
       "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}", scenario.name, workload, policy,
-      scenario.quantisation, scenario.prefetches ? "True" : "False", result.accesses,
-      result.misses, result.evictions, repr(result.latency_ms / accesses), repr(hit_rate),
+      scenario.quantisation, scenario.prefetches ? "True" : "False", result.accesses, result.misses,
+      result.evictions, repr(result.latency_ms / accesses), repr(hit_rate),
       result.demand_bytes + result.prefetch_bytes, result.demand_bytes, result.prefetch_bytes,
       result.prefetches, result.useful_prefetches, result.wasted_prefetches,
       repr(ratio(result.useful_prefetches, result.prefetches)), quoted_object(hit_rates),

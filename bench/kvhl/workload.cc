@@ -70,8 +70,8 @@ Result<void> add_page(std::vector<uint64_t>& page_bytes, std::span<const uint64_
   const uint64_t page = row[0];
   const uint64_t bytes = row[5];
   if (page != page_bytes.size() || page == kMaxPages) {
-    return fail(Code::kInvalid, fmt::format("page {} stands where {} is expected", page,
-                                            page_bytes.size()));
+    return fail(Code::kInvalid,
+                fmt::format("page {} stands where {} is expected", page, page_bytes.size()));
   }
   if (bytes == 0 || bytes > kMaxPageBytes) {
     return fail(Code::kInvalid, fmt::format("page {} has {} bytes", page, bytes));

@@ -51,8 +51,8 @@ std::vector<PagingRun> page_all(const AccessTrace& trace,
                                 std::span<const prefetch::ChosenPolicy> policies,
                                 std::span<const uint64_t> budgets_pages,
                                 const std::function<void(size_t)>& progress) {
-  const bool looks_ahead = std::ranges::any_of(
-      policies, [](const auto& policy) { return policy.info->sees_future; });
+  const bool looks_ahead =
+      std::ranges::any_of(policies, [](const auto& policy) { return policy.info->sees_future; });
   const auto future = looks_ahead ? std::make_unique<TraceFuture>(trace) : nullptr;
   std::vector<PagingRun> runs(policies.size() * budgets_pages.size());
   std::atomic<size_t> begun = 0;

@@ -45,5 +45,11 @@ std::vector<PagingRun> page_all(const AccessTrace& trace,
 std::string paging_table(const AccessTrace& trace, std::span<const PagingRun> runs);
 std::string paging_csv(const AccessTrace& trace, std::span<const PagingRun> runs);
 std::string paging_json(const AccessTrace& trace, std::span<const PagingRun> runs);
+// A page that needs nothing else: hit rate against budget, a line for each policy, and the table.
+std::string paging_html(const AccessTrace& trace, std::span<const PagingRun> runs);
+
+// Writes report.json and report.html into a folder, which is made if it is not there.
+Result<void> write_paging_report(const std::string& folder, const AccessTrace& trace,
+                                 std::span<const PagingRun> runs);
 
 }  // namespace farpage::paging

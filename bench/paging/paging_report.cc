@@ -4,11 +4,23 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
+#include <filesystem>
 
 #include "bench/json.h"
 #include "bench/paging/paging.h"
 
 namespace farpage::paging {
+namespace {
+
+// A field of CSV, in quotes if it has to be (RFC 4180).
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char each : text) quoted += each == '"' ? std::string("\"\"") : std::string(1, each);
+  return quoted + '"';
+}
+
+}  // namespace
 
 std::string paging_table(const AccessTrace& trace, std::span<const PagingRun> runs) {
   const PagingResult& any = runs.front().result;
@@ -30,13 +42,14 @@ std::string paging_table(const AccessTrace& trace, std::span<const PagingRun> ru
 }
 
 std::string paging_csv(const AccessTrace& trace, std::span<const PagingRun> runs) {
-  std::string csv = "trace,synthetic,policy,budget_pages,accesses,hits,first_accesses,evictions,"
-                    "hit_rate\n";
+  std::string csv =
+      "trace,synthetic,policy,budget_pages,accesses,hits,first_accesses,evictions,"
+      "hit_rate\n";
   for (const PagingRun& run : runs) {
     const PagingResult& result = run.result;
-    csv += fmt::format("{},{},{},{},{},{},{},{},{}\n", trace.name, trace.synthetic, run.policy,
-                       run.budget_pages, result.accesses, result.hits, result.first_accesses,
-                       result.evictions, result.hit_rate());
+    csv += fmt::format("{},{},{},{},{},{},{},{},{}\n", csv_field(trace.name), trace.synthetic,
+                       run.policy, run.budget_pages, result.accesses, result.hits,
+                       result.first_accesses, result.evictions, result.hit_rate());
   }
   return csv;
 }
@@ -58,6 +71,16 @@ std::string paging_json(const AccessTrace& trace, std::span<const PagingRun> run
                                          {"synthetic", trace.synthetic},
                                          {"pages", trace.pages},
                                          {"runs", std::move(rows)}});
+}
+
+Result<void> write_paging_report(const std::string& folder, const AccessTrace& trace,
+                                 std::span<const PagingRun> runs) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return fail_errno(error.value(), "cannot make the folder " + folder);
+  return write_text(folder + "/report.json", paging_json(trace, runs)).and_then([&] {
+    return write_text(folder + "/report.html", paging_html(trace, runs));
+  });
 }
 
 }  // namespace farpage::paging

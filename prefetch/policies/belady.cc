@@ -24,14 +24,14 @@ class Belady final : public SteadyScorer {
 
 // Belady, A study of replacement algorithms for a virtual-storage computer, 1966.
 PolicyInfo belady() {
-  return {.name = "belady",
-          .what = "the page whose next access is farthest off goes: the best there can be",
-          .parameters = {},
-          .make = [](const Setting& setting, Values) -> std::unique_ptr<Policy> {
-            return evict_by(
-                std::unique_ptr<SteadyScorer>(std::make_unique<Belady>(*setting.future)));
-          },
-          .sees_future = true};
+  return {
+      .name = "belady",
+      .what = "the page whose next access is farthest off goes: the best there can be",
+      .parameters = {},
+      .make = [](const Setting& setting, Values) -> std::unique_ptr<Policy> {
+        return evict_by(std::unique_ptr<SteadyScorer>(std::make_unique<Belady>(*setting.future)));
+      },
+      .sees_future = true};
 }
 
 }  // namespace farpage::prefetch

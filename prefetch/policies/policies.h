@@ -13,6 +13,7 @@ PolicyInfo lfu();
 PolicyInfo lru();
 PolicyInfo predictive();
 PolicyInfo random_choice();
+PolicyInfo recency();
 PolicyInfo regret_aware();
 PolicyInfo s3fifo();
 PolicyInfo windowed_recency();

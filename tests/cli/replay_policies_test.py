@@ -50,12 +50,27 @@ class ReplayPoliciesTest(Case):
         self.assertEqual(answer["pages"], len({page for ids in self.requests for page in ids}))
 
     def test_a_table_for_a_person_and_one_for_a_spreadsheet(self):
-        table = self.replay("--policy", "windowed_recency:window=8,s3fifo", "--budget", "10", "--csv", "runs.csv")
-        for text in ("windowed_recency:window=8", "s3fifo", "hit rate", "endless memory"):
+        table = self.replay("--policy", "windowed_recency:window=8,s3fifo", "--budget", "10", "--csv", "runs.csv",
+                            "--report", "out/a")
+        for text in ("windowed_recency:window=8", "s3fifo", "hit rate", "endless memory", "out/a/report.html"):
             self.assertIn(text, table)
-        rows = list(csv.DictReader((self.folder / "runs.csv").open()))
+        self.assertIn("<svg", (self.folder / "out/a/report.html").read_text())
+        self.assertEqual(len(json.loads((self.folder / "out/a/report.json").read_text())["runs"]), 2)
+        rows = list(csv.DictReader(io.StringIO((self.folder / "runs.csv").read_text())))
         self.assertEqual([row["policy"] for row in rows], ["windowed_recency:window=8", "s3fifo"])
         self.assertEqual(int(rows[0]["accesses"]), sum(map(len, self.requests)))
+
+    def test_sessions_of_agents(self):
+        request = lambda time_s, ids: {"t": time_s, "in": 1, "out": 1, "hash_ids": ids}
+        sessions = self.folder / "sessions"
+        sessions.mkdir()
+        for name, requests in (("a", [request(0, [1, 2]), request(9.5, [1, 2, 3])]), ("b", [request(4, [1, 2])])):
+            (sessions / f"{name}.json").write_text(json.dumps({"block_size": 64, "requests": requests}))
+        result = self.run_program("replay", sessions, "--format", "agent", "--policy", "lru", "--budget", "2,4", "--json", "-")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        # Between a's two requests come b's two pages, which are not a's.
+        self.assertEqual([run["hits"] for run in json.loads(result.stdout)["runs"]], [0, 2])
+        self.assertIn("name a session", self.run_program("replay", "--format", "agent", "--policy", "lru", "--budget", "2").stderr)
 
     def test_what_cannot_be_run_is_refused_with_what_can(self):
         self.assertIn("did you mean 'lru'?", self.refused("--policy", "lruu", "--budget", "5"))

@@ -64,10 +64,12 @@ TEST(Lru, EvictsWhatWasAccessedLongestAgo) {
 TEST(Fifo, EvictsWhatCameLongestAgoThoughItIsUsed) {
   EXPECT_THAT(evicted("fifo", 3, {0, 1, 2, 0, 3, 0}), ElementsAre(0, 1));
 }
+TEST(Recency, EvictsTheOldestPageHoweverOftenItComes) {
+  EXPECT_THAT(evicted("recency", 2, {0, 1, 2, 0, 3, 0, 4}), ElementsAre(0, 1, 0, 2, 0));
+}
 TEST(Lfu, ForgetsTheCountOfWhatWent) {
   // 1 is accessed three times, goes, and comes back as new as 4.
-  EXPECT_THAT(evicted("lfu", 2, {0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 1, 3}),
-              ElementsAre(1, 0, 1));
+  EXPECT_THAT(evicted("lfu", 2, {0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 1, 3}), ElementsAre(1, 0, 1));
 }
 TEST(HeavyHitter, RemembersTheCountOfWhatWent) {
   EXPECT_THAT(evicted("heavy_hitter", 2, {0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 1, 3}),

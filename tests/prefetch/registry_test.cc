@@ -47,17 +47,17 @@ TEST_P(RegistryRefuses, AndSaysWhatThereIs) {
 
 INSTANTIATE_TEST_SUITE_P(
     Bad, RegistryRefuses,
-    testing::Values(
-        Refused{"", "there is no policy ''"},
-        Refused{"s3fif0", "did you mean 's3fifo'?"},
-        Refused{"magic", "choose among belady, cost_aware"},
-        Refused{"lru:window=3", "the policy lru has no parameters"},
-        Refused{"windowed_recency:windov=3", "did you mean 'window'?"},
-        Refused{"windowed_recency:window", "write windowed_recency:PARAMETER=VALUE"},
-        Refused{"windowed_recency:window=0", "window of windowed_recency is a number from 1"},
-        Refused{"windowed_recency:window=nan", "is a number from 1"},
-        Refused{"windowed_recency:window=3x", "is a number from 1"},
-        Refused{"windowed_recency::window=3", "sets no parameter"}));
+    testing::Values(Refused{"", "there is no policy ''"},
+                    Refused{"s3fif0", "did you mean 's3fifo'?"},
+                    Refused{"magic", "choose among belady, cost_aware"},
+                    Refused{"lru:window=3", "the policy lru has no parameters"},
+                    Refused{"windowed_recency:windov=3", "did you mean 'window'?"},
+                    Refused{"windowed_recency:window", "write windowed_recency:PARAMETER=VALUE"},
+                    Refused{"windowed_recency:window=0",
+                            "window of windowed_recency is a number from 1"},
+                    Refused{"windowed_recency:window=nan", "is a number from 1"},
+                    Refused{"windowed_recency:window=3x", "is a number from 1"},
+                    Refused{"windowed_recency::window=3", "sets no parameter"}));
 
 }  // namespace
 }  // namespace farpage::prefetch

@@ -61,7 +61,8 @@ const std::set<std::string> kFractions = {"avg_latency_ms", "overall_hit_rate",
 TEST(PublishedRuns, EveryColumnOfEveryRunIsTheSame) {
   const std::string folder = published();
   if (folder.empty()) {
-    GTEST_SKIP() << "traces: FARPAGE_TRACES has no kvhl/results.csv: scripts/fetch-traces brings it";
+    GTEST_SKIP()
+        << "traces: FARPAGE_TRACES has no kvhl/results.csv: scripts/fetch-traces brings it";
   }
   std::ifstream file(folder + "/results.csv");
   const Table theirs = table_of(file);

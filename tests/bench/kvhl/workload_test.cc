@@ -79,7 +79,8 @@ TEST_F(KvhlWorkload, APageThatFitsInNoTierIsRefused) {
   write("w.trace.csv", "step,page_id\n0,0\n");
   const auto table = sweep(folder_, [](size_t, size_t) {});
   ASSERT_FALSE(table.has_value());
-  EXPECT_THAT(table.error().message, HasSubstr("the nearest tier of small_fp16_prefetch only 64000"));
+  EXPECT_THAT(table.error().message,
+              HasSubstr("the nearest tier of small_fp16_prefetch only 64000"));
 }
 
 }  // namespace

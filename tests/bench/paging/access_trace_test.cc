@@ -8,7 +8,8 @@ namespace farpage::paging {
 namespace {
 
 Trace trace_of(const std::vector<std::vector<uint64_t>>& requests) {
-  Trace trace = {"test", true, {}};
+  Trace trace;
+  trace.synthetic = true;
   for (const auto& ids : requests) trace.requests.push_back({0, 0, 0, ids});
   return trace;
 }

@@ -108,16 +108,24 @@ TEST(PagingReport, IsReadByPeopleAndPrograms) {
   EXPECT_THAT(table, HasSubstr("test (synthetic): 6 accesses to 3 pages; of an endless memory "
                                "0.5000 would be hits"));
   EXPECT_THAT(table, HasSubstr("lru                2    0.3333             2             2"));
+  AccessTrace named = trace;
+  named.name = "a, \"b\"";
+  EXPECT_THAT(paging_csv(named, runs), HasSubstr("\n\"a, \"\"b\"\"\",true,lru,2,"));
   const std::string csv = paging_csv(trace, runs);
   EXPECT_THAT(csv, HasSubstr("\ntest,true,lru,2,6,2,3,2,0.3333333333333333\n"));
   EXPECT_THAT(paging_json(trace, runs), HasSubstr("\"policy\": \"belady\""));
+  const std::string html = paging_html(trace, runs);
+  EXPECT_THAT(html, HasSubstr("This trace is synthetic"));
+  EXPECT_THAT(html, HasSubstr("Hit rate against budget"));
+  EXPECT_THAT(html, HasSubstr("</span> belady"));
+  EXPECT_THAT(html, HasSubstr("<td>lru</td><td>2</td><td>0.3333</td>"));
 }
 
 // Of the reference for this trace: docs/prefetch.md.
 TEST(PagingOfMooncake, LruAndBeladyAreAsKnown) {
   const char* folder = std::getenv("FARPAGE_TRACES");
-  const std::string path = std::string(folder == nullptr ? "traces" : folder) +
-                           "/mooncake/conversation_trace.jsonl";
+  const std::string path =
+      std::string(folder == nullptr ? "traces" : folder) + "/mooncake/conversation_trace.jsonl";
   if (!std::filesystem::exists(path)) {
     GTEST_SKIP() << "traces: FARPAGE_TRACES has no mooncake/conversation_trace.jsonl: "
                     "scripts/fetch-traces brings it";
