@@ -92,11 +92,11 @@ TEST_F(ReplayEngineTest, PageThatComesSoonerThanItsRecomputeIsFetched) {
 
 TEST(ReplayOptions, RateBeyondAllMeasureIsNotTakenForUnknown) {
   ReplayOptions options;
-  EXPECT_EQ(options.fetch_options().recompute_ns, 0u);
+  EXPECT_EQ(options.fetch_options(kTokensPerBlock).recompute_ns, 0u);
   options.prefill_tokens_per_s = UINT64_MAX;
-  EXPECT_EQ(options.fetch_options().recompute_ns, 1u);
+  EXPECT_EQ(options.fetch_options(kTokensPerBlock).recompute_ns, 1u);
   options.prefill_tokens_per_s = 512;
-  EXPECT_EQ(options.fetch_options().recompute_ns, kSecond);
+  EXPECT_EQ(options.fetch_options(kTokensPerBlock).recompute_ns, kSecond);
 }
 
 }  // namespace
