@@ -94,11 +94,16 @@ std::vector<std::shared_ptr<NodeLink>> FleetLink::links() const {
   return links;
 }
 
+// With a register, one that its epoch knows: what is reached may be of another fleet.
 bool FleetLink::any_node() const {
   const auto current = view();
-  return current != nullptr && std::ranges::any_of(current->links, [](const auto& link) {
-           return link->view() != nullptr;
-         });
+  if (current == nullptr) return false;
+  for (size_t member = 0; member < current->links.size(); ++member) {
+    const auto reached = current->links[member]->view();
+    const uint64_t known = current->epoch.members[member].incarnation;
+    if (reached != nullptr && (!has_register() || reached->incarnation == known)) return true;
+  }
+  return false;
 }
 
 bool FleetLink::all_tried() const {
@@ -121,6 +126,11 @@ Error FleetLink::why_none() const {
     if (error) any = error;
   }
   if (any) return *any;
+  if (std::ranges::any_of(links(), [](const auto& link) { return link->view() != nullptr; })) {
+    return {Code::kUnavailable,
+            "what answers is no member of this fleet's epoch: is etcd.fleet another one, or the "
+            "token that of another tenant?"};
+  }
   const std::lock_guard lock(mutex_);
   if (view_ == nullptr && register_error_) return *register_error_;
   if (view_ == nullptr) {

@@ -228,6 +228,23 @@ TEST_F(ChangedRegister, NodeOfAnotherRunThanTheEpochNamesIsNotRead) {
   EXPECT_EQ(reader_->fetch(key_).reason, Reason::kUnreachable);
 }
 
+// As where the register is one fleet's, and the nodes let the client in to another's.
+TEST_F(ChangedRegister, NodesOfOtherRunsThanTheEpochNamesAreNoneToConnectTo) {
+  EditedRegister edited(*fleet_.epochs);
+  edited.edit = [](Epoch& epoch) {
+    for (Member& member : epoch.members) ++member.incarnation;
+  };
+  Fleet fleet = fleet_;
+  fleet.epochs = &edited;
+  ClientOptions options;
+  options.connect_ms = 100;
+  const auto third = connect(options, fleet);
+  ASSERT_FALSE(third.has_value());
+  EXPECT_EQ(third.error().code, Code::kUnavailable);
+  EXPECT_NE(third.error().message.find("is no member of this fleet's epoch"), std::string::npos)
+      << third.error().message;
+}
+
 // A client of a later epoch than its nodes is in nobody's; it looks at the register and tries
 // again.
 TEST_F(ChangedRegister, PutThatIsRefusedForItsEpochIsTriedAgain) {
