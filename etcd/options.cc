@@ -12,7 +12,18 @@ namespace {
 
 constexpr std::string_view kPlain = "http://";
 constexpr std::string_view kSecure = "https://";
-constexpr size_t kMaxFleetName = 64;
+constexpr size_t kMaxNameBytes = 64;
+constexpr std::string_view kOfTenant = "/tenants/";
+
+bool is_name(std::string_view text) {
+  return !text.empty() && text.size() <= kMaxNameBytes && text.find('/') == text.npos;
+}
+
+bool is_fleet(std::string_view text) {
+  const size_t end = text.find(kOfTenant);
+  if (end == text.npos) return is_name(text);
+  return is_name(text.substr(0, end)) && is_name(text.substr(end + kOfTenant.size()));
+}
 
 Result<std::string> load_password(const std::string& path) {
   std::ifstream file(path);
@@ -70,10 +81,11 @@ std::vector<ConfigField> fields(EtcdOptions& options) {
 Result<Access> EtcdOptions::load() const {
   auto endpoints_read = read_endpoints(endpoints);
   if (!endpoints_read) return tl::unexpected(endpoints_read.error());
-  if (fleet.empty() || fleet.size() > kMaxFleetName || fleet.find('/') != std::string::npos) {
+  if (!is_fleet(fleet)) {
     return fail(Code::kInvalid,
-                fmt::format("etcd.fleet: '{}' is no name of 1 to {} bytes without a '/'", fleet,
-                            kMaxFleetName));
+                fmt::format("etcd.fleet: '{}' is no name of 1 to {} bytes without a '/', and no "
+                            "tenant's fleet, such as farpage{}NAME",
+                            fleet, kMaxNameBytes, kOfTenant));
   }
   Access access;
   access.endpoints = std::move(endpoints_read->addresses);
@@ -103,6 +115,10 @@ Result<Access> EtcdOptions::load() const {
   if (!context) return tl::unexpected(context.error());
   access.tls = std::move(*context);
   return access;
+}
+
+std::string fleet_of_tenant(const std::string& fleet, const std::string& tenant) {
+  return fmt::format("{}{}{}", fleet, kOfTenant, tenant);
 }
 
 }  // namespace farpage::etcd

@@ -18,13 +18,13 @@ struct Access {
   std::shared_ptr<TlsContext> tls;  // null: without
   std::string user;                 // empty: etcd asks for none
   std::string password;
-  std::string prefix;  // of all keys of the fleet: "/farpage/NAME/"
+  std::string prefix;  // of all keys of the fleet: "/farpage/FLEET/"
 };
 
 // The table [etcd]: where the fleet's register of epochs is.
 struct EtcdOptions {
-  std::string endpoints;  // "http://HOST:PORT,http://HOST:PORT"; empty: there is none
-  std::string fleet = "farpage";
+  std::string endpoints;          // "http://HOST:PORT,http://HOST:PORT"; empty: there is none
+  std::string fleet = "farpage";  // or fleet_of_tenant()
   std::string user;
   std::string password_file;
   std::string tls_ca;  // with https://; empty: those that this machine trusts
@@ -35,5 +35,8 @@ struct EtcdOptions {
   Result<Access> load() const;
 };
 std::vector<ConfigField> fields(EtcdOptions& options);
+
+// A tenant's own among the nodes of a fleet. No fleet has such a name, for theirs have no '/'.
+std::string fleet_of_tenant(const std::string& fleet, const std::string& tenant);
 
 }  // namespace farpage::etcd

@@ -39,7 +39,7 @@ TEST(EtcdOptions, WhatCannotBeMeantIsRefused) {
     EXPECT_THAT(refusal(options), HasSubstr("etcd.endpoints")) << endpoints;
   }
   options.endpoints = "http://a:1";
-  for (const char* fleet : {"", "a/b"}) {
+  for (const char* fleet : {"", "a/b", "a/tenants/", "/tenants/b", "a/tenants/b/c", "tenants/b"}) {
     options.fleet = fleet;
     EXPECT_THAT(refusal(options), HasSubstr("etcd.fleet"));
   }
@@ -49,6 +49,16 @@ TEST(EtcdOptions, WhatCannotBeMeantIsRefused) {
   options.tls_ca = "";
   options.user = "u";
   EXPECT_THAT(refusal(options), HasSubstr("etcd.password_file"));
+}
+
+TEST(EtcdOptions, TenantsFleetHasAPlaceThatNoFleetCanHave) {
+  EtcdOptions options;
+  options.endpoints = "http://a:1";
+  options.fleet = fleet_of_tenant("prod", "blue");
+  EXPECT_EQ(options.fleet, "prod/tenants/blue");
+  EXPECT_EQ(options.load().value().prefix, "/farpage/prod/tenants/blue/");
+  options.fleet = fleet_of_tenant(std::string(64, 'x'), std::string(64, 'y'));
+  EXPECT_TRUE(options.load().has_value());
 }
 
 TEST(EtcdOptions, PasswordIsOfItsOwnerAlone) {
