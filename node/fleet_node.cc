@@ -12,6 +12,19 @@ constexpr ClientId kNone = 0;
 
 }  // namespace
 
+Result<void> FleetNode::check(const NodeOptions& options, const Fleet& fleet, NodeId self) {
+  if (fleet.epochs != nullptr) return {};
+  if (auto valid = validate(fleet.list); !valid) return valid;
+  if (fleet.list.find(self) == nullptr) {
+    return fail(Code::kInvalid, "this node is none of the list: its name must be in it");
+  }
+  if (fleet.list.page_bytes != options.page_bytes) {
+    return fail(Code::kInvalid, fmt::format("node.page_bytes is {}, and the list of nodes says {}",
+                                            options.page_bytes, fleet.list.page_bytes));
+  }
+  return {};
+}
+
 FleetNode::FleetNode(const NodeOptions& options, Runtime& runtime, Fabric& fabric,
                      const Fleet& fleet, NodeId self, std::shared_ptr<Versions> versions,
                      PoolKeeper* keeper)

@@ -18,6 +18,9 @@ namespace farpage {
 // serve the same. To its clients it is as if they had never said hello. On the runtime's thread.
 class FleetNode final : public NodeService {
  public:
+  // Whether a node with these options can be its member `self`.
+  static Result<void> check(const NodeOptions& options, const Fleet& fleet, NodeId self);
+
   FleetNode(const NodeOptions& options, Runtime& runtime, Fabric& fabric, const Fleet& fleet,
             NodeId self, std::shared_ptr<Versions> versions, PoolKeeper* keeper);
 

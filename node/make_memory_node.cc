@@ -16,19 +16,6 @@ Result<std::shared_ptr<Versions>> open_versions(const NodeOptions& options, cons
                                     clock.now_ns());
 }
 
-Result<void> check(const NodeOptions& options, const Fleet& fleet, NodeId self) {
-  if (fleet.epochs != nullptr) return {};
-  if (auto valid = validate(fleet.list); !valid) return valid;
-  if (fleet.list.find(self) == nullptr) {
-    return fail(Code::kInvalid, "this node is none of the list: its name must be in it");
-  }
-  if (fleet.list.page_bytes != options.page_bytes) {
-    return fail(Code::kInvalid, fmt::format("node.page_bytes is {}, and the list of nodes says {}",
-                                            options.page_bytes, fleet.list.page_bytes));
-  }
-  return {};
-}
-
 }  // namespace
 
 // The file is opened first, so that a second node on it is refused, and the epoch taken last.
@@ -55,7 +42,8 @@ Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options
                                                       Fabric& fabric, const Fleet& fleet,
                                                       NodeId self, PoolKeeper* keeper) {
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
-  if (auto valid = check(options, fleet, self); !valid) return tl::unexpected(valid.error());
+  if (auto valid = FleetNode::check(options, fleet, self); !valid)
+    return tl::unexpected(valid.error());
   auto file = EpochFile::open(options.state);
   if (!file) return tl::unexpected(file.error());
   auto versions = open_versions(options, runtime.clock(), std::move(*file));

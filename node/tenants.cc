@@ -9,7 +9,9 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "node/epoch_file.h"
+#include "node/fleet_node.h"
 #include "node/memory_node.h"
+#include "node/versions.h"
 #include "pagetable/geometry.h"
 
 namespace farpage {
@@ -27,11 +29,30 @@ bool is_name(const std::string& name) {
 
 // The node's own, as if this tenant were all of it.
 NodeOptions options_of(const NodeOptions& node, const TenantOptions& tenant) {
+  const auto share = [&](uint64_t bytes_per_s) {
+    const auto product = static_cast<unsigned __int128>(bytes_per_s) * tenant.quota_bytes;
+    return static_cast<uint64_t>(product / node.pool_bytes);
+  };
   NodeOptions options = node;
   options.pool_bytes = tenant.quota_bytes;
-  const auto share = static_cast<unsigned __int128>(node.scrub_bytes_per_s) * tenant.quota_bytes;
-  options.scrub_bytes_per_s = static_cast<uint64_t>(share / node.pool_bytes);
+  options.scrub_bytes_per_s = share(node.scrub_bytes_per_s);
+  options.fill_bytes_per_s = std::max(share(node.fill_bytes_per_s), node.page_bytes);
   return options;
+}
+
+// `fleet`: null where it serves alone.
+Result<std::unique_ptr<NodeService>> make_node(const NodeOptions& options, Runtime& runtime,
+                                               Fabric& fabric, const Fleet* fleet, NodeId self,
+                                               std::shared_ptr<Versions> versions) {
+  if (fleet != nullptr) {
+    auto member = std::make_unique<FleetNode>(options, runtime, fabric, *fleet, self,
+                                              std::move(versions), nullptr);
+    if (auto begun = member->begin(); !begun) return tl::unexpected(begun.error());
+    return member;
+  }
+  auto run = MemoryNode::make_run(options, runtime, fabric, std::move(versions), nullptr, {});
+  if (!run) return tl::unexpected(run.error());
+  return std::make_unique<MemoryNode>(options, runtime, fabric, std::move(*run));
 }
 
 void add(std::vector<PathTraffic>& sum, const PathTraffic& path) {
@@ -54,6 +75,26 @@ void add(std::vector<PortTraffic>& sum, const PortTraffic& port) {
   found->immediates += port.immediates;
 }
 
+// What is reached is reached for every tenant.
+void add(FleetStatus& sum, const FleetStatus& one) {
+  if (one.node == 0) return;
+  sum.replicas = std::min(sum.replicas, one.replicas);
+  for (const MemberStatus& other : one.others) {
+    const auto found = std::ranges::find(sum.others, other.node, &MemberStatus::node);
+    if (found == sum.others.end()) {
+      sum.others.push_back(other);
+    } else {
+      found->reached = found->reached && other.reached;
+    }
+  }
+  constexpr uint64_t FleetStatus::*kCounts[] = {
+      &FleetStatus::replicated, &FleetStatus::applied,
+      &FleetStatus::filled,     &FleetStatus::filled_bytes,
+      &FleetStatus::to_fill,    &FleetStatus::repaired,
+      &FleetStatus::dropped,    &FleetStatus::puts_without_replica};
+  for (const auto count : kCounts) sum.*count += one.*count;
+}
+
 // `sum` and `one` are of the same process.
 void add(StatusReply& sum, const StatusReply& one) {
   constexpr uint64_t StatusReply::*kCounts[] = {
@@ -71,6 +112,7 @@ void add(StatusReply& sum, const StatusReply& one) {
   constexpr uint64_t ScrubCounts::*kScrubs[] = {&ScrubCounts::passes, &ScrubCounts::bytes,
                                                 &ScrubCounts::dropped, &ScrubCounts::entries};
   for (const auto count : kScrubs) sum.scrubs.*count += one.scrubs.*count;
+  add(sum.fleet, one.fleet);
   for (const PathTraffic& path : one.traffic) add(sum.traffic, path);
   for (const PortTraffic& port : one.ports) add(sum.ports, port);
 }
@@ -123,14 +165,15 @@ Result<void> validate(std::span<const TenantOptions> tenants, const NodeOptions&
 
 class TenantNodes::Tenant final : public NodeService {
  public:
-  Tenant(const NodeOptions& node, const TenantOptions& tenant, Runtime& runtime, Fabric& fabric,
-         MemoryNode::Run run)
-      : options_(options_of(node, tenant)),
-        name_(tenant.name),
-        node_(options_, runtime, fabric, std::move(run)) {}
+  // `options`: with the tenant's quota as pool. `is_member`: of a fleet.
+  Tenant(std::string name, NodeOptions options, bool is_member, std::unique_ptr<NodeService> node)
+      : name_(std::move(name)),
+        options_(std::move(options)),
+        is_member_(is_member),
+        node_(std::move(node)) {}
 
-  Result<ClientId> connected() override { return node_.connected(); }
-  void disconnected(ClientId client) override { node_.disconnected(client); }
+  Result<ClientId> connected() override { return node_->connected(); }
+  void disconnected(ClientId client) override { node_->disconnected(client); }
 
   void handle(ClientId client, Request request, std::function<void(Reply)> done) override {
     if (std::holds_alternative<StatusRequest>(request)) return done(status());
@@ -140,7 +183,7 @@ class TenantNodes::Tenant final : public NodeService {
         done(std::move(reply));
       };
     }
-    node_.handle(client, std::move(request), std::move(done));
+    node_->handle(client, std::move(request), std::move(done));
   }
 
   // What the process and its ports do for others is none of its business.
@@ -152,7 +195,7 @@ class TenantNodes::Tenant final : public NodeService {
   }
 
   StatusReply whole_status() const {
-    StatusReply reply = node_.status();
+    StatusReply reply = node_->status();
     reply.tenants = {{.name = name_,
                       .quota_bytes = options_.pool_bytes,
                       .held_bytes = reply.slots_live * reply.page_bytes,
@@ -172,50 +215,54 @@ class TenantNodes::Tenant final : public NodeService {
     if (std::ranges::count(commit->results, Code::kExhausted, &CommitResult::code) == 0) return;
     warnings_.warn(
         fmt::format("puts of the tenant '{0}' are refused, for its quota of {1} is used "
-                    "up: raise tenant.{0}.quota_bytes, or let its pages make room for "
+                    "up{2}: raise tenant.{0}.quota_bytes, or let its pages make room for "
                     "each other with node.evict = true",
-                    name_, format_bytes(options_.pool_bytes)));
+                    name_, format_bytes(options_.pool_bytes),
+                    is_member_ ? ", here or at another node of its fleet" : ""));
   }
 
-  const NodeOptions options_;
   const std::string name_;
+  const NodeOptions options_;
+  const bool is_member_;
   WarningLimiter warnings_;
-  MemoryNode node_;
+  const std::unique_ptr<NodeService> node_;
 };
 
 TenantNodes::TenantNodes(uint64_t max_clients) : max_clients_(max_clients) {}
 TenantNodes::~TenantNodes() = default;
 
 // One file for all: what the run before this one left to wait for binds each tenant, also one that
-// had another name then.
-Result<std::unique_ptr<TenantNodes>> TenantNodes::create(const NodeOptions& options,
-                                                         std::span<const TenantOptions> tenants,
-                                                         Runtime& runtime,
-                                                         std::span<Fabric* const> fabrics) {
+// had another name then, and no tenant's versions go back, wherever it was meanwhile.
+Result<std::unique_ptr<TenantNodes>> TenantNodes::create(
+    const NodeOptions& options, std::span<const TenantOptions> tenants, Runtime& runtime,
+    std::span<Fabric* const> fabrics, std::span<const Fleet> fleets, NodeId self) {
   FARPAGE_CHECK(fabrics.size() == tenants.size());
+  FARPAGE_CHECK(fleets.empty() || fleets.size() == tenants.size());
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
   if (auto valid = validate(tenants, options); !valid) return tl::unexpected(valid.error());
+  for (const Fleet& fleet : fleets) {
+    if (auto fits = FleetNode::check(options, fleet, self); !fits) {
+      return tl::unexpected(fits.error());
+    }
+  }
   auto opened = EpochFile::open(options.state);
   if (!opened) return tl::unexpected(opened.error());
   const auto file = std::make_shared<EpochFile>(std::move(*opened));
-  std::vector<MemoryNode::Run> runs;
-  for (size_t i = 0; i < tenants.size(); ++i) {
-    auto run = MemoryNode::make_run(options_of(options, tenants[i]), runtime, *fabrics[i], nullptr,
-                                    nullptr, {});
-    if (!run) {
-      return fail(run.error().code, fmt::format("no pool for the tenant '{}': {}", tenants[i].name,
-                                                run.error().message));
-    }
-    runs.push_back(std::move(*run));
-  }
   const uint64_t lease_ns = options.lease_ms * kMillisecond;
   const auto epoch = file->advance(lease_ns);
   if (!epoch) return tl::unexpected(epoch.error());
+  const uint64_t now = runtime.clock().now_ns();
   auto nodes = std::unique_ptr<TenantNodes>(new TenantNodes(options.max_clients));
   for (size_t i = 0; i < tenants.size(); ++i) {
-    runs[i].versions = std::make_shared<Versions>(file, *epoch, lease_ns, runtime.clock().now_ns());
-    nodes->tenants_.push_back(
-        std::make_unique<Tenant>(options, tenants[i], runtime, *fabrics[i], std::move(runs[i])));
+    NodeOptions own = options_of(options, tenants[i]);
+    auto node = make_node(own, runtime, *fabrics[i], fleets.empty() ? nullptr : &fleets[i], self,
+                          std::make_shared<Versions>(file, *epoch, lease_ns, now));
+    if (!node) {
+      return fail(node.error().code, fmt::format("no pool for the tenant '{}': {}", tenants[i].name,
+                                                 node.error().message));
+    }
+    nodes->tenants_.push_back(std::make_unique<Tenant>(tenants[i].name, std::move(own),
+                                                       !fleets.empty(), std::move(*node)));
   }
   return nodes;
 }
@@ -246,18 +293,20 @@ void TenantNodes::handle(ClientId, Request request, std::function<void(Reply)> d
                {}});
 }
 
+// One that was left out of its fleet and is not back tells nothing but its name.
 StatusReply TenantNodes::status() const {
   StatusReply sum;
+  std::vector<TenantStatus> all;
   for (const auto& tenant : tenants_) {
     StatusReply one = tenant->whole_status();
-    sum.tenants.push_back(std::move(one.tenants.front()));
-    if (&tenant == &tenants_.front()) {
-      one.tenants = std::move(sum.tenants);
+    all.push_back(std::move(one.tenants.front()));
+    if (sum.page_bytes == 0) {
       sum = std::move(one);
     } else {
       add(sum, one);
     }
   }
+  sum.tenants = std::move(all);
   return sum;
 }
 

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "node/node.h"
 #include "node/options.h"
+#include "tier/fleet.h"
 #include "transport/fabric.h"
 
 namespace farpage {
@@ -28,15 +29,16 @@ Result<void> validate(std::span<const TenantOptions> tenants, const NodeOptions&
 
 // A node whose pages are its tenants': a memory node for each of them, with pool, index, clients
 // and versions of its own, and a fabric of its own, so that a tenant's clients are never handed,
-// and cannot name, what is another's. Itself it is what the node's operator asks: it answers status
+// and cannot name, what is another's. Where there are other nodes, each tenant's is a member of a
+// fleet of that tenant's own. Itself it is what the node's operator asks: it answers status
 // alone, of all of them. Everything runs on the runtime's thread.
 class TenantNodes final : public NodeService {
  public:
-  // `fabrics`: one for each tenant; they outlive this. Takes one epoch from the state file.
-  static Result<std::unique_ptr<TenantNodes>> create(const NodeOptions& options,
-                                                     std::span<const TenantOptions> tenants,
-                                                     Runtime& runtime,
-                                                     std::span<Fabric* const> fabrics);
+  // `fabrics`: one for each tenant; they outlive this. `fleets`: one for each tenant, whose node is
+  // the member `self` of it; none: they serve alone. Takes one epoch from the state file.
+  static Result<std::unique_ptr<TenantNodes>> create(
+      const NodeOptions& options, std::span<const TenantOptions> tenants, Runtime& runtime,
+      std::span<Fabric* const> fabrics, std::span<const Fleet> fleets = {}, NodeId self = 0);
   ~TenantNodes() override;
 
   // What the tenant's clients reach, in the order of create(). Its status is of itself alone.
