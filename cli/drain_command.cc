@@ -53,6 +53,12 @@ class Drain {
 
   Result<StatusReply> ask(const etcd::NodeRecord& node) const {
     return ask_status(node.address, options_.credentials, options_.client.connect_ms, interrupts_)
+        .and_then([](StatusReply status) -> Result<StatusReply> {
+          if (status.tenants.size() <= 1) return status;
+          return fail(Code::kInvalid,
+                      "it tells of all its tenants at once, and one tenant's fleet is drained "
+                      "with the token of that tenant alone");
+        })
         .map_error([&](Error error) {
           error.message = fmt::format("node '{}': {}", node.name, error.message);
           return error;
@@ -146,7 +152,9 @@ class Drain {
         continue;
       }
       const auto status = ask(*node);
-      if (!status && status.error().code == Code::kAborted) return tl::unexpected(status.error());
+      // What no wait mends.
+      const Code code = status ? Code::kOk : status.error().code;
+      if (code == Code::kAborted || code == Code::kInvalid) return tl::unexpected(status.error());
       if (!status || status->epoch < epoch.number) waits_for_ = fmt::format("for '{}'", node->name);
       if (status) left += status->fleet.to_fill;
     }
@@ -166,7 +174,7 @@ class Drain {
 
   // Its process may have been started again since.
   Result<void> wait_until_gone() {
-    waits_for_ = "for its process to end";
+    waits_for_ = "for its process to end, which with tenants it does once all of them are drained";
     while (true) {
       auto fleet = etcd::read_fleet(client_, deadline());
       if (!fleet) return tl::unexpected(fleet.error());

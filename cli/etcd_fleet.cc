@@ -26,9 +26,28 @@ uint64_t call_ns(const etcd::Terms& terms) {
   return std::min(terms.lease_ms * kMillisecond / 2, kLongestCallNs);
 }
 
+std::string how_to_begin(const etcd::EtcdOptions& options) {
+  if (options.fleet.find('/') != std::string::npos) {
+    return fmt::format("its nodes are those with etcd.fleet = \"{}\" and a table [tenant.{}]",
+                       options.fleet.substr(0, options.fleet.find('/')),
+                       options.fleet.substr(options.fleet.rfind('/') + 1));
+  }
+  return fmt::format(
+      "start one with 'farpage node --set etcd.endpoints={} --set etcd.fleet={} "
+      "--set cluster.name=NAME'; where its nodes have tenants, the fleet of one is "
+      "etcd.fleet = \"{}\"",
+      options.endpoints, options.fleet, etcd::fleet_of_tenant(options.fleet, "NAME"));
+}
+
 }  // namespace
 
 Result<void> NodeEtcd::validate() const {
+  if (const size_t slash = fleet.find('/'); slash != std::string::npos) {
+    return fail(Code::kInvalid,
+                fmt::format("etcd.fleet is '{}', and such names are of tenants' fleets, in which a "
+                            "node is by its tables [tenant.NAME]: write etcd.fleet = \"{}\"",
+                            fleet, fleet.substr(0, slash)));
+  }
   if (ttl_s >= kLeastTtlS && ttl_s <= kMostTtlS) return {};
   return fail(Code::kInvalid,
               fmt::format("etcd.ttl_s is {}: choose {} to {}", ttl_s, kLeastTtlS, kMostTtlS));
@@ -121,11 +140,14 @@ Result<std::unique_ptr<EtcdFleet>> EtcdFleet::find(const etcd::EtcdOptions& opti
   etcd::Client& client = made->client_;
   const auto asked = etcd::read_fleet(client.prefix());
   const uint64_t deadline = boottime_clock().now_ns() + connect_ms * kMillisecond;
+  bool answered = false;
   while (true) {
     const auto fleet = client.run(asked, deadline).and_then([&](const auto& reply) {
       return etcd::decode_fleet(client.prefix(), reply);
     });
+    if (!fleet && answered) break;  // cut short by the deadline: what it said before holds
     if (!fleet) return tl::unexpected(fleet.error());
+    answered = true;
     if (fleet->terms && !fleet->nodes.empty()) {
       made->first_address_ = fleet->nodes.front().address;
       made->serve(*fleet->terms);
@@ -135,23 +157,21 @@ Result<std::unique_ptr<EtcdFleet>> EtcdFleet::find(const etcd::EtcdOptions& opti
     std::this_thread::sleep_for(std::chrono::nanoseconds(kLookAgainNs));
   }
   return fail(Code::kUnavailable,
-              fmt::format("etcd knows no living memory node of the fleet '{}': start one with "
-                          "'farpage node --set etcd.endpoints={} --set etcd.fleet={} --set "
-                          "cluster.name=NAME'",
-                          options.fleet, options.endpoints, options.fleet));
+              fmt::format("etcd knows no living memory node of the fleet '{}': {}", options.fleet,
+                          how_to_begin(options)));
 }
 
 Result<std::unique_ptr<EtcdFleet>> EtcdFleet::join(
     const NodeEtcd& options, const etcd::NodeRecord& self, const etcd::Terms& terms,
-    std::function<void(const std::string&)> ends, AsioRuntime& runtime,
-    const ClientCredentials& credentials, uint64_t connect_ms) {
+    etcd::Registration::Hooks hooks, AsioRuntime& runtime, const ClientCredentials& credentials,
+    uint64_t connect_ms) {
   auto access = options.load();
   if (!access) return tl::unexpected(access.error());
   auto made = std::unique_ptr<EtcdFleet>(
       new EtcdFleet(std::move(*access), runtime, credentials, connect_ms));
   const uint64_t round_ns = std::min(call_ns(terms), options.ttl_s * kSecond / kCallsPerLease);
   auto registered = etcd::Registration::begin(
-      made->client_, {self, terms, options.ttl_s, round_ns, std::move(ends)});
+      made->client_, {self, terms, options.ttl_s, round_ns, std::move(hooks)});
   if (!registered) return tl::unexpected(registered.error());
   made->registration_ = std::move(*registered);
   etcd::Terms agreed = terms;

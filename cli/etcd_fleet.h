@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,12 +33,11 @@ class EtcdFleet final : public ReachableFleet {
                                                  AsioRuntime& runtime,
                                                  const ClientCredentials& credentials,
                                                  uint64_t connect_ms);
-  // A node's: begins the fleet if nobody has, and says where this node is. `ends`: see
-  // etcd/registration.h.
+  // A node's: begins the fleet if nobody has, and says where this node is.
   static Result<std::unique_ptr<EtcdFleet>> join(
       const NodeEtcd& options, const etcd::NodeRecord& self, const etcd::Terms& terms,
-      std::function<void(const std::string&)> ends, AsioRuntime& runtime,
-      const ClientCredentials& credentials, uint64_t connect_ms);
+      etcd::Registration::Hooks hooks, AsioRuntime& runtime, const ClientCredentials& credentials,
+      uint64_t connect_ms);
   ~EtcdFleet() override;
 
   Fleet fleet() const override;

@@ -1,6 +1,5 @@
 #include "cli/node_front.h"
 
-#include <algorithm>
 #include <deque>
 #include <optional>
 #include <vector>
@@ -107,11 +106,11 @@ class TcpFront final : public NodeFront {
   std::unique_ptr<Listener> listener_;
 };
 
-Result<Way> make_way(const std::string& backend, const NodeFrontOptions& options) {
+Result<Way> make_way(const std::string& backend, const NodeFrontOptions& options,
+                     const ClientCredentials& peer) {
   if (backend == "shm") return Way{shm::make_shm_fabric()};
   if (backend == "tcp") {
-    auto made = tcp::make_tcp_fabric(
-        {.credentials = options.peer_credentials, .io_threads = options.io_threads});
+    auto made = tcp::make_tcp_fabric({.credentials = peer, .io_threads = options.io_threads});
     if (!made) return tl::unexpected(made.error());
     Way way;
     way.data = made->get();
@@ -128,15 +127,14 @@ Result<Way> make_way(const std::string& backend, const NodeFrontOptions& options
 Result<std::unique_ptr<NodeFront>> NodeFront::make(const NodeFrontOptions& options) {
   const auto backend = choose_backend(options.backend, options.listen);
   if (!backend) return tl::unexpected(backend.error());
-  const size_t tenants = options.credentials.tenants.size();
-  if (tenants > 0 && *backend == "ucx") {
+  if (!options.credentials.tenants.empty() && *backend == "ucx") {
     return fail(Code::kInvalid,
                 "ucx trusts every client with all of this process's memory, and so with every "
                 "tenant's pages: leave [tenant.NAME] out, or take another backend");
   }
   std::vector<Way> ways;
-  for (size_t i = 0; i < std::max<size_t>(1, tenants); ++i) {
-    auto way = make_way(*backend, options);
+  for (const ClientCredentials& peer : options.peers) {
+    auto way = make_way(*backend, options, peer);
     if (!way) return tl::unexpected(way.error());
     ways.push_back(std::move(*way));
   }

@@ -18,7 +18,8 @@ struct NodeFrontOptions {
   std::string backend;  // empty: by the address
   Address listen;
   NodeCredentials credentials;
-  ClientCredentials peer_credentials;  // for its own connections to other nodes
+  // For its own connections to other nodes: of each tenant, or, without tenants, the node's.
+  std::span<const ClientCredentials> peers;
   uint64_t io_threads = 1;
   BackendOptions backends;
 };

@@ -165,9 +165,10 @@ void Registration::keep() {
     if (begun - heard_ns_ > lease_ns / 2) heard_since_ns_.reset();
     auto kept = keep_once(begun);
     if (!kept && kept.error().code == Code::kExists) {
-      options_.ends(kept.error().message + "; this process ends");
+      options_.hooks.ends(kept.error().message + "; this process ends");
     }
     if (!kept) {
+      options_.hooks.drained(false);  // as far as it knows
       heard_since_ns_.reset();
       if (!std::exchange(told_of_trouble_, true)) log_warning(kept.error().message);
       continue;
@@ -191,9 +192,7 @@ Result<void> Registration::keep_once(uint64_t begun_ns) {
   const Member* self = fleet->registered.epoch.find(node_id(options_.self.name));
   const bool drained =
       std::ranges::find(fleet->drained, options_.self.name) != fleet->drained.end();
-  if (drained && self != nullptr && self->leaving) {
-    options_.ends("drained: other nodes have what this one held");
-  }
+  options_.hooks.drained(drained && self != nullptr && self->leaving);
   const uint64_t now = boottime_clock().now_ns();
   const bool heard_long = heard_since_ns_ && now - *heard_since_ns_ >= lease_ns;
   if (heard_long && now - begun_ns <= lease_ns / 2) leave_out_silent(*fleet);

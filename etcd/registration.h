@@ -24,14 +24,19 @@ namespace farpage::etcd {
 // views decide (protocol rule 12).
 class Registration {
  public:
+  // On a thread of the registration's.
+  struct Hooks {
+    // Another process has this one's name, which is to end, and why; again until it does.
+    std::function<void(const std::string&)> ends;
+    // Whether others have all that this one held, so that it may end; again and again.
+    std::function<void(bool)> drained;
+  };
   struct Options {
     NodeRecord self;
     Terms terms;           // refused, if the fleet was begun with others
     uint64_t ttl_s = 5;    // of the lease
     uint64_t call_ns = 0;  // how long one call to etcd may take, once it is registered
-    // This process is to end, and why: it was drained, or another one has its name. On a thread of
-    // the registration's, and again until it does.
-    std::function<void(const std::string&)> ends;
+    Hooks hooks;
   };
 
   // Begins the fleet, if nobody has. Waits, for two leases at most, for an earlier process of this
