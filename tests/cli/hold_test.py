@@ -123,7 +123,7 @@ class HoldTest(HoldCase):
 
     def test_nobody_waits_on_a_descriptor_that_pages_come_as(self):
         held = self.run_program("hold", "--", PROGRAM, "node", "--listen", self.folder / "n.sock", "--state", self.folder / "state",
-                                "--pool-bytes", "64MiB", "--ready-fd", 3, timeout=20)
+                                "--pool-bytes", "64MiB", "--ready-fd", 3)
         self.assert_fails(held, 2, "--ready-fd 3", "Leave --ready-fd out")
         self.assert_nothing_left()
 
