@@ -103,11 +103,6 @@ class AddressBeforeMemoryTest(Case):
 
 
 class MemoryTest(Case):
-    def test_a_pool_that_is_full_and_evicts_nothing(self):
-        node = self.start_node("--set", "node.evict=false", pool="1MiB")
-        result = self.run_program("bench", "push", "--node", node.address, "--page-bytes", "30KiB", "--pool-bytes", "4MiB")
-        self.assert_fails(result, 1, "did not take page", "exhausted", "node.evict", "node.pool_bytes", "quota_bytes")
-
     def test_a_pool_beyond_memory(self):
         node = self.run_program("node", "--listen", self.folder / "n.sock", "--state", self.folder / "s",
                                 "--pool-bytes", "64TiB")
