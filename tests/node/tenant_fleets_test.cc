@@ -23,6 +23,7 @@ namespace {
 
 constexpr uint64_t kPageBytes = 512;
 constexpr uint64_t kSlotBytes = kPageBytes + sizeof(PageHeader);
+constexpr uint64_t kSettleNs = 200 * kMillisecond;  // all have reached each other
 constexpr size_t kNodes = 3;
 constexpr size_t kA = 0;
 constexpr size_t kB = 1;
@@ -50,7 +51,7 @@ class TenantFleets : public testing::TestWithParam<Membership> {
     }
     for (size_t node = 0; node < kNodes; ++node) start(node, {kA, kB});
     for (const size_t tenant : kTenants) connect(tenant);
-    run_for(kSecond);
+    run_for(kSettleNs);
   }
   ~TenantFleets() override {
     for (const size_t tenant : kTenants) engines_[tenant].reset();
@@ -143,7 +144,7 @@ class TenantFleets : public testing::TestWithParam<Membership> {
         Client::connect(options, fabric.runtime(), fabric,
                         fleet(client_reaches_[tenant], kNodes + tenant, tenant, fabric.runtime()))
             .value();
-    run_for(kSecond);
+    run_for(kSettleNs);
     engines_[tenant].emplace(*clients_[tenant], kPageBytes, 4);
   }
 
@@ -273,7 +274,7 @@ TEST_P(TenantFleets, TenantThatWasAwayForARunIsTakenUpAgain) {
   ASSERT_EQ(first.code, Code::kOk);
   end(0);
   start(0, {kB});
-  run_for(kSecond);
+  run_for(kSettleNs);
   EXPECT_EQ(fetch(kA, number), 1);
   end(0);
   start(0, {kA, kB});
