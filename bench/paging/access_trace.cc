@@ -4,7 +4,6 @@
 
 namespace farpage::paging {
 
-using prefetch::Future;
 using prefetch::PageNumber;
 
 AccessTrace accesses_of(const Trace& trace) {
