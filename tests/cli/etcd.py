@@ -26,7 +26,7 @@ class Member:
     def __init__(self, case, name, client, peer, peers, scheme, arguments):
         self.case, self.url = case, f"{scheme}://127.0.0.1:{client}"
         self.command = [
-            "etcd", "--name", name, "--data-dir", str(case.folder / f"etcd-{name}"),
+            "etcd", "--bcrypt-cost", "4", "--name", name, "--data-dir", str(case.folder / f"etcd-{name}"),
             "--listen-client-urls", self.url, "--advertise-client-urls", self.url,
             "--listen-peer-urls", f"http://127.0.0.1:{peer}", "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
             "--initial-cluster", ",".join(f"{each}=http://127.0.0.1:{port}" for each, port in peers.items()),

@@ -80,8 +80,8 @@ class EtcdTenantsTest(TenantFleets):
     def records(self, tenant):
         return self.etcd.control("get", "--prefix", "--keys-only", f"/farpage/farpage/tenants/{tenant}/nodes/").split()
 
-    def replay(self, reach):
-        return self.run_program(*REPLAY, *reach, "--json", "-", "--set", "client.connect_ms=2000")
+    def replay(self, reach, connect_ms=2000):
+        return self.run_program(*REPLAY, *reach, "--json", "-", "--set", f"client.connect_ms={connect_ms}")
 
     def test_a_node_dies_and_comes_back_for_both(self):
         nodes = self.start_fleet()
@@ -121,9 +121,9 @@ class EtcdTenantsTest(TenantFleets):
         nodes = {name: self.start_in_etcd(name, *user("farpage")) for name in NAMES}
         self.all_reached(nodes)
         for name in TENANTS:
-            result = self.replay(self.reach(name, name, *user(name)))
+            result = self.replay(self.reach(name, name, *user(name)), 20_000)
             self.assertEqual(result.returncode, 0, result.stderr)
-        answers = [self.replay(self.reach("a", fleet, *user("a"))) for fleet in ("b", "x")]
+        answers = [self.replay(self.reach("a", fleet, *user("a")), 20_000) for fleet in ("b", "x")]
         for answer in answers:
             self.assert_fails(answer, 1, "role")
         self.assertEqual(answers[0].stderr.replace("tenants/b", "tenants/x"), answers[1].stderr)
