@@ -22,7 +22,7 @@ class AgentTrace : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string write(const std::string& file, const std::string& text) const {
-    const std::string path = folder_ + "/" + file;
+    std::string path = folder_ + "/" + file;
     std::ofstream(path, std::ios::binary) << text;
     return path;
   }

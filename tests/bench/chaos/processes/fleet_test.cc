@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -67,7 +68,7 @@ TEST_F(FleetTest, ACrashJustBeforeAKillIsTold) {
     ASSERT_TRUE(fleet_->tend().has_value());
     ASSERT_EQ(fleet_->crashes().size(), before + 1);
     EXPECT_NE(fleet_->crashes().back().find("node n0 was killed by signal 3"), std::string::npos);
-    std::ofstream(dir_ / "n0.log", std::ios::trunc);
+    std::filesystem::resize_file(dir_ / "n0.log", 0);
     ASSERT_TRUE(fleet_->end(disturbance).has_value());
   }
 }
@@ -78,7 +79,7 @@ TEST_F(FleetTest, WhatIsKilledOrStoppedHasNotCrashed) {
     node();
     const Disturbance disturbance = {0, kind, 0, 0};
     ASSERT_TRUE(fleet_->begin(disturbance).has_value());
-    std::ofstream(dir_ / "n0.log", std::ios::trunc);
+    std::filesystem::resize_file(dir_ / "n0.log", 0);
     ASSERT_TRUE(fleet_->end(disturbance).has_value());
     for (struct stat log = {}; log.st_size == 0; ::stat((dir_ / "n0.log").c_str(), &log)) {
       ASSERT_TRUE(fleet_->tend().has_value());
