@@ -62,7 +62,7 @@ TEST(PublishedRuns, EveryColumnOfEveryRunIsTheSame) {
   const std::string folder = published();
   if (folder.empty()) {
     GTEST_SKIP()
-        << "traces: FARPAGE_TRACES has no kvhl/results.csv: scripts/fetch-traces brings it";
+        << "traces: FARPAGE_TRACES has no kvhl/results.csv, KV-Hierarchy-Lab's own results";
   }
   std::ifstream file(folder + "/results.csv");
   const Table theirs = table_of(file);
