@@ -18,7 +18,7 @@ import threading
 import time
 import xml.etree.ElementTree as xml
 
-LIMIT_S = 300
+LIMIT_S = 600
 SKIPPED = "skipped: "
 Case = collections.namedtuple("Case", "name outcome reason")
 

@@ -45,8 +45,8 @@ class Worker {
   Result<std::string> address() const;
   // False: nothing was to be done.
   bool progress() { return ucp_worker_progress(worker_) != 0; }
-  // True: event_fd() becomes readable with the next event. False: there was something to do already.
-  // Progress once more: a device may tell nothing of what has come before it was armed.
+  // True: event_fd() becomes readable with the next event. False: there was something to do
+  // already. Progress once more: a device may tell nothing of what has come before it was armed.
   bool arm() { return ucp_worker_arm(worker_) == UCS_OK && !progress(); }
   // An endpoint at the peer's worker, which fails when the peer does: then on_error(argument).
   Result<ucp_ep_h> connect(const std::string& peer_address, ucp_err_handler_cb_t on_error,
