@@ -118,6 +118,9 @@ int run_replay(const ReplayArguments& arguments) {
     paging.report = arguments.report;
     return run_paging(paging, arguments.trace);
   }
+  if (!arguments.paging.csv.empty()) {
+    return report_error({Code::kInvalid, "--csv needs --policy or --compat"}, kExitUsage);
+  }
   Result<ConnectOptions> connect = arguments.reach.load();
   if (!connect) return report_error(connect.error(), kExitUsage);
   ReplayOptions options;
@@ -183,28 +186,32 @@ void add_replay_command(CLI::App& app, int& exit_code) {
       "A trace, or \"generate\" for a synthetic one. Without it: "
       "mooncake/conversation_trace.jsonl in $FARPAGE_TRACES or traces/, else a synthetic one");
   command
-      ->add_option("--format", arguments->trace.format,
-                   "Format of the trace: mooncake, or agent, a session of a coding agent or a "
-                   "folder of them")
+      ->add_option(
+          "--format", arguments->trace.format,
+          "Format of the trace: mooncake; agent, a session of a coding agent or a folder of "
+          "them; access, whose accesses may carry signals for --policy")
       ->check(CLI::IsMember(std::vector<std::string>(kFormats.begin(), kFormats.end())))
       ->capture_default_str();
-  add_size(*command, "--page-bytes", arguments->page_bytes, "Size of a page");
+  CLI::Option* page_bytes =
+      add_size(*command, "--page-bytes", arguments->page_bytes, "Size of a page");
   CLI::Option* local_pages = add_count(*command, "--local-pages", arguments->local_pages,
                                        "Pages that the engine holds itself (LRU)");
   CLI::Option* node = arguments->reach.add_to(*command, kNodeHelp);
-  add_size(*command, "--pool-bytes", arguments->pool_bytes,
-           "Memory of the node that it starts; by default a quarter of what is available, "
-           "at most 4GiB")
-      ->excludes(node);
+  CLI::Option* pool_bytes =
+      add_size(*command, "--pool-bytes", arguments->pool_bytes,
+               "Memory of the node that it starts; by default a quarter of what is available, "
+               "at most 4GiB");
+  pool_bytes->excludes(node);
   CLI::Option* nodes = arguments->own_nodes.add_to(*command, node);
   command->add_flag("--kill", arguments->kill, "Kills one of them in the middle")->needs(nodes);
   add_count(*command, "--requests", arguments->trace.requests,
             "Stops after so many; 0: the whole trace")
       ->capture_default_str();
-  add_count(*command, "--deadline-ms", arguments->deadline_ms, "Deadline of a fetch")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{86'400'000}));
-  command->add_flag("--hedge", arguments->hedge, kHedgeHelp);
-  add_count(
+  CLI::Option* deadline =
+      add_count(*command, "--deadline-ms", arguments->deadline_ms, "Deadline of a fetch");
+  deadline->check(CLI::Range(uint64_t{1}, uint64_t{86'400'000}));
+  CLI::Option* hedge = command->add_flag("--hedge", arguments->hedge, kHedgeHelp);
+  CLI::Option* prefill = add_count(
       *command, "--prefill-tokens-per-s", arguments->prefill_tokens_per_s,
       "How fast the engine recomputes: a page, which is a block of the trace, that would come "
       "later than that is not waited for; 0: unknown");
@@ -214,7 +221,8 @@ void add_replay_command(CLI::App& app, int& exit_code) {
       ->add_option("--report", arguments->report,
                    "Writes report.json and report.html into this folder")
       ->type_name("FOLDER");
-  add_paging(*command, *arguments, {node, nodes, local_pages});
+  add_paging(*command, *arguments,
+             {node, nodes, local_pages, page_bytes, pool_bytes, deadline, hedge, prefill});
   command->callback([arguments, &exit_code] { exit_code = run_replay(*arguments); });
 }
 

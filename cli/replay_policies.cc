@@ -6,6 +6,7 @@
 
 #include "bench/json.h"
 #include "bench/kvhl/sweep.h"
+#include "bench/paging/access_file.h"
 #include "bench/paging/access_trace.h"
 #include "bench/paging/paging.h"
 #include "bench/progress.h"
@@ -34,6 +35,20 @@ Result<void> write_results(const PagingArguments& arguments, const paging::Acces
   return write_text("-", table);
 }
 
+Result<paging::AccessTrace> load_accesses(const TraceArguments& arguments) {
+  if (arguments.format != kAccessFormat) {
+    return load_trace(arguments).map(
+        [](const LoadedTrace& loaded) { return paging::accesses_of(loaded.trace); });
+  }
+  if (arguments.trace.empty()) {
+    return fail(Code::kInvalid, "--format access: name a file (docs/formats/access-trace.md)");
+  }
+  if (arguments.requests > 0) {
+    return fail(Code::kInvalid, "--format access has no requests: leave --requests out");
+  }
+  return paging::open_access_file(arguments.trace);
+}
+
 }  // namespace
 
 int run_paging(const PagingArguments& arguments, const TraceArguments& trace_arguments) {
@@ -43,16 +58,15 @@ int run_paging(const PagingArguments& arguments, const TraceArguments& trace_arg
     if (!chosen) return report_error(chosen.error(), kExitUsage);
     policies.push_back(std::move(*chosen));
   }
-  const auto loaded = load_trace(trace_arguments);
-  if (!loaded) return report_error(loaded.error());
-  const paging::AccessTrace trace = paging::accesses_of(loaded->trace);
-  std::vector<paging::PagingRun> runs;
-  {
+  const auto trace = load_accesses(trace_arguments);
+  if (!trace) return report_error(trace.error());
+  auto runs = [&] {
     Progress progress("replay", "runs", policies.size() * arguments.budgets_pages.size());
-    runs = page_all(trace, policies, arguments.budgets_pages,
+    return page_all(*trace, policies, arguments.budgets_pages,
                     [&](size_t done) { progress.update(done); });
-  }
-  const auto written = write_results(arguments, trace, runs);
+  }();
+  if (!runs) return report_error(runs.error());
+  const auto written = write_results(arguments, *trace, *runs);
   return written ? kExitDone : report_error(written.error());
 }
 

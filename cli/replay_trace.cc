@@ -27,6 +27,10 @@ Result<LoadedTrace> generate(const TraceArguments& arguments, std::string origin
 }  // namespace
 
 Result<LoadedTrace> load_trace(const TraceArguments& arguments) {
+  if (arguments.format == kAccessFormat) {
+    return fail(Code::kInvalid,
+                "--format access has no requests to send to a node: add --policy and --budget");
+  }
   if (arguments.trace == kGenerate)
     return generate(arguments, "made by the built-in generator (synthetic)");
   FoundTrace found = {arguments.trace, "named on the command line"};

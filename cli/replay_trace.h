@@ -12,9 +12,10 @@ namespace farpage {
 
 inline constexpr const char* kGenerate = "generate";
 
-inline constexpr std::array<const char*, 2> kFormats = {"mooncake", "agent"};
+inline constexpr const char* kAccessFormat = "access";  // of accesses, and not of requests
+inline constexpr std::array<const char*, 3> kFormats = {"mooncake", "agent", kAccessFormat};
 
-// Which trace of requests is replayed.
+// Which trace is replayed.
 struct TraceArguments {
   std::string trace;                // a file, or kGenerate; empty: what is found
   std::string format = "mooncake";  // of kFormats
@@ -26,6 +27,7 @@ struct LoadedTrace {
   Trace trace;
   std::string origin;  // how it was found
 };
+// Of requests.
 Result<LoadedTrace> load_trace(const TraceArguments& arguments);
 
 }  // namespace farpage

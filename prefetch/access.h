@@ -1,6 +1,10 @@
 #pragma once
 
+#include <array>
+#include <bitset>
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace farpage::prefetch {
 
@@ -8,11 +12,26 @@ namespace farpage::prefetch {
 // pages lies in arrays.
 using PageNumber = uint32_t;
 
-// A page is demanded.
+// What a trace may tell of an access beside its page, a column each. docs/formats/access-trace.md
+enum class Signal : uint8_t { kMass, kScore, kSimilarity, kCategory };
+inline constexpr std::array<std::string_view, 4> kSignalNames = {"mass", "score", "similarity",
+                                                                 "category"};
+using Signals = std::bitset<kSignalNames.size()>;  // by Signal
+
+constexpr size_t index_of(Signal signal) {
+  return static_cast<size_t>(signal);
+}
+
+// A page is demanded. Of signals that the trace does not tell, 0.
 struct Access {
   uint64_t number = 0;  // of this access, from 0: where Future has its place
   uint64_t step = 0;    // never less than that of the access before
   PageNumber page = 0;
+  uint32_t head = 0;      // whose page it is, counted through all layers
+  float mass = 0;         // of the head's attention in this step, 0 to 1
+  float score = 0;        // how the engine ranks the page, by what it measures itself
+  float similarity = 0;   // the cosine between the step's query and the one before, -1 to 1
+  uint32_t category = 0;  // of the request, as whoever recorded it numbers them
 };
 
 }  // namespace farpage::prefetch

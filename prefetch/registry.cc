@@ -14,8 +14,23 @@ namespace {
 
 const std::vector<PolicyInfo>& all() {
   static const std::vector<PolicyInfo> all = {
-      belady(),     cost_aware(),    fifo(),    heavy_hitter(), lfu(),    lru(),
-      predictive(), random_choice(), recency(), regret_aware(), s3fifo(), windowed_recency(),
+      attention(),
+      belady(),
+      cost_aware(),
+      fifo(),
+      h2o(),
+      heavy_hitter(),
+      importance(),
+      lazy(),
+      lfu(),
+      lru(),
+      predictive(),
+      raas(),
+      random_choice(),
+      recency(),
+      regret_aware(),
+      s3fifo(),
+      windowed_recency(),
   };
   return all;
 }
@@ -88,6 +103,17 @@ Result<ChosenPolicy> choose_policy(std::string_view text) {
     }
   }
   return chosen;
+}
+
+Result<void> ChosenPolicy::check(const Signals& signals) const {
+  for (const Signal signal : info->needs) {
+    if (signals.test(index_of(signal))) continue;
+    return fail(Code::kInvalid,
+                fmt::format("the policy {} needs the column '{}', which the trace does not have: "
+                            "record it (docs/formats/access-trace.md), or choose another policy",
+                            info->name, kSignalNames[index_of(signal)]));
+  }
+  return {};
 }
 
 }  // namespace farpage::prefetch

@@ -42,6 +42,7 @@ struct PolicyInfo {
   std::vector<Parameter> parameters;
   std::unique_ptr<Policy> (*make)(const Setting& setting, Values values);
   bool sees_future = false;
+  std::vector<Signal> needs = {};  // without which it decides nothing
 };
 
 // All that there are, by name.
@@ -55,6 +56,8 @@ struct ChosenPolicy {
   std::vector<double> values;
 
   std::unique_ptr<Policy> make(const Setting& setting) const { return info->make(setting, values); }
+  // Fails, with the signal's name, where it needs one that a trace does not have.
+  Result<void> check(const Signals& signals) const;
 };
 Result<ChosenPolicy> choose_policy(std::string_view text);
 

@@ -1,33 +1,75 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/status.h"
 #include "bench/trace.h"
 #include "prefetch/access.h"
 #include "prefetch/policy.h"
 
 namespace farpage::paging {
 
-// What was demanded, in order.
+// The accesses of a trace once through, in order. On one thread.
+class AccessStream {
+ public:
+  virtual ~AccessStream() = default;
+
+  // How many have been written to `accesses`; 0 at the end.
+  virtual Result<size_t> read(std::span<prefetch::Access> accesses) = 0;
+};
+
+// Accesses that were left out, and why.
+struct Skipped {
+  std::string reason;
+  uint64_t accesses = 0;
+};
+
+// What was demanded. Any number of streams may be open at once, each on its own thread.
 struct AccessTrace {
   std::string name;
   bool synthetic = false;
   uint64_t pages = 0;  // how many different ones
-  std::vector<prefetch::Access> accesses;
+  uint64_t accesses = 0;
+  prefetch::Signals signals = {};
+  std::vector<Skipped> skipped = {};
+  std::function<Result<std::unique_ptr<AccessStream>>()> open;
 };
+
+// Of accesses in memory, whose numbers are their places.
+AccessTrace trace_of_accesses(std::string name, bool synthetic,
+                              std::vector<prefetch::Access> accesses);
 
 // Each block of a prompt is a page, each request a step.
 AccessTrace accesses_of(const Trace& trace);
 
+// Calls `use` with each access of the trace.
+template <typename Use>
+Result<void> for_each_access(const AccessTrace& trace, Use use) {
+  auto stream = trace.open();
+  if (!stream) return tl::unexpected(stream.error());
+  std::vector<prefetch::Access> some(1'024);
+  while (true) {
+    const auto read = (*stream)->read(some);
+    if (!read) return tl::unexpected(read.error());
+    if (*read == 0) return {};
+    for (const prefetch::Access& access : std::span(some).first(*read)) use(access);
+  }
+}
+
 // Of all of a trace at once: eight bytes for each access.
 class TraceFuture final : public prefetch::Future {
  public:
-  explicit TraceFuture(const AccessTrace& trace);
+  static Result<TraceFuture> of(const AccessTrace& trace);
   uint64_t next(uint64_t access_number) const override { return next_[access_number]; }
 
  private:
+  explicit TraceFuture(uint64_t accesses) : next_(accesses, kNever) {}
+
   std::vector<uint64_t> next_;
 };
 

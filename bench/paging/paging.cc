@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "base/clock.h"
 
@@ -18,21 +19,22 @@ double PagingRun::accesses_per_s() const {
   return seconds > 0 ? static_cast<double>(result.accesses) / seconds : 0.0;
 }
 
-PagingResult page(const AccessTrace& trace, uint64_t budget_pages, prefetch::Policy& policy) {
+Result<PagingResult> page(const AccessTrace& trace, uint64_t budget_pages,
+                          prefetch::Policy& policy) {
   PagingResult result;
   std::vector<bool> resident(trace.pages);
   std::vector<bool> seen(trace.pages);
   uint64_t used_pages = 0;
-  for (const prefetch::Access& access : trace.accesses) {
+  const auto on_access = [&](const prefetch::Access& access) {
     policy.on_access(access);
     ++result.accesses;
     if (resident[access.page]) {
       ++result.hits;
-      continue;
+      return;
     }
     if (!seen[access.page]) ++result.first_accesses;
     seen[access.page] = true;
-    if (budget_pages == 0) continue;
+    if (budget_pages == 0) return;
     if (used_pages == budget_pages) {
       const prefetch::PageNumber victim = policy.victim(access.step);
       resident[victim] = false;
@@ -43,34 +45,46 @@ PagingResult page(const AccessTrace& trace, uint64_t budget_pages, prefetch::Pol
     resident[access.page] = true;
     policy.on_insert(access.page, access.step);
     ++used_pages;
-  }
-  return result;
+  };
+  return for_each_access(trace, on_access).map([&] { return result; });
 }
 
-std::vector<PagingRun> page_all(const AccessTrace& trace,
-                                std::span<const prefetch::ChosenPolicy> policies,
-                                std::span<const uint64_t> budgets_pages,
-                                const std::function<void(size_t)>& progress) {
-  const bool looks_ahead =
-      std::ranges::any_of(policies, [](const auto& policy) { return policy.info->sees_future; });
-  const auto future = looks_ahead ? std::make_unique<TraceFuture>(trace) : nullptr;
+Result<std::vector<PagingRun>> page_all(const AccessTrace& trace,
+                                        std::span<const prefetch::ChosenPolicy> policies,
+                                        std::span<const uint64_t> budgets_pages,
+                                        const std::function<void(size_t)>& progress) {
+  std::optional<TraceFuture> future;
+  for (const prefetch::ChosenPolicy& policy : policies) {
+    if (auto checked = policy.check(trace.signals); !checked) {
+      return tl::unexpected(checked.error());
+    }
+    if (!policy.info->sees_future || future) continue;
+    auto known = TraceFuture::of(trace);
+    if (!known) return tl::unexpected(known.error());
+    future = std::move(*known);
+  }
   std::vector<PagingRun> runs(policies.size() * budgets_pages.size());
   std::atomic<size_t> begun = 0;
   std::mutex mutex;
   size_t done = 0;
+  std::optional<Error> failed;
   const auto work = [&] {
     for (size_t i = begun++; i < runs.size(); i = begun++) {
       const prefetch::ChosenPolicy& chosen = policies[i / budgets_pages.size()];
       const uint64_t budget_pages = budgets_pages[i % budgets_pages.size()];
       prefetch::Setting setting;
       setting.budget_pages = budget_pages;
-      if (chosen.info->sees_future) setting.future = future.get();
+      if (chosen.info->sees_future) setting.future = &*future;
       const auto policy = chosen.make(setting);
       const uint64_t begin_ns = boottime_clock().now_ns();
-      const PagingResult result = page(trace, budget_pages, *policy);
+      const auto result = page(trace, budget_pages, *policy);
       const double seconds = static_cast<double>(boottime_clock().now_ns() - begin_ns) / kSecond;
-      runs[i] = {chosen.label, budget_pages, result, seconds};
       const std::lock_guard lock(mutex);
+      if (result) {
+        runs[i] = {chosen.label, budget_pages, *result, seconds};
+      } else {
+        failed = result.error();
+      }
       progress(++done);
     }
   };
@@ -78,6 +92,7 @@ std::vector<PagingRun> page_all(const AccessTrace& trace,
   const size_t processors = std::max(1u, std::thread::hardware_concurrency());
   for (size_t i = 0; i < std::min(processors, runs.size()); ++i) workers.emplace_back(work);
   workers.clear();
+  if (failed) return tl::unexpected(*failed);
   return runs;
 }
 

@@ -23,7 +23,8 @@ struct PagingResult {
 
 // Demand paging: what is not resident is brought in, and if the budget is used up, what the policy
 // names goes. With a budget of 0 nothing is ever resident.
-PagingResult page(const AccessTrace& trace, uint64_t budget_pages, prefetch::Policy& policy);
+Result<PagingResult> page(const AccessTrace& trace, uint64_t budget_pages,
+                          prefetch::Policy& policy);
 
 struct PagingRun {
   std::string policy;  // as it was named
@@ -35,11 +36,12 @@ struct PagingRun {
 };
 
 // Each policy with each budget, as many at once as there are processors; in the order of the
-// arguments. `progress` hears, from one thread at a time, how many are done.
-std::vector<PagingRun> page_all(const AccessTrace& trace,
-                                std::span<const prefetch::ChosenPolicy> policies,
-                                std::span<const uint64_t> budgets_pages,
-                                const std::function<void(size_t)>& progress);
+// arguments. `progress` hears, from one thread at a time, how many are done. Fails where a policy
+// needs a signal that the trace does not have, or the trace cannot be read.
+Result<std::vector<PagingRun>> page_all(const AccessTrace& trace,
+                                        std::span<const prefetch::ChosenPolicy> policies,
+                                        std::span<const uint64_t> budgets_pages,
+                                        const std::function<void(size_t)>& progress);
 
 // For a person, for a spreadsheet, for a program.
 std::string paging_table(const AccessTrace& trace, std::span<const PagingRun> runs);

@@ -34,11 +34,15 @@ std::vector<Line> lines_of(std::span<const PagingRun> runs) {
 
 std::string paging_html(const AccessTrace& trace, std::span<const PagingRun> runs) {
   std::string body = fmt::format("<p>{}: {} accesses to {} pages</p>\n", escape_html(trace.name),
-                                 trace.accesses.size(), trace.pages);
+                                 trace.accesses, trace.pages);
   if (trace.synthetic) {
     body +=
         "<p class=\"note\">This trace is synthetic: its hit rates say nothing about "
         "production.</p>\n";
+  }
+  for (const Skipped& skipped : trace.skipped) {
+    body += fmt::format("<p class=\"note\">Left out: {} accesses, {}.</p>\n", skipped.accesses,
+                        escape_html(skipped.reason));
   }
   LineChart chart = {"Hit rate against budget",
                      "pages that may be resident",

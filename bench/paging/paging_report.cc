@@ -29,6 +29,10 @@ std::string paging_table(const AccessTrace& trace, std::span<const PagingRun> ru
   std::string table = fmt::format(
       "{}{}: {} accesses to {} pages; of an endless memory {:.4f} would be hits\n\n", trace.name,
       trace.synthetic ? " (synthetic)" : "", any.accesses, trace.pages, share);
+  for (const Skipped& skipped : trace.skipped) {
+    table += fmt::format("left out: {} accesses, {}\n", skipped.accesses, skipped.reason);
+  }
+  if (!trace.skipped.empty()) table += '\n';
   size_t width = std::string_view("policy").size();
   for (const PagingRun& run : runs) width = std::max(width, run.policy.size());
   table += fmt::format("{:<{}}  {:>12}  {:>8}  {:>12}  {:>12}  {:>12}\n", "policy", width,
@@ -67,9 +71,14 @@ std::string paging_json(const AccessTrace& trace, std::span<const PagingRun> run
                     {"hit_rate", result.hit_rate()},
                     {"accesses_per_s", run.accesses_per_s()}});
   }
+  boost::json::array left_out;
+  for (const Skipped& skipped : trace.skipped) {
+    left_out.push_back({{"reason", skipped.reason}, {"accesses", skipped.accesses}});
+  }
   return format_json(boost::json::object{{"trace", trace.name},
                                          {"synthetic", trace.synthetic},
                                          {"pages", trace.pages},
+                                         {"left_out", std::move(left_out)},
                                          {"runs", std::move(rows)}});
 }
 

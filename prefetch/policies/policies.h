@@ -5,13 +5,18 @@
 namespace farpage::prefetch {
 
 // One file each, of the same name.
+PolicyInfo attention();
 PolicyInfo belady();
 PolicyInfo cost_aware();
 PolicyInfo fifo();
+PolicyInfo h2o();
 PolicyInfo heavy_hitter();
+PolicyInfo importance();
+PolicyInfo lazy();
 PolicyInfo lfu();
 PolicyInfo lru();
 PolicyInfo predictive();
+PolicyInfo raas();
 PolicyInfo random_choice();
 PolicyInfo recency();
 PolicyInfo regret_aware();

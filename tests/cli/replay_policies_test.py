@@ -4,10 +4,14 @@ import csv
 import io
 import json
 import random
+import sys
 import unittest
 
-from program import Case
+from program import SOURCE, Case
 from replay_traces import write_trace
+
+sys.path.insert(0, str(SOURCE / "bench"))
+from access_trace import Writer  # noqa: E402
 
 
 def lru_hits(requests, budget):
@@ -72,6 +76,47 @@ class ReplayPoliciesTest(Case):
         self.assertEqual([run["hits"] for run in json.loads(result.stdout)["runs"]], [0, 2])
         self.assertIn("name a session", self.run_program("replay", "--format", "agent", "--policy", "lru", "--budget", "2").stderr)
 
+    def write_accesses(self, columns, accesses):
+        path = self.folder / "accesses.trace"
+        with Writer(path, "recorded", synthetic=False, heads=4, columns=columns) as trace:
+            for step, page, values in accesses:
+                trace.add(step, page, head=page % 4, **values)
+        return path
+
+    def replay_accesses(self, path, *arguments):
+        return self.run_program("replay", path, "--format", "access", "--budget", "2", *arguments)
+
+    def test_accesses_with_their_mass(self):
+        path = self.write_accesses(["mass"], [(0, 0, {"mass": 0.2}), (0, 1, {"mass": 0.3}), (1, 0, {"mass": 0.2}),
+                                              (2, 2, {"mass": 0}), (3, 0, {"mass": 0}), (4, 3, {"mass": 0.1}), (5, 0, {"mass": 0})])
+        result = self.replay_accesses(path, "--policy", "h2o:recent=0,fifo,raas,lazy,importance,attention,belady", "--json", "-")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        answer = json.loads(result.stdout)
+        self.assertEqual((answer["trace"], answer["synthetic"], answer["pages"], answer["left_out"]), ("recorded", False, 4, []))
+        hits = {run["policy"]: run["hits"] for run in answer["runs"]}
+        self.assertEqual((hits["h2o:recent=0"], hits["fifo"], hits["belady"]), (3, 2, 3))
+
+    def test_more_accesses_than_a_block_has(self):
+        requests = [page for ids in self.requests for page in ids] * 40
+        path = self.write_accesses([], [(step, page, {}) for step, page in enumerate(requests)])
+        result = self.run_program("replay", path, "--format", "access", "--budget", "20", "--policy", "lru,belady", "--json", "-")
+        runs = json.loads(result.stdout)["runs"]
+        self.assertEqual((runs[0]["accesses"], runs[0]["hits"]), (len(requests), lru_hits([requests], 20)))
+        self.assertGreater(runs[1]["hits"], runs[0]["hits"])
+
+    def test_accesses_that_cannot_be_replayed_are_refused(self):
+        path = self.write_accesses(["score"], [(0, 0, {"score": 1})])
+        result = self.replay_accesses(path, "--policy", "lru,h2o")
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("the policy h2o needs the column 'mass'", result.stderr)
+        path.write_bytes(path.read_bytes()[:-1])
+        self.assertIn("cut off", self.replay_accesses(path, "--policy", "lru").stderr)
+        self.assertIn("no access trace", self.replay_accesses(self.trace, "--policy", "lru").stderr)
+        self.assertIn("leave --requests out", self.replay_accesses(path, "--policy", "lru", "--requests", "5").stderr)
+        self.assertIn("add --policy and --budget", self.run_program("replay", path, "--format", "access").stderr)
+        nameless = self.run_program("replay", "--format", "access", "--policy", "lru", "--budget", "2")
+        self.assertIn("name a file", nameless.stderr)
+
     def test_what_cannot_be_run_is_refused_with_what_can(self):
         self.assertIn("did you mean 'lru'?", self.refused("--policy", "lruu", "--budget", "5"))
         self.assertIn("has no parameters", self.refused("--policy", "lru:k=2", "--budget", "5"))
@@ -79,6 +124,9 @@ class ReplayPoliciesTest(Case):
         self.refused("--policy", "lru")
         self.refused("--budget", "5")
         self.refused("--policy", "lru", "--budget", "5", "--local-pages", "3")
+        self.refused("--policy", "lru", "--budget", "5", "--hedge")
+        self.refused("--policy", "lru", "--budget", "5", "--deadline-ms", "3")
+        self.assertIn("--csv needs --policy or --compat", self.refused("--csv", "runs.csv"))
         self.assertIn("needs --input", self.refused("--compat", "kvhl"))
 
     def test_the_runs_of_another_simulator(self):

@@ -30,9 +30,11 @@ class KnownFuture final : public Future {
   std::vector<uint64_t> next_;
 };
 
-// What goes, in order, when these are accessed one a step.
-std::vector<PageNumber> evicted(const std::string& name, uint64_t budget_pages,
-                                const std::vector<PageNumber>& pages) {
+// What goes, in order, when these are accessed one after the other.
+std::vector<PageNumber> evicted_of(const std::string& name, uint64_t budget_pages,
+                                   const std::vector<Access>& accesses) {
+  std::vector<PageNumber> pages;
+  for (const Access& access : accesses) pages.push_back(access.page);
   const auto chosen = choose_policy(name);
   EXPECT_TRUE(chosen.has_value()) << name;
   const KnownFuture future(pages);
@@ -43,19 +45,47 @@ std::vector<PageNumber> evicted(const std::string& name, uint64_t budget_pages,
   const auto policy = chosen->make(setting);
   std::set<PageNumber> resident;
   std::vector<PageNumber> gone;
-  for (uint64_t step = 0; step < pages.size(); ++step) {
-    policy->on_access({step, step, pages[step]});
-    if (resident.contains(pages[step])) continue;
+  for (const Access& access : accesses) {
+    policy->on_access(access);
+    if (resident.contains(access.page)) continue;
     if (resident.size() == budget_pages) {
-      const PageNumber victim = policy->victim(step);
+      const PageNumber victim = policy->victim(access.step);
       EXPECT_EQ(resident.erase(victim), 1u) << name << " named a page that is not resident";
-      policy->on_evict(victim, step);
+      policy->on_evict(victim, access.step);
       gone.push_back(victim);
     }
-    resident.insert(pages[step]);
-    policy->on_insert(pages[step], step);
+    resident.insert(access.page);
+    policy->on_insert(access.page, access.step);
   }
   return gone;
+}
+
+// One a step, each with a mass of its own.
+std::vector<PageNumber> evicted(const std::string& name, uint64_t budget_pages,
+                                const std::vector<PageNumber>& pages) {
+  std::vector<Access> accesses;
+  for (const PageNumber page : pages) {
+    Access access = {accesses.size(), accesses.size(), page};
+    access.mass = static_cast<float>(page * 7 % 5) * static_cast<float>(access.step % 3) * 5e-5F;
+    accesses.push_back(access);
+  }
+  return evicted_of(name, budget_pages, accesses);
+}
+
+struct Massive {
+  uint64_t step;
+  PageNumber page;
+  float mass;
+};
+std::vector<PageNumber> evicted(const std::string& name, uint64_t budget_pages,
+                                const std::vector<Massive>& massive) {
+  std::vector<Access> accesses;
+  for (const Massive& each : massive) {
+    Access access = {accesses.size(), each.step, each.page};
+    access.mass = each.mass;
+    accesses.push_back(access);
+  }
+  return evicted_of(name, budget_pages, accesses);
 }
 
 TEST(Lru, EvictsWhatWasAccessedLongestAgo) {
@@ -128,6 +158,101 @@ TEST(RandomChoice, IsTheSameForASeedAndOtherwiseNot) {
   const auto first = evicted("random", 16, pages);
   EXPECT_EQ(evicted("random:seed=1", 16, pages), first);
   EXPECT_NE(evicted("random:seed=2", 16, pages), first);
+}
+
+using Masses = std::vector<Massive>;
+
+TEST(H2o, KeepsTheNewestAndTheHeaviest) {
+  // Two of four places are for the newest: 3, which has less mass than 2, is one when 5 comes.
+  const Masses accesses = {{0, 0, 0.5F}, {0, 1, 0.1F},  {1, 2, 0.4F}, {1, 3, 0.2F},
+                           {2, 4, 0.0F}, {3, 5, 0.01F}, {3, 6, 0.0F}};
+  EXPECT_THAT(evicted("h2o", 4, accesses), ElementsAre(1, 2, 3));
+}
+TEST(H2o, WithoutAShareForTheNewestKeepsTheHeaviest) {
+  const Masses accesses = {{0, 0, 0.5F}, {0, 1, 0.1F}, {1, 2, 0.05F}, {2, 3, 0.2F}};
+  EXPECT_THAT(evicted("h2o:recent=0", 2, accesses), ElementsAre(1, 2));
+  EXPECT_THAT(evicted("h2o:recent=1", 2, accesses), ElementsAre(0, 1));
+}
+TEST(H2o, AddsUpTheMassOfAPage) {
+  const Masses accesses = {{0, 0, 0.2F}, {0, 1, 0.3F}, {1, 0, 0.2F}, {2, 2, 0.0F}};
+  EXPECT_THAT(evicted("h2o:recent=0", 2, accesses), ElementsAre(1));
+}
+TEST(Attention, KeepsTheTopShareWhateverIsUsed) {
+  // One of two places is for the top.
+  const Masses accesses = {{0, 0, 0.9F}, {1, 1, 0.5F}, {2, 2, 0.5F}, {3, 1, 0.5F}, {4, 3, 0.1F}};
+  EXPECT_THAT(evicted("attention:share=0.5", 2, accesses), ElementsAre(1, 2, 1));
+}
+TEST(Attention, MeasuresThePagesByTheMassOfAnAccess) {
+  // 0 has gathered more, 1 has more in each access.
+  const Masses accesses = {{0, 0, 0.4F}, {1, 0, 0.4F}, {2, 0, 0.1F},
+                           {3, 1, 0.5F}, {4, 0, 0.1F}, {5, 2, 0.0F}};
+  EXPECT_THAT(evicted("attention:share=0.5", 2, accesses), ElementsAre(0));
+  EXPECT_THAT(evicted("h2o:recent=0", 2, accesses), ElementsAre(1));
+}
+TEST(Attention, LetsTheTopFallWhenItsMassDoes) {
+  const Masses accesses = {{0, 0, 0.9F}, {1, 1, 0.5F}, {2, 0, 0.0F}, {3, 1, 0.5F}, {4, 2, 0.0F}};
+  EXPECT_THAT(evicted("attention:share=0.5", 2, accesses), ElementsAre(0));
+}
+TEST(Importance, IsAMovingAverageThatDecaysWithTheSteps) {
+  // With 0.5: 0 has 0.4 at step 0 and 0.4 / 2^10 at step 10, 1 has 0.0005 there.
+  const auto of = [](float mass) { return Masses{{0, 0, 0.8F}, {10, 1, mass}, {10, 2, 0.9F}}; };
+  EXPECT_THAT(evicted("importance:alpha=0.5:pinned=0", 2, of(0.001F)), ElementsAre(0));
+  EXPECT_THAT(evicted("importance:alpha=0.5:pinned=0", 2, of(0.0005F)), ElementsAre(1));
+}
+TEST(Importance, AddsWhatComesToWhatIsLeft) {
+  // 0: 0.1 · 0.5 · 0.9 + 0.1 · 0.5 = 0.095; 1: 0.1 · 0.94 = 0.094, or 0.096.
+  const auto of = [](float mass) {
+    return Masses{{0, 0, 0.5F}, {1, 0, 0.5F}, {1, 1, mass}, {1, 2, 0.9F}};
+  };
+  EXPECT_THAT(evicted("importance:pinned=0", 2, of(0.94F)), ElementsAre(1));
+  EXPECT_THAT(evicted("importance:pinned=0", 2, of(0.96F)), ElementsAre(0));
+}
+TEST(Importance, KnowsItsOrderAfterAMillionSteps) {
+  const Masses accesses = {{1'000'000, 0, 0.5F}, {1'000'000, 1, 0.6F}, {1'000'002, 2, 0.9F}};
+  EXPECT_THAT(evicted("importance:pinned=0", 2, accesses), ElementsAre(0));
+}
+TEST(Importance, LetsPinnedPagesStay) {
+  const Masses accesses = {{0, 0, 0.0F}, {1, 1, 0.9F}, {1, 2, 0.9F}};
+  EXPECT_THAT(evicted("importance", 2, accesses), ElementsAre(1));
+  EXPECT_THAT(evicted("importance:pinned=0", 2, accesses), ElementsAre(0));
+}
+TEST(Raas, EvictsTheOldestStampAndNotTheOldestUse) {
+  // 1 is used last, but with next to no attention, and in the lower half.
+  const Masses accesses = {{0, 9, 0.5F}, {1, 1, 0.5F},  {2, 2, 0.5F},
+                           {3, 2, 0.5F}, {3, 1, 1e-5F}, {4, 3, 0.5F}};
+  EXPECT_THAT(evicted("raas", 3, accesses), ElementsAre(1));
+}
+TEST(Raas, StampsTheUpperHalfOfAStepBelowTheThreshold) {
+  const Masses accesses = {{0, 9, 0.5F},  {1, 1, 0.5F},  {2, 2, 0.5F},
+                           {3, 1, 5e-5F}, {3, 9, 1e-5F}, {4, 3, 0.5F}};
+  EXPECT_THAT(evicted("raas", 3, accesses), ElementsAre(2));
+}
+TEST(Raas, LetsThePromptStay) {
+  const Masses accesses = {{0, 0, 0.0F}, {0, 1, 0.0F}, {1, 2, 0.9F}, {2, 3, 0.9F}};
+  EXPECT_THAT(evicted("raas", 3, accesses), ElementsAre(2));
+}
+TEST(Lazy, KeepsWhatIsNotOverdueAndEvictsWhatNeverCameBack) {
+  // 0 comes every 40 steps and is not due; 1 was active later, and never twice.
+  const Masses accesses = {{0, 0, 0.5F}, {40, 0, 0.5F}, {45, 1, 0.5F}, {70, 2, 0.5F}};
+  EXPECT_THAT(evicted("lazy", 2, accesses), ElementsAre(1));
+  EXPECT_THAT(evicted("lru", 2, accesses), ElementsAre(0));
+}
+TEST(Lazy, EvictsWhatIsOverdueByItsLongestGap) {
+  // Both were active at step 40, 0 after a gap of 40, 1 after one of 2.
+  const Masses accesses = {
+      {0, 0, 0.5F}, {38, 1, 0.5F}, {40, 1, 0.5F}, {40, 0, 0.5F}, {70, 2, 0.5F}};
+  EXPECT_THAT(evicted("lazy", 2, accesses), ElementsAre(1));
+}
+TEST(Lazy, KeepsWhatWasActiveInTheWindow) {
+  // 1 comes back after long gaps, and was active just now; 0 was not.
+  const Masses accesses = {{0, 0, 0.5F}, {30, 0, 0.5F}, {50, 1, 0.5F}, {60, 2, 0.5F}};
+  EXPECT_THAT(evicted("lazy", 2, accesses), ElementsAre(0));
+  EXPECT_THAT(evicted("lazy:window=5", 2, accesses), ElementsAre(1));
+}
+TEST(Lazy, TakesLittleMassForNoActivity) {
+  const Masses accesses = {{0, 0, 0.5F}, {1, 1, 0.5F}, {2, 0, 1e-5F}, {40, 2, 0.5F}};
+  EXPECT_THAT(evicted("lazy", 2, accesses), ElementsAre(0));
+  EXPECT_THAT(evicted("lazy:threshold=0", 2, accesses), ElementsAre(1));
 }
 
 // Pages of three kinds: hot ones, ones that come in loops, and ones that come once.

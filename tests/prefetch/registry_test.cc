@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(
     Bad, RegistryRefuses,
     testing::Values(Refused{"", "there is no policy ''"},
                     Refused{"s3fif0", "did you mean 's3fifo'?"},
-                    Refused{"magic", "choose among belady, cost_aware"},
+                    Refused{"magic", "choose among attention, belady, cost_aware"},
                     Refused{"lru:window=3", "the policy lru has no parameters"},
                     Refused{"windowed_recency:windov=3", "did you mean 'window'?"},
                     Refused{"windowed_recency:window", "write windowed_recency:PARAMETER=VALUE"},

@@ -18,18 +18,23 @@ TEST(AccessTrace, EachBlockIsAPageAndEachRequestAStep) {
   const AccessTrace trace = accesses_of(trace_of({{70, 50}, {}, {50, 90}}));
   EXPECT_EQ(trace.pages, 3u);
   EXPECT_TRUE(trace.synthetic);
-  ASSERT_EQ(trace.accesses.size(), 4u);
+  ASSERT_EQ(trace.accesses, 4u);
+  std::vector<prefetch::Access> all;
+  ASSERT_TRUE(for_each_access(trace, [&](const auto& access) { all.push_back(access); }));
+  ASSERT_EQ(all.size(), 4u);
   const std::vector<prefetch::PageNumber> pages = {0, 1, 1, 2};
   const std::vector<uint64_t> steps = {0, 0, 2, 2};
   for (size_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(trace.accesses[i].number, i);
-    EXPECT_EQ(trace.accesses[i].page, pages[i]);
-    EXPECT_EQ(trace.accesses[i].step, steps[i]);
+    EXPECT_EQ(all[i].number, i);
+    EXPECT_EQ(all[i].page, pages[i]);
+    EXPECT_EQ(all[i].step, steps[i]);
   }
 }
 
 TEST(TraceFuture, KnowsTheNextAccessToEachPage) {
-  const TraceFuture future(accesses_of(trace_of({{1, 2, 1}, {3, 1}})));
+  const auto known = TraceFuture::of(accesses_of(trace_of({{1, 2, 1}, {3, 1}})));
+  ASSERT_TRUE(known.has_value());
+  const TraceFuture& future = *known;
   EXPECT_EQ(future.next(0), 2u);
   EXPECT_EQ(future.next(1), prefetch::Future::kNever);
   EXPECT_EQ(future.next(2), 4u);

@@ -19,11 +19,10 @@ using prefetch::PageNumber;
 using testing::HasSubstr;
 
 AccessTrace trace_of(const std::vector<PageNumber>& pages) {
-  AccessTrace trace = {"test", true, 0, {}};
-  for (const PageNumber page : pages) {
-    trace.accesses.push_back({trace.accesses.size(), trace.accesses.size(), page});
-    trace.pages = std::max<uint64_t>(trace.pages, page + 1);
-  }
+  std::vector<prefetch::Access> accesses;
+  for (const PageNumber page : pages) accesses.push_back({accesses.size(), accesses.size(), page});
+  AccessTrace trace = trace_of_accesses("test", true, std::move(accesses));
+  trace.signals.set();
   return trace;
 }
 
@@ -35,7 +34,9 @@ std::vector<prefetch::ChosenPolicy> chosen(const std::vector<std::string>& names
 
 std::vector<PagingRun> runs_of(const AccessTrace& trace, const std::vector<std::string>& names,
                                const std::vector<uint64_t>& budgets_pages) {
-  return page_all(trace, chosen(names), budgets_pages, [](size_t) {});
+  auto runs = page_all(trace, chosen(names), budgets_pages, [](size_t) {});
+  EXPECT_TRUE(runs.has_value());
+  return runs ? std::move(*runs) : std::vector<PagingRun>();
 }
 
 TEST(Paging, CountsHitsFirstAccessesAndEvictions) {
@@ -63,6 +64,17 @@ TEST(Paging, ABudgetForAllHasOnlyFirstMisses) {
     EXPECT_EQ(runs[0].result.hits, 3u) << info.name;
     EXPECT_EQ(runs[1].result.hits, 3u) << info.name;
     EXPECT_EQ(runs[1].result.evictions, 0u) << info.name;
+  }
+}
+
+TEST(Paging, APolicyWhoseSignalIsNotThereIsRefused) {
+  AccessTrace trace = trace_of({0, 1});
+  trace.signals.reset();
+  for (const char* name : {"attention", "h2o", "importance", "lazy", "raas"}) {
+    const auto runs =
+        page_all(trace, chosen({"lru", name}), std::vector<uint64_t>{1}, [](size_t) {});
+    ASSERT_FALSE(runs.has_value()) << name;
+    EXPECT_THAT(runs.error().message, HasSubstr(std::string(name) + " needs the column 'mass'"));
   }
 }
 
@@ -118,6 +130,11 @@ TEST(PagingReport, IsReadByPeopleAndPrograms) {
   EXPECT_THAT(html, HasSubstr("This trace is synthetic"));
   EXPECT_THAT(html, HasSubstr("Hit rate against budget"));
   EXPECT_THAT(html, HasSubstr("</span> belady"));
+  AccessTrace damaged = trace;
+  damaged.skipped = {{"of <no> use", 7}};
+  EXPECT_THAT(paging_table(damaged, runs), HasSubstr("left out: 7 accesses, of <no> use\n"));
+  EXPECT_THAT(paging_html(damaged, runs), HasSubstr("Left out: 7 accesses, of &lt;no&gt; use."));
+  EXPECT_THAT(paging_json(damaged, runs), HasSubstr("\"reason\": \"of <no> use\""));
   EXPECT_THAT(html, HasSubstr("<td>lru</td><td>2</td><td>0.3333</td>"));
 }
 
@@ -133,7 +150,7 @@ TEST(PagingOfMooncake, LruAndBeladyAreAsKnown) {
   const auto requests = read_mooncake_trace(path, 0);
   ASSERT_TRUE(requests.has_value());
   const AccessTrace trace = accesses_of(*requests);
-  EXPECT_EQ(trace.accesses.size(), 288'500u);
+  EXPECT_EQ(trace.accesses, 288'500u);
   EXPECT_EQ(trace.pages, 182'790u);
   const auto runs = runs_of(trace, {"lru", "belady"}, {5'000, 10'000, 30'000, 50'000});
   const std::vector<double> known = {0.110, 0.211, 0.326, 0.355, 0.341, 0.366, 0.366, 0.366};
