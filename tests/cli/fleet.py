@@ -5,7 +5,7 @@ from program import wait_until
 
 NAMES = ("a", "b", "c")
 TTL_S = 2
-PACE = Pace(page_bytes=4096, lease_ms=1000, reuse_ms=100)
+PACE = Pace(page_bytes=4096, lease_ms=1000, reuse_ms=100, requests=800_000)
 
 
 class EtcdFleet:

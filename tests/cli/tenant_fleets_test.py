@@ -12,7 +12,7 @@ from tenants import LISTEN, REPLAY, Tenants
 NAMES = ("n0", "n1", "n2")
 TENANTS = ("a", "b")
 TTL_S = 2
-PACE = Pace(page_bytes=4096, lease_ms=1000, reuse_ms=100)
+PACE = Pace(page_bytes=4096, lease_ms=1000, reuse_ms=100, requests=800_000)
 
 
 class TenantFleets(Tenants):
