@@ -15,10 +15,7 @@ namespace farpage {
 Result<LineReader> LineReader::open(const std::string& path) {
   UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.valid()) return LineReader(path, std::move(file));
-  return fail_errno(errno,
-                    fmt::format("cannot open the trace {} (scripts/fetch-traces downloads those "
-                                "that are known; \"generate\" makes one)",
-                                path));
+  return fail_errno(errno, fmt::format("cannot open the trace {}", path));
 }
 
 LineReader::LineReader(const std::string& path, UniqueFd file)

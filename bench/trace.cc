@@ -74,7 +74,11 @@ uint64_t Trace::longest_request() const {
 
 Result<Trace> read_mooncake_trace(const std::string& path, uint64_t max_requests) {
   auto opened = LineReader::open(path);
-  if (!opened) return tl::unexpected(opened.error());
+  if (!opened) {
+    return fail(opened.error().code, opened.error().message +
+                                         " (scripts/fetch-traces brings Mooncake's, and "
+                                         "\"generate\" makes one)");
+  }
   LineReader& lines = *opened;
 
   Trace trace;

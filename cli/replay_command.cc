@@ -189,7 +189,8 @@ void add_replay_command(CLI::App& app, int& exit_code) {
       ->add_option(
           "--format", arguments->trace.format,
           "Format of the trace: mooncake; agent, a session of a coding agent or a folder of "
-          "them; access, whose accesses may carry signals for --policy")
+          "them; azure, arrivals and lengths alone, so no page comes twice; access, whose accesses "
+          "may carry signals for --policy")
       ->check(CLI::IsMember(std::vector<std::string>(kFormats.begin(), kFormats.end())))
       ->capture_default_str();
   CLI::Option* page_bytes =

@@ -2,13 +2,29 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <string_view>
 #include <utility>
 
 #include "bench/agent_trace.h"
+#include "bench/azure_trace.h"
 #include "bench/find_trace.h"
 
 namespace farpage {
 namespace {
+
+struct Reader {
+  std::string_view format;
+  Result<Trace> (*read)(const std::string& path, uint64_t max_requests);
+  const char* needs;   // what has to be named; null: one is looked for
+  const char* remark;  // for who reads where a trace is from
+};
+constexpr std::array<Reader, kFormats.size() - 1> kReaders = {{
+    {"mooncake", read_mooncake_trace, nullptr, ""},
+    {"agent", read_agent_trace, "a session, or a folder of them", ""},
+    {"azure", read_azure_trace, "a file", " (lengths without contents: no page comes twice)"},
+}};
 
 constexpr uint64_t kMaxGeneratedRequests = 10'000'000;
 
@@ -34,18 +50,17 @@ Result<LoadedTrace> load_trace(const TraceArguments& arguments) {
   if (arguments.trace == kGenerate)
     return generate(arguments, "made by the built-in generator (synthetic)");
   FoundTrace found = {arguments.trace, "named on the command line"};
-  if (found.path.empty() && arguments.format == "agent") {
-    return fail(Code::kInvalid, "--format agent: name a session, or a folder of them");
+  const auto reader = std::ranges::find(kReaders, arguments.format, &Reader::format);
+  if (found.path.empty() && reader->needs != nullptr) {
+    return fail(Code::kInvalid, fmt::format("--format {}: name {}", reader->format, reader->needs));
   }
   if (found.path.empty()) found = find_trace();
   if (found.path.empty()) {
     return generate(arguments, found.explanation + ": made by the built-in generator (synthetic)");
   }
-  Result<Trace> trace = arguments.format == "agent"
-                            ? read_agent_trace(found.path, arguments.requests)
-                            : read_mooncake_trace(found.path, arguments.requests);
+  Result<Trace> trace = reader->read(found.path, arguments.requests);
   if (!trace) return tl::unexpected(trace.error());
-  return LoadedTrace{std::move(*trace), std::move(found.explanation)};
+  return LoadedTrace{std::move(*trace), found.explanation + reader->remark};
 }
 
 }  // namespace farpage

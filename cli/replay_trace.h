@@ -13,7 +13,8 @@ namespace farpage {
 inline constexpr const char* kGenerate = "generate";
 
 inline constexpr const char* kAccessFormat = "access";  // of accesses, and not of requests
-inline constexpr std::array<const char*, 3> kFormats = {"mooncake", "agent", kAccessFormat};
+inline constexpr std::array<const char*, 4> kFormats = {"mooncake", "agent", "azure",
+                                                        kAccessFormat};
 
 // Which trace is replayed.
 struct TraceArguments {

@@ -12,7 +12,9 @@ class PageList {
  public:
   size_t size() const { return size_; }
   bool contains(PageNumber page) const { return links_[page].linked; }
-  PageNumber front() const { return front_; }  // of one that is not empty
+  // Of one that is not empty.
+  PageNumber front() const { return front_; }
+  PageNumber back() const { return back_; }
 
   void push_back(PageNumber page) {
     Link& link = links_.at(page);

@@ -14,23 +14,11 @@ namespace {
 
 const std::vector<PolicyInfo>& all() {
   static const std::vector<PolicyInfo> all = {
-      attention(),
-      belady(),
-      cost_aware(),
-      fifo(),
-      h2o(),
-      heavy_hitter(),
-      importance(),
-      lazy(),
-      lfu(),
-      lru(),
-      predictive(),
-      raas(),
-      random_choice(),
-      recency(),
-      regret_aware(),
-      s3fifo(),
-      windowed_recency(),
+      attention(),     belady(),       cost_aware(),       fifo(),
+      h2o(),           heavy_hitter(), importance(),       lazy(),
+      lfu(),           lru(),          predictive(),       raas(),
+      random_choice(), recency(),      regret_aware(),     reuse_rate(),
+      s3fifo(),        stability(),    windowed_recency(), workload_aware(),
   };
   return all;
 }

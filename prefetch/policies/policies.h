@@ -20,8 +20,11 @@ PolicyInfo raas();
 PolicyInfo random_choice();
 PolicyInfo recency();
 PolicyInfo regret_aware();
+PolicyInfo reuse_rate();
 PolicyInfo s3fifo();
+PolicyInfo stability();
 PolicyInfo windowed_recency();
+PolicyInfo workload_aware();
 
 // Those of them that say what pages are worth in any memory.
 std::unique_ptr<DriftingScorer> cost_aware_scorer(const Setting& setting, Values values);

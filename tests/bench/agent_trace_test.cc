@@ -7,6 +7,8 @@
 #include <fstream>
 #include <string>
 
+#include "tests/support/temp_dir.h"
+
 namespace farpage {
 namespace {
 
@@ -14,15 +16,8 @@ using testing::HasSubstr;
 
 class AgentTrace : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = testing::TempDir() + "farpage_agent_" +
-              testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::create_directory(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string write(const std::string& file, const std::string& text) const {
-    std::string path = folder_ + "/" + file;
+    std::string path = folder_ / file;
     std::ofstream(path, std::ios::binary) << text;
     return path;
   }
@@ -37,7 +32,7 @@ class AgentTrace : public testing::Test {
     EXPECT_THAT(trace.error().message, HasSubstr(because));
   }
 
-  std::string folder_;
+  TempDir folder_;
 };
 
 constexpr const char* kFirst = R"({"t":0.0,"type":"n","in":130,"out":5,"hash_ids":[1,2,3]})";
@@ -61,12 +56,12 @@ TEST_F(AgentTrace, SessionsOfAFolderBeginTogetherAndShareNoPage) {
   write("a.json", session(std::string(kFirst) + "," + kLater));
   write("b.json", session(R"({"t":1,"in":1,"out":1,"hash_ids":[1]})"));
   write("notes.txt", "no session");
-  const auto trace = read_agent_trace(folder_, 0);
+  const auto trace = read_agent_trace(folder_.path(), 0);
   ASSERT_TRUE(trace.has_value()) << trace.error().message;
   ASSERT_EQ(trace->requests.size(), 3u);
   EXPECT_EQ(trace->requests[1].timestamp_ms, 1'000u);
   EXPECT_NE(trace->requests[1].hash_ids[0], trace->requests[0].hash_ids[0]);
-  EXPECT_EQ(read_agent_trace(folder_, 2)->requests.size(), 2u);
+  EXPECT_EQ(read_agent_trace(folder_.path(), 2)->requests.size(), 2u);
 }
 
 TEST_F(AgentTrace, BadSessionsAreRefusedWithTheRequest) {
@@ -91,14 +86,14 @@ TEST_F(AgentTrace, BadSessionsAreRefusedWithTheRequest) {
 TEST_F(AgentTrace, SessionsWithOtherBlocksAreRefused) {
   write("a.json", session(kFirst));
   write("b.json", session(kFirst, "32"));
-  EXPECT_THAT(read_agent_trace(folder_, 0).error().message,
+  EXPECT_THAT(read_agent_trace(folder_.path(), 0).error().message,
               HasSubstr("block_size is 32, and that of the sessions before 64"));
 }
 
 TEST_F(AgentTrace, AFolderWithoutSessionsIsRefused) {
-  EXPECT_THAT(read_agent_trace(folder_, 0).error().message, HasSubstr("no file there ends in"));
-  EXPECT_THAT(read_agent_trace(folder_ + "/none.json", 0).error().message,
-              HasSubstr("cannot read"));
+  EXPECT_THAT(read_agent_trace(folder_.path(), 0).error().message,
+              HasSubstr("no file there ends in"));
+  EXPECT_THAT(read_agent_trace(folder_ / "none.json", 0).error().message, HasSubstr("cannot read"));
 }
 
 }  // namespace

@@ -76,6 +76,18 @@ class ReplayPoliciesTest(Case):
         self.assertEqual([run["hits"] for run in json.loads(result.stdout)["runs"]], [0, 2])
         self.assertIn("name a session", self.run_program("replay", "--format", "agent", "--policy", "lru", "--budget", "2").stderr)
 
+    def test_arrivals_and_lengths_alone(self):
+        trace = self.folder / "azure.csv"
+        trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,1024,1\n2023-11-16 18:17:04.03,513,1\n")
+        result = self.run_program("replay", trace, "--format", "azure", "--policy", "lru,belady", "--budget", "10", "--json", "-")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        answer = json.loads(result.stdout)
+        self.assertEqual((answer["accesses"], answer["pages"]), (4, 4))
+        self.assertEqual([run["hits"] for run in answer["runs"]], [0, 0])
+        trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,1024\n")
+        self.assert_fails(self.run_program("replay", trace, "--format", "azure", "--policy", "lru", "--budget", "10"), 1, "azure.csv:2")
+        self.assertIn("name a file", self.run_program("replay", "--format", "azure", "--policy", "lru", "--budget", "2").stderr)
+
     def write_accesses(self, columns, accesses):
         path = self.folder / "accesses.trace"
         with Writer(path, "recorded", synthetic=False, heads=4, columns=columns) as trace:
@@ -89,7 +101,7 @@ class ReplayPoliciesTest(Case):
     def test_accesses_with_their_mass(self):
         path = self.write_accesses(["mass"], [(0, 0, {"mass": 0.2}), (0, 1, {"mass": 0.3}), (1, 0, {"mass": 0.2}),
                                               (2, 2, {"mass": 0}), (3, 0, {"mass": 0}), (4, 3, {"mass": 0.1}), (5, 0, {"mass": 0})])
-        result = self.replay_accesses(path, "--policy", "h2o:recent=0,fifo,raas,lazy,importance,attention,belady", "--json", "-")
+        result = self.replay_accesses(path, "--policy", "h2o:recent=0,fifo,raas,lazy,importance,attention,stability,belady", "--json", "-")
         self.assertEqual(result.returncode, 0, result.stderr)
         answer = json.loads(result.stdout)
         self.assertEqual((answer["trace"], answer["synthetic"], answer["pages"], answer["left_out"]), ("recorded", False, 4, []))

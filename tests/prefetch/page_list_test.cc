@@ -31,7 +31,9 @@ RC_GTEST_PROP(PageListProperty, IsAQueue, (uint32_t seed)) {
       model.erase(found);
     }
     RC_ASSERT(list.size() == model.size());
-    if (!model.empty()) RC_ASSERT(list.front() == model.front());
+    if (model.empty()) continue;
+    RC_ASSERT(list.front() == model.front());
+    RC_ASSERT(list.back() == model.back());
   }
 }
 

@@ -60,13 +60,15 @@ std::vector<PageNumber> evicted_of(const std::string& name, uint64_t budget_page
   return gone;
 }
 
-// One a step, each with a mass of its own.
+// One a step, each with a mass, a head and a category of its own.
 std::vector<PageNumber> evicted(const std::string& name, uint64_t budget_pages,
                                 const std::vector<PageNumber>& pages) {
   std::vector<Access> accesses;
   for (const PageNumber page : pages) {
     Access access = {accesses.size(), accesses.size(), page};
     access.mass = static_cast<float>(page * 7 % 5) * static_cast<float>(access.step % 3) * 5e-5F;
+    access.head = page % 5;
+    access.category = page < 100 ? 0 : page < 1'000 ? 1 : 2;
     accesses.push_back(access);
   }
   return evicted_of(name, budget_pages, accesses);
@@ -253,6 +255,159 @@ TEST(Lazy, TakesLittleMassForNoActivity) {
   const Masses accesses = {{0, 0, 0.5F}, {1, 1, 0.5F}, {2, 0, 1e-5F}, {40, 2, 0.5F}};
   EXPECT_THAT(evicted("lazy", 2, accesses), ElementsAre(0));
   EXPECT_THAT(evicted("lazy:threshold=0", 2, accesses), ElementsAre(1));
+}
+
+struct Selected {
+  uint64_t step;
+  uint32_t head;
+  PageNumber page;
+  float mass;
+};
+// A steady head that always selects 0 of 0 and 1, and one that selects 2 and 3 in turns.
+std::vector<PageNumber> evicted_after_two_heads(const std::string& name,
+                                                std::vector<Selected> then) {
+  std::vector<Access> accesses;
+  const auto add = [&](const Selected& each) {
+    Access access = {accesses.size(), each.step, each.page};
+    access.head = each.head;
+    access.mass = each.mass;
+    accesses.push_back(access);
+  };
+  for (uint64_t step = 0; step < 4; ++step) {
+    add({step, 0, 0, 0.9F});
+    add({step, 1, static_cast<PageNumber>(2 + step % 2), 0.5F});
+    add({step, 0, 1, 0.1F});
+  }
+  for (const Selected& each : then) add(each);
+  return evicted_of(name, 4, accesses);
+}
+TEST(Stability, EvictsWhatAStableHeadDoesNotSelectAndLastAnUnstableOnesPages) {
+  const std::string name = "stability:top=1:window=4:unstable=0.5";
+  // 4 comes and is in no selection yet, 0 is; then only 0 is left of the stable head.
+  EXPECT_THAT(evicted_after_two_heads(name, {{4, 0, 4, 0.0F}, {4, 0, 5, 0.0F}}), ElementsAre(1, 4));
+  EXPECT_THAT(evicted_after_two_heads(name, {{4, 1, 4, 0.0F}, {4, 1, 5, 0.0F}, {4, 1, 6, 0.0F}}),
+              ElementsAre(1, 0, 2));
+  EXPECT_THAT(evicted_after_two_heads("lru", {{4, 0, 4, 0.0F}}), ElementsAre(2));
+}
+TEST(Stability, WithoutUnstableHeadsKeepsTheLatestSelections) {
+  // Of the second head that is 3.
+  EXPECT_THAT(evicted_after_two_heads("stability:top=1:window=4:unstable=0",
+                                      {{4, 0, 4, 0.0F}, {4, 1, 5, 0.0F}, {4, 1, 6, 0.0F}}),
+              ElementsAre(2, 1, 4));
+}
+TEST(Stability, RanksOnceInAWindow) {
+  // 1 is selected at step 4, which nobody looks at before step 8.
+  EXPECT_THAT(evicted_after_two_heads("stability:top=1:window=4:unstable=0.5",
+                                      {{4, 0, 1, 0.9F}, {5, 0, 4, 0.1F}}),
+              ElementsAre(1));
+  EXPECT_THAT(evicted_after_two_heads("stability:top=1:window=4:unstable=0.5",
+                                      {{4, 0, 0, 0.9F}, {7, 0, 1, 0.9F}, {8, 0, 4, 0.1F}}),
+              ElementsAre(0));
+}
+
+struct Categorized {
+  uint64_t step;
+  PageNumber page;
+  uint32_t category;
+};
+std::vector<PageNumber> evicted(const std::string& name, uint64_t budget_pages,
+                                const std::vector<Categorized>& categorized) {
+  std::vector<Access> accesses;
+  for (const Categorized& each : categorized) {
+    Access access = {accesses.size(), each.step, each.page};
+    access.category = each.category;
+    accesses.push_back(access);
+  }
+  return evicted_of(name, budget_pages, accesses);
+}
+TEST(WorkloadAware, EvictsWhatItsCategorySeldomWaitsSoLongFor) {
+  // Pages of category 0 come back after 2 steps, those of 1 after 20; at step 30, 0 is 8 steps old
+  // and 1 is 10.
+  const std::vector<Categorized> accesses = {{0, 0, 0},  {0, 1, 1},  {2, 0, 0},
+                                             {20, 1, 1}, {22, 2, 0}, {30, 3, 0}};
+  EXPECT_THAT(evicted("workload_aware", 3, accesses), ElementsAre(0));
+  const std::vector<Categorized> later = {{0, 0, 0},  {0, 1, 1},  {2, 0, 0}, {20, 1, 1},
+                                          {22, 0, 0}, {22, 2, 0}, {30, 3, 0}};
+  // Now the mean gap of category 0 is 2.18 steps: e^(−8 / 2.18) < e^(−10 / 20), of 2 that came
+  // last.
+  EXPECT_THAT(evicted("workload_aware", 3, later), ElementsAre(2));
+  EXPECT_THAT(evicted("lru", 3, later), ElementsAre(1));
+}
+TEST(WorkloadAware, EvictsOfAStepWhatStandsLastInIt) {
+  const std::vector<Categorized> accesses = {{0, 0, 0}, {0, 1, 0}, {0, 2, 0}, {1, 3, 0}};
+  EXPECT_THAT(evicted("workload_aware", 3, accesses), ElementsAre(2));
+}
+TEST(WorkloadAware, ExpectsNothingBeyondALife) {
+  // Both are 2 steps old, in categories that wait for 2 steps and for 20.
+  const std::vector<Categorized> accesses = {{0, 0, 0},  {0, 1, 1},  {2, 0, 0},
+                                             {20, 1, 1}, {20, 0, 0}, {22, 2, 0}};
+  EXPECT_THAT(evicted("workload_aware:life=1000", 2, accesses), ElementsAre(0));
+  EXPECT_THAT(evicted("workload_aware:life=1", 2, accesses), ElementsAre(1));
+}
+TEST(WorkloadAware, ForgetsGapsOfLongAgo) {
+  // Category 0 used to wait for 40 steps, and lately for 1.
+  std::vector<Categorized> accesses = {{0, 0, 0}, {0, 1, 1}, {40, 0, 0}, {40, 1, 1}};
+  for (uint64_t step = 41; step < 60; ++step) accesses.push_back({step, 0, 0});
+  accesses.insert(accesses.end(), {{60, 1, 1}, {62, 0, 0}, {75, 2, 1}});
+  EXPECT_THAT(evicted("workload_aware:recent=2", 2, accesses), ElementsAre(0));
+  EXPECT_THAT(evicted("workload_aware:recent=1000", 2, accesses), ElementsAre(1));
+}
+
+// Pages accessed once that do not come back, among them 0 and 1 that do, after three accesses.
+std::vector<PageNumber> loop_among_passers_by(size_t accesses) {
+  std::vector<PageNumber> pages;
+  for (PageNumber i = 0; i < accesses; ++i) pages.push_back(i % 2 == 0 ? i / 2 % 2 : 100 + i);
+  return pages;
+}
+TEST(ReuseRate, KeepsWhatComesBackAsOthersLikeItDid) {
+  const auto pages = loop_among_passers_by(200);
+  const auto gone = evicted("reuse_rate", 3, pages);
+  // 0 and 1 come every fourth access, so the oldest of three is often one of them.
+  EXPECT_THAT(evicted("lru", 3, pages), testing::Contains(0));
+  EXPECT_THAT(std::vector(gone.begin() + 20, gone.end()), testing::Each(testing::Ge(100)));
+}
+TEST(ReuseRate, InALoopKeepsWhatIsThere) {
+  std::vector<PageNumber> pages;
+  for (PageNumber i = 0; i < 4'000; ++i) pages.push_back(i % 40);
+  const auto hits = [&](const std::string& name) {
+    return pages.size() - 20 - evicted(name, 20, pages).size();
+  };
+  EXPECT_EQ(hits("lru"), 0U);
+  EXPECT_GT(hits("reuse_rate"), 1'000U);  // 1,900 with foresight
+}
+TEST(ReuseRate, LearnsFromPagesThatHadGone) {
+  // With one place all goes before it comes back; and yet it is known then that who was accessed
+  // twice comes a third time, where two places are.
+  std::vector<PageNumber> pages = loop_among_passers_by(200);
+  const auto learned = reuse_rate().make({.budget_pages = 2}, std::vector<double>{3, 1e5});
+  uint64_t number = 0;
+  for (const PageNumber page : pages) learned->on_access({number, number, page}), ++number;
+  // 50 was accessed twice, 51 later, and once.
+  for (const PageNumber page : {50U, 50U, 51U}) {
+    learned->on_access({number, number, page});
+    ++number;
+  }
+  for (const PageNumber page : {50U, 51U}) learned->on_insert(page, number);
+  EXPECT_EQ(learned->victim(number), 51U);
+}
+TEST(ReuseRate, ForgetsByHalves) {
+  // All pages used to come a second time at once, and an eighth of them a third time; lately none
+  // comes a second time.
+  std::vector<PageNumber> pages;
+  for (PageNumber i = 0; i < 400; ++i) {
+    pages.insert(pages.end(), i % 8 == 0 ? 3 : 2, 1'000 + i);
+  }
+  for (PageNumber i = 0; i < 300; ++i) pages.push_back(5'000 + i);
+  pages.insert(pages.end(), {1, 1, 2});
+  const auto victim_with = [&](double half_life) {
+    const auto policy = reuse_rate().make({.budget_pages = 2}, std::vector<double>{3, half_life});
+    uint64_t number = 0;
+    for (const PageNumber page : pages) policy->on_access({number, number, page}), ++number;
+    for (const PageNumber page : {1U, 2U}) policy->on_insert(page, number);
+    return policy->victim(number);
+  };
+  EXPECT_EQ(victim_with(1e9), 1U);
+  EXPECT_EQ(victim_with(200), 2U);
 }
 
 // Pages of three kinds: hot ones, ones that come in loops, and ones that come once.

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "bench/kvhl/sweep.h"
+#include "tests/support/temp_dir.h"
 
 namespace farpage::kvhl {
 namespace {
@@ -19,36 +20,29 @@ constexpr const char* kPagesHeader = "page_id,layer,head_group,token_start,token
 
 class KvhlWorkload : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = testing::TempDir() + "farpage_kvhl_" +
-              testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::create_directory(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   void write(const std::string& file, const std::string& text) const {
-    std::ofstream(folder_ + "/" + file, std::ios::binary) << text;
+    std::ofstream(folder_ / file, std::ios::binary) << text;
   }
   void expect_refused(const std::string& pages, const std::string& trace,
                       const std::string& because) const {
     write("w.fp16.pages.csv", pages);
     write("w.trace.csv", trace);
-    const auto workload = read_workload(folder_, "w", "fp16");
+    const auto workload = read_workload(folder_.path(), "w", "fp16");
     ASSERT_FALSE(workload.has_value()) << because;
     EXPECT_THAT(workload.error().message, HasSubstr(because));
   }
 
-  std::string folder_;
+  TempDir folder_;
 };
 
 TEST_F(KvhlWorkload, IsReadFromItsFiles) {
   write("w.fp16.pages.csv", std::string(kPagesHeader) + "0,0,0,0,16,50\r\n1,1,1,16,32,60");
   write("w.trace.csv", "step,page_id\n0,1\n0,0\n5,1\n");
   write("other.trace.csv", "");
-  const auto names = workloads_in(folder_);
+  const auto names = workloads_in(folder_.path());
   ASSERT_TRUE(names.has_value());
   EXPECT_THAT(*names, ElementsAre("other", "w"));
-  const auto workload = read_workload(folder_, "w", "fp16");
+  const auto workload = read_workload(folder_.path(), "w", "fp16");
   ASSERT_TRUE(workload.has_value()) << workload.error().message;
   EXPECT_THAT(workload->page_bytes, ElementsAre(50, 60));
   ASSERT_EQ(workload->accesses.size(), 3u);
@@ -70,14 +64,15 @@ TEST_F(KvhlWorkload, BadFilesAreRefusedWithTheirLine) {
 }
 
 TEST_F(KvhlWorkload, AFolderWithoutAnyIsRefused) {
-  EXPECT_THAT(workloads_in(folder_).error().message, HasSubstr("no file ends in .trace.csv"));
-  EXPECT_THAT(workloads_in(folder_ + "/none").error().message, HasSubstr("cannot read the folder"));
+  EXPECT_THAT(workloads_in(folder_.path()).error().message,
+              HasSubstr("no file ends in .trace.csv"));
+  EXPECT_THAT(workloads_in(folder_ / "none").error().message, HasSubstr("cannot read the folder"));
 }
 
 TEST_F(KvhlWorkload, APageThatFitsInNoTierIsRefused) {
   write("w.fp16.pages.csv", std::string(kPagesHeader) + "0,0,0,0,16,64001\n");
   write("w.trace.csv", "step,page_id\n0,0\n");
-  const auto table = sweep(folder_, [](size_t, size_t) {});
+  const auto table = sweep(folder_.path(), [](size_t, size_t) {});
   ASSERT_FALSE(table.has_value());
   EXPECT_THAT(table.error().message,
               HasSubstr("the nearest tier of small_fp16_prefetch only 64000"));
