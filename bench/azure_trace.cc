@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -91,52 +92,51 @@ Result<TraceRequest> parse_request(std::string_view line) {
   return request;
 }
 
+class AzureRequests final : public RequestStream {
+ public:
+  explicit AzureRequests(LineReader lines) : lines_(std::move(lines)) {}
+
+  Result<std::optional<TraceRequest>> next() override {
+    while (true) {
+      const auto next = lines_.next();
+      if (!next) return tl::unexpected(next.error());
+      if (!*next) return std::nullopt;
+      std::string_view line = **next;
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      if (lines_.number() == 1) {
+        if (line == kHeader) continue;
+        return lines_.refuse(fmt::format("the first line of a trace of Azure's is {}", kHeader));
+      }
+      if (line.empty()) continue;
+      Result<TraceRequest> request = parse_request(line);
+      if (!request) return lines_.refuse(request.error().message);
+      if (request->timestamp_ms < last_ms_) {
+        return lines_.refuse("its time is before that of the line above; requests stand in order");
+      }
+      last_ms_ = request->timestamp_ms;
+      if (!begin_ms_) begin_ms_ = last_ms_;
+      request->timestamp_ms -= *begin_ms_;
+      const uint64_t pages = (request->input_length + kTokensPerBlock - 1) / kTokensPerBlock;
+      request->hash_ids.resize(pages);
+      std::iota(request->hash_ids.begin(), request->hash_ids.end(), blocks_);
+      blocks_ += pages;
+      return std::move(*request);
+    }
+  }
+
+ private:
+  LineReader lines_;
+  std::optional<uint64_t> begin_ms_;  // of the first request
+  uint64_t last_ms_ = 0;
+  uint64_t blocks_ = 0;
+};
+
 }  // namespace
 
-Result<Trace> read_azure_trace(const std::string& path, uint64_t max_requests) {
-  auto opened = LineReader::open(path);
-  if (!opened) return tl::unexpected(opened.error());
-  LineReader& lines = *opened;
-  const auto at_line = [&](const std::string& message) {
-    return fail(Code::kInvalid,
-                fmt::format("{}:{}: {}: mend or remove the line", path, lines.number(), message));
-  };
-
-  Trace trace;
-  trace.name = path;
-  uint64_t blocks = 0;
-  uint64_t begin_ms = 0;
-  uint64_t last_ms = 0;
-  bool has_header = false;
-  while (max_requests == 0 || trace.requests.size() < max_requests) {
-    const auto next = lines.next();
-    if (!next) return tl::unexpected(next.error());
-    if (!*next) break;
-    std::string_view line = **next;
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (!has_header) {
-      if (line != kHeader) {
-        return fail(Code::kInvalid,
-                    fmt::format("{}:1: the first line of a trace of Azure's is {}", path, kHeader));
-      }
-      has_header = true;
-      continue;
-    }
-    if (line.empty()) continue;
-    Result<TraceRequest> request = parse_request(line);
-    if (!request) return at_line(request.error().message);
-    if (request->timestamp_ms < last_ms) {
-      return at_line("its time is before that of the line above; requests stand in their order");
-    }
-    last_ms = request->timestamp_ms;
-    if (trace.requests.empty()) begin_ms = last_ms;
-    request->timestamp_ms -= begin_ms;
-    const uint64_t pages = (request->input_length + kTokensPerBlock - 1) / kTokensPerBlock;
-    for (uint64_t i = 0; i < pages; ++i) request->hash_ids.push_back(blocks++);
-    trace.requests.push_back(std::move(*request));
-  }
-  if (blocks == 0) return fail(Code::kInvalid, fmt::format("{}: no request has a prompt", path));
-  return trace;
+Result<std::unique_ptr<RequestStream>> open_azure_trace(const std::string& path) {
+  auto lines = LineReader::open(path);
+  if (!lines) return tl::unexpected(lines.error());
+  return std::make_unique<AzureRequests>(std::move(*lines));
 }
 
 }  // namespace farpage

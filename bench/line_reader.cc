@@ -48,6 +48,11 @@ Result<std::optional<std::string_view>> LineReader::next() {
   }
 }
 
+tl::unexpected<Error> LineReader::refuse(const std::string& message) const {
+  return fail(Code::kInvalid,
+              fmt::format("{}:{}: {}: mend or remove the line", path_, number_, message));
+}
+
 std::string_view LineReader::padded_line() {
   line_.reserve(line_.size() + simdjson::SIMDJSON_PADDING);
   return line_;

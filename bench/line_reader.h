@@ -24,6 +24,9 @@ class LineReader {
   // padding, and is valid until the next call.
   Result<std::optional<std::string_view>> next();
 
+  // What is wrong with the line read last.
+  tl::unexpected<Error> refuse(const std::string& message) const;
+
  private:
   LineReader(const std::string& path, UniqueFd file);
   std::string_view padded_line();

@@ -57,6 +57,34 @@ Result<TraceRequest> parse_request(simdjson::dom::parser& parser, std::string_vi
   return request;
 }
 
+class MooncakeRequests final : public RequestStream {
+ public:
+  explicit MooncakeRequests(LineReader lines) : lines_(std::move(lines)) {}
+
+  Result<std::optional<TraceRequest>> next() override {
+    while (true) {
+      const auto line = lines_.next();
+      if (!line) return tl::unexpected(line.error());
+      if (!*line) return std::nullopt;
+      if ((*line)->find_first_not_of(" \t\r") == std::string_view::npos) continue;
+      Result<TraceRequest> request = parse_request(parser_, **line);
+      if (!request) return lines_.refuse(request.error().message);
+      if (request->timestamp_ms < last_ms_) {
+        return lines_.refuse(
+            fmt::format("timestamp {} comes after {}; requests stand in the order of time",
+                        request->timestamp_ms, last_ms_));
+      }
+      last_ms_ = request->timestamp_ms;
+      return std::move(*request);
+    }
+  }
+
+ private:
+  LineReader lines_;
+  simdjson::dom::parser parser_;
+  uint64_t last_ms_ = 0;
+};
+
 }  // namespace
 
 uint64_t Trace::pages() const {
@@ -72,42 +100,30 @@ uint64_t Trace::longest_request() const {
   return most;
 }
 
-Result<Trace> read_mooncake_trace(const std::string& path, uint64_t max_requests) {
-  auto opened = LineReader::open(path);
-  if (!opened) {
-    return fail(opened.error().code, opened.error().message +
-                                         " (scripts/fetch-traces brings Mooncake's, and "
-                                         "\"generate\" makes one)");
-  }
-  LineReader& lines = *opened;
-
+Result<Trace> read_trace(OpenRequests open, const std::string& path, uint64_t max_requests) {
+  const auto stream = open(path);
+  if (!stream) return tl::unexpected(stream.error());
   Trace trace;
   trace.name = path;
-  simdjson::dom::parser parser;
-  const auto at_line = [&](const std::string& message) {
-    return fail(Code::kInvalid,
-                fmt::format("{}:{}: {}: mend or remove the line", path, lines.number(), message));
-  };
   while (max_requests == 0 || trace.requests.size() < max_requests) {
-    const auto line = lines.next();
-    if (!line) return tl::unexpected(line.error());
-    if (!*line) break;
-    if ((*line)->find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    Result<TraceRequest> request = parse_request(parser, **line);
-    if (!request) return at_line(request.error().message);
-    if (!trace.requests.empty() && request->timestamp_ms < trace.requests.back().timestamp_ms) {
-      return at_line(fmt::format("timestamp {} comes after {}; requests stand in the order of time",
-                                 request->timestamp_ms, trace.requests.back().timestamp_ms));
-    }
-    trace.requests.push_back(std::move(*request));
+    auto request = (*stream)->next();
+    if (!request) return tl::unexpected(request.error());
+    if (!*request) break;
+    trace.requests.push_back(std::move(**request));
   }
-  if (trace.pages() == 0) {
-    return fail(Code::kInvalid,
-                fmt::format("{}: {}: give a Mooncake trace (JSON lines with hash_ids)", path,
-                            trace.requests.empty() ? "the trace is empty"
-                                                   : "no request of the trace has a page"));
-  }
-  return trace;
+  if (trace.pages() > 0) return trace;
+  return fail(Code::kInvalid,
+              fmt::format("{}: {}", path,
+                          trace.requests.empty() ? "the trace is empty"
+                                                 : "no request of the trace has a page"));
+}
+
+Result<std::unique_ptr<RequestStream>> open_mooncake_trace(const std::string& path) {
+  auto lines = LineReader::open(path);
+  if (lines) return std::make_unique<MooncakeRequests>(std::move(*lines));
+  return fail(lines.error().code, lines.error().message +
+                                      " (scripts/fetch-traces brings Mooncake's, and \"generate\" "
+                                      "makes one)");
 }
 
 }  // namespace farpage

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,8 +33,20 @@ struct Trace {
 inline constexpr uint64_t kMaxRequestPages = 1'000'000;
 inline constexpr uint64_t kMaxHashId = uint64_t{1} << 63;
 
-// Reads a Mooncake trace: one JSON object a line, in the order of its timestamps. Stops after
-// `max_requests`; 0: reads them all. An error names the file and the line.
-Result<Trace> read_mooncake_trace(const std::string& path, uint64_t max_requests);
+// The requests of a file, one after another, in memory for one. On one thread. Errors name the file
+// and the line.
+class RequestStream {
+ public:
+  virtual ~RequestStream() = default;
+
+  virtual Result<std::optional<TraceRequest>> next() = 0;  // nothing at the end
+};
+using OpenRequests = Result<std::unique_ptr<RequestStream>> (*)(const std::string& path);
+
+// All of them, but no more than `max_requests`, if that is not 0. An error where none has a page.
+Result<Trace> read_trace(OpenRequests open, const std::string& path, uint64_t max_requests);
+
+// Mooncake's traces: one JSON object a line, in the order of its timestamps.
+Result<std::unique_ptr<RequestStream>> open_mooncake_trace(const std::string& path);
 
 }  // namespace farpage

@@ -6,7 +6,6 @@
 
 #include "bench/json.h"
 #include "bench/kvhl/sweep.h"
-#include "bench/paging/access_file.h"
 #include "bench/paging/access_trace.h"
 #include "bench/paging/paging.h"
 #include "bench/progress.h"
@@ -33,20 +32,6 @@ Result<void> write_results(const PagingArguments& arguments, const paging::Acces
   }
   if (arguments.json == "-" || arguments.csv == "-") return {};
   return write_text("-", table);
-}
-
-Result<paging::AccessTrace> load_accesses(const TraceArguments& arguments) {
-  if (arguments.format != kAccessFormat) {
-    return load_trace(arguments).map(
-        [](const LoadedTrace& loaded) { return paging::accesses_of(loaded.trace); });
-  }
-  if (arguments.trace.empty()) {
-    return fail(Code::kInvalid, "--format access: name a file (docs/formats/access-trace.md)");
-  }
-  if (arguments.requests > 0) {
-    return fail(Code::kInvalid, "--format access has no requests: leave --requests out");
-  }
-  return paging::open_access_file(arguments.trace);
 }
 
 }  // namespace

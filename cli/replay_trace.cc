@@ -4,26 +4,31 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "bench/agent_trace.h"
 #include "bench/azure_trace.h"
 #include "bench/find_trace.h"
+#include "bench/paging/access_file.h"
 
 namespace farpage {
 namespace {
 
 struct Reader {
   std::string_view format;
-  Result<Trace> (*read)(const std::string& path, uint64_t max_requests);
+  OpenRequests open;  // null: read() sorts them, so all are in memory
+  Result<Trace> (*read)(const std::string& path, uint64_t max_requests);  // null: there is open()
   const char* needs;   // what has to be named; null: one is looked for
   const char* remark;  // for who reads where a trace is from
 };
 constexpr std::array<Reader, kFormats.size() - 1> kReaders = {{
-    {"mooncake", read_mooncake_trace, nullptr, ""},
-    {"agent", read_agent_trace, "a session, or a folder of them", ""},
-    {"azure", read_azure_trace, "a file", " (lengths without contents: no page comes twice)"},
+    {"mooncake", open_mooncake_trace, nullptr, nullptr, ""},
+    {"agent", nullptr, read_agent_trace, "a session, or a folder of them", ""},
+    {"azure", open_azure_trace, nullptr, "a file",
+     " (lengths without contents: no page comes twice)"},
 }};
 
 constexpr uint64_t kMaxGeneratedRequests = 10'000'000;
@@ -40,6 +45,38 @@ Result<LoadedTrace> generate(const TraceArguments& arguments, std::string origin
   return LoadedTrace{generate_trace(options), std::move(origin)};
 }
 
+// Where a trace is, and what reads it.
+struct Source {
+  const Reader* reader = nullptr;  // null: it is made
+  FoundTrace found;
+};
+
+Result<Source> source_of(const TraceArguments& arguments) {
+  if (arguments.trace == kGenerate) {
+    return Source{nullptr, {"", "made by the built-in generator (synthetic)"}};
+  }
+  const auto* reader = std::ranges::find(kReaders, arguments.format, &Reader::format);
+  if (!arguments.trace.empty())
+    return Source{reader, {arguments.trace, "named on the command line"}};
+  if (reader->needs != nullptr) {
+    return fail(Code::kInvalid, fmt::format("--format {}: name {}", reader->format, reader->needs));
+  }
+  FoundTrace found = find_trace();
+  if (!found.path.empty()) return Source{reader, std::move(found)};
+  found.explanation += ": made by the built-in generator (synthetic)";
+  return Source{nullptr, std::move(found)};
+}
+
+Result<LoadedTrace> load(const Source& source, const TraceArguments& arguments) {
+  if (source.reader == nullptr) return generate(arguments, source.found.explanation);
+  const std::string& path = source.found.path;
+  Result<Trace> trace = source.reader->open != nullptr
+                            ? read_trace(source.reader->open, path, arguments.requests)
+                            : source.reader->read(path, arguments.requests);
+  if (!trace) return tl::unexpected(trace.error());
+  return LoadedTrace{std::move(*trace), source.found.explanation + source.reader->remark};
+}
+
 }  // namespace
 
 Result<LoadedTrace> load_trace(const TraceArguments& arguments) {
@@ -47,20 +84,32 @@ Result<LoadedTrace> load_trace(const TraceArguments& arguments) {
     return fail(Code::kInvalid,
                 "--format access has no requests to send to a node: add --policy and --budget");
   }
-  if (arguments.trace == kGenerate)
-    return generate(arguments, "made by the built-in generator (synthetic)");
-  FoundTrace found = {arguments.trace, "named on the command line"};
-  const auto reader = std::ranges::find(kReaders, arguments.format, &Reader::format);
-  if (found.path.empty() && reader->needs != nullptr) {
-    return fail(Code::kInvalid, fmt::format("--format {}: name {}", reader->format, reader->needs));
+  const auto source = source_of(arguments);
+  if (!source) return tl::unexpected(source.error());
+  return load(*source, arguments);
+}
+
+Result<paging::AccessTrace> load_accesses(const TraceArguments& arguments) {
+  if (arguments.format == kAccessFormat) {
+    if (arguments.trace.empty()) {
+      return fail(Code::kInvalid, "--format access: name a file (docs/formats/access-trace.md)");
+    }
+    if (arguments.requests > 0) {
+      return fail(Code::kInvalid, "--format access has no requests: leave --requests out");
+    }
+    return paging::open_access_file(arguments.trace);
   }
-  if (found.path.empty()) found = find_trace();
-  if (found.path.empty()) {
-    return generate(arguments, found.explanation + ": made by the built-in generator (synthetic)");
+  const auto source = source_of(arguments);
+  if (!source) return tl::unexpected(source.error());
+  // A pipe can be read only once.
+  std::error_code ignored;
+  if (source->reader != nullptr && source->reader->open != nullptr &&
+      std::filesystem::is_regular_file(source->found.path, ignored)) {
+    return paging::accesses_of_file(source->reader->open, source->found.path, arguments.requests);
   }
-  Result<Trace> trace = reader->read(found.path, arguments.requests);
-  if (!trace) return tl::unexpected(trace.error());
-  return LoadedTrace{std::move(*trace), found.explanation + reader->remark};
+  auto loaded = load(*source, arguments);
+  if (!loaded) return tl::unexpected(loaded.error());
+  return paging::accesses_of(std::move(loaded->trace));
 }
 
 }  // namespace farpage

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "bench/paging/access_trace.h"
 #include "bench/trace.h"
 #include "bench/trace_generator.h"
 
@@ -28,7 +29,9 @@ struct LoadedTrace {
   Trace trace;
   std::string origin;  // how it was found
 };
-// Of requests.
+// Of requests, all in memory.
 Result<LoadedTrace> load_trace(const TraceArguments& arguments);
+// Of any format; streamed, where the file can be read more than once and is in order.
+Result<paging::AccessTrace> load_accesses(const TraceArguments& arguments);
 
 }  // namespace farpage

@@ -1,8 +1,13 @@
 #include "bench/paging/access_trace.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <utility>
+
+#include "base/check.h"
 
 namespace farpage::paging {
 namespace {
@@ -28,6 +33,80 @@ class MemoryStream final : public AccessStream {
   size_t next_ = 0;
 };
 
+class KeptRequests final : public RequestStream {
+ public:
+  explicit KeptRequests(std::shared_ptr<const std::vector<TraceRequest>> requests)
+      : requests_(std::move(requests)) {}
+
+  Result<std::optional<TraceRequest>> next() override {
+    if (next_ == requests_->size()) return std::nullopt;
+    return (*requests_)[next_++];
+  }
+
+ private:
+  std::shared_ptr<const std::vector<TraceRequest>> requests_;
+  size_t next_ = 0;
+};
+
+class RequestAccesses final : public AccessStream {
+ public:
+  // No more than so many are there.
+  struct Known {
+    uint64_t pages = UINT64_MAX;
+    uint64_t accesses = UINT64_MAX;
+  };
+
+  RequestAccesses(std::unique_ptr<RequestStream> requests, uint64_t max_requests, Known known)
+      : requests_(std::move(requests)), max_requests_(max_requests), known_(known) {}
+
+  Result<size_t> read(std::span<Access> accesses) override {
+    size_t count = 0;
+    while (count < accesses.size()) {
+      if (next_ == ids_.size()) {
+        const auto more = next_request();
+        if (!more) return tl::unexpected(more.error());
+        if (!*more) break;
+        continue;
+      }
+      const auto fresh = static_cast<PageNumber>(numbers_.size());
+      const PageNumber page = numbers_.emplace(ids_[next_++], fresh).first->second;
+      if (page >= known_.pages || number_ >= known_.accesses) {
+        return fail(Code::kInvalid, "the trace has changed since it was counted: replay it again");
+      }
+      accesses[count++] = {number_++, begun_ - 1, page};
+    }
+    return count;
+  }
+
+ private:
+  Result<bool> next_request() {
+    if (max_requests_ != 0 && begun_ == max_requests_) return false;
+    auto request = requests_->next();
+    if (!request) return tl::unexpected(request.error());
+    if (!*request) return false;
+    ids_ = std::move((*request)->hash_ids);
+    next_ = 0;
+    ++begun_;
+    return true;
+  }
+
+  std::unique_ptr<RequestStream> requests_;
+  const uint64_t max_requests_;
+  const Known known_;
+  uint64_t begun_ = 0;         // requests
+  std::vector<uint64_t> ids_;  // of the last of them
+  size_t next_ = 0;            // of these
+  uint64_t number_ = 0;
+  std::unordered_map<uint64_t, PageNumber> numbers_;  // by id
+};
+
+Result<void> count(AccessTrace& trace) {
+  return for_each_access(trace, [&](const Access& access) {
+    ++trace.accesses;
+    trace.pages = std::max<uint64_t>(trace.pages, access.page + uint64_t{1});
+  });
+}
+
 }  // namespace
 
 AccessTrace trace_of_accesses(std::string name, bool synthetic, std::vector<Access> accesses) {
@@ -45,18 +124,36 @@ AccessTrace trace_of_accesses(std::string name, bool synthetic, std::vector<Acce
   return trace;
 }
 
-AccessTrace accesses_of(const Trace& trace) {
-  std::vector<Access> accesses;
-  accesses.reserve(trace.pages());
-  std::unordered_map<uint64_t, PageNumber> numbers;
-  for (uint64_t step = 0; step < trace.requests.size(); ++step) {
-    for (const uint64_t id : trace.requests[step].hash_ids) {
-      const auto next = static_cast<PageNumber>(numbers.size());
-      const PageNumber page = numbers.emplace(id, next).first->second;
-      accesses.push_back({accesses.size(), step, page});
-    }
-  }
-  return trace_of_accesses(trace.name, trace.synthetic, std::move(accesses));
+AccessTrace accesses_of(Trace trace) {
+  AccessTrace accesses;
+  accesses.name = trace.name;
+  accesses.synthetic = trace.synthetic;
+  const auto kept = std::make_shared<const std::vector<TraceRequest>>(std::move(trace.requests));
+  accesses.open = [kept]() -> Result<std::unique_ptr<AccessStream>> {
+    return std::make_unique<RequestAccesses>(std::make_unique<KeptRequests>(kept), 0,
+                                             RequestAccesses::Known());
+  };
+  FARPAGE_CHECK(count(accesses).has_value());
+  return accesses;
+}
+
+Result<AccessTrace> accesses_of_file(OpenRequests open, const std::string& path,
+                                     uint64_t max_requests) {
+  AccessTrace accesses;
+  accesses.name = path;
+  const auto stream_of =
+      [open, path,
+       max_requests](const RequestAccesses::Known& known) -> Result<std::unique_ptr<AccessStream>> {
+    auto requests = open(path);
+    if (!requests) return tl::unexpected(requests.error());
+    return std::make_unique<RequestAccesses>(std::move(*requests), max_requests, known);
+  };
+  accesses.open = [stream_of] { return stream_of({}); };
+  if (auto counted = count(accesses); !counted) return tl::unexpected(counted.error());
+  const RequestAccesses::Known known = {accesses.pages, accesses.accesses};
+  accesses.open = [stream_of, known] { return stream_of(known); };
+  if (accesses.pages > 0) return accesses;
+  return fail(Code::kInvalid, fmt::format("{}: no request of the trace has a page", path));
 }
 
 Result<TraceFuture> TraceFuture::of(const AccessTrace& trace) {

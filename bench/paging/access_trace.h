@@ -45,7 +45,11 @@ AccessTrace trace_of_accesses(std::string name, bool synthetic,
                               std::vector<prefetch::Access> accesses);
 
 // Each block of a prompt is a page, each request a step.
-AccessTrace accesses_of(const Trace& trace);
+AccessTrace accesses_of(Trace trace);
+// Of a file, of which no more than a request is in memory at a time: it is read once to count it,
+// and once more for each stream. Stops after `max_requests`; 0: never.
+Result<AccessTrace> accesses_of_file(OpenRequests open, const std::string& path,
+                                     uint64_t max_requests);
 
 // Calls `use` with each access of the trace.
 template <typename Use>

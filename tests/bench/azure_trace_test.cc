@@ -20,7 +20,7 @@ class AzureTrace : public testing::Test {
  protected:
   Result<Trace> read(const std::string& text, uint64_t max_requests = 0) const {
     std::ofstream(path_, std::ios::binary) << text;
-    return read_azure_trace(path_, max_requests);
+    return read_trace(open_azure_trace, path_, max_requests);
   }
   void expect_refused(const std::string& text, const std::string& where,
                       const std::string& because) const {
@@ -66,9 +66,9 @@ TEST_F(AzureTrace, StopsAfterSoManyRequests) {
 }
 TEST_F(AzureTrace, LinesThatAreNoneAreRefused) {
   const std::string time = "2023-11-16 18:00:00.5";
-  expect_refused("", "", "no request has a prompt");
+  expect_refused("", "", "the trace is empty");
   expect_refused("time,in,out\n", ":1", "TIMESTAMP,ContextTokens,GeneratedTokens");
-  expect_refused(kHeader + time + ",0,1\n", "", "no request has a prompt");
+  expect_refused(kHeader + time + ",0,1\n", "", "no request of the trace has a page");
   for (const std::string bad :
        {"", "yesterday", "2023-11-16T18:00:00", "2023-02-29 18:00:00", "2023-11-16 24:00:00",
         "2023-11-16 18:60:00", "2023-11-16 18:00:61", "2023-11-16 18:00:00.", "1969-11-16 18:00:00",
@@ -84,7 +84,7 @@ TEST_F(AzureTrace, LinesThatAreNoneAreRefused) {
   expect_refused(kHeader + time + ",1,1\n2023-11-16 18:00:00.4,1,1\n", ":3", "before");
 }
 TEST_F(AzureTrace, AFileThatIsNotThereIsNamed) {
-  const auto trace = read_azure_trace("/nowhere/trace.csv", 0);
+  const auto trace = read_trace(open_azure_trace, "/nowhere/trace.csv", 0);
   ASSERT_FALSE(trace.has_value());
   EXPECT_THAT(trace.error().message, HasSubstr("/nowhere/trace.csv"));
 }

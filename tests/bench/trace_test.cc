@@ -30,7 +30,7 @@ class TraceTest : public testing::Test {
   void TearDown() override { std::filesystem::remove(path_); }
 
   void expect_error(const std::string& text, const std::string& line, const std::string& what) {
-    const Result<Trace> trace = read_mooncake_trace(write(text), 0);
+    const Result<Trace> trace = read_trace(open_mooncake_trace, write(text), 0);
     ASSERT_FALSE(trace.has_value()) << text.substr(0, 200);
     EXPECT_EQ(trace.error().code, Code::kInvalid);
     EXPECT_THAT(trace.error().message, HasSubstr(path_ + line));
@@ -47,8 +47,8 @@ std::string request(const std::string& timestamp, const std::string& ids) {
 
 TEST_F(TraceTest, ReadsRequestsInOrder) {
   const std::string last = request("5", "[0, 9223372036854775808]");
-  const auto trace =
-      read_mooncake_trace(write(kGood + std::string("\r\n") + last.substr(0, last.size() - 1)), 0);
+  const auto trace = read_trace(
+      open_mooncake_trace, write(kGood + std::string("\r\n") + last.substr(0, last.size() - 1)), 0);
   ASSERT_TRUE(trace.has_value()) << trace.error().message;
   EXPECT_FALSE(trace->synthetic);
   ASSERT_EQ(trace->requests.size(), 2u);
@@ -62,7 +62,7 @@ TEST_F(TraceTest, ReadsRequestsInOrder) {
 }
 
 TEST_F(TraceTest, StopsAfterTheRequestsAskedFor) {
-  const auto trace = read_mooncake_trace(write(kGood + std::string("rubbish")), 1);
+  const auto trace = read_trace(open_mooncake_trace, write(kGood + std::string("rubbish")), 1);
   ASSERT_TRUE(trace.has_value()) << trace.error().message;
   EXPECT_EQ(trace->requests.size(), 1u);
 }
@@ -70,18 +70,18 @@ TEST_F(TraceTest, StopsAfterTheRequestsAskedFor) {
 TEST_F(TraceTest, UnknownFieldsArePassedOver) {
   std::string text = kGood;
   text.insert(1, R"("model": {"name": ["x"]}, )");
-  EXPECT_TRUE(read_mooncake_trace(write(text), 0).has_value());
+  EXPECT_TRUE(read_trace(open_mooncake_trace, write(text), 0).has_value());
 }
 
 TEST_F(TraceTest, ThereIsNoSuchFile) {
-  const auto trace = read_mooncake_trace("/nowhere/trace.jsonl", 0);
+  const auto trace = read_trace(open_mooncake_trace, "/nowhere/trace.jsonl", 0);
   ASSERT_FALSE(trace.has_value());
   EXPECT_EQ(trace.error().code, Code::kNotFound);
   EXPECT_THAT(trace.error().message, HasSubstr("/nowhere/trace.jsonl"));
 }
 
 TEST_F(TraceTest, AFolderIsNoTrace) {
-  const auto trace = read_mooncake_trace(testing::TempDir(), 0);
+  const auto trace = read_trace(open_mooncake_trace, testing::TempDir(), 0);
   ASSERT_FALSE(trace.has_value());
   EXPECT_THAT(trace.error().message, HasSubstr("cannot read the trace"));
 }
@@ -135,14 +135,14 @@ TEST_F(TraceTest, EnormousLines) {
 }
 
 TEST_F(TraceTest, AnErrorIsShortHoweverLongTheValue) {
-  const auto trace =
-      read_mooncake_trace(write(request("\"" + std::string(100'000, 'x') + "\"", "[1]")), 0);
+  const auto trace = read_trace(open_mooncake_trace,
+                                write(request("\"" + std::string(100'000, 'x') + "\"", "[1]")), 0);
   ASSERT_FALSE(trace.has_value());
   EXPECT_LT(trace.error().message.size(), 400u);
 }
 
 TEST_F(TraceTest, AnEndlessFileOfZeros) {
-  const auto trace = read_mooncake_trace("/dev/zero", 0);
+  const auto trace = read_trace(open_mooncake_trace, "/dev/zero", 0);
   ASSERT_FALSE(trace.has_value());
   EXPECT_THAT(trace.error().message, HasSubstr("/dev/zero:1: the line is longer"));
 }

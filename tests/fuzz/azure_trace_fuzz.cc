@@ -9,7 +9,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   using namespace farpage;
   const MemoryFile file(data, bytes);
-  const auto trace = read_azure_trace(file.path(), 0);
+  const auto trace = read_trace(open_azure_trace, file.path(), 0);
   if (!trace) {
     FARPAGE_CHECK(trace.error().message.find(file.path()) != std::string::npos);
     return 0;

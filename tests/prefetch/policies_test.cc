@@ -379,7 +379,7 @@ TEST(ReuseRate, LearnsFromPagesThatHadGone) {
   // With one place all goes before it comes back; and yet it is known then that who was accessed
   // twice comes a third time, where two places are.
   std::vector<PageNumber> pages = loop_among_passers_by(200);
-  const auto learned = reuse_rate().make({.budget_pages = 2}, std::vector<double>{3, 1e5});
+  const auto learned = reuse_rate().make(Setting(), std::vector<double>{3, 1e5});
   uint64_t number = 0;
   for (const PageNumber page : pages) learned->on_access({number, number, page}), ++number;
   // 50 was accessed twice, 51 later, and once.
@@ -400,7 +400,7 @@ TEST(ReuseRate, ForgetsByHalves) {
   for (PageNumber i = 0; i < 300; ++i) pages.push_back(5'000 + i);
   pages.insert(pages.end(), {1, 1, 2});
   const auto victim_with = [&](double half_life) {
-    const auto policy = reuse_rate().make({.budget_pages = 2}, std::vector<double>{3, half_life});
+    const auto policy = reuse_rate().make(Setting(), std::vector<double>{3, half_life});
     uint64_t number = 0;
     for (const PageNumber page : pages) policy->on_access({number, number, page}), ++number;
     for (const PageNumber page : {1U, 2U}) policy->on_insert(page, number);

@@ -1,8 +1,14 @@
 #include "bench/paging/access_trace.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <string>
+#include <utility>
 #include <vector>
+
+#include "tests/support/temp_dir.h"
 
 namespace farpage::paging {
 namespace {
@@ -29,6 +35,53 @@ TEST(AccessTrace, EachBlockIsAPageAndEachRequestAStep) {
     EXPECT_EQ(all[i].page, pages[i]);
     EXPECT_EQ(all[i].step, steps[i]);
   }
+}
+
+TEST(AccessTrace, OfAFileIsReadAgainByEachStreamAndNoFurtherThanAsked) {
+  const TempDir folder;
+  const std::string path = folder / "trace.jsonl";
+  std::ofstream file(path);
+  for (const char* ids : {"[7, 5]", "[]", "[5, 9]", "[4]"}) {
+    file << R"({"timestamp": 1, "input_length": 1, "output_length": 1, "hash_ids": )" << ids
+         << "}\n";
+  }
+  file.close();
+  const auto trace = accesses_of_file(open_mooncake_trace, path, 3);
+  ASSERT_TRUE(trace.has_value()) << trace.error().message;
+  EXPECT_FALSE(trace->synthetic);
+  EXPECT_EQ(trace->name, path);
+  EXPECT_EQ(trace->pages, 3u);
+  EXPECT_EQ(trace->accesses, 4u);
+  for (int time = 0; time < 2; ++time) {
+    std::vector<std::pair<prefetch::PageNumber, uint64_t>> all;
+    ASSERT_TRUE(for_each_access(
+        *trace, [&](const auto& access) { all.emplace_back(access.page, access.step); }));
+    EXPECT_THAT(all, testing::ElementsAre(testing::Pair(0, 0), testing::Pair(1, 0),
+                                          testing::Pair(1, 2), testing::Pair(2, 2)));
+  }
+  std::ofstream(path, std::ios::app) << "rubbish\n";
+  EXPECT_TRUE(accesses_of_file(open_mooncake_trace, path, 3).has_value());
+  const auto whole = accesses_of_file(open_mooncake_trace, path, 0);
+  ASSERT_FALSE(whole.has_value());
+  EXPECT_THAT(whole.error().message, testing::HasSubstr(path + ":5"));
+  EXPECT_FALSE(accesses_of_file(open_mooncake_trace, folder / "none", 0).has_value());
+}
+TEST(AccessTrace, OfAFileThatChangesMeanwhileIsAnError) {
+  const TempDir folder;
+  const std::string path = folder / "trace.jsonl";
+  std::ofstream(path)
+      << R"({"timestamp": 1, "input_length": 1, "output_length": 1, "hash_ids": [1]})"
+      << "\n";
+  const auto trace = accesses_of_file(open_mooncake_trace, path, 0);
+  ASSERT_TRUE(trace.has_value());
+  std::ofstream(path, std::ios::app)
+      << R"({"timestamp": 1, "input_length": 1, "output_length": 1, "hash_ids": [1]})"
+      << "\n";
+  const auto grown = for_each_access(*trace, [](const auto&) {});
+  ASSERT_FALSE(grown.has_value());
+  EXPECT_THAT(grown.error().message, testing::HasSubstr("has changed"));
+  std::ofstream(path) << "rubbish\n";
+  EXPECT_FALSE(for_each_access(*trace, [](const auto&) {}).has_value());
 }
 
 TEST(TraceFuture, KnowsTheNextAccessToEachPage) {

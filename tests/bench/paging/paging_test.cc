@@ -147,9 +147,9 @@ TEST(PagingOfMooncake, LruAndBeladyAreAsKnown) {
     GTEST_SKIP() << "traces: FARPAGE_TRACES has no mooncake/conversation_trace.jsonl: "
                     "scripts/fetch-traces brings it";
   }
-  const auto requests = read_mooncake_trace(path, 0);
-  ASSERT_TRUE(requests.has_value());
-  const AccessTrace trace = accesses_of(*requests);
+  const auto opened = accesses_of_file(open_mooncake_trace, path, 0);
+  ASSERT_TRUE(opened.has_value());
+  const AccessTrace& trace = *opened;
   EXPECT_EQ(trace.accesses, 288'500u);
   EXPECT_EQ(trace.pages, 182'790u);
   const auto runs = runs_of(trace, {"lru", "belady"}, {5'000, 10'000, 30'000, 50'000});
