@@ -82,7 +82,7 @@ class ReplayPoliciesTest(Case):
         result = self.run_program("replay", trace, "--format", "azure", "--policy", "lru,belady", "--budget", "10", "--json", "-")
         self.assertEqual(result.returncode, 0, result.stderr)
         answer = json.loads(result.stdout)
-        self.assertEqual((answer["accesses"], answer["pages"]), (4, 4))
+        self.assertEqual((answer["runs"][0]["accesses"], answer["pages"]), (4, 4))
         self.assertEqual([run["hits"] for run in answer["runs"]], [0, 0])
         trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,1024\n")
         self.assert_fails(self.run_program("replay", trace, "--format", "azure", "--policy", "lru", "--budget", "10"), 1, "azure.csv:2")
