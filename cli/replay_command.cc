@@ -115,6 +115,7 @@ int run_replay(const ReplayArguments& arguments) {
   if (!arguments.paging.policies.empty()) {
     PagingArguments paging = arguments.paging;
     paging.json = arguments.json;
+    paging.page_bytes = arguments.page_bytes;
     paging.report = arguments.report;
     return run_paging(paging, arguments.trace);
   }
@@ -152,6 +153,28 @@ void add_paging(CLI::App& command, ReplayArguments& arguments,
                             ->check(count_text());
   policy->needs(budget);
   budget->needs(policy);
+  CLI::Option* prefetch =
+      command.add_option("--prefetch", arguments.paging.prefetchers, prefetchers_help())
+          ->type_name("LIST")
+          ->delimiter(',')
+          ->needs(policy);
+  command
+      .add_option("--compute-ms", arguments.paging.compute_ms,
+                  "With --prefetch: how long a step computes once all its pages are there")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str()
+      ->needs(prefetch);
+  add_count(command, "--prefetch-pages", arguments.paging.prefetch_pages,
+            "With --prefetch: how many pages are asked for after a step, at most")
+      ->capture_default_str()
+      ->needs(prefetch);
+  command
+      .add_option("--tier", arguments.paging.tiers,
+                  "With --prefetch: what lies below the budget, nearest first; "
+                  "latency_us=10:gbps=100:pages=20000, of which the last, which is endless, has no "
+                  "pages. Without it: one of 10 µs and 100 Gb/s")
+      ->type_name("TIER")
+      ->needs(prefetch);
   CLI::Option* compat = command
                             .add_option("--compat", arguments.compat.which,
                                         "Runs the scenarios of another simulator, exactly as it "
@@ -223,8 +246,18 @@ void add_replay_command(CLI::App& app, int& exit_code) {
                    "Writes report.json and report.html into this folder")
       ->type_name("FOLDER");
   add_paging(*command, *arguments,
-             {node, nodes, local_pages, page_bytes, pool_bytes, deadline, hedge, prefill});
-  command->callback([arguments, &exit_code] { exit_code = run_replay(*arguments); });
+             {node, nodes, local_pages, pool_bytes, deadline, hedge, prefill});
+  command->callback([arguments, page_bytes, &exit_code] {
+    const bool is_untimed =
+        !arguments->compat.which.empty() ||
+        (!arguments->paging.policies.empty() && arguments->paging.prefetchers.empty());
+    exit_code = is_untimed && page_bytes->count() > 0
+                    ? report_error({Code::kInvalid,
+                                    "--page-bytes means nothing to --compat, nor to --policy "
+                                    "without --prefetch: pages are counted there"},
+                                   kExitUsage)
+                    : run_replay(*arguments);
+  });
 }
 
 }  // namespace farpage

@@ -2,57 +2,131 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+#include <span>
 #include <utility>
 
+#include "base/clock.h"
 #include "bench/json.h"
 #include "bench/kvhl/sweep.h"
 #include "bench/paging/access_trace.h"
 #include "bench/paging/paging.h"
 #include "bench/progress.h"
+#include "bench/vtime/timed_replay.h"
+#include "bench/vtime/timed_report.h"
 #include "cli/exit_code.h"
 #include "prefetch/registry.h"
 
 namespace farpage {
 namespace {
 
-Result<void> write_results(const PagingArguments& arguments, const paging::AccessTrace& trace,
-                           const std::vector<paging::PagingRun>& runs) {
+// The three that a replay's figures are written as, beside a table for a person.
+struct Written {
+  std::string csv;
+  std::string json;
+  std::string table;
+  std::function<Result<void>(const std::string& folder)> report;
+};
+
+Result<void> write_results(const PagingArguments& arguments, Written written) {
   if (!arguments.csv.empty()) {
-    if (auto written = write_text(arguments.csv, paging_csv(trace, runs)); !written) return written;
+    if (auto done = write_text(arguments.csv, written.csv); !done) return done;
   }
   if (!arguments.json.empty()) {
-    if (auto written = write_text(arguments.json, paging_json(trace, runs)); !written) {
-      return written;
-    }
+    if (auto done = write_text(arguments.json, written.json); !done) return done;
   }
-  std::string table = paging_table(trace, runs);
   if (!arguments.report.empty()) {
-    if (auto written = write_paging_report(arguments.report, trace, runs); !written) return written;
-    table += fmt::format("\nreport: {}/report.html\n", arguments.report);
+    if (auto done = written.report(arguments.report); !done) return done;
+    written.table += fmt::format("\nreport: {}/report.html\n", arguments.report);
   }
   if (arguments.json == "-" || arguments.csv == "-") return {};
-  return write_text("-", table);
+  return write_text("-", written.table);
+}
+
+Result<void> run_untimed(const PagingArguments& arguments, const paging::AccessTrace& trace,
+                         std::span<const prefetch::ChosenPolicy> policies) {
+  const auto runs = [&] {
+    Progress progress("replay", "runs", policies.size() * arguments.budgets_pages.size());
+    return page_all(trace, policies, arguments.budgets_pages,
+                    [&](size_t done) { progress.update(done); });
+  }();
+  if (!runs) return tl::unexpected(runs.error());
+  return write_results(arguments, {paging_csv(trace, *runs), paging_json(trace, *runs),
+                                   paging_table(trace, *runs), [&](const std::string& folder) {
+                                     return write_paging_report(folder, trace, *runs);
+                                   }});
+}
+
+Result<void> run_timed(const PagingArguments& arguments, const paging::AccessTrace& trace,
+                       const vtime::TimedOptions& options,
+                       std::span<const prefetch::ChosenPolicy> policies,
+                       std::span<const prefetch::ChosenPrefetcher> prefetchers) {
+  const auto runs = [&] {
+    Progress progress("replay", "runs",
+                      policies.size() * prefetchers.size() * arguments.budgets_pages.size());
+    return replay_all(trace, options, policies, arguments.budgets_pages, prefetchers,
+                      [&](size_t done) { progress.update(done); });
+  }();
+  if (!runs) return tl::unexpected(runs.error());
+  const vtime::TimedReport report = {trace, options, *runs};
+  return write_results(
+      arguments, {timed_csv(report), timed_json(report), timed_table(report),
+                  [&](const std::string& folder) { return write_timed_report(folder, report); }});
+}
+
+Result<vtime::TimedOptions> timed_options(const PagingArguments& arguments) {
+  vtime::TimedOptions options;
+  options.page_bytes = arguments.page_bytes;
+  options.compute_ns = static_cast<uint64_t>(arguments.compute_ms * kMillisecond);
+  options.prefetch_pages = arguments.prefetch_pages;
+  if (!arguments.tiers.empty()) options.tiers.clear();
+  for (const std::string& text : arguments.tiers) {
+    const auto tier = vtime::parse_tier(text);
+    if (!tier) return tl::unexpected(tier.error());
+    options.tiers.push_back(*tier);
+  }
+  if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
+  return options;
+}
+
+template <typename Chosen>
+Result<std::vector<Chosen>> choose_all(const std::vector<std::string>& names,
+                                       Result<Chosen> (*choose)(std::string_view)) {
+  std::vector<Chosen> all;
+  for (const std::string& name : names) {
+    auto chosen = choose(name);
+    if (!chosen) return tl::unexpected(chosen.error());
+    all.push_back(std::move(*chosen));
+  }
+  return all;
+}
+
+template <typename Info>
+std::string help_of(std::string help, std::span<const Info> all) {
+  for (const Info& info : all) {
+    help += fmt::format("\n{}: {}", info.name, info.what);
+    for (const prefetch::Parameter& parameter : info.parameters) {
+      help += fmt::format("\n  {}={}: {}", parameter.name, parameter.unset, parameter.meaning);
+    }
+  }
+  return help;
 }
 
 }  // namespace
 
 int run_paging(const PagingArguments& arguments, const TraceArguments& trace_arguments) {
-  std::vector<prefetch::ChosenPolicy> policies;
-  for (const std::string& name : arguments.policies) {
-    auto chosen = prefetch::choose_policy(name);
-    if (!chosen) return report_error(chosen.error(), kExitUsage);
-    policies.push_back(std::move(*chosen));
-  }
+  const auto policies = choose_all(arguments.policies, prefetch::choose_policy);
+  if (!policies) return report_error(policies.error(), kExitUsage);
+  const auto prefetchers = choose_all(arguments.prefetchers, prefetch::choose_prefetcher);
+  if (!prefetchers) return report_error(prefetchers.error(), kExitUsage);
+  const auto options = timed_options(arguments);
+  if (!options) return report_error(options.error(), kExitUsage);
   const auto trace = load_accesses(trace_arguments);
   if (!trace) return report_error(trace.error());
-  auto runs = [&] {
-    Progress progress("replay", "runs", policies.size() * arguments.budgets_pages.size());
-    return page_all(*trace, policies, arguments.budgets_pages,
-                    [&](size_t done) { progress.update(done); });
-  }();
-  if (!runs) return report_error(runs.error());
-  const auto written = write_results(arguments, *trace, *runs);
-  return written ? kExitDone : report_error(written.error());
+  const auto done = prefetchers->empty()
+                        ? run_untimed(arguments, *trace, *policies)
+                        : run_timed(arguments, *trace, *options, *policies, *prefetchers);
+  return done ? kExitDone : report_error(done.error());
 }
 
 int run_compat(const CompatArguments& arguments) {
@@ -69,16 +143,16 @@ int run_compat(const CompatArguments& arguments) {
 }
 
 std::string policies_help() {
-  std::string help =
+  return help_of(
       "Replays without a node what these policies keep, with commas between: NAME, "
-      "or NAME:PARAMETER=VALUE:…";
-  for (const prefetch::PolicyInfo& policy : prefetch::policies()) {
-    help += fmt::format("\n{}: {}", policy.name, policy.what);
-    for (const prefetch::Parameter& parameter : policy.parameters) {
-      help += fmt::format("\n  {}={}: {}", parameter.name, parameter.unset, parameter.meaning);
-    }
-  }
-  return help;
+      "or NAME:PARAMETER=VALUE:…",
+      prefetch::policies());
+}
+
+std::string prefetchers_help() {
+  return help_of(
+      "With --policy: replays in virtual time, with these prefetchers, named like policies",
+      prefetch::prefetchers());
 }
 
 }  // namespace farpage

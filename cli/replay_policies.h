@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/vtime/timed_replay.h"
 #include "cli/replay_trace.h"
 
 namespace farpage {
@@ -12,6 +13,11 @@ namespace farpage {
 struct PagingArguments {
   std::vector<std::string> policies;  // NAME or NAME:PARAMETER=VALUE:…
   std::vector<uint64_t> budgets_pages;
+  std::vector<std::string> prefetchers;  // empty: without time
+  uint64_t page_bytes = 0;
+  double compute_ms = 20;
+  uint64_t prefetch_pages = vtime::TimedOptions().prefetch_pages;
+  std::vector<std::string> tiers;  // as parse_tier() reads them
   std::string json;
   std::string csv;
   std::string report;  // a folder
@@ -26,7 +32,8 @@ struct CompatArguments {
 };
 int run_compat(const CompatArguments& arguments);
 
-// What --policy takes, for a person.
+// What --policy and --prefetch take, for a person.
 std::string policies_help();
+std::string prefetchers_help();
 
 }  // namespace farpage

@@ -23,17 +23,17 @@ class Policy {
   virtual PageNumber victim(uint64_t step) = 0;
 };
 
-// Names the pages that it expects to be demanded next.
+// Names the pages that it expects to be demanded next, resident or not. On one thread.
 class Prefetcher {
  public:
   virtual ~Prefetcher() = default;
 
   virtual void on_access(const Access& access) = 0;
-  // Writes the likeliest first, and how many.
+  // Writes the likeliest first, each once, and how many.
   virtual size_t candidates(std::span<PageNumber> pages) = 0;
 };
 
-// What is to come, which only those may ask that say so (PolicyInfo::sees_future).
+// What is to come, which only those may ask that say so (KindOf::sees_future).
 class Future {
  public:
   virtual ~Future() = default;
@@ -41,6 +41,9 @@ class Future {
   static constexpr uint64_t kNever = UINT64_MAX;
   // The number of the next access to the page that this access demands.
   virtual uint64_t next(uint64_t access_number) const = 0;
+  // The page that this access demands, of which there are so many.
+  virtual PageNumber page(uint64_t access_number) const = 0;
+  virtual uint64_t accesses() const = 0;
 };
 
 }  // namespace farpage::prefetch

@@ -8,17 +8,25 @@
 
 #include "base/suggestion.h"
 #include "prefetch/policies/policies.h"
+#include "prefetch/prefetchers/prefetchers.h"
 
 namespace farpage::prefetch {
 namespace {
 
-const std::vector<PolicyInfo>& all() {
+const std::vector<PolicyInfo>& all_policies() {
   static const std::vector<PolicyInfo> all = {
       attention(),     belady(),       cost_aware(),       fifo(),
       h2o(),           heavy_hitter(), importance(),       lazy(),
       lfu(),           lru(),          predictive(),       raas(),
       random_choice(), recency(),      regret_aware(),     reuse_rate(),
       s3fifo(),        stability(),    windowed_recency(), workload_aware(),
+  };
+  return all;
+}
+
+const std::vector<PrefetcherInfo>& all_prefetchers() {
+  static const std::vector<PrefetcherInfo> all = {
+      majority(), markov(), none(), oracle(), previous_selection(), random_seen(),
   };
   return all;
 }
@@ -32,19 +40,20 @@ std::string_view take_part(std::string_view& text) {
 }
 
 template <typename Named>
-std::vector<std::string> names_of(const std::vector<Named>& all) {
+std::vector<std::string> names_of(std::span<const Named> all) {
   std::vector<std::string> names;
   for (const Named& each : all) names.emplace_back(each.name);
   return names;
 }
 
-Result<void> set(const PolicyInfo& info, std::string_view part, std::vector<double>& values) {
+template <typename Made>
+Result<void> set(const KindOf<Made>& info, std::string_view part, std::vector<double>& values) {
   const size_t equals = part.find('=');
   const std::string_view name = part.substr(0, equals);
   const auto& parameters = info.parameters;
   const auto found = std::ranges::find(parameters, name, &Parameter::name);
   if (found == parameters.end() || equals == std::string_view::npos) {
-    const auto known = names_of(parameters);
+    const auto known = names_of(std::span(parameters));
     if (known.empty()) {
       return fail(Code::kInvalid,
                   fmt::format("'{}': the policy {} has no parameters", part, info.name));
@@ -68,19 +77,16 @@ Result<void> set(const PolicyInfo& info, std::string_view part, std::vector<doub
   return {};
 }
 
-}  // namespace
-
-std::span<const PolicyInfo> policies() {
-  return all();
-}
-
-Result<ChosenPolicy> choose_policy(std::string_view text) {
-  ChosenPolicy chosen = {std::string(text), nullptr, {}};
+// `what`: a policy, or a prefetcher.
+template <typename Made>
+Result<ChosenOf<Made>> choose(std::string_view what, std::span<const KindOf<Made>> all,
+                              std::string_view text) {
+  ChosenOf<Made> chosen = {std::string(text), nullptr, {}};
   const std::string_view name = take_part(text);
-  const auto found = std::ranges::find(all(), name, &PolicyInfo::name);
-  if (found == all().end()) {
-    const auto known = names_of(all());
-    return fail(Code::kInvalid, fmt::format("there is no policy '{}'{}: choose among {}", name,
+  const auto found = std::ranges::find(all, name, &KindOf<Made>::name);
+  if (found == all.end()) {
+    const auto known = names_of(all);
+    return fail(Code::kInvalid, fmt::format("there is no {} '{}'{}: choose among {}", what, name,
                                             suggestion(name, known), fmt::join(known, ", ")));
   }
   chosen.info = &*found;
@@ -93,13 +99,32 @@ Result<ChosenPolicy> choose_policy(std::string_view text) {
   return chosen;
 }
 
-Result<void> ChosenPolicy::check(const Signals& signals) const {
-  for (const Signal signal : info->needs) {
+}  // namespace
+
+std::span<const PolicyInfo> policies() {
+  return all_policies();
+}
+
+std::span<const PrefetcherInfo> prefetchers() {
+  return all_prefetchers();
+}
+
+Result<ChosenPolicy> choose_policy(std::string_view text) {
+  return choose("policy", policies(), text);
+}
+
+Result<ChosenPrefetcher> choose_prefetcher(std::string_view text) {
+  return choose("prefetcher", prefetchers(), text);
+}
+
+Result<void> check_signals(std::string_view name, std::span<const Signal> needs,
+                           const Signals& signals) {
+  for (const Signal signal : needs) {
     if (signals.test(index_of(signal))) continue;
     return fail(Code::kInvalid,
-                fmt::format("the policy {} needs the column '{}', which the trace does not have: "
-                            "record it (docs/formats/access-trace.md), or choose another policy",
-                            info->name, kSignalNames[index_of(signal)]));
+                fmt::format("{} needs the column '{}', which the trace does not have: record it "
+                            "(docs/formats/access-trace.md), or choose another",
+                            name, kSignalNames[index_of(signal)]));
   }
   return {};
 }

@@ -14,7 +14,7 @@
 
 namespace farpage::prefetch {
 
-// A number that a policy can be given: NAME:parameter=value.
+// A number that a policy or prefetcher can be given: NAME:parameter=value.
 struct Parameter {
   std::string_view name;
   std::string_view meaning;
@@ -23,7 +23,7 @@ struct Parameter {
   double most;
 };
 
-// What a policy is made for.
+// What one is made for.
 struct Setting {
   uint64_t budget_pages = 0;
   // The length of a page's bytes; null where all have the same.
@@ -35,30 +35,44 @@ struct Setting {
 
 using Values = std::span<const double>;  // of the parameters, in their order
 
-// A kind of policy. What one is made with outlives it.
-struct PolicyInfo {
+// A kind of policy or prefetcher. What one is made with outlives it.
+template <typename Made>
+struct KindOf {
   std::string_view name;
   std::string_view what;  // in a line
   std::vector<Parameter> parameters;
-  std::unique_ptr<Policy> (*make)(const Setting& setting, Values values);
+  std::unique_ptr<Made> (*make)(const Setting& setting, Values values);
   bool sees_future = false;
   std::vector<Signal> needs = {};  // without which it decides nothing
 };
+using PolicyInfo = KindOf<Policy>;
+using PrefetcherInfo = KindOf<Prefetcher>;
 
 // All that there are, by name.
 std::span<const PolicyInfo> policies();
+std::span<const PrefetcherInfo> prefetchers();
+
+// Fails, with the signal's name, where one that is needed is not among those of a trace.
+Result<void> check_signals(std::string_view name, std::span<const Signal> needs,
+                           const Signals& signals);
+
+template <typename Made>
+struct ChosenOf {
+  std::string label;  // as it was named
+  const KindOf<Made>* info;
+  std::vector<double> values;
+
+  std::unique_ptr<Made> make(const Setting& setting) const { return info->make(setting, values); }
+  Result<void> check(const Signals& signals) const {
+    return check_signals(info->name, info->needs, signals);
+  }
+};
+using ChosenPolicy = ChosenOf<Policy>;
+using ChosenPrefetcher = ChosenOf<Prefetcher>;
 
 // Named as on a command line: lru, or windowed_recency:window=64. Errors name what is known, and
 // the nearest of it.
-struct ChosenPolicy {
-  std::string label;  // as it was named
-  const PolicyInfo* info;
-  std::vector<double> values;
-
-  std::unique_ptr<Policy> make(const Setting& setting) const { return info->make(setting, values); }
-  // Fails, with the signal's name, where it needs one that a trace does not have.
-  Result<void> check(const Signals& signals) const;
-};
 Result<ChosenPolicy> choose_policy(std::string_view text);
+Result<ChosenPrefetcher> choose_prefetcher(std::string_view text);
 
 }  // namespace farpage::prefetch

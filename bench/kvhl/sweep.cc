@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "prefetch/markov.h"
+#include "prefetch/prefetchers/markov.h"
 #include "prefetch/per_page.h"
 #include "prefetch/policies/policies.h"
 

@@ -163,6 +163,7 @@ Result<TraceFuture> TraceFuture::of(const AccessTrace& trace) {
     uint64_t& before = last[access.page];
     if (before != kNever) future.next_[before] = access.number;
     before = access.number;
+    future.pages_.push_back(access.page);
   });
   if (!read) return tl::unexpected(read.error());
   return future;

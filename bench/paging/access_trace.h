@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,16 +66,29 @@ Result<void> for_each_access(const AccessTrace& trace, Use use) {
   }
 }
 
-// Of all of a trace at once: eight bytes for each access.
+// Of all of a trace at once: twelve bytes for each access.
 class TraceFuture final : public prefetch::Future {
  public:
   static Result<TraceFuture> of(const AccessTrace& trace);
   uint64_t next(uint64_t access_number) const override { return next_[access_number]; }
+  prefetch::PageNumber page(uint64_t access_number) const override { return pages_[access_number]; }
+  uint64_t accesses() const override { return pages_.size(); }
 
  private:
-  explicit TraceFuture(uint64_t accesses) : next_(accesses, kNever) {}
+  explicit TraceFuture(uint64_t accesses) : next_(accesses, kNever) { pages_.reserve(accesses); }
 
   std::vector<uint64_t> next_;
+  std::vector<prefetch::PageNumber> pages_;
 };
+
+// Of the trace, if one of these sees it; else nothing.
+template <typename Chosen>
+Result<std::optional<TraceFuture>> future_for(const AccessTrace& trace,
+                                              std::span<const Chosen> chosen) {
+  for (const Chosen& each : chosen) {
+    if (each.info->sees_future) return TraceFuture::of(trace);
+  }
+  return std::nullopt;
+}
 
 }  // namespace farpage::paging

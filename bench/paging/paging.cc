@@ -1,13 +1,9 @@
 #include "bench/paging/paging.h"
 
-#include <algorithm>
-#include <atomic>
-#include <mutex>
 #include <optional>
-#include <thread>
-#include <utility>
 
 #include "base/clock.h"
+#include "bench/paging/all_runs.h"
 
 namespace farpage::paging {
 
@@ -53,46 +49,30 @@ Result<std::vector<PagingRun>> page_all(const AccessTrace& trace,
                                         std::span<const prefetch::ChosenPolicy> policies,
                                         std::span<const uint64_t> budgets_pages,
                                         const std::function<void(size_t)>& progress) {
-  std::optional<TraceFuture> future;
   for (const prefetch::ChosenPolicy& policy : policies) {
     if (auto checked = policy.check(trace.signals); !checked) {
       return tl::unexpected(checked.error());
     }
-    if (!policy.info->sees_future || future) continue;
-    auto known = TraceFuture::of(trace);
-    if (!known) return tl::unexpected(known.error());
-    future = std::move(*known);
   }
+  const auto future = future_for(trace, policies);
+  if (!future) return tl::unexpected(future.error());
   std::vector<PagingRun> runs(policies.size() * budgets_pages.size());
-  std::atomic<size_t> begun = 0;
-  std::mutex mutex;
-  size_t done = 0;
-  std::optional<Error> failed;
-  const auto work = [&] {
-    for (size_t i = begun++; i < runs.size(); i = begun++) {
-      const prefetch::ChosenPolicy& chosen = policies[i / budgets_pages.size()];
-      const uint64_t budget_pages = budgets_pages[i % budgets_pages.size()];
-      prefetch::Setting setting;
-      setting.budget_pages = budget_pages;
-      if (chosen.info->sees_future) setting.future = &*future;
-      const auto policy = chosen.make(setting);
-      const uint64_t begin_ns = boottime_clock().now_ns();
-      const auto result = page(trace, budget_pages, *policy);
-      const double seconds = static_cast<double>(boottime_clock().now_ns() - begin_ns) / kSecond;
-      const std::lock_guard lock(mutex);
-      if (result) {
-        runs[i] = {chosen.label, budget_pages, *result, seconds};
-      } else {
-        failed = result.error();
-      }
-      progress(++done);
-    }
+  const auto run = [&](size_t i) -> Result<void> {
+    const prefetch::ChosenPolicy& chosen = policies[i / budgets_pages.size()];
+    prefetch::Setting setting;
+    setting.budget_pages = budgets_pages[i % budgets_pages.size()];
+    if (chosen.info->sees_future) setting.future = &**future;
+    const auto policy = chosen.make(setting);
+    const uint64_t begin_ns = boottime_clock().now_ns();
+    const auto result = page(trace, setting.budget_pages, *policy);
+    if (!result) return tl::unexpected(result.error());
+    const double seconds = static_cast<double>(boottime_clock().now_ns() - begin_ns) / kSecond;
+    runs[i] = {chosen.label, setting.budget_pages, *result, seconds};
+    return {};
   };
-  std::vector<std::jthread> workers;
-  const size_t processors = std::max(1u, std::thread::hardware_concurrency());
-  for (size_t i = 0; i < std::min(processors, runs.size()); ++i) workers.emplace_back(work);
-  workers.clear();
-  if (failed) return tl::unexpected(*failed);
+  if (auto all = make_all_runs(runs.size(), run, progress); !all) {
+    return tl::unexpected(all.error());
+  }
   return runs;
 }
 

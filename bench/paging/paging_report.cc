@@ -4,35 +4,18 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
-#include <filesystem>
 
 #include "bench/json.h"
 #include "bench/paging/paging.h"
+#include "bench/paging/report_parts.h"
 
 namespace farpage::paging {
-namespace {
-
-// A field of CSV, in quotes if it has to be (RFC 4180).
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char each : text) quoted += each == '"' ? std::string("\"\"") : std::string(1, each);
-  return quoted + '"';
-}
-
-}  // namespace
-
 std::string paging_table(const AccessTrace& trace, std::span<const PagingRun> runs) {
   const PagingResult& any = runs.front().result;
   const double share = 1.0 - static_cast<double>(any.first_accesses) /
                                  static_cast<double>(std::max<uint64_t>(1, any.accesses));
-  std::string table = fmt::format(
-      "{}{}: {} accesses to {} pages; of an endless memory {:.4f} would be hits\n\n", trace.name,
-      trace.synthetic ? " (synthetic)" : "", any.accesses, trace.pages, share);
-  for (const Skipped& skipped : trace.skipped) {
-    table += fmt::format("left out: {} accesses, {}\n", skipped.accesses, skipped.reason);
-  }
-  if (!trace.skipped.empty()) table += '\n';
+  std::string table =
+      fmt::format("{}\nof an endless memory {:.4f} would be hits\n\n", trace_line(trace), share);
   size_t width = std::string_view("policy").size();
   for (const PagingRun& run : runs) width = std::max(width, run.policy.size());
   table += fmt::format("{:<{}}  {:>12}  {:>8}  {:>12}  {:>12}  {:>12}\n", "policy", width,
@@ -71,25 +54,16 @@ std::string paging_json(const AccessTrace& trace, std::span<const PagingRun> run
                     {"hit_rate", result.hit_rate()},
                     {"accesses_per_s", run.accesses_per_s()}});
   }
-  boost::json::array left_out;
-  for (const Skipped& skipped : trace.skipped) {
-    left_out.push_back({{"reason", skipped.reason}, {"accesses", skipped.accesses}});
-  }
   return format_json(boost::json::object{{"trace", trace.name},
                                          {"synthetic", trace.synthetic},
                                          {"pages", trace.pages},
-                                         {"left_out", std::move(left_out)},
+                                         {"left_out", left_out_json(trace)},
                                          {"runs", std::move(rows)}});
 }
 
 Result<void> write_paging_report(const std::string& folder, const AccessTrace& trace,
                                  std::span<const PagingRun> runs) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return fail_errno(error.value(), "cannot make the folder " + folder);
-  return write_text(folder + "/report.json", paging_json(trace, runs)).and_then([&] {
-    return write_text(folder + "/report.html", paging_html(trace, runs));
-  });
+  return write_report_folder(folder, paging_json(trace, runs), paging_html(trace, runs));
 }
 
 }  // namespace farpage::paging

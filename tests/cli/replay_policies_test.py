@@ -120,7 +120,7 @@ class ReplayPoliciesTest(Case):
         path = self.write_accesses(["score"], [(0, 0, {"score": 1})])
         result = self.replay_accesses(path, "--policy", "lru,h2o")
         self.assertNotEqual(result.returncode, 0)
-        self.assertIn("the policy h2o needs the column 'mass'", result.stderr)
+        self.assertIn("h2o needs the column 'mass'", result.stderr)
         path.write_bytes(path.read_bytes()[:-1])
         self.assertIn("cut off", self.replay_accesses(path, "--policy", "lru").stderr)
         self.assertIn("no access trace", self.replay_accesses(self.trace, "--policy", "lru").stderr)

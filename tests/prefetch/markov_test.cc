@@ -1,4 +1,4 @@
-#include "prefetch/markov.h"
+#include "prefetch/prefetchers/markov.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

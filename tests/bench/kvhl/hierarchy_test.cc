@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "prefetch/markov.h"
+#include "prefetch/prefetchers/markov.h"
 #include "prefetch/per_page.h"
 
 namespace farpage::kvhl {

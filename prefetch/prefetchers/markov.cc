@@ -1,6 +1,9 @@
-#include "prefetch/markov.h"
+#include "prefetch/prefetchers/markov.h"
 
 #include <algorithm>
+#include <memory>
+
+#include "prefetch/prefetchers/prefetchers.h"
 
 namespace farpage::prefetch {
 
@@ -27,6 +30,15 @@ size_t Markov::candidates(std::span<PageNumber> pages) {
     pages[named++] = successor.page;
   }
   return named;
+}
+
+PrefetcherInfo markov() {
+  return {.name = "markov",
+          .what = "what has followed the page accessed last most often before",
+          .parameters = {{"least", "how often it has to have followed", 2, 1, 1e9}},
+          .make = [](const Setting&, Values values) -> std::unique_ptr<Prefetcher> {
+            return std::make_unique<Markov>(static_cast<uint64_t>(values[0]));
+          }};
 }
 
 }  // namespace farpage::prefetch

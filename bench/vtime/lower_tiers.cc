@@ -1,0 +1,92 @@
+#include "bench/vtime/lower_tiers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
+
+#include "base/clock.h"
+
+namespace farpage::vtime {
+namespace {
+
+// A part of a text, up to the next of these, which both are taken off.
+std::string_view take_until(std::string_view& text, char end) {
+  const size_t length = std::min(text.find(end), text.size());
+  const std::string_view part = text.substr(0, length);
+  text.remove_prefix(std::min(length + 1, text.size()));
+  return part;
+}
+
+}  // namespace
+
+Result<TierOptions> parse_tier(std::string_view text) {
+  const std::string_view whole = text;
+  TierOptions tier;
+  while (!text.empty()) {
+    std::string_view part = text;
+    part = take_until(text, ':');
+    const std::string_view name = take_until(part, '=');
+    double value = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    const bool is_number = error == std::errc() && end == part.data() + part.size();
+    if (is_number && name == "latency_us" && value >= 0 && value <= 1e9) {
+      tier.latency_ns = static_cast<uint64_t>(std::llround(value * kMicrosecond));
+    } else if (is_number && name == "gbps" && value >= 1e-3 && value <= 1e6) {
+      tier.bytes_per_s = static_cast<uint64_t>(std::llround(value * 1e9 / 8));
+    } else if (is_number && name == "pages" && value >= 1 && value <= UINT32_MAX) {
+      tier.capacity_pages = static_cast<uint64_t>(value);
+    } else {
+      return fail(Code::kInvalid,
+                  fmt::format("the tier '{}': give latency_us (to 10⁹), gbps (from 0.001 to 10⁶) "
+                              "and pages (from 1), as in latency_us=10:gbps=100:pages=20000",
+                              whole));
+    }
+  }
+  return tier;
+}
+
+Result<void> validate(const std::vector<TierOptions>& tiers) {
+  if (tiers.empty() || tiers.size() > kMaxTiers) {
+    return fail(Code::kInvalid, fmt::format("give 1 to {} tiers below the budget", kMaxTiers));
+  }
+  for (size_t i = 0; i < tiers.size(); ++i) {
+    const bool is_last = i + 1 == tiers.size();
+    if ((tiers[i].capacity_pages == 0) == is_last) continue;
+    return fail(Code::kInvalid,
+                is_last ? "the last tier has to hold what no other does: give it no pages="
+                        : "every tier but the last needs pages=, or nothing ever gets below it");
+  }
+  return {};
+}
+
+LowerTiers::LowerTiers(const std::vector<TierOptions>& tiers) {
+  for (const TierOptions& tier : tiers) tiers_.push_back({tier.capacity_pages, {}});
+}
+
+std::optional<size_t> LowerTiers::nearest(prefetch::PageNumber page) const {
+  const uint8_t held = held_[page];
+  if (held == 0) return std::nullopt;
+  return static_cast<size_t>(std::countr_zero(held));
+}
+
+void LowerTiers::keep(prefetch::PageNumber page) {
+  if ((held_[page] & 1U) == 0) write(0, page);
+}
+
+void LowerTiers::write(size_t index, prefetch::PageNumber page) {
+  Tier& tier = tiers_[index];
+  if (tier.capacity_pages > 0 && tier.pages.size() == tier.capacity_pages) {
+    const prefetch::PageNumber out = tier.pages.front();
+    tier.pages.remove(out);
+    held_.at(out) = static_cast<uint8_t>(held_[out] & ~(1U << index));
+    if ((held_[out] >> index) == 0) write(index + 1, out);
+  }
+  tier.pages.push_back(page);
+  held_.at(page) = static_cast<uint8_t>(held_[page] | (1U << index));
+  ++written_pages_;
+}
+
+}  // namespace farpage::vtime

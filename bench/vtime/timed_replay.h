@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/status.h"
+#include "bench/paging/access_trace.h"
+#include "bench/paging/paging.h"
+#include "bench/vtime/lower_tiers.h"
+#include "prefetch/registry.h"
+
+namespace farpage::vtime {
+
+struct TimedOptions {
+  uint64_t page_bytes = 65'536;
+  uint64_t compute_ns = 20'000'000;  // of a step, once all its pages are there
+  uint64_t prefetch_pages = 32;      // at most, that are asked for after a step
+  std::vector<TierOptions> tiers = {TierOptions()};
+
+  Result<void> validate() const;
+};
+
+// Steps within which a prefetched page has to be used, or it was of no use.
+inline constexpr uint64_t kUsefulSteps = 10;
+
+struct TimedResult {
+  paging::PagingResult paging;  // hits are what was there when it was demanded
+  uint64_t steps = 0;
+  uint64_t stalled_steps = 0;
+  uint64_t stall_ns = 0;    // of all steps: from its beginning until all its pages were there
+  double stall_p50_ns = 0;  // of a step
+  double stall_p99_ns = 0;
+  uint64_t end_ns = 0;          // of the last step's compute
+  uint64_t demand_fetches = 0;  // that nothing had begun before
+  uint64_t waited_ns = 0;       // by all of these, for the way to be free
+  uint64_t prefetches = 0;      // that began
+  uint64_t useful = 0;          // of them, used in time and before they went
+  uint64_t timely = 0;          // of these, there when they were first demanded
+  uint64_t fetched_pages = 0;
+  uint64_t written_pages = 0;  // out of the near memory, and from tier to tier
+
+  double accuracy() const;    // useful / prefetches
+  double coverage() const;    // useful / (useful + demand fetches)
+  double timeliness() const;  // timely / useful
+  double steps_per_s() const;
+};
+
+// Replays a trace in virtual time. At the beginning of a step all its pages are demanded at once;
+// what is not in the near memory, whose pages the policy chooses, is fetched from the nearest tier
+// that has it, over that tier's link; a page that was never accessed is made where it is needed.
+// When all are there the step computes. What the prefetcher names as a step begins follows its
+// demands; what of that has not begun when the next step asks is given up. A prefetched page takes
+// its room as it arrives, or at the beginning of the first step after.
+Result<TimedResult> replay(const paging::AccessTrace& trace, uint64_t budget_pages,
+                           const TimedOptions& options, prefetch::Policy& policy,
+                           prefetch::Prefetcher& prefetcher);
+
+struct TimedRun {
+  std::string policy;  // as they were named
+  std::string prefetcher;
+  uint64_t budget_pages = 0;
+  TimedResult result;
+};
+
+// Each policy with each budget and each prefetcher, in this order, as many at once as there are
+// processors. `progress` hears, from one thread at a time, how many are done. Fails where one needs
+// a signal that the trace does not have, or the trace cannot be read.
+Result<std::vector<TimedRun>> replay_all(const paging::AccessTrace& trace,
+                                         const TimedOptions& options,
+                                         std::span<const prefetch::ChosenPolicy> policies,
+                                         std::span<const uint64_t> budgets_pages,
+                                         std::span<const prefetch::ChosenPrefetcher> prefetchers,
+                                         const std::function<void(size_t)>& progress);
+
+}  // namespace farpage::vtime

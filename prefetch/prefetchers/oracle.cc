@@ -1,0 +1,48 @@
+#include <algorithm>
+
+#include "prefetch/per_page.h"
+#include "prefetch/prefetchers/prefetchers.h"
+
+namespace farpage::prefetch {
+namespace {
+
+class Oracle final : public Prefetcher {
+ public:
+  Oracle(const Future& future, uint64_t ahead) : future_(future), ahead_(ahead) {}
+
+  void on_access(const Access& access) override { next_ = access.number + 1; }
+  size_t candidates(std::span<PageNumber> pages) override {
+    ++asked_;
+    const uint64_t end = next_ + std::min(ahead_, future_.accesses() - next_);
+    size_t named = 0;
+    for (uint64_t number = next_; number < end && named < pages.size(); ++number) {
+      const PageNumber page = future_.page(number);
+      if (named_.at(page) == asked_) continue;
+      named_.at(page) = asked_;
+      pages[named++] = page;
+    }
+    return named;
+  }
+
+ private:
+  const Future& future_;
+  const uint64_t ahead_;
+  uint64_t next_ = 0;  // access
+  uint64_t asked_ = 0;
+  PerPage<uint64_t> named_;  // when it was asked so often
+};
+
+}  // namespace
+
+// 3PO's recorded tape.
+PrefetcherInfo oracle() {
+  return {.name = "oracle",
+          .what = "knows what is to come, soonest first: the best there can be",
+          .parameters = {{"ahead", "how many accesses it looks ahead", 1e6, 1, 1e12}},
+          .make = [](const Setting& setting, Values values) -> std::unique_ptr<Prefetcher> {
+            return std::make_unique<Oracle>(*setting.future, static_cast<uint64_t>(values[0]));
+          },
+          .sees_future = true};
+}
+
+}  // namespace farpage::prefetch

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "prefetch/registry.h"
+
+namespace farpage::prefetch {
+
+// One file each, of the same name.
+PrefetcherInfo majority();
+PrefetcherInfo markov();
+PrefetcherInfo none();
+PrefetcherInfo oracle();
+PrefetcherInfo previous_selection();
+PrefetcherInfo random_seen();
+
+}  // namespace farpage::prefetch
