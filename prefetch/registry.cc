@@ -55,12 +55,11 @@ Result<void> set(const KindOf<Made>& info, std::string_view part, std::vector<do
   if (found == parameters.end() || equals == std::string_view::npos) {
     const auto known = names_of(std::span(parameters));
     if (known.empty()) {
-      return fail(Code::kInvalid,
-                  fmt::format("'{}': the policy {} has no parameters", part, info.name));
+      return fail(Code::kInvalid, fmt::format("'{}': {} has no parameters", part, info.name));
     }
     return fail(
         Code::kInvalid,
-        fmt::format("'{}' sets no parameter of the policy {}{}: write {}:PARAMETER=VALUE, "
+        fmt::format("'{}' sets no parameter of {}{}: write {}:PARAMETER=VALUE, "
                     "with any of {}",
                     part, info.name, suggestion(name, known), info.name, fmt::join(known, ", ")));
   }

@@ -9,30 +9,12 @@
 #include <vector>
 
 #include "base/random.h"
+#include "tests/prefetch/known_future.h"
 
 namespace farpage::prefetch {
 namespace {
 
 using testing::ElementsAre;
-
-class KnownFuture final : public Future {
- public:
-  explicit KnownFuture(const std::vector<PageNumber>& pages)
-      : pages_(pages), next_(pages.size(), kNever) {
-    for (size_t i = 0; i < pages.size(); ++i) {
-      for (size_t j = pages.size() - 1; j > i; --j) {
-        if (pages[j] == pages[i]) next_[i] = j;
-      }
-    }
-  }
-  uint64_t next(uint64_t access_number) const override { return next_[access_number]; }
-  PageNumber page(uint64_t access_number) const override { return pages_[access_number]; }
-  uint64_t accesses() const override { return pages_.size(); }
-
- private:
-  const std::vector<PageNumber>& pages_;
-  std::vector<uint64_t> next_;
-};
 
 // What goes, in order, when these are accessed one after the other.
 std::vector<PageNumber> evicted_of(const std::string& name, uint64_t budget_pages,

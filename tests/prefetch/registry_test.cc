@@ -25,6 +25,19 @@ TEST(Registry, EachNameIsThereOnceAndIsChosenByIt) {
   }
 }
 
+TEST(Registry, PrefetchersAreChosenAlike) {
+  std::set<std::string_view> names;
+  for (const PrefetcherInfo& info : prefetchers()) names.insert(info.name);
+  EXPECT_THAT(names,
+              ElementsAre("majority", "markov", "none", "oracle", "previous_selection", "random"));
+  const auto chosen = choose_prefetcher("markov:least=3");
+  ASSERT_TRUE(chosen.has_value()) << chosen.error().message;
+  EXPECT_THAT(chosen->values, ElementsAre(3));
+  EXPECT_THAT(choose_prefetcher("markof").error().message,
+              HasSubstr("there is no prefetcher 'markof'; did you mean 'markov'?"));
+  EXPECT_THAT(choose_prefetcher("none:x=1").error().message, HasSubstr("none has no parameters"));
+}
+
 TEST(Registry, ParametersAreSetByName) {
   const auto chosen = choose_policy("regret_aware:horizon=50:regret=2.5");
   ASSERT_TRUE(chosen.has_value()) << chosen.error().message;
@@ -50,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Refused{"", "there is no policy ''"},
                     Refused{"s3fif0", "did you mean 's3fifo'?"},
                     Refused{"magic", "choose among attention, belady, cost_aware"},
-                    Refused{"lru:window=3", "the policy lru has no parameters"},
+                    Refused{"lru:window=3", "lru has no parameters"},
                     Refused{"windowed_recency:windov=3", "did you mean 'window'?"},
                     Refused{"windowed_recency:window", "write windowed_recency:PARAMETER=VALUE"},
                     Refused{"windowed_recency:window=0",

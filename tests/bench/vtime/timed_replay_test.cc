@@ -1,0 +1,261 @@
+#include "bench/vtime/timed_replay.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "prefetch/policies/policies.h"
+
+namespace farpage::vtime {
+namespace {
+
+using prefetch::PageNumber;
+using testing::HasSubstr;
+
+using Steps = std::vector<std::vector<PageNumber>>;
+
+paging::AccessTrace trace_of(const Steps& steps) {
+  std::vector<prefetch::Access> accesses;
+  for (uint64_t step = 0; step < steps.size(); ++step) {
+    for (const PageNumber page : steps[step]) accesses.push_back({accesses.size(), step, page});
+  }
+  return paging::trace_of_accesses("test", true, std::move(accesses));
+}
+
+// Names after each step what it was told.
+class Told final : public prefetch::Prefetcher {
+ public:
+  explicit Told(Steps steps) : steps_(std::move(steps)) {}
+
+  void on_access(const prefetch::Access&) override {}
+  size_t candidates(std::span<PageNumber> pages) override {
+    if (asked_ == steps_.size()) return 0;
+    const auto& named = steps_[asked_++];
+    std::ranges::copy(named, pages.begin());
+    return named.size();
+  }
+
+ private:
+  const Steps steps_;
+  size_t asked_ = 0;
+};
+
+// A page takes 1 µs on its way and arrives 100 ns later.
+TimedOptions options_with(uint64_t compute_ns) {
+  TimedOptions options;
+  options.page_bytes = 1'000;
+  options.compute_ns = compute_ns;
+  options.tiers = {{.latency_ns = 100, .bytes_per_s = 1'000'000'000, .capacity_pages = 0}};
+  return options;
+}
+
+TimedResult replay_lru(const Steps& steps, uint64_t budget_pages, const TimedOptions& options,
+                       const Steps& told = {}) {
+  const auto policy = prefetch::lru().make({}, {});
+  Told prefetcher(told);
+  const auto result = replay(trace_of(steps), budget_pages, options, *policy, prefetcher);
+  EXPECT_TRUE(result.has_value());
+  return *result;
+}
+
+TEST(TimedReplay, AStepWaitsForWhatIsNotThereAndNotForWhatIsNew) {
+  const TimedResult result = replay_lru({{0}, {1}, {0}, {0}}, 1, options_with(5'000));
+  EXPECT_EQ(result.steps, 4u);
+  EXPECT_EQ(result.paging.hits, 1u);
+  EXPECT_EQ(result.paging.first_accesses, 2u);
+  EXPECT_EQ(result.demand_fetches, 1u);
+  EXPECT_EQ(result.stall_ns, 1'100u);
+  EXPECT_EQ(result.stalled_steps, 1u);
+  EXPECT_EQ(result.end_ns, 4 * 5'000u + 1'100);
+  EXPECT_EQ(result.written_pages, 2u);  // 0, and then 1
+  EXPECT_EQ(result.stall_p50_ns, 0);
+  EXPECT_NEAR(result.stall_p99_ns, 1'100, 12);
+  EXPECT_DOUBLE_EQ(result.steps_per_s(), 4 / 21.1e-6);
+}
+TEST(TimedReplay, DemandsOfAStepFollowEachOther) {
+  const TimedResult result = replay_lru({{0, 1}, {2, 3}, {0, 1}}, 2, options_with(5'000));
+  EXPECT_EQ(result.stall_ns, 2'100u);
+  EXPECT_EQ(result.waited_ns, 1'000u);
+}
+TEST(TimedReplay, WhatIsPrefetchedDuringComputeCostsNoStall) {
+  const TimedResult result =
+      replay_lru({{0}, {1}, {2}, {0}}, 2, options_with(5'000), {{}, {}, {0}});
+  EXPECT_EQ(result.stall_ns, 0u);
+  EXPECT_EQ(result.paging.hits, 1u);
+  EXPECT_EQ(result.prefetches, 1u);
+  EXPECT_EQ(result.useful, 1u);
+  EXPECT_EQ(result.timely, 1u);
+  EXPECT_EQ(result.demand_fetches, 0u);
+  EXPECT_DOUBLE_EQ(result.accuracy(), 1);
+  EXPECT_DOUBLE_EQ(result.coverage(), 1);
+  EXPECT_DOUBLE_EQ(result.timeliness(), 1);
+}
+TEST(TimedReplay, WhatIsUnderWayIsWaitedForAndNotFetchedAgain) {
+  // Asked for at 1'000, wanted at 1'500, there at 2'100.
+  const TimedResult result = replay_lru({{0}, {1}, {2}, {0}}, 2, options_with(500), {{}, {}, {0}});
+  EXPECT_EQ(result.stall_ns, 600u);
+  EXPECT_EQ(result.paging.hits, 0u);
+  EXPECT_EQ(result.demand_fetches, 0u);
+  EXPECT_EQ(result.fetched_pages, 1u);
+  EXPECT_EQ(result.useful, 1u);
+  EXPECT_EQ(result.timely, 0u);
+}
+TEST(TimedReplay, ADemandGoesBeforeWhatHasNotBegun) {
+  // 0 is on its way from 1'000 to 2'000 when 3 is wanted at 1'500; 1 and 2 wait, and are given up.
+  const TimedResult result =
+      replay_lru({{0, 1}, {2, 3}, {4, 5}, {3}}, 2, options_with(500), {{}, {}, {0, 1, 2}, {}});
+  EXPECT_EQ(result.stall_ns, 3'100u - 1'500);
+  EXPECT_EQ(result.waited_ns, 500u);
+  EXPECT_EQ(result.prefetches, 1u);
+  EXPECT_EQ(result.fetched_pages, 2u);
+}
+TEST(TimedReplay, WhatWaitsBecomesADemandWhenItIsWanted) {
+  // 1 waits behind 0 when it is wanted at 1'500, and goes at 2'000.
+  const TimedResult result =
+      replay_lru({{0, 1}, {2, 3}, {4, 5}, {1}}, 2, options_with(500), {{}, {}, {0, 1}, {}});
+  EXPECT_EQ(result.stall_ns, 1'600u);
+  EXPECT_EQ(result.prefetches, 1u);
+  EXPECT_EQ(result.demand_fetches, 1u);
+  EXPECT_EQ(result.useful, 0u);
+}
+TEST(TimedReplay, WhatGoesUnusedWasOfNoUse) {
+  const TimedResult result = replay_lru({{0}, {1}, {2}, {0}}, 1, options_with(5'000), {{}, {0}});
+  EXPECT_EQ(result.prefetches, 1u);
+  EXPECT_EQ(result.useful, 0u);
+  EXPECT_EQ(result.demand_fetches, 1u);
+  EXPECT_DOUBLE_EQ(result.accuracy(), 0);
+  EXPECT_DOUBLE_EQ(result.coverage(), 0);
+}
+TEST(TimedReplay, WhatIsUsedTooLateWasOfNoUse) {
+  const auto after = [](size_t steps) {
+    Steps all = {{0}, {1}, {2}};
+    all.insert(all.end(), steps - 1, {2});
+    all.push_back({0});
+    return replay_lru(all, 2, options_with(5'000), {{}, {}, {0}});
+  };
+  EXPECT_EQ(after(10).useful, 1u);
+  EXPECT_EQ(after(11).useful, 0u);
+  EXPECT_EQ(after(11).paging.hits, 11u);
+}
+TEST(TimedReplay, WhatIsNearOrUnderWayOrWasNeverMadeIsNotFetched) {
+  const TimedResult result =
+      replay_lru({{0}, {1}, {2}, {3}}, 3, options_with(5'000), {{0, 7, 3}, {0, 1, 9'999}, {3}});
+  EXPECT_EQ(result.fetched_pages, 0u);
+}
+TEST(TimedReplay, AFarTierIsSlowerAndHasALinkOfItsOwn) {
+  TimedOptions options = options_with(5'000);
+  options.tiers[0].capacity_pages = 1;
+  options.tiers.push_back({.latency_ns = 7'000, .bytes_per_s = 500'000'000, .capacity_pages = 0});
+  // When 3 is made, 2 is in the first tier, and 0 and 1 are in the second.
+  EXPECT_EQ(replay_lru({{0}, {1}, {2}, {3}, {2}}, 1, options).stall_ns, 1'100u);
+  EXPECT_EQ(replay_lru({{0}, {1}, {2}, {3}, {0}}, 1, options).stall_ns, 9'000u);
+  EXPECT_EQ(replay_lru({{0}, {1}, {2}, {3}, {0, 1}}, 1, options).stall_ns, 11'000u);
+  EXPECT_EQ(replay_lru({{0}, {1}, {2}, {3}, {0, 2}}, 1, options).waited_ns, 0u);
+}
+TEST(TimedReplay, WithoutABudgetAllIsFetchedEachTime) {
+  const TimedResult result = replay_lru({{0}, {0}, {0, 0}}, 0, options_with(5'000), {{}, {0}});
+  EXPECT_EQ(result.paging.hits, 0u);
+  EXPECT_EQ(result.demand_fetches, 3u);
+}
+
+Steps drawn(uint64_t seed) {
+  Random random(seed);
+  Steps steps;
+  for (PageNumber i = 0; i < 300; ++i) {
+    steps.emplace_back();
+    for (uint64_t each = random.below(4); each <= 3; ++each) {
+      const bool is_hot = random.below(2) == 0;
+      const uint64_t page = is_hot ? random.below(8) : 8 + random.below(60);
+      steps.back().push_back(static_cast<PageNumber>(page));
+    }
+  }
+  return steps;
+}
+
+template <typename Chosen>
+std::vector<Chosen> all_of(Result<Chosen> (*choose)(std::string_view),
+                           const std::vector<std::string>& names) {
+  std::vector<Chosen> all;
+  for (const std::string& name : names) all.push_back(*choose(name));
+  return all;
+}
+
+TEST(TimedReplay, WithoutPrefetchHitsWhatAReplayWithoutTimeDoes) {
+  const auto policies = all_of<prefetch::ChosenPolicy>(
+      prefetch::choose_policy, {"lru", "s3fifo", "belady", "reuse_rate", "cost_aware"});
+  const auto none = all_of<prefetch::ChosenPrefetcher>(prefetch::choose_prefetcher, {"none"});
+  const std::vector<uint64_t> budgets_pages = {0, 1, 10, 100};
+  const auto trace = trace_of(drawn(1));
+  const auto timed =
+      replay_all(trace, options_with(5'000), policies, budgets_pages, none, [](size_t) {});
+  const auto untimed = page_all(trace, policies, budgets_pages, [](size_t) {});
+  ASSERT_TRUE(timed.has_value() && untimed.has_value());
+  ASSERT_EQ(timed->size(), untimed->size());
+  for (size_t i = 0; i < timed->size(); ++i) {
+    EXPECT_EQ((*timed)[i].policy, (*untimed)[i].policy);
+    EXPECT_EQ((*timed)[i].budget_pages, (*untimed)[i].budget_pages);
+    EXPECT_EQ((*timed)[i].result.paging.hits, (*untimed)[i].result.hits) << (*timed)[i].policy;
+    EXPECT_EQ((*timed)[i].result.paging.evictions, (*untimed)[i].result.evictions);
+  }
+}
+
+RC_GTEST_PROP(TimedReplayProperty, CountsAgreeWithEachOther, (uint32_t seed)) {
+  TimedOptions options = options_with(*rc::gen::inRange(0, 4'000));
+  options.prefetch_pages = *rc::gen::inRange(0, 6);
+  options.tiers.insert(options.tiers.begin(), {50, 2'000'000'000, 5});
+  const auto policies =
+      all_of<prefetch::ChosenPolicy>(prefetch::choose_policy, {"lru", "reuse_rate", "random"});
+  const auto prefetchers = all_of<prefetch::ChosenPrefetcher>(
+      prefetch::choose_prefetcher,
+      {"none", "oracle", "previous_selection", "majority", "markov:least=1", "random"});
+  const std::vector<uint64_t> budgets_pages = {1, 12};
+  const auto trace = trace_of(drawn(seed));
+  const auto runs = replay_all(trace, options, policies, budgets_pages, prefetchers, [](size_t) {});
+  RC_ASSERT(runs.has_value());
+  RC_ASSERT(runs->size() == policies.size() * budgets_pages.size() * prefetchers.size());
+  for (const TimedRun& run : *runs) {
+    const TimedResult& result = run.result;
+    RC_ASSERT(result.paging.accesses == trace.accesses);
+    RC_ASSERT(result.fetched_pages == result.demand_fetches + result.prefetches);
+    RC_ASSERT(result.useful <= result.prefetches);
+    RC_ASSERT(result.timely <= result.useful);
+    RC_ASSERT(result.end_ns == result.steps * options.compute_ns + result.stall_ns);
+    RC_ASSERT(result.paging.hits + result.paging.first_accesses + result.demand_fetches <=
+              result.paging.accesses);
+    if (run.prefetcher == "none" || options.prefetch_pages == 0) {
+      RC_ASSERT(result.prefetches == 0u);
+      RC_ASSERT(result.paging.hits + result.paging.first_accesses + result.demand_fetches ==
+                result.paging.accesses);
+    }
+  }
+}
+
+TEST(TimedRuns, WhoNeedsASignalThatIsNotThereIsRefused) {
+  const std::vector<uint64_t> budgets_pages = {1};
+  const auto runs = replay_all(
+      trace_of({{0}}), options_with(1),
+      all_of<prefetch::ChosenPolicy>(prefetch::choose_policy, {"lru", "h2o"}), budgets_pages,
+      all_of<prefetch::ChosenPrefetcher>(prefetch::choose_prefetcher, {"none"}), [](size_t) {});
+  ASSERT_FALSE(runs.has_value());
+  EXPECT_THAT(runs.error().message, HasSubstr("h2o needs the column 'mass'"));
+}
+TEST(TimedRuns, OptionsThatCannotBeAreRefused) {
+  TimedOptions options;
+  options.page_bytes = 0;
+  EXPECT_FALSE(options.validate().has_value());
+  options = TimedOptions();
+  options.tiers.clear();
+  EXPECT_FALSE(options.validate().has_value());
+  options = TimedOptions();
+  options.prefetch_pages = 1'000'001;
+  EXPECT_FALSE(options.validate().has_value());
+}
+
+}  // namespace
+}  // namespace farpage::vtime

@@ -1,0 +1,73 @@
+#include "bench/vtime/timed_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json/parse.hpp>
+#include <vector>
+
+namespace farpage::vtime {
+namespace {
+
+using testing::HasSubstr;
+
+class TimedReportTest : public testing::Test {
+ protected:
+  static TimedRun run(const std::string& prefetcher, uint64_t stall_ns, uint64_t useful = 0) {
+    TimedRun run = {"lru", prefetcher, 100, {}};
+    run.result.steps = 10;
+    run.result.stall_ns = stall_ns;
+    run.result.end_ns = 1'000'000'000 + stall_ns;
+    run.result.prefetches = 8;
+    run.result.useful = useful;
+    return run;
+  }
+
+  const paging::AccessTrace trace_ = paging::trace_of_accesses("a,b", true, {{0, 0, 0}});
+  const TimedOptions options_;
+  const std::vector<TimedRun> runs_ = {run("none", 1'000'000'000), run("oracle", 200'000'000, 8),
+                                       run("markov", 600'000'000, 4),
+                                       run("random", 1'000'000'000, 1)};
+};
+
+TEST_F(TimedReportTest, ARunStandsBesideNoneTheOracleAndRandom) {
+  const Beside markov = beside(runs_[2], runs_);
+  EXPECT_DOUBLE_EQ(*markov.stall_cut, 0.4);
+  EXPECT_DOUBLE_EQ(*markov.normalised_stall, 0.5);
+  EXPECT_DOUBLE_EQ(*markov.speedup, 2.0 / 1.6);
+  EXPECT_DOUBLE_EQ(*markov.lift, 4);
+}
+TEST_F(TimedReportTest, WithoutThoseNothingIsSaidOfThem) {
+  const std::vector<TimedRun> alone = {runs_[2]};
+  const Beside markov = beside(alone[0], alone);
+  EXPECT_FALSE(markov.stall_cut || markov.normalised_stall || markov.speedup || markov.lift);
+  std::vector<TimedRun> others = runs_;
+  for (TimedRun& each : others) each.budget_pages = 7;
+  EXPECT_FALSE(beside(runs_[2], others).stall_cut);
+  const std::string csv = timed_csv({trace_, options_, alone});
+  EXPECT_THAT(csv, HasSubstr("\n\"a,b\",true,lru,100,markov,"));
+  EXPECT_THAT(csv, HasSubstr(",,"));
+}
+TEST_F(TimedReportTest, EveryFormHasEveryRun) {
+  const TimedReport report = {trace_, options_, runs_};
+  for (const std::string& text : {timed_table(report), timed_csv(report), timed_html(report)}) {
+    for (const TimedRun& run : runs_) EXPECT_THAT(text, HasSubstr(run.prefetcher));
+  }
+  EXPECT_THAT(timed_table(report), HasSubstr("synthetic"));
+  EXPECT_THAT(timed_html(report), HasSubstr("synthetic"));
+  EXPECT_THAT(timed_html(report), HasSubstr("<svg"));
+  const auto json = boost::json::parse(timed_json(report));
+  const auto& markov = json.at("runs").at(2);
+  EXPECT_EQ(markov.at("prefetch"), "markov");
+  EXPECT_EQ(markov.at("prefetches").to_number<uint64_t>(), 8u);
+  EXPECT_DOUBLE_EQ(markov.at("normalised_stall").as_double(), 0.5);
+  EXPECT_EQ(json.at("tiers").at(0).at("bytes_per_s").to_number<uint64_t>(), 12'500'000'000u);
+  EXPECT_TRUE(boost::json::parse(timed_json({trace_, options_, std::span(runs_).subspan(2, 1)}))
+                  .at("runs")
+                  .at(0)
+                  .at("stall_cut")
+                  .is_null());
+}
+
+}  // namespace
+}  // namespace farpage::vtime

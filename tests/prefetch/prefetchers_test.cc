@@ -1,0 +1,123 @@
+#include "prefetch/prefetchers/prefetchers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "tests/prefetch/known_future.h"
+
+namespace farpage::prefetch {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+using Steps = std::vector<std::vector<PageNumber>>;
+
+// What is named at the end of each step, at most so many.
+Steps named(const std::string& name, const Steps& steps, size_t most = 4) {
+  std::vector<PageNumber> pages;
+  for (const auto& step : steps) pages.insert(pages.end(), step.begin(), step.end());
+  const KnownFuture future(pages);
+  const auto chosen = choose_prefetcher(name);
+  EXPECT_TRUE(chosen.has_value()) << name;
+  Setting setting;
+  if (chosen->info->sees_future) setting.future = &future;
+  const auto prefetcher = chosen->make(setting);
+  Steps all;
+  uint64_t number = 0;
+  for (uint64_t step = 0; step < steps.size(); ++step) {
+    for (const PageNumber page : steps[step]) prefetcher->on_access({number++, step, page});
+    std::vector<PageNumber> some(most);
+    some.resize(prefetcher->candidates(some));
+    all.push_back(some);
+  }
+  return all;
+}
+
+TEST(None, NamesNothing) {
+  EXPECT_THAT(named("none", {{0, 1}, {0}}), ElementsAre(IsEmpty(), IsEmpty()));
+}
+TEST(Oracle, NamesWhatComesSoonestFirst) {
+  EXPECT_THAT(named("oracle", {{0, 1}, {3, 0, 3}, {2}}),
+              ElementsAre(ElementsAre(3, 0, 2), ElementsAre(2), IsEmpty()));
+  EXPECT_THAT(named("oracle", {{0}, {3, 0, 3, 2}}, 2).front(), ElementsAre(3, 0));
+  EXPECT_THAT(named("oracle:ahead=1", {{0}, {3, 0, 3, 2}}).front(), ElementsAre(3));
+}
+TEST(PreviousSelection, NamesTheLastStepsTheNewestFirst) {
+  EXPECT_THAT(named("previous_selection", {{0, 1}, {2, 1, 2}, {5}}),
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2, 1, 0), ElementsAre(5, 2, 1)));
+  EXPECT_THAT(named("previous_selection:steps=1", {{0, 1}, {2}}).back(), ElementsAre(2));
+  EXPECT_THAT(named("previous_selection", {{0, 1, 2, 3, 4, 5}}).back(), ElementsAre(0, 1, 2, 3));
+}
+TEST(Majority, GoesOnByTheStrideOfMost) {
+  EXPECT_THAT(named("majority", {{10, 12, 14, 3, 5, 7}}).back(), ElementsAre(9, 11, 13, 15));
+  // The newest quarter of four strides is one alone.
+  EXPECT_THAT(named("majority:window=4", {{0, 1, 2, 3, 11}}).back(), ElementsAre(19, 27, 35, 43));
+  EXPECT_THAT(named("majority:window=8", {{0, 8, 9, 17, 18, 19, 20, 21, 22}}).back(),
+              ElementsAre(23, 24, 25, 26));
+}
+TEST(Majority, LooksAmongMoreWhereTheNewestDisagree) {
+  // The last two strides are 5 and −4, the last four 5, −4, 2 and 2, of all eight six are 2.
+  EXPECT_THAT(named("majority:window=8", {{0, 2, 4, 6, 8, 10, 12, 8, 13}}).back(),
+              ElementsAre(15, 17, 19, 21));
+}
+TEST(Majority, NamesNothingWithoutOneOrBelowTheFirstPage) {
+  EXPECT_THAT(named("majority", {{0}, {5, 1, 9, 2, 30}}).back(), IsEmpty());
+  EXPECT_THAT(named("majority", {{}}).back(), IsEmpty());
+  EXPECT_THAT(named("majority", {{9, 6, 3}}).back(), ElementsAre(0));
+}
+TEST(RandomSeen, NamesPagesThatWereSeenAndTheSameForASeed) {
+  Steps steps(50, {0, 1, 2, 3, 4, 5, 6, 7, 8});
+  const auto first = named("random", steps);
+  EXPECT_EQ(named("random:seed=1", steps), first);
+  EXPECT_NE(named("random:seed=2", steps), first);
+  std::set<PageNumber> all;
+  for (const auto& each : first) {
+    all.insert(each.begin(), each.end());
+    EXPECT_EQ(std::set<PageNumber>(each.begin(), each.end()).size(), each.size());
+  }
+  EXPECT_EQ(all.size(), 9u);
+}
+
+// A loop of pages, and others between.
+Steps drawn(uint64_t seed, size_t steps) {
+  Random random(seed);
+  Steps all;
+  for (PageNumber i = 0; i < steps; ++i) {
+    all.push_back({i % 17, static_cast<PageNumber>(20 + random.below(6)), (i + 1) % 17});
+  }
+  return all;
+}
+
+TEST(Prefetchers, NoTwoNameTheSameOnEveryTrace) {
+  std::map<Steps, std::string_view> decisions;
+  for (const PrefetcherInfo& info : prefetchers()) {
+    const auto [same, is_new] =
+        decisions.emplace(named(std::string(info.name), drawn(1, 200)), info.name);
+    EXPECT_TRUE(is_new) << info.name << " names what " << same->second << " does";
+  }
+}
+TEST(Prefetchers, OnlyThoseThatSaySoSeeTheFuture) {
+  constexpr size_t kPresent = 100;
+  const Steps steps = drawn(1, 200);
+  Steps other(steps.begin(), steps.begin() + kPresent);
+  const Steps otherwise = drawn(2, kPresent);
+  other.insert(other.end(), otherwise.begin(), otherwise.end());
+  for (const PrefetcherInfo& info : prefetchers()) {
+    const std::string name(info.name);
+    auto one = named(name, steps);
+    auto another = named(name, other);
+    one.resize(kPresent);
+    another.resize(kPresent);
+    EXPECT_EQ(one != another, info.sees_future) << name;
+  }
+}
+
+}  // namespace
+}  // namespace farpage::prefetch
