@@ -158,15 +158,12 @@ void add_paging(CLI::App& command, ReplayArguments& arguments,
           ->type_name("LIST")
           ->delimiter(',')
           ->needs(policy);
-  command
-      .add_option("--compute-ms", arguments.paging.compute_ms,
-                  "With --prefetch: how long a step computes once all its pages are there")
-      ->check(CLI::Range(0.0, 1e6))
-      ->capture_default_str()
+  add_count(command, "--compute-us", arguments.paging.compute_us,
+            "With --prefetch: how long a step computes once all its pages are there")
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1'000'000'000}))
       ->needs(prefetch);
   add_count(command, "--prefetch-pages", arguments.paging.prefetch_pages,
             "With --prefetch: how many pages are asked for after a step, at most")
-      ->capture_default_str()
       ->needs(prefetch);
   command
       .add_option("--tier", arguments.paging.tiers,

@@ -77,7 +77,7 @@ Result<void> run_timed(const PagingArguments& arguments, const paging::AccessTra
 Result<vtime::TimedOptions> timed_options(const PagingArguments& arguments) {
   vtime::TimedOptions options;
   options.page_bytes = arguments.page_bytes;
-  options.compute_ns = static_cast<uint64_t>(arguments.compute_ms * kMillisecond);
+  options.compute_ns = arguments.compute_us * kMicrosecond;
   options.prefetch_pages = arguments.prefetch_pages;
   if (!arguments.tiers.empty()) options.tiers.clear();
   for (const std::string& text : arguments.tiers) {

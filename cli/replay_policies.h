@@ -15,7 +15,7 @@ struct PagingArguments {
   std::vector<uint64_t> budgets_pages;
   std::vector<std::string> prefetchers;  // empty: without time
   uint64_t page_bytes = 0;
-  double compute_ms = 20;
+  uint64_t compute_us = 20'000;
   uint64_t prefetch_pages = vtime::TimedOptions().prefetch_pages;
   std::vector<std::string> tiers;  // as parse_tier() reads them
   std::string json;

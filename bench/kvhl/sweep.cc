@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/check.h"
-#include "prefetch/prefetchers/markov.h"
 #include "prefetch/per_page.h"
 #include "prefetch/policies/policies.h"
+#include "prefetch/prefetchers/markov.h"
 
 namespace farpage::kvhl {
 namespace {

@@ -14,8 +14,8 @@ std::string paging_table(const AccessTrace& trace, std::span<const PagingRun> ru
   const PagingResult& any = runs.front().result;
   const double share = 1.0 - static_cast<double>(any.first_accesses) /
                                  static_cast<double>(std::max<uint64_t>(1, any.accesses));
-  std::string table =
-      fmt::format("{}\nof an endless memory {:.4f} would be hits\n\n", trace_line(trace), share);
+  std::string table = fmt::format("{}; of an endless memory {:.4f} would be hits\n\n{}",
+                                  trace_line(trace), share, left_out_lines(trace));
   size_t width = std::string_view("policy").size();
   for (const PagingRun& run : runs) width = std::max(width, run.policy.size());
   table += fmt::format("{:<{}}  {:>12}  {:>8}  {:>12}  {:>12}  {:>12}\n", "policy", width,

@@ -27,13 +27,16 @@ std::string csv_field(const std::string& text) {
 }
 
 std::string trace_line(const AccessTrace& trace) {
-  std::string line =
-      fmt::format("{}{}: {} accesses to {} pages", trace.name,
-                  trace.synthetic ? " (synthetic)" : "", trace.accesses, trace.pages);
+  return fmt::format("{}{}: {} accesses to {} pages", trace.name,
+                     trace.synthetic ? " (synthetic)" : "", trace.accesses, trace.pages);
+}
+
+std::string left_out_lines(const AccessTrace& trace) {
+  std::string lines;
   for (const Skipped& skipped : trace.skipped) {
-    line += fmt::format("\nleft out: {} accesses, {}", skipped.accesses, skipped.reason);
+    lines += fmt::format("left out: {} accesses, {}\n", skipped.accesses, skipped.reason);
   }
-  return line;
+  return lines.empty() ? lines : lines + '\n';
 }
 
 std::string trace_html(const AccessTrace& trace) {

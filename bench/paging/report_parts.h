@@ -16,10 +16,11 @@ namespace farpage::paging {
 // A field of CSV, in quotes if it has to be (RFC 4180).
 std::string csv_field(const std::string& text);
 
-// "NAME (synthetic): N accesses to N pages", and of what was left out a line each; without an end
-// of line.
+// "NAME (synthetic): N accesses to N pages", without an end of line.
 std::string trace_line(const AccessTrace& trace);
-// The same in HTML, with a warning where it is synthetic.
+// A line for each reason, and an empty one behind them; nothing where nothing was left out.
+std::string left_out_lines(const AccessTrace& trace);
+// Both in HTML, with a warning where it is synthetic.
 std::string trace_html(const AccessTrace& trace);
 
 // What was left out of it, as reports in JSON have it.

@@ -153,9 +153,9 @@ std::string timed_table(const TimedReport& report) {
     policy_width = std::max(policy_width, run.policy.size());
     prefetcher_width = std::max(prefetcher_width, run.prefetcher.size());
   }
-  std::string table = fmt::format("{}\n{}\n\n{:<{}}  {:>8}  {:<{}}", trace_line(report.trace),
-                                  setting_line(report.options), "policy", policy_width, "budget",
-                                  "prefetch", prefetcher_width);
+  std::string table = fmt::format("{}\n{}\n\n{}{:<{}}  {:>8}  {:<{}}", trace_line(report.trace),
+                                  setting_line(report.options), left_out_lines(report.trace),
+                                  "policy", policy_width, "budget", "prefetch", prefetcher_width);
   for (const Column* column : shown()) table += fmt::format("  {:>11}", column->heading);
   for (const TimedRun& run : report.runs) {
     table += fmt::format("\n{:<{}}  {:>8}  {:<{}}", run.policy, policy_width, run.budget_pages,

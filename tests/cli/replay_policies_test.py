@@ -64,6 +64,28 @@ class ReplayPoliciesTest(Case):
         self.assertEqual([row["policy"] for row in rows], ["windowed_recency:window=8", "s3fifo"])
         self.assertEqual(int(rows[0]["accesses"]), sum(map(len, self.requests)))
 
+    def test_in_virtual_time(self):
+        # Three pages in a loop, of which one is near: each step waits for its page, but where somebody knows which comes next.
+        write_trace(self.trace, [[step % 3] for step in range(30)])
+        arguments = ("--policy", "lru", "--budget", "1", "--prefetch", "none,oracle,markov", "--prefetch-pages", "1", "--page-bytes", "1000000",
+                     "--compute-us", "1000", "--tier", "latency_us=5:gbps=80")
+        answer = json.loads(self.replay(*arguments, "--json", "-"))
+        runs = {run["prefetch"]: run for run in answer["runs"]}
+        # A million bytes take 100 µs, and 5 more until they are there.
+        self.assertAlmostEqual(runs["none"]["stall_s"], 27 * 105e-6)
+        self.assertEqual((runs["none"]["hits"], runs["none"]["demand_fetches"], runs["none"]["first_accesses"]), (0, 27, 3))
+        self.assertEqual((runs["oracle"]["stall_s"], runs["oracle"]["hits"], runs["oracle"]["normalised_stall"]), (0, 27, 1))
+        self.assertEqual((runs["oracle"]["accuracy"], runs["oracle"]["timeliness"]), (1, 1))
+        self.assertGreater(runs["markov"]["hits"], 20)
+        self.assertIsNone(runs["markov"]["lift"])
+        table = self.replay(*arguments, "--csv", "timed.csv", "--report", "timed")
+        for text in ("virtual time", "oracle", "5 µs, 80 Gb/s, endless", "timed/report.html"):
+            self.assertIn(text, table)
+        self.assertIn("<svg", (self.folder / "timed/report.html").read_text())
+        rows = list(csv.DictReader(io.StringIO((self.folder / "timed.csv").read_text())))
+        self.assertEqual([row["prefetch"] for row in rows], ["none", "oracle", "markov"])
+        self.assertEqual(rows[2]["hits"], str(runs["markov"]["hits"]))
+
     def test_sessions_of_agents(self):
         request = lambda time_s, ids: {"t": time_s, "in": 1, "out": 1, "hash_ids": ids}
         sessions = self.folder / "sessions"
@@ -138,6 +160,14 @@ class ReplayPoliciesTest(Case):
         self.refused("--policy", "lru", "--budget", "5", "--local-pages", "3")
         self.refused("--policy", "lru", "--budget", "5", "--hedge")
         self.refused("--policy", "lru", "--budget", "5", "--deadline-ms", "3")
+        timed = ("--policy", "lru", "--budget", "5", "--prefetch")
+        self.assertIn("did you mean 'markov'?", self.refused(*timed, "markow"))
+        self.assertIn("the last tier", self.refused(*timed, "none", "--tier", "pages=5"))
+        self.assertIn("'gbps=0'", self.refused(*timed, "none", "--tier", "gbps=0"))
+        self.refused("--prefetch", "none")
+        self.refused("--policy", "lru", "--budget", "5", "--compute-us", "5")
+        self.refused(*timed, "none", "--compute-us", "-1")
+        self.assertIn("without --prefetch", self.refused("--policy", "lru", "--budget", "5", "--page-bytes", "5"))
         self.assertIn("--csv needs --policy or --compat", self.refused("--csv", "runs.csv"))
         self.assertIn("needs --input", self.refused("--compat", "kvhl"))
 

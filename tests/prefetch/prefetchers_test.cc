@@ -85,13 +85,14 @@ TEST(RandomSeen, NamesPagesThatWereSeenAndTheSameForASeed) {
   EXPECT_EQ(all.size(), 9u);
 }
 
-// A loop of pages, and others between.
+// A loop of pages, and others between; then pages one after the other.
 Steps drawn(uint64_t seed, size_t steps) {
   Random random(seed);
   Steps all;
   for (PageNumber i = 0; i < steps; ++i) {
     all.push_back({i % 17, static_cast<PageNumber>(20 + random.below(6)), (i + 1) % 17});
   }
+  for (PageNumber i = 0; i < steps / 4; ++i) all.push_back({100 + i});
   return all;
 }
 

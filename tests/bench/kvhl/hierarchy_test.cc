@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
-#include "prefetch/prefetchers/markov.h"
 #include "prefetch/per_page.h"
+#include "prefetch/prefetchers/markov.h"
 
 namespace farpage::kvhl {
 namespace {

@@ -156,6 +156,7 @@ TEST(TimedReplay, AFarTierIsSlowerAndHasALinkOfItsOwn) {
   EXPECT_EQ(replay_lru({{0}, {1}, {2}, {3}, {2}}, 1, options).stall_ns, 1'100u);
   EXPECT_EQ(replay_lru({{0}, {1}, {2}, {3}, {0}}, 1, options).stall_ns, 9'000u);
   EXPECT_EQ(replay_lru({{0}, {1}, {2}, {3}, {0, 1}}, 1, options).stall_ns, 11'000u);
+  options.tiers[0].capacity_pages = 2;  // now 1 is with 2
   EXPECT_EQ(replay_lru({{0}, {1}, {2}, {3}, {0, 2}}, 1, options).waited_ns, 0u);
 }
 TEST(TimedReplay, WithoutABudgetAllIsFetchedEachTime) {
