@@ -4,6 +4,7 @@
 #include <boost/json/object.hpp>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "bench/cluster/recovery_bench.h"
 #include "bench/deadline_bench.h"
@@ -11,6 +12,7 @@
 #include "bench/fetch_report.h"
 #include "bench/index_bench.h"
 #include "bench/json.h"
+#include "bench/paging/importance_bench.h"
 #include "bench/progress.h"
 #include "bench/push_bench.h"
 #include "bench/put_bench.h"
@@ -326,6 +328,45 @@ void add_index(CLI::App& bench, int& exit_code) {
   command->callback([arguments, &exit_code] { exit_code = run_bench_index(*arguments); });
 }
 
+struct ImportanceArguments {
+  paging::ImportanceBenchOptions bench;
+  std::string json;
+};
+
+boost::json::object importance_json(const paging::ImportanceCost& cost) {
+  return {{"add_ns", cost.add_ns}, {"read_ns", cost.read_ns}, {"bytes", cost.bytes}};
+}
+
+Result<int> bench_importance(const ImportanceArguments& arguments) {
+  const auto result = run_importance_bench(arguments.bench);
+  if (!result) return tl::unexpected(result.error());
+  std::string table = fmt::format("{} blocks\n", arguments.bench.blocks);
+  for (const auto& [name, cost] :
+       {std::pair("average", result->average), std::pair("window of 64 steps", result->window)}) {
+    table += fmt::format("{:<20} add {:.1f} ns, read {:.1f} ns, {:.2f} MB\n", name, cost.add_ns,
+                         cost.read_ns, static_cast<double>(cost.bytes) / 1e6);
+  }
+  return tell(arguments.json,
+              {{"blocks", arguments.bench.blocks},
+               {"average", importance_json(result->average)},
+               {"window", importance_json(result->window)}},
+              table, 0);
+}
+
+void add_importance(CLI::App& bench, int& exit_code) {
+  CLI::App* command = bench.add_subcommand(
+      "importance", "Feeds the importance of a context's blocks, and reads it");
+  auto arguments = std::make_shared<ImportanceArguments>();
+  add_count(*command, "--blocks", arguments->bench.blocks, "Of the context, in all layers");
+  add_count(*command, "--layers", arguments->bench.layers, "Of which the blocks are");
+  add_count(*command, "--steps", arguments->bench.steps, "In which blocks get attention");
+  add_json(*command, arguments->json);
+  command->callback([arguments, &exit_code] {
+    const Result<int> told = bench_importance(*arguments);
+    exit_code = told ? *told : report_error(told.error());
+  });
+}
+
 struct RecoveryArguments {
   uint64_t seed = 1;
   std::string json;
@@ -405,6 +446,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   add_push(*bench, exit_code);
   add_put(*bench, exit_code);
   add_deadlines(*bench, exit_code);
+  add_importance(*bench, exit_code);
   add_index(*bench, exit_code);
   add_recovery(*bench, exit_code);
   add_idle(*bench, exit_code);

@@ -26,7 +26,7 @@ const std::vector<PolicyInfo>& all_policies() {
 
 const std::vector<PrefetcherInfo>& all_prefetchers() {
   static const std::vector<PrefetcherInfo> all = {
-      majority(), markov(), none(), oracle(), previous_selection(), random_seen(),
+      hot_pages(), majority(), markov(), none(), oracle(), previous_selection(), random_seen(),
   };
   return all;
 }

@@ -1,8 +1,11 @@
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "prefetch/per_page.h"
 #include "prefetch/policies/policies.h"
+#include "prefetch/ranking_confidence.h"
 
 namespace farpage::prefetch {
 namespace {
@@ -34,6 +37,75 @@ class Importance final : public SteadyScorer {
   PerPage<float> kept_ = PerPage<float>(-std::numeric_limits<float>::infinity());
 };
 
+std::unique_ptr<Policy> ranked_by_importance(double alpha, double pinned) {
+  return evict_by(std::unique_ptr<SteadyScorer>(std::make_unique<Importance>(alpha, pinned)));
+}
+
+// What would be hits if a policy had a memory to itself.
+class Shadow {
+ public:
+  Shadow(std::unique_ptr<Policy> policy, uint64_t budget_pages)
+      : policy_(std::move(policy)), budget_pages_(budget_pages) {}
+
+  bool hits(const Access& access) {
+    policy_->on_access(access);
+    if (is_resident_[access.page] != 0) return true;
+    if (budget_pages_ == 0) return false;
+    if (pages_ == budget_pages_) {
+      const PageNumber victim = policy_->victim(access.step);
+      is_resident_.at(victim) = 0;
+      policy_->on_evict(victim, access.step);
+      --pages_;
+    }
+    is_resident_.at(access.page) = 1;
+    policy_->on_insert(access.page, access.step);
+    ++pages_;
+    return false;
+  }
+
+ private:
+  const std::unique_ptr<Policy> policy_;
+  const uint64_t budget_pages_;
+  uint64_t pages_ = 0;
+  PerPage<uint8_t> is_resident_;
+};
+
+// Goes by the importance while that would hit as often as going by use, and else by use.
+class Cautious final : public Policy {
+ public:
+  Cautious(double alpha, double pinned, double trust, const Setting& setting)
+      : trust_(trust),
+        ranked_(ranked_by_importance(alpha, pinned)),
+        by_use_(lru().make(setting, {})),
+        if_ranked_(ranked_by_importance(alpha, pinned), setting.budget_pages),
+        if_by_use_(lru().make(setting, {}), setting.budget_pages) {}
+
+  void on_access(const Access& access) override {
+    confidence_.observe(if_ranked_.hits(access), if_by_use_.hits(access));
+    ranked_->on_access(access);
+    by_use_->on_access(access);
+  }
+  void on_insert(PageNumber page, uint64_t step) override {
+    ranked_->on_insert(page, step);
+    by_use_->on_insert(page, step);
+  }
+  void on_evict(PageNumber page, uint64_t step) override {
+    ranked_->on_evict(page, step);
+    by_use_->on_evict(page, step);
+  }
+  PageNumber victim(uint64_t step) override {
+    return (confidence_.value() >= trust_ ? ranked_ : by_use_)->victim(step);
+  }
+
+ private:
+  const double trust_;
+  const std::unique_ptr<Policy> ranked_;
+  const std::unique_ptr<Policy> by_use_;
+  Shadow if_ranked_;
+  Shadow if_by_use_;
+  RankingConfidence confidence_;
+};
+
 }  // namespace
 
 // What the project's own prefetch starts from.
@@ -41,10 +113,15 @@ PolicyInfo importance() {
   return {.name = "importance",
           .what = "the page goes whose attention, as a moving average over the steps, is least",
           .parameters = {{"alpha", "the weight of a step in the average", 0.1, 0.001, 0.9},
-                         {"pinned", "how many of the pages first named never go", 1, 0, 1e6}},
-          .make = [](const Setting&, Values values) -> std::unique_ptr<Policy> {
-            return evict_by(
-                std::unique_ptr<SteadyScorer>(std::make_unique<Importance>(values[0], values[1])));
+                         {"pinned", "how many of the pages first named never go", 1, 0, 1e6},
+                         {"trust",
+                          "the page accessed longest ago goes while the average hits what that "
+                          "would miss less often than this, of all that one of both hits and the "
+                          "other misses; 0.5: as often",
+                          0, 0, 1}},
+          .make = [](const Setting& setting, Values values) -> std::unique_ptr<Policy> {
+            if (values[2] == 0) return ranked_by_importance(values[0], values[1]);
+            return std::make_unique<Cautious>(values[0], values[1], values[2], setting);
           },
           .needs = {Signal::kMass}};
 }

@@ -78,8 +78,7 @@ class Stability final : public Policy {
       std::vector<PageNumber> selected;
       for (size_t i = 0; i < most; ++i) selected.push_back(head.step[i].second);
       std::ranges::sort(selected);
-      const auto [first, last] = std::ranges::unique(selected);
-      selected.erase(first, last);
+      selected.erase(std::unique(selected.begin(), selected.end()), selected.end());
       head.selections.add(std::move(selected), head.pages);
       head.step.clear();
     }

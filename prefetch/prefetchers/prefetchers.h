@@ -5,6 +5,7 @@
 namespace farpage::prefetch {
 
 // One file each, of the same name.
+PrefetcherInfo hot_pages();
 PrefetcherInfo majority();
 PrefetcherInfo markov();
 PrefetcherInfo none();

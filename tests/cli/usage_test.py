@@ -37,6 +37,7 @@ class UsageTest(Case):
         self.assert_fails(self.run_program("replay", "generate", "--requests=-5"), 2, "--requests")
         self.assert_fails(self.run_program("replay", "generate", "--deadline-ms", "0"), 2, "--deadline-ms")
         self.assert_fails(self.run_program("bench", "fetch", "--batch", "0"), 2, "batch")
+        self.assert_fails(self.run_program("bench", "importance", "--blocks", "0"), 1, "blocks can be kept")
         self.assert_fails(self.run_program("bench", "index", "--pages", "0"), 2, "choose 1 to")
         self.assert_fails(self.run_program("bench", "index", "--pages", "9" * 18), 2, "choose 1 to")
         self.assert_fails(self.run_program("bench", "index", "--pages", "9" * 30), 2, "--pages")
@@ -78,6 +79,15 @@ class UsageTest(Case):
         self.assertEqual(answer["page_bytes"], 65536)
         self.assertEqual(answer["slots_free"], answer["slots"])
         self.assertIn("slots", self.run_program("status", "--node", node.socket).stdout)
+
+    def test_bench_importance(self):
+        result = self.run_program("bench", "importance", "--blocks", "4096", "--layers", "4", "--steps", "20", "--json", "-")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        answer = json.loads(result.stdout)
+        self.assertEqual(answer["average"]["bytes"], 4 * 4096)
+        for cost in (answer["average"], answer["window"]):
+            self.assertGreater(cost["add_ns"], 0)
+            self.assertGreater(cost["read_ns"], 0)
 
     def test_index_bench(self):
         result = self.run_program("bench", "index", "--pages", "200000", "--json", "-")

@@ -204,6 +204,30 @@ TEST(Importance, LetsPinnedPagesStay) {
   EXPECT_THAT(evicted("importance", 2, accesses), ElementsAre(1));
   EXPECT_THAT(evicted("importance:pinned=0", 2, accesses), ElementsAre(0));
 }
+// Pages that come in turns, and pages that come once; whose mass says which, or the contrary.
+size_t hits_of(const std::string& name, bool is_truthful) {
+  Random random(3);
+  std::vector<Access> accesses;
+  PageNumber once = 100;
+  for (uint64_t step = 0; step < 20'000; ++step) {
+    const bool comes_back = random.below(2) == 0;
+    Access access = {step, step, comes_back ? static_cast<PageNumber>(random.below(24)) : once++};
+    access.mass = comes_back == is_truthful ? 0.9F : 0.01F;
+    accesses.push_back(access);
+  }
+  // Each miss but the first sixteen evicts.
+  return accesses.size() - 16 - evicted_of(name, 16, accesses).size();
+}
+TEST(Importance, IsNotTrustedWhereItRanksWrongly) {
+  const size_t lru = hits_of("lru", false);
+  EXPECT_LT(hits_of("importance:pinned=0", false), lru / 2);
+  EXPECT_GT(hits_of("importance:pinned=0:trust=0.5", false), lru - lru / 20);
+}
+TEST(Importance, IsTrustedWhereItRanksRightly) {
+  const size_t ranked = hits_of("importance:pinned=0", true);
+  EXPECT_GT(ranked, hits_of("lru", true) + 1'000);
+  EXPECT_GT(hits_of("importance:pinned=0:trust=0.5", true), ranked - ranked / 20);
+}
 TEST(Raas, EvictsTheOldestStampAndNotTheOldestUse) {
   // 1 is used last, but with next to no attention, and in the lower half.
   const Masses accesses = {{0, 9, 0.5F}, {1, 1, 0.5F},  {2, 2, 0.5F},

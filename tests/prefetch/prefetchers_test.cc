@@ -32,7 +32,11 @@ Steps named(const std::string& name, const Steps& steps, size_t most = 4) {
   Steps all;
   uint64_t number = 0;
   for (uint64_t step = 0; step < steps.size(); ++step) {
-    for (const PageNumber page : steps[step]) prefetcher->on_access({number++, step, page});
+    for (const PageNumber page : steps[step]) {
+      Access access = {number++, step, page};
+      access.mass = 0.5F;
+      prefetcher->on_access(access);
+    }
     std::vector<PageNumber> some(most);
     some.resize(prefetcher->candidates(some));
     all.push_back(some);
@@ -54,6 +58,15 @@ TEST(PreviousSelection, NamesTheLastStepsTheNewestFirst) {
               ElementsAre(ElementsAre(0, 1), ElementsAre(2, 1, 0), ElementsAre(5, 2, 1)));
   EXPECT_THAT(named("previous_selection:steps=1", {{0, 1}, {2}}).back(), ElementsAre(2));
   EXPECT_THAT(named("previous_selection", {{0, 1, 2, 3, 4, 5}}).back(), ElementsAre(0, 1, 2, 3));
+}
+TEST(HotPages, NamesWhatAllStepsLookedAtOnceTheyAgree) {
+  Steps steps(70, {4, 9});
+  const auto all = named("hot_spots:share=0.2", steps);
+  EXPECT_THAT(all[63], IsEmpty());  // 64 have ended when the next begins
+  EXPECT_THAT(all[64], ElementsAre(4, 9));
+  for (PageNumber i = 0; i < 70; ++i) steps[i] = {i % 10, (i + 1) % 10};
+  EXPECT_THAT(named("hot_spots:share=0.2", steps).back(), IsEmpty());
+  EXPECT_THAT(named("hot_spots:share=0.2:overlap=0.05", steps).back(), testing::SizeIs(2));
 }
 TEST(Majority, GoesOnByTheStrideOfMost) {
   EXPECT_THAT(named("majority", {{10, 12, 14, 3, 5, 7}}).back(), ElementsAre(9, 11, 13, 15));
@@ -99,8 +112,10 @@ Steps drawn(uint64_t seed, size_t steps) {
 TEST(Prefetchers, NoTwoNameTheSameOnEveryTrace) {
   std::map<Steps, std::string_view> decisions;
   for (const PrefetcherInfo& info : prefetchers()) {
-    const auto [same, is_new] =
-        decisions.emplace(named(std::string(info.name), drawn(1, 200)), info.name);
+    // Steps agree too little for it to name anything otherwise.
+    const std::string name =
+        info.name == "hot_spots" ? "hot_spots:overlap=0" : std::string(info.name);
+    const auto [same, is_new] = decisions.emplace(named(name, drawn(1, 200)), info.name);
     EXPECT_TRUE(is_new) << info.name << " names what " << same->second << " does";
   }
 }

@@ -24,7 +24,7 @@ class TimedReportTest : public testing::Test {
   }
 
   const paging::AccessTrace trace_ = paging::trace_of_accesses("a,b", true, {{0, 0, 0}});
-  const TimedOptions options_;
+  const TimedOptions options_ = {};
   const std::vector<TimedRun> runs_ = {run("none", 1'000'000'000), run("oracle", 200'000'000, 8),
                                        run("markov", 600'000'000, 4),
                                        run("random", 1'000'000'000, 1)};
