@@ -9,6 +9,7 @@ namespace farpage {
 // Each adds its subcommand, which leaves its exit code in `exit_code` when it has run. Both outlive
 // the parsing.
 void add_node_command(CLI::App& app, int& exit_code);
+void add_analyse_command(CLI::App& app, int& exit_code);
 void add_replay_command(CLI::App& app, int& exit_code);
 void add_bench_command(CLI::App& app, int& exit_code);
 void add_chaos_command(CLI::App& app, int& exit_code);

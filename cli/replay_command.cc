@@ -20,6 +20,7 @@
 #include "cli/replay_policies.h"
 #include "cli/replay_trace.h"
 #include "cli/signals.h"
+#include "cli/trace_options.h"
 #include "cli/version.h"
 
 namespace farpage {
@@ -201,18 +202,7 @@ void add_paging(CLI::App& command, ReplayArguments& arguments,
 void add_replay_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("replay", "Replays a request trace through a memory node");
   auto arguments = std::make_shared<ReplayArguments>();
-  command->add_option(
-      "trace", arguments->trace.trace,
-      "A trace, or \"generate\" for a synthetic one. Without it: "
-      "mooncake/conversation_trace.jsonl in $FARPAGE_TRACES or traces/, else a synthetic one");
-  command
-      ->add_option(
-          "--format", arguments->trace.format,
-          "Format of the trace: mooncake; agent, a session of a coding agent or a folder of "
-          "them; azure, arrivals and lengths alone, so no page comes twice; access, whose accesses "
-          "may carry signals for --policy")
-      ->check(CLI::IsMember(std::vector<std::string>(kFormats.begin(), kFormats.end())))
-      ->capture_default_str();
+  add_trace(*command, arguments->trace);
   CLI::Option* page_bytes =
       add_size(*command, "--page-bytes", arguments->page_bytes, "Size of a page");
   CLI::Option* local_pages = add_count(*command, "--local-pages", arguments->local_pages,
@@ -225,9 +215,6 @@ void add_replay_command(CLI::App& app, int& exit_code) {
   pool_bytes->excludes(node);
   CLI::Option* nodes = arguments->own_nodes.add_to(*command, node);
   command->add_flag("--kill", arguments->kill, "Kills one of them in the middle")->needs(nodes);
-  add_count(*command, "--requests", arguments->trace.requests,
-            "Stops after so many; 0: the whole trace")
-      ->capture_default_str();
   CLI::Option* deadline =
       add_count(*command, "--deadline-ms", arguments->deadline_ms, "Deadline of a fetch");
   deadline->check(CLI::Range(uint64_t{1}, uint64_t{86'400'000}));
@@ -236,7 +223,6 @@ void add_replay_command(CLI::App& app, int& exit_code) {
       *command, "--prefill-tokens-per-s", arguments->prefill_tokens_per_s,
       "How fast the engine recomputes: a page, which is a block of the trace, that would come "
       "later than that is not waited for; 0: unknown");
-  add_count(*command, "--seed", arguments->trace.seed, "Of the synthetic trace");
   add_json(*command, arguments->json);
   command
       ->add_option("--report", arguments->report,
