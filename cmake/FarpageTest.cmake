@@ -14,7 +14,12 @@ function(farpage_test name)
   if(ARG_SERIAL)
     set(serial RUN_SERIAL TRUE)
   endif()
+  # It is there against what hangs, and sanitizers slow simulations down as much.
+  set(limit_s 120)
+  if(FARPAGE_SANITIZE)
+    set(limit_s 480)
+  endif()
   gtest_discover_tests(farpage_test_${name}
     DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT 120 LABELS ${name} ${serial} SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+    PROPERTIES TIMEOUT ${limit_s} LABELS ${name} ${serial} SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endfunction()

@@ -78,8 +78,17 @@ Result<void> load_identity(SSL_CTX* context, const TlsFiles& files) {
 }
 
 Result<void> load_ca(SSL_CTX* context, const std::string& file) {
-  if (SSL_CTX_load_verify_locations(context, file.c_str(), nullptr) == 1) return {};
-  return refuse_file("the CA's certificate", file);
+  if (SSL_CTX_load_verify_locations(context, file.c_str(), nullptr) != 1) {
+    return refuse_file("the CA's certificate", file);
+  }
+  // OpenSSL works out what a certificate may do when it is first asked: once, before threads share
+  // it.
+  const STACK_OF(X509_OBJECT)* all = X509_STORE_get0_objects(SSL_CTX_get_cert_store(context));
+  for (int i = 0; i < sk_X509_OBJECT_num(all); ++i) {
+    X509* certificate = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(all, i));
+    if (certificate != nullptr) X509_check_purpose(certificate, -1, 0);
+  }
+  return {};
 }
 
 // What OpenSSL's BIO stands on.

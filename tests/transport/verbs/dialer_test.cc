@@ -7,12 +7,26 @@
 
 #include <cerrno>
 #include <functional>
+#include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/clock.h"
 
 namespace {
-std::function<void()> at_each_look = [] {};
+std::mutex mutex;
+std::function<void()> at_each_look = [] {};  // under the mutex
+
+void look_with(std::function<void()> look) {
+  const std::lock_guard lock(mutex);
+  at_each_look = std::move(look);
+}
+void look() {
+  std::unique_lock lock(mutex);
+  const std::function<void()> copy = at_each_look;
+  lock.unlock();
+  copy();
+}
 }  // namespace
 
 // In place of librdmacm's: each call is taken, and no event follows.
@@ -33,7 +47,7 @@ int rdma_resolve_addr(rdma_cm_id*, sockaddr*, sockaddr*, int) {
   return 0;
 }
 int rdma_get_cm_event(rdma_event_channel*, rdma_cm_event**) {
-  at_each_look();
+  look();
   errno = EAGAIN;
   return -1;
 }
@@ -47,7 +61,7 @@ constexpr uint64_t kEnough = 500 * kMillisecond;
 class VerbsDialer : public testing::Test {
  protected:
   void TearDown() override {
-    at_each_look = [] {};
+    look_with([] {});
   }
   // Returns once the dial has ended and what there is to note has been noted.
   void dial(uint64_t deadline_ns) {
@@ -84,10 +98,10 @@ TEST_F(VerbsDialer, APathThatIsSilentUntilTheDeadlineIsNoted) {
 // Whoever waits gives up at the same deadline, and may be the first to notice it.
 TEST_F(VerbsDialer, ItIsNotedAlsoWhereTheChannelWasClosedAtThatDeadline) {
   const uint64_t deadline = boottime_clock().now_ns() + kEnough;
-  at_each_look = [&] {
+  look_with([&] {
     while (boottime_clock().now_ns() < deadline) std::this_thread::yield();
     arrivals_->close();
-  };
+  });
   dial(deadline);
   EXPECT_TRUE(is_noted());
   EXPECT_TRUE(is_left_alone());
