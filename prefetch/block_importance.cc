@@ -75,7 +75,7 @@ void BlockImportance::add(uint32_t block, float mass) {
 
 void BlockImportance::end_step() {
   forget_old();
-  step_->store(step_->load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  step_->store(step_->load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 // So many blocks in each step that all are looked at before their step could be taken for another.
@@ -93,8 +93,10 @@ void BlockImportance::forget_old() {
 
 float BlockImportance::importance(uint32_t block) const {
   if (block >= options_.blocks) return 0;
-  const uint32_t entry = entries_[block].load(std::memory_order_relaxed);
-  return value(entry, step_->load(std::memory_order_relaxed));
+  // The step first: an entry read before it may have been written over meanwhile, and would decay by
+  // steps that its block never went without.
+  const uint64_t step = step_->load(std::memory_order_acquire);
+  return value(entries_[block].load(std::memory_order_relaxed), step);
 }
 
 bool BlockImportance::is_pinned(uint32_t block) const {
