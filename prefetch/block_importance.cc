@@ -93,8 +93,8 @@ void BlockImportance::forget_old() {
 
 float BlockImportance::importance(uint32_t block) const {
   if (block >= options_.blocks) return 0;
-  // The step first: an entry read before it may have been written over meanwhile, and would decay by
-  // steps that its block never went without.
+  // The step first: an entry read before it may have been written over meanwhile, and would decay
+  // by steps that its block never went without.
   const uint64_t step = step_->load(std::memory_order_acquire);
   return value(entries_[block].load(std::memory_order_relaxed), step);
 }
