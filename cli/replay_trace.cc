@@ -12,6 +12,7 @@
 #include "bench/agent_trace.h"
 #include "bench/azure_trace.h"
 #include "bench/find_trace.h"
+#include "bench/kvhl/workload.h"
 #include "bench/paging/access_file.h"
 
 namespace farpage {
@@ -24,7 +25,7 @@ struct Reader {
   const char* needs;   // what has to be named; null: one is looked for
   const char* remark;  // for who reads where a trace is from
 };
-constexpr std::array<Reader, kFormats.size() - 1> kReaders = {{
+constexpr std::array<Reader, 3> kReaders = {{
     {"mooncake", open_mooncake_trace, nullptr, nullptr, ""},
     {"agent", nullptr, read_agent_trace, "a session, or a folder of them", ""},
     {"azure", open_azure_trace, nullptr, "a file",
@@ -77,12 +78,33 @@ Result<LoadedTrace> load(const Source& source, const TraceArguments& arguments) 
   return LoadedTrace{std::move(*trace), source.found.explanation + source.reader->remark};
 }
 
+bool is_of_accesses(std::string_view format) {
+  return format == kAccessFormat || format == kKvhlFormat;
+}
+
+Result<paging::AccessTrace> load_access_trace(const TraceArguments& arguments) {
+  if (arguments.trace.empty()) {
+    return fail(Code::kInvalid, fmt::format("--format {}: name a file", arguments.format));
+  }
+  if (arguments.requests > 0) {
+    return fail(Code::kInvalid,
+                fmt::format("--format {} has no requests: leave --requests out", arguments.format));
+  }
+  if (arguments.format == kAccessFormat) return paging::open_access_file(arguments.trace);
+  // Each of that project's workloads comes out of a generator.
+  return kvhl::read_accesses(arguments.trace).map([&](std::vector<prefetch::Access> accesses) {
+    return paging::trace_of_accesses(arguments.trace, true, std::move(accesses));
+  });
+}
+
 }  // namespace
 
 Result<LoadedTrace> load_trace(const TraceArguments& arguments) {
-  if (arguments.format == kAccessFormat) {
+  if (is_of_accesses(arguments.format)) {
     return fail(Code::kInvalid,
-                "--format access has no requests to send to a node: add --policy and --budget");
+                fmt::format("--format {} has no requests to send to a node: add --policy and "
+                            "--budget",
+                            arguments.format));
   }
   const auto source = source_of(arguments);
   if (!source) return tl::unexpected(source.error());
@@ -90,15 +112,7 @@ Result<LoadedTrace> load_trace(const TraceArguments& arguments) {
 }
 
 Result<paging::AccessTrace> load_accesses(const TraceArguments& arguments) {
-  if (arguments.format == kAccessFormat) {
-    if (arguments.trace.empty()) {
-      return fail(Code::kInvalid, "--format access: name a file (docs/formats/access-trace.md)");
-    }
-    if (arguments.requests > 0) {
-      return fail(Code::kInvalid, "--format access has no requests: leave --requests out");
-    }
-    return paging::open_access_file(arguments.trace);
-  }
+  if (is_of_accesses(arguments.format)) return load_access_trace(arguments);
   const auto source = source_of(arguments);
   if (!source) return tl::unexpected(source.error());
   // A pipe can be read only once.

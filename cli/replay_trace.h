@@ -13,9 +13,11 @@ namespace farpage {
 
 inline constexpr const char* kGenerate = "generate";
 
-inline constexpr const char* kAccessFormat = "access";  // of accesses, and not of requests
-inline constexpr std::array<const char*, 4> kFormats = {"mooncake", "agent", "azure",
-                                                        kAccessFormat};
+// Of accesses, and not of requests.
+inline constexpr const char* kAccessFormat = "access";
+inline constexpr const char* kKvhlFormat = "kvhl";
+inline constexpr std::array<const char*, 5> kFormats = {"mooncake", "agent", "azure", kAccessFormat,
+                                                        kKvhlFormat};
 
 // Which trace is replayed.
 struct TraceArguments {

@@ -19,7 +19,8 @@ inline void add_trace(CLI::App& command, TraceArguments& trace) {
       .add_option("--format", trace.format,
                   "Format of the trace: mooncake; agent, a session of a coding agent or a folder "
                   "of them; azure, arrivals and lengths alone, so no page comes twice; access, "
-                  "whose accesses may carry signals")
+                  "whose accesses may carry signals; kvhl, a workload of KV-Hierarchy-Lab's, "
+                  "NAME.trace.csv")
       ->check(CLI::IsMember(std::vector<std::string>(kFormats.begin(), kFormats.end())))
       ->capture_default_str();
   add_count(command, "--requests", trace.requests, "Stops after so many; 0: the whole trace");

@@ -8,8 +8,6 @@
 namespace farpage::prefetch {
 namespace {
 
-using Masses = std::vector<std::pair<double, PageNumber>>;
-
 // A page once, with all of its mass.
 Masses summed(Masses masses) {
   std::ranges::sort(masses, {}, &Masses::value_type::second);
@@ -23,6 +21,27 @@ Masses summed(Masses masses) {
 
 }  // namespace
 
+std::vector<PageNumber> most_looked_at(Masses masses, double share, uint64_t pages) {
+  masses = summed(std::move(masses));
+  if (masses.empty()) return {};
+  const double wanted = std::ceil(share * static_cast<double>(pages));
+  const size_t most = std::clamp<size_t>(static_cast<size_t>(wanted), 1, masses.size());
+  const auto end = masses.begin() + static_cast<ptrdiff_t>(most);
+  std::ranges::partial_sort(masses, end, [](const auto& one, const auto& other) {
+    return std::pair(-one.first, one.second) < std::pair(-other.first, other.second);
+  });
+  std::vector<PageNumber> looked_at;
+  for (auto each = masses.begin(); each != end; ++each) looked_at.push_back(each->second);
+  return looked_at;
+}
+
+double jaccard(std::span<const PageNumber> one, std::span<const PageNumber> other) {
+  std::vector<PageNumber> both;
+  std::ranges::set_intersection(one, other, std::back_inserter(both));
+  const size_t either = one.size() + other.size() - both.size();
+  return either == 0 ? 0 : static_cast<double>(both.size()) / static_cast<double>(either);
+}
+
 void HotSpots::add(PageNumber page, float mass) {
   if (!(mass > 0)) return;
   mass_.at(page) += static_cast<double>(mass);
@@ -31,7 +50,7 @@ void HotSpots::add(PageNumber page, float mass) {
 }
 
 void HotSpots::end_query() {
-  auto looked_at = top(summed(std::move(query_)));
+  auto looked_at = most_looked_at(std::move(query_), share_, pages_);
   query_.clear();
   std::ranges::sort(looked_at);
   tops_.push_back(std::move(looked_at));
@@ -45,20 +64,7 @@ std::vector<PageNumber> HotSpots::hot() const {
   for (PageNumber page = 0; page < pages_; ++page) {
     if (mass_[page] > 0) masses.emplace_back(mass_[page], page);
   }
-  return top(std::move(masses));
-}
-
-std::vector<PageNumber> HotSpots::top(Masses masses) const {
-  if (masses.empty()) return {};
-  const double wanted = std::ceil(share_ * static_cast<double>(pages_));
-  const size_t most = std::clamp<size_t>(static_cast<size_t>(wanted), 1, masses.size());
-  const auto end = masses.begin() + static_cast<ptrdiff_t>(most);
-  std::ranges::partial_sort(masses, end, [](const auto& one, const auto& other) {
-    return std::pair(-one.first, one.second) < std::pair(-other.first, other.second);
-  });
-  std::vector<PageNumber> pages;
-  for (auto each = masses.begin(); each != end; ++each) pages.push_back(each->second);
-  return pages;
+  return most_looked_at(std::move(masses), share_, pages_);
 }
 
 double HotSpots::overlap() const {
@@ -66,12 +72,7 @@ double HotSpots::overlap() const {
   if (all.empty()) return 0;
   std::ranges::sort(all);
   double sum = 0;
-  for (const auto& one : tops_) {
-    std::vector<PageNumber> both;
-    std::ranges::set_intersection(all, one, std::back_inserter(both));
-    const size_t either = all.size() + one.size() - both.size();
-    sum += static_cast<double>(both.size()) / static_cast<double>(either);
-  }
+  for (const auto& one : tops_) sum += jaccard(all, one);
   return sum / static_cast<double>(tops_.size());
 }
 

@@ -11,6 +11,14 @@
 
 namespace farpage::prefetch {
 
+// Masses of pages, a page as often as it was looked at.
+using Masses = std::vector<std::pair<double, PageNumber>>;
+// The pages with the most mass, each page's summed, those named first before others of as much: a
+// share of `pages`, at least one, at most those that have any; the most first.
+std::vector<PageNumber> most_looked_at(Masses masses, double share, uint64_t pages);
+// The Jaccard index of two sets of pages, in the order of their numbers; 0 of none.
+double jaccard(std::span<const PageNumber> one, std::span<const PageNumber> other);
+
 // Pages that many queries of a context look at, whatever they ask: what can be brought before the
 // first one. On one thread.
 class HotSpots {
@@ -32,10 +40,6 @@ class HotSpots {
   double overlap() const;
 
  private:
-  using Masses = std::vector<std::pair<double, PageNumber>>;
-
-  std::vector<PageNumber> top(Masses masses) const;
-
   const double share_;
   PerPage<double> mass_;
   PageNumber pages_ = 0;

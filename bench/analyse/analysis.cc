@@ -1,12 +1,15 @@
 #include "bench/analyse/analysis.h"
 
 #include <algorithm>
-#include <deque>
+#include <memory>
 #include <utility>
 
-#include "base/histogram.h"
-#include "bench/analyse/recency.h"
-#include "prefetch/per_page.h"
+#include "bench/analyse/attention_question.h"
+#include "bench/analyse/head_question.h"
+#include "bench/analyse/hot_spot_question.h"
+#include "bench/analyse/importance_question.h"
+#include "bench/analyse/milestone_question.h"
+#include "bench/analyse/recency_question.h"
 
 namespace farpage::analyse {
 namespace {
@@ -14,168 +17,134 @@ namespace {
 using paging::AccessTrace;
 using prefetch::Access;
 using prefetch::PageNumber;
+using prefetch::Signal;
 
-constexpr uint64_t kNearSteps = 10;  // a gap that recency bridges
-
-using Pages = std::vector<PageNumber>;  // of a step, each once
-
-// Calls `use` with the pages of each step.
-template <typename Use>
-Result<void> for_each_step(const AccessTrace& trace, Use use) {
-  Pages pages;
-  prefetch::PerPage<uint64_t> named;  // in which step, from 1
-  uint64_t steps = 1;
-  uint64_t step = 0;
+// All attention that each page got, of those that got any.
+Result<prefetch::Masses> masses_of(const AccessTrace& trace) {
+  prefetch::PerPage<double> mass;
   auto read = for_each_access(trace, [&](const Access& access) {
-    if (access.step != step && !pages.empty()) {
-      use(std::as_const(pages));
-      pages.clear();
-      ++steps;
-    }
-    step = access.step;
-    if (named[access.page] == steps) return;
-    named.at(access.page) = steps;
-    pages.push_back(access.page);
+    mass.at(access.page) += static_cast<double>(access.mass);
   });
-  if (read && !pages.empty()) use(std::as_const(pages));
-  return read;
+  return read.map([&] {
+    prefetch::Masses masses;
+    for (PageNumber page = 0; page < trace.pages; ++page) {
+      if (mass[page] > 0) masses.emplace_back(mass[page], page);
+    }
+    return masses;
+  });
 }
 
-class Analyser {
+// A question that needs something that is not there.
+class Unasked final : public Question {
  public:
-  Analyser(uint64_t steps, uint64_t budget_pages) : steps_(steps), budget_pages_(budget_pages) {}
+  Unasked(std::string_view name, std::string question, std::string why)
+      : finding_(not_asked(name, std::move(question), std::move(why))) {}
 
-  void step(const Pages& pages) {
-    ahead_.push_back(pages);
-    if (ahead_.size() > kAheadSteps) settle();
-  }
-
-  Analysis end(uint64_t seed) {
-    while (!ahead_.empty()) settle();
-    Analysis analysis;
-    analysis.steps = steps_;
-    analysis.budget_pages = budget_pages_;
-    analysis.seed = seed;
-    if (distances_.count() > 0) {
-      for (const double q : kQuantiles) {
-        // Counted from 1, as the histogram does.
-        const auto upper = static_cast<uint64_t>(distances_.quantile(q));
-        analysis.reuse_distance_quantiles.push_back(upper > 0 ? upper - 1 : 0);
-      }
-    }
-    analysis.persistent = estimate(persistent_, seed);
-    analysis.reentered = estimate(reentered_, seed);
-    analysis.fresh = estimate(fresh_, seed);
-    analysis.recall = estimate(recall_, seed);
-    analysis.recall_of_reentries = estimate(reentries_, seed);
-    analysis.recall_of_reentries_random = estimate(reentries_random_, seed);
-    for (PageNumber page = 0; page < recency_.pages(); ++page) {
-      PageClassShare& share = analysis.classes[static_cast<size_t>(class_of(uses_[page]))];
-      ++share.pages;
-      share.accesses += uses_[page].count;
-    }
-    return analysis;
-  }
+  void step(const Step&, const Ahead&, const Reuse&) override {}
+  Finding end(uint64_t) const override { return finding_; }
 
  private:
-  struct Uses {
-    uint64_t count = 0;  // of steps
-    uint64_t first = 0;
-    uint64_t last = 0;
-    uint64_t near_gaps = 0;
-  };
-  using Parts = std::vector<Part>;
-
-  // The step that is first in ahead_, with those behind it to come.
-  void settle() {
-    const Pages pages = std::move(ahead_.front());
-    ahead_.pop_front();
-    const size_t part = settled_ * kParts / steps_;
-    for (const PageNumber page : pages) use(page, part);
-    if (ahead_.size() == kAheadSteps) foretell(pages.size(), part);
-    ++settled_;
-  }
-
-  void use(PageNumber page, size_t part) {
-    Uses& uses = uses_.at(page);
-    const bool is_known = uses.count > 0;
-    const bool is_persistent = is_known && uses.last + 1 == settled_;
-    add(persistent_, part, is_persistent ? 1 : 0);
-    add(reentered_, part, is_known && !is_persistent ? 1 : 0);
-    add(fresh_, part, is_known ? 0 : 1);
-    if (const auto rank = recency_.rank(page)) distances_.add(static_cast<double>(*rank + 1));
-    if (is_known && settled_ - uses.last <= kNearSteps) ++uses.near_gaps;
-    if (!is_known) uses.first = settled_;
-    uses.last = settled_;
-    ++uses.count;
-    recency_.use(page);
-  }
-
-  // What of the next steps' pages, those that there are by now, is among the most recent.
-  void foretell(uint64_t step_pages, size_t part) {
-    const uint64_t known = recency_.pages();
-    const uint64_t near = std::min(budget_pages_, known);
-    const uint64_t others_near = near - std::min(near, step_pages);
-    const double by_chance = known > step_pages ? static_cast<double>(others_near) /
-                                                      static_cast<double>(known - step_pages)
-                                                : 0;
-    ++foretold_;
-    for (const Pages& step : ahead_) {
-      for (const PageNumber page : step) {
-        if (foretold_in_[page] == foretold_) continue;
-        foretold_in_.at(page) = foretold_;
-        const auto rank = recency_.rank(page);
-        if (!rank) continue;
-        const double is_near = *rank < budget_pages_ ? 1 : 0;
-        add(recall_, part, is_near);
-        if (uses_[page].last == settled_) continue;
-        add(reentries_, part, is_near);
-        add(reentries_random_, part, by_chance);
-      }
-    }
-  }
-
-  static void add(Parts& parts, size_t part, double counted) {
-    parts[part].counted += counted;
-    parts[part].of += 1;
-  }
-
-  static PageClass class_of(const Uses& uses) {
-    if (uses.count == 1) return PageClass::kOneShot;
-    if (2 * uses.count >= uses.last - uses.first + 1) return PageClass::kPersistent;
-    return 2 * uses.near_gaps >= uses.count - 1 ? PageClass::kRecency : PageClass::kMilestone;
-  }
-
-  const uint64_t steps_;
-  const uint64_t budget_pages_;
-  std::deque<Pages> ahead_;
-  uint64_t settled_ = 0;  // steps
-  Recency recency_;
-  prefetch::PerPage<Uses> uses_;
-  Histogram distances_;  // from 1
-  uint64_t foretold_ = 0;
-  prefetch::PerPage<uint64_t> foretold_in_;
-  Parts persistent_ = Parts(kParts);
-  Parts reentered_ = Parts(kParts);
-  Parts fresh_ = Parts(kParts);
-  Parts recall_ = Parts(kParts);
-  Parts reentries_ = Parts(kParts);
-  Parts reentries_random_ = Parts(kParts);
+  const Finding finding_;
 };
+
+std::unique_ptr<Question> without_mass(std::string_view name, std::string question) {
+  return std::make_unique<Unasked>(name, std::move(question),
+                                   "it needs the column 'mass', which the trace does not have");
+}
+
+// What is asked while the trace is read once.
+Result<std::vector<std::unique_ptr<Question>>> questions_of(const AccessTrace& trace,
+                                                            uint64_t budget_pages,
+                                                            const AnalysisOptions& options) {
+  const bool has_mass = trace.signals.test(index_of(Signal::kMass));
+  std::vector<std::unique_ptr<Question>> questions;
+  questions.push_back(std::make_unique<RecencyQuestion>(budget_pages));
+  questions.push_back(std::make_unique<HeadQuestion>(budget_pages, has_mass));
+  if (has_mass) {
+    auto masses = masses_of(trace);
+    if (!masses) return tl::unexpected(masses.error());
+    questions.push_back(std::make_unique<AttentionQuestion>());
+    questions.push_back(std::make_unique<HotSpotQuestion>(std::move(*masses)));
+  } else {
+    questions.push_back(without_mass("H3", "does attention foretell what comes back?"));
+    questions.push_back(without_mass("B-H2", "do single steps agree on what is hot?"));
+  }
+  if (options.milestones) {
+    questions.push_back(std::make_unique<MilestoneQuestion>(*options.milestones));
+  } else {
+    questions.push_back(std::make_unique<Unasked>(
+        "H3, milestones", "do milestones come back more often than other pages?",
+        "it needs a file that says which pages are milestones (--labels)"));
+  }
+  return questions;
+}
+
+std::vector<DistanceQuantile> distances_of(const Reuse& reuse) {
+  std::vector<DistanceQuantile> distances;
+  if (!reuse.has_distances()) return distances;
+  for (int percent = 5; percent < 100; percent += 5) {
+    const double quantile = percent / 100.0;
+    distances.push_back({quantile, reuse.distance(quantile)});
+  }
+  return distances;
+}
+
+void classify(const Reuse& reuse, const AnalysisOptions& options, Analysis& analysis) {
+  for (PageNumber page = 0; page < reuse.pages(); ++page) {
+    PageClassShare& share = analysis.classes[static_cast<size_t>(reuse.class_of(page))];
+    ++share.pages;
+    share.uses += reuse.steps_with(page);
+    if (options.milestones && (*options.milestones)[page]) ++share.milestones;
+  }
+}
 
 }  // namespace
 
+uint64_t passes_over(const AccessTrace& trace) {
+  const uint64_t to_count = 1;
+  const uint64_t for_masses = trace.signals.test(index_of(Signal::kMass)) ? 1 : 0;
+  const uint64_t step_by_step = 1;
+  return to_count + for_masses + step_by_step + passes_of_importance(trace);
+}
+
 Result<Analysis> analyse(const AccessTrace& trace, const AnalysisOptions& options) {
-  uint64_t steps = 0;
-  if (auto read = for_each_step(trace, [&](const Pages&) { ++steps; }); !read) {
-    return tl::unexpected(read.error());
+  const auto steps = count_steps(trace);
+  if (!steps) return tl::unexpected(steps.error());
+  if (*steps == 0) {
+    return fail(Code::kInvalid, "the trace has no accesses: there is nothing to say");
   }
-  if (steps == 0) return fail(Code::kInvalid, "the trace has no accesses: there is nothing to say");
-  const uint64_t tenth = std::max<uint64_t>(1, trace.pages / 10);
-  Analyser analyser(steps, options.budget_pages == 0 ? tenth : options.budget_pages);
-  auto read = for_each_step(trace, [&](const Pages& pages) { analyser.step(pages); });
+  const uint64_t budget_pages =
+      options.budget_pages == 0 ? std::max<uint64_t>(1, trace.pages / 10) : options.budget_pages;
+  const auto questions = questions_of(trace, budget_pages, options);
+  if (!questions) return tl::unexpected(questions.error());
+  Reuse reuse;
+  auto read = for_each_step(trace, *steps, [&](const Step& step, const Ahead& ahead) {
+    reuse.step(step);
+    for (const auto& question : *questions) question->step(step, ahead, reuse);
+  });
   if (!read) return tl::unexpected(read.error());
-  return analyser.end(options.seed);
+
+  Analysis analysis;
+  analysis.steps = *steps;
+  analysis.budget_pages = budget_pages;
+  analysis.seed = options.seed;
+  analysis.has_labels = options.milestones.has_value();
+  analysis.distances = distances_of(reuse);
+  analysis.persistent = reuse.persistent(options.seed);
+  analysis.reentered = reuse.reentered(options.seed);
+  analysis.fresh = reuse.fresh(options.seed);
+  classify(reuse, options, analysis);
+  for (const auto& question : *questions) {
+    analysis.findings.push_back(question->end(options.seed));
+  }
+  auto importance = ask_importance(trace, *steps, budget_pages, options.seed);
+  if (!importance) return tl::unexpected(importance.error());
+  analysis.findings.push_back(std::move(importance->finding));
+  analysis.kept = std::move(importance->kept);
+  auto post_hoc = ask_post_hoc(trace, *steps, budget_pages, options.seed);
+  if (!post_hoc) return tl::unexpected(post_hoc.error());
+  analysis.findings.push_back(std::move(*post_hoc));
+  return analysis;
 }
 
 }  // namespace farpage::analyse

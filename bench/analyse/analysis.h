@@ -4,62 +4,60 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/status.h"
-#include "bench/analyse/bootstrap.h"
+#include "bench/analyse/finding.h"
+#include "bench/analyse/kept.h"
+#include "bench/analyse/labels.h"
+#include "bench/analyse/reuse.h"
 #include "bench/paging/access_trace.h"
 
 namespace farpage::analyse {
 
 struct AnalysisOptions {
-  uint64_t budget_pages = 0;  // of the most recent; 0: a tenth of all
+  uint64_t budget_pages = 0;  // of memories that are looked at; 0: a tenth of all pages
   uint64_t seed = 1;          // of the bootstrap
+  std::optional<Milestones> milestones = {};
 };
-
-// Steps ahead in which a page has to be demanded for recency to have foretold it.
-inline constexpr uint64_t kAheadSteps = 5;
-// Parts of consecutive steps that stand for sequences, where a trace does not tell of any.
-inline constexpr uint64_t kParts = 50;
-
-// What moves a page. docs/analyse.md has the rules.
-enum class PageClass : uint8_t { kOneShot, kPersistent, kRecency, kMilestone };
-inline constexpr std::array<std::string_view, 4> kPageClassNames = {
-    "one-shot", "persistent", "recency-driven", "milestone-driven"};
 
 struct PageClassShare {
   uint64_t pages = 0;
-  uint64_t accesses = 0;
+  uint64_t uses = 0;        // steps with them
+  uint64_t milestones = 0;  // pages that are labelled so
+};
+
+struct DistanceQuantile {
+  double quantile = 0;
+  uint64_t pages = 0;  // other pages that were used between two uses of one, at most
 };
 
 struct Analysis {
   uint64_t steps = 0;
   uint64_t budget_pages = 0;
   uint64_t seed = 0;
-  // How many other pages were used between two uses of one, for as many uses in each case.
-  std::vector<uint64_t> reuse_distance_quantiles;  // of kQuantiles; empty where nothing came back
-  // Of the pages that a step demands, each once.
-  Estimate persistent;                                         // the step before demanded them too
-  Estimate reentered;                                          // one farther back did
-  Estimate fresh;                                              // none did
+  bool has_labels = false;
+  std::vector<DistanceQuantile> distances;  // empty where nothing came back
+  // Of the pages that a step demands, each once: the step before demanded them too, one farther
+  // back did, none did.
+  Estimate persistent;
+  Estimate reentered;
+  Estimate fresh;
   std::array<PageClassShare, kPageClassNames.size()> classes;  // by PageClass
-  // H1: of what the next steps demand and what was there, the share that is among the most recent.
-  Estimate recall;
-  Estimate recall_of_reentries;         // without what this step demands
-  Estimate recall_of_reentries_random;  // if as many others were taken for the most recent
+  std::vector<Finding> findings;  // of all questions, also those that were not asked
+  std::vector<Kept> kept;         // what B-H1 compares, of several budgets
 };
 
-inline constexpr std::array<double, 5> kQuantiles = {0.1, 0.25, 0.5, 0.75, 0.9};
-
-// Reads the trace twice. Memory grows with its pages and with the longest steps.
+// Memory grows with the trace's pages, with its longest steps and, where it has masses, by twelve
+// bytes for each access and memory that belady manages, as that has to know what comes.
 Result<Analysis> analyse(const paging::AccessTrace& trace, const AnalysisOptions& options);
 
-// What H1's figures say, in a sentence, by their intervals: that recency foretells re-entries
-// (above 80%), that it does not (below 30%), or that the trace leaves it open.
-std::string verdict_on_recency(const Analysis& analysis);
+// How often that reads the trace, at most.
+uint64_t passes_over(const paging::AccessTrace& trace);
 
+// For a person, for a program, for a browser.
 std::string analysis_text(const paging::AccessTrace& trace, const Analysis& analysis);
 std::string analysis_json(const paging::AccessTrace& trace, const Analysis& analysis);
+std::string analysis_html(const paging::AccessTrace& trace, const Analysis& analysis);
 
 }  // namespace farpage::analyse

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
+#include <cctype>
 
 #include "bench/analyse/analysis.h"
 #include "bench/json.h"
@@ -11,55 +13,101 @@
 namespace farpage::analyse {
 namespace {
 
-constexpr double kForetells = 0.8;
-constexpr double kDoesNot = 0.3;
-
 std::string text_of(const Estimate& estimate) {
   return fmt::format("{:.3f} ({:.3f} to {:.3f})", estimate.value, estimate.low, estimate.high);
+}
+
+std::string origin_of(const paging::AccessTrace& trace) {
+  return trace.synthetic
+             ? "This trace is synthetic: what it shows was put into it, and says nothing about "
+               "production.\n"
+             : "This trace was recorded: nothing in it says that it is synthetic.\n";
+}
+
+std::string distances_text(const Analysis& analysis) {
+  std::string text = "\nReuse: other pages used between two uses of one";
+  if (analysis.distances.empty()) return text + ": no page was used in two steps\n";
+  char before = ':';
+  for (const DistanceQuantile& each : analysis.distances) {
+    const auto percent = static_cast<int>(100 * each.quantile + 0.5);
+    if (percent != 10 && percent != 25 && percent != 50 && percent != 75 && percent != 90) continue;
+    text += fmt::format("{} {}% at most {}", before, percent, each.pages);
+    before = ',';
+  }
+  return text + '\n';
+}
+
+std::string classes_text(const Analysis& analysis) {
+  std::string text = "\nPages by what moves them, and uses of them:\n";
+  uint64_t pages = 0;
+  uint64_t uses = 0;
+  for (const PageClassShare& share : analysis.classes) {
+    pages += share.pages;
+    uses += share.uses;
+  }
+  for (size_t i = 0; i < analysis.classes.size(); ++i) {
+    const PageClassShare& share = analysis.classes[i];
+    text += fmt::format("  {:<17} {:>9} pages {:6.1f}%   {:>10} uses {:6.1f}%", kPageClassNames[i],
+                        share.pages, 100 * ratio(share.pages, pages), share.uses,
+                        100 * ratio(share.uses, uses));
+    if (analysis.has_labels) text += fmt::format("   {:>9} labelled milestones", share.milestones);
+    text += '\n';
+  }
+  return text;
+}
+
+std::string finding_text(const Finding& finding) {
+  std::string text = fmt::format("\n{}: {}\n", finding.name, finding.question);
+  size_t width = 0;
+  for (const Figure& figure : finding.figures) width = std::max(width, figure.label.size());
+  for (const Figure& figure : finding.figures) {
+    text += fmt::format("  {:<{}}  {}\n", figure.label, width, text_of(figure.estimate));
+  }
+  return text + fmt::format("  {}: {}\n", kAnswerNames[static_cast<size_t>(finding.answer)],
+                            finding.verdict);
 }
 
 boost::json::object json_of(const Estimate& estimate) {
   return {{"value", estimate.value}, {"low", estimate.low}, {"high", estimate.high}};
 }
 
-uint64_t sum_of(const Analysis& analysis, uint64_t PageClassShare::*member) {
-  uint64_t sum = 0;
-  for (const PageClassShare& share : analysis.classes) sum += share.*member;
-  return sum;
+// "H3, milestones" → "h3_milestones".
+std::string key_of(std::string_view name) {
+  std::string key;
+  for (const char each : name) {
+    if (std::isalnum(static_cast<unsigned char>(each)) != 0) {
+      key += static_cast<char>(std::tolower(static_cast<unsigned char>(each)));
+    } else if (!key.ends_with('_')) {
+      key += '_';
+    }
+  }
+  return key;
+}
+
+boost::json::object json_of(const Finding& finding) {
+  boost::json::object json = {{"question", finding.question},
+                              {"answer", kAnswerNames[static_cast<size_t>(finding.answer)]},
+                              {"verdict", finding.verdict}};
+  for (const Figure& figure : finding.figures) json[figure.key] = json_of(figure.estimate);
+  return json;
+}
+
+boost::json::array kept_json(const Analysis& analysis) {
+  boost::json::array runs;
+  for (const Kept& kept : analysis.kept) {
+    runs.push_back({{"policy", kept.policy},
+                    {"budget_pages", kept.budget_pages},
+                    {"hit_rate", json_of(kept.hit_rate(analysis.seed))}});
+  }
+  return runs;
 }
 
 }  // namespace
 
-std::string verdict_on_recency(const Analysis& analysis) {
-  const Estimate& recall = analysis.recall_of_reentries;
-  if (recall.value == 0 && recall.high == 0 && analysis.recall_of_reentries_random.high == 0) {
-    return "nothing comes back after a step without it, so recency has nothing to foretell";
-  }
-  const std::string beside = recall.low > analysis.recall_of_reentries_random.high
-                                 ? ", more than chance would"
-                                 : ", and it is not known to do better than chance";
-  if (recall.low > kForetells) return "recency foretells what comes back" + beside;
-  if (recall.high < kDoesNot) return "recency does not foretell what comes back" + beside;
-  return "recency foretells some of what comes back" + beside;
-}
-
 std::string analysis_text(const paging::AccessTrace& trace, const Analysis& analysis) {
   std::string text =
       fmt::format("{}, {} steps\n{}", trace_line(trace), analysis.steps, left_out_lines(trace));
-  text += trace.synthetic
-              ? "This trace is synthetic: what it shows was put into it, and says nothing about "
-                "production.\n"
-              : "This trace was recorded: nothing in it says that it is synthetic.\n";
-  text += "\nReuse: other pages used between two uses of one";
-  if (analysis.reuse_distance_quantiles.empty()) {
-    text += ": no page was used in two steps\n";
-  } else {
-    for (size_t i = 0; i < kQuantiles.size(); ++i) {
-      text += fmt::format("{} {:.0f}% at most {}", i == 0 ? ":" : ",", 100 * kQuantiles[i],
-                          analysis.reuse_distance_quantiles[i]);
-    }
-    text += '\n';
-  }
+  text += origin_of(trace) + distances_text(analysis);
   text += fmt::format(
       "\nOf the pages that a step demands, with the middle 95% of {} parts of the trace, "
       "resampled (seed {}):\n"
@@ -68,57 +116,41 @@ std::string analysis_text(const paging::AccessTrace& trace, const Analysis& anal
       "  new                                             {}\n",
       kParts, analysis.seed, text_of(analysis.persistent), text_of(analysis.reentered),
       text_of(analysis.fresh));
-  text += "\nPages by what moves them, and uses of them:\n";
-  const auto pages = static_cast<double>(sum_of(analysis, &PageClassShare::pages));
-  const auto accesses = static_cast<double>(sum_of(analysis, &PageClassShare::accesses));
-  for (size_t i = 0; i < analysis.classes.size(); ++i) {
-    const PageClassShare& share = analysis.classes[i];
-    text +=
-        fmt::format("  {:<17} {:>9} pages {:6.1f}%   {:>10} uses {:6.1f}%\n", kPageClassNames[i],
-                    share.pages, 100 * static_cast<double>(share.pages) / pages, share.accesses,
-                    100 * static_cast<double>(share.accesses) / accesses);
-  }
-  text += fmt::format(
-      "\nH1, whether the {} pages used last are those that the next {} steps demand:\n"
-      "  of all that they demand and was there          {}\n"
-      "  of what comes back, this step left out         {}\n"
-      "  the same by chance                             {}\n"
-      "  {}\n",
-      analysis.budget_pages, kAheadSteps, text_of(analysis.recall),
-      text_of(analysis.recall_of_reentries), text_of(analysis.recall_of_reentries_random),
-      verdict_on_recency(analysis));
+  text += classes_text(analysis);
+  for (const Finding& finding : analysis.findings) text += finding_text(finding);
   return text;
 }
 
 std::string analysis_json(const paging::AccessTrace& trace, const Analysis& analysis) {
   boost::json::object distances;
-  for (size_t i = 0; i < analysis.reuse_distance_quantiles.size(); ++i) {
-    distances[fmt::format("p{:.0f}", 100 * kQuantiles[i])] = analysis.reuse_distance_quantiles[i];
+  for (const DistanceQuantile& each : analysis.distances) {
+    distances[fmt::format("p{:.0f}", 100 * each.quantile)] = each.pages;
   }
   boost::json::object classes;
   for (size_t i = 0; i < analysis.classes.size(); ++i) {
-    classes[kPageClassNames[i]] = {{"pages", analysis.classes[i].pages},
-                                   {"uses", analysis.classes[i].accesses}};
+    const PageClassShare& share = analysis.classes[i];
+    boost::json::object json = {{"pages", share.pages}, {"uses", share.uses}};
+    if (analysis.has_labels) json["milestones"] = share.milestones;
+    classes[kPageClassNames[i]] = std::move(json);
   }
-  return format_json(boost::json::object{
-      {"trace", trace.name},
-      {"synthetic", trace.synthetic},
-      {"pages", trace.pages},
-      {"accesses", trace.accesses},
-      {"left_out", paging::left_out_json(trace)},
-      {"steps", analysis.steps},
-      {"seed", analysis.seed},
-      {"reuse_distance", std::move(distances)},
-      {"persistent", json_of(analysis.persistent)},
-      {"reentered", json_of(analysis.reentered)},
-      {"new", json_of(analysis.fresh)},
-      {"classes", std::move(classes)},
-      {"h1",
-       {{"budget_pages", analysis.budget_pages},
-        {"recall", json_of(analysis.recall)},
-        {"recall_of_reentries", json_of(analysis.recall_of_reentries)},
-        {"recall_of_reentries_random", json_of(analysis.recall_of_reentries_random)},
-        {"verdict", verdict_on_recency(analysis)}}}});
+  boost::json::object json = {{"trace", trace.name},
+                              {"synthetic", trace.synthetic},
+                              {"pages", trace.pages},
+                              {"accesses", trace.accesses},
+                              {"left_out", paging::left_out_json(trace)},
+                              {"steps", analysis.steps},
+                              {"budget_pages", analysis.budget_pages},
+                              {"seed", analysis.seed},
+                              {"reuse_distance", std::move(distances)},
+                              {"persistent", json_of(analysis.persistent)},
+                              {"reentered", json_of(analysis.reentered)},
+                              {"new", json_of(analysis.fresh)},
+                              {"classes", std::move(classes)}};
+  for (const Finding& finding : analysis.findings) {
+    json[key_of(finding.name)] = json_of(finding);
+  }
+  if (!analysis.kept.empty()) json["kept"] = kept_json(analysis);
+  return format_json(json);
 }
 
 }  // namespace farpage::analyse

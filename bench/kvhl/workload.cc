@@ -8,6 +8,7 @@
 #include <functional>
 #include <span>
 #include <string_view>
+#include <unordered_map>
 
 #include "bench/line_reader.h"
 
@@ -15,6 +16,7 @@ namespace farpage::kvhl {
 namespace {
 
 constexpr std::string_view kTraceEnd = ".trace.csv";
+constexpr std::string_view kTraceHeader = "step,page_id";
 constexpr uint64_t kMaxPages = 10'000'000;
 constexpr uint64_t kMaxPageBytes = uint64_t{1} << 40;
 
@@ -80,19 +82,13 @@ Result<void> add_page(std::vector<uint64_t>& page_bytes, std::span<const uint64_
   return {};
 }
 
-Result<void> add_access(Workload& workload, std::span<const uint64_t> row) {
-  const uint64_t step = row[0];
-  const uint64_t page = row[1];
-  if (!workload.accesses.empty() && step < workload.accesses.back().step) {
+Result<void> add_access(std::vector<prefetch::Access>& accesses, uint64_t step,
+                        prefetch::PageNumber page) {
+  if (!accesses.empty() && step < accesses.back().step) {
     return fail(Code::kInvalid, fmt::format("step {} comes after {}: steps do not go back", step,
-                                            workload.accesses.back().step));
+                                            accesses.back().step));
   }
-  if (page >= workload.page_bytes.size()) {
-    return fail(Code::kInvalid,
-                fmt::format("page {} is none of the {} pages", page, workload.page_bytes.size()));
-  }
-  workload.accesses.push_back(
-      {workload.accesses.size(), step, static_cast<prefetch::PageNumber>(page)});
+  accesses.push_back({accesses.size(), step, page});
   return {};
 }
 
@@ -121,18 +117,32 @@ Result<Workload> read_workload(const std::string& folder, const std::string& nam
   const auto add_to_pages = [&](std::span<const uint64_t> row) {
     return add_page(workload.page_bytes, row);
   };
-  const auto add_to_trace = [&](std::span<const uint64_t> row) {
-    return add_access(workload, row);
+  const auto add_to_trace = [&](std::span<const uint64_t> row) -> Result<void> {
+    if (row[1] >= workload.page_bytes.size()) {
+      return fail(Code::kInvalid, fmt::format("page {} is none of the {} pages", row[1],
+                                              workload.page_bytes.size()));
+    }
+    return add_access(workload.accesses, row[0], static_cast<prefetch::PageNumber>(row[1]));
   };
   const auto read =
       read_table(fmt::format("{}/{}.{}.pages.csv", folder, name, quantisation),
                  "page_id,layer,head_group,token_start,token_end,size_bytes", add_to_pages)
           .and_then([&] {
-            return read_table(fmt::format("{}/{}{}", folder, name, kTraceEnd), "step,page_id",
+            return read_table(fmt::format("{}/{}{}", folder, name, kTraceEnd), kTraceHeader,
                               add_to_trace);
           });
   if (!read) return tl::unexpected(read.error());
   return workload;
+}
+
+Result<std::vector<prefetch::Access>> read_accesses(const std::string& path) {
+  std::vector<prefetch::Access> accesses;
+  std::unordered_map<uint64_t, prefetch::PageNumber> numbers;
+  const auto add = [&](std::span<const uint64_t> row) {
+    const auto fresh = static_cast<prefetch::PageNumber>(numbers.size());
+    return add_access(accesses, row[0], numbers.emplace(row[1], fresh).first->second);
+  };
+  return read_table(path, kTraceHeader, add).map([&] { return accesses; });
 }
 
 }  // namespace farpage::kvhl

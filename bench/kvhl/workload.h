@@ -25,4 +25,7 @@ Result<std::vector<std::string>> workloads_in(const std::string& folder);
 Result<Workload> read_workload(const std::string& folder, const std::string& name,
                                const std::string& quantisation);
 
+// Of one NAME.trace.csv alone, pages numbered in the order in which they are first named.
+Result<std::vector<prefetch::Access>> read_accesses(const std::string& path);
+
 }  // namespace farpage::kvhl

@@ -100,6 +100,22 @@ class RequestAccesses final : public AccessStream {
   std::unordered_map<uint64_t, PageNumber> numbers_;  // by id
 };
 
+class ObservedStream final : public AccessStream {
+ public:
+  ObservedStream(std::unique_ptr<AccessStream> accesses, std::function<void(size_t)> read)
+      : accesses_(std::move(accesses)), read_(std::move(read)) {}
+
+  Result<size_t> read(std::span<Access> accesses) override {
+    auto read = accesses_->read(accesses);
+    if (read) read_(*read);
+    return read;
+  }
+
+ private:
+  const std::unique_ptr<AccessStream> accesses_;
+  const std::function<void(size_t)> read_;
+};
+
 Result<void> count(AccessTrace& trace) {
   return for_each_access(trace, [&](const Access& access) {
     ++trace.accesses;
@@ -108,6 +124,17 @@ Result<void> count(AccessTrace& trace) {
 }
 
 }  // namespace
+
+AccessTrace observed(const AccessTrace& trace, std::function<void(size_t)> read) {
+  AccessTrace seen = trace;
+  seen.open = [open = trace.open, read = std::move(read)] {
+    return open().map([&](std::unique_ptr<AccessStream> accesses) {
+      return std::unique_ptr<AccessStream>(
+          std::make_unique<ObservedStream>(std::move(accesses), read));
+    });
+  };
+  return seen;
+}
 
 AccessTrace trace_of_accesses(std::string name, bool synthetic, std::vector<Access> accesses) {
   AccessTrace trace;

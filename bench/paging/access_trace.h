@@ -52,6 +52,9 @@ AccessTrace accesses_of(Trace trace);
 Result<AccessTrace> accesses_of_file(OpenRequests open, const std::string& path,
                                      uint64_t max_requests);
 
+// The same, whose streams tell `read` how many accesses they have read, each on its own thread.
+AccessTrace observed(const AccessTrace& trace, std::function<void(size_t)> read);
+
 // Calls `use` with each access of the trace.
 template <typename Use>
 Result<void> for_each_access(const AccessTrace& trace, Use use) {

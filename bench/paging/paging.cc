@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "bench/paging/all_runs.h"
+#include "prefetch/paged_memory.h"
 
 namespace farpage::paging {
 
@@ -17,32 +18,22 @@ double PagingRun::accesses_per_s() const {
 
 Result<PagingResult> page(const AccessTrace& trace, uint64_t budget_pages,
                           prefetch::Policy& policy) {
+  prefetch::PagedMemory memory(budget_pages, policy);
   PagingResult result;
-  std::vector<bool> resident(trace.pages);
   std::vector<bool> seen(trace.pages);
-  uint64_t used_pages = 0;
   const auto on_access = [&](const prefetch::Access& access) {
-    policy.on_access(access);
     ++result.accesses;
-    if (resident[access.page]) {
+    if (memory.access(access)) {
       ++result.hits;
-      return;
+    } else if (!seen[access.page]) {
+      ++result.first_accesses;
+      seen[access.page] = true;
     }
-    if (!seen[access.page]) ++result.first_accesses;
-    seen[access.page] = true;
-    if (budget_pages == 0) return;
-    if (used_pages == budget_pages) {
-      const prefetch::PageNumber victim = policy.victim(access.step);
-      resident[victim] = false;
-      policy.on_evict(victim, access.step);
-      ++result.evictions;
-      --used_pages;
-    }
-    resident[access.page] = true;
-    policy.on_insert(access.page, access.step);
-    ++used_pages;
   };
-  return for_each_access(trace, on_access).map([&] { return result; });
+  return for_each_access(trace, on_access).map([&] {
+    result.evictions = memory.evictions();
+    return result;
+  });
 }
 
 Result<std::vector<PagingRun>> page_all(const AccessTrace& trace,

@@ -21,8 +21,7 @@ struct PagingResult {
   double hit_rate() const;
 };
 
-// Demand paging: what is not resident is brought in, and if the budget is used up, what the policy
-// names goes. With a budget of 0 nothing is ever resident.
+// Of a memory with demand paging (prefetch::PagedMemory).
 Result<PagingResult> page(const AccessTrace& trace, uint64_t budget_pages,
                           prefetch::Policy& policy);
 

@@ -58,7 +58,7 @@ class Replay {
     result_.stall_p99_ns = quantile(0.99);
     result_.written_pages = tiers_.written_pages();
     for (const Link& link : links_) result_.waited_ns += link.waited_ns();
-    return std::move(result_);
+    return result_;
   }
 
  private:

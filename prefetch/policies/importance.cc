@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "prefetch/paged_memory.h"
 #include "prefetch/per_page.h"
 #include "prefetch/policies/policies.h"
 #include "prefetch/ranking_confidence.h"
@@ -45,29 +46,13 @@ std::unique_ptr<Policy> ranked_by_importance(double alpha, double pinned) {
 class Shadow {
  public:
   Shadow(std::unique_ptr<Policy> policy, uint64_t budget_pages)
-      : policy_(std::move(policy)), budget_pages_(budget_pages) {}
+      : policy_(std::move(policy)), memory_(budget_pages, *policy_) {}
 
-  bool hits(const Access& access) {
-    policy_->on_access(access);
-    if (is_resident_[access.page] != 0) return true;
-    if (budget_pages_ == 0) return false;
-    if (pages_ == budget_pages_) {
-      const PageNumber victim = policy_->victim(access.step);
-      is_resident_.at(victim) = 0;
-      policy_->on_evict(victim, access.step);
-      --pages_;
-    }
-    is_resident_.at(access.page) = 1;
-    policy_->on_insert(access.page, access.step);
-    ++pages_;
-    return false;
-  }
+  bool hits(const Access& access) { return memory_.access(access); }
 
  private:
   const std::unique_ptr<Policy> policy_;
-  const uint64_t budget_pages_;
-  uint64_t pages_ = 0;
-  PerPage<uint8_t> is_resident_;
+  PagedMemory memory_;
 };
 
 // Goes by the importance while that would hit as often as going by use, and else by use.

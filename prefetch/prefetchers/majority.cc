@@ -42,7 +42,7 @@ class Majority final : public Prefetcher {
     }
   }
   // Boyer and Moore's vote.
-  int64_t voted(std::deque<int64_t>::const_iterator end) const {
+  int64_t voted(const std::deque<int64_t>::const_iterator& end) const {
     int64_t candidate = 0;
     size_t lead = 0;
     for (auto stride = strides_.begin(); stride != end; ++stride) {

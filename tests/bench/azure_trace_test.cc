@@ -1,5 +1,6 @@
 #include "bench/azure_trace.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -73,11 +74,11 @@ TEST_F(AzureTrace, LinesThatAreNoneAreRefused) {
        {"", "yesterday", "2023-11-16T18:00:00", "2023-02-29 18:00:00", "2023-11-16 24:00:00",
         "2023-11-16 18:60:00", "2023-11-16 18:00:61", "2023-11-16 18:00:00.", "1969-11-16 18:00:00",
         "23-11-16 18:00:00"}) {
-    expect_refused(kHeader + time + ",1,1\n" + bad + ",1,1\n", ":3", "the time is no");
+    expect_refused(fmt::format("{}{},1,1\n{},1,1\n", kHeader, time, bad), ":3", "the time is no");
   }
   for (const std::string bad :
        {"", ",", ",1", ",1,", ",-1,1", ",1.5,1", ",99999999999999999999,1"}) {
-    expect_refused(kHeader + time + bad + "\n", ":2", "two numbers of tokens");
+    expect_refused(fmt::format("{}{}{}\n", kHeader, time, bad), ":2", "two numbers of tokens");
   }
   expect_refused(kHeader + time + ",1,1,1\n", ":2", "behind the numbers");
   expect_refused(kHeader + time + ",512000001,1\n", ":2", "more than 512000000 tokens");

@@ -44,6 +44,53 @@ class AnalyseTest(Case):
         azure.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,1024,1\n")
         self.assertIn("nothing comes back", self.analyse(azure, "--format", "azure"))
 
+    def test_a_workload_of_kv_hierarchy_lab_s(self):
+        path = self.folder / "w.trace.csv"
+        path.write_text("step,page_id\n" + "".join(f"{step},{step % 3 + 40}\n" for step in range(30)))
+        answer = json.loads(self.analyse(path, "--format", "kvhl", "--json", "-"))
+        self.assertEqual((answer["pages"], answer["steps"], answer["synthetic"]), (3, 30, True))
+        self.assert_fails(self.run_program("analyse", "--format", "kvhl"), 1, "name a file")
+        self.assert_fails(self.run_program("replay", path, "--format", "kvhl"), 1, "--policy")
+
+    def decoded(self, name="decode.trace"):
+        """Four heads with twenty pages each: four of them are milestones, which all steps look at most, one in each head."""
+        path = self.folder / name
+        with Writer(path, "made", synthetic=True, heads=4, columns=["mass", "score"]) as trace:
+            for step in range(200):
+                for head in range(4):
+                    trace.add(step, (head, 0), head=head, mass=0.8, score=2)
+                    trace.add(step, (head, 1 + (step * 7 + head) % 19), head=head, mass=0.2, score=1)
+        return path
+
+    def test_attention_importance_heads_and_labels(self):
+        path = self.decoded()
+        labels = self.folder / "labels.csv"
+        # As they are first named: two a head in the first step.
+        labels.write_text("page,label\n" + "".join(f"{2 * head},milestone\n" for head in range(4)) + "1,other\n")
+        report = self.folder / "report"
+        text = self.analyse(path, "--format", "access", "--labels", labels, "--report", report, "--budget", "20")
+        answer = json.loads((report / "report.json").read_text())
+        for name in ("h1", "h2", "h3", "h3_milestones", "b_h1", "b_h2", "b_h4"):
+            self.assertIn(answer[name]["answer"], ("yes", "no", "open"), name)
+            self.assertIn(answer[name]["verdict"], text)
+        self.assertEqual(answer["h3_milestones"]["reuses_of_milestones"]["value"], 199)
+        self.assertEqual(answer["h3_milestones"]["answer"], "yes")
+        self.assertGreater(answer["h3_milestones"]["effect"]["low"], 1)
+        self.assertEqual(answer["classes"]["persistent"], {"pages": 4, "uses": 800, "milestones": 4})
+        self.assertEqual({(run["policy"], run["budget_pages"]) for run in answer["kept"]},
+                         {(policy, budget) for policy in ("importance", "lru", "lfu", "belady") for budget in (5, 10, 20, 40)})
+        html = (report / "report.html").read_text()
+        for each in ("Hit rate against budget", "Reuse distance", "labelled milestones", "synthetic", "B-H4"):
+            self.assertIn(each, html)
+        self.assertNotIn("http", html.replace("http://www.w3.org/2000/svg", ""))
+        self.assertIn(f"{report}/report.html", text)
+
+    def test_labels_of_another_trace_are_refused(self):
+        labels = self.folder / "labels.csv"
+        labels.write_text("page,label\n0,milestone\n80,milestone\n")
+        arguments = (self.decoded(), "--format", "access", "--labels", labels)
+        self.assert_fails(self.run_program("analyse", *arguments), 1, "labels.csv:3: page 80: the trace's pages are 0 to 79")
+
     def test_what_cannot_be_read_is_refused(self):
         trace = self.folder / "trace.jsonl"
         trace.write_text("{}\n")

@@ -275,7 +275,7 @@ struct Selected {
 };
 // A steady head that always selects 0 of 0 and 1, and one that selects 2 and 3 in turns.
 std::vector<PageNumber> evicted_after_two_heads(const std::string& name,
-                                                std::vector<Selected> then) {
+                                                const std::vector<Selected>& then) {
   std::vector<Access> accesses;
   const auto add = [&](const Selected& each) {
     Access access = {accesses.size(), each.step, each.page};

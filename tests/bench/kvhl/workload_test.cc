@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bench/kvhl/sweep.h"
 #include "tests/support/temp_dir.h"
@@ -48,6 +50,18 @@ TEST_F(KvhlWorkload, IsReadFromItsFiles) {
   ASSERT_EQ(workload->accesses.size(), 3u);
   EXPECT_EQ(workload->accesses[2].step, 5u);
   EXPECT_EQ(workload->accesses[2].page, 1u);
+}
+
+TEST_F(KvhlWorkload, ATraceAloneNumbersPagesAsTheyAreNamed) {
+  write("w.trace.csv", "step,page_id\n0,70\n0,3\n5,70\n5,18446744073709551615\n");
+  const auto accesses = read_accesses(folder_ / "w.trace.csv");
+  ASSERT_TRUE(accesses.has_value()) << accesses.error().message;
+  std::vector<std::pair<uint64_t, prefetch::PageNumber>> read;
+  for (const prefetch::Access& access : *accesses) read.emplace_back(access.step, access.page);
+  EXPECT_THAT(read,
+              ElementsAre(std::pair(0, 0), std::pair(0, 1), std::pair(5, 0), std::pair(5, 2)));
+  write("w.trace.csv", "step,page_id\n4,0\n3,0\n");
+  EXPECT_THAT(read_accesses(folder_ / "w.trace.csv").error().message, HasSubstr("w.trace.csv:3: "));
 }
 
 TEST_F(KvhlWorkload, BadFilesAreRefusedWithTheirLine) {

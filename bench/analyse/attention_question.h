@@ -1,0 +1,21 @@
+#pragma once
+
+#include "bench/analyse/foretelling.h"
+#include "bench/analyse/question.h"
+#include "bench/analyse/top_mass.h"
+
+namespace farpage::analyse {
+
+// H3: whether the fifth of the pages with the most attention so far is what the next ten steps
+// demand. Of a trace with masses.
+class AttentionQuestion final : public Question {
+ public:
+  void step(const Step& step, const Ahead& ahead, const Reuse& reuse) override;
+  Finding end(uint64_t seed) const override;
+
+ private:
+  TopMass top_ = TopMass(0.2);
+  Foretelling foretelling_ = Foretelling(kAheadSteps);
+};
+
+}  // namespace farpage::analyse

@@ -1,0 +1,71 @@
+#include "bench/analyse/kept.h"
+
+#include <optional>
+#include <utility>
+
+#include "bench/paging/all_runs.h"
+#include "prefetch/paged_memory.h"
+#include "prefetch/registry.h"
+
+namespace farpage::analyse {
+namespace {
+
+Result<std::vector<Share>> hits_of(const paging::AccessTrace& trace, uint64_t steps,
+                                   const prefetch::ChosenPolicy& chosen,
+                                   const prefetch::Setting& setting) {
+  const auto policy = chosen.make(setting);
+  prefetch::PagedMemory memory(setting.budget_pages, *policy);
+  std::vector<Share> parts(kParts);
+  StepCounter counter;
+  const auto use = [&](const prefetch::Access& access) {
+    Share& part = parts[part_of(counter.index_of(access), steps)];
+    part[0] += memory.access(access) ? 1 : 0;
+    part[1] += 1;
+  };
+  return for_each_access(trace, use).map([&] { return parts; });
+}
+
+// Hits of both, and accesses, of each part.
+std::vector<Sums<3>> pairs(const Kept& one, const Kept& other) {
+  std::vector<Sums<3>> pairs;
+  for (size_t part = 0; part < kParts; ++part) {
+    pairs.push_back({one.hits[part][0], other.hits[part][0], one.hits[part][1]});
+  }
+  return pairs;
+}
+
+}  // namespace
+
+Estimate beyond_times(const Kept& one, double times, const Kept& other, uint64_t seed) {
+  return estimate(std::span<const Sums<3>>(pairs(one, other)), seed,
+                  [&](const Sums<3>& sums) { return ratio(sums[0] - times * sums[1], sums[2]); });
+}
+
+Estimate times(const Kept& one, const Kept& other, uint64_t seed) {
+  return estimate(std::span<const Sums<3>>(pairs(one, other)), seed,
+                  [](const Sums<3>& sums) { return ratio(sums[0], sums[1]); });
+}
+
+Result<std::vector<Kept>> kept_by(const paging::AccessTrace& trace, uint64_t steps,
+                                  const std::vector<KeptRun>& runs) {
+  std::vector<prefetch::ChosenPolicy> policies;
+  for (const KeptRun& run : runs) {
+    auto chosen = prefetch::choose_policy(run.policy);
+    if (!chosen) return tl::unexpected(chosen.error());
+    policies.push_back(std::move(*chosen));
+  }
+  const auto future = paging::future_for(trace, std::span<const prefetch::ChosenPolicy>(policies));
+  if (!future) return tl::unexpected(future.error());
+  std::vector<Kept> kept(runs.size());
+  const auto make = [&](size_t i) {
+    prefetch::Setting setting;
+    setting.budget_pages = runs[i].budget_pages;
+    if (policies[i].info->sees_future) setting.future = &**future;
+    return hits_of(trace, steps, policies[i], setting).map([&](std::vector<Share> hits) {
+      kept[i] = {runs[i].policy, runs[i].budget_pages, std::move(hits)};
+    });
+  };
+  return paging::make_all_runs(runs.size(), make, [](size_t) {}).map([&] { return kept; });
+}
+
+}  // namespace farpage::analyse

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "bench/analyse/bootstrap.h"
+#include "bench/analyse/steps.h"
+#include "bench/paging/access_trace.h"
+
+namespace farpage::analyse {
+
+// What a memory that a policy manages hits of a trace.
+struct Kept {
+  std::string policy;
+  uint64_t budget_pages = 0;
+  std::vector<Share> hits;  // of the accesses of each part
+
+  Estimate hit_rate(uint64_t seed) const { return estimate_share(hits, seed); }
+};
+
+// How much higher the one's hit rate is than so many times the other's, in shares of 1: a sign that
+// needs no division by what may be nothing.
+Estimate beyond_times(const Kept& one, double times, const Kept& other, uint64_t seed);
+// How many times the other's hits; 0 where it has none.
+Estimate times(const Kept& one, const Kept& other, uint64_t seed);
+
+struct KeptRun {
+  std::string policy;
+  uint64_t budget_pages = 0;
+};
+
+// As many at once as there are processors; of a trace of `steps` steps.
+Result<std::vector<Kept>> kept_by(const paging::AccessTrace& trace, uint64_t steps,
+                                  const std::vector<KeptRun>& runs);
+
+}  // namespace farpage::analyse

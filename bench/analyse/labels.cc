@@ -1,0 +1,54 @@
+#include "bench/analyse/labels.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "bench/line_reader.h"
+
+namespace farpage::analyse {
+namespace {
+
+constexpr std::string_view kHeader = "page,label";
+constexpr std::string_view kMilestone = "milestone";
+
+}  // namespace
+
+Result<Milestones> read_milestones(const std::string& path, uint64_t pages) {
+  auto lines = LineReader::open(path);
+  if (!lines) return tl::unexpected(lines.error());
+  Milestones milestones(pages);
+  std::vector<bool> is_labelled(pages);
+  while (true) {
+    const auto next = lines->next();
+    if (!next) return tl::unexpected(next.error());
+    if (!*next) break;
+    std::string_view line = **next;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (lines->number() == 1) {
+      if (line == kHeader) continue;
+      return lines->refuse(fmt::format("the first line of a file of labels is {}", kHeader));
+    }
+    if (line.empty()) continue;
+    uint64_t page = 0;
+    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), page);
+    line.remove_prefix(static_cast<size_t>(end - line.data()));
+    if (error != std::errc() || !line.starts_with(',') || line.size() == 1) {
+      return lines->refuse("a line is the number of a page, a comma, and its label");
+    }
+    if (page >= pages) {
+      return lines->refuse(fmt::format("page {}: the trace's pages are 0 to {}", page, pages - 1));
+    }
+    if (is_labelled[page]) return lines->refuse(fmt::format("page {} has a label already", page));
+    is_labelled[page] = true;
+    milestones[page] = line.substr(1) == kMilestone;
+  }
+  if (std::ranges::find(milestones, true) == milestones.end()) {
+    return fail(Code::kInvalid, fmt::format("{}: no page has the label \"{}\"", path, kMilestone));
+  }
+  return milestones;
+}
+
+}  // namespace farpage::analyse
