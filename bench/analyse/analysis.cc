@@ -82,9 +82,8 @@ Result<std::vector<std::unique_ptr<Question>>> questions_of(const AccessTrace& t
 std::vector<DistanceQuantile> distances_of(const Reuse& reuse) {
   std::vector<DistanceQuantile> distances;
   if (!reuse.has_distances()) return distances;
-  for (int percent = 5; percent < 100; percent += 5) {
-    const double quantile = percent / 100.0;
-    distances.push_back({quantile, reuse.distance(quantile)});
+  for (uint64_t percent = 5; percent < 100; percent += 5) {
+    distances.push_back({percent, reuse.distance(static_cast<double>(percent) / 100)});
   }
   return distances;
 }

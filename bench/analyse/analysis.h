@@ -28,8 +28,8 @@ struct PageClassShare {
 };
 
 struct DistanceQuantile {
-  double quantile = 0;
-  uint64_t pages = 0;  // other pages that were used between two uses of one, at most
+  uint64_t percent = 0;  // of the cases
+  uint64_t pages = 0;    // other pages that were used between two uses of one, at most
 };
 
 struct Analysis {

@@ -48,7 +48,8 @@ std::string distances_html(const Analysis& analysis) {
                      {},
                      {}};
   for (const DistanceQuantile& each : analysis.distances) {
-    paging::add_point(chart.lines, "at most", {static_cast<double>(each.pages), each.quantile});
+    paging::add_point(chart.lines, "at most",
+                      {static_cast<double>(each.pages), static_cast<double>(each.percent) / 100});
   }
   return chart.lines.empty() ? "" : paging::draw_with_legend(std::move(chart));
 }

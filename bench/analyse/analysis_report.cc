@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
@@ -24,14 +25,15 @@ std::string origin_of(const paging::AccessTrace& trace) {
              : "This trace was recorded: nothing in it says that it is synthetic.\n";
 }
 
+constexpr std::array<uint64_t, 5> kPrinted = {10, 25, 50, 75, 90};
+
 std::string distances_text(const Analysis& analysis) {
   std::string text = "\nReuse: other pages used between two uses of one";
   if (analysis.distances.empty()) return text + ": no page was used in two steps\n";
   char before = ':';
   for (const DistanceQuantile& each : analysis.distances) {
-    const auto percent = static_cast<int>(100 * each.quantile + 0.5);
-    if (percent != 10 && percent != 25 && percent != 50 && percent != 75 && percent != 90) continue;
-    text += fmt::format("{} {}% at most {}", before, percent, each.pages);
+    if (std::ranges::find(kPrinted, each.percent) == kPrinted.end()) continue;
+    text += fmt::format("{} {}% at most {}", before, each.percent, each.pages);
     before = ',';
   }
   return text + '\n';
@@ -124,7 +126,7 @@ std::string analysis_text(const paging::AccessTrace& trace, const Analysis& anal
 std::string analysis_json(const paging::AccessTrace& trace, const Analysis& analysis) {
   boost::json::object distances;
   for (const DistanceQuantile& each : analysis.distances) {
-    distances[fmt::format("p{:.0f}", 100 * each.quantile)] = each.pages;
+    distances[fmt::format("p{}", each.percent)] = each.pages;
   }
   boost::json::object classes;
   for (size_t i = 0; i < analysis.classes.size(); ++i) {

@@ -18,24 +18,24 @@ struct Estimate {
 };
 
 // What was summed up over a part of what was looked at, such as a sequence.
-template <size_t N>
-using Sums = std::array<double, N>;
+template <size_t kCount>
+using Sums = std::array<double, kCount>;
 
 // Of a statistic of sums, by drawing as many parts as there are, with replacement, a thousand
 // times; the same for a seed (Efron's percentile interval). Of no parts, 0.
-template <size_t N, typename Statistic>
-Estimate estimate(std::span<const Sums<N>> parts, uint64_t seed, Statistic statistic) {
+template <size_t kCount, typename Statistic>
+Estimate estimate(std::span<const Sums<kCount>> parts, uint64_t seed, Statistic statistic) {
   constexpr size_t kDraws = 1'000;
   if (parts.empty()) return {};
-  const auto add = [](Sums<N>& sums, const Sums<N>& part) {
-    for (size_t i = 0; i < N; ++i) sums[i] += part[i];
+  const auto add = [](Sums<kCount>& sums, const Sums<kCount>& part) {
+    for (size_t i = 0; i < kCount; ++i) sums[i] += part[i];
   };
-  Sums<N> all = {};
-  for (const Sums<N>& part : parts) add(all, part);
+  Sums<kCount> all = {};
+  for (const Sums<kCount>& part : parts) add(all, part);
   Random random(seed);
   std::vector<double> drawn(kDraws);
   for (double& each : drawn) {
-    Sums<N> sums = {};
+    Sums<kCount> sums = {};
     for (size_t i = 0; i < parts.size(); ++i) add(sums, parts[random.below(parts.size())]);
     each = statistic(sums);
   }

@@ -61,9 +61,9 @@ class Foretelling {
   }
 
  private:
-  template <size_t N>
-  static void add(Sums<N>& sums, const Sums<N>& more) {
-    for (size_t i = 0; i < N; ++i) sums[i] += more[i];
+  template <size_t kCount>
+  static void add(Sums<kCount>& sums, const Sums<kCount>& more) {
+    for (size_t i = 0; i < kCount; ++i) sums[i] += more[i];
   }
   template <typename Statistic>
   Estimate of(uint64_t seed, Statistic statistic) const {

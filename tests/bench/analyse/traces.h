@@ -34,7 +34,7 @@ class SignalTrace {
     accesses_.push_back(access);
   }
 
-  paging::AccessTrace with(std::vector<prefetch::Signal> signals) const {
+  paging::AccessTrace with(const std::vector<prefetch::Signal>& signals) const {
     auto trace = paging::trace_of_accesses("test", true, accesses_);
     for (const prefetch::Signal signal : signals) trace.signals.set(prefetch::index_of(signal));
     return trace;
