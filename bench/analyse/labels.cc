@@ -39,7 +39,8 @@ Result<Milestones> read_milestones(const std::string& path, uint64_t pages) {
       return lines->refuse("a line is the number of a page, a comma, and its label");
     }
     if (page >= pages) {
-      return lines->refuse(fmt::format("page {}: the trace's pages are 0 to {}", page, pages - 1));
+      return lines->refuse(
+          fmt::format("page {}: the trace has {} pages, numbered from 0", page, pages));
     }
     if (is_labelled[page]) return lines->refuse(fmt::format("page {} has a label already", page));
     is_labelled[page] = true;

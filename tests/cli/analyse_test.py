@@ -89,7 +89,7 @@ class AnalyseTest(Case):
         labels = self.folder / "labels.csv"
         labels.write_text("page,label\n0,milestone\n80,milestone\n")
         arguments = (self.decoded(), "--format", "access", "--labels", labels)
-        self.assert_fails(self.run_program("analyse", *arguments), 1, "labels.csv:3: page 80: the trace's pages are 0 to 79")
+        self.assert_fails(self.run_program("analyse", *arguments), 1, "labels.csv:3: page 80: the trace has 80 pages, numbered from 0")
 
     def test_what_cannot_be_read_is_refused(self):
         trace = self.folder / "trace.jsonl"

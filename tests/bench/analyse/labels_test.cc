@@ -44,7 +44,7 @@ TEST_F(Labels, WhatIsNoLabelIsRefusedWithItsLine) {
                            "99999999999999999999,milestone", "1 ,milestone"}) {
     expect_refused(std::string("page,label\n0,milestone\n") + line + '\n', ":3");
   }
-  expect_refused("page,label\n4,milestone\n", "0 to 3");
+  expect_refused("page,label\n4,milestone\n", "4 pages");
   expect_refused("page,label\n1,milestone\n1,milestone\n", "page 1 has a label already");
 }
 TEST_F(Labels, AFileThatIsNotThereIsNamed) {
