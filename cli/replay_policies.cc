@@ -143,10 +143,13 @@ int run_compat(const CompatArguments& arguments) {
 }
 
 std::string policies_help() {
-  return help_of(
+  const std::string policies = help_of(
       "Replays without a node what these policies keep, with commas between: NAME, "
       "or NAME:PARAMETER=VALUE:…",
       prefetch::policies());
+  return help_of(
+      policies + "\nALLOCATION/NAME: for each head's pages a policy of its own. Allocations:",
+      prefetch::allocations());
 }
 
 std::string prefetchers_help() {

@@ -18,6 +18,14 @@ inline constexpr std::array<std::string_view, 4> kSignalNames = {"mass", "score"
                                                                  "category"};
 using Signals = std::bitset<kSignalNames.size()>;  // by Signal
 
+// The KV heads of a model.
+struct HeadLayout {
+  uint32_t layers = 1;
+  uint32_t heads = 1;  // in each layer
+
+  uint32_t all() const { return layers * heads; }
+};
+
 constexpr size_t index_of(Signal signal) {
   return static_cast<size_t>(signal);
 }
@@ -27,7 +35,7 @@ struct Access {
   uint64_t number = 0;  // of this access, from 0: where Future has its place
   uint64_t step = 0;    // never less than that of the access before
   PageNumber page = 0;
-  uint32_t head = 0;      // whose page it is, counted through all layers
+  uint32_t head = 0;      // whose page it is, counted through all layers (HeadLayout)
   float mass = 0;         // of the head's attention in this step, 0 to 1
   float score = 0;        // how the engine ranks the page, by what it measures itself
   float similarity = 0;   // the cosine between the step's query and the one before, -1 to 1

@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "base/suggestion.h"
+#include "prefetch/allocations/allocations.h"
+#include "prefetch/per_head.h"
 #include "prefetch/policies/policies.h"
 #include "prefetch/prefetchers/prefetchers.h"
 
@@ -21,6 +24,11 @@ const std::vector<PolicyInfo>& all_policies() {
       random_choice(), recency(),      regret_aware(),     reuse_rate(),
       s3fifo(),        stability(),    windowed_recency(), workload_aware(),
   };
+  return all;
+}
+
+const std::vector<AllocationInfo>& all_allocations() {
+  static const std::vector<AllocationInfo> all = {even(), reasonalloc()};
   return all;
 }
 
@@ -76,7 +84,7 @@ Result<void> set(const KindOf<Made>& info, std::string_view part, std::vector<do
   return {};
 }
 
-// `what`: a policy, or a prefetcher.
+// `what`: a policy, an allocation, or a prefetcher.
 template <typename Made>
 Result<ChosenOf<Made>> choose(std::string_view what, std::span<const KindOf<Made>> all,
                               std::string_view text) {
@@ -98,18 +106,55 @@ Result<ChosenOf<Made>> choose(std::string_view what, std::span<const KindOf<Made
   return chosen;
 }
 
+// Where an allocation stands alone; else nothing.
+std::string missing_policy(std::string_view text) {
+  const std::string_view name = take_part(text);
+  if (std::ranges::find(allocations(), name, &AllocationInfo::name) == allocations().end()) {
+    return "";
+  }
+  return fmt::format("{} divides the budget of a policy: write {}/POLICY", name, name);
+}
+
 }  // namespace
 
 std::span<const PolicyInfo> policies() {
   return all_policies();
 }
 
+std::span<const AllocationInfo> allocations() {
+  return all_allocations();
+}
+
 std::span<const PrefetcherInfo> prefetchers() {
   return all_prefetchers();
 }
 
+std::unique_ptr<Policy> ChosenPolicy::make(const Setting& setting) const {
+  return allocation ? per_head(*allocation, *this, setting) : ChosenOf::make(setting);
+}
+
+Result<void> ChosenPolicy::check(const Signals& signals) const {
+  if (allocation) {
+    if (auto checked = allocation->check(signals); !checked) return checked;
+  }
+  return ChosenOf::check(signals);
+}
+
 Result<ChosenPolicy> choose_policy(std::string_view text) {
-  return choose("policy", policies(), text);
+  const size_t slash = text.find('/');
+  const bool is_divided = slash != std::string_view::npos;
+  std::optional<ChosenAllocation> allocation;
+  if (is_divided) {
+    auto of_allocation = choose("allocation", allocations(), text.substr(0, slash));
+    if (!of_allocation) return tl::unexpected(of_allocation.error());
+    allocation = std::move(*of_allocation);
+  } else if (std::string missing = missing_policy(text); !missing.empty()) {
+    return fail(Code::kInvalid, std::move(missing));
+  }
+  auto policy = choose("policy", policies(), is_divided ? text.substr(slash + 1) : text);
+  if (!policy) return tl::unexpected(policy.error());
+  policy->label = text;
+  return ChosenPolicy{std::move(*policy), std::move(allocation)};
 }
 
 Result<ChosenPrefetcher> choose_prefetcher(std::string_view text) {

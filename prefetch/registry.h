@@ -3,18 +3,20 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
+#include "prefetch/allocation.h"
 #include "prefetch/policy.h"
 #include "prefetch/scorer.h"
 
 namespace farpage::prefetch {
 
-// A number that a policy or prefetcher can be given: NAME:parameter=value.
+// A number that a policy, an allocation or a prefetcher can be given: NAME:parameter=value.
 struct Parameter {
   std::string_view name;
   std::string_view meaning;
@@ -26,6 +28,7 @@ struct Parameter {
 // What one is made for.
 struct Setting {
   uint64_t budget_pages = 0;
+  HeadLayout layout = {};  // of the accesses' heads
   // The length of a page's bytes; null where all have the same.
   std::function<uint64_t(PageNumber)> page_bytes;
   const Future* future = nullptr;  // null, unless sees_future
@@ -35,7 +38,7 @@ struct Setting {
 
 using Values = std::span<const double>;  // of the parameters, in their order
 
-// A kind of policy or prefetcher. What one is made with outlives it.
+// A kind of policy, allocation or prefetcher. What one is made with outlives it.
 template <typename Made>
 struct KindOf {
   std::string_view name;
@@ -46,10 +49,12 @@ struct KindOf {
   std::vector<Signal> needs = {};  // without which it decides nothing
 };
 using PolicyInfo = KindOf<Policy>;
+using AllocationInfo = KindOf<Allocation>;
 using PrefetcherInfo = KindOf<Prefetcher>;
 
 // All that there are, by name.
 std::span<const PolicyInfo> policies();
+std::span<const AllocationInfo> allocations();
 std::span<const PrefetcherInfo> prefetchers();
 
 // Fails, with the signal's name, where one that is needed is not among those of a trace.
@@ -67,11 +72,19 @@ struct ChosenOf {
     return check_signals(info->name, info->needs, signals);
   }
 };
-using ChosenPolicy = ChosenOf<Policy>;
+using ChosenAllocation = ChosenOf<Allocation>;
 using ChosenPrefetcher = ChosenOf<Prefetcher>;
 
-// Named as on a command line: lru, or windowed_recency:window=64. Errors name what is known, and
-// the nearest of it.
+// One for all pages; or, with an allocation, one for the pages of each head.
+struct ChosenPolicy : ChosenOf<Policy> {
+  std::optional<ChosenAllocation> allocation = {};
+
+  std::unique_ptr<Policy> make(const Setting& setting) const;
+  Result<void> check(const Signals& signals) const;
+};
+
+// Named as on a command line: lru, or windowed_recency:window=64; policies with an allocation
+// before them, too: reasonalloc/lru. Errors name what is known, and the nearest of it.
 Result<ChosenPolicy> choose_policy(std::string_view text);
 Result<ChosenPrefetcher> choose_prefetcher(std::string_view text);
 

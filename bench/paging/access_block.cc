@@ -58,7 +58,7 @@ Result<AccessFileHeader> parse_access_header(std::string_view json) {
                             "product is at most {}",
                             kMostHeads));
   }
-  header.heads = static_cast<uint32_t>(layers * heads);
+  header.layout = {static_cast<uint32_t>(layers), static_cast<uint32_t>(heads)};
   const auto* columns = object->if_contains("columns");
   if (columns == nullptr || !columns->is_array()) {
     return fail(Code::kInvalid, "its head has no list of \"columns\"");
@@ -146,7 +146,7 @@ Result<void> BlockDecoder::decode_pages(Cursor& cursor, std::span<Access> access
     if (page_ == pages_) ++pages_;
     access.page = static_cast<prefetch::PageNumber>(page_);
   }
-  return header_.heads > 1 ? decode_heads(cursor, accesses, first_new) : Result<void>();
+  return header_.layout.all() > 1 ? decode_heads(cursor, accesses, first_new) : Result<void>();
 }
 
 Result<void> BlockDecoder::decode_heads(Cursor& cursor, std::span<Access> accesses,
@@ -154,7 +154,7 @@ Result<void> BlockDecoder::decode_heads(Cursor& cursor, std::span<Access> access
   for (uint64_t page = first_new; page < pages_; ++page) {
     uint64_t head = 0;
     if (!cursor.read_varint(head)) return fail(Code::kInvalid, "its heads are cut off");
-    heads_.push_back(static_cast<uint32_t>(std::min<uint64_t>(head, header_.heads)));
+    heads_.push_back(static_cast<uint32_t>(std::min<uint64_t>(head, header_.layout.all())));
   }
   for (Access& access : accesses) access.head = heads_[access.page];
   return {};
@@ -192,7 +192,7 @@ bool BlockDecoder::is_left_out(const Access& access) {
     ++left_out_[static_cast<size_t>(reason)];
     return true;
   };
-  if (access.head >= header_.heads) return leave_out(LeftOut::kHead);
+  if (access.head >= header_.layout.all()) return leave_out(LeftOut::kHead);
   if (!std::isfinite(access.mass) || access.mass < 0) return leave_out(LeftOut::kMass);
   if (!std::isfinite(access.score)) return leave_out(LeftOut::kScore);
   return !std::isfinite(access.similarity) && leave_out(LeftOut::kSimilarity);

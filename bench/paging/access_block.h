@@ -17,7 +17,7 @@ namespace farpage::paging {
 struct AccessFileHeader {
   std::string name;
   bool synthetic = false;
-  uint32_t heads = 1;  // of all layers
+  prefetch::HeadLayout layout = {};
   std::vector<prefetch::Signal> columns;
 };
 Result<AccessFileHeader> parse_access_header(std::string_view json);

@@ -188,6 +188,7 @@ Result<AccessTrace> open_access_file(const std::string& path) {
   trace.name = decoder.header().name;
   trace.synthetic = decoder.header().synthetic;
   trace.pages = decoder.pages();
+  trace.layout = decoder.header().layout;
   for (const prefetch::Signal column : decoder.header().columns) {
     trace.signals.set(prefetch::index_of(column));
   }

@@ -143,6 +143,7 @@ AccessTrace trace_of_accesses(std::string name, bool synthetic, std::vector<Acce
   trace.accesses = accesses.size();
   for (const Access& access : accesses) {
     trace.pages = std::max<uint64_t>(trace.pages, access.page + uint64_t{1});
+    trace.layout.heads = std::max(trace.layout.heads, access.head + 1);
   }
   auto kept = std::make_shared<const std::vector<Access>>(std::move(accesses));
   trace.open = [kept = std::move(kept)]() -> Result<std::unique_ptr<AccessStream>> {

@@ -37,11 +37,12 @@ struct AccessTrace {
   uint64_t pages = 0;  // how many different ones
   uint64_t accesses = 0;
   prefetch::Signals signals = {};
+  prefetch::HeadLayout layout = {};
   std::vector<Skipped> skipped = {};
   std::function<Result<std::unique_ptr<AccessStream>>()> open;
 };
 
-// Of accesses in memory, whose numbers are their places.
+// Of accesses in memory, whose numbers are their places, and whose heads are of one layer.
 AccessTrace trace_of_accesses(std::string name, bool synthetic,
                               std::vector<prefetch::Access> accesses);
 

@@ -52,6 +52,7 @@ Result<std::vector<PagingRun>> page_all(const AccessTrace& trace,
     const prefetch::ChosenPolicy& chosen = policies[i / budgets_pages.size()];
     prefetch::Setting setting;
     setting.budget_pages = budgets_pages[i % budgets_pages.size()];
+    setting.layout = trace.layout;
     if (chosen.info->sees_future) setting.future = &**future;
     const auto policy = chosen.make(setting);
     const uint64_t begin_ns = boottime_clock().now_ns();

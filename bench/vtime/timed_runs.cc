@@ -38,6 +38,7 @@ Result<std::vector<TimedRun>> replay_all(const paging::AccessTrace& trace,
     const auto setting_of = [&](bool sees_future) {
       prefetch::Setting setting;
       setting.budget_pages = runs[i].budget_pages;
+      setting.layout = trace.layout;
       if (sees_future) setting.future = &**future;
       return setting;
     };

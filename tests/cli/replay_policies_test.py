@@ -130,6 +130,44 @@ class ReplayPoliciesTest(Case):
         hits = {run["policy"]: run["hits"] for run in answer["runs"]}
         self.assertEqual((hits["h2o:recent=0"], hits["fifo"], hits["belady"]), (3, 2, 3))
 
+    def write_heads(self, layers, heads, steps):
+        """Head 0 reads one page in each step, head 3 the same ten; 1 and 2 read pages that never come back, and without mass."""
+        path = self.folder / "heads.trace"
+        with Writer(path, "heads", synthetic=True, layers=layers, heads=heads, columns=["mass"]) as trace:
+            for step in range(steps):
+                trace.add(step, "steady", head=0, mass=0.9)
+                for head in (1, 2):
+                    trace.add(step, (step, head), head=head, mass=0)
+                for page in range(10):
+                    trace.add(step, page, head=3, mass=0.09)
+        return path
+
+    def hits_of_heads(self, path, policy):
+        result = self.run_program("replay", path, "--format", "access", "--budget", "16", "--policy", policy, "--json", "-")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return {run["policy"]: run["hits"] for run in json.loads(result.stdout)["runs"]}
+
+    def test_shares_of_the_budget_by_layers_and_heads(self):
+        steps = 40
+        hits = self.hits_of_heads(self.write_heads(2, 2, steps), "even/lru,reasonalloc/lru,reasonalloc:window=16/h2o:recent=0.3,lru")
+        # Four pages a head: the ten all hit once, before the budget is used up.
+        self.assertEqual(hits["even/lru"], steps - 1 + 10)
+        # After eight steps the second layer has 12 pages, as √10 : √1 is 12 : 4, and head 3 ten of them.
+        self.assertGreaterEqual(hits["reasonalloc/lru"], steps - 1 + 10 + 10 * (steps - 9))
+        self.assertIn("reasonalloc:window=16/h2o:recent=0.3", hits)
+        # Of one layer with four heads head 3 has nine: twice the mean of √1, 0, 0 and √10, of 16.
+        hits = self.hits_of_heads(self.write_heads(1, 4, steps), "even/lru,reasonalloc/lru,reasonalloc:floor=1/lru")
+        self.assertLess(hits["reasonalloc/lru"], steps - 1 + 20)
+        self.assertEqual(hits["reasonalloc:floor=1/lru"], hits["even/lru"])
+
+    def test_shares_in_virtual_time(self):
+        arguments = ("replay", self.write_heads(2, 2, 40), "--format", "access", "--budget", "16", "--policy", "even/lru,reasonalloc/lru",
+                     "--prefetch", "none", "--json", "-")
+        result = self.run_program(*arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        even, by_need = (run["stall_s"] for run in json.loads(result.stdout)["runs"])
+        self.assertLess(by_need, even / 2)
+
     def test_more_accesses_than_a_block_has(self):
         requests = [page for ids in self.requests for page in ids] * 40
         path = self.write_accesses([], [(step, page, {}) for step, page in enumerate(requests)])
@@ -143,6 +181,7 @@ class ReplayPoliciesTest(Case):
         result = self.replay_accesses(path, "--policy", "lru,h2o")
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("h2o needs the column 'mass'", result.stderr)
+        self.assertIn("reasonalloc needs the column 'mass'", self.replay_accesses(path, "--policy", "reasonalloc/lru").stderr)
         path.write_bytes(path.read_bytes()[:-1])
         self.assertIn("cut off", self.replay_accesses(path, "--policy", "lru").stderr)
         self.assertIn("no access trace", self.replay_accesses(self.trace, "--policy", "lru").stderr)
@@ -154,6 +193,8 @@ class ReplayPoliciesTest(Case):
     def test_what_cannot_be_run_is_refused_with_what_can(self):
         self.assertIn("did you mean 'lru'?", self.refused("--policy", "lruu", "--budget", "5"))
         self.assertIn("has no parameters", self.refused("--policy", "lru:k=2", "--budget", "5"))
+        self.assertIn("did you mean 'reasonalloc'?", self.refused("--policy", "reasonaloc/lru", "--budget", "5"))
+        self.assertIn("did you mean 'lru'?", self.refused("--policy", "even/lruu", "--budget", "5"))
         self.assertIn("no whole number", self.refused("--policy", "lru", "--budget", "-5"))
         self.refused("--policy", "lru")
         self.refused("--budget", "5")

@@ -19,7 +19,7 @@ void check(const paging::BlockDecoder& decoder, const std::vector<prefetch::Acce
     FARPAGE_CHECK(access.number == number++);
     FARPAGE_CHECK(access.step >= step);
     FARPAGE_CHECK(access.page < decoder.pages());
-    FARPAGE_CHECK(access.head < decoder.header().heads);
+    FARPAGE_CHECK(access.head < decoder.header().layout.all());
     FARPAGE_CHECK(std::isfinite(access.mass) && access.mass >= 0);
     FARPAGE_CHECK(std::isfinite(access.score) && std::isfinite(access.similarity));
     step = access.step;
@@ -40,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   for (size_t i = 0; i < prefetch::kSignalNames.size(); ++i) {
     if ((choice >> i & 1) != 0) made.columns.push_back(static_cast<prefetch::Signal>(i));
   }
-  made.heads = 1 + (choice >> 4);
+  made.layout.heads = 1 + (choice >> 4);
   paging::BlockDecoder decoder(made);
   std::vector<prefetch::Access> accesses;
   input.remove_prefix(1);

@@ -45,6 +45,33 @@ TEST(Registry, ParametersAreSetByName) {
   EXPECT_THAT(chosen->values, ElementsAre(1.5, 2.5, 0.98, 50));
 }
 
+TEST(Registry, AnAllocationStandsBeforeItsPolicy) {
+  for (const AllocationInfo& info : allocations()) {
+    EXPECT_TRUE(choose_policy(std::string(info.name) + "/lru").has_value()) << info.name;
+  }
+  const auto chosen = choose_policy("reasonalloc:window=64/h2o:recent=0.25");
+  ASSERT_TRUE(chosen.has_value()) << chosen.error().message;
+  EXPECT_EQ(chosen->label, "reasonalloc:window=64/h2o:recent=0.25");
+  EXPECT_EQ(chosen->info->name, "h2o");
+  EXPECT_THAT(chosen->values, ElementsAre(0.25));
+  EXPECT_EQ(chosen->allocation->info->name, "reasonalloc");
+  EXPECT_THAT(chosen->allocation->values, ElementsAre(0.93, 8, 64, 0.25));
+  EXPECT_FALSE(choose_policy("h2o")->allocation.has_value());
+}
+
+TEST(Registry, AnAllocationNeedsItsSignalAndItsPolicysToo) {
+  Signals signals;
+  EXPECT_THAT(choose_policy("reasonalloc/lru")->check(signals).error().message,
+              HasSubstr("reasonalloc needs the column 'mass'"));
+  EXPECT_TRUE(choose_policy("even/lru")->check(signals).has_value());
+  EXPECT_THAT(choose_policy("even/h2o")->check(signals).error().message,
+              HasSubstr("h2o needs the column 'mass'"));
+  signals.set(index_of(Signal::kMass));
+  EXPECT_TRUE(choose_policy("reasonalloc/lru")->check(signals).has_value());
+  EXPECT_THAT(choose_policy("reasonalloc/workload_aware")->check(signals).error().message,
+              HasSubstr("workload_aware needs the column 'category'"));
+}
+
 struct Refused {
   const char* text;
   const char* because;
@@ -60,17 +87,26 @@ TEST_P(RegistryRefuses, AndSaysWhatThereIs) {
 
 INSTANTIATE_TEST_SUITE_P(
     Bad, RegistryRefuses,
-    testing::Values(Refused{"", "there is no policy ''"},
-                    Refused{"s3fif0", "did you mean 's3fifo'?"},
-                    Refused{"magic", "choose among attention, belady, cost_aware"},
-                    Refused{"lru:window=3", "lru has no parameters"},
-                    Refused{"windowed_recency:windov=3", "did you mean 'window'?"},
-                    Refused{"windowed_recency:window", "write windowed_recency:PARAMETER=VALUE"},
-                    Refused{"windowed_recency:window=0",
-                            "window of windowed_recency is a number from 1"},
-                    Refused{"windowed_recency:window=nan", "is a number from 1"},
-                    Refused{"windowed_recency:window=3x", "is a number from 1"},
-                    Refused{"windowed_recency::window=3", "sets no parameter"}));
+    testing::Values(
+        Refused{"", "there is no policy ''"}, Refused{"s3fif0", "did you mean 's3fifo'?"},
+        Refused{"magic", "choose among attention, belady, cost_aware"},
+        Refused{"lru:window=3", "lru has no parameters"},
+        Refused{"windowed_recency:windov=3", "did you mean 'window'?"},
+        Refused{"windowed_recency:window", "write windowed_recency:PARAMETER=VALUE"},
+        Refused{"windowed_recency:window=0", "window of windowed_recency is a number from 1"},
+        Refused{"windowed_recency:window=nan", "is a number from 1"},
+        Refused{"windowed_recency:window=3x", "is a number from 1"},
+        Refused{"windowed_recency::window=3", "sets no parameter"},
+        Refused{"reasonaloc/lru", "no allocation 'reasonaloc'; did you mean 'reasonalloc'?"},
+        Refused{"magic/lru", "choose among even, reasonalloc"},
+        Refused{"/lru", "there is no allocation ''"},
+        Refused{"reasonalloc/lruu", "no policy 'lruu'; did you mean 'lru'?"},
+        Refused{"reasonalloc/", "there is no policy ''"},
+        Refused{"even/even/lru", "there is no policy 'even/lru'"},
+        Refused{"reasonalloc:windov=3/lru", "did you mean 'window'?"},
+        Refused{"reasonalloc:probes=9/lru", "probes of reasonalloc is a number from 1 to 8"},
+        Refused{"even:window=3/lru", "even has no parameters"},
+        Refused{"reasonalloc:window=3", "write reasonalloc/POLICY"}));
 
 }  // namespace
 }  // namespace farpage::prefetch

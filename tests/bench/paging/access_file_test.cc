@@ -94,6 +94,8 @@ TEST_F(AccessFile, HasHeadsAndSignalsInTheOrderOfItsHead) {
   ASSERT_TRUE(trace.has_value()) << trace.error().message;
   EXPECT_FALSE(trace->synthetic);
   EXPECT_TRUE(trace->signals.all());
+  EXPECT_EQ(trace->layout.layers, 2u);
+  EXPECT_EQ(trace->layout.heads, 100u);
   const auto all = accesses_of(*trace);
   EXPECT_EQ(all[0].head, 143u);
   EXPECT_EQ(all[1].head, 3u);

@@ -51,7 +51,7 @@ TEST(Paging, CountsHitsFirstAccessesAndEvictions) {
 }
 
 TEST(Paging, ABudgetOfNothingHasNoHits) {
-  for (const PagingRun& run : runs_of(trace_of({0, 0, 0}), {"lru", "s3fifo", "belady"}, {0})) {
+  for (const PagingRun& run : runs_of(trace_of({0, 0, 0}), {"lru", "s3fifo", "belady", "even/lru"}, {0})) {
     EXPECT_EQ(run.result.hits, 0u) << run.policy;
     EXPECT_EQ(run.result.evictions, 0u) << run.policy;
   }
@@ -59,11 +59,13 @@ TEST(Paging, ABudgetOfNothingHasNoHits) {
 
 TEST(Paging, ABudgetForAllHasOnlyFirstMisses) {
   const AccessTrace trace = trace_of({0, 1, 2, 0, 1, 2});
-  for (const prefetch::PolicyInfo& info : prefetch::policies()) {
-    const auto runs = runs_of(trace, {std::string(info.name)}, {3, 1'000'000'000});
-    EXPECT_EQ(runs[0].result.hits, 3u) << info.name;
-    EXPECT_EQ(runs[1].result.hits, 3u) << info.name;
-    EXPECT_EQ(runs[1].result.evictions, 0u) << info.name;
+  std::vector<std::string> names = {"even/lru", "reasonalloc/lru"};
+  for (const prefetch::PolicyInfo& info : prefetch::policies()) names.emplace_back(info.name);
+  for (const std::string& name : names) {
+    const auto runs = runs_of(trace, {name}, {3, 1'000'000'000});
+    EXPECT_EQ(runs[0].result.hits, 3u) << name;
+    EXPECT_EQ(runs[1].result.hits, 3u) << name;
+    EXPECT_EQ(runs[1].result.evictions, 0u) << name;
   }
 }
 
@@ -76,6 +78,10 @@ TEST(Paging, APolicyWhoseSignalIsNotThereIsRefused) {
     ASSERT_FALSE(runs.has_value()) << name;
     EXPECT_THAT(runs.error().message, HasSubstr(std::string(name) + " needs the column 'mass'"));
   }
+  const auto divided =
+      page_all(trace, chosen({"lru", "reasonalloc/lru"}), std::vector<uint64_t>{1}, [](size_t) {});
+  ASSERT_FALSE(divided.has_value());
+  EXPECT_THAT(divided.error().message, HasSubstr("reasonalloc needs the column 'mass'"));
 }
 
 TEST(Paging, RunsStandInTheOrderTheyWereAskedFor) {
