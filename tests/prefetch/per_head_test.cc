@@ -56,22 +56,25 @@ TEST(PerHead, OnePageForManyHeads) {
 }
 
 // The rule, looked up in lists of pages, the one accessed longest ago first.
-std::vector<PageNumber> model_of_even_lru(uint64_t budget_pages, uint32_t heads,
-                                          const std::vector<Access>& accesses) {
-  std::vector<std::list<PageNumber>> pages(heads);
+std::vector<PageNumber> model_of_lru(const std::string& allocation_name, const Setting& setting,
+                                     const std::vector<Access>& accesses) {
+  const auto chosen = choose_policy(allocation_name + "/lru");
+  const auto allocation = chosen->allocation->make(setting);
+  std::vector<std::list<PageNumber>> pages(setting.layout.all());
   std::vector<PageNumber> gone;
   uint64_t resident = 0;
   for (const Access& access : accesses) {
+    allocation->on_access(access);
     auto& own = pages[access.head];
     const bool was_there = std::erase(own, access.page) > 0;
     own.push_back(access.page);
-    if (was_there || ++resident <= budget_pages) continue;
+    if (was_there || ++resident <= setting.budget_pages) continue;
     // With the page that came, which is none that can go.
     std::tuple<int64_t, uint32_t> most = {INT64_MIN, 0};
-    for (uint32_t head = 0; head < heads; ++head) {
+    for (uint32_t head = 0; head < pages.size(); ++head) {
       if (pages[head].size() <= (head == access.head ? 1 : 0)) continue;
-      const uint64_t share = budget_pages / heads + (head < budget_pages % heads ? 1 : 0);
-      const auto over = static_cast<int64_t>(pages[head].size()) - static_cast<int64_t>(share);
+      const auto over = static_cast<int64_t>(pages[head].size()) -
+                        static_cast<int64_t>(allocation->shares()[head]);
       if (over > std::get<0>(most)) most = {over, head};
     }
     auto& giver = pages[std::get<1>(most)];
@@ -84,18 +87,23 @@ std::vector<PageNumber> model_of_even_lru(uint64_t budget_pages, uint32_t heads,
 TEST(PerHead, FollowsTheRuleOnAnyTrace) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     Random random(seed);
-    const auto heads = static_cast<uint32_t>(2 + random.below(9));
-    std::vector<OfHead> pages;
-    for (uint32_t head = 0; head < heads; ++head) pages.push_back({head, head});
+    Setting setting;
+    setting.budget_pages = 1 + random.below(40);
+    setting.layout.heads = static_cast<uint32_t>(2 + random.below(9));
+    std::vector<OfHead> pages = {{setting.layout.heads - 1, setting.layout.heads - 1}};
     for (int i = 0; i < 2'000; ++i) {
       const auto page = static_cast<PageNumber>(random.below(1 + random.below(120)));
-      pages.push_back({page % heads, page});
+      pages.push_back({page % setting.layout.heads, page});
     }
-    const auto accesses = accesses_of(pages);
-    const uint64_t budget_pages = 1 + random.below(40);
-    ASSERT_EQ(evicted_of("even/lru", budget_pages, accesses),
-              model_of_even_lru(budget_pages, heads, accesses))
-        << seed;
+    auto accesses = accesses_of(pages);
+    for (Access& access : accesses) {
+      access.mass = static_cast<float>(random.below(100) * (access.head + access.step / 200 % 5));
+    }
+    for (const char* name : {"even", "reasonalloc:probes=3:window=40"}) {
+      ASSERT_EQ(evicted_of(std::string(name) + "/lru", setting.budget_pages, accesses),
+                model_of_lru(name, setting, accesses))
+          << name << ", " << seed;
+    }
   }
 }
 
