@@ -51,7 +51,8 @@ TEST(Paging, CountsHitsFirstAccessesAndEvictions) {
 }
 
 TEST(Paging, ABudgetOfNothingHasNoHits) {
-  for (const PagingRun& run : runs_of(trace_of({0, 0, 0}), {"lru", "s3fifo", "belady", "even/lru"}, {0})) {
+  for (const PagingRun& run :
+       runs_of(trace_of({0, 0, 0}), {"lru", "s3fifo", "belady", "even/lru"}, {0})) {
     EXPECT_EQ(run.result.hits, 0u) << run.policy;
     EXPECT_EQ(run.result.evictions, 0u) << run.policy;
   }
