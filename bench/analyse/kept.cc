@@ -60,6 +60,7 @@ Result<std::vector<Kept>> kept_by(const paging::AccessTrace& trace, uint64_t ste
   const auto make = [&](size_t i) {
     prefetch::Setting setting;
     setting.budget_pages = runs[i].budget_pages;
+    setting.layout = trace.layout;
     if (policies[i].info->sees_future) setting.future = &**future;
     return hits_of(trace, steps, policies[i], setting).map([&](std::vector<Share> hits) {
       kept[i] = {runs[i].policy, runs[i].budget_pages, std::move(hits)};
