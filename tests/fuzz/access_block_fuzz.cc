@@ -33,7 +33,7 @@ void check(const paging::BlockDecoder& decoder, const std::vector<prefetch::Acce
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   std::string_view input(reinterpret_cast<const char*>(data), bytes);
   const auto header = paging::parse_access_header(input);
-  if (header) FARPAGE_CHECK(header->heads > 0);
+  if (header) FARPAGE_CHECK(header->layout.all() > 0);
   if (input.empty()) return 0;
   paging::AccessFileHeader made;
   const auto choice = static_cast<uint8_t>(input.front());
