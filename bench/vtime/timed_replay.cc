@@ -8,6 +8,7 @@
 #include "base/histogram.h"
 #include "base/units.h"
 #include "bench/vtime/link.h"
+#include "bench/vtime/near_memory.h"
 
 namespace farpage::vtime {
 namespace {
@@ -24,10 +25,10 @@ class Replay {
  public:
   Replay(const AccessTrace& trace, uint64_t budget_pages, const TimedOptions& options,
          prefetch::Policy& policy, prefetch::Prefetcher& prefetcher)
-      : budget_pages_(budget_pages),
-        compute_ns_(options.compute_ns),
+      : compute_ns_(options.compute_ns),
         policy_(policy),
         prefetcher_(prefetcher),
+        near_(budget_pages, policy),
         tiers_(options.tiers),
         pages_(trace.pages),
         candidates_(options.prefetch_pages) {
@@ -39,8 +40,11 @@ class Replay {
 
   void step(std::span<const Access> accesses) {
     step_ = accesses.front().step;
+    ++result_.steps;
+    for (const Access& access : accesses) pages_[access.page].demanded_in = result_.steps;
+    near_.end_holds(step_);
     begin_prefetches();
-    land_until(now_ns_);
+    land();
     uint64_t ready_ns = now_ns_;
     for (const Access& access : accesses) ready_ns = std::max(ready_ns, demand(access));
     ask_prefetcher();
@@ -48,7 +52,6 @@ class Replay {
     result_.stall_ns += stall_ns;
     result_.stalled_steps += stall_ns > 0 ? 1 : 0;
     stalls_.add(static_cast<double>(stall_ns));
-    ++result_.steps;
     now_ns_ = ready_ns + compute_ns_;
   }
 
@@ -64,10 +67,12 @@ class Replay {
  private:
   struct Page {
     bool is_made = false;
-    bool is_near = false;
     bool is_prefetched = false;  // near or under way, and not used since
     uint64_t issued_step = 0;    // of that prefetch
     uint64_t arrives_ns = 0;     // of one that is under way; 0: none is
+    uint64_t demanded_in = 0;    // of the steps, counted from 1, the last one
+    uint64_t named_in = 0;       // likewise, by the prefetcher
+    size_t rank = 0;             // among what it named
   };
 
   void begin_prefetches() {
@@ -84,18 +89,33 @@ class Replay {
     }
   }
 
-  void land_until(uint64_t now_ns) {
+  // What has come and is not demanded now, else its demand finds it.
+  void land() {
     std::ranges::stable_sort(under_way_, {}, &Link::Arrival::at_ns);
     const auto later = std::ranges::find_if(
-        under_way_, [&](const Link::Arrival& each) { return each.at_ns > now_ns; });
+        under_way_, [&](const Link::Arrival& each) { return each.at_ns > now_ns_; });
     for (auto each = under_way_.begin(); each != later; ++each) {
       Page& page = pages_[each->page];
       // One that was waited for has come already, and may even have gone again.
-      if (page.arrives_ns != each->at_ns) continue;
+      if (page.arrives_ns != each->at_ns || is_demanded(page)) continue;
       page.arrives_ns = 0;
-      if (budget_pages_ > 0) insert(each->page);
+      if (make_room_for(page)) {
+        near_.hold(each->page, each->issued_step + kUsefulSteps);
+      } else {
+        page.is_prefetched = false;
+      }
     }
     under_way_.erase(under_way_.begin(), later);
+  }
+
+  // Whether there is room for what was fetched ahead.
+  bool make_room_for(const Page& page) {
+    if (!near_.is_full()) return true;
+    const PageNumber victim = near_.victim(step_);
+    if (is_demanded(pages_[victim]) || rank(pages_[victim]) < rank(page)) return false;
+    near_.evict(victim, step_);
+    leave(victim);
+    return true;
   }
 
   // When it is there.
@@ -105,25 +125,25 @@ class Replay {
     Page& page = pages_[access.page];
     ++result_.paging.accesses;
     if (!page.is_made) ++result_.paging.first_accesses;
-    if (page.is_near) {
+    if (near_.contains(access.page)) {
       ++result_.paging.hits;
       count_use(page, true);
+      near_.use(access.page, step_);
       return now_ns_;
     }
     uint64_t there_ns = now_ns_;
     if (page.arrives_ns > 0) {
-      there_ns = page.arrives_ns;
+      const bool was_there = page.arrives_ns <= now_ns_;
+      if (was_there) ++result_.paging.hits;
+      there_ns = std::max(now_ns_, page.arrives_ns);
       page.arrives_ns = 0;
-      count_use(page, false);
+      count_use(page, was_there);
     } else if (page.is_made) {
       there_ns = fetch(access.page);
     }
     page.is_made = true;
-    if (budget_pages_ > 0) {
-      insert(access.page);
-    } else {
-      tiers_.keep(access.page);
-    }
+    if (const auto gone = near_.insert(access.page, step_)) leave(*gone);
+    if (!near_.contains(access.page)) tiers_.keep(access.page);
     return there_ns;
   }
 
@@ -144,31 +164,37 @@ class Replay {
     if (was_there) ++result_.timely;
   }
 
-  void insert(PageNumber page) {
-    if (near_pages_ == budget_pages_) {
-      const PageNumber victim = policy_.victim(step_);
-      pages_[victim].is_near = false;
-      pages_[victim].is_prefetched = false;
-      policy_.on_evict(victim, step_);
-      tiers_.keep(victim);
-      ++result_.paging.evictions;
-      --near_pages_;
-    }
-    pages_[page].is_near = true;
-    policy_.on_insert(page, step_);
-    ++near_pages_;
+  // It is near no more.
+  void leave(PageNumber page) {
+    pages_[page].is_prefetched = false;
+    tiers_.keep(page);
+    ++result_.paging.evictions;
+  }
+
+  bool is_demanded(const Page& page) const { return page.demanded_in == result_.steps; }
+  // Where the prefetcher named it after the step before.
+  size_t rank(const Page& page) const {
+    return page.named_in + 1 == result_.steps ? page.rank : candidates_.size();
   }
 
   void ask_prefetcher() {
     for (Link& link : links_) link.give_up_all();
-    const size_t named = prefetcher_.candidates(candidates_);
-    for (const PageNumber number : std::span(candidates_).first(named)) {
+    const auto named = std::span(candidates_).first(prefetcher_.candidates(candidates_));
+    for (size_t i = 0; i < named.size(); ++i) {
+      if (named[i] >= pages_.size()) continue;
+      pages_[named[i]].named_in = result_.steps;
+      pages_[named[i]].rank = i;
+    }
+    uint64_t room = near_.room_ahead() - std::min(near_.room_ahead(), under_way_.size());
+    for (const PageNumber number : named) {
+      if (room == 0) return;
       if (number >= pages_.size()) continue;
       const Page& page = pages_[number];
-      if (!page.is_made || page.is_near || page.arrives_ns > 0) continue;
+      if (!page.is_made || near_.contains(number) || page.arrives_ns > 0) continue;
       const size_t tier = *tiers_.nearest(number);
       tiers_.use(tier, number);
       links_[tier].prefetch(number, step_, now_ns_);
+      --room;
     }
   }
 
@@ -177,16 +203,15 @@ class Replay {
     return stalls_.quantile(q) <= 1.02 ? 0 : stalls_.quantile(q);
   }
 
-  const uint64_t budget_pages_;
   const uint64_t compute_ns_;
   prefetch::Policy& policy_;
   prefetch::Prefetcher& prefetcher_;
   std::vector<Link> links_;  // a tier each
+  NearMemory near_;
   LowerTiers tiers_;
   std::vector<Page> pages_;
   std::vector<PageNumber> candidates_;
   std::vector<Link::Arrival> under_way_;
-  uint64_t near_pages_ = 0;
   uint64_t step_ = 0;
   uint64_t now_ns_ = 0;
   TimedResult result_;

@@ -49,8 +49,10 @@ struct TimedResult {
 // what is not in the near memory, whose pages the policy chooses, is fetched from the nearest tier
 // that has it, over that tier's link; a page that was never accessed is made where it is needed.
 // When all are there the step computes. What the prefetcher names as a step begins follows its
-// demands; what of that has not begun when the next step asks is given up. A prefetched page takes
-// its room as it arrives, or at the beginning of the first step after.
+// demands, as far as NearMemory may hold it; what of that has not begun when the next step asks is
+// given up. A prefetched page takes its room at the beginning of the first step after it arrived,
+// and is dropped where that would be the room of a page that the step demands or that the
+// prefetcher, asked last, named before it. It is held until it is used, or kUsefulSteps.
 Result<TimedResult> replay(const paging::AccessTrace& trace, uint64_t budget_pages,
                            const TimedOptions& options, prefetch::Policy& policy,
                            prefetch::Prefetcher& prefetcher);

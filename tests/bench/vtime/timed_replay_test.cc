@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "bench/trace_generator.h"
 #include "prefetch/policies/policies.h"
 
 namespace farpage::vtime {
@@ -148,6 +149,84 @@ TEST(TimedReplay, WhatIsNearOrUnderWayOrWasNeverMadeIsNotFetched) {
       replay_lru({{0}, {1}, {2}, {3}}, 3, options_with(5'000), {{0, 7, 3}, {0, 1, 9'999}, {3}});
   EXPECT_EQ(result.fetched_pages, 0u);
 }
+// Page 0 comes in the last step but one, when the memory has 1, which was used longest ago, and 2.
+TEST(TimedReplay, WhatTheStepDemandsDoesNotGoForAPrefetch) {
+  const TimedResult demanded =
+      replay_lru({{0}, {1}, {2}, {1}, {2}}, 2, options_with(5'000), {{}, {}, {0}});
+  EXPECT_EQ(demanded.prefetches, 1u);
+  EXPECT_EQ(demanded.paging.hits, 2u);
+  EXPECT_EQ(demanded.written_pages, 1u);  // 0, when 2 was made
+  const TimedResult idle =
+      replay_lru({{0}, {1}, {2}, {2}, {0}}, 2, options_with(5'000), {{}, {}, {0}});
+  EXPECT_EQ(idle.paging.hits, 2u);
+  EXPECT_EQ(idle.written_pages, 2u);
+}
+TEST(TimedReplay, WhatHasComeIsThereForItsDemandWhateverElseIsDemanded) {
+  const TimedResult result =
+      replay_lru({{0}, {1}, {2}, {1, 0}}, 2, options_with(5'000), {{}, {}, {0}});
+  EXPECT_EQ(result.paging.hits, 2u);
+  EXPECT_EQ(result.timely, 1u);
+  EXPECT_EQ(result.stall_ns, 0u);
+  EXPECT_EQ(result.demand_fetches, 0u);
+}
+TEST(TimedReplay, WhatIsNamedBeforeDoesNotGoForWhatIsNamedAfter) {
+  const auto hits = [](const std::vector<PageNumber>& named, PageNumber last) {
+    const Steps steps = {{0}, {1}, {2}, {2}, {last}};
+    return replay_lru(steps, 2, options_with(5'000), {{}, {}, named}).paging.hits;
+  };
+  EXPECT_EQ(hits({1, 0}, 1), 2u);
+  EXPECT_EQ(hits({1, 0}, 0), 1u);
+  EXPECT_EQ(hits({0, 1}, 1), 1u);
+  EXPECT_EQ(hits({0, 1}, 0), 2u);
+}
+TEST(TimedReplay, WhatIsNamedNoMoreTakesNoRoomOfWhatIs) {
+  // Before the last step but one only 1 is named, which is near, when 0 arrives.
+  TimedOptions options = options_with(500);
+  options.tiers[0].latency_ns = 0;
+  const Steps steps = {{0}, {1}, {2}, {2}, {2}, {1}};
+  const TimedResult result = replay_lru(steps, 2, options, {{}, {}, {0}, {1}});
+  EXPECT_EQ(result.prefetches, 1u);
+  EXPECT_EQ(result.paging.hits, 3u);
+}
+TEST(TimedReplay, AtMostHalfOfTheMemoryIsFetchedAhead) {
+  const Steps steps = {{0, 1, 2, 3}, {4, 5, 6, 7}, {7}, {7}, {7}};
+  const Steps told = {{}, {0, 1, 2, 3}, {0, 1, 2, 3}, {0, 1, 2, 3}};
+  EXPECT_EQ(replay_lru(steps, 4, options_with(5'000), told).prefetches, 2u);
+  EXPECT_EQ(replay_lru(steps, 5, options_with(5'000), told).prefetches, 3u);
+  TimedOptions options = options_with(5'000);
+  options.tiers[0].latency_ns = 1'000'000;  // all of them are under way to the end
+  EXPECT_EQ(replay_lru(steps, 4, options, told).prefetches, 2u);
+}
+
+// Lets the page go that was accessed longest ago of all, as if it came to stay no matter what.
+class DropsTheUnused final : public prefetch::Policy {
+ public:
+  void on_access(const prefetch::Access& access) override { used_.at(access.page) = ++now_; }
+  void on_insert(PageNumber page, uint64_t) override { resident_.push_back(page); }
+  void on_evict(PageNumber page, uint64_t) override { std::erase(resident_, page); }
+  PageNumber victim(uint64_t) override {
+    return *std::ranges::min_element(resident_, {}, [&](PageNumber page) { return used_[page]; });
+  }
+
+ private:
+  prefetch::PerPage<uint64_t> used_;
+  std::vector<PageNumber> resident_;
+  uint64_t now_ = 0;
+};
+
+TEST(TimedReplay, APolicyThatRanksByUseDoesNotDropWhatWasFetchedAhead) {
+  const auto hits_after = [](PageNumber steps) {
+    Steps all = {{0}, {1}, {2}};
+    for (PageNumber page = 3; page < steps + 2; ++page) all.push_back({page});
+    all.push_back({0});
+    DropsTheUnused policy;
+    Told prefetcher({{}, {}, {0}});
+    return replay(trace_of(all), 2, options_with(5'000), policy, prefetcher)->paging.hits;
+  };
+  EXPECT_EQ(hits_after(1), 1u);
+  EXPECT_EQ(hits_after(10), 1u);
+  EXPECT_EQ(hits_after(12), 0u);
+}
 TEST(TimedReplay, AFarTierIsSlowerAndHasALinkOfItsOwn) {
   TimedOptions options = options_with(5'000);
   options.tiers[0].capacity_pages = 1;
@@ -188,11 +267,15 @@ std::vector<Chosen> all_of(Result<Chosen> (*choose)(std::string_view),
 }
 
 TEST(TimedReplay, WithoutPrefetchHitsWhatAReplayWithoutTimeDoes) {
-  const auto policies = all_of<prefetch::ChosenPolicy>(
-      prefetch::choose_policy, {"lru", "s3fifo", "belady", "reuse_rate", "cost_aware"});
+  std::vector<std::string> names;
+  for (const prefetch::PolicyInfo& info : prefetch::policies()) {
+    if (info.needs.empty()) names.emplace_back(info.name);
+  }
+  ASSERT_GT(names.size(), 10u);
+  const auto policies = all_of<prefetch::ChosenPolicy>(prefetch::choose_policy, names);
   const auto none = all_of<prefetch::ChosenPrefetcher>(prefetch::choose_prefetcher, {"none"});
-  const std::vector<uint64_t> budgets_pages = {0, 1, 10, 100};
-  const auto trace = trace_of(drawn(1));
+  const std::vector<uint64_t> budgets_pages = {0, 1, 10, 100, 1'000};
+  const auto trace = paging::accesses_of(generate_trace({.seed = 1, .requests = 200}));
   const auto timed =
       replay_all(trace, options_with(5'000), policies, budgets_pages, none, [](size_t) {});
   const auto untimed = page_all(trace, policies, budgets_pages, [](size_t) {});

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "prefetch/page_list.h"
+#include "prefetch/per_page.h"
+#include "prefetch/policy.h"
+
+namespace farpage::vtime {
+
+// The pages that are near: those that the policy keeps, and those that were fetched ahead and are
+// held until they are used, or have been long enough. The policy does not know of these, so it lets
+// none of them go for having come without an access, and hears of each as of a page that was
+// demanded. At most half of the memory is held, so that wrong guesses leave it the other half.
+class NearMemory {
+ public:
+  using PageNumber = prefetch::PageNumber;
+
+  // `policy` outlives it.
+  NearMemory(uint64_t budget_pages, prefetch::Policy& policy)
+      : budget_pages_(budget_pages), policy_(policy) {}
+
+  bool contains(PageNumber page) const { return is_kept_[page] != 0 || held_.contains(page); }
+  bool is_full() const { return kept_pages_ + held_.size() == budget_pages_; }
+  // How many more pages may be held.
+  uint64_t room_ahead() const { return (budget_pages_ + 1) / 2 - held_.size(); }
+
+  // A page that is not near was demanded. Answers what went for it; without a budget nothing comes.
+  std::optional<PageNumber> insert(PageNumber page, uint64_t step);
+  // A page that is near was demanded.
+  void use(PageNumber page, uint64_t step);
+
+  // Which would go now for a page that was fetched ahead, where the memory is full.
+  PageNumber victim(uint64_t step) { return policy_.victim(step); }
+  void evict(PageNumber page, uint64_t step);
+  // There is room, and room_ahead().
+  void hold(PageNumber page, uint64_t last_step);
+  // What was held up to a step before this one is the policy's from now on.
+  void end_holds(uint64_t step);
+
+ private:
+  void keep(PageNumber page, uint64_t step);
+
+  const uint64_t budget_pages_;
+  prefetch::Policy& policy_;
+  uint64_t kept_pages_ = 0;
+  prefetch::PerPage<uint8_t> is_kept_;     // by the policy
+  prefetch::PageList held_;                // in the order in which they came
+  prefetch::PerPage<uint64_t> last_step_;  // of those that are held
+};
+
+}  // namespace farpage::vtime
