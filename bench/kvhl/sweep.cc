@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/check.h"
+#include "bench/kvhl/markov.h"
 #include "prefetch/per_page.h"
 #include "prefetch/policies/policies.h"
-#include "prefetch/prefetchers/markov.h"
 
 namespace farpage::kvhl {
 namespace {
@@ -88,7 +88,7 @@ Result<RunResult> run(const Scenario& scenario, const Workload& workload, std::s
   prefetch::Setting setting;
   setting.page_bytes = [&](PageNumber page) { return workload.page_bytes[page]; };
   const auto scorer = make_scorer(policy, setting);
-  prefetch::Markov markov(kLeastFollowed);
+  Markov markov(kLeastFollowed);
   prefetch::Prefetcher* prefetcher =
       scenario.prefetches && policy == "predictive" ? &markov : nullptr;
   return Hierarchy(tiers, scenario.dequantisation_ms, workload, *scorer, prefetcher).run();

@@ -1,43 +1,118 @@
-#include "prefetch/prefetchers/markov.h"
-
 #include <algorithm>
-#include <memory>
+#include <array>
+#include <functional>
+#include <vector>
 
+#include "prefetch/per_page.h"
 #include "prefetch/prefetchers/prefetchers.h"
 
 namespace farpage::prefetch {
+namespace {
 
-void Markov::on_access(const Access& access) {
-  if (last_) {
-    std::vector<Successor>& successors = successors_.at(*last_);
-    const auto found = std::ranges::find(successors, access.page, &Successor::page);
-    if (found != successors.end()) {
-      ++found->count;
-    } else {
-      successors.push_back({access.page, 1});
+class Markov final : public Prefetcher {
+ public:
+  explicit Markov(double least) : least_(least) {}
+
+  void on_access(const Access& access) override {
+    if (access.step != step_) end_step();
+    step_ = access.step;
+    if (demanded_in_.at(access.page) == steps_) return;
+    demanded_in_.at(access.page) = steps_;
+    demanded_.push_back(access.page);
+  }
+
+  // What follows several of them has the weight of each.
+  size_t candidates(std::span<PageNumber> pages) override {
+    ++asked_;
+    likely_.clear();
+    for (const PageNumber page : demanded_) {
+      for (const Successor& successor : successors_[page]) {
+        if (successor.weight >= least_) add_weight(successor);
+      }
+    }
+    std::ranges::stable_sort(likely_, std::greater(),
+                             [&](PageNumber page) { return weights_[page].sum; });
+    const size_t named = std::min(likely_.size(), pages.size());
+    std::copy_n(likely_.begin(), named, pages.begin());
+    return named;
+  }
+
+ private:
+  // How often it followed, of late; those that did not this time weigh half.
+  struct Successor {
+    PageNumber page = 0;
+    float weight = 0;
+  };
+  static constexpr size_t kSuccessors = 8;  // of a page, that are remembered
+  using Successors = std::array<Successor, kSuccessors>;
+  struct Weight {
+    double sum = 0;
+    uint64_t asked = 0;
+  };
+
+  void end_step() {
+    for (size_t i = 0; i < before_.size(); ++i) {
+      learn(successors_.at(before_[i]), i * demanded_.size() / before_.size());
+    }
+    before_.swap(demanded_);
+    demanded_.clear();
+    ++steps_;
+  }
+
+  // A step may demand far more pages than are remembered of one. So each looks for new ones from
+  // its own place in the step on, and together they know all of it.
+  void learn(Successors& successors, size_t place) {
+    for (Successor& each : successors) {
+      const bool has_followed = each.weight > 0 && demanded_in_[each.page] == steps_;
+      each.weight = has_followed ? each.weight + 1 : each.weight / 2;
+      if (each.weight < 1) each.weight = 0;
+    }
+    for (size_t i = 0; i < std::min(kSuccessors, demanded_.size()); ++i) {
+      const PageNumber page = demanded_[(place + i) % demanded_.size()];
+      const auto is_it = [&](const Successor& each) {
+        return each.weight > 0 && each.page == page;
+      };
+      if (std::ranges::any_of(successors, is_it)) continue;
+      const auto free = std::ranges::find(successors, 0.0F, &Successor::weight);
+      if (free == successors.end()) return;
+      *free = {page, 1};
     }
   }
-  last_ = access.page;
-}
 
-size_t Markov::candidates(std::span<PageNumber> pages) {
-  if (!last_) return 0;
-  std::vector<Successor> likely = successors_[*last_];
-  std::ranges::stable_sort(likely, std::greater(), &Successor::count);
-  size_t named = 0;
-  for (const Successor& successor : likely) {
-    if (named == pages.size() || successor.count < least_count_) break;
-    pages[named++] = successor.page;
+  void add_weight(const Successor& successor) {
+    Weight& weight = weights_.at(successor.page);
+    if (weight.asked != asked_) {
+      weight = {0, asked_};
+      likely_.push_back(successor.page);
+    }
+    weight.sum += successor.weight;
   }
-  return named;
-}
 
+  const double least_;
+  uint64_t step_ = 0;
+  uint64_t steps_ = 1;  // that have begun
+  uint64_t asked_ = 0;
+  std::vector<PageNumber> demanded_;  // in this step, each once
+  std::vector<PageNumber> before_;    // in the step before
+  PerPage<uint64_t> demanded_in_;     // of the steps, the last one
+  PerPage<Successors> successors_;
+  PerPage<Weight> weights_;
+  std::vector<PageNumber> likely_;
+};
+
+}  // namespace
+
+// Joseph and Grunwald's Markov prefetcher, with steps for misses.
 PrefetcherInfo markov() {
   return {.name = "markov",
-          .what = "what has followed the page accessed last most often before",
-          .parameters = {{"least", "how often it has to have followed", 2, 1, 1e9}},
+          .what =
+              "what has followed each of the step's pages in the next step before, most often "
+              "first; 8 followers of a page are remembered",
+          .parameters = {{"least",
+                          "how often it has to have followed; each time that it did not halves it",
+                          2, 1, 1e9}},
           .make = [](const Setting&, Values values) -> std::unique_ptr<Prefetcher> {
-            return std::make_unique<Markov>(static_cast<uint64_t>(values[0]));
+            return std::make_unique<Markov>(values[0]);
           }};
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -67,6 +68,44 @@ TEST(HotPages, NamesWhatAllStepsLookedAtOnceTheyAgree) {
   for (PageNumber i = 0; i < 70; ++i) steps[i] = {i % 10, (i + 1) % 10};
   EXPECT_THAT(named("hot_spots:share=0.2", steps).back(), IsEmpty());
   EXPECT_THAT(named("hot_spots:share=0.2:overlap=0.05", steps).back(), testing::SizeIs(2));
+}
+TEST(Markov, NamesWhatFollowedTheStepBeforeTheLikeliestFirst) {
+  // 5 followed three times and then not, 6 and 7 twice.
+  EXPECT_THAT(named("markov", {{1}, {5, 6}, {1}, {6, 5}, {1}, {5, 7}, {1}, {7}, {1}}).back(),
+              ElementsAre(7));
+  EXPECT_THAT(named("markov", {{1}, {5}, {1}, {5, 6}, {1}, {6, 5}, {1}}).back(), ElementsAre(5, 6));
+  EXPECT_THAT(named("markov:least=3", {{1}, {5}, {1}, {5, 6}, {1}, {6, 5}, {1}}).back(),
+              ElementsAre(5));
+}
+TEST(Markov, NamesNothingThatFollowedOnceOrCameInTheSameStep) {
+  EXPECT_THAT(named("markov", {{1}, {5}, {1}}).back(), IsEmpty());
+  EXPECT_THAT(named("markov", {{1, 1}, {5, 5}, {1}}).back(), IsEmpty());
+  EXPECT_THAT(named("markov", {{1, 5}, {2}, {1, 5}, {3}, {1, 5}}).back(), IsEmpty());
+  EXPECT_THAT(named("markov", {}), IsEmpty());
+}
+TEST(Markov, ForgetsByHalvesWhatFollowsNoMore) {
+  Steps steps;
+  for (size_t i = 0; i < 5; ++i) steps.insert(steps.end(), {{1}, {5}});
+  steps.insert(steps.end(), {{1}, {6}, {1}});
+  EXPECT_THAT(named("markov", steps).back(), ElementsAre(5));  // 2.5
+  steps.insert(steps.end(), {{9}, {1}});
+  EXPECT_THAT(named("markov", steps).back(), IsEmpty());
+}
+TEST(Markov, EachPageOfTheStepHasItsSay) {
+  // 5 follows 1 three times, and 6 follows each of 2 and 3 twice.
+  const Steps steps = {{1}, {5}, {2}, {6}, {3}, {6}, {1},      {5},
+                       {2}, {6}, {3}, {6}, {1}, {5}, {1, 2, 3}};
+  EXPECT_THAT(named("markov", steps).back(), ElementsAre(6, 5));
+  EXPECT_THAT(named("markov", steps, 1).back(), ElementsAre(6));
+}
+TEST(Markov, TogetherThePagesOfAStepKnowAllOfALargeOne) {
+  std::vector<PageNumber> one(40), other(40);
+  std::iota(one.begin(), one.end(), 0);
+  std::iota(other.begin(), other.end(), 100);
+  const Steps steps = {one, other, one, other, one};
+  EXPECT_THAT(named("markov", steps, 100).back(), testing::UnorderedElementsAreArray(other));
+  // Of one page so many are remembered.
+  EXPECT_THAT(named("markov", {{1}, other, {1}, other, {1}}, 100).back(), testing::SizeIs(8));
 }
 TEST(Majority, GoesOnByTheStrideOfMost) {
   EXPECT_THAT(named("majority", {{10, 12, 14, 3, 5, 7}}).back(), ElementsAre(9, 11, 13, 15));

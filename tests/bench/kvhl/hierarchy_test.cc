@@ -6,8 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "bench/kvhl/markov.h"
 #include "prefetch/per_page.h"
-#include "prefetch/prefetchers/markov.h"
 
 namespace farpage::kvhl {
 namespace {
@@ -76,7 +76,7 @@ TEST(Hierarchy, DemotionsCascade) {
 }
 
 TEST(Hierarchy, PrefetchesAreChargedAndCountedAsUsedOrNot) {
-  prefetch::Markov markov(1);
+  Markov markov(1);
   const RunResult used = run_of({0, 1, 2, 3, 0, 1}, &markov);
   // At the second 0, 1 is brought from b; it is used. At the second 1, 2 is brought, and is not.
   EXPECT_EQ(used.prefetches, 2u);

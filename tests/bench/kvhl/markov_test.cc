@@ -1,4 +1,4 @@
-#include "prefetch/prefetchers/markov.h"
+#include "bench/kvhl/markov.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,9 +6,10 @@
 #include <array>
 #include <vector>
 
-namespace farpage::prefetch {
+namespace farpage::kvhl {
 namespace {
 
+using prefetch::PageNumber;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -36,4 +37,4 @@ TEST(Markov, NamesNothingBeforeAnything) {
 }
 
 }  // namespace
-}  // namespace farpage::prefetch
+}  // namespace farpage::kvhl
