@@ -1,6 +1,15 @@
 #include "bench/vtime/near_memory.h"
 
+#include <algorithm>
+
 namespace farpage::vtime {
+
+uint64_t NearMemory::room_ahead() const {
+  const uint64_t half = (budget_pages_ + 1) / 2;
+  const auto useful = static_cast<uint64_t>(useful_share_ * static_cast<double>(half));
+  const uint64_t most = std::max(useful, (half + kLeastShare - 1) / kLeastShare);
+  return most - std::min<uint64_t>(most, held_.size());
+}
 
 std::optional<NearMemory::PageNumber> NearMemory::insert(PageNumber page, uint64_t step) {
   if (budget_pages_ == 0) return std::nullopt;
@@ -39,6 +48,7 @@ void NearMemory::end_holds(uint64_t step) {
     const PageNumber page = held_.front();
     held_.remove(page);
     keep(page, step);
+    count(0);
   }
 }
 

@@ -12,7 +12,8 @@ namespace farpage::vtime {
 // The pages that are near: those that the policy keeps, and those that were fetched ahead and are
 // held until they are used, or have been long enough. The policy does not know of these, so it lets
 // none of them go for having come without an access, and hears of each as of a page that was
-// demanded. At most half of the memory is held, so that wrong guesses leave it the other half.
+// demanded. At most half of the memory is held, and of that half the share that was of use lately:
+// wrong guesses must not crowd out what was right to keep.
 class NearMemory {
  public:
   using PageNumber = prefetch::PageNumber;
@@ -24,7 +25,9 @@ class NearMemory {
   bool contains(PageNumber page) const { return is_kept_[page] != 0 || held_.contains(page); }
   bool is_full() const { return kept_pages_ + held_.size() == budget_pages_; }
   // How many more pages may be held.
-  uint64_t room_ahead() const { return (budget_pages_ + 1) / 2 - held_.size(); }
+  uint64_t room_ahead() const;
+  // A page that was fetched ahead was of use, be it that it is held or was only on its way.
+  void count_use() { count(1); }
 
   // A page that is not near was demanded. Answers what went for it; without a budget nothing comes.
   std::optional<PageNumber> insert(PageNumber page, uint64_t step);
@@ -40,11 +43,16 @@ class NearMemory {
   void end_holds(uint64_t step);
 
  private:
+  static constexpr double kWeight = 1.0 / 256;  // of a page
+  static constexpr uint64_t kLeastShare = 32;   // that many parts, or nothing would be learned more
+
   void keep(PageNumber page, uint64_t step);
+  void count(double use) { useful_share_ += kWeight * (use - useful_share_); }
 
   const uint64_t budget_pages_;
   prefetch::Policy& policy_;
   uint64_t kept_pages_ = 0;
+  double useful_share_ = 1;  // of what was fetched ahead, a moving average over the pages
   prefetch::PerPage<uint8_t> is_kept_;     // by the policy
   prefetch::PageList held_;                // in the order in which they came
   prefetch::PerPage<uint64_t> last_step_;  // of those that are held

@@ -161,6 +161,7 @@ class Replay {
     page.is_prefetched = false;
     if (step_ > page.issued_step + kUsefulSteps) return;
     ++result_.useful;
+    near_.count_use();
     if (was_there) ++result_.timely;
   }
 
@@ -185,7 +186,8 @@ class Replay {
       pages_[named[i]].named_in = result_.steps;
       pages_[named[i]].rank = i;
     }
-    uint64_t room = near_.room_ahead() - std::min(near_.room_ahead(), under_way_.size());
+    const uint64_t room_ahead = near_.room_ahead();
+    uint64_t room = room_ahead - std::min<uint64_t>(room_ahead, under_way_.size());
     for (const PageNumber number : named) {
       if (room == 0) return;
       if (number >= pages_.size()) continue;

@@ -83,6 +83,26 @@ TEST(NearMemory, HalfOfItMayBeHeld) {
   near.use(7, 1);
   EXPECT_EQ(near.room_ahead(), 4u);
 }
+TEST(NearMemory, WhatWasOfNoUseTakesTheRoomOfMoreUpToASmallPart) {
+  LastInFirstOut policy;
+  NearMemory near(640, policy);
+  for (PageNumber page = 0; page < 256; ++page) near.hold(page, 0);
+  near.end_holds(1);
+  EXPECT_EQ(near.room_ahead(), 117u);  // 320 · (255 / 256)²⁵⁶
+  for (PageNumber page = 0; page < 256; ++page) near.evict(page, 1);
+  near.count_use();
+  EXPECT_EQ(near.room_ahead(), 118u);  // 117.49 + 202.5 / 256
+  for (PageNumber i = 0; i < 4'000; ++i) {
+    near.hold(0, 0);
+    near.end_holds(1);
+    near.evict(0, 1);
+  }
+  EXPECT_EQ(near.room_ahead(), 10u);
+  for (PageNumber page = 0; page < 10; ++page) near.hold(page, 10);
+  EXPECT_EQ(near.room_ahead(), 0u);
+  for (int i = 0; i < 4'000; ++i) near.count_use();
+  EXPECT_EQ(near.room_ahead(), 309u);
+}
 TEST(NearMemory, WithoutABudgetNothingIsNear) {
   LastInFirstOut policy;
   NearMemory near(0, policy);

@@ -198,6 +198,19 @@ TEST(TimedReplay, AtMostHalfOfTheMemoryIsFetchedAhead) {
   EXPECT_EQ(replay_lru(steps, 4, options, told).prefetches, 2u);
 }
 
+// Of each step of a loop what comes next is named, and before it, a fifth of the time, what no step
+// soon demands.
+TEST(TimedReplay, WhatIsOfUseKeepsTheRoomForMore) {
+  Steps steps;
+  Steps told;
+  for (PageNumber i = 0; i < 20'000; ++i) {
+    steps.push_back({i % 100});
+    told.push_back({(i + 1) % 100});
+    if (i % 5 == 0) told.back().insert(told.back().begin(), (i + 50) % 100);
+  }
+  EXPECT_GT(replay_lru(steps, 40, options_with(5'000), told).useful, 18'500u);
+}
+
 // Lets the page go that was accessed longest ago of all, as if it came to stay no matter what.
 class DropsTheUnused final : public prefetch::Policy {
  public:
