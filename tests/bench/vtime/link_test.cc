@@ -1,6 +1,14 @@
 #include "bench/vtime/link.h"
 
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "base/random.h"
 
 namespace farpage::vtime {
 namespace {
@@ -53,6 +61,95 @@ TEST(Link, WhatIsGivenUpNeverBegins) {
   ASSERT_EQ(begun.size(), 1u);
   link.give_up_all();
   EXPECT_TRUE(link.begin_until(9'000).empty());
+}
+
+using prefetch::PageNumber;
+
+// The same, one nanosecond after the other.
+class SlowLink {
+ public:
+  SlowLink(uint64_t latency_ns, uint64_t transfer_ns)
+      : latency_ns_(latency_ns), transfer_ns_(transfer_ns) {}
+
+  void demand(PageNumber page) { demands_.push_back(page); }
+  void prefetch(PageNumber page) { prefetches_.push_back(page); }
+  bool give_up(PageNumber page) { return std::erase(prefetches_, page) > 0; }
+  void give_up_all() { prefetches_.clear(); }
+  void pass(uint64_t nanoseconds) {
+    for (; nanoseconds > 0; --nanoseconds) {
+      if (busy_ns_ > 0) --busy_ns_;
+      if (busy_ns_ == 0) begin_one();
+      waited_ns_ += demands_.size();
+      ++now_ns_;
+    }
+  }
+
+  uint64_t now_ns() const { return now_ns_; }
+  uint64_t waited_ns() const { return waited_ns_; }
+  const std::deque<PageNumber>& prefetches() const { return prefetches_; }
+  const std::map<PageNumber, uint64_t>& arrivals() const { return arrivals_; }
+
+ private:
+  void begin_one() {
+    std::deque<PageNumber>& next = demands_.empty() ? prefetches_ : demands_;
+    if (next.empty()) return;
+    arrivals_[next.front()] = now_ns_ + transfer_ns_ + latency_ns_;
+    next.pop_front();
+    busy_ns_ = transfer_ns_;
+  }
+
+  const uint64_t latency_ns_;
+  const uint64_t transfer_ns_;
+  uint64_t now_ns_ = 0;
+  uint64_t busy_ns_ = 0;
+  uint64_t waited_ns_ = 0;  // by demands
+  std::deque<PageNumber> demands_;
+  std::deque<PageNumber> prefetches_;
+  std::map<PageNumber, uint64_t> arrivals_;
+};
+
+RC_GTEST_PROP(LinkProperty, IsOneServerBeforeTwoQueues, (uint32_t seed)) {
+  Random random(seed);
+  const uint64_t latency_ns = random.below(20);
+  const uint64_t transfer_ns = 1 + random.below(10);
+  Link link(latency_ns, transfer_ns);
+  SlowLink slow(latency_ns, transfer_ns);
+  std::map<PageNumber, uint64_t> arrivals;
+  const auto begin = [&] {
+    uint64_t last_ns = 0;
+    for (const Link::Arrival& begun : link.begin_until(slow.now_ns())) {
+      RC_ASSERT(begun.at_ns > last_ns);
+      RC_ASSERT(begun.issued_step == begun.page + uint64_t{1});
+      last_ns = arrivals[begun.page] = begun.at_ns;
+    }
+  };
+  PageNumber page = 0;
+  for (int time = 0; time < 100; ++time) {
+    begin();
+    for (uint64_t i = random.below(3); i > 0; --i) {
+      arrivals[page] = link.demand(slow.now_ns());
+      slow.demand(page++);
+    }
+    for (uint64_t i = random.below(4); i > 0; --i) {
+      link.prefetch(page, page + uint64_t{1}, slow.now_ns());
+      slow.prefetch(page++);
+    }
+    if (random.below(3) == 0 && page > 0) {
+      const bool is_waiting = !slow.prefetches().empty() && random.below(4) > 0;
+      const PageNumber gone = is_waiting ? slow.prefetches()[random.below(slow.prefetches().size())]
+                                         : static_cast<PageNumber>(random.below(page));
+      RC_ASSERT(link.give_up(gone) == slow.give_up(gone));
+    }
+    if (random.below(10) == 0) {
+      link.give_up_all();
+      slow.give_up_all();
+    }
+    slow.pass(random.below(30));
+  }
+  slow.pass(10'000);
+  begin();
+  RC_ASSERT(arrivals == slow.arrivals());
+  RC_ASSERT(link.waited_ns() == slow.waited_ns());
 }
 
 }  // namespace
