@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "prefetch/per_page.h"
 #include "prefetch/policy.h"
+#include "prefetch/resident_set.h"
 
 namespace farpage::prefetch {
 
@@ -12,7 +12,7 @@ namespace farpage::prefetch {
 class PagedMemory {
  public:
   PagedMemory(uint64_t budget_pages, Policy& policy)
-      : budget_pages_(budget_pages), policy_(policy) {}
+      : budget_pages_(budget_pages), policy_(policy), pages_(policy) {}
 
   // Whether its page was resident.
   bool access(const Access& access);
@@ -22,8 +22,7 @@ class PagedMemory {
  private:
   const uint64_t budget_pages_;
   Policy& policy_;
-  PerPage<uint8_t> is_resident_;
-  uint64_t resident_pages_ = 0;
+  ResidentSet pages_;
   uint64_t evictions_ = 0;
 };
 

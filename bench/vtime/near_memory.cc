@@ -12,30 +12,19 @@ uint64_t NearMemory::room_ahead() const {
 }
 
 std::optional<NearMemory::PageNumber> NearMemory::insert(PageNumber page, uint64_t step) {
-  if (budget_pages_ == 0) return std::nullopt;
-  std::optional<PageNumber> gone;
-  if (is_full()) {
-    gone = kept_pages_ > 0 ? policy_.victim(step) : held_.front();
-    evict(*gone, step);
+  if (held_.size() == 0 || held_.size() < budget_pages_) {
+    return kept_.insert_within(budget_pages_ - held_.size(), page, step);
   }
-  keep(page, step);
+  const PageNumber gone = held_.front();
+  held_.remove(gone);
+  kept_.insert(page, step);
   return gone;
 }
 
 void NearMemory::use(PageNumber page, uint64_t step) {
   if (!held_.contains(page)) return;
   held_.remove(page);
-  keep(page, step);
-}
-
-void NearMemory::evict(PageNumber page, uint64_t step) {
-  if (held_.contains(page)) {
-    held_.remove(page);
-    return;
-  }
-  is_kept_.at(page) = 0;
-  --kept_pages_;
-  policy_.on_evict(page, step);
+  kept_.insert(page, step);
 }
 
 void NearMemory::hold(PageNumber page, uint64_t last_step) {
@@ -47,15 +36,9 @@ void NearMemory::end_holds(uint64_t step) {
   while (held_.size() > 0 && last_step_[held_.front()] < step) {
     const PageNumber page = held_.front();
     held_.remove(page);
-    keep(page, step);
+    kept_.insert(page, step);
     count(0);
   }
-}
-
-void NearMemory::keep(PageNumber page, uint64_t step) {
-  is_kept_.at(page) = 1;
-  ++kept_pages_;
-  policy_.on_insert(page, step);
 }
 
 }  // namespace farpage::vtime

@@ -6,6 +6,7 @@
 #include "prefetch/page_list.h"
 #include "prefetch/per_page.h"
 #include "prefetch/policy.h"
+#include "prefetch/resident_set.h"
 
 namespace farpage::vtime {
 
@@ -20,10 +21,10 @@ class NearMemory {
 
   // `policy` outlives it.
   NearMemory(uint64_t budget_pages, prefetch::Policy& policy)
-      : budget_pages_(budget_pages), policy_(policy) {}
+      : budget_pages_(budget_pages), policy_(policy), kept_(policy) {}
 
-  bool contains(PageNumber page) const { return is_kept_[page] != 0 || held_.contains(page); }
-  bool is_full() const { return kept_pages_ + held_.size() == budget_pages_; }
+  bool contains(PageNumber page) const { return kept_.contains(page) || held_.contains(page); }
+  bool is_full() const { return kept_.size() + held_.size() == budget_pages_; }
   // How many more pages may be held.
   uint64_t room_ahead() const;
   // A page that was fetched ahead was of use, be it that it is held or was only on its way.
@@ -34,9 +35,9 @@ class NearMemory {
   // A page that is near was demanded.
   void use(PageNumber page, uint64_t step);
 
-  // Which would go now for a page that was fetched ahead, where the memory is full.
+  // Which of the policy's would go now for a page that was fetched ahead, where the memory is full.
   PageNumber victim(uint64_t step) { return policy_.victim(step); }
-  void evict(PageNumber page, uint64_t step);
+  void evict(PageNumber page, uint64_t step) { kept_.remove(page, step); }
   // There is room, and room_ahead().
   void hold(PageNumber page, uint64_t last_step);
   // What was held up to a step before this one is the policy's from now on.
@@ -46,15 +47,13 @@ class NearMemory {
   static constexpr double kWeight = 1.0 / 256;  // of a page
   static constexpr uint64_t kLeastShare = 32;   // that many parts, or nothing would be learned more
 
-  void keep(PageNumber page, uint64_t step);
   void count(double use) { useful_share_ += kWeight * (use - useful_share_); }
 
   const uint64_t budget_pages_;
   prefetch::Policy& policy_;
-  uint64_t kept_pages_ = 0;
+  prefetch::ResidentSet kept_;
   double useful_share_ = 1;  // of what was fetched ahead, a moving average over the pages
-  prefetch::PerPage<uint8_t> is_kept_;     // by the policy
-  prefetch::PageList held_;                // in the order in which they came
+  prefetch::PageList held_;  // in the order in which they came
   prefetch::PerPage<uint64_t> last_step_;  // of those that are held
 };
 
