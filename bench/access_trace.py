@@ -20,6 +20,8 @@ COLUMNS = ("mass", "score", "similarity", "category")
 MOST_HEADS = 1 << 24
 BLOCK_ACCESSES = 1 << 16
 BLOCK_BYTES = 4 << 20
+MOST_FLOAT = 3.4028234e38
+MOST_MASS = 1.001  # who adds up shares may round
 HEAD = struct.Struct("<III")  # a number, the bytes that follow, their CRC-32
 
 Access = collections.namedtuple("Access", "step page head values")
@@ -75,11 +77,8 @@ class Writer:
             raise TraceError(f"head {head} of {self.heads}")
         if values.keys() != set(self.columns):
             raise TraceError(f"an access of this trace has {', '.join(self.columns) or 'no values'}")
-        for column, value in values.items():
-            if column == "category" and not 0 <= value < 1 << 32:
-                raise TraceError(f"category {value} is no number of 32 bits")
-            if not math.isfinite(value) or (column == "mass" and value < 0):
-                raise TraceError(f"{column} {value} is no finite number" + (" from 0" if column == "mass" else ""))
+        # Before anything of it is written: who catches the error can go on.
+        packed = {column: self._packed(column, value) for column, value in values.items()}
         if page not in self.numbers:
             self.numbers[page] = len(self.numbers)
             self.page_heads += varint(head) if self.heads > 1 else b""
@@ -87,12 +86,24 @@ class Writer:
         self.steps += varint(step - self.step)
         self.pages += varint(zigzag(number - self.page))
         self.step, self.page = step, number
-        for column, value in values.items():
-            self.values[column] += varint(value) if column == "category" else struct.pack("<f", value)
+        for column, value in packed.items():
+            self.values[column] += value
         self.count += 1
         self.accesses += 1
         if self.count == BLOCK_ACCESSES:
             self._end_block()
+
+    @staticmethod
+    def _packed(column, value):
+        if column == "category":
+            if not 0 <= value < 1 << 32:
+                raise TraceError(f"category {value} is no number of 32 bits")
+            return varint(int(value))
+        if not abs(value) <= MOST_FLOAT:
+            raise TraceError(f"{column} {value} is no finite number of 32 bits")
+        if column == "mass" and not 0 <= value <= MOST_MASS:
+            raise TraceError(f"mass {value} is no number from 0 to 1")
+        return struct.pack("<f", value)
 
     def _end_block(self):
         if self.count:
@@ -156,9 +167,14 @@ class Reader:
         version, head = self._framed()
         if version != VERSION:
             raise TraceError(f"{path}: it is of version {version} of the format, and version {VERSION} is known here")
-        described = json.loads(head)
-        self.name, self.synthetic, self.columns = described.get("name", ""), described["synthetic"], described["columns"]
-        self.heads = described.get("layers", 1) * described.get("heads", 1)
+        try:
+            described = json.loads(head)
+            self.name, self.synthetic, self.columns = described.get("name", ""), described["synthetic"], described["columns"]
+            self.heads = described.get("layers", 1) * described.get("heads", 1)
+            if any(column not in COLUMNS for column in self.columns):
+                raise ValueError(f"columns are some of {', '.join(COLUMNS)}")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise TraceError(f"{path}: its head is not as the format has it: {error!r}") from error
 
     def _framed(self):
         head = self.file.read(HEAD.size)
@@ -179,7 +195,7 @@ class Reader:
                 self.blocks += 1
                 count, data = self._framed()
                 if count == 0:
-                    if struct.unpack("<Q", data)[0] != total:
+                    if data != struct.pack("<Q", total):
                         raise TraceError(f"{self.path}: {total} accesses came, where its end says otherwise")
                     return
                 payload, steps, pages, named = Payload(data), [], [], len(heads)

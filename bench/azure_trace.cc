@@ -17,6 +17,8 @@ namespace farpage {
 namespace {
 
 constexpr std::string_view kHeader = "TIMESTAMP,ContextTokens,GeneratedTokens";
+// A line of a few bytes is as many pages as it says.
+constexpr uint64_t kMaxPromptTokens = 10'000'000;
 constexpr std::string_view kDigits = "0123456789";
 
 bool take(std::string_view& text, std::string_view what) {
@@ -85,9 +87,8 @@ Result<TraceRequest> parse_request(std::string_view line) {
     *tokens = *number;
   }
   if (!line.empty()) return fail(Code::kInvalid, "something stands behind the numbers of tokens");
-  if (request.input_length > kMaxRequestPages * kTokensPerBlock) {
-    return fail(Code::kInvalid,
-                fmt::format("a prompt of more than {} tokens", kMaxRequestPages * kTokensPerBlock));
+  if (request.input_length > kMaxPromptTokens) {
+    return fail(Code::kInvalid, fmt::format("a prompt of more than {} tokens", kMaxPromptTokens));
   }
   return request;
 }

@@ -51,8 +51,9 @@ inline CLI::Option* add_count(CLI::App& app, const std::string& name, uint64_t& 
   return app.add_option(name, count, help)->check(count_text())->capture_default_str();
 }
 
-inline void add_json(CLI::App& app, std::string& file) {
-  app.add_option("--json", file, "Writes the result as one JSON object; - for standard output")
+inline CLI::Option* add_json(CLI::App& app, std::string& file) {
+  return app
+      .add_option("--json", file, "Writes the result as one JSON object; - for standard output")
       ->type_name("FILE");
 }
 

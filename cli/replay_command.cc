@@ -140,9 +140,13 @@ int run_replay(const ReplayArguments& arguments) {
   return exit_code ? *exit_code : report_error(exit_code.error());
 }
 
-// `others`: what means nothing without a node.
-void add_paging(CLI::App& command, ReplayArguments& arguments,
-                const std::vector<CLI::Option*>& others) {
+// Those with which no node is asked.
+struct PagingOptions {
+  CLI::Option* policy;
+  CLI::Option* compat;
+};
+
+PagingOptions add_paging(CLI::App& command, ReplayArguments& arguments) {
   CLI::Option* policy = command.add_option("--policy", arguments.paging.policies, policies_help())
                             ->type_name("LIST")
                             ->delimiter(',');
@@ -191,10 +195,7 @@ void add_paging(CLI::App& command, ReplayArguments& arguments,
           "With --policy or --compat: writes the runs as a table; - for standard output")
       ->type_name("FILE");
   policy->excludes(compat);
-  for (CLI::Option* other : others) {
-    policy->excludes(other);
-    compat->excludes(other);
-  }
+  return {policy, compat};
 }
 
 }  // namespace
@@ -223,13 +224,17 @@ void add_replay_command(CLI::App& app, int& exit_code) {
       *command, "--prefill-tokens-per-s", arguments->prefill_tokens_per_s,
       "How fast the engine recomputes: a page, which is a block of the trace, that would come "
       "later than that is not waited for; 0: unknown");
-  add_json(*command, arguments->json);
-  command
-      ->add_option("--report", arguments->report,
-                   "Writes report.json and report.html into this folder")
-      ->type_name("FOLDER");
-  add_paging(*command, *arguments,
-             {node, nodes, local_pages, pool_bytes, deadline, hedge, prefill});
+  CLI::Option* json = add_json(*command, arguments->json);
+  CLI::Option* report = command
+                            ->add_option("--report", arguments->report,
+                                         "Writes report.json and report.html into this folder")
+                            ->type_name("FOLDER");
+  const PagingOptions options = add_paging(*command, *arguments);
+  for (CLI::Option* other : {node, nodes, local_pages, pool_bytes, deadline, hedge, prefill}) {
+    options.policy->excludes(other);
+    options.compat->excludes(other);
+  }
+  options.compat->excludes(json)->excludes(report);
   command->callback([arguments, page_bytes, &exit_code] {
     const bool is_untimed =
         !arguments->compat.which.empty() ||

@@ -27,8 +27,8 @@ class BlockImportance {
  public:
   static Result<BlockImportance> make(const ImportanceOptions& options);
 
-  // Of the current step, added to what else there is of the block in it. What is no share, or no
-  // block, is counted and left out. A step has at most 1 for a block in all.
+  // Of the current step, once for each block: another add adds to it, and rounds once more. What is
+  // no share, or no block, is counted and left out.
   void add(uint32_t block, float mass);
   void end_step();
 

@@ -88,8 +88,11 @@ std::vector<DistanceQuantile> distances_of(const Reuse& reuse) {
   return distances;
 }
 
-void classify(const Reuse& reuse, const AnalysisOptions& options, Analysis& analysis) {
-  for (PageNumber page = 0; page < reuse.pages(); ++page) {
+// Pages whose accesses were all left out have a number too, and are none.
+void classify(const AccessTrace& trace, const Reuse& reuse, const AnalysisOptions& options,
+              Analysis& analysis) {
+  for (PageNumber page = 0; page < trace.pages; ++page) {
+    if (reuse.steps_with(page) == 0) continue;
     PageClassShare& share = analysis.classes[static_cast<size_t>(reuse.class_of(page))];
     ++share.pages;
     share.uses += reuse.steps_with(page);
@@ -132,7 +135,7 @@ Result<Analysis> analyse(const AccessTrace& trace, const AnalysisOptions& option
   analysis.persistent = reuse.persistent(options.seed);
   analysis.reentered = reuse.reentered(options.seed);
   analysis.fresh = reuse.fresh(options.seed);
-  classify(reuse, options, analysis);
+  classify(trace, reuse, options, analysis);
   for (const auto& question : *questions) {
     analysis.findings.push_back(question->end(options.seed));
   }

@@ -22,7 +22,7 @@ std::string origin_of(const paging::AccessTrace& trace) {
   return trace.synthetic
              ? "This trace is synthetic: what it shows was put into it, and says nothing about "
                "production.\n"
-             : "This trace was recorded: nothing in it says that it is synthetic.\n";
+             : "Nothing in this trace says that it is synthetic.\n";
 }
 
 constexpr std::array<uint64_t, 5> kPrinted = {10, 25, 50, 75, 90};

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <string>
@@ -60,7 +61,9 @@ Result<ImportanceAnswer> ask_importance(const paging::AccessTrace& trace, uint64
   }
   std::vector<KeptRun> runs;
   for (const double times : kBudgets) {
-    const auto budget = static_cast<uint64_t>(times * static_cast<double>(budget_pages));
+    // More than all pages keep what all do.
+    const auto budget =
+        static_cast<uint64_t>(times * static_cast<double>(std::min(budget_pages, trace.pages)));
     if (budget == 0) continue;
     for (const std::string_view policy : kPolicies) runs.push_back({std::string(policy), budget});
   }

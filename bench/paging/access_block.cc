@@ -7,6 +7,7 @@
 #include <bit>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
+#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -20,6 +21,7 @@ using prefetch::Signal;
 static_assert(std::endian::native == std::endian::little);
 
 constexpr uint64_t kMostHeads = uint64_t{1} << 24;
+constexpr float kMostMass = 1.001F;  // an engine that adds up shares may round
 constexpr uint64_t kMostPages = std::numeric_limits<prefetch::PageNumber>::max();
 
 // The number of `key` from 1 to kMostHeads, or 1 where it is not there; 0: neither.
@@ -44,6 +46,9 @@ Result<AccessFileHeader> parse_access_header(std::string_view json) {
   AccessFileHeader header;
   if (const auto* name = object->if_contains("name"); name != nullptr && name->is_string()) {
     header.name = name->get_string();
+    // It is printed, and a terminal would take them for its own.
+    std::ranges::replace_if(
+        header.name, [](unsigned char c) { return std::iscntrl(c) != 0; }, ' ');
   }
   const auto* synthetic = object->if_contains("synthetic");
   if (synthetic == nullptr || !synthetic->is_bool()) {
@@ -193,7 +198,7 @@ bool BlockDecoder::is_left_out(const Access& access) {
     return true;
   };
   if (access.head >= header_.layout.all()) return leave_out(LeftOut::kHead);
-  if (!std::isfinite(access.mass) || access.mass < 0) return leave_out(LeftOut::kMass);
+  if (!(access.mass >= 0 && access.mass <= kMostMass)) return leave_out(LeftOut::kMass);
   if (!std::isfinite(access.score)) return leave_out(LeftOut::kScore);
   return !std::isfinite(access.similarity) && leave_out(LeftOut::kSimilarity);
 }

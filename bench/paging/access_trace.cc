@@ -15,6 +15,9 @@ namespace {
 using prefetch::Access;
 using prefetch::PageNumber;
 
+// Of a trace of requests: each stream has a table of them, some fifty bytes a page.
+constexpr PageNumber kMostPages = PageNumber{1} << 25;
+
 class MemoryStream final : public AccessStream {
  public:
   explicit MemoryStream(std::shared_ptr<const std::vector<Access>> accesses)
@@ -70,6 +73,12 @@ class RequestAccesses final : public AccessStream {
       }
       const auto fresh = static_cast<PageNumber>(numbers_.size());
       const PageNumber page = numbers_.emplace(ids_[next_++], fresh).first->second;
+      if (page == kMostPages) {
+        return fail(Code::kInvalid,
+                    fmt::format("the trace has more than {} different pages: --requests takes the "
+                                "first of its requests",
+                                kMostPages));
+      }
       if (page >= known_.pages || number_ >= known_.accesses) {
         return fail(Code::kInvalid, "the trace has changed since it was counted: replay it again");
       }

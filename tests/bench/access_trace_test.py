@@ -54,7 +54,7 @@ class AccessTraceTest(unittest.TestCase):
     def test_what_is_no_access_is_not_written(self):
         trace = Writer(self.path, "n", synthetic=True, heads=2, columns=["mass"])
         trace.add(5, 1, mass=0.1)
-        for step, values in ((4, {"mass": 0}), (5, {}), (5, {"mass": float("nan")}), (5, {"mass": -0.1}), (5, {"mass": 0, "head": 2}),
+        for step, values in ((4, {"mass": 0}), (5, {}), (5, {"mass": float("nan")}), (5, {"mass": -0.1}), (5, {"mass": 1e39}), (5, {"mass": 1.1}), (5, {"mass": 0, "head": 2}),
                              (5, {"mass": 0, "score": 1})):
             with self.assertRaises(TraceError):
                 trace.add(step, 2, **values)
@@ -77,6 +77,24 @@ class AccessTraceTest(unittest.TestCase):
             self.path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1:])
             with self.assertRaises(TraceError):
                 list(Reader(self.path))
+
+    def test_a_refused_access_leaves_no_trace(self):
+        with Writer(self.path, "n", synthetic=True, columns=["score", "mass"]) as trace:
+            trace.add(5, "a", score=1, mass=0.5)
+            with self.assertRaises(TraceError):
+                trace.add(9, "b", score=2, mass=7)
+            trace.add(6, "c", score=3, mass=0.25)
+        self.assertEqual(list(Reader(self.path)), [Access(5, 0, 0, {"score": 1, "mass": 0.5}), Access(6, 1, 0, {"score": 3, "mass": 0.25})])
+
+    def test_heads_that_are_none_are_refused(self):
+        for head in (b"{", b"[]", b"{}", b'{"synthetic": true}', b'{"synthetic": true, "columns": 5}', b'{"synthetic": true, "columns": ["magic"]}',
+                     b'{"synthetic": true, "columns": [], "layers": "x", "heads": null}', b"\xff"):
+            self.path.write_bytes(b"FPACCESS" + framed(1, head))
+            with self.assertRaises(TraceError):
+                Reader(self.path)
+        self.path.write_bytes(b"FPACCESS" + framed(1, b'{"synthetic": true, "columns": []}') + framed(0, b"123"))
+        with self.assertRaises(TraceError):
+            list(Reader(self.path))
 
     def test_a_writer_that_fails_leaves_no_end(self):
         with self.assertRaises(ZeroDivisionError), Writer(self.path, "n", synthetic=True) as trace:

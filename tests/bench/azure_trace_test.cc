@@ -81,7 +81,7 @@ TEST_F(AzureTrace, LinesThatAreNoneAreRefused) {
     expect_refused(fmt::format("{}{}{}\n", kHeader, time, bad), ":2", "two numbers of tokens");
   }
   expect_refused(kHeader + time + ",1,1,1\n", ":2", "behind the numbers");
-  expect_refused(kHeader + time + ",512000001,1\n", ":2", "more than 512000000 tokens");
+  expect_refused(kHeader + time + ",10000001,1\n", ":2", "more than 10000000 tokens");
   expect_refused(kHeader + time + ",1,1\n2023-11-16 18:00:00.4,1,1\n", ":3", "before");
 }
 TEST_F(AzureTrace, AFileThatIsNotThereIsNamed) {

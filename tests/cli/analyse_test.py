@@ -27,7 +27,7 @@ class AnalyseTest(Case):
         self.assertAlmostEqual(answer["persistent"]["value"], 59 / 120)
         self.assertEqual(answer["h1"]["recall_of_reentries"]["value"], 1)
         text = self.analyse(trace)
-        for each in ("4 pages", "60 steps", "recorded", "re-entered", "H1"):
+        for each in ("4 pages", "60 steps", "Nothing in this trace says that it is synthetic", "re-entered", "H1"):
             self.assertIn(each, text)
 
     def test_what_was_made_is_said_to_be(self):

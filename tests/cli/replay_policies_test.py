@@ -211,6 +211,8 @@ class ReplayPoliciesTest(Case):
         self.assertIn("without --prefetch", self.refused("--policy", "lru", "--budget", "5", "--page-bytes", "5"))
         self.assertIn("--csv needs --policy or --compat", self.refused("--csv", "runs.csv"))
         self.assertIn("needs --input", self.refused("--compat", "kvhl"))
+        for option in ("--json", "--report"):
+            self.assertIn("excludes", self.refused("--compat", "kvhl", "--input", "folder", option, "out"))
 
     def test_the_runs_of_another_simulator(self):
         folder = self.folder / "lab"

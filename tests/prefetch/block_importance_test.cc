@@ -132,15 +132,19 @@ TEST(BlockImportance, ReadersSeeWholeValuesWhileItIsFed) {
     importance.end_step();
   }
   std::atomic<bool> is_over = false;
+  std::atomic<uint64_t> reads = 0;
   std::jthread reader([&] {
-    while (!is_over) {
+    for (; !is_over; ++reads) {
       const float value = importance.importance(0);
       EXPECT_GE(value, 0.49F);
       EXPECT_LE(value, 1.0F);
       EXPECT_EQ(importance.importance(1), 0);
     }
   });
-  for (int i = 0; i < 20'000; ++i) {
+  while (reads == 0) std::this_thread::yield();
+  const uint64_t before = reads;
+  // At least so many, and until it has been read meanwhile.
+  for (int i = 0; i < 20'000 || (reads == before && i < 30'000); ++i) {
     importance.add(0, 1);
     importance.end_step();
   }

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <thread>
 
 namespace farpage::prefetch {
 namespace {
@@ -63,6 +65,31 @@ TEST(WindowImportance, WhatIsNoShareNoBlockOrOneTooManyIsLeftOut) {
   importance.end_step();
   EXPECT_EQ(importance.importance(2), 0);
   EXPECT_EQ(importance.importance(1), 0.5F);
+}
+TEST(WindowImportance, ReadersSeeWholeValuesWhileItIsFed) {
+  // 0 is at the top of each step, 1 of none, and 2 of every other one of the last four.
+  WindowImportance importance = made({.blocks = 3, .steps = 4, .top_share = 0.5, .step_blocks = 2});
+  const auto step = [&](uint64_t number) {
+    importance.add(0, 0.9F);
+    importance.add(1, 0.1F);
+    importance.end_step();
+    importance.add(number % 2 == 0 ? 0 : 2, 0.9F);
+    importance.end_step();
+  };
+  for (uint64_t i = 0; i < 8; ++i) step(i);
+  std::atomic<bool> is_over = false;
+  std::atomic<uint64_t> reads = 0;
+  std::jthread reader([&] {
+    for (; !is_over; ++reads) {
+      EXPECT_GE(importance.importance(0), 0.5F);
+      EXPECT_LE(importance.importance(0), 1.0F);
+      EXPECT_EQ(importance.importance(1), 0);
+      EXPECT_LE(importance.importance(2), 0.5F);
+    }
+  });
+  while (reads == 0) std::this_thread::yield();
+  for (uint64_t i = 0; i < 20'000; ++i) step(i);
+  is_over = true;
 }
 TEST(WindowImportance, ItsMemoryIsKnown) {
   const WindowImportance importance =

@@ -69,6 +69,20 @@ TEST(Analysis, PagesAreClassedByWhatMovesThem) {
   EXPECT_EQ(pages_in(analysis, PageClass::kOneShot), 1u);
   EXPECT_EQ(analysis.classes[static_cast<size_t>(PageClass::kMilestone)].uses, 4u);
 }
+TEST(Analysis, PagesWithoutAccessesAreOfNoClass) {
+  // As where all accesses of 0 and 1 were left out.
+  const Analysis analysis = analysis_of({{2, 3}, {2}, {2}});
+  EXPECT_EQ(pages_in(analysis, PageClass::kOneShot), 1u);
+  EXPECT_EQ(pages_in(analysis, PageClass::kPersistent), 1u);
+}
+TEST(Analysis, AnyBudgetIsTaken) {
+  SignalTrace made;
+  for (uint64_t step = 0; step < 9; ++step) made.add(step, static_cast<PageNumber>(step % 3), 0.5F);
+  const auto trace = made.with({prefetch::Signal::kMass});
+  const auto analysis = analyse(trace, {9'999'999'999'999'999'999U, 1});
+  ASSERT_TRUE(analysis.has_value());
+  EXPECT_DOUBLE_EQ(figure_of(finding_of(*analysis, "B-H1"), "lru").value, 6.0 / 9);
+}
 TEST(Analysis, RecallIsOfWhatTheNextFiveStepsDemandAndWasThere) {
   // After step 0: 0 and 1 are there, 2 to 5 are not; the steps up to 5 want 0 and not 1.
   // Of the one most recent page, 1, that is nothing; of two it is all. After step 1 they want 1,

@@ -107,6 +107,22 @@ TEST_F(AccessFile, HasHeadsAndSignalsInTheOrderOfItsHead) {
   EXPECT_EQ(all[1].score, 9.0F);
 }
 
+TEST_F(AccessFile, ANameIsWordsAndNoOrdersToATerminal) {
+  const auto trace =
+      opened(head(R"({"name": "a\u001b]0;b\nc", "synthetic": true, "columns": []})") + end(0));
+  ASSERT_TRUE(trace.has_value()) << trace.error().message;
+  EXPECT_EQ(trace->name, "a ]0;b c");
+}
+
+TEST_F(AccessFile, LeavesOutMassesAboveOneButForRounding) {
+  const std::string payload = std::string("\x00\x00\x00\x02", 4) + f32(1.0005F) + f32(1.01F);
+  const auto trace = opened(kWithMass + framed(2, payload) + end(2));
+  ASSERT_TRUE(trace.has_value()) << trace.error().message;
+  EXPECT_EQ(trace->accesses, 1u);
+  ASSERT_EQ(trace->skipped.size(), 1u);
+  EXPECT_EQ(trace->skipped[0].accesses, 1u);
+}
+
 TEST_F(AccessFile, LeavesOutWhatIsNoMassAndCountsIt) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   const std::string payload = std::string("\x00\x00\x00\x00\x00\x02\x02\x00", 8) + f32(kNan) +
