@@ -168,7 +168,7 @@ PagingOptions add_paging(CLI::App& command, ReplayArguments& arguments) {
       ->check(CLI::Range(uint64_t{0}, uint64_t{1'000'000'000}))
       ->needs(prefetch);
   add_count(command, "--prefetch-pages", arguments.paging.prefetch_pages,
-            "With --prefetch: how many pages are asked for after a step, at most")
+            "With --prefetch: how many pages are fetched ahead after a step, at most")
       ->needs(prefetch);
   command
       .add_option("--tier", arguments.paging.tiers,

@@ -7,7 +7,7 @@ namespace farpage::vtime {
 uint64_t Link::demand(uint64_t now_ns) {
   const uint64_t begin_ns = std::max(free_at_ns_, now_ns);
   waited_ns_ += begin_ns - now_ns;
-  free_at_ns_ = begin_ns + transfer_ns_;
+  free_at_ns_ = std::min(begin_ns + transfer_ns_, kEndNs);
   return free_at_ns_ + latency_ns_;
 }
 
@@ -21,18 +21,11 @@ std::vector<Link::Arrival> Link::begin_until(uint64_t now_ns) {
     const Waiting& next = waiting_.front();
     const uint64_t begin_ns = std::max(free_at_ns_, next.since_ns);
     if (begin_ns >= now_ns) break;
-    free_at_ns_ = begin_ns + transfer_ns_;
+    free_at_ns_ = std::min(begin_ns + transfer_ns_, kEndNs);
     begun.push_back({next.page, next.step, free_at_ns_ + latency_ns_});
     waiting_.pop_front();
   }
   return begun;
-}
-
-bool Link::give_up(prefetch::PageNumber page) {
-  const auto found = std::ranges::find(waiting_, page, &Waiting::page);
-  if (found == waiting_.end()) return false;
-  waiting_.erase(found);
-  return true;
 }
 
 }  // namespace farpage::vtime

@@ -14,9 +14,14 @@ namespace farpage::vtime {
 // none that has.
 class Link {
  public:
+  // Time stands still there, some 146 years on: whoever asks has passed what can be told apart.
+  static constexpr uint64_t kEndNs = uint64_t{1} << 62;
+  // Of a latency, and of a page's time on the way.
+  static constexpr uint64_t kMostNs = uint64_t{1} << 60;
+
   struct Arrival {
     prefetch::PageNumber page = 0;
-    uint64_t issued_step = 0;
+    uint64_t issued_in = 0;  // a step
     uint64_t at_ns = 0;
   };
 
@@ -28,9 +33,7 @@ class Link {
   void prefetch(prefetch::PageNumber page, uint64_t step, uint64_t now_ns);
   // Those that begin before `now_ns`, in the order in which they arrive.
   std::vector<Arrival> begin_until(uint64_t now_ns);
-  // Of a prefetch that has not begun; whether there was one.
-  bool give_up(prefetch::PageNumber page);
-  void give_up_all() { waiting_.clear(); }
+  void give_up_all() { waiting_.clear(); }  // that has not begun
 
   uint64_t waited_ns() const { return waited_ns_; }  // by demands, before they began
 

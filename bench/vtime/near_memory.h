@@ -29,6 +29,7 @@ class NearMemory {
   uint64_t room_ahead() const;
   // A page that was fetched ahead was of use, be it that it is held or was only on its way.
   void count_use() { count(1); }
+  void count_waste() { count(0); }
 
   // A page that is not near was demanded. Answers what went for it; without a budget nothing comes.
   std::optional<PageNumber> insert(PageNumber page, uint64_t step);
@@ -38,10 +39,11 @@ class NearMemory {
   // Which of the policy's would go now for a page that was fetched ahead, where the memory is full.
   PageNumber victim(uint64_t step) { return policy_.victim(step); }
   void evict(PageNumber page, uint64_t step) { kept_.remove(page, step); }
-  // There is room, and room_ahead().
+  // There is room, and room_ahead(). Up to that step, as they are counted here.
   void hold(PageNumber page, uint64_t last_step);
-  // What was held up to a step before this one is the policy's from now on.
-  void end_holds(uint64_t step);
+  // What was held up to a step before this one is the policy's from now on. `step`: as the trace
+  // calls it.
+  void end_holds(uint64_t counted_step, uint64_t step);
 
  private:
   static constexpr double kWeight = 1.0 / 256;  // of a page

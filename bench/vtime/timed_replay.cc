@@ -21,28 +21,41 @@ double ratio(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
+uint64_t transfer_ns(uint64_t page_bytes, const TierOptions& tier) {
+  const auto product = static_cast<unsigned __int128>(page_bytes) * kSecond;
+  const auto ns = product / std::max<uint64_t>(1, tier.bytes_per_s);
+  return static_cast<uint64_t>(std::clamp<unsigned __int128>(ns, 1, UINT64_MAX));
+}
+
 class Replay {
  public:
   Replay(const AccessTrace& trace, uint64_t budget_pages, const TimedOptions& options,
          prefetch::Policy& policy, prefetch::Prefetcher& prefetcher)
-      : compute_ns_(options.compute_ns),
+      : budget_pages_(budget_pages),
+        prefetch_pages_(options.prefetch_pages),
+        compute_ns_(options.compute_ns),
         policy_(policy),
         prefetcher_(prefetcher),
         near_(budget_pages, policy),
         tiers_(options.tiers),
         pages_(trace.pages),
-        candidates_(options.prefetch_pages) {
+        candidates_(most_named(budget_pages, options.prefetch_pages)) {
     for (const TierOptions& tier : options.tiers) {
-      const auto transfer_ns = options.page_bytes * kSecond / tier.bytes_per_s;
-      links_.emplace_back(tier.latency_ns, std::max<uint64_t>(1, transfer_ns));
+      links_.emplace_back(tier.latency_ns, transfer_ns(options.page_bytes, tier));
     }
   }
 
   void step(std::span<const Access> accesses) {
     step_ = accesses.front().step;
     ++result_.steps;
-    for (const Access& access : accesses) pages_[access.page].demanded_in = result_.steps;
-    near_.end_holds(step_);
+    uint64_t demanded = 0;
+    for (const Access& access : accesses) {
+      uint64_t& demanded_in = pages_[access.page].demanded_in;
+      if (demanded_in != result_.steps) ++demanded;
+      demanded_in = result_.steps;
+    }
+    if (demanded > budget_pages_) ++result_.overfull_steps;
+    near_.end_holds(result_.steps, step_);
     begin_prefetches();
     land();
     uint64_t ready_ns = now_ns_;
@@ -52,8 +65,12 @@ class Replay {
     result_.stall_ns += stall_ns;
     result_.stalled_steps += stall_ns > 0 ? 1 : 0;
     stalls_.add(static_cast<double>(stall_ns));
-    now_ns_ = ready_ns + compute_ns_;
+    longest_stall_ns_ = std::max(longest_stall_ns_, stall_ns);
+    now_ns_ = std::min(ready_ns + compute_ns_, Link::kEndNs);
   }
+
+  // Whether time has come to its end, and figures mean nothing.
+  bool has_run_out() const { return now_ns_ >= Link::kEndNs; }
 
   TimedResult end() {
     result_.end_ns = now_ns_;
@@ -65,12 +82,18 @@ class Replay {
   }
 
  private:
+  // What is near is named as well, and asked for no more.
+  static size_t most_named(uint64_t budget_pages, uint64_t prefetch_pages) {
+    constexpr uint64_t kMostNear = 1 << 16;
+    return static_cast<size_t>(prefetch_pages + std::min(budget_pages, kMostNear));
+  }
+
   struct Page {
     bool is_made = false;
     bool is_prefetched = false;  // near or under way, and not used since
-    uint64_t issued_step = 0;    // of that prefetch
+    uint64_t issued_in = 0;      // of the steps, counted from 1, that prefetch
     uint64_t arrives_ns = 0;     // of one that is under way; 0: none is
-    uint64_t demanded_in = 0;    // of the steps, counted from 1, the last one
+    uint64_t demanded_in = 0;    // likewise, the last one
     uint64_t named_in = 0;       // likewise, by the prefetcher
     size_t rank = 0;             // among what it named
   };
@@ -80,7 +103,7 @@ class Replay {
       for (const Link::Arrival& begun : link.begin_until(now_ns_)) {
         Page& page = pages_[begun.page];
         page.is_prefetched = true;
-        page.issued_step = begun.issued_step;
+        page.issued_in = begun.issued_in;
         page.arrives_ns = begun.at_ns;
         under_way_.push_back(begun);
         ++result_.prefetches;
@@ -100,9 +123,10 @@ class Replay {
       if (page.arrives_ns != each->at_ns || is_demanded(page)) continue;
       page.arrives_ns = 0;
       if (make_room_for(page)) {
-        near_.hold(each->page, each->issued_step + kUsefulSteps);
+        near_.hold(each->page, each->issued_in + kUsefulSteps);
       } else {
         page.is_prefetched = false;
+        near_.count_waste();
       }
     }
     under_way_.erase(under_way_.begin(), later);
@@ -150,7 +174,6 @@ class Replay {
   uint64_t fetch(PageNumber page) {
     const size_t tier = *tiers_.nearest(page);
     tiers_.use(tier, page);
-    links_[tier].give_up(page);
     ++result_.demand_fetches;
     ++result_.fetched_pages;
     return links_[tier].demand(now_ns_);
@@ -159,7 +182,7 @@ class Replay {
   void count_use(Page& page, bool was_there) {
     if (!page.is_prefetched) return;
     page.is_prefetched = false;
-    if (step_ > page.issued_step + kUsefulSteps) return;
+    if (result_.steps > page.issued_in + kUsefulSteps) return;
     ++result_.useful;
     near_.count_use();
     if (was_there) ++result_.timely;
@@ -187,7 +210,8 @@ class Replay {
       pages_[named[i]].rank = i;
     }
     const uint64_t room_ahead = near_.room_ahead();
-    uint64_t room = room_ahead - std::min<uint64_t>(room_ahead, under_way_.size());
+    uint64_t room =
+        std::min(prefetch_pages_, room_ahead - std::min<uint64_t>(room_ahead, under_way_.size()));
     for (const PageNumber number : named) {
       if (room == 0) return;
       if (number >= pages_.size()) continue;
@@ -195,16 +219,20 @@ class Replay {
       if (!page.is_made || near_.contains(number) || page.arrives_ns > 0) continue;
       const size_t tier = *tiers_.nearest(number);
       tiers_.use(tier, number);
-      links_[tier].prefetch(number, step_, now_ns_);
+      links_[tier].prefetch(number, result_.steps, now_ns_);
       --room;
     }
   }
 
   double quantile(double q) const {
-    // The histogram begins at 1 ns.
-    return stalls_.quantile(q) <= 1.02 ? 0 : stalls_.quantile(q);
+    // The histogram begins at 1 ns, and ends at 1,000 s.
+    const double stall_ns = stalls_.quantile(q);
+    if (stall_ns <= 1.02) return 0;
+    return stall_ns < kSecond * 1e3 ? stall_ns : static_cast<double>(longest_stall_ns_);
   }
 
+  const uint64_t budget_pages_;
+  const uint64_t prefetch_pages_;
   const uint64_t compute_ns_;
   prefetch::Policy& policy_;
   prefetch::Prefetcher& prefetcher_;
@@ -218,6 +246,7 @@ class Replay {
   uint64_t now_ns_ = 0;
   TimedResult result_;
   Histogram stalls_;
+  uint64_t longest_stall_ns_ = 0;
 };
 
 }  // namespace
@@ -242,6 +271,11 @@ Result<void> TimedOptions::validate() const {
   if (prefetch_pages > 1'000'000) {
     return fail(Code::kInvalid, "at most a million pages can be asked for after a step");
   }
+  for (const TierOptions& tier : tiers) {
+    if (tier.latency_ns <= Link::kMostNs && transfer_ns(page_bytes, tier) <= Link::kMostNs)
+      continue;
+    return fail(Code::kInvalid, "a tier is too slow: a page would be decades on its way");
+  }
   return vtime::validate(tiers);
 }
 
@@ -259,6 +293,11 @@ Result<TimedResult> replay(const AccessTrace& trace, uint64_t budget_pages,
   });
   if (!read) return tl::unexpected(read.error());
   if (!step.empty()) replay.step(step);
+  if (replay.has_run_out()) {
+    return fail(Code::kInvalid,
+                "the replay takes more than 146 years of virtual time: choose less --compute-us, "
+                "less --page-bytes, or a faster --tier");
+  }
   return replay.end();
 }
 

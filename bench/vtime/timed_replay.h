@@ -14,7 +14,7 @@ namespace farpage::vtime {
 struct TimedOptions {
   uint64_t page_bytes = 65'536;
   uint64_t compute_ns = 20'000'000;  // of a step, once all its pages are there
-  uint64_t prefetch_pages = 32;      // at most, that are asked for after a step
+  uint64_t prefetch_pages = 32;      // at most, that are asked for after a step: those near are not
   std::vector<TierOptions> tiers = {TierOptions()};
 
   Result<void> validate() const;
@@ -27,8 +27,9 @@ struct TimedResult {
   paging::PagingResult paging;  // hits are what was there when it was demanded
   uint64_t steps = 0;
   uint64_t stalled_steps = 0;
-  uint64_t stall_ns = 0;    // of all steps: from its beginning until all its pages were there
-  double stall_p50_ns = 0;  // of a step
+  uint64_t overfull_steps = 0;  // that demanded more pages than there is room for
+  uint64_t stall_ns = 0;        // of all steps: from its beginning until all its pages were there
+  double stall_p50_ns = 0;      // of a step
   double stall_p99_ns = 0;
   uint64_t end_ns = 0;          // of the last step's compute
   uint64_t demand_fetches = 0;  // that nothing had begun before

@@ -86,6 +86,7 @@ const std::vector<Column>& columns() {
       of_result("evictions", "", whole, [](const R& r) { return r.paging.evictions; }),
       of_result("steps", "", whole, [](const R& r) { return r.steps; }),
       of_result("stalled_steps", "", whole, [](const R& r) { return r.stalled_steps; }),
+      of_result("overfull_steps", "", whole, [](const R& r) { return r.overfull_steps; }),
       of_result("demand_fetches", "", whole, [](const R& r) { return r.demand_fetches; }),
       of_result("demands_waited_s", "", rough, [](const R& r) { return seconds(r.waited_ns); }),
       of_result("prefetches", "", whole, [](const R& r) { return r.prefetches; }),

@@ -8,14 +8,24 @@ namespace {
 
 class Oracle final : public Prefetcher {
  public:
-  Oracle(const Future& future, uint64_t ahead) : future_(future), ahead_(ahead) {}
+  Oracle(const Future& future, uint64_t ahead) : future_(future), ahead_(ahead) {
+    for (uint64_t number = 0; number < future.accesses(); ++number) {
+      if (future.next(number) == Future::kNever) ++pages_to_come_;
+    }
+  }
 
-  void on_access(const Access& access) override { next_ = access.number + 1; }
+  void on_access(const Access& access) override {
+    next_ = access.number + 1;
+    if (future_.next(access.number) == Future::kNever) --pages_to_come_;
+  }
+  // Not so far that the last few of a trace's pages are looked for in all of it.
   size_t candidates(std::span<PageNumber> pages) override {
     ++asked_;
-    const uint64_t end = next_ + std::min(ahead_, future_.accesses() - next_);
+    const uint64_t far = std::min<uint64_t>(ahead_, kAccessesAPage * pages.size());
+    const uint64_t end = next_ + std::min(far, future_.accesses() - next_);
+    const size_t most = std::min<uint64_t>(pages.size(), pages_to_come_);
     size_t named = 0;
-    for (uint64_t number = next_; number < end && named < pages.size(); ++number) {
+    for (uint64_t number = next_; number < end && named < most; ++number) {
       const PageNumber page = future_.page(number);
       if (named_.at(page) == asked_) continue;
       named_.at(page) = asked_;
@@ -25,9 +35,12 @@ class Oracle final : public Prefetcher {
   }
 
  private:
+  static constexpr uint64_t kAccessesAPage = 64;
+
   const Future& future_;
   const uint64_t ahead_;
   uint64_t next_ = 0;  // access
+  uint64_t pages_to_come_ = 0;
   uint64_t asked_ = 0;
   PerPage<uint64_t> named_;  // when it was asked so often
 };

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <deque>
+#include <map>
 #include <vector>
 
 #include "prefetch/per_page.h"
@@ -10,35 +11,55 @@ namespace {
 
 class PreviousSelection final : public Prefetcher {
  public:
-  explicit PreviousSelection(double steps) : most_steps_(static_cast<size_t>(steps)) {}
+  PreviousSelection(double steps, uint32_t heads_a_layer)
+      : most_steps_(static_cast<size_t>(steps)), heads_a_layer_(heads_a_layer) {}
 
   void on_access(const Access& access) override {
-    if (steps_.empty() || access.step != step_) {
-      step_ = access.step;
-      steps_.emplace_front();
-      if (steps_.size() > most_steps_) steps_.pop_back();
+    layer_ = access.head / heads_a_layer_;
+    Layer& layer = layers_[layer_];
+    if (layer.selections.empty() || access.step != layer.step) {
+      layer.step = access.step;
+      layer.selections.emplace_front();
+      if (layer.selections.size() > most_steps_) layer.selections.pop_back();
     }
-    steps_.front().push_back(access.page);
+    layer.selections.front().push_back(access.page);
   }
+  // Of the layers that come next, and of this one last: the newest selection of each, and then the
+  // ones before.
   size_t candidates(std::span<PageNumber> pages) override {
     ++asked_;
-    size_t named = 0;
-    for (const auto& step : steps_) {
-      for (const PageNumber page : step) {
-        if (named == pages.size()) return named;
-        if (named_.at(page) == asked_) continue;
-        named_.at(page) = asked_;
-        pages[named++] = page;
-      }
+    named_pages_ = 0;
+    for (size_t age = 0; age < most_steps_; ++age) {
+      const auto next = layers_.upper_bound(layer_);
+      for (auto each = next; each != layers_.end(); ++each) name(each->second, age, pages);
+      for (auto each = layers_.begin(); each != next; ++each) name(each->second, age, pages);
+      if (named_pages_ == pages.size()) break;
     }
-    return named;
+    return named_pages_;
   }
 
  private:
+  struct Layer {
+    uint64_t step = 0;
+    std::deque<std::vector<PageNumber>> selections;  // the newest first
+  };
+
+  void name(const Layer& layer, size_t age, std::span<PageNumber> pages) {
+    if (age >= layer.selections.size()) return;
+    for (const PageNumber page : layer.selections[age]) {
+      if (named_pages_ == pages.size()) return;
+      if (named_.at(page) == asked_) continue;
+      named_.at(page) = asked_;
+      pages[named_pages_++] = page;
+    }
+  }
+
   const size_t most_steps_;
-  uint64_t step_ = 0;
-  std::deque<std::vector<PageNumber>> steps_;  // what was selected, the newest first
+  const uint32_t heads_a_layer_;
+  std::map<uint32_t, Layer> layers_;
+  uint32_t layer_ = 0;  // of the last access
   uint64_t asked_ = 0;
+  size_t named_pages_ = 0;
   PerPage<uint64_t> named_;  // when it was asked so often
 };
 
@@ -47,12 +68,13 @@ class PreviousSelection final : public Prefetcher {
 // FreeKV's speculation, and its correction: what a step selects takes the place of what was
 // expected of it, and what was not expected is demanded.
 PrefetcherInfo previous_selection() {
-  return {.name = "previous_selection",
-          .what = "what the last steps selected is selected again, the newest first",
-          .parameters = {{"steps", "how many of them", 2, 1, 1000}},
-          .make = [](const Setting&, Values values) -> std::unique_ptr<Prefetcher> {
-            return std::make_unique<PreviousSelection>(values[0]);
-          }};
+  return {
+      .name = "previous_selection",
+      .what = "what each layer selected in its last steps it selects again, the next layer first",
+      .parameters = {{"steps", "how many of them, in each layer", 2, 1, 1000}},
+      .make = [](const Setting& setting, Values values) -> std::unique_ptr<Prefetcher> {
+        return std::make_unique<PreviousSelection>(values[0], setting.layout.heads);
+      }};
 }
 
 }  // namespace farpage::prefetch

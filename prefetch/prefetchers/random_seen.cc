@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/random.h"
+#include "prefetch/per_page.h"
 #include "prefetch/prefetchers/prefetchers.h"
 
 namespace farpage::prefetch {
@@ -14,11 +15,13 @@ class RandomSeen final : public Prefetcher {
     seen_ = std::max<uint64_t>(seen_, access.page + uint64_t{1});
   }
   size_t candidates(std::span<PageNumber> pages) override {
+    ++asked_;
     size_t named = 0;
     for (size_t draw = 0; draw < pages.size() && seen_ > 0; ++draw) {
       const auto page = static_cast<PageNumber>(random_.below(seen_));
-      const auto before = pages.first(named);
-      if (std::ranges::find(before, page) == before.end()) pages[named++] = page;
+      if (named_.at(page) == asked_) continue;
+      named_.at(page) = asked_;
+      pages[named++] = page;
     }
     return named;
   }
@@ -26,6 +29,8 @@ class RandomSeen final : public Prefetcher {
  private:
   Random random_;
   uint64_t seen_ = 0;  // pages are numbered as they are first named
+  uint64_t asked_ = 0;
+  PerPage<uint64_t> named_;  // when it was asked so often
 };
 
 }  // namespace

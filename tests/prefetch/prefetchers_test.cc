@@ -60,6 +60,30 @@ TEST(PreviousSelection, NamesTheLastStepsTheNewestFirst) {
   EXPECT_THAT(named("previous_selection:steps=1", {{0, 1}, {2}}).back(), ElementsAre(2));
   EXPECT_THAT(named("previous_selection", {{0, 1, 2, 3, 4, 5}}).back(), ElementsAre(0, 1, 2, 3));
 }
+TEST(PreviousSelection, NamesTheNextLayersFirst) {
+  // Two heads in each of three layers; a layer a step, each head a page: 0 and 1, 2 and 3, 4 and 5,
+  // and in the next round those and 10.
+  const auto chosen = choose_prefetcher("previous_selection");
+  Setting setting;
+  setting.layout = {3, 2};
+  const auto prefetcher = chosen->make(setting);
+  uint64_t number = 0;
+  const auto step = [&](uint64_t at, const std::vector<PageNumber>& pages) {
+    for (const PageNumber page : pages) {
+      Access access = {number++, at, page};
+      access.head = page == 10 ? 0 : page;
+      prefetcher->on_access(access);
+    }
+    std::vector<PageNumber> some(20);
+    some.resize(prefetcher->candidates(some));
+    return some;
+  };
+  step(0, {0, 1});
+  step(1, {2, 3});
+  EXPECT_THAT(step(2, {4, 5}), ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(step(3, {1, 10}), ElementsAre(2, 3, 4, 5, 1, 10, 0));
+  EXPECT_THAT(step(4, {3}), ElementsAre(4, 5, 1, 10, 3, 0, 2));
+}
 TEST(HotPages, NamesWhatAllStepsLookedAtOnceTheyAgree) {
   Steps steps(70, {4, 9});
   const auto all = named("hot_spots:share=0.2", steps);

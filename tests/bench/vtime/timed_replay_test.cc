@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "bench/trace_generator.h"
 #include "prefetch/policies/policies.h"
+#include "prefetch/registry.h"
 
 namespace farpage::vtime {
 namespace {
@@ -21,10 +22,13 @@ using testing::HasSubstr;
 
 using Steps = std::vector<std::vector<PageNumber>>;
 
-paging::AccessTrace trace_of(const Steps& steps) {
+// `stride`: between the numbers of steps.
+paging::AccessTrace trace_of(const Steps& steps, uint64_t stride = 1) {
   std::vector<prefetch::Access> accesses;
   for (uint64_t step = 0; step < steps.size(); ++step) {
-    for (const PageNumber page : steps[step]) accesses.push_back({accesses.size(), step, page});
+    for (const PageNumber page : steps[step]) {
+      accesses.push_back({accesses.size(), stride * step, page});
+    }
   }
   return paging::trace_of_accesses("test", true, std::move(accesses));
 }
@@ -351,6 +355,82 @@ TEST(TimedRuns, OptionsThatCannotBeAreRefused) {
   EXPECT_FALSE(options.validate().has_value());
   options = TimedOptions();
   options.prefetch_pages = 1'000'001;
+  EXPECT_FALSE(options.validate().has_value());
+}
+
+// Each step demands eight pages that all of them do, and two of sixteen in turns.
+Steps with_a_core() {
+  Steps steps;
+  for (PageNumber step = 0; step < 200; ++step) {
+    Steps::value_type pages = {0, 1, 2, 3, 4, 5, 6, 7};
+    pages.push_back(8 + 2 * (step % 8));
+    pages.push_back(9 + 2 * (step % 8));
+    steps.push_back(pages);
+  }
+  return steps;
+}
+TEST(TimedReplay, WhatIsNearIsNamedAndUsesUpNoneOfWhatMayBeFetched) {
+  // No more is fetched ahead than two pages, and the first eight that oracle names are near.
+  TimedOptions options = options_with(20'000);
+  options.prefetch_pages = 2;
+  const auto policies = std::vector{*prefetch::choose_policy("lru")};
+  std::vector<prefetch::ChosenPrefetcher> prefetchers;
+  for (const char* name :
+       {"oracle", "none", "previous_selection", "markov", "majority", "random"}) {
+    prefetchers.push_back(*prefetch::choose_prefetcher(name));
+  }
+  const auto runs = replay_all(trace_of(with_a_core()), options, policies,
+                               std::vector<uint64_t>{14}, prefetchers, [](size_t) {});
+  ASSERT_TRUE(runs.has_value()) << runs.error().message;
+  EXPECT_LE(runs->front().result.stall_ns, 2'200u);  // of the first steps
+  EXPECT_GT((*runs)[1].result.stall_ns, 100'000u);
+  for (const TimedRun& run : *runs) {
+    EXPECT_LE(runs->front().result.stall_ns, run.result.stall_ns) << run.prefetcher;
+  }
+}
+TEST(TimedReplay, StepsMayBeNumberedInAnyWay) {
+  const Steps steps = with_a_core();
+  const auto policies = std::vector{*prefetch::choose_policy("lru")};
+  const auto prefetchers = std::vector{*prefetch::choose_prefetcher("oracle")};
+  std::vector<TimedResult> results;
+  for (const uint64_t stride : {1, 11, 1'000'000}) {
+    const auto runs = replay_all(trace_of(steps, stride), options_with(20'000), policies,
+                                 std::vector<uint64_t>{14}, prefetchers, [](size_t) {});
+    ASSERT_TRUE(runs.has_value());
+    results.push_back(runs->front().result);
+  }
+  EXPECT_GT(results[0].accuracy(), 0.5);
+  for (const TimedResult& result : results) {
+    EXPECT_EQ(result.useful, results[0].useful);
+    EXPECT_EQ(result.prefetches, results[0].prefetches);
+    EXPECT_EQ(result.stall_ns, results[0].stall_ns);
+  }
+}
+TEST(TimedReplay, StepsThatDemandMoreThanThereIsRoomForAreCounted) {
+  const TimedResult result = replay_lru({{0, 1}, {0, 1, 2}, {2, 2, 2}}, 2, options_with(1'000));
+  EXPECT_EQ(result.overfull_steps, 1u);
+}
+TEST(TimedReplay, WhatIsDroppedAsItLandsIsAskedForLess) {
+  // Each step demands all that there is room for, and names what comes in no step.
+  Steps steps = {{10, 11, 12, 13, 14, 15, 16, 17}};
+  Steps told = {{}};
+  for (int step = 0; step < 2'000; ++step) {
+    steps.push_back({0, 1, 2, 3, 4, 5, 6, 7});
+    told.push_back({10, 11, 12, 13, 14, 15, 16, 17});
+  }
+  const TimedResult result = replay_lru(steps, 8, options_with(100'000), told);
+  EXPECT_EQ(result.useful, 0u);
+  // Half of the room at first, and then a page a step.
+  EXPECT_LT(result.prefetches, 2'000u * 2);
+}
+TEST(TimedReplay, ATimeThatIsTooLongForFiguresIsRefused) {
+  TimedOptions options = options_with(uint64_t{1} << 61);
+  const auto policy = prefetch::lru().make({}, {});
+  Told none({});
+  const auto result = replay(trace_of({{0}, {0}, {0}}), 1, options, *policy, none);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_THAT(result.error().message, HasSubstr("--compute-us"));
+  options.tiers = {{.latency_ns = UINT64_MAX, .bytes_per_s = 1, .capacity_pages = 0}};
   EXPECT_FALSE(options.validate().has_value());
 }
 
