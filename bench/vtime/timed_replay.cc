@@ -39,7 +39,7 @@ class Replay {
         near_(budget_pages, policy),
         tiers_(options.tiers),
         pages_(trace.pages),
-        candidates_(most_named(budget_pages, options.prefetch_pages)) {
+        candidates_(options.prefetch_pages) {
     for (const TierOptions& tier : options.tiers) {
       links_.emplace_back(tier.latency_ns, transfer_ns(options.page_bytes, tier));
     }
@@ -55,6 +55,8 @@ class Replay {
       demanded_in = result_.steps;
     }
     if (demanded > budget_pages_) ++result_.overfull_steps;
+    // These will be near, and may be named, but are not fetched ahead.
+    candidates_.resize(prefetch_pages_ + demanded);
     near_.end_holds(result_.steps, step_);
     begin_prefetches();
     land();
@@ -82,12 +84,6 @@ class Replay {
   }
 
  private:
-  // What is near is named as well, and asked for no more.
-  static size_t most_named(uint64_t budget_pages, uint64_t prefetch_pages) {
-    constexpr uint64_t kMostNear = 1 << 16;
-    return static_cast<size_t>(prefetch_pages + std::min(budget_pages, kMostNear));
-  }
-
   struct Page {
     bool is_made = false;
     bool is_prefetched = false;  // near or under way, and not used since

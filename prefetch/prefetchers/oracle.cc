@@ -50,7 +50,7 @@ class Oracle final : public Prefetcher {
 // 3PO's recorded tape.
 PrefetcherInfo oracle() {
   return {.name = "oracle",
-          .what = "knows what is to come, soonest first: the best there can be",
+          .what = "knows what is to come, soonest first",
           .parameters = {{"ahead", "how many accesses it looks ahead", 1e6, 1, 1e12}},
           .make = [](const Setting& setting, Values values) -> std::unique_ptr<Prefetcher> {
             return std::make_unique<Oracle>(*setting.future, static_cast<uint64_t>(values[0]));

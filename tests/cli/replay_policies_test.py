@@ -75,7 +75,8 @@ class ReplayPoliciesTest(Case):
         self.assertAlmostEqual(runs["none"]["stall_s"], 27 * 105e-6)
         self.assertEqual((runs["none"]["hits"], runs["none"]["demand_fetches"], runs["none"]["first_accesses"]), (0, 27, 3))
         self.assertEqual((runs["oracle"]["stall_s"], runs["oracle"]["hits"], runs["oracle"]["normalised_stall"]), (0, 27, 1))
-        self.assertEqual((runs["oracle"]["accuracy"], runs["oracle"]["timeliness"]), (1, 1))
+        # As 2 has not been made yet when it is next, 0 is fetched in its stead, and makes room for it again.
+        self.assertEqual((runs["oracle"]["prefetches"], runs["oracle"]["useful"], runs["oracle"]["timeliness"]), (28, 27, 1))
         self.assertGreater(runs["markov"]["hits"], 20)
         self.assertIsNone(runs["markov"]["lift"])
         table = self.replay(*arguments, "--csv", "timed.csv", "--report", "timed")
