@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "prefetch/access.h"
@@ -20,6 +21,9 @@ class PerPage {
     if (page >= values_.size()) values_.resize(page + size_t{1}, unset_);
     return values_[page];
   }
+  // Of all pages up to the highest that was set.
+  std::span<T> values() { return values_; }
+  size_t size() const { return values_.size(); }
 
  private:
   T unset_;

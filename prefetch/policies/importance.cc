@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 
 #include "prefetch/paged_memory.h"
@@ -12,30 +14,63 @@ namespace farpage::prefetch {
 namespace {
 
 // I ← α·s + (1 − α)·I in every step, where s is 0 for a page that is not accessed. All of them
-// decay alike, so what is kept of one, log2 I − step · log2(1 − α), changes only with its accesses:
-// one float32 a page.
+// decay alike, so what is kept of one, log2 I + what all have decayed by since an epoch, changes
+// only with its accesses: one float32 a page.
 class Importance final : public SteadyScorer {
  public:
   Importance(double alpha, double pinned)
-      : alpha_(alpha), decay_(std::log2(1 - alpha)), pinned_(static_cast<PageNumber>(pinned)) {}
+      : alpha_(alpha), decay_(-std::log2(1 - alpha)), pinned_(static_cast<uint64_t>(pinned)) {}
 
   void on_access(const Access& access) override {
-    if (access.mass <= 0) return;
+    go_on_to(access.step);
     float& kept = kept_.at(access.page);
-    const double gained = static_cast<double>(access.step) * decay_;
-    const double now = std::exp2(static_cast<double>(kept) + gained);
-    kept = static_cast<float>(std::log2(now + alpha_ * static_cast<double>(access.mass)) - gained);
+    if (std::isnan(kept)) kept = named_[access.head]++ < pinned_ ? kPinned : kNoMass;
+    if (kept == kPinned || access.mass <= 0) return;
+    const double now = std::exp2(static_cast<double>(kept) - decayed_);
+    const double next = std::min(now + alpha_ * static_cast<double>(access.mass), 1.0);
+    kept = static_cast<float>(std::log2(next) + decayed_);
   }
   double score(PageNumber page, uint64_t) const override {
-    if (page < pinned_) return std::numeric_limits<double>::infinity();
-    return static_cast<double>(kept_[page]);
+    return epoch_ + static_cast<double>(kept_[page]);
   }
 
  private:
+  static constexpr float kNeverNamed = std::numeric_limits<float>::quiet_NaN();
+  static constexpr float kNoMass = -std::numeric_limits<float>::infinity();
+  static constexpr float kPinned = std::numeric_limits<float>::infinity();
+  // All in powers of 2. After so much nothing is left beside the least mass that an access can add,
+  // so more changes no order: steps may be nanoseconds.
+  static constexpr double kMostOfAGap = 512;
+  // Below it a float32 tells 0.01% apart. A power of 2, so that what is taken off a float32 leaves
+  // it as exact as it was, until it is much larger.
+  static constexpr double kEpoch = 4096;
+  static constexpr uint64_t kPagesOfAnAccess = 16;  // that an epoch's end may look at
+
+  void go_on_to(uint64_t step) {
+    ++accesses_;
+    if (step == step_) return;
+    decayed_ += std::min(static_cast<double>(step - step_) * decay_, kMostOfAGap);
+    step_ = step;
+    if (decayed_ >= kEpoch && accesses_ >= kept_.size() / kPagesOfAnAccess) begin_epoch();
+  }
+
+  void begin_epoch() {
+    const double epochs = std::floor(decayed_ / kEpoch) * kEpoch;
+    for (float& kept : kept_.values()) kept -= static_cast<float>(epochs);
+    decayed_ -= epochs;
+    epoch_ += epochs;
+    accesses_ = 0;
+  }
+
   const double alpha_;
   const double decay_;  // of log2 I in a step
-  const PageNumber pinned_;
-  PerPage<float> kept_ = PerPage<float>(-std::numeric_limits<float>::infinity());
+  const uint64_t pinned_;
+  std::unordered_map<uint32_t, uint64_t> named_;  // how many pages of a head
+  PerPage<float> kept_ = PerPage<float>(kNeverNamed);
+  double epoch_ = 0;    // what all had decayed by as it began
+  double decayed_ = 0;  // since then
+  uint64_t accesses_ = 0;  // since then
+  uint64_t step_ = 0;
 };
 
 std::unique_ptr<Policy> ranked_by_importance(double alpha, double pinned) {
@@ -98,7 +133,7 @@ PolicyInfo importance() {
   return {.name = "importance",
           .what = "the page goes whose attention, as a moving average over the steps, is least",
           .parameters = {{"alpha", "the weight of a step in the average", 0.1, 0.001, 0.9},
-                         {"pinned", "how many of the pages first named never go", 1, 0, 1e6},
+                         {"pinned", "how many of the pages first named of each head never go", 1, 0, 1e6},
                          {"trust",
                           "the page accessed longest ago goes while the average hits what that "
                           "would miss less often than this, of all that one of both hits and the "

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -167,6 +170,104 @@ TEST(Importance, AddsWhatComesToWhatIsLeft) {
 TEST(Importance, KnowsItsOrderAfterAMillionSteps) {
   const Masses accesses = {{1'000'000, 0, 0.5F}, {1'000'000, 1, 0.6F}, {1'000'002, 2, 0.9F}};
   EXPECT_THAT(evicted("importance:pinned=0", 2, accesses), ElementsAre(0));
+}
+// Accesses to a few pages often, to others seldom, with masses over three orders of magnitude.
+std::vector<Access> massive(uint64_t first_step, uint64_t gap, size_t count) {
+  Random random(11);
+  std::vector<Access> accesses;
+  for (size_t i = 0; i < count; ++i) {
+    const bool is_hot = random.below(3) > 0;
+    const auto page = static_cast<PageNumber>(random.below(is_hot ? 20 : 200));
+    Access access = {i, first_step + i / 4 * gap, page};
+    access.mass = std::exp2(-static_cast<float>(random.below(1'000)) / 100);
+    accesses.push_back(access);
+  }
+  return accesses;
+}
+TEST(Importance, DecidesAlikeWhateverItsFirstStepIs) {
+  constexpr uint64_t kMilliseconds = 1'770'000'000'000;  // since 1970
+  for (const char* name : {"importance", "importance:alpha=0.9", "importance:alpha=0.001"}) {
+    const auto from_0 = evicted_of(name, 16, massive(0, 1, 20'000));
+    EXPECT_EQ(evicted_of(name, 16, massive(kMilliseconds, 1, 20'000)), from_0) << name;
+    EXPECT_EQ(evicted_of(name, 16, massive(kMilliseconds * 1'000'000, 1, 20'000)), from_0) << name;
+  }
+}
+// What goes, each time: `judge` hears of the victim, of what else is resident, and of the access.
+template <typename Judge>
+void judge_victims(Policy& policy, size_t budget_pages, const std::vector<Access>& accesses,
+                   Judge judge) {
+  std::set<PageNumber> resident;
+  for (const Access& access : accesses) {
+    policy.on_access(access);
+    if (resident.contains(access.page)) continue;
+    if (resident.size() == budget_pages) {
+      const PageNumber victim = policy.victim(access.step);
+      ASSERT_EQ(resident.erase(victim), 1U);
+      judge(victim, resident, access);
+      policy.on_evict(victim, access.step);
+    }
+    resident.insert(access.page);
+    policy.on_insert(access.page, access.step);
+  }
+}
+TEST(Importance, StepsOfNanosecondsLeaveOnlyTheLatestStepsMass) {
+  // Nothing is left of what was before: the page goes that was accessed longest ago, and of those
+  // of one step the one with the least mass in it.
+  const auto accesses = massive(1'770'000'000'000'000'000, 20'000'000, 20'000);
+  const auto policy = importance().make(Setting(), std::vector<double>{0.1, 0, 0});
+  std::map<PageNumber, std::pair<uint64_t, float>> worth;  // its last step, and its mass in that
+  size_t next = 0;
+  judge_victims(*policy, 16, accesses, [&](PageNumber victim, const auto& others, const Access& at) {
+    for (; next <= at.number; ++next) {
+      auto& [step, mass] = worth[accesses[next].page];
+      mass = accesses[next].mass + (step == accesses[next].step ? mass : 0);
+      step = accesses[next].step;
+    }
+    for (const PageNumber other : others) ASSERT_LE(worth[victim], worth[other]) << at.number;
+  });
+}
+TEST(Importance, DecidesAsInDoublesAfterTenMillionSteps) {
+  constexpr double kAlpha = 0.1;
+  const auto accesses = massive(0, 100, 400'000);
+  ASSERT_GE(accesses.back().step, 9'999'000U);
+  const auto policy = importance().make(Setting(), std::vector<double>{kAlpha, 0, 0});
+  std::map<PageNumber, std::vector<Access>> latest;  // of a page, the last 64
+  size_t next = 0;
+  judge_victims(*policy, 32, accesses, [&](PageNumber victim, const auto& others, const Access& at) {
+    for (; next <= at.number; ++next) {
+      auto& of_page = latest[accesses[next].page];
+      of_page.push_back(accesses[next]);
+      if (of_page.size() > 64) of_page.erase(of_page.begin());
+    }
+    if (at.number % 64 != 0) return;
+    const auto now = [&](PageNumber page) {
+      double sum = 0;
+      for (const Access& access : latest[page]) {
+        const auto since = static_cast<double>(at.step - access.step);
+        sum += kAlpha * static_cast<double>(access.mass) * std::pow(1 - kAlpha, since);
+      }
+      return sum;
+    };
+    for (const PageNumber other : others) ASSERT_LE(now(victim), now(other) * 1.001) << at.number;
+  });
+}
+TEST(Importance, PinsTheFirstPageOfEachHead) {
+  std::vector<Access> accesses;
+  const auto add = [&](uint32_t head, PageNumber page, float mass) {
+    Access access = {accesses.size(), accesses.size() / 2, page};
+    access.head = head;
+    access.mass = mass;
+    accesses.push_back(access);
+  };
+  add(0, 0, 0.0F);
+  add(0, 1, 0.9F);
+  add(1, 2, 0.0F);
+  add(1, 3, 0.9F);
+  add(1, 4, 0.9F);
+  add(0, 5, 0.9F);
+  EXPECT_THAT(evicted_of("importance", 4, accesses), ElementsAre(1, 3));
+  EXPECT_THAT(evicted_of("importance:pinned=2", 4, accesses), ElementsAre(0, 4));
+  EXPECT_THAT(evicted_of("importance:pinned=0", 4, accesses), ElementsAre(0, 2));
 }
 TEST(Importance, LetsPinnedPagesStay) {
   const Masses accesses = {{0, 0, 0.0F}, {1, 1, 0.9F}, {1, 2, 0.9F}};
