@@ -67,8 +67,8 @@ class Importance final : public SteadyScorer {
   const uint64_t pinned_;
   std::unordered_map<uint32_t, uint64_t> named_;  // how many pages of a head
   PerPage<float> kept_ = PerPage<float>(kNeverNamed);
-  double epoch_ = 0;    // what all had decayed by as it began
-  double decayed_ = 0;  // since then
+  double epoch_ = 0;       // what all had decayed by as it began
+  double decayed_ = 0;     // since then
   uint64_t accesses_ = 0;  // since then
   uint64_t step_ = 0;
 };
@@ -133,7 +133,8 @@ PolicyInfo importance() {
   return {.name = "importance",
           .what = "the page goes whose attention, as a moving average over the steps, is least",
           .parameters = {{"alpha", "the weight of a step in the average", 0.1, 0.001, 0.9},
-                         {"pinned", "how many of the pages first named of each head never go", 1, 0, 1e6},
+                         {"pinned", "how many of the pages first named of each head never go", 1, 0,
+                          1e6},
                          {"trust",
                           "the page accessed longest ago goes while the average hits what that "
                           "would miss less often than this, of all that one of both hits and the "

@@ -217,14 +217,16 @@ TEST(Importance, StepsOfNanosecondsLeaveOnlyTheLatestStepsMass) {
   const auto policy = importance().make(Setting(), std::vector<double>{0.1, 0, 0});
   std::map<PageNumber, std::pair<uint64_t, float>> worth;  // its last step, and its mass in that
   size_t next = 0;
-  judge_victims(*policy, 16, accesses, [&](PageNumber victim, const auto& others, const Access& at) {
-    for (; next <= at.number; ++next) {
-      auto& [step, mass] = worth[accesses[next].page];
-      mass = accesses[next].mass + (step == accesses[next].step ? mass : 0);
-      step = accesses[next].step;
-    }
-    for (const PageNumber other : others) ASSERT_LE(worth[victim], worth[other]) << at.number;
-  });
+  judge_victims(*policy, 16, accesses,
+                [&](PageNumber victim, const auto& others, const Access& at) {
+                  for (; next <= at.number; ++next) {
+                    auto& [step, mass] = worth[accesses[next].page];
+                    mass = accesses[next].mass + (step == accesses[next].step ? mass : 0);
+                    step = accesses[next].step;
+                  }
+                  for (const PageNumber other : others)
+                    ASSERT_LE(worth[victim], worth[other]) << at.number;
+                });
 }
 TEST(Importance, DecidesAsInDoublesAfterTenMillionSteps) {
   constexpr double kAlpha = 0.1;
@@ -233,23 +235,25 @@ TEST(Importance, DecidesAsInDoublesAfterTenMillionSteps) {
   const auto policy = importance().make(Setting(), std::vector<double>{kAlpha, 0, 0});
   std::map<PageNumber, std::vector<Access>> latest;  // of a page, the last 64
   size_t next = 0;
-  judge_victims(*policy, 32, accesses, [&](PageNumber victim, const auto& others, const Access& at) {
-    for (; next <= at.number; ++next) {
-      auto& of_page = latest[accesses[next].page];
-      of_page.push_back(accesses[next]);
-      if (of_page.size() > 64) of_page.erase(of_page.begin());
-    }
-    if (at.number % 64 != 0) return;
-    const auto now = [&](PageNumber page) {
-      double sum = 0;
-      for (const Access& access : latest[page]) {
-        const auto since = static_cast<double>(at.step - access.step);
-        sum += kAlpha * static_cast<double>(access.mass) * std::pow(1 - kAlpha, since);
-      }
-      return sum;
-    };
-    for (const PageNumber other : others) ASSERT_LE(now(victim), now(other) * 1.001) << at.number;
-  });
+  judge_victims(
+      *policy, 32, accesses, [&](PageNumber victim, const auto& others, const Access& at) {
+        for (; next <= at.number; ++next) {
+          auto& of_page = latest[accesses[next].page];
+          of_page.push_back(accesses[next]);
+          if (of_page.size() > 64) of_page.erase(of_page.begin());
+        }
+        if (at.number % 64 != 0) return;
+        const auto now = [&](PageNumber page) {
+          double sum = 0;
+          for (const Access& access : latest[page]) {
+            const auto since = static_cast<double>(at.step - access.step);
+            sum += kAlpha * static_cast<double>(access.mass) * std::pow(1 - kAlpha, since);
+          }
+          return sum;
+        };
+        for (const PageNumber other : others)
+          ASSERT_LE(now(victim), now(other) * 1.001) << at.number;
+      });
 }
 TEST(Importance, PinsTheFirstPageOfEachHead) {
   std::vector<Access> accesses;
@@ -308,6 +312,26 @@ TEST(Raas, StampsTheUpperHalfOfAStepBelowTheThreshold) {
   const Masses accesses = {{0, 9, 0.5F},  {1, 1, 0.5F},  {2, 2, 0.5F},
                            {3, 1, 5e-5F}, {3, 9, 1e-5F}, {4, 3, 0.5F}};
   EXPECT_THAT(evicted("raas", 3, accesses), ElementsAre(2));
+}
+TEST(Raas, TheUpperHalfIsOfEachHeadsPages) {
+  // In step 3 head 0 has two above the threshold; 3, with less, is in the upper half of head 1's.
+  std::vector<Access> accesses;
+  const auto add = [&](uint64_t step, uint32_t head, PageNumber page, float mass) {
+    Access access = {accesses.size(), step, page};
+    access.head = head;
+    access.mass = mass;
+    accesses.push_back(access);
+  };
+  add(0, 0, 9, 0.5F);
+  add(1, 1, 3, 0.5F);
+  add(2, 0, 1, 0.5F);
+  add(2, 1, 4, 0.5F);
+  add(3, 0, 1, 0.5F);
+  add(3, 0, 9, 0.5F);
+  add(3, 1, 3, 5e-5F);
+  add(3, 1, 4, 1e-5F);
+  add(4, 0, 5, 0.5F);
+  EXPECT_THAT(evicted_of("raas", 4, accesses), ElementsAre(4));
 }
 TEST(Raas, LetsThePromptStay) {
   const Masses accesses = {{0, 0, 0.0F}, {0, 1, 0.0F}, {1, 2, 0.9F}, {2, 3, 0.9F}};
