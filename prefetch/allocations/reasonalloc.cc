@@ -7,6 +7,7 @@
 #include "prefetch/allocations/allocations.h"
 #include "prefetch/allocations/shares.h"
 #include "prefetch/per_page.h"
+#include "prefetch/ranking_pace.h"
 
 namespace farpage::prefetch {
 namespace {
@@ -29,16 +30,17 @@ class ReasonAlloc final : public Allocation {
         heads_(setting.layout.heads),
         threshold_(threshold),
         probes_(static_cast<uint64_t>(probes)),
-        window_steps_(static_cast<uint64_t>(window_steps)),
         floor_(floor),
         layers_(setting.layout.layers),
-        shares_(divide(budget_pages_, std::vector<double>(setting.layout.all(), 1))) {}
+        shares_(divide(budget_pages_, std::vector<double>(setting.layout.all(), 1))),
+        pace_(static_cast<uint64_t>(window_steps)) {}
 
   bool on_access(const Access& access) override {
     if (steps_ == 0 || access.step != step_) ++steps_;
     step_ = access.step;
-    const bool is_due = is_probed_ ? step_ - allocated_at_ >= window_steps_ : steps_ > probes_;
+    const bool is_due = is_probed_ ? pace_.is_due(step_, shares_.size()) : steps_ > probes_;
     if (is_due) allocate();
+    pace_.on_access();
     if (access.mass > 0) {
       double& mass = masses_.at(access.page);
       if (mass == 0) layers_[access.head / heads_].scored.push_back({access.page, access.head});
@@ -67,7 +69,7 @@ class ReasonAlloc final : public Allocation {
       layers_[layer].scored.clear();
     }
     is_probed_ = true;
-    allocated_at_ = step_;
+    pace_.on_ranked(step_);
   }
 
   void divide_among_layers() {
@@ -102,15 +104,14 @@ class ReasonAlloc final : public Allocation {
   const uint32_t heads_;  // in each layer
   const double threshold_;
   const uint64_t probes_;
-  const uint64_t window_steps_;
   const double floor_;      // of an even share
   PerPage<double> masses_;  // since the last allocation
   std::vector<Layer> layers_;
   std::vector<uint64_t> shares_;  // by head
   uint64_t steps_ = 0;            // so far
   uint64_t step_ = 0;
-  uint64_t allocated_at_ = 0;  // the step, if it is probed
   bool is_probed_ = false;
+  RankingPace pace_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "prefetch/page_list.h"
 #include "prefetch/per_page.h"
 #include "prefetch/policies/policies.h"
+#include "prefetch/ranking_pace.h"
 #include "prefetch/selections.h"
 
 namespace farpage::prefetch {
@@ -17,12 +18,13 @@ class Stability final : public Policy {
  public:
   Stability(double top, double window_steps, double unstable)
       : top_(static_cast<size_t>(top)),
-        window_steps_(static_cast<uint64_t>(window_steps)),
-        unstable_(unstable) {}
+        unstable_(unstable),
+        pace_(static_cast<uint64_t>(window_steps)) {}
 
   void on_access(const Access& access) override {
     if (access.step != step_) end_step();
-    if (access.step >= ranked_at_ + window_steps_) rank(access.step);
+    if (pace_.is_due(access.step, ranked())) rank(access.step);
+    pace_.on_access();
     step_ = access.step;
     Head& head = heads_[access.head];
     Page& page = pages_.at(access.page);
@@ -85,9 +87,15 @@ class Stability final : public Policy {
     active_.clear();
   }
 
+  size_t ranked() const {
+    size_t ranked = heads_.size();
+    for (const PageList& list : lists_) ranked += list.size();
+    return ranked;
+  }
+
   // Which heads are stable, and what these keep until it is done again.
   void rank(uint64_t step) {
-    ranked_at_ = step;
+    pace_.on_ranked(step);
     std::vector<std::pair<double, uint32_t>> steadiest_last;
     for (const auto& [name, head] : heads_) {
       steadiest_last.emplace_back(head.selections.stability(), name);
@@ -121,14 +129,13 @@ class Stability final : public Policy {
   }
 
   const size_t top_;
-  const uint64_t window_steps_;
   const double unstable_;  // share of the heads
   std::map<uint32_t, Head> heads_;
   std::vector<uint32_t> active_;  // that had accesses in this step
   PerPage<Page> pages_;
   std::array<PageList, kKinds> lists_;  // by use
   uint64_t step_ = 0;
-  uint64_t ranked_at_ = 0;
+  RankingPace pace_;
 };
 
 }  // namespace

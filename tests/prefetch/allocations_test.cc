@@ -71,6 +71,13 @@ TEST(ReasonAlloc, LayersShareByThePagesThatHaveMostOfTheirMass) {
   EXPECT_TRUE(allocated.access(18, 1'000, 1));
   EXPECT_THAT(allocated.shares(), ElementsAre(20, 10));
 }
+TEST(ReasonAlloc, DividesNoOftenerThanAnAccessForSixteenHeads) {
+  Allocated allocated(640, {1, 64}, {kThreshold, 1, 16, kFloor});
+  EXPECT_FALSE(allocated.access(0, 0, 0.5));
+  EXPECT_TRUE(allocated.access(1, 0, 0.5));
+  for (const uint64_t step : {101, 201, 301}) EXPECT_FALSE(allocated.access(step, 0, 0.5));
+  EXPECT_TRUE(allocated.access(401, 0, 0.5));
+}
 TEST(ReasonAlloc, TheThresholdSaysWhatMassCounts) {
   // 1 of 4 equal pages has a quarter of the mass, and 4 of 16.
   Allocated allocated(60, {2, 1}, {0.25, 1, kWindow, kFloor});

@@ -349,11 +349,49 @@ TEST(Lazy, EvictsWhatIsOverdueByItsLongestGap) {
       {0, 0, 0.5F}, {38, 1, 0.5F}, {40, 1, 0.5F}, {40, 0, 0.5F}, {70, 2, 0.5F}};
   EXPECT_THAT(evicted("lazy", 2, accesses), ElementsAre(1));
 }
-TEST(Lazy, KeepsWhatWasActiveInTheWindow) {
-  // 1 comes back after long gaps, and was active just now; 0 was not.
+TEST(Lazy, KeepsWhatIsNew) {
+  // 1 was first accessed in the window, and never came back; 0 did.
   const Masses accesses = {{0, 0, 0.5F}, {30, 0, 0.5F}, {50, 1, 0.5F}, {60, 2, 0.5F}};
   EXPECT_THAT(evicted("lazy", 2, accesses), ElementsAre(0));
   EXPECT_THAT(evicted("lazy:window=5", 2, accesses), ElementsAre(1));
+}
+TEST(Lazy, AnOldPageIsNotKeptForItsUseAlone) {
+  // 1, as old as 0, came back after 2 steps, and 9 steps ago; 0 after 60, and 20 ago.
+  const Masses accesses = {
+      {0, 0, 0.5F}, {57, 1, 0.5F}, {59, 1, 0.5F}, {60, 0, 0.5F}, {80, 2, 0.5F}};
+  EXPECT_THAT(evicted("lazy:window=23", 2, accesses), ElementsAre(1));
+  EXPECT_THAT(evicted("lazy:window=24", 2, accesses), ElementsAre(0));
+}
+TEST(Lazy, KeepsWhatIsNewUpToTheLastStep) {
+  constexpr uint64_t kLast = UINT64_MAX;
+  const Masses accesses = {
+      {kLast - 60, 0, 0.5F}, {kLast - 30, 0, 0.5F}, {kLast - 10, 1, 0.5F}, {kLast, 2, 0.5F}};
+  EXPECT_THAT(evicted("lazy", 2, accesses), ElementsAre(0));
+}
+TEST(Lazy, RanksNoOftenerThanAnAccessForSixteenPages) {
+  // 62 pages that come back after 10^6 steps, and five whose age is so many of their longest gaps
+  // at step 1,000,010: 100 and 101: 2.1, 102: 2, 103: 1.8, 104: 1.5; and 100 steps later 101: 3.1,
+  // 102: 12, 103: 2, 104: 11.5.
+  Masses accesses;
+  const auto come = [&](uint64_t first, uint64_t last, PageNumber page) {
+    accesses.push_back({first, page, 0.5F});
+    accesses.push_back({last, page, 0.5F});
+  };
+  for (PageNumber page = 0; page < 62; ++page) come(0, 1'000'000, page);
+  come(998'440, 999'000, 103);
+  come(999'700, 999'800, 100);
+  come(999'700, 999'800, 101);
+  come(999'980, 999'990, 102);
+  come(999'985, 999'995, 104);
+  accesses.push_back({1'000'010, 200, 0.5F});
+  // An access after it was ranked it is not ranked again, and four after it is: 200 never came
+  // back.
+  accesses.push_back({1'000'110, 201, 0.5F});
+  for (PageNumber page = 0; page < 4; ++page) accesses.push_back({1'000'110, page, 0.5F});
+  accesses.push_back({1'000'110, 202, 0.5F});
+  accesses.push_back({1'000'110, 203, 0.5F});
+  std::ranges::stable_sort(accesses, {}, &Massive::step);
+  EXPECT_THAT(evicted("lazy", 67, accesses), ElementsAre(100, 101, 200, 102));
 }
 TEST(Lazy, TakesLittleMassForNoActivity) {
   const Masses accesses = {{0, 0, 0.5F}, {1, 1, 0.5F}, {2, 0, 1e-5F}, {40, 2, 0.5F}};
@@ -369,10 +407,11 @@ struct Selected {
 };
 // A steady head that always selects 0 of 0 and 1, and one that selects 2 and 3 in turns.
 std::vector<PageNumber> evicted_after_two_heads(const std::string& name,
-                                                const std::vector<Selected>& then) {
+                                                const std::vector<Selected>& then,
+                                                uint64_t first_step = 0) {
   std::vector<Access> accesses;
   const auto add = [&](const Selected& each) {
-    Access access = {accesses.size(), each.step, each.page};
+    Access access = {accesses.size(), first_step + each.step, each.page};
     access.head = each.head;
     access.mass = each.mass;
     accesses.push_back(access);
@@ -407,6 +446,20 @@ TEST(Stability, RanksOnceInAWindow) {
   EXPECT_THAT(evicted_after_two_heads("stability:top=1:window=4:unstable=0.5",
                                       {{4, 0, 0, 0.9F}, {7, 0, 1, 0.9F}, {8, 0, 4, 0.1F}}),
               ElementsAre(0));
+}
+TEST(Stability, RanksOnceInAWindowUpToTheLastStep) {
+  EXPECT_THAT(evicted_after_two_heads("stability:top=1:window=4:unstable=0.5",
+                                      {{4, 0, 1, 0.9F}, {5, 0, 4, 0.1F}}, UINT64_MAX - 6),
+              ElementsAre(1));
+}
+TEST(Stability, RanksNoOftenerThanAnAccessForSixteenPages) {
+  // In step 100 it is ranked, and 7 is selected; in step 200 that is too short ago to look what was
+  // selected since.
+  Masses accesses = {{0, 7, 0.9F}};
+  for (PageNumber page = 8; page < 71; ++page) accesses.push_back({0, page, 0.1F});
+  accesses.push_back({100, 8, 0.1F});
+  accesses.push_back({200, 99, 0.1F});
+  EXPECT_THAT(evicted("stability:top=1", 64, accesses), ElementsAre(9));
 }
 
 struct Categorized {
