@@ -44,6 +44,8 @@ class Future {
   // The page that this access demands, of which there are so many.
   virtual PageNumber page(uint64_t access_number) const = 0;
   virtual uint64_t accesses() const = 0;
+  // The number of the first access of each step, in order.
+  virtual std::span<const uint64_t> step_begins() const = 0;
 };
 
 }  // namespace farpage::prefetch

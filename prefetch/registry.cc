@@ -16,6 +16,9 @@
 namespace farpage::prefetch {
 namespace {
 
+// Each has a policy of its own.
+constexpr uint32_t kMostDivided = 65'536;
+
 const std::vector<PolicyInfo>& all_policies() {
   static const std::vector<PolicyInfo> all = {
       attention(),     belady(),       cost_aware(),       fifo(),
@@ -133,9 +136,15 @@ std::unique_ptr<Policy> ChosenPolicy::make(const Setting& setting) const {
   return allocation ? per_head(*allocation, *this, setting) : ChosenOf::make(setting);
 }
 
-Result<void> ChosenPolicy::check(const Signals& signals) const {
+Result<void> ChosenPolicy::check(const Signals& signals, const HeadLayout& layout) const {
   if (allocation) {
     if (auto checked = allocation->check(signals); !checked) return checked;
+    if (layout.all() > kMostDivided) {
+      return fail(Code::kInvalid,
+                  fmt::format("{}: a budget is divided among {} heads at most, and the trace has "
+                              "{}: record pages by groups of heads, or choose another",
+                              label, kMostDivided, layout.all()));
+    }
   }
   return ChosenOf::check(signals);
 }

@@ -80,7 +80,8 @@ struct ChosenPolicy : ChosenOf<Policy> {
   std::optional<ChosenAllocation> allocation = {};
 
   std::unique_ptr<Policy> make(const Setting& setting) const;
-  Result<void> check(const Signals& signals) const;
+  // An allocation divides among 65,536 heads at most.
+  Result<void> check(const Signals& signals, const HeadLayout& layout) const;
 };
 
 // Named as on a command line: lru, or windowed_recency:window=64; policies with an allocation

@@ -196,7 +196,12 @@ Result<AccessTrace> accesses_of_file(OpenRequests open, const std::string& path,
 Result<TraceFuture> TraceFuture::of(const AccessTrace& trace) {
   TraceFuture future(trace.accesses);
   std::vector<uint64_t> last(trace.pages, kNever);  // where each page was accessed last
+  uint64_t step = 0;
   auto read = for_each_access(trace, [&](const Access& access) {
+    if (future.step_begins_.empty() || access.step != step) {
+      future.step_begins_.push_back(access.number);
+    }
+    step = access.step;
     uint64_t& before = last[access.page];
     if (before != kNever) future.next_[before] = access.number;
     before = access.number;

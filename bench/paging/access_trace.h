@@ -70,19 +70,21 @@ Result<void> for_each_access(const AccessTrace& trace, Use use) {
   }
 }
 
-// Of all of a trace at once: twelve bytes for each access.
+// Of all of a trace at once: twelve bytes for each access, and eight for a step.
 class TraceFuture final : public prefetch::Future {
  public:
   static Result<TraceFuture> of(const AccessTrace& trace);
   uint64_t next(uint64_t access_number) const override { return next_[access_number]; }
   prefetch::PageNumber page(uint64_t access_number) const override { return pages_[access_number]; }
   uint64_t accesses() const override { return pages_.size(); }
+  std::span<const uint64_t> step_begins() const override { return step_begins_; }
 
  private:
   explicit TraceFuture(uint64_t accesses) : next_(accesses, kNever) { pages_.reserve(accesses); }
 
   std::vector<uint64_t> next_;
   std::vector<prefetch::PageNumber> pages_;
+  std::vector<uint64_t> step_begins_;
 };
 
 // Of the trace, if one of these sees it; else nothing.

@@ -41,7 +41,7 @@ Result<std::vector<PagingRun>> page_all(const AccessTrace& trace,
                                         std::span<const uint64_t> budgets_pages,
                                         const std::function<void(size_t)>& progress) {
   for (const prefetch::ChosenPolicy& policy : policies) {
-    if (auto checked = policy.check(trace.signals); !checked) {
+    if (auto checked = policy.check(trace.signals, trace.layout); !checked) {
       return tl::unexpected(checked.error());
     }
   }

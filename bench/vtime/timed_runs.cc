@@ -9,16 +9,13 @@ Result<std::vector<TimedRun>> replay_all(const paging::AccessTrace& trace,
                                          std::span<const uint64_t> budgets_pages,
                                          std::span<const prefetch::ChosenPrefetcher> prefetchers,
                                          const std::function<void(size_t)>& progress) {
-  const auto check_all = [&](auto all) -> Result<void> {
-    for (const auto& each : all) {
-      if (auto checked = each.check(trace.signals); !checked) return checked;
-    }
-    return {};
-  };
-  const auto checked =
-      check_all(policies).and_then([&] { return check_all(prefetchers); }).and_then([&] {
-        return options.validate();
-      });
+  auto checked = options.validate();
+  for (const auto& policy : policies) {
+    if (checked) checked = policy.check(trace.signals, trace.layout);
+  }
+  for (const auto& prefetcher : prefetchers) {
+    if (checked) checked = prefetcher.check(trace.signals);
+  }
   if (!checked) return tl::unexpected(checked.error());
   auto future = paging::future_for(trace, policies);
   if (future && !*future) future = paging::future_for(trace, prefetchers);

@@ -42,13 +42,16 @@ std::unique_ptr<DriftingScorer> cost_aware_scorer(const Setting& setting, Values
 
 // KV-Hierarchy-Lab's.
 PolicyInfo cost_aware() {
-  return {.name = "cost_aware",
-          .what = "rarely accessed and large pages go first, then those accessed longest ago",
-          .parameters = {{"frequency", "weight of an access", 2, 0, 1e6},
-                         {"size", "penalty for each KiB", 0.4, 0, 1e6}},
-          .make = [](const Setting& setting, Values values) -> std::unique_ptr<Policy> {
-            return evict_by(cost_aware_scorer(setting, values));
-          }};
+  return {
+      .name = "cost_aware",
+      .what =
+          "rarely accessed and large pages go first, then those accessed longest ago; sizes are "
+          "known with --compat kvhl alone, elsewhere all pages have one",
+      .parameters = {{"frequency", "weight of an access", 2, 0, 1e6},
+                     {"size", "penalty for each KiB", 0.4, 0, 1e6}},
+      .make = [](const Setting& setting, Values values) -> std::unique_ptr<Policy> {
+        return evict_by(cost_aware_scorer(setting, values));
+      }};
 }
 
 }  // namespace farpage::prefetch

@@ -1,13 +1,18 @@
+#include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
 #include <tuple>
+#include <unordered_map>
+#include <vector>
 
 #include "prefetch/per_page.h"
 #include "prefetch/policies/policies.h"
 
 namespace farpage::prefetch {
 namespace {
+
+// Each victim looks at all of them; what names more means something else by a category.
+constexpr size_t kMostCategories = 1'024;
 
 // Of reuses that are exponentially distributed: a moving mean of the gaps.
 class ReuseGaps {
@@ -35,30 +40,30 @@ class WorkloadAware final : public Policy {
     if (access.step != step_) offset_ = 0;
     step_ = access.step;
     Last& last = last_.at(access.page);
-    if (last.is_resident) queue_of(last.category).erase(key(access.page, last));
+    if (last.is_resident) categories_[last.category].queue.erase(key(access.page, last));
     if (last.is_known && access.step > last.step) {
       const auto gap = static_cast<double>(access.step - last.step);
-      category(last.category).gaps.add(gap);
+      categories_[last.category].gaps.add(gap);
       all_gaps_.add(gap);
     }
-    last = {access.step, offset_++, access.category, true, last.is_resident};
-    if (last.is_resident) queue_of(last.category).insert(key(access.page, last));
+    last = {access.step, offset_++, place_of(access.category), true, last.is_resident};
+    if (last.is_resident) categories_[last.category].queue.insert(key(access.page, last));
   }
   void on_insert(PageNumber page, uint64_t) override {
     Last& last = last_.at(page);
     last.is_resident = true;
-    queue_of(last.category).insert(key(page, last));
+    categories_[last.category].queue.insert(key(page, last));
   }
   void on_evict(PageNumber page, uint64_t) override {
     Last& last = last_.at(page);
     last.is_resident = false;
-    queue_of(last.category).erase(key(page, last));
+    categories_[last.category].queue.erase(key(page, last));
   }
 
   PageNumber victim(uint64_t step) override {
     PageNumber chosen = 0;
     std::tuple<double, int64_t> least = {INFINITY, 0};
-    for (const auto& [name, each] : categories_) {
+    for (const Category& each : categories_) {
       if (each.queue.empty()) continue;
       const auto& [last_step, later_first, page] = *each.queue.begin();
       const std::tuple priority = {reuse(each, step - last_step), later_first};
@@ -78,17 +83,20 @@ class WorkloadAware final : public Policy {
   };
   struct Last {
     uint64_t step = 0;
-    int64_t offset = 0;  // in its step
-    uint32_t category = 0;
+    int64_t offset = 0;     // in its step
+    uint32_t category = 0;  // its place
     bool is_known = false;
     bool is_resident = false;
   };
 
   static Key key(PageNumber page, const Last& last) { return {last.step, -last.offset, page}; }
-  Category& category(uint32_t name) {
-    return categories_.try_emplace(name, Category{ReuseGaps(recent_), {}}).first->second;
+  // Those that come when there are enough share the last place.
+  uint32_t place_of(uint32_t category) {
+    if (const auto known = places_.find(category); known != places_.end()) return known->second;
+    if (categories_.size() == kMostCategories) return kMostCategories - 1;
+    categories_.push_back({ReuseGaps(recent_), {}});
+    return places_[category] = static_cast<uint32_t>(categories_.size() - 1);
   }
-  std::set<Key>& queue_of(uint32_t name) { return category(name).queue; }
 
   // How likely a page that was not accessed for so long is in what is left of its life.
   double reuse(const Category& of, uint64_t age_steps) const {
@@ -100,7 +108,8 @@ class WorkloadAware final : public Policy {
   const double life_steps_;
   const double recent_;
   ReuseGaps all_gaps_;  // for categories of which none is known yet
-  std::map<uint32_t, Category> categories_;
+  std::vector<Category> categories_;
+  std::unordered_map<uint32_t, uint32_t> places_;  // by category
   PerPage<Last> last_;
   uint64_t step_ = 0;
   int64_t offset_ = 0;  // of the next access in its step
@@ -114,7 +123,8 @@ PolicyInfo workload_aware() {
   return {.name = "workload_aware",
           .what =
               "the page goes that is least likely to be accessed again at its age, as those of its "
-              "category lately were; of equal ones, the one farther back in its step",
+              "category lately were; of equal ones, the one farther back in its step; at most 1024 "
+              "categories are told apart",
           .parameters = {{"life", "in steps, after which nothing is expected", 1000, 1, 1e9},
                          {"recent", "how many reuses of a category tell of the next", 100, 1, 1e9}},
           .make = [](const Setting&, Values values) -> std::unique_ptr<Policy> {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,9 +13,16 @@
 
 namespace farpage::prefetch {
 
+using PageBytes = std::function<uint64_t(PageNumber)>;
+
+inline uint64_t differing_bytes(PageNumber page) {
+  return uint64_t{1'000} * (page % 7 + 1);
+}
+
 // What goes, in order, when these are accessed one after the other.
 inline std::vector<PageNumber> evicted_of(const std::string& name, uint64_t budget_pages,
-                                          const std::vector<Access>& accesses) {
+                                          const std::vector<Access>& accesses,
+                                          const PageBytes& page_bytes = differing_bytes) {
   const auto chosen = choose_policy(name);
   EXPECT_TRUE(chosen.has_value()) << name;
   Setting setting;
@@ -22,7 +30,7 @@ inline std::vector<PageNumber> evicted_of(const std::string& name, uint64_t budg
   for (const Access& access : accesses) {
     setting.layout.heads = std::max(setting.layout.heads, access.head + 1);
   }
-  setting.page_bytes = [](PageNumber page) { return uint64_t{1'000} * (page % 7 + 1); };
+  setting.page_bytes = page_bytes;
   std::vector<PageNumber> pages;
   if (chosen->info->sees_future) {
     for (const Access& access : accesses) pages.push_back(access.page);

@@ -15,18 +15,21 @@ namespace {
 
 using testing::ElementsAre;
 
-// One a step, each with a mass, a head and a category of its own.
-std::vector<PageNumber> evicted(const std::string& name, uint64_t budget_pages,
-                                const std::vector<PageNumber>& pages) {
+// One each `gap_steps`, each with a mass, a head and a category of its own.
+std::vector<Access> accesses_to(const std::vector<PageNumber>& pages, uint64_t gap_steps = 1) {
   std::vector<Access> accesses;
   for (const PageNumber page : pages) {
-    Access access = {accesses.size(), accesses.size(), page};
+    Access access = {accesses.size(), accesses.size() * gap_steps, page};
     access.mass = static_cast<float>(page * 7 % 5) * static_cast<float>(access.step % 3) * 5e-5F;
     access.head = page % 5;
     access.category = page < 100 ? 0 : page < 1'000 ? 1 : 2;
     accesses.push_back(access);
   }
-  return evicted_of(name, budget_pages, accesses);
+  return accesses;
+}
+std::vector<PageNumber> evicted(const std::string& name, uint64_t budget_pages,
+                                const std::vector<PageNumber>& pages) {
+  return evicted_of(name, budget_pages, accesses_to(pages));
 }
 
 TEST(Lru, EvictsWhatWasAccessedLongestAgo) {
@@ -140,6 +143,20 @@ TEST(WorkloadAware, ExpectsNothingBeyondALife) {
   EXPECT_THAT(evicted("workload_aware:life=1000", 2, accesses), ElementsAre(0));
   EXPECT_THAT(evicted("workload_aware:life=1", 2, accesses), ElementsAre(1));
 }
+TEST(WorkloadAware, TellsSoManyCategoriesApartAndTakesAllOthersForOne) {
+  // Pages of one category come back after 2 steps or 20, those of the other after 20, as above.
+  const auto last_gone = [](uint32_t categories_before) {
+    std::vector<Categorized> accesses;
+    for (uint32_t i = 0; i < categories_before; ++i) accesses.push_back({0, 100 + i, 100 + i});
+    accesses.insert(
+        accesses.end(),
+        {{1, 0, 0}, {1, 1, 1}, {3, 0, 0}, {21, 1, 1}, {23, 0, 0}, {23, 2, 0}, {31, 3, 0}});
+    return evicted("workload_aware", 3, accesses).back();
+  };
+  EXPECT_EQ(last_gone(0), 2U);
+  EXPECT_EQ(last_gone(1'022), 2U);
+  EXPECT_EQ(last_gone(1'023), 1U);  // the oldest of one category
+}
 TEST(WorkloadAware, ForgetsGapsOfLongAgo) {
   // Category 0 used to wait for 40 steps, and lately for 1.
   std::vector<Categorized> accesses = {{0, 0, 0}, {0, 1, 1}, {40, 0, 0}, {40, 1, 1}};
@@ -228,13 +245,18 @@ std::vector<std::string> all_names() {
   return names;
 }
 
+// Pages of one size: without sizes, too, each is a policy of its own. A thousand steps between two
+// accesses, for some weigh a step against an access.
 TEST(Policies, NoTwoDecideAlikeOnEveryTrace) {
   std::map<std::vector<PageNumber>, std::string> decisions;
   for (const std::string& name : all_names()) {
     std::vector<PageNumber> all;
     for (uint64_t seed = 1; seed <= 3; ++seed) {
-      const auto gone = evicted(name, 12, drawn(seed, 3'000));
-      all.insert(all.end(), gone.begin(), gone.end());
+      for (const uint64_t gap_steps : {1, 1'000}) {
+        const auto accesses = accesses_to(drawn(seed, 3'000), gap_steps);
+        const auto gone = evicted_of(name, 12, accesses, nullptr);
+        all.insert(all.end(), gone.begin(), gone.end());
+      }
     }
     const auto [same, is_new] = decisions.emplace(std::move(all), name);
     EXPECT_TRUE(is_new) << name << " decides as " << same->second;

@@ -23,8 +23,12 @@ using Steps = std::vector<std::vector<PageNumber>>;
 // What is named at the end of each step, at most so many.
 Steps named(const std::string& name, const Steps& steps, size_t most = 4) {
   std::vector<PageNumber> pages;
-  for (const auto& step : steps) pages.insert(pages.end(), step.begin(), step.end());
-  const KnownFuture future(pages);
+  std::vector<uint64_t> begins;
+  for (const auto& step : steps) {
+    begins.push_back(pages.size());
+    pages.insert(pages.end(), step.begin(), step.end());
+  }
+  const KnownFuture future(pages, begins);
   const auto chosen = choose_prefetcher(name);
   EXPECT_TRUE(chosen.has_value()) << name;
   Setting setting;
@@ -52,7 +56,16 @@ TEST(Oracle, NamesWhatComesSoonestFirst) {
   EXPECT_THAT(named("oracle", {{0, 1}, {3, 0, 3}, {2}}),
               ElementsAre(ElementsAre(3, 0, 2), ElementsAre(2), IsEmpty()));
   EXPECT_THAT(named("oracle", {{0}, {3, 0, 3, 2}}, 2).front(), ElementsAre(3, 0));
-  EXPECT_THAT(named("oracle:ahead=1", {{0}, {3, 0, 3, 2}}).front(), ElementsAre(3));
+}
+TEST(Oracle, NamesNothingThatComesTooLateToBeOfUse) {
+  const Steps steps = {{0}, {1, 0}, {2}, {3}};
+  EXPECT_THAT(named("oracle:steps=2", steps),
+              ElementsAre(ElementsAre(1, 0, 2), ElementsAre(2, 3), ElementsAre(3), IsEmpty()));
+  Steps later(12, {0});
+  later[10] = {1};
+  later[11] = {2};
+  // Of ten steps, unless told.
+  EXPECT_THAT(named("oracle", later).front(), ElementsAre(0, 1));
 }
 TEST(PreviousSelection, NamesTheLastStepsTheNewestFirst) {
   EXPECT_THAT(named("previous_selection", {{0, 1}, {2, 1, 2}, {5}}),

@@ -59,16 +59,25 @@ TEST(Registry, AnAllocationStandsBeforeItsPolicy) {
   EXPECT_FALSE(choose_policy("h2o")->allocation.has_value());
 }
 
+TEST(Registry, ABudgetIsNotDividedAmongMoreHeadsThanCanHaveAPolicyEach) {
+  const auto chosen = choose_policy("even/lru");
+  EXPECT_TRUE(chosen->check({}, {64, 1'024}).has_value());
+  EXPECT_THAT(chosen->check({}, {64, 1'025}).error().message,
+              HasSubstr("even/lru: a budget is divided among 65536 heads at most, and the trace "
+                        "has 65600"));
+  EXPECT_TRUE(choose_policy("lru")->check({}, {64, 1'025}).has_value());
+}
+
 TEST(Registry, AnAllocationNeedsItsSignalAndItsPolicysToo) {
   Signals signals;
-  EXPECT_THAT(choose_policy("reasonalloc/lru")->check(signals).error().message,
+  EXPECT_THAT(choose_policy("reasonalloc/lru")->check(signals, {}).error().message,
               HasSubstr("reasonalloc needs the column 'mass'"));
-  EXPECT_TRUE(choose_policy("even/lru")->check(signals).has_value());
-  EXPECT_THAT(choose_policy("even/h2o")->check(signals).error().message,
+  EXPECT_TRUE(choose_policy("even/lru")->check(signals, {}).has_value());
+  EXPECT_THAT(choose_policy("even/h2o")->check(signals, {}).error().message,
               HasSubstr("h2o needs the column 'mass'"));
   signals.set(index_of(Signal::kMass));
-  EXPECT_TRUE(choose_policy("reasonalloc/lru")->check(signals).has_value());
-  EXPECT_THAT(choose_policy("reasonalloc/workload_aware")->check(signals).error().message,
+  EXPECT_TRUE(choose_policy("reasonalloc/lru")->check(signals, {}).has_value());
+  EXPECT_THAT(choose_policy("reasonalloc/workload_aware")->check(signals, {}).error().message,
               HasSubstr("workload_aware needs the column 'category'"));
 }
 

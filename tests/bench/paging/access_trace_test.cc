@@ -92,6 +92,7 @@ TEST(TraceFuture, KnowsTheNextAccessToEachPage) {
   EXPECT_EQ(future.next(1), prefetch::Future::kNever);
   EXPECT_EQ(future.next(2), 4u);
   EXPECT_EQ(future.next(4), prefetch::Future::kNever);
+  EXPECT_THAT(future.step_begins(), testing::ElementsAre(0, 3));
 }
 
 }  // namespace
