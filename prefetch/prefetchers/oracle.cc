@@ -36,7 +36,7 @@ class Oracle final : public Prefetcher {
   }
 
  private:
-  // What comes later is of no use yet.
+  // What comes later would only take the room of what is needed before it.
   uint64_t end_of_steps() const {
     const auto begins = future_.step_begins();
     return begins.size() - begun_ > steps_ ? begins[begun_ + steps_] : future_.accesses();
@@ -59,7 +59,7 @@ class Oracle final : public Prefetcher {
 PrefetcherInfo oracle() {
   return {.name = "oracle",
           .what = "knows what is to come, soonest first",
-          .parameters = {{"steps", "how many it looks ahead", 10, 1, 1e9}},
+          .parameters = {{"steps", "how many it looks ahead", 2, 1, 1e9}},
           .make = [](const Setting& setting, Values values) -> std::unique_ptr<Prefetcher> {
             return std::make_unique<Oracle>(*setting.future, static_cast<uint64_t>(values[0]));
           },
