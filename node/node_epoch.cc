@@ -55,9 +55,11 @@ bool NodeEpoch::puts_open(uint64_t now_ns) const {
          (all_confirmed_ || !on(Guard::kConfirmBeforePuts));
 }
 
+// A look that comes in between takes the place of the one that is due: each has one successor, and
+// otherwise there were one more for ever.
 void NodeEpoch::look_in(uint64_t delay_ns) {
-  runtime_.after(delay_ns, [this, alive = std::weak_ptr<bool>(alive_)] {
-    if (!alive.expired()) look();
+  runtime_.after(delay_ns, [this, due = ++due_look_, alive = std::weak_ptr<bool>(alive_)] {
+    if (!alive.expired() && due == due_look_) look();
   });
 }
 
@@ -69,6 +71,7 @@ void NodeEpoch::look() {
   }
   reading_ = true;
   look_again_ = false;
+  ++due_look_;
   const uint64_t sent = runtime_.clock().now_ns();
   fleet_.epochs->read(
       [this, sent, alive = std::weak_ptr<bool>(alive_)](const Result<RegisteredEpoch>& read) {
@@ -123,11 +126,17 @@ void NodeEpoch::enter(const Epoch& epoch) {
 void NodeEpoch::confirm() {
   if (std::exchange(confirming_, true)) return;
   fleet_.epochs->confirm(self_.node, epoch_.number,
-                         [this, alive = std::weak_ptr<bool>(alive_)](const Result<void>&) {
+                         [this, alive = std::weak_ptr<bool>(alive_)](const Result<void>& written) {
                            if (alive.expired()) return;
                            confirming_ = false;
-                           look();  // whether it is done, and who else has
+                           look_after(written);  // whether it is done, and who else has
                          });
+}
+
+// What failed, and not because of another epoch, would fail again: that waits for the look that is
+// due in any case.
+void NodeEpoch::look_after(const Result<void>& written) {
+  if (written || written.error().code == Code::kAborted) look();
 }
 
 // What stands before the first epoch of a fleet.
@@ -161,7 +170,7 @@ void NodeEpoch::join(const Epoch& current) {
         if (!joined && joined.error().code == Code::kInvalid) {
           return warnings_.warn("this node does not join the fleet: " + joined.error().message);
         }
-        look();
+        look_after(joined);
       });
 }
 

@@ -68,6 +68,7 @@ class NodeEpoch {
   Epoch first_epoch() const;
   void join(const Epoch& current);
   void look_in(uint64_t delay_ns);
+  void look_after(const Result<void>& written);
 
   Runtime& runtime_;
   const Fleet& fleet_;
@@ -83,6 +84,7 @@ class NodeEpoch {
   bool all_confirmed_ = false;
   bool reading_ = false;
   bool look_again_ = false;
+  uint64_t due_look_ = 0;  // a timer's of another number was superseded
   bool confirming_ = false;
   bool joining_ = false;
   bool told_of_refusal_ = false;
