@@ -10,8 +10,8 @@ import unittest
 from namespaces import why_none
 from program import PROGRAM, Case, processes_naming, skip_or_fail, wait_until
 
-# `missed_deadlines` is left out where a judgement would be one of this machine's load.
-FINDINGS = ("wrong_bytes", "went_back", "late_landings", "lost_acknowledged_puts", "unfinished")
+# What ended later after its deadline than the watchdog's longest delay is counted as missed: this machine's load is out of it.
+FINDINGS = ("wrong_bytes", "went_back", "late_landings", "missed_deadlines", "lost_acknowledged_puts", "unfinished")
 OF_NETWORK = ("link_down", "parted", "etcd_parted")
 TIMEOUT_S = 250
 
@@ -34,13 +34,13 @@ class ProcessesTest(Case):
     def assert_nothing_found(self, result, answer):
         self.assertIsNotNone(answer, result.stderr)
         self.assertEqual({finding: answer[finding] for finding in FINDINGS}, dict.fromkeys(FINDINGS, 0), result.stdout)
-        self.assertEqual(result.returncode, 1 if answer["missed_deadlines"] else 0, result.stderr)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertLessEqual(answer["after_deadline_max_ms"], answer["watchdog_delay_max_ms"])
         self.assertGreater(answer["pages_ready"], 1000)
         self.assertGreater(answer["puts_acknowledged"], 100)
         self.assertGreater(answer["removes_acknowledged"], 0)
         self.assertGreater(answer["pages_kept"], 0)
-        if not answer["missed_deadlines"]:
-            self.assert_nothing_left()
+        self.assert_nothing_left()
 
     def test_nothing_is_found_over_tcp_and_etcd_comes_back(self):
         self.need_network()
