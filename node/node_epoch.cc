@@ -10,7 +10,8 @@ namespace farpage {
 namespace {
 
 constexpr uint64_t kLooksPerView = 4;
-constexpr uint64_t kDriftFraction = 64;  // ε
+constexpr uint64_t kMostLooksPerView = 64;  // whatever others tell
+constexpr uint64_t kDriftFraction = 64;     // ε
 
 }  // namespace
 
@@ -55,32 +56,41 @@ bool NodeEpoch::puts_open(uint64_t now_ns) const {
          (all_confirmed_ || !on(Guard::kConfirmBeforePuts));
 }
 
-// A look that comes in between takes the place of the one that is due: each has one successor, and
-// otherwise there were one more for ever.
-void NodeEpoch::look_in(uint64_t delay_ns) {
-  runtime_.after(delay_ns, [this, due = ++due_look_, alive = std::weak_ptr<bool>(alive_)] {
-    if (!alive.expired() && due == due_look_) look();
-  });
+// The soonest is the only one: each read has one successor, however many looks there were.
+void NodeEpoch::look_at(uint64_t time_ns) {
+  if (due_ns_ <= time_ns) return;
+  due_ns_ = time_ns;
+  const uint64_t now = runtime_.clock().now_ns();
+  runtime_.after(time_ns > now ? time_ns - now : 0,
+                 [this, due = ++due_look_, alive = std::weak_ptr<bool>(alive_)] {
+                   if (!alive.expired() && due == due_look_) read();
+                 });
 }
 
 void NodeEpoch::look() {
   if (is_fixed()) return;
   if (reading_) {
     look_again_ = true;
-    return;
+  } else if (runtime_.clock().now_ns() < not_before_ns_) {
+    look_at(not_before_ns_);
+  } else {
+    read();
   }
+}
+
+void NodeEpoch::read() {
   reading_ = true;
   look_again_ = false;
+  due_ns_ = kNever;
   ++due_look_;
   const uint64_t sent = runtime_.clock().now_ns();
+  not_before_ns_ = sent + fleet_.view_ns / kMostLooksPerView;
   fleet_.epochs->read(
       [this, sent, alive = std::weak_ptr<bool>(alive_)](const Result<RegisteredEpoch>& read) {
         if (alive.expired()) return;
         reading_ = false;
         // Before what follows, which may end this run.
-        const uint64_t due = sent + fleet_.view_ns / kLooksPerView;
-        const uint64_t now = runtime_.clock().now_ns();
-        look_in(look_again_ || due <= now ? 0 : due - now);
+        look_at(look_again_ ? not_before_ns_ : sent + fleet_.view_ns / kLooksPerView);
         if (read) answered(sent, *read);
       });
 }

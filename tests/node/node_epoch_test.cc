@@ -135,6 +135,18 @@ TEST(NodeEpoch, LooksDuringAReadAreOneMoreRead) {
   EXPECT_LE(at.epochs.reads - reads, 1);
 }
 
+TEST(NodeEpoch, LooksThatNeverEndAreReadsOfABoundedRate) {
+  World at;
+  at.run_for(kSecond);
+  const int reads = at.epochs.reads;
+  for (const uint64_t until = at.now() + 10 * kView; at.now() < until;) {
+    at.node->look();
+    at.run_for(100 * kMicrosecond);
+  }
+  EXPECT_LE(at.epochs.reads - reads, 641) << "64 times a V";
+  EXPECT_GE(at.epochs.reads - reads, 500) << "and soon";
+}
+
 TEST(NodeEpoch, WriteThatFailsIsTriedAgainFourTimesAV) {
   World at;
   at.run_for(kSecond);
