@@ -61,15 +61,19 @@ class ProcessesTest(Case):
         self.need_network()
         if "--without" not in self.run_program("chaos", "--help").stdout:
             return  # a program for users has all rules, always
-        # A paused node's answers land when it goes on, and hedges have brought the pages long before.
-        result, answer = self.attack("--disturbances", 20, "--seed", 3, "--faults", "node_paused", "--without", "hold_until_ended")
-        self.assertEqual(result.returncode, 1)
-        self.assertGreater(answer["late_landings"], 0, result.stdout)
-        self.assertTrue(any("a late landing in frame" in finding for finding in answer["findings"]), answer["findings"])
-        self.assertTrue(any("node_paused for" in line for line in answer["history"]), answer["history"])
-        self.assertIn("with seed 3; logs are in ", result.stderr)
-        folder = result.stderr.rpartition("logs are in ")[2].strip()
-        self.assertLess({"n0.log", "n1.log", "n2.log", "etcd.log"}, set(os.listdir(folder)))
+        # A paused node's answers land when it goes on, and hedges have brought the pages long before. On a busy machine one may land late
+        # before any was paused.
+        for seed in range(3, 9):
+            result, answer = self.attack("--disturbances", 20, "--seed", seed, "--faults", "node_paused", "--without", "hold_until_ended")
+            self.assertEqual(result.returncode, 1)
+            self.assertGreater(answer["late_landings"], 0, result.stdout)
+            self.assertTrue(any("a late landing in frame" in finding for finding in answer["findings"]), answer["findings"])
+            self.assertIn(f"with seed {seed}; logs are in ", result.stderr)
+            folder = result.stderr.rpartition("logs are in ")[2].strip()
+            self.assertLess({"n0.log", "n1.log", "n2.log", "etcd.log"}, set(os.listdir(folder)))
+            if any("node_paused for" in line for line in answer["history"]):
+                return
+        self.fail(answer["history"])
 
     def start_attack(self, *arguments):
         """One that lasts, with its nodes at work."""
