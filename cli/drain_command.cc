@@ -40,12 +40,9 @@ class Drain {
         client_(std::move(access)) {}
 
   Result<void> run() {
-    return look()
-        .and_then([this] { return etcd::begin_leaving(client_, arguments_.name, deadline()); })
-        .and_then([this] { return wait_until_filled(); })
-        .and_then(
-            [this] { return etcd::let_go(client_, arguments_.name, epoch_revision_, deadline()); })
-        .and_then([this] { return wait_until_gone(); });
+    return repeat([this] { return begin(); })
+        .and_then([this] { return repeat([this] { return fill_and_let_go(); }); })
+        .and_then([this] { return repeat([this] { return see_it_gone(); }); });
   }
 
  private:
@@ -65,13 +62,25 @@ class Drain {
         });
   }
 
-  // Whether it can be drained now. One that has begun to leave goes on.
-  Result<void> look() {
+  // True: it leaves.
+  Result<bool> begin() {
+    waits_for_ = "for an epoch that lasts";
     auto fleet = etcd::read_fleet(client_, deadline());
     if (!fleet) return tl::unexpected(fleet.error());
-    const Epoch& epoch = fleet->registered.epoch;
+    if (auto can_be = look(*fleet); !can_be) return tl::unexpected(can_be.error());
+    auto begun = etcd::begin_leaving(client_, arguments_.name, *fleet, deadline());
+    if (!begun && begun.error().code == Code::kAborted) return false;
+    if (!begun) return tl::unexpected(begun.error());
+    leaving_.emplace(arguments_.name, *fleet);
+    leaving_->begun(*begun);
+    return true;
+  }
+
+  // Whether it can be drained now. One that has begun to leave goes on.
+  Result<void> look(const etcd::FleetRecord& fleet) const {
+    const Epoch& epoch = fleet.registered.epoch;
     const Member* self = epoch.find(node_id(arguments_.name));
-    const etcd::NodeRecord* own = fleet->find(node_id(arguments_.name));
+    const etcd::NodeRecord* own = fleet.find(node_id(arguments_.name));
     if (self == nullptr || own == nullptr) {
       return fail(
           Code::kNotFound,
@@ -79,11 +88,10 @@ class Drain {
                       "is left out by the others when its lease has ended",
                       options_.etcd.fleet, arguments_.name));
     }
-    record_revision_ = own->revision;
     if (self->leaving) return {};
     uint64_t copies = 0;
     std::vector<std::pair<const etcd::NodeRecord*, StatusReply>> others;
-    for (const etcd::NodeRecord& node : fleet->nodes) {
+    for (const etcd::NodeRecord& node : fleet.nodes) {
       const Member* member = epoch.find(node_id(node.name));
       if (member == nullptr || member->leaving) continue;
       auto status = ask(node);
@@ -99,7 +107,7 @@ class Drain {
       if (&node != own) others.emplace_back(&node, std::move(*status));
     }
     if (others.empty() || arguments_.evict) return {};
-    const uint64_t replicas = std::min<uint64_t>(fleet->terms->replicas, others.size());
+    const uint64_t replicas = std::min<uint64_t>(fleet.terms->replicas, others.size());
     return check_room(others, copies / epoch.replicas * replicas / others.size());
   }
 
@@ -120,66 +128,63 @@ class Drain {
     return {};
   }
 
-  // Of one look at all the others; nothing: not all of them are in this epoch yet.
-  Result<std::optional<uint64_t>> left_to_fill() {
+  // True: the others had all that it held while it was still there, and it may end.
+  Result<bool> fill_and_let_go() {
     auto fleet = etcd::read_fleet(client_, deadline());
     if (!fleet) return tl::unexpected(fleet.error());
-    const Epoch& epoch = fleet->registered.epoch;
-    const Member* leaving = epoch.find(node_id(arguments_.name));
-    if (leaving == nullptr || !leaving->leaving) {
-      return fail(
-          Code::kAborted,
-          fmt::format("'{}' has left or come back meanwhile: look at its log, and at 'farpage "
-                      "status' of the others",
-                      arguments_.name));
-    }
-    const bool another = epoch_revision_ != 0 && epoch_revision_ != fleet->epoch_revision;
-    epoch_revision_ = fleet->epoch_revision;
-    if (another && epoch.replicas == 1) {
-      return fail(
-          Code::kAborted,
-          fmt::format("another epoch has begun while '{}' was being drained, and pages that "
-                      "were on no other node may be lost; the same command goes on",
-                      arguments_.name));
-    }
+    if (auto goes_on = leaving_->follow(*fleet); !goes_on) return tl::unexpected(goes_on.error());
     uint64_t left = 0;
     waits_for_ = "";
-    for (const Member& member : epoch.members) {
+    for (const Member& member : fleet->registered.epoch.members) {
       if (member.leaving) continue;
-      const etcd::NodeRecord* node = fleet->find(member.node);
-      if (node == nullptr) {
-        waits_for_ = fmt::format("for node {:016x}, of which nothing is heard", member.node);
-        continue;
-      }
-      const auto status = ask(*node);
-      // What no wait mends.
-      const Code code = status ? Code::kOk : status.error().code;
-      if (code == Code::kAborted || code == Code::kInvalid) return tl::unexpected(status.error());
-      if (!status || status->epoch < epoch.number) waits_for_ = fmt::format("for '{}'", node->name);
-      if (status) left += status->fleet.to_fill;
+      auto to_fill = left_at(*fleet, member);
+      if (!to_fill) return tl::unexpected(to_fill.error());
+      left += *to_fill;
     }
-    if (!waits_for_.empty()) return std::nullopt;
-    waits_for_ = fmt::format("for {} pages", left);
-    return left;
+    if (waits_for_.empty() && left > 0) waits_for_ = fmt::format("for {} pages", left);
+    // Last: who has nothing to fill any more, may have had nobody to fill it.
+    if (waits_for_.empty()) {
+      auto is_there = left_at(*fleet, *fleet->registered.epoch.find(node_id(arguments_.name)));
+      if (!is_there) return tl::unexpected(is_there.error());
+    }
+    if (!waits_for_.empty()) return false;
+    waits_for_ = "for an epoch that lasts";
+    auto gone = etcd::let_go(client_, *leaving_, deadline());
+    if (!gone && gone.error().code != Code::kAborted) return tl::unexpected(gone.error());
+    return gone.has_value();
   }
 
-  Result<void> wait_until_filled() {
-    while (true) {
-      auto left = left_to_fill();
-      if (!left) return tl::unexpected(left.error());
-      if (*left && **left == 0) return {};
-      if (auto waited = wait(); !waited) return waited;
+  // What a member has to fill, if it is the run of it that is in this epoch.
+  Result<uint64_t> left_at(const etcd::FleetRecord& fleet, const Member& member) {
+    const etcd::NodeRecord* node = fleet.find(member.node);
+    if (node == nullptr) {
+      waits_for_ = fmt::format("for node {:016x}, of which nothing is heard", member.node);
+      return 0;
     }
+    const auto status = ask(*node);
+    // What no wait mends.
+    const Code code = status ? Code::kOk : status.error().code;
+    if (code == Code::kAborted || code == Code::kInvalid) return tl::unexpected(status.error());
+    const bool is_in = status && status->incarnation == member.incarnation &&
+                       status->epoch >= fleet.registered.epoch.number;
+    if (!is_in) waits_for_ = fmt::format("for '{}'", node->name);
+    return status ? status->fleet.to_fill : 0;
   }
 
-  // Its process may have been started again since.
-  Result<void> wait_until_gone() {
+  Result<bool> see_it_gone() {
     waits_for_ = "for its process to end, which with tenants it does once all of them are drained";
+    auto fleet = etcd::read_fleet(client_, deadline());
+    if (!fleet) return tl::unexpected(fleet.error());
+    return leaving_->is_over(*fleet);
+  }
+
+  // Until it is true.
+  template <typename Step>
+  Result<void> repeat(const Step& step) {
     while (true) {
-      auto fleet = etcd::read_fleet(client_, deadline());
-      if (!fleet) return tl::unexpected(fleet.error());
-      const etcd::NodeRecord* own = fleet->find(node_id(arguments_.name));
-      if (own == nullptr || own->revision != record_revision_) return {};
+      auto done = step();
+      if (!done) return tl::unexpected(done.error());
+      if (*done) return {};
       if (auto waited = wait(); !waited) return waited;
     }
   }
@@ -194,6 +199,7 @@ class Drain {
     pollfd stop = {interrupts_.fd(), POLLIN, 0};
     ::poll(&stop, 1, kLookMs);
     if (!interrupts_.interrupted()) return {};
+    if (!leaving_) return fail(Code::kAborted, "interrupted");
     return fail(
         Code::kAborted,
         fmt::format("interrupted: '{}' goes on leaving, and the same command goes on waiting; "
@@ -205,8 +211,7 @@ class Drain {
   const DrainArguments& arguments_;
   const Interrupts& interrupts_;
   etcd::Client client_;
-  etcd::Revision record_revision_ = 0;  // of the node's record
-  etcd::Revision epoch_revision_ = 0;   // of the epoch in which it leaves
+  std::optional<etcd::Leaving> leaving_;  // since that has begun
   std::string waits_for_;
   uint64_t told_ns_ = 0;
 };

@@ -130,30 +130,6 @@ Result<std::string> Client::post_to(size_t endpoint, const std::string& path,
   }
 }
 
-// Each endpoint has an equal share of the time that is left, so that one that hangs leaves some to
-// the others.
-Result<std::string> Client::post(const std::string& path, const std::string& body,
-                                 uint64_t deadline_ns) {
-  size_t first = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopped_) return fail(Code::kAborted, "stopped");
-    first = endpoint_;
-  }
-  const size_t count = access_.endpoints.size();
-  for (size_t i = 0;; ++i) {
-    const size_t endpoint = (first + i) % count;
-    const uint64_t now = std::min(boottime_clock().now_ns(), deadline_ns);
-    auto reply = post_to(endpoint, path, body, now + (deadline_ns - now) / (count - i));
-    const bool goes_on = !reply && may_pass(reply.error().code) && i + 1 < count;
-    if (goes_on) continue;
-    const std::lock_guard lock(mutex_);
-    if (reply) endpoint_ = endpoint;
-    if (!reply && may_pass(reply.error().code)) endpoint_ = (endpoint + 1) % count;
-    return reply;
-  }
-}
-
 Result<void> Client::believe(const Header& header, Revision at_least) {
   const std::lock_guard lock(mutex_);
   if (cluster_id_ == 0) cluster_id_ = header.cluster_id;
@@ -176,18 +152,47 @@ Result<void> Client::believe(const Header& header, Revision at_least) {
 }
 
 template <typename Reply, typename Decode>
-Result<Reply> Client::call(const std::string& path, const std::string& body, uint64_t deadline_ns,
-                           const Decode& decode) {
-  auto text = post(path, body, deadline_ns);
+Result<Reply> Client::ask(size_t endpoint, const std::string& path, const std::string& body,
+                          uint64_t deadline_ns, const Decode& decode) {
+  auto text = post_to(endpoint, path, body, deadline_ns);
   if (!text) return tl::unexpected(text.error());
   Result<Reply> reply = decode(*text);
-  if (!reply && reply.error().code == Code::kProtocol) {
-    return fail(Code::kProtocol,
-                fmt::format("what etcd answers to {} is none of its messages ({}): is something "
-                            "else at etcd.endpoints?",
-                            path, reply.error().message));
+  if (reply || reply.error().code != Code::kProtocol) return reply;
+  return fail(
+      Code::kProtocol,
+      fmt::format("what {} answers to {} is none of etcd's messages ({}): is something "
+                  "else at etcd.endpoints?",
+                  format_host_port(access_.endpoints[endpoint]), path, reply.error().message));
+}
+
+// Each endpoint has an equal share of the time that is left, so that one that hangs leaves some to
+// the others. What is not believed is of no more use than no answer.
+template <typename Reply, typename Decode>
+Result<Reply> Client::call(const std::string& path, const std::string& body, Revision at_least,
+                           uint64_t deadline_ns, const Decode& decode) {
+  size_t first = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return fail(Code::kAborted, "stopped");
+    first = endpoint_;
   }
-  return reply;
+  const size_t count = access_.endpoints.size();
+  for (size_t i = 0;; ++i) {
+    const size_t endpoint = (first + i) % count;
+    const uint64_t now = std::min(boottime_clock().now_ns(), deadline_ns);
+    auto reply = ask<Reply>(endpoint, path, body, now + (deadline_ns - now) / (count - i), decode);
+    bool failed = !reply && may_pass(reply.error().code);
+    if (reply) {
+      if (auto believed = believe(reply->header, at_least); !believed) {
+        reply = tl::unexpected(believed.error());
+        failed = true;
+      }
+    }
+    if (failed && i + 1 < count) continue;
+    const std::lock_guard lock(mutex_);
+    endpoint_ = failed ? (endpoint + 1) % count : endpoint;
+    return reply;
+  }
 }
 
 Result<TransactionReply> Client::run(const Transaction& transaction, uint64_t deadline_ns) {
@@ -196,37 +201,23 @@ Result<TransactionReply> Client::run(const Transaction& transaction, uint64_t de
     const std::lock_guard lock(mutex_);
     at_least = revision_;
   }
-  auto reply = call<TransactionReply>(
-      kTransaction, encode(transaction), deadline_ns,
+  return call<TransactionReply>(
+      kTransaction, encode(transaction), at_least, deadline_ns,
       [&](const std::string& text) { return decode_transaction(transaction, text); });
-  if (!reply) return reply;
-  if (auto believed = believe(reply->header, at_least); !believed) {
-    return tl::unexpected(believed.error());
-  }
-  return reply;
 }
 
 Result<LeaseReply> Client::grant(uint64_t ttl_s, uint64_t deadline_ns) {
-  auto reply = call<LeaseReply>(kGrant, encode_grant(ttl_s), deadline_ns, decode_grant);
-  if (!reply) return reply;
-  if (auto believed = believe(reply->header, 0); !believed) {
-    return tl::unexpected(believed.error());
-  }
-  return reply;
+  return call<LeaseReply>(kGrant, encode_grant(ttl_s), 0, deadline_ns, decode_grant);
 }
 
 Result<LeaseReply> Client::keep_alive(LeaseId lease, uint64_t deadline_ns) {
-  auto reply = call<LeaseReply>(kKeepAlive, encode_lease(lease), deadline_ns, decode_keep_alive);
-  if (!reply) return reply;
-  if (auto believed = believe(reply->header, 0); !believed) {
-    return tl::unexpected(believed.error());
-  }
-  if (reply->ttl_s == 0) return fail(Code::kNotFound, "the lease has ended");
+  auto reply = call<LeaseReply>(kKeepAlive, encode_lease(lease), 0, deadline_ns, decode_keep_alive);
+  if (reply && reply->ttl_s == 0) return fail(Code::kNotFound, "the lease has ended");
   return reply;
 }
 
 Result<void> Client::revoke(LeaseId lease, uint64_t deadline_ns) {
-  auto reply = post(kRevoke, encode_lease(lease), deadline_ns);
+  auto reply = call<RevokeReply>(kRevoke, encode_lease(lease), 0, deadline_ns, decode_revoke);
   if (!reply) return tl::unexpected(reply.error());
   return {};
 }

@@ -19,9 +19,11 @@ namespace farpage::etcd {
 // endpoint after the other meanwhile, beginning with the one that answered last. Thread-safe.
 //
 // What comes from another cluster than the first that answered, or tells of an older state than an
-// answer that came before the question, is not believed: kDenied and kUnavailable.
+// answer that came before the question, is not believed: kDenied and kUnavailable, if no other
+// endpoint is either.
 //
-// An error of a transaction that changes something says nothing of whether it has happened.
+// An error of a transaction that changes something says nothing of whether it has happened; and one
+// that did not hold may be one of this call's own that did, and whose answer was lost.
 class Client {
  public:
   explicit Client(Access access) : access_(std::move(access)) {}
@@ -47,11 +49,13 @@ class Client {
  private:
   using Connection = std::shared_ptr<HttpConnection>;
 
-  // One request and its whole reply, decoded; as `decode` says it.
+  // One request and its whole reply, decoded, as `decode` says it, and believed.
   template <typename Reply, typename Decode>
-  Result<Reply> call(const std::string& path, const std::string& body, uint64_t deadline_ns,
-                     const Decode& decode);
-  Result<std::string> post(const std::string& path, const std::string& body, uint64_t deadline_ns);
+  Result<Reply> call(const std::string& path, const std::string& body, Revision at_least,
+                     uint64_t deadline_ns, const Decode& decode);
+  template <typename Reply, typename Decode>
+  Result<Reply> ask(size_t endpoint, const std::string& path, const std::string& body,
+                    uint64_t deadline_ns, const Decode& decode);
   Result<std::string> post_to(size_t endpoint, const std::string& path, const std::string& body,
                               uint64_t deadline_ns);
   Result<HttpReply> exchange(size_t endpoint, const HttpRequest& request, uint64_t deadline_ns);

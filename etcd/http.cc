@@ -110,7 +110,19 @@ struct HttpConnection::Wire {
     return fail(code, fmt::format("the etcd at {}: {} ({})", host, doing, error.message()));
   }
 
+  // It would be taken for the next reply.
+  bool has_unasked() {
+    char unasked = 0;
+    iovec part = {&unasked, 1};
+    return incoming.size() > 0 || stream->read({&part, 1}).state != StreamState::kWouldBlock;
+  }
+
   Result<void> send(const HttpRequest& request, uint64_t deadline_ns) {
+    if (has_unasked()) {
+      return fail(
+          Code::kUnavailable,
+          fmt::format("the etcd at {} has closed the connection, or said what nobody asked", host));
+    }
     timed.set_deadline(deadline_ns);
     error_code error;
     http::write(timed, make_request(request, host), error);
@@ -148,8 +160,8 @@ Result<HttpReply> HttpConnection::post(const HttpRequest& request, uint64_t dead
   error_code error;
   http::read(wire_->timed, wire_->incoming, parser, error);
   if (error) return wire_->failed(error, "no whole reply");
-  // One that will be closed would fail the next request.
-  if (!parser.keep_alive()) interrupt();
+  // One that will be closed, or was said too much on, would fail the next request.
+  if (!parser.keep_alive() || wire_->incoming.size() > 0) interrupt();
   return HttpReply{parser.get().result_int(), std::move(parser.get().body())};
 }
 

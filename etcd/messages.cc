@@ -171,6 +171,12 @@ Result<LeaseReply> decode_keep_alive(std::string_view text) {
   return read_line(text).and_then(read_lease);
 }
 
+Result<RevokeReply> decode_revoke(std::string_view text) {
+  return parse_object(text).and_then(read_header).map([](const Header& header) {
+    return RevokeReply{header};
+  });
+}
+
 Result<WatchReply> decode_watch(std::string_view text) {
   auto reply = read_line(text);
   if (!reply) return tl::unexpected(reply.error());

@@ -60,6 +60,10 @@ struct LeaseReply {
   uint64_t ttl_s = 0;  // 0, of one that was to be kept: it has ended
 };
 
+struct RevokeReply {
+  Header header;
+};
+
 struct WatchReply {
   Header header;
   bool changed = false;   // there are events in it
@@ -77,6 +81,7 @@ Result<TransactionReply> decode_transaction(const Transaction& asked, std::strin
 Result<LeaseReply> decode_grant(std::string_view text);
 // As one line of the gateway's stream.
 Result<LeaseReply> decode_keep_alive(std::string_view text);
+Result<RevokeReply> decode_revoke(std::string_view text);
 Result<WatchReply> decode_watch(std::string_view text);
 Result<std::string> decode_token(std::string_view text);
 

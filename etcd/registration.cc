@@ -143,6 +143,8 @@ Result<void> Registration::enroll(bool first) {
     transaction.operations = {{Operation::Kind::kPut, key, encode(options_.self), granted->lease}};
     // That an earlier process of this name was drained is nothing to this one.
     if (first) {
+      const Member* former = fleet->registered.epoch.find(node_id(options_.self.name));
+      former_ = former == nullptr ? std::nullopt : std::optional(former->incarnation);
       transaction.operations.push_back(
           {Operation::Kind::kErase, drained_key(client_.prefix(), options_.self.name)});
     }
@@ -199,12 +201,19 @@ Result<void> Registration::keep_once(uint64_t begun_ns) {
   return {};
 }
 
+// Its own run before is as dead as those of whom nothing is heard, and no other node can know: the
+// name's record is this process's.
+bool Registration::is_silent(const FleetRecord& fleet, const Member& member) const {
+  if (member.node == node_id(options_.self.name)) return former_ == member.incarnation;
+  return fleet.find(member.node) == nullptr;
+}
+
 // Where nobody but those that were to go is left, they stay.
 void Registration::leave_out_silent(const FleetRecord& fleet) {
   Epoch next = fleet.registered.epoch;
   std::string silent;
   std::erase_if(next.members, [&](const Member& member) {
-    if (fleet.find(member.node) != nullptr) return false;
+    if (!is_silent(fleet, member)) return false;
     silent += fmt::format(" {:016x}", member.node);
     return true;
   });

@@ -18,7 +18,8 @@ namespace farpage::etcd {
 // That a node's process lives, told to etcd under a lease; and the watch over the others: a member
 // whose lease has ended is left out by a new epoch, which any node may begin. A node that could not
 // hear of etcd itself for a while leaves nobody out before the others have had a lease's time to
-// come back.
+// come back. So does a process that has begun anew with its own run before, in whose place it will
+// join as soon as it has its memory: only if that lasts longer.
 //
 // It has a thread of its own. etcd's lease says only who is silent: what may be read and put, the
 // views decide (protocol rule 12).
@@ -62,6 +63,7 @@ class Registration {
   void keep();
   Result<void> keep_once(uint64_t begun_ns);
   bool is_own(const NodeRecord* record) const;
+  bool is_silent(const FleetRecord& fleet, const Member& member) const;
   void leave_out_silent(const FleetRecord& fleet);
   Result<bool> replace(const FleetRecord& fleet, Epoch next);
   uint64_t deadline() const;
@@ -72,6 +74,7 @@ class Registration {
   const Options options_;
   uint64_t fleet_id_ = 0;
   LeaseId lease_ = 0;
+  std::optional<uint64_t> former_;  // run of this node, which was a member when this process began
   std::atomic<Revision> record_revision_{0};
   std::optional<uint64_t> heard_since_ns_;  // of etcd, without a break
   uint64_t heard_ns_ = 0;                   // when the last round began in which it answered

@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kReadsAtOnce = 8;  // of one member; demand fetches go first
 constexpr uint64_t kAskAgainNs = 10 * kMillisecond;
 constexpr size_t kDropAtOnce = 4096;
-constexpr size_t kTriesAgain = 3;  // of a page that could not be read
+constexpr size_t kTriesAgain = 3;  // of a page that was not whole, or of a repair
 
 }  // namespace
 
@@ -220,7 +220,10 @@ void Filler::landed(const PassPtr& pass, const HeldPage& page, uint32_t slot, Co
     }
   } else {
     store_.release(slot);
-    if (code != Code::kOk && pass->tries < kTriesAgain) pass->failed.push_back(page);
+    // A fill is not done before it has what lies there whole, and is only not reached.
+    const bool not_reached = code == Code::kUnavailable || code == Code::kTimeout;
+    const bool again = pass->tries < kTriesAgain || (not_reached && !pass->repairs);
+    if (code != Code::kOk && again) pass->failed.push_back(page);
   }
   // Whoever holds a page that is not whole looks at it again, and fills itself.
   MemberLink* peer = peer_(pass->from);

@@ -91,6 +91,20 @@ void FleetMember::entered() {
     leaving_.push_back(std::move(known.peer));
   }
   std::erase_if(peers_, [](const auto& known) { return known.second.peer == nullptr; });
+  reach_for_others();
+  std::set<NodeId> others;
+  for (const Member& member : epoch_.epoch().members) {
+    if (member.node != epoch_.self().node) others.insert(member.node);
+  }
+  filler_.begin_epoch(std::move(others));
+  for (auto& [node, known] : peers_) {
+    if (known.link_number != 0) filler_.fill_from(node);
+  }
+  hooks_.epoch_changed();
+}
+
+// What the system refuses it may have a moment later.
+void FleetMember::reach_for_others() {
   for (const Member& member : epoch_.epoch().members) {
     if (member.node == epoch_.self().node || peers_.contains(member.node)) continue;
     LinkTerms terms;
@@ -103,24 +117,16 @@ void FleetMember::entered() {
     auto made = MemberLink::create(runtime_, fabric_, fleet_.dialer(member.node), terms, landing_,
                                    lease_ms_);
     if (!made) {
-      log_warning("cannot reach for another member: " + made.error().message);
+      warnings_.warn("cannot reach for another member: " + made.error().message);
       continue;
     }
     peers_[member.node].peer = std::move(*made);
   }
-  std::set<NodeId> others;
-  for (const Member& member : epoch_.epoch().members) {
-    if (member.node != epoch_.self().node) others.insert(member.node);
-  }
-  filler_.begin_epoch(std::move(others));
-  for (auto& [node, known] : peers_) {
-    if (known.link_number != 0) filler_.fill_from(node);
-  }
-  hooks_.epoch_changed();
 }
 
 // Every new link begins a fill: this node, or the other one, may have missed something.
 void FleetMember::watch() {
+  reach_for_others();
   std::erase_if(leaving_, [](const auto& peer) { return peer->reader().waiting() == 0; });
   for (auto& [node, known] : peers_) {
     known.peer->reader().advance();

@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "base/log.h"
 #include "base/runtime.h"
 #include "control/link.h"
 #include "node/filler.h"
@@ -62,6 +63,7 @@ class FleetMember {
               const Member& self, PageStore& store, PoolLanding landing, uint64_t opens_ns,
               Hooks hooks);
   void entered();
+  void reach_for_others();
   bool may_be_member(const HelloRequest& hello) const;
   void watch();
   MemberLink* peer(NodeId node) const;
@@ -80,6 +82,7 @@ class FleetMember {
   PageStore& store_;
   const uint64_t lease_ms_;
   const Hooks hooks_;
+  WarningLimiter warnings_;
   PoolLanding landing_;
   NodeEpoch epoch_;
   std::map<NodeId, KnownPeer> peers_;

@@ -10,7 +10,8 @@ namespace farpage {
 namespace {
 
 constexpr uint64_t kLooksPerView = 4;
-constexpr uint64_t kDriftFraction = 64;  // ε
+constexpr uint64_t kMostLooksPerView = 64;  // whatever others tell
+constexpr uint64_t kDriftFraction = 64;     // ε
 
 }  // namespace
 
@@ -55,29 +56,41 @@ bool NodeEpoch::puts_open(uint64_t now_ns) const {
          (all_confirmed_ || !on(Guard::kConfirmBeforePuts));
 }
 
-void NodeEpoch::look_in(uint64_t delay_ns) {
-  runtime_.after(delay_ns, [this, alive = std::weak_ptr<bool>(alive_)] {
-    if (!alive.expired()) look();
-  });
+// The soonest is the only one: each read has one successor, however many looks there were.
+void NodeEpoch::look_at(uint64_t time_ns) {
+  if (due_ns_ <= time_ns) return;
+  due_ns_ = time_ns;
+  const uint64_t now = runtime_.clock().now_ns();
+  runtime_.after(time_ns > now ? time_ns - now : 0,
+                 [this, due = ++due_look_, alive = std::weak_ptr<bool>(alive_)] {
+                   if (!alive.expired() && due == due_look_) read();
+                 });
 }
 
 void NodeEpoch::look() {
   if (is_fixed()) return;
   if (reading_) {
     look_again_ = true;
-    return;
+  } else if (runtime_.clock().now_ns() < not_before_ns_) {
+    look_at(not_before_ns_);
+  } else {
+    read();
   }
+}
+
+void NodeEpoch::read() {
   reading_ = true;
   look_again_ = false;
+  due_ns_ = kNever;
+  ++due_look_;
   const uint64_t sent = runtime_.clock().now_ns();
+  not_before_ns_ = sent + fleet_.view_ns / kMostLooksPerView;
   fleet_.epochs->read(
       [this, sent, alive = std::weak_ptr<bool>(alive_)](const Result<RegisteredEpoch>& read) {
         if (alive.expired()) return;
         reading_ = false;
         // Before what follows, which may end this run.
-        const uint64_t due = sent + fleet_.view_ns / kLooksPerView;
-        const uint64_t now = runtime_.clock().now_ns();
-        look_in(look_again_ || due <= now ? 0 : due - now);
+        look_at(look_again_ ? not_before_ns_ : sent + fleet_.view_ns / kLooksPerView);
         if (read) answered(sent, *read);
       });
 }
@@ -123,11 +136,17 @@ void NodeEpoch::enter(const Epoch& epoch) {
 void NodeEpoch::confirm() {
   if (std::exchange(confirming_, true)) return;
   fleet_.epochs->confirm(self_.node, epoch_.number,
-                         [this, alive = std::weak_ptr<bool>(alive_)](const Result<void>&) {
+                         [this, alive = std::weak_ptr<bool>(alive_)](const Result<void>& written) {
                            if (alive.expired()) return;
                            confirming_ = false;
-                           look();  // whether it is done, and who else has
+                           look_after(written);  // whether it is done, and who else has
                          });
+}
+
+// What failed, and not because of another epoch, would fail again: that waits for the look that is
+// due in any case.
+void NodeEpoch::look_after(const Result<void>& written) {
+  if (written || written.error().code == Code::kAborted) look();
 }
 
 // What stands before the first epoch of a fleet.
@@ -161,7 +180,7 @@ void NodeEpoch::join(const Epoch& current) {
         if (!joined && joined.error().code == Code::kInvalid) {
           return warnings_.warn("this node does not join the fleet: " + joined.error().message);
         }
-        look();
+        look_after(joined);
       });
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/runtime.h"
 #include "control/messages.h"
@@ -32,7 +33,7 @@ class NodeEpoch {
             Hooks hooks);
   // With a register: begins to read it, and joins.
   void start();
-  // Somebody is in a later epoch: reads the register now.
+  // Somebody is in a later epoch: reads the register soon.
   void look();
 
   // No member yet: number 0.
@@ -67,7 +68,9 @@ class NodeEpoch {
   void confirm();
   Epoch first_epoch() const;
   void join(const Epoch& current);
-  void look_in(uint64_t delay_ns);
+  void read();
+  void look_at(uint64_t time_ns);
+  void look_after(const Result<void>& written);
 
   Runtime& runtime_;
   const Fleet& fleet_;
@@ -83,6 +86,9 @@ class NodeEpoch {
   bool all_confirmed_ = false;
   bool reading_ = false;
   bool look_again_ = false;
+  uint64_t not_before_ns_ = 0;  // the next read
+  uint64_t due_ns_ = kNever;    // that there is a timer for
+  uint64_t due_look_ = 0;       // its number: a timer of another one was superseded
   bool confirming_ = false;
   bool joining_ = false;
   bool told_of_refusal_ = false;

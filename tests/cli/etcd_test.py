@@ -166,6 +166,47 @@ class EtcdTest(EtcdFleet, Counts, Case):
         nodes["b"] = self.start_member(etcd, "b", "cluster.replicas=1")
         self.assertTrue(wait_until(lambda: self.members(etcd) == 3))
 
+    def begin_slow_drain(self, etcd, names):
+        """Of b, whose pages the others have not all yet."""
+        nodes = self.start_fleet(etcd, names, "node.fill_bytes_per_s=131072")
+        self.replay_once(etcd, [list(range(400))])
+        drain = self.start_program("drain", "b", *self.reach(etcd))
+        self.assertTrue(wait_until(lambda: self.leaves(etcd)))
+        return nodes, drain
+
+    def leaves(self, etcd):
+        return any(member.get("leaving") for member in etcd.epoch()["members"])
+
+    def test_drain_does_not_take_the_next_run_for_the_one_that_left(self):
+        etcd = Etcd(self)
+        nodes, first = self.begin_slow_drain(etcd, NAMES)
+        first.send_signal(signal.SIGSTOP)
+        nodes["b"].kill()
+        nodes["b"].wait()
+        nodes["b"] = self.start_member(etcd, "b", "node.fill_bytes_per_s=131072")
+        self.assertTrue(wait_until(lambda: not self.leaves(etcd)))
+        self.assertTrue(wait_until(lambda: not any(self.status(node)["fleet"]["to_fill"] for node in nodes.values()), 60))
+        second = self.start_program("drain", "b", *self.reach(etcd))
+        self.assertTrue(wait_until(lambda: self.leaves(etcd)))
+        first.send_signal(signal.SIGCONT)
+        _, errors = first.communicate(timeout=60)
+        self.assertEqual(first.returncode, 1)
+        self.assertIn("left or come back", errors)
+        output, errors = second.communicate(timeout=60)
+        self.assertEqual(second.returncode, 0, errors)
+        self.assertIn("b is drained", output)
+
+    def test_drain_says_that_another_node_which_dies_may_have_had_the_last_copy(self):
+        etcd = Etcd(self)
+        nodes, drain = self.begin_slow_drain(etcd, (*NAMES, "d"))
+        nodes["c"].kill()
+        _, errors = drain.communicate(timeout=60)
+        self.assertEqual(drain.returncode, 1)
+        self.assertIn("may be lost", errors)
+        # And the same command goes on.
+        result = self.drain(etcd, "b")
+        self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_what_cannot_be_drained_is_told(self):
         etcd = Etcd(self)
         nodes = self.start_fleet(etcd, ("a",), "cluster.replicas=1")

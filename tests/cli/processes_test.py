@@ -10,8 +10,8 @@ import unittest
 from namespaces import why_none
 from program import PROGRAM, Case, processes_naming, skip_or_fail, wait_until
 
-# `missed_deadlines` is left out where a judgement would be one of this machine's load.
-FINDINGS = ("wrong_bytes", "went_back", "late_landings", "lost_acknowledged_puts", "unfinished")
+# What ended later after its deadline than the watchdog's longest delay is counted as missed: this machine's load is out of it.
+FINDINGS = ("wrong_bytes", "went_back", "late_landings", "missed_deadlines", "lost_acknowledged_puts", "unfinished")
 OF_NETWORK = ("link_down", "parted", "etcd_parted")
 TIMEOUT_S = 250
 
@@ -34,13 +34,13 @@ class ProcessesTest(Case):
     def assert_nothing_found(self, result, answer):
         self.assertIsNotNone(answer, result.stderr)
         self.assertEqual({finding: answer[finding] for finding in FINDINGS}, dict.fromkeys(FINDINGS, 0), result.stdout)
-        self.assertEqual(result.returncode, 1 if answer["missed_deadlines"] else 0, result.stderr)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertLessEqual(answer["after_deadline_max_ms"], answer["watchdog_delay_max_ms"])
         self.assertGreater(answer["pages_ready"], 1000)
         self.assertGreater(answer["puts_acknowledged"], 100)
         self.assertGreater(answer["removes_acknowledged"], 0)
         self.assertGreater(answer["pages_kept"], 0)
-        if not answer["missed_deadlines"]:
-            self.assert_nothing_left()
+        self.assert_nothing_left()
 
     def test_nothing_is_found_over_tcp_and_etcd_comes_back(self):
         self.need_network()
@@ -61,15 +61,19 @@ class ProcessesTest(Case):
         self.need_network()
         if "--without" not in self.run_program("chaos", "--help").stdout:
             return  # a program for users has all rules, always
-        # A paused node's answers land when it goes on, and hedges have brought the pages long before.
-        result, answer = self.attack("--disturbances", 20, "--seed", 3, "--faults", "node_paused", "--without", "hold_until_ended")
-        self.assertEqual(result.returncode, 1)
-        self.assertGreater(answer["late_landings"], 0, result.stdout)
-        self.assertTrue(any("a late landing in frame" in finding for finding in answer["findings"]), answer["findings"])
-        self.assertTrue(any("node_paused for" in line for line in answer["history"]), answer["history"])
-        self.assertIn("with seed 3; logs are in ", result.stderr)
-        folder = result.stderr.rpartition("logs are in ")[2].strip()
-        self.assertLess({"n0.log", "n1.log", "n2.log", "etcd.log"}, set(os.listdir(folder)))
+        # A paused node's answers land when it goes on, and hedges have brought the pages long before. On a busy machine one may land late
+        # before any was paused.
+        for seed in range(3, 9):
+            result, answer = self.attack("--disturbances", 20, "--seed", seed, "--faults", "node_paused", "--without", "hold_until_ended")
+            self.assertEqual(result.returncode, 1)
+            self.assertGreater(answer["late_landings"], 0, result.stdout)
+            self.assertTrue(any("a late landing in frame" in finding for finding in answer["findings"]), answer["findings"])
+            self.assertIn(f"with seed {seed}; logs are in ", result.stderr)
+            folder = result.stderr.rpartition("logs are in ")[2].strip()
+            self.assertLess({"n0.log", "n1.log", "n2.log", "etcd.log"}, set(os.listdir(folder)))
+            if any("node_paused for" in line for line in answer["history"]):
+                return
+        self.fail(answer["history"])
 
     def start_attack(self, *arguments):
         """One that lasts, with its nodes at work."""

@@ -54,6 +54,21 @@ TEST(EtcdClient, ConnectionThatEtcdClosedIsMadeAgain) {
   EXPECT_EQ(etcd.connections(), 3);
 }
 
+TEST(EtcdClient, WhatComesBehindAReplyIsNotTheNextOne) {
+  std::atomic<uint64_t> asked{0};
+  ScriptedEtcd etcd([&](const auto&) {
+    const uint64_t number = ++asked;
+    return written(1, 10 * number) + written(1, 10 * number + 5);
+  });
+  Client client(access_to({&etcd}));
+  for (uint64_t number = 1; number <= 3; ++number) {
+    const auto reply = client.run({}, in(kLongNs));
+    ASSERT_TRUE(reply) << reply.error().message;
+    EXPECT_EQ(reply->header.revision, 10 * number);
+  }
+  EXPECT_EQ(etcd.connections(), 3);
+}
+
 TEST(EtcdClient, EndpointThatHangsLeavesTimeToTheOthers) {
   ScriptedEtcd silent([](const auto&) { return std::string(); });
   ScriptedEtcd broken([](const auto&) { return ScriptedEtcd::reply("503 Unavailable", "{}"); });
@@ -94,6 +109,71 @@ TEST(EtcdClient, GarbageIsAnErrorThatSaysWhereToLook) {
     ASSERT_FALSE(reply) << garbage;
     EXPECT_THAT(reply.error().message, HasSubstr("etcd")) << garbage;
   }
+}
+
+// What an endpoint may answer after it has answered well, of cluster 1 and revision 9.
+std::vector<std::string> not_to_be_believed() {
+  return {"SSH-2.0-OpenSSH_9.2\r\n",
+          ScriptedEtcd::ok("<html>hello</html>"),
+          ScriptedEtcd::ok(""),
+          ScriptedEtcd::ok("{\"header\":{}}"),
+          written(2, 9),
+          written(1, 8)};
+}
+
+TEST(EtcdClient, EndpointThatIsNotBelievedIsPassedOver) {
+  for (const std::string& answer : not_to_be_believed()) {
+    std::atomic<int> of_bad{0};
+    ScriptedEtcd bad([&](const auto&) { return ++of_bad == 1 ? written(1, 9) : answer; });
+    std::atomic<int> of_well{0};
+    ScriptedEtcd well([&](const auto&) {
+      ++of_well;
+      return written(1, 10);
+    });
+    Client client(access_to({&bad, &well}));
+    ASSERT_TRUE(client.run({}, in(kLongNs)));
+    ASSERT_EQ(of_bad, 1);
+    const auto reply = client.run({}, in(kLongNs));
+    ASSERT_TRUE(reply) << answer << reply.error().message;
+    EXPECT_EQ(reply->header.revision, 10u) << answer;
+    EXPECT_EQ(of_well, 1) << answer;
+    const int asked = of_bad;
+    EXPECT_GE(asked, 2) << answer;
+    // And is not asked first the next time.
+    EXPECT_TRUE(client.run({}, in(kLongNs))) << answer;
+    EXPECT_EQ(of_bad, asked) << answer;
+  }
+}
+
+TEST(EtcdClient, EndpointThatIsNotBelievedOfALeaseIsPassedOver) {
+  std::atomic<int> of_well{0};
+  ScriptedEtcd garbage([](const auto&) { return ScriptedEtcd::ok("<html>hello</html>"); });
+  ScriptedEtcd well([&](const ScriptedEtcd::Request& request) {
+    ++of_well;
+    const std::string lease = R"({"header":{"cluster_id":"1"},"ID":"9","TTL":"5"})";
+    return ScriptedEtcd::ok(request.path == "/v3/lease/keepalive" ? R"({"result":)" + lease + "}\n"
+                                                                  : lease);
+  });
+  EXPECT_TRUE(Client(access_to({&garbage, &well})).grant(5, in(kLongNs)));
+  EXPECT_TRUE(Client(access_to({&garbage, &well})).keep_alive(9, in(kLongNs)));
+  EXPECT_TRUE(Client(access_to({&garbage, &well})).revoke(9, in(kLongNs)));
+  EXPECT_EQ(of_well, 3);
+}
+
+TEST(EtcdClient, WhereNobodyIsBelievedAllAreAskedOnceAndTheReasonIsTold) {
+  std::atomic<int> asked{0};
+  const auto garbage = [&](const auto&) {
+    ++asked;
+    return ScriptedEtcd::ok("<html>hello</html>");
+  };
+  ScriptedEtcd first(garbage);
+  ScriptedEtcd second(garbage);
+  Client client(access_to({&first, &second}));
+  const auto reply = client.run({}, in(kLongNs));
+  ASSERT_FALSE(reply);
+  EXPECT_EQ(reply.error().code, Code::kProtocol);
+  EXPECT_THAT(reply.error().message, HasSubstr("etcd.endpoints"));
+  EXPECT_EQ(asked, 2);
 }
 
 TEST(EtcdClient, NobodyThereSaysSo) {

@@ -91,6 +91,18 @@ TEST_F(Filling, WhatIsAskedForAgainIsStillToBeFilled) {
   EXPECT_TRUE(client_.wait_for([&] { return client_.holds(1, number, 1); }, kSecond));
 }
 
+TEST_F(Filling, FillIsNotDoneWithoutAPageThatIsNotReached) {
+  const uint64_t number = client_.number_with({0, 1});
+  ASSERT_EQ(client_.put(number, 1).code, Code::kOk);
+  fail(FaultKind::kFailed, kNever);
+  restart_node_1();
+  client_.run_for(60 * kSecond);
+  EXPECT_GT(status().to_fill, 0u);
+  faulty_->set_plan({});
+  EXPECT_TRUE(client_.wait_for([&] { return client_.holds(1, number, 1); }, kSecond));
+  EXPECT_EQ(status().to_fill, 0u);
+}
+
 // As an operator does who restarts one node after the other: node 1 is full again once it has
 // nothing to fill.
 class Polling : public testing::Test {

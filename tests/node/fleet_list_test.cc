@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/node/three_nodes.h"
+#include "tests/support/forwarding_fabric.h"
 
 namespace farpage {
 namespace {
@@ -45,6 +46,40 @@ TEST(FleetList, OneReplicaIsThePrimaryAlone) {
 }
 
 // Its versions are lower than those that the others hold, which would take them for old ones.
+// Does not register where headers of other members' pages land, as a system does that has no memory
+// to lock.
+class RefusingFabric final : public ForwardingFabric {
+ public:
+  using ForwardingFabric::ForwardingFabric;
+  Result<Region> register_local(const MemoryRange& range) override {
+    if (refuses && range.bytes == kHeadersBytes) return fail(Code::kExhausted, "no memory to lock");
+    return ForwardingFabric::register_local(range);
+  }
+  static constexpr uint64_t kHeadersBytes = 64 * sizeof(PageHeader);
+  bool refuses = true;
+};
+
+TEST(FleetList, OthersThatCouldNotBeReachedForAreReachedLater) {
+  RefusingFabric* refusing = nullptr;
+  SimClusterOptions options = three_nodes();
+  options.wrap_node = [&](size_t node, sim::SimFabric& own) -> std::unique_ptr<Fabric> {
+    auto fabric = std::make_unique<RefusingFabric>(own);
+    fabric->refuses = node == 1;
+    if (node == 1) refusing = fabric.get();
+    return fabric;
+  };
+  SimCluster cluster(12, options);
+  RawClient client(cluster);
+  settle(client);
+  const uint64_t number = client.number_with({1, 0});
+  EXPECT_NE(client.put(number, 1, 10 * kMillisecond).code, Code::kOk);
+  EXPECT_TRUE(client.status(1).fleet.others.empty());
+  refusing->refuses = false;
+  settle(client);
+  EXPECT_EQ(client.put(number, 2).code, Code::kOk);
+  EXPECT_EQ(client.status(1).fleet.others.size(), 2u);
+}
+
 TEST(FleetList, PrimaryThatLostItsStateFileGetsNothingAcknowledged) {
   SimCluster cluster(21, three_nodes());
   RawClient client(cluster);

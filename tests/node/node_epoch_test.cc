@@ -30,20 +30,30 @@ class OneRegister final : public EpochRegister {
   }
   void replace(uint64_t number, Epoch next, std::function<void(Result<void>)> done) override {
     ++replaces;
+    if (refuses) return refuse(std::move(done));
     if (number == current.epoch.number) current = {std::move(next), {}};
     world_.after(kMillisecond, [done = std::move(done)] { done({}); });
   }
   void confirm(NodeId node, uint64_t number, std::function<void(Result<void>)> done) override {
+    ++confirms;
+    if (refuses) return refuse(std::move(done));
     if (number == current.epoch.number) current.confirmed.push_back(node);
     world_.after(kMillisecond, [done = std::move(done)] { done({}); });
   }
 
   RegisteredEpoch current;
   bool answers = true;
+  bool refuses = false;  // to write
   int reads = 0;
   int replaces = 0;
+  int confirms = 0;
 
  private:
+  void refuse(std::function<void(Result<void>)> done) {
+    world_.after(kMillisecond,
+                 [done = std::move(done)] { done(fail(Code::kUnavailable, "not now")); });
+  }
+
   sim::World& world_;
 };
 
@@ -100,6 +110,61 @@ TEST(NodeEpoch, ViewEndsVAfterTheLastReadThatWasAnsweredWasSent) {
   at.epochs.answers = true;
   at.run_for(kView / 2);
   EXPECT_TRUE(at.node->view_valid(at.now()));
+}
+
+TEST(NodeEpoch, LooksFromElsewhereLeaveNoMoreReadsBehindThanThereWere) {
+  World at;
+  at.run_for(kSecond);
+  for (int i = 0; i < 50; ++i) {
+    at.node->look();
+    at.run_for(7 * kMillisecond);
+  }
+  const int reads = at.epochs.reads;
+  at.run_for(10 * kView);
+  EXPECT_LE(at.epochs.reads - reads, 41) << "four times a V";
+  EXPECT_GE(at.epochs.reads - reads, 39);
+}
+
+TEST(NodeEpoch, LooksDuringAReadAreOneMoreRead) {
+  World at;
+  at.run_for(kSecond);
+  at.node->look();
+  const int reads = at.epochs.reads;
+  for (int i = 0; i < 50; ++i) at.node->look();
+  at.run_for(10 * kMillisecond);
+  EXPECT_LE(at.epochs.reads - reads, 1);
+}
+
+TEST(NodeEpoch, LooksThatNeverEndAreReadsOfABoundedRate) {
+  World at;
+  at.run_for(kSecond);
+  const int reads = at.epochs.reads;
+  for (const uint64_t until = at.now() + 10 * kView; at.now() < until;) {
+    at.node->look();
+    at.run_for(100 * kMicrosecond);
+  }
+  EXPECT_LE(at.epochs.reads - reads, 641) << "64 times a V";
+  EXPECT_GE(at.epochs.reads - reads, 500) << "and soon";
+}
+
+TEST(NodeEpoch, WriteThatFailsIsTriedAgainFourTimesAV) {
+  World at;
+  at.run_for(kSecond);
+  at.epochs.refuses = true;
+  at.epochs.current = {{3, 2, 1, 512, {kOther, kSelf}}, {}};
+  const int confirms = at.epochs.confirms;
+  at.run_for(10 * kView);
+  EXPECT_LE(at.epochs.confirms - confirms, 41);
+  EXPECT_GE(at.epochs.confirms - confirms, 38);
+  at.epochs.refuses = false;
+  at.run_for(kView);
+  EXPECT_EQ(at.epochs.current.confirmed, std::vector<NodeId>{kSelf.node});
+
+  World before;
+  before.epochs.refuses = true;
+  before.run_for(10 * kView);
+  EXPECT_LE(before.epochs.replaces, 41);
+  EXPECT_GE(before.epochs.replaces, 38);
 }
 
 TEST(NodeEpoch, PutsOpenAfterVAndWhenAllHaveConfirmed) {

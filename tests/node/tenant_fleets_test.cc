@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -13,10 +14,13 @@
 #include "bench/cluster/sim_register.h"
 #include "bench/cluster/sim_wire.h"
 #include "node/tenants.h"
+#include "pagetable/geometry.h"
 #include "pagetable/placement.h"
 #include "tests/support/engine.h"
 #include "tests/support/temp_dir.h"
+#include "transport/sim/network.h"
 #include "transport/sim/sim_fabric.h"
+#include "transport/sim/sim_region.h"
 
 namespace farpage {
 namespace {
@@ -170,6 +174,45 @@ class TenantFleets : public testing::TestWithParam<Membership> {
     if (verdict.verdict != Verdict::kReady) return std::nullopt;
     return engines_[tenant]->put_number_of(test_key(number));
   }
+  // Of a session beside the tenant's client, with whatever requests this test makes up.
+  Reply ask(size_t node, size_t number, ClientId session, Request request) {
+    auto answer = std::make_shared<std::optional<Reply>>();
+    processes_[node].nodes->tenant(number).handle(
+        session, std::move(request), [answer](Reply reply) { *answer = std::move(reply); });
+    EXPECT_TRUE(wait_for([&] { return answer->has_value(); }));
+    return std::move(**answer);
+  }
+  struct Session {
+    ClientId id = 0;
+    Geometry geometry;
+  };
+  Session greeted(size_t node, size_t number) {
+    const ClientId id = processes_[node].nodes->tenant(number).connected().value();
+    HelloRequest hello;
+    hello.epoch = {list_.number, list_.identity()};
+    const auto reply = std::get<HelloReply>(ask(node, number, id, hello));
+    return {id, {reply.page_bytes, reply.slots, reply.buckets}};
+  }
+  ReportReply report(size_t node, size_t number, const PageKey& key) {
+    ReportRequest request;
+    request.keys = {key};
+    return std::get<ReportReply>(ask(node, number, greeted(node, number).id, request));
+  }
+  // Flips a bit of the page in the tenant's pool.
+  void damage(size_t node, size_t number, const PageKey& key) {
+    const Session session = greeted(node, number);
+    auto lane = std::get<OpenLaneReply>(ask(node, number, session.id, OpenLaneRequest{}));
+    std::byte* pool = world_.network()->find(sim::key_of(lane.pool).value())->data;
+    for (uint64_t slot = 0; slot < session.geometry.slots; ++slot) {
+      std::byte* page = pool + session.geometry.slot_offset(slot);
+      PageHeader header;
+      std::memcpy(&header, page, sizeof header);
+      if (header.key != key) continue;
+      page[sizeof header + 1] ^= std::byte{1};
+      return;
+    }
+    FAIL() << "no such page";
+  }
   // A key whose primary is this node.
   uint64_t number_at(size_t node) {
     for (uint64_t number = 0;; ++number) {
@@ -280,6 +323,22 @@ TEST_P(TenantFleets, TenantThatWasAwayForARunIsTakenUpAgain) {
   start(0, {kA, kB});
   EXPECT_GT(put_patiently(kA, number, 2).version, first.version);
   EXPECT_EQ(fetch(kA, number), 2);
+}
+
+// A report of a key that is another's gets the answer that one of no key gets, and does nothing.
+TEST_P(TenantFleets, ReportTellsNothingOfAnothersKey) {
+  const uint64_t number = number_at(0);
+  const PageKey key = test_key(number);
+  ASSERT_EQ(put(kA, number, 1).code, Code::kOk);
+  damage(0, kA, key);
+  const ReportReply of_anothers = report(0, kB, key);
+  const ReportReply of_nobodys = report(0, kB, test_key(number + 1'000'000));
+  EXPECT_EQ(of_anothers.dropped, of_nobodys.dropped);
+  EXPECT_EQ(of_anothers.newest_epoch, of_nobodys.newest_epoch);
+  EXPECT_EQ(status(0, kA).fleet.dropped, 0u);
+  EXPECT_EQ(report(0, kA, key).dropped, 1u) << "its owner's does";
+  EXPECT_TRUE(wait_for([&] { return status(0, kA).fleet.repaired == 1; }));
+  EXPECT_EQ(fetch(kA, number), 1);
 }
 
 TEST_P(TenantFleets, StatusOfTheProcessSaysWhatIsTrueForEveryTenant) {

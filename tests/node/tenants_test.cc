@@ -281,23 +281,6 @@ TEST_P(TenantsTest, OperatorsOwnConnectionOpensNothingButStatus) {
   EXPECT_EQ(std::get<StatusReply>(replies[2]).tenants.size(), 2u);
 }
 
-// A report of a key that is another's gets the answer that one of no key gets.
-TEST_P(TenantsTest, ReportTellsNothingOfAnothersKey) {
-  ASSERT_EQ(put(kA, 1, 1), Code::kOk);
-  const ClientId client = greeted(kB);
-  std::array<std::string, 2> answers;
-  for (const uint64_t number : {1, 2}) {
-    ReportRequest report;
-    report.keys = {test_key(number)};
-    const Reply reply = ask(kB, client, std::move(report));
-    const auto* refusal = std::get_if<Refusal>(&reply);
-    answers[number - 1] = refusal != nullptr ? refusal->message
-                                             : std::to_string(std::get<ReportReply>(reply).dropped);
-  }
-  EXPECT_EQ(answers[0], answers[1]);
-  EXPECT_EQ(fetch(kA, 1), 1);
-}
-
 INSTANTIATE_TEST_SUITE_P(Paths, TenantsTest, ::testing::Values(Path::kShm, Path::kTcp),
                          [](const auto& path) { return path.param == Path::kShm ? "shm" : "tcp"; });
 

@@ -52,6 +52,7 @@ Result<Child> Child::start(const ChildOptions& options) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
+  ::signal(SIGCHLD, SIG_DFL);  // ignored, as who started this may have had it, no end is told
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0) {

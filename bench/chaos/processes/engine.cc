@@ -159,6 +159,7 @@ std::vector<PageVerdict> Engine::fetch(std::span<const size_t> keys, uint64_t in
     }
   }
   std::vector<PageVerdict> verdicts = running.verdicts;
+  verdicts.resize(keys.size());
   give_back(running);
   look_at_held();
   return verdicts;
@@ -257,6 +258,7 @@ std::vector<PutResult> Engine::put(std::span<const size_t> keys, uint64_t in_ns)
       checker_.add(found->kind, fmt::format("{}: key {}: {}", name_, keys[page], found->sentence));
     }
   }
+  results.resize(keys.size());
   return results;
 }
 

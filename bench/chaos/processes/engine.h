@@ -65,6 +65,7 @@ class Engine {
   void finish(uint64_t deadline_ns);
 
   static constexpr size_t kMostPages = 16;  // of one fetch or put
+  // Of each key; where all frames are held, it was not asked for: kPending, and kTimeout of a put.
   std::vector<PageVerdict> fetch(std::span<const size_t> keys, uint64_t in_ns, bool hedge = false,
                                  bool newest_known = false);
   std::vector<PutResult> put(std::span<const size_t> keys, uint64_t in_ns);

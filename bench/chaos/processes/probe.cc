@@ -41,8 +41,8 @@ std::vector<size_t> find_missing(Engine& engine, std::vector<size_t>& unknown, u
         std::span(asked).subspan(first, std::min(Engine::kMostPages, asked.size() - first));
     const std::vector<PageVerdict> verdicts = engine.fetch(batch, in_ns);
     for (size_t page = 0; page < batch.size(); ++page) {
-      if (page < verdicts.size() && verdicts[page].verdict == Verdict::kReady) continue;
-      const bool is_missing = page < verdicts.size() && verdicts[page].reason == Reason::kMiss;
+      if (verdicts[page].verdict == Verdict::kReady) continue;
+      const bool is_missing = verdicts[page].reason == Reason::kMiss;
       (is_missing ? missing : unknown).push_back(batch[page]);
     }
   }

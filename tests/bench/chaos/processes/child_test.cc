@@ -39,6 +39,16 @@ TEST_F(ChildTest, TellsHowItEnded) {
   EXPECT_EQ(describe_end(killed->wait()), "killed by signal 9");
 }
 
+TEST_F(ChildTest, TellsHowItEndedWhereEndsWereIgnored) {
+  ::signal(SIGCHLD, SIG_IGN);
+  auto child = Child::start(shell("exit 3"));
+  ASSERT_TRUE(child);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!child->ended() && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  ASSERT_TRUE(child->ended());
+  EXPECT_EQ(describe_end(*child->ended()), "ended with 3");
+}
+
 TEST_F(ChildTest, EndsWithItsObject) {
   pid_t pid = 0;
   {

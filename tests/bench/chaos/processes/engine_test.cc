@@ -81,6 +81,23 @@ TEST_F(ProcessesEngine, FindsPagesThatAreThereAfterTheirRemoval) {
   EXPECT_EQ(count(checker, FindingKind::kWentBack), 1u);
 }
 
+// There are fewer frames than that.
+TEST_F(ProcessesEngine, TellsOfEachKeyThatWasNotAskedForToo) {
+  Checker checker;
+  const auto engine = connect(checker);
+  engine->put({&some_[0], 1}, kLongNs);
+  const std::vector<size_t> often(300, some_[0]);
+  const std::vector<PageVerdict> pages = engine->fetch(often, kLongNs);
+  ASSERT_EQ(pages.size(), often.size());
+  EXPECT_EQ(pages.front().verdict, Verdict::kReady);
+  EXPECT_EQ(pages.back().verdict, Verdict::kPending);
+  const std::vector<PutResult> puts = engine->put(often, kLongNs);
+  ASSERT_EQ(puts.size(), often.size());
+  EXPECT_EQ(puts.front().code, Code::kOk);
+  EXPECT_EQ(puts.back().code, Code::kTimeout);
+  EXPECT_TRUE(checker.found_nothing());
+}
+
 TEST_F(ProcessesEngine, SaysHowLateItSawAnEnd) {
   Checker checker;
   const auto engine = connect(checker);

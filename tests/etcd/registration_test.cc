@@ -1,0 +1,160 @@
+#include "etcd/registration.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <condition_variable>
+
+#include "base/clock.h"
+#include "base/units.h"
+#include "etcd/json.h"
+#include "tests/etcd/scripted_etcd.h"
+
+namespace farpage::etcd {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr uint64_t kTtlS = 1;
+const Terms kTerms = {1000, 4096, 2, 0, 77};
+const Member kFormer = {node_id("a"), 10};
+const Member kNow = {node_id("a"), 11};
+const Member kOther = {node_id("b"), 20};
+
+// An etcd of a fleet of the nodes a and b, of whom b lives, and which takes whatever is written and
+// goes on telling what a test says.
+class FleetOfTwo {
+ public:
+  explicit FleetOfTwo(std::vector<Member> members) : members_(std::move(members)) {
+    Access access;
+    access.endpoints = {etcd_.endpoint()};
+    access.prefix = kPrefix;
+    client_.emplace(std::move(access));
+    auto begun = Registration::begin(
+        *client_, {{"a", "tcp://127.0.0.1:1", 5, 0}, kTerms, kTtlS, kSecond, hooks()});
+    FARPAGE_CHECK(begun.has_value());
+    registration_ = std::move(*begun);
+  }
+
+  void set_members(std::vector<Member> members) {
+    const std::lock_guard lock(mutex_);
+    members_ = std::move(members);
+  }
+  // Waits until it has kept its lease so often, which it does six times in a lease's time.
+  void wait_for_rounds(int rounds) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&, until = rounds_ + rounds] { return rounds_ >= until; });
+  }
+  bool wait_for_epoch() {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::minutes(1),
+                             [&] { return !epoch_written_.empty(); });
+  }
+  // What was written to the epoch's key; empty: nothing was.
+  std::string epoch_written() {
+    const std::lock_guard lock(mutex_);
+    return epoch_written_;
+  }
+
+  static std::string encoded(const std::string& key) { return to_base64(kPrefix + key); }
+
+ private:
+  static constexpr const char* kPrefix = "/farpage/x/";
+
+  static Registration::Hooks hooks() {
+    return {[](const std::string&) {}, [](bool) {}};
+  }
+  static std::string range(const std::string& entries) {
+    return R"({"response_range":{"kvs":[)" + entries + "]}}";
+  }
+  static std::string entry(const std::string& key, const std::string& value, int revision,
+                           int lease) {
+    return R"({"key":")" + encoded(key) + R"(","value":")" + to_base64(value) +
+           R"(","mod_revision":")" + std::to_string(revision) + R"(","lease":")" +
+           std::to_string(lease) + "\"}";
+  }
+  static std::string transaction(const std::string& responses) {
+    return ScriptedEtcd::ok(R"({"header":{"cluster_id":"1","revision":"50"},"succeeded":true,)"
+                            R"("responses":[)" +
+                            responses + "]}");
+  }
+
+  std::string answer(const ScriptedEtcd::Request& request) {
+    const std::lock_guard lock(mutex_);
+    const std::string lease = R"({"header":{"cluster_id":"1","revision":"50"},"ID":"9","TTL":"1"})";
+    if (request.path == "/v3/lease/grant") return ScriptedEtcd::ok(lease);
+    if (request.path == "/v3/lease/keepalive") {
+      ++rounds_;
+      changed_.notify_all();
+      return ScriptedEtcd::ok(R"({"result":)" + lease + "}\n");
+    }
+    if (request.body.find(R"("request_put":{"key":")" + encoded("epoch")) != std::string::npos) {
+      if (epoch_written_.empty()) epoch_written_ = request.body;
+      changed_.notify_all();
+      return transaction(R"({"response_put":{}})");
+    }
+    if (request.body.find("request_put") != std::string::npos) {
+      enrolled_ = true;
+      return transaction(R"({"response_put":{}},{"response_delete_range":{}})");
+    }
+    const Epoch epoch = {4, members_.size() > 1 ? 2u : 1u, 0, 4096, members_};
+    std::string nodes = entry("nodes/b", encode(NodeRecord{"b", "tcp://127.0.0.1:2", 6}), 3, 8);
+    if (enrolled_) {
+      nodes += "," + entry("nodes/a", encode(NodeRecord{"a", "tcp://127.0.0.1:1", 5}), 50, 9);
+    }
+    return transaction(range(entry("terms", encode(kTerms), 1, 0)) + "," +
+                       range(entry("epoch", encode(epoch), 40, 0)) + "," + range("") + "," +
+                       range(nodes) + "," + range(""));
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Member> members_;
+  bool enrolled_ = false;
+  int rounds_ = 0;
+  std::string epoch_written_;
+  ScriptedEtcd etcd_{[this](const auto& request) { return answer(request); }};
+  std::optional<Client> client_;
+  std::unique_ptr<Registration> registration_;
+};
+
+constexpr int kRoundsPerLease = 6;
+
+TEST(Registration, ItsRunBeforeIsLeftOutIfTheNextHasNotJoinedForALease) {
+  FleetOfTwo fleet({kFormer, kOther});
+  fleet.wait_for_rounds(kRoundsPerLease / 2);
+  EXPECT_EQ(fleet.epoch_written(), "") << "it may join any moment";
+  ASSERT_TRUE(fleet.wait_for_epoch());
+  const std::string written = fleet.epoch_written();
+  EXPECT_THAT(written, HasSubstr(to_base64(encode(Epoch{5, 1, 0, 4096, {kOther}}))));
+  // By this process alone, and only in the place of what it has read.
+  EXPECT_THAT(written, HasSubstr(FleetOfTwo::encoded("epoch") +
+                                 R"(","target":"MOD","result":"EQUAL","mod_revision":"40")"));
+  EXPECT_THAT(written, HasSubstr(FleetOfTwo::encoded("nodes/a") +
+                                 R"(","target":"MOD","result":"EQUAL","mod_revision":"50")"));
+}
+
+TEST(Registration, RunThatHasJoinedStays) {
+  FleetOfTwo fleet({kFormer, kOther});
+  fleet.set_members({kOther, kNow});
+  fleet.wait_for_rounds(2 * kRoundsPerLease);
+  EXPECT_EQ(fleet.epoch_written(), "");
+}
+
+TEST(Registration, RunBeforeThatIsTheOnlyMemberStays) {
+  FleetOfTwo fleet({kFormer});
+  fleet.wait_for_rounds(2 * kRoundsPerLease);
+  EXPECT_EQ(fleet.epoch_written(), "");
+}
+
+TEST(Registration, MemberThatIsNotHeardOfIsLeftOut) {
+  FleetOfTwo fleet({kOther});
+  fleet.set_members({kOther, kNow, {node_id("c"), 30}});
+  ASSERT_TRUE(fleet.wait_for_epoch());
+  EXPECT_THAT(fleet.epoch_written(),
+              HasSubstr(to_base64(encode(Epoch{5, 2, 0, 4096, {kOther, kNow}}))));
+}
+
+}  // namespace
+}  // namespace farpage::etcd
