@@ -5,7 +5,9 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 #include "base/log.h"
@@ -32,11 +34,72 @@ void say(const std::string& words, const UniqueFd& file) {
   if (told < 0) log_warning(fmt::format("whoever holds the pool cannot be told: error {}", -told));
 }
 
-std::string held_name(const std::string& name, uint64_t fleet, uint64_t epoch) {
-  return fmt::format("{}-{:x}-{}", name, fleet, epoch);
-}
+// Names of tenants' pools begin with whose they are, and those of others never so.
+constexpr std::string_view kTenants = "tenant-";
 
 }  // namespace
+
+class HeldPools::Pool final : public PoolKeeper {
+ public:
+  Pool(HeldPools& all, const std::string& owner, uint64_t fleet)
+      : all_(all),
+        prefix_(owner.empty() ? "" : fmt::format("{}{}-", kTenants, owner)),
+        fleet_(fleet) {}
+
+  bool is_of_it(const std::string& held_name) const {
+    return prefix_.empty() ? !held_name.starts_with(kTenants) : held_name.starts_with(prefix_);
+  }
+
+  UniqueFd kept(const std::string& name) override {
+    if (name == name_ && file_.valid()) return duplicate(file_);
+    const auto found = all_.files_.find(held_name(name, all_.last_epoch_));
+    return found == all_.files_.end() ? UniqueFd() : duplicate(found->second);
+  }
+  // What was held stays so until this run has an epoch: until then the next one goes on with that.
+  void keep(const std::string& name, const UniqueFd& file) override {
+    name_ = name;
+    file_ = duplicate(file);
+    if (!file_.valid()) {
+      give_up();
+    } else if (all_.epoch_ != 0) {
+      hold();
+    }
+  }
+
+  // Stored before what was held is removed, so that the end of this process in between loses
+  // nothing; opened once more, for systemd takes no description twice, whatever the name. Where it
+  // cannot tell two of one file, or has no room, it has not taken it: hence again after that
+  // (decision 20).
+  void hold() {
+    if (!file_.valid()) return;
+    const std::string name = held_name(name_, all_.epoch_);
+    const auto found = all_.files_.find(name);
+    if (found != all_.files_.end() && is_same_file(found->second, file_)) return;
+    UniqueFd again = open_again(file_);
+    const std::string words = "FDSTORE=1\nFDNAME=" + name;
+    // By its name a file is removed: two of one name cannot be told apart.
+    if (found == all_.files_.end()) say(words, again);
+    if (give_up()) say(words, again);
+    all_.files_.emplace(name, std::move(again));
+  }
+
+ private:
+  std::string held_name(const std::string& name, uint64_t epoch) const {
+    return fmt::format("{}{}-{:x}-{}", prefix_, name, fleet_, epoch);
+  }
+  bool give_up() {
+    return all_.give_up([this](const std::string& name) { return is_of_it(name); });
+  }
+
+  HeldPools& all_;
+  const std::string prefix_;
+  const uint64_t fleet_;
+  std::string name_;  // of what this run keeps
+  UniqueFd file_;
+};
+
+HeldPools::HeldPools(std::map<std::string, UniqueFd> files) : files_(std::move(files)) {}
+HeldPools::~HeldPools() = default;
 
 std::unique_ptr<HeldPools> HeldPools::take_over() {
   char** names = nullptr;
@@ -51,51 +114,28 @@ std::unique_ptr<HeldPools> HeldPools::take_over() {
   return std::make_unique<HeldPools>(std::move(files));
 }
 
-void HeldPools::go_on_from(uint64_t last_epoch, uint64_t fleet) {
-  last_epoch_ = last_epoch;
-  fleet_ = fleet;
+PoolKeeper& HeldPools::pool_of(const std::string& owner, uint64_t fleet) {
+  return pools_.emplace_back(*this, owner, fleet);
+}
+
+void HeldPools::give_up_others() {
+  give_up([this](const std::string& name) {
+    return std::ranges::none_of(pools_, [&](const Pool& pool) { return pool.is_of_it(name); });
+  });
 }
 
 void HeldPools::began(uint64_t epoch) {
   epoch_ = epoch;
-  if (file_.valid()) hold();
+  for (Pool& pool : pools_) pool.hold();
 }
 
-UniqueFd HeldPools::kept(const std::string& name) {
-  if (name == name_ && file_.valid()) return duplicate(file_);
-  const auto found = files_.find(held_name(name, fleet_, last_epoch_));
-  return found == files_.end() ? UniqueFd() : duplicate(found->second);
-}
-
-// What was held stays so until this run has an epoch: until then the next one goes on with that.
-void HeldPools::keep(const std::string& name, const UniqueFd& file) {
-  name_ = name;
-  file_ = duplicate(file);
-  if (!file_.valid()) return give_up_all();
-  if (epoch_ != 0) hold();
-}
-
-// Stored before what was held is removed, so that the end of this process in between loses nothing;
-// opened once more, for systemd takes no description twice, whatever the name. Where it cannot tell
-// two of one file, or has no room, it has not taken it: hence again after that (decision 20).
-void HeldPools::hold() {
-  const std::string name = held_name(name_, fleet_, epoch_);
-  const auto found = files_.find(name);
-  if (found != files_.end() && is_same_file(found->second, file_)) return;
-  UniqueFd again = open_again(file_);
-  const std::string words = "FDSTORE=1\nFDNAME=" + name;
-  // By its name a file is removed: two of one name cannot be told apart.
-  if (found == files_.end()) say(words, again);
-  const bool in_place_of_another = !files_.empty();
-  give_up_all();
-  if (in_place_of_another) say(words, again);
-  files_.emplace(name, std::move(again));
-}
-
-void HeldPools::give_up_all() {
-  for (const auto& [name, file] : std::exchange(files_, {})) {
-    say("FDSTOREREMOVE=1\nFDNAME=" + name, {});
-  }
+template <typename Fits>
+bool HeldPools::give_up(const Fits& fits) {
+  return std::erase_if(files_, [&](const auto& held) {
+           if (!fits(held.first)) return false;
+           say("FDSTOREREMOVE=1\nFDNAME=" + held.first, {});
+           return true;
+         }) > 0;
 }
 
 void tell_ready() {

@@ -26,6 +26,7 @@
 #include "cli/node_settings.h"
 #include "cli/options.h"
 #include "cli/signals.h"
+#include "net/token_fingerprint.h"
 #include "node/epoch_file.h"
 #include "node/node.h"
 #include "node/node_metrics.h"
@@ -81,15 +82,34 @@ class ExitWhileStarting {
   std::thread thread_;
 };
 
+// Of each tenant's pool, or, without tenants, the node's; null where nobody keeps it. The token
+// says whose pages they are, and not the tenant's name.
+std::vector<PoolKeeper*> keepers_of(const NodeSettings& settings, const NodeFleets& fleets,
+                                    uint64_t last_epoch, HeldPools* held) {
+  const bool has_tenants = !settings.tenants.empty();
+  std::vector<PoolKeeper*> keepers(has_tenants ? settings.tenants.size() : 1);
+  if (held == nullptr) return keepers;
+  held->go_on_from(last_epoch);
+  for (size_t i = 0; i < keepers.size(); ++i) {
+    const uint64_t fleet = settings.is_member() ? fleets.register_id(i) : 0;
+    // In a list nobody says whether a peer's versions have begun anew, and equal ones of two pages.
+    if (settings.is_member() && fleet == 0) continue;
+    keepers[i] = &held->pool_of(has_tenants ? fingerprint(settings.peers[i].token) : "", fleet);
+  }
+  held->give_up_others();
+  return keepers;
+}
+
 // `services`: of the tenants, in their order.
 Result<std::unique_ptr<NodeService>> make_tenants(const NodeSettings& settings, NodeFront& front,
                                                   AsioRuntime& runtime,
                                                   std::span<const Fleet> fleets,
+                                                  std::span<PoolKeeper* const> keepers,
                                                   std::vector<ControlService*>& services) {
   std::vector<Fabric*> fabrics;
   for (size_t i = 0; i < settings.tenants.size(); ++i) fabrics.push_back(&front.fabric(i));
-  auto nodes = TenantNodes::create(settings.node, settings.tenants, runtime, fabrics, fleets,
-                                   node_id(settings.cluster.name));
+  auto nodes = TenantNodes::create(settings.node, settings.tenants, runtime, fabrics, keepers,
+                                   fleets, node_id(settings.cluster.name));
   if (!nodes) return tl::unexpected(nodes.error());
   for (size_t i = 0; i < (*nodes)->tenants(); ++i) services.push_back(&(*nodes)->tenant(i));
   return std::unique_ptr<NodeService>(std::move(*nodes));
@@ -129,24 +149,16 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
       fleets = std::move(*joined);
       last_epoch = file->last_epoch();
     }
-    if (held != nullptr) held->go_on_from(last_epoch, fleets->register_id());
+    const std::vector<PoolKeeper*> keepers = keepers_of(settings, *fleets, last_epoch, held.get());
     const std::vector<Fleet> members = fleets->fleets();
-    // In a list nobody says whether a peer's versions have begun anew, and equal ones of two pages.
-    const bool can_hold = members.empty() || fleets->register_id() != 0;
-    if (held != nullptr && !can_hold) held->keep({}, {});
     runtime.run([&] {
       if (!settings.tenants.empty()) {
-        if (held != nullptr) {
-          log_warning("what tenants keep here is not held: it ends with this process");
-          held->keep({}, {});
-        }
-        node = make_tenants(settings, front, runtime, members, tenants);
+        node = make_tenants(settings, front, runtime, members, keepers, tenants);
         return;
       }
-      node = members.empty() ? make_memory_node(options, runtime, front.fabric(), held.get())
+      node = members.empty() ? make_memory_node(options, runtime, front.fabric(), keepers.front())
                              : make_memory_node(options, runtime, front.fabric(), members.front(),
-                                                node_id(settings.cluster.name),
-                                                can_hold ? held.get() : nullptr);
+                                                node_id(settings.cluster.name), keepers.front());
     });
   }
   if (!node) return announce_error(ready, node.error(), kExitFailed);

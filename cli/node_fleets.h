@@ -24,8 +24,8 @@ class NodeFleets {
 
   // In the order of the tenants. Of use as long as this lives.
   std::vector<Fleet> fleets() const;
-  // Of the first one's register; 0: a list, or there is none.
-  uint64_t register_id() const { return fleets_.empty() ? 0 : fleets_.front()->register_id(); }
+  // Of the register of one of them; 0: it is a list.
+  uint64_t register_id(size_t number) const { return fleets_[number]->register_id(); }
 
   // Readable once this process is to end: it was drained, or another has its name.
   int ending_fd() const { return ending_.get(); }

@@ -1,6 +1,3 @@
-#include <fmt/format.h>
-
-#include "base/log.h"
 #include "node/fleet_node.h"
 #include "node/memory_node.h"
 
@@ -29,12 +26,7 @@ Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options
   auto versions = open_versions(options, runtime.clock(), std::move(*file));
   if (!versions) return tl::unexpected(versions.error());
   run->versions = std::move(*versions);
-  if (run->store->former() > 0) {
-    const size_t found = run->store->former();
-    const size_t served = run->store->adopt_all(run->versions->epoch());
-    log_warning(
-        fmt::format("of {} pages that the run before has left, {} are served", found, served));
-  }
+  MemoryNode::adopt_former(*run);
   return std::make_unique<MemoryNode>(options, runtime, fabric, std::move(*run));
 }
 

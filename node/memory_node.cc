@@ -8,6 +8,7 @@
 #include <random>
 #include <utility>
 
+#include "base/log.h"
 #include "transport/traffic.h"
 
 namespace farpage {
@@ -44,6 +45,14 @@ Result<MemoryNode::Run> MemoryNode::make_run(const NodeOptions& options, Runtime
   run.store = std::move(*store);
   run.versions = std::move(versions);
   return run;
+}
+
+void MemoryNode::adopt_former(const Run& run) {
+  const size_t found = run.store->former();
+  if (found == 0) return;
+  const size_t served = run.store->adopt_all(run.versions->epoch());
+  log_warning(
+      fmt::format("of {} pages that the run before has left, {} are served", found, served));
 }
 
 MemoryNode::MemoryNode(const NodeOptions& options, Runtime& runtime, Fabric& fabric, Run run)

@@ -34,6 +34,8 @@ class MemoryNode final : public NodeService {
   static Result<Run> make_run(const NodeOptions& options, Runtime& runtime, Fabric& fabric,
                               std::shared_ptr<Versions> versions, PoolKeeper* keeper,
                               std::string_view whose);
+  // What the run before has left is served: of a node that serves alone, and has its epoch.
+  static void adopt_former(const Run& run);
 
   // A node that serves alone.
   MemoryNode(const NodeOptions& options, Runtime& runtime, Fabric& fabric, Run run);

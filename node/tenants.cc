@@ -42,16 +42,18 @@ NodeOptions options_of(const NodeOptions& node, const TenantOptions& tenant) {
 
 // `fleet`: null where it serves alone.
 Result<std::unique_ptr<NodeService>> make_node(const NodeOptions& options, Runtime& runtime,
-                                               Fabric& fabric, const Fleet* fleet, NodeId self,
+                                               Fabric& fabric, PoolKeeper* keeper,
+                                               const Fleet* fleet, NodeId self,
                                                std::shared_ptr<Versions> versions) {
   if (fleet != nullptr) {
     auto member = std::make_unique<FleetNode>(options, runtime, fabric, *fleet, self,
-                                              std::move(versions), nullptr);
+                                              std::move(versions), keeper);
     if (auto begun = member->begin(); !begun) return tl::unexpected(begun.error());
     return member;
   }
-  auto run = MemoryNode::make_run(options, runtime, fabric, std::move(versions), nullptr, {});
+  auto run = MemoryNode::make_run(options, runtime, fabric, std::move(versions), keeper, "alone");
   if (!run) return tl::unexpected(run.error());
+  MemoryNode::adopt_former(*run);
   return std::make_unique<MemoryNode>(options, runtime, fabric, std::move(*run));
 }
 
@@ -235,8 +237,9 @@ TenantNodes::~TenantNodes() = default;
 // had another name then, and no tenant's versions go back, wherever it was meanwhile.
 Result<std::unique_ptr<TenantNodes>> TenantNodes::create(
     const NodeOptions& options, std::span<const TenantOptions> tenants, Runtime& runtime,
-    std::span<Fabric* const> fabrics, std::span<const Fleet> fleets, NodeId self) {
-  FARPAGE_CHECK(fabrics.size() == tenants.size());
+    std::span<Fabric* const> fabrics, std::span<PoolKeeper* const> keepers,
+    std::span<const Fleet> fleets, NodeId self) {
+  FARPAGE_CHECK(fabrics.size() == tenants.size() && keepers.size() == tenants.size());
   FARPAGE_CHECK(fleets.empty() || fleets.size() == tenants.size());
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
   if (auto valid = validate(tenants, options); !valid) return tl::unexpected(valid.error());
@@ -255,8 +258,9 @@ Result<std::unique_ptr<TenantNodes>> TenantNodes::create(
   auto nodes = std::unique_ptr<TenantNodes>(new TenantNodes(options.max_clients));
   for (size_t i = 0; i < tenants.size(); ++i) {
     NodeOptions own = options_of(options, tenants[i]);
-    auto node = make_node(own, runtime, *fabrics[i], fleets.empty() ? nullptr : &fleets[i], self,
-                          std::make_shared<Versions>(file, *epoch, lease_ns, now));
+    auto node =
+        make_node(own, runtime, *fabrics[i], keepers[i], fleets.empty() ? nullptr : &fleets[i],
+                  self, std::make_shared<Versions>(file, *epoch, lease_ns, now));
     if (!node) {
       return fail(node.error().code, fmt::format("no pool for the tenant '{}': {}", tenants[i].name,
                                                  node.error().message));

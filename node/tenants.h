@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "node/node.h"
 #include "node/options.h"
+#include "node/pool_keeper.h"
 #include "tier/fleet.h"
 #include "transport/fabric.h"
 
@@ -34,11 +35,13 @@ Result<void> validate(std::span<const TenantOptions> tenants, const NodeOptions&
 // alone, of all of them. Everything runs on the runtime's thread.
 class TenantNodes final : public NodeService {
  public:
-  // `fabrics`: one for each tenant; they outlive this. `fleets`: one for each tenant, whose node is
-  // the member `self` of it; none: they serve alone. Takes one epoch from the state file.
+  // `fabrics`: one for each tenant; they outlive this. `keepers`: likewise, of each tenant's pool;
+  // null for one whose pages end with the process. `fleets`: one for each tenant, whose node is the
+  // member `self` of it; none: they serve alone. Takes one epoch from the state file.
   static Result<std::unique_ptr<TenantNodes>> create(
       const NodeOptions& options, std::span<const TenantOptions> tenants, Runtime& runtime,
-      std::span<Fabric* const> fabrics, std::span<const Fleet> fleets = {}, NodeId self = 0);
+      std::span<Fabric* const> fabrics, std::span<PoolKeeper* const> keepers,
+      std::span<const Fleet> fleets = {}, NodeId self = 0);
   ~TenantNodes() override;
 
   // What the tenant's clients reach, in the order of create(). Its status is of itself alone.

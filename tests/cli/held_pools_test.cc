@@ -1,6 +1,7 @@
 #include "cli/held_pools.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -132,16 +133,36 @@ class Manager {
   std::vector<Held> held_;
 };
 
-// A run that goes on with the memory of the one before, where that is held.
+// Goes on with the memory of the run before, where that is held.
+ino_t go_on(PoolKeeper& pool, bool copies = false) {
+  UniqueFd memory = pool.kept("pool");
+  if (!memory.valid()) pool.keep("pool", {});
+  if (!memory.valid() || copies) memory = new_memory();
+  pool.keep("pool", memory);
+  return inode(memory);
+}
 ino_t run(Manager& manager, uint64_t epoch, bool copies = false) {
   HeldPools pools(manager.hand_over());
-  pools.go_on_from(epoch - 1, kFleet);
-  UniqueFd memory = pools.kept("pool");
-  if (!memory.valid()) pools.keep("pool", {});
-  if (!memory.valid() || copies) memory = new_memory();
-  pools.keep("pool", memory);
+  pools.go_on_from(epoch - 1);
+  PoolKeeper& pool = pools.pool_of("", kFleet);
+  pools.give_up_others();
+  const ino_t memory = go_on(pool, copies);
   pools.began(epoch);
-  return inode(memory);
+  return memory;
+}
+// The same, of a process with these tenants, by their tokens.
+std::map<std::string, ino_t> run_tenants(Manager& manager, uint64_t epoch,
+                                         const std::vector<std::string>& owners,
+                                         uint64_t fleet = kFleet) {
+  HeldPools pools(manager.hand_over());
+  pools.go_on_from(epoch - 1);
+  std::map<std::string, PoolKeeper*> keepers;
+  for (const std::string& owner : owners) keepers[owner] = &pools.pool_of(owner, fleet);
+  pools.give_up_others();
+  std::map<std::string, ino_t> memories;
+  for (const auto& [owner, keeper] : keepers) memories[owner] = go_on(*keeper);
+  pools.began(epoch);
+  return memories;
 }
 
 TEST(HeldPools, MemoryIsHandedOnFromRunToRun) {
@@ -185,8 +206,10 @@ TEST(HeldPools, ARunThatEndsBeforeItHasAnEpochLeavesWhatItFound) {
   manager.hear();
   {
     HeldPools pools(manager.hand_over());
-    pools.go_on_from(1, kFleet);
-    pools.keep("pool", pools.kept("pool"));
+    pools.go_on_from(1);
+    PoolKeeper& pool = pools.pool_of("", kFleet);
+    pools.give_up_others();
+    pool.keep("pool", pool.kept("pool"));
   }
   EXPECT_EQ(manager.hear(), 0u);
   EXPECT_EQ(run(manager, 2), first);
@@ -195,17 +218,18 @@ TEST(HeldPools, ARunThatEndsBeforeItHasAnEpochLeavesWhatItFound) {
 TEST(HeldPools, OfMemoryThatIsHeldAlreadyNothingIsSaid) {
   Manager manager({});
   HeldPools pools({});
-  pools.go_on_from(0, kFleet);
+  pools.go_on_from(0);
+  PoolKeeper& pool = pools.pool_of("", kFleet);
   const UniqueFd memory = new_memory();
-  pools.keep("pool", memory);
+  pool.keep("pool", memory);
   pools.began(1);
   EXPECT_EQ(manager.hear(), 1u);
   // A member that was left out takes its memory once more.
-  pools.keep("pool", pools.kept("pool"));
+  pool.keep("pool", pool.kept("pool"));
   EXPECT_EQ(manager.hear(), 0u);
   // Or, where clients can reach that still, a copy.
   const UniqueFd copy = new_memory();
-  pools.keep("pool", copy);
+  pool.keep("pool", copy);
   EXPECT_GT(manager.hear(), 0u);
   EXPECT_EQ(manager.inodes(), std::vector<ino_t>{inode(copy)});
 }
@@ -223,10 +247,78 @@ TEST(HeldPools, WhatIsKeptNoMoreIsHeldNoMore) {
   Manager manager({});
   run(manager, 1);
   manager.hear();
+  {
+    HeldPools pools(manager.hand_over());
+    pools.go_on_from(1);
+    pools.pool_of("", kFleet).keep({}, {});
+    manager.hear();
+    EXPECT_TRUE(manager.inodes().empty());
+  }
+  run(manager, 5);
+  manager.hear();
   HeldPools pools(manager.hand_over());
-  pools.keep({}, {});
+  pools.give_up_others();  // as of a member of a list, of which nothing is held
   manager.hear();
   EXPECT_TRUE(manager.inodes().empty());
+}
+
+TEST(HeldPools, EachTenantHasItsOwnAgainWhateverTheirOrder) {
+  for (const Manager::Options options : {Manager::Options{}, {2, true}, {4, false}, {2, false}}) {
+    Manager manager(options);
+    const auto first = run_tenants(manager, 1, {"a0", "b0"});
+    manager.hear();
+    EXPECT_NE(first.at("a0"), first.at("b0"));
+    for (uint64_t epoch = 2; epoch < 5; ++epoch) {
+      EXPECT_EQ(run_tenants(manager, epoch, {"b0", "a0"}), first)
+          << options.most << options.has_kcmp;
+      manager.hear();
+      EXPECT_THAT(manager.inodes(), testing::UnorderedElementsAre(first.at("a0"), first.at("b0")))
+          << options.most << options.has_kcmp;
+    }
+  }
+}
+TEST(HeldPools, ATenantThatIsNewTakesNothingOfTheOthers) {
+  Manager manager({});
+  const auto first = run_tenants(manager, 1, {"a0", "b0"});
+  manager.hear();
+  const auto second = run_tenants(manager, 2, {"a0", "c0"});
+  manager.hear();
+  EXPECT_EQ(second.at("a0"), first.at("a0"));
+  EXPECT_NE(second.at("c0"), first.at("b0"));
+  EXPECT_THAT(manager.inodes(), testing::UnorderedElementsAre(second.at("a0"), second.at("c0")));
+  // Nor one whose token is the beginning of another's.
+  const auto third = run_tenants(manager, 3, {"a", "c0"});
+  manager.hear();
+  EXPECT_NE(third.at("a"), first.at("a0"));
+  EXPECT_EQ(third.at("c0"), second.at("c0"));
+}
+TEST(HeldPools, WhatTenantsKeptIsNobodyElsesNorTheOtherWayAbout) {
+  Manager manager({});
+  const auto tenants = run_tenants(manager, 1, {"a0"});
+  manager.hear();
+  const ino_t alone = run(manager, 2);
+  manager.hear();
+  EXPECT_NE(alone, tenants.at("a0"));
+  EXPECT_EQ(manager.inodes(), std::vector<ino_t>{alone});
+  EXPECT_NE(run_tenants(manager, 3, {"a0"}).at("a0"), alone);
+  manager.hear();
+  EXPECT_EQ(manager.inodes().size(), 1u);
+}
+TEST(HeldPools, OfAnotherFleetNothingIsTakenUp) {
+  Manager manager({});
+  const auto first = run_tenants(manager, 1, {"a0"}, 0xf);
+  manager.hear();
+  EXPECT_NE(run_tenants(manager, 2, {"a0"}, 0xe), first);
+  manager.hear();
+  EXPECT_EQ(manager.inodes().size(), 1u);
+}
+TEST(HeldPools, AProcessOfTenantsThatEndsAnywhereLosesNothing) {
+  Manager manager({});
+  const auto first = run_tenants(manager, 1, {"a0", "b0"});
+  manager.hear();
+  run_tenants(manager, 2, {"a0", "b0"});
+  const auto both = testing::IsSupersetOf({first.at("a0"), first.at("b0")});
+  EXPECT_GT(manager.hear([&] { EXPECT_THAT(manager.inodes(), both); }), 3u);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ from etcd import Etcd, free_ports
 from faults import Steady
 from fleet import PACE, EtcdFleet
 from program import PATIENCE_S, PROGRAM, Case, wait_until
+from tenants import Tenants
 
 
 class HoldCase(Case):
@@ -134,6 +135,48 @@ class HoldTest(HoldCase):
         self.assertEqual(holder.returncode, 0, errors)
         self.assertEqual(marks.read_text().count("started"), 3)
         self.assertEqual(errors.count("started again"), 2)
+
+
+class HeldTenantsTest(Tenants, HoldCase):
+    """A node of two tenants on tcp, held."""
+
+    def setUp(self):
+        super().setUp()
+        self.two()
+        address = f"tcp://127.0.0.1:{free_ports(1)[0]}"
+        self.holder = self.start_program("hold", "--", PROGRAM, "node", "--listen", address, "--state", self.folder / "state",
+                                         "--token-file", self.tokens["own"], "--pool-bytes", "64MiB", "--page-bytes", PACE.page_bytes,
+                                         "--config", self.folder / "node.toml")
+        self.holder.address = address
+        self.addCleanup(lambda: self.holder.poll() is None and self.holder.terminate())
+        self.assertIn("serving", self.holder.stderr.readline())
+
+    def status(self, node, *words):
+        return super().status(node, "--token-file", self.tokens["own"], *words)
+
+    def held_bytes(self):
+        return {tenant["name"]: tenant["held_bytes"] for tenant in self.status(self.holder)["tenants"]}
+
+    def test_each_has_its_own_pages_again(self):
+        replays = [Steady(self, self.holder.address, *self.as_tenant(name), pace=PACE, puts=False) for name in "ab"]
+        for replay in replays:
+            replay.wait_until_warm()
+        before, held, counts = self.status(self.holder), self.held_bytes(), [replay.metrics() for replay in replays]
+        os.kill(self.node_of(self.holder), signal.SIGKILL)
+        after = self.wait_for_next_run(self.holder, before)
+        self.assertEqual(self.held_bytes(), held)
+        self.assertGreater(min(held.values()), 0)
+        for replay, count in zip(replays, counts, strict=True):
+            replay.wait_until_back()
+            self.assertLess(replay.metrics()["miss"] - count["miss"], PACE.pages / 10, "of pages that were there")
+            replay.result()
+
+        # Whoever has b's name, but not its token, is somebody else.
+        self.token("b", "another token of b, for this test")
+        self.holder.send_signal(signal.SIGHUP)
+        self.wait_for_next_run(self.holder, after)
+        self.assertEqual(self.held_bytes(), {"a": held["a"], "b": 0})
+        self.end_holder(self.holder)
 
 
 class HeldMemberTest(EtcdFleet, HoldCase):

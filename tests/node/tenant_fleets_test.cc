@@ -6,11 +6,14 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "bench/cluster/sim_connection.h"
+#include "bench/cluster/sim_pool_keeper.h"
 #include "bench/cluster/sim_register.h"
 #include "bench/cluster/sim_wire.h"
 #include "node/tenants.h"
@@ -105,16 +108,18 @@ class TenantFleets : public testing::TestWithParam<Membership> {
     options.state = dir_ / ("state" + std::to_string(node));
     std::vector<TenantOptions> tables;
     std::vector<Fabric*> fabrics;
+    std::vector<PoolKeeper*> keepers;
     std::vector<Fleet> fleets;
     for (const size_t number : process.tenants) {
       tables.push_back(tenant(number));
+      keepers.push_back(is_held_ ? &keepers_[{node, number}] : nullptr);
       process.fabrics.push_back(std::make_unique<sim::SimFabric>(world_, sim::SimOptions{}));
       fabrics.push_back(process.fabrics.back().get());
       process.reaches.push_back(std::make_unique<Reach>());
       fleets.push_back(fleet(*process.reaches.back(), node, number, process.fabrics[0]->runtime()));
     }
     process.nodes = TenantNodes::create(options, tables, process.fabrics[0]->runtime(), fabrics,
-                                        fleets, id_of(node))
+                                        keepers, fleets, id_of(node))
                         .value();
   }
   // As if its process were killed.
@@ -241,6 +246,8 @@ class TenantFleets : public testing::TestWithParam<Membership> {
   };
 
   TempDir dir_;
+  bool is_held_ = false;                                        // every process that starts
+  std::map<std::pair<size_t, size_t>, SimPoolKeeper> keepers_;  // by node and tenant
   NodeOptions options_;
   std::array<uint64_t, 2> quota_slots_ = {256, 512};
   sim::World world_{1};
@@ -394,6 +401,31 @@ TEST_P(RegisteredTenants, OneThatIsLeftOutComesBackAndTheOtherTenantHasNotNotice
   }
 }
 
+TEST_P(RegisteredTenants, OneThatIsHeldHasItsPagesAgainAsFarAsOthersConfirmThem) {
+  for (uint64_t number = 0; number < 30; ++number) {
+    for (const size_t tenant : kTenants) ASSERT_EQ(put(tenant, number, 7).code, Code::kOk);
+  }
+  const auto restart = [&] {
+    end(1);
+    start(1, {kA, kB});
+    for (const size_t tenant : kTenants) {
+      EXPECT_TRUE(wait_for([&] { return held(tenant) == 2 * 30; })) << held(tenant);
+    }
+  };
+  is_held_ = true;
+  restart();
+  for (const size_t tenant : kTenants) EXPECT_GT(status(1, tenant).fleet.filled, 0u);
+  restart();
+  for (const size_t tenant : kTenants) EXPECT_EQ(status(1, tenant).fleet.filled, 0u);
+  keepers_[{1, kB}].lose();
+  restart();
+  EXPECT_EQ(status(1, kA).fleet.filled, 0u);
+  EXPECT_GT(status(1, kB).fleet.filled, 0u);
+  for (const size_t tenant : kTenants) {
+    for (uint64_t number = 0; number < 30; ++number) EXPECT_EQ(fetch(tenant, number), 7);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Memberships, RegisteredTenants, testing::Values(Membership::kRegister));
 
 TEST(TenantFleetOptions, NodeThatIsNotOfTheListIsRefusedBeforeItBegins) {
@@ -408,7 +440,8 @@ TEST(TenantFleetOptions, NodeThatIsNotOfTheListIsRefusedBeforeItBegins) {
   fleet.list.members.push_back({id_of(0), 0});
   const std::array<Fabric*, 1> fabrics = {&fabric};
   const std::vector<TenantOptions> tenants = {{"a", "token", kMiB}};
-  const auto nodes = TenantNodes::create(options, tenants, fabric.runtime(), fabrics,
+  const std::array<PoolKeeper*, 1> keepers = {};
+  const auto nodes = TenantNodes::create(options, tenants, fabric.runtime(), fabrics, keepers,
                                          std::span(&fleet, 1), id_of(1));
   ASSERT_FALSE(nodes.has_value());
   EXPECT_EQ(nodes.error().code, Code::kInvalid);

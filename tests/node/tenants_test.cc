@@ -9,6 +9,7 @@
 #include <optional>
 #include <random>
 
+#include "bench/cluster/sim_pool_keeper.h"
 #include "control/tcp_control.h"
 #include "control/unix_socket.h"
 #include "net/listener.h"
@@ -16,8 +17,6 @@
 #include "tests/support/seeds.h"
 #include "tests/support/temp_dir.h"
 #include "transport/shm/shm_fabric.h"
-#include "transport/sim/sim_fabric.h"
-#include "transport/sim/world.h"
 #include "transport/tcp/tcp_fabric.h"
 
 namespace farpage {
@@ -59,8 +58,10 @@ class TenantsTest : public ::testing::TestWithParam<Path> {
       node_fabrics_.push_back(GetParam() == Path::kShm ? shm::make_shm_fabric() : make_tcp());
       fabrics.push_back(node_fabrics_.back().get());
     }
-    runtime_->run(
-        [&] { nodes_ = TenantNodes::create(options_, two_tenants(), *runtime_, fabrics).value(); });
+    const std::array<PoolKeeper*, 2> keepers = {&keepers_[kA], &keepers_[kB]};
+    runtime_->run([&] {
+      nodes_ = TenantNodes::create(options_, two_tenants(), *runtime_, fabrics, keepers).value();
+    });
     for (size_t i = 0; i < 2; ++i) addresses_[i].path = dir_ / ("node" + std::to_string(i));
     if (GetParam() == Path::kTcp) {
       listen();
@@ -79,6 +80,13 @@ class TenantsTest : public ::testing::TestWithParam<Path> {
     unix_.clear();
     runtime_->run([&] { nodes_.reset(); });
     runtime_.reset();
+  }
+  void restart() {
+    stop();
+    node_fabrics_.clear();
+    data_.clear();
+    runtime_ = std::make_unique<AsioRuntime>();
+    start();
   }
 
   std::unique_ptr<Fabric> make_tcp() {
@@ -172,6 +180,7 @@ class TenantsTest : public ::testing::TestWithParam<Path> {
   NodeOptions options_;
   const std::array<SharedToken, 2> tokens_ = {SharedToken{"the token of tenant a"},
                                               SharedToken{"the token of tenant b"}};
+  std::array<SimPoolKeeper, 2> keepers_;
   std::vector<std::unique_ptr<Fabric>> node_fabrics_;
   std::vector<tcp::TcpFabric*> data_;
   std::unique_ptr<AsioRuntime> runtime_ = std::make_unique<AsioRuntime>();
@@ -202,6 +211,23 @@ TEST_P(TenantsTest, SameKeyIsAnotherPageForEach) {
 }
 
 // Whatever the other does, each sees what it would see alone. The truth is a map.
+TEST_P(TenantsTest, EachHasItsOwnPagesAgainWhereTheyWereHeld) {
+  ASSERT_EQ(put(kA, 1, 11), Code::kOk);
+  ASSERT_EQ(put(kB, 1, 22), Code::kOk);
+  ASSERT_EQ(put(kB, 2, 33), Code::kOk);
+  restart();
+  EXPECT_EQ(fetch(kA, 1), 11);
+  EXPECT_EQ(fetch(kA, 2), std::nullopt);
+  EXPECT_EQ(fetch(kB, 1), 22);
+  EXPECT_EQ(fetch(kB, 2), 33);
+  keepers_[kB].lose();
+  restart();
+  EXPECT_EQ(fetch(kA, 1), 11);
+  EXPECT_EQ(fetch(kB, 1), std::nullopt);
+  ASSERT_EQ(put(kB, 1, 44), Code::kOk);
+  EXPECT_EQ(fetch(kB, 1), 44);
+}
+
 TEST_P(TenantsTest, EachSeesWhatItWouldSeeAlone) {
   const uint64_t seed = seeds_from_environment(1).first;
   SCOPED_TRACE("FARPAGE_SEED=" + std::to_string(seed));
@@ -405,61 +431,6 @@ TEST_P(RefusingTenants, OverItsQuotaIsRefusedAndTheOtherIsNot) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Paths, RefusingTenants, ::testing::Values(Path::kShm));
-
-// The run before had no tenants, and its clients may still read what they have a view of.
-TEST(TenantsWait, ForTheLeaseOfARunThatHadOthers) {
-  const TempDir dir;
-  sim::World world(1);
-  sim::SimFabric first(world, {});
-  sim::SimFabric second(world, {});
-  NodeOptions options = small_options();
-  options.state = dir / "node.state";
-  make_memory_node(options, first.runtime(), first).value().reset();
-  const uint64_t started_ns = world.now_ns();
-  const std::array<Fabric*, 2> fabrics = {&first, &second};
-  const auto nodes = TenantNodes::create(options, two_tenants(), first.runtime(), fabrics).value();
-  std::array<uint64_t, 2> answered_ns = {};
-  for (const size_t tenant : {kA, kB}) {
-    NodeService& service = nodes->tenant(tenant);
-    const ClientId client = service.connected().value();
-    service.handle(client, HelloRequest{}, [](const Reply&) {});
-    RemoveRequest remove;
-    remove.keys = {test_key(1)};
-    remove.patience_ns = 10 * kSecond;
-    service.handle(client, std::move(remove), [&, tenant](const Reply& reply) {
-      EXPECT_TRUE(std::holds_alternative<RemoveReply>(reply));
-      answered_ns[tenant] = world.now_ns();
-    });
-  }
-  world.run_until(started_ns + 5 * kSecond);
-  for (const uint64_t answered : answered_ns) {
-    EXPECT_GE(answered, started_ns + options.lease_ms * kMillisecond);
-  }
-}
-
-void expect_refused(const std::vector<TenantOptions>& tenants, const std::string& part) {
-  const auto valid = validate(tenants, small_options());
-  ASSERT_FALSE(valid.has_value()) << part;
-  EXPECT_EQ(valid.error().code, Code::kInvalid);
-  EXPECT_NE(valid.error().message.find(part), std::string::npos) << valid.error().message;
-}
-
-TEST(TenantOptions, WhatCannotBeIsRefusedByName) {
-  EXPECT_TRUE(validate(two_tenants(), small_options()).has_value());
-  expect_refused({{"a", "t", 0}}, "tenant.a.quota_bytes is 0");
-  expect_refused({{"a", "t", kPageBytes / 2}}, "tenant.a.quota_bytes is 2048");
-  expect_refused({{"a", "", kMiB}}, "tenant.a.token_file is empty");
-  expect_refused({{"a", "t", kMiB}, {"a", "u", kMiB}}, "there are 2 tenants 'a'");
-  expect_refused({{"a b", "t", kMiB}}, "'a b' is no name for a tenant");
-  expect_refused({{"", "t", kMiB}}, "'' is no name for a tenant");
-  expect_refused({{std::string(65, 'x'), "t", kMiB}}, "is no name for a tenant");
-  expect_refused(
-      {{"a", "t", 3 * kMiB}, {"b", "u", 2 * kMiB}},
-      "more than node.pool_bytes, which is 4 MiB: for tenant.b.quota_bytes = 2 MiB there "
-      "are 1 MiB left");
-  expect_refused({{"a", "t", kMiB}, {"b", "u", UINT64_MAX}}, "tenant.b.quota_bytes");
-  expect_refused(std::vector<TenantOptions>(65, {"a", "t", kMiB}), "65 tables [tenant.NAME]");
-}
 
 }  // namespace
 }  // namespace farpage
