@@ -162,7 +162,8 @@ Result<void> DecodeOptions::validate() const {
   if (burst_steps == 0 && burst_wakes > 0) {
     return refuse("burst_wakes need steps to be in: burst_steps is 0");
   }
-  const auto pages = static_cast<double>((prompt_tokens + tokens) / page_tokens + 1);
+  const uint64_t positions = (prompt_tokens + tokens) / page_tokens + 1;
+  const auto pages = static_cast<double>(positions);
   if (pages * static_cast<double>(all_heads()) > kMostPages) {
     return refuse(fmt::format("so many tokens, layers and heads are more than {} pages",
                               static_cast<uint64_t>(kMostPages)));
