@@ -62,6 +62,21 @@ TEST(Selection, ChurnIsAShareOfTheFarPagesInStableAndUnstableHeads) {
   EXPECT_EQ(std::max(unstable_of_layer.begin()->second, unstable_of_layer.rbegin()->second), 4);
 }
 
+TEST(Selection, WhichLayerIsUnstableIsDrawn) {
+  std::set<uint64_t> unstable;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    DecodeOptions options = quiet();
+    options.seed = seed;
+    options.tokens = 20;
+    options.churn_unstable = 1;
+    const Decoded decoded(options);
+    for (uint64_t head = 0; head < 16; ++head) {
+      if (!decoded.entered(5, head).empty()) unstable.insert(head / 4);
+    }
+  }
+  EXPECT_EQ(unstable.size(), 4u);
+}
+
 TEST(Selection, ChurnBringsPagesThatRestAndNoOthers) {
   DecodeOptions options = quiet();
   options.churn_stable = options.churn_unstable = 0.2;

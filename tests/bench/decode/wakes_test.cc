@@ -72,6 +72,30 @@ TEST(Wakes, BurstsHoldTheirShareAndLeaveTheGapsNearWhatTheyWere) {
   }
 }
 
+TEST(Wakes, PhoenixesTakeTheirShareOfWhatComesBack) {
+  DecodeOptions options = quiet();
+  options.prompt_tokens = 32'000;  // of which enough sleeps at any time
+  options.tokens = 20'000;
+  options.sleepers_return = 0.6;
+  options.copied_least = options.copied_most = 0;
+  for (const double phoenix : {0.1, 0.4}) {
+    options.phoenix = phoenix;
+    const Decoded decoded(options);
+    double all = 0;
+    double of_prompt = 0;
+    for (uint64_t step = 1'000; step < options.tokens; ++step) {
+      for (uint64_t head = 0; head < 16; ++head) {
+        for (const uint32_t position : decoded.entered(step, head)) {
+          ++all;
+          of_prompt += position < 2'000 ? 1 : 0;
+        }
+      }
+    }
+    ASSERT_GT(all, 3'000);
+    EXPECT_NEAR(of_prompt / all, phoenix, 0.03);
+  }
+}
+
 TEST(Wakes, WhatFallsAsleepComesBackAsOftenAsItsShare) {
   const auto entered = [](double sleepers_return) {
     DecodeOptions options = quiet();
