@@ -40,6 +40,9 @@ struct Access {
   float score = 0;        // how the engine ranks the page, by what it measures itself
   float similarity = 0;   // the cosine between the step's query and the one before, -1 to 1
   uint32_t category = 0;  // of the request, as whoever recorded it numbers them
+  float entropy = 0;      // of the distribution of the token that the step writes, in nats
+  float margin = 0;       // between the logits of its two likeliest
+  uint32_t mark = 0;      // 1: a reasoning step begins; 2, 3, 4: and explores, verifies, concludes
 };
 
 }  // namespace farpage::prefetch

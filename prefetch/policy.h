@@ -29,6 +29,9 @@ class Prefetcher {
   virtual ~Prefetcher() = default;
 
   virtual void on_access(const Access& access) = 0;
+  // The page is resident from now on, or no more, whoever brought it; for who wants to know.
+  virtual void on_insert(PageNumber) {}
+  virtual void on_evict(PageNumber) {}
   // Writes the likeliest first, each once, and how many.
   virtual size_t candidates(std::span<PageNumber> pages) = 0;
 };

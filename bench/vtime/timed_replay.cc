@@ -120,6 +120,7 @@ class Replay {
       page.arrives_ns = 0;
       if (make_room_for(page)) {
         near_.hold(each->page, each->issued_in + kUsefulSteps);
+        prefetcher_.on_insert(each->page);
       } else {
         page.is_prefetched = false;
         near_.count_waste();
@@ -163,7 +164,11 @@ class Replay {
     }
     page.is_made = true;
     if (const auto gone = near_.insert(access.page, step_)) leave(*gone);
-    if (!near_.contains(access.page)) tiers_.keep(access.page);
+    if (near_.contains(access.page)) {
+      prefetcher_.on_insert(access.page);
+    } else {
+      tiers_.keep(access.page);
+    }
     return there_ns;
   }
 
@@ -187,6 +192,7 @@ class Replay {
   // It is near no more.
   void leave(PageNumber page) {
     pages_[page].is_prefetched = false;
+    prefetcher_.on_evict(page);
     tiers_.keep(page);
     ++result_.paging.evictions;
   }
