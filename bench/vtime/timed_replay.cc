@@ -79,6 +79,7 @@ class Replay {
     result_.stall_p50_ns = quantile(0.50);
     result_.stall_p99_ns = quantile(0.99);
     result_.written_pages = tiers_.written_pages();
+    result_.foresight = prefetcher_.score();
     for (const Link& link : links_) result_.waited_ns += link.waited_ns();
     return result_;
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/status.h"
@@ -39,6 +40,7 @@ struct TimedResult {
   uint64_t timely = 0;          // of these, there when they were first demanded
   uint64_t fetched_pages = 0;
   uint64_t written_pages = 0;  // out of the near memory, and from tier to tier
+  std::optional<prefetch::ForesightScore> foresight = {};  // of who reckons with probabilities
 
   double accuracy() const;    // useful / prefetches
   double coverage() const;    // useful / (useful + demand fetches)

@@ -46,6 +46,11 @@ class Learned final : public Prefetcher {
     return count;
   }
 
+  std::optional<ForesightScore> score() const override {
+    return ForesightScore{score_.samples(), score_.base_rate(), score_.pr_auc(),
+                          score_.calibration_error()};
+  }
+
  private:
   static constexpr unsigned kBits = 16;
   static constexpr size_t kPending = 1 << 14;

@@ -123,6 +123,17 @@ TEST_F(MilestonePrefetchersTest, LearnedNamesNothingThatIsNear) {
   prefetcher_->on_evict(70);
   EXPECT_THAT(step({}), UnorderedElementsAre(69U, 70U, 71U));
 }
+TEST_F(MilestonePrefetchersTest, LearnedIsJudgedByWhatItForetold) {
+  begin("learned");
+  EXPECT_EQ(prefetcher_->score()->samples, 0U);
+  teach(400);
+  const ForesightScore score = *prefetcher_->score();
+  // Three come. The seven others of its segment in each head do not, nor do the four of the block
+  // once more after the three came.
+  EXPECT_NEAR(score.base_rate, 3.0 / (3 + 4 * 7 + 4), 0.002);
+  EXPECT_GT(score.pr_auc, 0.9);
+  EXPECT_LT(score.calibration_error, 0.1);
+}
 TEST_F(MilestonePrefetchersTest, LearnedForgetsWhatFollowsNoMore) {
   begin("learned");
   teach(200);
