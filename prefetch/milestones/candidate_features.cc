@@ -13,13 +13,13 @@ uint32_t magnitude(uint64_t value) {
   return static_cast<uint32_t>(std::bit_width(value));
 }
 
-// In so many parts of one.
+// In so many parts of one; what is no number is 0.
 uint32_t parts(float value, float parts_of_one) {
-  return static_cast<uint32_t>(std::clamp(value * parts_of_one, 0.0F, 15.0F));
+  return value > 0 ? static_cast<uint32_t>(std::min(value * parts_of_one, 15.0F)) : 0;
 }
 
 uint32_t mass_magnitude(float mass) {
-  return mass <= 0 ? 0 : static_cast<uint32_t>(std::clamp(std::log2(mass) + 20, 1.0F, 20.0F));
+  return mass > 0 ? static_cast<uint32_t>(std::clamp(std::log2(mass) + 20, 1.0F, 20.0F)) : 0;
 }
 
 // Of three values from 0 to kMost.

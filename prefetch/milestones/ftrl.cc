@@ -1,6 +1,5 @@
 #include "prefetch/milestones/ftrl.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/check.h"
@@ -15,8 +14,7 @@ Ftrl::Ftrl(unsigned bits, const Rates& rates)
 float Ftrl::probability(std::span<const uint32_t> features) const {
   float sum = 0;
   for (const uint32_t feature : features) sum += weights_[place(feature)].w;
-  // Beyond, single precision knows 0 and 1 alone, and nothing would be learned more.
-  return 1 / (1 + std::exp(-std::clamp(sum, -15.0F, 15.0F)));
+  return 1 / (1 + std::exp(-sum));
 }
 
 void Ftrl::learn(std::span<const uint32_t> features, bool has_come) {

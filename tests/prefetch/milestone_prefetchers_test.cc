@@ -123,6 +123,15 @@ TEST_F(MilestonePrefetchersTest, LearnedNamesNothingThatIsNear) {
   prefetcher_->on_evict(70);
   EXPECT_THAT(step({}), UnorderedElementsAre(69U, 70U, 71U));
 }
+TEST_F(MilestonePrefetchersTest, LearnedNamesTheLikeliestFirst) {
+  begin("learned:least=0.01");
+  teach(400);
+  Access access = {number_++, step_, 4 * 17};
+  prefetcher_->on_access(access);
+  std::vector<PageNumber> named(3);
+  ASSERT_EQ(prefetcher_->candidates(named), 3U);
+  EXPECT_THAT(named, UnorderedElementsAre(69U, 70U, 71U));  // of ten
+}
 TEST_F(MilestonePrefetchersTest, LearnedIsJudgedByWhatItForetold) {
   begin("learned");
   EXPECT_EQ(prefetcher_->score()->samples, 0U);

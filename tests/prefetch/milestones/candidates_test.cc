@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 namespace farpage::prefetch {
 namespace {
@@ -72,6 +73,15 @@ TEST_F(CandidatesTest, AreOnesForTenStepsFromTheLastReturn) {
   EXPECT_THAT(relations(), IsEmpty());
   candidates_.on_return(11, 200, records_);
   EXPECT_EQ(candidates_.all().size(), 5U);
+}
+TEST_F(CandidatesTest, AreThereOnceHoweverManyHaveGoneBefore) {
+  candidates_.on_return(11, 100, records_);
+  candidates_.on_return(42, 105, records_);
+  candidates_.on_step(110);
+  candidates_.on_return(42, 111, records_);
+  std::set<PageNumber> pages;
+  for (const auto& each : candidates_.all()) EXPECT_TRUE(pages.insert(each.page).second);
+  EXPECT_EQ(pages.size(), 5U);
 }
 TEST_F(CandidatesTest, WhatHasFollowedBeforeIsOne) {
   candidates_.on_return(11, 100, records_);

@@ -53,6 +53,11 @@ TEST_F(PageRecordsTest, ItsTokensAreThoseOfTheStepsInWhichItWasItsHeadsNewest) {
   EXPECT_EQ(records_[0].tokens, 2U);
   EXPECT_FLOAT_EQ(records_[1].entropy, 8);
 }
+TEST_F(PageRecordsTest, ItsMassIsAMovingAverage) {
+  access(0, 1);
+  access(0, 2);
+  EXPECT_FLOAT_EQ(records_[0].mass, 0.05F + 0.1F * (0.5F - 0.05F));
+}
 TEST_F(PageRecordsTest, KnowsTheSegmentAndThePhaseInWhichItWasWritten) {
   Access marked = {0, 1, 0};
   marked.mark = 4;
