@@ -16,7 +16,9 @@ import zlib
 
 MAGIC = b"FPACCESS"
 VERSION = 1
-COLUMNS = ("mass", "score", "similarity", "category")
+COLUMNS = ("mass", "score", "similarity", "category", "entropy", "margin", "mark")
+VARINTS = ("category", "mark")  # the other columns are float32
+MARKS = 5  # nothing; a step of reasoning begins; and it explores, verifies, concludes
 MOST_HEADS = 1 << 24
 BLOCK_ACCESSES = 1 << 16
 BLOCK_BYTES = 4 << 20
@@ -99,10 +101,16 @@ class Writer:
             if not 0 <= value < 1 << 32:
                 raise TraceError(f"category {value} is no number of 32 bits")
             return varint(int(value))
+        if column == "mark":
+            if not 0 <= value < MARKS:
+                raise TraceError(f"mark {value} is no number from 0 to {MARKS - 1}")
+            return varint(int(value))
         if not abs(value) <= MOST_FLOAT:
             raise TraceError(f"{column} {value} is no finite number of 32 bits")
         if column == "mass" and not 0 <= value <= MOST_MASS:
             raise TraceError(f"mass {value} is no number from 0 to 1")
+        if column in ("entropy", "margin") and value < 0:
+            raise TraceError(f"{column} {value} is below 0")
         return struct.pack("<f", value)
 
     def _end_block(self):
@@ -210,7 +218,7 @@ class Reader:
                     named += page == named
                     pages.append(page)
                 heads += [payload.varint() if self.heads > 1 else 0 for _ in range(named - len(heads))]
-                values = {column: [payload.varint() for _ in range(count)] if column == "category" else payload.floats(count)
+                values = {column: [payload.varint() for _ in range(count)] if column in VARINTS else payload.floats(count)
                           for column in self.columns}
                 total += count
                 for i in range(count):

@@ -10,6 +10,7 @@ namespace farpage {
 // the parsing.
 void add_node_command(CLI::App& app, int& exit_code);
 void add_analyse_command(CLI::App& app, int& exit_code);
+void add_generate_command(CLI::App& app, int& exit_code);
 void add_replay_command(CLI::App& app, int& exit_code);
 void add_bench_command(CLI::App& app, int& exit_code);
 void add_chaos_command(CLI::App& app, int& exit_code);

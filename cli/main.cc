@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
   farpage::add_node_command(app, exit_code);
   farpage::add_replay_command(app, exit_code);
   farpage::add_analyse_command(app, exit_code);
+  farpage::add_generate_command(app, exit_code);
   farpage::add_bench_command(app, exit_code);
   farpage::add_chaos_command(app, exit_code);
   farpage::add_hold_command(app, exit_code);

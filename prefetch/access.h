@@ -13,10 +13,15 @@ namespace farpage::prefetch {
 using PageNumber = uint32_t;
 
 // What a trace may tell of an access beside its page, a column each. docs/formats/access-trace.md
-enum class Signal : uint8_t { kMass, kScore, kSimilarity, kCategory };
-inline constexpr std::array<std::string_view, 4> kSignalNames = {"mass", "score", "similarity",
-                                                                 "category"};
+enum class Signal : uint8_t { kMass, kScore, kSimilarity, kCategory, kEntropy, kMargin, kMark };
+inline constexpr std::array<std::string_view, 7> kSignalNames = {
+    "mass", "score", "similarity", "category", "entropy", "margin", "mark"};
 using Signals = std::bitset<kSignalNames.size()>;  // by Signal
+
+// What an engine says of the token of a step: that it begins a step of reasoning, and perhaps what
+// the step is for.
+enum class Mark : uint8_t { kNone, kBegins, kExplores, kVerifies, kConcludes };
+inline constexpr uint32_t kMarks = 5;
 
 // The KV heads of a model.
 struct HeadLayout {
@@ -40,9 +45,10 @@ struct Access {
   float score = 0;        // how the engine ranks the page, by what it measures itself
   float similarity = 0;   // the cosine between the step's query and the one before, -1 to 1
   uint32_t category = 0;  // of the request, as whoever recorded it numbers them
-  float entropy = 0;      // of the distribution of the token that the step writes, in nats
-  float margin = 0;       // between the logits of its two likeliest
-  uint32_t mark = 0;      // 1: a reasoning step begins; 2, 3, 4: and explores, verifies, concludes
+  // Of the token that the step writes, so the same for all accesses of a step.
+  float entropy = 0;  // nats, of the distribution that it was drawn from
+  float margin = 0;   // between the logits of the two likeliest tokens
+  Mark mark = Mark::kNone;
 };
 
 }  // namespace farpage::prefetch

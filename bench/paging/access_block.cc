@@ -32,6 +32,10 @@ uint64_t read_count(const boost::json::object& header, std::string_view key) {
   return count != nullptr && *count > 0 ? std::min<uint64_t>(*count, kMostHeads + 1) : 0;
 }
 
+bool is_from_zero(float value) {
+  return std::isfinite(value) && value >= 0;
+}
+
 int64_t unzigzag(uint64_t value) {
   return static_cast<int64_t>(value >> 1) ^ -static_cast<int64_t>(value & 1);
 }
@@ -169,6 +173,7 @@ Result<void> BlockDecoder::decode_column(Cursor& cursor, Signal column,
                                          std::span<Access> accesses) {
   for (Access& access : accesses) {
     uint64_t category = 0;
+    uint64_t mark = 0;
     bool whole = false;
     switch (column) {
       case Signal::kMass:
@@ -183,6 +188,17 @@ Result<void> BlockDecoder::decode_column(Cursor& cursor, Signal column,
       case Signal::kCategory:
         whole = cursor.read_varint(category) && category <= UINT32_MAX;
         access.category = static_cast<uint32_t>(category);
+        break;
+      case Signal::kEntropy:
+        whole = cursor.read_float(access.entropy);
+        break;
+      case Signal::kMargin:
+        whole = cursor.read_float(access.margin);
+        break;
+      case Signal::kMark:
+        whole = cursor.read_varint(mark);
+        // Those that are not known are left out.
+        access.mark = static_cast<prefetch::Mark>(std::min<uint64_t>(mark, prefetch::kMarks));
         break;
     }
     if (whole) continue;
@@ -200,7 +216,10 @@ bool BlockDecoder::is_left_out(const Access& access) {
   if (access.head >= header_.layout.all()) return leave_out(LeftOut::kHead);
   if (!(access.mass >= 0 && access.mass <= kMostMass)) return leave_out(LeftOut::kMass);
   if (!std::isfinite(access.score)) return leave_out(LeftOut::kScore);
-  return !std::isfinite(access.similarity) && leave_out(LeftOut::kSimilarity);
+  if (!std::isfinite(access.similarity)) return leave_out(LeftOut::kSimilarity);
+  if (!is_from_zero(access.entropy)) return leave_out(LeftOut::kEntropy);
+  if (!is_from_zero(access.margin)) return leave_out(LeftOut::kMargin);
+  return static_cast<uint32_t>(access.mark) >= prefetch::kMarks && leave_out(LeftOut::kMark);
 }
 
 }  // namespace farpage::paging

@@ -23,10 +23,15 @@ struct AccessFileHeader {
 Result<AccessFileHeader> parse_access_header(std::string_view json);
 
 // Why accesses are left out though their block is whole.
-enum class LeftOut : uint8_t { kHead, kMass, kScore, kSimilarity };
-inline constexpr std::array<std::string_view, 4> kLeftOutReasons = {
-    "of pages whose head is out of range", "whose mass is no number from 0 to 1",
-    "whose score is no finite number", "whose similarity is no finite number"};
+enum class LeftOut : uint8_t { kHead, kMass, kScore, kSimilarity, kEntropy, kMargin, kMark };
+inline constexpr std::array<std::string_view, 7> kLeftOutReasons = {
+    "of pages whose head is out of range",
+    "whose mass is no number from 0 to 1",
+    "whose score is no finite number",
+    "whose similarity is no finite number",
+    "whose entropy is no number from 0",
+    "whose margin is no number from 0",
+    "whose mark is not known"};
 
 // Takes the blocks of one file apart, in their order.
 class BlockDecoder {

@@ -19,9 +19,9 @@ struct PageRecord {
   uint32_t head = 0;         // through all layers
   uint32_t block = 0;        // its place among its head's pages
   uint32_t segment = 0;      // in which it was written
-  Segmenter::Phase phase = Segmenter::Phase::kUnknown;  // likewise
-  uint32_t tokens = 0;  // that were written while it was its head's newest page
-  float entropy = 0;    // of these, the mean
+  Mark phase = Mark::kNone;  // likewise
+  uint32_t tokens = 0;       // that were written while it was its head's newest page
+  float entropy = 0;         // of these, the mean
   float margin = 0;
   float mass = 0;  // a moving average over its accesses
 };

@@ -43,9 +43,9 @@ void Segmenter::on_step(std::span<const Access> accesses) {
   const Access& first = accesses.front();
   const bool is_uncertain = entropy_.stands_out(first.entropy);
   const bool turns = shift_.stands_out(new_share(accesses));
-  if (first.mark > 0) {
+  if (first.mark != Mark::kNone) {
     is_marked_ = true;
-    if (first.mark >= 2 && first.mark <= 4) phase_ = static_cast<Phase>(first.mark - 1);
+    if (first.mark != Mark::kBegins) phase_ = first.mark;
     return begin_segment();
   }
   if (is_marked_ || steps_since_begin() < kLeastSteps) return;

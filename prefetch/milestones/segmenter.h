@@ -15,14 +15,13 @@ namespace farpage::prefetch {
 // segment has eight steps at least, unless the engine says otherwise. On one thread.
 class Segmenter {
  public:
-  enum class Phase : uint8_t { kUnknown, kExplore, kVerify, kConclude };
-
   // Of one step.
   void on_step(std::span<const Access> accesses);
 
   uint32_t segment() const { return segment_; }  // of the last step, from 0
   uint64_t steps_since_begin() const { return steps_ - begun_; }
-  Phase phase() const { return phase_; }  // as the engine said last
+  // What the engine said last that a segment is for; kNone: it never did.
+  Mark phase() const { return phase_; }
 
  private:
   static constexpr uint64_t kLeastSteps = 8;
@@ -44,7 +43,7 @@ class Segmenter {
   uint64_t steps_ = 0;
   uint64_t begun_ = 0;
   uint32_t segment_ = 0;
-  Phase phase_ = Phase::kUnknown;
+  Mark phase_ = Mark::kNone;
   bool is_marked_ = false;  // ever
   Usual entropy_;
   Usual shift_;

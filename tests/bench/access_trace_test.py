@@ -64,6 +64,17 @@ class AccessTraceTest(unittest.TestCase):
             with self.assertRaises(TraceError):
                 Writer(self.path, "n", synthetic=True, **values)
 
+    def test_what_is_known_of_a_step_s_token_is_written_and_read(self):
+        columns = ["entropy", "margin", "mark"]
+        with Writer(self.path, "n", synthetic=True, columns=columns) as trace:
+            trace.add(0, "a", entropy=0.5, margin=7, mark=4)
+            trace.add(1, "a", entropy=0, margin=0, mark=0)
+            for wrong in ({"entropy": -0.1}, {"margin": -1}, {"margin": float("inf")}, {"mark": 5}, {"mark": -1}):
+                with self.assertRaises(TraceError):
+                    trace.add(2, "a", **{"entropy": 1, "margin": 1, "mark": 1, **wrong})
+        self.assertEqual([access.values for access in Reader(self.path)],
+                         [{"entropy": 0.5, "margin": 7, "mark": 4}, {"entropy": 0, "margin": 0, "mark": 0}])
+
     def test_damage_is_found(self):
         with Writer(self.path, "n", synthetic=True) as trace:
             for page in range(9):

@@ -1,6 +1,7 @@
 // The blocks of an access trace of anybody, behind their CRC: refused, or accesses whose steps do
-// not go back, of pages that are counted. Input: the columns and heads in a byte, then blocks: u8
-// accesses, u8 bytes, payload. And the whole of it as a head.
+// not go back, of pages that are counted. Input: the columns and heads in a byte (in its high half:
+// heads, or, from 8, the later columns), then blocks: u8 accesses, u8 bytes, payload. And the whole
+// of it as a head.
 #include <cmath>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,9 @@ void check(const paging::BlockDecoder& decoder, const std::vector<prefetch::Acce
     FARPAGE_CHECK(access.head < decoder.header().layout.all());
     FARPAGE_CHECK(std::isfinite(access.mass) && access.mass >= 0);
     FARPAGE_CHECK(std::isfinite(access.score) && std::isfinite(access.similarity));
+    FARPAGE_CHECK(std::isfinite(access.entropy) && access.entropy >= 0);
+    FARPAGE_CHECK(std::isfinite(access.margin) && access.margin >= 0);
+    FARPAGE_CHECK(static_cast<uint32_t>(access.mark) < prefetch::kMarks);
     step = access.step;
   }
   for (const uint64_t left_out : decoder.left_out()) number += left_out;
@@ -37,10 +41,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   if (input.empty()) return 0;
   paging::AccessFileHeader made;
   const auto choice = static_cast<uint8_t>(input.front());
+  const auto columns = static_cast<uint8_t>(choice < 0x80 ? choice & 0x0F : choice & 0x7F);
   for (size_t i = 0; i < prefetch::kSignalNames.size(); ++i) {
-    if ((choice >> i & 1) != 0) made.columns.push_back(static_cast<prefetch::Signal>(i));
+    if ((columns >> i & 1) != 0) made.columns.push_back(static_cast<prefetch::Signal>(i));
   }
-  made.layout.heads = 1 + (choice >> 4);
+  if (choice < 0x80) made.layout.heads = 1 + (choice >> 4);
   paging::BlockDecoder decoder(made);
   std::vector<prefetch::Access> accesses;
   input.remove_prefix(1);

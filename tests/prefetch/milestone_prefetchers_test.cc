@@ -30,10 +30,10 @@ class MilestonePrefetchersTest : public testing::Test {
     setting.layout = {1, 4};
     prefetcher_ = chosen_.make(setting);
     for (PageNumber block = 0; block < kBlocks; ++block) {
-      mark_ = block % 8 == 0 ? 1 : 0;
+      mark_ = block % 8 == 0 ? Mark::kBegins : Mark::kNone;
       std::vector<PageNumber> written;
       for (PageNumber head = 0; head < 4; ++head) written.push_back(4 * block + head);
-      for (int token = 0; token < 4; ++token) step(written), mark_ = 0;
+      for (int token = 0; token < 4; ++token) step(written), mark_ = Mark::kNone;
     }
   }
   std::set<PageNumber> step(std::vector<PageNumber> pages) {
@@ -72,7 +72,7 @@ class MilestonePrefetchersTest : public testing::Test {
   std::unique_ptr<Prefetcher> prefetcher_;
   uint64_t number_ = 0;
   uint64_t step_ = 0;
-  uint32_t mark_ = 0;
+  Mark mark_ = Mark::kNone;
 };
 
 TEST_F(MilestonePrefetchersTest, MilestoneNamesWhatBelongsWithWhatCameBack) {

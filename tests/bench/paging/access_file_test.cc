@@ -86,10 +86,11 @@ TEST_F(AccessFile, HasStepsAndPages) {
 
 TEST_F(AccessFile, HasHeadsAndSignalsInTheOrderOfItsHead) {
   const std::string columns = head(R"({"synthetic": false, "layers": 2, "heads": 100, "model": "m",
-               "columns": ["category", "similarity", "mass", "score"]})");
+               "columns": ["category", "similarity", "mass", "score", "mark", "margin", "entropy"]})");
   const std::string payload = std::string("\x00\x01\x00\x02\x8F\x01\x03", 7) +
                               std::string("\x07\x80\x01", 3) + f32(-0.5F) + f32(1) + f32(0.25F) +
-                              f32(0) + f32(-3) + f32(9);
+                              f32(0) + f32(-3) + f32(9) + std::string("\x04\x00", 2) + f32(0) +
+                              f32(7) + f32(2.5F) + f32(0.5F);
   const auto trace = opened(columns + framed(2, payload) + end(2));
   ASSERT_TRUE(trace.has_value()) << trace.error().message;
   EXPECT_FALSE(trace->synthetic);
@@ -105,6 +106,11 @@ TEST_F(AccessFile, HasHeadsAndSignalsInTheOrderOfItsHead) {
   EXPECT_EQ(all[1].mass, 0.0F);
   EXPECT_EQ(all[0].mass, 0.25F);
   EXPECT_EQ(all[1].score, 9.0F);
+  EXPECT_EQ(all[0].mark, prefetch::Mark::kConcludes);
+  EXPECT_EQ(all[1].mark, prefetch::Mark::kNone);
+  EXPECT_EQ(all[1].margin, 7.0F);
+  EXPECT_EQ(all[0].entropy, 2.5F);
+  EXPECT_EQ(all[1].entropy, 0.5F);
 }
 
 TEST_F(AccessFile, ANameIsWordsAndNoOrdersToATerminal) {
@@ -137,6 +143,32 @@ TEST_F(AccessFile, LeavesOutWhatIsNoMassAndCountsIt) {
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].page, 1u);
   EXPECT_EQ(all[0].number, 0u);
+}
+
+TEST_F(AccessFile, LeavesOutEntropiesAndMarginsBelowZero) {
+  for (const std::string column : {"entropy", "margin"}) {
+    const std::string payload = std::string("\x00\x00\x00\x00\x00\x00\x00\x00", 8) +
+                                f32(std::numeric_limits<float>::quiet_NaN()) + f32(0) + f32(-0.1F) +
+                                f32(INFINITY);
+    const auto trace = opened(head(R"({"synthetic": true, "columns": [")" + column + "\"]}") +
+                              framed(4, payload) + end(4));
+    ASSERT_TRUE(trace.has_value()) << trace.error().message;
+    EXPECT_EQ(trace->accesses, 1u);
+    ASSERT_EQ(trace->skipped.size(), 1u);
+    EXPECT_EQ(trace->skipped[0].accesses, 3u);
+    EXPECT_THAT(trace->skipped[0].reason, HasSubstr(column));
+  }
+}
+
+TEST_F(AccessFile, LeavesOutMarksThatAreNotKnown) {
+  const std::string payload("\x00\x00\x00\x00\x00\x00\x04\x05\x85\x02", 10);
+  const auto trace =
+      opened(head(R"({"synthetic": true, "columns": ["mark"]})") + framed(3, payload) + end(3));
+  ASSERT_TRUE(trace.has_value()) << trace.error().message;
+  EXPECT_EQ(trace->accesses, 1u);
+  ASSERT_EQ(trace->skipped.size(), 1u);
+  EXPECT_EQ(trace->skipped[0].accesses, 2u);
+  EXPECT_THAT(trace->skipped[0].reason, HasSubstr("mark"));
 }
 
 TEST_F(AccessFile, LeavesOutPagesOfHeadsThatAreNotThere) {

@@ -20,8 +20,8 @@ struct Told {
   float entropy = 1;    // of its tokens
   float margin = 1;
   float mass = 0.1F;
-  uint32_t mark = 2;  // as it was written
-  uint32_t mark_now = 3;
+  Mark mark = Mark::kExplores;  // as it was written
+  Mark mark_now = Mark::kVerifies;
   uint32_t head = 0;
   uint64_t trigger_away = 0;
   float trigger_entropy = 0;
@@ -31,7 +31,7 @@ CandidateFeatures features_told(const Told& told) {
   Segmenter segmenter;
   PageRecords records({2, 4});
   uint64_t step = 1;
-  const auto access = [&](PageNumber page, uint32_t head, float entropy, uint32_t mark) {
+  const auto access = [&](PageNumber page, uint32_t head, float entropy, Mark mark) {
     Access access = {0, step, page};
     access.head = head;
     access.mass = told.mass;
@@ -41,12 +41,12 @@ CandidateFeatures features_told(const Told& told) {
     segmenter.on_step({&access, 1});
     records.on_access(access, step, segmenter);
   };
-  access(1, 7, told.trigger_entropy, 0);
+  access(1, 7, told.trigger_entropy, Mark::kNone);
   access(0, told.head, told.entropy, told.mark);
   step += told.away;
-  access(0, told.head, told.entropy, 0);
+  access(0, told.head, told.entropy, Mark::kNone);
   step += told.trigger_away;
-  if (told.trigger_away > 0) access(1, 7, told.trigger_entropy, 0);
+  if (told.trigger_away > 0) access(1, 7, told.trigger_entropy, Mark::kNone);
   step += told.age - told.trigger_away;
   access(2, 5, 0, told.mark_now);
   return features_of({0, 1, step - told.since_trigger, told.relations, told.triggers}, records,
@@ -66,8 +66,8 @@ TEST(CandidateFeatures, TellWhateverIsKnown) {
       [](Told& told) { told.entropy = 3; },
       [](Told& told) { told.margin = 5; },
       [](Told& told) { told.mass = 0.001F; },
-      [](Told& told) { told.mark = 4; },
-      [](Told& told) { told.mark_now = 4; },
+      [](Told& told) { told.mark = Mark::kConcludes; },
+      [](Told& told) { told.mark_now = Mark::kConcludes; },
       [](Told& told) { told.head = 3; },
       [](Told& told) { told.trigger_away = 30; },
       [](Told& told) { told.trigger_entropy = 3; },

@@ -23,7 +23,7 @@ class CandidatesTest : public testing::Test {
   void SetUp() override {
     for (PageNumber block = 0; block < 6; ++block) {
       Access access = {0, block, 0};
-      access.mark = block == 3 ? 1 : 0;
+      access.mark = block == 3 ? Mark::kBegins : Mark::kNone;
       segmenter_.on_step({&access, 1});
       for (uint32_t head = 0; head < 4; ++head) {
         access.page = 10 * block + head;

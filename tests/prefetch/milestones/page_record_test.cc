@@ -60,11 +60,11 @@ TEST_F(PageRecordsTest, ItsMassIsAMovingAverage) {
 }
 TEST_F(PageRecordsTest, KnowsTheSegmentAndThePhaseInWhichItWasWritten) {
   Access marked = {0, 1, 0};
-  marked.mark = 4;
+  marked.mark = Mark::kConcludes;
   segmenter_.on_step(std::array{marked});
   access(0, 1);
   EXPECT_EQ(records_[0].segment, 1U);
-  EXPECT_EQ(records_[0].phase, Segmenter::Phase::kConclude);
+  EXPECT_EQ(records_[0].phase, Mark::kConcludes);
 }
 
 }  // namespace

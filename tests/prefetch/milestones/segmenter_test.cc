@@ -9,12 +9,11 @@ namespace farpage::prefetch {
 namespace {
 
 using testing::ElementsAre;
-using Phase = Segmenter::Phase;
 
 class SegmenterTest : public testing::Test {
  protected:
   // A step that demands these pages; of its token the rest.
-  void step(const std::vector<PageNumber>& pages, float entropy = 0, uint32_t mark = 0) {
+  void step(const std::vector<PageNumber>& pages, float entropy = 0, Mark mark = Mark::kNone) {
     std::vector<Access> accesses;
     for (const PageNumber page : pages) {
       Access access = {number_++, steps_, page};
@@ -43,14 +42,14 @@ class SegmenterTest : public testing::Test {
 
 TEST_F(SegmenterTest, BeginsWhereTheEngineSaysSoAndNowhereElse) {
   go_on_to(100);
-  step({0, 1, 2, 3, 4, 5, 6, 7}, 0.5F, 1);
+  step({0, 1, 2, 3, 4, 5, 6, 7}, 0.5F, Mark::kBegins);
   go_on_to(103);
-  step({0, 1, 2, 3, 4, 5, 6, 7}, 0.5F, 3);
-  EXPECT_EQ(segmenter_.phase(), Phase::kVerify);
+  step({0, 1, 2, 3, 4, 5, 6, 7}, 0.5F, Mark::kVerifies);
+  EXPECT_EQ(segmenter_.phase(), Mark::kVerifies);
   go_on_to(150);
   step({10, 11, 12, 13, 14, 15, 16, 17}, 9);
   EXPECT_THAT(begins_, ElementsAre(100, 103));
-  EXPECT_EQ(segmenter_.phase(), Phase::kVerify);
+  EXPECT_EQ(segmenter_.phase(), Mark::kVerifies);
   EXPECT_EQ(segmenter_.steps_since_begin(), 47U);
 }
 TEST_F(SegmenterTest, WithoutMarksBeginsWhereATokenIsFarLessCertain) {
@@ -70,9 +69,9 @@ TEST_F(SegmenterTest, HasEightStepsAtLeastUnlessItIsMarked) {
   go_on_to(104);
   step({20, 21, 22, 23, 24, 25, 26, 27}, 40);
   EXPECT_THAT(begins_, ElementsAre(100));
-  step({0, 1, 2, 3, 4, 5, 6, 7}, 0.5F, 4);
+  step({0, 1, 2, 3, 4, 5, 6, 7}, 0.5F, Mark::kConcludes);
   EXPECT_THAT(begins_, ElementsAre(100, 105));
-  EXPECT_EQ(segmenter_.phase(), Phase::kConclude);
+  EXPECT_EQ(segmenter_.phase(), Mark::kConcludes);
 }
 TEST_F(SegmenterTest, WhereNothingEverChangesItIsOne) {
   for (int i = 0; i < 1'000; ++i) step({0, 1, 2});
