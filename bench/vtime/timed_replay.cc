@@ -59,9 +59,9 @@ class Replay {
     candidates_.resize(prefetch_pages_ + demanded);
     near_.end_holds(result_.steps, step_);
     begin_prefetches();
-    land();
     uint64_t ready_ns = now_ns_;
     for (const Access& access : accesses) ready_ns = std::max(ready_ns, demand(access));
+    land();
     ask_prefetcher();
     const uint64_t stall_ns = ready_ns - now_ns_;
     result_.stall_ns += stall_ns;
@@ -128,16 +128,17 @@ class Replay {
       }
     }
     under_way_.erase(under_way_.begin(), later);
+    near_.end_evictions(step_);
   }
 
   // Whether there is room for what was fetched ahead.
   bool make_room_for(const Page& page) {
     if (!near_.is_full()) return true;
-    const PageNumber victim = near_.victim(step_);
-    if (is_demanded(pages_[victim]) || rank(pages_[victim]) < rank(page)) return false;
-    near_.evict(victim, step_);
-    leave(victim);
-    return true;
+    const auto gone = near_.evict(step_, [&](PageNumber victim) {
+      return !is_demanded(pages_[victim]) && rank(pages_[victim]) >= rank(page);
+    });
+    if (gone) leave(*gone);
+    return gone.has_value();
   }
 
   // When it is there.
