@@ -33,11 +33,12 @@ void shuffle(Random& random, std::span<uint32_t> values) {
   }
 }
 
-// The sinks have the most attention; who comes after them differs between heads, and stays.
-std::vector<uint32_t> draw_ranks(Random& random, uint64_t pages, uint32_t sinks) {
+// The sinks have the most attention, then the newest pages; how far ones follow differs between
+// heads, and stays.
+std::vector<uint32_t> draw_ranks(Random& random, uint64_t pages, uint32_t nears) {
   std::vector<uint32_t> ranks(pages);
   std::iota(ranks.begin(), ranks.end(), 0);
-  shuffle(random, std::span(ranks).subspan(sinks));
+  shuffle(random, std::span(ranks).subspan(nears));
   return ranks;
 }
 
@@ -60,7 +61,7 @@ DecodeGenerator::DecodeGenerator(const DecodeOptions& options)
         options_.copied_least + random_.unit() * (options_.copied_most - options_.copied_least);
     heads_.push_back({HeadSelection(options_.pages_wanted - sinks_ - recent_,
                                     options_.resting_pages, churn, script_.milestones()),
-                      copied, draw_ranks(random_, options_.pages_wanted, sinks_),
+                      copied, draw_ranks(random_, options_.pages_wanted, sinks_ + recent_),
                       std::vector<PageNumber>(script_.positions(), kNoNumber)});
   }
   const double exponent = zipf_exponent(options_.pages_wanted, options_.top_fifth_mass);
@@ -198,30 +199,26 @@ double DecodeGenerator::gap_factor() const {
 }
 
 void DecodeGenerator::emit(uint32_t head, const TokenFeatures& features, std::vector<Access>& to) {
-  struct Selected {
-    uint32_t position;
-    uint32_t place;  // in the head's selection, which does not change while it is selected
-  };
-  std::vector<Selected> selected;
+  selected_.clear();
   const FarRange range = far_range();
   for (uint32_t sink = 0; sink < std::min(sinks_, position_ + 1); ++sink) {
-    selected.push_back({sink, sink});
+    selected_.push_back({sink, sink});
   }
   for (uint32_t position = range.end; position <= position_; ++position) {
-    selected.push_back({position, sinks_ + position % recent_});
+    selected_.push_back({position, sinks_ + position_ - position});
   }
   const std::vector<uint32_t>& far = heads_[head].selection.far();
   for (uint32_t slot = 0; slot < far.size(); ++slot) {
-    if (far[slot] != kNoPosition) selected.push_back({far[slot], sinks_ + recent_ + slot});
+    if (far[slot] != kNoPosition) selected_.push_back({far[slot], sinks_ + recent_ + slot});
   }
-  const std::vector<float>& masses = masses_[selected.size()];
-  const bool is_full = selected.size() == options_.pages_wanted;
-  for (uint32_t i = 0; i < selected.size(); ++i) {
+  const std::vector<float>& masses = masses_[selected_.size()];
+  const bool is_full = selected_.size() == options_.pages_wanted;
+  for (uint32_t i = 0; i < selected_.size(); ++i) {
     Access access;
     access.step = step_;
-    access.page = number(head, selected[i].position);
+    access.page = number(head, selected_[i].position);
     access.head = head;
-    access.mass = masses[is_full ? heads_[head].rank_of_place[selected[i].place] : i];
+    access.mass = masses[is_full ? heads_[head].rank_of_place[selected_[i].place] : i];
     access.entropy = features.entropy;
     access.margin = features.margin;
     access.mark = features.mark;

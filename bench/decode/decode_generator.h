@@ -42,6 +42,11 @@ class DecodeGenerator {
     std::vector<prefetch::PageNumber> numbers;  // by position
   };
 
+  struct Selected {
+    uint32_t position;
+    uint32_t place;  // in the head's selection: a far page's does not change
+  };
+
   std::vector<double> churn_of_heads();
   FarRange far_range() const;
   void begin_page();
@@ -66,6 +71,7 @@ class DecodeGenerator {
   std::vector<std::vector<float>> masses_;  // by pages selected, by rank
   std::vector<uint32_t> returns_left_;      // by position, of milestones
   std::vector<MadePage> pages_;
+  std::vector<Selected> selected_;  // by emit(), which would otherwise allocate for every head
   uint64_t step_ = 0;
   uint32_t position_ = 0;  // of the newest page
 };

@@ -78,7 +78,7 @@ std::vector<DecodeField> fields(DecodeOptions& o) {
       {"resting_pages", &o.resting_pages, 0, 4'096,
        "of a head, which were selected not long ago; those before them sleep"},
       {"gap_median_steps", &o.gap_median_steps, 1, 1e9,
-       "from a use of a page to its return: lognormal"},
+       "until a page that sleeps, or a milestone, comes back: lognormal"},
       {"gap_sigma", &o.gap_sigma, 0, 10, "of the logarithm of the gap"},
       {"sleepers_return", &o.sleepers_return, 0, 0.95,
        "share of the pages that fall asleep and come back by themselves"},

@@ -36,11 +36,11 @@ struct DecodeOptions {
   double churn_stable = 0.2;
   double churn_unstable = 0.5;
   double unstable_heads = 0.25;
-  uint64_t resting_pages = 24;
+  uint64_t resting_pages = 20;
 
   double gap_median_steps = 50;
   double gap_sigma = 1.49;
-  double sleepers_return = 0.3;
+  double sleepers_return = 0.8;
   double phoenix = 0.25;
   double copied_least = 0.5;
   double copied_most = 0.8;

@@ -33,7 +33,9 @@ void HeadSelection::rest(uint32_t position) {
   fallen_asleep_.push_back(oldest);
 }
 
+// What goes rests only when all have come, or some of it would be back in the same step.
 void HeadSelection::churn(Random& random, const FarRange& range, double phoenix) {
+  exchanged_.clear();
   for (uint32_t& slot : far_) {
     if (slot != kNoPosition && !draw_chance(random, churn_)) continue;
     const uint32_t next =
@@ -41,8 +43,9 @@ void HeadSelection::churn(Random& random, const FarRange& range, double phoenix)
     if (next == kNoPosition) continue;
     states_[next] = State::kFar;
     const uint32_t before = std::exchange(slot, next);
-    if (before != kNoPosition) rest(before);
+    if (before != kNoPosition) exchanged_.push_back(before);
   }
+  for (const uint32_t position : exchanged_) rest(position);
 }
 
 bool HeadSelection::wake(uint32_t position, uint64_t step, Random& random) {

@@ -53,7 +53,8 @@ class HeadSelection {
   std::vector<uint64_t> entered_;  // by slot: the step, and one
   std::vector<uint32_t> resting_;  // the newest is last
   std::vector<uint32_t> fallen_asleep_;
-  std::vector<State> states_;  // by position
+  std::vector<uint32_t> exchanged_;  // by churn(), which would otherwise allocate in every step
+  std::vector<State> states_;        // by position
 };
 
 }  // namespace farpage::decode

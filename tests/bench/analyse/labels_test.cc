@@ -36,6 +36,16 @@ TEST_F(Labels, MilestonesAreThePagesThatAreCalledSo) {
   ASSERT_TRUE(milestones.has_value()) << milestones.error().message;
   EXPECT_THAT(*milestones, ElementsAre(false, false, true, true));
 }
+TEST_F(Labels, MoreColumnsMayFollow) {
+  const auto milestones =
+      read("page,label,segment,phase\n0,milestone,7,verify\n1,other,,\n3,milestone,,\n");
+  ASSERT_TRUE(milestones.has_value()) << milestones.error().message;
+  EXPECT_THAT(*milestones, ElementsAre(true, false, false, true));
+  expect_refused("page,labels\n", "page,label");
+  for (const char* line : {"1,other", "1,other,7", "1,other,7,verify,more", "1,,7,verify", "1"}) {
+    expect_refused(std::string("page,label,segment,phase\n0,milestone,,\n") + line + '\n', ":3");
+  }
+}
 TEST_F(Labels, WhatIsNoLabelIsRefusedWithItsLine) {
   expect_refused("", "no page has the label");
   expect_refused("2,milestone\n", ":1");
