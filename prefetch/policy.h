@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "prefetch/access.h"
@@ -23,14 +24,27 @@ class Policy {
   virtual PageNumber victim(uint64_t step) = 0;
 };
 
+// How good a prefetcher's probabilities were, each told before it was known what came.
+struct ForesightScore {
+  uint64_t samples = 0;
+  double base_rate = 0;          // how many came: the area of who knows nothing
+  double pr_auc = 0;             // the area under precision against recall
+  double calibration_error = 0;  // by how much they were off, on average
+};
+
 // Names the pages that it expects to be demanded next, resident or not. On one thread.
 class Prefetcher {
  public:
   virtual ~Prefetcher() = default;
 
   virtual void on_access(const Access& access) = 0;
+  // The page is resident from now on, or no more, whoever brought it; for who wants to know.
+  virtual void on_insert(PageNumber) {}
+  virtual void on_evict(PageNumber) {}
   // Writes the likeliest first, each once, and how many.
   virtual size_t candidates(std::span<PageNumber> pages) = 0;
+  // Of who reckons with probabilities.
+  virtual std::optional<ForesightScore> score() const { return std::nullopt; }
 };
 
 // What is to come, which only those may ask that say so (KindOf::sees_future).

@@ -23,8 +23,10 @@ class NearMemory {
   NearMemory(uint64_t budget_pages, prefetch::Policy& policy)
       : budget_pages_(budget_pages), policy_(policy), kept_(policy) {}
 
-  bool contains(PageNumber page) const { return kept_.contains(page) || held_.contains(page); }
-  bool is_full() const { return kept_.size() + held_.size() == budget_pages_; }
+  bool contains(PageNumber page) const {
+    return kept_.contains(page) || held_.contains(page) || aside_.contains(page);
+  }
+  bool is_full() const { return kept_.size() + held_.size() + aside_.size() == budget_pages_; }
   // How many more pages may be held.
   uint64_t room_ahead() const;
   // A page that was fetched ahead was of use, be it that it is held or was only on its way.
@@ -36,9 +38,30 @@ class NearMemory {
   // A page that is near was demanded.
   void use(PageNumber page, uint64_t step);
 
-  // Which of the policy's would go now for a page that was fetched ahead, where the memory is full.
-  PageNumber victim(uint64_t step) { return policy_.victim(step); }
-  void evict(PageNumber page, uint64_t step) { kept_.remove(page, step); }
+  // Makes room for a page that was fetched ahead, where the memory is full: answers which page went
+  // for it, the first that the policy names and that `may_go(page)`. Nothing: none may.
+  template <typename MayGo>
+  std::optional<PageNumber> evict(uint64_t step, MayGo may_go) {
+    std::optional<PageNumber> gone;
+    while (!gone && kept_.size() > 0) {
+      const PageNumber victim = policy_.victim(step);
+      kept_.remove(victim, step);
+      if (may_go(victim)) {
+        gone = victim;
+      } else {
+        aside_.push_back(victim);
+      }
+    }
+    return gone;
+  }
+  // What was asked about and did not go is the policy's again.
+  void end_evictions(uint64_t step) {
+    while (aside_.size() > 0) {
+      const PageNumber page = aside_.front();
+      aside_.remove(page);
+      kept_.insert(page, step);
+    }
+  }
   // There is room, and room_ahead(). Up to that step, as they are counted here.
   void hold(PageNumber page, uint64_t last_step);
   // What was held up to a step before this one is the policy's from now on. `step`: as the trace
@@ -57,6 +80,7 @@ class NearMemory {
   double useful_share_ = 1;  // of what was fetched ahead, a moving average over the pages
   prefetch::PageList held_;  // in the order in which they came
   prefetch::PerPage<uint64_t> last_step_;  // of those that are held
+  prefetch::PageList aside_;               // which the policy has named, and are not to go now
 };
 
 }  // namespace farpage::vtime

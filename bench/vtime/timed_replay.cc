@@ -59,9 +59,9 @@ class Replay {
     candidates_.resize(prefetch_pages_ + demanded);
     near_.end_holds(result_.steps, step_);
     begin_prefetches();
-    land();
     uint64_t ready_ns = now_ns_;
     for (const Access& access : accesses) ready_ns = std::max(ready_ns, demand(access));
+    land();
     ask_prefetcher();
     const uint64_t stall_ns = ready_ns - now_ns_;
     result_.stall_ns += stall_ns;
@@ -79,6 +79,7 @@ class Replay {
     result_.stall_p50_ns = quantile(0.50);
     result_.stall_p99_ns = quantile(0.99);
     result_.written_pages = tiers_.written_pages();
+    result_.foresight = prefetcher_.score();
     for (const Link& link : links_) result_.waited_ns += link.waited_ns();
     return result_;
   }
@@ -120,22 +121,24 @@ class Replay {
       page.arrives_ns = 0;
       if (make_room_for(page)) {
         near_.hold(each->page, each->issued_in + kUsefulSteps);
+        prefetcher_.on_insert(each->page);
       } else {
         page.is_prefetched = false;
         near_.count_waste();
       }
     }
     under_way_.erase(under_way_.begin(), later);
+    near_.end_evictions(step_);
   }
 
   // Whether there is room for what was fetched ahead.
   bool make_room_for(const Page& page) {
     if (!near_.is_full()) return true;
-    const PageNumber victim = near_.victim(step_);
-    if (is_demanded(pages_[victim]) || rank(pages_[victim]) < rank(page)) return false;
-    near_.evict(victim, step_);
-    leave(victim);
-    return true;
+    const auto gone = near_.evict(step_, [&](PageNumber victim) {
+      return !is_demanded(pages_[victim]) && rank(pages_[victim]) >= rank(page);
+    });
+    if (gone) leave(*gone);
+    return gone.has_value();
   }
 
   // When it is there.
@@ -163,7 +166,11 @@ class Replay {
     }
     page.is_made = true;
     if (const auto gone = near_.insert(access.page, step_)) leave(*gone);
-    if (!near_.contains(access.page)) tiers_.keep(access.page);
+    if (near_.contains(access.page)) {
+      prefetcher_.on_insert(access.page);
+    } else {
+      tiers_.keep(access.page);
+    }
     return there_ns;
   }
 
@@ -187,6 +194,7 @@ class Replay {
   // It is near no more.
   void leave(PageNumber page) {
     pages_[page].is_prefetched = false;
+    prefetcher_.on_evict(page);
     tiers_.keep(page);
     ++result_.paging.evictions;
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/status.h"
@@ -39,6 +40,7 @@ struct TimedResult {
   uint64_t timely = 0;          // of these, there when they were first demanded
   uint64_t fetched_pages = 0;
   uint64_t written_pages = 0;  // out of the near memory, and from tier to tier
+  std::optional<prefetch::ForesightScore> foresight = {};  // of who reckons with probabilities
 
   double accuracy() const;    // useful / prefetches
   double coverage() const;    // useful / (useful + demand fetches)
@@ -51,9 +53,10 @@ struct TimedResult {
 // that has it, over that tier's link; a page that was never accessed is made where it is needed.
 // When all are there the step computes. What the prefetcher names as a step begins follows its
 // demands, as far as NearMemory may hold it; what of that has not begun when the next step asks is
-// given up. A prefetched page takes its room at the beginning of the first step after it arrived,
-// and is dropped where that would be the room of a page that the step demands or that the
-// prefetcher, asked last, named before it. It is held until it is used, or kUsefulSteps.
+// given up. A prefetched page takes its room once the first step after it arrived has its pages;
+// for it goes what the policy names first, of the pages that the step does not demand and that the
+// prefetcher, asked last, did not name before it. Where there is none it is dropped. It is held
+// until it is used, or kUsefulSteps.
 Result<TimedResult> replay(const paging::AccessTrace& trace, uint64_t budget_pages,
                            const TimedOptions& options, prefetch::Policy& policy,
                            prefetch::Prefetcher& prefetcher);

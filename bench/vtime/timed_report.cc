@@ -61,8 +61,17 @@ Column of_beside(std::string_view name, std::string_view heading, std::string (*
           [member](const TimedRun&, const Beside& beside) { return beside.*member; }};
 }
 
+template <typename Get>
+Column of_foresight(std::string_view name, std::string (*text)(double), Get get) {
+  return {name, "", text, [get](const TimedRun& run, const Beside&) -> std::optional<double> {
+            if (!run.result.foresight) return std::nullopt;
+            return static_cast<double>(get(*run.result.foresight));
+          }};
+}
+
 const std::vector<Column>& columns() {
   using R = TimedResult;
+  using Foresight = prefetch::ForesightScore;
   static const std::vector<Column> all = {
       of_result("hit_rate", "hit rate", share, [](const R& r) { return r.paging.hit_rate(); }),
       of_result("stall_s", "stall s", rough, [](const R& r) { return seconds(r.stall_ns); }),
@@ -92,6 +101,10 @@ const std::vector<Column>& columns() {
       of_result("prefetches", "", whole, [](const R& r) { return r.prefetches; }),
       of_result("useful", "", whole, [](const R& r) { return r.useful; }),
       of_result("timely", "", whole, [](const R& r) { return r.timely; }),
+      of_foresight("foretold", whole, [](const Foresight& f) { return f.samples; }),
+      of_foresight("foretold_base_rate", share, [](const Foresight& f) { return f.base_rate; }),
+      of_foresight("foretold_pr_auc", share, [](const Foresight& f) { return f.pr_auc; }),
+      of_foresight("foretold_off", share, [](const Foresight& f) { return f.calibration_error; }),
   };
   return all;
 }

@@ -28,8 +28,8 @@ TEST(Registry, EachNameIsThereOnceAndIsChosenByIt) {
 TEST(Registry, PrefetchersAreChosenAlike) {
   std::set<std::string_view> names;
   for (const PrefetcherInfo& info : prefetchers()) names.insert(info.name);
-  EXPECT_THAT(names, ElementsAre("hot_spots", "majority", "markov", "none", "oracle",
-                                 "previous_selection", "random"));
+  EXPECT_THAT(names, ElementsAre("hot_spots", "learned", "majority", "markov", "milestone", "none",
+                                 "oracle", "previous_selection", "random"));
   const auto chosen = choose_prefetcher("markov:least=3");
   ASSERT_TRUE(chosen.has_value()) << chosen.error().message;
   EXPECT_THAT(chosen->values, ElementsAre(3));

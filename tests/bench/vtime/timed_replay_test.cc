@@ -156,10 +156,10 @@ TEST(TimedReplay, WhatIsNearOrUnderWayOrWasNeverMadeIsNotFetched) {
 // Page 0 comes in the last step but one, when the memory has 1, which was used longest ago, and 2.
 TEST(TimedReplay, WhatTheStepDemandsDoesNotGoForAPrefetch) {
   const TimedResult demanded =
-      replay_lru({{0}, {1}, {2}, {1}, {2}}, 2, options_with(5'000), {{}, {}, {0}});
+      replay_lru({{0}, {1}, {2}, {1}, {1, 0}}, 2, options_with(5'000), {{}, {}, {0}});
   EXPECT_EQ(demanded.prefetches, 1u);
-  EXPECT_EQ(demanded.paging.hits, 2u);
-  EXPECT_EQ(demanded.written_pages, 1u);  // 0, when 2 was made
+  EXPECT_EQ(demanded.paging.hits, 3u);
+  EXPECT_EQ(demanded.written_pages, 2u);  // 0, when 2 was made, and 2
   const TimedResult idle =
       replay_lru({{0}, {1}, {2}, {2}, {0}}, 2, options_with(5'000), {{}, {}, {0}});
   EXPECT_EQ(idle.paging.hits, 2u);
@@ -182,6 +182,14 @@ TEST(TimedReplay, WhatIsNamedBeforeDoesNotGoForWhatIsNamedAfter) {
   EXPECT_EQ(hits({1, 0}, 0), 1u);
   EXPECT_EQ(hits({0, 1}, 1), 1u);
   EXPECT_EQ(hits({0, 1}, 0), 2u);
+}
+TEST(TimedReplay, WhatMayNotGoKeepsNothingElseFromComing) {
+  // 3 arrives when 0, which was used longest ago, is named before it: 1 goes.
+  // And 0, which stayed, goes as any other when others are made.
+  const Steps steps = {{3}, {0}, {1}, {2}, {2}, {0, 3}, {4}, {5}, {6}, {0}};
+  const TimedResult result = replay_lru(steps, 3, options_with(5'000), {{}, {}, {}, {0, 3}});
+  EXPECT_EQ(result.paging.hits, 3u);
+  EXPECT_EQ(result.timely, 1u);
 }
 TEST(TimedReplay, WhatIsNamedNoMoreTakesNoRoomOfWhatIs) {
   // Before the last step but one only 1 is named, which is near, when 0 arrives.

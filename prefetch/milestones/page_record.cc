@@ -1,0 +1,50 @@
+#include "prefetch/milestones/page_record.h"
+
+#include <algorithm>
+
+namespace farpage::prefetch {
+namespace {
+
+constexpr float kMassWeight = 0.1F;
+
+void add_to_mean(float& mean, float value, uint32_t count) {
+  mean += (value - mean) / static_cast<float>(count);
+}
+
+}  // namespace
+
+bool PageRecords::on_access(const Access& access, uint64_t step, const Segmenter& segmenter) {
+  PageRecord& record = records_.at(access.page);
+  auto& pages = pages_of_[access.head];
+  const bool is_new = record.visits == 0;
+  if (is_new) {
+    record.first_step = step;
+    record.head = access.head;
+    record.block = static_cast<uint32_t>(pages.size());
+    record.segment = segmenter.segment();
+    record.phase = segmenter.phase();
+    pages.push_back(access.page);
+  }
+  if (record.block + 1 == pages.size() && step != record.last_step) {
+    ++record.tokens;
+    add_to_mean(record.entropy, access.entropy, record.tokens);
+    add_to_mean(record.margin, access.margin, record.tokens);
+  }
+  record.mass += kMassWeight * (access.mass - record.mass);
+  const uint64_t gap = step - record.last_step;
+  const bool is_back = !is_new && gap > kAwaySteps;
+  if (is_back) {
+    record.last_gap = gap;
+    record.longest_gap = std::max(record.longest_gap, gap);
+  }
+  if (is_new || is_back) ++record.visits;
+  record.last_step = step;
+  return is_back;
+}
+
+PageNumber PageRecords::page_of(uint32_t head, uint32_t block) const {
+  if (head >= pages_of_.size() || block >= pages_of_[head].size()) return kNone;
+  return pages_of_[head][block];
+}
+
+}  // namespace farpage::prefetch

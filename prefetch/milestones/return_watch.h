@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "prefetch/milestones/candidates.h"
+#include "prefetch/milestones/page_record.h"
+#include "prefetch/milestones/segmenter.h"
+
+namespace farpage::prefetch {
+
+// Watches a decoder step by step: where its segments begin, which pages come back, and what may
+// follow them. On one thread.
+class ReturnWatch {
+ public:
+  explicit ReturnWatch(const HeadLayout& layout) : records_(layout), candidates_(layout) {}
+
+  // Of one step; steps are counted here, whatever their numbers. `on_access(page)` hears of each
+  // page first; `is_trigger(page)` says of each that came back whether others may follow it.
+  template <typename OnAccess, typename IsTrigger>
+  void on_step(std::span<const Access> accesses, OnAccess on_access, IsTrigger is_trigger) {
+    ++step_;
+    segmenter_.on_step(accesses);
+    candidates_.on_step(step_);
+    returned_.clear();
+    for (const Access& access : accesses) {
+      on_access(access.page);
+      if (records_.on_access(access, step_, segmenter_)) returned_.push_back(access.page);
+    }
+    for (const PageNumber page : returned_) {
+      if (is_trigger(page)) candidates_.on_return(page, step_, records_);
+    }
+  }
+
+  uint64_t step() const { return step_; }  // the last one, from 1
+  const Segmenter& segmenter() const { return segmenter_; }
+  const PageRecords& records() const { return records_; }
+  std::span<const Candidates::Candidate> candidates() const { return candidates_.all(); }
+
+ private:
+  Segmenter segmenter_;
+  PageRecords records_;
+  Candidates candidates_;
+  std::vector<PageNumber> returned_;
+  uint64_t step_ = 0;
+};
+
+}  // namespace farpage::prefetch

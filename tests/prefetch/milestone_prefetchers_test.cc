@@ -1,0 +1,158 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "prefetch/prefetchers/prefetchers.h"
+
+namespace farpage::prefetch {
+namespace {
+
+using testing::Contains;
+using testing::IsEmpty;
+using testing::IsSupersetOf;
+using testing::Not;
+using testing::UnorderedElementsAre;
+
+// One layer of four heads, which write 64 blocks, eight to a segment: page 4 * block + head. Each
+// step demands the newest; what else is told.
+class MilestonePrefetchersTest : public testing::Test {
+ protected:
+  static constexpr PageNumber kBlocks = 64;
+
+  void begin(const std::string& name) {
+    chosen_ = *choose_prefetcher(name);
+    Setting setting;
+    setting.layout = {1, 4};
+    prefetcher_ = chosen_.make(setting);
+    for (PageNumber block = 0; block < kBlocks; ++block) {
+      mark_ = block % 8 == 0 ? Mark::kBegins : Mark::kNone;
+      std::vector<PageNumber> written;
+      for (PageNumber head = 0; head < 4; ++head) written.push_back(4 * block + head);
+      for (int token = 0; token < 4; ++token) step(written), mark_ = Mark::kNone;
+    }
+  }
+  std::set<PageNumber> step(std::vector<PageNumber> pages) {
+    for (PageNumber head = 0; head < 4 && step_ >= 4 * kBlocks; ++head) {
+      pages.push_back(4 * (kBlocks - 1) + head);
+    }
+    for (const PageNumber page : pages) {
+      Access access = {number_++, step_, page};
+      access.head = page % 4;
+      access.mark = mark_;
+      prefetcher_->on_access(access);
+    }
+    ++step_;
+    std::vector<PageNumber> named(64);
+    named.resize(prefetcher_->candidates(named));
+    EXPECT_EQ(std::set(named.begin(), named.end()).size(), named.size());
+    return {named.begin(), named.end()};
+  }
+  void go_on(int steps) {
+    for (int i = 0; i < steps; ++i) step({});
+  }
+  // A page of head 0 comes back, three steps later the same block in the other heads, and never
+  // the rest of its segment.
+  void teach(int returns) {
+    Random random(1);
+    for (int i = 0; i < returns; ++i) {
+      const auto block = static_cast<PageNumber>(random.below(kBlocks - 8));
+      step({4 * block});
+      go_on(2);
+      step({4 * block + 1, 4 * block + 2, 4 * block + 3});
+      go_on(20);
+    }
+  }
+
+  ChosenPrefetcher chosen_;
+  std::unique_ptr<Prefetcher> prefetcher_;
+  uint64_t number_ = 0;
+  uint64_t step_ = 0;
+  Mark mark_ = Mark::kNone;
+};
+
+TEST_F(MilestonePrefetchersTest, MilestoneNamesWhatBelongsWithWhatCameBack) {
+  begin("milestone");
+  const auto named = step({4 * 17});
+  EXPECT_THAT(named, IsSupersetOf({69U, 70U, 71U}));                      // other heads
+  EXPECT_THAT(named, IsSupersetOf({64U, 72U, 76U, 80U, 84U, 88U, 92U}));  // its segment
+  EXPECT_EQ(named.size(), 10U);
+  go_on(8);
+  EXPECT_THAT(step({}), Contains(69U));  // ten steps
+  EXPECT_THAT(step({}), IsEmpty());
+}
+TEST_F(MilestonePrefetchersTest, MilestoneTakesNoShortAbsenceForAReturn) {
+  begin("milestone:away=40");
+  go_on(40);
+  EXPECT_THAT(step({4 * 62}), Not(IsEmpty()));  // away for more than forty
+  begin("milestone:away=1000");
+  go_on(40);
+  EXPECT_THAT(step({4 * 62}), IsEmpty());
+}
+TEST_F(MilestonePrefetchersTest, MilestoneNamesFirstWhatMostOfThemBelongWith) {
+  begin("milestone");
+  for (const PageNumber page : {4 * 17 + 0, 4 * 17 + 1, 4 * 40}) {
+    Access access = {number_++, step_, page};
+    access.head = page % 4;
+    prefetcher_->on_access(access);
+  }
+  std::vector<PageNumber> named(4);
+  ASSERT_EQ(prefetcher_->candidates(named), 4U);
+  // Two came back of block 17: the other two of it belong with both, as each with the other.
+  EXPECT_THAT(named,
+              UnorderedElementsAre(70U, 71U, testing::AnyOf(64U, 65U, 68U, 69U), testing::_));
+}
+TEST_F(MilestonePrefetchersTest, LearnedNamesNothingBeforeItKnowsAnything) {
+  begin("learned:least=0.6");
+  EXPECT_THAT(step({4 * 17}), IsEmpty());
+}
+TEST_F(MilestonePrefetchersTest, LearnedNamesWhatFollowsAndNotWhatOnlyBelongs) {
+  begin("learned");
+  teach(400);
+  EXPECT_THAT(step({4 * 17}), UnorderedElementsAre(69U, 70U, 71U));
+}
+TEST_F(MilestonePrefetchersTest, LearnedNamesNothingThatIsNear) {
+  begin("learned");
+  teach(400);
+  prefetcher_->on_insert(70);
+  EXPECT_THAT(step({4 * 17}), UnorderedElementsAre(69U, 71U));
+  prefetcher_->on_evict(70);
+  EXPECT_THAT(step({}), UnorderedElementsAre(69U, 70U, 71U));
+}
+TEST_F(MilestonePrefetchersTest, LearnedNamesTheLikeliestFirst) {
+  begin("learned:least=0.01");
+  teach(400);
+  Access access = {number_++, step_, 4 * 17};
+  prefetcher_->on_access(access);
+  std::vector<PageNumber> named(3);
+  ASSERT_EQ(prefetcher_->candidates(named), 3U);
+  EXPECT_THAT(named, UnorderedElementsAre(69U, 70U, 71U));  // of ten
+}
+TEST_F(MilestonePrefetchersTest, LearnedIsJudgedByWhatItForetold) {
+  begin("learned");
+  EXPECT_EQ(prefetcher_->score()->samples, 0U);
+  teach(400);
+  const ForesightScore score = *prefetcher_->score();
+  // Three come. The seven others of its segment in each head do not, nor do the four of the block
+  // once more after the three came.
+  EXPECT_NEAR(score.base_rate, 3.0 / (3 + 4 * 7 + 4), 0.002);
+  EXPECT_GT(score.pr_auc, 0.9);
+  EXPECT_LT(score.calibration_error, 0.1);
+}
+TEST_F(MilestonePrefetchersTest, LearnedForgetsWhatFollowsNoMore) {
+  begin("learned");
+  teach(200);
+  Random random(2);
+  for (int i = 0; i < 1'000; ++i) {
+    step({4 * static_cast<PageNumber>(random.below(kBlocks - 8))});
+    go_on(20);
+  }
+  EXPECT_THAT(step({4 * 17}), IsEmpty());
+}
+
+}  // namespace
+}  // namespace farpage::prefetch

@@ -1,0 +1,71 @@
+#include "prefetch/milestones/page_record.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace farpage::prefetch {
+namespace {
+
+class PageRecordsTest : public testing::Test {
+ protected:
+  bool access(PageNumber page, uint64_t step, uint32_t head = 0, float entropy = 0) {
+    Access access = {0, step, page};
+    access.head = head;
+    access.entropy = entropy;
+    access.mass = 0.5F;
+    return records_.on_access(access, step, segmenter_);
+  }
+
+  Segmenter segmenter_;
+  PageRecords records_{{2, 2}};
+};
+
+TEST_F(PageRecordsTest, APageComesBackAfterAnAbsence) {
+  EXPECT_FALSE(access(0, 1));
+  EXPECT_FALSE(access(0, 2));
+  EXPECT_FALSE(access(0, 6));  // four steps on
+  EXPECT_TRUE(access(0, 11));
+  EXPECT_TRUE(access(0, 111));
+  EXPECT_TRUE(access(0, 121));
+  EXPECT_EQ(records_[0].visits, 4U);
+  EXPECT_EQ(records_[0].longest_gap, 100U);
+  EXPECT_EQ(records_[0].last_gap, 10U);
+  EXPECT_EQ(records_[0].last_step, 121U);
+}
+TEST_F(PageRecordsTest, ABlockIsTheSameInAllHeads) {
+  for (uint32_t head = 0; head < 4; ++head) access(head, 1, head);
+  for (uint32_t head = 0; head < 4; ++head) access(10 + head, 17, head);
+  EXPECT_EQ(records_.page_of(2, 0), 2U);
+  EXPECT_EQ(records_.page_of(3, 1), 13U);
+  EXPECT_EQ(records_[12].block, 1U);
+  EXPECT_EQ(records_.page_of(3, 2), PageRecords::kNone);
+  EXPECT_EQ(records_.page_of(4, 0), PageRecords::kNone);
+}
+TEST_F(PageRecordsTest, ItsTokensAreThoseOfTheStepsInWhichItWasItsHeadsNewest) {
+  access(0, 1, 0, 1);
+  access(0, 2, 0, 3);
+  access(0, 2, 0, 3);  // no more of the same step
+  EXPECT_FLOAT_EQ(records_[0].entropy, 2);
+  access(1, 3, 0, 8);
+  access(0, 3, 0, 8);
+  EXPECT_FLOAT_EQ(records_[0].entropy, 2);
+  EXPECT_EQ(records_[0].tokens, 2U);
+  EXPECT_FLOAT_EQ(records_[1].entropy, 8);
+}
+TEST_F(PageRecordsTest, ItsMassIsAMovingAverage) {
+  access(0, 1);
+  access(0, 2);
+  EXPECT_FLOAT_EQ(records_[0].mass, 0.05F + 0.1F * (0.5F - 0.05F));
+}
+TEST_F(PageRecordsTest, KnowsTheSegmentAndThePhaseInWhichItWasWritten) {
+  Access marked = {0, 1, 0};
+  marked.mark = Mark::kConcludes;
+  segmenter_.on_step(std::array{marked});
+  access(0, 1);
+  EXPECT_EQ(records_[0].segment, 1U);
+  EXPECT_EQ(records_[0].phase, Mark::kConcludes);
+}
+
+}  // namespace
+}  // namespace farpage::prefetch
