@@ -38,9 +38,9 @@ def next_token_values(logits):
     return {"entropy": max(0.0, float(torch.special.entr(likely.exp()).sum())), "margin": float(first - second)}
 
 
-def last_tokens(model):
+def ends_answer(model, token):
     ends = model.generation_config.eos_token_id
-    return ends if isinstance(ends, list) else [ends]
+    return token in (ends if isinstance(ends, list) else [ends])
 
 
 @torch.inference_mode()
@@ -53,14 +53,17 @@ def record(model, prompt, path, *, tokens, text_of, name, page_tokens=16, pages_
     config = model.config.get_text_config()
     heads = getattr(config, "num_key_value_heads", config.num_attention_heads)
     generator, marks, decoded = torch.Generator().manual_seed(seed), Marks(text_of), []
-    as_batch = lambda ids: torch.tensor([ids], device=model.device)  # noqa: E731
+
+    def batch(tokens):
+        return torch.tensor([tokens], device=model.device)
+
     with Writer(path, name, synthetic=False, layers=config.num_hidden_layers, heads=heads, columns=COLUMNS) as trace:
-        cache = model.base_model(as_batch(prompt[:-1]), use_cache=True).past_key_values if len(prompt) > 1 else None
+        cache = model.base_model(batch(prompt[:-1]), use_cache=True).past_key_values if len(prompt) > 1 else None
         last = prompt[-1]
         with AttendedPages(model, page_tokens) as attended:
             for step in range(tokens):
                 attended.begin(len(prompt) + step, pages_per_head if step > 0 else len(prompt))
-                output = model(as_batch([last]), past_key_values=cache, use_cache=True)
+                output = model(batch([last]), past_key_values=cache, use_cache=True)
                 if not attended.layers:
                     raise UnrecordableError(f"{type(model).__name__} does not call transformers' attention functions, so its weights cannot be seen: "
                                             f"transformers is {transformers.__version__} here, and a newer one may")
@@ -69,7 +72,7 @@ def record(model, prompt, path, *, tokens, text_of, name, page_tokens=16, pages_
                 values = {**next_token_values(logits), "mark": marks.of(last)}
                 write_step(trace, step, attended.layers, heads, values)
                 decoded.append(last)
-                if last in last_tokens(model):
+                if ends_answer(model, last):
                     break
     return decoded
 
@@ -85,7 +88,7 @@ def loaded(options):
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(options.model)
         model = transformers.AutoModelForCausalLM.from_pretrained(options.model, torch_dtype=options.dtype).to(options.device).eval()
-    except (OSError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise UnrecordableError(f"{options.model}: {error}") from error
     return tokenizer, model
 
@@ -108,7 +111,7 @@ def arguments(command_line):
     parser.add_argument("--pages-per-head", type=int, default=24, help="written in each step: those with the most mass, and the newest")
     parser.add_argument("--temperature", type=float, default=0.6, help="0: the likeliest token")
     parser.add_argument("--seed", type=int, default=1, help="of the tokens that are drawn")
-    parser.add_argument("--dtype", default="auto", help="float32, bfloat16, float16; auto: as the model was stored")
+    parser.add_argument("--dtype", default="auto", choices=("auto", "float32", "bfloat16", "float16"), help="auto: as the model was stored")
     parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1")
     options = parser.parse_args(command_line)
     if min(options.tokens, options.page_tokens, options.pages_per_head) < 1 or options.temperature < 0:
