@@ -173,10 +173,10 @@ class RecordTest(Case):
         self.assertEqual(reader.heads, LAYERS * HEADS // 2)
         pages = (28 + 60 - 1 + 15) // 16 * reader.heads
         self.assertEqual(len({access.page for access in reader}), pages)
-        replayed = self.run_program("replay", "--format", "access", "--policy", "h2o,lru", "--budget", 12, self.trace)
+        replayed = self.run_program("replay", self.trace, "--format", "access", "--policy", "h2o,lru", "--budget", "12")
         self.assertEqual(replayed.returncode, 0, replayed.stderr)
         self.assertIn("h2o", replayed.stdout)
-        analysed = self.run_program("analyse", "--format", "access", self.trace)
+        analysed = self.run_program("analyse", self.trace, "--format", "access")
         self.assertEqual(analysed.returncode, 0, analysed.stderr)
 
     def test_the_program_says_what_is_wrong(self):
