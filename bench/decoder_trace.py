@@ -3,9 +3,12 @@
 Nothing in it was measured: from one token to the next a selected page is drawn anew with the probability CHURN, and stays selected otherwise."""
 
 import argparse
+import pathlib
 import random
+import sys
 
-from access_trace import Writer
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+from farpage.access_trace import Writer  # noqa: E402
 
 LAYERS, HEADS, PAGES, SELECTED, TOKENS, CHURN = 16, 4, 256, 24, 200, 0.2
 

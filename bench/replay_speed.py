@@ -12,8 +12,10 @@ import subprocess
 import sys
 import tempfile
 
-from access_trace import Writer
 from measure import Failure, require, wait_until_quiet
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+from farpage.access_trace import Writer  # noqa: E402
 
 PATIENCE_S = 60
 PAGES, BUDGET_PAGES, STEP_ACCESSES = 100_000, 20_000, 100

@@ -5,10 +5,10 @@ import pathlib
 import tempfile
 import unittest
 
-import recording  # which finds the modules of bench/
+import recording  # which finds the modules of bench/ and python/
 
-from access_trace import Reader
 from decoder_trace import CHURN, HEADS, LAYERS, PAGES, SELECTED, write_trace
+from farpage.access_trace import Reader
 
 
 class DecoderTraceTest(unittest.TestCase):

@@ -8,8 +8,8 @@ from production import TRACE, require_trace
 from program import SOURCE, Case
 from replay_traces import write_trace
 
-sys.path.insert(0, str(SOURCE / "bench"))
-from access_trace import Writer  # noqa: E402
+sys.path.insert(0, str(SOURCE / "python"))
+from farpage.access_trace import Writer  # noqa: E402
 
 
 class AnalyseTest(Case):

@@ -63,6 +63,11 @@ class SetupTest(unittest.TestCase):
         for group in ("build", "test", "bench"):
             self.assertNotIn("qemu-system-x86", self.setup_with(group, "--print").stdout.split())
 
+    def test_the_recorder_of_models_comes_only_when_asked_for(self):
+        self.assertIn("python3-torch", self.setup_with("record", "--print").stdout.split())
+        for group in ("build", "test", "bench", "softroce"):
+            self.assertNotIn("python3-torch", self.setup_with(group, "--print").stdout.split())
+
     def test_nothing_missing_touches_nothing(self):
         self.installed(*self.setup_with("test", "--print").stdout.split())
         self.assertEqual(self.setup_with("test", "--print").stdout, "")

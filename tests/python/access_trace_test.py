@@ -3,13 +3,13 @@
 import pathlib
 import random
 import struct
+import sys
 import tempfile
 import unittest
 import zlib
 
-import recording  # which finds the modules of bench/
-
-from access_trace import Access, Reader, TraceError, Writer
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "python"))
+from farpage.access_trace import Access, Reader, TraceError, Writer  # noqa: E402
 
 
 def framed(number, data):
