@@ -37,7 +37,7 @@ const std::vector<AllocationInfo>& all_allocations() {
 
 const std::vector<PrefetcherInfo>& all_prefetchers() {
   static const std::vector<PrefetcherInfo> all = {
-      hot_pages(), learned(), majority(),           markov(),     milestone(),
+      hot_pages(), learned(), majority(),           markov(),      milestone(),
       none(),      oracle(),  previous_selection(), random_seen(),
   };
   return all;

@@ -10,8 +10,8 @@ import unittest
 
 from program import PROGRAM, SOURCE, Case
 
-sys.path.insert(0, str(SOURCE / "bench"))
-from access_trace import Reader  # noqa: E402
+sys.path.insert(0, str(SOURCE / "python"))
+from farpage.access_trace import Reader  # noqa: E402
 
 CONFIGS = SOURCE / "configs" / "decode"
 
