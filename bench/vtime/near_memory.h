@@ -38,23 +38,20 @@ class NearMemory {
   // A page that is near was demanded.
   void use(PageNumber page, uint64_t step);
 
-  // Makes room for a page that was fetched ahead, where the memory is full: answers which page went
-  // for it, the first that the policy names and that `may_go(page)`. Nothing: none may.
-  template <typename MayGo>
-  std::optional<PageNumber> evict(uint64_t step, MayGo may_go) {
-    std::optional<PageNumber> gone;
-    while (!gone && kept_.size() > 0) {
-      const PageNumber victim = policy_.victim(step);
-      kept_.remove(victim, step);
-      if (may_go(victim)) {
-        gone = victim;
-      } else {
-        aside_.push_back(victim);
-      }
+  // Which of the policy's would go now for a page that was fetched ahead, where the memory is full:
+  // the first that it names and that need not stay. Nothing: all must.
+  template <typename MustStay>
+  std::optional<PageNumber> victim(uint64_t step, MustStay must_stay) {
+    while (kept_.size() > 0) {
+      const PageNumber named = policy_.victim(step);
+      if (!must_stay(named)) return named;
+      kept_.remove(named, step);
+      aside_.push_back(named);
     }
-    return gone;
+    return std::nullopt;
   }
-  // What was asked about and did not go is the policy's again.
+  void evict(PageNumber page, uint64_t step) { kept_.remove(page, step); }
+  // What had to stay is the policy's again.
   void end_evictions(uint64_t step) {
     while (aside_.size() > 0) {
       const PageNumber page = aside_.front();
@@ -80,7 +77,7 @@ class NearMemory {
   double useful_share_ = 1;  // of what was fetched ahead, a moving average over the pages
   prefetch::PageList held_;  // in the order in which they came
   prefetch::PerPage<uint64_t> last_step_;  // of those that are held
-  prefetch::PageList aside_;               // which the policy has named, and are not to go now
+  prefetch::PageList aside_;               // that the policy has named, and that have to stay
 };
 
 }  // namespace farpage::vtime

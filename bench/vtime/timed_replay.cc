@@ -134,11 +134,12 @@ class Replay {
   // Whether there is room for what was fetched ahead.
   bool make_room_for(const Page& page) {
     if (!near_.is_full()) return true;
-    const auto gone = near_.evict(step_, [&](PageNumber victim) {
-      return !is_demanded(pages_[victim]) && rank(pages_[victim]) >= rank(page);
-    });
-    if (gone) leave(*gone);
-    return gone.has_value();
+    const auto victim =
+        near_.victim(step_, [&](PageNumber named) { return is_demanded(pages_[named]); });
+    if (!victim || rank(pages_[*victim]) < rank(page)) return false;
+    near_.evict(*victim, step_);
+    leave(*victim);
+    return true;
   }
 
   // When it is there.

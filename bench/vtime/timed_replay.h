@@ -54,9 +54,9 @@ struct TimedResult {
 // When all are there the step computes. What the prefetcher names as a step begins follows its
 // demands, as far as NearMemory may hold it; what of that has not begun when the next step asks is
 // given up. A prefetched page takes its room once the first step after it arrived has its pages;
-// for it goes what the policy names first, of the pages that the step does not demand and that the
-// prefetcher, asked last, did not name before it. Where there is none it is dropped. It is held
-// until it is used, or kUsefulSteps.
+// for it goes what the policy names first of the pages that the step does not demand. Where that
+// is one that the prefetcher, asked last, named before it, or there is none, it is dropped. It is
+// held until it is used, or kUsefulSteps.
 Result<TimedResult> replay(const paging::AccessTrace& trace, uint64_t budget_pages,
                            const TimedOptions& options, prefetch::Policy& policy,
                            prefetch::Prefetcher& prefetcher);

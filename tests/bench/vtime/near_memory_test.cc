@@ -90,16 +90,14 @@ TEST(NearMemory, WhatWasOfNoUseTakesTheRoomOfMoreUpToASmallPart) {
   near.end_holds(1, 0);
   EXPECT_EQ(near.room_ahead(), 117u);  // 320 · (255 / 256)²⁵⁶
   for (PageNumber page = 0; page < 256; ++page) {
-    EXPECT_EQ(near.evict(1, [&](PageNumber named) { return named == page; }), page);
-    near.end_evictions(1);
+    near.evict(page, 1);
   }
   near.count_use();
   EXPECT_EQ(near.room_ahead(), 118u);  // 117.49 + 202.5 / 256
   for (PageNumber i = 0; i < 4'000; ++i) {
     near.hold(0, 0);
     near.end_holds(1, 0);
-    EXPECT_EQ(near.evict(1, [](PageNumber named) { return named == 0; }), 0U);
-    near.end_evictions(1);
+    near.evict(0, 1);
   }
   EXPECT_EQ(near.room_ahead(), 10u);
   for (PageNumber page = 0; page < 10; ++page) near.hold(page, 10);
@@ -107,15 +105,16 @@ TEST(NearMemory, WhatWasOfNoUseTakesTheRoomOfMoreUpToASmallPart) {
   for (int i = 0; i < 4'000; ++i) near.count_use();
   EXPECT_EQ(near.room_ahead(), 309u);
 }
-TEST(NearMemory, WhatMayNotGoIsAskedAboutOnceAndStays) {
+TEST(NearMemory, WhatHasToStayStaysAndTheNextOneGoes) {
   LastInFirstOut policy;
   NearMemory near(4, policy);
   for (PageNumber page = 0; page < 4; ++page) near.insert(page, 0);
-  EXPECT_EQ(near.evict(1, [](PageNumber page) { return page < 2; }), 1U);
+  EXPECT_EQ(near.victim(1, [](PageNumber page) { return page >= 2; }), 1U);
+  near.evict(1, 1);
   near.hold(7, 10);
   EXPECT_TRUE(near.is_full());
   EXPECT_TRUE(near.contains(2) && near.contains(3));
-  EXPECT_EQ(near.evict(1, [](PageNumber page) { return page > 0; }), std::nullopt);
+  EXPECT_EQ(near.victim(1, [](PageNumber) { return true; }), std::nullopt);
   EXPECT_TRUE(near.is_full());
   near.end_evictions(1);
   EXPECT_THAT(policy.pages, testing::UnorderedElementsAre(0, 2, 3));
@@ -147,9 +146,13 @@ RC_GTEST_PROP(NearMemoryProperty, HasWhatCameAndDidNotGoAndNeverMoreThanItsBudge
       RC_ASSERT(std::ranges::count(policy.pages, page) == 1);
     } else if (!near.contains(page) && near.room_ahead() > 0) {
       if (near.is_full()) {
-        const auto gone =
-            near.evict(step, [&](PageNumber named) { return (named + step) % 3 != 0; });
-        if (gone) RC_ASSERT(expected.erase(*gone) == 1u && (*gone + step) % 3 != 0);
+        const auto victim =
+            near.victim(step, [&](PageNumber named) { return (named + step) % 3 == 0; });
+        if (victim) {
+          RC_ASSERT((*victim + step) % 3 != 0);
+          near.evict(*victim, step);
+          RC_ASSERT(expected.erase(*victim) == 1u);
+        }
         near.end_evictions(step);
       }
       if (!near.is_full()) {

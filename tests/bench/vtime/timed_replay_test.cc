@@ -183,14 +183,6 @@ TEST(TimedReplay, WhatIsNamedBeforeDoesNotGoForWhatIsNamedAfter) {
   EXPECT_EQ(hits({0, 1}, 1), 1u);
   EXPECT_EQ(hits({0, 1}, 0), 2u);
 }
-TEST(TimedReplay, WhatMayNotGoKeepsNothingElseFromComing) {
-  // 3 arrives when 0, which was used longest ago, is named before it: 1 goes.
-  // And 0, which stayed, goes as any other when others are made.
-  const Steps steps = {{3}, {0}, {1}, {2}, {2}, {0, 3}, {4}, {5}, {6}, {0}};
-  const TimedResult result = replay_lru(steps, 3, options_with(5'000), {{}, {}, {}, {0, 3}});
-  EXPECT_EQ(result.paging.hits, 3u);
-  EXPECT_EQ(result.timely, 1u);
-}
 TEST(TimedReplay, WhatIsNamedNoMoreTakesNoRoomOfWhatIs) {
   // Before the last step but one only 1 is named, which is near, when 0 arrives.
   TimedOptions options = options_with(500);
@@ -238,6 +230,30 @@ class DropsTheUnused final : public prefetch::Policy {
   std::vector<PageNumber> resident_;
   uint64_t now_ = 0;
 };
+
+// Lets the page go that came last.
+class LastInFirstOut final : public prefetch::Policy {
+ public:
+  void on_access(const prefetch::Access&) override {}
+  void on_insert(PageNumber page, uint64_t) override { resident_.push_back(page); }
+  void on_evict(PageNumber page, uint64_t) override { std::erase(resident_, page); }
+  PageNumber victim(uint64_t) override { return resident_.back(); }
+  const std::vector<PageNumber>& resident() const { return resident_; }
+
+ private:
+  std::vector<PageNumber> resident_;
+};
+TEST(TimedReplay, WhatHasToStayKeepsNothingElseFromComing) {
+  // 2 goes for 3. When 2 arrives again the policy would let 3 go, which the step demands: 1 goes.
+  LastInFirstOut policy;
+  Told prefetcher({{}, {}, {}, {2}});
+  const Steps steps = {{0}, {1}, {2}, {3}, {3}, {2, 3}};
+  const auto result = replay(trace_of(steps), 3, options_with(5'000), policy, prefetcher);
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->timely, 1u);
+  EXPECT_EQ(result->paging.hits, 3u);
+  EXPECT_THAT(policy.resident(), testing::UnorderedElementsAre(0, 2, 3));
+}
 
 TEST(TimedReplay, APolicyThatRanksByUseDoesNotDropWhatWasFetchedAhead) {
   const auto hits_after = [](PageNumber steps) {
