@@ -27,6 +27,7 @@ class Policy {
 // How good a prefetcher's probabilities were, each told before it was known what came.
 struct ForesightScore {
   uint64_t samples = 0;
+  uint64_t dropped = 0;          // of which nothing was learned: too many waited
   double base_rate = 0;          // how many came: the area of who knows nothing
   double pr_auc = 0;             // the area under precision against recall
   double calibration_error = 0;  // by how much they were off, on average

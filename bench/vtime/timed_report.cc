@@ -102,6 +102,7 @@ const std::vector<Column>& columns() {
       of_result("useful", "", whole, [](const R& r) { return r.useful; }),
       of_result("timely", "", whole, [](const R& r) { return r.timely; }),
       of_foresight("foretold", whole, [](const Foresight& f) { return f.samples; }),
+      of_foresight("foretold_dropped", whole, [](const Foresight& f) { return f.dropped; }),
       of_foresight("foretold_base_rate", share, [](const Foresight& f) { return f.base_rate; }),
       of_foresight("foretold_pr_auc", share, [](const Foresight& f) { return f.pr_auc; }),
       of_foresight("foretold_off", share, [](const Foresight& f) { return f.calibration_error; }),

@@ -35,10 +35,11 @@ CandidateFeatures features_of(const Candidates::Candidate& candidate, const Page
                               const Segmenter& segmenter, uint64_t step) {
   const PageRecord& page = records[candidate.page];
   const PageRecord& trigger = records[candidate.trigger];
+  const uint64_t turn = records.turns(page.head);
   const uint32_t relations = candidate.relations;
   const uint32_t triggers = magnitude(candidate.triggers);
   const auto since_trigger = static_cast<uint32_t>(step - candidate.trigger_step);
-  const uint32_t age = magnitude(step - page.last_step);
+  const uint32_t age = magnitude(turn - page.last_turn);
   const uint32_t longest = magnitude(page.longest_gap);
   const uint32_t visits = magnitude(page.visits);
   const uint32_t entropy = parts(page.entropy, 4);
@@ -60,7 +61,7 @@ CandidateFeatures features_of(const Candidates::Candidate& candidate, const Page
           feature(13, written, now),
           feature(14, entropy, margin),
           feature(15, entropy, margin, triggers),
-          feature(16, magnitude(step - page.first_step)),
+          feature(16, magnitude(turn - page.first_turn)),
           feature(17, magnitude(trigger.visits), relations),
           feature(18, parts(trigger.entropy, 4), parts(trigger.margin, 2), relations),
           feature(19, magnitude(trigger.last_gap), relations),

@@ -15,36 +15,38 @@ void add_to_mean(float& mean, float value, uint32_t count) {
 
 bool PageRecords::on_access(const Access& access, uint64_t step, const Segmenter& segmenter) {
   PageRecord& record = records_.at(access.page);
-  auto& pages = pages_of_[access.head];
+  Head& head = heads_[access.head];
+  if (head.step != step) ++head.turns;
+  head.step = step;
   const bool is_new = record.visits == 0;
   if (is_new) {
-    record.first_step = step;
+    record.first_turn = head.turns;
     record.head = access.head;
-    record.block = static_cast<uint32_t>(pages.size());
+    record.block = static_cast<uint32_t>(head.pages.size());
     record.segment = segmenter.segment();
     record.phase = segmenter.phase();
-    pages.push_back(access.page);
+    head.pages.push_back(access.page);
   }
-  if (record.block + 1 == pages.size() && step != record.last_step) {
+  if (record.block + 1 == head.pages.size() && head.turns != record.last_turn) {
     ++record.tokens;
     add_to_mean(record.entropy, access.entropy, record.tokens);
     add_to_mean(record.margin, access.margin, record.tokens);
   }
   record.mass += kMassWeight * (access.mass - record.mass);
-  const uint64_t gap = step - record.last_step;
-  const bool is_back = !is_new && gap > kAwaySteps;
+  const uint64_t gap = head.turns - record.last_turn;
+  const bool is_back = !is_new && gap > kAwayTurns;
   if (is_back) {
     record.last_gap = gap;
     record.longest_gap = std::max(record.longest_gap, gap);
   }
   if (is_new || is_back) ++record.visits;
-  record.last_step = step;
+  record.last_turn = head.turns;
   return is_back;
 }
 
 PageNumber PageRecords::page_of(uint32_t head, uint32_t block) const {
-  if (head >= pages_of_.size() || block >= pages_of_[head].size()) return kNone;
-  return pages_of_[head][block];
+  if (head >= heads_.size() || block >= heads_[head].pages.size()) return kNone;
+  return heads_[head].pages[block];
 }
 
 }  // namespace farpage::prefetch

@@ -9,13 +9,14 @@
 
 namespace farpage::prefetch {
 
-// What is known of a page from its accesses. Steps are counted from 1, as they come.
+// What is known of a page from its accesses. Times are turns of its head: steps in which that
+// demands anything, counted from 1. Where a step is a layer's, a head has a turn a token.
 struct PageRecord {
-  uint64_t first_step = 0;
-  uint64_t last_step = 0;
-  uint64_t last_gap = 0;     // steps between its last two visits
+  uint64_t first_turn = 0;
+  uint64_t last_turn = 0;
+  uint64_t last_gap = 0;     // between its last two visits
   uint64_t longest_gap = 0;  // of all of these (LazyEviction's MRI)
-  uint32_t visits = 0;       // runs of accesses, with absences of more than kAwaySteps between them
+  uint32_t visits = 0;       // runs of accesses, with absences of more than kAwayTurns between them
   uint32_t head = 0;         // through all layers
   uint32_t block = 0;        // its place among its head's pages
   uint32_t segment = 0;      // in which it was written
@@ -29,20 +30,27 @@ struct PageRecord {
 // The records of all pages, and which page of a head is which. On one thread.
 class PageRecords {
  public:
-  static constexpr uint64_t kAwaySteps = 4;
+  static constexpr uint64_t kAwayTurns = 4;
   static constexpr PageNumber kNone = UINT32_MAX;
 
-  explicit PageRecords(const HeadLayout& layout) : pages_of_(layout.all()) {}
+  explicit PageRecords(const HeadLayout& layout) : heads_(layout.all()) {}
 
-  // Whether the page came back with it after an absence.
+  // Whether the page came back with it after an absence. Steps are counted from 1, as they come.
   bool on_access(const Access& access, uint64_t step, const Segmenter& segmenter);
   const PageRecord& operator[](PageNumber page) const { return records_[page]; }
+  uint64_t turns(uint32_t head) const { return heads_[head].turns; }
   // kNone where there is none.
   PageNumber page_of(uint32_t head, uint32_t block) const;
 
  private:
+  struct Head {
+    uint64_t step = 0;  // of its last turn
+    uint64_t turns = 0;
+    std::vector<PageNumber> pages;  // in the order of their blocks
+  };
+
   PerPage<PageRecord> records_;
-  std::vector<std::vector<PageNumber>> pages_of_;  // by head, in the order of their blocks
+  std::vector<Head> heads_;
 };
 
 }  // namespace farpage::prefetch

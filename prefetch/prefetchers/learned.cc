@@ -47,7 +47,7 @@ class Learned final : public Prefetcher {
   }
 
   std::optional<ForesightScore> score() const override {
-    return ForesightScore{score_.samples(), score_.base_rate(), score_.pr_auc(),
+    return ForesightScore{score_.samples(), pending_.dropped(), score_.base_rate(), score_.pr_auc(),
                           score_.calibration_error()};
   }
 

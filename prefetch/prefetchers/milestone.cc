@@ -9,8 +9,8 @@ namespace {
 
 class Milestone final : public Prefetcher {
  public:
-  Milestone(const HeadLayout& layout, uint64_t away_steps)
-      : watch_(layout), away_steps_(away_steps) {}
+  Milestone(const HeadLayout& layout, uint64_t away_turns)
+      : watch_(layout), away_turns_(away_turns) {}
 
   void on_access(const Access& access) override {
     if (!accesses_.empty() && accesses_.front().step != access.step) end_step();
@@ -37,12 +37,12 @@ class Milestone final : public Prefetcher {
     if (accesses_.empty()) return;
     watch_.on_step(
         accesses_, [](PageNumber) {},
-        [&](PageNumber page) { return watch_.records()[page].longest_gap >= away_steps_; });
+        [&](PageNumber page) { return watch_.records()[page].longest_gap >= away_turns_; });
     accesses_.clear();
   }
 
   ReturnWatch watch_;
-  const uint64_t away_steps_;
+  const uint64_t away_turns_;
   std::vector<Access> accesses_;  // of the step that is heard of
   std::vector<Candidates::Candidate> named_;
 };
@@ -54,7 +54,7 @@ PrefetcherInfo milestone() {
           .what =
               "where a page comes back that was ever away for long, what belongs with it: its "
               "segment's pages, the same block in other heads and layers, what has followed it",
-          .parameters = {{"away", "steps that are long", 16, 5, 1e9}},
+          .parameters = {{"away", "how many steps of its head are long", 16, 5, 1e9}},
           .make = [](const Setting& setting, Values values) -> std::unique_ptr<Prefetcher> {
             return std::make_unique<Milestone>(setting.layout, static_cast<uint64_t>(values[0]));
           }};

@@ -4,7 +4,7 @@ import argparse
 import pathlib
 import sys
 
-INSTALL = "python3 -m pip install 'torch' 'transformers>=4.48'"
+INSTALL = "scripts/setup record installs them into build/record; elsewhere, in a virtual environment: pip install torch 'transformers>=4.48'"
 try:
     import torch
     import transformers

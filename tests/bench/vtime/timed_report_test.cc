@@ -70,11 +70,15 @@ TEST_F(TimedReportTest, EveryFormHasEveryRun) {
 }
 TEST_F(TimedReportTest, WhoReckonsWithProbabilitiesIsJudgedByThem) {
   std::vector<TimedRun> runs = {run("none", 1'000'000'000), run("learned", 600'000'000, 4)};
-  runs[1].result.foresight = {
-      .samples = 1'000, .base_rate = 0.25, .pr_auc = 0.75, .calibration_error = 0.0625};
+  runs[1].result.foresight = {.samples = 1'000,
+                              .dropped = 7,
+                              .base_rate = 0.25,
+                              .pr_auc = 0.75,
+                              .calibration_error = 0.0625};
   const auto json = boost::json::parse(timed_json({trace_, options_, runs}));
   const auto& learned = json.at("runs").at(1);
   EXPECT_EQ(learned.at("foretold").to_number<uint64_t>(), 1'000u);
+  EXPECT_EQ(learned.at("foretold_dropped").to_number<uint64_t>(), 7u);
   EXPECT_DOUBLE_EQ(learned.at("foretold_base_rate").as_double(), 0.25);
   EXPECT_DOUBLE_EQ(learned.at("foretold_pr_auc").as_double(), 0.75);
   EXPECT_DOUBLE_EQ(learned.at("foretold_off").as_double(), 0.0625);

@@ -41,13 +41,24 @@ CandidateFeatures features_told(const Told& told) {
     segmenter.on_step({&access, 1});
     records.on_access(access, step, segmenter);
   };
+  // Each head demands something in each step.
+  const auto go_on = [&](uint64_t steps) {
+    for (uint64_t i = 0; i < steps; ++i) {
+      ++step;
+      for (uint32_t head = 0; head < 8; ++head) {
+        Access access = {0, step, 100 + head};
+        access.head = head;
+        records.on_access(access, step, segmenter);
+      }
+    }
+  };
   access(1, 7, told.trigger_entropy, Mark::kNone);
   access(0, told.head, told.entropy, told.mark);
-  step += told.away;
+  go_on(told.away);
   access(0, told.head, told.entropy, Mark::kNone);
-  step += told.trigger_away;
+  go_on(told.trigger_away);
   if (told.trigger_away > 0) access(1, 7, told.trigger_entropy, Mark::kNone);
-  step += told.age - told.trigger_away;
+  go_on(told.age - told.trigger_away);
   access(2, 5, 0, told.mark_now);
   return features_of({0, 1, step - told.since_trigger, told.relations, told.triggers}, records,
                      segmenter, step);

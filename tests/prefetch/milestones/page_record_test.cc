@@ -1,8 +1,11 @@
 #include "prefetch/milestones/page_record.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
+#include <set>
+#include <vector>
 
 namespace farpage::prefetch {
 namespace {
@@ -22,16 +25,26 @@ class PageRecordsTest : public testing::Test {
 };
 
 TEST_F(PageRecordsTest, APageComesBackAfterAnAbsence) {
-  EXPECT_FALSE(access(0, 1));
-  EXPECT_FALSE(access(0, 2));
-  EXPECT_FALSE(access(0, 6));  // four steps on
-  EXPECT_TRUE(access(0, 11));
-  EXPECT_TRUE(access(0, 111));
-  EXPECT_TRUE(access(0, 121));
+  const std::set<uint64_t> steps = {1, 2, 6, 11, 111, 121};  // 6: four after 2
+  std::vector<uint64_t> back;
+  for (uint64_t step = 1; step <= 121; ++step) {
+    access(9, step);
+    if (steps.contains(step) && access(0, step)) back.push_back(step);
+  }
+  EXPECT_THAT(back, testing::ElementsAre(11, 111, 121));
   EXPECT_EQ(records_[0].visits, 4U);
   EXPECT_EQ(records_[0].longest_gap, 100U);
   EXPECT_EQ(records_[0].last_gap, 10U);
-  EXPECT_EQ(records_[0].last_step, 121U);
+  EXPECT_EQ(records_[0].last_turn, 121U);
+}
+TEST_F(PageRecordsTest, WhereLayersTakeTurnsAnAbsenceIsCountedInItsOwn) {
+  // Four heads, one of them in each step: what is demanded in each turn was never away.
+  for (uint64_t step = 1; step <= 400; ++step) {
+    const auto head = static_cast<uint32_t>(step % 4);
+    EXPECT_FALSE(access(head, step, head));
+  }
+  EXPECT_EQ(records_[1].visits, 1U);
+  EXPECT_EQ(records_.turns(1), 100U);
 }
 TEST_F(PageRecordsTest, ABlockIsTheSameInAllHeads) {
   for (uint32_t head = 0; head < 4; ++head) access(head, 1, head);
