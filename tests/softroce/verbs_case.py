@@ -16,7 +16,7 @@ from faults import Pace
 from production import TRACE, require_trace
 from program import Case
 
-PACE = Pace(page_bytes=4096, lease_ms=4000, reuse_ms=1000, requests=20_000, pages=40, back_s=20)
+PACE = Pace(page_bytes=4096, lease_ms=4000, reuse_ms=1000, pages=40, back_s=20)
 # The machine takes its time, and to register much most of all.
 PATIENT = ("--set", "client.staging_bytes=1MiB", "--set", "client.connect_ms=20000")
 SHM = ("--backend", "shm")
