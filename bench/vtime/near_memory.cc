@@ -33,13 +33,4 @@ void NearMemory::hold(PageNumber page, uint64_t last_step) {
   last_step_.at(page) = last_step;
 }
 
-void NearMemory::end_holds(uint64_t counted_step, uint64_t step) {
-  while (held_.size() > 0 && last_step_[held_.front()] < counted_step) {
-    const PageNumber page = held_.front();
-    held_.remove(page);
-    kept_.insert(page, step);
-    count_waste();
-  }
-}
-
 }  // namespace farpage::vtime

@@ -61,9 +61,18 @@ class NearMemory {
   }
   // There is room, and room_ahead(). Up to that step, as they are counted here.
   void hold(PageNumber page, uint64_t last_step);
-  // What was held up to a step before this one is the policy's from now on. `step`: as the trace
-  // calls it.
-  void end_holds(uint64_t counted_step, uint64_t step);
+  // What was held up to a step before this one is the policy's from now on, and `ended` hears of
+  // each. `step`: as the trace calls it.
+  template <typename Ended>
+  void end_holds(uint64_t counted_step, uint64_t step, Ended ended) {
+    while (held_.size() > 0 && last_step_[held_.front()] < counted_step) {
+      const PageNumber page = held_.front();
+      held_.remove(page);
+      kept_.insert(page, step);
+      count_waste();
+      ended(page);
+    }
+  }
 
  private:
   static constexpr double kWeight = 1.0 / 256;  // of a page

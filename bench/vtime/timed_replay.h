@@ -9,6 +9,7 @@
 #include "bench/paging/paging.h"
 #include "bench/vtime/lower_tiers.h"
 #include "prefetch/registry.h"
+#include "prefetch/scheduler.h"
 
 namespace farpage::vtime {
 
@@ -17,12 +18,10 @@ struct TimedOptions {
   uint64_t compute_ns = 20'000'000;  // of a step, once all its pages are there
   uint64_t prefetch_pages = 32;      // at most, that are asked for after a step: those near are not
   std::vector<TierOptions> tiers = {TierOptions()};
+  prefetch::SchedulerOptions scheduler = {};
 
   Result<void> validate() const;
 };
-
-// Steps within which a prefetched page has to be used, or it was of no use.
-inline constexpr uint64_t kUsefulSteps = 10;
 
 struct TimedResult {
   paging::PagingResult paging;  // hits are what was there when it was demanded
@@ -32,17 +31,18 @@ struct TimedResult {
   uint64_t stall_ns = 0;        // of all steps: from its beginning until all its pages were there
   double stall_p50_ns = 0;      // of a step
   double stall_p99_ns = 0;
+  double demand_p50_ns = 0;  // of a step that fetched what it demanded: until all of that was there
+  double demand_p99_ns = 0;
   uint64_t end_ns = 0;          // of the last step's compute
   uint64_t demand_fetches = 0;  // that nothing had begun before
   uint64_t waited_ns = 0;       // by all of these, for the way to be free
-  uint64_t prefetches = 0;      // that began
-  uint64_t useful = 0;          // of them, used in time and before they went
-  uint64_t timely = 0;          // of these, there when they were first demanded
+  prefetch::PrefetchAccount prefetch = {};
   uint64_t fetched_pages = 0;
-  uint64_t written_pages = 0;  // out of the near memory, and from tier to tier
+  uint64_t recomputed_pages = 0;  // that were demanded and did not come: over a real wire alone
+  uint64_t written_pages = 0;     // out of the near memory, and from tier to tier
   std::optional<prefetch::ForesightScore> foresight = {};  // of who reckons with probabilities
 
-  double accuracy() const;    // useful / prefetches
+  double accuracy() const;    // useful / begun
   double coverage() const;    // useful / (useful + demand fetches)
   double timeliness() const;  // timely / useful
   double steps_per_s() const;
@@ -52,11 +52,12 @@ struct TimedResult {
 // what is not in the near memory, whose pages the policy chooses, is fetched from the nearest tier
 // that has it, over that tier's link; a page that was never accessed is made where it is needed.
 // When all are there the step computes. What the prefetcher names as a step begins follows its
-// demands, as far as NearMemory may hold it; what of that has not begun when the next step asks is
-// given up. A prefetched page takes its room once the first step after it arrived has its pages;
-// for it goes what the policy names first of the pages that the step does not demand. Where that
-// is one that the prefetcher, asked last, named before it, or there is none, it is dropped. It is
-// held until it is used, or kUsefulSteps.
+// demands, as far as NearMemory may hold it, and as many at a time as the scheduler allows; what of
+// that has not begun when the next step asks, and is not named again, is given up. A prefetched
+// page takes its room once the first step after it arrived has sent its demands; for it goes what
+// the policy names first of the pages that the step does not demand. Where that is one that the
+// prefetcher, asked last, named before it, or there is none, it is dropped. It is held until it is
+// used, or as long as it can be of use.
 Result<TimedResult> replay(const paging::AccessTrace& trace, uint64_t budget_pages,
                            const TimedOptions& options, prefetch::Policy& policy,
                            prefetch::Prefetcher& prefetcher);

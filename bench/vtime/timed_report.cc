@@ -69,8 +69,13 @@ Column of_foresight(std::string_view name, std::string (*text)(double), Get get)
           }};
 }
 
+Column of_account(std::string_view name, uint64_t prefetch::PrefetchAccount::*member) {
+  return of_result(name, "", whole, [member](const TimedResult& r) { return r.prefetch.*member; });
+}
+
 const std::vector<Column>& columns() {
   using R = TimedResult;
+  using Account = prefetch::PrefetchAccount;
   using Foresight = prefetch::ForesightScore;
   static const std::vector<Column> all = {
       of_result("hit_rate", "hit rate", share, [](const R& r) { return r.paging.hit_rate(); }),
@@ -98,9 +103,22 @@ const std::vector<Column>& columns() {
       of_result("overfull_steps", "", whole, [](const R& r) { return r.overfull_steps; }),
       of_result("demand_fetches", "", whole, [](const R& r) { return r.demand_fetches; }),
       of_result("demands_waited_s", "", rough, [](const R& r) { return seconds(r.waited_ns); }),
-      of_result("prefetches", "", whole, [](const R& r) { return r.prefetches; }),
-      of_result("useful", "", whole, [](const R& r) { return r.useful; }),
-      of_result("timely", "", whole, [](const R& r) { return r.timely; }),
+      of_result("demand_p50_ms", "", rough,
+                [](const R& r) { return r.demand_p50_ns / kMillisecond; }),
+      of_result("demand_p99_ms", "", rough,
+                [](const R& r) { return r.demand_p99_ns / kMillisecond; }),
+      of_result("recomputed_pages", "", whole, [](const R& r) { return r.recomputed_pages; }),
+      of_account("prefetches", &Account::begun),
+      of_result("useful", "", whole, [](const R& r) { return r.prefetch.useful(); }),
+      of_account("timely", &Account::timely),
+      of_account("late", &Account::late),
+      of_account("unused", &Account::unused),
+      of_account("evicted_unused", &Account::evicted),
+      of_account("failed", &Account::failed),
+      of_account("asked", &Account::asked),
+      of_account("cancelled", &Account::cancelled),
+      of_account("overtaken", &Account::overtaken),
+      of_account("refused", &Account::refused),
       of_foresight("foretold", whole, [](const Foresight& f) { return f.samples; }),
       of_foresight("foretold_dropped", whole, [](const Foresight& f) { return f.dropped; }),
       of_foresight("foretold_base_rate", share, [](const Foresight& f) { return f.base_rate; }),

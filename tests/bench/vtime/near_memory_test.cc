@@ -49,9 +49,9 @@ TEST(NearMemory, ThePolicyHearsOfAHeldPageWhenItWasHeldLongEnough) {
   NearMemory near(3, policy);
   near.hold(7, 10);
   near.hold(8, 11);
-  near.end_holds(10, 0);
+  near.end_holds(10, 0, [](PageNumber) {});
   EXPECT_THAT(policy.pages, IsEmpty());
-  near.end_holds(11, 0);
+  near.end_holds(11, 0, [](PageNumber) {});
   EXPECT_THAT(policy.pages, ElementsAre(7));
   EXPECT_TRUE(near.contains(7));
   EXPECT_TRUE(near.contains(8));
@@ -87,7 +87,7 @@ TEST(NearMemory, WhatWasOfNoUseTakesTheRoomOfMoreUpToASmallPart) {
   LastInFirstOut policy;
   NearMemory near(640, policy);
   for (PageNumber page = 0; page < 256; ++page) near.hold(page, 0);
-  near.end_holds(1, 0);
+  near.end_holds(1, 0, [](PageNumber) {});
   EXPECT_EQ(near.room_ahead(), 117u);  // 320 · (255 / 256)²⁵⁶
   for (PageNumber page = 0; page < 256; ++page) {
     near.evict(page, 1);
@@ -96,7 +96,7 @@ TEST(NearMemory, WhatWasOfNoUseTakesTheRoomOfMoreUpToASmallPart) {
   EXPECT_EQ(near.room_ahead(), 118u);  // 117.49 + 202.5 / 256
   for (PageNumber i = 0; i < 4'000; ++i) {
     near.hold(0, 0);
-    near.end_holds(1, 0);
+    near.end_holds(1, 0, [](PageNumber) {});
     near.evict(0, 1);
   }
   EXPECT_EQ(near.room_ahead(), 10u);
@@ -134,7 +134,7 @@ RC_GTEST_PROP(NearMemoryProperty, HasWhatCameAndDidNotGoAndNeverMoreThanItsBudge
   NearMemory near(budget_pages, policy);
   std::set<PageNumber> expected;
   for (uint64_t step = 0; step < 300; ++step) {
-    near.end_holds(step, step);
+    near.end_holds(step, step, [](PageNumber) {});
     const auto page = static_cast<PageNumber>(random.below(20));
     if (random.below(2) == 0) {
       if (near.contains(page)) {

@@ -93,9 +93,9 @@ TEST(TimedReplay, WhatIsPrefetchedDuringComputeCostsNoStall) {
       replay_lru({{0}, {1}, {2}, {0}}, 2, options_with(5'000), {{}, {}, {0}});
   EXPECT_EQ(result.stall_ns, 0u);
   EXPECT_EQ(result.paging.hits, 1u);
-  EXPECT_EQ(result.prefetches, 1u);
-  EXPECT_EQ(result.useful, 1u);
-  EXPECT_EQ(result.timely, 1u);
+  EXPECT_EQ(result.prefetch.begun, 1u);
+  EXPECT_EQ(result.prefetch.useful(), 1u);
+  EXPECT_EQ(result.prefetch.timely, 1u);
   EXPECT_EQ(result.demand_fetches, 0u);
   EXPECT_DOUBLE_EQ(result.accuracy(), 1);
   EXPECT_DOUBLE_EQ(result.coverage(), 1);
@@ -108,31 +108,46 @@ TEST(TimedReplay, WhatIsUnderWayIsWaitedForAndNotFetchedAgain) {
   EXPECT_EQ(result.paging.hits, 0u);
   EXPECT_EQ(result.demand_fetches, 0u);
   EXPECT_EQ(result.fetched_pages, 1u);
-  EXPECT_EQ(result.useful, 1u);
-  EXPECT_EQ(result.timely, 0u);
+  EXPECT_EQ(result.prefetch.useful(), 1u);
+  EXPECT_EQ(result.prefetch.timely, 0u);
+}
+// Of 12 pages the first six are near no more when some of them are named at 1'000, before a step
+// that demands one of them at 1'500.
+TimedResult demand_beside(const std::vector<PageNumber>& named, PageNumber demanded,
+                          uint32_t most_under_way) {
+  TimedOptions options = options_with(500);
+  options.scheduler.most_under_way = most_under_way;
+  const Steps steps = {{0, 1, 2, 3, 4, 5}, {6, 7, 8, 9, 10, 11}, {11}, {demanded}};
+  return replay_lru(steps, 6, options, {{}, {}, named, {}});
 }
 TEST(TimedReplay, ADemandGoesBeforeWhatHasNotBegun) {
-  // 0 is on its way from 1'000 to 2'000 when 3 is wanted at 1'500; 1 and 2 wait, and are given up.
-  const TimedResult result =
-      replay_lru({{0, 1}, {2, 3}, {4, 5}, {3}}, 2, options_with(500), {{}, {}, {0, 1, 2}, {}});
-  EXPECT_EQ(result.stall_ns, 3'100u - 1'500);
-  EXPECT_EQ(result.waited_ns, 500u);
-  EXPECT_EQ(result.prefetches, 1u);
-  EXPECT_EQ(result.fetched_pages, 2u);
+  // 0 is on its way from 1'000 to 2'000; 1 and 2 wait, and are given up.
+  const TimedResult one = demand_beside({0, 1, 2}, 3, 1);
+  EXPECT_EQ(one.stall_ns, 3'100u - 1'500);
+  EXPECT_EQ(one.waited_ns, 500u);
+  EXPECT_EQ(one.prefetch.begun, 1u);
+  EXPECT_EQ(one.prefetch.cancelled, 2u);
+  EXPECT_EQ(one.fetched_pages, 2u);
+  EXPECT_EQ(one.demand_p50_ns, one.demand_p99_ns);
+  EXPECT_NEAR(one.demand_p99_ns, 1'600, 16);
+  // All have begun.
+  const TimedResult all = demand_beside({0, 1, 2}, 3, 4);
+  EXPECT_EQ(all.stall_ns, 5'100u - 1'500);
+  EXPECT_EQ(all.prefetch.begun, 3u);
 }
 TEST(TimedReplay, WhatWaitsBecomesADemandWhenItIsWanted) {
-  // 1 waits behind 0 when it is wanted at 1'500, and goes at 2'000.
-  const TimedResult result =
-      replay_lru({{0, 1}, {2, 3}, {4, 5}, {1}}, 2, options_with(500), {{}, {}, {0, 1}, {}});
+  // 1 waits behind 0, and goes at 2'000.
+  const TimedResult result = demand_beside({0, 1}, 1, 1);
   EXPECT_EQ(result.stall_ns, 1'600u);
-  EXPECT_EQ(result.prefetches, 1u);
+  EXPECT_EQ(result.prefetch.begun, 1u);
+  EXPECT_EQ(result.prefetch.overtaken, 1u);
   EXPECT_EQ(result.demand_fetches, 1u);
-  EXPECT_EQ(result.useful, 0u);
+  EXPECT_EQ(result.prefetch.useful(), 0u);
 }
 TEST(TimedReplay, WhatGoesUnusedWasOfNoUse) {
   const TimedResult result = replay_lru({{0}, {1}, {2}, {0}}, 1, options_with(5'000), {{}, {0}});
-  EXPECT_EQ(result.prefetches, 1u);
-  EXPECT_EQ(result.useful, 0u);
+  EXPECT_EQ(result.prefetch.begun, 1u);
+  EXPECT_EQ(result.prefetch.useful(), 0u);
   EXPECT_EQ(result.demand_fetches, 1u);
   EXPECT_DOUBLE_EQ(result.accuracy(), 0);
   EXPECT_DOUBLE_EQ(result.coverage(), 0);
@@ -144,8 +159,8 @@ TEST(TimedReplay, WhatIsUsedTooLateWasOfNoUse) {
     all.push_back({0});
     return replay_lru(all, 2, options_with(5'000), {{}, {}, {0}});
   };
-  EXPECT_EQ(after(10).useful, 1u);
-  EXPECT_EQ(after(11).useful, 0u);
+  EXPECT_EQ(after(10).prefetch.useful(), 1u);
+  EXPECT_EQ(after(11).prefetch.useful(), 0u);
   EXPECT_EQ(after(11).paging.hits, 11u);
 }
 TEST(TimedReplay, WhatIsNearOrUnderWayOrWasNeverMadeIsNotFetched) {
@@ -157,7 +172,7 @@ TEST(TimedReplay, WhatIsNearOrUnderWayOrWasNeverMadeIsNotFetched) {
 TEST(TimedReplay, WhatTheStepDemandsDoesNotGoForAPrefetch) {
   const TimedResult demanded =
       replay_lru({{0}, {1}, {2}, {1}, {1, 0}}, 2, options_with(5'000), {{}, {}, {0}});
-  EXPECT_EQ(demanded.prefetches, 1u);
+  EXPECT_EQ(demanded.prefetch.begun, 1u);
   EXPECT_EQ(demanded.paging.hits, 3u);
   EXPECT_EQ(demanded.written_pages, 2u);  // 0, when 2 was made, and 2
   const TimedResult idle =
@@ -169,7 +184,7 @@ TEST(TimedReplay, WhatHasComeIsThereForItsDemandWhateverElseIsDemanded) {
   const TimedResult result =
       replay_lru({{0}, {1}, {2}, {1, 0}}, 2, options_with(5'000), {{}, {}, {0}});
   EXPECT_EQ(result.paging.hits, 2u);
-  EXPECT_EQ(result.timely, 1u);
+  EXPECT_EQ(result.prefetch.timely, 1u);
   EXPECT_EQ(result.stall_ns, 0u);
   EXPECT_EQ(result.demand_fetches, 0u);
 }
@@ -189,17 +204,17 @@ TEST(TimedReplay, WhatIsNamedNoMoreTakesNoRoomOfWhatIs) {
   options.tiers[0].latency_ns = 0;
   const Steps steps = {{0}, {1}, {2}, {2}, {2}, {1}};
   const TimedResult result = replay_lru(steps, 2, options, {{}, {}, {0}, {1}});
-  EXPECT_EQ(result.prefetches, 1u);
+  EXPECT_EQ(result.prefetch.begun, 1u);
   EXPECT_EQ(result.paging.hits, 3u);
 }
 TEST(TimedReplay, AtMostHalfOfTheMemoryIsFetchedAhead) {
   const Steps steps = {{0, 1, 2, 3}, {4, 5, 6, 7}, {7}, {7}, {7}};
   const Steps told = {{}, {0, 1, 2, 3}, {0, 1, 2, 3}, {0, 1, 2, 3}};
-  EXPECT_EQ(replay_lru(steps, 4, options_with(5'000), told).prefetches, 2u);
-  EXPECT_EQ(replay_lru(steps, 5, options_with(5'000), told).prefetches, 3u);
+  EXPECT_EQ(replay_lru(steps, 4, options_with(5'000), told).prefetch.begun, 2u);
+  EXPECT_EQ(replay_lru(steps, 5, options_with(5'000), told).prefetch.begun, 3u);
   TimedOptions options = options_with(5'000);
   options.tiers[0].latency_ns = 1'000'000;  // all of them are under way to the end
-  EXPECT_EQ(replay_lru(steps, 4, options, told).prefetches, 2u);
+  EXPECT_EQ(replay_lru(steps, 4, options, told).prefetch.begun, 2u);
 }
 
 // Of each step of a loop what comes next is named, and before it, a fifth of the time, what no step
@@ -212,7 +227,7 @@ TEST(TimedReplay, WhatIsOfUseKeepsTheRoomForMore) {
     told.push_back({(i + 1) % 100});
     if (i % 5 == 0) told.back().insert(told.back().begin(), (i + 50) % 100);
   }
-  EXPECT_GT(replay_lru(steps, 40, options_with(5'000), told).useful, 18'500u);
+  EXPECT_GT(replay_lru(steps, 40, options_with(5'000), told).prefetch.useful(), 18'500u);
 }
 
 // Lets the page go that was accessed longest ago of all, as if it came to stay no matter what.
@@ -250,7 +265,7 @@ TEST(TimedReplay, WhatHasToStayKeepsNothingElseFromComing) {
   const Steps steps = {{0}, {1}, {2}, {3}, {3}, {2, 3}};
   const auto result = replay(trace_of(steps), 3, options_with(5'000), policy, prefetcher);
   ASSERT_TRUE(result.has_value());
-  EXPECT_EQ(result->timely, 1u);
+  EXPECT_EQ(result->prefetch.timely, 1u);
   EXPECT_EQ(result->paging.hits, 3u);
   EXPECT_THAT(policy.resident(), testing::UnorderedElementsAre(0, 2, 3));
 }
@@ -347,14 +362,17 @@ RC_GTEST_PROP(TimedReplayProperty, CountsAgreeWithEachOther, (uint32_t seed)) {
   for (const TimedRun& run : *runs) {
     const TimedResult& result = run.result;
     RC_ASSERT(result.paging.accesses == trace.accesses);
-    RC_ASSERT(result.fetched_pages == result.demand_fetches + result.prefetches);
-    RC_ASSERT(result.useful <= result.prefetches);
-    RC_ASSERT(result.timely <= result.useful);
+    const prefetch::PrefetchAccount& account = result.prefetch;
+    RC_ASSERT(account.asked >= account.begun + account.cancelled + account.overtaken);
+    RC_ASSERT(account.begun >=
+              account.useful() + account.unused + account.evicted + account.failed);
+    RC_ASSERT(result.prefetch.useful() <= result.prefetch.begun);
+    RC_ASSERT(result.prefetch.timely <= result.prefetch.useful());
     RC_ASSERT(result.end_ns == result.steps * options.compute_ns + result.stall_ns);
     RC_ASSERT(result.paging.hits + result.paging.first_accesses + result.demand_fetches <=
               result.paging.accesses);
     if (run.prefetcher == "none" || options.prefetch_pages == 0) {
-      RC_ASSERT(result.prefetches == 0u);
+      RC_ASSERT(result.prefetch.begun == 0u);
       RC_ASSERT(result.paging.hits + result.paging.first_accesses + result.demand_fetches ==
                 result.paging.accesses);
     }
@@ -425,8 +443,8 @@ TEST(TimedReplay, StepsMayBeNumberedInAnyWay) {
   }
   EXPECT_GT(results[0].accuracy(), 0.5);
   for (const TimedResult& result : results) {
-    EXPECT_EQ(result.useful, results[0].useful);
-    EXPECT_EQ(result.prefetches, results[0].prefetches);
+    EXPECT_EQ(result.prefetch.useful(), results[0].prefetch.useful());
+    EXPECT_EQ(result.prefetch.begun, results[0].prefetch.begun);
     EXPECT_EQ(result.stall_ns, results[0].stall_ns);
   }
 }
@@ -443,9 +461,9 @@ TEST(TimedReplay, WhatIsDroppedAsItLandsIsAskedForLess) {
     told.push_back({10, 11, 12, 13, 14, 15, 16, 17});
   }
   const TimedResult result = replay_lru(steps, 8, options_with(100'000), told);
-  EXPECT_EQ(result.useful, 0u);
+  EXPECT_EQ(result.prefetch.useful(), 0u);
   // Half of the room at first, and then a page a step.
-  EXPECT_LT(result.prefetches, 2'000u * 2);
+  EXPECT_LT(result.prefetch.begun, 2'000u * 2);
 }
 TEST(TimedReplay, ATimeThatIsTooLongForFiguresIsRefused) {
   TimedOptions options = options_with(uint64_t{1} << 61);

@@ -18,8 +18,8 @@ class TimedReportTest : public testing::Test {
     run.result.steps = 10;
     run.result.stall_ns = stall_ns;
     run.result.end_ns = 1'000'000'000 + stall_ns;
-    run.result.prefetches = 8;
-    run.result.useful = useful;
+    run.result.prefetch.begun = 8;
+    run.result.prefetch.timely = useful;
     return run;
   }
 

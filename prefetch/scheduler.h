@@ -1,0 +1,113 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "prefetch/page_list.h"
+#include "prefetch/page_source.h"
+#include "prefetch/per_page.h"
+#include "prefetch/prefetch_window.h"
+
+namespace farpage::prefetch {
+
+struct SchedulerOptions {
+  uint32_t most_waiting = 4'096;  // pages; what is named beyond them is refused
+  uint32_t most_under_way = 32;   // pages, whatever demands feel of them
+  uint64_t useful_steps = 10;     // within which a page that a plan named has to be used
+};
+
+// What became of pages that were named. Each that has begun is under way, here, or one of timely,
+// late, unused, evicted and failed.
+struct PrefetchAccount {
+  uint64_t asked = 0;      // that were neither waiting nor under way nor here
+  uint64_t refused = 0;    // of others: too many waited
+  uint64_t cancelled = 0;  // before they began: nobody expected them any more
+  uint64_t overtaken = 0;  // demanded before they began
+  uint64_t begun = 0;
+  uint64_t timely = 0;   // demanded once they were here
+  uint64_t late = 0;     // demanded while under way
+  uint64_t unused = 0;   // not demanded in their time
+  uint64_t evicted = 0;  // not demanded before they had to go, or there was no room for them
+  uint64_t failed = 0;   // that did not come
+
+  uint64_t useful() const { return timely + late; }
+};
+
+// Fetches pages ahead of their demands: those that the last plan named, and then those that were
+// announced. A page is never under way twice, and what is demanded is no prefetch any more, whether
+// it waits (who demands it fetches it) or is under way (who demands it waits for it). How many are
+// under way is up to what demands feel (PrefetchWindow). On one thread.
+class Scheduler {
+ public:
+  enum class State : uint8_t {
+    kNone,  // not fetched ahead
+    kUnderWay,
+    kJoined,  // under way, and demanded meanwhile
+    kHere,    // and not demanded since it came
+  };
+
+  // `source` outlives it.
+  Scheduler(const SchedulerOptions& options, PageSource& source)
+      : options_(options), source_(source), window_(options.most_under_way) {}
+
+  // What is expected in the steps from this one on, likeliest first: what waits of the plan before
+  // and is not named is cancelled.
+  void plan(std::span<const PageNumber> pages, uint64_t step);
+  // What is expected at some time, of a request that waits for its turn, say; until it is
+  // withdrawn.
+  void announce(std::span<const PageNumber> pages);
+  void withdraw(std::span<const PageNumber> pages);
+
+  // As many as the window has room for, and the source takes.
+  void begin();
+  // One that has begun has come, or will not. Answers what it was until now: kUnderWay, kJoined.
+  State on_landed(PageNumber page, bool is_whole);
+
+  struct Demanded {
+    State was = State::kNone;  // until now; kJoined: it was demanded before
+    bool is_useful = false;    // that it was begun: kHere or kUnderWay, and in its time
+  };
+  Demanded demand(PageNumber page, uint64_t step);
+  // The first page of a demand fetch took so long; is_beside(), as it began.
+  void on_demand(uint64_t took_ns, bool beside) { window_.on_demand(took_ns, beside); }
+  bool is_beside() const { return under_way_ > 0; }
+
+  // Of one that is here: its time is over, or it has to go.
+  void expire(PageNumber page) { leave(page, account_.unused); }
+  void evict(PageNumber page) { leave(page, account_.evicted); }
+
+  State state(PageNumber page) const { return pages_[page].state; }
+  uint64_t last_step(PageNumber page) const { return pages_[page].last_step; }  // once begun
+  bool waits(PageNumber page) const { return planned_.contains(page) || announced_.contains(page); }
+  uint64_t waiting() const { return planned_.size() + announced_.size(); }
+  uint64_t under_way() const { return under_way_; }
+  const PrefetchAccount& account() const { return account_; }
+  const PrefetchWindow& window() const { return window_; }
+
+ private:
+  struct Page {
+    State state = State::kNone;
+    bool is_useful = false;  // of one that is joined
+    uint64_t named_in = 0;   // the last plan that named it
+    uint64_t waited_in = 0;  // the last plan that found it waiting
+    uint64_t last_step = 0;  // in which it can be of use
+  };
+
+  bool take_from_queues(PageNumber page);
+  void leave(PageNumber page, uint64_t& count);
+
+  const SchedulerOptions options_;
+  PageSource& source_;
+  PrefetchWindow window_;
+  PerPage<Page> pages_;
+  PageList planned_;
+  PageList announced_;
+  std::vector<PageNumber> before_;  // what waited of the plan before
+  uint64_t plans_ = 0;
+  uint64_t step_ = 0;  // of the last plan
+  uint64_t under_way_ = 0;
+  PrefetchAccount account_;
+};
+
+}  // namespace farpage::prefetch
