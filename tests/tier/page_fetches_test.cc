@@ -1,0 +1,81 @@
+#include "tier/page_fetches.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "bench/cluster/sim_cluster.h"
+#include "tests/support/engine.h"
+#include "transport/fault/fault_fabric.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kPageBytes = 512;
+
+class PageFetchesTest : public ::testing::Test {
+ protected:
+  static SimClusterOptions options() {
+    SimClusterOptions options;
+    options.clients = 1;
+    return options;
+  }
+
+  uint64_t now() const { return cluster_.now_ns(); }
+  void begin(uint64_t number, uint64_t in_ns) {
+    fetches_.begin(number, {test_key(number), 0, engine_.slice(number)}, now() + in_ns);
+  }
+  // What has ended by then.
+  std::map<uint64_t, PageVerdict> drive(uint64_t in_ns) {
+    std::map<uint64_t, PageVerdict> ended;
+    const uint64_t until_ns = now() + in_ns;
+    while (now() < until_ns) {
+      while (const auto one = fetches_.next()) ended[one->tag] = one->verdict;
+      cluster_.world().run_until(now() + kMicrosecond);
+    }
+    return ended;
+  }
+
+  SimCluster cluster_{1, options()};
+  fault::FaultFabric faulty_{cluster_.client_fabric(0), cluster_.world().clock(), 1};
+  std::unique_ptr<Client> client_ = cluster_.connect(0, {}, &faulty_).value();
+  Engine engine_{*client_, kPageBytes, 8};
+  PageFetches fetches_{engine_.lane(), 3};
+};
+
+TEST_F(PageFetchesTest, EachEndsByItselfAndTheNextTakesItsPlace) {
+  for (const uint64_t number : {1, 2}) engine_.put(test_key(number), 10 + number);
+  for (const uint64_t number : {1, 2, 3}) begin(number, kSecond);
+  EXPECT_TRUE(fetches_.is_full());
+  const auto ended = drive(10 * kMillisecond);
+  ASSERT_EQ(ended.size(), 3u);
+  EXPECT_EQ(ended.at(1).verdict, Verdict::kReady);
+  EXPECT_EQ(engine_.put_number_of(test_key(1), 1), 11u);
+  EXPECT_EQ(engine_.put_number_of(test_key(2), 2), 12u);
+  EXPECT_EQ(ended.at(3).reason, Reason::kMiss);
+  EXPECT_EQ(fetches_.under_way(), 0u);
+  for (uint64_t round = 0; round < 20; ++round) {
+    begin(1, kSecond);
+    EXPECT_EQ(drive(10 * kMillisecond).at(1).verdict, Verdict::kReady);
+  }
+}
+
+// One that was lost has its verdict by its deadline, and is not told of while it may still land.
+TEST_F(PageFetchesTest, WhatIsHeldIsTheirsUntilItIsReleased) {
+  engine_.put(test_key(1), 11);
+  begin(1, kSecond);
+  ASSERT_EQ(drive(10 * kMillisecond).size(), 1u);
+  fault::FaultPlan plan;
+  plan.delay_ns = 5 * kMillisecond;
+  faulty_.set_plan(plan);
+  begin(1, kMillisecond);
+  EXPECT_TRUE(drive(kMillisecond).empty());
+  EXPECT_EQ(fetches_.under_way(), 1u);
+  const auto ended = drive(20 * kMillisecond);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended.at(1).reason, Reason::kStalled);
+  EXPECT_EQ(ended.at(1).place, Place::kReleased);
+}
+
+}  // namespace
+}  // namespace farpage

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tier/lane.h"
+
+namespace farpage {
+
+// Pages under way over a lane, each in a fetch of its own, so that each ends when it does.
+// Allocates nothing once it is made. On the lane's thread; the lane outlives it.
+class PageFetches {
+ public:
+  struct Ended {
+    uint64_t tag = 0;
+    PageVerdict verdict;
+  };
+
+  PageFetches(Lane& lane, uint32_t most);
+
+  bool is_full() const { return free_.empty(); }
+  uint32_t under_way() const { return static_cast<uint32_t>(fetches_.size() - free_.size()); }
+
+  // Unless it is full. The destination is lent until next() has told of the tag.
+  void begin(uint64_t tag, const PageRequest& request, uint64_t deadline_ns);
+  // One that has its verdict, and whose destination nobody writes any more. Drives the lane;
+  // nothing: none has ended yet.
+  std::optional<Ended> next();
+
+ private:
+  struct OneFetch {
+    uint64_t tag = 0;
+    PageRequest request;
+    PageVerdict verdict;
+    Fetch fetch;
+  };
+
+  Lane& lane_;
+  std::vector<OneFetch> fetches_;  // never resized: fetches point into it
+  std::vector<uint32_t> free_;
+  std::vector<uint32_t> open_;
+};
+
+}  // namespace farpage
