@@ -1,14 +1,25 @@
 #include "tests/transport/contract.h"
 #include "transport/fault/fault_fabric.h"
+#include "transport/fault/shaped_fabric.h"
 #include "transport/shm/shm_fabric.h"
 #include "transport/sim/sim_fabric.h"
 #include "transport/sim/world.h"
 
-// Without faults it is the fabric that it wraps.
+// Without faults it is the fabric that it wraps, and so is one whose link is not shaped.
 namespace farpage::contract {
 namespace {
 
-class FaultOverSim : public Harness {
+template <typename Wrapper>
+Wrapper wrap(Fabric& inner, const Clock& clock) {
+  if constexpr (std::is_constructible_v<Wrapper, Fabric&, const Clock&, uint64_t>) {
+    return Wrapper(inner, clock, 1);
+  } else {
+    return Wrapper(inner, clock);
+  }
+}
+
+template <typename Wrapper>
+class OverSim : public Harness {
  public:
   Fabric& passive() override { return passive_; }
   Fabric& active() override { return active_; }
@@ -19,10 +30,11 @@ class FaultOverSim : public Harness {
   sim::World world_{1};
   sim::SimFabric passive_{world_, {.delay_max_ns = 50'000, .tear = 0.5}};
   sim::SimFabric inner_{world_, {.delay_max_ns = 50'000, .tear = 0.5}};
-  fault::FaultFabric active_{inner_, world_.clock(), 1};
+  Wrapper active_ = wrap<Wrapper>(inner_, world_.clock());
 };
 
-class FaultOverShm : public Harness {
+template <typename Wrapper>
+class OverShm : public Harness {
  public:
   Fabric& passive() override { return *passive_; }
   Fabric& active() override { return active_; }
@@ -32,19 +44,29 @@ class FaultOverShm : public Harness {
  private:
   std::unique_ptr<Fabric> passive_ = shm::make_shm_fabric();
   std::unique_ptr<Fabric> inner_ = shm::make_shm_fabric();
-  fault::FaultFabric active_{*inner_, boottime_clock(), 1};
+  Wrapper active_ = wrap<Wrapper>(*inner_, boottime_clock());
 };
 
-const Backend kOverSim{"over_sim", [] { return std::make_unique<FaultOverSim>(); }};
-const Backend kOverShm{"over_shm", [] { return std::make_unique<FaultOverShm>(); }};
-const auto kEither = testing::Values(kOverSim, kOverShm);
+template <template <typename> typename Over, typename Wrapper>
+Backend backend(const char* name) {
+  return {name, [] { return std::make_unique<Over<Wrapper>>(); }};
+}
+
+using fault::FaultFabric;
+using fault::ShapedFabric;
+const Backend kOverShm = backend<OverShm, FaultFabric>("over_shm");
+const Backend kShapedOverShm = backend<OverShm, ShapedFabric>("shaped_over_shm");
+const auto kAny =
+    testing::Values(backend<OverSim, FaultFabric>("over_sim"), kOverShm,
+                    backend<OverSim, ShapedFabric>("shaped_over_sim"), kShapedOverShm);
 
 }  // namespace
 
-INSTANTIATE_TEST_SUITE_P(Fault, FabricContract, kEither, backend_name);
-INSTANTIATE_TEST_SUITE_P(Fault, ClosingContract, kEither, backend_name);
-INSTANTIATE_TEST_SUITE_P(Fault, ProtectionContract, kEither, backend_name);
-INSTANTIATE_TEST_SUITE_P(Fault, PushContract, kEither, backend_name);
-INSTANTIATE_TEST_SUITE_P(Fault, ChecksumContract, testing::Values(kOverShm), backend_name);
+INSTANTIATE_TEST_SUITE_P(Fault, FabricContract, kAny, backend_name);
+INSTANTIATE_TEST_SUITE_P(Fault, ClosingContract, kAny, backend_name);
+INSTANTIATE_TEST_SUITE_P(Fault, ProtectionContract, kAny, backend_name);
+INSTANTIATE_TEST_SUITE_P(Fault, PushContract, kAny, backend_name);
+INSTANTIATE_TEST_SUITE_P(Fault, ChecksumContract, testing::Values(kOverShm, kShapedOverShm),
+                         backend_name);
 
 }  // namespace farpage::contract

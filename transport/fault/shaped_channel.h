@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "transport/fabric.h"
+#include "transport/fault/shaped_link.h"
+
+namespace farpage::fault {
+
+// A channel over a link that is slower than the one it has: each operation ends as it does, but no
+// sooner than the link could have carried it.
+class ShapedChannel final : public Channel {
+ public:
+  ShapedChannel(std::unique_ptr<Channel> inner, std::shared_ptr<ShapedLink> link,
+                const Clock& clock, uint32_t max_in_flight);
+
+  Result<Region> allocate_writable(uint64_t bytes) override {
+    return inner_->allocate_writable(bytes);
+  }
+  Result<RemoteRegion> import_region(RegionExport region) override {
+    return inner_->import_region(std::move(region));
+  }
+  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
+  size_t poll(std::span<Completion> completions) override;
+  void wait(uint64_t deadline_ns) override;
+  void close() override;
+
+ private:
+  struct Flight {
+    uint64_t tag = 0;
+    uint64_t due_ns = 0;
+  };
+  struct Held {
+    Completion completion;
+    uint64_t due_ns = 0;
+  };
+
+  const std::shared_ptr<ShapedLink> link_;
+  const Clock& clock_;
+  std::vector<Flight> flights_;  // by the tag that the inner channel knows
+  std::vector<uint32_t> free_;   // of these
+  std::vector<Operation> changed_;
+  std::deque<Held> held_;
+  bool closed_ = false;
+  std::unique_ptr<Channel> inner_;
+};
+
+}  // namespace farpage::fault

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "transport/fabric.h"
+#include "transport/fault/shaped_link.h"
+
+namespace farpage::fault {
+
+// Another fabric, whose active channels share one link of a latency and a bandwidth that are set,
+// and not those of the machine: for measurements. Until it is shaped it is the other fabric.
+//
+// `inner` and `clock` outlive it and its channels. Thread-safe as every fabric.
+class ShapedFabric final : public Fabric {
+ public:
+  ShapedFabric(Fabric& inner, const Clock& clock);
+
+  // For what is posted from now on. A link that is faster than the real one changes nothing.
+  void shape(const LinkShape& shape) { link_->set(shape); }
+
+  const Capabilities& capabilities() const override { return capabilities_; }
+  Result<Region> allocate_readable(uint64_t bytes) override {
+    return inner_.allocate_readable(bytes);
+  }
+  Result<Region> register_local(const MemoryRange& range) override {
+    return inner_.register_local(range);
+  }
+  Result<RegionExport> export_region(const Region& region) override {
+    return inner_.export_region(region);
+  }
+  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
+    return inner_.offer_channel(purpose);
+  }
+  Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override;
+
+ private:
+  Fabric& inner_;
+  const Clock& clock_;
+  const std::string path_;
+  Capabilities capabilities_;
+  const std::shared_ptr<ShapedLink> link_ = std::make_shared<ShapedLink>();
+};
+
+}  // namespace farpage::fault
