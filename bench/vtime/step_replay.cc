@@ -83,7 +83,7 @@ void StepReplay::demand(const Access& access) {
   if (near_.contains(access.page)) {
     prefetcher_.on_insert(access.page);
   } else {
-    wire_.keep(access.page);
+    leave_memory(access.page);
   }
 }
 
@@ -97,7 +97,7 @@ void StepReplay::land() {
     } else {
       scheduler_.evict(number);
       near_.count_waste();
-      wire_.drop(number);
+      wire_.forget(number);
     }
   }
   arrived_.clear();
@@ -119,8 +119,13 @@ bool StepReplay::make_room_for(const Page& page) {
 void StepReplay::leave(PageNumber page) {
   scheduler_.evict(page);
   prefetcher_.on_evict(page);
-  wire_.keep(page);
+  leave_memory(page);
   ++result_.paging.evictions;
+}
+
+void StepReplay::leave_memory(PageNumber page) {
+  wire_.keep(page);
+  left_.push_back(page);
 }
 
 void StepReplay::ask_prefetcher() {
@@ -157,6 +162,12 @@ void StepReplay::wait_for_demands(uint64_t begin_ns, bool beside) {
     scheduler_.begin();
   }
   if (!is_first) demands_.add(static_cast<double>(last_ns));
+  for (const PageNumber page : left_) {
+    if (!near_.contains(page) && scheduler_.state(page) == Scheduler::State::kNone) {
+      wire_.forget(page);
+    }
+  }
+  left_.clear();
 }
 
 void StepReplay::compute(uint64_t until_ns) {

@@ -47,6 +47,7 @@ class StepReplay {
   void land();
   bool make_room_for(const Page& page);
   void leave(PageNumber page);
+  void leave_memory(PageNumber page);
   void ask_prefetcher();
   void wait_for_demands(uint64_t begin_ns, bool beside);
   void compute(uint64_t until_ns);
@@ -65,6 +66,7 @@ class StepReplay {
   std::vector<PageNumber> candidates_;
   std::vector<PageNumber> expected_;  // of these, what is to be fetched
   std::vector<PageNumber> arrived_;   // fetched ahead, and without room yet
+  std::vector<PageNumber> left_;      // in this step, some of which may be near again
   uint64_t awaited_ = 0;              // pages that the step waits for
   uint64_t step_ = 0;
   TimedResult result_;

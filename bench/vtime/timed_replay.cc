@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/units.h"
+#include "bench/paging/for_each_step.h"
 #include "bench/vtime/step_replay.h"
 #include "bench/vtime/virtual_wire.h"
 
@@ -13,7 +14,6 @@ namespace farpage::vtime {
 namespace {
 
 using paging::AccessTrace;
-using prefetch::Access;
 
 double ratio(uint64_t part, uint64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
@@ -54,16 +54,9 @@ Result<TimedResult> replay(const AccessTrace& trace, uint64_t budget_pages,
                            prefetch::Prefetcher& prefetcher) {
   VirtualWire wire(options.tiers, options.page_bytes);
   StepReplay replay(trace.pages, budget_pages, options, wire, policy, prefetcher);
-  std::vector<Access> step;
-  auto read = for_each_access(trace, [&](const Access& access) {
-    if (!step.empty() && step.front().step != access.step) {
-      replay.step(step);
-      step.clear();
-    }
-    step.push_back(access);
-  });
+  auto read = paging::for_each_step(
+      trace, [&](std::span<const prefetch::Access> accesses) { replay.step(accesses); });
   if (!read) return tl::unexpected(read.error());
-  if (!step.empty()) replay.step(step);
   if (wire.now_ns() >= VirtualWire::kEndNs) {
     return fail(Code::kInvalid,
                 "the replay takes more than 146 years of virtual time: choose less --compute-us, "

@@ -32,7 +32,7 @@ class VirtualWire final : public Wire {
   std::optional<Landed> next(uint64_t until_ns) override;
   void make(PageNumber) override {}
   void keep(PageNumber page) override { tiers_.keep(page); }
-  void drop(PageNumber) override {}
+  void forget(PageNumber) override {}
 
   uint64_t waited_ns() const { return waited_ns_; }  // by demands, for a link to be free
   uint64_t written_pages() const { return tiers_.written_pages(); }

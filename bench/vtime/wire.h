@@ -30,8 +30,9 @@ class Wire : public prefetch::PageSource {
   virtual void make(PageNumber page) = 0;
   // It is near no more, and kept below.
   virtual void keep(PageNumber page) = 0;
-  // It has landed, and there is no room for it.
-  virtual void drop(PageNumber page) = 0;
+  // Its memory is wanted no more: once the step that it left in has its pages, or when it has
+  // landed and there is no room for it.
+  virtual void forget(PageNumber page) = 0;
 };
 
 }  // namespace farpage::vtime

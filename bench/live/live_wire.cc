@@ -1,0 +1,166 @@
+#include "bench/live/live_wire.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "bench/page_content.h"
+
+namespace farpage::live {
+
+LiveWire::LiveWire(const Client& client, Lane& demands, Lane& ahead, PagePool& pool,
+                   std::span<const PageKey> keys, const LiveWireOptions& options, Idle idle)
+    : client_(client),
+      demands_(demands),
+      keys_(keys),
+      options_(options),
+      idle_(std::move(idle)),
+      places_(keys.size()),
+      next_batch_(std::make_unique<Batch>()),
+      ahead_(ahead, options.most_ahead) {
+  while (std::optional<PageLease> frame = pool.take()) {
+    // Touched here, so that no fetch pays for the memory's first use.
+    std::fill_n(frame->slice().data, options.page_bytes, std::byte{0});
+    free_.push_back(static_cast<uint32_t>(frames_.size()));
+    frames_.push_back(std::move(*frame));
+  }
+}
+
+// As long as there are frames left for all that two steps may demand.
+bool LiveWire::begin(PageNumber page) {
+  if (ahead_.is_full() || free_.size() <= 2 * options_.step_pages) return false;
+  place(page);
+  ahead_.begin(page, {keys_[page], 0, frames_[places_[page].frame].slice()},
+               now_ns() + options_.deadline_ns);
+  return true;
+}
+
+void LiveWire::demand(PageNumber page) {
+  if (places_[page].demands++ > 0) return;
+  place(page);
+  next_batch_->pages.push_back(page);
+}
+
+void LiveWire::send() {
+  Batch& batch = *next_batch_;
+  if (batch.pages.empty()) return;
+  batch.requests.clear();
+  for (const PageNumber page : batch.pages) {
+    batch.open.push_back(static_cast<uint32_t>(batch.requests.size()));
+    batch.requests.push_back({keys_[page], 0, frames_[places_[page].frame].slice()});
+  }
+  batch.verdicts.assign(batch.pages.size(), {});
+  // So that each can be made again elsewhere. Frames are few only while some may still be written
+  // to, and that ends.
+  while (free_.size() < 2 * options_.step_pages && !batches_.empty()) drive();
+  batch.deadline_ns = now_ns() + options_.deadline_ns;
+  batch.fetch = demands_.fetch(batch.requests, batch.verdicts, batch.deadline_ns);
+  batches_.push_back(std::move(next_batch_));
+  if (spare_.empty()) spare_.push_back(std::make_unique<Batch>());
+  next_batch_ = std::move(spare_.back());
+  spare_.pop_back();
+}
+
+std::optional<vtime::Wire::Landed> LiveWire::next(uint64_t until_ns) {
+  while (true) {
+    if (landed_.empty()) drive();
+    if (!landed_.empty()) {
+      const Landed landed = landed_.front();
+      landed_.pop_front();
+      return landed;
+    }
+    if (now_ns() >= until_ns) return std::nullopt;
+    idle_(until_ns);
+  }
+}
+
+void LiveWire::make(PageNumber page) {
+  place(page);
+  fill_page(bytes_of(page), keys_[page], kPutNumber);
+}
+
+void LiveWire::forget(PageNumber page) {
+  uint32_t& frame = places_[page].frame;
+  if (frame == kNone) return;
+  check(page);  // once more: nothing may have written to it since it landed
+  free_.push_back(std::exchange(frame, kNone));
+}
+
+void LiveWire::place(PageNumber page) {
+  uint32_t& frame = places_[page].frame;
+  if (frame != kNone) return;
+  FARPAGE_CHECK(!free_.empty());
+  frame = free_.back();
+  free_.pop_back();
+}
+
+void LiveWire::drive() {
+  while (const auto ended = ahead_.next()) {
+    const auto page = static_cast<PageNumber>(ended->tag);
+    const bool is_whole = ended->verdict.verdict == Verdict::kReady;
+    if (is_whole) {
+      check(page);
+    } else {
+      free_.push_back(std::exchange(places_[page].frame, kNone));
+    }
+    landed_.push_back({page, false, is_whole});
+  }
+  if (!batches_.empty()) demands_.progress();
+  for (size_t i = 0; i < batches_.size();) {
+    drive(*batches_[i]);
+    if (!batches_[i]->open.empty() || !batches_[i]->fetch.released()) {
+      ++i;
+      continue;
+    }
+    std::unique_ptr<Batch> over = std::move(batches_[i]);
+    batches_.erase(batches_.begin() + static_cast<ptrdiff_t>(i));
+    free_.insert(free_.end(), over->parked.begin(), over->parked.end());
+    over->parked.clear();
+    over->pages.clear();
+    over->fetch = Fetch();
+    spare_.push_back(std::move(over));
+  }
+}
+
+void LiveWire::drive(Batch& batch) {
+  for (size_t i = 0; i < batch.open.size();) {
+    const uint32_t index = batch.open[i];
+    if (batch.verdicts[index].verdict == Verdict::kPending) {
+      ++i;
+      continue;
+    }
+    batch.open[i] = batch.open.back();
+    batch.open.pop_back();
+    settle(batch, index);
+  }
+}
+
+void LiveWire::settle(Batch& batch, uint32_t index) {
+  const PageNumber page = batch.pages[index];
+  const PageVerdict& verdict = batch.verdicts[index];
+  const uint64_t now = now_ns();
+  counts_.lateness_max_ns =
+      std::max(counts_.lateness_max_ns, now - std::min(now, batch.deadline_ns));
+  const bool is_ready = verdict.verdict == Verdict::kReady;
+  if (is_ready) {
+    check(page);
+  } else {
+    ++counts_.recompute[static_cast<size_t>(verdict.reason)];
+    if (verdict.place == Place::kHeld) {
+      batch.parked.push_back(std::exchange(places_[page].frame, kNone));
+    }
+    make(page);
+  }
+  uint32_t& demands = places_[page].demands;
+  for (; demands > 0; --demands) landed_.push_back({page, true, is_ready});
+}
+
+void LiveWire::check(PageNumber page) {
+  counts_.wrong_bytes += count_wrong_bytes(bytes_of(page), keys_[page], {kPutNumber, kPutNumber});
+}
+
+std::span<std::byte> LiveWire::bytes_of(PageNumber page) const {
+  return {frames_[places_[page].frame].slice().data, options_.page_bytes};
+}
+
+}  // namespace farpage::live
