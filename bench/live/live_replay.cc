@@ -108,8 +108,9 @@ Result<void> LiveReplay::read_all() {
   return {};
 }
 
-Result<LiveResult> LiveReplay::run(uint64_t budget_pages, prefetch::Policy& policy,
-                                   prefetch::Prefetcher& prefetcher, const LiveHooks& hooks) {
+Result<vtime::TimedResult> LiveReplay::run(uint64_t budget_pages, prefetch::Policy& policy,
+                                           prefetch::Prefetcher& prefetcher,
+                                           const LiveHooks& hooks) {
   if (budget_pages < step_pages_) {
     return fail(Code::kInvalid, fmt::format("a step demands up to {} pages: a live replay needs a "
                                             "--budget for as many",
@@ -139,8 +140,10 @@ Result<LiveResult> LiveReplay::run(uint64_t budget_pages, prefetch::Policy& poli
   });
   if (!read) return tl::unexpected(read.error());
   if (interrupted) return fail(Code::kAborted, "interrupted");
-  LiveResult result = {replay.end(), wire.counts()};
-  result.timed.end_ns -= begin_ns;
+  vtime::TimedResult result = replay.end();
+  result.end_ns -= begin_ns;
+  result.wrong_bytes = wire.counts().wrong_bytes;
+  result.lateness_ns = wire.counts().lateness_max_ns;
   return result;
 }
 

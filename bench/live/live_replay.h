@@ -22,11 +22,6 @@ struct LiveOptions {
   std::string name_space = "live";
 };
 
-struct LiveResult {
-  vtime::TimedResult timed;
-  LiveCounts counts;
-};
-
 struct LiveHooks {
   std::function<bool()> interrupted = [] { return false; };           // asked before each step
   std::function<void(uint64_t accesses)> progress = [](uint64_t) {};  // that were replayed
@@ -45,8 +40,8 @@ class LiveReplay {
   // What a budget has to hold.
   uint64_t step_pages() const { return step_pages_; }
   // Fails where it is interrupted, or the budget is less than what a step demands.
-  Result<LiveResult> run(uint64_t budget_pages, prefetch::Policy& policy,
-                         prefetch::Prefetcher& prefetcher, const LiveHooks& hooks);
+  Result<vtime::TimedResult> run(uint64_t budget_pages, prefetch::Policy& policy,
+                                 prefetch::Prefetcher& prefetcher, const LiveHooks& hooks);
 
  private:
   LiveReplay(Client& client, Fabric& fabric, const paging::AccessTrace& trace,

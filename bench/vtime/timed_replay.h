@@ -38,8 +38,12 @@ struct TimedResult {
   uint64_t waited_ns = 0;       // by all of these, for the way to be free
   prefetch::PrefetchAccount prefetch = {};
   uint64_t fetched_pages = 0;
-  uint64_t recomputed_pages = 0;  // that were demanded and did not come: over a real wire alone
-  uint64_t written_pages = 0;     // out of the near memory, and from tier to tier
+  // Over a real wire alone: pages that were demanded and did not come, bytes that were wrong where
+  // they landed, and how much later than its deadline a verdict came.
+  uint64_t recomputed_pages = 0;
+  uint64_t wrong_bytes = 0;
+  uint64_t lateness_ns = 0;
+  uint64_t written_pages = 0;  // out of the near memory, and from tier to tier
   std::optional<prefetch::ForesightScore> foresight = {};  // of who reckons with probabilities
 
   double accuracy() const;    // useful / begun
@@ -67,11 +71,22 @@ struct TimedRun {
   std::string prefetcher;
   uint64_t budget_pages = 0;
   TimedResult result;
+  bool is_live = false;  // its pages were really fetched
 };
 
-// Each policy with each budget and each prefetcher, in this order, as many at once as there are
+using ReplayOne = std::function<Result<TimedResult>(uint64_t budget_pages, prefetch::Policy& policy,
+                                                    prefetch::Prefetcher& prefetcher)>;
+// Each policy with each budget and each prefetcher, in this order; `at_once`: as many as there are
 // processors. `progress` hears, from one thread at a time, how many are done. Fails where one needs
 // a signal that the trace does not have, or the trace cannot be read.
+Result<std::vector<TimedRun>> run_each(const paging::AccessTrace& trace,
+                                       std::span<const prefetch::ChosenPolicy> policies,
+                                       std::span<const uint64_t> budgets_pages,
+                                       std::span<const prefetch::ChosenPrefetcher> prefetchers,
+                                       bool at_once, const ReplayOne& replay_one,
+                                       const std::function<void(size_t)>& progress);
+
+// run_each() in virtual time.
 Result<std::vector<TimedRun>> replay_all(const paging::AccessTrace& trace,
                                          const TimedOptions& options,
                                          std::span<const prefetch::ChosenPolicy> policies,

@@ -21,9 +21,13 @@ const TimedRun* find(const TimedRun& beside, std::string_view prefetcher,
                      std::span<const TimedRun> runs) {
   const auto found = std::ranges::find_if(runs, [&](const TimedRun& run) {
     return run.policy == beside.policy && run.budget_pages == beside.budget_pages &&
-           run.prefetcher == prefetcher;
+           run.prefetcher == prefetcher && run.is_live == beside.is_live;
   });
   return found == runs.end() ? nullptr : &*found;
+}
+
+std::string_view clock_of(const TimedRun& run) {
+  return run.is_live ? "live" : "virtual";
 }
 
 double seconds(uint64_t ns) {
@@ -108,6 +112,9 @@ const std::vector<Column>& columns() {
       of_result("demand_p99_ms", "", rough,
                 [](const R& r) { return r.demand_p99_ns / kMillisecond; }),
       of_result("recomputed_pages", "", whole, [](const R& r) { return r.recomputed_pages; }),
+      of_result("wrong_bytes", "", whole, [](const R& r) { return r.wrong_bytes; }),
+      of_result("lateness_ms", "", rough,
+                [](const R& r) { return static_cast<double>(r.lateness_ns) / kMillisecond; }),
       of_account("prefetches", &Account::begun),
       of_result("useful", "", whole, [](const R& r) { return r.prefetch.useful(); }),
       of_account("timely", &Account::timely),
@@ -149,9 +156,8 @@ std::string tier_text(const TierOptions& tier) {
 }
 
 std::string setting_line(const TimedOptions& options) {
-  std::string line =
-      fmt::format("virtual time: pages of {} bytes, {:g} ms of compute a step", options.page_bytes,
-                  static_cast<double>(options.compute_ns) / kMillisecond);
+  std::string line = fmt::format("pages of {} bytes, {:g} ms of compute a step", options.page_bytes,
+                                 static_cast<double>(options.compute_ns) / kMillisecond);
   for (const TierOptions& tier : options.tiers) line += "; a tier of " + tier_text(tier);
   return line;
 }
@@ -186,13 +192,14 @@ std::string timed_table(const TimedReport& report) {
     policy_width = std::max(policy_width, run.policy.size());
     prefetcher_width = std::max(prefetcher_width, run.prefetcher.size());
   }
-  std::string table = fmt::format("{}\n{}\n\n{}{:<{}}  {:>8}  {:<{}}", trace_line(report.trace),
-                                  setting_line(report.options), left_out_lines(report.trace),
-                                  "policy", policy_width, "budget", "prefetch", prefetcher_width);
+  std::string table =
+      fmt::format("{}\n{}\n\n{}{:<{}}  {:>8}  {:<{}}  {:<7}", trace_line(report.trace),
+                  setting_line(report.options), left_out_lines(report.trace), "policy",
+                  policy_width, "budget", "prefetch", prefetcher_width, "clock");
   for (const Column* column : shown()) table += fmt::format("  {:>11}", column->heading);
   for (const TimedRun& run : report.runs) {
-    table += fmt::format("\n{:<{}}  {:>8}  {:<{}}", run.policy, policy_width, run.budget_pages,
-                         run.prefetcher, prefetcher_width);
+    table += fmt::format("\n{:<{}}  {:>8}  {:<{}}  {:<7}", run.policy, policy_width,
+                         run.budget_pages, run.prefetcher, prefetcher_width, clock_of(run));
     const Beside others = beside(run, report.runs);
     for (const Column* column : shown())
       table += fmt::format("  {:>11}", cell(*column, run, others));
@@ -201,11 +208,12 @@ std::string timed_table(const TimedReport& report) {
 }
 
 std::string timed_csv(const TimedReport& report) {
-  std::string csv = "trace,synthetic,policy,budget_pages,prefetch";
+  std::string csv = "trace,synthetic,policy,budget_pages,prefetch,clock";
   for (const Column& column : columns()) csv += fmt::format(",{}", column.name);
   for (const TimedRun& run : report.runs) {
-    csv += fmt::format("\n{},{},{},{},{}", paging::csv_field(report.trace.name),
-                       report.trace.synthetic, run.policy, run.budget_pages, run.prefetcher);
+    csv += fmt::format("\n{},{},{},{},{},{}", paging::csv_field(report.trace.name),
+                       report.trace.synthetic, run.policy, run.budget_pages, run.prefetcher,
+                       clock_of(run));
     const Beside others = beside(run, report.runs);
     for (const Column& column : columns()) {
       const auto value = column.value(run, others);
@@ -218,8 +226,10 @@ std::string timed_csv(const TimedReport& report) {
 std::string timed_json(const TimedReport& report) {
   boost::json::array rows;
   for (const TimedRun& run : report.runs) {
-    boost::json::object row = {
-        {"policy", run.policy}, {"budget_pages", run.budget_pages}, {"prefetch", run.prefetcher}};
+    boost::json::object row = {{"policy", run.policy},
+                               {"budget_pages", run.budget_pages},
+                               {"prefetch", run.prefetcher},
+                               {"clock", clock_of(run)}};
     const Beside others = beside(run, report.runs);
     for (const Column& column : columns()) {
       const auto value = column.value(run, others);
@@ -257,13 +267,15 @@ std::string timed_html(const TimedReport& report) {
                      LineChart::Scale::kLog,
                      {},
                      {}};
-  std::vector<std::string> headings = {"policy", "budget (pages)", "prefetch"};
+  std::vector<std::string> headings = {"policy", "budget (pages)", "prefetch", "clock"};
   for (const Column* column : shown()) headings.emplace_back(column->heading);
   std::string table = paging::html_table_row(headings);
   for (const TimedRun& run : report.runs) {
-    paging::add_point(chart.lines, run.policy + " + " + run.prefetcher,
+    paging::add_point(chart.lines,
+                      run.policy + " + " + run.prefetcher + (run.is_live ? ", live" : ""),
                       {static_cast<double>(run.budget_pages), seconds(run.result.stall_ns)});
-    std::vector<std::string> cells = {run.policy, std::to_string(run.budget_pages), run.prefetcher};
+    std::vector<std::string> cells = {run.policy, std::to_string(run.budget_pages), run.prefetcher,
+                                      std::string(clock_of(run))};
     const Beside others = beside(run, report.runs);
     for (const Column* column : shown()) cells.push_back(cell(*column, run, others));
     table += paging::html_table_row(cells);

@@ -9,7 +9,21 @@ Result<std::vector<TimedRun>> replay_all(const paging::AccessTrace& trace,
                                          std::span<const uint64_t> budgets_pages,
                                          std::span<const prefetch::ChosenPrefetcher> prefetchers,
                                          const std::function<void(size_t)>& progress) {
-  auto checked = options.validate();
+  if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
+  const auto replay_one = [&](uint64_t budget_pages, prefetch::Policy& policy,
+                              prefetch::Prefetcher& prefetcher) {
+    return replay(trace, budget_pages, options, policy, prefetcher);
+  };
+  return run_each(trace, policies, budgets_pages, prefetchers, true, replay_one, progress);
+}
+
+Result<std::vector<TimedRun>> run_each(const paging::AccessTrace& trace,
+                                       std::span<const prefetch::ChosenPolicy> policies,
+                                       std::span<const uint64_t> budgets_pages,
+                                       std::span<const prefetch::ChosenPrefetcher> prefetchers,
+                                       bool at_once, const ReplayOne& replay_one,
+                                       const std::function<void(size_t)>& progress) {
+  Result<void> checked;
   for (const auto& policy : policies) {
     if (checked) checked = policy.check(trace.signals, trace.layout);
   }
@@ -41,13 +55,20 @@ Result<std::vector<TimedRun>> replay_all(const paging::AccessTrace& trace,
     };
     const auto made_policy = policy.make(setting_of(policy.info->sees_future));
     const auto made_prefetcher = prefetcher.make(setting_of(prefetcher.info->sees_future));
-    auto result = replay(trace, runs[i].budget_pages, options, *made_policy, *made_prefetcher);
+    auto result = replay_one(runs[i].budget_pages, *made_policy, *made_prefetcher);
     if (!result) return tl::unexpected(result.error());
     runs[i].result = *result;
     return {};
   };
-  if (auto all = paging::make_all_runs(runs.size(), run, progress); !all) {
-    return tl::unexpected(all.error());
+  if (at_once) {
+    if (auto all = paging::make_all_runs(runs.size(), run, progress); !all) {
+      return tl::unexpected(all.error());
+    }
+    return runs;
+  }
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (auto one = run(i); !one) return tl::unexpected(one.error());
+    progress(i + 1);
   }
   return runs;
 }

@@ -45,8 +45,26 @@ TEST_F(TimedReportTest, WithoutThoseNothingIsSaidOfThem) {
   for (TimedRun& each : others) each.budget_pages = 7;
   EXPECT_FALSE(beside(runs_[2], others).stall_cut);
   const std::string csv = timed_csv({trace_, options_, alone});
-  EXPECT_THAT(csv, HasSubstr("\n\"a,b\",true,lru,100,markov,"));
+  EXPECT_THAT(csv, HasSubstr("\n\"a,b\",true,lru,100,markov,virtual,"));
   EXPECT_THAT(csv, HasSubstr(",,"));
+}
+TEST_F(TimedReportTest, ALiveRunStandsBesideLiveRunsAlone) {
+  std::vector<TimedRun> runs = runs_;
+  for (TimedRun each : runs_) {
+    each.is_live = true;
+    each.result.stall_ns *= 2;
+    each.result.wrong_bytes = 3;
+    runs.push_back(each);
+  }
+  EXPECT_DOUBLE_EQ(*beside(runs[6], runs).stall_cut, 0.4);
+  EXPECT_DOUBLE_EQ(*beside(runs[2], runs).stall_cut, 0.4);
+  runs.erase(runs.begin());  // none, in virtual time
+  EXPECT_FALSE(beside(runs[1], runs).stall_cut);
+  EXPECT_THAT(timed_csv({trace_, options_, runs}), HasSubstr(",markov,live,"));
+  const auto json = boost::json::parse(timed_json({trace_, options_, runs}));
+  EXPECT_EQ(json.at("runs").at(1).at("clock"), "virtual");
+  EXPECT_EQ(json.at("runs").at(5).at("clock"), "live");
+  EXPECT_EQ(json.at("runs").at(5).at("wrong_bytes").to_number<uint64_t>(), 3u);
 }
 TEST_F(TimedReportTest, EveryFormHasEveryRun) {
   const TimedReport report = {trace_, options_, runs_};
