@@ -29,8 +29,8 @@ Result<std::unique_ptr<NodeConnection>> NodeConnection::open(const ConnectOption
 }
 
 Result<std::unique_ptr<Client>> NodeConnection::connect(const ClientOptions& options) {
-  if (fleet_ != nullptr) return Client::connect(options, *runtime_, *fabric_, fleet_->fleet());
-  return Client::connect(options, *runtime_, *fabric_, *dialer_);
+  if (fleet_ != nullptr) return Client::connect(options, *runtime_, fabric(), fleet_->fleet());
+  return Client::connect(options, *runtime_, fabric(), *dialer_);
 }
 
 Result<std::unique_ptr<NodeConnection>> NodeConnection::reach(const ConnectOptions& options,
@@ -73,6 +73,10 @@ Result<std::unique_ptr<NodeConnection>> NodeConnection::reach(const ConnectOptio
   auto fabric = make_client_fabric(*backend, options.backends, options.credentials);
   if (!fabric) return tl::unexpected(fabric.error());
   connection->fabric_ = std::move(*fabric);
+  if (options.is_shaped) {
+    connection->shaped_ =
+        std::make_unique<fault::ShapedFabric>(*connection->fabric_, connection->runtime_->clock());
+  }
   if (connection->fleet_ != nullptr) return connection;
   if (cluster.is_given()) {
     auto fleet = ListedFleet::make(cluster, *connection->runtime_, options.credentials,

@@ -15,6 +15,7 @@
 #include "net/dial.h"
 #include "tier/client.h"
 #include "transport/fabric.h"
+#include "transport/fault/shaped_fabric.h"
 
 namespace farpage {
 
@@ -27,6 +28,7 @@ struct ConnectOptions {
   OwnNodeOptions own_node;
   ClientOptions client;
   ClientCredentials credentials;
+  bool is_shaped = false;  // over a link that can be made slower than it is
 };
 
 // A client, and all that it stands on.
@@ -42,7 +44,12 @@ class NodeConnection {
   Result<std::unique_ptr<Client>> connect(const ClientOptions& options);
 
   Client& client() { return *client_; }
-  Fabric& fabric() { return *fabric_; }
+  Fabric& fabric() {
+    if (shaped_ != nullptr) return *shaped_;
+    return *fabric_;
+  }
+  // Null, unless it is_shaped.
+  fault::ShapedFabric* shaped() { return shaped_.get(); }
   bool has_own_node() const { return own_nodes_ != nullptr; }
   // With own nodes, several.
   std::string kill_one() { return own_nodes_->kill_one(); }
@@ -52,6 +59,7 @@ class NodeConnection {
 
   std::unique_ptr<OwnNodes> own_nodes_;
   std::unique_ptr<Fabric> fabric_;
+  std::unique_ptr<fault::ShapedFabric> shaped_;  // over it, or null
   std::unique_ptr<AsioRuntime> runtime_;
   std::unique_ptr<ControlDialer> dialer_;  // of one node, or
   std::unique_ptr<ReachableFleet> fleet_;  // of several

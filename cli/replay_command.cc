@@ -8,6 +8,7 @@
 
 #include "base/system_memory.h"
 #include "bench/json.h"
+#include "bench/live/link_text.h"
 #include "bench/progress.h"
 #include "bench/replay.h"
 #include "bench/report.h"
@@ -35,6 +36,8 @@ struct ReplayArguments {
   uint64_t pool_bytes = 0;
   OwnNodesArguments own_nodes;
   bool kill = false;
+  bool live = false;
+  std::string link = "25us,10GB/s";
   uint64_t deadline_ms = 1'000;
   bool hedge = false;
   uint64_t prefill_tokens_per_s = 0;
@@ -111,6 +114,16 @@ Result<int> replay(const ReplayArguments& arguments, ConnectOptions connect,
   return fail(Code::kSystem, fmt::format("{} wrong bytes were served as ready", wrong_bytes));
 }
 
+Result<LiveArguments> live_arguments(const ReplayArguments& arguments) {
+  auto connect = arguments.reach.load();
+  if (!connect) return tl::unexpected(connect.error());
+  const auto link = live::parse_link(arguments.link);
+  if (!link) return tl::unexpected(link.error());
+  LiveArguments live = {std::move(*connect), *link, arguments.pool_bytes,
+                        arguments.deadline_ms * kMillisecond};
+  return live;
+}
+
 int run_replay(const ReplayArguments& arguments) {
   if (!arguments.compat.which.empty()) return run_compat(arguments.compat);
   if (!arguments.paging.policies.empty()) {
@@ -118,6 +131,11 @@ int run_replay(const ReplayArguments& arguments) {
     paging.json = arguments.json;
     paging.page_bytes = arguments.page_bytes;
     paging.report = arguments.report;
+    if (arguments.live) {
+      auto live = live_arguments(arguments);
+      if (!live) return report_error(live.error(), kExitUsage);
+      paging.live = std::move(*live);
+    }
     return run_paging(paging, arguments.trace);
   }
   if (!arguments.paging.csv.empty()) {
@@ -140,7 +158,7 @@ int run_replay(const ReplayArguments& arguments) {
   return exit_code ? *exit_code : report_error(exit_code.error());
 }
 
-// Those with which no node is asked.
+// Those with which no node is asked, but where it is live.
 struct PagingOptions {
   CLI::Option* policy;
   CLI::Option* compat;
@@ -170,13 +188,25 @@ PagingOptions add_paging(CLI::App& command, ReplayArguments& arguments) {
   add_count(command, "--prefetch-pages", arguments.paging.prefetch_pages,
             "With --prefetch: how many pages are fetched ahead after a step, at most")
       ->needs(prefetch);
+  CLI::Option* live = command.add_flag(
+      "--live", arguments.live,
+      "With --prefetch: beside virtual time, with pages that are really fetched from a node");
+  live->needs(prefetch);
+  command
+      .add_option("--link", arguments.link,
+                  "With --live: what the way to the node is slowed down to: latency and rate, as "
+                  "in 25us,10GB/s. Virtual time has it as its tier")
+      ->type_name("LINK")
+      ->capture_default_str()
+      ->needs(live);
   command
       .add_option("--tier", arguments.paging.tiers,
                   "With --prefetch: what lies below the budget, nearest first; "
                   "latency_us=10:gbps=100:pages=20000, of which the last, which is endless, has no "
                   "pages. Without it: one of 10 µs and 100 Gb/s")
       ->type_name("TIER")
-      ->needs(prefetch);
+      ->needs(prefetch)
+      ->excludes(live);
   CLI::Option* compat = command
                             .add_option("--compat", arguments.compat.which,
                                         "Runs the scenarios of another simulator, exactly as it "
@@ -230,12 +260,22 @@ void add_replay_command(CLI::App& app, int& exit_code) {
                                          "Writes report.json and report.html into this folder")
                             ->type_name("FOLDER");
   const PagingOptions options = add_paging(*command, *arguments);
-  for (CLI::Option* other : {node, nodes, local_pages, pool_bytes, deadline, hedge, prefill}) {
+  for (CLI::Option* other : {nodes, local_pages, hedge, prefill}) {
     options.policy->excludes(other);
     options.compat->excludes(other);
   }
   options.compat->excludes(json)->excludes(report);
-  command->callback([arguments, page_bytes, &exit_code] {
+  command->callback([arguments, page_bytes, node, pool_bytes, deadline, &exit_code] {
+    const bool asks_no_node = !arguments->compat.which.empty() ||
+                              (!arguments->paging.policies.empty() && !arguments->live);
+    for (const CLI::Option* option : {node, pool_bytes, deadline}) {
+      if (!asks_no_node || option->count() == 0) continue;
+      exit_code = report_error(
+          {Code::kInvalid, option->get_name() + " means nothing to --compat, nor to --policy "
+                                                "without --live: no node is asked"},
+          kExitUsage);
+      return;
+    }
     const bool is_untimed =
         !arguments->compat.which.empty() ||
         (!arguments->paging.policies.empty() && arguments->paging.prefetchers.empty());

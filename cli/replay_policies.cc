@@ -61,17 +61,27 @@ Result<void> run_timed(const PagingArguments& arguments, const paging::AccessTra
                        const vtime::TimedOptions& options,
                        std::span<const prefetch::ChosenPolicy> policies,
                        std::span<const prefetch::ChosenPrefetcher> prefetchers) {
-  const auto runs = [&] {
+  auto runs = [&] {
     Progress progress("replay", "runs",
                       policies.size() * prefetchers.size() * arguments.budgets_pages.size());
     return replay_all(trace, options, policies, arguments.budgets_pages, prefetchers,
                       [&](size_t done) { progress.update(done); });
   }();
   if (!runs) return tl::unexpected(runs.error());
+  uint64_t wrong_bytes = 0;
+  if (arguments.live) {
+    const auto live =
+        run_live(*arguments.live, trace, options, policies, arguments.budgets_pages, prefetchers);
+    if (!live) return tl::unexpected(live.error());
+    runs->insert(runs->end(), live->begin(), live->end());
+    for (const vtime::TimedRun& run : *live) wrong_bytes += run.result.wrong_bytes;
+  }
   const vtime::TimedReport report = {trace, options, *runs};
-  return write_results(
+  auto written = write_results(
       arguments, {timed_csv(report), timed_json(report), timed_table(report),
                   [&](const std::string& folder) { return write_timed_report(folder, report); }});
+  if (!written || wrong_bytes == 0) return written;
+  return fail(Code::kSystem, fmt::format("{} wrong bytes were served as ready", wrong_bytes));
 }
 
 Result<vtime::TimedOptions> timed_options(const PagingArguments& arguments) {
@@ -80,6 +90,7 @@ Result<vtime::TimedOptions> timed_options(const PagingArguments& arguments) {
   options.compute_ns = arguments.compute_us * kMicrosecond;
   options.prefetch_pages = arguments.prefetch_pages;
   if (!arguments.tiers.empty()) options.tiers.clear();
+  if (arguments.live) options.tiers = {arguments.live->link};
   for (const std::string& text : arguments.tiers) {
     const auto tier = vtime::parse_tier(text);
     if (!tier) return tl::unexpected(tier.error());

@@ -1,15 +1,17 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/vtime/timed_replay.h"
+#include "cli/replay_live.h"
 #include "cli/replay_trace.h"
 
 namespace farpage {
 
-// A replay without a node: only what policies would keep.
+// A replay of what policies would keep: without a node, unless it is live.
 struct PagingArguments {
   std::vector<std::string> policies;  // NAME or NAME:PARAMETER=VALUE:…
   std::vector<uint64_t> budgets_pages;
@@ -17,7 +19,8 @@ struct PagingArguments {
   uint64_t page_bytes = 0;
   uint64_t compute_us = 20'000;
   uint64_t prefetch_pages = vtime::TimedOptions().prefetch_pages;
-  std::vector<std::string> tiers;  // as parse_tier() reads them
+  std::vector<std::string> tiers;     // as parse_tier() reads them
+  std::optional<LiveArguments> live;  // over a node as well
   std::string json;
   std::string csv;
   std::string report;  // a folder

@@ -142,8 +142,9 @@ Result<vtime::TimedResult> LiveReplay::run(uint64_t budget_pages, prefetch::Poli
   if (interrupted) return fail(Code::kAborted, "interrupted");
   vtime::TimedResult result = replay.end();
   result.end_ns -= begin_ns;
-  result.wrong_bytes = wire.counts().wrong_bytes;
-  result.lateness_ns = wire.counts().lateness_max_ns;
+  const LiveCounts& counts = wire.end();
+  result.wrong_bytes = counts.wrong_bytes;
+  result.lateness_ns = counts.lateness_max_ns;
   return result;
 }
 

@@ -82,7 +82,7 @@ void LiveWire::make(PageNumber page) {
 void LiveWire::forget(PageNumber page) {
   uint32_t& frame = places_[page].frame;
   if (frame == kNone) return;
-  check(page);  // once more: nothing may have written to it since it landed
+  check(page);
   free_.push_back(std::exchange(frame, kNone));
 }
 
@@ -98,9 +98,7 @@ void LiveWire::drive() {
   while (const auto ended = ahead_.next()) {
     const auto page = static_cast<PageNumber>(ended->tag);
     const bool is_whole = ended->verdict.verdict == Verdict::kReady;
-    if (is_whole) {
-      check(page);
-    } else {
+    if (!is_whole) {
       free_.push_back(std::exchange(places_[page].frame, kNone));
     }
     landed_.push_back({page, false, is_whole});
@@ -142,9 +140,7 @@ void LiveWire::settle(Batch& batch, uint32_t index) {
   counts_.lateness_max_ns =
       std::max(counts_.lateness_max_ns, now - std::min(now, batch.deadline_ns));
   const bool is_ready = verdict.verdict == Verdict::kReady;
-  if (is_ready) {
-    check(page);
-  } else {
+  if (!is_ready) {
     ++counts_.recompute[static_cast<size_t>(verdict.reason)];
     if (verdict.place == Place::kHeld) {
       batch.parked.push_back(std::exchange(places_[page].frame, kNone));
@@ -155,6 +151,15 @@ void LiveWire::settle(Batch& batch, uint32_t index) {
   for (; demands > 0; --demands) landed_.push_back({page, true, is_ready});
 }
 
+const LiveCounts& LiveWire::end() {
+  for (; ahead_.under_way() > 0; idle_(kNever)) drive();
+  for (PageNumber page = 0; page < places_.size(); ++page) {
+    if (places_[page].frame != kNone) check(page);
+  }
+  return counts_;
+}
+
+// Not while the step waits for it; and what was written since it landed is found too.
 void LiveWire::check(PageNumber page) {
   counts_.wrong_bytes += count_wrong_bytes(bytes_of(page), keys_[page], {kPutNumber, kPutNumber});
 }

@@ -25,7 +25,7 @@ struct LiveWireOptions {
 
 struct LiveCounts {
   std::array<uint64_t, kReasons> recompute = {};  // demanded pages, by Reason
-  uint64_t wrong_bytes = 0;      // of all that landed, every byte of which is compared
+  uint64_t wrong_bytes = 0;      // of all that was near, every byte of which is compared as it goes
   uint64_t lateness_max_ns = 0;  // of a demand's verdict
 };
 
@@ -56,7 +56,8 @@ class LiveWire final : public vtime::Wire {
   void keep(PageNumber) override {}
   void forget(PageNumber page) override;
 
-  const LiveCounts& counts() const { return counts_; }
+  // Nothing more is demanded: waits for what was begun, and looks at all that is near.
+  const LiveCounts& end();
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;

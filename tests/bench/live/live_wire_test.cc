@@ -126,7 +126,7 @@ class LiveWireTest : public testing::Test {
     });
     const uint64_t begin_ns = now();
     vtime::TimedResult result = replay(trace, wire, std::move(chosen));
-    counts_ = wire.counts();
+    counts_ = wire.end();
     result.end_ns -= begin_ns;
     EXPECT_EQ(counts_.wrong_bytes, 0u);
     return result;

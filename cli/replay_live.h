@@ -1,0 +1,30 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "bench/paging/access_trace.h"
+#include "bench/vtime/timed_replay.h"
+#include "cli/connection.h"
+#include "prefetch/registry.h"
+
+namespace farpage {
+
+struct LiveArguments {
+  ConnectOptions connect;
+  vtime::TierOptions link;
+  uint64_t pool_bytes = 0;  // of its own node; 0: what the trace needs
+  uint64_t deadline_ns = kSecond;
+};
+
+// Each policy, budget and prefetcher over a memory node, one after the other. `options`: what
+// virtual time was asked.
+Result<std::vector<vtime::TimedRun>> run_live(
+    const LiveArguments& arguments, const paging::AccessTrace& trace,
+    const vtime::TimedOptions& options, std::span<const prefetch::ChosenPolicy> policies,
+    std::span<const uint64_t> budgets_pages,
+    std::span<const prefetch::ChosenPrefetcher> prefetchers);
+
+}  // namespace farpage
