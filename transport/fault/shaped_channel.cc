@@ -13,19 +13,53 @@ ShapedChannel::ShapedChannel(std::unique_ptr<Channel> inner, std::shared_ptr<Sha
 }
 
 PostResult ShapedChannel::post(std::span<const Operation> operations, uint64_t deadline_ns) {
-  operations = operations.first(std::min(operations.size(), free_.size()));
+  PostResult result;
   const uint64_t now_ns = clock_.now_ns();
-  changed_.assign(operations.begin(), operations.end());
-  for (size_t i = 0; i < changed_.size(); ++i) changed_[i].tag = free_[free_.size() - 1 - i];
-  const PostResult posted = inner_->post(changed_, deadline_ns);
-  for (size_t i = 0; i < posted.accepted; ++i) {
-    flights_[free_.back()] = {operations[i].tag, link_->carry(now_ns, operations[i].bytes())};
+  for (const Operation& operation : operations) {
+    if (free_.empty()) break;
+    Operation changed = operation;
+    changed.tag = free_.back();
+    const ShapedLink::Passage passage = link_->carry(now_ns, operation.bytes());
+    flights_[free_.back()] = {operation.tag, passage.due_ns};
+    if (waiting_.empty() && passage.begin_ns <= now_ns) {
+      const PostResult posted = inner_->post({&changed, 1}, deadline_ns);
+      result.status = posted.status;
+      if (posted.accepted == 0) break;
+    } else if (closed_) {
+      result.status = {Code::kUnavailable, 0, "the channel is closed"};
+      break;
+    } else {
+      waiting_.push_back({changed, passage.begin_ns, deadline_ns});
+    }
     free_.pop_back();
+    ++result.accepted;
   }
-  return posted;
+  return result;
+}
+
+void ShapedChannel::begin_due(uint64_t now_ns) {
+  while (!waiting_.empty() && waiting_.front().begin_ns <= now_ns) {
+    const Waiting& next = waiting_.front();
+    const PostResult posted = inner_->post({&next.operation, 1}, next.deadline_ns);
+    if (posted.accepted == 0) {
+      if (posted.status.ok()) return;  // as many as there may be are under way
+      end(next, Outcome::kFailed);
+    }
+    waiting_.pop_front();
+  }
+}
+
+void ShapedChannel::end(const Waiting& waiting, Outcome outcome) {
+  const auto index = static_cast<uint32_t>(waiting.operation.tag);
+  Completion completion;
+  completion.outcome = outcome;
+  completion.tag = flights_[index].tag;
+  held_.push_back({completion, 0});
+  free_.push_back(index);
 }
 
 size_t ShapedChannel::poll(std::span<Completion> completions) {
+  begin_due(clock_.now_ns());
   std::array<Completion, 64> polled;
   const size_t count = inner_->poll(polled);
   for (Completion& completion : std::span(polled).first(count)) {
@@ -54,14 +88,16 @@ size_t ShapedChannel::poll(std::span<Completion> completions) {
 }
 
 void ShapedChannel::wait(uint64_t deadline_ns) {
-  uint64_t next_ns = kNever;
+  uint64_t next_ns = waiting_.empty() ? kNever : waiting_.front().begin_ns;
   for (const Held& held : held_) next_ns = std::min(next_ns, held.due_ns);
-  if (!held_.empty() && (closed_ || next_ns <= clock_.now_ns())) return;
+  if (next_ns <= clock_.now_ns() || (!held_.empty() && closed_)) return;
   inner_->wait(std::min(deadline_ns, next_ns));
 }
 
 void ShapedChannel::close() {
   closed_ = true;
+  for (const Waiting& waiting : waiting_) end(waiting, Outcome::kAborted);
+  waiting_.clear();
   inner_->close();
 }
 

@@ -11,8 +11,8 @@
 
 namespace farpage::fault {
 
-// A channel over a link that is slower than the one it has: each operation ends as it does, but no
-// sooner than the link could have carried it.
+// A channel over a link that is slower than the one it has: each operation begins when the link is
+// free for it, and ends as it does, but no sooner than the link could have carried it.
 class ShapedChannel final : public Channel {
  public:
   ShapedChannel(std::unique_ptr<Channel> inner, std::shared_ptr<ShapedLink> link,
@@ -34,16 +34,24 @@ class ShapedChannel final : public Channel {
     uint64_t tag = 0;
     uint64_t due_ns = 0;
   };
+  struct Waiting {
+    Operation operation;  // as the inner channel is to know it
+    uint64_t begin_ns = 0;
+    uint64_t deadline_ns = 0;
+  };
   struct Held {
     Completion completion;
     uint64_t due_ns = 0;
   };
 
+  void begin_due(uint64_t now_ns);
+  void end(const Waiting& waiting, Outcome outcome);
+
   const std::shared_ptr<ShapedLink> link_;
   const Clock& clock_;
   std::vector<Flight> flights_;  // by the tag that the inner channel knows
   std::vector<uint32_t> free_;   // of these
-  std::vector<Operation> changed_;
+  std::deque<Waiting> waiting_;  // for the link
   std::deque<Held> held_;
   bool closed_ = false;
   std::unique_ptr<Channel> inner_;

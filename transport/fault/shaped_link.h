@@ -23,8 +23,12 @@ class ShapedLink {
     shape_ = shape;
   }
 
-  // When so many bytes have come that are asked for now; no sooner than they really have.
-  uint64_t carry(uint64_t now_ns, uint64_t bytes) {
+  struct Passage {
+    uint64_t begin_ns = 0;  // the link is free for it
+    uint64_t due_ns = 0;    // it has come; no sooner than it really has
+  };
+  // Of so many bytes that are asked for now.
+  Passage carry(uint64_t now_ns, uint64_t bytes) {
     std::lock_guard lock(mutex_);
     const uint64_t begin_ns = std::max(now_ns, free_at_ns_);
     free_at_ns_ = begin_ns;
@@ -32,7 +36,7 @@ class ShapedLink {
       const auto product = static_cast<unsigned __int128>(bytes) * kSecond;
       free_at_ns_ += static_cast<uint64_t>(product / shape_.bytes_per_s);
     }
-    return free_at_ns_ + shape_.latency_ns;
+    return {begin_ns, free_at_ns_ + shape_.latency_ns};
   }
 
  private:
