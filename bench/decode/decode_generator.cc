@@ -102,7 +102,7 @@ FarRange DecodeGenerator::far_range() const {
 void DecodeGenerator::step(std::vector<Access>& to) {
   if (script_.position_of(step_) != position_) begin_page();
   for (Head& head : heads_) head.selection.churn(random_, far_range(), options_.phoenix);
-  if (step_ > 0 && script_.begins_segment(step_)) redraw();
+  if (script_.redraws(step_)) redraw();
   wake_due();
   schedule_sleepers();
   end_milestone();
@@ -118,21 +118,27 @@ void DecodeGenerator::begin_page() {
   for (Head& head : heads_) head.selection.rest(range.end - 1);
 }
 
-// Where heads copy, they take the same page for the same place.
+// A head that copies takes the same page for the same place, or none where that stays as it is.
 void DecodeGenerator::redraw() {
   const FarRange range = far_range();
   const size_t slots = heads_.front().selection.far().size();
   double woken = 0;
   for (size_t slot = 0; slot < slots; ++slot) {
-    const uint32_t leader = static_cast<uint32_t>(random_.below(heads_.size()));
-    const uint32_t led = heads_[leader].selection.draw_asleep(random_, range, options_.phoenix);
-    for (Head& head : heads_) {
-      if (!draw_chance(random_, options_.redraw)) continue;
-      const bool copies =
-          draw_chance(random_, head.copied) && led != kNoPosition && head.selection.sleeps(led);
+    const auto first = static_cast<uint32_t>(random_.below(heads_.size()));
+    const bool is_drawn = draw_chance(random_, options_.redraw);
+    const uint32_t drawn = heads_[first].selection.draw_asleep(random_, range, options_.phoenix);
+    for (uint32_t i = 0; i < heads_.size(); ++i) {
+      Head& head = heads_[i];
+      if (i != first && copies(i)) {
+        if (!is_drawn || drawn == kNoPosition) continue;
+        wakes_.follow(random_, step_, drawn, i);
+        ++woken;
+        continue;
+      }
+      const bool is_own = i == first ? is_drawn : draw_chance(random_, options_.redraw);
       const uint32_t position =
-          copies ? led : head.selection.draw_asleep(random_, range, options_.phoenix);
-      if (position == kNoPosition) continue;
+          i == first ? drawn : head.selection.draw_asleep(random_, range, options_.phoenix);
+      if (!is_own || position == kNoPosition) continue;
       head.selection.replace(slot, position, step_);
       ++woken;
     }
@@ -142,26 +148,36 @@ void DecodeGenerator::redraw() {
 
 void DecodeGenerator::wake_due() {
   while (const auto due = wakes_.next(step_)) {
-    if (!script_.milestones()[due->position]) {
-      Wake ordinary = *due;
-      if (draw_chance(random_, options_.phoenix)) {
-        ordinary.position = heads_[due->head].selection.draw_asleep(random_, far_range(), 1);
-      }
-      if (ordinary.position != kNoPosition) wake(ordinary);
-      continue;
+    if (due->goes_first) {
+      wake_first(*due);
+    } else {
+      wake(*due);
     }
-    wake(*due);
-    if (--returns_left_[due->position] == 0) continue;  // dead from now on
-    wakes_.schedule(random_, step_, gap_factor(), due->position, due->head, copies_);
   }
+}
+
+void DecodeGenerator::wake_first(Wake due) {
+  const bool is_milestone = script_.milestones()[due.position];
+  if (!is_milestone && draw_chance(random_, options_.phoenix)) {
+    due.position = heads_[due.head].selection.draw_asleep(random_, far_range(), 1);
+  }
+  if (due.position == kNoPosition) return;
+  wake(due);
+  for (uint32_t i = 0; i < heads_.size(); ++i) {
+    if (i != due.head && copies(i)) wakes_.follow(random_, step_, due.position, i);
+  }
+  // Without returns left, it is dead from now on.
+  if (!is_milestone || --returns_left_[due.position] == 0) return;
+  wakes_.schedule(random_, step_, gap_factor(), due.position, due.head, copies_);
+}
+
+bool DecodeGenerator::copies(uint32_t head) {
+  return draw_chance(random_, heads_[head].copied);
 }
 
 void DecodeGenerator::wake(const Wake& wake) {
   if (wake.position >= far_range().end) return;  // it is among the newest, which are all read
-  for (uint32_t i = 0; i < heads_.size(); ++i) {
-    if (i != wake.head && !draw_chance(random_, heads_[i].copied)) continue;
-    heads_[i].selection.wake(wake.position, step_, random_);
-  }
+  heads_[wake.head].selection.wake(wake.position, step_, random_);
 }
 
 void DecodeGenerator::schedule_sleepers() {

@@ -52,7 +52,9 @@ class DecodeGenerator {
   void begin_page();
   void redraw();
   void wake_due();
+  void wake_first(Wake wake);
   void wake(const Wake& wake);
+  bool copies(uint32_t head);
   void schedule_sleepers();
   void end_milestone();
   double gap_factor() const;

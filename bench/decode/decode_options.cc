@@ -26,6 +26,7 @@ DecodeOptions normal() {
   options.top_fifth_mass = 0.75;
   options.segment_mean_tokens = 0;
   options.redraw = 0;
+  options.redraw_lag_steps = 0;
   options.churn_stable = 0.01;
   options.churn_unstable = 0.1;
   options.gap_median_steps = 4;
@@ -71,6 +72,8 @@ std::vector<DecodeField> fields(DecodeOptions& o) {
       {"segment_least_tokens", &o.segment_least_tokens, 1, kMostTokens, "shorter ones are so long"},
       {"segment_most_tokens", &o.segment_most_tokens, 1, kMostTokens, "longer ones are so long"},
       {"redraw", &o.redraw, 0, 1, "share of the far pages that the next segment draws anew"},
+      {"redraw_lag_steps", &o.redraw_lag_steps, 0, 1e6,
+       "from a segment's first token until it draws them: exponential; 0: none"},
       {"churn_stable", &o.churn_stable, 0, 1,
        "share of the far pages that a step exchanges for pages that rest, in stable heads"},
       {"churn_unstable", &o.churn_unstable, 0, 1, "and in unstable ones"},
@@ -86,6 +89,8 @@ std::vector<DecodeField> fields(DecodeOptions& o) {
       {"copied_least", &o.copied_least, 0, 1,
        "share of the pages from afar that a head copies from another: the least of the heads"},
       {"copied_most", &o.copied_most, 0, 1, "and the most"},
+      {"return_spread_steps", &o.return_spread_steps, 0, 4'096,
+       "within which a head that copies follows the one that goes first: evenly; 0: at once"},
       {"burst_steps", &o.burst_steps, 0, 0.5, "share of the steps in which many pages wake"},
       {"burst_wakes", &o.burst_wakes, 0, 1, "share of the wakes that these steps hold"},
       {"milestones", &o.milestones, 0, 1, "share of the segments that end in one"},

@@ -33,6 +33,7 @@ struct DecodeOptions {
   uint64_t segment_least_tokens = 50;
   uint64_t segment_most_tokens = 200;
   double redraw = 0.5;
+  double redraw_lag_steps = 20;
   double churn_stable = 0.2;
   double churn_unstable = 0.5;
   double unstable_heads = 0.25;
@@ -44,8 +45,9 @@ struct DecodeOptions {
   double phoenix = 0.25;
   double copied_least = 0.5;
   double copied_most = 0.8;
-  double burst_steps = 0.02;
-  double burst_wakes = 0.54;
+  uint64_t return_spread_steps = 2;
+  double burst_steps = 0.01;
+  double burst_wakes = 0.8;
 
   double milestones = 0.35;
   double milestone_returns = 12;

@@ -15,6 +15,7 @@ enum class Phase : uint8_t { kExplore, kVerify, kConclude };
 struct Segment {
   uint64_t begin_step = 0;
   Phase phase = Phase::kExplore;
+  uint64_t redraw_step = 0;  // when it draws pages anew: not before it begins, nor after its end
 };
 
 // The truth about the tokens of an output, all of it drawn before the first step. A position is the
@@ -28,6 +29,8 @@ class Script {
   const std::vector<uint64_t>& burst_steps() const { return burst_steps_; }
   const std::vector<bool>& milestones() const { return milestones_; }  // by position
   bool begins_segment(uint64_t step) const;
+  // The first segment found all as it was.
+  bool redraws(uint64_t step) const;
   // Where the segment ends of which this is the last step, if it ends in a milestone.
   std::optional<uint64_t> milestone_after(uint64_t step) const;
 

@@ -21,7 +21,12 @@ void Wakes::schedule(Random& random, uint64_t now, double gap_factor, uint32_t p
     }
   }
   pages_ += pages;
-  queue_.push({step, position, head});
+  queue_.push({step, position, head, true});
+}
+
+void Wakes::follow(Random& random, uint64_t now, uint32_t position, uint32_t head) {
+  const uint64_t spread = options_.return_spread_steps;
+  queue_.push({now + (spread > 0 ? random.below(spread + 1) : 0), position, head, false});
 }
 
 std::optional<Wake> Wakes::next(uint64_t step) {

@@ -12,14 +12,16 @@
 
 namespace farpage::decode {
 
-// A page comes back, in this head and in those that copy it.
+// A page comes back in this head; where that goes first, others may follow.
 struct Wake {
   uint64_t step;
   uint32_t position;
   uint32_t head;
+  bool goes_first;
 
   bool operator>(const Wake& other) const {
-    return std::tie(step, position, head) > std::tie(other.step, other.position, other.head);
+    return std::tie(step, position, head, goes_first) >
+           std::tie(other.step, other.position, other.head, other.goes_first);
   }
 };
 
@@ -32,6 +34,8 @@ class Wakes {
   // So many pages are to wake, a gap from now.
   void schedule(Random& random, uint64_t now, double gap_factor, uint32_t position, uint32_t head,
                 double pages);
+  // A head copies what another woke in this step: in it, or in one of those that follow.
+  void follow(Random& random, uint64_t now, uint32_t position, uint32_t head);
   // Of this step, one after another.
   std::optional<Wake> next(uint64_t step);
   // So many have woken by themselves in a burst.

@@ -42,6 +42,8 @@ inline DecodeOptions quiet() {
   options.churn_stable = 0;
   options.churn_unstable = 0;
   options.redraw = 0;
+  options.redraw_lag_steps = 0;
+  options.return_spread_steps = 0;
   options.sleepers_return = 0;
   options.milestones = 0;
   options.burst_steps = 0;

@@ -125,11 +125,15 @@ TEST(Features, AtZeroTheyTellNothingOfSegmentsAndPhases) {
   EXPECT_EQ(told.marks(), told.script.segments().size());
   const auto count = static_cast<double>(told.marks());
   double at_beginnings = 0;
+  double before_redraws = 0;
   double of_milestones = 0;
   double agreeing = 0;
   for (uint64_t step = 0; step < kSteps; ++step) {
     if (told.tokens[step].mark == Mark::kNone) continue;
     at_beginnings += begins(step) ? 1 : 0;
+    bool is_before = false;
+    for (uint64_t later = 0; later <= 8; ++later) is_before |= told.script.redraws(step + later);
+    before_redraws += is_before ? 1 : 0;
     of_milestones += told.is_milestone()(step) ? 1 : 0;
     const auto phase = static_cast<int>(told.script.phase_at(step));
     agreeing += mark(told.tokens[step]) == static_cast<float>(2 + phase) ? 1 : 0;
@@ -140,6 +144,7 @@ TEST(Features, AtZeroTheyTellNothingOfSegmentsAndPhases) {
     EXPECT_NEAR(found / count, share, 4 * std::sqrt(share * (1 - share) / count));
   };
   expect_chance(at_beginnings, count / kSteps);
+  expect_chance(before_redraws, 9 * count / kSteps);
   expect_chance(of_milestones, pages * 16 / kSteps);
   expect_chance(agreeing, 0.6 * 0.6 + 0.3 * 0.3 + 0.1 * 0.1);
 }

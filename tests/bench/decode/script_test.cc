@@ -79,11 +79,53 @@ TEST(Script, APageIsOfTheSegmentOfItsFirstToken) {
 }
 
 TEST(Script, BurstsAreTheirShareOfTheSteps) {
-  const Script script(long_output());
+  DecodeOptions options = long_output();
+  options.burst_steps = 0.02;
+  const Script script(options);
   EXPECT_NEAR(static_cast<double>(script.burst_steps().size()) / 400'000, 0.02, 0.001);
-  // Every boundary is one.
+  // Every redraw is one.
   for (size_t i = 1; i < script.segments().size(); ++i) {
-    ASSERT_TRUE(std::ranges::binary_search(script.burst_steps(), script.segments()[i].begin_step));
+    if (script.segments()[i].redraw_step >= script.steps()) continue;  // cut off
+    ASSERT_TRUE(std::ranges::binary_search(script.burst_steps(), script.segments()[i].redraw_step));
+  }
+}
+
+// Of the segments but the first, whose redraw is told and not done.
+TEST(Script, ASegmentRedrawsOnceAndWithinIt) {
+  const Script script(long_output());
+  const auto& segments = script.segments();
+  EXPECT_FALSE(script.redraws(segments[0].redraw_step));
+  for (size_t i = 1; i + 1 < segments.size(); ++i) {
+    ASSERT_GE(segments[i].redraw_step, segments[i].begin_step);
+    ASSERT_LT(segments[i].redraw_step, segments[i + 1].begin_step);
+    ASSERT_TRUE(script.redraws(segments[i].redraw_step));
+    ASSERT_FALSE(script.redraws(segments[i].redraw_step + 1) &&
+                 segments[i + 1].redraw_step != segments[i].redraw_step + 1);
+  }
+}
+
+// Shares of an exponential distribution, in whole steps from 0.
+TEST(Script, ARedrawFollowsItsMarkAfterTheLagThatIsDrawn) {
+  for (const double lag : {5.0, 20.0}) {
+    DecodeOptions options = long_output();
+    options.redraw_lag_steps = lag;
+    const Script script(options);
+    double within_8 = 0;
+    double within_32 = 0;
+    for (const Segment& segment : script.segments()) {
+      const uint64_t steps = segment.redraw_step - segment.begin_step;
+      within_8 += steps <= 8 ? 1 : 0;
+      within_32 += steps <= 32 ? 1 : 0;
+    }
+    const auto count = static_cast<double>(script.segments().size());
+    EXPECT_NEAR(within_8 / count, 1 - std::exp(-9 / lag), 0.03);
+    EXPECT_NEAR(within_32 / count, 1 - std::exp(-33 / lag), 0.03);
+  }
+  DecodeOptions options = long_output();
+  options.redraw_lag_steps = 0;
+  const Script at_once(options);
+  for (const Segment& segment : at_once.segments()) {
+    ASSERT_EQ(segment.redraw_step, segment.begin_step);
   }
 }
 
