@@ -12,6 +12,7 @@
 #include "bench/paging/for_each_step.h"
 #include "bench/vtime/step_replay.h"
 #include "bench/vtime/virtual_wire.h"
+#include "pagetable/guards.h"
 #include "prefetch/registry.h"
 #include "transport/fault/fault_fabric.h"
 #include "transport/fault/shaped_fabric.h"
@@ -128,7 +129,7 @@ class LiveWireTest : public testing::Test {
     vtime::TimedResult result = replay(trace, wire, std::move(chosen));
     counts_ = wire.end();
     result.end_ns -= begin_ns;
-    EXPECT_EQ(counts_.wrong_bytes, 0u);
+    EXPECT_EQ(counts_.wrong_bytes > 0, serves_wrong_bytes_);
     return result;
   }
 
@@ -141,6 +142,7 @@ class LiveWireTest : public testing::Test {
   std::vector<PageKey> keys_;
   std::function<void(uint64_t)> before_step;
   LiveCounts counts_;
+  bool serves_wrong_bytes_ = false;
 };
 
 uint64_t sum(const LiveCounts& counts) {
@@ -207,6 +209,21 @@ TEST_F(LiveWireTest, NothingWrongIsServedWhateverTheWireDoes) {
   }
   EXPECT_GT(result.prefetch.useful(), 200u);
 }
+
+#ifdef FARPAGE_GUARD_SWITCHES
+TEST_F(LiveWireTest, AWrongByteThatIsServedIsFound) {
+  const auto trace = drawn(1);
+  const auto future = paging::TraceFuture::of(trace);
+  fault::FaultPlan plan;
+  plan.of(FaultKind::kFlippedPayload) = 1;
+  plan.most = 1;
+  faulty_.set_plan(plan);
+  const GuardOff off(Guard::kPayloadCrc);
+  serves_wrong_bytes_ = true;
+  replay_live(trace, {"none", *future});
+  EXPECT_EQ(counts_.wrong_bytes, 1u);
+}
+#endif
 
 }  // namespace
 }  // namespace farpage::live
