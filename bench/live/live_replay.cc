@@ -57,8 +57,8 @@ Result<void> LiveReplay::measure_steps() {
     pages.clear();
     for (const Access& access : accesses) pages.push_back(access.page);
     std::ranges::sort(pages);
-    const auto same = std::ranges::unique(pages);
-    step_pages_ = std::max<uint64_t>(step_pages_, pages.size() - same.size());
+    const auto end = std::unique(pages.begin(), pages.end());
+    step_pages_ = std::max<uint64_t>(step_pages_, static_cast<uint64_t>(end - pages.begin()));
   });
 }
 
