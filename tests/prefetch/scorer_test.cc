@@ -45,7 +45,11 @@ void expect_named_as_scanned(Policy& policy, Scorer& scorer, uint64_t seed) {
     if (residents.contains(access.page)) continue;
     if (residents.size() == budget) {
       const PageNumber victim = policy.victim(step);
-      RC_ASSERT(victim == residents.lowest(scorer, step));
+      const PageNumber lowest = residents.lowest(scorer, step);
+      // Sums of the same terms in another order may differ in their last bits.
+      constexpr double kRounding = 1e-12;
+      RC_ASSERT(victim == lowest ||
+                scorer.score(victim, step) - scorer.score(lowest, step) < kRounding);
       residents.erase(victim);
       policy.on_evict(victim, step);
       scorer.on_evict(victim, step);
