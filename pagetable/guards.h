@@ -18,6 +18,7 @@ namespace farpage {
 enum class Guard : uint8_t {
   kLiveWord,
   kLiveWordBeforeAck,
+  kHeaderRereadForLocal,
   kAllOfEpoch,
   kFifoReplication,
   kNewerOnly,
@@ -47,9 +48,10 @@ enum class Guard : uint8_t {
   kVerdictByDeadline,
   kZeroLanding,
 };
-inline constexpr std::array<std::string_view, 30> kGuardNames = {
+inline constexpr std::array<std::string_view, 31> kGuardNames = {
     "live_word",
     "live_word_before_ack",
+    "header_reread_for_local",
     "all_of_epoch",
     "fifo_replication",
     "newer_only",

@@ -42,6 +42,9 @@ class Prefetcher {
   // The page is resident from now on, or no more, whoever brought it; for who wants to know.
   virtual void on_insert(PageNumber) {}
   virtual void on_evict(PageNumber) {}
+  virtual void on_milestone(PageNumber) {}
+  // Another page has this number from now on: what is known of it is of the one before.
+  virtual void on_forget(PageNumber) {}
   // Writes the likeliest first, each once, and how many.
   virtual size_t candidates(std::span<PageNumber> pages) = 0;
   // Of who reckons with probabilities.

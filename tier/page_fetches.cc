@@ -1,5 +1,7 @@
 #include "tier/page_fetches.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace farpage {
@@ -10,7 +12,7 @@ PageFetches::PageFetches(Lane& lane, uint32_t most) : lane_(lane), fetches_(most
   for (uint32_t i = most; i-- > 0;) free_.push_back(i);
 }
 
-void PageFetches::begin(uint64_t tag, const PageRequest& request, uint64_t deadline_ns) {
+uint32_t PageFetches::begin(uint64_t tag, const PageRequest& request, uint64_t deadline_ns) {
   FARPAGE_CHECK(!is_full());
   const uint32_t index = free_.back();
   free_.pop_back();
@@ -20,22 +22,32 @@ void PageFetches::begin(uint64_t tag, const PageRequest& request, uint64_t deadl
   one.request = request;
   one.verdict = {};
   one.fetch = lane_.fetch({&one.request, 1}, {&one.verdict, 1}, deadline_ns);
+  return index;
 }
 
 std::optional<PageFetches::Ended> PageFetches::next() {
   if (open_.empty()) return std::nullopt;
   lane_.progress();
-  for (uint32_t& open : open_) {
+  for (const uint32_t open : open_) {
     OneFetch& one = fetches_[open];
     if (!one.fetch.released()) continue;
     const Ended ended = {one.tag, one.verdict};
-    Fetch over = std::move(one.fetch);
-    free_.push_back(open);
-    open = open_.back();
-    open_.pop_back();
+    end(open);
     return ended;
   }
   return std::nullopt;
+}
+
+void PageFetches::end(uint32_t fetch) {
+  const Fetch over = std::move(fetches_[fetch].fetch);
+  free_.push_back(fetch);
+  const auto open = std::ranges::find(open_, fetch);
+  *open = open_.back();
+  open_.pop_back();
+}
+
+void PageFetches::wait(uint64_t until_ns) {
+  if (!open_.empty()) fetches_[open_.front()].fetch.wait_released(until_ns);
 }
 
 }  // namespace farpage

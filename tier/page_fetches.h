@@ -22,11 +22,19 @@ class PageFetches {
   bool is_full() const { return free_.empty(); }
   uint32_t under_way() const { return static_cast<uint32_t>(fetches_.size() - free_.size()); }
 
-  // Unless it is full. The destination is lent until next() has told of the tag.
-  void begin(uint64_t tag, const PageRequest& request, uint64_t deadline_ns);
+  // Unless it is full. The destination is lent until next() has told of the tag, or end() of what
+  // it answers has come back.
+  uint32_t begin(uint64_t tag, const PageRequest& request, uint64_t deadline_ns);
   // One that has its verdict, and whose destination nobody writes any more. Drives the lane;
   // nothing: none has ended yet.
   std::optional<Ended> next();
+  // For who would know sooner: the verdict so far, with the lane driven by others.
+  const PageVerdict& verdict(uint32_t fetch) const { return fetches_[fetch].verdict; }
+  // Returns once nobody writes to the destination any more.
+  void end(uint32_t fetch);
+
+  // Drives the lane until one that is under way has ended, or until then.
+  void wait(uint64_t until_ns);
 
  private:
   struct OneFetch {

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tier/page_fetches.h"
+#include "tier/pages_ahead.h"
+#include "tier/prefetch_lane.h"
+
+namespace farpage {
+
+// One demand under way; recycled.
+struct DemandState {
+  enum class Way : uint8_t {
+    kAsked,     // it comes, or does not, as the answer says
+    kAhead,     // it is fetched ahead, or was
+    kAgain,     // it was, in vain, and is to be fetched by itself
+    kFetching,  // ... and is
+  };
+  struct Page {
+    uint32_t index = 0;  // of its request
+    Way way = Way::kAsked;
+    uint32_t answer = 0;  // of its own or, of kAhead, of its header
+    uint32_t place = PagesAhead::kNoPlace;
+    uint32_t fetch = 0;  // kFetching
+  };
+
+  std::span<const PageRequest> requests;
+  std::span<PageVerdict> verdicts;
+  uint64_t started_ns = 0;
+  uint64_t deadline_ns = 0;
+  uint64_t patience_ns = 0;  // by then what is under way ahead is not waited for any more
+  size_t pending = 0;        // without a verdict
+  bool is_direct = false;    // nothing of it was fetched ahead: the lane gives the verdicts
+  bool is_beside = false;    // something was under way ahead as it began
+  bool is_told = false;      // ... how long it took
+  bool in_use = false;
+  std::vector<PageRequest> asked;    // over the lane, at once
+  std::vector<PageVerdict> answers;  // to these
+  std::vector<Page> open;            // without a verdict, or held
+  std::vector<uint32_t> lent;        // places that pages lie in
+  Fetch batch;
+
+  bool done() const { return is_direct ? batch.done() : pending == 0; }
+  bool released() const { return is_direct ? batch.released() : open.empty(); }
+};
+
+// Fetches that are demanded, over a lane of their own, with what was fetched ahead. On one thread.
+class Demands {
+ public:
+  Demands(const Clock& clock, Lane lane, PagesAhead& ahead);
+
+  DemandState* start(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
+                     uint64_t deadline_ns, const DemandOptions& options);
+  void recycle(DemandState* demand);
+
+  void progress() { lane_.progress(); }
+  // Gives the verdicts that can be given.
+  void judge();
+  // Lets time pass until something may have come for it, or until then.
+  void wait(DemandState& demand, uint64_t until_ns);
+
+  LaneStats stats() const { return lane_.stats(); }
+  void add_to(PrefetchReport& report) const;
+
+ private:
+  using Way = DemandState::Way;
+  using Page = DemandState::Page;
+  static constexpr uint32_t kNone = UINT32_MAX;
+  static constexpr uint32_t kMostAgain = 64;
+
+  DemandState& unused();
+  void ask(DemandState& demand, uint32_t index, uint32_t place, bool allow_cached);
+  void judge(DemandState& demand);
+  // These answer whether that was all there is to do about the page.
+  bool judge(DemandState& demand, Page& page);
+  bool judge_ahead(DemandState& demand, Page& page);
+  bool use(DemandState& demand, Page& page, const PageVerdict* header);
+  bool fetch_again(DemandState& demand, Page& page);
+  PageVerdict since_start(const DemandState& demand, PageVerdict verdict) const;
+  bool follow(DemandState& demand, const Page& page, const PageVerdict& answer);
+  void settle(DemandState& demand, const Page& page, PageVerdict verdict);
+  void stall(DemandState& demand, const Page& page);
+  void leave_place(Page& page);
+  void tell_window(DemandState& demand);
+
+  const Clock& clock_;
+  PagesAhead& ahead_;
+  std::vector<std::unique_ptr<DemandState>> states_;
+  std::vector<DemandState*> active_;
+  uint64_t lent_ = 0;
+  uint64_t outdated_ = 0;
+  uint64_t given_up_ = 0;
+  Lane lane_;
+  PageFetches again_;
+};
+
+}  // namespace farpage

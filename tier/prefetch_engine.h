@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "tier/demands.h"
+#include "tier/pages_ahead.h"
+
+namespace farpage {
+
+// Demands, and what is fetched ahead of them, in the order in which they are driven.
+class PrefetchEngine {
+ public:
+  PrefetchEngine(const Clock& clock, const PrefetchOptions& options, uint64_t page_bytes,
+                 Lane demand_lane, Lane prefetch_lane, LandingPlaces landing,
+                 std::unique_ptr<prefetch::Prefetcher> prefetcher)
+      : clock_(clock),
+        ahead_(clock, options, page_bytes, std::move(prefetch_lane), std::move(landing),
+               std::move(prefetcher)),
+        demands_(clock, std::move(demand_lane), ahead_) {}
+
+  PagesAhead& ahead() { return ahead_; }
+  const PagesAhead& ahead() const { return ahead_; }
+  Demands& demands() { return demands_; }
+  const Demands& demands() const { return demands_; }
+
+  void progress() {
+    demands_.progress();
+    demands_.judge();
+    if (ahead_.progress()) demands_.judge();
+    ahead_.begin();
+  }
+  void wait_done(DemandState& demand) {
+    for (progress(); !demand.done(); progress()) demands_.wait(demand, kNever);
+  }
+  bool wait_released(DemandState& demand, uint64_t deadline_ns) {
+    for (progress(); !demand.released(); progress()) {
+      if (clock_.now_ns() >= deadline_ns) return false;
+      demands_.wait(demand, deadline_ns);
+    }
+    return true;
+  }
+
+ private:
+  const Clock& clock_;
+  PagesAhead ahead_;
+  Demands demands_;  // after what it uses: its fetches end first
+};
+
+}  // namespace farpage

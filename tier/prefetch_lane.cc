@@ -1,0 +1,114 @@
+#include "tier/prefetch_lane.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "tier/prefetch_engine.h"
+
+namespace farpage {
+
+Result<void> PrefetchOptions::validate() const {
+  if (landing_pages == 0 || heads == 0 || patience_ns == 0) {
+    return fail(Code::kInvalid, "prefetch: landing_pages, heads and patience_ns are at least 1");
+  }
+  constexpr uint32_t kMostUnderWay = 128;  // what a lane has under way at one time
+  if (scheduler.most_under_way == 0 || scheduler.most_under_way > kMostUnderWay) {
+    return fail(Code::kInvalid, fmt::format("prefetch: most_under_way is {}: 1 to {} are possible",
+                                            scheduler.most_under_way, kMostUnderWay));
+  }
+  const uint64_t needed = uint64_t{scheduler.most_waiting} + landing_pages;
+  if (known_pages <= needed) {
+    return fail(
+        Code::kInvalid,
+        fmt::format("prefetch: known_pages is {}: with most_waiting {} and landing_pages {} "
+                    "more than {} have to be known",
+                    known_pages, scheduler.most_waiting, landing_pages, needed));
+  }
+  return {};
+}
+
+Result<PrefetchLane> PrefetchLane::open(Client& client, const PrefetchOptions& options,
+                                        std::unique_ptr<prefetch::Prefetcher> prefetcher) {
+  if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
+  const uint64_t page_bytes = options.page_bytes > 0 ? options.page_bytes : client.page_bytes();
+  if (page_bytes == 0) {
+    return fail(Code::kUnavailable, "prefetch: no node has said how long its pages are");
+  }
+  auto landing = LandingPlaces::create(client, page_bytes, options.landing_pages);
+  if (!landing) return tl::unexpected(landing.error());
+  auto demand_lane = client.open_lane();
+  if (!demand_lane) return tl::unexpected(demand_lane.error());
+  auto prefetch_lane = client.open_lane();
+  if (!prefetch_lane) return tl::unexpected(prefetch_lane.error());
+  return PrefetchLane(std::make_unique<PrefetchEngine>(
+      client.clock(), options, page_bytes, std::move(*demand_lane), std::move(*prefetch_lane),
+      std::move(*landing), std::move(prefetcher)));
+}
+
+PrefetchLane::PrefetchLane(std::unique_ptr<PrefetchEngine> engine) : engine_(std::move(engine)) {}
+PrefetchLane::PrefetchLane(PrefetchLane&&) noexcept = default;
+PrefetchLane& PrefetchLane::operator=(PrefetchLane&&) noexcept = default;
+PrefetchLane::~PrefetchLane() = default;
+
+void PrefetchLane::observe(std::span<const ObservedAccess> accesses) {
+  engine_->ahead().observe(accesses);
+}
+void PrefetchLane::mark_milestone(const PageKey& key) {
+  engine_->ahead().mark_milestone(key);
+}
+void PrefetchLane::announce(std::span<const PageKey> keys) {
+  engine_->ahead().announce(keys);
+}
+void PrefetchLane::withdraw(std::span<const PageKey> keys) {
+  engine_->ahead().withdraw(keys);
+}
+void PrefetchLane::set_near(std::span<const PageKey> keys, bool is_near) {
+  engine_->ahead().set_near(keys, is_near);
+}
+DemandFetch PrefetchLane::fetch(std::span<const PageRequest> requests,
+                                std::span<PageVerdict> verdicts, uint64_t deadline_ns,
+                                const DemandOptions& options) {
+  return DemandFetch(engine_.get(),
+                     engine_->demands().start(requests, verdicts, deadline_ns, options));
+}
+void PrefetchLane::progress() {
+  engine_->progress();
+}
+LaneStats PrefetchLane::demand_stats() const {
+  return engine_->demands().stats();
+}
+LaneStats PrefetchLane::prefetch_stats() const {
+  return engine_->ahead().stats();
+}
+PrefetchReport PrefetchLane::report() const {
+  PrefetchReport report = engine_->ahead().report();
+  engine_->demands().add_to(report);
+  return report;
+}
+
+DemandFetch::DemandFetch(DemandFetch&& other) noexcept
+    : engine_(std::exchange(other.engine_, nullptr)),
+      state_(std::exchange(other.state_, nullptr)) {}
+DemandFetch& DemandFetch::operator=(DemandFetch&& other) noexcept {
+  std::swap(engine_, other.engine_);
+  std::swap(state_, other.state_);
+  return *this;
+}
+DemandFetch::~DemandFetch() {
+  if (state_ != nullptr) engine_->demands().recycle(state_);
+}
+bool DemandFetch::done() const {
+  return state_->done();
+}
+bool DemandFetch::released() const {
+  return state_->released();
+}
+void DemandFetch::wait() {
+  engine_->wait_done(*state_);
+}
+bool DemandFetch::wait_released(uint64_t deadline_ns) {
+  return engine_->wait_released(*state_, deadline_ns);
+}
+
+}  // namespace farpage
