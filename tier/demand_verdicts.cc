@@ -93,7 +93,6 @@ bool Demands::fetch_again(DemandState& demand, Page& page) {
   if (again_.is_full()) return false;
   page.fetch = again_.begin(0, demand.requests[page.index], demand.deadline_ns);
   page.way = Way::kFetching;
-  has_begun_ = true;
   return judge(demand, page);
 }
 

@@ -93,17 +93,11 @@ void Demands::recycle(DemandState* demand) {
   demand->lent.clear();
   std::erase(active_, demand);
   demand->in_use = false;
-  judge();
 }
 
 void Demands::judge() {
-  do {
-    has_begun_ = false;
-    for (DemandState* demand : active_) {
-      if (!demand->is_direct) judge(*demand);
-    }
-  } while (has_begun_);
   for (DemandState* demand : active_) {
+    if (!demand->is_direct) judge(*demand);
     if (demand->done() && !demand->is_told) tell_window(*demand);
   }
   std::erase_if(active_, [](const DemandState* demand) { return demand->released(); });

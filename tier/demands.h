@@ -91,7 +91,6 @@ class Demands {
   PagesAhead& ahead_;
   std::vector<std::unique_ptr<DemandState>> states_;
   std::vector<DemandState*> active_;
-  bool has_begun_ = false;  // a fetch, which drives the lane: there may be more to judge
   uint64_t lent_ = 0;
   uint64_t outdated_ = 0;
   uint64_t given_up_ = 0;

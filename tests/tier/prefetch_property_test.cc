@@ -148,9 +148,15 @@ class PrefetchHistory {
     if (choice < 66) return engine_->lane().withdraw(draw_page_keys(8));
     if (choice < 68) return engine_->lane().set_near(draw_page_keys(4), chance(0.3));
     if (choice < 70) return engine_->drop_one();
-    if (choice < 88) return writer.start_put({below(keys_)}, draw_patience());
-    if (choice < 92) return writer.start_remove(below(keys_), draw_patience());
+    if (choice < 90) return put_some(writer);
+    if (choice < 93) return writer.start_remove(below(keys_), draw_patience());
     disturb(choice);
+  }
+
+  void put_some(SimEngine& writer) {
+    std::vector<uint64_t> keys(between(1, 8));
+    for (uint64_t& key : keys) key = below(keys_);
+    writer.start_put(keys, draw_patience());
   }
 
   void expect() {
@@ -164,7 +170,7 @@ class PrefetchHistory {
   }
 
   void disturb(uint64_t choice) {
-    if (choice < 95) {
+    if (choice < 96) {
       if (!cluster_.node_runs()) return;
       cluster_.node_fabric().pause();
       live(between(0, 40 * kMillisecond));
