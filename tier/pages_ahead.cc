@@ -28,7 +28,6 @@ void PagesAhead::observe(std::span<const ObservedAccess> accesses) {
   for (const ObservedAccess& access : accesses) hear(access);
   expire();
   plan(accesses.size());
-  begin();
 }
 
 void PagesAhead::hear(ObservedAccess access) {
@@ -95,7 +94,6 @@ void PagesAhead::announce(std::span<const PageKey> keys) {
     const PageNumber one = *page;
     scheduler_.announce({&one, 1});
   }
-  begin();
 }
 
 void PagesAhead::withdraw(std::span<const PageKey> keys) {

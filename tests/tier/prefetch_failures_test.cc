@@ -203,6 +203,7 @@ TEST_F(PrefetchFailures, NumberThatIsUsedAgainKeepsNothingOfThePageBefore) {
   const uint64_t begun = lane_.report().pages.begun;
   script_.names = {0, 1, 2};
   lane_.observe({});
+  lane_.progress();
   EXPECT_EQ(lane_.report().pages.begun, begun) << "named for what was heard of the page before";
   script_.names = {1};
   lane_.observe({{{.key = test_key(3), .step = 2}}});

@@ -106,6 +106,7 @@ TEST_F(PrefetchTest, WithdrawnWhileUnderWayIsNotKept) {
   put_all(2);
   const std::vector<PageKey> keys = {test_key(1)};
   lane_.announce(keys);
+  lane_.progress();
   ASSERT_EQ(lane_.report().under_way, 1u);
   lane_.withdraw(keys);
   drive(20 * kReadNs);

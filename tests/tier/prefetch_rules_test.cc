@@ -241,6 +241,17 @@ TEST_F(PrefetchRules, DemandIsNotBehindABurstOfPrefetches) {
   EXPECT_EQ(lane_.report().under_way, 4u);
 }
 
+// What is demanded in the step that names it is not fetched ahead of itself.
+TEST_F(PrefetchRules, DemandGoesBeforeWhatIsExpected) {
+  script_.names = {1, 2};
+  hear_of(8, 2);
+  EXPECT_EQ(lane_.prefetch_stats().operations, 0u);
+  const Demand beside = demand_now({1, 7});
+  EXPECT_TRUE(is_in_frame(beside, 0));
+  EXPECT_EQ(lane_.report().pages.overtaken, 1u);
+  EXPECT_EQ(lane_.report().pages.begun, 1u) << "behind the demand, without another call";
+}
+
 // A channel that has to be closed is one that no demand uses.
 TEST_F(PrefetchRules, LostPrefetchEndsNoDemandsChannel) {
   ASSERT_EQ(put_number(demand_now({7})), 107u);
