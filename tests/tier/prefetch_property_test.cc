@@ -139,18 +139,28 @@ class PrefetchHistory {
   void act() {
     const uint64_t choice = below(100);
     SimEngine& writer = *writers_[below(writers_.size())];
-    if (choice < 30) {
-      return engine_->start(draw_keys(chance(0.1) ? 40 : 6), draw_patience(), chance(0.3),
-                            chance(0.2));
-    }
+    if (choice < 30) return demand();
     if (choice < 55) return expect();
     if (choice < 62) return engine_->lane().announce(draw_page_keys(8));
     if (choice < 66) return engine_->lane().withdraw(draw_page_keys(8));
-    if (choice < 68) return engine_->lane().set_near(draw_page_keys(4), chance(0.3));
+    if (choice < 68) {
+      const bool is_near = chance(0.3);
+      return engine_->lane().set_near(draw_page_keys(4), is_near);
+    }
     if (choice < 70) return engine_->drop_one();
     if (choice < 90) return put_some(writer);
-    if (choice < 93) return writer.start_remove(below(keys_), draw_patience());
+    if (choice < 93) {
+      const uint64_t key = below(keys_);
+      return writer.start_remove(key, draw_patience());
+    }
     disturb(choice);
+  }
+
+  void demand() {
+    const auto keys = draw_keys(chance(0.1) ? 40 : 6);
+    const uint64_t patience_ns = draw_patience();
+    const bool allow_cached = chance(0.3);
+    engine_->start(keys, patience_ns, allow_cached, chance(0.2));
   }
 
   void put_some(SimEngine& writer) {
