@@ -25,6 +25,7 @@ struct DemandState {
     uint32_t answer = 0;  // of its own or, of kAhead, of its header
     uint32_t place = PagesAhead::kNoPlace;
     uint32_t fetch = 0;  // kFetching
+    uint64_t begun_ns = 0;
   };
 
   std::span<const PageRequest> requests;
@@ -44,7 +45,7 @@ struct DemandState {
   Fetch batch;
 
   bool done() const { return is_direct ? batch.done() : pending == 0; }
-  bool released() const { return is_direct ? batch.released() : open.empty(); }
+  bool released() const { return batch.released() && (is_direct || open.empty()); }
 };
 
 // Fetches that are demanded, over a lane of their own, with what was fetched ahead. On one thread.
@@ -74,12 +75,12 @@ class Demands {
   DemandState& unused();
   void ask(DemandState& demand, uint32_t index, uint32_t place, bool allow_cached);
   void judge(DemandState& demand);
-  // These answer whether that was all there is to do about the page.
+  // demand_verdicts.cc: of one page. These answer whether that was all there is to do about it.
   bool judge(DemandState& demand, Page& page);
   bool judge_ahead(DemandState& demand, Page& page);
   bool use(DemandState& demand, Page& page, const PageVerdict* header);
   bool fetch_again(DemandState& demand, Page& page);
-  PageVerdict since_start(const DemandState& demand, PageVerdict verdict) const;
+  static PageVerdict since_start(const DemandState& demand, const Page& page, PageVerdict verdict);
   bool follow(DemandState& demand, const Page& page, const PageVerdict& answer);
   void settle(DemandState& demand, const Page& page, PageVerdict verdict);
   void stall(DemandState& demand, const Page& page);

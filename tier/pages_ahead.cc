@@ -28,7 +28,6 @@ void PagesAhead::observe(std::span<const ObservedAccess> accesses) {
   for (const ObservedAccess& access : accesses) hear(access);
   expire();
   plan(accesses.size());
-  begin();
 }
 
 void PagesAhead::hear(ObservedAccess access) {
@@ -95,7 +94,6 @@ void PagesAhead::announce(std::span<const PageKey> keys) {
     const PageNumber one = *page;
     scheduler_.announce({&one, 1});
   }
-  begin();
 }
 
 void PagesAhead::withdraw(std::span<const PageKey> keys) {
@@ -129,7 +127,7 @@ uint32_t PagesAhead::demand(const PageRequest& request) {
   page.payload_bytes = request.destination.bytes;
   page.is_announced = false;
   const uint32_t place = page.place;
-  if (place != kNoPlace && !is_acceptable(places_[place], request)) {
+  if (place != kNoPlace && places_[place].slice.bytes != request.destination.bytes) {
     ++counts_.outdated;
     evict(*known);
     return kNoPlace;
@@ -144,12 +142,6 @@ uint32_t PagesAhead::demand(const PageRequest& request) {
   if (was != Scheduler::State::kUnderWay) return kNoPlace;
   page.place = kNoPlace;
   return place;
-}
-
-// As far as it is known: what is under way may yet be older than what is asked for.
-bool PagesAhead::is_acceptable(const Place& place, const PageRequest& request) {
-  return place.slice.bytes == request.destination.bytes &&
-         (place.landing != Landing::kWhole || place.version >= request.min_version);
 }
 
 }  // namespace farpage

@@ -78,7 +78,6 @@ class PagesAhead final : public prefetch::PageSource {
   void hear(ObservedAccess access);
   void plan(size_t heard);
   bool is_wanted(PageNumber page) const;
-  static bool is_acceptable(const Place& place, const PageRequest& request);
   // pages_ahead_landing.cc: what comes and goes.
   void take(uint32_t index, const PageVerdict& verdict);
   void expire();

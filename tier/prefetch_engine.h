@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "tier/demands.h"
@@ -24,6 +25,13 @@ class PrefetchEngine {
   Demands& demands() { return demands_; }
   const Demands& demands() const { return demands_; }
 
+  // What is demanded goes first, and what was about to be fetched ahead of it with it.
+  DemandState* start(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
+                     uint64_t deadline_ns, const DemandOptions& options) {
+    DemandState* demand = demands_.start(requests, verdicts, deadline_ns, options);
+    ahead_.begin();
+    return demand;
+  }
   void progress() {
     demands_.progress();
     demands_.judge();

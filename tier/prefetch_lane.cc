@@ -69,8 +69,7 @@ void PrefetchLane::set_near(std::span<const PageKey> keys, bool is_near) {
 DemandFetch PrefetchLane::fetch(std::span<const PageRequest> requests,
                                 std::span<PageVerdict> verdicts, uint64_t deadline_ns,
                                 const DemandOptions& options) {
-  return DemandFetch(engine_.get(),
-                     engine_->demands().start(requests, verdicts, deadline_ns, options));
+  return DemandFetch(engine_.get(), engine_->start(requests, verdicts, deadline_ns, options));
 }
 void PrefetchLane::progress() {
   engine_->progress();

@@ -72,7 +72,8 @@ class PrefetchLane {
   ~PrefetchLane();
 
   // What the engine has accessed in a step, whether it was near or not; asks the prefetcher what
-  // comes next. A step that is less than one before counts as that.
+  // comes next, which begins with the next fetch(), behind it, or progress(). A step that is less
+  // than one before counts as that.
   void observe(std::span<const ObservedAccess> accesses);
   // An engine's own word that a page is worth coming back to. Of a page never heard of it is
   // counted, and nothing else.

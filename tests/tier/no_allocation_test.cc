@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -17,6 +19,7 @@
 #include "tests/support/allocations.h"
 #include "tests/support/cluster.h"
 #include "tests/support/engine.h"
+#include "tier/prefetch_lane.h"
 
 namespace farpage {
 namespace {
@@ -120,6 +123,84 @@ TEST_P(HotPathTest, FetchAllocatesNothing) {
   EXPECT_EQ(batch, kBatch);
   EXPECT_EQ(cold, 100u);
   EXPECT_GT(path.index_looks() - looks, 80u);
+}
+
+// Names what was accessed last, and allocates nothing.
+class LastAccessed final : public prefetch::Prefetcher {
+ public:
+  void on_access(const prefetch::Access& access) override {
+    last_[at_++ % last_.size()] = access.page;
+  }
+  size_t candidates(std::span<prefetch::PageNumber> pages) override {
+    const size_t count = std::min({pages.size(), last_.size(), at_});
+    std::copy_n(last_.begin(), count, pages.begin());
+    return count;
+  }
+
+ private:
+  std::array<prefetch::PageNumber, 32> last_{};
+  size_t at_ = 0;
+};
+
+// An engine that decodes with a prefetch lane: each step it tells what it accessed, and demands
+// pages of which some are here, some under way and some neither.
+class Decode {
+ public:
+  explicit Decode(Path path) : cluster_(path, Cluster::small_options()) {
+    for (size_t page = 0; page < kPages; ++page) {
+      EXPECT_EQ(engine_.put(test_key(page), page).code, Code::kOk);
+      accesses_.push_back({.key = test_key(page)});
+      keys_.push_back(test_key(page));
+      requests_.push_back({test_key(page), 0, engine_.slice(page)});
+    }
+  }
+
+  void step() {
+    ++step_;
+    for (ObservedAccess& access : accesses_) access.step = step_;
+    lane_.observe(std::span(accesses_).subspan(step_ % 4, kPages / 2));
+    lane_.announce(std::span(keys_).last(8));
+    lane_.mark_milestone(keys_[step_ % kPages]);
+    for (uint64_t turn = 0; turn < step_ % 50; ++turn) lane_.progress();
+    {
+      DemandFetch fetch = lane_.fetch(requests_, verdicts_, engine_.deadline(10 * kSecond),
+                                      {.fetch = {}, .allow_cached = step_ % 2 == 0});
+      fetch.wait();
+    }
+    for (const PageVerdict& verdict : verdicts_) ready_ += verdict.verdict == Verdict::kReady;
+    lane_.withdraw(keys_);
+  }
+  uint64_t ready() const { return ready_; }
+  PrefetchReport report() const { return lane_.report(); }
+
+  static constexpr size_t kPages = 64;
+
+ private:
+  Cluster cluster_;
+  std::unique_ptr<Client> client_ = cluster_.connect();
+  Engine engine_{*client_, kPageBytes, kPages};
+  PrefetchLane lane_ =
+      PrefetchLane::open(*client_, PrefetchOptions(), std::make_unique<LastAccessed>()).value();
+  std::vector<ObservedAccess> accesses_;
+  std::vector<PageKey> keys_;
+  std::vector<PageRequest> requests_;
+  std::vector<PageVerdict> verdicts_ = std::vector<PageVerdict>(kPages);
+  uint64_t step_ = 0;
+  uint64_t ready_ = 0;
+};
+
+TEST_P(HotPathTest, FetchingAheadAllocatesNothing) {
+  constexpr uint64_t kSteps = 500;
+  Decode decode(GetParam());
+  for (uint64_t step = 0; step < kSteps; ++step) decode.step();
+  const PrefetchReport before = decode.report();
+  EXPECT_EQ(allocations_of([&] {
+              for (uint64_t step = 0; step < kSteps; ++step) decode.step();
+            }),
+            0u);
+  EXPECT_EQ(decode.ready(), 2 * kSteps * Decode::kPages);
+  EXPECT_GT(decode.report().pages.timely, before.pages.timely);
+  EXPECT_GT(decode.report().pages.late, before.pages.late);
 }
 
 TEST(HotPath, CountingCountsAllocations) {

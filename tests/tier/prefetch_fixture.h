@@ -118,6 +118,7 @@ class PrefetchTest : public ::testing::Test {
   void expect_next(std::vector<prefetch::PageNumber> pages, uint64_t step = 2) {
     script_.names = std::move(pages);
     lane_.observe({{{.key = test_key(0), .step = step}}});
+    lane_.progress();
   }
   void drive(uint64_t in_ns) {
     const uint64_t until_ns = cluster_.now_ns() + in_ns;

@@ -106,6 +106,7 @@ TEST_F(PrefetchTest, WithdrawnWhileUnderWayIsNotKept) {
   put_all(2);
   const std::vector<PageKey> keys = {test_key(1)};
   lane_.announce(keys);
+  lane_.progress();
   ASSERT_EQ(lane_.report().under_way, 1u);
   lane_.withdraw(keys);
   drive(20 * kReadNs);
@@ -134,14 +135,31 @@ TEST_F(PrefetchTest, LikelierPageTakesThePlaceOfOneThatIsNotNamedAnyMore) {
   hear_of(20);
   bring({1, 2, 3, 4, 5, 6, 7, 8});
   for (int round = 0; round < 4; ++round) {
-    expect_next({2, 3, 4, 5, 6, 7, 8, 9});
+    expect_next({1, 3, 4, 5, 6, 7, 8, 9});
     drive(10 * kReadNs);
   }
   EXPECT_EQ(lane_.report().pages.evicted, 1u);
   EXPECT_EQ(lane_.report().here, 8u);
-  EXPECT_TRUE(is_in_frame(demand_now({1})));
+  EXPECT_TRUE(is_in_frame(demand_now({2})));
+  EXPECT_FALSE(is_in_frame(demand_now({1})));
   EXPECT_FALSE(is_in_frame(demand_now({9})));
   expect_accounted(lane_.report(), 0);
+}
+
+TEST_F(PrefetchTest, AnnouncedPageWaitsForAPlace) {
+  put_all(20);
+  hear_of(20);
+  bring({1, 2, 3, 4, 5, 6, 7, 8});
+  const PageKey key = test_key(9);
+  lane_.announce({&key, 1});
+  lane_.observe({});
+  drive(10 * kReadNs);
+  EXPECT_EQ(lane_.report().pages.evicted, 0u);
+  EXPECT_EQ(lane_.report().waiting, 1u);
+  demand_now({1});
+  drive(10 * kReadNs);
+  EXPECT_EQ(lane_.report().waiting, 0u);
+  EXPECT_EQ(lane_.report().here, 8u);
 }
 
 TEST_F(PrefetchTest, WhatTheEngineHoldsIsNotFetchedAhead) {

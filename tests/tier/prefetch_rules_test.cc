@@ -178,7 +178,9 @@ TEST_F(PrefetchRules, DeadlineThatHasPassedGivesVerdictsAtOnce) {
   Demand late = demand({1, 2, 3}, 0);
   EXPECT_TRUE(late.fetch.done());
   for (const PageVerdict& verdict : late.verdicts) EXPECT_EQ(verdict.reason, Reason::kStalled);
-  Demand cached = demand({1, 2, 3}, 0, kCached);
+  drive(100 * kReadNs);
+  bring({4});
+  Demand cached = demand({4, 2, 3}, 0, kCached);
   EXPECT_TRUE(cached.fetch.done());
   for (const PageVerdict& verdict : cached.verdicts) EXPECT_EQ(verdict.reason, Reason::kStalled);
 }
@@ -219,6 +221,15 @@ TEST_F(PrefetchRules, DemandThatGoesBeforeItsEndLeavesNothingBehind) {
   expect_accounted(lane_.report(), 0);
 }
 
+TEST_F(PrefetchRules, DemandThatGoesBeginsNothing) {
+  begin({1}, 3 * kMillisecond);
+  Demand gone = demand({1}, 2 * kMillisecond, kCached);
+  cluster_.world().run_until(now() + 3 * kMillisecond / 2);  // it is not waited for any more
+  gone.fetch = DemandFetch();
+  EXPECT_EQ(lane_.demand_stats().operations, 0u);
+  EXPECT_EQ(gone.verdicts[0].reason, Reason::kStalled);
+}
+
 // As long as alone, though the other lane has all its pages under way.
 TEST_F(PrefetchRules, DemandIsNotBehindABurstOfPrefetches) {
   ASSERT_EQ(put_number(demand_now({7})), 107u);
@@ -230,6 +241,33 @@ TEST_F(PrefetchRules, DemandIsNotBehindABurstOfPrefetches) {
   EXPECT_EQ(lane_.report().under_way, 4u);
 }
 
+// What is demanded in the step that names it is not fetched ahead of itself.
+TEST_F(PrefetchRules, DemandGoesBeforeWhatIsExpected) {
+  script_.names = {1, 2};
+  hear_of(8, 2);
+  EXPECT_EQ(lane_.prefetch_stats().operations, 0u);
+  const Demand beside = demand_now({1, 7});
+  EXPECT_TRUE(is_in_frame(beside, 0));
+  EXPECT_EQ(lane_.report().pages.overtaken, 1u);
+  EXPECT_EQ(lane_.report().pages.begun, 1u) << "behind the demand, without another call";
+}
+
+// A channel that has to be closed is one that no demand uses.
+TEST_F(PrefetchRules, LostPrefetchEndsNoDemandsChannel) {
+  ASSERT_EQ(put_number(demand_now({7})), 107u);
+  inject(FaultKind::kLost);
+  begin({1}, kReadNs);
+  faulty_.set_plan({});
+  drive(10 * kMillisecond - kReadNs);
+  const Demand beside = demand_now({7});
+  EXPECT_EQ(put_number(beside), 107u);
+  EXPECT_EQ(beside.verdicts[0].looks, 1);
+  drive(kMillisecond);
+  EXPECT_EQ(lane_.report().pages.failed, 1u);
+  EXPECT_EQ(lane_.prefetch_stats().channels_ended, 1u);
+  EXPECT_EQ(lane_.demand_stats().channels_ended, 0u);
+}
+
 // What demands feel makes the window smaller.
 TEST_F(PrefetchRules, WindowHearsHowLongDemandsTook) {
   for (int i = 0; i < 20; ++i) demand_now({7});
@@ -238,6 +276,15 @@ TEST_F(PrefetchRules, WindowHearsHowLongDemandsTook) {
   begin({1}, kMillisecond);
   set_delay(5 * kReadNs);
   demand_now({7});
+  EXPECT_EQ(lane_.report().window_pages, window / 2);
+}
+
+TEST_F(PrefetchRules, WindowHearsOfDemandsThatNothingCameOf) {
+  for (int i = 0; i < 20; ++i) demand_now({7});
+  const uint64_t window = lane_.report().window_pages;
+  begin({1}, kMillisecond);
+  set_delay(kMillisecond);
+  EXPECT_EQ(demand_now({7}, kMillisecond).verdicts[0].reason, Reason::kStalled);
   EXPECT_EQ(lane_.report().window_pages, window / 2);
 }
 
