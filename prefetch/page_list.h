@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include "base/check.h"
 #include "prefetch/per_page.h"
@@ -15,6 +16,12 @@ class PageList {
   // Of one that is not empty.
   PageNumber front() const { return front_; }
   PageNumber back() const { return back_; }
+
+  // The page before one that is in it.
+  std::optional<PageNumber> before(PageNumber page) const {
+    const PageNumber before = links_[page].before;
+    return before == kNone ? std::nullopt : std::optional(before);
+  }
 
   void push_back(PageNumber page) {
     Link& link = links_.at(page);

@@ -42,6 +42,7 @@ class Prefetcher {
   // The page is resident from now on, or no more, whoever brought it; for who wants to know.
   virtual void on_insert(PageNumber) {}
   virtual void on_evict(PageNumber) {}
+  // The engine says that this page is a milestone, which may be one that was never heard of.
   virtual void on_milestone(PageNumber) {}
   // Another page has this number from now on: what is known of it is of the one before.
   virtual void on_forget(PageNumber) {}

@@ -38,7 +38,7 @@ const std::vector<AllocationInfo>& all_allocations() {
 const std::vector<PrefetcherInfo>& all_prefetchers() {
   static const std::vector<PrefetcherInfo> all = {
       hot_pages(), learned(), majority(),           markov(),      milestone(),
-      none(),      oracle(),  previous_selection(), random_seen(),
+      none(),      oracle(),  previous_selection(), random_seen(), used_last(),
   };
   return all;
 }

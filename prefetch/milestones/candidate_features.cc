@@ -18,7 +18,7 @@ uint32_t parts(float value, float parts_of_one) {
   return value > 0 ? static_cast<uint32_t>(std::min(value * parts_of_one, 15.0F)) : 0;
 }
 
-uint32_t mass_magnitude(float mass) {
+[[maybe_unused]] uint32_t mass_magnitude(float mass) {
   return mass > 0 ? static_cast<uint32_t>(std::clamp(std::log2(mass) + 20, 1.0F, 20.0F)) : 0;
 }
 
@@ -31,41 +31,35 @@ constexpr uint32_t feature(uint32_t kind, uint32_t one, uint32_t two = 0, uint32
 
 }  // namespace
 
-CandidateFeatures features_of(const Candidates::Candidate& candidate, const PageRecords& records,
-                              const Segmenter& segmenter, uint64_t step) {
-  const PageRecord& page = records[candidate.page];
-  const PageRecord& trigger = records[candidate.trigger];
-  const uint64_t turn = records.turns(page.head);
+CandidateFeatures features_of(const Candidates::Candidate& candidate, const ReturnWatch& watch,
+                              const MarkedPages& marked) {
+  const PageRecord& page = watch.records()[candidate.page];
+  const PageRecord& trigger = watch.records()[candidate.trigger];
+  const uint64_t turn = watch.records().turns(page.head);
   const uint32_t relations = candidate.relations;
-  const uint32_t triggers = magnitude(candidate.triggers);
-  const auto since_trigger = static_cast<uint32_t>(step - candidate.trigger_step);
+  const uint32_t is_gone = relations & Candidates::kGone;
+  const uint32_t heads = std::min<uint32_t>(candidate.same_block, 6);
+  const auto since = heads == 0 ? 0 : static_cast<uint32_t>(watch.step() - candidate.block_step);
   const uint32_t age = magnitude(turn - page.last_turn);
-  const uint32_t longest = magnitude(page.longest_gap);
-  const uint32_t visits = magnitude(page.visits);
+  const uint32_t busy = magnitude(watch.triggers()) / 2;
+  const uint32_t begun = magnitude(watch.segmenter().steps_since_begin());
   const uint32_t entropy = parts(page.entropy, 4);
   const uint32_t margin = parts(page.margin, 2);
   const auto written = static_cast<uint32_t>(page.phase);
-  const auto now = static_cast<uint32_t>(segmenter.phase());
+  const auto now = static_cast<uint32_t>(watch.segmenter().phase());
   return {feature(1, 0),
-          feature(2, relations),
-          feature(3, relations, triggers),
-          feature(4, relations, since_trigger),
-          feature(5, triggers, since_trigger),
-          feature(6, age),
-          feature(7, age, longest),
-          feature(8, magnitude(page.last_gap), age),
-          feature(9, visits),
-          feature(10, visits, triggers),
-          feature(11, mass_magnitude(page.mass)),
-          feature(12, magnitude(segmenter.steps_since_begin()), now),
-          feature(13, written, now),
-          feature(14, entropy, margin),
-          feature(15, entropy, margin, triggers),
-          feature(16, magnitude(turn - page.first_turn)),
-          feature(17, magnitude(trigger.visits), relations),
-          feature(18, parts(trigger.entropy, 4), parts(trigger.margin, 2), relations),
-          feature(19, magnitude(trigger.last_gap), relations),
-          feature(20, page.head % kMost, page.head / kMost)};
+          feature(2, relations, heads),
+          feature(3, heads, since),
+          feature(4, heads, since, busy),
+          feature(5, heads, since, magnitude(trigger.last_gap) / 2),
+          feature(6, entropy, margin, heads),
+          feature(7, age, is_gone, page.head % kMost),
+          feature(8, magnitude(page.last_gap), age, is_gone),
+          feature(9, magnitude(page.visits), heads),
+          feature(10, begun, now, written),
+          feature(11, mass_magnitude(page.mass), is_gone),
+          feature(12, marked.contains(candidate.page) ? 1 : 0,
+                  marked.contains(candidate.trigger) ? 1 : 0, relations)};
 }
 
 }  // namespace farpage::prefetch

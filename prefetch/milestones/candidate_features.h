@@ -4,17 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "prefetch/milestones/candidates.h"
-#include "prefetch/milestones/page_record.h"
-#include "prefetch/milestones/segmenter.h"
+#include "prefetch/milestones/marked_pages.h"
+#include "prefetch/milestones/return_watch.h"
 
 namespace farpage::prefetch {
 
 // What a classifier is told of a candidate: numbers that stand for what is true of it, one of each
 // kind, counts and lengths by their order of magnitude.
-using CandidateFeatures = std::array<uint32_t, 20>;
+using CandidateFeatures = std::array<uint32_t, 12>;
 
-CandidateFeatures features_of(const Candidates::Candidate& candidate, const PageRecords& records,
-                              const Segmenter& segmenter, uint64_t step);
+CandidateFeatures features_of(const Candidates::Candidate& candidate, const ReturnWatch& watch,
+                              const MarkedPages& marked);
 
 }  // namespace farpage::prefetch

@@ -54,7 +54,7 @@ void Candidates::add_heads(PageNumber page, uint64_t step, const PageRecords& re
   for (uint32_t other = layers.first; other < layers.second; ++other) {
     for (uint32_t head = heads.first; head < heads.second; ++head) {
       if (other == layer && head == own) continue;
-      const PageNumber same = records.page_of(other * layout_.heads + head, record.block);
+      const PageNumber same = records.same_of(page, other * layout_.heads + head);
       if (same != PageRecords::kNone) add(same, page, step, other == layer ? kHeads : kLayers);
     }
   }
@@ -65,13 +65,19 @@ void Candidates::add(PageNumber page, PageNumber trigger, uint64_t step, Relatio
   if (place == PageRecords::kNone) {
     if (all_.size() == kMost) return;
     place = static_cast<uint32_t>(all_.size());
-    all_.push_back({page, trigger, step, 0, 0});
+    all_.push_back({page, trigger, step, 0, 0, 0, 0, 0, 0});
   }
   Candidate& candidate = all_[place];
   candidate.trigger = trigger;
   candidate.trigger_step = step;
   candidate.relations |= relation;
   if (candidate.triggers < UINT8_MAX) ++candidate.triggers;
+  if ((relation & (kHeads | kLayers)) == 0) return;
+  if (candidate.block_step + kSteps <= step) {
+    candidate.block_step = step;
+    candidate.same_block = 0;
+  }
+  if (candidate.same_block < UINT8_MAX) ++candidate.same_block;
 }
 
 }  // namespace farpage::prefetch

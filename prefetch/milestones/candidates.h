@@ -21,6 +21,7 @@ class Candidates {
     kHeads = 2,      // the same block, in another head of the layer
     kLayers = 4,     // the same block, in a layer close by
     kCompanion = 8,  // it has followed before
+    kGone = 16,      // it made room itself
   };
   struct Candidate {
     PageNumber page = 0;
@@ -28,15 +29,21 @@ class Candidates {
     uint64_t trigger_step = 0;  // when
     uint8_t relations = 0;      // Relations, of all that came back in the last ten steps
     uint8_t triggers = 0;       // how many these were; 255: or more
+    uint8_t same_block = 0;     // of these, how many were of its block in other heads
+    uint64_t block_step = 0;    // when the first of these came
+    uint64_t foretold_step = 0;
+    float probability = 0;
   };
 
   explicit Candidates(const HeadLayout& layout) : layout_(layout), companions_(kSteps) {}
 
   // A page came back in this step.
   void on_return(PageNumber page, uint64_t step, const PageRecords& records);
+  void on_gone(PageNumber page, uint64_t step) { add(page, page, step, kGone); }
   // This step is over.
   void on_step(uint64_t step);
   std::span<const Candidate> all() const { return all_; }
+  std::span<Candidate> all() { return all_; }
 
  private:
   // Of a group each way, so that it is no larger than what can be fetched for it.

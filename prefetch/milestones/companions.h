@@ -37,7 +37,7 @@ class Companions {
   }
 
  private:
-  static constexpr size_t kRemembered = 64;  // returns
+  static constexpr size_t kRemembered = 16;  // returns
   struct Return {
     PageNumber page;
     uint64_t step;

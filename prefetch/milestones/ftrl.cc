@@ -21,12 +21,12 @@ void Ftrl::learn(std::span<const uint32_t> features, bool has_come) {
   const float gradient = probability(features) - (has_come ? 1.0F : 0.0F);
   for (const uint32_t feature : features) {
     Weight& weight = weights_[place(feature)];
-    const float n = weight.n + gradient * gradient;
-    const float sigma = (std::sqrt(n) - std::sqrt(weight.n)) / rates_.alpha;
+    const float root = std::sqrt(weight.root * weight.root + gradient * gradient);
+    const float sigma = (root - weight.root) / rates_.alpha;
     weight.z += gradient - sigma * weight.w;
-    weight.n = n;
+    weight.root = root;
     const float over = std::abs(weight.z) - rates_.l1;
-    const float scale = (rates_.beta + std::sqrt(n)) / rates_.alpha + rates_.l2;
+    const float scale = (rates_.beta + root) / rates_.alpha + rates_.l2;
     weight.w = over <= 0 ? 0 : -std::copysign(over, weight.z) / scale;
   }
 }

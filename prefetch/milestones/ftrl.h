@@ -31,7 +31,7 @@ class Ftrl {
  private:
   struct Weight {
     float z = 0;
-    float n = 0;  // the sum of the squared gradients
+    float root = 0;  // of the sum of the squared gradients
     float w = 0;
   };
 

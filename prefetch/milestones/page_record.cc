@@ -25,7 +25,10 @@ bool PageRecords::on_access(const Access& access, uint64_t step, const Segmenter
     record.block = static_cast<uint32_t>(head.pages.size());
     record.segment = segmenter.segment();
     record.phase = segmenter.phase();
+    const auto same = std::ranges::equal_range(head.new_in, step);
+    record.nth = static_cast<uint32_t>(same.size());
     head.pages.push_back(access.page);
+    head.new_in.push_back(step);
   }
   if (record.block + 1 == head.pages.size() && head.turns != record.last_turn) {
     ++record.tokens;
@@ -47,6 +50,15 @@ bool PageRecords::on_access(const Access& access, uint64_t step, const Segmenter
 PageNumber PageRecords::page_of(uint32_t head, uint32_t block) const {
   if (head >= heads_.size() || block >= heads_[head].pages.size()) return kNone;
   return heads_[head].pages[block];
+}
+
+PageNumber PageRecords::same_of(PageNumber page, uint32_t head) const {
+  const PageRecord& record = records_[page];
+  const std::vector<uint64_t>& new_in = heads_[head].new_in;
+  const uint64_t step = heads_[record.head].new_in[record.block];
+  const auto first = std::ranges::lower_bound(new_in, step);
+  const auto block = static_cast<uint64_t>(first - new_in.begin()) + record.nth;
+  return block < new_in.size() && new_in[block] == step ? heads_[head].pages[block] : kNone;
 }
 
 }  // namespace farpage::prefetch

@@ -19,6 +19,7 @@ struct PageRecord {
   uint32_t visits = 0;       // runs of accesses, with absences of more than kAwayTurns between them
   uint32_t head = 0;         // through all layers
   uint32_t block = 0;        // its place among its head's pages
+  uint32_t nth = 0;          // its place among those that were new in the same step
   uint32_t segment = 0;      // in which it was written
   Mark phase = Mark::kNone;  // likewise
   uint32_t tokens = 0;       // that were written while it was its head's newest page
@@ -41,12 +42,16 @@ class PageRecords {
   uint64_t turns(uint32_t head) const { return heads_[head].turns; }
   // kNone where there is none.
   PageNumber page_of(uint32_t head, uint32_t block) const;
+  // What another head demanded first in the step in which this page was new, which holds the same
+  // tokens if both were written then: heads need not go through older pages in the same order.
+  PageNumber same_of(PageNumber page, uint32_t head) const;
 
  private:
   struct Head {
     uint64_t step = 0;  // of its last turn
     uint64_t turns = 0;
-    std::vector<PageNumber> pages;  // in the order of their blocks
+    std::vector<PageNumber> pages;      // in the order of their blocks
+    std::vector<uint64_t> new_in = {};  // their steps
   };
 
   PerPage<PageRecord> records_;

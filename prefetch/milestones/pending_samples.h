@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "prefetch/per_page.h"
@@ -10,8 +11,7 @@
 namespace farpage::prefetch {
 
 // What was foretold of pages and has yet to show: a ring in which each waits until its page is
-// accessed, or its time is over. So many at most, and of a page one: more are not taken. On one
-// thread.
+// accessed, or its time is over. So many at most: more are not taken. On one thread.
 template <size_t kFeatures>
 class PendingSamples {
  public:
@@ -24,56 +24,49 @@ class PendingSamples {
 
   explicit PendingSamples(size_t most) : ring_(most) {}
 
-  bool waits(PageNumber page) const { return place_[page] != kNone; }
-  // Steps of samples never go back. Not taken where one of the page waits, or where all is full.
+  // Steps of samples never go back. Not taken where all is full.
   void add(const Sample& sample) {
-    if (waits(sample.page)) return;
     if (end_ - begin_ == ring_.size()) {
       ++dropped_;
       return;
     }
-    place_.at(sample.page) = end_;
-    ring_[end_++ % ring_.size()] = {sample, true};
+    uint64_t& newest = newest_.at(sample.page);
+    ring_[end_ % ring_.size()] = {sample, newest, false};
+    newest = ++end_;
   }
-  // Calls `learn` with the sample that waits for this page, if one does.
-  template <typename Learn>
-  void on_access(PageNumber page, Learn learn) {
-    if (!waits(page)) return;
-    Entry& entry = ring_[place_[page] % ring_.size()];
-    end_wait(entry);
-    learn(entry.sample);
+  // What waits for this page has come.
+  void on_access(PageNumber page) {
+    if (newest_[page] <= begin_) return;
+    for (uint64_t next = std::exchange(newest_.at(page), 0); next > begin_;) {
+      Entry& entry = ring_[(next - 1) % ring_.size()];
+      entry.has_come = true;
+      next = entry.before;
+    }
   }
-  // Calls `learn` with each whose time was over before this step.
+  // Calls `learn` with each whose time was over before this step, and whether it came.
   template <typename Learn>
   void on_step(uint64_t step, Learn learn) {
     for (; begin_ < end_; ++begin_) {
-      Entry& entry = ring_[begin_ % ring_.size()];
-      if (!entry.waits) continue;
+      const Entry& entry = ring_[begin_ % ring_.size()];
       if (entry.sample.due_step >= step) return;
-      end_wait(entry);
-      learn(entry.sample);
+      learn(entry.sample, entry.has_come);
     }
   }
 
   uint64_t dropped() const { return dropped_; }  // as all was full
 
  private:
-  static constexpr uint64_t kNone = UINT64_MAX;
   struct Entry {
     Sample sample;
-    bool waits = false;
+    uint64_t before = 0;  // of the same page, as in newest_
+    bool has_come = false;
   };
-
-  void end_wait(Entry& entry) {
-    entry.waits = false;
-    place_.at(entry.sample.page) = kNone;
-  }
 
   std::vector<Entry> ring_;
   uint64_t begin_ = 0;  // of all that were ever added
   uint64_t end_ = 0;
   uint64_t dropped_ = 0;
-  PerPage<uint64_t> place_{kNone};
+  PerPage<uint64_t> newest_;  // of all that were ever added the one that was so manieth; 0: none
 };
 
 }  // namespace farpage::prefetch

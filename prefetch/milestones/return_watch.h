@@ -24,19 +24,26 @@ class ReturnWatch {
     segmenter_.on_step(accesses);
     candidates_.on_step(step_);
     returned_.clear();
+    triggers_ = 0;
     for (const Access& access : accesses) {
       on_access(access.page);
       if (records_.on_access(access, step_, segmenter_)) returned_.push_back(access.page);
     }
     for (const PageNumber page : returned_) {
-      if (is_trigger(page)) candidates_.on_return(page, step_, records_);
+      if (!is_trigger(page)) continue;
+      candidates_.on_return(page, step_, records_);
+      ++triggers_;
     }
   }
 
-  uint64_t step() const { return step_; }  // the last one, from 1
+  // A page made room in the step that was last.
+  void on_gone(PageNumber page) { candidates_.on_gone(page, step_); }
+
+  size_t triggers() const { return triggers_; }  // of the last step
+  uint64_t step() const { return step_; }        // the last one, from 1
   const Segmenter& segmenter() const { return segmenter_; }
   const PageRecords& records() const { return records_; }
-  std::span<const Candidates::Candidate> candidates() const { return candidates_.all(); }
+  std::span<Candidates::Candidate> candidates() { return candidates_.all(); }
 
  private:
   Segmenter segmenter_;
@@ -44,6 +51,7 @@ class ReturnWatch {
   Candidates candidates_;
   std::vector<PageNumber> returned_;
   uint64_t step_ = 0;
+  size_t triggers_ = 0;
 };
 
 }  // namespace farpage::prefetch

@@ -14,5 +14,6 @@ PrefetcherInfo none();
 PrefetcherInfo oracle();
 PrefetcherInfo previous_selection();
 PrefetcherInfo random_seen();
+PrefetcherInfo used_last();
 
 }  // namespace farpage::prefetch

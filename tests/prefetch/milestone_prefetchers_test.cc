@@ -28,6 +28,7 @@ class MilestonePrefetchersTest : public testing::Test {
     chosen_ = *choose_prefetcher(name);
     Setting setting;
     setting.layout = {1, 4};
+    setting.budget_pages = budget_pages_;
     prefetcher_ = chosen_.make(setting);
     for (PageNumber block = 0; block < kBlocks; ++block) {
       mark_ = block % 8 == 0 ? Mark::kBegins : Mark::kNone;
@@ -70,6 +71,7 @@ class MilestonePrefetchersTest : public testing::Test {
 
   ChosenPrefetcher chosen_;
   std::unique_ptr<Prefetcher> prefetcher_;
+  uint64_t budget_pages_ = 0;  // nothing is known of the memory
   uint64_t number_ = 0;
   uint64_t step_ = 0;
   Mark mark_ = Mark::kNone;
@@ -106,8 +108,60 @@ TEST_F(MilestonePrefetchersTest, MilestoneNamesFirstWhatMostOfThemBelongWith) {
   EXPECT_THAT(named,
               UnorderedElementsAre(70U, 71U, testing::AnyOf(64U, 65U, 68U, 69U), testing::_));
 }
+TEST_F(MilestonePrefetchersTest, MilestoneTakesTheEnginesWordForAMilestone) {
+  begin("milestone:away=1000");
+  prefetcher_->on_milestone(4 * 17);
+  prefetcher_->on_milestone(3'000'000'000U);
+  EXPECT_THAT(step({4 * 17}), Contains(69U));
+  EXPECT_THAT(step({4 * 30}), Not(Contains(4 * 30 + 1)));
+}
+TEST_F(MilestonePrefetchersTest, MilestoneNamesNothingMoreWhereNothingComesOfIt) {
+  begin("milestone");
+  EXPECT_THAT(step({4 * 17}), Not(IsEmpty()));
+  go_on(20);  // and nothing of it came
+  EXPECT_THAT(step({4 * 30}), IsEmpty());
+}
+TEST_F(MilestonePrefetchersTest, NothingIsNamedOfWhatCameBackAndWasNear) {
+  for (const char* name : {"milestone", "learned:least=0"}) {
+    begin(name);
+    for (PageNumber page = 0; page < 4 * kBlocks; page += 4) prefetcher_->on_insert(page);
+    go_on(1);
+    step({4 * 17});
+    go_on(20);
+    EXPECT_THAT(step({4 * 17}), IsEmpty()) << name;
+  }
+}
+// All comes back in turn, and there is room for all but what is fetched ahead and of no use.
+TEST_F(MilestonePrefetchersTest, WhoLosesWhatWouldHaveBeenNearNamesNothing) {
+  for (const char* name : {"milestone", "learned:least=0"}) {
+    budget_pages_ = 100;
+    begin(name);
+    for (int i = 0; i < 100; ++i) {
+      step({4 * 17});
+      go_on(20);
+    }
+    EXPECT_THAT(step({4 * 17}), IsEmpty()) << name;
+  }
+}
+TEST_F(MilestonePrefetchersTest, LearnedLearnsWhatAMarkIsWorth) {
+  begin("learned");
+  Random random(3);
+  for (int i = 0; i < 600; ++i) {
+    const auto block = static_cast<PageNumber>(random.below(kBlocks - 8));
+    const bool is_marked = block % 2 == 0;
+    if (is_marked) prefetcher_->on_milestone(4 * block);
+    step({4 * block});
+    go_on(2);
+    step(is_marked ? std::vector<PageNumber>{4 * block + 1, 4 * block + 2, 4 * block + 3}
+                   : std::vector<PageNumber>());
+    go_on(20);
+  }
+  EXPECT_THAT(step({4 * 16}), UnorderedElementsAre(65U, 66U, 67U));
+  go_on(20);
+  EXPECT_THAT(step({4 * 17}), IsEmpty());
+}
 TEST_F(MilestonePrefetchersTest, LearnedNamesNothingBeforeItKnowsAnything) {
-  begin("learned:least=0.6");
+  begin("learned");
   EXPECT_THAT(step({4 * 17}), IsEmpty());
 }
 TEST_F(MilestonePrefetchersTest, LearnedNamesWhatFollowsAndNotWhatOnlyBelongs) {

@@ -94,6 +94,23 @@ TEST(PreviousSelection, NamesTheNextLayersFirst) {
   EXPECT_THAT(step(3, {1, 10}), ElementsAre(2, 3, 4, 5, 1, 10, 0));
   EXPECT_THAT(step(4, {3}), ElementsAre(4, 5, 1, 10, 3, 0, 2));
 }
+TEST(Recency, NamesWhatWasUsedLastAndIsNotNearTheNewestFirst) {
+  EXPECT_THAT(named("recency", {{0, 1}, {2, 0}, {3}}, 3),
+              ElementsAre(ElementsAre(1, 0), ElementsAre(0, 2, 1), ElementsAre(3, 0, 2)));
+  EXPECT_THAT(named("recency:pages=2", {{0, 1, 2, 3}}).back(), ElementsAre(3, 2));
+  const auto chosen = choose_prefetcher("recency");
+  const auto prefetcher = chosen->make({});
+  for (PageNumber page = 0; page < 4; ++page) {
+    prefetcher->on_access({page, 0, page});
+    prefetcher->on_insert(page);
+  }
+  std::vector<PageNumber> some(4);
+  EXPECT_EQ(prefetcher->candidates(some), 0U);
+  prefetcher->on_evict(1);
+  prefetcher->on_evict(2);
+  some.resize(prefetcher->candidates(some));
+  EXPECT_THAT(some, ElementsAre(2, 1));
+}
 TEST(HotPages, NamesWhatAllStepsLookedAtOnceTheyAgree) {
   Steps steps(70, {4, 9});
   const auto all = named("hot_spots:share=0.2", steps);

@@ -29,7 +29,7 @@ TEST(Registry, PrefetchersAreChosenAlike) {
   std::set<std::string_view> names;
   for (const PrefetcherInfo& info : prefetchers()) names.insert(info.name);
   EXPECT_THAT(names, ElementsAre("hot_spots", "learned", "majority", "markov", "milestone", "none",
-                                 "oracle", "previous_selection", "random"));
+                                 "oracle", "previous_selection", "random", "recency"));
   const auto chosen = choose_prefetcher("markov:least=3");
   ASSERT_TRUE(chosen.has_value()) << chosen.error().message;
   EXPECT_THAT(chosen->values, ElementsAre(3));

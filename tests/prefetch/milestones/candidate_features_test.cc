@@ -13,8 +13,8 @@ namespace {
 // A page that was written, came back, and may come again, as another did; what is told of it.
 struct Told {
   uint8_t relations = Candidates::kHeads;
-  uint8_t triggers = 1;
-  uint64_t since_trigger = 2;
+  uint8_t same_block = 1;
+  uint64_t since_first = 2;
   uint64_t away = 100;  // before it came back
   uint64_t age = 40;    // since then
   float entropy = 1;    // of its tokens
@@ -24,44 +24,52 @@ struct Told {
   Mark mark_now = Mark::kVerifies;
   uint32_t head = 0;
   uint64_t trigger_away = 0;
-  float trigger_entropy = 0;
+  size_t triggers = 0;  // in the last step
+  bool is_marked = false;
+  bool is_trigger_marked = false;
 };
 
 CandidateFeatures features_told(const Told& told) {
-  Segmenter segmenter;
-  PageRecords records({2, 4});
-  uint64_t step = 1;
-  const auto access = [&](PageNumber page, uint32_t head, float entropy, Mark mark) {
-    Access access = {0, step, page};
+  ReturnWatch watch({2, 4});
+  const auto access_of = [&](PageNumber page, uint32_t head) {
+    Access access = {0, 0, page};
     access.head = head;
     access.mass = told.mass;
-    access.entropy = entropy;
+    access.entropy = told.entropy;
     access.margin = told.margin;
-    access.mark = mark;
-    segmenter.on_step({&access, 1});
-    records.on_access(access, step, segmenter);
+    return access;
   };
-  // Each head demands something in each step.
+  const auto step = [&](std::vector<Access> accesses, Mark mark) {
+    // Each head demands something in each step.
+    for (uint32_t head = 0; head < 8; ++head) accesses.push_back(access_of(100 + head, head));
+    for (Access& access : accesses) access.mark = mark;
+    watch.on_step(
+        accesses, [](PageNumber) {}, [](PageNumber page) { return page >= 10; });
+  };
   const auto go_on = [&](uint64_t steps) {
-    for (uint64_t i = 0; i < steps; ++i) {
-      ++step;
-      for (uint32_t head = 0; head < 8; ++head) {
-        Access access = {0, step, 100 + head};
-        access.head = head;
-        records.on_access(access, step, segmenter);
-      }
-    }
+    for (uint64_t i = 0; i < steps; ++i) step({}, Mark::kNone);
   };
-  access(1, 7, told.trigger_entropy, Mark::kNone);
-  access(0, told.head, told.entropy, told.mark);
+  std::vector<Access> others;
+  for (PageNumber page = 10; page < 10 + told.triggers; ++page)
+    others.push_back(access_of(page, 6));
+  step(others, Mark::kNone);
+  step({access_of(1, 7), access_of(0, told.head)}, told.mark);
   go_on(told.away);
-  access(0, told.head, told.entropy, Mark::kNone);
+  step({access_of(0, told.head)}, Mark::kNone);
   go_on(told.trigger_away);
-  if (told.trigger_away > 0) access(1, 7, told.trigger_entropy, Mark::kNone);
+  if (told.trigger_away > 0) step({access_of(1, 7)}, Mark::kNone);
   go_on(told.age - told.trigger_away);
-  access(2, 5, 0, told.mark_now);
-  return features_of({0, 1, step - told.since_trigger, told.relations, told.triggers}, records,
-                     segmenter, step);
+  step(others, told.mark_now);
+  MarkedPages marked;
+  if (told.is_marked) marked.add(0);
+  if (told.is_trigger_marked) marked.add(1);
+  Candidates::Candidate candidate;
+  candidate.page = 0;
+  candidate.trigger = 1;
+  candidate.relations = told.relations;
+  candidate.same_block = told.same_block;
+  candidate.block_step = watch.step() - told.since_first;
+  return features_of(candidate, watch, marked);
 }
 
 TEST(CandidateFeatures, AreTheSameForWhatIsAlikeWhicheverPageItIs) {
@@ -70,8 +78,9 @@ TEST(CandidateFeatures, AreTheSameForWhatIsAlikeWhicheverPageItIs) {
 TEST(CandidateFeatures, TellWhateverIsKnown) {
   const std::vector<std::function<void(Told&)>> changes = {
       [](Told& told) { told.relations = Candidates::kSegment; },
+      [](Told& told) { told.same_block = 4; },
+      [](Told& told) { told.since_first = 7; },
       [](Told& told) { told.triggers = 9; },
-      [](Told& told) { told.since_trigger = 7; },
       [](Told& told) { told.away = 900; },
       [](Told& told) { told.age = 400; },
       [](Told& told) { told.entropy = 3; },
@@ -81,7 +90,8 @@ TEST(CandidateFeatures, TellWhateverIsKnown) {
       [](Told& told) { told.mark_now = Mark::kConcludes; },
       [](Told& told) { told.head = 3; },
       [](Told& told) { told.trigger_away = 30; },
-      [](Told& told) { told.trigger_entropy = 3; },
+      [](Told& told) { told.is_marked = true; },
+      [](Told& told) { told.is_trigger_marked = true; },
   };
   std::set<CandidateFeatures> all = {features_told({})};
   for (size_t i = 0; i < changes.size(); ++i) {

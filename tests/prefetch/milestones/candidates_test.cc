@@ -83,6 +83,23 @@ TEST_F(CandidatesTest, AreThereOnceHoweverManyHaveGoneBefore) {
   for (const auto& each : candidates_.all()) EXPECT_TRUE(pages.insert(each.page).second);
   EXPECT_EQ(pages.size(), 5U);
 }
+TEST_F(CandidatesTest, KnowInHowManyHeadsTheirBlockCameAndSinceWhen) {
+  const auto find = [&](PageNumber page) {
+    return *std::ranges::find(candidates_.all(), page, &Candidates::Candidate::page);
+  };
+  candidates_.on_return(11, 100, records_);
+  candidates_.on_return(10, 101, records_);
+  EXPECT_EQ(find(12).same_block, 2);
+  EXPECT_EQ(find(12).block_step, 100U);
+  EXPECT_EQ(find(21).same_block, 0);
+  candidates_.on_return(13, 110, records_);  // and the first is over
+  EXPECT_EQ(find(12).same_block, 1);
+  EXPECT_EQ(find(12).block_step, 110U);
+}
+TEST_F(CandidatesTest, WhatMadeRoomIsOne) {
+  candidates_.on_gone(21, 100);
+  EXPECT_THAT(relations(), UnorderedElementsAre(Pair(21, Candidates::kGone)));
+}
 TEST_F(CandidatesTest, WhatHasFollowedBeforeIsOne) {
   candidates_.on_return(11, 100, records_);
   candidates_.on_return(50, 103, records_);

@@ -55,6 +55,16 @@ TEST_F(PageRecordsTest, ABlockIsTheSameInAllHeads) {
   EXPECT_EQ(records_.page_of(3, 2), PageRecords::kNone);
   EXPECT_EQ(records_.page_of(4, 0), PageRecords::kNone);
 }
+TEST_F(PageRecordsTest, WhatHeadsDemandFirstInTheSameStepIsTheSameInAnyOrderOfOlderPages) {
+  access(0, 1, 0);
+  for (PageNumber older = 10; older < 15; ++older) access(older, 2, 1);
+  for (uint32_t head = 0; head < 3; ++head) access(20 + head, 3, head);
+  for (uint32_t head = 0; head < 3; ++head) access(30 + head, 3, head);
+  EXPECT_EQ(records_.same_of(20, 1), 21U);
+  EXPECT_EQ(records_.same_of(32, 1), 31U);
+  EXPECT_EQ(records_.same_of(30, 3), PageRecords::kNone);
+  EXPECT_EQ(records_.same_of(12, 0), PageRecords::kNone);
+}
 TEST_F(PageRecordsTest, ItsTokensAreThoseOfTheStepsInWhichItWasItsHeadsNewest) {
   access(0, 1, 0, 1);
   access(0, 2, 0, 3);
