@@ -25,8 +25,8 @@ bool PageRecords::on_access(const Access& access, uint64_t step, const Segmenter
     record.block = static_cast<uint32_t>(head.pages.size());
     record.segment = segmenter.segment();
     record.phase = segmenter.phase();
-    const auto same = std::ranges::equal_range(head.new_in, step);
-    record.nth = static_cast<uint32_t>(same.size());
+    const auto same = std::equal_range(head.new_in.begin(), head.new_in.end(), step);
+    record.nth = static_cast<uint32_t>(same.second - same.first);
     head.pages.push_back(access.page);
     head.new_in.push_back(step);
   }
