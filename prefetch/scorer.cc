@@ -39,8 +39,8 @@ class SteadyPolicy final : public Policy {
   PageHeap resident_;
 };
 
-// Of each base only the page accessed longest ago can be the lowest, and no page whose base is more
-// than the drift above the lowest score found.
+// Of pages with the same parts only the one accessed longest ago can be the lowest, and no page
+// whose parts' sum is more than the drift above the lowest score found.
 class DriftingPolicy final : public Policy {
  public:
   explicit DriftingPolicy(std::unique_ptr<DriftingScorer> scorer) : scorer_(std::move(scorer)) {}
@@ -66,14 +66,14 @@ class DriftingPolicy final : public Policy {
   PageNumber victim(uint64_t step) override {
     auto best = resident_.begin();
     double lowest = scorer_->score(best->page, step);
-    auto next = first_above(best->base);
-    while (next != resident_.end() && next->base - kDrift <= lowest) {
+    auto next = first_with_others(*best);
+    while (next != resident_.end() && next->sum - kDrift <= lowest) {
       const double score = scorer_->score(next->page, step);
       if (std::pair(score, inserted_[next->page]) < std::pair(lowest, inserted_[best->page])) {
         best = next;
         lowest = score;
       }
-      next = first_above(next->base);
+      next = first_with_others(*next);
     }
     return best->page;
   }
@@ -81,24 +81,29 @@ class DriftingPolicy final : public Policy {
  private:
   static constexpr double kDrift = 1.0 + 1e-6;
   struct Rank {
-    double base = 0;
+    double sum = 0;     // of the parts
+    double before = 0;  // the first of them
+    double after = 0;
     int64_t last_access = 0;
     uint64_t inserted = 0;
     PageNumber page = 0;
 
     bool operator<(const Rank& other) const {
-      return std::tie(base, last_access, inserted) <
-             std::tie(other.base, other.last_access, other.inserted);
+      return std::tie(sum, before, after, last_access, inserted) <
+             std::tie(other.sum, other.before, other.after, other.last_access, other.inserted);
     }
   };
 
   void add(PageNumber page) {
-    const Rank rank = {scorer_->base(page), scorer_->last_access(page), inserted_[page], page};
+    const DriftingScorer::Parts parts = scorer_->parts(page);
+    const Rank rank = {parts.sum(),     parts.before, parts.after, scorer_->last_access(page),
+                       inserted_[page], page};
     rank_.at(page) = rank;
     resident_.insert(rank);
   }
-  std::set<Rank>::const_iterator first_above(double base) const {
-    return resident_.upper_bound({base, std::numeric_limits<int64_t>::max(), UINT64_MAX, 0});
+  std::set<Rank>::const_iterator first_with_others(const Rank& rank) const {
+    constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
+    return resident_.upper_bound({rank.sum, rank.before, rank.after, kLast, UINT64_MAX, 0});
   }
 
   std::unique_ptr<DriftingScorer> scorer_;

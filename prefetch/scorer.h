@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -28,12 +29,26 @@ class SteadyScorer : public Scorer {
   virtual std::span<const PageNumber> also_changed() const { return {}; }
 };
 
-// One whose scores are base(page) + last_access(page) / max(step, 1), up to rounding: they all
-// drift, by 1 at most, and of equal bases that of the page accessed longest ago stays the lowest.
+// One whose scores are before + last_access(page) / max(step, 1) + after, added up in this order:
+// they all drift, by 1 at most, and of pages whose parts are equal that of the one accessed longest
+// ago stays the lowest. Parts whose sums are equal may differ in a score's last bits.
 class DriftingScorer : public Scorer {
  public:
-  virtual double base(PageNumber page) const = 0;          // changes as a SteadyScorer's scores do
+  struct Parts {
+    double before = 0;
+    double after = 0;
+
+    double sum() const { return before + after; }
+  };
+
+  virtual Parts parts(PageNumber page) const = 0;          // change as a SteadyScorer's scores do
   virtual int64_t last_access(PageNumber page) const = 0;  // its step; -1: there was none
+
+  double score(PageNumber page, uint64_t step) const final {
+    const Parts of = parts(page);
+    const auto now = static_cast<double>(std::max<uint64_t>(step, 1));
+    return of.before + static_cast<double>(last_access(page)) / now + of.after;
+  }
 };
 
 // The policies that evict by them; of pages that are worth the same, the one that was inserted

@@ -60,7 +60,6 @@ class PagesAhead final : public prefetch::PageSource {
 
   LaneStats stats() const { return lane_.stats(); }
   PrefetchReport report() const;  // but for what demands have made of it
-  std::optional<prefetch::ForesightScore> score() const { return prefetcher_->score(); }
 
  private:
   struct Page {

@@ -18,7 +18,7 @@ uint32_t parts(float value, float parts_of_one) {
   return value > 0 ? static_cast<uint32_t>(std::min(value * parts_of_one, 15.0F)) : 0;
 }
 
-[[maybe_unused]] uint32_t mass_magnitude(float mass) {
+uint32_t mass_magnitude(float mass) {
   return mass > 0 ? static_cast<uint32_t>(std::clamp(std::log2(mass) + 20, 1.0F, 20.0F)) : 0;
 }
 

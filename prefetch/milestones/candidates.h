@@ -25,14 +25,14 @@ class Candidates {
   };
   struct Candidate {
     PageNumber page = 0;
-    PageNumber trigger = 0;     // the one that came back last
-    uint64_t trigger_step = 0;  // when
-    uint8_t relations = 0;      // Relations, of all that came back in the last ten steps
-    uint8_t triggers = 0;       // how many these were; 255: or more
-    uint8_t same_block = 0;     // of these, how many were of its block in other heads
-    uint64_t block_step = 0;    // when the first of these came
-    uint64_t foretold_step = 0;
-    float probability = 0;
+    PageNumber trigger = 0;      // the one that came back last
+    uint64_t trigger_step = 0;   // when
+    uint8_t relations = 0;       // Relations, of all that came back in the last ten steps
+    uint8_t triggers = 0;        // how many these were; 255: or more
+    uint8_t same_block = 0;      // of these, how many were of its block in other heads
+    uint64_t block_step = 0;     // when the first of these came
+    uint64_t foretold_step = 0;  // of who foretells: when it did last
+    float probability = 0;       // ... and how likely it takes it to be
   };
 
   explicit Candidates(const HeadLayout& layout) : layout_(layout), companions_(kSteps) {}

@@ -15,8 +15,7 @@ class LossLimit {
   // 0: nothing is known of the memory, and all is allowed.
   explicit LossLimit(uint64_t budget_pages) : budget_pages_(budget_pages) {}
 
-  // The page is demanded. `is_there`: how likely it is near, or
-  // was fetched ahead.
+  // The page is demanded. `is_there`: how likely it is near, or was fetched ahead.
   void on_access(PageNumber page, double is_there) {
     if (budget_pages_ == 0) return;
     const bool shadow_has_it = shadow_.contains(page);

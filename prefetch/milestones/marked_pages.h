@@ -8,8 +8,7 @@
 
 namespace farpage::prefetch {
 
-// Pages that the engine called milestones: 65,536 at most. On one
-// thread.
+// Pages that the engine called milestones: 65,536 at most. On one thread.
 class MarkedPages {
  public:
   MarkedPages() : pages_(kPlaces, kNone) {}

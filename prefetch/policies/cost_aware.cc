@@ -12,22 +12,13 @@ class CostAware final : public DriftingScorer {
       : setting_(setting), frequency_weight_(frequency_weight), size_penalty_(size_penalty) {}
 
   void on_access(const Access& access) override { touches_.on_access(access); }
-  double score(PageNumber page, uint64_t step) const override {
-    return frequency_weight_ * static_cast<double>(touches_.count(page)) +
-           static_cast<double>(touches_.last_step(page)) /
-               static_cast<double>(std::max<uint64_t>(step, 1)) -
-           size_penalty(page);
-  }
-  double base(PageNumber page) const override {
-    return frequency_weight_ * static_cast<double>(touches_.count(page)) - size_penalty(page);
+  Parts parts(PageNumber page) const override {
+    const double size = static_cast<double>(setting_.bytes_of(page)) / 1024.0;
+    return {frequency_weight_ * static_cast<double>(touches_.count(page)), -(size_penalty_ * size)};
   }
   int64_t last_access(PageNumber page) const override { return touches_.last_step(page); }
 
  private:
-  double size_penalty(PageNumber page) const {
-    return size_penalty_ * (static_cast<double>(setting_.bytes_of(page)) / 1024.0);
-  }
-
   const Setting setting_;
   const double frequency_weight_;
   const double size_penalty_;

@@ -31,15 +31,9 @@ class RegretAware final : public DriftingScorer {
   void on_evict(PageNumber page, uint64_t step) override {
     evicted_.at(page) = static_cast<int64_t>(step);
   }
-  double score(PageNumber page, uint64_t step) const override {
-    return weights_.frequency * static_cast<double>(touches_.count(page)) +
-           static_cast<double>(touches_.last_step(page)) /
-               static_cast<double>(std::max<uint64_t>(step, 1)) +
-           weights_.regret * regret_[page];
-  }
-  double base(PageNumber page) const override {
-    return weights_.frequency * static_cast<double>(touches_.count(page)) +
-           weights_.regret * regret_[page];
+  Parts parts(PageNumber page) const override {
+    return {weights_.frequency * static_cast<double>(touches_.count(page)),
+            weights_.regret * regret_[page]};
   }
   int64_t last_access(PageNumber page) const override { return touches_.last_step(page); }
 

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/node/three_nodes.h"
-#include "tests/support/forwarding_fabric.h"
+#include "transport/forwarding_fabric.h"
 
 namespace farpage {
 namespace {

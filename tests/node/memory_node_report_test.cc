@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/node/sim_node.h"
-#include "tests/support/forwarding_fabric.h"
+#include "transport/forwarding_fabric.h"
 #include "transport/traffic.h"
 
 namespace farpage {

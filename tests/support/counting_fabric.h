@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/support/forwarding_fabric.h"
+#include "transport/forwarding_fabric.h"
 
 namespace farpage {
 

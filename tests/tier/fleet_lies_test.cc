@@ -4,8 +4,8 @@
 #include <span>
 
 #include "integrity/page_header.h"
-#include "tests/support/forwarding_fabric.h"
 #include "tests/tier/fleet.h"
+#include "transport/forwarding_fabric.h"
 
 namespace farpage {
 namespace {

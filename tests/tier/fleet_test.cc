@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <map>
 
-#include "tests/support/forwarding_fabric.h"
+#include "transport/forwarding_fabric.h"
 
 namespace farpage {
 namespace {

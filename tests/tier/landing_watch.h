@@ -12,7 +12,7 @@
 #include "bench/cluster/findings.h"
 #include "control/link.h"
 #include "integrity/page_header.h"
-#include "tests/support/forwarding_fabric.h"
+#include "transport/forwarding_fabric.h"
 #include "transport/transfer_counters.h"
 
 namespace farpage {

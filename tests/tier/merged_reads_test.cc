@@ -2,7 +2,7 @@
 
 #include "bench/cluster/sim_cluster.h"
 #include "tests/support/engine.h"
-#include "tests/support/forwarding_fabric.h"
+#include "transport/forwarding_fabric.h"
 
 namespace farpage {
 namespace {

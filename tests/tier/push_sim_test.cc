@@ -6,8 +6,8 @@
 #include "bench/cluster/sim_cluster.h"
 #include "bench/page_content.h"
 #include "tests/support/engine.h"
-#include "tests/support/forwarding_fabric.h"
 #include "tests/tier/spoiling_fabric.h"
+#include "transport/forwarding_fabric.h"
 
 namespace farpage {
 namespace {

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "integrity/page_header.h"
-#include "tests/support/forwarding_fabric.h"
+#include "transport/forwarding_fabric.h"
 
 namespace farpage {
 

@@ -28,7 +28,7 @@ struct ReadableBacking final : Region::Backing {
 }  // namespace
 
 FaultFabric::FaultFabric(Fabric& inner, const Clock& clock, uint64_t seed)
-    : inner_(inner), shared_(std::make_shared<SharedPlan>(clock)), random_(seed) {}
+    : ForwardingFabric(inner), shared_(std::make_shared<SharedPlan>(clock)), random_(seed) {}
 
 FaultFabric::~FaultFabric() = default;
 
@@ -53,11 +53,11 @@ const FaultCounts& FaultFabric::injected() const {
 }
 
 Result<Region> FaultFabric::allocate_readable(uint64_t bytes) {
-  return watched(inner_.allocate_readable(bytes));
+  return watched(inner().allocate_readable(bytes));
 }
 
 Result<Region> FaultFabric::allocate_lasting(uint64_t bytes, UniqueFd& file) {
-  auto* lasting = dynamic_cast<LastingMemory*>(&inner_);
+  auto* lasting = dynamic_cast<LastingMemory*>(&inner());
   if (lasting == nullptr) return fail(Code::kInvalid, "this fabric's memory cannot be kept");
   return watched(lasting->allocate_lasting(bytes, file));
 }
@@ -75,7 +75,7 @@ Result<Region> FaultFabric::watched(Result<Region> region) {
 
 Result<RegionExport> FaultFabric::export_region(const Region& region) {
   const auto* allocated = dynamic_cast<const ReadableBacking*>(region.backing());
-  return inner_.export_region(allocated == nullptr ? region : allocated->memory->region);
+  return inner().export_region(allocated == nullptr ? region : allocated->memory->region);
 }
 
 std::optional<FlippedByte> FaultFabric::flip_at_rest() {
@@ -93,10 +93,10 @@ std::optional<FlippedByte> FaultFabric::flip_at_rest() {
 }
 
 Result<std::unique_ptr<Channel>> FaultFabric::connect(ChannelOffer offer, uint64_t deadline_ns) {
-  auto channel = inner_.connect(std::move(offer), deadline_ns);
+  auto channel = inner().connect(std::move(offer), deadline_ns);
   if (!channel) return channel;
   std::vector<std::byte> memory(kSourceBytes);
-  auto sources = inner_.register_local({memory.data(), memory.size()});
+  auto sources = inner().register_local({memory.data(), memory.size()});
   if (!sources) return tl::unexpected(sources.error());
   std::lock_guard lock(mutex_);
   return std::make_unique<FaultChannel>(std::move(*channel), shared_, random_.next(),

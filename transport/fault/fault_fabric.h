@@ -8,9 +8,9 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "transport/fabric.h"
 #include "transport/fault/fault_plan.h"
 #include "transport/fault/shared_plan.h"
+#include "transport/forwarding_fabric.h"
 #include "transport/lasting_memory.h"
 
 namespace farpage::fault {
@@ -28,7 +28,7 @@ struct ReadableMemory;
 // other fabric. For tests and campaigns, not for production.
 //
 // `inner` and `clock` outlive it and its channels. Thread-safe as every fabric.
-class FaultFabric final : public Fabric, public LastingMemory {
+class FaultFabric final : public ForwardingFabric, public LastingMemory {
  public:
   FaultFabric(Fabric& inner, const Clock& clock, uint64_t seed);
   ~FaultFabric() override;
@@ -46,23 +46,15 @@ class FaultFabric final : public Fabric, public LastingMemory {
 
   const FaultCounts& injected() const;
 
-  const Capabilities& capabilities() const override { return inner_.capabilities(); }
   Result<Region> allocate_readable(uint64_t bytes) override;
   // If the other fabric has any.
   Result<Region> allocate_lasting(uint64_t bytes, UniqueFd& file) override;
-  Result<Region> register_local(const MemoryRange& range) override {
-    return inner_.register_local(range);
-  }
   Result<RegionExport> export_region(const Region& region) override;
-  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
-    return inner_.offer_channel(purpose);
-  }
   Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override;
 
  private:
   Result<Region> watched(Result<Region> region);
 
-  Fabric& inner_;
   const std::shared_ptr<SharedPlan> shared_;
 
   std::mutex mutex_;  // of what follows

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "base/clock.h"
-#include "transport/fabric.h"
 #include "transport/fault/shaped_link.h"
+#include "transport/forwarding_fabric.h"
 
 namespace farpage::fault {
 
@@ -13,7 +13,7 @@ namespace farpage::fault {
 // and not those of the machine: for measurements. Until it is shaped it is the other fabric.
 //
 // `inner` and `clock` outlive it and its channels. Thread-safe as every fabric.
-class ShapedFabric final : public Fabric {
+class ShapedFabric final : public ForwardingFabric {
  public:
   ShapedFabric(Fabric& inner, const Clock& clock);
 
@@ -21,22 +21,9 @@ class ShapedFabric final : public Fabric {
   void shape(const LinkShape& shape) { link_->set(shape); }
 
   const Capabilities& capabilities() const override { return capabilities_; }
-  Result<Region> allocate_readable(uint64_t bytes) override {
-    return inner_.allocate_readable(bytes);
-  }
-  Result<Region> register_local(const MemoryRange& range) override {
-    return inner_.register_local(range);
-  }
-  Result<RegionExport> export_region(const Region& region) override {
-    return inner_.export_region(region);
-  }
-  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
-    return inner_.offer_channel(purpose);
-  }
   Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override;
 
  private:
-  Fabric& inner_;
   const Clock& clock_;
   const std::string path_;
   Capabilities capabilities_;

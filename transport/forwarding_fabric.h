@@ -7,7 +7,7 @@
 
 namespace farpage {
 
-// A fabric that is another one, but for what a test overrides.
+// A fabric that is another one, which outlives it, but for what is overridden.
 class ForwardingFabric : public Fabric {
  public:
   explicit ForwardingFabric(Fabric& fabric) : fabric_(fabric) {}
@@ -28,6 +28,9 @@ class ForwardingFabric : public Fabric {
   Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
     return fabric_.connect(std::move(offer), deadline_ns);
   }
+
+ protected:
+  Fabric& inner() { return fabric_; }
 
  private:
   Fabric& fabric_;
