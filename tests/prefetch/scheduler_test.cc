@@ -15,7 +15,6 @@ namespace {
 
 using State = Scheduler::State;
 using testing::ElementsAre;
-using testing::IsEmpty;
 
 // Remembers what was begun, as far as it has room.
 class Begun final : public PageSource {

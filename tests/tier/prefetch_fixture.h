@@ -129,7 +129,7 @@ class PrefetchTest : public ::testing::Test {
     }
   }
   // Pages that have come, and nothing else.
-  void bring(std::vector<prefetch::PageNumber> pages, uint64_t step = 2) {
+  void bring(const std::vector<prefetch::PageNumber>& pages, uint64_t step = 2) {
     const uint64_t here = lane_.report().here;
     const size_t count = pages.size();
     for (int round = 0; round < 20 && lane_.report().here < here + count; ++round) {

@@ -109,7 +109,7 @@ class LiveWireTest : public testing::Test {
                              *chosen.prefetcher);
     uint64_t step = 0;
     EXPECT_TRUE(paging::for_each_step(trace, [&](std::span<const Access> accesses) {
-      if (before_step) before_step(step++);
+      if (before_step_) before_step_(step++);
       replay.step(accesses);
     }));
     return replay.end();
@@ -140,7 +140,7 @@ class LiveWireTest : public testing::Test {
   fault::ShapedFabric shaped_{faulty_, cluster_.world().clock()};
   std::unique_ptr<Client> client_ = cluster_.connect(0, {}, &shaped_).value();
   std::vector<PageKey> keys_;
-  std::function<void(uint64_t)> before_step;
+  std::function<void(uint64_t)> before_step_;
   LiveCounts counts_;
   bool serves_wrong_bytes_ = false;
 };
@@ -178,7 +178,7 @@ TEST_F(LiveWireTest, DoesWhatVirtualTimeSays) {
 TEST_F(LiveWireTest, WhatANodeDoesNotBringIsMadeAgainAndTheRestComes) {
   const auto trace = drawn(1);
   const auto future = paging::TraceFuture::of(trace);
-  before_step = [this](uint64_t step) {
+  before_step_ = [this](uint64_t step) {
     if (step == 200) cluster_.end_node(NodeEnd::kPowerLost);
   };
   const auto result = replay_live(trace, {"oracle", *future});
