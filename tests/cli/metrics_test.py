@@ -26,6 +26,11 @@ def documented():
     return dict(rows)
 
 
+def of_programs():
+    """Those that a node or a client shows."""
+    return {name: kind for name, kind in documented().items() if not name.startswith(OF_ENGINES)}
+
+
 def shown(url):
     """{name: kind} of a scrape."""
     return dict(re.findall(r"^# TYPE (\w+) (\w+)$", fetch(url), re.MULTILINE))
@@ -35,6 +40,8 @@ def values(url):
     return values_of(fetch(url))
 
 
+# A prefetch lane is an engine's own, and in none of our programs: tests/tier/prefetch_failures_test.cc holds its names against the document.
+OF_ENGINES = "farpage_prefetch_"
 OF_SEVERAL_NODES = ("farpage_fleet_", "farpage_client_node_", "farpage_client_breaker_", "farpage_client_reports_")
 
 
@@ -61,7 +68,7 @@ class NamesTest(MetricsCase):
     def test_document_and_scrape_name_the_same(self):
         node = self.start_node(*NODE)
         client = self.start_client(node)
-        self.assertEqual({**shown(node.url), **shown(client.url)}, documented())
+        self.assertEqual({**shown(node.url), **shown(client.url)}, of_programs())
         self.assertTrue(all(name.startswith("farpage_client_") for name in shown(client.url)))
 
     def test_numbers_are_those_of_status(self):
@@ -220,7 +227,7 @@ class PrometheusTest(MetricsCase):
         api = self.start_prometheus({"node": node.url, "client": client.url})
         # On shm the node does not see its clients' reads, and there are neither ports and paths to choose among nor tenants.
         elsewhere = ("farpage_transport_", "farpage_port_", "farpage_client_path_", "farpage_tenant_", *OF_SEVERAL_NODES)
-        expected = {name for name in documented() if not name.startswith(elsewhere)}
+        expected = {name for name in of_programs() if not name.startswith(elsewhere)}
         expected = {f"{name}_bucket" if documented()[name] == "histogram" else name for name in expected}
         missing = lambda: {name for name in expected if not self.ask(api, name)}
         wait_until(lambda: not missing(), PATIENCE_S)

@@ -1,5 +1,7 @@
 #include <array>
+#include <fstream>
 #include <limits>
+#include <map>
 #include <string>
 
 #include "tests/support/recorded_metrics.h"
@@ -275,6 +277,26 @@ TEST_F(PrefetchFailures, StatusAndMetricsTellTheSame) {
   EXPECT_EQ(metrics.values["farpage_prefetch_pages_total{fate=timely}"], 1);
   EXPECT_EQ(metrics.values["farpage_prefetch_here_pages"], 1);
   EXPECT_EQ(metrics.values["farpage_prefetch_lent_pages_total"], 1);
+}
+
+TEST_F(PrefetchFailures, MetricsAreTheDocuments) {
+  std::map<std::string, std::string> documented;
+  std::ifstream document(FARPAGE_METRICS_DOC);
+  for (std::string line; std::getline(document, line);) {  // | `name{label}` | kind, unit | ...
+    if (!line.starts_with("| `farpage_prefetch_")) continue;
+    const size_t kind = line.find("` | ") + 4;
+    documented[line.substr(3, line.find_first_of("{`", 3) - 3)] =
+        line.substr(kind, line.find(',', kind) - kind);
+  }
+  ASSERT_FALSE(documented.empty()) << FARPAGE_METRICS_DOC;
+  RecordedMetrics metrics;
+  lane_.describe(metrics);
+  std::map<std::string, std::string> described;
+  for (const auto& [name, kind] : metrics.kinds) {
+    ASSERT_NE(kind, MetricKind::kHistogram) << name;
+    described[name] = kind == MetricKind::kCounter ? "counter" : "gauge";
+  }
+  EXPECT_EQ(described, documented);
 }
 
 }  // namespace
