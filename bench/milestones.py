@@ -2,7 +2,7 @@
 """What prefetchers save on made decodes, in virtual time, as the tables of docs/prefetch.md: all figures are synthetic.
 
 The parameter sets of configs/decode/held-back, on which nothing is tuned; the set `reasoning` with fewer milestones, with features that tell less, and with
-returns that are spread less or more; the set `normal`; and what an access costs `learned`. Each figure is the mean over the seeds, with the half of its 95%
+returns that are spread less or more; the set `normal`; how many tokens a second all this makes, by link; and what an access costs `learned`. Each figure is the mean over the seeds, with the half of its 95%
 interval (Student's) behind it.
 """
 
@@ -24,6 +24,8 @@ ROOMS = (4 / 3, 2)  # budgets, as multiples of what a step demands
 PREFETCHERS = ("none", "recency", "previous_selection", "majority", "markov", "milestone", "learned", "random", "oracle")
 SWEPT_PREFETCHERS = ("none", "recency", "learned", "random", "oracle")
 SWEEPS = {"milestones": (0.35, 0.1, 0), "informativeness": (1, 0.5, 0), "return_spread_steps": (0, 1, 2, 4, 8)}
+LINKS_GBPS = (100, 25, 10)
+MODEL_PAGE_BYTES = 1 << 20  # of 16 heads, as large as those of a whole model
 T_95 = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
 COST_RUNS = 5
 
@@ -31,13 +33,13 @@ COST_RUNS = 5
 class Runs:
     """Replays of one made decode with several seeds, by budget and prefetcher: the rows of their CSV, with what is reckoned from others."""
 
-    def __init__(self, options, folder, parameters, pages_wanted, prefetchers, settings=()):
+    def __init__(self, options, folder, parameters, pages_wanted, prefetchers, settings=(), way=()):
         self.budgets = [round(room * HEADS * pages_wanted) for room in ROOMS]
         self.rows = {}
         for seed in options.seeds:
             trace = folder / "decode.trace"
             generate(options.farpage, trace, folder, parameters, [*settings, f"seed={seed}", f"tokens={options.tokens}"])
-            replayed = replay(options.farpage, trace, self.budgets, prefetchers)
+            replayed = replay(options.farpage, trace, self.budgets, prefetchers, way)
             for (budget, prefetcher), row in replayed.items():
                 recency = replayed[budget, "recency"]["stall_s"]
                 row["cut_of_recency"] = 1 - row["stall_s"] / recency if recency else None
@@ -59,9 +61,9 @@ def generate(program, trace, folder, parameters, settings):
     run([program, "generate", str(parameters), *arguments, "--output", str(trace), "--truth", str(folder / "truth.csv")])
 
 
-def replay(program, trace, budgets, prefetchers):
+def replay(program, trace, budgets, prefetchers, way=()):
     text = run([program, "replay", str(trace), "--format", "access", "--policy", "lru", "--budget", ",".join(map(str, budgets)),
-                "--prefetch", ",".join(prefetchers), "--prefetch-pages", "200", "--csv", "-"])
+                "--prefetch", ",".join(prefetchers), "--prefetch-pages", "200", *way, "--csv", "-"])
     words = ("trace", "synthetic", "policy", "prefetch")
     rows = csv.DictReader(io.StringIO(text))
     return {(int(row["budget_pages"]), row["prefetch"]):
@@ -113,6 +115,19 @@ def normal_table(options, folder):
             print(f"| {budget} | `{prefetcher}` | {' | '.join(cells)} |", flush=True)
 
 
+def throughput_table(options, folder):
+    print("\nTokens a second, over those of `lru` with `none` (synthetic):\n\n| parameters | budget | Gb/s | tokens/s with `none` | `recency` | `learned` | `oracle` |\n"
+          "|---|---|---|---|---|---|---|")
+    for name, pages_wanted in HELD_BACK.items():
+        for gbps in LINKS_GBPS:
+            way = ["--page-bytes", str(MODEL_PAGE_BYTES), "--tier", f"latency_us=10:gbps={gbps}"]
+            runs = Runs(options, folder, CONFIGS / f"held-back/{name}.toml", pages_wanted, ("none", "recency", "learned", "oracle"), way=way)
+            for budget in runs.budgets:
+                cells = [runs.cell(budget, "none", "steps_per_s", 2)] + [
+                    runs.cell(budget, prefetcher, "speedup") for prefetcher in ("recency", "learned", "oracle")]
+                print(f"| {name} | {budget} | {gbps} | {' | '.join(cells)} |", flush=True)
+
+
 def cpu_ns(program, trace, budget, prefetcher):
     """The least of several runs, an access, of this process's children's time in user mode."""
     took = []
@@ -137,7 +152,7 @@ def main():
     parser.add_argument("--farpage", default=str(pathlib.Path(__file__).parents[1] / "build/release/cli/farpage"), metavar="PROGRAM")
     parser.add_argument("--seeds", type=lambda text: [int(each) for each in text.split(",")], default=[1, 2, 3, 4, 5], help="2 to 10 of them")
     parser.add_argument("--tokens", type=int, default=4096)
-    parser.add_argument("--tables", default="held-back,sweep,normal,cost")
+    parser.add_argument("--tables", default="held-back,sweep,normal,throughput,cost")
     options = parser.parse_args()
     require(options.farpage, {})
     if len(options.seeds) not in T_95:
@@ -153,6 +168,8 @@ def main():
             sweep_table(options, folder)
         if "normal" in tables:
             normal_table(options, folder)
+        if "throughput" in tables:
+            throughput_table(options, folder)
         if "cost" in tables:
             cost_table(options, folder)
 

@@ -39,6 +39,8 @@ class Prefetcher {
   virtual ~Prefetcher() = default;
 
   virtual void on_access(const Access& access) = 0;
+  // The page of the last access was not there, and has to be waited for.
+  virtual void on_miss(PageNumber) {}
   // The page is resident from now on, or no more, whoever brought it; for who wants to know.
   virtual void on_insert(PageNumber) {}
   virtual void on_evict(PageNumber) {}

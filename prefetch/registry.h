@@ -32,6 +32,9 @@ struct Setting {
   // The length of a page's bytes; null where all have the same.
   std::function<uint64_t(PageNumber)> page_bytes;
   const Future* future = nullptr;  // null, unless sees_future
+  // For a prefetcher: makes another policy like that of the memory it fetches for; null where that
+  // is not known, or sees the future.
+  std::function<std::unique_ptr<Policy>()> make_policy = {};
 
   uint64_t bytes_of(PageNumber page) const { return page_bytes == nullptr ? 0 : page_bytes(page); }
 };

@@ -71,10 +71,12 @@ void StepReplay::demand(const Access& access) {
   if (demanded.was == Scheduler::State::kHere) {
     ++result_.paging.hits;
   } else if (demanded.was == Scheduler::State::kUnderWay) {
+    prefetcher_.on_miss(access.page);
     ++awaited_;
   } else if (!page.is_made) {
     wire_.make(access.page);
   } else if (demanded.was == Scheduler::State::kNone) {
+    prefetcher_.on_miss(access.page);
     wire_.demand(access.page);
     ++awaited_;
     ++result_.demand_fetches;

@@ -54,7 +54,11 @@ Result<std::vector<TimedRun>> run_each(const paging::AccessTrace& trace,
       return setting;
     };
     const auto made_policy = policy.make(setting_of(policy.info->sees_future));
-    const auto made_prefetcher = prefetcher.make(setting_of(prefetcher.info->sees_future));
+    prefetch::Setting ahead = setting_of(prefetcher.info->sees_future);
+    if (!policy.info->sees_future) {
+      ahead.make_policy = [&] { return policy.make(setting_of(false)); };
+    }
+    const auto made_prefetcher = prefetcher.make(ahead);
     auto result = replay_one(runs[i].budget_pages, *made_policy, *made_prefetcher);
     if (!result) return tl::unexpected(result.error());
     runs[i].result = *result;

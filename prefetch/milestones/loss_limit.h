@@ -2,41 +2,55 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 
-#include "prefetch/page_list.h"
+#include "prefetch/paged_memory.h"
+#include "prefetch/per_page.h"
+#include "prefetch/policies/policies.h"
+#include "prefetch/registry.h"
 
 namespace farpage::prefetch {
 
-// How much a prefetcher may lose: a 200th of what a memory of the same size misses that keeps
-// what was used last and fetches nothing ahead, which is kept here in the shadow. What it has
-// gained before counts for it, up to a limit. On one thread.
+// How much a prefetcher may lose: a 200th of what the memory would miss if nothing were fetched
+// ahead, which is followed here in the shadow, with the memory's policy (lru where that is not
+// known). What has been gained counts for it, up to a limit. Who has lost all that may name nothing
+// until as much has come together again: what is fetched ahead pays only after some steps, in which
+// it costs, so that a little is too little to try it. On one thread.
 class LossLimit {
  public:
-  // 0: nothing is known of the memory, and all is allowed.
-  explicit LossLimit(uint64_t budget_pages) : budget_pages_(budget_pages) {}
+  // Without a budget nothing is known of the memory, and all is allowed.
+  explicit LossLimit(const Setting& setting)
+      : is_known_memory_(setting.budget_pages > 0),
+        policy_(setting.make_policy ? setting.make_policy() : lru().make(setting, {})),
+        shadow_(setting.budget_pages, *policy_) {}
 
-  // The page is demanded. `is_there`: how likely it is near, or was fetched ahead.
-  void on_access(PageNumber page, double is_there) {
-    if (budget_pages_ == 0) return;
-    const bool shadow_has_it = shadow_.contains(page);
-    if (shadow_has_it) {
-      shadow_.move_to_back(page);
-    } else {
-      if (shadow_.size() == budget_pages_) shadow_.remove(shadow_.front());
-      shadow_.push_back(page);
-    }
-    const double lost = (1 - is_there) - (shadow_has_it ? 0 : 1 + kAllowed);
-    credit_ = std::min(credit_ - lost, kMost);
+  // A first access is nobody's miss.
+  void on_access(const Access& access) {
+    if (!is_known_memory_) return;
+    const bool is_hit = shadow_.access(access);
+    uint8_t& is_known = is_known_.at(access.page);
+    if (!is_hit && is_known != 0) credit_ = std::min(credit_ + 1 + kAllowed, kMost);
+    is_known = 1;
+    if (credit_ >= kMost) allows_ = true;
   }
-  bool allows() const { return credit_ > 0; }
+  // The page of the last access has to be waited for.
+  void on_miss() {
+    if (!is_known_memory_) return;
+    --credit_;
+    if (credit_ <= 0) allows_ = false;
+  }
+  bool allows() const { return allows_; }
 
  private:
   static constexpr double kAllowed = 0.005;  // of the shadow's misses
-  static constexpr double kMost = 256;       // misses
+  static constexpr double kMost = 384;       // misses
 
-  const uint64_t budget_pages_;
-  PageList shadow_;
-  double credit_ = 8;
+  const bool is_known_memory_;
+  const std::unique_ptr<Policy> policy_;
+  PagedMemory shadow_;
+  PerPage<uint8_t> is_known_;
+  double credit_ = kMost;
+  bool allows_ = true;
 };
 
 }  // namespace farpage::prefetch

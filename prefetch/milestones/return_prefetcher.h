@@ -8,6 +8,7 @@
 #include "prefetch/milestones/loss_limit.h"
 #include "prefetch/milestones/marked_pages.h"
 #include "prefetch/milestones/near_pages.h"
+#include "prefetch/milestones/phase_budgets.h"
 #include "prefetch/milestones/return_watch.h"
 #include "prefetch/registry.h"
 
@@ -18,24 +19,27 @@ namespace farpage::prefetch {
 class ReturnPrefetcher : public Prefetcher {
  public:
   void on_access(const Access& access) final {
-    if (!accesses_.empty() && accesses_.front().step != access.step) end_step({});
+    if (!accesses_.empty() && accesses_.front().step != access.step) end_step();
     accesses_.push_back(access);
-    limit_.on_access(access.page, near_.is_there(access.page));
+    limit_.on_access(access);
     if (near_.on_access(access.page)) from_afar_in_.at(access.page) = watch_.step() + 1;
   }
+  void on_miss(PageNumber) final { limit_.on_miss(); }
   void on_insert(PageNumber page) final { near_.on_insert(page); }
   void on_evict(PageNumber page) override { near_.on_evict(page); }
   void on_milestone(PageNumber page) final { marked_.add(page); }
   size_t candidates(std::span<PageNumber> pages) final {
     hear_step();
-    const size_t count = name(pages);
-    end_step(pages.first(count));
+    const size_t most = budgets_.most(watch_.segmenter().phase(), pages.size());
+    const size_t count = name(pages.first(most));
+    end_step();
     return count;
   }
 
  protected:
-  explicit ReturnPrefetcher(const Setting& setting)
-      : watch_(setting.layout), limit_(setting.budget_pages) {}
+  // `shares`: PhaseBudgets'.
+  ReturnPrefetcher(const Setting& setting, Values shares)
+      : watch_(setting.layout), limit_(setting), budgets_(shares) {}
 
   // As candidates(), once all of the step is known.
   virtual size_t name(std::span<PageNumber> pages) = 0;
@@ -63,13 +67,14 @@ class ReturnPrefetcher : public Prefetcher {
     on_step();
     accesses_.clear();
   }
-  void end_step(std::span<const PageNumber> named) {
+  void end_step() {
     hear_step();
-    near_.on_step(named);
+    near_.on_step();
   }
 
   ReturnWatch watch_;
   LossLimit limit_;
+  const PhaseBudgets budgets_;
   NearPages near_;
   MarkedPages marked_;
   PerPage<uint64_t> from_afar_in_;  // the last step

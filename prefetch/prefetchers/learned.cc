@@ -14,8 +14,11 @@ namespace {
 
 class Learned final : public ReturnPrefetcher {
  public:
-  Learned(const Setting& setting, float least)
-      : ReturnPrefetcher(setting), least_(least), classifier_(kBits, {}), pending_(kPending) {}
+  Learned(const Setting& setting, Values values)
+      : ReturnPrefetcher(setting, values.subspan(1)),
+        least_(static_cast<float>(values[0])),
+        classifier_(kBits, {}),
+        pending_(kPending) {}
 
   void on_evict(PageNumber page) override {
     ReturnPrefetcher::on_evict(page);
@@ -84,14 +87,16 @@ class Learned final : public ReturnPrefetcher {
 }  // namespace
 
 PrefetcherInfo learned() {
-  return {.name = "learned",
-          .what =
-              "of what belongs with pages that come back, as with `milestone`, what is likely to "
-              "be demanded within ten steps, as a classifier has learned from what came so far",
-          .parameters = {{"least", "how likely it has to be", 0.5, 0, 1}},
-          .make = [](const Setting& setting, Values values) -> std::unique_ptr<Prefetcher> {
-            return std::make_unique<Learned>(setting, static_cast<float>(values[0]));
-          }};
+  const auto [explore, verify, conclude] = PhaseBudgets::parameters();
+  return {
+      .name = "learned",
+      .what =
+          "of what belongs with pages that come back, as with `milestone`, what is likely to "
+          "be demanded within ten steps, as a classifier has learned from what came so far",
+      .parameters = {{"least", "how likely it has to be", 0.5, 0, 1}, explore, verify, conclude},
+      .make = [](const Setting& setting, Values values) -> std::unique_ptr<Prefetcher> {
+        return std::make_unique<Learned>(setting, values);
+      }};
 }
 
 }  // namespace farpage::prefetch

@@ -10,8 +10,9 @@ namespace {
 
 class Milestone final : public ReturnPrefetcher {
  public:
-  Milestone(const Setting& setting, uint64_t away_turns)
-      : ReturnPrefetcher(setting), away_turns_(away_turns) {}
+  Milestone(const Setting& setting, Values values)
+      : ReturnPrefetcher(setting, values.subspan(1)),
+        away_turns_(static_cast<uint64_t>(values[0])) {}
 
  private:
   static constexpr double kLeastCame = 0.5;  // of what belongs, or it is not worth its room
@@ -64,13 +65,17 @@ class Milestone final : public ReturnPrefetcher {
 }  // namespace
 
 PrefetcherInfo milestone() {
+  const auto [explore, verify, conclude] = PhaseBudgets::parameters();
   return {.name = "milestone",
           .what =
               "where a page comes back that was ever away for long, what belongs with it: its "
               "segment's pages, the same block in other heads and layers, what has followed it",
-          .parameters = {{"away", "how many steps of its head are long", 16, 5, 1e9}},
+          .parameters = {{"away", "how many steps of its head are long", 16, 5, 1e9},
+                         explore,
+                         verify,
+                         conclude},
           .make = [](const Setting& setting, Values values) -> std::unique_ptr<Prefetcher> {
-            return std::make_unique<Milestone>(setting, static_cast<uint64_t>(values[0]));
+            return std::make_unique<Milestone>(setting, values);
           }};
 }
 

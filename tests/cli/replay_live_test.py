@@ -48,14 +48,16 @@ class ReplayLiveTest(Case):
                                  runs["oracle", "live"]["prefetches"])
 
     def test_a_node_that_dies_in_the_middle(self):
-        node = self.start_node("--page-bytes", PAGE_BYTES, "--set", "node.lease_ms=100", "--set", "node.reuse_ms=20")
+        node = self.start_node("--page-bytes", PAGE_BYTES, "--set", "node.lease_ms=1000")
         replay = self.start_program(*self.arguments("--json", "-", "--node", node.address, prefetch="oracle", compute_us=40_000))
+        said = ""
         for line in replay.stderr:
+            said += line
             if "accesses" in line:
                 break
         node.kill()
         output, errors = replay.communicate(timeout=120)
-        self.assertEqual(replay.returncode, 0, errors)
+        self.assertEqual(replay.returncode, 0, said + errors)
         live = next(run for run in json.loads(output)["runs"] if run["clock"] == "live")
         self.assertEqual((live["steps"], live["wrong_bytes"]), (STEPS, 0))
         self.assertGreater(live["recomputed_pages"], 0)

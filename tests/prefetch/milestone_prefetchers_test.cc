@@ -131,16 +131,30 @@ TEST_F(MilestonePrefetchersTest, NothingIsNamedOfWhatCameBackAndWasNear) {
     EXPECT_THAT(step({4 * 17}), IsEmpty()) << name;
   }
 }
-// All comes back in turn, and there is room for all but what is fetched ahead and of no use.
+TEST_F(MilestonePrefetchersTest, APhaseHasItsShareOfWhatMayBeAskedFor) {
+  for (const std::string name : {"milestone", "learned:least=0"}) {
+    const auto named_in = [&](Mark phase) {
+      begin(name + ":verify=0.0625:conclude=0");
+      mark_ = phase;
+      const size_t named = step({4 * 17}).size();
+      mark_ = Mark::kNone;
+      return named;
+    };
+    EXPECT_EQ(named_in(Mark::kBegins), 10u) << name;
+    EXPECT_EQ(named_in(Mark::kExplores), 10u) << name;
+    EXPECT_EQ(named_in(Mark::kVerifies), 4u) << name;  // of 64 that may be
+    EXPECT_EQ(named_in(Mark::kConcludes), 0u) << name;
+  }
+}
+// There was room for all, had nothing been fetched ahead.
 TEST_F(MilestonePrefetchersTest, WhoLosesWhatWouldHaveBeenNearNamesNothing) {
   for (const char* name : {"milestone", "learned:least=0"}) {
-    budget_pages_ = 100;
+    budget_pages_ = 4 * kBlocks;
     begin(name);
-    for (int i = 0; i < 100; ++i) {
-      step({4 * 17});
-      go_on(20);
-    }
-    EXPECT_THAT(step({4 * 17}), IsEmpty()) << name;
+    EXPECT_THAT(step({4 * 17}), Not(IsEmpty())) << name;
+    go_on(20);
+    for (int i = 0; i < 500; ++i) prefetcher_->on_miss(4 * 17);
+    EXPECT_THAT(step({4 * 25}), IsEmpty()) << name;
   }
 }
 TEST_F(MilestonePrefetchersTest, LearnedLearnsWhatAMarkIsWorth) {

@@ -38,7 +38,11 @@ class Told final : public prefetch::Prefetcher {
  public:
   explicit Told(Steps steps) : steps_(std::move(steps)) {}
 
-  void on_access(const prefetch::Access&) override {}
+  void on_access(const prefetch::Access& access) override { accessed_ = access.page; }
+  void on_miss(PageNumber page) override {
+    EXPECT_EQ(page, accessed_);
+    misses.push_back(page);
+  }
   size_t candidates(std::span<PageNumber> pages) override {
     if (asked_ == steps_.size()) return 0;
     const auto& named = steps_[asked_++];
@@ -46,9 +50,12 @@ class Told final : public prefetch::Prefetcher {
     return named.size();
   }
 
+  std::vector<PageNumber> misses;
+
  private:
   const Steps steps_;
   size_t asked_ = 0;
+  PageNumber accessed_ = 0;
 };
 
 // A page takes 1 µs on its way and arrives 100 ns later.
@@ -110,6 +117,17 @@ TEST(TimedReplay, WhatIsUnderWayIsWaitedForAndNotFetchedAgain) {
   EXPECT_EQ(result.fetched_pages, 1u);
   EXPECT_EQ(result.prefetch.useful(), 1u);
   EXPECT_EQ(result.prefetch.timely, 0u);
+}
+TEST(TimedReplay, ThePrefetcherHearsOfEachPageThatIsWaitedFor) {
+  // 0 has come ahead of its demand, 1 is under way, 2 is fetched, 3 is new, and then near.
+  const Steps steps = {{0}, {1}, {2}, {4}, {5}, {6}, {0}, {1}, {2}, {3}, {3}};
+  const auto policy = prefetch::lru().make({}, {});
+  Told prefetcher({{}, {}, {}, {0}, {}, {}, {1}});
+  const auto result = replay(trace_of(steps), 3, options_with(600), *policy, prefetcher);
+  ASSERT_TRUE(result.has_value());
+  EXPECT_EQ(result->prefetch.timely, 1u);
+  EXPECT_EQ(result->prefetch.late, 1u);
+  EXPECT_EQ(prefetcher.misses, (std::vector<PageNumber>{1, 2}));
 }
 // Of 12 pages the first six are near no more when some of them are named at 1'000, before a step
 // that demands one of them at 1'500.

@@ -2,47 +2,94 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
+#include "prefetch/page_list.h"
+
 namespace farpage::prefetch {
 namespace {
 
-// A loop through one page more than there is room for: what was used last never hits.
-TEST(LossLimit, WhoMissesWhatTheShadowMissesIsAllowed) {
-  LossLimit limit(4);
-  for (PageNumber i = 0; i < 10'000; ++i) limit.on_access(i % 5, 0);
-  EXPECT_TRUE(limit.allows());
-}
-TEST(LossLimit, WhoMissesWhatTheShadowHitsMayDoSoForAWhile) {
-  LossLimit limit(4);
-  for (PageNumber page = 0; page < 4; ++page) limit.on_access(page, 0);
-  int lost = 0;
-  for (; limit.allows() && lost < 1'000; ++lost) limit.on_access(0, 0);
-  EXPECT_EQ(lost, 9);  // 8, and a little for the four
-}
-TEST(LossLimit, ItMayLoseA200thOfTheShadowsMisses) {
-  LossLimit limit(4);
-  PageNumber page = 0;
-  double lost = 0;
-  for (int i = 0; i < 1'000'000; ++i) {
-    limit.on_access(page, 0);
-    if (limit.allows()) {
-      limit.on_access(page, 0);  // the shadow has it
-      ++lost;
-    }
-    ++page;
+constexpr int kMost = 384;
+
+class LossLimitTest : public testing::Test {
+ protected:
+  static Setting setting(uint64_t budget_pages) {
+    Setting setting;
+    setting.budget_pages = budget_pages;
+    return setting;
   }
-  EXPECT_NEAR(lost / 1'000'000, 0.005, 0.0002);
+  void access(PageNumber page) { limit_.on_access({number_++, 0, page}); }
+  void miss(PageNumber page) {
+    access(page);
+    limit_.on_miss();
+  }
+  // Of a page that the shadow has. How many until it is over.
+  int lose_all(PageNumber page) {
+    int lost = 0;
+    for (; limit_.allows() && lost < 10'000; ++lost) miss(page);
+    return lost;
+  }
+
+  LossLimit limit_{setting(4)};
+  uint64_t number_ = 0;
+};
+
+// A loop through one page more than there is room for: what was used last never hits.
+TEST_F(LossLimitTest, WhoMissesWhatTheShadowMissesIsAllowed) {
+  for (PageNumber page = 0; page < 5; ++page) access(page);
+  for (PageNumber i = 0; i < 10'000; ++i) miss(i % 5);
+  EXPECT_TRUE(limit_.allows());
 }
-TEST(LossLimit, WhatWasGainedCountsUpToALimit) {
-  LossLimit limit(4);
-  for (PageNumber page = 0; page < 100'000; ++page) limit.on_access(page, 1);
-  int lost = 0;
-  for (; limit.allows() && lost < 10'000; ++lost) limit.on_access(99'999, 0);
-  EXPECT_EQ(lost, 256);
+TEST_F(LossLimitTest, WhoMissesWhatTheShadowHitsMayDoSoForAWhile) {
+  access(0);
+  EXPECT_EQ(lose_all(0), kMost);
 }
-TEST(LossLimit, OfAMemoryOfWhichNothingIsKnownAllIsAllowed) {
-  LossLimit limit(0);
-  for (int i = 0; i < 1'000; ++i) limit.on_access(0, 0);
-  EXPECT_TRUE(limit.allows());
+TEST_F(LossLimitTest, FirstAccessesAreNobodysMisses) {
+  access(0);
+  EXPECT_EQ(lose_all(0), kMost);
+  for (PageNumber page = 1; page < 100'000; ++page) access(page);
+  EXPECT_FALSE(limit_.allows());
+}
+TEST_F(LossLimitTest, WhoHasLostAllGoesOnWhenAsMuchHasComeTogether) {
+  for (PageNumber page = 0; page < 5; ++page) access(page);
+  EXPECT_EQ(lose_all(4), kMost);
+  uint64_t misses = 0;
+  for (; !limit_.allows() && misses < 1'000'000; ++misses) miss(misses % 5);
+  EXPECT_NEAR(static_cast<double>(misses) * 0.005, kMost, 2);
+  EXPECT_NEAR(lose_all((misses - 1) % 5), kMost, 1);
+}
+TEST_F(LossLimitTest, WhatWasGainedCountsUpToALimit) {
+  for (PageNumber i = 0; i < 100'000; ++i) access(i % 5);
+  EXPECT_EQ(lose_all(99'999 % 5), kMost);
+}
+// What goes first is what was used last: of a loop that is one page too long it misses few, and
+// lru all.
+TEST_F(LossLimitTest, TheShadowHasTheMemorysPolicy) {
+  class Mru final : public Policy {
+    void on_access(const Access&) override {}
+    void on_insert(PageNumber page, uint64_t) override { pages_.push_back(page); }
+    void on_evict(PageNumber page, uint64_t) override { pages_.remove(page); }
+    PageNumber victim(uint64_t) override { return pages_.back(); }
+    PageList pages_;
+  };
+  Setting of_mru = setting(4);
+  of_mru.make_policy = [] { return std::make_unique<Mru>(); };
+  LossLimit limit(of_mru);
+  for (PageNumber i = 0; i < 5; ++i) limit.on_access({i, 0, i});
+  uint64_t misses = 0;
+  for (; limit.allows() && misses < 10'000; ++misses) {
+    limit.on_access({5 + misses, 0, static_cast<PageNumber>(misses % 5)});
+    limit.on_miss();
+  }
+  EXPECT_LT(misses, 10'000u);
+}
+TEST_F(LossLimitTest, OfAMemoryOfWhichNothingIsKnownAllIsAllowed) {
+  LossLimit unknown(setting(0));
+  for (int i = 0; i < 1'000; ++i) {
+    unknown.on_access({0, 0, 0});
+    unknown.on_miss();
+  }
+  EXPECT_TRUE(unknown.allows());
 }
 
 }  // namespace
