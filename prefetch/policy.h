@@ -39,7 +39,7 @@ class Prefetcher {
   virtual ~Prefetcher() = default;
 
   virtual void on_access(const Access& access) = 0;
-  // The page of the last access was not there, and has to be waited for.
+  // The page is demanded and not there: it has to be waited for. Before or after its access.
   virtual void on_miss(PageNumber) {}
   // The page is resident from now on, or no more, whoever brought it; for who wants to know.
   virtual void on_insert(PageNumber) {}

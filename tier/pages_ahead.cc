@@ -130,6 +130,7 @@ uint32_t PagesAhead::demand(const PageRequest& request) {
   if (place != kNoPlace && places_[place].slice.bytes != request.destination.bytes) {
     ++counts_.outdated;
     evict(*known);
+    prefetcher_->on_miss(*known);
     return kNoPlace;
   }
   const Scheduler::State was = scheduler_.demand(*known, step_).was;
@@ -139,6 +140,7 @@ uint32_t PagesAhead::demand(const PageRequest& request) {
     tell_residence(*known);
     return place;
   }
+  prefetcher_->on_miss(*known);
   if (was != Scheduler::State::kUnderWay) return kNoPlace;
   page.place = kNoPlace;
   return place;

@@ -33,7 +33,7 @@ class LossLimit {
     is_known = 1;
     if (credit_ >= kMost) allows_ = true;
   }
-  // The page of the last access has to be waited for.
+  // A page has to be waited for.
   void on_miss() {
     if (!is_known_memory_) return;
     --credit_;

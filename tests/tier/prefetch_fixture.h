@@ -21,6 +21,7 @@ namespace farpage {
 struct Script {
   std::vector<prefetch::PageNumber> names;
   std::vector<prefetch::Access> accesses;
+  std::vector<prefetch::PageNumber> missed;
   std::vector<prefetch::PageNumber> milestones;
   std::vector<prefetch::PageNumber> forgotten;
   std::vector<prefetch::PageNumber> inserted;
@@ -32,6 +33,7 @@ class ScriptedPrefetcher final : public prefetch::Prefetcher {
   explicit ScriptedPrefetcher(Script& script) : script_(script) {}
 
   void on_access(const prefetch::Access& access) override { script_.accesses.push_back(access); }
+  void on_miss(prefetch::PageNumber page) override { script_.missed.push_back(page); }
   void on_insert(prefetch::PageNumber page) override { script_.inserted.push_back(page); }
   void on_evict(prefetch::PageNumber page) override { script_.evicted.push_back(page); }
   void on_milestone(prefetch::PageNumber page) override { script_.milestones.push_back(page); }

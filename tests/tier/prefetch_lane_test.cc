@@ -71,6 +71,8 @@ TEST_F(PrefetchTest, DemandMixesWhatIsHereUnderWayAndAway) {
     EXPECT_EQ(is_in_frame(demand, page), page == 0 || page == 3);
   }
   EXPECT_EQ(demand.verdicts[4].reason, Reason::kMiss);
+  // Of those that it has heard of.
+  EXPECT_EQ(script_.missed, (std::vector<prefetch::PageNumber>{3, 2, 4}));
   EXPECT_EQ(lane_.report().pages.timely, 1u);
   EXPECT_EQ(lane_.report().pages.late, 1u);
 }
