@@ -2,6 +2,7 @@
 """What being sure costs: checking every byte, a second replica, and looking for damage unasked. Two runs of Farpage take turns."""
 
 import contextlib
+import statistics
 import sys
 import tempfile
 
@@ -9,7 +10,8 @@ from compare import Case, Sides, comparison_options, compare_all
 from measure import bench, memory_node, require
 
 GIB = 1 << 30
-SCRUB_BYTES_PER_S = 64 << 20  # as node.toml has it
+SCRUB_BYTES_PER_S = 32 << 20  # as node.toml has it
+SCRUB_RUNS = 4
 
 
 class Cases:
@@ -33,8 +35,11 @@ class Cases:
         yield Sides(lambda: self.put_p50_us(backend, 2), lambda: self.put_p50_us(backend, 1))
 
     def fetched_of(self, node):
-        return bench(self.program, "fetch", "--backend", "shm", "--node", node, "--page-bytes", "64KiB", "--pool-bytes", "256MiB",
-                     "--batch", 1, "--depth", 1, "--connections", 1, "--seconds", self.seconds)["fetch_us"]["p99"]
+        """Of several runs, as the steps in which a p99 is told are as long as the bound is wide."""
+        return statistics.fmean(
+            bench(self.program, "fetch", "--backend", "shm", "--node", node, "--page-bytes", "64KiB", "--pool-bytes", "256MiB",
+                  "--batch", 1, "--depth", 1, "--connections", 1, "--seconds", self.seconds)["fetch_us"]["p99"]
+            for _ in range(SCRUB_RUNS))
 
     @contextlib.contextmanager
     def scrubbing(self):
@@ -51,7 +56,7 @@ class Cases:
                  lambda: self.second_replica("shm"), True),
             Case("put-tcp", "put of 64 KiB to its acknowledgement, tcp, p50, 2 replicas of 3 nodes", "1 replica", "µs", 2.2,
                  lambda: self.second_replica("tcp"), True),
-            Case("scrub", "64 KiB, one at a time, shm, p99, of a node that scrubs 64 MiB/s", "one that does not", "µs", 1.02,
+            Case("scrub", "64 KiB, one at a time, shm, p99, of a node that scrubs 32 MiB/s", "one that does not", "µs", 1.02,
                  self.scrubbing, True),
         ]
 

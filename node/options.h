@@ -27,7 +27,7 @@ struct NodeOptions {
   std::string metrics_listen;               // where Prometheus asks; empty: nowhere
   uint64_t max_requests_per_s = 20'000;     // of one client; what is above it waits
   uint64_t fill_bytes_per_s = 256 * kMiB;   // that a member reads of others to fill itself
-  uint64_t scrub_bytes_per_s = 64 * kMiB;   // of its own pages that it looks at unasked; 0: none
+  uint64_t scrub_bytes_per_s = 32 * kMiB;   // of its own pages that it looks at unasked; 0: none
 
   Result<void> validate() const;
 };
