@@ -39,7 +39,7 @@ class Prefetcher {
   virtual ~Prefetcher() = default;
 
   virtual void on_access(const Access& access) = 0;
-  // The page is demanded and not there: it has to be waited for. Before or after its access.
+  // The page is not there when it is demanded, after its access, and has to be waited for.
   virtual void on_miss(PageNumber) {}
   // The page is resident from now on, or no more, whoever brought it; for who wants to know.
   virtual void on_insert(PageNumber) {}

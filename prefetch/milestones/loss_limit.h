@@ -24,21 +24,22 @@ class LossLimit {
         policy_(setting.make_policy ? setting.make_policy() : lru().make(setting, {})),
         shadow_(setting.budget_pages, *policy_) {}
 
-  // A first access is nobody's miss.
   void on_access(const Access& access) {
     if (!is_known_memory_) return;
     const bool is_hit = shadow_.access(access);
-    uint8_t& is_known = is_known_.at(access.page);
-    if (!is_hit && is_known != 0) credit_ = std::min(credit_ + 1 + kAllowed, kMost);
-    is_known = 1;
+    uint8_t& accesses = accesses_.at(access.page);
+    if (!is_hit && accesses > 0) credit_ = std::min(credit_ + 1 + kAllowed, kMost);
+    accesses = accesses == 0 ? 1 : 2;
     if (credit_ >= kMost) allows_ = true;
   }
-  // A page has to be waited for.
-  void on_miss() {
-    if (!is_known_memory_) return;
+  // A page that was accessed has to be waited for. At its first access that is nobody's loss.
+  void on_miss(PageNumber page) {
+    if (!is_known_memory_ || accesses_[page] < 2) return;
     --credit_;
     if (credit_ <= 0) allows_ = false;
   }
+  // Another page has this number.
+  void on_forget(PageNumber page) { accesses_.at(page) = 0; }
   bool allows() const { return allows_; }
 
  private:
@@ -48,7 +49,7 @@ class LossLimit {
   const bool is_known_memory_;
   const std::unique_ptr<Policy> policy_;
   PagedMemory shadow_;
-  PerPage<uint8_t> is_known_;
+  PerPage<uint8_t> accesses_;  // 2: or more
   double credit_ = kMost;
   bool allows_ = true;
 };

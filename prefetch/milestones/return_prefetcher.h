@@ -24,10 +24,11 @@ class ReturnPrefetcher : public Prefetcher {
     limit_.on_access(access);
     if (near_.on_access(access.page)) from_afar_in_.at(access.page) = watch_.step() + 1;
   }
-  void on_miss(PageNumber) final { limit_.on_miss(); }
+  void on_miss(PageNumber page) final { limit_.on_miss(page); }
   void on_insert(PageNumber page) final { near_.on_insert(page); }
   void on_evict(PageNumber page) override { near_.on_evict(page); }
   void on_milestone(PageNumber page) final { marked_.add(page); }
+  void on_forget(PageNumber page) final { limit_.on_forget(page); }
   size_t candidates(std::span<PageNumber> pages) final {
     hear_step();
     const size_t most = budgets_.most(watch_.segmenter().phase(), pages.size());

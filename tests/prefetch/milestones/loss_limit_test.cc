@@ -21,7 +21,7 @@ class LossLimitTest : public testing::Test {
   void access(PageNumber page) { limit_.on_access({number_++, 0, page}); }
   void miss(PageNumber page) {
     access(page);
-    limit_.on_miss();
+    limit_.on_miss(page);
   }
   // Of a page that the shadow has. How many until it is over.
   int lose_all(PageNumber page) {
@@ -49,6 +49,18 @@ TEST_F(LossLimitTest, FirstAccessesAreNobodysMisses) {
   EXPECT_EQ(lose_all(0), kMost);
   for (PageNumber page = 1; page < 100'000; ++page) access(page);
   EXPECT_FALSE(limit_.allows());
+}
+// An engine may have to wait for what it never had.
+TEST_F(LossLimitTest, WhoWaitsForFirstAccessesLosesNothing) {
+  for (PageNumber page = 0; page < 10'000; ++page) miss(page);
+  EXPECT_TRUE(limit_.allows());
+  access(9'999);
+  for (int i = 0; i < 10'000; ++i) {
+    limit_.on_forget(9'999);
+    miss(9'999);  // another page each time
+  }
+  EXPECT_TRUE(limit_.allows());
+  EXPECT_EQ(lose_all(9'999), kMost);
 }
 TEST_F(LossLimitTest, WhoHasLostAllGoesOnWhenAsMuchHasComeTogether) {
   for (PageNumber page = 0; page < 5; ++page) access(page);
@@ -78,8 +90,9 @@ TEST_F(LossLimitTest, TheShadowHasTheMemorysPolicy) {
   for (PageNumber i = 0; i < 5; ++i) limit.on_access({i, 0, i});
   uint64_t misses = 0;
   for (; limit.allows() && misses < 10'000; ++misses) {
-    limit.on_access({5 + misses, 0, static_cast<PageNumber>(misses % 5)});
-    limit.on_miss();
+    const auto page = static_cast<PageNumber>(misses % 5);
+    limit.on_access({5 + misses, 0, page});
+    limit.on_miss(page);
   }
   EXPECT_LT(misses, 10'000u);
 }
@@ -87,7 +100,7 @@ TEST_F(LossLimitTest, OfAMemoryOfWhichNothingIsKnownAllIsAllowed) {
   LossLimit unknown(setting(0));
   for (int i = 0; i < 1'000; ++i) {
     unknown.on_access({0, 0, 0});
-    unknown.on_miss();
+    unknown.on_miss(0);
   }
   EXPECT_TRUE(unknown.allows());
 }
