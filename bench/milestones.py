@@ -26,6 +26,9 @@ SWEPT_PREFETCHERS = ("none", "recency", "learned", "random", "oracle")
 SWEEPS = {"milestones": (0.35, 0.1, 0), "informativeness": (1, 0.5, 0), "return_spread_steps": (0, 1, 2, 4, 8)}
 LINKS_GBPS = (100, 25, 10)
 MODEL_PAGE_BYTES = 1 << 20  # of 16 heads, as large as those of a whole model
+PLACEMENTS = ("lru", "recency", "importance", "milestone", "milestone:within=1000", "belady")
+ROUGH_TIERS = ("latency_us=10:gbps=100:pages=1000", "latency_us=100:gbps=25:bits=4")
+SCORES = ("lru", "importance", "milestone", "reuse_rate")
 T_95 = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
 COST_RUNS = 5
 
@@ -64,7 +67,7 @@ def generate(program, trace, folder, parameters, settings):
 def replay(program, trace, budgets, prefetchers, way=()):
     text = run([program, "replay", str(trace), "--format", "access", "--policy", "lru", "--budget", ",".join(map(str, budgets)),
                 "--prefetch", ",".join(prefetchers), "--prefetch-pages", "200", *way, "--csv", "-"])
-    words = ("trace", "synthetic", "policy", "prefetch")
+    words = ("trace", "synthetic", "policy", "prefetch", "placement")
     rows = csv.DictReader(io.StringIO(text))
     return {(int(row["budget_pages"]), row["prefetch"]):
             {key: number(value) for key, value in row.items() if key not in words} for row in rows}
@@ -128,6 +131,54 @@ def throughput_table(options, folder):
                 print(f"| {name} | {budget} | {gbps} | {' | '.join(cells)} |", flush=True)
 
 
+def placement_table(options, folder):
+    trace = folder / "decode.trace"
+    print("\nWhere a fifth of the pages fits into a tier of whole numbers, and the rest lies in one of 4 of 16 bits, `lru` near (synthetic):\n\n"
+          "| parameters | placement | imprecise accesses | of the mass | stall ms with `learned` |\n|---|---|---|---|---|")
+    for name, pages_wanted in HELD_BACK.items():
+        rows = {}
+        for seed in options.seeds:
+            generate(options.farpage, trace, folder, CONFIGS / f"held-back/{name}.toml", [f"seed={seed}", f"tokens={options.tokens}"])
+            for row in placed(options.farpage, trace, round(ROOMS[0] * HEADS * pages_wanted), ["lru"], PLACEMENTS, ROUGH_TIERS):
+                rows.setdefault(row["placement"], []).append(row)
+        for placement in PLACEMENTS:
+            means = [mean_of(rows[placement], column, digits, scale) for column, digits, scale in
+                     (("imprecise_share", 4, 1), ("imprecise_mass", 4, 1), ("stall_s", 1, 1e3))]
+            print(f"| {name} | `{placement}` | {' | '.join(means)} |", flush=True)
+
+
+def joint_table(options, folder):
+    """One score for what is near and for what lies in the nearer tier, against the best of each (B-H3)."""
+    trace = folder / "decode.trace"
+    print("\nStall of `learned` in s where one score decides what is near and what lies in the nearer tier, and where two do (synthetic):\n\n"
+          "| tokens | heads | joint: " + " | ".join(f"`{score}`" for score in SCORES) + " | separate: the best of both | the best joint, over that |\n"
+          "|---|---|" + "---|" * len(SCORES) + "---|---|")
+    for tokens, layers in ((1 << 17, 4), (1 << 20, 1)):
+        heads = 4 * layers
+        generate(options.farpage, trace, folder, "reasoning", [f"seed={options.seeds[0]}", f"tokens={tokens}", f"layers={layers}"])
+        pages = tokens // 16 * heads
+        tiers = [f"latency_us=10:gbps=100:pages={pages // 32}", "latency_us=100:gbps=25"]
+        rows = placed(options.farpage, trace, round(ROOMS[0] * heads * 24), SCORES, SCORES, tiers)
+        stall = {(row["policy"], row["placement"]): float(row["stall_s"]) for row in rows}
+        joint = [stall[score, score] for score in SCORES]
+        near, below = min(((near, below) for near in SCORES for below in SCORES if near != below), key=stall.get)
+        best = stall[near, below]
+        print(f"| {tokens} | {heads} | {' | '.join(f'{each:.2f}' for each in joint)} | {best:.2f}: `{near}` near, `{below}` below | {min(joint) / best:.3f} |", flush=True)
+
+
+def placed(program, trace, budget, policies, placements, tiers):
+    way = [argument for tier in tiers for argument in ("--tier", tier)]
+    text = run([program, "replay", str(trace), "--format", "access", "--policy", ",".join(policies), "--budget", str(budget),
+                "--prefetch", "learned", "--prefetch-pages", "200", *way, "--placement", ",".join(placements), "--csv", "-"])
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def mean_of(rows, column, digits, scale):
+    values = [float(row[column]) * scale for row in rows]
+    half = T_95[len(values)] * statistics.stdev(values) / len(values) ** 0.5
+    return f"{statistics.mean(values):.{digits}f} ± {half:.{digits}f}"
+
+
 def cpu_ns(program, trace, budget, prefetcher):
     """The least of several runs, an access, of this process's children's time in user mode."""
     took = []
@@ -152,7 +203,7 @@ def main():
     parser.add_argument("--farpage", default=str(pathlib.Path(__file__).parents[1] / "build/release/cli/farpage"), metavar="PROGRAM")
     parser.add_argument("--seeds", type=lambda text: [int(each) for each in text.split(",")], default=[1, 2, 3, 4, 5], help="2 to 10 of them")
     parser.add_argument("--tokens", type=int, default=4096)
-    parser.add_argument("--tables", default="held-back,sweep,normal,throughput,cost")
+    parser.add_argument("--tables", default="held-back,sweep,normal,throughput,placement,joint,cost")
     options = parser.parse_args()
     require(options.farpage, {})
     if len(options.seeds) not in T_95:
@@ -170,6 +221,10 @@ def main():
             normal_table(options, folder)
         if "throughput" in tables:
             throughput_table(options, folder)
+        if "placement" in tables:
+            placement_table(options, folder)
+        if "joint" in tables:
+            joint_table(options, folder)
         if "cost" in tables:
             cost_table(options, folder)
 

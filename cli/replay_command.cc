@@ -199,14 +199,23 @@ PagingOptions add_paging(CLI::App& command, ReplayArguments& arguments) {
       ->type_name("LINK")
       ->capture_default_str()
       ->needs(live);
+  CLI::Option* tier =
+      command
+          .add_option("--tier", arguments.paging.tiers,
+                      "With --prefetch: what lies below the budget, nearest first; "
+                      "latency_us=10:gbps=100:pages=20000, of which the last, which is endless, "
+                      "has no pages. bits=4: pages that come to lie there keep that many of 16 "
+                      "bits of each number. Without it: one of 10 µs and 100 Gb/s")
+          ->type_name("TIER")
+          ->needs(prefetch)
+          ->excludes(live);
   command
-      .add_option("--tier", arguments.paging.tiers,
-                  "With --prefetch: what lies below the budget, nearest first; "
-                  "latency_us=10:gbps=100:pages=20000, of which the last, which is endless, has no "
-                  "pages. Without it: one of 10 µs and 100 Gb/s")
-      ->type_name("TIER")
-      ->needs(prefetch)
-      ->excludes(live);
+      .add_option("--placement", arguments.paging.placements,
+                  "With two tiers or more: what keeps a page in one that is full, named as "
+                  "policies; lru if nothing is said")
+      ->type_name("LIST")
+      ->delimiter(',')
+      ->needs(tier);
   CLI::Option* compat = command
                             .add_option("--compat", arguments.compat.which,
                                         "Runs the scenarios of another simulator, exactly as it "

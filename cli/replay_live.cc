@@ -19,11 +19,10 @@ uint64_t pool_bytes_for(const paging::AccessTrace& trace, uint64_t page_bytes) {
 
 }  // namespace
 
-Result<std::vector<vtime::TimedRun>> run_live(
-    const LiveArguments& arguments, const paging::AccessTrace& trace,
-    const vtime::TimedOptions& options, std::span<const prefetch::ChosenPolicy> policies,
-    std::span<const uint64_t> budgets_pages,
-    std::span<const prefetch::ChosenPrefetcher> prefetchers) {
+Result<std::vector<vtime::TimedRun>> run_live(const LiveArguments& arguments,
+                                              const paging::AccessTrace& trace,
+                                              const vtime::TimedOptions& options,
+                                              const vtime::TimedPlan& plan) {
   const Interrupts interrupts;
   ConnectOptions connect = arguments.connect;
   connect.is_shaped = true;
@@ -45,13 +44,13 @@ Result<std::vector<vtime::TimedRun>> run_live(
   if (!replay) return tl::unexpected(replay.error());
   opened.shaped()->shape({arguments.link.latency_ns, arguments.link.bytes_per_s});
 
-  const uint64_t runs = policies.size() * budgets_pages.size() * prefetchers.size();
-  Progress progress("live", "accesses", runs * trace.accesses);
+  Progress progress("live", "accesses", plan.runs() * trace.accesses);
   uint64_t accesses = 0;
   hooks.progress = [&](uint64_t more) { progress.update(accesses += more); };
   auto all = vtime::run_each(
-      trace, policies, budgets_pages, prefetchers, false,
-      [&](uint64_t budget_pages, prefetch::Policy& policy, prefetch::Prefetcher& prefetcher) {
+      trace, plan, false,
+      [&](uint64_t budget_pages, prefetch::Policy& policy, prefetch::Prefetcher& prefetcher,
+          const vtime::MakePlacement&) {
         return replay->run(budget_pages, policy, prefetcher, hooks);
       },
       [](size_t) {});

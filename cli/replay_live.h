@@ -19,12 +19,11 @@ struct LiveArguments {
   uint64_t deadline_ns = kSecond;
 };
 
-// Each policy, budget and prefetcher over a memory node, one after the other. `options`: what
+// The whole plan, of which one placement, over a memory node, one after the other. `options`: what
 // virtual time was asked.
-Result<std::vector<vtime::TimedRun>> run_live(
-    const LiveArguments& arguments, const paging::AccessTrace& trace,
-    const vtime::TimedOptions& options, std::span<const prefetch::ChosenPolicy> policies,
-    std::span<const uint64_t> budgets_pages,
-    std::span<const prefetch::ChosenPrefetcher> prefetchers);
+Result<std::vector<vtime::TimedRun>> run_live(const LiveArguments& arguments,
+                                              const paging::AccessTrace& trace,
+                                              const vtime::TimedOptions& options,
+                                              const vtime::TimedPlan& plan);
 
 }  // namespace farpage

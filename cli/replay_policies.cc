@@ -58,20 +58,15 @@ Result<void> run_untimed(const PagingArguments& arguments, const paging::AccessT
 }
 
 Result<void> run_timed(const PagingArguments& arguments, const paging::AccessTrace& trace,
-                       const vtime::TimedOptions& options,
-                       std::span<const prefetch::ChosenPolicy> policies,
-                       std::span<const prefetch::ChosenPrefetcher> prefetchers) {
+                       const vtime::TimedOptions& options, const vtime::TimedPlan& plan) {
   auto runs = [&] {
-    Progress progress("replay", "runs",
-                      policies.size() * prefetchers.size() * arguments.budgets_pages.size());
-    return replay_all(trace, options, policies, arguments.budgets_pages, prefetchers,
-                      [&](size_t done) { progress.update(done); });
+    Progress progress("replay", "runs", plan.runs());
+    return replay_all(trace, options, plan, [&](size_t done) { progress.update(done); });
   }();
   if (!runs) return tl::unexpected(runs.error());
   uint64_t wrong_bytes = 0;
   if (arguments.live) {
-    const auto live =
-        run_live(*arguments.live, trace, options, policies, arguments.budgets_pages, prefetchers);
+    const auto live = run_live(*arguments.live, trace, options, plan);
     if (!live) return tl::unexpected(live.error());
     runs->insert(runs->end(), live->begin(), live->end());
     for (const vtime::TimedRun& run : *live) wrong_bytes += run.result.wrong_bytes;
@@ -97,6 +92,11 @@ Result<vtime::TimedOptions> timed_options(const PagingArguments& arguments) {
     options.tiers.push_back(*tier);
   }
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
+  if (!arguments.placements.empty() && options.tiers.size() < 2) {
+    return fail(Code::kInvalid,
+                "--placement says what stays in a tier that gets full: give --tier twice, the "
+                "first with pages=");
+  }
   return options;
 }
 
@@ -130,13 +130,16 @@ int run_paging(const PagingArguments& arguments, const TraceArguments& trace_arg
   if (!policies) return report_error(policies.error(), kExitUsage);
   const auto prefetchers = choose_all(arguments.prefetchers, prefetch::choose_prefetcher);
   if (!prefetchers) return report_error(prefetchers.error(), kExitUsage);
+  const auto placements = choose_all(arguments.placements, prefetch::choose_policy);
+  if (!placements) return report_error(placements.error(), kExitUsage);
   const auto options = timed_options(arguments);
   if (!options) return report_error(options.error(), kExitUsage);
   const auto trace = load_accesses(trace_arguments);
   if (!trace) return report_error(trace.error());
-  const auto done = prefetchers->empty()
-                        ? run_untimed(arguments, *trace, *policies)
-                        : run_timed(arguments, *trace, *options, *policies, *prefetchers);
+  vtime::TimedPlan plan = {*policies, arguments.budgets_pages, *prefetchers};
+  if (!placements->empty()) plan.placements = *placements;
+  const auto done = prefetchers->empty() ? run_untimed(arguments, *trace, *policies)
+                                         : run_timed(arguments, *trace, *options, plan);
   return done ? kExitDone : report_error(done.error());
 }
 

@@ -19,8 +19,9 @@ struct PagingArguments {
   uint64_t page_bytes = 0;
   uint64_t compute_us = 20'000;
   uint64_t prefetch_pages = vtime::TimedOptions().prefetch_pages;
-  std::vector<std::string> tiers;     // as parse_tier() reads them
-  std::optional<LiveArguments> live;  // over a node as well
+  std::vector<std::string> tiers;       // as parse_tier() reads them
+  std::vector<std::string> placements;  // in these, as policies are named; empty: the usual one
+  std::optional<LiveArguments> live;    // over a node as well
   std::string json;
   std::string csv;
   std::string report;  // a folder

@@ -21,11 +21,11 @@ constexpr uint32_t kMostDivided = 65'536;
 
 const std::vector<PolicyInfo>& all_policies() {
   static const std::vector<PolicyInfo> all = {
-      attention(),     belady(),       cost_aware(),       fifo(),
-      h2o(),           heavy_hitter(), importance(),       lazy(),
-      lfu(),           lru(),          predictive(),       raas(),
-      random_choice(), recency(),      regret_aware(),     reuse_rate(),
-      s3fifo(),        stability(),    windowed_recency(), workload_aware(),
+      attention(),       belady(),     cost_aware(), fifo(),          h2o(),
+      heavy_hitter(),    importance(), lazy(),       lfu(),           lru(),
+      milestone_pages(), predictive(), raas(),       random_choice(), recency(),
+      regret_aware(),    reuse_rate(), s3fifo(),     stability(),     windowed_recency(),
+      workload_aware(),
   };
   return all;
 }

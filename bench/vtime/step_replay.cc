@@ -23,7 +23,10 @@ StepReplay::StepReplay(uint64_t pages, uint64_t budget_pages, const TimedOptions
 
 void StepReplay::step(std::span<const Access> accesses) {
   begin_step(accesses);
-  for (const Access& access : accesses) demand(access);
+  for (const Access& access : accesses) {
+    demand(access);
+    wire_.on_access(access);
+  }
   const bool beside = scheduler_.is_beside();
   const bool is_complete = awaited_ == 0;
   const uint64_t begin_ns = wire_.now_ns();

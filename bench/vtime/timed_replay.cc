@@ -30,6 +30,9 @@ double TimedResult::coverage() const {
 double TimedResult::timeliness() const {
   return ratio(prefetch.timely, prefetch.useful());
 }
+double TimedResult::imprecise_share() const {
+  return ratio(imprecise_accesses, paging.accesses);
+}
 double TimedResult::steps_per_s() const {
   return ratio(steps, end_ns) * kSecond;
 }
@@ -42,7 +45,7 @@ Result<void> TimedOptions::validate() const {
     return fail(Code::kInvalid, "at most a million pages can be asked for after a step");
   }
   for (const TierOptions& tier : tiers) {
-    const uint64_t transfer_ns = VirtualWire::transfer_ns(page_bytes, tier);
+    const uint64_t transfer_ns = VirtualWire::transfer_ns(page_bytes, tier.bits, tier);
     if (std::max(tier.latency_ns, transfer_ns) <= VirtualWire::kMostNs) continue;
     return fail(Code::kInvalid, "a tier is too slow: a page would be decades on its way");
   }
@@ -51,8 +54,8 @@ Result<void> TimedOptions::validate() const {
 
 Result<TimedResult> replay(const AccessTrace& trace, uint64_t budget_pages,
                            const TimedOptions& options, prefetch::Policy& policy,
-                           prefetch::Prefetcher& prefetcher) {
-  VirtualWire wire(options.tiers, options.page_bytes);
+                           prefetch::Prefetcher& prefetcher, const MakePlacement& make_placement) {
+  VirtualWire wire(options.tiers, options.page_bytes, make_placement);
   StepReplay replay(trace.pages, budget_pages, options, wire, policy, prefetcher);
   auto read = paging::for_each_step(
       trace, [&](std::span<const prefetch::Access> accesses) { replay.step(accesses); });
@@ -65,6 +68,8 @@ Result<TimedResult> replay(const AccessTrace& trace, uint64_t budget_pages,
   TimedResult result = replay.end();
   result.waited_ns = wire.waited_ns();
   result.written_pages = wire.written_pages();
+  result.imprecise_accesses = wire.imprecise_accesses();
+  result.imprecise_mass = wire.imprecise_mass();
   return result;
 }
 

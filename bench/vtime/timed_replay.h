@@ -43,12 +43,15 @@ struct TimedResult {
   uint64_t recomputed_pages = 0;
   uint64_t wrong_bytes = 0;
   uint64_t lateness_ns = 0;
-  uint64_t written_pages = 0;  // out of the near memory, and from tier to tier
+  uint64_t written_pages = 0;       // out of the near memory, and from tier to tier
+  uint64_t imprecise_accesses = 0;  // to pages that lost precision in a tier
+  double imprecise_mass = 0;        // the share of all mass that these have
   std::optional<prefetch::ForesightScore> foresight = {};  // of who reckons with probabilities
 
-  double accuracy() const;    // useful / begun
-  double coverage() const;    // useful / (useful + demand fetches)
-  double timeliness() const;  // timely / useful
+  double accuracy() const;         // useful / begun
+  double coverage() const;         // useful / (useful + demand fetches)
+  double timeliness() const;       // timely / useful
+  double imprecise_share() const;  // of accesses
   double steps_per_s() const;
 };
 
@@ -61,37 +64,50 @@ struct TimedResult {
 // page takes its room once the first step after it arrived has sent its demands; for it goes what
 // the policy names first of the pages that the step does not demand. Where that is one that the
 // prefetcher, asked last, named before it, or there is none, it is dropped. It is held until it is
-// used, or as long as it can be of use.
+// used, or as long as it can be of use. `make_placement` is for all tiers but the last.
 Result<TimedResult> replay(const paging::AccessTrace& trace, uint64_t budget_pages,
                            const TimedOptions& options, prefetch::Policy& policy,
-                           prefetch::Prefetcher& prefetcher);
+                           prefetch::Prefetcher& prefetcher,
+                           const MakePlacement& make_placement = {});
+
+// What the tiers below are kept by unless something is said: lru.
+std::span<const prefetch::ChosenPolicy> usual_placement();
+
+// What is replayed: each policy with each budget, each placement in the tiers below the near memory
+// and each prefetcher, in this order.
+struct TimedPlan {
+  std::span<const prefetch::ChosenPolicy> policies;
+  std::span<const uint64_t> budgets_pages;
+  std::span<const prefetch::ChosenPrefetcher> prefetchers;
+  std::span<const prefetch::ChosenPolicy> placements = usual_placement();
+
+  size_t runs() const {
+    return policies.size() * budgets_pages.size() * placements.size() * prefetchers.size();
+  }
+};
 
 struct TimedRun {
   std::string policy;  // as they were named
   std::string prefetcher;
   uint64_t budget_pages = 0;
   TimedResult result;
+  std::string placement = {};
   bool is_live = false;  // its pages were really fetched
 };
 
 using ReplayOne = std::function<Result<TimedResult>(uint64_t budget_pages, prefetch::Policy& policy,
-                                                    prefetch::Prefetcher& prefetcher)>;
-// Each policy with each budget and each prefetcher, in this order; `at_once`: as many as there are
-// processors. `progress` hears, from one thread at a time, how many are done. Fails where one needs
-// a signal that the trace does not have, or the trace cannot be read.
-Result<std::vector<TimedRun>> run_each(const paging::AccessTrace& trace,
-                                       std::span<const prefetch::ChosenPolicy> policies,
-                                       std::span<const uint64_t> budgets_pages,
-                                       std::span<const prefetch::ChosenPrefetcher> prefetchers,
+                                                    prefetch::Prefetcher& prefetcher,
+                                                    const MakePlacement& make_placement)>;
+// `at_once`: as many as there are processors. `progress` hears, from one thread at a time, how many
+// are done. Fails where one needs a signal that the trace does not have, or the trace cannot be
+// read.
+Result<std::vector<TimedRun>> run_each(const paging::AccessTrace& trace, const TimedPlan& plan,
                                        bool at_once, const ReplayOne& replay_one,
                                        const std::function<void(size_t)>& progress);
 
 // run_each() in virtual time.
 Result<std::vector<TimedRun>> replay_all(const paging::AccessTrace& trace,
-                                         const TimedOptions& options,
-                                         std::span<const prefetch::ChosenPolicy> policies,
-                                         std::span<const uint64_t> budgets_pages,
-                                         std::span<const prefetch::ChosenPrefetcher> prefetchers,
+                                         const TimedOptions& options, const TimedPlan& plan,
                                          const std::function<void(size_t)>& progress);
 
 }  // namespace farpage::vtime

@@ -21,7 +21,8 @@ const TimedRun* find(const TimedRun& beside, std::string_view prefetcher,
                      std::span<const TimedRun> runs) {
   const auto found = std::ranges::find_if(runs, [&](const TimedRun& run) {
     return run.policy == beside.policy && run.budget_pages == beside.budget_pages &&
-           run.prefetcher == prefetcher && run.is_live == beside.is_live;
+           run.placement == beside.placement && run.prefetcher == prefetcher &&
+           run.is_live == beside.is_live;
   });
   return found == runs.end() ? nullptr : &*found;
 }
@@ -102,6 +103,8 @@ const std::vector<Column>& columns() {
       of_result("hits", "", whole, [](const R& r) { return r.paging.hits; }),
       of_result("first_accesses", "", whole, [](const R& r) { return r.paging.first_accesses; }),
       of_result("evictions", "", whole, [](const R& r) { return r.paging.evictions; }),
+      of_result("imprecise_share", "", share, [](const R& r) { return r.imprecise_share(); }),
+      of_result("imprecise_mass", "", share, [](const R& r) { return r.imprecise_mass; }),
       of_result("steps", "", whole, [](const R& r) { return r.steps; }),
       of_result("stalled_steps", "", whole, [](const R& r) { return r.stalled_steps; }),
       of_result("overfull_steps", "", whole, [](const R& r) { return r.overfull_steps; }),
@@ -151,8 +154,11 @@ std::string cell(const Column& column, const TimedRun& run, const Beside& beside
 std::string tier_text(const TierOptions& tier) {
   const std::string room =
       tier.capacity_pages == 0 ? "endless" : fmt::format("{} pages", tier.capacity_pages);
-  return fmt::format("{:g} µs, {:g} Gb/s, {}", static_cast<double>(tier.latency_ns) / kMicrosecond,
-                     static_cast<double>(tier.bytes_per_s) * 8 / 1e9, room);
+  const std::string bits =
+      tier.bits == kFullBits ? "" : fmt::format(", {} of {} bits", tier.bits, kFullBits);
+  return fmt::format("{:g} µs, {:g} Gb/s, {}{}",
+                     static_cast<double>(tier.latency_ns) / kMicrosecond,
+                     static_cast<double>(tier.bytes_per_s) * 8 / 1e9, room, bits);
 }
 
 std::string setting_line(const TimedOptions& options) {
@@ -186,20 +192,25 @@ Beside beside(const TimedRun& run, std::span<const TimedRun> runs) {
 }
 
 std::string timed_table(const TimedReport& report) {
+  const bool is_placed = report.options.tiers.size() > 1;
+  size_t placement_width = std::string_view("placement").size();
   size_t policy_width = std::string_view("policy").size();
   size_t prefetcher_width = std::string_view("prefetch").size();
   for (const TimedRun& run : report.runs) {
     policy_width = std::max(policy_width, run.policy.size());
     prefetcher_width = std::max(prefetcher_width, run.prefetcher.size());
+    placement_width = std::max(placement_width, run.placement.size());
   }
   std::string table =
       fmt::format("{}\n{}\n\n{}{:<{}}  {:>8}  {:<{}}  {:<7}", trace_line(report.trace),
                   setting_line(report.options), left_out_lines(report.trace), "policy",
                   policy_width, "budget", "prefetch", prefetcher_width, "clock");
+  if (is_placed) table += fmt::format("  {:<{}}", "placement", placement_width);
   for (const Column* column : shown()) table += fmt::format("  {:>11}", column->heading);
   for (const TimedRun& run : report.runs) {
     table += fmt::format("\n{:<{}}  {:>8}  {:<{}}  {:<7}", run.policy, policy_width,
                          run.budget_pages, run.prefetcher, prefetcher_width, clock_of(run));
+    if (is_placed) table += fmt::format("  {:<{}}", run.placement, placement_width);
     const Beside others = beside(run, report.runs);
     for (const Column* column : shown())
       table += fmt::format("  {:>11}", cell(*column, run, others));
@@ -208,12 +219,12 @@ std::string timed_table(const TimedReport& report) {
 }
 
 std::string timed_csv(const TimedReport& report) {
-  std::string csv = "trace,synthetic,policy,budget_pages,prefetch,clock";
+  std::string csv = "trace,synthetic,policy,budget_pages,prefetch,placement,clock";
   for (const Column& column : columns()) csv += fmt::format(",{}", column.name);
   for (const TimedRun& run : report.runs) {
-    csv += fmt::format("\n{},{},{},{},{},{}", paging::csv_field(report.trace.name),
+    csv += fmt::format("\n{},{},{},{},{},{},{}", paging::csv_field(report.trace.name),
                        report.trace.synthetic, run.policy, run.budget_pages, run.prefetcher,
-                       clock_of(run));
+                       run.placement, clock_of(run));
     const Beside others = beside(run, report.runs);
     for (const Column& column : columns()) {
       const auto value = column.value(run, others);
@@ -229,6 +240,7 @@ std::string timed_json(const TimedReport& report) {
     boost::json::object row = {{"policy", run.policy},
                                {"budget_pages", run.budget_pages},
                                {"prefetch", run.prefetcher},
+                               {"placement", run.placement},
                                {"clock", clock_of(run)}};
     const Beside others = beside(run, report.runs);
     for (const Column& column : columns()) {
@@ -267,15 +279,18 @@ std::string timed_html(const TimedReport& report) {
                      LineChart::Scale::kLog,
                      {},
                      {}};
-  std::vector<std::string> headings = {"policy", "budget (pages)", "prefetch", "clock"};
+  std::vector<std::string> headings = {"policy", "budget (pages)", "prefetch", "placement",
+                                       "clock"};
   for (const Column* column : shown()) headings.emplace_back(column->heading);
   std::string table = paging::html_table_row(headings);
   for (const TimedRun& run : report.runs) {
     paging::add_point(chart.lines,
-                      run.policy + " + " + run.prefetcher + (run.is_live ? ", live" : ""),
+                      run.policy + " + " + run.prefetcher +
+                          (report.options.tiers.size() > 1 ? " + " + run.placement : "") +
+                          (run.is_live ? ", live" : ""),
                       {static_cast<double>(run.budget_pages), seconds(run.result.stall_ns)});
     std::vector<std::string> cells = {run.policy, std::to_string(run.budget_pages), run.prefetcher,
-                                      std::string(clock_of(run))};
+                                      run.placement, std::string(clock_of(run))};
     const Beside others = beside(run, report.runs);
     for (const Column* column : shown()) cells.push_back(cell(*column, run, others));
     table += paging::html_table_row(cells);

@@ -3,63 +3,80 @@
 
 namespace farpage::vtime {
 
+std::span<const prefetch::ChosenPolicy> usual_placement() {
+  static const std::vector<prefetch::ChosenPolicy> lru = {*prefetch::choose_policy("lru")};
+  return lru;
+}
+
 Result<std::vector<TimedRun>> replay_all(const paging::AccessTrace& trace,
-                                         const TimedOptions& options,
-                                         std::span<const prefetch::ChosenPolicy> policies,
-                                         std::span<const uint64_t> budgets_pages,
-                                         std::span<const prefetch::ChosenPrefetcher> prefetchers,
+                                         const TimedOptions& options, const TimedPlan& plan,
                                          const std::function<void(size_t)>& progress) {
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
   const auto replay_one = [&](uint64_t budget_pages, prefetch::Policy& policy,
-                              prefetch::Prefetcher& prefetcher) {
-    return replay(trace, budget_pages, options, policy, prefetcher);
+                              prefetch::Prefetcher& prefetcher,
+                              const MakePlacement& make_placement) {
+    return replay(trace, budget_pages, options, policy, prefetcher, make_placement);
   };
-  return run_each(trace, policies, budgets_pages, prefetchers, true, replay_one, progress);
+  return run_each(trace, plan, true, replay_one, progress);
 }
 
-Result<std::vector<TimedRun>> run_each(const paging::AccessTrace& trace,
-                                       std::span<const prefetch::ChosenPolicy> policies,
-                                       std::span<const uint64_t> budgets_pages,
-                                       std::span<const prefetch::ChosenPrefetcher> prefetchers,
+Result<std::vector<TimedRun>> run_each(const paging::AccessTrace& trace, const TimedPlan& plan,
                                        bool at_once, const ReplayOne& replay_one,
                                        const std::function<void(size_t)>& progress) {
   Result<void> checked;
-  for (const auto& policy : policies) {
-    if (checked) checked = policy.check(trace.signals, trace.layout);
+  for (const auto& policies : {plan.policies, plan.placements}) {
+    for (const auto& policy : policies) {
+      if (checked) checked = policy.check(trace.signals, trace.layout);
+    }
   }
-  for (const auto& prefetcher : prefetchers) {
+  for (const auto& prefetcher : plan.prefetchers) {
     if (checked) checked = prefetcher.check(trace.signals);
   }
   if (!checked) return tl::unexpected(checked.error());
-  auto future = paging::future_for(trace, policies);
-  if (future && !*future) future = paging::future_for(trace, prefetchers);
+  auto future = paging::future_for(trace, plan.policies);
+  if (future && !*future) future = paging::future_for(trace, plan.placements);
+  if (future && !*future) future = paging::future_for(trace, plan.prefetchers);
   if (!future) return tl::unexpected(future.error());
 
+  struct Chosen {
+    const prefetch::ChosenPolicy& policy;
+    const prefetch::ChosenPolicy& placement;
+    const prefetch::ChosenPrefetcher& prefetcher;
+  };
+  std::vector<Chosen> chosen;
   std::vector<TimedRun> runs;
-  for (const prefetch::ChosenPolicy& policy : policies) {
-    for (const uint64_t budget_pages : budgets_pages) {
-      for (const prefetch::ChosenPrefetcher& prefetcher : prefetchers) {
-        runs.push_back({policy.label, prefetcher.label, budget_pages, {}});
+  for (const prefetch::ChosenPolicy& policy : plan.policies) {
+    for (const uint64_t budget_pages : plan.budgets_pages) {
+      for (const prefetch::ChosenPolicy& placement : plan.placements) {
+        for (const prefetch::ChosenPrefetcher& prefetcher : plan.prefetchers) {
+          chosen.push_back({policy, placement, prefetcher});
+          runs.push_back({policy.label, prefetcher.label, budget_pages, {}, placement.label});
+        }
       }
     }
   }
   const auto run = [&](size_t i) -> Result<void> {
-    const auto& policy = policies[i / prefetchers.size() / budgets_pages.size()];
-    const auto& prefetcher = prefetchers[i % prefetchers.size()];
-    const auto setting_of = [&](bool sees_future) {
+    const prefetch::ChosenPolicy& policy = chosen[i].policy;
+    const prefetch::ChosenPolicy& placement = chosen[i].placement;
+    const prefetch::ChosenPrefetcher& prefetcher = chosen[i].prefetcher;
+    const auto setting_of = [&](const auto& info, uint64_t pages) {
       prefetch::Setting setting;
-      setting.budget_pages = runs[i].budget_pages;
+      setting.budget_pages = pages;
       setting.layout = trace.layout;
-      if (sees_future) setting.future = &**future;
+      if (info.sees_future) setting.future = &**future;
       return setting;
     };
-    const auto made_policy = policy.make(setting_of(policy.info->sees_future));
-    prefetch::Setting ahead = setting_of(prefetcher.info->sees_future);
+    const uint64_t budget_pages = runs[i].budget_pages;
+    const auto made_policy = policy.make(setting_of(*policy.info, budget_pages));
+    prefetch::Setting ahead = setting_of(*prefetcher.info, budget_pages);
     if (!policy.info->sees_future) {
-      ahead.make_policy = [&] { return policy.make(setting_of(false)); };
+      ahead.make_policy = [&] { return policy.make(setting_of(*policy.info, budget_pages)); };
     }
     const auto made_prefetcher = prefetcher.make(ahead);
-    auto result = replay_one(runs[i].budget_pages, *made_policy, *made_prefetcher);
+    const MakePlacement make_placement = [&](uint64_t capacity_pages) {
+      return placement.make(setting_of(*placement.info, capacity_pages));
+    };
+    auto result = replay_one(budget_pages, *made_policy, *made_prefetcher, make_placement);
     if (!result) return tl::unexpected(result.error());
     runs[i].result = *result;
     return {};

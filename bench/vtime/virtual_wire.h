@@ -21,9 +21,11 @@ class VirtualWire final : public Wire {
   // Of a latency, and of a page's time on the way.
   static constexpr uint64_t kMostNs = uint64_t{1} << 60;
 
-  static uint64_t transfer_ns(uint64_t page_bytes, const TierOptions& tier);
+  // Of a page of so many bits a number.
+  static uint64_t transfer_ns(uint64_t page_bytes, uint32_t bits, const TierOptions& tier);
 
-  VirtualWire(const std::vector<TierOptions>& tiers, uint64_t page_bytes);
+  VirtualWire(const std::vector<TierOptions>& tiers, uint64_t page_bytes,
+              const MakePlacement& make_placement = {});
 
   bool begin(PageNumber page) override;
   uint64_t now_ns() const override { return now_ns_; }
@@ -32,15 +34,18 @@ class VirtualWire final : public Wire {
   std::optional<Landed> next(uint64_t until_ns) override;
   void make(PageNumber) override {}
   void keep(PageNumber page) override { tiers_.keep(page); }
-  void forget(PageNumber) override {}
+  void forget(PageNumber page) override { tiers_.give_back(page); }
+  void on_access(const prefetch::Access& access) override;
 
   uint64_t waited_ns() const { return waited_ns_; }  // by demands, for a link to be free
   uint64_t written_pages() const { return tiers_.written_pages(); }
+  // To pages that have lost precision.
+  uint64_t imprecise_accesses() const { return imprecise_accesses_; }
+  double imprecise_mass() const { return mass_ > 0 ? imprecise_mass_ / mass_ : 0; }  // its share
 
  private:
   struct Link {
-    uint64_t latency_ns;
-    uint64_t transfer_ns;
+    TierOptions tier;
     uint64_t free_at_ns = 0;
   };
   struct Arrival {
@@ -56,12 +61,16 @@ class VirtualWire final : public Wire {
   // When it leaves.
   uint64_t carry(PageNumber page, bool is_demand);
 
+  const uint64_t page_bytes_;
   LowerTiers tiers_;
   std::vector<Link> links_;  // a tier each
   std::priority_queue<Arrival, std::vector<Arrival>, std::greater<>> arrivals_;
   uint64_t begun_ = 0;
   uint64_t now_ns_ = 0;
   uint64_t waited_ns_ = 0;
+  uint64_t imprecise_accesses_ = 0;
+  double imprecise_mass_ = 0;
+  double mass_ = 0;
 };
 
 }  // namespace farpage::vtime

@@ -20,6 +20,8 @@ class Wire : public prefetch::PageSource {
   };
 
   virtual uint64_t now_ns() const = 0;
+  // A page was accessed, and is near or on its way; for who wants to know.
+  virtual void on_access(const prefetch::Access&) {}
   // A page is demanded: fetched by the next send() at the latest.
   virtual void demand(PageNumber page) = 0;
   virtual void send() = 0;

@@ -1,35 +1,10 @@
 #include "prefetch/milestones/candidate_features.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
+
+#include "prefetch/milestones/feature.h"
 
 namespace farpage::prefetch {
-namespace {
-
-constexpr uint32_t kMost = 63;  // of a value
-
-uint32_t magnitude(uint64_t value) {
-  return static_cast<uint32_t>(std::bit_width(value));
-}
-
-// In so many parts of one; what is no number is 0.
-uint32_t parts(float value, float parts_of_one) {
-  return value > 0 ? static_cast<uint32_t>(std::min(value * parts_of_one, 15.0F)) : 0;
-}
-
-uint32_t mass_magnitude(float mass) {
-  return mass > 0 ? static_cast<uint32_t>(std::clamp(std::log2(mass) + 20, 1.0F, 20.0F)) : 0;
-}
-
-// Of three values from 0 to kMost.
-constexpr uint32_t feature(uint32_t kind, uint32_t one, uint32_t two = 0, uint32_t three = 0) {
-  return ((kind * (kMost + 1) + std::min(one, kMost)) * (kMost + 1) + std::min(two, kMost)) *
-             (kMost + 1) +
-         std::min(three, kMost);
-}
-
-}  // namespace
 
 CandidateFeatures features_of(const Candidates::Candidate& candidate, const ReturnWatch& watch,
                               const MarkedPages& marked) {
@@ -53,7 +28,7 @@ CandidateFeatures features_of(const Candidates::Candidate& candidate, const Retu
           feature(4, heads, since, busy),
           feature(5, heads, since, magnitude(trigger.last_gap) / 2),
           feature(6, entropy, margin, heads),
-          feature(7, age, is_gone, page.head % kMost),
+          feature(7, age, is_gone, page.head % kMostOfFeature),
           feature(8, magnitude(page.last_gap), age, is_gone),
           feature(9, magnitude(page.visits), heads),
           feature(10, begun, now, written),

@@ -15,6 +15,7 @@ PolicyInfo importance();
 PolicyInfo lazy();
 PolicyInfo lfu();
 PolicyInfo lru();
+PolicyInfo milestone_pages();
 PolicyInfo predictive();
 PolicyInfo raas();
 PolicyInfo random_choice();

@@ -87,6 +87,19 @@ class ReplayPoliciesTest(Case):
         self.assertEqual([row["prefetch"] for row in rows], ["none", "oracle", "markov"])
         self.assertEqual(rows[2]["hits"], str(runs["markov"]["hits"]))
 
+    def test_placement_in_tiers(self):
+        # One page is near, two are in the first tier: of five in a loop that were used longest ago are the next.
+        write_trace(self.trace, [[step % 5] for step in range(50)])
+        arguments = ("--policy", "lru", "--budget", "1", "--prefetch", "none", "--tier", "pages=2", "--tier", "gbps=1:bits=4")
+        rows = list(csv.DictReader(io.StringIO(self.replay(*arguments, "--placement", "lru,belady", "--csv", "-"))))
+        self.assertEqual([row["placement"] for row in rows], ["lru", "belady"])
+        self.assertLess(float(rows[1]["imprecise_share"]), float(rows[0]["imprecise_share"]))
+        self.assertGreater(float(rows[0]["imprecise_share"]), 0.8)
+        table = self.replay(*arguments, "--report", "placed")
+        for text in ("placement", "4 of 16 bits"):
+            self.assertIn(text, table)
+        self.assertIn("4 of 16 bits", (self.folder / "placed/report.html").read_text())
+
     def test_sessions_of_agents(self):
         request = lambda time_s, ids: {"t": time_s, "in": 1, "out": 1, "hash_ids": ids}
         sessions = self.folder / "sessions"
@@ -206,6 +219,12 @@ class ReplayPoliciesTest(Case):
         self.assertIn("did you mean 'markov'?", self.refused(*timed, "markow"))
         self.assertIn("the last tier", self.refused(*timed, "none", "--tier", "pages=5"))
         self.assertIn("'gbps=0'", self.refused(*timed, "none", "--tier", "gbps=0"))
+        self.assertIn("'bits=17'", self.refused(*timed, "none", "--tier", "bits=17"))
+        self.assertIn("more precise", self.refused(*timed, "none", "--tier", "pages=5:bits=4", "--tier", "bits=8"))
+        placed = (*timed, "none", "--tier", "pages=5", "--tier", "gbps=1", "--placement")
+        self.assertIn("did you mean 'lru'?", self.refused(*placed, "lruu"))
+        self.assertIn("give --tier twice", self.refused(*timed, "none", "--tier", "gbps=1", "--placement", "lru"))
+        self.refused(*timed, "none", "--placement", "lru")
         self.refused("--prefetch", "none")
         self.refused("--policy", "lru", "--budget", "5", "--compute-us", "5")
         self.refused(*timed, "none", "--compute-us", "-1")

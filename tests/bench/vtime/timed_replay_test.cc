@@ -301,17 +301,6 @@ TEST(TimedReplay, APolicyThatRanksByUseDoesNotDropWhatWasFetchedAhead) {
   EXPECT_EQ(hits_after(10), 1u);
   EXPECT_EQ(hits_after(12), 0u);
 }
-TEST(TimedReplay, AFarTierIsSlowerAndHasALinkOfItsOwn) {
-  TimedOptions options = options_with(5'000);
-  options.tiers[0].capacity_pages = 1;
-  options.tiers.push_back({.latency_ns = 7'000, .bytes_per_s = 500'000'000, .capacity_pages = 0});
-  // When 3 is made, 2 is in the first tier, and 0 and 1 are in the second.
-  EXPECT_EQ(replay_lru({{0}, {1}, {2}, {3}, {2}}, 1, options).stall_ns, 1'100u);
-  EXPECT_EQ(replay_lru({{0}, {1}, {2}, {3}, {0}}, 1, options).stall_ns, 9'000u);
-  EXPECT_EQ(replay_lru({{0}, {1}, {2}, {3}, {0, 1}}, 1, options).stall_ns, 11'000u);
-  options.tiers[0].capacity_pages = 2;  // now 1 is with 2
-  EXPECT_EQ(replay_lru({{0}, {1}, {2}, {3}, {0, 2}}, 1, options).waited_ns, 0u);
-}
 TEST(TimedReplay, WithoutABudgetAllIsFetchedEachTime) {
   const TimedResult result = replay_lru({{0}, {0}, {0, 0}}, 0, options_with(5'000), {{}, {0}});
   EXPECT_EQ(result.paging.hits, 0u);
@@ -351,7 +340,7 @@ TEST(TimedReplay, WithoutPrefetchHitsWhatAReplayWithoutTimeDoes) {
   const std::vector<uint64_t> budgets_pages = {0, 1, 10, 100, 1'000};
   const auto trace = paging::accesses_of(generate_trace({.seed = 1, .requests = 200}));
   const auto timed =
-      replay_all(trace, options_with(5'000), policies, budgets_pages, none, [](size_t) {});
+      replay_all(trace, options_with(5'000), {policies, budgets_pages, none}, [](size_t) {});
   const auto untimed = page_all(trace, policies, budgets_pages, [](size_t) {});
   ASSERT_TRUE(timed.has_value() && untimed.has_value());
   ASSERT_EQ(timed->size(), untimed->size());
@@ -374,7 +363,8 @@ RC_GTEST_PROP(TimedReplayProperty, CountsAgreeWithEachOther, (uint32_t seed)) {
       {"none", "oracle", "previous_selection", "majority", "markov:least=1", "random"});
   const std::vector<uint64_t> budgets_pages = {1, 12};
   const auto trace = trace_of(drawn(seed));
-  const auto runs = replay_all(trace, options, policies, budgets_pages, prefetchers, [](size_t) {});
+  const auto runs =
+      replay_all(trace, options, {policies, budgets_pages, prefetchers}, [](size_t) {});
   RC_ASSERT(runs.has_value());
   RC_ASSERT(runs->size() == policies.size() * budgets_pages.size() * prefetchers.size());
   for (const TimedRun& run : *runs) {
@@ -399,10 +389,10 @@ RC_GTEST_PROP(TimedReplayProperty, CountsAgreeWithEachOther, (uint32_t seed)) {
 
 TEST(TimedRuns, WhoNeedsASignalThatIsNotThereIsRefused) {
   const std::vector<uint64_t> budgets_pages = {1};
-  const auto runs = replay_all(
-      trace_of({{0}}), options_with(1),
-      all_of<prefetch::ChosenPolicy>(prefetch::choose_policy, {"lru", "h2o"}), budgets_pages,
-      all_of<prefetch::ChosenPrefetcher>(prefetch::choose_prefetcher, {"none"}), [](size_t) {});
+  const auto policies = all_of<prefetch::ChosenPolicy>(prefetch::choose_policy, {"lru", "h2o"});
+  const auto none = all_of<prefetch::ChosenPrefetcher>(prefetch::choose_prefetcher, {"none"});
+  const auto runs =
+      replay_all(trace_of({{0}}), options_with(1), {policies, budgets_pages, none}, [](size_t) {});
   ASSERT_FALSE(runs.has_value());
   EXPECT_THAT(runs.error().message, HasSubstr("h2o needs the column 'mass'"));
 }
@@ -439,8 +429,9 @@ TEST(TimedReplay, WhatIsNearIsNamedAndUsesUpNoneOfWhatMayBeFetched) {
        {"oracle", "none", "previous_selection", "markov", "majority", "random"}) {
     prefetchers.push_back(*prefetch::choose_prefetcher(name));
   }
-  const auto runs = replay_all(trace_of(with_a_core()), options, policies,
-                               std::vector<uint64_t>{14}, prefetchers, [](size_t) {});
+  const std::vector<uint64_t> budgets_pages = {14};
+  const auto runs = replay_all(trace_of(with_a_core()), options,
+                               {policies, budgets_pages, prefetchers}, [](size_t) {});
   ASSERT_TRUE(runs.has_value()) << runs.error().message;
   EXPECT_LE(runs->front().result.stall_ns, 2'200u);  // of the first steps
   EXPECT_GT((*runs)[1].result.stall_ns, 100'000u);
@@ -452,10 +443,11 @@ TEST(TimedReplay, StepsMayBeNumberedInAnyWay) {
   const Steps steps = with_a_core();
   const auto policies = std::vector{*prefetch::choose_policy("lru")};
   const auto prefetchers = std::vector{*prefetch::choose_prefetcher("oracle")};
+  const std::vector<uint64_t> budgets_pages = {14};
   std::vector<TimedResult> results;
   for (const uint64_t stride : {1, 11, 1'000'000}) {
-    const auto runs = replay_all(trace_of(steps, stride), options_with(20'000), policies,
-                                 std::vector<uint64_t>{14}, prefetchers, [](size_t) {});
+    const auto runs = replay_all(trace_of(steps, stride), options_with(20'000),
+                                 {policies, budgets_pages, prefetchers}, [](size_t) {});
     ASSERT_TRUE(runs.has_value());
     results.push_back(runs->front().result);
   }

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 class TimedReportTest : public testing::Test {
  protected:
   static TimedRun run(const std::string& prefetcher, uint64_t stall_ns, uint64_t useful = 0) {
-    TimedRun run = {"lru", prefetcher, 100, {}};
+    TimedRun run = {"lru", prefetcher, 100, {}, "lru"};
     run.result.steps = 10;
     run.result.stall_ns = stall_ns;
     run.result.end_ns = 1'000'000'000 + stall_ns;
@@ -44,8 +44,11 @@ TEST_F(TimedReportTest, WithoutThoseNothingIsSaidOfThem) {
   std::vector<TimedRun> others = runs_;
   for (TimedRun& each : others) each.budget_pages = 7;
   EXPECT_FALSE(beside(runs_[2], others).stall_cut);
+  others = runs_;
+  for (TimedRun& each : others) each.placement = "fifo";
+  EXPECT_FALSE(beside(runs_[2], others).stall_cut);
   const std::string csv = timed_csv({trace_, options_, alone});
-  EXPECT_THAT(csv, HasSubstr("\n\"a,b\",true,lru,100,markov,virtual,"));
+  EXPECT_THAT(csv, HasSubstr("\n\"a,b\",true,lru,100,markov,lru,virtual,"));
   EXPECT_THAT(csv, HasSubstr(",,"));
 }
 TEST_F(TimedReportTest, ALiveRunStandsBesideLiveRunsAlone) {
@@ -60,7 +63,7 @@ TEST_F(TimedReportTest, ALiveRunStandsBesideLiveRunsAlone) {
   EXPECT_DOUBLE_EQ(*beside(runs[2], runs).stall_cut, 0.4);
   runs.erase(runs.begin());  // none, in virtual time
   EXPECT_FALSE(beside(runs[1], runs).stall_cut);
-  EXPECT_THAT(timed_csv({trace_, options_, runs}), HasSubstr(",markov,live,"));
+  EXPECT_THAT(timed_csv({trace_, options_, runs}), HasSubstr(",markov,lru,live,"));
   const auto json = boost::json::parse(timed_json({trace_, options_, runs}));
   EXPECT_EQ(json.at("runs").at(1).at("clock"), "virtual");
   EXPECT_EQ(json.at("runs").at(5).at("clock"), "live");

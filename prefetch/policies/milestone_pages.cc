@@ -1,0 +1,132 @@
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "prefetch/milestones/feature.h"
+#include "prefetch/milestones/ftrl.h"
+#include "prefetch/milestones/page_record.h"
+#include "prefetch/milestones/pending_samples.h"
+#include "prefetch/milestones/segmenter.h"
+#include "prefetch/page_heap.h"
+#include "prefetch/policies/policies.h"
+
+namespace farpage::prefetch {
+namespace {
+
+using Features = std::array<uint32_t, 9>;
+
+// `age`: steps since it was accessed.
+Features features_of(const PageRecord& page, uint64_t age, const Segmenter& segmenter) {
+  const uint32_t old = magnitude(age);
+  const uint32_t visits = magnitude(page.visits);
+  return {feature(1, old),
+          feature(2, old, visits),
+          feature(3, old, magnitude(page.last_gap)),
+          feature(4, old, magnitude(page.longest_gap), visits),
+          feature(5, old, mass_magnitude(page.mass)),
+          feature(6, old, parts(page.entropy, 4), parts(page.margin, 2)),
+          feature(7, old, page.head % kMostOfFeature),
+          feature(8, old, magnitude(page.block)),
+          feature(9, static_cast<uint32_t>(page.phase), static_cast<uint32_t>(segmenter.phase()),
+                  magnitude(segmenter.steps_since_begin()))};
+}
+
+// A page is worth how likely it is to be accessed within so many steps, reckoned anew each time
+// that it is, and each time that its age has doubled since.
+class Milestone final : public Policy {
+ public:
+  Milestone(const Setting& setting, Values values)
+      : within_(static_cast<uint64_t>(values[0])),
+        records_(setting.layout),
+        classifier_(kBits, {}),
+        pending_(kPending) {}
+
+  void on_access(const Access& access) override {
+    if (!accesses_.empty() && accesses_.front().step != access.step) end_step();
+    accesses_.push_back(access);
+  }
+  void on_insert(PageNumber page, uint64_t) override { resident_.push(page, worth_[page]); }
+  void on_evict(PageNumber page, uint64_t) override { resident_.remove(page); }
+  PageNumber victim(uint64_t) override { return resident_.top(); }
+
+ private:
+  static constexpr unsigned kBits = 16;
+  static constexpr size_t kPending = 1 << 16;
+  static constexpr unsigned kSampledBits = 3;  // one of 2^so many is learned from
+  static constexpr size_t kDoublings = 14;
+  struct Ageing {
+    PageNumber page;
+    uint64_t accessed_in;
+    uint64_t due_step;
+  };
+
+  void end_step() {
+    ++step_;
+    segmenter_.on_step(accesses_);
+    for (const Access& access : accesses_) {
+      pending_.on_access(access.page);
+      records_.on_access(access, step_, segmenter_);
+    }
+    pending_.on_step(step_, [&](const auto& sample, bool has_come) {
+      classifier_.learn(sample.features, has_come);
+    });
+    for (const Access& access : accesses_) {
+      if (accessed_in_[access.page] == step_) continue;
+      accessed_in_.at(access.page) = step_;
+      reckon(access.page, 0);
+    }
+    accesses_.clear();
+    for (size_t i = 0; i < kDoublings; ++i) {
+      for (; !ageing_[i].empty() && ageing_[i].front().due_step == step_; ageing_[i].pop_front()) {
+        const Ageing page = ageing_[i].front();
+        if (accessed_in_[page.page] == page.accessed_in) reckon(page.page, i + 1);
+      }
+    }
+  }
+
+  void reckon(PageNumber page, size_t doublings) {
+    const uint64_t age = step_ - accessed_in_[page];
+    const Features features = features_of(records_[page], age, segmenter_);
+    const float probability = classifier_.probability(features);
+    worth_.at(page) = probability;
+    if (resident_.contains(page)) resident_.change(page, probability);
+    // Spread evenly, whatever the order in which pages come.
+    if ((++reckoned_ * 0x9E3779B97F4A7C15U) >> (64 - kSampledBits) == 0) {
+      pending_.add({page, probability, step_ + within_, features});
+    }
+    if (doublings == kDoublings) return;
+    const uint64_t until = uint64_t{1} << doublings;  // of its age
+    ageing_[doublings].push_back({page, accessed_in_[page], step_ + until - age});
+  }
+
+  const uint64_t within_;  // steps
+  Segmenter segmenter_;
+  PageRecords records_;
+  Ftrl classifier_;
+  PendingSamples<std::tuple_size_v<Features>> pending_;
+  PageHeap resident_;
+  PerPage<float> worth_ = PerPage<float>(1);  // of one accessed in the step that is heard of
+  PerPage<uint64_t> accessed_in_;             // the last step that is over
+  // What is to be reckoned anew, each in the order of its time: pages that are a step old, two,
+  // four, …
+  std::array<std::deque<Ageing>, kDoublings> ageing_;
+  std::vector<Access> accesses_;  // of the step that is heard of
+  uint64_t step_ = 0;
+  uint64_t reckoned_ = 0;
+};
+
+}  // namespace
+
+PolicyInfo milestone_pages() {
+  return {.name = "milestone",
+          .what =
+              "the page goes that is least likely to be accessed within `within` steps, as a "
+              "classifier has learned of its gaps, its age, and what was written when it was",
+          .parameters = {{"within", "steps", 100, 1, 1e6}},
+          .make = [](const Setting& setting, Values values) -> std::unique_ptr<Policy> {
+            return std::make_unique<Milestone>(setting, values);
+          }};
+}
+
+}  // namespace farpage::prefetch
