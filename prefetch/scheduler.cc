@@ -11,7 +11,7 @@ void Scheduler::plan(std::span<const PageNumber> pages, uint64_t step) {
   before_.clear();
   while (planned_.size() > 0) {
     before_.push_back(planned_.front());
-    planned_.remove(planned_.front());
+    unqueue(planned_, planned_.front());
   }
   for (const PageNumber page : before_) pages_.at(page).waited_in = plans_;
   for (const PageNumber page : pages) {
@@ -19,12 +19,12 @@ void Scheduler::plan(std::span<const PageNumber> pages, uint64_t step) {
     if (named.named_in == plans_ || named.state != State::kNone) continue;
     named.named_in = plans_;
     const bool waited = named.waited_in == plans_ || announced_.contains(page);
-    if (waiting() == options_.most_waiting) {
+    if (waiting() == options_.most_waiting && !announced_.contains(page)) {
       if (!waited) ++account_.refused;
       continue;
     }
     if (!waited) ++account_.asked;
-    planned_.push_back(page);
+    queue(planned_, page);
   }
   for (const PageNumber page : before_) {
     if (!waits(page)) ++account_.cancelled;
@@ -34,19 +34,20 @@ void Scheduler::plan(std::span<const PageNumber> pages, uint64_t step) {
 void Scheduler::announce(std::span<const PageNumber> pages) {
   for (const PageNumber page : pages) {
     if (announced_.contains(page) || state(page) != State::kNone) continue;
-    if (waiting() >= options_.most_waiting) {
+    const bool waited = waits(page);
+    if (waiting() == options_.most_waiting && !waited) {
       ++account_.refused;
       continue;
     }
-    if (!planned_.contains(page)) ++account_.asked;
-    announced_.push_back(page);
+    if (!waited) ++account_.asked;
+    queue(announced_, page);
   }
 }
 
 void Scheduler::withdraw(std::span<const PageNumber> pages) {
   for (const PageNumber page : pages) {
     if (!announced_.contains(page)) continue;
-    announced_.remove(page);
+    unqueue(announced_, page);
     if (!waits(page)) ++account_.cancelled;
   }
 }
@@ -103,11 +104,22 @@ Scheduler::Demanded Scheduler::demand(PageNumber page, uint64_t step) {
   return {was, is_useful};
 }
 
+// A page in both lists waits once.
+void Scheduler::queue(PageList& list, PageNumber page) {
+  if (!waits(page)) ++waiting_;
+  list.push_back(page);
+}
+
+void Scheduler::unqueue(PageList& list, PageNumber page) {
+  list.remove(page);
+  if (!waits(page)) --waiting_;
+}
+
 // Whether it was in one.
 bool Scheduler::take_from_queues(PageNumber page) {
   if (!waits(page)) return false;
-  if (planned_.contains(page)) planned_.remove(page);
-  if (announced_.contains(page)) announced_.remove(page);
+  if (planned_.contains(page)) unqueue(planned_, page);
+  if (announced_.contains(page)) unqueue(announced_, page);
   return true;
 }
 

@@ -80,7 +80,7 @@ class Scheduler {
   State state(PageNumber page) const { return pages_[page].state; }
   uint64_t last_step(PageNumber page) const { return pages_[page].last_step; }  // once begun
   bool waits(PageNumber page) const { return planned_.contains(page) || announced_.contains(page); }
-  uint64_t waiting() const { return planned_.size() + announced_.size(); }
+  uint64_t waiting() const { return waiting_; }
   uint64_t under_way() const { return under_way_; }
   const PrefetchAccount& account() const { return account_; }
   const PrefetchWindow& window() const { return window_; }
@@ -94,6 +94,8 @@ class Scheduler {
     uint64_t last_step = 0;  // in which it can be of use
   };
 
+  void queue(PageList& list, PageNumber page);
+  void unqueue(PageList& list, PageNumber page);
   bool take_from_queues(PageNumber page);
   void leave(PageNumber page, uint64_t& count);
 
@@ -106,6 +108,7 @@ class Scheduler {
   std::vector<PageNumber> before_;  // what waited of the plan before
   uint64_t plans_ = 0;
   uint64_t step_ = 0;  // of the last plan
+  uint64_t waiting_ = 0;  // in either list, or in both
   uint64_t under_way_ = 0;
   PrefetchAccount account_;
 };

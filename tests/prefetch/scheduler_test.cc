@@ -170,7 +170,9 @@ TEST_F(SchedulerTest, WhatAPlanNamesNoMoreWaitsOnIfItIsAnnounced) {
   source.room = 0;
   plan({3, 4});
   EXPECT_EQ(account.asked, 2u);
+  EXPECT_EQ(scheduler.waiting(), 2u) << "named and announced, and waits once";
   plan({});
+  EXPECT_EQ(scheduler.waiting(), 1u);
   EXPECT_TRUE(scheduler.waits(3));
   EXPECT_EQ(account.cancelled, 1u);
 }
@@ -242,6 +244,7 @@ RC_GTEST_PROP(SchedulerProperty, EveryPageIsAccountedFor, (uint32_t seed)) {
     const PrefetchAccount& account = scheduler.account();
     uint64_t waiting = 0;
     for (PageNumber page = 0; page < 12; ++page) waiting += scheduler.waits(page) ? 1 : 0;
+    RC_ASSERT(scheduler.waiting() == waiting);
     RC_ASSERT(account.asked == account.begun + account.cancelled + account.overtaken + waiting);
     RC_ASSERT(account.begun == account.useful() + account.unused + account.evicted +
                                    account.failed + under_way.size() + here.size());
