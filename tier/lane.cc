@@ -56,6 +56,9 @@ bool Lane::contains(const PageKey& key, uint64_t deadline_ns) {
 void Lane::progress() {
   engine_->progress();
 }
+void Lane::wait(uint64_t until_ns) {
+  engine_->wait_moved(until_ns);
+}
 LaneStats Lane::stats() const {
   return engine_->stats();
 }

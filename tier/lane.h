@@ -87,6 +87,8 @@ class Lane {
 
   // Does what can be done without waiting; for those who watch a fetch's counter.
   void progress();
+  // ... and if nothing moved, lets time pass until something may have, or until then.
+  void wait(uint64_t until_ns);
 
   LaneStats stats() const;
 

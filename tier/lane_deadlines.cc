@@ -219,4 +219,8 @@ bool LaneEngine::wait_released(FetchState* fetch, uint64_t deadline_ns) {
   return true;
 }
 
+void LaneEngine::wait_moved(uint64_t until_ns) {
+  drive(until_ns, [] { return false; });
+}
+
 }  // namespace farpage

@@ -53,6 +53,7 @@ class LaneEngine {
   bool progress();
   void wait_done(FetchState* fetch);
   bool wait_released(FetchState* fetch, uint64_t deadline_ns);
+  void wait_moved(uint64_t until_ns);
 
   LaneStats stats() const { return counters_.stats(); }
   const std::byte* mapped_payload(const PageKey& key) const;

@@ -47,7 +47,7 @@ void PageFetches::end(uint32_t fetch) {
 }
 
 void PageFetches::wait(uint64_t until_ns) {
-  if (!open_.empty()) fetches_[open_.front()].fetch.wait_released(until_ns);
+  if (!open_.empty()) lane_.wait(until_ns);
 }
 
 }  // namespace farpage

@@ -33,7 +33,7 @@ class PageFetches {
   // Returns once nobody writes to the destination any more.
   void end(uint32_t fetch);
 
-  // Drives the lane until one that is under way has ended, or until then.
+  // Drives the lane until something has moved, of whichever is under way, or until then.
   void wait(uint64_t until_ns);
 
  private:

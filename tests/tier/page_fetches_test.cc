@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
+#include <vector>
 
 #include "bench/cluster/sim_cluster.h"
 #include "tests/support/engine.h"
@@ -24,6 +26,9 @@ class PageFetchesTest : public ::testing::Test {
   uint64_t now() const { return cluster_.now_ns(); }
   void begin(uint64_t number, uint64_t in_ns) {
     fetches_.begin(number, {test_key(number), 0, engine_.slice(number)}, now() + in_ns);
+  }
+  void set_delay(uint64_t delay_ns) {
+    cluster_.client_fabric(0).set_options({.delay_min_ns = delay_ns, .delay_max_ns = delay_ns});
   }
   // What has ended by then.
   std::map<uint64_t, PageVerdict> drive(uint64_t in_ns) {
@@ -75,6 +80,34 @@ TEST_F(PageFetchesTest, WhatIsHeldIsTheirsUntilItIsReleased) {
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended.at(1).reason, Reason::kStalled);
   EXPECT_EQ(ended.at(1).place, Place::kReleased);
+}
+
+// Whichever has begun first, and whatever has ended before.
+TEST_F(PageFetchesTest, WaitsForWhicheverEndsFirst) {
+  for (const uint64_t number : {1, 2, 3}) {
+    engine_.put(test_key(number), 10 + number);
+    begin(number, kSecond);
+    ASSERT_EQ(drive(10 * kMillisecond).size(), 1u);
+  }
+  set_delay(100 * kMicrosecond);
+  std::vector<uint64_t> begun_ns;
+  for (const uint64_t number : {1, 2, 3}) {
+    begin(number, kSecond);
+    begun_ns.push_back(now());
+    ASSERT_TRUE(drive(20 * kMicrosecond).empty());
+  }
+  uint64_t first_took_ns = 0;
+  for (const uint64_t number : {1, 2, 3}) {
+    std::optional<PageFetches::Ended> ended = fetches_.next();
+    for (; !ended && now() < begun_ns[0] + kMillisecond; ended = fetches_.next()) {
+      fetches_.wait(begun_ns[0] + kMillisecond);
+    }
+    ASSERT_TRUE(ended.has_value());
+    EXPECT_EQ(ended->tag, number);
+    const uint64_t took_ns = now() - begun_ns[number - 1];
+    if (number == 1) first_took_ns = took_ns;
+    EXPECT_LT(took_ns, first_took_ns + 5 * kMicrosecond);
+  }
 }
 
 }  // namespace
