@@ -93,6 +93,8 @@ void Demands::recycle(DemandState* demand) {
   demand->lent.clear();
   std::erase(active_, demand);
   demand->in_use = false;
+  // Others may have ended meanwhile, and lend their verdicts no longer than that.
+  judge();
 }
 
 void Demands::judge() {

@@ -288,6 +288,20 @@ TEST_F(PrefetchRules, WindowHearsOfDemandsThatNothingCameOf) {
   EXPECT_EQ(lane_.report().window_pages, window / 2);
 }
 
+// Its verdicts are no longer lent to it once it is done, whoever drove the lane until then.
+TEST_F(PrefetchRules, WindowHearsOfADemandThatEndsWhileAnotherGoes) {
+  for (int i = 0; i < 20; ++i) demand_now({7});
+  const uint64_t window = lane_.report().window_pages;
+  begin({1}, kMillisecond);
+  set_delay(5 * kReadNs);
+  Demand gone = demand({6});
+  Demand stays = demand({7});
+  cluster_.world().run_until(now() + 20 * kReadNs);
+  gone.fetch = DemandFetch();
+  ASSERT_TRUE(stays.fetch.done());
+  EXPECT_EQ(lane_.report().window_pages, window / 2);
+}
+
 TEST_F(PrefetchRules, OnlyPagesOverTheWireAreWhatDemandsFeel) {
   for (int i = 0; i < 20; ++i) demand_now({7});
   const uint64_t window = lane_.report().window_pages;
