@@ -107,7 +107,7 @@ class Scheduler {
   PageList announced_;
   std::vector<PageNumber> before_;  // what waited of the plan before
   uint64_t plans_ = 0;
-  uint64_t step_ = 0;  // of the last plan
+  uint64_t step_ = 0;     // of the last plan
   uint64_t waiting_ = 0;  // in either list, or in both
   uint64_t under_way_ = 0;
   PrefetchAccount account_;
