@@ -55,8 +55,13 @@ class Runs:
         values = [row[column] for row in rows if row.get(column) is not None]
         if len(values) < len(rows) or (column in ("accuracy", "lift", "coverage") and not any(row["prefetches"] for row in rows)):
             return ""
-        half = T_95[len(values)] * statistics.stdev(values) / len(values) ** 0.5
-        return f"{statistics.mean(values):.{digits}f} ± {half:.{digits}f}".replace("-", "−")
+        return interval(values, digits)
+
+
+def interval(values, digits):
+    """Their mean, and half of its 95% interval."""
+    half = T_95[len(values)] * statistics.stdev(values) / len(values) ** 0.5
+    return f"{statistics.mean(values):.{digits}f} ± {half:.{digits}f}".replace("-", "−")
 
 
 def generate(program, trace, folder, parameters, settings):
@@ -142,7 +147,7 @@ def placement_table(options, folder):
             for row in placed(options.farpage, trace, round(ROOMS[0] * HEADS * pages_wanted), ["lru"], PLACEMENTS, ROUGH_TIERS):
                 rows.setdefault(row["placement"], []).append(row)
         for placement in PLACEMENTS:
-            means = [mean_of(rows[placement], column, digits, scale) for column, digits, scale in
+            means = [interval([float(row[column]) * scale for row in rows[placement]], digits) for column, digits, scale in
                      (("imprecise_share", 4, 1), ("imprecise_mass", 4, 1), ("stall_s", 1, 1e3))]
             print(f"| {name} | `{placement}` | {' | '.join(means)} |", flush=True)
 
@@ -171,12 +176,6 @@ def placed(program, trace, budget, policies, placements, tiers):
     text = run([program, "replay", str(trace), "--format", "access", "--policy", ",".join(policies), "--budget", str(budget),
                 "--prefetch", "learned", "--prefetch-pages", "200", *way, "--placement", ",".join(placements), "--csv", "-"])
     return list(csv.DictReader(io.StringIO(text)))
-
-
-def mean_of(rows, column, digits, scale):
-    values = [float(row[column]) * scale for row in rows]
-    half = T_95[len(values)] * statistics.stdev(values) / len(values) ** 0.5
-    return f"{statistics.mean(values):.{digits}f} ± {half:.{digits}f}"
 
 
 def cpu_ns(program, trace, budget, prefetcher):

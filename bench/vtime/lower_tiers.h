@@ -21,7 +21,7 @@ struct TierOptions {
   uint64_t latency_ns = 10'000;
   uint64_t bytes_per_s = 12'500'000'000;
   uint64_t capacity_pages = 0;  // 0: endless
-  // Of a number of a page: where they are fewer than kFullBits, what comes to lie there loses
+  // Of a number of a page: where they are fewer than kFullBits, what is fetched from there has lost
   // precision for good, and is so much shorter on its way.
   uint32_t bits = 16;
 };

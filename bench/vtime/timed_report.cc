@@ -259,7 +259,8 @@ std::string timed_json(const TimedReport& report) {
   for (const TierOptions& tier : report.options.tiers) {
     tiers.push_back({{"latency_ns", tier.latency_ns},
                      {"bytes_per_s", tier.bytes_per_s},
-                     {"capacity_pages", tier.capacity_pages}});
+                     {"capacity_pages", tier.capacity_pages},
+                     {"bits", tier.bits}});
   }
   return format_json(boost::json::object{{"trace", report.trace.name},
                                          {"synthetic", report.trace.synthetic},

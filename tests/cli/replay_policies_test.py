@@ -99,6 +99,8 @@ class ReplayPoliciesTest(Case):
         for text in ("placement", "4 of 16 bits"):
             self.assertIn(text, table)
         self.assertIn("4 of 16 bits", (self.folder / "placed/report.html").read_text())
+        report = json.loads((self.folder / "placed/report.json").read_text())
+        self.assertEqual([tier["bits"] for tier in report["tiers"]], [16, 4])
 
     def test_sessions_of_agents(self):
         request = lambda time_s, ids: {"t": time_s, "in": 1, "out": 1, "hash_ids": ids}
