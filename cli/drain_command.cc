@@ -21,7 +21,8 @@ namespace {
 
 constexpr uint64_t kCallNs = 5 * kSecond;
 constexpr int kLookMs = 100;
-constexpr uint64_t kTellNs = 5 * kSecond;  // what is waited for
+constexpr uint64_t kTellNs = 5 * kSecond;    // what is waited for
+constexpr uint64_t kAwayNs = 120 * kSecond;  // an etcd that gives no answer
 
 struct DrainArguments {
   ReachArguments reach;
@@ -130,8 +131,8 @@ class Drain {
 
   // True: the others had all that it held while it was still there, and it may end.
   Result<bool> fill_and_let_go() {
-    auto fleet = etcd::read_fleet(client_, deadline());
-    if (!fleet) return tl::unexpected(fleet.error());
+    auto fleet = read_again();
+    if (!fleet) return passes(fleet.error());
     if (auto goes_on = leaving_->follow(*fleet); !goes_on) return tl::unexpected(goes_on.error());
     uint64_t left = 0;
     waits_for_ = "";
@@ -173,9 +174,25 @@ class Drain {
 
   Result<bool> see_it_gone() {
     waits_for_ = "for its process to end, which with tenants it does once all of them are drained";
-    auto fleet = etcd::read_fleet(client_, deadline());
-    if (!fleet) return tl::unexpected(fleet.error());
+    auto fleet = read_again();
+    if (!fleet) return passes(fleet.error());
     return leaving_->is_over(*fleet);
+  }
+
+  Result<etcd::FleetRecord> read_again() {
+    auto fleet = etcd::read_fleet(client_, deadline());
+    if (fleet) away_since_ns_ = 0;
+    return fleet;
+  }
+
+  // It leaves all the same while etcd gives no answer, as to a process that was stopped meanwhile.
+  Result<bool> passes(const Error& error) {
+    const bool is_away = error.code == Code::kTimeout || error.code == Code::kUnavailable;
+    const uint64_t now = boottime_clock().now_ns();
+    if (away_since_ns_ == 0) away_since_ns_ = now;
+    if (!is_away || now - away_since_ns_ >= kAwayNs) return tl::unexpected(error);
+    waits_for_ = fmt::format("for {}", error.message);
+    return false;
   }
 
   // Until it is true.
@@ -213,6 +230,7 @@ class Drain {
   etcd::Client client_;
   std::optional<etcd::Leaving> leaving_;  // since that has begun
   std::string waits_for_;
+  uint64_t away_since_ns_ = 0;  // etcd; 0: it is here
   uint64_t told_ns_ = 0;
 };
 

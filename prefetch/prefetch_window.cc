@@ -1,23 +1,16 @@
 #include "prefetch/prefetch_window.h"
 
-#include <cmath>
-
 namespace farpage::prefetch {
 
-void PrefetchWindow::on_demand(uint64_t took_ns, bool beside) {
-  const auto took = static_cast<double>(took_ns);
+void PrefetchWindow::on_demand(Read read, uint64_t took_ns, bool beside) {
+  UsualTime& usual = read == Read::kPage ? page_ : header_;
   if (!beside) {
     beside_in_a_row_ = 0;
-    if (!is_known_) usual_ns_ = took;
-    is_known_ = true;
-    deviation_ns_ += kWeight * (std::abs(took - usual_ns_) - deviation_ns_);
-    usual_ns_ += kWeight * (took - usual_ns_);
-    return;
+    return usual.learn(took_ns);
   }
   ++beside_in_a_row_;
-  if (!is_known_) return;
-  if (took > kTolerated * usual_ns_ + 2 * deviation_ns_) return shrink();
-  pause_ = std::max(1U, pause_ - 1);
+  if (usual.is_exceeded_by(took_ns)) return shrink();
+  if (usual.mean_ns() > 0) pause_ = std::max(1U, pause_ - 1);
 }
 
 void PrefetchWindow::shrink() {

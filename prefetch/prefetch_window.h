@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "prefetch/usual_time.h"
+
 namespace farpage::prefetch {
 
 // How many pages may be under way ahead of their demands: more while demands do not feel it, half
 // as many when one does, and none for a while if it feels even one. What a demand feels is how long
-// its first page takes, beside what that takes when nothing is fetched ahead; so that this stays
-// known, one plan in some is held back. On one thread.
+// its first page takes, or where all are here the first of their headers, beside what that takes
+// when nothing is fetched ahead; so that this stays known, one plan in some is held back. On one
+// thread.
 class PrefetchWindow {
  public:
+  enum class Read : uint8_t { kPage, kHeader };
+
   explicit PrefetchWindow(uint32_t most) : most_(most), pages_(std::min(most, kFirst)) {}
 
   uint32_t pages() const { return held_back_ > 0 ? 0 : pages_; }
@@ -29,17 +34,18 @@ class PrefetchWindow {
     landed_ = 0;
     pages_ = std::min(most_, pages_ + 1);
   }
-  // The first page of a demand took so long. `beside`: there were pages under way as it began.
-  void on_demand(uint64_t took_ns, bool beside);
+  // The first of a demand's reads took so long. `beside`: pages were under way ahead meanwhile.
+  void on_demand(Read read, uint64_t took_ns, bool beside);
+  // A demand has waited in vain for what was under way ahead.
+  void on_waited_in_vain() { shrink(); }
 
-  double usual_ns() const { return usual_ns_; }  // of a demand beside which nothing was; 0: unknown
+  // Of a demand's first page, where nothing was beside it; 0: unknown.
+  double usual_ns() const { return page_.mean_ns(); }
 
  private:
   static constexpr uint32_t kFirst = 4;
   static constexpr uint32_t kBesideInARow = 64;
   static constexpr uint32_t kLongestPause = 256;  // plans
-  static constexpr double kWeight = 1.0 / 8;
-  static constexpr double kTolerated = 1.05;
 
   void shrink();
 
@@ -49,9 +55,8 @@ class PrefetchWindow {
   uint32_t held_back_ = 0;  // so many plans from now
   uint32_t pause_ = 1;      // how many, the next time that even one page is felt
   uint32_t beside_in_a_row_ = kBesideInARow - 8;  // what is usual is soon to be known
-  bool is_known_ = false;
-  double usual_ns_ = 0;
-  double deviation_ns_ = 0;
+  UsualTime page_;
+  UsualTime header_;
 };
 
 }  // namespace farpage::prefetch

@@ -31,32 +31,41 @@ void Scheduler::plan(std::span<const PageNumber> pages, uint64_t step) {
   }
 }
 
-void Scheduler::announce(std::span<const PageNumber> pages) {
-  for (const PageNumber page : pages) {
-    if (announced_.contains(page) || state(page) != State::kNone) continue;
-    const bool waited = waits(page);
-    if (waiting() == options_.most_waiting && !waited) {
-      ++account_.refused;
-      continue;
-    }
-    if (!waited) ++account_.asked;
-    queue(announced_, page);
+void Scheduler::announce(PageNumber page) {
+  if (state(page) != State::kNone) {
+    pages_.at(page).last_step = UINT64_MAX;
+    return;
   }
+  if (announced_.contains(page)) return;
+  const bool waited = waits(page);
+  if (!waited && refuse()) return;
+  if (!waited) ++account_.asked;
+  queue(announced_, page);
 }
 
-void Scheduler::withdraw(std::span<const PageNumber> pages) {
-  for (const PageNumber page : pages) {
-    if (!announced_.contains(page)) continue;
-    unqueue(announced_, page);
-    if (!waits(page)) ++account_.cancelled;
-  }
+void Scheduler::withdraw(PageNumber page) {
+  if (!announced_.contains(page)) return;
+  unqueue(announced_, page);
+  if (!waits(page)) ++account_.cancelled;
+}
+
+void Scheduler::cancel(PageNumber page) {
+  if (!planned_.contains(page)) return;
+  unqueue(planned_, page);
+  if (!waits(page)) ++account_.cancelled;
+}
+
+bool Scheduler::refuse() {
+  if (waiting() < options_.most_waiting) return false;
+  ++account_.refused;
+  return true;
 }
 
 void Scheduler::begin() {
   while (under_way_ < window_.pages() && waiting() > 0) {
-    const bool is_planned = planned_.size() > 0;
-    const PageNumber page = is_planned ? planned_.front() : announced_.front();
+    const PageNumber page = planned_.size() > 0 ? planned_.front() : announced_.front();
     if (!source_.begin(page)) return;
+    const bool is_planned = !announced_.contains(page);
     take_from_queues(page);
     Page& begun = pages_.at(page);
     begun.state = State::kUnderWay;

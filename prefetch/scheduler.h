@@ -55,9 +55,16 @@ class Scheduler {
   // and is not named is cancelled.
   void plan(std::span<const PageNumber> pages, uint64_t step);
   // What is expected at some time, of a request that waits for its turn, say; until it is
-  // withdrawn.
-  void announce(std::span<const PageNumber> pages);
-  void withdraw(std::span<const PageNumber> pages);
+  // withdrawn. Of use whenever it is demanded, though a plan names it too.
+  void announce(PageNumber page);
+  void withdraw(PageNumber page);
+  // The last plan need not have named it: one that waits for no other reason is cancelled.
+  void cancel(PageNumber page);
+  // One more that is not taken, whatever page it is, where as many wait as may.
+  bool refuse();
+  // A demand beside which no plan was made: what is held back for so many plans is not held back
+  // for good.
+  void on_unplanned_demand() { window_.on_plan(); }
 
   // As many as the window has room for, and the source takes.
   void begin();
@@ -69,8 +76,11 @@ class Scheduler {
     bool is_useful = false;    // that it was begun: kHere or kUnderWay, and in its time
   };
   Demanded demand(PageNumber page, uint64_t step);
-  // The first page of a demand fetch took so long; is_beside(), as it began.
-  void on_demand(uint64_t took_ns, bool beside) { window_.on_demand(took_ns, beside); }
+  // As PrefetchWindow's. `beside`: is_beside(), before the first of its reads came.
+  void on_demand(PrefetchWindow::Read read, uint64_t took_ns, bool beside) {
+    window_.on_demand(read, took_ns, beside);
+  }
+  void on_waited_in_vain() { window_.on_waited_in_vain(); }
   bool is_beside() const { return under_way_ > 0; }
 
   // Of one that is here: its time is over, or it has to go.

@@ -12,8 +12,6 @@ bool Demands::judge(DemandState& demand, Page& page) {
       return follow(demand, page, demand.answers[page.answer]);
     case Way::kAhead:
       return judge_ahead(demand, page);
-    case Way::kAgain:
-      return fetch_again(demand, page);
     case Way::kFetching:
       if (!follow(demand, page, since_start(demand, page, again_.verdict(page.fetch))))
         return false;
@@ -51,7 +49,10 @@ bool Demands::judge_ahead(DemandState& demand, Page& page) {
   const bool is_late =
       landing == PagesAhead::Landing::kUnderWay && clock_.now_ns() >= demand.patience_ns;
   if (landing != PagesAhead::Landing::kFailed && !is_late) return false;
-  if (is_late) ++given_up_;
+  if (is_late) {
+    ++given_up_;
+    ahead_.on_waited_in_vain();
+  }
   leave_place(page);
   return fetch_again(demand, page);
 }
@@ -74,7 +75,7 @@ bool Demands::use(DemandState& demand, Page& page, const PageVerdict* header) {
   PageVerdict verdict = header == nullptr ? PageVerdict() : *header;
   verdict.verdict = Verdict::kReady;
   verdict.version = place.version;
-  verdict.landed = place.slice.data;
+  verdict.landed = place.payload;
   verdict.took_ns = now_ns - demand.started_ns;
   demand.lent.push_back(page.place);
   ++lent_;
@@ -84,14 +85,12 @@ bool Demands::use(DemandState& demand, Page& page, const PageVerdict* header) {
 
 // To its own destination, where no attempt has landed before (protocol rule 4).
 bool Demands::fetch_again(DemandState& demand, Page& page) {
-  page.way = Way::kAgain;
   page.begun_ns = clock_.now_ns();
   if (page.begun_ns >= demand.deadline_ns) {
     stall(demand, page);
     return true;
   }
-  if (again_.is_full()) return false;
-  page.fetch = again_.begin(0, demand.requests[page.index], demand.deadline_ns);
+  page.fetch = again_.begin(0, demand.requests[page.index], demand.deadline_ns, demand.again);
   page.way = Way::kFetching;
   return judge(demand, page);
 }

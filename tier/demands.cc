@@ -15,7 +15,7 @@ constexpr uint64_t kLookNs = 20 * kMicrosecond;
 }  // namespace
 
 Demands::Demands(const Clock& clock, Lane lane, PagesAhead& ahead)
-    : clock_(clock), ahead_(ahead), lane_(std::move(lane)), again_(lane_, kMostAgain) {}
+    : clock_(clock), ahead_(ahead), lane_(std::move(lane)), again_(lane_) {}
 
 DemandState& Demands::unused() {
   const auto found =
@@ -35,12 +35,15 @@ DemandState* Demands::start(std::span<const PageRequest> requests, std::span<Pag
   const uint64_t left_ns = deadline_ns - std::min(deadline_ns, demand.started_ns);
   demand.patience_ns = demand.started_ns + left_ns / 2;
   demand.pending = requests.size();
-  demand.is_beside = ahead_.is_under_way();
+  demand.again = options.fetch;
+  demand.again.hedge = false;  // it lands where it was asked for
+  demand.beside_ns = ahead_.is_under_way() ? demand.started_ns : kNever;
   demand.is_told = false;
   demand.is_direct = true;
   demand.in_use = true;
   demand.asked.clear();
   demand.open.clear();
+  ahead_.on_demand_begun();
   for (uint32_t i = 0; i < requests.size(); ++i) {
     const uint32_t place = ahead_.demand(requests[i]);
     if (demand.is_direct && place == PagesAhead::kNoPlace) continue;
@@ -97,9 +100,12 @@ void Demands::recycle(DemandState* demand) {
   judge();
 }
 
+// To judge one may drive the lane, and end another: none is told of before all are judged.
 void Demands::judge() {
   for (DemandState* demand : active_) {
     if (!demand->is_direct) judge(*demand);
+  }
+  for (DemandState* demand : active_) {
     if (demand->done() && !demand->is_told) tell_window(*demand);
   }
   std::erase_if(active_, [](const DemandState* demand) { return demand->released(); });
@@ -116,8 +122,14 @@ void Demands::judge(DemandState& demand) {
   }
 }
 
+void Demands::on_begun_ahead() {
+  if (!ahead_.is_under_way()) return;
+  const uint64_t now_ns = clock_.now_ns();
+  for (DemandState* demand : active_) demand->beside_ns = std::min(demand->beside_ns, now_ns);
+}
+
 void Demands::wait(DemandState& demand, uint64_t until_ns) {
-  const bool is_alone = demand.is_direct && !ahead_.is_under_way();
+  const bool is_alone = demand.is_direct && active_.size() <= 1 && !ahead_.is_under_way();
   if (is_alone && until_ns == kNever) return demand.batch.wait();
   const uint64_t now_ns = clock_.now_ns();
   if (!is_alone) until_ns = std::min(until_ns, now_ns + kLookNs);
@@ -131,23 +143,28 @@ void Demands::wait(DemandState& demand, uint64_t until_ns) {
   }
 }
 
-// How long its first page took over the wire, or how long it was waited for in vain.
+// How long the first of its reads took, or how long it was waited for in vain.
 void Demands::tell_window(DemandState& demand) {
+  using Read = prefetch::PrefetchWindow::Read;
   demand.is_told = true;
   const auto requests =
       demand.is_direct ? demand.requests : std::span<const PageRequest>(demand.asked);
   const auto verdicts =
       demand.is_direct ? std::span<const PageVerdict>(demand.verdicts) : demand.answers;
-  uint64_t first_ns = kNever;
-  uint64_t stalled_ns = kNever;
-  for (size_t i = 0; i < requests.size(); ++i) {
-    if (requests[i].destination.bytes == 0) continue;
-    const PageVerdict& verdict = verdicts[i];
-    if (verdict.verdict == Verdict::kReady) first_ns = std::min(first_ns, verdict.took_ns);
-    if (verdict.reason == Reason::kStalled) stalled_ns = std::min(stalled_ns, verdict.took_ns);
+  for (const Read read : {Read::kPage, Read::kHeader}) {
+    uint64_t first_ns = kNever;
+    uint64_t stalled_ns = kNever;
+    for (size_t i = 0; i < requests.size(); ++i) {
+      if ((requests[i].destination.bytes == 0) != (read == Read::kHeader)) continue;
+      const PageVerdict& verdict = verdicts[i];
+      if (verdict.verdict == Verdict::kReady) first_ns = std::min(first_ns, verdict.took_ns);
+      if (verdict.reason == Reason::kStalled) stalled_ns = std::min(stalled_ns, verdict.took_ns);
+    }
+    if (first_ns == kNever) first_ns = stalled_ns;
+    if (first_ns == kNever) continue;
+    const bool is_beside = demand.beside_ns < demand.started_ns + first_ns;
+    return ahead_.on_demand(read, first_ns, is_beside);
   }
-  if (first_ns == kNever) first_ns = stalled_ns;
-  if (first_ns < kNever) ahead_.on_demand(first_ns, demand.is_beside);
 }
 
 void Demands::add_to(PrefetchReport& report) const {

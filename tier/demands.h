@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -16,8 +17,7 @@ struct DemandState {
   enum class Way : uint8_t {
     kAsked,     // it comes, or does not, as the answer says
     kAhead,     // it is fetched ahead, or was
-    kAgain,     // it was, in vain, and is to be fetched by itself
-    kFetching,  // ... and is
+    kFetching,  // ... in vain, and is fetched by itself
   };
   struct Page {
     uint32_t index = 0;  // of its request
@@ -34,9 +34,10 @@ struct DemandState {
   uint64_t deadline_ns = 0;
   uint64_t patience_ns = 0;  // by then what is under way ahead is not waited for any more
   size_t pending = 0;        // without a verdict
+  FetchOptions again = {};   // of what is fetched by itself
+  uint64_t beside_ns = 0;    // since when something is under way ahead; kNever: nothing was
   bool is_direct = false;    // nothing of it was fetched ahead: the lane gives the verdicts
-  bool is_beside = false;    // something was under way ahead as it began
-  bool is_told = false;      // ... how long it took
+  bool is_told = false;      // how long it took
   bool in_use = false;
   std::vector<PageRequest> asked;    // over the lane, at once
   std::vector<PageVerdict> answers;  // to these
@@ -57,9 +58,15 @@ class Demands {
                      uint64_t deadline_ns, const DemandOptions& options);
   void recycle(DemandState* demand);
 
-  void progress() { lane_.progress(); }
+  // Answers whether anything moved.
+  bool progress() { return lane_.progress(); }
   // Gives the verdicts that can be given.
   void judge();
+  bool is_any_pending() const {
+    return std::ranges::any_of(active_, [](const auto* demand) { return !demand->done(); });
+  }
+  // Something has begun to come ahead, behind all that is demanded.
+  void on_begun_ahead();
   // Lets time pass until something may have come for it, or until then.
   void wait(DemandState& demand, uint64_t until_ns);
 
@@ -70,7 +77,6 @@ class Demands {
   using Way = DemandState::Way;
   using Page = DemandState::Page;
   static constexpr uint32_t kNone = UINT32_MAX;
-  static constexpr uint32_t kMostAgain = 64;
 
   DemandState& unused();
   void ask(DemandState& demand, uint32_t index, uint32_t place, bool allow_cached);

@@ -53,8 +53,8 @@ bool Lane::contains(const PageKey& key, uint64_t deadline_ns) {
   return verdict.verdict == Verdict::kReady;
 }
 
-void Lane::progress() {
-  engine_->progress();
+bool Lane::progress() {
+  return engine_->progress();
 }
 void Lane::wait(uint64_t until_ns) {
   engine_->wait_moved(until_ns);

@@ -17,8 +17,9 @@ struct FetchState;
 // One fetch under way. Move-only; the destructor ends what has not ended: it returns once no
 // operation of it can write to a destination any more.
 //
-// The requests and the verdicts are lent to the fetch until it is done, the destinations until it
-// is released. It must not outlive its lane, and shares its thread.
+// The requests, the verdicts and the destinations are lent to the fetch until it is released: a
+// verdict's `place` may still change after it is done. It must not outlive its lane, and shares its
+// thread.
 class Fetch {
  public:
   Fetch() = default;
@@ -85,8 +86,9 @@ class Lane {
   // deadline.
   bool contains(const PageKey& key, uint64_t deadline_ns);
 
-  // Does what can be done without waiting; for those who watch a fetch's counter.
-  void progress();
+  // Does what can be done without waiting; for those who watch a fetch's counter. Answers whether
+  // anything moved.
+  bool progress();
   // ... and if nothing moved, lets time pass until something may have, or until then.
   void wait(uint64_t until_ns);
 

@@ -2,18 +2,20 @@
 
 #include <algorithm>
 
-#include "base/check.h"
-
 namespace farpage {
 
-PageFetches::PageFetches(Lane& lane, uint32_t most) : lane_(lane), fetches_(most) {
-  free_.reserve(most);
-  open_.reserve(most);
-  for (uint32_t i = most; i-- > 0;) free_.push_back(i);
+PageFetches::PageFetches(Lane& lane, uint32_t expected) : lane_(lane), fetches_(expected) {
+  free_.reserve(expected);
+  open_.reserve(expected);
+  for (uint32_t i = expected; i-- > 0;) free_.push_back(i);
 }
 
-uint32_t PageFetches::begin(uint64_t tag, const PageRequest& request, uint64_t deadline_ns) {
-  FARPAGE_CHECK(!is_full());
+uint32_t PageFetches::begin(uint64_t tag, const PageRequest& request, uint64_t deadline_ns,
+                            const FetchOptions& options) {
+  if (free_.empty()) {
+    free_.push_back(static_cast<uint32_t>(fetches_.size()));
+    fetches_.emplace_back();
+  }
   const uint32_t index = free_.back();
   free_.pop_back();
   open_.push_back(index);
@@ -21,13 +23,11 @@ uint32_t PageFetches::begin(uint64_t tag, const PageRequest& request, uint64_t d
   one.tag = tag;
   one.request = request;
   one.verdict = {};
-  one.fetch = lane_.fetch({&one.request, 1}, {&one.verdict, 1}, deadline_ns);
+  one.fetch = lane_.fetch({&one.request, 1}, {&one.verdict, 1}, deadline_ns, options);
   return index;
 }
 
 std::optional<PageFetches::Ended> PageFetches::next() {
-  if (open_.empty()) return std::nullopt;
-  lane_.progress();
   for (const uint32_t open : open_) {
     OneFetch& one = fetches_[open];
     if (!one.fetch.released()) continue;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <vector>
 
@@ -9,7 +10,8 @@
 namespace farpage {
 
 // Pages under way over a lane, each in a fetch of its own, so that each ends when it does.
-// Allocates nothing once it is made. On the lane's thread; the lane outlives it.
+// Allocates only when more are under way than ever before. On the lane's thread; the lane outlives
+// it.
 class PageFetches {
  public:
   struct Ended {
@@ -17,16 +19,17 @@ class PageFetches {
     PageVerdict verdict;
   };
 
-  PageFetches(Lane& lane, uint32_t most);
+  explicit PageFetches(Lane& lane, uint32_t expected = 0);
 
-  bool is_full() const { return free_.empty(); }
-  uint32_t under_way() const { return static_cast<uint32_t>(fetches_.size() - free_.size()); }
+  uint32_t under_way() const { return static_cast<uint32_t>(open_.size()); }
 
-  // Unless it is full. The destination is lent until next() has told of the tag, or end() of what
-  // it answers has come back.
-  uint32_t begin(uint64_t tag, const PageRequest& request, uint64_t deadline_ns);
-  // One that has its verdict, and whose destination nobody writes any more. Drives the lane;
-  // nothing: none has ended yet.
+  // The destination is lent until next() has told of the tag, or end() of what it answers has come
+  // back.
+  uint32_t begin(uint64_t tag, const PageRequest& request, uint64_t deadline_ns,
+                 const FetchOptions& options = {});
+  // Does what can be done without waiting. Answers whether anything moved.
+  bool progress() { return !open_.empty() && lane_.progress(); }
+  // One that has its verdict, and whose destination nobody writes any more; nothing: none has.
   std::optional<Ended> next();
   // For who would know sooner: the verdict so far, with the lane driven by others.
   const PageVerdict& verdict(uint32_t fetch) const { return fetches_[fetch].verdict; }
@@ -45,7 +48,7 @@ class PageFetches {
   };
 
   Lane& lane_;
-  std::vector<OneFetch> fetches_;  // never resized: fetches point into it
+  std::deque<OneFetch> fetches_;  // they stay where they are: fetches point into them
   std::vector<uint32_t> free_;
   std::vector<uint32_t> open_;
 };

@@ -7,8 +7,17 @@ namespace farpage {
 
 using prefetch::Scheduler;
 
+namespace {
+
+// By steps alone what was named would never be over where none is told of any more.
+constexpr uint64_t kSilenceNs = 10 * kSecond;
+// So that no number of the engine's, whatever it is, leads beyond all steps to come.
+constexpr uint64_t kMostSteps = uint64_t{1} << 32;
+
+}  // namespace
+
 PagesAhead::PagesAhead(const Clock& clock, const PrefetchOptions& options, uint64_t page_bytes,
-                       Lane lane, LandingPlaces landing,
+                       std::unique_ptr<AheadTransfers> transfers,
                        std::unique_ptr<prefetch::Prefetcher> prefetcher)
     : clock_(clock),
       options_(options),
@@ -17,23 +26,49 @@ PagesAhead::PagesAhead(const Clock& clock, const PrefetchOptions& options, uint6
       known_(options.known_pages),
       pages_(options.known_pages),
       page_bytes_(page_bytes),
-      lane_(std::move(lane)),
-      landing_(std::move(landing)),
-      places_(landing_.size()),
-      fetches_(lane_, options.scheduler.most_under_way) {
+      transfers_(std::move(transfers)),
+      places_(transfers_->places()) {
   here_.reserve(places_.size());
 }
 
 void PagesAhead::observe(std::span<const ObservedAccess> accesses) {
+  heard_ns_ = clock_.now_ns();
+  is_silent_ = false;
+  // All of it is before what was told last: another sequence, whose first step is the next of all.
+  const auto is_new = [this](const ObservedAccess& access) { return access.step >= told_step_; };
+  if (!accesses.empty() && std::ranges::none_of(accesses, is_new)) {
+    ++counts_.malformed_events;
+    ++step_;
+    told_step_ = accesses.front().step;
+  }
   for (const ObservedAccess& access : accesses) hear(access);
   expire();
   plan(accesses.size());
 }
 
+void PagesAhead::follow_step(uint64_t step) {
+  if (step <= told_step_) return;
+  step_ += std::min(step - told_step_, kMostSteps);
+  told_step_ = step;
+}
+
+void PagesAhead::on_demand_begun() {
+  if (!std::exchange(has_planned_, false)) scheduler_.on_unplanned_demand();
+}
+
+// After a while in which no step is told of, nothing is expected but what was announced.
+void PagesAhead::listen() {
+  if (clock_.now_ns() - heard_ns_ <= kSilenceNs) return;
+  is_silent_ = true;
+  ++plans_;
+  scheduler_.plan({}, step_);
+  expire();
+}
+
 void PagesAhead::hear(ObservedAccess access) {
   const bool is_known_head = access.head < options_.heads;
   counts_.malformed_events += mend(access) || !is_known_head ? 1 : 0;
-  step_ = std::max(step_, access.step);
+  follow_step(access.step);
   const auto page = is_known_head ? number(access.key) : std::nullopt;
   if (!page) return;
   pages_[*page].is_observed = true;
@@ -55,6 +90,7 @@ std::optional<PagesAhead::PageNumber> PagesAhead::number(const PageKey& key) {
     return scheduler_.waits(page) || scheduler_.state(page) != Scheduler::State::kNone;
   };
   return known_.number(key, is_needed, [this](PageNumber page) {
+    if (pages_[page].is_resident) prefetcher_->on_evict(page);
     pages_[page] = {};
     ++counts_.forgotten_pages;
     prefetcher_->on_forget(page);
@@ -64,6 +100,7 @@ std::optional<PagesAhead::PageNumber> PagesAhead::number(const PageKey& key) {
 // `heard`: so many that are demanded now may be named, too, and are not fetched ahead.
 void PagesAhead::plan(size_t heard) {
   ++plans_;
+  has_planned_ = true;
   named_.resize(options_.prefetch_pages + heard);
   const size_t count = std::min(prefetcher_->candidates(named_), named_.size());
   expected_.clear();
@@ -88,11 +125,12 @@ void PagesAhead::mark_milestone(const PageKey& key) {
 
 void PagesAhead::announce(std::span<const PageKey> keys) {
   for (const PageKey& key : keys) {
+    // Where no more may wait, what is known is not forgotten for it.
+    if (!known_.find(key) && scheduler_.refuse()) continue;
     const auto page = number(key);
     if (!page) continue;
-    pages_[*page].is_announced = true;
-    const PageNumber one = *page;
-    scheduler_.announce({&one, 1});
+    ++pages_[*page].announced;
+    scheduler_.announce(*page);
   }
 }
 
@@ -103,9 +141,9 @@ void PagesAhead::withdraw(std::span<const PageKey> keys) {
       ++counts_.unknown_keys;
       continue;
     }
-    pages_[*page].is_announced = false;
-    const PageNumber one = *page;
-    scheduler_.withdraw({&one, 1});
+    uint32_t& announced = pages_[*page].announced;
+    if (announced > 0 && --announced > 0) continue;
+    scheduler_.withdraw(*page);
   }
   expire();
 }
@@ -115,6 +153,13 @@ void PagesAhead::set_near(std::span<const PageKey> keys, bool is_near) {
     const auto page = is_near ? number(key) : known_.find(key);
     if (!page) continue;
     pages_[*page].is_near = is_near;
+    if (is_near && pages_[*page].announced == 0) {
+      scheduler_.cancel(*page);
+      if (scheduler_.state(*page) == Scheduler::State::kHere) {
+        std::erase(here_, pages_[*page].place);
+        expire(*page);
+      }
+    }
     tell_residence(*page);
   }
 }
@@ -125,9 +170,9 @@ uint32_t PagesAhead::demand(const PageRequest& request) {
   known_.use(*known);
   Page& page = pages_[*known];
   page.payload_bytes = request.destination.bytes;
-  page.is_announced = false;
+  page.announced = 0;
   const uint32_t place = page.place;
-  if (place != kNoPlace && places_[place].slice.bytes != request.destination.bytes) {
+  if (place != kNoPlace && places_[place].bytes != request.destination.bytes) {
     ++counts_.outdated;
     evict(*known);
     prefetcher_->on_miss(*known);

@@ -7,23 +7,21 @@ namespace farpage {
 using prefetch::Scheduler;
 
 bool PagesAhead::begin(PageNumber page) {
-  if (fetches_.is_full()) return false;
   make_room(page);
-  const auto taken = landing_.take();
-  if (!taken) return false;
   Page& begun = pages_[page];
-  const uint64_t bytes = begun.payload_bytes > 0 ? begun.payload_bytes : page_bytes_;
-  Place& place = places_[*taken];
-  place = {.page = page, .slice = landing_.slice(*taken, std::min(bytes, page_bytes_))};
+  const uint64_t known_bytes = begun.payload_bytes > 0 ? begun.payload_bytes : page_bytes_;
+  const uint64_t bytes = std::min(known_bytes, page_bytes_);
+  const auto taken =
+      transfers_->begin(known_.key(page), bytes, clock_.now_ns() + options_.patience_ns);
+  if (!taken) return false;
+  places_[*taken] = {.page = page, .bytes = bytes};
   begun.place = *taken;
-  const PageRequest request = {known_.key(page), 0, place.slice};
-  fetches_.begin(*taken, request, clock_.now_ns() + options_.patience_ns);
   return true;
 }
 
 // Of a page that the last plan names: what it does not name any more gives its place up.
 void PagesAhead::make_room(PageNumber page) {
-  if (landing_.taken() < landing_.size() || pages_[page].named_in != plans_) return;
+  if (transfers_->taken() < transfers_->places() || pages_[page].named_in != plans_) return;
   const auto is_outlived = [this](uint32_t place) {
     return pages_[places_[place].page].named_in != plans_;
   };
@@ -32,11 +30,13 @@ void PagesAhead::make_room(PageNumber page) {
 }
 
 bool PagesAhead::progress() {
+  transfers_->progress();
   bool has_any = false;
-  while (const auto ended = fetches_.next()) {
-    take(static_cast<uint32_t>(ended->tag), ended->verdict);
+  while (const auto ended = transfers_->next()) {
+    take(ended->place, ended->verdict);
     has_any = true;
   }
+  if (!is_silent_ && (!here_.empty() || scheduler_.waiting() > 0)) listen();
   return has_any;
 }
 
@@ -44,10 +44,11 @@ void PagesAhead::take(uint32_t index, const PageVerdict& verdict) {
   Place& place = places_[index];
   const bool is_whole = verdict.verdict == Verdict::kReady;
   place.landing = is_whole ? Landing::kWhole : Landing::kFailed;
+  place.payload = verdict.landed;
   place.version = verdict.version;
   const PageNumber page = place.page;
   if (scheduler_.on_landed(page, is_whole) == Scheduler::State::kJoined) {
-    if (place.is_given_up) landing_.give_back(index);
+    if (place.is_given_up) transfers_->give_back(index);
     return;
   }
   if (!is_whole) {
@@ -60,20 +61,27 @@ void PagesAhead::take(uint32_t index, const PageVerdict& verdict) {
   expire();
 }
 
-// Until its time is over, or it is withdrawn.
+// Until its time is over, or it is withdrawn, or the engine has it.
 bool PagesAhead::is_wanted(PageNumber page) const {
+  if (pages_[page].announced > 0) return true;
+  if (pages_[page].is_near || is_silent_) return false;
   const uint64_t last_step = scheduler_.last_step(page);
-  return pages_[page].is_announced || (last_step != UINT64_MAX && last_step >= step_);
+  return last_step != UINT64_MAX && last_step >= step_;
 }
 
 void PagesAhead::expire() {
   std::erase_if(here_, [this](uint32_t place) {
     const PageNumber page = places_[place].page;
     if (is_wanted(page)) return false;
-    scheduler_.expire(page);
-    free_place_of(page);
+    expire(page);
     return true;
   });
+}
+
+// Of one that is here, once it is no more in the list of these.
+void PagesAhead::expire(PageNumber page) {
+  scheduler_.expire(page);
+  free_place_of(page);
 }
 
 // Of one that is here; others stay as they are.
@@ -85,7 +93,7 @@ void PagesAhead::evict(PageNumber page) {
 }
 
 void PagesAhead::free_place_of(PageNumber page) {
-  landing_.give_back(pages_[page].place);
+  transfers_->give_back(pages_[page].place);
   pages_[page].place = kNoPlace;
   tell_residence(page);
 }
@@ -106,7 +114,7 @@ void PagesAhead::give_back(uint32_t place) {
   if (places_[place].landing == Landing::kUnderWay) {
     places_[place].is_given_up = true;
   } else {
-    landing_.give_back(place);
+    transfers_->give_back(place);
   }
 }
 
@@ -116,7 +124,7 @@ PrefetchReport PagesAhead::report() const {
   report.waiting = scheduler_.waiting();
   report.under_way = scheduler_.under_way();
   report.here = here_.size();
-  report.taken_places = landing_.taken();
+  report.taken_places = transfers_->taken();
   report.window_pages = scheduler_.window().pages();
   report.known_pages = known_.size();
   return report;

@@ -13,11 +13,10 @@ namespace farpage {
 class PrefetchEngine {
  public:
   PrefetchEngine(const Clock& clock, const PrefetchOptions& options, uint64_t page_bytes,
-                 Lane demand_lane, Lane prefetch_lane, LandingPlaces landing,
+                 Lane demand_lane, std::unique_ptr<AheadTransfers> transfers,
                  std::unique_ptr<prefetch::Prefetcher> prefetcher)
       : clock_(clock),
-        ahead_(clock, options, page_bytes, std::move(prefetch_lane), std::move(landing),
-               std::move(prefetcher)),
+        ahead_(clock, options, page_bytes, std::move(transfers), std::move(prefetcher)),
         demands_(clock, std::move(demand_lane), ahead_) {}
 
   PagesAhead& ahead() { return ahead_; }
@@ -29,14 +28,21 @@ class PrefetchEngine {
   DemandState* start(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
                      uint64_t deadline_ns, const DemandOptions& options) {
     DemandState* demand = demands_.start(requests, verdicts, deadline_ns, options);
-    ahead_.begin();
+    begin_ahead();
     return demand;
   }
+  // On some backends a turn is a copy: as long as what is demanded comes, what was fetched ahead
+  // waits, and otherwise it has a turn at a time.
   void progress() {
-    demands_.progress();
+    const bool is_any_pending = demands_.is_any_pending();
+    const bool has_moved = demands_.progress();
     demands_.judge();
-    if (ahead_.progress()) demands_.judge();
-    ahead_.begin();
+    if (has_moved && is_any_pending) return;
+    while (ahead_.progress()) {
+      demands_.judge();
+      if (is_any_pending) break;
+    }
+    begin_ahead();
   }
   void wait_done(DemandState& demand) {
     for (progress(); !demand.done(); progress()) demands_.wait(demand, kNever);
@@ -50,6 +56,11 @@ class PrefetchEngine {
   }
 
  private:
+  void begin_ahead() {
+    ahead_.begin();
+    demands_.on_begun_ahead();
+  }
+
   const Clock& clock_;
   PagesAhead ahead_;
   Demands demands_;  // after what it uses: its fetches end first

@@ -4,9 +4,31 @@
 
 #include <utility>
 
+#include "tier/ahead_pushes.h"
+#include "tier/ahead_reads.h"
 #include "tier/prefetch_engine.h"
 
 namespace farpage {
+namespace {
+
+Result<std::unique_ptr<AheadTransfers>> open_transfers(Client& client,
+                                                       const PrefetchOptions& options,
+                                                       uint64_t page_bytes) {
+  const uint32_t most = options.scheduler.most_under_way;
+  if (options.push_group_pages > 0) {
+    auto lane = client.open_push_lane(
+        {.pages = options.landing_pages, .group_pages = options.push_group_pages});
+    if (!lane) return tl::unexpected(lane.error());
+    return std::make_unique<AheadPushes>(std::move(*lane), options.landing_pages, most);
+  }
+  auto landing = LandingPlaces::create(client, page_bytes, options.landing_pages);
+  if (!landing) return tl::unexpected(landing.error());
+  auto lane = client.open_lane();
+  if (!lane) return tl::unexpected(lane.error());
+  return std::make_unique<AheadReads>(std::move(*lane), std::move(*landing), most);
+}
+
+}  // namespace
 
 Result<void> PrefetchOptions::validate() const {
   if (landing_pages == 0 || heads == 0 || patience_ns == 0) {
@@ -35,15 +57,13 @@ Result<PrefetchLane> PrefetchLane::open(Client& client, const PrefetchOptions& o
   if (page_bytes == 0) {
     return fail(Code::kUnavailable, "prefetch: no node has said how long its pages are");
   }
-  auto landing = LandingPlaces::create(client, page_bytes, options.landing_pages);
-  if (!landing) return tl::unexpected(landing.error());
-  auto demand_lane = client.open_lane();
-  if (!demand_lane) return tl::unexpected(demand_lane.error());
-  auto prefetch_lane = client.open_lane();
-  if (!prefetch_lane) return tl::unexpected(prefetch_lane.error());
-  return PrefetchLane(std::make_unique<PrefetchEngine>(
-      client.clock(), options, page_bytes, std::move(*demand_lane), std::move(*prefetch_lane),
-      std::move(*landing), std::move(prefetcher)));
+  auto lane = client.open_lane();
+  if (!lane) return tl::unexpected(lane.error());
+  auto transfers = open_transfers(client, options, page_bytes);
+  if (!transfers) return tl::unexpected(transfers.error());
+  return PrefetchLane(std::make_unique<PrefetchEngine>(client.clock(), options, page_bytes,
+                                                       std::move(*lane), std::move(*transfers),
+                                                       std::move(prefetcher)));
 }
 
 PrefetchLane::PrefetchLane(std::unique_ptr<PrefetchEngine> engine) : engine_(std::move(engine)) {}

@@ -29,8 +29,8 @@ struct DemandOptions {
 // place of the lane's own (PageVerdict::landed), lent until the DemandFetch goes, and its
 // destination is not written. Move-only; must not outlive its lane, and shares its thread.
 //
-// The requests and the verdicts are lent to it until it is done, the destinations until it is
-// released. The destructor gives a page that has no verdict yet recompute(stalled).
+// The requests, the verdicts and the destinations are lent to it until it is released. The
+// destructor gives a page that has no verdict yet recompute(stalled).
 class DemandFetch {
  public:
   DemandFetch() = default;
@@ -60,10 +60,12 @@ class DemandFetch {
 // to a prefetcher, and what that expects is fetched, over a lane of its own and as far as demands
 // do not feel it, into memory of this lane's own. On one thread, which has to call progress() now
 // and then: nothing lands meanwhile. After warm-up it allocates nothing and locks nothing, as far
-// as its prefetcher does not. The client outlives it, and it its DemandFetches.
+// as its prefetcher does not, and nothing is pushed. The client outlives it, and it its
+// DemandFetches.
 class PrefetchLane {
  public:
-  // Takes two of the lanes that the nodes offer (node.max_lanes). kInvalid: as options.validate();
+  // Takes two of the lanes that the nodes offer (node.max_lanes), or one and a push lane. kInvalid:
+  // as options.validate(), and Client::open_push_lane();
   // kUnavailable: no node can be reached, and no page_bytes is set.
   static Result<PrefetchLane> open(Client& client, const PrefetchOptions& options,
                                    std::unique_ptr<prefetch::Prefetcher> prefetcher);
@@ -72,15 +74,16 @@ class PrefetchLane {
   ~PrefetchLane();
 
   // What the engine has accessed in a step, whether it was near or not; asks the prefetcher what
-  // comes next, which begins with the next fetch(), behind it, or progress(). A step that is less
-  // than one before counts as that.
+  // comes next, which begins with the next fetch(), behind it, or progress(). Where all steps are
+  // less than one before, another sequence begins, and its first step is the next of all.
   void observe(std::span<const ObservedAccess> accesses);
   // An engine's own word that a page is worth coming back to. Of a page never heard of it is
   // counted, and nothing else.
   void mark_milestone(const PageKey& key);
 
   // A request waits for its turn, and these are its pages: they are fetched once nothing likelier
-  // waits, and stay until they are demanded or withdrawn, or have to make room.
+  // waits, and stay until they are demanded, or withdrawn as often as announced, or have to make
+  // room.
   void announce(std::span<const PageKey> keys);
   void withdraw(std::span<const PageKey> keys);
 

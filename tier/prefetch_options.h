@@ -15,6 +15,9 @@ struct PrefetchOptions {
   uint64_t patience_ns = 100 * kMillisecond;  // in which a page that is fetched ahead has to come
   uint32_t prefetch_pages = 64;               // that one plan names, at the most
   uint32_t heads = 1;                         // that the engine observes, through all layers
+  // 0: each page is read. Otherwise the node pushes them, and says after so many that they are
+  // there (PushOptions): one that serves alone, over a backend that pushes.
+  uint32_t push_group_pages = 0;
   prefetch::SchedulerOptions scheduler = {};
 
   // At any time some page that is known is neither waiting nor under way nor here.
@@ -32,9 +35,10 @@ struct PrefetchReport {
   uint64_t window_pages = 0;
   uint64_t known_pages = 0;
   // So far:
-  uint64_t forgotten_pages = 0;   // known no more, for others
-  uint64_t unknown_keys = 0;      // in marks and withdrawals
-  uint64_t malformed_events = 0;  // with what is no number, or a head that is none
+  uint64_t forgotten_pages = 0;  // known no more, for others
+  uint64_t unknown_keys = 0;     // in marks and withdrawals
+  // With what is no number, a head that is none, or steps that are all before those told of.
+  uint64_t malformed_events = 0;
   // Of pages that were demanded:
   uint64_t lent = 0;      // answered out of the landing
   uint64_t outdated = 0;  // ... not, for a newer version was there, or another length asked for

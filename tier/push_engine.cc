@@ -116,8 +116,8 @@ void PushEngine::recycle(PushState* push) {
   push->in_use = false;
 }
 
-void PushEngine::progress() {
-  turn();
+bool PushEngine::progress() {
+  return turn();
 }
 
 // Take what has arrived, give the verdicts, ask for what waits.
@@ -355,8 +355,8 @@ uint64_t PushEngine::next_event_ns() const {
   return next;
 }
 
-void PushEngine::wait() {
-  const uint64_t next = next_event_ns();
+void PushEngine::wait(uint64_t until_ns) {
+  const uint64_t next = std::min(until_ns, next_event_ns());
   if (!path_.is_open()) return path_.wait(next);
   const uint64_t look = std::min(next, now_ns_ + kLookNs);
   bool any_sent = false;
@@ -374,7 +374,7 @@ void PushEngine::wait() {
 
 void PushEngine::wait_done(PushState* push) {
   while (push->pending > 0) {
-    if (!turn() && push->pending > 0) wait();
+    if (!turn() && push->pending > 0) wait(kNever);
   }
 }
 

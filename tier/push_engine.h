@@ -59,7 +59,8 @@ class PushEngine {
                    uint64_t deadline_ns);
   void recycle(PushState* push);
   void wait_done(PushState* push);
-  void progress();
+  bool progress();
+  void wait(uint64_t until_ns);
   PushStats stats() const;
 
  private:
@@ -79,7 +80,6 @@ class PushEngine {
   void give_back(PushState& push, size_t at);
   void end_landing();
   uint64_t next_event_ns() const;
-  void wait();
 
   std::shared_ptr<NodeLink> link_;
   const Clock& clock_;

@@ -28,7 +28,8 @@ LiveWire::LiveWire(const Client& client, Lane& demands, Lane& ahead, PagePool& p
 
 // As long as there are frames left for all that two steps may demand.
 bool LiveWire::begin(PageNumber page) {
-  if (ahead_.is_full() || free_.size() <= 2 * options_.step_pages) return false;
+  if (ahead_.under_way() == options_.most_ahead || free_.size() <= 2 * options_.step_pages)
+    return false;
   place(page);
   ahead_.begin(page, {keys_[page], 0, frames_[places_[page].frame].slice()},
                now_ns() + options_.deadline_ns);
@@ -94,7 +95,10 @@ void LiveWire::place(PageNumber page) {
   free_.pop_back();
 }
 
+// As long as what is demanded comes, what was fetched ahead waits.
 void LiveWire::drive() {
+  const bool has_moved = !batches_.empty() && demands_.progress();
+  if (!has_moved) ahead_.progress();
   while (const auto ended = ahead_.next()) {
     const auto page = static_cast<PageNumber>(ended->tag);
     const bool is_whole = ended->verdict.verdict == Verdict::kReady;
@@ -103,7 +107,6 @@ void LiveWire::drive() {
     }
     landed_.push_back({page, false, is_whole});
   }
-  if (!batches_.empty()) demands_.progress();
   for (size_t i = 0; i < batches_.size();) {
     drive(*batches_[i]);
     if (!batches_[i]->open.empty() || !batches_[i]->fetch.released()) {

@@ -161,7 +161,7 @@ void StepReplay::wait_for_demands(uint64_t begin_ns, bool beside) {
     if (!landed) continue;
     if (landed->is_demand) {
       last_ns = wire_.now_ns() - begin_ns;
-      if (is_first) scheduler_.on_demand(last_ns, beside);
+      if (is_first) scheduler_.on_demand(prefetch::PrefetchWindow::Read::kPage, last_ns, beside);
       is_first = false;
     }
     take(*landed);

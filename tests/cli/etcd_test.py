@@ -196,6 +196,23 @@ class EtcdTest(EtcdFleet, Counts, Case):
         self.assertEqual(second.returncode, 0, errors)
         self.assertIn("b is drained", output)
 
+    def read_until(self, process, words):
+        said = []
+        while not said or words not in said[-1]:
+            said.append(process.stderr.readline())
+            self.assertTrue(said[-1], f"it has ended: {said}")
+
+    def test_drain_goes_on_after_an_etcd_that_was_away(self):
+        etcd = Etcd(self)
+        _, drain = self.begin_slow_drain(etcd, NAMES)
+        etcd.members[0].kill()
+        self.read_until(drain, "etcd")
+        etcd.members[0].start()
+        self.assertTrue(wait_until(etcd.serves))
+        output, errors = drain.communicate(timeout=60)
+        self.assertEqual(drain.returncode, 0, errors)
+        self.assertIn("b is drained", output)
+
     def test_drain_says_that_another_node_which_dies_may_have_had_the_last_copy(self):
         etcd = Etcd(self)
         nodes, drain = self.begin_slow_drain(etcd, (*NAMES, "d"))

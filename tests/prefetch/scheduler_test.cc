@@ -36,6 +36,13 @@ struct SchedulerTest : testing::Test {
     scheduler.begin();
   }
 
+  void announce(const std::vector<PageNumber>& pages) {
+    for (const PageNumber page : pages) scheduler.announce(page);
+  }
+  void withdraw(const std::vector<PageNumber>& pages) {
+    for (const PageNumber page : pages) scheduler.withdraw(page);
+  }
+
   Begun source;
   Scheduler scheduler{{.most_waiting = 100, .most_under_way = 2, .useful_steps = 10}, source};
   const PrefetchAccount& account = scheduler.account();
@@ -67,7 +74,7 @@ TEST_F(SchedulerTest, WhatTheSourceHasNoRoomForWaitsOn) {
 TEST_F(SchedulerTest, NothingIsBegunTwice) {
   plan({1, 1, 2, 3, 3});
   plan({1, 2, 3});
-  scheduler.announce(std::vector<PageNumber>{1, 3});
+  announce({1, 3});
   scheduler.on_landed(1, true);
   scheduler.begin();
   plan({1, 3});
@@ -151,11 +158,11 @@ TEST_F(SchedulerTest, WhatDoesNotComeHasFailedAndMayBeNamedAgain) {
 }
 
 TEST_F(SchedulerTest, WhatIsAnnouncedComesAfterThePlanAndOutlivesIt) {
-  scheduler.announce(std::vector<PageNumber>{7, 8, 9});
+  announce({7, 8, 9});
   plan({1});
   EXPECT_THAT(source.pages, ElementsAre(1, 7));
   plan({}, 2);
-  scheduler.withdraw(std::vector<PageNumber>{9, 1, 100});
+  withdraw({9, 1, 100});
   EXPECT_EQ(account.cancelled, 1u);
   scheduler.on_landed(1, true);
   scheduler.on_landed(7, true);
@@ -165,8 +172,31 @@ TEST_F(SchedulerTest, WhatIsAnnouncedComesAfterThePlanAndOutlivesIt) {
   EXPECT_TRUE(scheduler.demand(7, 1'000).is_useful);
 }
 
+TEST_F(SchedulerTest, WhatIsAnnouncedIsOfUseWheneverThoughAPlanNamesItToo) {
+  announce({3});
+  plan({3, 4});
+  announce({4});
+  scheduler.on_landed(3, true);
+  scheduler.on_landed(4, true);
+  EXPECT_TRUE(scheduler.demand(3, 1'000).is_useful);
+  EXPECT_TRUE(scheduler.demand(4, 1'000).is_useful);
+  EXPECT_EQ(account.timely, 2u);
+}
+
+TEST_F(SchedulerTest, WhatIsCancelledWaitsOnOnlyIfItIsAnnounced) {
+  source.room = 0;
+  announce({5});
+  plan({1, 5});
+  scheduler.cancel(1);
+  scheduler.cancel(5);
+  scheduler.cancel(9);
+  EXPECT_FALSE(scheduler.waits(1));
+  EXPECT_TRUE(scheduler.waits(5));
+  EXPECT_EQ(account.cancelled, 1u);
+}
+
 TEST_F(SchedulerTest, WhatAPlanNamesNoMoreWaitsOnIfItIsAnnounced) {
-  scheduler.announce(std::vector<PageNumber>{3});
+  announce({3});
   source.room = 0;
   plan({3, 4});
   EXPECT_EQ(account.asked, 2u);
@@ -184,24 +214,24 @@ TEST_F(SchedulerTest, WhoAsksForEverythingIsRefusedWhatIsTooMuch) {
   plan(all);
   EXPECT_EQ(scheduler.waiting(), 100u);
   EXPECT_EQ(account.refused, all.size() - 100);
-  scheduler.announce(std::vector<PageNumber>{100'000});
+  announce({100'000});
   EXPECT_EQ(account.refused, all.size() - 99);
   plan({});
   EXPECT_EQ(account.cancelled, 100u);
 }
 
 TEST_F(SchedulerTest, NothingIsBegunWhileDemandsFeelIt) {
-  for (int i = 0; i < 20; ++i) scheduler.on_demand(1'000, false);
+  for (int i = 0; i < 20; ++i) scheduler.on_demand(PrefetchWindow::Read::kPage, 1'000, false);
   plan({1});
   EXPECT_TRUE(scheduler.is_beside());
-  scheduler.on_demand(2'000, true);
-  scheduler.on_demand(2'000, true);
+  scheduler.on_demand(PrefetchWindow::Read::kPage, 2'000, true);
+  scheduler.on_demand(PrefetchWindow::Read::kPage, 2'000, true);
   scheduler.on_landed(1, true);
   EXPECT_FALSE(scheduler.is_beside());
   scheduler.plan(std::vector<PageNumber>{2}, 2);
   // The pause of one plan has passed with this one; the next lasts two.
   scheduler.begin();
-  scheduler.on_demand(2'000, true);
+  scheduler.on_demand(PrefetchWindow::Read::kPage, 2'000, true);
   scheduler.on_landed(2, true);
   plan({3}, 3);
   EXPECT_THAT(source.pages, ElementsAre(1, 2));
@@ -221,8 +251,10 @@ RC_GTEST_PROP(SchedulerProperty, EveryPageIsAccountedFor, (uint32_t seed)) {
     std::vector<PageNumber> pages;
     for (uint64_t i = random.below(8); i > 0; --i) pages.push_back(draw());
     if (random.below(3) > 0) scheduler.plan(pages, step);
-    if (random.below(4) == 0) scheduler.announce(pages);
-    if (random.below(4) == 0) scheduler.withdraw(pages);
+    if (random.below(4) == 0)
+      std::ranges::for_each(pages, [&](PageNumber page) { scheduler.announce(page); });
+    if (random.below(4) == 0)
+      std::ranges::for_each(pages, [&](PageNumber page) { scheduler.withdraw(page); });
     scheduler.begin();
     under_way.insert(under_way.end(), source.pages.begin(), source.pages.end());
     source.pages.clear();

@@ -35,6 +35,7 @@ class PageFetchesTest : public ::testing::Test {
     std::map<uint64_t, PageVerdict> ended;
     const uint64_t until_ns = now() + in_ns;
     while (now() < until_ns) {
+      fetches_.progress();
       while (const auto one = fetches_.next()) ended[one->tag] = one->verdict;
       cluster_.world().run_until(now() + kMicrosecond);
     }
@@ -51,7 +52,7 @@ class PageFetchesTest : public ::testing::Test {
 TEST_F(PageFetchesTest, EachEndsByItselfAndTheNextTakesItsPlace) {
   for (const uint64_t number : {1, 2}) engine_.put(test_key(number), 10 + number);
   for (const uint64_t number : {1, 2, 3}) begin(number, kSecond);
-  EXPECT_TRUE(fetches_.is_full());
+  EXPECT_EQ(fetches_.under_way(), 3u);
   const auto ended = drive(10 * kMillisecond);
   ASSERT_EQ(ended.size(), 3u);
   EXPECT_EQ(ended.at(1).verdict, Verdict::kReady);

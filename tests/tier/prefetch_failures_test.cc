@@ -110,11 +110,79 @@ TEST_F(PrefetchFailures, WhatIsNoNumberIsNoughtAndCounted) {
   }
 }
 
-TEST_F(PrefetchFailures, StepsNeverGoBack) {
-  for (const uint64_t step : {5, 3, 6}) lane_.observe({{{.key = test_key(1), .step = step}}});
-  ASSERT_EQ(script_.accesses.size(), 3u);
-  EXPECT_EQ(script_.accesses[1].step, 5u);
-  EXPECT_EQ(script_.accesses[2].step, 6u);
+TEST_F(PrefetchFailures, StepsThatGoBackAreThoseOfAnotherSequence) {
+  const auto at = [this](uint64_t step) {
+    lane_.observe({{{.key = test_key(1), .step = step}}});
+    return script_.accesses.back().step;
+  };
+  EXPECT_EQ(at(5), 5u);
+  EXPECT_EQ(at(3), 6u) << "the next of all";
+  EXPECT_EQ(at(3), 6u);
+  EXPECT_EQ(at(7), 10u);
+  EXPECT_EQ(lane_.report().malformed_events, 1u);
+  // Of sequences that are told of together, the one that is farther counts.
+  lane_.observe({{{.key = test_key(1), .step = 8}, {.key = test_key(2), .step = 2}}});
+  EXPECT_EQ(script_.accesses.back().step, 11u);
+  EXPECT_EQ(lane_.report().malformed_events, 1u);
+}
+
+TEST_F(PrefetchFailures, StepBeyondAllOthersEndsNothingForGood) {
+  put_all(4);
+  hear_of(4);
+  for (const uint64_t step : {UINT64_MAX, uint64_t{1} << 60}) {
+    bring({1, 2}, step);
+    expect_next({1, 2}, 2);
+    expect_next({1, 2}, 8);
+    EXPECT_EQ(lane_.report().here, 2u);
+    script_.names.clear();
+    expect_next({}, 30);
+    EXPECT_EQ(lane_.report().here, 0u) << "their time is over";
+  }
+}
+
+// Where only requests are announced, and no step is told of.
+TEST_F(PrefetchFailures, WindowThatWasClosedOpensAgainWithoutAPlan) {
+  put_all(8);
+  for (int i = 0; i < 20; ++i) demand_now({7});
+  set_delay(9 * kMillisecond);
+  lane_.announce(std::vector{test_key(1)});
+  lane_.progress();
+  ASSERT_EQ(lane_.report().under_way, 1u);
+  set_delay(5 * kReadNs);
+  for (int i = 0; i < 3; ++i) demand_now({7});
+  ASSERT_EQ(lane_.report().window_pages, 0u);
+  set_delay(kReadNs);
+  drive(20 * kMillisecond);
+  lane_.announce(std::vector{test_key(2)});
+  for (int i = 0; i < 3; ++i) demand_now({7});
+  drive(10 * kReadNs);
+  EXPECT_FALSE(is_in_frame(demand_now({2})));
+}
+
+TEST_F(PrefetchFailures, WhatWasNamedIsNotWaitedForOnceNoStepIsToldOfAnyMore) {
+  put_all(12);
+  hear_of(12);
+  bring({1, 2, 3, 4, 5, 6, 7, 8});
+  lane_.announce(std::vector{test_key(9)});
+  drive(10 * kReadNs);
+  EXPECT_EQ(lane_.report().here, 8u) << "there is no room for it";
+  cluster_.world().run_until(now() + 11 * kSecond);
+  drive(20 * kReadNs);
+  EXPECT_EQ(lane_.report().here, 1u);
+  EXPECT_FALSE(is_in_frame(demand_now({9})));
+  bring({3});
+}
+
+TEST_F(PrefetchFailures, AnnouncementsThatAreRefusedCostNothingThatIsKnown) {
+  put_all(8);
+  hear_of(8);
+  std::vector<PageKey> keys;
+  for (uint64_t number = 1'000; number < 1'200; ++number) keys.push_back(test_key(number));
+  lane_.announce(keys);
+  EXPECT_EQ(lane_.report().forgotten_pages, 0u);
+  EXPECT_GT(lane_.report().pages.refused, 100u);
+  lane_.withdraw(keys);
+  bring({3, 4});
 }
 
 TEST_F(PrefetchFailures, PrefetcherThatAsksForEverythingIsKeptWithinBounds) {
@@ -201,6 +269,7 @@ TEST_F(PrefetchFailures, NumberThatIsUsedAgainKeepsNothingOfThePageBefore) {
     lane_.withdraw({&key, 1});
   }
   ASSERT_EQ(script_.forgotten, (std::vector<prefetch::PageNumber>{0, 2, 1}));
+  EXPECT_EQ(script_.evicted, (std::vector<prefetch::PageNumber>{1})) << "the engine had it";
   drive(20 * kReadNs);
   const uint64_t begun = lane_.report().pages.begun;
   script_.names = {0, 1, 2};

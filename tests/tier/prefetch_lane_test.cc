@@ -104,6 +104,39 @@ TEST_F(PrefetchTest, AnnouncedPagesAreFetchedWhileTheRequestWaits) {
   expect_accounted(lane_.report(), 0);
 }
 
+TEST_F(PrefetchTest, WhatTwoRequestsAnnouncedStaysUntilBothHaveWithdrawnIt) {
+  put_all(2);
+  const std::vector<PageKey> keys = {test_key(1)};
+  lane_.announce(keys);
+  lane_.announce(keys);
+  drive(20 * kReadNs);
+  lane_.withdraw(keys);
+  EXPECT_EQ(lane_.report().here, 1u);
+  lane_.withdraw(keys);
+  EXPECT_EQ(lane_.report().here, 0u);
+}
+
+TEST_F(PrefetchTest, WhatTheEngineGetsMeanwhileIsNotFetchedAndNotKept) {
+  put_all(4);
+  hear_of(4);
+  script_.names = {1};
+  lane_.observe({{{.key = test_key(0), .step = 2}}});
+  lane_.set_near(std::vector{test_key(1)}, true);
+  lane_.progress();
+  EXPECT_EQ(lane_.report().pages.begun, 0u);
+  EXPECT_EQ(lane_.report().pages.cancelled, 1u);
+  bring({2});
+  lane_.set_near(std::vector{test_key(2)}, true);
+  EXPECT_EQ(lane_.report().here, 0u);
+  expect_next({3});
+  ASSERT_EQ(lane_.report().under_way, 1u);
+  lane_.set_near(std::vector{test_key(3)}, true);
+  drive(20 * kReadNs);
+  EXPECT_EQ(lane_.report().here, 0u);
+  EXPECT_EQ(lane_.report().pages.unused, 2u);
+  expect_accounted(lane_.report(), 0);
+}
+
 TEST_F(PrefetchTest, WithdrawnWhileUnderWayIsNotKept) {
   put_all(2);
   const std::vector<PageKey> keys = {test_key(1)};

@@ -109,6 +109,49 @@ TEST_P(PrefetchPath, PrefetcherHasThePagesOfTheStepBeforeThereAgain) {
   EXPECT_GT(fetch(lane), 0u);
 }
 
+// On shm each page that lands is copied by the engine's thread.
+TEST(PrefetchCopies, WaitAsLongAsADemandHasPagesThatCome) {
+  NodeOptions node = Cluster::small_options();
+  node.page_bytes = 256 * kKiB;  // one is all that a turn copies
+  node.pool_bytes = 64 * kMiB;
+  Cluster cluster(Path::kShm, node);
+  const auto client = cluster.connect();
+  constexpr uint64_t kPages = 16;
+  Engine engine(*client, node.page_bytes, 1 + kPages);
+  std::vector<PageKey> keys;
+  std::vector<PageRequest> requests;
+  for (uint64_t number = 0; number < 2 * kPages; ++number) {
+    ASSERT_EQ(engine.put(test_key(number), 1).code, Code::kOk);
+    if (number < kPages) {
+      requests.push_back({test_key(number), 0, engine.slice(1 + number)});
+    } else {
+      keys.push_back(test_key(number));
+    }
+  }
+  PrefetchOptions options;
+  options.patience_ns = 30 * kSecond;
+  PrefetchLane lane =
+      PrefetchLane::open(
+          *client, options,
+          prefetch::choose_prefetcher("none")->make(
+              {.budget_pages = 1, .layout = {}, .page_bytes = nullptr, .future = nullptr}))
+          .value();
+  std::vector<PageVerdict> verdicts(kPages);
+  for (int round = 0; round < 5; ++round) {
+    lane.announce(keys);
+    DemandFetch demand = lane.fetch(requests, verdicts, engine.deadline(30 * kSecond));
+    ASSERT_FALSE(demand.done());
+    ASSERT_GT(lane.report().under_way, 0u);
+    while (!demand.done()) {
+      EXPECT_EQ(lane.report().here, 0u);
+      lane.progress();
+    }
+    while (lane.report().under_way > 0) lane.progress();
+    EXPECT_GT(lane.report().here, 0u);
+    lane.withdraw(keys);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Paths, PrefetchPath, testing::Values(Path::kShm, Path::kTcp), path_name);
 
 }  // namespace

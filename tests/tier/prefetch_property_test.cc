@@ -105,6 +105,7 @@ class PrefetchHistory {
     options.patience_ns =
         chance(0.2) ? between(50, 500) * kMicrosecond : between(1, 20) * kMillisecond;
     options.prefetch_pages = static_cast<uint32_t>(between(1, 12));
+    if (chance(0.4)) options.push_group_pages = static_cast<uint32_t>(between(1, 6));
     return options;
   }
 
@@ -141,7 +142,11 @@ class PrefetchHistory {
     SimEngine& writer = *writers_[below(writers_.size())];
     if (choice < 30) return demand();
     if (choice < 55) return expect();
-    if (choice < 62) return engine_->lane().announce(draw_page_keys(8));
+    if (choice < 62) {
+      const auto keys = draw_page_keys(8);
+      announced_ += keys.size();
+      return engine_->lane().announce(keys);
+    }
     if (choice < 66) return engine_->lane().withdraw(draw_page_keys(8));
     if (choice < 68) {
       const bool is_near = chance(0.3);
@@ -228,7 +233,7 @@ class PrefetchHistory {
     });
     unless(has_ended, "something held, or a client that found no way back");
     for (uint64_t key = 0; key <= keys_; ++key) {
-      engine_->lane().withdraw(std::vector{sim_key(key)});
+      for (uint64_t i = 0; i < announced_; ++i) engine_->lane().withdraw(std::vector{sim_key(key)});
       engine_->lane().set_near(std::vector{sim_key(key)}, false);
     }
     engine_->script().names.clear();
@@ -280,6 +285,7 @@ class PrefetchHistory {
   sim::World random_;  // as a source of chance that does not disturb the cluster's
   uint64_t keys_ = 0;
   uint64_t step_ = 1;
+  uint64_t announced_ = 0;
   SimClusterOptions options_;
   SimCluster cluster_;
   std::vector<std::unique_ptr<fault::FaultFabric>> faulty_;  // by host

@@ -302,14 +302,65 @@ TEST_F(PrefetchRules, WindowHearsOfADemandThatEndsWhileAnotherGoes) {
   EXPECT_EQ(lane_.report().window_pages, window / 2);
 }
 
-TEST_F(PrefetchRules, OnlyPagesOverTheWireAreWhatDemandsFeel) {
+// It was posted first, and shares the way all the same.
+TEST_F(PrefetchRules, WhatBeginsBehindADemandIsBesideIt) {
   for (int i = 0; i < 20; ++i) demand_now({7});
   const uint64_t window = lane_.report().window_pages;
+  script_.names = {1};
+  hear_of(8, 2);
+  set_delay(5 * kReadNs);
+  demand_now({7});
+  ASSERT_EQ(lane_.report().pages.begun, 1u);
+  EXPECT_EQ(lane_.report().window_pages, window / 2);
+}
+
+// Where all is here, headers are all that demands wait for.
+TEST_F(PrefetchRules, HeadersAreFeltBesideWhatHeadersUsuallyTake) {
+  for (int i = 0; i < 20; ++i) {
+    bring({2});
+    EXPECT_FALSE(is_in_frame(demand_now({2})));
+  }
   bring({2});
+  const uint64_t window = lane_.report().window_pages;
   begin({1}, kMillisecond);
   set_delay(5 * kReadNs);
-  demand_now({2});
-  EXPECT_EQ(lane_.report().window_pages, window);
+  EXPECT_FALSE(is_in_frame(demand_now({2})));
+  EXPECT_EQ(lane_.report().window_pages, window / 2);
+}
+
+TEST_F(PrefetchRules, WhatIsWaitedForInVainMakesTheWindowSmaller) {
+  begin({1}, 9 * kMillisecond);
+  const uint64_t window = lane_.report().window_pages;
+  EXPECT_EQ(put_number(demand_now({1}, 2 * kMillisecond)), 101u);
+  EXPECT_EQ(lane_.report().given_up, 1u);
+  EXPECT_EQ(lane_.report().window_pages, window / 2);
+}
+
+// I3: who waits for one demand keeps no other from its verdict.
+TEST_F(PrefetchRules, VerdictOfOneDemandDoesNotWaitForAnother) {
+  bring({1});
+  Demand early = demand({1}, 5 * kMillisecond);
+  ASSERT_FALSE(early.fetch.done());
+  set_delay(20 * kMillisecond);
+  Demand late = demand({7}, 50 * kMillisecond);
+  Verdict by_then = Verdict::kPending;
+  cluster_.world().after(4 * kMillisecond, [&] { by_then = early.verdicts[0].verdict; });
+  late.fetch.wait();
+  EXPECT_EQ(by_then, Verdict::kReady);
+  EXPECT_EQ(put_number(early), 101u);
+}
+
+// An engine that would have it sooner by itself is told so, whichever way was tried first.
+TEST_F(PrefetchRules, WhatIsFetchedAgainIsHeldAgainstWhatARecomputeTakes) {
+  DemandOptions options = kCached;
+  options.fetch.recompute_ns = kSecond;
+  for (int i = 0; i < 200; ++i)
+    demand_now({7}, kSecond, options);  // how long a read takes is known
+  bring({1});
+  const PutResult newer = put(1, 200);
+  options.fetch.recompute_ns = 1;
+  const Demand demand = demand_now({1}, kSecond, options, newer.version);
+  EXPECT_EQ(demand.verdicts[0].reason, Reason::kSlower);
 }
 
 }  // namespace

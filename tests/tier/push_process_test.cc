@@ -5,9 +5,11 @@
 #include <optional>
 
 #include "control/unix_socket.h"
+#include "prefetch/registry.h"
 #include "tests/support/engine.h"
 #include "tests/support/node_process.h"
 #include "tests/tier/push_backend.h"
+#include "tier/prefetch_lane.h"
 
 namespace farpage {
 namespace {
@@ -104,6 +106,47 @@ TEST_F(PushProcess, EveryPageComesOnceAndIsWhole) {
   EXPECT_TRUE(pushes_at_last(client_));
   EXPECT_EQ(client_.lane->stats().landings_ended, 0u);
   EXPECT_EQ(client_.lane->stats().quarantined_places, 0u);
+}
+
+TEST_F(PushProcess, WhatIsAnnouncedIsPushedInGroupsAndLentToItsDemand) {
+  PrefetchOptions options;
+  options.landing_pages = kPages;
+  options.patience_ns = 900 * kMillisecond;
+  options.push_group_pages = 16;
+  PrefetchLane lane =
+      PrefetchLane::open(
+          *client_.client, options,
+          prefetch::choose_prefetcher("none")->make(
+              {.budget_pages = 1, .layout = {}, .page_bytes = nullptr, .future = nullptr}))
+          .value();
+  std::vector<PageKey> keys;
+  for (uint64_t number = 0; number < kPages; ++number) keys.push_back(test_key(number));
+  const uint64_t end = client_.now() + kPatientNs;
+  while (lane.report().here < kPages && client_.now() < end) {
+    // Again: what does not come within L has failed.
+    if (lane.report().waiting + lane.report().under_way == 0) lane.announce(keys);
+    lane.progress();
+  }
+  ASSERT_EQ(lane.report().here, kPages) << lane.status();
+  EXPECT_EQ(lane.prefetch_stats().operations, 0u) << "reads";
+  EXPECT_LT(lane.prefetch_stats().posts, kPages) << "requests";
+
+  std::vector<std::byte> frames(kPages * kPageBytes);
+  const Region region = client_.client->register_memory({frames.data(), frames.size()}).value();
+  std::vector<PageRequest> requests;
+  for (uint64_t number = 0; number < kPages; ++number) {
+    requests.push_back({keys[number], 0, region.slice(number * kPageBytes, kPageBytes)});
+  }
+  std::vector<PageVerdict> verdicts(kPages);
+  DemandFetch demand = lane.fetch(requests, verdicts, client_.now() + kPatientNs);
+  demand.wait();
+  std::vector<std::byte> whole(kPageBytes);
+  for (uint64_t number = 0; number < kPages; ++number) {
+    ASSERT_EQ(verdicts[number].verdict, Verdict::kReady) << number;
+    EXPECT_NE(verdicts[number].landed, requests[number].destination.data) << number;
+    fill_page(whole, keys[number], 1);
+    EXPECT_TRUE(std::equal(whole.begin(), whole.end(), verdicts[number].landed)) << number;
+  }
 }
 
 TEST_F(PushProcess, OneClientThatGoesInAPushDisturbsNoOther) {
