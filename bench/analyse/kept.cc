@@ -6,6 +6,7 @@
 #include "bench/paging/all_runs.h"
 #include "prefetch/paged_memory.h"
 #include "prefetch/registry.h"
+#include "prefetch/token_counter.h"
 
 namespace farpage::analyse {
 namespace {
@@ -16,9 +17,10 @@ Result<std::vector<Share>> hits_of(const paging::AccessTrace& trace, uint64_t st
   const auto policy = chosen.make(setting);
   prefetch::PagedMemory memory(setting.budget_pages, *policy);
   std::vector<Share> parts(kParts);
-  StepCounter counter;
-  const auto use = [&](const prefetch::Access& access) {
-    Share& part = parts[part_of(counter.index_of(access), steps)];
+  prefetch::TokenCounter counter(trace.layout);
+  const auto use = [&](prefetch::Access access) {
+    access.step = counter.index_of(access);
+    Share& part = parts[part_of(access.step, steps)];
     part[0] += memory.access(access) ? 1 : 0;
     part[1] += 1;
   };

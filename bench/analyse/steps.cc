@@ -3,15 +3,16 @@
 #include <utility>
 
 #include "prefetch/per_page.h"
+#include "prefetch/token_counter.h"
 
 namespace farpage::analyse {
 
 using prefetch::Access;
 
 Result<uint64_t> count_steps(const paging::AccessTrace& trace) {
-  StepCounter counter;
+  prefetch::TokenCounter counter(trace.layout);
   auto read = for_each_access(trace, [&](const Access& access) { counter.index_of(access); });
-  return read.map([&] { return counter.steps(); });
+  return read.map([&] { return counter.tokens(); });
 }
 
 Result<void> for_each_step(const paging::AccessTrace& trace, uint64_t steps,
@@ -23,7 +24,7 @@ Result<void> for_each_step(const paging::AccessTrace& trace, uint64_t steps,
     ahead.pop_front();
     use(step, ahead);
   };
-  StepCounter counter;
+  prefetch::TokenCounter counter(trace.layout);
   auto read = for_each_access(trace, [&](const Access& access) {
     const uint64_t index = counter.index_of(access);
     if (ahead.empty() || ahead.back().index != index) {
