@@ -107,6 +107,7 @@ Result<void> read_session(const std::filesystem::path& path, uint64_t session, T
     }
     if (!request) return refuse(fmt::format("request {}: {}", turn + 1, request.error().message));
     last_ms = request->timestamp_ms;
+    request->session = static_cast<uint32_t>(session);
     request->turn = turn++;
     trace.requests.push_back(std::move(*request));
   }

@@ -18,7 +18,8 @@ struct TraceRequest {
   uint64_t input_length = 0;       // tokens
   uint64_t output_length = 0;      // tokens
   std::vector<uint64_t> hash_ids;  // one a block of the prompt; equal ids are equal prefixes
-  uint32_t turn = 0;               // in its session, from 0, where the trace tells of sessions
+  uint32_t session = 0;            // where the trace tells of them
+  uint32_t turn = 0;               // in its session, from 0
 };
 
 struct Trace {

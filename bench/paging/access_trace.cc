@@ -171,6 +171,9 @@ AccessTrace accesses_of(Trace trace) {
   accesses.name = trace.name;
   accesses.synthetic = trace.synthetic;
   accesses.signals.set(prefetch::index_of(prefetch::Signal::kCategory), trace.has_sessions);
+  if (trace.has_sessions) {
+    for (const TraceRequest& each : trace.requests) accesses.sequences.push_back(each.session);
+  }
   const auto kept = std::make_shared<const std::vector<TraceRequest>>(std::move(trace.requests));
   accesses.open = [kept]() -> Result<std::unique_ptr<AccessStream>> {
     return std::make_unique<RequestAccesses>(std::make_unique<KeptRequests>(kept), 0,

@@ -38,6 +38,7 @@ struct AccessTrace {
   uint64_t accesses = 0;
   prefetch::Signals signals = {};
   prefetch::HeadLayout layout = {};
+  std::vector<uint32_t> sequences = {};  // by step, whose it is; empty where that is not told
   std::vector<Skipped> skipped = {};
   std::function<Result<std::unique_ptr<AccessStream>>()> open;
 };

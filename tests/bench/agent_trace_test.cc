@@ -65,7 +65,12 @@ TEST_F(AgentTrace, SessionsOfAFolderBeginTogetherAndShareNoPage) {
   // The turn in its session: of a's second request, not of the trace's third.
   EXPECT_TRUE(trace->has_sessions);
   std::vector<uint32_t> turns;
-  for (const TraceRequest& request : trace->requests) turns.push_back(request.turn);
+  std::vector<uint32_t> sessions;
+  for (const TraceRequest& request : trace->requests) {
+    turns.push_back(request.turn);
+    sessions.push_back(request.session);
+  }
+  EXPECT_THAT(sessions, ElementsAre(0, 1, 0));
   EXPECT_THAT(turns, ElementsAre(0, 0, 1));
   EXPECT_NE(trace->requests[1].hash_ids[0], trace->requests[0].hash_ids[0]);
   EXPECT_EQ(read_agent_trace(folder_.path(), 2)->requests.size(), 2u);
