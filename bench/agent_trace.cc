@@ -98,16 +98,17 @@ Result<void> read_session(const std::filesystem::path& path, uint64_t session, T
   if (root["requests"].get_array().get(requests) != simdjson::SUCCESS) {
     return refuse("requests is missing, or no array");
   }
-  uint64_t number = 0;
+  uint32_t turn = 0;
   uint64_t last_ms = 0;
   for (const element each : requests) {
-    ++number;
     auto request = read_request(each, session);
     if (request && request->timestamp_ms < last_ms) {
       request = fail(Code::kInvalid, "it is earlier than the one before");
     }
-    if (!request) return refuse(fmt::format("request {}: {}", number, request.error().message));
+    if (!request) return refuse(fmt::format("request {}: {}", turn + 1, request.error().message));
     last_ms = request->timestamp_ms;
+    request->session = static_cast<uint32_t>(session);
+    request->turn = turn++;
     trace.requests.push_back(std::move(*request));
   }
   return {};
@@ -120,6 +121,7 @@ Result<Trace> read_agent_trace(const std::string& path, uint64_t max_requests) {
   if (!files) return tl::unexpected(files.error());
   Trace trace;
   trace.name = path;
+  trace.has_sessions = true;
   for (uint64_t session = 0; session < files->size(); ++session) {
     if (auto read = read_session((*files)[session], session, trace); !read) {
       return tl::unexpected(read.error());

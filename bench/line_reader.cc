@@ -34,7 +34,8 @@ Result<std::optional<std::string_view>> LineReader::next() {
                               "one request a line?",
                               path_, number_, format_bytes(kMaxTraceLineBytes)));
     }
-    if (newline != std::string_view::npos) {
+    had_newline_ = newline != std::string_view::npos;
+    if (had_newline_) {
       begin_ += newline + 1;
       return padded_line();
     }

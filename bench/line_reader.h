@@ -23,6 +23,8 @@ class LineReader {
   // Nothing at the end of the file. What it returns has no newline, is followed by simdjson's
   // padding, and is valid until the next call.
   Result<std::optional<std::string_view>> next();
+  // Whether the line read last had one. The file may have been cut off within one that had none.
+  bool had_newline() const { return had_newline_; }
 
   // What is wrong with the line read last.
   tl::unexpected<Error> refuse(const std::string& message) const;
@@ -38,6 +40,7 @@ class LineReader {
   size_t end_ = 0;
   std::string line_;
   uint64_t number_ = 0;
+  bool had_newline_ = false;
 };
 
 }  // namespace farpage

@@ -18,12 +18,15 @@ struct TraceRequest {
   uint64_t input_length = 0;       // tokens
   uint64_t output_length = 0;      // tokens
   std::vector<uint64_t> hash_ids;  // one a block of the prompt; equal ids are equal prefixes
+  uint32_t session = 0;            // where the trace tells of them
+  uint32_t turn = 0;               // in its session, from 0
 };
 
 struct Trace {
   std::string name;        // the file, or what made it
   bool synthetic = false;  // made here, not recorded
   uint64_t block_tokens = kTokensPerBlock;
+  bool has_sessions = false;
   std::vector<TraceRequest> requests;
 
   uint64_t pages() const;

@@ -54,17 +54,17 @@ std::unique_ptr<Question> without_mass(std::string_view name, std::string questi
 
 // What is asked while the trace is read once.
 Result<std::vector<std::unique_ptr<Question>>> questions_of(const AccessTrace& trace,
-                                                            uint64_t budget_pages,
+                                                            uint64_t budget_pages, size_t parts,
                                                             const AnalysisOptions& options) {
   const bool has_mass = trace.signals.test(index_of(Signal::kMass));
   std::vector<std::unique_ptr<Question>> questions;
-  questions.push_back(std::make_unique<RecencyQuestion>(budget_pages));
-  questions.push_back(std::make_unique<HeadQuestion>(budget_pages, has_mass));
+  questions.push_back(std::make_unique<RecencyQuestion>(budget_pages, parts));
+  questions.push_back(std::make_unique<HeadQuestion>(budget_pages, has_mass, parts));
   if (has_mass) {
     auto masses = masses_of(trace);
     if (!masses) return tl::unexpected(masses.error());
-    questions.push_back(std::make_unique<AttentionQuestion>());
-    questions.push_back(std::make_unique<HotSpotQuestion>(std::move(*masses)));
+    questions.push_back(std::make_unique<AttentionQuestion>(parts));
+    questions.push_back(std::make_unique<HotSpotQuestion>(std::move(*masses), parts));
   } else {
     questions.push_back(without_mass("H3", "does attention foretell what comes back?"));
     questions.push_back(without_mass("B-H2", "do single steps agree on what is hot?"));
@@ -110,26 +110,28 @@ uint64_t passes_over(const AccessTrace& trace) {
 }
 
 Result<Analysis> analyse(const AccessTrace& trace, const AnalysisOptions& options) {
-  const auto steps = count_steps(trace);
-  if (!steps) return tl::unexpected(steps.error());
-  if (*steps == 0) {
+  const auto parts = parts_of(trace);
+  if (!parts) return tl::unexpected(parts.error());
+  if (parts->steps() == 0) {
     return fail(Code::kInvalid, "the trace has no accesses: there is nothing to say");
   }
   const uint64_t budget_pages =
       options.budget_pages == 0 ? std::max<uint64_t>(1, trace.pages / 10) : options.budget_pages;
-  const auto questions = questions_of(trace, budget_pages, options);
+  const auto questions = questions_of(trace, budget_pages, parts->count(), options);
   if (!questions) return tl::unexpected(questions.error());
-  Reuse reuse;
-  auto read = for_each_step(trace, *steps, [&](const Step& step, const Ahead& ahead) {
+  Reuse reuse(parts->count());
+  auto read = for_each_step(trace, *parts, [&](const Step& step, const Ahead& ahead) {
     reuse.step(step);
     for (const auto& question : *questions) question->step(step, ahead, reuse);
   });
   if (!read) return tl::unexpected(read.error());
 
   Analysis analysis;
-  analysis.steps = *steps;
+  analysis.steps = parts->steps();
   analysis.budget_pages = budget_pages;
   analysis.seed = options.seed;
+  analysis.parts = parts->count();
+  analysis.parts_are_sequences = parts->are_sequences();
   analysis.has_labels = options.milestones.has_value();
   analysis.distances = distances_of(reuse);
   analysis.persistent = reuse.persistent(options.seed);
@@ -139,11 +141,11 @@ Result<Analysis> analyse(const AccessTrace& trace, const AnalysisOptions& option
   for (const auto& question : *questions) {
     analysis.findings.push_back(question->end(options.seed));
   }
-  auto importance = ask_importance(trace, *steps, budget_pages, options.seed);
+  auto importance = ask_importance(trace, *parts, budget_pages, options.seed);
   if (!importance) return tl::unexpected(importance.error());
   analysis.findings.push_back(std::move(importance->finding));
   analysis.kept = std::move(importance->kept);
-  auto post_hoc = ask_post_hoc(trace, *steps, budget_pages, options.seed);
+  auto post_hoc = ask_post_hoc(trace, *parts, budget_pages, options.seed);
   if (!post_hoc) return tl::unexpected(post_hoc.error());
   analysis.findings.push_back(std::move(*post_hoc));
   return analysis;

@@ -36,6 +36,8 @@ struct Analysis {
   uint64_t steps = 0;
   uint64_t budget_pages = 0;
   uint64_t seed = 0;
+  uint64_t parts = 0;  // that intervals resample
+  bool parts_are_sequences = false;
   bool has_labels = false;
   std::vector<DistanceQuantile> distances;  // empty where nothing came back
   // Of the pages that a step demands, each once: the step before demanded them too, one farther

@@ -111,12 +111,12 @@ std::string analysis_text(const paging::AccessTrace& trace, const Analysis& anal
       fmt::format("{}, {} steps\n{}", trace_line(trace), analysis.steps, left_out_lines(trace));
   text += origin_of(trace) + distances_text(analysis);
   text += fmt::format(
-      "\nOf the pages that a step demands, with the middle 95% of {} parts of the trace, "
-      "resampled (seed {}):\n"
+      "\nOf the pages that a step demands, with the middle 95% of {} {}, resampled (seed {}):\n"
       "  persistent, the step before demanded them too   {}\n"
       "  re-entered, a step farther back did             {}\n"
       "  new                                             {}\n",
-      kParts, analysis.seed, text_of(analysis.persistent), text_of(analysis.reentered),
+      analysis.parts, analysis.parts_are_sequences ? "sequences" : "parts of the trace",
+      analysis.seed, text_of(analysis.persistent), text_of(analysis.reentered),
       text_of(analysis.fresh));
   text += classes_text(analysis);
   for (const Finding& finding : analysis.findings) text += finding_text(finding);

@@ -10,12 +10,14 @@ namespace farpage::analyse {
 // demand. Of a trace with masses.
 class AttentionQuestion final : public Question {
  public:
+  explicit AttentionQuestion(size_t parts) : foretelling_(kAheadSteps, parts) {}
+
   void step(const Step& step, const Ahead& ahead, const Reuse& reuse) override;
   Finding end(uint64_t seed) const override;
 
  private:
   TopMass top_ = TopMass(0.2);
-  Foretelling foretelling_ = Foretelling(kAheadSteps);
+  Foretelling foretelling_;
 };
 
 }  // namespace farpage::analyse

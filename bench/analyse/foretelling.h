@@ -18,7 +18,8 @@ namespace farpage::analyse {
 // the other pages, drawn at random, were near.
 class Foretelling {
  public:
-  explicit Foretelling(uint64_t ahead_steps) : ahead_steps_(ahead_steps) {}
+  Foretelling(uint64_t ahead_steps, size_t parts)
+      : ahead_steps_(ahead_steps), all_(parts), reentries_(parts) {}
 
   // After the step. `is_near` tells of a page that was used so far, `near_pages` of how many.
   template <typename IsNear>
@@ -36,8 +37,8 @@ class Foretelling {
         asked_of_.at(page) = asked_;
         if (reuse.steps_with(page) == 0) continue;
         const double near = is_near(page) ? 1 : 0;
-        add(all_[step.part], {near, 1});
-        if (!reuse.was_in(step, page)) add(reentries_[step.part], {near, by_chance, 1});
+        add(all_[ahead[i].part], {near, 1});
+        if (!reuse.was_in(step, page)) add(reentries_[ahead[i].part], {near, by_chance, 1});
       }
     }
   }
@@ -73,8 +74,9 @@ class Foretelling {
   const uint64_t ahead_steps_;
   uint64_t asked_ = 0;
   prefetch::PerPage<uint64_t> asked_of_;
-  std::vector<Share> all_ = std::vector<Share>(kParts);
-  std::vector<Sums<3>> reentries_ = std::vector<Sums<3>>(kParts);  // near, near by chance, all
+  // Of the parts that demand.
+  std::vector<Share> all_;
+  std::vector<Sums<3>> reentries_;  // near, near by chance, all
 };
 
 }  // namespace farpage::analyse

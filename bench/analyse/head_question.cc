@@ -66,9 +66,10 @@ class HeadQuestion::Memory final : public prefetch::Policy {
   bool has_let_go_ = false;
 };
 
-HeadQuestion::HeadQuestion(uint64_t budget_pages, bool has_mass)
+HeadQuestion::HeadQuestion(uint64_t budget_pages, bool has_mass, size_t parts)
     : budget_pages_(budget_pages),
       has_mass_(has_mass),
+      parts_(parts),
       memory_(std::make_unique<Memory>(budget_pages)) {}
 
 HeadQuestion::~HeadQuestion() = default;
@@ -100,7 +101,7 @@ void HeadQuestion::demand(const prefetch::Access& access, const Step& step) {
     victim.gone_in = step.index;
     victim.gone_part = step.part;
     Head& head = heads_[victim.head];
-    head.gone.resize(kParts);
+    head.gone.resize(parts_);
     ++head.gone[step.part].pages;
   }
 }
@@ -137,7 +138,7 @@ Finding HeadQuestion::end(uint64_t seed) const {
       static_cast<size_t>(kUnstable * static_cast<double>(steadiest_last.size()));
   std::vector<Share> stability_of_unstable;
   std::vector<Share> stability_of_stable;
-  std::vector<Rates> parts(kParts);
+  std::vector<Rates> parts(parts_);
   Rates all = {};
   for (size_t i = 0; i < steadiest_last.size(); ++i) {
     const bool is_unstable = i < unstable_heads;

@@ -18,7 +18,7 @@ namespace farpage::analyse {
 class HeadQuestion final : public Question {
  public:
   // `has_mass`: a head selects its 64 pages with the most mass in a step, else all that it demands.
-  HeadQuestion(uint64_t budget_pages, bool has_mass);
+  HeadQuestion(uint64_t budget_pages, bool has_mass, size_t parts);
   ~HeadQuestion() override;
 
   void step(const Step& step, const Ahead& ahead, const Reuse& reuse) override;
@@ -48,6 +48,7 @@ class HeadQuestion final : public Question {
 
   const uint64_t budget_pages_;
   const bool has_mass_;
+  const size_t parts_;
   const std::unique_ptr<Memory> memory_;
   std::unordered_map<uint32_t, Head> heads_;
   prefetch::PerPage<Page> pages_;

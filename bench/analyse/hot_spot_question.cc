@@ -19,8 +19,11 @@ std::vector<prefetch::PageNumber> hottest(prefetch::Masses masses, uint64_t page
 
 }  // namespace
 
-HotSpotQuestion::HotSpotQuestion(prefetch::Masses all)
-    : pages_(all.size()), hot_(hottest(std::move(all), pages_)) {}
+HotSpotQuestion::HotSpotQuestion(prefetch::Masses all, size_t parts)
+    : pages_(all.size()),
+      hot_(hottest(std::move(all), pages_)),
+      overlap_(parts),
+      attainable_(parts) {}
 
 void HotSpotQuestion::step(const Step& step, const Ahead&, const Reuse&) {
   prefetch::Masses masses;

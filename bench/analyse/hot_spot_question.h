@@ -12,7 +12,7 @@ namespace farpage::analyse {
 // Of a trace with masses; `all` are those of all of it.
 class HotSpotQuestion final : public Question {
  public:
-  explicit HotSpotQuestion(prefetch::Masses all);
+  HotSpotQuestion(prefetch::Masses all, size_t parts);
 
   void step(const Step& step, const Ahead& ahead, const Reuse& reuse) override;
   Finding end(uint64_t seed) const override;
@@ -20,8 +20,8 @@ class HotSpotQuestion final : public Question {
  private:
   const uint64_t pages_;  // that were ever looked at
   std::vector<prefetch::PageNumber> hot_;
-  std::vector<Share> overlap_ = std::vector<Share>(kParts);     // summed over queries
-  std::vector<Share> attainable_ = std::vector<Share>(kParts);  // if a query's were all hot
+  std::vector<Share> overlap_;     // of each part, summed over queries
+  std::vector<Share> attainable_;  // if a query's were all hot
   uint64_t queries_ = 0;
 };
 

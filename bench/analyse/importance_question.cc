@@ -30,11 +30,11 @@ bool has(const paging::AccessTrace& trace, Signal signal) {
 
 // The gain in the later half of the trace, less that in the first.
 Estimate growth(const Kept& one, const Kept& other, uint64_t seed) {
-  std::vector<Sums<4>> parts(kParts);
-  for (size_t part = 0; part < kParts; ++part) {
-    const size_t first = part < kParts / 2 ? 0 : 2;
-    parts[part][first] = one.hits[part][0];
-    parts[part][first + 1] = other.hits[part][0];
+  std::vector<Sums<4>> parts;
+  for (size_t part = 0; part < one.hits.size(); ++part) {
+    const Sums<3>& of_one = one.hits[part];
+    const Sums<3>& of_other = other.hits[part];
+    parts.push_back({of_one[0] - of_one[2], of_other[0] - of_other[2], of_one[2], of_other[2]});
   }
   return estimate(std::span<const Sums<4>>(parts), seed, [](const Sums<4>& sums) {
     return ratio(sums[2], sums[3]) - ratio(sums[0], sums[1]);
@@ -50,7 +50,7 @@ uint64_t passes_of_importance(const paging::AccessTrace& trace) {
   return to_see_ahead + kPolicies.size() * kBudgets.size() + rankings;
 }
 
-Result<ImportanceAnswer> ask_importance(const paging::AccessTrace& trace, uint64_t steps,
+Result<ImportanceAnswer> ask_importance(const paging::AccessTrace& trace, const Parts& parts,
                                         uint64_t budget_pages, uint64_t seed) {
   const std::string question = fmt::format(
       "do {} pages chosen by importance hit a fifth more than those used last?", budget_pages);
@@ -67,7 +67,7 @@ Result<ImportanceAnswer> ask_importance(const paging::AccessTrace& trace, uint64
     if (budget == 0) continue;
     for (const std::string_view policy : kPolicies) runs.push_back({std::string(policy), budget});
   }
-  auto kept = kept_by(trace, steps, runs);
+  auto kept = kept_by(trace, parts, runs);
   if (!kept) return tl::unexpected(kept.error());
   const Kept& importance = (*kept)[0];
   const Kept& lru = (*kept)[1];
@@ -91,7 +91,7 @@ Result<ImportanceAnswer> ask_importance(const paging::AccessTrace& trace, uint64
   return ImportanceAnswer{std::move(finding), std::move(*kept)};
 }
 
-Result<Finding> ask_post_hoc(const paging::AccessTrace& trace, uint64_t steps,
+Result<Finding> ask_post_hoc(const paging::AccessTrace& trace, const Parts& parts,
                              uint64_t budget_pages, uint64_t seed) {
   const std::string question =
       "does the importance that attention gives afterwards hit four fifths of what the engine's "
@@ -103,7 +103,7 @@ Result<Finding> ask_post_hoc(const paging::AccessTrace& trace, uint64_t steps,
   }
   std::vector<Kept> kept;  // by attention, and by the engine's ranking
   for (const Signal signal : {Signal::kMass, Signal::kScore}) {
-    auto one = kept_by(ranked_by(trace, signal), steps, {{"importance", budget_pages}});
+    auto one = kept_by(ranked_by(trace, signal), parts, {{"importance", budget_pages}});
     if (!one) return tl::unexpected(one.error());
     kept.push_back(std::move(one->front()));
   }

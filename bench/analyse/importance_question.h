@@ -16,13 +16,12 @@ struct ImportanceAnswer {
 };
 
 // B-H1: whether going by importance hits a fifth more than lru, and more so as the context grows.
-// Of a trace of `steps` steps.
-Result<ImportanceAnswer> ask_importance(const paging::AccessTrace& trace, uint64_t steps,
+Result<ImportanceAnswer> ask_importance(const paging::AccessTrace& trace, const Parts& parts,
                                         uint64_t budget_pages, uint64_t seed);
 
 // B-H4: whether the importance that attention gives afterwards hits as much as what the engine
 // ranks by itself.
-Result<Finding> ask_post_hoc(const paging::AccessTrace& trace, uint64_t steps,
+Result<Finding> ask_post_hoc(const paging::AccessTrace& trace, const Parts& parts,
                              uint64_t budget_pages, uint64_t seed);
 
 // How often both read the trace, at most.

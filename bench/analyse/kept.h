@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "bench/analyse/bootstrap.h"
-#include "bench/analyse/steps.h"
+#include "bench/analyse/parts.h"
 #include "bench/paging/access_trace.h"
 
 namespace farpage::analyse {
@@ -15,9 +15,10 @@ namespace farpage::analyse {
 struct Kept {
   std::string policy;
   uint64_t budget_pages = 0;
-  std::vector<Share> hits;  // of the accesses of each part
+  // Of each part: hits, accesses, and the hits in the later half of the trace.
+  std::vector<Sums<3>> hits;
 
-  Estimate hit_rate(uint64_t seed) const { return estimate_share(hits, seed); }
+  Estimate hit_rate(uint64_t seed) const;
 };
 
 // How much higher the one's hit rate is than so many times the other's, in shares of 1: a sign that
@@ -31,8 +32,8 @@ struct KeptRun {
   uint64_t budget_pages = 0;
 };
 
-// As many at once as there are processors; of a trace of `steps` steps.
-Result<std::vector<Kept>> kept_by(const paging::AccessTrace& trace, uint64_t steps,
+// As many at once as there are processors.
+Result<std::vector<Kept>> kept_by(const paging::AccessTrace& trace, const Parts& parts,
                                   const std::vector<KeptRun>& runs);
 
 }  // namespace farpage::analyse

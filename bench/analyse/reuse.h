@@ -21,6 +21,8 @@ inline constexpr std::array<std::string_view, 4> kPageClassNames = {
 // How pages come back: what every question about a trace begins with. Memory grows with pages.
 class Reuse {
  public:
+  explicit Reuse(size_t parts) : persistent_(parts), reentered_(parts), fresh_(parts) {}
+
   void step(const Step& step);
 
   uint64_t pages() const { return recency_.pages(); }  // that were used so far
@@ -48,16 +50,15 @@ class Reuse {
     uint64_t last = 0;
     uint64_t near_gaps = 0;
   };
-  using Parts = std::vector<Share>;
 
   void use(prefetch::PageNumber page, const Step& step);
 
   Recency recency_;
   prefetch::PerPage<Uses> uses_;
-  Histogram distances_;  // from 1
-  Parts persistent_ = Parts(kParts);
-  Parts reentered_ = Parts(kParts);
-  Parts fresh_ = Parts(kParts);
+  Histogram distances_;            // from 1
+  std::vector<Share> persistent_;  // of each part
+  std::vector<Share> reentered_;
+  std::vector<Share> fresh_;
 };
 
 }  // namespace farpage::analyse

@@ -3,18 +3,13 @@
 #include <utility>
 
 #include "prefetch/per_page.h"
+#include "prefetch/token_counter.h"
 
 namespace farpage::analyse {
 
 using prefetch::Access;
 
-Result<uint64_t> count_steps(const paging::AccessTrace& trace) {
-  StepCounter counter;
-  auto read = for_each_access(trace, [&](const Access& access) { counter.index_of(access); });
-  return read.map([&] { return counter.steps(); });
-}
-
-Result<void> for_each_step(const paging::AccessTrace& trace, uint64_t steps,
+Result<void> for_each_step(const paging::AccessTrace& trace, const Parts& parts,
                            const std::function<void(const Step&, const Ahead&)>& use) {
   Ahead ahead;
   prefetch::PerPage<uint64_t> named_in;  // a step's index, from 1
@@ -23,12 +18,12 @@ Result<void> for_each_step(const paging::AccessTrace& trace, uint64_t steps,
     ahead.pop_front();
     use(step, ahead);
   };
-  StepCounter counter;
+  prefetch::TokenCounter counter(trace.layout);
   auto read = for_each_access(trace, [&](const Access& access) {
     const uint64_t index = counter.index_of(access);
     if (ahead.empty() || ahead.back().index != index) {
       if (ahead.size() > kAheadSteps) take_first();
-      ahead.push_back({index, part_of(index, steps)});
+      ahead.push_back({index, parts.of(access, index)});
     }
     ahead.back().accesses.push_back(access);
     if (named_in[access.page] == index + 1) return;

@@ -1,24 +1,23 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <vector>
 
 #include "base/status.h"
+#include "bench/analyse/parts.h"
 #include "bench/paging/access_trace.h"
 
 namespace farpage::analyse {
 
-// Parts of consecutive steps that stand for sequences, as no trace tells of any.
-inline constexpr uint64_t kParts = 50;
 // Steps behind the current one that questions may look at.
 inline constexpr size_t kAheadSteps = 10;
 
+// Of a request, or of a token: what a trace calls steps, with those of a token's layers in one.
 struct Step {
-  uint64_t index = 0;
-  size_t part = 0;  // of kParts
+  uint64_t index = 0;  // from 0, whatever the trace calls it
+  size_t part = 0;     // of Parts
   std::vector<prefetch::Access> accesses = {};
   std::vector<prefetch::PageNumber> pages = {};  // of these, each once
 };
@@ -26,30 +25,8 @@ struct Step {
 // At the end of the trace there are fewer.
 using Ahead = std::deque<Step>;
 
-// Numbers steps from 0, whatever the trace calls them.
-class StepCounter {
- public:
-  // Of an access, that of its step.
-  uint64_t index_of(const prefetch::Access& access) {
-    if (steps_ == 0 || access.step != last_) ++steps_;
-    last_ = access.step;
-    return steps_ - 1;
-  }
-  uint64_t steps() const { return steps_; }
-
- private:
-  uint64_t steps_ = 0;
-  uint64_t last_ = 0;  // as the trace calls it
-};
-
-Result<uint64_t> count_steps(const paging::AccessTrace& trace);
-// Calls `use` with each of `steps` steps, in order, and what comes behind it.
-Result<void> for_each_step(const paging::AccessTrace& trace, uint64_t steps,
+// Calls `use` with each step, in order, and what comes behind it.
+Result<void> for_each_step(const paging::AccessTrace& trace, const Parts& parts,
                            const std::function<void(const Step&, const Ahead&)>& use);
-
-// In which part a step lies.
-constexpr size_t part_of(uint64_t step_index, uint64_t steps) {
-  return std::min(step_index * kParts / steps, kParts - 1);
-}
 
 }  // namespace farpage::analyse

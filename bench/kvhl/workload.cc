@@ -57,6 +57,9 @@ Result<void> read_table(const std::string& path, std::string_view header,
       if (is_header) {
         return fail(Code::kInvalid, fmt::format("the first line is not '{}'", header));
       }
+      if (!lines->had_newline()) {
+        return fail(Code::kInvalid, "the file ends within a line: it was cut off, bring it again");
+      }
       return numbers_in(text, columns).and_then(row);
     }();
     if (!read) {

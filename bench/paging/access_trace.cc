@@ -18,6 +18,8 @@ using prefetch::PageNumber;
 // Of a trace of requests: each stream has a table of them, some fifty bytes a page.
 constexpr PageNumber kMostPages = PageNumber{1} << 25;
 
+constexpr uint32_t kLastTurn = 1'023;
+
 class MemoryStream final : public AccessStream {
  public:
   explicit MemoryStream(std::shared_ptr<const std::vector<Access>> accesses)
@@ -82,7 +84,8 @@ class RequestAccesses final : public AccessStream {
       if (page >= known_.pages || number_ >= known_.accesses) {
         return fail(Code::kInvalid, "the trace has changed since it was counted: replay it again");
       }
-      accesses[count++] = {number_++, begun_ - 1, page};
+      Access& access = accesses[count++] = {number_++, begun_ - 1, page};
+      access.category = std::min(turn_, kLastTurn);
     }
     return count;
   }
@@ -94,6 +97,7 @@ class RequestAccesses final : public AccessStream {
     if (!request) return tl::unexpected(request.error());
     if (!*request) return false;
     ids_ = std::move((*request)->hash_ids);
+    turn_ = (*request)->turn;
     next_ = 0;
     ++begun_;
     return true;
@@ -104,6 +108,7 @@ class RequestAccesses final : public AccessStream {
   const Known known_;
   uint64_t begun_ = 0;         // requests
   std::vector<uint64_t> ids_;  // of the last of them
+  uint32_t turn_ = 0;          // likewise
   size_t next_ = 0;            // of these
   uint64_t number_ = 0;
   std::unordered_map<uint64_t, PageNumber> numbers_;  // by id
@@ -165,6 +170,10 @@ AccessTrace accesses_of(Trace trace) {
   AccessTrace accesses;
   accesses.name = trace.name;
   accesses.synthetic = trace.synthetic;
+  accesses.signals.set(prefetch::index_of(prefetch::Signal::kCategory), trace.has_sessions);
+  if (trace.has_sessions) {
+    for (const TraceRequest& each : trace.requests) accesses.sequences.push_back(each.session);
+  }
   const auto kept = std::make_shared<const std::vector<TraceRequest>>(std::move(trace.requests));
   accesses.open = [kept]() -> Result<std::unique_ptr<AccessStream>> {
     return std::make_unique<RequestAccesses>(std::make_unique<KeptRequests>(kept), 0,

@@ -38,6 +38,7 @@ struct AccessTrace {
   uint64_t accesses = 0;
   prefetch::Signals signals = {};
   prefetch::HeadLayout layout = {};
+  std::vector<uint32_t> sequences = {};  // by step, whose it is; empty where that is not told
   std::vector<Skipped> skipped = {};
   std::function<Result<std::unique_ptr<AccessStream>>()> open;
 };
@@ -46,7 +47,8 @@ struct AccessTrace {
 AccessTrace trace_of_accesses(std::string name, bool synthetic,
                               std::vector<prefetch::Access> accesses);
 
-// Each block of a prompt is a page, each request a step.
+// Each block of a prompt is a page, each request a step. Of sessions a request's category is its
+// turn, of which the first 1,024 are told apart.
 AccessTrace accesses_of(Trace trace);
 // Of a file, of which no more than a request is in memory at a time: it is read once to count it,
 // and once more for each stream. Stops after `max_requests`; 0: never.

@@ -8,6 +8,7 @@
 #include "prefetch/allocations/shares.h"
 #include "prefetch/per_page.h"
 #include "prefetch/ranking_pace.h"
+#include "prefetch/token_counter.h"
 
 namespace farpage::prefetch {
 namespace {
@@ -24,8 +25,7 @@ double pages_with(double mass_share, const std::vector<double>& heaviest_first) 
 
 class ReasonAlloc final : public Allocation {
  public:
-  ReasonAlloc(const Setting& setting, double threshold, double probes, double window_steps,
-              double floor)
+  ReasonAlloc(const Setting& setting, double threshold, double probes, double window, double floor)
       : budget_pages_(setting.budget_pages),
         heads_(setting.layout.heads),
         threshold_(threshold),
@@ -33,13 +33,13 @@ class ReasonAlloc final : public Allocation {
         floor_(floor),
         layers_(setting.layout.layers),
         shares_(divide(budget_pages_, std::vector<double>(setting.layout.all(), 1))),
-        pace_(static_cast<uint64_t>(window_steps)) {}
+        counter_(setting.layout),
+        pace_(static_cast<uint64_t>(window)) {}
 
   bool on_access(const Access& access) override {
-    if (steps_ == 0 || access.step != step_) ++steps_;
-    step_ = access.step;
-    const bool is_due = is_probed_ ? pace_.is_due(step_, shares_.size()) : steps_ > probes_;
-    if (is_due) allocate();
+    const uint64_t token = counter_.index_of(access);
+    const bool is_due = is_probed_ ? pace_.is_due(token, shares_.size()) : token >= probes_;
+    if (is_due) allocate(token);
     pace_.on_access();
     if (access.mass > 0) {
       double& mass = masses_.at(access.page);
@@ -60,7 +60,7 @@ class ReasonAlloc final : public Allocation {
     std::vector<Scored> scored;  // that have gathered mass since the last allocation
   };
 
-  void allocate() {
+  void allocate(uint64_t token) {
     if (!is_probed_) divide_among_layers();
     for (size_t layer = 0; layer < layers_.size(); ++layer) {
       const std::vector<uint64_t> pages = divide_among_heads(layers_[layer]);
@@ -69,7 +69,7 @@ class ReasonAlloc final : public Allocation {
       layers_[layer].scored.clear();
     }
     is_probed_ = true;
-    pace_.on_ranked(step_);
+    pace_.on_ranked(token);
   }
 
   void divide_among_layers() {
@@ -108,27 +108,27 @@ class ReasonAlloc final : public Allocation {
   PerPage<double> masses_;  // since the last allocation
   std::vector<Layer> layers_;
   std::vector<uint64_t> shares_;  // by head
-  uint64_t steps_ = 0;            // so far
-  uint64_t step_ = 0;
+  TokenCounter counter_;
   bool is_probed_ = false;
-  RankingPace pace_;
+  RankingPace pace_;  // in tokens
 };
 
 }  // namespace
 
-// ReasonAlloc. Its probes of the layers are made offline; here they are the first steps, and until
-// they are over shares are even. A page's score is the mass that it has gathered since shares were
-// made last, and one that gathered none has none.
+// ReasonAlloc. Its probes of the layers are made offline; here they are the first tokens, in
+// each of which every layer has its turn, and until they are over shares are even. A page's score
+// is the mass that it has gathered since shares were made last, and one that gathered none has
+// none.
 AllocationInfo reasonalloc() {
   return {
       .name = "reasonalloc",
       .what =
           "layers share the budget by how many pages had most of their mass in the first "
-          "steps; heads share their layer's by how many of its heaviest pages were lately "
+          "tokens; heads share their layer's by how many of its heaviest pages were lately "
           "theirs",
       .parameters = {{"threshold", "the share of a layer's mass that counts", 0.93, 0, 1},
-                     {"probes", "how many steps tell what a layer needs", 8, 1, 8},
-                     {"window", "in steps, after which heads' shares are made anew", 128, 1, 1e6},
+                     {"probes", "how many tokens tell what a layer needs", 8, 1, 8},
+                     {"window", "in tokens, after which heads' shares are made anew", 128, 1, 1e6},
                      {"floor", "of an even share, that each head of a layer has", 0.25, 0, 1}},
       .make = [](const Setting& setting, Values values) -> std::unique_ptr<Allocation> {
         return std::make_unique<ReasonAlloc>(setting, values[0], values[1], values[2], values[3]);

@@ -31,18 +31,21 @@ struct Gaps {
   double waits = 0;  // that have begun
   std::array<double, kBins> ended = {};
 
-  void forget() {
-    waits /= 2;
-    for (double& each : ended) each /= 2;
+  void keep(double share) {
+    waits *= share;
+    for (double& each : ended) each *= share;
   }
 };
 
 class ReuseRate final : public Policy {
  public:
   ReuseRate(double kinds, double half_life)
-      : half_life_(static_cast<uint64_t>(half_life)), kinds_(static_cast<size_t>(kinds)) {}
+      : half_life_(static_cast<uint64_t>(half_life)),
+        kinds_(static_cast<size_t>(kinds)),
+        forget_at_(half_life_) {}
 
   void on_access(const Access& access) override {
+    if (access.number >= forget_at_) forget(access.number);
     Page& page = pages_.at(access.page);
     if (page.accesses > 0) {
       const size_t bin = bin_of(access.number - page.accessed_at);
@@ -55,7 +58,6 @@ class ReuseRate final : public Policy {
     kind_of(page).gaps.waits += 1;
     all_.waits += 1;
     if (page.is_resident) kind_of(page).resident.push_back(access.page);
-    if (now_ % half_life_ == half_life_ - 1) forget();
   }
   void on_insert(PageNumber number, uint64_t) override {
     Page& page = pages_.at(number);
@@ -129,9 +131,13 @@ class ReuseRate final : public Policy {
     return best;
   }
 
-  void forget() {
-    all_.forget();
-    for (Kind& kind : kinds_) kind.gaps.forget();
+  // As often as that was due: who hears of some accesses alone may not hear of any for long.
+  void forget(uint64_t now) {
+    const uint64_t halvings = (now - forget_at_) / half_life_ + 1;
+    const double share = std::exp2(-static_cast<double>(halvings));
+    all_.keep(share);
+    for (Kind& kind : kinds_) kind.gaps.keep(share);
+    forget_at_ += halvings * half_life_;
   }
 
   const uint64_t half_life_;  // accesses
@@ -139,6 +145,7 @@ class ReuseRate final : public Policy {
   Gaps all_;
   PerPage<Page> pages_;
   uint64_t now_ = 0;
+  uint64_t forget_at_;  // the number of an access
 };
 
 }  // namespace

@@ -6,12 +6,14 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "tests/support/temp_dir.h"
 
 namespace farpage {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 class AgentTrace : public testing::Test {
@@ -60,6 +62,16 @@ TEST_F(AgentTrace, SessionsOfAFolderBeginTogetherAndShareNoPage) {
   ASSERT_TRUE(trace.has_value()) << trace.error().message;
   ASSERT_EQ(trace->requests.size(), 3u);
   EXPECT_EQ(trace->requests[1].timestamp_ms, 1'000u);
+  // The turn in its session: of a's second request, not of the trace's third.
+  EXPECT_TRUE(trace->has_sessions);
+  std::vector<uint32_t> turns;
+  std::vector<uint32_t> sessions;
+  for (const TraceRequest& request : trace->requests) {
+    turns.push_back(request.turn);
+    sessions.push_back(request.session);
+  }
+  EXPECT_THAT(sessions, ElementsAre(0, 1, 0));
+  EXPECT_THAT(turns, ElementsAre(0, 0, 1));
   EXPECT_NE(trace->requests[1].hash_ids[0], trace->requests[0].hash_ids[0]);
   EXPECT_EQ(read_agent_trace(folder_.path(), 2)->requests.size(), 2u);
 }

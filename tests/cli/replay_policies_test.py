@@ -112,6 +112,12 @@ class ReplayPoliciesTest(Case):
         self.assertEqual(result.returncode, 0, result.stderr)
         # Between a's two requests come b's two pages, which are not a's.
         self.assertEqual([run["hits"] for run in json.loads(result.stdout)["runs"]], [0, 2])
+        # Requests tell of their turn, by which this policy goes; a request without a session tells of none.
+        by_turn = ("--policy", "workload_aware", "--budget", "4", "--json", "-")
+        result = self.run_program("replay", sessions, "--format", "agent", *by_turn)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual([run["hits"] for run in json.loads(result.stdout)["runs"]], [2])
+        self.assert_fails(self.run_program("replay", self.trace, *by_turn), 1, "needs the column 'category'")
         self.assertIn("name a session", self.run_program("replay", "--format", "agent", "--policy", "lru", "--budget", "2").stderr)
 
     def test_arrivals_and_lengths_alone(self):

@@ -71,8 +71,23 @@ TEST(ReasonAlloc, LayersShareByThePagesThatHaveMostOfTheirMass) {
   EXPECT_TRUE(allocated.access(18, 1'000, 1));
   EXPECT_THAT(allocated.shares(), ElementsAre(20, 10));
 }
+TEST(ReasonAlloc, AProbeIsATokenOfWhichEveryLayerHasItsTurn) {
+  // Layers that are alike have the same share, with a step for all of them or for each.
+  constexpr uint32_t kLayers = 16;
+  for (const uint64_t steps_a_token : {uint64_t{1}, uint64_t{kLayers}}) {
+    Allocated allocated(240, {kLayers, 1}, {kThreshold, kProbes, 2, kFloor});
+    for (uint64_t token = 0; token < 20; ++token) {
+      for (uint32_t layer = 0; layer < kLayers; ++layer) {
+        const uint64_t step = token * steps_a_token + (steps_a_token > 1 ? layer : 0);
+        const bool is_due = layer == 0 && token >= kProbes && token % 2 == 0;
+        EXPECT_EQ(allocated.access_pages(step, layer, 12, 0.08), is_due) << token;
+        EXPECT_THAT(allocated.shares(), Each(15)) << token;
+      }
+    }
+  }
+}
 TEST(ReasonAlloc, DividesNoOftenerThanAnAccessForSixteenHeads) {
-  Allocated allocated(640, {1, 64}, {kThreshold, 1, 16, kFloor});
+  Allocated allocated(640, {1, 64}, {kThreshold, 1, 1, kFloor});
   EXPECT_FALSE(allocated.access(0, 0, 0.5));
   EXPECT_TRUE(allocated.access(1, 0, 0.5));
   for (const uint64_t step : {101, 201, 301}) EXPECT_FALSE(allocated.access(step, 0, 0.5));
@@ -121,12 +136,14 @@ TEST(ReasonAlloc, HeadsSharesAreMadeAnewByWhatCameSinceTheLastTime) {
   Allocated allocated(14, {1, 3}, {kThreshold, 1, 16, kFloor});
   access_three_heads(allocated, 0, {0, 1, 2});
   access_three_heads(allocated, 1, {2, 1, 0});
-  EXPECT_FALSE(allocated.access(16, 0, 0));
+  for (uint64_t step = 2; step < 17; ++step) EXPECT_FALSE(allocated.access(step, 0, 0));
   EXPECT_THAT(allocated.shares(), ElementsAre(7, 5, 2));
   EXPECT_TRUE(allocated.access(17, 0, 0.9));
   EXPECT_THAT(allocated.shares(), ElementsAre(2, 5, 7));
-  // Nothing but the access at step 17 since then: 2/3 for it, a twelfth each for the others.
-  EXPECT_TRUE(allocated.access(1'000, 0, 0));
+  // Nothing but the access at step 17 since then: 2/3 for it, a twelfth each for the others. How
+  // far steps jump does not matter.
+  for (uint64_t i = 1; i < 16; ++i) EXPECT_FALSE(allocated.access(1'000 * i, 0, 0));
+  EXPECT_TRUE(allocated.access(16'000, 0, 0));
   EXPECT_THAT(allocated.shares(), ElementsAre(11, 2, 1));
 }
 TEST(ReasonAlloc, HeadsOfALayerShareItsBudgetAlone) {

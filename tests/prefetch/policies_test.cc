@@ -212,15 +212,44 @@ TEST(ReuseRate, ForgetsByHalves) {
   }
   for (PageNumber i = 0; i < 300; ++i) pages.push_back(5'000 + i);
   pages.insert(pages.end(), {1, 1, 2});
-  const auto victim_with = [&](double half_life) {
+  const auto victim_with = [&](double half_life, uint64_t first, uint64_t stride) {
     const auto policy = reuse_rate().make(Setting(), std::vector<double>{3, half_life});
-    uint64_t number = 0;
-    for (const PageNumber page : pages) policy->on_access({number, number, page}), ++number;
+    uint64_t number = first;
+    for (const PageNumber page : pages) policy->on_access({number, number, page}), number += stride;
     for (const PageNumber page : {1U, 2U}) policy->on_insert(page, number);
     return policy->victim(number);
   };
-  EXPECT_EQ(victim_with(1e9), 1U);
-  EXPECT_EQ(victim_with(200), 2U);
+  EXPECT_EQ(victim_with(1e9, 0, 1), 1U);
+  EXPECT_EQ(victim_with(200, 0, 1), 2U);
+  // Of two heads that take turns each hears of every second access, and one may begin late.
+  for (const uint64_t first : {0, 1, 20'000'000, 20'000'001}) {
+    EXPECT_EQ(victim_with(1e12, first, 2), 1U) << first;
+    EXPECT_EQ(victim_with(400, first, 2), 2U) << first;
+  }
+}
+TEST(ReuseRate, ForgetsForEveryHeadThatHasAShare) {
+  // Two heads that take turns: their pages come in a loop for long, and then at random.
+  Random random(3);
+  std::vector<Access> accesses;
+  for (PageNumber i = 0; i < 9'000; ++i) {
+    for (const uint32_t head : {0, 1}) {
+      const auto drawn = static_cast<PageNumber>(random.below(60));
+      const PageNumber own = i < 5'000 ? i % 60 : drawn;
+      Access access = {accesses.size(), accesses.size(), 10'000 * head + own};
+      access.head = head;
+      accesses.push_back(access);
+    }
+  }
+  const auto gone_of = [&](const std::string& name, uint32_t head) {
+    auto gone = evicted_of(name, 40, accesses);
+    std::erase_if(gone, [&](PageNumber page) { return page / 10'000 != head; });
+    return gone;
+  };
+  for (const uint32_t head : {0, 1}) {
+    EXPECT_NE(gone_of("even/reuse_rate:half_life=100", head),
+              gone_of("even/reuse_rate:half_life=1e12", head))
+        << head;
+  }
 }
 
 // Pages of three kinds: hot ones, ones that come in loops, and ones that come once.

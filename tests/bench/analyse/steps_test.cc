@@ -16,10 +16,11 @@ TEST(Steps, AreNumberedFromZeroWhateverTheTraceCallsThem) {
   SignalTrace made;
   for (const uint64_t step : {7, 7, 9, 100, 100}) made.add(step, 0, 0);
   const auto trace = made.with({});
-  ASSERT_EQ(count_steps(trace), 3u);
+  const auto parts = parts_of(trace);
+  ASSERT_EQ(parts->steps(), 3u);
   std::vector<uint64_t> indices;
   std::vector<size_t> accesses;
-  ASSERT_TRUE(for_each_step(trace, 3, [&](const Step& step, const Ahead&) {
+  ASSERT_TRUE(for_each_step(trace, *parts, [&](const Step& step, const Ahead&) {
     indices.push_back(step.index);
     accesses.push_back(step.accesses.size());
   }));
@@ -28,7 +29,7 @@ TEST(Steps, AreNumberedFromZeroWhateverTheTraceCallsThem) {
 }
 TEST(Steps, NameEachPageOnce) {
   std::vector<std::vector<prefetch::PageNumber>> pages;
-  ASSERT_TRUE(for_each_step(trace_of({{0, 1, 0}, {1, 1}}), 2,
+  ASSERT_TRUE(for_each_step(trace_of({{0, 1, 0}, {1, 1}}), Parts(2),
                             [&](const Step& step, const Ahead&) { pages.push_back(step.pages); }));
   EXPECT_THAT(pages, ElementsAre(ElementsAre(0, 1), ElementsAre(1)));
 }
@@ -36,7 +37,7 @@ TEST(Steps, AreSeenWithTenAheadAndFewerAtTheEnd) {
   Steps steps;
   for (prefetch::PageNumber i = 0; i < 30; ++i) steps.push_back({i});
   uint64_t seen = 0;
-  ASSERT_TRUE(for_each_step(trace_of(steps), 30, [&](const Step& step, const Ahead& ahead) {
+  ASSERT_TRUE(for_each_step(trace_of(steps), Parts(30), [&](const Step& step, const Ahead& ahead) {
     EXPECT_EQ(step.index, seen);
     EXPECT_EQ(ahead.size(), std::min<uint64_t>(10, 29 - seen));
     for (size_t i = 0; i < ahead.size(); ++i) {
@@ -45,13 +46,6 @@ TEST(Steps, AreSeenWithTenAheadAndFewerAtTheEnd) {
     ++seen;
   }));
   EXPECT_EQ(seen, 30u);
-}
-TEST(Steps, LieInFiftyPartsOfTheTrace) {
-  EXPECT_EQ(part_of(0, 1'000), 0u);
-  EXPECT_EQ(part_of(19, 1'000), 0u);
-  EXPECT_EQ(part_of(20, 1'000), 1u);
-  EXPECT_EQ(part_of(999, 1'000), kParts - 1);
-  EXPECT_EQ(part_of(2'000, 1'000), kParts - 1);
 }
 
 }  // namespace

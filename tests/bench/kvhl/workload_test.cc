@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -38,7 +39,7 @@ class KvhlWorkload : public testing::Test {
 };
 
 TEST_F(KvhlWorkload, IsReadFromItsFiles) {
-  write("w.fp16.pages.csv", std::string(kPagesHeader) + "0,0,0,0,16,50\r\n1,1,1,16,32,60");
+  write("w.fp16.pages.csv", std::string(kPagesHeader) + "0,0,0,0,16,50\r\n1,1,1,16,32,60\r\n");
   write("w.trace.csv", "step,page_id\n0,1\n0,0\n5,1\n");
   write("other.trace.csv", "");
   const auto names = workloads_in(folder_.path());
@@ -62,6 +63,27 @@ TEST_F(KvhlWorkload, ATraceAloneNumbersPagesAsTheyAreNamed) {
               ElementsAre(std::pair(0, 0), std::pair(0, 1), std::pair(5, 0), std::pair(5, 2)));
   write("w.trace.csv", "step,page_id\n4,0\n3,0\n");
   EXPECT_THAT(read_accesses(folder_ / "w.trace.csv").error().message, HasSubstr("w.trace.csv:3: "));
+}
+
+TEST_F(KvhlWorkload, AFileThatWasCutOffIsTakenAtTheEndOfALineAlone) {
+  const std::string pages = std::string(kPagesHeader) + "0,0,0,0,16,50\n1,1,1,16,32,60\r\n";
+  const std::string trace = "step,page_id\n0,0\r\n12,0\n123,0\n";
+  const auto is_whole = [](const std::string& part) {
+    return part.ends_with('\n') && std::ranges::count(part, '\n') > 1;
+  };
+  write("w.trace.csv", trace);
+  for (size_t bytes = 0; bytes <= pages.size(); ++bytes) {
+    const std::string part = pages.substr(0, bytes);
+    write("w.fp16.pages.csv", part);
+    EXPECT_EQ(read_workload(folder_.path(), "w", "fp16").has_value(), is_whole(part)) << part;
+  }
+  for (size_t bytes = 0; bytes <= trace.size(); ++bytes) {
+    const std::string part = trace.substr(0, bytes);
+    write("w.trace.csv", part);
+    EXPECT_EQ(read_workload(folder_.path(), "w", "fp16").has_value(), is_whole(part)) << part;
+    EXPECT_EQ(read_accesses(folder_ / "w.trace.csv").has_value(), is_whole(part)) << part;
+  }
+  expect_refused(pages, trace + "9", "w.trace.csv:5: the file ends within a line");
 }
 
 TEST_F(KvhlWorkload, BadFilesAreRefusedWithTheirLine) {

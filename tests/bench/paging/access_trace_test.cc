@@ -37,6 +37,24 @@ TEST(AccessTrace, EachBlockIsAPageAndEachRequestAStep) {
   }
 }
 
+TEST(AccessTrace, OfSessionsTheTurnIsTheCategoryAndStepsTellWhoseTheyAre) {
+  Trace trace = trace_of({{1, 2}, {3}, {4}, {5}});
+  const std::vector<uint32_t> turns = {0, 7, 1'023, 1'024};
+  for (size_t i = 0; i < turns.size(); ++i) trace.requests[i].turn = turns[i];
+  for (size_t i = 0; i < turns.size(); ++i) trace.requests[i].session = i % 2;
+  EXPECT_TRUE(accesses_of(trace).signals.none());
+  EXPECT_TRUE(accesses_of(trace).sequences.empty());
+  trace.has_sessions = true;
+  const AccessTrace accesses = accesses_of(trace);
+  EXPECT_TRUE(accesses.signals.test(prefetch::index_of(prefetch::Signal::kCategory)));
+  EXPECT_EQ(accesses.signals.count(), 1u);
+  EXPECT_THAT(accesses.sequences, testing::ElementsAre(0, 1, 0, 1));
+  std::vector<uint32_t> categories;
+  ASSERT_TRUE(for_each_access(accesses,
+                              [&](const auto& access) { categories.push_back(access.category); }));
+  EXPECT_THAT(categories, testing::ElementsAre(0, 0, 7, 1'023, 1'023));
+}
+
 TEST(AccessTrace, OfAFileIsReadAgainByEachStreamAndNoFurtherThanAsked) {
   const TempDir folder;
   const std::string path = folder / "trace.jsonl";
