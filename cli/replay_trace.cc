@@ -97,6 +97,15 @@ Result<paging::AccessTrace> load_access_trace(const TraceArguments& arguments) {
   });
 }
 
+// A file of another format is what most often is no trace of the one that is taken unless told.
+Error with_format(Error error, const TraceArguments& arguments) {
+  if (!arguments.trace.empty() && arguments.format == TraceArguments().format) {
+    error.message += fmt::format(" (read as --format {}; others are {}, {}, {} and {})",
+                                 kFormats[0], kFormats[1], kFormats[2], kFormats[3], kFormats[4]);
+  }
+  return error;
+}
+
 }  // namespace
 
 Result<LoadedTrace> load_trace(const TraceArguments& arguments) {
@@ -108,7 +117,9 @@ Result<LoadedTrace> load_trace(const TraceArguments& arguments) {
   }
   const auto source = source_of(arguments);
   if (!source) return tl::unexpected(source.error());
-  return load(*source, arguments);
+  return load(*source, arguments).map_error([&](Error error) {
+    return with_format(std::move(error), arguments);
+  });
 }
 
 Result<paging::AccessTrace> load_accesses(const TraceArguments& arguments) {
@@ -119,10 +130,11 @@ Result<paging::AccessTrace> load_accesses(const TraceArguments& arguments) {
   std::error_code ignored;
   if (source->reader != nullptr && source->reader->open != nullptr &&
       std::filesystem::is_regular_file(source->found.path, ignored)) {
-    return paging::accesses_of_file(source->reader->open, source->found.path, arguments.requests);
+    return paging::accesses_of_file(source->reader->open, source->found.path, arguments.requests)
+        .map_error([&](Error error) { return with_format(std::move(error), arguments); });
   }
   auto loaded = load(*source, arguments);
-  if (!loaded) return tl::unexpected(loaded.error());
+  if (!loaded) return tl::unexpected(with_format(std::move(loaded.error()), arguments));
   return paging::accesses_of(std::move(loaded->trace));
 }
 

@@ -96,6 +96,7 @@ class AnalyseTest(Case):
         trace.write_text("{}\n")
         self.assert_fails(self.run_program("analyse", trace), 1, "trace.jsonl:1")
         self.assert_fails(self.run_program("analyse", self.folder / "none"), 1, "none")
+        self.assert_fails(self.run_program("analyse", self.folder), 1, "read as --format mooncake", "agent")
         self.assert_fails(self.run_program("analyse", trace, "--format", "magic"), 2, "magic")
         self.assert_fails(self.run_program("analyse", trace, "--budget", "-1"), 2, "--budget")
 
