@@ -7,6 +7,11 @@
 #include "bench/page_content.h"
 
 namespace farpage::live {
+namespace {
+
+constexpr uint64_t kCompareNs = kMillisecond / 2;  // a page, and to spare
+
+}  // namespace
 
 LiveWire::LiveWire(const Client& client, Lane& demands, Lane& ahead, PagePool& pool,
                    std::span<const PageKey> keys, const LiveWireOptions& options, Idle idle)
@@ -28,8 +33,9 @@ LiveWire::LiveWire(const Client& client, Lane& demands, Lane& ahead, PagePool& p
 
 // As long as there are frames left for all that two steps may demand.
 bool LiveWire::begin(PageNumber page) {
-  if (ahead_.under_way() == options_.most_ahead || free_.size() <= 2 * options_.step_pages)
-    return false;
+  if (ahead_.under_way() == options_.most_ahead) return false;
+  compare_until(2 * options_.step_pages + 1);
+  if (free_.size() <= 2 * options_.step_pages) return false;
   place(page);
   ahead_.begin(page, {keys_[page], 0, frames_[places_[page].frame].slice()},
                now_ns() + options_.deadline_ns);
@@ -53,6 +59,7 @@ void LiveWire::send() {
   batch.verdicts.assign(batch.pages.size(), {});
   // So that each can be made again elsewhere. Frames are few only while some may still be written
   // to, and that ends.
+  compare_until(2 * options_.step_pages);
   while (free_.size() < 2 * options_.step_pages && !batches_.empty()) drive();
   batch.deadline_ns = now_ns() + options_.deadline_ns;
   batch.fetch = demands_.fetch(batch.requests, batch.verdicts, batch.deadline_ns);
@@ -70,26 +77,42 @@ std::optional<vtime::Wire::Landed> LiveWire::next(uint64_t until_ns) {
       landed_.pop_front();
       return landed;
     }
-    if (now_ns() >= until_ns) return std::nullopt;
-    idle_(until_ns);
+    const uint64_t now = now_ns();
+    if (now >= until_ns) return std::nullopt;
+    const bool is_time_left = batches_.empty() && until_ns - now > kCompareNs;
+    if (is_time_left && !left_.empty()) {
+      compare_left();
+    } else {
+      idle_(until_ns);
+    }
   }
 }
 
 void LiveWire::make(PageNumber page) {
   place(page);
-  fill_page(bytes_of(page), keys_[page], kPutNumber);
+  fill_page(bytes_of(places_[page].frame), keys_[page], kPutNumber);
 }
 
 void LiveWire::forget(PageNumber page) {
   uint32_t& frame = places_[page].frame;
-  if (frame == kNone) return;
-  check(page);
-  free_.push_back(std::exchange(frame, kNone));
+  if (frame != kNone) left_.push_back({page, std::exchange(frame, kNone)});
+}
+
+// The oldest of those that were forgotten.
+void LiveWire::compare_left() {
+  compare(left_.front());
+  free_.push_back(left_.front().frame);
+  left_.pop_front();
+}
+
+void LiveWire::compare_until(uint64_t free_frames) {
+  while (free_.size() < free_frames && !left_.empty()) compare_left();
 }
 
 void LiveWire::place(PageNumber page) {
   uint32_t& frame = places_[page].frame;
   if (frame != kNone) return;
+  compare_until(1);
   FARPAGE_CHECK(!free_.empty());
   frame = free_.back();
   free_.pop_back();
@@ -156,19 +179,22 @@ void LiveWire::settle(Batch& batch, uint32_t index) {
 
 const LiveCounts& LiveWire::end() {
   for (; ahead_.under_way() > 0; idle_(kNever)) drive();
+  while (!left_.empty()) compare_left();
   for (PageNumber page = 0; page < places_.size(); ++page) {
-    if (places_[page].frame != kNone) check(page);
+    if (places_[page].frame != kNone) compare({page, places_[page].frame});
   }
   return counts_;
 }
 
-// Not while the step waits for it; and what was written since it landed is found too.
-void LiveWire::check(PageNumber page) {
-  counts_.wrong_bytes += count_wrong_bytes(bytes_of(page), keys_[page], {kPutNumber, kPutNumber});
+// Not while a step waits, as far as there are frames enough; and what was written since it landed
+// is found too.
+void LiveWire::compare(const Left& left) {
+  counts_.wrong_bytes +=
+      count_wrong_bytes(bytes_of(left.frame), keys_[left.page], {kPutNumber, kPutNumber});
 }
 
-std::span<std::byte> LiveWire::bytes_of(PageNumber page) const {
-  return {frames_[places_[page].frame].slice().data, options_.page_bytes};
+std::span<std::byte> LiveWire::bytes_of(uint32_t frame) const {
+  return {frames_[frame].slice().data, options_.page_bytes};
 }
 
 }  // namespace farpage::live

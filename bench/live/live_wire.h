@@ -77,12 +77,20 @@ class LiveWire final : public vtime::Wire {
     Fetch fetch;
   };
 
+  // Forgotten, and not compared yet.
+  struct Left {
+    PageNumber page;
+    uint32_t frame;
+  };
+
   void place(PageNumber page);
   void drive();
   void drive(Batch& batch);
   void settle(Batch& batch, uint32_t index);
-  void check(PageNumber page);
-  std::span<std::byte> bytes_of(PageNumber page) const;
+  void compare(const Left& left);
+  void compare_left();
+  void compare_until(uint64_t free_frames);
+  std::span<std::byte> bytes_of(uint32_t frame) const;
 
   const Client& client_;
   Lane& demands_;
@@ -91,6 +99,7 @@ class LiveWire final : public vtime::Wire {
   const Idle idle_;
   std::vector<PageLease> frames_;
   std::vector<uint32_t> free_;
+  std::deque<Left> left_;
   std::vector<PagePlace> places_;
   std::vector<std::unique_ptr<Batch>> batches_;  // under way
   std::vector<std::unique_ptr<Batch>> spare_;
