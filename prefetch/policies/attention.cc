@@ -1,5 +1,6 @@
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "prefetch/page_list.h"
 #include "prefetch/policies/policies.h"
@@ -41,6 +42,19 @@ class Attention final : public Policy {
   PageNumber victim(uint64_t) override {
     return rest_.size() > 0 ? rest_.front() : top_.begin()->second;
   }
+  void set_aside(PageNumber page) override {
+    if (top_.erase(rank(page)) > 0) return top_aside_.push_back(page);
+    ranked_rest_.erase(rank(page));
+    rest_.set_aside(page);
+    rest_aside_.push_back(page);
+  }
+  void put_back() override {
+    for (const PageNumber page : top_aside_) top_.insert(rank(page));
+    top_aside_.clear();
+    rest_.put_back();
+    for (const PageNumber page : rest_aside_) ranked_rest_.insert(rank(page));
+    for (; !rest_aside_.empty(); rest_aside_.pop_back()) divide();
+  }
 
  private:
   using Rank = std::pair<double, PageNumber>;
@@ -74,6 +88,8 @@ class Attention final : public Policy {
   std::set<Rank> ranked_rest_;
   PageList rest_;  // by use
   PerPage<Seen> seen_;
+  std::vector<PageNumber> top_aside_;
+  std::vector<PageNumber> rest_aside_;
 };
 
 }  // namespace

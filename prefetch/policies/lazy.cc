@@ -50,7 +50,8 @@ class Lazy final : public Policy {
 
   PageNumber victim(uint64_t step) override {
     const bool is_late = ranking_.empty() || pace_.is_window_over(step);
-    if (is_late && pace_.is_paid_for(resident_.size())) rank(step);
+    const bool is_whole = aside_.empty();  // else those that are set aside would not be in it
+    if (is_late && is_whole && pace_.is_paid_for(resident_.size())) rank(step);
     while (!ranking_.empty()) {
       const auto& [importance, last, page] = ranking_.back();
       const Activity& activity = activities_[page];
@@ -58,6 +59,20 @@ class Lazy final : public Policy {
       ranking_.pop_back();
     }
     return resident_.begin()->second;
+  }
+  void set_aside(PageNumber page) override {
+    if (!ranking_.empty()) {
+      ranking_aside_.push_back(ranking_.back());
+      ranking_.pop_back();
+    }
+    aside_.push_back(page);
+    on_evict(page, 0);
+  }
+  void put_back() override {
+    for (const PageNumber page : aside_) on_insert(page, 0);
+    aside_.clear();
+    ranking_.insert(ranking_.end(), ranking_aside_.rbegin(), ranking_aside_.rend());
+    ranking_aside_.clear();
   }
 
  private:
@@ -94,6 +109,8 @@ class Lazy final : public Policy {
   PerPage<Activity> activities_;
   std::set<std::pair<uint64_t, PageNumber>> resident_;  // by when they were active last
   std::vector<Ranked> ranking_;  // what became active since it was made is in it no more
+  std::vector<PageNumber> aside_;
+  std::vector<Ranked> ranking_aside_;
   RankingPace pace_;
 };
 

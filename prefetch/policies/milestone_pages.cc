@@ -49,6 +49,8 @@ class Milestone final : public Policy {
   void on_insert(PageNumber page, uint64_t) override { resident_.push(page, worth_[page]); }
   void on_evict(PageNumber page, uint64_t) override { resident_.remove(page); }
   PageNumber victim(uint64_t) override { return resident_.top(); }
+  void set_aside(PageNumber page) override { resident_.set_aside(page); }
+  void put_back() override { resident_.put_back(); }
 
  private:
   static constexpr unsigned kBits = 16;

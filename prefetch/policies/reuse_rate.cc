@@ -83,6 +83,10 @@ class ReuseRate final : public Policy {
     }
     return chosen;
   }
+  void set_aside(PageNumber page) override { kind_of(pages_[page]).resident.set_aside(page); }
+  void put_back() override {
+    for (Kind& kind : kinds_) kind.resident.put_back();
+  }
 
  private:
   struct Page {
