@@ -45,6 +45,7 @@ class Milestone final : public Policy {
   void on_access(const Access& access) override {
     if (!accesses_.empty() && accesses_.front().step != access.step) end_step();
     accesses_.push_back(access);
+    set_worth(access.page, 1);
   }
   void on_insert(PageNumber page, uint64_t) override { resident_.push(page, worth_[page]); }
   void on_evict(PageNumber page, uint64_t) override { resident_.remove(page); }
@@ -91,8 +92,7 @@ class Milestone final : public Policy {
     const uint64_t age = step_ - accessed_in_[page];
     const Features features = features_of(records_[page], age, segmenter_);
     const float probability = classifier_.probability(features);
-    worth_.at(page) = probability;
-    if (resident_.contains(page)) resident_.change(page, probability);
+    set_worth(page, probability);
     // Spread evenly, whatever the order in which pages come.
     if ((++reckoned_ * 0x9E3779B97F4A7C15U) >> (64 - kSampledBits) == 0) {
       pending_.add({page, probability, step_ + within_, features});
@@ -102,14 +102,19 @@ class Milestone final : public Policy {
     ageing_[doublings].push_back({page, accessed_in_[page], step_ + until - age});
   }
 
+  void set_worth(PageNumber page, float worth) {
+    worth_.at(page) = worth;
+    if (resident_.contains(page)) resident_.change(page, worth);
+  }
+
   const uint64_t within_;  // steps
   Segmenter segmenter_;
   PageRecords records_;
   Ftrl classifier_;
   PendingSamples<std::tuple_size_v<Features>> pending_;
   PageHeap resident_;
-  PerPage<float> worth_ = PerPage<float>(1);  // of one accessed in the step that is heard of
-  PerPage<uint64_t> accessed_in_;             // the last step that is over
+  PerPage<float> worth_;           // 1 of one accessed in the step that is heard of
+  PerPage<uint64_t> accessed_in_;  // the last step that is over
   // What is to be reckoned anew, each in the order of its time: pages that are a step old, two,
   // four, …
   std::array<std::deque<Ageing>, kDoublings> ageing_;
