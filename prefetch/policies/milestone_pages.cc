@@ -36,6 +36,10 @@ Features features_of(const PageRecord& page, uint64_t age, const Segmenter& segm
 // that it is, and each time that its age has doubled since.
 class Milestone final : public Policy {
  public:
+  static constexpr uint64_t own_bytes() {
+    return Ftrl::bytes_of(kBits) + Pending::bytes_of(kPending);
+  }
+
   Milestone(const Setting& setting, Values values)
       : within_(static_cast<uint64_t>(values[0])),
         records_(setting.layout),
@@ -54,6 +58,7 @@ class Milestone final : public Policy {
   void put_back() override { resident_.put_back(); }
 
  private:
+  using Pending = PendingSamples<std::tuple_size_v<Features>>;
   static constexpr unsigned kBits = 16;
   static constexpr size_t kPending = 1 << 16;
   static constexpr unsigned kSampledBits = 3;  // one of 2^so many is learned from
@@ -111,7 +116,7 @@ class Milestone final : public Policy {
   Segmenter segmenter_;
   PageRecords records_;
   Ftrl classifier_;
-  PendingSamples<std::tuple_size_v<Features>> pending_;
+  Pending pending_;
   PageHeap resident_;
   PerPage<float> worth_;           // 1 of one accessed in the step that is heard of
   PerPage<uint64_t> accessed_in_;  // the last step that is over
@@ -133,7 +138,8 @@ PolicyInfo milestone_pages() {
           .parameters = {{"within", "steps", 100, 1, 1e6}},
           .make = [](const Setting& setting, Values values) -> std::unique_ptr<Policy> {
             return std::make_unique<Milestone>(setting, values);
-          }};
+          },
+          .own_bytes = [](Values) { return Milestone::own_bytes(); }};
 }
 
 }  // namespace farpage::prefetch
