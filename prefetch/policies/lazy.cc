@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -53,17 +54,17 @@ class Lazy final : public Policy {
     const bool is_whole = aside_.empty();  // else those that are set aside would not be in it
     if (is_late && is_whole && pace_.is_paid_for(resident_.size())) rank(step);
     while (!ranking_.empty()) {
-      const auto& [importance, last, page] = ranking_.back();
+      const auto& [importance, last, page] = ranking_.front();
       const Activity& activity = activities_[page];
       if (activity.is_resident && activity.last == last) return page;
-      ranking_.pop_back();
+      drop_first();
     }
     return resident_.begin()->second;
   }
   void set_aside(PageNumber page) override {
     if (!ranking_.empty()) {
-      ranking_aside_.push_back(ranking_.back());
-      ranking_.pop_back();
+      ranking_aside_.push_back(ranking_.front());
+      drop_first();
     }
     aside_.push_back(page);
     on_evict(page, 0);
@@ -71,8 +72,10 @@ class Lazy final : public Policy {
   void put_back() override {
     for (const PageNumber page : aside_) on_insert(page, 0);
     aside_.clear();
-    ranking_.insert(ranking_.end(), ranking_aside_.rbegin(), ranking_aside_.rend());
-    ranking_aside_.clear();
+    for (; !ranking_aside_.empty(); ranking_aside_.pop_back()) {
+      ranking_.push_back(ranking_aside_.back());
+      std::ranges::push_heap(ranking_, std::greater<>());
+    }
   }
 
  private:
@@ -92,7 +95,8 @@ class Lazy final : public Policy {
     return 2 * sigmoid(-since / gap) + 2 * sigmoid(-gap - 1);
   }
 
-  // All but the newest, the least important last.
+  // All but the newest, as a heap with the least important first: few of them go before it is made
+  // anew.
   void rank(uint64_t step) {
     ranking_.clear();
     for (const auto& [last, page] : resident_) {
@@ -100,8 +104,12 @@ class Lazy final : public Policy {
       if (step - activity.first < window_steps_) continue;
       ranking_.emplace_back(importance(activity, step), last, page);
     }
-    std::ranges::sort(ranking_, std::greater<>());
+    std::ranges::make_heap(ranking_, std::greater<>());
     pace_.on_ranked(step);
+  }
+  void drop_first() {
+    std::ranges::pop_heap(ranking_, std::greater<>());
+    ranking_.pop_back();
   }
 
   const double threshold_;
