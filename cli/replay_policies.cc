@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <functional>
 #include <span>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "bench/kvhl/sweep.h"
 #include "bench/paging/access_trace.h"
 #include "bench/paging/paging.h"
+#include "bench/paging/report_parts.h"
 #include "bench/progress.h"
 #include "bench/vtime/timed_replay.h"
 #include "bench/vtime/timed_report.h"
@@ -126,6 +128,12 @@ std::string help_of(std::string help, std::span<const Info> all) {
 }  // namespace
 
 int run_paging(const PagingArguments& arguments, const TraceArguments& trace_arguments) {
+  if (arguments.json == "-" && arguments.csv == "-") {
+    return report_error({Code::kInvalid,
+                         "--json - and --csv - would both go to standard output: give one of them "
+                         "a file"},
+                        kExitUsage);
+  }
   const auto policies = choose_all(arguments.policies, prefetch::choose_policy);
   if (!policies) return report_error(policies.error(), kExitUsage);
   const auto prefetchers = choose_all(arguments.prefetchers, prefetch::choose_prefetcher);
@@ -136,8 +144,15 @@ int run_paging(const PagingArguments& arguments, const TraceArguments& trace_arg
   if (!options) return report_error(options.error(), kExitUsage);
   const auto trace = load_accesses(trace_arguments);
   if (!trace) return report_error(trace.error());
+  const std::string left_out = left_out_line(*trace);
+  if (trace->accesses == 0) {
+    return report_error({Code::kInvalid, "the trace has no accesses to replay" +
+                                             (left_out.empty() ? "" : "; " + left_out)});
+  }
+  if (!left_out.empty()) fmt::print(stderr, "farpage: {}\n", left_out);
   vtime::TimedPlan plan = {*policies, arguments.budgets_pages, *prefetchers};
   if (!placements->empty()) plan.placements = *placements;
+  if (auto fits = plan.check(*trace); !fits) return report_error(fits.error(), kExitUsage);
   const auto done = prefetchers->empty() ? run_untimed(arguments, *trace, *policies)
                                          : run_timed(arguments, *trace, *options, plan);
   return done ? kExitDone : report_error(done.error());

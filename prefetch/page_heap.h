@@ -21,8 +21,7 @@ class PageHeap {
 
   void push(PageNumber page, double score) {
     FARPAGE_CHECK(!contains(page));
-    nodes_.push_back({score, ++pushed_, page});
-    rise(nodes_.size() - 1);
+    push({score, ++pushed_, page});
   }
 
   void change(PageNumber page, double score) {
@@ -45,6 +44,16 @@ class PageHeap {
     sink(places_[last.page]);
   }
 
+  // Takes a page out until put_back(), which puts it where it was.
+  void set_aside(PageNumber page) {
+    aside_.push_back(nodes_[places_[page]]);
+    remove(page);
+  }
+  void put_back() {
+    for (const Node& node : aside_) push(node);
+    aside_.clear();
+  }
+
  private:
   static constexpr uint32_t kNone = UINT32_MAX;
   static constexpr size_t kChildren = 4;
@@ -57,6 +66,11 @@ class PageHeap {
       return std::pair(score, pushed) < std::pair(other.score, other.pushed);
     }
   };
+
+  void push(const Node& node) {
+    nodes_.push_back(node);
+    rise(nodes_.size() - 1);
+  }
 
   void put(size_t place, const Node& node) {
     nodes_[place] = node;
@@ -92,6 +106,7 @@ class PageHeap {
   }
 
   std::vector<Node> nodes_;
+  std::vector<Node> aside_;
   PerPage<uint32_t> places_ = PerPage<uint32_t>(kNone);
   uint64_t pushed_ = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <vector>
 
 #include "base/check.h"
 #include "prefetch/per_page.h"
@@ -47,6 +48,20 @@ class PageList {
     push_back(page);
   }
 
+  // Takes out its front or its back until put_back(), which puts them where they were among those
+  // that are still in it. Nothing comes or moves before that.
+  void set_aside(PageNumber page) {
+    aside_.push_back({page, page == front_});
+    remove(page);
+  }
+  void put_back() {
+    for (; !aside_.empty(); aside_.pop_back()) {
+      const Aside& last = aside_.back();
+      last.was_front ? push_front(last.page) : push_back(last.page);
+    }
+  }
+  size_t aside() const { return aside_.size(); }
+
  private:
   static constexpr PageNumber kNone = UINT32_MAX;
   struct Link {
@@ -54,11 +69,25 @@ class PageList {
     PageNumber next = kNone;
     bool linked = false;
   };
+  struct Aside {
+    PageNumber page;
+    bool was_front;
+  };
+
+  void push_front(PageNumber page) {
+    Link& link = links_.at(page);
+    FARPAGE_CHECK(!link.linked);
+    link = {kNone, front_, true};
+    (front_ == kNone ? back_ : links_.at(front_).before) = page;
+    front_ = page;
+    ++size_;
+  }
 
   PerPage<Link> links_;
   PageNumber front_ = kNone;
   PageNumber back_ = kNone;
   size_t size_ = 0;
+  std::vector<Aside> aside_;  // the last first to be put back
 };
 
 }  // namespace farpage::prefetch

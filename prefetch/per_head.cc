@@ -50,6 +50,21 @@ class PerHead final : public Policy {
     const Head& head = *heads_[most_over()];
     return head.pages[head.policy->victim(step)];
   }
+  void set_aside(PageNumber page) override {
+    const Place& place = places_[page];
+    Head& head = *heads_[place.head];
+    head.policy->set_aside(place.number);
+    if (head.aside++ == 0) with_aside_.push_back(place.head);
+    if (!can_give(head)) by_left_.erase({left(place.head), place.head});
+  }
+  void put_back() override {
+    for (const uint32_t name : with_aside_) {
+      heads_[name]->policy->put_back();
+      heads_[name]->aside = 0;
+      by_left_.emplace(left(name), name);
+    }
+    with_aside_.clear();
+  }
 
  private:
   // Made at its first page. Its policy may keep the setting.
@@ -58,6 +73,7 @@ class PerHead final : public Policy {
     std::unique_ptr<Policy> policy;
     std::vector<PageNumber> pages;  // by its own numbers for them
     int64_t resident = 0;
+    int64_t aside = 0;  // of these
   };
   struct Place {
     uint32_t head = kNone;
@@ -94,6 +110,8 @@ class PerHead final : public Policy {
     return head;
   }
 
+  static bool can_give(const Head& head) { return head.resident > head.aside; }
+
   // What is left of its share; below 0: it is over it.
   int64_t left(uint32_t name) const {
     return static_cast<int64_t>(allocation_->shares()[name]) - heads_[name]->resident;
@@ -101,15 +119,15 @@ class PerHead final : public Policy {
 
   void change_resident(uint32_t name, int64_t by) {
     Head& head = *heads_[name];
-    if (head.resident > 0) by_left_.erase({left(name), name});
+    if (can_give(head)) by_left_.erase({left(name), name});
     head.resident += by;
-    if (head.resident > 0) by_left_.emplace(left(name), name);
+    if (can_give(head)) by_left_.emplace(left(name), name);
   }
 
   void order_all() {
     by_left_.clear();
     for (uint32_t name = 0; name < heads_.size(); ++name) {
-      if (heads_[name] != nullptr && heads_[name]->resident > 0) by_left_.emplace(left(name), name);
+      if (heads_[name] != nullptr && can_give(*heads_[name])) by_left_.emplace(left(name), name);
     }
   }
 
@@ -117,7 +135,7 @@ class PerHead final : public Policy {
   // of those that have theirs, and not from itself.
   uint32_t most_over() const {
     const auto& most = *by_left_.begin();
-    if (demanding_ == kNone || heads_[demanding_]->resident == 0) return most.second;
+    if (demanding_ == kNone || !can_give(*heads_[demanding_])) return most.second;
     return std::min(most, std::pair(left(demanding_) - 1, demanding_)).second;
   }
 
@@ -126,7 +144,8 @@ class PerHead final : public Policy {
   const std::unique_ptr<Allocation> allocation_;
   std::vector<std::unique_ptr<Head>> heads_;  // null before their first access
   PerPage<Place> places_;
-  std::set<std::pair<int64_t, uint32_t>> by_left_;  // heads with resident pages
+  std::set<std::pair<int64_t, uint32_t>> by_left_;  // heads that can give a page
+  std::vector<uint32_t> with_aside_;                // heads
   uint32_t demanding_ = kNone;  // the head of the page that was accessed last, unless it was there
 };
 

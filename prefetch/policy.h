@@ -20,8 +20,13 @@ class Policy {
   virtual void on_insert(PageNumber page, uint64_t step) = 0;
   virtual void on_evict(PageNumber page, uint64_t step) = 0;
 
-  // Which resident page is to go first; there is one.
+  // Which resident page is to go first; there is one that is not set aside.
   virtual PageNumber victim(uint64_t step) = 0;
+  // The page that victim() has just named stays resident, and as it is, and is not named again
+  // before put_back(), which is about all of them. Between the two the policy hears of nothing but
+  // what goes, which is none of these.
+  virtual void set_aside(PageNumber page) = 0;
+  virtual void put_back() = 0;
 };
 
 // How good a prefetcher's probabilities were, each told before it was known what came.

@@ -18,6 +18,7 @@ namespace {
 
 // Each has a policy of its own.
 constexpr uint32_t kMostDivided = 65'536;
+constexpr uint64_t kMostOwnBytes = uint64_t{16} << 30;  // of all of them
 
 const std::vector<PolicyInfo>& all_policies() {
   static const std::vector<PolicyInfo> all = {
@@ -137,15 +138,28 @@ std::unique_ptr<Policy> ChosenPolicy::make(const Setting& setting) const {
   return allocation ? per_head(*allocation, *this, setting) : ChosenOf::make(setting);
 }
 
+Result<void> ChosenPolicy::check_heads(uint32_t heads) const {
+  if (heads > kMostDivided) {
+    return fail(Code::kInvalid,
+                fmt::format("{}: a budget is divided among {} heads at most, and the trace has "
+                            "{}: record pages by groups of heads, or choose another",
+                            label, kMostDivided, heads));
+  }
+  const uint64_t own_bytes = info->own_bytes == nullptr ? 0 : info->own_bytes(values);
+  if (own_bytes > kMostOwnBytes / heads) {
+    return fail(Code::kInvalid,
+                fmt::format("{}: {} heads have a policy of {} bytes each, {} bytes in all, and {} "
+                            "is the most: record pages by groups of heads, or choose a policy "
+                            "that keeps less",
+                            label, heads, own_bytes, own_bytes * heads, kMostOwnBytes));
+  }
+  return {};
+}
+
 Result<void> ChosenPolicy::check(const Signals& signals, const HeadLayout& layout) const {
   if (allocation) {
     if (auto checked = allocation->check(signals); !checked) return checked;
-    if (layout.all() > kMostDivided) {
-      return fail(Code::kInvalid,
-                  fmt::format("{}: a budget is divided among {} heads at most, and the trace has "
-                              "{}: record pages by groups of heads, or choose another",
-                              label, kMostDivided, layout.all()));
-    }
+    if (auto checked = check_heads(layout.all()); !checked) return checked;
   }
   return ChosenOf::check(signals);
 }

@@ -50,6 +50,8 @@ struct KindOf {
   std::unique_ptr<Made> (*make)(const Setting& setting, Values values);
   bool sees_future = false;
   std::vector<Signal> needs = {};  // without which it decides nothing
+  // The memory that one takes whatever it hears of; null where that is little.
+  uint64_t (*own_bytes)(Values values) = nullptr;
 };
 using PolicyInfo = KindOf<Policy>;
 using AllocationInfo = KindOf<Allocation>;
@@ -83,8 +85,11 @@ struct ChosenPolicy : ChosenOf<Policy> {
   std::optional<ChosenAllocation> allocation = {};
 
   std::unique_ptr<Policy> make(const Setting& setting) const;
-  // An allocation divides among 65,536 heads at most.
+  // An allocation divides among 65,536 heads at most, whose policies' own memory is 16 GiB at most.
   Result<void> check(const Signals& signals, const HeadLayout& layout) const;
+
+ private:
+  Result<void> check_heads(uint32_t heads) const;
 };
 
 // Named as on a command line: lru, or windowed_recency:window=64; policies with an allocation

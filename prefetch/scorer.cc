@@ -4,6 +4,7 @@
 #include <set>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "prefetch/page_heap.h"
 #include "prefetch/per_page.h"
@@ -29,6 +30,8 @@ class SteadyPolicy final : public Policy {
     resident_.remove(page);
   }
   PageNumber victim(uint64_t) override { return resident_.top(); }
+  void set_aside(PageNumber page) override { resident_.set_aside(page); }
+  void put_back() override { resident_.put_back(); }
 
  private:
   void rank_again(PageNumber page, uint64_t step) {
@@ -77,6 +80,14 @@ class DriftingPolicy final : public Policy {
     }
     return best->page;
   }
+  void set_aside(PageNumber page) override {
+    resident_.erase(rank_[page]);
+    aside_.push_back(page);
+  }
+  void put_back() override {
+    for (const PageNumber page : aside_) resident_.insert(rank_[page]);
+    aside_.clear();
+  }
 
  private:
   static constexpr double kDrift = 1.0 + 1e-6;
@@ -111,6 +122,7 @@ class DriftingPolicy final : public Policy {
   PerPage<Rank> rank_;
   PerPage<uint64_t> inserted_;
   PerPage<uint8_t> is_resident_;
+  std::vector<PageNumber> aside_;
   uint64_t inserts_ = 0;
 };
 

@@ -52,6 +52,8 @@ class HeadQuestion::Memory final : public prefetch::Policy {
     has_let_go_ = true;
   }
   prefetch::PageNumber victim(uint64_t step) override { return policy_->victim(step); }
+  void set_aside(prefetch::PageNumber page) override { policy_->set_aside(page); }
+  void put_back() override { policy_->put_back(); }
 
  private:
   static prefetch::Setting setting_of(uint64_t budget_pages) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -16,7 +17,7 @@ Result<void> make_all_runs(size_t runs, const std::function<Result<void>(size_t)
   Result<void> all;
   const auto work = [&] {
     for (size_t i = begun++; i < runs; i = begun++) {
-      const Result<void> one = run(i);
+      const Result<void> one = make_run(i, run);
       const std::lock_guard lock(mutex);
       if (!one) all = one;
       progress(++done);
@@ -27,6 +28,16 @@ Result<void> make_all_runs(size_t runs, const std::function<Result<void>(size_t)
   for (size_t i = 0; i < std::min(processors, runs); ++i) workers.emplace_back(work);
   workers.clear();
   return all;
+}
+
+Result<void> make_run(size_t number, const std::function<Result<void>(size_t)>& run) {
+  try {
+    return run(number);
+  } catch (const std::bad_alloc&) {
+    return fail(Code::kExhausted,
+                "a run found no memory left: ask for fewer policies and budgets at once, or for "
+                "policies that keep less");
+  }
 }
 
 }  // namespace farpage::paging

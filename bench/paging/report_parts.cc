@@ -1,6 +1,7 @@
 #include "bench/paging/report_parts.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -37,6 +38,14 @@ std::string left_out_lines(const AccessTrace& trace) {
     lines += fmt::format("left out: {} accesses, {}\n", skipped.accesses, skipped.reason);
   }
   return lines.empty() ? lines : lines + '\n';
+}
+
+std::string left_out_line(const AccessTrace& trace) {
+  std::vector<std::string> parts;
+  for (const Skipped& skipped : trace.skipped) {
+    parts.push_back(fmt::format("{} accesses, {}", skipped.accesses, skipped.reason));
+  }
+  return parts.empty() ? "" : fmt::format("left out: {}", fmt::join(parts, "; "));
 }
 
 std::string trace_html(const AccessTrace& trace) {

@@ -20,7 +20,9 @@ std::string csv_field(const std::string& text);
 std::string trace_line(const AccessTrace& trace);
 // A line for each reason, and an empty one behind them; nothing where nothing was left out.
 std::string left_out_lines(const AccessTrace& trace);
-// Both in HTML, with a warning where it is synthetic.
+// All of them in one, without an end of line.
+std::string left_out_line(const AccessTrace& trace);
+// The trace and what was left out in HTML, with a warning where it is synthetic.
 std::string trace_html(const AccessTrace& trace);
 
 // What was left out of it, as reports in JSON have it.

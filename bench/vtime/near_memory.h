@@ -23,10 +23,8 @@ class NearMemory {
   NearMemory(uint64_t budget_pages, prefetch::Policy& policy)
       : budget_pages_(budget_pages), policy_(policy), kept_(policy) {}
 
-  bool contains(PageNumber page) const {
-    return kept_.contains(page) || held_.contains(page) || aside_.contains(page);
-  }
-  bool is_full() const { return kept_.size() + held_.size() + aside_.size() == budget_pages_; }
+  bool contains(PageNumber page) const { return kept_.contains(page) || held_.contains(page); }
+  bool is_full() const { return kept_.size() + held_.size() == budget_pages_; }
   // How many more pages may be held.
   uint64_t room_ahead() const;
   // A page that was fetched ahead was of use, be it that it is held or was only on its way.
@@ -42,22 +40,19 @@ class NearMemory {
   // the first that it names and that need not stay. Nothing: all must.
   template <typename MustStay>
   std::optional<PageNumber> victim(uint64_t step, MustStay must_stay) {
-    while (kept_.size() > 0) {
+    while (kept_.size() > aside_) {
       const PageNumber named = policy_.victim(step);
       if (!must_stay(named)) return named;
-      kept_.remove(named, step);
-      aside_.push_back(named);
+      policy_.set_aside(named);
+      ++aside_;
     }
     return std::nullopt;
   }
   void evict(PageNumber page, uint64_t step) { kept_.remove(page, step); }
-  // What had to stay is the policy's again.
-  void end_evictions(uint64_t step) {
-    while (aside_.size() > 0) {
-      const PageNumber page = aside_.front();
-      aside_.remove(page);
-      kept_.insert(page, step);
-    }
+  // What had to stay may be named again.
+  void end_evictions() {
+    if (aside_ > 0) policy_.put_back();
+    aside_ = 0;
   }
   // There is room, and room_ahead(). Up to that step, as they are counted here.
   void hold(PageNumber page, uint64_t last_step);
@@ -86,7 +81,7 @@ class NearMemory {
   double useful_share_ = 1;  // of what was fetched ahead, a moving average over the pages
   prefetch::PageList held_;  // in the order in which they came
   prefetch::PerPage<uint64_t> last_step_;  // of those that are held
-  prefetch::PageList aside_;               // that the policy has named, and that have to stay
+  uint64_t aside_ = 0;                     // kept pages that have to stay
 };
 
 }  // namespace farpage::vtime

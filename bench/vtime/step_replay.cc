@@ -107,7 +107,7 @@ void StepReplay::land() {
     }
   }
   arrived_.clear();
-  near_.end_evictions(step_);
+  near_.end_evictions();
 }
 
 // Whether there is room for what was fetched ahead.

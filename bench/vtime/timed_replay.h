@@ -81,6 +81,8 @@ struct TimedPlan {
   std::span<const prefetch::ChosenPrefetcher> prefetchers;
   std::span<const prefetch::ChosenPolicy> placements = usual_placement();
 
+  // Whether all of it can be replayed with this trace.
+  Result<void> check(const paging::AccessTrace& trace) const;
   size_t runs() const {
     return policies.size() * budgets_pages.size() * placements.size() * prefetchers.size();
   }

@@ -8,6 +8,19 @@ std::span<const prefetch::ChosenPolicy> usual_placement() {
   return lru;
 }
 
+Result<void> TimedPlan::check(const paging::AccessTrace& trace) const {
+  Result<void> checked;
+  for (const auto& chosen : {policies, placements}) {
+    for (const auto& policy : chosen) {
+      if (checked) checked = policy.check(trace.signals, trace.layout);
+    }
+  }
+  for (const auto& prefetcher : prefetchers) {
+    if (checked) checked = prefetcher.check(trace.signals);
+  }
+  return checked;
+}
+
 Result<std::vector<TimedRun>> replay_all(const paging::AccessTrace& trace,
                                          const TimedOptions& options, const TimedPlan& plan,
                                          const std::function<void(size_t)>& progress) {
@@ -23,16 +36,7 @@ Result<std::vector<TimedRun>> replay_all(const paging::AccessTrace& trace,
 Result<std::vector<TimedRun>> run_each(const paging::AccessTrace& trace, const TimedPlan& plan,
                                        bool at_once, const ReplayOne& replay_one,
                                        const std::function<void(size_t)>& progress) {
-  Result<void> checked;
-  for (const auto& policies : {plan.policies, plan.placements}) {
-    for (const auto& policy : policies) {
-      if (checked) checked = policy.check(trace.signals, trace.layout);
-    }
-  }
-  for (const auto& prefetcher : plan.prefetchers) {
-    if (checked) checked = prefetcher.check(trace.signals);
-  }
-  if (!checked) return tl::unexpected(checked.error());
+  if (auto checked = plan.check(trace); !checked) return tl::unexpected(checked.error());
   auto future = paging::future_for(trace, plan.policies);
   if (future && !*future) future = paging::future_for(trace, plan.placements);
   if (future && !*future) future = paging::future_for(trace, plan.prefetchers);
@@ -88,7 +92,7 @@ Result<std::vector<TimedRun>> run_each(const paging::AccessTrace& trace, const T
     return runs;
   }
   for (size_t i = 0; i < runs.size(); ++i) {
-    if (auto one = run(i); !one) return tl::unexpected(one.error());
+    if (auto one = paging::make_run(i, run); !one) return tl::unexpected(one.error());
     progress(i + 1);
   }
   return runs;

@@ -21,6 +21,7 @@ class Ftrl {
 
   // Of 2^bits weights.
   Ftrl(unsigned bits, const Rates& rates);
+  static constexpr uint64_t bytes_of(unsigned bits) { return sizeof(Weight) << bits; }
 
   // How likely it is, 0 to 1, where these features are there and no others. A feature is any
   // number; two may share a weight.

@@ -23,6 +23,7 @@ class PendingSamples {
   };
 
   explicit PendingSamples(size_t most) : ring_(most) {}
+  static constexpr uint64_t bytes_of(size_t most) { return most * sizeof(Entry); }
 
   // Steps of samples never go back. Not taken where all is full.
   void add(const Sample& sample) {

@@ -1,6 +1,4 @@
-#include <set>
-#include <utility>
-
+#include "prefetch/page_heap.h"
 #include "prefetch/page_list.h"
 #include "prefetch/policies/policies.h"
 
@@ -14,65 +12,81 @@ class Attention final : public Policy {
       : most_top_(static_cast<size_t>(static_cast<double>(budget_pages) * share)) {}
 
   void on_access(const Access& access) override {
-    const bool was_top = top_.erase(rank(access.page)) > 0;
-    const bool was_rest = ranked_rest_.erase(rank(access.page)) > 0;
     Seen& seen = seen_.at(access.page);
     seen.mass += access.mass;
     ++seen.accesses;
-    if (was_top) top_.insert(rank(access.page));
-    if (was_rest) {
-      ranked_rest_.insert(rank(access.page));
+    if (top_.contains(access.page)) {
+      top_.change(access.page, mass(access.page));
+    } else if (rest_.contains(access.page)) {
+      ranked_rest_.change(access.page, -mass(access.page));
       rest_.move_to_back(access.page);
+    } else {
+      return;
     }
-    if (was_top || was_rest) divide();
+    divide();
   }
   void on_insert(PageNumber page, uint64_t) override {
-    rest_.push_back(page);
-    ranked_rest_.insert(rank(page));
+    add_to_rest(page);
     divide();
   }
   void on_evict(PageNumber page, uint64_t) override {
-    if (top_.erase(rank(page)) == 0) {
-      rest_.remove(page);
-      ranked_rest_.erase(rank(page));
+    if (top_.contains(page)) {
+      top_.remove(page);
+    } else {
+      remove_from_rest(page);
     }
     divide();
   }
-  PageNumber victim(uint64_t) override {
-    return rest_.size() > 0 ? rest_.front() : top_.begin()->second;
+  PageNumber victim(uint64_t) override { return rest_.size() > 0 ? rest_.front() : top_.top(); }
+  void set_aside(PageNumber page) override {
+    if (top_.contains(page)) return top_.set_aside(page);
+    rest_.set_aside(page);
+    ranked_rest_.set_aside(page);
+  }
+  void put_back() override {
+    size_t back = rest_.aside();
+    top_.put_back();
+    rest_.put_back();
+    ranked_rest_.put_back();
+    for (; back > 0; --back) divide();
   }
 
  private:
-  using Rank = std::pair<double, PageNumber>;
   struct Seen {
     double mass = 0;
     uint64_t accesses = 0;
   };
 
-  Rank rank(PageNumber page) const {
+  double mass(PageNumber page) const {  // an access
     const Seen seen = seen_[page];
-    return {seen.accesses == 0 ? 0 : seen.mass / static_cast<double>(seen.accesses), page};
+    return seen.accesses == 0 ? 0 : seen.mass / static_cast<double>(seen.accesses);
+  }
+  void add_to_rest(PageNumber page) {
+    rest_.push_back(page);
+    ranked_rest_.push(page, -mass(page));
+  }
+  void remove_from_rest(PageNumber page) {
+    rest_.remove(page);
+    ranked_rest_.remove(page);
   }
   // After one page has come, gone or changed.
   void divide() {
-    if (most_top_ == 0 || ranked_rest_.empty()) return;
-    const Rank best = *ranked_rest_.rbegin();
+    if (most_top_ == 0 || ranked_rest_.size() == 0) return;
+    const PageNumber best = ranked_rest_.top();
     if (top_.size() == most_top_) {
-      const Rank least = *top_.begin();
-      if (best.first <= least.first) return;
-      top_.erase(least);
-      rest_.push_back(least.second);
-      ranked_rest_.insert(least);
+      const PageNumber least = top_.top();
+      if (mass(best) <= mass(least)) return;
+      top_.remove(least);
+      add_to_rest(least);
     }
-    ranked_rest_.erase(best);
-    rest_.remove(best.second);
-    top_.insert(best);
+    remove_from_rest(best);
+    top_.push(best, mass(best));
   }
 
   const size_t most_top_;
-  std::set<Rank> top_;
-  std::set<Rank> ranked_rest_;
-  PageList rest_;  // by use
+  PageHeap top_;
+  PageHeap ranked_rest_;  // the most first
+  PageList rest_;         // by use
   PerPage<Seen> seen_;
 };
 

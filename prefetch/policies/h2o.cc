@@ -1,4 +1,5 @@
 #include <set>
+#include <vector>
 
 #include "prefetch/page_heap.h"
 #include "prefetch/policies/policies.h"
@@ -30,10 +31,21 @@ class H2o final : public Policy {
   PageNumber victim(uint64_t) override {
     return heavy_.size() > 0 ? heavy_.top() : *recent_.begin();
   }
+  void set_aside(PageNumber page) override {
+    if (heavy_.contains(page)) return heavy_.set_aside(page);
+    recent_.erase(page);
+    recent_aside_.push_back(page);
+  }
+  void put_back() override {
+    heavy_.put_back();
+    recent_.insert(recent_aside_.begin(), recent_aside_.end());
+    recent_aside_.clear();
+  }
 
  private:
   const size_t most_recent_;
   std::set<PageNumber> recent_;  // numbered as they are first named: the newest last
+  std::vector<PageNumber> recent_aside_;
   PageHeap heavy_;
   PerPage<double> masses_;
 };

@@ -113,11 +113,14 @@ class Cautious final : public Policy {
     ranked_->on_evict(page, step);
     by_use_->on_evict(page, step);
   }
-  PageNumber victim(uint64_t step) override {
-    return (confidence_.value() >= trust_ ? ranked_ : by_use_)->victim(step);
-  }
+  PageNumber victim(uint64_t step) override { return trusted().victim(step); }
+  void set_aside(PageNumber page) override { trusted().set_aside(page); }
+  void put_back() override { trusted().put_back(); }
 
  private:
+  // Another after an access alone.
+  Policy& trusted() { return confidence_.value() >= trust_ ? *ranked_ : *by_use_; }
+
   const double trust_;
   const std::unique_ptr<Policy> ranked_;
   const std::unique_ptr<Policy> by_use_;

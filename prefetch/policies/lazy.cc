@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -50,14 +51,31 @@ class Lazy final : public Policy {
 
   PageNumber victim(uint64_t step) override {
     const bool is_late = ranking_.empty() || pace_.is_window_over(step);
-    if (is_late && pace_.is_paid_for(resident_.size())) rank(step);
+    const bool is_whole = aside_.empty();  // else those that are set aside would not be in it
+    if (is_late && is_whole && pace_.is_paid_for(resident_.size())) rank(step);
     while (!ranking_.empty()) {
-      const auto& [importance, last, page] = ranking_.back();
+      const auto& [importance, last, page] = ranking_.front();
       const Activity& activity = activities_[page];
       if (activity.is_resident && activity.last == last) return page;
-      ranking_.pop_back();
+      drop_first();
     }
     return resident_.begin()->second;
+  }
+  void set_aside(PageNumber page) override {
+    if (!ranking_.empty()) {
+      ranking_aside_.push_back(ranking_.front());
+      drop_first();
+    }
+    aside_.push_back(page);
+    on_evict(page, 0);
+  }
+  void put_back() override {
+    for (const PageNumber page : aside_) on_insert(page, 0);
+    aside_.clear();
+    for (; !ranking_aside_.empty(); ranking_aside_.pop_back()) {
+      ranking_.push_back(ranking_aside_.back());
+      std::ranges::push_heap(ranking_, std::greater<>());
+    }
   }
 
  private:
@@ -77,7 +95,8 @@ class Lazy final : public Policy {
     return 2 * sigmoid(-since / gap) + 2 * sigmoid(-gap - 1);
   }
 
-  // All but the newest, the least important last.
+  // All but the newest, as a heap with the least important first: few of them go before it is made
+  // anew.
   void rank(uint64_t step) {
     ranking_.clear();
     for (const auto& [last, page] : resident_) {
@@ -85,8 +104,12 @@ class Lazy final : public Policy {
       if (step - activity.first < window_steps_) continue;
       ranking_.emplace_back(importance(activity, step), last, page);
     }
-    std::ranges::sort(ranking_, std::greater<>());
+    std::ranges::make_heap(ranking_, std::greater<>());
     pace_.on_ranked(step);
+  }
+  void drop_first() {
+    std::ranges::pop_heap(ranking_, std::greater<>());
+    ranking_.pop_back();
   }
 
   const double threshold_;
@@ -94,6 +117,8 @@ class Lazy final : public Policy {
   PerPage<Activity> activities_;
   std::set<std::pair<uint64_t, PageNumber>> resident_;  // by when they were active last
   std::vector<Ranked> ranking_;  // what became active since it was made is in it no more
+  std::vector<PageNumber> aside_;
+  std::vector<Ranked> ranking_aside_;
   RankingPace pace_;
 };
 

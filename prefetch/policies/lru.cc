@@ -12,6 +12,8 @@ class Lru final : public Policy {
   void on_insert(PageNumber page, uint64_t) override { resident_.push_back(page); }
   void on_evict(PageNumber page, uint64_t) override { resident_.remove(page); }
   PageNumber victim(uint64_t) override { return resident_.front(); }
+  void set_aside(PageNumber page) override { resident_.set_aside(page); }
+  void put_back() override { resident_.put_back(); }
 
  private:
   PageList resident_;

@@ -36,6 +36,10 @@ Features features_of(const PageRecord& page, uint64_t age, const Segmenter& segm
 // that it is, and each time that its age has doubled since.
 class Milestone final : public Policy {
  public:
+  static constexpr uint64_t own_bytes() {
+    return Ftrl::bytes_of(kBits) + Pending::bytes_of(kPending);
+  }
+
   Milestone(const Setting& setting, Values values)
       : within_(static_cast<uint64_t>(values[0])),
         records_(setting.layout),
@@ -45,12 +49,16 @@ class Milestone final : public Policy {
   void on_access(const Access& access) override {
     if (!accesses_.empty() && accesses_.front().step != access.step) end_step();
     accesses_.push_back(access);
+    set_worth(access.page, 1);
   }
   void on_insert(PageNumber page, uint64_t) override { resident_.push(page, worth_[page]); }
   void on_evict(PageNumber page, uint64_t) override { resident_.remove(page); }
   PageNumber victim(uint64_t) override { return resident_.top(); }
+  void set_aside(PageNumber page) override { resident_.set_aside(page); }
+  void put_back() override { resident_.put_back(); }
 
  private:
+  using Pending = PendingSamples<std::tuple_size_v<Features>>;
   static constexpr unsigned kBits = 16;
   static constexpr size_t kPending = 1 << 16;
   static constexpr unsigned kSampledBits = 3;  // one of 2^so many is learned from
@@ -89,8 +97,7 @@ class Milestone final : public Policy {
     const uint64_t age = step_ - accessed_in_[page];
     const Features features = features_of(records_[page], age, segmenter_);
     const float probability = classifier_.probability(features);
-    worth_.at(page) = probability;
-    if (resident_.contains(page)) resident_.change(page, probability);
+    set_worth(page, probability);
     // Spread evenly, whatever the order in which pages come.
     if ((++reckoned_ * 0x9E3779B97F4A7C15U) >> (64 - kSampledBits) == 0) {
       pending_.add({page, probability, step_ + within_, features});
@@ -100,14 +107,19 @@ class Milestone final : public Policy {
     ageing_[doublings].push_back({page, accessed_in_[page], step_ + until - age});
   }
 
+  void set_worth(PageNumber page, float worth) {
+    worth_.at(page) = worth;
+    if (resident_.contains(page)) resident_.change(page, worth);
+  }
+
   const uint64_t within_;  // steps
   Segmenter segmenter_;
   PageRecords records_;
   Ftrl classifier_;
-  PendingSamples<std::tuple_size_v<Features>> pending_;
+  Pending pending_;
   PageHeap resident_;
-  PerPage<float> worth_ = PerPage<float>(1);  // of one accessed in the step that is heard of
-  PerPage<uint64_t> accessed_in_;             // the last step that is over
+  PerPage<float> worth_;           // 1 of one accessed in the step that is heard of
+  PerPage<uint64_t> accessed_in_;  // the last step that is over
   // What is to be reckoned anew, each in the order of its time: pages that are a step old, two,
   // four, …
   std::array<std::deque<Ageing>, kDoublings> ageing_;
@@ -126,7 +138,8 @@ PolicyInfo milestone_pages() {
           .parameters = {{"within", "steps", 100, 1, 1e6}},
           .make = [](const Setting& setting, Values values) -> std::unique_ptr<Policy> {
             return std::make_unique<Milestone>(setting, values);
-          }};
+          },
+          .own_bytes = [](Values) { return Milestone::own_bytes(); }};
 }
 
 }  // namespace farpage::prefetch

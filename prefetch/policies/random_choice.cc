@@ -13,22 +13,34 @@ class RandomChoice final : public Policy {
   explicit RandomChoice(uint64_t seed) : random_(seed) {}
 
   void on_access(const Access&) override {}
-  void on_insert(PageNumber page, uint64_t) override {
+  void on_insert(PageNumber page, uint64_t) override { add(page); }
+  void on_evict(PageNumber page, uint64_t) override { remove(page); }
+  PageNumber victim(uint64_t) override { return resident_[random_.below(resident_.size())]; }
+  void set_aside(PageNumber page) override {
+    remove(page);
+    aside_.push_back(page);
+  }
+  void put_back() override {
+    for (const PageNumber page : aside_) add(page);
+    aside_.clear();
+  }
+
+ private:
+  void add(PageNumber page) {
     places_.at(page) = resident_.size();
     resident_.push_back(page);
   }
-  void on_evict(PageNumber page, uint64_t) override {
+  void remove(PageNumber page) {
     const size_t place = places_[page];
     places_.at(resident_.back()) = place;
     std::swap(resident_[place], resident_.back());
     resident_.pop_back();
   }
-  PageNumber victim(uint64_t) override { return resident_[random_.below(resident_.size())]; }
 
- private:
   Random random_;
   std::vector<PageNumber> resident_;
   PerPage<size_t> places_;
+  std::vector<PageNumber> aside_;
 };
 
 }  // namespace

@@ -39,6 +39,8 @@ struct Gaps {
 
 class ReuseRate final : public Policy {
  public:
+  static uint64_t own_bytes(double kinds) { return static_cast<uint64_t>(kinds) * sizeof(Kind); }
+
   ReuseRate(double kinds, double half_life)
       : half_life_(static_cast<uint64_t>(half_life)),
         kinds_(static_cast<size_t>(kinds)),
@@ -84,6 +86,10 @@ class ReuseRate final : public Policy {
       }
     }
     return chosen;
+  }
+  void set_aside(PageNumber page) override { kind_of(pages_[page]).resident.set_aside(page); }
+  void put_back() override {
+    for (Kind& kind : kinds_) kind.resident.put_back();
   }
 
  private:
@@ -160,7 +166,8 @@ PolicyInfo reuse_rate() {
                          {"half_life", "in accesses, of what is known", 100000, 1, 1e12}},
           .make = [](const Setting&, Values values) -> std::unique_ptr<Policy> {
             return std::make_unique<ReuseRate>(values[0], values[1]);
-          }};
+          },
+          .own_bytes = [](Values values) { return ReuseRate::own_bytes(values[0]); }};
 }
 
 }  // namespace farpage::prefetch

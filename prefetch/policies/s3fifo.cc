@@ -44,7 +44,8 @@ class S3Fifo final : public Policy {
   }
 
   PageNumber victim(uint64_t) override {
-    while (small_.size() > 0 && (small_.size() >= small_pages_ || main_.size() == 0)) {
+    const size_t aside = small_.aside();
+    while (small_.size() > 0 && (small_.size() + aside >= small_pages_ || main_.size() == 0)) {
       const PageNumber page = small_.front();
       if (uses_[page] < uses_to_stay_) return page;
       small_.remove(page);
@@ -56,6 +57,13 @@ class S3Fifo final : public Policy {
       main_.move_to_back(main_.front());
     }
     return main_.front();
+  }
+  void set_aside(PageNumber page) override {
+    (main_.contains(page) ? main_ : small_).set_aside(page);
+  }
+  void put_back() override {
+    main_.put_back();
+    small_.put_back();
   }
 
  private:

@@ -50,6 +50,10 @@ class Stability final : public Policy {
     return std::ranges::find_if(lists_, [](const PageList& list) { return list.size() > 0; })
         ->front();
   }
+  void set_aside(PageNumber page) override { lists_[pages_[page].keep].set_aside(page); }
+  void put_back() override {
+    for (PageList& list : lists_) list.put_back();
+  }
 
  private:
   // What goes first: of stable heads what they did not select, then what they did, and at last the

@@ -53,7 +53,9 @@ PolicyInfo windowed_recency() {
           .parameters = {{"window", "how many accesses are the last", 32, 1, 1e8}},
           .make = [](const Setting& setting, Values values) -> std::unique_ptr<Policy> {
             return evict_by(windowed_recency_scorer(setting, values));
-          }};
+          },
+          .own_bytes =
+              [](Values values) { return static_cast<uint64_t>(values[0]) * sizeof(PageNumber); }};
 }
 
 }  // namespace farpage::prefetch

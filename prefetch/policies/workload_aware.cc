@@ -73,6 +73,17 @@ class WorkloadAware final : public Policy {
     }
     return chosen;
   }
+  void set_aside(PageNumber page) override {
+    const Last& last = last_[page];
+    categories_[last.category].queue.erase(key(page, last));
+    aside_.push_back(page);
+  }
+  void put_back() override {
+    for (const PageNumber page : aside_) {
+      categories_[last_[page].category].queue.insert(key(page, last_[page]));
+    }
+    aside_.clear();
+  }
 
  private:
   // The page accessed longest ago first; of those of a step, the one that stands last in it.
@@ -111,6 +122,7 @@ class WorkloadAware final : public Policy {
   std::vector<Category> categories_;
   std::unordered_map<uint32_t, uint32_t> places_;  // by category
   PerPage<Last> last_;
+  std::vector<PageNumber> aside_;
   uint64_t step_ = 0;
   int64_t offset_ = 0;  // of the next access in its step
 };

@@ -3,9 +3,12 @@
 import csv
 import io
 import json
+import math
 import random
+import struct
 import sys
 import unittest
+from unittest import mock
 
 from program import SOURCE, Case
 from replay_traces import write_trace
@@ -139,6 +142,11 @@ class ReplayPoliciesTest(Case):
                 trace.add(step, page, head=page % 4, **values)
         return path
 
+    def write_masses(self, masses):
+        """Be they such as no writer takes."""
+        with mock.patch.object(Writer, "_packed", lambda writer, column, value: struct.pack("<f", value)):
+            return self.write_accesses(["mass"], [(step, step % 3, {"mass": mass}) for step, mass in enumerate(masses)])
+
     def replay_accesses(self, path, *arguments):
         return self.run_program("replay", path, "--format", "access", "--budget", "2", *arguments)
 
@@ -212,7 +220,32 @@ class ReplayPoliciesTest(Case):
         nameless = self.run_program("replay", "--format", "access", "--policy", "lru", "--budget", "2")
         self.assertIn("name a file", nameless.stderr)
 
+    def test_policies_of_heads_that_would_take_all_memory_are_refused_at_once(self):
+        path = self.folder / "heads.trace"
+        with Writer(path, "heads", synthetic=True, layers=64, heads=1024, columns=[]) as trace:
+            for head in range(65536):
+                trace.add(0, head, head=head)
+        self.assert_fails(self.replay_accesses(path, "--policy", "lru,even/milestone"), 2, "even/milestone: 65536 heads", "bytes in all",
+                          "record pages by groups of heads")
+
+    def test_a_trace_of_which_no_access_is_left_is_refused(self):
+        empty = self.write_accesses(["mass"], [])
+        self.assert_fails(self.replay_accesses(empty, "--policy", "lru"), 1, "no accesses to replay")
+        damaged = self.write_masses([math.nan] * 20)
+        for prefetch in ((), ("--prefetch", "none")):
+            self.assert_fails(self.replay_accesses(damaged, "--policy", "lru", *prefetch), 1, "no accesses to replay",
+                              "left out: 20 accesses, whose mass is no number from 0 to 1")
+
+    def test_what_was_left_out_is_told_whatever_is_written(self):
+        path = self.write_masses([7] * 5 + [0.1] * 15)
+        for output in (("--csv", "-"), ("--json", "-"), ("--csv", "-", "--prefetch", "none"), ()):
+            result = self.replay_accesses(path, "--policy", "lru", *output)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn("farpage: left out: 5 accesses, whose mass is no number from 0 to 1\n", result.stderr)
+        self.assertNotIn("left out", self.run_program("replay", self.trace, "--policy", "lru", "--budget", "2", "--csv", "-").stderr)
+
     def test_what_cannot_be_run_is_refused_with_what_can(self):
+        self.assertIn("both go to standard output", self.refused("--policy", "lru", "--budget", "5", "--json", "-", "--csv", "-"))
         self.assertIn("did you mean 'lru'?", self.refused("--policy", "lruu", "--budget", "5"))
         self.assertIn("has no parameters", self.refused("--policy", "lru:k=2", "--budget", "5"))
         self.assertIn("did you mean 'reasonalloc'?", self.refused("--policy", "reasonaloc/lru", "--budget", "5"))

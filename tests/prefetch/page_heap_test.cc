@@ -25,6 +25,23 @@ TEST(PageHeap, OfEqualScoresTheFirstIsOnTop) {
   EXPECT_FALSE(heap.contains(7));
 }
 
+TEST(PageHeap, WhatWasSetAsideComesBackWhereItWas) {
+  PageHeap heap;
+  for (const PageNumber page : {7u, 3u, 5u, 9u}) heap.push(page, page == 9 ? 2 : 1);
+  heap.set_aside(7);
+  EXPECT_FALSE(heap.contains(7));
+  EXPECT_EQ(heap.top(), 3u);
+  heap.set_aside(3);
+  heap.remove(9);
+  EXPECT_EQ(heap.top(), 5u);
+  heap.put_back();
+  for (const PageNumber page : {7u, 3u, 5u}) {
+    EXPECT_EQ(heap.top(), page);
+    heap.remove(page);
+  }
+  EXPECT_EQ(heap.size(), 0u);
+}
+
 struct Entry {
   double score;
   size_t pushed;

@@ -24,6 +24,8 @@ class Oldest final : public Policy {
     resident_.erase(resident_.begin());
   }
   PageNumber victim(uint64_t) override { return resident_.front(); }
+  void set_aside(PageNumber) override {}
+  void put_back() override {}
 
   std::vector<std::string> heard;
 

@@ -150,6 +150,8 @@ class Listener final : public Policy {
   void on_insert(PageNumber page, uint64_t) override { tell("insert", page); }
   void on_evict(PageNumber page, uint64_t) override { tell("evict", page); }
   PageNumber victim(uint64_t) override { return 1; }
+  void set_aside(PageNumber page) override { tell("set aside", page); }
+  void put_back() override { heard()[own_].events.emplace_back("put back"); }
 
  private:
   void tell(const std::string& what, PageNumber page) {

@@ -252,6 +252,24 @@ TEST(ReuseRate, ForgetsForEveryHeadThatHasAShare) {
   }
 }
 
+// Groups of four pages, any of 64, each demanded in two steps running: half of the accesses hit
+// where what has just been demanded stays.
+TEST(MilestonePages, KeepsWhatHasJustBeenDemanded) {
+  Random random(1);
+  std::vector<Access> accesses;
+  for (uint64_t step = 0; step < 4'000; step += 2) {
+    const auto group = static_cast<PageNumber>(random.below(64));
+    for (PageNumber i = 0; i < 8; ++i) {
+      accesses.push_back({accesses.size(), step + i / 4, 4 * group + i % 4});
+    }
+  }
+  const auto hits = [&](const std::string& name) {
+    return accesses.size() - 8 - evicted_of(name, 8, accesses).size();
+  };
+  EXPECT_GE(hits("lru"), accesses.size() / 2);
+  EXPECT_GE(20 * hits("milestone"), 19 * hits("lru"));
+}
+
 // Pages of three kinds: hot ones, ones that come in loops, and ones that come once.
 std::vector<PageNumber> drawn(uint64_t seed, size_t accesses) {
   Random random(seed);

@@ -68,6 +68,18 @@ TEST(Registry, ABudgetIsNotDividedAmongMoreHeadsThanCanHaveAPolicyEach) {
   EXPECT_TRUE(choose_policy("lru")->check({}, {64, 1'025}).has_value());
 }
 
+TEST(Registry, PoliciesOfAllHeadsDoNotTakeMoreMemoryThanThereMayBe) {
+  EXPECT_THAT(choose_policy("even/windowed_recency:window=1e8")->check({}, {4, 11}).error().message,
+              HasSubstr("44 heads have a policy of 400000000 bytes each, 17600000000 bytes in all, "
+                        "and 17179869184 is the most"));
+  for (const char* name :
+       {"even/windowed_recency:window=1e8", "even/milestone", "even/reuse_rate:kinds=1000"}) {
+    EXPECT_TRUE(choose_policy(name)->check({}, {4, 10}).has_value()) << name;
+    EXPECT_FALSE(choose_policy(name)->check({}, {64, 1'024}).has_value()) << name;
+  }
+  EXPECT_TRUE(choose_policy("milestone")->check({}, {64, 1'024}).has_value());
+}
+
 TEST(Registry, AnAllocationNeedsItsSignalAndItsPolicysToo) {
   Signals signals;
   EXPECT_THAT(choose_policy("reasonalloc/lru")->check(signals, {}).error().message,

@@ -74,6 +74,8 @@ class Told final : public prefetch::Policy {
     ADD_FAILURE() << "nothing of it is there";
     return *here_.begin();
   }
+  void set_aside(prefetch::PageNumber) override {}
+  void put_back() override {}
 
  private:
   const std::vector<prefetch::PageNumber> order_;

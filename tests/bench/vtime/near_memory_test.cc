@@ -26,10 +26,22 @@ class LastInFirstOut final : public prefetch::Policy {
     EXPECT_EQ(std::ranges::count(pages, page), 0);
     pages.push_back(page);
   }
-  void on_evict(PageNumber page, uint64_t) override { EXPECT_EQ(std::erase(pages, page), 1u); }
-  PageNumber victim(uint64_t) override { return pages.at(pages.size() - 1); }
+  void on_evict(PageNumber page, uint64_t) override {
+    EXPECT_EQ(std::erase(pages, page), 1u);
+    gone.push_back(page);
+  }
+  PageNumber victim(uint64_t) override { return pages.at(pages.size() - 1 - aside_); }
+  void set_aside(PageNumber page) override {
+    EXPECT_EQ(page, victim(0));
+    ++aside_;
+  }
+  void put_back() override { aside_ = 0; }
 
   std::vector<PageNumber> pages;
+  std::vector<PageNumber> gone;
+
+ private:
+  size_t aside_ = 0;
 };
 
 TEST(NearMemory, ThePolicyHearsOfAHeldPageWhenItIsUsed) {
@@ -116,8 +128,18 @@ TEST(NearMemory, WhatHasToStayStaysAndTheNextOneGoes) {
   EXPECT_TRUE(near.contains(2) && near.contains(3));
   EXPECT_EQ(near.victim(1, [](PageNumber) { return true; }), std::nullopt);
   EXPECT_TRUE(near.is_full());
-  near.end_evictions(1);
-  EXPECT_THAT(policy.pages, testing::UnorderedElementsAre(0, 2, 3));
+  near.end_evictions();
+  EXPECT_THAT(policy.pages, ElementsAre(0, 2, 3));
+  EXPECT_EQ(near.victim(2, [](PageNumber) { return false; }), 3U);
+}
+TEST(NearMemory, ThePolicyHearsOfNoEvictionButThoseThatHappen) {
+  LastInFirstOut policy;
+  NearMemory near(4, policy);
+  for (PageNumber page = 0; page < 4; ++page) near.insert(page, 0);
+  near.evict(*near.victim(1, [](PageNumber page) { return page != 1; }), 1);
+  near.end_evictions();
+  EXPECT_THAT(policy.gone, ElementsAre(1));
+  EXPECT_THAT(policy.pages, ElementsAre(0, 2, 3));
 }
 TEST(NearMemory, WithoutABudgetNothingIsNear) {
   LastInFirstOut policy;
@@ -153,7 +175,7 @@ RC_GTEST_PROP(NearMemoryProperty, HasWhatCameAndDidNotGoAndNeverMoreThanItsBudge
           near.evict(*victim, step);
           RC_ASSERT(expected.erase(*victim) == 1u);
         }
-        near.end_evictions(step);
+        near.end_evictions();
       }
       if (!near.is_full()) {
         near.hold(page, step + random.below(5));

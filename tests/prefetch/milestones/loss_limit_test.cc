@@ -82,6 +82,8 @@ TEST_F(LossLimitTest, TheShadowHasTheMemorysPolicy) {
     void on_insert(PageNumber page, uint64_t) override { pages_.push_back(page); }
     void on_evict(PageNumber page, uint64_t) override { pages_.remove(page); }
     PageNumber victim(uint64_t) override { return pages_.back(); }
+    void set_aside(PageNumber) override {}
+    void put_back() override {}
     PageList pages_;
   };
   Setting of_mru = setting(4);
