@@ -9,7 +9,7 @@ namespace farpage::prefetch {
 
 // Logistic regression over hashed features, learned as they come, by FTRL-Proximal (McMahan et al.,
 // "Ad Click Prediction", KDD 2013, algorithm 1). All its memory is taken when it is made: twelve
-// bytes a weight. On one thread.
+// bytes a weight. What foretells, and is read most, lies apart. On one thread.
 class Ftrl {
  public:
   struct Rates {
@@ -29,17 +29,18 @@ class Ftrl {
   void learn(std::span<const uint32_t> features, bool has_come);
 
  private:
-  struct Weight {
+  struct History {
     float z = 0;
     float root = 0;  // of the sum of the squared gradients
-    float w = 0;
   };
 
   size_t place(uint32_t feature) const { return (feature * 0x9E3779B1U) >> shift_; }
 
   const unsigned shift_;
   const Rates rates_;
-  std::vector<Weight> weights_;
+  const float by_alpha_;
+  std::vector<float> weights_;
+  std::vector<History> histories_;  // of each weight
 };
 
 }  // namespace farpage::prefetch
