@@ -43,6 +43,10 @@ class PendingSamples {
       next = entry.before;
     }
   }
+  // Another page has this number, and what waits for the one before will not come.
+  void on_forget(PageNumber page) {
+    if (newest_[page] != 0) newest_.at(page) = 0;
+  }
   // Calls `learn` with each whose time was over before this step, and whether it came.
   template <typename Learn>
   void on_step(uint64_t step, Learn learn) {

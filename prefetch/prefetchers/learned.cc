@@ -7,6 +7,7 @@
 #include "prefetch/milestones/pending_samples.h"
 #include "prefetch/milestones/prequential_score.h"
 #include "prefetch/milestones/return_prefetcher.h"
+#include "prefetch/page_generations.h"
 #include "prefetch/prefetchers/prefetchers.h"
 
 namespace farpage::prefetch {
@@ -22,7 +23,12 @@ class Learned final : public ReturnPrefetcher {
 
   void on_evict(PageNumber page) override {
     ReturnPrefetcher::on_evict(page);
-    gone_.push_back(page);
+    gone_.push_back(generations_.now(page));
+  }
+  void on_forget(PageNumber page) override {
+    ReturnPrefetcher::on_forget(page);
+    pending_.on_forget(page);
+    generations_.on_forget(page);
   }
 
   std::optional<ForesightScore> score() const override {
@@ -70,8 +76,10 @@ class Learned final : public ReturnPrefetcher {
       score_.add(sample.foretold, has_come);
       classifier_.learn(sample.features, has_come);
     });
-    for (const PageNumber page : gone_) {
-      if (!near().contains(page)) watch().on_gone(page);
+    for (const NumberedPage& page : gone_) {
+      if (generations_.is_still(page) && !near().contains(page.number)) {
+        watch().on_gone(page.number);
+      }
     }
     gone_.clear();
   }
@@ -80,7 +88,8 @@ class Learned final : public ReturnPrefetcher {
   Ftrl classifier_;
   Pending pending_;
   PrequentialScore score_;
-  std::vector<PageNumber> gone_;  // in the step that is heard of
+  PageGenerations generations_;
+  std::vector<NumberedPage> gone_;  // in the step that is heard of
   std::vector<std::pair<float, PageNumber>> likely_;
 };
 

@@ -14,6 +14,11 @@ class Milestone final : public ReturnPrefetcher {
       : ReturnPrefetcher(setting, values.subspan(1)),
         away_turns_(static_cast<uint64_t>(values[0])) {}
 
+  void on_forget(PageNumber page) override {
+    ReturnPrefetcher::on_forget(page);
+    pending_.on_forget(page);
+  }
+
  private:
   static constexpr double kLeastCame = 0.5;  // of what belongs, or it is not worth its room
   static constexpr double kWeight = 1.0 / 64;

@@ -74,6 +74,19 @@ TEST(RankingConfidence, BeginsAsIfItKnewNothingAndLearns) {
   EXPECT_LT(wrong.value(), 0.01);
   EXPECT_DOUBLE_EQ(none.value(), 0.5);
 }
+TEST(HotSpots, ANumberThatIsUsedAgainWasNeverLookedAt) {
+  HotSpots spots(0.5);
+  for (uint64_t query = 0; query < HotSpots::kQueries; ++query) {
+    spots.add(0, 1);
+    spots.add(1, 0.5F);
+    spots.end_query();
+  }
+  spots.add(0, 1);
+  spots.on_forget(0);
+  spots.end_query();
+  EXPECT_THAT(spots.hot(), ElementsAre(1));
+  EXPECT_EQ(spots.overlap(), 0);
+}
 
 }  // namespace
 }  // namespace farpage::prefetch

@@ -53,6 +53,9 @@ class MilestonePrefetchersTest : public testing::Test {
     EXPECT_EQ(std::set(named.begin(), named.end()).size(), named.size());
     return {named.begin(), named.end()};
   }
+  void forget(const std::vector<PageNumber>& pages) {
+    for (const PageNumber page : pages) prefetcher_->on_forget(page);
+  }
   void go_on(int steps) {
     for (int i = 0; i < steps; ++i) step({});
   }
@@ -220,6 +223,72 @@ TEST_F(MilestonePrefetchersTest, LearnedForgetsWhatFollowsNoMore) {
     go_on(20);
   }
   EXPECT_THAT(step({4 * 17}), IsEmpty());
+}
+TEST_F(MilestonePrefetchersTest, ANumberThatIsUsedAgainIsANewPage) {
+  for (const char* name : {"milestone", "learned:least=0"}) {
+    begin(name);
+    forget({68, 72, 70, 64});
+    // Its first access is no return, and its other blocks are not those of the page before.
+    EXPECT_THAT(step({68}), IsEmpty()) << name;
+    EXPECT_THAT(step({69}), UnorderedElementsAre(65U, 71U, 73U, 77U, 81U, 85U, 89U, 93U)) << name;
+    go_on(30);
+    EXPECT_THAT(step({68}), Not(Contains(69U))) << name;  // whose block is another
+  }
+}
+TEST_F(MilestonePrefetchersTest, WhatIsExpectedIsExpectedOfItsPageAlone) {
+  for (const char* name : {"milestone", "learned:least=0"}) {
+    begin(name);
+    ASSERT_THAT(step({68}), IsSupersetOf({69U, 70U})) << name;
+    forget({69});
+    EXPECT_THAT(step({}), testing::AllOf(Contains(70U), Not(Contains(69U)))) << name;
+    EXPECT_THAT(step({69}), testing::AllOf(Contains(70U), Not(Contains(69U)))) << name;
+  }
+}
+TEST_F(MilestonePrefetchersTest, ANumberThatIsUsedAgainIsNotNear) {
+  for (const char* name : {"milestone", "learned:least=0"}) {
+    begin(name);
+    prefetcher_->on_insert(4 * 17);
+    forget({4 * 17});
+    step({4 * 17});
+    go_on(30);
+    EXPECT_THAT(step({4 * 17}), Not(IsEmpty())) << name;
+  }
+}
+TEST_F(MilestonePrefetchersTest, AMarkIsOfItsPageAlone) {
+  begin("milestone:away=1000");
+  prefetcher_->on_milestone(4 * 17);
+  forget({4 * 17});
+  step({4 * 17});
+  go_on(30);
+  EXPECT_THAT(step({4 * 17}), IsEmpty());
+}
+// The page of before was demanded, and made room, in the step that is going on.
+TEST_F(MilestonePrefetchersTest, WhatAStepDemandedIsForgottenWithItsPage) {
+  begin("milestone");
+  Access access = {number_++, step_, 4 * 17};
+  prefetcher_->on_access(access);
+  forget({4 * 17});
+  EXPECT_THAT(step({}), IsEmpty());
+  begin("learned:least=0");
+  prefetcher_->on_evict(4 * 17);
+  EXPECT_THAT(step({}), UnorderedElementsAre(4U * 17));
+  prefetcher_->on_evict(4 * 25);
+  forget({4 * 25});
+  EXPECT_THAT(step({}), UnorderedElementsAre(4U * 17));
+}
+TEST_F(MilestonePrefetchersTest, AHeadBeyondTheLayoutIsOneMore) {
+  for (const char* name : {"milestone", "learned:least=0"}) {
+    begin(name);
+    for (const uint64_t step : {0, 20, 40}) {
+      for (const PageNumber page : {1'000U, 1'001U}) {
+        Access access = {number_++, step_ + step, page};
+        access.head = 77'777;
+        prefetcher_->on_access(access);
+      }
+    }
+    std::vector<PageNumber> named(64);
+    EXPECT_EQ(prefetcher_->candidates(named), 0U) << name;  // two pages that both came
+  }
 }
 
 }  // namespace

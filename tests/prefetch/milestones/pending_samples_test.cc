@@ -62,6 +62,13 @@ TEST_F(PendingSamplesTest, NoMoreAreTakenThanThereIsRoomForAndTheyAreCounted) {
   add(7, 20);  // and there is room again
   EXPECT_THAT(over_before(21), ElementsAre(107));
 }
+TEST_F(PendingSamplesTest, WhatWaitsForANumberThatIsUsedAgainDoesNotCome) {
+  add(4, 10);
+  samples_.on_forget(4);
+  add(4, 12);
+  samples_.on_access(4);
+  EXPECT_THAT(over_before(100), ElementsAre(104, 4));
+}
 
 }  // namespace
 }  // namespace farpage::prefetch
