@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -149,11 +150,21 @@ TEST_F(MilestonePrefetchersTest, APhaseHasItsShareOfWhatMayBeAskedFor) {
     EXPECT_EQ(named_in(Mark::kConcludes), 0u) << name;
   }
 }
-// There was room for all, had nothing been fetched ahead.
+// A loop through all segments, twice each, which lru never hits, and then what it would.
 TEST_F(MilestonePrefetchersTest, WhoLosesWhatWouldHaveBeenNearNamesNothing) {
   for (const char* name : {"milestone", "learned:least=0"}) {
-    budget_pages_ = 4 * kBlocks;
+    budget_pages_ = 4 * kBlocks - 8;
     begin(name);
+    EXPECT_THAT(step({4 * 17}), IsEmpty()) << name;  // what there is to lose is not known yet
+    for (int i = 0; i < 6; ++i) {
+      for (PageNumber first = 0; first < 4 * kBlocks; first += 32) {
+        std::vector<PageNumber> segment(32);
+        std::iota(segment.begin(), segment.end(), first);
+        step(segment);
+        step(segment);
+      }
+    }
+    go_on(20);
     EXPECT_THAT(step({4 * 17}), Not(IsEmpty())) << name;
     go_on(20);
     for (int i = 0; i < 500; ++i) prefetcher_->on_miss(4 * 17);
@@ -268,7 +279,8 @@ TEST_F(MilestonePrefetchersTest, WhatAStepDemandedIsForgottenWithItsPage) {
   Access access = {number_++, step_, 4 * 17};
   prefetcher_->on_access(access);
   forget({4 * 17});
-  EXPECT_THAT(step({}), IsEmpty());
+  go_on(20);
+  EXPECT_THAT(step({4 * 17}), IsEmpty());  // which is its first access
   begin("learned:least=0");
   prefetcher_->on_evict(4 * 17);
   EXPECT_THAT(step({}), UnorderedElementsAre(4U * 17));
