@@ -13,12 +13,14 @@ using testing::IsEmpty;
 
 class PendingSamplesTest : public testing::Test {
  protected:
-  void add(PageNumber page, uint64_t due_step) { samples_.add({page, 0.5F, due_step, {page}}); }
-  // Their features: of those that came, and of those that did not, 100 more.
+  void add(PageNumber page, uint64_t due_step) {
+    samples_.add({page, 0.5F, due_step, {static_cast<uint16_t>(page)}});
+  }
+  // Their places: of those that came, and of those that did not, 100 more.
   std::vector<PageNumber> over_before(uint64_t step) {
     std::vector<PageNumber> heard;
     samples_.on_step(step, [&](const auto& sample, bool has_come) {
-      heard.push_back(sample.features[0] + (has_come ? 0 : 100));
+      heard.push_back(sample.places[0] + (has_come ? 0 : 100));
     });
     return heard;
   }
