@@ -56,7 +56,6 @@ void PageRecords::on_forget(PageNumber page) {
   records_.at(page) = {};
   Head& head = heads_[record.head];
   head.blocks[record.block].page = kNone;
-  if (head.newest == page) head.newest = kNone;
   if (2 * ++head.forgotten > head.blocks.size()) drop_forgotten(head);
 }
 

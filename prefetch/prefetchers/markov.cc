@@ -31,7 +31,6 @@ class Markov final : public Prefetcher {
   size_t candidates(std::span<PageNumber> pages) override {
     ++asked_;
     likely_.clear();
-    drop_forgotten(demanded_);
     for (const NumberedPage& page : demanded_) {
       for (const Successor& successor : successors_[page.number]) {
         if (successor.weight >= least_ && generations_.is_still(successor.page)) {

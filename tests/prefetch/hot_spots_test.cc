@@ -85,7 +85,10 @@ TEST(HotSpots, ANumberThatIsUsedAgainWasNeverLookedAt) {
   spots.on_forget(0);
   spots.end_query();
   EXPECT_THAT(spots.hot(), ElementsAre(1));
-  EXPECT_EQ(spots.overlap(), 0);
+  spots.add(0, 1'000);
+  spots.end_query();
+  EXPECT_THAT(spots.hot(), ElementsAre(0));
+  EXPECT_NEAR(spots.overlap(), 1.0 / (HotSpots::kQueries + 2), 1e-9);  // with the last alone
 }
 
 }  // namespace

@@ -223,9 +223,9 @@ TEST(Prefetchers, ANumberThatIsUsedAgainIsAnotherPage) {
     return named_at_last("markov", more);
   };
   EXPECT_THAT(markov({{{}, {1}}}), ElementsAre(5, 6));
-  EXPECT_THAT(markov({{{5}, {1}}}), ElementsAre(6));       // what follows
-  EXPECT_THAT(markov({{{1}, {1}}}), IsEmpty());            // what is followed
-  EXPECT_THAT(markov({{{}, {1}}, {{1}, {}}}), IsEmpty());  // what the step demanded
+  EXPECT_THAT(markov({{{5}, {1}}}), ElementsAre(6));        // what follows
+  EXPECT_THAT(markov({{{}, {1}}, {{1}, {1}}}), IsEmpty());  // what is followed
+  EXPECT_THAT(markov({{{}, {1}}, {{1}, {}}}), IsEmpty());   // what the step demanded
 }
 TEST(Recency, ANumberThatIsUsedAgainIsNotNear) {
   const auto prefetcher = choose_prefetcher("recency")->make({});
@@ -244,6 +244,34 @@ TEST(Markov, WhatFollowedANumberBeforeItWasUsedAgainCountsForNothing) {
               IsEmpty());
   EXPECT_THAT(named_at_last("markov", {{{}, {1}}, {{}, {5}}, {{}, {1}}, {{1}, {5}}, {{}, {1}}}),
               IsEmpty());
+}
+TEST(Markov, ANumberThatIsUsedAgainIsLearnedOfAnew) {
+  // What follows has another page's number, and did before.
+  EXPECT_THAT(named_at_last("markov", {{{}, {1}},
+                                       {{}, {5}},
+                                       {{}, {1}},
+                                       {{}, {5}},
+                                       {{5}, {1}},
+                                       {{}, {5}},
+                                       {{}, {1}},
+                                       {{}, {5}},
+                                       {{}, {1}}}),
+              ElementsAre(5));
+  // It had it in the same step.
+  for (const PageNumber reused : {1U, 5U}) {
+    const auto prefetcher = choose_prefetcher("markov")->make({});
+    std::vector<PageNumber> some(4);
+    for (uint64_t step = 0; step < 5; ++step) {
+      const PageNumber page = step % 2 == 0 ? 1 : 5;
+      prefetcher->on_access({step, step, page});
+      if (step < 2 && page == reused) {
+        prefetcher->on_forget(page);
+        prefetcher->on_access({step, step, page});
+      }
+    }
+    some.resize(prefetcher->candidates(some));
+    EXPECT_THAT(some, ElementsAre(5)) << reused;
+  }
 }
 TEST(HotPages, ANumberThatIsUsedAgainIsNotHot) {
   std::vector<Told> steps(65, {{}, {4, 9}});
