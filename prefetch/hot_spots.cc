@@ -45,6 +45,7 @@ double jaccard(std::span<const PageNumber> one, std::span<const PageNumber> othe
 void HotSpots::add(PageNumber page, float mass) {
   if (!(mass > 0)) return;
   mass_.at(page) += static_cast<double>(mass);
+  looked_at_in_.at(page) = queries_ + 1;
   pages_ = std::max(pages_, page + 1);
   query_.emplace_back(mass, page);
 }
@@ -56,6 +57,18 @@ void HotSpots::end_query() {
   tops_.push_back(std::move(looked_at));
   if (tops_.size() > kRemembered) tops_.pop_front();
   ++queries_;
+}
+
+void HotSpots::on_forget(PageNumber page) {
+  if (mass_[page] == 0) return;
+  mass_.at(page) = 0;
+  if (looked_at_in_[page] == queries_ + 1) {
+    std::erase_if(query_, [&](const auto& each) { return each.second == page; });
+  }
+  for (auto& top : tops_) {
+    const auto found = std::ranges::lower_bound(top, page);
+    if (found != top.end() && *found == page) top.erase(found);
+  }
 }
 
 std::vector<PageNumber> HotSpots::hot() const {

@@ -31,6 +31,8 @@ class HotSpots {
 
   void add(PageNumber page, float mass);  // of the current query
   void end_query();
+  // Another page has this number.
+  void on_forget(PageNumber page);
 
   uint64_t queries() const { return queries_; }
   // Those that all queries together looked at most, the most first; nothing before kQueries.
@@ -42,6 +44,7 @@ class HotSpots {
  private:
   const double share_;
   PerPage<double> mass_;
+  PerPage<uint64_t> looked_at_in_;  // the last query, counted from 1
   PageNumber pages_ = 0;
   Masses query_;
   uint64_t queries_ = 0;

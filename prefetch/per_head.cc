@@ -24,6 +24,7 @@ class PerHead final : public Policy {
         heads_(setting_.layout.all()) {}
 
   void on_access(const Access& access) override {
+    FARPAGE_CHECK(access.head < heads_.size());
     if (allocation_->on_access(access)) order_all();
     Place& place = places_.at(access.page);
     if (place.head == kNone) place = first_place(access);
@@ -89,7 +90,6 @@ class PerHead final : public Policy {
   }
 
   Place first_place(const Access& access) {
-    FARPAGE_CHECK(access.head < heads_.size());
     if (heads_[access.head] == nullptr) heads_[access.head] = make_head(access.head);
     Head& head = *heads_[access.head];
     head.pages.push_back(access.page);

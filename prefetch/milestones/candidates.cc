@@ -17,13 +17,22 @@ void Candidates::on_step(uint64_t step) {
   for (size_t i = 0; i < all_.size();) {
     if (all_[i].trigger_step + kSteps > step) {
       ++i;
-      continue;
+    } else {
+      remove(i);
     }
-    place_.at(all_[i].page) = PageRecords::kNone;
-    all_[i] = all_.back();
-    all_.pop_back();
-    if (i < all_.size()) place_.at(all_[i].page) = static_cast<uint32_t>(i);
   }
+}
+
+void Candidates::on_forget(PageNumber page) {
+  companions_.on_forget(page);
+  if (place_[page] != PageRecords::kNone) remove(place_[page]);
+}
+
+void Candidates::remove(size_t place) {
+  place_.at(all_[place].page) = PageRecords::kNone;
+  all_[place] = all_.back();
+  all_.pop_back();
+  if (place < all_.size()) place_.at(all_[place].page) = static_cast<uint32_t>(place);
 }
 
 void Candidates::add_segment(PageNumber page, uint64_t step, const PageRecords& records) {

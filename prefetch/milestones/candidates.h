@@ -40,6 +40,8 @@ class Candidates {
   // A page came back in this step.
   void on_return(PageNumber page, uint64_t step, const PageRecords& records);
   void on_gone(PageNumber page, uint64_t step) { add(page, page, step, kGone); }
+  // Another page has this number.
+  void on_forget(PageNumber page);
   // This step is over.
   void on_step(uint64_t step);
   std::span<const Candidate> all() const { return all_; }
@@ -55,6 +57,7 @@ class Candidates {
   void add_segment(PageNumber page, uint64_t step, const PageRecords& records);
   void add_heads(PageNumber page, uint64_t step, const PageRecords& records);
   void add(PageNumber page, PageNumber trigger, uint64_t step, Relation relation);
+  void remove(size_t place);
 
   const HeadLayout layout_;
   Companions companions_;

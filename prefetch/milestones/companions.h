@@ -7,6 +7,7 @@
 #include <deque>
 #include <span>
 
+#include "prefetch/page_generations.h"
 #include "prefetch/per_page.h"
 
 namespace farpage::prefetch {
@@ -17,7 +18,8 @@ class Companions {
  public:
   struct Companion {
     PageNumber page = 0;
-    uint16_t weight = 0;  // how often it followed, of late
+    uint16_t generation = 0;  // of its number
+    uint16_t weight = 0;      // how often it followed, of late
   };
 
   explicit Companions(uint64_t within_steps) : within_steps_(within_steps) {}
@@ -32,8 +34,16 @@ class Companions {
     if (recent_.size() > kRemembered) recent_.pop_front();
   }
   // Those with a weight of 0 are none.
-  std::span<const Companion> of(PageNumber page) const {
-    return page < of_.size() ? std::span<const Companion>(of_[page]) : std::span<const Companion>();
+  std::span<const Companion> of(PageNumber page) {
+    if (page >= of_.size()) return {};
+    drop_forgotten(of_.at(page));
+    return of_[page];
+  }
+  // Another page has this number.
+  void on_forget(PageNumber page) {
+    generations_.on_forget(page);
+    if (page < of_.size()) of_.at(page) = {};
+    std::erase_if(recent_, [&](const Return& each) { return each.page == page; });
   }
 
  private:
@@ -44,9 +54,15 @@ class Companions {
   };
   using Four = std::array<Companion, 4>;
 
+  void drop_forgotten(Four& four) const {
+    for (Companion& each : four) {
+      if (!generations_.is_still({each.page, each.generation})) each = {};
+    }
+  }
   // A stranger takes a weight from the one that follows most seldom, and its place when none is
   // left.
-  static void add(Four& four, PageNumber page) {
+  void add(Four& four, PageNumber page) {
+    drop_forgotten(four);
     const auto known = std::ranges::find_if(
         four, [&](const Companion& each) { return each.weight > 0 && each.page == page; });
     if (known != four.end()) {
@@ -55,12 +71,13 @@ class Companions {
     }
     Companion& least = *std::ranges::min_element(four, {}, &Companion::weight);
     if (least.weight > 0 && --least.weight > 0) return;
-    least = {page, 1};
+    least = {page, generations_.now(page).generation, 1};
   }
 
   const uint64_t within_steps_;
   std::deque<Return> recent_;
   PerPage<Four> of_;
+  PageGenerations generations_;
 };
 
 }  // namespace farpage::prefetch

@@ -29,7 +29,9 @@ inline uint32_t parts(float value, float parts_of_one) {
 }
 
 inline uint32_t mass_magnitude(float mass) {
-  return mass > 0 ? static_cast<uint32_t>(std::clamp(std::log2(mass) + 20, 1.0F, 20.0F)) : 0;
+  if (!(mass > 0)) return 0;
+  const int log2 = static_cast<int>(std::bit_cast<uint32_t>(mass) >> 23U) - 127;
+  return static_cast<uint32_t>(std::clamp(log2 + 20, 1, 20));
 }
 
 }  // namespace farpage::prefetch

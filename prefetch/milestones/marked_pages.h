@@ -15,6 +15,9 @@ class MarkedPages {
 
   // One that takes another's place drives it out.
   void add(PageNumber page) { pages_[page % kPlaces] = page; }
+  void remove(PageNumber page) {
+    if (contains(page)) pages_[page % kPlaces] = kNone;
+  }
   bool contains(PageNumber page) const { return page != kNone && pages_[page % kPlaces] == page; }
 
  private:

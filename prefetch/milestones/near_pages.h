@@ -28,6 +28,10 @@ class NearPages {
     Page& of = pages_.at(page);
     of.is_near = of.is_ahead = false;
   }
+  // Another page has this number.
+  void on_forget(PageNumber page) { pages_.at(page) = {}; }
+  // In this step.
+  bool is_demanded(PageNumber page) const { return pages_[page].demanded_in == step_; }
   // The step is over.
   void on_step() { ++step_; }
 

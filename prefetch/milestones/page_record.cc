@@ -15,22 +15,13 @@ void add_to_mean(float& mean, float value, uint32_t count) {
 
 bool PageRecords::on_access(const Access& access, uint64_t step, const Segmenter& segmenter) {
   PageRecord& record = records_.at(access.page);
-  Head& head = heads_[access.head];
+  const bool is_new = record.visits == 0;
+  if (is_new && access.head >= heads_.size()) heads_.resize(access.head + size_t{1});
+  Head& head = heads_[is_new ? access.head : record.head];
   if (head.step != step) ++head.turns;
   head.step = step;
-  const bool is_new = record.visits == 0;
-  if (is_new) {
-    record.first_turn = head.turns;
-    record.head = access.head;
-    record.block = static_cast<uint32_t>(head.pages.size());
-    record.segment = segmenter.segment();
-    record.phase = segmenter.phase();
-    const auto same = std::equal_range(head.new_in.begin(), head.new_in.end(), step);
-    record.nth = static_cast<uint32_t>(same.second - same.first);
-    head.pages.push_back(access.page);
-    head.new_in.push_back(step);
-  }
-  if (record.block + 1 == head.pages.size() && head.turns != record.last_turn) {
+  if (is_new) add(access, head, step, segmenter);
+  if (head.newest == access.page && head.turns != record.last_turn) {
     ++record.tokens;
     add_to_mean(record.entropy, access.entropy, record.tokens);
     add_to_mean(record.margin, access.margin, record.tokens);
@@ -47,18 +38,50 @@ bool PageRecords::on_access(const Access& access, uint64_t step, const Segmenter
   return is_back;
 }
 
-PageNumber PageRecords::page_of(uint32_t head, uint32_t block) const {
-  if (head >= heads_.size() || block >= heads_[head].pages.size()) return kNone;
-  return heads_[head].pages[block];
+void PageRecords::add(const Access& access, Head& head, uint64_t step, const Segmenter& segmenter) {
+  PageRecord& record = records_.at(access.page);
+  record.first_turn = head.turns;
+  record.head = access.head;
+  record.block = static_cast<uint32_t>(head.blocks.size());
+  record.segment = segmenter.segment();
+  record.phase = segmenter.phase();
+  const bool is_first = head.blocks.empty() || head.blocks.back().new_in != step;
+  head.blocks.push_back({step, is_first ? 0 : head.blocks.back().nth + 1, access.page});
+  head.newest = access.page;
 }
 
+void PageRecords::on_forget(PageNumber page) {
+  const PageRecord record = records_[page];
+  if (record.visits == 0) return;
+  records_.at(page) = {};
+  Head& head = heads_[record.head];
+  head.blocks[record.block].page = kNone;
+  if (2 * ++head.forgotten > head.blocks.size()) drop_forgotten(head);
+}
+
+void PageRecords::drop_forgotten(Head& head) {
+  std::erase_if(head.blocks, [](const Block& block) { return block.page == kNone; });
+  uint32_t place = 0;
+  for (const Block& block : head.blocks) records_.at(block.page).block = place++;
+  head.forgotten = 0;
+}
+
+PageNumber PageRecords::page_of(uint32_t head, uint32_t block) const {
+  if (head >= heads_.size() || block >= heads_[head].blocks.size()) return kNone;
+  return heads_[head].blocks[block].page;
+}
+
+// Most heads have as many older pages.
 PageNumber PageRecords::same_of(PageNumber page, uint32_t head) const {
   const PageRecord& record = records_[page];
-  const std::vector<uint64_t>& new_in = heads_[head].new_in;
-  const uint64_t step = heads_[record.head].new_in[record.block];
-  const auto first = std::ranges::lower_bound(new_in, step);
-  const auto block = static_cast<uint64_t>(first - new_in.begin()) + record.nth;
-  return block < new_in.size() && new_in[block] == step ? heads_[head].pages[block] : kNone;
+  const Block& own = heads_[record.head].blocks[record.block];
+  const std::vector<Block>& blocks = heads_[head].blocks;
+  if (record.block < blocks.size() && blocks[record.block].is_same(own)) {
+    return blocks[record.block].page;
+  }
+  const auto found = std::ranges::lower_bound(
+      blocks, own, [](const Block& one, const Block& other) { return one.is_before(other); });
+  return found != blocks.end() && found->is_same(own) ? found->page : kNone;
 }
 
 }  // namespace farpage::prefetch

@@ -28,7 +28,16 @@ class ReturnPrefetcher : public Prefetcher {
   void on_insert(PageNumber page) final { near_.on_insert(page); }
   void on_evict(PageNumber page) override { near_.on_evict(page); }
   void on_milestone(PageNumber page) final { marked_.add(page); }
-  void on_forget(PageNumber page) final { limit_.on_forget(page); }
+  void on_forget(PageNumber page) override {
+    if (near_.is_demanded(page)) {
+      std::erase_if(accesses_, [&](const Access& each) { return each.page == page; });
+    }
+    watch_.on_forget(page);
+    limit_.on_forget(page);
+    near_.on_forget(page);
+    marked_.remove(page);
+    from_afar_in_.at(page) = 0;
+  }
   size_t candidates(std::span<PageNumber> pages) final {
     hear_step();
     const size_t most = budgets_.most(watch_.segmenter().phase(), pages.size());

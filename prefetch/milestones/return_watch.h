@@ -38,6 +38,12 @@ class ReturnWatch {
 
   // A page made room in the step that was last.
   void on_gone(PageNumber page) { candidates_.on_gone(page, step_); }
+  // Another page has this number.
+  void on_forget(PageNumber page) {
+    segmenter_.on_forget(page);
+    records_.on_forget(page);
+    candidates_.on_forget(page);
+  }
 
   size_t triggers() const { return triggers_; }  // of the last step
   uint64_t step() const { return step_; }        // the last one, from 1

@@ -17,6 +17,8 @@ class Segmenter {
  public:
   // Of one step.
   void on_step(std::span<const Access> accesses);
+  // Another page has this number.
+  void on_forget(PageNumber page) { demanded_in_.at(page) = 0; }
 
   uint32_t segment() const { return segment_; }  // of the last step, from 0
   uint64_t steps_since_begin() const { return steps_ - begun_; }

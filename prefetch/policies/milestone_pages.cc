@@ -77,7 +77,7 @@ class Milestone final : public Policy {
       records_.on_access(access, step_, segmenter_);
     }
     pending_.on_step(step_, [&](const auto& sample, bool has_come) {
-      classifier_.learn(sample.features, has_come);
+      classifier_.learn(sample.places, has_come);
     });
     for (const Access& access : accesses_) {
       if (accessed_in_[access.page] == step_) continue;
@@ -95,12 +95,12 @@ class Milestone final : public Policy {
 
   void reckon(PageNumber page, size_t doublings) {
     const uint64_t age = step_ - accessed_in_[page];
-    const Features features = features_of(records_[page], age, segmenter_);
-    const float probability = classifier_.probability(features);
+    const auto places = classifier_.places(features_of(records_[page], age, segmenter_));
+    const float probability = classifier_.probability(places);
     set_worth(page, probability);
     // Spread evenly, whatever the order in which pages come.
     if ((++reckoned_ * 0x9E3779B97F4A7C15U) >> (64 - kSampledBits) == 0) {
-      pending_.add({page, probability, step_ + within_, features});
+      pending_.add({page, probability, step_ + within_, places});
     }
     if (doublings == kDoublings) return;
     const uint64_t until = uint64_t{1} << doublings;  // of its age

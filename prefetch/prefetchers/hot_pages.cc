@@ -16,6 +16,10 @@ class HotPages final : public Prefetcher {
     step_ = access.step;
     spots_.add(access.page, access.mass);
   }
+  void on_forget(PageNumber page) override {
+    spots_.on_forget(page);
+    std::erase(hot_, page);
+  }
   size_t candidates(std::span<PageNumber> pages) override {
     const size_t named = std::min(hot_.size(), pages.size());
     std::copy_n(hot_.begin(), named, pages.begin());

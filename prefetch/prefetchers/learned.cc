@@ -7,6 +7,7 @@
 #include "prefetch/milestones/pending_samples.h"
 #include "prefetch/milestones/prequential_score.h"
 #include "prefetch/milestones/return_prefetcher.h"
+#include "prefetch/page_generations.h"
 #include "prefetch/prefetchers/prefetchers.h"
 
 namespace farpage::prefetch {
@@ -22,7 +23,12 @@ class Learned final : public ReturnPrefetcher {
 
   void on_evict(PageNumber page) override {
     ReturnPrefetcher::on_evict(page);
-    gone_.push_back(page);
+    gone_.push_back(generations_.now(page));
+  }
+  void on_forget(PageNumber page) override {
+    ReturnPrefetcher::on_forget(page);
+    pending_.on_forget(page);
+    generations_.on_forget(page);
   }
 
   std::optional<ForesightScore> score() const override {
@@ -46,21 +52,22 @@ class Learned final : public ReturnPrefetcher {
       }
     }
     const size_t count = std::min(likely_.size(), pages.size());
-    std::ranges::partial_sort(likely_, likely_.begin() + static_cast<ptrdiff_t>(count),
-                              [](const auto& one, const auto& other) {
-                                return std::pair(-one.first, one.second) <
-                                       std::pair(-other.first, other.second);
-                              });
+    const auto end = likely_.begin() + static_cast<ptrdiff_t>(count);
+    const auto is_before = [](const auto& one, const auto& other) {
+      return std::pair(-one.first, one.second) < std::pair(-other.first, other.second);
+    };
+    std::ranges::nth_element(likely_, end, is_before);
+    std::sort(likely_.begin(), end, is_before);
     for (size_t i = 0; i < count; ++i) pages[i] = likely_[i].second;
     return count;
   }
 
   void foretell(Candidates::Candidate& candidate) {
-    const auto features = features_of(candidate, watch(), marked());
-    candidate.probability = classifier_.probability(features);
+    const auto places = classifier_.places(features_of(candidate, watch(), marked()));
+    candidate.probability = classifier_.probability(places);
     candidate.foretold_step = watch().step();
     pending_.add(
-        {candidate.page, candidate.probability, watch().step() + Candidates::kSteps, features});
+        {candidate.page, candidate.probability, watch().step() + Candidates::kSteps, places});
   }
 
   void on_demanded(PageNumber page) override { pending_.on_access(page); }
@@ -68,10 +75,12 @@ class Learned final : public ReturnPrefetcher {
   void on_step() override {
     pending_.on_step(watch().step(), [&](const auto& sample, bool has_come) {
       score_.add(sample.foretold, has_come);
-      classifier_.learn(sample.features, has_come);
+      classifier_.learn(sample.places, has_come);
     });
-    for (const PageNumber page : gone_) {
-      if (!near().contains(page)) watch().on_gone(page);
+    for (const NumberedPage& page : gone_) {
+      if (generations_.is_still(page) && !near().contains(page.number)) {
+        watch().on_gone(page.number);
+      }
     }
     gone_.clear();
   }
@@ -80,7 +89,8 @@ class Learned final : public ReturnPrefetcher {
   Ftrl classifier_;
   Pending pending_;
   PrequentialScore score_;
-  std::vector<PageNumber> gone_;  // in the step that is heard of
+  PageGenerations generations_;
+  std::vector<NumberedPage> gone_;  // in the step that is heard of
   std::vector<std::pair<float, PageNumber>> likely_;
 };
 

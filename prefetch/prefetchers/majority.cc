@@ -16,9 +16,12 @@ class Majority final : public Prefetcher {
     if (strides_.size() > window_) strides_.pop_back();
     last_ = access.page;
   }
+  void on_forget(PageNumber page) override {
+    if (last_ == page) last_.reset();
+  }
   size_t candidates(std::span<PageNumber> pages) override {
     const int64_t stride = trend();
-    if (stride == 0) return 0;
+    if (stride == 0 || !last_) return 0;
     size_t named = 0;
     for (int64_t page = int64_t{*last_} + stride; named < pages.size(); page += stride) {
       if (page < 0 || page > UINT32_MAX) break;

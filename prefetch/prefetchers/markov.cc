@@ -3,6 +3,7 @@
 #include <functional>
 #include <vector>
 
+#include "prefetch/page_generations.h"
 #include "prefetch/per_page.h"
 #include "prefetch/prefetchers/prefetchers.h"
 
@@ -18,16 +19,23 @@ class Markov final : public Prefetcher {
     step_ = access.step;
     if (demanded_in_.at(access.page) == steps_) return;
     demanded_in_.at(access.page) = steps_;
-    demanded_.push_back(access.page);
+    demanded_.push_back(generations_.now(access.page));
+  }
+  void on_forget(PageNumber page) override {
+    generations_.on_forget(page);
+    demanded_in_.at(page) = 0;
+    if (page < successors_.size()) successors_.at(page) = {};
   }
 
   // What follows several of them has the weight of each.
   size_t candidates(std::span<PageNumber> pages) override {
     ++asked_;
     likely_.clear();
-    for (const PageNumber page : demanded_) {
-      for (const Successor& successor : successors_[page]) {
-        if (successor.weight >= least_) add_weight(successor);
+    for (const NumberedPage& page : demanded_) {
+      for (const Successor& successor : successors_[page.number]) {
+        if (successor.weight >= least_ && generations_.is_still(successor.page)) {
+          add_weight(successor);
+        }
       }
     }
     std::ranges::stable_sort(likely_, std::greater(),
@@ -40,7 +48,7 @@ class Markov final : public Prefetcher {
  private:
   // How often it followed, of late; those that did not this time weigh half.
   struct Successor {
-    PageNumber page = 0;
+    NumberedPage page = {};
     float weight = 0;
   };
   static constexpr size_t kSuccessors = 8;  // of a page, that are remembered
@@ -51,26 +59,32 @@ class Markov final : public Prefetcher {
   };
 
   void end_step() {
+    drop_forgotten(before_);
+    drop_forgotten(demanded_);
     for (size_t i = 0; i < before_.size(); ++i) {
-      learn(successors_.at(before_[i]), i * demanded_.size() / before_.size());
+      learn(successors_.at(before_[i].number), i * demanded_.size() / before_.size());
     }
     before_.swap(demanded_);
     demanded_.clear();
     ++steps_;
+  }
+  void drop_forgotten(std::vector<NumberedPage>& pages) const {
+    std::erase_if(pages, [&](const NumberedPage& page) { return !generations_.is_still(page); });
   }
 
   // A step may demand far more pages than are remembered of one. So each looks for new ones from
   // its own place in the step on, and together they know all of it.
   void learn(Successors& successors, size_t place) {
     for (Successor& each : successors) {
-      const bool has_followed = each.weight > 0 && demanded_in_[each.page] == steps_;
+      if (!generations_.is_still(each.page)) each = {};
+      const bool has_followed = each.weight > 0 && demanded_in_[each.page.number] == steps_;
       each.weight = has_followed ? each.weight + 1 : each.weight / 2;
       if (each.weight < 1) each.weight = 0;
     }
     for (size_t i = 0; i < std::min(kSuccessors, demanded_.size()); ++i) {
-      const PageNumber page = demanded_[(place + i) % demanded_.size()];
+      const NumberedPage& page = demanded_[(place + i) % demanded_.size()];
       const auto is_it = [&](const Successor& each) {
-        return each.weight > 0 && each.page == page;
+        return each.weight > 0 && each.page.number == page.number;
       };
       if (std::ranges::any_of(successors, is_it)) continue;
       const auto free = std::ranges::find(successors, 0.0F, &Successor::weight);
@@ -80,10 +94,10 @@ class Markov final : public Prefetcher {
   }
 
   void add_weight(const Successor& successor) {
-    Weight& weight = weights_.at(successor.page);
+    Weight& weight = weights_.at(successor.page.number);
     if (weight.asked != asked_) {
       weight = {0, asked_};
-      likely_.push_back(successor.page);
+      likely_.push_back(successor.page.number);
     }
     weight.sum += successor.weight;
   }
@@ -92,9 +106,10 @@ class Markov final : public Prefetcher {
   uint64_t step_ = 0;
   uint64_t steps_ = 1;  // that have begun
   uint64_t asked_ = 0;
-  std::vector<PageNumber> demanded_;  // in this step, each once
-  std::vector<PageNumber> before_;    // in the step before
-  PerPage<uint64_t> demanded_in_;     // of the steps, the last one
+  PageGenerations generations_;
+  std::vector<NumberedPage> demanded_;  // in this step, each once
+  std::vector<NumberedPage> before_;    // in the step before
+  PerPage<uint64_t> demanded_in_;       // of the steps, the last one
   PerPage<Successors> successors_;
   PerPage<Weight> weights_;
   std::vector<PageNumber> likely_;

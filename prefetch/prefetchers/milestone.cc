@@ -14,6 +14,11 @@ class Milestone final : public ReturnPrefetcher {
       : ReturnPrefetcher(setting, values.subspan(1)),
         away_turns_(static_cast<uint64_t>(values[0])) {}
 
+  void on_forget(PageNumber page) override {
+    ReturnPrefetcher::on_forget(page);
+    pending_.on_forget(page);
+  }
+
  private:
   static constexpr double kLeastCame = 0.5;  // of what belongs, or it is not worth its room
   static constexpr double kWeight = 1.0 / 64;
@@ -37,9 +42,10 @@ class Milestone final : public ReturnPrefetcher {
       if (one.trigger_step != other.trigger_step) return one.trigger_step > other.trigger_step;
       return one.page < other.page;
     };
-    std::ranges::partial_sort(named_, named_.begin() + static_cast<ptrdiff_t>(count), is_before);
-    std::ranges::transform(named_.begin(), named_.begin() + static_cast<ptrdiff_t>(count),
-                           pages.begin(), &Candidates::Candidate::page);
+    const auto end = named_.begin() + static_cast<ptrdiff_t>(count);
+    std::ranges::nth_element(named_, end, is_before);
+    std::sort(named_.begin(), end, is_before);
+    std::ranges::transform(named_.begin(), end, pages.begin(), &Candidates::Candidate::page);
     return count;
   }
 

@@ -3,6 +3,7 @@
 #include <map>
 #include <vector>
 
+#include "prefetch/page_generations.h"
 #include "prefetch/per_page.h"
 #include "prefetch/prefetchers/prefetchers.h"
 
@@ -22,8 +23,9 @@ class PreviousSelection final : public Prefetcher {
       layer.selections.emplace_front();
       if (layer.selections.size() > most_steps_) layer.selections.pop_back();
     }
-    layer.selections.front().push_back(access.page);
+    layer.selections.front().push_back(generations_.now(access.page));
   }
+  void on_forget(PageNumber page) override { generations_.on_forget(page); }
   // Of the layers that come next, and of this one last: the newest selection of each, and then the
   // ones before.
   size_t candidates(std::span<PageNumber> pages) override {
@@ -41,21 +43,22 @@ class PreviousSelection final : public Prefetcher {
  private:
   struct Layer {
     uint64_t step = 0;
-    std::deque<std::vector<PageNumber>> selections;  // the newest first
+    std::deque<std::vector<NumberedPage>> selections;  // the newest first
   };
 
   void name(const Layer& layer, size_t age, std::span<PageNumber> pages) {
     if (age >= layer.selections.size()) return;
-    for (const PageNumber page : layer.selections[age]) {
+    for (const NumberedPage& page : layer.selections[age]) {
       if (named_pages_ == pages.size()) return;
-      if (named_.at(page) == asked_) continue;
-      named_.at(page) = asked_;
-      pages[named_pages_++] = page;
+      if (!generations_.is_still(page) || named_.at(page.number) == asked_) continue;
+      named_.at(page.number) = asked_;
+      pages[named_pages_++] = page.number;
     }
   }
 
   const size_t most_steps_;
   const uint32_t heads_a_layer_;
+  PageGenerations generations_;
   std::map<uint32_t, Layer> layers_;
   uint32_t layer_ = 0;  // of the last access
   uint64_t asked_ = 0;

@@ -17,6 +17,10 @@ class UsedLast final : public Prefetcher {
   }
   void on_insert(PageNumber page) override { is_near_.at(page) = true; }
   void on_evict(PageNumber page) override { is_near_.at(page) = false; }
+  void on_forget(PageNumber page) override {
+    if (by_use_.contains(page)) by_use_.remove(page);
+    is_near_.at(page) = false;
+  }
   size_t candidates(std::span<PageNumber> pages) override {
     size_t named = 0;
     auto page = by_use_.size() == 0 ? std::nullopt : std::optional(by_use_.back());

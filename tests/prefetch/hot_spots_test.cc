@@ -74,6 +74,22 @@ TEST(RankingConfidence, BeginsAsIfItKnewNothingAndLearns) {
   EXPECT_LT(wrong.value(), 0.01);
   EXPECT_DOUBLE_EQ(none.value(), 0.5);
 }
+TEST(HotSpots, ANumberThatIsUsedAgainWasNeverLookedAt) {
+  HotSpots spots(0.5);
+  for (uint64_t query = 0; query < HotSpots::kQueries; ++query) {
+    spots.add(0, 1);
+    spots.add(1, 0.5F);
+    spots.end_query();
+  }
+  spots.add(0, 1);
+  spots.on_forget(0);
+  spots.end_query();
+  EXPECT_THAT(spots.hot(), ElementsAre(1));
+  spots.add(0, 1'000);
+  spots.end_query();
+  EXPECT_THAT(spots.hot(), ElementsAre(0));
+  EXPECT_NEAR(spots.overlap(), 1.0 / (HotSpots::kQueries + 2), 1e-9);  // with the last alone
+}
 
 }  // namespace
 }  // namespace farpage::prefetch

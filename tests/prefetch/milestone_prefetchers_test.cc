@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -52,6 +53,9 @@ class MilestonePrefetchersTest : public testing::Test {
     named.resize(prefetcher_->candidates(named));
     EXPECT_EQ(std::set(named.begin(), named.end()).size(), named.size());
     return {named.begin(), named.end()};
+  }
+  void forget(const std::vector<PageNumber>& pages) {
+    for (const PageNumber page : pages) prefetcher_->on_forget(page);
   }
   void go_on(int steps) {
     for (int i = 0; i < steps; ++i) step({});
@@ -146,11 +150,21 @@ TEST_F(MilestonePrefetchersTest, APhaseHasItsShareOfWhatMayBeAskedFor) {
     EXPECT_EQ(named_in(Mark::kConcludes), 0u) << name;
   }
 }
-// There was room for all, had nothing been fetched ahead.
+// A loop through all segments, twice each, which lru never hits, and then what it would.
 TEST_F(MilestonePrefetchersTest, WhoLosesWhatWouldHaveBeenNearNamesNothing) {
   for (const char* name : {"milestone", "learned:least=0"}) {
-    budget_pages_ = 4 * kBlocks;
+    budget_pages_ = 4 * kBlocks - 8;
     begin(name);
+    EXPECT_THAT(step({4 * 17}), IsEmpty()) << name;  // what there is to lose is not known yet
+    for (int i = 0; i < 6; ++i) {
+      for (PageNumber first = 0; first < 4 * kBlocks; first += 32) {
+        std::vector<PageNumber> segment(32);
+        std::iota(segment.begin(), segment.end(), first);
+        step(segment);
+        step(segment);
+      }
+    }
+    go_on(20);
     EXPECT_THAT(step({4 * 17}), Not(IsEmpty())) << name;
     go_on(20);
     for (int i = 0; i < 500; ++i) prefetcher_->on_miss(4 * 17);
@@ -220,6 +234,73 @@ TEST_F(MilestonePrefetchersTest, LearnedForgetsWhatFollowsNoMore) {
     go_on(20);
   }
   EXPECT_THAT(step({4 * 17}), IsEmpty());
+}
+TEST_F(MilestonePrefetchersTest, ANumberThatIsUsedAgainIsANewPage) {
+  for (const char* name : {"milestone", "learned:least=0"}) {
+    begin(name);
+    forget({68, 72, 70, 64});
+    // Its first access is no return, and its other blocks are not those of the page before.
+    EXPECT_THAT(step({68}), IsEmpty()) << name;
+    EXPECT_THAT(step({69}), UnorderedElementsAre(65U, 71U, 73U, 77U, 81U, 85U, 89U, 93U)) << name;
+    go_on(30);
+    EXPECT_THAT(step({68}), Not(Contains(69U))) << name;  // whose block is another
+  }
+}
+TEST_F(MilestonePrefetchersTest, WhatIsExpectedIsExpectedOfItsPageAlone) {
+  for (const char* name : {"milestone", "learned:least=0"}) {
+    begin(name);
+    ASSERT_THAT(step({68}), IsSupersetOf({69U, 70U})) << name;
+    forget({69});
+    EXPECT_THAT(step({}), testing::AllOf(Contains(70U), Not(Contains(69U)))) << name;
+    EXPECT_THAT(step({69}), testing::AllOf(Contains(70U), Not(Contains(69U)))) << name;
+  }
+}
+TEST_F(MilestonePrefetchersTest, ANumberThatIsUsedAgainIsNotNear) {
+  for (const char* name : {"milestone", "learned:least=0"}) {
+    begin(name);
+    prefetcher_->on_insert(4 * 17);
+    forget({4 * 17});
+    step({4 * 17});
+    go_on(30);
+    EXPECT_THAT(step({4 * 17}), Not(IsEmpty())) << name;
+  }
+}
+TEST_F(MilestonePrefetchersTest, AMarkIsOfItsPageAlone) {
+  begin("milestone:away=1000");
+  prefetcher_->on_milestone(4 * 17);
+  forget({4 * 17});
+  step({4 * 17});
+  go_on(30);
+  EXPECT_THAT(step({4 * 17}), IsEmpty());
+}
+// The page of before was demanded, and made room, in the step that is going on.
+TEST_F(MilestonePrefetchersTest, WhatAStepDemandedIsForgottenWithItsPage) {
+  begin("milestone");
+  Access access = {number_++, step_, 4 * 17};
+  prefetcher_->on_access(access);
+  forget({4 * 17});
+  go_on(20);
+  EXPECT_THAT(step({4 * 17}), IsEmpty());  // which is its first access
+  begin("learned:least=0");
+  prefetcher_->on_evict(4 * 17);
+  EXPECT_THAT(step({}), UnorderedElementsAre(4U * 17));
+  prefetcher_->on_evict(4 * 25);
+  forget({4 * 25});
+  EXPECT_THAT(step({}), UnorderedElementsAre(4U * 17));
+}
+TEST_F(MilestonePrefetchersTest, AHeadBeyondTheLayoutIsOneMore) {
+  for (const char* name : {"milestone", "learned:least=0"}) {
+    begin(name);
+    for (const uint64_t step : {0, 20, 40}) {
+      for (const PageNumber page : {1'000U, 1'001U}) {
+        Access access = {number_++, step_ + step, page};
+        access.head = 77'777;
+        prefetcher_->on_access(access);
+      }
+    }
+    std::vector<PageNumber> named(64);
+    EXPECT_EQ(prefetcher_->candidates(named), 0U) << name;  // two pages that both came
+  }
 }
 
 }  // namespace

@@ -54,6 +54,17 @@ TEST(PerHead, OnePageForManyHeads) {
   EXPECT_THAT(evicted_of("even/lru", 1, accesses_of({{0, 0}, {1, 1}, {2, 2}, {0, 0}})),
               ElementsAre(0, 1, 2));
 }
+// Whoever tells of accesses has looked at their heads.
+TEST(PerHead, AHeadBeyondTheLayoutIsAMistake) {
+  for (const char* name : {"even/lru", "reasonalloc/lru"}) {
+    const auto chosen = choose_policy(name);
+    const auto policy = chosen->make({.budget_pages = 4, .page_bytes = nullptr});
+    Access access = {0, 0, 0};
+    access.head = 1'000'000;
+    access.mass = 0.5F;
+    EXPECT_DEATH(policy->on_access(access), "access.head < heads_.size") << name;
+  }
+}
 
 // The rule, looked up in lists of pages, the one accessed longest ago first.
 std::vector<PageNumber> model_of_lru(const std::string& allocation_name, const Setting& setting,

@@ -188,6 +188,98 @@ TEST(RandomSeen, NamesPagesThatWereSeenAndTheSameForASeed) {
   EXPECT_EQ(all.size(), 9u);
 }
 
+// Named after each step, of which the pages are forgotten that are told, before it.
+struct Told {
+  std::vector<PageNumber> forgotten;
+  std::vector<PageNumber> pages;
+};
+std::vector<PageNumber> named_at_last(const std::string& name, const std::vector<Told>& steps) {
+  const auto prefetcher = choose_prefetcher(name)->make({});
+  std::vector<PageNumber> some;
+  uint64_t number = 0;
+  for (uint64_t step = 0; step < steps.size(); ++step) {
+    for (const PageNumber page : steps[step].forgotten) prefetcher->on_forget(page);
+    for (const PageNumber page : steps[step].pages) {
+      Access access = {number++, step, page};
+      access.mass = 0.5F;
+      prefetcher->on_access(access);
+    }
+    some.resize(4);
+    some.resize(prefetcher->candidates(some));
+  }
+  return some;
+}
+TEST(Prefetchers, ANumberThatIsUsedAgainIsAnotherPage) {
+  // Each names 5 for what it was.
+  const Told none;
+  EXPECT_THAT(named_at_last("previous_selection", {{{}, {5, 6}}, {{}, {7}}}), ElementsAre(7, 5, 6));
+  EXPECT_THAT(named_at_last("previous_selection", {{{}, {5, 6}}, {{5}, {7}}}), ElementsAre(7, 6));
+  EXPECT_THAT(named_at_last("recency", {{{}, {5, 6}}, {{5}, {7}}}), ElementsAre(7, 6));
+  EXPECT_THAT(named_at_last("majority", {{{}, {2, 3, 4, 5}}, none}), ElementsAre(6, 7, 8, 9));
+  EXPECT_THAT(named_at_last("majority", {{{}, {2, 3, 4, 5}}, {{5}, {}}}), IsEmpty());
+  const std::vector<Told> followed = {{{}, {1}}, {{}, {5, 6}}, {{}, {1}}, {{}, {5, 6}}};
+  const auto markov = [&](std::vector<Told> more) {
+    more.insert(more.begin(), followed.begin(), followed.end());
+    return named_at_last("markov", more);
+  };
+  EXPECT_THAT(markov({{{}, {1}}}), ElementsAre(5, 6));
+  EXPECT_THAT(markov({{{5}, {1}}}), ElementsAre(6));        // what follows
+  EXPECT_THAT(markov({{{}, {1}}, {{1}, {1}}}), IsEmpty());  // what is followed
+  EXPECT_THAT(markov({{{}, {1}}, {{1}, {}}}), IsEmpty());   // what the step demanded
+}
+TEST(Recency, ANumberThatIsUsedAgainIsNotNear) {
+  const auto prefetcher = choose_prefetcher("recency")->make({});
+  prefetcher->on_access({0, 0, 5});
+  prefetcher->on_insert(5);
+  prefetcher->on_forget(5);
+  prefetcher->on_access({1, 1, 5});
+  std::vector<PageNumber> some(4);
+  EXPECT_EQ(prefetcher->candidates(some), 1U);
+}
+TEST(Markov, WhatFollowedANumberBeforeItWasUsedAgainCountsForNothing) {
+  // 5 followed once as each of two pages, and 1 was another page the second time.
+  EXPECT_THAT(named_at_last("markov", {{{}, {1}}, {{}, {5}}, {{}, {1}}, {{5}, {5}}, {{}, {1}}}),
+              IsEmpty());
+  EXPECT_THAT(named_at_last("markov", {{{}, {1}}, {{}, {5}}, {{1}, {1}}, {{}, {5}}, {{}, {1}}}),
+              IsEmpty());
+  EXPECT_THAT(named_at_last("markov", {{{}, {1}}, {{}, {5}}, {{}, {1}}, {{1}, {5}}, {{}, {1}}}),
+              IsEmpty());
+}
+TEST(Markov, ANumberThatIsUsedAgainIsLearnedOfAnew) {
+  // What follows has another page's number, and did before.
+  EXPECT_THAT(named_at_last("markov", {{{}, {1}},
+                                       {{}, {5}},
+                                       {{}, {1}},
+                                       {{}, {5}},
+                                       {{5}, {1}},
+                                       {{}, {5}},
+                                       {{}, {1}},
+                                       {{}, {5}},
+                                       {{}, {1}}}),
+              ElementsAre(5));
+  // It had it in the same step.
+  for (const PageNumber reused : {1U, 5U}) {
+    const auto prefetcher = choose_prefetcher("markov")->make({});
+    std::vector<PageNumber> some(4);
+    for (uint64_t step = 0; step < 5; ++step) {
+      const PageNumber page = step % 2 == 0 ? 1 : 5;
+      prefetcher->on_access({step, step, page});
+      if (step < 2 && page == reused) {
+        prefetcher->on_forget(page);
+        prefetcher->on_access({step, step, page});
+      }
+    }
+    some.resize(prefetcher->candidates(some));
+    EXPECT_THAT(some, ElementsAre(5)) << reused;
+  }
+}
+TEST(HotPages, ANumberThatIsUsedAgainIsNotHot) {
+  std::vector<Told> steps(65, {{}, {4, 9}});
+  EXPECT_THAT(named_at_last("hot_spots:share=0.2", steps), ElementsAre(4, 9));
+  steps.push_back({{4}, {9}});
+  EXPECT_THAT(named_at_last("hot_spots:share=0.2", steps), ElementsAre(9));
+}
+
 // A loop of pages, and others between; then pages one after the other.
 Steps drawn(uint64_t seed, size_t steps) {
   Random random(seed);

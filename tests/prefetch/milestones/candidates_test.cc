@@ -107,6 +107,15 @@ TEST_F(CandidatesTest, WhatHasFollowedBeforeIsOne) {
   candidates_.on_return(11, 201, records_);
   EXPECT_THAT(relations(), Contains(Pair(50, Candidates::kCompanion)));
 }
+TEST_F(CandidatesTest, ANumberThatIsUsedAgainIsNone) {
+  candidates_.on_return(11, 100, records_);
+  candidates_.on_forget(21);
+  candidates_.on_forget(13);
+  candidates_.on_forget(42);  // which was none
+  EXPECT_THAT(relations(), UnorderedElementsAre(Key(1), Key(10), Key(12)));
+  candidates_.on_return(11, 101, records_);
+  EXPECT_EQ(candidates_.all().size(), 5U);
+}
 
 }  // namespace
 }  // namespace farpage::prefetch

@@ -10,7 +10,7 @@ namespace {
 
 using testing::UnorderedElementsAre;
 
-std::vector<PageNumber> pages_of(const Companions& companions, PageNumber page) {
+std::vector<PageNumber> pages_of(Companions& companions, PageNumber page) {
   std::vector<PageNumber> pages;
   for (const auto& each : companions.of(page)) {
     if (each.weight > 0) pages.push_back(each.page);
@@ -48,6 +48,19 @@ TEST(Companions, NoPageIsItsOwn) {
   companions.on_return(1, 1);
   companions.on_return(1, 6);
   EXPECT_THAT(pages_of(companions, 1), UnorderedElementsAre());
+}
+TEST(Companions, ANumberThatIsUsedAgainHasNoneAndIsNobodys) {
+  Companions companions(10);
+  companions.on_return(1, 100);
+  companions.on_return(2, 105);
+  companions.on_return(3, 110);
+  companions.on_forget(2);
+  EXPECT_THAT(pages_of(companions, 1), UnorderedElementsAre(3));
+  EXPECT_THAT(pages_of(companions, 2), UnorderedElementsAre());
+  companions.on_return(4, 111);  // after 3, and not after the 2 of before
+  EXPECT_THAT(pages_of(companions, 2), UnorderedElementsAre());
+  companions.on_return(2, 112);
+  EXPECT_THAT(pages_of(companions, 3), UnorderedElementsAre(2, 4));
 }
 
 }  // namespace

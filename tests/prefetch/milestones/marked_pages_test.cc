@@ -20,6 +20,14 @@ TEST(MarkedPages, NoPageIsAsNone) {
   MarkedPages marked;
   EXPECT_FALSE(marked.contains(UINT32_MAX));
 }
+TEST(MarkedPages, OneThatIsRemovedIsNoneAndAnotherInItsPlaceStays) {
+  MarkedPages marked;
+  marked.add(3);
+  marked.remove(3 + (1U << 16));
+  EXPECT_TRUE(marked.contains(3));
+  marked.remove(3);
+  EXPECT_FALSE(marked.contains(3));
+}
 
 }  // namespace
 }  // namespace farpage::prefetch

@@ -19,6 +19,16 @@ TEST(NearPages, WhatIsNotNearOrWasFetchedAheadComesFromAfar) {
   EXPECT_FALSE(near.contains(2));
   EXPECT_TRUE(near.on_access(2));
 }
+TEST(NearPages, ANumberThatIsUsedAgainIsNotNear) {
+  NearPages near;
+  near.on_access(1);
+  near.on_insert(1);
+  near.on_forget(1);
+  EXPECT_FALSE(near.contains(1));
+  EXPECT_FALSE(near.is_demanded(1));
+  EXPECT_TRUE(near.on_access(1));
+  EXPECT_TRUE(near.is_demanded(1));
+}
 
 }  // namespace
 }  // namespace farpage::prefetch

@@ -89,6 +89,61 @@ TEST_F(PageRecordsTest, KnowsTheSegmentAndThePhaseInWhichItWasWritten) {
   EXPECT_EQ(records_[0].segment, 1U);
   EXPECT_EQ(records_[0].phase, Mark::kConcludes);
 }
+// Two layers of two heads were told of.
+TEST_F(PageRecordsTest, HeadsBeyondTheLayoutAreTakenAsTheyCome) {
+  for (uint64_t step = 1; step <= 3; ++step) access(7, step, 1'000);
+  EXPECT_EQ(records_[7].head, 1'000U);
+  EXPECT_EQ(records_.turns(1'000), 3U);
+  EXPECT_EQ(records_.page_of(1'000, 0), 7U);
+  access(8, 3, 0);
+  EXPECT_EQ(records_.same_of(7, 0), PageRecords::kNone);
+}
+TEST_F(PageRecordsTest, TheTimesOfAPageAreItsOwnHeadsWhoeverDemandsIt) {
+  access(0, 1, 0);
+  for (uint64_t step = 2; step <= 9; ++step) access(5, step, 1);
+  EXPECT_FALSE(access(5, 10, 0));  // of head 0 this would be a time before its first
+  EXPECT_EQ(records_[5].longest_gap, 0U);
+  EXPECT_EQ(records_[5].head, 1U);
+}
+TEST_F(PageRecordsTest, ANumberThatIsUsedAgainIsANewPage) {
+  for (PageNumber page = 0; page < 7; ++page) access(page, page + 1, 0);
+  access(20, 40, 1);
+  access(2, 100, 0);
+  ASSERT_EQ(records_[2].longest_gap, 4U + 1);  // turns of its head
+  records_.on_forget(2);
+  EXPECT_EQ(records_.page_of(0, 2), PageRecords::kNone);
+  EXPECT_FALSE(access(2, 101, 1));
+  EXPECT_EQ(records_[2].visits, 1U);
+  EXPECT_EQ(records_[2].head, 1U);
+  EXPECT_EQ(records_[2].block, 1U);
+  EXPECT_EQ(records_[2].longest_gap, 0U);
+  EXPECT_EQ(records_.page_of(1, 1), 2U);
+  records_.on_forget(99);  // of which nobody heard
+}
+TEST_F(PageRecordsTest, BlocksMatchAcrossHeadsAfterOthersAreForgotten) {
+  for (PageNumber block = 0; block < 100; ++block) {
+    for (uint32_t head = 0; head < 2; ++head) access(1'000 * head + block, block / 2 + 1, head);
+  }
+  for (PageNumber block = 0; block < 100; ++block) {
+    if (block % 4 != 1) records_.on_forget(1'000 + block);
+  }
+  for (PageNumber block = 0; block < 100; ++block) {
+    const bool is_known = block % 4 == 1;
+    EXPECT_EQ(records_.same_of(block, 1), is_known ? 1'000 + block : PageRecords::kNone);
+    if (!is_known) continue;
+    EXPECT_EQ(records_.same_of(1'000 + block, 0), block);
+    EXPECT_EQ(records_.page_of(1, records_[1'000 + block].block), 1'000 + block);
+  }
+}
+// Else they would be remembered for ever.
+TEST_F(PageRecordsTest, PlacesOfWhatWasForgottenAreGivenUp) {
+  for (uint64_t step = 1; step <= 10'000; ++step) {
+    const auto page = static_cast<PageNumber>(step % 10);
+    records_.on_forget(page);
+    access(page, step);
+    EXPECT_LT(records_[page].block, 32U);
+  }
+}
 
 }  // namespace
 }  // namespace farpage::prefetch

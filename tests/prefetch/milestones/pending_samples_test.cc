@@ -13,12 +13,14 @@ using testing::IsEmpty;
 
 class PendingSamplesTest : public testing::Test {
  protected:
-  void add(PageNumber page, uint64_t due_step) { samples_.add({page, 0.5F, due_step, {page}}); }
-  // Their features: of those that came, and of those that did not, 100 more.
+  void add(PageNumber page, uint64_t due_step) {
+    samples_.add({page, 0.5F, due_step, {static_cast<uint16_t>(page)}});
+  }
+  // Their places: of those that came, and of those that did not, 100 more.
   std::vector<PageNumber> over_before(uint64_t step) {
     std::vector<PageNumber> heard;
     samples_.on_step(step, [&](const auto& sample, bool has_come) {
-      heard.push_back(sample.features[0] + (has_come ? 0 : 100));
+      heard.push_back(sample.places[0] + (has_come ? 0 : 100));
     });
     return heard;
   }
@@ -61,6 +63,13 @@ TEST_F(PendingSamplesTest, NoMoreAreTakenThanThereIsRoomForAndTheyAreCounted) {
   EXPECT_THAT(over_before(11), ElementsAre(100, 101, 102));
   add(7, 20);  // and there is room again
   EXPECT_THAT(over_before(21), ElementsAre(107));
+}
+TEST_F(PendingSamplesTest, WhatWaitsForANumberThatIsUsedAgainDoesNotCome) {
+  add(4, 10);
+  samples_.on_forget(4);
+  add(4, 12);
+  samples_.on_access(4);
+  EXPECT_THAT(over_before(100), ElementsAre(104, 4));
 }
 
 }  // namespace

@@ -77,6 +77,13 @@ TEST_F(SegmenterTest, WhereNothingEverChangesItIsOne) {
   for (int i = 0; i < 1'000; ++i) step({0, 1, 2});
   EXPECT_THAT(begins_, ElementsAre());
 }
+TEST_F(SegmenterTest, PagesThatHaveANumberOfOthersAreNew) {
+  const std::vector<PageNumber> all = {0, 1, 2, 3, 4, 5, 6, 7};
+  go_on_to(100);
+  for (const PageNumber page : all) segmenter_.on_forget(page);
+  step(all);
+  EXPECT_THAT(begins_, ElementsAre(100));
+}
 
 }  // namespace
 }  // namespace farpage::prefetch
