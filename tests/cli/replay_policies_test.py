@@ -120,7 +120,7 @@ class ReplayPoliciesTest(Case):
         result = self.run_program("replay", sessions, "--format", "agent", *by_turn)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual([run["hits"] for run in json.loads(result.stdout)["runs"]], [2])
-        self.assert_fails(self.run_program("replay", self.trace, *by_turn), 1, "needs the column 'category'")
+        self.assert_fails(self.run_program("replay", self.trace, *by_turn), 2, "needs the column 'category'")
         self.assertIn("name a session", self.run_program("replay", "--format", "agent", "--policy", "lru", "--budget", "2").stderr)
 
     def test_arrivals_and_lengths_alone(self):

@@ -414,17 +414,6 @@ TEST(TimedRuns, WhoNeedsASignalThatIsNotThereIsRefused) {
   ASSERT_FALSE(runs.has_value());
   EXPECT_THAT(runs.error().message, HasSubstr("h2o needs the column 'mass'"));
 }
-TEST(TimedRuns, OptionsThatCannotBeAreRefused) {
-  TimedOptions options;
-  options.page_bytes = 0;
-  EXPECT_FALSE(options.validate().has_value());
-  options = TimedOptions();
-  options.tiers.clear();
-  EXPECT_FALSE(options.validate().has_value());
-  options = TimedOptions();
-  options.prefetch_pages = 1'000'001;
-  EXPECT_FALSE(options.validate().has_value());
-}
 
 // Each step demands eight pages that all of them do, and two of sixteen in turns.
 Steps with_a_core() {
@@ -500,8 +489,6 @@ TEST(TimedReplay, ATimeThatIsTooLongForFiguresIsRefused) {
   const auto result = replay(trace_of({{0}, {0}, {0}}), 1, options, *policy, none);
   ASSERT_FALSE(result.has_value());
   EXPECT_THAT(result.error().message, HasSubstr("--compute-us"));
-  options.tiers = {{.latency_ns = UINT64_MAX, .bytes_per_s = 1, .capacity_pages = 0}};
-  EXPECT_FALSE(options.validate().has_value());
 }
 
 }  // namespace
