@@ -23,7 +23,9 @@ class Ftrl {
 
   // Of 2^bits weights, 65,536 at most.
   Ftrl(unsigned bits, const Rates& rates);
-  static constexpr uint64_t bytes_of(unsigned bits) { return (sizeof(float) + sizeof(History)) << bits; }
+  static constexpr uint64_t bytes_of(unsigned bits) {
+    return (sizeof(float) + sizeof(History)) << bits;
+  }
 
   // Where the weights are of features, which are any numbers; two may share one.
   template <size_t kFeatures>
