@@ -31,6 +31,7 @@ ROUGH_TIERS = ("latency_us=10:gbps=100:pages=1000", "latency_us=100:gbps=25:bits
 SCORES = ("lru", "importance", "milestone", "reuse_rate")
 T_95 = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
 COST_RUNS = 5
+LONGEST_S = 3600  # a million tokens, sixteen times
 
 
 class Runs:
@@ -174,7 +175,7 @@ def joint_table(options, folder):
 def placed(program, trace, budget, policies, placements, tiers):
     way = [argument for tier in tiers for argument in ("--tier", tier)]
     text = run([program, "replay", str(trace), "--format", "access", "--policy", ",".join(policies), "--budget", str(budget),
-                "--prefetch", "learned", "--prefetch-pages", "200", *way, "--placement", ",".join(placements), "--csv", "-"])
+                "--prefetch", "learned", "--prefetch-pages", "200", *way, "--placement", ",".join(placements), "--csv", "-"], LONGEST_S)
     return list(csv.DictReader(io.StringIO(text)))
 
 

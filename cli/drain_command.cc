@@ -133,6 +133,10 @@ class Drain {
   Result<bool> fill_and_let_go() {
     auto fleet = read_again();
     if (!fleet) return passes(fleet.error());
+    if (may_be_let_go_) {
+      const auto over = leaving_->is_over(*fleet);
+      if (over && *over) return true;
+    }
     if (auto goes_on = leaving_->follow(*fleet); !goes_on) return tl::unexpected(goes_on.error());
     uint64_t left = 0;
     waits_for_ = "";
@@ -151,8 +155,10 @@ class Drain {
     if (!waits_for_.empty()) return false;
     waits_for_ = "for an epoch that lasts";
     auto gone = etcd::let_go(client_, *leaving_, deadline());
-    if (!gone && gone.error().code != Code::kAborted) return tl::unexpected(gone.error());
-    return gone.has_value();
+    if (gone) return true;
+    if (gone.error().code == Code::kAborted) return false;
+    may_be_let_go_ = true;  // and only the answer is lost
+    return passes(gone.error());
   }
 
   // What a member has to fill, if it is the run of it that is in this epoch.
@@ -229,6 +235,7 @@ class Drain {
   const Interrupts& interrupts_;
   etcd::Client client_;
   std::optional<etcd::Leaving> leaving_;  // since that has begun
+  bool may_be_let_go_ = false;
   std::string waits_for_;
   uint64_t away_since_ns_ = 0;  // etcd; 0: it is here
   uint64_t told_ns_ = 0;

@@ -49,7 +49,7 @@ class PageList {
   }
 
   // Takes out its front or its back until put_back(), which puts them where they were among those
-  // that are still in it. Nothing comes or moves before that.
+  // that are still in it, or at the end that they were taken from where others have come since.
   void set_aside(PageNumber page) {
     aside_.push_back({page, page == front_});
     remove(page);

@@ -48,8 +48,10 @@ void AheadPushes::send() {
   begun_ = unused();
 }
 
-bool AheadPushes::progress() {
-  return !sent_.empty() && lane_.progress();
+// A landing that was given up stays as long as any of its places is kept.
+bool AheadPushes::has_moved_on() {
+  const uint64_t ended = lane_.stats().landings_ended;
+  return std::exchange(landings_ended_, ended) != ended;
 }
 
 std::optional<AheadTransfers::Ended> AheadPushes::next() {

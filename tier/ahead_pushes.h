@@ -21,7 +21,8 @@ class AheadPushes final : public AheadTransfers {
 
   std::optional<uint32_t> begin(const PageKey& key, uint64_t bytes, uint64_t deadline_ns) override;
   void send() override;
-  bool progress() override;
+  void progress() override { lane_.progress(); }
+  bool has_moved_on() override;
   std::optional<Ended> next() override;
   void give_back(uint32_t place) override;
 
@@ -48,6 +49,7 @@ class AheadPushes final : public AheadTransfers {
   std::vector<std::optional<PageLease>> places_;  // what is here
   std::vector<uint32_t> free_;
   const uint32_t most_under_way_;
+  uint64_t landings_ended_ = 0;  // as last told
   std::vector<std::unique_ptr<Request>> recycled_;
   std::unique_ptr<Request> begun_;              // and not sent
   std::vector<std::unique_ptr<Request>> sent_;  // until all of them are told

@@ -24,7 +24,7 @@ class AheadReads final : public AheadTransfers {
     return place;
   }
   void send() override {}
-  bool progress() override { return fetches_.progress(); }
+  void progress() override { fetches_.progress(); }
   std::optional<Ended> next() override {
     const auto ended = fetches_.next();
     if (!ended) return std::nullopt;

@@ -28,8 +28,10 @@ class AheadTransfers {
                                         uint64_t deadline_ns) = 0;
   // Nothing more is begun for now: what has been is on its way at the latest from here on.
   virtual void send() = 0;
-  // Does what can be done without waiting, a turn of it. Answers whether anything moved.
-  virtual bool progress() = 0;
+  // Does what can be done without waiting, a turn of it.
+  virtual void progress() = 0;
+  // Once for each time: what has landed keeps memory that is no more landed in.
+  virtual bool has_moved_on() { return false; }
   // One that has its verdict, and whose place nobody writes any more; nothing: none has.
   virtual std::optional<Ended> next() = 0;
   virtual void give_back(uint32_t place) = 0;

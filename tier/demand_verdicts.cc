@@ -43,15 +43,19 @@ bool Demands::judge_ahead(DemandState& demand, Page& page) {
     leave_place(page);
     return follow(demand, page, *header);
   }
-  const PagesAhead::Landing landing = ahead_.place(page.place).landing;
+  const PagesAhead::Place& place = ahead_.place(page.place);
+  const auto is_late = [&] {
+    return place.landing == PagesAhead::Landing::kUnderWay && clock_.now_ns() >= demand.patience_ns;
+  };
+  // It may have come, and not have been looked at.
+  if (is_late()) ahead_.progress();
+  const PagesAhead::Landing landing = place.landing;
   const bool is_known = header == nullptr || header->verdict == Verdict::kReady;
   if (landing == PagesAhead::Landing::kWhole && is_known) return use(demand, page, header);
-  const bool is_late =
-      landing == PagesAhead::Landing::kUnderWay && clock_.now_ns() >= demand.patience_ns;
-  if (landing != PagesAhead::Landing::kFailed && !is_late) return false;
-  if (is_late) {
+  if (landing != PagesAhead::Landing::kFailed && !is_late()) return false;
+  if (is_late()) {
     ++given_up_;
-    ahead_.on_waited_in_vain();
+    if (!std::exchange(demand.has_felt, true)) ahead_.on_waited_in_vain();
   }
   leave_place(page);
   return fetch_again(demand, page);

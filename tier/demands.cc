@@ -38,7 +38,7 @@ DemandState* Demands::start(std::span<const PageRequest> requests, std::span<Pag
   demand.again = options.fetch;
   demand.again.hedge = false;  // it lands where it was asked for
   demand.beside_ns = ahead_.is_under_way() ? demand.started_ns : kNever;
-  demand.is_told = false;
+  demand.is_told = demand.has_felt = false;
   demand.is_direct = true;
   demand.in_use = true;
   demand.asked.clear();
@@ -120,6 +120,16 @@ void Demands::judge(DemandState& demand) {
       ++i;
     }
   }
+}
+
+bool Demands::is_ahead_awaited() const {
+  const auto is_awaited = [this](const Page& page) {
+    return page.way == Way::kAhead && page.place != PagesAhead::kNoPlace &&
+           ahead_.place(page.place).landing == PagesAhead::Landing::kUnderWay;
+  };
+  return std::ranges::any_of(active_, [&](const DemandState* demand) {
+    return std::ranges::any_of(demand->open, is_awaited);
+  });
 }
 
 void Demands::on_begun_ahead() {

@@ -38,6 +38,7 @@ struct DemandState {
   uint64_t beside_ns = 0;    // since when something is under way ahead; kNever: nothing was
   bool is_direct = false;    // nothing of it was fetched ahead: the lane gives the verdicts
   bool is_told = false;      // how long it took
+  bool has_felt = false;     // ... that it waited in vain
   bool in_use = false;
   std::vector<PageRequest> asked;    // over the lane, at once
   std::vector<PageVerdict> answers;  // to these
@@ -65,6 +66,8 @@ class Demands {
   bool is_any_pending() const {
     return std::ranges::any_of(active_, [](const auto* demand) { return !demand->done(); });
   }
+  // A page that is demanded is under way ahead.
+  bool is_ahead_awaited() const;
   // Something has begun to come ahead, behind all that is demanded.
   void on_begun_ahead();
   // Lets time pass until something may have come for it, or until then.

@@ -27,8 +27,10 @@ class PageFetches {
   // back.
   uint32_t begin(uint64_t tag, const PageRequest& request, uint64_t deadline_ns,
                  const FetchOptions& options = {});
-  // Does what can be done without waiting. Answers whether anything moved.
-  bool progress() { return !open_.empty() && lane_.progress(); }
+  // Does what can be done without waiting.
+  void progress() {
+    if (!open_.empty()) lane_.progress();
+  }
   // One that has its verdict, and whose destination nobody writes any more; nothing: none has.
   std::optional<Ended> next();
   // For who would know sooner: the verdict so far, with the lane driven by others.

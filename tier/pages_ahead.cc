@@ -34,22 +34,25 @@ PagesAhead::PagesAhead(const Clock& clock, const PrefetchOptions& options, uint6
 void PagesAhead::observe(std::span<const ObservedAccess> accesses) {
   heard_ns_ = clock_.now_ns();
   is_silent_ = false;
-  // All of it is before what was told last: another sequence, whose first step is the next of all.
-  const auto is_new = [this](const ObservedAccess& access) { return access.step >= told_step_; };
-  if (!accesses.empty() && std::ranges::none_of(accesses, is_new)) {
-    ++counts_.malformed_events;
-    ++step_;
-    told_step_ = accesses.front().step;
-  }
+  follow_other_sequence(accesses);
   for (const ObservedAccess& access : accesses) hear(access);
   expire();
   plan(accesses.size());
 }
 
+// Steps are those of the sequence that is farthest; each of another one, whose steps are all less,
+// is one more.
 void PagesAhead::follow_step(uint64_t step) {
-  if (step <= told_step_) return;
-  step_ += std::min(step - told_step_, kMostSteps);
-  told_step_ = step;
+  if (step <= farthest_step_) return;
+  step_ += std::min(step - farthest_step_, kMostSteps);
+  farthest_step_ = step;
+}
+void PagesAhead::follow_other_sequence(std::span<const ObservedAccess> accesses) {
+  if (accesses.empty()) return;
+  const uint64_t last = std::ranges::max(accesses, {}, &ObservedAccess::step).step;
+  if (last >= farthest_step_ || last == other_step_) return;
+  other_step_ = last;
+  ++step_;
 }
 
 void PagesAhead::on_demand_begun() {

@@ -86,6 +86,7 @@ class PagesAhead final : public prefetch::PageSource {
   std::optional<PageNumber> number(const PageKey& key);
   void hear(ObservedAccess access);
   void follow_step(uint64_t step);
+  void follow_other_sequence(std::span<const ObservedAccess> accesses);
   void listen();
   void plan(size_t heard);
   bool is_wanted(PageNumber page) const;
@@ -108,11 +109,12 @@ class PagesAhead final : public prefetch::PageSource {
   std::vector<PageNumber> named_;     // by the prefetcher
   std::vector<PageNumber> expected_;  // of those
   const uint64_t page_bytes_;
-  uint64_t step_ = 0;         // counted here, from the engine's steps
-  uint64_t told_step_ = 0;    // as the engine numbers it
-  uint64_t heard_ns_ = 0;     // when it last told of one
-  bool has_planned_ = false;  // since the last demand began
-  bool is_silent_ = false;    // it tells of none any more
+  uint64_t step_ = 0;                 // counted here, from the engine's steps
+  uint64_t farthest_step_ = 0;        // of those that the engine has numbered
+  uint64_t other_step_ = UINT64_MAX;  // the last one that was less
+  uint64_t heard_ns_ = 0;             // when it last told of one
+  bool has_planned_ = false;          // since the last demand began
+  bool is_silent_ = false;            // it tells of none any more
   uint64_t accesses_ = 0;
   uint64_t plans_ = 0;
   PrefetchReport counts_;

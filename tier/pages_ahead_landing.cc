@@ -31,11 +31,13 @@ void PagesAhead::make_room(PageNumber page) {
 
 bool PagesAhead::progress() {
   transfers_->progress();
+  const bool has_moved_on = transfers_->has_moved_on();
   bool has_any = false;
   while (const auto ended = transfers_->next()) {
     take(ended->place, ended->verdict);
     has_any = true;
   }
+  while (!here_.empty() && has_moved_on) evict(places_[here_.front()].page);
   if (!is_silent_ && (!here_.empty() || scheduler_.waiting() > 0)) listen();
   return has_any;
 }

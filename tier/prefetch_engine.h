@@ -24,38 +24,45 @@ class PrefetchEngine {
   Demands& demands() { return demands_; }
   const Demands& demands() const { return demands_; }
 
-  // What is demanded goes first, and what was about to be fetched ahead of it with it.
   DemandState* start(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
                      uint64_t deadline_ns, const DemandOptions& options) {
-    DemandState* demand = demands_.start(requests, verdicts, deadline_ns, options);
-    begin_ahead();
-    return demand;
+    return demands_.start(requests, verdicts, deadline_ns, options);
   }
-  // On some backends a turn is a copy: as long as what is demanded comes, what was fetched ahead
-  // waits, and otherwise it has a turn at a time.
+  // On some backends a turn is a copy: as long as what is demanded comes, what is fetched ahead
+  // waits, unless it is demanded too; and otherwise it has a turn at a time.
   void progress() {
     const bool is_any_pending = demands_.is_any_pending();
     const bool has_moved = demands_.progress();
     demands_.judge();
-    if (has_moved && is_any_pending) return;
+    const bool is_busy = has_moved && is_any_pending;
+    if (is_busy && !demands_.is_ahead_awaited()) return;
     while (ahead_.progress()) {
       demands_.judge();
       if (is_any_pending) break;
     }
-    begin_ahead();
+    if (!is_busy) begin_ahead();
   }
   void wait_done(DemandState& demand) {
-    for (progress(); !demand.done(); progress()) demands_.wait(demand, kNever);
+    wait(demand, kNever, [&] { return demand.done(); });
   }
   bool wait_released(DemandState& demand, uint64_t deadline_ns) {
-    for (progress(); !demand.released(); progress()) {
-      if (clock_.now_ns() >= deadline_ns) return false;
-      demands_.wait(demand, deadline_ns);
-    }
-    return true;
+    return wait(demand, deadline_ns, [&] { return demand.released(); });
   }
 
  private:
+  // Returns as soon as it has ended: what was fetched ahead can be taken later.
+  template <typename Ended>
+  bool wait(DemandState& demand, uint64_t deadline_ns, const Ended& has_ended) {
+    demands_.judge();
+    while (!has_ended()) {
+      progress();
+      if (has_ended()) break;
+      if (clock_.now_ns() >= deadline_ns) return false;
+      demands_.wait(demand, deadline_ns);
+      demands_.judge();
+    }
+    return true;
+  }
   void begin_ahead() {
     ahead_.begin();
     demands_.on_begun_ahead();

@@ -74,8 +74,8 @@ class PrefetchLane {
   ~PrefetchLane();
 
   // What the engine has accessed in a step, whether it was near or not; asks the prefetcher what
-  // comes next, which begins with the next fetch(), behind it, or progress(). Where all steps are
-  // less than one before, another sequence begins, and its first step is the next of all.
+  // comes next, which begins with progress(). A step may be any number: where all that are told of
+  // are less than one before, they are of another sequence, and each is one more step of all.
   void observe(std::span<const ObservedAccess> accesses);
   // An engine's own word that a page is worth coming back to. Of a page never heard of it is
   // counted, and nothing else.

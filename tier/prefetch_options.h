@@ -35,10 +35,9 @@ struct PrefetchReport {
   uint64_t window_pages = 0;
   uint64_t known_pages = 0;
   // So far:
-  uint64_t forgotten_pages = 0;  // known no more, for others
-  uint64_t unknown_keys = 0;     // in marks and withdrawals
-  // With what is no number, a head that is none, or steps that are all before those told of.
-  uint64_t malformed_events = 0;
+  uint64_t forgotten_pages = 0;   // known no more, for others
+  uint64_t unknown_keys = 0;      // in marks and withdrawals
+  uint64_t malformed_events = 0;  // with what is no number, or a head that is none
   // Of pages that were demanded:
   uint64_t lent = 0;      // answered out of the landing
   uint64_t outdated = 0;  // ... not, for a newer version was there, or another length asked for

@@ -54,8 +54,8 @@ Push PushLane::push(std::span<const PushedPage> requests, std::span<PageVerdict>
   return Push(engine_.get(), engine_->start(requests, verdicts, deadline_ns));
 }
 
-bool PushLane::progress() {
-  return engine_->progress();
+void PushLane::progress() {
+  engine_->progress();
 }
 void PushLane::wait(uint64_t until_ns) {
   engine_->wait(until_ns);

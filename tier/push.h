@@ -92,9 +92,8 @@ class PushLane {
   Push push(std::span<const PushedPage> requests, std::span<PageVerdict> verdicts,
             uint64_t deadline_ns);
 
-  // Does what can be done without waiting; for those who watch a push's counter. Answers whether
-  // anything moved.
-  bool progress();
+  // Does what can be done without waiting; for those who watch a push's counter.
+  void progress();
   // Lets time pass until something may have come, or until then.
   void wait(uint64_t until_ns);
 

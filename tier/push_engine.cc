@@ -116,8 +116,8 @@ void PushEngine::recycle(PushState* push) {
   push->in_use = false;
 }
 
-bool PushEngine::progress() {
-  return turn();
+void PushEngine::progress() {
+  turn();
 }
 
 // Take what has arrived, give the verdicts, ask for what waits.

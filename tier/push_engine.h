@@ -59,7 +59,7 @@ class PushEngine {
                    uint64_t deadline_ns);
   void recycle(PushState* push);
   void wait_done(PushState* push);
-  bool progress();
+  void progress();
   void wait(uint64_t until_ns);
   PushStats stats() const;
 

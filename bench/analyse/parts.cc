@@ -5,6 +5,11 @@
 #include "prefetch/token_counter.h"
 
 namespace farpage::analyse {
+namespace {
+
+constexpr size_t kFewest = 10;  // sequences: an interval from fewer says next to nothing
+
+}  // namespace
 
 Result<Parts> parts_of(const paging::AccessTrace& trace) {
   prefetch::TokenCounter counter(trace.layout);
@@ -17,7 +22,7 @@ Result<Parts> parts_of(const paging::AccessTrace& trace) {
         parts.emplace(trace.sequences[access.step], parts.size()).first->second;
   });
   return read.map([&] {
-    if (parts.size() < 2) return Parts(counter.tokens());
+    if (parts.size() < kFewest) return Parts(counter.tokens());
     return Parts(counter.tokens(), parts.size(), std::move(part_by_step));
   });
 }

@@ -152,12 +152,17 @@ TEST_F(PrefetchPush, NextRunOfTheNodePushesAgainAndWhatIsLentStays) {
   hear_of(4);
   bring_at_last({1});
   const Demand held = demand_now({1});
-  expect_next({2, 3});
+  lane_.announce(std::vector{test_key(3)});
+  drive(5 * kMillisecond);
+  ASSERT_EQ(lane_.report().here, 1u);
+  expect_next({2});
   cluster_.end_node(NodeEnd::kKilled);
   script_.names.clear();
   drive(50 * kMillisecond);
   cluster_.start_node();
   drive(500 * kMillisecond);
+  EXPECT_EQ(lane_.report().here, 0u) << "it would keep the former landing";
+  expect_accounted(lane_.report(), 1);
   put_all(4);
   hear_of(4, 3);
   bring_at_last({2, 3});
