@@ -1,6 +1,5 @@
 #include "tier/ahead_pushes.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace farpage {

@@ -26,7 +26,7 @@ class AheadTransfers {
   // sooner than next() has told of it. Nothing: no place is free.
   virtual std::optional<uint32_t> begin(const PageKey& key, uint64_t bytes,
                                         uint64_t deadline_ns) = 0;
-  // Nothing more is begun for now: what has been is on its way at the latest from here on.
+  // Sends what begin() has gathered, where that did not send it at once.
   virtual void send() = 0;
   // Does what can be done without waiting, a turn of it.
   virtual void progress() = 0;

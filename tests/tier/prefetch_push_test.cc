@@ -1,5 +1,5 @@
+#include "tests/tier/cannot_push.h"
 #include "tests/tier/prefetch_fixture.h"
-#include "transport/forwarding_fabric.h"
 
 namespace farpage {
 namespace {
@@ -170,18 +170,6 @@ TEST_F(PrefetchPush, NextRunOfTheNodePushesAgainAndWhatIsLentStays) {
   EXPECT_EQ(put_number(held), 101u);
   EXPECT_GT(lane_.prefetch_stats().channels_ended, 0u);
 }
-
-class CannotPush final : public ForwardingFabric {
- public:
-  explicit CannotPush(Fabric& fabric)
-      : ForwardingFabric(fabric), capabilities_(fabric.capabilities()) {
-    capabilities_.pushes = false;
-  }
-  const Capabilities& capabilities() const override { return capabilities_; }
-
- private:
-  Capabilities capabilities_;
-};
 
 TEST_F(PrefetchPush, WhereNothingCanBePushedItIsRefused) {
   CannotPush fabric(cluster_.client_fabric(0));

@@ -6,8 +6,8 @@
 #include "bench/cluster/sim_cluster.h"
 #include "bench/page_content.h"
 #include "tests/support/engine.h"
+#include "tests/tier/cannot_push.h"
 #include "tests/tier/spoiling_fabric.h"
-#include "transport/forwarding_fabric.h"
 
 namespace farpage {
 namespace {
@@ -454,19 +454,8 @@ TEST_F(SimPush, APlaceShowsNothingOfThePageThatWasThere) {
   EXPECT_GE(now() - began, 1'800 * kMicrosecond);
 }
 
-class NoPush final : public ForwardingFabric {
- public:
-  explicit NoPush(Fabric& fabric) : ForwardingFabric(fabric), capabilities_(fabric.capabilities()) {
-    capabilities_.pushes = false;
-  }
-  const Capabilities& capabilities() const override { return capabilities_; }
-
- private:
-  Capabilities capabilities_;
-};
-
 TEST_F(SimPush, BackendThatCannotPushSaysWhatToDo) {
-  NoPush fabric(cluster_.client_fabric(1));
+  CannotPush fabric(cluster_.client_fabric(1));
   auto client = cluster_.connect(1, {}, &fabric).value();
   const auto lane = client->open_push_lane({});
   ASSERT_FALSE(lane);
