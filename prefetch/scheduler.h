@@ -49,7 +49,9 @@ class Scheduler {
 
   // `source` outlives it.
   Scheduler(const SchedulerOptions& options, PageSource& source)
-      : options_(options), source_(source), window_(options.most_under_way) {}
+      : options_(options), source_(source), window_(options.most_under_way) {
+    before_.reserve(options.most_waiting);
+  }
 
   // What is expected in the steps from this one on, likeliest first: what waits of the plan before
   // and is not named is cancelled.

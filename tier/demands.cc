@@ -15,7 +15,7 @@ constexpr uint64_t kLookNs = 20 * kMicrosecond;
 }  // namespace
 
 Demands::Demands(const Clock& clock, Lane lane, PagesAhead& ahead)
-    : clock_(clock), ahead_(ahead), lane_(std::move(lane)), again_(lane_) {}
+    : clock_(clock), ahead_(ahead), lane_(std::move(lane)), again_(lane_, ahead.places()) {}
 
 DemandState& Demands::unused() {
   const auto found =
@@ -43,6 +43,11 @@ DemandState* Demands::start(std::span<const PageRequest> requests, std::span<Pag
   demand.in_use = true;
   demand.asked.clear();
   demand.open.clear();
+  // Not as they fill: how much of it is ahead is another each time.
+  demand.asked.reserve(requests.size());
+  demand.answers.reserve(requests.size());
+  demand.open.reserve(requests.size());
+  demand.lent.reserve(requests.size());
   ahead_.on_demand_begun();
   for (uint32_t i = 0; i < requests.size(); ++i) {
     const uint32_t place = ahead_.demand(requests[i]);

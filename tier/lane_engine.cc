@@ -51,6 +51,8 @@ LaneEngine::LaneEngine(std::shared_ptr<FleetLink> fleet, Mapping memory, Region 
   }
   landed_.reserve(kPollBatch);
   active_.reserve(kWindow);
+  fetches_.reserve(kWindow);
+  while (fetches_.size() < kWindow) fetches_.push_back(std::make_unique<FetchState>());
   fleet_->counters()->open(&counters_);
 }
 

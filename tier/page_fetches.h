@@ -10,8 +10,8 @@
 namespace farpage {
 
 // Pages under way over a lane, each in a fetch of its own, so that each ends when it does.
-// Allocates only when more are under way than ever before. On the lane's thread; the lane outlives
-// it.
+// Allocates only when more are under way than `expected` and than ever before. On the lane's
+// thread; the lane outlives it.
 class PageFetches {
  public:
   struct Ended {
@@ -19,7 +19,7 @@ class PageFetches {
     PageVerdict verdict;
   };
 
-  explicit PageFetches(Lane& lane, uint32_t expected = 0);
+  PageFetches(Lane& lane, uint32_t expected);
 
   uint32_t under_way() const { return static_cast<uint32_t>(open_.size()); }
 

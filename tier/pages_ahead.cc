@@ -29,6 +29,7 @@ PagesAhead::PagesAhead(const Clock& clock, const PrefetchOptions& options, uint6
       transfers_(std::move(transfers)),
       places_(transfers_->places()) {
   here_.reserve(places_.size());
+  expected_.reserve(options.prefetch_pages);
 }
 
 void PagesAhead::observe(std::span<const ObservedAccess> accesses) {

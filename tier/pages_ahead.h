@@ -49,6 +49,7 @@ class PagesAhead final : public prefetch::PageSource {
   // second time; kNoPlace: it has to be fetched.
   uint32_t demand(const PageRequest& request);
   const Place& place(uint32_t place) const { return places_[place]; }
+  uint32_t places() const { return static_cast<uint32_t>(places_.size()); }
   void give_back(uint32_t place);
 
   // A demand begins; and then what it felt, as the scheduler's.

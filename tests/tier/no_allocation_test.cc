@@ -47,6 +47,23 @@ class HotPath {
   size_t warm_single() { return fetch(1); }
   size_t warm_batch() { return fetch(kBatch); }
 
+  // Each page in a fetch of its own, all at one time.
+  size_t many() {
+    static_assert(kMany <= kBatch);
+    for (size_t i = 0; i < kMany; ++i) {
+      many_[i] = engine_.lane().fetch(std::span(requests_).subspan(i, 1),
+                                      std::span(verdicts_).subspan(i, 1), deadline());
+    }
+    for (Fetch& fetch : many_) {
+      fetch.wait();
+      const Fetch over = std::move(fetch);
+    }
+    size_t ready = 0;
+    for (size_t i = 0; i < kMany; ++i) ready += verdicts_[i].verdict == Verdict::kReady;
+    return ready;
+  }
+  static constexpr size_t kMany = 128;  // what a lane has under way at one time
+
   // On a client that has no room to remember where pages are, so that each fetch is cold.
   size_t cold() {
     cold_lane_.fetch(std::span(cold_requests_), std::span(cold_verdicts_), deadline()).wait();
@@ -79,6 +96,7 @@ class HotPath {
   Engine engine_{*client_, kPageBytes, kBatch};
   std::vector<PageRequest> requests_;
   std::vector<PageVerdict> verdicts_;
+  std::array<Fetch, kMany> many_;
 
   static ClientOptions forgetful() {
     ClientOptions options;
@@ -123,6 +141,14 @@ TEST_P(HotPathTest, FetchAllocatesNothing) {
   EXPECT_EQ(batch, kBatch);
   EXPECT_EQ(cold, 100u);
   EXPECT_GT(path.index_looks() - looks, 80u);
+}
+
+// Not even the first time that so many are under way.
+TEST_P(HotPathTest, AsManyFetchesAsALaneHasUnderWayAllocateNothing) {
+  HotPath path(GetParam());
+  size_t ready = 0;
+  EXPECT_EQ(allocations_of([&] { ready = path.many(); }), 0u);
+  EXPECT_EQ(ready, HotPath::kMany);
 }
 
 // Names what was accessed last, and allocates nothing.
