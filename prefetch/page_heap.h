@@ -17,7 +17,11 @@ class PageHeap {
  public:
   size_t size() const { return nodes_.size(); }
   bool contains(PageNumber page) const { return places_[page] != kNone; }
-  PageNumber top() const { return nodes_.front().page; }  // of one that is not empty
+  // Of one that is not empty.
+  PageNumber top() const { return nodes_.front().page; }
+  double top_score() const { return nodes_.front().score; }
+  // All that are in it, in no order.
+  PageNumber page(size_t place) const { return nodes_[place].page; }
 
   void push(PageNumber page, double score) {
     FARPAGE_CHECK(!contains(page));
@@ -53,6 +57,7 @@ class PageHeap {
     for (const Node& node : aside_) push(node);
     aside_.clear();
   }
+  size_t aside() const { return aside_.size(); }
 
  private:
   static constexpr uint32_t kNone = UINT32_MAX;

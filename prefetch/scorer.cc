@@ -43,36 +43,48 @@ class SteadyPolicy final : public Policy {
 };
 
 // Of pages with the same parts only the one accessed longest ago can be the lowest, and no page
-// whose parts' sum is more than the drift above the lowest score found.
+// whose parts' sum is more than the drift above the lowest score found. An access that makes a page
+// rank higher is heeded once the page might go: most have others before that.
 class DriftingPolicy final : public Policy {
  public:
   explicit DriftingPolicy(std::unique_ptr<DriftingScorer> scorer) : scorer_(std::move(scorer)) {}
 
   void on_access(const Access& access) override {
-    const bool is_resident = is_resident_[access.page];
-    if (is_resident) resident_.erase(rank_[access.page]);
     scorer_->on_access(access);
-    if (is_resident) add(access.page);
+    Place& place = places_.at(access.page);
+    if (!place.is_resident) return;
+    place.is_outdated = true;
+    if (rank_of(access.page) < *place.at) move(access.page);
   }
   void on_insert(PageNumber page, uint64_t step) override {
     scorer_->on_insert(page, step);
-    is_resident_.at(page) = true;
-    inserted_.at(page) = ++inserts_;
-    add(page);
+    Place& place = places_.at(page);
+    place.inserted = ++inserts_;
+    place.is_resident = true;
+    place.is_outdated = false;
+    place.at = ranked_.insert(rank_of(page)).first;
   }
   void on_evict(PageNumber page, uint64_t step) override {
-    resident_.erase(rank_[page]);
-    is_resident_.at(page) = false;
+    Place& place = places_.at(page);
+    place.is_resident = false;
+    ranked_.erase(place.at);
     scorer_->on_evict(page, step);
   }
 
   PageNumber victim(uint64_t step) override {
-    auto best = resident_.begin();
-    double lowest = scorer_->score(best->page, step);
-    auto next = first_with_others(*best);
-    while (next != resident_.end() && next->sum - kDrift <= lowest) {
+    auto best = ranked_.end();
+    double lowest = 0;
+    auto next = ranked_.begin();
+    while (next != ranked_.end() && (best == ranked_.end() || next->sum - kDrift <= lowest)) {
+      if (places_[next->page].is_outdated) {
+        const auto after = std::next(next);
+        const auto moved = move(next->page);
+        next = after == ranked_.end() || *moved < *after ? moved : after;
+        continue;
+      }
       const double score = scorer_->score(next->page, step);
-      if (std::pair(score, inserted_[next->page]) < std::pair(lowest, inserted_[best->page])) {
+      if (best == ranked_.end() ||
+          std::pair(score, next->inserted) < std::pair(lowest, best->inserted)) {
         best = next;
         lowest = score;
       }
@@ -80,12 +92,12 @@ class DriftingPolicy final : public Policy {
     }
     return best->page;
   }
-  void set_aside(PageNumber page) override {
-    resident_.erase(rank_[page]);
-    aside_.push_back(page);
-  }
+  void set_aside(PageNumber page) override { aside_.push_back(ranked_.extract(places_[page].at)); }
   void put_back() override {
-    for (const PageNumber page : aside_) resident_.insert(rank_[page]);
+    for (Ranked::node_type& rank : aside_) {
+      Place& place = places_.at(rank.value().page);
+      place.at = ranked_.insert(std::move(rank)).position;
+    }
     aside_.clear();
   }
 
@@ -105,24 +117,37 @@ class DriftingPolicy final : public Policy {
     }
   };
 
-  void add(PageNumber page) {
+  using Ranked = std::set<Rank>;
+  struct Place {
+    Ranked::iterator at;  // of one that is resident; it stays where it is as others come and go
+    uint64_t inserted = 0;
+    bool is_resident = false;
+    bool is_outdated = false;  // it ranks as high as there, or higher
+  };
+
+  Rank rank_of(PageNumber page) const {
     const DriftingScorer::Parts parts = scorer_->parts(page);
-    const Rank rank = {parts.sum(),     parts.before, parts.after, scorer_->last_access(page),
-                       inserted_[page], page};
-    rank_.at(page) = rank;
-    resident_.insert(rank);
+    return {
+        parts.sum(), parts.before, parts.after, scorer_->last_access(page), places_[page].inserted,
+        page};
   }
-  std::set<Rank>::const_iterator first_with_others(const Rank& rank) const {
+  Ranked::iterator move(PageNumber page) {
+    Place& place = places_.at(page);
+    auto rank = ranked_.extract(place.at);
+    rank.value() = rank_of(page);
+    place.at = ranked_.insert(std::move(rank)).position;
+    place.is_outdated = false;
+    return place.at;
+  }
+  Ranked::iterator first_with_others(const Rank& rank) const {
     constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
-    return resident_.upper_bound({rank.sum, rank.before, rank.after, kLast, UINT64_MAX, 0});
+    return ranked_.upper_bound({rank.sum, rank.before, rank.after, kLast, UINT64_MAX, 0});
   }
 
   std::unique_ptr<DriftingScorer> scorer_;
-  std::set<Rank> resident_;
-  PerPage<Rank> rank_;
-  PerPage<uint64_t> inserted_;
-  PerPage<uint8_t> is_resident_;
-  std::vector<PageNumber> aside_;
+  Ranked ranked_;
+  PerPage<Place> places_;
+  std::vector<Ranked::node_type> aside_;
   uint64_t inserts_ = 0;
 };
 

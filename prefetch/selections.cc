@@ -1,7 +1,6 @@
 #include "prefetch/selections.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace farpage::prefetch {
@@ -11,9 +10,16 @@ double overlap_beyond_chance(std::span<const PageNumber> one, std::span<const Pa
   const auto most = static_cast<double>(std::max(one.size(), other.size()));
   const double by_chance = most / static_cast<double>(pages);
   if (by_chance >= 1) return 1;  // all are selected
-  std::vector<PageNumber> both;
-  std::ranges::set_intersection(one, other, std::back_inserter(both));
-  const double shared = static_cast<double>(both.size()) / most;
+  uint64_t both = 0;
+  for (size_t i = 0, j = 0; i < one.size() && j < other.size();) {
+    const PageNumber of_one = one[i];
+    const PageNumber of_other = other[j];
+    // Without a branch on what is in them, which nobody could foretell.
+    both += of_one == of_other ? 1 : 0;
+    i += of_one <= of_other ? 1 : 0;
+    j += of_other <= of_one ? 1 : 0;
+  }
+  const double shared = static_cast<double>(both) / most;
   return std::max(0.0, (shared - by_chance) / (1 - by_chance));
 }
 

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "prefetch/page_heap.h"
 #include "prefetch/per_page.h"
 #include "prefetch/policies/policies.h"
 #include "prefetch/ranking_pace.h"
@@ -28,50 +28,42 @@ class Lazy final : public Policy {
     pace_.on_access();
     Activity& activity = activities_.at(access.page);
     if (activity.is_known && static_cast<double>(access.mass) < threshold_) return;
-    if (activity.is_known) {
-      activity.longest_gap = std::max(activity.longest_gap, access.step - activity.last);
-    } else {
+    if (!activity.is_known) {
       activity.first = access.step;
+    } else if (access.step - activity.last > activity.longest_gap) {
+      activity.longest_gap = access.step - activity.last;
+      activity.worth_of_gap = 2 * sigmoid(-static_cast<double>(activity.longest_gap) - 1);
     }
-    if (activity.is_resident) resident_.erase({activity.last, access.page});
     activity.is_known = true;
     activity.last = access.step;
-    if (activity.is_resident) resident_.emplace(activity.last, access.page);
   }
   void on_insert(PageNumber page, uint64_t) override {
-    Activity& activity = activities_.at(page);
-    activity.is_resident = true;
-    resident_.emplace(activity.last, page);
+    resident_.push(page, static_cast<double>(activities_[page].last));
   }
-  void on_evict(PageNumber page, uint64_t) override {
-    Activity& activity = activities_.at(page);
-    activity.is_resident = false;
-    resident_.erase({activity.last, page});
-  }
+  void on_evict(PageNumber page, uint64_t) override { resident_.remove(page); }
 
   PageNumber victim(uint64_t step) override {
     const bool is_late = ranking_.empty() || pace_.is_window_over(step);
-    const bool is_whole = aside_.empty();  // else those that are set aside would not be in it
+    const bool is_whole =
+        resident_.aside() == 0;  // else those that are set aside would not be in it
     if (is_late && is_whole && pace_.is_paid_for(resident_.size())) rank(step);
     while (!ranking_.empty()) {
       const auto& [importance, last, page] = ranking_.front();
       const Activity& activity = activities_[page];
-      if (activity.is_resident && activity.last == last) return page;
+      if (activity.last == last && resident_.contains(page)) return page;
       drop_first();
     }
-    return resident_.begin()->second;
+    return active_longest_ago();
   }
   void set_aside(PageNumber page) override {
     if (!ranking_.empty()) {
       ranking_aside_.push_back(ranking_.front());
       drop_first();
     }
-    aside_.push_back(page);
-    on_evict(page, 0);
+    resident_.set_aside(page);
   }
   void put_back() override {
-    for (const PageNumber page : aside_) on_insert(page, 0);
-    aside_.clear();
+    resident_.put_back();
     for (; !ranking_aside_.empty(); ranking_aside_.pop_back()) {
       ranking_.push_back(ranking_aside_.back());
       std::ranges::push_heap(ranking_, std::greater<>());
@@ -81,10 +73,10 @@ class Lazy final : public Policy {
  private:
   struct Activity {
     bool is_known = false;
-    bool is_resident = false;
     uint64_t first = 0;  // its step
     uint64_t last = 0;   // its step
     uint64_t longest_gap = 0;
+    double worth_of_gap = 0;  // the longest
   };
   using Ranked = std::tuple<double, uint64_t, PageNumber>;  // by importance; it was active last
 
@@ -92,17 +84,27 @@ class Lazy final : public Policy {
     if (activity.longest_gap == 0) return 0;
     const auto gap = static_cast<double>(activity.longest_gap);
     const auto since = static_cast<double>(step - activity.last);
-    return 2 * sigmoid(-since / gap) + 2 * sigmoid(-gap - 1);
+    return 2 * sigmoid(-since / gap) + activity.worth_of_gap;
+  }
+
+  PageNumber active_longest_ago() {
+    while (true) {
+      const PageNumber page = resident_.top();
+      const auto last = static_cast<double>(activities_[page].last);
+      if (resident_.top_score() == last) return page;
+      resident_.change(page, last);
+    }
   }
 
   // All but the newest, as a heap with the least important first: few of them go before it is made
   // anew.
   void rank(uint64_t step) {
     ranking_.clear();
-    for (const auto& [last, page] : resident_) {
+    for (size_t i = 0; i < resident_.size(); ++i) {
+      const PageNumber page = resident_.page(i);
       const Activity& activity = activities_[page];
       if (step - activity.first < window_steps_) continue;
-      ranking_.emplace_back(importance(activity, step), last, page);
+      ranking_.emplace_back(importance(activity, step), activity.last, page);
     }
     std::ranges::make_heap(ranking_, std::greater<>());
     pace_.on_ranked(step);
@@ -115,9 +117,8 @@ class Lazy final : public Policy {
   const double threshold_;
   const uint64_t window_steps_;
   PerPage<Activity> activities_;
-  std::set<std::pair<uint64_t, PageNumber>> resident_;  // by when they were active last
+  PageHeap resident_;            // by when they were active last, or before
   std::vector<Ranked> ranking_;  // what became active since it was made is in it no more
-  std::vector<PageNumber> aside_;
   std::vector<Ranked> ranking_aside_;
   RankingPace pace_;
 };

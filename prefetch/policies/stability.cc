@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <map>
+#include <iterator>
 #include <utility>
 #include <vector>
 
-#include "prefetch/page_list.h"
+#include "prefetch/page_heap.h"
 #include "prefetch/per_page.h"
 #include "prefetch/policies/policies.h"
 #include "prefetch/ranking_pace.h"
@@ -23,43 +23,55 @@ class Stability final : public Policy {
 
   void on_access(const Access& access) override {
     if (access.step != step_) end_step();
-    if (pace_.is_due(access.step, ranked())) rank(access.step);
+    if (pace_.is_due(access.step, heads_.size())) rank(access.step);
     pace_.on_access();
     step_ = access.step;
+    if (access.head >= heads_.size()) heads_.resize(access.head + size_t{1});
     Head& head = heads_[access.head];
     Page& page = pages_.at(access.page);
     if (page.accessed_at == kNever) ++head.pages;
+    if (page.is_resident) remove(access.page);
+    if (page.head != access.head) page.is_kept = is_kept(head, access.page);
     page.head = access.head;
     page.accessed_at = access.number;
     if (head.step.empty()) active_.push_back(access.head);
     head.step.emplace_back(access.mass, access.page);
-    if (page.is_resident) lists_[page.keep].move_to_back(access.page);
+    if (page.is_resident) add(access.page);
   }
   void on_insert(PageNumber number, uint64_t) override {
     Page& page = pages_.at(number);
     page.is_resident = true;
-    page.keep = keep_of(number);
-    lists_[page.keep].push_back(number);
+    page.is_kept = page.head < heads_.size() && is_kept(heads_[page.head], number);
+    add(number);
   }
   void on_evict(PageNumber number, uint64_t) override {
-    Page& page = pages_.at(number);
-    page.is_resident = false;
-    lists_[page.keep].remove(number);
+    pages_.at(number).is_resident = false;
+    remove(number);
   }
   PageNumber victim(uint64_t) override {
-    return std::ranges::find_if(lists_, [](const PageList& list) { return list.size() > 0; })
-        ->front();
+    const auto first =
+        std::ranges::find_if(by_oldest_, [](const PageHeap& heap) { return heap.size() > 0; });
+    while (true) {
+      const PageNumber oldest = lists_[first->top()].oldest;
+      const auto accessed_at = static_cast<double>(pages_[oldest].accessed_at);
+      if (first->top_score() == accessed_at) return oldest;
+      first->change(first->top(), accessed_at);
+    }
   }
-  void set_aside(PageNumber page) override { lists_[pages_[page].keep].set_aside(page); }
+  void set_aside(PageNumber page) override {
+    remove(page);
+    aside_.push_back(page);
+  }
   void put_back() override {
-    for (PageList& list : lists_) list.put_back();
+    for (; !aside_.empty(); aside_.pop_back()) add(aside_.back());
   }
 
  private:
   // What goes first: of stable heads what they did not select, then what they did, and at last the
   // pages of unstable ones.
-  enum Keep : uint8_t { kRest, kSelected, kUnstable, kKinds };
+  enum Order : uint8_t { kRest, kSelected, kUnstable, kOrders };
   static constexpr uint64_t kNever = UINT64_MAX;
+  static constexpr PageNumber kNone = UINT32_MAX;
   struct Head {
     std::vector<std::pair<float, PageNumber>> step;  // its accesses in this one
     Selections selections;
@@ -69,18 +81,25 @@ class Stability final : public Policy {
   };
   struct Page {
     uint64_t accessed_at = kNever;
+    PageNumber older = kNone;  // in its list
+    PageNumber newer = kNone;
     uint32_t head = 0;
-    Keep keep = kRest;
+    bool is_kept = false;
     bool is_resident = false;
+  };
+  // A head's resident pages by use: those that it keeps, or the others.
+  struct List {
+    PageNumber oldest = kNone;
+    PageNumber newest = kNone;
   };
 
   // What each head selected in it: its pages with the most mass.
   void end_step() {
-    for (const uint32_t name : active_) {
-      Head& head = heads_[name];
+    for (const uint32_t number : active_) {
+      Head& head = heads_[number];
       const size_t most = std::min(top_, head.step.size());
-      std::ranges::partial_sort(head.step, head.step.begin() + static_cast<ptrdiff_t>(most),
-                                std::greater<>());
+      std::ranges::nth_element(head.step, head.step.begin() + static_cast<ptrdiff_t>(most),
+                               std::greater<>());
       std::vector<PageNumber> selected;
       for (size_t i = 0; i < most; ++i) selected.push_back(head.step[i].second);
       std::ranges::sort(selected);
@@ -91,53 +110,102 @@ class Stability final : public Policy {
     active_.clear();
   }
 
-  size_t ranked() const {
-    size_t ranked = heads_.size();
-    for (const PageList& list : lists_) ranked += list.size();
-    return ranked;
-  }
-
-  // Which heads are stable, and what these keep until it is done again.
+  // Which heads are stable, and what they keep until it is done again.
   void rank(uint64_t step) {
     pace_.on_ranked(step);
     std::vector<std::pair<double, uint32_t>> steadiest_last;
-    for (const auto& [name, head] : heads_) {
-      steadiest_last.emplace_back(head.selections.stability(), name);
+    for (uint32_t number = 0; number < heads_.size(); ++number) {
+      if (heads_[number].pages == 0) continue;
+      steadiest_last.emplace_back(heads_[number].selections.stability(), number);
     }
     std::ranges::sort(steadiest_last);
     const auto unstable =
         static_cast<size_t>(static_cast<double>(steadiest_last.size()) * unstable_);
     for (size_t i = 0; i < steadiest_last.size(); ++i) {
-      Head& head = heads_[steadiest_last[i].second];
-      head.is_unstable = i < unstable;
-      if (!head.selections.empty()) head.kept = head.selections.latest();
-    }
-    std::vector<std::pair<uint64_t, PageNumber>> resident;
-    for (PageList& list : lists_) {
-      for (; list.size() > 0; list.remove(list.front())) {
-        resident.emplace_back(pages_[list.front()].accessed_at, list.front());
-      }
-    }
-    std::ranges::sort(resident);
-    for (const auto& [accessed_at, number] : resident) {
-      Page& page = pages_.at(number);
-      page.keep = keep_of(number);
-      lists_[page.keep].push_back(number);
+      const uint32_t number = steadiest_last[i].second;
+      set_unstable(number, i < unstable);
+      if (!heads_[number].selections.empty()) keep(number, heads_[number].selections.latest());
     }
   }
 
-  Keep keep_of(PageNumber number) {
-    const Head& head = heads_[pages_[number].head];
-    if (head.is_unstable) return kUnstable;
-    return std::ranges::binary_search(head.kept, number) ? kSelected : kRest;
+  void set_unstable(uint32_t number, bool is_unstable) {
+    if (heads_[number].is_unstable == is_unstable) return;
+    const std::array lists = {list_of(number, false), list_of(number, true)};
+    for (const uint32_t list : lists) {
+      if (lists_[list].oldest != kNone) order_of(list).remove(list);
+    }
+    heads_[number].is_unstable = is_unstable;
+    for (const uint32_t list : lists) {
+      const PageNumber oldest = lists_[list].oldest;
+      if (oldest == kNone) continue;
+      order_of(list).push(list, static_cast<double>(pages_[oldest].accessed_at));
+    }
+  }
+
+  void keep(uint32_t number, const std::vector<PageNumber>& selected) {
+    std::vector<PageNumber>& kept = heads_[number].kept;
+    changed_.clear();
+    std::ranges::set_symmetric_difference(kept, selected, std::back_inserter(changed_));
+    kept = selected;
+    for (const PageNumber changed : changed_) {
+      Page& page = pages_.at(changed);
+      if (page.head != number) continue;
+      if (page.is_resident) remove(changed);
+      page.is_kept = !page.is_kept;
+      if (page.is_resident) add(changed);
+    }
+  }
+
+  static bool is_kept(const Head& head, PageNumber number) {
+    return std::ranges::binary_search(head.kept, number);
+  }
+  static uint32_t list_of(uint32_t head, bool is_kept) { return 2 * head + (is_kept ? 1 : 0); }
+  PageHeap& order_of(uint32_t list) {
+    const uint32_t head = list / 2;
+    if (head < heads_.size() && heads_[head].is_unstable) return by_oldest_[kUnstable];
+    return by_oldest_[list % 2 == 0 ? kRest : kSelected];
+  }
+
+  // Few that are newer than one that comes are there.
+  void add(PageNumber number) {
+    Page& page = pages_.at(number);
+    const uint32_t name = list_of(page.head, page.is_kept);
+    List& list = lists_.at(name);
+    page.newer = kNone;
+    page.older = list.newest;
+    while (page.older != kNone && pages_[page.older].accessed_at > page.accessed_at) {
+      page.newer = page.older;
+      page.older = pages_[page.older].older;
+    }
+    (page.newer == kNone ? list.newest : pages_.at(page.newer).older) = number;
+    if (page.older != kNone) {
+      pages_.at(page.older).newer = number;
+      return;
+    }
+    list.oldest = number;
+    PageHeap& order = order_of(name);
+    const auto score = static_cast<double>(page.accessed_at);
+    order.contains(name) ? order.change(name, score) : order.push(name, score);
+  }
+  void remove(PageNumber number) {
+    const Page& page = pages_[number];
+    const uint32_t name = list_of(page.head, page.is_kept);
+    List& list = lists_.at(name);
+    (page.newer == kNone ? list.newest : pages_.at(page.newer).older) = page.older;
+    (page.older == kNone ? list.oldest : pages_.at(page.older).newer) = page.newer;
+    if (list.oldest == kNone) order_of(name).remove(name);
   }
 
   const size_t top_;
   const double unstable_;  // share of the heads
-  std::map<uint32_t, Head> heads_;
+  std::vector<Head> heads_;
   std::vector<uint32_t> active_;  // that had accesses in this step
   PerPage<Page> pages_;
-  std::array<PageList, kKinds> lists_;  // by use
+  PerPage<List> lists_;  // two of each head
+  std::array<PageHeap, kOrders>
+      by_oldest_;  // of those that are not empty; as it was accessed, or before
+  std::vector<PageNumber> aside_;
+  std::vector<PageNumber> changed_;
   uint64_t step_ = 0;
   RankingPace pace_;
 };
