@@ -12,28 +12,36 @@
 namespace farpage::prefetch {
 
 // Pages by their score, each in it once, the lowest on top; of equal ones the one that came in
-// first. A heap in which each node has four children, so that it is half as deep.
+// first. A heap in which each node has four children, so that it is half as deep. A page whose
+// score is raised moves once it comes to the top: most have others before that.
 class PageHeap {
  public:
   size_t size() const { return nodes_.size(); }
   bool contains(PageNumber page) const { return places_[page] != kNone; }
   // Of one that is not empty.
-  PageNumber top() const { return nodes_.front().page; }
-  double top_score() const { return nodes_.front().score; }
+  PageNumber top() {
+    while (nodes_.front().placed_by != nodes_.front().score) {
+      nodes_.front().placed_by = nodes_.front().score;
+      sink(0);
+    }
+    return nodes_.front().page;
+  }
   // All that are in it, in no order.
   PageNumber page(size_t place) const { return nodes_[place].page; }
 
   void push(PageNumber page, double score) {
     FARPAGE_CHECK(!contains(page));
-    push({score, ++pushed_, page});
+    push({score, ++pushed_, page, score});
   }
 
   void change(PageNumber page, double score) {
     const size_t place = places_[page];
     FARPAGE_CHECK(place != kNone);
-    nodes_[place].score = score;
+    Node& node = nodes_[place];
+    node.score = score;
+    if (!(score < node.placed_by)) return;
+    node.placed_by = score;
     rise(place);
-    sink(places_[page]);
   }
 
   void remove(PageNumber page) {
@@ -63,12 +71,13 @@ class PageHeap {
   static constexpr uint32_t kNone = UINT32_MAX;
   static constexpr size_t kChildren = 4;
   struct Node {
-    double score;
+    double placed_by;  // its score, or less
     uint64_t pushed;
     PageNumber page;
+    double score;
 
     bool before(const Node& other) const {
-      return std::pair(score, pushed) < std::pair(other.score, other.pushed);
+      return std::pair(placed_by, pushed) < std::pair(other.placed_by, other.pushed);
     }
   };
 

@@ -36,6 +36,9 @@ class Lazy final : public Policy {
     }
     activity.is_known = true;
     activity.last = access.step;
+    if (resident_.contains(access.page)) {
+      resident_.change(access.page, static_cast<double>(activity.last));
+    }
   }
   void on_insert(PageNumber page, uint64_t) override {
     resident_.push(page, static_cast<double>(activities_[page].last));
@@ -53,7 +56,7 @@ class Lazy final : public Policy {
       if (activity.last == last && resident_.contains(page)) return page;
       drop_first();
     }
-    return active_longest_ago();
+    return resident_.top();
   }
   void set_aside(PageNumber page) override {
     if (!ranking_.empty()) {
@@ -87,15 +90,6 @@ class Lazy final : public Policy {
     return 2 * sigmoid(-since / gap) + activity.worth_of_gap;
   }
 
-  PageNumber active_longest_ago() {
-    while (true) {
-      const PageNumber page = resident_.top();
-      const auto last = static_cast<double>(activities_[page].last);
-      if (resident_.top_score() == last) return page;
-      resident_.change(page, last);
-    }
-  }
-
   // All but the newest, as a heap with the least important first: few of them go before it is made
   // anew.
   void rank(uint64_t step) {
@@ -117,7 +111,7 @@ class Lazy final : public Policy {
   const double threshold_;
   const uint64_t window_steps_;
   PerPage<Activity> activities_;
-  PageHeap resident_;            // by when they were active last, or before
+  PageHeap resident_;            // by when they were active last
   std::vector<Ranked> ranking_;  // what became active since it was made is in it no more
   std::vector<Ranked> ranking_aside_;
   RankingPace pace_;

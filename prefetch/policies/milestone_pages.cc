@@ -49,9 +49,9 @@ class Milestone final : public Policy {
   void on_access(const Access& access) override {
     if (!accesses_.empty() && accesses_.front().step != access.step) end_step();
     accesses_.push_back(access);
-    set_worth(access.page, 1);
+    if (resident_.contains(access.page)) resident_.change(access.page, kInThisStep);
   }
-  void on_insert(PageNumber page, uint64_t) override { resident_.push(page, worth_[page]); }
+  void on_insert(PageNumber page, uint64_t) override { resident_.push(page, kInThisStep); }
   void on_evict(PageNumber page, uint64_t) override { resident_.remove(page); }
   PageNumber victim(uint64_t) override { return resident_.top(); }
   void set_aside(PageNumber page) override { resident_.set_aside(page); }
@@ -63,6 +63,7 @@ class Milestone final : public Policy {
   static constexpr size_t kPending = 1 << 16;
   static constexpr unsigned kSampledBits = 3;  // one of 2^so many is learned from
   static constexpr size_t kDoublings = 14;
+  static constexpr double kInThisStep = 1;  // what a page is worth that is accessed in it
   struct Ageing {
     PageNumber page;
     uint64_t accessed_in;
@@ -95,21 +96,18 @@ class Milestone final : public Policy {
 
   void reckon(PageNumber page, size_t doublings) {
     const uint64_t age = step_ - accessed_in_[page];
-    const auto places = classifier_.places(features_of(records_[page], age, segmenter_));
-    const float probability = classifier_.probability(places);
-    set_worth(page, probability);
     // Spread evenly, whatever the order in which pages come.
-    if ((++reckoned_ * 0x9E3779B97F4A7C15U) >> (64 - kSampledBits) == 0) {
-      pending_.add({page, probability, step_ + within_, places});
+    const bool is_sampled = (++reckoned_ * 0x9E3779B97F4A7C15U) >> (64 - kSampledBits) == 0;
+    const bool is_resident = resident_.contains(page);
+    if (is_resident || is_sampled) {
+      const auto places = classifier_.places(features_of(records_[page], age, segmenter_));
+      const float probability = classifier_.probability(places);
+      if (is_resident) resident_.change(page, probability);
+      if (is_sampled) pending_.add({page, probability, step_ + within_, places});
     }
     if (doublings == kDoublings) return;
     const uint64_t until = uint64_t{1} << doublings;  // of its age
     ageing_[doublings].push_back({page, accessed_in_[page], step_ + until - age});
-  }
-
-  void set_worth(PageNumber page, float worth) {
-    worth_.at(page) = worth;
-    if (resident_.contains(page)) resident_.change(page, worth);
   }
 
   const uint64_t within_;  // steps
@@ -118,7 +116,6 @@ class Milestone final : public Policy {
   Ftrl classifier_;
   Pending pending_;
   PageHeap resident_;
-  PerPage<float> worth_;           // 1 of one accessed in the step that is heard of
   PerPage<uint64_t> accessed_in_;  // the last step that is over
   // What is to be reckoned anew, each in the order of its time: pages that are a step old, two,
   // four, …

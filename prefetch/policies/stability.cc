@@ -51,12 +51,7 @@ class Stability final : public Policy {
   PageNumber victim(uint64_t) override {
     const auto first =
         std::ranges::find_if(by_oldest_, [](const PageHeap& heap) { return heap.size() > 0; });
-    while (true) {
-      const PageNumber oldest = lists_[first->top()].oldest;
-      const auto accessed_at = static_cast<double>(pages_[oldest].accessed_at);
-      if (first->top_score() == accessed_at) return oldest;
-      first->change(first->top(), accessed_at);
-    }
+    return lists_[first->top()].oldest;
   }
   void set_aside(PageNumber page) override {
     remove(page);
@@ -136,9 +131,7 @@ class Stability final : public Policy {
     }
     heads_[number].is_unstable = is_unstable;
     for (const uint32_t list : lists) {
-      const PageNumber oldest = lists_[list].oldest;
-      if (oldest == kNone) continue;
-      order_of(list).push(list, static_cast<double>(pages_[oldest].accessed_at));
+      if (lists_[list].oldest != kNone) rank_list(list);
     }
   }
 
@@ -183,17 +176,27 @@ class Stability final : public Policy {
       return;
     }
     list.oldest = number;
-    PageHeap& order = order_of(name);
-    const auto score = static_cast<double>(page.accessed_at);
-    order.contains(name) ? order.change(name, score) : order.push(name, score);
+    rank_list(name);
   }
   void remove(PageNumber number) {
     const Page& page = pages_[number];
     const uint32_t name = list_of(page.head, page.is_kept);
     List& list = lists_.at(name);
     (page.newer == kNone ? list.newest : pages_.at(page.newer).older) = page.older;
-    (page.older == kNone ? list.oldest : pages_.at(page.older).newer) = page.newer;
-    if (list.oldest == kNone) order_of(name).remove(name);
+    if (page.older != kNone) {
+      pages_.at(page.older).newer = page.newer;
+      return;
+    }
+    list.oldest = page.newer;
+    rank_list(name);
+  }
+  // Its oldest page is another one.
+  void rank_list(uint32_t list) {
+    PageHeap& order = order_of(list);
+    const PageNumber oldest = lists_[list].oldest;
+    if (oldest == kNone) return order.remove(list);
+    const auto score = static_cast<double>(pages_[oldest].accessed_at);
+    order.contains(list) ? order.change(list, score) : order.push(list, score);
   }
 
   const size_t top_;
@@ -201,9 +204,8 @@ class Stability final : public Policy {
   std::vector<Head> heads_;
   std::vector<uint32_t> active_;  // that had accesses in this step
   PerPage<Page> pages_;
-  PerPage<List> lists_;  // two of each head
-  std::array<PageHeap, kOrders>
-      by_oldest_;  // of those that are not empty; as it was accessed, or before
+  PerPage<List> lists_;                      // two of each head
+  std::array<PageHeap, kOrders> by_oldest_;  // of those that are not empty
   std::vector<PageNumber> aside_;
   std::vector<PageNumber> changed_;
   uint64_t step_ = 0;
