@@ -6,7 +6,7 @@
 namespace farpage::prefetch {
 
 // When to rank all of something anew: after a window of steps, and not before there was an access
-// for every four of what is ranked, so that few accesses a step cost no ranking for each of them.
+// for every two of what is ranked, so that few accesses a step cost no ranking for each of them.
 class RankingPace {
  public:
   explicit RankingPace(uint64_t window_steps) : window_steps_(window_steps) {}
@@ -24,7 +24,7 @@ class RankingPace {
   }
 
  private:
-  static constexpr size_t kRankedOfAnAccess = 4;
+  static constexpr size_t kRankedOfAnAccess = 2;
 
   const uint64_t window_steps_;
   uint64_t ranked_at_ = 0;  // the step

@@ -82,7 +82,7 @@ class DriftingPolicy final : public Policy {
         next = after == ranked_.end() || *moved < *after ? moved : after;
         continue;
       }
-      const double score = scorer_->score(next->page, step);
+      const double score = DriftingScorer::score(next->parts, next->last_access, step);
       if (best == ranked_.end() ||
           std::pair(score, next->inserted) < std::pair(lowest, best->inserted)) {
         best = next;
@@ -104,16 +104,16 @@ class DriftingPolicy final : public Policy {
  private:
   static constexpr double kDrift = 1.0 + 1e-6;
   struct Rank {
-    double sum = 0;     // of the parts
-    double before = 0;  // the first of them
-    double after = 0;
+    double sum = 0;  // of the parts
+    DriftingScorer::Parts parts;
     int64_t last_access = 0;
     uint64_t inserted = 0;
     PageNumber page = 0;
 
     bool operator<(const Rank& other) const {
-      return std::tie(sum, before, after, last_access, inserted) <
-             std::tie(other.sum, other.before, other.after, other.last_access, other.inserted);
+      return std::tie(sum, parts.before, parts.after, last_access, inserted) <
+             std::tie(other.sum, other.parts.before, other.parts.after, other.last_access,
+                      other.inserted);
     }
   };
 
@@ -127,9 +127,7 @@ class DriftingPolicy final : public Policy {
 
   Rank rank_of(PageNumber page) const {
     const DriftingScorer::Parts parts = scorer_->parts(page);
-    return {
-        parts.sum(), parts.before, parts.after, scorer_->last_access(page), places_[page].inserted,
-        page};
+    return {parts.sum(), parts, scorer_->last_access(page), places_[page].inserted, page};
   }
   Ranked::iterator move(PageNumber page) {
     Place& place = places_.at(page);
@@ -141,7 +139,7 @@ class DriftingPolicy final : public Policy {
   }
   Ranked::iterator first_with_others(const Rank& rank) const {
     constexpr int64_t kLast = std::numeric_limits<int64_t>::max();
-    return ranked_.upper_bound({rank.sum, rank.before, rank.after, kLast, UINT64_MAX, 0});
+    return ranked_.upper_bound({rank.sum, rank.parts, kLast, UINT64_MAX, 0});
   }
 
   std::unique_ptr<DriftingScorer> scorer_;

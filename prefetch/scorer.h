@@ -45,9 +45,11 @@ class DriftingScorer : public Scorer {
   virtual int64_t last_access(PageNumber page) const = 0;  // its step; -1: there was none
 
   double score(PageNumber page, uint64_t step) const final {
-    const Parts of = parts(page);
+    return score(parts(page), last_access(page), step);
+  }
+  static double score(const Parts& of, int64_t last_access, uint64_t step) {
     const auto now = static_cast<double>(std::max<uint64_t>(step, 1));
-    return of.before + static_cast<double>(last_access(page)) / now + of.after;
+    return of.before + static_cast<double>(last_access) / now + of.after;
   }
 };
 

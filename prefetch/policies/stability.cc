@@ -140,12 +140,18 @@ class Stability final : public Policy {
     changed_.clear();
     std::ranges::set_symmetric_difference(kept, selected, std::back_inserter(changed_));
     kept = selected;
+    std::erase_if(changed_, [&](PageNumber changed) { return pages_[changed].head != number; });
+    std::ranges::sort(changed_, std::greater<>(),
+                      [this](PageNumber changed) { return pages_[changed].accessed_at; });
+    std::array<PageNumber, 2> newer = {kNone, kNone};
     for (const PageNumber changed : changed_) {
       Page& page = pages_.at(changed);
-      if (page.head != number) continue;
       if (page.is_resident) remove(changed);
       page.is_kept = !page.is_kept;
-      if (page.is_resident) add(changed);
+      if (!page.is_resident) continue;
+      PageNumber& before = newer[page.is_kept ? 1 : 0];
+      add(changed, before);
+      before = changed;
     }
   }
 
@@ -159,13 +165,13 @@ class Stability final : public Policy {
     return by_oldest_[list % 2 == 0 ? kRest : kSelected];
   }
 
-  // Few that are newer than one that comes are there.
-  void add(PageNumber number) {
+  // Few are newer than one that comes; `newer`: one of them, if any is known.
+  void add(PageNumber number, PageNumber newer = kNone) {
     Page& page = pages_.at(number);
     const uint32_t name = list_of(page.head, page.is_kept);
     List& list = lists_.at(name);
-    page.newer = kNone;
-    page.older = list.newest;
+    page.newer = newer;
+    page.older = newer == kNone ? list.newest : pages_[newer].older;
     while (page.older != kNone && pages_[page.older].accessed_at > page.accessed_at) {
       page.newer = page.older;
       page.older = pages_[page.older].older;

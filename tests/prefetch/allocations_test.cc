@@ -86,8 +86,8 @@ TEST(ReasonAlloc, AProbeIsATokenOfWhichEveryLayerHasItsTurn) {
     }
   }
 }
-TEST(ReasonAlloc, DividesNoOftenerThanAnAccessForFourHeads) {
-  Allocated allocated(160, {1, 16}, {kThreshold, 1, 1, kFloor});
+TEST(ReasonAlloc, DividesNoOftenerThanAnAccessForTwoHeads) {
+  Allocated allocated(80, {1, 8}, {kThreshold, 1, 1, kFloor});
   EXPECT_FALSE(allocated.access(0, 0, 0.5));
   EXPECT_TRUE(allocated.access(1, 0, 0.5));
   for (const uint64_t step : {101, 201, 301}) EXPECT_FALSE(allocated.access(step, 0, 0.5));

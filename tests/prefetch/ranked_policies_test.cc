@@ -16,7 +16,7 @@ namespace farpage::prefetch {
 namespace {
 
 constexpr uint64_t kWindow = 5;  // steps
-constexpr size_t kAccessesForFour = 4;
+constexpr size_t kRankedOfAnAccess = 2;
 
 // A look at every resident page, in the simplest way.
 class Model {
@@ -30,7 +30,7 @@ class Model {
 
  protected:
   bool is_due(uint64_t step, size_t ranked) const {
-    return step - ranked_at_ >= kWindow && accesses_ >= ranked / kAccessesForFour;
+    return step - ranked_at_ >= kWindow && accesses_ >= ranked / kRankedOfAnAccess;
   }
   uint64_t ranked_at_ = 0;
   uint64_t accesses_ = 0;
@@ -51,7 +51,7 @@ class LazyModel final : public Model {
   std::vector<PageNumber> ranked(const std::vector<PageNumber>& resident, uint64_t step,
                                  size_t looked_at) override {
     if ((ranking_.empty() || step - ranked_at_ >= kWindow) &&
-        accesses_ >= resident.size() / kAccessesForFour) {
+        accesses_ >= resident.size() / kRankedOfAnAccess) {
       rank(resident, step);
     }
     // What became active or went is struck off as it is come by.
