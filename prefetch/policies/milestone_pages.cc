@@ -49,26 +49,35 @@ class Milestone final : public Policy {
   void on_access(const Access& access) override {
     if (!accesses_.empty() && accesses_.front().step != access.step) end_step();
     accesses_.push_back(access);
+    if (is_of_this_step(access.page)) return;
+    accessed_in_.at(access.page) = step_ + 1;
+    pages_.push_back(access.page);
     if (resident_.contains(access.page)) resident_.change(access.page, kInThisStep);
   }
-  void on_insert(PageNumber page, uint64_t) override { resident_.push(page, kInThisStep); }
+  void on_insert(PageNumber page, uint64_t) override {
+    resident_.push(page,
+                   is_of_this_step(page) ? kInThisStep : classifier_.probability(places_of(page)));
+  }
   void on_evict(PageNumber page, uint64_t) override { resident_.remove(page); }
   PageNumber victim(uint64_t) override { return resident_.top(); }
   void set_aside(PageNumber page) override { resident_.set_aside(page); }
   void put_back() override { resident_.put_back(); }
 
  private:
+  using Places = std::array<uint16_t, std::tuple_size_v<Features>>;
   using Pending = PendingSamples<std::tuple_size_v<Features>>;
   static constexpr unsigned kBits = 16;
   static constexpr size_t kPending = 1 << 16;
   static constexpr unsigned kSampledBits = 3;  // one of 2^so many is learned from
   static constexpr size_t kDoublings = 14;
-  static constexpr double kInThisStep = 1;  // what a page is worth that is accessed in it
+  static constexpr double kInThisStep = 1;  // what a page of it is worth
   struct Ageing {
     PageNumber page;
     uint64_t accessed_in;
     uint64_t due_step;
   };
+
+  bool is_of_this_step(PageNumber page) const { return accessed_in_[page] == step_ + 1; }
 
   void end_step() {
     ++step_;
@@ -80,12 +89,9 @@ class Milestone final : public Policy {
     pending_.on_step(step_, [&](const auto& sample, bool has_come) {
       classifier_.learn(sample.places, has_come);
     });
-    for (const Access& access : accesses_) {
-      if (accessed_in_[access.page] == step_) continue;
-      accessed_in_.at(access.page) = step_;
-      reckon(access.page, 0);
-    }
+    for (const PageNumber page : pages_) reckon(page, 0);
     accesses_.clear();
+    pages_.clear();
     for (size_t i = 0; i < kDoublings; ++i) {
       for (; !ageing_[i].empty() && ageing_[i].front().due_step == step_; ageing_[i].pop_front()) {
         const Ageing page = ageing_[i].front();
@@ -95,19 +101,23 @@ class Milestone final : public Policy {
   }
 
   void reckon(PageNumber page, size_t doublings) {
-    const uint64_t age = step_ - accessed_in_[page];
     // Spread evenly, whatever the order in which pages come.
     const bool is_sampled = (++reckoned_ * 0x9E3779B97F4A7C15U) >> (64 - kSampledBits) == 0;
     const bool is_resident = resident_.contains(page);
     if (is_resident || is_sampled) {
-      const auto places = classifier_.places(features_of(records_[page], age, segmenter_));
+      const Places places = places_of(page);
       const float probability = classifier_.probability(places);
       if (is_resident) resident_.change(page, probability);
       if (is_sampled) pending_.add({page, probability, step_ + within_, places});
     }
     if (doublings == kDoublings) return;
     const uint64_t until = uint64_t{1} << doublings;  // of its age
-    ageing_[doublings].push_back({page, accessed_in_[page], step_ + until - age});
+    ageing_[doublings].push_back({page, accessed_in_[page], accessed_in_[page] + until});
+  }
+
+  Places places_of(PageNumber page) const {
+    const uint64_t age = step_ - accessed_in_[page];
+    return classifier_.places(features_of(records_[page], age, segmenter_));
   }
 
   const uint64_t within_;  // steps
@@ -116,11 +126,12 @@ class Milestone final : public Policy {
   Ftrl classifier_;
   Pending pending_;
   PageHeap resident_;
-  PerPage<uint64_t> accessed_in_;  // the last step that is over
+  PerPage<uint64_t> accessed_in_;  // the last step, this one or one that is over
   // What is to be reckoned anew, each in the order of its time: pages that are a step old, two,
   // four, …
   std::array<std::deque<Ageing>, kDoublings> ageing_;
-  std::vector<Access> accesses_;  // of the step that is heard of
+  std::vector<Access> accesses_;   // of the step that is heard of
+  std::vector<PageNumber> pages_;  // likewise, each once
   uint64_t step_ = 0;
   uint64_t reckoned_ = 0;
 };

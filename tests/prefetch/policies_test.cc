@@ -270,6 +270,25 @@ TEST(MilestonePages, KeepsWhatHasJustBeenDemanded) {
   EXPECT_GE(20 * hits("milestone"), 19 * hits("lru"));
 }
 
+// What comes without being accessed, as into a tier below, is worth what its age says.
+TEST(MilestonePages, WhatComesWithoutAnAccessIsWorthNoMoreThanWhatComesBackOften) {
+  const auto policy = choose_policy("milestone:within=4")->make({});
+  constexpr PageNumber kOften = 0;
+  constexpr PageNumber kOnce = 1;
+  uint64_t number = 0;
+  policy->on_access({number++, 0, kOften});
+  policy->on_insert(kOften, 0);
+  for (uint64_t step = 0; step < 3'000; ++step) {
+    policy->on_access({number++, step, step % 2 == 0 ? kOften : static_cast<PageNumber>(2 + step)});
+  }
+  policy->on_access({number++, 3'000, kOnce});
+  for (uint64_t step = 3'001; step < 3'066; ++step) {
+    policy->on_access({number++, step, step % 2 == 0 ? kOften : static_cast<PageNumber>(2 + step)});
+  }
+  policy->on_insert(kOnce, 3'065);
+  EXPECT_EQ(policy->victim(3'065), kOnce);
+}
+
 // Pages of three kinds: hot ones, ones that come in loops, and ones that come once.
 std::vector<PageNumber> drawn(uint64_t seed, size_t accesses) {
   Random random(seed);
