@@ -20,7 +20,7 @@ class PageHeap {
   bool contains(PageNumber page) const { return places_[page] != kNone; }
   // Of one that is not empty.
   PageNumber top() {
-    while (nodes_.front().placed_by != nodes_.front().score) {
+    while (nodes_.front().placed_by < nodes_.front().score) {
       nodes_.front().placed_by = nodes_.front().score;
       sink(0);
     }

@@ -1,5 +1,6 @@
 #include "prefetch/scorer.h"
 
+#include <iterator>
 #include <limits>
 #include <set>
 #include <tuple>
@@ -53,8 +54,12 @@ class DriftingPolicy final : public Policy {
     scorer_->on_access(access);
     Place& place = places_.at(access.page);
     if (!place.is_resident) return;
-    place.is_outdated = true;
-    if (rank_of(access.page) < *place.at) move(access.page);
+    const bool rises = rank_of(access.page).sum - place.at->sum > kLeastRise;
+    if (rises) {
+      place.is_outdated = true;
+    } else {
+      move(access.page);
+    }
   }
   void on_insert(PageNumber page, uint64_t step) override {
     scorer_->on_insert(page, step);
@@ -103,6 +108,7 @@ class DriftingPolicy final : public Policy {
 
  private:
   static constexpr double kDrift = 1.0 + 1e-6;
+  static constexpr double kLeastRise = 1e-6;  // beyond what is lost in adding up
   struct Rank {
     double sum = 0;  // of the parts
     DriftingScorer::Parts parts;
@@ -122,7 +128,7 @@ class DriftingPolicy final : public Policy {
     Ranked::iterator at;  // of one that is resident; it stays where it is as others come and go
     uint64_t inserted = 0;
     bool is_resident = false;
-    bool is_outdated = false;  // it ranks as high as there, or higher
+    bool is_outdated = false;  // it ranks higher than there
   };
 
   Rank rank_of(PageNumber page) const {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "prefetch/page_heap.h"
@@ -26,6 +26,7 @@ class Lazy final : public Policy {
 
   void on_access(const Access& access) override {
     pace_.on_access();
+    if (!first_step_) first_step_ = access.step;
     Activity& activity = activities_.at(access.page);
     if (activity.is_known && static_cast<double>(access.mass) < threshold_) return;
     if (!activity.is_known) {
@@ -37,11 +38,11 @@ class Lazy final : public Policy {
     activity.is_known = true;
     activity.last = access.step;
     if (resident_.contains(access.page)) {
-      resident_.change(access.page, static_cast<double>(activity.last));
+      resident_.change(access.page, activity_score(activity));
     }
   }
   void on_insert(PageNumber page, uint64_t) override {
-    resident_.push(page, static_cast<double>(activities_[page].last));
+    resident_.push(page, activity_score(activities_[page]));
   }
   void on_evict(PageNumber page, uint64_t) override { resident_.remove(page); }
 
@@ -90,6 +91,11 @@ class Lazy final : public Policy {
     return 2 * sigmoid(-since / gap) + activity.worth_of_gap;
   }
 
+  // So that those of steps that are timestamps differ as these do.
+  double activity_score(const Activity& activity) const {
+    return activity.is_known ? static_cast<double>(activity.last - *first_step_) : 0;
+  }
+
   // All but the newest, as a heap with the least important first: few of them go before it is made
   // anew.
   void rank(uint64_t step) {
@@ -110,6 +116,7 @@ class Lazy final : public Policy {
 
   const double threshold_;
   const uint64_t window_steps_;
+  std::optional<uint64_t> first_step_;
   PerPage<Activity> activities_;
   PageHeap resident_;            // by when they were active last
   std::vector<Ranked> ranking_;  // what became active since it was made is in it no more
@@ -122,7 +129,7 @@ class Lazy final : public Policy {
 // LazyEviction, with pages for tokens. MRI is the longest gap between a page's activations, of
 // which its first access is one. A token is written in a step, so the last W of them are the pages
 // first accessed in the last W steps. Where there is nothing else, the page goes that was active
-// longest ago.
+// longest ago, and of several the one that came first.
 PolicyInfo lazy() {
   return {
       .name = "lazy",

@@ -2,6 +2,7 @@
 #include <array>
 #include <functional>
 #include <iterator>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "prefetch/policies/policies.h"
 #include "prefetch/ranking_pace.h"
 #include "prefetch/selections.h"
+#include "prefetch/use_lists.h"
 
 namespace farpage::prefetch {
 namespace {
@@ -26,67 +28,61 @@ class Stability final : public Policy {
     if (pace_.is_due(access.step, heads_.size())) rank(access.step);
     pace_.on_access();
     step_ = access.step;
-    if (access.head >= heads_.size()) heads_.resize(access.head + size_t{1});
-    Head& head = heads_[access.head];
-    Page& page = pages_.at(access.page);
-    if (page.accessed_at == kNever) ++head.pages;
-    if (page.is_resident) remove(access.page);
-    if (page.head != access.head) page.is_kept = is_kept(head, access.page);
-    page.head = access.head;
-    page.accessed_at = access.number;
-    if (head.step.empty()) active_.push_back(access.head);
+    const uint32_t number = number_of(access.head);
+    Head& head = heads_[number];
+    if (head.step.empty()) active_.push_back(number);
     head.step.emplace_back(access.mass, access.page);
-    if (page.is_resident) add(access.page);
+    uint32_t& owner = owner_.at(access.page);
+    if (owner == kNone) ++head.pages;
+    owner = number;
+    const bool is_resident = lists_.contains(access.page);
+    if (is_resident) remove(access.page);
+    lists_.use(access.page);
+    if (is_resident) add(access.page);
   }
-  void on_insert(PageNumber number, uint64_t) override {
-    Page& page = pages_.at(number);
-    page.is_resident = true;
-    page.is_kept = page.head < heads_.size() && is_kept(heads_[page.head], number);
-    add(number);
+  void on_insert(PageNumber page, uint64_t) override {
+    uint32_t& owner = owner_.at(page);
+    if (owner == kNone) owner = number_of(0);
+    lists_.use(page);
+    add(page);
   }
-  void on_evict(PageNumber number, uint64_t) override {
-    pages_.at(number).is_resident = false;
-    remove(number);
-  }
+  void on_evict(PageNumber page, uint64_t) override { remove(page); }
   PageNumber victim(uint64_t) override {
     const auto first =
         std::ranges::find_if(by_oldest_, [](const PageHeap& heap) { return heap.size() > 0; });
-    return lists_[first->top()].oldest;
+    return lists_.oldest(first->top());
   }
   void set_aside(PageNumber page) override {
     remove(page);
     aside_.push_back(page);
   }
   void put_back() override {
-    for (; !aside_.empty(); aside_.pop_back()) add(aside_.back());
+    for (; !aside_.empty(); aside_.pop_back()) {
+      const PageNumber page = aside_.back();
+      change(list_of(page), [&](uint32_t list) { lists_.add_oldest(page, list); });
+    }
   }
 
  private:
   // What goes first: of stable heads what they did not select, then what they did, and at last the
   // pages of unstable ones.
   enum Order : uint8_t { kRest, kSelected, kUnstable, kOrders };
-  static constexpr uint64_t kNever = UINT64_MAX;
-  static constexpr PageNumber kNone = UINT32_MAX;
+  static constexpr uint32_t kNone = UINT32_MAX;
   struct Head {
     std::vector<std::pair<float, PageNumber>> step;  // its accesses in this one
     Selections selections;
     std::vector<PageNumber> kept;  // as it was ranked last, in the order of their numbers
     uint64_t pages = 0;            // that it has by now
+    bool has_selected = false;     // since it was ranked last
     bool is_unstable = false;
   };
-  struct Page {
-    uint64_t accessed_at = kNever;
-    PageNumber older = kNone;  // in its list
-    PageNumber newer = kNone;
-    uint32_t head = 0;
-    bool is_kept = false;
-    bool is_resident = false;
-  };
-  // A head's resident pages by use: those that it keeps, or the others.
-  struct List {
-    PageNumber oldest = kNone;
-    PageNumber newest = kNone;
-  };
+
+  // In the order in which they come, whatever their names are.
+  uint32_t number_of(uint32_t head) {
+    const auto [at, is_new] = numbers_.try_emplace(head, static_cast<uint32_t>(heads_.size()));
+    if (is_new) heads_.emplace_back();
+    return at->second;
+  }
 
   // What each head selected in it: its pages with the most mass.
   void end_step() {
@@ -100,6 +96,7 @@ class Stability final : public Policy {
       std::ranges::sort(selected);
       selected.erase(std::unique(selected.begin(), selected.end()), selected.end());
       head.selections.add(std::move(selected), head.pages);
+      head.has_selected = true;
       head.step.clear();
     }
     active_.clear();
@@ -108,18 +105,17 @@ class Stability final : public Policy {
   // Which heads are stable, and what they keep until it is done again.
   void rank(uint64_t step) {
     pace_.on_ranked(step);
-    std::vector<std::pair<double, uint32_t>> steadiest_last;
-    for (uint32_t number = 0; number < heads_.size(); ++number) {
-      if (heads_[number].pages == 0) continue;
-      steadiest_last.emplace_back(heads_[number].selections.stability(), number);
+    steadiest_last_.clear();
+    for (const auto& [head, number] : numbers_) {
+      steadiest_last_.emplace_back(heads_[number].selections.stability(), head);
     }
-    std::ranges::sort(steadiest_last);
+    std::ranges::sort(steadiest_last_);
     const auto unstable =
-        static_cast<size_t>(static_cast<double>(steadiest_last.size()) * unstable_);
-    for (size_t i = 0; i < steadiest_last.size(); ++i) {
-      const uint32_t number = steadiest_last[i].second;
+        static_cast<size_t>(static_cast<double>(steadiest_last_.size()) * unstable_);
+    for (size_t i = 0; i < steadiest_last_.size(); ++i) {
+      const uint32_t number = numbers_.at(steadiest_last_[i].second);
       set_unstable(number, i < unstable);
-      if (!heads_[number].selections.empty()) keep(number, heads_[number].selections.latest());
+      if (std::exchange(heads_[number].has_selected, false)) keep_selected(number);
     }
   }
 
@@ -127,93 +123,77 @@ class Stability final : public Policy {
     if (heads_[number].is_unstable == is_unstable) return;
     const std::array lists = {list_of(number, false), list_of(number, true)};
     for (const uint32_t list : lists) {
-      if (lists_[list].oldest != kNone) order_of(list).remove(list);
+      if (lists_.oldest(list) != kNone) order_of(list).remove(list);
     }
     heads_[number].is_unstable = is_unstable;
     for (const uint32_t list : lists) {
-      if (lists_[list].oldest != kNone) rank_list(list);
+      if (lists_.oldest(list) != kNone) rank_list(list);
     }
   }
 
-  void keep(uint32_t number, const std::vector<PageNumber>& selected) {
-    std::vector<PageNumber>& kept = heads_[number].kept;
+  // Of its pages those change lists that it selects anew, or no more.
+  void keep_selected(uint32_t number) {
+    Head& head = heads_[number];
+    const std::vector<PageNumber>& selected = head.selections.latest();
     changed_.clear();
-    std::ranges::set_symmetric_difference(kept, selected, std::back_inserter(changed_));
-    kept = selected;
-    std::erase_if(changed_, [&](PageNumber changed) { return pages_[changed].head != number; });
+    std::ranges::set_symmetric_difference(head.kept, selected, std::back_inserter(changed_));
+    head.kept = selected;
+    std::erase_if(changed_, [&](PageNumber page) {
+      return owner_[page] != number || !lists_.contains(page);
+    });
+    for (const PageNumber page : changed_) remove(page);
     std::ranges::sort(changed_, std::greater<>(),
-                      [this](PageNumber changed) { return pages_[changed].accessed_at; });
+                      [this](PageNumber page) { return lists_.used_at(page); });
     std::array<PageNumber, 2> newer = {kNone, kNone};
-    for (const PageNumber changed : changed_) {
-      Page& page = pages_.at(changed);
-      if (page.is_resident) remove(changed);
-      page.is_kept = !page.is_kept;
-      if (!page.is_resident) continue;
-      PageNumber& before = newer[page.is_kept ? 1 : 0];
-      add(changed, before);
-      before = changed;
+    for (const PageNumber page : changed_) {
+      PageNumber& before = newer[list_of(page) % 2];
+      add(page, std::exchange(before, page));
     }
   }
 
-  static bool is_kept(const Head& head, PageNumber number) {
-    return std::ranges::binary_search(head.kept, number);
+  // Two of each head: of what it keeps, and of the rest.
+  static uint32_t list_of(uint32_t number, bool is_kept) { return 2 * number + (is_kept ? 1 : 0); }
+  uint32_t list_of(PageNumber page) const {
+    const uint32_t number = owner_[page];
+    return list_of(number, std::ranges::binary_search(heads_[number].kept, page));
   }
-  static uint32_t list_of(uint32_t head, bool is_kept) { return 2 * head + (is_kept ? 1 : 0); }
   PageHeap& order_of(uint32_t list) {
-    const uint32_t head = list / 2;
-    if (head < heads_.size() && heads_[head].is_unstable) return by_oldest_[kUnstable];
+    if (heads_[list / 2].is_unstable) return by_oldest_[kUnstable];
     return by_oldest_[list % 2 == 0 ? kRest : kSelected];
   }
 
-  // Few are newer than one that comes; `newer`: one of them, if any is known.
-  void add(PageNumber number, PageNumber newer = kNone) {
-    Page& page = pages_.at(number);
-    const uint32_t name = list_of(page.head, page.is_kept);
-    List& list = lists_.at(name);
-    page.newer = newer;
-    page.older = newer == kNone ? list.newest : pages_[newer].older;
-    while (page.older != kNone && pages_[page.older].accessed_at > page.accessed_at) {
-      page.newer = page.older;
-      page.older = pages_[page.older].older;
-    }
-    (page.newer == kNone ? list.newest : pages_.at(page.newer).older) = number;
-    if (page.older != kNone) {
-      pages_.at(page.older).newer = number;
-      return;
-    }
-    list.oldest = number;
-    rank_list(name);
+  void add(PageNumber page, PageNumber newer = kNone) {
+    change(list_of(page), [&](uint32_t list) { lists_.add(page, list, newer); });
   }
-  void remove(PageNumber number) {
-    const Page& page = pages_[number];
-    const uint32_t name = list_of(page.head, page.is_kept);
-    List& list = lists_.at(name);
-    (page.newer == kNone ? list.newest : pages_.at(page.newer).older) = page.older;
-    if (page.older != kNone) {
-      pages_.at(page.older).newer = page.newer;
-      return;
-    }
-    list.oldest = page.newer;
-    rank_list(name);
+  void remove(PageNumber page) {
+    change(lists_.list(page), [&](uint32_t) { lists_.remove(page); });
+  }
+  template <typename Change>
+  void change(uint32_t list, const Change& change) {
+    const PageNumber before = lists_.oldest(list);
+    change(list);
+    if (lists_.oldest(list) != before) rank_list(list);
   }
   // Its oldest page is another one.
   void rank_list(uint32_t list) {
     PageHeap& order = order_of(list);
-    const PageNumber oldest = lists_[list].oldest;
+    const PageNumber oldest = lists_.oldest(list);
     if (oldest == kNone) return order.remove(list);
-    const auto score = static_cast<double>(pages_[oldest].accessed_at);
+    const auto score = static_cast<double>(lists_.used_at(oldest));
     order.contains(list) ? order.change(list, score) : order.push(list, score);
   }
 
   const size_t top_;
   const double unstable_;  // share of the heads
+  std::unordered_map<uint32_t, uint32_t> numbers_;
   std::vector<Head> heads_;
-  std::vector<uint32_t> active_;  // that had accesses in this step
-  PerPage<Page> pages_;
-  PerPage<List> lists_;                      // two of each head
-  std::array<PageHeap, kOrders> by_oldest_;  // of those that are not empty
+  std::vector<uint32_t> active_;             // that had accesses in this step
+  PerPage<uint32_t> owner_{kNone};           // of a page: the head that accessed it last
+  UseLists lists_;                           // what is resident
+  std::array<PageHeap, kOrders> by_oldest_;  // of the lists that are not empty
   std::vector<PageNumber> aside_;
   std::vector<PageNumber> changed_;
+  std::vector<std::pair<double, uint32_t>> steadiest_last_;
   uint64_t step_ = 0;
   RankingPace pace_;
 };

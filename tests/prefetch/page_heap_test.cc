@@ -68,6 +68,12 @@ RC_GTEST_PROP(PageHeapProperty, TopIsTheLowest, (uint32_t seed)) {
       model.erase(found);
     }
     RC_ASSERT(heap.size() == model.size());
+    if (!model.empty() && random.below(8) == 0) {
+      const PageNumber aside = model[random.below(model.size())].page;
+      heap.set_aside(aside);
+      RC_ASSERT(!heap.contains(aside));
+      heap.put_back();
+    }
     if (model.empty() || random.below(4) > 0) continue;
     const auto lowest = std::ranges::min_element(
         model, {}, [](const Entry& entry) { return std::tuple(entry.score, entry.pushed); });

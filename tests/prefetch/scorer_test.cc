@@ -94,5 +94,20 @@ TEST(Scorer, ScoresThatDifferInTheirLastBitAreToldApart) {
   compare(regret_aware_scorer, regret_aware(), 3'079'814);
 }
 
+// An access leaves the sum of a page's parts what it was, 6.25 + 6.25 and then 12.5 + 0: added up
+// with its age it is less in the last bit.
+TEST(Scorer, PartsThatAddUpToWhatTheyDidAreAddedUpAnew) {
+  const auto policy = choose_policy("regret_aware:frequency=6.25:regret=6:decay=0")->make({});
+  uint64_t number = 0;
+  for (const PageNumber page : {0U, 1U}) {
+    policy->on_insert(page, 2);
+    policy->on_evict(page, 2);
+    policy->on_access({number++, 2, page});
+    policy->on_insert(page, 2);
+  }
+  policy->on_access({number++, 2, 1});
+  EXPECT_EQ(policy->victim(3), 1U);
+}
+
 }  // namespace
 }  // namespace farpage::prefetch
