@@ -12,6 +12,8 @@ namespace farpage::prefetch {
 // A queue of pages, each in it once, out of the middle of which any can be taken at once.
 class PageList {
  public:
+  // Takes memory for the pages below this one.
+  void reserve(size_t pages) { links_.reserve(pages); }
   size_t size() const { return size_; }
   bool contains(PageNumber page) const { return links_[page].linked; }
   // Of one that is not empty.

@@ -21,6 +21,8 @@ class PerPage {
     if (page >= values_.size()) values_.resize(page + size_t{1}, unset_);
     return values_[page];
   }
+  // Takes memory for the pages below this one.
+  void reserve(size_t pages) { values_.reserve(pages); }
   // Of all pages up to the highest that was set.
   std::span<T> values() { return values_; }
   size_t size() const { return values_.size(); }

@@ -53,6 +53,13 @@ class Scheduler {
     before_.reserve(options.most_waiting);
   }
 
+  // Takes memory for the pages below this one.
+  void reserve(size_t pages) {
+    pages_.reserve(pages);
+    planned_.reserve(pages);
+    announced_.reserve(pages);
+  }
+
   // What is expected in the steps from this one on, likeliest first: what waits of the plan before
   // and is not named is cancelled.
   void plan(std::span<const PageNumber> pages, uint64_t step);

@@ -7,6 +7,7 @@ namespace farpage {
 KnownPages::KnownPages(uint32_t most)
     : most_(most), slots_(std::bit_ceil(2 * size_t{most}), kNone) {
   keys_.reserve(most);
+  by_use_.reserve(most);
 }
 
 size_t KnownPages::slot_of(const PageKey& key) const {

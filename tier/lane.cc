@@ -46,6 +46,10 @@ Fetch Lane::fetch(std::span<const PageRequest> requests, std::span<PageVerdict> 
   return Fetch(engine_.get(), engine_->start(requests, verdicts, deadline_ns, options));
 }
 
+void Lane::reserve_fetches(uint32_t more) {
+  engine_->reserve_fetches(more);
+}
+
 bool Lane::contains(const PageKey& key, uint64_t deadline_ns) {
   const PageRequest request = {.key = key, .min_version = 0, .destination = {}};
   PageVerdict verdict;

@@ -50,9 +50,7 @@ LaneEngine::LaneEngine(std::shared_ptr<FleetLink> fleet, Mapping memory, Region 
     free_attempts_[free_count_++] = index;
   }
   landed_.reserve(kPollBatch);
-  active_.reserve(kWindow);
-  fetches_.reserve(kWindow);
-  while (fetches_.size() < kWindow) fetches_.push_back(std::make_unique<FetchState>());
+  reserve_fetches(kWindow);
   fleet_->counters()->open(&counters_);
 }
 
@@ -69,6 +67,13 @@ LaneEngine::~LaneEngine() {
 Slice LaneEngine::landing_slice(const void* part, uint64_t bytes) const {
   const auto offset = static_cast<uint64_t>(static_cast<const std::byte*>(part) - memory_.data());
   return region_.slice(offset, bytes);
+}
+
+void LaneEngine::reserve_fetches(uint32_t more) {
+  const size_t fetches = fetches_.size() + more;
+  active_.reserve(fetches);
+  fetches_.reserve(fetches);
+  while (fetches_.size() < fetches) fetches_.push_back(std::make_unique<FetchState>());
 }
 
 FetchState* LaneEngine::start(std::span<const PageRequest> requests,

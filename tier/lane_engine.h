@@ -46,6 +46,7 @@ class LaneEngine {
   static Result<std::unique_ptr<LaneEngine>> create(const std::shared_ptr<FleetLink>& fleet);
   ~LaneEngine();
 
+  void reserve_fetches(uint32_t more);
   FetchState* start(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
                     uint64_t deadline_ns, const FetchOptions& options);
   void recycle(FetchState* fetch);
@@ -59,7 +60,7 @@ class LaneEngine {
   const std::byte* mapped_payload(const PageKey& key) const;
 
  private:
-  static constexpr uint32_t kWindow = 128;
+  static constexpr uint32_t kWindow = Lane::kWindow;
   static constexpr size_t kPollBatch = 64;
   static constexpr uint16_t kNoTwin = UINT16_MAX;
   // An operation that is refused this often would be refused for ever.

@@ -5,6 +5,7 @@
 namespace farpage {
 
 PageFetches::PageFetches(Lane& lane, uint32_t expected) : lane_(lane), fetches_(expected) {
+  lane.reserve_fetches(expected);
   free_.reserve(expected);
   open_.reserve(expected);
   for (uint32_t i = expected; i-- > 0;) free_.push_back(i);

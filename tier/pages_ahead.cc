@@ -28,6 +28,7 @@ PagesAhead::PagesAhead(const Clock& clock, const PrefetchOptions& options, uint6
       page_bytes_(page_bytes),
       transfers_(std::move(transfers)),
       places_(transfers_->places()) {
+  scheduler_.reserve(options.known_pages);
   here_.reserve(places_.size());
   expected_.reserve(options.prefetch_pages);
 }

@@ -34,10 +34,9 @@ Result<void> PrefetchOptions::validate() const {
   if (landing_pages == 0 || heads == 0 || patience_ns == 0) {
     return fail(Code::kInvalid, "prefetch: landing_pages, heads and patience_ns are at least 1");
   }
-  constexpr uint32_t kMostUnderWay = 128;  // what a lane has under way at one time
-  if (scheduler.most_under_way == 0 || scheduler.most_under_way > kMostUnderWay) {
+  if (scheduler.most_under_way == 0 || scheduler.most_under_way > Lane::kWindow) {
     return fail(Code::kInvalid, fmt::format("prefetch: most_under_way is {}: 1 to {} are possible",
-                                            scheduler.most_under_way, kMostUnderWay));
+                                            scheduler.most_under_way, Lane::kWindow));
   }
   const uint64_t needed = uint64_t{scheduler.most_waiting} + landing_pages;
   if (known_pages <= needed) {

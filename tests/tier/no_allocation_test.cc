@@ -48,21 +48,20 @@ class HotPath {
   size_t warm_batch() { return fetch(kBatch); }
 
   // Each page in a fetch of its own, all at one time.
-  size_t many() {
-    static_assert(kMany <= kBatch);
-    for (size_t i = 0; i < kMany; ++i) {
+  size_t many(size_t fetches) {
+    for (size_t i = 0; i < fetches; ++i) {
       many_[i] = engine_.lane().fetch(std::span(requests_).subspan(i, 1),
                                       std::span(verdicts_).subspan(i, 1), deadline());
     }
-    for (Fetch& fetch : many_) {
-      fetch.wait();
-      const Fetch over = std::move(fetch);
+    for (size_t i = 0; i < fetches; ++i) {
+      many_[i].wait();
+      const Fetch over = std::move(many_[i]);
     }
     size_t ready = 0;
-    for (size_t i = 0; i < kMany; ++i) ready += verdicts_[i].verdict == Verdict::kReady;
+    for (size_t i = 0; i < fetches; ++i) ready += verdicts_[i].verdict == Verdict::kReady;
     return ready;
   }
-  static constexpr size_t kMany = 128;  // what a lane has under way at one time
+  void reserve_fetches(uint32_t more) { engine_.lane().reserve_fetches(more); }
 
   // On a client that has no room to remember where pages are, so that each fetch is cold.
   size_t cold() {
@@ -96,7 +95,7 @@ class HotPath {
   Engine engine_{*client_, kPageBytes, kBatch};
   std::vector<PageRequest> requests_;
   std::vector<PageVerdict> verdicts_;
-  std::array<Fetch, kMany> many_;
+  std::array<Fetch, kBatch> many_;
 
   static ClientOptions forgetful() {
     ClientOptions options;
@@ -147,8 +146,11 @@ TEST_P(HotPathTest, FetchAllocatesNothing) {
 TEST_P(HotPathTest, AsManyFetchesAsALaneHasUnderWayAllocateNothing) {
   HotPath path(GetParam());
   size_t ready = 0;
-  EXPECT_EQ(allocations_of([&] { ready = path.many(); }), 0u);
-  EXPECT_EQ(ready, HotPath::kMany);
+  EXPECT_EQ(allocations_of([&] { ready = path.many(Lane::kWindow); }), 0u);
+  EXPECT_EQ(ready, Lane::kWindow);
+  path.reserve_fetches(100);
+  EXPECT_EQ(allocations_of([&] { ready = path.many(Lane::kWindow + 100); }), 0u);
+  EXPECT_EQ(ready, Lane::kWindow + 100);
 }
 
 // Names what was accessed last, and allocates nothing.
