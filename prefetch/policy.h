@@ -16,7 +16,8 @@ class Policy {
 
   // Before anybody has looked whether the page is resident.
   virtual void on_access(const Access& access) = 0;
-  // The page is resident from now on, or no more. `step`: of the access that brought this about.
+  // The page, which was accessed at some time, is resident from now on, or no more. `step`: of the
+  // access that brought this about.
   virtual void on_insert(PageNumber page, uint64_t step) = 0;
   virtual void on_evict(PageNumber page, uint64_t step) = 0;
 

@@ -54,7 +54,8 @@ class DriftingScorer : public Scorer {
 };
 
 // The policies that evict by them; of pages that are worth the same, the one that was inserted
-// first.
+// first. Of those whose parts are equal, and whose scores differ by less than a double can tell, it
+// is the one that was accessed longest ago.
 std::unique_ptr<Policy> evict_by(std::unique_ptr<SteadyScorer> scorer);
 std::unique_ptr<Policy> evict_by(std::unique_ptr<DriftingScorer> scorer);
 

@@ -23,6 +23,7 @@ class UseLists {
   // which is one of them, or from the newest.
   void add(PageNumber page, uint32_t list, PageNumber newer = kNone) {
     const uint64_t used_at = entries_[page].used_at;
+    FARPAGE_CHECK(newer == kNone || entries_[newer].list == list);
     PageNumber older = newer == kNone ? ends_[list].newest : entries_[newer].older;
     while (older != kNone && entries_[older].used_at > used_at) {
       newer = older;

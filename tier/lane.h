@@ -72,7 +72,7 @@ struct LaneStats {
 // it; different lanes share only the wait-free location cache. Made by Client::open_lane.
 class Lane {
  public:
-  static constexpr uint32_t kWindow = 128;  // pages under way at one time
+  static constexpr uint32_t kWindow = 128;  // pages under way at one time, at the most
 
   Lane(Lane&&) noexcept;
   Lane& operator=(Lane&&) noexcept;
@@ -84,8 +84,8 @@ class Lane {
   Fetch fetch(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
               uint64_t deadline_ns, const FetchOptions& options = {});
 
-  // Takes memory for so many more fetches at one time. Without it there is some for kWindow of
-  // them, and more take it the first time.
+  // Takes memory for so many fetches at one time beside those that it has memory for, which is kept
+  // until the lane ends: kWindow at first. Without it more take theirs the first time.
   void reserve_fetches(uint32_t more);
 
   // Whether a node has a page of this key now; false also when it cannot be asked by the

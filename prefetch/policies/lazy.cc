@@ -93,7 +93,7 @@ class Lazy final : public Policy {
 
   // So that those of steps that are timestamps differ as these do.
   double activity_score(const Activity& activity) const {
-    return activity.is_known ? static_cast<double>(activity.last - *first_step_) : 0;
+    return activity.is_known ? static_cast<double>(activity.last - *first_step_) : -1;
   }
 
   // All but the newest, as a heap with the least important first: few of them go before it is made

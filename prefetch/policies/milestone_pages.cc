@@ -33,7 +33,7 @@ Features features_of(const PageRecord& page, uint64_t age, const Segmenter& segm
 }
 
 // A page is worth how likely it is to be accessed within so many steps, reckoned anew each time
-// that it is, and each time that its age has doubled since.
+// that it is, each time that its age has doubled since, and as it comes without being accessed.
 class Milestone final : public Policy {
  public:
   static constexpr uint64_t own_bytes() {

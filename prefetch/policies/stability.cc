@@ -2,6 +2,7 @@
 #include <array>
 #include <functional>
 #include <iterator>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -25,7 +26,7 @@ class Stability final : public Policy {
 
   void on_access(const Access& access) override {
     if (access.step != step_) end_step();
-    if (pace_.is_due(access.step, heads_.size())) rank(access.step);
+    if (pace_.is_due(access.step, numbers_.size())) rank(access.step);
     pace_.on_access();
     step_ = access.step;
     const uint32_t number = number_of(access.head);
@@ -33,7 +34,7 @@ class Stability final : public Policy {
     if (head.step.empty()) active_.push_back(number);
     head.step.emplace_back(access.mass, access.page);
     uint32_t& owner = owner_.at(access.page);
-    if (owner == kNone) ++head.pages;
+    if (owner == kNobody) ++head.pages;
     owner = number;
     const bool is_resident = lists_.contains(access.page);
     if (is_resident) remove(access.page);
@@ -41,8 +42,6 @@ class Stability final : public Policy {
     if (is_resident) add(access.page);
   }
   void on_insert(PageNumber page, uint64_t) override {
-    uint32_t& owner = owner_.at(page);
-    if (owner == kNone) owner = number_of(0);
     lists_.use(page);
     add(page);
   }
@@ -67,7 +66,8 @@ class Stability final : public Policy {
   // What goes first: of stable heads what they did not select, then what they did, and at last the
   // pages of unstable ones.
   enum Order : uint8_t { kRest, kSelected, kUnstable, kOrders };
-  static constexpr uint32_t kNone = UINT32_MAX;
+  static constexpr PageNumber kNone = UseLists::kNone;
+  static constexpr uint32_t kNobody = 0;  // whose pages were never accessed: a head that is none
   struct Head {
     std::vector<std::pair<float, PageNumber>> step;  // its accesses in this one
     Selections selections;
@@ -107,13 +107,13 @@ class Stability final : public Policy {
     pace_.on_ranked(step);
     steadiest_last_.clear();
     for (const auto& [head, number] : numbers_) {
-      steadiest_last_.emplace_back(heads_[number].selections.stability(), head);
+      steadiest_last_.emplace_back(heads_[number].selections.stability(), head, number);
     }
     std::ranges::sort(steadiest_last_);
     const auto unstable =
         static_cast<size_t>(static_cast<double>(steadiest_last_.size()) * unstable_);
     for (size_t i = 0; i < steadiest_last_.size(); ++i) {
-      const uint32_t number = numbers_.at(steadiest_last_[i].second);
+      const uint32_t number = std::get<2>(steadiest_last_[i]);
       set_unstable(number, i < unstable);
       if (std::exchange(heads_[number].has_selected, false)) keep_selected(number);
     }
@@ -184,16 +184,16 @@ class Stability final : public Policy {
   }
 
   const size_t top_;
-  const double unstable_;  // share of the heads
-  std::unordered_map<uint32_t, uint32_t> numbers_;
-  std::vector<Head> heads_;
-  std::vector<uint32_t> active_;             // that had accesses in this step
-  PerPage<uint32_t> owner_{kNone};           // of a page: the head that accessed it last
-  UseLists lists_;                           // what is resident
-  std::array<PageHeap, kOrders> by_oldest_;  // of the lists that are not empty
+  const double unstable_;                           // share of the heads
+  std::unordered_map<uint32_t, uint32_t> numbers_;  // of heads, by their names
+  std::vector<Head> heads_{1};                      // by number
+  std::vector<uint32_t> active_;                    // that had accesses in this step
+  PerPage<uint32_t> owner_{kNobody};                // of a page: the head that accessed it last
+  UseLists lists_;                                  // what is resident
+  std::array<PageHeap, kOrders> by_oldest_;         // of the lists that are not empty
   std::vector<PageNumber> aside_;
   std::vector<PageNumber> changed_;
-  std::vector<std::pair<double, uint32_t>> steadiest_last_;
+  std::vector<std::tuple<double, uint32_t, uint32_t>> steadiest_last_;  // and their numbers
   uint64_t step_ = 0;
   RankingPace pace_;
 };
@@ -206,7 +206,8 @@ PolicyInfo stability() {
   return {.name = "stability",
           .what =
               "ranked once in a window of steps: first the page goes that a stable head did not "
-              "select, then what it did; the pages of the least stable heads stay longest",
+              "select, then what it did; the pages of the least stable heads stay longest; of "
+              "several the one that was accessed, or came, longest ago",
           .parameters = {{"top", "how many pages a head selects in a step", 64, 1, 1e6},
                          {"window", "in steps", 16, 1, 1e6},
                          {"unstable", "the share of the heads that are", 0.25, 0, 1}},

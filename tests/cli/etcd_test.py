@@ -196,17 +196,11 @@ class EtcdTest(EtcdFleet, Counts, Case):
         self.assertEqual(second.returncode, 0, errors)
         self.assertIn("b is drained", output)
 
-    def read_until(self, process, words):
-        said = []
-        while not said or words not in said[-1]:
-            said.append(process.stderr.readline())
-            self.assertTrue(said[-1], f"it has ended: {said}")
-
     def test_drain_goes_on_after_an_etcd_that_was_away(self):
         etcd = Etcd(self)
         _, drain = self.begin_slow_drain(etcd, NAMES)
         etcd.members[0].kill()
-        self.read_until(drain, "etcd")
+        self.line_saying(drain, "etcd")
         etcd.members[0].start()
         self.assertTrue(wait_until(etcd.serves))
         output, errors = drain.communicate(timeout=60)
@@ -291,8 +285,8 @@ class EtcdTest(EtcdFleet, Counts, Case):
         first.send_signal(signal.SIGSTOP)
         second = self.start_program("node", "--listen", "tcp://127.0.0.1:0", "--state", self.folder / "b.state", "--pool-bytes", "64MiB",
                                     *self.node_words(etcd, "a"))
-        self.assertIn("waiting up to", second.stderr.readline())
-        second.address = re.search(r" on (\S+) \(", second.stderr.readline()).group(1)
+        self.line_saying(second, "waiting up to")
+        second.address = re.search(r" on (\S+) \(", self.line_saying(second, "serving")).group(1)
         self.assertTrue(wait_until(lambda: self.status(second)["fleet"] is not None))
         first.send_signal(signal.SIGCONT)
         self.assertEqual(first.wait(30), 0)

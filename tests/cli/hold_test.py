@@ -44,7 +44,7 @@ class HoldTest(HoldCase):
                                     "--config", self.folder / "node.toml")
         holder.address = str(address)
         self.addCleanup(lambda: holder.poll() is None and holder.terminate())
-        self.assertIn("serving", holder.stderr.readline())
+        self.line_saying(holder, "serving")
         return holder
 
     def fill(self, holder):
@@ -102,10 +102,10 @@ class HoldTest(HoldCase):
         config = (self.folder / "node.toml").read_text()
         (self.folder / "node.toml").write_text("[node]\nno_such_key = 1\n")
         holder.send_signal(signal.SIGHUP)
-        self.assertTrue(wait_until(lambda: "started again" in holder.stderr.readline()))
+        self.line_saying(holder, "started again")
         # Meanwhile somebody runs it by hand: what is put and removed then, the held pages know nothing of.
         by_hand = self.start_program("node", "--listen", self.folder / "other.sock", "--state", self.folder / "state", "--pool-bytes", "64MiB")
-        self.assertIn("serving", by_hand.stderr.readline())
+        self.line_saying(by_hand, "serving")
         by_hand.terminate()
         by_hand.communicate(timeout=PATIENCE_S)
         (self.folder / "node.toml").write_text(config)
@@ -149,7 +149,7 @@ class HeldTenantsTest(Tenants, HoldCase):
                                          "--config", self.folder / "node.toml")
         self.holder.address = address
         self.addCleanup(lambda: self.holder.poll() is None and self.holder.terminate())
-        self.assertIn("serving", self.holder.stderr.readline())
+        self.line_saying(self.holder, "serving")
 
     def status(self, node, *words):
         return super().status(node, "--token-file", self.tokens["own"], *words)
@@ -200,7 +200,7 @@ class HeldMemberTest(EtcdFleet, HoldCase):
             "--state", self.folder / f"{name}.state", "--pool-bytes", "64MiB", *self.node_words(self.etcd, name))
         holder.address = address
         self.addCleanup(lambda: holder.poll() is None and holder.terminate())
-        self.assertIn("serving", holder.stderr.readline())
+        self.line_saying(holder, "serving")
         return holder
 
     def wait_until_it_has(self, live):

@@ -50,7 +50,7 @@ class MetricsCase(Case):
         node = self.start_program("node", "--listen", self.folder / f"{name}.sock", "--state",
                                   self.folder / f"{name}.state", "--pool-bytes", "16MiB", *arguments)
         node.url = self.metrics_url(node)
-        self.assertIn("serving", node.stderr.readline())
+        self.line_saying(node, "serving")
         node.socket = node.address = self.folder / f"{name}.sock"
         return node
 

@@ -78,7 +78,7 @@ class ProcessesTest(Case):
     def start_attack(self, *arguments):
         """One that lasts, with its nodes at work."""
         attack = self.start_program("chaos", "--processes", "--disturbances", 1000, "--backend", "shm", *arguments)
-        self.assertTrue(wait_until(lambda: "disturbances" in attack.stderr.readline()))
+        self.line_saying(attack, "disturbances")
         self.assertGreaterEqual(len(processes_naming(str(self.temporary))), 3)
         return attack
 

@@ -97,8 +97,7 @@ class Case(unittest.TestCase):
         socket = self.folder / f"{name}.sock"
         node = self.start_program("node", "--listen", listen or socket, "--state", self.folder / f"{name}.state",
                                   "--pool-bytes", pool, *arguments, place=place)
-        line = node.stderr.readline()
-        self.assertIn("serving", line)
+        line = self.line_saying(node, "serving")
         node.socket = socket
         node.address = re.search(r" on (\S+) \(", line).group(1)
         return node
@@ -107,14 +106,17 @@ class Case(unittest.TestCase):
         answer = self.run_program("status", "--node", node.address, *arguments, "--json", "-")
         return json.loads(answer.stdout) if answer.returncode == 0 else None
 
-    def metrics_url(self, process):
+    def line_saying(self, process, words):
+        """The first line on stderr with these words: what comes before it may be anything, of an etcd that answers late, say."""
         said = ""
         for line in process.stderr:
-            found = re.search(r"metrics on (http://\S+)", line)
-            if found:
-                return found.group(1)
+            if words in line:
+                return line
             said += line
-        self.fail(f"the program has told no URL, but {said!r}")
+        self.fail(f"the program has ended, and told no {words!r}, but {said!r}")
+
+    def metrics_url(self, process):
+        return re.search(r"metrics on (http://\S+)", self.line_saying(process, "metrics on http://")).group(1)
 
     def scrape(self, url, place):
         return fetch(url)

@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 #include <vector>
 
@@ -40,6 +41,16 @@ TEST(PageHeap, WhatWasSetAsideComesBackWhereItWas) {
     heap.remove(page);
   }
   EXPECT_EQ(heap.size(), 0u);
+}
+
+TEST(PageHeap, WhatIsNoNumberSpoilsTheOrderAndNoMore) {
+  PageHeap heap;
+  heap.push(1, 1);
+  heap.push(2, 2);
+  heap.change(1, std::numeric_limits<double>::quiet_NaN());
+  EXPECT_TRUE(heap.contains(heap.top()));
+  heap.remove(1);
+  EXPECT_EQ(heap.top(), 2U);
 }
 
 struct Entry {

@@ -115,7 +115,10 @@ class StabilityModel final : public Model {
     Page& page = pages_[access.page];
     if (page.used_at == 0) ++head.pages;
     page.used_at = ++uses_;
-    page.head = access.head;
+    if (page.head != access.head) {
+      page.head = access.head;
+      page.keep = keep_of(access.page);
+    }
     head.step.emplace_back(-access.mass, UINT32_MAX - access.page);
   }
   void on_insert(PageNumber page) override {
@@ -193,7 +196,7 @@ void expect_named_as_modelled(const std::string& name, Model& model, uint64_t se
   std::vector<PageNumber> resident;
   std::vector<PageNumber> gone;
   const size_t budget = 3 + random.below(20);
-  uint64_t step = 0;
+  uint64_t step = random.below(2) == 0 ? 0 : uint64_t{1} << 60;
   const auto insert = [&](PageNumber page) {
     resident.push_back(page);
     policy->on_insert(page, step);
@@ -216,7 +219,8 @@ void expect_named_as_modelled(const std::string& name, Model& model, uint64_t se
     if (random.below(3) == 0) step += 1 + random.below(4);
     const auto any = static_cast<PageNumber>(random.below(40));
     Access access = {number, step, random.below(2) == 0 ? any % 8 : any};
-    access.head = 7 - access.page % 5;
+    const uint32_t head = random.below(8) == 0 ? number % 5 : access.page % 5;
+    access.head = head == 0 ? UINT32_MAX : 7 - head;
     access.mass = static_cast<float>(random.below(64)) / 64;
     policy->on_access(access);
     model.on_access(access);
