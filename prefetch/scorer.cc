@@ -54,8 +54,7 @@ class DriftingPolicy final : public Policy {
     scorer_->on_access(access);
     Place& place = places_.at(access.page);
     if (!place.is_resident) return;
-    const bool rises = rank_of(access.page).sum - place.at->sum > kLeastRise;
-    if (rises) {
+    if (scorer_->parts(access.page).sum() - place.at->sum > kLeastRise) {
       place.is_outdated = true;
     } else {
       move(access.page);

@@ -48,8 +48,8 @@ class Lazy final : public Policy {
 
   PageNumber victim(uint64_t step) override {
     const bool is_late = ranking_.empty() || pace_.is_window_over(step);
-    const bool is_whole =
-        resident_.aside() == 0;  // else those that are set aside would not be in it
+    // Else those that are set aside would not be in it.
+    const bool is_whole = resident_.aside() == 0;
     if (is_late && is_whole && pace_.is_paid_for(resident_.size())) rank(step);
     while (!ranking_.empty()) {
       const auto& [importance, last, page] = ranking_.front();

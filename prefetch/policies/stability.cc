@@ -193,7 +193,8 @@ class Stability final : public Policy {
   std::array<PageHeap, kOrders> by_oldest_;         // of the lists that are not empty
   std::vector<PageNumber> aside_;
   std::vector<PageNumber> changed_;
-  std::vector<std::tuple<double, uint32_t, uint32_t>> steadiest_last_;  // and their numbers
+  // Stability, name and number of each head, as it is ranked.
+  std::vector<std::tuple<double, uint32_t, uint32_t>> steadiest_last_;
   uint64_t step_ = 0;
   RankingPace pace_;
 };

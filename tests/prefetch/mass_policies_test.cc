@@ -19,6 +19,25 @@ namespace {
 
 using testing::ElementsAre;
 
+struct Selected {
+  uint64_t step;
+  uint32_t head;
+  PageNumber page;
+  float mass;
+};
+using Selection = std::vector<Selected>;
+std::vector<PageNumber> evicted_of_heads(const std::string& name, uint64_t budget_pages,
+                                         const Selection& selected) {
+  std::vector<Access> accesses;
+  for (const Selected& each : selected) {
+    Access access = {accesses.size(), each.step, each.page};
+    access.head = each.head;
+    access.mass = each.mass;
+    accesses.push_back(access);
+  }
+  return evicted_of(name, budget_pages, accesses);
+}
+
 struct Massive {
   uint64_t step;
   PageNumber page;
@@ -26,13 +45,9 @@ struct Massive {
 };
 std::vector<PageNumber> evicted(const std::string& name, uint64_t budget_pages,
                                 const std::vector<Massive>& massive) {
-  std::vector<Access> accesses;
-  for (const Massive& each : massive) {
-    Access access = {accesses.size(), each.step, each.page};
-    access.mass = each.mass;
-    accesses.push_back(access);
-  }
-  return evicted_of(name, budget_pages, accesses);
+  Selection selected;
+  for (const auto& [step, page, mass] : massive) selected.push_back({step, 0, page, mass});
+  return evicted_of_heads(name, budget_pages, selected);
 }
 using Masses = std::vector<Massive>;
 
@@ -229,23 +244,10 @@ TEST(Raas, StampsTheUpperHalfOfAStepBelowTheThreshold) {
 }
 TEST(Raas, TheUpperHalfIsOfEachHeadsPages) {
   // In step 3 head 0 has two above the threshold; 3, with less, is in the upper half of head 1's.
-  std::vector<Access> accesses;
-  const auto add = [&](uint64_t step, uint32_t head, PageNumber page, float mass) {
-    Access access = {accesses.size(), step, page};
-    access.head = head;
-    access.mass = mass;
-    accesses.push_back(access);
-  };
-  add(0, 0, 9, 0.5F);
-  add(1, 1, 3, 0.5F);
-  add(2, 0, 1, 0.5F);
-  add(2, 1, 4, 0.5F);
-  add(3, 0, 1, 0.5F);
-  add(3, 0, 9, 0.5F);
-  add(3, 1, 3, 5e-5F);
-  add(3, 1, 4, 1e-5F);
-  add(4, 0, 5, 0.5F);
-  EXPECT_THAT(evicted_of("raas", 4, accesses), ElementsAre(4));
+  const Selection accesses = {{0, 0, 9, 0.5F},  {1, 1, 3, 0.5F},  {2, 0, 1, 0.5F},
+                              {2, 1, 4, 0.5F},  {3, 0, 1, 0.5F},  {3, 0, 9, 0.5F},
+                              {3, 1, 3, 5e-5F}, {3, 1, 4, 1e-5F}, {4, 0, 5, 0.5F}};
+  EXPECT_THAT(evicted_of_heads("raas", 4, accesses), ElementsAre(4));
 }
 TEST(Raas, LetsThePromptStay) {
   const Masses accesses = {{0, 0, 0.0F}, {0, 1, 0.0F}, {1, 2, 0.9F}, {2, 3, 0.9F}};
@@ -313,30 +315,18 @@ TEST(Lazy, TakesLittleMassForNoActivity) {
   EXPECT_THAT(evicted("lazy:threshold=0", 2, accesses), ElementsAre(1));
 }
 
-struct Selected {
-  uint64_t step;
-  uint32_t head;
-  PageNumber page;
-  float mass;
-};
 // A steady head that always selects 0 of 0 and 1, and one that selects 2 and 3 in turns.
-std::vector<PageNumber> evicted_after_two_heads(const std::string& name,
-                                                const std::vector<Selected>& then,
+std::vector<PageNumber> evicted_after_two_heads(const std::string& name, const Selection& then,
                                                 uint64_t first_step = 0) {
-  std::vector<Access> accesses;
-  const auto add = [&](const Selected& each) {
-    Access access = {accesses.size(), first_step + each.step, each.page};
-    access.head = each.head;
-    access.mass = each.mass;
-    accesses.push_back(access);
-  };
+  Selection all;
   for (uint64_t step = 0; step < 4; ++step) {
-    add({step, 0, 0, 0.9F});
-    add({step, 1, static_cast<PageNumber>(2 + step % 2), 0.5F});
-    add({step, 0, 1, 0.1F});
+    all.push_back({step, 0, 0, 0.9F});
+    all.push_back({step, 1, static_cast<PageNumber>(2 + step % 2), 0.5F});
+    all.push_back({step, 0, 1, 0.1F});
   }
-  for (const Selected& each : then) add(each);
-  return evicted_of(name, 4, accesses);
+  all.insert(all.end(), then.begin(), then.end());
+  for (Selected& each : all) each.step += first_step;
+  return evicted_of_heads(name, 4, all);
 }
 TEST(Stability, EvictsWhatAStableHeadDoesNotSelectAndLastAnUnstableOnesPages) {
   const std::string name = "stability:top=1:window=4:unstable=0.5";
@@ -369,22 +359,18 @@ TEST(Stability, RanksOnceInAWindowUpToTheLastStep) {
 TEST(Stability, RanksNoOftenerThanAnAccessForTwoHeads) {
   // In step 100 it is ranked, and the first of four heads keeps 7; in step 200 that is too short
   // ago to look what was selected since.
-  std::vector<Access> accesses;
-  const auto add = [&](uint64_t step, uint32_t head, PageNumber page, float mass) {
-    Access access = {accesses.size(), step, page};
-    access.head = head;
-    access.mass = mass;
-    accesses.push_back(access);
+  Selection accesses = {{0, 0, 7, 0.9F}, {0, 0, 8, 0.1F}};
+  for (PageNumber page = 9; page < 71; ++page) accesses.push_back({0, 1 + page % 3, page, 0.1F});
+  accesses.push_back({100, 0, 8, 0.1F});
+  const Selected last = {200, 0, 99, 0.1F};
+  const auto evicted_at_last = [&] {
+    Selection all = accesses;
+    all.push_back(last);
+    return evicted_of_heads("stability:top=1:unstable=0", 64, all);
   };
-  add(0, 0, 7, 0.9F);
-  add(0, 0, 8, 0.1F);
-  for (PageNumber page = 9; page < 71; ++page) add(0, 1 + page % 3, page, 0.1F);
-  add(100, 0, 8, 0.1F);
-  add(200, 0, 99, 0.1F);
-  EXPECT_THAT(evicted_of("stability:top=1:unstable=0", 64, accesses), ElementsAre(9));
-  accesses.back().number += 1;
-  accesses.insert(accesses.end() - 1, accesses[accesses.size() - 2]);
-  EXPECT_THAT(evicted_of("stability:top=1:unstable=0", 64, accesses), ElementsAre(7));
+  EXPECT_THAT(evicted_at_last(), ElementsAre(9));
+  accesses.push_back({100, 0, 8, 0.1F});
+  EXPECT_THAT(evicted_at_last(), ElementsAre(7));
 }
 
 }  // namespace
