@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <string>
@@ -72,22 +73,28 @@ TEST_F(SlowWorkInThreads, WhatIsEndedGoesOnAnotherThread) {
 
 TEST_F(SlowWorkInThreads, AFewAtATimeBeginInTheirOrder) {
   constexpr size_t kAll = 3 * SlowWork::kMostAtOnce;
-  std::atomic<size_t> inside = 0;
-  std::atomic<size_t> begun = 0;
-  std::atomic<size_t> most = 0;
+  std::mutex mutex;  // of the next three
+  size_t begun = 0;
+  size_t inside = 0;
+  size_t most = 0;
+  std::atomic<bool> is_full = false;
   std::atomic<size_t> told = 0;
   std::atomic<bool> go_on = false;
   SlowWork work(runtime_, fabric_);
   for (size_t i = 0; i < kAll; ++i) {
     work.run(
         [&, i](Fabric&) {
-          const size_t now = ++inside;
-          if (now > most) most = now;
-          ++begun;
+          {
+            const std::lock_guard lock(mutex);
+            ++begun;
+            most = std::max(most, ++inside);
+            if (inside == SlowWork::kMostAtOnce) is_full = true;
+          }
           if (i < SlowWork::kMostAtOnce) {
             runtime_.notify();
             runtime_.wait_until(kNever, [&] { return go_on.load(); });
           }
+          const std::lock_guard lock(mutex);
           --inside;
         },
         [&] {
@@ -95,8 +102,11 @@ TEST_F(SlowWorkInThreads, AFewAtATimeBeginInTheirOrder) {
           runtime_.notify();
         });
   }
-  ASSERT_TRUE(await([&] { return inside == SlowWork::kMostAtOnce; }));
-  EXPECT_EQ(begun, SlowWork::kMostAtOnce) << "the first of them, for only those wait inside";
+  ASSERT_TRUE(await([&] { return is_full.load(); }));
+  {
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(begun, SlowWork::kMostAtOnce) << "the first of them, for only those wait inside";
+  }
   go_on = true;
   runtime_.notify();
   ASSERT_TRUE(await([&] { return told == kAll; }));
