@@ -39,12 +39,12 @@ class IdleTest(Case):
         self.assert_all_gone(node)
 
     def test_a_node_that_ends_meanwhile(self):
-        node = self.start_node("--set", "node.lease_ms=100")
+        node = self.start_node("--set", "node.lease_ms=1000")
         idle = self.start_idle(node, 2)
         node.kill()
         node.wait()
         # By the time that another client gives up, the lease has ended.
-        self.run_program("bench", "fetch", "--node", node.socket, "--set", "client.connect_ms=1000")
+        self.run_program("bench", "fetch", "--node", node.socket, "--set", "client.connect_ms=2000")
         _, errors = idle.communicate(timeout=30)
         self.assertEqual(idle.returncode, 1)
         self.assertIn("lost 2 of 2 clients", errors)

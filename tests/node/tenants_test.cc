@@ -392,7 +392,10 @@ TEST_P(ShmTenants, PushBringsNothingOfAnother) {
   auto lane = clients_[kB]->open_push_lane({.pages = 16, .group_pages = 4}).value();
   const PushedPage request = {test_key(1), 0, kPageBytes};
   PageVerdict verdict;
-  lane.push({&request, 1}, {&verdict, 1}, engine(kB).deadline(kPatientNs)).wait();
+  do {  // L is short for a busy machine
+    verdict = {};
+    lane.push({&request, 1}, {&verdict, 1}, engine(kB).deadline(kPatientNs)).wait();
+  } while (verdict.reason == Reason::kStalled);
   EXPECT_EQ(verdict.verdict, Verdict::kRecompute);
   EXPECT_EQ(verdict.reason, Reason::kMiss);
 }
@@ -413,9 +416,16 @@ TEST_P(RefusingTenants, OverItsQuotaIsRefusedAndTheOtherIsNot) {
   ::testing::internal::CaptureStderr();
   Code code = Code::kOk;
   uint64_t stored = 0;
-  while (stored < 1'000 &&
-         (code = engine(kA).put(test_key(stored), 1, kSecond).code) == Code::kOk) {
-    ++stored;
+  // The node says it at the end of the put's time, which its answer may miss on a busy machine.
+  for (int late = 0; stored < 1'000 && late < 20;) {
+    code = engine(kA).put(test_key(stored), 1, kSecond).code;
+    if (code == Code::kTimeout) {
+      ++late;
+    } else if (code == Code::kOk) {
+      ++stored;
+    } else {
+      break;
+    }
   }
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(code, Code::kExhausted);
@@ -424,7 +434,7 @@ TEST_P(RefusingTenants, OverItsQuotaIsRefusedAndTheOtherIsNot) {
   EXPECT_NE(said.find("the tenant 'a' are refused, for its quota of 1 MiB"), std::string::npos)
       << said;
   EXPECT_NE(said.find("tenant.a.quota_bytes"), std::string::npos) << said;
-  EXPECT_EQ(status(kA).tenants.at(0).puts_refused, 1u);
+  EXPECT_GE(status(kA).tenants.at(0).puts_refused, 1u);
   EXPECT_EQ(fetch(kA, 0), 1);
   EXPECT_EQ(put(kB, 0, 2), Code::kOk);
   EXPECT_EQ(status(kB).tenants.at(0).puts_refused, 0u);

@@ -114,6 +114,7 @@ TEST(PrefetchCopies, WaitAsLongAsADemandHasPagesThatCome) {
   NodeOptions node = Cluster::small_options();
   node.page_bytes = 256 * kKiB;  // one is all that a turn copies
   node.pool_bytes = 64 * kMiB;
+  node.reuse_ms = 10'000;  // a page that is older would end its path, and those ahead could come
   Cluster cluster(Path::kShm, node);
   const auto client = cluster.connect();
   constexpr uint64_t kPages = 16;

@@ -13,6 +13,7 @@ namespace farpage {
 namespace {
 
 constexpr uint64_t kLeaseNs = 400 * kMillisecond;
+constexpr uint64_t kDialMs = 200;  // one that is under way when the link is back ends soon
 
 class TcpLink : public ::testing::Test {
  protected:
@@ -33,9 +34,8 @@ class TcpLink : public ::testing::Test {
                     .value();
     proxy_ = std::make_unique<TcpProxy>(listener_->address());
     client_options_.staging_bytes = 0;  // shm's would not come over TCP
-    client_options_.connect_ms = 200;
-    dialer_ =
-        make_dialer(client_runtime_, proxy_->address(), {}, client_options_.connect_ms).value();
+    client_options_.connect_ms = 2'000;
+    dialer_ = make_dialer(client_runtime_, proxy_->address(), {}, kDialMs).value();
   }
   ~TcpLink() override {
     listener_.reset();
