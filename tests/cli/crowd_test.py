@@ -86,11 +86,11 @@ class CrowdTest(Case):
         node = self.start_node(*NODE, listen="tcp://127.0.0.1:0")
         connections = lambda: (self.status(node)["clients"], self.status(node)["traffic"][0]["connections"])
         self.serve_one(node)
-        self.assertTrue(wait_until(lambda: connections() == (0, 0)), connections())
+        self.assertEqual(connections(), (0, 0))
         open_before = descriptors(node)
         replay = Steady(self, node.address)
         replay.wait_for("ready", 500)
-        self.assertTrue(wait_until(lambda: connections() == (1, 3)), connections())  # its lane's two ways, and its staging's
+        self.assertEqual(connections(), (1, 3))  # its lane's two ways, and its staging's
         replay.process.kill()
         self.assertTrue(wait_until(lambda: connections() == (0, 0)), connections())
         self.assertTrue(wait_until(lambda: descriptors(node) <= open_before), descriptors(node))

@@ -74,10 +74,9 @@ class EtcdTest(EtcdFleet, Counts, Case):
         replay = Steady(self, None, *self.reach(etcd), pace=PACE, puts=False)
         replay.wait_until_warm()
         epoch = etcd.epoch()
-        ready = replay.metrics()["ready"]
         etcd.members[0].kill()
         gone = time.monotonic()
-        self.assertTrue(wait_until(lambda: replay.metrics()["ready"] >= ready + 3))  # as long as the views last
+        replay.wait_for("ready", 3)  # as long as the views last
         replay.wait_for("unreachable", 3)  # each is put again, which waits for etcd as long as a put may
         ended = replay.metrics()["ready"]
         time.sleep(max(0, gone + 2 * TTL_S - time.monotonic()))  # longer than the leases of the nodes

@@ -62,7 +62,7 @@ TEST_P(LostConnectionTest, TheFetchGoesOnInsideItsDeadline) {
   const uint64_t connections = proxy_.connections();
   for (const uint64_t bytes : {1ull, 100'000ull, 3'000'000ull, 9'000'000ull}) {
     proxy_.cut_after(bytes);
-    EXPECT_EQ(fetch_all(engine_.deadline(60 * kSecond)), kPages) << bytes;
+    EXPECT_EQ(fetch_all(engine_.deadline(5 * kSecond)), kPages) << bytes;
   }
   EXPECT_GE(proxy_.connections(), connections + 4);
   EXPECT_EQ(engine_.lane().stats().late_verdicts, 0u);
@@ -74,7 +74,7 @@ TEST_P(LostConnectionTest, ASilentNodeIsKnownByTheDeadline) {
   const uint64_t deadline = engine_.deadline(200 * kMillisecond);
   Fetch fetch = engine_.lane().fetch(requests_, verdicts_, deadline);
   fetch.wait();
-  EXPECT_LT(engine_.lane().stats().latest_ns, 5 * kSecond);  // the machine's, not TCP's
+  EXPECT_LT(engine_.lane().stats().latest_ns, 500 * kMillisecond);  // the machine's, not TCP's
   EXPECT_TRUE(fetch.wait_released(engine_.deadline(5 * kSecond)));
   for (const PageVerdict& verdict : verdicts_) {
     EXPECT_EQ(verdict.verdict, Verdict::kRecompute);

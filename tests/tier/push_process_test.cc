@@ -104,11 +104,8 @@ TEST_F(PushProcess, EveryPageComesOnceAndIsWhole) {
     }
   }
   EXPECT_TRUE(pushes_at_last(client_));
-  // One that L has cut off may still be written into, and its landing ends for the next push.
-  if (client_.lane->stats().pages_recompute == 0) {
-    EXPECT_EQ(client_.lane->stats().landings_ended, 0u);
-    EXPECT_EQ(client_.lane->stats().quarantined_places, 0u);
-  }
+  EXPECT_EQ(client_.lane->stats().landings_ended, 0u);
+  EXPECT_EQ(client_.lane->stats().quarantined_places, 0u);
 }
 
 TEST_F(PushProcess, WhatIsAnnouncedIsPushedInGroupsAndLentToItsDemand) {
@@ -161,9 +158,7 @@ TEST_F(PushProcess, OneClientThatGoesInAPushDisturbsNoOther) {
     leaving.reset();
     EXPECT_TRUE(pushes_at_last(other));
   }
-  if (other.lane->stats().pages_recompute == 0) {  // else its own, that L has cut off
-    EXPECT_EQ(other.lane->stats().landings_ended, 0u);
-  }
+  EXPECT_EQ(other.lane->stats().landings_ended, 0u);
 }
 
 // I3, I4.

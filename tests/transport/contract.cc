@@ -69,8 +69,7 @@ void Harness::make_round_trip() {
   std::array<std::byte, 64> memory;
   auto offered = passive().offer_channel(ChannelPurpose::kRead).value();
   offered.offer.peer = peer();
-  auto channel =
-      active().connect(std::move(offered.offer), clock().now_ns() + 10 * kSecond).value();
+  auto channel = active().connect(std::move(offered.offer), clock().now_ns() + kSecond).value();
   auto pool = passive().allocate_readable(memory.size()).value();
   auto local = active().register_local({.data = memory.data(), .bytes = memory.size()}).value();
   Operation read;
