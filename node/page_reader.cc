@@ -38,10 +38,8 @@ Result<std::unique_ptr<PageReader>> PageReader::create(std::shared_ptr<NodeLink>
 PageReader::PageReader(std::shared_ptr<NodeLink> link, Runtime& runtime, PoolLanding& landing)
     : runtime_(runtime), landing_(landing), path_(std::move(link)) {}
 
-// The ends of the registrations, just after this, are the ends of what is under way.
 PageReader::~PageReader() {
-  path_.end();
-  while (path_.in_flight() > 0) path_.operation_ended();
+  path_.finish();
 }
 
 void PageReader::read(const HeldPage& page, uint32_t slot, Done done) {
@@ -124,6 +122,7 @@ Operation PageReader::operation_of(const Read& read, size_t place) const {
 }
 
 void PageReader::poll() {
+  if (path_.has_ended()) return end_reads();
   std::array<Completion, kPollBatch> completions;
   const uint64_t slot_bytes = landing_.store->geometry().slot_bytes();
   const size_t most = std::clamp<size_t>(kPollBytes / slot_bytes, 1, kPollBatch);
@@ -138,20 +137,31 @@ void PageReader::poll() {
         completion.outcome == Outcome::kOk
             ? judge(*place, (*headers_)[static_cast<size_t>(place - places_.begin())], now, crc)
             : Code::kUnavailable;
-    Read read = std::exchange(*place, {}).read;
     path_.operation_ended();
-    const bool not_read = code == Code::kUnavailable || code == Code::kTimeout;
-    if (not_read && !ended_ && now < read.give_up_ns) {
-      queue_.push_front(std::move(read));
-    } else {
-      read.done(code, crc);
-    }
+    read_ended(std::exchange(*place, {}).read, code, crc);
   }
   // What has not come within L is of no use any more, and only the end of the channel ends it.
   if (std::ranges::any_of(places_, [&](const Place& place) {
         return place.in_use && now - place.posted_ns >= reuse_ns_;
       })) {
     path_.end();
+  }
+}
+
+// The path's channels are gone, and nothing of them lands any more.
+void PageReader::end_reads() {
+  path_.forget_operations();
+  for (Place& place : places_) {
+    if (place.in_use) read_ended(std::exchange(place, {}).read, Code::kUnavailable, 0);
+  }
+}
+
+void PageReader::read_ended(Read read, Code code, uint32_t crc) {
+  const bool not_read = code == Code::kUnavailable || code == Code::kTimeout;
+  if (not_read && !ended_ && runtime_.clock().now_ns() < read.give_up_ns) {
+    queue_.push_front(std::move(read));
+  } else {
+    read.done(code, crc);
   }
 }
 

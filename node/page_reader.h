@@ -37,8 +37,8 @@ class PageReader {
   static Result<std::unique_ptr<PageReader>> create(std::shared_ptr<NodeLink> link,
                                                     Runtime& runtime, Fabric& fabric,
                                                     PoolLanding& landing);
-  // Nobody hears of what is under way. The landing goes just after this, and all of that with its
-  // registration: a later run may take the same memory (PoolKeeper), and nothing lands there then.
+  // Nobody hears of what is under way. Waits until nothing lands in the pool any more: a later run
+  // may take the same memory (PoolKeeper).
   ~PageReader();
 
   // `done` runs once, later, when nothing writes into the slot any more.
@@ -72,6 +72,8 @@ class PageReader {
   void post(uint64_t now_ns);
   Operation operation_of(const Read& read, size_t place) const;
   void poll();
+  void end_reads();
+  void read_ended(Read read, Code code, uint32_t crc);
   Code judge(const Place& place, const PageHeader& landed, uint64_t now_ns, uint32_t& crc) const;
 
   Runtime& runtime_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/check.h"
 #include "tier/lane_engine.h"
 
 namespace farpage {
@@ -21,18 +22,19 @@ Fetch::~Fetch() {
 }
 
 bool Fetch::done() const {
-  return state_->pending == 0;
+  return state_ == nullptr || state_->pending == 0;
 }
 bool Fetch::released() const {
-  return state_->pending == 0 && state_->held == 0;
+  return state_ == nullptr || (state_->pending == 0 && state_->held == 0);
 }
 void Fetch::wait() {
-  engine_->wait_done(state_);
+  if (state_ != nullptr) engine_->wait_done(state_);
 }
 bool Fetch::wait_released(uint64_t deadline_ns) {
-  return engine_->wait_released(state_, deadline_ns);
+  return state_ == nullptr || engine_->wait_released(state_, deadline_ns);
 }
 CompletionCounter& Fetch::counter() {
+  FARPAGE_CHECK(state_ != nullptr);
   return state_->counter;
 }
 

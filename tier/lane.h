@@ -14,8 +14,10 @@ class Lane;
 class LaneEngine;
 struct FetchState;
 
-// One fetch under way. Move-only; the destructor ends what has not ended: it returns once no
-// operation of it can write to a destination any more.
+// One fetch under way. Move-only. The destructor cancels what has not ended: pages that have not
+// been asked for are dropped at once, and it returns when no read of the others can write to a
+// destination any more, which is when those reads end, or L after they were posted. The other
+// fetches of the lane go on meanwhile. A default-constructed Fetch is done and released.
 //
 // The requests, the verdicts and the destinations are lent to the fetch until it is released: a
 // verdict's `place` may still change after it is done. It must not outlive its lane, and shares its
@@ -39,7 +41,7 @@ class Fetch {
 
   // Counts the pages: ok for ready, failed for recompute. For an event loop: its eventfd is
   // readable, and its callback runs, once all pages have their verdict. The lane must be driven
-  // meanwhile (progress()); the callback must not call it.
+  // meanwhile (progress()); the callback must not call it. Not of a default-constructed Fetch.
   CompletionCounter& counter();
 
  private:
@@ -57,7 +59,8 @@ struct LaneStats {
   uint64_t operations = 0;   // reads in them
   uint64_t index_looks = 0;  // pages whose buckets were read
   uint64_t located = 0;      // pages whose location was cached
-  // Data paths given up: an operation did not end in time, or the node hears of no touch any more.
+  // Data paths given up: an operation did not end within L, the node was silent for long, or it
+  // hears of no touch any more. A deadline that passes gives none up.
   uint64_t channels_ended = 0;
   uint64_t strays = 0;         // completions that came again, and were not counted
   uint64_t late_verdicts = 0;  // given after their deadline, because this thread was not running

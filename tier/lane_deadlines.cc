@@ -36,7 +36,8 @@ bool LaneEngine::any_reachable() const {
 }
 
 // The deadline has come: every page gets its verdict now. A destination that an operation may still
-// write to is held, and the path is ended, which ends the operation.
+// write to is held until the operation has ended, or watch() ends its path: the deadline is the
+// caller's, and the channel is everybody's.
 void LaneEngine::expire(FetchState& fetch) {
   const auto is_of = [&](const Attempt& attempt) { return attempt.fetch == &fetch; };
   for (const auto& peer : peers_) {
@@ -61,18 +62,12 @@ void LaneEngine::expire(FetchState& fetch) {
     stop_waiting(attempt);
     const uint32_t page = attempt.page;
     const bool ended = attempt.outstanding == 0;
-    if (!ended) {
-      attempt.peer->stalled = true;
-      retire(attempt);
-    }
+    if (!ended) retire(attempt);
     settle_page(fetch, page, ended ? reason : Reason::kStalled, 0, &attempt);
     if (ended) free_attempt(attempt);
   }
   while (fetch.next < fetch.requests.size()) {
     settle_page(fetch, static_cast<uint32_t>(fetch.next++), reason, 0, nullptr);
-  }
-  for (const auto& peer : peers_) {
-    if (std::exchange(peer->stalled, false)) give_up(*peer);
   }
 }
 
@@ -115,17 +110,19 @@ void LaneEngine::cancel_queued(Attempt& attempt) {
   cancel_queued(*attempt.peer, [&](const Attempt& each) { return &each == &attempt; });
 }
 
-// Attempts that have been under way for long: for longer than what they bring could be used, or
-// than most are.
+// Attempts that have been under way for long. A path ends when one of them has been for longer than
+// what it brings could be used, or when nothing has come over it for much longer than most take,
+// and pages wait for that.
 void LaneEngine::watch() {
   watch_ns_ = kNever;
   for (Attempt& attempt : attempts_) {
     if (attempt.fetch == nullptr || attempt.outstanding == 0) continue;
     LanePeer& peer = *attempt.peer;
+    if (!peer.path.is_open()) continue;
+    const uint64_t patience = patience_ns(attempt);
     uint64_t next = usable_until_ns(attempt);
-    if (!attempt.held && !attempt.hedge && attempt.twin == kNoTwin && !single_) {
-      const uint64_t patience = patience_ns(attempt);
-      if (patience < kNever) next = std::min(next, attempt.posted_ns + patience);
+    if (patience < kNever) {
+      next = std::min(next, std::max(attempt.posted_ns, peer.heard_ns) + patience);
     }
     if (now_ns_ >= next) {
       give_up(peer);
@@ -145,10 +142,21 @@ void LaneEngine::watch() {
   }
 }
 
-// How long an attempt is waited for where another replica may have the page, if it is known how
-// long its peer's reads take, or it can bring nothing.
+// Attempts whose pages have their verdict take more than half of what may be under way at the peer.
+bool LaneEngine::crowded(const LanePeer& peer) const {
+  return 2 * peer.held > most_at_one() || 2 * peer.held_bytes > peer.window.bytes();
+}
+
+// How long nothing at all may come from the attempt's peer before its path is given up, where other
+// pages wait for that: another replica may have the attempt's page, or the attempts that are held
+// take the window. Never, as long as nobody knows how long the peer's reads take; but what can
+// bring nothing is given up.
 uint64_t LaneEngine::patience_ns(const Attempt& attempt) const {
+  if (single_) return kNever;
   const RecentLatency& latency = attempt.peer->latency;
+  const uint64_t hopeless = kHopeless * latency.p98_ns();
+  if (attempt.held) return latency.known() && crowded(*attempt.peer) ? hopeless : kNever;
+  if (attempt.hedge || attempt.twin != kNoTwin) return kNever;
   if (!latency.known() && !attempt.broken) return kNever;
   const PageHistory& history = attempt.history;
   const ReplicaStates states = states_of(attempt);
@@ -158,7 +166,7 @@ uint64_t LaneEngine::patience_ns(const Attempt& attempt) const {
   if (others == 0) return kNever;
   const uint64_t deadline = attempt.fetch->deadline_ns;
   const uint64_t left = deadline - std::min(deadline, attempt.posted_ns);
-  return std::max(left / 2, kHopeless * latency.p98_ns());
+  return std::max(left / 2, hopeless);
 }
 
 size_t LaneEngine::in_flight() const {

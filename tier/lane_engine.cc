@@ -56,12 +56,7 @@ LaneEngine::LaneEngine(std::shared_ptr<FleetLink> fleet, Mapping memory, Region 
 
 LaneEngine::~LaneEngine() {
   fleet_->counters()->close(&counters_);
-  for (const auto& peer : peers_) {
-    peer->path.end();
-    while (peer->path.in_flight() > 0) {
-      if (poll_completions(*peer) == 0) peer->path.wait(kNever);
-    }
-  }
+  for (const auto& peer : peers_) peer->path.finish();
 }
 
 Slice LaneEngine::landing_slice(const void* part, uint64_t bytes) const {
@@ -98,13 +93,21 @@ FetchState* LaneEngine::start(std::span<const PageRequest> requests,
   fetch.counter.reset(static_cast<uint32_t>(requests.size()));
   std::fill(verdicts.begin(), verdicts.end(), PageVerdict{});
   fetch.started_ns = now_ns_ = clock_.now_ns();
-  if (!requests.empty()) active_.push_back(&fetch);
+  if (!requests.empty()) {
+    const auto after = std::ranges::upper_bound(active_, deadline_ns, {}, &FetchState::deadline_ns);
+    active_.insert(after, &fetch);
+  }
   if (!active_.empty()) turn();
   return &fetch;
 }
 
+// Pages of it that have not been posted end now, and those that have end when their reads do: the
+// caller's change of mind costs the other fetches of the lane nothing.
 void LaneEngine::recycle(FetchState* fetch) {
   fetch->deadline_ns = 0;
+  if (const auto at = std::ranges::find(active_, fetch); at != active_.end()) {
+    std::rotate(active_.begin(), at, at + 1);
+  }
   wait_released(fetch, kNever);
   places_.give_back(fetch->lent);
   fetch->lent = 0;
@@ -142,6 +145,7 @@ void LaneEngine::enter_epoch() {
   single_ = view_->links.size() == 1;
   by_member_.clear();
   for (const auto& peer : peers_) peer->member = false;
+  any_former_ = true;
   for (size_t member = 0; member < view_->links.size(); ++member) {
     const auto& link = view_->links[member];
     auto known = std::ranges::find(peers_, link, &LanePeer::link);
@@ -175,6 +179,7 @@ bool LaneEngine::turn() {
     if (peer->path.is_mute()) end_path(*peer);
     if (!peer->member || !peer->path.is_current()) advance_path(*peer);
   }
+  if (any_former_) drop_former();
   begin_pages();
   size_t moved = 0;
   for (const auto& peer : peers_) moved += post_queued(*peer);
@@ -200,10 +205,35 @@ void LaneEngine::advance_path(LanePeer& peer) {
   poll_batch_ = std::clamp<size_t>(kPollBytes / page_bytes, 1, kPollBatch);
 }
 
+// A node that has left the epoch costs no turn anything once what was read there has ended.
+void LaneEngine::drop_former() {
+  std::erase_if(peers_, [](const auto& peer) {
+    return !peer->member && peer->attempts == 0 && peer->path.at_rest();
+  });
+  any_former_ = !std::ranges::all_of(peers_, &LanePeer::member);
+}
+
+uint64_t LaneEngine::window_bytes() const {
+  uint64_t bytes = 0;
+  for (const LanePeer* peer : by_member_) {
+    if (single_ || peer->path.is_open()) bytes += peer->window.bytes();
+  }
+  return bytes;
+}
+
+// By deadline. Pages with much time leave room on the wire: one that has less than half of the time
+// that others have begins beside all that they may have under way.
 void LaneEngine::begin_pages() {
+  const uint64_t most_left = active_.empty() ? 0 : time_left(*active_.back(), now_ns_);
+  const uint64_t most_bytes = window_bytes();
   for (FetchState* fetch : active_) {
     if (now_ns_ >= fetch->deadline_ns) continue;
+    const bool urgent = time_left(*fetch, now_ns_) < most_left / 2;
     while (fetch->next < fetch->requests.size() && kWindow - free_count_ < window_) {
+      if (!urgent && bytes_under_way_ >= most_bytes) {
+        for (LanePeer* peer : by_member_) peer->window.was_full();
+        break;
+      }
       const size_t ahead = fetch->next + kPrefetchAhead;
       if (single_ && by_member_[0]->path.is_open() && ahead < fetch->requests.size()) {
         by_member_[0]->link->locations().prefetch(fetch->requests[ahead].key);
@@ -213,20 +243,22 @@ void LaneEngine::begin_pages() {
   }
 }
 
-void LaneEngine::begin(FetchState& fetch, uint32_t page) {
+LaneEngine::Attempt& LaneEngine::take_attempt(FetchState& fetch, uint32_t page) {
   Attempt& attempt = attempts_[free_attempts_[--free_count_]];
   attempt.fetch = &fetch;
   attempt.page = page;
-  attempt.failures = 0;
-  attempt.looks = 0;
-  attempt.history = {};
-  attempt.epoch = 0;
+  attempt.bytes = fetch.requests[page].destination.bytes;
+  bytes_under_way_ += attempt.bytes;
+  return attempt;
+}
+
+void LaneEngine::begin(FetchState& fetch, uint32_t page) {
+  Attempt& attempt = take_attempt(fetch, page);
   LanePeer& only = *by_member_[0];
   if (!single_ || !only.may_begin() || fetch.options.recompute_ns > 0) return choose(attempt);
   attempt.epoch = fleet_number_;
   attempt.history.asked = attempt.history.under_way = replica(0);
   attempt.history.attempts = 1;
-  attempt.rank = 0;
   attempt.peer = &only;
   ++only.attempts;
   look_up(attempt);
@@ -344,11 +376,25 @@ void LaneEngine::operation_ended(const OperationTag& tag) {
 }
 
 size_t LaneEngine::poll_completions(LanePeer& peer) {
+  if (peer.path.has_ended()) return end_operations(peer);
   const size_t count = peer.path.poll(std::span(polled_).first(poll_batch_));
   if (count == 0) return 0;
   now_ns_ = clock_.now_ns();
   for (size_t i = 0; i < count; ++i) complete(peer, polled_[i]);
   if (!landed_.empty()) settle_landed();
+  return count;
+}
+
+// The path's channels are gone, so that nothing of them can land any more.
+size_t LaneEngine::end_operations(LanePeer& peer) {
+  const size_t count = peer.path.in_flight();
+  peer.path.forget_operations();
+  for (Attempt& attempt : attempts_) {
+    if (attempt.peer != &peer || attempt.outstanding == 0) continue;
+    attempt.broken = true;
+    attempt.outstanding = 0;
+    attempt_ended(attempt);
+  }
   return count;
 }
 
@@ -362,6 +408,7 @@ void LaneEngine::complete(LanePeer& peer, const Completion& completion) {
     return;
   }
   peer.path.operation_ended();
+  peer.heard_ns = now_ns_;
   if (completion.outcome != Outcome::kOk) attempt.broken = true;
   if (completion.outcome == Outcome::kFailed) {
     ++attempt.failures;
@@ -389,7 +436,10 @@ void LaneEngine::attempt_ended(Attempt& attempt) {
     attempt.peer->latency.add(now_ns_ - attempt.posted_ns);
     attempt.peer->link->breaker().succeeded();
   }
-  if (attempt.lookup.step() == PageLookup::Step::kReadPage) return read_landed(attempt);
+  if (attempt.lookup.step() == PageLookup::Step::kReadPage) {
+    if (attempt.bytes > 0) attempt.peer->window.ended(now_ns_ - attempt.posted_ns);
+    return read_landed(attempt);
+  }
   attempt.lookup.index_landed(landing().buckets[attempt.index], attempt.peer->path.view().geometry);
   queue_step(attempt);
 }

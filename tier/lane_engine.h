@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -67,27 +68,32 @@ class LaneEngine {
   static constexpr uint8_t kMostFailures = 3;
   static constexpr uint8_t kNoRank = kMaxReplicas;  // of one that was asked in an epoch before
 
-  struct Attempt {
+  // What an attempt knows of the page that it is for. Reset as a whole, in free_attempt() alone.
+  struct PageInFlight {
     FetchState* fetch = nullptr;  // null: free
     LanePeer* peer = nullptr;     // null: nowhere now
-    uint32_t index = 0;           // its own, among the attempts
     uint32_t page = 0;
-    uint32_t step = 0;        // counts the times that operations were queued for it
-    uint8_t outstanding = 0;  // a bit for each of those that has not ended
+    uint8_t outstanding = 0;  // a bit for each operation that has not ended
     uint8_t failures = 0;     // operations that were refused
     bool broken = false;      // one of them did not end well
     bool held = false;        // its page has its verdict already
-    bool waiting = false;     // for sweep() to begin it again
+    bool waiting = false;     // for begin_again()
     bool hedge = false;       // the page's second attempt
     uint8_t place = 0;        // of a hedge
     uint8_t rank = 0;         // of the peer, among the page's replicas
     uint8_t looks = 0;        // at nodes before this one
     uint16_t twin = kNoTwin;  // the page's other attempt
     uint32_t payload_crc = 0;
+    uint64_t bytes = 0;  // of the payload
     uint64_t posted_ns = 0;
-    Slice landing;        // of a hedge: its place
     uint64_t epoch = 0;   // the fleet's number that its history and replicas are of
     PageHistory history;  // of the page; the first attempt's alone
+  };
+
+  struct Attempt : PageInFlight {
+    uint32_t index = 0;  // its own, among the attempts
+    uint32_t step = 0;   // counts the times that operations were queued for it, ever
+    Slice landing;       // of a hedge: its place
     ReplicaSet replicas;
     PageLookup lookup;
   };
@@ -113,13 +119,22 @@ class LaneEngine {
   void enter_epoch();
   void advance_path(LanePeer& peer);
   Result<void> open_path();
+  void drop_former();
+  static uint64_t time_left(const FetchState& fetch, uint64_t now_ns) {
+    return fetch.deadline_ns - std::min(fetch.deadline_ns, now_ns);
+  }
+  uint64_t window_bytes() const;
+  // Where there are several nodes, one that is silent leaves room for the others.
+  size_t most_at_one() const { return std::clamp<size_t>(window_ / 2, 1, kWindow / 2); }
   void begin_pages();
+  Attempt& take_attempt(FetchState& fetch, uint32_t page);
   void begin(FetchState& fetch, uint32_t page);
   void look_up(Attempt& attempt);
   void queue_step(Attempt& attempt);
   size_t post_queued(LanePeer& peer);
   void refuse(const Operation& operation);
   size_t poll_completions(LanePeer& peer);
+  size_t end_operations(LanePeer& peer);
   void complete(LanePeer& peer, const Completion& completion);
   void operation_ended(const OperationTag& tag);
   void attempt_ended(Attempt& attempt);
@@ -149,10 +164,8 @@ class LaneEngine {
   void free_attempt(Attempt& attempt) {
     leave(attempt);
     if (attempt.hedge) places_.give_back(uint64_t{1} << attempt.place);
-    attempt.hedge = false;
-    attempt.held = false;
-    attempt.fetch = nullptr;
-    attempt.twin = kNoTwin;
+    bytes_under_way_ -= attempt.bytes;
+    static_cast<PageInFlight&>(attempt) = {};
     free_attempts_[free_count_++] = attempt.index;
   }
 
@@ -170,6 +183,10 @@ class LaneEngine {
   void leave(Attempt& attempt) {
     if (attempt.peer == nullptr) return;
     --attempt.peer->attempts;
+    if (attempt.held) {
+      --attempt.peer->held;
+      attempt.peer->held_bytes -= attempt.bytes;
+    }
     history_of(attempt).under_way &= static_cast<Replicas>(~replica(attempt.rank));
     attempt.peer = nullptr;
   }
@@ -178,12 +195,13 @@ class LaneEngine {
   void begin_again();
   void came_to_nothing(Attempt& attempt);
   void replica_said(Attempt& attempt, Reason reason);
-  bool comes_too_late(const Attempt& attempt, uint8_t rank) const;
+  bool comes_too_late(const Attempt& attempt, uint8_t rank);
   void hedge(Attempt& first);
   void end_hedge(Attempt& hedge);
   void orphan(Attempt& hedge);
   void drop_hedge(Attempt& first);
   void retire(Attempt& loser);
+  void hold(Attempt& attempt);
   bool lands(const Attempt& attempt) const;
 
   // lane_deadlines.cc: whatever has to end, ends.
@@ -197,6 +215,7 @@ class LaneEngine {
   void cancel_queued(LanePeer& peer);
   void cancel_queued(Attempt& attempt);
   void watch();
+  bool crowded(const LanePeer& peer) const;
   uint64_t patience_ns(const Attempt& attempt) const;
   size_t in_flight() const;
   uint64_t next_event_ns() const;
@@ -219,7 +238,8 @@ class LaneEngine {
   std::vector<std::unique_ptr<FetchState>> fetches_;
   FetchState orphaned_;  // owns attempts that a fetch has left behind, and which write to the lane
                          // alone
-  std::vector<FetchState*> active_;  // those with pages that are pending or held, oldest first
+  std::vector<FetchState*> active_;  // those with pages pending or held, by deadline
+  uint64_t bytes_under_way_ = 0;     // of all attempts
   uint32_t waiting_ = 0;             // attempts with that flag
   uint64_t page_bytes_ = 0;          // that the next two were made for
   size_t window_ = 1;  // attempts at one time, so that their bytes can land well within L
@@ -233,8 +253,8 @@ class LaneEngine {
   std::shared_ptr<ClusterView> view_;
   bool single_ = true;  // the epoch has one member
   std::vector<LanePeer*> by_member_;
-  // Last: their operations end first, while everything that they may write to still stands. Those
-  // that are in the epoch no more stay, and are idle.
+  bool any_former_ = false;  // some of the peers are not of the epoch
+  // Last: their operations end first, while everything that they may write to still stands.
   std::vector<std::unique_ptr<LanePeer>> peers_;
 };
 

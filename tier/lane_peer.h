@@ -8,6 +8,7 @@
 #include "tier/node_link.h"
 #include "tier/read_path.h"
 #include "tier/recent_latency.h"
+#include "tier/transfer_window.h"
 
 namespace farpage {
 
@@ -29,10 +30,13 @@ struct LanePeer {
   bool any_run = true;           // membership is a list: whatever run says hello
   uint64_t incarnation = 0;      // otherwise the run that may be read
   uint32_t attempts = 0;         // under way here
+  uint32_t held = 0;             // ... of pages that have their verdict
+  uint64_t held_bytes = 0;       // that these may still land
   uint32_t slower = 0;           // pages whose recompute was faster
-  bool stalled = false;          // for expire(), which gives its path up
+  uint64_t heard_ns = 0;         // when an operation ended here last
   std::vector<Operation> queue;  // to be posted, in order
   RecentLatency latency;         // of its operations
+  TransferWindow window;         // how many bytes may be under way here
   ReadPath path;                 // last: its operations end first
 };
 

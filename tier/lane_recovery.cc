@@ -6,8 +6,6 @@
 namespace farpage {
 namespace {
 
-// Where there are several nodes, one that is silent leaves room for the others.
-constexpr uint32_t kMostAtOne = 64;
 // A hedge costs this many pages that asked for none: one in forty, 2.5%.
 constexpr uint64_t kHedgeCost = 40;
 constexpr uint64_t kMostCredit = 8 * kHedgeCost;
@@ -29,8 +27,7 @@ ReplicaStates LaneEngine::states_of(const Attempt& attempt) const {
     LanePeer& peer = peer_at(attempt, rank);
     if (!peer.reachable(now_ns_)) continue;
     states.reachable |= replica(rank);
-    const size_t most = std::clamp<size_t>(window_ / 2, 1, kMostAtOne);
-    if (peer.path.is_open() && (single_ || peer.attempts < most)) {
+    if (peer.path.is_open() && (single_ || peer.attempts < most_at_one())) {
       states.open |= replica(rank);
     }
     if (peer.link->breaker().allows(now_ns_)) states.trusted |= replica(rank);
@@ -140,9 +137,20 @@ void LaneEngine::stop_waiting(Attempt& attempt) {
   --waiting_;
 }
 
-// Attempts that came to nothing, and those that found no path yet.
+// Attempts that came to nothing, and those that found no path yet, by deadline.
 void LaneEngine::begin_again() {
-  for (Attempt& attempt : attempts_) {
+  std::array<uint32_t, kWindow> waiting;
+  uint32_t count = 0;
+  for (const Attempt& attempt : attempts_) {
+    if (attempt.waiting) waiting[count++] = attempt.index;
+  }
+  const auto deadline_of = [this](uint32_t index) { return attempts_[index].fetch->deadline_ns; };
+  const auto those = std::span(waiting).first(count);
+  std::ranges::sort(those, [&](uint32_t a, uint32_t b) {
+    return std::pair(deadline_of(a), a) < std::pair(deadline_of(b), b);
+  });
+  for (const uint32_t index : those) {
+    Attempt& attempt = attempts_[index];
     if (!attempt.waiting || now_ns_ >= attempt.fetch->deadline_ns) continue;
     stop_waiting(attempt);
     choose(attempt);
@@ -176,7 +184,7 @@ void LaneEngine::replica_said(Attempt& attempt, Reason reason) {
   free_attempt(attempt);
 }
 
-bool LaneEngine::comes_too_late(const Attempt& attempt, uint8_t rank) const {
+bool LaneEngine::comes_too_late(const Attempt& attempt, uint8_t rank) {
   LanePeer& peer = peer_at(attempt, rank);
   if (attempt.history.attempts > 0 || !peer.latency.known()) return false;
   if (!slower_than_recompute(peer.latency.median_ns(), peer.attempts, window_,
@@ -196,11 +204,7 @@ void LaneEngine::hedge(Attempt& first) {
   if (next.action != Recovery::Action::kHedge) return;
   hedge_credit_ -= kHedgeCost;
   counters_.hedges.add();
-  Attempt& second = attempts_[free_attempts_[--free_count_]];
-  second.fetch = first.fetch;
-  second.page = first.page;
-  second.failures = 0;
-  second.looks = 0;
+  Attempt& second = take_attempt(*first.fetch, first.page);
   second.hedge = true;
   second.place = places_.take();
   second.landing = places_.slice(second.place, bytes);
@@ -231,7 +235,7 @@ void LaneEngine::orphan(Attempt& hedge) {
   attempts_[hedge.twin].twin = kNoTwin;
   hedge.twin = kNoTwin;
   if (hedge.outstanding == 0) return free_attempt(hedge);
-  hedge.held = true;
+  hold(hedge);
   hedge.fetch = &orphaned_;
   cancel_queued(hedge);
 }
@@ -241,10 +245,17 @@ bool LaneEngine::lands(const Attempt& attempt) const {
          attempt.fetch->requests[attempt.page].destination.bytes > 0;
 }
 
+void LaneEngine::hold(Attempt& attempt) {
+  attempt.held = true;
+  ++attempt.peer->held;
+  attempt.peer->held_bytes += attempt.bytes;
+  watch_ns_ = now_ns_;
+}
+
 // The first attempt of a page that has its verdict now, though its operations have not ended: what
 // they may write to is held (I4).
 void LaneEngine::retire(Attempt& loser) {
-  loser.held = true;
+  hold(loser);
   if (!lands(loser)) {
     loser.fetch = &orphaned_;
     return;

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/check.h"
-
 namespace farpage {
 namespace {
 
@@ -20,10 +18,8 @@ Error why_none(const Result<Reply>& reply) {
 }  // namespace
 
 ReadPath::~ReadPath() {
+  finish();
   if (view_ != nullptr && lane_ != 0) view_->retired_lanes.add(lane_);
-  FARPAGE_CHECK(in_flight_ == 0);
-  touches_.detach();
-  while (!touches_.ended()) touches_.wait(kNever);
 }
 
 void ReadPath::refresh_view() {
@@ -54,8 +50,8 @@ bool ReadPath::advance(uint64_t now_ns) {
     answer_.reset();
     state_ = State::kClosed;
   }
-  if (state_ == State::kEnding && in_flight_ == 0 && touches_.ended()) {
-    channel_.reset();
+  if (state_ == State::kEnding && in_flight_ == 0 && disposal_->ended()) {
+    disposal_.reset();
     state_ = State::kClosed;
   }
   if (state_ == State::kClosed && newest_ != nullptr && newest_->valid(now_ns) &&
@@ -75,24 +71,24 @@ void ReadPath::ask() {
   view_ = newest_;
   lane_ = 0;
   state_ = State::kOpening;
-  answer_ = std::make_shared<Answer>(view_);
   Runtime& runtime = link_->runtime();
+  answer_ = std::make_shared<Answer>(runtime, view_);
   const uint64_t deadline = runtime.clock().now_ns() + link_->options().connect_ms * kMillisecond;
   view_->link->call(OpenLaneRequest{replaces},
                     [answer = answer_, &runtime, gate = link_->gate(), geometry = view_->geometry,
                      peer = view_->link->peer(), deadline](Result<Reply> reply) {
                       auto* offer = reply ? std::get_if<OpenLaneReply>(&*reply) : nullptr;
                       if (offer == nullptr) {
-                        answer->tell(runtime, tl::unexpected(why_none(reply)));
+                        answer->tell(tl::unexpected(why_none(reply)));
                         return;
                       }
                       answer->lane = offer->lane;
                       offer->read_offer.peer = offer->touch_offer.peer = peer;
                       // Connecting over a network blocks, and to map a pool lasts. The offer is
                       // shared, because std::function needs what can be copied.
-                      runtime.offload([answer, &runtime, gate, geometry, deadline,
+                      runtime.offload([answer, gate, geometry, deadline,
                                        taken = std::make_shared<OpenLaneReply>(std::move(*offer))] {
-                        answer->tell(runtime, gate->pass([&](Fabric& fabric) {
+                        answer->tell(gate->pass([&](Fabric& fabric) {
                           return take_up(fabric, geometry, deadline, std::move(*taken));
                         }));
                       });
@@ -119,18 +115,19 @@ Result<ReadPath::Opened> ReadPath::take_up(Fabric& fabric, const Geometry& geome
     if (to.bytes >= least_bytes) return {};
     return fail(Code::kProtocol, "the node's memory is smaller than its hello says");
   };
-  return join(std::move(offer.read_offer), opened.channel)
+  ChannelDisposal::Parts& parts = opened.parts;
+  return join(std::move(offer.read_offer), parts.reads)
       .and_then([&] {
-        return import(*opened.channel, std::move(offer.pool), Access::kRemoteRead,
+        return import(*parts.reads, std::move(offer.pool), Access::kRemoteRead,
                       geometry.pool_bytes(), opened.pool);
       })
       .and_then([&] {
-        return import(*opened.channel, std::move(offer.index), Access::kRemoteRead,
+        return import(*parts.reads, std::move(offer.index), Access::kRemoteRead,
                       geometry.index_bytes(), opened.index);
       })
-      .and_then([&] { return join(std::move(offer.touch_offer), opened.touch_channel); })
+      .and_then([&] { return join(std::move(offer.touch_offer), parts.touches); })
       .and_then([&] {
-        return import(*opened.touch_channel, std::move(offer.touches), Access::kRemoteWrite,
+        return import(*parts.touches, std::move(offer.touches), Access::kRemoteWrite,
                       sizeof(TouchLog), opened.touches);
       })
       .and_then([&]() -> Result<void> {
@@ -138,8 +135,8 @@ Result<ReadPath::Opened> ReadPath::take_up(Fabric& fabric, const Geometry& geome
         if (!memory) return tl::unexpected(memory.error());
         auto region = fabric.register_local({memory->data(), memory->bytes()});
         if (!region) return tl::unexpected(region.error());
-        opened.touch_memory = std::move(*memory);
-        opened.touch_region = std::move(*region);
+        parts.memory = std::move(*memory);
+        parts.region = std::move(*region);
         return {};
       })
       .map([&] { return std::move(opened); });
@@ -155,37 +152,46 @@ void ReadPath::answered() {
     return;
   }
   Opened& opened = **answer->opened;
-  channel_ = std::move(opened.channel);
   pool_ = opened.pool;
   index_ = opened.index;
-  touch_region_ = std::move(opened.touch_region);
-  touch_memory_ = std::move(opened.touch_memory);
-  touches_.attach(std::move(opened.touch_channel), opened.touches,
-                  reinterpret_cast<TouchRecorder::Buffer*>(touch_memory_.data()),
-                  touch_region_.slice(0, sizeof(TouchRecorder::Buffer)));
+  parts_ = std::move(opened.parts);
+  touches_.attach(std::move(parts_.touches), opened.touches,
+                  reinterpret_cast<TouchRecorder::Buffer*>(parts_.memory.data()),
+                  parts_.region.slice(0, sizeof(TouchRecorder::Buffer)));
   state_ = State::kOpen;
 }
 
 PostResult ReadPath::post(std::span<const Operation> operations, uint64_t deadline_ns) {
-  const PostResult result = channel_->post(operations, deadline_ns);
+  const PostResult result = parts_.reads->post(operations, deadline_ns);
   in_flight_ += result.accepted;
   return result;
 }
 
 size_t ReadPath::poll(std::span<Completion> completions) {
-  return channel_ == nullptr ? 0 : channel_->poll(completions);
+  return is_open() ? parts_.reads->poll(completions) : 0;
 }
 
 void ReadPath::end() {
   if (state_ != State::kOpen) return;
-  touches_.detach();
-  channel_->close();
+  parts_.touches = touches_.detach();
+  disposal_ = ChannelDisposal::begin(link_->runtime(), std::move(parts_));
   state_ = State::kEnding;
 }
 
+void ReadPath::finish() {
+  if (state_ == State::kOpen) {
+    parts_.touches = touches_.detach();
+    ChannelDisposal(std::move(parts_)).finish();
+  }
+  if (disposal_ != nullptr) disposal_->finish();
+  disposal_.reset();
+  answer_.reset();
+  in_flight_ = 0;
+  state_ = State::kClosed;
+}
+
 void ReadPath::wait(uint64_t deadline_ns) {
-  if (in_flight_ > 0) return channel_->wait(deadline_ns);
-  if (state_ == State::kEnding) return touches_.wait(deadline_ns);
+  if (is_open() && in_flight_ > 0) return parts_.reads->wait(deadline_ns);
   const uint64_t until =
       state_ == State::kClosed
           ? std::min(deadline_ns, std::max(retry_ns_, link_->runtime().clock().now_ns() + kRetryNs))

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/mapping.h"
 #include "control/messages.h"
+#include "tier/channel_disposal.h"
 #include "tier/node_link.h"
 #include "tier/touch_recorder.h"
 #include "transport/fabric.h"
@@ -16,10 +17,10 @@
 namespace farpage {
 
 // A lane's channel to the node, through its life, with the one by which it tells what it reads.
-// Operations are counted in and out, so that a channel is destroyed only when all of them have
-// ended; before the path is, its user waits for that.
+// Operations are counted in and out. A path that ends hands its channels to a thread that may
+// block, and opens again only once they are gone.
 //
-//   closed ──open()──► opening ──offer came──► open ──end()──► ending ──last completion──► closed
+//   closed ──open()──► opening ──offer came──► open ──end()──► ending ──channels gone──► closed
 class ReadPath {
  public:
   explicit ReadPath(std::shared_ptr<NodeLink> link) : link_(std::move(link)) {}
@@ -53,7 +54,7 @@ class ReadPath {
   const View& view() const { return *view_; }
   const RemoteRegion& pool() const { return pool_; }
   const RemoteRegion& index() const { return index_; }
-  const Channel* channel() const { return channel_.get(); }
+  const Channel* channel() const { return parts_.reads.get(); }
 
   PostResult post(std::span<const Operation> operations, uint64_t deadline_ns);
   // The caller says which of them are the first for their operation.
@@ -64,12 +65,24 @@ class ReadPath {
   // Of a page that was read; told to the node, whose eviction spares its slot.
   void touched(uint64_t slot) { touches_.record(slot); }
 
-  // Gives the channel up: every operation comes back as aborted.
+  // Gives the channels up, and returns at once. Operations in flight bring no completion any more;
+  // what they land in stays theirs until has_ended(), which the caller tells on to each of them.
   void end();
+  // The channels of the path that ended are gone, and operations of theirs were in flight.
+  bool has_ended() const {
+    return state_ == State::kEnding && in_flight_ > 0 && disposal_->ended();
+  }
+  void forget_operations() { in_flight_ = 0; }
+  // Not open, and nothing of it is left.
+  bool at_rest() const {
+    return !is_open() && in_flight_ == 0 && (disposal_ == nullptr || disposal_->ended());
+  }
+  // The same, and waits until nothing lands any more: for destructors.
+  void finish();
 
   // What wait() waits for while nothing is in flight.
   bool changed() const {
-    return link_->view_number() != view_number_ ||
+    return link_->view_number() != view_number_ || (disposal_ != nullptr && disposal_->ended()) ||
            (answer_ != nullptr && answer_->here.load(std::memory_order_acquire));
   }
   // Until something may have changed, or the deadline.
@@ -80,30 +93,30 @@ class ReadPath {
 
   // What the node's offer was made into.
   struct Opened {
-    std::unique_ptr<Channel> channel;
+    ChannelDisposal::Parts parts;
     RemoteRegion pool;
     RemoteRegion index;
-    Mapping touch_memory;
-    Region touch_region;
-    std::unique_ptr<Channel> touch_channel;
     RemoteRegion touches;
   };
 
   // Where others than the lane's thread leave it. Goes with the last who wants it: the node's lane
-  // is then given up, unless somebody has taken it.
+  // and the channels are then given up, unless somebody has taken them.
   struct Answer {
-    explicit Answer(std::weak_ptr<View> asked) : view(std::move(asked)) {}
+    Answer(Runtime& on, std::weak_ptr<View> asked) : runtime(on), view(std::move(asked)) {}
     ~Answer() {
       const auto current = lane != 0 ? view.lock() : nullptr;
       if (current != nullptr) current->retired_lanes.add(lane);
+      const bool is_there = opened && *opened && (*opened)->parts.reads != nullptr;
+      if (is_there) ChannelDisposal::begin(runtime, std::move((*opened)->parts));
     }
 
+    Runtime& runtime;
     const std::weak_ptr<View> view;
     std::atomic<bool> here{false};
     uint64_t lane = 0;
     std::optional<Result<Opened>> opened;
 
-    void tell(Runtime& runtime, Result<Opened> result) {
+    void tell(Result<Opened> result) {
       opened = std::move(result);
       here.store(true, std::memory_order_release);
       runtime.notify();
@@ -122,12 +135,11 @@ class ReadPath {
   std::shared_ptr<View> view_;    // what the path leads to
   State state_ = State::kClosed;
   std::shared_ptr<Answer> answer_;
-  std::unique_ptr<Channel> channel_;
+  ChannelDisposal::Parts parts_;               // while it is open
+  std::shared_ptr<ChannelDisposal> disposal_;  // while it is ending
   RemoteRegion pool_;
   RemoteRegion index_;
-  Mapping touch_memory_;
-  Region touch_region_;    // after its memory: its registration ends first
-  TouchRecorder touches_;  // after both: its channel ends first
+  TouchRecorder touches_;  // after the parts: its channel ends first
   uint64_t lane_ = 0;      // the node's number for the last path
   size_t in_flight_ = 0;
   std::optional<Error> error_;

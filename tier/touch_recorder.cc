@@ -17,20 +17,6 @@ void TouchRecorder::attach(std::unique_ptr<Channel> channel, const RemoteRegion&
   broken_ = false;
 }
 
-void TouchRecorder::detach() {
-  if (channel_ != nullptr) channel_->close();
-}
-
-bool TouchRecorder::ended() {
-  if (channel_ != nullptr && outstanding_ > 0) poll();
-  if (outstanding_ == 0) channel_.reset();
-  return channel_ == nullptr;
-}
-
-void TouchRecorder::wait(uint64_t deadline_ns) {
-  if (channel_ != nullptr && outstanding_ > 0) channel_->wait(deadline_ns);
-}
-
 void TouchRecorder::skip() {
   if (channel_ != nullptr) poll();
 }

@@ -20,12 +20,10 @@ class TouchRecorder {
 
   void attach(std::unique_ptr<Channel> channel, const RemoteRegion& log, Buffer* buffer,
               const Slice& slice);
-  // Closes the channel and does not wait. Until ended() says so, the buffer may still be read.
-  void detach();
-  bool ended();
+  // Gives the channel back. Until it is destroyed, it may still read the buffer.
+  std::unique_ptr<Channel> detach() { return std::move(channel_); }
   // The channel takes nothing any more.
   bool broken() const { return broken_; }
-  void wait(uint64_t deadline_ns);
 
   void record(uint64_t slot) {
     if (channel_ == nullptr || outstanding_ > 0) return skip();

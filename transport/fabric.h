@@ -36,7 +36,9 @@ enum class ChannelPurpose : uint8_t {
 // no lock. post, poll and wait allocate nothing and register nothing.
 class Channel {
  public:
-  // Ends as close() does.
+  // Ends every operation in flight, and returns once none of them touches memory of this process
+  // any more: it may block for as long as a device takes to flush. Completions that have not been
+  // polled are lost. In any thread, if no other one uses the channel.
   virtual ~Channel() = default;
 
   // Memory that this channel's peer, and nobody else, may write.
