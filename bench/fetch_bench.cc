@@ -98,6 +98,8 @@ void add(const FetchConnection& connection, FetchBenchResult& result) {
   const FetchConnection::Totals& totals = connection.totals();
   result.fetches += totals.fetches;
   result.ready += totals.ready;
+  result.impossible_fetches += totals.impossible_fetches;
+  result.impossible_ready += totals.impossible_ready;
   for (size_t i = 0; i < totals.recompute.size(); ++i) result.recompute[i] += totals.recompute[i];
   result.checked_pages += totals.checked_pages;
   result.wrong_bytes += totals.wrong_bytes;
@@ -130,6 +132,14 @@ Result<void> FetchBenchOptions::validate() const {
     return fail(Code::kInvalid,
                 "choose at most 10000000 for batch, 1024 for depth, 256 for connections, a day for "
                 "seconds");
+  }
+  if (deadline_us == 0 || deadline_us > 3'600'000'000) {
+    return fail(Code::kInvalid, "a fetch needs a deadline of 1 us to an hour");
+  }
+  if (!(impossible_share >= 0 && impossible_share <= 0.5)) {
+    return fail(Code::kInvalid,
+                "the share of fetches that cannot be in time is 0 to 0.5: the others tell how much "
+                "time is too little");
   }
   const double landing = static_cast<double>(batch) * static_cast<double>(depth) *
                          static_cast<double>(connections) * static_cast<double>(page_bytes);
@@ -181,6 +191,7 @@ Result<FetchBenchResult> FetchBench::run(const std::function<bool()>& interrupte
     result.hedges_won -= connection->stats().hedges_won;
     result.posts -= connection->stats().posts;
     result.index_looks -= connection->stats().index_looks;
+    result.channels_ended -= connection->stats().channels_ended;
   }
   Turns turns(options_.seconds, connections.size(), copies, interrupted);
   {
@@ -199,6 +210,7 @@ Result<FetchBenchResult> FetchBench::run(const std::function<bool()>& interrupte
     result.hedges_won += connection->stats().hedges_won;
     result.posts += connection->stats().posts;
     result.index_looks += connection->stats().index_looks;
+    result.channels_ended += connection->stats().channels_ended;
   }
   result.interrupted = turns.was_interrupted();
   result.client_cpu_s = turns.fetch_cpu_s();

@@ -21,6 +21,9 @@ struct FetchBenchOptions {
   double seconds = 5;          // of fetching
   bool in_put_order = false;   // a fetch asks for pages that were put one after the other
   bool hedge = false;          // where there are replicas
+  uint64_t deadline_us = 30'000'000;
+  // Of the fetches, with a tenth of what half of the others take as their time.
+  double impossible_share = 0;
   std::string name_space = "bench";
 
   Result<void> validate() const;
@@ -32,7 +35,11 @@ struct FetchBenchResult {
   uint64_t fetches = 0;
   uint64_t ready = 0;
   std::array<uint64_t, kReasons> recompute = {};
-  uint64_t checked_pages = 0;  // of the landed ones, byte for byte
+  // Of the fetches that could not be in time; what else is counted is of the others.
+  uint64_t impossible_fetches = 0;
+  uint64_t impossible_ready = 0;  // pages
+  uint64_t channels_ended = 0;    // while fetching
+  uint64_t checked_pages = 0;     // of the landed ones, byte for byte
   uint64_t wrong_bytes = 0;
   Histogram fetch_ns;      // from the call until all its verdicts are there
   double pages_per_s = 0;  // sums over the connections

@@ -11,7 +11,8 @@
 namespace farpage {
 namespace {
 
-constexpr uint64_t kDeadlineNs = 30 * kSecond;
+constexpr uint64_t kWarmUpNs = 30 * kSecond;
+constexpr uint64_t kFetchesBeforeImpossible = 100;
 constexpr uint64_t kMaxCheckedBytes = 64 * kMiB;  // of each fetch that is compared
 
 uint64_t now_ns() {
@@ -44,6 +45,7 @@ FetchConnection::FetchConnection(Client& client, const FetchBenchOptions& option
       options_(options),
       keys_(keys),
       draw_(options.in_put_order, seed, keys.size()),
+      impossible_draw_(seed),
       phase_draw_(draw_),
       memory_(std::move(memory)),
       region_(std::move(region)),
@@ -69,13 +71,13 @@ void FetchConnection::warm_up(size_t begin, size_t end) {
       next += count;
       slot.fetch =
           lane_.fetch(std::span(slot.requests).first(count), std::span(slot.verdicts).first(count),
-                      client_.clock().now_ns() + kDeadlineNs);
+                      client_.clock().now_ns() + kWarmUpNs);
     }
     for (Slot& slot : slots_) slot.fetch.wait();
   }
   for (int round = 0; round < 2; ++round) {
     for (Slot& slot : slots_) start(slot);
-    for (Slot& slot : slots_) slot.fetch.wait();
+    for (Slot& slot : slots_) slot.fetch.wait_released(kNever);
   }
 }
 
@@ -83,7 +85,7 @@ void FetchConnection::fetch_one(const PageKey& key) {
   Slot& slot = slots_.front();
   slot.requests.front().key = key;
   slot.fetch = lane_.fetch(std::span(slot.requests).first(1), std::span(slot.verdicts).first(1),
-                           client_.clock().now_ns() + kDeadlineNs);
+                           client_.clock().now_ns() + kWarmUpNs);
   slot.fetch.wait();
 }
 
@@ -113,15 +115,33 @@ void FetchConnection::draw_keys(Slot& slot) {
   for (PageRequest& request : slot.requests) request.key = keys_[draw_.page()];
 }
 
+// How much time the slot's next fetch has.
+uint64_t FetchConnection::draw_time_ns(Slot& slot) {
+  if (impossible_ns_ == 0 && totals_.fetch_ns.count() >= kFetchesBeforeImpossible) {
+    impossible_ns_ =
+        std::max<uint64_t>(static_cast<uint64_t>(totals_.fetch_ns.quantile(0.5)) / 10, 1);
+  }
+  slot.is_impossible = options_.impossible_share > 0 && impossible_ns_ > 0 &&
+                       impossible_draw_.unit() < options_.impossible_share;
+  return slot.is_impossible ? impossible_ns_ : options_.deadline_us * kMicrosecond;
+}
+
 void FetchConnection::start(Slot& slot) {
   draw_keys(slot);
+  const uint64_t time_ns = draw_time_ns(slot);
   slot.start_ns = now_ns();
-  slot.fetch = lane_.fetch(slot.requests, slot.verdicts, client_.clock().now_ns() + kDeadlineNs,
+  slot.fetch = lane_.fetch(slot.requests, slot.verdicts, client_.clock().now_ns() + time_ns,
                            {.hedge = options_.hedge});
 }
 
 void FetchConnection::finish(Slot& slot) {
   slot.fetch.wait();
+  if (slot.is_impossible) {
+    ++totals_.impossible_fetches;
+    totals_.impossible_ready += static_cast<uint64_t>(
+        std::ranges::count(slot.verdicts, Verdict::kReady, &PageVerdict::verdict));
+    return;
+  }
   totals_.fetch_ns.add(static_cast<double>(now_ns() - slot.start_ns));
   ++totals_.fetches;
   for (const PageVerdict& verdict : slot.verdicts) {

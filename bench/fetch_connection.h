@@ -37,6 +37,8 @@ class FetchConnection {
     uint64_t fetches = 0;
     uint64_t ready = 0;
     std::array<uint64_t, kReasons> recompute = {};
+    uint64_t impossible_fetches = 0;
+    uint64_t impossible_ready = 0;
     uint64_t checked_pages = 0;
     uint64_t wrong_bytes = 0;
     uint64_t copied_pages = 0;
@@ -54,6 +56,7 @@ class FetchConnection {
     std::vector<PageVerdict> verdicts;
     Fetch fetch;
     uint64_t start_ns = 0;
+    bool is_impossible = false;
   };
 
   FetchConnection(Client& client, const FetchBenchOptions& options, std::span<const PageKey> keys,
@@ -63,6 +66,7 @@ class FetchConnection {
   void start(Slot& slot);
   void finish(Slot& slot);
   void finish_oldest();
+  uint64_t draw_time_ns(Slot& slot);
   Slot* take_released();
   void draw_keys(Slot& slot);
   void check(const Slot& slot);
@@ -71,7 +75,9 @@ class FetchConnection {
   FetchBenchOptions options_;
   std::span<const PageKey> keys_;
   PageDraw draw_;
-  PageDraw phase_draw_;  // as it was when the last fetch_for() began
+  Random impossible_draw_;
+  uint64_t impossible_ns_ = 0;  // the time of a fetch that cannot be in time; 0: not known yet
+  PageDraw phase_draw_;         // as it was when the last fetch_for() began
   uint64_t phase_fetches_ = 0;
   Mapping memory_;
   Region region_;  // after the memory, and before the lane that uses it

@@ -41,6 +41,8 @@ json::object fetch_json(const FetchReport& report) {
         {"seconds", bench.seconds},
         {"in_put_order", bench.in_put_order},
         {"hedge", bench.hedge},
+        {"deadline_us", bench.deadline_us},
+        {"impossible_share", bench.impossible_share},
         {"verify", report.verify},
         {"own_node", report.own_node}}},
       {"hardware", hardware_json()},
@@ -54,6 +56,9 @@ json::object fetch_json(const FetchReport& report) {
   object["fetch_us"] = latency_json(result.fetch_ns);
   object["verdicts"] = {
       {"ready", result.ready}, {"recompute", recompute}, {"recompute_by_reason", by_reason}};
+  object["impossible"] = {{"fetches", result.impossible_fetches},
+                          {"pages_ready", result.impossible_ready}};
+  object["channels_ended"] = result.channels_ended;
   object["hedges"] = result.hedges;
   object["hedges_won"] = result.hedges_won;
   object["wrong_bytes"] = result.wrong_bytes;
@@ -92,6 +97,11 @@ std::string fetch_table(const FetchReport& report) {
     row(fmt::format("recompute: {}", reason_name(static_cast<Reason>(i))).c_str(),
         fmt::format("{}", result.recompute[i]));
   }
+  if (report.options.impossible_share > 0) {
+    row("beside them", fmt::format("{} fetches with too little time, {} of their pages ready",
+                                   result.impossible_fetches, result.impossible_ready));
+  }
+  row("channels ended", fmt::format("{}", result.channels_ended));
   if (report.options.hedge) {
     row("hedges", fmt::format("{}, {} came first", result.hedges, result.hedges_won));
   }

@@ -311,6 +311,12 @@ void add_fetch(CLI::App& bench, int& exit_code) {
                     "A fetch asks for pages that were put one after the other, from one on that is "
                     "drawn. Without it each page is drawn");
   command->add_flag("--hedge", options.hedge, kHedgeHelp);
+  add_count(*command, "--deadline-us", options.deadline_us, "The time that a fetch has");
+  command
+      ->add_option("--impossible-share", options.impossible_share,
+                   "Share of the fetches that have a tenth of what half of the others take. "
+                   "All figures but their own are those of the others")
+      ->capture_default_str();
   command->add_option("--seconds", options.seconds, "How long to fetch")->capture_default_str();
   command->add_option("--verify", arguments->verify, "Whether what lands is checked (on, off)")
       ->transform(CLI::IsMember({"on", "off"}))

@@ -66,5 +66,24 @@ TEST_F(FetchConnectionTest, FetchThatIsNotReleasedHoldsUpNoOther) {
   EXPECT_EQ(connection->totals().ready, connection->totals().fetches);
 }
 
+// They are counted apart, and cost no channel. What they fetch is not among the figures.
+TEST_F(FetchConnectionTest, FetchesThatCannotBeInTimeAreCountedApart) {
+  FetchBenchOptions options;
+  options.page_bytes = kPageBytes;
+  options.batch = 1;
+  options.depth = 4;
+  options.impossible_share = 0.25;
+  const auto connection = FetchConnection::open(*client_, options, keys_, 1).value();
+  connection->warm_up(0, keys_.size());
+  // In virtual time much longer than a tenth of what a fetch takes here in real time.
+  cluster_.set_network({.delay_min_ns = 50 * kMillisecond, .delay_max_ns = 50 * kMillisecond});
+  while (connection->totals().impossible_fetches < 100) connection->fetch_for(0.01);
+  const FetchConnection::Totals& totals = connection->totals();
+  EXPECT_EQ(totals.impossible_ready, 0u);
+  EXPECT_EQ(totals.ready, totals.fetches);
+  EXPECT_EQ(totals.fetch_ns.count(), totals.fetches);
+  EXPECT_EQ(connection->stats().channels_ended, 0u);
+}
+
 }  // namespace
 }  // namespace farpage
