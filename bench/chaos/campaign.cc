@@ -51,6 +51,8 @@ void add(CampaignCounts& counts, const Plan& plan, const RunResult& run) {
   counts.recompute += run.recompute;
   counts.held += run.held;
   counts.hedged += run.hedged;
+  counts.hopeless += run.hopeless;
+  counts.cancelled += run.cancelled;
   counts.pages_kept += run.pages_kept;
   counts.pages_handed_over += run.pages_handed_over;
   counts.lost_to_fast_epochs += run.lost_to_fast_epochs;
@@ -73,6 +75,8 @@ void add(CampaignCounts& sum, const CampaignCounts& more) {
   sum.recompute += more.recompute;
   sum.held += more.held;
   sum.hedged += more.hedged;
+  sum.hopeless += more.hopeless;
+  sum.cancelled += more.cancelled;
   sum.puts += more.puts;
   sum.puts_acknowledged += more.puts_acknowledged;
   sum.removes_acknowledged += more.removes_acknowledged;

@@ -42,6 +42,8 @@ boost::json::object campaign_json(const CampaignResult& result, const std::strin
       {"pages_recompute", counts.recompute},
       {"pages_held", counts.held},
       {"pages_hedged", counts.hedged},
+      {"fetches_hopeless", counts.hopeless},
+      {"fetches_cancelled", counts.cancelled},
       {"puts", counts.puts},
       {"puts_acknowledged", counts.puts_acknowledged},
       {"removes_acknowledged", counts.removes_acknowledged},
@@ -76,13 +78,16 @@ std::string campaign_table(const CampaignResult& result) {
   const CampaignCounts& counts = result.counts;
   std::string text = fmt::format(
       "{} runs from seed {} in {:.1f} s: {} clients, {} nodes, {} replicas\n"
-      "{} pages ready, {} to recompute; {} of {} puts acknowledged; {} pages had to be there at "
+      "{} pages ready, {} to recompute; {} fetches had less time than a read takes, {} were let "
+      "go; "
+      "{} of {} puts acknowledged; {} pages had to be there at "
       "the end, {} of {} that were handed over were lost to fast epochs; {} faults\n\n"
       "{:<16} {:>12} {:>12}\n",
       counts.runs, result.options.seed, result.seconds, result.options.plan.clients,
       result.options.plan.nodes, result.options.plan.replicas, counts.ready, counts.recompute,
-      counts.puts_acknowledged, counts.puts, counts.pages_kept, counts.lost_to_fast_epochs,
-      counts.pages_handed_over, sum(counts.injected), "kind", "injected", "caught");
+      counts.hopeless, counts.cancelled, counts.puts_acknowledged, counts.puts, counts.pages_kept,
+      counts.lost_to_fast_epochs, counts.pages_handed_over, sum(counts.injected), "kind",
+      "injected", "caught");
   for (Kind kind = 0; kind < kKinds; ++kind) {
     text += fmt::format("{:<16} {:>12} {:>12}\n", kind_name(kind), counts.injected[kind],
                         counts.caught[kind]);

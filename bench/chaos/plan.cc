@@ -242,6 +242,7 @@ class Draw {
   decltype(Action::what) action() {
     const size_t client = below(options_.clients);
     const uint64_t choice = below(100);
+    if (choice < 4) return CancelFetch{client};
     if (choice < 52) {
       std::vector<uint64_t> keys(chance(0.1) ? 40 : between(1, 6));
       for (uint64_t& key : keys) key = below(keys_);
@@ -305,6 +306,9 @@ struct Describe {
   std::string operator()(const FetchPages& fetch) const {
     return fmt::format("client {} fetches {}{} within {}", fetch.client, fmt::join(fetch.keys, ","),
                        fetch.newest_known ? " (newest known)" : "", ms(fetch.patience_ns));
+  }
+  std::string operator()(const CancelFetch& cancel) const {
+    return fmt::format("client {} lets its last fetch go", cancel.client);
   }
   std::string operator()(const PutPages& put) const {
     return fmt::format("client {} puts {} within {}", put.client, fmt::join(put.keys, ","),

@@ -21,6 +21,10 @@ struct FetchPages {
   uint64_t patience_ns;
   bool newest_known;
 };
+// The client lets go of what it began to fetch last.
+struct CancelFetch {
+  size_t client;
+};
 // One put of several pages; a key may come twice.
 struct PutPages {
   size_t client;
@@ -63,7 +67,7 @@ struct ChangeNetwork {
 struct Action {
   uint64_t at_ns;  // after the run has begun
   std::variant<FetchPages, PutPages, RemovePage, AskForPage, SpoilOperations, FlipAtRest, EndNode,
-               Disturb, ChangeNetwork>
+               Disturb, ChangeNetwork, CancelFetch>
       what;
 };
 // One line for people.

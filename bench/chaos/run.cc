@@ -164,6 +164,9 @@ class Run final : public EngineWitness {
       engine->start_fetch(fetch.keys, fetch.patience_ns, fetch.newest_known);
     }
   }
+  void act(const CancelFetch& cancel) {
+    if (auto* engine = awake(cancel.client)) engine->cancel_last_fetch();
+  }
   void act(const PutPages& put) {
     if (auto* engine = awake(put.client)) engine->start_put(put.keys, put.patience_ns);
   }
@@ -416,6 +419,8 @@ class Run final : public EngineWitness {
       result.recompute += counts.recompute;
       result.held += counts.held;
       result.hedged += counts.hedged;
+      result.hopeless += counts.hopeless;
+      result.cancelled += counts.cancelled;
       result.puts += counts.puts;
       result.puts_acknowledged += counts.puts_acknowledged;
       result.removes_acknowledged += counts.removes_acknowledged;

@@ -18,6 +18,8 @@ struct RunResult {
   uint64_t recompute = 0;
   uint64_t held = 0;
   uint64_t hedged = 0;
+  uint64_t hopeless = 0;   // fetches with less time than any read takes
+  uint64_t cancelled = 0;  // fetches that were let go while they were under way
   uint64_t puts = 0;
   uint64_t puts_acknowledged = 0;
   uint64_t removes_acknowledged = 0;

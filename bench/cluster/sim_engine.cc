@@ -10,6 +10,9 @@
 namespace farpage {
 namespace {
 
+// Bytes are taken, they land, and they complete.
+constexpr uint64_t kLeastReadNs = 3 * sim::SimOptions{}.delay_min_ns;
+
 // In a harsh history the link may be lost again and again while a lane is being opened.
 Lane open_lane(Client& client) {
   constexpr int kAttempts = 50;
@@ -81,6 +84,7 @@ void SimEngine::start_fetch(const std::vector<uint64_t>& key_numbers, uint64_t i
     awaited_[page.frame] = true;
   }
   running.verdicts.resize(running.requests.size());
+  counts_.hopeless += in_ns < kLeastReadNs ? 1 : 0;
   // So that this engine's thread runs at the deadline, whatever the others wait for.
   world_.after(in_ns, [this, id = running.id] { at_deadline(id); });
   // Every other one may be hedged, where there are replicas.
@@ -90,6 +94,20 @@ void SimEngine::start_fetch(const std::vector<uint64_t>& key_numbers, uint64_t i
     findings_.add(FindingKind::kMissedDeadlines, "no verdict though there was no time at all");
   }
   observe_fetch(running);
+}
+
+void SimEngine::cancel_last_fetch() {
+  if (fetches_.empty() || fetches_.back().fetch.done()) return;
+  // Nobody asks for its verdicts any more, at its deadline neither.
+  RunningFetch cancelled = std::move(fetches_.back());
+  fetches_.pop_back();
+  ++counts_.cancelled;
+  cancelled.fetch = {};
+  for (const RunningPage& page : cancelled.pages) {
+    if (page.returned) continue;
+    awaited_[page.frame] = false;
+    frames_.give_back(page.frame);
+  }
 }
 
 void SimEngine::at_deadline(uint64_t id) {

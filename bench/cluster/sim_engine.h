@@ -52,7 +52,9 @@ class SimEngine {
     uint64_t ready = 0;
     uint64_t recompute = 0;
     uint64_t held = 0;
-    uint64_t hedged = 0;  // ready in a place of the lane's
+    uint64_t hedged = 0;     // ready in a place of the lane's
+    uint64_t hopeless = 0;   // fetches with less time than any read takes
+    uint64_t cancelled = 0;  // fetches that were let go while they were under way
     uint64_t puts = 0;
     uint64_t puts_acknowledged = 0;
     uint64_t removes_acknowledged = 0;
@@ -73,6 +75,9 @@ class SimEngine {
   bool paused() const { return paused_; }
 
   void start_fetch(const std::vector<uint64_t>& key_numbers, uint64_t in_ns, bool newest_known);
+  // Lets go of what was begun last, if a page of it has no verdict yet. Time passes until its
+  // destinations are its own again.
+  void cancel_last_fetch();
   // One put of these pages, some of which may be of one key; each has its own put number.
   void start_put(const std::vector<uint64_t>& key_numbers, uint64_t in_ns);
   void start_remove(uint64_t key_number, uint64_t in_ns);

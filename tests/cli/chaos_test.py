@@ -29,6 +29,9 @@ class ChaosTest(Case):
             self.assertLessEqual(answer["caught"][kind], injected, kind)
             if kind not in OF_REGISTER:
                 self.assertGreater(answer["caught"][kind], 0, kind)
+        self.assertGreater(answer["fetches_hopeless"], RUNS)
+        self.assertGreater(answer["fetches_cancelled"], RUNS)
+        self.assertGreater(answer["pages_held"], RUNS)
 
     def test_nothing_is_found_with_replicas(self):
         result, answer = self.chaos("--seeds", str(RUNS // 5), "--jobs", "2", "--nodes", "3", "--replicas", "2")
