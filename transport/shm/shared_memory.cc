@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include <algorithm>
 #include <atomic>
@@ -26,11 +28,21 @@ uint32_t next_generation() {
 
 // Why a file is no memory of so many bytes with its trailer and these seals; null: it is.
 const char* why_no_memory(const UniqueFd& file, uint64_t total, int seals) {
-  struct stat status;
-  if (::fstat(file.get(), &status) != 0) return "no valid descriptor came with it";
-  if (static_cast<uint64_t>(status.st_size) != total) return "its size is not as announced";
+  // First of all, for this question goes to no file system: a peer's own could leave it unanswered.
   const int present = ::fcntl(file.get(), F_GET_SEALS);
-  return present < 0 || (present & seals) != seals ? "it is not sealed" : nullptr;
+  if (present < 0 && errno == EBADF) return "no valid descriptor came with it";
+  if (present < 0 || (present & seals) != seals) return "it is not sealed";
+  // A hole in huge pages is filled from those that are free: where there are none, whoever touches
+  // it gets a fatal signal. No memory that create() makes lies in them.
+  struct statfs kind;
+  if (::fstatfs(file.get(), &kind) != 0 || kind.f_type != TMPFS_MAGIC) {
+    return "it lies in huge pages; share memory of a memfd that is made without MFD_HUGETLB";
+  }
+  struct stat status;
+  if (::fstat(file.get(), &status) != 0 || static_cast<uint64_t>(status.st_size) != total) {
+    return "its size is not as announced";
+  }
+  return nullptr;
 }
 
 }  // namespace

@@ -41,8 +41,9 @@ struct SharedMemory {
 // it is, nobody can write to it again.
 Result<Mapping> map_kept_memory(const UniqueFd& file, uint64_t bytes);
 
-// A peer's memory, mapped here: read-only for kRemoteRead. Refuses descriptors that are not sealed:
-// their owner could shorten the file, and a read would then be a fatal signal.
+// A peer's memory, mapped here: read-only for kRemoteRead. Refuses descriptors that are not sealed,
+// whose owner could shorten the file, and huge pages, where it could make a hole that nothing
+// fills: a read would then be a fatal signal.
 Result<Mapping> map_peer_memory(const RegionExport& region, uint64_t channel);
 
 uint64_t trailer_offset(uint64_t bytes);

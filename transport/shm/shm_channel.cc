@@ -74,18 +74,42 @@ PostResult ShmChannel::post(std::span<const Operation> operations, uint64_t dead
     result.status = {Code::kUnavailable, 0, "the channel is closed"};
     return result;
   }
+  const uint32_t first = tail_;
   for (const Operation& operation : operations) {
     if (tail_ - head_ == kMaxInFlight) break;
     result.status = check(operation);
     if (!result.status.ok()) break;
-    const bool overtakes =
-        tail_ != head_ && deadline_ns < ring_[(tail_ - 1) % kMaxInFlight].deadline_ns;
     ring_[tail_ % kMaxInFlight] = {operation, deadline_ns};
     ++tail_;
-    if (overtakes || is_overtaken()) overtaken_ = tail_;
     ++result.accepted;
   }
+  const bool behind = first != head_ && first != tail_;
+  if (behind && deadline_ns < pending(first - 1).deadline_ns) move_ahead(first);
   return result;
+}
+
+// Reads, the last of the ring from `first` on, go before those that have more time.
+void ShmChannel::move_ahead(uint32_t first) {
+  const auto is_read = [this](uint32_t at) {
+    return pending(at).operation.kind == OperationKind::kRead;
+  };
+  for (uint32_t at = first; at != tail_; ++at) {
+    if (!is_read(at)) return;
+  }
+  const uint64_t deadline_ns = pending(first).deadline_ns;
+  uint32_t place = first;
+  while (place != head_ && is_read(place - 1) && deadline_ns < pending(place - 1).deadline_ns) {
+    --place;
+  }
+  // What is between changes places with them, each in its own order.
+  reverse(place, first);
+  reverse(first, tail_);
+  reverse(place, tail_);
+  bytes_since_clock_ = kClockEveryBytes;  // who has so little time may be late already
+}
+
+void ShmChannel::reverse(uint32_t from, uint32_t to) {
+  while (static_cast<int32_t>(to - from) > 1) std::swap(pending(from++), pending(--to));
 }
 
 size_t ShmChannel::poll(std::span<Completion> completions) {
@@ -100,34 +124,9 @@ size_t ShmChannel::poll(std::span<Completion> completions) {
     completions[count++].immediate = immediate;
   }
   if (popped == RingResult::kBroken) close();
-  if (is_overtaken()) count += end_late_reads(completions.subspan(count));
-  while (head_ != tail_) {
-    const Pending& next = ring_[head_ % kMaxInFlight];
-    if (!next.ended) {
-      if (count == completions.size()) break;
-      prefetch_next();
-      if (!execute(next, completions[count])) break;
-      ++count;
-    }
-    ++head_;
-  }
-  return count;
-}
-
-// A read whose deadline has passed does not wait for the copies of others that have more time.
-size_t ShmChannel::end_late_reads(std::span<Completion> completions) {
-  const uint64_t now_ns = boottime_clock().now_ns();
-  size_t count = 0;
-  for (uint32_t at = head_; at != tail_ && count < completions.size(); ++at) {
-    Pending& pending = ring_[at % kMaxInFlight];
-    if (pending.ended || now_ns < pending.deadline_ns ||
-        pending.operation.kind != OperationKind::kRead) {
-      continue;
-    }
-    pending.ended = true;
-    completions[count] = {};
-    completions[count].tag = pending.operation.tag;
-    completions[count++].outcome = Outcome::kAborted;
+  for (; head_ != tail_ && count < completions.size(); ++head_, ++count) {
+    prefetch_next();
+    if (!execute(pending(head_), completions[count])) break;
   }
   return count;
 }
@@ -146,8 +145,8 @@ bool ShmChannel::registered(const Imported& imported) const {
 }
 
 // False: the immediate has no room at the peer yet, so the operation stays queued.
-bool ShmChannel::execute(const Pending& pending, Completion& completion) {
-  const Operation& operation = pending.operation;
+bool ShmChannel::execute(Pending& next, Completion& completion) {
+  const Operation& operation = next.operation;
   const Imported& imported = imported_[operation.remote.index];
   completion = {};
   completion.tag = operation.tag;
@@ -160,13 +159,17 @@ bool ShmChannel::execute(const Pending& pending, Completion& completion) {
     completion.vendor = ECONNRESET;
     return true;
   }
-  completion.outcome = move_bytes(operation, imported, pending.deadline_ns, completion.crc);
+  if (!next.moved) {
+    completion.outcome = move_bytes(operation, imported, next.deadline_ns, next.crc);
+  }
+  completion.crc = next.crc;
   if (operation.has_immediate && completion.outcome == Outcome::kOk) {
     const RingResult pushed = outbox_.push(operation.immediate);
     peer_is_full_ = pushed == RingResult::kNothing;
     if (pushed == RingResult::kBroken) completion.outcome = Outcome::kFailed;
     if (peer_is_full_) {
-      if (boottime_clock().now_ns() < pending.deadline_ns) return false;
+      next.moved = true;
+      if (boottime_clock().now_ns() < next.deadline_ns) return false;
       completion.outcome = Outcome::kAborted;
       peer_is_full_ = false;
     }

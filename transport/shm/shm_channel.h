@@ -45,7 +45,8 @@ class ShmChannel final : public Channel, public DirectMemory {
   struct Pending {
     Operation operation;
     uint64_t deadline_ns;
-    bool ended = false;  // before its turn
+    bool moved = false;  // its bytes are there; its immediate waits for room at the peer
+    uint32_t crc = 0;
   };
 
   ChannelMemory& memory() const { return *reinterpret_cast<ChannelMemory*>(shared_.data()); }
@@ -53,9 +54,10 @@ class ShmChannel final : public Channel, public DirectMemory {
   bool peer_closed() const;
   Status check(const Operation& operation) const;
   bool registered(const Imported& imported) const;
-  bool is_overtaken() const { return static_cast<int32_t>(overtaken_ - head_) > 0; }
-  size_t end_late_reads(std::span<Completion> completions);
-  bool execute(const Pending& pending, Completion& completion);
+  Pending& pending(uint32_t at) { return ring_[at % kMaxInFlight]; }
+  void move_ahead(uint32_t first);
+  void reverse(uint32_t from, uint32_t to);
+  bool execute(Pending& next, Completion& completion);
   Outcome move_bytes(const Operation& operation, const Imported& imported, uint64_t deadline_ns,
                      uint32_t& crc);
   void prefetch_next() const;
@@ -68,10 +70,11 @@ class ShmChannel final : public Channel, public DirectMemory {
   RingProducer outbox_;
   bool closed_ = false;
   std::vector<Imported> imported_;
-  std::vector<Pending> ring_;  // kMaxInFlight entries; [head_, tail_) are queued
+  // kMaxInFlight entries; [head_, tail_) are queued. Reads stand in the order of their deadlines,
+  // as far as no write is between them: nothing passes a write.
+  std::vector<Pending> ring_;
   uint32_t head_ = 0;
   uint32_t tail_ = 0;
-  uint32_t overtaken_ = 0;  // up to here in the ring one may have less time than one before it
   uint64_t bytes_since_clock_ = 0;
   bool peer_is_full_ = false;  // the front waits for room for its immediate
 };

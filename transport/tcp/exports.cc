@@ -1,5 +1,6 @@
 #include "transport/tcp/exports.h"
 
+#include <bit>
 #include <thread>
 
 #include "transport/peer_memory.h"
@@ -11,33 +12,58 @@ Exports::User& Exports::add_user() {
   return users_.emplace_back();
 }
 
+Exports::~Exports() {
+  for (std::atomic<Slot*>& block : blocks_) delete[] block.load(std::memory_order_relaxed);
+}
+
+Exports::Place Exports::place(uint32_t index) {
+  const uint64_t from_first = index + kFirstBlock;
+  const auto block = static_cast<size_t>(std::bit_width(from_first / kFirstBlock)) - 1;
+  return {block, from_first - (kFirstBlock << block)};
+}
+
 std::optional<Exports::Entry> Exports::Use::find(const RegionKey& key) const {
-  std::lock_guard lock(exports_.mutex_);
-  if (key.index >= exports_.entries_.size()) return std::nullopt;
-  const Entry& entry = exports_.entries_[key.index];
-  if (entry.data == nullptr || entry.generation != key.generation) return std::nullopt;
-  return entry;
+  const Place at = place(key.index);
+  const Slot* slots = exports_.blocks_[at.block].load(std::memory_order_acquire);
+  if (slots == nullptr || key.generation == 0) return std::nullopt;
+  const Slot& slot = slots[at.slot];
+  // Sequentially consistent for remove(); it acquires what add() wrote into the entry.
+  if (slot.generation.load(std::memory_order_seq_cst) != key.generation) return std::nullopt;
+  return slot.entry;
 }
 
 RegionKey Exports::add(std::byte* data, uint64_t bytes, Access access, uint64_t channel) {
   std::lock_guard lock(mutex_);
   if (free_.empty()) {
-    free_.push_back(static_cast<uint32_t>(entries_.size()));
-    entries_.emplace_back();
+    const Place at = place(slots_);
+    if (at.slot == 0) {
+      blocks_[at.block].store(new Slot[kFirstBlock << at.block], std::memory_order_release);
+    }
+    free_.push_back(slots_++);
   }
   const uint32_t index = free_.back();
   free_.pop_back();
-  entries_[index] = {data, bytes, access, channel, ++last_generation_};
+  const Place at = place(index);
+  Slot& slot = blocks_[at.block].load(std::memory_order_relaxed)[at.slot];
+  slot.entry = {data, bytes, access, channel};
+  if (++last_generation_ == 0) ++last_generation_;
+  slot.generation.store(last_generation_, std::memory_order_release);
   return {index, last_generation_};
 }
 
+// Whoever looks counts first and loads the generation then; this stores the generation first and
+// loads the counts then. All four are sequentially consistent, so at least one of the two sees the
+// other: either the look finds nothing, or its count is seen to be odd and is waited for. (With
+// acquire and release alone, both loads could pass the stores before them, and neither would.)
+// The count's next step, by which the Use ends, releases what it did with the memory, and the load
+// that sees it acquires that: freeing the memory, and writing the slot anew, come after.
 void Exports::remove(const RegionKey& key) {
-  {
-    std::lock_guard lock(mutex_);
-    entries_[key.index] = {};
-    free_.push_back(key.index);
-  }
+  const Place at = place(key.index);
+  Slot& slot = blocks_[at.block].load(std::memory_order_acquire)[at.slot];
+  slot.generation.store(0, std::memory_order_seq_cst);
   wait_for_uses();
+  std::lock_guard lock(mutex_);
+  free_.push_back(key.index);
 }
 
 // A Use that begins later looks later, and finds what has been changed before this was called.

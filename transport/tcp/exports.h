@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -17,7 +18,7 @@ namespace farpage::tcp {
 // The memory of this process that peers may reach, by name. Each I/O thread marks with a Use that
 // bytes move to or from a region; remove() waits for those under way, each no longer than one
 // system call, so that a region's memory is touched by nobody afterwards. Nobody waits the other
-// way round. Thread-safe.
+// way round: a look takes no lock, and writes nothing that another thread does. Thread-safe.
 class Exports {
  public:
   struct Entry {
@@ -25,11 +26,10 @@ class Exports {
     uint64_t bytes = 0;
     Access access = Access::kLocal;
     uint64_t channel = 0;  // kRemoteWrite: the one that may write
-    uint32_t generation = 0;
   };
 
   // One I/O thread. The count is odd while bytes move.
-  struct User {
+  struct alignas(64) User {
     std::atomic<uint64_t> count{0};
   };
   // Of the same lifetime as this.
@@ -38,7 +38,7 @@ class Exports {
   class Use {
    public:
     Use(const Exports& exports, User& user) : exports_(exports), user_(user) {
-      user_.count.fetch_add(1);  // before any look at what may be gone
+      user_.count.fetch_add(1);  // before any look at what may be gone: see remove()
     }
     ~Use() { user_.count.fetch_add(1); }
     Use(const Use&) = delete;
@@ -53,16 +53,35 @@ class Exports {
     User& user_;
   };
 
+  ~Exports();
   RegionKey add(std::byte* data, uint64_t bytes, Access access, uint64_t channel);
   void remove(const RegionKey& key);
   // Returns once every Use that began before has ended.
   void wait_for_uses();
 
  private:
-  mutable std::mutex mutex_;  // held for a look, never while bytes move
+  // `entry` is written only while no Use can look at it: the generation is 0 then, and every Use
+  // that may have seen the one before has ended.
+  struct Slot {
+    std::atomic<uint32_t> generation{0};  // 0: empty
+    Entry entry;
+  };
+  // Slots stay where they are when there are more, for nobody locks them: each block is twice as
+  // large as the one before.
+  static constexpr uint64_t kFirstBlock = 64;
+  static constexpr size_t kBlocks = 27;
+  struct Place {
+    size_t block;
+    uint64_t slot;
+  };
+  static Place place(uint32_t index);
+
+  std::array<std::atomic<Slot*>, kBlocks> blocks_ = {};
+
+  std::mutex mutex_;  // of what follows, and of adding blocks
   std::deque<User> users_;
-  std::vector<Entry> entries_;
   std::vector<uint32_t> free_;
+  uint32_t slots_ = 0;
   uint32_t last_generation_ = 0;
 };
 

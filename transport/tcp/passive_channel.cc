@@ -85,6 +85,7 @@ size_t PassiveTcpChannel::poll(std::span<Completion> completions) {
 }
 
 void PassiveTcpChannel::close() {
+  offers_->withdraw(id_);
   state_->close();
   exports_->wait_for_uses();  // whoever looks from now on sees that it is closed
 }

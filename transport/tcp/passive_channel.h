@@ -10,6 +10,7 @@
 
 #include "transport/fabric.h"
 #include "transport/tcp/exports.h"
+#include "transport/tcp/offers.h"
 
 namespace farpage::tcp {
 
@@ -51,8 +52,15 @@ class PassiveState {
 // The end that owns the memory. Nobody drives it: I/O threads move the bytes.
 class PassiveTcpChannel final : public Channel {
  public:
-  PassiveTcpChannel(std::shared_ptr<PassiveState> state, std::shared_ptr<Exports> exports)
-      : state_(std::move(state)), exports_(std::move(exports)) {}
+  // Offers itself as `id`, until a peer takes it up or it closes.
+  PassiveTcpChannel(const ChannelId& id, std::shared_ptr<PassiveState> state,
+                    std::shared_ptr<Exports> exports, std::shared_ptr<Offers> offers)
+      : id_(id),
+        state_(std::move(state)),
+        exports_(std::move(exports)),
+        offers_(std::move(offers)) {
+    offers_->add(id_, state_);
+  }
   ~PassiveTcpChannel() override { close(); }
 
   Result<Region> allocate_writable(uint64_t bytes) override;
@@ -63,8 +71,10 @@ class PassiveTcpChannel final : public Channel {
   void close() override;
 
  private:
-  std::shared_ptr<PassiveState> state_;
-  std::shared_ptr<Exports> exports_;
+  const ChannelId id_;
+  const std::shared_ptr<PassiveState> state_;
+  const std::shared_ptr<Exports> exports_;
+  const std::shared_ptr<Offers> offers_;
 };
 
 }  // namespace farpage::tcp

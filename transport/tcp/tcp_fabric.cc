@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -23,8 +22,8 @@ namespace {
 // One I/O thread and the connections that it serves.
 class IoThread {
  public:
-  IoThread(std::shared_ptr<Exports> exports, TrafficCounters& traffic)
-      : exports_(std::move(exports)), user_(exports_->add_user()), traffic_(traffic) {}
+  explicit IoThread(std::shared_ptr<Exports> exports)
+      : exports_(std::move(exports)), user_(exports_->add_user()) {}
   ~IoThread() {
     loop_.run([this] {
       stopped_ = true;
@@ -51,10 +50,12 @@ class IoThread {
     });
   }
 
+  const TrafficCounters& traffic() const { return traffic_; }
+
  private:
   const std::shared_ptr<Exports> exports_;
   Exports::User& user_;
-  TrafficCounters& traffic_;
+  TrafficCounters traffic_;
   AsioRuntime loop_;
   bool stopped_ = false;  // this and what follows: the loop's alone
   std::unordered_map<DataConnection*, std::shared_ptr<DataConnection>> connections_;
@@ -65,7 +66,7 @@ class TcpFabricOf final : public TcpFabric, public TrafficSource, public Lasting
   explicit TcpFabricOf(const TcpOptions& options) : credentials_(options.credentials) {
     capabilities_.path = credentials_.tls != nullptr ? "TCP with TLS" : "TCP";
     for (uint64_t i = 0; i < options.io_threads; ++i) {
-      threads_.push_back(std::make_unique<IoThread>(exports_, traffic_));
+      threads_.push_back(std::make_unique<IoThread>(exports_));
     }
   }
 
@@ -99,12 +100,9 @@ class TcpFabricOf final : public TcpFabric, public TrafficSource, public Lasting
 
   Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
     const ChannelId id = make_channel_id();
-    std::lock_guard lock(mutex_);
-    std::erase_if(offers_, [](const auto& offer) { return offer.second.expired(); });
     auto state = std::make_shared<PassiveState>(++last_channel_, purpose);
-    offers_.emplace(id, state);
     PassiveChannel result;
-    result.channel = std::make_unique<PassiveTcpChannel>(std::move(state), exports_);
+    result.channel = std::make_unique<PassiveTcpChannel>(id, std::move(state), exports_, offers_);
     result.offer.purpose = purpose;
     result.offer.opaque.assign(reinterpret_cast<const char*>(id.data()), id.size());
     return result;
@@ -133,27 +131,28 @@ class TcpFabricOf final : public TcpFabric, public TrafficSource, public Lasting
     const auto load = [](const std::atomic<uint64_t>& counter) {
       return counter.load(std::memory_order_relaxed);
     };
-    return {{.path = "tcp",
-             .connections = load(traffic_.connections),
-             .reads = load(traffic_.reads),
-             .read_bytes = load(traffic_.read_bytes),
-             .writes = load(traffic_.writes),
-             .write_bytes = load(traffic_.write_bytes),
-             .refused = load(traffic_.refused)}};
+    PathTraffic sum = {.path = "tcp", .refused = load(refused_)};
+    for (const auto& thread : threads_) {
+      const TrafficCounters& one = thread->traffic();
+      sum.connections += load(one.connections);
+      sum.reads += load(one.reads);
+      sum.read_bytes += load(one.read_bytes);
+      sum.writes += load(one.writes);
+      sum.write_bytes += load(one.write_bytes);
+      sum.refused += load(one.refused);
+    }
+    return {sum};
   }
 
   void accept(std::unique_ptr<Stream> stream, const Introduction& introduction) override {
-    std::lock_guard lock(mutex_);
-    const auto offer = offers_.find(introduction.channel);
-    auto state = offer != offers_.end() ? offer->second.lock() : nullptr;
+    const auto state = offers_->take(introduction.channel);
     if (state == nullptr) {
-      traffic_.refused.fetch_add(1, std::memory_order_relaxed);
+      refused_.fetch_add(1, std::memory_order_relaxed);
       Reply refusal = {0, static_cast<uint32_t>(Code::kNotFound), 0};
       const iovec part = {&refusal, sizeof refusal};
       stream->write(std::span(&part, 1));  // as far as the socket takes it: the end follows
       return;
     }
-    offers_.erase(offer);
     threads_[next_thread_++ % threads_.size()]->serve(std::move(stream), state);
   }
 
@@ -169,13 +168,11 @@ class TcpFabricOf final : public TcpFabric, public TrafficSource, public Lasting
   };
   const std::shared_ptr<LocalRegistrations> local_ = std::make_shared<LocalRegistrations>();
   const std::shared_ptr<Exports> exports_ = std::make_shared<Exports>();
-  TrafficCounters traffic_;
-
-  std::mutex mutex_;  // of what follows
-  std::map<ChannelId, std::weak_ptr<PassiveState>> offers_;
-  uint64_t last_channel_ = 0;
+  std::atomic<uint64_t> refused_{0};  // connections
+  const std::shared_ptr<Offers> offers_ = std::make_shared<Offers>();
+  std::atomic<uint64_t> last_channel_{0};
   std::vector<std::unique_ptr<IoThread>> threads_;  // as they were made
-  size_t next_thread_ = 0;
+  std::atomic<size_t> next_thread_{0};
 };
 
 }  // namespace

@@ -64,7 +64,8 @@ Result<void> Arrivals::wait_for_first(size_t paths, uint64_t grace_ns, uint64_t 
 
 Dialer::~Dialer() {
   stopped_.store(true);
-  workers_.stop();
+  dials_.stop();
+  disposals_.stop();
 }
 
 // The paths go over the devices in turn; with one device, or where the user has named none, the
@@ -75,7 +76,7 @@ size_t Dialer::device_for(size_t path) const {
 
 void Dialer::dial(const std::shared_ptr<Arrivals>& arrivals, const Endpoint& where,
                   const ConnectWire& introduction, uint64_t deadline_ns, bool one_path) {
-  const bool taken = workers_.take([this, arrivals, where, introduction, deadline_ns, one_path] {
+  const bool taken = dials_.take([this, arrivals, where, introduction, deadline_ns, one_path] {
     bool refused = false;
     const bool had_time = boottime_clock().now_ns() + kLeastDialNs <= deadline_ns;
     const auto cancelled = [&] { return stopped_.load() || arrivals->is_closed(); };
@@ -104,7 +105,7 @@ void Dialer::dial(const std::shared_ptr<Arrivals>& arrivals, const Endpoint& whe
 void Dialer::dispose(std::unique_ptr<SendQueue> queue) {
   // Emptied there, so that it is not this thread that holds it last.
   const auto box = std::make_shared<std::unique_ptr<SendQueue>>(std::move(queue));
-  workers_.take([box] { box->reset(); });
+  disposals_.take([box] { box->reset(); });
 }
 
 }  // namespace farpage::verbs

@@ -57,7 +57,8 @@ class Dialer {
   void dial(const std::shared_ptr<Arrivals>& arrivals, const Endpoint& where,
             const ConnectWire& introduction, uint64_t deadline_ns, bool one_path = false);
 
-  // Ends a connection whose work has ended, which can last, on a thread of its own.
+  // Ends a connection whose work has ended, which can last, on a thread of its own. It waits for no
+  // dial, however many of them are silent.
   void dispose(std::unique_ptr<SendQueue> queue);
 
   PathHealth& health() { return health_; }
@@ -70,7 +71,8 @@ class Dialer {
   PathHealth health_;
   PathLedger ledger_;
   std::atomic<bool> stopped_{false};
-  WorkerPool workers_;
+  WorkerPool dials_;
+  WorkerPool disposals_;
 };
 
 }  // namespace farpage::verbs

@@ -73,22 +73,17 @@ ChannelListener::~ChannelListener() {
 
 void ChannelListener::offer(const ChannelId& channel, const std::shared_ptr<PassiveEnd>& end) {
   std::lock_guard lock(mutex_);
-  std::erase_if(offers_, [](const auto& offer) { return offer.second.expired(); });
   offers_.emplace(channel, end);
 }
 
-std::array<uint64_t, kMaxDevices> ChannelListener::connections() const {
-  // Whoever held an end last ends it, outside of the lock.
-  std::vector<std::shared_ptr<PassiveEnd>> ends;
-  {
-    std::lock_guard lock(mutex_);
-    for (const auto& [channel, offered] : offers_) {
-      if (auto end = offered.lock()) ends.push_back(std::move(end));
-    }
-  }
-  std::array<uint64_t, kMaxDevices> sums = {};
-  for (const auto& end : ends) end->add_connections_to(sums);
-  return sums;
+void ChannelListener::withdraw(const ChannelId& channel) {
+  std::lock_guard lock(mutex_);
+  offers_.erase(channel);
+}
+
+size_t ChannelListener::offers() const {
+  std::lock_guard lock(mutex_);
+  return offers_.size();
 }
 
 void ChannelListener::serve() {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,10 +23,12 @@ class ChannelListener {
 
   // Where peers reach each device.
   const std::vector<Endpoint>& endpoints() const { return endpoints_; }
-  // Connections for this channel are let in for as long as it lives.
+  // Connections for this channel are let in until it is withdrawn, as its owner does when it
+  // closes.
   void offer(const ChannelId& channel, const std::shared_ptr<PassiveEnd>& end);
-  // Connections of peers that are open, on each device.
-  std::array<uint64_t, kMaxDevices> connections() const;
+  void withdraw(const ChannelId& channel);
+  // Channels that are offered and have not been withdrawn.
+  size_t offers() const;
 
  private:
   ChannelListener() = default;

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "net/stream.h"
+#include "transport/verbs/listener.h"
 
 namespace farpage::verbs {
 namespace {
@@ -67,7 +68,7 @@ bool PassiveEnd::accept(CmId& request, size_t device, const ConnectWire& introdu
     queues_[device].emplace(std::move(*queue));
   }
   // A path that is dialled anew has been given up by the peer.
-  connections_[device].reset();
+  take_connection(device).reset();
 
   const Device& own = (*devices_)[device];
   ibv_qp_init_attr attributes = {};
@@ -92,20 +93,23 @@ bool PassiveEnd::accept(CmId& request, size_t device, const ConnectWire& introdu
   owner_ = introduction.owner;
   request->context = this;
   connections_[device] = std::move(request);
+  seen_->connections[device].fetch_add(1, std::memory_order_relaxed);
   return true;
+}
+
+CmId PassiveEnd::take_connection(size_t device) {
+  if (connections_[device] != nullptr) {
+    seen_->connections[device].fetch_sub(1, std::memory_order_relaxed);
+  }
+  return std::move(connections_[device]);
 }
 
 CmId PassiveEnd::release(const rdma_cm_id* id) {
   std::lock_guard lock(mutex_);
-  for (CmId& connection : connections_) {
-    if (connection.get() == id) return std::move(connection);
+  for (size_t device = 0; device < connections_.size(); ++device) {
+    if (connections_[device].get() == id) return take_connection(device);
   }
   return nullptr;
-}
-
-void PassiveEnd::add_connections_to(std::array<uint64_t, kMaxDevices>& sums) const {
-  std::lock_guard lock(mutex_);
-  for (size_t i = 0; i < connections_.size(); ++i) sums[i] += connections_[i] != nullptr ? 1 : 0;
 }
 
 bool PassiveEnd::post_receives(ibv_qp* queue_pair, uint32_t count) {
@@ -188,7 +192,9 @@ void PassiveEnd::close() {
   {
     std::lock_guard lock(mutex_);
     closed_ = true;
-    connections = std::move(connections_);
+    for (size_t device = 0; device < connections.size(); ++device) {
+      connections[device] = take_connection(device);
+    }
   }
   if (closing_.valid()) ::eventfd_write(closing_.get(), 1);
   // Outside the lock: each waits for the listener to let go of the events it looks at.
@@ -196,6 +202,11 @@ void PassiveEnd::close() {
 
 Result<RemoteRegion> PassiveVerbsChannel::import_region(RegionExport) {
   return fail(Code::kInvalid, "the passive end of a verbs channel reaches no memory of its peer");
+}
+
+void PassiveVerbsChannel::close() {
+  listener_->withdraw(id_);
+  end_->close();
 }
 
 PostResult PassiveVerbsChannel::post(std::span<const Operation>, uint64_t) {

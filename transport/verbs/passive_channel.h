@@ -14,9 +14,12 @@
 
 namespace farpage::verbs {
 
+class ChannelListener;
+
 // What the passive ends of a fabric have seen on each of its devices. Any thread.
 struct PortEvents {
-  std::array<std::atomic<uint64_t>, kMaxDevices> refused = {};  // connections
+  std::array<std::atomic<uint64_t>, kMaxDevices> connections = {};  // open now
+  std::array<std::atomic<uint64_t>, kMaxDevices> refused = {};      // connections
   std::array<std::atomic<uint64_t>, kMaxDevices> immediates = {};
 };
 
@@ -40,7 +43,6 @@ class PassiveEnd {
   bool accept(CmId& request, size_t device, const ConnectWire& introduction, uint8_t reads_asked);
   // The connection, if it is one of this channel's, for the caller to end outside of any lock.
   CmId release(const rdma_cm_id* id);
-  void add_connections_to(std::array<uint64_t, kMaxDevices>& sums) const;
 
   // Of a stage channel.
   Result<Region> allocate_writable(const std::shared_ptr<PassiveEnd>& self, uint64_t bytes);
@@ -56,6 +58,8 @@ class PassiveEnd {
       : devices_(std::move(devices)), purpose_(purpose), seen_(std::move(seen)) {}
   bool post_receives(ibv_qp* queue_pair, uint32_t count);
   void harvest();
+  // The connection of a device, which counts as open no more.
+  CmId take_connection(size_t device);
 
   struct OwnDomains {
     explicit OwnDomains(std::shared_ptr<const Devices> of) : devices(std::move(of)) {}
@@ -71,7 +75,7 @@ class PassiveEnd {
   const std::shared_ptr<PortEvents> seen_;
   std::shared_ptr<OwnDomains> own_;  // a stage channel's
 
-  mutable std::mutex mutex_;                                        // of what follows
+  std::mutex mutex_;                                                // of what follows
   std::array<std::optional<CompletionQueue>, kMaxDevices> queues_;  // by device
   std::array<CmId, kMaxDevices> connections_;                       // after queues_
   std::optional<uint64_t> owner_;
@@ -83,8 +87,9 @@ class PassiveEnd {
 class PassiveVerbsChannel final : public Channel {
  public:
   // `listener`: what the connections' events go through; it outlives them.
-  PassiveVerbsChannel(std::shared_ptr<PassiveEnd> end, std::shared_ptr<const void> listener)
-      : listener_(std::move(listener)), end_(std::move(end)) {}
+  PassiveVerbsChannel(const ChannelId& id, std::shared_ptr<PassiveEnd> end,
+                      std::shared_ptr<ChannelListener> listener)
+      : id_(id), listener_(std::move(listener)), end_(std::move(end)) {}
   ~PassiveVerbsChannel() override { close(); }
 
   Result<Region> allocate_writable(uint64_t bytes) override {
@@ -94,10 +99,11 @@ class PassiveVerbsChannel final : public Channel {
   PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
   size_t poll(std::span<Completion> completions) override { return end_->poll(completions); }
   void wait(uint64_t deadline_ns) override { end_->wait(deadline_ns); }
-  void close() override { end_->close(); }
+  void close() override;
 
  private:
-  const std::shared_ptr<const void> listener_;
+  const ChannelId id_;
+  const std::shared_ptr<ChannelListener> listener_;
   const std::shared_ptr<PassiveEnd> end_;
 };
 

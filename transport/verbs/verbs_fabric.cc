@@ -75,7 +75,8 @@ class VerbsFabric final : public Fabric,
     if (!end) return tl::unexpected(end.error());
     listener_->offer(offer.channel, *end);
     PassiveChannel result;
-    result.channel = std::make_unique<PassiveVerbsChannel>(std::move(*end), listener_);
+    result.channel =
+        std::make_unique<PassiveVerbsChannel>(offer.channel, std::move(*end), listener_);
     result.offer.purpose = purpose;
     result.offer.opaque = encode_offer(offer);
     return result;
@@ -106,20 +107,13 @@ class VerbsFabric final : public Fabric,
   std::vector<PathUse> paths() const override { return dialer_->ledger().paths(); }
 
   std::vector<PortTraffic> ports() const override {
-    std::shared_ptr<ChannelListener> listener;
-    {
-      std::lock_guard lock(mutex_);
-      listener = listener_;
-    }
-    std::array<uint64_t, kMaxDevices> connections = {};
-    if (listener != nullptr) connections = listener->connections();
     std::vector<PortTraffic> ports;
     for (size_t i = 0; i < devices_->size(); ++i) {
       const Device& device = (*devices_)[i];
       const PortFiles files(device);
       ports.push_back({.port = fmt::format("{} at {}", device.label, device.address.host()),
                        .link_bits_per_s = files.link_bits_per_s(),
-                       .connections = connections[i],
+                       .connections = seen_->connections[i].load(std::memory_order_relaxed),
                        .refused = seen_->refused[i].load(std::memory_order_relaxed),
                        .immediates = seen_->immediates[i].load(std::memory_order_relaxed),
                        .counts = files.counts()});
@@ -176,7 +170,7 @@ class VerbsFabric final : public Fabric,
 
   const std::shared_ptr<PortEvents> seen_ = std::make_shared<PortEvents>();
 
-  mutable std::mutex mutex_;                   // of what follows
+  std::mutex mutex_;                           // of what follows
   std::shared_ptr<ChannelListener> listener_;  // from the first offer on
 };
 

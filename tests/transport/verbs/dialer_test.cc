@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -119,6 +120,37 @@ TEST_F(VerbsDialer, ADialThatNobodyWantsAnyMoreSaysNothingAgainstThePath) {
   dial(boottime_clock().now_ns() + 3'600 * kSecond);
   EXPECT_TRUE(dialer_.ledger().paths().empty());
   EXPECT_FALSE(is_left_alone());
+}
+
+// Peers that fall silent are why queue pairs end, and why dials last.
+TEST_F(VerbsDialer, AQueuePairEndsAtOnceHoweverManyDialsAreSilent) {
+  struct Dialling {
+    std::mutex mutex;
+    std::set<std::thread::id> threads;
+  };
+  const auto dialling = std::make_shared<Dialling>();
+  look_with([dialling] {
+    const std::lock_guard lock(dialling->mutex);
+    dialling->threads.insert(std::this_thread::get_id());
+  });
+  const auto busy_threads = [&] {
+    const std::lock_guard lock(dialling->mutex);
+    return dialling->threads.size();
+  };
+  for (size_t i = 0; i < 2 * WorkerPool::kMostThreads; ++i) {
+    dialer_.dial(arrivals_, where_, {}, boottime_clock().now_ns() + 3'600 * kSecond);
+  }
+  const uint64_t until = boottime_clock().now_ns() + 20 * kSecond;
+  while (busy_threads() < WorkerPool::kMostThreads && boottime_clock().now_ns() < until) {
+    std::this_thread::yield();
+  }
+  ASSERT_EQ(busy_threads(), WorkerPool::kMostThreads);
+
+  const auto counters = std::make_shared<PathCounters>();
+  dialer_.dispose(std::make_unique<SendQueue>(std::make_unique<Connection>(), counters));
+  while (counters.use_count() > 1 && boottime_clock().now_ns() < until) std::this_thread::yield();
+  EXPECT_EQ(counters.use_count(), 1);
+  arrivals_->close();
 }
 
 }  // namespace

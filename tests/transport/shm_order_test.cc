@@ -1,0 +1,151 @@
+// In which order a channel of shm does what is posted to it, and that it does it once.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/clock.h"
+#include "transport/shm/ring.h"
+#include "transport/shm/shm_fabric.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kBytes = 4096;
+
+class ShmOrder : public testing::Test {
+ protected:
+  Operation read(uint64_t tag) const {
+    Operation operation;
+    operation.remote = pool_;
+    operation.local_count = 1;
+    operation.local[0] = local_.slice(0, kBytes);
+    operation.tag = tag;
+    return operation;
+  }
+  Operation write(uint64_t tag) const {
+    Operation operation = read(tag);
+    operation.kind = OperationKind::kWrite;
+    operation.remote = staging_;
+    return operation;
+  }
+  void post(const std::vector<Operation>& operations, uint64_t deadline_ns) {
+    ASSERT_EQ(channel_->post(operations, deadline_ns).accepted, operations.size());
+  }
+  // Polls one at a time.
+  std::vector<uint64_t> tags_as_they_end(size_t count) {
+    std::vector<uint64_t> tags;
+    Completion one;
+    while (tags.size() < count && channel_->poll({&one, 1}) == 1) {
+      EXPECT_EQ(one.outcome, Outcome::kOk);
+      tags.push_back(one.tag);
+    }
+    return tags;
+  }
+
+  std::unique_ptr<Fabric> fabric_ = shm::make_shm_fabric();
+  PassiveChannel passive_ = fabric_->offer_channel(ChannelPurpose::kStage).value();
+  std::unique_ptr<Channel> channel_ = fabric_->connect(std::move(passive_.offer), kNever).value();
+  Region pool_memory_ = fabric_->allocate_readable(kBytes).value();
+  Region staging_memory_ = passive_.channel->allocate_writable(kBytes).value();
+  RemoteRegion pool_ =
+      channel_->import_region(fabric_->export_region(pool_memory_).value()).value();
+  RemoteRegion staging_ =
+      channel_->import_region(fabric_->export_region(staging_memory_).value()).value();
+  std::vector<std::byte> memory_ = std::vector<std::byte>(kBytes);
+  Region local_ = fabric_->register_local({memory_.data(), kBytes}).value();
+  const uint64_t hour_ = boottime_clock().now_ns() + 3'600 * kSecond;
+};
+
+TEST_F(ShmOrder, ReadsThatHaveLessTimeAreCopiedFirst) {
+  post({read(1), read(2)}, kNever);
+  post({read(3), read(4)}, hour_ + 20);
+  post({read(5), read(6)}, hour_ + 10);
+  post({read(7)}, hour_ + 20);
+  post({read(8)}, kNever);
+  EXPECT_EQ(tags_as_they_end(8), (std::vector<uint64_t>{5, 6, 3, 4, 7, 1, 2, 8}));
+}
+
+TEST_F(ShmOrder, TheyDoSoWhereTheRingBeginsAnew) {
+  for (uint64_t i = 0; i < 1020; ++i) {
+    post({read(i)}, kNever);
+    ASSERT_EQ(tags_as_they_end(1), std::vector<uint64_t>{i});
+  }
+  post({read(1), read(2), read(3), read(4), read(5)}, kNever);
+  post({read(6), read(7), read(8)}, hour_);
+  EXPECT_EQ(tags_as_they_end(8), (std::vector<uint64_t>{6, 7, 8, 1, 2, 3, 4, 5}));
+}
+
+TEST_F(ShmOrder, AFullRingTakesNoMoreAndKeepsWhatItHas) {
+  std::vector<Operation> many;
+  for (uint64_t i = 0; i < 1022; ++i) many.push_back(read(i));
+  post(many, kNever);
+  const std::vector<Operation> urgent = {read(2001), read(2002), read(2003)};
+  EXPECT_EQ(channel_->post(urgent, hour_).accepted, 2u);
+  const auto tags = tags_as_they_end(1024);
+  ASSERT_EQ(tags.size(), 1024u);
+  EXPECT_EQ(tags[0], 2001u);
+  EXPECT_EQ(tags[1], 2002u);
+  for (uint64_t i = 0; i < 1022; ++i) ASSERT_EQ(tags[2 + i], i);
+}
+
+// An immediate says that everything posted before it is there.
+TEST_F(ShmOrder, NothingPassesAWrite) {
+  post({write(1)}, kNever);
+  post({write(2)}, hour_);
+  post({read(3)}, hour_ - 10);
+  post({read(4), write(5)}, hour_ - 20);
+  EXPECT_EQ(tags_as_they_end(5), (std::vector<uint64_t>{1, 2, 3, 4, 5}));
+}
+
+TEST_F(ShmOrder, BytesAreCopiedOnceThoughTheirImmediateWaits) {
+  Completion one;
+  Operation word = write(0);
+  word.local_count = 0;
+  word.has_immediate = true;
+  for (uint32_t i = 0; i < shm::ImmediateRing::kEntries; ++i) {
+    post({word}, kNever);
+    ASSERT_EQ(channel_->poll({&one, 1}), 1u);
+  }
+  Operation with_bytes = write(9);
+  with_bytes.has_immediate = true;
+  with_bytes.immediate = 4711;
+  std::ranges::fill(memory_, std::byte{1});
+  post({with_bytes}, kNever);
+  ASSERT_EQ(channel_->poll({&one, 1}), 0u);
+  std::ranges::fill(memory_, std::byte{2});  // nobody looks here again
+  ASSERT_EQ(channel_->poll({&one, 1}), 0u);
+
+  Completion arrived;
+  ASSERT_EQ(passive_.channel->poll({&arrived, 1}), 1u);  // makes room
+  ASSERT_EQ(channel_->poll({&one, 1}), 1u);
+  EXPECT_EQ(one.outcome, Outcome::kOk);
+  EXPECT_EQ(one.tag, 9u);
+  const std::span<const std::byte> there(staging_memory_.data(), kBytes);
+  EXPECT_TRUE(std::ranges::all_of(there, [](std::byte byte) { return byte == std::byte{1}; }));
+  uint32_t last = 0;
+  while (passive_.channel->poll({&arrived, 1}) == 1) last = arrived.immediate;
+  EXPECT_EQ(last, 4711u);
+}
+
+// A place in the ring is used again: what was there before is nothing to what comes.
+TEST_F(ShmOrder, TheNextOperationInThatPlaceIsCopiedAgain) {
+  Completion one;
+  Operation with_bytes = write(1);
+  with_bytes.has_immediate = true;
+  // More than once around the ring, and one immediate always waits.
+  for (uint32_t i = 0; i < 2 * 1024 + shm::ImmediateRing::kEntries; ++i) {
+    std::ranges::fill(memory_, static_cast<std::byte>(i % 251));
+    post({with_bytes}, kNever);
+    if (channel_->poll({&one, 1}) == 0) {
+      Completion arrived;
+      ASSERT_EQ(passive_.channel->poll({&arrived, 1}), 1u);
+      ASSERT_EQ(channel_->poll({&one, 1}), 1u);
+    }
+    ASSERT_EQ(staging_memory_.data()[kBytes - 1], static_cast<std::byte>(i % 251)) << i;
+  }
+}
+
+}  // namespace
+}  // namespace farpage
