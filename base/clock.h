@@ -17,7 +17,9 @@ class Clock {
 };
 
 // CLOCK_BOOTTIME: it goes on while the machine sleeps, so a lease or a reuse time can only end
-// early.
+// early. It stands still while a hypervisor holds a virtual machine (base/clock_gap.h).
 const Clock& boottime_clock();
+// CLOCK_REALTIME, since 1970: only to compare it with the other one. It can be set.
+const Clock& realtime_clock();
 
 }  // namespace farpage

@@ -18,6 +18,9 @@ class Runtime {
   virtual ~Runtime() = default;
 
   virtual const Clock& clock() const = 0;
+  // The machine's wall clock, which is set where clock() never is; clock() itself where there is
+  // none.
+  virtual const Clock& wall_clock() const { return clock(); }
 
   // Runs `callback` once, `delay_ns` from now (0: as soon as possible, in order of posting).
   virtual void after(uint64_t delay_ns, std::function<void()> callback) = 0;

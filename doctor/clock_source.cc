@@ -24,6 +24,11 @@ bool is_slow(const std::string& source) {
   return false;
 }
 
+// Those that hypervisors give to their guests.
+bool is_paravirtual(const std::string& source) {
+  return source == "kvm-clock" || source == "xen" || source.starts_with("hyperv_");
+}
+
 // The least of a few means: what else runs here only adds to them.
 uint64_t measure_look_ns() {
   constexpr int kRounds = 5;
@@ -47,6 +52,9 @@ ClockFacts read_clock(const HostFiles& files) {
   facts.look_ns = measure_look_ns();
   facts.source = files.text(std::string(kFolder) + "/current_clocksource").value_or("");
   facts.available = files.text(std::string(kFolder) + "/available_clocksource").value_or("");
+  const std::string flags = " " + files.value("/proc/cpuinfo", "flags").value_or("") + " ";
+  facts.is_guest = flags.find(" hypervisor ") != std::string::npos ||
+                   is_paravirtual(facts.source) || files.exists("/sys/hypervisor/type");
   return facts;
 }
 
@@ -81,6 +89,21 @@ Finding check_clock_source(const ClockFacts& facts, const Privileges& privileges
     finding.text += "; the kernel's log says why there is no better one";
     finding.command = privileges.as_root("dmesg | grep -iE 'tsc|clocksource'");
   }
+  return finding;
+}
+
+Finding check_guest_clock(const ClockFacts& facts) {
+  Finding finding = {kSubject, "guest clock"};
+  if (!facts.is_guest) {
+    finding.text = "no hypervisor shows that could hold this machine and its clock";
+    return finding;
+  }
+  finding.level = Level::kNote;
+  finding.text =
+      "this is a virtual machine: its clock stands still while the hypervisor holds it, in a live "
+      "migration for instance, and leases last longer by that. Let something set the wall clock at "
+      "once afterwards: the hypervisor's guest agent, or chrony with 'makestep 0.1 -1' "
+      "(docs/operations.md, Clocks)";
   return finding;
 }
 

@@ -13,11 +13,13 @@ struct ClockFacts {
   uint64_t look_ns = 0;    // what one look at it takes
   std::string source;      // empty: not readable
   std::string available;   // other sources, separated by spaces
+  bool is_guest = false;   // of a hypervisor, as far as that shows
 };
 
 ClockFacts read_clock(const HostFiles& files);
 
 Finding check_boottime(const ClockFacts& facts, const Privileges& privileges);
 Finding check_clock_source(const ClockFacts& facts, const Privileges& privileges);
+Finding check_guest_clock(const ClockFacts& facts);
 
 }  // namespace farpage::doctor

@@ -62,6 +62,7 @@ void examine_machine(const HostFiles& files, const Privileges& privileges,
   const ClockFacts clock = read_clock(files);
   findings.push_back(check_boottime(clock, privileges));
   findings.push_back(check_clock_source(clock, privileges));
+  findings.push_back(check_guest_clock(clock));
 }
 
 }  // namespace

@@ -70,6 +70,10 @@ const Clock& AsioRuntime::clock() const {
   return boottime_clock();
 }
 
+const Clock& AsioRuntime::wall_clock() const {
+  return realtime_clock();
+}
+
 std::unique_ptr<Watch> AsioRuntime::watch(int fd) {
   return std::make_unique<DescriptorWatch>(loop_->context, fd);
 }

@@ -27,6 +27,7 @@ class AsioRuntime final : public Runtime {
   ~AsioRuntime() override;
 
   const Clock& clock() const override;
+  const Clock& wall_clock() const override;
   void after(uint64_t delay_ns, std::function<void()> callback) override;
   void offload(std::function<void()> work) override;
   bool wait_until(uint64_t deadline_ns, const std::function<bool()>& ready) override;

@@ -45,7 +45,7 @@ bool NodeEpoch::holds(NodeId node, const PageKey& key) const {
 
 bool NodeEpoch::view_valid(uint64_t now_ns) const {
   if (is_fixed() || !on(Guard::kPrimaryLease)) return true;
-  return now_ns < view_until_ns_;
+  return now_ns < view_until_ns_ && ClockGap::held_ns(runtime_, view_gap_, fleet_.view_ns) == 0;
 }
 
 bool NodeEpoch::puts_open(uint64_t now_ns) const {
@@ -84,18 +84,21 @@ void NodeEpoch::read() {
   due_ns_ = kNever;
   ++due_look_;
   const uint64_t sent = runtime_.clock().now_ns();
+  const ClockGap gap = ClockGap::of(runtime_);
   not_before_ns_ = sent + fleet_.view_ns / kMostLooksPerView;
   fleet_.epochs->read(
-      [this, sent, alive = std::weak_ptr<bool>(alive_)](const Result<RegisteredEpoch>& read) {
+      [this, sent, gap, alive = std::weak_ptr<bool>(alive_)](const Result<RegisteredEpoch>& read) {
         if (alive.expired()) return;
         reading_ = false;
         // Before what follows, which may end this run.
         look_at(look_again_ ? not_before_ns_ : sent + fleet_.view_ns / kLooksPerView);
-        if (read) answered(sent, *read);
+        if (read) answered(sent, gap, *read);
       });
 }
 
-void NodeEpoch::answered(uint64_t sent_ns, const RegisteredEpoch& read) {
+void NodeEpoch::answered(uint64_t sent_ns, const ClockGap& gap, const RegisteredEpoch& read) {
+  const uint64_t held = ClockGap::held_ns(runtime_, view_gap_, fleet_.view_ns);
+  if (held > 0 && sent_ns < view_until_ns_) warnings_.warn(held_warning(held));
   if (read.epoch.number == 0 && !placement_) return join(first_epoch());
   if (auto believed = check(read.epoch); !believed) {
     if (std::exchange(told_of_refusal_, true)) return;
@@ -109,6 +112,7 @@ void NodeEpoch::answered(uint64_t sent_ns, const RegisteredEpoch& read) {
   }
   if (read.epoch.number > epoch_.number) enter(read.epoch);
   view_until_ns_ = sent_ns + fleet_.view_ns;
+  view_gap_ = gap;
   all_confirmed_ = read.all_confirmed();
   if (std::ranges::find(read.confirmed, self_.node) == read.confirmed.end()) confirm();
 }

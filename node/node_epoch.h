@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/clock.h"
+#include "base/clock_gap.h"
 #include "base/log.h"
 #include "base/runtime.h"
 #include "control/messages.h"
@@ -61,7 +62,7 @@ class NodeEpoch {
   bool puts_open(uint64_t now_ns) const;
 
  private:
-  void answered(uint64_t sent_ns, const RegisteredEpoch& read);
+  void answered(uint64_t sent_ns, const ClockGap& gap, const RegisteredEpoch& read);
   // Whether the register can be right.
   Result<void> check(const Epoch& said) const;
   void enter(const Epoch& epoch);
@@ -83,6 +84,7 @@ class NodeEpoch {
   size_t place_ = 0;  // of this node among the members
   uint64_t learned_ns_ = 0;
   uint64_t view_until_ns_ = 0;
+  ClockGap view_gap_;  // when that view was asked for
   bool all_confirmed_ = false;
   bool reading_ = false;
   bool look_again_ = false;

@@ -12,6 +12,7 @@ namespace farpage {
 namespace {
 
 constexpr uint64_t kReadsPerView = 4;
+constexpr uint64_t kClockLooksPerRead = 2;
 constexpr uint64_t kMostReading = 8;
 constexpr uint64_t kLastWordNs = 100 * kMillisecond;
 
@@ -144,9 +145,10 @@ Error FleetLink::why_none() const {
                       options_.connect_ms)};
 }
 
-void FleetLink::enter(const Epoch& epoch, uint64_t valid_until_ns) {
+void FleetLink::enter(const Epoch& epoch, uint64_t valid_until_ns, const ClockGap& gap) {
   auto next = std::make_shared<ClusterView>(epoch);
   next->valid_until_ns = valid_until_ns;
+  next->gap = gap;
   std::vector<std::shared_ptr<NodeLink>> joined;
   {
     const std::lock_guard lock(mutex_);
@@ -181,15 +183,28 @@ std::shared_ptr<NodeLink> FleetLink::make_link(const Member& member, uint64_t pa
                                     std::move(terms), counters_);
 }
 
-void FleetLink::watch_register() {
+void FleetLink::watch_register(uint64_t look) {
   {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
   }
-  read_register();
-  runtime_.after(fleet_.view_ns / kReadsPerView, [weak = weak_from_this()] {
-    if (auto self = weak.lock()) self->watch_register();
+  if (end_if_held() || look % kClockLooksPerRead == 0) read_register();
+  const uint64_t looks_ns = fleet_.view_ns / (kReadsPerView * kClockLooksPerRead);
+  runtime_.after(looks_ns, [weak = weak_from_this(), look] {
+    if (auto self = weak.lock()) self->watch_register(look + 1);
   });
+}
+
+// True: the lease is over until the register has been read again. If that is in the same epoch,
+// nothing that was read meanwhile was wrong.
+bool FleetLink::end_if_held() {
+  const auto current = view();
+  if (current == nullptr || !current->valid(runtime_.clock().now_ns())) return false;
+  const uint64_t held = ClockGap::held_ns(runtime_, current->gap, fleet_.view_ns);
+  if (held == 0) return false;
+  counters_->lease_ended_held(held);
+  current->valid_until_ns = 0;
+  return true;
 }
 
 void FleetLink::read_register() {
@@ -199,12 +214,14 @@ void FleetLink::read_register() {
     ++reading_;
   }
   const uint64_t sent = runtime_.clock().now_ns();
-  fleet_.epochs->read([weak = weak_from_this(), sent](const Result<RegisteredEpoch>& read) {
-    if (auto self = weak.lock()) self->learned(sent, read);
+  const ClockGap gap = ClockGap::of(runtime_);
+  fleet_.epochs->read([weak = weak_from_this(), sent, gap](const Result<RegisteredEpoch>& read) {
+    if (auto self = weak.lock()) self->learned(sent, gap, read);
   });
 }
 
-void FleetLink::learned(uint64_t sent_ns, const Result<RegisteredEpoch>& read) {
+void FleetLink::learned(uint64_t sent_ns, const ClockGap& gap,
+                        const Result<RegisteredEpoch>& read) {
   std::shared_ptr<ClusterView> current;
   {
     const std::lock_guard lock(mutex_);
@@ -218,6 +235,8 @@ void FleetLink::learned(uint64_t sent_ns, const Result<RegisteredEpoch>& read) {
     current = view_;
   }
   if (!read || (read->epoch.number == 0 && current == nullptr)) return runtime_.notify();
+  end_if_held();
+  if (ClockGap::held_ns(runtime_, gap, fleet_.view_ns) > 0) return read_register();
   const Epoch& epoch = read->epoch;
   // V counts from the sending: the epoch may have been replaced since.
   const uint64_t until = on(Guard::kLinearizableView) ? sent_ns + fleet_.view_ns : kNever;
@@ -227,11 +246,12 @@ void FleetLink::learned(uint64_t sent_ns, const Result<RegisteredEpoch>& read) {
   }
   const bool is_next = current == nullptr || epoch.number > current->epoch.number;
   if (is_next || epoch == current->epoch) told_of_going_back_ = false;
-  if (is_next) return enter(epoch, until);
+  if (is_next) return enter(epoch, until, gap);
   if (epoch == current->epoch) {
     uint64_t before = current->valid_until_ns.load(std::memory_order_relaxed);
-    if (before < until) current->valid_until_ns.store(until, std::memory_order_release);
-    return;
+    if (before >= until) return;
+    current->gap = gap;
+    return current->valid_until_ns.store(until, std::memory_order_release);
   }
   // What was sent before the epoch was learned may well be of the one before it.
   if (sent_ns < learned_ns_ || std::exchange(told_of_going_back_, true)) return;

@@ -24,6 +24,7 @@ struct ClusterView {
   Placement placement;
   std::vector<std::shared_ptr<NodeLink>> links;  // by member
   std::atomic<uint64_t> valid_until_ns{kNever};
+  ClockGap gap;  // when the lease was asked for; on the runtime only
 
   bool valid(uint64_t now_ns) const {
     return now_ns < valid_until_ns.load(std::memory_order_acquire);
@@ -72,11 +73,12 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
 
  private:
   Result<void> check() const;
-  void enter(const Epoch& epoch, uint64_t valid_until_ns);
+  void enter(const Epoch& epoch, uint64_t valid_until_ns, const ClockGap& gap = {});
   std::shared_ptr<NodeLink> make_link(const Member& member, uint64_t page_bytes);
-  void watch_register();
+  void watch_register(uint64_t look = 0);
+  bool end_if_held();
   void read_register();
-  void learned(uint64_t sent_ns, const Result<RegisteredEpoch>& read);
+  void learned(uint64_t sent_ns, const ClockGap& gap, const Result<RegisteredEpoch>& read);
   bool any_node() const;
   bool all_tried() const;
   bool all_refused() const;

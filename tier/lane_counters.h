@@ -6,6 +6,8 @@
 #include <mutex>
 #include <vector>
 
+#include "base/clock_gap.h"
+#include "base/log.h"
 #include "base/metrics.h"
 #include "control/messages.h"
 #include "tier/lane.h"
@@ -64,6 +66,13 @@ class ClientCounters {
   uint64_t puts_acknowledged() const { return puts_acknowledged_.load(std::memory_order_relaxed); }
   uint64_t puts_failed() const { return puts_failed_.load(std::memory_order_relaxed); }
 
+  // A lease that has ended because the machine was held for so long; says so. On the runtime.
+  void lease_ended_held(uint64_t held_ns) {
+    held_leases_.fetch_add(1, std::memory_order_relaxed);
+    held_warnings_.warn(held_warning(held_ns));
+  }
+  uint64_t held_leases() const { return held_leases_.load(std::memory_order_relaxed); }
+
  private:
   mutable std::mutex mutex_;  // never taken by a fetch
   std::vector<const LaneCounters*> open_;
@@ -71,6 +80,8 @@ class ClientCounters {
   VerdictCounts told_;
   std::atomic<uint64_t> puts_acknowledged_{0};
   std::atomic<uint64_t> puts_failed_{0};
+  std::atomic<uint64_t> held_leases_{0};
+  WarningLimiter held_warnings_;  // a held machine ends all its leases at one time
 };
 
 }  // namespace farpage

@@ -12,6 +12,7 @@ namespace {
 constexpr uint64_t kFirstPauseNs = 10 * kMillisecond;
 constexpr uint64_t kLongestPauseNs = 500 * kMillisecond;
 constexpr uint64_t kRenewalsPerLease = 4;
+constexpr uint64_t kClockLooksPerLease = 8;
 constexpr uint64_t kIdleRenewalsPerLease = 2;  // of a client that has fetched nothing meanwhile
 // So that a dial that lasts to its own deadline can still say what it waited for.
 constexpr uint64_t kLastWordNs = 100 * kMillisecond;
@@ -128,6 +129,7 @@ void NodeLink::dial(uint64_t delay_ns) {
 
 void NodeLink::say_hello(const std::shared_ptr<ControlLink>& link) {
   const uint64_t sent = runtime_.clock().now_ns();
+  hello_gap_ = ClockGap::of(runtime_);
   HelloRequest hello;
   hello.staging_bytes = options_.staging_bytes;
   hello.node = terms_.self;
@@ -271,6 +273,7 @@ Result<std::shared_ptr<View>> NodeLink::make_view(const std::shared_ptr<ControlL
   view->geometry = {reply.page_bytes, reply.slots, reply.buckets};
   view->link = link;
   view->valid_until_ns = sent_ns + reply.lease_ns;
+  view->gap = hello_gap_;
   if (auto valid = validate(view->geometry); !valid) return tl::unexpected(valid.error());
   if (!locations_) {
     const uint64_t pages = options_.location_pages == 0 ? reply.slots : options_.location_pages;
@@ -310,12 +313,13 @@ void NodeLink::renew(const std::weak_ptr<View>& weak_view) {
   auto view = weak_view.lock();
   if (view == nullptr) return;
   const uint64_t sent = runtime_.clock().now_ns();
+  const ClockGap gap = ClockGap::of(runtime_);
   const VerdictCounts verdicts = verdicts_of(*view);
   const bool idle = verdicts.fetches == renewed_fetches_;
   renewed_fetches_ = verdicts.fetches;
   const uint64_t pause = view->lease_ns / (idle ? kIdleRenewalsPerLease : kRenewalsPerLease);
   view->link->call(RenewRequest{view->incarnation, verdicts},
-                   [weak = weak_from_this(), weak_view, sent, pause](Result<Reply> reply) {
+                   [weak = weak_from_this(), weak_view, sent, gap, pause](Result<Reply> reply) {
                      auto self = weak.lock();
                      auto renewed = weak_view.lock();
                      if (self == nullptr || renewed == nullptr) return;
@@ -323,7 +327,9 @@ void NodeLink::renew(const std::weak_ptr<View>& weak_view) {
                      if (answer == nullptr || answer->incarnation != renewed->incarnation) {
                        return self->lost(renewed);
                      }
+                     if (self->end_if_held(*renewed)) return self->lost(renewed);
                      renewed->renew(sent + renewed->lease_ns);
+                     renewed->gap = gap;
                      self->runtime_.after(pause, [weak, weak_view] {
                        if (auto again = weak.lock()) again->renew(weak_view);
                      });
@@ -331,18 +337,29 @@ void NodeLink::renew(const std::weak_ptr<View>& weak_view) {
 }
 
 // A node that is silent, because it is stopped or its network is down, is known by our own clock.
-// A network that is back would else be found by TCP's timers alone, which wait for minutes.
+// A network that is back would else be found by TCP's timers alone, which wait for minutes. What
+// that clock does not tell, the gap to the wall clock may.
 void NodeLink::watch_lease(const std::weak_ptr<View>& weak_view) {
   auto view = weak_view.lock();
   if (view == nullptr) return;
   const uint64_t now = runtime_.clock().now_ns();
-  if (!view->valid(now)) {
+  if (end_if_held(*view) || !view->valid(now)) {
     view->link->close();  // who waits for an answer, a put say, need not
     return lost(view);
   }
-  runtime_.after(view->valid_until_ns - now, [weak = weak_from_this(), weak_view] {
-    if (auto self = weak.lock()) self->watch_lease(weak_view);
-  });
+  const uint64_t look_ns = std::max<uint64_t>(1, view->lease_ns / kClockLooksPerLease);
+  runtime_.after(std::min(view->valid_until_ns - now, look_ns),
+                 [weak = weak_from_this(), weak_view] {
+                   if (auto self = weak.lock()) self->watch_lease(weak_view);
+                 });
+}
+
+bool NodeLink::end_if_held(View& view) {
+  const uint64_t held = ClockGap::held_ns(runtime_, view.gap, view.lease_ns);
+  if (held == 0) return false;
+  if (view.valid(runtime_.clock().now_ns())) counters_->lease_ended_held(held);
+  view.valid_until_ns = 0;
+  return true;
 }
 
 void NodeLink::report(const PageKey& key) {

@@ -98,6 +98,7 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   void open_staging(const std::shared_ptr<View>& view, HelloReply reply);
   void opened(const std::shared_ptr<View>& view, const Result<std::shared_ptr<Staging>>& staging);
   void watch_lease(const std::weak_ptr<View>& view);
+  bool end_if_held(View& view);
   void renew(const std::weak_ptr<View>& view);
   VerdictCounts verdicts_of(View& view);
   void say_goodbye();
@@ -129,6 +130,7 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
 
   std::atomic<uint64_t> view_number_{0};
   uint64_t pause_ns_ = 0;  // before the next dial; this and what follows: on the runtime only
+  ClockGap hello_gap_;     // when the last hello was sent
   uint64_t renewed_fetches_ = 0;  // as of the last renewal
   std::unordered_map<PageKey, uint64_t> reported_ns_;
   std::atomic<uint64_t> reports_{0};

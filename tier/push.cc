@@ -33,8 +33,7 @@ CompletionCounter& Push::counter() {
 std::span<const std::byte> Push::payload(size_t page) const {
   FARPAGE_CHECK(state_->verdicts[page].verdict == Verdict::kReady && state_->places[page]);
   const std::byte* place = state_->places[page]->slice().data;
-  const auto* header = reinterpret_cast<const PageHeader*>(place);
-  return {place + sizeof(PageHeader), header->payload_bytes};
+  return {place + sizeof(PageHeader), state_->payload_bytes[page]};
 }
 
 PageLease Push::take(size_t page) {

@@ -42,10 +42,11 @@ class Push {
   // Drives the lane until it is done; that is by its deadline.
   void wait();
 
-  // Where a page lies that is ready, until the push goes.
+  // Where a page lies that is ready, until the push goes; as long as it was when it was checked.
   std::span<const std::byte> payload(size_t page) const;
   // The place of a page that is ready, for as long as the caller wants it; once for each page. The
-  // payload comes 64 bytes after its start. Must not outlive the lane.
+  // payload comes 64 bytes after its start and is as long as payload() has said: a faulty node may
+  // still write the header before it. Must not outlive the lane.
   PageLease take(size_t page);
 
   // Counts the pages: ok for ready, failed for recompute. As Fetch::counter().

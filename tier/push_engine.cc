@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 
 #include "base/check.h"
 #include "integrity/crc32c.h"
@@ -16,8 +18,15 @@ namespace {
 // change.
 constexpr uint64_t kLookNs = kMillisecond;
 
-const PageHeader& header_at(const PageLease& place) {
-  return *reinterpret_cast<const PageHeader*>(place.slice().data);
+// The node may write the place at any time: what is judged and what is used afterwards come from
+// one copy, each word of which is loaded once.
+PageHeader copy_header(const PageLease& place) {
+  std::array<uint64_t, sizeof(PageHeader) / sizeof(uint64_t)> words;
+  const auto* landed = reinterpret_cast<const uint64_t*>(place.slice().data);
+  for (size_t i = 0; i < words.size(); ++i) {
+    words[i] = std::atomic_ref<const uint64_t>(landed[i]).load(std::memory_order_relaxed);
+  }
+  return std::bit_cast<PageHeader>(words);
 }
 
 Reason reason_of(PageFinding finding) {
@@ -88,6 +97,7 @@ PushState* PushEngine::start(std::span<const PushedPage> requests, std::span<Pag
     pushes_.push_back(std::make_unique<PushState>());
     unused = pushes_.end() - 1;
     (*unused)->places.resize(options_.pages);
+    (*unused)->payload_bytes.resize(options_.pages);
     (*unused)->order.reserve(options_.pages);
   }
   PushState& push = **unused;
@@ -227,7 +237,7 @@ void PushEngine::take_arrived(PushState& push) {
 void PushEngine::land(PushState& push, size_t at) {
   const uint32_t page = push.order[at];
   const PushedPage& request = push.requests[page];
-  const PageHeader& header = header_at(*push.places[page]);
+  const PageHeader header = copy_header(*push.places[page]);
   PageExpectation expected;
   expected.key = request.key;
   expected.min_version = request.min_version;
@@ -247,7 +257,7 @@ void PushEngine::land(PushState& push, size_t at) {
   Reason reason = reason_of(finding);
   // The clock after the check decides (rule 19).
   if (now_ns_ >= push.deadline_ns) reason = Reason::kStalled;
-  settle(push, page, reason, header.version);
+  settle(push, page, reason, header);
   if (reason != Reason::kNone) give_back(push, at);
 }
 
@@ -303,16 +313,16 @@ void PushEngine::drop(PushState& push, Reason reason) {
   }
 }
 
-void PushEngine::settle(PushState& push, uint32_t page, Reason reason, Version version) {
+void PushEngine::settle(PushState& push, uint32_t page, Reason reason, const PageHeader& judged) {
   PageVerdict& target = push.verdicts[page];
   const bool ready = reason == Reason::kNone;
   target.reason = reason;
-  target.version = ready ? version : 0;
+  target.version = ready ? judged.version : 0;
+  push.payload_bytes[page] = ready ? judged.payload_bytes : 0;
   target.looks = push.sent ? 1 : 0;
   target.verdict = ready ? Verdict::kReady : Verdict::kRecompute;
   --push.pending;
-  const uint64_t bytes = ready ? header_at(*push.places[page]).payload_bytes : 0;
-  counters_.count_page(reason, bytes, now_ns_ - push.started_ns);
+  counters_.count_page(reason, push.payload_bytes[page], now_ns_ - push.started_ns);
   if (push.pending == 0) counters_.fetches.add(now_ns_ - push.started_ns);
   counters_.count_lateness(now_ns_, push.deadline_ns);
   push.counter.arrive(ready ? Outcome::kOk : Outcome::kFailed);

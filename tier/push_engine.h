@@ -31,6 +31,7 @@ struct PushState {
   bool in_use = false;
   CompletionCounter counter;
   std::vector<std::optional<PageLease>> places;  // one a request
+  std::vector<uint32_t> payload_bytes;           // of each that is ready, as it was judged
 
   // The request that is on its way, if `sent`.
   bool sent = false;
@@ -76,7 +77,7 @@ class PushEngine {
   void land(PushState& push, size_t at);
   void sweep();
   void drop(PushState& push, Reason reason);
-  void settle(PushState& push, uint32_t page, Reason reason, Version version = 0);
+  void settle(PushState& push, uint32_t page, Reason reason, const PageHeader& judged = {});
   void give_back(PushState& push, size_t at);
   void end_landing();
   uint64_t next_event_ns() const;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/clock_gap.h"
 #include "control/link.h"
 #include "integrity/page_header.h"
 #include "pagetable/geometry.h"
@@ -48,6 +49,8 @@ struct View {
   std::atomic<uint64_t> valid_until_ns{0};
   std::atomic<bool> connected{
       true};  // false once its link is known to be lost: no put can be taken
+
+  ClockGap gap;  // when its lease was asked for; on the runtime only
 
   VerdictCounts told;  // to this run, under the link's lock
 

@@ -93,7 +93,7 @@ TEST(DoctorClock, ASlowSourceIsAWarning) {
            Case{400, "tsc", "tsc", Level::kWarning, kLog},
        }) {
     const Finding finding =
-        check_clock_source({0, each.look_ns, each.source, each.available}, kRoot);
+        check_clock_source({0, each.look_ns, each.source, each.available, false}, kRoot);
     EXPECT_EQ(finding.level, each.level) << finding.text;
     EXPECT_EQ(finding.command, each.command) << finding.text;
   }
@@ -109,9 +109,29 @@ TEST(DoctorClock, ReadsItsSource) {
   EXPECT_EQ(check_clock_source(facts, kRoot).level, Level::kWarning);
 }
 
+TEST(DoctorClock, GuestIsToldThatItsClockMayStandStill) {
+  constexpr const char* kSource =
+      "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+  const auto level_of = [](const char* path, const char* text) {
+    MadeUpHost host;
+    host.put(path, text);
+    const Finding finding = check_guest_clock(read_clock(host.files()));
+    const bool advises = finding.text.find("set the wall clock") != std::string::npos;
+    EXPECT_EQ(advises, finding.level == Level::kNote) << finding.text;
+    return finding.level;
+  };
+  EXPECT_EQ(level_of("/proc/cpuinfo", "flags : fpu hypervisor sse4_2\n"), Level::kNote);
+  EXPECT_EQ(level_of("/sys/hypervisor/type", "xen\n"), Level::kNote);
+  for (const char* guest : {"kvm-clock\n", "xen\n", "hyperv_clocksource_tsc_page\n"}) {
+    EXPECT_EQ(level_of(kSource, guest), Level::kNote) << guest;
+  }
+  EXPECT_EQ(level_of(kSource, "tsc\n"), Level::kOk);
+  EXPECT_EQ(level_of("/proc/cpuinfo", "flags : fpu nohypervisor\n"), Level::kOk);
+}
+
 TEST(DoctorClock, WithoutBoottimeNothingRuns) {
   EXPECT_EQ(check_boottime({}, kUser).level, Level::kOk);
-  const Finding finding = check_boottime({EINVAL, 0, "", ""}, kUser);
+  const Finding finding = check_boottime({EINVAL, 0, "", "", false}, kUser);
   EXPECT_EQ(finding.level, Level::kProblem);
   EXPECT_EQ(finding.command, "sudo apt-get install linux-image-amd64");
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/sim/sim_fabric.h"
 #include "transport/sim/world.h"
 
 namespace farpage {
@@ -59,6 +60,7 @@ class OneRegister final : public EpochRegister {
 
 struct World {
   sim::World world{1};
+  sim::SimFabric machine{world, {}};
   OneRegister epochs{world};
   Fleet fleet;
   std::vector<uint64_t> entered;
@@ -68,7 +70,7 @@ struct World {
   explicit World(uint64_t page_bytes = 512) {
     fleet.epochs = &epochs;
     fleet.view_ns = kView;
-    node.emplace(world, fleet, kSelf, page_bytes,
+    node.emplace(machine.runtime(), fleet, kSelf, page_bytes,
                  NodeEpoch::Hooks{[this] { entered.push_back(node->epoch().number); },
                                   [this] { ++left_out; }});
     node->start();
@@ -109,6 +111,31 @@ TEST(NodeEpoch, ViewEndsVAfterTheLastReadThatWasAnsweredWasSent) {
   EXPECT_FALSE(at.node->view_valid(at.now()));
   at.epochs.answers = true;
   at.run_for(kView / 2);
+  EXPECT_TRUE(at.node->view_valid(at.now()));
+}
+
+// A machine that a hypervisor has held for longer than a view forgives.
+TEST(NodeEpoch, ViewOfBeforeAHoldIsOverUntilTheRegisterWasReadSince) {
+  World at;
+  at.run_for(kSecond);
+  EXPECT_TRUE(at.node->view_valid(at.now()));
+  at.machine.set_wall_clock(101 * kMillisecond);
+  EXPECT_FALSE(at.node->view_valid(at.now()));
+  at.run_for(kView / 4 + 2 * kMillisecond);
+  EXPECT_TRUE(at.node->view_valid(at.now()));
+  at.machine.set_wall_clock(-int64_t{kSecond});
+  EXPECT_TRUE(at.node->view_valid(at.now()));
+}
+
+TEST(NodeEpoch, AnswerToAReadOfBeforeAHoldGrantsNoView) {
+  World at;
+  at.run_for(kSecond);
+  const int reads = at.epochs.reads;
+  while (at.epochs.reads == reads) at.run_for(10 * kMicrosecond);
+  at.machine.set_wall_clock(kSecond);
+  at.run_for(2 * kMillisecond);
+  EXPECT_FALSE(at.node->view_valid(at.now())) << "it was sent before";
+  at.run_for(kView / 4);
   EXPECT_TRUE(at.node->view_valid(at.now()));
 }
 

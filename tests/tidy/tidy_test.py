@@ -162,6 +162,8 @@ class BannedTest(RuleTest):
             for folder in ("base", "tier", "node", "pagetable", "integrity", "transport/tcp"):
                 self.assert_breaks("banned", {f"{folder}/a.cc": call}, f"{folder}/a.cc:1: ")
             self.assert_keeps("banned", {"bench/a.cc": call})
+        self.assert_keeps("banned", {"base/clock.cc": "clock_gettime(CLOCK_REALTIME, &now);"})
+        self.assert_breaks("banned", {"base/clock.cc": 'printf("a");'}, "base/clock.cc:1: ")
         text = "clock_gettime(CLOCK_BOOTTIME, &now);\nstd::chrono::steady_clock::now();\na.time(1); run_time(2); b->time(3);\n"
         self.assert_keeps("banned", {"tier/a.cc": text})
 

@@ -316,6 +316,28 @@ TEST(SimFabric, AClockThatJumpsEndsTheWaitsWhoseDeadlineItPasses) {
   EXPECT_LT(pair.world.now_ns(), begin + 5 * kMillisecond);
 }
 
+TEST(SimFabric, AMachineThatIsHeldKnowsItByItsWallClockAlone) {
+  Pair pair(21, {});
+  Runtime& runtime = pair.client.runtime();
+  const uint64_t begin = pair.world.now_ns();
+  const auto passed = [&](const Clock& clock) { return clock.now_ns() - begin; };
+  uint64_t fired_ns = 0;
+  runtime.after(5 * kMillisecond, [&] { fired_ns = pair.world.now_ns() - begin; });
+  pair.pass(kMillisecond);
+  pair.client.hold(kSecond);
+  bool told = false;
+  pair.world.after(kMillisecond, [&] { runtime.after(0, [&] { told = true; }); });
+  pair.pass(kSecond - 1);
+  EXPECT_FALSE(told) << "nothing runs there meanwhile";
+  pair.pass(1);
+  EXPECT_TRUE(told);
+  EXPECT_EQ(passed(runtime.clock()), kMillisecond);
+  EXPECT_EQ(passed(runtime.wall_clock()), kSecond + kMillisecond);
+  pair.pass(kSecond);
+  EXPECT_EQ(fired_ns, kSecond + 5 * kMillisecond) << "its timers stood still, too";
+  EXPECT_EQ(passed(pair.server.runtime().clock()), 2 * kSecond + kMillisecond);
+}
+
 TEST(SimFabric, TheResponderChecksWhatTheRequesterDidNotAndTheChannelBreaks) {
   Pair pair(1, {});
   Operation beyond = pair.read(0, 64, 2);

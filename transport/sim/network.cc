@@ -13,14 +13,19 @@ struct OfferWire {
   uint64_t secret;
 };
 
+uint64_t to_world(uint64_t host_ns, int64_t ahead_ns) {
+  if (host_ns == kNever) return kNever;
+  if (ahead_ns > 0 && host_ns < static_cast<uint64_t>(ahead_ns)) return 0;
+  return host_ns - static_cast<uint64_t>(ahead_ns);
+}
+
 }  // namespace
 
 bool wait_until(World& world, const Host& host, uint64_t deadline_ns,
                 const std::function<bool()>& ready) {
   while (true) {
-    const uint64_t ahead = host.clock_ahead_ns;
-    const uint64_t in_world =
-        deadline_ns == kNever ? kNever : deadline_ns - std::min(ahead, deadline_ns);
+    const int64_t ahead = host.clock_ahead_ns;
+    const uint64_t in_world = to_world(deadline_ns, ahead);
     bool is_ready = false;
     world.wait_until(in_world,
                      [&] { return (is_ready = ready()) || host.clock_ahead_ns != ahead; });

@@ -26,7 +26,9 @@ struct Host {
   bool alive = true;
   bool paused = false;
   std::vector<std::function<void()>> deferred;  // callbacks that came due while it was paused
-  uint64_t clock_ahead_ns = 0;                  // of the world's
+  int64_t clock_ahead_ns = 0;                   // of the world's
+  int64_t wall_ahead_ns = 0;                    // of the world's
+  uint64_t held_ns = 0;                         // by a hypervisor, so far and now
 };
 
 // World::wait_until with a deadline on the host's own clock, which may jump meanwhile.

@@ -12,23 +12,37 @@ namespace {
 
 class HostClock final : public Clock {
  public:
-  HostClock(const World& world, const Host& host) : world_(world), host_(host) {}
-  uint64_t now_ns() const override { return world_.now_ns() + host_.clock_ahead_ns; }
+  HostClock(const World& world, const int64_t& ahead_ns) : world_(world), ahead_ns_(ahead_ns) {}
+  uint64_t now_ns() const override { return world_.now_ns() + static_cast<uint64_t>(ahead_ns_); }
 
  private:
   const World& world_;
-  const Host& host_;
+  const int64_t& ahead_ns_;
 };
 
 class HostRuntime final : public Runtime {
  public:
-  HostRuntime(World& world, Host& host) : world_(world), host_(host), clock_(world, host) {}
+  HostRuntime(World& world, Host& host)
+      : world_(world),
+        host_(host),
+        clock_(world, host.clock_ahead_ns),
+        wall_clock_(world, host.wall_ahead_ns) {}
 
   const Clock& clock() const override { return clock_; }
+  const Clock& wall_clock() const override { return wall_clock_; }
 
   void after(uint64_t delay_ns, std::function<void()> callback) override {
-    world_.after(delay_ns, [&host = host_, callback = std::move(callback)] {
+    after_hold(world_, host_, delay_ns, std::move(callback));
+  }
+
+  static void after_hold(World& world, Host& host, uint64_t delay_ns,
+                         std::function<void()> callback) {
+    world.after(delay_ns, [&world, &host, callback = std::move(callback), held_ns = host.held_ns] {
       if (!host.alive) return;
+      // Its timers stood still with it.
+      if (host.held_ns != held_ns) {
+        return after_hold(world, host, host.held_ns - held_ns, callback);
+      }
       if (host.paused) {
         host.deferred.push_back(callback);
       } else {
@@ -52,6 +66,7 @@ class HostRuntime final : public Runtime {
   World& world_;
   Host& host_;
   HostClock clock_;
+  HostClock wall_clock_;
 };
 
 }  // namespace
@@ -146,7 +161,21 @@ void SimFabric::heal_to(const SimFabric& other) {
 }
 
 void SimFabric::jump_clock(uint64_t ahead_ns) {
-  host_.clock_ahead_ns += ahead_ns;
+  host_.clock_ahead_ns += static_cast<int64_t>(ahead_ns);
+  host_.wall_ahead_ns += static_cast<int64_t>(ahead_ns);
+}
+
+void SimFabric::set_wall_clock(int64_t ahead_ns) {
+  host_.wall_ahead_ns += ahead_ns;
+}
+
+void SimFabric::hold(uint64_t duration_ns) {
+  pause();
+  host_.held_ns += duration_ns;
+  network_->world().after(duration_ns, [this, duration_ns] {
+    host_.clock_ahead_ns -= static_cast<int64_t>(duration_ns);
+    resume();
+  });
 }
 
 void SimFabric::pause() {

@@ -55,6 +55,12 @@ class SimFabric final : public Fabric, public LastingMemory {
   // runtime()'s clock is so much later at once, as after a machine has slept: its timers have not
   // run meanwhile, and nobody else's clock has moved.
   void jump_clock(uint64_t ahead_ns);
+  // runtime()'s wall clock alone is set so much ahead, or back.
+  void set_wall_clock(int64_t ahead_ns);
+  // A hypervisor holds the machine for so long, as in a live migration: it is paused, and its clock
+  // and its timers stand still. Its wall clock is right afterwards. Not while it is held, and it
+  // outlives the hold.
+  void hold(uint64_t duration_ns);
 
  private:
   void forget_deferred();
