@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/units.h"
 #include "bench/json.h"
 #include "bench/progress.h"
 #include "cli/ask_status.h"
@@ -20,6 +21,8 @@ namespace farpage {
 namespace {
 
 constexpr uint64_t kStatusMs = 500;  // for a node to say who it is
+// So that a node's budget has room for the most clients there may be, also while they come back.
+constexpr uint64_t kStagingBytes = 4 * kMiB;
 
 processes::Program this_program(const Interrupts& interrupts, std::optional<Progress>& progress) {
   processes::Program program;
@@ -27,6 +30,7 @@ processes::Program this_program(const Interrupts& interrupts, std::optional<Prog
     ConnectOptions options;
     options.backend = backend;
     options.etcd.endpoints = endpoints;
+    options.client.staging_bytes = kStagingBytes;
     return NodeConnection::open(options, interrupts)
         .map([](std::unique_ptr<NodeConnection> opened) {
           const std::shared_ptr<NodeConnection> connection = std::move(opened);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <random>
 
 #include "cli/backend.h"
@@ -29,8 +30,12 @@ Result<std::unique_ptr<NodeConnection>> NodeConnection::open(const ConnectOption
 }
 
 Result<std::unique_ptr<Client>> NodeConnection::connect(const ClientOptions& options) {
-  if (fleet_ != nullptr) return Client::connect(options, *runtime_, fabric(), fleet_->fleet());
-  return Client::connect(options, *runtime_, fabric(), *dialer_);
+  ClientOptions asked = options;
+  if (own_nodes_ != nullptr) {
+    asked.staging_bytes = std::min(asked.staging_bytes, own_nodes_->max_staging_bytes());
+  }
+  if (fleet_ != nullptr) return Client::connect(asked, *runtime_, fabric(), fleet_->fleet());
+  return Client::connect(asked, *runtime_, fabric(), *dialer_);
 }
 
 Result<std::unique_ptr<NodeConnection>> NodeConnection::reach(const ConnectOptions& options,

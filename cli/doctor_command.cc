@@ -17,6 +17,7 @@
 #include "doctor/examine.h"
 #include "doctor/privileges.h"
 #include "net/address.h"
+#include "node/client_budget.h"
 #include "node/options.h"
 #include "pagetable/geometry.h"
 
@@ -86,6 +87,7 @@ Result<doctor::Wanted> read_wanted(const CLI::App& app, const DoctorArguments& a
   wanted.names_pool = has_config || app.count("--pool-bytes") > 0;
   wanted.pool_bytes = node.pool_bytes;
   wanted.memory_bytes = node.pool_bytes + geometry->slots * kNodeBytesPerSlot;
+  wanted.client_bytes = node.client_budget_bytes(0) + node.max_clients * kOwnBytesOfClient;
   wanted.max_clients = node.max_clients;
   wanted.staging_bytes = ClientOptions().staging_bytes;  // which each may set
   if (has_config) wanted.node_command += " --config " + doctor::shell_word(arguments.config);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <span>
@@ -14,6 +15,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
+#include "base/system_memory.h"
 #include "base/unique_fd.h"
 #include "cli/backend.h"
 #include "cli/commands.h"
@@ -27,6 +29,7 @@
 #include "cli/options.h"
 #include "cli/signals.h"
 #include "net/token_fingerprint.h"
+#include "node/client_budget.h"
 #include "node/epoch_file.h"
 #include "node/node.h"
 #include "node/node_metrics.h"
@@ -115,6 +118,14 @@ Result<std::unique_ptr<NodeService>> make_tenants(const NodeSettings& settings, 
   return std::unique_ptr<NodeService>(std::move(*nodes));
 }
 
+// Once the pools are there: what is left is for the clients.
+Result<void> check_room_for_clients(const NodeSettings& settings) {
+  const size_t tenants = settings.tenants.size();
+  return check_promises(settings.node.client_budget_bytes(tenants),
+                        settings.node.max_clients * std::max<size_t>(tenants, 1),
+                        available_memory_bytes());
+}
+
 int run_node(const NodeSettings& settings, UniqueFd ready) {
   const NodeOptions& options = settings.node;
   const std::unique_ptr<HeldPools> held = HeldPools::take_over();
@@ -162,6 +173,9 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
     });
   }
   if (!node) return announce_error(ready, node.error(), kExitFailed);
+  if (auto room = check_room_for_clients(settings); !room) {
+    return announce_error(ready, room.error(), kExitFailed);
+  }
   if (held != nullptr) runtime.run([&] { held->began(last_epoch + 1); });
   auto metrics = serve_metrics(std::move(*metrics_socket),
                                [&runtime, &service = **node](MetricVisitor& visitor) {

@@ -9,11 +9,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
 #include <vector>
 
+#include "base/system_memory.h"
+#include "base/units.h"
 #include "net/listening_socket.h"
 
 namespace farpage {
@@ -21,6 +24,7 @@ namespace {
 
 constexpr int kStopMs = 3'000;  // for a clean end, before it is killed
 constexpr std::string_view kReady = "ready ";
+constexpr uint64_t kMostClients = 64;  // beside the other nodes
 
 // Between fork and exec, where only calls that are safe in a signal handler are allowed.
 [[noreturn]] void become_node(char* const* arguments, int ready_fd, pid_t parent) {
@@ -126,7 +130,11 @@ Result<std::unique_ptr<OwnNodes>> OwnNodes::start(const OwnNodeOptions& options,
                                                   const Interrupts& interrupts) {
   Result<PrivateFolder> folder = PrivateFolder::create();
   if (!folder) return tl::unexpected(folder.error());
-  auto nodes = std::unique_ptr<OwnNodes>(new OwnNodes(std::move(*folder)));
+  // What this program needs of its own nodes, of the memory that there is.
+  const uint64_t budget_bytes =
+      std::max(std::min<uint64_t>(512 * kMiB, available_memory_bytes() / 4 / options.nodes),
+               2 * options.page_bytes);
+  auto nodes = std::unique_ptr<OwnNodes>(new OwnNodes(std::move(*folder), budget_bytes / 2));
   std::vector<std::string> names;
   std::vector<std::string> addresses;
   for (uint64_t i = 0; i < options.nodes; ++i) {
@@ -152,6 +160,9 @@ Result<std::unique_ptr<OwnNodes>> OwnNodes::start(const OwnNodeOptions& options,
         {"ucx.devices", backends.ucx.devices},
         {"ucx.allow_emulated", backends.ucx.allow_emulated ? "true" : "false"},
         {"ucx.trusted_clients", "true"},  // this program alone
+        {"node.max_clients", std::to_string(kMostClients + options.nodes)},
+        {"node.max_staging_bytes", std::to_string(nodes->max_staging_bytes())},
+        {"node.staging_budget_bytes", std::to_string(budget_bytes)},
     };
     if (options.nodes > 1) {
       settings.insert(settings.end(), {{"cluster.nodes", nodes->list_},

@@ -60,16 +60,20 @@ class OwnNodes {
                                                  const Interrupts& interrupts);
 
   const Address& address() const { return nodes_.front()->address(); }
+  // What each of them lets one client ask for: less than a node by default where memory is short.
+  uint64_t max_staging_bytes() const { return max_staging_bytes_; }
   // As the table [cluster] takes it; empty: one that serves alone.
   const std::string& list() const { return list_; }
   // The last one; its name.
   std::string kill_one();
 
  private:
-  explicit OwnNodes(PrivateFolder folder) : folder_(std::move(folder)) {}
+  OwnNodes(PrivateFolder folder, uint64_t max_staging_bytes)
+      : folder_(std::move(folder)), max_staging_bytes_(max_staging_bytes) {}
   Result<Address> new_address(const std::string& name, const std::string& backend) const;
 
   PrivateFolder folder_;
+  const uint64_t max_staging_bytes_;
   std::string list_;
   std::vector<std::unique_ptr<OwnNode>> nodes_;
 };

@@ -19,6 +19,12 @@ boost::json::object scrubs_json(const ScrubCounts& scrubs) {
           {"entries", scrubs.entries}};
 }
 
+boost::json::object budget_json(const ClientBudgetStatus& budget) {
+  return {{"bytes", budget.bytes},
+          {"granted_bytes", budget.granted_bytes},
+          {"refused", budget.refused}};
+}
+
 boost::json::object pushes_json(const PushCounts& pushes) {
   return {{"lanes", pushes.lanes},   {"pages", pushes.pages}, {"bytes", pushes.bytes},
           {"missed", pushes.missed}, {"late", pushes.late},   {"refused", pushes.refused}};
@@ -131,7 +137,8 @@ boost::json::value tenants_json(const StatusReply& status) {
                        {"put_bytes", tenant.put_bytes},
                        {"puts_refused", tenant.puts_refused},
                        {"removes", tenant.removes},
-                       {"evictions", tenant.evictions}});
+                       {"evictions", tenant.evictions},
+                       {"client_budget", budget_json(tenant.budget)}});
   }
   return tenants;
 }
@@ -178,6 +185,7 @@ boost::json::object status_json(const StatusReport& report) {
       {"removes", status.removes},
       {"evictions", status.evictions},
       {"renewals", status.renewals},
+      {"client_budget", budget_json(status.budget)},
       {"pushes", pushes_json(status.pushes)},
       {"scrubs", scrubs_json(status.scrubs)},
       {"verdicts", verdicts_json(status.verdicts)},

@@ -72,6 +72,12 @@ void add_counts(const StatusReply& now, const StatusReply& before, Rows& rows) {
   rows.add("evictions", std::to_string(now.evictions) + rows.rate(before.evictions, now.evictions));
 }
 
+void add_budget(const ClientBudgetStatus& now, std::string_view name, Rows& rows) {
+  rows.add(name,
+           fmt::format("{} of {} ({:.1f}%), {} refused", format_bytes(now.granted_bytes),
+                       format_bytes(now.bytes), share(now.granted_bytes, now.bytes), now.refused));
+}
+
 void add_scrubs(const ScrubCounts& now, Rows& rows) {
   rows.add("scrubbed", fmt::format("{} passes, {}; {} pages dropped, {} index entries mended",
                                    now.passes, format_bytes(now.bytes), now.dropped, now.entries));
@@ -175,6 +181,7 @@ void add_tenants(const StatusReply& now, const StatusReply& before, Rows& rows) 
                          tenant.puts_refused, rows.rate(was.puts, tenant.puts)));
     rows.add("  removes, evictions", fmt::format("{}, {}{}", tenant.removes, tenant.evictions,
                                                  rows.rate(was.evictions, tenant.evictions)));
+    add_budget(tenant.budget, "  granted to clients", rows);
   }
 }
 
@@ -218,6 +225,7 @@ std::string status_text(const StatusReport& report) {
   add_node(report.now, rows);
   add_pool(report.now, rows);
   add_counts(report.now, before, rows);
+  add_budget(report.now.budget, "granted to clients", rows);
   add_pushes(report.now.pushes, before.pushes, rows);
   add_scrubs(report.now.scrubs, rows);
   add_verdicts(report.now.verdicts, before.verdicts, rows);

@@ -182,6 +182,7 @@ Frame encode(NumberedReply message) {
             if (from.fleet.node != 0) put(*to.mutable_fleet(), from.fleet);
             put(*to.mutable_pushes(), from.pushes);
             put(*to.mutable_scrubs(), from.scrubs);
+            put(*to.mutable_budget(), from.budget);
             for (TenantStatus& tenant : from.tenants) put(*to.add_tenants(), std::move(tenant));
           },
           [&](OpenPushReply& from) { envelope.mutable_open_push()->set_lane(from.lane); },
@@ -402,6 +403,7 @@ Result<NumberedReply> decode_reply(Frame frame) {
       to.fleet = get(from.fleet());
       to.pushes = get(from.pushes());
       to.scrubs = get(from.scrubs());
+      to.budget = get(from.budget());
       for (const auto& tenant : from.tenants()) to.tenants.push_back(get(tenant));
       message.reply = std::move(to);
       return message;

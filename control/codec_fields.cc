@@ -171,6 +171,16 @@ ScrubCounts get(const wire::ScrubCounts& from) {
   return {from.passes(), from.bytes(), from.dropped(), from.entries()};
 }
 
+void put(wire::ClientBudgetStatus& to, const ClientBudgetStatus& from) {
+  to.set_bytes(from.bytes);
+  to.set_granted_bytes(from.granted_bytes);
+  to.set_refused(from.refused);
+}
+
+ClientBudgetStatus get(const wire::ClientBudgetStatus& from) {
+  return {from.bytes(), from.granted_bytes(), from.refused()};
+}
+
 void put(wire::TenantStatus& to, TenantStatus&& from) {
   to.set_name(std::move(from.name));
   to.set_quota_bytes(from.quota_bytes);
@@ -181,11 +191,13 @@ void put(wire::TenantStatus& to, TenantStatus&& from) {
   to.set_puts_refused(from.puts_refused);
   to.set_removes(from.removes);
   to.set_evictions(from.evictions);
+  put(*to.mutable_budget(), from.budget);
 }
 
 TenantStatus get(const wire::TenantStatus& from) {
-  return {from.name(),      from.quota_bytes(),  from.held_bytes(), from.clients(),  from.puts(),
-          from.put_bytes(), from.puts_refused(), from.removes(),    from.evictions()};
+  return {from.name(),      from.quota_bytes(), from.held_bytes(),   from.clients(),
+          from.puts(),      from.put_bytes(),   from.puts_refused(), from.removes(),
+          from.evictions(), get(from.budget())};
 }
 
 void put(wire::PushCounts& to, const PushCounts& from) {

@@ -28,6 +28,8 @@ void put(wire::FleetStatus& to, const FleetStatus& from);
 FleetStatus get(const wire::FleetStatus& from);
 void put(wire::ScrubCounts& to, const ScrubCounts& from);
 ScrubCounts get(const wire::ScrubCounts& from);
+void put(wire::ClientBudgetStatus& to, const ClientBudgetStatus& from);
+ClientBudgetStatus get(const wire::ClientBudgetStatus& from);
 void put(wire::TenantStatus& to, TenantStatus&& from);
 TenantStatus get(const wire::TenantStatus& from);
 void put(wire::PushCounts& to, const PushCounts& from);

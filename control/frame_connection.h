@@ -26,6 +26,8 @@ class FrameConnection : public std::enable_shared_from_this<FrameConnection> {
   // A peer that does not read is cut off once much waits for it. Refuses a frame whose descriptors
   // the stream cannot carry.
   Result<void> send(Frame frame);
+  // Of what was sent, that the peer's socket has not taken yet.
+  size_t unread_bytes() const { return outgoing_bytes_; }
   // Takes no frame for so long: what the peer sends meanwhile waits in its socket.
   void pause(uint64_t delay_ns);
   // What was sent before goes out first, as far as the socket takes it.

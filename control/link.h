@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "base/units.h"
 #include "control/messages.h"
 #include "transport/fabric.h"
 
@@ -43,6 +44,9 @@ struct ControlLimits {
   uint64_t max_requests_per_s = 20'000;  // of one client; what is above it waits
   // How long one may say no hello, and then not renew its lease; of a long lease, three times that.
   uint64_t silence_ns = 5 * kSecond;
+  // Of replies that all of them together leave unread, beyond 256 KiB of each. Who has read the
+  // least is cut off then.
+  uint64_t max_unread_bytes = 64 * kMiB;
 };
 
 // A node's end: what the connections call, all on the runtime.

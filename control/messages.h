@@ -270,6 +270,13 @@ struct ScrubCounts {
   uint64_t entries = 0;  // of the index, as others read it, that were mended
 };
 
+// What all clients together can make a node hold, beside its pool.
+struct ClientBudgetStatus {
+  uint64_t bytes = 0;
+  uint64_t granted_bytes = 0;
+  uint64_t refused = 0;  // grants
+};
+
 // Of a node with tenants: one of them.
 struct TenantStatus {
   std::string name;
@@ -281,6 +288,7 @@ struct TenantStatus {
   uint64_t puts_refused = 0;
   uint64_t removes = 0;
   uint64_t evictions = 0;  // of its own pages, for its own puts
+  ClientBudgetStatus budget = {};
 };
 
 struct StatusReply {
@@ -310,6 +318,7 @@ struct StatusReply {
   FleetStatus fleet = {};
   PushCounts pushes = {};
   ScrubCounts scrubs = {};
+  ClientBudgetStatus budget = {};
   std::vector<TenantStatus> tenants = {};  // to a tenant: itself; to the node's operator: all
 };
 

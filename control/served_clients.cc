@@ -1,14 +1,19 @@
 #include "control/served_clients.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
+
+#include "base/units.h"
 
 namespace farpage {
 namespace {
 
 constexpr uint64_t kLeasesOfSilence = 3;
 constexpr uint64_t kLooksPerSilence = 4;
+constexpr uint64_t kUnreadOfItsOwn = 256 * kKiB;  // of one client
 
 // A reply that cannot travel this way becomes the reason why.
 void answer(FrameConnection& connection, uint64_t id, Reply reply) {
@@ -74,7 +79,28 @@ void ServedClients::reply(ClientId client, uint64_t id, Reply reply) {
   if (hello != nullptr || std::holds_alternative<RenewReply>(reply)) {
     served.ends_ns = runtime_.clock().now_ns() + served.silence_ns;
   }
-  answer(*std::shared_ptr(served.connection), id, std::move(reply));
+  const std::shared_ptr<FrameConnection> connection = served.connection;
+  answer(*connection, id, std::move(reply));
+  limit_unread(*connection);
+}
+
+// Looks at the others only when this reply was to somebody who reads little.
+void ServedClients::limit_unread(const FrameConnection& last) {
+  if (last.unread_bytes() <= kUnreadOfItsOwn) return;
+  uint64_t sum = 0;
+  std::shared_ptr<FrameConnection> most;
+  for (const auto& [id, client] : clients_) {
+    const uint64_t unread = client.connection->unread_bytes();
+    sum += unread - std::min(unread, kUnreadOfItsOwn);
+    if (most == nullptr || unread > most->unread_bytes()) most = client.connection;
+  }
+  if (most == nullptr || sum <= limits_.max_unread_bytes) return;
+  warnings_.warn(
+      fmt::format("a client was cut off: it leaves {} of replies unread, of {} that all "
+                  "clients together leave",
+                  format_bytes(most->unread_bytes()), format_bytes(sum)));
+  // Later, because it is a service that answers which is not to hear of another client's end now.
+  runtime_.after(0, [most] { most->close(); });
 }
 
 void ServedClients::end(ClientId client, const Error& error) {

@@ -32,6 +32,7 @@ class ServedClients : public std::enable_shared_from_this<ServedClients> {
 
   void receive(ClientId client, Frame frame);
   void reply(ClientId client, uint64_t id, Reply reply);
+  void limit_unread(const FrameConnection& last);
   void end(ClientId client, const Error& error);
   void watch_silence();
   void end_silent();

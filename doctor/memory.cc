@@ -26,8 +26,9 @@ uint64_t read_kib(const HostFiles& files, const char* key) {
 
 // The pool for which this much is enough, with a tenth to spare for the rest of the host.
 std::string smaller_pool(uint64_t left_bytes, const Wanted& wanted) {
+  const uint64_t for_pool = left_bytes - std::min(left_bytes, wanted.client_bytes);
   const double share =
-      0.9 * static_cast<double>(left_bytes) / static_cast<double>(wanted.memory_bytes);
+      0.9 * static_cast<double>(for_pool) / static_cast<double>(wanted.memory_bytes);
   const auto mib = static_cast<uint64_t>(share * static_cast<double>(wanted.pool_bytes)) / kMiB;
   return fmt::format("{} --pool-bytes {}MiB", wanted.node_command, std::max<uint64_t>(mib, 1));
 }
@@ -35,6 +36,14 @@ std::string smaller_pool(uint64_t left_bytes, const Wanted& wanted) {
 std::string needs(const Wanted& wanted) {
   return fmt::format("{} pool of {} needs {}", wanted.names_pool ? "the" : "the default",
                      format_bytes(wanted.pool_bytes), format_bytes(wanted.memory_bytes));
+}
+
+// With what clients may take once it serves: a node that cannot keep that promise does not start.
+std::string needs_with_clients(const Wanted& wanted) {
+  if (wanted.client_bytes == 0) return needs(wanted);
+  return fmt::format(
+      "{}, and its clients may take {} (node.staging_budget_bytes, node.max_clients)",
+      needs(wanted), format_bytes(wanted.client_bytes));
 }
 
 // A pool that nobody asked for may be chosen smaller.
@@ -63,8 +72,9 @@ Finding check_available(const MemoryFacts& facts, const Wanted& wanted) {
     finding.text = "/proc/meminfo does not tell how much memory is available";
     return finding;
   }
-  finding.text = fmt::format("{} are available; {}", format_bytes(left), needs(wanted));
-  if (left < wanted.memory_bytes) {
+  finding.text =
+      fmt::format("{} are available; {}", format_bytes(left), needs_with_clients(wanted));
+  if (left < wanted.memory_bytes + wanted.client_bytes) {
     finding.level = lacking(wanted);
     finding.command = smaller_pool(left, wanted);
   }
@@ -80,9 +90,10 @@ Finding check_cgroup(const MemoryFacts& facts, const Wanted& wanted, const Privi
   }
   finding.text =
       fmt::format("{} leaves {} of {}; {}", left.limit_file, format_bytes(left.cgroup_bytes),
-                  format_bytes(left.limit_bytes), needs(wanted));
-  if (left.cgroup_bytes < wanted.memory_bytes) {
-    const uint64_t enough = left.limit_bytes + (wanted.memory_bytes - left.cgroup_bytes);
+                  format_bytes(left.limit_bytes), needs_with_clients(wanted));
+  const uint64_t need = wanted.memory_bytes + wanted.client_bytes;
+  if (left.cgroup_bytes < need) {
+    const uint64_t enough = left.limit_bytes + (need - left.cgroup_bytes);
     finding.level = lacking(wanted);
     finding.command = privileges.write(std::to_string(round_up(enough, kMiB)), left.limit_file);
   }

@@ -18,6 +18,7 @@ struct Wanted {
   bool names_pool = false;    // false: pool_bytes is only the default
   uint64_t pool_bytes = 0;    // for pages
   uint64_t memory_bytes = 0;  // what a node takes for that pool
+  uint64_t client_bytes = 0;  // what its clients may make it hold beside the pool
   uint64_t max_clients = 0;
   uint64_t staging_bytes = 0;  // of each client that puts
   std::optional<Address> listen;

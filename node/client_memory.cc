@@ -7,7 +7,9 @@
 
 namespace farpage {
 
-Result<OfferedStaging> make_staging(Fabric& fabric, uint64_t bytes) {
+static_assert(kLaneBytes == round_up(sizeof(TouchLog), 4 * kKiB));
+
+Result<OfferedStaging> make_staging(Fabric& fabric, uint64_t bytes, MemoryBudget::Grant grant) {
   auto passive = fabric.offer_channel(ChannelPurpose::kStage);
   if (!passive) return tl::unexpected(passive.error());
   auto memory = passive->channel->allocate_writable(bytes);
@@ -15,6 +17,7 @@ Result<OfferedStaging> make_staging(Fabric& fabric, uint64_t bytes) {
   auto exported = fabric.export_region(*memory);
   if (!exported) return tl::unexpected(exported.error());
   OfferedStaging made;
+  made.staging.grant = std::move(grant);
   made.staging.memory = std::move(*memory);
   made.staging.channel = std::move(passive->channel);
   made.memory = std::move(*exported);
@@ -22,7 +25,7 @@ Result<OfferedStaging> make_staging(Fabric& fabric, uint64_t bytes) {
   return made;
 }
 
-Result<OfferedLane> make_lane(Fabric& fabric, const PageStore& store) {
+Result<OfferedLane> make_lane(Fabric& fabric, const PageStore& store, MemoryBudget::Grant grant) {
   auto read = fabric.offer_channel(ChannelPurpose::kRead);
   if (!read) return tl::unexpected(read.error());
   auto touch = fabric.offer_channel(ChannelPurpose::kStage);
@@ -43,6 +46,7 @@ Result<OfferedLane> make_lane(Fabric& fabric, const PageStore& store) {
   }
   made.reply.read_offer = std::move(read->offer);
   made.reply.touch_offer = std::move(touch->offer);
+  made.lane.grant = std::move(grant);
   made.lane.read_channel = std::move(read->channel);
   made.lane.touches = std::move(*touches);
   made.lane.touch_channel = std::move(touch->channel);

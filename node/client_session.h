@@ -5,9 +5,11 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "control/messages.h"
+#include "node/client_budget.h"
 #include "node/client_memory.h"
 #include "node/page_store.h"
 #include "transport/transfer_counters.h"
@@ -20,6 +22,10 @@ namespace farpage {
 class ClientSession {
  public:
   using Answer = std::function<void(Reply)>;
+
+  explicit ClientSession(ClientBudget budget) : budget_(std::move(budget)) {}
+
+  ClientBudget& budget() { return budget_; }
 
   // Its hello has been answered.
   bool greeted() const { return greeted_; }
@@ -74,6 +80,7 @@ class ClientSession {
   // A client has no more commits under way than its staging has segments, half of this.
   static constexpr uint32_t kMostWaiting = kTransferCounters;
 
+  ClientBudget budget_;
   uint32_t waiting_ = 0;
   bool greeted_ = false;
   VerdictCounts reported_;

@@ -27,19 +27,20 @@ Result<void> FleetNode::check(const NodeOptions& options, const Fleet& fleet, No
 
 FleetNode::FleetNode(const NodeOptions& options, Runtime& runtime, Fabric& fabric,
                      const Fleet& fleet, NodeId self, std::shared_ptr<Versions> versions,
-                     PoolKeeper* keeper)
+                     std::shared_ptr<MemoryBudget> budget, PoolKeeper* keeper)
     : options_(options),
       runtime_(runtime),
       fabric_(fabric),
       fleet_(fleet),
       self_(self),
       versions_(std::move(versions)),
+      budget_(std::move(budget)),
       keeper_(keeper) {}
 
 Result<void> FleetNode::begin() {
   const std::string whose =
       fleet_.epochs != nullptr ? "register" : fmt::format("list-{:x}", fleet_.list.identity());
-  auto run = MemoryNode::make_run(options_, runtime_, fabric_, versions_, keeper_, whose);
+  auto run = MemoryNode::make_run(options_, runtime_, fabric_, versions_, budget_, keeper_, whose);
   if (!run) return tl::unexpected(run.error());
   auto node = MemoryNode::create(options_, runtime_, fabric_, std::move(*run), fleet_, self_,
                                  [this] { renew(0); });

@@ -22,7 +22,8 @@ class FleetNode final : public NodeService {
   static Result<void> check(const NodeOptions& options, const Fleet& fleet, NodeId self);
 
   FleetNode(const NodeOptions& options, Runtime& runtime, Fabric& fabric, const Fleet& fleet,
-            NodeId self, std::shared_ptr<Versions> versions, PoolKeeper* keeper);
+            NodeId self, std::shared_ptr<Versions> versions, std::shared_ptr<MemoryBudget> budget,
+            PoolKeeper* keeper);
 
   // A new run.
   Result<void> begin();
@@ -42,6 +43,7 @@ class FleetNode final : public NodeService {
   const Fleet fleet_;
   const NodeId self_;
   std::shared_ptr<Versions> versions_;
+  const std::shared_ptr<MemoryBudget> budget_;
   PoolKeeper* const keeper_;         // may be null
   std::unique_ptr<MemoryNode> run_;  // null: the one before ends, or it could not be made, and is
                                      // tried again

@@ -13,6 +13,10 @@ Result<std::shared_ptr<Versions>> open_versions(const NodeOptions& options, cons
                                     clock.now_ns());
 }
 
+std::shared_ptr<MemoryBudget> make_budget(const NodeOptions& options) {
+  return MemoryBudget::make("node.staging_budget_bytes", options.client_budget_bytes(0));
+}
+
 }  // namespace
 
 // The file is opened first, so that a second node on it is refused, and the epoch taken last.
@@ -21,7 +25,8 @@ Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
   auto file = EpochFile::open(options.state);
   if (!file) return tl::unexpected(file.error());
-  auto run = MemoryNode::make_run(options, runtime, fabric, nullptr, keeper, "alone");
+  auto run = MemoryNode::make_run(options, runtime, fabric, nullptr, make_budget(options), keeper,
+                                  "alone");
   if (!run) return tl::unexpected(run.error());
   auto versions = open_versions(options, runtime.clock(), std::move(*file));
   if (!versions) return tl::unexpected(versions.error());
@@ -40,7 +45,8 @@ Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options
   if (!file) return tl::unexpected(file.error());
   auto versions = open_versions(options, runtime.clock(), std::move(*file));
   if (!versions) return tl::unexpected(versions.error());
-  auto node = std::make_unique<FleetNode>(options, runtime, fabric, fleet, self, *versions, keeper);
+  auto node = std::make_unique<FleetNode>(options, runtime, fabric, fleet, self, *versions,
+                                          make_budget(options), keeper);
   if (auto begun = node->begin(); !begun) return tl::unexpected(begun.error());
   return node;
 }

@@ -32,6 +32,7 @@ Pusher::Limits push_limits(const NodeOptions& options) {
 
 Result<MemoryNode::Run> MemoryNode::make_run(const NodeOptions& options, Runtime& runtime,
                                              Fabric& fabric, std::shared_ptr<Versions> versions,
+                                             std::shared_ptr<MemoryBudget> budget,
                                              PoolKeeper* keeper, std::string_view whose) {
   auto geometry = make_geometry(options.page_bytes, options.pool_bytes);
   if (!geometry) return tl::unexpected(geometry.error());
@@ -44,6 +45,7 @@ Result<MemoryNode::Run> MemoryNode::make_run(const NodeOptions& options, Runtime
   if (!store) return tl::unexpected(store.error());
   run.store = std::move(*store);
   run.versions = std::move(versions);
+  run.budget = std::move(budget);
   return run;
 }
 
@@ -60,6 +62,7 @@ MemoryNode::MemoryNode(const NodeOptions& options, Runtime& runtime, Fabric& fab
       runtime_(runtime),
       fabric_(fabric),
       run_(std::move(run)),
+      own_bytes_(MemoryBudget::make("", options.max_clients * kOwnBytesOfClient)),
       slow_work_(runtime, fabric),
       pusher_(runtime, fabric, *run_.store, slow_work_, push_limits(options_)),
       started_ns_(runtime.clock().now_ns()),
@@ -117,7 +120,7 @@ Result<ClientId> MemoryNode::connected() {
                 fmt::format("this node serves {} clients already, which is node.max_clients",
                             clients_.size()));
   }
-  clients_.try_emplace(++last_client_);
+  clients_.try_emplace(++last_client_, ClientBudget(run_.budget, own_bytes_));
   return last_client_;
 }
 
@@ -147,7 +150,7 @@ void MemoryNode::handle(ClientId client, Request request, std::function<void(Rep
     return open_lane(client, session, *lane, std::move(done));
   }
   if (auto* open = std::get_if<OpenPushRequest>(&request)) {
-    return pusher_.open(client, std::move(*open), std::move(done));
+    return pusher_.open(client, session.budget(), std::move(*open), std::move(done));
   }
   if (auto* push = std::get_if<PushRequest>(&request)) return done(pusher_.push(client, *push));
   if (auto* remove = std::get_if<RemoveRequest>(&request)) {
@@ -193,9 +196,15 @@ void MemoryNode::hello(ClientId client, ClientSession& session, const HelloReque
     session.greet(std::nullopt);
     return done(greet(client, request));
   }
+  auto granted = session.budget().take_staging(request.staging_bytes);
+  if (!granted) return done(refusal(granted.error()));
+  // Shared, because std::function needs what can be copied.
+  const auto grant = std::make_shared<MemoryBudget::Grant>(std::move(*granted));
   make<OfferedStaging>(
       client, session,
-      [bytes = request.staging_bytes](Fabric& fabric) { return make_staging(fabric, bytes); },
+      [bytes = request.staging_bytes, grant](Fabric& fabric) {
+        return make_staging(fabric, bytes, std::move(*grant));
+      },
       [this, client, request](ClientSession& greeted, OfferedStaging made) -> Reply {
         // The epoch may have changed meanwhile.
         if (auto refused = check(request)) {
@@ -260,8 +269,14 @@ void MemoryNode::open_lane(ClientId client, ClientSession& session, const OpenLa
         fmt::format("this client has {} lanes open, which is node.max_lanes", session.lanes()),
         {}});
   }
+  auto granted = session.budget().take(kLaneBytes, "a lane");
+  if (!granted) return done(refusal(granted.error()));
+  const auto grant = std::make_shared<MemoryBudget::Grant>(std::move(*granted));
   make<OfferedLane>(
-      client, session, [&store = *run_.store](Fabric& fabric) { return make_lane(fabric, store); },
+      client, session,
+      [&store = *run_.store, grant](Fabric& fabric) {
+        return make_lane(fabric, store, std::move(*grant));
+      },
       [](ClientSession& owner, OfferedLane made) -> Reply {
         made.reply.lane = owner.add_lane(std::move(made.lane));
         return std::move(made.reply);
@@ -308,6 +323,7 @@ StatusReply MemoryNode::status() const {
   reply.evictions = run_.store->evictions();
   reply.renewals = renewals_;
   reply.verdicts = verdicts();
+  reply.budget = {run_.budget->bytes(), run_.budget->granted_bytes(), run_.budget->refused()};
   reply.pushes = pusher_.counts();
   if (scrubber_ != nullptr) reply.scrubs = scrubber_->counts();
   if (member_ != nullptr) {

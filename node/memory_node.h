@@ -9,6 +9,7 @@
 #include "control/link.h"
 #include "node/client_session.h"
 #include "node/fleet_member.h"
+#include "node/memory_budget.h"
 #include "node/node.h"
 #include "node/options.h"
 #include "node/page_store.h"
@@ -30,9 +31,12 @@ class MemoryNode final : public NodeService {
     uint64_t incarnation = 0;
     std::unique_ptr<PageStore> store;
     std::shared_ptr<Versions> versions;
+    std::shared_ptr<MemoryBudget> budget;  // of its clients
   };
+  // `budget`: whose runs share it; nothing of a former one is left once its clients have nothing.
   static Result<Run> make_run(const NodeOptions& options, Runtime& runtime, Fabric& fabric,
-                              std::shared_ptr<Versions> versions, PoolKeeper* keeper,
+                              std::shared_ptr<Versions> versions,
+                              std::shared_ptr<MemoryBudget> budget, PoolKeeper* keeper,
                               std::string_view whose);
   // What the run before has left is served: of a node that serves alone, and has its epoch.
   static void adopt_former(const Run& run);
@@ -71,8 +75,9 @@ class MemoryNode final : public NodeService {
   Runtime& runtime_;
   Fabric& fabric_;
   Run run_;
-  SlowWork slow_work_;  // after the store whose pages its clients reach
-  Pusher pusher_;       // after the store whose pages it writes
+  const std::shared_ptr<MemoryBudget> own_bytes_;  // of all clients
+  SlowWork slow_work_;                             // after the store whose pages its clients reach
+  Pusher pusher_;                                  // after the store whose pages it writes
   uint64_t started_ns_;
   Clients clients_;
   ClientId last_client_ = 0;

@@ -47,6 +47,17 @@ void describe_scrubs(const ScrubCounts& scrubs, MetricVisitor& visitor) {
                   as_double(scrubs.entries));
 }
 
+void describe_budget(const ClientBudgetStatus& budget, MetricVisitor& visitor) {
+  visitor.gauge("farpage_node_client_budget_bytes",
+                "Memory that clients may make the node hold beside its pool",
+                as_double(budget.bytes));
+  visitor.gauge("farpage_node_client_granted_bytes",
+                "Memory that clients make the node hold: staging above all",
+                as_double(budget.granted_bytes));
+  visitor.counter("farpage_node_client_grants_refused_total",
+                  "Grants to clients that the budget had no room for", as_double(budget.refused));
+}
+
 void describe_pushes(const PushCounts& pushes, MetricVisitor& visitor) {
   visitor.gauge("farpage_node_push_lanes", "Push lanes of clients that are open",
                 as_double(pushes.lanes));
@@ -240,11 +251,37 @@ void describe_tenants(const std::vector<TenantStatus>& tenants, MetricVisitor& v
   }
 }
 
+void describe_tenant_budgets(const std::vector<TenantStatus>& tenants, MetricVisitor& visitor) {
+  struct Family {
+    const char* name;
+    const char* help;
+    MetricKind kind;
+    uint64_t ClientBudgetStatus::*number;
+  };
+  static constexpr Family kFamilies[] = {
+      {"farpage_tenant_client_budget_bytes",
+       "Memory that the tenant's clients may make the node hold beside the quota",
+       MetricKind::kGauge, &ClientBudgetStatus::bytes},
+      {"farpage_tenant_client_granted_bytes", "Memory that the tenant's clients make the node hold",
+       MetricKind::kGauge, &ClientBudgetStatus::granted_bytes},
+      {"farpage_tenant_client_grants_refused_total",
+       "Grants to the tenant's clients that its budget had no room for", MetricKind::kCounter,
+       &ClientBudgetStatus::refused},
+  };
+  for (const Family& family : kFamilies) {
+    visitor.family(family.name, family.help, family.kind);
+    for (const TenantStatus& tenant : tenants) {
+      visitor.value({{"tenant", tenant.name}}, as_double(tenant.budget.*family.number));
+    }
+  }
+}
+
 }  // namespace
 
 void describe(const StatusReply& status, MetricVisitor& visitor) {
   describe_pool(status, visitor);
   describe_counts(status, visitor);
+  describe_budget(status.budget, visitor);
   describe_pushes(status.pushes, visitor);
   describe_scrubs(status.scrubs, visitor);
   describe_reports(status.verdicts, visitor);
@@ -253,6 +290,7 @@ void describe(const StatusReply& status, MetricVisitor& visitor) {
   describe_ports(status.ports, visitor);
   describe_fleet(status.fleet, visitor);
   describe_tenants(status.tenants, visitor);
+  describe_tenant_budgets(status.tenants, visitor);
 }
 
 }  // namespace farpage

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "pagetable/geometry.h"
 
 namespace farpage {
@@ -20,6 +22,7 @@ std::vector<ConfigField> fields(NodeOptions& options) {
       {"max_clients", &options.max_clients},
       {"max_lanes", &options.max_lanes},
       {"max_staging_bytes", &options.max_staging_bytes},
+      {"staging_budget_bytes", &options.staging_budget_bytes},
       {"metrics_listen", &options.metrics_listen},
       {"max_requests_per_s", &options.max_requests_per_s},
       {"fill_bytes_per_s", &options.fill_bytes_per_s},
@@ -38,6 +41,13 @@ Result<void> NodeOptions::validate() const {
     return fail(Code::kInvalid, "node.listen is empty: name a socket's path, or tcp://HOST:PORT");
   }
   if (state.empty()) return fail(Code::kInvalid, "node.state is empty: name a file");
+  if (staging_budget_bytes != 0 && staging_budget_bytes < max_staging_bytes) {
+    return fail(Code::kInvalid,
+                fmt::format("node.staging_budget_bytes is {}, which is for all clients together, "
+                            "and node.max_staging_bytes lets one of them ask for {}: raise the "
+                            "former, or lower the latter",
+                            format_bytes(staging_budget_bytes), format_bytes(max_staging_bytes)));
+  }
   return make_geometry(page_bytes, pool_bytes)
       .and_then([&](const Geometry&) { return in_range("reuse_ms", reuse_ms, 1, 60'000); })
       .and_then([&] { return in_range("io_threads", io_threads, 1, 256); })
@@ -50,6 +60,11 @@ Result<void> NodeOptions::validate() const {
       .and_then(
           [&] { return in_range("fill_bytes_per_s", fill_bytes_per_s, 64 * kKiB, 1'024 * kGiB); })
       .and_then([&] { return in_range("scrub_bytes_per_s", scrub_bytes_per_s, 0, 1'024 * kGiB); });
+}
+
+uint64_t NodeOptions::client_budget_bytes(size_t tenants) const {
+  if (staging_budget_bytes != 0) return staging_budget_bytes;
+  return std::max(pool_bytes / 4, 2 * max_staging_bytes * std::max<size_t>(tenants, 1));
 }
 
 }  // namespace farpage

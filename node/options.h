@@ -24,12 +24,17 @@ struct NodeOptions {
   uint64_t max_clients = 1'024;
   uint64_t max_lanes = 64;                  // of one client
   uint64_t max_staging_bytes = 256 * kMiB;  // of one client
-  std::string metrics_listen;               // where Prometheus asks; empty: nowhere
-  uint64_t max_requests_per_s = 20'000;     // of one client; what is above it waits
-  uint64_t fill_bytes_per_s = 256 * kMiB;   // that a member reads of others to fill itself
-  uint64_t scrub_bytes_per_s = 32 * kMiB;   // of its own pages that it looks at unasked; 0: none
+  // That all clients together can make the node hold: their staging above all. 0: a quarter of
+  // pool_bytes, and twice max_staging_bytes at the least, for each tenant.
+  uint64_t staging_budget_bytes = 0;
+  std::string metrics_listen;              // where Prometheus asks; empty: nowhere
+  uint64_t max_requests_per_s = 20'000;    // of one client; what is above it waits
+  uint64_t fill_bytes_per_s = 256 * kMiB;  // that a member reads of others to fill itself
+  uint64_t scrub_bytes_per_s = 32 * kMiB;  // of its own pages that it looks at unasked; 0: none
 
   Result<void> validate() const;
+  // The budget, of a node with so many tenants; 0: it has none.
+  uint64_t client_budget_bytes(size_t tenants) const;
 };
 std::vector<ConfigField> fields(NodeOptions& options);
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/units.h"
 #include "control/messages.h"
 #include "node/page_store.h"
 #include "transport/fabric.h"
@@ -18,6 +19,7 @@ class PushPath {
  public:
   // What may wait at one time: twice what one request may bring.
   static constexpr size_t kMostQueued = 2 * kMaxPushPages;
+  static constexpr uint64_t kMostQueuedBytes = 80 * kKiB;  // that they take
 
   // Counts into `counts`, which a node's paths share, and which outlives them.
   PushPath(std::unique_ptr<Channel> channel, const RemoteRegion& landing, PageStore& store,
@@ -48,6 +50,8 @@ class PushPath {
     uint32_t payload_bytes;  // 0: the immediate alone
     bool ended;
   };
+
+  static_assert(kMostQueued * (sizeof(Write) + sizeof(Posted)) <= kMostQueuedBytes);
 
   Result<void> check(const PushRequest& request) const;
   Operation operation_of(const Write& write) const;

@@ -12,6 +12,11 @@ constexpr uint64_t kConnectNs = 2 * kSecond;
 constexpr uint64_t kMostConnecting = 16;
 constexpr uint64_t kLookNs = 100 * kMicrosecond;  // at writes that are under way
 
+// What waits, and a landing that is of this host: who writes to its memory first has to pay for it.
+uint64_t lane_bytes(const OpenPushRequest& request) {
+  return PushPath::kMostQueuedBytes + (request.landing.fd.valid() ? request.landing.bytes : 0);
+}
+
 }  // namespace
 
 Pusher::Pusher(Runtime& runtime, Fabric& fabric, PageStore& store, SlowWork& slow_work,
@@ -70,20 +75,24 @@ PushCounts Pusher::counts() const {
   return counts;
 }
 
-void Pusher::open(ClientId id, OpenPushRequest request, std::function<void(Reply)> done) {
+void Pusher::open(ClientId id, ClientBudget& budget, OpenPushRequest request,
+                  std::function<void(Reply)> done) {
   Client& client = clients_[id];
   const auto replaced = std::ranges::find(client.lanes, request.replaces, &Lane::id);
   if (replaced != client.lanes.end()) {
-    slow_work_.end(replaced->path->take_channel());
+    end(std::move(replaced->grant), *replaced->path);
     client.lanes.erase(replaced);
   }
   if (auto valid = check(client, request); !valid) return done(refuse(valid.error()));
+  auto granted = budget.take(lane_bytes(request), "a push lane");
+  if (!granted) return done(refuse(granted.error()));
   client.opening = true;
   ++connecting_;
   const uint64_t deadline = runtime_.clock().now_ns() + kConnectNs;
   // Shared, because std::function needs what can be copied.
   runtime_.offload([this, id, deadline, done = std::move(done), gate = gate_, &runtime = runtime_,
                     &store = store_, &counts = counts_, alive = std::weak_ptr<bool>(alive_),
+                    grant = std::make_shared<MemoryBudget::Grant>(std::move(*granted)),
                     asked = std::make_shared<OpenPushRequest>(std::move(request))] {
     auto path = std::make_shared<Connected>(gate->pass([&](Fabric& fabric) -> Connected {
       auto channel = fabric.connect(std::move(asked->offer), deadline);
@@ -92,23 +101,28 @@ void Pusher::open(ClientId id, OpenPushRequest request, std::function<void(Reply
       if (!landing) return tl::unexpected(landing.error());
       return std::make_unique<PushPath>(std::move(*channel), *landing, store, counts);
     }));
-    runtime.after(0, [this, id, path, done, alive] {
-      if (!alive.expired()) opened(id, std::move(*path), done);
+    runtime.after(0, [this, id, path, grant, done, alive] {
+      if (!alive.expired()) opened(id, std::move(*path), std::move(*grant), done);
     });
   });
 }
 
-void Pusher::opened(ClientId id, Connected path, const std::function<void(Reply)>& done) {
+void Pusher::opened(ClientId id, Connected path, MemoryBudget::Grant grant,
+                    const std::function<void(Reply)>& done) {
   --connecting_;
   const auto found = clients_.find(id);
   if (found == clients_.end()) {
-    if (path) slow_work_.end((*path)->take_channel());
+    if (path) end(std::move(grant), **path);
     return;
   }
   found->second.opening = false;
   if (!path) return done(refuse(path.error()));
-  found->second.lanes.push_back({++last_lane_, std::move(*path)});
+  found->second.lanes.push_back({++last_lane_, std::move(grant), std::move(*path)});
   done(OpenPushReply{last_lane_});
+}
+
+void Pusher::end(MemoryBudget::Grant grant, PushPath& path) {
+  slow_work_.end(Remains{std::move(grant), path.take_channel()});
 }
 
 Pusher::Lane* Pusher::find(const Active& lane) {
@@ -135,7 +149,7 @@ Reply Pusher::push(ClientId id, const PushRequest& request) {
 void Pusher::end(ClientId id) {
   const auto found = clients_.find(id);
   if (found == clients_.end()) return;
-  for (Lane& lane : found->second.lanes) slow_work_.end(lane.path->take_channel());
+  for (Lane& lane : found->second.lanes) end(std::move(lane.grant), *lane.path);
   clients_.erase(found);
 }
 
@@ -158,7 +172,7 @@ void Pusher::pump() {
     if (lane == nullptr) return true;
     const auto turned = lane->path->turn(now);
     if (!turned) {
-      slow_work_.end(lane->path->take_channel());
+      end(std::move(lane->grant), *lane->path);
       std::erase_if(clients_.at(active.client).lanes,
                     [&](const Lane& ended) { return ended.id == active.lane; });
       return true;

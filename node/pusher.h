@@ -8,6 +8,7 @@
 
 #include "base/runtime.h"
 #include "control/link.h"
+#include "node/client_budget.h"
 #include "node/push_path.h"
 #include "node/slow_work.h"
 #include "transport/fabric_gate.h"
@@ -30,7 +31,8 @@ class Pusher {
   ~Pusher();
 
   // `done` runs once, when the lane is there or refused, unless the client has ended before.
-  void open(ClientId client, OpenPushRequest request, std::function<void(Reply)> done);
+  void open(ClientId client, ClientBudget& budget, OpenPushRequest request,
+            std::function<void(Reply)> done);
   Reply push(ClientId client, const PushRequest& request);
   // All of the client's lanes.
   void end(ClientId client);
@@ -39,7 +41,13 @@ class Pusher {
  private:
   struct Lane {
     uint64_t id;
+    MemoryBudget::Grant grant;
     std::unique_ptr<PushPath> path;
+  };
+  // What is left of a lane: its connection goes, with what it has mapped, and then the grant.
+  struct Remains {
+    MemoryBudget::Grant grant;
+    std::unique_ptr<Channel> channel;
   };
   struct Active {
     ClientId client;
@@ -54,7 +62,9 @@ class Pusher {
 
   Result<void> check(const Client& client, const OpenPushRequest& request) const;
   Refusal refuse(const Error& error);
-  void opened(ClientId client, Connected path, const std::function<void(Reply)>& done);
+  void opened(ClientId client, Connected path, MemoryBudget::Grant grant,
+              const std::function<void(Reply)>& done);
+  void end(MemoryBudget::Grant grant, PushPath& path);
   Lane* find(const Active& lane);
   void pump();
   void pump_in(uint64_t delay_ns);

@@ -27,31 +27,65 @@ bool is_name(const std::string& name) {
   return !name.empty() && name.size() <= kMaxNameBytes && std::ranges::all_of(name, fits);
 }
 
+// As the tenant's quota is of the pool.
+uint64_t share(const NodeOptions& node, const TenantOptions& tenant, uint64_t bytes) {
+  const auto product = static_cast<unsigned __int128>(bytes) * tenant.quota_bytes;
+  return static_cast<uint64_t>(product / node.pool_bytes);
+}
+
 // The node's own, as if this tenant were all of it.
 NodeOptions options_of(const NodeOptions& node, const TenantOptions& tenant) {
-  const auto share = [&](uint64_t bytes_per_s) {
-    const auto product = static_cast<unsigned __int128>(bytes_per_s) * tenant.quota_bytes;
-    return static_cast<uint64_t>(product / node.pool_bytes);
-  };
   NodeOptions options = node;
   options.pool_bytes = tenant.quota_bytes;
-  options.scrub_bytes_per_s = share(node.scrub_bytes_per_s);
-  options.fill_bytes_per_s = std::max(share(node.fill_bytes_per_s), node.page_bytes);
+  options.scrub_bytes_per_s = share(node, tenant, node.scrub_bytes_per_s);
+  options.fill_bytes_per_s = std::max(share(node, tenant, node.fill_bytes_per_s), node.page_bytes);
   return options;
+}
+
+// `budget_bytes`: of the node.
+uint64_t budget_of(const NodeOptions& node, const TenantOptions& tenant, uint64_t budget_bytes) {
+  if (tenant.staging_budget_bytes != 0) return tenant.staging_budget_bytes;
+  return share(node, tenant, budget_bytes);
+}
+
+Result<void> check_budgets(std::span<const TenantOptions> tenants, const NodeOptions& options) {
+  const uint64_t all_bytes = options.client_budget_bytes(tenants.size());
+  uint64_t left_bytes = all_bytes;
+  for (const TenantOptions& tenant : tenants) {
+    const uint64_t bytes = budget_of(options, tenant, all_bytes);
+    if (bytes < options.page_bytes) {
+      return fail(
+          Code::kInvalid,
+          fmt::format("tenant.{}.staging_budget_bytes is {}, which is less than one page of "
+                      "{}: raise it, or node.staging_budget_bytes",
+                      tenant.name, format_bytes(bytes), format_bytes(options.page_bytes)));
+    }
+    if (bytes > left_bytes) {
+      return fail(Code::kInvalid,
+                  fmt::format("the tenants' budgets are more than node.staging_budget_bytes, which "
+                              "is {}: for tenant.{}.staging_budget_bytes = {} there are {} left",
+                              format_bytes(all_bytes), tenant.name, format_bytes(bytes),
+                              format_bytes(left_bytes)));
+    }
+    left_bytes -= bytes;
+  }
+  return {};
 }
 
 // `fleet`: null where it serves alone.
 Result<std::unique_ptr<NodeService>> make_node(const NodeOptions& options, Runtime& runtime,
                                                Fabric& fabric, PoolKeeper* keeper,
                                                const Fleet* fleet, NodeId self,
-                                               std::shared_ptr<Versions> versions) {
+                                               std::shared_ptr<Versions> versions,
+                                               std::shared_ptr<MemoryBudget> budget) {
   if (fleet != nullptr) {
     auto member = std::make_unique<FleetNode>(options, runtime, fabric, *fleet, self,
-                                              std::move(versions), keeper);
+                                              std::move(versions), std::move(budget), keeper);
     if (auto begun = member->begin(); !begun) return tl::unexpected(begun.error());
     return member;
   }
-  auto run = MemoryNode::make_run(options, runtime, fabric, std::move(versions), keeper, "alone");
+  auto run = MemoryNode::make_run(options, runtime, fabric, std::move(versions), std::move(budget),
+                                  keeper, "alone");
   if (!run) return tl::unexpected(run.error());
   MemoryNode::adopt_former(*run);
   return std::make_unique<MemoryNode>(options, runtime, fabric, std::move(*run));
@@ -106,6 +140,7 @@ void add(StatusReply& sum, const StatusReply& one) {
       &StatusReply::evictions,     &StatusReply::renewals};
   for (const auto count : kCounts) sum.*count += one.*count;
   add_saturating(sum.verdicts, one.verdicts);
+  sum.budget.refused += one.budget.refused;
   sum.epoch = std::max(sum.epoch, one.epoch);
   constexpr uint64_t PushCounts::*kPushes[] = {&PushCounts::lanes, &PushCounts::pages,
                                                &PushCounts::bytes, &PushCounts::missed,
@@ -122,7 +157,9 @@ void add(StatusReply& sum, const StatusReply& one) {
 }  // namespace
 
 std::vector<ConfigField> fields(TenantOptions& tenant) {
-  return {{"token_file", &tenant.token_file}, {"quota_bytes", &tenant.quota_bytes}};
+  return {{"token_file", &tenant.token_file},
+          {"quota_bytes", &tenant.quota_bytes},
+          {"staging_budget_bytes", &tenant.staging_budget_bytes}};
 }
 
 Result<void> validate(std::span<const TenantOptions> tenants, const NodeOptions& options) {
@@ -162,7 +199,7 @@ Result<void> validate(std::span<const TenantOptions> tenants, const NodeOptions&
     }
     left_bytes -= tenant.quota_bytes;
   }
-  return {};
+  return check_budgets(tenants, options);
 }
 
 class TenantNodes::Tenant final : public NodeService {
@@ -206,7 +243,8 @@ class TenantNodes::Tenant final : public NodeService {
                       .put_bytes = reply.put_bytes,
                       .puts_refused = reply.puts_refused,
                       .removes = reply.removes,
-                      .evictions = reply.evictions}};
+                      .evictions = reply.evictions,
+                      .budget = reply.budget}};
     return reply;
   }
 
@@ -230,7 +268,8 @@ class TenantNodes::Tenant final : public NodeService {
   const std::unique_ptr<NodeService> node_;
 };
 
-TenantNodes::TenantNodes(uint64_t max_clients) : max_clients_(max_clients) {}
+TenantNodes::TenantNodes(uint64_t max_clients, std::shared_ptr<MemoryBudget> budget)
+    : max_clients_(max_clients), budget_(std::move(budget)) {}
 TenantNodes::~TenantNodes() = default;
 
 // One file for all: what the run before this one left to wait for binds each tenant, also one that
@@ -255,12 +294,16 @@ Result<std::unique_ptr<TenantNodes>> TenantNodes::create(
   const auto epoch = file->advance(lease_ns);
   if (!epoch) return tl::unexpected(epoch.error());
   const uint64_t now = runtime.clock().now_ns();
-  auto nodes = std::unique_ptr<TenantNodes>(new TenantNodes(options.max_clients));
+  const uint64_t budget_bytes = options.client_budget_bytes(tenants.size());
+  const auto budget = MemoryBudget::make("node.staging_budget_bytes", budget_bytes);
+  auto nodes = std::unique_ptr<TenantNodes>(new TenantNodes(options.max_clients, budget));
   for (size_t i = 0; i < tenants.size(); ++i) {
     NodeOptions own = options_of(options, tenants[i]);
     auto node =
         make_node(own, runtime, *fabrics[i], keepers[i], fleets.empty() ? nullptr : &fleets[i],
-                  self, std::make_shared<Versions>(file, *epoch, lease_ns, now));
+                  self, std::make_shared<Versions>(file, *epoch, lease_ns, now),
+                  MemoryBudget::make(fmt::format("tenant.{}.staging_budget_bytes", tenants[i].name),
+                                     budget_of(options, tenants[i], budget_bytes), budget));
     if (!node) {
       return fail(node.error().code, fmt::format("no pool for the tenant '{}': {}", tenants[i].name,
                                                  node.error().message));
@@ -310,6 +353,8 @@ StatusReply TenantNodes::status() const {
       add(sum, one);
     }
   }
+  sum.budget.bytes = budget_->bytes();
+  sum.budget.granted_bytes = budget_->granted_bytes();
   sum.tenants = std::move(all);
   return sum;
 }

@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "base/runtime.h"
 #include "base/status.h"
+#include "node/memory_budget.h"
 #include "node/node.h"
 #include "node/options.h"
 #include "node/pool_keeper.h"
@@ -22,10 +23,13 @@ struct TenantOptions {
   std::string name;
   std::string token_file;    // a secret of its clients alone
   uint64_t quota_bytes = 0;  // of node.pool_bytes
+  // Of the node's, that this tenant's clients together can make it hold. 0: as its quota is of the
+  // pool.
+  uint64_t staging_budget_bytes = 0;
 };
 std::vector<ConfigField> fields(TenantOptions& tenant);
 
-// Their names, and whether the pool is enough for their quotas together.
+// Their names, and whether pool and budget are enough for what they are promised together.
 Result<void> validate(std::span<const TenantOptions> tenants, const NodeOptions& options);
 
 // A node whose pages are its tenants': a memory node for each of them, with pool, index, clients
@@ -55,9 +59,10 @@ class TenantNodes final : public NodeService {
 
  private:
   class Tenant;
-  explicit TenantNodes(uint64_t max_clients);
+  TenantNodes(uint64_t max_clients, std::shared_ptr<MemoryBudget> budget);
 
   const uint64_t max_clients_;
+  const std::shared_ptr<MemoryBudget> budget_;  // of which each tenant's is a part
   std::vector<std::unique_ptr<Tenant>> tenants_;
   uint64_t clients_ = 0;  // that are connected to this itself
   ClientId last_client_ = 0;

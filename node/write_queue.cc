@@ -22,6 +22,12 @@ size_t WriteQueue::Write::pages() const {
   return commit != nullptr ? commit->pages.size() : std::get<RemoveRequest>(request).keys.size();
 }
 
+uint64_t WriteQueue::Write::bytes() const {
+  const bool is_commit = std::holds_alternative<CommitRequest>(request);
+  const uint64_t each = (is_commit ? sizeof(CommitPage) : sizeof(PageKey)) + sizeof(CommitResult);
+  return sizeof(Write) + pages() * each;
+}
+
 const PageKey& WriteQueue::Write::key(size_t page) const {
   const auto* commit = std::get_if<CommitRequest>(&request);
   return commit != nullptr ? commit->pages[page].key : std::get<RemoveRequest>(request).keys[page];
@@ -43,13 +49,13 @@ WriteQueue::WriteQueue(Runtime& runtime, Clients& clients, PageStore& store, Ver
 void WriteQueue::commit(ClientId client, CommitRequest request, std::function<void(Reply)> done) {
   const uint64_t deadline = deadline_of(request.patience_ns);
   enqueue(std::make_shared<Write>(
-      Write{client, std::move(request), deadline, std::move(done), 0, 0, {}, 0}));
+      Write{client, std::move(request), deadline, std::move(done), 0, 0, {}, 0, {}}));
 }
 
 void WriteQueue::remove(ClientId client, RemoveRequest request, std::function<void(Reply)> done) {
   const uint64_t deadline = deadline_of(request.patience_ns);
   enqueue(std::make_shared<Write>(
-      Write{client, std::move(request), deadline, std::move(done), 0, 0, {}, 0}));
+      Write{client, std::move(request), deadline, std::move(done), 0, 0, {}, 0, {}}));
 }
 
 uint64_t WriteQueue::deadline_of(uint64_t patience_ns) const {
@@ -60,7 +66,11 @@ void WriteQueue::enqueue(WritePtr write) {
   if (epoch_ != nullptr && write->epoch() != epoch_->tag() && on(Guard::kEpochInMessages)) {
     return write->done(Refusal{Code::kOtherEpoch, "this node is in another epoch", epoch_->tag()});
   }
-  if (!clients_.at(write->client).add_waiting()) return write->done(kTooManyWait);
+  ClientSession& client = clients_.at(write->client);
+  auto grant = client.budget().take(write->bytes(), "a request that waits");
+  if (!grant) return write->done(Refusal{grant.error().code, grant.error().message});
+  write->grant = std::move(*grant);
+  if (!client.add_waiting()) return write->done(kTooManyWait);
   write->results.resize(write->pages());
   const bool at_once = waiting_.empty() || std::holds_alternative<RemoveRequest>(write->request);
   waiting_.push_back(std::move(write));

@@ -11,6 +11,7 @@
 #include "base/runtime.h"
 #include "control/link.h"
 #include "node/client_session.h"
+#include "node/memory_budget.h"
 #include "node/node_epoch.h"
 #include "node/page_store.h"
 #include "node/replicator.h"
@@ -57,8 +58,10 @@ class WriteQueue {
     size_t open = 0;   // that are being replicated
     std::vector<CommitResult> results;
     uint64_t removed = 0;
+    MemoryBudget::Grant grant = {};  // of what is here
 
     size_t pages() const;
+    uint64_t bytes() const;
     const PageKey& key(size_t page) const;
     EpochTag epoch() const;
   };

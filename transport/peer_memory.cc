@@ -15,13 +15,14 @@ Result<void> check_peer_memory(uint64_t bytes, Access access, bool pinned) {
   }
   if (access == Access::kRemoteRead) return check_memory(bytes, bytes);
   const uint64_t left = available_memory_bytes();
-  if (!pinned || left >= bytes) return {};
-  return fail(
-      Code::kExhausted,
-      fmt::format("the {} that a client writes to are taken at once on RDMA, and this process may "
-                  "take {} (MemAvailable and its cgroup's limit): lower client.staging_bytes, and "
-                  "node.max_staging_bytes so that no client asks for as much",
-                  format_bytes(bytes), format_bytes(left)));
+  if (left >= bytes) return {};
+  return fail(Code::kExhausted,
+              fmt::format("the {} that a client writes to are taken {}, and this process may take "
+                          "{} (MemAvailable and its cgroup's limit): lower client.staging_bytes, "
+                          "and node.max_staging_bytes so that no client asks for as much",
+                          format_bytes(bytes),
+                          pinned ? "at once on RDMA" : "as it writes, up to all of them",
+                          format_bytes(left)));
 }
 
 Result<Mapping> take_peer_memory(uint64_t bytes, Access access, bool pinned) {

@@ -10,8 +10,8 @@ namespace farpage {
 
 inline constexpr uint64_t kMaxRegionBytes = uint64_t{1} << 46;
 
-// Whether this process may take so much memory for its peers. `pinned`: the backend will lock all
-// of it at once, so that it cannot come little by little.
+// Whether this process may take so much memory for its peers, also where it comes little by little:
+// who was promised it may write all of it. `pinned`: the backend will lock it at once.
 Result<void> check_peer_memory(uint64_t bytes, Access access, bool pinned);
 
 // That memory, zeroed. What peers read is present before this returns; what they write comes as

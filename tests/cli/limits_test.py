@@ -111,6 +111,12 @@ class MemoryTest(Case):
         self.assert_fails(self.run_program("replay", "generate", "--pool-bytes", "64TiB"), 1, "pool_bytes")
         self.assert_nothing_left()
 
+    def test_more_for_clients_than_there_is(self):
+        node = self.run_program("node", "--listen", self.folder / "n.sock", "--state", self.folder / "s",
+                                "--pool-bytes", "16MiB", "--set", "node.staging_budget_bytes=64TiB")
+        self.assert_fails(node, 1, "64 TiB (node.staging_budget_bytes)", "node.max_clients", "smaller pool_bytes")
+        self.assertFalse((self.folder / "n.sock").exists())
+
     def test_local_pages_beyond_memory(self):
         for pages in (10**10, 10**18):
             result = self.run_program("replay", "generate", "--pool-bytes", "64MiB", "--local-pages", pages)
@@ -140,6 +146,9 @@ class MemoryTest(Case):
             result = self.run_program("node", "--listen", self.folder / "n.sock", "--state", self.folder / "s",
                                       "--pool-bytes", "512MiB", preexec_fn=enter)
             self.assert_fails(result, 1, "smaller pool_bytes")
+            small = ("node", "--listen", self.folder / "n.sock", "--state", self.folder / "s", "--pool-bytes", "16MiB")
+            result = self.run_program(*small, preexec_fn=enter)
+            self.assert_fails(result, 1, "node.staging_budget_bytes", "node.max_clients")
             # By itself it takes no more than what the group leaves.
             result = self.run_program("replay", "generate", "--requests", "20", "--page-bytes", "4KiB",
                                       preexec_fn=enter)

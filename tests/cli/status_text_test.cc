@@ -59,11 +59,13 @@ TEST(StatusText, TenantsAreShownWhereThereAreSome) {
   EXPECT_EQ(status_text({before}).find("tenant"), std::string::npos);
   before.tenants = {{"b", 8192, 2048, 1, 10, 1024, 0, 0, 4}};
   StatusReply now = status_at(12 * kSecond);
-  now.tenants = {{"a", 4096, 1024, 2, 3, 2048, 4, 5, 6}, {"b", 8192, 4096, 1, 20, 3072, 0, 0, 8}};
+  now.tenants = {{"a", 4096, 1024, 2, 3, 2048, 4, 5, 6, {8192, 6144, 7}},
+                 {"b", 8192, 4096, 1, 20, 3072, 0, 0, 8}};
   const std::string text = status_text({now, &before});
   expect_row(text, "tenant a                 1 KiB of 4 KiB (25.0%), 2 clients");
   expect_row(text, "  puts                   3 (2 KiB), 4 refused, 1.5/s");
   expect_row(text, "  removes, evictions     5, 6, 3.0/s");
+  expect_row(text, "  granted to clients     6 KiB of 8 KiB (75.0%), 7 refused");
   expect_row(text, "tenant b                 4 KiB of 8 KiB (50.0%), 1 clients");
   expect_row(text, "  puts                   20 (3 KiB), 0 refused, 5.0/s");
   expect_row(text, "  removes, evictions     0, 8, 2.0/s");
@@ -91,6 +93,12 @@ TEST(StatusText, PushesAreShownWithRates) {
   const std::string text = status_text({now, &before});
   expect_row(text, "pushes                   30 pages (5 KiB), 2 lanes, 10.0/s, 2 KiB/s");
   expect_row(text, "  left out               3 not there, 4 too late; 5 refused");
+}
+
+TEST(StatusText, WhatClientsMakeTheNodeHoldIsShown) {
+  StatusReply now = status_at(kSecond);
+  now.budget = {4096, 1024, 5};
+  expect_row(status_text({now}), "granted to clients       1 KiB of 4 KiB (25.0%), 5 refused");
 }
 
 TEST(StatusText, WhatWasScrubbedIsShown) {

@@ -198,7 +198,8 @@ TEST(Codec, Status) {
   sent.ports = {{"three", 1, 2, 3, 4, {5, 6, 7, 8}}, {"four", 0, 0, 0, 0, {0, {}, {}, {}}}};
   sent.pushes = {30, 31, 32, 33, 34, 35};
   sent.scrubs = {40, 41, 42, 43};
-  sent.tenants = {{"a", 60, 61, 62, 63, 64, 65, 66, 67}, {"b"}};
+  sent.budget = {70, 71, 72};
+  sent.tenants = {{"a", 60, 61, 62, 63, 64, 65, 66, 67, {73, 74, 75}}, {"b"}};
   const StatusReply got = round_trip(sent);
   EXPECT_EQ(got.backend, "shm");
   EXPECT_EQ(got.path, "a path");
@@ -237,6 +238,10 @@ TEST(Codec, Status) {
                              got.scrubs.entries};
   for (uint64_t i = 0; i < std::size(scrubs); ++i) EXPECT_EQ(scrubs[i], i + 40);
   ASSERT_EQ(got.tenants.size(), 2u);
+  const ClientBudgetStatus& of_a = got.tenants[0].budget;
+  const uint64_t budgets[] = {got.budget.bytes, got.budget.granted_bytes, got.budget.refused,
+                              of_a.bytes,       of_a.granted_bytes,       of_a.refused};
+  for (uint64_t i = 0; i < std::size(budgets); ++i) EXPECT_EQ(budgets[i], i + 70);
   const TenantStatus& a = got.tenants[0];
   EXPECT_EQ(a.name, "a");
   const uint64_t tenant[] = {a.quota_bytes, a.held_bytes,   a.clients, a.puts,

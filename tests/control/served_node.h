@@ -68,6 +68,8 @@ struct ServedNodeOptions {
   uint64_t max_clients = 1024;
   uint64_t max_requests_per_s = 1'000'000;
   uint64_t silence_ns = 20 * kSecond;
+  uint64_t max_unread_bytes = ControlLimits().max_unread_bytes;
+  uint64_t staging_budget_bytes = 0;
 };
 
 // A memory node behind a real Unix socket, or a TCP port with a token.
@@ -81,9 +83,12 @@ class ServedNode {
     options_.lease_ms = 100;
     options_.max_clients = served.max_clients;
     options_.max_lanes = 4;
+    options_.staging_budget_bytes = served.staging_budget_bytes;
+    if (served.staging_budget_bytes != 0) options_.max_staging_bytes = served.staging_budget_bytes;
     runtime_.run([this] { node_ = make_memory_node(options_, runtime_, held_).value(); });
     service_ = std::make_unique<CountedService>(runtime_, *node_);
-    const ControlLimits limits = {served.max_requests_per_s, served.silence_ns};
+    const ControlLimits limits = {served.max_requests_per_s, served.silence_ns,
+                                  served.max_unread_bytes};
     if (reach_ == Reach::kUnix) {
       server_ = listen_unix(runtime_, options_.listen, *service_, limits).value();
     } else {

@@ -26,6 +26,17 @@ Finding available_for_the_default_pool(const MemoryFacts& facts) {
   wanted.names_pool = false;
   return check_available(facts, wanted);
 }
+// 8 GiB are available, and a GiB of it is for the pool.
+Finding available_for_clients_too(const MemoryFacts& facts) {
+  Wanted wanted = some_wanted();
+  wanted.client_bytes = 7 * kGiB;
+  return check_available(facts, wanted);
+}
+Finding cgroup_for_clients_too(const MemoryFacts& facts) {
+  Wanted wanted = some_wanted();
+  wanted.client_bytes = kGiB;
+  return check_cgroup(facts, wanted, kRoot);
+}
 Finding cgroup(const MemoryFacts& facts) {
   return check_cgroup(facts, some_wanted(), kRoot);
 }
@@ -48,6 +59,10 @@ const Case kCases[] = {
     {kLittle, "0", "max", "65530", available_for_the_default_pool, Level::kWarning,
      "farpage node --pool-bytes 453MiB"},
     {"", "0", "max", "65530", available, Level::kNote, ""},
+    {kPlenty, "0", "max", "65530", available_for_clients_too, Level::kProblem,
+     "farpage node --pool-bytes 907MiB"},
+    {kPlenty, "0", "1073741824", "65530", cgroup_for_clients_too, Level::kProblem,
+     "echo 2269118464 > /sys/fs/cgroup/job/memory.max"},
     {kPlenty, "0", "max", "65530", cgroup, Level::kOk, ""},
     {kPlenty, "0", "4294967296", "65530", cgroup, Level::kOk, ""},
     // 1040 MiB beside the 100 that are in use.

@@ -26,7 +26,9 @@ StatusReply numbered_status() {
   status.fleet = {99, 47, {{0xAB, true}, {0xCD, false}}, 48, 49, 50, 51, 52, 53, 54, 55};
   status.pushes = {56, 57, 58, 59, 60, 61};
   status.scrubs = {62, 63, 64, 65};
-  status.tenants = {{"x", 66, 67, 68, 69, 70, 71, 72, 73}, {"y", 74, 75, 76, 77, 78, 79, 80, 81}};
+  status.budget = {82, 83, 84};
+  status.tenants = {{"x", 66, 67, 68, 69, 70, 71, 72, 73, {85, 86, 87}},
+                    {"y", 74, 75, 76, 77, 78, 79, 80, 81, {88, 89, 90}}};
   return status;
 }
 
@@ -35,6 +37,15 @@ TEST(NodeMetrics, EveryNumberHasItsName) {
   describe(numbered_status(), metrics);
   const std::map<std::string, double> expected = {
       {"farpage_node_epoch", 1},
+      {"farpage_node_client_budget_bytes", 82},
+      {"farpage_node_client_granted_bytes", 83},
+      {"farpage_node_client_grants_refused_total", 84},
+      {"farpage_tenant_client_budget_bytes{tenant=x}", 85},
+      {"farpage_tenant_client_granted_bytes{tenant=x}", 86},
+      {"farpage_tenant_client_grants_refused_total{tenant=x}", 87},
+      {"farpage_tenant_client_budget_bytes{tenant=y}", 88},
+      {"farpage_tenant_client_granted_bytes{tenant=y}", 89},
+      {"farpage_tenant_client_grants_refused_total{tenant=y}", 90},
       {"farpage_tenant_quota_bytes{tenant=x}", 66},
       {"farpage_tenant_held_bytes{tenant=x}", 67},
       {"farpage_tenant_clients{tenant=x}", 68},

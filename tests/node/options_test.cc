@@ -38,6 +38,8 @@ TEST(NodeOptions, EveryKeyOutOfRangeIsNamed) {
       {"node.max_lanes", [](NodeOptions& o) { o.max_lanes = 1'025; }},
       {"node.max_staging_bytes", [](NodeOptions& o) { o.max_staging_bytes = o.page_bytes - 1; }},
       {"node.max_staging_bytes", [](NodeOptions& o) { o.max_staging_bytes = UINT64_MAX; }},
+      {"node.staging_budget_bytes",
+       [](NodeOptions& o) { o.staging_budget_bytes = o.max_staging_bytes - 1; }},
       {"node.max_requests_per_s", [](NodeOptions& o) { o.max_requests_per_s = 9; }},
       {"node.fill_bytes_per_s", [](NodeOptions& o) { o.fill_bytes_per_s = 64 * kKiB - 1; }},
       {"node.fill_bytes_per_s", [](NodeOptions& o) { o.fill_bytes_per_s = 1'024 * kGiB + 1; }},
@@ -64,11 +66,23 @@ TEST(NodeOptions, LimitsThemselvesAreInRange) {
   EXPECT_TRUE(options.validate().has_value());
 }
 
+TEST(NodeOptions, TheBudgetIsAQuarterOfThePoolUnlessItIsNamed) {
+  NodeOptions options;
+  options.pool_bytes = 16 * kGiB;
+  EXPECT_EQ(options.client_budget_bytes(0), 4 * kGiB);
+  options.pool_bytes = kMiB;
+  EXPECT_EQ(options.client_budget_bytes(0), 512 * kMiB) << "two of the greatest stagings";
+  EXPECT_EQ(options.client_budget_bytes(1), 512 * kMiB);
+  EXPECT_EQ(options.client_budget_bytes(3), 1536 * kMiB) << "for each tenant";
+  options.staging_budget_bytes = 300 * kMiB;
+  EXPECT_EQ(options.client_budget_bytes(3), 300 * kMiB);
+}
+
 TEST(NodeOptions, EveryFieldCanBeConfigured) {
   NodeOptions options;
   std::vector<std::string_view> keys;
   for (const ConfigField& field : fields(options)) keys.push_back(field.key);
-  EXPECT_EQ(keys.size(), 16u);
+  EXPECT_EQ(keys.size(), 17u);
   std::ranges::sort(keys);
   EXPECT_EQ(std::ranges::adjacent_find(keys), keys.end());
 }

@@ -82,6 +82,16 @@ TEST(TenantOptions, WhatCannotBeIsRefusedByName) {
       "more than node.pool_bytes, which is 4 MiB: for tenant.b.quota_bytes = 2 MiB there "
       "are 1 MiB left");
   expect_refused({{"a", "t", kMiB}, {"b", "u", UINT64_MAX}}, "tenant.b.quota_bytes");
+  expect_refused({{"a", "t", kMiB, kGiB}, {"b", "u", kMiB, 25 * kMiB}},
+                 "more than node.staging_budget_bytes, which is 1 GiB: for "
+                 "tenant.b.staging_budget_bytes = 25 MiB there are 0 B left");
+  expect_refused({{"a", "t", kMiB, kPageBytes - 1}}, "tenant.a.staging_budget_bytes is 4.0 KiB");
+  NodeOptions small = small_options();
+  small.max_staging_bytes = small.staging_budget_bytes = 2 * kPageBytes;
+  const auto valid = validate(two_tenants(), small);
+  ASSERT_FALSE(valid.has_value()) << "a quarter of two pages";
+  EXPECT_NE(valid.error().message.find("tenant.a.staging_budget_bytes is 2 KiB"), std::string::npos)
+      << valid.error().message;
   expect_refused(std::vector<TenantOptions>(65, {"a", "t", kMiB}), "65 tables [tenant.NAME]");
 }
 

@@ -24,8 +24,14 @@ TEST(PeerMemory, PinnedStagingMustFitTheHost) {
   EXPECT_EQ(refusal(1 << 20, Access::kRemoteWrite, true).code, Code::kOk);
 }
 
-TEST(PeerMemory, StagingThatNobodyTouchesCostsNothing) {
-  EXPECT_EQ(refusal(kMoreThanAnyHost, Access::kRemoteWrite, false).code, Code::kOk);
+// It comes as the client writes, and then nobody can refuse it any more.
+TEST(PeerMemory, StagingThatNobodyHasTouchedMustFitTheHost) {
+  const Error refused = refusal(kMoreThanAnyHost, Access::kRemoteWrite, false);
+  EXPECT_EQ(refused.code, Code::kExhausted);
+  EXPECT_THAT(refused.message, HasSubstr("the 32 TiB that a client writes to"));
+  EXPECT_THAT(refused.message, HasSubstr("as it writes"));
+  EXPECT_THAT(refused.message, HasSubstr("lower client.staging_bytes"));
+  EXPECT_EQ(refusal(1 << 20, Access::kRemoteWrite, false).code, Code::kOk);
 }
 
 TEST(PeerMemory, PoolsMustFitTheHost) {
