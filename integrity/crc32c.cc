@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "integrity/copy_kernel.h"
+
 namespace farpage {
 namespace {
 
@@ -14,6 +16,13 @@ constexpr size_t kChunkBytes = 2048;
 constexpr size_t kPieceBytes = 512;
 constexpr size_t kLineBytes = 64;
 constexpr size_t kIsalMaxBytes = size_t{1} << 30;  // isa-l takes the length as an int
+constexpr size_t kLongBytes = 16384;               // below, memcpy is faster than a copy that folds
+
+const CopyKernel& best_kernel() {
+  static const CopyKernel& best =
+      *std::ranges::find_if(copy_kernels(), [](const CopyKernel& it) { return it.available; });
+  return best;
+}
 
 }  // namespace
 
@@ -30,7 +39,8 @@ uint32_t crc32c(uint32_t crc, const void* data, size_t bytes) {
   return ~state;
 }
 
-uint32_t copy_with_crc32c(uint32_t crc, void* destination, const void* source, size_t bytes) {
+uint32_t copy_then_check(uint32_t crc, void* destination, const void* source, size_t bytes,
+                         Stores) {
   auto* to = static_cast<std::byte*>(destination);
   const auto* from = static_cast<const std::byte*>(source);
   while (bytes > 0) {
@@ -48,6 +58,19 @@ uint32_t copy_with_crc32c(uint32_t crc, void* destination, const void* source, s
     to += part;
   }
   return crc;
+}
+
+uint32_t copy_with_crc32c(uint32_t crc, void* destination, const void* source, size_t bytes,
+                          Stores stores) {
+  return best_kernel().copy(crc, destination, source, bytes, stores);
+}
+
+void copy_unchecked(void* destination, const void* source, size_t bytes, Stores stores) {
+  if (bytes >= kLongBytes && best_kernel().outruns_memcpy) {
+    best_kernel().copy(0, destination, source, bytes, stores);
+  } else {
+    std::memcpy(destination, source, bytes);
+  }
 }
 
 }  // namespace farpage

@@ -9,8 +9,17 @@ namespace farpage {
 // next bytes, pass what the last call returned.
 uint32_t crc32c(uint32_t crc, const void* data, size_t bytes);
 
-// memcpy, and `crc` continued over what then lies at `destination`, in chunks that are still in the
-// first-level cache when they are checked.
-uint32_t copy_with_crc32c(uint32_t crc, void* destination, const void* source, size_t bytes);
+enum class Stores : uint8_t {
+  kKept,      // through the cache, for who reads the bytes next
+  kStreamed,  // past the cache, for more than it holds; complete when the call returns
+};
+
+// Copies, and continues `crc` over exactly the bytes that it stored, whoever writes to `source`
+// meanwhile. The two must not overlap.
+uint32_t copy_with_crc32c(uint32_t crc, void* destination, const void* source, size_t bytes,
+                          Stores stores = Stores::kKept);
+
+// The same without a check: memcpy where that is faster.
+void copy_unchecked(void* destination, const void* source, size_t bytes, Stores stores);
 
 }  // namespace farpage

@@ -256,6 +256,33 @@ TEST_P(ChecksumContract, TheChecksumIsThatOfTheLastSliceAsItLanded) {
   }
 }
 
+// Whoever copies may do so in another way once it is too much for a cache.
+TEST_P(ChecksumContract, ABurstThatNoCacheHoldsLandsAsItWasChecked) {
+  constexpr uint64_t kPayload = 64 * 1024;
+  constexpr uint64_t kReads = 512;  // 32 MiB
+  constexpr uint64_t kPlaces = 7;
+  Link link = make_link(ChannelPurpose::kRead, kPlaces * (kPayload + 1));
+  fill(link.remote_region.data(), link.remote_region.bytes());
+  std::array<uint32_t, kPlaces> expected{};
+  for (uint64_t place = 0; place < kPlaces; ++place) {
+    expected[place] = portable_crc32c(link.remote_region.data() + place * kPayload, kPayload);
+  }
+  std::vector<Operation> reads;
+  for (uint64_t i = 0; i < kReads; ++i) {
+    const uint64_t place = i % kPlaces;
+    // One byte further than it lay: to no alignment.
+    reads.push_back(read_operation(link, place * kPayload, place * kPayload + 1, kPayload, place));
+    reads.back().wants_crc = true;
+  }
+  ASSERT_EQ(post_all(*link.active, reads), kReads);
+  const std::vector<Completion> ended = collect(*link.active, kReads);
+  ASSERT_EQ(ended.size(), kReads);
+  ASSERT_TRUE(all_ok(ended));
+  for (const Completion& completion : ended) EXPECT_EQ(completion.crc, expected[completion.tag]);
+  EXPECT_TRUE(std::equal(link.remote_region.data(), link.remote_region.data() + kPlaces * kPayload,
+                         link.memory.data() + 1));
+}
+
 // The suite runs for the backends that were built.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FabricContract);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ClosingContract);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstring>
 #include <ctime>
 
 #include "base/clock.h"
@@ -16,6 +15,9 @@ namespace farpage::shm {
 namespace {
 
 constexpr uint64_t kClockEveryBytes = 64 * kKiB;
+// What is copied without a pause, and more than this, is streamed past the cache: measured in
+// docs/performance.md.
+constexpr uint64_t kKeptBurstBytes = 16 * kMiB;
 constexpr long kIdleNapNs = 50'000;
 
 }  // namespace
@@ -75,6 +77,7 @@ PostResult ShmChannel::post(std::span<const Operation> operations, uint64_t dead
     return result;
   }
   const uint32_t first = tail_;
+  if (head_ == tail_) burst_bytes_ = 0;
   for (const Operation& operation : operations) {
     if (tail_ - head_ == kMaxInFlight) break;
     result.status = check(operation);
@@ -181,6 +184,11 @@ Outcome ShmChannel::move_bytes(const Operation& operation, const Imported& impor
                                uint64_t deadline_ns, uint32_t& crc) {
   const bool reads = operation.kind == OperationKind::kRead;
   std::byte* remote = imported.mapping.data() + operation.remote_offset;
+  // Those that are queued behind it mostly ask for as much.
+  const uint64_t queued_bytes = uint64_t{tail_ - head_} * operation.bytes();
+  const Stores stores =
+      burst_bytes_ + queued_bytes > kKeptBurstBytes ? Stores::kStreamed : Stores::kKept;
+  burst_bytes_ += operation.bytes();
   // No load of the peer's memory moves in front of registered(), whose load acquires.
   for (int i = 0; i < operation.local_count; ++i) {
     const Slice& local = operation.local[i];
@@ -196,9 +204,9 @@ Outcome ShmChannel::move_bytes(const Operation& operation, const Imported& impor
       std::byte* to = reads ? local.data + done : remote;
       const std::byte* from = reads ? remote : local.data + done;
       if (wants_crc) {
-        crc = copy_with_crc32c(crc, to, from, part);
+        crc = copy_with_crc32c(crc, to, from, part, stores);
       } else {
-        std::memcpy(to, from, part);
+        copy_unchecked(to, from, part, stores);
       }
       remote += part;
       done += part;

@@ -76,6 +76,7 @@ class ShmChannel final : public Channel, public DirectMemory {
   uint32_t head_ = 0;
   uint32_t tail_ = 0;
   uint64_t bytes_since_clock_ = 0;
+  uint64_t burst_bytes_ = 0;   // moved since nothing was queued
   bool peer_is_full_ = false;  // the front waits for room for its immediate
 };
 
