@@ -10,7 +10,7 @@ bool WorkerPool::take(const std::function<void()>& work) {
     std::lock_guard lock(mutex_);
     if (stopped_) return true;
     // Idle threads that have been woken may still count, and so may what they were woken for.
-    const bool wants_thread = idle_ <= waiting_.size() && threads_.size() < kMostThreads;
+    const bool wants_thread = idle_ <= waiting_.size() && threads_.size() < most_threads_;
     if (wants_thread && !add_thread() && threads_.empty()) return false;
     waiting_.push_back(work);
   }

@@ -14,6 +14,8 @@ namespace {
 constexpr uint64_t kReadsPerView = 4;
 constexpr uint64_t kMostReading = 8;
 constexpr uint64_t kLastWordNs = 100 * kMillisecond;
+// For the first try of the other nodes, once one has answered.
+constexpr uint64_t kGraceNs = 500 * kMillisecond;
 
 Epoch epoch_of_one() {
   Epoch epoch;
@@ -61,8 +63,12 @@ Result<void> FleetLink::connect() {
       self->enter(self->fleet_.list, kNever);
     });
   }
-  // Each has its first try: who puts at once must not find the others unreachable.
-  runtime_.wait_until(deadline, [this] { return (any_node() && all_tried()) || all_refused(); });
+  runtime_.wait_until(deadline, [this] { return any_node() || all_refused(); });
+  // Whoever puts at once should not find nodes that live unreachable; the dead are not waited for.
+  if (any_node()) {
+    const uint64_t grace = runtime_.clock().now_ns() + kGraceNs;
+    runtime_.wait_until(std::min(deadline, grace), [this] { return all_tried(); });
+  }
   // So that a dial that lasts to its own deadline can still say what it waited for.
   runtime_.wait_until(deadline + kLastWordNs, [this] {
     const auto all = links();

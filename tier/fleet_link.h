@@ -48,8 +48,8 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   FleetLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric, Fleet fleet);
   FleetLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric, ControlDialer& dialer);
 
-  // Waits until one of the nodes has answered, and each has had its first try or the time is over;
-  // those that have not answered are dialled on.
+  // Waits until one of the nodes has answered, and then a moment more for the first try of the
+  // others; those that have not answered are dialled on.
   Result<void> connect();
   void stop();
 

@@ -188,9 +188,9 @@ void NodeLink::open_staging(const std::shared_ptr<View>& view, HelloReply reply)
   reply.staging_offer.peer = view->link->peer();
   const uint64_t deadline = runtime_.clock().now_ns() + options_.connect_ms * kMillisecond;
   // Shared, because std::function needs what can be copied.
-  runtime_.offload([&runtime = runtime_, gate = gate_, weak = weak_from_this(), deadline,
-                    weak_view = std::weak_ptr(view),
-                    hello = std::make_shared<HelloReply>(std::move(reply))] {
+  runtime_.offload(JobClass::kConnect, [&runtime = runtime_, gate = gate_, weak = weak_from_this(),
+                                        deadline, weak_view = std::weak_ptr(view),
+                                        hello = std::make_shared<HelloReply>(std::move(reply))] {
     using Opened = Result<std::shared_ptr<Staging>>;
     const Opened staging = gate->pass([&](Fabric& fabric) -> Opened {
       auto channel = fabric.connect(std::move(hello->staging_offer), deadline);
