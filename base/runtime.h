@@ -1,11 +1,20 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 
 #include "base/clock.h"
 
 namespace farpage {
+
+// What blocking work is for. No class waits for another one's threads.
+enum class JobClass : uint8_t {
+  kDial,     // reaches a peer that may be dead
+  kConnect,  // connects to a peer that has answered, or makes memory for one
+  kDispose,  // destroys what may wait for a device before it goes
+};
+inline constexpr size_t kJobClasses = 3;
 
 // Time, and a place where callbacks run one after another. In a process it is a thread
 // (net/asio_runtime.h); in a simulation it is virtual time (transport/sim/world.h). Code above
@@ -26,8 +35,8 @@ class Runtime {
   virtual void after(uint64_t delay_ns, std::function<void()> callback) = 0;
 
   // Runs `work`, which may block, once, beside the callbacks; in a simulation as one of them, for
-  // nothing blocks there.
-  virtual void offload(std::function<void()> work) = 0;
+  // nothing blocks there. Work of one class begins in order of posting.
+  virtual void offload(JobClass job, std::function<void()> work) = 0;
 
   // Blocks until `ready` returns true or the deadline has come, and returns the last answer of
   // `ready`. `ready` is asked at the start, after each notify() and at the deadline. Never called

@@ -3,6 +3,7 @@
 #include "control/served_clients.h"
 #include "control/stream_link.h"
 #include "control/unix_socket.h"
+#include "net/dial_async.h"
 
 namespace farpage {
 namespace {
@@ -15,18 +16,14 @@ class TcpDialer final : public ControlDialer {
 
   // Nothing of this object is used beside it: a dial outlives its dialer.
   void dial(DialCallback done) override {
-    runtime_.offload([&runtime = runtime_, address = address_, credentials = credentials_,
-                      connect_ms = connect_ms_, done = std::move(done)] {
-      const uint64_t deadline = runtime.clock().now_ns() + connect_ms * kMillisecond;
-      // Shared, because std::function needs what can be copied.
-      auto dialed = std::make_shared<Result<std::unique_ptr<Stream>>>(
-          farpage::dial(address, credentials, {.kind = ConnectionKind::kControl}, deadline));
-      runtime.after(0, [&runtime, name = address.host, dialed, done] {
-        if (!*dialed) return done(tl::unexpected(dialed->error()));
-        const Peer peer = {format_address(reached(***dialed)), name};
-        done(make_stream_link(runtime, std::move(**dialed), peer));
-      });
-    });
+    const uint64_t deadline = runtime_.clock().now_ns() + connect_ms_ * kMillisecond;
+    dial_async(runtime_, address_, credentials_, {.kind = ConnectionKind::kControl}, deadline,
+               [&runtime = runtime_, name = address_.host,
+                done = std::move(done)](Result<std::unique_ptr<Stream>> dialed) {
+                 if (!dialed) return done(tl::unexpected(dialed.error()));
+                 const Peer peer = {format_address(reached(**dialed)), name};
+                 done(make_stream_link(runtime, std::move(*dialed), peer));
+               });
   }
 
  private:

@@ -15,7 +15,8 @@ class ServedClients;
 // Control connections over TCP: the greeting of net/greeting.h, then frames as on a Unix socket,
 // without descriptors.
 
-// Each dial ends within `connect_ms`; the runtime's destructor waits for one that is under way.
+// Each dial ends within `connect_ms`. Once a node has accepted one, the runtime's destructor waits
+// for it.
 std::unique_ptr<ControlDialer> make_tcp_dialer(AsioRuntime& runtime, const Address& address,
                                                const ClientCredentials& credentials,
                                                uint64_t connect_ms);

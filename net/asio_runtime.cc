@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "base/log.h"
-#include "net/worker_pool.h"
+#include "net/blocking_jobs.h"
 
 namespace farpage {
 namespace asio = boost::asio;
@@ -53,7 +53,7 @@ struct AsioRuntime::Loop {
   std::mutex mutex;
   std::condition_variable changed;
   std::thread thread;
-  WorkerPool workers;
+  BlockingJobs jobs;
 };
 
 AsioRuntime::AsioRuntime() : loop_(std::make_unique<Loop>()) {
@@ -61,7 +61,7 @@ AsioRuntime::AsioRuntime() : loop_(std::make_unique<Loop>()) {
 }
 
 AsioRuntime::~AsioRuntime() {
-  loop_->workers.stop();
+  loop_->jobs.stop();
   loop_->context.stop();
   loop_->thread.join();
 }
@@ -78,10 +78,10 @@ std::unique_ptr<Watch> AsioRuntime::watch(int fd) {
   return std::make_unique<DescriptorWatch>(loop_->context, fd);
 }
 
-void AsioRuntime::offload(std::function<void()> work) {
-  if (loop_->workers.take(work)) return;
-  log_warning("the system gives no thread to connect with: look at its limits (ulimit -u)");
-  after(kAskForAThreadAgainNs, [this, work = std::move(work)] { offload(work); });
+void AsioRuntime::offload(JobClass job, std::function<void()> work) {
+  if (loop_->jobs.take(job, work)) return;
+  log_warning("the system gives no thread for work that blocks: look at its limits (ulimit -u)");
+  after(kAskForAThreadAgainNs, [this, job, work = std::move(work)] { offload(job, work); });
 }
 
 void AsioRuntime::after(uint64_t delay_ns, std::function<void()> callback) {

@@ -29,7 +29,7 @@ class AsioRuntime final : public Runtime {
   const Clock& clock() const override;
   const Clock& wall_clock() const override;
   void after(uint64_t delay_ns, std::function<void()> callback) override;
-  void offload(std::function<void()> work) override;
+  void offload(JobClass job, std::function<void()> work) override;
   bool wait_until(uint64_t deadline_ns, const std::function<bool()>& ready) override;
   void notify() override;
 

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "net/connect.h"
 #include "net/resolve.h"
 #include "net/socket_options.h"
 
@@ -16,19 +17,20 @@ namespace farpage {
 namespace {
 
 Result<UniqueFd> connect_to(const Endpoint& endpoint, uint64_t deadline_ns) {
-  UniqueFd fd(::socket(endpoint.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd.valid()) return fail_errno(errno, "cannot make a socket");
-  set_connection_options(fd.get());
-  int error = ::connect(fd.get(), endpoint.address(), endpoint.bytes) == 0 ? 0 : errno;
-  if (error == EINPROGRESS) {
-    if (!wait_for(fd.get(), POLLOUT, deadline_ns)) {
-      return fail(Code::kTimeout, "no answer in time");
-    }
-    socklen_t bytes = sizeof error;
-    ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &bytes);
+  auto fd = begin_connect(endpoint);
+  if (!fd) return fd;
+  if (!wait_for(fd->get(), POLLOUT, deadline_ns)) {
+    return fail(Code::kTimeout, "no answer in time");
   }
-  if (error != 0) return fail(Code::kUnavailable, std::strerror(error));
+  if (auto connected = end_connect(fd->get()); !connected) {
+    return tl::unexpected(connected.error());
+  }
   return fd;
+}
+
+Error no_answer(const PeerWords& peer, const std::string& where, const Error& last) {
+  return {last.code,
+          fmt::format("no {} answers at {} ({}): {}", peer.kind, where, last.message, peer.advice)};
 }
 
 // The first of them that answers. None takes the time of those behind it.
@@ -36,19 +38,20 @@ Result<UniqueFd> connect_to_any(const std::vector<Endpoint>& endpoints, const Pe
                                 const std::string& where, uint64_t deadline_ns) {
   Error last = {Code::kUnavailable, "no address"};
   for (size_t i = 0; i < endpoints.size(); ++i) {
-    const uint64_t now = std::min(boottime_clock().now_ns(), deadline_ns);
-    auto fd = connect_to(endpoints[i], now + (deadline_ns - now) / (endpoints.size() - i));
+    auto fd = connect_to(endpoints[i], share_of_deadline(boottime_clock().now_ns(), deadline_ns,
+                                                         endpoints.size() - i));
     if (fd) return fd;
     last = fd.error();
   }
-  return fail(last.code, fmt::format("no {} answers at {} ({}): {}", peer.kind, where, last.message,
-                                     peer.advice));
+  return tl::unexpected(no_answer(peer, where, last));
 }
 
+// `name`: whom the certificate must show; empty: the address's host. No context: no TLS.
 Result<std::unique_ptr<Stream>> begin_tls(const std::shared_ptr<TlsContext>& context, UniqueFd fd,
-                                          const PeerWords& peer, const Address& address,
+                                          std::string_view kind, const Address& address,
                                           const std::string& name, uint64_t deadline_ns) {
-  auto stream = TlsStream::connect(*context, std::move(fd), name);
+  if (context == nullptr) return std::make_unique<PlainStream>(std::move(fd));
+  auto stream = TlsStream::connect(*context, std::move(fd), name.empty() ? address.host : name);
   if (!stream) return tl::unexpected(stream.error());
   while (true) {
     const Transfer step = (*stream)->handshake();
@@ -57,20 +60,27 @@ Result<std::unique_ptr<Stream>> begin_tls(const std::shared_ptr<TlsContext>& con
       return fail(Code::kUnavailable,
                   fmt::format("the {} at {} has ended the connection during the TLS handshake "
                               "({}); does it speak TLS?",
-                              peer.kind, format_address(address), (*stream)->failure()));
+                              kind, format_address(address), (*stream)->failure()));
     }
     if (step.state == StreamState::kEnded) {
       return fail(Code::kDenied,
-                  fmt::format("no TLS with the {} at {}: {}; {}", peer.kind,
-                              format_address(address), (*stream)->failure(), (*stream)->advice()));
+                  fmt::format("no TLS with the {} at {}: {}; {}", kind, format_address(address),
+                              (*stream)->failure(), (*stream)->advice()));
     }
     if (!wait_for((*stream)->fd(), step.events, deadline_ns)) {
       return fail(Code::kTimeout,
                   fmt::format("the {} at {} has not ended the TLS handshake in time; is it "
                               "stopped?",
-                              peer.kind, format_address(address)));
+                              kind, format_address(address)));
     }
   }
+}
+
+constexpr std::string_view kNode = "memory node";
+
+std::string advice_about(const std::string& node) {
+  return fmt::format("start one with 'farpage node --listen {}', and look at routes and firewalls",
+                     node);
 }
 
 }  // namespace
@@ -97,28 +107,40 @@ Result<std::unique_ptr<Stream>> connect_stream(const Address& address,
   if (!endpoints) return tl::unexpected(endpoints.error());
   auto fd = connect_to_any(*endpoints, peer, format_address(address), deadline_ns);
   if (!fd) return tl::unexpected(fd.error());
-  if (tls == nullptr) return std::make_unique<PlainStream>(std::move(*fd));
-  return begin_tls(tls, std::move(*fd), peer, address, name.empty() ? address.host : name,
-                   deadline_ns);
+  return begin_tls(tls, std::move(*fd), peer.kind, address, name, deadline_ns);
 }
 
 Result<std::unique_ptr<Stream>> dial(const Address& address, const ClientCredentials& credentials,
                                      const Introduction& introduction, uint64_t deadline_ns,
                                      const std::string& name) {
+  auto endpoints = resolve(address, ResolveFor::kConnect, deadline_ns);
+  if (!endpoints) return tl::unexpected(endpoints.error());
   const std::string node = format_address(address);
-  const std::string advice = fmt::format(
-      "start one with 'farpage node --listen {}', and look at routes and firewalls", node);
-  auto connected =
-      connect_stream(address, credentials.tls, {"memory node", advice}, deadline_ns, name);
-  if (!connected) return connected;
-  std::unique_ptr<Stream> stream = std::move(*connected);
+  auto fd = connect_to_any(*endpoints, {kNode, advice_about(node)}, node, deadline_ns);
+  if (!fd) return tl::unexpected(fd.error());
+  return greet(std::move(*fd), address, credentials, introduction, deadline_ns, name);
+}
+
+Error no_node_answers(const Address& address, const Error& last) {
+  const std::string node = format_address(address);
+  return no_answer({kNode, advice_about(node)}, node, last);
+}
+
+Result<std::unique_ptr<Stream>> greet(UniqueFd fd, const Address& address,
+                                      const ClientCredentials& credentials,
+                                      const Introduction& introduction, uint64_t deadline_ns,
+                                      const std::string& name) {
+  auto secured = begin_tls(credentials.tls, std::move(fd), kNode, address, name, deadline_ns);
+  if (!secured) return secured;
+  std::unique_ptr<Stream> stream = std::move(*secured);
+  const std::string node = format_address(address);
   if (auto done = introduce(*stream, credentials.token, introduction, node, deadline_ns); !done) {
     // A node that wants a client's certificate says so only now.
-    const auto* secured = dynamic_cast<const TlsStream*>(stream.get());
-    if (secured == nullptr || !secured->refused()) return tl::unexpected(done.error());
+    const auto* under_tls = dynamic_cast<const TlsStream*>(stream.get());
+    if (under_tls == nullptr || !under_tls->refused()) return tl::unexpected(done.error());
     return fail(Code::kDenied, fmt::format("the node at {} has ended TLS: {}; does it want a "
                                            "certificate (security.tls_certificate)?",
-                                           node, secured->failure()));
+                                           node, under_tls->failure()));
   }
   return stream;
 }

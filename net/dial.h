@@ -25,6 +25,15 @@ Result<std::unique_ptr<Stream>> dial(const Address& address, const ClientCredent
                                      const Introduction& introduction, uint64_t deadline_ns,
                                      const std::string& name = {});
 
+// What follows in dial() once a host has accepted: TLS and the introduction, over `fd`.
+Result<std::unique_ptr<Stream>> greet(UniqueFd fd, const Address& address,
+                                      const ClientCredentials& credentials,
+                                      const Introduction& introduction, uint64_t deadline_ns,
+                                      const std::string& name = {});
+
+// dial()'s error where none of the hosts has accepted; `last`: why the last one has not.
+Error no_node_answers(const Address& address, const Error& last);
+
 // Whom a connection is for, in messages.
 struct PeerWords {
   std::string_view kind;    // "memory node"

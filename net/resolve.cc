@@ -42,6 +42,10 @@ Answer ask(const std::string& host, const std::string& port, int flags) {
   return answer;
 }
 
+int flags_for(ResolveFor purpose) {
+  return purpose == ResolveFor::kListen ? AI_PASSIVE : 0;
+}
+
 }  // namespace
 
 std::string Endpoint::host() const {
@@ -55,13 +59,18 @@ uint16_t Endpoint::port() const {
                                     : reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
 }
 
+std::optional<std::vector<Endpoint>> resolve_number(const Address& address, ResolveFor purpose) {
+  Answer answer =
+      ask(address.host, std::to_string(address.port), flags_for(purpose) | AI_NUMERICHOST);
+  if (answer.error != 0) return std::nullopt;
+  return std::move(answer.endpoints);
+}
+
 Result<std::vector<Endpoint>> resolve(const Address& address, ResolveFor purpose,
                                       uint64_t deadline_ns) {
+  if (auto endpoints = resolve_number(address, purpose)) return std::move(*endpoints);
   const std::string port = std::to_string(address.port);
-  const int flags = purpose == ResolveFor::kListen ? AI_PASSIVE : 0;
-  if (Answer answer = ask(address.host, port, flags | AI_NUMERICHOST); answer.error == 0) {
-    return std::move(answer.endpoints);
-  }
+  const int flags = flags_for(purpose);
   const auto late = [&] {
     return fail(Code::kTimeout,
                 fmt::format("the name '{}' was not resolved in time: look at /etc/resolv.conf, or "

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct Endpoint {
 };
 
 enum class ResolveFor : uint8_t { kConnect, kListen };
+
+// Of a host that is given in numbers; nothing: it is a name. Does not block.
+std::optional<std::vector<Endpoint>> resolve_number(const Address& address, ResolveFor purpose);
 
 // The addresses behind a TCP address's host, in the resolver's order. Blocks until the deadline at
 // most.

@@ -10,7 +10,7 @@ bool WorkerPool::take(const std::function<void()>& work) {
     std::lock_guard lock(mutex_);
     if (stopped_) return true;
     // Idle threads that have been woken may still count, and so may what they were woken for.
-    const bool wants_thread = idle_ <= waiting_.size() && threads_.size() < kMostThreads;
+    const bool wants_thread = idle_ <= waiting_.size() && threads_.size() < most_threads_;
     if (wants_thread && !add_thread() && threads_.empty()) return false;
     waiting_.push_back(work);
   }
@@ -34,10 +34,11 @@ void WorkerPool::serve() {
     changed_.wait(lock, [this] { return stopped_ || !waiting_.empty(); });
     --idle_;
     if (stopped_) return;
-    const std::function<void()> work = std::exchange(waiting_.front(), nullptr);
+    std::function<void()> work = std::exchange(waiting_.front(), nullptr);
     waiting_.pop_front();
     lock.unlock();
     work();
+    work = nullptr;  // what goes with it may take a lock, and that of this pool too
     lock.lock();
   }
 }

@@ -10,12 +10,13 @@
 
 namespace farpage {
 
-// Threads for work that blocks. Each work has one of its own, up to kMostThreads at one time; what
-// is beyond waits for one of them. Thread-safe.
+// Threads for work that blocks. Each work has one of its own, up to a limit; what is beyond waits
+// for one of them, in order. Thread-safe.
 class WorkerPool {
  public:
   static constexpr size_t kMostThreads = 64;
 
+  explicit WorkerPool(size_t most_threads = kMostThreads) : most_threads_(most_threads) {}
   ~WorkerPool() { stop(); }
 
   // False: there is no thread, and the system gives none now; `work` was not taken. While there is
@@ -29,7 +30,8 @@ class WorkerPool {
   void serve();
   bool add_thread();
 
-  std::mutex mutex_;
+  const size_t most_threads_;
+  std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   std::deque<std::function<void()>> waiting_;
   std::vector<std::thread> threads_;

@@ -38,6 +38,7 @@ FleetMember::FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& f
       store_(store),
       lease_ms_(options.lease_ms),
       hooks_(std::move(hooks)),
+      gate_(std::make_shared<FabricGate>(fabric)),
       landing_(std::move(landing)),
       epoch_(runtime, fleet, self, options.page_bytes,
              {[this] { entered(); }, [this] { hooks_.left_out(); }}),
@@ -57,6 +58,10 @@ FleetMember::FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& f
       filler_(
           runtime, store, epoch_, options.fill_bytes_per_s,
           [this](NodeId node) { return peer(node); }, [this] { epoch_.look(); }) {}
+
+FleetMember::~FleetMember() {
+  gate_->close();
+}
 
 void FleetMember::start() {
   epoch_.start();
@@ -114,8 +119,8 @@ void FleetMember::reach_for_others() {
     terms.page_bytes = epoch_.epoch().page_bytes;
     terms.epoch = [this] { return epoch_.tag(); };
     terms.fixed = epoch_.is_fixed();
-    auto made = MemberLink::create(runtime_, fabric_, fleet_.dialer(member.node), terms, landing_,
-                                   lease_ms_);
+    auto made = MemberLink::create(runtime_, fabric_, gate_, fleet_.dialer(member.node), terms,
+                                   landing_, lease_ms_);
     if (!made) {
       warnings_.warn("cannot reach for another member: " + made.error().message);
       continue;

@@ -37,6 +37,8 @@ class FleetMember {
                                                      Fabric& fabric, const Fleet& fleet,
                                                      const Member& self, PageStore& store,
                                                      uint64_t opens_ns, Hooks hooks);
+  // Waits for a connect to another member that is under way.
+  ~FleetMember();
   // Joins, and reaches for the others.
   void start();
 
@@ -83,6 +85,7 @@ class FleetMember {
   const uint64_t lease_ms_;
   const Hooks hooks_;
   WarningLimiter warnings_;
+  const std::shared_ptr<FabricGate> gate_;  // of all links: members that leave are not waited for
   PoolLanding landing_;
   NodeEpoch epoch_;
   std::map<NodeId, KnownPeer> peers_;

@@ -13,7 +13,9 @@ namespace farpage {
 class MemberLink {
  public:
   // A member that has not said hello for `patience_ms` is dialled again.
+  // `gate`: the fabric's; what connects may outlive the link, and never what is behind the gate.
   static Result<std::unique_ptr<MemberLink>> create(Runtime& runtime, Fabric& fabric,
+                                                    std::shared_ptr<FabricGate> gate,
                                                     ControlDialer& dialer, const LinkTerms& terms,
                                                     PoolLanding& landing, uint64_t patience_ms);
   ~MemberLink();

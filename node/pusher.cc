@@ -90,21 +90,23 @@ void Pusher::open(ClientId id, ClientBudget& budget, OpenPushRequest request,
   ++connecting_;
   const uint64_t deadline = runtime_.clock().now_ns() + kConnectNs;
   // Shared, because std::function needs what can be copied.
-  runtime_.offload([this, id, deadline, done = std::move(done), gate = gate_, &runtime = runtime_,
-                    &store = store_, &counts = counts_, alive = std::weak_ptr<bool>(alive_),
-                    grant = std::make_shared<MemoryBudget::Grant>(std::move(*granted)),
-                    asked = std::make_shared<OpenPushRequest>(std::move(request))] {
-    auto path = std::make_shared<Connected>(gate->pass([&](Fabric& fabric) -> Connected {
-      auto channel = fabric.connect(std::move(asked->offer), deadline);
-      if (!channel) return tl::unexpected(channel.error());
-      auto landing = (*channel)->import_region(std::move(asked->landing));
-      if (!landing) return tl::unexpected(landing.error());
-      return std::make_unique<PushPath>(std::move(*channel), *landing, store, counts);
-    }));
-    runtime.after(0, [this, id, path, grant, done, alive] {
-      if (!alive.expired()) opened(id, std::move(*path), std::move(*grant), done);
-    });
-  });
+  runtime_.offload(
+      JobClass::kConnect,
+      [this, id, deadline, done = std::move(done), gate = gate_, &runtime = runtime_,
+       &store = store_, &counts = counts_, alive = std::weak_ptr<bool>(alive_),
+       grant = std::make_shared<MemoryBudget::Grant>(std::move(*granted)),
+       asked = std::make_shared<OpenPushRequest>(std::move(request))] {
+        auto path = std::make_shared<Connected>(gate->pass([&](Fabric& fabric) -> Connected {
+          auto channel = fabric.connect(std::move(asked->offer), deadline);
+          if (!channel) return tl::unexpected(channel.error());
+          auto landing = (*channel)->import_region(std::move(asked->landing));
+          if (!landing) return tl::unexpected(landing.error());
+          return std::make_unique<PushPath>(std::move(*channel), *landing, store, counts);
+        }));
+        runtime.after(0, [this, id, path, grant, done, alive] {
+          if (!alive.expired()) opened(id, std::move(*path), std::move(*grant), done);
+        });
+      });
 }
 
 void Pusher::opened(ClientId id, Connected path, MemoryBudget::Grant grant,

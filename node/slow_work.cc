@@ -70,7 +70,7 @@ void SlowWork::add(std::function<void(Fabric&)> work, std::function<void()> done
     ++shared_->threads;
     ++shared_->coming;
   }
-  shared_->runtime.offload([shared = shared_] { begin_one(shared); });
+  shared_->runtime.offload(JobClass::kConnect, [shared = shared_] { begin_one(shared); });
 }
 
 void SlowWork::begin_one(const std::shared_ptr<Shared>& shared) {
@@ -105,7 +105,7 @@ void SlowWork::begin_one(const std::shared_ptr<Shared>& shared) {
     }
     ++shared->coming;
   }
-  shared->runtime.offload([shared] { begin_one(shared); });
+  shared->runtime.offload(JobClass::kConnect, [shared] { begin_one(shared); });
 }
 
 void SlowWork::tell(const std::shared_ptr<Shared>& shared) {

@@ -28,7 +28,7 @@ class ChannelDisposal {
   // Hands the parts to a thread of the runtime, and returns at once.
   static std::shared_ptr<ChannelDisposal> begin(Runtime& runtime, Parts parts) {
     auto disposal = std::make_shared<ChannelDisposal>(std::move(parts));
-    runtime.offload([disposal, &runtime] {
+    runtime.offload(JobClass::kDispose, [disposal, &runtime] {
       disposal->finish();
       runtime.notify();
     });

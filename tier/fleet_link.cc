@@ -15,6 +15,8 @@ constexpr uint64_t kReadsPerView = 4;
 constexpr uint64_t kClockLooksPerRead = 2;
 constexpr uint64_t kMostReading = 8;
 constexpr uint64_t kLastWordNs = 100 * kMillisecond;
+// For the first try of the other nodes, once one has answered.
+constexpr uint64_t kGraceNs = 500 * kMillisecond;
 
 Epoch epoch_of_one() {
   Epoch epoch;
@@ -30,11 +32,19 @@ ClusterView::ClusterView(Epoch of)
       placement(epoch) {}
 
 FleetLink::FleetLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric, Fleet fleet)
-    : options_(options), runtime_(runtime), fabric_(fabric), fleet_(std::move(fleet)) {}
+    : options_(options),
+      runtime_(runtime),
+      fabric_(fabric),
+      gate_(std::make_shared<FabricGate>(fabric)),
+      fleet_(std::move(fleet)) {}
 
 FleetLink::FleetLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric,
                      ControlDialer& dialer)
-    : options_(options), runtime_(runtime), fabric_(fabric), alone_(&dialer) {}
+    : options_(options),
+      runtime_(runtime),
+      fabric_(fabric),
+      gate_(std::make_shared<FabricGate>(fabric)),
+      alone_(&dialer) {}
 
 Result<void> FleetLink::check() const {
   if (alone()) return {};
@@ -62,8 +72,12 @@ Result<void> FleetLink::connect() {
       self->enter(self->fleet_.list, kNever);
     });
   }
-  // Each has its first try: who puts at once must not find the others unreachable.
-  runtime_.wait_until(deadline, [this] { return (any_node() && all_tried()) || all_refused(); });
+  runtime_.wait_until(deadline, [this] { return any_node() || all_refused(); });
+  // Whoever puts at once should not find nodes that live unreachable; the dead are not waited for.
+  if (any_node()) {
+    const uint64_t grace = runtime_.clock().now_ns() + kGraceNs;
+    runtime_.wait_until(std::min(deadline, grace), [this] { return all_tried(); });
+  }
   // So that a dial that lasts to its own deadline can still say what it waited for.
   runtime_.wait_until(deadline + kLastWordNs, [this] {
     const auto all = links();
@@ -80,6 +94,7 @@ void FleetLink::stop() {
     stopped_ = true;
   }
   for (const auto& link : links()) link->stop();
+  gate_->close();
   number_.fetch_add(1, std::memory_order_acq_rel);
 }
 
@@ -91,7 +106,7 @@ std::shared_ptr<ClusterView> FleetLink::view() const {
 std::vector<std::shared_ptr<NodeLink>> FleetLink::links() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::shared_ptr<NodeLink>> links;
-  for (const auto& [node, link] : links_) links.push_back(link);
+  for (const auto& [node, known] : links_) links.push_back(known.link);
   return links;
 }
 
@@ -153,10 +168,14 @@ void FleetLink::enter(const Epoch& epoch, uint64_t valid_until_ns, const ClockGa
   {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
+    if (view_ != nullptr) leave_after(view_->valid_until_ns.load(std::memory_order_relaxed));
     for (const Member& member : epoch.members) {
-      std::shared_ptr<NodeLink>& link = links_[member.node];
-      if (link == nullptr) joined.push_back(link = make_link(member, epoch.page_bytes));
-      next->links.push_back(link);
+      KnownLink& known = links_[member.node];
+      if (known.link == nullptr) {
+        joined.push_back(known.link = make_link(member, epoch.page_bytes));
+      }
+      known.ends_ns = kNever;
+      next->links.push_back(known.link);
     }
     view_ = std::move(next);
     learned_ns_ = runtime_.clock().now_ns();
@@ -164,6 +183,36 @@ void FleetLink::enter(const Epoch& epoch, uint64_t valid_until_ns, const ClockGa
   for (const auto& link : joined) link->start();
   number_.fetch_add(1, std::memory_order_acq_rel);
   runtime_.notify();
+}
+
+// Nobody reads under the view once its lease has ended, and no read renews that of an epoch which
+// has been replaced.
+void FleetLink::leave_after(uint64_t view_ends_ns) {
+  for (auto& [node, known] : links_) known.ends_ns = std::min(known.ends_ns, view_ends_ns);
+  if (view_ends_ns == kNever) return;
+  const uint64_t now = runtime_.clock().now_ns();
+  runtime_.after(view_ends_ns - std::min(now, view_ends_ns), [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->let_go();
+  });
+}
+
+// Inside the gate: what goes with a link may be of the fabric, which outlives only that.
+void FleetLink::let_go() {
+  (void)gate_->pass([this](Fabric&) -> Result<void> {
+    const uint64_t now = runtime_.clock().now_ns();
+    std::vector<std::shared_ptr<NodeLink>> former;
+    {
+      const std::lock_guard lock(mutex_);
+      std::erase_if(links_, [&](auto& entry) {
+        if (now < entry.second.ends_ns) return false;
+        former.push_back(std::move(entry.second.link));
+        return true;
+      });
+    }
+    // Not under the lock: what a link's end destroys may call back.
+    for (const auto& link : former) link->stop();
+    return {};
+  });
 }
 
 std::shared_ptr<NodeLink> FleetLink::make_link(const Member& member, uint64_t page_bytes) {
@@ -178,7 +227,7 @@ std::shared_ptr<NodeLink> FleetLink::make_link(const Member& member, uint64_t pa
       return current == nullptr ? EpochTag{} : current->tag;
     };
   }
-  return std::make_shared<NodeLink>(options_, runtime_, fabric_,
+  return std::make_shared<NodeLink>(options_, runtime_, fabric_, gate_,
                                     alone() ? *alone_ : fleet_.dialer(member.node),
                                     std::move(terms), counters_);
 }

@@ -40,18 +40,20 @@ struct ClusterView {
   }
 };
 
-// What a client holds of its nodes: a link to each that it has ever been told of, and the epoch. A
-// list never ends; with a register the epoch is read four times per V, and its view lasts V from
-// the sending of a read. Thread-safe.
+// What a client holds of its nodes: a link to each member, and the epoch. A list never ends; with a
+// register the epoch is read four times per V, and its view lasts V from the sending of a read. The
+// link of a member that has left ends with the last view that named it; a member that comes back
+// later has a new one. Thread-safe.
 class FleetLink : public std::enable_shared_from_this<FleetLink> {
  public:
   // `fleet` and what it names outlive it; without one, `dialer` leads to a node that serves alone.
   FleetLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric, Fleet fleet);
   FleetLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric, ControlDialer& dialer);
 
-  // Waits until one of the nodes has answered, and each has had its first try or the time is over;
-  // those that have not answered are dialled on.
+  // Waits until one of the nodes has answered, and then a moment more for the first try of the
+  // others; those that have not answered are dialled on.
   Result<void> connect();
+  // Waits for connects that are under way: the fabric may go then. Not on the runtime's thread.
   void stop();
 
   // Changes with every epoch; wait-free.
@@ -68,12 +70,19 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   Runtime& runtime() { return runtime_; }
   Fabric& fabric() { return fabric_; }
   const std::shared_ptr<ClientCounters>& counters() const { return counters_; }
-  // Of all nodes that it has been told of.
+  // Of the members, and of those that have left but are named by a view that may still be valid.
   std::vector<std::shared_ptr<NodeLink>> links() const;
 
  private:
+  struct KnownLink {
+    std::shared_ptr<NodeLink> link;
+    uint64_t ends_ns = kNever;  // of a member that has left; by then no view names it
+  };
+
   Result<void> check() const;
   void enter(const Epoch& epoch, uint64_t valid_until_ns, const ClockGap& gap = {});
+  void leave_after(uint64_t view_ends_ns);
+  void let_go();
   std::shared_ptr<NodeLink> make_link(const Member& member, uint64_t page_bytes);
   void watch_register(uint64_t look = 0);
   bool end_if_held();
@@ -87,12 +96,13 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   const ClientOptions options_;
   Runtime& runtime_;
   Fabric& fabric_;
+  const std::shared_ptr<FabricGate> gate_;  // of all links; stop() alone waits for what is inside
   const Fleet fleet_;
   ControlDialer* const alone_ = nullptr;  // not a fleet
   const std::shared_ptr<ClientCounters> counters_ = std::make_shared<ClientCounters>();
 
   mutable std::mutex mutex_;  // of what follows; never taken by a fetch unless number_ has changed
-  std::map<NodeId, std::shared_ptr<NodeLink>> links_;
+  std::map<NodeId, KnownLink> links_;
   std::shared_ptr<ClusterView> view_;
   std::optional<Error> register_error_;
   uint64_t learned_ns_ = 0;         // the epoch

@@ -72,21 +72,24 @@ void LandingPath::ask() {
   answer_ = std::make_shared<Answer>(view_);
   Runtime& runtime = link_->runtime();
   // To register memory lasts.
-  runtime.offload([answer = answer_, &runtime, gate = link_->gate(), places = places_, replaces,
-                   slot_bytes = view_->geometry.slot_bytes(), weak_view = std::weak_ptr(view_)] {
-    auto request = gate->pass(
-        [&](Fabric& fabric) { return make(fabric, places, slot_bytes, answer->landing); });
-    if (!request) return answer->tell(runtime, request.error());
-    const auto view = weak_view.lock();
-    if (view == nullptr) return answer->tell(runtime, Error{Code::kAborted, "the view has ended"});
-    request->replaces = replaces;
-    view->link->call(std::move(*request), [answer, &runtime](const Result<Reply>& reply) {
-      const auto* opened = reply ? std::get_if<OpenPushReply>(&*reply) : nullptr;
-      if (opened == nullptr) return answer->tell(runtime, why_none(reply));
-      answer->lane = opened->lane;
-      answer->tell(runtime, std::nullopt);
-    });
-  });
+  runtime.offload(
+      JobClass::kConnect,
+      [answer = answer_, &runtime, gate = link_->gate(), places = places_, replaces,
+       slot_bytes = view_->geometry.slot_bytes(), weak_view = std::weak_ptr(view_)] {
+        auto request = gate->pass(
+            [&](Fabric& fabric) { return make(fabric, places, slot_bytes, answer->landing); });
+        if (!request) return answer->tell(runtime, request.error());
+        const auto view = weak_view.lock();
+        if (view == nullptr)
+          return answer->tell(runtime, Error{Code::kAborted, "the view has ended"});
+        request->replaces = replaces;
+        view->link->call(std::move(*request), [answer, &runtime](const Result<Reply>& reply) {
+          const auto* opened = reply ? std::get_if<OpenPushReply>(&*reply) : nullptr;
+          if (opened == nullptr) return answer->tell(runtime, why_none(reply));
+          answer->lane = opened->lane;
+          answer->tell(runtime, std::nullopt);
+        });
+      });
 }
 
 Result<OpenPushRequest> LandingPath::make(Fabric& fabric, uint64_t places, uint64_t slot_bytes,

@@ -18,8 +18,7 @@ constexpr uint64_t kIdleRenewalsPerLease = 2;  // of a client that has fetched n
 constexpr uint64_t kLastWordNs = 100 * kMillisecond;
 constexpr uint64_t kMaxDurationNs = 3'600 * kSecond;
 constexpr size_t kMaxBackendName = 16;
-constexpr uint64_t kReportAgainNs = kSecond;
-constexpr size_t kMostReported = 256;  // keys within that time
+constexpr uint64_t kMaxReportBytes = kMiB;  // that a node has to look at for one report
 
 Error to_error(const Reply& reply) {
   if (const auto* refusal = std::get_if<Refusal>(&reply)) return {refusal->code, refusal->message};
@@ -29,12 +28,13 @@ Error to_error(const Reply& reply) {
 }  // namespace
 
 NodeLink::NodeLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric,
-                   ControlDialer& dialer, LinkTerms terms, std::shared_ptr<ClientCounters> counters)
+                   std::shared_ptr<FabricGate> gate, ControlDialer& dialer, LinkTerms terms,
+                   std::shared_ptr<ClientCounters> counters)
     : options_(options),
       runtime_(runtime),
       fabric_(fabric),
       backend_(fabric.capabilities().backend),
-      gate_(std::make_shared<FabricGate>(fabric)),
+      gate_(std::move(gate)),
       dialer_(dialer),
       terms_(std::move(terms)),
       counters_(std::move(counters)) {}
@@ -70,12 +70,11 @@ void NodeLink::stop() {
   std::shared_ptr<ControlLink> greeting;
   {
     std::lock_guard lock(mutex_);
-    stopped_ = true;
+    if (std::exchange(stopped_, true)) return;
     std::swap(view, view_);
     std::swap(opening, opening_);
     std::swap(greeting, greeting_);
   }
-  gate_->close();
   view_number_.fetch_add(1, std::memory_order_acq_rel);
 }
 
@@ -190,9 +189,9 @@ void NodeLink::open_staging(const std::shared_ptr<View>& view, HelloReply reply)
   reply.staging_offer.peer = view->link->peer();
   const uint64_t deadline = runtime_.clock().now_ns() + options_.connect_ms * kMillisecond;
   // Shared, because std::function needs what can be copied.
-  runtime_.offload([&runtime = runtime_, gate = gate_, weak = weak_from_this(), deadline,
-                    weak_view = std::weak_ptr(view),
-                    hello = std::make_shared<HelloReply>(std::move(reply))] {
+  runtime_.offload(JobClass::kConnect, [&runtime = runtime_, gate = gate_, weak = weak_from_this(),
+                                        deadline, weak_view = std::weak_ptr(view),
+                                        hello = std::make_shared<HelloReply>(std::move(reply))] {
     using Opened = Result<std::shared_ptr<Staging>>;
     const Opened staging = gate->pass([&](Fabric& fabric) -> Opened {
       auto channel = fabric.connect(std::move(hello->staging_offer), deadline);
@@ -363,25 +362,33 @@ bool NodeLink::end_if_held(View& view) {
 }
 
 void NodeLink::report(const PageKey& key) {
-  runtime_.after(0, [weak = weak_from_this(), key] {
-    if (auto self = weak.lock()) self->send_report(key);
+  if (!page_reports_.add(key, runtime_.clock().now_ns())) return;
+  if (reporting_.exchange(true, std::memory_order_acq_rel)) return;
+  runtime_.after(0, [weak = weak_from_this()] {
+    if (auto self = weak.lock()) self->send_reports();
   });
 }
 
-void NodeLink::send_report(const PageKey& key) {
-  const uint64_t now = runtime_.clock().now_ns();
-  std::erase_if(reported_ns_,
-                [now](const auto& each) { return now - each.second >= kReportAgainNs; });
+void NodeLink::send_reports() {
+  reporting_.exchange(false, std::memory_order_acq_rel);  // what is added from now on posts again
+  std::vector<PageKey> keys = page_reports_.take();
   const std::shared_ptr<View> current = view();
-  if (current == nullptr || reported_ns_.size() >= kMostReported) return;
-  if (!reported_ns_.emplace(key, now).second) return;
-  reports_.fetch_add(1, std::memory_order_relaxed);
-  current->link->call(ReportRequest{{key}}, [weak = weak_from_this()](const Result<Reply>& reply) {
-    const auto* told = reply ? std::get_if<ReportReply>(&*reply) : nullptr;
-    if (auto self = weak.lock(); self != nullptr && told != nullptr) {
-      self->hear_of(told->newest_epoch);
+  if (current == nullptr || keys.empty()) return;
+  reports_.fetch_add(keys.size(), std::memory_order_relaxed);
+  const auto told = [weak = weak_from_this()](const Result<Reply>& reply) {
+    const auto* answer = reply ? std::get_if<ReportReply>(&*reply) : nullptr;
+    if (auto self = weak.lock(); self != nullptr && answer != nullptr) {
+      self->hear_of(answer->newest_epoch);
     }
-  });
+  };
+  const size_t most =
+      std::clamp<size_t>(kMaxReportBytes / current->geometry.page_bytes, 1, kMaxReplicaPages);
+  for (size_t i = 0; i < keys.size(); i += most) {
+    ReportRequest request;
+    request.keys.assign(keys.begin() + static_cast<ptrdiff_t>(i),
+                        keys.begin() + static_cast<ptrdiff_t>(std::min(i + most, keys.size())));
+    current->link->call(std::move(request), told);
+  }
 }
 
 void NodeLink::hear_of(uint64_t epoch) {
@@ -400,6 +407,7 @@ void NodeLink::failed(Error error) {
                      (error.code == Code::kOtherEpoch && terms_.fixed);
   {
     std::lock_guard lock(mutex_);
+    if (stopped_) return;
     if (view_ == nullptr && final) refused_ = true;
     if (!last_error_ || last_error_->message != error.message) {
       if (view_number() > 0 || (final && terms_.self != 0))

@@ -7,7 +7,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <unordered_map>
 
 #include "base/runtime.h"
 #include "base/status.h"
@@ -17,6 +16,7 @@
 #include "tier/breaker.h"
 #include "tier/client.h"
 #include "tier/lane_counters.h"
+#include "tier/page_reports.h"
 #include "tier/view.h"
 #include "transport/fabric.h"
 #include "transport/fabric_gate.h"
@@ -45,14 +45,16 @@ struct LinkTerms {
 class NodeLink : public std::enable_shared_from_this<NodeLink> {
  public:
   // `counters`: whose verdicts are told to the node, with the renewals.
-  NodeLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric, ControlDialer& dialer,
-           LinkTerms terms = {},
+  // `gate`: the fabric's; whoever destroys that closes it before, for this link's work may last.
+  NodeLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric,
+           std::shared_ptr<FabricGate> gate, ControlDialer& dialer, LinkTerms terms = {},
            std::shared_ptr<ClientCounters> counters = std::make_shared<ClientCounters>());
 
   // Starts to dial, and does not wait.
   void start();
   // Starts to dial, and waits for the first view.
   Result<void> connect();
+  // Ends the view and dials no more. Blocks for nothing that is under way; may be called again.
   void stop();
 
   // Why there is no view.
@@ -77,7 +79,8 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   NodeId peer() const { return terms_.peer; }
 
   // What was read of this page there was wrong: the node looks at it again, and says which epochs
-  // it knows of. Told once in a while.
+  // it knows of. Each page once a second, and 256 pages a second. Any thread; wait-free for what
+  // is beyond.
   void report(const PageKey& key);
   uint64_t reports() const { return reports_.load(std::memory_order_relaxed); }
   // Of the versions that this node has told of so far; 0: it has never said hello. Wait-free.
@@ -93,7 +96,7 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
                                           uint64_t sent_ns, const HelloReply& reply);
   Result<void> check_member(const HelloReply& reply) const;
   std::string name() const;
-  void send_report(const PageKey& key);
+  void send_reports();
   void hear_of(uint64_t epoch);
   void open_staging(const std::shared_ptr<View>& view, HelloReply reply);
   void opened(const std::shared_ptr<View>& view, const Result<std::shared_ptr<Staging>>& staging);
@@ -132,7 +135,8 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   uint64_t pause_ns_ = 0;  // before the next dial; this and what follows: on the runtime only
   ClockGap hello_gap_;     // when the last hello was sent
   uint64_t renewed_fetches_ = 0;  // as of the last renewal
-  std::unordered_map<PageKey, uint64_t> reported_ns_;
+  PageReports page_reports_;
+  std::atomic<bool> reporting_{false};  // a callback that takes them is under way
   std::atomic<uint64_t> reports_{0};
   std::atomic<uint64_t> newest_epoch_{0};
 };

@@ -86,12 +86,14 @@ void ReadPath::ask() {
                       offer->read_offer.peer = offer->touch_offer.peer = peer;
                       // Connecting over a network blocks, and to map a pool lasts. The offer is
                       // shared, because std::function needs what can be copied.
-                      runtime.offload([answer, gate, geometry, deadline,
+                      runtime.offload(JobClass::kConnect,
+                                      [answer, gate, geometry, deadline,
                                        taken = std::make_shared<OpenLaneReply>(std::move(*offer))] {
-                        answer->tell(gate->pass([&](Fabric& fabric) {
-                          return take_up(fabric, geometry, deadline, std::move(*taken));
-                        }));
-                      });
+                                        answer->tell(gate->pass([&](Fabric& fabric) {
+                                          return take_up(fabric, geometry, deadline,
+                                                         std::move(*taken));
+                                        }));
+                                      });
                     });
 }
 

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "net/worker_pool.h"
+#include "net/blocking_jobs.h"
 #include "tests/net/no_more_threads.h"
 #include "tests/net/pair.h"
 
@@ -117,7 +117,7 @@ TEST(AsioRuntime, OffloadedWorkBlocksNoCallback) {
   AsioRuntime runtime;
   std::atomic<bool> called = false;
   std::atomic<bool> saw = false;
-  runtime.offload([&] {
+  runtime.offload(JobClass::kConnect, [&] {
     runtime.after(0, [&] {
       called = true;
       runtime.notify();
@@ -133,8 +133,8 @@ TEST(AsioRuntime, WorkThatBlocksKeepsNoOtherWorkWaiting) {
   std::atomic<bool> go_on = false;
   std::atomic<bool> ran = false;
   AsioRuntime runtime;  // last: it ends when all that has begun has
-  for (int i = 0; i < 20; ++i) runtime.offload([&] { go_on.wait(false); });
-  runtime.offload([&] {
+  for (int i = 0; i < 20; ++i) runtime.offload(JobClass::kConnect, [&] { go_on.wait(false); });
+  runtime.offload(JobClass::kConnect, [&] {
     ran = true;
     runtime.notify();
   });
@@ -148,7 +148,7 @@ TEST(AsioRuntime, WorkForWhichThereIsNoThreadRunsOnceThereIsOne) {
   AsioRuntime runtime;
   {
     const NoMoreThreads none;
-    runtime.offload([&] {
+    runtime.offload(JobClass::kConnect, [&] {
       ran = true;
       runtime.notify();
     });
@@ -159,7 +159,7 @@ TEST(AsioRuntime, WorkForWhichThereIsNoThreadRunsOnceThereIsOne) {
 }
 
 TEST(AsioRuntime, WorkThatHasBegunEndsBeforeTheRuntimeAndTheRestNeverRuns) {
-  constexpr size_t kBegun = WorkerPool::kMostThreads;
+  constexpr size_t kBegun = BlockingJobs::kConnectThreads;
   std::atomic<size_t> begun = 0;
   std::atomic<size_t> ended = 0;
   std::atomic<size_t> late = 0;
@@ -169,17 +169,17 @@ TEST(AsioRuntime, WorkThatHasBegunEndsBeforeTheRuntimeAndTheRestNeverRuns) {
   {
     AsioRuntime runtime;
     for (size_t i = 0; i < kBegun; ++i) {
-      runtime.offload([&, token] {
+      runtime.offload(JobClass::kConnect, [&, token] {
         ++begun;
         runtime.notify();
         // Until the destructor has dropped the rest.
         while (!offered || rest.use_count() > 1) std::this_thread::yield();
         runtime.after(kSecond, [&] { ++late; });
-        runtime.offload([&, token] { ++late; });
+        runtime.offload(JobClass::kConnect, [&, token] { ++late; });
         ++ended;
       });
     }
-    for (int i = 0; i < 100; ++i) runtime.offload([&, rest] { ++late; });
+    for (int i = 0; i < 100; ++i) runtime.offload(JobClass::kConnect, [&, rest] { ++late; });
     offered = true;
     EXPECT_TRUE(runtime.wait_until(soon(), [&] { return begun == kBegun; }));
   }

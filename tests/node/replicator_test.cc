@@ -28,7 +28,9 @@ class CountingRuntime final : public Runtime {
       callback();
     });
   }
-  void offload(std::function<void()> work) override { world_.offload(std::move(work)); }
+  void offload(JobClass job, std::function<void()> work) override {
+    world_.offload(job, std::move(work));
+  }
   bool wait_until(uint64_t deadline_ns, const std::function<bool()>& ready) override {
     return world_.wait_until(deadline_ns, ready);
   }

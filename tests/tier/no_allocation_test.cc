@@ -20,6 +20,7 @@
 #include "tests/support/cluster.h"
 #include "tests/support/engine.h"
 #include "tier/page_fetches.h"
+#include "tier/page_reports.h"
 #include "tier/prefetch_lane.h"
 
 namespace farpage {
@@ -140,6 +141,19 @@ TEST_P(HotPathTest, FetchAllocatesNothing) {
   EXPECT_EQ(batch, kBatch);
   EXPECT_EQ(cold, 100u);
   EXPECT_GT(path.index_looks() - looks, 80u);
+}
+
+// As lanes report them to the link of a node.
+TEST(NoAllocation, FloodOfStalePagesAllocatesNothing) {
+  PageReports reports;
+  uint64_t passed = 0;
+  EXPECT_EQ(allocations_of([&] {
+              for (uint64_t i = 0; i < 1'000'000; ++i) {
+                passed += reports.add({i * 0x9e3779b97f4a7c15, i}, 5 * kSecond + i);
+              }
+            }),
+            0u);
+  EXPECT_EQ(passed, PageReports::kMostKeys);
 }
 
 // Not even the first time that so many are under way.

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <thread>
+
 #include "transport/sim/sim_fabric.h"
 #include "transport/sim/world.h"
 
@@ -69,8 +74,8 @@ class NodeLinkTest : public testing::Test {
   Result<void> connect(LinkTerms terms) {
     ClientOptions options;
     options.staging_bytes = 0;
-    link_ =
-        std::make_shared<NodeLink>(options, fabric_.runtime(), fabric_, node_, std::move(terms));
+    link_ = std::make_shared<NodeLink>(options, fabric_.runtime(), fabric_, gate_, node_,
+                                       std::move(terms));
     return link_->connect();
   }
   static LinkTerms of_a_list() {
@@ -93,9 +98,32 @@ class NodeLinkTest : public testing::Test {
 
   sim::World world_{1};
   sim::SimFabric fabric_{world_, {}};
+  const std::shared_ptr<FabricGate> gate_ = std::make_shared<FabricGate>(fabric_);
   AnsweringNode node_{fabric_.runtime()};
   std::shared_ptr<NodeLink> link_;
 };
+
+// A node's thread ends links to members that have left.
+TEST_F(NodeLinkTest, StopWaitsForNoConnectThatIsUnderWay) {
+  ASSERT_TRUE(connect(of_a_list()));
+  std::atomic<bool> inside = false;
+  std::atomic<bool> go_on = false;
+  std::thread connecting([&, gate = link_->gate()] {
+    (void)gate->pass([&](Fabric&) -> Result<void> {
+      inside = true;
+      inside.notify_all();
+      go_on.wait(false);
+      return {};
+    });
+  });
+  inside.wait(false);
+  auto stopped = std::async(std::launch::async, [&] { link_->stop(); });
+  EXPECT_EQ(stopped.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_EQ(link_->view(), nullptr);
+  go_on = true;
+  go_on.notify_all();
+  connecting.join();
+}
 
 TEST_F(NodeLinkTest, HelloSaysWhichMemberItIs) {
   LinkTerms terms = of_a_list();

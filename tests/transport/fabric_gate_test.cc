@@ -20,7 +20,7 @@ TEST(FabricGate, ClosingWaitsForTheWorkInsideAndLetsNoMoreIn) {
   std::atomic<bool> closed = false;
   // Two at a time: one that connects is in no other's way.
   for (int i = 0; i < 2; ++i) {
-    runtime.offload([&] {
+    runtime.offload(JobClass::kConnect, [&] {
       const auto result = gate.pass([&](Fabric& lent) -> Result<bool> {
         ++inside;
         runtime.notify();

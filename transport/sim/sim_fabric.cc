@@ -51,7 +51,7 @@ class HostRuntime final : public Runtime {
     });
   }
 
-  void offload(std::function<void()> work) override {
+  void offload(JobClass, std::function<void()> work) override {
     const SimOptions& options = host_.options;
     after(world_.random_between(options.offload_min_ns, options.offload_max_ns), std::move(work));
   }

@@ -26,7 +26,7 @@ class World : public Runtime {
   uint64_t now_ns() const { return clock_.now; }
 
   void after(uint64_t delay_ns, std::function<void()> callback) override;
-  void offload(std::function<void()> work) override { after(0, std::move(work)); }
+  void offload(JobClass, std::function<void()> work) override { after(0, std::move(work)); }
 
   // `ready` is asked before and after each event. Waiting without a deadline for something that
   // nothing can bring any more is a programmer's mistake, and so is waiting inside a callback.
