@@ -22,7 +22,7 @@ class ChannelDisposal {
     Mapping memory;
     Region region;  // after its memory: its registration ends first
     std::unique_ptr<Channel> touches;
-    std::unique_ptr<Channel> reads;
+    std::unique_ptr<Channel> reads;  // or what a node pushes over
   };
 
   // Hands the parts to a thread of the runtime, and returns at once.

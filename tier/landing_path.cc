@@ -20,6 +20,7 @@ Error why_none(const Result<Reply>& reply) {
 }  // namespace
 
 LandingPath::~LandingPath() {
+  for (const Former& former : former_) former.disposal->finish();
   if (view_ != nullptr && lane_ != 0) view_->retired_push_lanes.add(lane_);
 }
 
@@ -45,7 +46,9 @@ bool LandingPath::outdated() {
 bool LandingPath::advance(uint64_t now_ns) {
   refresh_view();
   if (!former_.empty()) {
-    std::erase_if(former_, [](const auto& landing) { return !landing->lent(); });
+    std::erase_if(former_, [](const Former& former) {
+      return !former.landing->lent() && former.disposal->ended();
+    });
   }
   if (is_open()) return view_ == newest_;
   // What an older view answers is of no use, and may never come.
@@ -59,9 +62,10 @@ bool LandingPath::advance(uint64_t now_ns) {
 
 void LandingPath::end() {
   if (!is_open()) return;
-  landing_->close();
-  if (landing_->lent()) former_.push_back(std::move(landing_));
-  landing_.reset();
+  ChannelDisposal::Parts parts;
+  parts.reads = landing_->detach();
+  former_.push_back(
+      {std::move(landing_), ChannelDisposal::begin(link_->runtime(), std::move(parts))});
 }
 
 void LandingPath::ask() {

@@ -7,13 +7,15 @@
 #include <vector>
 
 #include "base/log.h"
+#include "tier/channel_disposal.h"
 #include "tier/node_link.h"
 #include "tier/push_landing.h"
 
 namespace farpage {
 
 // A push lane's landing at the node, through its life: made, offered, and given up for another one.
-// Landings that were given up are kept until the caller has given their places back.
+// Landings that were given up are kept until the caller has given their places back, and their
+// channels are gone.
 //
 //   closed ──ask()──► opening ──the node has taken it up──► open ──end()──► closed
 class LandingPath {
@@ -47,6 +49,11 @@ class LandingPath {
   void wait(uint64_t deadline_ns);
 
  private:
+  struct Former {
+    std::unique_ptr<PushLanding> landing;
+    std::shared_ptr<ChannelDisposal> disposal;
+  };
+
   // Where others than the lane's thread leave it. Goes with the last who wants it: the node's lane
   // is then given up, unless somebody has taken it.
   struct Answer {
@@ -82,7 +89,7 @@ class LandingPath {
   std::shared_ptr<View> view_;    // what the path leads to
   std::shared_ptr<Answer> answer_;
   std::unique_ptr<PushLanding> landing_;
-  std::vector<std::unique_ptr<PushLanding>> former_;  // of which the caller holds places
+  std::vector<Former> former_;
   uint64_t lane_ = 0;
   std::optional<Error> error_;
   WarningLimiter warnings_;

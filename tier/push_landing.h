@@ -36,8 +36,9 @@ class PushLanding {
   // Takes what has arrived. False: nothing has.
   bool poll();
   void wait(uint64_t deadline_ns) { channel_->wait(deadline_ns); }
-  // Ends the channel: nothing arrives any more.
-  void close() { channel_->close(); }
+  // Gives the channel up: from now on neither poll() nor wait() is called. Until the channel is
+  // destroyed, the node may still write here.
+  std::unique_ptr<Channel> detach() { return std::move(channel_); }
 
  private:
   bool awaited(uint32_t counter) const;

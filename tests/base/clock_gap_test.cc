@@ -21,7 +21,7 @@ struct Machine final : Runtime {
   const Clock& clock() const override { return own; }
   const Clock& wall_clock() const override { return wall; }
   void after(uint64_t, std::function<void()>) override {}
-  void offload(std::function<void()>) override {}
+  void offload(JobClass, std::function<void()>) override {}
   bool wait_until(uint64_t, const std::function<bool()>&) override { return false; }
   void notify() override {}
 
@@ -92,7 +92,7 @@ TEST(ClockGap, ClocksOfThisMachineGoTogether) {
     const Clock& clock() const override { return boottime_clock(); }
     const Clock& wall_clock() const override { return realtime_clock(); }
     void after(uint64_t, std::function<void()>) override {}
-    void offload(std::function<void()>) override {}
+    void offload(JobClass, std::function<void()>) override {}
     bool wait_until(uint64_t, const std::function<bool()>&) override { return false; }
     void notify() override {}
   };

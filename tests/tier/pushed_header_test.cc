@@ -26,7 +26,9 @@ class ObservedClockRuntime final : public Runtime {
   void after(uint64_t delay_ns, std::function<void()> callback) override {
     inner_.after(delay_ns, std::move(callback));
   }
-  void offload(std::function<void()> work) override { inner_.offload(std::move(work)); }
+  void offload(JobClass job, std::function<void()> work) override {
+    inner_.offload(job, std::move(work));
+  }
   bool wait_until(uint64_t deadline_ns, const std::function<bool()>& ready) override {
     return inner_.wait_until(deadline_ns, ready);
   }
