@@ -42,17 +42,19 @@ NodeOptions options_of(const NodeOptions& node, const TenantOptions& tenant) {
   return options;
 }
 
-// `budget_bytes`: of the node.
-uint64_t budget_of(const NodeOptions& node, const TenantOptions& tenant, uint64_t budget_bytes) {
+// `budget_bytes`: of the node, which has so many tenants. Half of it is for all of them alike, so
+// that a small quota still lets a client in.
+uint64_t budget_of(const NodeOptions& node, const TenantOptions& tenant, size_t tenants,
+                   uint64_t budget_bytes) {
   if (tenant.staging_budget_bytes != 0) return tenant.staging_budget_bytes;
-  return share(node, tenant, budget_bytes);
+  return budget_bytes / 2 / tenants + share(node, tenant, budget_bytes / 2);
 }
 
 Result<void> check_budgets(std::span<const TenantOptions> tenants, const NodeOptions& options) {
   const uint64_t all_bytes = options.client_budget_bytes(tenants.size());
   uint64_t left_bytes = all_bytes;
   for (const TenantOptions& tenant : tenants) {
-    const uint64_t bytes = budget_of(options, tenant, all_bytes);
+    const uint64_t bytes = budget_of(options, tenant, tenants.size(), all_bytes);
     if (bytes < options.page_bytes) {
       return fail(
           Code::kInvalid,
@@ -299,11 +301,11 @@ Result<std::unique_ptr<TenantNodes>> TenantNodes::create(
   auto nodes = std::unique_ptr<TenantNodes>(new TenantNodes(options.max_clients, budget));
   for (size_t i = 0; i < tenants.size(); ++i) {
     NodeOptions own = options_of(options, tenants[i]);
-    auto node =
-        make_node(own, runtime, *fabrics[i], keepers[i], fleets.empty() ? nullptr : &fleets[i],
-                  self, std::make_shared<Versions>(file, *epoch, lease_ns, now),
-                  MemoryBudget::make(fmt::format("tenant.{}.staging_budget_bytes", tenants[i].name),
-                                     budget_of(options, tenants[i], budget_bytes), budget));
+    auto node = make_node(
+        own, runtime, *fabrics[i], keepers[i], fleets.empty() ? nullptr : &fleets[i], self,
+        std::make_shared<Versions>(file, *epoch, lease_ns, now),
+        MemoryBudget::make(fmt::format("tenant.{}.staging_budget_bytes", tenants[i].name),
+                           budget_of(options, tenants[i], tenants.size(), budget_bytes), budget));
     if (!node) {
       return fail(node.error().code, fmt::format("no pool for the tenant '{}': {}", tenants[i].name,
                                                  node.error().message));

@@ -19,6 +19,9 @@ namespace {
 constexpr size_t kA = 0;
 constexpr size_t kB = 1;
 constexpr uint64_t kEach = 256 * kKiB;
+// Half of 4 MiB evenly, half by quota.
+constexpr uint64_t kBudgetA = kMiB + kMiB / 2;
+constexpr uint64_t kBudgetB = kMiB + kMiB;
 
 // Two tenants, whose quotas are a quarter and a half of the pool.
 class TenantBudgets : public ::testing::Test {
@@ -57,10 +60,10 @@ class TenantBudgets : public ::testing::Test {
 };
 
 TEST_F(TenantBudgets, OneThatHasUsedUpItsOwnTakesNothingOfTheOthers) {
-  for (int i = 0; i < 4; ++i) ASSERT_EQ(hello(kA, stranger(kA), kEach).code, Code::kOk);
+  for (int i = 0; i < 6; ++i) ASSERT_EQ(hello(kA, stranger(kA), kEach).code, Code::kOk);
   const Refusal refused = hello(kA, stranger(kA), kEach);
   EXPECT_EQ(refused.code, Code::kExhausted);
-  EXPECT_NE(refused.message.find("1 MiB of the 1 MiB that tenant.a.staging_budget_bytes"),
+  EXPECT_NE(refused.message.find("1.5 MiB of the 1.5 MiB that tenant.a.staging_budget_bytes"),
             std::string::npos)
       << refused.message;
   for (int i = 0; i < 8; ++i) ASSERT_EQ(hello(kB, stranger(kB), kEach).code, Code::kOk);
@@ -69,21 +72,22 @@ TEST_F(TenantBudgets, OneThatHasUsedUpItsOwnTakesNothingOfTheOthers) {
 
 TEST_F(TenantBudgets, AreShownForEachAndForTheNode) {
   ASSERT_EQ(hello(kA, stranger(kA), kMiB).code, Code::kOk);
+  ASSERT_EQ(hello(kA, stranger(kA), kBudgetA - kMiB).code, Code::kOk);
   ASSERT_EQ(hello(kA, stranger(kA), kEach).code, Code::kExhausted);
   ASSERT_EQ(hello(kB, stranger(kB), kEach).code, Code::kOk);
   const StatusReply all = nodes_->status();
   EXPECT_EQ(all.budget.bytes, 4 * kMiB);
-  EXPECT_EQ(all.budget.granted_bytes, kMiB + kEach);
+  EXPECT_EQ(all.budget.granted_bytes, kBudgetA + kEach);
   EXPECT_EQ(all.budget.refused, 1u);
   ASSERT_EQ(all.tenants.size(), 2u);
-  EXPECT_EQ(all.tenants[kA].budget.bytes, kMiB);
-  EXPECT_EQ(all.tenants[kA].budget.granted_bytes, kMiB);
+  EXPECT_EQ(all.tenants[kA].budget.bytes, kBudgetA);
+  EXPECT_EQ(all.tenants[kA].budget.granted_bytes, kBudgetA);
   EXPECT_EQ(all.tenants[kA].budget.refused, 1u);
-  EXPECT_EQ(all.tenants[kB].budget.bytes, 2 * kMiB);
+  EXPECT_EQ(all.tenants[kB].budget.bytes, kBudgetB);
   EXPECT_EQ(all.tenants[kB].budget.granted_bytes, kEach);
   EXPECT_EQ(all.tenants[kB].budget.refused, 0u);
   const StatusReply own = nodes_->tenant(kB).status();
-  EXPECT_EQ(own.budget.bytes, 2 * kMiB) << "the node's is none of its business";
+  EXPECT_EQ(own.budget.bytes, kBudgetB) << "the node's is none of its business";
   EXPECT_EQ(own.budget.granted_bytes, kEach);
 }
 
@@ -98,7 +102,7 @@ TEST_F(TenantBudgets, RacesForTheLastBytesAreWithinATenant) {
   };
   std::array<std::vector<Held>, 2> held;
   std::array<uint64_t, 2> sums = {};
-  const std::array<uint64_t, 2> most = {kMiB, 2 * kMiB};
+  const std::array<uint64_t, 2> most = {kBudgetA, kBudgetB};
   uint64_t refused = 0;
   for (int step = 0; step < 1'000; ++step) {
     const size_t tenant = random() % 2;

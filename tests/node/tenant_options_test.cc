@@ -89,8 +89,8 @@ TEST(TenantOptions, WhatCannotBeIsRefusedByName) {
   NodeOptions small = small_options();
   small.max_staging_bytes = small.staging_budget_bytes = 2 * kPageBytes;
   const auto valid = validate(two_tenants(), small);
-  ASSERT_FALSE(valid.has_value()) << "a quarter of two pages";
-  EXPECT_NE(valid.error().message.find("tenant.a.staging_budget_bytes is 2 KiB"), std::string::npos)
+  ASSERT_FALSE(valid.has_value()) << "a quarter of two pages, and a quarter of one by quota";
+  EXPECT_NE(valid.error().message.find("tenant.a.staging_budget_bytes is 3 KiB"), std::string::npos)
       << valid.error().message;
   expect_refused(std::vector<TenantOptions>(65, {"a", "t", kMiB}), "65 tables [tenant.NAME]");
 }

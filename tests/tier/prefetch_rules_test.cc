@@ -255,6 +255,7 @@ TEST_F(PrefetchRules, DemandGoesBeforeWhatIsExpected) {
 // A channel that has to be closed is one that no demand uses.
 TEST_F(PrefetchRules, LostPrefetchEndsNoDemandsChannel) {
   ASSERT_EQ(put_number(demand_now({7})), 107u);
+  ASSERT_EQ(put_number(demand_now({1})), 101u);  // so that it is the page's read that is lost
   inject(FaultKind::kLost);
   begin({1}, kReadNs);
   faulty_.set_plan({});
@@ -262,7 +263,8 @@ TEST_F(PrefetchRules, LostPrefetchEndsNoDemandsChannel) {
   const Demand beside = demand_now({7});
   EXPECT_EQ(put_number(beside), 107u);
   EXPECT_EQ(beside.verdicts[0].looks, 1);
-  drive(kMillisecond);
+  EXPECT_EQ(lane_.prefetch_stats().channels_ended, 0u) << "before L has passed";
+  drive(20 * kMillisecond);
   EXPECT_EQ(lane_.report().pages.failed, 1u);
   EXPECT_EQ(lane_.prefetch_stats().channels_ended, 1u);
   EXPECT_EQ(lane_.demand_stats().channels_ended, 0u);

@@ -70,7 +70,6 @@ struct Missed {
   uint64_t nodes;
   uint64_t seeds;  // by which it is found
   std::array<bool, kKinds> kinds = PlanOptions::all_kinds();
-  uint64_t first_seed = 1;  // before which many find nothing
 };
 
 std::ostream& operator<<(std::ostream& out, const Missed& missed) {
@@ -86,7 +85,7 @@ TEST_P(GuardsOff, IsFound) {
   options.nodes = GetParam().nodes;
   options.replicas = std::min<uint64_t>(2, options.nodes);
   options.kinds = GetParam().kinds;
-  const Failed failed = first_failure(options, GetParam().first_seed, GetParam().seeds);
+  const Failed failed = first_failure(options, 1, GetParam().seeds);
   std::printf("%s: seed %lu, %s\n", GetParam().name, failed.seed,
               testing::PrintToString(failed.findings).c_str());
   ASSERT_FALSE(failed.findings.empty());
@@ -154,8 +153,7 @@ INSTANTIATE_TEST_SUITE_P(
                FindingKind::kWentBack,
                3,
                60,
-               ends_and({kind_of(Disturbance::kEpochUnread), kind_of(Disturbance::kDialsRefused)}),
-               120},
+               ends_and({kind_of(Disturbance::kEpochUnread), kind_of(Disturbance::kDialsRefused)})},
         Missed{"zero_landing",
                {Guard::kZeroLanding, Guard::kPayloadCrc},
                FindingKind::kWrongBytes,
