@@ -173,16 +173,15 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
     });
   }
   if (!node) return announce_error(ready, node.error(), kExitFailed);
-  if (auto room = check_room_for_clients(settings); !room) {
-    return announce_error(ready, room.error(), kExitFailed);
-  }
   if (held != nullptr) runtime.run([&] { held->began(last_epoch + 1); });
-  auto metrics = serve_metrics(std::move(*metrics_socket),
-                               [&runtime, &service = **node](MetricVisitor& visitor) {
-                                 StatusReply status;
-                                 runtime.run([&] { status = service.status(); });
-                                 describe(status, visitor);
-                               });
+  auto metrics = check_room_for_clients(settings).and_then([&] {
+    return serve_metrics(std::move(*metrics_socket),
+                         [&runtime, &service = **node](MetricVisitor& visitor) {
+                           StatusReply status;
+                           runtime.run([&] { status = service.status(); });
+                           describe(status, visitor);
+                         });
+  });
   int exit_code = kExitDone;
   if (metrics) {
     front.serve(runtime, **node, tenants, {.max_requests_per_s = options.max_requests_per_s});

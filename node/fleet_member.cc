@@ -132,7 +132,7 @@ void FleetMember::reach_for_others() {
 // Every new link begins a fill: this node, or the other one, may have missed something.
 void FleetMember::watch() {
   reach_for_others();
-  std::erase_if(leaving_, [](const auto& peer) { return peer->reader().waiting() == 0; });
+  std::erase_if(leaving_, [](const auto& peer) { return peer->reader().at_rest(); });
   for (auto& [node, known] : peers_) {
     known.peer->reader().advance();
     if (known.link_number == known.peer->link_number() || !known.peer->reached()) continue;

@@ -46,6 +46,8 @@ class PageReader {
   // Ends what is under way and what waits, as kUnavailable; nothing is read after this.
   void end();
   size_t waiting() const { return queue_.size() + path_.in_flight(); }
+  // Nothing waits, and the path's channels are gone: the destructor waits for nothing.
+  bool at_rest() const { return waiting() == 0 && path_.at_rest(); }
 
   // Goes on with opening and ending the path. True: it is open.
   bool advance() { return path_.advance(runtime_.clock().now_ns()); }

@@ -42,19 +42,32 @@ NodeOptions options_of(const NodeOptions& node, const TenantOptions& tenant) {
   return options;
 }
 
-// `budget_bytes`: of the node, which has so many tenants. Half of it is for all of them alike, so
-// that a small quota still lets a client in.
-uint64_t budget_of(const NodeOptions& node, const TenantOptions& tenant, size_t tenants,
-                   uint64_t budget_bytes) {
-  if (tenant.staging_budget_bytes != 0) return tenant.staging_budget_bytes;
-  return budget_bytes / 2 / tenants + share(node, tenant, budget_bytes / 2);
+// Of the node's `budget_bytes`, by tenant. Half of what nobody has named is for all alike, so that
+// a small quota still lets a client in.
+std::vector<uint64_t> budgets_of(const NodeOptions& node, std::span<const TenantOptions> tenants,
+                                 uint64_t budget_bytes) {
+  uint64_t left_bytes = budget_bytes;
+  uint64_t unnamed = 0;
+  for (const TenantOptions& tenant : tenants) {
+    left_bytes -= std::min(left_bytes, tenant.staging_budget_bytes);
+    unnamed += tenant.staging_budget_bytes == 0 ? 1 : 0;
+  }
+  std::vector<uint64_t> budgets;
+  for (const TenantOptions& tenant : tenants) {
+    const uint64_t named = tenant.staging_budget_bytes;
+    budgets.push_back(named != 0 ? named
+                                 : left_bytes / 2 / unnamed + share(node, tenant, left_bytes / 2));
+  }
+  return budgets;
 }
 
 Result<void> check_budgets(std::span<const TenantOptions> tenants, const NodeOptions& options) {
   const uint64_t all_bytes = options.client_budget_bytes(tenants.size());
+  const std::vector<uint64_t> budgets = budgets_of(options, tenants, all_bytes);
   uint64_t left_bytes = all_bytes;
-  for (const TenantOptions& tenant : tenants) {
-    const uint64_t bytes = budget_of(options, tenant, tenants.size(), all_bytes);
+  for (size_t i = 0; i < tenants.size(); ++i) {
+    const TenantOptions& tenant = tenants[i];
+    const uint64_t bytes = budgets[i];
     if (bytes < options.page_bytes) {
       return fail(
           Code::kInvalid,
@@ -298,14 +311,15 @@ Result<std::unique_ptr<TenantNodes>> TenantNodes::create(
   const uint64_t now = runtime.clock().now_ns();
   const uint64_t budget_bytes = options.client_budget_bytes(tenants.size());
   const auto budget = MemoryBudget::make("node.staging_budget_bytes", budget_bytes);
+  const std::vector<uint64_t> budgets = budgets_of(options, tenants, budget_bytes);
   auto nodes = std::unique_ptr<TenantNodes>(new TenantNodes(options.max_clients, budget));
   for (size_t i = 0; i < tenants.size(); ++i) {
     NodeOptions own = options_of(options, tenants[i]);
-    auto node = make_node(
-        own, runtime, *fabrics[i], keepers[i], fleets.empty() ? nullptr : &fleets[i], self,
-        std::make_shared<Versions>(file, *epoch, lease_ns, now),
-        MemoryBudget::make(fmt::format("tenant.{}.staging_budget_bytes", tenants[i].name),
-                           budget_of(options, tenants[i], tenants.size(), budget_bytes), budget));
+    auto node =
+        make_node(own, runtime, *fabrics[i], keepers[i], fleets.empty() ? nullptr : &fleets[i],
+                  self, std::make_shared<Versions>(file, *epoch, lease_ns, now),
+                  MemoryBudget::make(fmt::format("tenant.{}.staging_budget_bytes", tenants[i].name),
+                                     budgets[i], budget));
     if (!node) {
       return fail(node.error().code, fmt::format("no pool for the tenant '{}': {}", tenants[i].name,
                                                  node.error().message));

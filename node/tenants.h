@@ -23,8 +23,8 @@ struct TenantOptions {
   std::string name;
   std::string token_file;    // a secret of its clients alone
   uint64_t quota_bytes = 0;  // of node.pool_bytes
-  // Of the node's, that this tenant's clients together can make it hold. 0: as its quota is of the
-  // pool.
+  // Of the node's, that this tenant's clients together can make it hold. 0: of what the tenants
+  // with a number leave, half evenly, and half as the quota is of the pool.
   uint64_t staging_budget_bytes = 0;
 };
 std::vector<ConfigField> fields(TenantOptions& tenant);

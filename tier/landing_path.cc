@@ -9,6 +9,7 @@ namespace farpage {
 namespace {
 
 constexpr uint64_t kRetryNs = 50 * kMillisecond;
+constexpr ptrdiff_t kMostEnding = 2;  // landings whose channels are not gone yet
 
 Error why_none(const Result<Reply>& reply) {
   if (!reply) return reply.error();
@@ -53,7 +54,11 @@ bool LandingPath::advance(uint64_t now_ns) {
   if (is_open()) return view_ == newest_;
   // What an older view answers is of no use, and may never come.
   if (answer_ != nullptr && view_ != newest_) answer_.reset();
-  if (answer_ == nullptr && newest_ != nullptr && newest_->valid(now_ns) && now_ns >= retry_ns_) {
+  // A device that flushes slowly is not given one landing after the other.
+  const auto ending = std::ranges::count_if(
+      former_, [](const Former& former) { return !former.disposal->ended(); });
+  if (answer_ == nullptr && ending < kMostEnding && newest_ != nullptr && newest_->valid(now_ns) &&
+      now_ns >= retry_ns_) {
     ask();
   }
   if (answer_ != nullptr && answer_->here.load(std::memory_order_acquire)) answered(now_ns);
@@ -73,27 +78,27 @@ void LandingPath::ask() {
   const uint64_t replaces = again ? lane_ : newest_->retired_push_lanes.take();
   view_ = newest_;
   lane_ = 0;
-  answer_ = std::make_shared<Answer>(view_);
+  answer_ = std::make_shared<Answer>(*link_, view_);
   Runtime& runtime = link_->runtime();
   // To register memory lasts.
-  runtime.offload(
-      JobClass::kConnect,
-      [answer = answer_, &runtime, gate = link_->gate(), places = places_, replaces,
-       slot_bytes = view_->geometry.slot_bytes(), weak_view = std::weak_ptr(view_)] {
-        auto request = gate->pass(
-            [&](Fabric& fabric) { return make(fabric, places, slot_bytes, answer->landing); });
-        if (!request) return answer->tell(runtime, request.error());
-        const auto view = weak_view.lock();
-        if (view == nullptr)
-          return answer->tell(runtime, Error{Code::kAborted, "the view has ended"});
-        request->replaces = replaces;
-        view->link->call(std::move(*request), [answer, &runtime](const Result<Reply>& reply) {
-          const auto* opened = reply ? std::get_if<OpenPushReply>(&*reply) : nullptr;
-          if (opened == nullptr) return answer->tell(runtime, why_none(reply));
-          answer->lane = opened->lane;
-          answer->tell(runtime, std::nullopt);
-        });
-      });
+  runtime.offload(JobClass::kConnect,
+                  [answer = answer_, &runtime, gate = link_->gate(), places = places_, replaces,
+                   slot_bytes = view_->geometry.slot_bytes(), weak_view = std::weak_ptr(view_)] {
+                    auto request = gate->pass([&](Fabric& fabric) {
+                      return make(fabric, places, slot_bytes, answer->landing);
+                    });
+                    if (!request) return answer->tell(request.error());
+                    const auto view = weak_view.lock();
+                    if (view == nullptr)
+                      return answer->tell(Error{Code::kAborted, "the view has ended"});
+                    request->replaces = replaces;
+                    view->link->call(std::move(*request), [answer](const Result<Reply>& reply) {
+                      const auto* opened = reply ? std::get_if<OpenPushReply>(&*reply) : nullptr;
+                      if (opened == nullptr) return answer->tell(why_none(reply));
+                      answer->lane = opened->lane;
+                      answer->tell(std::nullopt);
+                    });
+                  });
 }
 
 Result<OpenPushRequest> LandingPath::make(Fabric& fabric, uint64_t places, uint64_t slot_bytes,

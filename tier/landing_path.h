@@ -55,21 +55,31 @@ class LandingPath {
   };
 
   // Where others than the lane's thread leave it. Goes with the last who wants it: the node's lane
-  // is then given up, unless somebody has taken it.
+  // and the landing are then given up, unless somebody has taken them.
   struct Answer {
-    explicit Answer(std::weak_ptr<View> asked) : view(std::move(asked)) {}
+    Answer(NodeLink& link, std::weak_ptr<View> asked)
+        : runtime(link.runtime()), gate(link.gate()), view(std::move(asked)) {}
     ~Answer() {
       const auto current = lane != 0 ? view.lock() : nullptr;
       if (current != nullptr) current->retired_push_lanes.add(lane);
+      // Once the client goes, so may the runtime: then it ends here.
+      if (landing != nullptr && !gate->closed()) {
+        runtime.offload(JobClass::kDispose,
+                        [ending = std::shared_ptr<PushLanding>(std::move(landing))]() mutable {
+                          ending.reset();
+                        });
+      }
     }
 
+    Runtime& runtime;
+    const std::shared_ptr<FabricGate> gate;
     const std::weak_ptr<View> view;
     std::unique_ptr<PushLanding> landing;
     uint64_t lane = 0;
     std::optional<Error> error;
     std::atomic<bool> here{false};
 
-    void tell(Runtime& runtime, std::optional<Error> why_not) {
+    void tell(std::optional<Error> why_not) {
       error = std::move(why_not);
       here.store(true, std::memory_order_release);
       runtime.notify();

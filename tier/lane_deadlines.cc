@@ -46,11 +46,7 @@ void LaneEngine::expire(FetchState& fetch) {
       return is_of(attempt) && attempt.peer == peer.get() && attempt.outstanding > 0;
     };
     // A backend that copies ends what is late by itself, when it is polled.
-    for (size_t before = SIZE_MAX; peer->path.in_flight() < before;) {
-      if (std::ranges::none_of(attempts_, under_way)) break;
-      before = peer->path.in_flight();
-      poll_completions(*peer);
-    }
+    if (std::ranges::any_of(attempts_, under_way)) collect(*peer);
   }
   for (const auto& peer : peers_) cancel_queued(*peer, is_of);  // what the polls have queued anew
   for (Attempt& attempt : attempts_) {
@@ -68,6 +64,14 @@ void LaneEngine::expire(FetchState& fetch) {
   }
   while (fetch.next < fetch.requests.size()) {
     settle_page(fetch, static_cast<uint32_t>(fetch.next++), reason, 0, nullptr);
+  }
+}
+
+// Takes all that has ended at the peer.
+void LaneEngine::collect(LanePeer& peer) {
+  for (size_t before = SIZE_MAX; peer.path.in_flight() < before;) {
+    before = peer.path.in_flight();
+    poll_completions(peer);
   }
 }
 
@@ -119,13 +123,14 @@ void LaneEngine::watch() {
     if (attempt.fetch == nullptr || attempt.outstanding == 0) continue;
     LanePeer& peer = *attempt.peer;
     if (!peer.path.is_open()) continue;
-    const uint64_t patience = patience_ns(attempt);
-    uint64_t next = usable_until_ns(attempt);
-    if (patience < kNever) {
-      next = std::min(next, std::max(attempt.posted_ns, peer.heard_ns) + patience);
-    }
+    uint64_t next = std::min(usable_until_ns(attempt), give_up_ns(attempt));
     if (now_ns_ >= next) {
-      give_up(peer);
+      // It may have ended long ago, while nobody drove the lane.
+      collect(peer);
+      const bool is_overdue = attempt.outstanding > 0 && attempt.peer == &peer &&
+                              now_ns_ >= std::min(usable_until_ns(attempt), give_up_ns(attempt));
+      if (is_overdue) give_up(peer);
+      watch_ns_ = std::min(watch_ns_, now_ns_);
       continue;
     }
     const bool may_hedge = attempt.fetch->options.hedge && !attempt.held && !attempt.hedge &&
@@ -147,26 +152,26 @@ bool LaneEngine::crowded(const LanePeer& peer) const {
   return 2 * peer.held > most_at_one() || 2 * peer.held_bytes > peer.window.bytes();
 }
 
-// How long nothing at all may come from the attempt's peer before its path is given up, where other
-// pages wait for that: another replica may have the attempt's page, or the attempts that are held
-// take the window. Never, as long as nobody knows how long the peer's reads take; but what can
-// bring nothing is given up.
-uint64_t LaneEngine::patience_ns(const Attempt& attempt) const {
+// When the path of the attempt's peer is given up, if nothing at all comes over it until then and
+// other pages wait for that: another replica may have the attempt's page, of whose time half is
+// over, or the attempts that are held take the window. Never, as long as nobody knows how long the
+// peer's reads take; but what can bring nothing is given up.
+uint64_t LaneEngine::give_up_ns(const Attempt& attempt) const {
   if (single_) return kNever;
-  const RecentLatency& latency = attempt.peer->latency;
-  const uint64_t hopeless = kHopeless * latency.p98_ns();
-  if (attempt.held) return latency.known() && crowded(*attempt.peer) ? hopeless : kNever;
+  const LanePeer& peer = *attempt.peer;
+  const uint64_t hopeless_ns =
+      std::max(attempt.posted_ns, peer.heard_ns) + kHopeless * peer.latency.p98_ns();
+  if (attempt.held) return peer.latency.known() && crowded(peer) ? hopeless_ns : kNever;
   if (attempt.hedge || attempt.twin != kNoTwin) return kNever;
-  if (!latency.known() && !attempt.broken) return kNever;
+  if (!peer.latency.known() && !attempt.broken) return kNever;
   const PageHistory& history = attempt.history;
   const ReplicaStates states = states_of(attempt);
   const auto others = static_cast<Replicas>(
       states.open & states.trusted &
       ~(history.asked | history.missed | history.stale | history.corrupt | history.gone));
   if (others == 0) return kNever;
-  const uint64_t deadline = attempt.fetch->deadline_ns;
-  const uint64_t left = deadline - std::min(deadline, attempt.posted_ns);
-  return std::max(left / 2, hopeless);
+  const uint64_t half = time_left(*attempt.fetch, attempt.posted_ns) / 2;
+  return std::max(attempt.posted_ns + half, hopeless_ns);
 }
 
 size_t LaneEngine::in_flight() const {
@@ -193,6 +198,7 @@ uint64_t LaneEngine::next_event_ns() const {
 }
 
 void LaneEngine::wait(uint64_t until_ns) {
+  has_waited_ = true;
   if (peers_.size() == 1) return peers_[0]->path.wait(until_ns);
   const uint64_t now = clock_.now_ns();
   for (const auto& peer : peers_) {

@@ -167,13 +167,16 @@ void LaneEngine::enter_epoch() {
 }
 
 bool LaneEngine::progress() {
-  if (active_.empty()) return false;
+  if (active_.empty() && in_flight() == 0) return false;
   now_ns_ = clock_.now_ns();
   return turn();
 }
 
 // Begin what the window has room for, post it, take what has ended, give the verdicts.
 bool LaneEngine::turn() {
+  was_away_ = !has_waited_ && now_ns_ - turned_ns_ > TransferWindow::kQueueNs;
+  has_waited_ = false;
+  turned_ns_ = now_ns_;
   if (fleet_number_ != fleet_->number()) enter_epoch();
   for (const auto& peer : peers_) {
     if (peer->path.is_mute()) end_path(*peer);
@@ -215,23 +218,21 @@ void LaneEngine::drop_former() {
 
 uint64_t LaneEngine::window_bytes() const {
   uint64_t bytes = 0;
-  for (const LanePeer* peer : by_member_) {
-    if (single_ || peer->path.is_open()) bytes += peer->window.bytes();
-  }
+  for (const LanePeer* peer : by_member_) bytes += peer->window.bytes();
   return bytes;
 }
 
-// By deadline. Pages with much time leave room on the wire: one that has less than half of the time
-// that others have begins beside all that they may have under way.
+// By deadline. Pages with much time leave room on the wire, and, where several nodes share the
+// lane's window, a quarter of its places: who has little time waits for neither.
 void LaneEngine::begin_pages() {
-  const uint64_t most_left = active_.empty() ? 0 : time_left(*active_.back(), now_ns_);
   const uint64_t most_bytes = window_bytes();
   for (FetchState* fetch : active_) {
     if (now_ns_ >= fetch->deadline_ns) continue;
-    const bool urgent = time_left(*fetch, now_ns_) < most_left / 2;
-    while (fetch->next < fetch->requests.size() && kWindow - free_count_ < window_) {
+    const bool urgent = is_urgent(*fetch);
+    const size_t most = urgent || single_ ? window_ : window_ - window_ / 4;
+    while (fetch->next < fetch->requests.size() && kWindow - free_count_ < most) {
       if (!urgent && bytes_under_way_ >= most_bytes) {
-        for (LanePeer* peer : by_member_) peer->window.was_full();
+        if (single_) by_member_[0]->window.was_full();
         break;
       }
       const size_t ahead = fetch->next + kPrefetchAhead;
@@ -259,8 +260,7 @@ void LaneEngine::begin(FetchState& fetch, uint32_t page) {
   attempt.epoch = fleet_number_;
   attempt.history.asked = attempt.history.under_way = replica(0);
   attempt.history.attempts = 1;
-  attempt.peer = &only;
-  ++only.attempts;
+  begin_at(only, attempt);
   look_up(attempt);
 }
 
@@ -437,7 +437,8 @@ void LaneEngine::attempt_ended(Attempt& attempt) {
     attempt.peer->link->breaker().succeeded();
   }
   if (attempt.lookup.step() == PageLookup::Step::kReadPage) {
-    if (attempt.bytes > 0) attempt.peer->window.ended(now_ns_ - attempt.posted_ns);
+    const bool tells = attempt.bytes > 0 && !was_away_;
+    if (tells) attempt.peer->window.ended(now_ns_ - attempt.posted_ns);
     return read_landed(attempt);
   }
   attempt.lookup.index_landed(landing().buckets[attempt.index], attempt.peer->path.view().geometry);

@@ -126,6 +126,10 @@ class LaneEngine {
   uint64_t window_bytes() const;
   // Where there are several nodes, one that is silent leaves room for the others.
   size_t most_at_one() const { return std::clamp<size_t>(window_ / 2, 1, kWindow / 2); }
+  // Whether it has much less time than others have: it waits for no room that these may use.
+  bool is_urgent(const FetchState& fetch) const {
+    return time_left(fetch, now_ns_) < time_left(*active_.back(), now_ns_) / 2;
+  }
   void begin_pages();
   Attempt& take_attempt(FetchState& fetch, uint32_t page);
   void begin(FetchState& fetch, uint32_t page);
@@ -174,6 +178,7 @@ class LaneEngine {
     return *by_member_[single_ ? 0 : attempt.replicas[rank]];
   }
   PageHistory& history_of(Attempt& attempt);
+  bool has_room(LanePeer& peer, const FetchState& fetch) const;
   ReplicaStates states_of(const Attempt& attempt) const;
   Version newest_possible(const Attempt& attempt) const;
   void begin_anew(Attempt& attempt);
@@ -183,6 +188,7 @@ class LaneEngine {
   void leave(Attempt& attempt) {
     if (attempt.peer == nullptr) return;
     --attempt.peer->attempts;
+    attempt.peer->bytes -= attempt.bytes;
     if (attempt.held) {
       --attempt.peer->held;
       attempt.peer->held_bytes -= attempt.bytes;
@@ -192,6 +198,11 @@ class LaneEngine {
   }
   void wait_again(Attempt& attempt);
   void stop_waiting(Attempt& attempt);
+  void begin_at(LanePeer& peer, Attempt& attempt) {
+    attempt.peer = &peer;
+    ++peer.attempts;
+    peer.bytes += attempt.bytes;
+  }
   void begin_again();
   void came_to_nothing(Attempt& attempt);
   void replica_said(Attempt& attempt, Reason reason);
@@ -216,7 +227,8 @@ class LaneEngine {
   void cancel_queued(Attempt& attempt);
   void watch();
   bool crowded(const LanePeer& peer) const;
-  uint64_t patience_ns(const Attempt& attempt) const;
+  void collect(LanePeer& peer);
+  uint64_t give_up_ns(const Attempt& attempt) const;
   size_t in_flight() const;
   uint64_t next_event_ns() const;
   void wait(uint64_t until_ns);
@@ -245,6 +257,9 @@ class LaneEngine {
   size_t window_ = 1;  // attempts at one time, so that their bytes can land well within L
   size_t poll_batch_ = 4;
   uint64_t now_ns_ = 0;         // as of the last look at the clock
+  uint64_t turned_ns_ = 0;      // the last turn
+  bool has_waited_ = false;     // since then
+  bool was_away_ = false;       // nobody drove the lane for long before this turn
   uint64_t watch_ns_ = kNever;  // when an attempt has to be looked at for what it has not done
   uint64_t hedge_credit_ = 0;   // so that hedges stay few
   std::array<Completion, kPollBatch> polled_;

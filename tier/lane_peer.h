@@ -30,8 +30,9 @@ struct LanePeer {
   bool any_run = true;           // membership is a list: whatever run says hello
   uint64_t incarnation = 0;      // otherwise the run that may be read
   uint32_t attempts = 0;         // under way here
+  uint64_t bytes = 0;            // that these may land
   uint32_t held = 0;             // ... of pages that have their verdict
-  uint64_t held_bytes = 0;       // that these may still land
+  uint64_t held_bytes = 0;       // that those may still land
   uint32_t slower = 0;           // pages whose recompute was faster
   uint64_t heard_ns = 0;         // when an operation ended here last
   std::vector<Operation> queue;  // to be posted, in order

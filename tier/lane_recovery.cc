@@ -19,6 +19,14 @@ PageHistory& LaneEngine::history_of(Attempt& attempt) {
                                                   : attempt.history;
 }
 
+// Whether one more page of this fetch may be under way at one of several nodes.
+bool LaneEngine::has_room(LanePeer& peer, const FetchState& fetch) const {
+  if (peer.attempts >= most_at_one()) return false;
+  if (peer.bytes < peer.window.bytes() || is_urgent(fetch)) return true;
+  peer.window.was_full();
+  return false;
+}
+
 ReplicaStates LaneEngine::states_of(const Attempt& attempt) const {
   ReplicaStates states;
   if (!may_read()) return states;
@@ -27,7 +35,7 @@ ReplicaStates LaneEngine::states_of(const Attempt& attempt) const {
     LanePeer& peer = peer_at(attempt, rank);
     if (!peer.reachable(now_ns_)) continue;
     states.reachable |= replica(rank);
-    if (peer.path.is_open() && (single_ || peer.attempts < most_at_one())) {
+    if (peer.path.is_open() && (single_ || has_room(peer, *attempt.fetch))) {
       states.open |= replica(rank);
     }
     if (peer.link->breaker().allows(now_ns_)) states.trusted |= replica(rank);
@@ -117,8 +125,7 @@ void LaneEngine::ask(Attempt& attempt, uint8_t rank) {
   history.under_way |= replica(rank);
   if (history.attempts < UINT8_MAX) ++history.attempts;
   attempt.rank = rank;
-  attempt.peer = &peer_at(attempt, rank);
-  ++attempt.peer->attempts;
+  begin_at(peer_at(attempt, rank), attempt);
   attempt.peer->link->breaker().asked(now_ns_);
   if (attempt.fetch->options.hedge && hedge_credit_ < kMostCredit) ++hedge_credit_;
   look_up(attempt);

@@ -72,7 +72,7 @@ void ReadPath::ask() {
   lane_ = 0;
   state_ = State::kOpening;
   Runtime& runtime = link_->runtime();
-  answer_ = std::make_shared<Answer>(runtime, view_);
+  answer_ = std::make_shared<Answer>(*link_, view_);
   const uint64_t deadline = runtime.clock().now_ns() + link_->options().connect_ms * kMillisecond;
   view_->link->call(OpenLaneRequest{replaces},
                     [answer = answer_, &runtime, gate = link_->gate(), geometry = view_->geometry,

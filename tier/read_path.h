@@ -102,15 +102,20 @@ class ReadPath {
   // Where others than the lane's thread leave it. Goes with the last who wants it: the node's lane
   // and the channels are then given up, unless somebody has taken them.
   struct Answer {
-    Answer(Runtime& on, std::weak_ptr<View> asked) : runtime(on), view(std::move(asked)) {}
+    Answer(NodeLink& link, std::weak_ptr<View> asked)
+        : runtime(link.runtime()), gate(link.gate()), view(std::move(asked)) {}
     ~Answer() {
       const auto current = lane != 0 ? view.lock() : nullptr;
       if (current != nullptr) current->retired_lanes.add(lane);
       const bool is_there = opened && *opened && (*opened)->parts.reads != nullptr;
-      if (is_there) ChannelDisposal::begin(runtime, std::move((*opened)->parts));
+      // Once the client goes, so may the runtime: then they end here.
+      if (is_there && !gate->closed()) {
+        ChannelDisposal::begin(runtime, std::move((*opened)->parts));
+      }
     }
 
     Runtime& runtime;
+    const std::shared_ptr<FabricGate> gate;
     const std::weak_ptr<View> view;
     std::atomic<bool> here{false};
     uint64_t lane = 0;

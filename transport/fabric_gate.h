@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <shared_mutex>
 #include <utility>
@@ -24,11 +25,15 @@ class FabricGate {
 
   // Waits for the work that is inside.
   void close() {
+    closed_.store(true, std::memory_order_release);
     std::unique_lock lock(mutex_);
     fabric_ = nullptr;
   }
+  // The fabric's user goes, or has gone. Waits for nothing.
+  bool closed() const { return closed_.load(std::memory_order_acquire); }
 
  private:
+  std::atomic<bool> closed_{false};
   std::shared_mutex mutex_;
   Fabric* fabric_;
 };

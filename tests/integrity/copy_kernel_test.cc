@@ -113,7 +113,7 @@ class EachCopyKernel : public testing::TestWithParam<CopyKernel> {
  protected:
   void SetUp() override {
     if (!GetParam().available) {
-      GTEST_SKIP() << GetParam().name << " needs " << GetParam().needs
+      GTEST_SKIP() << "hardware: " << GetParam().name << " needs " << GetParam().needs
                    << ", and this processor or system lacks it";
     }
   }

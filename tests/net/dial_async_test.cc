@@ -17,7 +17,7 @@ struct Dialled {
 
 class DialAsync : public ::testing::Test {
  protected:
-  std::shared_ptr<Dialled> begin(const Address& address, uint64_t in_ns = 20 * kSecond,
+  std::shared_ptr<Dialled> begin(const Address& address, uint64_t in_ns = 5 * kSecond,
                                  const ClientCredentials& credentials = {}) {
     auto dialled = std::make_shared<Dialled>();
     dial_async(*runtime_, address, credentials, {}, soon(in_ns),

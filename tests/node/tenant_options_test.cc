@@ -86,6 +86,11 @@ TEST(TenantOptions, WhatCannotBeIsRefusedByName) {
                  "more than node.staging_budget_bytes, which is 1 GiB: for "
                  "tenant.b.staging_budget_bytes = 25 MiB there are 0 B left");
   expect_refused({{"a", "t", kMiB, kPageBytes - 1}}, "tenant.a.staging_budget_bytes is 4.0 KiB");
+  EXPECT_TRUE(
+      validate(std::vector<TenantOptions>{{"a", "t", kMiB, 800 * kMiB}, {"b", "u", kMiB, 0}},
+               small_options())
+          .has_value())
+      << "the rest is the other's";
   NodeOptions small = small_options();
   small.max_staging_bytes = small.staging_budget_bytes = 2 * kPageBytes;
   const auto valid = validate(two_tenants(), small);

@@ -172,6 +172,16 @@ TEST_F(MissedDeadline, LeavesNothingBehindInItsPlaceOfTheWindow) {
   EXPECT_EQ(engine_.lane().stats().operations - before.operations, kPages);
 }
 
+// An engine that was busy elsewhere for longer than L finds reads that have ended meanwhile.
+TEST_F(MissedDeadline, EndsNoChannelWhoseReadsEndedWhileNobodyDroveTheLane) {
+  std::vector<std::unique_ptr<OnePage>> late;
+  for (size_t i = 0; i < kPages; ++i) late.push_back(start(i, kReadNs / 2));
+  for (const auto& each : late) each->fetch.wait();
+  run_for(150 * kMillisecond);
+  EXPECT_EQ(engine_.fetch(test_key(0)).verdict, Verdict::kReady);
+  EXPECT_EQ(channels_ended(), 0u);
+}
+
 TEST_F(MissedDeadline, EndsTheChannelOnceLHasPassed) {
   cluster_.set_network({.loss = 1, .late_max_ns = 10 * kSecond});
   const uint64_t posted_ns = cluster_.now_ns();
@@ -328,6 +338,44 @@ TEST_F(MissedDeadlineFleet, AtASilentNodeLeavesTheOthersRoom) {
   PageVerdict verdict;
   engine().lane().fetch({&request, 1}, {&verdict, 1}, engine().deadline(kMillisecond)).wait();
   EXPECT_EQ(verdict.verdict, Verdict::kReady);
+}
+
+// A node that falls silent when half of a page's time is over is left for another replica all the
+// same.
+TEST_F(MissedDeadlineFleet, IsNotAwaitedAtANodeThatFallsSilentLate) {
+  std::vector<PageKey> keys;
+  for (uint64_t number = 0; keys.size() < 32; ++number) {
+    if (nodes_of(test_key(number))[0] == 0) keys.push_back(test_key(number));
+  }
+  for (const PageKey& key : keys) ASSERT_EQ(engine().put(key, 1).code, Code::kOk);
+  for (int round = 0; round < 4; ++round) {  // how long its reads take is known then
+    for (const PageKey& key : keys) ASSERT_EQ(engine().fetch(key).verdict, Verdict::kReady);
+  }
+  cluster_.set_network({.delay_min_ns = 4 * kMillisecond, .delay_max_ns = 4 * kMillisecond});
+  std::vector<PageRequest> requests;
+  std::vector<PageVerdict> verdicts(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) requests.push_back({keys[i], 0, engine().slice(i)});
+  const Fetch fetch =
+      engine().lane().fetch(requests, verdicts, engine().deadline(60 * kMillisecond));
+  run_for(6 * kMillisecond);
+  cluster_.part(cluster_.client_host(0), cluster_.node_host(0));
+  cluster_.set_network({});
+  while (!fetch.done()) engine().lane().wait(engine().deadline());
+  for (const PageVerdict& verdict : verdicts) EXPECT_EQ(verdict.verdict, Verdict::kReady);
+}
+
+// Pages that nobody can be asked for are not waited for.
+TEST_F(MissedDeadlineFleet, IsNotAwaitedWhereNoNodeCanBeReached) {
+  ASSERT_EQ(engine().put(test_key(1), 1).code, Code::kOk);
+  ASSERT_EQ(engine().fetch(test_key(1)).verdict, Verdict::kReady);
+  for (size_t node = 0; node < 3; ++node) {
+    cluster_.part(cluster_.client_host(0), cluster_.node_host(node));
+  }
+  run_for(3 * kSecond);  // all leases have ended
+  (void)engine().fetch(test_key(1), 0, kMillisecond);
+  const PageVerdict verdict = engine().fetch(test_key(1), 0, kSecond);
+  EXPECT_EQ(verdict.reason, Reason::kUnreachable);
+  EXPECT_LE(verdict.took_ns, kMillisecond);
 }
 
 TEST(EmptyFetch, IsDoneAndReleased) {

@@ -353,8 +353,12 @@ size_t SimChannel::poll(std::span<Completion> completions) {
 }
 
 void SimChannel::wait(uint64_t deadline_ns) {
-  (void)sim::wait_until(network_->world(), host_, deadline_ns,
-                        [this] { return !ended_.empty() && !host_.paused; });
+  // Another event of the world may end this channel meanwhile, as no other thread could.
+  const auto ready = [network = network_.get(), id = id_, &host = host_] {
+    const SimChannel* channel = network->channel(id);
+    return channel == nullptr || (!channel->ended_.empty() && !host.paused);
+  };
+  (void)sim::wait_until(network_->world(), host_, deadline_ns, ready);
 }
 
 void SimChannel::close() {
