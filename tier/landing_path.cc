@@ -82,7 +82,7 @@ void LandingPath::ask() {
   Runtime& runtime = link_->runtime();
   // To register memory lasts.
   runtime.offload(JobClass::kConnect,
-                  [answer = answer_, &runtime, gate = link_->gate(), places = places_, replaces,
+                  [answer = answer_, gate = link_->gate(), places = places_, replaces,
                    slot_bytes = view_->geometry.slot_bytes(), weak_view = std::weak_ptr(view_)] {
                     auto request = gate->pass([&](Fabric& fabric) {
                       return make(fabric, places, slot_bytes, answer->landing);
