@@ -36,11 +36,11 @@ class DurationHistogram {
   static constexpr size_t kBounds = 24;
   static constexpr uint64_t bound_ns(size_t bucket) { return uint64_t{1024} << bucket; }
 
-  void add(uint64_t duration_ns) {
+  void add(uint64_t duration_ns, uint64_t times = 1) {
     constexpr int kFirstBits = 10;
     const int bits = duration_ns == 0 ? 0 : std::bit_width(duration_ns - 1);
-    buckets_[static_cast<size_t>(std::clamp<int>(bits - kFirstBits, 0, kBounds))].add();
-    sum_ns_.add(duration_ns);
+    buckets_[static_cast<size_t>(std::clamp<int>(bits - kFirstBits, 0, kBounds))].add(times);
+    sum_ns_.add(times * duration_ns);
   }
   void add(const DurationHistogram& other) {
     for (size_t i = 0; i < buckets_.size(); ++i) buckets_[i].add(other.buckets_[i].value());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -43,8 +44,19 @@ class Runtime {
   // from a callback.
   virtual bool wait_until(uint64_t deadline_ns, const std::function<bool()>& ready) = 0;
 
-  // Something that a waiter may be waiting for has changed.
-  virtual void notify() = 0;
+  // Something that a waiter may be waiting for has changed. Called after the change.
+  void notify() {
+    changes_.fetch_add(1, std::memory_order_release);
+    wake();
+  }
+  // Grows with each notify(): a loop that depends on many things looks at them when this has grown.
+  uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
+
+ private:
+  // Has waiters ask their `ready` again.
+  virtual void wake() = 0;
+
+  std::atomic<uint64_t> changes_{0};
 };
 
 }  // namespace farpage

@@ -28,6 +28,19 @@ struct PageExpectation {
   uint64_t payload_bytes = 0;  // 0: any length
 };
 
+// Whether a landed header shows exactly this page, of this length (0: of any). It says kGood where
+// check_header() does, but for damage that costs nobody a byte: the header's own CRC guards what
+// neither the live token nor a comparison binds, which is the payload's CRC, and a payload that is
+// checked against a damaged one fails.
+inline bool shows_exactly(const PageHeader& header, const PageKey& key, Version version,
+                          uint64_t incarnation, uint64_t payload_bytes) {
+  const uint64_t differences = (header.live ^ live_token(key, version, incarnation)) |
+                               (header.magic ^ kPageMagic) | (header.format ^ kPageFormat) |
+                               (header.key.low ^ key.low) | (header.key.high ^ key.high) |
+                               (header.version ^ version) | (header.incarnation ^ incarnation);
+  return differences == 0 && (payload_bytes == 0 || header.payload_bytes == payload_bytes);
+}
+
 // Judges a landed header (protocol rules 1 and 3). kGood says that the payload which landed with it
 // is the right page if its CRC is header.payload_crc.
 PageFinding check_header(const PageHeader& header, const PageExpectation& expected);

@@ -51,8 +51,20 @@ static_assert(offsetof(PageHeader, payload_crc) == 44);
 static_assert(offsetof(PageHeader, header_crc) == 52);
 static_assert(offsetof(PageHeader, live) == 56);
 
+// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): a bijection, so equal inputs alone give
+// equal words.
+constexpr uint64_t mix_bits(uint64_t value) {
+  value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9;
+  value = (value ^ value >> 27) * 0x94D049BB133111EB;
+  return value ^ value >> 31;
+}
+
 // The exact word that marks this page, at this version, of this incarnation, as live; never 0.
-uint64_t live_token(const PageKey& key, Version version, uint64_t incarnation);
+constexpr uint64_t live_token(const PageKey& key, Version version, uint64_t incarnation) {
+  const uint64_t token =
+      mix_bits(mix_bits(mix_bits(mix_bits(key.low) ^ key.high) ^ version) ^ incarnation);
+  return token == 0 ? 1 : token;
+}
 
 // A whole header with its CRC; `live` is 0.
 PageHeader make_page_header(const PageKey& key, Version version, uint64_t incarnation,

@@ -113,7 +113,7 @@ bool AsioRuntime::wait_until(uint64_t deadline_ns, const std::function<bool()>& 
   return true;
 }
 
-void AsioRuntime::notify() {
+void AsioRuntime::wake() {
   std::lock_guard lock(loop_->mutex);
   loop_->changed.notify_all();
 }

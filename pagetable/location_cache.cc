@@ -2,16 +2,8 @@
 
 #include <atomic>
 
-#include "pagetable/index_layout.h"
-
 namespace farpage {
 namespace {
-
-constexpr uint64_t kWindow = 16;  // entries that a key may stand in, from its home on
-
-uint64_t load(const uint64_t& word) {
-  return std::atomic_ref<const uint64_t>(word).load(std::memory_order_relaxed);
-}
 
 void store(uint64_t& word, uint64_t value) {
   std::atomic_ref<uint64_t>(word).store(value, std::memory_order_relaxed);
@@ -26,24 +18,6 @@ Result<LocationCache> LocationCache::create(uint64_t pages) {
   if (!memory) return tl::unexpected(memory.error());
   cache.memory_ = std::move(*memory);
   return cache;
-}
-
-LocationCache::Entry* LocationCache::home(const PageKey& key) const {
-  return reinterpret_cast<Entry*>(memory_.data()) + scale_to(key.low, homes_);
-}
-
-bool LocationCache::find(const PageKey& key, Location& location) const {
-  const Entry* entry = home(key);
-  for (uint64_t i = 0; i < kWindow; ++i, ++entry) {
-    const uint64_t low = load(entry->key_low);
-    const uint64_t version = load(entry->version);
-    if (low == key.low && load(entry->key_high) == key.high) {
-      location = {load(entry->slot), version};
-      return version != 0;
-    }
-    if (low == 0 && version == 0) return false;
-  }
-  return false;
 }
 
 void LocationCache::insert(const PageKey& key, const Location& location) {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "base/mapping.h"
 #include "base/status.h"
 #include "integrity/page_header.h"
 #include "integrity/page_key.h"
+#include "pagetable/index_layout.h"
 
 namespace farpage {
 
@@ -26,7 +28,19 @@ class LocationCache {
   // out.
   static Result<LocationCache> create(uint64_t pages);
 
-  bool find(const PageKey& key, Location& location) const;
+  bool find(const PageKey& key, Location& location) const {
+    const Entry* entry = home(key);
+    for (uint64_t i = 0; i < kWindow; ++i, ++entry) {
+      const uint64_t low = load(entry->key_low);
+      const uint64_t version = load(entry->version);
+      if (low == key.low && load(entry->key_high) == key.high) {
+        location = {load(entry->slot), version};
+        return version != 0;
+      }
+      if (low == 0 && version == 0) return false;
+    }
+    return false;
+  }
   // A newer version than `location.version` is kept.
   void insert(const PageKey& key, const Location& location);
   void erase(const PageKey& key);
@@ -45,7 +59,14 @@ class LocationCache {
   };
   static_assert(sizeof(Entry) == 32);
 
-  Entry* home(const PageKey& key) const;
+  static constexpr uint64_t kWindow = 16;  // entries that a key may stand in, from its home on
+
+  static uint64_t load(const uint64_t& word) {
+    return std::atomic_ref<const uint64_t>(word).load(std::memory_order_relaxed);
+  }
+  Entry* home(const PageKey& key) const {
+    return reinterpret_cast<Entry*>(memory_.data()) + scale_to(key.low, homes_);
+  }
 
   Mapping memory_;
   uint64_t homes_ = 0;

@@ -2,20 +2,20 @@
 
 namespace farpage {
 
-void LaneCounters::count_page(Reason reason, uint64_t bytes, uint64_t took_ns) {
-  if (reason == Reason::kNone) {
-    ready.add();
-    ready_bytes.add(bytes);
-    ready_pages.add(took_ns);
-  } else {
-    recompute[static_cast<size_t>(reason)].add();
-    recompute_pages.add(took_ns);
-  }
+void LaneCounters::count_ready(uint64_t pages, uint64_t bytes, uint64_t took_ns) {
+  ready.add(pages);
+  ready_bytes.add(bytes);
+  ready_pages.add(took_ns, pages);
 }
 
-void LaneCounters::count_lateness(uint64_t now_ns, uint64_t deadline_ns) {
+void LaneCounters::count_recompute(Reason reason, uint64_t took_ns) {
+  recompute[static_cast<size_t>(reason)].add();
+  recompute_pages.add(took_ns);
+}
+
+void LaneCounters::count_lateness(uint64_t pages, uint64_t now_ns, uint64_t deadline_ns) {
   if (now_ns <= deadline_ns || deadline_ns == 0) return;
-  late_verdicts.add();
+  late_verdicts.add(pages);
   latest_ns.raise_to(now_ns - deadline_ns);
 }
 

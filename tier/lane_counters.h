@@ -38,9 +38,10 @@ struct LaneCounters {
   DurationHistogram ready_pages;
   DurationHistogram recompute_pages;
 
-  // A page that has its verdict: kNone is ready.
-  void count_page(Reason reason, uint64_t bytes, uint64_t took_ns);
-  void count_lateness(uint64_t now_ns, uint64_t deadline_ns);
+  // Pages that have their verdict. `bytes`: of all of them.
+  void count_ready(uint64_t pages, uint64_t bytes, uint64_t took_ns);
+  void count_recompute(Reason reason, uint64_t took_ns);
+  void count_lateness(uint64_t pages, uint64_t now_ns, uint64_t deadline_ns);
 
   uint64_t recompute_total() const;
   LaneStats stats() const;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/mapping.h"
@@ -17,30 +18,22 @@
 #include "tier/lane_counters.h"
 #include "tier/lane_peer.h"
 #include "tier/operation_tag.h"
-#include "tier/page_lookup.h"
+#include "tier/page_in_flight.h"
 #include "tier/page_request.h"
 
 namespace farpage {
 
-// What the lane keeps of one fetch; recycled.
-struct FetchState {
-  std::span<const PageRequest> requests;
-  std::span<PageVerdict> verdicts;
-  uint64_t started_ns = 0;
-  uint64_t deadline_ns = 0;
-  size_t next = 0;     // the first request that has not been begun
-  size_t pending = 0;  // without a verdict
-  size_t held = 0;     // destinations whose operation has not ended
-  uint64_t lent = 0;   // hedge places that its pages lie in, a bit for each
-  FetchOptions options;
-  bool in_use = false;
-  CompletionCounter counter;
-};
-
-// Drives fetches through a window of attempts: each is one page on its way from one node, with
-// landing places of its own for header and buckets. An attempt is free again only when every
-// operation of it has ended, so a page's destination never has two (protocol rule 4). A hedge is a
-// second attempt for a page, the twin of the first, and lands in a place of the lane's own.
+// Drives fetches through a window of pages in flight. One is free again only when every operation
+// of it has ended, so a page's destination never has two (protocol rule 4). A hedge is a second one
+// for a page, the twin of the first, and lands in a place of the lane's own.
+//
+// One turn of the loop, in lane_engine.cc, in this order; nothing goes back:
+//
+//   collect    poll each channel in use, and judge what has landed      (memory alone)
+//   conclude   look at the clock: verdicts, or what the page needs next
+//   keep_house deadlines, leases, epochs, paths, hedges                 (when one is due)
+//   begin      pages that wait, and new ones, by deadline               (fills queues)
+//   post       one batch for each channel
 class LaneEngine {
  public:
   // Waits for one of the nodes to open a path.
@@ -63,40 +56,10 @@ class LaneEngine {
  private:
   static constexpr uint32_t kWindow = Lane::kWindow;
   static constexpr size_t kPollBatch = 64;
-  static constexpr uint16_t kNoTwin = UINT16_MAX;
+  static constexpr uint16_t kNoTwin = PageDetails::kNoTwin;
   // An operation that is refused this often would be refused for ever.
   static constexpr uint8_t kMostFailures = 3;
   static constexpr uint8_t kNoRank = kMaxReplicas;  // of one that was asked in an epoch before
-
-  // What an attempt knows of the page that it is for. Reset as a whole, in free_attempt() alone.
-  struct PageInFlight {
-    FetchState* fetch = nullptr;  // null: free
-    LanePeer* peer = nullptr;     // null: nowhere now
-    uint32_t page = 0;
-    uint8_t outstanding = 0;  // a bit for each operation that has not ended
-    uint8_t failures = 0;     // operations that were refused
-    bool broken = false;      // one of them did not end well
-    bool held = false;        // its page has its verdict already
-    bool waiting = false;     // for begin_again()
-    bool hedge = false;       // the page's second attempt
-    uint8_t place = 0;        // of a hedge
-    uint8_t rank = 0;         // of the peer, among the page's replicas
-    uint8_t looks = 0;        // at nodes before this one
-    uint16_t twin = kNoTwin;  // the page's other attempt
-    uint32_t payload_crc = 0;
-    uint64_t bytes = 0;  // of the payload
-    uint64_t posted_ns = 0;
-    uint64_t epoch = 0;   // the fleet's number that its history and replicas are of
-    PageHistory history;  // of the page; the first attempt's alone
-  };
-
-  struct Attempt : PageInFlight {
-    uint32_t index = 0;  // its own, among the attempts
-    uint32_t step = 0;   // counts the times that operations were queued for it, ever
-    Slice landing;       // of a hedge: its place
-    ReplicaSet replicas;
-    PageLookup lookup;
-  };
 
   // What a node's memory is read into, besides the destinations; registered.
   struct Landing {
@@ -104,53 +67,140 @@ class LaneEngine {
     Bucket buckets[kWindow][2];
   };
 
+  // What a verdict says of the way to it.
+  struct Tries {
+    uint8_t looks = 0;
+    uint8_t attempts = 0;
+    uint8_t replicas = 0;
+    const std::byte* landed = nullptr;  // in a place of the lane's
+  };
+
+  // Pages of one fetch that became ready one after the other, and are counted together.
+  struct ReadyPages {
+    FetchState* fetch = nullptr;
+    uint32_t count = 0;
+    uint64_t bytes = 0;
+  };
+
   LaneEngine(std::shared_ptr<FleetLink> fleet, Mapping memory, Region region, HedgePlaces places);
 
   Landing& landing() const { return *reinterpret_cast<Landing*>(memory_.data()); }
-  Slice landing_slice(const void* part, uint64_t bytes) const;
+  Slice landing_slice(void* part, uint64_t bytes) const {
+    return {static_cast<std::byte*>(part), bytes, landing_key_};
+  }
   // Where its payload lands.
-  const Slice& destination(const Attempt& attempt) const {
-    return attempt.hedge && on(Guard::kOneLandingOneAttempt)
-               ? attempt.landing
-               : attempt.fetch->requests[attempt.page].destination;
+  const Slice& destination(const PageInFlight& page) const {
+    return page.is.hedge && on(Guard::kOneLandingOneAttempt) ? details_[page.index].landing
+                                                             : page.request->destination;
+  }
+  PageDetails& details_of(PageInFlight& page);
+  PageLookup& lookup_of(PageInFlight& page);
+  // How many times it was looked at, at its peer.
+  uint8_t looks_at(const PageInFlight& page) const {
+    if (page.is.looked_up) return details_[page.index].lookup.reads();
+    return page.is.whole ? uint8_t{1} : uint8_t{0};
+  }
+  uint16_t twin_of(const PageInFlight& page) const {
+    return page.is.detailed ? details_[page.index].twin : kNoTwin;
   }
 
+  // lane_engine.cc: the loop.
   bool turn();
-  void enter_epoch();
-  void advance_path(LanePeer& peer);
-  Result<void> open_path();
-  void drop_former();
-  static uint64_t time_left(const FetchState& fetch, uint64_t now_ns) {
-    return fetch.deadline_ns - std::min(fetch.deadline_ns, now_ns);
-  }
-  uint64_t window_bytes() const;
-  // Where there are several nodes, one that is silent leaves room for the others.
-  size_t most_at_one() const { return std::clamp<size_t>(window_ / 2, 1, kWindow / 2); }
-  // Whether it has much less time than others have: it waits for no room that these may use.
-  bool is_urgent(const FetchState& fetch) const {
-    return time_left(fetch, now_ns_) < time_left(*active_.back(), now_ns_) / 2;
-  }
-  void begin_pages();
-  Attempt& take_attempt(FetchState& fetch, uint32_t page);
-  void begin(FetchState& fetch, uint32_t page);
-  void look_up(Attempt& attempt);
-  void queue_step(Attempt& attempt);
-  size_t post_queued(LanePeer& peer);
-  void refuse(const Operation& operation);
-  size_t poll_completions(LanePeer& peer);
+  size_t collect();
+  size_t collect(LanePeer& peer);
   size_t end_operations(LanePeer& peer);
   void complete(LanePeer& peer, const Completion& completion);
-  void operation_ended(const OperationTag& tag);
-  void attempt_ended(Attempt& attempt);
+  void operation_ended(PageInFlight& page, uint8_t part, uint32_t crc);
+  bool is_located(const PageInFlight& page) const;
+  bool has_payload(PageInFlight& page, uint32_t crc);
+  bool is_whole(PageInFlight& page, uint32_t crc);
+  void conclude();
+  void conclude(PageInFlight& page);
+  void conclude_other(PageInFlight& page);
+  void released(PageInFlight& page);
+  void read_landed(PageInFlight& page);
+  bool advance();
+  bool begin();
+  void begin_pages();
+  void begin_page(FetchState& fetch, uint32_t page, bool is_warm);
+  bool post();
+  bool post(LanePeer& peer);
+  void refuse(const Operation& operation);
+
+  // lane_reads.cc: what a page reads next.
+  PageInFlight& take_page(FetchState& fetch, uint32_t page);
+  void free_page(PageInFlight& page);
+  void free_plain(PageInFlight& page);
+  void forget(PageInFlight& page);
+  void look_up(PageInFlight& page);
+  void read_next(PageInFlight& page);
+  Operation& queue_read(PageInFlight& page, uint8_t part);
+  void read_page(PageInFlight& page);
+  void read_index(PageInFlight& page);
+  template <typename Which>
+  void cancel_queued(LanePeer& peer, const Which& which);
+  void cancel_queued(LanePeer& peer);
+  void cancel_queued(PageInFlight& page);
+  void cancel_queued(LanePeer& peer, const FetchState& fetch);
+
+  // lane_verdicts.cc
+  void became_ready(PageInFlight& page);
+  void plain_ready(PageInFlight& page);
+  void became_ready_with_details(PageInFlight& page);
+  void settle_twin(PageInFlight& page, Version version);
+  void settle(PageInFlight& page, Reason reason);
+  void settle_page(FetchState& fetch, uint32_t page, Reason reason, Version version,
+                   const PageInFlight* first, const std::byte* landed = nullptr);
+  void give_verdict(FetchState& fetch, uint32_t page, Reason reason, Version version,
+                    const Tries& tries);
+  void count_ready() {
+    if (ready_.fetch != nullptr) count(std::exchange(ready_, {}));
+  }
+  void count(const ReadyPages& ready);
+  void count_recompute(const FetchState& fetch, const PageVerdict& verdict);
+
+  // lane_recovery.cc: which replica, and what when it came to nothing.
+  LanePeer& peer_at(const PageInFlight& page, unsigned rank) const {
+    return *by_member_[single_ ? 0 : details_[page.index].replicas[rank]];
+  }
+  PageHistory& history_of(PageInFlight& page);
+  bool has_room(LanePeer& peer, const FetchState& fetch) const;
+  ReplicaStates states_of(const PageInFlight& page) const;
+  Version newest_possible(const PageInFlight& page) const;
+  void begin_anew(PageInFlight& page);
+  void outlive_epoch(PageInFlight& page);
+  void choose(PageInFlight& page);
+  void ask(PageInFlight& page, uint8_t rank);
+  void begin_at(LanePeer& peer, PageInFlight& page);
+  void leave(PageInFlight& page);
+  void wait_again(PageInFlight& page);
+  void stop_waiting(PageInFlight& page);
+  void begin_again();
+  void came_to_nothing(PageInFlight& page);
+  void replica_said(PageInFlight& page, Reason reason);
+  bool comes_too_late(PageInFlight& page, uint8_t rank);
+  void hedge(PageInFlight& first);
+  void end_hedge(PageInFlight& hedge);
+  void orphan(PageInFlight& hedge);
+  void drop_hedge(PageInFlight& first);
+  void retire(PageInFlight& loser);
+  void hold(PageInFlight& page);
+  bool lands(const PageInFlight& page) const;
+
   // What completed too late, or under a view that has ended, is as if it had not come (rules 3 and
   // 12).
-  bool usable(const Attempt& attempt) const {
-    return !attempt.broken && attempt.epoch == fleet_number_ &&
-           now_ns_ < usable_until_ns(attempt) && may_use(*attempt.peer);
+  bool usable(const PageInFlight& page) const {
+    return !page.is.broken && !page.is.former && in_time(page);
   }
-  uint64_t usable_until_ns(const Attempt& attempt) const {
+  bool in_time(const PageInFlight& page) const {
+    return now_ns_ < usable_until_ns(page) && may_use(*page.peer);
+  }
+  bool is_late(const PageInFlight& page) const {
+    return now_ns_ >= page.fetch->deadline_ns && on(Guard::kVerdictByDeadline);
+  }
+  uint64_t usable_until_ns(const PageInFlight& page) const {
     if (!on(Guard::kLeasePerRead)) return kNever;
-    return attempt.posted_ns + attempt.peer->path.view().reuse_ns;
+    return page.posted_ns + page.peer->path.view().reuse_ns;
   }
   // Whether a read may begin, and whether what one brings may be used, under the epoch's view.
   bool may_read() const { return !on(Guard::kViewCheckedAfterBegin) || view_->valid(now_ns_); }
@@ -158,109 +208,79 @@ class LaneEngine {
     return !on(Guard::kViewCheckedAtCompletion) ||
            (peer.path.view().valid(now_ns_) && view_->valid(now_ns_));
   }
-  void read_landed(Attempt& attempt);
-  void settle_landed();
-  void settle_twin(Attempt& attempt);
-  void settle(Attempt& attempt, Reason reason);
-  void settle_page(FetchState& fetch, uint32_t page, Reason reason, Version version,
-                   const Attempt* first);
-  void count_verdict(const FetchState& fetch, const PageVerdict& verdict, uint32_t page);
-  void free_attempt(Attempt& attempt) {
-    leave(attempt);
-    if (attempt.hedge) places_.give_back(uint64_t{1} << attempt.place);
-    bytes_under_way_ -= attempt.bytes;
-    static_cast<PageInFlight&>(attempt) = {};
-    free_attempts_[free_count_++] = attempt.index;
+  static uint64_t time_left(const FetchState& fetch, uint64_t now_ns) {
+    return fetch.deadline_ns - std::min(fetch.deadline_ns, now_ns);
   }
+  // Where there are several nodes, one that is silent leaves room for the others.
+  size_t most_at_one() const { return std::clamp<size_t>(window_ / 2, 1, kWindow / 2); }
+  // Whether it has much less time than others have: it waits for no room that these may use.
+  bool is_urgent(const FetchState& fetch) const {
+    return time_left(fetch, now_ns_) < time_left(*active_.back(), now_ns_) / 2;
+  }
+  uint64_t window_bytes() const;
+  size_t in_flight() const;
 
-  // lane_recovery.cc: which replica, and what when it came to nothing.
-  LanePeer& peer_at(const Attempt& attempt, unsigned rank) const {
-    return *by_member_[single_ ? 0 : attempt.replicas[rank]];
-  }
-  PageHistory& history_of(Attempt& attempt);
-  bool has_room(LanePeer& peer, const FetchState& fetch) const;
-  ReplicaStates states_of(const Attempt& attempt) const;
-  Version newest_possible(const Attempt& attempt) const;
-  void begin_anew(Attempt& attempt);
-  void outlive_epoch(Attempt& attempt);
-  void choose(Attempt& attempt);
-  void ask(Attempt& attempt, uint8_t rank);
-  void leave(Attempt& attempt) {
-    if (attempt.peer == nullptr) return;
-    --attempt.peer->attempts;
-    attempt.peer->bytes -= attempt.bytes;
-    if (attempt.held) {
-      --attempt.peer->held;
-      attempt.peer->held_bytes -= attempt.bytes;
-    }
-    history_of(attempt).under_way &= static_cast<Replicas>(~replica(attempt.rank));
-    attempt.peer = nullptr;
-  }
-  void wait_again(Attempt& attempt);
-  void stop_waiting(Attempt& attempt);
-  void begin_at(LanePeer& peer, Attempt& attempt) {
-    attempt.peer = &peer;
-    ++peer.attempts;
-    peer.bytes += attempt.bytes;
-  }
-  void begin_again();
-  void came_to_nothing(Attempt& attempt);
-  void replica_said(Attempt& attempt, Reason reason);
-  bool comes_too_late(const Attempt& attempt, uint8_t rank);
-  void hedge(Attempt& first);
-  void end_hedge(Attempt& hedge);
-  void orphan(Attempt& hedge);
-  void drop_hedge(Attempt& first);
-  void retire(Attempt& loser);
-  void hold(Attempt& attempt);
-  bool lands(const Attempt& attempt) const;
-
-  // lane_deadlines.cc: whatever has to end, ends.
-  void sweep();
-  bool any_reachable() const;
-  void expire(FetchState& fetch);
+  // lane_house.cc: what is done when it is due, rather than at each turn.
+  void look_after(uint64_t at_ns) { due_ns_ = std::min(due_ns_, at_ns); }
+  void keep_house();
+  uint64_t next_due_ns() const;
+  Result<void> open_path();
+  void enter_epoch();
+  void advance_path(LanePeer& peer);
+  void drop_former();
   void end_path(LanePeer& peer);
   void give_up(LanePeer& peer);
-  template <typename Which>
-  void cancel_queued(LanePeer& peer, const Which& which);
-  void cancel_queued(LanePeer& peer);
-  void cancel_queued(Attempt& attempt);
+  void drain(LanePeer& peer);
+  bool any_reachable() const;
+  void expire(FetchState& fetch);
   void watch();
   bool crowded(const LanePeer& peer) const;
-  void collect(LanePeer& peer);
-  uint64_t give_up_ns(const Attempt& attempt) const;
-  size_t in_flight() const;
+  uint64_t give_up_ns(PageInFlight& page);
+
+  // lane_waits.cc
   uint64_t next_event_ns() const;
   void wait(uint64_t until_ns);
   template <typename Ready>
   void drive(uint64_t until_ns, const Ready& ready);
 
   std::shared_ptr<FleetLink> fleet_;
+  const Runtime& runtime_;
   const Clock& clock_;
   const bool alone_;  // the node serves alone
   const bool verify_;
   const bool lands_with_crc_;
+  const bool wants_crc_;  // the backend counts what this lane verifies
   Mapping memory_;
-  Region region_;  // after memory_: its registration ends first
+  Region region_;               // after memory_: its registration ends first
+  const uint64_t landing_key_;  // of its slices
   HedgePlaces places_;
-  std::array<Attempt, kWindow> attempts_;
-  std::array<uint32_t, kWindow> free_attempts_;  // the first of them
+  std::array<PageInFlight, kWindow> pages_;
+  std::vector<PageDetails> details_;          // of each
+  std::array<uint16_t, kWindow> free_pages_;  // the first of them
   uint32_t free_count_ = 0;
-  std::vector<uint32_t> landed_;  // attempts whose page is whole and waits for the clock
+  std::array<uint16_t, kWindow> ended_;  // those of which no operation is outstanding any more
+  uint32_t ended_count_ = 0;
+  uint64_t ended_bytes_ = 0;
+  uint32_t steps_ = 0;  // the number of the last one
   std::vector<std::unique_ptr<FetchState>> fetches_;
-  FetchState orphaned_;  // owns attempts that a fetch has left behind, and which write to the lane
-                         // alone
+  std::vector<FetchState*> unused_fetches_;
+  FetchState orphaned_;  // owns pages in flight that a fetch has left behind, and which write to
+                         // the lane alone
   std::vector<FetchState*> active_;  // those with pages pending or held, by deadline
-  uint64_t bytes_under_way_ = 0;     // of all attempts
-  uint32_t waiting_ = 0;             // attempts with that flag
-  uint64_t page_bytes_ = 0;          // that the next two were made for
-  size_t window_ = 1;  // attempts at one time, so that their bytes can land well within L
+  bool any_ended_ = false;           // of those
+  size_t unbegun_ = 0;               // requests of theirs
+  ReadyPages ready_;
+  uint64_t bytes_under_way_ = 0;  // of all pages in flight
+  uint32_t waiting_ = 0;          // pages with that flag
+  uint64_t page_bytes_ = 0;       // that the next two were made for
+  size_t window_ = 1;  // pages in flight at one time, so that their bytes can land well within L
   size_t poll_batch_ = 4;
   uint64_t now_ns_ = 0;         // as of the last look at the clock
-  uint64_t turned_ns_ = 0;      // the last turn
-  bool has_waited_ = false;     // since then
+  uint64_t due_ns_ = 0;         // when the house must be kept next
+  uint64_t changes_ = 0;        // of the runtime, that keep_house() has seen
+  bool has_waited_ = false;     // since the last turn
   bool was_away_ = false;       // nobody drove the lane for long before this turn
-  uint64_t watch_ns_ = kNever;  // when an attempt has to be looked at for what it has not done
+  uint64_t watch_ns_ = kNever;  // when a page has to be looked at for what it has not done
   uint64_t hedge_credit_ = 0;   // so that hedges stay few
   std::array<Completion, kPollBatch> polled_;
   LaneCounters counters_;
@@ -268,7 +288,8 @@ class LaneEngine {
   std::shared_ptr<ClusterView> view_;
   bool single_ = true;  // the epoch has one member
   std::vector<LanePeer*> by_member_;
-  bool any_former_ = false;  // some of the peers are not of the epoch
+  bool any_former_ = false;      // some of the peers are not of the epoch
+  std::vector<LanePeer*> busy_;  // that have something queued or in flight
   // Last: their operations end first, while everything that they may write to still stands.
   std::vector<std::unique_ptr<LanePeer>> peers_;
 };

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "tier/node_link.h"
+#include "tier/operation_queue.h"
 #include "tier/read_path.h"
 #include "tier/recent_latency.h"
 #include "tier/transfer_window.h"
@@ -14,7 +14,9 @@ namespace farpage {
 
 // One node, as one lane reads from it.
 struct LanePeer {
-  explicit LanePeer(std::shared_ptr<NodeLink> of) : link(std::move(of)), path(link) {}
+  // `most`: operations that may be queued at one time.
+  LanePeer(std::shared_ptr<NodeLink> of, size_t most)
+      : link(std::move(of)), queue(most), path(link) {}
 
   // Whether its open path reads a run that the epoch names.
   bool is_of_epoch() const { return member && (any_run || path.view().incarnation == incarnation); }
@@ -26,19 +28,22 @@ struct LanePeer {
   }
 
   std::shared_ptr<NodeLink> link;
-  bool member = true;            // of the epoch
-  bool any_run = true;           // membership is a list: whatever run says hello
-  uint64_t incarnation = 0;      // otherwise the run that may be read
-  uint32_t attempts = 0;         // under way here
-  uint64_t bytes = 0;            // that these may land
-  uint32_t held = 0;             // ... of pages that have their verdict
-  uint64_t held_bytes = 0;       // that those may still land
-  uint32_t slower = 0;           // pages whose recompute was faster
-  uint64_t heard_ns = 0;         // when an operation ended here last
-  std::vector<Operation> queue;  // to be posted, in order
-  RecentLatency latency;         // of its operations
-  TransferWindow window;         // how many bytes may be under way here
-  ReadPath path;                 // last: its operations end first
+  bool member = true;        // of the epoch
+  bool any_run = true;       // membership is a list: whatever run says hello
+  uint64_t incarnation = 0;  // otherwise the run that may be read
+  uint32_t attempts = 0;     // under way here
+  uint64_t bytes = 0;        // that these may land
+  uint32_t held = 0;         // ... of pages that have their verdict
+  uint64_t held_bytes = 0;   // that those may still land
+  uint32_t slower = 0;       // pages whose recompute was faster
+  uint64_t slot_bytes = 0;   // in the memory that its path leads to
+  uint64_t heard_ns = 0;     // when an operation ended here last
+  bool busy = false;         // among those that have something queued or in flight
+  OperationQueue queue;      // to be posted
+  bool was_full = false;     // the channel had no room for all of it
+  RecentLatency latency;     // of its operations
+  TransferWindow window;     // how many bytes may be under way here
+  ReadPath path;             // last: its operations end first
 };
 
 }  // namespace farpage

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "pagetable/guards.h"
-#include "tier/lane_engine.h"
+#include "tier/lane_reads.h"
 
 namespace farpage {
 namespace {
@@ -14,9 +14,10 @@ constexpr uint32_t kSlowerInARow = 63;
 
 }  // namespace
 
-PageHistory& LaneEngine::history_of(Attempt& attempt) {
-  return attempt.hedge && attempt.twin != kNoTwin ? attempts_[attempt.twin].history
-                                                  : attempt.history;
+PageHistory& LaneEngine::history_of(PageInFlight& page) {
+  PageDetails& details = details_of(page);
+  return page.is.hedge && details.twin != kNoTwin ? details_[details.twin].history
+                                                  : details.history;
 }
 
 // Whether one more page of this fetch may be under way at one of several nodes.
@@ -27,15 +28,15 @@ bool LaneEngine::has_room(LanePeer& peer, const FetchState& fetch) const {
   return false;
 }
 
-ReplicaStates LaneEngine::states_of(const Attempt& attempt) const {
+ReplicaStates LaneEngine::states_of(const PageInFlight& page) const {
   ReplicaStates states;
   if (!may_read()) return states;
-  const size_t count = single_ ? 1 : attempt.replicas.size();
+  const size_t count = single_ ? 1 : details_[page.index].replicas.size();
   for (unsigned rank = 0; rank < count; ++rank) {
-    LanePeer& peer = peer_at(attempt, rank);
+    LanePeer& peer = peer_at(page, rank);
     if (!peer.reachable(now_ns_)) continue;
     states.reachable |= replica(rank);
-    if (peer.path.is_open() && (single_ || has_room(peer, *attempt.fetch))) {
+    if (peer.path.is_open() && (single_ || has_room(peer, *page.fetch))) {
       states.open |= replica(rank);
     }
     if (peer.link->breaker().allows(now_ns_)) states.trusted |= replica(rank);
@@ -49,10 +50,10 @@ ReplicaStates LaneEngine::states_of(const Attempt& attempt) const {
 // reached, and may have begun anew, those that any node has told of. One that has just taken over a
 // newer page has not told yet: that page is corrupt until the answer to a report tells, which is
 // once, or for a second where that key or many others were reported just before: none is sent then.
-Version LaneEngine::newest_possible(const Attempt& attempt) const {
+Version LaneEngine::newest_possible(const PageInFlight& page) const {
   uint64_t epoch = view_->epoch.number;
   if (!fleet_->has_register()) {
-    const View* primary = peer_at(attempt, 0).path.newest_view();
+    const View* primary = peer_at(page, 0).path.newest_view();
     const bool is_told = primary != nullptr && primary->valid(now_ns_);
     epoch = is_told ? primary->epoch : view_->newest_epoch();
   }
@@ -60,37 +61,38 @@ Version LaneEngine::newest_possible(const Attempt& attempt) const {
 }
 
 // In an epoch that it is not of.
-void LaneEngine::begin_anew(Attempt& attempt) {
-  attempt.epoch = fleet_number_;
-  drop_hedge(attempt);  // it asks a replica of the epoch before, which the history forgets
-  const uint8_t attempts = attempt.history.attempts;
-  attempt.history = {};
-  attempt.history.attempts = attempts;
-  if (single_) return;
-  attempt.replicas = view_->placement.replicas(attempt.fetch->requests[attempt.page].key);
+void LaneEngine::begin_anew(PageInFlight& page) {
+  page.is.former = false;
+  drop_hedge(page);  // it asks a replica of the epoch before, which the history forgets
+  PageDetails& details = details_of(page);
+  const uint8_t attempts = details.history.attempts;
+  details.history = {};
+  details.history.attempts = attempts;
+  if (!single_) details.replicas = view_->placement.replicas(page.request->key);
 }
 
 // What it brings is of no use in the new epoch, and says nothing about its peer there. But its
 // page's destination is its own until it has ended: another replica may be asked beside it, or when
 // it is given up.
-void LaneEngine::outlive_epoch(Attempt& attempt) {
-  begin_anew(attempt);
-  attempt.broken = true;
-  attempt.rank = kNoRank;
-  attempt.history.under_way = replica(kNoRank);
-  const size_t count = single_ ? 1 : attempt.replicas.size();
+void LaneEngine::outlive_epoch(PageInFlight& page) {
+  begin_anew(page);
+  page.is.broken = true;
+  page.rank = kNoRank;
+  PageDetails& details = details_of(page);
+  details.history.under_way = replica(kNoRank);
+  const size_t count = single_ ? 1 : details.replicas.size();
   for (unsigned rank = 0; rank < count; ++rank) {
-    if (&peer_at(attempt, rank) == attempt.peer) attempt.history.asked = replica(rank);
+    if (&peer_at(page, rank) == page.peer) details.history.asked = replica(rank);
   }
 }
 
 // Begins the page's next attempt, or gives its verdict, or waits.
-void LaneEngine::choose(Attempt& attempt) {
-  PageHistory& history = attempt.history;
-  if (attempt.epoch != fleet_number_) begin_anew(attempt);
+void LaneEngine::choose(PageInFlight& page) {
+  if (page.is.former) begin_anew(page);
+  PageHistory& history = details_of(page).history;
   Recovery next = {Recovery::Action::kNextReplica, 0};
   if (!single_ || history.attempts > 0 || !by_member_[0]->may_begin()) {
-    next = recover(history, states_of(attempt), false);
+    next = recover(history, states_of(page), false);
   }
   switch (next.action) {
     case Recovery::Action::kNextReplica:
@@ -98,49 +100,51 @@ void LaneEngine::choose(Attempt& attempt) {
       if (history.attempts > 0 && next.action == Recovery::Action::kNextReplica) {
         counters_.next_replicas.add();
       }
-      if (attempt.fetch->options.recompute_ns > 0 && comes_too_late(attempt, next.rank)) {
-        settle(attempt, Reason::kSlower);
-        return free_attempt(attempt);
+      if (page.fetch->options.recompute_ns > 0 && comes_too_late(page, next.rank)) {
+        settle(page, Reason::kSlower);
+        return free_page(page);
       }
-      return ask(attempt, next.rank);
+      return ask(page, next.rank);
     case Recovery::Action::kRecompute:
-      settle(attempt, next.reason);
-      return free_attempt(attempt);
+      settle(page, next.reason);
+      return free_page(page);
     case Recovery::Action::kHedge:
     case Recovery::Action::kWait:
-      return wait_again(attempt);
+      return wait_again(page);
   }
 }
 
-void LaneEngine::ask(Attempt& attempt, uint8_t rank) {
-  PageHistory& history = history_of(attempt);
-  if (!attempt.hedge) {
+void LaneEngine::ask(PageInFlight& page, uint8_t rank) {
+  PageHistory& history = history_of(page);
+  if (!page.is.hedge) {
     if (history.attempts > 0) {
-      attempt.looks = static_cast<uint8_t>(attempt.looks + attempt.lookup.reads());
+      PageDetails& details = details_of(page);
+      details.looks = static_cast<uint8_t>(details.looks + looks_at(page));
     }
-    if (history.last != rank) attempt.failures = 0;
+    if (history.last != rank) page.failures = 0;
     history.last = rank;
   }
   history.asked |= replica(rank);
   history.under_way |= replica(rank);
   if (history.attempts < UINT8_MAX) ++history.attempts;
-  attempt.rank = rank;
-  begin_at(peer_at(attempt, rank), attempt);
-  attempt.peer->link->breaker().asked(now_ns_);
-  if (attempt.fetch->options.hedge && hedge_credit_ < kMostCredit) ++hedge_credit_;
-  look_up(attempt);
+  page.rank = rank;
+  begin_at(peer_at(page, rank), page);
+  page.peer->link->breaker().asked(now_ns_);
+  if (page.fetch->options.hedge && hedge_credit_ < kMostCredit) ++hedge_credit_;
+  page.is.looked_up = false;
+  look_up(page);
 }
 
-void LaneEngine::wait_again(Attempt& attempt) {
-  if (attempt.hedge) return end_hedge(attempt);
-  leave(attempt);
-  attempt.waiting = true;
+void LaneEngine::wait_again(PageInFlight& page) {
+  if (page.is.hedge) return end_hedge(page);
+  leave(page);
+  page.is.waiting = true;
   ++waiting_;
 }
 
-void LaneEngine::stop_waiting(Attempt& attempt) {
-  if (!attempt.waiting) return;
-  attempt.waiting = false;
+void LaneEngine::stop_waiting(PageInFlight& page) {
+  if (!page.is.waiting) return;
+  page.is.waiting = false;
   --waiting_;
 }
 
@@ -148,36 +152,36 @@ void LaneEngine::stop_waiting(Attempt& attempt) {
 void LaneEngine::begin_again() {
   std::array<uint32_t, kWindow> waiting;
   uint32_t count = 0;
-  for (const Attempt& attempt : attempts_) {
-    if (attempt.waiting) waiting[count++] = attempt.index;
+  for (const PageInFlight& page : pages_) {
+    if (page.is.waiting) waiting[count++] = page.index;
   }
-  const auto deadline_of = [this](uint32_t index) { return attempts_[index].fetch->deadline_ns; };
+  const auto deadline_of = [this](uint32_t index) { return pages_[index].fetch->deadline_ns; };
   const auto those = std::span(waiting).first(count);
   std::ranges::sort(those, [&](uint32_t a, uint32_t b) {
     return std::pair(deadline_of(a), a) < std::pair(deadline_of(b), b);
   });
   for (const uint32_t index : those) {
-    Attempt& attempt = attempts_[index];
-    if (!attempt.waiting || now_ns_ >= attempt.fetch->deadline_ns) continue;
-    stop_waiting(attempt);
-    choose(attempt);
+    PageInFlight& page = pages_[index];
+    if (!page.is.waiting || now_ns_ >= page.fetch->deadline_ns) continue;
+    stop_waiting(page);
+    choose(page);
   }
 }
 
 // Its operations have ended, and what they brought is of no use.
-void LaneEngine::came_to_nothing(Attempt& attempt) {
-  PageHistory& history = history_of(attempt);
-  history.failed |= replica(attempt.rank);
-  if (attempt.failures >= kMostFailures) history.gone |= replica(attempt.rank);
-  wait_again(attempt);
+void LaneEngine::came_to_nothing(PageInFlight& page) {
+  PageHistory& history = history_of(page);
+  history.failed |= replica(page.rank);
+  if (page.failures >= kMostFailures) history.gone |= replica(page.rank);
+  wait_again(page);
 }
 
 // The replica's last word about the page, which it does not have as it should.
-void LaneEngine::replica_said(Attempt& attempt, Reason reason) {
-  const PageKey& key = attempt.fetch->requests[attempt.page].key;
-  PageHistory& history = history_of(attempt);
-  NodeLink& link = *attempt.peer->link;
-  const Replicas bit = replica(attempt.rank);
+void LaneEngine::replica_said(PageInFlight& page, Reason reason) {
+  const PageKey& key = page.request->key;
+  PageHistory& history = history_of(page);
+  NodeLink& link = *page.peer->link;
+  const Replicas bit = replica(page.rank);
   if (reason == Reason::kMiss) {
     history.missed |= bit;
     link.locations().erase(key);
@@ -185,17 +189,17 @@ void LaneEngine::replica_said(Attempt& attempt, Reason reason) {
     (reason == Reason::kStale ? history.stale : history.corrupt) |= bit;
     if (!fleet_->alone()) link.report(key);
   }
-  if (!single_ || attempt.hedge) return wait_again(attempt);
-  drop_hedge(attempt);
-  settle(attempt, reason);
-  free_attempt(attempt);
+  if (!single_ || page.is.hedge) return wait_again(page);
+  drop_hedge(page);
+  settle(page, reason);
+  free_page(page);
 }
 
-bool LaneEngine::comes_too_late(const Attempt& attempt, uint8_t rank) {
-  LanePeer& peer = peer_at(attempt, rank);
-  if (attempt.history.attempts > 0 || !peer.latency.known()) return false;
+bool LaneEngine::comes_too_late(PageInFlight& page, uint8_t rank) {
+  LanePeer& peer = peer_at(page, rank);
+  if (details_of(page).history.attempts > 0 || !peer.latency.known()) return false;
   if (!slower_than_recompute(peer.latency.median_ns(), peer.attempts, window_,
-                             attempt.fetch->options.recompute_ns)) {
+                             page.fetch->options.recompute_ns)) {
     return false;
   }
   return ++peer.slower % (kSlowerInARow + 1) != 0;
@@ -203,71 +207,73 @@ bool LaneEngine::comes_too_late(const Attempt& attempt, uint8_t rank) {
 
 // A second attempt for a page whose first takes longer than most, if there is somebody to ask, a
 // place to land in, and credit left.
-void LaneEngine::hedge(Attempt& first) {
-  const uint64_t bytes = first.fetch->requests[first.page].destination.bytes;
+void LaneEngine::hedge(PageInFlight& first) {
+  const uint64_t bytes = first.bytes;
   if (places_.empty() || bytes > places_.page_bytes() || hedge_credit_ < kHedgeCost) return;
   if (free_count_ == 0) return;
-  const Recovery next = recover(first.history, states_of(first), true);
+  PageDetails& known = details_of(first);
+  const Recovery next = recover(known.history, states_of(first), true);
   if (next.action != Recovery::Action::kHedge) return;
   hedge_credit_ -= kHedgeCost;
   counters_.hedges.add();
-  Attempt& second = take_attempt(*first.fetch, first.page);
-  second.hedge = true;
-  second.place = places_.take();
-  second.landing = places_.slice(second.place, bytes);
-  second.epoch = first.epoch;
-  second.replicas = first.replicas;
-  second.twin = static_cast<uint16_t>(first.index);
-  first.twin = static_cast<uint16_t>(second.index);
-  first.history.hedged = true;
+  PageInFlight& second = take_page(*first.fetch, first.number());
+  PageDetails& details = details_of(second);
+  second.is.hedge = true;
+  details.place = places_.take();
+  details.landing = places_.slice(details.place, bytes);
+  details.replicas = known.replicas;
+  details.twin = first.index;
+  known.twin = second.index;
+  known.history.hedged = true;
   ask(second, next.rank);
 }
 
 // A hedge that brought nothing: the page is its first attempt's again.
-void LaneEngine::end_hedge(Attempt& hedge) {
-  Attempt& first = attempts_[hedge.twin];
-  first.looks = static_cast<uint8_t>(first.looks + hedge.lookup.reads());
+void LaneEngine::end_hedge(PageInFlight& hedge) {
+  PageDetails& first = details_[twin_of(hedge)];
+  first.looks = static_cast<uint8_t>(first.looks + looks_at(hedge));
   leave(hedge);
   first.twin = kNoTwin;
-  free_attempt(hedge);
+  free_page(hedge);
 }
 
-void LaneEngine::drop_hedge(Attempt& first) {
-  if (first.twin != kNoTwin) orphan(attempts_[first.twin]);
+void LaneEngine::drop_hedge(PageInFlight& first) {
+  if (twin_of(first) != kNoTwin) orphan(pages_[twin_of(first)]);
 }
 
 // A hedge whose page has its verdict, or begins again: it writes to the lane alone, until it has
 // ended.
-void LaneEngine::orphan(Attempt& hedge) {
-  attempts_[hedge.twin].twin = kNoTwin;
-  hedge.twin = kNoTwin;
-  if (hedge.outstanding == 0) return free_attempt(hedge);
+void LaneEngine::orphan(PageInFlight& hedge) {
+  PageDetails& details = details_of(hedge);
+  details_[details.twin].twin = kNoTwin;
+  details.twin = kNoTwin;
+  if (hedge.outstanding == 0) return free_page(hedge);
   hold(hedge);
   hedge.fetch = &orphaned_;
   cancel_queued(hedge);
 }
 
-bool LaneEngine::lands(const Attempt& attempt) const {
-  return attempt.outstanding > 0 && attempt.lookup.step() == PageLookup::Step::kReadPage &&
-         attempt.fetch->requests[attempt.page].destination.bytes > 0;
+bool LaneEngine::lands(const PageInFlight& page) const {
+  return page.outstanding > 0 && page.is.reads_page && page.bytes > 0;
 }
 
-void LaneEngine::hold(Attempt& attempt) {
-  attempt.held = true;
-  ++attempt.peer->held;
-  attempt.peer->held_bytes += attempt.bytes;
+void LaneEngine::hold(PageInFlight& page) {
+  page.is.held = true;
+  ++page.peer->held;
+  page.peer->held_bytes += page.bytes;
   watch_ns_ = now_ns_;
+  look_after(now_ns_);
 }
 
 // The first attempt of a page that has its verdict now, though its operations have not ended: what
 // they may write to is held (I4).
-void LaneEngine::retire(Attempt& loser) {
+void LaneEngine::retire(PageInFlight& loser) {
   hold(loser);
   if (!lands(loser)) {
     loser.fetch = &orphaned_;
     return;
   }
-  if (on(Guard::kHoldUntilEnded)) loser.fetch->verdicts[loser.page].place = Place::kHeld;
+  if (on(Guard::kHoldUntilEnded)) loser.fetch->verdicts[loser.number()].place = Place::kHeld;
   ++loser.fetch->held;
 }
 

@@ -59,13 +59,17 @@ void PageLookup::next_candidate() {
   step_ = Step::kReadIndex;
 }
 
+PageFinding PageLookup::judge(const PageHeader& header) const {
+  if (on(Guard::kExactHeader)) return check_header(header, expected_);
+  PageExpectation any = expected_;
+  any.key = header.key;
+  any.version = 0;
+  return check_header(header, any);
+}
+
 PageFinding PageLookup::header_landed(const PageHeader& header) {
   ++reads_;
-  if (!on(Guard::kExactHeader)) {
-    expected_.key = header.key;
-    expected_.version = 0;
-  }
-  const PageFinding finding = check_header(header, expected_);
+  const PageFinding finding = judge(header);
   if (finding != PageFinding::kGood) bad(finding);
   return finding;
 }

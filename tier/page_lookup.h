@@ -41,7 +41,9 @@ class PageLookup {
 
   void index_landed(std::span<const Bucket, 2> buckets, const Geometry& geometry);
 
-  // Judges a landed header. kGood: the payload's CRC decides, and whether anybody can have given
+  // Whether a landed header shows the page that was asked for.
+  PageFinding judge(const PageHeader& header) const;
+  // Judges a landed header, and takes note. kGood: the payload's CRC decides, and whether anybody can have given
   // out that version; the caller checks both and tells with payload_landed(). Everything else has
   // moved the step on.
   PageFinding header_landed(const PageHeader& header);

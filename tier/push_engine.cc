@@ -322,9 +322,14 @@ void PushEngine::settle(PushState& push, uint32_t page, Reason reason, const Pag
   target.looks = push.sent ? 1 : 0;
   target.verdict = ready ? Verdict::kReady : Verdict::kRecompute;
   --push.pending;
-  counters_.count_page(reason, push.payload_bytes[page], now_ns_ - push.started_ns);
-  if (push.pending == 0) counters_.fetches.add(now_ns_ - push.started_ns);
-  counters_.count_lateness(now_ns_, push.deadline_ns);
+  const uint64_t took_ns = now_ns_ - push.started_ns;
+  if (ready) {
+    counters_.count_ready(1, push.payload_bytes[page], took_ns);
+  } else {
+    counters_.count_recompute(reason, took_ns);
+  }
+  if (push.pending == 0) counters_.fetches.add(took_ns);
+  counters_.count_lateness(1, now_ns_, push.deadline_ns);
   push.counter.arrive(ready ? Outcome::kOk : Outcome::kFailed);
 }
 

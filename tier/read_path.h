@@ -34,6 +34,10 @@ class ReadPath {
   bool is_current() const {
     return is_open() && view_number_ == link_->view_number() && view_ == newest_;
   }
+  // When advance() has to be called again for a path that is not open, as far as time decides.
+  uint64_t retry_ns() const {
+    return state_ == State::kClosed && newest_ != nullptr ? retry_ns_ : kNever;
+  }
   // Open, to a view that is not the current one any more.
   bool outdated();
   // The node hears no more of what is read, and its eviction would take it for cold. Not while

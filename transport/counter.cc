@@ -24,7 +24,7 @@ void CompletionCounter::reset(uint32_t expected) {
   ok_ = failed_ = aborted_ = 0;
   expected_ = expected;
   state_ = fd >= 0 ? kHasEvent : 0;
-  announce_if_done();
+  if (expected == 0) announce_if_done();
 }
 
 void CompletionCounter::expect(uint32_t expected) {
@@ -33,18 +33,29 @@ void CompletionCounter::expect(uint32_t expected) {
 }
 
 void CompletionCounter::arrive(Outcome outcome, uint32_t count) {
+  std::atomic<uint32_t>& counted = counter_of(outcome);
+  const uint32_t sum = counted.load(std::memory_order_relaxed) + count;
+  const uint32_t expected = expected_.load(std::memory_order_relaxed);
+  if (expected == kUnknown) {
+    counted.store(sum);
+    return announce_if_done();
+  }
+  // No expect() comes any more that could make this the last.
+  const bool is_last = value().total() + count >= expected;
+  counted.store(sum, std::memory_order_release);
+  if (is_last) announce();
+}
+
+std::atomic<uint32_t>& CompletionCounter::counter_of(Outcome outcome) {
   switch (outcome) {
     case Outcome::kOk:
-      ok_ += count;
-      break;
+      return ok_;
     case Outcome::kFailed:
-      failed_ += count;
-      break;
+      return failed_;
     case Outcome::kAborted:
-      aborted_ += count;
-      break;
+      return aborted_;
   }
-  announce_if_done();
+  return aborted_;
 }
 
 // Sequential consistency matters here: when expect() and the last arrive() race, at least one of
@@ -78,7 +89,10 @@ void CompletionCounter::on_done(std::function<void()> callback) {
 }
 
 void CompletionCounter::announce_if_done() {
-  if (!done()) return;
+  if (done()) announce();
+}
+
+void CompletionCounter::announce() {
   const uint32_t before = state_.fetch_or(kAnnounced);
   if (before & kAnnounced) return;
   if (before & kHasEvent) write_event();

@@ -48,7 +48,9 @@ class CompletionCounter {
   void on_done(std::function<void()> callback);
 
  private:
+  std::atomic<uint32_t>& counter_of(Outcome outcome);
   void announce_if_done();
+  void announce();
   void write_event() const;
 
   // Bits of state_. Whoever sets the second of two bits that belong together sees the first, and

@@ -23,7 +23,7 @@ struct Machine final : Runtime {
   void after(uint64_t, std::function<void()>) override {}
   void offload(JobClass, std::function<void()>) override {}
   bool wait_until(uint64_t, const std::function<bool()>&) override { return false; }
-  void notify() override {}
+  void wake() override {}
 
   void pass(uint64_t duration_ns) {
     own.now += duration_ns;
@@ -84,7 +84,7 @@ TEST(ClockGap, ThreadThatStandsStillBetweenTwoLooksIsNoHold) {
     void after(uint64_t, std::function<void()>) override {}
     void offload(JobClass, std::function<void()>) override {}
     bool wait_until(uint64_t, const std::function<bool()>&) override { return false; }
-    void notify() override {}
+    void wake() override {}
   };
   for (const bool slow_then : {false, true}) {
     OneTime machine;
@@ -103,7 +103,7 @@ TEST(ClockGap, ClocksOfThisMachineGoTogether) {
     void after(uint64_t, std::function<void()>) override {}
     void offload(JobClass, std::function<void()>) override {}
     bool wait_until(uint64_t, const std::function<bool()>&) override { return false; }
-    void notify() override {}
+    void wake() override {}
   };
   EXPECT_GT(Here().wall_clock().now_ns(), 1'600'000'000 * kSecond);
   EXPECT_LT(ClockGap::of(Here()).grown_since(ClockGap::of(Here())), 1'000 * kSecond);

@@ -34,7 +34,7 @@ class CountingRuntime final : public Runtime {
   bool wait_until(uint64_t deadline_ns, const std::function<bool()>& ready) override {
     return world_.wait_until(deadline_ns, ready);
   }
-  void notify() override { world_.notify(); }
+  void wake() override { world_.notify(); }
 
   size_t waiting = 0;
 

@@ -19,7 +19,7 @@ class CountingRuntime final : public Runtime {
   bool wait_until(uint64_t deadline_ns, const std::function<bool()>& ready) override {
     return inner_.wait_until(deadline_ns, ready);
   }
-  void notify() override { inner_.notify(); }
+  void wake() override { inner_.notify(); }
 
   uint64_t posted = 0;
 

@@ -60,7 +60,7 @@ class HostRuntime final : public Runtime {
     return sim::wait_until(world_, host_, deadline_ns, ready);
   }
 
-  void notify() override {}
+  void wake() override {}
 
  private:
   World& world_;

@@ -31,7 +31,7 @@ class World : public Runtime {
   // `ready` is asked before and after each event. Waiting without a deadline for something that
   // nothing can bring any more is a programmer's mistake, and so is waiting inside a callback.
   bool wait_until(uint64_t deadline_ns, const std::function<bool()>& ready) override;
-  void notify() override {}
+  void wake() override {}
 
   // Runs everything that is due by `time_ns`, which is the time afterwards.
   void run_until(uint64_t time_ns);
