@@ -399,7 +399,6 @@ size_t LaneEngine::end_operations(LanePeer& peer) {
 }
 
 void LaneEngine::complete(LanePeer& peer, const Completion& completion) {
-  if (completion.kind != CompletionKind::kOperation) return;
   const OperationTag tag = OperationTag::of(completion.tag);
   FARPAGE_CHECK(tag.attempt < kWindow);
   Attempt& attempt = attempts_[tag.attempt];
