@@ -90,9 +90,10 @@ class Target {
   // Returns when poll() may have something, or at the deadline, or earlier.
   virtual void wait(uint64_t deadline_ns) = 0;
 
-  // Ends the connection, which may block for as long as a device takes to flush. Nothing that the
-  // peer posts, or has on its way, reaches memory of this process through it afterwards (I4): it
-  // fails at the peer. Over shm, a copy that the peer is in the middle of may still end.
+  // Ends the connection, which may block for as long as a device takes to flush. Where the backend
+  // protects regions, nothing that the peer posts reaches memory of this process through it
+  // afterwards (I4): it fails at the peer. Only a copy that a peer on this host is in the middle of
+  // may still end.
   virtual void close() = 0;
 };
 

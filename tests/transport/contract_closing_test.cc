@@ -51,6 +51,21 @@ TEST_P(FabricContract, APassedDeadlineStillBringsOneCompletionEach) {
   for (const Completion& completion : ended) EXPECT_NE(completion.outcome, Outcome::kFailed);
 }
 
+// I4: whatever its peer posts.
+TEST_P(ProtectionContract, AClosedTargetsMemoryIsReachedByNobody) {
+  for (const ChannelPurpose purpose : {ChannelPurpose::kRead, ChannelPurpose::kStage}) {
+    Link link = make_link(purpose, 4096);
+    Operation operation = read_operation(link, 0, 0, 4096);
+    if (purpose == ChannelPurpose::kStage) operation.kind = OperationKind::kWrite;
+    link.target->close();
+    link.target->close();
+    EXPECT_TRUE(refused(*link.initiator, operation));
+    harness_->settle();
+    EXPECT_TRUE(untouched(link.memory));
+    EXPECT_EQ(link.remote_region.data()[0], std::byte{0});
+  }
+}
+
 // I4.
 TEST_P(ClosingContract, CloseEndsEverythingAndNothingLandsAfterwards) {
   for (const ChannelPurpose purpose : {ChannelPurpose::kRead, ChannelPurpose::kStage}) {
