@@ -18,7 +18,7 @@ import tempfile
 PAGES = 1024
 BATCHES = (1, 64, 1024)
 # Callgrind turns counting on and off at each entry and exit of these: a channel's inside of a lane's.
-SIM = "farpage::sim::SimChannel::"
+SIM = "farpage::sim::SimInitiator::"
 TOGGLES = ("counted_post", "counted_poll", SIM + "post(*", SIM + "poll(*", SIM + "wait(*")
 
 

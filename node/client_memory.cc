@@ -10,18 +10,18 @@ namespace farpage {
 static_assert(kLaneBytes == round_up(sizeof(TouchLog), 4 * kKiB));
 
 Result<OfferedStaging> make_staging(Fabric& fabric, uint64_t bytes, MemoryBudget::Grant grant) {
-  auto passive = fabric.offer_channel(ChannelPurpose::kStage);
-  if (!passive) return tl::unexpected(passive.error());
-  auto memory = passive->channel->allocate_writable(bytes);
+  auto offered = fabric.offer_channel(ChannelPurpose::kStage);
+  if (!offered) return tl::unexpected(offered.error());
+  auto memory = offered->target->allocate_writable(bytes);
   if (!memory) return tl::unexpected(memory.error());
   auto exported = fabric.export_region(*memory);
   if (!exported) return tl::unexpected(exported.error());
   OfferedStaging made;
   made.staging.grant = std::move(grant);
   made.staging.memory = std::move(*memory);
-  made.staging.channel = std::move(passive->channel);
+  made.staging.target = std::move(offered->target);
   made.memory = std::move(*exported);
-  made.offer = std::move(passive->offer);
+  made.offer = std::move(offered->offer);
   return made;
 }
 
@@ -30,7 +30,7 @@ Result<OfferedLane> make_lane(Fabric& fabric, const PageStore& store, MemoryBudg
   if (!read) return tl::unexpected(read.error());
   auto touch = fabric.offer_channel(ChannelPurpose::kStage);
   if (!touch) return tl::unexpected(touch.error());
-  auto touches = touch->channel->allocate_writable(sizeof(TouchLog));
+  auto touches = touch->target->allocate_writable(sizeof(TouchLog));
   if (!touches) return tl::unexpected(touches.error());
 
   OfferedLane made;
@@ -47,9 +47,9 @@ Result<OfferedLane> make_lane(Fabric& fabric, const PageStore& store, MemoryBudg
   made.reply.read_offer = std::move(read->offer);
   made.reply.touch_offer = std::move(touch->offer);
   made.lane.grant = std::move(grant);
-  made.lane.read_channel = std::move(read->channel);
+  made.lane.read_target = std::move(read->target);
   made.lane.touches = std::move(*touches);
-  made.lane.touch_channel = std::move(touch->channel);
+  made.lane.touch_target = std::move(touch->target);
   return made;
 }
 

@@ -19,14 +19,14 @@ namespace farpage {
 struct ClientStaging {
   MemoryBudget::Grant grant;
   Region memory;
-  std::unique_ptr<Channel> channel;  // after the memory: it goes first
+  std::unique_ptr<Target> target;  // after the memory: it goes first
 };
 
 struct ClientLane {
   MemoryBudget::Grant grant;
-  std::unique_ptr<Channel> read_channel;
+  std::unique_ptr<Target> read_target;
   Region touches;
-  std::unique_ptr<Channel> touch_channel;  // after its memory, too
+  std::unique_ptr<Target> touch_target;  // after its memory, too
 };
 
 // With what its client is told of it.

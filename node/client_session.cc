@@ -54,16 +54,12 @@ std::optional<ClientLane> ClientSession::take_lane(uint64_t number) {
 }
 
 bool ClientSession::staged(uint32_t immediate) {
-  if (staging_.channel == nullptr) return false;
-  std::array<Completion, 64> completions;
+  if (staging_.target == nullptr) return false;
+  std::array<uint32_t, 64> immediates;
   for (int turn = 0; turn < kMostTurns; ++turn) {
-    const size_t count = staging_.channel->poll(completions);
+    const size_t count = staging_.target->poll(immediates);
     if (count == 0) break;
-    for (size_t i = 0; i < count; ++i) {
-      if (completions[i].kind == CompletionKind::kImmediate) {
-        arrivals_.arrive(completions[i].immediate);
-      }
-    }
+    for (size_t i = 0; i < count; ++i) arrivals_.arrive(immediates[i]);
   }
   return arrivals_.arrived(immediate) > 0;
 }

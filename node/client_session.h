@@ -33,7 +33,7 @@ class ClientSession {
   bool greeting() const { return !greeted_ && !making_.empty(); }
 
   // There is nothing to end, and no reason to go elsewhere for it.
-  bool holds_nothing() const { return staging_.channel == nullptr && lanes_.empty(); }
+  bool holds_nothing() const { return staging_.target == nullptr && lanes_.empty(); }
 
   // Requests of this client that wait for their answer. False: too many do.
   bool add_waiting() {

@@ -131,7 +131,7 @@ void PageReader::poll() {
   for (const Completion& completion : std::span(completions).first(count)) {
     const auto place = std::ranges::find_if(
         places_, [&](const Place& at) { return at.in_use && at.tag == completion.tag; });
-    if (completion.kind != CompletionKind::kOperation || place == places_.end()) continue;
+    if (place == places_.end()) continue;
     uint32_t crc = 0;
     const Code code =
         completion.outcome == Outcome::kOk

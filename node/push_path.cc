@@ -18,8 +18,8 @@ constexpr uint64_t kSilentNs = 1 * kSecond;
 
 }  // namespace
 
-PushPath::PushPath(std::unique_ptr<Channel> channel, const RemoteRegion& landing, PageStore& store,
-                   PushCounts& counts)
+PushPath::PushPath(std::unique_ptr<Initiator> channel, const RemoteRegion& landing,
+                   PageStore& store, PushCounts& counts)
     : channel_(std::move(channel)),
       landing_(landing),
       store_(store),
@@ -129,10 +129,7 @@ void PushPath::set_out(size_t writes, uint64_t now_ns) {
 // False: it is no operation's, or one's that has ended before.
 bool PushPath::ended(const Completion& completion) {
   const uint64_t at = completion.tag - first_under_way_;
-  if (completion.kind != CompletionKind::kOperation || at >= under_way_.size() ||
-      under_way_[at].ended) {
-    return false;
-  }
+  if (at >= under_way_.size() || under_way_[at].ended) return false;
   under_way_[at].ended = true;
   if (completion.outcome == Outcome::kOk && under_way_[at].payload_bytes > 0) {
     ++counts_.pages;

@@ -22,7 +22,7 @@ class PushPath {
   static constexpr uint64_t kMostQueuedBytes = 80 * kKiB;  // that they take
 
   // Counts into `counts`, which a node's paths share, and which outlives them.
-  PushPath(std::unique_ptr<Channel> channel, const RemoteRegion& landing, PageStore& store,
+  PushPath(std::unique_ptr<Initiator> channel, const RemoteRegion& landing, PageStore& store,
            PushCounts& counts);
 
   // Queues those of the pages that are there, each group followed by its immediate; a code for each
@@ -35,7 +35,7 @@ class PushPath {
   bool idle() const { return queue_.empty() && under_way_.empty(); }
 
   // For who ends it, which may block.
-  std::unique_ptr<Channel> take_channel() { return std::move(channel_); }
+  std::unique_ptr<Initiator> take_channel() { return std::move(channel_); }
 
  private:
   struct Write {
@@ -59,7 +59,7 @@ class PushPath {
   void set_out(size_t writes, uint64_t now_ns);
   bool ended(const Completion& completion);
 
-  std::unique_ptr<Channel> channel_;
+  std::unique_ptr<Initiator> channel_;
   RemoteRegion landing_;
   PageStore& store_;
   PushCounts& counts_;

@@ -47,7 +47,7 @@ class Pusher {
   // What is left of a lane: its connection goes, with what it has mapped, and then the grant.
   struct Remains {
     MemoryBudget::Grant grant;
-    std::unique_ptr<Channel> channel;
+    std::unique_ptr<Initiator> channel;
   };
   struct Active {
     ClientId client;

@@ -21,8 +21,9 @@ class ChannelDisposal {
   struct Parts {
     Mapping memory;
     Region region;  // after its memory: its registration ends first
-    std::unique_ptr<Channel> touches;
-    std::unique_ptr<Channel> reads;  // or what a node pushes over
+    std::unique_ptr<Initiator> touches;
+    std::unique_ptr<Initiator> reads;
+    std::unique_ptr<Target> pushes;  // of a push lane, which has nothing else
   };
 
   // Hands the parts to a thread of the runtime, and returns at once.

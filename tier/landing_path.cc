@@ -68,7 +68,7 @@ bool LandingPath::advance(uint64_t now_ns) {
 void LandingPath::end() {
   if (!is_open()) return;
   ChannelDisposal::Parts parts;
-  parts.reads = landing_->detach();
+  parts.pushes = landing_->detach();
   former_.push_back(
       {std::move(landing_), ChannelDisposal::begin(link_->runtime(), std::move(parts))});
 }
@@ -109,16 +109,16 @@ Result<OpenPushRequest> LandingPath::make(Fabric& fabric, uint64_t places, uint6
                             "fetch them instead, or use shm or verbs",
                             fabric.capabilities().backend));
   }
-  auto passive = fabric.offer_channel(ChannelPurpose::kStage);
-  if (!passive) return tl::unexpected(passive.error());
-  auto region = passive->channel->allocate_writable(places * slot_bytes);
+  auto offered = fabric.offer_channel(ChannelPurpose::kStage);
+  if (!offered) return tl::unexpected(offered.error());
+  auto region = offered->target->allocate_writable(places * slot_bytes);
   if (!region) return tl::unexpected(region.error());
   auto exported = fabric.export_region(*region);
   if (!exported) return tl::unexpected(exported.error());
   landing =
-      std::make_unique<PushLanding>(std::move(passive->channel), std::move(*region), slot_bytes);
+      std::make_unique<PushLanding>(std::move(offered->target), std::move(*region), slot_bytes);
   OpenPushRequest request;
-  request.offer = std::move(passive->offer);
+  request.offer = std::move(offered->offer);
   request.landing = std::move(*exported);
   return request;
 }

@@ -198,7 +198,6 @@ bool LaneEngine::is_whole(PageInFlight& page, uint32_t crc) {
 
 [[gnu::always_inline]] inline void LaneEngine::complete(LanePeer& peer,
                                                         const Completion& completion) {
-  if (completion.kind != CompletionKind::kOperation) return;
   const OperationTag tag = OperationTag::of(completion.tag);
   FARPAGE_CHECK(tag.attempt < kWindow);
   PageInFlight& page = pages_[tag.attempt];

@@ -23,15 +23,12 @@ std::optional<uint32_t> PushLanding::begin(uint32_t groups) {
 }
 
 bool PushLanding::poll() {
-  std::array<Completion, 64> completions;
+  std::array<uint32_t, 64> immediates;
   bool any = false;
-  while (const size_t count = channel_->poll(completions)) {
-    for (size_t i = 0; i < count; ++i) {
-      if (completions[i].kind != CompletionKind::kImmediate) continue;
-      arrivals_.arrive(completions[i].immediate);
-      any = true;
-    }
-    if (count < completions.size()) break;
+  while (const size_t count = target_->poll(immediates)) {
+    for (size_t i = 0; i < count; ++i) arrivals_.arrive(immediates[i]);
+    any = true;
+    if (count < immediates.size()) break;
   }
   return any;
 }

@@ -11,14 +11,14 @@
 
 namespace farpage {
 
-// The memory that a node writes one lane's pages into, with the end of the channel by which it
+// The memory that a node writes one lane's pages into, with the target of the channel by which it
 // does: places of one slot each, and the immediates that say which groups of pages are there. When
-// it goes, its channel goes first, and with it the queue pair: from then on nothing writes it
+// it goes, its target goes first, and with it the queue pair: from then on nothing writes it
 // (protocol rule 5). One thread.
 class PushLanding {
  public:
-  PushLanding(std::unique_ptr<Channel> channel, Region region, uint64_t slot_bytes)
-      : pool_(PagePool::over(std::move(region), slot_bytes)), channel_(std::move(channel)) {}
+  PushLanding(std::unique_ptr<Target> target, Region region, uint64_t slot_bytes)
+      : pool_(PagePool::over(std::move(region), slot_bytes)), target_(std::move(target)) {}
 
   PagePool& pool() { return pool_; }
   const PagePool& pool() const { return pool_; }
@@ -35,16 +35,16 @@ class PushLanding {
 
   // Takes what has arrived. False: nothing has.
   bool poll();
-  void wait(uint64_t deadline_ns) { channel_->wait(deadline_ns); }
-  // Gives the channel up: from now on neither poll() nor wait() is called. Until the channel is
+  void wait(uint64_t deadline_ns) { target_->wait(deadline_ns); }
+  // Gives the target up: from now on neither poll() nor wait() is called. Until the target is
   // destroyed, the node may still write here.
-  std::unique_ptr<Channel> detach() { return std::move(channel_); }
+  std::unique_ptr<Target> detach() { return std::move(target_); }
 
  private:
   bool awaited(uint32_t counter) const;
 
   PagePool pool_;
-  std::unique_ptr<Channel> channel_;  // after the memory: it goes first
+  std::unique_ptr<Target> target_;  // after the memory: it goes first
   TransferCounters arrivals_;
   std::array<std::optional<uint32_t>, kTransferCounters> last_;  // of each counter: its immediate
   uint32_t next_counter_ = 0;

@@ -100,13 +100,13 @@ void ReadPath::ask() {
 Result<ReadPath::Opened> ReadPath::take_up(Fabric& fabric, const Geometry& geometry,
                                            uint64_t deadline_ns, OpenLaneReply offer) {
   Opened opened;
-  const auto join = [&](ChannelOffer from, std::unique_ptr<Channel>& to) -> Result<void> {
+  const auto join = [&](ChannelOffer from, std::unique_ptr<Initiator>& to) -> Result<void> {
     auto channel = fabric.connect(std::move(from), deadline_ns);
     if (!channel) return tl::unexpected(channel.error());
     to = std::move(*channel);
     return {};
   };
-  const auto import = [](Channel& channel, RegionExport from, Access access, uint64_t least_bytes,
+  const auto import = [](Initiator& channel, RegionExport from, Access access, uint64_t least_bytes,
                          RemoteRegion& to) -> Result<void> {
     if (from.access != access) {
       return fail(Code::kProtocol, "the node offers memory of another kind than its use needs");

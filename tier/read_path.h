@@ -58,7 +58,7 @@ class ReadPath {
   const View& view() const { return *view_; }
   const RemoteRegion& pool() const { return pool_; }
   const RemoteRegion& index() const { return index_; }
-  const Channel* channel() const { return parts_.reads.get(); }
+  const Initiator* channel() const { return parts_.reads.get(); }
 
   PostResult post(std::span<const Operation> operations, uint64_t deadline_ns);
   // The caller says which of them are the first for their operation.

@@ -18,7 +18,7 @@ constexpr size_t kMaxSegments = kTransferCounters / 2;
 
 }  // namespace
 
-Staging::Staging(std::unique_ptr<Channel> channel, const RemoteRegion& region)
+Staging::Staging(std::unique_ptr<Initiator> channel, const RemoteRegion& region)
     : channel_(std::move(channel)), region_(region) {}
 
 std::optional<Staging::Segment> Staging::allocate(uint64_t bytes) {
@@ -145,10 +145,7 @@ size_t Staging::poll(std::span<Completion> completions) {
   size_t count = 0;
   for (size_t i = 0; i < polled; ++i) {
     const uint64_t operation = completions[i].tag - first_tag_;
-    if (completions[i].kind != CompletionKind::kOperation || operation >= under_way_.size() ||
-        !under_way_[operation]) {
-      continue;
-    }
+    if (operation >= under_way_.size() || !under_way_[operation]) continue;
     under_way_[operation] = false;
     --outstanding_;
     completions[count++] = completions[i];

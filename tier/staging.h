@@ -27,7 +27,7 @@ class Staging {
     bool released = false;
   };
 
-  Staging(std::unique_ptr<Channel> channel, const RemoteRegion& region);
+  Staging(std::unique_ptr<Initiator> channel, const RemoteRegion& region);
 
   uint64_t bytes() const { return region_.bytes; }
 
@@ -57,7 +57,7 @@ class Staging {
   std::condition_variable turn_ended_;
   bool writing_ = false;
 
-  std::unique_ptr<Channel> channel_;
+  std::unique_ptr<Initiator> channel_;
   RemoteRegion region_;
   std::vector<Operation> operations_;
   std::vector<bool> under_way_;  // those of operations_ that have been posted and have not ended

@@ -5,7 +5,7 @@
 
 namespace farpage {
 
-void TouchRecorder::attach(std::unique_ptr<Channel> channel, const RemoteRegion& log,
+void TouchRecorder::attach(std::unique_ptr<Initiator> channel, const RemoteRegion& log,
                            Buffer* buffer, const Slice& slice) {
   channel_ = std::move(channel);
   log_ = log;
@@ -26,8 +26,7 @@ void TouchRecorder::poll() {
   const size_t count = channel_->poll(completions);
   for (const Completion& completion : std::span(completions).first(count)) {
     const uint64_t operation = completion.tag - first_tag_;
-    const bool is_operation = completion.kind == CompletionKind::kOperation;
-    if (is_operation && operation < kOperations) outstanding_ &= ~(1u << operation);
+    if (operation < kOperations) outstanding_ &= ~(1u << operation);
   }
 }
 

@@ -18,10 +18,10 @@ class TouchRecorder {
     uint64_t written;
   };
 
-  void attach(std::unique_ptr<Channel> channel, const RemoteRegion& log, Buffer* buffer,
+  void attach(std::unique_ptr<Initiator> channel, const RemoteRegion& log, Buffer* buffer,
               const Slice& slice);
   // Gives the channel back. Until it is destroyed, it may still read the buffer.
-  std::unique_ptr<Channel> detach() { return std::move(channel_); }
+  std::unique_ptr<Initiator> detach() { return std::move(channel_); }
   // The channel takes nothing any more.
   bool broken() const { return broken_; }
 
@@ -38,7 +38,7 @@ class TouchRecorder {
 
   static constexpr uint32_t kOperations = 2;
 
-  std::unique_ptr<Channel> channel_;
+  std::unique_ptr<Initiator> channel_;
   RemoteRegion log_;
   Buffer* buffer_ = nullptr;
   Slice slice_;

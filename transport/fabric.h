@@ -22,29 +22,30 @@ struct Capabilities {
   bool checksums_landing = false;  // fills Completion::crc where Operation::wants_crc
   // A node can take up a client's offer, and write from its own readable regions: it can push.
   bool pushes = false;
-  uint32_t max_in_flight = 0;  // operations on one channel that have not been polled
+  uint32_t max_in_flight = 0;  // operations of one initiator that have not been polled
 };
 
 // Reads and writes have channels of their own, so that a backend can give each its own protection
 // domain.
 enum class ChannelPurpose : uint8_t {
-  kRead,   // the active side reads the passive side's kRemoteRead regions
-  kStage,  // the active side writes regions that the passive side allocated for this channel
+  kRead,   // the initiator reads the target's kRemoteRead regions
+  kStage,  // the initiator writes regions that the target allocated for this channel
 };
 
-// One end of a connection, with its own completions. One thread at a time; different channels share
-// no lock. post, poll and wait allocate nothing and register nothing.
-class Channel {
+// A channel is one connection with two ends: the initiator moves bytes, the target owns the memory
+// that is read or written. Different channels share no lock.
+
+// The end that reads and writes its peer's memory. One thread at a time. post, poll and wait
+// allocate nothing and register nothing.
+class Initiator {
  public:
   // Ends every operation in flight, and returns once none of them touches memory of this process
-  // any more: it may block for as long as a device takes to flush. Completions that have not been
-  // polled are lost. In any thread, if no other one uses the channel.
-  virtual ~Channel() = default;
+  // any more (I4): it may block for as long as a device takes to flush. Completions that have not
+  // been polled are lost. In any thread, if no other one uses the initiator.
+  virtual ~Initiator() = default;
 
-  // Memory that this channel's peer, and nobody else, may write.
-  virtual Result<Region> allocate_writable(uint64_t bytes) = 0;
-
-  // Makes a peer's region reachable from this channel. Checks every field of `region`.
+  // Makes a region of the target's process reachable over this channel. Checks every field of
+  // `region`.
   virtual Result<RemoteRegion> import_region(RegionExport region) = 0;
 
   // Starts the first `accepted` operations, in order; each of them ends with exactly one
@@ -65,8 +66,34 @@ class Channel {
 
   // Ends every operation in flight as aborted and refuses new ones. poll() stays valid until all
   // have been polled. I4: once a read's completion has been polled, its landing place is written by
-  // nobody. A write that has left this host may still reach the peer's memory until the peer has
-  // closed its own end; after that nothing does.
+  // nobody. A write that has left this host may still reach the target's memory until the target
+  // has closed; after that nothing does.
+  virtual void close() = 0;
+};
+
+// The end that owns the memory. Exactly one peer connects to it. One thread at a time. poll and
+// wait allocate nothing and register nothing.
+class Target {
+ public:
+  // As close(); immediates that have not been polled are lost. In any thread, if no other one uses
+  // the target.
+  virtual ~Target() = default;
+
+  // Zeroed memory of `bytes` bytes that the peer, and nobody else, may write; of a stage channel.
+  // The region may outlive the target.
+  virtual Result<Region> allocate_writable(uint64_t bytes) = 0;
+
+  // Fills `immediates` with those that have come, in the order in which the peer posted them, and
+  // returns how many. Each comes once everything that was posted before it is there. Never blocks.
+  virtual size_t poll(std::span<uint32_t> immediates) = 0;
+
+  // Returns when poll() may have something, or at the deadline, or earlier.
+  virtual void wait(uint64_t deadline_ns) = 0;
+
+  // Ends the connection, which may block for as long as a device takes to flush. Where the backend
+  // protects regions, nothing that the peer posts reaches memory of this process through it
+  // afterwards (I4): it fails at the peer. Only a copy that a peer on this host is in the middle of
+  // may still end.
   virtual void close() = 0;
 };
 
@@ -77,7 +104,7 @@ struct Peer {
   std::string name;     // as the user named the host, and as a certificate must
 };
 
-// What the active side needs to connect; travels on the control plane. Untrusted where it arrives.
+// What an initiator needs to connect; travels on the control plane. Untrusted where it arrives.
 struct ChannelOffer {
   ChannelPurpose purpose = ChannelPurpose::kRead;
   std::string opaque;
@@ -86,13 +113,13 @@ struct ChannelOffer {
   Peer peer = {};
 };
 
-struct PassiveChannel {
-  std::unique_ptr<Channel> channel;  // completes once the peer has connected
+struct OfferedTarget {
+  std::unique_ptr<Target> target;
   ChannelOffer offer;
 };
 
 // One device's domain: memory and connections. Thread-safe; nothing here is called on the way of a
-// fetch. Outlives its channels and regions, or is kept alive by them.
+// fetch. Outlives its channels' ends and regions, or is kept alive by them.
 class Fabric {
  public:
   virtual ~Fabric() = default;
@@ -106,15 +133,16 @@ class Fabric {
   // The caller's own memory, as a landing place or a source. It must outlive the region.
   virtual Result<Region> register_local(const MemoryRange& range) = 0;
 
-  // For a region of allocate_readable or Channel::allocate_writable.
+  // For a region of allocate_readable or Target::allocate_writable.
   virtual Result<RegionExport> export_region(const Region& region) = 0;
 
-  // A new channel for exactly one peer, which takes up the offer.
-  virtual Result<PassiveChannel> offer_channel(ChannelPurpose purpose) = 0;
-  virtual Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) = 0;
+  // A new channel's target, and the offer that exactly one peer takes up.
+  virtual Result<OfferedTarget> offer_channel(ChannelPurpose purpose) = 0;
+  // Takes up a peer's offer. Blocks until the peer has answered, at most until the deadline.
+  virtual Result<std::unique_ptr<Initiator>> connect(ChannelOffer offer, uint64_t deadline_ns) = 0;
 };
 
-// Where memory of a peer can be read in place. Optional: ask for it with
+// Of an initiator that can read its peer's memory in place. Optional: ask for it with
 // dynamic_cast<DirectMemory*>.
 class DirectMemory {
  public:

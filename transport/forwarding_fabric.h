@@ -22,10 +22,10 @@ class ForwardingFabric : public Fabric {
   Result<RegionExport> export_region(const Region& region) override {
     return fabric_.export_region(region);
   }
-  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
+  Result<OfferedTarget> offer_channel(ChannelPurpose purpose) override {
     return fabric_.offer_channel(purpose);
   }
-  Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
+  Result<std::unique_ptr<Initiator>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
     return fabric_.connect(std::move(offer), deadline_ns);
   }
 

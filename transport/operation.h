@@ -19,7 +19,7 @@ struct Operation {
   uint8_t local_count = 0;
   bool wants_crc = false;  // of the last slice, as landed; only where checksums_landing
   bool has_immediate =
-      false;  // writes: the peer polls `immediate` once everything posted before is there
+      false;  // writes: the target polls `immediate` once everything posted before is there
   bool alone =
       false;  // a read: never one transfer with another operation, whose fault it would share
   uint32_t immediate = 0;
@@ -39,15 +39,11 @@ enum class Outcome : uint8_t {
   kAborted,  // ended by close() or by the deadline of post()
 };
 
-enum class CompletionKind : uint8_t { kOperation, kImmediate };
-
 struct Completion {
-  CompletionKind kind = CompletionKind::kOperation;
   Outcome outcome = Outcome::kOk;
-  uint32_t immediate = 0;  // kImmediate: what the peer sent
   uint32_t crc = 0;    // CRC-32C of the last slice, where the operation asked for it and ended kOk
   int32_t vendor = 0;  // the backend's code for a failure
-  uint64_t tag = 0;    // kOperation: the operation's
+  uint64_t tag = 0;    // the operation's
 };
 
 struct PostResult {

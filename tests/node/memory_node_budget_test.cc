@@ -116,7 +116,7 @@ TEST(MemoryNodeBudget, IsTakenBeforeAnythingIsMade) {
 class FailingFabric final : public ForwardingFabric {
  public:
   using ForwardingFabric::ForwardingFabric;
-  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
+  Result<OfferedTarget> offer_channel(ChannelPurpose purpose) override {
     if (fails_offers) return fail(Code::kExhausted, "no channel");
     return ForwardingFabric::offer_channel(purpose);
   }
@@ -177,14 +177,14 @@ TEST(MemoryNodeBudget, PushLanesAreCountedAndLandingsOfThisHost) {
   SimNode node(for_clients(4));
   SimClient client(node);
   const uint64_t before = budget_of(node).granted_bytes;
-  PassiveChannel passive;
+  OfferedTarget offered;
   Region landing;
   std::optional<Reply> answer;
   const auto begin = [&](bool comes_as_descriptor) {
-    passive = node.client_fabric().offer_channel(ChannelPurpose::kStage).value();
-    landing = passive.channel->allocate_writable(kEach).value();
+    offered = node.client_fabric().offer_channel(ChannelPurpose::kStage).value();
+    landing = offered.target->allocate_writable(kEach).value();
     OpenPushRequest request;
-    request.offer = std::move(passive.offer);
+    request.offer = std::move(offered.offer);
     request.landing = node.client_fabric().export_region(landing).value();
     if (comes_as_descriptor) {
       request.landing.fd = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));

@@ -220,7 +220,7 @@ class Toucher {
  private:
   SimNode& node_;
   std::vector<std::byte> memory_;
-  std::unique_ptr<Channel> channel_;
+  std::unique_ptr<Initiator> channel_;
   RemoteRegion remote_;
   Region local_;
 };

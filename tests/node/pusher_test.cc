@@ -16,16 +16,16 @@ class LandingClient {
  public:
   explicit LandingClient(SimNode& node, uint64_t bytes = kPlaces * kSlotBytes)
       : node_(node), client_(node) {
-    auto passive = node.client_fabric().offer_channel(ChannelPurpose::kStage).value();
-    channel_ = std::move(passive.channel);
-    landing_ = channel_->allocate_writable(bytes).value();
-    request.offer = std::move(passive.offer);
+    auto offered = node.client_fabric().offer_channel(ChannelPurpose::kStage).value();
+    target_ = std::move(offered.target);
+    landing_ = target_->allocate_writable(bytes).value();
+    request.offer = std::move(offered.offer);
     request.landing = node.client_fabric().export_region(landing_).value();
   }
 
   ClientId id() const { return client_.id(); }
   SimClient& client() { return client_; }
-  Channel& channel() { return *channel_; }
+  Target& target() { return *target_; }
 
   std::shared_ptr<std::optional<Reply>> ask_to_open() {
     auto answer = std::make_shared<std::optional<Reply>>();
@@ -57,9 +57,8 @@ class LandingClient {
     return *reinterpret_cast<const PageHeader*>(landing_.data() + place * kSlotBytes);
   }
   std::vector<uint32_t> immediates() {
-    std::array<Completion, 64> completions;
-    std::vector<uint32_t> immediates(channel_->poll(completions));
-    for (size_t i = 0; i < immediates.size(); ++i) immediates[i] = completions[i].immediate;
+    std::vector<uint32_t> immediates(64);
+    immediates.resize(target_->poll(immediates));
     return immediates;
   }
   uint64_t lane() const { return lane_; }
@@ -69,7 +68,7 @@ class LandingClient {
  private:
   SimNode& node_;
   SimClient client_;
-  std::unique_ptr<Channel> channel_;
+  std::unique_ptr<Target> target_;
   Region landing_;
   uint64_t lane_ = 0;
 };
@@ -169,7 +168,7 @@ TEST_F(Pushing, CountsNoPageOfWhichItDoesNotKnowThatItCame) {
   put(1);
   LandingClient client(node_);
   ASSERT_EQ(code_of(client.open()), Code::kOk);
-  client.channel().close();
+  client.target().close();
   EXPECT_EQ(client.ask(client.push_of({1})), Code::kOk);
   node_.run_for(kMillisecond);
   const PushCounts counts = node_.status(writer_.id()).pushes;
@@ -268,7 +267,7 @@ TEST_F(Pushing, ALaneWhoseClientIsSilentEndsAlone) {
   ASSERT_EQ(code_of(other.open()), Code::kOk);
   LandingClient client(node_);
   ASSERT_EQ(code_of(client.open()), Code::kOk);
-  client.channel().close();
+  client.target().close();
   EXPECT_EQ(client.ask(client.push_of({1})), Code::kOk);
   node_.run_for(kMillisecond);
   EXPECT_EQ(client.ask(client.push_of({1})), Code::kNotFound);

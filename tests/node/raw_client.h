@@ -253,10 +253,10 @@ class RawClient {
     ClientId id = 0;
     uint64_t incarnation = 0;
     Geometry geometry;
-    std::unique_ptr<Channel> staging_channel;
+    std::unique_ptr<Initiator> staging_channel;
     RemoteRegion staging;
     uint32_t generation = 0;
-    std::unique_ptr<Channel> read_channel;
+    std::unique_ptr<Initiator> read_channel;
     RemoteRegion pool;
     uint64_t pool_key = 0;
     uint64_t index_key = 0;

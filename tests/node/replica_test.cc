@@ -11,7 +11,7 @@ namespace {
 class BlindFabric final : public ForwardingFabric {
  public:
   BlindFabric(Fabric& fabric, const bool& blind) : ForwardingFabric(fabric), blind_(blind) {}
-  Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
+  Result<std::unique_ptr<Initiator>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
     if (blind_) return fail(Code::kUnavailable, "it cannot be dialled");
     return ForwardingFabric::connect(std::move(offer), deadline_ns);
   }

@@ -171,7 +171,7 @@ class SimClient {
   std::vector<std::byte> memory_;
   uint64_t fill_ = 0;
   uint32_t generation_ = 0;
-  std::unique_ptr<Channel> channel_;
+  std::unique_ptr<Initiator> channel_;
   RemoteRegion staging_;
   Region local_;
 };

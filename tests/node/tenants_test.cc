@@ -316,7 +316,7 @@ class TcpTenants : public TenantsTest {
 
   // All that can be read of a region, by whoever has the channel; pieces that are refused are left
   // out.
-  std::string read_all_of(Channel& channel, const RemoteRegion& region, uint64_t bytes,
+  std::string read_all_of(Initiator& channel, const RemoteRegion& region, uint64_t bytes,
                           const Region& local, const std::vector<std::byte>& memory) {
     std::string text;
     for (uint64_t offset = 0; offset + kReadBytes <= bytes; offset += kReadBytes) {

@@ -13,7 +13,7 @@
 
 namespace farpage {
 
-// Counts what is there of another fabric: passive channels, and the memory that their peers may
+// Counts what is there of another fabric: targets of channels, and the memory that their peers may
 // write. Thread-safe.
 class CountingFabric final : public ForwardingFabric {
  public:
@@ -30,12 +30,12 @@ class CountingFabric final : public ForwardingFabric {
     return log_->ended;
   }
 
-  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
-    auto passive = ForwardingFabric::offer_channel(purpose);
-    if (passive) {
-      passive->channel = std::make_unique<CountedChannel>(std::move(passive->channel), *this);
+  Result<OfferedTarget> offer_channel(ChannelPurpose purpose) override {
+    auto offered = ForwardingFabric::offer_channel(purpose);
+    if (offered) {
+      offered->target = std::make_unique<CountedTarget>(std::move(offered->target), *this);
     }
-    return passive;
+    return offered;
   }
 
  private:
@@ -65,37 +65,31 @@ class CountingFabric final : public ForwardingFabric {
     std::shared_ptr<Log> log;
   };
 
-  class CountedChannel final : public Channel {
+  class CountedTarget final : public Target {
    public:
-    CountedChannel(std::unique_ptr<Channel> channel, CountingFabric& fabric)
-        : channel_(std::move(channel)), fabric_(fabric), log_(fabric.log_) {
+    CountedTarget(std::unique_ptr<Target> target, CountingFabric& fabric)
+        : target_(std::move(target)), fabric_(fabric), log_(fabric.log_) {
       ++log_->channels;
     }
-    ~CountedChannel() override {
-      channel_.reset();
+    ~CountedTarget() override {
+      target_.reset();
       log_->end(log_->channels, "channel");
     }
     Result<Region> allocate_writable(uint64_t bytes) override {
       fabric_.before_allocating();
-      auto region = channel_->allocate_writable(bytes);
+      auto region = target_->allocate_writable(bytes);
       if (!region) return region;
       const MemoryRange range = {region->data(), region->bytes(), region->kind(), region->device()};
       const Access access = region->access();
       const uint64_t key = region->slice(0, 0).local_key;
       return Region(range, access, key, std::make_unique<CountedMemory>(std::move(*region), log_));
     }
-    Result<RemoteRegion> import_region(RegionExport region) override {
-      return channel_->import_region(std::move(region));
-    }
-    PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override {
-      return channel_->post(operations, deadline_ns);
-    }
-    size_t poll(std::span<Completion> completions) override { return channel_->poll(completions); }
-    void wait(uint64_t deadline_ns) override { channel_->wait(deadline_ns); }
-    void close() override { channel_->close(); }
+    size_t poll(std::span<uint32_t> immediates) override { return target_->poll(immediates); }
+    void wait(uint64_t deadline_ns) override { target_->wait(deadline_ns); }
+    void close() override { target_->close(); }
 
    private:
-    std::unique_ptr<Channel> channel_;
+    std::unique_ptr<Target> target_;
     CountingFabric& fabric_;
     std::shared_ptr<Log> log_;
   };

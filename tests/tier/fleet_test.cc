@@ -300,39 +300,38 @@ class FullFabric final : public ForwardingFabric {
  public:
   using ForwardingFabric::ForwardingFabric;
 
-  Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
+  Result<std::unique_ptr<Initiator>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
     const bool reads = offer.purpose == ChannelPurpose::kRead;
-    auto channel = ForwardingFabric::connect(std::move(offer), deadline_ns);
-    if (!channel || !reads) return channel;
-    return std::make_unique<FullChannel>(std::move(*channel), *this);
+    auto initiator = ForwardingFabric::connect(std::move(offer), deadline_ns);
+    if (!initiator || !reads) return initiator;
+    return std::make_unique<FullInitiator>(std::move(*initiator), *this);
   }
 
   bool full = false;
   uint64_t reads = 0;  // that were taken
 
  private:
-  class FullChannel final : public Channel {
+  class FullInitiator final : public Initiator {
    public:
-    FullChannel(std::unique_ptr<Channel> channel, FullFabric& fabric)
-        : channel_(std::move(channel)), fabric_(fabric) {}
-    Result<Region> allocate_writable(uint64_t bytes) override {
-      return channel_->allocate_writable(bytes);
-    }
+    FullInitiator(std::unique_ptr<Initiator> initiator, FullFabric& fabric)
+        : initiator_(std::move(initiator)), fabric_(fabric) {}
     Result<RemoteRegion> import_region(RegionExport region) override {
-      return channel_->import_region(std::move(region));
+      return initiator_->import_region(std::move(region));
     }
     PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override {
       if (fabric_.full) return {};
-      const PostResult posted = channel_->post(operations, deadline_ns);
+      const PostResult posted = initiator_->post(operations, deadline_ns);
       fabric_.reads += posted.accepted;
       return posted;
     }
-    size_t poll(std::span<Completion> completions) override { return channel_->poll(completions); }
-    void wait(uint64_t deadline_ns) override { channel_->wait(deadline_ns); }
-    void close() override { channel_->close(); }
+    size_t poll(std::span<Completion> completions) override {
+      return initiator_->poll(completions);
+    }
+    void wait(uint64_t deadline_ns) override { initiator_->wait(deadline_ns); }
+    void close() override { initiator_->close(); }
 
    private:
-    std::unique_ptr<Channel> channel_;
+    std::unique_ptr<Initiator> initiator_;
     FullFabric& fabric_;
   };
 };

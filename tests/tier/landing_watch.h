@@ -20,7 +20,7 @@ namespace farpage {
 // Stands between a client of push lanes and its node, on both its wires, and looks after I4 by what
 // passes there: a place may be written from when it is asked for until the immediate of its group
 // has come. It must not be asked for again before that, and nothing may be written into it
-// afterwards, until it is asked for again. A landing whose channel is closed is left alone.
+// afterwards, until it is asked for again. A landing whose target is closed is left alone.
 //
 // One thread. Outlives the client.
 class LandingWatch {
@@ -109,14 +109,14 @@ class LandingWatch {
     landing.groups.erase(immediate);
   }
 
-  class LandingChannel final : public Channel {
+  class LandingTarget final : public Target {
    public:
-    LandingChannel(std::unique_ptr<Channel> channel, LandingWatch& watch, uint64_t id)
-        : watch_(watch), id_(id), channel_(std::move(channel)) {}
-    ~LandingChannel() override { watch_.landings_.erase(id_); }
+    LandingTarget(std::unique_ptr<Target> target, LandingWatch& watch, uint64_t id)
+        : watch_(watch), id_(id), target_(std::move(target)) {}
+    ~LandingTarget() override { watch_.landings_.erase(id_); }
 
     Result<Region> allocate_writable(uint64_t bytes) override {
-      auto region = channel_->allocate_writable(bytes);
+      auto region = target_->allocate_writable(bytes);
       auto& places = watch_.landings_.at(id_).places;
       const uint64_t place_bytes = watch_.place_bytes_;
       for (uint64_t at = 0; at + place_bytes <= bytes; at += place_bytes) {
@@ -124,43 +124,33 @@ class LandingWatch {
       }
       return region;
     }
-    Result<RemoteRegion> import_region(RegionExport region) override {
-      return channel_->import_region(std::move(region));
-    }
-    PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override {
-      return channel_->post(operations, deadline_ns);
-    }
-    size_t poll(std::span<Completion> completions) override {
-      const size_t count = channel_->poll(completions);
-      for (const Completion& completion : completions.first(count)) {
-        if (completion.kind == CompletionKind::kImmediate) {
-          watch_.arrived(id_, completion.immediate);
-        }
-      }
+    size_t poll(std::span<uint32_t> immediates) override {
+      const size_t count = target_->poll(immediates);
+      for (const uint32_t immediate : immediates.first(count)) watch_.arrived(id_, immediate);
       return count;
     }
-    void wait(uint64_t deadline_ns) override { channel_->wait(deadline_ns); }
+    void wait(uint64_t deadline_ns) override { target_->wait(deadline_ns); }
     void close() override {
       watch_.landings_.erase(id_);
-      channel_->close();
+      target_->close();
     }
 
    private:
     LandingWatch& watch_;
     const uint64_t id_;
-    std::unique_ptr<Channel> channel_;
+    std::unique_ptr<Target> target_;
   };
 
   class WatchedFabric final : public ForwardingFabric {
    public:
     WatchedFabric(Fabric& fabric, LandingWatch& watch) : ForwardingFabric(fabric), watch_(watch) {}
 
-    Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
-      auto passive = ForwardingFabric::offer_channel(purpose);
+    Result<OfferedTarget> offer_channel(ChannelPurpose purpose) override {
+      auto offered = ForwardingFabric::offer_channel(purpose);
       const uint64_t id = ++watch_.last_;
-      watch_.landings_[id].offer = passive->offer.opaque;
-      passive->channel = std::make_unique<LandingChannel>(std::move(passive->channel), watch_, id);
-      return passive;
+      watch_.landings_[id].offer = offered->offer.opaque;
+      offered->target = std::make_unique<LandingTarget>(std::move(offered->target), watch_, id);
+      return offered;
     }
 
    private:

@@ -16,25 +16,22 @@ class MergingFabric final : public ForwardingFabric {
  public:
   using ForwardingFabric::ForwardingFabric;
 
-  Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
-    auto channel = ForwardingFabric::connect(std::move(offer), deadline_ns);
-    if (!channel) return channel;
-    return std::make_unique<MergingChannel>(std::move(*channel), *this);
+  Result<std::unique_ptr<Initiator>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
+    auto initiator = ForwardingFabric::connect(std::move(offer), deadline_ns);
+    if (!initiator) return initiator;
+    return std::make_unique<MergingInitiator>(std::move(*initiator), *this);
   }
 
   const std::byte* refused = nullptr;
   size_t merged_failures = 0;
 
  private:
-  class MergingChannel final : public Channel {
+  class MergingInitiator final : public Initiator {
    public:
-    MergingChannel(std::unique_ptr<Channel> channel, MergingFabric& fabric)
-        : channel_(std::move(channel)), fabric_(fabric) {}
-    Result<Region> allocate_writable(uint64_t bytes) override {
-      return channel_->allocate_writable(bytes);
-    }
+    MergingInitiator(std::unique_ptr<Initiator> initiator, MergingFabric& fabric)
+        : initiator_(std::move(initiator)), fabric_(fabric) {}
     Result<RemoteRegion> import_region(RegionExport region) override {
-      return channel_->import_region(std::move(region));
+      return initiator_->import_region(std::move(region));
     }
     PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override {
       const auto is_refused = [this](const Operation& operation) {
@@ -51,7 +48,7 @@ class MergingFabric final : public ForwardingFabric {
           ++result.accepted;
           continue;
         }
-        const PostResult posted = channel_->post({&operation, 1}, deadline_ns);
+        const PostResult posted = initiator_->post({&operation, 1}, deadline_ns);
         result.accepted += posted.accepted;
         result.status = posted.status;
         if (posted.accepted == 0) break;
@@ -66,15 +63,15 @@ class MergingFabric final : public ForwardingFabric {
         completions[count].tag = failed_.back();
         failed_.pop_back();
       }
-      return count + channel_->poll(completions.subspan(count));
+      return count + initiator_->poll(completions.subspan(count));
     }
     void wait(uint64_t deadline_ns) override {
-      if (failed_.empty()) channel_->wait(deadline_ns);
+      if (failed_.empty()) initiator_->wait(deadline_ns);
     }
-    void close() override { channel_->close(); }
+    void close() override { initiator_->close(); }
 
    private:
-    std::unique_ptr<Channel> channel_;
+    std::unique_ptr<Initiator> initiator_;
     MergingFabric& fabric_;
     std::vector<uint64_t> failed_;
   };

@@ -14,19 +14,15 @@ namespace {
 
 constexpr uint64_t kSlotBytes = 128;
 
-// A channel that brings what the test says.
-class SaidChannel final : public Channel {
+// A target that brings what the test says.
+class SaidTarget final : public Target {
  public:
-  explicit SaidChannel(std::deque<uint32_t>& immediates) : immediates_(immediates) {}
+  explicit SaidTarget(std::deque<uint32_t>& immediates) : immediates_(immediates) {}
   Result<Region> allocate_writable(uint64_t) override { return fail(Code::kInvalid, ""); }
-  Result<RemoteRegion> import_region(RegionExport) override { return fail(Code::kInvalid, ""); }
-  PostResult post(std::span<const Operation>, uint64_t) override { return {}; }
-  size_t poll(std::span<Completion> completions) override {
+  size_t poll(std::span<uint32_t> immediates) override {
     size_t count = 0;
-    for (; count < completions.size() && !immediates_.empty(); immediates_.pop_front()) {
-      completions[count] = {};
-      completions[count].kind = CompletionKind::kImmediate;
-      completions[count++].immediate = immediates_.front();
+    for (; count < immediates.size() && !immediates_.empty(); immediates_.pop_front()) {
+      immediates[count++] = immediates_.front();
     }
     return count;
   }
@@ -48,7 +44,7 @@ class PushLandingTest : public ::testing::Test {
   sim::World world_{1};
   sim::SimFabric fabric_{world_, {}};
   std::deque<uint32_t> immediates_;
-  PushLanding landing_{std::make_unique<SaidChannel>(immediates_),
+  PushLanding landing_{std::make_unique<SaidTarget>(immediates_),
                        fabric_.register_local({memory_.data(), memory_.size()}).value(),
                        kSlotBytes};
 };

@@ -17,10 +17,10 @@ class SpoilingFabric final : public ForwardingFabric {
  public:
   using ForwardingFabric::ForwardingFabric;
 
-  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
-    auto passive = ForwardingFabric::offer_channel(purpose);
-    passive->channel = std::make_unique<SpoilingChannel>(std::move(passive->channel), *this);
-    return passive;
+  Result<OfferedTarget> offer_channel(ChannelPurpose purpose) override {
+    auto offered = ForwardingFabric::offer_channel(purpose);
+    offered->target = std::make_unique<SpoilingTarget>(std::move(offered->target), *this);
+    return offered;
   }
 
   uint64_t place_bytes = 512 + sizeof(PageHeader);
@@ -28,25 +28,19 @@ class SpoilingFabric final : public ForwardingFabric {
   bool twice = false;  // each immediate
 
  private:
-  class SpoilingChannel final : public Channel {
+  class SpoilingTarget final : public Target {
    public:
-    SpoilingChannel(std::unique_ptr<Channel> channel, SpoilingFabric& fabric)
-        : channel_(std::move(channel)), fabric_(fabric) {}
+    SpoilingTarget(std::unique_ptr<Target> target, SpoilingFabric& fabric)
+        : target_(std::move(target)), fabric_(fabric) {}
     Result<Region> allocate_writable(uint64_t bytes) override {
-      auto region = channel_->allocate_writable(bytes);
+      auto region = target_->allocate_writable(bytes);
       memory_ = {region->data(), bytes};
       return region;
     }
-    Result<RemoteRegion> import_region(RegionExport region) override {
-      return channel_->import_region(std::move(region));
-    }
-    PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override {
-      return channel_->post(operations, deadline_ns);
-    }
-    size_t poll(std::span<Completion> completions) override {
-      size_t count = channel_->poll(completions.first(completions.size() / 2));
+    size_t poll(std::span<uint32_t> immediates) override {
+      size_t count = target_->poll(immediates.first(immediates.size() / 2));
       if (fabric_.twice) {
-        std::copy_n(completions.begin(), count, completions.begin() + static_cast<int>(count));
+        std::copy_n(immediates.begin(), count, immediates.begin() + static_cast<int>(count));
         count *= 2;
       }
       const uint64_t place_bytes = fabric_.place_bytes;
@@ -55,11 +49,11 @@ class SpoilingFabric final : public ForwardingFabric {
       }
       return count;
     }
-    void wait(uint64_t deadline_ns) override { channel_->wait(deadline_ns); }
-    void close() override { channel_->close(); }
+    void wait(uint64_t deadline_ns) override { target_->wait(deadline_ns); }
+    void close() override { target_->close(); }
 
    private:
-    std::unique_ptr<Channel> channel_;
+    std::unique_ptr<Target> target_;
     SpoilingFabric& fabric_;
     std::span<std::byte> memory_;
   };

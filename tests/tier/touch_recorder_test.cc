@@ -14,12 +14,12 @@ class TouchRecorderTest : public ::testing::Test {
 
   void attach() {
     auto offered = node_.offer_channel(ChannelPurpose::kStage).value();
-    passive_ = std::move(offered.channel);
-    log_region_ = passive_->allocate_writable(sizeof(TouchLog)).value();
-    auto channel = client_.connect(std::move(offered.offer), kNever).value();
+    target_ = std::move(offered.target);
+    log_region_ = target_->allocate_writable(sizeof(TouchLog)).value();
+    auto initiator = client_.connect(std::move(offered.offer), kNever).value();
     const RemoteRegion remote =
-        channel->import_region(node_.export_region(log_region_).value()).value();
-    recorder_.attach(std::move(channel), remote, &buffer_, local_.slice(0, sizeof buffer_));
+        initiator->import_region(node_.export_region(log_region_).value()).value();
+    recorder_.attach(std::move(initiator), remote, &buffer_, local_.slice(0, sizeof buffer_));
   }
   const TouchLog& log() const { return *reinterpret_cast<const TouchLog*>(log_region_.data()); }
   void record(uint64_t first, uint64_t count) {
@@ -30,7 +30,7 @@ class TouchRecorderTest : public ::testing::Test {
   sim::World world_{1};
   sim::SimFabric node_{world_, {}};
   sim::SimFabric client_{world_, {}};
-  std::unique_ptr<Channel> passive_;
+  std::unique_ptr<Target> target_;
   Region log_region_;
   TouchRecorder::Buffer buffer_{};
   Region local_ =
@@ -73,7 +73,7 @@ TEST_F(TouchRecorderTest, RingOfBlocksGoesRound) {
 
 TEST_F(TouchRecorderTest, WhatItsChannelStillCarriesIsNoNextChannelsConcern) {
   record(0, kTouchBlockSlots);
-  const std::unique_ptr<Channel> former = recorder_.detach();
+  const std::unique_ptr<Initiator> former = recorder_.detach();
   record(0, kTouchBlockSlots);  // belongs nowhere
   attach();
   record(2000, kTouchBlockSlots);

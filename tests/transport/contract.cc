@@ -41,15 +41,15 @@ Operation write_operation(const Link& link, uint64_t remote_offset, uint64_t loc
   return operation;
 }
 
-size_t post_all(Channel& channel, std::span<const Operation> operations) {
-  const PostResult result = channel.post(operations, kNever);
+size_t post_all(Initiator& initiator, std::span<const Operation> operations) {
+  const PostResult result = initiator.post(operations, kNever);
   EXPECT_TRUE(result.status.ok()) << result.status.context;
   return result.accepted;
 }
 
 bool all_ok(const std::vector<Completion>& completions) {
   return std::all_of(completions.begin(), completions.end(), [](const Completion& completion) {
-    return completion.kind == CompletionKind::kOperation && completion.outcome == Outcome::kOk;
+    return completion.outcome == Outcome::kOk;
   });
 }
 
@@ -82,30 +82,30 @@ void Harness::make_round_trip() {
   EXPECT_EQ(ended.outcome, Outcome::kOk);
 }
 
-Result<std::unique_ptr<Channel>> ContractTest::take_up(ChannelOffer offer, uint64_t deadline_ns) {
+Result<std::unique_ptr<Initiator>> ContractTest::take_up(ChannelOffer offer, uint64_t deadline_ns) {
   offer.peer = harness_->peer();
   return harness_->active().connect(std::move(offer), deadline_ns);
 }
 
 void ContractTest::connect(ChannelPurpose purpose, Link& link) {
-  Result<PassiveChannel> passive = harness_->passive().offer_channel(purpose);
-  ASSERT_TRUE(passive) << passive.error().message;
-  auto active = take_up(std::move(passive->offer), soon());
-  ASSERT_TRUE(active) << active.error().message;
-  link.passive = std::move(passive->channel);
-  link.active = std::move(*active);
+  Result<OfferedTarget> offered = harness_->passive().offer_channel(purpose);
+  ASSERT_TRUE(offered) << offered.error().message;
+  auto initiator = take_up(std::move(offered->offer), soon());
+  ASSERT_TRUE(initiator) << initiator.error().message;
+  link.target = std::move(offered->target);
+  link.initiator = std::move(*initiator);
 }
 
 Link ContractTest::make_link(ChannelPurpose purpose, uint64_t bytes) {
   Link link;
   connect(purpose, link);
   auto region = purpose == ChannelPurpose::kRead ? harness_->passive().allocate_readable(bytes)
-                                                 : link.passive->allocate_writable(bytes);
+                                                 : link.target->allocate_writable(bytes);
   EXPECT_TRUE(region) << region.error().message;
   link.remote_region = std::move(*region);
   auto exported = harness_->passive().export_region(link.remote_region);
   EXPECT_TRUE(exported) << exported.error().message;
-  auto remote = link.active->import_region(std::move(*exported));
+  auto remote = link.initiator->import_region(std::move(*exported));
   EXPECT_TRUE(remote) << remote.error().message;
   link.remote = *remote;
   link.memory.assign(bytes, kUntouched);
@@ -115,25 +115,33 @@ Link ContractTest::make_link(ChannelPurpose purpose, uint64_t bytes) {
   return link;
 }
 
-std::vector<Completion> ContractTest::collect(Channel& channel, size_t count) {
-  std::vector<Completion> all;
-  std::array<Completion, 7> some;
+template <typename Item, typename End>
+std::vector<Item> ContractTest::collect_from(End& end, size_t count) {
+  std::vector<Item> all;
+  std::array<Item, 7> some;
   const uint64_t deadline = soon();
   while (all.size() < count) {
-    const size_t got =
-        channel.poll(std::span(some).first(std::min(some.size(), count - all.size())));
+    const size_t got = end.poll(std::span(some).first(std::min(some.size(), count - all.size())));
     all.insert(all.end(), some.begin(), some.begin() + got);
     if (got > 0) continue;
     if (harness_->clock().now_ns() >= deadline) break;
-    channel.wait(deadline);
+    end.wait(deadline);
   }
   return all;
 }
 
-bool ContractTest::refused(Channel& channel, const Operation& operation) {
-  const PostResult posted = channel.post(std::span(&operation, 1), kNever);
+std::vector<Completion> ContractTest::collect(Initiator& initiator, size_t count) {
+  return collect_from<Completion>(initiator, count);
+}
+
+std::vector<uint32_t> ContractTest::collect(Target& target, size_t count) {
+  return collect_from<uint32_t>(target, count);
+}
+
+bool ContractTest::refused(Initiator& initiator, const Operation& operation) {
+  const PostResult posted = initiator.post(std::span(&operation, 1), kNever);
   if (posted.accepted == 0) return !posted.status.ok();
-  const std::vector<Completion> ended = collect(channel, 1);
+  const std::vector<Completion> ended = collect(initiator, 1);
   return ended.size() == 1 && ended[0].outcome == Outcome::kFailed;
 }
 

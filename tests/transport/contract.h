@@ -20,7 +20,8 @@
 //   INSTANTIATE_TEST_SUITE_P(Shm, FabricContract, testing::Values(backend), backend_name);
 namespace farpage::contract {
 
-// Two processes' worth of one backend.
+// Two processes' worth of one backend: the passive side has the targets, the active side the
+// initiators.
 class Harness {
  public:
   virtual ~Harness() = default;
@@ -53,8 +54,8 @@ inline std::string backend_name(const testing::TestParamInfo<Backend>& info) {
 // A read or stage channel with a region of the passive side that the active side has imported, and
 // memory of the active side.
 struct Link {
-  std::unique_ptr<Channel> passive;
-  std::unique_ptr<Channel> active;
+  std::unique_ptr<Target> target;
+  std::unique_ptr<Initiator> initiator;
   Region remote_region;
   RemoteRegion remote;
   std::vector<std::byte> memory;
@@ -70,17 +71,22 @@ class ContractTest : public testing::TestWithParam<Backend> {
   uint64_t soon() const { return harness_->clock().now_ns() + kPatience; }
 
   // As it arrives over a control connection.
-  Result<std::unique_ptr<Channel>> take_up(ChannelOffer offer, uint64_t deadline_ns);
+  Result<std::unique_ptr<Initiator>> take_up(ChannelOffer offer, uint64_t deadline_ns);
   void connect(ChannelPurpose purpose, Link& link);
   // The local memory is as large, and filled with kUntouched.
   Link make_link(ChannelPurpose purpose, uint64_t bytes);
 
-  // Polls until `count` completions have come or kPatience has passed.
-  std::vector<Completion> collect(Channel& channel, size_t count);
+  // Polls until `count` completions, or immediates, have come or kPatience has passed.
+  std::vector<Completion> collect(Initiator& initiator, size_t count);
+  std::vector<uint32_t> collect(Target& target, size_t count);
   // Whether `operation` was refused by post() or ended as failed.
-  bool refused(Channel& channel, const Operation& operation);
+  bool refused(Initiator& initiator, const Operation& operation);
 
   std::unique_ptr<Harness> harness_;
+
+ private:
+  template <typename Item, typename End>
+  std::vector<Item> collect_from(End& end, size_t count);
 };
 
 class FabricContract : public ContractTest {};      // everything but what follows
@@ -104,7 +110,7 @@ Operation write_operation(const Link& link, uint64_t remote_offset, uint64_t loc
                           uint64_t bytes, uint64_t tag = 0);
 
 // How many post() accepted; its status must be ok.
-size_t post_all(Channel& channel, std::span<const Operation> operations);
+size_t post_all(Initiator& initiator, std::span<const Operation> operations);
 bool all_ok(const std::vector<Completion>& completions);
 std::multiset<uint64_t> tags(const std::vector<Completion>& completions);
 std::multiset<uint64_t> tags_up_to(uint64_t count);  // 0, 1, …, count - 1

@@ -11,10 +11,10 @@ TEST_P(FabricContract, LocalMemoryIsNotTouchedOnceItsRegionIsGone) {
   Link link = make_link(ChannelPurpose::kRead, 4096);
   fill(link.remote_region.data(), 4096);
   const Operation read = read_operation(link, 0, 0, 4096);
-  ASSERT_EQ(post_all(*link.active, {&read, 1}), 1u);
+  ASSERT_EQ(post_all(*link.initiator, {&read, 1}), 1u);
   link.local = Region();
   std::fill(link.memory.begin(), link.memory.end(), kUntouched);
-  EXPECT_EQ(collect(*link.active, 1).size(), 1u);
+  EXPECT_EQ(collect(*link.initiator, 1).size(), 1u);
   EXPECT_TRUE(untouched(link.memory));
 }
 
@@ -22,31 +22,48 @@ TEST_P(FabricContract, ChannelsAreIndependent) {
   Link one = make_link(ChannelPurpose::kRead, 4096);
   Link other = make_link(ChannelPurpose::kRead, 4096);
   fill(other.remote_region.data(), 4096);
-  one.active->close();
+  one.initiator->close();
   const Operation read = read_operation(other, 0, 0, 4096);
-  ASSERT_EQ(post_all(*other.active, {&read, 1}), 1u);
-  EXPECT_TRUE(all_ok(collect(*other.active, 1)));
+  ASSERT_EQ(post_all(*other.initiator, {&read, 1}), 1u);
+  EXPECT_TRUE(all_ok(collect(*other.initiator, 1)));
   EXPECT_EQ(first_difference(other.memory.data(), 4096, 0), 4096u);
 }
 
 TEST_P(FabricContract, WaitReturnsByItsDeadline) {
   Link link = make_link(ChannelPurpose::kRead, 4096);
-  for (Channel* channel : {link.active.get(), link.passive.get()}) {
+  const auto wait_at = [&](auto& end) {
     const uint64_t deadline = harness_->clock().now_ns() + 5 * kMillisecond;
-    while (harness_->clock().now_ns() < deadline) channel->wait(deadline);
+    while (harness_->clock().now_ns() < deadline) end.wait(deadline);
     EXPECT_LT(harness_->clock().now_ns(), deadline + kPatience);
-    channel->wait(0);
-  }
+    end.wait(0);
+  };
+  wait_at(*link.initiator);
+  wait_at(*link.target);
 }
 
 TEST_P(FabricContract, APassedDeadlineStillBringsOneCompletionEach) {
   Link link = make_link(ChannelPurpose::kRead, 256 * 1024);
   std::vector<Operation> reads;
   for (uint64_t i = 0; i < 10; ++i) reads.push_back(read_operation(link, 0, 0, 256 * 1024, i));
-  ASSERT_EQ(link.active->post(reads, 0).accepted, 10u);
-  const auto ended = collect(*link.active, 10);
+  ASSERT_EQ(link.initiator->post(reads, 0).accepted, 10u);
+  const auto ended = collect(*link.initiator, 10);
   EXPECT_EQ(tags(ended), tags_up_to(10));
   for (const Completion& completion : ended) EXPECT_NE(completion.outcome, Outcome::kFailed);
+}
+
+// I4: whatever its peer posts.
+TEST_P(ProtectionContract, AClosedTargetsMemoryIsReachedByNobody) {
+  for (const ChannelPurpose purpose : {ChannelPurpose::kRead, ChannelPurpose::kStage}) {
+    Link link = make_link(purpose, 4096);
+    Operation operation = read_operation(link, 0, 0, 4096);
+    if (purpose == ChannelPurpose::kStage) operation.kind = OperationKind::kWrite;
+    link.target->close();
+    link.target->close();
+    EXPECT_TRUE(refused(*link.initiator, operation));
+    harness_->settle();
+    EXPECT_TRUE(untouched(link.memory));
+    EXPECT_EQ(link.remote_region.data()[0], std::byte{0});
+  }
 }
 
 // I4.
@@ -59,12 +76,12 @@ TEST_P(ClosingContract, CloseEndsEverythingAndNothingLandsAfterwards) {
       operations.push_back(read_operation(link, i * 1024, i * 1024, 1024, i));
       if (purpose == ChannelPurpose::kStage) operations.back().kind = OperationKind::kWrite;
     }
-    ASSERT_EQ(post_all(*link.active, operations), kCount);
+    ASSERT_EQ(post_all(*link.initiator, operations), kCount);
     std::array<Completion, 16> some;
-    link.active->wait(harness_->clock().now_ns() + 20 * kMicrosecond);
-    std::vector<Completion> ended(some.begin(), some.begin() + link.active->poll(some));
-    link.active->close();
-    const auto rest = collect(*link.active, kCount - ended.size());
+    link.initiator->wait(harness_->clock().now_ns() + 20 * kMicrosecond);
+    std::vector<Completion> ended(some.begin(), some.begin() + link.initiator->poll(some));
+    link.initiator->close();
+    const auto rest = collect(*link.initiator, kCount - ended.size());
     for (const Completion& completion : rest) {
       if (!GetParam().injects_failures) {
         EXPECT_NE(completion.outcome, Outcome::kFailed);
@@ -73,7 +90,7 @@ TEST_P(ClosingContract, CloseEndsEverythingAndNothingLandsAfterwards) {
     ended.insert(ended.end(), rest.begin(), rest.end());
     EXPECT_EQ(tags(ended), tags_up_to(kCount));
     // What was sent before may be on its way still: the peer's own end stops it.
-    if (purpose == ChannelPurpose::kStage) link.passive->close();
+    if (purpose == ChannelPurpose::kStage) link.target->close();
 
     std::fill(link.memory.begin(), link.memory.end(), kUntouched);
     std::fill_n(link.remote_region.data(), link.remote_region.bytes(), kUntouched);
@@ -85,24 +102,24 @@ TEST_P(ClosingContract, CloseEndsEverythingAndNothingLandsAfterwards) {
     EXPECT_TRUE(
         std::all_of(landing, landing + kCount * 1024, [](std::byte b) { return b == kUntouched; }));
     Completion more;
-    EXPECT_EQ(link.active->poll({&more, 1}), 0u);
+    EXPECT_EQ(link.initiator->poll({&more, 1}), 0u);
   }
 }
 
 TEST_P(ClosingContract, AClosedChannelRefusesPosts) {
   Link link = make_link(ChannelPurpose::kRead, 4096);
-  link.active->close();
-  link.active->close();
+  link.initiator->close();
+  link.initiator->close();
   const Operation read = read_operation(link, 0, 0, 64);
-  const PostResult posted = link.active->post({&read, 1}, kNever);
+  const PostResult posted = link.initiator->post({&read, 1}, kNever);
   EXPECT_EQ(posted.accepted, 0u);
   EXPECT_EQ(posted.status.code, Code::kUnavailable);
   harness_->settle();
   EXPECT_TRUE(untouched(link.memory));
 }
 
-TEST_P(ClosingContract, ChannelsMayGoInEitherOrderWithOperationsInFlight) {
-  for (const bool active_first : {true, false}) {
+TEST_P(ClosingContract, EndsMayGoInEitherOrderWithOperationsInFlight) {
+  for (const bool initiator_first : {true, false}) {
     for (const ChannelPurpose purpose : {ChannelPurpose::kRead, ChannelPurpose::kStage}) {
       Link link = make_link(purpose, 64 * 1024);
       std::vector<Operation> operations;
@@ -112,15 +129,17 @@ TEST_P(ClosingContract, ChannelsMayGoInEitherOrderWithOperationsInFlight) {
         operations.back().kind = OperationKind::kWrite;
         operations.back().has_immediate = true;
       }
-      ASSERT_EQ(post_all(*link.active, operations), 16u);
-      (active_first ? link.active : link.passive).reset();
+      ASSERT_EQ(post_all(*link.initiator, operations), 16u);
+      if (!initiator_first) link.target.reset();
+      if (initiator_first) link.initiator.reset();
       harness_->settle();
-      if (active_first) {
+      if (initiator_first) {
         std::fill(link.memory.begin(), link.memory.end(), kUntouched);
         harness_->settle();
         EXPECT_TRUE(untouched(link.memory));
       }
-      (active_first ? link.passive : link.active).reset();
+      link.target.reset();
+      link.initiator.reset();
       harness_->settle();
     }
   }

@@ -32,21 +32,21 @@ TEST_P(ShmDeadlines, LateReadDoesNotWaitForThoseWithMoreTime) {
   Link link = make_link(ChannelPurpose::kRead, (kLong + 2) * kBytes);
   const auto post = [&](uint64_t tag, uint64_t deadline_ns) {
     const Operation operation = read_operation(link, tag * kBytes, tag * kBytes, kBytes, tag);
-    ASSERT_EQ(link.active->post({&operation, 1}, deadline_ns).accepted, 1u);
+    ASSERT_EQ(link.initiator->post({&operation, 1}, deadline_ns).accepted, 1u);
   };
   for (uint64_t tag = 0; tag < kLong; ++tag) post(tag, soon());
   post(kLong, harness_->clock().now_ns());
   post(kLong + 1, soon());
   std::array<Completion, 1> first;
-  ASSERT_EQ(link.active->poll(first), 1u);
+  ASSERT_EQ(link.initiator->poll(first), 1u);
   EXPECT_EQ(first[0].tag, kLong);
   EXPECT_EQ(first[0].outcome, Outcome::kAborted);
   EXPECT_TRUE(untouched(link.memory)) << "nothing was copied before";
-  const auto others = collect(*link.active, kLong + 1);
+  const auto others = collect(*link.initiator, kLong + 1);
   EXPECT_TRUE(all_ok(others));
   EXPECT_EQ(tags(others), (std::multiset<uint64_t>{0, 1, 2, 3, 4, 5, 6, 7, kLong + 1}));
   std::array<Completion, 1> none;
-  EXPECT_EQ(link.active->poll(none), 0u);
+  EXPECT_EQ(link.initiator->poll(none), 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shm, ShmDeadlines, testing::Values(kShm), backend_name);

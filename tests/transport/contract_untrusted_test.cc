@@ -26,7 +26,7 @@ TEST_P(FabricContract, OutsideTheRegionNothingIsReadOrWritten) {
       Operation operation = read_operation(link, offset, 0, 0);
       if (purpose == ChannelPurpose::kStage) operation.kind = OperationKind::kWrite;
       operation.local[0] = local->slice(0, bytes);
-      EXPECT_TRUE(refused(*link.active, operation)) << offset << " + " << bytes;
+      EXPECT_TRUE(refused(*link.initiator, operation)) << offset << " + " << bytes;
       harness_->settle();
       EXPECT_TRUE(untouched(large));
       EXPECT_TRUE(std::all_of(link.remote_region.data(), link.remote_region.data() + kBytes,
@@ -44,15 +44,15 @@ TEST_P(FabricContract, MalformedOperationsAreRefused) {
   Operation other_generation = read_operation(link, 0, 0, 64);
   other_generation.remote.generation += 1;
   for (const Operation& bad : {three_slices, unknown_region, other_generation}) {
-    const PostResult posted = link.active->post({&bad, 1}, kNever);
+    const PostResult posted = link.initiator->post({&bad, 1}, kNever);
     EXPECT_EQ(posted.accepted, 0u);
     EXPECT_FALSE(posted.status.ok());
   }
   const std::array batch{read_operation(link, 0, 0, 64, 7), other_generation};
-  const PostResult posted = link.active->post(batch, kNever);
+  const PostResult posted = link.initiator->post(batch, kNever);
   EXPECT_EQ(posted.accepted, 1u);
   EXPECT_FALSE(posted.status.ok());
-  const auto ended = collect(*link.active, 1);
+  const auto ended = collect(*link.initiator, 1);
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].tag, 7u);
   EXPECT_TRUE(all_ok(ended));
@@ -67,9 +67,9 @@ TEST_P(FabricContract, ADestroyedRegionIsReachedByNobody) {
     // Takes its place, where the backend uses names or memory again.
     Result<Region> next = purpose == ChannelPurpose::kRead
                               ? harness_->passive().allocate_readable(4096)
-                              : link.passive->allocate_writable(4096);
+                              : link.target->allocate_writable(4096);
     ASSERT_TRUE(next);
-    EXPECT_TRUE(refused(*link.active, operation));
+    EXPECT_TRUE(refused(*link.initiator, operation));
     EXPECT_TRUE(untouched(link.memory));
     EXPECT_EQ(next->data()[0], std::byte{0});
   }
@@ -82,7 +82,7 @@ TEST_P(FabricContract, GarbageExportsAreRefused) {
       auto exported = harness_->passive().export_region(link.remote_region);
       EXPECT_TRUE(exported);
       change(*exported);
-      return link.active->import_region(std::move(*exported));
+      return link.initiator->import_region(std::move(*exported));
     };
     EXPECT_TRUE(import_changed([](RegionExport&) {}));
     EXPECT_FALSE(import_changed([](RegionExport& region) {
@@ -111,10 +111,10 @@ TEST_P(FabricContract, LocalMemoryIsExportedToNobody) {
 
 TEST_P(FabricContract, GarbageOffersAreRefused) {
   const auto connect_changed = [&](auto change) {
-    auto passive = harness_->passive().offer_channel(ChannelPurpose::kRead);
-    EXPECT_TRUE(passive);
-    change(passive->offer);
-    return take_up(std::move(passive->offer), soon());
+    auto offered = harness_->passive().offer_channel(ChannelPurpose::kRead);
+    EXPECT_TRUE(offered);
+    change(offered->offer);
+    return take_up(std::move(offered->offer), soon());
   };
   EXPECT_TRUE(connect_changed([](ChannelOffer&) {}));
   EXPECT_FALSE(connect_changed([](ChannelOffer& offer) {
@@ -125,13 +125,13 @@ TEST_P(FabricContract, GarbageOffersAreRefused) {
 }
 
 TEST_P(FabricContract, AnOfferIsTakenUpOnce) {
-  auto passive = harness_->passive().offer_channel(ChannelPurpose::kRead);
-  ASSERT_TRUE(passive);
+  auto offered = harness_->passive().offer_channel(ChannelPurpose::kRead);
+  ASSERT_TRUE(offered);
   ChannelOffer copy;
-  copy.purpose = passive->offer.purpose;
-  copy.opaque = passive->offer.opaque;
-  if (passive->offer.fd.valid()) copy.fd.reset(::dup(passive->offer.fd.get()));
-  EXPECT_TRUE(take_up(std::move(passive->offer), soon()));
+  copy.purpose = offered->offer.purpose;
+  copy.opaque = offered->offer.opaque;
+  if (offered->offer.fd.valid()) copy.fd.reset(::dup(offered->offer.fd.get()));
+  EXPECT_TRUE(take_up(std::move(offered->offer), soon()));
   EXPECT_FALSE(take_up(std::move(copy), soon()));
 }
 
@@ -146,11 +146,11 @@ TEST_P(ProtectionContract, AReadableRegionTakesNoWrites) {
       auto exported = harness_->passive().export_region(*pool);
       ASSERT_TRUE(exported);
       exported->access = claimed;
-      auto remote = link.active->import_region(std::move(*exported));
+      auto remote = link.initiator->import_region(std::move(*exported));
       if (!remote) continue;
       Operation write = write_operation(link, 0, 0, 4096);
       write.remote = *remote;
-      EXPECT_TRUE(refused(*link.active, write));
+      EXPECT_TRUE(refused(*link.initiator, write));
     }
     harness_->settle();
     EXPECT_TRUE(std::all_of(pool->data(), pool->data() + 4096,
@@ -164,11 +164,11 @@ TEST_P(ProtectionContract, StagingOfAnotherChannelTakesNoWrites) {
   Link theirs = make_link(ChannelPurpose::kStage, 4096);
   auto stolen = harness_->passive().export_region(theirs.remote_region);
   ASSERT_TRUE(stolen);
-  auto remote = mine.active->import_region(std::move(*stolen));
+  auto remote = mine.initiator->import_region(std::move(*stolen));
   if (remote) {
     Operation write = write_operation(mine, 0, 0, 4096);
     write.remote = *remote;
-    EXPECT_TRUE(refused(*mine.active, write));
+    EXPECT_TRUE(refused(*mine.initiator, write));
   }
   harness_->settle();
   EXPECT_TRUE(std::all_of(theirs.remote_region.data(), theirs.remote_region.data() + 4096,
@@ -183,11 +183,11 @@ TEST_P(ProtectionContract, StagingIsReadByNobody) {
     auto exported = harness_->passive().export_region(stage.remote_region);
     ASSERT_TRUE(exported);
     exported->access = claimed;
-    auto remote = link.active->import_region(std::move(*exported));
+    auto remote = link.initiator->import_region(std::move(*exported));
     if (!remote) continue;
     Operation read = read_operation(link, 0, 0, 4096);
     read.remote = *remote;
-    EXPECT_TRUE(refused(*link.active, read));
+    EXPECT_TRUE(refused(*link.initiator, read));
   }
   harness_->settle();
   EXPECT_TRUE(untouched(link.memory));

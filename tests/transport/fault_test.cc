@@ -33,9 +33,9 @@ class FaultTest : public ::testing::Test {
     for (uint64_t slot = 0; slot < kSlots; ++slot) put(slot, key_of(slot), slot);
     local_ = faulty_.register_local({memory_.data(), memory_.size()}).value();
     auto offered = server_.offer_channel(ChannelPurpose::kRead).value();
-    passive_ = std::move(offered.channel);
-    channel_ = faulty_.connect(std::move(offered.offer), kNever).value();
-    remote_ = channel_->import_region(server_.export_region(pool_).value()).value();
+    target_ = std::move(offered.target);
+    initiator_ = faulty_.connect(std::move(offered.offer), kNever).value();
+    remote_ = initiator_->import_region(server_.export_region(pool_).value()).value();
   }
 
   void put(uint64_t slot, const PageKey& key, uint64_t salt) {
@@ -71,7 +71,7 @@ class FaultTest : public ::testing::Test {
     return operation;
   }
   void post(const Operation& operation) {
-    ASSERT_EQ(channel_->post({&operation, 1}, kNever).accepted, 1u);
+    ASSERT_EQ(initiator_->post({&operation, 1}, kNever).accepted, 1u);
   }
   // What comes within so much time.
   std::vector<Completion> collect(uint64_t for_ns = kPatience) {
@@ -79,9 +79,9 @@ class FaultTest : public ::testing::Test {
     const uint64_t end = world_.now_ns() + for_ns;
     do {
       std::array<Completion, 16> some;
-      const size_t count = channel_->poll(some);
+      const size_t count = initiator_->poll(some);
       all.insert(all.end(), some.begin(), some.begin() + count);
-      channel_->wait(end);
+      initiator_->wait(end);
     } while (world_.now_ns() < end);
     return all;
   }
@@ -109,8 +109,8 @@ class FaultTest : public ::testing::Test {
   Region pool_;
   std::vector<std::byte> memory_ = std::vector<std::byte>(kSlots * kSlot);
   Region local_;
-  std::unique_ptr<Channel> passive_;
-  std::unique_ptr<Channel> channel_;
+  std::unique_ptr<Target> target_;
+  std::unique_ptr<Initiator> initiator_;
   RemoteRegion remote_;
 };
 
@@ -216,7 +216,7 @@ TEST_F(FaultTest, LateComesLaterThanTheBytes) {
   post(read_page(1));
   const uint64_t posted = world_.now_ns();
   std::array<Completion, 1> completion;
-  while (channel_->poll(completion) == 0) channel_->wait(kNever);
+  while (initiator_->poll(completion) == 0) initiator_->wait(kNever);
   EXPECT_GT(world_.now_ns(), posted + kMillisecond);  // the network takes 30 µs at most
   EXPECT_TRUE(std::ranges::equal(landed(1), stored(1)));
   EXPECT_EQ(injected(FaultKind::kLate), 1u);
@@ -226,7 +226,7 @@ TEST_F(FaultTest, LostEndsWhenTheChannelIsClosed) {
   plan(FaultKind::kLost);
   post(read_page(1, 5));
   EXPECT_TRUE(collect(100 * kSecond).empty());
-  channel_->close();
+  initiator_->close();
   const std::vector<Completion> ended = collect();
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].outcome, Outcome::kAborted);
@@ -307,7 +307,7 @@ TEST_F(FaultTest, StoppedPeersAnswerNothingUntilTheyGoOn) {
 
 TEST_F(FaultTest, FlippedWriteLeavesTheSourceAsItIs) {
   auto offered = server_.offer_channel(ChannelPurpose::kStage).value();
-  const Region staging = offered.channel->allocate_writable(4096).value();
+  const Region staging = offered.target->allocate_writable(4096).value();
   const auto channel = faulty_.connect(std::move(offered.offer), kNever).value();
   Operation write;
   write.kind = OperationKind::kWrite;

@@ -20,8 +20,8 @@ constexpr LinkShape kShape = {.latency_ns = 100 * kMicrosecond, .bytes_per_s = 1
 class ShapedLinkTest : public ::testing::Test {
  protected:
   struct Reader {
-    std::unique_ptr<Channel> passive;
-    std::unique_ptr<Channel> active;
+    std::unique_ptr<Target> target;
+    std::unique_ptr<Initiator> initiator;
     RemoteRegion remote;
   };
 
@@ -32,9 +32,9 @@ class ShapedLinkTest : public ::testing::Test {
 
   Reader open() {
     auto offered = server_.offer_channel(ChannelPurpose::kRead).value();
-    auto active = shaped_.connect(std::move(offered.offer), kNever).value();
-    const auto remote = active->import_region(server_.export_region(pool_).value()).value();
-    return {std::move(offered.channel), std::move(active), remote};
+    auto initiator = shaped_.connect(std::move(offered.offer), kNever).value();
+    const auto remote = initiator->import_region(server_.export_region(pool_).value()).value();
+    return {std::move(offered.target), std::move(initiator), remote};
   }
   void read(Reader& reader, uint64_t page) {
     Operation operation;
@@ -43,15 +43,15 @@ class ShapedLinkTest : public ::testing::Test {
     operation.remote = reader.remote;
     operation.remote_offset = page * kBytes;
     operation.local[0] = local_.slice(page * kBytes, kBytes);
-    ASSERT_EQ(reader.active->post({&operation, 1}, kNever).accepted, 1u);
+    ASSERT_EQ(reader.initiator->post({&operation, 1}, kNever).accepted, 1u);
   }
   // What has come by so long after the beginning.
   std::vector<uint64_t> tags_by(Reader& reader, uint64_t at_ns) {
     std::vector<uint64_t> tags;
     while (world_.now_ns() < at_ns) {
-      reader.active->wait(at_ns);
+      reader.initiator->wait(at_ns);
       std::array<Completion, 16> some;
-      const size_t count = reader.active->poll(some);
+      const size_t count = reader.initiator->poll(some);
       for (const Completion& each : std::span(some).first(count)) {
         EXPECT_EQ(each.outcome, Outcome::kOk);
         tags.push_back(each.tag);
@@ -123,12 +123,12 @@ TEST_F(ShapedLinkTest, WhatIsOnItsWayEndsAsAbortedWithItsChannel) {
   read(reader, 0);
   read(reader, 1);
   tags_by(reader, world_.now_ns() + us(50));  // they have come, as far as the network goes
-  reader.active->close();
+  reader.initiator->close();
   std::array<Completion, 4> ended;
   size_t count = 0;
   while (count < 2) {
-    reader.active->wait(kNever);
-    count += reader.active->poll(std::span(ended).subspan(count));
+    reader.initiator->wait(kNever);
+    count += reader.initiator->poll(std::span(ended).subspan(count));
   }
   EXPECT_EQ(ended[0].outcome, Outcome::kAborted);
   EXPECT_EQ(ended[1].outcome, Outcome::kAborted);

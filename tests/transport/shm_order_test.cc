@@ -31,13 +31,13 @@ class ShmOrder : public testing::Test {
     return operation;
   }
   void post(const std::vector<Operation>& operations, uint64_t deadline_ns) {
-    ASSERT_EQ(channel_->post(operations, deadline_ns).accepted, operations.size());
+    ASSERT_EQ(initiator_->post(operations, deadline_ns).accepted, operations.size());
   }
   // Polls one at a time.
   std::vector<uint64_t> tags_as_they_end(size_t count) {
     std::vector<uint64_t> tags;
     Completion one;
-    while (tags.size() < count && channel_->poll({&one, 1}) == 1) {
+    while (tags.size() < count && initiator_->poll({&one, 1}) == 1) {
       EXPECT_EQ(one.outcome, Outcome::kOk);
       tags.push_back(one.tag);
     }
@@ -45,14 +45,15 @@ class ShmOrder : public testing::Test {
   }
 
   std::unique_ptr<Fabric> fabric_ = shm::make_shm_fabric();
-  PassiveChannel passive_ = fabric_->offer_channel(ChannelPurpose::kStage).value();
-  std::unique_ptr<Channel> channel_ = fabric_->connect(std::move(passive_.offer), kNever).value();
+  OfferedTarget offered_ = fabric_->offer_channel(ChannelPurpose::kStage).value();
+  std::unique_ptr<Initiator> initiator_ =
+      fabric_->connect(std::move(offered_.offer), kNever).value();
   Region pool_memory_ = fabric_->allocate_readable(kBytes).value();
-  Region staging_memory_ = passive_.channel->allocate_writable(kBytes).value();
+  Region staging_memory_ = offered_.target->allocate_writable(kBytes).value();
   RemoteRegion pool_ =
-      channel_->import_region(fabric_->export_region(pool_memory_).value()).value();
+      initiator_->import_region(fabric_->export_region(pool_memory_).value()).value();
   RemoteRegion staging_ =
-      channel_->import_region(fabric_->export_region(staging_memory_).value()).value();
+      initiator_->import_region(fabric_->export_region(staging_memory_).value()).value();
   std::vector<std::byte> memory_ = std::vector<std::byte>(kBytes);
   Region local_ = fabric_->register_local({memory_.data(), kBytes}).value();
   const uint64_t hour_ = boottime_clock().now_ns() + 3'600 * kSecond;
@@ -82,7 +83,7 @@ TEST_F(ShmOrder, AFullRingTakesNoMoreAndKeepsWhatItHas) {
   for (uint64_t i = 0; i < 1022; ++i) many.push_back(read(i));
   post(many, kNever);
   const std::vector<Operation> urgent = {read(2001), read(2002), read(2003)};
-  EXPECT_EQ(channel_->post(urgent, hour_).accepted, 2u);
+  EXPECT_EQ(initiator_->post(urgent, hour_).accepted, 2u);
   const auto tags = tags_as_they_end(1024);
   ASSERT_EQ(tags.size(), 1024u);
   EXPECT_EQ(tags[0], 2001u);
@@ -106,26 +107,26 @@ TEST_F(ShmOrder, BytesAreCopiedOnceThoughTheirImmediateWaits) {
   word.has_immediate = true;
   for (uint32_t i = 0; i < shm::ImmediateRing::kEntries; ++i) {
     post({word}, kNever);
-    ASSERT_EQ(channel_->poll({&one, 1}), 1u);
+    ASSERT_EQ(initiator_->poll({&one, 1}), 1u);
   }
   Operation with_bytes = write(9);
   with_bytes.has_immediate = true;
   with_bytes.immediate = 4711;
   std::ranges::fill(memory_, std::byte{1});
   post({with_bytes}, kNever);
-  ASSERT_EQ(channel_->poll({&one, 1}), 0u);
+  ASSERT_EQ(initiator_->poll({&one, 1}), 0u);
   std::ranges::fill(memory_, std::byte{2});  // nobody looks here again
-  ASSERT_EQ(channel_->poll({&one, 1}), 0u);
+  ASSERT_EQ(initiator_->poll({&one, 1}), 0u);
 
-  Completion arrived;
-  ASSERT_EQ(passive_.channel->poll({&arrived, 1}), 1u);  // makes room
-  ASSERT_EQ(channel_->poll({&one, 1}), 1u);
+  uint32_t arrived = 0;
+  ASSERT_EQ(offered_.target->poll({&arrived, 1}), 1u);  // makes room
+  ASSERT_EQ(initiator_->poll({&one, 1}), 1u);
   EXPECT_EQ(one.outcome, Outcome::kOk);
   EXPECT_EQ(one.tag, 9u);
   const std::span<const std::byte> there(staging_memory_.data(), kBytes);
   EXPECT_TRUE(std::ranges::all_of(there, [](std::byte byte) { return byte == std::byte{1}; }));
   uint32_t last = 0;
-  while (passive_.channel->poll({&arrived, 1}) == 1) last = arrived.immediate;
+  while (offered_.target->poll({&arrived, 1}) == 1) last = arrived;
   EXPECT_EQ(last, 4711u);
 }
 
@@ -138,10 +139,10 @@ TEST_F(ShmOrder, TheNextOperationInThatPlaceIsCopiedAgain) {
   for (uint32_t i = 0; i < 2 * 1024 + shm::ImmediateRing::kEntries; ++i) {
     std::ranges::fill(memory_, static_cast<std::byte>(i % 251));
     post({with_bytes}, kNever);
-    if (channel_->poll({&one, 1}) == 0) {
-      Completion arrived;
-      ASSERT_EQ(passive_.channel->poll({&arrived, 1}), 1u);
-      ASSERT_EQ(channel_->poll({&one, 1}), 1u);
+    if (initiator_->poll({&one, 1}) == 0) {
+      uint32_t arrived = 0;
+      ASSERT_EQ(offered_.target->poll({&arrived, 1}), 1u);
+      ASSERT_EQ(initiator_->poll({&one, 1}), 1u);
     }
     ASSERT_EQ(staging_memory_.data()[kBytes - 1], static_cast<std::byte>(i % 251)) << i;
   }

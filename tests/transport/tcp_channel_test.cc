@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "transport/tcp/active_channel.h"
+#include "transport/tcp/initiator.h"
 
 namespace farpage::tcp {
 namespace {
@@ -93,7 +93,7 @@ class TcpChannelTest : public testing::Test {
 
   UniqueFd node_;
   std::shared_ptr<LocalRegistrations> local_ = std::make_shared<LocalRegistrations>();
-  std::optional<ActiveTcpChannel> channel_;
+  std::optional<TcpInitiator> channel_;
   RemoteRegion remote_;
   uint64_t key_ = 0;
   std::vector<std::byte> memory_;

@@ -25,7 +25,7 @@ constexpr uint64_t kPoolBytes = kMiB;
 class TcpHostilePeerTest : public testing::Test {
  protected:
   struct Peer {
-    std::unique_ptr<Channel> passive;
+    std::unique_ptr<Target> target;
     std::unique_ptr<Stream> stream;
   };
 
@@ -35,7 +35,7 @@ class TcpHostilePeerTest : public testing::Test {
     auto offered = node_->offer_channel(purpose).value();
     Introduction introduction = {ConnectionKind::kData, {}};
     std::memcpy(introduction.channel.data(), offered.offer.opaque.data(), 16);
-    Peer peer = {std::move(offered.channel),
+    Peer peer = {std::move(offered.target),
                  dial(listener_->address(), {}, introduction, soon()).value()};
     Reply welcome = {1, 1, 1};
     EXPECT_TRUE(read_all(*peer.stream, bytes_of(welcome), soon()));
@@ -127,7 +127,7 @@ TEST_F(TcpHostilePeerTest, WhatIsNoRequestIsRefused) {
 // I6.
 TEST_F(TcpHostilePeerTest, OnlyOnesOwnStagingTakesWrites) {
   Peer owner = connect(ChannelPurpose::kStage);
-  auto staging = owner.passive->allocate_writable(4096).value();
+  auto staging = owner.target->allocate_writable(4096).value();
   Peer stranger = connect(ChannelPurpose::kStage);
   EXPECT_EQ(refusal(stranger, write_request(staging, 0, 64)), Code::kDenied);
   Peer reader = connect(ChannelPurpose::kRead);
@@ -135,7 +135,7 @@ TEST_F(TcpHostilePeerTest, OnlyOnesOwnStagingTakesWrites) {
   Peer vandal = connect(ChannelPurpose::kStage);
   EXPECT_EQ(refusal(vandal, write_request(pool_, 0, 64)), Code::kDenied);
   Peer overflow = connect(ChannelPurpose::kStage);
-  auto small = overflow.passive->allocate_writable(4096).value();
+  auto small = overflow.target->allocate_writable(4096).value();
   EXPECT_EQ(refusal(overflow, write_request(small, 4095, 2)), Code::kInvalid);
   EXPECT_EQ(staging.data()[0], std::byte{0});
   EXPECT_EQ(pool_.data()[0], std::byte{0});
@@ -143,7 +143,7 @@ TEST_F(TcpHostilePeerTest, OnlyOnesOwnStagingTakesWrites) {
 
 TEST_F(TcpHostilePeerTest, StagingIsReadByNobody) {
   Peer owner = connect(ChannelPurpose::kStage);
-  auto staging = owner.passive->allocate_writable(4096).value();
+  auto staging = owner.target->allocate_writable(4096).value();
   Peer reader = connect(ChannelPurpose::kRead);
   Request request = write_request(staging, 0, 64);
   request.kind = 1;
@@ -241,7 +241,7 @@ INSTANTIATE_TEST_SUITE_P(BehindBytes, TcpImmediates, testing::Values(0, 64));
 
 TEST_P(TcpImmediates, StopTheirSenderAloneWhileNobodyTakesThem) {
   Peer sender = connect(ChannelPurpose::kStage);
-  auto staging = sender.passive->allocate_writable(4096).value();
+  auto staging = sender.target->allocate_writable(4096).value();
   constexpr uint32_t kCount = 1'000;
   std::vector<std::byte> all;  // so that the node finds the next request behind every payload
   for (uint32_t i = 0; i < kCount; ++i) {
@@ -258,10 +258,10 @@ TEST_P(TcpImmediates, StopTheirSenderAloneWhileNobodyTakesThem) {
   uint32_t next = 0;
   const uint64_t deadline = soon();
   while (next < kCount && boottime_clock().now_ns() < deadline) {
-    std::array<Completion, 32> some;
-    const size_t count = sender.passive->poll(some);
-    for (size_t i = 0; i < count; ++i) EXPECT_EQ(some[i].immediate, next++);
-    if (count == 0) sender.passive->wait(deadline);
+    std::array<uint32_t, 32> some;
+    const size_t count = sender.target->poll(some);
+    for (size_t i = 0; i < count; ++i) EXPECT_EQ(some[i], next++);
+    if (count == 0) sender.target->wait(deadline);
   }
   EXPECT_EQ(next, kCount);
 }

@@ -4,16 +4,16 @@
 #include <vector>
 
 #include "transport/tcp/offers.h"
-#include "transport/tcp/passive_channel.h"
+#include "transport/tcp/target.h"
 
 namespace farpage::tcp {
 namespace {
 
 class TcpOffers : public testing::Test {
  protected:
-  std::unique_ptr<PassiveTcpChannel> offer(const ChannelId& id) {
-    return std::make_unique<PassiveTcpChannel>(
-        id, std::make_shared<PassiveState>(1, ChannelPurpose::kRead), exports_, offers_);
+  std::unique_ptr<TcpTarget> offer(const ChannelId& id) {
+    return std::make_unique<TcpTarget>(id, std::make_shared<TargetState>(1, ChannelPurpose::kRead),
+                                       exports_, offers_);
   }
 
   std::shared_ptr<Exports> exports_ = std::make_shared<Exports>();
@@ -21,7 +21,7 @@ class TcpOffers : public testing::Test {
 };
 
 TEST_F(TcpOffers, AChannelTakesItsOwnOfferWithIt) {
-  std::vector<std::unique_ptr<PassiveTcpChannel>> channels;
+  std::vector<std::unique_ptr<TcpTarget>> channels;
   for (int i = 0; i < 2'000; ++i) channels.push_back(offer(make_channel_id()));
   EXPECT_EQ(offers_->size(), 2'000u);
   while (channels.size() > 1) {

@@ -11,9 +11,9 @@ namespace {
 class TcpPeer : public testing::Test {
  protected:
   // The offer's way is open at `listener`; the peer is named `name`.
-  static Result<std::unique_ptr<Channel>> take_up(TcpFabric& node, const Listener& listener,
-                                                  TcpFabric& client, const std::string& name) {
-    PassiveChannel offered = node.offer_channel(ChannelPurpose::kRead).value();
+  static Result<std::unique_ptr<Initiator>> take_up(TcpFabric& node, const Listener& listener,
+                                                    TcpFabric& client, const std::string& name) {
+    OfferedTarget offered = node.offer_channel(ChannelPurpose::kRead).value();
     offered.offer.peer = {format_address(listener.address()), name};
     return client.connect(std::move(offered.offer), boottime_clock().now_ns() + 10 * kSecond);
   }

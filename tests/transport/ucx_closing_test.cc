@@ -70,8 +70,8 @@ namespace {
 constexpr uint64_t kPatience = 10 * kSecond;
 
 struct Pair {
-  std::unique_ptr<Channel> passive;
-  std::unique_ptr<Channel> active;
+  std::unique_ptr<Target> target;
+  std::unique_ptr<Initiator> initiator;
   Region memory;
   RemoteRegion remote;
 };
@@ -99,11 +99,11 @@ class UcxClosing : public testing::Test {
   }
   Pair connect() {
     auto offered = node_->offer_channel(ChannelPurpose::kStage).value();
-    auto active =
+    auto initiator =
         client_->connect(std::move(offered.offer), boottime_clock().now_ns() + kPatience).value();
-    auto memory = offered.channel->allocate_writable(64).value();
-    const auto remote = active->import_region(node_->export_region(memory).value()).value();
-    return {std::move(offered.channel), std::move(active), std::move(memory), remote};
+    auto memory = offered.target->allocate_writable(64).value();
+    const auto remote = initiator->import_region(node_->export_region(memory).value()).value();
+    return {std::move(offered.target), std::move(initiator), std::move(memory), remote};
   }
   // An immediate, there and polled.
   static bool sends(Pair& pair, uint32_t immediate) {
@@ -112,16 +112,16 @@ class UcxClosing : public testing::Test {
     write.has_immediate = true;
     write.immediate = immediate;
     write.remote = pair.remote;
-    EXPECT_EQ(pair.active->post({&write, 1}, kNever).accepted, 1u);
+    EXPECT_EQ(pair.initiator->post({&write, 1}, kNever).accepted, 1u);
     const uint64_t until = boottime_clock().now_ns() + kPatience;
-    Completion arrived;
-    while (pair.passive->poll({&arrived, 1}) == 0) {
+    uint32_t arrived = 0;
+    while (pair.target->poll({&arrived, 1}) == 0) {
       if (boottime_clock().now_ns() >= until) return false;
       Completion own;
-      (void)pair.active->poll({&own, 1});
-      pair.passive->wait(boottime_clock().now_ns() + kMillisecond);
+      (void)pair.initiator->poll({&own, 1});
+      pair.target->wait(boottime_clock().now_ns() + kMillisecond);
     }
-    return arrived.immediate == immediate;
+    return arrived == immediate;
   }
 
   std::unique_ptr<Fabric> node_ = make(true);
@@ -137,7 +137,7 @@ TEST_F(UcxClosing, OneThatTakesItsTimeHoldsUpNoOther) {
   is_silent = true;
   begin_end([&] {
     is_timeless = true;
-    closing_.passive->close();
+    closing_.target->close();
     has_ended_ = true;
   });
   Pair next = connect();
@@ -151,7 +151,7 @@ TEST_F(UcxClosing, OneThatTakesItsTimeHoldsUpNoOther) {
 TEST_F(UcxClosing, OneEndsAndAnotherComesWhileTheWorkerIsNeverIdle) {
   is_silent = true;
   is_busy = true;
-  begin_end([&] { closing_.passive->close(); });
+  begin_end([&] { closing_.target->close(); });
   is_silent = false;
   ASSERT_EQ(ending_.wait_for(std::chrono::seconds(10)), std::future_status::ready);
   Pair next = connect();

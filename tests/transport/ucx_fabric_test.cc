@@ -24,8 +24,8 @@ std::unique_ptr<Fabric> make(const std::string& transports, bool trusted_clients
   return make_ucx_fabric(options).value();
 }
 
-Result<std::unique_ptr<Channel>> take_up(Fabric& client, ChannelPurpose purpose,
-                                         const std::string& opaque) {
+Result<std::unique_ptr<Initiator>> take_up(Fabric& client, ChannelPurpose purpose,
+                                           const std::string& opaque) {
   ChannelOffer offer;
   offer.purpose = purpose;
   offer.opaque = opaque;
@@ -160,7 +160,7 @@ TEST(UcxFabric, ARegionThatHasGoneIsNotImported) {
 
 TEST(UcxFabric, ManyClientsComeAndGoWithoutGoodbye) {
   const auto node = make("posix", true);
-  std::vector<PassiveChannel> channels;
+  std::vector<OfferedTarget> channels;
   for (int i = 0; i < 64; ++i) {
     const auto client = make("posix", false);
     channels.push_back(node->offer_channel(ChannelPurpose::kRead).value());

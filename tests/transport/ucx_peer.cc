@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
   const auto fabric = ucx::make_ucx_fabric(options).value();
   const auto stage = fabric->offer_channel(ChannelPurpose::kStage).value();
   const Region pool = fabric->allocate_readable(kPeerBytes).value();
-  const Region staging = stage.channel->allocate_writable(kPeerBytes).value();
+  const Region staging = stage.target->allocate_writable(kPeerBytes).value();
   std::memset(pool.data(), kPeerFill, kPeerBytes);
   const auto read = fabric->offer_channel(ChannelPurpose::kRead).value();
   for (const std::string& told :

@@ -155,7 +155,7 @@ class UcxProcess : public testing::Test {
   std::vector<std::byte> memory_;
   Region local_;
   RemoteRegion remote_;
-  std::unique_ptr<Channel> channel_;
+  std::unique_ptr<Initiator> channel_;
 };
 
 // What makes a path one-sided: nobody has to be awake.

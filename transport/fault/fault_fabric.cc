@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/units.h"
-#include "transport/fault/fault_channel.h"
+#include "transport/fault/fault_initiator.h"
 
 namespace farpage::fault {
 namespace {
@@ -92,15 +92,15 @@ std::optional<FlippedByte> FaultFabric::flip_at_rest() {
   return FlippedByte{at, bit / 8, memory};
 }
 
-Result<std::unique_ptr<Channel>> FaultFabric::connect(ChannelOffer offer, uint64_t deadline_ns) {
-  auto channel = inner().connect(std::move(offer), deadline_ns);
-  if (!channel) return channel;
+Result<std::unique_ptr<Initiator>> FaultFabric::connect(ChannelOffer offer, uint64_t deadline_ns) {
+  auto initiator = inner().connect(std::move(offer), deadline_ns);
+  if (!initiator) return initiator;
   std::vector<std::byte> memory(kSourceBytes);
   auto sources = inner().register_local({memory.data(), memory.size()});
   if (!sources) return tl::unexpected(sources.error());
   std::lock_guard lock(mutex_);
-  return std::make_unique<FaultChannel>(std::move(*channel), shared_, random_.next(),
-                                        std::move(memory), std::move(*sources));
+  return std::make_unique<FaultInitiator>(std::move(*initiator), shared_, random_.next(),
+                                          std::move(memory), std::move(*sources));
 }
 
 }  // namespace farpage::fault

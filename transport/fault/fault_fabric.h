@@ -50,7 +50,7 @@ class FaultFabric final : public ForwardingFabric, public LastingMemory {
   // If the other fabric has any.
   Result<Region> allocate_lasting(uint64_t bytes, UniqueFd& file) override;
   Result<RegionExport> export_region(const Region& region) override;
-  Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override;
+  Result<std::unique_ptr<Initiator>> connect(ChannelOffer offer, uint64_t deadline_ns) override;
 
  private:
   Result<Region> watched(Result<Region> region);

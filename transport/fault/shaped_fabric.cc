@@ -1,6 +1,6 @@
 #include "transport/fault/shaped_fabric.h"
 
-#include "transport/fault/shaped_channel.h"
+#include "transport/fault/shaped_initiator.h"
 
 namespace farpage::fault {
 
@@ -12,11 +12,11 @@ ShapedFabric::ShapedFabric(Fabric& inner, const Clock& clock)
   capabilities_.path = path_;
 }
 
-Result<std::unique_ptr<Channel>> ShapedFabric::connect(ChannelOffer offer, uint64_t deadline_ns) {
-  auto channel = inner().connect(std::move(offer), deadline_ns);
-  if (!channel) return channel;
-  return std::make_unique<ShapedChannel>(std::move(*channel), link_, clock_,
-                                         capabilities_.max_in_flight);
+Result<std::unique_ptr<Initiator>> ShapedFabric::connect(ChannelOffer offer, uint64_t deadline_ns) {
+  auto initiator = inner().connect(std::move(offer), deadline_ns);
+  if (!initiator) return initiator;
+  return std::make_unique<ShapedInitiator>(std::move(*initiator), link_, clock_,
+                                           capabilities_.max_in_flight);
 }
 
 }  // namespace farpage::fault

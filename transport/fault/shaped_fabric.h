@@ -9,7 +9,7 @@
 
 namespace farpage::fault {
 
-// Another fabric, whose active channels share one link of a latency and a bandwidth that are set,
+// Another fabric, whose initiators share one link of a latency and a bandwidth that are set,
 // and not those of the machine: for measurements. Until it is shaped it is the other fabric.
 //
 // `inner` and `clock` outlive it and its channels. Thread-safe as every fabric.
@@ -21,7 +21,7 @@ class ShapedFabric final : public ForwardingFabric {
   void shape(const LinkShape& shape) { link_->set(shape); }
 
   const Capabilities& capabilities() const override { return capabilities_; }
-  Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override;
+  Result<std::unique_ptr<Initiator>> connect(ChannelOffer offer, uint64_t deadline_ns) override;
 
  private:
   const Clock& clock_;

@@ -54,12 +54,15 @@ class RingConsumer {
   uint32_t head_ = 0;
 };
 
-// What the two ends of a channel share; one memfd a channel.
+// What the two ends of a channel share; one memfd a channel. `unused` and `unused_ring` keep the
+// layout that peers of earlier builds map.
 struct ChannelMemory {
   std::atomic<uint64_t> id;
   std::atomic<uint32_t> connected;
-  std::atomic<uint32_t> closed[2];  // by the passive (0), by the active (1) end
-  ImmediateRing inbox[2];           // of the passive, of the active end
+  std::atomic<uint32_t> target_closed;
+  uint32_t unused;
+  ImmediateRing immediates;  // from the initiator to the target
+  ImmediateRing unused_ring;
 };
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free);

@@ -11,8 +11,9 @@
 #include <random>
 
 #include "transport/lasting_memory.h"
-#include "transport/shm/shm_channel.h"
+#include "transport/shm/shm_initiator.h"
 #include "transport/shm/shm_region.h"
+#include "transport/shm/shm_target.h"
 
 namespace farpage::shm {
 namespace {
@@ -69,7 +70,7 @@ class ShmFabric final : public Fabric, public LastingMemory {
     return exported;
   }
 
-  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
+  Result<OfferedTarget> offer_channel(ChannelPurpose purpose) override {
     UniqueFd fd(::memfd_create("farpage-channel", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!fd.valid()) return fail_errno(errno, "memfd_create");
     if (::ftruncate(fd.get(), sizeof(ChannelMemory)) != 0 ||
@@ -80,16 +81,14 @@ class ShmFabric final : public Fabric, public LastingMemory {
     if (!mapping) return tl::unexpected(mapping.error());
     auto* memory = new (mapping->data()) ChannelMemory{};
     memory->id.store(random_id());
-    memory->connected.store(0);
-    for (auto& closed : memory->closed) closed.store(0);
-    PassiveChannel result;
-    result.channel = std::make_unique<ShmChannel>(std::move(*mapping), Side::kPassive, local_);
+    OfferedTarget result;
+    result.target = std::make_unique<ShmTarget>(std::move(*mapping));
     result.offer.purpose = purpose;
     result.offer.fd = std::move(fd);
     return result;
   }
 
-  Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t) override {
+  Result<std::unique_ptr<Initiator>> connect(ChannelOffer offer, uint64_t) override {
     constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW;
     struct stat status;
     const int seals = offer.fd.valid() ? ::fcntl(offer.fd.get(), F_GET_SEALS) : -1;
@@ -104,7 +103,7 @@ class ShmFabric final : public Fabric, public LastingMemory {
     if (memory.connected.exchange(1) != 0) {
       return fail(Code::kExists, "the channel offer has been taken up already");
     }
-    return std::make_unique<ShmChannel>(std::move(*mapping), Side::kActive, local_);
+    return std::make_unique<ShmInitiator>(std::move(*mapping), local_);
   }
 
  private:

@@ -74,18 +74,13 @@ bool Network::was_issued(uint64_t key) const {
   return found && key >> 32 != 0 && key >> 32 <= found->generation;
 }
 
-uint32_t Network::add_channel(SimChannel& channel) {
-  channels_.push_back(&channel);
-  return static_cast<uint32_t>(channels_.size() - 1);
-}
-
-std::string Network::add_offer(uint32_t channel, ChannelPurpose purpose) {
+std::string Network::add_offer(uint32_t target, ChannelPurpose purpose) {
   const OfferWire wire{offers_.size(), world_.random()};
-  offers_.push_back({wire.secret, channel, purpose});
+  offers_.push_back({wire.secret, target, purpose});
   return std::string(reinterpret_cast<const char*>(&wire), sizeof wire);
 }
 
-Result<SimChannel*> Network::take_offer(const std::string& opaque, ChannelPurpose purpose) {
+Result<SimTarget*> Network::take_offer(const std::string& opaque, ChannelPurpose purpose) {
   OfferWire wire;
   if (opaque.size() != sizeof wire)
     return fail(Code::kProtocol, "not an offer of a simulated channel");
@@ -96,10 +91,10 @@ Result<SimChannel*> Network::take_offer(const std::string& opaque, ChannelPurpos
   }
   Offer& offer = offers_[wire.index];
   if (offer.taken) return fail(Code::kExists, "this offer has been taken up already");
-  SimChannel* channel = this->channel(offer.channel);
-  if (!channel) return fail(Code::kUnavailable, "the offered channel is gone");
+  SimTarget* target = targets.find(offer.target);
+  if (target == nullptr) return fail(Code::kUnavailable, "the offered channel is gone");
   offer.taken = true;
-  return channel;
+  return target;
 }
 
 }  // namespace farpage::sim

@@ -17,7 +17,8 @@
 
 namespace farpage::sim {
 
-class SimChannel;
+class SimInitiator;
+class SimTarget;
 class World;
 
 // A simulated machine. It outlives its fabric: operations in flight still ask whether it answers.
@@ -40,10 +41,25 @@ struct Registration {
   uint64_t bytes = 0;
   Access access = Access::kLocal;
   const Host* host = nullptr;
-  uint32_t channel = 0;  // kRemoteWrite: whose peer may write
+  uint32_t target = 0;  // kRemoteWrite: whose peer may write
 };
 
-// What all fabrics of one world share: hosts, registered memory, channels and offers.
+// Those of one kind of end that are there. Identifiers start at 1 and are never used again.
+template <typename End>
+class Ends {
+ public:
+  uint32_t add(End& end) {
+    ends_.push_back(&end);
+    return static_cast<uint32_t>(ends_.size() - 1);
+  }
+  void remove(uint32_t id) { ends_[id] = nullptr; }
+  End* find(uint32_t id) const { return ends_[id]; }  // nothing once it has been removed
+
+ private:
+  std::vector<End*> ends_{nullptr};
+};
+
+// What all fabrics of one world share: hosts, registered memory, ends of channels and offers.
 class Network {
  public:
   explicit Network(World& world) : world_(world) {}
@@ -66,14 +82,12 @@ class Network {
   const Registration* find(uint64_t key) const;  // nothing once it has been removed
   bool was_issued(uint64_t key) const;
 
-  // Identifiers start at 1 and are never used again.
-  uint32_t add_channel(SimChannel& channel);
-  void remove_channel(uint32_t id) { channels_[id] = nullptr; }
-  SimChannel* channel(uint32_t id) const { return channels_[id]; }
-
-  std::string add_offer(uint32_t channel, ChannelPurpose purpose);
+  std::string add_offer(uint32_t target, ChannelPurpose purpose);
   // Takes it up: an offer is good for one connection.
-  Result<SimChannel*> take_offer(const std::string& opaque, ChannelPurpose purpose);
+  Result<SimTarget*> take_offer(const std::string& opaque, ChannelPurpose purpose);
+
+  Ends<SimInitiator> initiators;
+  Ends<SimTarget> targets;
 
  private:
   struct Entry {
@@ -83,7 +97,7 @@ class Network {
   };
   struct Offer {
     uint64_t secret;
-    uint32_t channel;
+    uint32_t target;
     ChannelPurpose purpose;
     bool taken = false;
   };
@@ -94,7 +108,6 @@ class Network {
   std::set<std::pair<const Host*, const Host*>> parted_;
   std::vector<Entry> entries_;
   std::vector<uint32_t> free_entries_;
-  std::vector<SimChannel*> channels_{nullptr};
   std::vector<Offer> offers_;
 };
 

@@ -3,8 +3,9 @@
 #include <utility>
 
 #include "transport/sim/network.h"
-#include "transport/sim/sim_channel.h"
+#include "transport/sim/sim_initiator.h"
 #include "transport/sim/sim_region.h"
+#include "transport/sim/sim_target.h"
 #include "transport/sim/world.h"
 
 namespace farpage::sim {
@@ -85,7 +86,7 @@ const Capabilities& SimFabric::capabilities() const {
                                               .protects_regions = true,
                                               .checksums_landing = false,
                                               .pushes = true,
-                                              .max_in_flight = SimChannel::kMaxInFlight};
+                                              .max_in_flight = SimInitiator::kMaxInFlight};
   return kCapabilities;
 }
 
@@ -115,25 +116,22 @@ Result<RegionExport> SimFabric::export_region(const Region& region) {
   return exported;
 }
 
-Result<PassiveChannel> SimFabric::offer_channel(ChannelPurpose purpose) {
-  auto channel = std::make_unique<SimChannel>(network_, host_, purpose);
-  PassiveChannel passive;
-  passive.offer.purpose = purpose;
-  passive.offer.opaque = network_->add_offer(channel->id(), purpose);
-  passive.channel = std::move(channel);
-  return passive;
+Result<OfferedTarget> SimFabric::offer_channel(ChannelPurpose purpose) {
+  auto target = std::make_unique<SimTarget>(network_, host_);
+  OfferedTarget offered;
+  offered.offer.purpose = purpose;
+  offered.offer.opaque = network_->add_offer(target->id(), purpose);
+  offered.target = std::move(target);
+  return offered;
 }
 
-Result<std::unique_ptr<Channel>> SimFabric::connect(ChannelOffer offer, uint64_t) {
-  Result<SimChannel*> peer = network_->take_offer(offer.opaque, offer.purpose);
-  if (!peer) return tl::make_unexpected(peer.error());
-  if (!network_->reaches(host_, (*peer)->host())) {
+Result<std::unique_ptr<Initiator>> SimFabric::connect(ChannelOffer offer, uint64_t) {
+  const Result<SimTarget*> target = network_->take_offer(offer.opaque, offer.purpose);
+  if (!target) return tl::make_unexpected(target.error());
+  if (!network_->reaches(host_, (*target)->host())) {
     return fail(Code::kTimeout, "the peer does not answer");
   }
-  auto channel = std::make_unique<SimChannel>(network_, host_, offer.purpose);
-  channel->connect_to(**peer);
-  (*peer)->connect_to(*channel);
-  return channel;
+  return std::make_unique<SimInitiator>(network_, host_, offer.purpose, **target);
 }
 
 void SimFabric::set_options(const SimOptions& options) {

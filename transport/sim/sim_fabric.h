@@ -14,7 +14,7 @@ class World;
 struct Host;
 
 // One simulated machine. It moves real bytes between memory of this process, in the world's virtual
-// time: nothing moves but while the world steps (Channel::wait, World::wait_until,
+// time: nothing moves but while the world steps (Initiator::wait, World::wait_until,
 // World::run_until).
 //
 // The world outlives the fabric, and the fabric's channels and regions may outlive the fabric.
@@ -28,8 +28,8 @@ class SimFabric final : public Fabric, public LastingMemory {
   Result<Region> allocate_lasting(uint64_t bytes, UniqueFd& file) override;
   Result<Region> register_local(const MemoryRange& range) override;
   Result<RegionExport> export_region(const Region& region) override;
-  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override;
-  Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override;
+  Result<OfferedTarget> offer_channel(ChannelPurpose purpose) override;
+  Result<std::unique_ptr<Initiator>> connect(ChannelOffer offer, uint64_t deadline_ns) override;
 
   // The runtime of this machine's process: its callbacks wait while it is paused and are dropped
   // when it dies.

@@ -42,7 +42,7 @@ Region make_region(const std::shared_ptr<Network>& network, const Registration& 
 }  // namespace
 
 Result<Region> allocate_region(const std::shared_ptr<Network>& network, const Host& host,
-                               uint64_t bytes, Access access, uint32_t channel) {
+                               uint64_t bytes, Access access, uint32_t target) {
   if (bytes == 0) return fail(Code::kInvalid, "a region of no bytes");
   void* data = nullptr;
   // Not rounded up: so AddressSanitizer sees the byte behind the region.
@@ -50,7 +50,7 @@ Result<Region> allocate_region(const std::shared_ptr<Network>& network, const Ho
     return fail(Code::kExhausted, "no memory for a region of " + format_bytes(bytes));
   }
   std::memset(data, 0, bytes);
-  return make_region(network, {static_cast<std::byte*>(data), bytes, access, &host, channel},
+  return make_region(network, {static_cast<std::byte*>(data), bytes, access, &host, target},
                      Allocated(data));
 }
 

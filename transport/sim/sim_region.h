@@ -10,9 +10,9 @@
 
 namespace farpage::sim {
 
-// Zeroed memory that a peer may reach; `channel` for kRemoteWrite.
+// Zeroed memory that a peer may reach; `target`: of kRemoteWrite, the one whose peer may write.
 Result<Region> allocate_region(const std::shared_ptr<Network>& network, const Host& host,
-                               uint64_t bytes, Access access, uint32_t channel);
+                               uint64_t bytes, Access access, uint32_t target);
 // Memory that a peer may read, and that was there before.
 Region lasting_region(const std::shared_ptr<Network>& network, const Host& host, Mapping memory,
                       uint64_t bytes);

@@ -18,7 +18,7 @@ constexpr uint64_t kSplitBytes = 32 * kKiB;
 }  // namespace
 
 DataConnection::DataConnection(AsioRuntime& loop, std::unique_ptr<Stream> stream,
-                               std::shared_ptr<PassiveState> channel,
+                               std::shared_ptr<TargetState> channel,
                                std::shared_ptr<const Exports> exports, Exports::User& user,
                                TrafficCounters& traffic)
     : loop_(loop),

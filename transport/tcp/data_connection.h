@@ -8,7 +8,7 @@
 #include "net/asio_runtime.h"
 #include "net/stream.h"
 #include "transport/tcp/exports.h"
-#include "transport/tcp/passive_channel.h"
+#include "transport/tcp/target.h"
 #include "transport/tcp/traffic_counters.h"
 #include "transport/tcp/wire.h"
 
@@ -21,7 +21,7 @@ namespace farpage::tcp {
 class DataConnection : public std::enable_shared_from_this<DataConnection> {
  public:
   DataConnection(AsioRuntime& loop, std::unique_ptr<Stream> stream,
-                 std::shared_ptr<PassiveState> channel, std::shared_ptr<const Exports> exports,
+                 std::shared_ptr<TargetState> channel, std::shared_ptr<const Exports> exports,
                  Exports::User& user, TrafficCounters& traffic);
 
   // `on_end` runs once, on the loop.
@@ -55,7 +55,7 @@ class DataConnection : public std::enable_shared_from_this<DataConnection> {
   AsioRuntime& loop_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Watch> watch_;  // after stream_: it goes first
-  std::shared_ptr<PassiveState> channel_;
+  std::shared_ptr<TargetState> channel_;
   std::shared_ptr<const Exports> exports_;
   Exports::User& user_;
   TrafficCounters& traffic_;

@@ -10,10 +10,10 @@
 #include "net/asio_runtime.h"
 #include "transport/lasting_memory.h"
 #include "transport/local_registrations.h"
-#include "transport/tcp/active_channel.h"
 #include "transport/tcp/data_connection.h"
 #include "transport/tcp/exports.h"
-#include "transport/tcp/passive_channel.h"
+#include "transport/tcp/initiator.h"
+#include "transport/tcp/target.h"
 #include "transport/traffic.h"
 
 namespace farpage::tcp {
@@ -31,7 +31,7 @@ class IoThread {
     });
   }
 
-  void serve(std::unique_ptr<Stream> stream, const std::shared_ptr<PassiveState>& channel) {
+  void serve(std::unique_ptr<Stream> stream, const std::shared_ptr<TargetState>& channel) {
     // std::function wants what it holds to be copyable.
     auto shared = std::make_shared<std::unique_ptr<Stream>>(std::move(stream));
     loop_.after(0, [this, shared, channel] {
@@ -98,17 +98,17 @@ class TcpFabricOf final : public TcpFabric, public TrafficSource, public Lasting
     return exported;
   }
 
-  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
+  Result<OfferedTarget> offer_channel(ChannelPurpose purpose) override {
     const ChannelId id = make_channel_id();
-    auto state = std::make_shared<PassiveState>(++last_channel_, purpose);
-    PassiveChannel result;
-    result.channel = std::make_unique<PassiveTcpChannel>(id, std::move(state), exports_, offers_);
+    auto state = std::make_shared<TargetState>(++last_channel_, purpose);
+    OfferedTarget result;
+    result.target = std::make_unique<TcpTarget>(id, std::move(state), exports_, offers_);
     result.offer.purpose = purpose;
     result.offer.opaque.assign(reinterpret_cast<const char*>(id.data()), id.size());
     return result;
   }
 
-  Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
+  Result<std::unique_ptr<Initiator>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
     Introduction introduction = {ConnectionKind::kData, {}};
     if (offer.opaque.size() != introduction.channel.size()) {
       return fail(Code::kProtocol, "the peer's channel offer is refused: it is not one of tcp");
@@ -124,7 +124,7 @@ class TcpFabricOf final : public TcpFabric, public TrafficSource, public Lasting
     if (reply.code != 0 || reply.sequence != 0) {
       return fail(Code::kExists, "the node does not know the channel, or it is taken up already");
     }
-    return std::make_unique<ActiveTcpChannel>(std::move(*stream), local_);
+    return std::make_unique<TcpInitiator>(std::move(*stream), local_);
   }
 
   std::vector<PathTraffic> traffic() const override {

@@ -13,11 +13,11 @@ struct TcpOptions {
   uint64_t io_threads = 0;             // for accept(), which needs at least one
 };
 
-// Any network. The passive side's I/O threads serve reads and writes from registered memory,
-// without a word to whoever owns it; every address is checked against the registrations.
+// Any network. The target's I/O threads serve reads and writes from registered memory, without a
+// word to whoever owns it; every address is checked against the registrations.
 class TcpFabric : public Fabric {
  public:
-  // The passive side's connections, as a Listener hands them over. Thread-safe.
+  // The targets' connections, as a Listener hands them over. Thread-safe.
   virtual void accept(std::unique_ptr<Stream> stream, const Introduction& introduction) = 0;
 };
 

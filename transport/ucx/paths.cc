@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "transport/ucx/active_channel.h"
+#include "transport/ucx/initiator.h"
 
 namespace farpage::ucx {
 namespace {

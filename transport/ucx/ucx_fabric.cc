@@ -3,11 +3,11 @@
 #include <mutex>
 
 #include "net/greeting.h"
-#include "transport/ucx/active_channel.h"
+#include "transport/ucx/initiator.h"
 #include "transport/ucx/log_scope.h"
-#include "transport/ucx/passive_worker.h"
 #include "transport/ucx/paths.h"
 #include "transport/ucx/regions.h"
+#include "transport/ucx/target_worker.h"
 
 namespace farpage::ucx {
 namespace {
@@ -35,27 +35,27 @@ class UcxFabric final : public Fabric {
     return export_shared_region(region);
   }
 
-  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
+  Result<OfferedTarget> offer_channel(ChannelPurpose purpose) override {
     if (!trusted_clients_) return refuse_untrusted();
-    auto worker = passive_worker();
+    auto worker = target_worker();
     if (!worker) return tl::unexpected(worker.error());
     const Offer offer = {make_channel_id(), purpose, (*worker)->address()};
-    auto state = std::make_shared<PassiveState>(offer.channel, purpose);
+    auto state = std::make_shared<TargetState>(offer.channel, purpose);
     (*worker)->add(state);
-    PassiveChannel result;
-    result.channel = std::make_unique<PassiveUcxChannel>(std::move(state), *worker);
+    OfferedTarget result;
+    result.target = std::make_unique<UcxTarget>(std::move(state), *worker);
     result.offer.purpose = purpose;
     result.offer.opaque = pack_offer(offer);
     return result;
   }
 
-  Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
+  Result<std::unique_ptr<Initiator>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
     const auto parsed = parse_offer(offer.opaque);
     if (!parsed || parsed->purpose != offer.purpose) {
       return fail(Code::kProtocol,
                   "the peer's channel offer is refused: it is damaged, or not one of ucx");
     }
-    return ActiveUcxChannel::connect(local_, paths_, *parsed, deadline_ns);
+    return UcxInitiator::connect(local_, paths_, *parsed, deadline_ns);
   }
 
  private:
@@ -66,14 +66,14 @@ class UcxFabric final : public Fabric {
         "memory of this node: set ucx.trusted_clients = true if they are, or use verbs or tcp");
   }
 
-  Result<std::shared_ptr<PassiveWorker>> passive_worker() {
+  Result<std::shared_ptr<TargetWorker>> target_worker() {
     std::lock_guard lock(mutex_);
-    if (passive_ == nullptr) {
-      auto started = PassiveWorker::start(context_);
+    if (target_worker_ == nullptr) {
+      auto started = TargetWorker::start(context_);
       if (!started) return started;
-      passive_ = std::move(*started);
+      target_worker_ = std::move(*started);
     }
-    return passive_;
+    return target_worker_;
   }
 
   const std::shared_ptr<Context> context_;
@@ -81,7 +81,7 @@ class UcxFabric final : public Fabric {
   const std::shared_ptr<PathBook> paths_;
   const std::shared_ptr<LocalMemory> local_;
   std::mutex mutex_;  // of what follows
-  std::shared_ptr<PassiveWorker> passive_;
+  std::shared_ptr<TargetWorker> target_worker_;
 };
 
 }  // namespace

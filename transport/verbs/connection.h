@@ -62,7 +62,7 @@ class CompletionQueue {
   ibv_cq* queue_ = nullptr;
 };
 
-// The active end of one path.
+// The initiator's end of one path.
 struct Connection {
   size_t device = 0;  // of Devices
   EventChannel events;

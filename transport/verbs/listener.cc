@@ -71,7 +71,7 @@ ChannelListener::~ChannelListener() {
   thread_.join();
 }
 
-void ChannelListener::offer(const ChannelId& channel, const std::shared_ptr<PassiveEnd>& end) {
+void ChannelListener::offer(const ChannelId& channel, const std::shared_ptr<TargetEnd>& end) {
   std::lock_guard lock(mutex_);
   offers_.emplace(channel, end);
 }
@@ -130,7 +130,7 @@ void ChannelListener::requested(rdma_cm_event* event) {
   const size_t device = devices_->index_of(event->id->verbs, event->id->port_num);
   const uint8_t reads_asked = std::min(event->param.conn.responder_resources, kReadsOnTheWire);
   ::rdma_ack_cm_event(event);
-  std::shared_ptr<PassiveEnd> end;
+  std::shared_ptr<TargetEnd> end;
   {
     std::lock_guard lock(mutex_);
     const auto offered = offers_.find(introduction.channel);
@@ -165,7 +165,7 @@ void ChannelListener::reject(rdma_cm_id* request, size_t device, uint32_t sent, 
 void ChannelListener::ended(rdma_cm_event* event) {
   // Null for what was never let in. Else its end is there until the event is acknowledged: it ends
   // its connections before it goes, and each waits for that.
-  auto* end = static_cast<PassiveEnd*>(event->id->context);
+  auto* end = static_cast<TargetEnd*>(event->id->context);
   const CmId connection = end != nullptr ? end->release(event->id) : nullptr;
   ::rdma_ack_cm_event(event);
   // `connection` ends now; where its channel ends it, that goes on now.

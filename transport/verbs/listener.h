@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "transport/verbs/connection.h"
-#include "transport/verbs/passive_channel.h"
+#include "transport/verbs/target.h"
 
 namespace farpage::verbs {
 
@@ -25,7 +25,7 @@ class ChannelListener {
   const std::vector<Endpoint>& endpoints() const { return endpoints_; }
   // Connections for this channel are let in until it is withdrawn, as its owner does when it
   // closes.
-  void offer(const ChannelId& channel, const std::shared_ptr<PassiveEnd>& end);
+  void offer(const ChannelId& channel, const std::shared_ptr<TargetEnd>& end);
   void withdraw(const ChannelId& channel);
   // Channels that are offered and have not been withdrawn.
   size_t offers() const;
@@ -47,7 +47,7 @@ class ChannelListener {
 
   std::shared_ptr<PortEvents> seen_;
   mutable std::mutex mutex_;  // of what follows
-  std::map<ChannelId, std::weak_ptr<PassiveEnd>> offers_;
+  std::map<ChannelId, std::weak_ptr<TargetEnd>> offers_;
 
   WarningLimiter warnings_;  // the thread's alone
   std::thread thread_;

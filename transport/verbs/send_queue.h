@@ -12,7 +12,7 @@
 
 namespace farpage::verbs {
 
-// One path's queue pair as the active channel uses it: work requests go out in chains, one doorbell
+// One path's queue pair as the initiator uses it: work requests go out in chains, one doorbell
 // each, and come back in the order in which they went. Only the last of a chain asks for a
 // completion, and each that has been waited for long enough; whatever went before it is done with
 // it. One thread at a time; allocates nothing after its constructor.

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "transport/lasting_memory.h"
-#include "transport/verbs/active_channel.h"
+#include "transport/verbs/initiator.h"
 #include "transport/verbs/listener.h"
 #include "transport/verbs/port_files.h"
 
@@ -63,7 +63,7 @@ class VerbsFabric final : public Fabric,
     return exported;
   }
 
-  Result<PassiveChannel> offer_channel(ChannelPurpose purpose) override {
+  Result<OfferedTarget> offer_channel(ChannelPurpose purpose) override {
     std::lock_guard lock(mutex_);
     if (listener_ == nullptr) {
       auto listening = ChannelListener::listen(devices_, seen_);
@@ -71,23 +71,22 @@ class VerbsFabric final : public Fabric,
       listener_ = std::move(*listening);
     }
     const OfferWire offer = {make_channel_id(), listener_->endpoints()};
-    auto end = PassiveEnd::make(devices_, purpose, seen_);
+    auto end = TargetEnd::make(devices_, purpose, seen_);
     if (!end) return tl::unexpected(end.error());
     listener_->offer(offer.channel, *end);
-    PassiveChannel result;
-    result.channel =
-        std::make_unique<PassiveVerbsChannel>(offer.channel, std::move(*end), listener_);
+    OfferedTarget result;
+    result.target = std::make_unique<VerbsTarget>(offer.channel, std::move(*end), listener_);
     result.offer.purpose = purpose;
     result.offer.opaque = encode_offer(offer);
     return result;
   }
 
-  Result<std::unique_ptr<Channel>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
+  Result<std::unique_ptr<Initiator>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
     auto decoded = decode_offer(offer.opaque);
     if (!decoded) {
       return fail(Code::kProtocol, "the peer's channel offer is refused: it is not one of verbs");
     }
-    ActiveEnd end;
+    InitiatorEnd end;
     end.dialer = dialer_;
     end.keys = keys_;
     end.arrivals = std::make_shared<Arrivals>();
@@ -101,7 +100,7 @@ class VerbsFabric final : public Fabric,
       end.arrivals->close();
       return tl::unexpected(first.error());
     }
-    return std::make_unique<ActiveVerbsChannel>(std::move(end));
+    return std::make_unique<VerbsInitiator>(std::move(end));
   }
 
   std::vector<PathUse> paths() const override { return dialer_->ledger().paths(); }
@@ -130,7 +129,7 @@ class VerbsFabric final : public Fabric,
   }
 
   // The paths that are not known to be broken, or, if all are, every one. Returns how many.
-  size_t dial(ActiveEnd& end, uint64_t deadline_ns) {
+  size_t dial(InitiatorEnd& end, uint64_t deadline_ns) {
     const uint64_t now = boottime_clock().now_ns();
     const auto rests = [&](const Endpoint& where) {
       return now < dialer_->health().dial_ns(where);

@@ -16,7 +16,7 @@ class VerbsHostilePeer : public ContractTest {
  protected:
   // Let in as every client is, with a channel of its own.
   struct Intruder {
-    std::unique_ptr<Channel> passive;
+    std::unique_ptr<Target> target;
     std::unique_ptr<verbs::RawPeer> peer;
   };
 
@@ -35,7 +35,7 @@ class VerbsHostilePeer : public ContractTest {
   Intruder intrude(ChannelPurpose purpose) {
     auto offered = harness_->passive().offer_channel(purpose).value();
     const auto offer = verbs::decode_offer(offered.offer.opaque).value();
-    Intruder intruder = {std::move(offered.channel), std::make_unique<verbs::RawPeer>("rxe0")};
+    Intruder intruder = {std::move(offered.target), std::make_unique<verbs::RawPeer>("rxe0")};
     EXPECT_TRUE(
         intruder.peer->connect(offer.endpoints[0], {verbs::kMagic, 0, offer.channel, kOwner}));
     return intruder;
@@ -51,9 +51,9 @@ class VerbsHostilePeer : public ContractTest {
       reads.push_back(read_operation(victim_, i * 1024, i * 1024, 1024));
     }
     std::fill(victim_.memory.begin(), victim_.memory.end(), kUntouched);
-    EXPECT_EQ(post_all(*victim_.active, reads), reads.size());
+    EXPECT_EQ(post_all(*victim_.initiator, reads), reads.size());
     const ibv_wc_status status = intruder.peer->request(opcode, address, key, bytes);
-    EXPECT_TRUE(all_ok(collect(*victim_.active, reads.size())));
+    EXPECT_TRUE(all_ok(collect(*victim_.initiator, reads.size())));
     EXPECT_EQ(first_difference(victim_.memory.data(), kBytes, 0), kBytes);
     EXPECT_TRUE(intruder.peer->untouched());
     return status;
@@ -107,7 +107,7 @@ TEST_P(VerbsHostilePeer, ReadsOutsideTheRegionAreRefused) {
 // It would be locked with the client's first word.
 TEST_P(VerbsHostilePeer, StagingBeyondTheMemoryOfTheHostIsRefused) {
   auto offered = harness_->passive().offer_channel(ChannelPurpose::kStage).value();
-  const auto refused = offered.channel->allocate_writable(uint64_t{1} << 45);
+  const auto refused = offered.target->allocate_writable(uint64_t{1} << 45);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, Code::kExhausted);
   EXPECT_NE(refused.error().message.find("lower client.staging_bytes"), std::string::npos)
@@ -179,7 +179,7 @@ TEST_P(VerbsHostilePeer, StagingIsReadByNobody) {
               IBV_WC_REM_ACCESS_ERR);
   }
   Intruder own = intrude(ChannelPurpose::kStage);
-  const auto region = own.passive->allocate_writable(4096).value();
+  const auto region = own.target->allocate_writable(4096).value();
   const verbs::RegionWire wire = wire_of(region);
   EXPECT_EQ(own.peer->request(IBV_WR_RDMA_WRITE, wire.address, wire.keys[0], 64), IBV_WC_SUCCESS);
   EXPECT_FALSE(is_zero(region));
@@ -216,14 +216,14 @@ TEST_P(VerbsHostilePeer, AChannelThatIsTakenIsNobodyElses) {
     EXPECT_FALSE(verbs::RawPeer("rxe0").connect(offer.endpoints[0],
                                                 {verbs::kMagic, 0, offer.channel, kOwner}));
     const bool stage = purpose == ChannelPurpose::kStage;
-    auto region = stage ? offered.channel->allocate_writable(64).value()
+    auto region = stage ? offered.target->allocate_writable(64).value()
                         : harness_->passive().allocate_readable(64).value();
     Operation operation = read_operation(victim_, 0, 0, 64);
     if (stage) operation.kind = OperationKind::kWrite;
     operation.remote = owner->import_region(*harness_->passive().export_region(region)).value();
     EXPECT_EQ(post_all(*owner, {&operation, 1}), 1u);
     EXPECT_TRUE(all_ok(collect(*owner, 1)));
-    offered.channel.reset();
+    offered.target.reset();
     EXPECT_FALSE(verbs::RawPeer("rxe0").connect(offer.endpoints[0],
                                                 {verbs::kMagic, 0, offer.channel, kOwner}));
   }
@@ -244,8 +244,8 @@ TEST_P(VerbsHostilePeer, ClientsThatVanishLeaveNoQueuePairs) {
   }
   EXPECT_EQ(queue_pairs(node), before);
   const Operation read = read_operation(victim_, 0, 0, 4096);
-  EXPECT_EQ(post_all(*victim_.active, {&read, 1}), 1u);
-  EXPECT_TRUE(all_ok(collect(*victim_.active, 1)));
+  EXPECT_EQ(post_all(*victim_.initiator, {&read, 1}), 1u);
+  EXPECT_TRUE(all_ok(collect(*victim_.initiator, 1)));
 }
 
 }  // namespace

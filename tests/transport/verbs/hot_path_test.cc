@@ -8,17 +8,17 @@ namespace {
 class VerbsHotPath : public ContractTest {
  protected:
   // Whether all went well.
-  static bool read_all(Channel& channel, std::span<const Operation> reads) {
+  static bool read_all(Initiator& initiator, std::span<const Operation> reads) {
     std::array<Completion, 64> some;
     size_t posted = 0;
     size_t well = 0;
     size_t ended = 0;
     while (ended < reads.size()) {
-      posted += channel.post(reads.subspan(posted), kNever).accepted;
-      const size_t count = channel.poll(some);
+      posted += initiator.post(reads.subspan(posted), kNever).accepted;
+      const size_t count = initiator.poll(some);
       for (size_t i = 0; i < count; ++i) well += some[i].outcome == Outcome::kOk;
       ended += count;
-      if (count == 0) channel.wait(boottime_clock().now_ns() + kSecond);
+      if (count == 0) initiator.wait(boottime_clock().now_ns() + kSecond);
     }
     return well == reads.size();
   }
@@ -33,9 +33,9 @@ TEST_P(VerbsHotPath, PostPollAndWaitAllocateNothing) {
   std::vector<Operation> reads;
   for (uint64_t i = 0; i < kReads; ++i) reads.push_back(read_operation(link, i, i, 1000, i));
   reads.push_back(read_operation(link, 0, 0, kMiB));  // in parts
-  ASSERT_TRUE(read_all(*link.active, reads));
+  ASSERT_TRUE(read_all(*link.initiator, reads));
   bool well = false;
-  EXPECT_EQ(allocations_of([&] { well = read_all(*link.active, reads); }), 0u);
+  EXPECT_EQ(allocations_of([&] { well = read_all(*link.initiator, reads); }), 0u);
   EXPECT_TRUE(well);
 }
 
@@ -49,11 +49,11 @@ TEST_P(VerbsHotPath, WritesAndTheirImmediatesAllocateNothing) {
   }
   uint64_t arrived = 0;
   const auto write_all = [&] {
-    if (!read_all(*link.active, writes)) return;
-    std::array<Completion, 64> some;
+    if (!read_all(*link.initiator, writes)) return;
+    std::array<uint32_t, 64> some;
     for (size_t count = 0; count < kWrites;) {
-      link.passive->wait(boottime_clock().now_ns() + kSecond);
-      const size_t now = link.passive->poll(some);
+      link.target->wait(boottime_clock().now_ns() + kSecond);
+      const size_t now = link.target->poll(some);
       if (now == 0) return;
       count += now;
       arrived += now;

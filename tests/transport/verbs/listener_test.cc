@@ -10,11 +10,11 @@ namespace {
 
 class VerbsListener : public testing::Test {
  protected:
-  std::unique_ptr<PassiveVerbsChannel> offer() {
+  std::unique_ptr<VerbsTarget> offer() {
     const ChannelId id = make_channel_id();
-    auto end = PassiveEnd::make(devices_, ChannelPurpose::kRead, seen_).value();
+    auto end = TargetEnd::make(devices_, ChannelPurpose::kRead, seen_).value();
     listener_->offer(id, end);
-    return std::make_unique<PassiveVerbsChannel>(id, std::move(end), listener_);
+    return std::make_unique<VerbsTarget>(id, std::move(end), listener_);
   }
 
   const std::shared_ptr<const Devices> devices_ = std::make_shared<const Devices>();
@@ -24,7 +24,7 @@ class VerbsListener : public testing::Test {
 };
 
 TEST_F(VerbsListener, AChannelTakesItsOwnOfferWithIt) {
-  std::vector<std::unique_ptr<PassiveVerbsChannel>> channels;
+  std::vector<std::unique_ptr<VerbsTarget>> channels;
   for (int i = 0; i < 2'000; ++i) channels.push_back(offer());
   EXPECT_EQ(listener_->offers(), 2'000u);
   while (channels.size() > 1) {

@@ -5,7 +5,7 @@
 #include "tests/transport/verbs/raw_peer.h"
 #include "tests/transport/verbs/softroce.h"
 #include "tests/transport/verbs/verbs_backends.h"
-#include "transport/verbs/active_channel.h"
+#include "transport/verbs/initiator.h"
 
 namespace farpage::contract {
 namespace {
@@ -54,10 +54,10 @@ class VerbsPaths : public ContractTest {
     const uint64_t deadline_ns = soon();
     while (harness_->clock().now_ns() < deadline_ns) {
       const uint64_t before = device_counter(device, "sent_pkts");
-      if (post_all(*link.active, reads) != kSome) return false;
-      if (!all_ok(collect(*link.active, kSome))) return false;
+      if (post_all(*link.initiator, reads) != kSome) return false;
+      if (!all_ok(collect(*link.initiator, kSome))) return false;
       if (device_counter(device, "sent_pkts") - before >= kSome / 4) return true;
-      link.active->wait(harness_->clock().now_ns() + 10 * kMillisecond);
+      link.initiator->wait(harness_->clock().now_ns() + 10 * kMillisecond);
     }
     return false;
   }
@@ -71,8 +71,8 @@ TEST_P(VerbsTwoPaths, ReadsGoOverBoth) {
   Link link = filled_link();
   const std::array before = {device_counter("rxe0", "sent_pkts"),
                              device_counter("rxe1", "sent_pkts")};
-  ASSERT_EQ(post_all(*link.active, reads_of(link, kReads)), kReads);
-  EXPECT_TRUE(all_ok(collect(*link.active, kReads)));
+  ASSERT_EQ(post_all(*link.initiator, reads_of(link, kReads)), kReads);
+  EXPECT_TRUE(all_ok(collect(*link.initiator, kReads)));
   expect_landed(link, kReads);
   EXPECT_GT(device_counter("rxe0", "sent_pkts") - before[0], kReads / 4);
   EXPECT_GT(device_counter("rxe1", "sent_pkts") - before[1], kReads / 4);
@@ -87,7 +87,7 @@ TEST_P(VerbsTwoPaths, ReadsGoOverBoth) {
     EXPECT_EQ(use.connected, 1u) << use.path;
     EXPECT_EQ(use.writes + use.broken + use.failed, 0u) << use.path;
   }
-  link.active.reset();
+  link.initiator.reset();
   const uint64_t deadline_ns = soon();
   while (use_of(uses[0].path).connections > 0 && harness_->clock().now_ns() < deadline_ns) {
   }
@@ -101,13 +101,13 @@ TEST_P(VerbsTwoPaths, ARefusedReadCostsNoOther) {
   Link link = filled_link();
   RegionExport claimed = harness_->passive().export_region(link.remote_region).value();
   claimed.bytes += kPageBytes;
-  const RemoteRegion imported = link.active->import_region(std::move(claimed)).value();
+  const RemoteRegion imported = link.initiator->import_region(std::move(claimed)).value();
   constexpr uint64_t kBad = kReads / 2;
   auto reads = reads_of(link, kReads);
   reads[kBad].remote = imported;
   reads[kBad].remote_offset = kReads * kPageBytes;
-  ASSERT_EQ(post_all(*link.active, reads), kReads);
-  auto ended = collect(*link.active, kReads);
+  ASSERT_EQ(post_all(*link.initiator, reads), kReads);
+  auto ended = collect(*link.initiator, kReads);
   EXPECT_EQ(tags(ended), tags_up_to(kReads));
   for (const Completion& completion : ended) {
     EXPECT_EQ(completion.outcome, completion.tag == kBad ? Outcome::kFailed : Outcome::kOk);
@@ -123,7 +123,7 @@ TEST_P(VerbsTwoPaths, ARefusedReadCostsNoOtherThatIsAskedForAlone) {
   Link link = filled_link();
   RegionExport claimed = harness_->passive().export_region(link.remote_region).value();
   claimed.bytes += kPageBytes;
-  const RemoteRegion imported = link.active->import_region(std::move(claimed)).value();
+  const RemoteRegion imported = link.initiator->import_region(std::move(claimed)).value();
   constexpr uint64_t kNeighbours = 8;
   constexpr uint64_t kBad = kNeighbours - 1;
   constexpr uint64_t kFirst = kReads - kBad;  // the last is beyond the end
@@ -133,15 +133,15 @@ TEST_P(VerbsTwoPaths, ARefusedReadCostsNoOtherThatIsAskedForAlone) {
     reads.back().remote = imported;
     reads.back().remote_offset = (kFirst + i) * kPageBytes;
   }
-  ASSERT_EQ(post_all(*link.active, reads), kNeighbours);
-  const auto merged = collect(*link.active, kNeighbours);
+  ASSERT_EQ(post_all(*link.initiator, reads), kNeighbours);
+  const auto merged = collect(*link.initiator, kNeighbours);
   EXPECT_EQ(tags(merged), tags_up_to(kNeighbours));
   EXPECT_GT(std::ranges::count(merged, Outcome::kFailed, &Completion::outcome), 1);
   for (const char* device : {"rxe0", "rxe1"}) EXPECT_TRUE(is_used_again(link, device)) << device;
 
   for (Operation& read : reads) read.alone = true;
-  ASSERT_EQ(post_all(*link.active, reads), kNeighbours);
-  const auto alone = collect(*link.active, kNeighbours);
+  ASSERT_EQ(post_all(*link.initiator, reads), kNeighbours);
+  const auto alone = collect(*link.initiator, kNeighbours);
   EXPECT_EQ(tags(alone), tags_up_to(kNeighbours));
   for (const Completion& completion : alone) {
     EXPECT_EQ(completion.outcome, completion.tag == kBad ? Outcome::kFailed : Outcome::kOk);
@@ -160,9 +160,9 @@ TEST_P(VerbsTwoWays, ASilentPathCostsNoReadAndIsUsedAgain) {
   Link link = filled_link();
   {
     const NetworkFault silence("loss 100%");
-    ASSERT_EQ(post_all(*link.active, reads_of(link, kReads)), kReads);
+    ASSERT_EQ(post_all(*link.initiator, reads_of(link, kReads)), kReads);
     const uint64_t begin_ns = harness_->clock().now_ns();
-    const auto ended = collect(*link.active, kReads);
+    const auto ended = collect(*link.initiator, kReads);
     EXPECT_LT(harness_->clock().now_ns() - begin_ns, kEndsWithinNs);
     EXPECT_TRUE(all_ok(ended));
     EXPECT_EQ(tags(ended), tags_up_to(kReads));
@@ -182,7 +182,7 @@ TEST_P(VerbsTwoWays, APathThatTheNodeDestroysCostsNoReadAndIsUsedAgain) {
   const auto offer = verbs::decode_offer(offered.offer.opaque).value();
   const auto devices = verbs::Devices::open({"rxe0", "rxe1"}).value();
   const verbs::ConnectWire introduction = {verbs::kMagic, 0, offer.channel, 7};
-  verbs::ActiveEnd end;
+  verbs::InitiatorEnd end;
   end.dialer = std::make_shared<verbs::Dialer>(devices);
   end.keys = std::make_shared<verbs::LocalKeys>(devices);
   end.arrivals = std::make_shared<verbs::Arrivals>();
@@ -198,12 +198,12 @@ TEST_P(VerbsTwoWays, APathThatTheNodeDestroysCostsNoReadAndIsUsedAgain) {
   ASSERT_TRUE(end.arrivals->wait_for_first(offer.endpoints.size(), 10 * kSecond, soon()));
 
   Link link;
-  link.passive = std::move(offered.channel);
-  link.active = std::make_unique<verbs::ActiveVerbsChannel>(std::move(end));
+  link.target = std::move(offered.target);
+  link.initiator = std::make_unique<verbs::VerbsInitiator>(std::move(end));
   link.remote_region = harness_->passive().allocate_readable(kReads * kPageBytes).value();
   fill(link.remote_region.data(), link.remote_region.bytes());
   link.remote =
-      link.active->import_region(*harness_->passive().export_region(link.remote_region)).value();
+      link.initiator->import_region(*harness_->passive().export_region(link.remote_region)).value();
   link.memory.assign(kReads * kPageBytes, kUntouched);
   link.local =
       verbs::LocalKeys::add(keys, {.data = link.memory.data(), .bytes = link.memory.size()})
@@ -212,11 +212,11 @@ TEST_P(VerbsTwoWays, APathThatTheNodeDestroysCostsNoReadAndIsUsedAgain) {
   std::vector<Completion> ended;
   {
     const NetworkFault slow("delay 20ms");
-    ASSERT_EQ(post_all(*link.active, reads_of(link, kReads)), kReads);
+    ASSERT_EQ(post_all(*link.initiator, reads_of(link, kReads)), kReads);
     ended =
-        collect(*link.active, kReads / 2 + 16);  // those of the other path, and some of this one
+        collect(*link.initiator, kReads / 2 + 16);  // those of the other path, and some of this one
     EXPECT_TRUE(verbs::RawPeer("rxe0").connect(offer.endpoints[0], introduction));
-    const auto rest = collect(*link.active, kReads - ended.size());
+    const auto rest = collect(*link.initiator, kReads - ended.size());
     ended.insert(ended.end(), rest.begin(), rest.end());
   }
   EXPECT_TRUE(all_ok(ended));
@@ -232,7 +232,7 @@ class VerbsOnePath : public VerbsPaths {
     EXPECT_EQ(tags(ended), tags_up_to(count));
     EXPECT_FALSE(all_ok(ended));
     const Operation read = read_operation(link, 0, 0, 64);
-    const PostResult posted = link.active->post({&read, 1}, kNever);
+    const PostResult posted = link.initiator->post({&read, 1}, kNever);
     EXPECT_EQ(posted.accepted, 0u);
     EXPECT_EQ(posted.status.code, Code::kUnavailable);
   }
@@ -242,12 +242,12 @@ INSTANTIATE_TEST_SUITE_P(Verbs, VerbsOnePath, testing::Values(over_the_network()
 TEST_P(VerbsOnePath, WhenTheNodeGoesEverythingEnds) {
   Link link = filled_link();
   const NetworkFault slow("delay 20ms");
-  ASSERT_EQ(post_all(*link.active, reads_of(link, kReads)), kReads);
-  auto ended = collect(*link.active, 16);
+  ASSERT_EQ(post_all(*link.initiator, reads_of(link, kReads)), kReads);
+  auto ended = collect(*link.initiator, 16);
   EXPECT_TRUE(all_ok(ended));
-  link.passive->close();
+  link.target->close();
   const uint64_t begin_ns = harness_->clock().now_ns();
-  const auto rest = collect(*link.active, kReads - ended.size());
+  const auto rest = collect(*link.initiator, kReads - ended.size());
   EXPECT_LT(harness_->clock().now_ns() - begin_ns, kEndsWithinNs);
   ended.insert(ended.end(), rest.begin(), rest.end());
   expect_broken(link, ended, kReads);
@@ -259,8 +259,8 @@ TEST_P(VerbsOnePath, ASilentPeerEndsEverything) {
   {
     const NetworkFault silence("loss 100%");
     const uint64_t begin_ns = harness_->clock().now_ns();
-    ASSERT_EQ(post_all(*link.active, reads_of(link, kReads)), kReads);
-    const auto ended = collect(*link.active, kReads);
+    ASSERT_EQ(post_all(*link.initiator, reads_of(link, kReads)), kReads);
+    const auto ended = collect(*link.initiator, kReads);
     EXPECT_LT(harness_->clock().now_ns() - begin_ns, kEndsWithinNs);
     ASSERT_EQ(ended.size(), kReads);
     EXPECT_EQ(ended[0].vendor, IBV_WC_RETRY_EXC_ERR);
@@ -278,13 +278,13 @@ TEST_P(VerbsOnePath, CloseEndsWhatASilentPeerDoesNot) {
     Link link = filled_link();
     {
       const NetworkFault silence("loss 100%");
-      ASSERT_EQ(post_all(*link.active, reads_of(link, kReads)), kReads);
+      ASSERT_EQ(post_all(*link.initiator, reads_of(link, kReads)), kReads);
       const uint64_t until_ns = harness_->clock().now_ns() + after_ms * kMillisecond;
-      while (harness_->clock().now_ns() < until_ns) link.active->wait(until_ns);
+      while (harness_->clock().now_ns() < until_ns) link.initiator->wait(until_ns);
       const uint64_t begin_ns = harness_->clock().now_ns();
-      link.active->close();
+      link.initiator->close();
       EXPECT_LT(harness_->clock().now_ns() - begin_ns, 200 * kMillisecond) << after_ms;
-      const auto ended = collect(*link.active, kReads);
+      const auto ended = collect(*link.initiator, kReads);
       EXPECT_EQ(tags(ended), tags_up_to(kReads));
       for (const Completion& completion : ended) {
         EXPECT_EQ(completion.outcome, Outcome::kAborted);
@@ -306,15 +306,15 @@ TEST_P(VerbsOnePath, RepliesThatAreUnderWayAtCloseLandNowhere) {
       const NetworkFault slow("delay 150ms");
       const uint64_t sent = device_counter("rxe2", "sent_pkts");
       const uint64_t landed = device_counter("rxe0", "rcvd_pkts");
-      ASSERT_EQ(post_all(*link.active, reads_of(link, kFew)), kFew);
+      ASSERT_EQ(post_all(*link.initiator, reads_of(link, kFew)), kFew);
       const uint64_t deadline_ns = soon();
       while (device_counter("rxe2", "sent_pkts") - sent < kFew &&
              harness_->clock().now_ns() < deadline_ns) {
       }
-      link.active->close();
+      link.initiator->close();
       in_time = device_counter("rxe2", "sent_pkts") - sent >= kFew &&
                 device_counter("rxe0", "rcvd_pkts") == landed;
-      const auto ended = collect(*link.active, kFew);
+      const auto ended = collect(*link.initiator, kFew);
       EXPECT_EQ(tags(ended), tags_up_to(kFew));
       if (!in_time) continue;
       for (const Completion& completion : ended) EXPECT_EQ(completion.outcome, Outcome::kAborted);

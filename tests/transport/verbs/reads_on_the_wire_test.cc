@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(Verbs, VerbsReadsOnTheWire,
 TEST_P(VerbsReadsOnTheWire, TheLowerLimitHoldsAndWorks) {
   const auto node = device_that_allows("rxe2", GetParam().at_node);
   const auto seen = std::make_shared<PortEvents>();
-  const auto end = PassiveEnd::make(node, ChannelPurpose::kRead, seen).value();
+  const auto end = TargetEnd::make(node, ChannelPurpose::kRead, seen).value();
   const auto listener = ChannelListener::listen(node, seen).value();
   const ChannelId channel = make_channel_id();
   listener->offer(channel, end);

@@ -2,12 +2,12 @@
 // their sender alone.
 #include "tests/transport/verbs/softroce.h"
 #include "tests/transport/verbs/verbs_backends.h"
-#include "transport/verbs/passive_channel.h"
+#include "transport/verbs/target.h"
 
 namespace farpage::contract {
 namespace {
 
-constexpr uint64_t kReceives = verbs::PassiveEnd::kReceives;
+constexpr uint64_t kReceives = verbs::TargetEnd::kReceives;
 
 class VerbsReceiveQueue : public ContractTest {
  protected:
@@ -22,13 +22,10 @@ class VerbsReceiveQueue : public ContractTest {
     return writes;
   }
 
-  void expect_immediates(Channel& passive, uint64_t first, uint64_t count) {
-    const auto arrived = collect(passive, count);
+  void expect_immediates(Target& target, uint64_t first, uint64_t count) {
+    const auto arrived = collect(target, count);
     ASSERT_EQ(arrived.size(), count);
-    for (uint64_t i = 0; i < count; ++i) {
-      EXPECT_EQ(arrived[i].kind, CompletionKind::kImmediate);
-      EXPECT_EQ(arrived[i].immediate, first + i);
-    }
+    for (uint64_t i = 0; i < count; ++i) EXPECT_EQ(arrived[i], first + i);
   }
 };
 
@@ -37,16 +34,17 @@ INSTANTIATE_TEST_SUITE_P(Verbs, VerbsReceiveQueue,
 
 TEST_P(VerbsReceiveQueue, WhatIsPolledMakesRoomForAsMany) {
   Link link = make_link(ChannelPurpose::kStage, 4096);
-  ASSERT_EQ(post_all(*link.active, immediates(link, 0, kReceives)), kReceives);
-  EXPECT_TRUE(all_ok(collect(*link.active, kReceives)));
+  ASSERT_EQ(post_all(*link.initiator, immediates(link, 0, kReceives)), kReceives);
+  EXPECT_TRUE(all_ok(collect(*link.initiator, kReceives)));
   uint64_t polled = 0;
   for (const uint64_t count : {uint64_t{1}, uint64_t{100}, kReceives}) {
-    expect_immediates(*link.passive, polled, count);
+    expect_immediates(*link.target, polled, count);
     polled += count;
-    ASSERT_EQ(post_all(*link.active, immediates(link, polled + kReceives - count, count)), count);
-    EXPECT_TRUE(all_ok(collect(*link.active, count)));
+    ASSERT_EQ(post_all(*link.initiator, immediates(link, polled + kReceives - count, count)),
+              count);
+    EXPECT_TRUE(all_ok(collect(*link.initiator, count)));
   }
-  expect_immediates(*link.passive, polled, kReceives);
+  expect_immediates(*link.target, polled, kReceives);
 }
 
 // I3, I4.
@@ -55,14 +53,14 @@ TEST_P(VerbsReceiveQueue, ImmediatesThatNobodyPollsEndTheirSenderAlone) {
   Link link = make_link(ChannelPurpose::kStage, 4096);
   Link other = make_link(ChannelPurpose::kStage, 4096);
   Link reader = make_link(ChannelPurpose::kRead, 4096);
-  ASSERT_EQ(post_all(*link.active, immediates(link, 0, kReceives)), kReceives);
-  EXPECT_TRUE(all_ok(collect(*link.active, kReceives)));
+  ASSERT_EQ(post_all(*link.initiator, immediates(link, 0, kReceives)), kReceives);
+  EXPECT_TRUE(all_ok(collect(*link.initiator, kReceives)));
   const std::string device = GetParam().name == "one_device" ? "rxe0" : "rxe2";
   const uint64_t not_ready = device_counter(device, "send_rnr_err");
 
   const uint64_t begin_ns = harness_->clock().now_ns();
-  ASSERT_EQ(post_all(*link.active, immediates(link, kReceives, kTooMany)), kTooMany);
-  const auto ended = collect(*link.active, kTooMany);
+  ASSERT_EQ(post_all(*link.initiator, immediates(link, kReceives, kTooMany)), kTooMany);
+  const auto ended = collect(*link.initiator, kTooMany);
   EXPECT_LT(harness_->clock().now_ns() - begin_ns, 2 * kSecond);
   ASSERT_EQ(ended.size(), kTooMany);
   EXPECT_EQ(ended[0].outcome, Outcome::kFailed);
@@ -73,18 +71,18 @@ TEST_P(VerbsReceiveQueue, ImmediatesThatNobodyPollsEndTheirSenderAlone) {
   }
   EXPECT_GT(device_counter(device, "send_rnr_err"), not_ready);
   const Operation late = immediates(link, 0, 1)[0];
-  EXPECT_EQ(link.active->post({&late, 1}, kNever).status.code, Code::kUnavailable);
+  EXPECT_EQ(link.initiator->post({&late, 1}, kNever).status.code, Code::kUnavailable);
 
-  expect_immediates(*link.passive, 0, kReceives);
+  expect_immediates(*link.target, 0, kReceives);
   harness_->settle();
-  Completion more;
-  EXPECT_EQ(link.passive->poll({&more, 1}), 0u);
+  uint32_t more = 0;
+  EXPECT_EQ(link.target->poll({&more, 1}), 0u);
 
-  ASSERT_EQ(post_all(*other.active, immediates(other, 9, 1)), 1u);
-  expect_immediates(*other.passive, 9, 1);
+  ASSERT_EQ(post_all(*other.initiator, immediates(other, 9, 1)), 1u);
+  expect_immediates(*other.target, 9, 1);
   const Operation read = read_operation(reader, 0, 0, 4096);
-  ASSERT_EQ(post_all(*reader.active, {&read, 1}), 1u);
-  EXPECT_TRUE(all_ok(collect(*reader.active, 1)));
+  ASSERT_EQ(post_all(*reader.initiator, {&read, 1}), 1u);
+  EXPECT_TRUE(all_ok(collect(*reader.initiator, 1)));
 }
 
 }  // namespace

@@ -55,8 +55,8 @@ TEST_P(VerbsRequests, NeighboursTravelInOneRequest) {
   }
   const std::vector<Operation> descending(ascending.rbegin(), ascending.rend());
   const uint64_t merged = requests_of([&] {
-    ASSERT_EQ(post_all(*link.active, ascending), kPages);
-    EXPECT_TRUE(all_ok(collect(*link.active, kPages)));
+    ASSERT_EQ(post_all(*link.initiator, ascending), kPages);
+    EXPECT_TRUE(all_ok(collect(*link.initiator, kPages)));
   });
   EXPECT_EQ(merged, kPages / verbs::SendQueue::kMostMerged);
   for (uint64_t i = 0; i < kPages; ++i) {
@@ -65,8 +65,8 @@ TEST_P(VerbsRequests, NeighboursTravelInOneRequest) {
   EXPECT_TRUE(untouched(link.memory));
 
   const uint64_t alone = requests_of([&] {
-    ASSERT_EQ(post_all(*link.active, descending), kPages);
-    EXPECT_TRUE(all_ok(collect(*link.active, kPages)));
+    ASSERT_EQ(post_all(*link.initiator, descending), kPages);
+    EXPECT_TRUE(all_ok(collect(*link.initiator, kPages)));
   });
   EXPECT_EQ(alone, kPages);
 }
@@ -81,8 +81,8 @@ TEST_P(VerbsRequests, LargePagesTravelInParts) {
         page_read(link, odd, 3 * odd, kLargeBytes, 0),
         page_read(link, odd + 5, 3 * odd + kLargeBytes + kKiB, kLargeBytes, 1)};
     const uint64_t requests = requests_of([&] {
-      ASSERT_EQ(post_all(*link.active, reads), reads.size());
-      const auto ended = collect(*link.active, reads.size());
+      ASSERT_EQ(post_all(*link.initiator, reads), reads.size());
+      const auto ended = collect(*link.initiator, reads.size());
       EXPECT_TRUE(all_ok(ended));
       EXPECT_EQ(tags(ended), tags_up_to(reads.size()));
     });
@@ -101,14 +101,14 @@ TEST_P(VerbsRequests, NeighboursOfDifferentRegionsStayApart) {
   Region other = harness_->passive().allocate_readable(link.remote_region.bytes()).value();
   fill(other.data(), other.bytes(), 1);
   const RemoteRegion imported =
-      link.active->import_region(*harness_->passive().export_region(other)).value();
+      link.initiator->import_region(*harness_->passive().export_region(other)).value();
   std::vector<Operation> reads;
   for (uint64_t i = 0; i < kPages; ++i) {
     reads.push_back(page_read(link, i * kPageBytes, i * kPlace, kPageBytes, i));
     if (i % 2 == 1) reads.back().remote = imported;
   }
-  ASSERT_EQ(post_all(*link.active, reads), kPages);
-  EXPECT_TRUE(all_ok(collect(*link.active, kPages)));
+  ASSERT_EQ(post_all(*link.initiator, reads), kPages);
+  EXPECT_TRUE(all_ok(collect(*link.initiator, kPages)));
   for (uint64_t i = 0; i < kPages; ++i) {
     expect_landed(link, i * kPageBytes, i * kPlace, kPageBytes, i % 2);
   }
@@ -122,14 +122,14 @@ TEST_P(VerbsRequests, OneThatIsRefusedSpoilsItsNeighboursAndNothingElse) {
   fill(small.data(), small.bytes());
   RegionExport claimed = harness_->passive().export_region(small).value();
   claimed.bytes += kPageBytes;
-  const RemoteRegion imported = link.active->import_region(std::move(claimed)).value();
+  const RemoteRegion imported = link.initiator->import_region(std::move(claimed)).value();
   std::vector<Operation> reads;
   for (uint64_t i = 0; i < kPages; ++i) {
     reads.push_back(read_operation(link, i * kPageBytes, i * kPageBytes, kPageBytes, i));
     reads.back().remote = imported;
   }
-  ASSERT_EQ(post_all(*link.active, reads), kPages);
-  const auto ended = collect(*link.active, kPages);
+  ASSERT_EQ(post_all(*link.initiator, reads), kPages);
+  const auto ended = collect(*link.initiator, kPages);
   EXPECT_EQ(tags(ended), tags_up_to(kPages));
   for (const Completion& completion : ended) {
     EXPECT_EQ(completion.outcome, Outcome::kFailed);

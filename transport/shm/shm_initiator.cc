@@ -1,9 +1,8 @@
-#include "transport/shm/shm_channel.h"
+#include "transport/shm/shm_initiator.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <ctime>
 
 #include "base/clock.h"
 #include "base/units.h"
@@ -18,33 +17,21 @@ constexpr uint64_t kClockEveryBytes = 64 * kKiB;
 // What is copied without a pause, and more than this, is streamed past the cache: measured in
 // docs/performance.md.
 constexpr uint64_t kKeptBurstBytes = 16 * kMiB;
-constexpr long kIdleNapNs = 50'000;
 
 }  // namespace
 
-ShmChannel::ShmChannel(Mapping shared, Side side, std::shared_ptr<const LocalRegistrations> local)
+ShmInitiator::ShmInitiator(Mapping shared, std::shared_ptr<const LocalRegistrations> local)
     : shared_(std::move(shared)),
       local_(std::move(local)),
-      side_(side),
-      id_(memory().id.load(std::memory_order_relaxed)),
-      inbox_(memory().inbox[static_cast<int>(side)]),
-      outbox_(memory().inbox[other_side()]),
+      immediates_(shared_.memory().immediates),
       ring_(kMaxInFlight) {}
 
-ShmChannel::~ShmChannel() {
-  close();
+bool ShmInitiator::target_closed() const {
+  return shared_.memory().target_closed.load(std::memory_order_acquire) != 0;
 }
 
-bool ShmChannel::peer_closed() const {
-  return memory().closed[other_side()].load(std::memory_order_acquire) != 0;
-}
-
-Result<Region> ShmChannel::allocate_writable(uint64_t bytes) {
-  return make_shared_region(bytes, Access::kRemoteWrite, id());
-}
-
-Result<RemoteRegion> ShmChannel::import_region(RegionExport region) {
-  auto mapping = map_peer_memory(region, id());
+Result<RemoteRegion> ShmInitiator::import_region(RegionExport region) {
+  auto mapping = map_peer_memory(region, shared_.id());
   if (!mapping) return tl::unexpected(mapping.error());
   const auto* trailer =
       reinterpret_cast<const Trailer*>(mapping->data() + mapping->bytes() - kTrailerBytes);
@@ -56,13 +43,13 @@ Result<RemoteRegion> ShmChannel::import_region(RegionExport region) {
   return remote;
 }
 
-std::span<const std::byte> ShmChannel::view(const RemoteRegion& region) const {
+std::span<const std::byte> ShmInitiator::view(const RemoteRegion& region) const {
   if (region.index >= imported_.size()) return {};
   const Imported& imported = imported_[region.index];
   return {imported.mapping.data(), imported.bytes};
 }
 
-Status ShmChannel::check(const Operation& operation) const {
+Status ShmInitiator::check(const Operation& operation) const {
   if (operation.remote.index >= imported_.size()) {
     return {Code::kInvalid, 0, "no such region is imported"};
   }
@@ -70,9 +57,9 @@ Status ShmChannel::check(const Operation& operation) const {
   return check_operation(operation, imported.bytes, imported.generation, imported.access);
 }
 
-PostResult ShmChannel::post(std::span<const Operation> operations, uint64_t deadline_ns) {
+PostResult ShmInitiator::post(std::span<const Operation> operations, uint64_t deadline_ns) {
   PostResult result;
-  if (closed_ || peer_closed()) {
+  if (closed_ || target_closed()) {
     result.status = {Code::kUnavailable, 0, "the channel is closed"};
     return result;
   }
@@ -92,7 +79,7 @@ PostResult ShmChannel::post(std::span<const Operation> operations, uint64_t dead
 }
 
 // Reads, the last of the ring from `first` on, go before those that have more time.
-void ShmChannel::move_ahead(uint32_t first) {
+void ShmInitiator::move_ahead(uint32_t first) {
   const auto is_read = [this](uint32_t at) {
     return pending(at).operation.kind == OperationKind::kRead;
   };
@@ -111,22 +98,12 @@ void ShmChannel::move_ahead(uint32_t first) {
   bytes_since_clock_ = kClockEveryBytes;  // who has so little time may be late already
 }
 
-void ShmChannel::reverse(uint32_t from, uint32_t to) {
+void ShmInitiator::reverse(uint32_t from, uint32_t to) {
   while (static_cast<int32_t>(to - from) > 1) std::swap(pending(from++), pending(--to));
 }
 
-size_t ShmChannel::poll(std::span<Completion> completions) {
+size_t ShmInitiator::poll(std::span<Completion> completions) {
   size_t count = 0;
-  uint32_t immediate = 0;
-  // A peer that sends without end must hold up no operation.
-  const size_t most = head_ == tail_ ? completions.size() : completions.size() / 2;
-  RingResult popped = RingResult::kDone;
-  while (count < most && (popped = inbox_.pop(immediate)) == RingResult::kDone) {
-    completions[count] = {};
-    completions[count].kind = CompletionKind::kImmediate;
-    completions[count++].immediate = immediate;
-  }
-  if (popped == RingResult::kBroken) close();
   for (; head_ != tail_ && count < completions.size(); ++head_, ++count) {
     prefetch_next();
     if (!execute(pending(head_), completions[count])) break;
@@ -134,21 +111,21 @@ size_t ShmChannel::poll(std::span<Completion> completions) {
   return count;
 }
 
-void ShmChannel::prefetch_next() const {
+void ShmInitiator::prefetch_next() const {
   if (tail_ - head_ < 2) return;
   const Operation& next = ring_[(head_ + 1) % kMaxInFlight].operation;
   const std::byte* source = imported_[next.remote.index].mapping.data() + next.remote_offset;
   for (int line = 0; line < 32; ++line) __builtin_prefetch(source + line * 64);
 }
 
-bool ShmChannel::registered(const Imported& imported) const {
+bool ShmInitiator::registered(const Imported& imported) const {
   const auto* trailer = reinterpret_cast<const Trailer*>(imported.mapping.data() +
                                                          imported.mapping.bytes() - kTrailerBytes);
   return std::atomic_ref<const uint32_t>(trailer->registered).load(std::memory_order_acquire) == 1;
 }
 
-// False: the immediate has no room at the peer yet, so the operation stays queued.
-bool ShmChannel::execute(Pending& next, Completion& completion) {
+// False: the ring has no room for the immediate yet, so the operation stays queued.
+bool ShmInitiator::execute(Pending& next, Completion& completion) {
   const Operation& operation = next.operation;
   const Imported& imported = imported_[operation.remote.index];
   completion = {};
@@ -157,7 +134,7 @@ bool ShmChannel::execute(Pending& next, Completion& completion) {
     completion.outcome = Outcome::kAborted;
     return true;
   }
-  if (peer_closed() || !registered(imported) || !local_is_live(operation, *local_)) {
+  if (target_closed() || !registered(imported) || !local_is_live(operation, *local_)) {
     completion.outcome = Outcome::kFailed;
     completion.vendor = ECONNRESET;
     return true;
@@ -167,21 +144,21 @@ bool ShmChannel::execute(Pending& next, Completion& completion) {
   }
   completion.crc = next.crc;
   if (operation.has_immediate && completion.outcome == Outcome::kOk) {
-    const RingResult pushed = outbox_.push(operation.immediate);
-    peer_is_full_ = pushed == RingResult::kNothing;
+    const RingResult pushed = immediates_.push(operation.immediate);
+    ring_is_full_ = pushed == RingResult::kNothing;
     if (pushed == RingResult::kBroken) completion.outcome = Outcome::kFailed;
-    if (peer_is_full_) {
+    if (ring_is_full_) {
       next.moved = true;
       if (boottime_clock().now_ns() < next.deadline_ns) return false;
       completion.outcome = Outcome::kAborted;
-      peer_is_full_ = false;
+      ring_is_full_ = false;
     }
   }
   return true;
 }
 
-Outcome ShmChannel::move_bytes(const Operation& operation, const Imported& imported,
-                               uint64_t deadline_ns, uint32_t& crc) {
+Outcome ShmInitiator::move_bytes(const Operation& operation, const Imported& imported,
+                                 uint64_t deadline_ns, uint32_t& crc) {
   const bool reads = operation.kind == OperationKind::kRead;
   std::byte* remote = imported.mapping.data() + operation.remote_offset;
   // Those that are queued behind it mostly ask for as much.
@@ -215,20 +192,14 @@ Outcome ShmChannel::move_bytes(const Operation& operation, const Imported& impor
   return Outcome::kOk;
 }
 
-void ShmChannel::wait(uint64_t deadline_ns) {
-  // Copies are ready at once. An immediate is announced on the control plane as well, so nobody
-  // waits here for long.
-  if (head_ != tail_ && !peer_is_full_) return;
-  const uint64_t now = boottime_clock().now_ns();
-  if (now >= deadline_ns) return;
-  const timespec nap = {0, static_cast<long>(std::min<uint64_t>(deadline_ns - now, kIdleNapNs))};
-  ::nanosleep(&nap, nullptr);
+void ShmInitiator::wait(uint64_t deadline_ns) {
+  if (head_ != tail_ && !ring_is_full_) return;  // copies are ready at once
+  nap_until(deadline_ns);
 }
 
-void ShmChannel::close() {
+void ShmInitiator::close() {
   closed_ = true;
-  peer_is_full_ = false;
-  memory().closed[static_cast<int>(side_)].store(1, std::memory_order_release);
+  ring_is_full_ = false;
 }
 
 }  // namespace farpage::shm

@@ -1,4 +1,4 @@
-#include "transport/verbs/active_channel.h"
+#include "transport/verbs/initiator.h"
 
 #include <endian.h>
 #include <poll.h>
@@ -65,8 +65,7 @@ size_t gather(const Operation& operation, uint64_t from, uint64_t bytes, const L
 
 }  // namespace
 
-ActiveVerbsChannel::ActiveVerbsChannel(ActiveEnd end)
-    : end_(std::move(end)), flights_(kMaxInFlight) {
+VerbsInitiator::VerbsInitiator(InitiatorEnd end) : end_(std::move(end)), flights_(kMaxInFlight) {
   for (uint16_t number = 0; number < kMaxInFlight; ++number) free_.push(number);
   for (size_t path = 0; path < end_.endpoints.size(); ++path) {
     paths_[path].dialling = end_.dialled[path];
@@ -82,12 +81,7 @@ ActiveVerbsChannel::ActiveVerbsChannel(ActiveEnd end)
   }
 }
 
-Result<Region> ActiveVerbsChannel::allocate_writable(uint64_t) {
-  return fail(Code::kInvalid,
-              "the end of a verbs channel that has taken up an offer gives no memory");
-}
-
-Result<RemoteRegion> ActiveVerbsChannel::import_region(RegionExport region) {
+Result<RemoteRegion> VerbsInitiator::import_region(RegionExport region) {
   const auto refuse = [](const char* why) {
     return fail(Code::kProtocol, std::string("the peer's region is refused: ") + why);
   };
@@ -100,7 +94,7 @@ Result<RemoteRegion> ActiveVerbsChannel::import_region(RegionExport region) {
                       region.bytes};
 }
 
-Status ActiveVerbsChannel::check(const Operation& operation) const {
+Status VerbsInitiator::check(const Operation& operation) const {
   if (operation.remote.index >= imported_.size()) {
     return {Code::kInvalid, 0, "no such region is imported"};
   }
@@ -113,7 +107,7 @@ Status ActiveVerbsChannel::check(const Operation& operation) const {
   return status;
 }
 
-PostResult ActiveVerbsChannel::post(std::span<const Operation> operations, uint64_t) {
+PostResult VerbsInitiator::post(std::span<const Operation> operations, uint64_t) {
   PostResult result;
   if (state_ != State::kOpen) {
     result.status = {Code::kUnavailable, 0, "the channel is closed"};
@@ -134,7 +128,7 @@ PostResult ActiveVerbsChannel::post(std::span<const Operation> operations, uint6
 }
 
 // As much as the paths have room for.
-void ActiveVerbsChannel::send() {
+void VerbsInitiator::send() {
   while (!unsent_.empty()) {
     const auto path = next_path();
     if (!path) return;
@@ -145,7 +139,7 @@ void ActiveVerbsChannel::send() {
 }
 
 // That with the least under way; what has been begun on one goes on there.
-std::optional<size_t> ActiveVerbsChannel::next_path() const {
+std::optional<size_t> VerbsInitiator::next_path() const {
   const Flight& first = flights_[unsent_.front()];
   std::optional<size_t> best;
   for (size_t i = 0; i < end_.endpoints.size(); ++i) {
@@ -159,13 +153,13 @@ std::optional<size_t> ActiveVerbsChannel::next_path() const {
   return best;
 }
 
-size_t ActiveVerbsChannel::working_paths() const {
+size_t VerbsInitiator::working_paths() const {
   return static_cast<size_t>(std::count_if(paths_.begin(), paths_.end(),
                                            [this](const Path& path) { return works(path); }));
 }
 
 // The first `most` operations that wait, as far as there is room, with one doorbell.
-void ActiveVerbsChannel::fill(size_t path, size_t most) {
+void VerbsInitiator::fill(size_t path, size_t most) {
   SendQueue& queue = *paths_[path].queue;
   const size_t last = unsent_.size() - std::min(most, unsent_.size());
   while (unsent_.size() > last && queue.room() > 0) {
@@ -186,7 +180,7 @@ void ActiveVerbsChannel::fill(size_t path, size_t most) {
   queue.ring();
 }
 
-ibv_send_wr ActiveVerbsChannel::request_of(const Flight& flight, size_t path) const {
+ibv_send_wr VerbsInitiator::request_of(const Flight& flight, size_t path) const {
   const Operation& operation = flight.operation;
   const RegionWire& region = imported_[operation.remote.index].region;
   ibv_send_wr request = {};
@@ -196,7 +190,7 @@ ibv_send_wr ActiveVerbsChannel::request_of(const Flight& flight, size_t path) co
   return request;
 }
 
-void ActiveVerbsChannel::add_part(SendQueue& queue, uint16_t number) {
+void VerbsInitiator::add_part(SendQueue& queue, uint16_t number) {
   Flight& flight = flights_[number];
   const uint64_t left = flight.operation.bytes() - flight.sent_bytes;
   const uint64_t bytes = std::min(left, kPartBytes);
@@ -218,7 +212,7 @@ void ActiveVerbsChannel::add_part(SendQueue& queue, uint16_t number) {
 }
 
 // The first that waits, and those behind it that read on where it ends, as one work request.
-void ActiveVerbsChannel::add_merged(SendQueue& queue) {
+void VerbsInitiator::add_merged(SendQueue& queue) {
   const Flight& first = flights_[unsent_.front()];
   const uint8_t path = first.path;
   ibv_send_wr request = request_of(first, path);
@@ -255,7 +249,7 @@ void ActiveVerbsChannel::add_merged(SendQueue& queue) {
   queue.add(work, request, std::span(slices).first(slice_count));
 }
 
-size_t ActiveVerbsChannel::poll(std::span<Completion> completions) {
+size_t VerbsInitiator::poll(std::span<Completion> completions) {
   if (state_ != State::kClosed && ended_.empty()) harvest();
   size_t count = 0;
   for (; count < completions.size() && !ended_.empty(); ++count) {
@@ -270,7 +264,7 @@ size_t ActiveVerbsChannel::poll(std::span<Completion> completions) {
   return count;
 }
 
-void ActiveVerbsChannel::harvest() {
+void VerbsInitiator::harvest() {
   for (Path& path : paths_) {
     if (path.queue == nullptr) continue;
     path.queue->poll(
@@ -281,7 +275,7 @@ void ActiveVerbsChannel::harvest() {
 }
 
 // Takes what has been dialled, lets go of what is broken, and dials it anew where others carry on.
-void ActiveVerbsChannel::look_at_paths() {
+void VerbsInitiator::look_at_paths() {
   const size_t count = end_.endpoints.size();
   if (in_flight() > 0 && (count > 1 || ended_.empty())) leave_silent_paths();
   bool any = false;
@@ -308,7 +302,7 @@ void ActiveVerbsChannel::look_at_paths() {
 }
 
 // What a path has had under way for so long, while another one works, goes over that one.
-void ActiveVerbsChannel::leave_silent_paths() {
+void VerbsInitiator::leave_silent_paths() {
   const uint64_t now = boottime_clock().now_ns();
   for (Path& path : paths_) {
     if (works(path)) path.queue->look(now);
@@ -323,7 +317,7 @@ void ActiveVerbsChannel::leave_silent_paths() {
   }
 }
 
-void ActiveVerbsChannel::take_arrived(size_t number) {
+void VerbsInitiator::take_arrived(size_t number) {
   Path& path = paths_[number];
   bool ended = false;
   path.queue = end_.arrivals->take(number, ended);
@@ -333,7 +327,7 @@ void ActiveVerbsChannel::take_arrived(size_t number) {
   if (path.queue != nullptr) path.queue->connection().completions.arm();
 }
 
-void ActiveVerbsChannel::broke(size_t number, uint64_t now_ns) {
+void VerbsInitiator::broke(size_t number, uint64_t now_ns) {
   paths_[number].queue->counters().broken.add();
   end_.dialer->dispose(std::move(paths_[number].queue));
   // What had been begun there, if anything, begins anew elsewhere.
@@ -343,7 +337,7 @@ void ActiveVerbsChannel::broke(size_t number, uint64_t now_ns) {
   end_.dialer->health().broke(end_.endpoints[number], now_ns);
 }
 
-void ActiveVerbsChannel::dial_again() {
+void VerbsInitiator::dial_again() {
   for (size_t number = 0; number < end_.endpoints.size(); ++number) {
     Path& path = paths_[number];
     if (path.queue != nullptr) {
@@ -363,7 +357,7 @@ void ActiveVerbsChannel::dial_again() {
   }
 }
 
-void ActiveVerbsChannel::work_ended(const SendQueue::Work& work, ibv_wc_status status) {
+void VerbsInitiator::work_ended(const SendQueue::Work& work, ibv_wc_status status) {
   for (size_t i = 0; i < work.count; ++i) {
     const uint16_t number = work.operations[i];
     Flight& flight = flights_[number];
@@ -377,7 +371,7 @@ void ActiveVerbsChannel::work_ended(const SendQueue::Work& work, ibv_wc_status s
   }
 }
 
-void ActiveVerbsChannel::operation_ended(uint16_t number) {
+void VerbsInitiator::operation_ended(uint16_t number) {
   Flight& flight = flights_[number];
   if (flight.status == IBV_WC_SUCCESS) return end(number, Outcome::kOk);
   if (is_refusal(flight.status)) return end(number, Outcome::kFailed);
@@ -393,16 +387,16 @@ void ActiveVerbsChannel::operation_ended(uint16_t number) {
   end(number, flight.status == IBV_WC_WR_FLUSH_ERR ? Outcome::kAborted : Outcome::kFailed);
 }
 
-void ActiveVerbsChannel::end(uint16_t number, Outcome outcome) {
+void VerbsInitiator::end(uint16_t number, Outcome outcome) {
   flights_[number].outcome = outcome;
   ended_.push(number);
 }
 
-void ActiveVerbsChannel::end_unsent() {
+void VerbsInitiator::end_unsent() {
   while (!unsent_.empty()) end(unsent_.pop(), Outcome::kAborted);
 }
 
-void ActiveVerbsChannel::wait(uint64_t deadline_ns) {
+void VerbsInitiator::wait(uint64_t deadline_ns) {
   if (!ended_.empty() || state_ != State::kOpen) return;
   look_for_events();
   if (in_flight() > 0 && end_.spin_ns > 0) {
@@ -445,7 +439,7 @@ void ActiveVerbsChannel::wait(uint64_t deadline_ns) {
 }
 
 // A peer that has gone is an event of its connection, and no completion.
-void ActiveVerbsChannel::look_for_events() {
+void VerbsInitiator::look_for_events() {
   const uint64_t now = boottime_clock().now_ns();
   if (now < look_for_events_ns_) return;
   look_for_events_ns_ = now + kLookForEventsNs;
@@ -456,7 +450,7 @@ void ActiveVerbsChannel::look_for_events() {
   }
 }
 
-void ActiveVerbsChannel::close() {
+void VerbsInitiator::close() {
   if (state_ == State::kClosed) return;
   state_ = State::kClosed;
   end_.arrivals->close();

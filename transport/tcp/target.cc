@@ -1,4 +1,4 @@
-#include "transport/tcp/passive_channel.h"
+#include "transport/tcp/target.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,11 +9,10 @@ namespace farpage::tcp {
 namespace {
 
 constexpr uint64_t kLongestWaitNs = 3'600 * kSecond;
-constexpr size_t kPopBatch = 64;
 
 }  // namespace
 
-bool PassiveState::attach(std::function<void()> wake) {
+bool TargetState::attach(std::function<void()> wake) {
   std::lock_guard lock(mutex_);
   if (attached_ || is_closed()) return false;
   attached_ = true;
@@ -21,7 +20,7 @@ bool PassiveState::attach(std::function<void()> wake) {
   return true;
 }
 
-bool PassiveState::push(uint32_t immediate) {
+bool TargetState::push(uint32_t immediate) {
   std::lock_guard lock(mutex_);
   full_ = count_ == kMostImmediates;
   if (full_) return false;
@@ -30,7 +29,7 @@ bool PassiveState::push(uint32_t immediate) {
   return true;
 }
 
-size_t PassiveState::pop(std::span<uint32_t> immediates) {
+size_t TargetState::pop(std::span<uint32_t> immediates) {
   std::lock_guard lock(mutex_);
   const size_t popped = std::min(immediates.size(), count_);
   for (size_t i = 0; i < popped; ++i) {
@@ -45,7 +44,7 @@ size_t PassiveState::pop(std::span<uint32_t> immediates) {
   return popped;
 }
 
-void PassiveState::wait(uint64_t deadline_ns) {
+void TargetState::wait(uint64_t deadline_ns) {
   const uint64_t now = boottime_clock().now_ns();
   if (now >= deadline_ns) return;
   std::unique_lock lock(mutex_);
@@ -53,38 +52,18 @@ void PassiveState::wait(uint64_t deadline_ns) {
                     [this] { return count_ > 0 || is_closed(); });
 }
 
-void PassiveState::close() {
+void TargetState::close() {
   std::lock_guard lock(mutex_);
   if (closed_.exchange(true)) return;
   if (wake_) wake_();
   arrived_.notify_all();
 }
 
-Result<Region> PassiveTcpChannel::allocate_writable(uint64_t bytes) {
+Result<Region> TcpTarget::allocate_writable(uint64_t bytes) {
   return make_exported_region(exports_, bytes, Access::kRemoteWrite, state_->number);
 }
 
-Result<RemoteRegion> PassiveTcpChannel::import_region(RegionExport) {
-  return fail(Code::kInvalid, "the passive end of a tcp channel reaches no memory of its peer");
-}
-
-PostResult PassiveTcpChannel::post(std::span<const Operation>, uint64_t) {
-  return {0, {Code::kInvalid, 0, "the passive end of a tcp channel posts nothing"}};
-}
-
-size_t PassiveTcpChannel::poll(std::span<Completion> completions) {
-  std::array<uint32_t, kPopBatch> immediates;
-  const size_t count =
-      state_->pop(std::span(immediates).first(std::min(immediates.size(), completions.size())));
-  for (size_t i = 0; i < count; ++i) {
-    completions[i] = {};
-    completions[i].kind = CompletionKind::kImmediate;
-    completions[i].immediate = immediates[i];
-  }
-  return count;
-}
-
-void PassiveTcpChannel::close() {
+void TcpTarget::close() {
   offers_->withdraw(id_);
   state_->close();
   exports_->wait_for_uses();  // whoever looks from now on sees that it is closed

@@ -11,25 +11,21 @@
 
 namespace farpage::sim {
 
-// One end of a simulated reliable connection. An operation's whole course is drawn when it is
-// posted and then runs as events of the world: pieces are taken, pieces land, the peer sees the
-// immediate, the completion becomes pollable. Rights and bounds are checked where the bytes are,
-// when they are touched.
+// The end of a simulated reliable connection that moves bytes. An operation's whole course is drawn
+// when it is posted and then runs as events of the world: pieces are taken, pieces land, the peer
+// sees the immediate, the completion becomes pollable. Rights and bounds are checked where the
+// bytes are, when they are touched.
 //
 // A failed operation breaks the channel, as on a reliable queue pair: all behind it end as aborted,
 // and posts are refused.
-class SimChannel final : public Channel {
+class SimInitiator final : public Initiator {
  public:
   static constexpr uint32_t kMaxInFlight = 1024;
 
-  SimChannel(std::shared_ptr<Network> network, const Host& host, ChannelPurpose purpose);
-  ~SimChannel() override;
+  SimInitiator(std::shared_ptr<Network> network, const Host& host, ChannelPurpose purpose,
+               const SimTarget& target);
+  ~SimInitiator() override;
 
-  void connect_to(SimChannel& peer);
-  uint32_t id() const { return id_; }
-  const Host& host() const { return host_; }
-
-  Result<Region> allocate_writable(uint64_t bytes) override;
   Result<RemoteRegion> import_region(RegionExport region) override;
   PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
   size_t poll(std::span<Completion> completions) override;
@@ -79,14 +75,13 @@ class SimChannel final : public Channel {
   void deliver();
   void end(Flight& flight, Outcome outcome);
   void abort_all();
-  bool serves() const { return !closed_ && !broken_; }
 
   const std::shared_ptr<Network> network_;
   const Host& host_;
   const ChannelPurpose purpose_;
   const uint32_t id_;
-  uint32_t peer_ = 0;
-  const Host* peer_host_ = nullptr;
+  const uint32_t target_;
+  const Host& target_host_;
   bool closed_ = false;
   bool broken_ = false;
 
@@ -95,7 +90,6 @@ class SimChannel final : public Channel {
   std::vector<uint32_t> free_flights_;
   std::vector<uint32_t> order_;  // flights in order of posting
   std::vector<Completion> ended_;
-  size_t unpolled_operations_ = 0;
   uint64_t next_sequence_ = 0;
   uint64_t refused_sequence_ = kNever;  // nothing behind it has an effect
   uint64_t writes_landed_ns_ = 0;       // when all writes so far will have; kNever: they will not

@@ -1,4 +1,4 @@
-#include "transport/verbs/passive_channel.h"
+#include "transport/verbs/target.h"
 
 #include <endian.h>
 #include <fmt/format.h>
@@ -19,13 +19,13 @@ constexpr int kPollBatch = 32;
 
 }  // namespace
 
-PassiveEnd::OwnDomains::~OwnDomains() {
+TargetEnd::OwnDomains::~OwnDomains() {
   for (ibv_pd* domain : domains) {
     if (domain != nullptr) ::ibv_dealloc_pd(domain);
   }
 }
 
-Result<void> PassiveEnd::OwnDomains::make() {
+Result<void> TargetEnd::OwnDomains::make() {
   for (size_t i = 0; i < devices->size(); ++i) {
     const Device& device = (*devices)[i];
     domains[i] = ::ibv_alloc_pd(device.context);
@@ -35,10 +35,10 @@ Result<void> PassiveEnd::OwnDomains::make() {
   return {};
 }
 
-Result<std::shared_ptr<PassiveEnd>> PassiveEnd::make(const std::shared_ptr<const Devices>& devices,
-                                                     ChannelPurpose purpose,
-                                                     std::shared_ptr<PortEvents> seen) {
-  const std::shared_ptr<PassiveEnd> end(new PassiveEnd(devices, purpose, std::move(seen)));
+Result<std::shared_ptr<TargetEnd>> TargetEnd::make(const std::shared_ptr<const Devices>& devices,
+                                                   ChannelPurpose purpose,
+                                                   std::shared_ptr<PortEvents> seen) {
+  const std::shared_ptr<TargetEnd> end(new TargetEnd(devices, purpose, std::move(seen)));
   if (purpose == ChannelPurpose::kRead) return end;
   end->closing_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!end->closing_.valid()) return fail_errno(errno, "eventfd");
@@ -52,12 +52,12 @@ Result<std::shared_ptr<PassiveEnd>> PassiveEnd::make(const std::shared_ptr<const
   return end;
 }
 
-PassiveEnd::~PassiveEnd() {
+TargetEnd::~TargetEnd() {
   close();
 }
 
-bool PassiveEnd::accept(CmId& request, size_t device, const ConnectWire& introduction,
-                        uint8_t reads_asked) {
+bool TargetEnd::accept(CmId& request, size_t device, const ConnectWire& introduction,
+                       uint8_t reads_asked) {
   std::lock_guard lock(mutex_);
   const bool stage = purpose_ == ChannelPurpose::kStage;
   if (closed_ || introduction.path != device) return false;
@@ -97,14 +97,14 @@ bool PassiveEnd::accept(CmId& request, size_t device, const ConnectWire& introdu
   return true;
 }
 
-CmId PassiveEnd::take_connection(size_t device) {
+CmId TargetEnd::take_connection(size_t device) {
   if (connections_[device] != nullptr) {
     seen_->connections[device].fetch_sub(1, std::memory_order_relaxed);
   }
   return std::move(connections_[device]);
 }
 
-CmId PassiveEnd::release(const rdma_cm_id* id) {
+CmId TargetEnd::release(const rdma_cm_id* id) {
   std::lock_guard lock(mutex_);
   for (size_t device = 0; device < connections_.size(); ++device) {
     if (connections_[device].get() == id) return take_connection(device);
@@ -112,7 +112,7 @@ CmId PassiveEnd::release(const rdma_cm_id* id) {
   return nullptr;
 }
 
-bool PassiveEnd::post_receives(ibv_qp* queue_pair, uint32_t count) {
+bool TargetEnd::post_receives(ibv_qp* queue_pair, uint32_t count) {
   std::array<ibv_recv_wr, kPostAtOnce> requests = {};
   while (count > 0) {
     const uint32_t now = std::min(count, kPostAtOnce);
@@ -124,15 +124,15 @@ bool PassiveEnd::post_receives(ibv_qp* queue_pair, uint32_t count) {
   return true;
 }
 
-Result<Region> PassiveEnd::allocate_writable(const std::shared_ptr<PassiveEnd>& self,
-                                             uint64_t bytes) {
+Result<Region> TargetEnd::allocate_writable(const std::shared_ptr<TargetEnd>& self,
+                                            uint64_t bytes) {
   if (own_ == nullptr) return fail(Code::kInvalid, "a read channel's peer writes nothing");
   return make_peer_region(self->own_, std::span(own_->domains).first(devices_->size()), bytes,
                           Access::kRemoteWrite);
 }
 
 // What is posted anew is what has been polled: a peer that sends on meets an empty receive queue.
-void PassiveEnd::harvest() {
+void TargetEnd::harvest() {
   std::array<ibv_wc, kPollBatch> ended;
   for (size_t device = 0; device < queues_.size(); ++device) {
     const auto& queue = queues_[device];
@@ -151,16 +151,12 @@ void PassiveEnd::harvest() {
   }
 }
 
-size_t PassiveEnd::poll(std::span<Completion> completions) {
+size_t TargetEnd::poll(std::span<uint32_t> immediates) {
   std::lock_guard lock(mutex_);
   if (purpose_ != ChannelPurpose::kStage || closed_) return 0;
   harvest();
   uint32_t count = 0;
-  for (; count < completions.size() && !arrived_.empty(); ++count) {
-    completions[count] = {};
-    completions[count].kind = CompletionKind::kImmediate;
-    completions[count].immediate = arrived_.pop();
-  }
+  while (count < immediates.size() && !arrived_.empty()) immediates[count++] = arrived_.pop();
   // Where the connection has gone meanwhile, nobody needs a receive.
   for (const CmId& connection : connections_) {
     if (connection != nullptr) post_receives(connection->qp, count);
@@ -168,7 +164,7 @@ size_t PassiveEnd::poll(std::span<Completion> completions) {
   return count;
 }
 
-void PassiveEnd::wait(uint64_t deadline_ns) {
+void TargetEnd::wait(uint64_t deadline_ns) {
   std::array<pollfd, kMaxDevices + 1> watched = {};
   nfds_t count = 0;
   if (purpose_ == ChannelPurpose::kStage) {
@@ -187,7 +183,7 @@ void PassiveEnd::wait(uint64_t deadline_ns) {
   wait_for_any(std::span(watched).first(count), deadline_ns);
 }
 
-void PassiveEnd::close() {
+void TargetEnd::close() {
   std::array<CmId, kMaxDevices> connections;
   {
     std::lock_guard lock(mutex_);
@@ -200,17 +196,9 @@ void PassiveEnd::close() {
   // Outside the lock: each waits for the listener to let go of the events it looks at.
 }
 
-Result<RemoteRegion> PassiveVerbsChannel::import_region(RegionExport) {
-  return fail(Code::kInvalid, "the passive end of a verbs channel reaches no memory of its peer");
-}
-
-void PassiveVerbsChannel::close() {
+void VerbsTarget::close() {
   listener_->withdraw(id_);
   end_->close();
-}
-
-PostResult PassiveVerbsChannel::post(std::span<const Operation>, uint64_t) {
-  return {0, {Code::kInvalid, 0, "the passive end of a verbs channel posts nothing"}};
 }
 
 }  // namespace farpage::verbs

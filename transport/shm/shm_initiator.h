@@ -8,25 +8,19 @@
 #include "base/mapping.h"
 #include "transport/fabric.h"
 #include "transport/local_registrations.h"
-#include "transport/shm/ring.h"
-#include "transport/shm/shared_memory.h"
+#include "transport/shm/shared_channel.h"
 
 namespace farpage::shm {
 
 inline constexpr uint32_t kMaxInFlight = 1024;
 
-enum class Side : uint8_t { kPassive = 0, kActive = 1 };
-
 // post() only queues; poll() copies, in the caller's thread, so that nothing is ever written behind
 // the caller's back and close() ends everything at once.
-class ShmChannel final : public Channel, public DirectMemory {
+class ShmInitiator final : public Initiator, public DirectMemory {
  public:
-  ShmChannel(Mapping shared, Side side, std::shared_ptr<const LocalRegistrations> local);
-  ~ShmChannel() override;
+  ShmInitiator(Mapping shared, std::shared_ptr<const LocalRegistrations> local);
+  ~ShmInitiator() override { close(); }
 
-  uint64_t id() const { return id_; }
-
-  Result<Region> allocate_writable(uint64_t bytes) override;
   Result<RemoteRegion> import_region(RegionExport region) override;
   PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
   size_t poll(std::span<Completion> completions) override;
@@ -45,13 +39,11 @@ class ShmChannel final : public Channel, public DirectMemory {
   struct Pending {
     Operation operation;
     uint64_t deadline_ns;
-    bool moved = false;  // its bytes are there; its immediate waits for room at the peer
+    bool moved = false;  // its bytes are there; its immediate waits for room in the ring
     uint32_t crc = 0;
   };
 
-  ChannelMemory& memory() const { return *reinterpret_cast<ChannelMemory*>(shared_.data()); }
-  int other_side() const { return 1 - static_cast<int>(side_); }
-  bool peer_closed() const;
+  bool target_closed() const;
   Status check(const Operation& operation) const;
   bool registered(const Imported& imported) const;
   Pending& pending(uint32_t at) { return ring_[at % kMaxInFlight]; }
@@ -62,12 +54,9 @@ class ShmChannel final : public Channel, public DirectMemory {
                      uint32_t& crc);
   void prefetch_next() const;
 
-  Mapping shared_;
+  const SharedChannel shared_;
   std::shared_ptr<const LocalRegistrations> local_;
-  Side side_;
-  uint64_t id_;  // as it was when the channel was made: the peer can write the shared copy
-  RingConsumer inbox_;
-  RingProducer outbox_;
+  RingProducer immediates_;
   bool closed_ = false;
   std::vector<Imported> imported_;
   // kMaxInFlight entries; [head_, tail_) are queued. Reads stand in the order of their deadlines,
@@ -77,7 +66,7 @@ class ShmChannel final : public Channel, public DirectMemory {
   uint32_t tail_ = 0;
   uint64_t bytes_since_clock_ = 0;
   uint64_t burst_bytes_ = 0;   // moved since nothing was queued
-  bool peer_is_full_ = false;  // the front waits for room for its immediate
+  bool ring_is_full_ = false;  // the front waits for room for its immediate
 };
 
 }  // namespace farpage::shm

@@ -11,16 +11,13 @@
 
 namespace farpage::fault {
 
-// A channel over a link that is slower than the one it has: each operation begins when the link is
-// free for it, and ends as it does, but no sooner than the link could have carried it.
-class ShapedChannel final : public Channel {
+// An initiator over a link that is slower than the one it has: each operation begins when the link
+// is free for it, and ends as it does, but no sooner than the link could have carried it.
+class ShapedInitiator final : public Initiator {
  public:
-  ShapedChannel(std::unique_ptr<Channel> inner, std::shared_ptr<ShapedLink> link,
-                const Clock& clock, uint32_t max_in_flight);
+  ShapedInitiator(std::unique_ptr<Initiator> inner, std::shared_ptr<ShapedLink> link,
+                  const Clock& clock, uint32_t max_in_flight);
 
-  Result<Region> allocate_writable(uint64_t bytes) override {
-    return inner_->allocate_writable(bytes);
-  }
   Result<RemoteRegion> import_region(RegionExport region) override {
     return inner_->import_region(std::move(region));
   }
@@ -35,7 +32,7 @@ class ShapedChannel final : public Channel {
     uint64_t due_ns = 0;
   };
   struct Waiting {
-    Operation operation;  // as the inner channel is to know it
+    Operation operation;  // as the inner initiator is to know it
     uint64_t begin_ns = 0;
     uint64_t deadline_ns = 0;
   };
@@ -49,12 +46,12 @@ class ShapedChannel final : public Channel {
 
   const std::shared_ptr<ShapedLink> link_;
   const Clock& clock_;
-  std::vector<Flight> flights_;  // by the tag that the inner channel knows
+  std::vector<Flight> flights_;  // by the tag that the inner initiator knows
   std::vector<uint32_t> free_;   // of these
   std::deque<Waiting> waiting_;  // for the link
   std::deque<Held> held_;
   bool closed_ = false;
-  std::unique_ptr<Channel> inner_;
+  std::unique_ptr<Initiator> inner_;
 };
 
 }  // namespace farpage::fault

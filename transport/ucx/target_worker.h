@@ -9,28 +9,28 @@
 #include <vector>
 
 #include "base/unique_fd.h"
-#include "transport/ucx/passive_channel.h"
+#include "transport/ucx/target.h"
 #include "transport/ucx/worker.h"
 
 namespace farpage::ucx {
 
-// One worker and one thread for all passive channels of a fabric: they take up channels and hear
+// One worker and one thread for all targets of a fabric: they take up channels and hear
 // immediates. Reads and writes pass them by, where UCX does not emulate them. Thread-safe.
-class PassiveWorker {
+class TargetWorker {
  public:
-  static Result<std::shared_ptr<PassiveWorker>> start(std::shared_ptr<Context> context);
-  ~PassiveWorker();
+  static Result<std::shared_ptr<TargetWorker>> start(std::shared_ptr<Context> context);
+  ~TargetWorker();
 
   const std::shared_ptr<Context>& context() const { return context_; }
   const std::string& address() const { return address_; }
 
   // Waits for a peer to take it up.
-  void add(std::shared_ptr<PassiveState> state);
+  void add(std::shared_ptr<TargetState> state);
   // Closes this end: what its peer writes afterwards, or has on its way, lands nowhere.
-  void remove(PassiveState& state);
+  void remove(TargetState& state);
 
  private:
-  PassiveWorker(std::shared_ptr<Context> context, std::unique_ptr<Worker> worker)
+  TargetWorker(std::shared_ptr<Context> context, std::unique_ptr<Worker> worker)
       : context_(std::move(context)), worker_(std::move(worker)) {}
 
   // The worker, for one of several threads.
@@ -53,7 +53,7 @@ class PassiveWorker {
   std::shared_ptr<Context> context_;
   std::mutex mutex_;  // of what follows, up to the thread
   std::unique_ptr<Worker> worker_;
-  std::map<ChannelId, std::shared_ptr<PassiveState>> channels_;
+  std::map<ChannelId, std::shared_ptr<TargetState>> channels_;
   std::vector<Offer> hellos_;
   bool any_failed_ = false;
   std::string address_;

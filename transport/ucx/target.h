@@ -14,26 +14,26 @@
 
 namespace farpage::ucx {
 
-class PassiveWorker;
+class TargetWorker;
 
-// What a passive channel and the thread that serves it share.
-class PassiveState {
+// What a target and the thread that serves it share.
+class TargetState {
  public:
   // A peer that sends more before anyone looks is cut off.
   static constexpr size_t kMostImmediates = 65'536;
 
-  PassiveState(const ChannelId& channel, ChannelPurpose channel_purpose)
+  TargetState(const ChannelId& channel, ChannelPurpose channel_purpose)
       : id(channel), purpose(channel_purpose) {}
 
   const ChannelId id;
   const ChannelPurpose purpose;
-  // Under the lock of the PassiveWorker:
+  // Under the lock of the TargetWorker:
   ucp_ep_h endpoint = nullptr;  // once a peer has taken it up
   bool is_taken = false;
   bool has_failed = false;
 
   bool push(uint32_t immediate);  // false: there are too many
-  size_t pop(std::span<Completion> completions);
+  size_t pop(std::span<uint32_t> immediates);
   void wait(uint64_t deadline_ns);
   void close();
 
@@ -45,22 +45,20 @@ class PassiveState {
 };
 
 // The end that owns the memory. Its peer moves the bytes; the fabric's thread hears the immediates.
-class PassiveUcxChannel final : public Channel {
+class UcxTarget final : public Target {
  public:
-  PassiveUcxChannel(std::shared_ptr<PassiveState> state, std::shared_ptr<PassiveWorker> worker)
+  UcxTarget(std::shared_ptr<TargetState> state, std::shared_ptr<TargetWorker> worker)
       : state_(std::move(state)), worker_(std::move(worker)) {}
-  ~PassiveUcxChannel() override { close(); }
+  ~UcxTarget() override { close(); }
 
   Result<Region> allocate_writable(uint64_t bytes) override;
-  Result<RemoteRegion> import_region(RegionExport region) override;
-  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
-  size_t poll(std::span<Completion> completions) override { return state_->pop(completions); }
+  size_t poll(std::span<uint32_t> immediates) override { return state_->pop(immediates); }
   void wait(uint64_t deadline_ns) override { state_->wait(deadline_ns); }
   void close() override;
 
  private:
-  std::shared_ptr<PassiveState> state_;
-  std::shared_ptr<PassiveWorker> worker_;
+  std::shared_ptr<TargetState> state_;
+  std::shared_ptr<TargetWorker> worker_;
 };
 
 }  // namespace farpage::ucx

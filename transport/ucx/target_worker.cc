@@ -1,4 +1,4 @@
-#include "transport/ucx/passive_worker.h"
+#include "transport/ucx/target_worker.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -22,9 +22,9 @@ constexpr int kDrainLookMs = 1;
 
 }  // namespace
 
-class PassiveWorker::Turn {
+class TargetWorker::Turn {
  public:
-  explicit Turn(PassiveWorker& worker) : worker_(worker) {
+  explicit Turn(TargetWorker& worker) : worker_(worker) {
     worker_.waiting_.fetch_add(1);
     worker_.mutex_.lock();
   }
@@ -38,20 +38,20 @@ class PassiveWorker::Turn {
   Turn& operator=(const Turn&) = delete;
 
  private:
-  PassiveWorker& worker_;
+  TargetWorker& worker_;
   LogScope log_;
 };
 
-Result<std::shared_ptr<PassiveWorker>> PassiveWorker::start(std::shared_ptr<Context> context) {
+Result<std::shared_ptr<TargetWorker>> TargetWorker::start(std::shared_ptr<Context> context) {
   const LogScope log;
   auto worker = Worker::create(context);
   if (!worker) return tl::unexpected(worker.error());
-  std::shared_ptr<PassiveWorker> passive(new PassiveWorker(std::move(context), std::move(*worker)));
-  if (auto prepared = passive->prepare(); !prepared) return tl::unexpected(prepared.error());
-  return passive;
+  std::shared_ptr<TargetWorker> started(new TargetWorker(std::move(context), std::move(*worker)));
+  if (auto prepared = started->prepare(); !prepared) return tl::unexpected(prepared.error());
+  return started;
 }
 
-Result<void> PassiveWorker::prepare() {
+Result<void> TargetWorker::prepare() {
   for (const unsigned message : {kHelloMessage, kImmediateMessage}) {
     ucp_am_handler_param_t handler = {};
     handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
@@ -77,14 +77,14 @@ Result<void> PassiveWorker::prepare() {
   return {};
 }
 
-PassiveWorker::~PassiveWorker() {
+TargetWorker::~TargetWorker() {
   stopped_ = true;
   if (!thread_.joinable()) return;
   ::eventfd_write(wake_.get(), 1);
   thread_.join();
 }
 
-void PassiveWorker::serve() {
+void TargetWorker::serve() {
   const LogScope log;
   while (!stopped_) {
     bool sleeps = false;
@@ -102,23 +102,23 @@ void PassiveWorker::serve() {
 }
 
 // Others want their turn though what comes in never ends. False: there was nothing to do.
-bool PassiveWorker::progress() {
+bool TargetWorker::progress() {
   int round = 0;
   while (round < kProgressRounds && worker_->progress()) ++round;
   return round > 0;
 }
 
 // As progress(), and what has come up in any turn.
-bool PassiveWorker::advance() {
+bool TargetWorker::advance() {
   const bool any = progress();
   for (const Offer& hello : std::exchange(hellos_, {})) answer(hello);
   if (std::exchange(any_failed_, false)) close_failed();
   return any;
 }
 
-ucs_status_t PassiveWorker::on_hello(void* argument, const void*, size_t, void* data,
-                                     size_t data_bytes, const ucp_am_recv_param_t* param) {
-  auto& worker = *static_cast<PassiveWorker*>(argument);
+ucs_status_t TargetWorker::on_hello(void* argument, const void*, size_t, void* data,
+                                    size_t data_bytes, const ucp_am_recv_param_t* param) {
+  auto& worker = *static_cast<TargetWorker*>(argument);
   if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return UCS_OK;  // nothing of ours
   auto hello = parse_offer({static_cast<const char*>(data), data_bytes});
   if (hello) worker.hellos_.push_back(std::move(*hello));
@@ -126,9 +126,9 @@ ucs_status_t PassiveWorker::on_hello(void* argument, const void*, size_t, void* 
 }
 
 // Connects back, which makes the endpoint that UCX has made by itself one that can be closed.
-void PassiveWorker::answer(const Offer& hello) {
+void TargetWorker::answer(const Offer& hello) {
   const auto found = channels_.find(hello.channel);
-  PassiveState* state = found == channels_.end() ? nullptr : found->second.get();
+  TargetState* state = found == channels_.end() ? nullptr : found->second.get();
   if (state != nullptr && (state->is_taken || state->purpose != hello.purpose)) state = nullptr;
   auto endpoint = worker_->connect(hello.address, on_error, state == nullptr ? nullptr : this);
   if (!endpoint) return;
@@ -148,9 +148,9 @@ void PassiveWorker::answer(const Offer& hello) {
   if (UCS_PTR_IS_PTR(closing)) ucp_request_free(closing);
 }
 
-ucs_status_t PassiveWorker::on_immediate(void* argument, const void* header, size_t header_bytes,
-                                         void*, size_t, const ucp_am_recv_param_t*) {
-  auto& worker = *static_cast<PassiveWorker*>(argument);
+ucs_status_t TargetWorker::on_immediate(void* argument, const void* header, size_t header_bytes,
+                                        void*, size_t, const ucp_am_recv_param_t*) {
+  auto& worker = *static_cast<TargetWorker*>(argument);
   Immediate immediate;
   if (header_bytes != sizeof immediate) return UCS_OK;
   std::memcpy(&immediate, header, sizeof immediate);
@@ -163,27 +163,27 @@ ucs_status_t PassiveWorker::on_immediate(void* argument, const void* header, siz
   return UCS_OK;
 }
 
-void PassiveWorker::on_error(void* argument, ucp_ep_h endpoint, ucs_status_t) {
-  auto* worker = static_cast<PassiveWorker*>(argument);
+void TargetWorker::on_error(void* argument, ucp_ep_h endpoint, ucs_status_t) {
+  auto* worker = static_cast<TargetWorker*>(argument);
   if (worker == nullptr) return;
   for (const auto& [id, state] : worker->channels_)
     state->has_failed |= state->endpoint == endpoint;
   worker->any_failed_ = true;
 }
 
-void PassiveWorker::close_failed() {
+void TargetWorker::close_failed() {
   for (const auto& [id, state] : channels_) {
     if (!state->has_failed || state->endpoint == nullptr) continue;
     close_by_force(std::exchange(state->endpoint, nullptr));
   }
 }
 
-void PassiveWorker::add(std::shared_ptr<PassiveState> state) {
+void TargetWorker::add(std::shared_ptr<TargetState> state) {
   const Turn turn(*this);
   channels_.emplace(state->id, std::move(state));
 }
 
-void PassiveWorker::remove(PassiveState& state) {
+void TargetWorker::remove(TargetState& state) {
   ucs_status_ptr_t flush = nullptr;
   {
     const Turn turn(*this);
@@ -198,7 +198,7 @@ void PassiveWorker::remove(PassiveState& state) {
 // UCX ends a closed endpoint's queue pairs as it makes progress; a flush of the worker waits for
 // that, and for what is under way to others: 1.13 flushes no endpoint that was closed by force, and
 // one that is closed otherwise keeps its queue pair. So the worker is everybody's meanwhile.
-void PassiveWorker::drain(ucs_status_ptr_t flush) {
+void TargetWorker::drain(ucs_status_ptr_t flush) {
   const uint64_t drained_by = boottime_clock().now_ns() + kDrainNs;
   for (bool ended = false; !ended; ::poll(nullptr, 0, ended ? 0 : kDrainLookMs)) {
     const Turn turn(*this);

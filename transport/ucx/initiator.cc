@@ -1,4 +1,4 @@
-#include "transport/ucx/active_channel.h"
+#include "transport/ucx/initiator.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -31,9 +31,8 @@ bool is_write(const Operation& operation) {
 
 }  // namespace
 
-ActiveUcxChannel::ActiveUcxChannel(std::shared_ptr<LocalMemory> local,
-                                   std::shared_ptr<PathBook> paths, std::unique_ptr<Worker> worker,
-                                   size_t request_bytes)
+UcxInitiator::UcxInitiator(std::shared_ptr<LocalMemory> local, std::shared_ptr<PathBook> paths,
+                           std::unique_ptr<Worker> worker, size_t request_bytes)
     : local_(std::move(local)),
       paths_(std::move(paths)),
       worker_(std::move(worker)),
@@ -55,17 +54,17 @@ ActiveUcxChannel::ActiveUcxChannel(std::shared_ptr<LocalMemory> local,
   local_->add(*this);
 }
 
-ActiveUcxChannel::~ActiveUcxChannel() {
+UcxInitiator::~UcxInitiator() {
   close();
   local_->remove(*this);
 }
 
-bool ActiveUcxChannel::Imported::is_registered() const {
+bool UcxInitiator::Imported::is_registered() const {
   return registered == nullptr ||
          std::atomic_ref<const uint32_t>(*registered).load(std::memory_order_acquire) == 1;
 }
 
-Status ActiveUcxChannel::check(const Operation& operation) const {
+Status UcxInitiator::check(const Operation& operation) const {
   if (operation.remote.index >= imported_.size()) {
     return {Code::kInvalid, 0, "no such region is imported"};
   }
@@ -81,7 +80,7 @@ Status ActiveUcxChannel::check(const Operation& operation) const {
   return {};
 }
 
-PostResult ActiveUcxChannel::post(std::span<const Operation> operations, uint64_t) {
+PostResult UcxInitiator::post(std::span<const Operation> operations, uint64_t) {
   PostResult result;
   if (state_ != State::kOpen || failure_ != UCS_OK) {
     result.status = {Code::kUnavailable, -failure_, "the channel is closed"};
@@ -101,7 +100,7 @@ PostResult ActiveUcxChannel::post(std::span<const Operation> operations, uint64_
   return result;
 }
 
-void ActiveUcxChannel::start(Flight& flight, const Operation& operation) {
+void UcxInitiator::start(Flight& flight, const Operation& operation) {
   const Imported& imported = imported_[operation.remote.index];
   flight.operation = operation;
   flight.region_is_gone = !imported.is_registered();
@@ -124,7 +123,7 @@ void ActiveUcxChannel::start(Flight& flight, const Operation& operation) {
   }
 }
 
-ucp_request_param_t ActiveUcxChannel::describe(Request& request) const {
+ucp_request_param_t UcxInitiator::describe(Request& request) const {
   ucp_request_param_t param = {};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
@@ -134,7 +133,7 @@ ucp_request_param_t ActiveUcxChannel::describe(Request& request) const {
   return param;
 }
 
-void ActiveUcxChannel::note(Request& request, ucs_status_ptr_t started) {
+void UcxInitiator::note(Request& request, ucs_status_ptr_t started) {
   request.status = UCS_OK;
   request.is_under_way = UCS_PTR_IS_PTR(started);
   if (request.is_under_way) {
@@ -145,12 +144,12 @@ void ActiveUcxChannel::note(Request& request, ucs_status_ptr_t started) {
   }
 }
 
-void ActiveUcxChannel::on_request(void*, ucs_status_t status, void* user_data) {
+void UcxInitiator::on_request(void*, ucs_status_t status, void* user_data) {
   auto& request = *static_cast<Request*>(user_data);
   request.channel->end(request, status);
 }
 
-void ActiveUcxChannel::end(Request& request, ucs_status_t status) {
+void UcxInitiator::end(Request& request, ucs_status_t status) {
   request.is_under_way = false;
   request.status = status;
   request.local_key.store(0, std::memory_order_relaxed);
@@ -160,7 +159,7 @@ void ActiveUcxChannel::end(Request& request, ucs_status_t status) {
 
 // Writes wait for a flush behind them; then those that it covers have their immediates sent, one
 // after the other, so that they arrive in their order.
-void ActiveUcxChannel::advance_writes() {
+void UcxInitiator::advance_writes() {
   while (failure_ == UCS_OK && !flush_.is_under_way && !message_.is_under_way) {
     flushed_ = flushing_;
     signalled_ = std::max(signalled_, polled_);
@@ -176,26 +175,26 @@ void ActiveUcxChannel::advance_writes() {
   }
 }
 
-void ActiveUcxChannel::start_flush() {
+void UcxInitiator::start_flush() {
   const ucp_request_param_t param = describe(flush_);
   flushing_ = posted_;
   note(flush_, ucp_ep_flush_nbx(endpoint_, &param));
 }
 
-void ActiveUcxChannel::send_immediate(const Operation& operation) {
+void UcxInitiator::send_immediate(const Operation& operation) {
   immediate_ = {id_, operation.immediate};
   ucp_request_param_t param = describe(message_);
   note(message_, ucp_am_send_nbx(endpoint_, kImmediateMessage, &immediate_, sizeof immediate_,
                                  nullptr, 0, &param));
 }
 
-bool ActiveUcxChannel::moved(const Flight& flight) const {
+bool UcxInitiator::moved(const Flight& flight) const {
   return std::ranges::all_of(flight.transfers, [](const Request& transfer) {
     return !transfer.is_under_way && transfer.status == UCS_OK;
   });
 }
 
-bool ActiveUcxChannel::has_ended(uint64_t number) {
+bool UcxInitiator::has_ended(uint64_t number) {
   const Flight& of = flight(number);
   if (!moved(of)) return false;
   if (!is_write(of.operation) || of.region_is_gone) return true;
@@ -203,7 +202,7 @@ bool ActiveUcxChannel::has_ended(uint64_t number) {
   return number < signalled_ && !(number + 1 == signalled_ && message_.is_under_way);
 }
 
-Completion ActiveUcxChannel::completion_of(uint64_t number) {
+Completion UcxInitiator::completion_of(uint64_t number) {
   const Flight& of = flight(number);
   Completion completion;
   completion.tag = of.operation.tag;
@@ -223,7 +222,7 @@ Completion ActiveUcxChannel::completion_of(uint64_t number) {
   return completion;
 }
 
-size_t ActiveUcxChannel::poll(std::span<Completion> completions) {
+size_t UcxInitiator::poll(std::span<Completion> completions) {
   const LogScope log;
   if (state_ == State::kOpen) {
     for (int round = 0; round < kProgressRounds && worker_->progress(); ++round) {
@@ -240,7 +239,7 @@ size_t ActiveUcxChannel::poll(std::span<Completion> completions) {
   return count;
 }
 
-void ActiveUcxChannel::wait(uint64_t deadline_ns) {
+void UcxInitiator::wait(uint64_t deadline_ns) {
   const auto has_news = [this] { return polled_ != posted_ && has_ended(polled_); };
   if (state_ != State::kOpen || failure_ != UCS_OK || has_news()) return;
   const LogScope log;
@@ -257,7 +256,7 @@ void ActiveUcxChannel::wait(uint64_t deadline_ns) {
 }
 
 // Little is under way, so it may be here before a sleeping thread could be woken.
-bool ActiveUcxChannel::expects_soon() {
+bool UcxInitiator::expects_soon() {
   uint64_t bytes = 0;
   if (posted_ - polled_ > kSpinOperations) return false;
   for (uint64_t number = polled_; number != posted_; ++number) {
@@ -266,7 +265,7 @@ bool ActiveUcxChannel::expects_soon() {
   return bytes > 0 && bytes <= kSpinBytes;
 }
 
-bool ActiveUcxChannel::uses(uint64_t local_key) const {
+bool UcxInitiator::uses(uint64_t local_key) const {
   return std::ranges::any_of(flights_, [local_key](const Flight& flight) {
     return std::ranges::any_of(flight.transfers, [local_key](const Request& transfer) {
       return transfer.local_key.load(std::memory_order_relaxed) == local_key;
@@ -274,19 +273,19 @@ bool ActiveUcxChannel::uses(uint64_t local_key) const {
   });
 }
 
-void ActiveUcxChannel::break_off() {
+void UcxInitiator::break_off() {
   if (failure_ == UCS_OK) failure_ = UCS_ERR_CANCELED;
   end_operations();
   if (state_ == State::kOpen) state_ = State::kBroken;
 }
 
-void ActiveUcxChannel::close() {
+void UcxInitiator::close() {
   end_operations();
   state_ = State::kClosed;
 }
 
 // Afterwards UCX touches no memory: what has not ended by itself has ended with its queue pair.
-void ActiveUcxChannel::end_operations() {
+void UcxInitiator::end_operations() {
   if (worker_ == nullptr) return;
   const LogScope log;
   if (endpoint_ != nullptr) close_by_force(std::exchange(endpoint_, nullptr));

@@ -1,10 +1,11 @@
-#include "transport/sim/sim_channel.h"
+#include "transport/sim/sim_initiator.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "transport/sim/sim_region.h"
+#include "transport/sim/sim_target.h"
 #include "transport/sim/world.h"
 
 namespace farpage::sim {
@@ -24,27 +25,20 @@ Status refuse_post(const char* why) {
 
 }  // namespace
 
-SimChannel::SimChannel(std::shared_ptr<Network> network, const Host& host, ChannelPurpose purpose)
+SimInitiator::SimInitiator(std::shared_ptr<Network> network, const Host& host,
+                           ChannelPurpose purpose, const SimTarget& target)
     : network_(std::move(network)),
       host_(host),
       purpose_(purpose),
-      id_(network_->add_channel(*this)) {}
+      id_(network_->initiators.add(*this)),
+      target_(target.id()),
+      target_host_(target.host()) {}
 
-SimChannel::~SimChannel() {
-  network_->remove_channel(id_);
+SimInitiator::~SimInitiator() {
+  network_->initiators.remove(id_);
 }
 
-void SimChannel::connect_to(SimChannel& peer) {
-  peer_ = peer.id_;
-  peer_host_ = &peer.host_;
-}
-
-Result<Region> SimChannel::allocate_writable(uint64_t bytes) {
-  return allocate_region(network_, host_, bytes, Access::kRemoteWrite, id_);
-}
-
-Result<RemoteRegion> SimChannel::import_region(RegionExport region) {
-  if (peer_host_ == nullptr) return fail(Code::kUnavailable, "the channel is not connected");
+Result<RemoteRegion> SimInitiator::import_region(RegionExport region) {
   Result<uint64_t> key = key_of(region);
   if (!key) return tl::make_unexpected(key.error());
   if (!network_->was_issued(*key)) return fail(Code::kProtocol, "the peer named an unknown region");
@@ -59,13 +53,12 @@ Result<RemoteRegion> SimChannel::import_region(RegionExport region) {
                       .bytes = region.bytes};
 }
 
-PostResult SimChannel::post(std::span<const Operation> operations, uint64_t) {
-  if (peer_host_ == nullptr) return {0, {Code::kUnavailable, 0, "the channel is not connected"}};
+PostResult SimInitiator::post(std::span<const Operation> operations, uint64_t) {
   if (closed_) return {0, {Code::kUnavailable, 0, "the channel is closed"}};
   if (broken_) return {0, {Code::kUnavailable, 0, "the channel is broken"}};
   size_t accepted = 0;
   for (const Operation& operation : operations) {
-    if (order_.size() + unpolled_operations_ == kMaxInFlight) break;
+    if (order_.size() + ended_.size() == kMaxInFlight) break;
     const Status status = check(operation);
     if (!status.ok()) return {accepted, status};
     start(operation);
@@ -74,7 +67,7 @@ PostResult SimChannel::post(std::span<const Operation> operations, uint64_t) {
   return {accepted, {}};
 }
 
-Status SimChannel::check(const Operation& operation) const {
+Status SimInitiator::check(const Operation& operation) const {
   const bool is_read = operation.kind == OperationKind::kRead;
   if (is_read && purpose_ != ChannelPurpose::kRead) return refuse_post("a read on a stage channel");
   if (is_read && operation.has_immediate) return refuse_post("a read carries no immediate");
@@ -95,27 +88,27 @@ Status SimChannel::check(const Operation& operation) const {
   return {};
 }
 
-bool SimChannel::owns(const Slice& slice) const {
+bool SimInitiator::owns(const Slice& slice) const {
   const Registration* found = network_->find(slice.local_key);
   if (found == nullptr || found->host != &host_ || slice.data < found->data) return false;
   const uint64_t offset = static_cast<uint64_t>(slice.data - found->data);
   return offset <= found->bytes && slice.bytes <= found->bytes - offset;
 }
 
-uint64_t SimChannel::delay() {
+uint64_t SimInitiator::delay() {
   return network_->world().random_between(host_.options.delay_min_ns, host_.options.delay_max_ns);
 }
 
-void SimChannel::schedule(uint64_t time_ns, Step step, uint32_t slot, uint32_t piece) {
-  // 16 bytes: std::function keeps it without allocating. The channel may be gone when it runs.
+void SimInitiator::schedule(uint64_t time_ns, Step step, uint32_t slot, uint32_t piece) {
+  // 16 bytes: std::function keeps it without allocating. The initiator may be gone when it runs.
   struct Run {
     Network* network;
-    uint32_t channel;
+    uint32_t initiator;
     uint16_t slot;
     uint8_t piece;
     Step step;
     void operator()() const {
-      if (SimChannel* found = network->channel(channel)) found->run(step, slot, piece);
+      if (SimInitiator* found = network->initiators.find(initiator)) found->run(step, slot, piece);
     }
   };
   World& world = network_->world();
@@ -123,7 +116,7 @@ void SimChannel::schedule(uint64_t time_ns, Step step, uint32_t slot, uint32_t p
                                             static_cast<uint8_t>(piece), step});
 }
 
-void SimChannel::start(const Operation& operation) {
+void SimInitiator::start(const Operation& operation) {
   World& world = network_->world();
   const SimOptions& options = host_.options;
   if (free_flights_.empty()) {
@@ -179,7 +172,7 @@ void SimChannel::start(const Operation& operation) {
   if (!flight.silent) schedule(done_ns + delay(), Step::kComplete, slot, 0);
 }
 
-void SimChannel::cut(Flight& flight) {
+void SimInitiator::cut(Flight& flight) {
   World& world = network_->world();
   const uint64_t bytes = flight.bytes.size();
   const uint64_t first_line = flight.operation.remote_offset / kLineBytes;
@@ -198,7 +191,7 @@ void SimChannel::cut(Flight& flight) {
   std::sort(flight.cuts.begin(), flight.cuts.begin() + flight.pieces);
 }
 
-void SimChannel::run(Step step, uint32_t slot, uint32_t piece) {
+void SimInitiator::run(Step step, uint32_t slot, uint32_t piece) {
   if (step == Step::kFlush) return abort_all();
   Flight& flight = flights_[slot];
   if (!flight.active || flight.stuck || flight.sequence > refused_sequence_) return;
@@ -210,7 +203,7 @@ void SimChannel::run(Step step, uint32_t slot, uint32_t piece) {
     case Step::kImmediate:
       return send_immediate(flight);
     case Step::kComplete:
-      if (!network_->reaches(host_, *peer_host_)) {
+      if (!network_->reaches(host_, target_host_)) {
         flight.stuck = true;
         return;
       }
@@ -221,7 +214,7 @@ void SimChannel::run(Step step, uint32_t slot, uint32_t piece) {
   }
 }
 
-void SimChannel::take(Flight& flight, uint32_t piece) {
+void SimInitiator::take(Flight& flight, uint32_t piece) {
   const uint64_t begin = flight.cuts[piece];
   const uint64_t bytes = flight.cuts[piece + 1] - begin;
   if (flight.refused) return refuse(flight, kRemoteOperation);
@@ -235,7 +228,7 @@ void SimChannel::take(Flight& flight, uint32_t piece) {
     move_local(flight.operation, flight.bytes.data(), begin, bytes, Move::kGather);
 }
 
-void SimChannel::land(Flight& flight, uint32_t piece) {
+void SimInitiator::land(Flight& flight, uint32_t piece) {
   if (flight.vendor != 0) return;
   const uint64_t begin = flight.cuts[piece];
   const uint64_t bytes = flight.cuts[piece + 1] - begin;
@@ -249,24 +242,21 @@ void SimChannel::land(Flight& flight, uint32_t piece) {
     move_local(flight.operation, flight.bytes.data(), begin, bytes, Move::kScatter);
 }
 
-void SimChannel::send_immediate(const Flight& flight) {
-  if (flight.vendor != 0 || !network_->reaches(host_, *peer_host_)) return;
-  if (SimChannel* peer = network_->channel(peer_)) {
-    Completion completion;
-    completion.kind = CompletionKind::kImmediate;
-    completion.immediate = flight.operation.immediate;
-    peer->ended_.push_back(completion);
+void SimInitiator::send_immediate(const Flight& flight) {
+  if (flight.vendor != 0 || !network_->reaches(host_, target_host_)) return;
+  if (SimTarget* target = network_->targets.find(target_)) {
+    target->arrive(flight.operation.immediate);
   }
 }
 
 // The peer's memory, if the peer answers and lets this operation in.
-std::byte* SimChannel::remote_bytes(Flight& flight) {
-  if (!network_->reaches(host_, *peer_host_)) {
+std::byte* SimInitiator::remote_bytes(Flight& flight) {
+  if (!network_->reaches(host_, target_host_)) {
     flight.stuck = true;
     return nullptr;
   }
-  const SimChannel* peer = network_->channel(peer_);
-  if (peer == nullptr || !peer->serves()) {
+  const SimTarget* target = network_->targets.find(target_);
+  if (target == nullptr || !target->serves()) {
     refuse(flight, kPeerGone);
     return nullptr;
   }
@@ -274,9 +264,9 @@ std::byte* SimChannel::remote_bytes(Flight& flight) {
   const bool is_read = operation.kind == OperationKind::kRead;
   const Registration* found = network_->find(flight.remote_key);
   const uint64_t bytes = flight.bytes.size();
-  if (found == nullptr || found->host != peer_host_ ||
+  if (found == nullptr || found->host != &target_host_ ||
       found->access != (is_read ? Access::kRemoteRead : Access::kRemoteWrite) ||
-      (!is_read && found->channel != peer_) || operation.remote_offset > found->bytes ||
+      (!is_read && found->target != target_) || operation.remote_offset > found->bytes ||
       bytes > found->bytes - operation.remote_offset) {
     refuse(flight, kRemoteAccess);
     return nullptr;
@@ -284,7 +274,7 @@ std::byte* SimChannel::remote_bytes(Flight& flight) {
   return found->data + operation.remote_offset;
 }
 
-bool SimChannel::local_ready(Flight& flight) {
+bool SimInitiator::local_ready(Flight& flight) {
   if (!host_.alive) {
     flight.stuck = true;
     return false;
@@ -298,12 +288,12 @@ bool SimChannel::local_ready(Flight& flight) {
   return true;
 }
 
-void SimChannel::refuse(Flight& flight, int32_t vendor) {
+void SimInitiator::refuse(Flight& flight, int32_t vendor) {
   flight.vendor = vendor;
   refused_sequence_ = std::min(refused_sequence_, flight.sequence);
 }
 
-void SimChannel::deliver() {
+void SimInitiator::deliver() {
   bool blocked = false;
   for (size_t i = 0; i < order_.size();) {
     Flight& flight = flights_[order_[i]];
@@ -323,17 +313,16 @@ void SimChannel::deliver() {
   }
 }
 
-void SimChannel::end(Flight& flight, Outcome outcome) {
+void SimInitiator::end(Flight& flight, Outcome outcome) {
   flight.active = false;
   Completion completion;
   completion.outcome = outcome;
   completion.vendor = outcome == Outcome::kFailed ? flight.vendor : 0;
   completion.tag = flight.operation.tag;
   ended_.push_back(completion);
-  ++unpolled_operations_;
 }
 
-void SimChannel::abort_all() {
+void SimInitiator::abort_all() {
   for (const uint32_t slot : order_) {
     end(flights_[slot], Outcome::kAborted);
     free_flights_.push_back(slot);
@@ -341,27 +330,25 @@ void SimChannel::abort_all() {
   order_.clear();
 }
 
-size_t SimChannel::poll(std::span<Completion> completions) {
+size_t SimInitiator::poll(std::span<Completion> completions) {
   if (host_.paused) return 0;
   const size_t count = std::min(completions.size(), ended_.size());
-  for (size_t i = 0; i < count; ++i) {
-    completions[i] = ended_[i];
-    unpolled_operations_ -= ended_[i].kind == CompletionKind::kOperation;
-  }
-  ended_.erase(ended_.begin(), ended_.begin() + static_cast<ptrdiff_t>(count));
+  const auto last = ended_.begin() + static_cast<ptrdiff_t>(count);
+  std::copy(ended_.begin(), last, completions.begin());
+  ended_.erase(ended_.begin(), last);
   return count;
 }
 
-void SimChannel::wait(uint64_t deadline_ns) {
-  // Another event of the world may end this channel meanwhile, as no other thread could.
+void SimInitiator::wait(uint64_t deadline_ns) {
+  // Another event of the world may end this initiator meanwhile, as no other thread could.
   const auto ready = [network = network_.get(), id = id_, &host = host_] {
-    const SimChannel* channel = network->channel(id);
-    return channel == nullptr || (!channel->ended_.empty() && !host.paused);
+    const SimInitiator* initiator = network->initiators.find(id);
+    return initiator == nullptr || (!initiator->ended_.empty() && !host.paused);
   };
   (void)sim::wait_until(network_->world(), host_, deadline_ns, ready);
 }
 
-void SimChannel::close() {
+void SimInitiator::close() {
   if (std::exchange(closed_, true)) return;
   schedule(network_->world().now_ns() + delay(), Step::kFlush, 0, 0);
 }

@@ -1,4 +1,4 @@
-#include "transport/fault/fault_channel.h"
+#include "transport/fault/fault_initiator.h"
 
 #include <algorithm>
 #include <array>
@@ -17,15 +17,15 @@ constexpr int32_t kInjected = -1;  // the vendor's code of a failure that was ma
 
 }  // namespace
 
-FaultChannel::FaultChannel(std::unique_ptr<Channel> inner, std::shared_ptr<SharedPlan> shared,
-                           uint64_t seed, std::vector<std::byte> source_memory, Region sources)
+FaultInitiator::FaultInitiator(std::unique_ptr<Initiator> inner, std::shared_ptr<SharedPlan> shared,
+                               uint64_t seed, std::vector<std::byte> source_memory, Region sources)
     : shared_(std::move(shared)),
       random_(seed),
       source_memory_(std::move(source_memory)),
       sources_(std::move(sources)),
       inner_(std::move(inner)) {}
 
-std::optional<FaultKind> FaultChannel::draw(const FaultPlan& plan) {
+std::optional<FaultKind> FaultInitiator::draw(const FaultPlan& plan) {
   double left = random_.unit();
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     left -= plan.chance[kind];
@@ -37,12 +37,12 @@ std::optional<FaultKind> FaultChannel::draw(const FaultPlan& plan) {
 }
 
 // It cannot be made of this operation.
-void FaultChannel::spare(std::optional<FaultKind>& fault) {
+void FaultInitiator::spare(std::optional<FaultKind>& fault) {
   if (fault) shared_->give_back();
   fault.reset();
 }
 
-PostResult FaultChannel::post(std::span<const Operation> operations, uint64_t deadline_ns) {
+PostResult FaultInitiator::post(std::span<const Operation> operations, uint64_t deadline_ns) {
   const FaultPlan plan = shared_->get();
   PostResult result;
   for (const Operation& operation : operations) {
@@ -52,13 +52,13 @@ PostResult FaultChannel::post(std::span<const Operation> operations, uint64_t de
   return result;
 }
 
-bool FaultChannel::begin(const Operation& operation, const FaultPlan& plan, uint64_t deadline_ns,
-                         PostResult& result) {
+bool FaultInitiator::begin(const Operation& operation, const FaultPlan& plan, uint64_t deadline_ns,
+                           PostResult& result) {
   Flight flight = {operation, draw(plan)};
   Operation changed = operation;
   changed.tag = ++last_tag_;
   const bool reads = operation.kind == OperationKind::kRead;
-  if (closed_) spare(flight.fault);  // the inner channel says so itself
+  if (closed_) spare(flight.fault);  // the inner initiator says so itself
   if (flight.fault == FaultKind::kFailed) {
     make_up(operation, FaultKind::kFailed, Outcome::kFailed);
     return true;
@@ -86,7 +86,7 @@ bool FaultChannel::begin(const Operation& operation, const FaultPlan& plan, uint
 }
 
 // An operation that is not carried out.
-void FaultChannel::make_up(const Operation& operation, FaultKind fault, Outcome outcome) {
+void FaultInitiator::make_up(const Operation& operation, FaultKind fault, Outcome outcome) {
   Completion completion;
   completion.outcome = outcome;
   completion.vendor = outcome == Outcome::kFailed ? kInjected : 0;
@@ -97,7 +97,7 @@ void FaultChannel::make_up(const Operation& operation, FaultKind fault, Outcome 
 }
 
 // To some of its lines.
-bool FaultChannel::shorten(Operation& operation) {
+bool FaultInitiator::shorten(Operation& operation) {
   const uint64_t bytes = operation.bytes();
   if (bytes <= kLineBytes) return false;
   uint64_t left = (1 + random_.below((bytes - 1) / kLineBytes)) * kLineBytes;
@@ -113,7 +113,7 @@ bool FaultChannel::shorten(Operation& operation) {
 }
 
 // The write takes a copy in which one bit is another.
-bool FaultChannel::flip_source(Operation& operation) {
+bool FaultInitiator::flip_source(Operation& operation) {
   const uint64_t bytes = operation.bytes();
   if (bytes == 0 || bytes > sources_.bytes() || source_in_use_ != kNever) return false;
   std::byte* to = sources_.data();
@@ -128,19 +128,19 @@ bool FaultChannel::flip_source(Operation& operation) {
   return true;
 }
 
-bool FaultChannel::misdirect(Operation& operation) {
+bool FaultInitiator::misdirect(Operation& operation) {
   const LandedPages::Page* other = pages_.draw_place(operation, random_);
   if (other == nullptr) return false;
   operation.remote_offset = other->offset;
   return true;
 }
 
-void FaultChannel::flip(std::byte* data, uint64_t bytes) {
+void FaultInitiator::flip(std::byte* data, uint64_t bytes) {
   const uint64_t bit = random_.below(bytes * 8);
   data[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
 }
 
-size_t FaultChannel::poll(std::span<Completion> completions) {
+size_t FaultInitiator::poll(std::span<Completion> completions) {
   std::array<Completion, 64> polled;
   const size_t count = inner_->poll(polled);
   for (const Completion& completion : std::span(polled).first(count)) landed(completion);
@@ -160,9 +160,8 @@ size_t FaultChannel::poll(std::span<Completion> completions) {
   return given;
 }
 
-// What the inner channel has ended.
-void FaultChannel::landed(Completion completion) {
-  if (completion.kind != CompletionKind::kOperation) return hold(completion, {}, 0);
+// What the inner initiator has ended.
+void FaultInitiator::landed(Completion completion) {
   const auto found = flights_.find(completion.tag);
   if (found == flights_.end()) return;
   if (source_in_use_ == completion.tag) source_in_use_ = kNever;
@@ -189,7 +188,7 @@ void FaultChannel::landed(Completion completion) {
 }
 
 // Whether the fault could be made of these bytes.
-bool FaultChannel::damage(const Operation& asked, FaultKind fault) {
+bool FaultInitiator::damage(const Operation& asked, FaultKind fault) {
   const Slice& first = asked.local[0];
   const Slice& last = asked.local[1];
   const bool reads = asked.kind == OperationKind::kRead;
@@ -217,8 +216,8 @@ bool FaultChannel::damage(const Operation& asked, FaultKind fault) {
   }
 }
 
-void FaultChannel::hold(const Completion& completion, std::optional<FaultKind> fault,
-                        uint64_t bytes) {
+void FaultInitiator::hold(const Completion& completion, std::optional<FaultKind> fault,
+                          uint64_t bytes) {
   const FaultPlan plan = shared_->get();
   const uint64_t now = shared_->clock.now_ns();
   uint64_t release = now + plan.delay_ns;
@@ -237,20 +236,20 @@ void FaultChannel::hold(const Completion& completion, std::optional<FaultKind> f
   }
 }
 
-uint64_t FaultChannel::next_release_ns() const {
+uint64_t FaultInitiator::next_release_ns() const {
   if (shared_->peers_stopped.load()) return shared_->clock.now_ns() + kLookAgainNs;
   uint64_t next = kNever;
   for (const Held& held : held_) next = std::min(next, held.release_ns);
   return next;
 }
 
-void FaultChannel::wait(uint64_t deadline_ns) {
+void FaultInitiator::wait(uint64_t deadline_ns) {
   const uint64_t next = next_release_ns();
   if (!held_.empty() && (closed_ || next <= shared_->clock.now_ns())) return;
   inner_->wait(std::min(deadline_ns, held_.empty() && flights_.empty() ? deadline_ns : next));
 }
 
-void FaultChannel::close() {
+void FaultInitiator::close() {
   closed_ = true;
   inner_->close();
 }

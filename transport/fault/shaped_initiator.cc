@@ -1,4 +1,4 @@
-#include "transport/fault/shaped_channel.h"
+#include "transport/fault/shaped_initiator.h"
 
 #include <algorithm>
 #include <array>
@@ -6,13 +6,13 @@
 
 namespace farpage::fault {
 
-ShapedChannel::ShapedChannel(std::unique_ptr<Channel> inner, std::shared_ptr<ShapedLink> link,
-                             const Clock& clock, uint32_t max_in_flight)
+ShapedInitiator::ShapedInitiator(std::unique_ptr<Initiator> inner, std::shared_ptr<ShapedLink> link,
+                                 const Clock& clock, uint32_t max_in_flight)
     : link_(std::move(link)), clock_(clock), flights_(max_in_flight), inner_(std::move(inner)) {
   for (uint32_t i = max_in_flight; i-- > 0;) free_.push_back(i);
 }
 
-PostResult ShapedChannel::post(std::span<const Operation> operations, uint64_t deadline_ns) {
+PostResult ShapedInitiator::post(std::span<const Operation> operations, uint64_t deadline_ns) {
   PostResult result;
   const uint64_t now_ns = clock_.now_ns();
   for (const Operation& operation : operations) {
@@ -37,7 +37,7 @@ PostResult ShapedChannel::post(std::span<const Operation> operations, uint64_t d
   return result;
 }
 
-void ShapedChannel::begin_due(uint64_t now_ns) {
+void ShapedInitiator::begin_due(uint64_t now_ns) {
   while (!waiting_.empty() && waiting_.front().begin_ns <= now_ns) {
     const Waiting& next = waiting_.front();
     const PostResult posted = inner_->post({&next.operation, 1}, next.deadline_ns);
@@ -49,7 +49,7 @@ void ShapedChannel::begin_due(uint64_t now_ns) {
   }
 }
 
-void ShapedChannel::end(const Waiting& waiting, Outcome outcome) {
+void ShapedInitiator::end(const Waiting& waiting, Outcome outcome) {
   const auto index = static_cast<uint32_t>(waiting.operation.tag);
   Completion completion;
   completion.outcome = outcome;
@@ -58,19 +58,15 @@ void ShapedChannel::end(const Waiting& waiting, Outcome outcome) {
   free_.push_back(index);
 }
 
-size_t ShapedChannel::poll(std::span<Completion> completions) {
+size_t ShapedInitiator::poll(std::span<Completion> completions) {
   begin_due(clock_.now_ns());
   std::array<Completion, 64> polled;
   const size_t count = inner_->poll(polled);
   for (Completion& completion : std::span(polled).first(count)) {
-    uint64_t due_ns = 0;
-    if (completion.kind == CompletionKind::kOperation) {
-      const auto index = static_cast<uint32_t>(completion.tag);
-      completion.tag = flights_[index].tag;
-      if (completion.outcome == Outcome::kOk) due_ns = flights_[index].due_ns;
-      free_.push_back(index);
-    }
-    held_.push_back({completion, due_ns});
+    const auto index = static_cast<uint32_t>(completion.tag);
+    completion.tag = flights_[index].tag;
+    held_.push_back({completion, completion.outcome == Outcome::kOk ? flights_[index].due_ns : 0});
+    free_.push_back(index);
   }
   const uint64_t now_ns = clock_.now_ns();
   size_t given = 0;
@@ -87,14 +83,14 @@ size_t ShapedChannel::poll(std::span<Completion> completions) {
   return given;
 }
 
-void ShapedChannel::wait(uint64_t deadline_ns) {
+void ShapedInitiator::wait(uint64_t deadline_ns) {
   uint64_t next_ns = waiting_.empty() ? kNever : waiting_.front().begin_ns;
   for (const Held& held : held_) next_ns = std::min(next_ns, held.due_ns);
   if (next_ns <= clock_.now_ns() || (!held_.empty() && closed_)) return;
   inner_->wait(std::min(deadline_ns, next_ns));
 }
 
-void ShapedChannel::close() {
+void ShapedInitiator::close() {
   closed_ = true;
   for (const Waiting& waiting : waiting_) end(waiting, Outcome::kAborted);
   waiting_.clear();

@@ -5,19 +5,19 @@
 #include <cstring>
 
 #include "net/stream.h"
-#include "transport/ucx/active_channel.h"
 #include "transport/ucx/attach.h"
+#include "transport/ucx/initiator.h"
 #include "transport/ucx/log_scope.h"
 
 namespace farpage::ucx {
 
-Result<std::unique_ptr<Channel>> ActiveUcxChannel::connect(
-    const std::shared_ptr<LocalMemory>& local, std::shared_ptr<PathBook> paths, const Offer& offer,
-    uint64_t deadline_ns) {
+Result<std::unique_ptr<Initiator>> UcxInitiator::connect(const std::shared_ptr<LocalMemory>& local,
+                                                         std::shared_ptr<PathBook> paths,
+                                                         const Offer& offer, uint64_t deadline_ns) {
   const LogScope log;
   auto worker = Worker::create(local->context());
   if (!worker) return tl::unexpected(worker.error());
-  std::unique_ptr<ActiveUcxChannel> channel(new ActiveUcxChannel(
+  std::unique_ptr<UcxInitiator> channel(new UcxInitiator(
       local, std::move(paths), std::move(*worker), local->context()->request_bytes()));
   if (auto taken = channel->take_up(offer, deadline_ns); !taken) {
     return tl::unexpected(taken.error());
@@ -26,7 +26,7 @@ Result<std::unique_ptr<Channel>> ActiveUcxChannel::connect(
   return channel;
 }
 
-Result<void> ActiveUcxChannel::take_up(const Offer& offer, uint64_t deadline_ns) {
+Result<void> UcxInitiator::take_up(const Offer& offer, uint64_t deadline_ns) {
   id_ = offer.channel;
   ucp_am_handler_param_t handler = {};
   handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
@@ -66,7 +66,7 @@ Result<void> ActiveUcxChannel::take_up(const Offer& offer, uint64_t deadline_ns)
   return {};
 }
 
-Result<void> ActiveUcxChannel::check_path() {
+Result<void> UcxInitiator::check_path() {
   const UcxLanes lanes(endpoint_);
   bool one_sided = false;
   for (const UcxLane& lane : lanes.all()) one_sided |= lane.reads_itself;
@@ -77,7 +77,7 @@ Result<void> ActiveUcxChannel::check_path() {
   return {};
 }
 
-tl::unexpected<Error> ActiveUcxChannel::refuse_emulated(const std::string& path) {
+tl::unexpected<Error> UcxInitiator::refuse_emulated(const std::string& path) {
   return fail(Code::kUnavailable,
               fmt::format("UCX has only {} to this peer, where the peer's CPU answers every read, "
                           "unchecked: give UCX a transport that reads by itself (rc; on one host "
@@ -86,9 +86,9 @@ tl::unexpected<Error> ActiveUcxChannel::refuse_emulated(const std::string& path)
                           path));
 }
 
-ucs_status_t ActiveUcxChannel::on_welcome(void* argument, const void* header, size_t header_bytes,
-                                          void*, size_t, const ucp_am_recv_param_t*) {
-  auto& channel = *static_cast<ActiveUcxChannel*>(argument);
+ucs_status_t UcxInitiator::on_welcome(void* argument, const void* header, size_t header_bytes,
+                                      void*, size_t, const ucp_am_recv_param_t*) {
+  auto& channel = *static_cast<UcxInitiator*>(argument);
   if (header_bytes == sizeof channel.welcome_) {
     std::memcpy(&channel.welcome_, header, header_bytes);
     channel.is_welcomed_ = true;
@@ -96,16 +96,12 @@ ucs_status_t ActiveUcxChannel::on_welcome(void* argument, const void* header, si
   return UCS_OK;
 }
 
-void ActiveUcxChannel::on_error(void* argument, ucp_ep_h, ucs_status_t status) {
-  auto& channel = *static_cast<ActiveUcxChannel*>(argument);
+void UcxInitiator::on_error(void* argument, ucp_ep_h, ucs_status_t status) {
+  auto& channel = *static_cast<UcxInitiator*>(argument);
   if (channel.failure_ == UCS_OK) channel.failure_ = status;
 }
 
-Result<Region> ActiveUcxChannel::allocate_writable(uint64_t) {
-  return fail(Code::kInvalid, "the passive end of a ucx channel writes nothing");
-}
-
-Result<RemoteRegion> ActiveUcxChannel::import_region(RegionExport region) {
+Result<RemoteRegion> UcxInitiator::import_region(RegionExport region) {
   const auto refuse = [](const char* why) {
     return fail(Code::kProtocol, std::string("the peer's region is refused: ") + why);
   };

@@ -19,8 +19,8 @@ namespace farpage::verbs {
 // As many as a lane has under way at most, each with two reads.
 inline constexpr uint32_t kMaxInFlight = 512;
 
-// What it takes to be one end of a channel that has been offered.
-struct ActiveEnd {
+// What it takes to be the initiator of a channel that has been offered.
+struct InitiatorEnd {
   std::shared_ptr<Dialer> dialer;
   std::shared_ptr<LocalKeys> keys;
   std::shared_ptr<Arrivals> arrivals;
@@ -34,12 +34,11 @@ struct ActiveEnd {
 // The end that posts: READs and WRITEs over one queue pair a path. Reads are spread over the paths
 // that work; what a broken path leaves undone goes over another one, and the path is dialled anew.
 // The channel is broken when no path is left.
-class ActiveVerbsChannel final : public Channel {
+class VerbsInitiator final : public Initiator {
  public:
-  explicit ActiveVerbsChannel(ActiveEnd end);
-  ~ActiveVerbsChannel() override { close(); }
+  explicit VerbsInitiator(InitiatorEnd end);
+  ~VerbsInitiator() override { close(); }
 
-  Result<Region> allocate_writable(uint64_t bytes) override;
   Result<RemoteRegion> import_region(RegionExport region) override;
   PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
   size_t poll(std::span<Completion> completions) override;
@@ -94,7 +93,7 @@ class ActiveVerbsChannel final : public Channel {
   size_t working_paths() const;
   size_t in_flight() const { return kMaxInFlight - free_.size(); }
 
-  ActiveEnd end_;
+  InitiatorEnd end_;
   std::vector<Imported> imported_;
   std::array<Path, kMaxDevices> paths_;
   std::vector<Flight> flights_;

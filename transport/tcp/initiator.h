@@ -18,12 +18,11 @@ inline constexpr uint32_t kMaxInFlight = 512;
 // The end that posts. It drives its socket from the caller's thread, so that nothing is ever
 // written behind the caller's back and close() ends everything at once. Replies come in the order
 // of the requests, and are read straight to their landing places, many with one system call.
-class ActiveTcpChannel final : public Channel {
+class TcpInitiator final : public Initiator {
  public:
-  ActiveTcpChannel(std::unique_ptr<Stream> stream, std::shared_ptr<const LocalRegistrations> local);
-  ~ActiveTcpChannel() override { close(); }
+  TcpInitiator(std::unique_ptr<Stream> stream, std::shared_ptr<const LocalRegistrations> local);
+  ~TcpInitiator() override { close(); }
 
-  Result<Region> allocate_writable(uint64_t bytes) override;
   Result<RemoteRegion> import_region(RegionExport region) override;
   PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
   size_t poll(std::span<Completion> completions) override;

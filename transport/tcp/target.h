@@ -14,12 +14,12 @@
 
 namespace farpage::tcp {
 
-// What a passive channel and its connection, on an I/O thread, share.
-class PassiveState {
+// What a target and its connection, on an I/O thread, share.
+class TargetState {
  public:
   static constexpr size_t kMostImmediates = 512;
 
-  PassiveState(uint64_t channel_number, ChannelPurpose channel_purpose)
+  TargetState(uint64_t channel_number, ChannelPurpose channel_purpose)
       : number(channel_number), purpose(channel_purpose) {}
 
   const uint64_t number;
@@ -50,29 +50,27 @@ class PassiveState {
 };
 
 // The end that owns the memory. Nobody drives it: I/O threads move the bytes.
-class PassiveTcpChannel final : public Channel {
+class TcpTarget final : public Target {
  public:
   // Offers itself as `id`, until a peer takes it up or it closes.
-  PassiveTcpChannel(const ChannelId& id, std::shared_ptr<PassiveState> state,
-                    std::shared_ptr<Exports> exports, std::shared_ptr<Offers> offers)
+  TcpTarget(const ChannelId& id, std::shared_ptr<TargetState> state,
+            std::shared_ptr<Exports> exports, std::shared_ptr<Offers> offers)
       : id_(id),
         state_(std::move(state)),
         exports_(std::move(exports)),
         offers_(std::move(offers)) {
     offers_->add(id_, state_);
   }
-  ~PassiveTcpChannel() override { close(); }
+  ~TcpTarget() override { close(); }
 
   Result<Region> allocate_writable(uint64_t bytes) override;
-  Result<RemoteRegion> import_region(RegionExport region) override;
-  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
-  size_t poll(std::span<Completion> completions) override;
+  size_t poll(std::span<uint32_t> immediates) override { return state_->pop(immediates); }
   void wait(uint64_t deadline_ns) override { state_->wait(deadline_ns); }
   void close() override;
 
  private:
   const ChannelId id_;
-  const std::shared_ptr<PassiveState> state_;
+  const std::shared_ptr<TargetState> state_;
   const std::shared_ptr<Exports> exports_;
   const std::shared_ptr<Offers> offers_;
 };

@@ -23,14 +23,13 @@ inline constexpr uint32_t kMaxInFlight = 512;
 // The end that posts: a UCX worker of its own with one endpoint, driven by the caller's thread
 // alone. Completions are told in the order of the posts. Writes complete, and their immediates go
 // out, once a flush has shown that everything posted before is at the peer.
-class ActiveUcxChannel final : public Channel, public LocalUser {
+class UcxInitiator final : public Initiator, public LocalUser {
  public:
-  static Result<std::unique_ptr<Channel>> connect(const std::shared_ptr<LocalMemory>& local,
-                                                  std::shared_ptr<PathBook> paths,
-                                                  const Offer& offer, uint64_t deadline_ns);
-  ~ActiveUcxChannel() override;
+  static Result<std::unique_ptr<Initiator>> connect(const std::shared_ptr<LocalMemory>& local,
+                                                    std::shared_ptr<PathBook> paths,
+                                                    const Offer& offer, uint64_t deadline_ns);
+  ~UcxInitiator() override;
 
-  Result<Region> allocate_writable(uint64_t bytes) override;
   Result<RemoteRegion> import_region(RegionExport region) override;
   PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
   size_t poll(std::span<Completion> completions) override;
@@ -56,7 +55,7 @@ class ActiveUcxChannel final : public Channel, public LocalUser {
   };
   // One request of UCX's, in memory of this channel.
   struct Request {
-    ActiveUcxChannel* channel = nullptr;
+    UcxInitiator* channel = nullptr;
     void* memory = nullptr;
     bool is_under_way = false;
     ucs_status_t status = UCS_OK;
@@ -69,8 +68,8 @@ class ActiveUcxChannel final : public Channel, public LocalUser {
   };
   enum class State : uint8_t { kOpen, kBroken, kClosed };
 
-  ActiveUcxChannel(std::shared_ptr<LocalMemory> local, std::shared_ptr<PathBook> paths,
-                   std::unique_ptr<Worker> worker, size_t request_bytes);
+  UcxInitiator(std::shared_ptr<LocalMemory> local, std::shared_ptr<PathBook> paths,
+               std::unique_ptr<Worker> worker, size_t request_bytes);
   Result<void> take_up(const Offer& offer, uint64_t deadline_ns);
   Result<void> check_path();
   static tl::unexpected<Error> refuse_emulated(const std::string& path);

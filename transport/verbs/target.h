@@ -16,27 +16,27 @@ namespace farpage::verbs {
 
 class ChannelListener;
 
-// What the passive ends of a fabric have seen on each of its devices. Any thread.
+// What the targets of a fabric have seen on each of its devices. Any thread.
 struct PortEvents {
   std::array<std::atomic<uint64_t>, kMaxDevices> connections = {};  // open now
   std::array<std::atomic<uint64_t>, kMaxDevices> refused = {};      // connections
   std::array<std::atomic<uint64_t>, kMaxDevices> immediates = {};
 };
 
-// The end of a channel that owns the memory: the queue pairs of its peer's connections. Reads ask
+// What a target and the listener share: the queue pairs of its peer's connections. Reads ask
 // nothing of it; writes bring immediates. The peer's connections come on the listener's thread.
 //
 // A read channel's queue pairs are in their devices' domains, whose memory peers may only read. A
 // stage channel has one queue pair, on whichever device its peer comes first, and domains of its
 // own: a key binds to a domain, not to a peer.
-class PassiveEnd {
+class TargetEnd {
  public:
   static constexpr uint32_t kReceives = 512;  // a peer may send as many immediates unasked
 
-  static Result<std::shared_ptr<PassiveEnd>> make(const std::shared_ptr<const Devices>& devices,
-                                                  ChannelPurpose purpose,
-                                                  std::shared_ptr<PortEvents> seen);
-  ~PassiveEnd();
+  static Result<std::shared_ptr<TargetEnd>> make(const std::shared_ptr<const Devices>& devices,
+                                                 ChannelPurpose purpose,
+                                                 std::shared_ptr<PortEvents> seen);
+  ~TargetEnd();
 
   // A connection request on a device, which asks for so many reads on the wire. False: not for who
   // took the channel up first. True: its context is this end, for as long as it is there.
@@ -45,16 +45,16 @@ class PassiveEnd {
   CmId release(const rdma_cm_id* id);
 
   // Of a stage channel.
-  Result<Region> allocate_writable(const std::shared_ptr<PassiveEnd>& self, uint64_t bytes);
-  size_t poll(std::span<Completion> completions);
+  Result<Region> allocate_writable(const std::shared_ptr<TargetEnd>& self, uint64_t bytes);
+  size_t poll(std::span<uint32_t> immediates);
   void wait(uint64_t deadline_ns);
 
   // Ends all of its queue pairs: afterwards nothing reaches the memory through them.
   void close();
 
  private:
-  PassiveEnd(std::shared_ptr<const Devices> devices, ChannelPurpose purpose,
-             std::shared_ptr<PortEvents> seen)
+  TargetEnd(std::shared_ptr<const Devices> devices, ChannelPurpose purpose,
+            std::shared_ptr<PortEvents> seen)
       : devices_(std::move(devices)), purpose_(purpose), seen_(std::move(seen)) {}
   bool post_receives(ibv_qp* queue_pair, uint32_t count);
   void harvest();
@@ -84,27 +84,25 @@ class PassiveEnd {
   UniqueFd closing_;  // becomes readable with close()
 };
 
-class PassiveVerbsChannel final : public Channel {
+class VerbsTarget final : public Target {
  public:
   // `listener`: what the connections' events go through; it outlives them.
-  PassiveVerbsChannel(const ChannelId& id, std::shared_ptr<PassiveEnd> end,
-                      std::shared_ptr<ChannelListener> listener)
+  VerbsTarget(const ChannelId& id, std::shared_ptr<TargetEnd> end,
+              std::shared_ptr<ChannelListener> listener)
       : id_(id), listener_(std::move(listener)), end_(std::move(end)) {}
-  ~PassiveVerbsChannel() override { close(); }
+  ~VerbsTarget() override { close(); }
 
   Result<Region> allocate_writable(uint64_t bytes) override {
     return end_->allocate_writable(end_, bytes);
   }
-  Result<RemoteRegion> import_region(RegionExport region) override;
-  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
-  size_t poll(std::span<Completion> completions) override { return end_->poll(completions); }
+  size_t poll(std::span<uint32_t> immediates) override { return end_->poll(immediates); }
   void wait(uint64_t deadline_ns) override { end_->wait(deadline_ns); }
   void close() override;
 
  private:
   const ChannelId id_;
   const std::shared_ptr<ChannelListener> listener_;
-  const std::shared_ptr<PassiveEnd> end_;
+  const std::shared_ptr<TargetEnd> end_;
 };
 
 }  // namespace farpage::verbs

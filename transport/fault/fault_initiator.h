@@ -19,17 +19,14 @@ inline bool reads_page(const Operation& operation) {
   return operation.kind == OperationKind::kRead && operation.local_count == 2;
 }
 
-// The active end of a channel, whose operations are given to another one: some of them changed,
-// some not at all. What comes back is changed in the same way, or kept for a while.
-class FaultChannel final : public Channel {
+// Gives its operations to another initiator: some of them changed, some not at all. It changes what
+// comes back in the same way, or keeps it for a while.
+class FaultInitiator final : public Initiator {
  public:
   // `sources`: memory for what a flipped write takes instead, registered with the inner fabric.
-  FaultChannel(std::unique_ptr<Channel> inner, std::shared_ptr<SharedPlan> shared, uint64_t seed,
-               std::vector<std::byte> source_memory, Region sources);
+  FaultInitiator(std::unique_ptr<Initiator> inner, std::shared_ptr<SharedPlan> shared,
+                 uint64_t seed, std::vector<std::byte> source_memory, Region sources);
 
-  Result<Region> allocate_writable(uint64_t bytes) override {
-    return inner_->allocate_writable(bytes);
-  }
   Result<RemoteRegion> import_region(RegionExport region) override {
     return inner_->import_region(std::move(region));
   }
@@ -51,7 +48,7 @@ class FaultChannel final : public Channel {
 
   std::optional<FaultKind> draw(const FaultPlan& plan);
   void spare(std::optional<FaultKind>& fault);
-  // False: the inner channel has not taken it, and says why in `result`.
+  // False: the inner initiator has not taken it, and says why in `result`.
   bool begin(const Operation& operation, const FaultPlan& plan, uint64_t deadline_ns,
              PostResult& result);
   bool shorten(Operation& operation);
@@ -75,7 +72,7 @@ class FaultChannel final : public Channel {
   uint64_t last_release_ns_ = 0;
   LandedPages pages_;
   bool closed_ = false;
-  std::unique_ptr<Channel> inner_;  // last: ends first, while what it writes to stands
+  std::unique_ptr<Initiator> inner_;  // last: ends first, while what it writes to stands
 };
 
 }  // namespace farpage::fault

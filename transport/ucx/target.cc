@@ -1,11 +1,11 @@
-#include "transport/ucx/passive_channel.h"
+#include "transport/ucx/target.h"
 
 #include <algorithm>
 #include <chrono>
 
 #include "base/clock.h"
-#include "transport/ucx/passive_worker.h"
 #include "transport/ucx/regions.h"
+#include "transport/ucx/target_worker.h"
 
 namespace farpage::ucx {
 namespace {
@@ -14,7 +14,7 @@ constexpr uint64_t kLongestWaitNs = 3'600 * kSecond;
 
 }  // namespace
 
-bool PassiveState::push(uint32_t immediate) {
+bool TargetState::push(uint32_t immediate) {
   std::lock_guard lock(mutex_);
   if (immediates_.size() == kMostImmediates) return false;
   immediates_.push_back(immediate);
@@ -22,19 +22,17 @@ bool PassiveState::push(uint32_t immediate) {
   return true;
 }
 
-size_t PassiveState::pop(std::span<Completion> completions) {
+size_t TargetState::pop(std::span<uint32_t> immediates) {
   std::lock_guard lock(mutex_);
-  const size_t popped = std::min(completions.size(), immediates_.size());
-  for (Completion& completion : completions.first(popped)) {
-    completion = {};
-    completion.kind = CompletionKind::kImmediate;
-    completion.immediate = immediates_.front();
+  const size_t popped = std::min(immediates.size(), immediates_.size());
+  for (uint32_t& immediate : immediates.first(popped)) {
+    immediate = immediates_.front();
     immediates_.pop_front();
   }
   return popped;
 }
 
-void PassiveState::wait(uint64_t deadline_ns) {
+void TargetState::wait(uint64_t deadline_ns) {
   const uint64_t now = boottime_clock().now_ns();
   if (now >= deadline_ns) return;
   std::unique_lock lock(mutex_);
@@ -42,25 +40,17 @@ void PassiveState::wait(uint64_t deadline_ns) {
                     [this] { return !immediates_.empty() || closed_; });
 }
 
-void PassiveState::close() {
+void TargetState::close() {
   std::lock_guard lock(mutex_);
   closed_ = true;
   arrived_.notify_all();
 }
 
-Result<Region> PassiveUcxChannel::allocate_writable(uint64_t bytes) {
+Result<Region> UcxTarget::allocate_writable(uint64_t bytes) {
   return make_shared_region(worker_->context(), bytes, Access::kRemoteWrite);
 }
 
-Result<RemoteRegion> PassiveUcxChannel::import_region(RegionExport) {
-  return fail(Code::kInvalid, "the passive end of a ucx channel reaches no memory of its peer");
-}
-
-PostResult PassiveUcxChannel::post(std::span<const Operation>, uint64_t) {
-  return {0, {Code::kInvalid, 0, "the passive end of a ucx channel posts nothing"}};
-}
-
-void PassiveUcxChannel::close() {
+void UcxTarget::close() {
   state_->close();
   worker_->remove(*state_);
 }

@@ -1,4 +1,4 @@
-#include "transport/tcp/active_channel.h"
+#include "transport/tcp/initiator.h"
 
 #include <sched.h>
 #include <sys/socket.h>
@@ -62,15 +62,11 @@ bool is_read(const Operation& operation) {
 
 }  // namespace
 
-ActiveTcpChannel::ActiveTcpChannel(std::unique_ptr<Stream> stream,
-                                   std::shared_ptr<const LocalRegistrations> local)
+TcpInitiator::TcpInitiator(std::unique_ptr<Stream> stream,
+                           std::shared_ptr<const LocalRegistrations> local)
     : stream_(std::move(stream)), local_(std::move(local)), flights_(kMaxInFlight) {}
 
-Result<Region> ActiveTcpChannel::allocate_writable(uint64_t) {
-  return fail(Code::kInvalid, "the passive end of a tcp channel writes nothing");
-}
-
-Result<RemoteRegion> ActiveTcpChannel::import_region(RegionExport region) {
+Result<RemoteRegion> TcpInitiator::import_region(RegionExport region) {
   const auto refuse = [](const char* why) {
     return fail(Code::kProtocol, std::string("the peer's region is refused: ") + why);
   };
@@ -83,7 +79,7 @@ Result<RemoteRegion> ActiveTcpChannel::import_region(RegionExport region) {
                       region.bytes};
 }
 
-Status ActiveTcpChannel::check(const Operation& operation) const {
+Status TcpInitiator::check(const Operation& operation) const {
   if (operation.remote.index >= imported_.size()) {
     return {Code::kInvalid, 0, "no such region is imported"};
   }
@@ -96,7 +92,7 @@ Status ActiveTcpChannel::check(const Operation& operation) const {
   return status;
 }
 
-PostResult ActiveTcpChannel::post(std::span<const Operation> operations, uint64_t) {
+PostResult TcpInitiator::post(std::span<const Operation> operations, uint64_t) {
   PostResult result;
   if (state_ != State::kOpen) {
     result.status = {Code::kUnavailable, vendor_, "the channel is closed"};
@@ -126,7 +122,7 @@ PostResult ActiveTcpChannel::post(std::span<const Operation> operations, uint64_
 }
 
 // As much as the socket takes.
-void ActiveTcpChannel::send() {
+void TcpInitiator::send() {
   while (state_ == State::kOpen && sending_ != posted_) {
     Parts parts(sent_bytes_);
     for (uint64_t number = sending_; number != posted_ && parts.has_room(); ++number) {
@@ -151,7 +147,7 @@ void ActiveTcpChannel::send() {
   }
 }
 
-size_t ActiveTcpChannel::poll(std::span<Completion> completions) {
+size_t TcpInitiator::poll(std::span<Completion> completions) {
   if (state_ == State::kOpen) send();
   if (state_ == State::kOpen && polled_ == ended_) receive(completions.size());
   size_t count = 0;
@@ -175,7 +171,7 @@ size_t ActiveTcpChannel::poll(std::span<Completion> completions) {
 
 // Reads what has come, at most to the end of `most` operations. Replies are taken to be good: where
 // one is not, the connection ends with it, and nothing behind it is used.
-void ActiveTcpChannel::receive(size_t most) {
+void TcpInitiator::receive(size_t most) {
   // What has not been asked for is not taken for an answer.
   const uint64_t last = std::min<uint64_t>(sending_, ended_ + most);
   Parts parts(received_bytes_, kReceiveBytes);
@@ -204,12 +200,12 @@ void ActiveTcpChannel::receive(size_t most) {
   }
 }
 
-bool ActiveTcpChannel::is_valid(const Flight& flight) const {
+bool TcpInitiator::is_valid(const Flight& flight) const {
   return flight.reply.code == 0 && flight.reply.sequence == flight.request.sequence &&
          flight.reply.bytes == (is_read(flight.operation) ? flight.request.bytes : 0);
 }
 
-void ActiveTcpChannel::wait(uint64_t deadline_ns) {
+void TcpInitiator::wait(uint64_t deadline_ns) {
   if (polled_ != ended_ || (state_ != State::kOpen && polled_ != posted_)) return;
   if (state_ != State::kOpen) return;
   if (stream_->has_buffered() && ended_ != posted_) return;
@@ -226,7 +222,7 @@ void ActiveTcpChannel::wait(uint64_t deadline_ns) {
 }
 
 // Little is under way, so it may be here before a sleeping thread could be woken.
-bool ActiveTcpChannel::expects_soon() const {
+bool TcpInitiator::expects_soon() const {
   uint64_t bytes = 0;
   if (posted_ - ended_ > kSpinOperations) return false;
   for (uint64_t number = ended_; number != posted_; ++number) {
@@ -235,13 +231,13 @@ bool ActiveTcpChannel::expects_soon() const {
   return bytes > 0 && bytes <= kSpinBytes;
 }
 
-void ActiveTcpChannel::break_off(int32_t vendor) {
+void TcpInitiator::break_off(int32_t vendor) {
   vendor_ = vendor != 0 ? vendor : ECONNRESET;
   state_ = State::kBroken;
   stream_.reset();
 }
 
-void ActiveTcpChannel::close() {
+void TcpInitiator::close() {
   state_ = State::kClosed;
   stream_.reset();
 }
