@@ -38,21 +38,21 @@ struct DoctorArguments {
 Result<doctor::BackendSet> read_backends(const std::vector<std::string>& names,
                                          doctor::BackendSet by_default) {
   if (names.empty()) return by_default;
-  doctor::BackendSet asked = 0;
+  doctor::BackendSet asked;
   for (const std::string& name : names) {
-    const auto backend = doctor::find_backend(name);
-    if (!backend) {
+    const doctor::BackendCheck* backend = doctor::find_check(name);
+    if (backend == nullptr) {
       return fail(Code::kInvalid, fmt::format("unknown backend '{}'; there are: {}", name,
-                                              doctor::backend_names(doctor::kEveryBackend)));
+                                              doctor::BackendSet::every().names()));
     }
-    asked |= *backend;
+    asked.add(*backend);
   }
   return asked;
 }
 
 doctor::BackendSet built_backends() {
-  doctor::BackendSet built = 0;
-  for (const char* name : kBackends) built |= doctor::find_backend(name).value_or(0);
+  doctor::BackendSet built;
+  for (const char* name : kBackends) built.add(*doctor::find_check(name));
   return built;
 }
 
@@ -60,7 +60,7 @@ Result<doctor::Wanted> read_wanted(const CLI::App& app, const DoctorArguments& a
   doctor::Wanted wanted;
   wanted.built = built_backends();
   wanted.ucx_module = ucx_plugin_path();
-  auto asked = read_backends(arguments.backends, wanted.built & (doctor::kShm | doctor::kTcp));
+  auto asked = read_backends(arguments.backends, wanted.asked);
   if (!asked) return tl::unexpected(asked.error());
   wanted.asked = *asked;
 
@@ -103,10 +103,10 @@ boost::json::object doctor_json(const doctor::Wanted& wanted,
     subject.as_object()[finding.check] = {{"level", doctor::level_name(finding.level)},
                                           {"text", finding.text},
                                           {"command", finding.command},
-                                          {"needed_by", doctor::backend_names(finding.needed_by)}};
+                                          {"needed_by", finding.needed_by.names()}};
   }
   return {{"version", version()},
-          {"backends", doctor::backend_names(wanted.asked)},
+          {"backends", wanted.asked.names()},
           {"configuration",
            {{"pool_bytes", wanted.pool_bytes},
             {"max_clients", wanted.max_clients},
@@ -119,8 +119,7 @@ boost::json::object doctor_json(const doctor::Wanted& wanted,
 std::string doctor_table(const doctor::Wanted& wanted,
                          const std::vector<doctor::Finding>& findings) {
   return fmt::format("{}\nthis host can{} run {}\n", doctor::format_findings(findings),
-                     doctor::has_problem(findings) ? "not" : "",
-                     doctor::backend_names(wanted.asked));
+                     doctor::has_problem(findings) ? "not" : "", wanted.asked.names());
 }
 
 int run_doctor(const CLI::App& app, const DoctorArguments& arguments) {
