@@ -7,12 +7,10 @@
 #include <memory>
 
 #include "bench/json.h"
-#include "cli/backend.h"
-#include "cli/backend_options.h"
+#include "cli/backends/backends.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
-#include "cli/ucx_plugin.h"
 #include "cli/version.h"
 #include "doctor/examine.h"
 #include "doctor/privileges.h"
@@ -50,16 +48,17 @@ Result<doctor::BackendSet> read_backends(const std::vector<std::string>& names,
   return asked;
 }
 
-doctor::BackendSet built_backends() {
+doctor::BackendSet checks_of_this_build() {
   doctor::BackendSet built;
-  for (const char* name : kBackends) built.add(*doctor::find_check(name));
+  for (const BackendRegistration* backend : every_backend()) {
+    if (backend->is_built()) built.add(*backend->host);
+  }
   return built;
 }
 
 Result<doctor::Wanted> read_wanted(const CLI::App& app, const DoctorArguments& arguments) {
   doctor::Wanted wanted;
-  wanted.built = built_backends();
-  wanted.ucx_module = ucx_plugin_path();
+  wanted.built = checks_of_this_build();
   auto asked = read_backends(arguments.backends, wanted.asked);
   if (!asked) return tl::unexpected(asked.error());
   wanted.asked = *asked;
@@ -83,7 +82,9 @@ Result<doctor::Wanted> read_wanted(const CLI::App& app, const DoctorArguments& a
   }
   auto geometry = make_geometry(node.page_bytes, node.pool_bytes);
   if (!geometry) return tl::unexpected(geometry.error());
-  wanted.rdma_devices = backends.rdma.device_list();
+  for (const BackendRegistration* backend : every_backend()) {
+    if (backend->tell_doctor != nullptr) backend->tell_doctor(backends, wanted);
+  }
   wanted.names_pool = has_config || app.count("--pool-bytes") > 0;
   wanted.pool_bytes = node.pool_bytes;
   wanted.memory_bytes = node.pool_bytes + geometry->slots * kNodeBytesPerSlot;
