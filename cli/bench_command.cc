@@ -16,7 +16,6 @@
 #include "bench/progress.h"
 #include "bench/push_bench.h"
 #include "bench/put_bench.h"
-#include "cli/backend.h"
 #include "cli/commands.h"
 #include "cli/connection.h"
 #include "cli/exit_code.h"

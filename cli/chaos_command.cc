@@ -112,6 +112,7 @@ ProcessesArguments processes_of(const CLI::App& command, const ChaosArguments& a
 
 void add_processes_options(CLI::App& app, CLI::Option* processes, ProcessesArguments& arguments) {
   processes::CampaignOptions& campaign = arguments.campaign;
+  campaign.backend = natural_backend(NodesAt::kTcpPort).name();
   add_count(app, "--disturbances", campaign.plan.disturbances, "How many the processes suffer")
       ->needs(processes);
   app.add_option("--backend", campaign.backend,

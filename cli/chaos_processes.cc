@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <boost/json/object.hpp>
 #include <memory>
 #include <optional>
@@ -11,6 +13,7 @@
 #include "bench/json.h"
 #include "bench/progress.h"
 #include "cli/ask_status.h"
+#include "cli/backends/backends.h"
 #include "cli/connection.h"
 #include "cli/exit_code.h"
 #include "cli/private_folder.h"
@@ -47,6 +50,20 @@ processes::Program this_program(const Interrupts& interrupts, std::optional<Prog
   return program;
 }
 
+// Over the others bytes take ways of their own, which nothing here disturbs.
+Result<void> choose_network(processes::CampaignOptions& campaign) {
+  const std::array backends = {&natural_backend(NodesAt::kTcpPort),
+                               &natural_backend(NodesAt::kUnixSocket)};
+  const auto found = std::ranges::find(backends, campaign.backend, &BackendRegistration::name);
+  if (found == backends.end()) {
+    return fail(Code::kInvalid,
+                fmt::format("processes are attacked over {} or {}, not over '{}'",
+                            backends[0]->name(), backends[1]->name(), campaign.backend));
+  }
+  campaign.has_network = (*found)->nodes_at == NodesAt::kTcpPort;
+  return {};
+}
+
 }  // namespace
 
 Result<void> prepare(ProcessesArguments& arguments) {
@@ -59,7 +76,7 @@ Result<void> prepare(ProcessesArguments& arguments) {
     }
     kinds[static_cast<size_t>(*kind)] = true;
   }
-  return arguments.campaign.validate();
+  return choose_network(arguments.campaign).and_then([&] { return arguments.campaign.validate(); });
 }
 
 Result<int> run_processes(const ProcessesArguments& arguments) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <random>
 
-#include "cli/backend.h"
+#include "cli/backends/backends.h"
 #include "cli/etcd_fleet.h"
 #include "cli/metrics.h"
 #include "control/tcp_control.h"
@@ -58,9 +58,11 @@ Result<std::unique_ptr<NodeConnection>> NodeConnection::reach(const ConnectOptio
     address = list->front().address;
   } else if (options.node.empty()) {
     OwnNodeOptions own_node = options.own_node;
-    own_node.backend = options.backend.empty() ? "shm" : options.backend;
+    Result<const BackendRegistration*> asked = &natural_backend(NodesAt::kUnixSocket);
+    if (!options.backend.empty()) asked = find_backend(options.backend);
+    if (!asked) return tl::unexpected(asked.error());
+    own_node.backend = *asked;
     own_node.backends = options.backends;
-    if (auto known = check_backend(own_node.backend); !known) return tl::unexpected(known.error());
     auto nodes = OwnNodes::start(own_node, interrupts);
     if (!nodes) return tl::unexpected(nodes.error());
     connection->own_nodes_ = std::move(*nodes);
@@ -75,9 +77,9 @@ Result<std::unique_ptr<NodeConnection>> NodeConnection::reach(const ConnectOptio
   }
   const auto backend = choose_backend(options.backend, address);
   if (!backend) return tl::unexpected(backend.error());
-  auto fabric = make_client_fabric(*backend, options.backends, options.credentials);
-  if (!fabric) return tl::unexpected(fabric.error());
-  connection->fabric_ = std::move(*fabric);
+  auto made = (*backend)->make({options.backends, options.credentials});
+  if (!made) return tl::unexpected(made.error());
+  connection->fabric_ = std::move(made->fabric);
   if (options.is_shaped) {
     connection->shaped_ =
         std::make_unique<fault::ShapedFabric>(*connection->fabric_, connection->runtime_->clock());

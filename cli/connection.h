@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "cli/backend.h"
+#include "cli/backends/options.h"
 #include "cli/cluster_options.h"
 #include "cli/own_node.h"
 #include "cli/signals.h"

@@ -7,12 +7,10 @@
 #include <memory>
 
 #include "bench/json.h"
-#include "cli/backend.h"
-#include "cli/backend_options.h"
+#include "cli/backends/backends.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
-#include "cli/ucx_plugin.h"
 #include "cli/version.h"
 #include "doctor/examine.h"
 #include "doctor/privileges.h"
@@ -38,29 +36,30 @@ struct DoctorArguments {
 Result<doctor::BackendSet> read_backends(const std::vector<std::string>& names,
                                          doctor::BackendSet by_default) {
   if (names.empty()) return by_default;
-  doctor::BackendSet asked = 0;
+  doctor::BackendSet asked;
   for (const std::string& name : names) {
-    const auto backend = doctor::find_backend(name);
-    if (!backend) {
+    const doctor::BackendCheck* backend = doctor::find_check(name);
+    if (backend == nullptr) {
       return fail(Code::kInvalid, fmt::format("unknown backend '{}'; there are: {}", name,
-                                              doctor::backend_names(doctor::kEveryBackend)));
+                                              doctor::BackendSet::every().names()));
     }
-    asked |= *backend;
+    asked.add(*backend);
   }
   return asked;
 }
 
-doctor::BackendSet built_backends() {
-  doctor::BackendSet built = 0;
-  for (const char* name : kBackends) built |= doctor::find_backend(name).value_or(0);
+doctor::BackendSet checks_of_this_build() {
+  doctor::BackendSet built;
+  for (const BackendRegistration* backend : every_backend()) {
+    if (backend->is_built()) built.add(*backend->host);
+  }
   return built;
 }
 
 Result<doctor::Wanted> read_wanted(const CLI::App& app, const DoctorArguments& arguments) {
   doctor::Wanted wanted;
-  wanted.built = built_backends();
-  wanted.ucx_module = ucx_plugin_path();
-  auto asked = read_backends(arguments.backends, wanted.built & (doctor::kShm | doctor::kTcp));
+  wanted.built = checks_of_this_build();
+  auto asked = read_backends(arguments.backends, wanted.asked);
   if (!asked) return tl::unexpected(asked.error());
   wanted.asked = *asked;
 
@@ -83,7 +82,9 @@ Result<doctor::Wanted> read_wanted(const CLI::App& app, const DoctorArguments& a
   }
   auto geometry = make_geometry(node.page_bytes, node.pool_bytes);
   if (!geometry) return tl::unexpected(geometry.error());
-  wanted.rdma_devices = backends.rdma.device_list();
+  for (const BackendRegistration* backend : every_backend()) {
+    if (backend->tell_doctor != nullptr) backend->tell_doctor(backends, wanted);
+  }
   wanted.names_pool = has_config || app.count("--pool-bytes") > 0;
   wanted.pool_bytes = node.pool_bytes;
   wanted.memory_bytes = node.pool_bytes + geometry->slots * kNodeBytesPerSlot;
@@ -103,10 +104,10 @@ boost::json::object doctor_json(const doctor::Wanted& wanted,
     subject.as_object()[finding.check] = {{"level", doctor::level_name(finding.level)},
                                           {"text", finding.text},
                                           {"command", finding.command},
-                                          {"needed_by", doctor::backend_names(finding.needed_by)}};
+                                          {"needed_by", finding.needed_by.names()}};
   }
   return {{"version", version()},
-          {"backends", doctor::backend_names(wanted.asked)},
+          {"backends", wanted.asked.names()},
           {"configuration",
            {{"pool_bytes", wanted.pool_bytes},
             {"max_clients", wanted.max_clients},
@@ -119,8 +120,7 @@ boost::json::object doctor_json(const doctor::Wanted& wanted,
 std::string doctor_table(const doctor::Wanted& wanted,
                          const std::vector<doctor::Finding>& findings) {
   return fmt::format("{}\nthis host can{} run {}\n", doctor::format_findings(findings),
-                     doctor::has_problem(findings) ? "not" : "",
-                     doctor::backend_names(wanted.asked));
+                     doctor::has_problem(findings) ? "not" : "", wanted.asked.names());
 }
 
 int run_doctor(const CLI::App& app, const DoctorArguments& arguments) {

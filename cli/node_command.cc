@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -17,7 +16,7 @@
 #include "base/log.h"
 #include "base/system_memory.h"
 #include "base/unique_fd.h"
-#include "cli/backend.h"
+#include "cli/backends/backends.h"
 #include "cli/commands.h"
 #include "cli/descriptors.h"
 #include "cli/exit_code.h"
@@ -225,7 +224,7 @@ void add_node_command(CLI::App& app, int& exit_code) {
       ->type_name("ADDRESS");
   command->add_option(
       "--backend", arguments->backend,
-      fmt::format("How bytes travel: {}. Without it: by the address", fmt::join(kBackends, ", ")));
+      fmt::format("How bytes travel: {}. Without it: by the address", built_backends()));
   command->add_flag("--allow-emulated", arguments->allow_emulated, kAllowEmulatedHelp);
   command->add_option("--token-file", arguments->token_file, "The secret that clients must know")
       ->type_name("FILE");

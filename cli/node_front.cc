@@ -4,11 +4,9 @@
 #include <optional>
 #include <vector>
 
-#include "cli/backend.h"
+#include "cli/backends/backends.h"
 #include "control/tcp_control.h"
 #include "control/unix_socket.h"
-#include "transport/shm/shm_fabric.h"
-#include "transport/tcp/tcp_fabric.h"
 
 namespace farpage {
 namespace {
@@ -46,19 +44,12 @@ class UnixFront final : public NodeFront {
   std::unique_ptr<ControlServer> server_;
 };
 
-// A fabric, and, with the tcp backend, what takes connections for data; else null: they are
-// dropped.
-struct Way {
-  std::unique_ptr<Fabric> fabric;
-  tcp::TcpFabric* data = nullptr;
-};
-
-// One port for control and, with the tcp backend, data. A connection leads to the fabric and the
-// service of whose token it has shown, and to no other.
+// One port for control and, where the backend takes it there, data. A connection leads to the
+// fabric and the service of whose token it has shown, and to no other.
 class TcpFront final : public NodeFront {
  public:
   // `ways`: one for each tenant, or one.
-  TcpFront(Address listen, NodeCredentials credentials, std::vector<Way> ways)
+  TcpFront(Address listen, NodeCredentials credentials, std::vector<FabricOfBackend> ways)
       : listen_(std::move(listen)), credentials_(std::move(credentials)), ways_(std::move(ways)) {}
 
   Fabric& fabric(size_t tenant) override { return *ways_[tenant].fabric; }
@@ -84,8 +75,8 @@ class TcpFront final : public NodeFront {
          .data =
              [this](std::unique_ptr<Stream> stream, const Introduction& introduction) {
                if (!introduction.tenant && !credentials_.tenants.empty()) return;
-               tcp::TcpFabric* data = ways_[introduction.tenant.value_or(0)].data;
-               if (data != nullptr) data->accept(std::move(stream), introduction);
+               const auto& take_data = ways_[introduction.tenant.value_or(0)].take_data;
+               if (take_data) take_data(std::move(stream), introduction);
              }});
     socket_.reset();
   }
@@ -100,41 +91,24 @@ class TcpFront final : public NodeFront {
  private:
   Address listen_;
   NodeCredentials credentials_;
-  std::vector<Way> ways_;
+  std::vector<FabricOfBackend> ways_;
   std::optional<ListeningSocket> socket_;  // until it is served
   std::deque<TcpControlServer> servers_;   // of the tenants, and the node's own
   std::unique_ptr<Listener> listener_;
 };
-
-Result<Way> make_way(const std::string& backend, const NodeFrontOptions& options,
-                     const ClientCredentials& peer) {
-  if (backend == "shm") return Way{shm::make_shm_fabric()};
-  if (backend == "tcp") {
-    auto made = tcp::make_tcp_fabric({.credentials = peer, .io_threads = options.io_threads});
-    if (!made) return tl::unexpected(made.error());
-    Way way;
-    way.data = made->get();
-    way.fabric = std::move(*made);
-    return way;
-  }
-  auto made = make_own_way_fabric(backend, options.backends);
-  if (!made) return tl::unexpected(made.error());
-  return Way{std::move(*made)};
-}
 
 }  // namespace
 
 Result<std::unique_ptr<NodeFront>> NodeFront::make(const NodeFrontOptions& options) {
   const auto backend = choose_backend(options.backend, options.listen);
   if (!backend) return tl::unexpected(backend.error());
-  if (!options.credentials.tenants.empty() && *backend == "ucx") {
-    return fail(Code::kInvalid,
-                "ucx trusts every client with all of this process's memory, and so with every "
-                "tenant's pages: leave [tenant.NAME] out, or take another backend");
+  const char* why_no_tenants = (*backend)->why_no_tenants;
+  if (!options.credentials.tenants.empty() && why_no_tenants != nullptr) {
+    return fail(Code::kInvalid, why_no_tenants);
   }
-  std::vector<Way> ways;
+  std::vector<FabricOfBackend> ways;
   for (const ClientCredentials& peer : options.peers) {
-    auto way = make_way(*backend, options, peer);
+    auto way = (*backend)->make({options.backends, peer, options.io_threads});
     if (!way) return tl::unexpected(way.error());
     ways.push_back(std::move(*way));
   }

@@ -5,10 +5,11 @@
 #include <string>
 
 #include "base/status.h"
-#include "cli/backend.h"
+#include "cli/backends/options.h"
 #include "control/served_clients.h"
 #include "net/address.h"
 #include "net/asio_runtime.h"
+#include "net/dial.h"
 #include "net/listener.h"
 #include "transport/fabric.h"
 

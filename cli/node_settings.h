@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "cli/backend_options.h"
+#include "cli/backends/options.h"
 #include "cli/cluster_options.h"
 #include "cli/etcd_fleet.h"
 #include "net/address.h"

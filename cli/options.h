@@ -1,7 +1,6 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <string>
@@ -9,7 +8,7 @@
 
 #include "base/status.h"
 #include "base/units.h"
-#include "cli/backend.h"
+#include "cli/backends/backends.h"
 #include "cli/connection.h"
 #include "cli/metrics.h"
 #include "net/security_options.h"
@@ -109,9 +108,9 @@ struct ReachArguments {
 
   // For those that fetch.
   CLI::Option* add_to(CLI::App& app, const std::string& node_help) {
-    app.add_option("--backend", backend,
-                   fmt::format("How bytes travel: {}. Without it: by the node's address",
-                               fmt::join(kBackends, ", ")));
+    app.add_option(
+        "--backend", backend,
+        fmt::format("How bytes travel: {}. Without it: by the node's address", built_backends()));
     app.add_flag("--allow-emulated", allow_emulated, kAllowEmulatedHelp);
     return add_control_to(app, node_help);
   }
@@ -192,10 +191,13 @@ struct ReachArguments {
         return {};
       });
     }
-    if (node.empty()) return backend.empty() ? Result<void>() : check_backend(backend);
+    const auto forget = [](const BackendRegistration*) {};
+    if (node.empty()) {
+      return backend.empty() ? Result<void>() : find_backend(backend).map(forget);
+    }
     return parse_address(node)
         .and_then([&](const Address& address) { return choose_backend(backend, address); })
-        .map([](const std::string&) {});
+        .map(forget);
   }
 };
 

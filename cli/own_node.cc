@@ -17,6 +17,7 @@
 
 #include "base/system_memory.h"
 #include "base/units.h"
+#include "cli/backends/backends.h"
 #include "net/listening_socket.h"
 
 namespace farpage {
@@ -139,7 +140,7 @@ Result<std::unique_ptr<OwnNodes>> OwnNodes::start(const OwnNodeOptions& options,
   std::vector<std::string> addresses;
   for (uint64_t i = 0; i < options.nodes; ++i) {
     names.push_back(fmt::format("n{}", i));
-    auto address = nodes->new_address(names.back(), options.backend);
+    auto address = nodes->new_address(names.back(), options.backend->nodes_at);
     if (!address) return tl::unexpected(address.error());
     addresses.push_back(format_address(*address));
     if (options.nodes > 1) {
@@ -148,18 +149,12 @@ Result<std::unique_ptr<OwnNodes>> OwnNodes::start(const OwnNodeOptions& options,
   }
   for (uint64_t i = 0; i < options.nodes; ++i) {
     std::vector<std::string> words = {
-        "--backend",    options.backend,
+        "--backend",    std::string(options.backend->name()),
         "--listen",     addresses[i],
         "--state",      fmt::format("{}/{}.state", nodes->folder_.path(), names[i]),
         "--pool-bytes", std::to_string(options.pool_bytes),
         "--page-bytes", std::to_string(options.page_bytes)};
-    const BackendOptions& backends = options.backends;
-    std::vector<std::pair<const char*, std::string>> settings = {
-        {"rdma.devices", backends.rdma.devices},
-        {"ucx.transports", backends.ucx.transports},
-        {"ucx.devices", backends.ucx.devices},
-        {"ucx.allow_emulated", backends.ucx.allow_emulated ? "true" : "false"},
-        {"ucx.trusted_clients", "true"},  // this program alone
+    BackendSettings settings = {
         {"node.max_clients", std::to_string(kMostClients + options.nodes)},
         {"node.max_staging_bytes", std::to_string(nodes->max_staging_bytes())},
         {"node.staging_budget_bytes", std::to_string(budget_bytes)},
@@ -168,6 +163,11 @@ Result<std::unique_ptr<OwnNodes>> OwnNodes::start(const OwnNodeOptions& options,
       settings.insert(settings.end(), {{"cluster.nodes", nodes->list_},
                                        {"cluster.name", names[i]},
                                        {"cluster.replicas", std::to_string(options.replicas)}});
+    }
+    for (const BackendRegistration* backend : every_backend()) {
+      if (!backend->table) continue;
+      const BackendSettings more = backend->table->settings_of_own_node(options.backends);
+      settings.insert(settings.end(), more.begin(), more.end());
     }
     for (const auto& [key, value] : settings) {
       words.insert(words.end(), {"--set", fmt::format("{}={}", key, value)});
@@ -180,9 +180,9 @@ Result<std::unique_ptr<OwnNodes>> OwnNodes::start(const OwnNodeOptions& options,
 }
 
 // A list has to name its ports before anybody listens on them: those are free now.
-Result<Address> OwnNodes::new_address(const std::string& name, const std::string& backend) const {
+Result<Address> OwnNodes::new_address(const std::string& name, NodesAt nodes_at) const {
   Address address;
-  if (backend == "tcp") {
+  if (nodes_at == NodesAt::kTcpPort) {
     address.host = "127.0.0.1";
     auto free = listen_on(address);
     if (!free) return tl::unexpected(free.error());

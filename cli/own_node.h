@@ -10,7 +10,7 @@
 
 #include "base/status.h"
 #include "base/unique_fd.h"
-#include "cli/backend_options.h"
+#include "cli/backends/registration.h"
 #include "cli/private_folder.h"
 #include "cli/signals.h"
 #include "net/address.h"
@@ -18,7 +18,7 @@
 namespace farpage {
 
 struct OwnNodeOptions {
-  std::string backend;  // tcp: on a free port of the loopback
+  const BackendRegistration* backend = nullptr;
   BackendOptions backends = {};
   uint64_t pool_bytes = 0;  // of each
   uint64_t page_bytes = 0;
@@ -70,7 +70,7 @@ class OwnNodes {
  private:
   OwnNodes(PrivateFolder folder, uint64_t max_staging_bytes)
       : folder_(std::move(folder)), max_staging_bytes_(max_staging_bytes) {}
-  Result<Address> new_address(const std::string& name, const std::string& backend) const;
+  Result<Address> new_address(const std::string& name, NodesAt nodes_at) const;
 
   PrivateFolder folder_;
   const uint64_t max_staging_bytes_;

@@ -13,7 +13,6 @@
 #include "bench/replay.h"
 #include "bench/report.h"
 #include "bench/trace.h"
-#include "cli/backend.h"
 #include "cli/commands.h"
 #include "cli/connection.h"
 #include "cli/exit_code.h"

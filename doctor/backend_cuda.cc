@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "doctor/backend_tcp.h"
 #include "doctor/kernel_config.h"
 
 namespace farpage::doctor {
@@ -68,7 +69,17 @@ CudaFacts read_cuda(const HostFiles& files) {
 }
 
 Finding check_cuda(const CudaFacts& facts, const Wanted& wanted, const Privileges& privileges) {
-  return backend_finding(kCuda, look(facts, privileges), wanted);
+  return backend_finding(kCudaCheck, look(facts, privileges), wanted);
 }
+
+const BackendCheck kCudaCheck = {
+    .name = "cuda",
+    .locks_memory = true,
+    .descriptors_of_client = descriptors_over_tcp,  // which nobody has measured
+    .examine =
+        [](const Wanted& wanted, const HostFiles& files, const Privileges& privileges) {
+          return check_cuda(read_cuda(files), wanted, privileges);
+        },
+};
 
 }  // namespace farpage::doctor

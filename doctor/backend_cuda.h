@@ -3,11 +3,14 @@
 #include <optional>
 #include <string>
 
+#include "doctor/backend_check.h"
 #include "doctor/backend_finding.h"
 #include "doctor/host_files.h"
 #include "doctor/privileges.h"
 
 namespace farpage::doctor {
+
+extern const BackendCheck kCudaCheck;
 
 struct CudaFacts {
   uint64_t gpus = 0;                // /proc/driver/nvidia/gpus

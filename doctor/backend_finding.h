@@ -15,6 +15,10 @@ struct HostSide {
 };
 
 // The backend's finding. One that is not in this build is a problem, whatever the host has.
-Finding backend_finding(BackendSet backend, const HostSide& host, const Wanted& wanted);
+Finding backend_finding(const BackendCheck& backend, const HostSide& host, const Wanted& wanted);
+
+// Examines another backend, one that this build has and that runs anywhere, where the host or the
+// build cannot be given what the asked one needs.
+std::string command_for_another(const Wanted& wanted);
 
 }  // namespace farpage::doctor

@@ -1,29 +1,57 @@
 #include "doctor/backend_set.h"
 
+#include <algorithm>
 #include <array>
-#include <utility>
+
+#include "doctor/backend_cuda.h"
+#include "doctor/backend_shm.h"
+#include "doctor/backend_tcp.h"
+#include "doctor/backend_ucx.h"
+#include "doctor/backend_verbs.h"
 
 namespace farpage::doctor {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, BackendSet>, 5> kNames = {
-    {{"shm", kShm}, {"tcp", kTcp}, {"verbs", kVerbs}, {"ucx", kUcx}, {"cuda", kCuda}}};
+constexpr std::array<const BackendCheck*, 5> kChecks = {&kShmCheck, &kTcpCheck, &kVerbsCheck,
+                                                        &kUcxCheck, &kCudaCheck};
+
+uint32_t bit_of(const BackendCheck& backend) {
+  return uint32_t{1} << (std::ranges::find(kChecks, &backend) - kChecks.begin());
+}
 
 }  // namespace
 
-std::optional<BackendSet> find_backend(std::string_view name) {
-  for (const auto& [known, backend] : kNames) {
-    if (known == name) return backend;
-  }
-  return std::nullopt;
+std::span<const BackendCheck* const> every_check() {
+  return kChecks;
 }
 
-std::string backend_names(BackendSet backends) {
+const BackendCheck* find_check(std::string_view name) {
+  const auto found = std::ranges::find(kChecks, name, &BackendCheck::name);
+  return found == kChecks.end() ? nullptr : *found;
+}
+
+BackendSet BackendSet::every() {
+  return with([](const BackendCheck&) { return true; });
+}
+
+BackendSet::BackendSet(std::initializer_list<const BackendCheck*> backends) {
+  for (const BackendCheck* backend : backends) add(*backend);
+}
+
+void BackendSet::add(const BackendCheck& backend) {
+  bits_ |= bit_of(backend);
+}
+
+bool BackendSet::has(const BackendCheck& backend) const {
+  return (bits_ & bit_of(backend)) != 0;
+}
+
+std::string BackendSet::names() const {
   std::string names;
-  for (const auto& [name, backend] : kNames) {
-    if ((backends & backend) == 0) continue;
+  for (const BackendCheck* backend : kChecks) {
+    if (!has(*backend)) continue;
     if (!names.empty()) names += ", ";
-    names += name;
+    names += backend->name;
   }
   return names;
 }

@@ -1,24 +1,47 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <functional>
+#include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "doctor/backend_check.h"
+
 namespace farpage::doctor {
 
-// A set of backends: a sum of their bits.
-using BackendSet = uint8_t;
+// Every backend that the doctor knows, in the order in which it names them.
+std::span<const BackendCheck* const> every_check();
+// Null: it knows none of this name.
+const BackendCheck* find_check(std::string_view name);
 
-inline constexpr BackendSet kShm = 1;
-inline constexpr BackendSet kTcp = 2;
-inline constexpr BackendSet kVerbs = 4;
-inline constexpr BackendSet kUcx = 8;
-inline constexpr BackendSet kCuda = 16;
-inline constexpr BackendSet kEveryBackend = 31;
+class BackendSet {
+ public:
+  static BackendSet every();
+  // Those that have it: BackendSet::with(&BackendCheck::locks_memory).
+  template <typename Property>
+  static BackendSet with(Property property) {
+    BackendSet set;
+    for (const BackendCheck* backend : every_check()) {
+      if (std::invoke(property, *backend)) set.add(*backend);
+    }
+    return set;
+  }
 
-std::optional<BackendSet> find_backend(std::string_view name);
-// "shm, tcp"
-std::string backend_names(BackendSet backends);
+  BackendSet() = default;
+  // Not null.
+  BackendSet(std::initializer_list<const BackendCheck*> backends);
+
+  void add(const BackendCheck& backend);
+  bool has(const BackendCheck& backend) const;
+  bool meets(const BackendSet& other) const { return (bits_ & other.bits_) != 0; }
+  // "shm, tcp"
+  std::string names() const;
+  bool operator==(const BackendSet&) const = default;
+
+ private:
+  uint32_t bits_ = 0;  // by the place in every_check()
+};
 
 }  // namespace farpage::doctor

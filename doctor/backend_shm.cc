@@ -19,6 +19,11 @@ using Step = ShmFacts::Step;
 constexpr uint64_t kNoexecEnforced = 2;
 constexpr uint64_t kTriedBytes = 64 * kKiB;
 
+// For each client: its staging and the staging's channel, and for each of two lanes the read
+// channel, the touch log and its channel.
+constexpr uint64_t kMappingsOfClient = 8;
+constexpr uint64_t kDescriptorsOfClient = 4;  // control, staging and two lanes' touch logs
+
 // After the seal a peer must be able to read, and not to write.
 Step try_peer(int fd) {
   const auto peer = Mapping::share(fd, kTriedBytes, Protection::kReadOnly);
@@ -91,7 +96,21 @@ ShmFacts read_shm(const HostFiles& files) {
 }
 
 Finding check_shm(const ShmFacts& facts, const Wanted& wanted, const Privileges& privileges) {
-  return backend_finding(kShm, look(facts, privileges), wanted);
+  return backend_finding(kShmCheck, look(facts, privileges), wanted);
 }
+
+const BackendCheck kShmCheck = {
+    .name = "shm",
+    .runs_anywhere = true,
+    .mappings_of_client = kMappingsOfClient,
+    .descriptors_of_client =
+        [](size_t) {
+          return DescriptorsOfClient{kDescriptorsOfClient, "shm"};
+        },
+    .examine =
+        [](const Wanted& wanted, const HostFiles& files, const Privileges& privileges) {
+          return check_shm(read_shm(files), wanted, privileges);
+        },
+};
 
 }  // namespace farpage::doctor

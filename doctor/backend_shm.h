@@ -1,10 +1,13 @@
 #pragma once
 
+#include "doctor/backend_check.h"
 #include "doctor/backend_finding.h"
 #include "doctor/host_files.h"
 #include "doctor/privileges.h"
 
 namespace farpage::doctor {
+
+extern const BackendCheck kShmCheck;
 
 // How far sharing memory as a node does it has come.
 struct ShmFacts {

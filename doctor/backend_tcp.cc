@@ -14,6 +14,8 @@ namespace farpage::doctor {
 namespace {
 
 constexpr int kPatienceMs = 1'000;
+// Its control connection, one for its staging, and one for reads and one for touches of each lane.
+constexpr uint64_t kDescriptorsOfClient = 6;
 
 bool wait_readable(const UniqueFd& socket) {
   pollfd readable = {socket.get(), POLLIN, 0};
@@ -79,8 +81,23 @@ TcpFacts read_tcp() {
   return facts;
 }
 
-Finding check_tcp(const TcpFacts& facts, const Wanted& wanted, const Privileges& privileges) {
-  return backend_finding(kTcp, look(facts, privileges), wanted);
+DescriptorsOfClient descriptors_over_tcp(size_t) {
+  return {kDescriptorsOfClient, "tcp"};
 }
+
+Finding check_tcp(const TcpFacts& facts, const Wanted& wanted, const Privileges& privileges) {
+  return backend_finding(kTcpCheck, look(facts, privileges), wanted);
+}
+
+const BackendCheck kTcpCheck = {
+    .name = "tcp",
+    .runs_anywhere = true,
+    .minds_tcp_settings = true,
+    .descriptors_of_client = descriptors_over_tcp,
+    .examine =
+        [](const Wanted& wanted, const HostFiles&, const Privileges& privileges) {
+          return check_tcp(read_tcp(), wanted, privileges);
+        },
+};
 
 }  // namespace farpage::doctor

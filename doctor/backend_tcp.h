@@ -1,9 +1,12 @@
 #pragma once
 
+#include "doctor/backend_check.h"
 #include "doctor/backend_finding.h"
 #include "doctor/privileges.h"
 
 namespace farpage::doctor {
+
+extern const BackendCheck kTcpCheck;
 
 // errno of sending a byte over the loopback interface; 0: it came.
 struct TcpFacts {
@@ -12,6 +15,9 @@ struct TcpFacts {
 };
 
 TcpFacts read_tcp();
+
+// Of a backend whose clients are reckoned as those of tcp.
+DescriptorsOfClient descriptors_over_tcp(size_t rdma_devices);
 
 Finding check_tcp(const TcpFacts& facts, const Wanted& wanted, const Privileges& privileges);
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "doctor/backend_tcp.h"
+
 namespace farpage::doctor {
 namespace {
 
@@ -9,7 +11,7 @@ HostSide host_side(const UcxFacts& facts, const Wanted& wanted, const Privileges
   if (facts.libucp.empty()) {
     return {Level::kProblem, "UCX is not installed", privileges.as_root("apt-get install libucx0")};
   }
-  if ((wanted.built & kUcx) != 0 && !facts.has_module) {
+  if (wanted.built.has(kUcxCheck) && !facts.has_module) {
     return {Level::kProblem,
             fmt::format("the program loads it from {}, which is not there", wanted.ucx_module),
             "cmake --install build/release  # puts it beside the program"};
@@ -33,7 +35,17 @@ UcxFacts read_ucx(const HostFiles& files, const Wanted& wanted) {
 }
 
 Finding check_ucx(const UcxFacts& facts, const Wanted& wanted, const Privileges& privileges) {
-  return backend_finding(kUcx, host_side(facts, wanted, privileges), wanted);
+  return backend_finding(kUcxCheck, host_side(facts, wanted, privileges), wanted);
 }
+
+const BackendCheck kUcxCheck = {
+    .name = "ucx",
+    .locks_memory = true,
+    .descriptors_of_client = descriptors_over_tcp,  // which nobody has measured
+    .examine =
+        [](const Wanted& wanted, const HostFiles& files, const Privileges& privileges) {
+          return check_ucx(read_ucx(files, wanted), wanted, privileges);
+        },
+};
 
 }  // namespace farpage::doctor

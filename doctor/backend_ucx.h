@@ -2,11 +2,14 @@
 
 #include <string>
 
+#include "doctor/backend_check.h"
 #include "doctor/backend_finding.h"
 #include "doctor/host_files.h"
 #include "doctor/privileges.h"
 
 namespace farpage::doctor {
+
+extern const BackendCheck kUcxCheck;
 
 struct UcxFacts {
   std::string libucp;       // the path of libucp; empty: it is not installed

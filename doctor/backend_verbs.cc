@@ -19,6 +19,10 @@ constexpr const char* kDevices = "/sys/class/infiniband";
 constexpr const char* kInterfaces = "/sys/class/net";
 constexpr uint64_t kJumboMtu = 4200;  // room for 4096 bytes and the headers of RoCE
 constexpr size_t kMaxDevices = 8;     // that transport/verbs takes
+// Control, and what wakes who waits for staging and for touches; and a completion channel on each
+// device for staging, and for reads and touches of each lane.
+constexpr uint64_t kDescriptorsOfClient = 4;
+constexpr uint64_t kDescriptorsOfClientAndDevice = 5;
 
 std::string text_of(int family, const void* address) {
   std::array<char, INET6_ADDRSTRLEN> text = {};
@@ -307,30 +311,51 @@ size_t rdma_paths(const VerbsFacts& facts, const Wanted& wanted) {
   return wanted.rdma_devices.empty() ? facts.devices.size() : wanted.rdma_devices.size();
 }
 
+uint64_t used_devices(size_t devices) {
+  return std::clamp<uint64_t>(devices, 1, kMaxDevices);
+}
+
 Finding check_verbs(const VerbsFacts& facts, const Wanted& wanted, const Privileges& privileges) {
   std::vector<Name> names;
   for (const std::string& text : wanted.rdma_devices) names.push_back(parse(text));
   if (facts.devices.empty() || names.empty()) {
-    return backend_finding(kVerbs, look(facts, false, privileges), wanted);
+    return backend_finding(kVerbsCheck, look(facts, false, privileges), wanted);
   }
   if (names.size() > kMaxDevices) {
     const std::string text =
         fmt::format("rdma.devices names {} devices: name at most {}", names.size(), kMaxDevices);
-    return backend_finding(kVerbs, {Level::kProblem, text, "rdma link show"}, wanted);
+    return backend_finding(kVerbsCheck, {Level::kProblem, text, "rdma link show"}, wanted);
   }
   VerbsFacts used = facts;
   used.ports.clear();
   bool any_unseen = false;
   for (const Name& name : names) {
-    if (auto wrong = look_for(name, facts)) return backend_finding(kVerbs, *wrong, wanted);
+    if (auto wrong = look_for(name, facts)) return backend_finding(kVerbsCheck, *wrong, wanted);
     const bool unseen = is_unseen(facts, name);
     any_unseen |= unseen;
     std::ranges::copy_if(facts.ports, std::back_inserter(used.ports), [&](const RdmaPort& port) {
       return is_named(port, name) || (unseen && port.interface.empty());
     });
   }
-  if (auto wrong = look_for_twice(names, facts)) return backend_finding(kVerbs, *wrong, wanted);
-  return backend_finding(kVerbs, look(used, any_unseen, privileges), wanted);
+  if (auto wrong = look_for_twice(names, facts))
+    return backend_finding(kVerbsCheck, *wrong, wanted);
+  return backend_finding(kVerbsCheck, look(used, any_unseen, privileges), wanted);
 }
+
+const BackendCheck kVerbsCheck = {
+    .name = "verbs",
+    .locks_memory = true,
+    .descriptors_of_client =
+        [](size_t rdma_devices) {
+          const uint64_t devices = used_devices(rdma_devices);
+          return DescriptorsOfClient{
+              kDescriptorsOfClient + kDescriptorsOfClientAndDevice * devices,
+              fmt::format("verbs with {} device{}", devices, devices == 1 ? "" : "s")};
+        },
+    .examine =
+        [](const Wanted& wanted, const HostFiles& files, const Privileges& privileges) {
+          return check_verbs(read_verbs(files), wanted, privileges);
+        },
+};
 
 }  // namespace farpage::doctor

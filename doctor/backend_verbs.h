@@ -3,11 +3,14 @@
 #include <string>
 #include <vector>
 
+#include "doctor/backend_check.h"
 #include "doctor/backend_finding.h"
 #include "doctor/host_files.h"
 #include "doctor/privileges.h"
 
 namespace farpage::doctor {
+
+extern const BackendCheck kVerbsCheck;
 
 struct RdmaPort {
   std::string device;      // "mlx5_0"
@@ -35,6 +38,8 @@ VerbsFacts read_verbs(const HostFiles& files);
 
 // How many paths a node here has: one for each that `wanted` names, or for each device.
 size_t rdma_paths(const VerbsFacts& facts, const Wanted& wanted);
+// Those of so many devices that a node uses. Of none it is one, as there may be one tomorrow.
+uint64_t used_devices(size_t devices);
 
 Finding check_verbs(const VerbsFacts& facts, const Wanted& wanted, const Privileges& privileges);
 

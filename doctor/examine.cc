@@ -2,10 +2,6 @@
 
 #include <sys/resource.h>
 
-#include "doctor/backend_cuda.h"
-#include "doctor/backend_shm.h"
-#include "doctor/backend_tcp.h"
-#include "doctor/backend_ucx.h"
 #include "doctor/backend_verbs.h"
 #include "doctor/clock_source.h"
 #include "doctor/cpu.h"
@@ -73,11 +69,9 @@ std::vector<Finding> examine(const Wanted& wanted, const HostFiles& files) {
   examine_memory(wanted, files, privileges, findings);
   examine_network(wanted, files, privileges, findings);
   examine_machine(files, privileges, findings);
-  findings.push_back(check_shm(read_shm(files), wanted, privileges));
-  findings.push_back(check_tcp(read_tcp(), wanted, privileges));
-  findings.push_back(check_verbs(read_verbs(files), wanted, privileges));
-  findings.push_back(check_ucx(read_ucx(files, wanted), wanted, privileges));
-  findings.push_back(check_cuda(read_cuda(files), wanted, privileges));
+  for (const BackendCheck* backend : every_check()) {
+    findings.push_back(backend->examine(wanted, files, privileges));
+  }
   demote(findings, wanted.asked);
   return findings;
 }

@@ -20,9 +20,9 @@ const char* level_name(Level level) {
   return "unknown";
 }
 
-void demote(std::vector<Finding>& findings, BackendSet asked) {
+void demote(std::vector<Finding>& findings, const BackendSet& asked) {
   for (Finding& finding : findings) {
-    if ((finding.needed_by & asked) == 0) finding.level = std::min(finding.level, Level::kNote);
+    if (!finding.needed_by.meets(asked)) finding.level = std::min(finding.level, Level::kNote);
   }
 }
 

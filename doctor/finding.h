@@ -19,11 +19,11 @@ struct Finding {
   Level level = Level::kOk;
   std::string text = {};     // a sentence
   std::string command = {};  // what mends it, to be run as it stands
-  BackendSet needed_by = kEveryBackend;
+  BackendSet needed_by = BackendSet::every();
 };
 
 // What no asked backend needs is no more than a note.
-void demote(std::vector<Finding>& findings, BackendSet asked);
+void demote(std::vector<Finding>& findings, const BackendSet& asked);
 
 bool has_problem(const std::vector<Finding>& findings);
 

@@ -4,43 +4,28 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/units.h"
+#include "doctor/backend_finding.h"
+#include "doctor/backend_verbs.h"
 
 namespace farpage::doctor {
 namespace {
 
 constexpr const char* kSubject = "limits";
 
-// A client that puts, with two lanes. On tcp its control connection, one for its staging, and one
-// for reads and one for touches of each lane; on shm control, staging and the lanes' touch logs. On
-// verbs control, what wakes who waits for staging and for touches, and a completion channel on each
-// device for staging, and for reads and touches of each lane.
-constexpr uint64_t kDescriptorsOfTcpClient = 6;
-constexpr uint64_t kDescriptorsOfShmClient = 4;
-constexpr uint64_t kDescriptorsOfVerbsClient = 4;
-constexpr uint64_t kDescriptorsOfVerbsClientAndDevice = 5;
 constexpr uint64_t kDescriptorsOfNode = 64;
-constexpr uint64_t kMostRdmaDevices = 8;  // that a node uses
 
-uint64_t used_devices(size_t rdma_devices) {
-  return std::clamp<uint64_t>(rdma_devices, 1, kMostRdmaDevices);
-}
-
-struct DescriptorsOfClient {
-  uint64_t count;
-  std::string backend;
-};
-
-// On that of the asked backends which takes the most; ucx is reckoned as tcp.
-DescriptorsOfClient descriptors_of_client(BackendSet asked, size_t rdma_devices) {
-  if ((asked & kVerbs) != 0) {
-    const uint64_t devices = used_devices(rdma_devices);
-    return {kDescriptorsOfVerbsClient + kDescriptorsOfVerbsClientAndDevice * devices,
-            fmt::format("verbs with {} device{}", devices, devices == 1 ? "" : "s")};
+// On that of the asked backends which takes the most.
+DescriptorsOfClient descriptors_of_client(const BackendSet& asked, size_t rdma_devices) {
+  DescriptorsOfClient most;
+  for (const BackendCheck* backend : every_check()) {
+    if (!asked.has(*backend)) continue;
+    DescriptorsOfClient each = backend->descriptors_of_client(rdma_devices);
+    if (each.count > most.count) most = std::move(each);
   }
-  if (asked == kShm) return {kDescriptorsOfShmClient, "shm"};
-  return {kDescriptorsOfTcpClient, "tcp"};
+  return most;
 }
 
 // Root without CAP_SYS_RESOURCE.
@@ -69,7 +54,7 @@ LimitFacts read_limit(int resource) {
 Finding check_memlock(const LimitFacts& facts, size_t rdma_devices, const Wanted& wanted,
                       const Privileges& privileges) {
   Finding finding = {kSubject, "memlock"};
-  finding.needed_by = kVerbs | kUcx | kCuda;
+  finding.needed_by = BackendSet::with(&BackendCheck::locks_memory);
   const std::string limit = limit_text(facts.soft);
   const uint64_t times = used_devices(rdma_devices);
   const uint64_t need = product(wanted.memory_bytes, times);
@@ -93,7 +78,7 @@ Finding check_memlock(const LimitFacts& facts, size_t rdma_devices, const Wanted
       finding.command = "sudo prlimit --pid $$ --memlock=unlimited:unlimited";
     } else {
       finding.text += kContainer;
-      finding.command = "farpage doctor --backend tcp";
+      finding.command = command_for_another(wanted);
     }
   }
   finding.text += fmt::format(
@@ -108,12 +93,12 @@ Finding check_memlock(const LimitFacts& facts, size_t rdma_devices, const Wanted
 Finding check_descriptors(const LimitFacts& facts, size_t rdma_devices, const Wanted& wanted,
                           const Privileges& privileges) {
   Finding finding = {kSubject, "descriptors"};
-  const auto [each, backend] = descriptors_of_client(wanted.asked, rdma_devices);
+  const auto [each, over] = descriptors_of_client(wanted.asked, rdma_devices);
   const uint64_t need = wanted.max_clients * each + kDescriptorsOfNode;
   finding.text = fmt::format(
       "{} descriptors (hard limit {}); {} clients of 2 lanes need {}: {} "
       "each on {}, and {} for the node",
-      facts.soft, facts.hard, wanted.max_clients, need, each, backend, kDescriptorsOfNode);
+      facts.soft, facts.hard, wanted.max_clients, need, each, over, kDescriptorsOfNode);
   if (facts.soft >= need) return finding;
   const uint64_t room = facts.soft < kDescriptorsOfNode ? 0 : facts.soft - kDescriptorsOfNode;
   finding.level = room < each ? Level::kProblem : Level::kWarning;

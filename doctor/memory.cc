@@ -12,10 +12,7 @@ namespace {
 
 constexpr const char* kSubject = "memory";
 constexpr uint64_t kStrictOvercommit = 2;
-// On shm, for each client: its staging and the staging's channel, and for each of two lanes the
-// read channel, the touch log and its channel. The node itself has threads and libraries.
-constexpr uint64_t kMappingsOfClient = 8;
-constexpr uint64_t kMappingsOfNode = 1'024;
+constexpr uint64_t kMappingsOfNode = 1'024;  // it has threads and libraries
 
 uint64_t read_kib(const HostFiles& files, const char* key) {
   const std::string text = files.value("/proc/meminfo", key).value_or("");
@@ -117,10 +114,12 @@ Finding check_overcommit(const MemoryFacts& facts, const Wanted& wanted,
 Finding check_map_count(const MemoryFacts& facts, const Wanted& wanted,
                         const Privileges& privileges) {
   Finding finding = {kSubject, "vm.max_map_count"};
-  finding.needed_by = kShm;
-  const uint64_t need = wanted.max_clients * kMappingsOfClient + kMappingsOfNode;
-  finding.text = fmt::format("{} mappings a process; {} clients on shm need {}",
-                             facts.max_map_count, wanted.max_clients, need);
+  finding.needed_by = BackendSet::with(&BackendCheck::mappings_of_client);
+  const BackendCheck* most =
+      *std::ranges::max_element(every_check(), {}, &BackendCheck::mappings_of_client);
+  const uint64_t need = wanted.max_clients * most->mappings_of_client + kMappingsOfNode;
+  finding.text = fmt::format("{} mappings a process; {} clients on {} need {}", facts.max_map_count,
+                             wanted.max_clients, most->name, need);
   if (facts.max_map_count < need) {
     finding.level = Level::kWarning;
     finding.command = privileges.set_sysctl("vm.max_map_count", std::to_string(need));

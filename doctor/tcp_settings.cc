@@ -46,7 +46,7 @@ std::string path_of(std::string key) {
 Finding check_setting(const Setting& setting, const std::vector<uint64_t>* values,
                       const Privileges& privileges) {
   Finding finding = {kSubject, setting.key};
-  finding.needed_by = kTcp;
+  finding.needed_by = BackendSet::with(&BackendCheck::minds_tcp_settings);
   if (values == nullptr || values->size() <= setting.word) {
     finding.level = Level::kNote;
     finding.text = "not readable here (a container's own network?): see on the host itself";
@@ -96,7 +96,7 @@ std::vector<Finding> check_tcp_sysctls(const TcpSettingsFacts& facts,
 
 Finding check_ipv6(const TcpSettingsFacts& facts, const Privileges& privileges) {
   Finding finding = {kSubject, "ipv6", Level::kNote};
-  finding.needed_by = kTcp;
+  finding.needed_by = BackendSet::with(&BackendCheck::minds_tcp_settings);
   if (!facts.has_ipv6) {
     finding.text = "this kernel has no IPv6 (or it is off since the boot): nodes listen on IPv4";
     finding.command = privileges.as_root("modprobe ipv6");

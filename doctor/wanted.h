@@ -12,8 +12,8 @@ namespace farpage::doctor {
 
 // What this host shall be able to do.
 struct Wanted {
-  BackendSet asked = kShm | kTcp;
-  BackendSet built = kShm | kTcp;
+  BackendSet asked = BackendSet::with(&BackendCheck::runs_anywhere);  // at least one
+  BackendSet built = BackendSet::with(&BackendCheck::runs_anywhere);
   std::string ucx_module;     // the file with the backend ucx, which the program loads
   bool names_pool = false;    // false: pool_bytes is only the default
   uint64_t pool_bytes = 0;    // for pages

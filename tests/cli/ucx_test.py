@@ -9,6 +9,7 @@ import unittest
 
 from counts import Counts
 from program import PROGRAM, Case, ucx_mapped, wait_until
+from tenants import LISTEN, Tenants
 
 OVER_UCX = ("--backend", "ucx", "--set")
 POOL = ("--pool-bytes", "64MiB")
@@ -108,6 +109,12 @@ class UcxTest(Counts, Case):
 
     def test_a_node_serves_none_whom_it_does_not_trust(self):
         self.assert_fails(self.untrusting, 1, "ucx.trusted_clients = true")
+
+
+class NoTenantsTest(Tenants):
+    def test_a_node_with_tenants_is_refused(self):
+        node = ("node", "--listen", LISTEN, "--state", self.folder / "n.state", *POOL, "--config", self.two())
+        self.assert_fails(self.run_program(*node, "--backend", "ucx"), 2, "ucx trusts every client", "leave [tenant.NAME] out")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ namespace {
 
 Wanted with_every_backend() {
   Wanted wanted = some_wanted();
-  wanted.built = kEveryBackend;
+  wanted.built = BackendSet::every();
   return wanted;
 }
 
@@ -26,7 +26,7 @@ void expect(const Finding& finding, Level level, const std::string& command) {
 
 TEST(DoctorBackends, OneThatIsNotBuiltIsAProblemWhateverTheHostHas) {
   Wanted wanted = with_every_backend();
-  wanted.built = kShm | kTcp;
+  wanted.built = {&kShmCheck, &kTcpCheck};
   const Finding lacking = check_ucx({}, wanted, kUser);
   expect(lacking, Level::kProblem, "sudo apt-get install libucx0");
   EXPECT_NE(lacking.text.find("not in this build of farpage, which has shm, tcp"),
@@ -34,7 +34,10 @@ TEST(DoctorBackends, OneThatIsNotBuiltIsAProblemWhateverTheHostHas) {
   const Finding there = check_ucx({"/usr/lib/libucp.so.0", false}, wanted, kUser);
   expect(there, Level::kProblem, "farpage doctor --backend tcp");
   EXPECT_NE(there.text.find("/usr/lib/libucp.so.0"), std::string::npos);
-  wanted.built = kShm;
+  wanted.built = {&kShmCheck, &kTcpCheck, &kVerbsCheck};  // which may lack a device too
+  expect(check_ucx({"/usr/lib/libucp.so.0", false}, wanted, kUser), Level::kProblem,
+         "farpage doctor --backend tcp");
+  wanted.built = {&kShmCheck};
   expect(check_tcp({}, wanted, kUser), Level::kProblem, "farpage doctor --backend shm");
 }
 

@@ -5,6 +5,9 @@
 #include <fstream>
 #include <set>
 
+#include "doctor/backend_shm.h"
+#include "doctor/backend_tcp.h"
+#include "doctor/backend_verbs.h"
 #include "tests/doctor/made_up_host.h"
 
 namespace farpage::doctor {
@@ -12,7 +15,7 @@ namespace {
 
 std::vector<Finding> examine_listening(const std::string& address, const HostFiles& files) {
   Wanted wanted = some_wanted();
-  wanted.asked = kEveryBackend;
+  wanted.asked = BackendSet::every();
   wanted.listen = *parse_address(address);
   return examine(wanted, files);
 }
@@ -56,13 +59,14 @@ TEST(Doctor, WhatIsWrongComesWithACommand) {
 }
 
 TEST(Doctor, OnlyAskedBackendsDecide) {
-  std::vector<Finding> findings = {{"a", "needed by verbs", Level::kProblem, "", "x", kVerbs},
-                                   {"a", "needed by tcp", Level::kWarning, "", "x", kTcp | kVerbs},
-                                   {"a", "fine", Level::kOk, "", "", kVerbs}};
+  std::vector<Finding> findings = {
+      {"a", "needed by verbs", Level::kProblem, "", "x", {&kVerbsCheck}},
+      {"a", "needed by tcp", Level::kWarning, "", "x", {&kTcpCheck, &kVerbsCheck}},
+      {"a", "fine", Level::kOk, "", "", {&kVerbsCheck}}};
   std::vector<Finding> verbs = findings;
-  demote(verbs, kVerbs);
+  demote(verbs, {&kVerbsCheck});
   EXPECT_TRUE(has_problem(verbs));
-  demote(findings, kTcp);
+  demote(findings, {&kTcpCheck});
   EXPECT_FALSE(has_problem(findings));
   EXPECT_EQ(findings[0].level, Level::kNote);
   EXPECT_EQ(findings[1].level, Level::kWarning);
@@ -74,9 +78,9 @@ TEST(Doctor, AMadeUpHostIsJudgedByWhatIsAsked) {
   host.put("/proc/meminfo", "MemAvailable: 9000000 kB\n");
   Wanted wanted = some_wanted();
   wanted.max_clients = 1;
-  wanted.asked = kShm;
+  wanted.asked = {&kShmCheck};
   EXPECT_FALSE(has_problem(examine(wanted, host.files())));
-  wanted.asked = kVerbs;
+  wanted.asked = {&kVerbsCheck};
   EXPECT_TRUE(has_problem(examine(wanted, host.files())));
 }
 
@@ -95,11 +99,13 @@ TEST(Doctor, FindingsAreGroupedBySubject) {
 
 TEST(Doctor, BackendsHaveNames) {
   for (const char* name : {"shm", "tcp", "verbs", "ucx", "cuda"}) {
-    ASSERT_TRUE(find_backend(name).has_value());
-    EXPECT_EQ(backend_names(*find_backend(name)), name);
+    ASSERT_NE(find_check(name), nullptr);
+    EXPECT_EQ(find_check(name)->name, name);
+    EXPECT_EQ(BackendSet{find_check(name)}.names(), name);
   }
-  EXPECT_EQ(backend_names(kTcp | kShm), "shm, tcp");
-  EXPECT_EQ(find_backend("sim"), std::nullopt);
+  EXPECT_EQ((BackendSet{&kTcpCheck, &kShmCheck}).names(), "shm, tcp");
+  EXPECT_EQ(BackendSet::every().names(), "shm, tcp, verbs, ucx, cuda");
+  EXPECT_EQ(find_check("sim"), nullptr);
 }
 
 }  // namespace

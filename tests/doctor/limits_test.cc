@@ -3,6 +3,11 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "doctor/backend_cuda.h"
+#include "doctor/backend_shm.h"
+#include "doctor/backend_tcp.h"
+#include "doctor/backend_ucx.h"
+#include "doctor/backend_verbs.h"
 #include "tests/doctor/made_up_host.h"
 
 namespace farpage::doctor {
@@ -78,7 +83,8 @@ TEST(DoctorLimits, MemlockSaysWhatStagingAdds) {
 }
 
 TEST(DoctorLimits, OnlyRdmaNeedsMemlock) {
-  EXPECT_EQ(check_memlock({0, 0}, 1, some_wanted(), kUser).needed_by, kVerbs | kUcx | kCuda);
+  EXPECT_EQ(check_memlock({0, 0}, 1, some_wanted(), kUser).needed_by,
+            (BackendSet{&kVerbsCheck, &kUcxCheck, &kCudaCheck}));
 }
 
 // 100 clients of six, and the node's own 64.
@@ -98,16 +104,25 @@ TEST(DoctorLimits, DescriptorsForEveryClient) {
 
 TEST(DoctorLimits, ShmAloneNeedsFewer) {
   Wanted wanted = some_wanted();
-  wanted.asked = kShm;
+  wanted.asked = {&kShmCheck};
   EXPECT_EQ(check_descriptors({464, 464}, 3, wanted, kUser).level, Level::kOk);
   EXPECT_EQ(check_descriptors({463, 463}, 3, wanted, kUser).command,
             "sudo prlimit --pid $$ --nofile=464:464");
 }
 
+// Whose clients are not measured.
+TEST(DoctorLimits, UcxIsReckonedAsTcp) {
+  Wanted wanted = some_wanted();
+  wanted.asked = {&kShmCheck, &kUcxCheck};
+  const Finding finding = check_descriptors({663, 663}, 3, wanted, kUser);
+  EXPECT_EQ(finding.level, Level::kWarning);
+  EXPECT_NE(finding.text.find("need 664: 6 each on tcp"), std::string::npos) << finding.text;
+}
+
 // 100 clients of 4 and 5 a device, and the node's own 64.
 TEST(DoctorLimits, VerbsNeedsMoreWithEachDevice) {
   Wanted wanted = some_wanted();
-  wanted.asked = kTcp | kVerbs;
+  wanted.asked = {&kTcpCheck, &kVerbsCheck};
   const auto command = [&](uint64_t limit, size_t devices) {
     return check_descriptors({limit, 8'192}, devices, wanted, kUser).command;
   };

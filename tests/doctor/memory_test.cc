@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/units.h"
+#include "doctor/backend_shm.h"
 #include "tests/doctor/made_up_host.h"
 
 namespace farpage::doctor {
@@ -104,7 +105,7 @@ TEST(DoctorMemory, TheFirstVersionOfCgroupsIsMendedInItsOwnFile) {
 }
 
 TEST(DoctorMemory, OnlyShmNeedsMappings) {
-  EXPECT_EQ(check_map_count({}, some_wanted(), kRoot).needed_by, kShm);
+  EXPECT_EQ(check_map_count({}, some_wanted(), kRoot).needed_by, BackendSet{&kShmCheck});
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "doctor/backend_tcp.h"
 #include "tests/doctor/made_up_host.h"
 
 namespace farpage::doctor {
@@ -53,7 +54,7 @@ TEST(DoctorTcpSettings, ThresholdsOfAMadeUpHost) {
     const Finding finding = named(findings, each.key);
     EXPECT_EQ(finding.level, each.level) << each.key << ": " << finding.text;
     EXPECT_EQ(finding.command, each.command);
-    EXPECT_EQ(finding.needed_by, kTcp);
+    EXPECT_EQ(finding.needed_by, BackendSet{&kTcpCheck});
   }
 }
 

@@ -5,6 +5,7 @@ import argparse
 import pathlib
 import sys
 
+import backend_rules
 import build_rules
 import include_rules
 import text_rules
@@ -14,6 +15,7 @@ RULES = {
     "layers": include_rules.layers,
     "vendor": include_rules.vendor,
     "expensive": include_rules.expensive,
+    "backend_names": backend_rules.backend_names,
     "built": build_rules.built,
     "banned": text_rules.banned,
     "suppressions": text_rules.suppressions,

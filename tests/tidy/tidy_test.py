@@ -118,6 +118,32 @@ class ExpensiveTest(RuleTest):
         self.assert_breaks("expensive", others, "5 sources see ")
 
 
+class BackendNamesTest(RuleTest):
+    def test_a_comparison_outside_of_the_registrations(self):
+        for line in ('if (backend == "tcp") {', 'if ("ucx" == name) return;', 'const bool is_far = name != "shm";',
+                     "if (backend == &kUcxBackend) {", "set.has(kVerbsCheck);", "#ifdef FARPAGE_HAS_VERBS"):
+            for path in ("cli/node_front.cc", "node/a.cc", "bench/a.h", "doctor/limits.cc", "cli/backends/options.cc"):
+                self.assert_breaks("backend_names", {path: f"\n{line}\n"}, f"{path}:2: ")
+
+    def test_another_backend_s_registration(self):
+        for path in ("cli/backends/shm.cc", "doctor/backend_shm.cc"):
+            self.assert_keeps("backend_names", {path: 'const char* name = "shm";\n'})
+            self.assert_breaks("backend_names", {path: 'if (name == "tcp") {\n'}, f"{path}:1: ")
+
+    def test_the_tables_name_objects_and_compare_no_names(self):
+        for path in ("cli/backends/backends.cc", "doctor/backend_set.cc"):
+            self.assert_keeps("backend_names", {path: "{&kShmBackend, &kTcpCheck}\n"})
+            self.assert_breaks("backend_names", {path: 'name == "tcp"\n'}, f"{path}:1: ")
+
+    def test_backends_and_tests_may(self):
+        for path in ("transport/tcp/a.cc", "tests/cli/a.cc"):
+            self.assert_keeps("backend_names", {path: 'x.backend = "tcp";\n'})
+
+    def test_comments_and_longer_strings_are_free(self):
+        text = '// "shm", "tcp"\nauto a = "tcp://";  // not "tcp"\nauto b = "not over tcp";\n'
+        self.assert_keeps("backend_names", {"cli/a.cc": text})
+
+
 class BuiltTest(RuleTest):
     LISTS = {"CMakeLists.txt": "add_subdirectory(base)\n", "base/CMakeLists.txt": "farpage_target(base SOURCES a.cc)\n"}
 

@@ -46,7 +46,7 @@ class Campaign {
   Campaign(const CampaignOptions& options, const std::string& folder, const Program& program)
       : program_(program), keys_(kKept, kRemovable) {
     result_.options = options;
-    fleet_options_.has_network = options.backend == "tcp";
+    fleet_options_.has_network = options.has_network;
     fleet_options_.nodes = options.plan.nodes;
     fleet_options_.replicas = options.replicas;
     fleet_options_.folder = folder;
@@ -425,10 +425,6 @@ class Campaign {
 }  // namespace
 
 Result<void> CampaignOptions::validate() {
-  if (backend != "tcp" && backend != "shm") {
-    return fail(Code::kInvalid,
-                fmt::format("processes are attacked over tcp or shm, not over '{}'", backend));
-  }
   if (plan.disturbances == 0) return fail(Code::kInvalid, "no disturbances: choose at least 1");
   if (plan.nodes == 0 || plan.nodes > 16) {
     return fail(Code::kInvalid, fmt::format("{} nodes: choose 1 to 16", plan.nodes));
@@ -446,11 +442,13 @@ Result<void> CampaignOptions::validate() {
   }
   bool any = false;
   for (size_t kind = 0; kind < kKinds; ++kind) {
-    if (backend == "shm" && is_of_network(static_cast<Kind>(kind))) plan.kinds[kind] = false;
+    if (!has_network && is_of_network(static_cast<Kind>(kind))) plan.kinds[kind] = false;
     any |= plan.kinds[kind];
   }
   if (!any) {
-    return fail(Code::kInvalid, "nothing to disturb with: over shm there is no network to cut");
+    return fail(
+        Code::kInvalid,
+        fmt::format("nothing to disturb with: over {} there is no network to cut", backend));
   }
   return {};
 }

@@ -19,12 +19,13 @@ namespace farpage::processes {
 
 struct CampaignOptions {
   PlanOptions plan;
-  std::string backend = "tcp";  // or shm: then nothing of the network is disturbed
+  std::string backend;      // over which clients reach nodes
+  bool has_network = true;  // between them; else nothing of one is disturbed
   uint64_t replicas = 2;
   uint64_t clients = 4;
   uint64_t outage_s = 0;  // at the end etcd is gone for so long; 0: it is not
 
-  // Also leaves out the kinds that the backend does not have.
+  // Also leaves out the kinds for which there is no network.
   Result<void> validate();
 };
 

@@ -25,12 +25,11 @@ std::vector<ConfigField> fields(NodeUcx& options);
 struct ClientUcx : ucx::UcxOptions {};
 std::vector<ConfigField> fields(ClientUcx& options);
 
-// What the backends need besides an address.
+// What the backends need besides an address, from the tables of their registrations.
 struct BackendOptions {
   RdmaOptions rdma;
   ucx::UcxOptions ucx;
 
-  // Their tables.
   Result<void> read_node(Config& config);
   Result<void> read_client(Config& config);
 };

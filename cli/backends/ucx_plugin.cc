@@ -1,4 +1,4 @@
-#include "cli/ucx_plugin.h"
+#include "cli/backends/ucx_plugin.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -40,13 +40,9 @@ Result<ucx::PluginEntry*> load_entry(const std::string& path) {
 }  // namespace
 
 std::string ucx_plugin_path() {
-#ifdef FARPAGE_HAS_UCX
   std::error_code ignored;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
   return program.parent_path().parent_path() / "lib/farpage/libfarpage_ucx.so";
-#else
-  return {};
-#endif
 }
 
 Result<std::unique_ptr<Fabric>> load_ucx_fabric(const ucx::UcxOptions& options) {

@@ -9,8 +9,7 @@
 
 namespace farpage {
 
-// Where the program looks for the backend ucx: ../lib/farpage from its own folder. Empty: this
-// build has none.
+// Where the program looks for the backend ucx: ../lib/farpage from its own folder.
 std::string ucx_plugin_path();
 
 // As ucx::make_ucx_fabric, out of that file, which stays loaded. UCX patches mmap and its kin as it

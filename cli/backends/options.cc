@@ -1,26 +1,18 @@
-#include "cli/backend_options.h"
-
-#include <fmt/format.h>
+#include "cli/backends/options.h"
 
 #include <sstream>
+
+#include "cli/backends/backends.h"
 
 namespace farpage {
 namespace {
 
-constexpr uint64_t kMaxSpinUs = 1'000'000;
-
-Result<void> read_rdma(Config& config, RdmaOptions& options) {
-  if (auto read = config.read("rdma", fields(options)); !read) return read;
-  if (options.spin_us <= kMaxSpinUs) return {};
-  return fail(Code::kInvalid,
-              fmt::format("rdma.spin_us is {}: choose 0 to {}", options.spin_us, kMaxSpinUs));
-}
-
-template <typename Ucx>
-Result<void> read_ucx(Config& config, ucx::UcxOptions& options) {
-  Ucx table;
-  if (auto read = config.read("ucx", fields(table)); !read) return read;
-  options = std::move(table);
+Result<void> read_each(Result<void> (*BackendTable::*read)(Config&, BackendOptions&),
+                       Config& config, BackendOptions& options) {
+  for (const BackendRegistration* backend : every_backend()) {
+    if (!backend->table) continue;
+    if (auto done = ((*backend->table).*read)(config, options); !done) return done;
+  }
   return {};
 }
 
@@ -54,11 +46,11 @@ std::vector<std::string> RdmaOptions::device_list() const {
 }
 
 Result<void> BackendOptions::read_node(Config& config) {
-  return read_rdma(config, rdma).and_then([&] { return read_ucx<NodeUcx>(config, ucx); });
+  return read_each(&BackendTable::read_node, config, *this);
 }
 
 Result<void> BackendOptions::read_client(Config& config) {
-  return read_rdma(config, rdma).and_then([&] { return read_ucx<ClientUcx>(config, ucx); });
+  return read_each(&BackendTable::read_client, config, *this);
 }
 
 }  // namespace farpage

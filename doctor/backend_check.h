@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace farpage::doctor {
+
+class HostFiles;
+struct Finding;
+struct Privileges;
+struct Wanted;
+
+// What each client that puts, with two lanes, takes of the node's descriptors.
+struct DescriptorsOfClient {
+  uint64_t count = 1;
+  std::string over = {};  // what they are reckoned for: "tcp", "verbs with 2 devices"
+};
+
+// What the doctor knows of one backend, in the file backend_NAME.cc.
+struct BackendCheck {
+  std::string_view name;
+  bool runs_anywhere = false;       // needs neither a device nor a library
+  bool locks_memory = false;        // RLIMIT_MEMLOCK counts what peers read and write
+  bool minds_tcp_settings = false;  // pages travel over the kernel's TCP
+  uint64_t mappings_of_client = 0;  // that each client costs the node
+  // With so many RDMA devices.
+  DescriptorsOfClient (*descriptors_of_client)(size_t rdma_devices) = nullptr;
+  // What this host has for it, and what it lacks.
+  Finding (*examine)(const Wanted& wanted, const HostFiles& files,
+                     const Privileges& privileges) = nullptr;
+};
+
+}  // namespace farpage::doctor
