@@ -37,10 +37,17 @@ class DurationHistogram {
   static constexpr uint64_t bound_ns(size_t bucket) { return uint64_t{1024} << bucket; }
 
   void add(uint64_t duration_ns, uint64_t times = 1) {
-    constexpr int kFirstBits = 10;
-    const int bits = duration_ns == 0 ? 0 : std::bit_width(duration_ns - 1);
-    buckets_[static_cast<size_t>(std::clamp<int>(bits - kFirstBits, 0, kBounds))].add(times);
+    add_to(bucket_of(duration_ns), duration_ns, times);
+  }
+  // To the bucket that the duration is of.
+  void add_to(size_t bucket, uint64_t duration_ns, uint64_t times = 1) {
+    buckets_[bucket].add(times);
     sum_ns_.add(times * duration_ns);
+  }
+  static size_t bucket_of(uint64_t duration_ns) {
+    constexpr int kFirstBits = 10;
+    const uint64_t above = (duration_ns - (duration_ns > 0 ? 1 : 0)) >> kFirstBits;
+    return std::min<size_t>(static_cast<size_t>(std::bit_width(above)), kBounds);
   }
   void add(const DurationHistogram& other) {
     for (size_t i = 0; i < buckets_.size(); ++i) buckets_[i].add(other.buckets_[i].value());

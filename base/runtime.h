@@ -49,7 +49,8 @@ class Runtime {
     changes_.fetch_add(1, std::memory_order_release);
     wake();
   }
-  // Grows with each notify(): a loop that depends on many things looks at them when this has grown.
+  // Grows with each notify() of this object: a loop that depends on many things looks at them when
+  // it has grown. A runtime that wraps another hears only of its own.
   uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
 
  private:

@@ -35,7 +35,7 @@ bool Fetch::wait_released(uint64_t deadline_ns) {
 }
 CompletionCounter& Fetch::counter() {
   FARPAGE_CHECK(state_ != nullptr);
-  return state_->counter;
+  return state_->counted();
 }
 
 Lane::Lane(std::unique_ptr<LaneEngine> engine) : engine_(std::move(engine)) {}

@@ -2,15 +2,10 @@
 
 namespace farpage {
 
-void LaneCounters::count_ready(uint64_t pages, uint64_t bytes, uint64_t took_ns) {
-  ready.add(pages);
-  ready_bytes.add(bytes);
-  ready_pages.add(took_ns, pages);
-}
-
-void LaneCounters::count_recompute(Reason reason, uint64_t took_ns) {
+void LaneCounters::count_recompute(Reason reason, uint64_t took_ns, bool ends_fetch) {
   recompute[static_cast<size_t>(reason)].add();
   recompute_pages.add(took_ns);
+  if (ends_fetch) fetches.add(took_ns);
 }
 
 void LaneCounters::count_lateness(uint64_t pages, uint64_t now_ns, uint64_t deadline_ns) {

@@ -38,9 +38,16 @@ struct LaneCounters {
   DurationHistogram ready_pages;
   DurationHistogram recompute_pages;
 
-  // Pages that have their verdict. `bytes`: of all of them.
-  void count_ready(uint64_t pages, uint64_t bytes, uint64_t took_ns);
-  void count_recompute(Reason reason, uint64_t took_ns);
+  // Pages of one fetch that have their verdict. `bytes`: of all of them; `ends_fetch`: none is
+  // without.
+  void count_ready(uint64_t pages, uint64_t bytes, uint64_t took_ns, bool ends_fetch) {
+    const size_t bucket = DurationHistogram::bucket_of(took_ns);
+    ready.add(pages);
+    ready_bytes.add(bytes);
+    ready_pages.add_to(bucket, took_ns, pages);
+    if (ends_fetch) fetches.add_to(bucket, took_ns);
+  }
+  void count_recompute(Reason reason, uint64_t took_ns, bool ends_fetch);
   void count_lateness(uint64_t pages, uint64_t now_ns, uint64_t deadline_ns);
 
   uint64_t recompute_total() const;

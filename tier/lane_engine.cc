@@ -85,7 +85,8 @@ FetchState* LaneEngine::start(std::span<const PageRequest> requests,
   fetch.next = 0;
   fetch.pending = requests.size();
   fetch.held = 0;
-  fetch.counter.reset(static_cast<uint32_t>(requests.size()));
+  fetch.ready = 0;
+  fetch.is_counted = false;
   std::fill(verdicts.begin(), verdicts.end(), PageVerdict{});
   fetch.started_ns = now_ns_ = clock_.now_ns();
   if (!requests.empty()) {
@@ -116,20 +117,24 @@ void LaneEngine::recycle(FetchState* fetch) {
 }
 
 bool LaneEngine::progress() {
-  return !(active_.empty() && busy_.empty()) && turn();
+  return (!active_.empty() || in_flight() > 0) && turn();
 }
 
 bool LaneEngine::turn() {
-  const uint64_t turned_ns = now_ns_;
-  const bool has_waited = std::exchange(has_waited_, false);
   const size_t ended = collect();
-  now_ns_ = clock_.now_ns();
-  // No copy is slower than a byte in a nanosecond.
-  const uint64_t busy_ns = TransferWindow::kQueueNs + std::exchange(ended_bytes_, 0);
-  was_away_ = !has_waited && now_ns_ - turned_ns > busy_ns;
-  if (fleet_number_ != fleet_->number()) enter_epoch();
+  look_at_clock();
   conclude();
   return advance() || ended > 0;
+}
+
+[[gnu::always_inline]] inline void LaneEngine::look_at_clock() {
+  now_ns_ = clock_.now_ns();
+  // No copy is slower than a byte in a nanosecond.
+  was_away_ = !has_waited_ && now_ns_ - turned_ns_ > TransferWindow::kQueueNs + ended_bytes_;
+  has_waited_ = false;
+  turned_ns_ = now_ns_;
+  ended_bytes_ = 0;
+  if (fleet_number_ != fleet_->number()) enter_epoch();
 }
 
 // Whatever the last look at the clock allows to begin.
@@ -137,27 +142,27 @@ bool LaneEngine::turn() {
   if (now_ns_ >= due_ns_ || runtime_.changes() != changes_) keep_house();
   const bool begun = begin();
   const bool posted = post();
-  if (any_ended_) {
-    any_ended_ = false;
-    std::erase_if(active_,
-                  [](const FetchState* fetch) { return fetch->pending == 0 && fetch->held == 0; });
-  }
+  if (std::exchange(any_ended_, false)) drop_ended();
   return begun || posted;
+}
+
+[[gnu::always_inline]] inline void LaneEngine::drop_ended() {
+  auto kept = active_.begin();
+  for (FetchState* fetch : active_) {
+    if (fetch->pending > 0 || fetch->held > 0) *kept++ = fetch;
+  }
+  active_.erase(kept, active_.end());
 }
 
 // What has ended at each channel in use; judges what has landed. How many operations that was.
 [[gnu::always_inline]] inline size_t LaneEngine::collect() {
   size_t count = 0;
-  for (size_t at = 0; at < busy_.size();) {
-    LanePeer& peer = *busy_[at];
-    count += collect(peer);
-    if (peer.path.in_flight() > 0 || !peer.queue.empty()) {
-      ++at;
-      continue;
-    }
-    peer.busy = false;
-    busy_[at] = busy_.back();
-    busy_.pop_back();
+  for (size_t at = 0; at < busy_.size(); ++at) {
+    count += collect(*busy_[at]);
+    if (busy_.size() == 1 || ended_bytes_ < kPollBytes) continue;
+    // What the first node has brought waits no longer for what the others bring.
+    look_at_clock();
+    conclude();
   }
   return count;
 }
@@ -232,6 +237,7 @@ size_t LaneEngine::end_operations(LanePeer& peer) {
     page.is.broken = true;
     operation_ended(page, page.outstanding, 0);
   }
+  look_after(0);  // a path may be opened again
   return count;
 }
 
@@ -254,7 +260,6 @@ void LaneEngine::became_ready(PageInFlight& page) {
     return conclude_other(page);
   }
   LanePeer& peer = *page.peer;
-  peer.heard_ns = now_ns_;
   if (page.bytes > 0 && !was_away_) peer.window.ended(now_ns_ - page.posted_ns);
   peer.path.touched(page.slot);
   plain_ready(page);
@@ -264,7 +269,9 @@ void LaneEngine::became_ready(PageInFlight& page) {
 [[gnu::always_inline]] inline void LaneEngine::conclude() {
   for (uint32_t i = 0; i < ended_count_; ++i) {
     PageInFlight& page = pages_[ended_[i]];
-    if (page.fetch != nullptr) conclude(page);  // otherwise its twin's end was its own
+    if (page.fetch == nullptr) continue;  // its twin's end was its own
+    page.peer->heard_ns = now_ns_;
+    conclude(page);
   }
   ended_count_ = 0;
   count_ready();
@@ -273,7 +280,6 @@ void LaneEngine::became_ready(PageInFlight& page) {
 void LaneEngine::conclude_other(PageInFlight& page) {
   if (page.is.held) return released(page);
   LanePeer& peer = *page.peer;
-  peer.heard_ns = now_ns_;
   if (!usable(page)) {
     page.is.broken = page.is.whole = false;
     return came_to_nothing(page);
@@ -390,7 +396,7 @@ uint64_t LaneEngine::window_bytes() const {
   if (!peer.path.is_open() || !may_read() || !peer.is_of_epoch() ||
       !peer.path.view().valid(now_ns_)) {
     cancel_queued(peer);
-    return false;
+    return true;
   }
   uint64_t look = peer.path.view().reuse_ns;
   if (!single_ && peer.latency.known()) look = std::min(look, peer.latency.p98_ns());
@@ -424,7 +430,7 @@ uint64_t LaneEngine::window_bytes() const {
                    });
       peer.was_full = posted.status.ok();
       if (!posted.status.ok()) give_up(peer);
-      return at > 0;
+      return at > 0 || !posted.status.ok();
     }
   }
   queue.clear();

@@ -56,6 +56,8 @@ class LaneEngine {
  private:
   static constexpr uint32_t kWindow = Lane::kWindow;
   static constexpr size_t kPollBatch = 64;
+  // As many bytes as are landed before verdicts are given: more would make the first of them late.
+  static constexpr uint64_t kPollBytes = 256 * kKiB;
   static constexpr uint16_t kNoTwin = PageDetails::kNoTwin;
   // An operation that is refused this often would be refused for ever.
   static constexpr uint8_t kMostFailures = 3;
@@ -106,6 +108,7 @@ class LaneEngine {
 
   // lane_engine.cc: the loop.
   bool turn();
+  void look_at_clock();
   size_t collect();
   size_t collect(LanePeer& peer);
   size_t end_operations(LanePeer& peer);
@@ -120,6 +123,7 @@ class LaneEngine {
   void released(PageInFlight& page);
   void read_landed(PageInFlight& page);
   bool advance();
+  void drop_ended();
   bool begin();
   void begin_pages();
   void begin_page(FetchState& fetch, uint32_t page, bool is_warm);
@@ -154,10 +158,10 @@ class LaneEngine {
   void give_verdict(FetchState& fetch, uint32_t page, Reason reason, Version version,
                     const Tries& tries);
   void count_ready() {
-    if (ready_.fetch != nullptr) count(std::exchange(ready_, {}));
+    if (ready_.fetch != nullptr) count_them();
   }
-  void count(const ReadyPages& ready);
-  void count_recompute(const FetchState& fetch, const PageVerdict& verdict);
+  void count_them();
+  void count_recompute(FetchState& fetch, const PageVerdict& verdict);
 
   // lane_recovery.cc: which replica, and what when it came to nothing.
   LanePeer& peer_at(const PageInFlight& page, unsigned rank) const {
@@ -276,6 +280,7 @@ class LaneEngine {
   size_t window_ = 1;  // pages in flight at one time, so that their bytes can land well within L
   size_t poll_batch_ = 4;
   uint64_t now_ns_ = 0;         // as of the last look at the clock
+  uint64_t turned_ns_ = 0;      // as of the last turn
   uint64_t due_ns_ = 0;         // when the house must be kept next
   uint64_t changes_ = 0;        // of the runtime, that keep_house() has seen
   bool has_waited_ = false;     // since the last turn

@@ -6,9 +6,6 @@
 namespace farpage {
 namespace {
 
-// As many bytes as one poll may land before verdicts are given: more would make the first of them
-// late.
-constexpr uint64_t kPollBytes = 256 * kKiB;
 // As many as are under way at one time: a backend that copies must get through them well within L.
 constexpr uint64_t kWindowBytes = 32 * kMiB;
 // A read that takes this many times what most of the peer's take is given up for another replica,
@@ -21,12 +18,17 @@ constexpr uint64_t kHouseNs = 10 * kMillisecond;
 
 void LaneEngine::keep_house() {
   changes_ = runtime_.changes();  // before what it counts is looked at
+  was_away_ |= !has_waited_ && now_ns_ - turned_ns_ > TransferWindow::kQueueNs;
   if (fleet_number_ != fleet_->number()) enter_epoch();
   for (const auto& peer : peers_) {
-    if (peer->path.is_mute()) end_path(*peer);
+    if (peer->path.is_mute() && peer->queue.empty()) end_path(*peer);
     if (!peer->member || !peer->path.is_current()) advance_path(*peer);
     if (peer->path.is_open() && !(peer->is_of_epoch() && may_use(*peer))) end_path(*peer);
   }
+  std::erase_if(busy_, [](LanePeer* peer) {
+    peer->busy = peer->path.in_flight() > 0 || !peer->queue.empty();
+    return !peer->busy;
+  });
   if (any_former_) drop_former();
   for (FetchState* fetch : active_) {
     if (fetch->pending > 0 && now_ns_ >= fetch->deadline_ns) expire(*fetch);
@@ -117,7 +119,9 @@ void LaneEngine::advance_path(LanePeer& peer) {
     cancel_queued(peer);  // what is queued was made for it
     peer.path.end();
   }
-  if (!peer.member || !peer.path.advance(now_ns_)) return;
+  const bool is_open = peer.member && peer.path.advance(now_ns_);
+  if (!peer.path.is_open()) cancel_queued(peer);
+  if (!is_open) return;
   watch_ns_ = now_ns_;  // there is one more to ask
   peer.slot_bytes = peer.path.view().geometry.slot_bytes();
   const uint64_t page_bytes = peer.path.view().geometry.page_bytes;

@@ -103,12 +103,11 @@ inline void LaneEngine::begin_at(LanePeer& peer, PageInFlight& page) {
   if (is_ready) target.landed = tries.landed != nullptr ? tries.landed : destination.data;
   std::atomic_ref<Verdict>(target.verdict)
       .store(is_ready ? Verdict::kReady : Verdict::kRecompute, std::memory_order_release);
+  if (ready_.fetch != &fetch || !is_ready) count_ready();
   --fetch.pending;
   any_ended_ |= fetch.pending == 0;
-  if (ready_.fetch != &fetch || !is_ready) count_ready();
   if (!is_ready) {
-    count_recompute(fetch, target);
-    return fetch.counter.arrive(Outcome::kFailed);
+    return count_recompute(fetch, target);
   }
   ready_.fetch = &fetch;
   ++ready_.count;

@@ -24,8 +24,21 @@ struct FetchState {
   size_t pending = 0;  // without a verdict
   size_t held = 0;     // destinations whose operation has not ended
   uint64_t lent = 0;   // hedge places that its pages lie in, a bit for each
+  uint32_t ready = 0;  // pages with that verdict, as far as they are counted
   FetchOptions options;
-  CompletionCounter counter;
+  bool is_counted = false;    // somebody has asked for the counter
+  CompletionCounter counter;  // from then on; it has what was before
+
+  // Most fetches have nobody who looks on.
+  CompletionCounter& counted() {
+    if (is_counted) return counter;
+    is_counted = true;
+    const size_t ended = requests.size() - pending;
+    counter.reset(static_cast<uint32_t>(requests.size()));
+    if (ready > 0) counter.arrive(Outcome::kOk, ready);
+    if (ended > ready) counter.arrive(Outcome::kFailed, static_cast<uint32_t>(ended - ready));
+    return counter;
+  }
 };
 
 // What has become of a page in flight.

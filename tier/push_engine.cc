@@ -324,11 +324,10 @@ void PushEngine::settle(PushState& push, uint32_t page, Reason reason, const Pag
   --push.pending;
   const uint64_t took_ns = now_ns_ - push.started_ns;
   if (ready) {
-    counters_.count_ready(1, push.payload_bytes[page], took_ns);
+    counters_.count_ready(1, push.payload_bytes[page], took_ns, push.pending == 0);
   } else {
-    counters_.count_recompute(reason, took_ns);
+    counters_.count_recompute(reason, took_ns, push.pending == 0);
   }
-  if (push.pending == 0) counters_.fetches.add(took_ns);
   counters_.count_lateness(1, now_ns_, push.deadline_ns);
   push.counter.arrive(ready ? Outcome::kOk : Outcome::kFailed);
 }

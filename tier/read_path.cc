@@ -163,16 +163,6 @@ void ReadPath::answered() {
   state_ = State::kOpen;
 }
 
-PostResult ReadPath::post(std::span<const Operation> operations, uint64_t deadline_ns) {
-  const PostResult result = parts_.reads->post(operations, deadline_ns);
-  in_flight_ += result.accepted;
-  return result;
-}
-
-size_t ReadPath::poll(std::span<Completion> completions) {
-  return is_open() ? parts_.reads->poll(completions) : 0;
-}
-
 void ReadPath::end() {
   if (state_ != State::kOpen) return;
   parts_.touches = touches_.detach();

@@ -60,9 +60,15 @@ class ReadPath {
   const RemoteRegion& index() const { return index_; }
   const Initiator* channel() const { return parts_.reads.get(); }
 
-  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns);
+  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) {
+    const PostResult result = parts_.reads->post(operations, deadline_ns);
+    in_flight_ += result.accepted;
+    return result;
+  }
   // The caller says which of them are the first for their operation.
-  size_t poll(std::span<Completion> completions);
+  size_t poll(std::span<Completion> completions) {
+    return is_open() ? parts_.reads->poll(completions) : 0;
+  }
   void operation_ended() { --in_flight_; }
   size_t in_flight() const { return in_flight_; }
 

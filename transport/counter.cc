@@ -15,15 +15,18 @@ CompletionCounter::~CompletionCounter() {
 }
 
 void CompletionCounter::reset(uint32_t expected) {
-  callback_ = nullptr;
+  if (callback_) callback_ = nullptr;
   const int fd = event_fd_.load();
   if (fd >= 0) {
     eventfd_t ignored;
     (void)eventfd_read(fd, &ignored);  // EAGAIN when nothing was announced
   }
-  ok_ = failed_ = aborted_ = 0;
-  expected_ = expected;
-  state_ = fd >= 0 ? kHasEvent : 0;
+  // Nobody looks on, so that none of these needs an order.
+  ok_.store(0, std::memory_order_relaxed);
+  failed_.store(0, std::memory_order_relaxed);
+  aborted_.store(0, std::memory_order_relaxed);
+  expected_.store(expected, std::memory_order_relaxed);
+  state_.store(fd >= 0 ? kHasEvent : 0, std::memory_order_release);
   if (expected == 0) announce_if_done();
 }
 

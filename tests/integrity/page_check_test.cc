@@ -46,6 +46,45 @@ TEST(PageCheck, NoSingleFlippedBitIsGood) {
   }
 }
 
+// What a header shows exactly is good, and what is good it shows, but for damage in fields that
+// nobody uses without a check of their own.
+TEST(PageCheck, NoFlippedBitThatCountsShowsThePageExactly) {
+  const auto shows = [](const PageHeader& header) {
+    return shows_exactly(header, kKey, kVersion, kIncarnation, kPayloadBytes);
+  };
+  EXPECT_TRUE(shows(good_header()));
+  for (size_t bit = 0; bit < 8 * sizeof(PageHeader); ++bit) {
+    std::array<unsigned char, sizeof(PageHeader)> bytes;
+    PageHeader header = good_header();
+    std::memcpy(bytes.data(), &header, bytes.size());
+    bytes[bit / 8] ^= static_cast<unsigned char>(1u << bit % 8);
+    std::memcpy(static_cast<void*>(&header), bytes.data(), bytes.size());
+    const size_t byte = bit / 8;
+    const auto is_of = [byte](size_t offset, size_t size) {
+      return byte >= offset && byte < offset + size;
+    };
+    const bool counts =
+        !is_of(offsetof(PageHeader, reserved), sizeof(PageHeader::reserved)) &&
+        !is_of(offsetof(PageHeader, payload_crc), sizeof(PageHeader::payload_crc)) &&
+        !is_of(offsetof(PageHeader, reserved2), sizeof(PageHeader::reserved2)) &&
+        !is_of(offsetof(PageHeader, header_crc), sizeof(PageHeader::header_crc));
+    EXPECT_EQ(shows(header), !counts) << "bit " << bit;
+  }
+}
+
+TEST(PageCheck, AHeaderShowsOnlyThePageThatIsWanted) {
+  const PageHeader header = good_header();
+  EXPECT_TRUE(shows_exactly(header, kKey, kVersion, kIncarnation, 0));
+  EXPECT_FALSE(shows_exactly(header, {11, 23}, kVersion, kIncarnation, 0));
+  EXPECT_FALSE(shows_exactly(header, {12, 22}, kVersion, kIncarnation, 0));
+  EXPECT_FALSE(shows_exactly(header, kKey, kVersion + 1, kIncarnation, 0));
+  EXPECT_FALSE(shows_exactly(header, kKey, kVersion, kIncarnation + 1, 0));
+  EXPECT_FALSE(shows_exactly(header, kKey, kVersion, kIncarnation, kPayloadBytes - 1));
+  PageHeader dead = header;
+  dead.live = 0;
+  EXPECT_FALSE(shows_exactly(dead, kKey, kVersion, kIncarnation, 0));
+}
+
 RC_GTEST_PROP(PageCheck, RandomBytesAreNeverGood, (uint64_t seed)) {
   std::mt19937_64 random(seed);
   std::array<uint64_t, 8> words;

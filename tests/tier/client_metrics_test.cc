@@ -40,6 +40,48 @@ class ClientMetrics : public ::testing::Test {
   Engine engine_{*client_, kPageBytes, 8};
 };
 
+// Whoever asks for the counter late sees what has been before.
+TEST_F(ClientMetrics, AFetchsCounterCountsWhatEndedBeforeItWasAskedForToo) {
+  ASSERT_EQ(engine_.put(test_key(1), 1).code, Code::kOk);
+  const PageRequest requests[] = {{test_key(1), 0, engine_.slice(0)},
+                                  {test_key(100), 0, engine_.slice(1)}};
+  for (const bool asks_late : {false, true, false}) {  // the same counter, used again
+    SCOPED_TRACE(asks_late);
+    PageVerdict verdicts[2];
+    Fetch fetch = engine_.lane().fetch(requests, verdicts, engine_.deadline());
+    int calls = 0;
+    if (!asks_late) {
+      EXPECT_EQ(fetch.counter().value().total(), 0u);
+      fetch.counter().on_done([&] { ++calls; });
+      EXPECT_EQ(calls, 0);
+    }
+    fetch.wait();
+    EXPECT_TRUE(fetch.counter().done());
+    EXPECT_EQ(fetch.counter().value().ok, 1u);
+    EXPECT_EQ(fetch.counter().value().failed, 1u);
+    if (asks_late) fetch.counter().on_done([&] { ++calls; });
+    EXPECT_EQ(calls, 1);
+  }
+}
+
+// Both verdicts are given at one look at the clock, whichever comes last.
+TEST_F(ClientMetrics, AFetchOfReadyAndMissingPagesIsOneFetch) {
+  for (const bool missing_first : {false, true}) {
+    SCOPED_TRACE(missing_first);
+    const uint64_t stored = missing_first ? 11 : 12;
+    ASSERT_EQ(engine_.put(test_key(stored), stored).code, Code::kOk);
+    const double before = metric(*client_, "farpage_client_fetch_seconds");
+    PageRequest requests[] = {{test_key(stored), 0, engine_.slice(0)},
+                              {test_key(100), 0, engine_.slice(1)}};
+    if (missing_first) std::swap(requests[0], requests[1]);
+    PageVerdict verdicts[2];
+    engine_.lane().fetch(requests, verdicts, engine_.deadline()).wait();
+    EXPECT_EQ(verdicts[missing_first ? 1 : 0].verdict, Verdict::kReady);
+    EXPECT_EQ(verdicts[missing_first ? 0 : 1].reason, Reason::kMiss);
+    EXPECT_EQ(metric(*client_, "farpage_client_fetch_seconds"), before + 1);
+  }
+}
+
 TEST_F(ClientMetrics, VerdictsAreCountedByReason) {
   const PutResult put = engine_.put(test_key(1), 1);
   ASSERT_EQ(put.code, Code::kOk);

@@ -91,6 +91,29 @@ TEST(CompletionCounter, CallbackRunsOnceBeforeOrAfterDone) {
   EXPECT_EQ(calls, 2);
 }
 
+// Where the number is known beforehand, on_done() and event_fd() race with the arrivals.
+TEST(CompletionCounter, RacesOfAKnownNumberAnnounceOnce) {
+  constexpr uint32_t kArrivals = 5;
+  CompletionCounter counter;
+  for (int round = 0; round < 2000; ++round) {
+    counter.reset(kArrivals);
+    std::atomic<int> calls{0};
+    std::thread arrivals([&] {
+      for (uint32_t i = 0; i < kArrivals; ++i) {
+        counter.arrive(i % 2 == 0 ? Outcome::kOk : Outcome::kFailed);
+      }
+    });
+    counter.on_done([&] { ++calls; });
+    const Result<int> fd = counter.event_fd();
+    arrivals.join();
+    ASSERT_TRUE(fd);
+    ASSERT_EQ(calls, 1);
+    ASSERT_TRUE(readable(*fd));
+    ASSERT_EQ(counter.value().ok, 3u);
+    ASSERT_EQ(counter.value().failed, 2u);
+  }
+}
+
 // expect(), on_done(), event_fd() and the arrivals race; each round must announce exactly once.
 TEST(CompletionCounter, RacesAnnounceExactlyOnce) {
   constexpr int kRounds = 2000;
