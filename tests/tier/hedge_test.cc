@@ -102,6 +102,45 @@ TEST_F(SlowNode, PlacesOfHedgesComeBack) {
   EXPECT_GT(engine().lane().stats().hedges_won, 2 * ClientOptions().hedge_places);
 }
 
+// Both have ended before anybody looks: whichever is taken first, the other one's end is its own.
+TEST_F(SlowNode, AReadAndItsHedgeThatEndTogetherAreOnePage) {
+  fetch(kKeys * 40, {.hedge = true});  // latencies are known, and there is credit
+  const PageKey key = [&] {
+    for (uint64_t number = 0;; ++number) {
+      if (nodes_of(test_key(number))[0] == 0) return test_key(number);
+    }
+  }();
+  Lane& lane = engine().lane();
+  for (uint64_t round = 0; round < 2 * ClientOptions().hedge_places; ++round) {
+    SCOPED_TRACE(round);
+    fetch(kKeys, {.hedge = true});
+    const PageRequest request = {key, 0, engine().slice(0)};
+    PageVerdict verdict;
+    const LaneStats before = lane.stats();
+    set_delay(20 * kUsual);
+    Fetch fetch = lane.fetch({&request, 1}, {&verdict, 1}, now() + kSecond, {.hedge = true});
+    set_delay(kUsual);
+    for (int step = 0; step < 100 && lane.stats().hedges == before.hedges; ++step) {
+      run_for(2 * kMicrosecond);
+      lane.progress();
+    }
+    ASSERT_EQ(lane.stats().hedges, before.hedges + 1);
+    ASSERT_FALSE(fetch.done());
+    run_for(kMillisecond);  // both end
+    lane.progress();
+    ASSERT_TRUE(fetch.released());
+    EXPECT_EQ(verdict.verdict, Verdict::kReady);
+    EXPECT_EQ(lane.stats().pages_ready, before.pages_ready + 1);
+  }
+  // No place of the window is lost.
+  std::vector<PageRequest> requests(Lane::kWindow, PageRequest{key, 0, {}});
+  std::vector<PageVerdict> verdicts(requests.size());
+  const uint64_t posted = lane.stats().operations;
+  Fetch all = lane.fetch(requests, verdicts, now() + kMillisecond);
+  EXPECT_EQ(lane.stats().operations - posted, Lane::kWindow / 2);  // at one node
+  drive([&] { return all.done(); });
+}
+
 class SlowNodeOfTwo : public SlowNode {
  protected:
   SlowNodeOfTwo() : SlowNode(registered()) {}
