@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 
+#include "base/change_signal.h"
 #include "base/clock.h"
 
 namespace farpage {
@@ -44,17 +46,22 @@ class Runtime {
   // from a callback.
   virtual bool wait_until(uint64_t deadline_ns, const std::function<bool()>& ready) = 0;
 
+  // One that every notify() tells from now on, for as long as somebody holds it: for who waits on
+  // descriptors too. nullptr: this runtime has none to give, as in a simulation.
+  virtual std::shared_ptr<ChangeSignal> signal_changes() { return nullptr; }
+
   // Something that a waiter may be waiting for has changed. Called after the change.
   void notify() {
-    changes_.fetch_add(1, std::memory_order_release);
+    changes_.fetch_add(1);
     wake();
   }
   // Grows with each notify() of this object: a loop that depends on many things looks at them when
-  // it has grown. A runtime that wraps another hears only of its own.
-  uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
+  // it has grown. A runtime that wraps another hears only of its own. In one order with
+  // ChangeSignal::arm().
+  uint64_t changes() const { return changes_.load(); }
 
  private:
-  // Has waiters ask their `ready` again.
+  // Has waiters ask their `ready` again, and tells the signals.
   virtual void wake() = 0;
 
   std::atomic<uint64_t> changes_{0};

@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "base/log.h"
 #include "net/blocking_jobs.h"
@@ -52,6 +53,7 @@ struct AsioRuntime::Loop {
   asio::executor_work_guard<asio::io_context::executor_type> work = asio::make_work_guard(context);
   std::mutex mutex;
   std::condition_variable changed;
+  std::vector<std::weak_ptr<ChangeSignal>> signals;  // under the mutex
   std::thread thread;
   BlockingJobs jobs;
 };
@@ -113,9 +115,21 @@ bool AsioRuntime::wait_until(uint64_t deadline_ns, const std::function<bool()>& 
   return true;
 }
 
+std::shared_ptr<ChangeSignal> AsioRuntime::signal_changes() {
+  auto signal = ChangeSignal::make();
+  if (signal == nullptr) return nullptr;
+  std::lock_guard lock(loop_->mutex);
+  std::erase_if(loop_->signals, [](const auto& other) { return other.expired(); });
+  loop_->signals.push_back(signal);
+  return signal;
+}
+
 void AsioRuntime::wake() {
   std::lock_guard lock(loop_->mutex);
   loop_->changed.notify_all();
+  for (const auto& each : loop_->signals) {
+    if (const auto signal = each.lock()) signal->tell();
+  }
 }
 
 void AsioRuntime::run(const std::function<void()>& work) {

@@ -31,6 +31,7 @@ class AsioRuntime final : public Runtime {
   void after(uint64_t delay_ns, std::function<void()> callback) override;
   void offload(JobClass job, std::function<void()> work) override;
   bool wait_until(uint64_t deadline_ns, const std::function<bool()>& ready) override;
+  std::shared_ptr<ChangeSignal> signal_changes() override;
   void wake() override;
 
   // As after(0, callback), but at once if this is the runtime's thread.

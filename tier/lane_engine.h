@@ -84,6 +84,13 @@ class LaneEngine {
     uint64_t bytes = 0;
   };
 
+  // That nothing has begun and nothing has ended, as far as waits saw.
+  struct Stillness {
+    uint64_t since_ns = 0;
+    uint32_t steps = 0;
+    size_t in_flight = 0;
+  };
+
   LaneEngine(std::shared_ptr<FleetLink> fleet, Mapping memory, Region region, HedgePlaces places);
 
   Landing& landing() const { return *reinterpret_cast<Landing*>(memory_.data()); }
@@ -244,10 +251,14 @@ class LaneEngine {
   // lane_waits.cc
   uint64_t next_event_ns() const;
   void wait(uint64_t until_ns);
+  bool wait_for_answers(uint64_t until_ns);
+  bool expects_soon(uint64_t spin_ns);
+  void look_at_each(uint64_t until_ns);
   template <typename Ready>
   void drive(uint64_t until_ns, const Ready& ready);
 
   std::shared_ptr<FleetLink> fleet_;
+  const std::shared_ptr<ChangeSignal> signal_ = fleet_->runtime().signal_changes();
   const Runtime& runtime_;
   const Clock& clock_;
   const bool alone_;  // the node serves alone
@@ -288,6 +299,7 @@ class LaneEngine {
   uint64_t watch_ns_ = kNever;  // when a page has to be looked at for what it has not done
   uint64_t hedge_credit_ = 0;   // so that hedges stay few
   std::array<Completion, kPollBatch> polled_;
+  Stillness still_;
   LaneCounters counters_;
   uint64_t fleet_number_ = 0;
   std::shared_ptr<ClusterView> view_;

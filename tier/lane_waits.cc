@@ -1,12 +1,18 @@
+#include <poll.h>
+#include <sched.h>
+
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <ctime>
 
 #include "tier/lane_engine.h"
 
 namespace farpage {
 namespace {
 
-// Several channels cannot be waited for at one time: each is looked at again after so long.
+// Channels that have no descriptor cannot be waited for at one time: each is looked at again after
+// so long.
 constexpr uint64_t kLookNs = 20 * kMicrosecond;
 constexpr uint64_t kIdleLookNs = kMillisecond;
 
@@ -31,8 +37,63 @@ uint64_t LaneEngine::next_event_ns() const {
 
 void LaneEngine::wait(uint64_t until_ns) {
   has_waited_ = true;
+  if (peers_.size() == 1) {
+    look_after(0);
+    return peers_[0]->path.wait(until_ns);
+  }
+  if (!wait_for_answers(std::min(until_ns, due_ns_))) look_at_each(until_ns);
+}
+
+// Sleeps until a node that has been asked has answered, the runtime has changed, or the deadline,
+// or returns earlier. False: nobody has been asked, or there is no descriptor to wait on.
+bool LaneEngine::wait_for_answers(uint64_t until_ns) {
+  if (signal_ == nullptr || in_flight() == 0) return false;
+  // Whoever has been asked has one of the lane's pages in flight, so that there are no more.
+  std::array<pollfd, kWindow + 1> awaited;
+  size_t count = 0;
+  uint64_t spin_ns = 0;
+  awaited[count++] = {signal_->descriptor(), POLLIN, 0};
+  for (const LanePeer* peer : busy_) {
+    // Of a path that was given up, the runtime tells the end.
+    if (peer->path.in_flight() == 0 || !peer->path.is_open()) continue;
+    const int descriptor = peer->path.descriptor();
+    if (descriptor < 0 || count == awaited.size()) return false;
+    awaited[count++] = {descriptor, POLLIN, 0};
+    spin_ns = std::max(spin_ns, peer->path.spin_ns());
+  }
+  if (expects_soon(spin_ns)) return true;
   look_after(0);
-  if (peers_.size() == 1) return peers_[0]->path.wait(until_ns);
+  for (LanePeer* peer : busy_) {
+    if (peer->path.in_flight() == 0 || !peer->path.is_open()) continue;
+    until_ns = std::min(until_ns, peer->path.arm());
+    if (until_ns == 0) return true;
+  }
+  signal_->arm();
+  const uint64_t now = clock_.now_ns();
+  // A page that waits for a node does so for reasons that nobody tells of, too.
+  if (waiting_ > 0) until_ns = std::min(until_ns, now + kIdleLookNs);
+  if (runtime_.changes() != changes_ || until_ns <= now) return true;
+  const uint64_t left = std::min(until_ns - now, kSecond);
+  const timespec timeout = {static_cast<time_t>(left / kSecond), static_cast<long>(left % kSecond)};
+  ::ppoll(awaited.data(), count, &timeout, nullptr);
+  if (awaited[0].revents != 0) signal_->clear();
+  return true;
+}
+
+// Keeps the processor for so long after something has moved: the next turn looks at every channel.
+bool LaneEngine::expects_soon(uint64_t spin_ns) {
+  if (spin_ns == 0) return false;
+  const uint64_t now = clock_.now_ns();
+  const size_t under_way = in_flight();
+  if (still_.steps != steps_ || still_.in_flight != under_way) still_ = {now, steps_, under_way};
+  if (now - still_.since_ns >= spin_ns) return false;
+  ::sched_yield();  // to a node's thread, if it is on this core
+  return true;
+}
+
+// Where nothing tells of all that may come.
+void LaneEngine::look_at_each(uint64_t until_ns) {
+  look_after(0);
   const uint64_t now = clock_.now_ns();
   for (LanePeer* peer : busy_) {
     if (peer->path.in_flight() == 0) continue;

@@ -97,6 +97,10 @@ class ReadPath {
   }
   // Until something may have changed, or the deadline.
   void wait(uint64_t deadline_ns);
+  // As the initiator's, of an open path.
+  int descriptor() const { return parts_.reads->descriptor(); }
+  uint64_t arm() { return parts_.reads->arm(); }
+  uint64_t spin_ns() const { return parts_.reads->spin_ns(); }
 
  private:
   enum class State : uint8_t { kClosed, kOpening, kOpen, kEnding };

@@ -64,6 +64,18 @@ class Initiator {
   // Returns when poll() may have something, or at the deadline, or earlier.
   virtual void wait(uint64_t deadline_ns) = 0;
 
+  // What a caller's own event loop waits on in place of wait(): readable once poll() may have
+  // something, if arm() was called since the last poll(). The initiator's, which alone reads it;
+  // asked for anew before each wait. -1: there is none, as where poll() itself moves the bytes, or
+  // in virtual time.
+  virtual int descriptor() const { return -1; }
+  // Returns until when the descriptor can be relied on: poll() is due then all the same. kNever: as
+  // long as it takes; 0: poll() may have something now. Allocates nothing, never blocks.
+  virtual uint64_t arm() { return 0; }
+  // How long after a post the caller had better poll before it sleeps, as wait() does: what is
+  // under way may be here before a sleeping thread could be woken.
+  virtual uint64_t spin_ns() const { return 0; }
+
   // Ends every operation in flight as aborted and refuses new ones. poll() stays valid until all
   // have been polled. I4: once a read's completion has been polled, its landing place is written by
   // nobody. A write that has left this host may still reach the target's memory until the target

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "net/blocking_jobs.h"
+#include "net/stream.h"
 #include "tests/net/no_more_threads.h"
 #include "tests/net/pair.h"
 
@@ -65,6 +66,49 @@ TEST(AsioRuntime, NotifyWakesAWaiter) {
     runtime.notify();
   });
   EXPECT_TRUE(runtime.wait_until(kNever, [&] { return ready.load(); }));
+}
+
+TEST(AsioRuntime, NotifyWritesADescriptorOnlyWhereSomebodyHasAsked) {
+  AsioRuntime runtime;
+  const auto signal = runtime.signal_changes();
+  const auto other = runtime.signal_changes();
+  runtime.signal_changes();  // and let go at once
+  const auto is_told = [](const auto& of) { return wait_for(of->descriptor(), POLLIN, 0); };
+  runtime.notify();
+  EXPECT_FALSE(is_told(signal));
+  for (int round = 0; round < 3; ++round) {
+    signal->arm();
+    EXPECT_FALSE(is_told(signal));
+    runtime.notify();
+    EXPECT_TRUE(is_told(signal));
+    EXPECT_FALSE(is_told(other));
+    signal->clear();
+    runtime.notify();
+    EXPECT_FALSE(is_told(signal)) << "it was told once";
+  }
+}
+
+// Whichever comes first, arming or the change, the waiter hears of it.
+TEST(AsioRuntime, NoChangeIsMissedBetweenArmingAndTheLook) {
+  AsioRuntime runtime;
+  const auto signal = runtime.signal_changes();
+  constexpr uint64_t kRounds = 2'000;
+  std::atomic<uint64_t> seen = 0;
+  std::thread notifier([&] {
+    for (uint64_t round = 0; round < kRounds; ++round) {
+      while (seen < round) std::this_thread::yield();
+      runtime.notify();
+    }
+  });
+  while (seen < kRounds) {
+    signal->arm();
+    if (runtime.changes() == seen) {
+      EXPECT_TRUE(wait_for(signal->descriptor(), POLLIN, runtime.clock().now_ns() + 10 * kSecond));
+      signal->clear();
+    }
+    seen = runtime.changes();
+  }
+  notifier.join();
 }
 
 TEST(AsioRuntime, CallbacksThatHaveNotRunByTheEndNeverDo) {

@@ -93,6 +93,7 @@ class FabricContract : public ContractTest {};      // everything but what follo
 class ClosingContract : public ContractTest {};     // also where completions get lost
 class ProtectionContract : public ContractTest {};  // Capabilities::protects_regions (I6)
 class PushContract : public ContractTest {};        // Capabilities::pushes
+class WaitingContract : public ContractTest {};     // Initiator::descriptor() is not -1
 class ChecksumContract : public ContractTest {};    // Capabilities::checksums_landing
 
 inline constexpr std::byte kUntouched{0xEE};

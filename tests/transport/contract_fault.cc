@@ -1,3 +1,4 @@
+#include "tests/support/data_port.h"
 #include "tests/transport/contract.h"
 #include "transport/fault/fault_fabric.h"
 #include "transport/fault/shaped_fabric.h"
@@ -47,6 +48,35 @@ class OverShm : public Harness {
   Wrapper active_ = wrap<Wrapper>(*inner_, boottime_clock());
 };
 
+void slow_down(fault::FaultFabric& fabric) {
+  fault::FaultPlan plan;
+  plan.delay_ns = kMillisecond;
+  fabric.set_plan(plan);
+}
+void slow_down(fault::ShapedFabric& fabric) {
+  fabric.shape({.latency_ns = kMillisecond});
+}
+
+// What it wraps has a descriptor; what that tells of is not all that has to be waited for.
+template <typename Wrapper>
+class SlowOverTcp : public Harness {
+ public:
+  SlowOverTcp() { slow_down(active_); }
+  Fabric& passive() override { return *passive_; }
+  Fabric& active() override { return active_; }
+  const Clock& clock() const override { return boottime_clock(); }
+  Peer peer() const override { return {format_address(listener_->address()), "127.0.0.1"}; }
+  void settle() override {
+    for (int round = 0; round < 3; ++round) make_round_trip();
+  }
+
+ private:
+  std::unique_ptr<tcp::TcpFabric> passive_ = tcp::make_tcp_fabric({.io_threads = 1}).value();
+  std::unique_ptr<tcp::TcpFabric> inner_ = tcp::make_tcp_fabric({}).value();
+  std::unique_ptr<Listener> listener_ = tcp::serve_data(*passive_);
+  Wrapper active_ = wrap<Wrapper>(*inner_, boottime_clock());
+};
+
 template <template <typename> typename Over, typename Wrapper>
 Backend backend(const char* name) {
   return {name, [] { return std::make_unique<Over<Wrapper>>(); }};
@@ -64,6 +94,10 @@ const auto kAny =
 
 INSTANTIATE_TEST_SUITE_P(Fault, FabricContract, kAny, backend_name);
 INSTANTIATE_TEST_SUITE_P(Fault, ClosingContract, kAny, backend_name);
+INSTANTIATE_TEST_SUITE_P(Fault, WaitingContract,
+                         testing::Values(backend<SlowOverTcp, FaultFabric>("slow_over_tcp"),
+                                         backend<SlowOverTcp, ShapedFabric>("shaped_over_tcp")),
+                         backend_name);
 INSTANTIATE_TEST_SUITE_P(Fault, ProtectionContract, kAny, backend_name);
 INSTANTIATE_TEST_SUITE_P(Fault, PushContract, kAny, backend_name);
 INSTANTIATE_TEST_SUITE_P(Fault, ChecksumContract, testing::Values(kOverShm, kShapedOverShm),

@@ -27,6 +27,7 @@ const Backend kTcp{"tcp", [] { return std::make_unique<TcpHarness>(); }};
 
 INSTANTIATE_TEST_SUITE_P(Tcp, FabricContract, testing::Values(kTcp), backend_name);
 INSTANTIATE_TEST_SUITE_P(Tcp, ClosingContract, testing::Values(kTcp), backend_name);
+INSTANTIATE_TEST_SUITE_P(Tcp, WaitingContract, testing::Values(kTcp), backend_name);
 INSTANTIATE_TEST_SUITE_P(Tcp, ProtectionContract, testing::Values(kTcp), backend_name);
 
 }  // namespace farpage::contract

@@ -51,5 +51,6 @@ const Backend kUcx{"ucx", [] { return std::make_unique<UcxHarness>(); }};
 // Neither ProtectionContract, as UCX 1.13 protects no region, nor ChecksumContract.
 INSTANTIATE_TEST_SUITE_P(Ucx, FabricContract, testing::Values(kUcx), backend_name);
 INSTANTIATE_TEST_SUITE_P(Ucx, ClosingContract, testing::Values(kUcx), backend_name);
+INSTANTIATE_TEST_SUITE_P(Ucx, WaitingContract, testing::Values(kUcx), backend_name);
 
 }  // namespace farpage::contract

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -22,7 +23,7 @@ class TcpChannelTest : public testing::Test {
     std::array<int, 2> ends = {};
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
     node_.reset(ends[0]);
-    channel_.emplace(std::make_unique<PlainStream>(UniqueFd(ends[1])), local_);
+    channel_ = TcpInitiator::make(std::make_unique<PlainStream>(UniqueFd(ends[1])), local_).value();
     RegionExport region;
     region.bytes = 1 << 20;
     const RegionKey key = {7, 9};
@@ -93,7 +94,7 @@ class TcpChannelTest : public testing::Test {
 
   UniqueFd node_;
   std::shared_ptr<LocalRegistrations> local_ = std::make_shared<LocalRegistrations>();
-  std::optional<TcpInitiator> channel_;
+  std::unique_ptr<TcpInitiator> channel_;
   RemoteRegion remote_;
   uint64_t key_ = 0;
   std::vector<std::byte> memory_;
@@ -205,7 +206,7 @@ TEST_F(TcpChannelTest, APeerThatDoesNotReadKeepsNobodyWaiting) {
 class NotedStream final : public Stream {
  public:
   NotedStream(UniqueFd fd, uint64_t& most_asked)
-      : Stream(UniqueFd()), stream_(std::move(fd)), most_asked_(most_asked) {}
+      : Stream(UniqueFd(::dup(fd.get()))), stream_(std::move(fd)), most_asked_(most_asked) {}
   Transfer read(std::span<const iovec> parts) override {
     uint64_t asked = 0;
     for (const iovec& part : parts) asked += part.iov_len;
@@ -225,7 +226,9 @@ TEST_F(TcpChannelTest, ALongPageComesInSeveralReads) {
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
   node_.reset(ends[0]);
   uint64_t most_asked = 0;
-  channel_.emplace(std::make_unique<NotedStream>(UniqueFd(ends[1]), most_asked), local_);
+  channel_ =
+      TcpInitiator::make(std::make_unique<NotedStream>(UniqueFd(ends[1]), most_asked), local_)
+          .value();
   RegionExport region;
   region.bytes = 1 << 20;
   region.opaque.assign(8, '\1');

@@ -243,10 +243,20 @@ uint64_t FaultInitiator::next_release_ns() const {
   return next;
 }
 
-void FaultInitiator::wait(uint64_t deadline_ns) {
+// When poll() may have something, whatever the inner initiator does; 0: now.
+uint64_t FaultInitiator::due_ns() const {
   const uint64_t next = next_release_ns();
-  if (!held_.empty() && (closed_ || next <= shared_->clock.now_ns())) return;
-  inner_->wait(std::min(deadline_ns, held_.empty() && flights_.empty() ? deadline_ns : next));
+  if (!held_.empty() && (closed_ || next <= shared_->clock.now_ns())) return 0;
+  return held_.empty() && flights_.empty() ? kNever : next;
+}
+
+void FaultInitiator::wait(uint64_t deadline_ns) {
+  if (const uint64_t due = due_ns(); due > 0) inner_->wait(std::min(deadline_ns, due));
+}
+
+uint64_t FaultInitiator::arm() {
+  const uint64_t due = due_ns();
+  return due == 0 ? 0 : std::min(due, inner_->arm());
 }
 
 void FaultInitiator::close() {

@@ -33,6 +33,9 @@ class FaultInitiator final : public Initiator {
   PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
   size_t poll(std::span<Completion> completions) override;
   void wait(uint64_t deadline_ns) override;
+  int descriptor() const override { return inner_->descriptor(); }
+  uint64_t arm() override;
+  uint64_t spin_ns() const override { return inner_->spin_ns(); }
   void close() override;
 
  private:
@@ -60,6 +63,7 @@ class FaultInitiator final : public Initiator {
   void flip(std::byte* data, uint64_t bytes);
   void hold(const Completion& completion, std::optional<FaultKind> fault, uint64_t bytes);
   uint64_t next_release_ns() const;
+  uint64_t due_ns() const;
 
   const std::shared_ptr<SharedPlan> shared_;
   Random random_;

@@ -83,11 +83,20 @@ size_t ShapedInitiator::poll(std::span<Completion> completions) {
   return given;
 }
 
-void ShapedInitiator::wait(uint64_t deadline_ns) {
+// When poll() may have something, whatever the inner initiator does; 0: now.
+uint64_t ShapedInitiator::due_ns() const {
   uint64_t next_ns = waiting_.empty() ? kNever : waiting_.front().begin_ns;
   for (const Held& held : held_) next_ns = std::min(next_ns, held.due_ns);
-  if (next_ns <= clock_.now_ns() || (!held_.empty() && closed_)) return;
-  inner_->wait(std::min(deadline_ns, next_ns));
+  return next_ns <= clock_.now_ns() || (!held_.empty() && closed_) ? 0 : next_ns;
+}
+
+void ShapedInitiator::wait(uint64_t deadline_ns) {
+  if (const uint64_t due = due_ns(); due > 0) inner_->wait(std::min(deadline_ns, due));
+}
+
+uint64_t ShapedInitiator::arm() {
+  const uint64_t due = due_ns();
+  return due == 0 ? 0 : std::min(due, inner_->arm());
 }
 
 void ShapedInitiator::close() {

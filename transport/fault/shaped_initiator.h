@@ -24,6 +24,9 @@ class ShapedInitiator final : public Initiator {
   PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
   size_t poll(std::span<Completion> completions) override;
   void wait(uint64_t deadline_ns) override;
+  int descriptor() const override { return inner_->descriptor(); }
+  uint64_t arm() override;
+  uint64_t spin_ns() const override { return inner_->spin_ns(); }
   void close() override;
 
  private:
@@ -41,6 +44,7 @@ class ShapedInitiator final : public Initiator {
     uint64_t due_ns = 0;
   };
 
+  uint64_t due_ns() const;
   void begin_due(uint64_t now_ns);
   void end(const Waiting& waiting, Outcome outcome);
 

@@ -62,9 +62,23 @@ bool is_read(const Operation& operation) {
 
 }  // namespace
 
+Result<std::unique_ptr<TcpInitiator>> TcpInitiator::make(
+    std::unique_ptr<Stream> stream, std::shared_ptr<const LocalRegistrations> local) {
+  auto readiness = DescriptorSet::make();
+  if (!readiness) return tl::unexpected(readiness.error());
+  if (auto added = readiness->add(stream->fd(), POLLIN); !added) {
+    return tl::unexpected(added.error());
+  }
+  return std::unique_ptr<TcpInitiator>(
+      new TcpInitiator(std::move(stream), std::move(local), std::move(*readiness)));
+}
+
 TcpInitiator::TcpInitiator(std::unique_ptr<Stream> stream,
-                           std::shared_ptr<const LocalRegistrations> local)
-    : stream_(std::move(stream)), local_(std::move(local)), flights_(kMaxInFlight) {}
+                           std::shared_ptr<const LocalRegistrations> local, DescriptorSet readiness)
+    : stream_(std::move(stream)),
+      readiness_(std::move(readiness)),
+      local_(std::move(local)),
+      flights_(kMaxInFlight) {}
 
 Result<RemoteRegion> TcpInitiator::import_region(RegionExport region) {
   const auto refuse = [](const char* why) {
@@ -206,19 +220,28 @@ bool TcpInitiator::is_valid(const Flight& flight) const {
 }
 
 void TcpInitiator::wait(uint64_t deadline_ns) {
-  if (polled_ != ended_ || (state_ != State::kOpen && polled_ != posted_)) return;
-  if (state_ != State::kOpen) return;
-  if (stream_->has_buffered() && ended_ != posted_) return;
-  const auto events = static_cast<short>(POLLIN | (sending_ != posted_ ? POLLOUT : 0));
-  if (expects_soon()) {
-    const uint64_t now = boottime_clock().now_ns();
-    const uint64_t spin_until = std::min(deadline_ns, now + kSpinNs);
+  if (arm() == 0) return;
+  if (const uint64_t spin = spin_ns(); spin > 0) {
+    const uint64_t spin_until = std::min(deadline_ns, boottime_clock().now_ns() + spin);
     while (boottime_clock().now_ns() < spin_until) {
-      if (wait_for(stream_->fd(), events, 0)) return;
+      if (wait_for(descriptor(), POLLIN, 0)) return;
       ::sched_yield();  // to the node's thread, if it is on this core
     }
   }
-  wait_for(stream_->fd(), events, deadline_ns);
+  wait_for(descriptor(), POLLIN, deadline_ns);
+}
+
+uint64_t TcpInitiator::arm() {
+  if (state_ != State::kOpen || polled_ != ended_) return 0;
+  if (stream_->has_buffered() && ended_ != posted_) return 0;
+  const auto events = static_cast<short>(POLLIN | (sending_ != posted_ ? POLLOUT : 0));
+  if (awaited_ != events) readiness_.change(stream_->fd(), events);
+  awaited_ = events;
+  return kNever;
+}
+
+uint64_t TcpInitiator::spin_ns() const {
+  return expects_soon() ? kSpinNs : 0;
 }
 
 // Little is under way, so it may be here before a sleeping thread could be woken.
@@ -234,11 +257,16 @@ bool TcpInitiator::expects_soon() const {
 void TcpInitiator::break_off(int32_t vendor) {
   vendor_ = vendor != 0 ? vendor : ECONNRESET;
   state_ = State::kBroken;
-  stream_.reset();
+  end_stream();
 }
 
 void TcpInitiator::close() {
   state_ = State::kClosed;
+  end_stream();
+}
+
+void TcpInitiator::end_stream() {
+  if (stream_ != nullptr) readiness_.remove(stream_->fd());
   stream_.reset();
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "net/descriptor_set.h"
 #include "net/stream.h"
 #include "transport/fabric.h"
 #include "transport/local_registrations.h"
@@ -20,13 +21,17 @@ inline constexpr uint32_t kMaxInFlight = 512;
 // of the requests, and are read straight to their landing places, many with one system call.
 class TcpInitiator final : public Initiator {
  public:
-  TcpInitiator(std::unique_ptr<Stream> stream, std::shared_ptr<const LocalRegistrations> local);
+  static Result<std::unique_ptr<TcpInitiator>> make(
+      std::unique_ptr<Stream> stream, std::shared_ptr<const LocalRegistrations> local);
   ~TcpInitiator() override { close(); }
 
   Result<RemoteRegion> import_region(RegionExport region) override;
   PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
   size_t poll(std::span<Completion> completions) override;
   void wait(uint64_t deadline_ns) override;
+  int descriptor() const override { return readiness_.fd(); }
+  uint64_t arm() override;
+  uint64_t spin_ns() const override;
   void close() override;
 
  private:
@@ -42,6 +47,8 @@ class TcpInitiator final : public Initiator {
   };
   enum class State : uint8_t { kOpen, kBroken, kClosed };
 
+  TcpInitiator(std::unique_ptr<Stream> stream, std::shared_ptr<const LocalRegistrations> local,
+               DescriptorSet readiness);
   Flight& flight(uint64_t number) { return flights_[number % kMaxInFlight]; }
   Status check(const Operation& operation) const;
   void send();
@@ -49,8 +56,11 @@ class TcpInitiator final : public Initiator {
   bool is_valid(const Flight& flight) const;
   bool expects_soon() const;
   void break_off(int32_t vendor);
+  void end_stream();
 
   std::unique_ptr<Stream> stream_;
+  DescriptorSet readiness_;  // of the stream, for
+  short awaited_ = POLLIN;   // these events
   std::shared_ptr<const LocalRegistrations> local_;
   std::vector<Imported> imported_;
   std::vector<Flight> flights_;  // kMaxInFlight of them, in use as rings of ascending numbers:

@@ -124,7 +124,7 @@ class TcpFabricOf final : public TcpFabric, public TrafficSource, public Lasting
     if (reply.code != 0 || reply.sequence != 0) {
       return fail(Code::kExists, "the node does not know the channel, or it is taken up already");
     }
-    return std::make_unique<TcpInitiator>(std::move(*stream), local_);
+    return TcpInitiator::make(std::move(*stream), local_);
   }
 
   std::vector<PathTraffic> traffic() const override {

@@ -240,11 +240,10 @@ size_t UcxInitiator::poll(std::span<Completion> completions) {
 }
 
 void UcxInitiator::wait(uint64_t deadline_ns) {
-  const auto has_news = [this] { return polled_ != posted_ && has_ended(polled_); };
   if (state_ != State::kOpen || failure_ != UCS_OK || has_news()) return;
   const LogScope log;
-  if (expects_soon()) {
-    const uint64_t spin_until = std::min(deadline_ns, boottime_clock().now_ns() + kSpinNs);
+  if (const uint64_t spin = spin_ns(); spin > 0) {
+    const uint64_t spin_until = std::min(deadline_ns, boottime_clock().now_ns() + spin);
     while (boottime_clock().now_ns() < spin_until) {
       worker_->progress();
       advance_writes();
@@ -252,15 +251,29 @@ void UcxInitiator::wait(uint64_t deadline_ns) {
       ::sched_yield();  // to the peer's thread, if it is on this core
     }
   }
-  if (worker_->arm()) wait_for(worker_->event_fd(), POLLIN, deadline_ns);
+  if (arm() != 0) wait_for(descriptor(), POLLIN, deadline_ns);
+}
+
+int UcxInitiator::descriptor() const {
+  return worker_ == nullptr ? -1 : worker_->event_fd();
+}
+
+uint64_t UcxInitiator::arm() {
+  if (state_ != State::kOpen || failure_ != UCS_OK || has_news()) return 0;
+  const LogScope log;
+  return worker_->arm() ? kNever : 0;
+}
+
+uint64_t UcxInitiator::spin_ns() const {
+  return expects_soon() ? kSpinNs : 0;
 }
 
 // Little is under way, so it may be here before a sleeping thread could be woken.
-bool UcxInitiator::expects_soon() {
+bool UcxInitiator::expects_soon() const {
   uint64_t bytes = 0;
   if (posted_ - polled_ > kSpinOperations) return false;
   for (uint64_t number = polled_; number != posted_; ++number) {
-    bytes += flight(number).operation.bytes();
+    bytes += flights_[number % kMaxInFlight].operation.bytes();
   }
   return bytes > 0 && bytes <= kSpinBytes;
 }

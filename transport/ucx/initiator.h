@@ -34,6 +34,9 @@ class UcxInitiator final : public Initiator, public LocalUser {
   PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
   size_t poll(std::span<Completion> completions) override;
   void wait(uint64_t deadline_ns) override;
+  int descriptor() const override;
+  uint64_t arm() override;
+  uint64_t spin_ns() const override;
   void close() override;
 
   bool uses(uint64_t local_key) const override;
@@ -86,7 +89,8 @@ class UcxInitiator final : public Initiator, public LocalUser {
   bool moved(const Flight& flight) const;
   bool has_ended(uint64_t number);
   Completion completion_of(uint64_t number);
-  bool expects_soon();
+  bool has_news() { return polled_ != posted_ && has_ended(polled_); }
+  bool expects_soon() const;
   void end_operations();
 
   static void on_request(void* request, ucs_status_t status, void* user_data);

@@ -76,7 +76,7 @@ VerbsInitiator::VerbsInitiator(InitiatorEnd end) : end_(std::move(end)), flights
   bool found = false;
   for (Path& path : paths_) {
     path.dialling = false;
-    if (found) path.queue.reset();
+    if (found && path.queue != nullptr) drop(path.queue);
     found |= path.queue != nullptr;
   }
 }
@@ -323,13 +323,26 @@ void VerbsInitiator::take_arrived(size_t number) {
   path.queue = end_.arrivals->take(number, ended);
   path.dialling = !ended;
   path.proven = false;
+  if (path.queue == nullptr) return;
+  Connection& connection = path.queue->connection();
+  const bool is_awaited = end_.readiness.add(connection.completions.fd(), POLLIN) &&
+                          end_.readiness.add(connection.events->fd, POLLIN);
+  // Nobody would hear of what it brings.
+  if (!is_awaited) path.queue->break_off();
   // For a wait that has begun without it.
-  if (path.queue != nullptr) path.queue->connection().completions.arm();
+  connection.completions.arm();
+}
+
+// Ends its connection, on a thread that may block.
+void VerbsInitiator::drop(std::unique_ptr<SendQueue>& queue) {
+  end_.readiness.remove(queue->connection().completions.fd());
+  end_.readiness.remove(queue->connection().events->fd);
+  end_.dialer->dispose(std::move(queue));
 }
 
 void VerbsInitiator::broke(size_t number, uint64_t now_ns) {
   paths_[number].queue->counters().broken.add();
-  end_.dialer->dispose(std::move(paths_[number].queue));
+  drop(paths_[number].queue);
   // What had been begun there, if anything, begins anew elsewhere.
   if (!unsent_.empty() && flights_[unsent_.front()].path == number) {
     flights_[unsent_.front()].sent_bytes = 0;
@@ -399,43 +412,39 @@ void VerbsInitiator::end_unsent() {
 void VerbsInitiator::wait(uint64_t deadline_ns) {
   if (!ended_.empty() || state_ != State::kOpen) return;
   look_for_events();
-  if (in_flight() > 0 && end_.spin_ns > 0) {
-    const uint64_t until = std::min(deadline_ns, boottime_clock().now_ns() + end_.spin_ns);
+  if (const uint64_t spin = spin_ns(); spin > 0) {
+    const uint64_t until = std::min(deadline_ns, boottime_clock().now_ns() + spin);
     do {
       harvest();
       if (!ended_.empty() || state_ != State::kOpen) return;
       look_for_events();
     } while (boottime_clock().now_ns() < until);
   }
+  const uint64_t due_ns = arm();
+  if (due_ns > 0) wait_for(descriptor(), POLLIN, std::min(deadline_ns, due_ns));
+}
+
+uint64_t VerbsInitiator::arm() {
+  if (!ended_.empty() || state_ != State::kOpen) return 0;
+  take_events();  // of the last time
   for (Path& path : paths_) {
-    if (path.queue == nullptr) continue;
-    path.queue->connection().completions.arm();
-    if (path.queue->broken()) {
-      deadline_ns = std::min(deadline_ns, path.queue->broken_ns() + kDrainNs + 1);
-    }
+    if (path.queue != nullptr) path.queue->connection().completions.arm();
   }
   harvest();  // what came before they were armed
-  if (!ended_.empty() || state_ != State::kOpen) return;
+  if (!ended_.empty() || state_ != State::kOpen) return 0;
+  uint64_t due_ns = kNever;
   for (const Path& path : paths_) {
-    const uint64_t since = path.queue != nullptr ? path.queue->silent_since_ns() : kNever;
-    if (since != kNever && working_paths() > 1) {
-      deadline_ns = std::min(deadline_ns, since + kSilentNs);
-    }
+    if (path.queue == nullptr) continue;
+    const uint64_t broken_ns = path.queue->broken_ns();
+    if (broken_ns != kNever) due_ns = std::min(due_ns, broken_ns + kDrainNs + 1);
+    const uint64_t since = path.queue->silent_since_ns();
+    if (since != kNever && working_paths() > 1) due_ns = std::min(due_ns, since + kSilentNs);
   }
-  std::array<pollfd, 2 * kMaxDevices> watched;
-  for (size_t number = 0; number < kMaxDevices; ++number) {
-    SendQueue* queue = paths_[number].queue.get();
-    watched[2 * number] = {queue != nullptr ? queue->connection().completions.fd() : -1, POLLIN, 0};
-    watched[2 * number + 1] = {queue != nullptr ? queue->connection().events->fd : -1, POLLIN, 0};
-  }
-  if (!wait_for_any(watched, deadline_ns)) return;
-  for (size_t number = 0; number < kMaxDevices; ++number) {
-    SendQueue* queue = paths_[number].queue.get();
-    if (queue == nullptr) continue;
-    if (watched[2 * number].revents != 0) queue->connection().completions.acknowledge();
-    // Only where there is something: librdmacm allocates before it looks.
-    if (watched[2 * number + 1].revents != 0 && queue->connection().lost()) queue->break_off();
-  }
+  return due_ns;
+}
+
+uint64_t VerbsInitiator::spin_ns() const {
+  return in_flight() > 0 ? end_.spin_ns : 0;
 }
 
 // A peer that has gone is an event of its connection, and no completion.
@@ -443,10 +452,21 @@ void VerbsInitiator::look_for_events() {
   const uint64_t now = boottime_clock().now_ns();
   if (now < look_for_events_ns_) return;
   look_for_events_ns_ = now + kLookForEventsNs;
-  for (Path& path : paths_) {
-    if (!works(path)) continue;
-    if (!wait_for(path.queue->connection().events->fd, POLLIN, 0)) continue;
-    if (path.queue->connection().lost()) path.queue->break_off();
+  take_events();
+}
+
+// What has made the descriptor readable. Only where there is something: librdmacm allocates before
+// it looks.
+void VerbsInitiator::take_events() {
+  std::array<int, 2 * kMaxDevices> ready;
+  const size_t count = end_.readiness.ready(ready);
+  for (const int fd : std::span(ready).first(count)) {
+    for (Path& path : paths_) {
+      if (path.queue == nullptr) continue;
+      Connection& connection = path.queue->connection();
+      if (fd == connection.completions.fd()) connection.completions.acknowledge();
+      if (fd == connection.events->fd && connection.lost() && works(path)) path.queue->break_off();
+    }
   }
 }
 
@@ -474,7 +494,7 @@ void VerbsInitiator::close() {
     if (path.queue == nullptr) continue;
     while (!path.queue->idle() && boottime_clock().now_ns() < until) path.queue->poll(done);
     if (!path.queue->idle()) path.queue->abandon(done);
-    end_.dialer->dispose(std::move(path.queue));
+    drop(path.queue);
   }
   end_unsent();
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "net/descriptor_set.h"
 #include "transport/fabric.h"
 #include "transport/verbs/dialer.h"
 #include "transport/verbs/fixed_queue.h"
@@ -29,6 +30,7 @@ struct InitiatorEnd {
   ConnectWire introduction;                    // of every path, but for its number
   bool one_path = false;  // whichever came first; writes keep their order on it
   uint64_t spin_ns = 0;
+  DescriptorSet readiness;  // empty
 };
 
 // The end that posts: READs and WRITEs over one queue pair a path. Reads are spread over the paths
@@ -43,6 +45,9 @@ class VerbsInitiator final : public Initiator {
   PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
   size_t poll(std::span<Completion> completions) override;
   void wait(uint64_t deadline_ns) override;
+  int descriptor() const override { return end_.readiness.fd(); }
+  uint64_t arm() override;
+  uint64_t spin_ns() const override;
   void close() override;
 
  private:
@@ -84,6 +89,8 @@ class VerbsInitiator final : public Initiator {
   void take_arrived(size_t number);
   void dial_again();
   void broke(size_t number, uint64_t now_ns);
+  void drop(std::unique_ptr<SendQueue>& queue);
+  void take_events();
   void look_for_events();
   void work_ended(const SendQueue::Work& work, ibv_wc_status status);
   void operation_ended(uint16_t number);

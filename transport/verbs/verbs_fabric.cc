@@ -86,7 +86,10 @@ class VerbsFabric final : public Fabric,
     if (!decoded) {
       return fail(Code::kProtocol, "the peer's channel offer is refused: it is not one of verbs");
     }
+    auto readiness = DescriptorSet::make();
+    if (!readiness) return tl::unexpected(readiness.error());
     InitiatorEnd end;
+    end.readiness = std::move(*readiness);
     end.dialer = dialer_;
     end.keys = keys_;
     end.arrivals = std::make_shared<Arrivals>();

@@ -12,6 +12,7 @@ auto topologies() {
 INSTANTIATE_TEST_SUITE_P(Verbs, FabricContract, topologies(), backend_name);
 INSTANTIATE_TEST_SUITE_P(Verbs, ClosingContract, topologies(), backend_name);
 INSTANTIATE_TEST_SUITE_P(Verbs, ProtectionContract, topologies(), backend_name);
+INSTANTIATE_TEST_SUITE_P(Verbs, WaitingContract, topologies(), backend_name);
 INSTANTIATE_TEST_SUITE_P(Verbs, PushContract, topologies(), backend_name);
 
 }  // namespace farpage::contract

@@ -183,6 +183,7 @@ TEST_P(VerbsTwoWays, APathThatTheNodeDestroysCostsNoReadAndIsUsedAgain) {
   const auto devices = verbs::Devices::open({"rxe0", "rxe1"}).value();
   const verbs::ConnectWire introduction = {verbs::kMagic, 0, offer.channel, 7};
   verbs::InitiatorEnd end;
+  end.readiness = DescriptorSet::make().value();
   end.dialer = std::make_shared<verbs::Dialer>(devices);
   end.keys = std::make_shared<verbs::LocalKeys>(devices);
   end.arrivals = std::make_shared<verbs::Arrivals>();
