@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
                {Guard::kOneLandingOneAttempt},
                FindingKind::kLateLandings,
                3,
-               60},
+               120},
         Missed{"ready_needs_all_ended",
                {Guard::kReadyNeedsAllEnded, Guard::kOneLandingOneAttempt},
                FindingKind::kLateLandings,
