@@ -8,8 +8,8 @@
 namespace farpage {
 namespace {
 
-constexpr uint64_t kPageBytes = 256 * kKiB;
-constexpr size_t kPages = 16;
+constexpr uint64_t kPageBytes = 16 * kKiB;
+constexpr size_t kPages = Lane::kWindow;
 
 SimClusterOptions options() {
   SimClusterOptions options;

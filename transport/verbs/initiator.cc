@@ -46,23 +46,6 @@ bool is_read(const Operation& operation) {
   return operation.kind == OperationKind::kRead;
 }
 
-// The local slices of an operation from one byte of it on.
-size_t gather(const Operation& operation, uint64_t from, uint64_t bytes, const LocalKeys& keys,
-              size_t device, std::span<ibv_sge> slices) {
-  size_t count = 0;
-  for (int i = 0; i < operation.local_count && bytes > 0; ++i) {
-    const Slice& slice = operation.local[i];
-    const uint64_t skipped = std::min(from, slice.bytes);
-    from -= skipped;
-    const uint64_t taken = std::min(bytes, slice.bytes - skipped);
-    if (taken == 0) continue;
-    bytes -= taken;
-    slices[count++] = {reinterpret_cast<uint64_t>(slice.data + skipped),
-                       static_cast<uint32_t>(taken), keys.device_key(slice.local_key, device)};
-  }
-  return count;
-}
-
 }  // namespace
 
 VerbsInitiator::VerbsInitiator(InitiatorEnd end) : end_(std::move(end)), flights_(kMaxInFlight) {
@@ -196,7 +179,7 @@ void VerbsInitiator::add_part(SendQueue& queue, uint16_t number) {
   const uint64_t bytes = std::min(left, kPartBytes);
   std::array<ibv_sge, 2> slices;
   const size_t count =
-      gather(flight.operation, flight.sent_bytes, bytes, *end_.keys, queue.device(), slices);
+      end_.keys->gather(flight.operation, flight.sent_bytes, bytes, queue.device(), slices);
   ibv_send_wr request = request_of(flight, flight.path);
   if (bytes == left && flight.operation.has_immediate) {
     request.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -228,8 +211,8 @@ void VerbsInitiator::add_merged(SendQueue& queue) {
     const uint16_t number = unsent_.pop();
     Flight& flight = flights_[number];
     const Operation& operation = flight.operation;
-    slice_count += gather(operation, 0, operation.bytes(), *end_.keys, queue.device(),
-                          std::span(slices).subspan(slice_count));
+    slice_count += end_.keys->gather(operation, 0, operation.bytes(), queue.device(),
+                                     std::span(slices).subspan(slice_count));
     bytes += operation.bytes();
     flight.path = path;
     flight.sent_bytes = operation.bytes();

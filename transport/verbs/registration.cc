@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/units.h"
@@ -127,6 +128,22 @@ std::optional<uint64_t> LocalKeys::add(const Registration& registration) {
     device_keys[i].store(registration.local_key(i), std::memory_order_relaxed);
   }
   return key;
+}
+
+size_t LocalKeys::gather(const Operation& operation, uint64_t from, uint64_t bytes, size_t device,
+                         std::span<ibv_sge> slices) const {
+  size_t count = 0;
+  for (int i = 0; i < operation.local_count && bytes > 0; ++i) {
+    const Slice& slice = operation.local[i];
+    const uint64_t skipped = std::min(from, slice.bytes);
+    from -= skipped;
+    const uint64_t taken = std::min(bytes, slice.bytes - skipped);
+    if (taken == 0) continue;
+    bytes -= taken;
+    slices[count++] = {reinterpret_cast<uint64_t>(slice.data + skipped),
+                       static_cast<uint32_t>(taken), device_key(slice.local_key, device)};
+  }
+  return count;
 }
 
 }  // namespace farpage::verbs

@@ -10,6 +10,7 @@
 #include "base/mapping.h"
 #include "transport/local_registrations.h"
 #include "transport/memory.h"
+#include "transport/operation.h"
 #include "transport/verbs/device.h"
 
 namespace farpage::verbs {
@@ -69,6 +70,10 @@ class LocalKeys {
     return keys_[static_cast<uint32_t>(local_key) % LocalRegistrations::kMost][device].load(
         std::memory_order_relaxed);
   }
+  // The local slices of `bytes` bytes of an operation from one byte of it on, for one device; how
+  // many that are.
+  size_t gather(const Operation& operation, uint64_t from, uint64_t bytes, size_t device,
+                std::span<ibv_sge> slices) const;
 
  private:
   struct Backing;
