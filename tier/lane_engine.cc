@@ -84,11 +84,10 @@ FetchState* LaneEngine::start(std::span<const PageRequest> requests,
   fetch.options = options;
   fetch.next = 0;
   fetch.pending = requests.size();
-  fetch.held = 0;
-  fetch.ready = 0;
   fetch.is_counted = false;
   std::fill(verdicts.begin(), verdicts.end(), PageVerdict{});
   fetch.started_ns = now_ns_ = clock_.now_ns();
+  note_presence(0);
   if (!requests.empty()) {
     active_.push_back(&fetch);
     for (size_t at = active_.size() - 1; at > 0; --at) {
@@ -129,10 +128,7 @@ bool LaneEngine::turn() {
 
 [[gnu::always_inline]] inline void LaneEngine::look_at_clock() {
   now_ns_ = clock_.now_ns();
-  // No copy is slower than a byte in a nanosecond.
-  was_away_ = !has_waited_ && now_ns_ - turned_ns_ > TransferWindow::kQueueNs + ended_bytes_;
-  has_waited_ = false;
-  turned_ns_ = now_ns_;
+  note_presence(ended_bytes_);  // no copy is slower than a byte in a nanosecond
   ended_bytes_ = 0;
   if (fleet_number_ != fleet_->number()) enter_epoch();
 }
@@ -260,7 +256,7 @@ void LaneEngine::became_ready(PageInFlight& page) {
     return conclude_other(page);
   }
   LanePeer& peer = *page.peer;
-  if (page.bytes > 0 && !was_away_) peer.window.ended(now_ns_ - page.posted_ns);
+  if (page.bytes > 0 && page.posted_ns >= present_ns_) peer.window.ended(now_ns_ - page.posted_ns);
   peer.path.touched(page.slot);
   plain_ready(page);
 }
@@ -274,7 +270,7 @@ void LaneEngine::became_ready(PageInFlight& page) {
     conclude(page);
   }
   ended_count_ = 0;
-  count_ready();
+  if (ready_.fetch != nullptr) count_them();
 }
 
 void LaneEngine::conclude_other(PageInFlight& page) {
@@ -292,7 +288,7 @@ void LaneEngine::conclude_other(PageInFlight& page) {
     lookup_of(page).index_landed(landing().buckets[page.index], peer.path.view().geometry);
     return read_next(page);
   }
-  if (page.bytes > 0 && !was_away_) peer.window.ended(now_ns_ - page.posted_ns);
+  if (page.bytes > 0 && page.posted_ns >= present_ns_) peer.window.ended(now_ns_ - page.posted_ns);
   read_landed(page);
 }
 
@@ -402,7 +398,8 @@ uint64_t LaneEngine::window_bytes() const {
   if (!single_ && peer.latency.known()) look = std::min(look, peer.latency.p98_ns());
   watch_ns_ = std::min(watch_ns_, now_ns_ + look);
   look_after(watch_ns_);
-  if (std::exchange(peer.was_full, false)) {
+  if (peer.was_full) {
+    peer.was_full = false;
     for (const Operation& operation : queue.operations()) {
       pages_[OperationTag::of(operation.tag).attempt].posted_ns = now_ns_;
     }

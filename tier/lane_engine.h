@@ -116,6 +116,14 @@ class LaneEngine {
   // lane_engine.cc: the loop.
   bool turn();
   void look_at_clock();
+  // Somebody drives the lane, after `busy_ns` of work for it.
+  void note_presence(uint64_t busy_ns) {
+    if (!has_waited_ && now_ns_ - turned_ns_ > TransferWindow::kQueueNs + busy_ns) {
+      present_ns_ = now_ns_;
+    }
+    has_waited_ = false;
+    turned_ns_ = now_ns_;
+  }
   size_t collect();
   size_t collect(LanePeer& peer);
   size_t end_operations(LanePeer& peer);
@@ -165,8 +173,9 @@ class LaneEngine {
   void give_verdict(FetchState& fetch, uint32_t page, Reason reason, Version version,
                     const Tries& tries);
   void count_ready() {
-    if (ready_.fetch != nullptr) count_them();
+    if (ready_.fetch != nullptr) count_them_apart();
   }
+  void count_them_apart();
   void count_them();
   void count_recompute(FetchState& fetch, const PageVerdict& verdict);
 
@@ -295,7 +304,7 @@ class LaneEngine {
   uint64_t due_ns_ = 0;         // when the house must be kept next
   uint64_t changes_ = 0;        // of the runtime, that keep_house() has seen
   bool has_waited_ = false;     // since the last turn
-  bool was_away_ = false;       // nobody drove the lane for long before this turn
+  uint64_t present_ns_ = 0;     // since then nobody has left the lane undriven for long
   uint64_t watch_ns_ = kNever;  // when a page has to be looked at for what it has not done
   uint64_t hedge_credit_ = 0;   // so that hedges stay few
   std::array<Completion, kPollBatch> polled_;

@@ -18,7 +18,6 @@ constexpr uint64_t kHouseNs = 10 * kMillisecond;
 
 void LaneEngine::keep_house() {
   changes_ = runtime_.changes();  // before what it counts is looked at
-  was_away_ |= !has_waited_ && now_ns_ - turned_ns_ > TransferWindow::kQueueNs;
   if (fleet_number_ != fleet_->number()) enter_epoch();
   for (const auto& peer : peers_) {
     if (peer->path.is_mute() && peer->queue.empty()) end_path(*peer);

@@ -86,6 +86,18 @@ inline void LaneEngine::begin_at(LanePeer& peer, PageInFlight& page) {
   read_page(page);
 }
 
+// All at one look at the clock.
+[[gnu::always_inline]] inline void LaneEngine::count_them() {
+  FetchState& fetch = *ready_.fetch;
+  const uint32_t count = ready_.count;
+  const uint64_t took_ns = now_ns_ - fetch.started_ns;
+  counters_.count_ready(count, ready_.bytes, took_ns, fetch.pending == 0);
+  counters_.count_lateness(count, now_ns_, fetch.deadline_ns);
+  any_ended_ |= fetch.pending == 0;
+  ready_ = {};
+  if (fetch.is_counted) fetch.counter.arrive(Outcome::kOk, count);
+}
+
 // This thread alone gives verdicts; others may read them.
 [[gnu::always_inline]] inline void LaneEngine::give_verdict(FetchState& fetch, uint32_t number,
                                                             Reason reason, Version version,
@@ -105,7 +117,6 @@ inline void LaneEngine::begin_at(LanePeer& peer, PageInFlight& page) {
       .store(is_ready ? Verdict::kReady : Verdict::kRecompute, std::memory_order_release);
   if (ready_.fetch != &fetch || !is_ready) count_ready();
   --fetch.pending;
-  any_ended_ |= fetch.pending == 0;
   if (!is_ready) {
     return count_recompute(fetch, target);
   }

@@ -78,20 +78,14 @@ void LaneEngine::settle_page(FetchState& fetch, uint32_t number, Reason reason, 
 
 void LaneEngine::count_recompute(FetchState& fetch, const PageVerdict& verdict) {
   counters_.count_recompute(verdict.reason, verdict.took_ns, fetch.pending == 0);
+  any_ended_ |= fetch.pending == 0;
   counters_.count_lateness(1, now_ns_, fetch.deadline_ns);
   if (fetch.is_counted) fetch.counter.arrive(Outcome::kFailed);
 }
 
-// All at one look at the clock.
-void LaneEngine::count_them() {
-  FetchState& fetch = *ready_.fetch;
-  const uint32_t count = ready_.count;
-  const uint64_t took_ns = now_ns_ - fetch.started_ns;
-  counters_.count_ready(count, ready_.bytes, took_ns, fetch.pending == 0);
-  counters_.count_lateness(count, now_ns_, fetch.deadline_ns);
-  fetch.ready += count;
-  ready_ = {};
-  if (fetch.is_counted) fetch.counter.arrive(Outcome::kOk, count);
+// For those whose turn it rarely is, so that the loop stays small.
+void LaneEngine::count_them_apart() {
+  count_them();
 }
 
 }  // namespace farpage

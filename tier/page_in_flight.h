@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <span>
@@ -24,7 +25,6 @@ struct FetchState {
   size_t pending = 0;  // without a verdict
   size_t held = 0;     // destinations whose operation has not ended
   uint64_t lent = 0;   // hedge places that its pages lie in, a bit for each
-  uint32_t ready = 0;  // pages with that verdict, as far as they are counted
   FetchOptions options;
   bool is_counted = false;    // somebody has asked for the counter
   CompletionCounter counter;  // from then on; it has what was before
@@ -33,10 +33,12 @@ struct FetchState {
   CompletionCounter& counted() {
     if (is_counted) return counter;
     is_counted = true;
-    const size_t ended = requests.size() - pending;
+    const auto given = [this](Verdict verdict) {
+      return static_cast<uint32_t>(std::ranges::count(verdicts, verdict, &PageVerdict::verdict));
+    };
     counter.reset(static_cast<uint32_t>(requests.size()));
-    if (ready > 0) counter.arrive(Outcome::kOk, ready);
-    if (ended > ready) counter.arrive(Outcome::kFailed, static_cast<uint32_t>(ended - ready));
+    counter.arrive(Outcome::kOk, given(Verdict::kReady));
+    counter.arrive(Outcome::kFailed, given(Verdict::kRecompute));
     return counter;
   }
 };
