@@ -105,6 +105,8 @@ inline void LaneEngine::begin_at(LanePeer& peer, PageInFlight& page) {
   PageVerdict& target = fetch.verdicts[number];
   FARPAGE_CHECK(target.verdict == Verdict::kPending);
   const bool is_ready = reason == Reason::kNone;
+  // Before there is another verdict: whoever hears of it may ask for this fetch's counter.
+  if (ready_.fetch != &fetch || !is_ready) count_ready();
   const Slice& destination = fetch.requests[number].destination;
   target.reason = reason;
   target.looks = tries.looks;
@@ -115,11 +117,8 @@ inline void LaneEngine::begin_at(LanePeer& peer, PageInFlight& page) {
   if (is_ready) target.landed = tries.landed != nullptr ? tries.landed : destination.data;
   std::atomic_ref<Verdict>(target.verdict)
       .store(is_ready ? Verdict::kReady : Verdict::kRecompute, std::memory_order_release);
-  if (ready_.fetch != &fetch || !is_ready) count_ready();
   --fetch.pending;
-  if (!is_ready) {
-    return count_recompute(fetch, target);
-  }
+  if (!is_ready) return count_recompute(fetch, target);
   ready_.fetch = &fetch;
   ++ready_.count;
   ready_.bytes += destination.bytes;

@@ -29,6 +29,15 @@ PageHeader good_header() {
   return live_header(kKey, kVersion, kIncarnation);
 }
 
+PageHeader with_flipped(size_t bit) {
+  std::array<unsigned char, sizeof(PageHeader)> bytes;
+  PageHeader header = good_header();
+  std::memcpy(bytes.data(), &header, bytes.size());
+  bytes[bit / 8] ^= static_cast<unsigned char>(1u << bit % 8);
+  std::memcpy(static_cast<void*>(&header), bytes.data(), bytes.size());
+  return header;
+}
+
 TEST(PageCheck, AWholeLivePageIsGood) {
   EXPECT_EQ(check_header(good_header(), kExact), PageFinding::kGood);
   EXPECT_EQ(check_header(good_header(), kAnyVersion), PageFinding::kGood);
@@ -36,11 +45,7 @@ TEST(PageCheck, AWholeLivePageIsGood) {
 
 TEST(PageCheck, NoSingleFlippedBitIsGood) {
   for (size_t bit = 0; bit < 8 * sizeof(PageHeader); ++bit) {
-    std::array<unsigned char, sizeof(PageHeader)> bytes;
-    PageHeader header = good_header();
-    std::memcpy(bytes.data(), &header, bytes.size());
-    bytes[bit / 8] ^= static_cast<unsigned char>(1u << bit % 8);
-    std::memcpy(static_cast<void*>(&header), bytes.data(), bytes.size());
+    const PageHeader header = with_flipped(bit);
     EXPECT_NE(check_header(header, kExact), PageFinding::kGood) << "bit " << bit;
     EXPECT_NE(check_header(header, kAnyVersion), PageFinding::kGood) << "bit " << bit;
   }
@@ -54,11 +59,7 @@ TEST(PageCheck, NoFlippedBitThatCountsShowsThePageExactly) {
   };
   EXPECT_TRUE(shows(good_header()));
   for (size_t bit = 0; bit < 8 * sizeof(PageHeader); ++bit) {
-    std::array<unsigned char, sizeof(PageHeader)> bytes;
-    PageHeader header = good_header();
-    std::memcpy(bytes.data(), &header, bytes.size());
-    bytes[bit / 8] ^= static_cast<unsigned char>(1u << bit % 8);
-    std::memcpy(static_cast<void*>(&header), bytes.data(), bytes.size());
+    const PageHeader header = with_flipped(bit);
     const size_t byte = bit / 8;
     const auto is_of = [byte](size_t offset, size_t size) {
       return byte >= offset && byte < offset + size;

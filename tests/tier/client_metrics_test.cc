@@ -64,6 +64,29 @@ TEST_F(ClientMetrics, AFetchsCounterCountsWhatEndedBeforeItWasAskedForToo) {
   }
 }
 
+// Both have ended before anybody looks. A page that has its verdict when the second counter is
+// asked for is counted once.
+TEST_F(ClientMetrics, ACounterThatIsAskedForAtAnothersEndCountsEachPageOnce) {
+  std::vector<PageRequest> requests;
+  for (uint64_t page = 0; page < 3; ++page) {
+    ASSERT_EQ(engine_.put(test_key(page), page).code, Code::kOk);
+    ASSERT_EQ(engine_.fetch(test_key(page)).verdict, Verdict::kReady);  // it is located now
+    requests.push_back({test_key(page), 0, engine_.slice(page)});
+  }
+  PageVerdict verdicts[3];
+  const std::span<const PageRequest> all(requests);
+  Fetch first =
+      engine_.lane().fetch(all.first(1), std::span(verdicts).first(1), engine_.deadline());
+  Fetch second = engine_.lane().fetch(all.last(2), std::span(verdicts).last(2), engine_.deadline());
+  first.counter().on_done([&] { (void)second.counter(); });
+  run_for(kMillisecond);
+  engine_.lane().progress();
+  ASSERT_TRUE(first.done());
+  ASSERT_TRUE(second.done());
+  EXPECT_EQ(second.counter().value().ok, 2u);
+  EXPECT_EQ(second.counter().value().total(), 2u);
+}
+
 // Both verdicts are given at one look at the clock, whichever comes last.
 TEST_F(ClientMetrics, AFetchOfReadyAndMissingPagesIsOneFetch) {
   for (const bool missing_first : {false, true}) {
