@@ -46,7 +46,7 @@ struct FetchBenchResult {
   double copied_pages_per_s =
       0;  // plain memcpy of the same pages to the same places; 0: nothing is mapped
   double client_cpu_s = 0;  // of this process, all threads, while fetching
-  double node_cpu_s = 0;    // of the node, from the first fetch to the last copy
+  double node_cpu_s = 0;    // of the node, in as much time
   uint64_t hedges = 0;      // pages asked of another replica as well, while fetching
   uint64_t hedges_won = 0;  // ... and that came from there
   uint64_t posts = 0;       // while fetching

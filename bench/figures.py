@@ -38,12 +38,12 @@ def main():
     print("| case | measured | bound | holds |\n|---|---|---|---|")
 
     # With few pages a batch the destinations stay in the cache, and plain memcpy is faster than memory.
-    for batch in ("1024", "16"):
+    for batch, bound in (("1024", 0.95), ("16", 0.90)):
         runs = [fetch(options.farpage, "64KiB", batch, "2GiB", options.seconds) for _ in repeat]
         ratio = median(runs, lambda run: run["bytes_per_s"] / run["memcpy_bytes_per_s"])
         speed = median(runs, lambda run: run["bytes_per_s"]) / 1e9
         row(f"64 KiB, batches of {int(batch):,}, random over 2 GiB, checked", f"{speed:.2f} GB/s, {ratio:.3f} × memcpy",
-            "≥ 0.78 × memcpy", ratio >= 0.78)
+            f"≥ {bound:.2f} × memcpy", ratio >= bound)
         share = median(runs, lambda run: run["node_cpu_s"] / run["client_cpu_s"])
         row("the same: node's CPU against the client's", f"{100 * share:.4f}%", "≤ 1%", share <= 0.01)
         wrong = sum(run["wrong_bytes"] for run in runs)
@@ -54,7 +54,7 @@ def main():
                   ucp_get("posix,cma,self", 65536, 200_000, 1).p50_us) for _ in repeat]
         ours, theirs = (statistics.median(values) for values in zip(*pairs))
         row("64 KiB, one page at a time, in cache, unchecked", f"p50 {ours:.2f} µs, {ours / theirs:.2f} × ucp_get ({theirs:.2f} µs)",
-            "≤ 1.5 × ucp_get", ours <= 1.5 * theirs)
+            "≤ 1.05 × ucp_get", ours <= 1.05 * theirs)
     else:
         print("figures: ucx_perftest is not there (Debian's ucx-utils): not compared", file=sys.stderr)
 
