@@ -17,16 +17,17 @@ import tempfile
 
 PAGES = 1024
 BATCHES = (1, 64, 1024)
+EPOCHS = 200
 # Callgrind turns counting on and off at each entry and exit of these: a channel's inside of a lane's.
 SIM = "farpage::sim::SimInitiator::"
 TOGGLES = ("counted_post", "counted_poll", SIM + "post(*", SIM + "poll(*", SIM + "wait(*")
 
 
-def count(program, batch, rounds):
+def count(program, batch, rounds, *epochs):
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "callgrind.out"
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", "--collect-atstart=no",
-                   *(f"--toggle-collect={name}" for name in TOGGLES), program, str(PAGES), str(batch), rounds]
+                   *(f"--toggle-collect={name}" for name in TOGGLES), program, str(PAGES), str(batch), rounds, *epochs]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode != 0:
             raise SystemExit(f"{' '.join(command)} failed:\n{result.stderr}")
@@ -42,6 +43,10 @@ def main():
     for batch in BATCHES:
         warm = count(program, batch, "twice") - count(program, batch, "once")
         print(f"{warm / PAGES:.0f} instructions a page, fetched {batch} at a time", flush=True)
+    for batch in (1, 64):
+        without, beside = (count(program, batch, "twice", epochs) - count(program, batch, "once", epochs) for epochs in ("0", str(EPOCHS)))
+        print(f"{beside / PAGES:.0f} at a node of two, {batch} at a time, after {EPOCHS} runs of the other have left: "
+              f"{beside / without:.3f} of the {without / PAGES:.0f} before any has", flush=True)
 
 
 if __name__ == "__main__":

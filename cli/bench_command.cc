@@ -2,8 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <boost/json/object.hpp>
+#include <functional>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "bench/cluster/recovery_bench.h"
@@ -13,13 +13,14 @@
 #include "bench/index_bench.h"
 #include "bench/json.h"
 #include "bench/paging/importance_bench.h"
-#include "bench/progress.h"
 #include "bench/push_bench.h"
 #include "bench/put_bench.h"
+#include "cli/bench_tools.h"
 #include "cli/commands.h"
 #include "cli/connection.h"
 #include "cli/exit_code.h"
 #include "cli/idle_bench.h"
+#include "cli/impatience_benches.h"
 #include "cli/options.h"
 #include "cli/scale_bench.h"
 #include "cli/signals.h"
@@ -28,20 +29,6 @@
 
 namespace farpage {
 namespace {
-
-Result<int> tell(const std::string& file, const boost::json::object& json, const std::string& table,
-                 uint64_t wrong_bytes) {
-  if (!file.empty()) {
-    auto written = write_text(file, format_json(json));
-    if (!written) return tl::unexpected(written.error());
-  }
-  if (file != "-") {
-    auto written = write_text("-", table);
-    if (!written) return tl::unexpected(written.error());
-  }
-  if (wrong_bytes == 0) return kExitDone;
-  return fail(Code::kSystem, fmt::format("{} wrong bytes were served as ready", wrong_bytes));
-}
 
 struct FetchArguments {
   FetchBenchOptions bench;
@@ -62,15 +49,10 @@ Result<int> bench_fetch(FetchArguments arguments, ConnectOptions options,
   NodeConnection& opened = **connection;
   bench.name_space = unique_name_space(bench.name_space, opened.has_own_node());
 
-  std::optional<Progress> filling;
-  const auto filled = [&filling](uint64_t done, uint64_t total) {
-    if (!filling) filling.emplace("filling the node", "pages", total);
-    filling->update(done);
-    if (done == total) filling.reset();
-  };
-  const auto result = FetchBench(opened.client(), bench)
-                          .run([&interrupts] { return interrupts.interrupted(); }, filled);
-  filling.reset();
+  Filling filling;
+  const auto result =
+      FetchBench(opened.client(), bench)
+          .run([&interrupts] { return interrupts.interrupted(); }, std::ref(filling));
   if (!result) return tl::unexpected(result.error());
   if (result->interrupted) return fail(Code::kAborted, "interrupted");
   const std::vector<PathUse> paths = opened.client().paths();
@@ -115,15 +97,10 @@ Result<int> bench_push(PushArguments arguments, ConnectOptions options,
   if (!connection) return tl::unexpected(connection.error());
   NodeConnection& opened = **connection;
   bench.name_space = unique_name_space(bench.name_space, opened.has_own_node());
-  std::optional<Progress> filling;
-  const auto filled = [&filling](uint64_t done, uint64_t total) {
-    if (!filling) filling.emplace("filling the node", "pages", total);
-    filling->update(done);
-    if (done == total) filling.reset();
-  };
+  Filling filling;
   const auto result = run_push_bench(
-      opened.client(), bench, [&interrupts] { return interrupts.interrupted(); }, filled);
-  filling.reset();
+      opened.client(), bench, [&interrupts] { return interrupts.interrupted(); },
+      std::ref(filling));
   if (!result) return tl::unexpected(result.error());
   if (result->interrupted) return fail(Code::kAborted, "interrupted");
   const PushReport report = {bench,     *result,          opened.client().capabilities(),
@@ -160,38 +137,6 @@ void add_push(CLI::App& bench, int& exit_code) {
   command->callback([arguments, &exit_code] { exit_code = run_bench_push(*arguments); });
 }
 
-// The nodes that `reach` names, or nodes of its own with room for the bench's pages; and a name for
-// those that nobody else uses.
-template <typename Bench>
-Result<std::unique_ptr<NodeConnection>> open_nodes(Bench& bench, const OwnNodesArguments& own_nodes,
-                                                   ConnectOptions options,
-                                                   const Interrupts& interrupts) {
-  const Geometry geometry = {bench.page_bytes,
-                             FetchBench::slots_for(bench.pool_bytes / bench.page_bytes), 2};
-  options.own_node.pool_bytes = geometry.pool_bytes();
-  options.own_node.page_bytes = bench.page_bytes;
-  options.own_node.nodes = own_nodes.nodes;
-  options.own_node.replicas = own_nodes.replicas;
-  auto connection = NodeConnection::open(options, interrupts);
-  if (connection) {
-    bench.name_space = unique_name_space(bench.name_space, (*connection)->has_own_node());
-  }
-  return connection;
-}
-
-// What every bench over nodes of its own does around `measure`. Returns the exit status.
-template <typename Arguments, typename Measure>
-int run_over_nodes(const Arguments& arguments, const Measure& measure) {
-  Result<ConnectOptions> options = arguments.reach.load();
-  if (!options) return report_error(options.error(), kExitUsage);
-  const auto valid =
-      arguments.bench.validate().and_then([&] { return arguments.own_nodes.validate(); });
-  if (!valid) return report_error(valid.error(), kExitUsage);
-  const Interrupts interrupts;
-  const Result<int> exit_code = measure(arguments, std::move(*options), interrupts);
-  return exit_code ? *exit_code : report_error(exit_code.error());
-}
-
 struct PutArguments {
   PutBenchOptions bench;
   OwnNodesArguments own_nodes;
@@ -202,7 +147,8 @@ struct PutArguments {
 Result<int> bench_put(PutArguments arguments, ConnectOptions options,
                       const Interrupts& interrupts) {
   PutBenchOptions& bench = arguments.bench;
-  auto connection = open_nodes(bench, arguments.own_nodes, std::move(options), interrupts);
+  auto connection = open_nodes(bench, bench.pool_bytes / bench.page_bytes, arguments.own_nodes,
+                               std::move(options), interrupts);
   if (!connection) return tl::unexpected(connection.error());
   NodeConnection& opened = **connection;
   const auto result =
@@ -242,7 +188,8 @@ struct DeadlineArguments {
 Result<int> bench_deadlines(DeadlineArguments arguments, ConnectOptions options,
                             const Interrupts& interrupts) {
   DeadlineBenchOptions& bench = arguments.bench;
-  auto connection = open_nodes(bench, arguments.own_nodes, std::move(options), interrupts);
+  auto connection = open_nodes(bench, bench.pool_bytes / bench.page_bytes, arguments.own_nodes,
+                               std::move(options), interrupts);
   if (!connection) return tl::unexpected(connection.error());
   NodeConnection& opened = **connection;
   const auto result = run_deadline_bench(
@@ -451,6 +398,8 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   add_push(*bench, exit_code);
   add_put(*bench, exit_code);
   add_deadlines(*bench, exit_code);
+  add_urgent_bench(*bench, exit_code);
+  add_stale_bench(*bench, exit_code);
   add_importance(*bench, exit_code);
   add_index(*bench, exit_code);
   add_recovery(*bench, exit_code);

@@ -50,6 +50,7 @@ class NodeConnection {
   }
   // Null, unless it is_shaped.
   fault::ShapedFabric* shaped() { return shaped_.get(); }
+  Runtime& runtime() { return *runtime_; }  // of the client
   bool has_own_node() const { return own_nodes_ != nullptr; }
   // With own nodes, several.
   std::string kill_one() { return own_nodes_->kill_one(); }

@@ -8,7 +8,7 @@ namespace {
 // Of one turn: some tens of microseconds of the thread that answers renewals and takes puts. Fewer
 // bytes would not pay for waking it. An empty pool is walked no faster.
 constexpr uint64_t kTurnBytes = 512 * kKiB;
-constexpr uint32_t kTurnSlots = 1024;
+constexpr uint32_t kTurnSlots = 4096;
 
 }  // namespace
 

@@ -156,6 +156,32 @@ class UsageTest(Case):
         self.assert_fails(self.run_program("bench", "push", "--backend", "tcp", "--page-bytes", "4KiB", "--pool-bytes",
                                            "4MiB", "--seconds", "0.2"), 1, "cannot be pushed over tcp", "fetch them")
 
+    def test_urgent_bench(self):
+        for backend in ("shm", "tcp"):
+            result = self.run_program("bench", "urgent", "--backend", backend, "--page-bytes", "4KiB", "--beside", "100",
+                                      "--deadline-us", "10000000", "--others-deadline-us", "10000000", "--rounds", "21",
+                                      "--json", "-")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            answer = json.loads(result.stdout)
+            self.assertEqual((answer["ready"], answer["others_ready"]), (21, 2100))
+            self.assertEqual((answer["wrong_bytes"], answer["channels_ended"]), (0, 0))
+            for key in ("alone_us", "behind_us", "others_us"):
+                self.assertEqual(answer[key]["count"], 21)
+                self.assertGreater(answer[key]["p50"], 0)
+        self.assert_fails(self.run_program("bench", "urgent", "--beside", "0"), 2, "pages beside it")
+        self.assert_nothing_left()
+
+    def test_stale_bench(self):
+        result = self.run_program("bench", "stale", "--backend", "shm", "--lanes", "2", "--seconds", "0.3", "--json", "-")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        answer = json.loads(result.stdout)
+        self.assertEqual(answer["ready"], 0)
+        self.assertGreater(answer["recompute_by_reason"]["stale"], 0)
+        self.assertGreater(answer["callback_wait_us"]["count"], 0)
+        self.assertGreaterEqual(answer["callback_wait_max_us"], 0)
+        self.assert_fails(self.run_program("bench", "stale", "--lanes", "0"), 2, "lanes")
+        self.assert_nothing_left()
+
     def test_fetch_bench(self):
         for verify in ("on", "off"):
             result = self.run_program("bench", "fetch", "--backend", "shm", "--page-bytes", "4KiB", "--batch", "10",

@@ -7,7 +7,7 @@
 namespace farpage {
 namespace {
 
-constexpr uint64_t kRate = 16 * kMiB;  // a pool of 16 slots of 512 bytes every 8 ms
+constexpr uint64_t kRate = 16 * kMiB;  // a pool of 16 slots of 512 bytes every 32 ms
 
 SimClusterOptions scrubbed_nodes(uint64_t replicas = 2) {
   SimClusterOptions options = three_nodes(replicas);
@@ -15,7 +15,7 @@ SimClusterOptions scrubbed_nodes(uint64_t replicas = 2) {
   return options;
 }
 
-constexpr uint64_t kPassNs = 20 * kMillisecond;
+constexpr uint64_t kPassNs = 80 * kMillisecond;
 
 // Nobody asks for the page, and nobody reports it.
 TEST(Scrubber, PageThatGoesBadIsFoundWithinAPassAndRepairedFromTheOther) {
@@ -59,17 +59,17 @@ TEST(Scrubber, WhatIsWholeStaysAndIsLookedAtAgainAndAgain) {
 
 TEST(Scrubber, KeepsItsPace) {
   SimClusterOptions options = scrubbed_nodes(3);
-  options.node.pool_bytes = 800 * (512 + sizeof(PageHeader));
+  options.node.pool_bytes = 3'400 * (512 + sizeof(PageHeader));
   SimCluster cluster(33, options);
   RawClient client(cluster);
   settle(client);
-  for (uint64_t number = 1; number <= 700; ++number) {
+  for (uint64_t number = 1; number <= 3'000; ++number) {
     ASSERT_EQ(client.put(number, 1).code, Code::kOk);
   }
   const uint64_t before = client.status(0).scrubs.bytes;
   const uint64_t begun_ns = cluster.now_ns();
   client.run_for(kSecond);
-  const uint64_t most = kRate * (cluster.now_ns() - begun_ns) / kSecond + 256 * kKiB;
+  const uint64_t most = kRate * (cluster.now_ns() - begun_ns) / kSecond + kMiB;
   const uint64_t looked_at = client.status(0).scrubs.bytes - before;
   EXPECT_LE(looked_at, most);
   EXPECT_GE(looked_at, kRate / 2);

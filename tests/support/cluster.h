@@ -118,6 +118,7 @@ class Cluster {
     return Client::connect(options, client_runtime_, *client_fabric_, *dialer_).value();
   }
 
+  Runtime& client_runtime() { return client_runtime_; }
   const NodeOptions& options() const { return options_; }
   const Address& address() const { return address_; }
 

@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""What some fetches cost the others: deadlines that cannot be met, one page with little time behind many, pages that are stale.
+
+disturbances.py [--farpage build/release/cli/farpage] [--runs 5] [--far-link build/release/bench/farpage_far_link]
+
+Each case runs that often, in turns with what it is compared with, and the medians are judged. With --far-link, which takes root, the cases
+of tcp run once more between two network namespaces that are a millisecond apart, each way. Exit status 1 if a bound does not hold on a
+machine that does nothing else.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from measure import QUIET_SHARE, Failure, bench, median, memory_node, require, run, running, wait_until_quiet
+
+TOKEN_BYTES = 32
+AT_ONCE = 64
+PAGE = "4KiB"
+POOL = "16MiB"
+IMPOSSIBLE_SHARE = 0.01
+FAR_NODE = "tcp://10.9.0.1:7010"
+FAR_DELAY_US = 1000
+
+
+class Rows:
+    """Prints them, and remembers whether all bounds hold. On a machine that is busy it judges none."""
+
+    def __init__(self, judges):
+        self.judges = judges
+        self.holds = True
+        print("| case | measured | bound | holds |\n|---|---|---|---|", flush=True)
+
+    def add(self, case, measured, bound, holds):
+        self.holds &= holds or not self.judges
+        verdict = ("yes" if holds else "**no**") if self.judges else "not judged"
+        print(f"| {case} | {measured} | {bound} | {verdict} |", flush=True)
+
+
+class Wire:
+    """Node and client of tcp, side by side."""
+
+    def __init__(self, program, token, folder):
+        self.program, self.token, self.folder = program, token, folder
+
+    @contextlib.contextmanager
+    def node(self):
+        with memory_node(self.program, "tcp", self.folder, *self.node_arguments()) as (address, _):
+            yield address
+
+    def node_arguments(self):
+        return ("--pool-bytes", "64MiB", "--page-bytes", PAGE, "--token-file", self.token, "--set", "node.reuse_ms=1000")
+
+    def fetch(self, address, seconds, *arguments):
+        return json.loads(run([*self.client(), self.program, "bench", "fetch", "--node", address, "--token-file", self.token,
+                               "--page-bytes", PAGE, "--pool-bytes", POOL, "--batch", "1", "--depth", str(AT_ONCE),
+                               "--seconds", str(seconds), *map(str, arguments), "--json", "-"]))
+
+    def client(self):
+        return ()
+
+
+class FarWire(Wire):
+    """Node and client in two network namespaces, the ends of a link that is running."""
+
+    def __init__(self, program, token, folder, link):
+        super().__init__(program, token, folder)
+        word, *self.ends = link.stdout.readline().split()
+        if word != "ready":
+            raise Failure("the far link did not start")
+
+    @contextlib.contextmanager
+    def node(self):
+        state = tempfile.mkdtemp(dir=self.folder)
+        command = [*self.inside(0), self.program, "node", "--listen", FAR_NODE, "--state", f"{state}/node.state", *self.node_arguments()]
+        ready, said = os.pipe()
+        with open(ready, encoding="utf-8") as answer, contextlib.ExitStack() as stack:
+            with open(said, "w", encoding="utf-8"):
+                stack.enter_context(running([*command, "--ready-fd", said], pass_fds=[said], stderr=subprocess.DEVNULL))
+            if not answer.readline().startswith("ready "):
+                raise Failure("the memory node did not start")
+            yield FAR_NODE
+
+    def inside(self, end):
+        return ("nsenter", "-n", "-t", self.ends[end])
+
+    def client(self):
+        return self.inside(1)
+
+
+def measure_impossible(rows, wire, name, options):
+    """One fetch in a hundred has a tenth of the time that the others take."""
+    with wire.node() as address:
+        pairs = [(wire.fetch(address, options.seconds),
+                  wire.fetch(address, options.seconds, "--impossible-share", IMPOSSIBLE_SHARE)) for _ in range(options.runs)]
+    without, beside = ([pair[i] for pair in pairs] for i in (0, 1))
+    rate = median(beside, lambda it: it["pages_per_s"]) / median(without, lambda it: it["pages_per_s"])
+    p99 = median(beside, lambda it: it["fetch_us"]["p99"]) / median(without, lambda it: it["fetch_us"]["p99"])
+    ended = sum(it["channels_ended"] for it in beside)
+    case = f"{name}: 64 at once, 1% with a deadline that cannot be met"
+    rows.add(f"{case}: channels ended", str(ended), "0", ended == 0)
+    rows.add(f"{case}: throughput of the others", f"{rate:.3f} ×", "≥ 0.95 ×", rate >= 0.95)
+    rows.add(f"{case}: p99 of the others", f"{p99:.3f} ×", "≤ 1.05 ×", p99 <= 1.05)
+
+
+def measure_tight(rows, wire, name, options):
+    """All have the time that 999 of 1,000 took just before."""
+    shares = []
+    with wire.node() as address:
+        for _ in range(options.runs):
+            free = wire.fetch(address, options.seconds)
+            tight = wire.fetch(address, options.seconds, "--deadline-us", int(free["fetch_us"]["p999"]))
+            shares.append(tight["verdicts"]["ready"] / (tight["verdicts"]["ready"] + tight["verdicts"]["recompute"]))
+    share = statistics.median(shares)
+    rows.add(f"{name}: all with the 99.9th percentile as their deadline: ready", f"{100 * share:.2f}%", "≥ 99%", share >= 0.99)
+
+
+def measure_urgent(rows, program, options):
+    for backend, bound_us in (("tcp", 1500), ("shm", 500)):
+        runs = [bench(program, "urgent", "--backend", backend) for _ in range(options.runs)]
+        behind = median(runs, lambda it: it["behind_us"]["p50"])
+        alone = median(runs, lambda it: it["alone_us"]["p50"])
+        others = median(runs, lambda it: it["others_us"]["p50"])
+        ended = sum(it["channels_ended"] for it in runs)
+        rows.add(f"{backend}: one page of 64 KiB with 2 ms, behind 1,024 with a second",
+                 f"{behind / 1e3:.2f} ms (alone {alone / 1e3:.3f} ms, the others {others / 1e3:.1f} ms), {ended} channels ended",
+                 f"≤ {bound_us / 1e3:.1f} ms", behind <= bound_us and ended == 0)
+
+
+def measure_stale(rows, program, options):
+    runs = [bench(program, "stale", "--backend", "shm", "--lanes", 4, "--seconds", options.seconds) for _ in range(options.runs)]
+    wait_ms = median(runs, lambda it: it["callback_wait_max_us"]) / 1e3
+    looks = sum(it["unreachable_looks"] for it in runs)
+    rows.add("shm, 4 lanes of stale pages: the longest wait of a callback", f"{wait_ms:.2f} ms, {looks} looks without a lease", "≤ 10 ms",
+             wait_ms <= 10 and looks == 0)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--farpage", default="build/release/cli/farpage")
+    parser.add_argument("--far-link", help="farpage_far_link, a target of this project that is built when it is asked for")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=3)
+    options = parser.parse_args()
+    require(options.farpage, {})
+    load = wait_until_quiet(30)
+    if load > QUIET_SHARE:
+        print(f"disturbances: something else takes {100 * load:.0f}% of the cores, and spoils every figure", file=sys.stderr)
+    rows = Rows(load <= QUIET_SHARE)
+    with tempfile.TemporaryDirectory() as folder:
+        token = os.path.join(folder, "token")
+        with open(token, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
+            file.write(os.urandom(TOKEN_BYTES).hex().encode())
+        with contextlib.ExitStack() as stack:
+            wires = {"tcp, loopback": Wire(options.farpage, token, folder)}
+            if options.far_link:
+                link = stack.enter_context(running([options.far_link, FAR_DELAY_US], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+                wires["tcp, 1 ms each way"] = FarWire(options.farpage, token, folder, link)
+            for name, wire in wires.items():
+                measure_impossible(rows, wire, name, options)
+                measure_tight(rows, wire, name, options)
+    measure_urgent(rows, options.farpage, options)
+    measure_stale(rows, options.farpage, options)
+    return 0 if rows.holds else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failure as failure:
+        sys.exit(f"disturbances: {failure}")

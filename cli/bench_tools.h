@@ -1,0 +1,84 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <boost/json/object.hpp>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "bench/fetch_bench.h"
+#include "bench/json.h"
+#include "bench/progress.h"
+#include "cli/connection.h"
+#include "cli/exit_code.h"
+#include "cli/options.h"
+#include "cli/signals.h"
+#include "pagetable/geometry.h"
+
+// What the benches over nodes share.
+namespace farpage {
+
+inline Result<int> tell(const std::string& file, const boost::json::object& json,
+                        const std::string& table, uint64_t wrong_bytes) {
+  if (!file.empty()) {
+    auto written = write_text(file, format_json(json));
+    if (!written) return tl::unexpected(written.error());
+  }
+  if (file != "-") {
+    auto written = write_text("-", table);
+    if (!written) return tl::unexpected(written.error());
+  }
+  if (wrong_bytes == 0) return kExitDone;
+  return fail(Code::kSystem, fmt::format("{} wrong bytes were served as ready", wrong_bytes));
+}
+
+// Shows how far the filling of the nodes is.
+class Filling {
+ public:
+  void operator()(uint64_t done, uint64_t total) {
+    if (!progress_) progress_.emplace("filling the node", "pages", total);
+    progress_->update(done);
+    if (done == total) progress_.reset();
+  }
+
+ private:
+  std::optional<Progress> progress_;
+};
+
+// The nodes that `reach` names, or nodes of its own with room for that many of the bench's pages;
+// and a name for those that nobody else uses.
+template <typename Bench>
+Result<std::unique_ptr<NodeConnection>> open_nodes(Bench& bench, uint64_t pages,
+                                                   const OwnNodesArguments& own_nodes,
+                                                   ConnectOptions options,
+                                                   const Interrupts& interrupts) {
+  const Geometry geometry = {bench.page_bytes, FetchBench::slots_for(pages), 2};
+  options.own_node.pool_bytes = geometry.pool_bytes();
+  options.own_node.page_bytes = bench.page_bytes;
+  options.own_node.nodes = own_nodes.nodes;
+  options.own_node.replicas = own_nodes.replicas;
+  auto connection = NodeConnection::open(options, interrupts);
+  if (connection) {
+    bench.name_space = unique_name_space(bench.name_space, (*connection)->has_own_node());
+  }
+  return connection;
+}
+
+// What every bench over nodes of its own does around `measure`. Returns the exit status.
+template <typename Arguments, typename Measure>
+int run_over_nodes(const Arguments& arguments, const Measure& measure) {
+  Result<ConnectOptions> options = arguments.reach.load();
+  if (!options) return report_error(options.error(), kExitUsage);
+  const auto valid =
+      arguments.bench.validate().and_then([&] { return arguments.own_nodes.validate(); });
+  if (!valid) return report_error(valid.error(), kExitUsage);
+  const Interrupts interrupts;
+  const Result<int> exit_code = measure(arguments, std::move(*options), interrupts);
+  return exit_code ? *exit_code : report_error(exit_code.error());
+}
+
+}  // namespace farpage
