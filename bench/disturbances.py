@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What some fetches cost the others: deadlines that cannot be met, one page with little time behind many, pages that are stale.
+"""What some cost the others: deadlines that cannot be met, a page with little time behind many, members that are dead, stale pages.
 
 disturbances.py [--farpage build/release/cli/farpage] [--runs 5] [--far-link build/release/bench/farpage_far_link]
 
@@ -12,17 +12,20 @@ import argparse
 import contextlib
 import json
 import os
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
-from measure import QUIET_SHARE, Failure, bench, median, memory_node, require, run, running, wait_until_quiet
+from measure import QUIET_SHARE, Failure, bench, free_port, median, memory_node, require, run, running, serving, wait_until_quiet
 
 TOKEN_BYTES = 32
 AT_ONCE = 64
 PAGE = "4KiB"
 POOL = "16MiB"
+DEAD = 100
 IMPOSSIBLE_SHARE = 0.01
 FAR_NODE = "tcp://10.9.0.1:7010"
 FAR_DELAY_US = 1000
@@ -140,6 +143,41 @@ def measure_stale(rows, program, options):
              wait_ms <= 10 and looks == 0)
 
 
+@contextlib.contextmanager
+def silent_hosts(count):
+    """Addresses at which nobody answers a connection: what may wait to be accepted there is full."""
+    with contextlib.ExitStack() as stack:
+        addresses = []
+        for _ in range(count):
+            server = stack.enter_context(socket.socket())
+            server.bind(("127.0.0.1", 0))
+            server.listen(0)
+            stack.enter_context(socket.create_connection(server.getsockname()))
+            addresses.append("tcp://127.0.0.1:%d" % server.getsockname()[1])
+        yield addresses
+
+
+def measure_connect(rows, program, token, folder, options):
+    """A client's first lane where most of the listed members do not answer, from the start of its program on."""
+    with silent_hosts(DEAD) as dead:
+        own = f"tcp://127.0.0.1:{free_port()}"
+        listed = ",".join([f"alive={own}", *(f"dead{i}={address}" for i, address in enumerate(dead))])
+        members = ["--token-file", token, "--set", f"cluster.nodes={listed}", "--set", "cluster.replicas=1"]
+        node = [program, "node", "--listen", own, "--state", f"{folder}/dead.state", "--pool-bytes", "16MiB", "--page-bytes", PAGE, *members,
+                "--set", "cluster.name=alive"]
+        with serving(node, int(own.rpartition(":")[2])):
+            took_s = []
+            for _ in range(options.runs):
+                begun = time.monotonic()
+                with running([program, "bench", "idle", "--clients", 1, *members, "--set", f"cluster.page_bytes={PAGE}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True) as client:
+                    if not client.stdout.readline().startswith("ready"):
+                        raise Failure(f"the client did not connect: {client.stderr.read()}")
+                    took_s.append(time.monotonic() - begun)
+    took = statistics.median(took_s)
+    rows.add(f"tcp: the first lane of a client, {DEAD} listed members do not answer", f"{1e3 * took:.0f} ms", "≤ 1 s", took <= 1)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--farpage", default="build/release/cli/farpage")
@@ -164,6 +202,7 @@ def main():
             for name, wire in wires.items():
                 measure_impossible(rows, wire, name, options)
                 measure_tight(rows, wire, name, options)
+        measure_connect(rows, options.farpage, token, folder, options)
     measure_urgent(rows, options.farpage, options)
     measure_stale(rows, options.farpage, options)
     return 0 if rows.holds else 1

@@ -349,6 +349,13 @@ int run_bench_idle(const IdleArguments& arguments) {
   auto connect = arguments.reach.load({.staging_bytes = 0, .location_pages = 1});
   if (!connect) return report_error(connect.error(), kExitUsage);
   options.connect = std::move(*connect);
+  const ConnectOptions& reach = options.connect;
+  if (reach.node.empty() && !reach.cluster.is_given() && !reach.etcd.is_given()) {
+    return report_error({Code::kInvalid,
+                         "which nodes? Name one that is running with --node, or a fleet with "
+                         "cluster.nodes or etcd.endpoints"},
+                        kExitUsage);
+  }
   if (auto valid = options.validate(); !valid) return report_error(valid.error(), kExitUsage);
   const Result<void> done = run_idle_bench(options);
   return done ? kExitDone : report_error(done.error());
@@ -359,7 +366,7 @@ void add_idle(CLI::App& bench, int& exit_code) {
       "idle", "Keeps clients on a node that ask for nothing, until its standard input ends");
   auto arguments = std::make_shared<IdleArguments>();
   IdleBenchOptions& options = arguments->bench;
-  arguments->reach.add_to(*command, "Address of a running node")->required();
+  arguments->reach.add_to(*command, "Address of a running node");
   add_count(*command, "--clients", options.clients, "Clients, each with one lane");
   command->callback([arguments, &exit_code] { exit_code = run_bench_idle(*arguments); });
 }
