@@ -407,6 +407,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   add_deadlines(*bench, exit_code);
   add_urgent_bench(*bench, exit_code);
   add_stale_bench(*bench, exit_code);
+  add_turn_bench(*bench, exit_code);
   add_importance(*bench, exit_code);
   add_index(*bench, exit_code);
   add_recovery(*bench, exit_code);

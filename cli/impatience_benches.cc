@@ -6,12 +6,15 @@
 #include <utility>
 
 #include "bench/stale_bench.h"
+#include "bench/turn_bench.h"
 #include "bench/urgent_bench.h"
 #include "cli/bench_tools.h"
 #include "cli/version.h"
 
 namespace farpage {
 namespace {
+
+constexpr uint64_t kHeldNs = 3'600 * kSecond;  // longer than any read may take
 
 struct UrgentArguments {
   UrgentBenchOptions bench;
@@ -60,7 +63,51 @@ Result<int> bench_stale(StaleArguments arguments, ConnectOptions options,
   return tell(arguments.json, stale_json(report), stale_table(report), 0);
 }
 
+struct TurnArguments {
+  TurnBenchOptions bench;
+  OwnNodesArguments own_nodes;
+  std::string json;
+  ReachArguments reach;
+};
+
+Result<int> bench_turns(TurnArguments arguments, ConnectOptions options,
+                        const Interrupts& interrupts) {
+  TurnBenchOptions& bench = arguments.bench;
+  options.is_shaped = true;
+  auto connection = open_nodes(bench, bench.pool_bytes / bench.page_bytes, arguments.own_nodes,
+                               std::move(options), interrupts);
+  if (!connection) return tl::unexpected(connection.error());
+  NodeConnection& opened = **connection;
+  const auto hold = [&opened](bool holds) {
+    opened.shaped()->shape({.latency_ns = holds ? kHeldNs : 0, .bytes_per_s = 0});
+  };
+  Filling filling;
+  const auto result = run_turn_bench(
+      opened.client(), bench, hold, [&interrupts] { return interrupts.interrupted(); },
+      std::ref(filling));
+  if (!result) return tl::unexpected(result.error());
+  if (result->interrupted) return fail(Code::kAborted, "interrupted");
+  const TurnReport report = {bench, *result, opened.client().capabilities(), version()};
+  return tell(arguments.json, turn_json(report), turn_table(report), 0);
+}
+
 }  // namespace
+
+void add_turn_bench(CLI::App& bench, int& exit_code) {
+  CLI::App* command = bench.add_subcommand(
+      "turns", "Has the path of a lane end over and over: how long its turns take meanwhile");
+  auto arguments = std::make_shared<TurnArguments>();
+  TurnBenchOptions& options = arguments->bench;
+  add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
+  add_count(*command, "--batch", options.batch, "Pages a fetch");
+  add_size(*command, "--pool-bytes", options.pool_bytes, "Pages to draw from, in bytes");
+  add_count(*command, "--rounds", options.rounds, "Paths that end");
+  command->add_option("--seconds", options.seconds, "Between two of them")->capture_default_str();
+  add_json(*command, arguments->json);
+  arguments->own_nodes.add_to(*command, arguments->reach.add_to(*command, kNodeHelp));
+  command->callback(
+      [arguments, &exit_code] { exit_code = run_over_nodes(*arguments, bench_turns); });
+}
 
 void add_urgent_bench(CLI::App& bench, int& exit_code) {
   CLI::App* command = bench.add_subcommand(

@@ -4,7 +4,9 @@
 
 namespace farpage {
 
-// `farpage bench urgent` and `farpage bench stale`: what some fetches cost the others.
+// `farpage bench urgent`, `stale` and `turns`: what some fetches, and a path that ends, cost the
+// others.
+void add_turn_bench(CLI::App& bench, int& exit_code);
 void add_urgent_bench(CLI::App& bench, int& exit_code);
 void add_stale_bench(CLI::App& bench, int& exit_code);
 

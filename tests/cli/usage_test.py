@@ -182,6 +182,17 @@ class UsageTest(Case):
         self.assert_fails(self.run_program("bench", "stale", "--lanes", "0"), 2, "lanes")
         self.assert_nothing_left()
 
+    def test_turn_bench(self):
+        result = self.run_program("bench", "turns", "--backend", "tcp", "--rounds", "2", "--seconds", "0.1", "--json", "-")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        answer = json.loads(result.stdout)
+        self.assertGreaterEqual(answer["channels_ended"], 2)
+        self.assertGreater(answer["ready"], 0)
+        for key in ("steady_turn_us", "ending_turn_us"):
+            self.assertGreater(answer[key]["count"], 0)
+        self.assert_fails(self.run_program("bench", "turns", "--rounds", "0"), 2, "rounds")
+        self.assert_nothing_left()
+
     def test_fetch_bench(self):
         for verify in ("on", "off"):
             result = self.run_program("bench", "fetch", "--backend", "shm", "--page-bytes", "4KiB", "--batch", "10",
