@@ -20,11 +20,13 @@ Slice device_slice(Slice registered) {
 
 // Over a backend that moves host memory alone.
 TEST_F(FleetTest, PageForMemoryThatTheBackendCannotLandInIsRecomputedAndTheOthersCome) {
-  for (uint64_t i = 0; i < 3; ++i) ASSERT_EQ(engine().put(test_key(i), i).code, Code::kOk);
+  for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ(engine().put(test_key(i), i).code, Code::kOk);
   std::vector<PageRequest> requests;
-  for (size_t i = 0; i < 3; ++i) requests.push_back({test_key(i), 0, engine().slice(i)});
+  for (size_t i = 0; i < 4; ++i) requests.push_back({test_key(i), 0, engine().slice(i)});
   requests[1].destination = device_slice(requests[1].destination);
-  std::vector<PageVerdict> verdicts(3);
+  requests[3].destination.place = kGpu;  // wherever its registration is
+  std::ranges::fill(engine().frame(3), std::byte{0xEE});
+  std::vector<PageVerdict> verdicts(4);
   const uint64_t began_ns = now();
   Fetch fetch = engine().lane().fetch(requests, verdicts, engine().deadline(), {.hedge = true});
   fetch.wait();
@@ -32,6 +34,8 @@ TEST_F(FleetTest, PageForMemoryThatTheBackendCannotLandInIsRecomputedAndTheOther
   EXPECT_EQ(verdicts[1].reason, Reason::kUnreachable);
   EXPECT_EQ(verdicts[1].place, Place::kReleased);
   EXPECT_EQ(verdicts[2].verdict, Verdict::kReady);
+  EXPECT_EQ(verdicts[3].reason, Reason::kUnreachable);
+  EXPECT_EQ(std::ranges::count(engine().frame(3), std::byte{0xEE}), kPageBytes);
   EXPECT_LT(now() - began_ns, kSecond) << "and not at the deadline";
   EXPECT_TRUE(fetch.released());
 }

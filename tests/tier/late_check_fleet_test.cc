@@ -114,6 +114,22 @@ TEST_F(LateCheckFleet, PageWhoseCheckSaysNoAtEveryReplicaIsCorrupt) {
   EXPECT_EQ(verdict.replicas, 2);
 }
 
+// A hedge is for reads that are slow.
+TEST_F(LateCheckFleet, PageWhoseCheckLastsIsNotHedged) {
+  checkers_.hold_all();
+  const PageRequest request = {test_key(1), 0, engine().slice(0)};
+  PageVerdict verdict;
+  const LaneStats before = lane().stats();
+  Fetch fetch = lane().fetch({&request, 1}, {&verdict, 1}, engine().deadline(), {.hedge = true});
+  ASSERT_TRUE(drive([&] { return checkers_.under_way == 1; }));
+  const uint64_t until_ns = now() + kMillisecond;
+  drive([&] { return now() >= until_ns; });
+  EXPECT_EQ(lane().stats().hedges, before.hedges);
+  checkers_.hold_none();
+  fetch.wait();
+  EXPECT_TRUE(shows(verdict, 1));
+}
+
 // A page's first read takes long, and it is hedged; both land, and neither has been checked.
 class HedgeBeingChecked : public LateCheckFleet {
  protected:

@@ -148,6 +148,9 @@ TEST_F(LateCheck, CheckerWithLittleRoomGetsTheRestOfTheBatchLater) {
   checkers_.room = 3;
   checkers_.polls = [] { return 1; };
   const auto pages = start(20);
+  run_for(2 * kReadNs);  // all have landed
+  lane().progress();
+  EXPECT_EQ(checkers_.under_way, 3u);
   pages->fetch.wait();
   expect_whole(*pages);
   EXPECT_EQ(checkers_.begun, 20u);
@@ -159,6 +162,7 @@ TEST_F(LateCheck, ChecksMayEndInAnyOrder) {
   checkers_.polls = [&] { return last = (last + 17) % 40; };
   const auto pages = start(40);
   const auto twice = start(40, kSecond, 40);
+  run_for(2 * kReadNs);  // all have landed
   pages->fetch.wait();
   twice->fetch.wait();
   expect_whole(*pages);
@@ -255,6 +259,19 @@ TEST_F(LateCheck, CheckThatEndsAtTheLookAfterTheDeadlineIsTooLate) {
   EXPECT_EQ(checkers_.under_way, 1u);
   run_for(2 * kReadNs);  // nobody looks before it has passed
   checkers_.hold_none();
+  lane().progress();
+  EXPECT_EQ(pages->verdicts[0].reason, Reason::kStalled);
+  EXPECT_TRUE(pages->fetch.released());
+}
+
+// The check itself takes what was left.
+TEST_F(LateCheck, CheckThatTakesAllTheTimeThatWasLeftMakesNothingReady) {
+  checkers_.answer = [&](const PayloadCheck&) {
+    run_for(3 * kReadNs);
+    return Outcome::kGood;
+  };
+  const auto pages = start(1, 3 * kReadNs);
+  run_for(2 * kReadNs);
   lane().progress();
   EXPECT_EQ(pages->verdicts[0].reason, Reason::kStalled);
   EXPECT_TRUE(pages->fetch.released());

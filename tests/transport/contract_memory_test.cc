@@ -41,12 +41,15 @@ TEST_P(FabricContract, PostsNothingOnASliceInGpuMemory) {
     operation.local_count = 2;
     operation.local[0] = link.local.slice(0, 64);
     operation.local[1] = link.local.slice(64, 1024);
-    operation.local[1].data = device_address();
     operation.local[1].place = kGpu;
-    const PostResult posted = link.initiator->post({&operation, 1}, soon());
-    EXPECT_EQ(posted.accepted, 0u);
-    EXPECT_EQ(posted.status.code, Code::kInvalid);
+    for (std::byte* const data : {operation.local[1].data, device_address()}) {
+      operation.local[1].data = data;
+      const PostResult posted = link.initiator->post({&operation, 1}, soon());
+      EXPECT_EQ(posted.accepted, 0u);
+      EXPECT_EQ(posted.status.code, Code::kInvalid);
+    }
     harness_->settle();
+    EXPECT_TRUE(untouched(link.memory));
     Completion none;
     EXPECT_EQ(link.initiator->poll({&none, 1}), 0u);
     // The channel is as good as before.
