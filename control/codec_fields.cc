@@ -18,6 +18,14 @@ UniqueFd detach(uint32_t descriptor, std::vector<UniqueFd>& descriptors) {
   return std::move(descriptors[descriptor - 1]);
 }
 
+// A device that no slice can name is none: the kind says already that it is not host memory.
+MemoryPlace place_of(uint32_t kind, int32_t device) {
+  MemoryPlace place;
+  if (kind == static_cast<uint32_t>(MemoryKind::kCuda)) place.kind = MemoryKind::kCuda;
+  if (std::in_range<int16_t>(device)) place.device = static_cast<int16_t>(device);
+  return place;
+}
+
 }  // namespace
 
 Code to_code(uint32_t code) {
@@ -36,8 +44,8 @@ PageKey get(const wire::Key& from) {
 void put(wire::Region& to, RegionExport&& from, std::vector<UniqueFd>& descriptors) {
   to.set_bytes(from.bytes);
   to.set_access(static_cast<uint32_t>(from.access));
-  to.set_kind(static_cast<uint32_t>(from.kind));
-  to.set_device(from.device);
+  to.set_kind(static_cast<uint32_t>(from.place.kind));
+  to.set_device(from.place.device);
   to.set_opaque(std::move(from.opaque));
   to.set_fd_index(attach(std::move(from.fd), descriptors));
 }
@@ -47,9 +55,7 @@ RegionExport get(const wire::Region& from, std::vector<UniqueFd>& descriptors) {
   to.bytes = from.bytes();
   to.access = from.access() == static_cast<uint32_t>(Access::kRemoteWrite) ? Access::kRemoteWrite
                                                                            : Access::kRemoteRead;
-  to.kind = from.kind() == static_cast<uint32_t>(MemoryKind::kCuda) ? MemoryKind::kCuda
-                                                                    : MemoryKind::kHost;
-  to.device = from.device();
+  to.place = place_of(from.kind(), from.device());
   to.opaque = from.opaque();
   to.fd = detach(from.fd_index(), descriptors);
   return to;

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "base/units.h"
 #include "control/link.h"
+#include "integrity/host_checker.h"
 #include "tier/lane.h"
 #include "tier/page_request.h"
 #include "tier/push.h"
@@ -28,6 +29,9 @@ struct ClientOptions {
   std::string metrics_listen = "";  // where the program that holds the client shows describe()
   bool verify = true;               // false leaves the payload's CRC unchecked: for benchmarks, and
                                     // not a key of any configuration
+  // Where lanes get what checks payloads that no backend has counted the CRC of; outlives the
+  // client.
+  CheckerFactory* checkers = &host_checkers();
 
   Result<void> validate() const;
 };
@@ -43,8 +47,9 @@ struct PutResult {
   // the page is removed or evicted. kTimeout: not acknowledged; it may be stored or not.
   // kExhausted: no slot became free in time; without node.evict no page makes room for another.
   // kUnavailable: the page's primary cannot be reached, or another node has become it meanwhile.
-  // kInvalid: longer than the node's slots, or the node was told another list of nodes. kAborted:
-  // the bytes that arrived were not the bytes that were sent.
+  // kInvalid: longer than the node's slots, not in host memory (copy the page there first), or the
+  // node was told another list of nodes. kAborted: the bytes that arrived were not the bytes that
+  // were sent.
   Code code = Code::kTimeout;
   Version version = 0;
 };

@@ -50,7 +50,9 @@ DemandState* Demands::start(std::span<const PageRequest> requests, std::span<Pag
   demand.lent.reserve(requests.size());
   ahead_.on_demand_begun();
   for (uint32_t i = 0; i < requests.size(); ++i) {
-    const uint32_t place = ahead_.demand(requests[i]);
+    // What is fetched ahead lies in host memory, where a reader of another kind cannot look.
+    const bool may_borrow = requests[i].destination.place.is_host();
+    const uint32_t place = may_borrow ? ahead_.demand(requests[i]) : PagesAhead::kNoPlace;
     if (demand.is_direct && place == PagesAhead::kNoPlace) continue;
     for (uint32_t before = 0; demand.is_direct && before < i; ++before) {
       ask(demand, before, PagesAhead::kNoPlace, false);

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "integrity/crc32c.h"
 #include "tier/lane_reads.h"
 
 namespace farpage {
@@ -47,6 +46,7 @@ LaneEngine::LaneEngine(std::shared_ptr<FleetLink> fleet, Mapping memory, Region 
       region_(std::move(region)),
       landing_key_(region_.slice(0, 0).local_key),
       places_(std::move(places)),
+      checks_(*fleet_->options().checkers, kWindow),
       details_(kWindow) {
   for (uint32_t index = kWindow; index-- > 0;) {
     pages_[index].index = free_pages_[free_count_++] = static_cast<uint16_t>(index);
@@ -116,14 +116,30 @@ void LaneEngine::recycle(FetchState* fetch) {
 }
 
 bool LaneEngine::progress() {
-  return (!active_.empty() || in_flight() > 0) && turn();
+  return (!active_.empty() || in_flight() > 0 || checks_.any()) && turn();
 }
 
 bool LaneEngine::turn() {
-  const size_t ended = collect();
+  size_t ended = collect();
+  ended += judge();
+  return advance() || ended > 0;
+}
+
+// What has landed: its check, if that is still to come, and then the look at the clock. How many
+// checks have ended.
+[[gnu::always_inline]] inline size_t LaneEngine::judge() {
+  if (checks_.any()) return check_and_conclude();
   look_at_clock();
   conclude();
-  return advance() || ended > 0;
+  return 0;
+}
+
+size_t LaneEngine::check_and_conclude() {
+  const size_t ended = check();
+  look_at_clock();
+  conclude_checked();
+  conclude();
+  return ended;
 }
 
 [[gnu::always_inline]] inline void LaneEngine::look_at_clock() {
@@ -157,18 +173,18 @@ bool LaneEngine::turn() {
     count += collect(*busy_[at]);
     if (busy_.size() == 1 || ended_bytes_ < kPollBytes) continue;
     // What the first node has brought waits no longer for what the others bring.
-    look_at_clock();
-    conclude();
+    judge();
   }
   return count;
 }
 
-// `crc`: of the payload as it landed, where the backend counts it.
+// `crc`: of the payload as it landed, where the backend counts it. Otherwise nobody knows before
+// its check has ended.
 [[gnu::always_inline]] inline bool LaneEngine::has_payload(PageInFlight& page, uint32_t crc) {
   if (!verify_ || page.bytes == 0 || !on(Guard::kPayloadCrc)) return true;
-  const Slice& landed = destination(page);
-  return (lands_with_crc_ ? crc : crc32c(0, landed.data, landed.bytes)) ==
-         landing().headers[page.index].payload_crc;
+  if (lands_with_crc_) return crc == landing().headers[page.index].payload_crc;
+  begin_check(page);
+  return false;
 }
 
 [[gnu::always_inline]] inline bool LaneEngine::is_located(const PageInFlight& page) const {
@@ -229,7 +245,7 @@ size_t LaneEngine::end_operations(LanePeer& peer) {
   const size_t count = peer.path.in_flight();
   peer.path.forget_operations();
   for (PageInFlight& page : pages_) {
-    if (page.peer != &peer || page.outstanding == 0) continue;
+    if (page.peer != &peer || !page.is_read()) continue;
     page.is.broken = true;
     operation_ended(page, page.outstanding, 0);
   }
@@ -274,22 +290,27 @@ void LaneEngine::became_ready(PageInFlight& page) {
 }
 
 void LaneEngine::conclude_other(PageInFlight& page) {
+  if (page.outstanding != 0) return set_aside(page);
   if (page.is.held) return released(page);
-  LanePeer& peer = *page.peer;
   if (!usable(page)) {
     page.is.broken = page.is.whole = false;
     return came_to_nothing(page);
   }
+  count_read(page);
+  if (page.is.reads_page) return read_landed(page);
+  lookup_of(page).index_landed(landing().buckets[page.index], page.peer->path.view().geometry);
+  read_next(page);
+}
+
+// How long its peer took.
+void LaneEngine::count_read(PageInFlight& page) {
+  LanePeer& peer = *page.peer;
   if (!single_ || page.fetch->options.recompute_ns > 0) {
     peer.latency.add(now_ns_ - page.posted_ns);
     peer.link->breaker().succeeded();
   }
-  if (!page.is.reads_page) {
-    lookup_of(page).index_landed(landing().buckets[page.index], peer.path.view().geometry);
-    return read_next(page);
-  }
-  if (page.bytes > 0 && page.posted_ns >= present_ns_) peer.window.ended(now_ns_ - page.posted_ns);
-  read_landed(page);
+  const bool is_sample = page.is.reads_page && page.bytes > 0 && page.posted_ns >= present_ns_;
+  if (is_sample) peer.window.ended(now_ns_ - page.posted_ns);
 }
 
 // A page whose verdict was given before its read had ended.
@@ -321,7 +342,9 @@ void LaneEngine::drain(LanePeer& peer) {
   for (size_t before = SIZE_MAX; peer.path.in_flight() < before;) {
     before = peer.path.in_flight();
     collect(peer);
+    if (checks_.any()) check();
     now_ns_ = clock_.now_ns();
+    conclude_checked();
     conclude();
   }
 }

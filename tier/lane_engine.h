@@ -20,6 +20,7 @@
 #include "tier/operation_tag.h"
 #include "tier/page_in_flight.h"
 #include "tier/page_request.h"
+#include "tier/payload_checks.h"
 
 namespace farpage {
 
@@ -30,6 +31,7 @@ namespace farpage {
 // One turn of the loop, in lane_engine.cc, in this order; nothing goes back:
 //
 //   collect    poll each channel in use, and judge what has landed      (memory alone)
+//   check      payloads, where the backend has counted no CRC           (begun as one batch)
 //   conclude   look at the clock: verdicts, or what the page needs next
 //   keep_house deadlines, leases, epochs, paths, hedges                 (when one is due)
 //   begin      pages that wait, and new ones, by deadline               (fills queues)
@@ -132,10 +134,13 @@ class LaneEngine {
   bool is_located(const PageInFlight& page) const;
   bool has_payload(PageInFlight& page, uint32_t crc);
   bool is_whole(PageInFlight& page, uint32_t crc);
+  size_t judge();
+  size_t check_and_conclude();
   void conclude();
   void conclude(PageInFlight& page);
   void conclude_other(PageInFlight& page);
   void released(PageInFlight& page);
+  void count_read(PageInFlight& page);
   void read_landed(PageInFlight& page);
   bool advance();
   void drop_ended();
@@ -145,6 +150,14 @@ class LaneEngine {
   bool post();
   bool post(LanePeer& peer);
   void refuse(const Operation& operation);
+
+  // lane_checks.cc: payloads that are being checked.
+  void begin_check(PageInFlight& page);
+  size_t check();
+  void check_ended(const CheckEnd& end);
+  void set_aside(PageInFlight& page);
+  void conclude_checked();
+  void conclude_checked(PageInFlight& page);
 
   // lane_reads.cc: what a page reads next.
   PageInFlight& take_page(FetchState& fetch, uint32_t page);
@@ -278,6 +291,7 @@ class LaneEngine {
   Region region_;               // after memory_: its registration ends first
   const uint64_t landing_key_;  // of its slices
   HedgePlaces places_;
+  PayloadChecks checks_;  // after the memory that they read
   std::array<PageInFlight, kWindow> pages_;
   std::vector<PageDetails> details_;          // of each
   std::array<uint16_t, kWindow> free_pages_;  // the first of them
@@ -285,6 +299,8 @@ class LaneEngine {
   std::array<uint16_t, kWindow> ended_;  // those of which no operation is outstanding any more
   uint32_t ended_count_ = 0;
   uint64_t ended_bytes_ = 0;
+  std::array<uint16_t, kWindow> checked_;  // those aside, whose check has ended
+  uint32_t checked_count_ = 0;
   uint32_t steps_ = 0;  // the number of the last one
   std::vector<std::unique_ptr<FetchState>> fetches_;
   std::vector<FetchState*> unused_fetches_;

@@ -195,14 +195,14 @@ void LaneEngine::expire(FetchState& fetch) {
 void LaneEngine::watch() {
   watch_ns_ = kNever;
   for (PageInFlight& page : pages_) {
-    if (page.fetch == nullptr || page.outstanding == 0) continue;
+    if (page.fetch == nullptr || !page.is_read()) continue;
     LanePeer& peer = *page.peer;
     if (!peer.path.is_open()) continue;
     uint64_t next = std::min(usable_until_ns(page), give_up_ns(page));
     if (now_ns_ >= next) {
       // It may have ended long ago, while nobody drove the lane.
       drain(peer);
-      const bool is_overdue = page.outstanding > 0 && page.peer == &peer &&
+      const bool is_overdue = page.is_read() && page.peer == &peer &&
                               now_ns_ >= std::min(usable_until_ns(page), give_up_ns(page));
       if (is_overdue) give_up(peer);
       watch_ns_ = std::min(watch_ns_, now_ns_);

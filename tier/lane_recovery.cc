@@ -209,6 +209,8 @@ bool LaneEngine::comes_too_late(PageInFlight& page, uint8_t rank) {
 // place to land in, and credit left.
 void LaneEngine::hedge(PageInFlight& first) {
   const uint64_t bytes = first.bytes;
+  // The place is host memory, where a reader of another kind cannot look.
+  if (!first.request->destination.place.is_host()) return;
   if (places_.empty() || bytes > places_.page_bytes() || hedge_credit_ < kHedgeCost) return;
   if (free_count_ == 0) return;
   PageDetails& known = details_of(first);

@@ -37,6 +37,8 @@ uint64_t LaneEngine::next_event_ns() const {
 
 void LaneEngine::wait(uint64_t until_ns) {
   has_waited_ = true;
+  // Nothing tells of a check's end.
+  if (checks_.any()) until_ns = std::min(until_ns, clock_.now_ns() + kLookNs);
   if (peers_.size() == 1) {
     look_after(0);
     return peers_[0]->path.wait(until_ns);
@@ -110,7 +112,8 @@ template <typename Ready>
 void LaneEngine::drive(uint64_t until_ns, const Ready& ready) {
   if (progress() || ready()) return;
   // There is something to post.
-  if (single_ && by_member_[0]->path.is_open() && in_flight() == 0) return;
+  const bool is_idle = in_flight() == 0 && !checks_.any();
+  if (single_ && by_member_[0]->path.is_open() && is_idle) return;
   wait(std::min(until_ns, next_event_ns()));
 }
 

@@ -54,7 +54,8 @@ struct PageFlags {
   bool former : 1 = false;      // of an epoch that has ended
   bool looked_up : 1 = false;   // the details have a lookup
   bool detailed : 1 = false;    // there are details
-  uint16_t unused : 7 = 0;
+  bool aside : 1 = false;       // its read has ended in an earlier turn, its check had not
+  uint16_t unused : 6 = 0;
 
   // All of them at once.
   friend bool operator==(const PageFlags& a, const PageFlags& b) {
@@ -66,6 +67,9 @@ struct PageFlags {
 // own for header and buckets. One line of the cache, and all that a page needs which lies where the
 // lane expects it at the first node that it asks. Reset as a whole, in one place.
 struct alignas(64) PageInFlight {
+  // Among `outstanding`: its operations have ended, and its payload is being checked.
+  static constexpr uint8_t kCheck = 0x80;
+
   FetchState* fetch = nullptr;           // null: free
   const PageRequest* request = nullptr;  // one of the fetch's
   LanePeer* peer = nullptr;              // null: nowhere now
@@ -75,11 +79,12 @@ struct alignas(64) PageInFlight {
   uint32_t slot = 0;        // that is read
   uint32_t step = 0;        // the number that its operations carry
   uint16_t index = 0;       // its own, among the lane's; for good
-  uint8_t outstanding = 0;  // a bit for each operation that has not ended
+  uint8_t outstanding = 0;  // a bit for each operation that has not ended, and for its check
   uint8_t failures = 0;     // operations that were refused
   uint8_t rank = 0;         // of the peer, among the page's replicas
   PageFlags is;
 
+  bool is_read() const { return (outstanding & ~kCheck) != 0; }
   // Among the fetch's requests.
   uint32_t number() const { return static_cast<uint32_t>(request - fetch->requests.data()); }
 };

@@ -9,12 +9,13 @@
 
 namespace farpage {
 
-// One page of a fetch.
-struct PageRequest {
+// One page of a fetch; a line of the cache.
+struct alignas(64) PageRequest {
   PageKey key;
   Version min_version = 0;  // nothing older is acceptable; 0: whatever was put last
   // Where the payload must land, in memory registered with the tier; as long as the page. An empty
-  // one asks only whether the page is there.
+  // one asks only whether the page is there. In memory that the backend cannot land in, or whose
+  // payloads nobody can check, the page is recompute(unreachable): land in host memory, and copy.
   Slice destination;
 };
 

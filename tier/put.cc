@@ -53,8 +53,10 @@ uint64_t staged_bytes(const PutRequest& request) {
   return round_up(request.source.bytes, 64);
 }
 
+// Its CRC is counted, and its bytes are taken, by the CPU.
 bool fits(const PutRequest& request, uint64_t most_bytes) {
-  return request.source.bytes > 0 && request.source.bytes <= most_bytes;
+  const Slice& source = request.source;
+  return source.bytes > 0 && source.bytes <= most_bytes && source.place.is_host();
 }
 
 // The longest run from the first on that one commit takes; empty if the first page fits nowhere.

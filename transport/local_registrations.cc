@@ -1,5 +1,7 @@
 #include "transport/local_registrations.h"
 
+#include "transport/host_memory.h"
+
 namespace farpage {
 namespace {
 
@@ -16,8 +18,8 @@ struct LocalBacking final : Region::Backing {
 
 Result<Region> register_host_memory(const std::shared_ptr<LocalRegistrations>& registrations,
                                     const MemoryRange& range) {
-  if (range.kind != MemoryKind::kHost) {
-    return fail(Code::kInvalid, "this backend moves pages between host memory alone");
+  if (auto is_host = require_host_memory(range.place); !is_host) {
+    return tl::unexpected(is_host.error());
   }
   const std::optional<uint64_t> key = registrations->add();
   if (!key) return fail(Code::kExhausted, "too many regions of local memory are registered");

@@ -6,12 +6,11 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/memory_place.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 
 namespace farpage {
-
-enum class MemoryKind : uint8_t { kHost, kCuda };
 
 enum class Access : uint8_t {
   kLocal,        // landing places and sources of this process; no peer reaches them
@@ -22,8 +21,7 @@ enum class Access : uint8_t {
 struct MemoryRange {
   std::byte* data = nullptr;
   uint64_t bytes = 0;
-  MemoryKind kind = MemoryKind::kHost;
-  int32_t device = -1;  // the GPU's ordinal; -1 for host memory
+  MemoryPlace place = {};
 };
 
 // A view of a part of one region: where a read lands, or what a write takes. Valid while its region
@@ -32,6 +30,7 @@ struct Slice {
   std::byte* data = nullptr;
   uint64_t bytes = 0;
   uint64_t local_key = 0;  // the backend's name for the registration
+  MemoryPlace place = {};
 };
 
 // Registered memory. Move-only; the destructor ends the registration and, where the backend
@@ -53,14 +52,13 @@ class Region {
 
   std::byte* data() const { return range_.data; }
   uint64_t bytes() const { return range_.bytes; }
-  MemoryKind kind() const { return range_.kind; }
-  int32_t device() const { return range_.device; }
+  MemoryPlace place() const { return range_.place; }
   Access access() const { return access_; }
   Backing* backing() const { return backing_.get(); }
 
   Slice slice(uint64_t offset, uint64_t bytes) const {
     FARPAGE_CHECK(offset <= range_.bytes && bytes <= range_.bytes - offset);
-    return {range_.data + offset, bytes, local_key_};
+    return {range_.data + offset, bytes, local_key_, range_.place};
   }
 
  private:
@@ -74,8 +72,7 @@ class Region {
 struct RegionExport {
   uint64_t bytes = 0;
   Access access = Access::kRemoteRead;
-  MemoryKind kind = MemoryKind::kHost;
-  int32_t device = -1;
+  MemoryPlace place = {};
   std::string opaque;  // the backend's own part: an rkey and an address, a packed key
   UniqueFd fd;         // shm: the memory itself
 };

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "base/status.h"
+#include "transport/host_memory.h"
 #include "transport/local_registrations.h"
 #include "transport/memory.h"
 #include "transport/operation.h"
@@ -18,6 +19,7 @@ inline Status check_operation(const Operation& operation, uint64_t bytes, uint32
     return refuse("a read has an immediate");
   }
   if (operation.local_count > operation.local.size()) return refuse("too many local slices");
+  if (const Status status = require_host_memory(operation); !status.ok()) return status;
   const uint64_t wanted = operation.bytes();
   if (wanted == 0 && !operation.has_immediate) return refuse("it moves no bytes");
   if (operation.remote_offset > bytes || wanted > bytes - operation.remote_offset) {

@@ -21,7 +21,7 @@ Result<Mapping> take_peer_memory(uint64_t bytes, Access access, bool pinned);
 // What a channel looks at first in a region of its peer's.
 inline const char* why_impossible(const RegionExport& region) {
   if (region.bytes == 0 || region.bytes > kMaxRegionBytes) return "its size is impossible";
-  if (region.kind != MemoryKind::kHost) return "it is not host memory";
+  if (!region.place.is_host()) return "it is not host memory";
   if (region.access != Access::kRemoteRead && region.access != Access::kRemoteWrite) {
     return "it is not for peers";
   }

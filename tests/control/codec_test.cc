@@ -40,19 +40,18 @@ ino_t inode(const UniqueFd& fd) {
 }
 
 RegionExport region(uint64_t number) {
-  return {1000 + number,
-          number % 2 == 0 ? Access::kRemoteRead : Access::kRemoteWrite,
-          number % 3 == 0 ? MemoryKind::kHost : MemoryKind::kCuda,
-          static_cast<int32_t>(number) - 1,
-          std::string("\0region", 7) + std::to_string(number),
-          new_fd()};
+  return {
+      1000 + number,
+      number % 2 == 0 ? Access::kRemoteRead : Access::kRemoteWrite,
+      {number % 3 == 0 ? MemoryKind::kHost : MemoryKind::kCuda, static_cast<int16_t>(number - 1)},
+      std::string("\0region", 7) + std::to_string(number),
+      new_fd()};
 }
 
 void expect_equal(const RegionExport& a, const RegionExport& b) {
   EXPECT_EQ(a.bytes, b.bytes);
   EXPECT_EQ(a.access, b.access);
-  EXPECT_EQ(a.kind, b.kind);
-  EXPECT_EQ(a.device, b.device);
+  EXPECT_EQ(a.place, b.place);
   EXPECT_EQ(a.opaque, b.opaque);
 }
 

@@ -35,7 +35,7 @@ bool write_all(const std::string& folder) {
   OpenLaneReply lane;
   lane.lane = 3;
   lane.read_offer.opaque = "read";
-  lane.pool = {1 << 20, Access::kRemoteRead, MemoryKind::kHost, -1, "pool", {}};
+  lane.pool = {1 << 20, Access::kRemoteRead, {}, "pool", {}};
   HelloReply greeting = {1,  2,    3, 4, 5, 4096, 64, 12, {ChannelPurpose::kStage, "offer", {}},
                          {}, "shm"};
   greeting.newest_epoch = 13;
@@ -46,7 +46,7 @@ bool write_all(const std::string& folder) {
   status.ports = {{"port", 1, 2, 3, 4, {5, 6, {}, 7}}};
   status.pushes = {1, 2, 3, 4, 5, 6};
   OpenPushRequest open_push = {5, {ChannelPurpose::kStage, "offer", {}}, {}};
-  open_push.landing = {1 << 20, Access::kRemoteWrite, MemoryKind::kHost, -1, "landing", {}};
+  open_push.landing = {1 << 20, Access::kRemoteWrite, {}, "landing", {}};
   const PushRequest push = {6, 257, 2, 1'000'000, {{{1, 2}, 0}, {{3, 4}, 1}, {{5, 6}, 2}}};
   const ReplicateRequest replicate = {{5, 6}, {{{{1, 2}, 3, 4, 5, false}, true}}, 1'000'000};
   const HoldingsRequest holdings = {{5, 6}, {{1, 2}}, 7};

@@ -79,7 +79,7 @@ class CountingFabric final : public ForwardingFabric {
       fabric_.before_allocating();
       auto region = target_->allocate_writable(bytes);
       if (!region) return region;
-      const MemoryRange range = {region->data(), region->bytes(), region->kind(), region->device()};
+      const MemoryRange range = {region->data(), region->bytes(), region->place()};
       const Access access = region->access();
       const uint64_t key = region->slice(0, 0).local_key;
       return Region(range, access, key, std::make_unique<CountedMemory>(std::move(*region), log_));

@@ -99,7 +99,7 @@ TEST_P(FabricContract, GarbageExportsAreRefused) {
     EXPECT_FALSE(import_changed([](RegionExport& region) { region.bytes = 0; }));
     EXPECT_FALSE(import_changed([](RegionExport& region) { region.access = Access::kLocal; }));
     EXPECT_FALSE(import_changed([](RegionExport& region) { region.access = Access{250}; }));
-    EXPECT_FALSE(import_changed([](RegionExport& region) { region.kind = MemoryKind{250}; }));
+    EXPECT_FALSE(import_changed([](RegionExport& region) { region.place.kind = MemoryKind{250}; }));
   }
 }
 

@@ -69,8 +69,8 @@ Result<Region> FaultFabric::watched(Result<Region> region) {
   std::lock_guard lock(mutex_);
   std::erase_if(readable_, [](const auto& known) { return known.expired(); });
   readable_.push_back(memory);
-  return Region({own.data(), own.bytes(), own.kind(), own.device()}, own.access(),
-                own.slice(0, 0).local_key, std::make_unique<ReadableBacking>(memory));
+  return Region({own.data(), own.bytes(), own.place()}, own.access(), own.slice(0, 0).local_key,
+                std::make_unique<ReadableBacking>(memory));
 }
 
 Result<RegionExport> FaultFabric::export_region(const Region& region) {

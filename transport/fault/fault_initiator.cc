@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "integrity/crc32c.h"
+#include "transport/host_memory.h"
 
 namespace farpage::fault {
 namespace {
@@ -116,6 +117,7 @@ bool FaultInitiator::shorten(Operation& operation) {
 bool FaultInitiator::flip_source(Operation& operation) {
   const uint64_t bytes = operation.bytes();
   if (bytes == 0 || bytes > sources_.bytes() || source_in_use_ != kNever) return false;
+  if (!require_host_memory(operation).ok()) return false;  // the other fabric says what it thinks
   std::byte* to = sources_.data();
   for (uint8_t i = 0; i < operation.local_count; ++i) {
     std::memcpy(to, operation.local[i].data, operation.local[i].bytes);

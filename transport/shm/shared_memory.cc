@@ -104,7 +104,7 @@ Result<Mapping> map_peer_memory(const RegionExport& region, uint64_t channel) {
   };
   if (region.bytes == 0 || region.bytes > kMaxBytes) return refuse("its size is out of range");
   if (!region.opaque.empty()) return refuse("it carries what shm does not know");
-  if (region.kind != MemoryKind::kHost) return refuse("it is not host memory");
+  if (!region.place.is_host()) return refuse("it is not host memory");
   if (region.access == Access::kLocal) return refuse("it is not for peers");
   const uint64_t total = trailer_offset(region.bytes) + kTrailerBytes;
   const bool readable = region.access == Access::kRemoteRead;

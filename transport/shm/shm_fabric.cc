@@ -135,7 +135,7 @@ Result<Region> make_shared_region(uint64_t bytes, Access access, uint64_t channe
 
 Result<Region> share_memory(SharedMemory memory, uint64_t bytes, Access access,
                             std::shared_ptr<LocalRegistrations> sources) {
-  const MemoryRange range = {memory.mapping.data(), bytes, MemoryKind::kHost, -1};
+  const MemoryRange range = {memory.mapping.data(), bytes};
   auto backing = std::make_unique<SharedBacking>(std::move(memory));
   if (sources != nullptr) {
     const std::optional<uint64_t> key = sources->add();

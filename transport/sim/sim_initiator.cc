@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "transport/host_memory.h"
 #include "transport/sim/sim_region.h"
 #include "transport/sim/sim_target.h"
 #include "transport/sim/world.h"
@@ -72,6 +73,7 @@ Status SimInitiator::check(const Operation& operation) const {
   if (is_read && purpose_ != ChannelPurpose::kRead) return refuse_post("a read on a stage channel");
   if (is_read && operation.has_immediate) return refuse_post("a read carries no immediate");
   if (operation.local_count > operation.local.size()) return refuse_post("more than two slices");
+  if (const Status status = require_host_memory(operation); !status.ok()) return status;
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < operation.local_count; ++i) {
     if (!owns(operation.local[i])) return refuse_post("a slice outside registered memory");

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/units.h"
+#include "transport/host_memory.h"
 
 namespace farpage::sim {
 namespace {
@@ -64,7 +65,9 @@ Result<Region> register_region(const std::shared_ptr<Network>& network, const Ho
                                const MemoryRange& range) {
   if (range.data == nullptr || range.bytes == 0)
     return fail(Code::kInvalid, "a region of no bytes");
-  if (range.kind != MemoryKind::kHost) return fail(Code::kInvalid, "sim moves host memory only");
+  if (auto is_host = require_host_memory(range.place); !is_host) {
+    return tl::unexpected(is_host.error());
+  }
   return make_region(network, {range.data, range.bytes, Access::kLocal, &host, 0}, Allocated());
 }
 
@@ -79,7 +82,7 @@ Result<uint64_t> key_of(const RegionExport& region) {
   if (region.bytes == 0 || region.bytes > kMaxBytes) {
     return fail(Code::kProtocol, "a region of an impossible size");
   }
-  if (region.kind != MemoryKind::kHost || region.device != -1 || region.fd.valid() ||
+  if (region.place != MemoryPlace() || region.fd.valid() ||
       (region.access != Access::kRemoteRead && region.access != Access::kRemoteWrite)) {
     return fail(Code::kProtocol, "a region that no simulated host can have");
   }

@@ -90,7 +90,7 @@ Region export_memory(const std::shared_ptr<Exports>& exports, Mapping memory, ui
                      Access access, uint64_t channel) {
   std::byte* data = memory.data();
   const RegionKey key = exports->add(data, bytes, access, channel);
-  return Region({data, bytes, MemoryKind::kHost, -1}, access, 0,
+  return Region({data, bytes}, access, 0,
                 std::make_unique<ExportedBacking>(exports, std::move(memory), key));
 }
 

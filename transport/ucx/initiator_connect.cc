@@ -105,7 +105,7 @@ Result<RemoteRegion> UcxInitiator::import_region(RegionExport region) {
   const auto refuse = [](const char* why) {
     return fail(Code::kProtocol, std::string("the peer's region is refused: ") + why);
   };
-  if (region.kind != MemoryKind::kHost) return refuse("it is not host memory");
+  if (!region.place.is_host()) return refuse("it is not host memory");
   if (region.access != Access::kRemoteRead && region.access != Access::kRemoteWrite) {
     return refuse("it is not for peers");
   }

@@ -102,7 +102,7 @@ Result<Region> make_shared_region(std::shared_ptr<Context> context, uint64_t byt
   auto& trailer = *reinterpret_cast<Trailer*>(data + trailer_at);
   trailer.generation = last_generation.fetch_add(1) + 1;
   std::atomic_ref<uint32_t>(trailer.registered).store(1, std::memory_order_release);
-  return Region({data, bytes, MemoryKind::kHost, -1}, access, 0,
+  return Region({data, bytes}, access, 0,
                 std::make_unique<SharedBacking>(std::move(*mapped), trailer));
 }
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "base/units.h"
+#include "transport/host_memory.h"
 #include "transport/peer_memory.h"
 
 namespace farpage::verbs {
@@ -45,8 +46,8 @@ tl::unexpected<Error> fail_to_register(int error, ibv_context* context, uint64_t
 
 Result<Registration> Registration::make(std::span<ibv_pd* const> domains, const MemoryRange& range,
                                         Access access) {
-  if (range.kind != MemoryKind::kHost) {
-    return fail(Code::kInvalid, "this backend moves pages between host memory alone");
+  if (auto is_host = require_host_memory(range.place); !is_host) {
+    return tl::unexpected(is_host.error());
   }
   Registration registration;
   for (ibv_pd* domain : domains) {
@@ -80,7 +81,7 @@ Result<Region> register_peer_memory(std::shared_ptr<const void> owner,
                                     std::span<ibv_pd* const> domains, Mapping memory,
                                     uint64_t bytes, Access access,
                                     std::shared_ptr<LocalKeys> sources) {
-  const MemoryRange range = {memory.data(), bytes, MemoryKind::kHost, -1};
+  const MemoryRange range = {memory.data(), bytes};
   auto registration = Registration::make(domains, range, access);
   if (!registration) return tl::unexpected(registration.error());
   auto backing =

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "base/log.h"
+#include "integrity/checker.h"
+
+namespace farpage {
+
+// A lane's payloads that have landed and are being checked, by the memory that they lie in: a
+// checker for each place, made when a payload first lands there. On one thread; allocates nothing
+// after that.
+class PayloadChecks {
+ public:
+  // `most`: at one time.
+  PayloadChecks(CheckerFactory& factory, size_t most) : factory_(factory), most_(most) {}
+
+  // Whether a check has been added that has not ended.
+  bool any() const { return under_way_ > 0; }
+
+  // Begins with the next batch. False: nobody can check in that memory.
+  bool add(MemoryPlace place, const PayloadCheck& check);
+
+  // Begins what was added, as far as the checkers have room, one batch for each; and tells `ended`
+  // of each check that has ended. Returns how many.
+  template <typename Ended>
+  size_t advance(const Ended& ended) {
+    size_t count = 0;
+    for (Place& place : places_) {
+      if (place.checker == nullptr) continue;
+      begin(place);
+      for (size_t polled = ends_.size(); polled == ends_.size();) {
+        polled = place.checker->poll(ends_);
+        for (size_t i = 0; i < polled; ++i) ended(ends_[i]);
+        count += polled;
+      }
+    }
+    under_way_ -= count;
+    return count;
+  }
+
+ private:
+  struct Place {
+    MemoryPlace place;
+    std::unique_ptr<Checker> checker;   // null: nobody can check there
+    std::vector<PayloadCheck> waiting;  // to be begun
+  };
+
+  Place& at(MemoryPlace place);
+  static void begin(Place& place);
+
+  CheckerFactory& factory_;
+  const size_t most_;
+  size_t under_way_ = 0;
+  std::vector<Place> places_;
+  std::array<CheckEnd, 64> ends_;
+  WarningLimiter warnings_;
+};
+
+}  // namespace farpage
