@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "pagetable/touch_log.h"
 #include "tier/staging.h"
