@@ -140,10 +140,8 @@ Frame encode(NumberedReply message) {
             auto& to = *envelope.mutable_open_lane();
             to.set_lane(from.lane);
             put(*to.mutable_read_offer(), std::move(from.read_offer), fds);
-            put(*to.mutable_touch_offer(), std::move(from.touch_offer), fds);
             put(*to.mutable_pool(), std::move(from.pool), fds);
             put(*to.mutable_index(), std::move(from.index), fds);
-            put(*to.mutable_touches(), std::move(from.touches), fds);
           },
           [&](CommitReply& from) {
             auto& to = *envelope.mutable_commit();
@@ -343,10 +341,8 @@ Result<NumberedReply> decode_reply(Frame frame) {
       OpenLaneReply to;
       to.lane = from.lane();
       to.read_offer = get(from.read_offer(), fds);
-      to.touch_offer = get(from.touch_offer(), fds);
       to.pool = get(from.pool(), fds);
       to.index = get(from.index(), fds);
-      to.touches = get(from.touches(), fds);
       message.reply = std::move(to);
       return message;
     }

@@ -15,7 +15,8 @@ namespace farpage {
 // What client and node say to each other, as plain values: docs/formats/control.md. No page travels
 // here. Everything in a received message is the peer's word; whoever uses a field checks it.
 // 2: replicas and removes have a patience; of a peer that names none, all would be late.
-inline constexpr uint32_t kControlProtocol = 2;
+// 3: a client's touch log is the end of its staging, and no lane has one.
+inline constexpr uint32_t kControlProtocol = 3;
 
 inline constexpr uint32_t kMaxCommitPages = 1024;
 inline constexpr uint32_t kMaxRemoveKeys = 4096;
@@ -40,9 +41,9 @@ struct EpochTag {
 struct HelloRequest {
   uint32_t protocol = kControlProtocol;
   uint32_t page_format = kPageFormat;
-  uint64_t staging_bytes = 0;
-  uint64_t node = 0;         // which of the members says hello; 0: it is a client
-  uint64_t incarnation = 0;  // that member's
+  uint64_t staging_bytes = 0;  // for puts; a client's touch log comes on top
+  uint64_t node = 0;           // which of the members says hello; 0: it is a client
+  uint64_t incarnation = 0;    // that member's
   EpochTag epoch = {};
 };
 
@@ -55,10 +56,10 @@ struct HelloReply {
   uint64_t page_bytes = 0;
   uint64_t slots = 0;
   uint64_t buckets = 0;
-  ChannelOffer staging_offer;
-  RegionExport staging;
-  std::string backend;  // how pages travel; empty: the node does not say
-  uint64_t node = 0;    // which member this is; 0: it serves alone
+  ChannelOffer staging_offer;  // none for a member that asks for no staging
+  RegionExport staging;        // ends in the touch log: pagetable/touch_log.h
+  std::string backend;         // how pages travel; empty: the node does not say
+  uint64_t node = 0;           // which member this is; 0: it serves alone
   EpochTag membership = {};
   uint64_t newest_epoch = 0;  // of the pages that it ever stored or took over; 0: none
 };
@@ -71,10 +72,8 @@ struct OpenLaneRequest {
 struct OpenLaneReply {
   uint64_t lane = 0;
   ChannelOffer read_offer;
-  ChannelOffer touch_offer;
   RegionExport pool;
   RegionExport index;
-  RegionExport touches;  // pagetable/touch_log.h
 };
 
 // Memory of the client, for the node to write pages into: places of one slot each, one after the

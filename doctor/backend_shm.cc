@@ -19,10 +19,9 @@ using Step = ShmFacts::Step;
 constexpr uint64_t kNoexecEnforced = 2;
 constexpr uint64_t kTriedBytes = 64 * kKiB;
 
-// For each client: its staging and the staging's channel, and for each of two lanes the read
-// channel, the touch log and its channel.
-constexpr uint64_t kMappingsOfClient = 8;
-constexpr uint64_t kDescriptorsOfClient = 4;  // control, staging and two lanes' touch logs
+// For each client: its staging and the staging's channel, and the read channels of two lanes.
+constexpr uint64_t kMappingsOfClient = 4;
+constexpr uint64_t kDescriptorsOfClient = 2;  // control and staging
 
 // After the seal a peer must be able to read, and not to write.
 Step try_peer(int fd) {

@@ -14,8 +14,8 @@ namespace farpage::doctor {
 namespace {
 
 constexpr int kPatienceMs = 1'000;
-// Its control connection, one for its staging, and one for reads and one for touches of each lane.
-constexpr uint64_t kDescriptorsOfClient = 6;
+// Its control connection, one for its staging, and one for the reads of each of two lanes.
+constexpr uint64_t kDescriptorsOfClient = 4;
 
 bool wait_readable(const UniqueFd& socket) {
   pollfd readable = {socket.get(), POLLIN, 0};

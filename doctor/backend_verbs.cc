@@ -19,10 +19,10 @@ constexpr const char* kDevices = "/sys/class/infiniband";
 constexpr const char* kInterfaces = "/sys/class/net";
 constexpr uint64_t kJumboMtu = 4200;  // room for 4096 bytes and the headers of RoCE
 constexpr size_t kMaxDevices = 8;     // that transport/verbs takes
-// Control, and what wakes who waits for staging and for touches; and a completion channel on each
-// device for staging, and for reads and touches of each lane.
-constexpr uint64_t kDescriptorsOfClient = 4;
-constexpr uint64_t kDescriptorsOfClientAndDevice = 5;
+// Control, and what wakes who waits for staging; and a completion channel on each device for
+// staging, and for the reads of each of two lanes.
+constexpr uint64_t kDescriptorsOfClient = 2;
+constexpr uint64_t kDescriptorsOfClientAndDevice = 3;
 
 std::string text_of(int family, const void* address) {
   std::array<char, INET6_ADDRSTRLEN> text = {};

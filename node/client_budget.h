@@ -10,8 +10,8 @@
 
 namespace farpage {
 
-// What each client has without asking anybody: enough for its first lanes and for some requests
-// that wait, so that whoever only reads gets in when the budget that all share is used up.
+// What each client has without asking anybody: enough for its touch log and for some requests that
+// wait, so that whoever only reads gets in when the budget that all share is used up.
 inline constexpr uint64_t kOwnBytesOfClient = 256 * kKiB;
 
 // What one client can make the node hold: its own bytes, which nobody else takes, and what all

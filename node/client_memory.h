@@ -17,16 +17,15 @@ namespace farpage {
 // the client was granted for it given back.
 
 struct ClientStaging {
-  MemoryBudget::Grant grant;
+  MemoryBudget::Grant grant;      // of what its puts go through
+  MemoryBudget::Grant log_grant;  // of its touch log
+  uint64_t put_bytes = 0;         // of the memory; the log is what follows
   Region memory;
   std::unique_ptr<Target> target;  // after the memory: it goes first
 };
 
 struct ClientLane {
-  MemoryBudget::Grant grant;
   std::unique_ptr<Target> read_target;
-  Region touches;
-  std::unique_ptr<Target> touch_target;  // after its memory, too
 };
 
 // With what its client is told of it.
@@ -40,11 +39,17 @@ struct OfferedLane {
   OpenLaneReply reply;  // but for the lane's number
 };
 
-// The memory of a lane's touch log, in pages of it.
-inline constexpr uint64_t kLaneBytes = 20 * kKiB;
+// What a hello asks for, and what was granted for it.
+struct StagingNeeds {
+  uint64_t put_bytes = 0;
+  bool has_log = false;
+  MemoryBudget::Grant grant;
+  MemoryBudget::Grant log_grant;
+};
 
-// The grant is of what is made here, and ends with it, or when it could not be made.
-Result<OfferedStaging> make_staging(Fabric& fabric, uint64_t bytes, MemoryBudget::Grant grant);
-Result<OfferedLane> make_lane(Fabric& fabric, const PageStore& store, MemoryBudget::Grant grant);
+// The grants are of what is made here, and end with it, or when it could not be made.
+Result<OfferedStaging> make_staging(Fabric& fabric, StagingNeeds needs);
+// Makes queue pairs, and no memory.
+Result<OfferedLane> make_lane(Fabric& fabric, const PageStore& store);
 
 }  // namespace farpage

@@ -65,8 +65,8 @@ bool ClientSession::staged(uint32_t immediate) {
 }
 
 std::span<const std::byte> ClientSession::staged_payload(const CommitPage& page) const {
-  if (page.staging_offset > staging_.memory.bytes() ||
-      page.payload_bytes > staging_.memory.bytes() - page.staging_offset) {
+  if (page.staging_offset > staging_.put_bytes ||
+      page.payload_bytes > staging_.put_bytes - page.staging_offset) {
     return {};
   }
   return {staging_.memory.data() + page.staging_offset, page.payload_bytes};
@@ -79,14 +79,14 @@ void ClientSession::report(const VerdictCounts& verdicts) {
 }
 
 void ClientSession::collect_touches(PageStore& store) {
-  for (Lane& lane : lanes_) {
-    const auto& log = *reinterpret_cast<const TouchLog*>(lane.lane.touches.data());
-    const uint64_t written = load(log.written);
-    // The client may write anything here: at most one ring is read, and every slot is checked.
-    uint64_t at = written - std::min<uint64_t>(written - lane.touches_seen, kTouchRingSlots);
-    for (; at != written; ++at) store.touch(load(log.slots[at % kTouchRingSlots]));
-    lane.touches_seen = written;
-  }
+  const uint64_t log_at = staging_.put_bytes;
+  if (staging_.memory.bytes() - log_at < sizeof(TouchLog)) return;
+  const auto& log = *reinterpret_cast<const TouchLog*>(staging_.memory.data() + log_at);
+  const uint64_t written = load(log.written);
+  // The client may write anything here: at most one ring is read, and every slot is checked.
+  uint64_t at = written - std::min<uint64_t>(written - touches_seen_, kTouchRingSlots);
+  for (; at != written; ++at) store.touch(load(log.slots[at % kTouchRingSlots]));
+  touches_seen_ = written;
 }
 
 }  // namespace farpage

@@ -16,9 +16,9 @@
 
 namespace farpage {
 
-// What a node keeps for one client: its own staging, which is never handed on (protocol rule 17),
-// and its lanes. All of it goes when the client does, and may block then. Movable, to be destroyed
-// elsewhere.
+// What a node keeps for one client: its own staging, which is never handed on (protocol rule 17)
+// and ends in its touch log, and its lanes. All of it goes when the client does, and may block
+// then. Movable, to be destroyed elsewhere.
 class ClientSession {
  public:
   using Answer = std::function<void(Reply)>;
@@ -49,7 +49,7 @@ class ClientSession {
   void end_making(const std::shared_ptr<Answer>& answer);
   std::vector<std::shared_ptr<Answer>> end_all_making();
 
-  // `staging`: none, where the client wants none.
+  // `staging`: none, of a member.
   void greet(std::optional<ClientStaging> staging);
   // With those that are being made.
   size_t lanes() const { return lanes_.size() + making_.size(); }
@@ -60,7 +60,7 @@ class ClientSession {
 
   // Whether the client's writes up to this immediate are in the staging.
   bool staged(uint32_t immediate);
-  // Empty if it is not within the staging.
+  // Empty if it is not within what puts go through.
   std::span<const std::byte> staged_payload(const CommitPage& page) const;
 
   // The client's word: what goes back is not believed.
@@ -74,7 +74,6 @@ class ClientSession {
   struct Lane {
     uint64_t number;
     ClientLane lane;
-    uint64_t touches_seen = 0;
   };
 
   // A client has no more commits under way than its staging has segments, half of this.
@@ -85,6 +84,7 @@ class ClientSession {
   bool greeted_ = false;
   VerdictCounts reported_;
   ClientStaging staging_;
+  uint64_t touches_seen_ = 0;
   TransferCounters arrivals_;
   std::vector<Lane> lanes_;
   uint64_t last_lane_ = 0;

@@ -9,10 +9,13 @@
 #include <utility>
 
 #include "base/log.h"
+#include "pagetable/touch_log.h"
 #include "transport/traffic.h"
 
 namespace farpage {
 namespace {
+
+constexpr uint64_t kStagingAlignment = 64;  // of what follows the puts' part
 
 uint64_t process_cpu_ns() {
   timespec used;
@@ -22,6 +25,25 @@ uint64_t process_cpu_ns() {
 
 Refusal refusal(const Error& error) {
   return {error.code, error.message, {}};
+}
+
+// A client's staging ends in its touch log, which is among what it has of its own: who only reads
+// needs nothing else. A member puts nothing, and tells nothing of what it reads.
+Result<StagingNeeds> needs_of(ClientBudget& budget, const HelloRequest& request) {
+  StagingNeeds needs;
+  needs.put_bytes = round_up(request.staging_bytes, kStagingAlignment);
+  needs.has_log = request.node == 0;
+  if (needs.put_bytes > 0) {
+    auto granted = budget.take_staging(needs.put_bytes);
+    if (!granted) return tl::unexpected(granted.error());
+    needs.grant = std::move(*granted);
+  }
+  if (needs.has_log) {
+    auto granted = budget.take(kTouchLogBytes, "a touch log");
+    if (!granted) return tl::unexpected(granted.error());
+    needs.log_grant = std::move(*granted);
+  }
+  return needs;
 }
 
 Pusher::Limits push_limits(const NodeOptions& options) {
@@ -192,19 +214,17 @@ void MemoryNode::hello(ClientId client, ClientSession& session, const HelloReque
   if (session.greeted() || session.greeting()) {
     return done(Refusal{Code::kProtocol, "this client has said hello already", {}});
   }
-  if (request.staging_bytes == 0) {
+  auto needs = needs_of(session.budget(), request);
+  if (!needs) return done(refusal(needs.error()));
+  if (needs->put_bytes == 0 && !needs->has_log) {
     session.greet(std::nullopt);
     return done(greet(client, request));
   }
-  auto granted = session.budget().take_staging(request.staging_bytes);
-  if (!granted) return done(refusal(granted.error()));
   // Shared, because std::function needs what can be copied.
-  const auto grant = std::make_shared<MemoryBudget::Grant>(std::move(*granted));
+  const auto shared = std::make_shared<StagingNeeds>(std::move(*needs));
   make<OfferedStaging>(
       client, session,
-      [bytes = request.staging_bytes, grant](Fabric& fabric) {
-        return make_staging(fabric, bytes, std::move(*grant));
-      },
+      [shared](Fabric& fabric) { return make_staging(fabric, std::move(*shared)); },
       [this, client, request](ClientSession& greeted, OfferedStaging made) -> Reply {
         // The epoch may have changed meanwhile.
         if (auto refused = check(request)) {
@@ -269,14 +289,8 @@ void MemoryNode::open_lane(ClientId client, ClientSession& session, const OpenLa
         fmt::format("this client has {} lanes open, which is node.max_lanes", session.lanes()),
         {}});
   }
-  auto granted = session.budget().take(kLaneBytes, "a lane");
-  if (!granted) return done(refusal(granted.error()));
-  const auto grant = std::make_shared<MemoryBudget::Grant>(std::move(*granted));
   make<OfferedLane>(
-      client, session,
-      [&store = *run_.store, grant](Fabric& fabric) {
-        return make_lane(fabric, store, std::move(*grant));
-      },
+      client, session, [&store = *run_.store](Fabric& fabric) { return make_lane(fabric, store); },
       [](ClientSession& owner, OfferedLane made) -> Reply {
         made.reply.lane = owner.add_lane(std::move(made.lane));
         return std::move(made.reply);

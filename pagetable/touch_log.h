@@ -3,20 +3,25 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/units.h"
+
 namespace farpage {
 
-// The slots that one lane has read, written one-sided into memory that the node keeps for it, so
-// that eviction knows what is in use without hearing of any fetch: docs/formats/touch-log.md. A
-// ring of blocks; the count of all slots ever written comes last. Only a hint: what is overwritten
-// before the node looks is forgotten, and the node checks every number.
+// The slots that one client's lanes have read, written one-sided at the end of its staging, so that
+// eviction knows what is in use without hearing of any fetch: docs/formats/touch-log.md. A ring of
+// blocks; the count of all slots ever written comes last. Only a hint: what is overwritten before
+// the node looks is forgotten, and the node checks every number.
 inline constexpr uint32_t kTouchBlockSlots = 256;
 inline constexpr uint32_t kTouchBlocks = 16;
 inline constexpr uint32_t kTouchRingSlots = kTouchBlockSlots * kTouchBlocks;
 
 struct TouchLog {
-  uint64_t written;  // slots, since the lane was opened; always whole blocks
+  uint64_t written;  // slots, since the hello; always whole blocks
   uint32_t reserved[14];
   uint32_t slots[kTouchRingSlots];
 };
+
+// What it takes of a staging, of which it is the end.
+inline constexpr uint64_t kTouchLogBytes = round_up(sizeof(TouchLog), 4 * kKiB);
 
 }  // namespace farpage

@@ -4,26 +4,21 @@
 #include <memory>
 #include <mutex>
 
-#include "base/mapping.h"
 #include "base/runtime.h"
 #include "transport/fabric.h"
 
 namespace farpage {
 
-// Ends a path's channels on a thread that may block: a device flushes its queues as fast as it
-// likes, and no fetch waits for that. Until ended() is true, an operation of these channels may
-// still land.
+// Ends a path's channel on a thread that may block: a device flushes its queues as fast as it
+// likes, and no fetch waits for that. Until ended() is true, an operation of this channel may still
+// land.
 //
 // Thread-safe. Shared by the path and the job that carries it out.
 class ChannelDisposal {
  public:
-  // What goes, in the order of teardown; `memory` is what `touches` reads from.
   struct Parts {
-    Mapping memory;
-    Region region;  // after its memory: its registration ends first
-    std::unique_ptr<Initiator> touches;
     std::unique_ptr<Initiator> reads;
-    std::unique_ptr<Target> pushes;  // of a push lane, which has nothing else
+    std::unique_ptr<Target> pushes;  // of a push lane
   };
 
   // Hands the parts to a thread of the runtime, and returns at once.
@@ -38,10 +33,10 @@ class ChannelDisposal {
 
   explicit ChannelDisposal(Parts parts) : parts_(std::move(parts)) {}
 
-  // Once true, nothing of the channels touches memory of this process. Wait-free.
+  // Once true, nothing of the channel touches memory of this process. Wait-free.
   bool ended() const { return ended_.load(std::memory_order_acquire); }
 
-  // Ends them in this thread, or waits for the thread that does. For destructors.
+  // Ends it in this thread, or waits for the thread that does. For destructors.
   void finish() {
     const std::lock_guard lock(mutex_);
     if (ended()) return;

@@ -22,7 +22,8 @@
 namespace farpage {
 
 struct ClientOptions {
-  uint64_t staging_bytes = 64 * kMiB;  // what may be on its way in puts at one time, at each node
+  // What may be on its way in puts at one time, at each node; 0: this client puts nothing.
+  uint64_t staging_bytes = 64 * kMiB;
   uint64_t location_pages = 0;  // size of the page table of each node; 0: as many as it has slots
   uint64_t hedge_places = 16;   // pages of a lane's own that hedges land in; 0: no hedges
   uint64_t connect_ms = 2'000;  // how long to wait for the first hello
@@ -39,7 +40,7 @@ std::vector<ConfigField> fields(ClientOptions& options);
 
 struct PutRequest {
   PageKey key;
-  Slice source;  // lent until put() returns
+  Slice source;  // lent until the Put is released
 };
 
 struct PutResult {
@@ -60,12 +61,25 @@ struct Fleet;
 class FleetLink;
 struct View;
 
-// Puts under way. Thread-safe.
+// Puts under way. Move-only. The destructor returns when nothing reads a source any more: writes
+// that were late are waited for, up to L of a node that is silent. It must not outlive its client.
+// Thread-safe.
 class Put {
  public:
+  Put(Put&&) noexcept = default;
+  Put& operator=(Put&& other) noexcept;
+  ~Put();
+
   bool done() const;
   // Blocks until done, which is by the deadline; one result a page.
   std::span<const PutResult> wait();
+
+  // Nothing reads a source any more; so it is unless the deadline passed while a source was being
+  // written.
+  bool released() const;
+  // Blocks until released or `deadline_ns`, and returns released(). Late writes end sooner if
+  // somebody waits for them.
+  bool wait_released(uint64_t deadline_ns);
 
  private:
   friend class Client;
@@ -112,8 +126,9 @@ class Client {
   Result<Region> register_memory(const MemoryRange& range);
 
   // Copies the sources into this client's staging at each page's primary, and asks it to commit
-  // them. Blocks only while earlier puts fill the staging, and no longer than the deadline. A page
-  // whose primary cannot be reached does not keep the others from being put.
+  // them. Blocks until they are there, and no longer than the deadline: then what is not there is
+  // kTimeout, and its source is lent until the Put is released. A page whose primary cannot be
+  // reached does not keep the others from being put.
   Put put(std::span<const PutRequest> requests, uint64_t deadline_ns);
   Remove remove(std::span<const PageKey> keys, uint64_t deadline_ns);
 

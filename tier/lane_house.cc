@@ -20,7 +20,6 @@ void LaneEngine::keep_house() {
   changes_ = runtime_.changes();  // before what it counts is looked at
   if (fleet_number_ != fleet_->number()) enter_epoch();
   for (const auto& peer : peers_) {
-    if (peer->path.is_mute() && peer->queue.empty()) end_path(*peer);
     if (!peer->member || !peer->path.is_current()) advance_path(*peer);
     if (peer->path.is_open() && !(peer->is_of_epoch() && may_use(*peer))) end_path(*peer);
   }

@@ -180,7 +180,7 @@ void NodeLink::greeted(uint64_t sent_ns, Result<Reply> reply) {
   // The lease is kept alive while the staging is connected, however long that takes.
   renew(*view);
   watch_lease(*view);
-  if (options_.staging_bytes == 0) return opened(*view, nullptr);
+  if (terms_.self != 0) return opened(*view, nullptr);
   open_staging(*view, std::move(*hello));
 }
 
@@ -189,23 +189,21 @@ void NodeLink::open_staging(const std::shared_ptr<View>& view, HelloReply reply)
   reply.staging_offer.peer = view->link->peer();
   const uint64_t deadline = runtime_.clock().now_ns() + options_.connect_ms * kMillisecond;
   // Shared, because std::function needs what can be copied.
-  runtime_.offload(JobClass::kConnect, [&runtime = runtime_, gate = gate_, weak = weak_from_this(),
-                                        deadline, weak_view = std::weak_ptr(view),
-                                        hello = std::make_shared<HelloReply>(std::move(reply))] {
-    using Opened = Result<std::shared_ptr<Staging>>;
-    const Opened staging = gate->pass([&](Fabric& fabric) -> Opened {
-      auto channel = fabric.connect(std::move(hello->staging_offer), deadline);
-      if (!channel) return tl::unexpected(channel.error());
-      auto region = (*channel)->import_region(std::move(hello->staging));
-      if (!region) return tl::unexpected(region.error());
-      return std::make_shared<Staging>(std::move(*channel), *region);
-    });
-    runtime.after(0, [weak, weak_view, staging] {
-      auto self = weak.lock();
-      auto waiting = weak_view.lock();
-      if (self != nullptr && waiting != nullptr) self->opened(waiting, staging);
-    });
-  });
+  runtime_.offload(
+      JobClass::kConnect, [&runtime = runtime_, gate = gate_, weak = weak_from_this(), deadline,
+                           reuse_ns = view->reuse_ns, weak_view = std::weak_ptr(view),
+                           hello = std::make_shared<HelloReply>(std::move(reply))] {
+        using Opened = Result<std::shared_ptr<Staging>>;
+        const Opened staging = gate->pass([&](Fabric& fabric) -> Opened {
+          return Staging::connect(fabric, std::move(hello->staging_offer),
+                                  std::move(hello->staging), runtime.clock(), reuse_ns, deadline);
+        });
+        runtime.after(0, [weak, weak_view, staging] {
+          auto self = weak.lock();
+          auto waiting = weak_view.lock();
+          if (self != nullptr && waiting != nullptr) self->opened(waiting, staging);
+        });
+      });
 }
 
 void NodeLink::opened(const std::shared_ptr<View>& view,
@@ -438,9 +436,12 @@ void NodeLink::lost(const std::shared_ptr<View>& view) {
 }
 
 void NodeLink::give_up(const std::shared_ptr<View>& view) {
-  view->connected = false;  // reads need no staging, and go on under the lease
-  runtime_.after(0, [weak = weak_from_this(), view] {
-    if (auto self = weak.lock()) self->lost(view);
+  // Reads need no staging, and go on under the lease.
+  if (!view->connected.exchange(false)) return;
+  runtime_.after(0, [weak = weak_from_this(), weak_view = std::weak_ptr(view)] {
+    auto self = weak.lock();
+    auto lost = weak_view.lock();
+    if (self != nullptr && lost != nullptr) self->lost(lost);
   });
 }
 

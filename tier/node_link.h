@@ -25,7 +25,8 @@ namespace farpage {
 
 // Who uses a link, and whom it must lead to. As it stands: a client, and a node that serves alone.
 struct LinkTerms {
-  NodeId self = 0;           // the member that says hello; 0: a client
+  // The member that says hello; 0: a client, which has a staging for its puts and its touch log.
+  NodeId self = 0;
   uint64_t incarnation = 0;  // that member's
   NodeId peer = 0;           // the member that must answer; 0: a node that serves alone
   uint64_t page_bytes = 0;   // of the fleet, which the member must have; 0: any
@@ -66,7 +67,8 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   uint64_t view_number() const { return view_number_.load(std::memory_order_acquire); }
   std::shared_ptr<View> view() const;
 
-  // The view takes no more puts, though its link has not noticed: dials again for a new one.
+  // The view's staging is of no more use, though its link has not noticed: dials again for a new
+  // view. Once for each; reads under its lease go on. Any thread.
   void give_up(const std::shared_ptr<View>& view);
 
   const ClientOptions& options() const { return options_; }

@@ -12,7 +12,25 @@ namespace farpage {
 // Shared by the caller and the callbacks of its commits, which may come after the caller has
 // stopped to wait.
 struct PutState {
+  // A source that its put's deadline has left behind.
+  struct Lent {
+    std::shared_ptr<const Staging::Transfer> transfer;
+    std::shared_ptr<Staging> staging;
+    std::shared_ptr<NodeLink> link;
+    std::weak_ptr<View> view;
+
+    // Looks after the transfer until it has ended or until then.
+    void drive(Runtime& runtime, uint64_t until_ns) const {
+      if (!staging->drive(until_ns)) {
+        runtime.wait_until(until_ns, [this] { return transfer->ended(); });
+      }
+      const auto given_up = staging->broken() ? view.lock() : nullptr;
+      if (given_up != nullptr) link->give_up(given_up);
+    }
+  };
+
   std::mutex mutex;
+  std::vector<Lent> lent;
   std::vector<PutResult> results;
   size_t unanswered = 0;  // commits
   bool closed = false;    // the results have been read; they stay as they are
@@ -21,6 +39,13 @@ struct PutState {
   bool done() {
     std::lock_guard lock(mutex);
     return unanswered == 0 || closed;
+  }
+
+  // One of the transfers that have not ended.
+  std::optional<Lent> next_lent() {
+    std::lock_guard lock(mutex);
+    std::erase_if(lent, [](const Lent& each) { return each.transfer->ended(); });
+    return lent.empty() ? std::nullopt : std::optional(lent.front());
   }
 };
 
@@ -42,6 +67,8 @@ namespace {
 // Between two looks at the register, for a node that is in another epoch.
 constexpr uint64_t kLooksPerView = 8;
 constexpr uint64_t kLastWordNs = 5 * kMillisecond;
+// Between two looks at writes that are late, by who waits for them.
+constexpr uint64_t kLateLookNs = kMillisecond;
 
 // Pages that travel in one commit.
 struct Group {
@@ -83,7 +110,24 @@ uint64_t patience_of_node(uint64_t now_ns, uint64_t deadline_ns) {
 }
 
 bool takes_puts(const View* view, uint64_t now_ns) {
-  return view != nullptr && view->staging != nullptr && view->connected && view->valid(now_ns);
+  return view != nullptr && view->staging != nullptr && view->staging->bytes() > 0 &&
+         view->connected && view->valid(now_ns);
+}
+
+// Waits while earlier puts are in the way: until they are answered, or the writes of those that are
+// late have ended.
+std::optional<Staging::Segment> allocate(Runtime& runtime, Staging& staging, uint64_t bytes,
+                                         uint64_t deadline_ns) {
+  std::optional<Staging::Segment> segment;
+  while (true) {
+    const uint64_t now = runtime.clock().now_ns();
+    runtime.wait_until(std::min(deadline_ns, now + kLateLookNs), [&] {
+      segment = staging.allocate(bytes);
+      return segment.has_value();
+    });
+    if (segment || staging.broken() || runtime.clock().now_ns() >= deadline_ns) return segment;
+    staging.drive(0);
+  }
 }
 
 bool is_of_other_epoch(const Result<Reply>& reply) {
@@ -226,6 +270,30 @@ std::vector<Part> parts_of(const ClusterView& view, std::span<const PutRequest> 
 Put::Put(Runtime* runtime, std::shared_ptr<PutState> state)
     : runtime_(runtime), state_(std::move(state)) {}
 
+Put& Put::operator=(Put&& other) noexcept {
+  const Put former(std::move(*this));
+  runtime_ = other.runtime_;
+  state_ = std::move(other.state_);
+  return *this;
+}
+
+Put::~Put() {
+  if (state_ != nullptr) wait_released(kNever);
+}
+
+bool Put::released() const {
+  return !state_->next_lent();
+}
+
+bool Put::wait_released(uint64_t deadline_ns) {
+  while (const auto lent = state_->next_lent()) {
+    const uint64_t now = runtime_->clock().now_ns();
+    lent->drive(*runtime_, std::min(deadline_ns, now + kLateLookNs));
+    if (now >= deadline_ns) return released();
+  }
+  return true;
+}
+
 bool Put::done() const {
   return state_->done();
 }
@@ -290,12 +358,9 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
       }
       group.pages = left.first(size);
       left = left.subspan(size);
-      std::optional<Staging::Segment> segment;
-      runtime.wait_until(until, [&] {
-        segment = view->staging->allocate(group.bytes);
-        return segment.has_value();
-      });
+      const auto segment = allocate(runtime, *view->staging, group.bytes, until);
       if (!segment) {
+        if (view->staging->broken()) link->give_up(view);
         answer(group.pages, Code::kTimeout);
         continue;
       }
@@ -311,15 +376,15 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
         sources.push_back(request.source);
         offset += staged_bytes(request);
       }
-      const Status written = view->staging->write(*segment, sources, runtime.clock(), until);
-      const uint64_t now = runtime.clock().now_ns();
-      if (!written.ok() && written.code != Code::kTimeout) {
-        answer(group.pages, Code::kTimeout);
-        link->give_up(view);
-        continue;
-      }
-      if (!written.ok() || now >= deadline_ns) {
-        view->staging->release(segment->id);
+      const Staging::Written written = view->staging->write(*segment, sources, until);
+      if (!written.status.ok() || runtime.clock().now_ns() >= deadline_ns) {
+        if (written.under_way == nullptr) {
+          view->staging->release(segment->id);
+        } else {
+          std::lock_guard lock(state->mutex);
+          state->lent.push_back({written.under_way, view->staging, link, view});
+        }
+        if (view->staging->broken()) link->give_up(view);
         answer(group.pages, Code::kTimeout);
         continue;
       }

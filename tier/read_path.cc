@@ -83,7 +83,7 @@ void ReadPath::ask() {
                         return;
                       }
                       answer->lane = offer->lane;
-                      offer->read_offer.peer = offer->touch_offer.peer = peer;
+                      offer->read_offer.peer = peer;
                       // Connecting over a network blocks, and to map a pool lasts. The offer is
                       // shared, because std::function needs what can be copied.
                       runtime.offload(JobClass::kConnect,
@@ -100,47 +100,23 @@ void ReadPath::ask() {
 Result<ReadPath::Opened> ReadPath::take_up(Fabric& fabric, const Geometry& geometry,
                                            uint64_t deadline_ns, OpenLaneReply offer) {
   Opened opened;
-  const auto join = [&](ChannelOffer from, std::unique_ptr<Initiator>& to) -> Result<void> {
-    auto channel = fabric.connect(std::move(from), deadline_ns);
-    if (!channel) return tl::unexpected(channel.error());
-    to = std::move(*channel);
-    return {};
-  };
-  const auto import = [](Initiator& channel, RegionExport from, Access access, uint64_t least_bytes,
-                         RemoteRegion& to) -> Result<void> {
-    if (from.access != access) {
+  auto channel = fabric.connect(std::move(offer.read_offer), deadline_ns);
+  if (!channel) return tl::unexpected(channel.error());
+  opened.parts.reads = std::move(*channel);
+  const auto import = [&](RegionExport from, uint64_t least_bytes,
+                          RemoteRegion& to) -> Result<void> {
+    if (from.access != Access::kRemoteRead) {
       return fail(Code::kProtocol, "the node offers memory of another kind than its use needs");
     }
-    auto region = channel.import_region(std::move(from));
+    auto region = opened.parts.reads->import_region(std::move(from));
     if (!region) return tl::unexpected(region.error());
     to = *region;
     if (to.bytes >= least_bytes) return {};
     return fail(Code::kProtocol, "the node's memory is smaller than its hello says");
   };
-  ChannelDisposal::Parts& parts = opened.parts;
-  return join(std::move(offer.read_offer), parts.reads)
-      .and_then([&] {
-        return import(*parts.reads, std::move(offer.pool), Access::kRemoteRead,
-                      geometry.pool_bytes(), opened.pool);
-      })
-      .and_then([&] {
-        return import(*parts.reads, std::move(offer.index), Access::kRemoteRead,
-                      geometry.index_bytes(), opened.index);
-      })
-      .and_then([&] { return join(std::move(offer.touch_offer), parts.touches); })
-      .and_then([&] {
-        return import(*parts.touches, std::move(offer.touches), Access::kRemoteWrite,
-                      sizeof(TouchLog), opened.touches);
-      })
-      .and_then([&]() -> Result<void> {
-        auto memory = Mapping::anonymous(sizeof(TouchRecorder::Buffer));
-        if (!memory) return tl::unexpected(memory.error());
-        auto region = fabric.register_local({memory->data(), memory->bytes()});
-        if (!region) return tl::unexpected(region.error());
-        parts.memory = std::move(*memory);
-        parts.region = std::move(*region);
-        return {};
-      })
+  return import(std::move(offer.pool), geometry.pool_bytes(), opened.pool)
+      .and_then(
+          [&] { return import(std::move(offer.index), geometry.index_bytes(), opened.index); })
       .map([&] { return std::move(opened); });
 }
 
@@ -157,22 +133,20 @@ void ReadPath::answered() {
   pool_ = opened.pool;
   index_ = opened.index;
   parts_ = std::move(opened.parts);
-  touches_.attach(std::move(parts_.touches), opened.touches,
-                  reinterpret_cast<TouchRecorder::Buffer*>(parts_.memory.data()),
-                  parts_.region.slice(0, sizeof(TouchRecorder::Buffer)));
+  touches_.attach(view_->staging);
   state_ = State::kOpen;
 }
 
 void ReadPath::end() {
   if (state_ != State::kOpen) return;
-  parts_.touches = touches_.detach();
+  touches_.attach(nullptr);
   disposal_ = ChannelDisposal::begin(link_->runtime(), std::move(parts_));
   state_ = State::kEnding;
 }
 
 void ReadPath::finish() {
   if (state_ == State::kOpen) {
-    parts_.touches = touches_.detach();
+    touches_.attach(nullptr);
     ChannelDisposal(std::move(parts_)).finish();
   }
   if (disposal_ != nullptr) disposal_->finish();

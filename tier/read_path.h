@@ -7,7 +7,6 @@
 #include <span>
 
 #include "base/log.h"
-#include "base/mapping.h"
 #include "control/messages.h"
 #include "tier/channel_disposal.h"
 #include "tier/node_link.h"
@@ -16,11 +15,11 @@
 
 namespace farpage {
 
-// A lane's channel to the node, through its life, with the one by which it tells what it reads.
-// Operations are counted in and out. A path that ends hands its channels to a thread that may
-// block, and opens again only once they are gone.
+// A lane's channel to the node, through its life.
+// Operations are counted in and out. A path that ends hands its channel to a thread that may
+// block, and opens again only once it is gone.
 //
-//   closed ──open()──► opening ──offer came──► open ──end()──► ending ──channels gone──► closed
+//   closed ──open()──► opening ──offer came──► open ──end()──► ending ──channel gone──► closed
 class ReadPath {
  public:
   explicit ReadPath(std::shared_ptr<NodeLink> link) : link_(std::move(link)) {}
@@ -40,9 +39,6 @@ class ReadPath {
   }
   // Open, to a view that is not the current one any more.
   bool outdated();
-  // The node hears no more of what is read, and its eviction would take it for cold. Not while
-  // something is under way, which the path's end would abort.
-  bool is_mute() const { return is_open() && touches_.broken() && in_flight_ == 0; }
   // Why the last attempt to open the path came to nothing.
   const std::optional<Error>& error() const { return error_; }
   // It was the link that was lost, which says so itself: a new view follows.
@@ -73,12 +69,16 @@ class ReadPath {
   size_t in_flight() const { return in_flight_; }
 
   // Of a page that was read; told to the node, whose eviction spares its slot.
-  void touched(uint64_t slot) { touches_.record(slot); }
+  void touched(uint64_t slot) {
+    // With a staging that is broken the node would take what is read for cold: a new view has
+    // another one, and reads go on under this one meanwhile.
+    if (!touches_.record(slot)) link_->give_up(view_);
+  }
 
-  // Gives the channels up, and returns at once. Operations in flight bring no completion any more;
+  // Gives the channel up, and returns at once. Operations in flight bring no completion any more;
   // what they land in stays theirs until has_ended(), which the caller tells on to each of them.
   void end();
-  // The channels of the path that ended are gone, and operations of theirs were in flight.
+  // The channel of the path that ended is gone, and operations of theirs were in flight.
   bool has_ended() const {
     return state_ == State::kEnding && in_flight_ > 0 && disposal_->ended();
   }
@@ -110,11 +110,10 @@ class ReadPath {
     ChannelDisposal::Parts parts;
     RemoteRegion pool;
     RemoteRegion index;
-    RemoteRegion touches;
   };
 
   // Where others than the lane's thread leave it. Goes with the last who wants it: the node's lane
-  // and the channels are then given up, unless somebody has taken them.
+  // and the channel are then given up, unless somebody has taken them.
   struct Answer {
     Answer(NodeLink& link, std::weak_ptr<View> asked)
         : runtime(link.runtime()), gate(link.gate()), view(std::move(asked)) {}
@@ -158,8 +157,8 @@ class ReadPath {
   std::shared_ptr<ChannelDisposal> disposal_;  // while it is ending
   RemoteRegion pool_;
   RemoteRegion index_;
-  TouchRecorder touches_;  // after the parts: its channel ends first
-  uint64_t lane_ = 0;      // the node's number for the last path
+  TouchRecorder touches_;
+  uint64_t lane_ = 0;  // the node's number for the last path
   size_t in_flight_ = 0;
   std::optional<Error> error_;
   WarningLimiter warnings_;

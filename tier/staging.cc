@@ -5,7 +5,6 @@
 #include <chrono>
 
 #include "base/units.h"
-#include "transport/transfer_counters.h"
 
 namespace farpage {
 namespace {
@@ -13,79 +12,97 @@ namespace {
 constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kLongestWaitNs = 3'600 * kSecond;
 constexpr size_t kPollBatch = 32;
-// An immediate's counter is used again only after the node has answered for it (protocol rule 16).
-constexpr size_t kMaxSegments = kTransferCounters / 2;
+// Who has not looked for this part of L has not seen that the channel was silent.
+constexpr uint64_t kLooksPerReuse = 4;
+
+constexpr Status kSilent = {Code::kUnavailable, 0, "the staging's channel is silent"};
 
 }  // namespace
 
-Staging::Staging(std::unique_ptr<Initiator> channel, const RemoteRegion& region)
-    : channel_(std::move(channel)), region_(region) {}
-
-std::optional<Staging::Segment> Staging::allocate(uint64_t bytes) {
-  const uint64_t wanted = round_up(std::max<uint64_t>(bytes, 1), kAlignment);
-  std::lock_guard lock(segments_mutex_);
-  if (segments_.size() >= kMaxSegments || wanted > region_.bytes) return std::nullopt;
-  uint64_t offset = 0;
-  if (!segments_.empty()) {
-    const uint64_t head = segments_.front().offset;
-    const uint64_t tail = segments_.back().offset + segments_.back().bytes;
-    const bool wrapped = segments_.back().offset < head;
-    const uint64_t end = wrapped ? head : region_.bytes;
-    if (wanted <= end - tail) {
-      offset = tail;
-    } else if (wrapped || wanted > head) {
-      return std::nullopt;
-    }
+Result<std::shared_ptr<Staging>> Staging::connect(Fabric& fabric, ChannelOffer offer,
+                                                  RegionExport memory, const Clock& clock,
+                                                  uint64_t reuse_ns, uint64_t deadline_ns) {
+  auto channel = fabric.connect(std::move(offer), deadline_ns);
+  if (!channel) return tl::unexpected(channel.error());
+  auto region = (*channel)->import_region(std::move(memory));
+  if (!region) return tl::unexpected(region.error());
+  if (region->bytes < kTouchLogBytes) {
+    return fail(Code::kProtocol, "the node's staging is too short for a touch log");
   }
-  const uint64_t id = ++last_id_;
-  const auto generation = static_cast<uint32_t>(id / kTransferCounters + 1) % kTransferGenerations;
-  segments_.push_back({id, offset, wanted,
-                       make_immediate(static_cast<uint32_t>(id % kTransferCounters), generation),
-                       false});
-  return segments_.back();
+  auto touches = TouchBlocks::Memory::create(fabric);
+  if (!touches) return tl::unexpected(touches.error());
+  return std::make_shared<Staging>(std::move(*touches), std::move(*channel), *region, clock,
+                                   reuse_ns);
 }
 
-void Staging::release(uint64_t segment_id) {
-  std::lock_guard lock(segments_mutex_);
-  for (Segment& segment : segments_) {
-    if (segment.id == segment_id) segment.released = true;
-  }
-  while (!segments_.empty() && segments_.front().released) segments_.pop_front();
+Staging::Staging(TouchBlocks::Memory touches, std::unique_ptr<Initiator> channel,
+                 const RemoteRegion& region, const Clock& clock, uint64_t reuse_ns)
+    : ring_(region.bytes - kTouchLogBytes),
+      clock_(clock),
+      reuse_ns_(reuse_ns),
+      region_(region),
+      touches_(std::move(touches), region),
+      channel_(std::move(channel)) {}
+
+// Others write before: they may take until the deadline.
+bool Staging::take_turn(uint64_t deadline_ns) {
+  const uint64_t now = clock_.now_ns();
+  if (now >= deadline_ns) return false;
+  if (try_turn()) return true;
+  const auto patience = std::chrono::nanoseconds(std::min(deadline_ns - now, kLongestWaitNs));
+  std::unique_lock lock(turn_mutex_);
+  ++waiting_;
+  const bool taken = turn_left_.wait_for(lock, patience, [this] { return try_turn(); });
+  --waiting_;
+  lock.unlock();
+  if (!taken || clock_.now_ns() < deadline_ns) return taken;
+  leave_turn();
+  return false;
 }
 
-Status Staging::write(const Segment& segment, std::span<const Slice> sources, const Clock& clock,
-                      uint64_t deadline_ns) {
-  // Others write before: they may take until the deadline.
-  const uint64_t now = clock.now_ns();
-  const auto patience =
-      std::chrono::nanoseconds(deadline_ns > now ? std::min(deadline_ns - now, kLongestWaitNs) : 0);
-  {
-    std::unique_lock lock(turn_mutex_);
-    if (!turn_ended_.wait_for(lock, patience, [this] { return !writing_; }) ||
-        clock.now_ns() >= deadline_ns) {
-      return {Code::kTimeout, 0, "the deadline came before the staging could be written"};
-    }
-    writing_ = true;
-  }
-  const Status status = write_in_turn(segment, sources, clock, deadline_ns);
-  {
-    std::lock_guard lock(turn_mutex_);
-    writing_ = false;
-  }
-  turn_ended_.notify_all();
-  return status;
+// Takes the lock only if somebody waits.
+void Staging::leave_turn() {
+  taken_.store(false);
+  if (waiting_.load() == 0) return;
+  { const std::lock_guard lock(turn_mutex_); }
+  turn_left_.notify_one();
 }
 
-Status Staging::write_in_turn(const Segment& segment, std::span<const Slice> sources,
-                              const Clock& clock, uint64_t deadline_ns) {
-  first_tag_ += operations_.size();
+Staging::Written Staging::write(const Segment& segment, std::span<const Slice> sources,
+                                uint64_t deadline_ns) {
+  Written written;
+  if (!take_turn(deadline_ns)) {
+    written.status = {Code::kTimeout, 0, "the deadline came before the staging could be written"};
+    return written;
+  }
+  const auto transfer = std::make_shared<Transfer>();
+  transfer->deadline_ns_ = deadline_ns;
+  prepare(*transfer, segment, sources);
+  transfers_.push_back(transfer);
+  written.status = write_in_turn(*transfer);
+  if (broken()) {
+    end();
+  } else if (transfer->outstanding_ > 0) {
+    transfer->late_ = true;
+    written.under_way = transfer;
+  } else {
+    std::erase(transfers_, transfer);
+  }
+  leave_turn();
+  return written;
+}
+
+void Staging::prepare(Transfer& transfer, const Segment& segment, std::span<const Slice> sources) {
+  transfer.segment_ = segment.id;
+  transfer.first_tag_ = next_tag_;
+  transfer.under_way_.assign(sources.size(), false);
+  next_tag_ += sources.size();
   operations_.clear();
-  under_way_.assign(sources.size(), false);
   uint64_t offset = segment.offset;
   for (const Slice& source : sources) {
     Operation operation;
     operation.kind = OperationKind::kWrite;
-    operation.tag = first_tag_ + operations_.size();
+    operation.tag = transfer.first_tag_ + operations_.size();
     operation.remote = region_;
     operation.remote_offset = offset;
     operation.local_count = 1;
@@ -95,62 +112,176 @@ Status Staging::write_in_turn(const Segment& segment, std::span<const Slice> sou
   }
   operations_.back().has_immediate = true;
   operations_.back().immediate = segment.immediate;
+}
 
+Status Staging::write_in_turn(Transfer& transfer) {
+  const Status late = {Code::kTimeout, 0, "the staging was not written by the deadline"};
   std::span<const Operation> left = operations_;
-  while (!left.empty()) {
-    const PostResult posted = channel_->post(left, deadline_ns);
-    const size_t begun = operations_.size() - left.size();
-    std::fill_n(under_way_.begin() + static_cast<ptrdiff_t>(begun), posted.accepted, true);
-    left = left.subspan(posted.accepted);
-    outstanding_ += posted.accepted;
-    if (!posted.status.ok()) {
-      static_cast<void>(abandon());
-      return posted.status;
+  size_t post_at = 0;  // so few of them under way are reason to post more
+  Status refused;
+  while (!broken()) {
+    post_touches();
+    if (!left.empty() && transfer.outstanding_ <= post_at) {
+      const PostResult posted = channel_->post(left, transfer.deadline_ns_);
+      const size_t begun = operations_.size() - left.size();
+      std::fill_n(transfer.under_way_.begin() + static_cast<ptrdiff_t>(begun), posted.accepted,
+                  true);
+      transfer.outstanding_ += posted.accepted;
+      left = left.subspan(posted.accepted);
+      post_at = transfer.outstanding_ / 2;
+      if (posted.status.code == Code::kUnavailable) {
+        fail_with(posted.status);
+      } else if (!posted.status.ok()) {
+        refused = posted.status;  // what this caller asked for, and nobody else's concern
+        left = {};
+      }
     }
-    if (left.empty()) break;
-    if (Status status = await(outstanding_ / 2, clock, deadline_ns); !status.ok()) return status;
-  }
-  return await(0, clock, deadline_ns);
-}
-
-// Until no more than `until` writes are outstanding.
-Status Staging::await(size_t until, const Clock& clock, uint64_t deadline_ns) {
-  std::array<Completion, kPollBatch> completions;
-  while (outstanding_ > until) {
-    const size_t count = poll(completions);
-    for (const Completion& completion : std::span(completions).first(count)) {
-      if (completion.outcome == Outcome::kOk) continue;
-      static_cast<void>(abandon());
-      return {Code::kUnavailable, completion.vendor, "a write to the staging failed"};
+    if (broken()) break;
+    const bool heard = collect();
+    if (left.empty() && transfer.outstanding_ == 0) break;
+    const uint64_t now = clock_.now_ns();
+    if (now >= transfer.deadline_ns_) {
+      while (collect()) {
+      }
+      break;
     }
-    if (count > 0) continue;
-    if (clock.now_ns() >= deadline_ns) return abandon();
-    channel_->wait(deadline_ns);
+    if (now >= hopeless_ns()) {
+      fail_with(kSilent);
+    } else if (!heard) {
+      wait(std::min(transfer.deadline_ns_, hopeless_ns()));
+    }
   }
-  return {};
+  post_touches();
+  if (broken()) return why_broken_;
+  if (!refused.ok()) return refused;
+  const bool all = left.empty() && transfer.outstanding_ == 0 && !transfer.cut_off_;
+  return all ? Status{} : late;
 }
 
-Status Staging::abandon() {
-  channel_->close();
+bool Staging::drive(uint64_t until_ns) {
+  if (waiting_.load() > 0 || !try_turn()) return false;
+  if (!broken()) {
+    post_touches();
+    if (!collect() && !broken()) {
+      const uint64_t now = clock_.now_ns();
+      if (now >= hopeless_ns()) {
+        fail_with(kSilent);
+      } else if (now < until_ns) {
+        wait(std::min(until_ns, hopeless_ns()));
+        collect();
+      }
+    }
+  }
+  if (broken()) end();
+  leave_turn();
+  return true;
+}
+
+void Staging::touched(TouchBlocks::Block block) {
+  if (broken()) return;
+  const bool left = touches_.leave(block);
+  if (!try_turn()) return;
+  if (!broken()) {
+    collect();  // what has ended makes room
+    const bool dropped = !left && !touches_.leave(block);
+    const uint64_t now = clock_.now_ns();
+    const uint64_t heard = std::max(touches_.oldest_ns(), heard_ns_);
+    if (dropped && now > heard && now - heard >= reuse_ns_) fail_with(kSilent);
+    post_touches();
+    if (!broken()) collect();
+  }
+  leave_turn();
+}
+
+void Staging::post_touches() {
+  if (broken()) return;
+  const Status status = touches_.post(*channel_, clock_.now_ns(), next_tag_);
+  if (!status.ok()) fail_with(status);
+}
+
+// What has ended, once for each. False: nothing has.
+bool Staging::collect() {
   std::array<Completion, kPollBatch> completions;
-  while (outstanding_ > 0) {
-    if (poll(completions) == 0) channel_->wait(kNever);
+  const size_t count = channel_->poll(completions);
+  watch(reuse_ns_ / kLooksPerReuse);
+  if (count == 0) return false;
+  heard_ns_ = polled_ns_;
+  for (const Completion& completion : std::span(completions).first(count)) {
+    account(completion);
   }
-  return {Code::kAborted, 0, "the staging was not written by the deadline"};
+  std::erase_if(transfers_, [this](const std::shared_ptr<Transfer>& transfer) {
+    if (!transfer->late_ || transfer->outstanding_ > 0) return false;
+    ring_.release(transfer->segment_);
+    transfer->ended_.store(true, std::memory_order_release);
+    return true;
+  });
+  return true;
 }
 
-// What ends an operation, once for each.
-size_t Staging::poll(std::span<Completion> completions) {
-  const size_t polled = channel_->poll(completions);
-  size_t count = 0;
-  for (size_t i = 0; i < polled; ++i) {
-    const uint64_t operation = completions[i].tag - first_tag_;
-    if (operation >= under_way_.size() || !under_way_[operation]) continue;
-    under_way_[operation] = false;
-    --outstanding_;
-    completions[count++] = completions[i];
+void Staging::wait(uint64_t until_ns) {
+  channel_->wait(until_ns);
+  watch(kNever);
+}
+
+// Counts the time since the last look, of which at most so much was watched.
+void Staging::watch(uint64_t most_ns) {
+  const uint64_t now = clock_.now_ns();
+  const uint64_t watched = std::min(now - polled_ns_, most_ns);
+  polled_ns_ = now;
+  for (const auto& transfer : transfers_) {
+    if (transfer->late_) transfer->silent_ns_ += watched;
   }
-  return count;
+}
+
+void Staging::account(const Completion& completion) {
+  const Status failed = {Code::kUnavailable, completion.vendor, "a write to the staging failed"};
+  if (touches_.take_ended(completion.tag)) {
+    if (completion.outcome != Outcome::kOk) fail_with(failed);
+    return;
+  }
+  const auto found = std::ranges::find_if(transfers_, [&](const auto& transfer) {
+    return completion.tag - transfer->first_tag_ < transfer->under_way_.size();
+  });
+  if (found == transfers_.end()) return;
+  Transfer& transfer = **found;
+  const size_t write = completion.tag - transfer.first_tag_;
+  if (!transfer.under_way_[write]) return;
+  transfer.under_way_[write] = false;
+  --transfer.outstanding_;
+  // The channel's writes end in order: what stands behind has come nearer.
+  for (auto behind = found; behind != transfers_.end(); ++behind) (*behind)->silent_ns_ = 0;
+  if (completion.outcome == Outcome::kOk) return;
+  if (completion.outcome == Outcome::kAborted && polled_ns_ >= transfer.deadline_ns_) {
+    transfer.cut_off_ = true;  // by a backend that ends what is late by itself
+  } else {
+    fail_with(failed);
+  }
+}
+
+// When nothing will have been heard for L of what is late, if it is watched until then.
+uint64_t Staging::hopeless_ns() const {
+  uint64_t first = kNever;
+  for (const auto& transfer : transfers_) {
+    if (!transfer->late_) continue;
+    first = std::min(first, polled_ns_ + reuse_ns_ - std::min(reuse_ns_, transfer->silent_ns_));
+  }
+  return first;
+}
+
+void Staging::fail_with(Status why) {
+  if (broken()) return;
+  why_broken_ = why;
+  broken_.store(true, std::memory_order_release);
+}
+
+// May block, so a lane only says that the staging is broken. Nothing reads a source once the
+// channel is gone.
+void Staging::end() {
+  channel_.reset();
+  for (const auto& transfer : transfers_) {
+    transfer->ended_.store(true, std::memory_order_release);
+  }
+  transfers_.clear();
 }
 
 }  // namespace farpage

@@ -45,7 +45,7 @@ struct View {
   uint64_t lease_ns = 0;  // V
   Geometry geometry;
   std::shared_ptr<ControlLink> link;
-  std::shared_ptr<Staging> staging;  // null for a client that puts nothing
+  std::shared_ptr<Staging> staging;  // null: of a member, which neither puts nor tells its reads
   std::atomic<uint64_t> valid_until_ns{0};
   std::atomic<bool> connected{
       true};  // false once its link is known to be lost: no put can be taken

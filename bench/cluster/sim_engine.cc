@@ -203,11 +203,11 @@ SimEngine::RunningPut SimEngine::send_put(const std::vector<uint64_t>& key_numbe
   }
   counts_.puts += pages.size();
   Put put = client_->put(requests, sent_ns + in_ns);
-  for (const size_t index : frames) frames_.give_back(index);  // lent until put() returned
-  return {std::move(put), std::move(pages), sent_ns, sent_ns + in_ns};
+  return {std::move(put), std::move(pages), std::move(frames), sent_ns, sent_ns + in_ns};
 }
 
 void SimEngine::end_put(RunningPut& running) {
+  running.ended = true;
   const std::span<const PutResult> results = running.put.wait();
   for (size_t page = 0; page < running.pages.size(); ++page) {
     const SentPage& sent = running.pages[page];
@@ -220,6 +220,13 @@ void SimEngine::end_put(RunningPut& running) {
       findings_.add(found->kind, std::move(found->sentence));
     }
   }
+}
+
+// Whether nobody reads its frames any more, which are then given back.
+bool SimEngine::released(RunningPut& running, uint64_t deadline_ns) {
+  if (!running.put.wait_released(deadline_ns)) return false;
+  for (const size_t index : running.frames) frames_.give_back(index);
+  return true;
 }
 
 void SimEngine::start_put(const std::vector<uint64_t>& key_numbers, uint64_t in_ns) {
@@ -265,9 +272,11 @@ void SimEngine::observe() {
     return true;
   });
   std::erase_if(puts_, [this](RunningPut& running) {
-    if (!running.put.done() && world_.now_ns() < running.deadline_ns) return false;
-    end_put(running);
-    return true;
+    if (!running.ended && !running.put.done() && world_.now_ns() < running.deadline_ns) {
+      return false;
+    }
+    if (!running.ended) end_put(running);
+    return released(running, 0);
   });
   std::erase_if(removes_, [this](RunningRemove& running) {
     if (!running.remove.done() && world_.now_ns() < running.deadline_ns) return false;
@@ -288,7 +297,9 @@ PutResult SimEngine::put_now(uint64_t key_number, uint64_t in_ns) {
   RunningPut running = send_put({key_number}, in_ns);
   FARPAGE_CHECK(running.pages.size() == 1);
   end_put(running);
-  return running.put.wait()[0];
+  const PutResult result = running.put.wait()[0];
+  FARPAGE_CHECK(released(running, kNever));
+  return result;
 }
 
 PageVerdict SimEngine::fetch_now(uint64_t key_number, uint64_t in_ns) {

@@ -122,8 +122,10 @@ class SimEngine {
   struct RunningPut {
     Put put;
     std::vector<SentPage> pages;
+    std::vector<size_t> frames;  // lent until the put is released
     uint64_t sent_ns;
     uint64_t deadline_ns;
+    bool ended = false;
   };
   struct RunningRemove {
     Remove remove;
@@ -139,6 +141,7 @@ class SimEngine {
   void judge_bytes(const RunningFetch& running, size_t page);
   RunningPut send_put(const std::vector<uint64_t>& key_numbers, uint64_t in_ns);
   void end_put(RunningPut& running);
+  bool released(RunningPut& running, uint64_t deadline_ns);
 
   sim::World& world_;
   std::unique_ptr<Client> client_;

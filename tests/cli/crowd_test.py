@@ -90,7 +90,7 @@ class CrowdTest(Case):
         open_before = descriptors(node)
         replay = Steady(self, node.address)
         replay.wait_for("ready", 500)
-        self.assertEqual(connections(), (1, 3))  # its lane's two ways, and its staging's
+        self.assertEqual(connections(), (1, 2))  # its lane's, and its staging's
         replay.process.kill()
         self.assertTrue(wait_until(lambda: connections() == (0, 0)), connections())
         self.assertTrue(wait_until(lambda: descriptors(node) <= open_before), descriptors(node))

@@ -132,21 +132,21 @@ class ConfigTest(DoctorCase):
     def test_max_clients(self):
         file = self.config(f"[node]\nlisten = \"{self.folder}/a\"\npool_bytes = \"16MiB\"\nmax_clients = 100000\n")
         self.assert_finding(self.doctor("--config", file)["memory"]["vm.max_map_count"], "warning",
-                            "vm.max_map_count=801024")
+                            "vm.max_map_count=401024")
 
 
 class LimitsTest(DoctorCase):
     def test_descriptors(self):
         arguments = ("--pool-bytes", "16MiB", "--backend", "tcp")
-        for soft, level, text in ((7000, "ok", "6208"), (500, "warning", "72 clients fit"),
+        for soft, level, text in ((5000, "ok", "4160"), (500, "warning", "109 clients fit"),
                                   (FEW_DESCRIPTORS, "problem", "not one client")):
             finding = self.doctor(*arguments, preexec_fn=lower(resource.RLIMIT_NOFILE, soft))["limits"]["descriptors"]
             self.assert_finding(finding, level, text)
             if level != "ok":
-                self.assertIn("6208", finding["command"])
+                self.assertIn("4160", finding["command"])
 
     def test_the_command_mends_descriptors(self):
-        if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 6208:
+        if resource.getrlimit(resource.RLIMIT_NOFILE)[1] < 4160:
             self.skipTest("the hard limit of descriptors is too low to raise the soft one")
         arguments = ("--pool-bytes", "16MiB", "--backend", "tcp")
         command = self.doctor(*arguments, preexec_fn=lower(resource.RLIMIT_NOFILE, 500))["limits"]["descriptors"]["command"]

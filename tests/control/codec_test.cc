@@ -99,27 +99,18 @@ TEST(Codec, OpenLaneKeepsItsDescriptorsApart) {
   OpenLaneReply sent;
   sent.lane = 12;
   sent.read_offer = {ChannelPurpose::kRead, "read", new_fd()};
-  sent.touch_offer = {ChannelPurpose::kStage, "touch",
-                      UniqueFd()};  // none: those behind it keep theirs
   sent.pool = region(2);
   sent.index = region(3);
-  sent.touches = region(4);
-  const ino_t inodes[] = {inode(sent.read_offer.fd), inode(sent.pool.fd), inode(sent.index.fd),
-                          inode(sent.touches.fd)};
+  const ino_t inodes[] = {inode(sent.read_offer.fd), inode(sent.pool.fd), inode(sent.index.fd)};
   const OpenLaneReply got = round_trip(std::move(sent));
   EXPECT_EQ(got.lane, 12u);
   EXPECT_EQ(got.read_offer.purpose, ChannelPurpose::kRead);
   EXPECT_EQ(got.read_offer.opaque, "read");
-  EXPECT_EQ(got.touch_offer.purpose, ChannelPurpose::kStage);
-  EXPECT_EQ(got.touch_offer.opaque, "touch");
-  EXPECT_FALSE(got.touch_offer.fd.valid());
   expect_equal(got.pool, region(2));
   expect_equal(got.index, region(3));
-  expect_equal(got.touches, region(4));
   EXPECT_EQ(inode(got.read_offer.fd), inodes[0]);
   EXPECT_EQ(inode(got.pool.fd), inodes[1]);
   EXPECT_EQ(inode(got.index.fd), inodes[2]);
-  EXPECT_EQ(inode(got.touches.fd), inodes[3]);
 }
 
 TEST(Codec, DescriptorsThatDidNotComeAreNone) {

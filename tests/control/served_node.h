@@ -105,9 +105,11 @@ class ServedNode {
     return reach_ == Reach::kUnix ? parse_address(path()).value() : listener_->address();
   }
   const ClientCredentials& credentials() const { return credentials_; }
-  // A hello that this node can answer: shm hands staging over as a descriptor.
+  // A hello that this node can answer: shm hands staging over as a descriptor, so over TCP it is
+  // one of a member, who has none.
   HelloRequest hello() const {
-    return {kControlProtocol, kPageFormat, reach_ == Reach::kUnix ? 64 * kKiB : 0};
+    if (reach_ == Reach::kUnix) return {kControlProtocol, kPageFormat, 64 * kKiB};
+    return {kControlProtocol, kPageFormat, 0, 1};
   }
   AsioRuntime& runtime() { return runtime_; }
   CountedService& service() { return *service_; }

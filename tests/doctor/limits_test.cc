@@ -87,16 +87,16 @@ TEST(DoctorLimits, OnlyRdmaNeedsMemlock) {
             (BackendSet{&kVerbsCheck, &kUcxCheck, &kCudaCheck}));
 }
 
-// 100 clients of six, and the node's own 64.
+// 100 clients of four, and the node's own 64.
 TEST(DoctorLimits, DescriptorsForEveryClient) {
-  expect_all({{{664, 664}, kUser, Level::kOk, ""},
-              {{663, 4'096}, kUser, Level::kWarning, "ulimit -n 664"},
-              {{663, 663}, kUser, Level::kWarning, "sudo prlimit --pid $$ --nofile=664:664"},
-              {{663, 663}, kRoot, Level::kWarning, "ulimit -n 664"},
-              {{663, 663}, kBareRoot, Level::kWarning, "farpage node --set node.max_clients=99"},
-              {{70, 4'096}, kUser, Level::kWarning, "ulimit -n 664"},
-              {{69, 4'096}, kUser, Level::kProblem, "ulimit -n 664"},
-              {{20, 4'096}, kUser, Level::kProblem, "ulimit -n 664"}},
+  expect_all({{{464, 464}, kUser, Level::kOk, ""},
+              {{463, 4'096}, kUser, Level::kWarning, "ulimit -n 464"},
+              {{463, 463}, kUser, Level::kWarning, "sudo prlimit --pid $$ --nofile=464:464"},
+              {{463, 463}, kRoot, Level::kWarning, "ulimit -n 464"},
+              {{463, 463}, kBareRoot, Level::kWarning, "farpage node --set node.max_clients=99"},
+              {{68, 4'096}, kUser, Level::kWarning, "ulimit -n 464"},
+              {{67, 4'096}, kUser, Level::kProblem, "ulimit -n 464"},
+              {{20, 4'096}, kUser, Level::kProblem, "ulimit -n 464"}},
              [](const LimitFacts& facts, const Wanted& wanted, const Privileges& privileges) {
                return check_descriptors(facts, 3, wanted, privileges);
              });
@@ -105,36 +105,36 @@ TEST(DoctorLimits, DescriptorsForEveryClient) {
 TEST(DoctorLimits, ShmAloneNeedsFewer) {
   Wanted wanted = some_wanted();
   wanted.asked = {&kShmCheck};
-  EXPECT_EQ(check_descriptors({464, 464}, 3, wanted, kUser).level, Level::kOk);
-  EXPECT_EQ(check_descriptors({463, 463}, 3, wanted, kUser).command,
-            "sudo prlimit --pid $$ --nofile=464:464");
+  EXPECT_EQ(check_descriptors({264, 264}, 3, wanted, kUser).level, Level::kOk);
+  EXPECT_EQ(check_descriptors({263, 263}, 3, wanted, kUser).command,
+            "sudo prlimit --pid $$ --nofile=264:264");
 }
 
 // Whose clients are not measured.
 TEST(DoctorLimits, UcxIsReckonedAsTcp) {
   Wanted wanted = some_wanted();
   wanted.asked = {&kShmCheck, &kUcxCheck};
-  const Finding finding = check_descriptors({663, 663}, 3, wanted, kUser);
+  const Finding finding = check_descriptors({463, 463}, 3, wanted, kUser);
   EXPECT_EQ(finding.level, Level::kWarning);
-  EXPECT_NE(finding.text.find("need 664: 6 each on tcp"), std::string::npos) << finding.text;
+  EXPECT_NE(finding.text.find("need 464: 4 each on tcp"), std::string::npos) << finding.text;
 }
 
-// 100 clients of 4 and 5 a device, and the node's own 64.
+// 100 clients of 2 and 3 a device, and the node's own 64.
 TEST(DoctorLimits, VerbsNeedsMoreWithEachDevice) {
   Wanted wanted = some_wanted();
   wanted.asked = {&kTcpCheck, &kVerbsCheck};
   const auto command = [&](uint64_t limit, size_t devices) {
     return check_descriptors({limit, 8'192}, devices, wanted, kUser).command;
   };
-  EXPECT_EQ(command(963, 0), "ulimit -n 964") << "there may be one tomorrow";
-  EXPECT_EQ(command(963, 1), "ulimit -n 964");
-  EXPECT_EQ(command(964, 1), "");
-  EXPECT_EQ(command(1'463, 2), "ulimit -n 1464");
-  EXPECT_EQ(command(1'464, 2), "");
-  EXPECT_EQ(command(4'463, 20), "ulimit -n 4464") << "a node uses eight at most";
-  EXPECT_EQ(command(4'464, 20), "");
-  const Finding finding = check_descriptors({964, 964}, 1, wanted, kUser);
-  EXPECT_NE(finding.text.find("need 964: 9 each on verbs with 1 device, and 64"), std::string::npos)
+  EXPECT_EQ(command(563, 0), "ulimit -n 564") << "there may be one tomorrow";
+  EXPECT_EQ(command(563, 1), "ulimit -n 564");
+  EXPECT_EQ(command(564, 1), "");
+  EXPECT_EQ(command(863, 2), "ulimit -n 864");
+  EXPECT_EQ(command(864, 2), "");
+  EXPECT_EQ(command(2'663, 20), "ulimit -n 2664") << "a node uses eight at most";
+  EXPECT_EQ(command(2'664, 20), "");
+  const Finding finding = check_descriptors({564, 564}, 1, wanted, kUser);
+  EXPECT_NE(finding.text.find("need 564: 5 each on verbs with 1 device, and 64"), std::string::npos)
       << finding.text;
 }
 

@@ -74,8 +74,8 @@ const Case kCases[] = {
     {kLittle, "1", "max", "65530", overcommit, Level::kOk, ""},
     {kLittle, "2", "max", "65530", overcommit, Level::kProblem,
      "sudo sysctl -w vm.overcommit_memory=0"},
-    {kPlenty, "0", "max", "1824", map_count, Level::kOk, ""},
-    {kPlenty, "0", "max", "1823", map_count, Level::kWarning, "sysctl -w vm.max_map_count=1824"},
+    {kPlenty, "0", "max", "1424", map_count, Level::kOk, ""},
+    {kPlenty, "0", "max", "1423", map_count, Level::kWarning, "sysctl -w vm.max_map_count=1424"},
 };
 
 TEST(DoctorMemory, FindsWhatAMadeUpHostLacks) {

@@ -116,6 +116,7 @@ TEST(FleetList, ReplicaTellsOfTheNewestEpochThatItHasTakenOver) {
   hello.epoch = client.tag();
   std::optional<Reply> reply;
   node.handle(node.connected().value(), hello, [&](Reply answer) { reply = std::move(answer); });
+  cluster.world().wait_until(cluster.now_ns(), [&] { return reply.has_value(); });
   ASSERT_TRUE(reply && std::holds_alternative<HelloReply>(*reply));
   EXPECT_EQ(std::get<HelloReply>(*reply).newest_epoch, epoch);
 }

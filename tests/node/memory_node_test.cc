@@ -21,7 +21,7 @@ TEST(MemoryNode, OtherVersionOfTheProtocolIsRefusedWithBothNumbers) {
   const ClientId client = node.service().connected().value();
   Refusal refused = refusal_of(node.ask(client, HelloRequest{99, kPageFormat, 0}));
   EXPECT_EQ(refused.code, Code::kProtocol);
-  expect_says(refused.message, "control protocol 2");
+  expect_says(refused.message, "control protocol 3");
   expect_says(refused.message, "99");
   expect_says(refused.message, "the same version of farpage");
   refused = refusal_of(node.ask(client, HelloRequest{kControlProtocol, 42, 0}));
@@ -38,7 +38,7 @@ TEST(MemoryNode, PeerOfBeforeThePatienceOfRemovesIsRefused) {
   const ClientId client = node.service().connected().value();
   const Refusal refused = refusal_of(node.ask(client, HelloRequest{1, kPageFormat, 0}));
   EXPECT_EQ(refused.code, Code::kProtocol);
-  expect_says(refused.message, "control protocol 2 with page format 1, the client 1 with 1");
+  expect_says(refused.message, "control protocol 3 with page format 1, the client 1 with 1");
 }
 
 TEST(MemoryNode, TooMuchStagingIsRefusedAndTheKeyIsNamed) {
@@ -196,13 +196,37 @@ TEST(MemoryNode, LanesHaveALimitAndCanBeReplaced) {
   refusal_of(open(first));
 }
 
-// Writes one lane's touch log as a hostile client would.
+TEST(MemoryNode, LaneCostsOneChannelAndNoMemory) {
+  SimNode node;
+  SimClient client(node);
+  EXPECT_EQ(node.held().channels(), 1) << "the staging's";
+  for (int lanes = 1; lanes <= 3; ++lanes) {
+    ASSERT_TRUE(std::holds_alternative<OpenLaneReply>(node.ask(client.id(), OpenLaneRequest{})));
+    EXPECT_EQ(node.held().channels(), 1 + lanes);
+    EXPECT_EQ(node.held().memories(), 1);
+  }
+}
+
+TEST(MemoryNode, MemberThatAsksForNoStagingHasNoTouchLogEither) {
+  SimNode node;
+  const ClientId member = node.service().connected().value();
+  HelloRequest hello;
+  hello.node = 7;
+  ASSERT_TRUE(std::holds_alternative<HelloReply>(node.ask(member, hello)));
+  EXPECT_EQ(node.held().memories(), 0);
+  EXPECT_EQ(node.held().channels(), 0);
+}
+
+// A client that only reads, and writes its touch log as a hostile one would.
 class Toucher {
  public:
-  Toucher(SimNode& node, ClientId client) : node_(node), memory_(sizeof(TouchLog)) {
-    auto lane = std::get<OpenLaneReply>(node.ask(client, OpenLaneRequest{}));
-    channel_ = node.client_fabric().connect(std::move(lane.touch_offer), kNever).value();
-    remote_ = channel_->import_region(std::move(lane.touches)).value();
+  explicit Toucher(SimNode& node) : node_(node), memory_(sizeof(TouchLog)) {
+    const ClientId client = node.service().connected().value();
+    auto hello =
+        std::get<HelloReply>(node.ask(client, HelloRequest{kControlProtocol, kPageFormat, 0}));
+    channel_ = node.client_fabric().connect(std::move(hello.staging_offer), kNever).value();
+    remote_ = channel_->import_region(std::move(hello.staging)).value();
+    EXPECT_EQ(remote_.bytes, kTouchLogBytes);
     local_ = node.client_fabric().register_local({memory_.data(), memory_.size()}).value();
   }
 
@@ -228,7 +252,7 @@ class Toucher {
 TEST(MemoryNode, GarbageInATouchLogDoesNothingBad) {
   SimNode node(SimNode::of_slots(8));
   SimClient client(node);
-  Toucher toucher(node, client.id());
+  Toucher toucher(node);
   std::mt19937_64 random(1);
   uint64_t number = 0;
   for (const uint64_t written :
@@ -250,7 +274,7 @@ TEST(MemoryNode, GarbageInATouchLogDoesNothingBad) {
 TEST(MemoryNode, TouchedPageSurvivesEviction) {
   SimNode node(SimNode::of_slots(8));
   SimClient client(node);
-  Toucher toucher(node, client.id());
+  Toucher toucher(node);
   ASSERT_EQ(client.put(0).code, Code::kOk);  // the first put of a fresh node goes to slot 0
   for (uint64_t number = 1; number < 50; ++number) {
     for (uint32_t i = 0; i < kTouchBlockSlots; ++i) {

@@ -46,7 +46,9 @@ TEST(TenantsWait, ForTheLeaseOfARunThatHadOthers) {
   for (const size_t tenant : {0, 1}) {
     NodeService& service = nodes->tenant(tenant);
     const ClientId client = service.connected().value();
-    service.handle(client, HelloRequest{}, [](const Reply&) {});
+    bool greeted = false;
+    service.handle(client, HelloRequest{}, [&](const Reply&) { greeted = true; });
+    ASSERT_TRUE(world.wait_until(world.now_ns(), [&] { return greeted; }));
     RemoveRequest remove;
     remove.keys = {test_key(1)};
     remove.patience_ns = 10 * kSecond;

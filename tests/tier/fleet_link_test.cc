@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "tests/tier/offered_stagings.h"
 #include "transport/sim/sim_fabric.h"
 #include "transport/sim/world.h"
 
@@ -31,7 +32,8 @@ class ToldRegister final : public EpochRegister {
 // One node, and the way there.
 class OneNode final : public ControlDialer {
  public:
-  OneNode(Runtime& runtime, NodeId node) : runtime_(runtime), node_(node) {}
+  OneNode(sim::SimFabric& fabric, NodeId node)
+      : runtime_(fabric.runtime()), node_(node), stagings_(fabric) {}
 
   void dial(DialCallback done) override {
     ++dials;
@@ -59,7 +61,7 @@ class OneNode final : public ControlDialer {
     const Peer nowhere;
   };
 
-  Result<Reply> answer(bool is_hello) const {
+  Result<Reply> answer(bool is_hello) {
     if (!answers) return fail(Code::kUnavailable, "gone");
     if (!is_hello) return Reply(RenewReply{1000 + node_});
     HelloReply hello;
@@ -72,11 +74,13 @@ class OneNode final : public ControlDialer {
     hello.buckets = 4;
     hello.node = node_;
     hello.membership = membership;
+    stagings_.offer(hello);
     return Reply(std::move(hello));
   }
 
   Runtime& runtime_;
   const NodeId node_;
+  OfferedStagings stagings_;
 };
 
 class FleetLinks : public testing::Test {
@@ -88,7 +92,7 @@ class FleetLinks : public testing::Test {
 
   OneNode& node(NodeId id) {
     auto& found = nodes_[id];
-    if (!found) found = std::make_unique<OneNode>(fabric_.runtime(), id);
+    if (!found) found = std::make_unique<OneNode>(fabric_, id);
     return *found;
   }
   void run_for(uint64_t ns) { world_.run_until(world_.now_ns() + ns); }

@@ -7,6 +7,7 @@
 #include <future>
 #include <thread>
 
+#include "tests/tier/offered_stagings.h"
 #include "transport/sim/sim_fabric.h"
 #include "transport/sim/world.h"
 
@@ -20,7 +21,7 @@ constexpr uint64_t kIncarnation = 11;
 // A node that answers as it is told, at once.
 class AnsweringNode final : public ControlDialer {
  public:
-  explicit AnsweringNode(Runtime& runtime) : runtime_(runtime) {}
+  explicit AnsweringNode(sim::SimFabric& fabric) : runtime_(fabric.runtime()), stagings_(fabric) {}
 
   void dial(DialCallback done) override {
     runtime_.after(0, [this, done = std::move(done)] { done(std::make_shared<Link>(*this)); });
@@ -61,12 +62,14 @@ class AnsweringNode final : public ControlDialer {
       hello.buckets = 4;
       hello.node = node;
       hello.membership = membership;
+      stagings_.offer(hello);
       return hello;
     }
     return RenewReply{kIncarnation};
   }
 
   Runtime& runtime_;
+  OfferedStagings stagings_;
 };
 
 class NodeLinkTest : public testing::Test {
@@ -99,7 +102,7 @@ class NodeLinkTest : public testing::Test {
   sim::World world_{1};
   sim::SimFabric fabric_{world_, {}};
   const std::shared_ptr<FabricGate> gate_ = std::make_shared<FabricGate>(fabric_);
-  AnsweringNode node_{fabric_.runtime()};
+  AnsweringNode node_{fabric_};
   std::shared_ptr<NodeLink> link_;
 };
 

@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include "bench/cluster/sim_cluster.h"
-#include "pagetable/touch_log.h"
 #include "tests/support/engine.h"
 #include "transport/fault/fault_fabric.h"
 
@@ -96,30 +95,6 @@ TEST_F(SimTier, PausedNodeIsReadUntilTheLeaseEndsAndAgainAfterwards) {
   cluster_.node_fabric().resume();
   ASSERT_TRUE(wait(kSecond, [this] { return second_->reachable(); }));
   EXPECT_EQ(reader_.fetch(key_).verdict, Verdict::kReady);
-}
-
-// Otherwise the node would take for cold what this lane reads most.
-TEST_F(SimTier, LaneWhoseTouchesReachNobodyIsOpenedAgain) {
-  ASSERT_EQ(writer_.put(key_, 1).code, Code::kOk);
-  const auto fetch_block = [&] {
-    for (uint32_t i = 0; i < kTouchBlockSlots; ++i) {
-      ASSERT_EQ(reader_.fetch(key_).verdict, Verdict::kReady);
-    }
-  };
-  for (uint32_t i = 1; i < kTouchBlockSlots; ++i) {
-    ASSERT_EQ(reader_.fetch(key_).verdict, Verdict::kReady);
-  }
-  // The last read of the block has been posted, and its touch has not.
-  cluster_.world().after(1, [this] { cluster_.client_fabric(1).set_options({.fail = 1}); });
-  ASSERT_EQ(reader_.fetch(key_).verdict, Verdict::kReady);
-  cluster_.client_fabric(1).set_options({});
-  EXPECT_EQ(reader_.lane().stats().channels_ended, 0u);
-  fetch_block();
-  fetch_block();
-  EXPECT_EQ(reader_.lane().stats().channels_ended, 1u);
-  fetch_block();
-  fetch_block();
-  EXPECT_EQ(reader_.lane().stats().channels_ended, 1u);
 }
 
 // The connection is there, as far as the client's kernel knows, and nothing comes.

@@ -7,7 +7,7 @@
 #include "tests/support/tcp_proxy.h"
 #include "tests/support/temp_dir.h"
 #include "tier/client.h"
-#include "transport/shm/shm_fabric.h"
+#include "transport/tcp/tcp_fabric.h"
 
 namespace farpage {
 namespace {
@@ -26,14 +26,17 @@ class TcpLink : public ::testing::Test {
     options.lease_ms = kLeaseNs / kMillisecond;
     runtime_.run([&] { node_ = make_memory_node(options, runtime_, *fabric_).value(); });
     server_ = std::make_unique<TcpControlServer>(runtime_, *node_);
-    listener_ = Listener::listen(parse_address(options.listen).value(), {},
-                                 {[this](std::unique_ptr<Stream> stream, const Introduction&) {
-                                    server_->take(std::move(stream));
-                                  },
-                                  [](std::unique_ptr<Stream>, const Introduction&) {}})
-                    .value();
+    listener_ =
+        Listener::listen(parse_address(options.listen).value(), {},
+                         {[this](std::unique_ptr<Stream> stream, const Introduction&) {
+                            server_->take(std::move(stream));
+                          },
+                          [this](std::unique_ptr<Stream> stream, const Introduction& introduction) {
+                            fabric_->accept(std::move(stream), introduction);
+                          }})
+            .value();
     proxy_ = std::make_unique<TcpProxy>(listener_->address());
-    client_options_.staging_bytes = 0;  // shm's would not come over TCP
+    client_options_.staging_bytes = 0;
     client_options_.connect_ms = 2'000;
     dialer_ = make_dialer(client_runtime_, proxy_->address(), {}, kDialMs).value();
   }
@@ -48,7 +51,7 @@ class TcpLink : public ::testing::Test {
   }
 
   TempDir dir_;
-  std::unique_ptr<Fabric> fabric_ = shm::make_shm_fabric();
+  std::unique_ptr<tcp::TcpFabric> fabric_ = tcp::make_tcp_fabric({.io_threads = 1}).value();
   AsioRuntime runtime_;
   std::unique_ptr<ControlService> node_;
   std::unique_ptr<TcpControlServer> server_;
@@ -57,7 +60,7 @@ class TcpLink : public ::testing::Test {
 
   ClientOptions client_options_;
   AsioRuntime client_runtime_;
-  std::unique_ptr<Fabric> client_fabric_ = shm::make_shm_fabric();
+  std::unique_ptr<Fabric> client_fabric_ = tcp::make_tcp_fabric({}).value();
   std::unique_ptr<ControlDialer> dialer_;
 };
 

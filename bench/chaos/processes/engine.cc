@@ -240,10 +240,11 @@ std::vector<PutResult> Engine::put(std::span<const size_t> keys, uint64_t in_ns)
   }
   const uint64_t deadline_ns = now_ns() + in_ns;
   Put put = client_->put(requests, deadline_ns);
-  for (const size_t frame : frames) frames_.give_back(frame);  // lent until put() returned
   const std::span<const PutResult> waited = put.wait();
   std::vector<PutResult> results(waited.begin(), waited.end());
   ended(deadline_ns, "a put");
+  put.wait_released(kNever);
+  for (const size_t frame : frames) frames_.give_back(frame);
   counts_.puts += requests.size();
   for (size_t page = 0; page < requests.size(); ++page) {
     if (results[page].code != Code::kOk) {
