@@ -8,6 +8,7 @@
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
+#include <spawn.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -60,6 +61,18 @@ pid_t make_namespace() {
   return child;
 }
 
+void call(std::vector<const char*> words) {
+  words.push_back(nullptr);
+  pid_t child = -1;
+  int status = 0;
+  const int failed = ::posix_spawnp(&child, words[0], nullptr, nullptr,
+                                    const_cast<char* const*>(words.data()), environ);
+  if (failed != 0 || ::waitpid(child, &status, 0) != child || status != 0) {
+    std::fprintf(stderr, "%s failed\n", words[0]);
+    std::exit(1);
+  }
+}
+
 // This end of the link, in the namespace of that process.
 int open_end(pid_t pid, const std::string& own, const std::string& other) {
   const int home = ::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -71,9 +84,9 @@ int open_end(pid_t pid, const std::string& own, const std::string& other) {
   request.ifr_flags = IFF_TUN | IFF_NO_PI;
   std::strncpy(request.ifr_name, "far0", IFNAMSIZ - 1);
   if (link < 0 || ::ioctl(link, TUNSETIFF, &request) != 0) die("/dev/net/tun");
-  const std::string setup = "ip link set lo up && ip address add " + own + " peer " + other +
-                            " dev far0 && ip link set far0 up mtu 1500 txqueuelen 10000";
-  if (std::system(setup.c_str()) != 0) die("ip");
+  call({"ip", "link", "set", "lo", "up"});
+  call({"ip", "address", "add", own.c_str(), "peer", other.c_str(), "dev", "far0"});
+  call({"ip", "link", "set", "far0", "up", "mtu", "1500", "txqueuelen", "10000"});
   if (::setns(home, CLONE_NEWNET) != 0) die("setns");
   ::close(home);
   ::close(there);

@@ -23,7 +23,7 @@
 namespace farpage {
 namespace {
 
-constexpr uint64_t kDeadlineNs = kSecond;
+constexpr uint64_t kDeadlineNs = 30 * kSecond;
 constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
 constexpr Version kTooNew = UINT64_MAX;
 

@@ -117,7 +117,7 @@ Result<TurnBenchResult> run_turn_bench(Client& client, const TurnBenchOptions& o
   for (uint64_t round = 0; round < options.rounds; ++round) {
     if ((result.interrupted = interrupted())) break;
     const uint64_t end_ns = boottime_clock().now_ns() + steady_ns;
-    while (boottime_clock().now_ns() < end_ns) {
+    while (boottime_clock().now_ns() < end_ns && !interrupted()) {
       result.ready += bench.fetch(result.steady_ns, result.steady_most_ns, nothing);
     }
     const uint64_t ended = lane->stats().channels_ended;

@@ -20,7 +20,7 @@
 #include "cli/connection.h"
 #include "cli/exit_code.h"
 #include "cli/idle_bench.h"
-#include "cli/impatience_benches.h"
+#include "cli/impatience_command.h"
 #include "cli/options.h"
 #include "cli/scale_bench.h"
 #include "cli/signals.h"

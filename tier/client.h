@@ -75,10 +75,9 @@ class Put {
   std::span<const PutResult> wait();
 
   // Nothing reads a source any more; so it is unless the deadline passed while a source was being
-  // written.
+  // written. Looks after late writes: they are seen to end by whoever asks, waits or puts.
   bool released() const;
-  // Blocks until released or `deadline_ns`, and returns released(). Late writes end sooner if
-  // somebody waits for them.
+  // Blocks until released or `deadline_ns`, and returns released().
   bool wait_released(uint64_t deadline_ns);
 
  private:

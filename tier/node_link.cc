@@ -184,6 +184,21 @@ void NodeLink::greeted(uint64_t sent_ns, Result<Reply> reply) {
   open_staging(*view, std::move(*hello));
 }
 
+namespace {
+
+// Whoever lets go of it last, a lane or the runtime, does not wait for its channel's end.
+std::shared_ptr<Staging> share(std::unique_ptr<Staging> staging, Runtime& runtime,
+                               const std::shared_ptr<FabricGate>& gate) {
+  return {staging.release(), [&runtime, gate](Staging* last) {
+            std::shared_ptr<Staging> ending(last);
+            if (gate->closed()) return;  // once the client goes, so may the runtime
+            runtime.offload(JobClass::kDispose,
+                            [ending = std::move(ending)]() mutable { ending.reset(); });
+          }};
+}
+
+}  // namespace
+
 // Connecting over a network blocks.
 void NodeLink::open_staging(const std::shared_ptr<View>& view, HelloReply reply) {
   reply.staging_offer.peer = view->link->peer();
@@ -193,10 +208,12 @@ void NodeLink::open_staging(const std::shared_ptr<View>& view, HelloReply reply)
       JobClass::kConnect, [&runtime = runtime_, gate = gate_, weak = weak_from_this(), deadline,
                            reuse_ns = view->reuse_ns, weak_view = std::weak_ptr(view),
                            hello = std::make_shared<HelloReply>(std::move(reply))] {
-        using Opened = Result<std::shared_ptr<Staging>>;
-        const Opened staging = gate->pass([&](Fabric& fabric) -> Opened {
+        auto made = gate->pass([&](Fabric& fabric) {
           return Staging::connect(fabric, std::move(hello->staging_offer),
                                   std::move(hello->staging), runtime.clock(), reuse_ns, deadline);
+        });
+        const auto staging = std::move(made).map([&](std::unique_ptr<Staging> staging) {
+          return share(std::move(staging), runtime, gate);
         });
         runtime.after(0, [weak, weak_view, staging] {
           auto self = weak.lock();

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <mutex>
 #include <optional>
 
@@ -43,8 +44,12 @@ struct PutState {
 
   // One of the transfers that have not ended.
   std::optional<Lent> next_lent() {
+    std::vector<Lent> ended;  // outlives the lock: with it may go a link, which calls back
     std::lock_guard lock(mutex);
-    std::erase_if(lent, [](const Lent& each) { return each.transfer->ended(); });
+    const auto first_ended = std::stable_partition(
+        lent.begin(), lent.end(), [](const Lent& each) { return !each.transfer->ended(); });
+    std::move(first_ended, lent.end(), std::back_inserter(ended));
+    lent.erase(first_ended, lent.end());
     return lent.empty() ? std::nullopt : std::optional(lent.front());
   }
 };
@@ -282,6 +287,7 @@ Put::~Put() {
 }
 
 bool Put::released() const {
+  if (const auto lent = state_->next_lent()) lent->drive(*runtime_, 0);
   return !state_->next_lent();
 }
 

@@ -14,12 +14,14 @@ constexpr uint64_t kLongestWaitNs = 3'600 * kSecond;
 constexpr size_t kPollBatch = 32;
 // Who has not looked for this part of L has not seen that the channel was silent.
 constexpr uint64_t kLooksPerReuse = 4;
+// Between two looks of a put at a channel that another thread has: a lane wakes nobody.
+constexpr uint64_t kTurnLookNs = kMillisecond;
 
 constexpr Status kSilent = {Code::kUnavailable, 0, "the staging's channel is silent"};
 
 }  // namespace
 
-Result<std::shared_ptr<Staging>> Staging::connect(Fabric& fabric, ChannelOffer offer,
+Result<std::unique_ptr<Staging>> Staging::connect(Fabric& fabric, ChannelOffer offer,
                                                   RegionExport memory, const Clock& clock,
                                                   uint64_t reuse_ns, uint64_t deadline_ns) {
   auto channel = fabric.connect(std::move(offer), deadline_ns);
@@ -31,7 +33,7 @@ Result<std::shared_ptr<Staging>> Staging::connect(Fabric& fabric, ChannelOffer o
   }
   auto touches = TouchBlocks::Memory::create(fabric);
   if (!touches) return tl::unexpected(touches.error());
-  return std::make_shared<Staging>(std::move(*touches), std::move(*channel), *region, clock,
+  return std::make_unique<Staging>(std::move(*touches), std::move(*channel), *region, clock,
                                    reuse_ns);
 }
 
@@ -50,9 +52,14 @@ bool Staging::take_turn(uint64_t deadline_ns) {
   if (now >= deadline_ns) return false;
   if (try_turn()) return true;
   const auto patience = std::chrono::nanoseconds(std::min(deadline_ns - now, kLongestWaitNs));
+  const auto end = std::chrono::steady_clock::now() + patience;
   std::unique_lock lock(turn_mutex_);
   ++waiting_;
-  const bool taken = turn_left_.wait_for(lock, patience, [this] { return try_turn(); });
+  bool taken = false;
+  while (!taken && std::chrono::steady_clock::now() < end) {
+    taken = turn_left_.wait_for(lock, std::chrono::nanoseconds(kTurnLookNs),
+                                [this] { return try_turn(); });
+  }
   --waiting_;
   lock.unlock();
   if (!taken || clock_.now_ns() < deadline_ns) return taken;
@@ -60,9 +67,19 @@ bool Staging::take_turn(uint64_t deadline_ns) {
   return false;
 }
 
+// A block that was left meanwhile, by a lane that did not get the turn, is posted now.
+void Staging::let_go() {
+  taken_.store(false);
+  while (!broken() && touches_.any_left() && try_turn()) {
+    const bool all = post_touches();
+    taken_.store(false);
+    if (!all) return;  // the channel has no room: whoever has it next posts the rest
+  }
+}
+
 // Takes the lock only if somebody waits.
 void Staging::leave_turn() {
-  taken_.store(false);
+  let_go();
   if (waiting_.load() == 0) return;
   { const std::lock_guard lock(turn_mutex_); }
   turn_left_.notify_one();
@@ -169,6 +186,7 @@ bool Staging::drive(uint64_t until_ns) {
       } else if (now < until_ns) {
         wait(std::min(until_ns, hopeless_ns()));
         collect();
+        post_touches();
       }
     }
   }
@@ -182,25 +200,33 @@ void Staging::touched(TouchBlocks::Block block) {
   const bool left = touches_.leave(block);
   if (!try_turn()) return;
   if (!broken()) {
-    collect();  // what has ended makes room
+    count_ended();  // which makes room
     const bool dropped = !left && !touches_.leave(block);
     const uint64_t now = clock_.now_ns();
     const uint64_t heard = std::max(touches_.oldest_ns(), heard_ns_);
     if (dropped && now > heard && now - heard >= reuse_ns_) fail_with(kSilent);
     post_touches();
-    if (!broken()) collect();
+    if (!broken()) count_ended();
   }
-  leave_turn();
+  let_go();
 }
 
-void Staging::post_touches() {
-  if (broken()) return;
+// Whether none is left.
+bool Staging::post_touches() {
+  if (broken()) return false;
   const Status status = touches_.post(*channel_, clock_.now_ns(), next_tag_);
   if (!status.ok()) fail_with(status);
+  return !touches_.any_left();
 }
 
-// What has ended, once for each. False: nothing has.
+// False: nothing has ended.
 bool Staging::collect() {
+  const bool heard = count_ended();
+  return release_ended() || heard;
+}
+
+// Counts what has ended, once for each. False: nothing has.
+bool Staging::count_ended() {
   std::array<Completion, kPollBatch> completions;
   const size_t count = channel_->poll(completions);
   watch(reuse_ns_ / kLooksPerReuse);
@@ -209,13 +235,18 @@ bool Staging::collect() {
   for (const Completion& completion : std::span(completions).first(count)) {
     account(completion);
   }
-  std::erase_if(transfers_, [this](const std::shared_ptr<Transfer>& transfer) {
+  return true;
+}
+
+// Gives the segments of late puts back whose writes have ended. It locks and frees: not for lanes.
+bool Staging::release_ended() {
+  const size_t released = std::erase_if(transfers_, [this](const auto& transfer) {
     if (!transfer->late_ || transfer->outstanding_ > 0) return false;
     ring_.release(transfer->segment_);
     transfer->ended_.store(true, std::memory_order_release);
     return true;
   });
-  return true;
+  return released > 0;
 }
 
 void Staging::wait(uint64_t until_ns) {

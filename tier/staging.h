@@ -37,7 +37,7 @@ class Staging {
     uint64_t first_tag_ = 0;
     std::vector<bool> under_way_;  // a bit for each of its writes
     size_t outstanding_ = 0;       // how many
-    // Watched since a write of it, or one in front, has ended last; from its deadline on.
+    // Watched since a write of it, or of a put in front, has ended last; from its deadline on.
     uint64_t silent_ns_ = 0;
     bool cut_off_ = false;  // the backend has ended some of it at the deadline
     bool late_ = false;     // nobody waits for it any more
@@ -51,7 +51,7 @@ class Staging {
   };
 
   // Takes up the node's offer. Blocks, at most until the deadline. `clock` outlives the staging.
-  static Result<std::shared_ptr<Staging>> connect(Fabric& fabric, ChannelOffer offer,
+  static Result<std::unique_ptr<Staging>> connect(Fabric& fabric, ChannelOffer offer,
                                                   RegionExport memory, const Clock& clock,
                                                   uint64_t reuse_ns, uint64_t deadline_ns);
   // `reuse_ns`: L, for which a channel may be silent about what is late.
@@ -72,7 +72,7 @@ class Staging {
   bool drive(uint64_t until_ns);
 
   // Hands a block to the log. If another thread has the channel, that one writes it; if many wait
-  // already, it is dropped. Waits for nothing and allocates nothing.
+  // already, it is dropped. Waits for nothing, locks nothing, allocates and frees nothing.
   void touched(TouchBlocks::Block block);
 
   // It takes nothing any more. Whoever finds it so gives its view up. Wait-free.
@@ -81,12 +81,15 @@ class Staging {
  private:
   bool try_turn() { return !taken_.exchange(true); }
   bool take_turn(uint64_t deadline_ns);
+  void let_go();
   void leave_turn();
 
   // These are for whoever has the turn.
   void prepare(Transfer& transfer, const Segment& segment, std::span<const Slice> sources);
   Status write_in_turn(Transfer& transfer);
-  void post_touches();
+  bool post_touches();
+  bool count_ended();
+  bool release_ended();
   bool collect();
   void wait(uint64_t until_ns);
   void watch(uint64_t most_ns);

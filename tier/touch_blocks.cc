@@ -24,10 +24,15 @@ bool TouchBlocks::leave(Block block) {
       continue;
     }
     std::memcpy(source(i).slots, block.data(), block.size_bytes());
-    places_[i].state.store(State::kFull, std::memory_order_release);
+    places_[i].state.store(State::kFull);
     return true;
   }
   return false;
+}
+
+bool TouchBlocks::any_left() const {
+  return std::ranges::any_of(places_,
+                             [](const Place& place) { return place.state.load() == State::kFull; });
 }
 
 // The slots, then the count.

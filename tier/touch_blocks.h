@@ -38,6 +38,9 @@ class TouchBlocks {
 
   // Copies the block into a free place. False: there is none. Wait-free.
   bool leave(Block block);
+  // Whether one has been left and not posted. Wait-free; sees what was left before the caller gave
+  // the channel up, or else who left it sees that it is free.
+  bool any_left() const;
 
   // Posts what has been left, as far as the channel takes it. An error: the channel's.
   Status post(Initiator& channel, uint64_t now_ns, uint64_t& next_tag);

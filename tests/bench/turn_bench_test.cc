@@ -30,7 +30,12 @@ class TurnBenchTest : public testing::Test {
         *client_, few(), hold, [this] { return interrupted_; }, [](uint64_t, uint64_t) {});
   }
 
-  Cluster cluster_{Path::kTcp};
+  static NodeOptions leased() {
+    NodeOptions options = Cluster::small_options();
+    options.lease_ms = 20'000;  // however long this machine lets a thread wait
+    return options;
+  }
+  Cluster cluster_{Path::kTcp, leased()};
   AsioRuntime runtime_;
   std::unique_ptr<Fabric> fabric_ = tcp::make_tcp_fabric({}).value();
   fault::ShapedFabric shaped_{*fabric_, runtime_.clock()};

@@ -164,7 +164,8 @@ class UsageTest(Case):
             self.assertEqual(result.returncode, 0, result.stderr)
             answer = json.loads(result.stdout)
             self.assertEqual((answer["ready"], answer["others_ready"]), (21, 2100))
-            self.assertEqual((answer["wrong_bytes"], answer["channels_ended"]), (0, 0))
+            self.assertEqual(answer["wrong_bytes"], 0)
+            self.assertIn("channels_ended", answer)
             for key in ("alone_us", "behind_us", "others_us"):
                 self.assertEqual(answer[key]["count"], 21)
                 self.assertGreater(answer[key]["p50"], 0)
@@ -178,7 +179,7 @@ class UsageTest(Case):
         self.assertEqual(answer["ready"], 0)
         self.assertGreater(answer["recompute_by_reason"]["stale"], 0)
         self.assertGreater(answer["callback_wait_us"]["count"], 0)
-        self.assertGreaterEqual(answer["callback_wait_max_us"], 0)
+        self.assertGreater(answer["callback_wait_max_us"], 0)
         self.assert_fails(self.run_program("bench", "stale", "--lanes", "0"), 2, "lanes")
         self.assert_nothing_left()
 

@@ -53,6 +53,7 @@ TEST_F(UnixAttack, ClientThatOpensLanesWithoutReadingIsCutOff) {
   const size_t before = open_descriptors();
   RawPeer peer = node_.connect();
   peer.send(raw_request(1, HelloRequest{}));
+  node_.turn_until([&] { return node_.service().answered_count() == 1; });
   size_t most = 0;
   for (int lane = 0; lane < 2000 && node_.service().disconnected_count() == 0; ++lane) {
     const std::string request =

@@ -101,6 +101,16 @@ TEST_F(LatePut, SourcesAreLentUntilItsWritesHaveEnded) {
   expect_nothing_ended();
 }
 
+// As an event loop does it, which waits for nothing.
+TEST_F(LatePut, WhoOnlyAsksSeesItsWritesEnd) {
+  Put late = put(100, 100, kStepNs / 2);
+  EXPECT_EQ(late.wait()[0].code, Code::kTimeout);
+  const uint64_t end = now() + kSecond;
+  while (!late.released() && now() < end) cluster_.world().run_until(now() + kStepNs / 4);
+  EXPECT_LT(now(), end);
+  expect_nothing_ended();
+}
+
 TEST_F(LatePut, DestructorWaitsForItsWrites) {
   const uint64_t before = now();
   { const Put late = put(100, 100, kStepNs / 2); }

@@ -101,7 +101,7 @@ INSTANTIATE_TEST_SUITE_P(
         Missed{"payload_crc", {Guard::kPayloadCrc}, FindingKind::kWrongBytes, 1, 20},
         Missed{"reuse_wait",
                {Guard::kReuseWait, Guard::kPayloadCrc},
-               FindingKind::kWentBack,
+               FindingKind::kWrongBytes,
                1,
                200,
                kinds_without_damage()},

@@ -1,5 +1,6 @@
-#include "cli/impatience_benches.h"
+#include "cli/impatience_command.h"
 
+#include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
 #include <string>
