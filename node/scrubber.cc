@@ -5,8 +5,8 @@
 namespace farpage {
 namespace {
 
-// Of one turn: a tenth of a millisecond or so of the thread that answers renewals and takes puts. Fewer
-// bytes would not pay for waking it. An empty pool is walked no faster.
+// Of one turn: a tenth of a millisecond or so of the thread that answers renewals and takes puts.
+// Fewer bytes would not pay for waking it. An empty pool is walked no faster.
 constexpr uint64_t kTurnBytes = 512 * kKiB;
 constexpr uint32_t kTurnSlots = 4096;
 
