@@ -1,8 +1,6 @@
 #pragma once
 
-namespace CLI {
-class App;
-}
+#include "cli/commands.h"
 
 namespace farpage {
 
