@@ -1,6 +1,6 @@
 #pragma once
 
-#include "cli/commands.h"
+#include <CLI/CLI.hpp>
 
 namespace farpage {
 

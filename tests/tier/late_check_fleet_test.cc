@@ -11,7 +11,8 @@ constexpr uint64_t kUsual = 9 * kMicrosecond;  // of a read
 constexpr uint64_t kKeys = 60;
 
 // Before the client that uses it.
-struct WithLateCheckers {
+class WithLateCheckers {
+ protected:
   LateCheckers checkers_;
 
   ClientOptions client_options() {
@@ -24,7 +25,7 @@ struct WithLateCheckers {
 
 class LateCheckFleet : public WithLateCheckers, public FleetTest {
  protected:
-  explicit LateCheckFleet(SimClusterOptions options = three_nodes())
+  explicit LateCheckFleet(const SimClusterOptions& options = three_nodes())
       : FleetTest(steady(options), client_options()) {
     for (uint64_t number = 0; number < kKeys; ++number) {
       EXPECT_EQ(engine().put(test_key(number), number).code, Code::kOk);
