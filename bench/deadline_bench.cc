@@ -8,15 +8,15 @@
 #include <numeric>
 
 #include "base/clock.h"
-#include "base/mapping.h"
 #include "base/random.h"
 #include "bench/fill_node.h"
 #include "bench/json.h"
+#include "bench/landing_memory.h"
 #include "bench/latency.h"
 #include "bench/page_content.h"
 #include "bench/page_fit.h"
+#include "bench/verdicts_json.h"
 #include "bench/watchdog.h"
-#include "pagetable/geometry.h"
 
 namespace farpage {
 namespace {
@@ -84,10 +84,7 @@ Histogram histogram_of(std::span<const uint64_t> samples) {
 }  // namespace
 
 Result<void> DeadlineBenchOptions::validate() const {
-  if (page_bytes < kMinContentBytes || page_bytes > kMaxPageBytes) {
-    return fail(Code::kInvalid, fmt::format("a page of {} bytes: choose {} to {}", page_bytes,
-                                            kMinContentBytes, kMaxPageBytes));
-  }
+  if (auto valid = check_page_bytes(page_bytes); !valid) return valid;
   if (batch == 0 || batch > pool_bytes / page_bytes) {
     return fail(Code::kInvalid,
                 fmt::format("a fetch of {} pages: choose 1 to as many as --pool-bytes has", batch));
@@ -121,15 +118,11 @@ Result<DeadlineBenchResult> run_deadline_bench(Client& client, const DeadlineBen
   DeadlineBenchResult result;
   result.interrupted = interrupted();
   if (result.interrupted) return result;
-  auto memory = Mapping::anonymous(options.batch * options.page_bytes);
+  const auto memory = LandingMemory::create(client, options.batch * options.page_bytes);
   if (!memory) return tl::unexpected(memory.error());
-  // Touched here, so that no fetch pays for the memory's first use.
-  std::fill_n(memory->data(), memory->bytes(), std::byte{0});
-  const auto region = client.register_memory({memory->data(), memory->bytes()});
-  if (!region) return tl::unexpected(region.error());
   auto lane = client.open_lane();
   if (!lane) return tl::unexpected(lane.error());
-  DeadlineBench bench(client, *keys, *region, *lane, options);
+  DeadlineBench bench(client, *keys, memory->region, *lane, options);
   Watchdog watchdog;
   filled();
   const auto seconds_ns = static_cast<uint64_t>(options.seconds * static_cast<double>(kSecond));
@@ -152,10 +145,6 @@ json::object deadline_json(const DeadlineReport& report) {
   for (size_t i = 0; i < kBenchDeadlinesNs.size(); ++i) {
     by_deadline[std::to_string(kBenchDeadlinesNs[i] / kMicrosecond)] = result.fetches[i];
   }
-  json::object by_reason;
-  for (size_t i = 1; i < result.recompute.size(); ++i) {
-    by_reason[reason_name(static_cast<Reason>(i))] = result.recompute[i];
-  }
   return {
       {"version", report.version},
       {"backend", report.capabilities.backend},
@@ -176,10 +165,7 @@ json::object deadline_json(const DeadlineReport& report) {
       {"watchdog_delay_max_us", static_cast<double>(result.delay_most_ns) / 1e3},
       {"watchdog_delay_us", latency_json(result.delay_ns)},
       {"holds", judgement.holds()},
-      {"verdicts",
-       {{"ready", result.ready},
-        {"recompute", sum(result.recompute)},
-        {"recompute_by_reason", by_reason}}},
+      {"verdicts", verdicts_json(result.ready, result.recompute)},
       {"wrong_bytes", result.wrong_bytes},
   };
 }

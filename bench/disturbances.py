@@ -48,28 +48,31 @@ class Rows:
 class Wire:
     """Node and client of tcp, side by side."""
 
+    address = None  # of the node: any
+
     def __init__(self, program, token, folder):
         self.program, self.token, self.folder = program, token, folder
 
     @contextlib.contextmanager
     def node(self):
-        with memory_node(self.program, "tcp", self.folder, *self.node_arguments()) as (address, _):
+        with memory_node(self.program, "tcp", self.folder, "--pool-bytes", "64MiB", "--page-bytes", PAGE, "--token-file", self.token,
+                         "--set", "node.reuse_ms=1000", address=self.address, inside=self.inside(0)) as (address, _):
             yield address
 
-    def node_arguments(self):
-        return ("--pool-bytes", "64MiB", "--page-bytes", PAGE, "--token-file", self.token, "--set", "node.reuse_ms=1000")
-
     def fetch(self, address, seconds, *arguments):
-        return json.loads(run([*self.client(), self.program, "bench", "fetch", "--node", address, "--token-file", self.token,
+        return json.loads(run([*self.inside(1), self.program, "bench", "fetch", "--node", address, "--token-file", self.token,
                                "--page-bytes", PAGE, "--pool-bytes", POOL, "--batch", "1", "--depth", str(AT_ONCE),
                                "--seconds", str(seconds), *map(str, arguments), "--json", "-"]))
 
-    def client(self):
+    def inside(self, _end):
+        """The words of a command that runs another one at that end."""
         return ()
 
 
 class FarWire(Wire):
     """Node and client in two network namespaces, the ends of a link that is running."""
+
+    address = FAR_NODE
 
     def __init__(self, program, token, folder, link):
         super().__init__(program, token, folder)
@@ -77,24 +80,8 @@ class FarWire(Wire):
         if word != "ready":
             raise Failure("the far link did not start")
 
-    @contextlib.contextmanager
-    def node(self):
-        state = tempfile.mkdtemp(dir=self.folder)
-        command = [*self.inside(0), self.program, "node", "--listen", FAR_NODE, "--state", f"{state}/node.state", *self.node_arguments()]
-        ready, said = os.pipe()
-        with open(ready, encoding="utf-8") as answer, contextlib.ExitStack() as stack:
-            with open(said, "w", encoding="utf-8"):
-                stack.enter_context(running([*command, "--ready-fd", said], pass_fds=[said], stderr=subprocess.DEVNULL))
-            if not answer.readline().startswith("ready "):
-                raise Failure("the memory node did not start")
-            yield FAR_NODE
-
     def inside(self, end):
         return ("nsenter", "-n", "-t", self.ends[end])
-
-    def client(self):
-        return self.inside(1)
-
 
 def measure_impossible(rows, wire, name, options):
     """One fetch in a hundred has a tenth of the time that the others take."""

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <barrier>
 #include <memory>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -35,9 +36,12 @@ double process_cpu_s() {
 // All connections take the same turn at the same time.
 class Turns {
  public:
-  Turns(double seconds, size_t connections, bool copies, const std::function<bool()>& interrupted)
+  // `node_cpu_ns`: what the node has used so far.
+  Turns(double seconds, size_t connections, bool copies, std::function<uint64_t()> node_cpu_ns,
+        const std::function<bool()>& interrupted)
       : seconds_left_(seconds),
         copies_(copies),
+        node_cpu_now_ns_(std::move(node_cpu_ns)),
         interrupted_(interrupted),
         barrier_(static_cast<ptrdiff_t>(connections), OnTurn{this}) {}
 
@@ -54,6 +58,7 @@ class Turns {
   }
 
   double fetch_cpu_s() const { return fetch_cpu_s_; }
+  uint64_t node_cpu_ns() const { return node_cpu_ns_; }  // while fetching, too
   bool was_interrupted() const { return was_interrupted_; }
 
  private:
@@ -67,6 +72,7 @@ class Turns {
   void next() {
     if (turn_ == Turn::kFetch) {
       fetch_cpu_s_ += process_cpu_s() - cpu_before_s_;
+      node_cpu_ns_ += node_cpu_now_ns_() - node_cpu_before_ns_;
       seconds_left_ -= turn_seconds_;
     }
     was_interrupted_ = interrupted_();
@@ -75,6 +81,7 @@ class Turns {
     } else if (seconds_left_ > 1e-3 && !was_interrupted_) {
       turn_ = Turn::kFetch;
       turn_seconds_ = std::min(kTurnSeconds, seconds_left_);
+      node_cpu_before_ns_ = node_cpu_now_ns_();
       cpu_before_s_ = process_cpu_s();
     } else {
       turn_ = Turn::kEnd;
@@ -87,9 +94,12 @@ class Turns {
   double seconds_left_;
   double cpu_before_s_ = 0;
   double fetch_cpu_s_ = 0;
+  uint64_t node_cpu_before_ns_ = 0;
+  uint64_t node_cpu_ns_ = 0;
   bool was_interrupted_ = false;
 
   bool copies_;
+  const std::function<uint64_t()> node_cpu_now_ns_;
   const std::function<bool()>& interrupted_;
   std::barrier<OnTurn> barrier_;
 };
@@ -184,8 +194,17 @@ Result<FetchBenchResult> FetchBench::run(const std::function<bool()>& interrupte
   result.pages_stored = keys->size();
   if ((result.interrupted = interrupted())) return result;
 
-  const auto before = client_.node_status(client_.clock().now_ns() + kPutDeadlineNs);
-  if (!before) return tl::unexpected(before.error());
+  uint64_t last_cpu_ns = 0;
+  std::optional<Error> silent;  // the node does not say
+  const auto node_cpu_ns = [&] {
+    const auto asked = client_.node_status(client_.clock().now_ns() + kPutDeadlineNs);
+    if (asked) {
+      last_cpu_ns = asked->cpu_ns;
+    } else {
+      silent = asked.error();
+    }
+    return last_cpu_ns;
+  };
   for (const auto& connection : connections) {
     result.hedges -= connection->stats().hedges;
     result.hedges_won -= connection->stats().hedges_won;
@@ -193,7 +212,7 @@ Result<FetchBenchResult> FetchBench::run(const std::function<bool()>& interrupte
     result.index_looks -= connection->stats().index_looks;
     result.channels_ended -= connection->stats().channels_ended;
   }
-  Turns turns(options_.seconds, connections.size(), copies, interrupted);
+  Turns turns(options_.seconds, connections.size(), copies, node_cpu_ns, interrupted);
   {
     std::vector<std::jthread> threads;
     threads.reserve(connections.size());
@@ -201,8 +220,7 @@ Result<FetchBenchResult> FetchBench::run(const std::function<bool()>& interrupte
       threads.emplace_back([&turns, &connection] { turns.run(*connection); });
     }
   }
-  const auto after = client_.node_status(client_.clock().now_ns() + kPutDeadlineNs);
-  if (!after) return tl::unexpected(after.error());
+  if (silent) return tl::unexpected(*silent);
 
   for (const auto& connection : connections) {
     add(*connection, result);
@@ -214,15 +232,7 @@ Result<FetchBenchResult> FetchBench::run(const std::function<bool()>& interrupte
   }
   result.interrupted = turns.was_interrupted();
   result.client_cpu_s = turns.fetch_cpu_s();
-  // The node's own work goes on while the client copies: that part is not of the fetches.
-  double fetch_s = 0;
-  double copy_s = 0;
-  for (const auto& connection : connections) {
-    fetch_s += connection->totals().fetch_seconds;
-    copy_s += connection->totals().copy_seconds;
-  }
-  const double node_cpu_s = static_cast<double>(after->cpu_ns - before->cpu_ns) * 1e-9;
-  if (fetch_s > 0) result.node_cpu_s = node_cpu_s * fetch_s / (fetch_s + copy_s);
+  result.node_cpu_s = static_cast<double>(turns.node_cpu_ns()) * 1e-9;
   return result;
 }
 

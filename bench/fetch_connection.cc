@@ -26,21 +26,18 @@ Result<std::unique_ptr<FetchConnection>> FetchConnection::open(Client& client,
                                                                const FetchBenchOptions& options,
                                                                std::span<const PageKey> keys,
                                                                uint64_t seed) {
-  Result<Mapping> memory =
-      Mapping::anonymous(options.depth * options.batch * round_up(options.page_bytes, 64));
+  auto memory = LandingMemory::create(
+      client, options.depth * options.batch * round_up(options.page_bytes, 64));
   if (!memory) return tl::unexpected(memory.error());
-  std::fill_n(memory->data(), memory->bytes(), std::byte{0});
-  Result<Region> region = client.register_memory({memory->data(), memory->bytes()});
-  if (!region) return tl::unexpected(region.error());
   Result<Lane> lane = client.open_lane();
   if (!lane) return tl::unexpected(lane.error());
-  return std::unique_ptr<FetchConnection>(new FetchConnection(
-      client, options, keys, seed, std::move(*memory), std::move(*region), std::move(*lane)));
+  return std::unique_ptr<FetchConnection>(
+      new FetchConnection(client, options, keys, seed, std::move(*memory), std::move(*lane)));
 }
 
 FetchConnection::FetchConnection(Client& client, const FetchBenchOptions& options,
-                                 std::span<const PageKey> keys, uint64_t seed, Mapping memory,
-                                 Region region, Lane lane)
+                                 std::span<const PageKey> keys, uint64_t seed, LandingMemory memory,
+                                 Lane lane)
     : client_(client),
       options_(options),
       keys_(keys),
@@ -48,7 +45,6 @@ FetchConnection::FetchConnection(Client& client, const FetchBenchOptions& option
       impossible_draw_(seed),
       phase_draw_(draw_),
       memory_(std::move(memory)),
-      region_(std::move(region)),
       lane_(std::move(lane)),
       slots_(options.depth) {
   const uint64_t stride = round_up(options_.page_bytes, 64);
@@ -57,7 +53,7 @@ FetchConnection::FetchConnection(Client& client, const FetchBenchOptions& option
     slot.requests.resize(options_.batch);
     slot.verdicts.resize(options_.batch);
     for (PageRequest& request : slot.requests) {
-      request.destination = region_.slice(offset, options_.page_bytes);
+      request.destination = memory_.region.slice(offset, options_.page_bytes);
       offset += stride;
     }
   }

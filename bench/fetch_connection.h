@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "base/mapping.h"
 #include "bench/fetch_bench.h"
+#include "bench/landing_memory.h"
 #include "bench/page_draw.h"
 #include "tier/client.h"
 
@@ -60,7 +60,7 @@ class FetchConnection {
   };
 
   FetchConnection(Client& client, const FetchBenchOptions& options, std::span<const PageKey> keys,
-                  uint64_t seed, Mapping memory, Region region, Lane lane);
+                  uint64_t seed, LandingMemory memory, Lane lane);
   void fetch_one(const PageKey& key);
   bool addresses_are_valid() const;
   void start(Slot& slot);
@@ -79,8 +79,7 @@ class FetchConnection {
   uint64_t impossible_ns_ = 0;  // the time of a fetch that cannot be in time; 0: not known yet
   PageDraw phase_draw_;         // as it was when the last fetch_for() began
   uint64_t phase_fetches_ = 0;
-  Mapping memory_;
-  Region region_;  // after the memory, and before the lane that uses it
+  LandingMemory memory_;  // before the lane that uses it
   Lane lane_;
   std::vector<Slot> slots_;
   std::deque<Slot*> under_way_;              // in the order in which they were started

@@ -8,6 +8,7 @@
 #include "bench/json.h"
 #include "bench/latency.h"
 #include "bench/path_report.h"
+#include "bench/verdicts_json.h"
 
 namespace farpage {
 
@@ -17,12 +18,6 @@ json::object fetch_json(const FetchReport& report) {
   const FetchBenchOptions& bench = report.options;
   const FetchBenchResult& result = report.result;
   const auto page_bytes = static_cast<double>(bench.page_bytes);
-  uint64_t recompute = 0;
-  json::object by_reason;
-  for (size_t i = 1; i < result.recompute.size(); ++i) {
-    recompute += result.recompute[i];
-    by_reason[reason_name(static_cast<Reason>(i))] = result.recompute[i];
-  }
   json::object memcpy_json = {{"memcpy_bytes_per_s", nullptr}, {"of_memcpy", nullptr}};
   if (result.copied_pages_per_s > 0) {
     memcpy_json = {{"memcpy_bytes_per_s", result.copied_pages_per_s * page_bytes},
@@ -54,8 +49,7 @@ json::object fetch_json(const FetchReport& report) {
   };
   object.insert(memcpy_json.begin(), memcpy_json.end());
   object["fetch_us"] = latency_json(result.fetch_ns);
-  object["verdicts"] = {
-      {"ready", result.ready}, {"recompute", recompute}, {"recompute_by_reason", by_reason}};
+  object["verdicts"] = verdicts_json(result.ready, result.recompute);
   object["impossible"] = {{"fetches", result.impossible_fetches},
                           {"pages_ready", result.impossible_ready}};
   object["channels_ended"] = result.channels_ended;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bench/landing_memory.h"
 #include "bench/page_content.h"
 #include "bench/put_advice.h"
 
@@ -20,10 +21,8 @@ Result<std::vector<PageKey>> fill_node(Client& client, const FillOptions& option
                                        const std::function<bool()>& interrupted,
                                        const std::function<void(uint64_t, uint64_t)>& filled) {
   const uint64_t batch = std::clamp<uint64_t>(kPutBytes / options.page_bytes, 1, kPutPages);
-  Result<Mapping> memory = Mapping::anonymous(batch * options.page_bytes);
+  const auto memory = LandingMemory::create(client, batch * options.page_bytes);
   if (!memory) return tl::unexpected(memory.error());
-  const Result<Region> region = client.register_memory({memory->data(), memory->bytes()});
-  if (!region) return tl::unexpected(region.error());
 
   std::vector<PageKey> keys;
   keys.reserve(options.pages);
@@ -32,7 +31,7 @@ Result<std::vector<PageKey>> fill_node(Client& client, const FillOptions& option
     requests.clear();
     for (uint64_t i = 0; i < std::min(batch, options.pages - keys.size()); ++i) {
       const PageKey key = make_page_key(options.name_space, std::to_string(keys.size() + i));
-      const Slice source = region->slice(i * options.page_bytes, options.page_bytes);
+      const Slice source = memory->region.slice(i * options.page_bytes, options.page_bytes);
       fill_page({source.data, source.bytes}, key, 1);
       requests.push_back({key, source});
     }

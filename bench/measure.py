@@ -102,11 +102,12 @@ def serving(command, port, **options):
 
 
 @contextlib.contextmanager
-def memory_node(program, backend, folder, *arguments):
-    """(address, process) of a node that serves, in a folder of its own below this one."""
+def memory_node(program, backend, folder, *arguments, address=None, inside=()):
+    """(address, process) of a node that serves, in a folder of its own below this one. `inside`: the words of a command that runs it."""
     folder = tempfile.mkdtemp(dir=folder)
-    address = "tcp://127.0.0.1:0" if backend == "tcp" else f"{folder}/node.sock"
-    command = [program, "node", "--backend", backend, "--listen", address, "--state", f"{folder}/node.state", *arguments]
+    if address is None:
+        address = "tcp://127.0.0.1:0" if backend == "tcp" else f"{folder}/node.sock"
+    command = [*inside, program, "node", "--backend", backend, "--listen", address, "--state", f"{folder}/node.state", *arguments]
     ready, said = os.pipe()
     with contextlib.ExitStack() as stack:
         answer = stack.enter_context(open(ready, encoding="utf-8"))

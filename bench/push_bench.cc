@@ -22,10 +22,7 @@ constexpr double kTurnSeconds = 0.5;  // between two looks at what has landed
 }  // namespace
 
 Result<void> PushBenchOptions::validate() const {
-  if (page_bytes < kMinContentBytes || page_bytes > kMaxPageBytes) {
-    return fail(Code::kInvalid, fmt::format("a page of {} bytes: choose {} to {}", page_bytes,
-                                            kMinContentBytes, kMaxPageBytes));
-  }
+  if (auto valid = check_page_bytes(page_bytes); !valid) return valid;
   if (batch == 0 || batch > kMaxPushPages || group == 0 || group > batch ||
       push_groups(batch, group) > kMaxPushGroups) {
     return fail(Code::kInvalid,

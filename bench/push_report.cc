@@ -6,6 +6,7 @@
 #include "bench/json.h"
 #include "bench/latency.h"
 #include "bench/push_bench.h"
+#include "bench/verdicts_json.h"
 
 namespace farpage {
 
@@ -14,12 +15,6 @@ namespace json = boost::json;
 json::object push_json(const PushReport& report) {
   const PushBenchOptions& bench = report.options;
   const PushBenchResult& result = report.result;
-  uint64_t recompute = 0;
-  json::object by_reason;
-  for (size_t i = 1; i < result.verdicts.size(); ++i) {
-    recompute += result.verdicts[i];
-    by_reason[reason_name(static_cast<Reason>(i))] = result.verdicts[i];
-  }
   return {
       {"version", report.version},
       {"backend", report.capabilities.backend},
@@ -39,10 +34,7 @@ json::object push_json(const PushReport& report) {
       {"pages_per_s", result.pages_per_s},
       {"bytes_per_s", result.pages_per_s * static_cast<double>(bench.page_bytes)},
       {"push_us", latency_json(result.push_ns)},
-      {"verdicts",
-       {{"ready", result.verdicts[0]},
-        {"recompute", recompute},
-        {"recompute_by_reason", by_reason}}},
+      {"verdicts", verdicts_json(result.verdicts[0], result.verdicts)},
       {"wrong_bytes", result.wrong_bytes},
       {"checked_pages", result.checked_pages},
       {"requests", result.lane.requests},

@@ -7,14 +7,13 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/mapping.h"
 #include "bench/json.h"
+#include "bench/landing_memory.h"
 #include "bench/latency.h"
 #include "bench/page_content.h"
 #include "bench/page_fit.h"
 #include "bench/put_advice.h"
 #include "control/messages.h"
-#include "pagetable/geometry.h"
 
 namespace farpage {
 namespace {
@@ -24,10 +23,7 @@ constexpr uint64_t kDeadlineNs = 10 * kSecond;
 }  // namespace
 
 Result<void> PutBenchOptions::validate() const {
-  if (page_bytes < kMinContentBytes || page_bytes > kMaxPageBytes) {
-    return fail(Code::kInvalid, fmt::format("a page of {} bytes: choose {} to {}", page_bytes,
-                                            kMinContentBytes, kMaxPageBytes));
-  }
+  if (auto valid = check_page_bytes(page_bytes); !valid) return valid;
   if (batch == 0 || batch > kMaxCommitPages || batch > pool_bytes / page_bytes) {
     return fail(Code::kInvalid,
                 fmt::format("a put of {} pages: choose 1 to {}, and no more than --pool-bytes has",
@@ -44,10 +40,8 @@ Result<PutBenchResult> run_put_bench(Client& client, const PutBenchOptions& opti
   if (auto fits = check_page_fits(options.page_bytes, client); !fits) {
     return tl::unexpected(fits.error());
   }
-  auto memory = Mapping::anonymous(options.batch * options.page_bytes);
+  const auto memory = LandingMemory::create(client, options.batch * options.page_bytes);
   if (!memory) return tl::unexpected(memory.error());
-  auto region = client.register_memory({memory->data(), memory->bytes()});
-  if (!region) return tl::unexpected(region.error());
   std::vector<PutRequest> requests(options.batch);
   const uint64_t keys = options.pool_bytes / options.page_bytes;
   PutBenchResult result;
@@ -55,7 +49,7 @@ Result<PutBenchResult> run_put_bench(Client& client, const PutBenchOptions& opti
   const auto put = [&] {
     for (size_t i = 0; i < requests.size(); ++i) {
       requests[i].key = make_page_key(options.name_space, std::to_string(next++ % keys));
-      requests[i].source = region->slice(i * options.page_bytes, options.page_bytes);
+      requests[i].source = memory->region.slice(i * options.page_bytes, options.page_bytes);
       fill_page({requests[i].source.data, options.page_bytes}, requests[i].key, next);
     }
     const uint64_t start = boottime_clock().now_ns();

@@ -11,21 +11,12 @@
 #include "bench/latency.h"
 #include "bench/path_report.h"
 #include "bench/report_rows.h"
+#include "bench/verdicts_json.h"
 
 namespace farpage {
 namespace {
 
 namespace json = boost::json;
-
-json::object verdicts_json(const ReplayResult& result) {
-  json::object by_reason;
-  for (size_t i = 1; i < result.recompute.size(); ++i) {
-    by_reason[reason_name(static_cast<Reason>(i))] = result.recompute[i];
-  }
-  return {{"ready", result.ready},
-          {"recompute", result.recomputed()},
-          {"recompute_by_reason", by_reason}};
-}
 
 json::object puts_json(const ReplayResult& result) {
   json::object refused;
@@ -107,7 +98,7 @@ json::object replay_json(const ReplayReport& report) {
       {"local_hits", result.local_hits},
       {"fetched", result.fetched},
       {"fetches", result.fetches},
-      {"verdicts", verdicts_json(result)},
+      {"verdicts", verdicts_json(result.ready, result.recompute)},
       {"hedges", result.hedges},
       {"hedges_won", result.hedges_won},
       {"wrong_bytes", result.wrong_bytes},

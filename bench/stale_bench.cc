@@ -11,14 +11,13 @@
 #include <thread>
 #include <vector>
 
-#include "base/mapping.h"
 #include "base/random.h"
 #include "bench/fill_node.h"
 #include "bench/json.h"
+#include "bench/landing_memory.h"
 #include "bench/latency.h"
-#include "bench/page_content.h"
 #include "bench/page_fit.h"
-#include "pagetable/geometry.h"
+#include "bench/verdicts_json.h"
 
 namespace farpage {
 namespace {
@@ -87,10 +86,7 @@ void look(Client& client, Runtime& runtime, uint64_t end_ns,
 }  // namespace
 
 Result<void> StaleBenchOptions::validate() const {
-  if (page_bytes < kMinContentBytes || page_bytes > kMaxPageBytes) {
-    return fail(Code::kInvalid, fmt::format("a page of {} bytes: choose {} to {}", page_bytes,
-                                            kMinContentBytes, kMaxPageBytes));
-  }
+  if (auto valid = check_page_bytes(page_bytes); !valid) return valid;
   if (batch == 0 || batch > 10'000 || lanes == 0 || lanes > 256) {
     return fail(Code::kInvalid, "choose 1 to 10000 pages a fetch, and 1 to 256 lanes");
   }
@@ -117,17 +113,15 @@ Result<StaleBenchResult> run_stale_bench(Client& client, Runtime& runtime,
   StaleBenchResult result;
   if ((result.interrupted = interrupted())) return result;
   const uint64_t lane_bytes = options.batch * round_up(options.page_bytes, 64);
-  auto memory = Mapping::anonymous(options.lanes * lane_bytes);
+  const auto memory = LandingMemory::create(client, options.lanes * lane_bytes);
   if (!memory) return tl::unexpected(memory.error());
-  const auto region = client.register_memory({memory->data(), memory->bytes()});
-  if (!region) return tl::unexpected(region.error());
   std::vector<std::unique_ptr<StaleLane>> lanes;
   for (uint64_t i = 0; i < options.lanes; ++i) {
     auto lane = client.open_lane();
     if (!lane) return tl::unexpected(lane.error());
-    const std::span<std::byte> part = {memory->data() + i * lane_bytes, lane_bytes};
-    lanes.push_back(std::make_unique<StaleLane>(client, *keys, part, *region, std::move(*lane),
-                                                options, 1 + i));
+    const std::span<std::byte> part = {memory->region.data() + i * lane_bytes, lane_bytes};
+    lanes.push_back(std::make_unique<StaleLane>(client, *keys, part, memory->region,
+                                                std::move(*lane), options, 1 + i));
   }
   std::atomic<bool> stopping{false};
   const uint64_t began_ns = runtime.clock().now_ns();
@@ -156,10 +150,6 @@ namespace json = boost::json;
 json::object stale_json(const StaleReport& report) {
   const StaleBenchOptions& options = report.options;
   const StaleBenchResult& result = report.result;
-  json::object by_reason;
-  for (size_t i = 1; i < result.verdicts.size(); ++i) {
-    by_reason[reason_name(static_cast<Reason>(i))] = result.verdicts[i];
-  }
   return {
       {"version", report.version},
       {"backend", report.capabilities.backend},
@@ -173,8 +163,7 @@ json::object stale_json(const StaleReport& report) {
       {"interrupted", result.interrupted},
       {"page_bytes", options.page_bytes},
       {"pages_per_s", result.pages_per_s},
-      {"ready", result.verdicts[0]},
-      {"recompute_by_reason", by_reason},
+      {"verdicts", verdicts_json(result.verdicts[0], result.verdicts)},
       {"callback_wait_us", latency_json(result.callback_wait_ns)},
       {"callback_wait_max_us", static_cast<double>(result.longest_wait_ns) / 1e3},
       {"unreachable_looks", result.unreachable_looks},

@@ -8,14 +8,12 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/mapping.h"
 #include "base/random.h"
 #include "bench/fill_node.h"
 #include "bench/json.h"
+#include "bench/landing_memory.h"
 #include "bench/latency.h"
-#include "bench/page_content.h"
 #include "bench/page_fit.h"
-#include "pagetable/geometry.h"
 
 namespace farpage {
 namespace {
@@ -72,10 +70,7 @@ class TurnBench {
 }  // namespace
 
 Result<void> TurnBenchOptions::validate() const {
-  if (page_bytes < kMinContentBytes || page_bytes > kMaxPageBytes) {
-    return fail(Code::kInvalid, fmt::format("a page of {} bytes: choose {} to {}", page_bytes,
-                                            kMinContentBytes, kMaxPageBytes));
-  }
+  if (auto valid = check_page_bytes(page_bytes); !valid) return valid;
   if (batch == 0 || batch > 10'000 || rounds == 0 || rounds > 10'000) {
     return fail(Code::kInvalid, "choose 1 to 10000 pages a fetch, and as many rounds");
   }
@@ -101,14 +96,12 @@ Result<TurnBenchResult> run_turn_bench(Client& client, const TurnBenchOptions& o
   if (!keys) return tl::unexpected(keys.error());
   TurnBenchResult result;
   if ((result.interrupted = interrupted())) return result;
-  auto memory = Mapping::anonymous(options.batch * round_up(options.page_bytes, 64));
+  const auto memory =
+      LandingMemory::create(client, options.batch * round_up(options.page_bytes, 64));
   if (!memory) return tl::unexpected(memory.error());
-  std::fill_n(memory->data(), memory->bytes(), std::byte{0});
-  const auto region = client.register_memory({memory->data(), memory->bytes()});
-  if (!region) return tl::unexpected(region.error());
   auto lane = client.open_lane();
   if (!lane) return tl::unexpected(lane.error());
-  TurnBench bench(client, *keys, *region, *lane, options);
+  TurnBench bench(client, *keys, memory->region, *lane, options);
   const auto nothing = [] {};
   Histogram first_ns;
   uint64_t first_most_ns = 0;

@@ -7,13 +7,12 @@
 #include <boost/json/value.hpp>
 #include <vector>
 
-#include "base/mapping.h"
 #include "bench/fill_node.h"
 #include "bench/json.h"
+#include "bench/landing_memory.h"
 #include "bench/latency.h"
 #include "bench/page_content.h"
 #include "bench/page_fit.h"
-#include "pagetable/geometry.h"
 
 namespace farpage {
 namespace {
@@ -81,10 +80,7 @@ class UrgentBench {
 }  // namespace
 
 Result<void> UrgentBenchOptions::validate() const {
-  if (page_bytes < kMinContentBytes || page_bytes > kMaxPageBytes) {
-    return fail(Code::kInvalid, fmt::format("a page of {} bytes: choose {} to {}", page_bytes,
-                                            kMinContentBytes, kMaxPageBytes));
-  }
+  if (auto valid = check_page_bytes(page_bytes); !valid) return valid;
   if (beside == 0 || beside > 1'000'000 || rounds == 0 || rounds > 1'000'000) {
     return fail(Code::kInvalid, "choose 1 to 1000000 pages beside it, and as many rounds");
   }
@@ -107,15 +103,12 @@ Result<UrgentBenchResult> run_urgent_bench(Client& client, const UrgentBenchOpti
   if (!keys) return tl::unexpected(keys.error());
   UrgentBenchResult result;
   if ((result.interrupted = interrupted())) return result;
-  auto memory = Mapping::anonymous((keys->size() + 1) * round_up(options.page_bytes, 64));
+  const auto memory =
+      LandingMemory::create(client, (keys->size() + 1) * round_up(options.page_bytes, 64));
   if (!memory) return tl::unexpected(memory.error());
-  // Touched here, so that no fetch pays for the memory's first use.
-  std::fill_n(memory->data(), memory->bytes(), std::byte{0});
-  const auto region = client.register_memory({memory->data(), memory->bytes()});
-  if (!region) return tl::unexpected(region.error());
   auto lane = client.open_lane();
   if (!lane) return tl::unexpected(lane.error());
-  UrgentBench bench(client, *keys, *region, *lane, options);
+  UrgentBench bench(client, *keys, memory->region, *lane, options);
   bench.warm_up();
   const uint64_t ended = lane->stats().channels_ended;
   while (result.rounds < options.rounds && !(result.interrupted = interrupted())) {

@@ -137,32 +137,26 @@ void add_push(CLI::App& bench, int& exit_code) {
   command->callback([arguments, &exit_code] { exit_code = run_bench_push(*arguments); });
 }
 
-struct PutArguments {
-  PutBenchOptions bench;
-  OwnNodesArguments own_nodes;
-  std::string json;
-  ReachArguments reach;
-};
+using PutArguments = NodeBenchArguments<PutBenchOptions>;
 
 Result<int> bench_put(PutArguments arguments, ConnectOptions options,
                       const Interrupts& interrupts) {
   PutBenchOptions& bench = arguments.bench;
-  auto connection = open_nodes(bench, bench.pool_bytes / bench.page_bytes, arguments.own_nodes,
-                               std::move(options), interrupts);
-  if (!connection) return tl::unexpected(connection.error());
-  NodeConnection& opened = **connection;
-  const auto result =
-      run_put_bench(opened.client(), bench, [&interrupts] { return interrupts.interrupted(); });
-  if (!result) return tl::unexpected(result.error());
-  if (result->interrupted) return fail(Code::kAborted, "interrupted");
-  const PutReport report = {bench,
-                            *result,
-                            opened.client().capabilities(),
-                            version(),
-                            opened.has_own_node(),
-                            arguments.own_nodes.nodes,
-                            arguments.own_nodes.replicas};
-  return tell(arguments.json, put_json(report), put_table(report), 0);
+  return measure_over_nodes(
+      arguments, bench.pool_bytes / bench.page_bytes, std::move(options), interrupts,
+      [&](NodeConnection& opened, const auto& interrupted) {
+        return run_put_bench(opened.client(), bench, interrupted);
+      },
+      [&](NodeConnection& opened, const PutBenchResult& result) {
+        const PutReport report = {bench,
+                                  result,
+                                  opened.client().capabilities(),
+                                  version(),
+                                  opened.has_own_node(),
+                                  arguments.own_nodes.nodes,
+                                  arguments.own_nodes.replicas};
+        return tell(arguments.json, put_json(report), put_table(report), 0);
+      });
 }
 
 void add_put(CLI::App& bench, int& exit_code) {
@@ -178,32 +172,26 @@ void add_put(CLI::App& bench, int& exit_code) {
   command->callback([arguments, &exit_code] { exit_code = run_over_nodes(*arguments, bench_put); });
 }
 
-struct DeadlineArguments {
-  DeadlineBenchOptions bench;
-  OwnNodesArguments own_nodes;
-  std::string json;
-  ReachArguments reach;
-};
+using DeadlineArguments = NodeBenchArguments<DeadlineBenchOptions>;
 
 Result<int> bench_deadlines(DeadlineArguments arguments, ConnectOptions options,
                             const Interrupts& interrupts) {
   DeadlineBenchOptions& bench = arguments.bench;
-  auto connection = open_nodes(bench, bench.pool_bytes / bench.page_bytes, arguments.own_nodes,
-                               std::move(options), interrupts);
-  if (!connection) return tl::unexpected(connection.error());
-  NodeConnection& opened = **connection;
-  const auto result = run_deadline_bench(
-      opened.client(), bench, [&interrupts] { return interrupts.interrupted(); },
-      [] { fmt::print(stderr, "filled, and fetching\n"); });
-  if (!result) return tl::unexpected(result.error());
-  if (result->interrupted) return fail(Code::kAborted, "interrupted");
-  const DeadlineReport report = {bench, *result, opened.client().capabilities(), version()};
-  auto told =
-      tell(arguments.json, deadline_json(report), deadline_table(report), result->wrong_bytes);
-  const DeadlineJudgement judgement = judge_deadlines(*result);
-  if (!told || judgement.holds()) return told;
-  return fail(Code::kSystem,
-              fmt::format("{} fetches were later than the watchdog ever was", judgement.late));
+  return measure_over_nodes(
+      arguments, bench.pool_bytes / bench.page_bytes, std::move(options), interrupts,
+      [&](NodeConnection& opened, const auto& interrupted) {
+        return run_deadline_bench(opened.client(), bench, interrupted,
+                                  [] { fmt::print(stderr, "filled, and fetching\n"); });
+      },
+      [&](NodeConnection& opened, const DeadlineBenchResult& result) -> Result<int> {
+        const DeadlineReport report = {bench, result, opened.client().capabilities(), version()};
+        auto told =
+            tell(arguments.json, deadline_json(report), deadline_table(report), result.wrong_bytes);
+        const DeadlineJudgement judgement = judge_deadlines(result);
+        if (!told || judgement.holds()) return told;
+        return fail(Code::kSystem, fmt::format("{} fetches were later than the watchdog ever was",
+                                               judgement.late));
+      });
 }
 
 void add_deadlines(CLI::App& bench, int& exit_code) {

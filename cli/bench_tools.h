@@ -81,4 +81,29 @@ int run_over_nodes(const Arguments& arguments, const Measure& measure) {
   return exit_code ? *exit_code : report_error(exit_code.error());
 }
 
+// What a bench over nodes is told.
+template <typename Options>
+struct NodeBenchArguments {
+  Options bench;
+  OwnNodesArguments own_nodes;
+  std::string json;
+  ReachArguments reach;
+};
+
+// Opens nodes with room for so many pages, has `measure` measure over them, which is told whether
+// it is interrupted, and has `told` tell what came of it.
+template <typename Options, typename Measure, typename Told>
+Result<int> measure_over_nodes(NodeBenchArguments<Options>& arguments, uint64_t pages,
+                               ConnectOptions options, const Interrupts& interrupts,
+                               const Measure& measure, const Told& told) {
+  auto connection =
+      open_nodes(arguments.bench, pages, arguments.own_nodes, std::move(options), interrupts);
+  if (!connection) return tl::unexpected(connection.error());
+  NodeConnection& opened = **connection;
+  const auto result = measure(opened, [&interrupts] { return interrupts.interrupted(); });
+  if (!result) return tl::unexpected(result.error());
+  if (result->interrupted) return fail(Code::kAborted, "interrupted");
+  return told(opened, *result);
+}
+
 }  // namespace farpage

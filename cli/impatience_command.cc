@@ -17,79 +17,58 @@ namespace {
 
 constexpr uint64_t kHeldNs = 3'600 * kSecond;  // longer than any read may take
 
-struct UrgentArguments {
-  UrgentBenchOptions bench;
-  OwnNodesArguments own_nodes;
-  std::string json;
-  ReachArguments reach;
-};
+using UrgentArguments = NodeBenchArguments<UrgentBenchOptions>;
+using StaleArguments = NodeBenchArguments<StaleBenchOptions>;
+using TurnArguments = NodeBenchArguments<TurnBenchOptions>;
 
 Result<int> bench_urgent(UrgentArguments arguments, ConnectOptions options,
                          const Interrupts& interrupts) {
   UrgentBenchOptions& bench = arguments.bench;
-  auto connection =
-      open_nodes(bench, bench.beside, arguments.own_nodes, std::move(options), interrupts);
-  if (!connection) return tl::unexpected(connection.error());
-  Client& client = (*connection)->client();
   Filling filling;
-  const auto result = run_urgent_bench(
-      client, bench, [&interrupts] { return interrupts.interrupted(); }, std::ref(filling));
-  if (!result) return tl::unexpected(result.error());
-  if (result->interrupted) return fail(Code::kAborted, "interrupted");
-  const UrgentReport report = {bench, *result, client.capabilities(), version()};
-  return tell(arguments.json, urgent_json(report), urgent_table(report), result->wrong_bytes);
+  return measure_over_nodes(
+      arguments, bench.beside, std::move(options), interrupts,
+      [&](NodeConnection& opened, const auto& interrupted) {
+        return run_urgent_bench(opened.client(), bench, interrupted, std::ref(filling));
+      },
+      [&](NodeConnection& opened, const UrgentBenchResult& result) {
+        const UrgentReport report = {bench, result, opened.client().capabilities(), version()};
+        return tell(arguments.json, urgent_json(report), urgent_table(report), result.wrong_bytes);
+      });
 }
-
-struct StaleArguments {
-  StaleBenchOptions bench;
-  OwnNodesArguments own_nodes;
-  std::string json;
-  ReachArguments reach;
-};
 
 Result<int> bench_stale(StaleArguments arguments, ConnectOptions options,
                         const Interrupts& interrupts) {
   StaleBenchOptions& bench = arguments.bench;
-  auto connection = open_nodes(bench, bench.pool_bytes / bench.page_bytes, arguments.own_nodes,
-                               std::move(options), interrupts);
-  if (!connection) return tl::unexpected(connection.error());
-  NodeConnection& opened = **connection;
   Filling filling;
-  const auto result = run_stale_bench(
-      opened.client(), opened.runtime(), bench, [&interrupts] { return interrupts.interrupted(); },
-      std::ref(filling));
-  if (!result) return tl::unexpected(result.error());
-  if (result->interrupted) return fail(Code::kAborted, "interrupted");
-  const StaleReport report = {bench, *result, opened.client().capabilities(), version()};
-  return tell(arguments.json, stale_json(report), stale_table(report), 0);
+  return measure_over_nodes(
+      arguments, bench.pool_bytes / bench.page_bytes, std::move(options), interrupts,
+      [&](NodeConnection& opened, const auto& interrupted) {
+        return run_stale_bench(opened.client(), opened.runtime(), bench, interrupted,
+                               std::ref(filling));
+      },
+      [&](NodeConnection& opened, const StaleBenchResult& result) {
+        const StaleReport report = {bench, result, opened.client().capabilities(), version()};
+        return tell(arguments.json, stale_json(report), stale_table(report), 0);
+      });
 }
-
-struct TurnArguments {
-  TurnBenchOptions bench;
-  OwnNodesArguments own_nodes;
-  std::string json;
-  ReachArguments reach;
-};
 
 Result<int> bench_turns(TurnArguments arguments, ConnectOptions options,
                         const Interrupts& interrupts) {
   TurnBenchOptions& bench = arguments.bench;
   options.is_shaped = true;
-  auto connection = open_nodes(bench, bench.pool_bytes / bench.page_bytes, arguments.own_nodes,
-                               std::move(options), interrupts);
-  if (!connection) return tl::unexpected(connection.error());
-  NodeConnection& opened = **connection;
-  const auto hold = [&opened](bool holds) {
-    opened.shaped()->shape({.latency_ns = holds ? kHeldNs : 0, .bytes_per_s = 0});
-  };
   Filling filling;
-  const auto result = run_turn_bench(
-      opened.client(), bench, hold, [&interrupts] { return interrupts.interrupted(); },
-      std::ref(filling));
-  if (!result) return tl::unexpected(result.error());
-  if (result->interrupted) return fail(Code::kAborted, "interrupted");
-  const TurnReport report = {bench, *result, opened.client().capabilities(), version()};
-  return tell(arguments.json, turn_json(report), turn_table(report), 0);
+  return measure_over_nodes(
+      arguments, bench.pool_bytes / bench.page_bytes, std::move(options), interrupts,
+      [&](NodeConnection& opened, const auto& interrupted) {
+        const auto hold = [&opened](bool holds) {
+          opened.shaped()->shape({.latency_ns = holds ? kHeldNs : 0, .bytes_per_s = 0});
+        };
+        return run_turn_bench(opened.client(), bench, hold, interrupted, std::ref(filling));
+      },
+      [&](NodeConnection& opened, const TurnBenchResult& result) {
+        const TurnReport report = {bench, result, opened.client().capabilities(), version()};
+        return tell(arguments.json, turn_json(report), turn_table(report), 0);
+      });
 }
 
 }  // namespace

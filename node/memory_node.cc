@@ -15,8 +15,6 @@
 namespace farpage {
 namespace {
 
-constexpr uint64_t kStagingAlignment = 64;  // of what follows the puts' part
-
 uint64_t process_cpu_ns() {
   timespec used;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);

@@ -21,6 +21,8 @@ struct TouchLog {
   uint32_t slots[kTouchRingSlots];
 };
 
+// Of each page in a staging, and of what follows the puts' part.
+inline constexpr uint64_t kStagingAlignment = 64;
 // What it takes of a staging, of which it is the end.
 inline constexpr uint64_t kTouchLogBytes = round_up(sizeof(TouchLog), 4 * kKiB);
 

@@ -82,7 +82,7 @@ struct Group {
 };
 
 uint64_t staged_bytes(const PutRequest& request) {
-  return round_up(request.source.bytes, 64);
+  return round_up(request.source.bytes, kStagingAlignment);
 }
 
 // Its CRC is counted, and its bytes are taken, by the CPU.

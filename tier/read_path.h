@@ -15,9 +15,8 @@
 
 namespace farpage {
 
-// A lane's channel to the node, through its life.
-// Operations are counted in and out. A path that ends hands its channel to a thread that may
-// block, and opens again only once it is gone.
+// A lane's channel to the node, through its life. Operations are counted in and out. A path that
+// ends hands its channel to a thread that may block, and opens again only once it is gone.
 //
 //   closed ──open()──► opening ──offer came──► open ──end()──► ending ──channel gone──► closed
 class ReadPath {

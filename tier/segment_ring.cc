@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "base/units.h"
+#include "pagetable/touch_log.h"
 #include "transport/transfer_counters.h"
 
 namespace farpage {
 namespace {
 
-constexpr uint64_t kAlignment = 64;
 // An immediate's counter is used again only after the node has answered for it, or nothing writes
 // it any more (protocol rule 16).
 constexpr size_t kMaxSegments = kTransferCounters / 2;
@@ -16,7 +16,7 @@ constexpr size_t kMaxSegments = kTransferCounters / 2;
 }  // namespace
 
 std::optional<SegmentRing::Segment> SegmentRing::allocate(uint64_t bytes) {
-  const uint64_t wanted = round_up(std::max<uint64_t>(bytes, 1), kAlignment);
+  const uint64_t wanted = round_up(std::max<uint64_t>(bytes, 1), kStagingAlignment);
   std::lock_guard lock(mutex_);
   if (segments_.size() >= kMaxSegments || wanted > bytes_) return std::nullopt;
   uint64_t offset = 0;

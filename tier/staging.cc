@@ -9,7 +9,6 @@
 namespace farpage {
 namespace {
 
-constexpr uint64_t kAlignment = 64;
 constexpr uint64_t kLongestWaitNs = 3'600 * kSecond;
 constexpr size_t kPollBatch = 32;
 // Who has not looked for this part of L has not seen that the channel was silent.
@@ -125,7 +124,7 @@ void Staging::prepare(Transfer& transfer, const Segment& segment, std::span<cons
     operation.local_count = 1;
     operation.local[0] = source;
     operations_.push_back(operation);
-    offset += round_up(source.bytes, kAlignment);
+    offset += round_up(source.bytes, kStagingAlignment);
   }
   operations_.back().has_immediate = true;
   operations_.back().immediate = segment.immediate;

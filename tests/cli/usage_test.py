@@ -165,7 +165,8 @@ class UsageTest(Case):
             answer = json.loads(result.stdout)
             self.assertEqual((answer["ready"], answer["others_ready"]), (21, 2100))
             self.assertEqual(answer["wrong_bytes"], 0)
-            self.assertIn("channels_ended", answer)
+            if backend == "shm":  # over tcp a machine that is busy for longer than L ends one
+                self.assertEqual(answer["channels_ended"], 0)
             for key in ("alone_us", "behind_us", "others_us"):
                 self.assertEqual(answer[key]["count"], 21)
                 self.assertGreater(answer[key]["p50"], 0)
@@ -176,8 +177,8 @@ class UsageTest(Case):
         result = self.run_program("bench", "stale", "--backend", "shm", "--lanes", "2", "--seconds", "0.3", "--json", "-")
         self.assertEqual(result.returncode, 0, result.stderr)
         answer = json.loads(result.stdout)
-        self.assertEqual(answer["ready"], 0)
-        self.assertGreater(answer["recompute_by_reason"]["stale"], 0)
+        self.assertEqual(answer["verdicts"]["ready"], 0)
+        self.assertGreater(answer["verdicts"]["recompute_by_reason"]["stale"], 0)
         self.assertGreater(answer["callback_wait_us"]["count"], 0)
         self.assertGreater(answer["callback_wait_max_us"], 0)
         self.assert_fails(self.run_program("bench", "stale", "--lanes", "0"), 2, "lanes")

@@ -21,7 +21,7 @@ class LateCheckers final : public CheckerFactory {
 
   // For how many polls a check lasts; asked of each as it begins.
   std::function<uint32_t()> polls = [] { return 0; };
-  // Whether it goes on for now, however often it is polled.
+  // Whether a check stays under way, however often its checker is polled.
   std::function<bool(const PayloadCheck&)> is_held = [](const PayloadCheck&) { return false; };
   // What it ends as; nothing: what the bytes say.
   std::function<std::optional<Outcome>(const PayloadCheck&)> answer = [](const PayloadCheck&) {
