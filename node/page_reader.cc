@@ -67,7 +67,10 @@ void PageReader::pump_in(uint64_t delay_ns) {
 // One turn. Whoever is told that a read has ended does not end this reader within the call.
 void PageReader::pump() {
   const uint64_t now = runtime_.clock().now_ns();
-  if (!ended_ && advance()) post(now);
+  if (!ended_ && advance()) {
+    begin_reads(now);
+    if (!path_.post().ok()) path_.end();
+  }
   while (!queue_.empty() && now >= queue_.front().give_up_ns) {
     const Done done = std::move(queue_.front().done);
     queue_.pop_front();
@@ -78,12 +81,12 @@ void PageReader::pump() {
   if (!queue_.empty()) pump_in(path_.is_open() ? kLookNs : kPathLookNs);
 }
 
-void PageReader::post(uint64_t now_ns) {
+void PageReader::begin_reads(uint64_t now_ns) {
   const View& view = path_.view();
   reuse_ns_ = view.reuse_ns;
   while (!queue_.empty()) {
     const auto free = std::ranges::find(places_, false, &Place::in_use);
-    if (free == places_.end()) return;
+    if (free == places_.end() || path_.room() == 0) return;
     const HeldPage& page = queue_.front().page;
     const uint64_t longest =
         std::min(view.geometry.page_bytes, landing_.store->geometry().page_bytes);
@@ -96,21 +99,16 @@ void PageReader::post(uint64_t now_ns) {
     }
     const auto place = static_cast<size_t>(free - places_.begin());
     (*headers_)[place].live = 0;
-    const Operation operation = operation_of(queue_.front(), place);
-    const PostResult posted = path_.post({&operation, 1}, kNever);
-    if (posted.accepted == 0) {
-      if (!posted.status.ok()) path_.end();
-      return;
-    }
-    *free = {std::move(queue_.front()), now_ns, operation.tag, true};
+    write_operation(queue_.front(), place);
+    *free = {std::move(queue_.front()), now_ns, last_tag_, true};
     queue_.pop_front();
-    ++last_tag_;
   }
 }
 
-Operation PageReader::operation_of(const Read& read, size_t place) const {
-  Operation operation;
-  operation.tag = last_tag_ + 1;
+void PageReader::write_operation(const Read& read, size_t place) {
+  Operation& operation = path_.next();
+  operation = {};
+  operation.tag = ++last_tag_;
   operation.remote = path_.pool();
   operation.remote_offset = path_.view().geometry.slot_offset(read.page.slot);
   operation.local_count = 2;
@@ -118,7 +116,6 @@ Operation PageReader::operation_of(const Read& read, size_t place) const {
   operation.local[1] =
       landing_.pool.slice(landing_.store->geometry().slot_offset(read.slot) + sizeof(PageHeader),
                           read.page.payload_bytes);
-  return operation;
 }
 
 void PageReader::poll() {

@@ -71,8 +71,8 @@ class PageReader {
   PageReader(std::shared_ptr<NodeLink> link, Runtime& runtime, PoolLanding& landing);
   void pump();
   void pump_in(uint64_t delay_ns);
-  void post(uint64_t now_ns);
-  Operation operation_of(const Read& read, size_t place) const;
+  void begin_reads(uint64_t now_ns);
+  void write_operation(const Read& read, size_t place);
   void poll();
   void end_reads();
   void read_ended(Read read, Code code, uint32_t crc);

@@ -8,7 +8,6 @@
 namespace farpage {
 namespace {
 
-constexpr size_t kPostAtOnce = 64;
 // A backend that copies does so when it is polled: no more before somebody else has its turn.
 constexpr size_t kPollBatch = 16;
 constexpr uint64_t kPollBytes = 1 * kMiB;
@@ -18,13 +17,13 @@ constexpr uint64_t kSilentNs = 1 * kSecond;
 
 }  // namespace
 
-PushPath::PushPath(std::unique_ptr<Initiator> channel, const RemoteRegion& landing,
+PushPath::PushPath(std::unique_ptr<Initiator> channel, const RemoteRegion& landing, uint64_t places,
                    PageStore& store, PushCounts& counts)
     : channel_(std::move(channel)),
       landing_(landing),
       store_(store),
       counts_(counts),
-      places_(landing.bytes / store.geometry().slot_bytes()) {}
+      places_(places) {}
 
 Result<void> PushPath::check(const PushRequest& request) const {
   if (request.pages.empty() || request.group_pages == 0 ||
@@ -74,56 +73,39 @@ Result<PushReply> PushPath::enqueue(const PushRequest& request, uint64_t deadlin
   return reply;
 }
 
-Operation PushPath::operation_of(const Write& write) const {
-  const uint64_t slot_bytes = store_.geometry().slot_bytes();
-  Operation operation;
+void PushPath::write(const Write& write) {
+  Operation& operation = channel_->next();
+  operation = {};
   operation.kind = OperationKind::kWrite;
+  operation.tag = first_under_way_ + under_way_.size();
   operation.remote = landing_;
   operation.has_immediate = write.has_immediate;
   operation.immediate = write.immediate;
-  if (write.payload_bytes == 0) return operation;
-  operation.remote_offset = write.place * slot_bytes;
+  under_way_.push_back({write.payload_bytes, false});
+  if (write.payload_bytes == 0) return;
+  operation.remote_offset = write.place * store_.geometry().slot_bytes();
   operation.local_count = 1;
   operation.local[0] = store_.pool().slice(store_.geometry().slot_offset(write.slot),
                                            sizeof(PageHeader) + write.payload_bytes);
-  return operation;
 }
 
+// As much of what waits as the channel has room for.
 Result<void> PushPath::post(uint64_t now_ns) {
-  std::array<Operation, kPostAtOnce> operations;
-  std::array<size_t, kPostAtOnce> taken;  // of the queue, up to and with each
-  while (!queue_.empty()) {
-    size_t count = 0;
-    for (size_t at = 0; at < queue_.size() && count < operations.size(); ++at) {
-      Write write = queue_[at];
-      const bool late = now_ns >= write.deadline_ns;
+  if (queue_.empty()) return {};
+  if (under_way_.empty()) moved_ns_ = now_ns;
+  for (; !queue_.empty() && channel_->room() > 0; queue_.pop_front()) {
+    Write next = queue_.front();
+    const bool late = now_ns >= next.deadline_ns;
+    if (late && next.payload_bytes > 0) {
+      ++counts_.late;
       // The client still waits for the immediate: with it its places are free again.
-      if (late) write.payload_bytes = 0;
-      if (late && !write.has_immediate) continue;
-      operations[count] = operation_of(write);
-      operations[count].tag = first_under_way_ + under_way_.size() + count;
-      taken[count++] = at + 1;
+      next.payload_bytes = 0;
     }
-    const PostResult posted = channel_->post(std::span(operations).first(count), kNever);
-    if (under_way_.empty()) moved_ns_ = now_ns;
-    if (posted.accepted > 0) set_out(taken[posted.accepted - 1], now_ns);
-    if (!posted.status.ok()) return fail(posted.status.code, posted.status.context);
-    if (posted.accepted < count || count < operations.size()) break;
+    if (!late || next.has_immediate) write(next);
   }
+  const Status posted = channel_->post();
+  if (!posted.ok()) return fail(posted.code, posted.context);
   return {};
-}
-
-// The first so many that were queued are under way, or were too late.
-void PushPath::set_out(size_t writes, uint64_t now_ns) {
-  for (; writes > 0; --writes) {
-    const Write& write = queue_.front();
-    const bool late = now_ns >= write.deadline_ns;
-    if (late && write.payload_bytes > 0) ++counts_.late;
-    if (!late || write.has_immediate) {
-      under_way_.push_back({late ? 0 : write.payload_bytes, false});
-    }
-    queue_.pop_front();
-  }
 }
 
 // False: it is no operation's, or one's that has ended before.

@@ -22,8 +22,9 @@ class PushPath {
   static constexpr uint64_t kMostQueuedBytes = 80 * kKiB;  // that they take
 
   // Counts into `counts`, which a node's paths share, and which outlives them.
-  PushPath(std::unique_ptr<Initiator> channel, const RemoteRegion& landing, PageStore& store,
-           PushCounts& counts);
+  // `places`: how many pages the landing has room for.
+  PushPath(std::unique_ptr<Initiator> channel, const RemoteRegion& landing, uint64_t places,
+           PageStore& store, PushCounts& counts);
 
   // Queues those of the pages that are there, each group followed by its immediate; a code for each
   // page. Refuses the whole request where any of it is wrong, or too much waits already.
@@ -54,16 +55,15 @@ class PushPath {
   static_assert(kMostQueued * (sizeof(Write) + sizeof(Posted)) <= kMostQueuedBytes);
 
   Result<void> check(const PushRequest& request) const;
-  Operation operation_of(const Write& write) const;
+  void write(const Write& write);
   Result<void> post(uint64_t now_ns);
-  void set_out(size_t writes, uint64_t now_ns);
   bool ended(const Completion& completion);
 
   std::unique_ptr<Initiator> channel_;
   RemoteRegion landing_;
   PageStore& store_;
   PushCounts& counts_;
-  uint64_t places_;
+  const uint64_t places_;
   std::deque<Write> queue_;
   std::deque<Posted> under_way_;  // from the first that has not ended on
   uint64_t first_under_way_ = 0;  // its tag

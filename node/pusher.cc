@@ -99,9 +99,12 @@ void Pusher::open(ClientId id, ClientBudget& budget, OpenPushRequest request,
         auto path = std::make_shared<Connected>(gate->pass([&](Fabric& fabric) -> Connected {
           auto channel = fabric.connect(std::move(asked->offer), deadline);
           if (!channel) return tl::unexpected(channel.error());
-          auto landing = (*channel)->import_region(std::move(asked->landing));
+          const uint64_t slot_bytes = store.geometry().slot_bytes();
+          const uint64_t places = asked->landing.bytes / slot_bytes;
+          auto landing = (*channel)->import_region(std::move(asked->landing),
+                                                   {Access::kRemoteWrite, places * slot_bytes});
           if (!landing) return tl::unexpected(landing.error());
-          return std::make_unique<PushPath>(std::move(*channel), *landing, store, counts);
+          return std::make_unique<PushPath>(std::move(*channel), *landing, places, store, counts);
         }));
         runtime.after(0, [this, id, path, grant, done, alive] {
           if (!alive.expired()) opened(id, std::move(*path), std::move(*grant), done);

@@ -48,6 +48,7 @@ LaneEngine::LaneEngine(std::shared_ptr<FleetLink> fleet, Mapping memory, Region 
       places_(std::move(places)),
       checks_(*fleet_->options().checkers, kWindow),
       details_(kWindow) {
+  going_on_.reserve(2 * kWindow);
   for (uint32_t index = kWindow; index-- > 0;) {
     pages_[index].index = free_pages_[free_count_++] = static_cast<uint16_t>(index);
   }
@@ -225,6 +226,7 @@ bool LaneEngine::is_whole(PageInFlight& page, uint32_t crc) {
   peer.path.operation_ended();
   if (completion.outcome != Outcome::kOk) {
     page.is.broken = true;
+    if (completion.outcome == Outcome::kRefused) page.failures = kMostFailures;
     if (completion.outcome == Outcome::kFailed) {
       ++page.failures;
       peer.link->breaker().failed(clock_.now_ns());
@@ -299,7 +301,7 @@ void LaneEngine::conclude_other(PageInFlight& page) {
   count_read(page);
   if (page.is.reads_page) return read_landed(page);
   lookup_of(page).index_landed(landing().buckets[page.index], page.peer->path.view().geometry);
-  read_next(page);
+  go_on(page);
 }
 
 // How long its peer took.
@@ -332,7 +334,7 @@ void LaneEngine::read_landed(PageInFlight& page) {
   if (!is_good || page.is.looked_up) {
     PageLookup& lookup = lookup_of(page);
     if (lookup.header_landed(header) == PageFinding::kGood) lookup.payload_landed(header, is_good);
-    if (lookup.step() != PageLookup::Step::kReady) return read_next(page);
+    if (lookup.step() != PageLookup::Step::kReady) return go_on(page);
   }
   became_ready(page);
 }
@@ -349,11 +351,14 @@ void LaneEngine::drain(LanePeer& peer) {
   }
 }
 
-// Pages that wait, and then new ones. Whether any began.
+// Pages that wait or go on, and then new ones. Whether any began. Nothing else writes operations,
+// and what is written is posted before anything else happens.
 [[gnu::always_inline]] inline bool LaneEngine::begin() {
   const uint32_t before = steps_;
   if (waiting_ > 0) begin_again();
+  if (!going_on_.empty()) begin_steps();
   if (unbegun_ > 0) begin_pages();
+  if (!going_on_.empty()) begin_steps();
   return steps_ != before;
 }
 
@@ -384,10 +389,11 @@ uint64_t LaneEngine::window_bytes() const {
     if (fetch->next == fetch->requests.size() || now_ns_ >= fetch->deadline_ns) continue;
     if (most_bytes == 0) {
       most_bytes = single_ ? by_member_[0]->window.bytes() : window_bytes();
-      is_warm = single_ && by_member_[0]->may_begin();
+      is_warm = single_ && may_begin(*by_member_[0]);
     }
     const size_t most = single_ || is_urgent(*fetch) ? window_ : window_ - window_ / 4;
     while (fetch->next < fetch->requests.size() && kWindow - free_count_ < most) {
+      if (is_warm && !has_room(*by_member_[0])) return;
       if (bytes_under_way_ >= most_bytes && !is_urgent(*fetch)) {
         if (single_) by_member_[0]->window.was_full();
         break;
@@ -405,66 +411,26 @@ uint64_t LaneEngine::window_bytes() const {
 [[gnu::always_inline]] inline bool LaneEngine::post() {
   bool posted = false;
   for (LanePeer* peer : busy_) {
-    if (!peer->queue.empty()) posted |= post(*peer);
+    if (peer->written > 0) posted |= post(*peer);
   }
   return posted;
 }
 
 [[gnu::always_inline]] inline bool LaneEngine::post(LanePeer& peer) {
-  OperationQueue& queue = peer.queue;
-  if (!peer.path.is_open() || !may_read() || !peer.is_of_epoch() ||
-      !peer.path.view().valid(now_ns_)) {
-    cancel_queued(peer);
-    return true;
-  }
   uint64_t look = peer.path.view().reuse_ns;
   if (!single_ && peer.latency.known()) look = std::min(look, peer.latency.p98_ns());
   watch_ns_ = std::min(watch_ns_, now_ns_ + look);
   look_after(watch_ns_);
-  if (peer.was_full) {
-    peer.was_full = false;
-    for (const Operation& operation : queue.operations()) {
-      pages_[OperationTag::of(operation.tag).attempt].posted_ns = now_ns_;
-    }
-  }
-  size_t at = 0;
-  for (size_t run = 0; run < queue.runs(); ++run) {
-    const size_t end = queue.end(run);
-    while (at < end) {
-      const PostResult posted =
-          peer.path.post(queue.operations().subspan(at, end - at), queue.deadline_ns(run));
-      counters_.posts.add();
-      counters_.operations.add(posted.accepted);
-      at += posted.accepted;
-      if (at == end && posted.status.ok()) break;
-      if (posted.status.code == Code::kInvalid || posted.status.code == Code::kDenied) {
-        refuse(queue.operations()[at++]);
-        continue;
-      }
-      // The channel has no room, or no use any more: the rest was not touched.
-      size_t seen = 0;
-      queue.remove([&](const Operation&) { return seen++ < at; },
-                   [this](const Operation& operation) {
-                     PageInFlight& page = pages_[OperationTag::of(operation.tag).attempt];
-                     return page.fetch->deadline_ns;
-                   });
-      peer.was_full = posted.status.ok();
-      if (!posted.status.ok()) give_up(peer);
-      return at > 0 || !posted.status.ok();
-    }
-  }
-  queue.clear();
-  return at > 0;
+  counters_.posts.add();
+  counters_.operations.add(std::exchange(peer.written, 0));
+  if (!peer.path.post().ok()) lost(peer);
+  return true;
 }
 
-// An operation that the channel takes in no form: a destination that is not registered, say.
-void LaneEngine::refuse(const Operation& operation) {
-  const OperationTag tag = OperationTag::of(operation.tag);
-  PageInFlight& page = pages_[tag.attempt];
-  page.is.broken = true;
-  page.failures = kMostFailures;
-  page.outstanding &= static_cast<uint8_t>(~tag.part);
-  if (page.outstanding == 0) conclude_other(page);
+// The channel is broken: what it had not begun has ended.
+void LaneEngine::lost(LanePeer& peer) {
+  drain(peer);
+  give_up(peer);
 }
 
 const std::byte* LaneEngine::mapped_payload(const PageKey& key) const {

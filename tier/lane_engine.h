@@ -34,7 +34,7 @@ namespace farpage {
 //   check      payloads, where the backend has counted no CRC           (begun as one batch)
 //   conclude   look at the clock: verdicts, or what the page needs next
 //   keep_house deadlines, leases, epochs, paths, hedges                 (when one is due)
-//   begin      pages that wait, and new ones, by deadline               (fills queues)
+//   begin      pages that go on, that wait, and new ones, by deadline   (write operations)
 //   post       one batch for each channel
 class LaneEngine {
  public:
@@ -61,6 +61,7 @@ class LaneEngine {
   // As many bytes as are landed before verdicts are given: more would make the first of them late.
   static constexpr uint64_t kPollBytes = 256 * kKiB;
   static constexpr uint16_t kNoTwin = PageDetails::kNoTwin;
+  static constexpr size_t kMostReads = 2;  // of one step of a page: its buckets
   // An operation that is refused this often would be refused for ever.
   static constexpr uint8_t kMostFailures = 3;
   static constexpr uint8_t kNoRank = kMaxReplicas;  // of one that was asked in an epoch before
@@ -149,7 +150,7 @@ class LaneEngine {
   void begin_page(FetchState& fetch, uint32_t page, bool is_warm);
   bool post();
   bool post(LanePeer& peer);
-  void refuse(const Operation& operation);
+  void lost(LanePeer& peer);
 
   // lane_checks.cc: payloads that are being checked.
   void begin_check(PageInFlight& page);
@@ -165,15 +166,15 @@ class LaneEngine {
   void free_plain(PageInFlight& page);
   void forget(PageInFlight& page);
   void look_up(PageInFlight& page);
+  void go_on(PageInFlight& page);
+  void step_later(PageInFlight& page);
+  void begin_steps();
+  void begin_step(PageInFlight& page);
+  bool has_room(const LanePeer& peer) const { return peer.path.room() >= kMostReads; }
   void read_next(PageInFlight& page);
-  Operation& queue_read(PageInFlight& page, uint8_t part);
+  Operation& begin_read(PageInFlight& page, uint8_t part);
   void read_page(PageInFlight& page);
   void read_index(PageInFlight& page);
-  template <typename Which>
-  void cancel_queued(LanePeer& peer, const Which& which);
-  void cancel_queued(LanePeer& peer);
-  void cancel_queued(PageInFlight& page);
-  void cancel_queued(LanePeer& peer, const FetchState& fetch);
 
   // lane_verdicts.cc
   void became_ready(PageInFlight& page);
@@ -234,6 +235,11 @@ class LaneEngine {
   uint64_t usable_until_ns(const PageInFlight& page) const {
     if (!on(Guard::kLeasePerRead)) return kNever;
     return page.posted_ns + page.peer->path.view().reuse_ns;
+  }
+  // Whether a read may begin there now.
+  bool may_begin(const LanePeer& peer) const {
+    return peer.path.is_open() && may_read() && peer.is_of_epoch() &&
+           peer.path.view().valid(now_ns_);
   }
   // Whether a read may begin, and whether what one brings may be used, under the epoch's view.
   bool may_read() const { return !on(Guard::kViewCheckedAfterBegin) || view_->valid(now_ns_); }
@@ -301,7 +307,8 @@ class LaneEngine {
   uint64_t ended_bytes_ = 0;
   std::array<uint16_t, kWindow> checked_;  // those aside, whose check has ended
   uint32_t checked_count_ = 0;
-  uint32_t steps_ = 0;  // the number of the last one
+  std::vector<uint16_t> going_on_;  // pages with that flag, and such as had it
+  uint32_t steps_ = 0;              // the number of the last one
   std::vector<std::unique_ptr<FetchState>> fetches_;
   std::vector<FetchState*> unused_fetches_;
   FetchState orphaned_;  // owns pages in flight that a fetch has left behind, and which write to

@@ -24,7 +24,7 @@ void LaneEngine::keep_house() {
     if (peer->path.is_open() && !(peer->is_of_epoch() && may_use(*peer))) end_path(*peer);
   }
   std::erase_if(busy_, [](LanePeer* peer) {
-    peer->busy = peer->path.in_flight() > 0 || !peer->queue.empty();
+    peer->busy = peer->path.in_flight() > 0;
     return !peer->busy;
   });
   if (any_former_) drop_former();
@@ -90,7 +90,7 @@ void LaneEngine::enter_epoch() {
     const auto& link = view_->links[member];
     auto known = std::ranges::find(peers_, link, &LanePeer::link);
     if (known == peers_.end()) {
-      peers_.push_back(std::make_unique<LanePeer>(link, 2 * kWindow));
+      peers_.push_back(std::make_unique<LanePeer>(link));
       known = peers_.end() - 1;
     }
     LanePeer& peer = **known;
@@ -113,13 +113,8 @@ void LaneEngine::enter_epoch() {
 }
 
 void LaneEngine::advance_path(LanePeer& peer) {
-  if (peer.path.outdated() || (!peer.member && peer.path.is_open())) {
-    cancel_queued(peer);  // what is queued was made for it
-    peer.path.end();
-  }
-  const bool is_open = peer.member && peer.path.advance(now_ns_);
-  if (!peer.path.is_open()) cancel_queued(peer);
-  if (!is_open) return;
+  if (peer.path.outdated() || (!peer.member && peer.path.is_open())) peer.path.end();
+  if (!peer.member || !peer.path.advance(now_ns_)) return;
   watch_ns_ = now_ns_;  // there is one more to ask
   peer.slot_bytes = peer.path.view().geometry.slot_bytes();
   const uint64_t page_bytes = peer.path.view().geometry.page_bytes;
@@ -138,7 +133,6 @@ void LaneEngine::drop_former() {
 }
 
 void LaneEngine::end_path(LanePeer& peer) {
-  cancel_queued(peer);
   if (!peer.path.is_open()) return;
   counters_.channels_ended.add();
   peer.path.end();
@@ -161,14 +155,12 @@ bool LaneEngine::any_reachable() const {
 // caller's, and the channel is everybody's.
 void LaneEngine::expire(FetchState& fetch) {
   for (const auto& peer : peers_) {
-    cancel_queued(*peer, fetch);
     const auto under_way = [&](const PageInFlight& page) {
       return page.fetch == &fetch && page.peer == peer.get() && page.outstanding > 0;
     };
     // A backend that copies ends what is late by itself, when it is polled.
     if (std::ranges::any_of(pages_, under_way)) drain(*peer);
   }
-  for (const auto& peer : peers_) cancel_queued(*peer, fetch);  // what is to be read next
   for (PageInFlight& page : pages_) {
     if (page.fetch == &fetch && page.is.hedge && !page.is.held) orphan(page);
   }

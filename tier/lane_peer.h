@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "tier/node_link.h"
-#include "tier/operation_queue.h"
 #include "tier/read_path.h"
 #include "tier/recent_latency.h"
 #include "tier/transfer_window.h"
@@ -14,13 +13,10 @@ namespace farpage {
 
 // One node, as one lane reads from it.
 struct LanePeer {
-  // `most`: operations that may be queued at one time.
-  LanePeer(std::shared_ptr<NodeLink> of, size_t most)
-      : link(std::move(of)), queue(most), path(link) {}
+  explicit LanePeer(std::shared_ptr<NodeLink> of) : link(std::move(of)), path(link) {}
 
   // Whether its open path reads a run that the epoch names.
   bool is_of_epoch() const { return member && (any_run || path.view().incarnation == incarnation); }
-  bool may_begin() const { return path.is_open() && is_of_epoch(); }
   // Whether there is a view of the run that the epoch names, at this time.
   bool reachable(uint64_t now_ns) {
     return member && path.view_valid(now_ns) &&
@@ -38,9 +34,8 @@ struct LanePeer {
   uint32_t slower = 0;       // pages whose recompute was faster
   uint64_t slot_bytes = 0;   // in the memory that its path leads to
   uint64_t heard_ns = 0;     // when an operation ended here last
-  bool busy = false;         // among those that have something queued or in flight
-  OperationQueue queue;      // to be posted
-  bool was_full = false;     // the channel had no room for all of it
+  bool busy = false;         // among those that have something in flight
+  uint32_t written = 0;      // operations that are to be posted
   RecentLatency latency;     // of its operations
   TransferWindow window;     // how many bytes may be under way here
   ReadPath path;             // last: its operations end first

@@ -50,7 +50,42 @@ PageLookup& LaneEngine::lookup_of(PageInFlight& page) {
   return lookup;
 }
 
-// Queues the reads that the page's next step asks for, or hears what the replica has said.
+// What has landed asks for another read, or is the replica's last word.
+void LaneEngine::go_on(PageInFlight& page) {
+  const PageLookup& lookup = lookup_of(page);
+  if (lookup.step() == PageLookup::Step::kRecompute) return replica_said(page, lookup.reason());
+  step_later(page);
+}
+
+void LaneEngine::step_later(PageInFlight& page) {
+  if (page.is.goes_on) return;
+  page.is.goes_on = true;
+  going_on_.push_back(page.index);
+}
+
+// Those that a channel has no room for stay.
+void LaneEngine::begin_steps() {
+  size_t left = 0;
+  for (size_t at = 0; at < going_on_.size(); ++at) {
+    PageInFlight& page = pages_[going_on_[at]];
+    if (!page.is.goes_on) continue;
+    if (may_begin(*page.peer) && !has_room(*page.peer)) {
+      going_on_[left++] = page.index;
+      continue;
+    }
+    page.is.goes_on = false;
+    begin_step(page);
+  }
+  going_on_.resize(left);
+}
+
+void LaneEngine::begin_step(PageInFlight& page) {
+  if (page.is.former || !may_begin(*page.peer)) return wait_again(page);
+  if (page.is.looked_up) return read_next(page);
+  look_up(page);
+}
+
+// The reads that the page's next step asks for, or what the replica has said.
 void LaneEngine::read_next(PageInFlight& page) {
   const PageLookup& lookup = lookup_of(page);
   switch (lookup.step()) {
@@ -67,53 +102,20 @@ void LaneEngine::read_next(PageInFlight& page) {
 }
 
 void LaneEngine::read_index(PageInFlight& page) {
-  LanePeer& peer = *page.peer;
-  if (!peer.path.is_open()) return wait_again(page);
+  const LanePeer& peer = *page.peer;
   counters_.index_looks.add();
   page.step = ++steps_;
   page.posted_ns = now_ns_;
   page.is.reads_page = page.is.whole = false;
   const auto homes = key_buckets(page.request->key, peer.path.view().geometry.buckets);
   for (size_t i = 0; i < homes.size(); ++i) {
-    Operation& operation = queue_read(page, static_cast<uint8_t>(1u << i));
+    Operation& operation = begin_read(page, static_cast<uint8_t>(1u << i));
     operation.wants_crc = false;
     operation.remote = peer.path.index();
     operation.remote_offset = homes[i] * sizeof(Bucket);
     operation.local_count = 1;
     operation.local[0] = landing_slice(&landing().buckets[page.index][i], sizeof(Bucket));
   }
-}
-
-// Takes back what has been queued and not posted, of such pages.
-template <typename Which>
-void LaneEngine::cancel_queued(LanePeer& peer, const Which& which) {
-  if (peer.queue.empty()) return;
-  const auto page_of = [this](const Operation& operation) -> PageInFlight& {
-    return pages_[OperationTag::of(operation.tag).attempt];
-  };
-  peer.queue.remove(
-      [&](const Operation& operation) {
-        PageInFlight& page = page_of(operation);
-        if (!which(page)) return false;
-        page.is.broken = true;
-        page.outstanding &= static_cast<uint8_t>(~OperationTag::of(operation.tag).part);
-        if (page.outstanding == 0) conclude_other(page);
-        return true;
-      },
-      [&](const Operation& operation) { return page_of(operation).fetch->deadline_ns; });
-}
-
-void LaneEngine::cancel_queued(LanePeer& peer) {
-  cancel_queued(peer, [](const PageInFlight&) { return true; });
-}
-
-void LaneEngine::cancel_queued(PageInFlight& page) {
-  if (page.peer == nullptr) return;
-  cancel_queued(*page.peer, [&](const PageInFlight& each) { return &each == &page; });
-}
-
-void LaneEngine::cancel_queued(LanePeer& peer, const FetchState& fetch) {
-  cancel_queued(peer, [&](const PageInFlight& each) { return each.fetch == &fetch; });
 }
 
 }  // namespace farpage

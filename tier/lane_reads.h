@@ -39,22 +39,25 @@ inline void LaneEngine::begin_at(LanePeer& peer, PageInFlight& page) {
 }
 
 // One operation of the page's step, of which the caller fills in what it reads, and where to.
-[[gnu::always_inline]] inline Operation& LaneEngine::queue_read(PageInFlight& page, uint8_t part) {
+[[gnu::always_inline]] inline Operation& LaneEngine::begin_read(PageInFlight& page, uint8_t part) {
   LanePeer& peer = *page.peer;
   if (!peer.busy) {
     peer.busy = true;
     busy_.push_back(&peer);
   }
   page.outstanding |= part;
-  Operation& operation = peer.queue.add(page.fetch->deadline_ns);
+  ++peer.written;
+  Operation& operation = peer.path.next();
+  operation.kind = OperationKind::kRead;
+  operation.has_immediate = operation.follows = false;
   operation.alone = page.failures > 0;  // perhaps for another page's sake
   operation.tag = OperationTag{page.step, part, page.index}.value();
+  operation.deadline_ns = page.fetch->deadline_ns;
   return operation;
 }
 
 [[gnu::always_inline]] inline void LaneEngine::read_page(PageInFlight& page) {
-  LanePeer& peer = *page.peer;
-  if (!peer.path.is_open()) return wait_again(page);
+  const LanePeer& peer = *page.peer;
   PageHeader& header = landing().headers[page.index];
   // So that a read that lands nothing shows nothing (protocol rule 18).
   if (on(Guard::kZeroLanding)) header.live = 0;
@@ -62,7 +65,7 @@ inline void LaneEngine::begin_at(LanePeer& peer, PageInFlight& page) {
   page.posted_ns = now_ns_;
   page.is.reads_page = true;
   page.is.whole = false;
-  Operation& operation = queue_read(page, 1);
+  Operation& operation = begin_read(page, 1);
   operation.wants_crc = wants_crc_ && page.bytes > 0;
   operation.remote = peer.path.pool();
   operation.remote_offset = page.slot * peer.slot_bytes;

@@ -91,7 +91,7 @@ void LaneEngine::choose(PageInFlight& page) {
   if (page.is.former) begin_anew(page);
   PageHistory& history = details_of(page).history;
   Recovery next = {Recovery::Action::kNextReplica, 0};
-  if (!single_ || history.attempts > 0 || !by_member_[0]->may_begin()) {
+  if (!single_ || history.attempts > 0 || !may_begin(*by_member_[0])) {
     next = recover(history, states_of(page), false);
   }
   switch (next.action) {
@@ -132,7 +132,7 @@ void LaneEngine::ask(PageInFlight& page, uint8_t rank) {
   page.peer->link->breaker().asked(now_ns_);
   if (page.fetch->options.hedge && hedge_credit_ < kMostCredit) ++hedge_credit_;
   page.is.looked_up = false;
-  look_up(page);
+  step_later(page);
 }
 
 void LaneEngine::wait_again(PageInFlight& page) {
@@ -252,7 +252,6 @@ void LaneEngine::orphan(PageInFlight& hedge) {
   if (hedge.outstanding == 0) return free_page(hedge);
   hold(hedge);
   hedge.fetch = &orphaned_;
-  cancel_queued(hedge);
 }
 
 bool LaneEngine::lands(const PageInFlight& page) const {

@@ -47,11 +47,7 @@ void LaneEngine::settle_twin(PageInFlight& page, Version version) {
   const bool is_lent = asked.bytes > 0 && on(Guard::kOneLandingOneAttempt);
   settle_page(fetch, number, Reason::kNone, version, &first,
               is_lent ? hedge.landing.data : nullptr);
-  if (ended) {
-    free_page(first);
-  } else {
-    cancel_queued(first);
-  }
+  if (ended) free_page(first);
   free_page(page);
 }
 

@@ -50,12 +50,13 @@ struct PageFlags {
   bool broken : 1 = false;      // an operation did not end well
   bool held : 1 = false;        // its page has its verdict already
   bool waiting : 1 = false;     // for begin_again()
+  bool goes_on : 1 = false;     // for begin_steps()
   bool hedge : 1 = false;       // the page's second attempt
   bool former : 1 = false;      // of an epoch that has ended
   bool looked_up : 1 = false;   // the details have a lookup
   bool detailed : 1 = false;    // there are details
   bool aside : 1 = false;       // its read has ended in an earlier turn, its check had not
-  uint16_t unused : 6 = 0;
+  uint16_t unused : 5 = 0;
 
   // All of them at once.
   friend bool operator==(const PageFlags& a, const PageFlags& b) {

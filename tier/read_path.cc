@@ -103,16 +103,12 @@ Result<ReadPath::Opened> ReadPath::take_up(Fabric& fabric, const Geometry& geome
   auto channel = fabric.connect(std::move(offer.read_offer), deadline_ns);
   if (!channel) return tl::unexpected(channel.error());
   opened.parts.reads = std::move(*channel);
-  const auto import = [&](RegionExport from, uint64_t least_bytes,
-                          RemoteRegion& to) -> Result<void> {
-    if (from.access != Access::kRemoteRead) {
-      return fail(Code::kProtocol, "the node offers memory of another kind than its use needs");
-    }
-    auto region = opened.parts.reads->import_region(std::move(from));
+  // No slot and no bucket that the geometry allows lies behind them.
+  const auto import = [&](RegionExport from, uint64_t bytes, RemoteRegion& to) -> Result<void> {
+    auto region = opened.parts.reads->import_region(std::move(from), {Access::kRemoteRead, bytes});
     if (!region) return tl::unexpected(region.error());
     to = *region;
-    if (to.bytes >= least_bytes) return {};
-    return fail(Code::kProtocol, "the node's memory is smaller than its hello says");
+    return {};
   };
   return import(std::move(offer.pool), geometry.pool_bytes(), opened.pool)
       .and_then(

@@ -55,11 +55,12 @@ class ReadPath {
   const RemoteRegion& index() const { return index_; }
   const Initiator* channel() const { return parts_.reads.get(); }
 
-  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) {
-    const PostResult result = parts_.reads->post(operations, deadline_ns);
-    in_flight_ += result.accepted;
-    return result;
+  size_t room() const { return parts_.reads->room(); }
+  Operation& next() {
+    ++in_flight_;
+    return parts_.reads->next();
   }
+  Status post() { return parts_.reads->post(); }
   // The caller says which of them are the first for their operation.
   size_t poll(std::span<Completion> completions) {
     return is_open() ? parts_.reads->poll(completions) : 0;

@@ -25,24 +25,25 @@ Result<std::unique_ptr<Staging>> Staging::connect(Fabric& fabric, ChannelOffer o
                                                   uint64_t reuse_ns, uint64_t deadline_ns) {
   auto channel = fabric.connect(std::move(offer), deadline_ns);
   if (!channel) return tl::unexpected(channel.error());
-  auto region = (*channel)->import_region(std::move(memory));
-  if (!region) return tl::unexpected(region.error());
-  if (region->bytes < kTouchLogBytes) {
+  const uint64_t bytes = memory.bytes;
+  if (bytes < kTouchLogBytes) {
     return fail(Code::kProtocol, "the node's staging is too short for a touch log");
   }
+  auto region = (*channel)->import_region(std::move(memory), {Access::kRemoteWrite, bytes});
+  if (!region) return tl::unexpected(region.error());
   auto touches = TouchBlocks::Memory::create(fabric);
   if (!touches) return tl::unexpected(touches.error());
-  return std::make_unique<Staging>(std::move(*touches), std::move(*channel), *region, clock,
+  return std::make_unique<Staging>(std::move(*touches), std::move(*channel), *region, bytes, clock,
                                    reuse_ns);
 }
 
 Staging::Staging(TouchBlocks::Memory touches, std::unique_ptr<Initiator> channel,
-                 const RemoteRegion& region, const Clock& clock, uint64_t reuse_ns)
-    : ring_(region.bytes - kTouchLogBytes),
+                 const RemoteRegion& region, uint64_t bytes, const Clock& clock, uint64_t reuse_ns)
+    : ring_(bytes - kTouchLogBytes),
       clock_(clock),
       reuse_ns_(reuse_ns),
       region_(region),
-      touches_(std::move(touches), region),
+      touches_(std::move(touches), region, bytes - kTouchLogBytes),
       channel_(std::move(channel)) {}
 
 // Others write before: they may take until the deadline.
@@ -93,9 +94,12 @@ Staging::Written Staging::write(const Segment& segment, std::span<const Slice> s
   }
   const auto transfer = std::make_shared<Transfer>();
   transfer->deadline_ns_ = deadline_ns;
-  prepare(*transfer, segment, sources);
+  transfer->segment_ = segment.id;
+  transfer->first_tag_ = next_tag_;
+  transfer->under_way_.assign(sources.size(), false);
+  next_tag_ += sources.size();
   transfers_.push_back(transfer);
-  written.status = write_in_turn(*transfer);
+  written.status = write_in_turn(*transfer, segment, sources);
   if (broken()) {
     end();
   } else if (transfer->outstanding_ > 0) {
@@ -108,53 +112,47 @@ Staging::Written Staging::write(const Segment& segment, std::span<const Slice> s
   return written;
 }
 
-void Staging::prepare(Transfer& transfer, const Segment& segment, std::span<const Slice> sources) {
-  transfer.segment_ = segment.id;
-  transfer.first_tag_ = next_tag_;
-  transfer.under_way_.assign(sources.size(), false);
-  next_tag_ += sources.size();
-  operations_.clear();
-  uint64_t offset = segment.offset;
-  for (const Slice& source : sources) {
-    Operation operation;
+// The next writes, as far as the channel has room.
+void Staging::post_writes(Transfer& transfer, const Segment& segment,
+                          std::span<const Slice> sources) {
+  for (; begun_ < sources.size() && channel_->room() > 0; ++begun_) {
+    const bool is_last = begun_ + 1 == sources.size();
+    Operation& operation = channel_->next();
+    operation = {};
     operation.kind = OperationKind::kWrite;
-    operation.tag = transfer.first_tag_ + operations_.size();
+    operation.tag = transfer.first_tag_ + begun_;
+    operation.deadline_ns = transfer.deadline_ns_;
+    operation.follows = begun_ > 0;
     operation.remote = region_;
-    operation.remote_offset = offset;
+    operation.remote_offset = segment.offset + begun_bytes_;
     operation.local_count = 1;
-    operation.local[0] = source;
-    operations_.push_back(operation);
-    offset += round_up(source.bytes, kStagingAlignment);
+    operation.local[0] = sources[begun_];
+    operation.has_immediate = is_last;
+    operation.immediate = segment.immediate;
+    begun_bytes_ += round_up(sources[begun_].bytes, kStagingAlignment);
+    transfer.under_way_[begun_] = true;
+    ++transfer.outstanding_;
   }
-  operations_.back().has_immediate = true;
-  operations_.back().immediate = segment.immediate;
+  if (const Status status = channel_->post(); !status.ok()) fail_with(status);
 }
 
-Status Staging::write_in_turn(Transfer& transfer) {
+Status Staging::write_in_turn(Transfer& transfer, const Segment& segment,
+                              std::span<const Slice> sources) {
   const Status late = {Code::kTimeout, 0, "the staging was not written by the deadline"};
-  std::span<const Operation> left = operations_;
+  const Status refused = {Code::kInvalid, 0, "a source is not of registered memory"};
+  begun_ = begun_bytes_ = 0;
   size_t post_at = 0;  // so few of them under way are reason to post more
-  Status refused;
+  const auto all_begun = [&] { return begun_ == sources.size(); };
   while (!broken()) {
-    post_touches();
-    if (!left.empty() && transfer.outstanding_ <= post_at) {
-      const PostResult posted = channel_->post(left, transfer.deadline_ns_);
-      const size_t begun = operations_.size() - left.size();
-      std::fill_n(transfer.under_way_.begin() + static_cast<ptrdiff_t>(begun), posted.accepted,
-                  true);
-      transfer.outstanding_ += posted.accepted;
-      left = left.subspan(posted.accepted);
+    // Not between its writes, of which each follows the one before.
+    if (begun_ == 0 || all_begun()) post_touches();
+    if (!broken() && !all_begun() && !transfer.refused_ && transfer.outstanding_ <= post_at) {
+      post_writes(transfer, segment, sources);
       post_at = transfer.outstanding_ / 2;
-      if (posted.status.code == Code::kUnavailable) {
-        fail_with(posted.status);
-      } else if (!posted.status.ok()) {
-        refused = posted.status;  // what this caller asked for, and nobody else's concern
-        left = {};
-      }
     }
     if (broken()) break;
     const bool heard = collect();
-    if (left.empty() && transfer.outstanding_ == 0) break;
+    if ((all_begun() || transfer.refused_) && transfer.outstanding_ == 0) break;
     const uint64_t now = clock_.now_ns();
     if (now >= transfer.deadline_ns_) {
       while (collect()) {
@@ -169,8 +167,8 @@ Status Staging::write_in_turn(Transfer& transfer) {
   }
   post_touches();
   if (broken()) return why_broken_;
-  if (!refused.ok()) return refused;
-  const bool all = left.empty() && transfer.outstanding_ == 0 && !transfer.cut_off_;
+  if (transfer.refused_) return refused;
+  const bool all = all_begun() && transfer.outstanding_ == 0 && !transfer.cut_off_;
   return all ? Status{} : late;
 }
 
@@ -281,7 +279,9 @@ void Staging::account(const Completion& completion) {
   // The channel's writes end in order: what stands behind has come nearer.
   for (auto behind = found; behind != transfers_.end(); ++behind) (*behind)->silent_ns_ = 0;
   if (completion.outcome == Outcome::kOk) return;
-  if (completion.outcome == Outcome::kAborted && polled_ns_ >= transfer.deadline_ns_) {
+  if (completion.outcome == Outcome::kRefused) {
+    transfer.refused_ = true;  // what this caller asked for, and nobody else's concern
+  } else if (completion.outcome == Outcome::kAborted && polled_ns_ >= transfer.deadline_ns_) {
     transfer.cut_off_ = true;  // by a backend that ends what is late by itself
   } else {
     fail_with(failed);

@@ -37,6 +37,7 @@ class Staging {
     uint64_t first_tag_ = 0;
     std::vector<bool> under_way_;  // a bit for each of its writes
     size_t outstanding_ = 0;       // how many
+    bool refused_ = false;         // a source is not of registered memory
     // Watched since a write of it, or of a put in front, has ended last; from its deadline on.
     uint64_t silent_ns_ = 0;
     bool cut_off_ = false;  // the backend has ended some of it at the deadline
@@ -54,9 +55,9 @@ class Staging {
   static Result<std::unique_ptr<Staging>> connect(Fabric& fabric, ChannelOffer offer,
                                                   RegionExport memory, const Clock& clock,
                                                   uint64_t reuse_ns, uint64_t deadline_ns);
-  // `reuse_ns`: L, for which a channel may be silent about what is late.
+  // `bytes`: of the region. `reuse_ns`: L, for which a channel may be silent about what is late.
   Staging(TouchBlocks::Memory touches, std::unique_ptr<Initiator> channel,
-          const RemoteRegion& region, const Clock& clock, uint64_t reuse_ns);
+          const RemoteRegion& region, uint64_t bytes, const Clock& clock, uint64_t reuse_ns);
 
   // For puts.
   uint64_t bytes() const { return ring_.bytes(); }
@@ -85,8 +86,8 @@ class Staging {
   void leave_turn();
 
   // These are for whoever has the turn.
-  void prepare(Transfer& transfer, const Segment& segment, std::span<const Slice> sources);
-  Status write_in_turn(Transfer& transfer);
+  Status write_in_turn(Transfer& transfer, const Segment& segment, std::span<const Slice> sources);
+  void post_writes(Transfer& transfer, const Segment& segment, std::span<const Slice> sources);
   bool post_touches();
   bool count_ended();
   bool release_ended();
@@ -112,7 +113,8 @@ class Staging {
   Status why_broken_;
   uint64_t heard_ns_ = 0;                             // when anything has ended last
   uint64_t polled_ns_ = 0;                            // when the channel was looked at last
-  std::vector<Operation> operations_;                 // of the transfer that is being written
+  size_t begun_ = 0;                                  // of the sources that are being written
+  uint64_t begun_bytes_ = 0;                          // of its segment
   std::vector<std::shared_ptr<Transfer>> transfers_;  // that have not ended, by their tags
   uint64_t next_tag_ = 1;                             // no tag is used twice
   TouchBlocks touches_;

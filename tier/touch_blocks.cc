@@ -35,45 +35,42 @@ bool TouchBlocks::any_left() const {
                              [](const Place& place) { return place.state.load() == State::kFull; });
 }
 
-// The slots, then the count.
-std::array<Operation, TouchBlocks::kWrites> TouchBlocks::writes_of(size_t place) const {
-  const uint64_t log = staging_.bytes - kTouchLogBytes;
-  const uint64_t block = written_ / kTouchBlockSlots % kTouchBlocks;
-  const uint64_t at = place * sizeof(Source);
-  std::array<Operation, kWrites> writes;
-  for (Operation& write : writes) {
-    write.kind = OperationKind::kWrite;
-    write.remote = staging_;
-    write.local_count = 1;
-  }
-  writes[0].remote_offset = log + offsetof(TouchLog, slots) + block * sizeof(Source::slots);
-  writes[0].local[0] = memory_.region.slice(at + offsetof(Source, slots), sizeof(Source::slots));
-  writes[1].remote_offset = log + offsetof(TouchLog, written);
-  writes[1].local[0] =
-      memory_.region.slice(at + offsetof(Source, written), sizeof(Source::written));
-  return writes;
+void TouchBlocks::write(Initiator& channel, uint64_t tag, const Slice& from,
+                        uint64_t log_at) const {
+  Operation& operation = channel.next();
+  operation = {};
+  operation.kind = OperationKind::kWrite;
+  operation.tag = tag;
+  operation.remote = staging_;
+  operation.remote_offset = log_offset_ + log_at;
+  operation.local_count = 1;
+  operation.local[0] = from;
 }
 
+// The slots, then the count.
 Status TouchBlocks::post(Initiator& channel, uint64_t now_ns, uint64_t& next_tag) {
-  for (size_t i = 0; i < kPlaces; ++i) {
+  bool any = false;
+  for (size_t i = 0; i < kPlaces && channel.room() >= kWrites; ++i) {
     Place& place = places_[i];
     if (place.state.load(std::memory_order_acquire) != State::kFull) continue;
-    source(i).written = written_ + kTouchBlockSlots;
-    std::array<Operation, kWrites> writes = writes_of(i);
-    for (uint32_t write = 0; write < kWrites; ++write) writes[write].tag = next_tag + write;
-    const PostResult posted = channel.post(writes, kNever);
-    if (posted.accepted > 0) {
-      place.first_tag = next_tag;
-      place.posted_ns = now_ns;
-      place.under_way = (1u << posted.accepted) - 1;
-      place.state.store(State::kUnderWay, std::memory_order_relaxed);
-      next_tag += kWrites;
-    }
-    // Without its count the block is forgotten, and the next one takes its place in the log.
-    if (posted.accepted == kWrites) written_ += kTouchBlockSlots;
-    if (posted.accepted < kWrites) return posted.status;
+    const uint64_t block = written_ / kTouchBlockSlots % kTouchBlocks;
+    written_ += kTouchBlockSlots;
+    source(i).written = written_;
+    const auto part = [&](uint64_t offset, uint64_t bytes) {
+      return memory_.region.slice(i * sizeof(Source) + offset, bytes);
+    };
+    write(channel, next_tag, part(offsetof(Source, slots), sizeof(Source::slots)),
+          offsetof(TouchLog, slots) + block * sizeof(Source::slots));
+    write(channel, next_tag + 1, part(offsetof(Source, written), sizeof(Source::written)),
+          offsetof(TouchLog, written));
+    place.first_tag = next_tag;
+    place.posted_ns = now_ns;
+    place.under_way = (1u << kWrites) - 1;
+    place.state.store(State::kUnderWay, std::memory_order_relaxed);
+    next_tag += kWrites;
+    any = true;
   }
-  return {};
+  return any ? channel.post() : Status{};
 }
 
 uint64_t TouchBlocks::oldest_ns() const {

@@ -32,9 +32,9 @@ class TouchBlocks {
     static Result<Memory> create(Fabric& fabric);
   };
 
-  // `staging`: of which the last kTouchLogBytes are the log.
-  TouchBlocks(Memory memory, const RemoteRegion& staging)
-      : memory_(std::move(memory)), staging_(staging) {}
+  // The last kTouchLogBytes of the staging are the log, from `log_offset` on.
+  TouchBlocks(Memory memory, const RemoteRegion& staging, uint64_t log_offset)
+      : memory_(std::move(memory)), staging_(staging), log_offset_(log_offset) {}
 
   // Copies the block into a free place. False: there is none. Wait-free.
   bool leave(Block block);
@@ -42,7 +42,7 @@ class TouchBlocks {
   // the channel up, or else who left it sees that it is free.
   bool any_left() const;
 
-  // Posts what has been left, as far as the channel takes it. An error: the channel's.
+  // Posts what has been left, as far as the channel has room. An error: the channel's.
   Status post(Initiator& channel, uint64_t now_ns, uint64_t& next_tag);
   // Whether it is the tag of one of its writes, which has ended now.
   bool take_ended(uint64_t tag);
@@ -69,10 +69,11 @@ class TouchBlocks {
   Source& source(size_t place) const {
     return reinterpret_cast<Source*>(memory_.mapping.data())[place];
   }
-  std::array<Operation, kWrites> writes_of(size_t place) const;
+  void write(Initiator& channel, uint64_t tag, const Slice& from, uint64_t log_at) const;
 
   Memory memory_;
   const RemoteRegion staging_;
+  const uint64_t log_offset_;
   std::array<Place, kPlaces> places_;
   uint64_t written_ = 0;  // slots, by all lanes
 };

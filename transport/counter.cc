@@ -54,6 +54,7 @@ std::atomic<uint32_t>& CompletionCounter::counter_of(Outcome outcome) {
     case Outcome::kOk:
       return ok_;
     case Outcome::kFailed:
+    case Outcome::kRefused:
       return failed_;
     case Outcome::kAborted:
       return aborted_;

@@ -35,7 +35,7 @@ enum class ChannelPurpose : uint8_t {
 // A channel is one connection with two ends: the initiator moves bytes, the target owns the memory
 // that is read or written. Different channels share no lock.
 
-// The end that reads and writes its peer's memory. One thread at a time. post, poll and wait
+// The end that reads and writes its peer's memory. One thread at a time. next, post, poll and wait
 // allocate nothing and register nothing.
 class Initiator {
  public:
@@ -45,20 +45,24 @@ class Initiator {
   virtual ~Initiator() = default;
 
   // Makes a region of the target's process reachable over this channel. Checks every field of
-  // `region`.
-  virtual Result<RemoteRegion> import_region(RegionExport region) = 0;
+  // `region`, and that it is what `use` needs. Every operation must keep to that use: nobody checks
+  // it again on the way.
+  virtual Result<RemoteRegion> import_region(RegionExport region, const RegionUse& use) = 0;
 
-  // Starts the first `accepted` operations, in order; each of them ends with exactly one
-  // completion. The rest were not touched: either max_in_flight was reached (status ok: poll, then
-  // post again), or the first of them cannot be posted (status says why), or the channel is broken
-  // (kUnavailable). A backend that moves bytes with the CPU looks at the clock before every chunk
-  // of at most 64 KiB and ends what is left as aborted once `deadline_ns` has passed. The others
-  // ignore it: their operations end when they complete or when the channel is closed.
-  virtual PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) = 0;
+  // How many operations may be written now: max_in_flight less those that have not been polled.
+  virtual size_t room() const = 0;
+  // The next operation, to be written where it stands: in the initiator's own queue. Whoever calls
+  // fills in every field, for what stood there before still does. Only where there is room. Valid
+  // until the next call of any function.
+  virtual Operation& next() = 0;
+  // Starts what has been written, in order. Each operation ends with exactly one completion.
+  // kUnavailable: the channel is broken, and those that have just been written end as aborted.
+  virtual Status post() = 0;
 
   // Fills `completions` with what has ended, and returns how many. Never blocks. Reads may end in
   // another order than they were posted in. After one that has failed the channel may be of no more
-  // use: then everything behind it ends as aborted, and post() says kUnavailable.
+  // use: then everything behind it ends as aborted, and post() says kUnavailable. One that was
+  // refused costs no other one anything.
   virtual size_t poll(std::span<Completion> completions) = 0;
 
   // Returns when poll() may have something, or at the deadline, or earlier.

@@ -77,12 +77,16 @@ struct RegionExport {
   UniqueFd fd;         // shm: the memory itself
 };
 
-// A peer's region as one channel knows it: a plain value. Offsets into it are checked against
-// `bytes` by the channel before anything is posted, and by the device or the peer again.
+// What an initiator does with its peer's region: proven when it imports it, and not again for each
+// operation.
+struct RegionUse {
+  Access access = Access::kRemoteRead;  // kRemoteRead: it reads there; kRemoteWrite: it writes
+  uint64_t bytes = 0;                   // no operation goes beyond so many
+};
+
+// A peer's region as one initiator knows it: a plain value.
 struct RemoteRegion {
-  uint32_t index = 0;       // in the channel's table of imported regions
-  uint32_t generation = 0;  // of the registration: an import that is outdated is refused
-  uint64_t bytes = 0;
+  uint32_t index = 0;  // in the initiator's table of imported regions
 };
 
 }  // namespace farpage

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/status.h"
+#include "base/clock.h"
 #include "transport/memory.h"
 
 namespace farpage {
@@ -22,9 +22,14 @@ struct Operation {
       false;  // writes: the target polls `immediate` once everything posted before is there
   bool alone =
       false;  // a read: never one transfer with another operation, whose fault it would share
+  bool follows = false;  // refused where the one posted before it was: parts of one whole, of which
+                         // the last one's immediate tells
   uint32_t immediate = 0;
-  uint64_t tag = 0;  // comes back in the completion
   RemoteRegion remote;
+  uint64_t tag = 0;  // comes back in the completion
+  // A backend that moves bytes with the CPU looks at the clock before every chunk of at most 64 KiB
+  // and ends what is left as aborted once this has passed. The others ignore it.
+  uint64_t deadline_ns = kNever;
   uint64_t remote_offset = 0;
   std::array<Slice, 2> local;
 
@@ -36,7 +41,9 @@ struct Operation {
 enum class Outcome : uint8_t {
   kOk,
   kFailed,   // the device or the peer refused: access, bounds, a broken connection
-  kAborted,  // ended by close() or by the deadline of post()
+  kAborted,  // ended by close(), by a broken channel or by its deadline
+  kRefused,  // it was not begun, and never could be: a local slice is not of registered memory, or
+             // of memory that this backend does not move
 };
 
 struct Completion {
@@ -44,11 +51,6 @@ struct Completion {
   uint32_t crc = 0;    // CRC-32C of the last slice, where the operation asked for it and ended kOk
   int32_t vendor = 0;  // the backend's code for a failure
   uint64_t tag = 0;    // the operation's
-};
-
-struct PostResult {
-  size_t accepted = 0;
-  Status status;
 };
 
 }  // namespace farpage

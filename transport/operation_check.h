@@ -1,42 +1,48 @@
 #pragma once
 
-#include <cstdint>
-
-#include "base/status.h"
-#include "transport/host_memory.h"
+#include "base/check.h"
 #include "transport/local_registrations.h"
 #include "transport/memory.h"
 #include "transport/operation.h"
 
 namespace farpage {
 
-// What a channel looks at before it takes an operation on a region that it has imported.
-inline Status check_operation(const Operation& operation, uint64_t bytes, uint32_t generation,
-                              Access access) {
-  const auto refuse = [](const char* why) { return Status{Code::kInvalid, 0, why}; };
-  if (generation != operation.remote.generation) return refuse("the import is outdated");
-  if (operation.kind == OperationKind::kRead && operation.has_immediate) {
-    return refuse("a read has an immediate");
-  }
-  if (operation.local_count > operation.local.size()) return refuse("too many local slices");
-  if (const Status status = require_host_memory(operation); !status.ok()) return status;
-  const uint64_t wanted = operation.bytes();
-  if (wanted == 0 && !operation.has_immediate) return refuse("it moves no bytes");
-  if (operation.remote_offset > bytes || wanted > bytes - operation.remote_offset) {
-    return refuse("beyond the end of the region");
-  }
-  const bool writes = operation.kind == OperationKind::kWrite;
-  if (writes != (access == Access::kRemoteWrite)) {
-    return Status{Code::kDenied, 0, "the region does not permit this"};
-  }
-  return {};
-}
-
-inline bool local_is_live(const Operation& operation, const LocalRegistrations& registrations) {
+// Whether the local slices are of host memory that is registered now: otherwise the operation ends
+// as refused.
+inline bool may_begin(const Operation& operation, const LocalRegistrations& registrations) {
   for (int i = 0; i < operation.local_count; ++i) {
-    if (!registrations.is_live(operation.local[i].local_key)) return false;
+    const Slice& slice = operation.local[i];
+    if (!slice.place.is_host() || !registrations.is_live(slice.local_key)) return false;
   }
   return true;
+}
+
+// Which operations are refused, in the order in which they were posted.
+class Refusals {
+ public:
+  bool refuses(const Operation& operation, const LocalRegistrations& registrations) {
+    last_ = (operation.follows && last_) || !may_begin(operation, registrations);
+    return last_;
+  }
+
+ private:
+  bool last_ = false;
+};
+
+// That an operation keeps to the use that its region was imported for: a programmer's mistake
+// otherwise. Debug builds alone look at each operation.
+inline void check_use([[maybe_unused]] const Operation& operation,
+                      [[maybe_unused]] const RegionUse& imported) {
+#ifndef NDEBUG
+  const uint64_t wanted = operation.bytes();
+  const bool writes = operation.kind == OperationKind::kWrite;
+  FARPAGE_CHECK(writes == (imported.access == Access::kRemoteWrite));
+  FARPAGE_CHECK(writes || !operation.has_immediate);
+  FARPAGE_CHECK(operation.local_count <= operation.local.size());
+  FARPAGE_CHECK(wanted > 0 || operation.has_immediate);
+  FARPAGE_CHECK(operation.remote_offset <= imported.bytes &&
+                wanted <= imported.bytes - operation.remote_offset);
+#endif
 }
 
 }  // namespace farpage

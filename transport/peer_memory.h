@@ -18,13 +18,15 @@ Result<void> check_peer_memory(uint64_t bytes, Access access, bool pinned);
 // they write it, or as the backend pins it.
 Result<Mapping> take_peer_memory(uint64_t bytes, Access access, bool pinned);
 
-// What a channel looks at first in a region of its peer's.
-inline const char* why_impossible(const RegionExport& region) {
+// Why an initiator cannot use its peer's region as it wants to, whatever the backend; null: it can.
+inline const char* why_unusable(const RegionExport& region, const RegionUse& use) {
   if (region.bytes == 0 || region.bytes > kMaxRegionBytes) return "its size is impossible";
   if (!region.place.is_host()) return "it is not host memory";
   if (region.access != Access::kRemoteRead && region.access != Access::kRemoteWrite) {
     return "it is not for peers";
   }
+  if (region.access != use.access) return "its access is not what its use needs";
+  if (region.bytes < use.bytes) return "it is smaller than its use needs";
   return nullptr;
 }
 

@@ -6,6 +6,7 @@
 
 #include "node/memory_node.h"
 #include "tests/node/raw_client.h"
+#include "tests/support/posting.h"
 #include "tests/support/temp_dir.h"
 #include "tier/client.h"
 
@@ -126,10 +127,10 @@ TEST(LongCommit, OfWhichAPartHasBegunIsAnsweredPageByPage) {
   write.kind = OperationKind::kWrite;
   write.has_immediate = true;
   write.immediate = make_immediate(0, 1);
-  write.remote = channel->import_region(std::move(greeted.staging)).value();
+  write.remote = import_whole(*channel, std::move(greeted.staging)).value();
   write.local_count = 1;
   write.local[0] = local.slice(0, kPage);
-  ASSERT_EQ(channel->post({&write, 1}, kNever).accepted, 1u);
+  ASSERT_EQ(post_operations(*channel, {&write, 1}).accepted, 1u);
   world.run_until(world.now_ns() + kMillisecond);
 
   CommitRequest commit = {write.immediate, kSecond, {}, epoch};

@@ -2,6 +2,7 @@
 
 #include "pagetable/touch_log.h"
 #include "tests/node/sim_node.h"
+#include "tests/support/posting.h"
 
 namespace farpage {
 namespace {
@@ -225,8 +226,8 @@ class Toucher {
     auto hello =
         std::get<HelloReply>(node.ask(client, HelloRequest{kControlProtocol, kPageFormat, 0}));
     channel_ = node.client_fabric().connect(std::move(hello.staging_offer), kNever).value();
-    remote_ = channel_->import_region(std::move(hello.staging)).value();
-    EXPECT_EQ(remote_.bytes, kTouchLogBytes);
+    EXPECT_EQ(hello.staging.bytes, kTouchLogBytes);
+    remote_ = import_whole(*channel_, std::move(hello.staging)).value();
     local_ = node.client_fabric().register_local({memory_.data(), memory_.size()}).value();
   }
 
@@ -237,7 +238,7 @@ class Toucher {
     write.remote = remote_;
     write.local_count = 1;
     write.local[0] = local_.slice(0, sizeof(TouchLog));
-    ASSERT_EQ(channel_->post({&write, 1}, kNever).accepted, 1u);
+    ASSERT_EQ(post_operations(*channel_, {&write, 1}).accepted, 1u);
     node_.run_for(kMillisecond);
   }
 

@@ -17,6 +17,7 @@
 #include "pagetable/geometry.h"
 #include "pagetable/index_layout.h"
 #include "pagetable/placement.h"
+#include "tests/support/posting.h"
 #include "transport/sim/network.h"
 #include "transport/sim/sim_region.h"
 #include "transport/transfer_counters.h"
@@ -130,7 +131,7 @@ class RawClient {
     write.remote = session.staging;
     write.local_count = 1;
     write.local[0] = local_.slice(0, offset);
-    EXPECT_EQ(session.staging_channel->post({&write, 1}, kNever).accepted, 1u);
+    EXPECT_EQ(post_operations(*session.staging_channel, {&write, 1}).accepted, 1u);
     cluster_.world().run_until(cluster_.now_ns() + 100 * kMicrosecond);
     commit.immediate = write.immediate;
     return send(node, std::move(commit));
@@ -296,14 +297,14 @@ class RawClient {
     session.incarnation = greeted.incarnation;
     session.geometry = {greeted.page_bytes, greeted.slots, greeted.buckets};
     session.staging_channel = fabric().connect(std::move(greeted.staging_offer), kNever).value();
-    session.staging = session.staging_channel->import_region(std::move(greeted.staging)).value();
+    session.staging = import_whole(*session.staging_channel, std::move(greeted.staging)).value();
     ask_now(OpenLaneRequest{});
     auto& lane = std::get<OpenLaneReply>(*reply);
     session.read_channel = fabric().connect(std::move(lane.read_offer), kNever).value();
     session.pool_key = sim::key_of(lane.pool).value();
     session.index_key = sim::key_of(lane.index).value();
-    session.pool = session.read_channel->import_region(std::move(lane.pool)).value();
-    session.index = session.read_channel->import_region(std::move(lane.index)).value();
+    session.pool = import_whole(*session.read_channel, std::move(lane.pool)).value();
+    session.index = import_whole(*session.read_channel, std::move(lane.index)).value();
     return session;
   }
 
@@ -313,7 +314,7 @@ class RawClient {
     read.remote_offset = offset;
     read.local_count = 1;
     read.local[0] = local_.slice(kReadAt, bytes);
-    EXPECT_EQ(session.read_channel->post({&read, 1}, kNever).accepted, 1u);
+    EXPECT_EQ(post_operations(*session.read_channel, {&read, 1}).accepted, 1u);
     Completion completion;
     while (session.read_channel->poll({&completion, 1}) == 0) run_for(kMicrosecond);
     return completion.outcome == Outcome::kOk;

@@ -14,6 +14,7 @@
 #include "integrity/crc32c.h"
 #include "node/node.h"
 #include "tests/support/counting_fabric.h"
+#include "tests/support/posting.h"
 #include "tests/support/temp_dir.h"
 #include "transport/sim/sim_fabric.h"
 #include "transport/sim/world.h"
@@ -109,7 +110,7 @@ class SimClient {
     Reply reply = node.ask(id_, HelloRequest{kControlProtocol, kPageFormat, staging_bytes});
     hello = std::get<HelloReply>(std::move(reply));
     channel_ = node.client_fabric().connect(std::move(hello.staging_offer), kNever).value();
-    staging_ = channel_->import_region(std::move(hello.staging)).value();
+    staging_ = import_whole(*channel_, std::move(hello.staging)).value();
     local_ = node.client_fabric().register_local({memory_.data(), memory_.size()}).value();
   }
 
@@ -131,7 +132,7 @@ class SimClient {
     write.remote = staging_;
     write.local_count = 1;
     write.local[0] = local_.slice(0, bytes);
-    EXPECT_EQ(channel_->post({&write, 1}, kNever).accepted, 1u);
+    EXPECT_EQ(post_operations(*channel_, {&write, 1}).accepted, 1u);
     return write.immediate;
   }
   // Waits until it must have arrived, so that a commit is looked at on the nanosecond it is made.

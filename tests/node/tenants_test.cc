@@ -14,6 +14,7 @@
 #include "control/unix_socket.h"
 #include "net/listener.h"
 #include "tests/support/engine.h"
+#include "tests/support/posting.h"
 #include "tests/support/seeds.h"
 #include "tests/support/temp_dir.h"
 #include "transport/shm/shm_fabric.h"
@@ -325,7 +326,7 @@ class TcpTenants : public TenantsTest {
       read.remote_offset = offset;
       read.local_count = 1;
       read.local[0] = local.slice(0, kReadBytes);
-      if (channel.post({&read, 1}, kNever).accepted != 1) return text;
+      if (post_operations(channel, {&read, 1}).accepted != 1) return text;
       Completion completion;
       while (channel.poll({&completion, 1}) == 0) {
         channel.wait(client_runtime_.clock().now_ns() + kMillisecond);
@@ -360,7 +361,7 @@ TEST_P(TcpTenants, NameOfAnothersRegionLeadsNowhere) {
     forged.bytes = kMiB / 2;
     forged.access = Access::kRemoteRead;
     forged.opaque = name;
-    const RemoteRegion region = channel->import_region(std::move(forged)).value();
+    const RemoteRegion region = import_whole(*channel, std::move(forged)).value();
     seen[tenant] = read_all_of(*channel, region, kMiB / 2, local, memory);
   }
   EXPECT_NE(seen[kA].find(secret), std::string::npos) << "what is looked for must be there";

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "transport/forwarding_fabric.h"
+#include "transport/forwarding_initiator.h"
 
 namespace farpage {
 
@@ -31,26 +32,23 @@ class DeviceFabric final : public ForwardingFabric {
     Region own;
   };
 
-  class DeviceInitiator final : public Initiator {
+  class DeviceInitiator final : public ForwardingInitiator {
    public:
-    explicit DeviceInitiator(std::unique_ptr<Initiator> inner) : inner_(std::move(inner)) {}
+    using ForwardingInitiator::ForwardingInitiator;
 
-    Result<RemoteRegion> import_region(RegionExport region) override {
-      return inner_->import_region(std::move(region));
-    }
-    PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override {
-      std::vector<Operation> own(operations.begin(), operations.end());
-      for (Operation& operation : own) {
+    Operation& next() override { return written_.emplace_back(); }
+    size_t room() const override { return ForwardingInitiator::room() - written_.size(); }
+    Status post() override {
+      for (Operation& operation : written_) {
         for (Slice& slice : operation.local) slice.place = {};
+        ForwardingInitiator::next() = operation;
       }
-      return inner_->post(own, deadline_ns);
+      written_.clear();
+      return ForwardingInitiator::post();
     }
-    size_t poll(std::span<Completion> completions) override { return inner_->poll(completions); }
-    void wait(uint64_t deadline_ns) override { inner_->wait(deadline_ns); }
-    void close() override { inner_->close(); }
 
    private:
-    std::unique_ptr<Initiator> inner_;
+    std::vector<Operation> written_;
   };
 };
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "transport/forwarding_fabric.h"
+#include "transport/forwarding_initiator.h"
 
 namespace farpage {
 namespace {
@@ -311,27 +312,17 @@ class FullFabric final : public ForwardingFabric {
   uint64_t reads = 0;  // that were taken
 
  private:
-  class FullInitiator final : public Initiator {
+  class FullInitiator final : public ForwardingInitiator {
    public:
     FullInitiator(std::unique_ptr<Initiator> initiator, FullFabric& fabric)
-        : initiator_(std::move(initiator)), fabric_(fabric) {}
-    Result<RemoteRegion> import_region(RegionExport region) override {
-      return initiator_->import_region(std::move(region));
+        : ForwardingInitiator(std::move(initiator)), fabric_(fabric) {}
+    size_t room() const override { return fabric_.full ? 0 : ForwardingInitiator::room(); }
+    Operation& next() override {
+      ++fabric_.reads;
+      return ForwardingInitiator::next();
     }
-    PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override {
-      if (fabric_.full) return {};
-      const PostResult posted = initiator_->post(operations, deadline_ns);
-      fabric_.reads += posted.accepted;
-      return posted;
-    }
-    size_t poll(std::span<Completion> completions) override {
-      return initiator_->poll(completions);
-    }
-    void wait(uint64_t deadline_ns) override { initiator_->wait(deadline_ns); }
-    void close() override { initiator_->close(); }
 
    private:
-    std::unique_ptr<Initiator> initiator_;
     FullFabric& fabric_;
   };
 };

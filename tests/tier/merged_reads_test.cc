@@ -3,6 +3,7 @@
 #include "bench/cluster/sim_cluster.h"
 #include "tests/support/engine.h"
 #include "transport/forwarding_fabric.h"
+#include "transport/forwarding_initiator.h"
 
 namespace farpage {
 namespace {
@@ -26,34 +27,30 @@ class MergingFabric final : public ForwardingFabric {
   size_t merged_failures = 0;
 
  private:
-  class MergingInitiator final : public Initiator {
+  class MergingInitiator final : public ForwardingInitiator {
    public:
     MergingInitiator(std::unique_ptr<Initiator> initiator, MergingFabric& fabric)
-        : initiator_(std::move(initiator)), fabric_(fabric) {}
-    Result<RemoteRegion> import_region(RegionExport region) override {
-      return initiator_->import_region(std::move(region));
-    }
-    PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override {
+        : ForwardingInitiator(std::move(initiator)), fabric_(fabric) {}
+
+    size_t room() const override { return ForwardingInitiator::room() - written_.size(); }
+    Operation& next() override { return written_.emplace_back(); }
+    Status post() override {
       const auto is_refused = [this](const Operation& operation) {
         return operation.local_count > 1 && operation.local[1].data == fabric_.refused;
       };
-      const bool all_fail = std::ranges::any_of(operations, [&](const Operation& operation) {
+      const bool all_fail = std::ranges::any_of(written_, [&](const Operation& operation) {
         return is_refused(operation) && !operation.alone;
       });
-      PostResult result;
-      for (const Operation& operation : operations) {
+      for (const Operation& operation : written_) {
         if (is_refused(operation) || (all_fail && !operation.alone)) {
           fabric_.merged_failures += is_refused(operation) ? 0 : 1;
           failed_.push_back(operation.tag);
-          ++result.accepted;
-          continue;
+        } else {
+          ForwardingInitiator::next() = operation;
         }
-        const PostResult posted = initiator_->post({&operation, 1}, deadline_ns);
-        result.accepted += posted.accepted;
-        result.status = posted.status;
-        if (posted.accepted == 0) break;
       }
-      return result;
+      written_.clear();
+      return ForwardingInitiator::post();
     }
     size_t poll(std::span<Completion> completions) override {
       size_t count = 0;
@@ -63,16 +60,15 @@ class MergingFabric final : public ForwardingFabric {
         completions[count].tag = failed_.back();
         failed_.pop_back();
       }
-      return count + initiator_->poll(completions.subspan(count));
+      return count + ForwardingInitiator::poll(completions.subspan(count));
     }
     void wait(uint64_t deadline_ns) override {
-      if (failed_.empty()) initiator_->wait(deadline_ns);
+      if (failed_.empty()) ForwardingInitiator::wait(deadline_ns);
     }
-    void close() override { initiator_->close(); }
 
    private:
-    std::unique_ptr<Initiator> initiator_;
     MergingFabric& fabric_;
+    std::vector<Operation> written_;
     std::vector<uint64_t> failed_;
   };
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "transport/forwarding_fabric.h"
+#include "transport/forwarding_initiator.h"
 
 namespace farpage {
 
@@ -39,36 +40,29 @@ class WatchedFabric final : public ForwardingFabric {
     std::atomic<int> descriptor = -1;
   };
 
-  class Watched final : public Initiator {
+  class Watched final : public ForwardingInitiator {
    public:
     Watched(std::unique_ptr<Initiator> inner, Watch& watch)
-        : inner_(std::move(inner)), watch_(watch) {}
+        : ForwardingInitiator(std::move(inner)), watch_(watch) {}
 
-    Result<RemoteRegion> import_region(RegionExport region) override {
-      return inner_->import_region(std::move(region));
-    }
-    PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override {
-      return inner_->post(operations, deadline_ns);
-    }
     size_t poll(std::span<Completion> completions) override {
-      return watch_.arms < watch_.release_at ? 0 : inner_->poll(completions);
+      return watch_.arms < watch_.release_at ? 0 : ForwardingInitiator::poll(completions);
     }
     void wait(uint64_t deadline_ns) override {
       ++watch_.waits;
-      inner_->wait(deadline_ns);
+      ForwardingInitiator::wait(deadline_ns);
     }
     int descriptor() const override {
       const int descriptor = watch_.descriptor;
-      return descriptor >= 0 ? descriptor : inner_->descriptor();
+      return descriptor >= 0 ? descriptor : ForwardingInitiator::descriptor();
     }
     uint64_t arm() override {
       ++watch_.arms;
-      return watch_.descriptor >= 0 ? kNever : inner_->arm();
+      return watch_.descriptor >= 0 ? kNever : ForwardingInitiator::arm();
     }
-    void close() override { inner_->close(); }
+    uint64_t spin_ns() const override { return 0; }
 
    private:
-    std::unique_ptr<Initiator> inner_;
     Watch& watch_;
   };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "tests/support/posting.h"
+
 namespace farpage::contract {
 
 std::byte pattern(uint64_t position, uint64_t salt) {
@@ -42,7 +44,7 @@ Operation write_operation(const Link& link, uint64_t remote_offset, uint64_t loc
 }
 
 size_t post_all(Initiator& initiator, std::span<const Operation> operations) {
-  const PostResult result = initiator.post(operations, kNever);
+  const Posted result = post_operations(initiator, operations);
   EXPECT_TRUE(result.status.ok()) << result.status.context;
   return result.accepted;
 }
@@ -75,8 +77,8 @@ void Harness::make_round_trip() {
   Operation read;
   read.local_count = 1;
   read.local[0] = local.slice(0, memory.size());
-  read.remote = channel->import_region(passive().export_region(pool).value()).value();
-  EXPECT_EQ(channel->post({&read, 1}, kNever).accepted, 1u);
+  read.remote = import_whole(*channel, passive().export_region(pool).value()).value();
+  EXPECT_EQ(post_operations(*channel, {&read, 1}).accepted, 1u);
   Completion ended;
   while (channel->poll({&ended, 1}) == 0) channel->wait(clock().now_ns() + kSecond);
   EXPECT_EQ(ended.outcome, Outcome::kOk);
@@ -105,7 +107,7 @@ Link ContractTest::make_link(ChannelPurpose purpose, uint64_t bytes) {
   link.remote_region = std::move(*region);
   auto exported = harness_->passive().export_region(link.remote_region);
   EXPECT_TRUE(exported) << exported.error().message;
-  auto remote = link.initiator->import_region(std::move(*exported));
+  auto remote = import_whole(*link.initiator, std::move(*exported));
   EXPECT_TRUE(remote) << remote.error().message;
   link.remote = *remote;
   link.memory.assign(bytes, kUntouched);
@@ -139,10 +141,11 @@ std::vector<uint32_t> ContractTest::collect(Target& target, size_t count) {
 }
 
 bool ContractTest::refused(Initiator& initiator, const Operation& operation) {
-  const PostResult posted = initiator.post(std::span(&operation, 1), kNever);
-  if (posted.accepted == 0) return !posted.status.ok();
+  const Posted posted = post_operations(initiator, std::span(&operation, 1));
+  if (posted.accepted == 0 || !posted.status.ok()) return false;
   const std::vector<Completion> ended = collect(initiator, 1);
-  return ended.size() == 1 && ended[0].outcome == Outcome::kFailed;
+  if (ended.size() != 1) return false;
+  return ended[0].outcome == Outcome::kFailed || ended[0].outcome == Outcome::kRefused;
 }
 
 }  // namespace farpage::contract

@@ -79,7 +79,7 @@ class ContractTest : public testing::TestWithParam<Backend> {
   // Polls until `count` completions, or immediates, have come or kPatience has passed.
   std::vector<Completion> collect(Initiator& initiator, size_t count);
   std::vector<uint32_t> collect(Target& target, size_t count);
-  // Whether `operation` was refused by post() or ended as failed.
+  // Whether `operation` ended as failed or refused.
   bool refused(Initiator& initiator, const Operation& operation);
 
   std::unique_ptr<Harness> harness_;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "tests/support/posting.h"
 #include "tests/transport/contract.h"
 
 namespace farpage::contract {
@@ -45,7 +46,7 @@ TEST_P(FabricContract, APassedDeadlineStillBringsOneCompletionEach) {
   Link link = make_link(ChannelPurpose::kRead, 256 * 1024);
   std::vector<Operation> reads;
   for (uint64_t i = 0; i < 10; ++i) reads.push_back(read_operation(link, 0, 0, 256 * 1024, i));
-  ASSERT_EQ(link.initiator->post(reads, 0).accepted, 10u);
+  ASSERT_EQ(post_operations(*link.initiator, reads, 0).accepted, 10u);
   const auto ended = collect(*link.initiator, 10);
   EXPECT_EQ(tags(ended), tags_up_to(10));
   for (const Completion& completion : ended) EXPECT_NE(completion.outcome, Outcome::kFailed);
@@ -59,7 +60,7 @@ TEST_P(ProtectionContract, AClosedTargetsMemoryIsReachedByNobody) {
     if (purpose == ChannelPurpose::kStage) operation.kind = OperationKind::kWrite;
     link.target->close();
     link.target->close();
-    const size_t posted = link.initiator->post(std::span(&operation, 1), kNever).accepted;
+    const size_t posted = post_operations(*link.initiator, std::span(&operation, 1)).accepted;
     harness_->settle();
     link.initiator->close();  // a backend may still have hoped for another path
     for (const Completion& completion : collect(*link.initiator, posted)) {
@@ -110,14 +111,17 @@ TEST_P(ClosingContract, CloseEndsEverythingAndNothingLandsAfterwards) {
   }
 }
 
-TEST_P(ClosingContract, AClosedChannelRefusesPosts) {
+TEST_P(ClosingContract, AClosedChannelEndsWhatIsPostedAsAborted) {
   Link link = make_link(ChannelPurpose::kRead, 4096);
   link.initiator->close();
   link.initiator->close();
   const Operation read = read_operation(link, 0, 0, 64);
-  const PostResult posted = link.initiator->post({&read, 1}, kNever);
-  EXPECT_EQ(posted.accepted, 0u);
+  const Posted posted = post_operations(*link.initiator, {&read, 1});
+  EXPECT_EQ(posted.accepted, 1u);
   EXPECT_EQ(posted.status.code, Code::kUnavailable);
+  const auto ended = collect(*link.initiator, 1);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].outcome, Outcome::kAborted);
   harness_->settle();
   EXPECT_TRUE(untouched(link.memory));
 }

@@ -1,4 +1,5 @@
 // Memory of a kind that no backend moves pages to or from.
+#include "tests/support/posting.h"
 #include "tests/transport/contract.h"
 
 namespace farpage::contract {
@@ -44,9 +45,10 @@ TEST_P(FabricContract, PostsNothingOnASliceInGpuMemory) {
     operation.local[1].place = kGpu;
     for (std::byte* const data : {operation.local[1].data, device_address()}) {
       operation.local[1].data = data;
-      const PostResult posted = link.initiator->post({&operation, 1}, soon());
-      EXPECT_EQ(posted.accepted, 0u);
-      EXPECT_EQ(posted.status.code, Code::kInvalid);
+      ASSERT_EQ(post_all(*link.initiator, {&operation, 1}), 1u);
+      const auto ended = collect(*link.initiator, 1);
+      ASSERT_EQ(ended.size(), 1u);
+      EXPECT_EQ(ended[0].outcome, Outcome::kRefused);
     }
     harness_->settle();
     EXPECT_TRUE(untouched(link.memory));
@@ -55,7 +57,7 @@ TEST_P(FabricContract, PostsNothingOnASliceInGpuMemory) {
     // The channel is as good as before.
     operation.local[1] = link.local.slice(64, 1024);
     operation.wants_crc = false;
-    ASSERT_EQ(link.initiator->post({&operation, 1}, soon()).accepted, 1u);
+    ASSERT_EQ(post_operations(*link.initiator, {&operation, 1}, soon()).accepted, 1u);
     EXPECT_EQ(collect(*link.initiator, 1).size(), 1u);
   }
 }

@@ -1,6 +1,7 @@
 #include <array>
 
 #include "base/units.h"
+#include "tests/support/posting.h"
 #include "tests/transport/contract.h"
 #include "transport/shm/shm_fabric.h"
 
@@ -32,7 +33,7 @@ TEST_P(ShmDeadlines, LateReadDoesNotWaitForThoseWithMoreTime) {
   Link link = make_link(ChannelPurpose::kRead, (kLong + 2) * kBytes);
   const auto post = [&](uint64_t tag, uint64_t deadline_ns) {
     const Operation operation = read_operation(link, tag * kBytes, tag * kBytes, kBytes, tag);
-    ASSERT_EQ(link.initiator->post({&operation, 1}, deadline_ns).accepted, 1u);
+    ASSERT_EQ(post_operations(*link.initiator, {&operation, 1}, deadline_ns).accepted, 1u);
   };
   for (uint64_t tag = 0; tag < kLong; ++tag) post(tag, soon());
   post(kLong, harness_->clock().now_ns());

@@ -1,6 +1,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "tests/support/posting.h"
 #include "tests/transport/contract.h"
 #include "transport/ucx/ucx_fabric.h"
 
@@ -24,8 +25,8 @@ class UcxHarness : public Harness {
     Operation read;
     read.local_count = 1;
     read.local[0] = local.slice(0, memory.size());
-    read.remote = channel->import_region(passive_->export_region(pool).value()).value();
-    EXPECT_EQ(channel->post({&read, 1}, kNever).accepted, 1u);
+    read.remote = import_whole(*channel, passive_->export_region(pool).value()).value();
+    EXPECT_EQ(post_operations(*channel, {&read, 1}).accepted, 1u);
     Completion ended;
     while (channel->poll({&ended, 1}) == 0) channel->wait(clock().now_ns() + 10 * kSecond);
     EXPECT_EQ(ended.outcome, Outcome::kOk);

@@ -7,6 +7,7 @@
 
 #include "integrity/crc32c.h"
 #include "integrity/page_header.h"
+#include "tests/support/posting.h"
 #include "tests/transport/contract.h"
 #include "transport/fault/fault_fabric.h"
 #include "transport/shm/shm_fabric.h"
@@ -35,7 +36,7 @@ class FaultTest : public ::testing::Test {
     auto offered = server_.offer_channel(ChannelPurpose::kRead).value();
     target_ = std::move(offered.target);
     initiator_ = faulty_.connect(std::move(offered.offer), kNever).value();
-    remote_ = initiator_->import_region(server_.export_region(pool_).value()).value();
+    remote_ = import_whole(*initiator_, server_.export_region(pool_).value()).value();
   }
 
   void put(uint64_t slot, const PageKey& key, uint64_t salt) {
@@ -71,7 +72,7 @@ class FaultTest : public ::testing::Test {
     return operation;
   }
   void post(const Operation& operation) {
-    ASSERT_EQ(initiator_->post({&operation, 1}, kNever).accepted, 1u);
+    ASSERT_EQ(post_operations(*initiator_, {&operation, 1}).accepted, 1u);
   }
   // What comes within so much time.
   std::vector<Completion> collect(uint64_t for_ns = kPatience) {
@@ -311,12 +312,12 @@ TEST_F(FaultTest, FlippedWriteLeavesTheSourceAsItIs) {
   const auto channel = faulty_.connect(std::move(offered.offer), kNever).value();
   Operation write;
   write.kind = OperationKind::kWrite;
-  write.remote = channel->import_region(server_.export_region(staging).value()).value();
+  write.remote = import_whole(*channel, server_.export_region(staging).value()).value();
   write.local_count = 1;
   write.local[0] = local_.slice(0, kSlot);
   contract::fill(memory_.data(), kSlot, 3);
   plan(FaultKind::kFlippedWrite);
-  ASSERT_EQ(channel->post({&write, 1}, kNever).accepted, 1u);
+  ASSERT_EQ(post_operations(*channel, {&write, 1}).accepted, 1u);
   std::array<Completion, 1> completion;
   while (channel->poll(completion) == 0) channel->wait(kNever);
   EXPECT_EQ(completion[0].outcome, Outcome::kOk);
@@ -362,7 +363,7 @@ TEST(FaultOverShm, ChecksumIsOfWhatLanded) {
   std::vector<std::byte> memory(kSlot);
   const Region local = faulty.register_local({memory.data(), kSlot}).value();
   Operation read;
-  read.remote = channel->import_region(server->export_region(pool).value()).value();
+  read.remote = import_whole(*channel, server->export_region(pool).value()).value();
   read.local_count = 2;
   read.local[0] = local.slice(0, 64);
   read.local[1] = local.slice(64, kPayload);
@@ -370,7 +371,7 @@ TEST(FaultOverShm, ChecksumIsOfWhatLanded) {
   FaultPlan plan;
   plan.of(FaultKind::kFlippedPayload) = 1;
   faulty.set_plan(plan);
-  ASSERT_EQ(channel->post({&read, 1}, kNever).accepted, 1u);
+  ASSERT_EQ(post_operations(*channel, {&read, 1}).accepted, 1u);
   std::array<Completion, 1> completion;
   while (channel->poll(completion) == 0) channel->wait(kNever);
   EXPECT_EQ(completion[0].crc, crc32c(0, memory.data() + 64, kPayload));

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "tests/support/posting.h"
 #include "tests/transport/contract.h"
 #include "transport/fault/shaped_fabric.h"
 #include "transport/sim/sim_fabric.h"
@@ -33,7 +34,7 @@ class ShapedLinkTest : public ::testing::Test {
   Reader open() {
     auto offered = server_.offer_channel(ChannelPurpose::kRead).value();
     auto initiator = shaped_.connect(std::move(offered.offer), kNever).value();
-    const auto remote = initiator->import_region(server_.export_region(pool_).value()).value();
+    const auto remote = import_whole(*initiator, server_.export_region(pool_).value()).value();
     return {std::move(offered.target), std::move(initiator), remote};
   }
   void read(Reader& reader, uint64_t page) {
@@ -43,7 +44,7 @@ class ShapedLinkTest : public ::testing::Test {
     operation.remote = reader.remote;
     operation.remote_offset = page * kBytes;
     operation.local[0] = local_.slice(page * kBytes, kBytes);
-    ASSERT_EQ(reader.initiator->post({&operation, 1}, kNever).accepted, 1u);
+    ASSERT_EQ(post_operations(*reader.initiator, {&operation, 1}).accepted, 1u);
   }
   // What has come by so long after the beginning.
   std::vector<uint64_t> tags_by(Reader& reader, uint64_t at_ns) {

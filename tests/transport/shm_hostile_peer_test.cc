@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/mapping.h"
+#include "tests/support/posting.h"
 #include "transport/shm/ring.h"
 #include "transport/shm/shm_fabric.h"
 
@@ -32,19 +33,19 @@ TEST_F(ShmHostilePeer, ForgedTailEndsTheChannelAndNotTheNode) {
   std::array<uint32_t, 64> immediates;
   EXPECT_EQ(offered_.target->poll(immediates), 0u);
   const Operation nothing;
-  EXPECT_EQ(initiator_->post({&nothing, 1}, kNever).status.code, Code::kUnavailable);
+  EXPECT_EQ(post_operations(*initiator_, {&nothing, 1}).status.code, Code::kUnavailable);
 }
 
 TEST_F(ShmHostilePeer, OwnIndexInSharedMemoryIsNotBelieved) {
   auto staging = offered_.target->allocate_writable(4096).value();
-  auto remote = initiator_->import_region(fabric_->export_region(staging).value()).value();
+  auto remote = import_whole(*initiator_, fabric_->export_region(staging).value()).value();
   Operation write;
   write.kind = OperationKind::kWrite;
   write.has_immediate = true;
   write.immediate = 7;
   write.remote = remote;
   Completion written;
-  ASSERT_EQ(initiator_->post({&write, 1}, kNever).accepted, 1u);
+  ASSERT_EQ(post_operations(*initiator_, {&write, 1}).accepted, 1u);
   ASSERT_EQ(initiator_->poll({&written, 1}), 1u);
   memory().immediates.head = 12345;  // the node's own index
   std::array<uint32_t, 4> immediates;

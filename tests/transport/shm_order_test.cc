@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "tests/support/posting.h"
 #include "transport/shm/ring.h"
 #include "transport/shm/shm_fabric.h"
 
@@ -31,7 +32,7 @@ class ShmOrder : public testing::Test {
     return operation;
   }
   void post(const std::vector<Operation>& operations, uint64_t deadline_ns) {
-    ASSERT_EQ(initiator_->post(operations, deadline_ns).accepted, operations.size());
+    ASSERT_EQ(post_operations(*initiator_, operations, deadline_ns).accepted, operations.size());
   }
   // Polls one at a time.
   std::vector<uint64_t> tags_as_they_end(size_t count) {
@@ -51,9 +52,9 @@ class ShmOrder : public testing::Test {
   Region pool_memory_ = fabric_->allocate_readable(kBytes).value();
   Region staging_memory_ = offered_.target->allocate_writable(kBytes).value();
   RemoteRegion pool_ =
-      initiator_->import_region(fabric_->export_region(pool_memory_).value()).value();
+      import_whole(*initiator_, fabric_->export_region(pool_memory_).value()).value();
   RemoteRegion staging_ =
-      initiator_->import_region(fabric_->export_region(staging_memory_).value()).value();
+      import_whole(*initiator_, fabric_->export_region(staging_memory_).value()).value();
   std::vector<std::byte> memory_ = std::vector<std::byte>(kBytes);
   Region local_ = fabric_->register_local({memory_.data(), kBytes}).value();
   const uint64_t hour_ = boottime_clock().now_ns() + 3'600 * kSecond;
@@ -83,7 +84,7 @@ TEST_F(ShmOrder, AFullRingTakesNoMoreAndKeepsWhatItHas) {
   for (uint64_t i = 0; i < 1022; ++i) many.push_back(read(i));
   post(many, kNever);
   const std::vector<Operation> urgent = {read(2001), read(2002), read(2003)};
-  EXPECT_EQ(initiator_->post(urgent, hour_).accepted, 2u);
+  EXPECT_EQ(post_operations(*initiator_, urgent, hour_).accepted, 2u);
   const auto tags = tags_as_they_end(1024);
   ASSERT_EQ(tags.size(), 1024u);
   EXPECT_EQ(tags[0], 2001u);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "tests/support/posting.h"
 #include "transport/sim/sim_fabric.h"
 #include "transport/sim/world.h"
 
@@ -25,7 +26,7 @@ struct Pair {
     initiator = client.connect(std::move(offered.offer), kNever).value();
     region = purpose == ChannelPurpose::kRead ? server.allocate_readable(bytes).value()
                                               : target->allocate_writable(bytes).value();
-    remote = initiator->import_region(server.export_region(region).value()).value();
+    remote = import_whole(*initiator, server.export_region(region).value()).value();
     local = client.register_local({.data = memory.data(), .bytes = bytes}).value();
   }
 
@@ -44,8 +45,16 @@ struct Pair {
     return operation;
   }
 
+  // A region that the server has no more: the responder refuses what goes there.
+  RemoteRegion import_gone() {
+    const bool reads = region.access() == Access::kRemoteRead;
+    const Region gone = reads ? server.allocate_readable(region.bytes()).value()
+                              : target->allocate_writable(region.bytes()).value();
+    return import_whole(*initiator, server.export_region(gone).value()).value();
+  }
+
   void post(const Operation& operation) {
-    EXPECT_EQ(initiator->post({&operation, 1}, kNever).accepted, 1u);
+    EXPECT_EQ(post_operations(*initiator, {&operation, 1}).accepted, 1u);
   }
   static std::vector<Completion> poll(Initiator& initiator) {
     std::vector<Completion> all(2048);
@@ -345,11 +354,10 @@ TEST(SimFabric, AMachineThatIsHeldKnowsItByItsWallClockAlone) {
 
 TEST(SimFabric, TheResponderChecksWhatTheRequesterDidNotAndTheChannelBreaks) {
   Pair pair(1, {});
-  Operation beyond = pair.read(0, 64, 2);
-  beyond.remote.bytes = UINT64_MAX;
-  beyond.remote_offset = 64 * 1024 - 63;
+  Operation refused = pair.read(0, 64, 2);
+  refused.remote = pair.import_gone();
   pair.post(pair.read(0, 64, 1));
-  pair.post(beyond);
+  pair.post(refused);
   pair.post(pair.read(0, 64, 3));
   pair.pass(kSecond);
   const std::vector<Completion> ended = pair.poll(*pair.initiator);
@@ -359,16 +367,15 @@ TEST(SimFabric, TheResponderChecksWhatTheRequesterDidNotAndTheChannelBreaks) {
   EXPECT_NE(ended[1].vendor, 0);
   EXPECT_EQ(ended[2].outcome, Outcome::kAborted);
   const Operation more = pair.read(0, 64);
-  EXPECT_EQ(pair.initiator->post({&more, 1}, kNever).status.code, Code::kUnavailable);
+  EXPECT_EQ(post_operations(*pair.initiator, {&more, 1}).status.code, Code::kUnavailable);
 }
 
 TEST(SimFabric, AWriteBehindARefusedOneDoesNotLand) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     Pair pair(seed, {.tear = 0.5}, ChannelPurpose::kStage);
-    Operation beyond = pair.write(0, 64);
-    beyond.remote.bytes = UINT64_MAX;
-    beyond.remote_offset = 64 * 1024;
-    pair.post(beyond);
+    Operation refused = pair.write(0, 64);
+    refused.remote = pair.import_gone();
+    pair.post(refused);
     Operation next = pair.write(0, 64);
     next.has_immediate = true;
     pair.post(next);
@@ -381,12 +388,12 @@ TEST(SimFabric, AWriteBehindARefusedOneDoesNotLand) {
 TEST(SimFabric, WhatHasNotBeenPolledIsStillInFlight) {
   Pair pair(1, {});
   const std::vector<Operation> reads(1024, pair.read(0, 64));
-  EXPECT_EQ(pair.initiator->post(reads, kNever).accepted, 1024u);
+  EXPECT_EQ(post_operations(*pair.initiator, reads).accepted, 1024u);
   pair.pass(kSecond);
-  EXPECT_EQ(pair.initiator->post(reads, kNever).accepted, 0u);
+  EXPECT_EQ(post_operations(*pair.initiator, reads).accepted, 0u);
   std::array<Completion, 10> some;
   EXPECT_EQ(pair.initiator->poll(some), 10u);
-  EXPECT_EQ(pair.initiator->post(reads, kNever).accepted, 10u);
+  EXPECT_EQ(post_operations(*pair.initiator, reads).accepted, 10u);
 }
 
 TEST(SimFabric, AReplacedRegionHasAnotherKey) {
@@ -394,7 +401,7 @@ TEST(SimFabric, AReplacedRegionHasAnotherKey) {
   RegionExport old = pair.server.export_region(pair.region).value();
   pair.region = Region();
   pair.region = pair.server.allocate_readable(4096).value();
-  const Result<RemoteRegion> stale = pair.initiator->import_region(std::move(old));
+  const Result<RemoteRegion> stale = import_whole(*pair.initiator, std::move(old));
   ASSERT_TRUE(stale) << "hardware cannot know";
   Operation read = pair.read(0, 64);
   read.remote = *stale;
@@ -409,7 +416,8 @@ TEST(SimFabric, LocalMemoryIsTouchedOnlyWhileItIsRegistered) {
   Operation unregistered = pair.read(0, 64);
   std::array<std::byte, 64> elsewhere{};
   unregistered.local[0].data = elsewhere.data();
-  EXPECT_EQ(pair.initiator->post({&unregistered, 1}, kNever).accepted, 0u);
+  pair.post(unregistered);
+  EXPECT_EQ(pair.poll(*pair.initiator).at(0).outcome, Outcome::kRefused);
   pair.post(pair.read(0, 64));
   pair.local = Region();
   pair.pass(kSecond);
@@ -417,10 +425,12 @@ TEST(SimFabric, LocalMemoryIsTouchedOnlyWhileItIsRegistered) {
   EXPECT_TRUE(pair.memory_untouched());
 }
 
-TEST(SimFabric, OnlyOperationsOfTheChannelsKindArePosted) {
+TEST(SimFabric, OnlyRegionsForTheChannelsPurposeAreImported) {
   Pair pair(1, {}, ChannelPurpose::kStage);
-  const Operation read = pair.read(0, 64);
-  EXPECT_EQ(pair.initiator->post({&read, 1}, kNever).status.code, Code::kInvalid);
+  const Region pool = pair.server.allocate_readable(64).value();
+  const auto refused = import_whole(*pair.initiator, pair.server.export_region(pool).value());
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kProtocol);
 }
 
 TEST(SimFabric, ChannelsAndRegionsOutliveTheirFabric) {
@@ -430,7 +440,7 @@ TEST(SimFabric, ChannelsAndRegionsOutliveTheirFabric) {
   OfferedTarget offered = server->offer_channel(ChannelPurpose::kRead).value();
   auto initiator = client->connect(std::move(offered.offer), kNever).value();
   Region region = server->allocate_readable(64).value();
-  RemoteRegion remote = initiator->import_region(server->export_region(region).value()).value();
+  RemoteRegion remote = import_whole(*initiator, server->export_region(region).value()).value();
   std::array<std::byte, 64> memory{};
   Region local = client->register_local({.data = memory.data(), .bytes = 64}).value();
   server.reset();
@@ -440,7 +450,7 @@ TEST(SimFabric, ChannelsAndRegionsOutliveTheirFabric) {
   read.local_count = 1;
   read.remote = remote;
   read.local[0] = local.slice(0, 64);
-  ASSERT_EQ(initiator->post({&read, 1}, kNever).accepted, 1u);
+  ASSERT_EQ(post_operations(*initiator, {&read, 1}).accepted, 1u);
   initiator->wait(kNever);
   EXPECT_EQ(memory[0], std::byte{42});
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "tests/support/posting.h"
 #include "transport/tcp/initiator.h"
 
 namespace farpage::tcp {
@@ -28,7 +29,7 @@ class TcpChannelTest : public testing::Test {
     region.bytes = 1 << 20;
     const RegionKey key = {7, 9};
     region.opaque.assign(reinterpret_cast<const char*>(&key), sizeof key);
-    remote_ = channel_->import_region(std::move(region)).value();
+    remote_ = import_whole(*channel_, std::move(region)).value();
     key_ = *local_->add();
   }
 
@@ -42,7 +43,7 @@ class TcpChannelTest : public testing::Test {
       reads[i].local_count = 1;
       reads[i].local[0] = {memory_.data() + i * bytes, bytes, key_};
     }
-    ASSERT_EQ(channel_->post(reads, kNever).accepted, count);
+    ASSERT_EQ(post_operations(*channel_, reads).accepted, count);
   }
 
   Operation make_write(uint64_t bytes) {
@@ -53,7 +54,7 @@ class TcpChannelTest : public testing::Test {
     region.opaque.assign(8, '\1');
     Operation write;
     write.kind = OperationKind::kWrite;
-    write.remote = channel_->import_region(std::move(region)).value();
+    write.remote = import_whole(*channel_, std::move(region)).value();
     write.local_count = 1;
     write.local[0] = {memory_.data(), memory_.size(), key_};
     return write;
@@ -139,7 +140,7 @@ TEST_F(TcpChannelTest, ARefusalFailsItsOperationAndEndsThoseBehindIt) {
   EXPECT_EQ(ended[2].outcome, Outcome::kAborted);
   EXPECT_EQ(ended[3].outcome, Outcome::kAborted);
   Operation more;
-  EXPECT_EQ(channel_->post({&more, 1}, kNever).status.code, Code::kUnavailable);
+  EXPECT_EQ(post_operations(*channel_, {&more, 1}).status.code, Code::kUnavailable);
 }
 
 TEST_F(TcpChannelTest, WhatIsNoReplyToTheRequestIsNotUsed) {
@@ -162,7 +163,7 @@ TEST_F(TcpChannelTest, WhatIsNoReplyToTheRequestIsNotUsed) {
 // Sequences can be guessed: an answer that comes before its request has gone out is none.
 TEST_F(TcpChannelTest, AnAnswerBeforeItsRequestEndsNothing) {
   const Operation write = make_write(8 << 20);
-  ASSERT_EQ(channel_->post({&write, 1}, kNever).accepted, 1u);  // more than the socket takes
+  ASSERT_EQ(post_operations(*channel_, {&write, 1}).accepted, 1u);  // more than the socket takes
   say(reply(1, 0, 'x'));
   std::array<Completion, 4> some;
   EXPECT_EQ(channel_->poll(some), 0u);
@@ -193,7 +194,7 @@ TEST_F(TcpChannelTest, CloseNeedsNoWordOfThePeer) {
 TEST_F(TcpChannelTest, APeerThatDoesNotReadKeepsNobodyWaiting) {
   const Operation write = make_write(1 << 20);
   const std::vector<Operation> writes(16, write);
-  EXPECT_EQ(channel_->post(writes, kNever).accepted, 16u);
+  EXPECT_EQ(post_operations(*channel_, writes).accepted, 16u);
   const uint64_t deadline = boottime_clock().now_ns() + 5 * kMillisecond;
   while (boottime_clock().now_ns() < deadline) channel_->wait(deadline);
   std::array<Completion, 16> some;
@@ -232,7 +233,7 @@ TEST_F(TcpChannelTest, ALongPageComesInSeveralReads) {
   RegionExport region;
   region.bytes = 1 << 20;
   region.opaque.assign(8, '\1');
-  remote_ = channel_->import_region(std::move(region)).value();
+  remote_ = import_whole(*channel_, std::move(region)).value();
   constexpr uint64_t kPageBytes = 1 << 19;
   post(2, kPageBytes);
   std::array<Completion, 16> some;

@@ -8,6 +8,7 @@
 #include <future>
 
 #include "base/clock.h"
+#include "tests/support/posting.h"
 #include "transport/ucx/ucx_fabric.h"
 #include "transport/ucx/worker.h"
 
@@ -102,7 +103,7 @@ class UcxClosing : public testing::Test {
     auto initiator =
         client_->connect(std::move(offered.offer), boottime_clock().now_ns() + kPatience).value();
     auto memory = offered.target->allocate_writable(64).value();
-    const auto remote = initiator->import_region(node_->export_region(memory).value()).value();
+    const auto remote = import_whole(*initiator, node_->export_region(memory).value()).value();
     return {std::move(offered.target), std::move(initiator), std::move(memory), remote};
   }
   // An immediate, there and polled.
@@ -112,7 +113,7 @@ class UcxClosing : public testing::Test {
     write.has_immediate = true;
     write.immediate = immediate;
     write.remote = pair.remote;
-    EXPECT_EQ(pair.initiator->post({&write, 1}, kNever).accepted, 1u);
+    EXPECT_EQ(post_operations(*pair.initiator, {&write, 1}).accepted, 1u);
     const uint64_t until = boottime_clock().now_ns() + kPatience;
     uint32_t arrived = 0;
     while (pair.target->poll({&arrived, 1}) == 0) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "tests/support/posting.h"
 
 namespace farpage::ucx {
 namespace {
@@ -82,10 +83,10 @@ TEST(UcxFabric, AnAllowedEmulationReadsAndSaysWhatItIs) {
   const Region local =
       client->register_local({.data = memory.data(), .bytes = memory.size()}).value();
   Operation read;
-  read.remote = channel->import_region(node->export_region(pool).value()).value();
+  read.remote = import_whole(*channel, node->export_region(pool).value()).value();
   read.local_count = 1;
   read.local[0] = local.slice(0, memory.size());
-  ASSERT_EQ(channel->post({&read, 1}, kNever).accepted, 1u);
+  ASSERT_EQ(post_operations(*channel, {&read, 1}).accepted, 1u);
   Completion ended;
   const uint64_t deadline = boottime_clock().now_ns() + kPatience;
   while (channel->poll({&ended, 1}) == 0 && boottime_clock().now_ns() < deadline) {
@@ -105,7 +106,7 @@ TEST(UcxFabric, AnEmulatedRegionIsRefusedOnAGoodPath) {
   auto channel = take_up(*client, ChannelPurpose::kRead, offered.offer.opaque);
   ASSERT_TRUE(channel.has_value()) << channel.error().message;
   const Region pool = node->allocate_readable(4096).value();  // UCX takes sysv first
-  const auto remote = (*channel)->import_region(node->export_region(pool).value());
+  const auto remote = import_whole(**channel, node->export_region(pool).value());
   ASSERT_FALSE(remote.has_value());
   EXPECT_THAT(remote.error().message, HasSubstr("--allow-emulated"));
 }
@@ -133,7 +134,7 @@ TEST(UcxFabric, DamagedBytesAreRefusedWhereverTheyAre) {
     RegionExport region;
     region.bytes = bytes;
     region.opaque = opaque;
-    return channel->import_region(std::move(region)).has_value();
+    return import_whole(*channel, std::move(region)).has_value();
   };
   const std::string name = node->export_region(pool).value().opaque;
   EXPECT_TRUE(import(name, 4096));
@@ -155,7 +156,7 @@ TEST(UcxFabric, ARegionThatHasGoneIsNotImported) {
   Region pool = node->allocate_readable(4096).value();
   auto exported = node->export_region(pool).value();
   pool = Region();
-  EXPECT_FALSE(channel->import_region(std::move(exported)).has_value());
+  EXPECT_FALSE(import_whole(*channel, std::move(exported)).has_value());
 }
 
 TEST(UcxFabric, ManyClientsComeAndGoWithoutGoodbye) {

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/unique_fd.h"
+#include "tests/support/posting.h"
 #include "tests/transport/ucx_peer.h"
 
 namespace farpage::ucx {
@@ -115,7 +116,7 @@ class UcxProcess : public testing::Test {
     region.bytes = kPeerBytes;
     region.access = reads ? Access::kRemoteRead : Access::kRemoteWrite;
     region.opaque = reads ? peer_->pool : peer_->staging;
-    remote_ = channel_->import_region(std::move(region)).value();
+    remote_ = import_whole(*channel_, std::move(region)).value();
     memory_.assign(kPeerBytes, kUntouched);
     local_ = fabric_->register_local({.data = memory_.data(), .bytes = memory_.size()}).value();
   }
@@ -166,7 +167,7 @@ TEST_F(UcxProcess, AStoppedPeerIsReadWhereItIsSaidToBe) {
       fabric_->capabilities().path.starts_with("UCX over " + one_sided_transport().substr(0, 2)));
   peer_->stop();
   const Operation read = operation(OperationKind::kRead, 0, kPeerBytes, 1);
-  ASSERT_EQ(channel_->post({&read, 1}, kNever).accepted, 1u);
+  ASSERT_EQ(post_operations(*channel_, {&read, 1}).accepted, 1u);
   const auto ended = collect(1, now() + kPatience);
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].outcome, Outcome::kOk);
@@ -180,7 +181,7 @@ TEST_F(UcxProcess, AStoppedPeerAnswersNoEmulatedReadAndItIsSaid) {
   EXPECT_NE(fabric_->capabilities().path.find("emulated"), std::string_view::npos);
   peer_->stop();
   const Operation read = operation(OperationKind::kRead, 0, kPeerBytes, 1);
-  ASSERT_EQ(channel_->post({&read, 1}, kNever).accepted, 1u);
+  ASSERT_EQ(post_operations(*channel_, {&read, 1}).accepted, 1u);
   EXPECT_TRUE(collect(1, now() + 200 * kMillisecond).empty());
   channel_->close();
   const auto ended = collect(1, now() + kPatience);
@@ -194,13 +195,13 @@ TEST_F(UcxProcess, ALocalRegionThatGoesEndsWhatIsUnderWayOnIt) {
   connect("tcp", ChannelPurpose::kRead);
   peer_->stop();
   const Operation read = operation(OperationKind::kRead, 0, kPeerBytes, 1);
-  ASSERT_EQ(channel_->post({&read, 1}, kNever).accepted, 1u);
+  ASSERT_EQ(post_operations(*channel_, {&read, 1}).accepted, 1u);
   local_ = Region();
   const auto ended = collect(1, now() + kPatience);
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_EQ(ended[0].outcome, Outcome::kFailed);
   EXPECT_TRUE(untouched());
-  EXPECT_EQ(channel_->post({&read, 1}, kNever).status.code, Code::kUnavailable);
+  EXPECT_EQ(post_operations(*channel_, {&read, 1}).status.code, Code::kUnavailable);
 }
 
 // Its bytes have left long before: what is waited for is the flush behind it.
@@ -209,7 +210,7 @@ TEST_F(UcxProcess, AWriteHasEndedOnlyOnceThePeerHasIt) {
   peer_->stop();
   Operation write = operation(OperationKind::kWrite, 0, 4096, 1);
   write.has_immediate = false;
-  ASSERT_EQ(channel_->post({&write, 1}, kNever).accepted, 1u);
+  ASSERT_EQ(post_operations(*channel_, {&write, 1}).accepted, 1u);
   EXPECT_TRUE(collect(1, now() + 200 * kMillisecond).empty());
   peer_->go_on();
   const auto ended = collect(1, now() + kPatience);
@@ -230,7 +231,7 @@ TEST_F(UcxProcess, AKilledPeerEndsEveryOperation) {
         if (turn == 20) peer_->kill();
         std::vector<Operation> batch;
         for (uint64_t i = 0; i < 32; ++i) batch.push_back(operation(kind, i * 4096, 4096, i));
-        accepted += channel_->post(batch, kNever).accepted;
+        accepted += post_operations(*channel_, batch).accepted;
         ended += collect(accepted - ended, now() + 10 * kMillisecond).size();
       }
       EXPECT_GT(accepted, 0u);

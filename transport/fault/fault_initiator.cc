@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "integrity/crc32c.h"
-#include "transport/host_memory.h"
 
 namespace farpage::fault {
 namespace {
@@ -20,11 +19,11 @@ constexpr int32_t kInjected = -1;  // the vendor's code of a failure that was ma
 
 FaultInitiator::FaultInitiator(std::unique_ptr<Initiator> inner, std::shared_ptr<SharedPlan> shared,
                                uint64_t seed, std::vector<std::byte> source_memory, Region sources)
-    : shared_(std::move(shared)),
+    : ForwardingInitiator(std::move(inner)),
+      shared_(std::move(shared)),
       random_(seed),
       source_memory_(std::move(source_memory)),
-      sources_(std::move(sources)),
-      inner_(std::move(inner)) {}
+      sources_(std::move(sources)) {}
 
 std::optional<FaultKind> FaultInitiator::draw(const FaultPlan& plan) {
   double left = random_.unit();
@@ -43,30 +42,24 @@ void FaultInitiator::spare(std::optional<FaultKind>& fault) {
   fault.reset();
 }
 
-PostResult FaultInitiator::post(std::span<const Operation> operations, uint64_t deadline_ns) {
+Status FaultInitiator::post() {
   const FaultPlan plan = shared_->get();
-  PostResult result;
-  for (const Operation& operation : operations) {
-    if (!begin(operation, plan, deadline_ns, result)) break;
-    ++result.accepted;
-  }
-  return result;
+  for (const Operation& operation : written_) begin(operation, plan);
+  written_.clear();
+  return inner().post();
 }
 
-bool FaultInitiator::begin(const Operation& operation, const FaultPlan& plan, uint64_t deadline_ns,
-                           PostResult& result) {
+void FaultInitiator::begin(const Operation& operation, const FaultPlan& plan) {
   Flight flight = {operation, draw(plan)};
   Operation changed = operation;
   changed.tag = ++last_tag_;
   const bool reads = operation.kind == OperationKind::kRead;
   if (closed_) spare(flight.fault);  // the inner initiator says so itself
   if (flight.fault == FaultKind::kFailed) {
-    make_up(operation, FaultKind::kFailed, Outcome::kFailed);
-    return true;
+    return make_up(operation, FaultKind::kFailed, Outcome::kFailed);
   }
   if (flight.fault == FaultKind::kNothing && reads) {
-    make_up(operation, FaultKind::kNothing, Outcome::kOk);
-    return true;
+    return make_up(operation, FaultKind::kNothing, Outcome::kOk);
   }
   if (flight.fault == FaultKind::kNothing ||
       (flight.fault == FaultKind::kShort && !(reads && shorten(changed))) ||
@@ -75,15 +68,8 @@ bool FaultInitiator::begin(const Operation& operation, const FaultPlan& plan, ui
       flight.fault == FaultKind::kFlippedAtRest) {
     spare(flight.fault);
   }
-  const PostResult posted = inner_->post({&changed, 1}, deadline_ns);
-  if (posted.accepted == 0) {
-    spare(flight.fault);
-    if (source_in_use_ == changed.tag) source_in_use_ = kNever;
-    result.status = posted.status;
-    return false;
-  }
+  inner().next() = changed;
   flights_.emplace(changed.tag, flight);
-  return true;
 }
 
 // An operation that is not carried out.
@@ -117,11 +103,13 @@ bool FaultInitiator::shorten(Operation& operation) {
 bool FaultInitiator::flip_source(Operation& operation) {
   const uint64_t bytes = operation.bytes();
   if (bytes == 0 || bytes > sources_.bytes() || source_in_use_ != kNever) return false;
-  if (!require_host_memory(operation).ok()) return false;  // the other fabric says what it thinks
+  const auto local = std::span(operation.local).first(operation.local_count);
+  const auto is_host = [](const Slice& slice) { return slice.place.is_host(); };
+  if (!std::ranges::all_of(local, is_host)) return false;  // the inner one says what it thinks
   std::byte* to = sources_.data();
-  for (uint8_t i = 0; i < operation.local_count; ++i) {
-    std::memcpy(to, operation.local[i].data, operation.local[i].bytes);
-    to += operation.local[i].bytes;
+  for (const Slice& slice : local) {
+    std::memcpy(to, slice.data, slice.bytes);
+    to += slice.bytes;
   }
   flip(sources_.data(), bytes);
   operation.local_count = 1;
@@ -144,7 +132,7 @@ void FaultInitiator::flip(std::byte* data, uint64_t bytes) {
 
 size_t FaultInitiator::poll(std::span<Completion> completions) {
   std::array<Completion, 64> polled;
-  const size_t count = inner_->poll(polled);
+  const size_t count = inner().poll(polled);
   for (const Completion& completion : std::span(polled).first(count)) landed(completion);
   const uint64_t now = shared_->clock.now_ns();
   if (shared_->peers_stopped.load() && !closed_) return 0;
@@ -253,17 +241,17 @@ uint64_t FaultInitiator::due_ns() const {
 }
 
 void FaultInitiator::wait(uint64_t deadline_ns) {
-  if (const uint64_t due = due_ns(); due > 0) inner_->wait(std::min(deadline_ns, due));
+  if (const uint64_t due = due_ns(); due > 0) inner().wait(std::min(deadline_ns, due));
 }
 
 uint64_t FaultInitiator::arm() {
   const uint64_t due = due_ns();
-  return due == 0 ? 0 : std::min(due, inner_->arm());
+  return due == 0 ? 0 : std::min(due, inner().arm());
 }
 
 void FaultInitiator::close() {
   closed_ = true;
-  inner_->close();
+  inner().close();
 }
 
 }  // namespace farpage::fault

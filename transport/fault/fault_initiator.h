@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/random.h"
-#include "transport/fabric.h"
 #include "transport/fault/landed_pages.h"
 #include "transport/fault/shared_plan.h"
+#include "transport/forwarding_initiator.h"
 
 namespace farpage::fault {
 
@@ -21,21 +21,19 @@ inline bool reads_page(const Operation& operation) {
 
 // Gives its operations to another initiator: some of them changed, some not at all. It changes what
 // comes back in the same way, or keeps it for a while.
-class FaultInitiator final : public Initiator {
+class FaultInitiator final : public ForwardingInitiator {
  public:
   // `sources`: memory for what a flipped write takes instead, registered with the inner fabric.
   FaultInitiator(std::unique_ptr<Initiator> inner, std::shared_ptr<SharedPlan> shared,
                  uint64_t seed, std::vector<std::byte> source_memory, Region sources);
+  ~FaultInitiator() override { end_inner(); }
 
-  Result<RemoteRegion> import_region(RegionExport region) override {
-    return inner_->import_region(std::move(region));
-  }
-  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
+  size_t room() const override { return inner().room() - written_.size(); }
+  Operation& next() override { return written_.emplace_back(); }
+  Status post() override;
   size_t poll(std::span<Completion> completions) override;
   void wait(uint64_t deadline_ns) override;
-  int descriptor() const override { return inner_->descriptor(); }
   uint64_t arm() override;
-  uint64_t spin_ns() const override { return inner_->spin_ns(); }
   void close() override;
 
  private:
@@ -51,9 +49,7 @@ class FaultInitiator final : public Initiator {
 
   std::optional<FaultKind> draw(const FaultPlan& plan);
   void spare(std::optional<FaultKind>& fault);
-  // False: the inner initiator has not taken it, and says why in `result`.
-  bool begin(const Operation& operation, const FaultPlan& plan, uint64_t deadline_ns,
-             PostResult& result);
+  void begin(const Operation& operation, const FaultPlan& plan);
   bool shorten(Operation& operation);
   void make_up(const Operation& operation, FaultKind fault, Outcome outcome);
   bool flip_source(Operation& operation);
@@ -70,13 +66,13 @@ class FaultInitiator final : public Initiator {
   std::vector<std::byte> source_memory_;
   Region sources_;
   uint64_t source_in_use_ = kNever;  // the tag of the write that takes it
+  std::vector<Operation> written_;   // that the caller writes
   std::unordered_map<uint64_t, Flight> flights_;
   uint64_t last_tag_ = 0;
   std::deque<Held> held_;
   uint64_t last_release_ns_ = 0;
   LandedPages pages_;
   bool closed_ = false;
-  std::unique_ptr<Initiator> inner_;  // last: ends first, while what it writes to stands
 };
 
 }  // namespace farpage::fault

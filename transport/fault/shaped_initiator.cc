@@ -8,49 +8,42 @@ namespace farpage::fault {
 
 ShapedInitiator::ShapedInitiator(std::unique_ptr<Initiator> inner, std::shared_ptr<ShapedLink> link,
                                  const Clock& clock, uint32_t max_in_flight)
-    : link_(std::move(link)), clock_(clock), flights_(max_in_flight), inner_(std::move(inner)) {
+    : ForwardingInitiator(std::move(inner)),
+      link_(std::move(link)),
+      clock_(clock),
+      flights_(max_in_flight) {
   for (uint32_t i = max_in_flight; i-- > 0;) free_.push_back(i);
 }
 
-PostResult ShapedInitiator::post(std::span<const Operation> operations, uint64_t deadline_ns) {
-  PostResult result;
+Status ShapedInitiator::post() {
   const uint64_t now_ns = clock_.now_ns();
-  for (const Operation& operation : operations) {
-    if (free_.empty()) break;
-    Operation changed = operation;
-    changed.tag = free_.back();
+  for (Operation& operation : written_) {
     const ShapedLink::Passage passage = link_->carry(now_ns, operation.bytes());
     flights_[free_.back()] = {operation.tag, passage.due_ns};
-    if (waiting_.empty() && passage.begin_ns <= now_ns) {
-      const PostResult posted = inner_->post({&changed, 1}, deadline_ns);
-      result.status = posted.status;
-      if (posted.accepted == 0) break;
-    } else if (closed_) {
-      result.status = {Code::kUnavailable, 0, "the channel is closed"};
-      break;
-    } else {
-      waiting_.push_back({changed, passage.begin_ns, deadline_ns});
-    }
+    operation.tag = free_.back();
     free_.pop_back();
-    ++result.accepted;
+    if (closed_) {
+      end(operation, Outcome::kAborted);
+    } else if (waiting_.empty() && passage.begin_ns <= now_ns) {
+      inner().next() = operation;
+    } else {
+      waiting_.push_back({operation, passage.begin_ns});
+    }
   }
-  return result;
+  written_.clear();
+  return inner().post();
 }
 
 void ShapedInitiator::begin_due(uint64_t now_ns) {
   while (!waiting_.empty() && waiting_.front().begin_ns <= now_ns) {
-    const Waiting& next = waiting_.front();
-    const PostResult posted = inner_->post({&next.operation, 1}, next.deadline_ns);
-    if (posted.accepted == 0) {
-      if (posted.status.ok()) return;  // as many as there may be are under way
-      end(next, Outcome::kFailed);
-    }
+    inner().next() = waiting_.front().operation;
     waiting_.pop_front();
   }
+  (void)inner().post();  // what a broken channel has not begun ends as aborted
 }
 
-void ShapedInitiator::end(const Waiting& waiting, Outcome outcome) {
-  const auto index = static_cast<uint32_t>(waiting.operation.tag);
+void ShapedInitiator::end(const Operation& changed, Outcome outcome) {
+  const auto index = static_cast<uint32_t>(changed.tag);
   Completion completion;
   completion.outcome = outcome;
   completion.tag = flights_[index].tag;
@@ -61,7 +54,7 @@ void ShapedInitiator::end(const Waiting& waiting, Outcome outcome) {
 size_t ShapedInitiator::poll(std::span<Completion> completions) {
   begin_due(clock_.now_ns());
   std::array<Completion, 64> polled;
-  const size_t count = inner_->poll(polled);
+  const size_t count = inner().poll(polled);
   for (Completion& completion : std::span(polled).first(count)) {
     const auto index = static_cast<uint32_t>(completion.tag);
     completion.tag = flights_[index].tag;
@@ -91,19 +84,19 @@ uint64_t ShapedInitiator::due_ns() const {
 }
 
 void ShapedInitiator::wait(uint64_t deadline_ns) {
-  if (const uint64_t due = due_ns(); due > 0) inner_->wait(std::min(deadline_ns, due));
+  if (const uint64_t due = due_ns(); due > 0) inner().wait(std::min(deadline_ns, due));
 }
 
 uint64_t ShapedInitiator::arm() {
   const uint64_t due = due_ns();
-  return due == 0 ? 0 : std::min(due, inner_->arm());
+  return due == 0 ? 0 : std::min(due, inner().arm());
 }
 
 void ShapedInitiator::close() {
   closed_ = true;
-  for (const Waiting& waiting : waiting_) end(waiting, Outcome::kAborted);
+  for (const Waiting& waiting : waiting_) end(waiting.operation, Outcome::kAborted);
   waiting_.clear();
-  inner_->close();
+  inner().close();
 }
 
 }  // namespace farpage::fault

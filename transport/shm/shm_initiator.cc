@@ -4,10 +4,11 @@
 #include <atomic>
 #include <cerrno>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/units.h"
 #include "integrity/crc32c.h"
-#include "transport/operation_check.h"
+#include "transport/peer_memory.h"
 #include "transport/shm/shm_region.h"
 
 namespace farpage::shm {
@@ -30,71 +31,61 @@ bool ShmInitiator::target_closed() const {
   return shared_.memory().target_closed.load(std::memory_order_acquire) != 0;
 }
 
-Result<RemoteRegion> ShmInitiator::import_region(RegionExport region) {
+Result<RemoteRegion> ShmInitiator::import_region(RegionExport region, const RegionUse& use) {
+  if (const char* why = why_unusable(region, use)) {
+    return fail(Code::kProtocol, std::string("the peer's shared memory is refused: ") + why);
+  }
   auto mapping = map_peer_memory(region, shared_.id());
   if (!mapping) return tl::unexpected(mapping.error());
-  const auto* trailer =
-      reinterpret_cast<const Trailer*>(mapping->data() + mapping->bytes() - kTrailerBytes);
-  RemoteRegion remote;
-  remote.index = static_cast<uint32_t>(imported_.size());
-  remote.generation = trailer->generation;
-  remote.bytes = region.bytes;
-  imported_.push_back({std::move(*mapping), region.bytes, remote.generation, region.access});
-  return remote;
+  imported_.push_back({std::move(*mapping), {region.access, region.bytes}});
+  return RemoteRegion{static_cast<uint32_t>(imported_.size() - 1)};
 }
 
 std::span<const std::byte> ShmInitiator::view(const RemoteRegion& region) const {
   if (region.index >= imported_.size()) return {};
   const Imported& imported = imported_[region.index];
-  return {imported.mapping.data(), imported.bytes};
+  return {imported.mapping.data(), imported.use.bytes};
 }
 
-Status ShmInitiator::check(const Operation& operation) const {
-  if (operation.remote.index >= imported_.size()) {
-    return {Code::kInvalid, 0, "no such region is imported"};
-  }
-  const Imported& imported = imported_[operation.remote.index];
-  return check_operation(operation, imported.bytes, imported.generation, imported.access);
+Operation& ShmInitiator::next() {
+  FARPAGE_CHECK(written_ - head_ < kMaxInFlight);
+  return pending(written_++).operation;
 }
 
-PostResult ShmInitiator::post(std::span<const Operation> operations, uint64_t deadline_ns) {
-  PostResult result;
-  if (closed_ || target_closed()) {
-    result.status = {Code::kUnavailable, 0, "the channel is closed"};
-    return result;
-  }
-  const uint32_t first = tail_;
+Status ShmInitiator::post() {
+  if (target_closed()) close();
   if (head_ == tail_) burst_bytes_ = 0;
-  for (const Operation& operation : operations) {
-    if (tail_ - head_ == kMaxInFlight) break;
-    result.status = check(operation);
-    if (!result.status.ok()) break;
-    ring_[tail_ % kMaxInFlight] = {operation, deadline_ns};
-    ++tail_;
-    ++result.accepted;
+  uint32_t first = tail_;  // of those of one deadline
+  for (; tail_ != written_; ++tail_) {
+    Pending& next = pending(tail_);
+    next.moved = false;
+    next.crc = 0;
+    if (!closed_) check_use(next.operation, imported_[next.operation.remote.index].use);
+    if (tail_ == first || next.operation.deadline_ns == deadline_ns(first)) continue;
+    sort_in(first, tail_);
+    first = tail_;
   }
-  const bool behind = first != head_ && first != tail_;
-  if (behind && deadline_ns < pending(first - 1).deadline_ns) move_ahead(first);
-  return result;
+  sort_in(first, tail_);
+  return closed_ ? Status{Code::kUnavailable, 0, "the channel is closed"} : Status{};
 }
 
-// Reads, the last of the ring from `first` on, go before those that have more time.
-void ShmInitiator::move_ahead(uint32_t first) {
+// Reads of one deadline go before those in front of them that have more time.
+void ShmInitiator::sort_in(uint32_t first, uint32_t behind) {
+  if (first == head_ || first == behind || deadline_ns(first) >= deadline_ns(first - 1)) return;
   const auto is_read = [this](uint32_t at) {
     return pending(at).operation.kind == OperationKind::kRead;
   };
-  for (uint32_t at = first; at != tail_; ++at) {
+  for (uint32_t at = first; at != behind; ++at) {
     if (!is_read(at)) return;
   }
-  const uint64_t deadline_ns = pending(first).deadline_ns;
   uint32_t place = first;
-  while (place != head_ && is_read(place - 1) && deadline_ns < pending(place - 1).deadline_ns) {
+  while (place != head_ && is_read(place - 1) && deadline_ns(first) < deadline_ns(place - 1)) {
     --place;
   }
   // What is between changes places with them, each in its own order.
   reverse(place, first);
-  reverse(first, tail_);
-  reverse(place, tail_);
+  reverse(first, behind);
+  reverse(place, behind);
   bytes_since_clock_ = kClockEveryBytes;  // who has so little time may be late already
 }
 
@@ -112,7 +103,7 @@ size_t ShmInitiator::poll(std::span<Completion> completions) {
 }
 
 void ShmInitiator::prefetch_next() const {
-  if (tail_ - head_ < 2) return;
+  if (tail_ - head_ < 2 || closed_) return;
   const Operation& next = ring_[(head_ + 1) % kMaxInFlight].operation;
   const std::byte* source = imported_[next.remote.index].mapping.data() + next.remote_offset;
   for (int line = 0; line < 32; ++line) __builtin_prefetch(source + line * 64);
@@ -127,21 +118,23 @@ bool ShmInitiator::registered(const Imported& imported) const {
 // False: the ring has no room for the immediate yet, so the operation stays queued.
 bool ShmInitiator::execute(Pending& next, Completion& completion) {
   const Operation& operation = next.operation;
-  const Imported& imported = imported_[operation.remote.index];
   completion = {};
   completion.tag = operation.tag;
   if (closed_) {
     completion.outcome = Outcome::kAborted;
     return true;
   }
-  if (target_closed() || !registered(imported) || !local_is_live(operation, *local_)) {
+  const Imported& imported = imported_[operation.remote.index];
+  if (refusals_.refuses(operation, *local_)) {
+    completion.outcome = Outcome::kRefused;
+    return true;
+  }
+  if (target_closed() || !registered(imported)) {
     completion.outcome = Outcome::kFailed;
     completion.vendor = ECONNRESET;
     return true;
   }
-  if (!next.moved) {
-    completion.outcome = move_bytes(operation, imported, next.deadline_ns, next.crc);
-  }
+  if (!next.moved) completion.outcome = move_bytes(operation, imported, next.crc);
   completion.crc = next.crc;
   if (operation.has_immediate && completion.outcome == Outcome::kOk) {
     const RingResult pushed = immediates_.push(operation.immediate);
@@ -149,7 +142,7 @@ bool ShmInitiator::execute(Pending& next, Completion& completion) {
     if (pushed == RingResult::kBroken) completion.outcome = Outcome::kFailed;
     if (ring_is_full_) {
       next.moved = true;
-      if (boottime_clock().now_ns() < next.deadline_ns) return false;
+      if (boottime_clock().now_ns() < operation.deadline_ns) return false;
       completion.outcome = Outcome::kAborted;
       ring_is_full_ = false;
     }
@@ -158,7 +151,7 @@ bool ShmInitiator::execute(Pending& next, Completion& completion) {
 }
 
 Outcome ShmInitiator::move_bytes(const Operation& operation, const Imported& imported,
-                                 uint64_t deadline_ns, uint32_t& crc) {
+                                 uint32_t& crc) {
   const bool reads = operation.kind == OperationKind::kRead;
   std::byte* remote = imported.mapping.data() + operation.remote_offset;
   // Those that are queued behind it mostly ask for as much.
@@ -175,7 +168,7 @@ Outcome ShmInitiator::move_bytes(const Operation& operation, const Imported& imp
       const uint64_t part = std::min(local.bytes - done, kClockEveryBytes);
       if (bytes_since_clock_ + part > kClockEveryBytes) {
         bytes_since_clock_ = 0;
-        if (boottime_clock().now_ns() >= deadline_ns) return Outcome::kAborted;
+        if (boottime_clock().now_ns() >= operation.deadline_ns) return Outcome::kAborted;
       }
       bytes_since_clock_ += part;
       std::byte* to = reads ? local.data + done : remote;

@@ -8,6 +8,7 @@
 #include "base/mapping.h"
 #include "transport/fabric.h"
 #include "transport/local_registrations.h"
+#include "transport/operation_check.h"
 #include "transport/shm/shared_channel.h"
 
 namespace farpage::shm {
@@ -21,8 +22,10 @@ class ShmInitiator final : public Initiator, public DirectMemory {
   ShmInitiator(Mapping shared, std::shared_ptr<const LocalRegistrations> local);
   ~ShmInitiator() override { close(); }
 
-  Result<RemoteRegion> import_region(RegionExport region) override;
-  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
+  Result<RemoteRegion> import_region(RegionExport region, const RegionUse& use) override;
+  size_t room() const override { return kMaxInFlight - (written_ - head_); }
+  Operation& next() override;
+  Status post() override;
   size_t poll(std::span<Completion> completions) override;
   void wait(uint64_t deadline_ns) override;
   void close() override;
@@ -32,38 +35,37 @@ class ShmInitiator final : public Initiator, public DirectMemory {
  private:
   struct Imported {
     Mapping mapping;
-    uint64_t bytes;
-    uint32_t generation;
-    Access access;
+    RegionUse use;  // all of its bytes
   };
   struct Pending {
     Operation operation;
-    uint64_t deadline_ns;
     bool moved = false;  // its bytes are there; its immediate waits for room in the ring
     uint32_t crc = 0;
   };
 
   bool target_closed() const;
-  Status check(const Operation& operation) const;
   bool registered(const Imported& imported) const;
   Pending& pending(uint32_t at) { return ring_[at % kMaxInFlight]; }
-  void move_ahead(uint32_t first);
+  uint64_t deadline_ns(uint32_t at) { return pending(at).operation.deadline_ns; }
+  void sort_in(uint32_t first, uint32_t behind);
   void reverse(uint32_t from, uint32_t to);
   bool execute(Pending& next, Completion& completion);
-  Outcome move_bytes(const Operation& operation, const Imported& imported, uint64_t deadline_ns,
-                     uint32_t& crc);
+  Outcome move_bytes(const Operation& operation, const Imported& imported, uint32_t& crc);
   void prefetch_next() const;
 
   const SharedChannel shared_;
   std::shared_ptr<const LocalRegistrations> local_;
   RingProducer immediates_;
+  Refusals refusals_;
   bool closed_ = false;
   std::vector<Imported> imported_;
-  // kMaxInFlight entries; [head_, tail_) are queued. Reads stand in the order of their deadlines,
-  // as far as no write is between them: nothing passes a write.
+  // kMaxInFlight entries; [head_, tail_) are posted, [tail_, written_) are being written. Reads
+  // that are posted stand in the order of their deadlines, as far as no write is between them:
+  // nothing passes a write.
   std::vector<Pending> ring_;
   uint32_t head_ = 0;
   uint32_t tail_ = 0;
+  uint32_t written_ = 0;
   uint64_t bytes_since_clock_ = 0;
   uint64_t burst_bytes_ = 0;   // moved since nothing was queued
   bool ring_is_full_ = false;  // the front waits for room for its immediate

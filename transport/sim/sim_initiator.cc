@@ -4,7 +4,9 @@
 #include <cstring>
 #include <utility>
 
-#include "transport/host_memory.h"
+#include "base/check.h"
+#include "transport/operation_check.h"
+#include "transport/peer_memory.h"
 #include "transport/sim/sim_region.h"
 #include "transport/sim/sim_target.h"
 #include "transport/sim/world.h"
@@ -19,10 +21,6 @@ constexpr int32_t kLocalProtection = 4;
 constexpr int32_t kRemoteAccess = 10;
 constexpr int32_t kRemoteOperation = 11;
 constexpr int32_t kPeerGone = 12;
-
-Status refuse_post(const char* why) {
-  return {Code::kInvalid, 0, why};
-}
 
 }  // namespace
 
@@ -39,7 +37,13 @@ SimInitiator::~SimInitiator() {
   network_->initiators.remove(id_);
 }
 
-Result<RemoteRegion> SimInitiator::import_region(RegionExport region) {
+Result<RemoteRegion> SimInitiator::import_region(RegionExport region, const RegionUse& use) {
+  if (const char* why = why_unusable(region, use)) {
+    return fail(Code::kProtocol, std::string("a simulated region is refused: ") + why);
+  }
+  if ((use.access == Access::kRemoteRead) != (purpose_ == ChannelPurpose::kRead)) {
+    return fail(Code::kProtocol, "a region of another use than the channel's");
+  }
   Result<uint64_t> key = key_of(region);
   if (!key) return tl::make_unexpected(key.error());
   if (!network_->was_issued(*key)) return fail(Code::kProtocol, "the peer named an unknown region");
@@ -48,46 +52,50 @@ Result<RemoteRegion> SimInitiator::import_region(RegionExport region) {
   if (found != nullptr && (found->bytes != region.bytes || found->access != region.access)) {
     return fail(Code::kProtocol, "the peer described its region wrongly");
   }
-  imports_.push_back({*key, region.bytes});
-  return RemoteRegion{.index = static_cast<uint32_t>(imports_.size() - 1),
-                      .generation = static_cast<uint32_t>(*key >> 32),
-                      .bytes = region.bytes};
+  imports_.push_back({*key, {region.access, region.bytes}});
+  return RemoteRegion{static_cast<uint32_t>(imports_.size() - 1)};
 }
 
-PostResult SimInitiator::post(std::span<const Operation> operations, uint64_t) {
-  if (closed_) return {0, {Code::kUnavailable, 0, "the channel is closed"}};
-  if (broken_) return {0, {Code::kUnavailable, 0, "the channel is broken"}};
-  size_t accepted = 0;
-  for (const Operation& operation : operations) {
-    if (order_.size() + ended_.size() == kMaxInFlight) break;
-    const Status status = check(operation);
-    if (!status.ok()) return {accepted, status};
-    start(operation);
-    ++accepted;
+size_t SimInitiator::room() const {
+  return kMaxInFlight - (order_.size() + ended_.size() + written_.size());
+}
+
+Operation& SimInitiator::next() {
+  FARPAGE_CHECK(room() > 0);
+  if (free_flights_.empty()) {
+    free_flights_.push_back(static_cast<uint32_t>(flights_.size()));
+    flights_.emplace_back();
   }
-  return {accepted, {}};
+  written_.push_back(free_flights_.back());
+  free_flights_.pop_back();
+  return flights_[written_.back()].operation;
 }
 
-Status SimInitiator::check(const Operation& operation) const {
-  const bool is_read = operation.kind == OperationKind::kRead;
-  if (is_read && purpose_ != ChannelPurpose::kRead) return refuse_post("a read on a stage channel");
-  if (is_read && operation.has_immediate) return refuse_post("a read carries no immediate");
-  if (operation.local_count > operation.local.size()) return refuse_post("more than two slices");
-  if (const Status status = require_host_memory(operation); !status.ok()) return status;
-  uint64_t bytes = 0;
+Status SimInitiator::post() {
+  const bool is_open = !closed_ && !broken_;
+  for (const uint32_t slot : written_) {
+    Flight& flight = flights_[slot];
+    const Operation& operation = flight.operation;
+    if (is_open) check_use(operation, imports_[operation.remote.index].use);
+    refused_ = !may_begin(operation) || (operation.follows && refused_);
+    if (is_open && !refused_) {
+      start(slot);
+      continue;
+    }
+    end(flight, is_open ? Outcome::kRefused : Outcome::kAborted);
+    free_flights_.push_back(slot);
+  }
+  written_.clear();
+  if (is_open) return {};
+  return {Code::kUnavailable, 0, closed_ ? "the channel is closed" : "the channel is broken"};
+}
+
+bool SimInitiator::may_begin(const Operation& operation) const {
   for (uint32_t i = 0; i < operation.local_count; ++i) {
-    if (!owns(operation.local[i])) return refuse_post("a slice outside registered memory");
-    bytes += operation.local[i].bytes;
+    const Slice& slice = operation.local[i];
+    if (!slice.place.is_host() || !owns(slice)) return false;
   }
-  if (bytes == 0 && !operation.has_immediate) return refuse_post("an operation without bytes");
-  const RemoteRegion& remote = operation.remote;
-  if (remote.index >= imports_.size() || imports_[remote.index].key >> 32 != remote.generation) {
-    return refuse_post("a region that this channel has not imported");
-  }
-  if (operation.remote_offset > remote.bytes || bytes > remote.bytes - operation.remote_offset) {
-    return refuse_post("outside the remote region");
-  }
-  return {};
+  return true;
 }
 
 bool SimInitiator::owns(const Slice& slice) const {
@@ -118,22 +126,14 @@ void SimInitiator::schedule(uint64_t time_ns, Step step, uint32_t slot, uint32_t
                                             static_cast<uint8_t>(piece), step});
 }
 
-void SimInitiator::start(const Operation& operation) {
+void SimInitiator::start(uint32_t slot) {
   World& world = network_->world();
   const SimOptions& options = host_.options;
-  if (free_flights_.empty()) {
-    free_flights_.push_back(static_cast<uint32_t>(flights_.size()));
-    flights_.emplace_back();
-  }
-  const uint32_t slot = free_flights_.back();
-  free_flights_.pop_back();
   order_.push_back(slot);
   Flight& flight = flights_[slot];
-  std::vector<std::byte> bytes = std::move(flight.bytes);
-  flight = {};
-  flight.bytes = std::move(bytes);
+  static_cast<Course&>(flight) = {};
+  const Operation& operation = flight.operation;
   flight.bytes.resize(operation.bytes());
-  flight.operation = operation;
   flight.remote_key = imports_[operation.remote.index].key;
   flight.sequence = next_sequence_++;
   flight.active = true;

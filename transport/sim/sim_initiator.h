@@ -26,8 +26,10 @@ class SimInitiator final : public Initiator {
                const SimTarget& target);
   ~SimInitiator() override;
 
-  Result<RemoteRegion> import_region(RegionExport region) override;
-  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
+  Result<RemoteRegion> import_region(RegionExport region, const RegionUse& use) override;
+  size_t room() const override;
+  Operation& next() override;
+  Status post() override;
   size_t poll(std::span<Completion> completions) override;
   void wait(uint64_t deadline_ns) override;
   void close() override;
@@ -37,11 +39,10 @@ class SimInitiator final : public Initiator {
 
   enum class Step : uint8_t { kTake, kLand, kImmediate, kComplete, kFlush };
 
-  struct Flight {
-    Operation operation;
+  // What was drawn for an operation, and how far it has come.
+  struct Course {
     uint64_t remote_key = 0;
     uint64_t sequence = 0;
-    std::vector<std::byte> bytes;  // between the two ends; keeps its memory for the next operation
     std::array<uint64_t, kMaxPieces + 1> cuts{};
     uint32_t pieces = 1;
     int32_t vendor = 0;    // why it failed
@@ -52,15 +53,19 @@ class SimInitiator final : public Initiator {
     bool overtakes = false;
     bool complete = false;  // waits for its turn
   };
+  struct Flight : Course {
+    Operation operation;
+    std::vector<std::byte> bytes;  // between the two ends; keeps its memory for the next operation
+  };
 
   struct Import {
     uint64_t key;
-    uint64_t bytes;
+    RegionUse use;  // all of its bytes
   };
 
-  Status check(const Operation& operation) const;
+  bool may_begin(const Operation& operation) const;
   bool owns(const Slice& slice) const;
-  void start(const Operation& operation);
+  void start(uint32_t slot);
   void cut(Flight& flight);
   void schedule(uint64_t time_ns, Step step, uint32_t slot, uint32_t piece);
   uint64_t delay();
@@ -84,11 +89,13 @@ class SimInitiator final : public Initiator {
   const Host& target_host_;
   bool closed_ = false;
   bool broken_ = false;
+  bool refused_ = false;  // the last one was
 
   std::vector<Import> imports_;
   std::vector<Flight> flights_;  // grows to the most that were ever in flight
   std::vector<uint32_t> free_flights_;
-  std::vector<uint32_t> order_;  // flights in order of posting
+  std::vector<uint32_t> written_;  // flights that the caller writes
+  std::vector<uint32_t> order_;    // flights in order of posting
   std::vector<Completion> ended_;
   uint64_t next_sequence_ = 0;
   uint64_t refused_sequence_ = kNever;  // nothing behind it has an effect

@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "transport/operation_check.h"
 #include "transport/peer_memory.h"
 
 namespace farpage::tcp {
@@ -80,59 +80,57 @@ TcpInitiator::TcpInitiator(std::unique_ptr<Stream> stream,
       local_(std::move(local)),
       flights_(kMaxInFlight) {}
 
-Result<RemoteRegion> TcpInitiator::import_region(RegionExport region) {
+Result<RemoteRegion> TcpInitiator::import_region(RegionExport region, const RegionUse& use) {
   const auto refuse = [](const char* why) {
     return fail(Code::kProtocol, std::string("the peer's region is refused: ") + why);
   };
-  Imported imported = {{}, region.bytes, region.access};
-  if (const char* why = why_impossible(region)) return refuse(why);
+  Imported imported = {{}, {region.access, region.bytes}};
+  if (const char* why = why_unusable(region, use)) return refuse(why);
   if (region.opaque.size() != sizeof imported.key) return refuse("tcp does not know its name");
   std::memcpy(&imported.key, region.opaque.data(), sizeof imported.key);
   imported_.push_back(imported);
-  return RemoteRegion{static_cast<uint32_t>(imported_.size() - 1), imported.key.generation,
-                      region.bytes};
+  return RemoteRegion{static_cast<uint32_t>(imported_.size() - 1)};
 }
 
-Status TcpInitiator::check(const Operation& operation) const {
-  if (operation.remote.index >= imported_.size()) {
-    return {Code::kInvalid, 0, "no such region is imported"};
-  }
-  const Imported& imported = imported_[operation.remote.index];
-  const Status status =
-      check_operation(operation, imported.bytes, imported.key.generation, imported.access);
-  if (status.ok() && !local_is_live(operation, *local_)) {
-    return {Code::kInvalid, 0, "a slice is not of registered memory"};
-  }
-  return status;
+Operation& TcpInitiator::next() {
+  FARPAGE_CHECK(written_ - polled_ < kMaxInFlight);
+  return flight(written_++).operation;
 }
 
-PostResult TcpInitiator::post(std::span<const Operation> operations, uint64_t) {
-  PostResult result;
-  if (state_ != State::kOpen) {
-    result.status = {Code::kUnavailable, vendor_, "the channel is closed"};
-    return result;
-  }
-  for (const Operation& operation : operations) {
-    if (posted_ - polled_ == kMaxInFlight) break;
-    result.status = check(operation);
-    if (!result.status.ok()) break;
-    Flight& next = flight(posted_);
-    const RegionKey& key = imported_[operation.remote.index].key;
-    next.operation = operation;
-    next.request = {};
-    next.request.kind =
-        static_cast<uint8_t>(is_read(operation) ? RequestKind::kRead : RequestKind::kWrite);
-    next.request.flags = operation.has_immediate ? kHasImmediate : 0;
-    next.request.sequence = static_cast<uint32_t>(++posted_);
-    next.request.region = key.index;
-    next.request.generation = key.generation;
-    next.request.offset = operation.remote_offset;
-    next.request.bytes = operation.bytes();
-    next.request.immediate = operation.immediate;
-    ++result.accepted;
+Status TcpInitiator::post() {
+  for (; posted_ != written_; ++posted_) {
+    if (state_ == State::kOpen) describe(flight(posted_), posted_);
   }
   send();
-  return result;
+  return state_ == State::kOpen ? Status{}
+                                : Status{Code::kUnavailable, vendor_, "the channel is closed"};
+}
+
+// Its request, as it goes out.
+void TcpInitiator::describe(Flight& flight, uint64_t number) {
+  const Operation& operation = flight.operation;
+  const Imported& imported = imported_[operation.remote.index];
+  check_use(operation, imported.use);
+  flight.refused = refusals_.refuses(operation, *local_);
+  flight.request = {};
+  flight.request.kind =
+      static_cast<uint8_t>(is_read(operation) ? RequestKind::kRead : RequestKind::kWrite);
+  flight.request.flags = operation.has_immediate ? kHasImmediate : 0;
+  flight.request.sequence = static_cast<uint32_t>(number + 1);
+  flight.request.region = imported.key.index;
+  flight.request.generation = imported.key.generation;
+  flight.request.offset = operation.remote_offset;
+  flight.request.bytes = operation.bytes();
+  flight.request.immediate = operation.immediate;
+}
+
+uint64_t TcpInitiator::Flight::bytes_out() const {
+  if (refused) return 0;
+  return sizeof request + (is_read(operation) ? 0 : request.bytes);
+}
+
+uint64_t TcpInitiator::Flight::bytes_in() const {
+  return refused ? 0 : sizeof reply + reply.bytes;
 }
 
 // As much as the socket takes.
@@ -141,24 +139,23 @@ void TcpInitiator::send() {
     Parts parts(sent_bytes_);
     for (uint64_t number = sending_; number != posted_ && parts.has_room(); ++number) {
       Flight& next = flight(number);
+      if (next.refused) continue;
       parts.add(&next.request, sizeof next.request);
       if (is_read(next.operation)) continue;
-      if (!local_is_live(next.operation, *local_)) return break_off(EFAULT);
+      if (!may_begin(next.operation, *local_)) return break_off(EFAULT);
       add_slices(parts, next.operation);
     }
-    const Transfer sent = stream_->write(parts.get());
-    if (sent.state == StreamState::kWouldBlock) return;
-    if (sent.state == StreamState::kEnded) return break_off(sent.error);
-    sent_bytes_ += sent.bytes;
-    while (sending_ != posted_) {
-      const Flight& first = flight(sending_);
-      const uint64_t whole =
-          sizeof first.request + (is_read(first.operation) ? 0 : first.request.bytes);
-      if (sent_bytes_ < whole) break;
-      sent_bytes_ -= whole;
-      ++sending_;
+    if (!parts.get().empty()) {
+      const Transfer sent = stream_->write(parts.get());
+      if (sent.state == StreamState::kWouldBlock) return count_received();
+      if (sent.state == StreamState::kEnded) return break_off(sent.error);
+      sent_bytes_ += sent.bytes;
+    }
+    while (sending_ != posted_ && sent_bytes_ >= flight(sending_).bytes_out()) {
+      sent_bytes_ -= flight(sending_++).bytes_out();
     }
   }
+  count_received();
 }
 
 size_t TcpInitiator::poll(std::span<Completion> completions) {
@@ -166,9 +163,10 @@ size_t TcpInitiator::poll(std::span<Completion> completions) {
   if (state_ == State::kOpen && polled_ == ended_) receive(completions.size());
   size_t count = 0;
   while (count < completions.size() && polled_ != posted_) {
+    const Flight& first = flight(polled_);
     Completion& completion = completions[count];
     completion = {};
-    completion.tag = flight(polled_).operation.tag;
+    completion.tag = first.operation.tag;
     if (polled_ == ended_) {
       if (state_ == State::kOpen) break;
       // The first of those that a broken connection leaves behind has failed, the rest with it.
@@ -176,6 +174,8 @@ size_t TcpInitiator::poll(std::span<Completion> completions) {
           state_ == State::kBroken && vendor_ != 0 ? Outcome::kFailed : Outcome::kAborted;
       completion.vendor = std::exchange(vendor_, 0);
       ++ended_;
+    } else if (first.refused) {
+      completion.outcome = Outcome::kRefused;
     }
     ++polled_;
     ++count;
@@ -191,9 +191,10 @@ void TcpInitiator::receive(size_t most) {
   Parts parts(received_bytes_, kReceiveBytes);
   for (uint64_t number = ended_; number != last && parts.has_room(); ++number) {
     Flight& next = flight(number);
+    if (next.refused) continue;
     parts.add(&next.reply, sizeof next.reply);
     if (!is_read(next.operation)) continue;
-    if (!local_is_live(next.operation, *local_)) {
+    if (!may_begin(next.operation, *local_)) {
       if (number == ended_) return break_off(EFAULT);
       break;
     }
@@ -204,12 +205,19 @@ void TcpInitiator::receive(size_t most) {
   if (got.state == StreamState::kWouldBlock) return;
   if (got.state == StreamState::kEnded) return break_off(got.error == 0 ? ECONNRESET : got.error);
   received_bytes_ += got.bytes;
-  while (ended_ != last && received_bytes_ >= sizeof(Reply)) {
+  count_received();
+}
+
+// The operations whose replies are here, and those that get none.
+void TcpInitiator::count_received() {
+  while (ended_ != sending_) {
     const Flight& first = flight(ended_);
-    if (!is_valid(first)) return break_off(first.reply.code == 0 ? EPROTO : EACCES);
-    const uint64_t whole = sizeof first.reply + first.reply.bytes;
-    if (received_bytes_ < whole) break;
-    received_bytes_ -= whole;
+    if (!first.refused) {
+      if (received_bytes_ < sizeof first.reply) return;
+      if (!is_valid(first)) return break_off(first.reply.code == 0 ? EPROTO : EACCES);
+    }
+    if (received_bytes_ < first.bytes_in()) return;
+    received_bytes_ -= first.bytes_in();
     ++ended_;
   }
 }

@@ -9,6 +9,7 @@
 #include "net/stream.h"
 #include "transport/fabric.h"
 #include "transport/local_registrations.h"
+#include "transport/operation_check.h"
 #include "transport/tcp/wire.h"
 
 namespace farpage::tcp {
@@ -25,8 +26,10 @@ class TcpInitiator final : public Initiator {
       std::unique_ptr<Stream> stream, std::shared_ptr<const LocalRegistrations> local);
   ~TcpInitiator() override { close(); }
 
-  Result<RemoteRegion> import_region(RegionExport region) override;
-  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
+  Result<RemoteRegion> import_region(RegionExport region, const RegionUse& use) override;
+  size_t room() const override { return kMaxInFlight - (written_ - polled_); }
+  Operation& next() override;
+  Status post() override;
   size_t poll(std::span<Completion> completions) override;
   void wait(uint64_t deadline_ns) override;
   int descriptor() const override { return readiness_.fd(); }
@@ -37,22 +40,26 @@ class TcpInitiator final : public Initiator {
  private:
   struct Imported {
     RegionKey key;
-    uint64_t bytes;
-    Access access;
+    RegionUse use;  // all of its bytes
   };
   struct Flight {
     Operation operation;
     Request request;
     Reply reply;
+    bool refused = false;  // nothing of it is sent, and no reply comes
+
+    uint64_t bytes_out() const;  // on the wire, with its request
+    uint64_t bytes_in() const;   // ... with its reply
   };
   enum class State : uint8_t { kOpen, kBroken, kClosed };
 
   TcpInitiator(std::unique_ptr<Stream> stream, std::shared_ptr<const LocalRegistrations> local,
                DescriptorSet readiness);
   Flight& flight(uint64_t number) { return flights_[number % kMaxInFlight]; }
-  Status check(const Operation& operation) const;
+  void describe(Flight& flight, uint64_t number);
   void send();
   void receive(size_t most);
+  void count_received();
   bool is_valid(const Flight& flight) const;
   bool expects_soon() const;
   void break_off(int32_t vendor);
@@ -68,8 +75,10 @@ class TcpInitiator final : public Initiator {
   uint64_t ended_ = 0;           // replied to, whole
   uint64_t sending_ = 0;         // the first that has not been sent whole
   uint64_t posted_ = 0;
+  uint64_t written_ = 0;         // behind the last one that the caller writes
   uint64_t sent_bytes_ = 0;      // of flight sending_
   uint64_t received_bytes_ = 0;  // of flight ended_
+  Refusals refusals_;
   State state_ = State::kOpen;
   int32_t vendor_ = 0;  // why it is broken
 };

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/units.h"
 #include "net/stream.h"
-#include "transport/operation_check.h"
 #include "transport/ucx/log_scope.h"
 
 namespace farpage::ucx {
@@ -64,48 +64,37 @@ bool UcxInitiator::Imported::is_registered() const {
          std::atomic_ref<const uint32_t>(*registered).load(std::memory_order_acquire) == 1;
 }
 
-Status UcxInitiator::check(const Operation& operation) const {
-  if (operation.remote.index >= imported_.size()) {
-    return {Code::kInvalid, 0, "no such region is imported"};
-  }
-  const Imported& imported = imported_[operation.remote.index];
-  const Status status =
-      check_operation(operation, imported.bytes, imported.generation, imported.access);
-  if (!status.ok()) return status;
-  for (int i = 0; i < operation.local_count; ++i) {
-    if (!local_->registrations()->is_live(operation.local[i].local_key)) {
-      return {Code::kInvalid, 0, "a slice is not of registered memory"};
-    }
-  }
-  return {};
+Operation& UcxInitiator::next() {
+  FARPAGE_CHECK(written_ - polled_ < kMaxInFlight);
+  return flight(written_++).operation;
 }
 
-PostResult UcxInitiator::post(std::span<const Operation> operations, uint64_t) {
-  PostResult result;
-  if (state_ != State::kOpen || failure_ != UCS_OK) {
-    result.status = {Code::kUnavailable, -failure_, "the channel is closed"};
-    return result;
-  }
+Status UcxInitiator::post() {
   const LogScope log;
-  for (const Operation& operation : operations) {
-    if (posted_ - polled_ == kMaxInFlight) break;
-    result.status = check(operation);
-    if (!result.status.ok()) break;
-    start(flight(posted_), operation);
-    ++posted_;
-    if (is_write(operation)) written_ = posted_;
-    ++result.accepted;
+  while (posted_ != written_) {
+    Flight& next = flight(posted_++);
+    start(next);
+    if (is_write(next.operation)) last_write_ = posted_;
   }
-  advance_writes();
-  return result;
+  if (state_ == State::kOpen && failure_ == UCS_OK) advance_writes();
+  if (state_ == State::kOpen && failure_ == UCS_OK) return {};
+  return {Code::kUnavailable, -failure_, "the channel is closed"};
 }
 
-void UcxInitiator::start(Flight& flight, const Operation& operation) {
+Outcome UcxInitiator::fate_of(const Operation& operation) {
+  if (state_ != State::kOpen || failure_ != UCS_OK) return Outcome::kAborted;
   const Imported& imported = imported_[operation.remote.index];
-  flight.operation = operation;
-  flight.region_is_gone = !imported.is_registered();
+  check_use(operation, imported.use);
+  if (refusals_.refuses(operation, *local_->registrations())) return Outcome::kRefused;
+  return imported.is_registered() ? Outcome::kOk : Outcome::kFailed;
+}
+
+void UcxInitiator::start(Flight& flight) {
+  const Operation& operation = flight.operation;
+  flight.fate = fate_of(operation);
   for (Request& transfer : flight.transfers) transfer.status = UCS_OK;
-  if (flight.region_is_gone) return;
+  if (flight.fate != Outcome::kOk) return;
+  const Imported& imported = imported_[operation.remote.index];
   uint64_t remote = imported.address + operation.remote_offset;
   for (int i = 0; i < operation.local_count; ++i) {
     const Slice& local = operation.local[i];
@@ -166,8 +155,8 @@ void UcxInitiator::advance_writes() {
     if (signalled_ < flushed_) {
       const Flight& next = flight(signalled_++);
       const bool tells = is_write(next.operation) && next.operation.has_immediate;
-      if (tells && !next.region_is_gone) send_immediate(next.operation);
-    } else if (flushed_ < written_) {
+      if (tells && next.fate == Outcome::kOk) send_immediate(next.operation);
+    } else if (flushed_ < last_write_) {
       start_flush();
     } else {
       return;
@@ -196,8 +185,9 @@ bool UcxInitiator::moved(const Flight& flight) const {
 
 bool UcxInitiator::has_ended(uint64_t number) {
   const Flight& of = flight(number);
+  if (of.fate != Outcome::kOk) return true;
   if (!moved(of)) return false;
-  if (!is_write(of.operation) || of.region_is_gone) return true;
+  if (!is_write(of.operation)) return true;
   // The last one that was signalled may still have its immediate under way.
   return number < signalled_ && !(number + 1 == signalled_ && message_.is_under_way);
 }
@@ -206,9 +196,9 @@ Completion UcxInitiator::completion_of(uint64_t number) {
   const Flight& of = flight(number);
   Completion completion;
   completion.tag = of.operation.tag;
-  if (of.region_is_gone) {
-    completion.outcome = Outcome::kFailed;
-    completion.vendor = -UCS_ERR_CONNECTION_RESET;
+  if (of.fate != Outcome::kOk) {
+    completion.outcome = of.fate;
+    completion.vendor = of.fate == Outcome::kFailed ? -UCS_ERR_CONNECTION_RESET : 0;
   } else if (has_ended(number) &&
              (!is_write(of.operation) || number + 1 < signalled_ || message_.status == UCS_OK)) {
     completion.outcome = Outcome::kOk;

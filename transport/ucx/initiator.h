@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "transport/fabric.h"
+#include "transport/operation_check.h"
 #include "transport/ucx/paths.h"
 #include "transport/ucx/regions.h"
 #include "transport/ucx/wire.h"
@@ -30,8 +31,10 @@ class UcxInitiator final : public Initiator, public LocalUser {
                                                     const Offer& offer, uint64_t deadline_ns);
   ~UcxInitiator() override;
 
-  Result<RemoteRegion> import_region(RegionExport region) override;
-  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
+  Result<RemoteRegion> import_region(RegionExport region, const RegionUse& use) override;
+  size_t room() const override { return kMaxInFlight - (written_ - polled_); }
+  Operation& next() override;
+  Status post() override;
   size_t poll(std::span<Completion> completions) override;
   void wait(uint64_t deadline_ns) override;
   int descriptor() const override;
@@ -49,9 +52,7 @@ class UcxInitiator final : public Initiator, public LocalUser {
   struct Imported {
     std::unique_ptr<ucp_rkey, RkeyDeleter> key;
     uint64_t address;
-    uint64_t bytes;
-    uint32_t generation;
-    Access access;
+    RegionUse use;               // all of its bytes
     const uint32_t* registered;  // in the peer's memory, where that is attached; else nullptr
 
     bool is_registered() const;
@@ -66,7 +67,7 @@ class UcxInitiator final : public Initiator, public LocalUser {
   };
   struct Flight {
     Operation operation;
-    bool region_is_gone = false;
+    Outcome fate = Outcome::kOk;  // kOk: it was started; otherwise how it has ended
     std::array<Request, 2> transfers;
   };
   enum class State : uint8_t { kOpen, kBroken, kClosed };
@@ -76,10 +77,10 @@ class UcxInitiator final : public Initiator, public LocalUser {
   Result<void> take_up(const Offer& offer, uint64_t deadline_ns);
   Result<void> check_path();
   static tl::unexpected<Error> refuse_emulated(const std::string& path);
-  Status check(const Operation& operation) const;
 
   Flight& flight(uint64_t number) { return flights_[number % kMaxInFlight]; }
-  void start(Flight& flight, const Operation& operation);
+  void start(Flight& flight);
+  Outcome fate_of(const Operation& operation);
   ucp_request_param_t describe(Request& request) const;
   void note(Request& request, ucs_status_ptr_t started);
   void end(Request& request, ucs_status_t status);
@@ -114,12 +115,14 @@ class UcxInitiator final : public Initiator, public LocalUser {
   uint64_t signalled_ = 0;       // writes before this have ended, with their immediates
   uint64_t flushed_ = 0;         // writes before this are at the peer
   uint64_t flushing_ = 0;        // and those before this, once the flush under way has ended
-  uint64_t written_ = 0;         // behind the last write
+  uint64_t last_write_ = 0;      // behind it
   uint64_t posted_ = 0;
+  uint64_t written_ = 0;  // behind the last one that the caller writes
   Request flush_;
   Request message_;
   Immediate immediate_ = {};  // what message_ sends
   uint64_t under_way_ = 0;    // requests
+  Refusals refusals_;
   State state_ = State::kOpen;
   ucs_status_t failure_ = UCS_OK;  // why it is broken
   bool told_failure_ = false;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "net/stream.h"
+#include "transport/peer_memory.h"
 #include "transport/ucx/attach.h"
 #include "transport/ucx/initiator.h"
 #include "transport/ucx/log_scope.h"
@@ -101,14 +102,11 @@ void UcxInitiator::on_error(void* argument, ucp_ep_h, ucs_status_t status) {
   if (channel.failure_ == UCS_OK) channel.failure_ = status;
 }
 
-Result<RemoteRegion> UcxInitiator::import_region(RegionExport region) {
+Result<RemoteRegion> UcxInitiator::import_region(RegionExport region, const RegionUse& use) {
   const auto refuse = [](const char* why) {
     return fail(Code::kProtocol, std::string("the peer's region is refused: ") + why);
   };
-  if (!region.place.is_host()) return refuse("it is not host memory");
-  if (region.access != Access::kRemoteRead && region.access != Access::kRemoteWrite) {
-    return refuse("it is not for peers");
-  }
+  if (const char* why = why_unusable(region, use)) return refuse(why);
   const auto name = parse_region(region.opaque);
   if (!name) return refuse("it is damaged, or of another kind than ucx");
   if (region.bytes != name->bytes) return refuse("its size is not what its name says");
@@ -128,7 +126,7 @@ Result<RemoteRegion> UcxInitiator::import_region(RegionExport region) {
   ucp_rkey_h key = nullptr;
   const ucs_status_t status = ucp_ep_rkey_unpack(endpoint_, name->key.data(), &key);
   if (status != UCS_OK) return fail_ucx(status, "UCX cannot reach the peer's region");
-  Imported imported = {{}, name->address, name->bytes, name->generation, region.access, nullptr};
+  Imported imported = {{}, name->address, {region.access, name->bytes}, nullptr};
   imported.key.reset(key);
   if (lane != nullptr && lane->is_shared_memory()) {
     void* trailer = nullptr;
@@ -143,7 +141,7 @@ Result<RemoteRegion> UcxInitiator::import_region(RegionExport region) {
   }
   paths_->note(lane == nullptr ? lanes.emulated_name() : lane->name, lane != nullptr);
   imported_.push_back(std::move(imported));
-  return RemoteRegion{static_cast<uint32_t>(imported_.size() - 1), name->generation, name->bytes};
+  return RemoteRegion{static_cast<uint32_t>(imported_.size() - 1)};
 }
 
 }  // namespace farpage::ucx

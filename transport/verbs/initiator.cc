@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "net/stream.h"
-#include "transport/operation_check.h"
 #include "transport/peer_memory.h"
 
 namespace farpage::verbs {
@@ -64,50 +63,38 @@ VerbsInitiator::VerbsInitiator(InitiatorEnd end) : end_(std::move(end)), flights
   }
 }
 
-Result<RemoteRegion> VerbsInitiator::import_region(RegionExport region) {
+Result<RemoteRegion> VerbsInitiator::import_region(RegionExport region, const RegionUse& use) {
   const auto refuse = [](const char* why) {
     return fail(Code::kProtocol, std::string("the peer's region is refused: ") + why);
   };
-  if (const char* why = why_impossible(region)) return refuse(why);
+  if (const char* why = why_unusable(region, use)) return refuse(why);
   const auto decoded = decode_region(region.opaque, region.bytes);
   if (!decoded) return refuse("verbs does not understand it");
   if (decoded->paths != end_.endpoints.size()) return refuse("it has other paths than its channel");
-  imported_.push_back({*decoded, region.bytes, region.access});
-  return RemoteRegion{static_cast<uint32_t>(imported_.size() - 1), generation_of(imported_.back()),
-                      region.bytes};
+  imported_.push_back({*decoded, {region.access, region.bytes}});
+  return RemoteRegion{static_cast<uint32_t>(imported_.size() - 1)};
 }
 
-Status VerbsInitiator::check(const Operation& operation) const {
-  if (operation.remote.index >= imported_.size()) {
-    return {Code::kInvalid, 0, "no such region is imported"};
-  }
-  const Imported& imported = imported_[operation.remote.index];
-  const Status status =
-      check_operation(operation, imported.bytes, generation_of(imported), imported.access);
-  if (status.ok() && !local_is_live(operation, end_.keys->live())) {
-    return {Code::kInvalid, 0, "a slice is not of registered memory"};
-  }
-  return status;
+Operation& VerbsInitiator::next() {
+  const uint16_t number = free_.pop();
+  written_.push(number);
+  return flights_[number].operation;
 }
 
-PostResult VerbsInitiator::post(std::span<const Operation> operations, uint64_t) {
-  PostResult result;
-  if (state_ != State::kOpen) {
-    result.status = {Code::kUnavailable, 0, "the channel is closed"};
-    return result;
-  }
-  for (const Operation& operation : operations) {
-    if (free_.empty()) break;
-    result.status = check(operation);
-    if (!result.status.ok()) break;
-    const uint16_t number = free_.pop();
-    flights_[number] = {};
-    flights_[number].operation = operation;
+Status VerbsInitiator::post() {
+  while (!written_.empty()) {
+    const uint16_t number = written_.pop();
+    const Operation& operation = flights_[number].operation;
+    if (state_ == State::kOpen) check_use(operation, imported_[operation.remote.index].use);
+    flights_[number].begin(0);
     unsent_.push(number);
-    ++result.accepted;
   }
-  send();
-  return result;
+  if (state_ == State::kOpen) {
+    send();
+    return {};
+  }
+  end_unsent();
+  return {Code::kUnavailable, 0, "the channel is closed"};
 }
 
 // As much as the paths have room for.
@@ -149,9 +136,9 @@ void VerbsInitiator::fill(size_t path, size_t most) {
     const uint16_t number = unsent_.front();
     Flight& flight = flights_[number];
     flight.path = static_cast<uint8_t>(path);
-    if (!local_is_live(flight.operation, end_.keys->live())) {
+    if (refusals_.refuses(flight.operation, end_.keys->live())) {
       unsent_.pop();
-      flight.status = IBV_WC_LOC_PROT_ERR;
+      flight.refused = true;
       flight.sent = true;
       if (flight.works == 0) operation_ended(number);
     } else if (flight.operation.bytes() > kPartBytes) {
@@ -225,7 +212,7 @@ void VerbsInitiator::add_merged(SendQueue& queue) {
     if (!is_read(operation) || !is_read(next) || operation.alone || next.alone ||
         next.remote.index != operation.remote.index ||
         next.remote_offset != operation.remote_offset + operation.bytes() ||
-        bytes + next.bytes() > kPartBytes || !local_is_live(next, end_.keys->live())) {
+        bytes + next.bytes() > kPartBytes || !may_begin(next, end_.keys->live())) {
       break;
     }
   } while (true);
@@ -369,14 +356,12 @@ void VerbsInitiator::work_ended(const SendQueue::Work& work, ibv_wc_status statu
 
 void VerbsInitiator::operation_ended(uint16_t number) {
   Flight& flight = flights_[number];
+  if (flight.refused) return end(number, Outcome::kRefused);
   if (flight.status == IBV_WC_SUCCESS) return end(number, Outcome::kOk);
   if (is_refusal(flight.status)) return end(number, Outcome::kFailed);
   if (state_ == State::kOpen && is_read(flight.operation) && working_paths() > 0 &&
       flight.moves < end_.endpoints.size()) {
-    Flight again;
-    again.operation = flight.operation;
-    again.moves = static_cast<uint8_t>(flight.moves + 1);
-    flight = again;
+    flight.begin(static_cast<uint8_t>(flight.moves + 1));
     unsent_.push(number);
     return;
   }

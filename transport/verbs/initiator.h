@@ -9,6 +9,7 @@
 
 #include "net/descriptor_set.h"
 #include "transport/fabric.h"
+#include "transport/operation_check.h"
 #include "transport/verbs/dialer.h"
 #include "transport/verbs/fixed_queue.h"
 #include "transport/verbs/registration.h"
@@ -41,8 +42,10 @@ class VerbsInitiator final : public Initiator {
   explicit VerbsInitiator(InitiatorEnd end);
   ~VerbsInitiator() override { close(); }
 
-  Result<RemoteRegion> import_region(RegionExport region) override;
-  PostResult post(std::span<const Operation> operations, uint64_t deadline_ns) override;
+  Result<RemoteRegion> import_region(RegionExport region, const RegionUse& use) override;
+  size_t room() const override { return free_.size(); }
+  Operation& next() override;
+  Status post() override;
   size_t poll(std::span<Completion> completions) override;
   void wait(uint64_t deadline_ns) override;
   int descriptor() const override { return end_.readiness.fd(); }
@@ -53,18 +56,26 @@ class VerbsInitiator final : public Initiator {
  private:
   struct Imported {
     RegionWire region;
-    uint64_t bytes;
-    Access access;
+    RegionUse use;  // all of its bytes
   };
-  struct Flight {
-    Operation operation;
+  // What has become of an operation.
+  struct Course {
     uint64_t sent_bytes = 0;
     uint32_t works = 0;  // work requests that have not ended
     bool sent = false;   // all of its work requests have gone out
+    bool refused = false;
     uint8_t path = 0;
     uint8_t moves = 0;                      // to another path
     ibv_wc_status status = IBV_WC_SUCCESS;  // of the first that failed
     Outcome outcome = Outcome::kOk;
+  };
+  struct Flight : Course {
+    Operation operation;
+
+    void begin(uint8_t moves) {
+      static_cast<Course&>(*this) = {};
+      this->moves = moves;
+    }
   };
   struct Path {
     std::unique_ptr<SendQueue> queue;
@@ -72,9 +83,6 @@ class VerbsInitiator final : public Initiator {
     bool proven = false;  // pages have come over it
   };
   enum class State : uint8_t { kOpen, kBroken, kClosed };
-
-  Status check(const Operation& operation) const;
-  uint32_t generation_of(const Imported& imported) const { return imported.region.keys[0]; }
 
   void send();
   std::optional<size_t> next_path() const;
@@ -105,8 +113,10 @@ class VerbsInitiator final : public Initiator {
   std::array<Path, kMaxDevices> paths_;
   std::vector<Flight> flights_;
   FixedQueue<uint16_t, kMaxInFlight> free_;
+  FixedQueue<uint16_t, kMaxInFlight> written_;
   FixedQueue<uint16_t, kMaxInFlight> unsent_;  // the first may have been sent in part
   FixedQueue<uint16_t, kMaxInFlight> ended_;
+  Refusals refusals_;
   State state_ = State::kOpen;
   size_t next_ = 0;                  // the path whose turn it is among equals
   uint64_t look_for_events_ns_ = 0;  // not before

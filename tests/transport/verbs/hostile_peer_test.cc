@@ -2,6 +2,7 @@
 #include <array>
 #include <thread>
 
+#include "tests/support/posting.h"
 #include "tests/transport/verbs/raw_peer.h"
 #include "tests/transport/verbs/softroce.h"
 #include "tests/transport/verbs/verbs_backends.h"
@@ -224,7 +225,7 @@ TEST_P(VerbsHostilePeer, AChannelThatIsTakenIsNobodyElses) {
                         : harness_->passive().allocate_readable(64).value();
     Operation operation = read_operation(victim_, 0, 0, 64);
     if (stage) operation.kind = OperationKind::kWrite;
-    operation.remote = owner->import_region(*harness_->passive().export_region(region)).value();
+    operation.remote = import_whole(*owner, *harness_->passive().export_region(region)).value();
     EXPECT_EQ(post_all(*owner, {&operation, 1}), 1u);
     EXPECT_TRUE(all_ok(collect(*owner, 1)));
     offered.target.reset();

@@ -1,5 +1,6 @@
 #include "base/units.h"
 #include "tests/support/allocations.h"
+#include "tests/support/posting.h"
 #include "tests/transport/verbs/verbs_backends.h"
 
 namespace farpage::contract {
@@ -14,7 +15,7 @@ class VerbsHotPath : public ContractTest {
     size_t well = 0;
     size_t ended = 0;
     while (ended < reads.size()) {
-      posted += initiator.post(reads.subspan(posted), kNever).accepted;
+      posted += post_operations(initiator, reads.subspan(posted)).accepted;
       const size_t count = initiator.poll(some);
       for (size_t i = 0; i < count; ++i) well += some[i].outcome == Outcome::kOk;
       ended += count;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "tests/support/posting.h"
 #include "tests/transport/verbs/raw_peer.h"
 #include "tests/transport/verbs/softroce.h"
 #include "tests/transport/verbs/verbs_backends.h"
@@ -101,7 +102,7 @@ TEST_P(VerbsTwoPaths, ARefusedReadCostsNoOther) {
   Link link = filled_link();
   RegionExport claimed = harness_->passive().export_region(link.remote_region).value();
   claimed.bytes += kPageBytes;
-  const RemoteRegion imported = link.initiator->import_region(std::move(claimed)).value();
+  const RemoteRegion imported = import_whole(*link.initiator, std::move(claimed)).value();
   constexpr uint64_t kBad = kReads / 2;
   auto reads = reads_of(link, kReads);
   reads[kBad].remote = imported;
@@ -123,7 +124,7 @@ TEST_P(VerbsTwoPaths, ARefusedReadCostsNoOtherThatIsAskedForAlone) {
   Link link = filled_link();
   RegionExport claimed = harness_->passive().export_region(link.remote_region).value();
   claimed.bytes += kPageBytes;
-  const RemoteRegion imported = link.initiator->import_region(std::move(claimed)).value();
+  const RemoteRegion imported = import_whole(*link.initiator, std::move(claimed)).value();
   constexpr uint64_t kNeighbours = 8;
   constexpr uint64_t kBad = kNeighbours - 1;
   constexpr uint64_t kFirst = kReads - kBad;  // the last is beyond the end
@@ -204,7 +205,7 @@ TEST_P(VerbsTwoWays, APathThatTheNodeDestroysCostsNoReadAndIsUsedAgain) {
   link.remote_region = harness_->passive().allocate_readable(kReads * kPageBytes).value();
   fill(link.remote_region.data(), link.remote_region.bytes());
   link.remote =
-      link.initiator->import_region(*harness_->passive().export_region(link.remote_region)).value();
+      import_whole(*link.initiator, *harness_->passive().export_region(link.remote_region)).value();
   link.memory.assign(kReads * kPageBytes, kUntouched);
   link.local =
       verbs::LocalKeys::add(keys, {.data = link.memory.data(), .bytes = link.memory.size()})
@@ -233,7 +234,7 @@ class VerbsOnePath : public VerbsPaths {
     EXPECT_EQ(tags(ended), tags_up_to(count));
     EXPECT_FALSE(all_ok(ended));
     const Operation read = read_operation(link, 0, 0, 64);
-    const PostResult posted = link.initiator->post({&read, 1}, kNever);
+    const Posted posted = post_operations(*link.initiator, {&read, 1});
     EXPECT_EQ(posted.accepted, 0u);
     EXPECT_EQ(posted.status.code, Code::kUnavailable);
   }

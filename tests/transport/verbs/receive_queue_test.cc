@@ -1,5 +1,6 @@
 // Rule 16: immediates that nobody polls are kept, as many as there are receives, and then end
 // their sender alone.
+#include "tests/support/posting.h"
 #include "tests/transport/verbs/softroce.h"
 #include "tests/transport/verbs/verbs_backends.h"
 #include "transport/verbs/target.h"
@@ -71,7 +72,7 @@ TEST_P(VerbsReceiveQueue, ImmediatesThatNobodyPollsEndTheirSenderAlone) {
   }
   EXPECT_GT(device_counter(device, "send_rnr_err"), not_ready);
   const Operation late = immediates(link, 0, 1)[0];
-  EXPECT_EQ(link.initiator->post({&late, 1}, kNever).status.code, Code::kUnavailable);
+  EXPECT_EQ(post_operations(*link.initiator, {&late, 1}).status.code, Code::kUnavailable);
 
   expect_immediates(*link.target, 0, kReceives);
   harness_->settle();

@@ -1,5 +1,6 @@
 // What becomes of operations on the wire: neighbours travel together, and large ones in parts.
 #include "base/units.h"
+#include "tests/support/posting.h"
 #include "tests/transport/verbs/softroce.h"
 #include "tests/transport/verbs/verbs_backends.h"
 #include "transport/verbs/send_queue.h"
@@ -101,7 +102,7 @@ TEST_P(VerbsRequests, NeighboursOfDifferentRegionsStayApart) {
   Region other = harness_->passive().allocate_readable(link.remote_region.bytes()).value();
   fill(other.data(), other.bytes(), 1);
   const RemoteRegion imported =
-      link.initiator->import_region(*harness_->passive().export_region(other)).value();
+      import_whole(*link.initiator, *harness_->passive().export_region(other)).value();
   std::vector<Operation> reads;
   for (uint64_t i = 0; i < kPages; ++i) {
     reads.push_back(page_read(link, i * kPageBytes, i * kPlace, kPageBytes, i));
@@ -122,7 +123,7 @@ TEST_P(VerbsRequests, OneThatIsRefusedSpoilsItsNeighboursAndNothingElse) {
   fill(small.data(), small.bytes());
   RegionExport claimed = harness_->passive().export_region(small).value();
   claimed.bytes += kPageBytes;
-  const RemoteRegion imported = link.initiator->import_region(std::move(claimed)).value();
+  const RemoteRegion imported = import_whole(*link.initiator, std::move(claimed)).value();
   std::vector<Operation> reads;
   for (uint64_t i = 0; i < kPages; ++i) {
     reads.push_back(read_operation(link, i * kPageBytes, i * kPageBytes, kPageBytes, i));

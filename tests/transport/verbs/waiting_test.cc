@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "tests/support/posting.h"
 #include "tests/transport/verbs/softroce.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/verbs_fabric.h"
@@ -77,7 +78,7 @@ class VerbsWaiting : public testing::Test {
     const auto channel =
         client->connect(std::move(offered.offer), boottime_clock().now_ns() + kPatienceNs).value();
     Operation read;
-    read.remote = channel->import_region(node->export_region(pool).value()).value();
+    read.remote = import_whole(*channel, node->export_region(pool).value()).value();
     read.local_count = 1;
     read.local[0] = local.slice(0, kBytes);
     Completion ended;
@@ -86,7 +87,7 @@ class VerbsWaiting : public testing::Test {
     Asked during;
     {
       const Counting counting;
-      EXPECT_EQ(channel->post({&read, 1}, kNever).accepted, 1u);
+      EXPECT_EQ(post_operations(*channel, {&read, 1}).accepted, 1u);
       asked = {};
       channel->wait(boottime_clock().now_ns() + kPatienceNs);
       during = asked;
