@@ -3,7 +3,7 @@
 
 instructions.py [--program build/release/tests/tier/farpage_count_instructions]
 
-A page of 4 KiB, payload unchecked. What is counted runs inside of Lane::fetch and Lane::progress, less what sim's channel does when it is
+A page of 4 KiB, payload unchecked. What is counted runs inside of Lane::fetch and Lane::progress, less what sim's channel does when it is written to,
 posted to and polled: a device's driver stands there otherwise. The first fetch of each page, which looks it up, is counted by a second run
 and taken off. No time is measured, so that a busy host changes nothing.
 """
@@ -20,7 +20,8 @@ BATCHES = (1, 64, 1024)
 EPOCHS = 200
 # Callgrind turns counting on and off at each entry and exit of these: a channel's inside of a lane's.
 SIM = "farpage::sim::SimInitiator::"
-TOGGLES = ("counted_post", "counted_poll", SIM + "post(*", SIM + "poll(*", SIM + "wait(*")
+TOGGLES = ("counted_post", "counted_poll", SIM + "room(*", SIM + "next(*", SIM + "post(*", SIM + "poll(*",
+           SIM + "wait(*")
 
 
 def count(program, batch, rounds, *epochs):

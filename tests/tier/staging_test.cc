@@ -56,6 +56,26 @@ TEST_F(StagingWrite, WhatMayNotBePostedIsItsCallersConcernAlone) {
   EXPECT_TRUE(write(*staging_->allocate(64), 64, kSecond).status.ok());
 }
 
+// Wherever it stands among the sources, and however many the channel takes at once.
+TEST_F(StagingWrite, WriteWithASourceThatIsNotRegisteredIsNeverAnnounced) {
+  const size_t most = client_.capabilities().max_in_flight;
+  for (const size_t foreign : {size_t{0}, most / 2, most - 1, most, most + 1, most + 7}) {
+    std::vector<Slice> sources(most + 8, local_.slice(0, 64));
+    sources[foreign].local_key = 0xDEAD;
+    const auto segment = staging_->allocate(64 * sources.size());
+    ASSERT_TRUE(segment);
+    const auto refused = staging_->write(*segment, sources, now() + kSecond);
+    EXPECT_EQ(refused.status.code, Code::kInvalid) << foreign;
+    EXPECT_EQ(refused.under_way, nullptr);
+    staging_->release(segment->id);
+  }
+  const auto next = staging_->allocate(64);
+  EXPECT_TRUE(write(*next, 64, kSecond).status.ok());
+  run_for(kSecond);
+  EXPECT_EQ(immediates(), std::vector{next->immediate});
+  EXPECT_FALSE(staging_->broken());
+}
+
 // Each step of a write takes a millisecond.
 class SlowStaging : public OneStaging {
  protected:
