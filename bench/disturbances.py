@@ -2,10 +2,12 @@
 """What some cost the others: deadlines that cannot be met, a page with little time behind many, members that are dead, stale pages.
 
 disturbances.py [--farpage build/release/cli/farpage] [--runs 5] [--far-link build/release/bench/farpage_far_link]
+tests/softroce/machine bench/disturbances.py --cable
 
 Each case runs that often, in turns with what it is compared with, and the medians are judged. With --far-link, which takes root, the cases
-of tcp run once more between two network namespaces that are a millisecond apart, each way. Exit status 1 if a bound does not hold on a
-machine that does nothing else.
+of tcp run once more between two network namespaces that are a millisecond apart, each way. With --cable only the deadlines that cannot be
+met are measured, over verbs, between two devices of the Soft-RoCE machine whose cable netem delays by a millisecond, each way. Exit status
+1 if a bound does not hold on a machine that does nothing else.
 """
 
 import argparse
@@ -82,6 +84,29 @@ class FarWire(Wire):
 
     def inside(self, end):
         return ("nsenter", "-n", "-t", self.ends[end])
+
+class Cable:
+    """Node and client of verbs, at the ends of a cable that netem makes longer."""
+
+    ends = {"v0": "rxe0", "w0": "rxe2"}  # of the Soft-RoCE machine: the client's device, and the node's
+    settings = ("--set", "client.connect_ms=20000", "--set", "client.staging_bytes=1MiB")
+
+    def __init__(self, program, folder):
+        self.program, self.folder = program, folder
+        for end in self.ends:
+            run(["tc", "qdisc", "replace", "dev", end, "root", "netem", "limit", "100000", "delay", f"{FAR_DELAY_US}us"])
+
+    @contextlib.contextmanager
+    def node(self):
+        with memory_node(self.program, "verbs", self.folder, "--pool-bytes", "64MiB", "--page-bytes", PAGE,
+                         "--set", f"rdma.devices={self.ends['w0']}", "--set", "node.reuse_ms=1000") as (address, _):
+            yield address
+
+    def fetch(self, address, seconds, *arguments):
+        return bench(self.program, "fetch", "--backend", "verbs", "--node", address, "--set", f"rdma.devices={self.ends['v0']}",
+                     *self.settings, "--page-bytes", PAGE, "--pool-bytes", POOL, "--batch", 1, "--depth", AT_ONCE, "--seconds", seconds,
+                     *arguments)
+
 
 def measure_impossible(rows, wire, name, options):
     """One fetch in a hundred has a tenth of the time that the others take."""
@@ -169,6 +194,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--farpage", default="build/release/cli/farpage")
     parser.add_argument("--far-link", help="farpage_far_link, a target of this project that is built when it is asked for")
+    parser.add_argument("--cable", action="store_true", help="only what netem's cable takes, in the Soft-RoCE machine")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3)
     options = parser.parse_args()
@@ -177,6 +203,10 @@ def main():
     if load > QUIET_SHARE:
         print(f"disturbances: something else takes {100 * load:.0f}% of the cores, and spoils every figure", file=sys.stderr)
     rows = Rows(load <= QUIET_SHARE)
+    if options.cable:
+        with tempfile.TemporaryDirectory() as folder:
+            measure_impossible(rows, Cable(options.farpage, folder), "verbs, 1 ms each way", options)
+        return 0 if rows.holds else 1
     with tempfile.TemporaryDirectory() as folder:
         token = os.path.join(folder, "token")
         with open(token, "wb", opener=lambda path, flags: os.open(path, flags, 0o600)) as file:
