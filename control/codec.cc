@@ -135,6 +135,7 @@ Frame encode(NumberedReply message) {
             to.set_node(from.node);
             put(*to.mutable_membership(), from.membership);
             to.set_newest_epoch(from.newest_epoch);
+            to.set_slot_layout(from.slot_layout);
           },
           [&](OpenLaneReply& from) {
             auto& to = *envelope.mutable_open_lane();
@@ -142,6 +143,7 @@ Frame encode(NumberedReply message) {
             put(*to.mutable_read_offer(), std::move(from.read_offer), fds);
             put(*to.mutable_pool(), std::move(from.pool), fds);
             put(*to.mutable_index(), std::move(from.index), fds);
+            if (from.headers) put(*to.mutable_headers(), std::move(*from.headers), fds);
           },
           [&](CommitReply& from) {
             auto& to = *envelope.mutable_commit();
@@ -333,6 +335,7 @@ Result<NumberedReply> decode_reply(Frame frame) {
       to.node = from.node();
       to.membership = get(from.membership());
       to.newest_epoch = from.newest_epoch();
+      to.slot_layout = from.slot_layout();
       message.reply = std::move(to);
       return message;
     }
@@ -343,6 +346,7 @@ Result<NumberedReply> decode_reply(Frame frame) {
       to.read_offer = get(from.read_offer(), fds);
       to.pool = get(from.pool(), fds);
       to.index = get(from.index(), fds);
+      if (from.has_headers()) to.headers = get(from.headers(), fds);
       message.reply = std::move(to);
       return message;
     }

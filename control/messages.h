@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -16,7 +17,9 @@ namespace farpage {
 // here. Everything in a received message is the peer's word; whoever uses a field checks it.
 // 2: replicas and removes have a patience; of a peer that names none, all would be late.
 // 3: a client's touch log is the end of its staging, and no lane has one.
-inline constexpr uint32_t kControlProtocol = 3;
+// 4: a node's headers may lie in a region of their own; whoever does not know that would take
+// payloads for headers.
+inline constexpr uint32_t kControlProtocol = 4;
 
 inline constexpr uint32_t kMaxCommitPages = 1024;
 inline constexpr uint32_t kMaxRemoveKeys = 4096;
@@ -62,6 +65,7 @@ struct HelloReply {
   uint64_t node = 0;           // which member this is; 0: it serves alone
   EpochTag membership = {};
   uint64_t newest_epoch = 0;  // of the pages that it ever stored or took over; 0: none
+  uint32_t slot_layout = 0;   // of pagetable/geometry.h
 };
 
 // A data path of its own for one thread of the client.
@@ -74,6 +78,7 @@ struct OpenLaneReply {
   ChannelOffer read_offer;
   RegionExport pool;
   RegionExport index;
+  std::optional<RegionExport> headers = {};  // where they do not lie in the pool
 };
 
 // Memory of the client, for the node to write pages into: places of one slot each, one after the

@@ -33,6 +33,11 @@ Result<OfferedLane> make_lane(Fabric& fabric, const PageStore& store) {
   auto index = fabric.export_region(store.index());
   if (!index) return tl::unexpected(index.error());
   OfferedLane made;
+  if (store.geometry().is_apart()) {
+    auto headers = fabric.export_region(store.headers());
+    if (!headers) return tl::unexpected(headers.error());
+    made.reply.headers = std::move(*headers);
+  }
   made.reply.read_offer = std::move(read->offer);
   made.reply.pool = std::move(*pool);
   made.reply.index = std::move(*index);

@@ -4,11 +4,11 @@
 
 namespace farpage {
 
-FormerPages::FormerPages(const Geometry& geometry, const std::byte* pool,
+FormerPages::FormerPages(const Geometry& geometry, const std::byte* headers,
                          const std::function<void(uint32_t slot)>& unproven) {
   for (uint32_t slot = 0; slot < geometry.slots; ++slot) {
     const PageHeader& page =
-        *reinterpret_cast<const PageHeader*>(pool + geometry.slot_offset(slot));
+        *reinterpret_cast<const PageHeader*>(headers + geometry.header_offset(slot));
     const PageExpectation itself = {.key = page.key, .incarnation = page.incarnation};
     if (check_header(page, itself) != PageFinding::kGood || page.payload_bytes == 0 ||
         page.payload_bytes > geometry.page_bytes) {

@@ -21,10 +21,10 @@ class FormerPages {
 
   FormerPages() = default;
 
-  // Of all slots of `pool`. A page is proven by a whole header whose live word is the one of its
-  // key, version and incarnation; of two of one key only the newer is. `unproven` is told of every
-  // other slot.
-  FormerPages(const Geometry& geometry, const std::byte* pool,
+  // Of all slots, whose headers lie in the region that begins at `headers`. A page is proven by a
+  // whole header whose live word is the one of its key, version and incarnation; of two of one key
+  // only the newer is. `unproven` is told of every other slot.
+  FormerPages(const Geometry& geometry, const std::byte* headers,
               const std::function<void(uint32_t slot)>& unproven);
 
   size_t size() const { return pages_.size(); }

@@ -7,11 +7,11 @@
 
 namespace farpage {
 IndexWriter::IndexWriter(const Geometry& geometry, std::span<Bucket> buckets,
-                         const std::byte* slots)
+                         const std::byte* headers)
     : geometry_(geometry),
       own_(buckets.begin(), buckets.end()),
       published_(buckets),
-      slots_(slots),
+      headers_(headers),
       floors_(geometry.buckets, 0) {
   FARPAGE_CHECK(buckets.size() == geometry.buckets);
 }
@@ -24,7 +24,7 @@ void IndexWriter::publish(uint64_t& entry, IndexEntry value) {
 }
 
 const PageHeader& IndexWriter::header(uint64_t slot) const {
-  return *reinterpret_cast<const PageHeader*>(slots_ + geometry_.slot_offset(slot));
+  return *reinterpret_cast<const PageHeader*>(headers_ + geometry_.header_offset(slot));
 }
 
 std::optional<uint32_t> IndexWriter::find(const PageKey& key) const {

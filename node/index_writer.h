@@ -17,9 +17,10 @@ namespace farpage {
 // before it leaves the old one. One thread.
 class IndexWriter {
  public:
-  // `buckets` lies in registered memory, zeroed or as another writer has left it. `slots` is the
-  // pool, from which the keys of entries are read back; both outlive the writer.
-  IndexWriter(const Geometry& geometry, std::span<Bucket> buckets, const std::byte* slots);
+  // `buckets` lies in registered memory, zeroed or as another writer has left it. `headers` is
+  // the region of the slots' headers, from which the keys of entries are read back; both outlive
+  // the writer.
+  IndexWriter(const Geometry& geometry, std::span<Bucket> buckets, const std::byte* headers);
 
   // The slot that the index names for this key.
   std::optional<uint32_t> find(const PageKey& key) const;
@@ -59,7 +60,7 @@ class IndexWriter {
   std::vector<Bucket> own_;  // what the node itself goes by: a bit that flips in memory which
                              // others read must not hide a page from its own next put
   std::span<Bucket> published_;
-  const std::byte* slots_;
+  const std::byte* headers_;
   std::vector<Version> floors_;
 };
 

@@ -7,9 +7,29 @@
 #include "transport/lasting_memory.h"
 
 namespace farpage {
+namespace {
+
+Result<Pool> new_pool(const Geometry& geometry, Fabric& fabric) {
+  Pool pool;
+  auto memory = fabric.allocate_readable(geometry.payloads_bytes());
+  if (!memory) return tl::unexpected(memory.error());
+  pool.memory = std::move(*memory);
+  if (!geometry.is_apart()) return pool;
+  auto headers = fabric.allocate_readable(geometry.headers_bytes());
+  if (!headers) return tl::unexpected(headers.error());
+  pool.headers = std::move(*headers);
+  return pool;
+}
+
+}  // namespace
 
 Result<Pool> take_pool(const Geometry& geometry, Fabric& fabric, PoolKeeper* keeper,
                        std::string_view whose) {
+  if (keeper != nullptr && geometry.is_apart()) {
+    return fail(Code::kInvalid,
+                "a pool whose headers lie apart from its payloads cannot be kept for the next run: "
+                "let them lie together, or keep no pool");
+  }
   auto* lasting = keeper == nullptr ? nullptr : dynamic_cast<LastingMemory*>(&fabric);
   if (lasting == nullptr) {
     if (keeper != nullptr) {
@@ -17,9 +37,7 @@ Result<Pool> take_pool(const Geometry& geometry, Fabric& fabric, PoolKeeper* kee
                               fabric.capabilities().backend));
       keeper->keep({}, {});
     }
-    return fabric.allocate_readable(geometry.pool_bytes()).map([](Region memory) {
-      return Pool{std::move(memory)};
-    });
+    return new_pool(geometry, fabric);
   }
   const std::string name =
       fmt::format("farpage-{}-{}-{}-{}", kPageFormat, geometry.page_bytes, geometry.slots, whose);
@@ -38,7 +56,7 @@ Result<Pool> take_pool(const Geometry& geometry, Fabric& fabric, PoolKeeper* kee
   }
   if (!memory) return tl::unexpected(memory.error());
   keeper->keep(name, file);
-  return Pool{std::move(*memory), has_former};
+  return Pool{std::move(*memory), {}, has_former};
 }
 
 }  // namespace farpage

@@ -54,7 +54,7 @@ Result<MemoryNode::Run> MemoryNode::make_run(const NodeOptions& options, Runtime
                                              Fabric& fabric, std::shared_ptr<Versions> versions,
                                              std::shared_ptr<MemoryBudget> budget,
                                              PoolKeeper* keeper, std::string_view whose) {
-  auto geometry = make_geometry(options.page_bytes, options.pool_bytes);
+  auto geometry = make_geometry(options.page_bytes, options.pool_bytes, options.slot_layout);
   if (!geometry) return tl::unexpected(geometry.error());
   Run run;
   std::random_device random;
@@ -274,6 +274,7 @@ HelloReply MemoryNode::greet(ClientId client, const HelloRequest& request) {
   reply.page_bytes = run_.store->geometry().page_bytes;
   reply.slots = run_.store->geometry().slots;
   reply.buckets = run_.store->geometry().buckets;
+  reply.slot_layout = static_cast<uint32_t>(run_.store->geometry().layout);
   reply.backend = fabric_.capabilities().backend;
   return reply;
 }

@@ -48,7 +48,7 @@ Result<void> NodeOptions::validate() const {
                             "former, or lower the latter",
                             format_bytes(staging_budget_bytes), format_bytes(max_staging_bytes)));
   }
-  return make_geometry(page_bytes, pool_bytes)
+  return make_geometry(page_bytes, pool_bytes, slot_layout)
       .and_then([&](const Geometry&) { return in_range("reuse_ms", reuse_ms, 1, 60'000); })
       .and_then([&] { return in_range("io_threads", io_threads, 1, 256); })
       .and_then([&] { return in_range("lease_ms", lease_ms, 10, 600'000); })

@@ -7,6 +7,7 @@
 #include "base/config.h"
 #include "base/status.h"
 #include "base/units.h"
+#include "pagetable/geometry.h"
 
 namespace farpage {
 
@@ -31,6 +32,8 @@ struct NodeOptions {
   uint64_t max_requests_per_s = 20'000;    // of one client; what is above it waits
   uint64_t fill_bytes_per_s = 256 * kMiB;  // that a member reads of others to fill itself
   uint64_t scrub_bytes_per_s = 32 * kMiB;  // of its own pages that it looks at unasked; 0: none
+  // For who makes the node: no key sets it, for pages are the same to read in both.
+  SlotLayout slot_layout = SlotLayout::kTogether;
 
   Result<void> validate() const;
   // The budget, of a node with so many tenants; 0: it has none.

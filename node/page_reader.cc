@@ -84,9 +84,10 @@ void PageReader::pump() {
 void PageReader::begin_reads(uint64_t now_ns) {
   const View& view = path_.view();
   reuse_ns_ = view.reuse_ns;
+  const uint8_t operations = view.geometry.is_apart() ? 2 : 1;
   while (!queue_.empty()) {
-    const auto free = std::ranges::find(places_, false, &Place::in_use);
-    if (free == places_.end() || path_.room() == 0) return;
+    const auto free = std::ranges::find(places_, 0, &Place::outstanding);
+    if (free == places_.end() || path_.room() < operations) return;
     const HeldPage& page = queue_.front().page;
     const uint64_t longest =
         std::min(view.geometry.page_bytes, landing_.store->geometry().page_bytes);
@@ -99,23 +100,40 @@ void PageReader::begin_reads(uint64_t now_ns) {
     }
     const auto place = static_cast<size_t>(free - places_.begin());
     (*headers_)[place].live = 0;
-    write_operation(queue_.front(), place);
-    *free = {std::move(queue_.front()), now_ns, last_tag_, true};
+    const uint64_t first_tag = last_tag_ + 1;
+    write_operations(queue_.front(), place);
+    const auto outstanding = static_cast<uint8_t>((1u << operations) - 1);
+    *free = {std::move(queue_.front()), now_ns, first_tag, outstanding, false};
     queue_.pop_front();
   }
 }
 
-void PageReader::write_operation(const Read& read, size_t place) {
+// Header and payload: one read where they lie together at the other node, and two where they do
+// not. Where our own payloads lie is another matter.
+void PageReader::write_operations(const Read& read, size_t place) {
+  const Geometry& theirs = path_.view().geometry;
+  const Slice header = headers_region_.slice(place * sizeof(PageHeader), sizeof(PageHeader));
+  const Slice payload = landing_.pool.slice(landing_.store->geometry().payload_offset(read.slot),
+                                            read.page.payload_bytes);
+  Operation& first = write_operation(path_.headers(), theirs.header_offset(read.page.slot));
+  first.local[0] = header;
+  first.local_count = theirs.is_apart() ? 1 : 2;
+  if (!theirs.is_apart()) {
+    first.local[1] = payload;
+    return;
+  }
+  Operation& second = write_operation(path_.pool(), theirs.payload_offset(read.page.slot));
+  second.local[0] = payload;
+  second.local_count = 1;
+}
+
+Operation& PageReader::write_operation(const RemoteRegion& remote, uint64_t offset) {
   Operation& operation = path_.next();
   operation = {};
   operation.tag = ++last_tag_;
-  operation.remote = path_.pool();
-  operation.remote_offset = path_.view().geometry.slot_offset(read.page.slot);
-  operation.local_count = 2;
-  operation.local[0] = headers_region_.slice(place * sizeof(PageHeader), sizeof(PageHeader));
-  operation.local[1] =
-      landing_.pool.slice(landing_.store->geometry().slot_offset(read.slot) + sizeof(PageHeader),
-                          read.page.payload_bytes);
+  operation.remote = remote;
+  operation.remote_offset = offset;
+  return operation;
 }
 
 void PageReader::poll() {
@@ -126,30 +144,41 @@ void PageReader::poll() {
   const size_t count = path_.poll(std::span(completions).first(most));
   const uint64_t now = runtime_.clock().now_ns();
   for (const Completion& completion : std::span(completions).first(count)) {
-    const auto place = std::ranges::find_if(
-        places_, [&](const Place& at) { return at.in_use && at.tag == completion.tag; });
-    if (place == places_.end()) continue;
-    uint32_t crc = 0;
-    const Code code =
-        completion.outcome == Outcome::kOk
-            ? judge(*place, (*headers_)[static_cast<size_t>(place - places_.begin())], now, crc)
-            : Code::kUnavailable;
-    path_.operation_ended();
-    read_ended(std::exchange(*place, {}).read, code, crc);
+    operation_ended(completion, now);
   }
   // What has not come within L is of no use any more, and only the end of the channel ends it.
   if (std::ranges::any_of(places_, [&](const Place& place) {
-        return place.in_use && now - place.posted_ns >= reuse_ns_;
+        return place.outstanding != 0 && now - place.posted_ns >= reuse_ns_;
       })) {
     path_.end();
   }
+}
+
+// A page is judged, and its slot given back, once nothing lands there any more.
+void PageReader::operation_ended(const Completion& completion, uint64_t now_ns) {
+  const auto bit_of = [&](const Place& place) {
+    const uint64_t part = completion.tag - place.first_tag;
+    return part < 2 ? static_cast<uint8_t>(place.outstanding & (1u << part)) : uint8_t{0};
+  };
+  const auto place =
+      std::ranges::find_if(places_, [&](const Place& at) { return bit_of(at) != 0; });
+  if (place == places_.end()) return;  // it has come before
+  path_.operation_ended();
+  place->outstanding = static_cast<uint8_t>(place->outstanding & ~bit_of(*place));
+  place->failed |= completion.outcome != Outcome::kOk;
+  if (place->outstanding != 0) return;
+  uint32_t crc = 0;
+  const PageHeader& header = (*headers_)[static_cast<size_t>(place - places_.begin())];
+  const Code code = place->failed ? Code::kUnavailable : judge(*place, header, now_ns, crc);
+  read_ended(std::exchange(*place, {}).read, code, crc);
 }
 
 // The path's channels are gone, and nothing of them lands any more.
 void PageReader::end_reads() {
   path_.forget_operations();
   for (Place& place : places_) {
-    if (place.in_use) read_ended(std::exchange(place, {}).read, Code::kUnavailable, 0);
+    if (place.outstanding == 0) continue;
+    read_ended(std::exchange(place, {}).read, Code::kUnavailable, 0);
   }
 }
 
@@ -179,10 +208,7 @@ Code PageReader::judge(const Place& place, const PageHeader& landed, uint64_t no
   const PageFinding finding = check_header(header, expected);
   if (finding == PageFinding::kCorrupt) return Code::kAborted;
   if (finding != PageFinding::kGood) return Code::kNotFound;
-  const PageStore& store = *landing_.store;
-  const std::byte* payload =
-      store.pool().data() + store.geometry().slot_offset(place.read.slot) + sizeof(PageHeader);
-  crc = crc32c(0, payload, page.payload_bytes);
+  crc = crc32c(0, landing_.store->payload(place.read.slot), page.payload_bytes);
   return crc == header.payload_crc ? Code::kOk : Code::kAborted;
 }
 

@@ -61,9 +61,10 @@ class PageReader {
   };
   struct Place {  // of a header that lands
     Read read;
-    uint64_t posted_ns = 0;
-    uint64_t tag = 0;
-    bool in_use = false;
+    uint64_t posted_ns = 0;   // the first of its operations
+    uint64_t first_tag = 0;   // of as many as the page takes, one after the other
+    uint8_t outstanding = 0;  // a bit for each that has not ended; none: the place is free
+    bool failed = false;
   };
   static constexpr size_t kPlaces = 64;
   using Headers = std::array<PageHeader, kPlaces>;
@@ -72,8 +73,10 @@ class PageReader {
   void pump();
   void pump_in(uint64_t delay_ns);
   void begin_reads(uint64_t now_ns);
-  void write_operation(const Read& read, size_t place);
+  void write_operations(const Read& read, size_t place);
+  Operation& write_operation(const RemoteRegion& remote, uint64_t offset);
   void poll();
+  void operation_ended(const Completion& completion, uint64_t now_ns);
   void end_reads();
   void read_ended(Read read, Code code, uint32_t crc);
   Code judge(const Place& place, const PageHeader& landed, uint64_t now_ns, uint32_t& crc) const;

@@ -37,10 +37,11 @@ PageStore::PageStore(const PageStoreOptions& options, const Clock& clock, Pool p
     : options_(options),
       clock_(clock),
       pool_(std::move(pool.memory)),
+      headers_(std::move(pool.headers)),
       index_region_(std::move(index)),
       index_(options.geometry,
              {reinterpret_cast<Bucket*>(index_region_.data()), options.geometry.buckets},
-             pool_.data()),
+             headers().data()),
       slots_(static_cast<uint32_t>(options.geometry.slots), with_drift(options.reuse_ns)) {
   if (pool.has_former) find_former();
 }
@@ -50,7 +51,7 @@ PageStore::PageStore(const PageStoreOptions& options, const Clock& clock, Pool p
 void PageStore::find_former() {
   for (uint64_t slot = 0; slot < options_.geometry.slots; ++slot) (void)slots_.take(0);
   former_ =
-      FormerPages(options_.geometry, pool_.data(), [this](uint32_t slot) { clear_live(slot); });
+      FormerPages(options_.geometry, headers().data(), [this](uint32_t slot) { clear_live(slot); });
 }
 
 void PageStore::adopt(uint32_t slot) {
@@ -84,7 +85,19 @@ void PageStore::drop_former(size_t most) {
 }
 
 PageHeader& PageStore::header(uint32_t slot) const {
-  return *reinterpret_cast<PageHeader*>(pool_.data() + options_.geometry.slot_offset(slot));
+  return *reinterpret_cast<PageHeader*>(headers().data() + geometry().header_offset(slot));
+}
+
+std::byte* PageStore::payload(uint32_t slot) const {
+  return pool_.data() + geometry().payload_offset(slot);
+}
+
+Slice PageStore::header_slice(uint32_t slot) const {
+  return headers().slice(geometry().header_offset(slot), sizeof(PageHeader));
+}
+
+Slice PageStore::payload_slice(uint32_t slot, uint64_t bytes) const {
+  return pool_.slice(geometry().payload_offset(slot), bytes);
 }
 
 std::optional<uint32_t> PageStore::locate(const PageKey& key) const {
@@ -105,8 +118,7 @@ Code PageStore::put(const PageKey& key, Version version, std::span<const std::by
   if (!in_order && version <= index_.floor(key)) return Code::kInvalid;
   const std::optional<uint32_t> slot = take();
   if (!slot) return Code::kExhausted;
-  auto* bytes = reinterpret_cast<std::byte*>(&header(*slot) + 1);
-  if (copy_with_crc32c(0, bytes, payload.data(), payload.size()) != payload_crc) {
+  if (copy_with_crc32c(0, this->payload(*slot), payload.data(), payload.size()) != payload_crc) {
     slots_.release(*slot);
     return Code::kAborted;
   }
@@ -168,10 +180,9 @@ bool PageStore::is_whole(uint32_t slot, const PageKey& key) const {
   PageExpectation expected;
   expected.key = key;
   expected.incarnation = options_.incarnation;
-  const auto* payload = reinterpret_cast<const std::byte*>(&header(slot) + 1);
   return check_header(page, expected) == PageFinding::kGood &&
          page.payload_bytes <= options_.geometry.page_bytes &&
-         crc32c(0, payload, page.payload_bytes) == page.payload_crc;
+         crc32c(0, payload(slot), page.payload_bytes) == page.payload_crc;
 }
 
 Code PageStore::check(const PageKey& key) {

@@ -113,7 +113,13 @@ class PageStore {
 
   const Geometry& geometry() const { return options_.geometry; }
   const SlotTable& slots() const { return slots_; }
+  // Of the payloads, and of the headers where these have no region of their own.
   const Region& pool() const { return pool_; }
+  const Region& headers() const { return geometry().is_apart() ? headers_ : pool_; }
+  // A slot's payload, and where both parts of a page lie for who sends them on.
+  std::byte* payload(uint32_t slot) const;
+  Slice header_slice(uint32_t slot) const;
+  Slice payload_slice(uint32_t slot, uint64_t bytes) const;
   const Region& index() const { return index_region_; }
   uint64_t evictions() const { return evictions_; }
   Version highest_version() const { return highest_version_; }  // of what was ever published
@@ -138,6 +144,7 @@ class PageStore {
   PageStoreOptions options_;
   const Clock& clock_;
   Region pool_;
+  Region headers_;
   Region index_region_;
   IndexWriter index_;
   SlotTable slots_;

@@ -84,9 +84,9 @@ void PushPath::write(const Write& write) {
   under_way_.push_back({write.payload_bytes, false});
   if (write.payload_bytes == 0) return;
   operation.remote_offset = write.place * store_.geometry().slot_bytes();
-  operation.local_count = 1;
-  operation.local[0] = store_.pool().slice(store_.geometry().slot_offset(write.slot),
-                                           sizeof(PageHeader) + write.payload_bytes);
+  operation.local_count = 2;
+  operation.local[0] = store_.header_slice(write.slot);
+  operation.local[1] = store_.payload_slice(write.slot, write.payload_bytes);
 }
 
 // As much of what waits as the channel has room for.

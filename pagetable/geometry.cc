@@ -12,9 +12,10 @@ static_assert(kPagesPerBucket < kBucketEntries);
 
 }  // namespace
 
-Result<Geometry> make_geometry(uint64_t page_bytes, uint64_t pool_bytes) {
+Result<Geometry> make_geometry(uint64_t page_bytes, uint64_t pool_bytes, SlotLayout layout) {
   Geometry geometry;
   geometry.page_bytes = page_bytes;
+  geometry.layout = layout;
   if (page_bytes == 0 || page_bytes > kMaxPageBytes) {
     return fail(Code::kInvalid, fmt::format("page_bytes is {}: choose 1 to {}", page_bytes,
                                             format_bytes(kMaxPageBytes)));
@@ -33,6 +34,12 @@ Result<Geometry> make_geometry(uint64_t page_bytes, uint64_t pool_bytes) {
 }
 
 Result<void> validate(const Geometry& geometry) {
+  if (geometry.layout != SlotLayout::kTogether && geometry.layout != SlotLayout::kApart) {
+    return fail(Code::kInvalid,
+                fmt::format("layout {} of slots is unknown here: run the same version of farpage "
+                            "on both ends",
+                            static_cast<unsigned>(geometry.layout)));
+  }
   if (geometry.page_bytes == 0 || geometry.page_bytes > kMaxPageBytes) {
     return fail(Code::kInvalid, fmt::format("a page of {} bytes is out of range (1 to {})",
                                             geometry.page_bytes, kMaxPageBytes));

@@ -201,14 +201,19 @@ bool LaneEngine::is_whole(PageInFlight& page, uint32_t crc) {
   return is_wanted && has_payload(page, crc);
 }
 
+// Nothing is judged before all of the step has ended.
 [[gnu::always_inline]] inline void LaneEngine::operation_ended(PageInFlight& page, uint8_t part,
                                                                uint32_t crc) {
   page.outstanding &= static_cast<uint8_t>(~part);
-  if (page.outstanding != 0) return;
+  if (page.outstanding != 0) {
+    if (part == kPayloadPart) landed_crc_[page.index] = crc;
+    return;
+  }
   if (page.is == kPlain && on(Guard::kExactHeader)) {
     page.is.whole = is_located(page) && has_payload(page, crc);
   } else if (page.is.reads_page && !page.is.broken && !page.is.held) {
-    page.is.whole = is_whole(page, crc);
+    const bool came_first = page.is.apart && part != kPayloadPart;
+    page.is.whole = is_whole(page, came_first ? landed_crc_[page.index] : crc);
   }
   ended_bytes_ += page.bytes;
   ended_[ended_count_++] = page.index;
@@ -438,7 +443,7 @@ const std::byte* LaneEngine::mapped_payload(const PageKey& key) const {
   const auto* direct = dynamic_cast<const DirectMemory*>(peer.path.channel());
   Location location;
   if (direct == nullptr || !peer.link->locations().find(key, location)) return nullptr;
-  const uint64_t offset = peer.path.view().geometry.slot_offset(location.slot) + sizeof(PageHeader);
+  const uint64_t offset = peer.path.view().geometry.payload_offset(location.slot);
   const std::span<const std::byte> pool = direct->view(peer.path.pool());
   return offset < pool.size() ? pool.data() + offset : nullptr;
 }

@@ -61,7 +61,10 @@ class LaneEngine {
   // As many bytes as are landed before verdicts are given: more would make the first of them late.
   static constexpr uint64_t kPollBytes = 256 * kKiB;
   static constexpr uint16_t kNoTwin = PageDetails::kNoTwin;
-  static constexpr size_t kMostReads = 2;  // of one step of a page: its buckets
+  // Of one step of a page: its buckets, or header and payload where these lie apart.
+  static constexpr size_t kMostReads = 2;
+  static constexpr uint8_t kHeaderPart = 1;   // also of a read that brings both
+  static constexpr uint8_t kPayloadPart = 4;  // no bucket's
   // An operation that is refused this often would be refused for ever.
   static constexpr uint8_t kMostFailures = 3;
   static constexpr uint8_t kNoRank = kMaxReplicas;  // of one that was asked in an epoch before
@@ -174,6 +177,7 @@ class LaneEngine {
   void read_next(PageInFlight& page);
   Operation& begin_read(PageInFlight& page, uint8_t part);
   void read_page(PageInFlight& page);
+  void read_apart(PageInFlight& page);
   void read_index(PageInFlight& page);
 
   // lane_verdicts.cc
@@ -300,6 +304,7 @@ class LaneEngine {
   PayloadChecks checks_;  // after the memory that they read
   std::array<PageInFlight, kWindow> pages_;
   std::vector<PageDetails> details_;          // of each
+  std::array<uint32_t, kWindow> landed_crc_;  // of each whose payload was here before its header
   std::array<uint16_t, kWindow> free_pages_;  // the first of them
   uint32_t free_count_ = 0;
   std::array<uint16_t, kWindow> ended_;  // those of which no operation is outstanding any more

@@ -116,8 +116,10 @@ void LaneEngine::advance_path(LanePeer& peer) {
   if (peer.path.outdated() || (!peer.member && peer.path.is_open())) peer.path.end();
   if (!peer.member || !peer.path.advance(now_ns_)) return;
   watch_ns_ = now_ns_;  // there is one more to ask
-  peer.slot_bytes = peer.path.view().geometry.slot_bytes();
-  const uint64_t page_bytes = peer.path.view().geometry.page_bytes;
+  const Geometry& geometry = peer.path.view().geometry;
+  peer.header_stride = geometry.header_stride();
+  peer.longest_alone = geometry.is_apart() ? UINT64_MAX : 0;
+  const uint64_t page_bytes = geometry.page_bytes;
   if (page_bytes == page_bytes_) return;
   page_bytes_ = page_bytes;
   window_ = std::clamp<size_t>(kWindowBytes / page_bytes, 2, kWindow);

@@ -32,13 +32,16 @@ struct LanePeer {
   uint32_t held = 0;         // ... of pages that have their verdict
   uint64_t held_bytes = 0;   // that those may still land
   uint32_t slower = 0;       // pages whose recompute was faster
-  uint64_t slot_bytes = 0;   // in the memory that its path leads to
-  uint64_t heard_ns = 0;     // when an operation ended here last
-  bool busy = false;         // among those that have something in flight
-  uint32_t written = 0;      // operations that are to be posted
-  RecentLatency latency;     // of its operations
-  TransferWindow window;     // how many bytes may be under way here
-  ReadPath path;             // last: its operations end first
+  // As its path's node keeps slots: from one header to the next, and up to how many bytes a page's
+  // payload is not read with its header.
+  uint64_t header_stride = 0;
+  uint64_t longest_alone = 0;
+  uint64_t heard_ns = 0;  // when an operation ended here last
+  bool busy = false;      // among those that have something in flight
+  uint32_t written = 0;   // operations that are to be posted
+  RecentLatency latency;  // of its operations
+  TransferWindow window;  // how many bytes may be under way here
+  ReadPath path;          // last: its operations end first
 };
 
 }  // namespace farpage

@@ -101,12 +101,32 @@ void LaneEngine::read_next(PageInFlight& page) {
   }
 }
 
+// The header alone, and then the payload, if one is wanted: its node keeps it elsewhere. The step
+// has one time for both, from before the first of them is posted (protocol rule 3).
+void LaneEngine::read_apart(PageInFlight& page) {
+  const LanePeer& peer = *page.peer;
+  Operation& header = begin_read(page, kHeaderPart);
+  header.wants_crc = false;
+  header.remote = peer.path.headers();
+  header.remote_offset = page.slot * peer.header_stride;
+  header.local_count = 1;
+  header.local[0] = landing_slice(&landing().headers[page.index], sizeof(PageHeader));
+  if (page.bytes == 0) return;
+  page.is.apart = true;
+  Operation& payload = begin_read(page, kPayloadPart);
+  payload.wants_crc = wants_crc_;
+  payload.remote = peer.path.pool();
+  payload.remote_offset = peer.path.view().geometry.payload_offset(page.slot);
+  payload.local_count = 1;
+  payload.local[0] = destination(page);
+}
+
 void LaneEngine::read_index(PageInFlight& page) {
   const LanePeer& peer = *page.peer;
   counters_.index_looks.add();
   page.step = ++steps_;
   page.posted_ns = now_ns_;
-  page.is.reads_page = page.is.whole = false;
+  page.is.reads_page = page.is.apart = page.is.whole = false;
   const auto homes = key_buckets(page.request->key, peer.path.view().geometry.buckets);
   for (size_t i = 0; i < homes.size(); ++i) {
     Operation& operation = begin_read(page, static_cast<uint8_t>(1u << i));

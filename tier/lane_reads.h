@@ -64,12 +64,13 @@ inline void LaneEngine::begin_at(LanePeer& peer, PageInFlight& page) {
   page.step = ++steps_;
   page.posted_ns = now_ns_;
   page.is.reads_page = true;
-  page.is.whole = false;
-  Operation& operation = begin_read(page, 1);
-  operation.wants_crc = wants_crc_ && page.bytes > 0;
+  page.is.apart = page.is.whole = false;
+  if (page.bytes <= peer.longest_alone) return read_apart(page);
+  Operation& operation = begin_read(page, kHeaderPart);
+  operation.wants_crc = wants_crc_;
   operation.remote = peer.path.pool();
-  operation.remote_offset = page.slot * peer.slot_bytes;
-  operation.local_count = page.bytes > 0 ? 2 : 1;
+  operation.remote_offset = page.slot * peer.header_stride;
+  operation.local_count = 2;
   operation.local[0] = landing_slice(&header, sizeof header);
   operation.local[1] = destination(page);
 }

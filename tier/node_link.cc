@@ -284,7 +284,8 @@ Result<std::shared_ptr<View>> NodeLink::make_view(const std::shared_ptr<ControlL
   view->incarnation = reply.incarnation;
   view->reuse_ns = reply.reuse_ns;
   view->lease_ns = reply.lease_ns;
-  view->geometry = {reply.page_bytes, reply.slots, reply.buckets};
+  view->geometry = {reply.page_bytes, reply.slots, reply.buckets,
+                    static_cast<SlotLayout>(std::min<uint32_t>(reply.slot_layout, UINT8_MAX))};
   view->link = link;
   view->valid_until_ns = sent_ns + reply.lease_ns;
   view->gap = hello_gap_;

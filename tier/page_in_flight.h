@@ -56,7 +56,8 @@ struct PageFlags {
   bool looked_up : 1 = false;   // the details have a lookup
   bool detailed : 1 = false;    // there are details
   bool aside : 1 = false;       // its read has ended in an earlier turn, its check had not
-  uint16_t unused : 5 = 0;
+  bool apart : 1 = false;       // its header and its payload are read by an operation each
+  uint16_t unused : 4 = 0;
 
   // All of them at once.
   friend bool operator==(const PageFlags& a, const PageFlags& b) {

@@ -99,6 +99,14 @@ void ReadPath::ask() {
 
 Result<ReadPath::Opened> ReadPath::take_up(Fabric& fabric, const Geometry& geometry,
                                            uint64_t deadline_ns, OpenLaneReply offer) {
+  if (offer.headers.has_value() != geometry.is_apart()) {
+    return fail(Code::kProtocol,
+                geometry.is_apart()
+                    ? "the node says that its headers lie apart, and offers no region of them: run "
+                      "the same version of farpage on both ends"
+                    : "the node offers a region of headers, and says that they lie in its pool: "
+                      "run the same version of farpage on both ends");
+  }
   Opened opened;
   auto channel = fabric.connect(std::move(offer.read_offer), deadline_ns);
   if (!channel) return tl::unexpected(channel.error());
@@ -110,7 +118,12 @@ Result<ReadPath::Opened> ReadPath::take_up(Fabric& fabric, const Geometry& geome
     to = *region;
     return {};
   };
-  return import(std::move(offer.pool), geometry.pool_bytes(), opened.pool)
+  return import(std::move(offer.pool), geometry.payloads_bytes(), opened.pool)
+      .and_then([&]() -> Result<void> {
+        opened.headers = opened.pool;
+        if (!offer.headers) return {};
+        return import(std::move(*offer.headers), geometry.headers_bytes(), opened.headers);
+      })
       .and_then(
           [&] { return import(std::move(offer.index), geometry.index_bytes(), opened.index); })
       .map([&] { return std::move(opened); });
@@ -127,6 +140,7 @@ void ReadPath::answered() {
   }
   Opened& opened = **answer->opened;
   pool_ = opened.pool;
+  headers_ = opened.headers;
   index_ = opened.index;
   parts_ = std::move(opened.parts);
   touches_.attach(view_->staging);

@@ -51,7 +51,9 @@ class ReadPath {
   // That view; null: there is none.
   const View* newest_view() const { return is_open() ? view_.get() : newest_.get(); }
   const View& view() const { return *view_; }
+  // Of the payloads, and of the headers: one and the same where they lie together.
   const RemoteRegion& pool() const { return pool_; }
+  const RemoteRegion& headers() const { return headers_; }
   const RemoteRegion& index() const { return index_; }
   const Initiator* channel() const { return parts_.reads.get(); }
 
@@ -109,6 +111,7 @@ class ReadPath {
   struct Opened {
     ChannelDisposal::Parts parts;
     RemoteRegion pool;
+    RemoteRegion headers;
     RemoteRegion index;
   };
 
@@ -156,6 +159,7 @@ class ReadPath {
   ChannelDisposal::Parts parts_;               // while it is open
   std::shared_ptr<ChannelDisposal> disposal_;  // while it is ending
   RemoteRegion pool_;
+  RemoteRegion headers_;
   RemoteRegion index_;
   TouchRecorder touches_;
   uint64_t lane_ = 0;  // the node's number for the last path

@@ -46,6 +46,7 @@ struct Shared {
 
 void add(CampaignCounts& counts, const Plan& plan, const RunResult& run) {
   ++counts.runs;
+  counts.runs_apart += plan.cluster.nodes_apart > 0 ? 1 : 0;
   counts.actions += plan.actions.size();
   counts.ready += run.ready;
   counts.recompute += run.recompute;
@@ -70,6 +71,7 @@ void add(CampaignCounts& counts, const Plan& plan, const RunResult& run) {
 
 void add(CampaignCounts& sum, const CampaignCounts& more) {
   sum.runs += more.runs;
+  sum.runs_apart += more.runs_apart;
   sum.actions += more.actions;
   sum.ready += more.ready;
   sum.recompute += more.recompute;

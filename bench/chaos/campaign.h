@@ -30,6 +30,7 @@ inline constexpr uint64_t kManyTimes = 1'000;
 // The sums of many runs.
 struct CampaignCounts {
   uint64_t runs = 0;
+  uint64_t runs_apart = 0;  // with nodes that keep headers and payloads apart
   uint64_t actions = 0;
   uint64_t ready = 0;
   uint64_t recompute = 0;

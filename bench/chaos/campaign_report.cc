@@ -37,6 +37,7 @@ boost::json::object campaign_json(const CampaignResult& result, const std::strin
       {"replicas", result.options.plan.replicas},
       {"seconds", result.seconds},
       {"runs", counts.runs},
+      {"runs_apart", counts.runs_apart},
       {"actions", counts.actions},
       {"pages_ready", counts.ready},
       {"pages_recompute", counts.recompute},
@@ -77,17 +78,18 @@ boost::json::object campaign_json(const CampaignResult& result, const std::strin
 std::string campaign_table(const CampaignResult& result) {
   const CampaignCounts& counts = result.counts;
   std::string text = fmt::format(
-      "{} runs from seed {} in {:.1f} s: {} clients, {} nodes, {} replicas\n"
+      "{} runs from seed {} in {:.1f} s: {} clients, {} nodes, {} replicas; in {} runs, nodes keep "
+      "headers and payloads apart\n"
       "{} pages ready, {} to recompute; {} fetches had less time than a read takes, {} were let "
       "go; "
       "{} of {} puts acknowledged; {} pages had to be there at "
       "the end, {} of {} that were handed over were lost to fast epochs; {} faults\n\n"
       "{:<16} {:>12} {:>12}\n",
       counts.runs, result.options.seed, result.seconds, result.options.plan.clients,
-      result.options.plan.nodes, result.options.plan.replicas, counts.ready, counts.recompute,
-      counts.hopeless, counts.cancelled, counts.puts_acknowledged, counts.puts, counts.pages_kept,
-      counts.lost_to_fast_epochs, counts.pages_handed_over, sum(counts.injected), "kind",
-      "injected", "caught");
+      result.options.plan.nodes, result.options.plan.replicas, counts.runs_apart, counts.ready,
+      counts.recompute, counts.hopeless, counts.cancelled, counts.puts_acknowledged, counts.puts,
+      counts.pages_kept, counts.lost_to_fast_epochs, counts.pages_handed_over, sum(counts.injected),
+      "kind", "injected", "caught");
   for (Kind kind = 0; kind < kKinds; ++kind) {
     text += fmt::format("{:<16} {:>12} {:>12}\n", kind_name(kind), counts.injected[kind],
                         counts.caught[kind]);

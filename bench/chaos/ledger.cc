@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bench/chaos/replica_sets.h"
+#include "transport/fault/page_read.h"
 
 namespace farpage::chaos {
 namespace {
@@ -37,8 +38,8 @@ void Ledger::passed(const Operation& operation, std::optional<FaultKind> fault) 
     }
     return;
   }
-  if (operation.local_count != 2) return;
-  const std::byte* destination = operation.local[1].data;
+  if (!fault::reads_payload(operation)) return;
+  const std::byte* destination = fault::payload_of(operation).data;
   if (!awaited(destination)) return;
   Destination& met = destinations_[destination];
   ++met.landings;
@@ -60,7 +61,7 @@ uint64_t Ledger::flip_read(const Operation& operation) const {
     const uint64_t offset = flip.byte.offset;
     if (!flip.byte.memory.expired() && operation.remote_offset <= offset &&
         offset - operation.remote_offset < operation.bytes() && *flip.byte.at == flip.value &&
-        is_wrong(operation.local[1])) {
+        is_wrong(fault::payload_of(operation))) {
       return flip.id;
     }
   }

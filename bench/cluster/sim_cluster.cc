@@ -145,6 +145,7 @@ Fleet SimCluster::fleet_for_node(size_t node) {
 void SimCluster::start_node(size_t node) {
   FARPAGE_CHECK(!node_runs(node));
   NodeOptions options = options_.node;
+  if (node < options_.nodes_apart) options.slot_layout = SlotLayout::kApart;
   options.state = states_ / ("node.state." + std::to_string(++runs_));
   if (!nodes_[node].state.empty()) {
     std::filesystem::copy_file(nodes_[node].state, options.state);

@@ -31,6 +31,7 @@ struct SimClusterOptions {
   uint64_t clients = 1;
   uint64_t nodes = 1;
   uint64_t replicas = 1;
+  uint64_t nodes_apart = 0;    // so many, the first ones, keep headers and payloads apart
   bool uses_register = false;  // otherwise membership is a list that never changes
   SimRegisterOptions epochs = {};
   bool keep_pools =

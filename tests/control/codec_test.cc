@@ -90,6 +90,7 @@ TEST(Codec, Hello) {
   EXPECT_EQ(got.staging_offer.opaque, "offer");
   EXPECT_EQ(inode(got.staging_offer.fd), offer_inode);
   EXPECT_EQ(got.backend, "backend");
+  EXPECT_EQ(got.slot_layout, 0u);
   expect_equal(got.staging, region(1));
   EXPECT_EQ(inode(got.staging.fd), staging_inode);
 }
@@ -111,6 +112,54 @@ TEST(Codec, OpenLaneKeepsItsDescriptorsApart) {
   EXPECT_EQ(inode(got.read_offer.fd), inodes[0]);
   EXPECT_EQ(inode(got.pool.fd), inodes[1]);
   EXPECT_EQ(inode(got.index.fd), inodes[2]);
+}
+
+TEST(Codec, LayoutOfSlotsAndTheRegionOfTheirHeaders) {
+  for (const uint32_t layout : {1u, 2u, 256u, UINT32_MAX}) {
+    HelloReply hello;
+    hello.slot_layout = layout;
+    EXPECT_EQ(round_trip(std::move(hello)).slot_layout, layout) << "who uses it judges it";
+  }
+  OpenLaneReply sent;
+  sent.pool = region(2);
+  sent.index = region(3);
+  sent.headers = region(4);
+  const ino_t inodes[] = {inode(sent.pool.fd), inode(sent.index.fd), inode(sent.headers->fd)};
+  const OpenLaneReply got = round_trip(std::move(sent));
+  ASSERT_TRUE(got.headers);
+  expect_equal(*got.headers, region(4));
+  EXPECT_EQ(inode(got.pool.fd), inodes[0]);
+  EXPECT_EQ(inode(got.index.fd), inodes[1]);
+  EXPECT_EQ(inode(got.headers->fd), inodes[2]);
+  EXPECT_FALSE(round_trip(OpenLaneReply{}).headers);
+}
+
+// The headers come last: of a message that is cut there, or of one whose descriptor is missing, no
+// other region is taken for theirs.
+TEST(Codec, HeadersThatWereCutOffAreNone) {
+  const auto whole = [] {
+    OpenLaneReply lane;
+    lane.pool = region(2);
+    lane.index = region(3);
+    lane.headers = region(4);
+    return encode(NumberedReply{1, std::move(lane)});
+  };
+  const size_t bytes = whole().body.size();
+  for (size_t cut = 1; cut < bytes; ++cut) {
+    Frame frame = whole();
+    frame.body.resize(cut);
+    auto got = decode_reply(std::move(frame));
+    if (!got) continue;
+    const auto* lane = std::get_if<OpenLaneReply>(&got->reply);
+    EXPECT_TRUE(lane == nullptr || !lane->headers) << cut;
+  }
+  Frame frame = whole();
+  frame.descriptors.pop_back();
+  auto got = decode_reply(std::move(frame));
+  ASSERT_TRUE(got.has_value());
+  const auto& lane = std::get<OpenLaneReply>(got->reply);
+  ASSERT_TRUE(lane.headers);
+  EXPECT_FALSE(lane.headers->fd.valid());
 }
 
 TEST(Codec, DescriptorsThatDidNotComeAreNone) {
@@ -449,6 +498,7 @@ RC_GTEST_PROP(CodecProperty, DamagedMessagesAreHarmless, (uint32_t seed)) {
   RC_ASSERT(request.has_value() || request.error().code == Code::kProtocol);
   OpenLaneReply lane;
   lane.pool = region(5);
+  lane.headers = region(6);
   Frame frame = encode(NumberedReply{random(), std::move(lane)});
   frame.body[random() % frame.body.size()] = static_cast<char>(random());
   const auto reply = decode_reply(std::move(frame));

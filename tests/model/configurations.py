@@ -40,6 +40,7 @@ CONFIGURATIONS = (
     Configuration("all-at-once", "replicas", (AT_ONCE, "PUTS=3", "removes", *ALL),
                   "two epoch changes, two puts and a remove, evictions, fills; fetches in one step"),
     Configuration("reuse", "reuse", (), "one slot, four pages of two keys, locations of any age"),
+    Configuration("reuse-by-two-reads", "reuse", ("two_reads",), "the same; header and payload come by a READ each"),
     Configuration("landing", "landing", (), "two places, two attempts, a deadline"),
     Configuration("landing-pushed", "landing", ("push",), "the first attempt is pushed by the peer"),
     Configuration("landing-copied", "landing", ("copied",), "the first attempt is copied by a CPU thread"),
@@ -79,6 +80,7 @@ GUARDS = (
     Guard("stamp_after_unpublish", "reuse", (), "I1"),
     Guard("reuse_wait", "reuse", (), "I1"),
     Guard("lease_per_read", "reuse", (), "I1"),
+    Guard("lease_from_first_post", "reuse", ("two_reads",), "I1"),
     Guard("exact_header", "reuse", (), "I1"),
     # Landings.
     Guard("one_landing_one_attempt+ready_needs_all_ended", "landing", (), "I4"),

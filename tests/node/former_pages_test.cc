@@ -59,7 +59,7 @@ class FormerPagesTest : public testing::Test {
                        crc32c(0, bytes.data(), bytes.size()));
   }
   std::byte* slot_bytes(uint32_t slot) {
-    return store_->pool().data() + geometry_.slot_offset(slot);
+    return store_->pool().data() + geometry_.header_offset(slot);
   }
   PageHeader& header(uint32_t slot) { return *reinterpret_cast<PageHeader*>(slot_bytes(slot)); }
 

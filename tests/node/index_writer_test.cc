@@ -26,7 +26,7 @@ class Index {
   // A writer that knows what was written into the buckets from outside.
   void take_over() { writer_ = make_writer(); }
   PageHeader& header(uint64_t slot) {
-    return pool_[geometry_.slot_offset(slot) / sizeof(PageHeader)];
+    return pool_[geometry_.header_offset(slot) / sizeof(PageHeader)];
   }
   Bucket& bucket(uint64_t number) { return buckets_[number]; }
   const Geometry& geometry() const { return geometry_; }

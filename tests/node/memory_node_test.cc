@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "bench/cluster/sim_pool_keeper.h"
 #include "pagetable/touch_log.h"
 #include "tests/node/sim_node.h"
 #include "tests/support/posting.h"
@@ -22,7 +23,7 @@ TEST(MemoryNode, OtherVersionOfTheProtocolIsRefusedWithBothNumbers) {
   const ClientId client = node.service().connected().value();
   Refusal refused = refusal_of(node.ask(client, HelloRequest{99, kPageFormat, 0}));
   EXPECT_EQ(refused.code, Code::kProtocol);
-  expect_says(refused.message, "control protocol 3");
+  expect_says(refused.message, "control protocol 4");
   expect_says(refused.message, "99");
   expect_says(refused.message, "the same version of farpage");
   refused = refusal_of(node.ask(client, HelloRequest{kControlProtocol, 42, 0}));
@@ -39,7 +40,7 @@ TEST(MemoryNode, PeerOfBeforeThePatienceOfRemovesIsRefused) {
   const ClientId client = node.service().connected().value();
   const Refusal refused = refusal_of(node.ask(client, HelloRequest{1, kPageFormat, 0}));
   EXPECT_EQ(refused.code, Code::kProtocol);
-  expect_says(refused.message, "control protocol 3 with page format 1, the client 1 with 1");
+  expect_says(refused.message, "control protocol 4 with page format 1, the client 1 with 1");
 }
 
 TEST(MemoryNode, TooMuchStagingIsRefusedAndTheKeyIsNamed) {
@@ -301,6 +302,36 @@ TEST(MemoryNode, OptionsOutOfRangeMakeNoNode) {
   ASSERT_FALSE(refused.has_value());
   expect_says(refused.error().message, "node.reuse_ms");
   EXPECT_FALSE(std::filesystem::exists(options.state));
+}
+
+TEST(MemoryNode, PoolOfHeadersThatLieApartIsNotKept) {
+  sim::World world(1);
+  sim::SimFabric fabric(world, {});
+  SimPoolKeeper keeper;
+  const TempDir dir;
+  NodeOptions options = SimNode::small_options();
+  options.state = dir / "node.state";
+  options.slot_layout = SlotLayout::kApart;
+  const auto refused = make_memory_node(options, fabric.runtime(), fabric, &keeper);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(refused.error().code, Code::kInvalid);
+  expect_says(refused.error().message, "cannot be kept");
+  expect_says(refused.error().message, "let them lie together");
+  EXPECT_TRUE(make_memory_node(options, fabric.runtime(), fabric).has_value());
+}
+
+TEST(MemoryNode, SaysWhereItsHeadersLie) {
+  for (const SlotLayout layout : {SlotLayout::kTogether, SlotLayout::kApart}) {
+    NodeOptions options = SimNode::small_options();
+    options.slot_layout = layout;
+    SimNode node(options);
+    SimClient client(node);
+    EXPECT_EQ(client.hello.slot_layout, static_cast<uint32_t>(layout));
+    auto lane = std::get<OpenLaneReply>(node.ask(client.id(), OpenLaneRequest{}));
+    EXPECT_EQ(lane.headers.has_value(), layout == SlotLayout::kApart);
+    EXPECT_EQ(lane.pool.bytes + (lane.headers ? lane.headers->bytes : 0),
+              client.hello.slots * (options.page_bytes + sizeof(PageHeader)));
+  }
 }
 
 TEST(MemoryNode, SecondNodeOnOneStateFileIsRefused) {

@@ -75,7 +75,7 @@ class Store {
     return header;
   }
   const std::byte* slot_bytes(uint64_t slot) const {
-    return store_->pool().data() + store_->geometry().slot_offset(slot);
+    return store_->pool().data() + store_->geometry().header_offset(slot);
   }
   // All but the live word.
   std::string frozen_bytes(uint64_t slot) const {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "integrity/crc32c.h"
 #include "tests/node/sim_node.h"
 
 namespace farpage {
@@ -109,6 +110,30 @@ TEST_F(Pushing, PagesLieInTheirPlacesAsInTheirSlots) {
   EXPECT_EQ(client.header(7).key, sim_key(2));
   EXPECT_EQ(client.header(7).payload_bytes, 100u);
   EXPECT_EQ(client.header(1).magic, 0u);
+}
+
+// A landing's places are slots of one piece, wherever the node keeps its headers.
+TEST(PushingApart, PagesLieInTheirPlacesInOnePiece) {
+  NodeOptions options = SimNode::small_options();
+  options.slot_layout = SlotLayout::kApart;
+  SimNode node(options);
+  SimClient writer(node);
+  for (const uint64_t number : {1, 2}) {
+    const CommitPage page = writer.stage(number, 0, kPageBytes);
+    (void)writer.commit(writer.send_and_arrive(kPageBytes), {page});
+    node.run_for(kMillisecond);
+  }
+  LandingClient client(node);
+  ASSERT_EQ(code_of(client.open()), Code::kOk);
+  EXPECT_EQ(client.ask(client.push_of({2, 1})), Code::kOk);
+  node.run_for(kMillisecond);
+  for (const auto& [place, number] : {std::pair<uint32_t, uint64_t>{0, 2}, {1, 1}}) {
+    const PageHeader& header = client.header(place);
+    EXPECT_EQ(header.key, sim_key(number));
+    EXPECT_EQ(header.payload_bytes, kPageBytes);
+    EXPECT_EQ(crc32c(0, reinterpret_cast<const std::byte*>(&header + 1), kPageBytes),
+              header.payload_crc);
+  }
 }
 
 TEST_F(Pushing, WhatThePatienceLeavesNoTimeForSendsItsImmediatesAlone) {

@@ -171,7 +171,10 @@ class RawClient {
     const Candidates candidates = find_candidates(buckets, wanted, geometry.slots);
     for (uint32_t i = 0; i < candidates.count; ++i) {
       const uint64_t slot = entry_slot(candidates.entries[i]);
-      if (!read_bytes(session, session.pool, geometry.slot_offset(slot), geometry.slot_bytes())) {
+      const uint64_t payload_bytes = geometry.slot_bytes() - sizeof(PageHeader);
+      if (!read_bytes(session, session.headers, geometry.header_offset(slot), sizeof(PageHeader)) ||
+          !read_bytes(session, session.pool, geometry.payload_offset(slot), payload_bytes,
+                      sizeof(PageHeader))) {
         return {};
       }
       PageHeader header;
@@ -196,10 +199,10 @@ class RawClient {
   // What is published in the node's memory now; takes no time.
   bool is_live(size_t node, uint64_t number) {
     const Session& session = session_with(node);
-    const std::byte* pool = cluster_.world().network()->find(session.pool_key)->data;
+    const std::byte* headers = cluster_.world().network()->find(session.headers_key)->data;
     for (uint64_t slot = 0; slot < session.geometry.slots; ++slot) {
       PageHeader header;
-      std::memcpy(&header, pool + session.geometry.slot_offset(slot), sizeof header);
+      std::memcpy(&header, headers + session.geometry.header_offset(slot), sizeof header);
       if (header.key == key(number) && header.live != 0) return true;
     }
     return false;
@@ -208,8 +211,13 @@ class RawClient {
   void damage(size_t node, uint64_t number, uint64_t offset = sizeof(PageHeader) + 100) {
     ASSERT_TRUE(read(node, number));
     const Session& session = session_with(node);
-    std::byte* pool = cluster_.world().network()->find(session.pool_key)->data;
-    pool[session.geometry.slot_offset(found_slot_) + offset] ^= std::byte{1};
+    const Geometry& geometry = session.geometry;
+    const bool is_of_header = offset < sizeof(PageHeader);
+    const uint64_t key = is_of_header ? session.headers_key : session.pool_key;
+    const uint64_t at = is_of_header
+                            ? geometry.header_offset(found_slot_) + offset
+                            : geometry.payload_offset(found_slot_) + offset - sizeof(PageHeader);
+    cluster_.world().network()->find(key)->data[at] ^= std::byte{1};
   }
 
   // The same of the entry that leads to the page.
@@ -259,7 +267,9 @@ class RawClient {
     uint32_t generation = 0;
     std::unique_ptr<Initiator> read_channel;
     RemoteRegion pool;
+    RemoteRegion headers;  // the pool's where they lie together
     uint64_t pool_key = 0;
+    uint64_t headers_key = 0;
     uint64_t index_key = 0;
     RemoteRegion index;
   };
@@ -295,7 +305,8 @@ class RawClient {
     }
     auto& greeted = std::get<HelloReply>(*reply);
     session.incarnation = greeted.incarnation;
-    session.geometry = {greeted.page_bytes, greeted.slots, greeted.buckets};
+    session.geometry = {greeted.page_bytes, greeted.slots, greeted.buckets,
+                        static_cast<SlotLayout>(greeted.slot_layout)};
     session.staging_channel = fabric().connect(std::move(greeted.staging_offer), kNever).value();
     session.staging = import_whole(*session.staging_channel, std::move(greeted.staging)).value();
     ask_now(OpenLaneRequest{});
@@ -304,16 +315,23 @@ class RawClient {
     session.pool_key = sim::key_of(lane.pool).value();
     session.index_key = sim::key_of(lane.index).value();
     session.pool = import_whole(*session.read_channel, std::move(lane.pool)).value();
+    session.headers = session.pool;
+    session.headers_key = session.pool_key;
+    if (lane.headers) {
+      session.headers_key = sim::key_of(*lane.headers).value();
+      session.headers = import_whole(*session.read_channel, std::move(*lane.headers)).value();
+    }
     session.index = import_whole(*session.read_channel, std::move(lane.index)).value();
     return session;
   }
 
-  bool read_bytes(Session& session, const RemoteRegion& region, uint64_t offset, uint64_t bytes) {
+  bool read_bytes(Session& session, const RemoteRegion& region, uint64_t offset, uint64_t bytes,
+                  uint64_t to = 0) {
     Operation read;
     read.remote = region;
     read.remote_offset = offset;
     read.local_count = 1;
-    read.local[0] = local_.slice(kReadAt, bytes);
+    read.local[0] = local_.slice(kReadAt + to, bytes);
     EXPECT_EQ(post_operations(*session.read_channel, {&read, 1}).accepted, 1u);
     Completion completion;
     while (session.read_channel->poll({&completion, 1}) == 0) run_for(kMicrosecond);

@@ -209,7 +209,7 @@ class TenantFleets : public testing::TestWithParam<Membership> {
     auto lane = std::get<OpenLaneReply>(ask(node, number, session.id, OpenLaneRequest{}));
     std::byte* pool = world_.network()->find(sim::key_of(lane.pool).value())->data;
     for (uint64_t slot = 0; slot < session.geometry.slots; ++slot) {
-      std::byte* page = pool + session.geometry.slot_offset(slot);
+      std::byte* page = pool + session.geometry.header_offset(slot);
       PageHeader header;
       std::memcpy(&header, page, sizeof header);
       if (header.key != key) continue;

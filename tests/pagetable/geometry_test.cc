@@ -13,7 +13,7 @@ TEST(Geometry, FitsAsManySlotsAsThePoolHolds) {
   const Geometry geometry = make_geometry(64 * kKiB, 10 * slot + slot - 1).value();
   EXPECT_EQ(geometry.slots, 10u);
   EXPECT_EQ(geometry.slot_bytes(), slot);
-  EXPECT_EQ(geometry.slot_offset(9), 9 * slot);
+  EXPECT_EQ(geometry.header_offset(9), 9 * slot);
   EXPECT_EQ(geometry.pool_bytes(), 10 * slot);
 }
 
@@ -22,6 +22,37 @@ TEST(Geometry, SlotsStayOnCacheLines) {
     const Geometry geometry = make_geometry(page_bytes, kMiB).value();
     EXPECT_EQ(geometry.slot_bytes() % 64, 0u);
     EXPECT_GE(geometry.slot_bytes(), sizeof(PageHeader) + page_bytes);
+  }
+}
+
+// As many slots in as much memory, whether their headers lie apart or not.
+TEST(Geometry, HeadersAndPayloadsMayLieApart) {
+  const uint64_t slot = 64 + 1024;
+  const Geometry together = make_geometry(1000, 10 * slot).value();
+  const Geometry apart = make_geometry(1000, 10 * slot, SlotLayout::kApart).value();
+  EXPECT_EQ(together.header_offset(3), 3 * slot);
+  EXPECT_EQ(together.payload_offset(3), 3 * slot + 64);
+  EXPECT_EQ(together.header_stride(), slot);
+  EXPECT_EQ(together.headers_bytes(), 0u);
+  EXPECT_EQ(together.payloads_bytes(), 10 * slot);
+  EXPECT_EQ(apart.slots, together.slots);
+  EXPECT_EQ(apart.pool_bytes(), together.pool_bytes());
+  EXPECT_EQ(apart.slot_bytes(), slot);
+  EXPECT_EQ(apart.header_offset(3), 3 * 64u);
+  EXPECT_EQ(apart.header_stride(), 64u);
+  EXPECT_EQ(apart.payload_offset(3), 3 * 1024u);
+  EXPECT_EQ(apart.headers_bytes(), 10 * 64u);
+  EXPECT_EQ(apart.payloads_bytes(), 10 * 1024u);
+  EXPECT_NE(apart, together);
+}
+
+TEST(Geometry, LayoutThatNobodyKnowsIsRefused) {
+  Geometry geometry = make_geometry(1000, kMiB).value();
+  for (const int layout : {2, 255}) {
+    geometry.layout = static_cast<SlotLayout>(layout);
+    const auto refused = validate(geometry);
+    ASSERT_FALSE(refused.has_value()) << layout;
+    EXPECT_NE(refused.error().message.find("same version"), std::string::npos);
   }
 }
 
@@ -74,7 +105,7 @@ RC_GTEST_PROP(GeometryProperty, NoOffsetOverflows, ()) {
   const auto buckets = *rc::gen::inRange<uint64_t>(2, 2 * kMaxSlots + 1);
   const Geometry geometry = {page, slots, buckets};
   RC_ASSERT(validate(geometry).has_value());
-  RC_ASSERT(geometry.slot_offset(slots - 1) <= UINT64_MAX - geometry.slot_bytes());
+  RC_ASSERT(geometry.header_offset(slots - 1) <= UINT64_MAX - geometry.slot_bytes());
   RC_ASSERT(geometry.pool_bytes() / geometry.slot_bytes() == slots);
   RC_ASSERT(geometry.index_bytes() / sizeof(Bucket) == buckets);
 }

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/tier/offered_stagings.h"
+#include "tier/read_path.h"
 #include "transport/sim/sim_fabric.h"
 #include "transport/sim/world.h"
 
@@ -21,7 +22,8 @@ constexpr uint64_t kIncarnation = 11;
 // A node that answers as it is told, at once.
 class AnsweringNode final : public ControlDialer {
  public:
-  explicit AnsweringNode(sim::SimFabric& fabric) : runtime_(fabric.runtime()), stagings_(fabric) {}
+  explicit AnsweringNode(sim::SimFabric& fabric)
+      : runtime_(fabric.runtime()), fabric_(fabric), stagings_(fabric) {}
 
   void dial(DialCallback done) override {
     runtime_.after(0, [this, done = std::move(done)] { done(std::make_shared<Link>(*this)); });
@@ -32,6 +34,8 @@ class AnsweringNode final : public ControlDialer {
   EpochTag membership = {1, 99};
   uint64_t page_bytes = 512;
   uint64_t epoch = 1;
+  uint32_t slot_layout = 0;
+  bool offers_headers = false;
   std::optional<Refusal> refusal;
 
  private:
@@ -62,13 +66,35 @@ class AnsweringNode final : public ControlDialer {
       hello.buckets = 4;
       hello.node = node;
       hello.membership = membership;
+      hello.slot_layout = slot_layout;
       stagings_.offer(hello);
       return hello;
     }
+    if (std::holds_alternative<OpenLaneRequest>(request)) return offer_lane();
     return RenewReply{kIncarnation};
   }
 
+  // Each region is large enough for all that could lie there.
+  Reply offer_lane() {
+    OpenLaneReply reply;
+    reply.lane = 1;
+    auto offered = fabric_.offer_channel(ChannelPurpose::kRead).value();
+    targets_.push_back(std::move(offered.target));
+    reply.read_offer = std::move(offered.offer);
+    const auto region = [this] {
+      regions_.push_back(fabric_.allocate_readable(64 * kKiB).value());
+      return fabric_.export_region(regions_.back()).value();
+    };
+    reply.pool = region();
+    reply.index = region();
+    if (offers_headers) reply.headers = region();
+    return reply;
+  }
+
   Runtime& runtime_;
+  sim::SimFabric& fabric_;
+  std::vector<Region> regions_;
+  std::vector<std::unique_ptr<Target>> targets_;
   OfferedStagings stagings_;
 };
 
@@ -164,6 +190,40 @@ TEST_F(NodeLinkTest, MemberIsNotTakenForANodeThatServesAlone) {
 TEST_F(NodeLinkTest, MemberWithAnotherPageLengthIsRefused) {
   node_.page_bytes = 1024;
   EXPECT_NE(refusal_of(of_a_list()).find("node.page_bytes"), std::string::npos);
+}
+
+TEST_F(NodeLinkTest, LayoutOfSlotsThatNobodyKnowsIsRefused) {
+  for (const uint32_t layout : {2u, 256u, 257u, UINT32_MAX}) {
+    node_.slot_layout = layout;
+    EXPECT_NE(refusal_of(of_a_list()).find("same version of farpage"), std::string::npos) << layout;
+    link_->stop();
+  }
+}
+
+// What its hello says of its headers, and what its lane offers, have to fit.
+TEST_F(NodeLinkTest, LaneThatContradictsTheHelloIsRefused) {
+  for (const bool says_apart : {false, true}) {
+    for (const bool offers : {false, true}) {
+      node_.slot_layout = says_apart ? 1 : 0;
+      node_.offers_headers = offers;
+      LinkTerms terms = of_a_list();
+      terms.self = kSelf;
+      ASSERT_TRUE(connect(terms));
+      ReadPath path(link_);
+      world_.wait_until(world_.now_ns() + kSecond,
+                        [&] { return path.advance(world_.now_ns()) || path.error().has_value(); });
+      EXPECT_EQ(path.is_open(), says_apart == offers) << says_apart << offers;
+      EXPECT_EQ(path.error().has_value(), says_apart != offers);
+      if (says_apart && !offers) {
+        EXPECT_NE(path.error()->message.find("offers no region"), std::string::npos);
+      }
+      if (!says_apart && offers) {
+        EXPECT_NE(path.error()->message.find("offers a region"), std::string::npos);
+      }
+      path.finish();
+      link_->stop();
+    }
+  }
 }
 
 TEST_F(NodeLinkTest, MemberOfAnotherListIsRefused) {

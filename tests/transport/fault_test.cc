@@ -205,6 +205,73 @@ TEST_F(FaultTest, ShortReadLeavesTheTailAsItWas) {
   EXPECT_EQ(injected(FaultKind::kShort), 1u);
 }
 
+// A node that keeps headers and payloads apart has each page read by two operations.
+class PagesInTwoReads : public FaultTest {
+ protected:
+  Operation read_header(uint64_t slot) const {
+    Operation operation = read_page(slot);
+    operation.local_count = 1;
+    return operation;
+  }
+  Operation read_payload(uint64_t slot) const {
+    Operation operation = read_page(slot);
+    operation.local_count = 1;
+    operation.local[0] = operation.local[1];
+    operation.remote_offset += sizeof(PageHeader);
+    return operation;
+  }
+  void read_both(uint64_t slot) {
+    std::ranges::fill(memory_, contract::kUntouched);
+    post(read_header(slot));
+    post(read_payload(slot));
+    for (const Completion& ended : collect()) EXPECT_EQ(ended.outcome, Outcome::kOk);
+  }
+  bool header_is_right(uint64_t slot) const {
+    return std::ranges::equal(landed(slot).first(64), stored(slot).first(64));
+  }
+  bool payload_is_of(uint64_t read, uint64_t slot) const {
+    return std::ranges::equal(landed(read).subspan(64), stored(slot).subspan(64));
+  }
+};
+
+TEST_F(PagesInTwoReads, EachPartIsFlippedByItsOwnKind) {
+  plan(FaultKind::kFlippedHeader);
+  read_both(1);
+  EXPECT_EQ(bits_that_differ(landed(1).first(64), stored(1).first(64)), 1u);
+  EXPECT_TRUE(payload_is_of(1, 1));
+  EXPECT_EQ(injected(FaultKind::kFlippedHeader), 1u);
+  plan(FaultKind::kFlippedPayload);
+  read_both(1);
+  EXPECT_TRUE(header_is_right(1));
+  EXPECT_EQ(bits_that_differ(landed(1), stored(1)), 1u);
+  EXPECT_EQ(injected(FaultKind::kFlippedPayload), 1u);
+}
+
+TEST_F(PagesInTwoReads, PayloadIsTornOrShort) {
+  read_both(0);
+  plan(FaultKind::kTorn);
+  read_both(1);
+  EXPECT_TRUE(header_is_right(1));
+  EXPECT_FALSE(payload_is_of(1, 1));
+  EXPECT_TRUE(std::ranges::equal(landed(1).last(64), stored(0).last(64)));
+  EXPECT_EQ(injected(FaultKind::kTorn), 1u);
+  plan(FaultKind::kShort);
+  read_both(1);
+  EXPECT_TRUE(header_is_right(1));
+  const auto is_untouched = [](std::byte byte) { return byte == contract::kUntouched; };
+  EXPECT_TRUE(std::ranges::all_of(landed(1).last(64), is_untouched));
+  EXPECT_EQ(injected(FaultKind::kShort), 1u);
+}
+
+TEST_F(PagesInTwoReads, StalePayloadIsThatOfAnotherSlot) {
+  read_both(0);
+  plan(FaultKind::kStaleSlot);
+  read_both(1);
+  EXPECT_TRUE(header_is_right(1));
+  EXPECT_TRUE(payload_is_of(1, 0));
+  EXPECT_EQ(injected(FaultKind::kStaleSlot), 1u);
+}
+
 TEST_F(FaultTest, NothingLandsAndItEndsWell) {
   plan(FaultKind::kNothing);
   EXPECT_EQ(read(1).outcome, Outcome::kOk);

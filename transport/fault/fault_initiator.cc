@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "integrity/crc32c.h"
+#include "transport/fault/page_read.h"
 
 namespace farpage::fault {
 namespace {
@@ -64,7 +65,7 @@ void FaultInitiator::begin(const Operation& operation, const FaultPlan& plan) {
   if (flight.fault == FaultKind::kNothing ||
       (flight.fault == FaultKind::kShort && !(reads && shorten(changed))) ||
       (flight.fault == FaultKind::kFlippedWrite && (reads || !flip_source(changed))) ||
-      (flight.fault == FaultKind::kStaleSlot && !(reads_page(changed) && misdirect(changed))) ||
+      (flight.fault == FaultKind::kStaleSlot && !(reads_payload(changed) && misdirect(changed))) ||
       flight.fault == FaultKind::kFlippedAtRest) {
     spare(flight.fault);
   }
@@ -163,7 +164,7 @@ void FaultInitiator::landed(Completion completion) {
     spare(flight.fault);
     return hold(completion, {}, 0);
   }
-  if (reads_page(flight.asked) && flight.fault != FaultKind::kShort &&
+  if (reads_payload(flight.asked) && flight.fault != FaultKind::kShort &&
       flight.fault != FaultKind::kStaleSlot) {
     pages_.remember(flight.asked);
   }
@@ -171,7 +172,7 @@ void FaultInitiator::landed(Completion completion) {
   if (flight.fault) shared_->injected.add(*flight.fault);
   if (shared_->watcher) shared_->watcher(flight.asked, flight.fault);
   if (reads && flight.asked.wants_crc) {
-    const Slice& last = flight.asked.local[flight.asked.local_count - 1];
+    const Slice& last = payload_of(flight.asked);
     completion.crc = crc32c(0, last.data, last.bytes);
   }
   hold(completion, flight.fault, flight.asked.bytes());
@@ -180,13 +181,14 @@ void FaultInitiator::landed(Completion completion) {
 // Whether the fault could be made of these bytes.
 bool FaultInitiator::damage(const Operation& asked, FaultKind fault) {
   const Slice& first = asked.local[0];
-  const Slice& last = asked.local[1];
-  const bool reads = asked.kind == OperationKind::kRead;
-  const bool is_page = reads_page(asked);
+  const bool is_page = reads_payload(asked);
+  const Slice& last = is_page ? payload_of(asked) : first;
+  const bool has_header =
+      asked.kind == OperationKind::kRead && !(is_page && asked.local_count == 1);
   switch (fault) {
     case FaultKind::kFlippedHeader:
-      if (reads) flip(first.data, first.bytes);
-      return reads;
+      if (has_header) flip(first.data, first.bytes);
+      return has_header;
     case FaultKind::kFlippedPayload:
       if (is_page) flip(last.data, last.bytes);
       return is_page;

@@ -14,11 +14,6 @@
 
 namespace farpage::fault {
 
-// A read of a page: its header to the one slice, its payload to the other.
-inline bool reads_page(const Operation& operation) {
-  return operation.kind == OperationKind::kRead && operation.local_count == 2;
-}
-
 // Gives its operations to another initiator: some of them changed, some not at all. It changes what
 // comes back in the same way, or keeps it for a while.
 class FaultInitiator final : public ForwardingInitiator {

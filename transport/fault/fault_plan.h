@@ -10,10 +10,10 @@
 
 namespace farpage::fault {
 
-// What can go wrong below a completion. A page is what a read brings into two slices: header and
-// payload.
+// What can go wrong below a completion. A page is what a read brings into two slices, header and
+// payload; or a payload that comes alone, whose header comes by a read of its own.
 enum class FaultKind : uint8_t {
-  kFlippedHeader,   // a bit of a page's header, or of what a read of one slice brings, in flight
+  kFlippedHeader,   // a bit of a page's header, or of a bucket of the index, in flight
   kFlippedPayload,  // a bit of a page's payload, in flight
   kFlippedWrite,    // a bit of what a write takes, in flight
   kFlippedAtRest,   // a bit of memory that peers read: only when flip_at_rest() is called

@@ -4,11 +4,11 @@
 #include <vector>
 
 #include "base/random.h"
-#include "transport/operation.h"
+#include "transport/fault/page_read.h"
 
 namespace farpage::fault {
 
-// The pages that the last reads of two slices have brought: from where, and their payloads.
+// The pages that the last reads have brought: from where, and their payloads.
 class LandedPages {
  public:
   struct Page {
@@ -18,7 +18,7 @@ class LandedPages {
   };
 
   void remember(const Operation& read) {
-    const Slice& payload = read.local[1];
+    const Slice& payload = payload_of(read);
     Page page = {read.remote.index, read.remote_offset,
                  std::vector<std::byte>(payload.data, payload.data + payload.bytes)};
     if (pages_.size() < kMost) {
@@ -30,7 +30,7 @@ class LandedPages {
 
   // A payload as long as the one that this read has brought, and another one.
   const Page* draw_payload(const Operation& read, Random& random) const {
-    const Slice& landed = read.local[1];
+    const Slice& landed = payload_of(read);
     return draw(random, [&](const Page& page) {
       return page.payload.size() == landed.bytes &&
              std::memcmp(page.payload.data(), landed.data, landed.bytes) != 0;
@@ -41,7 +41,7 @@ class LandedPages {
   const Page* draw_place(const Operation& read, Random& random) const {
     return draw(random, [&](const Page& page) {
       return page.region == read.remote.index && page.offset != read.remote_offset &&
-             page.payload.size() == read.local[1].bytes;
+             page.payload.size() == payload_of(read).bytes;
     });
   }
 

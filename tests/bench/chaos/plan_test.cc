@@ -71,6 +71,24 @@ TEST(ChaosPlan, PutsAreOfSeveralPagesAndOfOneKeyTwiceToo) {
   EXPECT_GT(twice, 20u);
 }
 
+// One run in four has nodes that keep headers and payloads apart; where pools are kept, none has.
+TEST(ChaosPlan, SomeNodesKeepHeadersAndPayloadsApart) {
+  size_t apart = 0;
+  size_t mixed = 0;
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    PlanOptions options;
+    options.nodes = 3;
+    const uint64_t nodes = draw_plan(seed, options).cluster.nodes_apart;
+    EXPECT_LE(nodes, 3u);
+    apart += nodes > 0 ? 1 : 0;
+    mixed += nodes > 0 && nodes < 3 ? 1 : 0;
+    options.keep_pools = true;
+    EXPECT_EQ(draw_plan(seed, options).cluster.nodes_apart, 0u);
+  }
+  EXPECT_EQ(apart, 10u);
+  EXPECT_GT(mixed, 2u);
+}
+
 TEST(ChaosKinds, NamesLeadBackToTheirKinds) {
   for (Kind kind = 0; kind < kKinds; ++kind) EXPECT_EQ(kind_named(kind_name(kind)), kind);
   EXPECT_EQ(kind_named("weather"), std::nullopt);
