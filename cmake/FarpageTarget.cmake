@@ -8,8 +8,9 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 find_program(FARPAGE_CCACHE ccache)
 if(FARPAGE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # One build folder's objects serve another whose flags are the same: dev's and minimal's, mostly.
+  # The sloppiness is what precompiled headers need.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=true
-                                  ${FARPAGE_CCACHE})
+                                  CCACHE_SLOPPINESS=pch_defines,time_macros ${FARPAGE_CCACHE})
 endif()
 
 find_program(FARPAGE_MOLD mold)

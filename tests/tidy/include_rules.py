@@ -95,7 +95,7 @@ def vendor(tree):
 
 
 def own_header(tree):
-    """A source proves that its header stands by itself; tests/tidy/CMakeLists.txt checks those without one."""
+    """It proves that the header stands by itself: CMakeLists.txt checks those without a source."""
     known = set(tree.paths)
     for path in tree.ending(".cc"):
         header = path.removesuffix(".cc") + ".h"
