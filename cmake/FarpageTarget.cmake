@@ -5,11 +5,19 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
+set(FARPAGE_SANITIZE "" CACHE STRING "Sanitizers for every target: address,undefined or thread")
+
 find_program(FARPAGE_CCACHE ccache)
 if(FARPAGE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # One build folder's objects serve another whose flags are the same: dev's and minimal's, mostly.
+  # The sloppiness is what precompiled headers need.
+  # A build with sanitizers shares with no other, so the preprocessor need not run for the search.
+  set(depend)
+  if(FARPAGE_SANITIZE)
+    set(depend CCACHE_DEPEND=true)
+  endif()
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=true
-                                  ${FARPAGE_CCACHE})
+                                  CCACHE_SLOPPINESS=pch_defines,time_macros ${depend} ${FARPAGE_CCACHE})
 endif()
 
 find_program(FARPAGE_MOLD mold)
@@ -20,7 +28,6 @@ elseif(FARPAGE_LLD)
   add_link_options(-fuse-ld=lld)
 endif()
 
-set(FARPAGE_SANITIZE "" CACHE STRING "Sanitizers for every target: address,undefined or thread")
 if(FARPAGE_SANITIZE)
   add_compile_options(-fsanitize=${FARPAGE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${FARPAGE_SANITIZE})
@@ -28,6 +35,11 @@ if(FARPAGE_SANITIZE)
     # With sanitizers, g++ 12 takes variables of Boost.Histogram for uninitialized.
     add_compile_options(-Wno-uninitialized -Wno-maybe-uninitialized)
   endif()
+endif()
+
+# g++ collects its garbage less often: up to a tenth less time for up to a fifth more memory.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options("SHELL:--param ggc-min-heapsize=1000000")
 endif()
 
 # Who builds with another compiler, or other flags, is not stopped by what that one warns of.

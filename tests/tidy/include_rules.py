@@ -94,6 +94,26 @@ def vendor(tree):
                 yield f"{path}:{number}: the vendor header {included} belongs into a .cc of {SOURCE_VENDOR_FOLDER}"
 
 
+def own_header(tree):
+    """It proves that the header stands by itself: CMakeLists.txt checks those without a source."""
+    known = set(tree.paths)
+    for path in tree.ending(".cc"):
+        header = path.removesuffix(".cc") + ".h"
+        if header not in known:
+            continue
+        number, _, included = next(tree.includes(path), (1, "", ""))
+        if included != header:
+            yield f"{path}:{number}: {header} is not the first that it includes"
+
+
+def once(tree):
+    for path in tree.ending(".h"):
+        # A comment is left as an empty string.
+        line = next((line.strip() for _, line in tree.code_lines(path) if line.strip('" ')), "")
+        if line != "#pragma once":
+            yield f"{path}:1: it does not begin with #pragma once"
+
+
 def reachable(tree, path):
     """The path itself and every project header that it includes, directly or not."""
     seen, pending = {path}, [path]

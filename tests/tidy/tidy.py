@@ -14,6 +14,8 @@ from sources import Tree
 RULES = {
     "layers": include_rules.layers,
     "vendor": include_rules.vendor,
+    "own_header": include_rules.own_header,
+    "once": include_rules.once,
     "expensive": include_rules.expensive,
     "backend_names": backend_rules.backend_names,
     "built": build_rules.built,

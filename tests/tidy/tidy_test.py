@@ -91,6 +91,23 @@ class VendorTest(RuleTest):
             self.assert_breaks("vendor", {path: include}, f"{path}:1: ")
 
 
+class OwnHeaderTest(RuleTest):
+    def test_it_comes_first(self):
+        self.assert_keeps("own_header", {"base/a.h": "", "base/a.cc": '// a\n#include "base/a.h"\n#include <map>\n'})
+        for text, line in (('#include <map>\n#include "base/a.h"\n', 1), ('\n#include "base/b.h"\n', 2), ("int a;\n", 1)):
+            self.assert_breaks("own_header", {"base/a.h": "", "base/a.cc": text}, f"base/a.cc:{line}: base/a.h is not")
+
+    def test_a_source_without_one(self):
+        self.assert_keeps("own_header", {"base/a.cc": "#include <map>\n", "net/a.h": ""})
+
+
+class OnceTest(RuleTest):
+    def test_every_header_says_so(self):
+        self.assert_keeps("once", {"base/a.h": "// What it is.\n#pragma once\n\nint a();\n", "base/a.cc": ""})
+        for text in ("", "int a();\n", "// #pragma once\nint a();\n", "#include <map>\n#pragma once\n"):
+            self.assert_breaks("once", {"base/a.h": text}, "base/a.h:1: ")
+
+
 class ExpensiveTest(RuleTest):
     def test_a_header_that_leaves_its_folder(self):
         files = {
