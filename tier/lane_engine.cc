@@ -17,6 +17,7 @@ constexpr PageFlags kPlainWhole = {.reads_page = true, .whole = true};
 }  // namespace
 
 Result<std::unique_ptr<LaneEngine>> LaneEngine::create(const std::shared_ptr<FleetLink>& fleet) {
+  FARPAGE_CHECK(fleet->fabric().capabilities().max_in_flight >= kMostReads * kWindow);
   auto memory = Mapping::anonymous(sizeof(Landing));
   if (!memory) return tl::unexpected(memory.error());
   auto region = fleet->fabric().register_local({memory->data(), memory->bytes()});
@@ -230,9 +231,10 @@ bool LaneEngine::is_whole(PageInFlight& page, uint32_t crc) {
   }
   peer.path.operation_ended();
   if (completion.outcome != Outcome::kOk) {
+    const bool is_first = !page.is.broken;  // of the step
     page.is.broken = true;
     if (completion.outcome == Outcome::kRefused) page.failures = kMostFailures;
-    if (completion.outcome == Outcome::kFailed) {
+    if (completion.outcome == Outcome::kFailed && is_first) {
       ++page.failures;
       peer.link->breaker().failed(clock_.now_ns());
     }
@@ -359,12 +361,13 @@ void LaneEngine::drain(LanePeer& peer) {
 // Pages that wait or go on, and then new ones. Whether any began. Nothing else writes operations,
 // and what is written is posted before anything else happens.
 [[gnu::always_inline]] inline bool LaneEngine::begin() {
-  const uint32_t before = steps_;
+  const uint32_t steps = steps_;
+  const size_t unbegun = unbegun_;
   if (waiting_ > 0) begin_again();
   if (!going_on_.empty()) begin_steps();
   if (unbegun_ > 0) begin_pages();
   if (!going_on_.empty()) begin_steps();
-  return steps_ != before;
+  return steps_ != steps || unbegun_ != unbegun;
 }
 
 uint64_t LaneEngine::window_bytes() const {
@@ -398,7 +401,6 @@ uint64_t LaneEngine::window_bytes() const {
     }
     const size_t most = single_ || is_urgent(*fetch) ? window_ : window_ - window_ / 4;
     while (fetch->next < fetch->requests.size() && kWindow - free_count_ < most) {
-      if (is_warm && !has_room(*by_member_[0])) return;
       if (bytes_under_way_ >= most_bytes && !is_urgent(*fetch)) {
         if (single_) by_member_[0]->window.was_full();
         break;

@@ -61,7 +61,8 @@ class LaneEngine {
   // As many bytes as are landed before verdicts are given: more would make the first of them late.
   static constexpr uint64_t kPollBytes = 256 * kKiB;
   static constexpr uint16_t kNoTwin = PageDetails::kNoTwin;
-  // Of one step of a page: its buckets, or header and payload where these lie apart.
+  // Of one step of a page: its buckets, or header and payload where these lie apart. A channel has
+  // room for those of all pages.
   static constexpr size_t kMostReads = 2;
   static constexpr uint8_t kHeaderPart = 1;   // also of a read that brings both
   static constexpr uint8_t kPayloadPart = 4;  // no bucket's
@@ -173,7 +174,6 @@ class LaneEngine {
   void step_later(PageInFlight& page);
   void begin_steps();
   void begin_step(PageInFlight& page);
-  bool has_room(const LanePeer& peer) const { return peer.path.room() >= kMostReads; }
   void read_next(PageInFlight& page);
   Operation& begin_read(PageInFlight& page, uint8_t part);
   void read_page(PageInFlight& page);
@@ -343,7 +343,7 @@ class LaneEngine {
   bool single_ = true;  // the epoch has one member
   std::vector<LanePeer*> by_member_;
   bool any_former_ = false;      // some of the peers are not of the epoch
-  std::vector<LanePeer*> busy_;  // that have something queued or in flight
+  std::vector<LanePeer*> busy_;  // that have something in flight
   // Last: their operations end first, while everything that they may write to still stands.
   std::vector<std::unique_ptr<LanePeer>> peers_;
 };

@@ -32,8 +32,8 @@ struct LanePeer {
   uint32_t held = 0;         // ... of pages that have their verdict
   uint64_t held_bytes = 0;   // that those may still land
   uint32_t slower = 0;       // pages whose recompute was faster
-  // As its path's node keeps slots: from one header to the next, and up to how many bytes a page's
-  // payload is not read with its header.
+  // As its path's node keeps slots: the bytes from one header to the next. Payloads of up to
+  // longest_alone bytes are not read with their header.
   uint64_t header_stride = 0;
   uint64_t longest_alone = 0;
   uint64_t heard_ns = 0;  // when an operation ended here last

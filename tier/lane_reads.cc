@@ -63,20 +63,14 @@ void LaneEngine::step_later(PageInFlight& page) {
   going_on_.push_back(page.index);
 }
 
-// Those that a channel has no room for stay.
 void LaneEngine::begin_steps() {
-  size_t left = 0;
-  for (size_t at = 0; at < going_on_.size(); ++at) {
-    PageInFlight& page = pages_[going_on_[at]];
-    if (!page.is.goes_on) continue;
-    if (may_begin(*page.peer) && !has_room(*page.peer)) {
-      going_on_[left++] = page.index;
-      continue;
-    }
+  for (const uint16_t index : going_on_) {
+    PageInFlight& page = pages_[index];
+    if (!page.is.goes_on) continue;  // it has its verdict, or another page has its place
     page.is.goes_on = false;
     begin_step(page);
   }
-  going_on_.resize(left);
+  going_on_.clear();
 }
 
 void LaneEngine::begin_step(PageInFlight& page) {
@@ -94,6 +88,8 @@ void LaneEngine::read_next(PageInFlight& page) {
     case PageLookup::Step::kReadIndex:
       return read_index(page);
     case PageLookup::Step::kReadPage:
+      // The lookup may have begun under another view.
+      if (lookup.slot() >= page.peer->path.view().geometry.slots) return wait_again(page);
       page.slot = static_cast<uint32_t>(lookup.slot());
       return read_page(page);
     case PageLookup::Step::kReady:

@@ -49,11 +49,11 @@ class Initiator {
   // it again on the way.
   virtual Result<RemoteRegion> import_region(RegionExport region, const RegionUse& use) = 0;
 
-  // How many operations may be written now: max_in_flight less those that have not been polled.
+  // How many operations may be written now; max_in_flight while none is under way.
   virtual size_t room() const = 0;
   // The next operation, to be written where it stands: in the initiator's own queue. Whoever calls
-  // fills in every field, for what stood there before still does. Only where there is room. Valid
-  // until the next call of any function.
+  // writes every field that its kind and local_count name, for what stood there before still does.
+  // Only where there is room. Valid until the next call of any function.
   virtual Operation& next() = 0;
   // Starts what has been written, in order. Each operation ends with exactly one completion.
   // kUnavailable: the channel is broken, and those that have just been written end as aborted.

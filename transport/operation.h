@@ -22,8 +22,8 @@ struct Operation {
       false;  // writes: the target polls `immediate` once everything posted before is there
   bool alone =
       false;  // a read: never one transfer with another operation, whose fault it would share
-  bool follows = false;  // refused where the one posted before it was: parts of one whole, of which
-                         // the last one's immediate tells
+  bool follows = false;  // not carried out where the one posted before it was refused or aborted:
+                         // parts of one whole, of which the last one's immediate tells
   uint32_t immediate = 0;
   RemoteRegion remote;
   uint64_t tag = 0;  // comes back in the completion
@@ -42,8 +42,8 @@ enum class Outcome : uint8_t {
   kOk,
   kFailed,   // the device or the peer refused: access, bounds, a broken connection
   kAborted,  // ended by close(), by a broken channel or by its deadline
-  kRefused,  // it was not begun, and never could be: a local slice is not of registered memory, or
-             // of memory that this backend does not move
+  kRefused,  // no more of it is begun, and never could be: a local slice is not of registered
+             // memory, or of memory that this backend does not move
 };
 
 struct Completion {

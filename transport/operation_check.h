@@ -20,8 +20,9 @@ inline bool may_begin(const Operation& operation, const LocalRegistrations& regi
 // Which operations are refused, in the order in which they were posted.
 class Refusals {
  public:
-  bool refuses(const Operation& operation, const LocalRegistrations& registrations) {
-    last_ = (operation.follows && last_) || !may_begin(operation, registrations);
+  // `may`: whether its own slices let it begin.
+  bool refuses(const Operation& operation, bool may) {
+    last_ = !may || (operation.follows && last_);
     return last_;
   }
 

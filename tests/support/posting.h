@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 
-#include "base/clock.h"
 #include "transport/fabric.h"
 
 namespace farpage {
@@ -14,15 +14,16 @@ struct Posted {
   Status status;
 };
 
-// Copies operations that a test has made into the initiator's queue.
+// Copies operations that a test has made into the initiator's queue; with this deadline, if one is
+// given, and otherwise with their own.
 inline Posted post_operations(Initiator& initiator, std::span<const Operation> operations,
-                              uint64_t deadline_ns = kNever) {
+                              std::optional<uint64_t> deadline_ns = std::nullopt) {
   Posted posted;
   for (const Operation& operation : operations) {
     if (initiator.room() == 0) break;
     Operation& next = initiator.next();
     next = operation;
-    next.deadline_ns = deadline_ns;
+    next.deadline_ns = deadline_ns.value_or(operation.deadline_ns);
     ++posted.accepted;
   }
   posted.status = initiator.post();

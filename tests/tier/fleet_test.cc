@@ -4,9 +4,6 @@
 #include <cstdio>
 #include <map>
 
-#include "transport/forwarding_fabric.h"
-#include "transport/forwarding_initiator.h"
-
 namespace farpage {
 namespace {
 
@@ -296,37 +293,6 @@ class RegisteredNode : public FleetTest {
   }
 };
 
-// While it is told to, its channels take no read.
-class FullFabric final : public ForwardingFabric {
- public:
-  using ForwardingFabric::ForwardingFabric;
-
-  Result<std::unique_ptr<Initiator>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
-    const bool reads = offer.purpose == ChannelPurpose::kRead;
-    auto initiator = ForwardingFabric::connect(std::move(offer), deadline_ns);
-    if (!initiator || !reads) return initiator;
-    return std::make_unique<FullInitiator>(std::move(*initiator), *this);
-  }
-
-  bool full = false;
-  uint64_t reads = 0;  // that were taken
-
- private:
-  class FullInitiator final : public ForwardingInitiator {
-   public:
-    FullInitiator(std::unique_ptr<Initiator> initiator, FullFabric& fabric)
-        : ForwardingInitiator(std::move(initiator)), fabric_(fabric) {}
-    size_t room() const override { return fabric_.full ? 0 : ForwardingInitiator::room(); }
-    Operation& next() override {
-      ++fabric_.reads;
-      return ForwardingInitiator::next();
-    }
-
-   private:
-    FullFabric& fabric_;
-  };
-};
-
 // Not in the turn in which the client hears of the epoch either, which may be the one in which what
 // it posts is copied.
 TEST_F(RegisteredNode, RunThatTheEpochDoesNotNameIsNotAskedAtAll) {
@@ -340,26 +306,6 @@ TEST_F(RegisteredNode, RunThatTheEpochDoesNotNameIsNotAskedAtAll) {
   Fetch fetch = engine().lane().fetch({&request, 1}, {&verdict, 1}, engine().deadline(kView));
   EXPECT_EQ(engine().lane().stats().operations, before);
   fetch.wait();
-  EXPECT_EQ(verdict.reason, Reason::kUnreachable);
-}
-
-TEST_F(RegisteredNode, ReadThatWaitsIsNotPostedToARunThatTheEpochDoesNotName) {
-  FullFabric fabric(faulty_);
-  const auto client =
-      Client::connect({}, cluster_.client_fabric(0).runtime(), fabric, fleet_).value();
-  Engine other(*client, kPageBytes, 64);
-  const PageKey key = test_key(1);
-  ASSERT_EQ(engine().put(key, 1).code, Code::kOk);
-  ASSERT_EQ(other.fetch(key).verdict, Verdict::kReady);
-  const uint64_t before = fabric.reads;
-  fabric.full = true;
-  const PageRequest request = {key, 0, other.slice(0)};
-  PageVerdict verdict;
-  Fetch fetch = other.lane().fetch({&request, 1}, {&verdict, 1}, other.deadline(kView));
-  name_another_run();
-  fabric.full = false;
-  fetch.wait();
-  EXPECT_EQ(fabric.reads, before);
   EXPECT_EQ(verdict.reason, Reason::kUnreachable);
 }
 

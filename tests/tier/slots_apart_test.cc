@@ -323,6 +323,10 @@ TEST(SlotsApartFaults, BringNoWrongByteAndAVerdictInTime) {
         if (verdict.verdict != Verdict::kReady) continue;
         EXPECT_EQ(engine.put_number_of(test_key(number)), number + 1) << fault::kFaultNames[kind];
       }
+      const auto of = static_cast<fault::FaultKind>(kind);
+      const bool is_of_reads =
+          of != fault::FaultKind::kFlippedWrite && of != fault::FaultKind::kFlippedAtRest;
+      EXPECT_EQ(faulty.injected().of(of) > 0, is_of_reads) << fault::kFaultNames[kind];
       faulty.set_plan({});
       cluster.world().run_until(cluster.now_ns() + kSecond);
       EXPECT_EQ(engine.fetch(test_key(1)).verdict, Verdict::kReady) << fault::kFaultNames[kind];

@@ -69,6 +69,46 @@ TEST_F(ShmOrder, ReadsThatHaveLessTimeAreCopiedFirst) {
   EXPECT_EQ(tags_as_they_end(8), (std::vector<uint64_t>{5, 6, 3, 4, 7, 1, 2, 8}));
 }
 
+// A lane's pages have the deadlines of their fetches, and are posted together.
+TEST_F(ShmOrder, OnePostOfSeveralDeadlinesIsSortedIn) {
+  const auto with = [this](Operation operation, uint64_t in_ns) {
+    operation.deadline_ns = hour_ + in_ns;
+    return operation;
+  };
+  const auto post_all = [this](const std::vector<Operation>& operations) {
+    ASSERT_EQ(post_operations(*initiator_, operations).accepted, operations.size());
+  };
+  post_all({with(read(1), 10), with(read(2), 5), with(read(3), 7), with(read(4), 5)});
+  EXPECT_EQ(tags_as_they_end(4), (std::vector<uint64_t>{2, 4, 3, 1}));
+  post_all({with(read(1), 30), with(read(2), 20)});
+  post_all({with(read(3), 25), with(read(4), 10), with(read(5), 10), with(read(6), 40)});
+  EXPECT_EQ(tags_as_they_end(6), (std::vector<uint64_t>{4, 5, 2, 3, 1, 6}));
+  post_all({with(read(1), 30), with(write(2), 20), with(read(3), 10), with(read(4), 5)});
+  EXPECT_EQ(tags_as_they_end(4), (std::vector<uint64_t>{1, 2, 4, 3}));
+}
+
+TEST_F(ShmOrder, WhatFollowsAWriteThatItsDeadlineHasEndedIsNotTold) {
+  // The clock is looked at each 64 KiB: with the next byte.
+  post(std::vector<Operation>(16, read(0)), kNever);
+  ASSERT_EQ(tags_as_they_end(16).size(), 16u);
+  std::array<Operation, 3> writes = {write(1), write(2), write(3)};
+  writes[0].deadline_ns = writes[1].deadline_ns = 1;  // has passed
+  writes[1].follows = true;
+  writes[1].local_count = writes[2].local_count = 0;  // these look at no clock
+  writes[1].has_immediate = writes[2].has_immediate = true;
+  writes[1].immediate = 1;
+  writes[2].immediate = 2;
+  ASSERT_EQ(post_operations(*initiator_, writes).accepted, 3u);
+  std::array<Completion, 4> ended;
+  ASSERT_EQ(initiator_->poll(ended), 3u);
+  EXPECT_EQ(ended[0].outcome, Outcome::kAborted);
+  EXPECT_EQ(ended[1].outcome, Outcome::kAborted);
+  EXPECT_EQ(ended[2].outcome, Outcome::kOk);
+  std::array<uint32_t, 4> arrived;
+  ASSERT_EQ(offered_.target->poll(arrived), 1u);
+  EXPECT_EQ(arrived[0], 2u);
+}
+
 TEST_F(ShmOrder, TheyDoSoWhereTheRingBeginsAnew) {
   for (uint64_t i = 0; i < 1020; ++i) {
     post({read(i)}, kNever);

@@ -143,6 +143,26 @@ TEST_F(TcpChannelTest, ARefusalFailsItsOperationAndEndsThoseBehindIt) {
   EXPECT_EQ(post_operations(*channel_, {&more, 1}).status.code, Code::kUnavailable);
 }
 
+// However few of them the caller takes at a time, and whatever is posted meanwhile.
+TEST_F(TcpChannelTest, LostConnectionFailsOneOperationAlone) {
+  post(8, 10);
+  const std::string second = reply(2, 10, 'b');
+  say(reply(1, 10, 'a') + second.substr(0, second.size() - 1));
+  node_.reset();
+  std::vector<Outcome> outcomes;
+  Completion one;
+  for (int more = 0; more < 4; ++more) {
+    while (channel_->poll({&one, 1}) == 0) channel_->wait(kNever);
+    outcomes.push_back(one.outcome);
+    if (more > 0) post(1, 10);
+  }
+  while (channel_->poll({&one, 1}) == 1) outcomes.push_back(one.outcome);
+  EXPECT_EQ(outcomes.size(), 11u);
+  EXPECT_EQ(outcomes[0], Outcome::kOk);
+  EXPECT_EQ(outcomes[1], Outcome::kFailed);
+  EXPECT_EQ(std::ranges::count(outcomes, Outcome::kAborted), 9);
+}
+
 TEST_F(TcpChannelTest, WhatIsNoReplyToTheRequestIsNotUsed) {
   for (const std::string& wrong :
        {reply(2, 10, 'a'), reply(0, 10, 'a'), reply(1, 9, 'a') + "x", reply(1, 11, 'a'),

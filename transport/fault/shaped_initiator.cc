@@ -35,6 +35,7 @@ Status ShapedInitiator::post() {
 }
 
 void ShapedInitiator::begin_due(uint64_t now_ns) {
+  if (waiting_.empty() || waiting_.front().begin_ns > now_ns) return;
   while (!waiting_.empty() && waiting_.front().begin_ns <= now_ns) {
     inner().next() = waiting_.front().operation;
     waiting_.pop_front();

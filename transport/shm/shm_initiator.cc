@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "integrity/crc32c.h"
+#include "transport/operation_check.h"
 #include "transport/peer_memory.h"
 #include "transport/shm/shm_region.h"
 
@@ -37,7 +38,7 @@ Result<RemoteRegion> ShmInitiator::import_region(RegionExport region, const Regi
   }
   auto mapping = map_peer_memory(region, shared_.id());
   if (!mapping) return tl::unexpected(mapping.error());
-  imported_.push_back({std::move(*mapping), {region.access, region.bytes}});
+  imported_.push_back({std::move(*mapping), use});
   return RemoteRegion{static_cast<uint32_t>(imported_.size() - 1)};
 }
 
@@ -117,15 +118,25 @@ bool ShmInitiator::registered(const Imported& imported) const {
 
 // False: the ring has no room for the immediate yet, so the operation stays queued.
 bool ShmInitiator::execute(Pending& next, Completion& completion) {
-  const Operation& operation = next.operation;
   completion = {};
-  completion.tag = operation.tag;
+  completion.tag = next.operation.tag;
+  if (!carry_out(next, completion)) return false;
+  last_ = completion.outcome;
+  return true;
+}
+
+bool ShmInitiator::carry_out(Pending& next, Completion& completion) {
+  const Operation& operation = next.operation;
   if (closed_) {
     completion.outcome = Outcome::kAborted;
     return true;
   }
   const Imported& imported = imported_[operation.remote.index];
-  if (refusals_.refuses(operation, *local_)) {
+  if (operation.follows && last_ != Outcome::kOk) {
+    completion.outcome = last_;
+    return true;
+  }
+  if (!may_begin(operation, *local_)) {
     completion.outcome = Outcome::kRefused;
     return true;
   }

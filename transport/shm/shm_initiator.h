@@ -8,7 +8,6 @@
 #include "base/mapping.h"
 #include "transport/fabric.h"
 #include "transport/local_registrations.h"
-#include "transport/operation_check.h"
 #include "transport/shm/shared_channel.h"
 
 namespace farpage::shm {
@@ -35,7 +34,7 @@ class ShmInitiator final : public Initiator, public DirectMemory {
  private:
   struct Imported {
     Mapping mapping;
-    RegionUse use;  // all of its bytes
+    RegionUse use;
   };
   struct Pending {
     Operation operation;
@@ -50,13 +49,14 @@ class ShmInitiator final : public Initiator, public DirectMemory {
   void sort_in(uint32_t first, uint32_t behind);
   void reverse(uint32_t from, uint32_t to);
   bool execute(Pending& next, Completion& completion);
+  bool carry_out(Pending& next, Completion& completion);
   Outcome move_bytes(const Operation& operation, const Imported& imported, uint32_t& crc);
   void prefetch_next() const;
 
   const SharedChannel shared_;
   std::shared_ptr<const LocalRegistrations> local_;
   RingProducer immediates_;
-  Refusals refusals_;
+  Outcome last_ = Outcome::kOk;  // of those that have ended
   bool closed_ = false;
   std::vector<Imported> imported_;
   // kMaxInFlight entries; [head_, tail_) are posted, [tail_, written_) are being written. Reads

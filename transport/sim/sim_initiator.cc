@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "transport/operation_check.h"
 #include "transport/peer_memory.h"
 #include "transport/sim/sim_region.h"
 #include "transport/sim/sim_target.h"
@@ -52,7 +51,7 @@ Result<RemoteRegion> SimInitiator::import_region(RegionExport region, const Regi
   if (found != nullptr && (found->bytes != region.bytes || found->access != region.access)) {
     return fail(Code::kProtocol, "the peer described its region wrongly");
   }
-  imports_.push_back({*key, {region.access, region.bytes}});
+  imports_.push_back({*key, use});
   return RemoteRegion{static_cast<uint32_t>(imports_.size() - 1)};
 }
 
@@ -77,8 +76,7 @@ Status SimInitiator::post() {
     Flight& flight = flights_[slot];
     const Operation& operation = flight.operation;
     if (is_open) check_use(operation, imports_[operation.remote.index].use);
-    refused_ = !may_begin(operation) || (operation.follows && refused_);
-    if (is_open && !refused_) {
+    if (is_open && !refusals_.refuses(operation, may_begin(operation))) {
       start(slot);
       continue;
     }

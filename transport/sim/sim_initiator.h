@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "transport/fabric.h"
+#include "transport/operation_check.h"
 #include "transport/sim/network.h"
 
 namespace farpage::sim {
@@ -17,7 +18,7 @@ namespace farpage::sim {
 // bytes are, when they are touched.
 //
 // A failed operation breaks the channel, as on a reliable queue pair: all behind it end as aborted,
-// and posts are refused.
+// and what is posted later does, too.
 class SimInitiator final : public Initiator {
  public:
   static constexpr uint32_t kMaxInFlight = 1024;
@@ -60,7 +61,7 @@ class SimInitiator final : public Initiator {
 
   struct Import {
     uint64_t key;
-    RegionUse use;  // all of its bytes
+    RegionUse use;
   };
 
   bool may_begin(const Operation& operation) const;
@@ -89,7 +90,7 @@ class SimInitiator final : public Initiator {
   const Host& target_host_;
   bool closed_ = false;
   bool broken_ = false;
-  bool refused_ = false;  // the last one was
+  Refusals refusals_;
 
   std::vector<Import> imports_;
   std::vector<Flight> flights_;  // grows to the most that were ever in flight

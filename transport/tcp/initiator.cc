@@ -84,7 +84,7 @@ Result<RemoteRegion> TcpInitiator::import_region(RegionExport region, const Regi
   const auto refuse = [](const char* why) {
     return fail(Code::kProtocol, std::string("the peer's region is refused: ") + why);
   };
-  Imported imported = {{}, {region.access, region.bytes}};
+  Imported imported = {{}, use};
   if (const char* why = why_unusable(region, use)) return refuse(why);
   if (region.opaque.size() != sizeof imported.key) return refuse("tcp does not know its name");
   std::memcpy(&imported.key, region.opaque.data(), sizeof imported.key);
@@ -101,7 +101,7 @@ Status TcpInitiator::post() {
   for (; posted_ != written_; ++posted_) {
     if (state_ == State::kOpen) describe(flight(posted_), posted_);
   }
-  send();
+  if (state_ == State::kOpen) send();
   return state_ == State::kOpen ? Status{}
                                 : Status{Code::kUnavailable, vendor_, "the channel is closed"};
 }
@@ -111,7 +111,7 @@ void TcpInitiator::describe(Flight& flight, uint64_t number) {
   const Operation& operation = flight.operation;
   const Imported& imported = imported_[operation.remote.index];
   check_use(operation, imported.use);
-  flight.refused = refusals_.refuses(operation, *local_);
+  flight.refused = refusals_.refuses(operation, may_begin(operation, *local_));
   flight.request = {};
   flight.request.kind =
       static_cast<uint8_t>(is_read(operation) ? RequestKind::kRead : RequestKind::kWrite);

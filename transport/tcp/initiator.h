@@ -14,7 +14,7 @@
 
 namespace farpage::tcp {
 
-// As many as a lane has under way at most, each with two reads.
+// Twice as many as a lane has under way at most.
 inline constexpr uint32_t kMaxInFlight = 512;
 
 // The end that posts. It drives its socket from the caller's thread, so that nothing is ever
@@ -40,7 +40,7 @@ class TcpInitiator final : public Initiator {
  private:
   struct Imported {
     RegionKey key;
-    RegionUse use;  // all of its bytes
+    RegionUse use;
   };
   struct Flight {
     Operation operation;

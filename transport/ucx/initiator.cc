@@ -85,7 +85,8 @@ Outcome UcxInitiator::fate_of(const Operation& operation) {
   if (state_ != State::kOpen || failure_ != UCS_OK) return Outcome::kAborted;
   const Imported& imported = imported_[operation.remote.index];
   check_use(operation, imported.use);
-  if (refusals_.refuses(operation, *local_->registrations())) return Outcome::kRefused;
+  const bool may = may_begin(operation, *local_->registrations());
+  if (refusals_.refuses(operation, may)) return Outcome::kRefused;
   return imported.is_registered() ? Outcome::kOk : Outcome::kFailed;
 }
 

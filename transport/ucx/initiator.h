@@ -18,7 +18,7 @@
 
 namespace farpage::ucx {
 
-// As many as a lane has under way at most, each with two reads.
+// Twice as many as a lane has under way at most.
 inline constexpr uint32_t kMaxInFlight = 512;
 
 // The end that posts: a UCX worker of its own with one endpoint, driven by the caller's thread
@@ -52,7 +52,7 @@ class UcxInitiator final : public Initiator, public LocalUser {
   struct Imported {
     std::unique_ptr<ucp_rkey, RkeyDeleter> key;
     uint64_t address;
-    RegionUse use;               // all of its bytes
+    RegionUse use;
     const uint32_t* registered;  // in the peer's memory, where that is attached; else nullptr
 
     bool is_registered() const;

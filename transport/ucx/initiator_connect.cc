@@ -126,7 +126,7 @@ Result<RemoteRegion> UcxInitiator::import_region(RegionExport region, const Regi
   ucp_rkey_h key = nullptr;
   const ucs_status_t status = ucp_ep_rkey_unpack(endpoint_, name->key.data(), &key);
   if (status != UCS_OK) return fail_ucx(status, "UCX cannot reach the peer's region");
-  Imported imported = {{}, name->address, {region.access, name->bytes}, nullptr};
+  Imported imported = {{}, name->address, use, nullptr};
   imported.key.reset(key);
   if (lane != nullptr && lane->is_shared_memory()) {
     void* trailer = nullptr;

@@ -71,7 +71,7 @@ Result<RemoteRegion> VerbsInitiator::import_region(RegionExport region, const Re
   const auto decoded = decode_region(region.opaque, region.bytes);
   if (!decoded) return refuse("verbs does not understand it");
   if (decoded->paths != end_.endpoints.size()) return refuse("it has other paths than its channel");
-  imported_.push_back({*decoded, {region.access, region.bytes}});
+  imported_.push_back({*decoded, use});
   return RemoteRegion{static_cast<uint32_t>(imported_.size() - 1)};
 }
 
@@ -136,7 +136,8 @@ void VerbsInitiator::fill(size_t path, size_t most) {
     const uint16_t number = unsent_.front();
     Flight& flight = flights_[number];
     flight.path = static_cast<uint8_t>(path);
-    if (refusals_.refuses(flight.operation, end_.keys->live())) {
+    const bool may = may_begin(flight.operation, end_.keys->live());
+    if (refusals_.refuses(flight.operation, may)) {
       unsent_.pop();
       flight.refused = true;
       flight.sent = true;

@@ -18,7 +18,7 @@
 
 namespace farpage::verbs {
 
-// As many as a lane has under way at most, each with two reads.
+// Twice as many as a lane has under way at most.
 inline constexpr uint32_t kMaxInFlight = 512;
 
 // What it takes to be the initiator of a channel that has been offered.
@@ -56,7 +56,7 @@ class VerbsInitiator final : public Initiator {
  private:
   struct Imported {
     RegionWire region;
-    RegionUse use;  // all of its bytes
+    RegionUse use;
   };
   // What has become of an operation.
   struct Course {
