@@ -269,10 +269,10 @@ TEST_F(PagesInParts, PartThatIsNotThereWithinTheReuseTimeIsAskedForAnew) {
     const PageRequest request = {key_, 0, engine_.slice(0)};
     PageVerdict verdict;
     Fetch fetch = engine_.lane().fetch({&request, 1}, {&verdict, 1}, engine_.deadline(kSecond));
-    const uint64_t until = cluster_.now_ns() + reuse_ns + kMillisecond;
+    const uint64_t until = cluster_.now_ns() + reuse_ns + 2 * kMicrosecond;
     while (cluster_.now_ns() < until) {
       (void)engine_.lane().progress();
-      cluster_.world().run_until(cluster_.now_ns() + 50 * kMicrosecond);
+      cluster_.world().run_until(cluster_.now_ns() + kMicrosecond);
     }
     parts_.held = 0;
     fetch.wait();
