@@ -99,7 +99,7 @@ Operation& TcpInitiator::next() {
 
 Status TcpInitiator::post() {
   for (; posted_ != written_; ++posted_) {
-    if (state_ == State::kOpen) describe(flight(posted_), posted_);
+    if (state_ == State::kOpen) describe(flight(posted_));
   }
   if (state_ == State::kOpen) send();
   return state_ == State::kOpen ? Status{}
@@ -107,16 +107,16 @@ Status TcpInitiator::post() {
 }
 
 // Its request, as it goes out.
-void TcpInitiator::describe(Flight& flight, uint64_t number) {
+void TcpInitiator::describe(Flight& flight) {
   const Operation& operation = flight.operation;
   const Imported& imported = imported_[operation.remote.index];
   check_use(operation, imported.use);
   flight.refused = refusals_.refuses(operation, may_begin(operation, *local_));
   flight.request = {};
+  if (!flight.refused) flight.request.sequence = ++last_sequence_;
   flight.request.kind =
       static_cast<uint8_t>(is_read(operation) ? RequestKind::kRead : RequestKind::kWrite);
   flight.request.flags = operation.has_immediate ? kHasImmediate : 0;
-  flight.request.sequence = static_cast<uint32_t>(number + 1);
   flight.request.region = imported.key.index;
   flight.request.generation = imported.key.generation;
   flight.request.offset = operation.remote_offset;

@@ -56,7 +56,7 @@ class TcpInitiator final : public Initiator {
   TcpInitiator(std::unique_ptr<Stream> stream, std::shared_ptr<const LocalRegistrations> local,
                DescriptorSet readiness);
   Flight& flight(uint64_t number) { return flights_[number % kMaxInFlight]; }
-  void describe(Flight& flight, uint64_t number);
+  void describe(Flight& flight);
   void send();
   void receive(size_t most);
   void count_received();
@@ -76,6 +76,7 @@ class TcpInitiator final : public Initiator {
   uint64_t sending_ = 0;         // the first that has not been sent whole
   uint64_t posted_ = 0;
   uint64_t written_ = 0;         // behind the last one that the caller writes
+  uint32_t last_sequence_ = 0;   // of the requests, which the node counts as well
   uint64_t sent_bytes_ = 0;      // of flight sending_
   uint64_t received_bytes_ = 0;  // of flight ended_
   Refusals refusals_;
