@@ -1,36 +1,39 @@
-# farpage_test(NAME [SERIAL] SOURCES ... LINKS ...): one test program a folder, farpage_test_NAME, every case of which is a test of ctest,
+# farpage_test(NAME [SERIAL] [VARIES] SOURCES ... LINKS ...): one test program a folder, farpage_test_NAME, every case of which is a test of ctest,
 # with the label NAME.
 
 include(GoogleTest)
 
 # With sanitizers the compiler takes longer to optimize what GoogleTest's macros make than the tests gain by it.
 set(farpage_test_options $<$<CONFIG:Debug>:-O0>)
-# ccache keeps what is compiled with a precompiled header only if these are set.
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  list(APPEND farpage_test_options -fpch-preprocess)
-elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-  list(APPEND farpage_test_options "SHELL:-Xclang -fno-pch-timestamp")
-endif()
 
 # GoogleTest's headers are a fifth to a half of what a test costs to compile. Nothing else is
 # precompiled, so that it hides no missing include but theirs, and scripts/lint goes without it.
 option(FARPAGE_PCH "Precompile GoogleTest's headers for the test programs" ON)
 if(FARPAGE_PCH)
+  # ccache keeps what is compiled with a precompiled header only if these are set.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    set(farpage_pch_options -fpch-preprocess)
+  elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    set(farpage_pch_options "SHELL:-Xclang -fno-pch-timestamp")
+  endif()
   set(precompiled ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cc)
   file(CONFIGURE OUTPUT ${precompiled} CONTENT "")
   add_library(farpage_test_pch OBJECT ${precompiled})
-  target_compile_options(farpage_test_pch PRIVATE ${farpage_test_options})
+  target_compile_options(farpage_test_pch PRIVATE ${farpage_test_options} ${farpage_pch_options})
   target_link_libraries(farpage_test_pch PRIVATE GTest::gmock)
   target_precompile_headers(farpage_test_pch PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
 endif()
 
 function(farpage_test name)
-  cmake_parse_arguments(ARG "SERIAL" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL;VARIES" "" "SOURCES;LINKS" ${ARGN})
   add_executable(farpage_test_${name} ${ARG_SOURCES})
   target_include_directories(farpage_test_${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_options(farpage_test_${name} PRIVATE ${farpage_test_options})
   target_link_libraries(farpage_test_${name} PRIVATE ${ARG_LINKS} GTest::gmock GTest::gtest_main rapidcheck_gtest)
-  if(FARPAGE_PCH)
+  # VARIES: it has other definitions in dev than in minimal. With a precompiled header ccache would
+  # take none of the one's objects for the other, and to compile them again costs more than it saves.
+  if(FARPAGE_PCH AND (FARPAGE_SANITIZE OR NOT ARG_VARIES))
+    target_compile_options(farpage_test_${name} PRIVATE ${farpage_pch_options})
     target_precompile_headers(farpage_test_${name} REUSE_FROM farpage_test_pch)
   endif()
   # SERIAL: it measures time against real processes, and nothing else may run beside it.
