@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/cluster/sim_cluster.h"
+#include "tests/support/cluster.h"
 #include "tests/support/engine.h"
 #include "transport/forwarding_fabric.h"
 #include "transport/forwarding_initiator.h"
@@ -65,6 +66,29 @@ TEST_P(Leftovers, AreNothingToWhatIsWrittenThere) {
       }
     }
     EXPECT_EQ(engine.fetch(test_key(100)).reason, Reason::kMiss);
+  }
+  EXPECT_EQ(engine.lane().stats().channels_ended, 0u);
+}
+
+// Which copies, and looks at deadlines.
+TEST(LeftoversOverShm, AreNothingToWhatIsWrittenThere) {
+  Cluster cluster(Path::kShm);
+  AsioRuntime runtime;
+  const auto own = shm::make_shm_fabric();
+  LeftoversFabric fabric(*own);
+  const auto dialer = make_dialer(runtime, cluster.address(), {}, 10'000).value();
+  ClientOptions options;
+  options.staging_bytes = kMiB;
+  const auto client = Client::connect(options, runtime, fabric, *dialer).value();
+  Engine engine(*client, cluster.options().page_bytes, 64);
+  for (uint64_t round = 1; round <= 30; ++round) {
+    for (uint64_t page = 0; page < 8; ++page) {
+      ASSERT_EQ(engine.put(test_key(page), round).code, Code::kOk);
+      const PageVerdict verdict = engine.fetch(test_key(page));
+      ASSERT_EQ(verdict.verdict, Verdict::kReady);
+      EXPECT_EQ(verdict.attempts, 1u) << "no read was ended by another one's deadline";
+      EXPECT_EQ(engine.put_number_of(test_key(page)), round);
+    }
   }
   EXPECT_EQ(engine.lane().stats().channels_ended, 0u);
 }
