@@ -234,9 +234,10 @@ class VerbsOnePath : public VerbsPaths {
     EXPECT_EQ(tags(ended), tags_up_to(count));
     EXPECT_FALSE(all_ok(ended));
     const Operation read = read_operation(link, 0, 0, 64);
-    const Posted posted = post_operations(*link.initiator, {&read, 1});
-    EXPECT_EQ(posted.accepted, 0u);
-    EXPECT_EQ(posted.status.code, Code::kUnavailable);
+    EXPECT_EQ(post_operations(*link.initiator, {&read, 1}).status.code, Code::kUnavailable);
+    const auto refused = collect(*link.initiator, 1);
+    ASSERT_EQ(refused.size(), 1u);
+    EXPECT_EQ(refused[0].outcome, Outcome::kAborted);
   }
 };
 INSTANTIATE_TEST_SUITE_P(Verbs, VerbsOnePath, testing::Values(over_the_network()), backend_name);
