@@ -85,6 +85,7 @@ class FarWire(Wire):
     def inside(self, end):
         return ("nsenter", "-n", "-t", self.ends[end])
 
+
 class Cable:
     """Node and client of verbs, at the ends of a cable that netem makes longer."""
 

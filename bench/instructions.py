@@ -20,8 +20,7 @@ BATCHES = (1, 64, 1024)
 EPOCHS = 200
 # Callgrind turns counting on and off at each entry and exit of these: a channel's inside of a lane's.
 SIM = "farpage::sim::SimInitiator::"
-TOGGLES = ("counted_post", "counted_poll", SIM + "room(*", SIM + "next(*", SIM + "post(*", SIM + "poll(*",
-           SIM + "wait(*")
+TOGGLES = ("counted_post", "counted_poll", SIM + "next(*", SIM + "post(*", SIM + "poll(*", SIM + "wait(*")
 
 
 def count(program, batch, rounds, *epochs):
