@@ -20,8 +20,8 @@ enum class JobClass : uint8_t {
 inline constexpr size_t kJobClasses = 3;
 
 // Time, and a place where callbacks run one after another. In a process it is a thread
-// (net/asio_runtime.h); in a simulation it is virtual time (transport/sim/world.h). Code above
-// it is the same in both.
+// (net/runtime/asio_runtime.h); in a simulation it is virtual time (sim/network/world.h). Code
+// above it is the same in both.
 //
 // Threading: every member may be called from any thread. Callbacks run on the runtime's own thread,
 // or, in a simulation, inside wait_until.

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/mapping.h"
+#include "base/memory/mapping.h"
 #include "base/units.h"
 #include "integrity/copy_kernel.h"
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "bench/landing_memory.h"
-#include "bench/page_content.h"
-#include "bench/put_advice.h"
+#include "replay/page_content.h"
+#include "replay/put_advice.h"
 
 namespace farpage {
 namespace {

@@ -15,7 +15,7 @@ struct FillOptions {
   uint64_t pages = 0;
 };
 
-// Puts pages of one length, with the content of put 1 (bench/page_content.h), and returns their
+// Puts pages of one length, with the content of put 1 (replay/page_content.h), and returns their
 // keys. `interrupted` is asked, and `filled` told how far it is, every now and then.
 Result<std::vector<PageKey>> fill_node(
     Client& client, const FillOptions& options, const std::function<bool()>& interrupted,

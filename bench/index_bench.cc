@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/memory/system_memory.h"
 #include "base/random.h"
-#include "base/system_memory.h"
 #include "base/units.h"
-#include "node/slot_table.h"
+#include "node/store/slot_table.h"
 #include "pagetable/geometry.h"
 #include "pagetable/location_cache.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/mapping.h"
+#include "base/memory/mapping.h"
 #include "tier/client.h"
 
 namespace farpage {

@@ -8,10 +8,10 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "bench/fill_node.h"
-#include "bench/page_content.h"
-#include "bench/page_fit.h"
 #include "control/messages.h"
 #include "pagetable/geometry.h"
+#include "replay/page_content.h"
+#include "replay/page_fit.h"
 
 namespace farpage {
 namespace {

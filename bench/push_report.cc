@@ -3,10 +3,10 @@
 #include <boost/json/object.hpp>
 #include <boost/json/value.hpp>
 
-#include "bench/json.h"
-#include "bench/latency.h"
 #include "bench/push_bench.h"
-#include "bench/verdicts_json.h"
+#include "report/json.h"
+#include "report/latency.h"
+#include "report/verdicts_json.h"
 
 namespace farpage {
 

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "bench/json.h"
 #include "bench/landing_memory.h"
-#include "bench/latency.h"
-#include "bench/page_content.h"
-#include "bench/page_fit.h"
-#include "bench/put_advice.h"
 #include "control/messages.h"
+#include "replay/page_content.h"
+#include "replay/page_fit.h"
+#include "replay/put_advice.h"
+#include "report/json.h"
+#include "report/latency.h"
 
 namespace farpage {
 namespace {

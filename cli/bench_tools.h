@@ -10,14 +10,14 @@
 #include <utility>
 
 #include "base/status.h"
-#include "bench/fetch_bench.h"
-#include "bench/json.h"
-#include "bench/progress.h"
-#include "cli/connection.h"
+#include "bench/fetch/fetch_bench.h"
+#include "cli/client/connection.h"
+#include "cli/client/signals.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
-#include "cli/signals.h"
 #include "pagetable/geometry.h"
+#include "report/json.h"
+#include "report/progress.h"
 
 // What the benches over nodes share.
 namespace farpage {

@@ -1,5 +1,6 @@
 #include "cli/exit_code.h"
 
+#include <errno.h>
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -7,7 +8,7 @@
 namespace farpage {
 
 int report_error(const Error& error, int exit_code) {
-  fmt::print(stderr, "farpage: {}\n", error.message);
+  fmt::print(stderr, "{}: {}\n", program_invocation_short_name, error.message);
   return exit_code;
 }
 

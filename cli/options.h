@@ -9,8 +9,8 @@
 #include "base/status.h"
 #include "base/units.h"
 #include "cli/backends/backends.h"
-#include "cli/connection.h"
-#include "cli/metrics.h"
+#include "cli/client/connection.h"
+#include "cli/client/metrics.h"
 #include "net/security_options.h"
 #include "tier/client.h"
 

@@ -48,6 +48,11 @@ add_compile_options(-Wall -Wextra $<$<BOOL:${FARPAGE_WARNINGS_ARE_ERRORS}>:-Werr
 
 function(farpage_target name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
+  foreach(link ${ARG_LINKS} ${ARG_PRIVATE_LINKS})
+    if(link MATCHES "^farpage::" AND NOT TARGET ${link})
+      message(FATAL_ERROR "${name} links ${link}, which stands below it in the layers' order (CMakeLists.txt)")
+    endif()
+  endforeach()
   add_library(farpage_${name} STATIC ${ARG_SOURCES})
   add_library(farpage::${name} ALIAS farpage_${name})
   target_include_directories(farpage_${name} PUBLIC ${PROJECT_SOURCE_DIR})

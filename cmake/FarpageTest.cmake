@@ -24,6 +24,20 @@ if(FARPAGE_PCH)
   target_precompile_headers(farpage_test_pch PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
 endif()
 
+set(farpage_module_folders tests/cli/support tests/bench/scripts bench/scripts lab/scripts python)
+
+# Python's: NAME_test.py in the folder is the test PREFIX.NAME. Its environment names the program, whose neighbour is
+# farpage-lab, and the folders of the modules that tests share and that the scripts are.
+function(farpage_script_tests prefix)
+  list(TRANSFORM farpage_module_folders PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE modules)
+  list(JOIN modules ":" modules)
+  foreach(name ${ARGN})
+    add_test(NAME ${prefix}.${name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/${name}_test.py)
+    set_tests_properties(${prefix}.${name} PROPERTIES TIMEOUT 300 LABELS program
+      ENVIRONMENT "FARPAGE=$<TARGET_FILE:farpage>;FARPAGE_SANITIZE=${FARPAGE_SANITIZE};PYTHONPATH=${modules}")
+  endforeach()
+endfunction()
+
 function(farpage_test name)
   cmake_parse_arguments(ARG "SERIAL;VARIES" "" "SOURCES;LINKS" ${ARGN})
   add_executable(farpage_test_${name} ${ARG_SOURCES})

@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "net/unix_path.h"
+#include "net/address/unix_path.h"
 
 namespace farpage {
 namespace {

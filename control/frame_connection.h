@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "control/codec.h"
-#include "net/asio_runtime.h"
-#include "net/stream.h"
+#include "net/runtime/asio_runtime.h"
+#include "net/stream/stream.h"
 
 namespace farpage {
 

@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "control/link.h"
-#include "net/asio_runtime.h"
-#include "net/stream.h"
+#include "net/runtime/asio_runtime.h"
+#include "net/stream/stream.h"
 
 namespace farpage {
 

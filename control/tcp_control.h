@@ -4,16 +4,16 @@
 #include <memory>
 
 #include "control/link.h"
-#include "net/address.h"
-#include "net/asio_runtime.h"
+#include "net/address/address.h"
 #include "net/dial.h"
+#include "net/runtime/asio_runtime.h"
 
 namespace farpage {
 
 class ServedClients;
 
-// Control connections over TCP: the greeting of net/greeting.h, then frames as on a Unix socket,
-// without descriptors.
+// Control connections over TCP: the greeting of net/security/greeting.h, then frames as on a Unix
+// socket, without descriptors.
 
 // Each dial ends within `connect_ms`. Once a node has accepted one, the runtime's destructor waits
 // for it.

@@ -5,7 +5,7 @@
 #include "control/stream_link.h"
 #include "control/unix_socket.h"
 #include "control/unix_stream.h"
-#include "net/unix_path.h"
+#include "net/address/unix_path.h"
 
 namespace farpage {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "control/bound_unix_socket.h"
 #include "control/link.h"
-#include "net/asio_runtime.h"
+#include "net/runtime/asio_runtime.h"
 
 namespace farpage {
 

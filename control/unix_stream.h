@@ -4,7 +4,7 @@
 #include <span>
 
 #include "base/unique_fd.h"
-#include "net/stream.h"
+#include "net/stream/stream.h"
 
 namespace farpage {
 

@@ -2,16 +2,16 @@
 
 #include <sys/resource.h>
 
-#include "doctor/backend_verbs.h"
-#include "doctor/clock_source.h"
-#include "doctor/cpu.h"
-#include "doctor/huge_pages.h"
+#include "doctor/backends/backend_verbs.h"
+#include "doctor/host/clock_source.h"
+#include "doctor/host/cpu.h"
+#include "doctor/host/huge_pages.h"
+#include "doctor/host/memory.h"
+#include "doctor/host/privileges.h"
+#include "doctor/host/tcp_port.h"
+#include "doctor/host/tcp_settings.h"
+#include "doctor/host/unix_path.h"
 #include "doctor/limits.h"
-#include "doctor/memory.h"
-#include "doctor/privileges.h"
-#include "doctor/tcp_port.h"
-#include "doctor/tcp_settings.h"
-#include "doctor/unix_path.h"
 
 namespace farpage::doctor {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "doctor/finding.h"
-#include "doctor/host_files.h"
-#include "doctor/wanted.h"
+#include "doctor/finding/finding.h"
+#include "doctor/finding/wanted.h"
+#include "doctor/host/host_files.h"
 
 namespace farpage::doctor {
 

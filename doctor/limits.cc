@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "base/units.h"
-#include "doctor/backend_finding.h"
-#include "doctor/backend_verbs.h"
+#include "doctor/backends/backend_finding.h"
+#include "doctor/backends/backend_verbs.h"
 
 namespace farpage::doctor {
 namespace {

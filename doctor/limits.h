@@ -1,8 +1,8 @@
 #pragma once
 
-#include "doctor/finding.h"
-#include "doctor/privileges.h"
-#include "doctor/wanted.h"
+#include "doctor/finding/finding.h"
+#include "doctor/finding/wanted.h"
+#include "doctor/host/privileges.h"
 
 namespace farpage::doctor {
 

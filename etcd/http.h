@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "net/address.h"
-#include "net/tls.h"
+#include "net/address/address.h"
+#include "net/security/tls.h"
 
 namespace farpage::etcd {
 

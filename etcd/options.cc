@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string_view>
 
-#include "net/file_rights.h"
+#include "net/security/file_rights.h"
 
 namespace farpage::etcd {
 namespace {

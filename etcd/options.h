@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "base/status.h"
-#include "net/address.h"
-#include "net/tls.h"
+#include "net/address/address.h"
+#include "net/security/tls.h"
 
 namespace farpage::etcd {
 

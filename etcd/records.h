@@ -29,7 +29,7 @@ struct Terms {
 // A process that lives, for as long as its lease does.
 struct NodeRecord {
   std::string name;
-  std::string address;  // as net/address.h takes it
+  std::string address;  // as net/address/address.h takes it
   uint64_t owner = 0;   // the place of its state file, which one process at a time can hold
   LeaseId lease = 0;
   Revision revision = 0;

@@ -10,7 +10,7 @@
 #include "base/runtime.h"
 #include "etcd/client.h"
 #include "etcd/records.h"
-#include "net/worker_pool.h"
+#include "net/runtime/worker_pool.h"
 #include "pagetable/epoch_register.h"
 
 namespace farpage::etcd {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <span>
 
-#include "base/memory_place.h"
+#include "base/memory/memory_place.h"
 #include "base/status.h"
 
 namespace farpage {

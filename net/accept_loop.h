@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/unique_fd.h"
-#include "net/asio_runtime.h"
+#include "net/runtime/asio_runtime.h"
 
 namespace farpage {
 

@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 #include "base/unique_fd.h"
-#include "net/resolve.h"
+#include "net/address/resolve.h"
 
 namespace farpage {
 

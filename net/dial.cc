@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "net/address/resolve.h"
 #include "net/connect.h"
-#include "net/resolve.h"
 #include "net/socket_options.h"
 
 namespace farpage {

@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "net/address.h"
-#include "net/greeting.h"
-#include "net/tls.h"
+#include "net/address/address.h"
+#include "net/security/greeting.h"
+#include "net/security/tls.h"
 
 namespace farpage {
 

@@ -4,8 +4,8 @@
 #include <functional>
 #include <memory>
 
-#include "net/asio_runtime.h"
 #include "net/dial.h"
+#include "net/runtime/asio_runtime.h"
 
 namespace farpage {
 

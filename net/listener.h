@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "base/status.h"
-#include "net/address.h"
-#include "net/asio_runtime.h"
-#include "net/greeting.h"
+#include "net/address/address.h"
 #include "net/listening_socket.h"
-#include "net/tls.h"
+#include "net/runtime/asio_runtime.h"
+#include "net/security/greeting.h"
+#include "net/security/tls.h"
 
 namespace farpage {
 

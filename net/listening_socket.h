@@ -4,8 +4,8 @@
 
 #include "base/status.h"
 #include "base/unique_fd.h"
-#include "net/address.h"
-#include "net/resolve.h"
+#include "net/address/address.h"
+#include "net/address/resolve.h"
 
 namespace farpage {
 

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "base/status.h"
-#include "net/address.h"
+#include "net/address/address.h"
 #include "net/dial.h"
 #include "net/listener.h"
 

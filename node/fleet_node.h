@@ -8,7 +8,7 @@
 #include "base/runtime.h"
 #include "node/memory_node.h"
 #include "node/node.h"
-#include "tier/fleet.h"
+#include "tier/link/fleet.h"
 
 namespace farpage {
 

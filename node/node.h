@@ -5,9 +5,9 @@
 #include "base/runtime.h"
 #include "base/status.h"
 #include "control/link.h"
-#include "node/options.h"
-#include "node/pool_keeper.h"
-#include "tier/fleet.h"
+#include "node/settings/options.h"
+#include "node/store/pool_keeper.h"
+#include "tier/link/fleet.h"
 #include "transport/fabric.h"
 
 namespace farpage {

@@ -8,10 +8,10 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/units.h"
-#include "node/epoch_file.h"
 #include "node/fleet_node.h"
 #include "node/memory_node.h"
-#include "node/versions.h"
+#include "node/settings/epoch_file.h"
+#include "node/settings/versions.h"
 #include "pagetable/geometry.h"
 
 namespace farpage {

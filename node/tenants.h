@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "base/runtime.h"
 #include "base/status.h"
-#include "node/memory_budget.h"
+#include "node/clients/memory_budget.h"
 #include "node/node.h"
-#include "node/options.h"
-#include "node/pool_keeper.h"
-#include "tier/fleet.h"
+#include "node/settings/options.h"
+#include "node/store/pool_keeper.h"
+#include "tier/link/fleet.h"
 #include "transport/fabric.h"
 
 namespace farpage {

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/mapping.h"
+#include "base/memory/mapping.h"
 #include "base/status.h"
 #include "integrity/page_header.h"
 #include "integrity/page_key.h"

@@ -1,48 +1,13 @@
 #include "tier/client.h"
 
-#include <fmt/format.h>
-
 #include <mutex>
 #include <optional>
 
-#include "tier/fleet_link.h"
-#include "tier/hedge_places.h"
-#include "tier/lane_engine.h"
-#include "tier/push_engine.h"
+#include "tier/fetch/lane_engine.h"
+#include "tier/link/fleet_link.h"
+#include "tier/push/push_engine.h"
 
 namespace farpage {
-
-std::vector<ConfigField> fields(ClientOptions& options) {
-  return {
-      {"staging_bytes", &options.staging_bytes},   {"location_pages", &options.location_pages},
-      {"hedge_places", &options.hedge_places},     {"connect_ms", &options.connect_ms},
-      {"metrics_listen", &options.metrics_listen},
-  };
-}
-
-Result<void> ClientOptions::validate() const {
-  constexpr uint64_t kMostPages = uint64_t{1} << 34;
-  if (staging_bytes > 64 * kGiB) {
-    return fail(Code::kInvalid,
-                fmt::format("client.staging_bytes is {}: choose at most 64GiB, or 0 "
-                            "for a client that puts nothing",
-                            staging_bytes));
-  }
-  if (location_pages > kMostPages) {
-    return fail(Code::kInvalid, fmt::format("client.location_pages is {}: choose at most {}",
-                                            location_pages, kMostPages));
-  }
-  if (hedge_places > HedgePlaces::kMost) {
-    return fail(Code::kInvalid, fmt::format("client.hedge_places is {}: choose at most {}, or 0 "
-                                            "for no hedges",
-                                            hedge_places, HedgePlaces::kMost));
-  }
-  if (connect_ms == 0 || connect_ms > 3'600'000) {
-    return fail(Code::kInvalid,
-                fmt::format("client.connect_ms is {}: choose 1 to 3600000", connect_ms));
-  }
-  return {};
-}
 
 Result<std::unique_ptr<Client>> Client::connect(const ClientOptions& options, Runtime& runtime,
                                                 Fabric& fabric, ControlDialer& dialer) {

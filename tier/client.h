@@ -7,36 +7,17 @@
 #include <string_view>
 #include <vector>
 
-#include "base/config.h"
 #include "base/metrics.h"
 #include "base/runtime.h"
 #include "base/status.h"
-#include "base/units.h"
 #include "control/link.h"
-#include "integrity/host_checker.h"
-#include "tier/lane.h"
-#include "tier/page_request.h"
-#include "tier/push.h"
+#include "tier/fetch/lane.h"
+#include "tier/push/push.h"
+#include "tier/request/client_options.h"
+#include "tier/request/page_request.h"
 #include "transport/fabric.h"
 
 namespace farpage {
-
-struct ClientOptions {
-  // What may be on its way in puts at one time, at each node; 0: this client puts nothing.
-  uint64_t staging_bytes = 64 * kMiB;
-  uint64_t location_pages = 0;  // size of the page table of each node; 0: as many as it has slots
-  uint64_t hedge_places = 16;   // pages of a lane's own that hedges land in; 0: no hedges
-  uint64_t connect_ms = 2'000;  // how long to wait for the first hello
-  std::string metrics_listen = "";  // where the program that holds the client shows describe()
-  bool verify = true;               // false leaves the payload's CRC unchecked: for benchmarks, and
-                                    // not a key of any configuration
-  // Where lanes get what checks payloads that no backend has counted the CRC of; outlives the
-  // client.
-  CheckerFactory* checkers = &host_checkers();
-
-  Result<void> validate() const;
-};
-std::vector<ConfigField> fields(ClientOptions& options);
 
 struct PutRequest {
   PageKey key;

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "tier/client.h"
-#include "tier/fleet_link.h"
-#include "tier/lane_counters.h"
+#include "tier/link/fleet_link.h"
+#include "tier/stats/lane_counters.h"
 
 namespace farpage {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "integrity/crc32c.h"
 #include "tier/client.h"
-#include "tier/fleet_link.h"
+#include "tier/link/fleet_link.h"
 
 namespace farpage {
 

@@ -8,7 +8,7 @@
 
 #include <cerrno>
 
-#include "base/populate.h"
+#include "base/memory/populate.h"
 #include "base/units.h"
 #include "transport/peer_memory.h"
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "base/mapping.h"
+#include "base/memory/mapping.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "transport/memory.h"

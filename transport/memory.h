@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/check.h"
-#include "base/memory_place.h"
+#include "base/memory/memory_place.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 

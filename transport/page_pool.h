@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/mapping.h"
+#include "base/memory/mapping.h"
 #include "base/status.h"
 #include "transport/fabric.h"
 

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "base/populate.h"
-#include "base/system_memory.h"
+#include "base/memory/populate.h"
+#include "base/memory/system_memory.h"
 #include "base/units.h"
 
 namespace farpage {

@@ -6,7 +6,7 @@
 
 #include "base/status.h"
 #include "cli/backends/registration.h"
-#include "net/address.h"
+#include "net/address/address.h"
 
 namespace farpage {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "base/status.h"
 #include "transport/ucx/ucx_fabric.h"
 

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "base/status.h"
 #include "cli/backends/options.h"
-#include "doctor/backend_check.h"
+#include "doctor/finding/backend_check.h"
 #include "net/dial.h"
-#include "net/greeting.h"
-#include "net/stream.h"
+#include "net/security/greeting.h"
+#include "net/stream/stream.h"
 #include "transport/fabric.h"
 
 namespace farpage {

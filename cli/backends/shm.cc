@@ -1,5 +1,5 @@
 #include "cli/backends/registration.h"
-#include "doctor/backend_shm.h"
+#include "doctor/backends/backend_shm.h"
 #include "transport/shm/shm_fabric.h"
 
 namespace farpage {

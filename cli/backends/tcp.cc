@@ -1,5 +1,5 @@
 #include "cli/backends/registration.h"
-#include "doctor/backend_tcp.h"
+#include "doctor/backends/backend_tcp.h"
 #include "transport/tcp/tcp_fabric.h"
 
 namespace farpage {

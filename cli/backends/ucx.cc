@@ -1,6 +1,6 @@
 #include "cli/backends/registration.h"
 #include "cli/backends/ucx_plugin.h"
-#include "doctor/backend_ucx.h"
+#include "doctor/backends/backend_ucx.h"
 
 namespace farpage {
 namespace {

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/backends/registration.h"
-#include "doctor/backend_verbs.h"
+#include "doctor/backends/backend_verbs.h"
 #ifdef FARPAGE_HAS_VERBS
 #include "transport/verbs/verbs_fabric.h"
 #endif

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "prefetch/registry.h"
+#include "prefetch/parameters.h"
 
 namespace farpage::prefetch {
 

@@ -6,9 +6,9 @@
 
 #include "prefetch/allocations/allocations.h"
 #include "prefetch/allocations/shares.h"
+#include "prefetch/importance/token_counter.h"
 #include "prefetch/per_page.h"
 #include "prefetch/ranking_pace.h"
-#include "prefetch/token_counter.h"
 
 namespace farpage::prefetch {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "prefetch/registry.h"
+#include "prefetch/parameters.h"
 
 namespace farpage::prefetch {
 

@@ -1,6 +1,7 @@
 #pragma once
 
-#include "prefetch/registry.h"
+#include "prefetch/importance/scorer.h"
+#include "prefetch/parameters.h"
 
 namespace farpage::prefetch {
 

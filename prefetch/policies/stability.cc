@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "prefetch/importance/selections.h"
 #include "prefetch/page_heap.h"
 #include "prefetch/per_page.h"
 #include "prefetch/policies/policies.h"
 #include "prefetch/ranking_pace.h"
-#include "prefetch/selections.h"
 #include "prefetch/use_lists.h"
 
 namespace farpage::prefetch {

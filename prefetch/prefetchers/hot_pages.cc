@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "prefetch/hot_spots.h"
+#include "prefetch/importance/hot_spots.h"
 #include "prefetch/prefetchers/prefetchers.h"
 
 namespace farpage::prefetch {

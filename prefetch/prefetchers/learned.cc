@@ -6,9 +6,9 @@
 #include "prefetch/milestones/ftrl.h"
 #include "prefetch/milestones/pending_samples.h"
 #include "prefetch/milestones/prequential_score.h"
-#include "prefetch/milestones/return_prefetcher.h"
 #include "prefetch/page_generations.h"
 #include "prefetch/prefetchers/prefetchers.h"
+#include "prefetch/prefetchers/return_prefetcher.h"
 
 namespace farpage::prefetch {
 namespace {

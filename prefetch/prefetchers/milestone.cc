@@ -2,8 +2,8 @@
 #include <vector>
 
 #include "prefetch/milestones/pending_samples.h"
-#include "prefetch/milestones/return_prefetcher.h"
 #include "prefetch/prefetchers/prefetchers.h"
+#include "prefetch/prefetchers/return_prefetcher.h"
 
 namespace farpage::prefetch {
 namespace {

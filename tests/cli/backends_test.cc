@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "doctor/backend_set.h"
-#include "doctor/wanted.h"
+#include "doctor/finding/backend_set.h"
+#include "doctor/finding/wanted.h"
 
 namespace farpage {
 namespace {

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "cli/backends/options.h"
-#include "cli/cluster_options.h"
-#include "cli/etcd_fleet.h"
+#include "cli/client/cluster_options.h"
+#include "cli/client/etcd_fleet.h"
 #include "net/security_options.h"
-#include "node/options.h"
+#include "node/settings/options.h"
 #include "tier/client.h"
 
 namespace farpage {

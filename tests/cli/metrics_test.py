@@ -40,7 +40,7 @@ def values(url):
     return values_of(fetch(url))
 
 
-# A prefetch lane is an engine's own, and in none of our programs: tests/tier/prefetch_failures_test.cc holds its names against the document.
+# A prefetch lane is an engine's own, and in none of our programs: tests/tier/ahead/prefetch_failures_test.cc holds its names against the document.
 OF_ENGINES = "farpage_prefetch_"
 OF_SEVERAL_NODES = ("farpage_fleet_", "farpage_client_node_", "farpage_client_breaker_", "farpage_client_reports_")
 

@@ -45,7 +45,7 @@ class NoDeviceTest(RdmaCase):
         if DEVICES.is_dir() and any(DEVICES.iterdir()):
             skip_or_fail(self, "this host has a device for verbs, so what is said without one is not heard")
         for begin, command in self.commands("verbs"):
-            self.assert_fails(self.run_program(*command), 1, f"farpage: {begin}this host has no RDMA device that can be used",
+            self.assert_fails(self.run_program(*command), 1, f": {begin}this host has no RDMA device that can be used",
                               "`farpage doctor` says what is missing", "--backend tcp needs none")
         self.assert_nothing_begun()
 

@@ -8,7 +8,7 @@ import subprocess
 import unittest
 
 from counts import Counts
-from program import PROGRAM, Case, ucx_mapped, wait_until
+from program import LAB, PROGRAM, Case, program_of, ucx_mapped, wait_until
 from tenants import LISTEN, Tenants
 
 OVER_UCX = ("--backend", "ucx", "--set")
@@ -42,10 +42,11 @@ class FilesTest(Counts, Case):
 
     def program_at(self, prefix):
         (prefix / "bin").mkdir()
-        shutil.copy(PROGRAM, prefix / "bin/farpage")
+        for program in (PROGRAM, LAB):
+            shutil.copy(program, prefix / "bin")
 
     def command(self, arguments, place):
-        return [str((place or self.folder) / "bin/farpage"), *map(str, arguments)]
+        return [str((place or self.folder) / "bin" / pathlib.Path(program_of(arguments)).name), *map(str, arguments)]
 
     def node_there(self, place):
         return self.run_program("node", "--listen", self.folder / "n.sock", "--state", self.folder / "n.state", *POOL, "--backend", "ucx",

@@ -18,7 +18,7 @@ class UsageTest(Case):
         self.assertRegex(self.run_program("--version").stdout, r"^farpage \d+\.\d+\.\d+\n$")
 
     def test_unknown_option(self):
-        self.assert_fails(self.run_program("replay", "--pages", "5"), 2, "--pages", "farpage replay --help")
+        self.assert_fails(self.run_program("replay", "--pages", "5"), 2, "--pages", "farpage-lab replay --help")
 
     def test_unknown_backend(self):
         self.assert_fails(self.run_program("bench", "fetch", "--backend", "carrier"), 2,

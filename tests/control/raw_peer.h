@@ -17,7 +17,7 @@
 
 #include "base/unique_fd.h"
 #include "control/codec.h"
-#include "net/stream.h"
+#include "net/stream/stream.h"
 #include "tests/support/process_usage.h"
 
 namespace farpage {

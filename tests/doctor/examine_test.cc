@@ -5,9 +5,9 @@
 #include <fstream>
 #include <set>
 
-#include "doctor/backend_shm.h"
-#include "doctor/backend_tcp.h"
-#include "doctor/backend_verbs.h"
+#include "doctor/backends/backend_shm.h"
+#include "doctor/backends/backend_tcp.h"
+#include "doctor/backends/backend_verbs.h"
 #include "tests/doctor/made_up_host.h"
 
 namespace farpage::doctor {

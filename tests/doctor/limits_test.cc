@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include "doctor/backend_cuda.h"
-#include "doctor/backend_shm.h"
-#include "doctor/backend_tcp.h"
-#include "doctor/backend_ucx.h"
-#include "doctor/backend_verbs.h"
+#include "doctor/backends/backend_cuda.h"
+#include "doctor/backends/backend_shm.h"
+#include "doctor/backends/backend_tcp.h"
+#include "doctor/backends/backend_ucx.h"
+#include "doctor/backends/backend_verbs.h"
 #include "tests/doctor/made_up_host.h"
 
 namespace farpage::doctor {

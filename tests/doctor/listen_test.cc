@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "base/unique_fd.h"
-#include "doctor/tcp_port.h"
-#include "doctor/unix_path.h"
+#include "doctor/host/tcp_port.h"
+#include "doctor/host/unix_path.h"
 #include "tests/doctor/made_up_host.h"
 
 namespace farpage::doctor {

@@ -2,9 +2,9 @@
 
 #include <cerrno>
 
-#include "doctor/clock_source.h"
-#include "doctor/cpu.h"
-#include "doctor/kernel_config.h"
+#include "doctor/host/clock_source.h"
+#include "doctor/host/cpu.h"
+#include "doctor/host/kernel_config.h"
 #include "tests/doctor/made_up_host.h"
 
 namespace farpage::doctor {

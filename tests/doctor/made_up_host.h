@@ -4,9 +4,9 @@
 #include <fstream>
 #include <string>
 
-#include "doctor/host_files.h"
-#include "doctor/privileges.h"
-#include "doctor/wanted.h"
+#include "doctor/finding/wanted.h"
+#include "doctor/host/host_files.h"
+#include "doctor/host/privileges.h"
 #include "tests/support/temp_dir.h"
 
 namespace farpage::doctor {

@@ -14,7 +14,7 @@
 
 #include "base/check.h"
 #include "base/unique_fd.h"
-#include "net/address.h"
+#include "net/address/address.h"
 
 namespace farpage::etcd {
 

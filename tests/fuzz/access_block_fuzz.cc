@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
-#include "bench/paging/access_block.h"
+#include "lab/paging/access_block.h"
 
 namespace {
 

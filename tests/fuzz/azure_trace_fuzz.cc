@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "bench/azure_trace.h"
+#include "replay/traces/azure_trace.h"
 #include "tests/fuzz/memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {

@@ -1,7 +1,7 @@
 // A TOML file of anybody, read as a node's configuration: refused, or within its limits.
 #include "base/check.h"
-#include "base/config.h"
-#include "node/options.h"
+#include "base/config/config.h"
+#include "node/settings/options.h"
 #include "tests/fuzz/memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {

@@ -8,8 +8,8 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "net/address.h"
-#include "net/greeting.h"
+#include "net/address/address.h"
+#include "net/security/greeting.h"
 
 namespace farpage {
 namespace {

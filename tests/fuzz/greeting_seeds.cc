@@ -4,7 +4,7 @@
 #include <fstream>
 #include <string>
 
-#include "net/greeting_wire.h"
+#include "net/security/greeting_wire.h"
 
 namespace farpage {
 namespace {

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "bench/analyse/labels.h"
-#include "bench/kvhl/workload.h"
+#include "lab/analyse/measures/labels.h"
+#include "lab/kvhl/workload.h"
 #include "tests/fuzz/memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {

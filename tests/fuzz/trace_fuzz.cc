@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "bench/trace.h"
+#include "replay/traces/trace.h"
 #include "tests/fuzz/memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/clock.h"
-#include "net/resolve.h"
+#include "net/address/resolve.h"
 #include "transport/verbs/wire.h"
 
 namespace farpage::verbs {

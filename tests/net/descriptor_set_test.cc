@@ -6,7 +6,7 @@
 
 #include <array>
 
-#include "net/stream.h"
+#include "net/stream/stream.h"
 
 namespace farpage {
 namespace {

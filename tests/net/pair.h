@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "net/greeting.h"
-#include "net/stream.h"
+#include "net/security/greeting.h"
+#include "net/stream/stream.h"
 
 namespace farpage {
 

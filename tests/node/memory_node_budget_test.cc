@@ -4,8 +4,8 @@
 
 #include <random>
 
-#include "node/client_budget.h"
-#include "node/push_path.h"
+#include "node/clients/client_budget.h"
+#include "node/clients/push_path.h"
 #include "pagetable/touch_log.h"
 #include "tests/node/sim_node.h"
 #include "tests/support/seeds.h"

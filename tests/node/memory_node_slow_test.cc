@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "net/asio_runtime.h"
+#include "net/runtime/asio_runtime.h"
 #include "tests/node/sim_node.h"
 #include "transport/shm/shm_fabric.h"
 

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "bench/cluster/sim_pool_keeper.h"
 #include "pagetable/touch_log.h"
+#include "sim/sim_pool_keeper.h"
 #include "tests/node/sim_node.h"
 #include "tests/support/posting.h"
 

@@ -11,15 +11,15 @@
 #include <string>
 #include <vector>
 
-#include "bench/cluster/sim_cluster.h"
 #include "integrity/crc32c.h"
 #include "integrity/page_check.h"
 #include "pagetable/geometry.h"
 #include "pagetable/index_layout.h"
 #include "pagetable/placement.h"
+#include "sim/network/network.h"
+#include "sim/network/sim_region.h"
+#include "sim/sim_cluster.h"
 #include "tests/support/posting.h"
-#include "transport/sim/network.h"
-#include "transport/sim/sim_region.h"
 #include "transport/transfer_counters.h"
 
 namespace farpage {

@@ -13,11 +13,11 @@
 
 #include "integrity/crc32c.h"
 #include "node/node.h"
+#include "sim/network/sim_fabric.h"
+#include "sim/network/world.h"
 #include "tests/support/counting_fabric.h"
 #include "tests/support/posting.h"
 #include "tests/support/temp_dir.h"
-#include "transport/sim/sim_fabric.h"
-#include "transport/sim/world.h"
 #include "transport/transfer_counters.h"
 
 namespace farpage {

@@ -6,9 +6,9 @@
 
 #include "integrity/crc32c.h"
 #include "integrity/page_check.h"
-#include "node/page_store.h"
-#include "tests/node/three_nodes.h"
-#include "transport/fault/fault_fabric.h"
+#include "node/store/page_store.h"
+#include "sim/fault/fault_fabric.h"
+#include "tests/node/fleet/three_nodes.h"
 
 namespace farpage {
 namespace {

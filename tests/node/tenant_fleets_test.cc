@@ -12,18 +12,18 @@
 #include <tuple>
 #include <utility>
 
-#include "bench/cluster/sim_connection.h"
-#include "bench/cluster/sim_pool_keeper.h"
-#include "bench/cluster/sim_register.h"
-#include "bench/cluster/sim_wire.h"
 #include "node/tenants.h"
 #include "pagetable/geometry.h"
 #include "pagetable/placement.h"
+#include "sim/network/network.h"
+#include "sim/network/sim_fabric.h"
+#include "sim/network/sim_region.h"
+#include "sim/sim_connection.h"
+#include "sim/sim_pool_keeper.h"
+#include "sim/sim_register.h"
+#include "sim/sim_wire.h"
 #include "tests/support/engine.h"
 #include "tests/support/temp_dir.h"
-#include "transport/sim/network.h"
-#include "transport/sim/sim_fabric.h"
-#include "transport/sim/sim_region.h"
 
 namespace farpage {
 namespace {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "node/tenants.h"
+#include "sim/network/sim_fabric.h"
+#include "sim/network/world.h"
 #include "tests/support/engine.h"
 #include "tests/support/temp_dir.h"
-#include "transport/sim/sim_fabric.h"
-#include "transport/sim/world.h"
 
 namespace farpage {
 namespace {

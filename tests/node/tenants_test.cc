@@ -9,10 +9,10 @@
 #include <optional>
 #include <random>
 
-#include "bench/cluster/sim_pool_keeper.h"
 #include "control/tcp_control.h"
 #include "control/unix_socket.h"
 #include "net/listener.h"
+#include "sim/sim_pool_keeper.h"
 #include "tests/support/engine.h"
 #include "tests/support/posting.h"
 #include "tests/support/seeds.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "prefetch/registry.h"
+#include "prefetch/registry/registry.h"
 #include "tests/prefetch/known_future.h"
 
 namespace farpage::prefetch {

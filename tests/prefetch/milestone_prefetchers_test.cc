@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "prefetch/prefetchers/prefetchers.h"
+#include "prefetch/registry/registry.h"
 
 namespace farpage::prefetch {
 namespace {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "prefetch/registry/registry.h"
 #include "tests/prefetch/evictions.h"
 
 namespace farpage::prefetch {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "prefetch/registry/registry.h"
 #include "tests/prefetch/known_future.h"
 
 namespace farpage::prefetch {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "prefetch/registry.h"
-#include "prefetch/selections.h"
+#include "prefetch/importance/selections.h"
+#include "prefetch/registry/registry.h"
 
 namespace farpage::prefetch {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "prefetch/registry.h"
+#include "prefetch/registry/registry.h"
 #include "tests/prefetch/known_future.h"
 
 namespace farpage::prefetch {

@@ -1,4 +1,4 @@
-"""The writer and the reader of access traces in Python. What the program reads of them: tests/cli/replay_policies_test.py."""
+"""The writer and the reader of access traces in Python. What the program reads of them: tests/cli/lab/replay_policies_test.py."""
 
 import pathlib
 import random

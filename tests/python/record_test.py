@@ -9,7 +9,7 @@ import sys
 import unittest
 
 PYTHON = pathlib.Path(__file__).resolve().parents[2] / "python"
-sys.path[:0] = [str(PYTHON), str(PYTHON.parent / "tests" / "cli")]
+sys.path[:0] = [str(PYTHON), str(PYTHON.parent / "tests/cli/support")]
 from farpage import access_trace  # noqa: E402
 from program import Case, skip_or_fail  # noqa: E402
 

@@ -9,7 +9,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(SOURCE / "bench"))
+sys.path.insert(0, str(SOURCE / "bench/scripts"))
 
 import peer_perftest
 from measure import Failure, run, running

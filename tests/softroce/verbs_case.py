@@ -9,7 +9,7 @@ import threading
 import time
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli/support"))
 
 from counts import Counts
 from faults import Pace

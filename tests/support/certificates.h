@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "net/tls.h"
+#include "net/security/tls.h"
 
 namespace farpage {
 

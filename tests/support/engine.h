@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "base/mapping.h"
-#include "bench/page_content.h"
+#include "base/memory/mapping.h"
+#include "replay/page_content.h"
 #include "tier/client.h"
 
 namespace farpage {

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/unique_fd.h"
-#include "net/address.h"
+#include "net/address/address.h"
 
 namespace farpage {
 

@@ -5,13 +5,13 @@ import re
 from sources import COMMENT_OR_STRING, in_folder
 
 NAMES = ("shm", "tcp", "verbs", "ucx", "cuda")
-FREE_FOLDERS = ("transport", "tests")
+FREE_FOLDERS = ("transport", "sim", "tests")
 # What registers them lists them all, and asks none for its name.
-TABLES = {"cli/backends/registration.h", "cli/backends/backends.cc", "doctor/backend_set.cc"}
+TABLES = {"cli/backends/registration.h", "cli/backends/backends.cc", "doctor/backends/every_check.cc"}
 
 
 def _homes(name):
-    return {f"cli/backends/{name}.cc", f"doctor/backend_{name}.h", f"doctor/backend_{name}.cc"}
+    return {f"cli/backends/{name}.cc", f"doctor/backends/backend_{name}.h", f"doctor/backends/backend_{name}.cc"}
 
 
 def _knowing(name):

@@ -1,10 +1,13 @@
 """Rules about what may include what."""
 
 import pathlib
+import re
 
 from sources import folder_of, in_folder
 
-LIBRARIES = {
+# What each room may include, besides itself. The rooms stand in the order of CMakeLists.txt, and
+# none includes one that stands below it.
+ROOMS = {
     "base": [],
     "net": ["base"],
     "metrics": ["base", "net"],
@@ -17,15 +20,30 @@ LIBRARIES = {
     "tier": ["base", "integrity", "transport", "pagetable", "prefetch", "control"],
     "node": ["base", "integrity", "transport", "pagetable", "control", "tier"],
     "doctor": ["base", "net"],
+    "report": ["base", "integrity", "transport"],
+    "replay": ["base", "integrity", "transport", "pagetable", "control", "tier", "report"],
+    "bench": ["base", "integrity", "transport", "pagetable", "control", "tier", "node", "report", "replay"],
+    "sim": ["base", "integrity", "transport", "pagetable", "control", "tier", "node", "replay"],
+    "chaos": ["base", "net", "integrity", "transport", "pagetable", "etcd", "control", "tier", "node", "report", "sim"],
+    "lab": ["base", "integrity", "transport", "pagetable", "etcd", "prefetch", "control", "tier", "node", "report",
+            "replay", "sim"],
 }
-BACKENDS = {f"transport/{name}" for name in ("shm", "tcp", "ucx", "verbs", "cuda", "sim", "fault")}
-PARTS = BACKENDS | {"integrity/cuda"}
-# Where a program is put together: these alone choose a backend.
+# What serves: of these rooms alone is the product made, and none of the others reaches it.
+PRODUCT = ("base", "net", "metrics", "integrity", "transport", "pagetable", "etcd", "prefetch", "control", "tier",
+           "node", "doctor")
+# Parts know nothing of the others, and a fabric is chosen where a program is put together.
+BACKENDS = {f"transport/{name}" for name in ("shm", "tcp", "ucx", "verbs", "cuda")} | {"sim/network", "sim/fault"}
+PARTS = {
+    **{backend: ["base", "net", "integrity", "transport"] for backend in BACKENDS},
+    "integrity/cuda": ["base", "integrity"],
+}
+USES_PARTS = {"sim": ["sim/network"], "chaos": ["sim/network", "sim/fault"], "lab": ["sim/network", "sim/fault"]}
+EVERYTHING = {*ROOMS, *PARTS}
+# Where programs are put together.
 COMPOSITION_ROOTS = {
-    "bench": {*LIBRARIES},
-    "cli": {*LIBRARIES, "bench"},
-    "tests": {*LIBRARIES, "bench", "cli"},
-    "fuzz": {*LIBRARIES, "bench"},
+    "cli/lab": EVERYTHING | {"cli"},
+    "cli": (EVERYTHING | {"cli/lab"}) - {"sim", "chaos", "lab", "sim/network", "sim/fault", "cli/lab"},
+    "tests": EVERYTHING | {"cli", "cli/lab"},
 }
 
 VENDOR_PREFIXES = ("infiniband/", "rdma/", "ucp/", "uct/", "ucs/", "cuda")
@@ -35,24 +53,22 @@ SOURCE_VENDOR_PREFIX, SOURCE_VENDOR_FOLDER = "prometheus/", "metrics"
 
 EXPENSIVE_PREFIXES = ("boost/asio", "toml++/", "CLI/")
 EXPENSIVE_SOURCES_MAX = 4  # besides each subcommand's own
-SUBCOMMAND_FOLDER, SUBCOMMAND_SUFFIX = "cli", "_command.cc"
+SUBCOMMAND_FOLDERS, SUBCOMMAND_SUFFIX = ("cli/farpage", "cli/lab"), "_command.cc"
 
 
 def layer_of(path):
-    for part in PARTS:
+    for part in (*PARTS, *COMPOSITION_ROOTS):
         if in_folder(path, part):
             return part
     return path.partition("/")[0] if "/" in path else ""
 
 
 def allowed_layers(layer):
-    if layer in COMPOSITION_ROOTS:
-        return COMPOSITION_ROOTS[layer] | PARTS | {layer}
-    if layer in PARTS:
-        parent = layer.partition("/")[0]
-        return {*LIBRARIES[parent], parent, layer}
-    if layer in LIBRARIES:
-        return {*LIBRARIES[layer], layer}
+    for table in (COMPOSITION_ROOTS, PARTS):
+        if layer in table:
+            return {*table[layer], layer}
+    if layer in ROOMS:
+        return {*ROOMS[layer], *USES_PARTS.get(layer, []), layer}
     return None
 
 
@@ -80,6 +96,55 @@ def layers(tree):
                 yield f"{path}:{number}: \"{included}\" is no path from the root of the project"
             elif layer_of(resolved) not in allowed:
                 yield f"{path}:{number}: {layer} may not include {layer_of(resolved)} ({included})"
+
+
+def _rooms_of_the_build(tree):
+    added = re.findall(r"^add_subdirectory\((\w+)\)", tree.text("CMakeLists.txt"), re.MULTILINE)
+    return [room for room in added if room in ROOMS]
+
+
+def order(tree):
+    """The list above is that of the build, and each room includes only what stands above it."""
+    if "CMakeLists.txt" in tree.paths and _rooms_of_the_build(tree) != list(ROOMS):
+        yield f"CMakeLists.txt:1: the order of its folders is not that of tests/tidy/include_rules.py: {', '.join(ROOMS)}"
+    above = set()
+    for room, included in ROOMS.items():
+        for below in set(included) - above:
+            yield f"tests/tidy/include_rules.py:1: {room} may include {below}, which stands below it"
+        above.add(room)
+
+
+def _folder_arrows(tree):
+    """{folder: {folder that it includes: "file:line: included"}}"""
+    arrows = {}
+    for path in tree.cpp():
+        if in_folder(path, "tests"):
+            continue
+        for number, kind, included in tree.includes(path):
+            resolved = resolve(tree, included) if kind == '"' else None
+            if resolved is not None and folder_of(resolved) != folder_of(path):
+                arrows.setdefault(folder_of(path), {}).setdefault(folder_of(resolved), f"{path}:{number}: {included}")
+    return arrows
+
+
+def _reached(arrows, folder):
+    seen, pending = set(), [folder]
+    while pending:
+        for following in arrows.get(pending.pop(), {}):
+            if following not in seen:
+                seen.add(following)
+                pending.append(following)
+    return seen
+
+
+def circles(tree):
+    """Data goes one way between folders, those within a room too."""
+    arrows = _folder_arrows(tree)
+    reached = {folder: _reached(arrows, folder) for folder in arrows}
+    for folder, following in arrows.items():
+        for other, where in following.items():
+            if folder in reached.get(other, ()):
+                yield f"{where} closes a circle: {other} reaches {folder} too"
 
 
 def vendor(tree):
@@ -125,9 +190,9 @@ def reachable(tree, path):
     return seen
 
 
-def mirrors(path, folder):
-    """Whether a file lies in the folder, or in the folder of its tests."""
-    return folder_of(path) in (folder, f"tests/{folder}")
+def room_of(path):
+    """Tests are of the room that they test."""
+    return path.removeprefix("tests/").partition("/")[0]
 
 
 def expensive(tree):
@@ -139,12 +204,12 @@ def expensive(tree):
     sources = []
     for path in tree.cpp():
         reached = reachable(tree, path).intersection(costly)
-        is_subcommand = folder_of(path) == SUBCOMMAND_FOLDER and path.endswith(SUBCOMMAND_SUFFIX)
+        is_subcommand = folder_of(path) in SUBCOMMAND_FOLDERS and path.endswith(SUBCOMMAND_SUFFIX)
         if path.endswith(".cc") and reached and not is_subcommand:
             sources.append(path)
         for header in sorted(reached - {path}):
-            if not mirrors(path, folder_of(header)):
-                yield f"{costly[header]} reaches another folder's {path}: include it in the .cc instead"
+            if room_of(path) != room_of(header):
+                yield f"{costly[header]} reaches another room's {path}: include it in the .cc instead"
     if len(sources) > EXPENSIVE_SOURCES_MAX:
         names = ", ".join(sources)
         yield f"{len(sources)} sources see {', '.join(EXPENSIVE_PREFIXES)}; {EXPENSIVE_SOURCES_MAX} may: {names}"

@@ -3,11 +3,13 @@
 import pathlib
 import re
 
-from include_rules import LIBRARIES
+from include_rules import PRODUCT
 from sources import CPP_SUFFIXES, SCRIPT_FOLDERS, folder_of, in_folder
 
 LINES_MAX = 500
 LONG_BY_NATURE = {"CHANGELOG.md", "LICENSE"}
+FILES_MAX = 25
+CROWDED_BY_NATURE = ("docs/decisions", "tests/fuzz/corpus")
 TEXT_SUFFIXES = CPP_SUFFIXES | {".proto", ".py", ".cmake", ".md", ".txt", ".toml", ".pml"}
 
 # The rules' own sources and bad examples name what they forbid.
@@ -61,7 +63,7 @@ def banned(tree):
         patterns = dict(BANNED_ANYWHERE)
         if in_folder(path, "tests"):
             patterns.update(BANNED_IN_TESTS)
-        if path.partition("/")[0] in LIBRARIES:
+        if path.partition("/")[0] in PRODUCT:
             patterns.update(BANNED_IN_LIBRARIES)
         if path == CLOCKS:
             patterns = {pattern: why for pattern, why in patterns.items() if why != WALL_CLOCK}
@@ -103,6 +105,15 @@ def links(tree):
                 inside = place.is_relative_to(tree.root.resolve())
                 if not inside or not place.exists():
                     yield f"{path}:{number}: the link to {target} leads nowhere in this project"
+
+
+def crowded(tree):
+    listed = {}
+    for path in tree.paths:
+        listed.setdefault(folder_of(path), []).append(path)
+    for folder, paths in sorted(listed.items()):
+        if len(paths) > FILES_MAX and not any(folder == free or in_folder(folder, free) for free in CROWDED_BY_NATURE):
+            yield f"{folder}: {len(paths)} files, and {FILES_MAX} are the most: divide it"
 
 
 def length(tree):

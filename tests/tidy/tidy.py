@@ -13,6 +13,8 @@ from sources import Tree
 
 RULES = {
     "layers": include_rules.layers,
+    "order": include_rules.order,
+    "circles": include_rules.circles,
     "vendor": include_rules.vendor,
     "own_header": include_rules.own_header,
     "once": include_rules.once,
@@ -24,6 +26,7 @@ RULES = {
     "absolute_paths": text_rules.absolute_paths,
     "links": text_rules.links,
     "length": text_rules.length,
+    "crowded": text_rules.crowded,
 }
 
 

@@ -5,9 +5,11 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True
 
+from include_rules import ROOMS
 from sources import Tree
 from tidy import RULES
 
@@ -39,10 +41,18 @@ class LayersTest(RuleTest):
     def test_a_backend_is_chosen_by_a_composition_root_alone(self):
         backend = {"transport/shm/fabric.h": '#include "transport/fabric.h"\n', "transport/fabric.h": ""}
         include = '#include "transport/shm/fabric.h"\n'
-        for folder in ("cli", "bench", "tests/transport"):
+        for folder in ("cli", "cli/lab", "tests/transport"):
             self.assert_keeps("layers", {**backend, f"{folder}/a.cc": include})
-        for folder in ("transport", "tier", "node", "transport/sim", "pagetable"):
+        for folder in ("transport", "tier", "node", "transport/tcp", "sim", "pagetable", "bench"):
             self.assert_breaks("layers", {**backend, f"{folder}/a.cc": include}, f"{folder}/a.cc:1: ")
+
+    def test_the_laboratory_is_not_in_the_product(self):
+        rooms = {"sim/a.h": "", "chaos/a.h": "", "lab/a.h": "", "sim/fault/a.h": ""}
+        for header in rooms:
+            include = f'#include "{header}"\n'
+            self.assert_keeps("layers", {**rooms, "cli/lab/a.cc": include})
+            for path in ("cli/a.cc", "cli/farpage/a.cc", "cli/node/a.cc", "bench/a.cc", "node/a.cc", "report/a.cc"):
+                self.assert_breaks("layers", {**rooms, path: include}, f"{path}:1: ")
 
     def test_nothing_includes_the_command_line(self):
         files = {"bench/a.cc": '#include "cli/b.h"\n', "cli/b.h": ""}
@@ -74,6 +84,32 @@ class LayersTest(RuleTest):
             "tier/a.h": '#include "integrity/a.h"\n', "cli/a.cc": '#include "tier/a.h"\n',
         }
         self.assert_keeps("layers", files)
+
+
+class OrderTest(RuleTest):
+    def test_the_build_has_the_same_order(self):
+        lists = [f"add_subdirectory({room})\n" for room in ROOMS]
+        self.assert_keeps("order", {"CMakeLists.txt": "".join(lists)})
+        self.assert_breaks("order", {"CMakeLists.txt": "".join([*lists[1:], lists[0]])}, "CMakeLists.txt:1: ")
+        self.assert_breaks("order", {"CMakeLists.txt": "".join(lists[1:])}, "CMakeLists.txt:1: ")
+
+    def test_a_room_that_may_include_what_stands_below_it(self):
+        with unittest.mock.patch.dict(ROOMS, {"tier": ["node"]}):
+            self.assert_breaks("order", {}, "tests/tidy/include_rules.py:1: tier may include node")
+
+
+class CirclesTest(RuleTest):
+    def test_folders_that_include_each_other(self):
+        files = {"tier/a.h": '#include "tier/b/c.h"\n', "tier/b/c.h": '#include "tier/d.h"\n', "tier/d.h": ""}
+        self.assert_breaks("circles", files, "tier/a.h:1: ", "tier/b/c.h:1: ")
+
+    def test_over_others(self):
+        files = {"a/a.h": '#include "b/b.h"\n', "b/b.h": '#include "c/c.h"\n', "c/c.cc": '#include "a/a.h"\n', "c/c.h": ""}
+        self.assert_breaks("circles", files, "a/a.h:1: ", "b/b.h:1: ", "c/c.cc:1: ")
+        self.assert_keeps("circles", {**files, "c/c.cc": '#include "c/c.h"\n'})
+
+    def test_tests_may(self):
+        self.assert_keeps("circles", {"tests/a/a.h": '#include "tests/b/b.h"\n', "tests/b/b.h": '#include "tests/a/a.h"\n'})
 
 
 class VendorTest(RuleTest):
@@ -129,7 +165,7 @@ class ExpensiveTest(RuleTest):
 
     def test_each_subcommand_is_one_source_more(self):
         files = {"cli/a.h": "#include <CLI/CLI.hpp>\n"}
-        files.update({f"cli/{i}_command.cc": '#include "cli/a.h"\n' for i in range(20)})
+        files.update({f"cli/{'lab' if i % 2 else 'farpage'}/{i}_command.cc": '#include "cli/a.h"\n' for i in range(20)})
         self.assert_keeps("expensive", files)
         others = {f"{folder}/{i}_command.cc": "#include <CLI/CLI.hpp>\n" for i, folder in enumerate(["base", "net", "node", "tier", "bench"])}
         self.assert_breaks("expensive", others, "5 sources see ")
@@ -139,16 +175,16 @@ class BackendNamesTest(RuleTest):
     def test_a_comparison_outside_of_the_registrations(self):
         for line in ('if (backend == "tcp") {', 'if ("ucx" == name) return;', 'const bool is_far = name != "shm";',
                      "if (backend == &kUcxBackend) {", "set.has(kVerbsCheck);", "#ifdef FARPAGE_HAS_VERBS"):
-            for path in ("cli/node_front.cc", "node/a.cc", "bench/a.h", "doctor/limits.cc", "cli/backends/options.cc"):
+            for path in ("cli/node/node_front.cc", "node/a.cc", "bench/a.h", "doctor/limits.cc", "cli/backends/options.cc"):
                 self.assert_breaks("backend_names", {path: f"\n{line}\n"}, f"{path}:2: ")
 
     def test_another_backend_s_registration(self):
-        for path in ("cli/backends/shm.cc", "doctor/backend_shm.cc"):
+        for path in ("cli/backends/shm.cc", "doctor/backends/backend_shm.cc"):
             self.assert_keeps("backend_names", {path: 'const char* name = "shm";\n'})
             self.assert_breaks("backend_names", {path: 'if (name == "tcp") {\n'}, f"{path}:1: ")
 
     def test_the_tables_name_objects_and_compare_no_names(self):
-        for path in ("cli/backends/backends.cc", "doctor/backend_set.cc"):
+        for path in ("cli/backends/backends.cc", "doctor/backends/every_check.cc"):
             self.assert_keeps("backend_names", {path: "{&kShmBackend, &kTcpCheck}\n"})
             self.assert_breaks("backend_names", {path: 'name == "tcp"\n'}, f"{path}:1: ")
 
@@ -254,6 +290,14 @@ class LengthTest(RuleTest):
         self.assert_keeps("length", {"base/a.cc": "\n" * 500, "trace.jsonl": "\n" * 600})
         for path in ("base/a.cc", "scripts/run", "README.md", "tests/CMakeLists.txt"):
             self.assert_breaks("length", {path: "\n" * 501}, f"{path}:501: 501 lines")
+
+
+class CrowdedTest(RuleTest):
+    def test_twenty_five_files(self):
+        files = {f"base/{i}.h": "" for i in range(25)}
+        self.assert_keeps("crowded", {**files, "base/more/a.h": ""})
+        self.assert_breaks("crowded", {**files, "base/a.h": ""}, "base: 26 files")
+        self.assert_keeps("crowded", {f"docs/decisions/{i}.md": "" for i in range(40)})
 
 
 class ProgramTest(RuleTest):

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "bench/cluster/sim_cluster.h"
+#include "sim/sim_cluster.h"
 
 namespace farpage {
 namespace {

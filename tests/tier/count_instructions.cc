@@ -1,4 +1,4 @@
-// Fetches warm pages over sim, for bench/instructions.py, which counts what runs inside of
+// Fetches warm pages over sim, for bench/scripts/instructions.py, which counts what runs inside of
 // `counted_post` and `counted_poll` under callgrind: farpage_count_instructions PAGES BATCH
 // once|twice [EPOCHS]. With EPOCHS there are two nodes, of which the one that has no page leaves
 // and comes back as a new run so often before.
@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "bench/cluster/sim_cluster.h"
 #include "pagetable/placement.h"
+#include "sim/sim_cluster.h"
 #include "tests/support/engine.h"
 
 namespace farpage {

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "bench/cluster/sim_cluster.h"
 #include "pagetable/placement.h"
+#include "sim/fault/fault_fabric.h"
+#include "sim/sim_cluster.h"
 #include "tests/support/engine.h"
 #include "tests/support/recorded_metrics.h"
-#include "transport/fault/fault_fabric.h"
 
 namespace farpage {
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "bench/cluster/findings.h"
 #include "control/link.h"
 #include "integrity/page_header.h"
+#include "sim/findings.h"
 #include "transport/forwarding_fabric.h"
 #include "transport/transfer_counters.h"
 

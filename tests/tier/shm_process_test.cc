@@ -4,8 +4,8 @@
 #include <optional>
 #include <thread>
 
-#include "bench/cluster/truth.h"
 #include "control/unix_socket.h"
+#include "sim/truth.h"
 #include "tests/support/engine.h"
 #include "tests/support/node_process.h"
 #include "transport/shm/shm_fabric.h"

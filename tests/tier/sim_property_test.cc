@@ -2,9 +2,9 @@
 
 #include <cstdio>
 
-#include "bench/cluster/sim_engine.h"
+#include "sim/fault/fault_fabric.h"
+#include "sim/sim_engine.h"
 #include "tests/support/seeds.h"
-#include "transport/fault/fault_fabric.h"
 
 namespace farpage {
 namespace {

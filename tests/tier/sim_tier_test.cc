@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "bench/cluster/sim_cluster.h"
+#include "sim/fault/fault_fabric.h"
+#include "sim/sim_cluster.h"
 #include "tests/support/engine.h"
-#include "transport/fault/fault_fabric.h"
 
 namespace farpage {
 namespace {

@@ -7,12 +7,12 @@
 #include <optional>
 #include <vector>
 
-#include "bench/cluster/sim_cluster.h"
 #include "integrity/crc32c.h"
+#include "sim/fault/fault_fabric.h"
+#include "sim/sim_cluster.h"
 #include "tests/support/cluster.h"
 #include "tests/support/engine.h"
-#include "tier/operation_tag.h"
-#include "transport/fault/fault_fabric.h"
+#include "tier/fetch/operation_tag.h"
 #include "transport/forwarding_fabric.h"
 #include "transport/forwarding_initiator.h"
 

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <thread>
 
-#include "net/asio_runtime.h"
+#include "net/runtime/asio_runtime.h"
 #include "transport/shm/shm_fabric.h"
 
 namespace farpage {

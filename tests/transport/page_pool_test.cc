@@ -5,8 +5,8 @@
 #include <cstring>
 #include <set>
 
-#include "transport/sim/sim_fabric.h"
-#include "transport/sim/world.h"
+#include "sim/network/sim_fabric.h"
+#include "sim/network/world.h"
 
 namespace farpage {
 namespace {

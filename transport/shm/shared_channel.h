@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/mapping.h"
+#include "base/memory/mapping.h"
 #include "transport/shm/ring.h"
 
 namespace farpage::shm {

@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/populate.h"
+#include "base/memory/populate.h"
 #include "base/units.h"
 
 namespace farpage::shm {

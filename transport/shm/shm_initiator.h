@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "base/mapping.h"
+#include "base/memory/mapping.h"
 #include "transport/fabric.h"
 #include "transport/local_registrations.h"
 #include "transport/shm/shared_channel.h"

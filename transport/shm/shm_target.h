@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "base/mapping.h"
+#include "base/memory/mapping.h"
 #include "transport/fabric.h"
 #include "transport/shm/shared_channel.h"
 

@@ -5,8 +5,8 @@
 #include <functional>
 #include <memory>
 
-#include "net/asio_runtime.h"
-#include "net/stream.h"
+#include "net/runtime/asio_runtime.h"
+#include "net/stream/stream.h"
 #include "transport/tcp/exports.h"
 #include "transport/tcp/target.h"
 #include "transport/tcp/traffic_counters.h"

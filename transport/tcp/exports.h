@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/mapping.h"
+#include "base/memory/mapping.h"
 #include "transport/memory.h"
 #include "transport/tcp/wire.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "net/descriptor_set.h"
-#include "net/stream.h"
+#include "net/stream/stream.h"
 #include "transport/fabric.h"
 #include "transport/local_registrations.h"
 #include "transport/operation_check.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <mutex>
 
-#include "net/greeting.h"
+#include "net/security/greeting.h"
 
 namespace farpage::tcp {
 

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "net/asio_runtime.h"
+#include "net/runtime/asio_runtime.h"
 #include "transport/lasting_memory.h"
 #include "transport/local_registrations.h"
 #include "transport/tcp/data_connection.h"

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "net/dial.h"
-#include "net/greeting.h"
+#include "net/security/greeting.h"
 #include "transport/fabric.h"
 
 namespace farpage::tcp {

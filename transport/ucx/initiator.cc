@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/units.h"
-#include "net/stream.h"
+#include "net/stream/stream.h"
 #include "transport/ucx/log_scope.h"
 
 namespace farpage::ucx {

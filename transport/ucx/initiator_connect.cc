@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "net/stream.h"
+#include "net/stream/stream.h"
 #include "transport/peer_memory.h"
 #include "transport/ucx/attach.h"
 #include "transport/ucx/initiator.h"

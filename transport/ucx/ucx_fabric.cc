@@ -2,7 +2,7 @@
 
 #include <mutex>
 
-#include "net/greeting.h"
+#include "net/security/greeting.h"
 #include "transport/ucx/initiator.h"
 #include "transport/ucx/log_scope.h"
 #include "transport/ucx/paths.h"

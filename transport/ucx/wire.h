@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "net/greeting.h"
+#include "net/security/greeting.h"
 #include "transport/fabric.h"
 
 namespace farpage::ucx {

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "net/stream.h"
+#include "net/stream/stream.h"
 
 namespace farpage::verbs {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "base/status.h"
-#include "transport/verbs/device.h"
+#include "transport/verbs/paths/device.h"
 #include "transport/verbs/wire.h"
 
 namespace farpage::verbs {

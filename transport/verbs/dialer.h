@@ -6,9 +6,9 @@
 #include <memory>
 #include <mutex>
 
-#include "net/worker_pool.h"
-#include "transport/verbs/path_health.h"
-#include "transport/verbs/path_ledger.h"
+#include "net/runtime/worker_pool.h"
+#include "transport/verbs/paths/path_health.h"
+#include "transport/verbs/paths/path_ledger.h"
 #include "transport/verbs/send_queue.h"
 
 namespace farpage::verbs {

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/units.h"
-#include "net/stream.h"
+#include "net/stream/stream.h"
 #include "transport/peer_memory.h"
 
 namespace farpage::verbs {

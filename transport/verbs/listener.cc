@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "base/clock.h"
-#include "net/stream.h"
+#include "net/stream/stream.h"
 
 namespace farpage::verbs {
 namespace {

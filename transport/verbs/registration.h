@@ -7,11 +7,11 @@
 #include <memory>
 #include <span>
 
-#include "base/mapping.h"
+#include "base/memory/mapping.h"
 #include "transport/local_registrations.h"
 #include "transport/memory.h"
 #include "transport/operation.h"
-#include "transport/verbs/device.h"
+#include "transport/verbs/paths/device.h"
 
 namespace farpage::verbs {
 

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "transport/verbs/connection.h"
-#include "transport/verbs/path_ledger.h"
+#include "transport/verbs/paths/path_ledger.h"
 
 namespace farpage::verbs {
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "net/stream.h"
+#include "net/stream/stream.h"
 #include "transport/verbs/listener.h"
 
 namespace farpage::verbs {

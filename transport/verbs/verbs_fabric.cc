@@ -10,7 +10,7 @@
 #include "transport/lasting_memory.h"
 #include "transport/verbs/initiator.h"
 #include "transport/verbs/listener.h"
-#include "transport/verbs/port_files.h"
+#include "transport/verbs/paths/port_files.h"
 
 namespace farpage::verbs {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "net/greeting.h"
+#include "net/security/greeting.h"
 #include "transport/memory.h"
-#include "transport/verbs/device.h"
+#include "transport/verbs/paths/device.h"
 
 namespace farpage::verbs {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "transport/verbs/connection.h"
-#include "transport/verbs/device.h"
+#include "transport/verbs/paths/device.h"
 
 namespace farpage::verbs {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
-#include "net/stream.h"
+#include "net/stream/stream.h"
 
 namespace farpage::verbs {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "net/greeting.h"
+#include "net/security/greeting.h"
 #include "transport/verbs/listener.h"
 
 namespace farpage::verbs {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tests/transport/contract.h"
+#include "tests/transport/contract/contract.h"
 
 // Of the machine that scripts/test-softroce boots.
 namespace farpage::contract {

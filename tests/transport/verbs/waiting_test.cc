@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "tests/support/posting.h"
 #include "tests/transport/verbs/softroce.h"
-#include "transport/verbs/device.h"
+#include "transport/verbs/paths/device.h"
 #include "transport/verbs/verbs_fabric.h"
 
 namespace farpage::contract {

@@ -1,0 +1,252 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/memory/system_memory.h"
+#include "base/unique_fd.h"
+#include "cli/backends/backends.h"
+#include "cli/client/descriptors.h"
+#include "cli/client/metrics.h"
+#include "cli/client/signals.h"
+#include "cli/exit_code.h"
+#include "cli/farpage/commands.h"
+#include "cli/node/held_pools.h"
+#include "cli/node/node_fleets.h"
+#include "cli/node/node_front.h"
+#include "cli/node/node_settings.h"
+#include "cli/options.h"
+#include "net/security/token_fingerprint.h"
+#include "node/clients/client_budget.h"
+#include "node/node.h"
+#include "node/node_metrics.h"
+#include "node/settings/epoch_file.h"
+#include "node/tenants.h"
+
+namespace farpage {
+namespace {
+
+// To whoever started this node and waits for it, or else to standard error.
+void announce(const UniqueFd& ready, const std::string& text) {
+  if (!ready.valid()) {
+    fmt::print(stderr, "farpage: {}", text);
+  } else if (::write(ready.get(), text.data(), text.size()) < 0) {
+    log_warning("nobody waits for this node to be ready");
+  }
+}
+
+int announce_error(const UniqueFd& ready, const Error& error, int exit_code) {
+  announce(ready, error.message + "\n");
+  return exit_code;
+}
+
+// Taking the memory can last; until that is done there is nothing to clean up but the address, and
+// Ctrl-C need not wait.
+class ExitWhileStarting {
+ public:
+  ExitWhileStarting(const Interrupts& interrupts, NodeFront& front)
+      : thread_([this, &interrupts, &front] {
+          std::array<pollfd, 2> waits = {pollfd{interrupts.fd(), POLLIN, 0},
+                                         pollfd{end_[0], POLLIN, 0}};
+          while (::poll(waits.data(), waits.size(), -1) < 0) {
+          }
+          if (waits[0].revents == 0) return;
+          front.close();
+          fmt::print(stderr, "farpage: interrupted\n");
+          ::_exit(kExitFailed);
+        }) {}
+
+  ~ExitWhileStarting() {
+    ::close(end_[1]);
+    thread_.join();
+    ::close(end_[0]);
+  }
+
+ private:
+  static std::array<int, 2> make_pipe() {
+    std::array<int, 2> ends = {-1, -1};
+    FARPAGE_CHECK(::pipe2(ends.data(), O_CLOEXEC) == 0);
+    return ends;
+  }
+
+  std::array<int, 2> end_ = make_pipe();
+  std::thread thread_;
+};
+
+// Of each tenant's pool, or, without tenants, the node's; null where nobody keeps it. The token
+// says whose pages they are, and not the tenant's name.
+std::vector<PoolKeeper*> keepers_of(const NodeSettings& settings, const NodeFleets& fleets,
+                                    uint64_t last_epoch, HeldPools* held) {
+  const bool has_tenants = !settings.tenants.empty();
+  std::vector<PoolKeeper*> keepers(has_tenants ? settings.tenants.size() : 1);
+  if (held == nullptr) return keepers;
+  held->go_on_from(last_epoch);
+  for (size_t i = 0; i < keepers.size(); ++i) {
+    const uint64_t fleet = settings.is_member() ? fleets.register_id(i) : 0;
+    // In a list nobody says whether a peer's versions have begun anew, and equal ones of two pages.
+    if (settings.is_member() && fleet == 0) continue;
+    keepers[i] = &held->pool_of(has_tenants ? fingerprint(settings.peers[i].token) : "", fleet);
+  }
+  held->give_up_others();
+  return keepers;
+}
+
+// `services`: of the tenants, in their order.
+Result<std::unique_ptr<NodeService>> make_tenants(const NodeSettings& settings, NodeFront& front,
+                                                  AsioRuntime& runtime,
+                                                  std::span<const Fleet> fleets,
+                                                  std::span<PoolKeeper* const> keepers,
+                                                  std::vector<ControlService*>& services) {
+  std::vector<Fabric*> fabrics;
+  for (size_t i = 0; i < settings.tenants.size(); ++i) fabrics.push_back(&front.fabric(i));
+  auto nodes = TenantNodes::create(settings.node, settings.tenants, runtime, fabrics, keepers,
+                                   fleets, node_id(settings.cluster.name));
+  if (!nodes) return tl::unexpected(nodes.error());
+  for (size_t i = 0; i < (*nodes)->tenants(); ++i) services.push_back(&(*nodes)->tenant(i));
+  return std::unique_ptr<NodeService>(std::move(*nodes));
+}
+
+// Once the pools are there: what is left is for the clients.
+Result<void> check_room_for_clients(const NodeSettings& settings) {
+  const size_t tenants = settings.tenants.size();
+  return check_promises(settings.node.client_budget_bytes(tenants),
+                        settings.node.max_clients * std::max<size_t>(tenants, 1),
+                        available_memory_bytes());
+}
+
+int run_node(const NodeSettings& settings, UniqueFd ready) {
+  const NodeOptions& options = settings.node;
+  const std::unique_ptr<HeldPools> held = HeldPools::take_over();
+  const Interrupts interrupts;
+  allow_many_descriptors();
+  auto made = NodeFront::make({options.backend, settings.listen, settings.credentials,
+                               settings.peers, options.io_threads, settings.backends});
+  if (!made) {
+    const bool misused = made.error().code == Code::kInvalid;
+    return announce_error(ready, made.error(), misused ? kExitUsage : kExitFailed);
+  }
+  NodeFront& front = **made;
+  // Before the memory, which can last, and costs an epoch.
+  if (auto opened = front.open(); !opened) {
+    return announce_error(ready, opened.error(), kExitFailed);
+  }
+  auto metrics_socket = open_metrics(options.metrics_listen, "node.metrics_listen");
+  if (!metrics_socket) return announce_error(ready, metrics_socket.error(), kExitFailed);
+  AsioRuntime runtime;
+  std::unique_ptr<NodeFleets> fleets;
+  Result<std::unique_ptr<NodeService>> node;
+  std::vector<ControlService*> tenants;
+  uint64_t last_epoch = 0;  // of the run before
+  {
+    const ExitWhileStarting exit_while_starting(interrupts, front);
+    {
+      // Before others are told of this process: one that runs with this file already is to stay.
+      const auto file = EpochFile::open(options.state);
+      if (!file) return announce_error(ready, file.error(), kExitFailed);
+      auto joined = NodeFleets::join(settings, front.address(), runtime);
+      if (!joined) return announce_error(ready, joined.error(), kExitFailed);
+      fleets = std::move(*joined);
+      last_epoch = file->last_epoch();
+    }
+    const std::vector<PoolKeeper*> keepers = keepers_of(settings, *fleets, last_epoch, held.get());
+    const std::vector<Fleet> members = fleets->fleets();
+    runtime.run([&] {
+      if (!settings.tenants.empty()) {
+        node = make_tenants(settings, front, runtime, members, keepers, tenants);
+        return;
+      }
+      node = members.empty() ? make_memory_node(options, runtime, front.fabric(), keepers.front())
+                             : make_memory_node(options, runtime, front.fabric(), members.front(),
+                                                node_id(settings.cluster.name), keepers.front());
+    });
+  }
+  if (!node) return announce_error(ready, node.error(), kExitFailed);
+  if (held != nullptr) runtime.run([&] { held->began(last_epoch + 1); });
+  auto metrics = check_room_for_clients(settings).and_then([&] {
+    return serve_metrics(std::move(*metrics_socket),
+                         [&runtime, &service = **node](MetricVisitor& visitor) {
+                           StatusReply status;
+                           runtime.run([&] { status = service.status(); });
+                           describe(status, visitor);
+                         });
+  });
+  int exit_code = kExitDone;
+  if (metrics) {
+    front.serve(runtime, **node, tenants, {.max_requests_per_s = options.max_requests_per_s});
+    announce(ready, ready.valid() ? fmt::format("ready {}\n", front.address())
+                                  : fmt::format("serving {} of pages of {} on {} ({})\n",
+                                                format_bytes(options.pool_bytes),
+                                                format_bytes(options.page_bytes), front.address(),
+                                                front.fabric().capabilities().path));
+    ready.reset();
+    tell_ready();
+    std::array<pollfd, 2> ends = {pollfd{interrupts.fd(), POLLIN, 0},
+                                  pollfd{fleets->ending_fd(), POLLIN, 0}};
+    while (!interrupts.interrupted() && ends[1].revents == 0) ::poll(ends.data(), ends.size(), -1);
+    if (const std::string why = fleets->why_it_ends(); !why.empty()) log_warning(why);
+  } else {
+    exit_code = announce_error(ready, metrics.error(), kExitFailed);
+  }
+  front.close();
+  if (metrics) metrics->reset();  // it asks the node
+  runtime.run([&] { node->reset(); });
+  fleets->leave();
+  return exit_code;
+}
+
+}  // namespace
+
+void add_node_command(CLI::App& app, int& exit_code) {
+  CLI::App* command = app.add_subcommand("node", "Runs a memory node until SIGINT or SIGTERM");
+  auto arguments = std::make_shared<NodeArguments>();
+  command
+      ->add_option("--config", arguments->config,
+                   "TOML file with tables [node], [cluster], [etcd], [security], [rdma] and [ucx]")
+      ->type_name("FILE");
+  command->add_option("--set", arguments->overrides, "Overrides one key of it: node.KEY=VALUE")
+      ->type_name("TABLE.KEY=VALUE")
+      ->take_all()
+      ->expected(1);
+  command
+      ->add_option("--listen", arguments->listen,
+                   "Where clients reach it: the path of a Unix socket, or tcp://HOST:PORT")
+      ->type_name("ADDRESS");
+  command->add_option(
+      "--backend", arguments->backend,
+      fmt::format("How bytes travel: {}. Without it: by the address", built_backends()));
+  command->add_flag("--allow-emulated", arguments->allow_emulated, kAllowEmulatedHelp);
+  command->add_option("--token-file", arguments->token_file, "The secret that clients must know")
+      ->type_name("FILE");
+  command
+      ->add_option("--state", arguments->state, "File of the node's epoch, kept between its runs")
+      ->type_name("FILE");
+  add_size(*command, "--pool-bytes", arguments->pool_bytes, "Memory for pages");
+  add_size(*command, "--page-bytes", arguments->page_bytes, "The longest page");
+  command->add_option("--ready-fd", arguments->ready_fd,
+                      "Descriptor on which to write \"ready\", or what went wrong");
+  command->callback([command, arguments, &exit_code] {
+    if (auto valid = check_ready_fd(arguments->ready_fd); !valid) {
+      exit_code = report_error(valid.error(), kExitUsage);
+      return;
+    }
+    UniqueFd ready(arguments->ready_fd);
+    if (ready.valid()) ::fcntl(ready.get(), F_SETFD, FD_CLOEXEC);
+    const Result<NodeSettings> settings = load_settings(
+        *arguments, [command](const std::string& option) { return command->count(option) > 0; });
+    exit_code = settings ? run_node(*settings, std::move(ready))
+                         : announce_error(ready, settings.error(), kExitUsage);
+  });
+}
+
+}  // namespace farpage

@@ -1,0 +1,239 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/units.h"
+#include "cli/farpage/status_report.h"
+
+namespace farpage {
+namespace {
+
+// A node's word must not move a terminal's cursor.
+std::string printable(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
+  return text;
+}
+
+double share(uint64_t part, uint64_t whole) {
+  return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+class Rows {
+ public:
+  explicit Rows(const StatusReport& report) : report_(report) {}
+
+  void add(std::string_view name, std::string_view value) {
+    text_ += fmt::format("{:<24} {}\n", name, value);
+  }
+  // ", 12.0/s", if there was an earlier look.
+  std::string rate(uint64_t was, uint64_t is) const {
+    return report_.seconds() > 0 ? fmt::format(", {:.1f}/s", report_.per_second(was, is)) : "";
+  }
+  std::string byte_rate(uint64_t was, uint64_t is) const {
+    if (report_.seconds() == 0) return "";
+    return fmt::format(", {}/s", format_bytes(static_cast<uint64_t>(report_.per_second(was, is))));
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  const StatusReport& report_;
+  std::string text_;
+};
+
+void add_node(const StatusReply& now, Rows& rows) {
+  const double up_s = static_cast<double>(now.uptime_ns) * 1e-9;
+  const double cpu_s = static_cast<double>(now.cpu_ns) * 1e-9;
+  rows.add("path", printable(fmt::format("{}: {}", now.backend, now.path)));
+  rows.add("epoch", std::to_string(now.epoch));
+  rows.add("incarnation", fmt::format("{:016x}", now.incarnation));
+  rows.add("up", fmt::format("{:.1f} s", up_s));
+  if (now.cpu_ns > 0) rows.add("CPU time", fmt::format("{:.3f} s", cpu_s));
+}
+
+void add_pool(const StatusReply& now, Rows& rows) {
+  rows.add("slots", fmt::format("{} of {}, {} in all", now.slots, format_bytes(now.page_bytes),
+                                format_bytes(now.slots * now.page_bytes)));
+  const auto state = [&](const char* name, uint64_t slots) {
+    rows.add(name, fmt::format("{} ({:.1f}%), {}", slots, share(slots, now.slots),
+                               format_bytes(slots * now.page_bytes)));
+  };
+  state("  live", now.slots_live);
+  state("  free", now.slots_free);
+  state("  cooling", now.slots_cooling);
+}
+
+void add_counts(const StatusReply& now, const StatusReply& before, Rows& rows) {
+  rows.add("clients", std::to_string(now.clients));
+  rows.add("puts", fmt::format("{} ({}), {} refused{}{}", now.puts, format_bytes(now.put_bytes),
+                               now.puts_refused, rows.rate(before.puts, now.puts),
+                               rows.byte_rate(before.put_bytes, now.put_bytes)));
+  rows.add("removes", std::to_string(now.removes) + rows.rate(before.removes, now.removes));
+  rows.add("evictions", std::to_string(now.evictions) + rows.rate(before.evictions, now.evictions));
+}
+
+void add_budget(const ClientBudgetStatus& now, std::string_view name, Rows& rows) {
+  rows.add(name,
+           fmt::format("{} of {} ({:.1f}%), {} refused", format_bytes(now.granted_bytes),
+                       format_bytes(now.bytes), share(now.granted_bytes, now.bytes), now.refused));
+}
+
+void add_scrubs(const ScrubCounts& now, Rows& rows) {
+  rows.add("scrubbed", fmt::format("{} passes, {}; {} pages dropped, {} index entries mended",
+                                   now.passes, format_bytes(now.bytes), now.dropped, now.entries));
+}
+
+void add_pushes(const PushCounts& now, const PushCounts& before, Rows& rows) {
+  rows.add("pushes", fmt::format("{} pages ({}), {} lanes{}{}", now.pages, format_bytes(now.bytes),
+                                 now.lanes, rows.rate(before.pages, now.pages),
+                                 rows.byte_rate(before.bytes, now.bytes)));
+  rows.add("  left out",
+           fmt::format("{} not there, {} too late; {} refused", now.missed, now.late, now.refused));
+}
+
+void add_verdicts(const VerdictCounts& now, const VerdictCounts& before, Rows& rows) {
+  const auto pages_of = [](const VerdictCounts& verdicts) {
+    return verdicts.ready + verdicts.miss + verdicts.stale + verdicts.corrupt + verdicts.stalled +
+           verdicts.unreachable + verdicts.slower;
+  };
+  const uint64_t pages = pages_of(now);
+  rows.add("verdicts", fmt::format("{} pages in {} fetches{}, as the clients tell", pages,
+                                   now.fetches, rows.rate(pages_of(before), pages)));
+  rows.add("  ready", fmt::format("{} ({:.2f}%), {}{}", now.ready, share(now.ready, pages),
+                                  format_bytes(now.ready_bytes),
+                                  rows.byte_rate(before.ready_bytes, now.ready_bytes)));
+  const auto reason = [&](const char* name, uint64_t VerdictCounts::*count) {
+    rows.add(name, fmt::format("{} ({:.2f}%){}", now.*count, share(now.*count, pages),
+                               rows.rate(before.*count, now.*count)));
+  };
+  reason("  recompute: miss", &VerdictCounts::miss);
+  reason("  recompute: stale", &VerdictCounts::stale);
+  reason("  recompute: corrupt", &VerdictCounts::corrupt);
+  reason("  recompute: stalled", &VerdictCounts::stalled);
+  reason("  recompute: unreachable", &VerdictCounts::unreachable);
+  reason("  recompute: slower", &VerdictCounts::slower);
+}
+
+void add_traffic(const StatusReply& now, const StatusReply& before, Rows& rows) {
+  if (!now.sees_traffic) {
+    rows.add("traffic", fmt::format("read one-sided: the node does not see them; clients report {}",
+                                    format_bytes(now.verdicts.ready_bytes)));
+    return;
+  }
+  rows.add("traffic",
+           fmt::format("{} {}", now.traffic.size(), now.traffic.size() == 1 ? "path" : "paths"));
+  for (const PathTraffic& path : now.traffic) {
+    const auto found = std::ranges::find(before.traffic, path.path, &PathTraffic::path);
+    const PathTraffic was = found == before.traffic.end() ? PathTraffic{} : *found;
+    rows.add("  " + printable(path.path),
+             fmt::format("{} connections, {} refused", path.connections, path.refused));
+    rows.add("    read", fmt::format("{}, {}{}{}", path.reads, format_bytes(path.read_bytes),
+                                     rows.rate(was.reads, path.reads),
+                                     rows.byte_rate(was.read_bytes, path.read_bytes)));
+    rows.add("    written", fmt::format("{}, {}{}{}", path.writes, format_bytes(path.write_bytes),
+                                        rows.rate(was.writes, path.writes),
+                                        rows.byte_rate(was.write_bytes, path.write_bytes)));
+  }
+}
+
+// "1.5 MiB, 2.0 KiB/s, 300 packets, 1.0/s", of what is counted.
+std::string moved(std::optional<uint64_t> bytes, std::optional<uint64_t> packets,
+                  std::optional<uint64_t> bytes_before, std::optional<uint64_t> packets_before,
+                  const Rows& rows) {
+  std::string text;
+  if (bytes) {
+    text = format_bytes(*bytes) + rows.byte_rate(bytes_before.value_or(*bytes), *bytes);
+  }
+  if (packets) {
+    text += fmt::format("{}{} packets{}", bytes ? ", " : "", *packets,
+                        rows.rate(packets_before.value_or(*packets), *packets));
+  }
+  return text.empty() ? "the device does not count it" : text;
+}
+
+// Nothing of a node that serves alone.
+void add_fleet(const FleetStatus& now, Rows& rows) {
+  if (now.node == 0) return;
+  const auto reached = std::ranges::count(now.others, true, &MemberStatus::reached);
+  rows.add("fleet", fmt::format("node {:016x}, {} replicas, {} of {} others reached", now.node,
+                                now.replicas, reached, now.others.size()));
+  for (const MemberStatus& member : now.others) {
+    if (!member.reached) rows.add("  not reached", fmt::format("{:016x}", member.node));
+  }
+  rows.add("  replicated", fmt::format("{} pages, {} taken over", now.replicated, now.applied));
+  rows.add("  filled", fmt::format("{} pages, {}, {} left", now.filled,
+                                   format_bytes(now.filled_bytes), now.to_fill));
+  rows.add("  corrupt", fmt::format("{} pages dropped, {} repaired", now.dropped, now.repaired));
+  rows.add("  without a replica", fmt::format("{} puts refused", now.puts_without_replica));
+}
+
+// Nothing of a node without tenants.
+void add_tenants(const StatusReply& now, const StatusReply& before, Rows& rows) {
+  for (const TenantStatus& tenant : now.tenants) {
+    const auto found = std::ranges::find(before.tenants, tenant.name, &TenantStatus::name);
+    const TenantStatus was = found == before.tenants.end() ? TenantStatus{} : *found;
+    rows.add("tenant " + printable(tenant.name),
+             fmt::format("{} of {} ({:.1f}%), {} clients", format_bytes(tenant.held_bytes),
+                         format_bytes(tenant.quota_bytes),
+                         share(tenant.held_bytes, tenant.quota_bytes), tenant.clients));
+    rows.add("  puts",
+             fmt::format("{} ({}), {} refused{}", tenant.puts, format_bytes(tenant.put_bytes),
+                         tenant.puts_refused, rows.rate(was.puts, tenant.puts)));
+    rows.add("  removes, evictions", fmt::format("{}, {}{}", tenant.removes, tenant.evictions,
+                                                 rows.rate(was.evictions, tenant.evictions)));
+    add_budget(tenant.budget, "  granted to clients", rows);
+  }
+}
+
+void add_ports(const StatusReply& now, const StatusReply& before, Rows& rows) {
+  for (const PortTraffic& port : now.ports) {
+    const auto found = std::ranges::find(before.ports, port.port, &PortTraffic::port);
+    const PortTraffic was = found == before.ports.end() ? PortTraffic{} : *found;
+    const std::string link =
+        port.link_bits_per_s == 0
+            ? "a link of unknown rate"
+            : fmt::format("{:g} Gbit/s", static_cast<double>(port.link_bits_per_s) * 1e-9);
+    rows.add(
+        "  " + printable(port.port),
+        fmt::format("{}, {} connections, {} refused, {} immediates{}", link, port.connections,
+                    port.refused, port.immediates, rows.rate(was.immediates, port.immediates)));
+    rows.add("    whole port: sent", moved(port.counts.sent_bytes, port.counts.sent_packets,
+                                           was.counts.sent_bytes, was.counts.sent_packets, rows));
+    rows.add("    received", moved(port.counts.received_bytes, port.counts.received_packets,
+                                   was.counts.received_bytes, was.counts.received_packets, rows));
+  }
+}
+
+}  // namespace
+
+double StatusReport::seconds() const {
+  if (before == nullptr || before->incarnation != now.incarnation ||
+      before->uptime_ns >= now.uptime_ns) {
+    return 0;
+  }
+  return static_cast<double>(now.uptime_ns - before->uptime_ns) * 1e-9;
+}
+
+double StatusReport::per_second(uint64_t was, uint64_t is) const {
+  return is > was && seconds() > 0 ? static_cast<double>(is - was) / seconds() : 0;
+}
+
+std::string status_text(const StatusReport& report) {
+  const StatusReply nothing;
+  const StatusReply& before = report.before == nullptr ? nothing : *report.before;
+  Rows rows(report);
+  add_node(report.now, rows);
+  add_pool(report.now, rows);
+  add_counts(report.now, before, rows);
+  add_budget(report.now.budget, "granted to clients", rows);
+  add_pushes(report.now.pushes, before.pushes, rows);
+  add_scrubs(report.now.scrubs, rows);
+  add_verdicts(report.now.verdicts, before.verdicts, rows);
+  add_traffic(report.now, before, rows);
+  add_ports(report.now, before, rows);
+  add_fleet(report.now.fleet, rows);
+  add_tenants(report.now, before, rows);
+  return rows.take();
+}
+
+}  // namespace farpage

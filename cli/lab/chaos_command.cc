@@ -1,0 +1,180 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/json/object.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "chaos/campaign.h"
+#include "cli/exit_code.h"
+#include "cli/lab/chaos_processes.h"
+#include "cli/lab/commands.h"
+#include "cli/options.h"
+#include "cli/version.h"
+#include "pagetable/guards.h"
+#include "report/json.h"
+#include "report/progress.h"
+
+namespace farpage {
+namespace {
+
+struct ChaosArguments {
+  chaos::CampaignOptions campaign;
+  std::vector<std::string> faults;
+  std::vector<std::string> without;
+  std::string json;
+  bool real = false;  // processes
+  ProcessesArguments processes;
+};
+
+Result<void> choose_kinds(ChaosArguments& arguments) {
+  if (arguments.faults.empty()) return {};
+  auto& kinds = arguments.campaign.plan.kinds;
+  kinds.fill(false);
+  for (const std::string& name : arguments.faults) {
+    const auto kind = chaos::kind_named(name);
+    if (!kind) return fail(Code::kInvalid, fmt::format("there is no fault '{}'", name));
+    kinds[*kind] = true;
+  }
+  return {};
+}
+
+Result<void> check_guards(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (!guard_named(name)) {
+      return fail(Code::kInvalid, fmt::format("there is no guard '{}'", name));
+    }
+  }
+  return {};
+}
+
+Result<int> run(const ChaosArguments& arguments) {
+  std::optional<Progress> progress;
+  if (arguments.json != "-") progress.emplace("attacking", "runs", arguments.campaign.seeds);
+  const chaos::CampaignResult result =
+      chaos::run_campaign(arguments.campaign, [&progress](uint64_t done) {
+        if (progress) progress->update(done);
+      });
+  progress.reset();
+  if (!arguments.json.empty()) {
+    auto written = write_text(arguments.json, format_json(campaign_json(result, version())));
+    if (!written) return tl::unexpected(written.error());
+  }
+  if (arguments.json != "-") {
+    auto written = write_text("-", campaign_table(result));
+    if (!written) return tl::unexpected(written.error());
+  }
+  if (!result.holds()) {
+    return fail(Code::kSystem, fmt::format("{} runs failed, the first with seed {}",
+                                           result.failed_seeds.size(), result.failed_seeds[0]));
+  }
+  std::vector<std::string_view> never_caught;
+  for (const chaos::Kind kind : result.never_caught()) {
+    never_caught.push_back(chaos::kind_name(kind));
+  }
+  if (never_caught.empty()) return kExitDone;
+  return fail(Code::kSystem, fmt::format("injected {} times or more, and never caught: {}",
+                                         chaos::kManyTimes, fmt::join(never_caught, ", ")));
+}
+
+int run_chaos(ChaosArguments arguments) {
+  auto valid = check_guards(arguments.without).and_then([&] {
+    if (arguments.real) return prepare(arguments.processes);
+    return choose_kinds(arguments).and_then([&] { return arguments.campaign.validate(); });
+  });
+  if (!valid) return report_error(valid.error(), kExitUsage);
+#ifdef FARPAGE_GUARD_SWITCHES
+  std::vector<std::unique_ptr<GuardOff>> off;
+  for (const std::string& name : arguments.without) {
+    off.push_back(std::make_unique<GuardOff>(*guard_named(name)));
+  }
+#endif
+  const Result<int> code = arguments.real ? run_processes(arguments.processes) : run(arguments);
+  return code ? *code : report_error(code.error());
+}
+
+// What is meant for both, where it was given.
+ProcessesArguments processes_of(const CLI::App& command, const ChaosArguments& arguments) {
+  ProcessesArguments processes = arguments.processes;
+  const chaos::CampaignOptions& campaign = arguments.campaign;
+  processes.campaign.plan.seed = campaign.seed;
+  if (command.count("--clients") > 0) processes.campaign.clients = campaign.plan.clients;
+  if (command.count("--nodes") > 0) processes.campaign.plan.nodes = campaign.plan.nodes;
+  if (command.count("--replicas") > 0) processes.campaign.replicas = campaign.plan.replicas;
+  processes.faults = arguments.faults;
+  processes.json = arguments.json;
+  return processes;
+}
+
+void add_processes_options(CLI::App& app, CLI::Option* processes, ProcessesArguments& arguments) {
+  processes::CampaignOptions& campaign = arguments.campaign;
+  campaign.backend = natural_backend(NodesAt::kTcpPort).name();
+  add_count(app, "--disturbances", campaign.plan.disturbances, "How many the processes suffer")
+      ->needs(processes);
+  app.add_option("--backend", campaign.backend,
+                 "How bytes reach the processes: tcp, or shm, where there is no network to cut")
+      ->capture_default_str()
+      ->needs(processes);
+  add_count(app, "--outage-s", campaign.outage_s,
+            "At the end, the processes' etcd is gone for so long; 0: it is not")
+      ->needs(processes);
+}
+
+}  // namespace
+
+void add_chaos_command(CLI::App& app, int& exit_code) {
+  auto* command = app.add_subcommand("chaos",
+                                     "Attacks simulated clusters, or real processes, with faults "
+                                     "of every kind, and judges all that "
+                                     "they answer");
+  auto arguments = std::make_shared<ChaosArguments>();
+  chaos::CampaignOptions& campaign = arguments->campaign;
+  add_count(*command, "--seed", campaign.seed, "Of the first run");
+  CLI::Option* seeds =
+      add_count(*command, "--seeds", campaign.seeds, "How many runs, each with the next seed");
+  add_count(*command, "--clients", campaign.plan.clients, "Clients of each cluster");
+  add_count(*command, "--nodes", campaign.plan.nodes, "Memory nodes of each cluster");
+  add_count(*command, "--replicas", campaign.plan.replicas, "Nodes that hold a page");
+  CLI::Option* keep_pools =
+      command->add_flag("--keep-pools", campaign.plan.keep_pools,
+                        "Nodes leave their pages to their next runs, unless power is lost");
+  CLI::Option* jobs = add_count(*command, "--jobs", campaign.jobs, "Processes that share the work");
+  command
+      ->add_option(
+          "--faults", arguments->faults,
+          fmt::format("Only these kinds, with commas between: {}; of processes: {}",
+                      fmt::join(chaos::kind_names(), ", "), fmt::join(processes::kKindNames, ", ")))
+      ->delimiter(',')
+      ->type_name("LIST");
+#ifdef FARPAGE_GUARD_SWITCHES
+  command
+      ->add_option("--without", arguments->without,
+                   "Switches rules of the protocol off, to see that they are missed")
+      ->delimiter(',')
+      ->type_name("GUARDS");
+#endif
+  CLI::Option* until_failure = command->add_flag("--until-failure", campaign.until_first_failure,
+                                                 "Stops with the first run that fails");
+  CLI::Option* real =
+      command
+          ->add_flag(
+              "--processes", arguments->real,
+              "Attacks real processes: 3 memory nodes and an etcd, each on a host of its own, "
+              "with 2 replicas of a page, and 4 clients, unless told otherwise")
+          ->excludes(seeds)
+          ->excludes(jobs)
+          ->excludes(keep_pools)
+          ->excludes(until_failure);
+  add_processes_options(*command, real, arguments->processes);
+  add_json(*command, arguments->json);
+  command->callback([command, arguments, &exit_code] {
+    arguments->processes = processes_of(*command, *arguments);
+    exit_code = run_chaos(*arguments);
+  });
+}
+
+}  // namespace farpage

@@ -1,0 +1,117 @@
+#include "cli/lab/chaos_processes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json/object.hpp>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/units.h"
+#include "cli/backends/backends.h"
+#include "cli/client/ask_status.h"
+#include "cli/client/connection.h"
+#include "cli/client/node_program.h"
+#include "cli/client/private_folder.h"
+#include "cli/client/signals.h"
+#include "cli/exit_code.h"
+#include "cli/version.h"
+#include "report/json.h"
+#include "report/progress.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kStatusMs = 500;  // for a node to say who it is
+// So that a node's budget has room for the most clients there may be, also while they come back.
+constexpr uint64_t kStagingBytes = 4 * kMiB;
+
+processes::Program this_program(const Interrupts& interrupts, std::optional<Progress>& progress) {
+  processes::Program program;
+  program.node_program = node_program();
+  program.connect = [&interrupts](const std::string& endpoints, const std::string& backend) {
+    ConnectOptions options;
+    options.backend = backend;
+    options.etcd.endpoints = endpoints;
+    options.client.staging_bytes = kStagingBytes;
+    return NodeConnection::open(options, interrupts)
+        .map([](std::unique_ptr<NodeConnection> opened) {
+          const std::shared_ptr<NodeConnection> connection = std::move(opened);
+          return std::shared_ptr<Client>(connection, &connection->client());
+        });
+  };
+  program.status = [&interrupts](const std::string& address) {
+    return ask_status(address, {}, kStatusMs, interrupts);
+  };
+  program.interrupted = [&interrupts] { return interrupts.interrupted(); };
+  program.progress = [&progress](uint64_t begun) {
+    if (progress) progress->update(begun);
+  };
+  return program;
+}
+
+// Over the others bytes take ways of their own, which nothing here disturbs.
+Result<void> choose_network(processes::CampaignOptions& campaign) {
+  const std::array backends = {&natural_backend(NodesAt::kTcpPort),
+                               &natural_backend(NodesAt::kUnixSocket)};
+  const auto found = std::ranges::find(backends, campaign.backend, &BackendRegistration::name);
+  if (found == backends.end()) {
+    return fail(Code::kInvalid,
+                fmt::format("processes are attacked over {} or {}, not over '{}'",
+                            backends[0]->name(), backends[1]->name(), campaign.backend));
+  }
+  campaign.has_network = (*found)->nodes_at == NodesAt::kTcpPort;
+  return {};
+}
+
+}  // namespace
+
+Result<void> prepare(ProcessesArguments& arguments) {
+  auto& kinds = arguments.campaign.plan.kinds;
+  kinds.fill(arguments.faults.empty());
+  for (const std::string& name : arguments.faults) {
+    const auto kind = processes::kind_named(name);
+    if (!kind) {
+      return fail(Code::kInvalid, fmt::format("there is no fault '{}' of processes", name));
+    }
+    kinds[static_cast<size_t>(*kind)] = true;
+  }
+  return choose_network(arguments.campaign).and_then([&] { return arguments.campaign.validate(); });
+}
+
+Result<int> run_processes(const ProcessesArguments& arguments) {
+  const Interrupts interrupts;
+  Result<PrivateFolder> folder = PrivateFolder::create();
+  if (!folder) return tl::unexpected(folder.error());
+  std::optional<Progress> progress;
+  if (arguments.json != "-") {
+    progress.emplace(fmt::format("attacking processes, seed {}", arguments.campaign.plan.seed),
+                     "disturbances", arguments.campaign.plan.disturbances);
+  }
+  const auto result = processes::run_campaign(arguments.campaign, folder->path(),
+                                              this_program(interrupts, progress));
+  progress.reset();
+  if (!result) {
+    if (result.error().code == Code::kTimeout) folder->keep();  // as its message says
+    return tl::unexpected(result.error());
+  }
+  if (!arguments.json.empty()) {
+    auto written = write_text(arguments.json, format_json(campaign_json(*result, version())));
+    if (!written) return tl::unexpected(written.error());
+  }
+  if (arguments.json != "-") {
+    auto written = write_text("-", campaign_table(*result));
+    if (!written) return tl::unexpected(written.error());
+  }
+  if (!result->holds()) {
+    return fail(Code::kSystem,
+                fmt::format("{} findings with seed {}; logs are in {}", result->findings.size(),
+                            arguments.campaign.plan.seed, folder->keep()));
+  }
+  if (result->interrupted) return fail(Code::kAborted, "interrupted");
+  return kExitDone;
+}
+
+}  // namespace farpage

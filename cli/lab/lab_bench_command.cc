@@ -1,0 +1,160 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/json/object.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "bench/impatience/turn_bench.h"
+#include "cli/bench_tools.h"
+#include "cli/exit_code.h"
+#include "cli/lab/commands.h"
+#include "cli/lab/scale_bench.h"
+#include "cli/lab/shaped_link.h"
+#include "cli/options.h"
+#include "cli/version.h"
+#include "lab/importance/importance_bench.h"
+#include "lab/recovery/recovery_bench.h"
+#include "report/json.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kHeldNs = 3'600 * kSecond;  // longer than any read may take
+
+using TurnArguments = NodeBenchArguments<TurnBenchOptions>;
+
+Result<int> bench_turns(TurnArguments arguments, ConnectOptions options,
+                        const Interrupts& interrupts) {
+  TurnBenchOptions& bench = arguments.bench;
+  const auto link = shape_link(options);
+  Filling filling;
+  return measure_over_nodes(
+      arguments, bench.pool_bytes / bench.page_bytes, std::move(options), interrupts,
+      [&](NodeConnection& opened, const auto& interrupted) {
+        const auto hold = [&link](bool holds) {
+          (*link)->shape({.latency_ns = holds ? kHeldNs : 0, .bytes_per_s = 0});
+        };
+        return run_turn_bench(opened.client(), bench, hold, interrupted, std::ref(filling));
+      },
+      [&](NodeConnection& opened, const TurnBenchResult& result) {
+        const TurnReport report = {bench, result, opened.client().capabilities(), version()};
+        return tell(arguments.json, turn_json(report), turn_table(report), 0);
+      });
+}
+
+void add_turn_bench(CLI::App& bench, int& exit_code) {
+  CLI::App* command = bench.add_subcommand(
+      "turns", "Has the path of a lane end over and over: how long its turns take meanwhile");
+  auto arguments = std::make_shared<TurnArguments>();
+  TurnBenchOptions& options = arguments->bench;
+  add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
+  add_count(*command, "--batch", options.batch, "Pages a fetch");
+  add_size(*command, "--pool-bytes", options.pool_bytes, "Pages to draw from, in bytes");
+  add_count(*command, "--rounds", options.rounds, "Paths that end");
+  command->add_option("--seconds", options.seconds, "Between two of them")->capture_default_str();
+  add_json(*command, arguments->json);
+  arguments->own_nodes.add_to(*command, arguments->reach.add_to(*command, kNodeHelp));
+  command->callback(
+      [arguments, &exit_code] { exit_code = run_over_nodes(*arguments, bench_turns); });
+}
+
+struct ImportanceArguments {
+  paging::ImportanceBenchOptions bench;
+  std::string json;
+};
+
+boost::json::object importance_json(const paging::ImportanceCost& cost) {
+  return {{"add_ns", cost.add_ns}, {"read_ns", cost.read_ns}, {"bytes", cost.bytes}};
+}
+
+Result<int> bench_importance(const ImportanceArguments& arguments) {
+  const auto result = run_importance_bench(arguments.bench);
+  if (!result) return tl::unexpected(result.error());
+  std::string table = fmt::format("{} blocks\n", arguments.bench.blocks);
+  for (const auto& [name, cost] :
+       {std::pair("average", result->average), std::pair("window of 64 steps", result->window)}) {
+    table += fmt::format("{:<20} add {:.1f} ns, read {:.1f} ns, {:.2f} MB\n", name, cost.add_ns,
+                         cost.read_ns, static_cast<double>(cost.bytes) / 1e6);
+  }
+  return tell(arguments.json,
+              {{"blocks", arguments.bench.blocks},
+               {"average", importance_json(result->average)},
+               {"window", importance_json(result->window)}},
+              table, 0);
+}
+
+void add_importance(CLI::App& bench, int& exit_code) {
+  CLI::App* command = bench.add_subcommand(
+      "importance", "Feeds the importance of a context's blocks, and reads it");
+  auto arguments = std::make_shared<ImportanceArguments>();
+  add_count(*command, "--blocks", arguments->bench.blocks, "Of the context, in all layers");
+  add_count(*command, "--layers", arguments->bench.layers, "Of which the blocks are");
+  add_count(*command, "--steps", arguments->bench.steps, "In which blocks get attention");
+  add_json(*command, arguments->json);
+  command->callback([arguments, &exit_code] {
+    const Result<int> told = bench_importance(*arguments);
+    exit_code = told ? *told : report_error(told.error());
+  });
+}
+
+struct RecoveryArguments {
+  uint64_t seed = 1;
+  std::string json;
+};
+
+void add_recovery(CLI::App& bench, int& exit_code) {
+  CLI::App* command = bench.add_subcommand(
+      "recovery", "Simulates a slow node and one that dies: what hedges bring, and who is late");
+  auto arguments = std::make_shared<RecoveryArguments>();
+  add_count(*command, "--seed", arguments->seed, "Of the simulation");
+  add_json(*command, arguments->json);
+  command->callback([arguments, &exit_code] {
+    const RecoveryReport report = {measure_hedging(arguments->seed), measure_death(arguments->seed),
+                                   version()};
+    const Result<int> told = tell(arguments->json, recovery_json(report), recovery_table(report),
+                                  report.hedging.wrong_bytes + report.death.wrong_bytes);
+    exit_code = told ? *told : report_error(told.error());
+  });
+}
+
+void add_scale(CLI::App& bench, int& exit_code) {
+  CLI::App* command = bench.add_subcommand(
+      "scale",
+      "What a fleet of many nodes costs: measured at sizes that fit here, and what follows");
+  auto arguments = std::make_shared<ScaleArguments>();
+  ScaleOptions& options = arguments->bench;
+  add_count(*command, "--nodes", options.nodes, "Of the fleet");
+  add_count(*command, "--clients", options.clients, "Of the fleet");
+  add_count(*command, "--pages", options.pages, "Of the fleet: counted, not stored");
+  add_count(*command, "--replicas", options.replicas, "Nodes that hold each page");
+  add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
+  add_count(*command, "--lost", options.lost,
+            "Nodes that are lost at once, beside the loss of one");
+  add_count(*command, "--keys", options.keys, "Keys that are placed, as a sample of the pages");
+  add_count(*command, "--seed", options.seed, "Of placement and simulation");
+  add_count(*command, "--threads", options.threads, "That place keys");
+  command
+      ->add_option("--etcd", arguments->etcd.endpoints,
+                   "An etcd to measure too, as etcd.endpoints names it; what is written there, "
+                   "below /farpage/bench-scale-NODES/, stays")
+      ->type_name("ENDPOINTS");
+  add_json(*command, arguments->json);
+  command->callback([arguments, &exit_code] { exit_code = run_bench_scale(*arguments); });
+}
+
+}  // namespace
+
+void add_lab_bench_command(CLI::App& app, int& exit_code) {
+  CLI::App* bench =
+      app.add_subcommand("bench", "Measures parts of Farpage in simulations, or alone");
+  bench->require_subcommand(1);
+  add_importance(*bench, exit_code);
+  add_recovery(*bench, exit_code);
+  add_scale(*bench, exit_code);
+  add_turn_bench(*bench, exit_code);
+}
+
+}  // namespace farpage

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "cli/backends/options.h"
+#include "cli/client/cluster_options.h"
+#include "cli/client/etcd_fleet.h"
+#include "net/address/address.h"
+#include "net/dial.h"
+#include "net/listener.h"
+#include "node/settings/options.h"
+#include "node/tenants.h"
+
+namespace farpage {
+
+struct NodeArguments {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::string listen;
+  std::string backend;
+  bool allow_emulated = false;
+  std::string token_file;
+  std::string state;
+  uint64_t pool_bytes = 0;
+  uint64_t page_bytes = 0;
+  int ready_fd = -1;
+};
+
+struct NodeSettings {
+  NodeOptions node;
+  NodeCluster cluster;
+  NodeEtcd etcd;
+  BackendOptions backends;
+  std::vector<TenantOptions> tenants;
+  Address listen;
+  NodeCredentials credentials;
+  // For its own connections to other nodes: of each tenant, or, without tenants, the node's.
+  std::vector<ClientCredentials> peers;
+
+  bool is_member() const { return cluster.is_given() || etcd.is_given(); }
+};
+
+// What the configuration and the command line say together, or what is wrong with it. `given`:
+// whether this option stands on the command line.
+Result<NodeSettings> load_settings(const NodeArguments& arguments,
+                                   const std::function<bool(const std::string&)>& given);
+
+}  // namespace farpage

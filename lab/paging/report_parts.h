@@ -1,0 +1,42 @@
+#pragma once
+
+#include <boost/json/array.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "lab/paging/access_trace.h"
+#include "report/chart.h"
+
+namespace farpage::paging {
+
+// What reports about a trace's runs have in common.
+
+// A field of CSV, in quotes if it has to be (RFC 4180).
+std::string csv_field(const std::string& text);
+
+// "NAME (synthetic): N accesses to N pages", without an end of line.
+std::string trace_line(const AccessTrace& trace);
+// A line for each reason, and an empty one behind them; nothing where nothing was left out.
+std::string left_out_lines(const AccessTrace& trace);
+// All of them in one, without an end of line.
+std::string left_out_line(const AccessTrace& trace);
+// The trace and what was left out in HTML, with a warning where it is synthetic.
+std::string trace_html(const AccessTrace& trace);
+
+// What was left out of it, as reports in JSON have it.
+boost::json::array left_out_json(const AccessTrace& trace);
+
+// The point of a run on the line that its label names, which begins with its first.
+void add_point(std::vector<Line>& lines, const std::string& label, Point point);
+// Coloured, its points in order, with a legend below.
+std::string draw_with_legend(LineChart chart);
+
+std::string html_table_row(const std::vector<std::string>& cells);
+
+// Writes report.json and report.html into a folder, which is made if it is not there.
+Result<void> write_report_folder(const std::string& folder, std::string_view json,
+                                 std::string_view html);
+
+}  // namespace farpage::paging

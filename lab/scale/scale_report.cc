@@ -1,0 +1,249 @@
+#include <fmt/format.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+
+#include "lab/scale/scale_bench.h"
+#include "report/json.h"
+
+namespace farpage {
+namespace {
+
+namespace json = boost::json;
+
+double ms(uint64_t ns) {
+  return static_cast<double>(ns) / 1e6;
+}
+
+json::object evenness_json(const Evenness& even) {
+  return {{"mean_keys", even.mean},
+          {"largest", even.largest},
+          {"smallest", even.smallest},
+          {"deviation", even.deviation},
+          {"deviation_of_chance", even.chance},
+          {"largest_at_most", even.largest_at_most}};
+}
+
+json::object news_json(const EpochNews& news) {
+  return {{"clients", news.clients}, {"median_ns", news.median_ns},
+          {"last_ns", news.last_ns}, {"reads_before", news.reads_before},
+          {"reads", news.reads},     {"served_before", news.served}};
+}
+
+json::object sessions_json(const Sessions& sessions) {
+  return {{"nodes", sessions.nodes},
+          {"clients", sessions.clients},
+          {"heap_bytes_per_client", sessions.heap_bytes_per_client},
+          {"renewals_per_node_and_s", sessions.renewals_per_node_and_s},
+          {"busiest_node", sessions.busiest_node},
+          {"idlest_node", sessions.idlest_node}};
+}
+
+json::object cost_json(const NodeCost& cost) {
+  return {{"nodes", cost.nodes},
+          {"lookup_ns", cost.lookup_ns},
+          {"pages", cost.pages},
+          {"enter_empty_ns", cost.enter_empty_ns},
+          {"enter_ns", cost.enter_ns},
+          {"enter_ns_per_page", cost.enter_ns_per_page()},
+          {"walk_ns_per_page", cost.walk_ns_per_page()},
+          {"client_heap_bytes", cost.client_heap_bytes}};
+}
+
+json::object etcd_json(const RegisterCost& cost) {
+  return {{"nodes", cost.nodes},
+          {"readers", cost.readers},
+          {"reads", cost.reads},
+          {"reads_per_s", cost.reads_per_s},
+          {"client_cpu_ns", cost.client_cpu_ns}};
+}
+
+json::object repair_json(const ScaleOutlook::Repair& repair) {
+  return {{"lost", repair.lost},
+          {"bytes", repair.bytes},
+          {"pages_gone", repair.pages_gone},
+          {"mean_bytes", repair.mean_bytes},
+          {"largest", repair.largest},
+          {"sampled_spread", repair.sampled_spread},
+          {"seconds", repair.seconds}};
+}
+
+template <typename T, typename ToJson>
+json::array array_json(const std::vector<T>& all, const ToJson& to_json) {
+  json::array array;
+  for (const T& one : all) array.push_back(to_json(one));
+  return array;
+}
+
+json::object outlook_json(const ScaleOutlook& outlook) {
+  return {{"pages_per_node", outlook.pages_per_node},
+          {"enter_s", outlook.enter_s},
+          {"holdings_requests", outlook.holdings_requests},
+          {"walk_s", outlook.walk_s},
+          {"told_bytes", outlook.told_bytes},
+          {"client_heap_bytes", outlook.client_heap_bytes},
+          {"location_bytes", outlook.location_bytes},
+          {"staging_bytes", outlook.staging_bytes},
+          {"renewals_per_s", outlook.renewals_per_s},
+          {"session_bytes", outlook.session_bytes},
+          {"node_staging_bytes", outlook.node_staging_bytes},
+          {"register_reads_per_s", outlook.register_reads_per_s},
+          {"register_bytes_per_s", outlook.register_bytes_per_s},
+          {"register_etcds", outlook.register_etcds},
+          {"repairs", array_json(outlook.repairs, repair_json)}};
+}
+
+std::string evenness_row(const char* what, uint64_t nodes, const Evenness& even) {
+  return fmt::format("{:<34}{:>8}{:>14.0f}{:>11.4f}{:>11.4f}{:>13.5f}{:>13.5f}{:>13.4f}\n", what,
+                     nodes, even.mean, even.largest, even.smallest, even.deviation, even.chance,
+                     even.largest_at_most);
+}
+
+std::string placement_table(const ScaleResult& result) {
+  std::string table =
+      fmt::format("{:<34}{:>8}{:>14}{:>11}{:>11}{:>13}{:>13}{:>13}\n", "placement", "nodes",
+                  "keys a node", "largest", "smallest", "deviation", "by chance", "at 10^6 <=");
+  const auto rows = [&table](uint64_t nodes, const PlacementSample& sample) {
+    table += evenness_row("held, part of the mean", nodes, evenness(sample.held, kKeysPerNode));
+    table += evenness_row("primary of, part of the mean", nodes,
+                          evenness(sample.primaries, kKeysPerNode));
+  };
+  rows(result.dense_nodes, result.dense);
+  rows(result.placement.held.size(), result.placement);
+  return table;
+}
+
+std::string node_table(const ScaleResult& result) {
+  std::string table = fmt::format("\n{:<22}{:>14}{:>18}{:>18}{:>18}{:>22}\n", "one real node of",
+                                  "lookup, us", "epoch, us a page", "epoch, empty, ms",
+                                  "holdings, us a page", "client, KiB a link");
+  for (const NodeCost& cost : result.node_costs) {
+    table += fmt::format(
+        "{:<22}{:>14.3f}{:>18.3f}{:>18.2f}{:>18.3f}{:>22.2f}\n", cost.nodes, cost.lookup_ns / 1e3,
+        cost.enter_ns_per_page() / 1e3, ms(cost.enter_empty_ns), cost.walk_ns_per_page() / 1e3,
+        static_cast<double>(cost.client_heap_bytes) / static_cast<double>(cost.nodes) / 1024);
+  }
+  table += fmt::format("\n{:<12}{:>10}{:>22}{:>26}\n", "real nodes", "clients",
+                       "heap, KiB a client", "renewals a node and s");
+  for (const auto* each : {&result.by_nodes, &result.by_clients}) {
+    for (const Sessions& sessions : *each) {
+      table += fmt::format("{:<12}{:>10}{:>22.1f}{:>26.1f}\n", sessions.nodes, sessions.clients,
+                           static_cast<double>(sessions.heap_bytes_per_client) / 1024,
+                           sessions.renewals_per_node_and_s);
+    }
+  }
+  return table;
+}
+
+std::string time_text(uint64_t ns) {
+  return ns == kNever ? "never" : fmt::format("{:.1f}", ms(ns));
+}
+
+std::string news_row(const std::string& what, const EpochNews& news) {
+  return fmt::format("{:<44}{:>9}{:>12}{:>12}{:>14}{:>14}{:>12.3f}\n", what, news.clients,
+                     time_text(news.median_ns), time_text(news.last_ns), news.reads_before,
+                     news.reads, news.served);
+}
+
+std::string news_table(const ScaleResult& result) {
+  std::string table =
+      fmt::format("\n{:<44}{:>9}{:>12}{:>12}{:>14}{:>14}{:>12}\n", "a new epoch, virtual time",
+                  "clients", "half, ms", "all, ms", "reads in V", "in the next", "served");
+  table += news_row("polled, from a register without limits", result.news);
+  for (size_t i = 0; i < result.watched.size(); ++i) {
+    table += news_row(fmt::format("watched, {} members confirm", result.confirmations[i]),
+                      result.watched[i]);
+  }
+  if (result.busy_news) table += news_row("polled, from one etcd as measured", *result.busy_news);
+  for (const RegisterCost& cost : result.etcd) {
+    table += fmt::format(
+        "etcd, {} nodes' records: {:.0f} reads/s by {} readers, {:.2f} ms of a "
+        "reader's processor each\n",
+        cost.nodes, cost.reads_per_s, cost.readers, ms(cost.client_cpu_ns));
+  }
+  return table;
+}
+
+std::string outlook_table(const ScaleReport& report, const ScaleOutlook& outlook) {
+  const ScaleOptions& options = report.options;
+  constexpr double kGiBs = 1 << 30;
+  std::string table = fmt::format(
+      "\nwhat follows for {} nodes, {} clients, {} pages of {} with {} replicas\n"
+      "each new epoch, of a node: {:.1f} s at entering it with {:.3g} pages, {:.0f} s of telling "
+      "the others what is theirs, in {:.3g} answers of {:.2f} GiB\n"
+      "a client: {:.1f} MiB of heap, both ends; {:.0f} GiB of address space for page tables and "
+      "{:.1f} GiB of staging by default\n"
+      "a node: {:.0f} renewals/s of resting clients and members; {:.2f} GiB of heap, both ends; "
+      "{:.0f} GiB of staging by default\n"
+      "the register: {:.0f} reads/s, {:.2f} GiB/s; epoch {} bytes, a read {} bytes; "
+      "a node looks for {:.0f} ms at who is silent",
+      options.nodes, options.clients, options.pages, format_bytes(options.page_bytes),
+      options.replicas, outlook.enter_s, outlook.pages_per_node, outlook.walk_s,
+      outlook.holdings_requests, outlook.told_bytes / kGiBs, outlook.client_heap_bytes / (1 << 20),
+      outlook.location_bytes / kGiBs, outlook.staging_bytes / kGiBs, outlook.renewals_per_s,
+      outlook.session_bytes / kGiBs, outlook.node_staging_bytes / kGiBs,
+      outlook.register_reads_per_s, outlook.register_bytes_per_s / kGiBs,
+      report.result.records.epoch_bytes, report.result.records.read_bytes,
+      ms(report.result.records.find_all_ns));
+  if (outlook.register_etcds > 0) {
+    table += fmt::format("; {:.0f} x the etcd that was measured", outlook.register_etcds);
+  }
+  table += '\n';
+  for (const ScaleOutlook::Repair& repair : outlook.repairs) {
+    table += fmt::format(
+        "{} lost at once: {:.2f} TiB to move, {:.2f} GiB a node (largest {:.4f} x; the sample "
+        "spreads {:.2f} x as chance does), {:.0f} s at node.fill_bytes_per_s; {:.3g} pages gone\n",
+        repair.lost, repair.bytes / kGiBs / 1024, repair.mean_bytes / kGiBs, repair.largest,
+        repair.sampled_spread, repair.seconds, repair.pages_gone);
+  }
+  return table;
+}
+
+}  // namespace
+
+json::object scale_json(const ScaleReport& report) {
+  const ScaleOptions& options = report.options;
+  const ScaleResult& result = report.result;
+  const auto sample_json = [](const PlacementSample& sample) {
+    return json::object{{"nodes", sample.held.size()},
+                        {"keys", sample.keys},
+                        {"held", evenness_json(evenness(sample.held, kKeysPerNode))},
+                        {"primaries", evenness_json(evenness(sample.primaries, kKeysPerNode))}};
+  };
+  return {{"version", report.version},
+          {"hardware", hardware_json()},
+          {"options", json::object{{"nodes", options.nodes},
+                                   {"clients", options.clients},
+                                   {"pages", options.pages},
+                                   {"replicas", options.replicas},
+                                   {"page_bytes", options.page_bytes},
+                                   {"lost", options.lost},
+                                   {"keys", options.keys},
+                                   {"seed", options.seed},
+                                   {"threads", options.threads}}},
+          {"measured",
+           json::object{
+               {"placement", json::array{sample_json(result.dense), sample_json(result.placement)}},
+               {"nodes", array_json(result.node_costs, cost_json)},
+               {"sessions_by_nodes", array_json(result.by_nodes, sessions_json)},
+               {"sessions_by_clients", array_json(result.by_clients, sessions_json)},
+               {"news", news_json(result.news)},
+               {"news_watched", array_json(result.watched, news_json)},
+               {"news_confirmations",
+                json::array(result.confirmations.begin(), result.confirmations.end())},
+               {"epoch_record_bytes", result.records.epoch_bytes},
+               {"register_read_bytes", result.records.read_bytes},
+               {"find_all_ns", result.records.find_all_ns},
+               {"held_page_bytes", result.held_page_bytes},
+               {"etcd", array_json(result.etcd, etcd_json)},
+               {"news_from_etcd", result.busy_news ? json::value(news_json(*result.busy_news))
+                                                   : json::value(nullptr)}}},
+          {"extrapolated", outlook_json(scale_outlook(options, result))}};
+}
+
+std::string scale_table(const ScaleReport& report) {
+  return placement_table(report.result) + node_table(report.result) + news_table(report.result) +
+         outlook_table(report, scale_outlook(report.options, report.result));
+}
+
+}  // namespace farpage

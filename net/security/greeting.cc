@@ -1,0 +1,90 @@
+#include "net/security/greeting.h"
+
+#include <fmt/format.h>
+#include <openssl/crypto.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "base/check.h"
+#include "net/security/file_rights.h"
+#include "net/security/greeting_wire.h"
+
+namespace farpage {
+namespace {
+
+constexpr size_t kShortestToken = 16;
+
+template <size_t kBytes>
+std::array<std::byte, kBytes> random_bytes() {
+  std::array<std::byte, kBytes> bytes;
+  FARPAGE_CHECK(RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), kBytes) == 1);
+  return bytes;
+}
+
+}  // namespace
+
+Result<SharedToken> SharedToken::load(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  if (file) text << file.rdbuf();
+  if (!file || text.bad()) {
+    return fail(Code::kInvalid,
+                fmt::format("cannot read the token in '{}' ({}): make one with 'openssl rand -hex "
+                            "32 > {}'",
+                            path, std::strerror(errno), path));
+  }
+  std::string secret = text.str();
+  constexpr const char* kSpace = " \t\r\n";
+  secret.erase(0, secret.find_first_not_of(kSpace));
+  secret.erase(secret.find_last_not_of(kSpace) + 1);
+  if (secret.size() < kShortestToken) {
+    return fail(Code::kInvalid,
+                fmt::format("the token in '{}' has {} bytes, and the shortest that is taken has "
+                            "{}: make one with 'openssl rand -hex 32 > {}'",
+                            path, secret.size(), kShortestToken, path));
+  }
+  return check_private(path, "the token").map([&] { return SharedToken{std::move(secret)}; });
+}
+
+Nonce make_nonce() {
+  return random_bytes<sizeof(Nonce)>();
+}
+ChannelId make_channel_id() {
+  return random_bytes<sizeof(ChannelId)>();
+}
+
+bool looks_like_tls(std::byte first) {
+  constexpr std::byte kHandshakeRecord{0x16};
+  return first == kHandshakeRecord;
+}
+
+namespace greeting {
+
+Proof prove(const SharedToken& token, const char* side, const Nonce& client, const Nonce& node,
+            uint32_t kind, const ChannelId& channel) {
+  std::string text = fmt::format("farpage {} {} {}:", kGreetingVersion, side, kind);
+  for (const std::span<const std::byte> part :
+       {std::span<const std::byte>(client), std::span<const std::byte>(node),
+        std::span<const std::byte>(channel)}) {
+    text.append(reinterpret_cast<const char*>(part.data()), part.size());
+  }
+  Proof proof = {};
+  unsigned int bytes = 0;
+  FARPAGE_CHECK(HMAC(EVP_sha256(), token.secret.data(), static_cast<int>(token.secret.size()),
+                     reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+                     reinterpret_cast<unsigned char*>(proof.data()), &bytes) != nullptr);
+  FARPAGE_CHECK(bytes == proof.size());
+  return proof;
+}
+
+bool equal(const Proof& one, const Proof& other) {
+  return CRYPTO_memcmp(one.data(), other.data(), one.size()) == 0;
+}
+
+}  // namespace greeting
+}  // namespace farpage

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "base/status.h"
+#include "base/units.h"
+#include "node/clients/memory_budget.h"
+
+namespace farpage {
+
+// What each client has without asking anybody: enough for its touch log and for some requests that
+// wait, so that whoever only reads gets in when the budget that all share is used up.
+inline constexpr uint64_t kOwnBytesOfClient = 256 * kKiB;
+
+// What one client can make the node hold: its own bytes, which nobody else takes, and what all
+// share.
+class ClientBudget {
+ public:
+  // `own`: of all clients together, so that those who come and go faster than their memory ends
+  // have no more of it.
+  ClientBudget(std::shared_ptr<MemoryBudget> shared, std::shared_ptr<MemoryBudget> own)
+      : shared_(std::move(shared)),
+        own_(MemoryBudget::make("", kOwnBytesOfClient, std::move(own))) {}
+
+  // For staging, which none has of its own.
+  Result<MemoryBudget::Grant> take_staging(uint64_t bytes);
+  // `what`: that needs it, for people.
+  Result<MemoryBudget::Grant> take(uint64_t bytes, const char* what);
+
+ private:
+  std::shared_ptr<MemoryBudget> shared_;
+  std::shared_ptr<MemoryBudget> own_;
+};
+
+// Whether a process whose pools are there, and which may take `left_bytes` more, can keep what it
+// promises to so many clients.
+Result<void> check_promises(uint64_t budget_bytes, uint64_t clients, uint64_t left_bytes);
+
+}  // namespace farpage

@@ -1,0 +1,315 @@
+#include "node/clients/write_queue.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "pagetable/guards.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kPumpBytes = 4 * kMiB;  // between two looks at other clients' messages
+constexpr uint64_t kImmediateRetryNs = 200 * kMicrosecond;
+constexpr uint64_t kReplicaRetryNs = kMillisecond;
+
+const Refusal kTooManyWait = {Code::kExhausted,
+                              "too many requests of this client wait for their answer"};
+
+}  // namespace
+
+size_t WriteQueue::Write::pages() const {
+  const auto* commit = std::get_if<CommitRequest>(&request);
+  return commit != nullptr ? commit->pages.size() : std::get<RemoveRequest>(request).keys.size();
+}
+
+uint64_t WriteQueue::Write::bytes() const {
+  const bool is_commit = std::holds_alternative<CommitRequest>(request);
+  const uint64_t each = (is_commit ? sizeof(CommitPage) : sizeof(PageKey)) + sizeof(CommitResult);
+  return sizeof(Write) + pages() * each;
+}
+
+const PageKey& WriteQueue::Write::key(size_t page) const {
+  const auto* commit = std::get_if<CommitRequest>(&request);
+  return commit != nullptr ? commit->pages[page].key : std::get<RemoveRequest>(request).keys[page];
+}
+
+EpochTag WriteQueue::Write::epoch() const {
+  return std::visit([](const auto& asked) { return asked.epoch; }, request);
+}
+
+WriteQueue::WriteQueue(Runtime& runtime, Clients& clients, PageStore& store, Versions& versions,
+                       const NodeEpoch* epoch, Replicator* replicator)
+    : runtime_(runtime),
+      clients_(clients),
+      store_(store),
+      versions_(versions),
+      epoch_(epoch),
+      replicator_(replicator) {}
+
+void WriteQueue::commit(ClientId client, CommitRequest request, std::function<void(Reply)> done) {
+  const uint64_t deadline = deadline_of(request.patience_ns);
+  enqueue(std::make_shared<Write>(
+      Write{client, std::move(request), deadline, std::move(done), 0, 0, {}, 0, {}}));
+}
+
+void WriteQueue::remove(ClientId client, RemoveRequest request, std::function<void(Reply)> done) {
+  const uint64_t deadline = deadline_of(request.patience_ns);
+  enqueue(std::make_shared<Write>(
+      Write{client, std::move(request), deadline, std::move(done), 0, 0, {}, 0, {}}));
+}
+
+uint64_t WriteQueue::deadline_of(uint64_t patience_ns) const {
+  return runtime_.clock().now_ns() + std::min(patience_ns, kMaxPatienceNs);
+}
+
+void WriteQueue::enqueue(WritePtr write) {
+  if (epoch_ != nullptr && write->epoch() != epoch_->tag() && on(Guard::kEpochInMessages)) {
+    return write->done(Refusal{Code::kOtherEpoch, "this node is in another epoch", epoch_->tag()});
+  }
+  ClientSession& client = clients_.at(write->client);
+  auto grant = client.budget().take(write->bytes(), "a request that waits");
+  if (!grant) return write->done(Refusal{grant.error().code, grant.error().message});
+  write->grant = std::move(*grant);
+  if (!client.add_waiting()) return write->done(kTooManyWait);
+  write->results.resize(write->pages());
+  const bool at_once = waiting_.empty() || std::holds_alternative<RemoveRequest>(write->request);
+  waiting_.push_back(std::move(write));
+  if (at_once) return pump();
+  wake_at(runtime_.clock().now_ns());
+}
+
+void WriteQueue::disconnected(ClientId client) {
+  std::erase_if(waiting_, [client](const WritePtr& write) { return write->client == client; });
+}
+
+// Who is refused sends all of it again, and what has begun may have been read already: that is
+// answered page by page.
+void WriteQueue::refuse_waiting() {
+  const Refusal refusal = {Code::kOtherEpoch, "this node is in another epoch", epoch_->tag()};
+  for (const WritePtr& write : std::exchange(waiting_, {})) {
+    if (write->begun > 0) {
+      give_up_rest(*write, Code::kOtherEpoch);
+      if (write->open == 0) finish(*write);
+      continue;
+    }
+    const auto client = clients_.find(write->client);
+    if (client == clients_.end()) continue;
+    client->second.remove_waiting();
+    std::exchange(write->done, nullptr)(refusal);
+  }
+}
+
+void WriteQueue::wake_at(uint64_t time_ns) {
+  if (time_ns >= wake_ns_) return;
+  wake_ns_ = time_ns;
+  const uint64_t now = runtime_.clock().now_ns();
+  const uint64_t delay = time_ns > now ? time_ns - now : 0;
+  runtime_.after(delay, [this, time_ns, alive = std::weak_ptr<bool>(alive_)] {
+    if (alive.expired() || wake_ns_ != time_ns) return;
+    pump();
+  });
+}
+
+void WriteQueue::pump() {
+  wake_ns_ = kNever;
+  Turn turn = {runtime_.clock().now_ns(), kNever, kPumpBytes};
+  touches_collected_ = false;
+  std::vector<WritePtr> begun;
+  std::unordered_set<ClientId> blocked;  // their commits do not overtake one another
+  for (size_t i = 0; i < waiting_.size() && turn.budget_bytes > 0;) {
+    const WritePtr write = waiting_[i];
+    const bool is_commit = std::holds_alternative<CommitRequest>(write->request);
+    if (is_commit && blocked.contains(write->client)) {
+      ++i;
+      continue;
+    }
+    if (!advance(write, turn)) {
+      if (is_commit) blocked.insert(write->client);
+      ++i;
+      continue;
+    }
+    begun.push_back(write);
+    waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
+  }
+  if (turn.budget_bytes == 0) turn.wake_ns = turn.now_ns;
+  if (!waiting_.empty() && turn.wake_ns != kNever) wake_at(turn.wake_ns);
+  // Last, because an answer that cannot be sent ends its client, and with it that client's commits.
+  for (const WritePtr& write : begun) {
+    if (write->open == 0) finish(*write);
+  }
+}
+
+// True: every page has been begun, or refused.
+bool WriteQueue::advance(const WritePtr& write, Turn& turn) {
+  Batch batch;
+  const bool all = begin_pages(*write, turn, batch);
+  if (batch.pages.empty()) return all;
+  write->open += batch.pages.size();
+  replicator_->replicate(std::move(batch.replicas), write->deadline_ns,
+                         [this, write, pages = std::move(batch.pages),
+                          alive = std::weak_ptr<bool>(alive_)](size_t page, Code code) {
+                           if (!alive.expired()) replicated(write, pages[page], code);
+                         });
+  return all;
+}
+
+void WriteQueue::give_up_rest(Write& write, Code code) {
+  while (write.begun < write.pages()) write.results[write.begun++] = {code, 0};
+}
+
+bool WriteQueue::wait(Write& write, Turn& turn, uint64_t until_ns, Code code) {
+  if (turn.now_ns >= write.deadline_ns) {
+    give_up_rest(write, code);
+    return true;
+  }
+  turn.wake_ns = std::min({turn.wake_ns, std::max(until_ns, turn.now_ns + 1), write.deadline_ns});
+  return false;
+}
+
+bool WriteQueue::begin_pages(Write& write, Turn& turn, Batch& batch) {
+  const uint64_t now = turn.now_ns;
+  if (now < versions_.open_ns()) return wait(write, turn, versions_.open_ns(), Code::kUnavailable);
+  versions_.opened();
+  if (epoch_ != nullptr && (!epoch_->puts_open(now) || !epoch_->view_valid(now))) {
+    return wait(write, turn, now + kReplicaRetryNs, Code::kUnavailable);
+  }
+  const auto* commit = std::get_if<CommitRequest>(&write.request);
+  if (commit != nullptr && !clients_.at(write.client).staged(commit->immediate)) {
+    return wait(write, turn, now + kImmediateRetryNs, Code::kAborted);
+  }
+  while (write.begun < write.pages()) {
+    if (turn.budget_bytes == 0) return false;
+    const size_t page = write.begun;
+    const Admission admission =
+        replicator_ == nullptr ? Admission::kBegins : replicator_->admits(write.key(page));
+    if (admission == Admission::kReachesOut || admission == Admission::kAfterAnother) {
+      if (admission == Admission::kReachesOut && now >= write.deadline_ns) {
+        counts_.puts_without_replica += write.pages() - page;
+      }
+      return wait(write, turn, now + kReplicaRetryNs, Code::kUnavailable);
+    }
+    const bool no_replica = admission == Admission::kNoReplica;
+    counts_.puts_without_replica += no_replica ? 1 : 0;
+    CommitResult result = {no_replica ? Code::kUnavailable : Code::kInvalid, 0};
+    if (admission == Admission::kBegins) result = begin_page(write, page);
+    if (result.code == Code::kExhausted && store_.next_slot_ns() > now) {
+      return wait(write, turn, store_.next_slot_ns(), Code::kExhausted);
+    }
+    if (commit != nullptr) {
+      turn.budget_bytes -= std::min<uint64_t>(turn.budget_bytes, commit->pages[page].payload_bytes);
+    }
+    ++write.begun;
+    if (result.code == Code::kOk && replicator_ != nullptr) {
+      write.results[page] = result;
+      if (!hold(write, page, batch)) write.results[page] = {Code::kAborted, 0};
+    } else {
+      write.results[page] = result;
+    }
+  }
+  return true;
+}
+
+CommitResult WriteQueue::begin_page(Write& write, size_t page) {
+  if (const auto* commit = std::get_if<CommitRequest>(&write.request)) {
+    return put_page(clients_.at(write.client), commit->pages[page]);
+  }
+  return remove_page(write, write.key(page));
+}
+
+CommitResult WriteQueue::put_page(ClientSession& session, const CommitPage& page) {
+  const std::span<const std::byte> payload = session.staged_payload(page);
+  if (payload.empty()) return {Code::kInvalid, 0};
+  if (store_.must_evict() && !touches_collected_) {
+    touches_collected_ = true;
+    for (auto& [id, client] : clients_) client.collect_touches(store_);
+  }
+  auto version = next_version();
+  if (!version) return {Code::kUnavailable, 0};
+  const Code code =
+      store_.put(page.key, *version, payload, page.payload_crc, replicator_ != nullptr);
+  return {code, code == Code::kOk ? *version : 0};
+}
+
+CommitResult WriteQueue::remove_page(Write& write, const PageKey& key) {
+  Version version = 0;
+  bool found = false;
+  if (replicator_ == nullptr) {
+    found = store_.remove(key);
+  } else {
+    auto next = next_version();
+    if (!next) return {Code::kUnavailable, 0};
+    version = *next;
+    found = store_.remove(key, version);
+  }
+  write.removed += found ? 1 : 0;
+  counts_.removes += found ? 1 : 0;
+  if (found && waiting_.size() > 1) wake_at(runtime_.clock().now_ns());
+  return {Code::kOk, version};
+}
+
+Result<Version> WriteQueue::next_version() {
+  if (epoch_ == nullptr || epoch_->is_fixed()) return versions_.next();
+  return versions_.next_in(epoch_->epoch().number);
+}
+
+// Until its replication has ended, the page stays, and no other of its key begins. False: it was
+// damaged as soon as it was there.
+bool WriteQueue::hold(const Write& write, size_t page, Batch& batch) {
+  ReplicaPage replica;
+  replica.page.key = write.key(page);
+  replica.page.version = write.results[page].version;
+  replica.removed = std::holds_alternative<RemoveRequest>(write.request);
+  if (!replica.removed) {
+    const auto stored = store_.find(replica.page.key);
+    if (!stored) return false;
+    replica.page.slot = stored->slot;
+    replica.page.payload_bytes = stored->payload_bytes;
+  }
+  replicator_->hold(replica);
+  batch.replicas.push_back(replica);
+  batch.pages.push_back(page);
+  return true;
+}
+
+void WriteQueue::replicated(const WritePtr& write, size_t page, Code code) {
+  --write->open;
+  if (code != Code::kOk) write->results[page] = {code, 0};
+  if (!waiting_.empty()) wake_at(runtime_.clock().now_ns());
+  if (write->open == 0 && write->begun == write->pages()) finish(*write);
+}
+
+// The answer's last condition: this node is still the primary, as far as it can know.
+void WriteQueue::judge(Write& write) {
+  const bool is_primary = epoch_ == nullptr || epoch_->view_valid(runtime_.clock().now_ns());
+  const auto* commit = std::get_if<CommitRequest>(&write.request);
+  for (size_t page = 0; page < write.pages(); ++page) {
+    CommitResult& result = write.results[page];
+    if (result.code == Code::kOk && !is_primary) result = {Code::kUnavailable, 0};
+    if (commit == nullptr) continue;
+    if (result.code == Code::kOk) {
+      ++counts_.puts;
+      counts_.put_bytes += commit->pages[page].payload_bytes;
+    } else {
+      ++counts_.puts_refused;
+    }
+  }
+}
+
+void WriteQueue::finish(Write& write) {
+  judge(write);
+  const auto client = clients_.find(write.client);
+  if (client == clients_.end() || write.done == nullptr) return;
+  client->second.remove_waiting();
+  const auto done = std::exchange(write.done, nullptr);
+  if (std::holds_alternative<CommitRequest>(write.request)) {
+    return done(CommitReply{std::move(write.results)});
+  }
+  const auto bad = std::ranges::find_if(
+      write.results, [](const CommitResult& result) { return result.code != Code::kOk; });
+  if (bad == write.results.end()) return done(RemoveReply{write.removed});
+  done(Refusal{bad->code,
+               "the remove is not acknowledged: not all that hold the pages have done it",
+               epoch_ == nullptr ? EpochTag{} : epoch_->tag()});
+}
+
+}  // namespace farpage

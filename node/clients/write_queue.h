@@ -1,0 +1,112 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "base/runtime.h"
+#include "control/link.h"
+#include "node/clients/client_session.h"
+#include "node/clients/memory_budget.h"
+#include "node/fleet/node_epoch.h"
+#include "node/fleet/replicator.h"
+#include "node/settings/versions.h"
+#include "node/store/page_store.h"
+
+namespace farpage {
+
+using Clients = std::unordered_map<ClientId, ClientSession>;
+
+// Puts and removes, from their request to their answer: they wait for their bytes, for slots, for
+// puts to open, and for the replicas of their keys (PUT of the protocol). On the runtime's thread.
+class WriteQueue {
+ public:
+  struct Counts {
+    uint64_t puts = 0;
+    uint64_t put_bytes = 0;
+    uint64_t puts_refused = 0;
+    uint64_t puts_without_replica = 0;  // among the refused
+    uint64_t removes = 0;
+  };
+  // `epoch` and `replicator` are null for a node that serves alone.
+  WriteQueue(Runtime& runtime, Clients& clients, PageStore& store, Versions& versions,
+             const NodeEpoch* epoch, Replicator* replicator);
+
+  // One commit of a client does not overtake another.
+  void commit(ClientId client, CommitRequest request, std::function<void(Reply)> done);
+  // Acknowledged no sooner than a put: a client with a view of the run before this one may still
+  // read what the remove names (rule 9).
+  void remove(ClientId client, RemoveRequest request, std::function<void(Reply)> done);
+  void disconnected(ClientId client);
+  // The epoch has changed: what has not begun is refused with the one that it is now, and of what
+  // has begun in part no further page begins. What is being replicated is the replicator's to end.
+  void refuse_waiting();
+
+  const Counts& counts() const { return counts_; }
+
+ private:
+  struct Write {
+    ClientId client;
+    std::variant<CommitRequest, RemoveRequest> request;
+    uint64_t deadline_ns;
+    std::function<void(Reply)> done;
+    size_t begun = 0;  // pages
+    size_t open = 0;   // that are being replicated
+    std::vector<CommitResult> results;
+    uint64_t removed = 0;
+    MemoryBudget::Grant grant = {};  // of what is here
+
+    size_t pages() const;
+    uint64_t bytes() const;
+    const PageKey& key(size_t page) const;
+    EpochTag epoch() const;
+  };
+  using WritePtr = std::shared_ptr<Write>;
+  struct Turn {
+    uint64_t now_ns;
+    uint64_t wake_ns = kNever;
+    uint64_t budget_bytes;
+  };
+
+  struct Batch {
+    std::vector<ReplicaPage> replicas;
+    std::vector<size_t> pages;  // of the write, for each
+  };
+
+  uint64_t deadline_of(uint64_t patience_ns) const;
+  void enqueue(WritePtr write);
+  // Does what can be done now; arranges to be called again for the rest.
+  void pump();
+  bool advance(const WritePtr& write, Turn& turn);
+  bool begin_pages(Write& write, Turn& turn, Batch& batch);
+  static void give_up_rest(Write& write, Code code);
+  bool wait(Write& write, Turn& turn, uint64_t until_ns, Code code);
+  CommitResult begin_page(Write& write, size_t page);
+  CommitResult put_page(ClientSession& session, const CommitPage& page);
+  CommitResult remove_page(Write& write, const PageKey& key);
+  Result<Version> next_version();
+  bool hold(const Write& write, size_t page, Batch& batch);
+  void replicated(const WritePtr& write, size_t page, Code code);
+  void judge(Write& write);
+  void finish(Write& write);
+  void wake_at(uint64_t time_ns);
+
+  Runtime& runtime_;
+  Clients& clients_;
+  PageStore& store_;
+  Versions& versions_;
+  const NodeEpoch* epoch_;
+  Replicator* replicator_;
+  std::deque<WritePtr> waiting_;
+  uint64_t wake_ns_ = kNever;
+  bool touches_collected_ = false;  // in this turn of pump()
+  Counts counts_;
+  std::shared_ptr<bool> alive_ =
+      std::make_shared<bool>(true);  // outlived by callbacks that look at it
+};
+
+}  // namespace farpage

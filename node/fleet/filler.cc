@@ -1,0 +1,236 @@
+#include "node/fleet/filler.h"
+
+#include <algorithm>
+
+#include "pagetable/guards.h"
+
+namespace farpage {
+namespace {
+
+constexpr size_t kReadsAtOnce = 8;  // of one member; demand fetches go first
+constexpr uint64_t kAskAgainNs = 10 * kMillisecond;
+constexpr size_t kDropAtOnce = 4096;
+constexpr size_t kTriesAgain = 3;  // of a page that was not whole, or of a repair
+
+}  // namespace
+
+Filler::Filler(Runtime& runtime, PageStore& store, const NodeEpoch& epoch, uint64_t bytes_per_s,
+               std::function<MemberLink*(NodeId)> peer, std::function<void()> told)
+    : runtime_(runtime),
+      store_(store),
+      epoch_(epoch),
+      bytes_per_s_(bytes_per_s),
+      peer_(std::move(peer)),
+      told_(std::move(told)) {}
+
+void Filler::begin_epoch(std::set<NodeId> others) {
+  abort();
+  untold_ = std::move(others);
+  turn_at(runtime_.clock().now_ns());
+}
+
+void Filler::fill_from(NodeId member) {
+  for (const PassPtr& pass : passes_) {
+    if (pass->from == member && !pass->repairs) pass->over = true;
+  }
+  untold_.insert(member);
+  begin({.from = member});
+}
+
+void Filler::repair(std::span<const PageKey> keys) {
+  std::unordered_map<NodeId, std::vector<PageKey>> by_member;
+  for (const PageKey& key : keys) {
+    const auto set = epoch_.replicas(key);
+    for (size_t rank = 0; set && rank < set->size(); ++rank) {
+      const NodeId node = epoch_.node_of((*set)[rank]);
+      if (node != epoch_.self().node) by_member[node].push_back(key);
+    }
+  }
+  for (auto& [member, wanted] : by_member) {
+    begin({.from = member, .keys = std::move(wanted), .repairs = true});
+  }
+}
+
+void Filler::begin(Pass pass) {
+  pass.epoch = epoch_.tag();
+  passes_.push_back(std::make_shared<Pass>(std::move(pass)));
+  turn_at(runtime_.clock().now_ns());
+}
+
+void Filler::abort() {
+  for (const PassPtr& pass : std::exchange(passes_, {})) pass->over = true;
+}
+
+Filler::Counts Filler::counts() const {
+  Counts counts = counts_;
+  for (const PassPtr& pass : passes_) {
+    counts.left += pass->pages.size() + pass->reading + pass->failed.size();
+    if (pass->tries > 0 && !pass->told_all) counts.left += pass->keys.size();
+  }
+  if (!all_told()) counts.left = std::max<uint64_t>(counts.left, 1);
+  return counts;
+}
+
+// A node that is no member yet has everything before it.
+bool Filler::all_told() const {
+  return untold_.empty() && epoch_.epoch().number != 0;
+}
+
+void Filler::turn_at(uint64_t time_ns) {
+  if (time_ns >= turn_ns_) return;
+  turn_ns_ = time_ns;
+  const uint64_t now = runtime_.clock().now_ns();
+  runtime_.after(time_ns > now ? time_ns - now : 0,
+                 [this, time_ns, alive = std::weak_ptr<bool>(alive_)] {
+                   if (alive.expired() || turn_ns_ != time_ns) return;
+                   turn_ns_ = kNever;
+                   turn();
+                 });
+}
+
+void Filler::turn() {
+  const uint64_t now = runtime_.clock().now_ns();
+  for (const PassPtr& pass : std::vector(passes_)) {
+    if (!pass->over) turn(pass, now);
+  }
+  std::erase_if(passes_, [](const PassPtr& pass) { return pass->over && pass->reading == 0; });
+  // Nobody has a use for what nobody has confirmed.
+  if (store_.former() == 0 || !all_told()) return;
+  store_.drop_former(kDropAtOnce);
+  turn_at(now);
+}
+
+void Filler::turn(const PassPtr& pass, uint64_t now_ns) {
+  MemberLink* peer = peer_(pass->from);
+  if (peer == nullptr || (pass->repairs && !peer->reached())) {
+    pass->over = true;
+    return;
+  }
+  // A new link begins a new one, which takes the place of this.
+  if (!peer->reached()) return turn_at(now_ns + kAskAgainNs);
+  while (!pass->pages.empty() && pass->reading < kReadsAtOnce) {
+    const HeldPage page = pass->pages.front();
+    if (!lacks(page)) {
+      pass->pages.pop_front();
+      continue;
+    }
+    if (store_.adopt(page.key, page.version)) {
+      pass->pages.pop_front();
+      continue;
+    }
+    if (now_ns < next_read_ns_) return turn_at(next_read_ns_);
+    const auto slot = store_.take();
+    if (!slot) {
+      const uint64_t next_ns = store_.next_slot_ns();
+      pass->over = pass->repairs && next_ns == kNever;
+      return turn_at(next_ns == kNever ? now_ns + kAskAgainNs : std::max(next_ns, now_ns + 1));
+    }
+    pass->pages.pop_front();
+    next_read_ns_ = std::max(next_read_ns_, now_ns) + page.payload_bytes * kSecond / bytes_per_s_;
+    read(pass, *peer, page, *slot);
+  }
+  if (!pass->pages.empty() || pass->reading > 0 || pass->asking) return;
+  try_again(pass);
+  if (pass->told_all) {
+    pass->over = true;
+    if (pass->keys.empty()) untold_.erase(pass->from);
+  } else if (now_ns < pass->retry_ns) {
+    turn_at(pass->retry_ns);
+  } else {
+    ask(pass, *peer);
+  }
+}
+
+// What was not read may lie elsewhere by now, but for what is dead: that is found by no key. A
+// reply's pages are no more than a request's keys.
+void Filler::try_again(const PassPtr& pass) {
+  if (pass->failed.empty()) return;
+  Pass again = {.from = pass->from, .repairs = pass->repairs, .tries = pass->tries + 1};
+  for (const HeldPage& page : std::exchange(pass->failed, {})) {
+    if (page.dead) {
+      again.pages.push_back(page);
+    } else {
+      again.keys.push_back(page.key);
+    }
+  }
+  again.told_all = again.keys.empty();
+  begin(std::move(again));
+}
+
+void Filler::ask(const PassPtr& pass, MemberLink& peer) {
+  pass->asking = true;
+  HoldingsRequest request;
+  request.epoch = pass->epoch;
+  request.keys = pass->keys;
+  request.cursor = pass->cursor;
+  peer.call(std::move(request),
+            [this, pass, alive = std::weak_ptr<bool>(alive_)](Result<Reply> reply) {
+              if (!alive.expired()) answered(pass, std::move(reply));
+            });
+}
+
+void Filler::answered(const PassPtr& pass, Result<Reply> reply) {
+  pass->asking = false;
+  if (pass->over) return;
+  const uint64_t now = runtime_.clock().now_ns();
+  turn_at(now);
+  const auto* held = reply ? std::get_if<HoldingsReply>(&*reply) : nullptr;
+  if (held == nullptr) {
+    const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
+    if (refusal != nullptr && refusal->code == Code::kOtherEpoch) told_();
+    pass->retry_ns = now + kAskAgainNs;
+    return;
+  }
+  pass->pages.assign(held->pages.begin(), held->pages.end());
+  pass->told_all = held->next <= pass->cursor;  // 0, or a member that goes round in circles
+  pass->cursor = held->next;
+}
+
+// Rule 11: what is not newer than what is held, or not above the floor, stays away.
+bool Filler::lacks(const HeldPage& page) const {
+  if (!epoch_.can_be(page.version) || page.payload_bytes == 0 ||
+      page.payload_bytes > store_.geometry().page_bytes ||
+      !epoch_.holds(epoch_.self().node, page.key)) {
+    return false;
+  }
+  const auto held = store_.find(page.key);
+  if (held && page.version <= held->version && on(Guard::kNewerOnly)) return false;
+  return page.version > store_.floor(page.key) || !on(Guard::kFloor);
+}
+
+void Filler::read(const PassPtr& pass, MemberLink& peer, const HeldPage& page, uint32_t slot) {
+  ++pass->reading;
+  peer.reader().read(
+      page, slot,
+      [this, pass, page, slot, alive = std::weak_ptr<bool>(alive_)](Code code, uint32_t crc) {
+        if (!alive.expired()) landed(pass, page, slot, code, crc);
+      });
+}
+
+// It counts only in the epoch in which it was asked for.
+void Filler::landed(const PassPtr& pass, const HeldPage& page, uint32_t slot, Code code,
+                    uint32_t crc) {
+  --pass->reading;
+  const bool same_epoch = pass->epoch == epoch_.tag() || !on(Guard::kEpochInMessages);
+  if (code == Code::kOk && same_epoch && lacks(page)) {
+    if (store_.publish(slot, page.key, page.version, page.payload_bytes, crc) == Code::kOk) {
+      ++counts_.pages;
+      counts_.bytes += page.payload_bytes;
+      counts_.repairs += pass->repairs ? 1 : 0;
+    }
+  } else {
+    store_.release(slot);
+    // A fill is not done before it has what lies there whole, and is only not reached.
+    const bool not_reached = code == Code::kUnavailable || code == Code::kTimeout;
+    const bool again = pass->tries < kTriesAgain || (not_reached && !pass->repairs);
+    if (code != Code::kOk && again) pass->failed.push_back(page);
+  }
+  // Whoever holds a page that is not whole looks at it again, and fills itself.
+  MemberLink* peer = peer_(pass->from);
+  if (code == Code::kAborted && peer != nullptr) {
+    peer->call(ReportRequest{{page.key}}, [](const Result<Reply>&) {});
+  }
+  turn_at(runtime_.clock().now_ns());
+}
+
+}  // namespace farpage

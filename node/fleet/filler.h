@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "base/runtime.h"
+#include "node/fleet/member_link.h"
+#include "node/fleet/node_epoch.h"
+#include "node/store/page_store.h"
+
+namespace farpage {
+
+// Brings pages that this node should hold, and lacks, from the members that hold them (FILL of the
+// protocol): all that belongs to it when it has joined, restarted, or lost a link, and single ones
+// that it has dropped. Below a bandwidth limit. On the runtime's thread.
+class Filler {
+ public:
+  struct Counts {
+    uint64_t pages = 0;
+    uint64_t bytes = 0;
+    uint64_t repairs = 0;  // among the pages
+    // Known to be lacking, on their way or before it; at least 1 until every member has told what
+    // it holds.
+    uint64_t left = 0;
+  };
+
+  Filler(Runtime& runtime, PageStore& store, const NodeEpoch& epoch, uint64_t bytes_per_s,
+         std::function<MemberLink*(NodeId)> peer, std::function<void()> told);
+
+  // Another epoch, with these other members: what is on its way is not applied any more, and none
+  // has told what it holds.
+  void begin_epoch(std::set<NodeId> others);
+  // Everything of this node's that the member holds.
+  void fill_from(NodeId member);
+  // These keys, from whoever else holds them.
+  void repair(std::span<const PageKey> keys);
+  // What is on its way is not applied any more.
+  void abort();
+
+  Counts counts() const;
+
+ private:
+  struct Pass {
+    NodeId from = 0;
+    EpochTag epoch = {};
+    std::vector<PageKey> keys = {};  // empty: all
+    bool repairs = false;
+    size_t tries = 0;  // before this pass, of its keys
+    bool asking = false;
+    bool told_all = false;
+    bool over = false;
+    uint64_t cursor = 0;
+    uint64_t retry_ns = 0;
+    std::deque<HeldPage> pages = {};
+    size_t reading = 0;
+    std::vector<HeldPage> failed = {};  // to be read once more
+  };
+  using PassPtr = std::shared_ptr<Pass>;
+
+  bool all_told() const;
+  void begin(Pass pass);
+  void try_again(const PassPtr& pass);
+  void turn();
+  void turn_at(uint64_t time_ns);
+  void turn(const PassPtr& pass, uint64_t now_ns);
+  void ask(const PassPtr& pass, MemberLink& peer);
+  void answered(const PassPtr& pass, Result<Reply> reply);
+  bool lacks(const HeldPage& page) const;
+  void read(const PassPtr& pass, MemberLink& peer, const HeldPage& page, uint32_t slot);
+  void landed(const PassPtr& pass, const HeldPage& page, uint32_t slot, Code code, uint32_t crc);
+
+  Runtime& runtime_;
+  PageStore& store_;
+  const NodeEpoch& epoch_;
+  const uint64_t bytes_per_s_;
+  const std::function<MemberLink*(NodeId)> peer_;
+  const std::function<void()> told_;
+  std::vector<PassPtr> passes_;
+  std::set<NodeId> untold_;  // members that have not told all that they hold
+  Counts counts_;
+  uint64_t next_read_ns_ = 0;  // by the bandwidth limit
+  uint64_t turn_ns_ = kNever;
+  std::shared_ptr<bool> alive_ =
+      std::make_shared<bool>(true);  // outlived by callbacks that look at it
+};
+
+}  // namespace farpage

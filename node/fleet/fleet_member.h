@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "base/log.h"
+#include "base/runtime.h"
+#include "control/link.h"
+#include "node/fleet/filler.h"
+#include "node/fleet/member_link.h"
+#include "node/fleet/node_epoch.h"
+#include "node/fleet/replica.h"
+#include "node/fleet/replicator.h"
+#include "node/settings/options.h"
+#include "node/store/page_store.h"
+#include "tier/link/fleet.h"
+
+namespace farpage {
+
+// What one run of a node does because there are others: it replicates what it is primary of, takes
+// over what others are, fills itself and lets others fill themselves. On the runtime's thread.
+class FleetMember {
+ public:
+  struct Hooks {
+    std::function<void()> epoch_changed;  // puts of the one before have been aborted
+    std::function<void()> left_out;       // this run is over; called last
+  };
+
+  // `opens_ns`: when this run may first take puts and replicas.
+  static Result<std::unique_ptr<FleetMember>> create(const NodeOptions& options, Runtime& runtime,
+                                                     Fabric& fabric, const Fleet& fleet,
+                                                     const Member& self, PageStore& store,
+                                                     uint64_t opens_ns, Hooks hooks);
+  // Waits for a connect to another member that is under way.
+  ~FleetMember();
+  // Joins, and reaches for the others.
+  void start();
+
+  // Answers what waits: this run is over.
+  void withdraw();
+
+  const NodeEpoch& epoch() const { return epoch_; }
+  Replicator& replicator() { return replicator_; }
+
+  // Why this hello is refused.
+  std::optional<Refusal> check(const HelloRequest& hello) const;
+  // That was accepted.
+  void greeted(ClientId client, const HelloRequest& hello);
+  // Replicate, Holdings and Report.
+  void handle(ClientId client, Request request, std::function<void(Reply)> done);
+  void disconnected(ClientId client);
+  // What this node has found not whole in its own pool, and dropped.
+  void repair(const PageKey& key) { filler_.repair({&key, 1}); }
+
+  void describe(FleetStatus& status) const;
+
+ private:
+  FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& fabric, const Fleet& fleet,
+              const Member& self, PageStore& store, PoolLanding landing, uint64_t opens_ns,
+              Hooks hooks);
+  void entered();
+  void reach_for_others();
+  bool may_be_member(const HelloRequest& hello) const;
+  void watch();
+  MemberLink* peer(NodeId node) const;
+  Reply answer(ClientId client, const HoldingsRequest& request) const;
+  Reply answer(const ReportRequest& request);
+  bool may_be_stale(const PageKey& key);
+
+  struct KnownPeer {
+    std::unique_ptr<MemberLink> peer;
+    uint64_t link_number = 0;  // that has been seen
+  };
+
+  Runtime& runtime_;
+  Fabric& fabric_;
+  const Fleet& fleet_;
+  PageStore& store_;
+  const uint64_t lease_ms_;
+  const Hooks hooks_;
+  WarningLimiter warnings_;
+  const std::shared_ptr<FabricGate> gate_;  // of all links: members that leave are not waited for
+  PoolLanding landing_;
+  NodeEpoch epoch_;
+  std::map<NodeId, KnownPeer> peers_;
+  // No members any more, but something that is read from them has not ended.
+  std::vector<std::unique_ptr<MemberLink>> leaving_;
+  Replicator replicator_;
+  Replica replica_;
+  Filler filler_;
+  std::unordered_map<ClientId, HelloRequest> members_;  // sessions
+  uint64_t dropped_ = 0;
+  // Of what was reported, others were asked of these keys since then.
+  std::unordered_set<PageKey> asked_;
+  uint64_t asked_since_ns_ = 0;
+  std::shared_ptr<bool> alive_ =
+      std::make_shared<bool>(true);  // outlived by timers that look at it
+};
+
+}  // namespace farpage

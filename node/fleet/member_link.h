@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "node/fleet/page_reader.h"
+#include "tier/link/node_link.h"
+
+namespace farpage {
+
+// Another member, as this node reaches it: as any client would, but that it puts nothing. On the
+// runtime's thread.
+class MemberLink {
+ public:
+  // A member that has not said hello for `patience_ms` is dialled again.
+  // `gate`: the fabric's; what connects may outlive the link, and never what is behind the gate.
+  static Result<std::unique_ptr<MemberLink>> create(Runtime& runtime, Fabric& fabric,
+                                                    std::shared_ptr<FabricGate> gate,
+                                                    ControlDialer& dialer, const LinkTerms& terms,
+                                                    PoolLanding& landing, uint64_t patience_ms);
+  ~MemberLink();
+
+  NodeId node() const { return node_; }
+  // There is a link that serves. What was asked on one that is lost has ended.
+  bool reached() const;
+  // Nothing was heard of it for a lease; or, if it never was reached, for as long as this patience.
+  bool away() const;
+  // Of the member's run that is reached now; 0: none ever was.
+  uint64_t incarnation() const;
+  // Changes with every new link.
+  uint64_t link_number() const { return link_->view_number(); }
+
+  // `done` runs once, later; in the order of the calls for those that are answered.
+  void call(Request request, ReplyCallback done);
+  PageReader& reader() { return *reader_; }
+  // For a member that does not take this link for the newest one: a new one takes its place.
+  void greet_again();
+
+ private:
+  MemberLink(Runtime& runtime, NodeId node, std::shared_ptr<NodeLink> link, uint64_t expected_ns)
+      : runtime_(runtime), node_(node), expected_ns_(expected_ns), link_(std::move(link)) {}
+
+  Runtime& runtime_;
+  const NodeId node_;
+  const uint64_t expected_ns_;  // by when it is reached, if it is there
+  std::shared_ptr<NodeLink> link_;
+  std::unique_ptr<PageReader> reader_;
+};
+
+}  // namespace farpage

@@ -1,0 +1,191 @@
+#include "node/fleet/node_epoch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "pagetable/guards.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kLooksPerView = 4;
+constexpr uint64_t kMostLooksPerView = 64;  // whatever others tell
+constexpr uint64_t kDriftFraction = 64;     // ε
+
+}  // namespace
+
+NodeEpoch::NodeEpoch(Runtime& runtime, const Fleet& fleet, const Member& self, uint64_t page_bytes,
+                     Hooks hooks)
+    : runtime_(runtime),
+      fleet_(fleet),
+      self_(self),
+      page_bytes_(page_bytes),
+      hooks_(std::move(hooks)) {}
+
+void NodeEpoch::start() {
+  if (is_fixed()) return enter(fleet_.list);
+  watching_ = fleet_.epochs->when_changed([this] { look(); });
+  look();
+}
+
+std::optional<ReplicaSet> NodeEpoch::replicas(const PageKey& key) const {
+  if (!placement_) return std::nullopt;
+  return placement_->replicas(key);
+}
+
+bool NodeEpoch::holds(NodeId node, const PageKey& key) const {
+  const auto set = replicas(key);
+  if (!set) return false;
+  for (size_t rank = 0; rank < set->size(); ++rank) {
+    if (node_of((*set)[rank]) == node) return true;
+  }
+  return false;
+}
+
+bool NodeEpoch::view_valid(uint64_t now_ns) const {
+  if (is_fixed() || !on(Guard::kPrimaryLease)) return true;
+  return now_ns < view_until_ns_ && ClockGap::held_ns(runtime_, view_gap_, fleet_.view_ns) == 0;
+}
+
+bool NodeEpoch::puts_open(uint64_t now_ns) const {
+  if (!placement_) return false;
+  if (is_fixed()) return true;
+  const uint64_t opens = learned_ns_ + fleet_.view_ns + fleet_.view_ns / kDriftFraction;
+  return (now_ns >= opens || !on(Guard::kViewWait)) &&
+         (all_confirmed_ || !on(Guard::kConfirmBeforePuts));
+}
+
+// The soonest is the only one: each read has one successor, however many looks there were.
+void NodeEpoch::look_at(uint64_t time_ns) {
+  if (due_ns_ <= time_ns) return;
+  due_ns_ = time_ns;
+  const uint64_t now = runtime_.clock().now_ns();
+  runtime_.after(time_ns > now ? time_ns - now : 0,
+                 [this, due = ++due_look_, alive = std::weak_ptr<bool>(alive_)] {
+                   if (!alive.expired() && due == due_look_) read();
+                 });
+}
+
+void NodeEpoch::look() {
+  if (is_fixed()) return;
+  if (reading_) {
+    look_again_ = true;
+  } else if (runtime_.clock().now_ns() < not_before_ns_) {
+    look_at(not_before_ns_);
+  } else {
+    read();
+  }
+}
+
+void NodeEpoch::read() {
+  reading_ = true;
+  look_again_ = false;
+  due_ns_ = kNever;
+  ++due_look_;
+  const uint64_t sent = runtime_.clock().now_ns();
+  const ClockGap gap = ClockGap::of(runtime_);
+  not_before_ns_ = sent + fleet_.view_ns / kMostLooksPerView;
+  fleet_.epochs->read(
+      [this, sent, gap, alive = std::weak_ptr<bool>(alive_)](const Result<RegisteredEpoch>& read) {
+        if (alive.expired()) return;
+        reading_ = false;
+        // Before what follows, which may end this run.
+        look_at(look_again_ ? not_before_ns_ : sent + fleet_.view_ns / kLooksPerView);
+        if (read) answered(sent, gap, *read);
+      });
+}
+
+void NodeEpoch::answered(uint64_t sent_ns, const ClockGap& gap, const RegisteredEpoch& read) {
+  const uint64_t held = ClockGap::held_ns(runtime_, view_gap_, fleet_.view_ns);
+  if (held > 0 && sent_ns < view_until_ns_) warnings_.warn(held_warning(held));
+  if (read.epoch.number == 0 && !placement_) return join(first_epoch());
+  if (auto believed = check(read.epoch); !believed) {
+    if (std::exchange(told_of_refusal_, true)) return;
+    return log_warning("the register's epoch is refused: " + believed.error().message);
+  }
+  told_of_refusal_ = false;
+  const Member* me = read.epoch.find(self_.node);
+  if (me == nullptr || me->incarnation != self_.incarnation) {
+    if (placement_ && on(Guard::kOwnTransactionReturn)) return hooks_.left_out();
+    return join(read.epoch);
+  }
+  if (read.epoch.number > epoch_.number) enter(read.epoch);
+  view_until_ns_ = sent_ns + fleet_.view_ns;
+  view_gap_ = gap;
+  all_confirmed_ = read.all_confirmed();
+  if (std::ranges::find(read.confirmed, self_.node) == read.confirmed.end()) confirm();
+}
+
+// Reads come one after the other, so none was sent before the epoch of this node was learned.
+Result<void> NodeEpoch::check(const Epoch& said) const {
+  if (auto valid = validate(said); !valid) return valid;
+  const bool goes_back = said.number < epoch_.number;
+  if (!goes_back && (said.number > epoch_.number || said == epoch_)) return {};
+  return fail(Code::kInvalid,
+              fmt::format("it is {} after {}{}: was the register's data lost?", said.number,
+                          epoch_.number, goes_back ? "" : ", and says something else"));
+}
+
+void NodeEpoch::enter(const Epoch& epoch) {
+  epoch_ = epoch;
+  tag_ = {epoch.number, epoch.identity()};
+  placement_.emplace(epoch_);
+  place_ = static_cast<size_t>(epoch_.find(self_.node) - epoch_.members.data());
+  learned_ns_ = runtime_.clock().now_ns();
+  all_confirmed_ = false;
+  hooks_.entered();
+}
+
+void NodeEpoch::confirm() {
+  if (std::exchange(confirming_, true)) return;
+  fleet_.epochs->confirm(self_.node, epoch_.number,
+                         [this, alive = std::weak_ptr<bool>(alive_)](const Result<void>& written) {
+                           if (alive.expired()) return;
+                           confirming_ = false;
+                           look_after(written);  // whether it is done, and who else has
+                         });
+}
+
+// What failed, and not because of another epoch, would fail again: that waits for the look that is
+// due in any case.
+void NodeEpoch::look_after(const Result<void>& written) {
+  if (written || written.error().code == Code::kAborted) look();
+}
+
+// What stands before the first epoch of a fleet.
+Epoch NodeEpoch::first_epoch() const {
+  return {.number = 0,
+          .replicas = fleet_.list.replicas,
+          .seed = fleet_.list.seed,
+          .page_bytes = page_bytes_,
+          .members = {}};
+}
+
+// Rule 9: by this node's own transaction alone.
+void NodeEpoch::join(const Epoch& current) {
+  if (current.page_bytes != page_bytes_) {
+    return warnings_.warn(
+        fmt::format("this node does not join the fleet: node.page_bytes is {}, "
+                    "and the fleet's pages are of up to {}",
+                    page_bytes_, current.page_bytes));
+  }
+  if (std::exchange(joining_, true)) return;
+  Epoch next = current;
+  ++next.number;
+  std::erase_if(next.members, [&](const Member& member) { return member.node == self_.node; });
+  next.members.push_back(self_);
+  next.set_replicas(std::max(next.replicas, fleet_.list.replicas));
+  fleet_.epochs->replace(
+      current.number, std::move(next),
+      [this, alive = std::weak_ptr<bool>(alive_)](const Result<void>& joined) {
+        if (alive.expired()) return;
+        joining_ = false;
+        if (!joined && joined.error().code == Code::kInvalid) {
+          return warnings_.warn("this node does not join the fleet: " + joined.error().message);
+        }
+        look_after(joined);
+      });
+}
+
+}  // namespace farpage

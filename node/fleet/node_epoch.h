@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "base/clock.h"
+#include "base/clock_gap.h"
+#include "base/log.h"
+#include "base/runtime.h"
+#include "control/messages.h"
+#include "pagetable/placement.h"
+#include "tier/link/fleet.h"
+
+namespace farpage {
+
+// Which epoch this node is in, what it holds in it, and whether it may take puts (protocol rules 6,
+// 8, 9 and 12). With a list it is one epoch for ever; with a register it is read there several
+// times a V, entered, and confirmed. On the runtime's thread.
+class NodeEpoch {
+ public:
+  struct Hooks {
+    // The epoch is now epoch(): abort what belongs to the one before, and kill what is not of this
+    // node's any more. Confirmed afterwards.
+    std::function<void()> entered;
+    // Left out: this run is over. What it had is withdrawn, and another one takes its place, which
+    // joins by itself. Called last.
+    std::function<void()> left_out;
+  };
+
+  // `page_bytes`: the longest page that this node takes. A fleet with another one is not joined.
+  NodeEpoch(Runtime& runtime, const Fleet& fleet, const Member& self, uint64_t page_bytes,
+            Hooks hooks);
+  // With a register: begins to read it, and joins.
+  void start();
+  // Somebody is in a later epoch: reads the register soon.
+  void look();
+
+  // No member yet: number 0.
+  const Epoch& epoch() const { return epoch_; }
+  EpochTag tag() const { return tag_; }
+  const Member& self() const { return self_; }
+  bool is_fixed() const { return fleet_.epochs == nullptr; }
+
+  // Nothing before this node is a member.
+  std::optional<ReplicaSet> replicas(const PageKey& key) const;
+  bool is_holder(const ReplicaSet& set) const { return set.contains(place_); }
+  bool is_primary(const ReplicaSet& set) const { return set.primary() == place_; }
+  NodeId node_of(size_t place) const { return epoch_.members[place].node; }
+  // Whether the key's set of this epoch has this member.
+  bool holds(NodeId node, const PageKey& key) const;
+
+  // Whether anybody can have given this version out. With a list the nodes' epochs are their own.
+  bool can_be(Version version) const {
+    return version != 0 && (is_fixed() || version_epoch(version) <= epoch_.number);
+  }
+
+  // That this epoch is the current one, as far as this node can know (rule 12).
+  bool view_valid(uint64_t now_ns) const;
+  // The views of the epoch before have ended, and all members are in this one (rule 8).
+  bool puts_open(uint64_t now_ns) const;
+
+ private:
+  void answered(uint64_t sent_ns, const ClockGap& gap, const RegisteredEpoch& read);
+  // Whether the register can be right.
+  Result<void> check(const Epoch& said) const;
+  void enter(const Epoch& epoch);
+  void confirm();
+  Epoch first_epoch() const;
+  void join(const Epoch& current);
+  void read();
+  void look_at(uint64_t time_ns);
+  void look_after(const Result<void>& written);
+
+  Runtime& runtime_;
+  const Fleet& fleet_;
+  const Member self_;
+  const uint64_t page_bytes_;
+  const Hooks hooks_;
+  Epoch epoch_;
+  EpochTag tag_;
+  std::optional<Placement> placement_;
+  size_t place_ = 0;  // of this node among the members
+  uint64_t learned_ns_ = 0;
+  uint64_t view_until_ns_ = 0;
+  ClockGap view_gap_;  // when that view was asked for
+  bool all_confirmed_ = false;
+  bool reading_ = false;
+  bool look_again_ = false;
+  uint64_t not_before_ns_ = 0;  // the next read
+  uint64_t due_ns_ = kNever;    // that there is a timer for
+  uint64_t due_look_ = 0;       // its number: a timer of another one was superseded
+  bool confirming_ = false;
+  bool joining_ = false;
+  bool told_of_refusal_ = false;
+  WarningLimiter warnings_;
+  std::shared_ptr<void> watching_;  // the register
+  std::shared_ptr<bool> alive_ =
+      std::make_shared<bool>(true);  // outlived by callbacks that look at it
+};
+
+}  // namespace farpage

@@ -1,0 +1,209 @@
+#include "node/fleet/replica.h"
+
+#include <algorithm>
+
+#include "pagetable/guards.h"
+
+namespace farpage {
+namespace {
+
+constexpr size_t kMostWaiting = 65'536;  // pages of one session
+constexpr size_t kReadAhead = 32;  // pages of one session whose slots are held before their turn
+
+}  // namespace
+
+Replica::Replica(Runtime& runtime, PageStore& store, const NodeEpoch& epoch, uint64_t opens_ns,
+                 std::function<PageReader*(NodeId)> reader, std::function<bool(NodeId)> reached)
+    : runtime_(runtime),
+      store_(store),
+      epoch_(epoch),
+      opens_ns_(opens_ns),
+      reader_(std::move(reader)),
+      reached_(std::move(reached)) {}
+
+void Replica::begin(ClientId session, NodeId from) {
+  for (auto& [id, stream] : streams_) {
+    if (stream.from != from) continue;
+    end(id);
+    break;
+  }
+  streams_[session].from = from;
+}
+
+void Replica::end(ClientId session) {
+  const auto found = streams_.find(session);
+  if (found == streams_.end()) return;
+  for (const auto& item : found->second.items) drop(*item);
+  streams_.erase(found);
+}
+
+// A slot that is being read into is given back when that has ended.
+void Replica::drop(Item& item) {
+  item.answer.reset();
+  if (item.has_slot && item.state != State::kReading) store_.release(item.slot);
+  item.has_slot = item.has_slot && item.state == State::kReading;
+}
+
+void Replica::abort(Code code) {
+  std::vector<std::function<void()>> answers;
+  for (auto& [session, stream] : streams_) {
+    for (const auto& item : std::exchange(stream.items, {})) {
+      const std::shared_ptr<Answer> answer = item->answer;
+      drop(*item);
+      answer->codes[item->index] = code;
+      if (--answer->left > 0) continue;
+      answers.emplace_back([answer] { answer->done(ReplicateReply{answer->codes}); });
+    }
+  }
+  // Last, because an answer that cannot be sent ends its session.
+  for (const auto& answer : answers) answer();
+}
+
+void Replica::replicate(ClientId session, ReplicateRequest request,
+                        std::function<void(Reply)> done) {
+  if (request.epoch != epoch_.tag() && on(Guard::kEpochInMessages)) {
+    return done(Refusal{Code::kOtherEpoch, "this member is in another epoch", epoch_.tag()});
+  }
+  const auto found = streams_.find(session);
+  if (found == streams_.end()) {
+    return done(Refusal{Code::kDenied, "only a member sends replicas, on its newest connection"});
+  }
+  if (request.pages.empty()) return done(ReplicateReply{});
+  if (found->second.items.size() + request.pages.size() > kMostWaiting) {
+    return done(Refusal{Code::kExhausted, "too many pages of this member wait for their turn", {}});
+  }
+  auto answer = std::make_shared<Answer>();
+  answer->codes.resize(request.pages.size(), Code::kOk);
+  answer->left = request.pages.size();
+  answer->deadline_ns = runtime_.clock().now_ns() + std::min(request.patience_ns, kMaxPatienceNs);
+  answer->done = std::move(done);
+  for (size_t i = 0; i < request.pages.size(); ++i) {
+    auto item = std::make_shared<Item>();
+    item->page = request.pages[i];
+    item->answer = answer;
+    item->index = i;
+    found->second.items.push_back(std::move(item));
+  }
+  turn(session);
+}
+
+// kOk: it is to be applied.
+Code Replica::judge(NodeId from, const ReplicaPage& page) const {
+  const auto set = epoch_.replicas(page.page.key);
+  if (!set || epoch_.node_of(set->primary()) != from || !epoch_.is_holder(*set)) {
+    return Code::kInvalid;
+  }
+  const bool fits = page.removed || (page.page.payload_bytes > 0 &&
+                                     page.page.payload_bytes <= store_.geometry().page_bytes);
+  return fits && epoch_.can_be(page.page.version) ? Code::kOk : Code::kInvalid;
+}
+
+void Replica::turn_at(uint64_t time_ns) {
+  if (time_ns >= turn_ns_) return;
+  turn_ns_ = time_ns;
+  const uint64_t now = runtime_.clock().now_ns();
+  runtime_.after(time_ns > now ? time_ns - now : 0,
+                 [this, time_ns, alive = std::weak_ptr<bool>(alive_)] {
+                   if (alive.expired() || turn_ns_ != time_ns) return;
+                   turn_ns_ = kNever;
+                   std::vector<ClientId> sessions;
+                   for (const auto& [session, stream] : streams_) sessions.push_back(session);
+                   std::ranges::sort(sessions);
+                   for (const ClientId session : sessions) turn(session);
+                 });
+}
+
+// Reads what may be read, and applies what has been, from the first on.
+void Replica::turn(ClientId session) {
+  const auto found = streams_.find(session);
+  if (found == streams_.end() || found->second.items.empty()) return;
+  if (runtime_.clock().now_ns() < opens_ns_) return turn_at(opens_ns_);
+  Stream& stream = found->second;
+  for (size_t i = 0; i < stream.items.size() && i < kReadAhead; ++i) {
+    const auto& item = stream.items[i];
+    if (item->state != State::kWaiting) continue;
+    if (!begin_read(session, stream, item)) break;
+  }
+  std::vector<std::shared_ptr<Item>> applied;
+  if (on(Guard::kFifoReplication)) {
+    for (; !stream.items.empty() && stream.items.front()->state == State::kRead;
+         stream.items.pop_front()) {
+      applied.push_back(stream.items.front());
+    }
+  } else {
+    std::erase_if(stream.items, [&](const std::shared_ptr<Item>& item) {
+      if (item->state == State::kRead) applied.push_back(item);
+      return item->state == State::kRead;
+    });
+  }
+  for (const auto& item : applied) apply(*item);
+  if (!applied.empty() && !stream.items.empty()) turn_at(runtime_.clock().now_ns());
+  // Last, because an answer that cannot be sent ends the session.
+  for (const auto& item : applied) settle(*item, item->code);
+}
+
+// False: there is no slot for it now.
+bool Replica::begin_read(ClientId session, Stream& stream, const std::shared_ptr<Item>& item) {
+  const HeldPage& page = item->page.page;
+  item->code = judge(stream.from, item->page);
+  const auto held = store_.find(page.key);
+  const bool is_held = held && page.version <= held->version;
+  PageReader* reader = reader_(stream.from);
+  // One that this node does not reach, or refuses, is not believed that what is held is newer.
+  if (reader == nullptr || (is_held && !reached_(stream.from))) item->code = Code::kUnavailable;
+  // Nobody waits for it any more, and its primary may have given its slot away.
+  if (runtime_.clock().now_ns() >= item->answer->deadline_ns) item->code = Code::kTimeout;
+  if (item->code != Code::kOk || item->page.removed || (is_held && on(Guard::kNewerOnly))) {
+    item->state = State::kRead;
+    return true;
+  }
+  const auto slot = store_.take();
+  if (!slot) {
+    if (store_.next_slot_ns() == kNever) {
+      item->code = Code::kExhausted;
+      item->state = State::kRead;
+      return true;
+    }
+    turn_at(std::max(store_.next_slot_ns(), runtime_.clock().now_ns() + 1));
+    return false;
+  }
+  item->has_slot = true;
+  item->slot = *slot;
+  item->state = State::kReading;
+  reader->read(page, *slot,
+               [this, session, item, alive = std::weak_ptr<bool>(alive_)](Code code, uint32_t crc) {
+                 if (alive.expired()) return;
+                 item->state = State::kRead;
+                 item->code = code;
+                 item->crc = crc;
+                 if (item->answer == nullptr) return drop(*item);
+                 turn(session);
+               });
+  return true;
+}
+
+// Rule 10 and REPLICA: what is not newer than what is held changes nothing, and is answered all
+// the same.
+void Replica::apply(Item& item) {
+  const HeldPage& page = item.page.page;
+  const auto held = store_.find(page.key);
+  const bool newer = !held || page.version > held->version || !on(Guard::kNewerOnly);
+  if (item.code == Code::kOk && item.page.removed && newer) {
+    store_.remove(page.key, page.version);
+    ++applied_;
+  } else if (item.code == Code::kOk && item.has_slot && newer) {
+    item.code = store_.publish(item.slot, page.key, page.version, page.payload_bytes, item.crc);
+    item.has_slot = false;
+    ++applied_;
+  }
+  if (item.has_slot) store_.release(item.slot);
+  item.has_slot = false;
+}
+
+void Replica::settle(Item& item, Code code) {
+  const std::shared_ptr<Answer> answer = std::move(item.answer);
+  answer->codes[item.index] = code;
+  if (--answer->left == 0) answer->done(ReplicateReply{answer->codes});
+}
+
+}  // namespace farpage

@@ -1,0 +1,175 @@
+#include "node/fleet/replicator.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "pagetable/guards.h"
+
+namespace farpage {
+
+Replicator::Replicator(Runtime& runtime, PageStore& store, const NodeEpoch& epoch,
+                       std::function<MemberLink*(NodeId)> peer, std::function<void()> told)
+    : runtime_(runtime),
+      store_(store),
+      epoch_(epoch),
+      peer_(std::move(peer)),
+      told_(std::move(told)) {}
+
+Admission Replicator::admits(const PageKey& key) const {
+  const auto set = epoch_.replicas(key);
+  if (!set || !epoch_.is_primary(*set)) return Admission::kElsewhere;
+  if (under_way_.contains(key)) return Admission::kAfterAnother;
+  Admission admission = Admission::kBegins;
+  if (!on(Guard::kAllOfEpoch)) return admission;
+  for (size_t rank = 1; rank < set->size(); ++rank) {
+    const MemberLink* peer = peer_(epoch_.node_of((*set)[rank]));
+    if (peer == nullptr || peer->away()) return Admission::kNoReplica;
+    if (!peer->reached()) admission = Admission::kReachesOut;
+  }
+  return admission;
+}
+
+void Replicator::hold(const ReplicaPage& page) {
+  under_way_.insert(page.page.key);
+  if (!page.removed) store_.pin(static_cast<uint32_t>(page.page.slot), page.page.version);
+}
+
+void Replicator::replicate(std::vector<ReplicaPage> pages, uint64_t deadline_ns, Ended ended) {
+  auto batch = std::make_shared<Batch>();
+  batch->pages = std::move(pages);
+  batch->waiting.resize(batch->pages.size());
+  batch->codes.resize(batch->pages.size(), Code::kOk);
+  batch->has_ended.resize(batch->pages.size(), false);
+  batch->left = batch->pages.size();
+  batch->deadline_ns = deadline_ns;
+  batch->ended = std::move(ended);
+  batch->place = batches_.insert(batches_.end(), batch);
+  std::map<NodeId, std::vector<size_t>> by_replica;
+  for (size_t i = 0; i < batch->pages.size(); ++i) {
+    const ReplicaPage& page = batch->pages[i];
+    const auto set = epoch_.replicas(page.page.key);
+    for (size_t rank = 1; rank < set->size(); ++rank) {
+      by_replica[epoch_.node_of((*set)[rank])].push_back(i);
+    }
+    batch->waiting[i] = set->size() - 1;
+  }
+  for (auto& [node, indices] : by_replica) send(batch, node, std::move(indices));
+  const std::weak_ptr<Batch> weak = batch;
+  const std::weak_ptr<bool> alive = alive_;
+  runtime_.after(0, [this, weak, alive] {
+    const auto found = weak.lock();
+    if (alive.expired() || found == nullptr) return;
+    for (size_t i = 0; i < found->pages.size(); ++i) {
+      if (found->waiting[i] == 0 || !on(Guard::kAllOfEpoch)) end(*found, i, found->codes[i]);
+    }
+  });
+  wake_at(deadline_ns);
+}
+
+// One timer for all batches, which are thousands a second and end long before their deadlines.
+void Replicator::wake_at(uint64_t time_ns) {
+  if (time_ns >= wake_ns_) return;
+  wake_ns_ = time_ns;
+  const uint64_t now = runtime_.clock().now_ns();
+  runtime_.after(time_ns > now ? time_ns - now : 0,
+                 [this, time_ns, alive = std::weak_ptr<bool>(alive_)] {
+                   if (alive.expired() || wake_ns_ != time_ns) return;
+                   wake_ns_ = kNever;
+                   end_overdue();
+                 });
+}
+
+void Replicator::end_overdue() {
+  const uint64_t now = runtime_.clock().now_ns();
+  uint64_t next = kNever;
+  std::vector<std::shared_ptr<Batch>> overdue;
+  for (const auto& batch : batches_) {
+    if (batch->deadline_ns <= now) {
+      overdue.push_back(batch);
+    } else {
+      next = std::min(next, batch->deadline_ns);
+    }
+  }
+  wake_at(next);
+  for (const auto& batch : overdue) end_all(batch, Code::kTimeout);
+}
+
+void Replicator::send(const std::shared_ptr<Batch>& batch, NodeId to, std::vector<size_t> pages) {
+  MemberLink* peer = peer_(to);
+  const uint64_t now = runtime_.clock().now_ns();
+  const uint64_t patience = batch->deadline_ns > now ? batch->deadline_ns - now : 0;
+  for (size_t first = 0; first < pages.size(); first += kMaxReplicaPages) {
+    const size_t count = std::min<size_t>(kMaxReplicaPages, pages.size() - first);
+    const auto begin = pages.begin() + static_cast<ptrdiff_t>(first);
+    std::vector<size_t> part(begin, begin + static_cast<ptrdiff_t>(count));
+    ReplicateRequest request = {epoch_.tag(), {}, patience};
+    for (const size_t page : part) request.pages.push_back(batch->pages[page]);
+    if (peer == nullptr) {
+      for (const size_t page : part) take(*batch, page, Code::kUnavailable);
+      continue;
+    }
+    peer->call(std::move(request),
+               [this, batch, part = std::move(part), to, link_number = peer->link_number(),
+                alive = std::weak_ptr<bool>(alive_)](Result<Reply> reply) {
+                 if (alive.expired()) return;
+                 answered(batch, part, reply);
+                 const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
+                 if (refusal != nullptr) refused(to, link_number, refusal->code);
+               });
+  }
+}
+
+void Replicator::answered(const std::shared_ptr<Batch>& batch, std::span<const size_t> pages,
+                          const Result<Reply>& reply) {
+  const auto* codes = reply ? std::get_if<ReplicateReply>(&*reply) : nullptr;
+  if (codes != nullptr && codes->codes.size() == pages.size()) {
+    for (size_t i = 0; i < pages.size(); ++i) take(*batch, pages[i], codes->codes[i]);
+    return;
+  }
+  const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
+  // Whoever put the page is not the one whom the replica denies.
+  const bool told = refusal != nullptr && refusal->code != Code::kDenied;
+  const Code why = told ? refusal->code : Code::kUnavailable;
+  for (const size_t page : pages) take(*batch, page, why);
+}
+
+// kDenied: the greeting of an older connection came after this one's, and the replica takes that
+// one for the newest.
+void Replicator::refused(NodeId by, uint64_t link_number, Code why) {
+  if (why == Code::kOtherEpoch) return told_();
+  MemberLink* peer = peer_(by);
+  if (why == Code::kDenied && peer != nullptr && peer->link_number() == link_number) {
+    peer->greet_again();
+  }
+}
+
+// One replica's answer for one page.
+void Replicator::take(Batch& batch, size_t page, Code code) {
+  if (batch.codes[page] == Code::kOk) batch.codes[page] = code;
+  --batch.waiting[page];
+  if (batch.waiting[page] == 0) end(batch, page, batch.codes[page]);
+}
+
+void Replicator::end(Batch& batch, size_t page, Code code) {
+  if (batch.has_ended[page]) return;
+  batch.has_ended[page] = true;
+  const ReplicaPage& ended = batch.pages[page];
+  under_way_.erase(ended.page.key);
+  if (!ended.removed) {
+    store_.unpin(static_cast<uint32_t>(ended.page.slot), ended.page.version);
+  }
+  replicated_ += code == Code::kOk ? 1 : 0;
+  if (--batch.left == 0) batches_.erase(batch.place);
+  batch.ended(page, code);
+}
+
+void Replicator::end_all(const std::shared_ptr<Batch>& batch, Code code) {
+  for (size_t i = 0; i < batch->pages.size(); ++i) end(*batch, i, code);
+}
+
+void Replicator::abort(Code code) {
+  for (const auto& batch : std::vector(batches_.begin(), batches_.end())) end_all(batch, code);
+}
+
+}  // namespace farpage

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <span>
+#include <unordered_set>
+#include <vector>
+
+#include "base/runtime.h"
+#include "control/messages.h"
+#include "node/fleet/member_link.h"
+#include "node/fleet/node_epoch.h"
+#include "node/store/page_store.h"
+
+namespace farpage {
+
+enum class Admission : uint8_t {
+  kBegins,
+  kAfterAnother,  // an earlier one of this key is still being replicated
+  kReachesOut,    // a replica is not reached now, and was within the last lease
+  kNoReplica,     // none was heard of one for a lease: it is not waited for
+  kElsewhere,     // this node is not the key's primary
+};
+
+// A primary's side of its keys' replicas: sends what was put and removed to all others of the set,
+// and says when all have applied it (protocol rule 6). On the runtime's thread.
+class Replicator {
+ public:
+  // A page's place in the batch, and kOk if all others have it. kTimeout, kUnavailable,
+  // kOtherEpoch, …: some may have it and some not.
+  using Ended = std::function<void(size_t page, Code code)>;
+
+  // `peer`: null if it is unknown. `told` runs when a member is in another epoch.
+  Replicator(Runtime& runtime, PageStore& store, const NodeEpoch& epoch,
+             std::function<MemberLink*(NodeId)> peer, std::function<void()> told);
+
+  // Whether a put of this key may begin.
+  Admission admits(const PageKey& key) const;
+
+  // A page of a key that admits() has let in, as it lies here now, which is replicated next. Until
+  // it has ended it is not evicted, and no other of its key is let in.
+  void hold(const ReplicaPage& page);
+  // Pages that are held. `ended` runs once for each page, later, and by the deadline.
+  void replicate(std::vector<ReplicaPage> pages, uint64_t deadline_ns, Ended ended);
+  // Ends all that has not ended with this code.
+  void abort(Code code);
+
+  uint64_t replicated() const { return replicated_; }
+
+ private:
+  struct Batch;
+  using Batches = std::list<std::shared_ptr<Batch>>;
+  struct Batch {
+    Batches::iterator place;
+    std::vector<ReplicaPage> pages;
+    std::vector<size_t> waiting;  // answers, by page
+    std::vector<Code> codes;
+    std::vector<bool> has_ended;
+    size_t left = 0;
+    uint64_t deadline_ns = 0;
+    Ended ended;
+  };
+
+  void send(const std::shared_ptr<Batch>& batch, NodeId to, std::vector<size_t> pages);
+  void answered(const std::shared_ptr<Batch>& batch, std::span<const size_t> pages,
+                const Result<Reply>& reply);
+  void refused(NodeId by, uint64_t link_number, Code why);
+  void take(Batch& batch, size_t page, Code code);
+  void end(Batch& batch, size_t page, Code code);
+  void end_all(const std::shared_ptr<Batch>& batch, Code code);
+  void wake_at(uint64_t time_ns);
+  void end_overdue();
+
+  Runtime& runtime_;
+  PageStore& store_;
+  const NodeEpoch& epoch_;
+  const std::function<MemberLink*(NodeId)> peer_;
+  const std::function<void()> told_;
+  std::unordered_set<PageKey> under_way_;
+  Batches batches_;  // that have not ended, in their order
+  uint64_t replicated_ = 0;
+  uint64_t wake_ns_ = kNever;
+  std::shared_ptr<bool> alive_ =
+      std::make_shared<bool>(true);  // outlived by callbacks that look at it
+};
+
+}  // namespace farpage

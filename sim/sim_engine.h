@@ -1,0 +1,167 @@
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/findings.h"
+#include "sim/page_frames.h"
+#include "sim/sim_cluster.h"
+#include "sim/truth.h"
+#include "tier/client.h"
+
+namespace farpage {
+
+// Pages of odd keys are half as long.
+inline uint64_t length_of(uint64_t key_number, uint64_t page_bytes) {
+  return key_number % 2 == 0 ? page_bytes : page_bytes / 2;
+}
+
+class SimEngine;
+
+// Of a page that is fetched, put or removed.
+struct Asked {
+  const SimEngine* engine;
+  PageKey key;
+  uint64_t sent_ns;
+  uint64_t deadline_ns;
+};
+
+// Who wants to know what becomes of an engine's operations. All but the landing is told once.
+class EngineWitness {
+ public:
+  virtual ~EngineWitness() = default;
+  virtual void put_sent(const PageKey& key, uint64_t number) = 0;
+  virtual void put_ended(const Asked& asked, uint64_t number, const PutResult& result) = 0;
+  virtual void remove_sent(const PageKey& key) = 0;
+  // kOk: it is acknowledged.
+  virtual void remove_ended(const Asked& asked, Code code) = 0;
+  // The destination's verdict; what lands there from now on is of another fetch, or late.
+  virtual void page_judged(const std::byte* destination, const Asked& asked,
+                           const PageVerdict& verdict) = 0;
+};
+
+// One engine of a simulation, with many fetches, puts and removes under way. observe() looks at all
+// of them between two events of the world, so that every verdict is judged at the instant it is
+// given. What it sees that must never be goes to the findings.
+class SimEngine {
+ public:
+  struct Counts {
+    uint64_t ready = 0;
+    uint64_t recompute = 0;
+    uint64_t held = 0;
+    uint64_t hedged = 0;     // ready in a place of the lane's
+    uint64_t hopeless = 0;   // fetches with less time than any read takes
+    uint64_t cancelled = 0;  // fetches that were let go while they were under way
+    uint64_t puts = 0;
+    uint64_t puts_acknowledged = 0;
+    uint64_t removes_acknowledged = 0;
+  };
+
+  // All that it is given outlives it.
+  SimEngine(sim::World& world, std::unique_ptr<Client> client, Truth& truth, Findings& findings,
+            uint64_t page_bytes, EngineWitness* witness = nullptr);
+  ~SimEngine();
+
+  bool owns(const std::byte* destination) const { return frames_.owns(destination); }
+  // Whether this is a destination whose page has no verdict yet.
+  bool awaits(const std::byte* destination) const;
+
+  // Its thread stands still until resume(), and so no verdict is asked of it meanwhile.
+  void pause();
+  void resume();
+  bool paused() const { return paused_; }
+
+  void start_fetch(const std::vector<uint64_t>& key_numbers, uint64_t in_ns, bool newest_known);
+  // Lets go of what was begun last, if a page of it has no verdict yet. Time passes until its
+  // destinations are its own again.
+  void cancel_last_fetch();
+  // One put of these pages, some of which may be of one key; each has its own put number.
+  void start_put(const std::vector<uint64_t>& key_numbers, uint64_t in_ns);
+  void start_remove(uint64_t key_number, uint64_t in_ns);
+  void check_contains(uint64_t key_number, uint64_t in_ns);
+
+  // Progress, and everything that has ended since.
+  void observe();
+  bool idle() const { return fetches_.empty() && puts_.empty() && removes_.empty(); }
+  void check_frames() { frames_.check_all(); }
+
+  // Blocks; for the end of a run.
+  PutResult put_now(uint64_t key_number, uint64_t in_ns);
+  PageVerdict fetch_now(uint64_t key_number, uint64_t in_ns);
+
+  Client& client() { return *client_; }
+  LaneStats lane_stats() const { return lane_->stats(); }
+  const Counts& counts() const { return counts_; }
+
+ private:
+  static constexpr size_t kFrames = 256;
+
+  struct RunningPage {
+    uint64_t key_number;
+    size_t frame;
+    Truth::Bound bound;
+    bool judged = false;
+    bool returned = false;
+  };
+  struct RunningFetch {
+    uint64_t id = 0;
+    uint64_t sent_ns = 0;
+    uint64_t deadline_ns = 0;
+    std::vector<PageRequest> requests;
+    std::vector<PageVerdict> verdicts;
+    std::vector<RunningPage> pages;
+    Fetch fetch;
+  };
+  struct SentPage {
+    PageKey key;
+    uint64_t number;
+  };
+  struct RunningPut {
+    Put put;
+    std::vector<SentPage> pages;
+    std::vector<size_t> frames;  // lent until the put is released
+    uint64_t sent_ns;
+    uint64_t deadline_ns;
+    bool ended = false;
+  };
+  struct RunningRemove {
+    Remove remove;
+    PageKey key;
+    Truth::SentRemove sent;
+    uint64_t sent_ns;
+    uint64_t deadline_ns;
+  };
+
+  void observe_fetch(RunningFetch& running);
+  void at_deadline(uint64_t id);
+  void judge(const RunningFetch& running, size_t page);
+  void judge_bytes(const RunningFetch& running, size_t page);
+  RunningPut send_put(const std::vector<uint64_t>& key_numbers, uint64_t in_ns);
+  void end_put(RunningPut& running);
+  bool released(RunningPut& running, uint64_t deadline_ns);
+
+  sim::World& world_;
+  std::unique_ptr<Client> client_;
+  Truth& truth_;
+  Findings& findings_;
+  EngineWitness* witness_;
+  uint64_t page_bytes_;
+  PageFrames frames_;
+  Region region_;
+  std::unique_ptr<Lane> lane_;
+  std::vector<bool> awaited_;  // frames whose page has no verdict yet
+  std::list<RunningFetch> fetches_;
+  std::list<RunningPut> puts_;
+  std::list<RunningRemove> removes_;
+  uint64_t last_fetch_ = 0;
+  bool paused_ = false;
+  uint64_t resumed_ns_ = 0;
+  Counts counts_;
+};
+
+PageKey sim_key(uint64_t number);
+
+}  // namespace farpage

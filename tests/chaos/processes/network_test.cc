@@ -1,0 +1,67 @@
+#include "chaos/processes/network.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "chaos/processes/child.h"
+#include "tests/support/temp_dir.h"
+
+namespace farpage::processes {
+namespace {
+
+// In a process of its own, for it leaves the network that it is in.
+int attempt(const std::string& log, int (*use)(Network& network, const std::string& log)) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    auto network = Network::make(2, log);
+    if (!network) {
+      std::ofstream(log) << network.error().message;
+      ::_exit(77);
+    }
+    ::_exit(use(**network, log));
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WEXITSTATUS(status);
+}
+
+// Whether the first host has a carrier; and whether the bridge has its cable.
+bool says(const Network& network, const std::string& log, const std::string& words, int host,
+          const std::string& wanted) {
+  const std::string out = log + ".out";
+  std::ofstream(out).close();
+  std::string command = find_program("ip") + " " + words;
+  (void)run_to_end({"/bin/sh", {"sh", "-c", command}, out, host < 0 ? -1 : network.host(0)});
+  std::ifstream file(out);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  return text.find(wanted) != std::string::npos;
+}
+
+int cut(Network& network, const std::string& log) {
+  const auto carrier = [&] { return says(network, log, "link show cable", 0, "LOWER_UP"); };
+  const auto carried = [&] { return says(network, log, "link show cable0", -1, "master bridge"); };
+  if (!carrier() || !carried()) return 1;
+  if (!network.set_link(0, false) || carrier()) return 2;
+  if (!network.set_link(0, true) || !carrier()) return 3;
+  if (!network.set_silent(0, true) || !carrier() || carried()) return 4;
+  if (!network.set_silent(0, false) || !carrier() || !carried()) return 5;
+  return 0;
+}
+
+TEST(ProcessesNetwork, CutCableIsSeenByItsHostAndASilentOneIsNot) {
+  const TempDir dir;
+  const std::string log = dir / "log";
+  const int code = attempt(log, cut);
+  std::ifstream file(log);
+  const std::string said((std::istreambuf_iterator<char>(file)), {});
+  if (code == 77) GTEST_SKIP() << "hardware: " << said;
+  EXPECT_EQ(code, 0) << said;
+}
+
+}  // namespace
+}  // namespace farpage::processes

@@ -1,0 +1,66 @@
+#include "cli/node/fd_store.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <systemd/sd-daemon.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tests/support/temp_dir.h"
+
+namespace farpage {
+namespace {
+
+class FdStoreTest : public testing::Test {
+ protected:
+  FdStoreTest() { ::setenv("NOTIFY_SOCKET", store_.path().c_str(), 1); }
+  ~FdStoreTest() override { ::unsetenv("NOTIFY_SOCKET"); }
+
+  static UniqueFd new_file() { return UniqueFd(::memfd_create("file", MFD_CLOEXEC)); }
+  void say(const std::string& words, const std::vector<int>& files = {}) {
+    EXPECT_GT(::sd_pid_notify_with_fds(0, 0, words.c_str(), files.data(),
+                                       static_cast<unsigned>(files.size())),
+              0);
+    store_.receive();
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const FdStore::Held& held : store_.held()) all.push_back(held.name);
+    return all;
+  }
+
+  using Names = std::vector<std::string>;
+  TempDir folder_;
+  FdStore store_ = FdStore::open(folder_ / "notify").value();
+};
+
+TEST_F(FdStoreTest, FilesAreHeldUntilTheirNameIsRemoved) {
+  const UniqueFd one = new_file();
+  const UniqueFd two = new_file();
+  say("FDSTORE=1\nFDNAME=a", {one.get(), two.get()});
+  say("FDSTORE=1\nFDNAME=b", {one.get()});
+  EXPECT_EQ(names(), (Names{"a", "a", "b"}));
+  say("FDSTOREREMOVE=1\nFDNAME=a");
+  EXPECT_EQ(names(), Names{"b"});
+  say("FDSTOREREMOVE=1\nFDNAME=c");
+  EXPECT_EQ(names(), Names{"b"});
+}
+
+TEST_F(FdStoreTest, AFileIsHeldOnceUnderAName) {
+  const UniqueFd file = new_file();
+  for (int i = 0; i < 3; ++i) say("FDSTORE=1\nFDNAME=a", {file.get()});
+  EXPECT_EQ(names(), Names{"a"});
+}
+
+TEST_F(FdStoreTest, OtherMessagesAndNamesThatCannotBeHandedOverChangeNothing) {
+  const UniqueFd file = new_file();
+  say("READY=1", {file.get()});
+  say("FDSTORE=1\nFDNAME=a:b", {file.get()});
+  say("FDSTORE=1\nFDNAME=a");
+  EXPECT_EQ(names(), Names{});
+}
+
+}  // namespace
+}  // namespace farpage

@@ -1,0 +1,47 @@
+#include "lab/scale/lone_node.h"
+
+#include <gtest/gtest.h>
+
+#include "lab/scale/heap.h"
+
+namespace farpage {
+namespace {
+
+TEST(LoneNode, IsARealMemberThatHoldsWhatWasPut) {
+  LoneNode node(20, 256, 1);
+  node.put(100);
+  EXPECT_EQ(node.status().slots_live, 100u);
+  EXPECT_EQ(node.status().fleet.others.size(), 19u);
+}
+
+// It keeps all, as nobody comes who could take a key from it.
+TEST(LoneNode, EntersTheEpochThatAnotherNodeHasLeftAndKeepsItsPages) {
+  LoneNode node(20, 256, 1);
+  node.put(50);
+  const uint64_t before = node.status().epoch;
+  node.enter_next_epoch_ns();
+  EXPECT_EQ(node.status().epoch, before + 1);
+  EXPECT_EQ(node.status().fleet.others.size(), 18u);
+  EXPECT_EQ(node.status().slots_live, 50u);
+}
+
+TEST(LoneNode, WalkLooksAtAllSlotsAndTellsNothingThatIsNotTheAskers) {
+  LoneNode node(20, 10'000, 1);
+  node.put(50);
+  const LoneNode::Walk walk = node.walk_holdings();
+  EXPECT_EQ(walk.requests, 3u) << "of 4,096 slots each";
+  EXPECT_EQ(walk.pages, 0u);
+}
+
+TEST(LoneNode, ThousandNodesAreAFleet) {
+  LoneNode node(1'000, 256, 1);
+  node.put(3);
+  EXPECT_EQ(node.status().slots_live, 3u);
+  EXPECT_EQ(node.status().fleet.others.size(), 999u);
+  if (heap_bytes() > 0) {
+    EXPECT_GT(node.client_heap_bytes(), 1'000 * 100u);
+  }
+}
+
+}  // namespace
+}  // namespace farpage

@@ -1,0 +1,293 @@
+#include "node/fleet/node_epoch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/network/sim_fabric.h"
+#include "sim/network/world.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kView = 640 * kMillisecond;
+constexpr Member kSelf = {7, 70};
+constexpr Member kOther = {8, 80};
+
+// Answers a millisecond later, or not at all.
+class OneRegister final : public EpochRegister {
+ public:
+  explicit OneRegister(sim::World& world) : world_(world) {
+    current.epoch = {1, 1, 1, 512, {kOther}};
+  }
+  void read(std::function<void(Result<RegisteredEpoch>)> done) override {
+    ++reads;
+    world_.after(kMillisecond, [this, done = std::move(done)] {
+      done(answers ? Result<RegisteredEpoch>(current) : fail(Code::kTimeout, "no answer"));
+    });
+  }
+  void replace(uint64_t number, Epoch next, std::function<void(Result<void>)> done) override {
+    ++replaces;
+    if (refuses) return refuse(std::move(done));
+    if (number == current.epoch.number) current = {std::move(next), {}};
+    world_.after(kMillisecond, [done = std::move(done)] { done({}); });
+  }
+  void confirm(NodeId node, uint64_t number, std::function<void(Result<void>)> done) override {
+    ++confirms;
+    if (refuses) return refuse(std::move(done));
+    if (number == current.epoch.number) current.confirmed.push_back(node);
+    world_.after(kMillisecond, [done = std::move(done)] { done({}); });
+  }
+
+  RegisteredEpoch current;
+  bool answers = true;
+  bool refuses = false;  // to write
+  int reads = 0;
+  int replaces = 0;
+  int confirms = 0;
+
+ private:
+  void refuse(std::function<void(Result<void>)> done) {
+    world_.after(kMillisecond,
+                 [done = std::move(done)] { done(fail(Code::kUnavailable, "not now")); });
+  }
+
+  sim::World& world_;
+};
+
+struct World {
+  sim::World world{1};
+  sim::SimFabric machine{world, {}};
+  OneRegister epochs{world};
+  Fleet fleet;
+  std::vector<uint64_t> entered;
+  int left_out = 0;
+  std::optional<NodeEpoch> node;
+
+  explicit World(uint64_t page_bytes = 512) {
+    fleet.epochs = &epochs;
+    fleet.view_ns = kView;
+    node.emplace(machine.runtime(), fleet, kSelf, page_bytes,
+                 NodeEpoch::Hooks{[this] { entered.push_back(node->epoch().number); },
+                                  [this] { ++left_out; }});
+    node->start();
+  }
+  uint64_t now() const { return world.now_ns(); }
+  void run_for(uint64_t duration_ns) { world.run_until(world.now_ns() + duration_ns); }
+};
+
+TEST(NodeEpoch, JoinsByItsOwnTransactionAndConfirms) {
+  World at;
+  at.run_for(20 * kMillisecond);
+  EXPECT_EQ(at.epochs.replaces, 1);
+  EXPECT_EQ(at.entered, std::vector<uint64_t>{2});
+  EXPECT_EQ(at.epochs.current.epoch.members, (std::vector<Member>{kOther, kSelf}));
+  EXPECT_EQ(at.epochs.current.confirmed, std::vector<NodeId>{kSelf.node});
+  EXPECT_EQ(at.node->tag().number, 2u);
+}
+
+TEST(NodeEpoch, FleetWithLongerPagesIsNotJoined) {
+  World at(1024);
+  at.run_for(10 * kSecond);
+  EXPECT_EQ(at.epochs.replaces, 0);
+  EXPECT_TRUE(at.entered.empty());
+  EXPECT_FALSE(at.node->puts_open(at.now()));
+}
+
+TEST(NodeEpoch, ViewEndsVAfterTheLastReadThatWasAnsweredWasSent) {
+  World at;
+  at.run_for(kSecond);
+  EXPECT_TRUE(at.node->view_valid(at.now()));
+  const int reads = at.epochs.reads;
+  at.run_for(kView);
+  EXPECT_GE(at.epochs.reads, reads + 3) << "at least three times a V";
+  at.epochs.answers = false;
+  at.run_for(2 * kMillisecond);
+  EXPECT_TRUE(at.node->view_valid(at.now()));
+  at.run_for(kView);
+  EXPECT_FALSE(at.node->view_valid(at.now()));
+  at.epochs.answers = true;
+  at.run_for(kView / 2);
+  EXPECT_TRUE(at.node->view_valid(at.now()));
+}
+
+// A machine that a hypervisor has held for longer than a view forgives.
+TEST(NodeEpoch, ViewOfBeforeAHoldIsOverUntilTheRegisterWasReadSince) {
+  World at;
+  at.run_for(kSecond);
+  EXPECT_TRUE(at.node->view_valid(at.now()));
+  at.machine.set_wall_clock(101 * kMillisecond);
+  EXPECT_FALSE(at.node->view_valid(at.now()));
+  at.run_for(kView / 4 + 2 * kMillisecond);
+  EXPECT_TRUE(at.node->view_valid(at.now()));
+  at.machine.set_wall_clock(-int64_t{kSecond});
+  EXPECT_TRUE(at.node->view_valid(at.now()));
+}
+
+TEST(NodeEpoch, AnswerToAReadOfBeforeAHoldGrantsNoView) {
+  World at;
+  at.run_for(kSecond);
+  const int reads = at.epochs.reads;
+  while (at.epochs.reads == reads) at.run_for(10 * kMicrosecond);
+  at.machine.set_wall_clock(kSecond);
+  at.run_for(2 * kMillisecond);
+  EXPECT_FALSE(at.node->view_valid(at.now())) << "it was sent before";
+  at.run_for(kView / 4);
+  EXPECT_TRUE(at.node->view_valid(at.now()));
+}
+
+TEST(NodeEpoch, LooksFromElsewhereLeaveNoMoreReadsBehindThanThereWere) {
+  World at;
+  at.run_for(kSecond);
+  for (int i = 0; i < 50; ++i) {
+    at.node->look();
+    at.run_for(7 * kMillisecond);
+  }
+  const int reads = at.epochs.reads;
+  at.run_for(10 * kView);
+  EXPECT_LE(at.epochs.reads - reads, 41) << "four times a V";
+  EXPECT_GE(at.epochs.reads - reads, 39);
+}
+
+TEST(NodeEpoch, LooksDuringAReadAreOneMoreRead) {
+  World at;
+  at.run_for(kSecond);
+  at.node->look();
+  const int reads = at.epochs.reads;
+  for (int i = 0; i < 50; ++i) at.node->look();
+  at.run_for(10 * kMillisecond);
+  EXPECT_LE(at.epochs.reads - reads, 1);
+}
+
+TEST(NodeEpoch, LooksThatNeverEndAreReadsOfABoundedRate) {
+  World at;
+  at.run_for(kSecond);
+  const int reads = at.epochs.reads;
+  for (const uint64_t until = at.now() + 10 * kView; at.now() < until;) {
+    at.node->look();
+    at.run_for(100 * kMicrosecond);
+  }
+  EXPECT_LE(at.epochs.reads - reads, 641) << "64 times a V";
+  EXPECT_GE(at.epochs.reads - reads, 500) << "and soon";
+}
+
+TEST(NodeEpoch, WriteThatFailsIsTriedAgainFourTimesAV) {
+  World at;
+  at.run_for(kSecond);
+  at.epochs.refuses = true;
+  at.epochs.current = {{3, 2, 1, 512, {kOther, kSelf}}, {}};
+  const int confirms = at.epochs.confirms;
+  at.run_for(10 * kView);
+  EXPECT_LE(at.epochs.confirms - confirms, 41);
+  EXPECT_GE(at.epochs.confirms - confirms, 38);
+  at.epochs.refuses = false;
+  at.run_for(kView);
+  EXPECT_EQ(at.epochs.current.confirmed, std::vector<NodeId>{kSelf.node});
+
+  World before;
+  before.epochs.refuses = true;
+  before.run_for(10 * kView);
+  EXPECT_LE(before.epochs.replaces, 41);
+  EXPECT_GE(before.epochs.replaces, 38);
+}
+
+TEST(NodeEpoch, PutsOpenAfterVAndWhenAllHaveConfirmed) {
+  World at;
+  at.run_for(2 * kSecond);
+  EXPECT_FALSE(at.node->puts_open(at.now())) << "the other has not confirmed";
+  at.epochs.current.confirmed.push_back(kOther.node);
+  at.run_for(kView);
+  EXPECT_TRUE(at.node->puts_open(at.now()));
+  ++at.epochs.current.epoch.number;
+  const uint64_t began = at.now();
+  at.node->look();
+  at.run_for(10 * kMillisecond);
+  EXPECT_EQ(at.node->epoch().number, 3u);
+  EXPECT_TRUE(at.epochs.current.all_confirmed());
+  at.world.run_until(began + kView / 64 * 65);
+  EXPECT_FALSE(at.node->puts_open(at.now()));
+  at.run_for(2 * kMillisecond);
+  EXPECT_TRUE(at.node->puts_open(at.now()));
+}
+
+TEST(NodeEpoch, OneThatIsLeftOutSaysSoAndDoesNotJoinAsItIs) {
+  World at;
+  at.run_for(kSecond);
+  at.epochs.current = {{3, 1, 1, 512, {kOther}}, {}};
+  at.run_for(kView);
+  EXPECT_GT(at.left_out, 0);
+  EXPECT_EQ(at.epochs.replaces, 1);
+  EXPECT_EQ(at.entered, std::vector<uint64_t>{2});
+}
+
+// The node is a member of epoch 2 before.
+void expect_refused(const std::string& lie, void (*tell)(Epoch&)) {
+  World at;
+  at.run_for(kSecond);
+  ASSERT_TRUE(at.node->view_valid(at.now()));
+  const Epoch before = at.epochs.current.epoch;
+  testing::internal::CaptureStderr();
+  tell(at.epochs.current.epoch);
+  at.run_for(2 * kView);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(said, '\n'), 1) << lie << ": " << said;
+  EXPECT_NE(said.find("the register's epoch is refused"), std::string::npos) << lie << ": " << said;
+  EXPECT_FALSE(at.node->view_valid(at.now())) << lie;
+  EXPECT_EQ(at.entered, std::vector<uint64_t>{2}) << lie;
+  EXPECT_EQ(at.node->epoch(), before) << lie;
+  EXPECT_EQ(at.left_out, 0) << lie;
+  at.epochs.current.epoch = before;
+  at.run_for(kView);
+  EXPECT_TRUE(at.node->view_valid(at.now())) << lie << ", and is told no more";
+}
+
+TEST(NodeEpoch, EpochThatCannotBeIsRefusedAndRenewsNoView) {
+  expect_refused("a lower number", [](Epoch& epoch) { --epoch.number; });
+  expect_refused("another seed", [](Epoch& epoch) { ++epoch.seed; });
+  expect_refused("another run", [](Epoch& epoch) { ++epoch.members[0].incarnation; });
+  expect_refused("another member", [](Epoch& epoch) { epoch.members.pop_back(); });
+  expect_refused("too many replicas", [](Epoch& epoch) {
+    ++epoch.number;
+    epoch.replicas = kMaxReplicas + 1;
+    for (NodeId node = 10; epoch.members.size() < epoch.replicas; ++node) {
+      epoch.members.push_back({node, 1});
+    }
+  });
+}
+
+// Each time that the register loses its data is told of, and not the first alone.
+TEST(NodeEpoch, SecondRefusalIsToldOfToo) {
+  World at;
+  at.run_for(kSecond);
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 2; ++i) {
+    --at.epochs.current.epoch.number;
+    at.run_for(2 * kView);
+    ++at.epochs.current.epoch.number;
+    at.run_for(kView);
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(said, '\n'), 2) << said;
+}
+
+TEST(NodeEpoch, ListIsOneEpochThatIsAlwaysOpen) {
+  sim::World world(1);
+  Fleet fleet;
+  fleet.list = {1, 2, 1, 512, {{7, 0}, {8, 0}}};
+  int entered = 0;
+  NodeEpoch node(world, fleet, kSelf, 512, {[&] { ++entered; }, [] {}});
+  node.start();
+  world.run_until(world.now_ns() + kSecond);
+  EXPECT_EQ(entered, 1);
+  EXPECT_EQ(node.tag(), (EpochTag{1, fleet.list.identity()}));
+  EXPECT_TRUE(node.puts_open(world.now_ns()));
+  EXPECT_TRUE(node.view_valid(world.now_ns()));
+  EXPECT_TRUE(node.holds(7, {1, 2}));
+  EXPECT_FALSE(node.holds(9, {1, 2}));
+}
+
+}  // namespace
+}  // namespace farpage

@@ -1,0 +1,199 @@
+#include "tier/ahead/pages_ahead.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace farpage {
+
+using prefetch::Scheduler;
+
+namespace {
+
+// By steps alone what was named would never be over where none is told of any more.
+constexpr uint64_t kSilenceNs = 10 * kSecond;
+// So that no number of the engine's, whatever it is, leads beyond all steps to come.
+constexpr uint64_t kMostSteps = uint64_t{1} << 32;
+
+}  // namespace
+
+PagesAhead::PagesAhead(const Clock& clock, const PrefetchOptions& options, uint64_t page_bytes,
+                       std::unique_ptr<AheadTransfers> transfers,
+                       std::unique_ptr<prefetch::Prefetcher> prefetcher)
+    : clock_(clock),
+      options_(options),
+      prefetcher_(std::move(prefetcher)),
+      scheduler_(options.scheduler, *this),
+      known_(options.known_pages),
+      pages_(options.known_pages),
+      page_bytes_(page_bytes),
+      transfers_(std::move(transfers)),
+      places_(transfers_->places()) {
+  scheduler_.reserve(options.known_pages);
+  here_.reserve(places_.size());
+  expected_.reserve(options.prefetch_pages);
+}
+
+void PagesAhead::observe(std::span<const ObservedAccess> accesses) {
+  heard_ns_ = clock_.now_ns();
+  is_silent_ = false;
+  follow_other_sequence(accesses);
+  for (const ObservedAccess& access : accesses) hear(access);
+  expire();
+  plan(accesses.size());
+}
+
+// Steps are those of the sequence that is farthest; each of another one, whose steps are all less,
+// is one more.
+void PagesAhead::follow_step(uint64_t step) {
+  if (step <= farthest_step_) return;
+  step_ += std::min(step - farthest_step_, kMostSteps);
+  farthest_step_ = step;
+}
+void PagesAhead::follow_other_sequence(std::span<const ObservedAccess> accesses) {
+  if (accesses.empty()) return;
+  const uint64_t last = std::ranges::max(accesses, {}, &ObservedAccess::step).step;
+  if (last >= farthest_step_ || last == other_step_) return;
+  other_step_ = last;
+  ++step_;
+}
+
+void PagesAhead::on_demand_begun() {
+  if (!std::exchange(has_planned_, false)) scheduler_.on_unplanned_demand();
+}
+
+// After a while in which no step is told of, nothing is expected but what was announced.
+void PagesAhead::listen() {
+  if (clock_.now_ns() - heard_ns_ <= kSilenceNs) return;
+  is_silent_ = true;
+  ++plans_;
+  scheduler_.plan({}, step_);
+  expire();
+}
+
+void PagesAhead::hear(ObservedAccess access) {
+  const bool is_known_head = access.head < options_.heads;
+  counts_.malformed_events += mend(access) || !is_known_head ? 1 : 0;
+  follow_step(access.step);
+  const auto page = is_known_head ? number(access.key) : std::nullopt;
+  if (!page) return;
+  pages_[*page].is_observed = true;
+  prefetcher_->on_access({.number = accesses_++,
+                          .step = step_,
+                          .page = *page,
+                          .head = access.head,
+                          .mass = access.mass,
+                          .score = access.score,
+                          .similarity = access.similarity,
+                          .category = access.category,
+                          .entropy = access.entropy,
+                          .margin = access.margin,
+                          .mark = access.mark});
+}
+
+std::optional<PagesAhead::PageNumber> PagesAhead::number(const PageKey& key) {
+  const auto is_needed = [this](PageNumber page) {
+    return scheduler_.waits(page) || scheduler_.state(page) != Scheduler::State::kNone;
+  };
+  return known_.number(key, is_needed, [this](PageNumber page) {
+    if (pages_[page].is_resident) prefetcher_->on_evict(page);
+    pages_[page] = {};
+    ++counts_.forgotten_pages;
+    prefetcher_->on_forget(page);
+  });
+}
+
+// `heard`: so many that are demanded now may be named, too, and are not fetched ahead.
+void PagesAhead::plan(size_t heard) {
+  ++plans_;
+  has_planned_ = true;
+  named_.resize(options_.prefetch_pages + heard);
+  const size_t count = std::min(prefetcher_->candidates(named_), named_.size());
+  expected_.clear();
+  for (const PageNumber page : std::span(named_).first(count)) {
+    if (expected_.size() == options_.prefetch_pages) break;
+    if (page >= known_.size() || !pages_[page].is_observed || pages_[page].is_near) continue;
+    pages_[page].named_in = plans_;
+    if (scheduler_.state(page) == Scheduler::State::kNone) expected_.push_back(page);
+  }
+  scheduler_.plan(expected_, step_);
+}
+
+void PagesAhead::mark_milestone(const PageKey& key) {
+  const auto page = known_.find(key);
+  if (!page) {
+    ++counts_.unknown_keys;
+    return;
+  }
+  known_.use(*page);
+  prefetcher_->on_milestone(*page);
+}
+
+void PagesAhead::announce(std::span<const PageKey> keys) {
+  for (const PageKey& key : keys) {
+    // Where no more may wait, what is known is not forgotten for it.
+    if (!known_.find(key) && scheduler_.refuse()) continue;
+    const auto page = number(key);
+    if (!page) continue;
+    ++pages_[*page].announced;
+    scheduler_.announce(*page);
+  }
+}
+
+void PagesAhead::withdraw(std::span<const PageKey> keys) {
+  for (const PageKey& key : keys) {
+    const auto page = known_.find(key);
+    if (!page) {
+      ++counts_.unknown_keys;
+      continue;
+    }
+    uint32_t& announced = pages_[*page].announced;
+    if (announced > 0 && --announced > 0) continue;
+    scheduler_.withdraw(*page);
+  }
+  expire();
+}
+
+void PagesAhead::set_near(std::span<const PageKey> keys, bool is_near) {
+  for (const PageKey& key : keys) {
+    const auto page = is_near ? number(key) : known_.find(key);
+    if (!page) continue;
+    pages_[*page].is_near = is_near;
+    if (is_near && pages_[*page].announced == 0) {
+      scheduler_.cancel(*page);
+      if (scheduler_.state(*page) == Scheduler::State::kHere) {
+        std::erase(here_, pages_[*page].place);
+        expire(*page);
+      }
+    }
+    tell_residence(*page);
+  }
+}
+
+uint32_t PagesAhead::demand(const PageRequest& request) {
+  const auto known = known_.find(request.key);
+  if (!known || request.destination.bytes == 0) return kNoPlace;
+  known_.use(*known);
+  Page& page = pages_[*known];
+  page.payload_bytes = request.destination.bytes;
+  page.announced = 0;
+  const uint32_t place = page.place;
+  if (place != kNoPlace && places_[place].bytes != request.destination.bytes) {
+    ++counts_.outdated;
+    evict(*known);
+    prefetcher_->on_miss(*known);
+    return kNoPlace;
+  }
+  const Scheduler::State was = scheduler_.demand(*known, step_).was;
+  if (was == Scheduler::State::kHere) {
+    std::erase(here_, place);
+    page.place = kNoPlace;
+    tell_residence(*known);
+    return place;
+  }
+  prefetcher_->on_miss(*known);
+  if (was != Scheduler::State::kUnderWay) return kNoPlace;
+  page.place = kNoPlace;
+  return place;
+}
+
+}  // namespace farpage

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/status.h"
+#include "tier/request/page_request.h"
+#include "tier/stats/lane_stats.h"
+#include "transport/counter.h"
+
+namespace farpage {
+
+class Lane;
+class LaneEngine;
+struct FetchState;
+
+// One fetch under way. Move-only. The destructor cancels what has not ended: pages that have not
+// been asked for are dropped at once, and it returns when no read of the others can write to a
+// destination any more, which is when those reads end, or L after they were posted. The other
+// fetches of the lane go on meanwhile. A default-constructed Fetch is done and released.
+//
+// The requests, the verdicts and the destinations are lent to the fetch until it is released: a
+// verdict's `place` may still change after it is done. It must not outlive its lane, and shares its
+// thread.
+class Fetch {
+ public:
+  Fetch() = default;
+  Fetch(Fetch&& other) noexcept;
+  Fetch& operator=(Fetch&& other) noexcept;
+  ~Fetch();
+
+  // Every page has its verdict.
+  bool done() const;
+  // ... and no destination is held any more.
+  bool released() const;
+
+  // Drives the lane until the fetch is done; that is by its deadline.
+  void wait();
+  // Drives the lane until it is released or `deadline_ns` has come; returns released().
+  bool wait_released(uint64_t deadline_ns);
+
+  // Counts the pages: ok for ready, failed for recompute. For an event loop: its eventfd is
+  // readable, and its callback runs, once all pages have their verdict. The lane must be driven
+  // meanwhile (progress()); the callback must not call it. Not of a default-constructed Fetch.
+  CompletionCounter& counter();
+
+ private:
+  friend class Lane;
+  Fetch(LaneEngine* engine, FetchState* state) : engine_(engine), state_(state) {}
+
+  LaneEngine* engine_ = nullptr;
+  FetchState* state_ = nullptr;
+};
+
+// One thread's data path to the nodes: fetches and nothing else. After warm-up a fetch allocates
+// nothing, locks nothing, and on shm makes no system call. A lane belongs to the thread that uses
+// it; different lanes share only the wait-free location cache. Made by Client::open_lane.
+class Lane {
+ public:
+  static constexpr uint32_t kWindow = 128;  // pages under way at one time, at the most
+
+  Lane(Lane&&) noexcept;
+  Lane& operator=(Lane&&) noexcept;
+  ~Lane();
+
+  // Starts a fetch of these pages, one verdict for each by `deadline_ns` (on Client's clock; one
+  // that has passed gives recompute(stalled) at once). Never fails: what cannot be fetched is
+  // `recompute`. It begins what there is room for, and leaves what has ended to whoever drives the
+  // lane.
+  Fetch fetch(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
+              uint64_t deadline_ns, const FetchOptions& options = {});
+
+  // Takes memory for so many fetches at one time beside those that it has memory for, which is kept
+  // until the lane ends: kWindow at first. Without it more take theirs the first time.
+  void reserve_fetches(uint32_t more);
+
+  // Whether a node has a page of this key now; false also when it cannot be asked by the
+  // deadline.
+  bool contains(const PageKey& key, uint64_t deadline_ns);
+
+  // Does what can be done without waiting; for those who watch a fetch's counter. Answers whether
+  // anything moved.
+  bool progress();
+  // ... and if nothing moved, lets time pass until something may have, or until then.
+  void wait(uint64_t until_ns);
+
+  LaneStats stats() const;
+
+  // Where the page of this key was last seen, in its primary's memory mapped here; null if that is
+  // unknown or the backend maps nothing. For measurements beside a fetch.
+  const std::byte* mapped_payload(const PageKey& key) const;
+
+ private:
+  friend class Client;
+  explicit Lane(std::unique_ptr<LaneEngine> engine);
+  std::unique_ptr<LaneEngine> engine_;
+};
+
+}  // namespace farpage

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "tier/fetch/recent_latency.h"
+#include "tier/fetch/transfer_window.h"
+#include "tier/link/node_link.h"
+#include "tier/link/read_path.h"
+
+namespace farpage {
+
+// One node, as one lane reads from it.
+struct LanePeer {
+  explicit LanePeer(std::shared_ptr<NodeLink> of) : link(std::move(of)), path(link) {}
+
+  // Whether its open path reads a run that the epoch names.
+  bool is_of_epoch() const { return member && (any_run || path.view().incarnation == incarnation); }
+  // Whether there is a view of the run that the epoch names, at this time.
+  bool reachable(uint64_t now_ns) {
+    return member && path.view_valid(now_ns) &&
+           (any_run || path.newest_view()->incarnation == incarnation);
+  }
+
+  std::shared_ptr<NodeLink> link;
+  bool member = true;        // of the epoch
+  bool any_run = true;       // membership is a list: whatever run says hello
+  uint64_t incarnation = 0;  // otherwise the run that may be read
+  uint32_t attempts = 0;     // under way here
+  uint64_t bytes = 0;        // that these may land
+  uint32_t held = 0;         // ... of pages that have their verdict
+  uint64_t held_bytes = 0;   // that those may still land
+  uint32_t slower = 0;       // pages whose recompute was faster
+  // As its path's node keeps slots: the bytes from one header to the next. Payloads of up to
+  // longest_alone bytes are not read with their header.
+  uint64_t header_stride = 0;
+  uint64_t longest_alone = 0;
+  uint64_t heard_ns = 0;  // when an operation ended here last
+  bool busy = false;      // among those that have something in flight
+  uint32_t written = 0;   // operations that are to be posted
+  RecentLatency latency;  // of its operations
+  TransferWindow window;  // how many bytes may be under way here
+  ReadPath path;          // last: its operations end first
+};
+
+}  // namespace farpage

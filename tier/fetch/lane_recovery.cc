@@ -1,0 +1,281 @@
+#include <algorithm>
+
+#include "pagetable/guards.h"
+#include "tier/fetch/lane_reads.h"
+
+namespace farpage {
+namespace {
+
+// A hedge costs this many pages that asked for none: one in forty, 2.5%.
+constexpr uint64_t kHedgeCost = 40;
+constexpr uint64_t kMostCredit = 8 * kHedgeCost;
+// So often a page is read though its recompute would be faster, to see whether that still holds.
+constexpr uint32_t kSlowerInARow = 63;
+
+}  // namespace
+
+PageHistory& LaneEngine::history_of(PageInFlight& page) {
+  PageDetails& details = details_of(page);
+  return page.is.hedge && details.twin != kNoTwin ? details_[details.twin].history
+                                                  : details.history;
+}
+
+// Whether one more page of this fetch may be under way at one of several nodes.
+bool LaneEngine::has_room(LanePeer& peer, const FetchState& fetch) const {
+  if (peer.attempts >= most_at_one()) return false;
+  if (peer.bytes < peer.window.bytes() || is_urgent(fetch)) return true;
+  peer.window.was_full();
+  return false;
+}
+
+ReplicaStates LaneEngine::states_of(const PageInFlight& page) const {
+  ReplicaStates states;
+  if (!may_read()) return states;
+  const size_t count = single_ ? 1 : details_[page.index].replicas.size();
+  for (unsigned rank = 0; rank < count; ++rank) {
+    LanePeer& peer = peer_at(page, rank);
+    if (!peer.reachable(now_ns_)) continue;
+    states.reachable |= replica(rank);
+    if (peer.path.is_open() && (single_ || has_room(peer, *page.fetch))) {
+      states.open |= replica(rank);
+    }
+    if (peer.link->breaker().allows(now_ns_)) states.trusted |= replica(rank);
+  }
+  return states;
+}
+
+// The newest version that anybody can have given out for a page, as far as is known. With a
+// register those of the view's epoch, as no other one takes puts while it is valid. With a list
+// those of its primary's run, while that is the one that takes puts; and when the primary cannot be
+// reached, and may have begun anew, those that any node has told of. One that has just taken over a
+// newer page has not told yet: that page is corrupt until the answer to a report tells, which is
+// once, or for a second where that key or many others were reported just before: none is sent then.
+Version LaneEngine::newest_possible(const PageInFlight& page) const {
+  uint64_t epoch = view_->epoch.number;
+  if (!fleet_->has_register()) {
+    const View* primary = peer_at(page, 0).path.newest_view();
+    const bool is_told = primary != nullptr && primary->valid(now_ns_);
+    epoch = is_told ? primary->epoch : view_->newest_epoch();
+  }
+  return make_version(epoch, kMaxVersionCounter);
+}
+
+// In an epoch that it is not of.
+void LaneEngine::begin_anew(PageInFlight& page) {
+  page.is.former = false;
+  drop_hedge(page);  // it asks a replica of the epoch before, which the history forgets
+  PageDetails& details = details_of(page);
+  const uint8_t attempts = details.history.attempts;
+  details.history = {};
+  details.history.attempts = attempts;
+  if (!single_) details.replicas = view_->placement.replicas(page.request->key);
+}
+
+// What it brings is of no use in the new epoch, and says nothing about its peer there. But its
+// page's destination is its own until it has ended: another replica may be asked beside it, or when
+// it is given up.
+void LaneEngine::outlive_epoch(PageInFlight& page) {
+  begin_anew(page);
+  page.is.broken = true;
+  page.rank = kNoRank;
+  PageDetails& details = details_of(page);
+  details.history.under_way = replica(kNoRank);
+  const size_t count = single_ ? 1 : details.replicas.size();
+  for (unsigned rank = 0; rank < count; ++rank) {
+    if (&peer_at(page, rank) == page.peer) details.history.asked = replica(rank);
+  }
+}
+
+// Begins the page's next attempt, or gives its verdict, or waits.
+void LaneEngine::choose(PageInFlight& page) {
+  if (page.is.former) begin_anew(page);
+  PageHistory& history = details_of(page).history;
+  Recovery next = {Recovery::Action::kNextReplica, 0};
+  if (!single_ || history.attempts > 0 || !may_begin(*by_member_[0])) {
+    next = recover(history, states_of(page), false);
+  }
+  switch (next.action) {
+    case Recovery::Action::kNextReplica:
+    case Recovery::Action::kLookAgain:
+      if (history.attempts > 0 && next.action == Recovery::Action::kNextReplica) {
+        counters_.next_replicas.add();
+      }
+      if (page.fetch->options.recompute_ns > 0 && comes_too_late(page, next.rank)) {
+        settle(page, Reason::kSlower);
+        return free_page(page);
+      }
+      return ask(page, next.rank);
+    case Recovery::Action::kRecompute:
+      settle(page, next.reason);
+      return free_page(page);
+    case Recovery::Action::kHedge:
+    case Recovery::Action::kWait:
+      return wait_again(page);
+  }
+}
+
+void LaneEngine::ask(PageInFlight& page, uint8_t rank) {
+  PageHistory& history = history_of(page);
+  if (!page.is.hedge) {
+    if (history.attempts > 0) {
+      PageDetails& details = details_of(page);
+      details.looks = static_cast<uint8_t>(details.looks + looks_at(page));
+    }
+    if (history.last != rank) page.failures = 0;
+    history.last = rank;
+  }
+  history.asked |= replica(rank);
+  history.under_way |= replica(rank);
+  if (history.attempts < UINT8_MAX) ++history.attempts;
+  page.rank = rank;
+  begin_at(peer_at(page, rank), page);
+  page.peer->link->breaker().asked(now_ns_);
+  if (page.fetch->options.hedge && hedge_credit_ < kMostCredit) ++hedge_credit_;
+  page.is.looked_up = false;
+  step_later(page);
+}
+
+void LaneEngine::wait_again(PageInFlight& page) {
+  if (page.is.hedge) return end_hedge(page);
+  leave(page);
+  page.is.waiting = true;
+  ++waiting_;
+}
+
+void LaneEngine::stop_waiting(PageInFlight& page) {
+  if (!page.is.waiting) return;
+  page.is.waiting = false;
+  --waiting_;
+}
+
+// Attempts that came to nothing, and those that found no path yet, by deadline.
+void LaneEngine::begin_again() {
+  std::array<uint32_t, kWindow> waiting;
+  uint32_t count = 0;
+  for (const PageInFlight& page : pages_) {
+    if (page.is.waiting) waiting[count++] = page.index;
+  }
+  const auto deadline_of = [this](uint32_t index) { return pages_[index].fetch->deadline_ns; };
+  const auto those = std::span(waiting).first(count);
+  std::ranges::sort(those, [&](uint32_t a, uint32_t b) {
+    return std::pair(deadline_of(a), a) < std::pair(deadline_of(b), b);
+  });
+  for (const uint32_t index : those) {
+    PageInFlight& page = pages_[index];
+    if (!page.is.waiting || now_ns_ >= page.fetch->deadline_ns) continue;
+    stop_waiting(page);
+    choose(page);
+  }
+}
+
+// Its operations have ended, and what they brought is of no use.
+void LaneEngine::came_to_nothing(PageInFlight& page) {
+  PageHistory& history = history_of(page);
+  history.failed |= replica(page.rank);
+  if (page.failures >= kMostFailures) history.gone |= replica(page.rank);
+  wait_again(page);
+}
+
+// The replica's last word about the page, which it does not have as it should.
+void LaneEngine::replica_said(PageInFlight& page, Reason reason) {
+  const PageKey& key = page.request->key;
+  PageHistory& history = history_of(page);
+  NodeLink& link = *page.peer->link;
+  const Replicas bit = replica(page.rank);
+  if (reason == Reason::kMiss) {
+    history.missed |= bit;
+    link.locations().erase(key);
+  } else {
+    (reason == Reason::kStale ? history.stale : history.corrupt) |= bit;
+    if (!fleet_->alone()) link.report(key);
+  }
+  if (!single_ || page.is.hedge) return wait_again(page);
+  drop_hedge(page);
+  settle(page, reason);
+  free_page(page);
+}
+
+bool LaneEngine::comes_too_late(PageInFlight& page, uint8_t rank) {
+  LanePeer& peer = peer_at(page, rank);
+  if (details_of(page).history.attempts > 0 || !peer.latency.known()) return false;
+  if (!slower_than_recompute(peer.latency.median_ns(), peer.attempts, window_,
+                             page.fetch->options.recompute_ns)) {
+    return false;
+  }
+  return ++peer.slower % (kSlowerInARow + 1) != 0;
+}
+
+// A second attempt for a page whose first takes longer than most, if there is somebody to ask, a
+// place to land in, and credit left.
+void LaneEngine::hedge(PageInFlight& first) {
+  const uint64_t bytes = first.bytes;
+  // The place is host memory, where a reader of another kind cannot look.
+  if (!first.request->destination.place.is_host()) return;
+  if (places_.empty() || bytes > places_.page_bytes() || hedge_credit_ < kHedgeCost) return;
+  if (free_count_ == 0) return;
+  PageDetails& known = details_of(first);
+  const Recovery next = recover(known.history, states_of(first), true);
+  if (next.action != Recovery::Action::kHedge) return;
+  hedge_credit_ -= kHedgeCost;
+  counters_.hedges.add();
+  PageInFlight& second = take_page(*first.fetch, first.number());
+  PageDetails& details = details_of(second);
+  second.is.hedge = true;
+  details.place = places_.take();
+  details.landing = places_.slice(details.place, bytes);
+  details.replicas = known.replicas;
+  details.twin = first.index;
+  known.twin = second.index;
+  known.history.hedged = true;
+  ask(second, next.rank);
+}
+
+// A hedge that brought nothing: the page is its first attempt's again.
+void LaneEngine::end_hedge(PageInFlight& hedge) {
+  PageDetails& first = details_[twin_of(hedge)];
+  first.looks = static_cast<uint8_t>(first.looks + looks_at(hedge));
+  leave(hedge);
+  first.twin = kNoTwin;
+  free_page(hedge);
+}
+
+void LaneEngine::drop_hedge(PageInFlight& first) {
+  if (twin_of(first) != kNoTwin) orphan(pages_[twin_of(first)]);
+}
+
+// A hedge whose page has its verdict, or begins again: it writes to the lane alone, until it has
+// ended.
+void LaneEngine::orphan(PageInFlight& hedge) {
+  PageDetails& details = details_of(hedge);
+  details_[details.twin].twin = kNoTwin;
+  details.twin = kNoTwin;
+  if (hedge.outstanding == 0) return free_page(hedge);
+  hold(hedge);
+  hedge.fetch = &orphaned_;
+}
+
+bool LaneEngine::lands(const PageInFlight& page) const {
+  return page.outstanding > 0 && page.is.reads_page && page.bytes > 0;
+}
+
+void LaneEngine::hold(PageInFlight& page) {
+  page.is.held = true;
+  ++page.peer->held;
+  page.peer->held_bytes += page.bytes;
+  watch_ns_ = now_ns_;
+  look_after(now_ns_);
+}
+
+// The first attempt of a page that has its verdict now, though its operations have not ended: what
+// they may write to is held (I4).
+void LaneEngine::retire(PageInFlight& loser) {
+  hold(loser);
+  if (!lands(loser)) {
+    loser.fetch = &orphaned_;
+    return;
+  }
+  if (on(Guard::kHoldUntilEnded)) loser.fetch->verdicts[loser.number()].place = Place::kHeld;
+  ++loser.fetch->held;
+}
+
+}  // namespace farpage

@@ -1,0 +1,313 @@
+#include "tier/link/fleet_link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "pagetable/guards.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kReadsPerView = 4;
+constexpr uint64_t kClockLooksPerRead = 2;
+constexpr uint64_t kMostReading = 8;
+constexpr uint64_t kLastWordNs = 100 * kMillisecond;
+// For the first try of the other nodes, once one has answered.
+constexpr uint64_t kGraceNs = 500 * kMillisecond;
+
+Epoch epoch_of_one() {
+  Epoch epoch;
+  epoch.members = {Member{}};
+  return epoch;
+}
+
+}  // namespace
+
+ClusterView::ClusterView(Epoch of)
+    : epoch(std::move(of)),
+      tag(epoch.number == 0 ? EpochTag{} : EpochTag{epoch.number, epoch.identity()}),
+      placement(epoch) {}
+
+FleetLink::FleetLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric, Fleet fleet)
+    : options_(options),
+      runtime_(runtime),
+      fabric_(fabric),
+      gate_(std::make_shared<FabricGate>(fabric)),
+      fleet_(std::move(fleet)) {}
+
+FleetLink::FleetLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric,
+                     ControlDialer& dialer)
+    : options_(options),
+      runtime_(runtime),
+      fabric_(fabric),
+      gate_(std::make_shared<FabricGate>(fabric)),
+      alone_(&dialer) {}
+
+Result<void> FleetLink::check() const {
+  if (alone()) return {};
+  if (!fleet_.dialer) return fail(Code::kInvalid, "a fleet needs a way to dial its nodes");
+  if (!has_register()) return validate(fleet_.list);
+  if (fleet_.view_ns == 0) return fail(Code::kInvalid, "a register needs a view lease, V");
+  return {};
+}
+
+Result<void> FleetLink::connect() {
+  if (auto valid = check(); !valid) return valid;
+  const uint64_t deadline = runtime_.clock().now_ns() + options_.connect_ms * kMillisecond;
+  if (alone()) {
+    enter(epoch_of_one(), kNever);
+  } else {
+    runtime_.after(0, [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (self == nullptr) return;
+      if (self->has_register()) {
+        self->watching_ = self->fleet_.epochs->when_changed([weak] {
+          if (const auto still = weak.lock()) still->look_again();
+        });
+        return self->watch_register();
+      }
+      self->enter(self->fleet_.list, kNever);
+    });
+  }
+  runtime_.wait_until(deadline, [this] { return any_node() || all_refused(); });
+  // Whoever puts at once should not find nodes that live unreachable; the dead are not waited for.
+  if (any_node()) {
+    const uint64_t grace = runtime_.clock().now_ns() + kGraceNs;
+    runtime_.wait_until(std::min(deadline, grace), [this] { return all_tried(); });
+  }
+  // So that a dial that lasts to its own deadline can still say what it waited for.
+  runtime_.wait_until(deadline + kLastWordNs, [this] {
+    const auto all = links();
+    return any_node() || all.empty() ||
+           std::ranges::any_of(all, [](const auto& link) { return link->error().has_value(); });
+  });
+  if (any_node()) return {};
+  return tl::unexpected(why_none());
+}
+
+void FleetLink::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  for (const auto& link : links()) link->stop();
+  gate_->close();
+  number_.fetch_add(1, std::memory_order_acq_rel);
+}
+
+std::shared_ptr<ClusterView> FleetLink::view() const {
+  const std::lock_guard lock(mutex_);
+  return view_;
+}
+
+std::vector<std::shared_ptr<NodeLink>> FleetLink::links() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<NodeLink>> links;
+  for (const auto& [node, known] : links_) links.push_back(known.link);
+  return links;
+}
+
+// With a register, one that its epoch knows: what is reached may be of another fleet.
+bool FleetLink::any_node() const {
+  const auto current = view();
+  if (current == nullptr) return false;
+  for (size_t member = 0; member < current->links.size(); ++member) {
+    const auto reached = current->links[member]->view();
+    const uint64_t known = current->epoch.members[member].incarnation;
+    if (reached != nullptr && (!has_register() || reached->incarnation == known)) return true;
+  }
+  return false;
+}
+
+bool FleetLink::all_tried() const {
+  return std::ranges::all_of(links(), [](const auto& link) {
+    return link->view() != nullptr || link->error().has_value();
+  });
+}
+
+bool FleetLink::all_refused() const {
+  const auto current = view();
+  return current != nullptr && !has_register() &&
+         std::ranges::all_of(current->links, [](const auto& link) { return link->refused(); });
+}
+
+Error FleetLink::why_none() const {
+  std::optional<Error> any;
+  for (const auto& link : links()) {
+    const auto error = link->error();
+    if (error && link->refused()) return *error;  // what a person has to mend
+    if (error) any = error;
+  }
+  if (any) return *any;
+  if (std::ranges::any_of(links(), [](const auto& link) { return link->view() != nullptr; })) {
+    return {Code::kUnavailable,
+            "what answers is no member of this fleet's epoch: is etcd.fleet another one, or the "
+            "token that of another tenant?"};
+  }
+  const std::lock_guard lock(mutex_);
+  if (view_ == nullptr && register_error_) return *register_error_;
+  if (view_ == nullptr) {
+    return {Code::kTimeout,
+            fmt::format("the register of epochs has not answered for {} ms (client.connect_ms)",
+                        options_.connect_ms)};
+  }
+  return {Code::kTimeout,
+          fmt::format("{} not answered for {} ms (client.connect_ms): is it stopped?",
+                      view_->links.size() == 1 ? "the node has" : "none of the nodes has",
+                      options_.connect_ms)};
+}
+
+void FleetLink::enter(const Epoch& epoch, uint64_t valid_until_ns, const ClockGap& gap) {
+  auto next = std::make_shared<ClusterView>(epoch);
+  next->valid_until_ns = valid_until_ns;
+  next->gap = gap;
+  std::vector<std::shared_ptr<NodeLink>> joined;
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return;
+    if (view_ != nullptr) leave_after(view_->valid_until_ns.load(std::memory_order_relaxed));
+    for (const Member& member : epoch.members) {
+      KnownLink& known = links_[member.node];
+      if (known.link == nullptr) {
+        joined.push_back(known.link = make_link(member, epoch.page_bytes));
+      }
+      known.ends_ns = kNever;
+      next->links.push_back(known.link);
+    }
+    view_ = std::move(next);
+    learned_ns_ = runtime_.clock().now_ns();
+  }
+  for (const auto& link : joined) link->start();
+  number_.fetch_add(1, std::memory_order_acq_rel);
+  runtime_.notify();
+}
+
+// Nobody reads under the view once its lease has ended, and no read renews that of an epoch which
+// has been replaced.
+void FleetLink::leave_after(uint64_t view_ends_ns) {
+  for (auto& [node, known] : links_) known.ends_ns = std::min(known.ends_ns, view_ends_ns);
+  if (view_ends_ns == kNever) return;
+  const uint64_t now = runtime_.clock().now_ns();
+  runtime_.after(view_ends_ns - std::min(now, view_ends_ns), [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->let_go();
+  });
+}
+
+// Inside the gate: what goes with a link may be of the fabric, which outlives only that.
+void FleetLink::let_go() {
+  (void)gate_->pass([this](Fabric&) -> Result<void> {
+    const uint64_t now = runtime_.clock().now_ns();
+    std::vector<std::shared_ptr<NodeLink>> former;
+    {
+      const std::lock_guard lock(mutex_);
+      std::erase_if(links_, [&](auto& entry) {
+        if (now < entry.second.ends_ns) return false;
+        former.push_back(std::move(entry.second.link));
+        return true;
+      });
+    }
+    // Not under the lock: what a link's end destroys may call back.
+    for (const auto& link : former) link->stop();
+    return {};
+  });
+}
+
+std::shared_ptr<NodeLink> FleetLink::make_link(const Member& member, uint64_t page_bytes) {
+  LinkTerms terms;
+  if (!alone()) {
+    terms.peer = member.node;
+    terms.page_bytes = page_bytes;
+    terms.fixed = !has_register();
+    terms.epoch = [weak = weak_from_this()] {
+      const auto self = weak.lock();
+      const auto current = self == nullptr ? nullptr : self->view();
+      return current == nullptr ? EpochTag{} : current->tag;
+    };
+  }
+  return std::make_shared<NodeLink>(options_, runtime_, fabric_, gate_,
+                                    alone() ? *alone_ : fleet_.dialer(member.node),
+                                    std::move(terms), counters_);
+}
+
+void FleetLink::watch_register(uint64_t look) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_) return;
+  }
+  if (end_if_held() || look % kClockLooksPerRead == 0) read_register();
+  const uint64_t looks_ns = fleet_.view_ns / (kReadsPerView * kClockLooksPerRead);
+  runtime_.after(looks_ns, [weak = weak_from_this(), look] {
+    if (auto self = weak.lock()) self->watch_register(look + 1);
+  });
+}
+
+// True: the lease is over until the register has been read again. If that is in the same epoch,
+// nothing that was read meanwhile was wrong.
+bool FleetLink::end_if_held() {
+  const auto current = view();
+  if (current == nullptr || !current->valid(runtime_.clock().now_ns())) return false;
+  const uint64_t held = ClockGap::held_ns(runtime_, current->gap, fleet_.view_ns);
+  if (held == 0) return false;
+  counters_->lease_ended_held(held);
+  current->valid_until_ns = 0;
+  return true;
+}
+
+void FleetLink::read_register() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_ || reading_ == kMostReading) return;
+    ++reading_;
+  }
+  const uint64_t sent = runtime_.clock().now_ns();
+  const ClockGap gap = ClockGap::of(runtime_);
+  fleet_.epochs->read([weak = weak_from_this(), sent, gap](const Result<RegisteredEpoch>& read) {
+    if (auto self = weak.lock()) self->learned(sent, gap, read);
+  });
+}
+
+void FleetLink::learned(uint64_t sent_ns, const ClockGap& gap,
+                        const Result<RegisteredEpoch>& read) {
+  std::shared_ptr<ClusterView> current;
+  {
+    const std::lock_guard lock(mutex_);
+    --reading_;
+    if (stopped_) return;
+    if (!read) register_error_ = read.error();
+    if (read && read->epoch.number == 0) {
+      register_error_ = Error{Code::kUnavailable,
+                              "no memory node has begun this fleet: start one with 'farpage node'"};
+    }
+    current = view_;
+  }
+  if (!read || (read->epoch.number == 0 && current == nullptr)) return runtime_.notify();
+  end_if_held();
+  if (ClockGap::held_ns(runtime_, gap, fleet_.view_ns) > 0) return read_register();
+  const Epoch& epoch = read->epoch;
+  // V counts from the sending: the epoch may have been replaced since.
+  const uint64_t until = on(Guard::kLinearizableView) ? sent_ns + fleet_.view_ns : kNever;
+  if (auto valid = validate(epoch); !valid) {
+    if (std::exchange(told_of_going_back_, true)) return;
+    return log_warning("the register's epoch is refused: " + valid.error().message);
+  }
+  const bool is_next = current == nullptr || epoch.number > current->epoch.number;
+  if (is_next || epoch == current->epoch) told_of_going_back_ = false;
+  if (is_next) return enter(epoch, until, gap);
+  if (epoch == current->epoch) {
+    uint64_t before = current->valid_until_ns.load(std::memory_order_relaxed);
+    if (before >= until) return;
+    current->gap = gap;
+    return current->valid_until_ns.store(until, std::memory_order_release);
+  }
+  // What was sent before the epoch was learned may well be of the one before it.
+  if (sent_ns < learned_ns_ || std::exchange(told_of_going_back_, true)) return;
+  log_warning(
+      fmt::format("the register of epochs says {} after {}, which is refused: was its "
+                  "data lost?",
+                  epoch.number, current->epoch.number));
+}
+
+}  // namespace farpage

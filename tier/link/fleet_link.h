@@ -1,0 +1,117 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "pagetable/placement.h"
+#include "tier/link/fleet.h"
+#include "tier/link/node_link.h"
+
+namespace farpage {
+
+// One epoch, as a client reads under it. Everything but the lease is fixed (protocol rule 12).
+struct ClusterView {
+  explicit ClusterView(Epoch of);
+
+  Epoch epoch;  // one member without a name where a node serves alone
+  EpochTag tag;
+  Placement placement;
+  std::vector<std::shared_ptr<NodeLink>> links;  // by member
+  std::atomic<uint64_t> valid_until_ns{kNever};
+  ClockGap gap;  // when the lease was asked for; on the runtime only
+
+  bool valid(uint64_t now_ns) const {
+    return now_ns < valid_until_ns.load(std::memory_order_acquire);
+  }
+  // Of the versions that any of its nodes has told of so far.
+  uint64_t newest_epoch() const {
+    uint64_t newest = 0;
+    for (const auto& link : links) newest = std::max(newest, link->newest_epoch());
+    return newest;
+  }
+  NodeLink& primary_of(const PageKey& key) const {
+    return *links[placement.replicas(key).primary()];
+  }
+};
+
+// What a client holds of its nodes: a link to each member, and the epoch. A list never ends; with a
+// register the epoch is read four times per V, and its view lasts V from the sending of a read. The
+// link of a member that has left ends with the last view that named it; a member that comes back
+// later has a new one. Thread-safe.
+class FleetLink : public std::enable_shared_from_this<FleetLink> {
+ public:
+  // `fleet` and what it names outlive it; without one, `dialer` leads to a node that serves alone.
+  FleetLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric, Fleet fleet);
+  FleetLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric, ControlDialer& dialer);
+
+  // Waits until one of the nodes has answered, and then a moment more for the first try of the
+  // others; those that have not answered are dialled on.
+  Result<void> connect();
+  // Waits for connects that are under way: the fabric may go then. Not on the runtime's thread.
+  void stop();
+
+  // Changes with every epoch; wait-free.
+  uint64_t number() const { return number_.load(std::memory_order_acquire); }
+  std::shared_ptr<ClusterView> view() const;
+  bool alone() const { return alone_ != nullptr; }
+  bool has_register() const { return fleet_.epochs != nullptr; }
+  uint64_t view_ns() const { return fleet_.view_ns; }
+
+  // Reads the register now: a node is in another epoch. On the runtime.
+  void look_again() { read_register(); }
+
+  const ClientOptions& options() const { return options_; }
+  Runtime& runtime() { return runtime_; }
+  Fabric& fabric() { return fabric_; }
+  const std::shared_ptr<ClientCounters>& counters() const { return counters_; }
+  // Of the members, and of those that have left but are named by a view that may still be valid.
+  std::vector<std::shared_ptr<NodeLink>> links() const;
+
+ private:
+  struct KnownLink {
+    std::shared_ptr<NodeLink> link;
+    uint64_t ends_ns = kNever;  // of a member that has left; by then no view names it
+  };
+
+  Result<void> check() const;
+  void enter(const Epoch& epoch, uint64_t valid_until_ns, const ClockGap& gap = {});
+  void leave_after(uint64_t view_ends_ns);
+  void let_go();
+  std::shared_ptr<NodeLink> make_link(const Member& member, uint64_t page_bytes);
+  void watch_register(uint64_t look = 0);
+  bool end_if_held();
+  void read_register();
+  void learned(uint64_t sent_ns, const ClockGap& gap, const Result<RegisteredEpoch>& read);
+  bool any_node() const;
+  bool all_tried() const;
+  bool all_refused() const;
+  Error why_none() const;
+
+  const ClientOptions options_;
+  Runtime& runtime_;
+  Fabric& fabric_;
+  const std::shared_ptr<FabricGate> gate_;  // of all links; stop() alone waits for what is inside
+  const Fleet fleet_;
+  ControlDialer* const alone_ = nullptr;  // not a fleet
+  const std::shared_ptr<ClientCounters> counters_ = std::make_shared<ClientCounters>();
+
+  mutable std::mutex mutex_;  // of what follows; never taken by a fetch unless number_ has changed
+  std::map<NodeId, KnownLink> links_;
+  std::shared_ptr<ClusterView> view_;
+  std::optional<Error> register_error_;
+  uint64_t learned_ns_ = 0;         // the epoch
+  uint64_t reading_ = 0;            // reads that have not been answered
+  std::shared_ptr<void> watching_;  // the register; on the runtime
+  bool told_of_going_back_ = false;
+  bool stopped_ = false;
+
+  std::atomic<uint64_t> number_{0};
+};
+
+}  // namespace farpage

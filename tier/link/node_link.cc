@@ -1,0 +1,466 @@
+#include "tier/link/node_link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kFirstPauseNs = 10 * kMillisecond;
+constexpr uint64_t kLongestPauseNs = 500 * kMillisecond;
+constexpr uint64_t kRenewalsPerLease = 4;
+constexpr uint64_t kClockLooksPerLease = 8;
+constexpr uint64_t kIdleRenewalsPerLease = 2;  // of a client that has fetched nothing meanwhile
+// So that a dial that lasts to its own deadline can still say what it waited for.
+constexpr uint64_t kLastWordNs = 100 * kMillisecond;
+constexpr uint64_t kMaxDurationNs = 3'600 * kSecond;
+constexpr size_t kMaxBackendName = 16;
+constexpr uint64_t kMaxReportBytes = kMiB;  // that a node has to look at for one report
+
+Error to_error(const Reply& reply) {
+  if (const auto* refusal = std::get_if<Refusal>(&reply)) return {refusal->code, refusal->message};
+  return {Code::kProtocol, "the node answered with a message of another kind"};
+}
+
+}  // namespace
+
+NodeLink::NodeLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric,
+                   std::shared_ptr<FabricGate> gate, ControlDialer& dialer, LinkTerms terms,
+                   std::shared_ptr<ClientCounters> counters)
+    : options_(options),
+      runtime_(runtime),
+      fabric_(fabric),
+      backend_(fabric.capabilities().backend),
+      gate_(std::move(gate)),
+      dialer_(dialer),
+      terms_(std::move(terms)),
+      counters_(std::move(counters)) {}
+
+void NodeLink::start() {
+  dialing_ = true;
+  dial(0);
+}
+
+Result<void> NodeLink::connect() {
+  const uint64_t deadline = runtime_.clock().now_ns() + options_.connect_ms * kMillisecond;
+  start();
+  runtime_.wait_until(deadline, [this] {
+    std::lock_guard lock(mutex_);
+    return view_ != nullptr || refused_;
+  });
+  runtime_.wait_until(deadline + kLastWordNs, [this] {
+    std::lock_guard lock(mutex_);
+    return view_ != nullptr || last_error_;
+  });
+  std::lock_guard lock(mutex_);
+  if (view_ != nullptr) return {};
+  if (last_error_) return tl::unexpected(*last_error_);
+  return fail(Code::kTimeout,
+              fmt::format("the node has not answered for {} ms (client.connect_ms): is it stopped?",
+                          options_.connect_ms));
+}
+
+void NodeLink::stop() {
+  say_goodbye();
+  std::shared_ptr<View> view;
+  std::shared_ptr<View> opening;
+  std::shared_ptr<ControlLink> greeting;
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(stopped_, true)) return;
+    std::swap(view, view_);
+    std::swap(opening, opening_);
+    std::swap(greeting, greeting_);
+  }
+  view_number_.fetch_add(1, std::memory_order_acq_rel);
+}
+
+// With the verdicts since the last renewal; nobody waits for an answer.
+void NodeLink::say_goodbye() {
+  const std::shared_ptr<View> last = view();
+  if (last == nullptr) return;
+  last->link->call(RenewRequest{last->incarnation, verdicts_of(*last)},
+                   [](const Result<Reply>&) {});
+}
+
+// What this run has been told, and what no node has been told yet. A view that is not the newest
+// tells nothing: the newest one does.
+VerdictCounts NodeLink::verdicts_of(View& view) {
+  const std::lock_guard lock(mutex_);
+  if (view_.get() != &view) return {};
+  add_saturating(view.told, counters_->take_untold());
+  return view.told;
+}
+
+std::optional<Error> NodeLink::error() const {
+  const std::lock_guard lock(mutex_);
+  return last_error_;
+}
+
+bool NodeLink::refused() const {
+  const std::lock_guard lock(mutex_);
+  return refused_;
+}
+
+std::shared_ptr<View> NodeLink::view() const {
+  std::lock_guard lock(mutex_);
+  return view_;
+}
+
+void NodeLink::dial(uint64_t delay_ns) {
+  runtime_.after(delay_ns, [weak = weak_from_this()] {
+    auto self = weak.lock();
+    if (self == nullptr) return;
+    // Under the lock: once stop() has returned, the dialer may go.
+    std::lock_guard lock(self->mutex_);
+    if (self->stopped_) return;
+    self->dialer_.dial([weak](Result<std::shared_ptr<ControlLink>> link) {
+      auto alive = weak.lock();
+      if (alive == nullptr) return;
+      if (!link) return alive->failed(link.error());
+      alive->say_hello(*link);
+    });
+  });
+}
+
+void NodeLink::say_hello(const std::shared_ptr<ControlLink>& link) {
+  const uint64_t sent = runtime_.clock().now_ns();
+  hello_gap_ = ClockGap::of(runtime_);
+  HelloRequest hello;
+  hello.staging_bytes = options_.staging_bytes;
+  hello.node = terms_.self;
+  hello.incarnation = terms_.incarnation;
+  if (terms_.epoch) hello.epoch = terms_.epoch();
+  {
+    std::lock_guard lock(mutex_);
+    if (stopped_) return;
+    greeting_ = link;
+  }
+  link->call(hello, [weak = weak_from_this(), sent](Result<Reply> reply) {
+    if (auto self = weak.lock()) self->greeted(sent, std::move(reply));
+  });
+  runtime_.after(options_.connect_ms * kMillisecond,
+                 [weak = weak_from_this(), waiting = std::weak_ptr(link)] {
+                   auto self = weak.lock();
+                   if (self != nullptr) self->drop_greeting(waiting.lock());
+                 });
+}
+
+void NodeLink::drop_greeting(const std::shared_ptr<ControlLink>& link) {
+  {
+    std::lock_guard lock(mutex_);
+    if (link == nullptr || greeting_ != link) return;
+    greeting_.reset();
+  }
+  failed({Code::kTimeout,
+          fmt::format("the node has not answered for {} ms (client.connect_ms): is it stopped?",
+                      options_.connect_ms)});
+}
+
+void NodeLink::greeted(uint64_t sent_ns, Result<Reply> reply) {
+  std::shared_ptr<ControlLink> link;
+  {
+    std::lock_guard lock(mutex_);
+    std::swap(link, greeting_);
+  }
+  if (link == nullptr) return;
+  if (!reply) return failed(reply.error());
+  auto* hello = std::get_if<HelloReply>(&*reply);
+  if (hello == nullptr) return failed(to_error(*reply));
+  auto view = make_view(link, sent_ns, *hello);
+  if (!view) return failed(view.error());
+  {
+    std::lock_guard lock(mutex_);
+    if (stopped_) return;
+    opening_ = *view;
+  }
+  // The lease is kept alive while the staging is connected, however long that takes.
+  renew(*view);
+  watch_lease(*view);
+  if (terms_.self != 0) return opened(*view, nullptr);
+  open_staging(*view, std::move(*hello));
+}
+
+namespace {
+
+// Whoever lets go of it last, a lane or the runtime, does not wait for its channel's end.
+std::shared_ptr<Staging> share(std::unique_ptr<Staging> staging, Runtime& runtime,
+                               const std::shared_ptr<FabricGate>& gate) {
+  return {staging.release(), [&runtime, gate](Staging* last) {
+            std::shared_ptr<Staging> ending(last);
+            if (gate->closed()) return;  // once the client goes, so may the runtime
+            runtime.offload(JobClass::kDispose,
+                            [ending = std::move(ending)]() mutable { ending.reset(); });
+          }};
+}
+
+}  // namespace
+
+// Connecting over a network blocks.
+void NodeLink::open_staging(const std::shared_ptr<View>& view, HelloReply reply) {
+  reply.staging_offer.peer = view->link->peer();
+  const uint64_t deadline = runtime_.clock().now_ns() + options_.connect_ms * kMillisecond;
+  // Shared, because std::function needs what can be copied.
+  runtime_.offload(
+      JobClass::kConnect, [&runtime = runtime_, gate = gate_, weak = weak_from_this(), deadline,
+                           reuse_ns = view->reuse_ns, weak_view = std::weak_ptr(view),
+                           hello = std::make_shared<HelloReply>(std::move(reply))] {
+        auto made = gate->pass([&](Fabric& fabric) {
+          return Staging::connect(fabric, std::move(hello->staging_offer),
+                                  std::move(hello->staging), runtime.clock(), reuse_ns, deadline);
+        });
+        const auto staging = std::move(made).map([&](std::unique_ptr<Staging> staging) {
+          return share(std::move(staging), runtime, gate);
+        });
+        runtime.after(0, [weak, weak_view, staging] {
+          auto self = weak.lock();
+          auto waiting = weak_view.lock();
+          if (self != nullptr && waiting != nullptr) self->opened(waiting, staging);
+        });
+      });
+}
+
+void NodeLink::opened(const std::shared_ptr<View>& view,
+                      const Result<std::shared_ptr<Staging>>& staging) {
+  std::shared_ptr<View> previous;
+  {
+    std::lock_guard lock(mutex_);
+    if (opening_ != view) return;  // lost or stopped meanwhile
+    opening_.reset();
+    if (staging) {
+      view->staging = *staging;
+      previous = std::exchange(view_, view);
+      highest_epoch_ = view->epoch;
+      dialing_ = false;
+    }
+  }
+  if (!staging) return failed(staging.error());
+  previous.reset();  // not under the lock: with it may go its link, which calls back
+  pause_ns_ = 0;
+  view_number_.fetch_add(1, std::memory_order_acq_rel);
+  runtime_.notify();
+}
+
+Result<std::shared_ptr<View>> NodeLink::make_view(const std::shared_ptr<ControlLink>& link,
+                                                  uint64_t sent_ns, const HelloReply& reply) {
+  if (reply.protocol != kControlProtocol) {
+    return fail(Code::kProtocol, fmt::format("the node speaks control protocol {}, this client {}: "
+                                             "run the same version of farpage on both",
+                                             reply.protocol, kControlProtocol));
+  }
+  if (!reply.backend.empty() && reply.backend != backend_) {
+    const bool is_name = reply.backend.size() <= kMaxBackendName &&
+                         std::all_of(reply.backend.begin(), reply.backend.end(),
+                                     [](char c) { return c >= 'a' && c <= 'z'; });
+    if (!is_name) return fail(Code::kProtocol, "the node's hello names no backend");
+    return fail(Code::kInvalid, fmt::format("the node's pages travel over '{0}', and this client "
+                                            "was told '{1}': say --backend {0}",
+                                            reply.backend, backend_));
+  }
+  if (auto member = check_member(reply); !member) return tl::unexpected(member.error());
+  if (terms_.fixed) {
+    std::lock_guard lock(mutex_);
+    const bool same_run = view_ != nullptr && view_->incarnation == reply.incarnation;
+    if (reply.epoch < highest_epoch_ || (reply.epoch == highest_epoch_ && !same_run)) {
+      return fail(
+          Code::kProtocol,
+          fmt::format("the node has gone back from epoch {} to {}: was its state file lost?",
+                      highest_epoch_, reply.epoch));
+    }
+  }
+  if (!terms_.fixed && reply.epoch == 0) {
+    return fail(Code::kUnavailable, "the node is a member of no epoch yet");
+  }
+  if (reply.epoch == 0 || reply.epoch > kMaxEpoch || reply.incarnation == 0 ||
+      reply.newest_epoch > kMaxEpoch || reply.reuse_ns == 0 || reply.reuse_ns > kMaxDurationNs ||
+      reply.lease_ns == 0 || reply.lease_ns > kMaxDurationNs) {
+    return fail(Code::kProtocol, "the node's hello has a field out of range");
+  }
+  auto view = std::make_shared<View>();
+  view->epoch = reply.epoch;
+  view->incarnation = reply.incarnation;
+  view->reuse_ns = reply.reuse_ns;
+  view->lease_ns = reply.lease_ns;
+  view->geometry = {reply.page_bytes, reply.slots, reply.buckets,
+                    static_cast<SlotLayout>(std::min<uint32_t>(reply.slot_layout, UINT8_MAX))};
+  view->link = link;
+  view->valid_until_ns = sent_ns + reply.lease_ns;
+  view->gap = hello_gap_;
+  if (auto valid = validate(view->geometry); !valid) return tl::unexpected(valid.error());
+  if (!locations_) {
+    const uint64_t pages = options_.location_pages == 0 ? reply.slots : options_.location_pages;
+    auto locations = LocationCache::create(pages);
+    if (!locations) return tl::unexpected(locations.error());
+    locations_ = std::move(*locations);
+  }
+  hear_of(std::max(reply.epoch, reply.newest_epoch));
+  return view;
+}
+
+// Whether it is the member that this link is for, of the same fleet.
+Result<void> NodeLink::check_member(const HelloReply& reply) const {
+  if (reply.node != terms_.peer) {
+    if (terms_.peer == 0) {
+      return fail(Code::kInvalid, "this node is one of several: name all of them");
+    }
+    return fail(Code::kInvalid,
+                reply.node == 0
+                    ? "the node that answers here serves alone: it was told of no other nodes"
+                    : "another member answers here than the one that the list of nodes names");
+  }
+  if (terms_.page_bytes != 0 && reply.page_bytes != terms_.page_bytes) {
+    return fail(Code::kInvalid, fmt::format("the node's pages are of up to {} bytes, those of its "
+                                            "fleet of {}: node.page_bytes is the same at all",
+                                            reply.page_bytes, terms_.page_bytes));
+  }
+  if (terms_.fixed && terms_.epoch && reply.membership != terms_.epoch()) {
+    return fail(Code::kInvalid,
+                "the node was told another list of nodes, or another number of replicas: they are "
+                "the same at every node and client");
+  }
+  return {};
+}
+
+void NodeLink::renew(const std::weak_ptr<View>& weak_view) {
+  auto view = weak_view.lock();
+  if (view == nullptr) return;
+  const uint64_t sent = runtime_.clock().now_ns();
+  const ClockGap gap = ClockGap::of(runtime_);
+  const VerdictCounts verdicts = verdicts_of(*view);
+  const bool idle = verdicts.fetches == renewed_fetches_;
+  renewed_fetches_ = verdicts.fetches;
+  const uint64_t pause = view->lease_ns / (idle ? kIdleRenewalsPerLease : kRenewalsPerLease);
+  view->link->call(RenewRequest{view->incarnation, verdicts},
+                   [weak = weak_from_this(), weak_view, sent, gap, pause](Result<Reply> reply) {
+                     auto self = weak.lock();
+                     auto renewed = weak_view.lock();
+                     if (self == nullptr || renewed == nullptr) return;
+                     auto* answer = reply ? std::get_if<RenewReply>(&*reply) : nullptr;
+                     if (answer == nullptr || answer->incarnation != renewed->incarnation) {
+                       return self->lost(renewed);
+                     }
+                     if (self->end_if_held(*renewed)) return self->lost(renewed);
+                     renewed->renew(sent + renewed->lease_ns);
+                     renewed->gap = gap;
+                     self->runtime_.after(pause, [weak, weak_view] {
+                       if (auto again = weak.lock()) again->renew(weak_view);
+                     });
+                   });
+}
+
+// A node that is silent, because it is stopped or its network is down, is known by our own clock.
+// A network that is back would else be found by TCP's timers alone, which wait for minutes. What
+// that clock does not tell, the gap to the wall clock may.
+void NodeLink::watch_lease(const std::weak_ptr<View>& weak_view) {
+  auto view = weak_view.lock();
+  if (view == nullptr) return;
+  const uint64_t now = runtime_.clock().now_ns();
+  if (end_if_held(*view) || !view->valid(now)) {
+    view->link->close();  // who waits for an answer, a put say, need not
+    return lost(view);
+  }
+  const uint64_t look_ns = std::max<uint64_t>(1, view->lease_ns / kClockLooksPerLease);
+  runtime_.after(std::min(view->valid_until_ns - now, look_ns),
+                 [weak = weak_from_this(), weak_view] {
+                   if (auto self = weak.lock()) self->watch_lease(weak_view);
+                 });
+}
+
+bool NodeLink::end_if_held(View& view) {
+  const uint64_t held = ClockGap::held_ns(runtime_, view.gap, view.lease_ns);
+  if (held == 0) return false;
+  if (view.valid(runtime_.clock().now_ns())) counters_->lease_ended_held(held);
+  view.valid_until_ns = 0;
+  return true;
+}
+
+void NodeLink::report(const PageKey& key) {
+  if (!page_reports_.add(key, runtime_.clock().now_ns())) return;
+  if (reporting_.exchange(true, std::memory_order_acq_rel)) return;
+  runtime_.after(0, [weak = weak_from_this()] {
+    if (auto self = weak.lock()) self->send_reports();
+  });
+}
+
+void NodeLink::send_reports() {
+  reporting_.exchange(false, std::memory_order_acq_rel);  // what is added from now on posts again
+  std::vector<PageKey> keys = page_reports_.take();
+  const std::shared_ptr<View> current = view();
+  if (current == nullptr || keys.empty()) return;
+  reports_.fetch_add(keys.size(), std::memory_order_relaxed);
+  const auto told = [weak = weak_from_this()](const Result<Reply>& reply) {
+    const auto* answer = reply ? std::get_if<ReportReply>(&*reply) : nullptr;
+    if (auto self = weak.lock(); self != nullptr && answer != nullptr) {
+      self->hear_of(answer->newest_epoch);
+    }
+  };
+  const size_t most =
+      std::clamp<size_t>(kMaxReportBytes / current->geometry.page_bytes, 1, kMaxReplicaPages);
+  for (size_t i = 0; i < keys.size(); i += most) {
+    ReportRequest request;
+    request.keys.assign(keys.begin() + static_cast<ptrdiff_t>(i),
+                        keys.begin() + static_cast<ptrdiff_t>(std::min(i + most, keys.size())));
+    current->link->call(std::move(request), told);
+  }
+}
+
+void NodeLink::hear_of(uint64_t epoch) {
+  if (epoch > kMaxEpoch || epoch <= newest_epoch()) return;
+  newest_epoch_.store(epoch, std::memory_order_relaxed);
+}
+
+std::string NodeLink::name() const {
+  if (terms_.peer == 0) return "the memory node";
+  return fmt::format("memory node {:016x}", terms_.peer);
+}
+
+void NodeLink::failed(Error error) {
+  const bool final = error.code == Code::kProtocol || error.code == Code::kInvalid ||
+                     error.code == Code::kDenied ||
+                     (error.code == Code::kOtherEpoch && terms_.fixed);
+  {
+    std::lock_guard lock(mutex_);
+    if (stopped_) return;
+    if (view_ == nullptr && final) refused_ = true;
+    if (!last_error_ || last_error_->message != error.message) {
+      if (view_number() > 0 || (final && terms_.self != 0))
+        log_warning("cannot reach " + name() + ": " + error.message);
+      last_error_ = std::move(error);
+    }
+  }
+  runtime_.notify();
+  pause_ns_ = std::clamp(pause_ns_ * 2, kFirstPauseNs, kLongestPauseNs);
+  dial(pause_ns_);
+}
+
+void NodeLink::lost(const std::shared_ptr<View>& view) {
+  view->connected = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (stopped_) return;
+    if (opening_ == view) {
+      opening_.reset();
+    } else {
+      // Its link, its lease and whoever gives it up may all say so.
+      if (view_ != view || dialing_) return;
+      dialing_ = true;
+      last_error_.reset();
+    }
+  }
+  failed({Code::kUnavailable, "the connection to the memory node was lost; connecting again"});
+}
+
+void NodeLink::give_up(const std::shared_ptr<View>& view) {
+  // Reads need no staging, and go on under the lease.
+  if (!view->connected.exchange(false)) return;
+  runtime_.after(0, [weak = weak_from_this(), weak_view = std::weak_ptr(view)] {
+    auto self = weak.lock();
+    auto lost = weak_view.lock();
+    if (self != nullptr && lost != nullptr) self->lost(lost);
+  });
+}
+
+}  // namespace farpage

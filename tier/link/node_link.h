@@ -1,0 +1,146 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/runtime.h"
+#include "base/status.h"
+#include "control/link.h"
+#include "pagetable/epoch.h"
+#include "pagetable/location_cache.h"
+#include "tier/link/breaker.h"
+#include "tier/link/page_reports.h"
+#include "tier/link/view.h"
+#include "tier/request/client_options.h"
+#include "tier/stats/lane_counters.h"
+#include "transport/fabric.h"
+#include "transport/fabric_gate.h"
+
+namespace farpage {
+
+// Who uses a link, and whom it must lead to. As it stands: a client, and a node that serves alone.
+struct LinkTerms {
+  // The member that says hello; 0: a client, which has a staging for its puts and its touch log.
+  NodeId self = 0;
+  uint64_t incarnation = 0;  // that member's
+  NodeId peer = 0;           // the member that must answer; 0: a node that serves alone
+  uint64_t page_bytes = 0;   // of the fleet, which the member must have; 0: any
+  // What the hello says; called on the runtime. Empty: {0, 0}.
+  std::function<EpochTag()> epoch;
+  // Membership is a list: the member must have the same one. With a register it may be ahead, or
+  // behind, and a member is known by its incarnation alone.
+  bool fixed = true;
+};
+
+// Keeps a view of one node: dials, says hello, renews the lease, and begins again when the
+// connection or the node is lost: said by the link, or known by a lease that has ended.
+//
+//   dialing ──hello──► opening ──staging──► serving ──lost──► dialing (after a pause that grows)
+//
+// Reconnecting makes a new View; the old one stays usable until its lease ends.
+class NodeLink : public std::enable_shared_from_this<NodeLink> {
+ public:
+  // `counters`: whose verdicts are told to the node, with the renewals.
+  // `gate`: the fabric's; whoever destroys that closes it before, for this link's work may last.
+  NodeLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric,
+           std::shared_ptr<FabricGate> gate, ControlDialer& dialer, LinkTerms terms = {},
+           std::shared_ptr<ClientCounters> counters = std::make_shared<ClientCounters>());
+
+  // Starts to dial, and does not wait.
+  void start();
+  // Starts to dial, and waits for the first view.
+  Result<void> connect();
+  // Ends the view and dials no more. Blocks for nothing that is under way; may be called again.
+  void stop();
+
+  // Why there is no view.
+  std::optional<Error> error() const;
+  // ... for a reason that time does not mend.
+  bool refused() const;
+
+  // Changes with every new view; wait-free.
+  uint64_t view_number() const { return view_number_.load(std::memory_order_acquire); }
+  std::shared_ptr<View> view() const;
+
+  // The view's staging is of no more use, though its link has not noticed: dials again for a new
+  // view. Once for each; reads under its lease go on. Any thread.
+  void give_up(const std::shared_ptr<View>& view);
+
+  const ClientOptions& options() const { return options_; }
+  Runtime& runtime() { return runtime_; }
+  Fabric& fabric() { return fabric_; }
+  // For work that is off the runtime's thread, where the fabric alone could be gone.
+  const std::shared_ptr<FabricGate>& gate() const { return gate_; }
+  LocationCache& locations() { return *locations_; }
+  Breaker& breaker() { return breaker_; }
+  NodeId peer() const { return terms_.peer; }
+
+  // What was read of this page there was wrong: the node looks at it again, and says which epochs
+  // it knows of. Each page once a second, and 256 pages a second. Any thread; wait-free for what
+  // is beyond.
+  void report(const PageKey& key);
+  uint64_t reports() const { return reports_.load(std::memory_order_relaxed); }
+  // Of the versions that this node has told of so far; 0: it has never said hello. Wait-free.
+  uint64_t newest_epoch() const { return newest_epoch_.load(std::memory_order_relaxed); }
+  const std::shared_ptr<ClientCounters>& counters() const { return counters_; }
+
+ private:
+  void dial(uint64_t delay_ns);
+  void say_hello(const std::shared_ptr<ControlLink>& link);
+  void greeted(uint64_t sent_ns, Result<Reply> reply);
+  void drop_greeting(const std::shared_ptr<ControlLink>& link);
+  Result<std::shared_ptr<View>> make_view(const std::shared_ptr<ControlLink>& link,
+                                          uint64_t sent_ns, const HelloReply& reply);
+  Result<void> check_member(const HelloReply& reply) const;
+  std::string name() const;
+  void send_reports();
+  void hear_of(uint64_t epoch);
+  void open_staging(const std::shared_ptr<View>& view, HelloReply reply);
+  void opened(const std::shared_ptr<View>& view, const Result<std::shared_ptr<Staging>>& staging);
+  void watch_lease(const std::weak_ptr<View>& view);
+  bool end_if_held(View& view);
+  void renew(const std::weak_ptr<View>& view);
+  VerdictCounts verdicts_of(View& view);
+  void say_goodbye();
+  void failed(Error error);
+  void lost(const std::shared_ptr<View>& view);
+
+  const ClientOptions options_;
+  Runtime& runtime_;
+  Fabric& fabric_;
+  const std::string backend_;  // the fabric's
+  const std::shared_ptr<FabricGate> gate_;
+  ControlDialer& dialer_;
+  const LinkTerms terms_;
+  Breaker breaker_;
+  std::optional<LocationCache> locations_;  // made with the first view; fixed from then on
+
+  const std::shared_ptr<ClientCounters> counters_;
+
+  mutable std::mutex
+      mutex_;  // of what follows; never taken by a fetch unless view_number_ has changed
+  std::shared_ptr<View> view_;
+  std::shared_ptr<ControlLink> greeting_;  // waits for the answer to its hello
+  std::shared_ptr<View> opening_;          // waits for its staging
+  std::optional<Error> last_error_;
+  bool refused_ = false;  // by the node, for a reason that time does not mend
+  uint64_t highest_epoch_ = 0;
+  bool dialing_ = false;  // at most one attempt to connect is under way
+  bool stopped_ = false;
+
+  std::atomic<uint64_t> view_number_{0};
+  uint64_t pause_ns_ = 0;  // before the next dial; this and what follows: on the runtime only
+  ClockGap hello_gap_;     // when the last hello was sent
+  uint64_t renewed_fetches_ = 0;  // as of the last renewal
+  PageReports page_reports_;
+  std::atomic<bool> reporting_{false};  // a callback that takes them is under way
+  std::atomic<uint64_t> reports_{0};
+  std::atomic<uint64_t> newest_epoch_{0};
+};
+
+}  // namespace farpage
