@@ -1,5 +1,5 @@
-# farpage_test(NAME [SERIAL] [VARIES] SOURCES ... LINKS ...): one test program a folder, farpage_test_NAME, every case of which is a test of ctest,
-# with the label NAME.
+# farpage_test(NAME [SERIAL] [VARIES] [ONE_THREAD] [PURE] SOURCES ... LINKS ...): one test program a
+# folder, farpage_test_NAME, every case of which is a test of ctest, with the label NAME.
 
 include(GoogleTest)
 
@@ -39,7 +39,13 @@ function(farpage_script_tests prefix)
 endfunction()
 
 function(farpage_test name)
-  cmake_parse_arguments(ARG "SERIAL;VARIES" "" "SOURCES;LINKS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL;VARIES;ONE_THREAD;PURE" "" "SOURCES;LINKS" ${ARGN})
+  # ONE_THREAD: nothing in it can race. PURE: it computes figures from figures, so nothing in it
+  # races, and what indexes its arrays is checked where they are written and read. Sanitizers make
+  # such programs take minutes, and have found nothing in them.
+  if(ARG_PURE AND FARPAGE_SANITIZE OR ARG_ONE_THREAD AND FARPAGE_SANITIZE STREQUAL "thread")
+    return()
+  endif()
   add_executable(farpage_test_${name} ${ARG_SOURCES})
   target_include_directories(farpage_test_${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_options(farpage_test_${name} PRIVATE ${farpage_test_options})
