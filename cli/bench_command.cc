@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/stderr.h"
 #include "bench/cluster/recovery_bench.h"
 #include "bench/deadline_bench.h"
 #include "bench/fetch_bench.h"
@@ -181,7 +182,7 @@ Result<int> bench_deadlines(DeadlineArguments arguments, ConnectOptions options,
       arguments, bench.pool_bytes / bench.page_bytes, std::move(options), interrupts,
       [&](NodeConnection& opened, const auto& interrupted) {
         return run_deadline_bench(opened.client(), bench, interrupted,
-                                  [] { fmt::print(stderr, "filled, and fetching\n"); });
+                                  [] { write_stderr("filled, and fetching\n"); });
       },
       [&](NodeConnection& opened, const DeadlineBenchResult& result) -> Result<int> {
         const DeadlineReport report = {bench, result, opened.client().capabilities(), version()};

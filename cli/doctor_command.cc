@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <signal.h>
 
 #include <CLI/CLI.hpp>
 #include <boost/json/object.hpp>
@@ -124,17 +123,16 @@ std::string doctor_table(const doctor::Wanted& wanted,
 }
 
 int run_doctor(const CLI::App& app, const DoctorArguments& arguments) {
-  ::signal(SIGXFSZ, SIG_IGN);  // too low a limit (ulimit -f) is a finding, not an end
   const Result<doctor::Wanted> wanted = read_wanted(app, arguments);
   if (!wanted) return report_error(wanted.error(), kExitUsage);
   const auto findings = doctor::examine(*wanted, doctor::HostFiles());
   if (!arguments.json.empty()) {
     const auto written = write_text(arguments.json, format_json(doctor_json(*wanted, findings)));
-    if (!written) return report_error(written.error(), kExitUsage);
+    if (!written) return report_error(written.error());
   }
   if (arguments.json != "-") {
     const auto written = write_text("-", doctor_table(*wanted, findings));
-    if (!written) return report_error(written.error(), kExitUsage);
+    if (!written) return report_error(written.error());
   }
   return doctor::has_problem(findings) ? kExitFailed : kExitDone;
 }

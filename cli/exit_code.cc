@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
+#include "base/stderr.h"
 
 namespace farpage {
 
 int report_error(const Error& error, int exit_code) {
-  fmt::print(stderr, "farpage: {}\n", error.message);
+  write_stderr(fmt::format("farpage: {}\n", error.message));
   return exit_code;
 }
 

@@ -1,10 +1,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <sstream>
 
+#include "base/stderr.h"
+#include "bench/json.h"
 #include "cli/commands.h"
 #include "cli/exit_code.h"
+#include "cli/standard_streams.h"
 #include "cli/version.h"
 
 namespace {
@@ -21,9 +24,21 @@ std::string usage_error(const CLI::App* app, const CLI::Error& error) {
   return fmt::format("farpage: {}\nTry '{} --help'.\n", error.what(), name);
 }
 
+// Help and version are results, and go to standard output.
+int end_parsing(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream asked;
+  std::ostringstream wrong;
+  const bool is_done = app.exit(error, asked, wrong) == 0;
+  farpage::write_stderr(wrong.str());
+  if (!is_done) return farpage::kExitUsage;
+  const auto written = farpage::write_text("-", asked.str());
+  return written ? farpage::kExitDone : farpage::report_error(written.error());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  farpage::make_streams_safe();
   int exit_code = farpage::kExitDone;
   CLI::App app("Moves KV-cache pages between a serving engine and memory on other machines.",
                "farpage");
@@ -43,7 +58,7 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? farpage::kExitDone : farpage::kExitUsage;
+    return end_parsing(app, error);
   }
   return exit_code;
 }
