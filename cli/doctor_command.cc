@@ -122,13 +122,18 @@ std::string doctor_table(const doctor::Wanted& wanted,
                      doctor::has_problem(findings) ? "not" : "", wanted.asked.names());
 }
 
+// A file that cannot be there is wrong usage; one that ends early is not.
+int exit_code_of(const Error& error) {
+  return error.code == Code::kNotFound || error.code == Code::kDenied ? kExitUsage : kExitFailed;
+}
+
 int run_doctor(const CLI::App& app, const DoctorArguments& arguments) {
   const Result<doctor::Wanted> wanted = read_wanted(app, arguments);
   if (!wanted) return report_error(wanted.error(), kExitUsage);
   const auto findings = doctor::examine(*wanted, doctor::HostFiles());
   if (!arguments.json.empty()) {
     const auto written = write_text(arguments.json, format_json(doctor_json(*wanted, findings)));
-    if (!written) return report_error(written.error());
+    if (!written) return report_error(written.error(), exit_code_of(written.error()));
   }
   if (arguments.json != "-") {
     const auto written = write_text("-", doctor_table(*wanted, findings));
