@@ -1,16 +1,47 @@
 #include "base/log.h"
 
 #include <fmt/format.h>
-#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <memory>
+#include <mutex>
 
 #include "base/clock.h"
+#include "base/stderr.h"
 
 namespace farpage {
 namespace {
 
+// Instead of spdlog's own, which waits for a reader that does not read.
+class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  StderrSink() : is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+ private:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    spdlog::memory_buf_t buffer;
+    formatter_->format(message, buffer);
+    std::string line(buffer.data(), buffer.size());
+    if (is_terminal_) {
+      constexpr const char* kYellow = "\x1b[33m\x1b[1m";
+      constexpr const char* kPlain = "\x1b[m";
+      line.insert(message.color_range_end, kPlain).insert(message.color_range_start, kYellow);
+    }
+    write_stderr(line);
+  }
+  void flush_() override {}
+
+  const bool is_terminal_;
+};
+
 spdlog::logger& logger() {
-  static const std::shared_ptr<spdlog::logger> instance = spdlog::stderr_color_mt("farpage");
+  static const std::shared_ptr<spdlog::logger> instance = [] {
+    auto made = std::make_shared<spdlog::logger>("farpage", std::make_shared<StderrSink>());
+    made->set_error_handler([](const std::string&) {});  // there is nowhere to tell it
+    return made;
+  }();
   return *instance;
 }
 

@@ -3,12 +3,12 @@
 #include <errno.h>
 #include <fmt/format.h>
 
-#include <cstdio>
+#include "base/stderr.h"
 
 namespace farpage {
 
 int report_error(const Error& error, int exit_code) {
-  fmt::print(stderr, "{}: {}\n", program_invocation_short_name, error.message);
+  write_stderr(fmt::format("{}: {}\n", program_invocation_short_name, error.message));
   return exit_code;
 }
 

@@ -39,6 +39,16 @@ inline CLI::Validator count_text() {
       "COUNT");
 }
 
+// For an option whose values have commas between them (CLI11's delimiter).
+inline CLI::Validator list_entry() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        if (text.find_first_of("; \t\n") == std::string::npos) return "";
+        return "'" + text + "' is no single entry: separate entries by commas, and by nothing else";
+      },
+      "");
+}
+
 inline CLI::Option* add_size(CLI::App& app, const std::string& name, uint64_t& bytes,
                              const std::string& help) {
   CLI::Option* option = app.add_option(name, bytes, help)->transform(size_text());

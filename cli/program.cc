@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <sstream>
 
+#include "base/stderr.h"
 #include "cli/exit_code.h"
+#include "cli/standard_streams.h"
 #include "cli/version.h"
+#include "report/json.h"
 
 namespace farpage {
 namespace {
@@ -22,10 +26,22 @@ std::string usage_error(const CLI::App* app, const CLI::Error& error) {
   return fmt::format("{}: {}\nTry '{} --help'.\n", app->get_name(), error.what(), name);
 }
 
+// Help and version are results, and go to standard output.
+int end_parsing(const CLI::App& app, const CLI::ParseError& error) {
+  std::ostringstream asked;
+  std::ostringstream wrong;
+  const bool is_done = app.exit(error, asked, wrong) == 0;
+  write_stderr(wrong.str());
+  if (!is_done) return kExitUsage;
+  const auto written = write_text("-", asked.str());
+  return written ? kExitDone : report_error(written.error());
+}
+
 }  // namespace
 
 int run_program(const std::string& name, const std::string& description,
                 const std::function<void(CLI::App&, int&)>& add_commands, int argc, char** argv) {
+  make_streams_safe();
   int exit_code = kExitDone;
   CLI::App app(description, name);
   app.set_version_flag("--version", fmt::format("{} {}", name, version()));
@@ -35,7 +51,7 @@ int run_program(const std::string& name, const std::string& description,
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kExitDone : kExitUsage;
+    return end_parsing(app, error);
   }
   return exit_code;
 }

@@ -51,7 +51,7 @@ void examine_network(const Wanted& wanted, const HostFiles& files, const Privile
 void examine_machine(const HostFiles& files, const Privileges& privileges,
                      std::vector<Finding>& findings) {
   const CpuFacts cpu = read_cpu(files);
-  findings.push_back(check_cores(cpu));
+  findings.push_back(check_cores(cpu, privileges));
   findings.push_back(check_crc_instructions(cpu));
   findings.push_back(check_governor(cpu, privileges));
   findings.push_back(check_virtual_machine(cpu));

@@ -173,7 +173,7 @@ Result<void> HttpConnection::begin_lines(const HttpRequest& request, uint64_t de
   http::read_header(wire_->timed, wire_->incoming, *wire_->lines, error);
   if (error) return wire_->failed(error, "no reply");
   if (wire_->lines->get().result() == http::status::ok) return {};
-  return fail(Code::kUnavailable, fmt::format("the etcd at {} answers a watch with status {}",
+  return fail(Code::kUnavailable, fmt::format("the etcd at {} answers a watch with HTTP status {}",
                                               wire_->host, wire_->lines->get().result_int()));
 }
 

@@ -27,6 +27,22 @@ std::string end_of(std::string prefix) {
   return prefix;
 }
 
+// Alarms, which stay until somebody disarms them, whatever etcd's members do by themselves.
+std::string advice(const std::string& said) {
+  if (said.find("database space exceeded") != std::string::npos) {
+    return ": its database is full (alarm NOSPACE), and it takes nothing more. Compact its "
+           "history (etcdctl compact REVISION, the \"revision\" of 'etcdctl endpoint status -w "
+           "json'), run 'etcdctl defrag' at each endpoint, and then 'etcdctl alarm disarm'; it "
+           "comes back unless etcd runs with --auto-compaction-retention, or a greater "
+           "--quota-backend-bytes";
+  }
+  if (said.find("corrupt cluster") != std::string::npos) {
+    return ": its members differ (alarm CORRUPT), and it takes nothing more. 'etcdctl alarm list' "
+           "names the member; replace that one, and then run 'etcdctl alarm disarm'";
+  }
+  return "";
+}
+
 json::object encode_operation(const Operation& operation) {
   switch (operation.kind) {
     case Operation::Kind::kGet:
@@ -228,7 +244,9 @@ Error decode_error(unsigned status, std::string_view text) {
     case kNotFound:
       return {Code::kNotFound, said};
     default:
-      return {Code::kUnavailable, fmt::format("status {}: {}", status, said)};
+      // A proxy in between speaks by its status alone.
+      return {Code::kUnavailable, grpc_code != 0 ? said + advice(said)
+                                                 : fmt::format("HTTP status {}: {}", status, said)};
   }
 }
 

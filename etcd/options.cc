@@ -5,6 +5,7 @@
 #include <fstream>
 #include <string_view>
 
+#include "base/config/list_text.h"
 #include "net/security/file_rights.h"
 
 namespace farpage::etcd {
@@ -43,11 +44,10 @@ struct Endpoints {
 };
 
 Result<Endpoints> read_endpoints(std::string_view list) {
+  const auto entries = split_list("etcd.endpoints", list, ListOf::kWords);
+  if (!entries) return tl::unexpected(entries.error());
   Endpoints read;
-  while (!list.empty()) {
-    const size_t end = std::min(list.find(','), list.size());
-    std::string_view entry = list.substr(0, end);
-    list.remove_prefix(std::min(end + 1, list.size()));
+  for (std::string_view entry : *entries) {
     const bool secure = entry.starts_with(kSecure);
     if (!secure && !entry.starts_with(kPlain)) {
       return fail(
@@ -63,6 +63,9 @@ Result<Endpoints> read_endpoints(std::string_view list) {
     auto address = parse_host_port(entry);
     if (!address) return fail(Code::kInvalid, "etcd.endpoints: " + address.error().message);
     read.addresses.push_back(std::move(*address));
+  }
+  if (read.addresses.empty()) {
+    return fail(Code::kInvalid, "etcd.endpoints names none: write http://HOST:PORT");
   }
   return read;
 }

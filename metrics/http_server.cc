@@ -13,7 +13,7 @@
 namespace farpage {
 namespace {
 
-constexpr size_t kMostConnections = 32;
+constexpr size_t kMostConnections = 128;
 constexpr size_t kMostRequestBytes = 16'384;
 constexpr int kLookMs = 500;  // at who is too slow
 
@@ -62,9 +62,8 @@ void HttpServer::serve() {
   std::vector<pollfd> waits;
   bool accepts = true;  // false for one turn when there is no descriptor left, say
   while (true) {
-    const bool has_room = accepts && connections_.size() < kMostConnections;
     waits = {{stop_.get(), POLLIN, 0},
-             {listening_.get(), static_cast<short>(has_room ? POLLIN : 0), 0}};
+             {listening_.get(), static_cast<short>(accepts ? POLLIN : 0), 0}};
     for (const Connection& connection : connections_) {
       const short wanted = connection.response.empty() ? POLLIN : POLLOUT;
       waits.push_back({connection.fd.get(), wanted, 0});
@@ -84,6 +83,10 @@ void HttpServer::serve() {
 bool HttpServer::accept() {
   UniqueFd fd(::accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!fd.valid()) return would_block() || errno == ECONNABORTED;
+  // Whoever is served in good time has gone long before it is the oldest of so many.
+  if (connections_.size() == kMostConnections) {
+    connections_.erase(std::ranges::min_element(connections_, {}, &Connection::deadline_ns));
+  }
   connections_.push_back({std::move(fd), boottime_clock().now_ns() + patience_ns_, {}, {}, 0});
   return true;
 }

@@ -18,8 +18,9 @@ struct HttpResponse {
   std::string body;
 };
 
-// Answers GET, one request a connection, on a thread of its own. Who is slow is cut off, and keeps
-// nobody waiting. Instead of prometheus-cpp's own server: Debian builds that without IPv6.
+// Answers GET, one request a connection, on a thread of its own. Who is slow is cut off, at once
+// where others would wait for its place, and keeps nobody waiting. Instead of prometheus-cpp's own
+// server: Debian builds that without IPv6.
 class HttpServer {
  public:
   static constexpr uint64_t kPatienceNs = 5 * kSecond;

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/stderr.h"
 
 namespace farpage {
 namespace {
@@ -37,7 +37,7 @@ Progress::Progress(std::string label, std::string unit, uint64_t total)
 Progress::~Progress() {
   if (!is_terminal_) return;
   draw(done_, static_cast<double>(boottime_clock().now_ns() - start_ns_) * 1e-9);
-  std::fputc('\n', stderr);
+  write_stderr("\n");
 }
 
 void Progress::update(uint64_t done) {
@@ -54,12 +54,12 @@ void Progress::draw(uint64_t done, double elapsed_s) {
   const std::string numbers = fmt::format("{}/{} {}, {:.0f}/s, {} left", done, total_, unit_, rate,
                                           format_duration(left_s));
   if (!is_terminal_) {
-    fmt::print(stderr, "{}: {}\n", label_, numbers);
+    write_stderr(fmt::format("{}: {}\n", label_, numbers));
     return;
   }
   const uint64_t filled = std::min(done, total_) * kBarCells / total_;
   const std::string bar = std::string(filled, '#') + std::string(kBarCells - filled, '.');
-  fmt::print(stderr, "\r\x1b[K{} [{}] {}", label_, bar, numbers);
+  write_stderr(fmt::format("\r\x1b[K{} [{}] {}", label_, bar, numbers));
 }
 
 }  // namespace farpage

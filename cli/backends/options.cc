@@ -1,7 +1,6 @@
 #include "cli/backends/options.h"
 
-#include <sstream>
-
+#include "base/config/list_text.h"
 #include "cli/backends/backends.h"
 
 namespace farpage {
@@ -36,12 +35,9 @@ std::vector<ConfigField> fields(NodeUcx& options) {
 }
 
 std::vector<std::string> RdmaOptions::device_list() const {
-  std::vector<std::string> names;
-  std::istringstream stream(devices);
-  for (std::string name; std::getline(stream, name, ',');) {
-    std::erase(name, ' ');
-    if (!name.empty()) names.push_back(name);
-  }
+  auto names = split_list("rdma.devices", devices, ListOf::kWords)
+                   .value_or(std::vector<std::string>());  // refused when it was read
+  std::erase(names, "");
   return names;
 }
 

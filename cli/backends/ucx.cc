@@ -1,3 +1,9 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <utility>
+
+#include "base/config/list_text.h"
 #include "cli/backends/registration.h"
 #include "cli/backends/ucx_plugin.h"
 #include "doctor/backends/backend_ucx.h"
@@ -9,6 +15,12 @@ template <typename Ucx>
 Result<void> read(Config& config, BackendOptions& options) {
   Ucx table;
   if (auto read = config.read("ucx", fields(table)); !read) return read;
+  for (const auto& [setting, list] :
+       {std::pair{"ucx.devices", &table.devices}, std::pair{"ucx.transports", &table.transports}}) {
+    const auto entries = split_list(setting, *list, ListOf::kWords);
+    if (!entries) return tl::unexpected(entries.error());
+    *list = fmt::format("{}", fmt::join(*entries, ","));
+  }
   options.ucx = std::move(table);
   return {};
 }

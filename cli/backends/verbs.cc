@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/config/list_text.h"
 #include "cli/backends/registration.h"
 #include "doctor/backends/backend_verbs.h"
 #ifdef FARPAGE_HAS_VERBS
@@ -14,6 +15,8 @@ constexpr uint64_t kMaxSpinUs = 1'000'000;
 Result<void> read(Config& config, BackendOptions& options) {
   RdmaOptions& rdma = options.rdma;
   if (auto read = config.read("rdma", fields(rdma)); !read) return read;
+  const auto devices = split_list("rdma.devices", rdma.devices, ListOf::kWords);
+  if (!devices) return tl::unexpected(devices.error());
   if (rdma.spin_us <= kMaxSpinUs) return {};
   return fail(Code::kInvalid,
               fmt::format("rdma.spin_us is {}: choose 0 to {}", rdma.spin_us, kMaxSpinUs));

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "base/config/list_text.h"
 #include "control/tcp_control.h"
 
 namespace farpage {
@@ -25,11 +26,10 @@ std::vector<ConfigField> fields(NodeCluster& options) {
 }
 
 Result<std::vector<NamedNode>> ClusterOptions::list() const {
+  const auto entries = split_list("cluster.nodes", nodes, ListOf::kPaths);
+  if (!entries) return tl::unexpected(entries.error());
   std::vector<NamedNode> named;
-  for (std::string_view rest = nodes; !rest.empty();) {
-    const size_t end = std::min(rest.find(','), rest.size());
-    const std::string_view entry = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+  for (const std::string_view entry : *entries) {
     const size_t equals = entry.find('=');
     if (equals == 0 || equals == std::string_view::npos) {
       return fail(Code::kInvalid,

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "base/stderr.h"
 #include "net/address/address.h"
 
 namespace farpage {
@@ -34,7 +35,7 @@ Result<std::unique_ptr<MetricsServer>> serve_metrics(std::optional<ListeningSock
                                                      std::function<void(MetricVisitor&)> describe) {
   if (!socket) return nullptr;
   auto server = MetricsServer::start(std::move(*socket), std::move(describe));
-  if (server) fmt::print(stderr, "farpage: metrics on {}\n", (*server)->url());
+  if (server) write_stderr(fmt::format("farpage: metrics on {}\n", (*server)->url()));
   return server;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/stderr.h"
 #include "bench/fetch/fetch_bench.h"
 #include "bench/fetch/fetch_report.h"
 #include "bench/impatience/deadline_bench.h"
@@ -21,6 +22,7 @@
 #include "cli/farpage/impatience_command.h"
 #include "cli/options.h"
 #include "cli/version.h"
+#include "lab/recovery/recovery_bench.h"
 #include "pagetable/geometry.h"
 #include "report/json.h"
 
@@ -178,7 +180,7 @@ Result<int> bench_deadlines(DeadlineArguments arguments, ConnectOptions options,
       arguments, bench.pool_bytes / bench.page_bytes, std::move(options), interrupts,
       [&](NodeConnection& opened, const auto& interrupted) {
         return run_deadline_bench(opened.client(), bench, interrupted,
-                                  [] { fmt::print(stderr, "filled, and fetching\n"); });
+                                  [] { write_stderr("filled, and fetching\n"); });
       },
       [&](NodeConnection& opened, const DeadlineBenchResult& result) -> Result<int> {
         const DeadlineReport report = {bench, result, opened.client().capabilities(), version()};

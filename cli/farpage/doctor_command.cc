@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <signal.h>
 
 #include <CLI/CLI.hpp>
 #include <boost/json/object.hpp>
@@ -123,18 +122,22 @@ std::string doctor_table(const doctor::Wanted& wanted,
                      doctor::has_problem(findings) ? "not" : "", wanted.asked.names());
 }
 
+// A file that cannot be there is wrong usage; one that ends early is not.
+int exit_code_of(const Error& error) {
+  return error.code == Code::kNotFound || error.code == Code::kDenied ? kExitUsage : kExitFailed;
+}
+
 int run_doctor(const CLI::App& app, const DoctorArguments& arguments) {
-  ::signal(SIGXFSZ, SIG_IGN);  // too low a limit (ulimit -f) is a finding, not an end
   const Result<doctor::Wanted> wanted = read_wanted(app, arguments);
   if (!wanted) return report_error(wanted.error(), kExitUsage);
   const auto findings = doctor::examine(*wanted, doctor::HostFiles());
   if (!arguments.json.empty()) {
     const auto written = write_text(arguments.json, format_json(doctor_json(*wanted, findings)));
-    if (!written) return report_error(written.error(), kExitUsage);
+    if (!written) return report_error(written.error(), exit_code_of(written.error()));
   }
   if (arguments.json != "-") {
     const auto written = write_text("-", doctor_table(*wanted, findings));
-    if (!written) return report_error(written.error(), kExitUsage);
+    if (!written) return report_error(written.error());
   }
   return doctor::has_problem(findings) ? kExitFailed : kExitDone;
 }

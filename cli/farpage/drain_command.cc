@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/stderr.h"
 #include "cli/client/ask_status.h"
 #include "cli/client/signals.h"
 #include "cli/exit_code.h"
 #include "cli/farpage/commands.h"
 #include "cli/options.h"
 #include "etcd/drain.h"
+#include "report/json.h"
 
 namespace farpage {
 namespace {
@@ -217,7 +219,7 @@ class Drain {
     if (told_ns_ == 0) told_ns_ = now;
     if (now - told_ns_ >= kTellNs) {
       told_ns_ = now;
-      fmt::print(stderr, "farpage: waiting {}\n", waits_for_);
+      write_stderr(fmt::format("farpage: waiting {}\n", waits_for_));
     }
     pollfd stop = {interrupts_.fd(), POLLIN, 0};
     ::poll(&stop, 1, kLookMs);
@@ -255,7 +257,11 @@ int run_drain(const DrainArguments& arguments) {
   const Interrupts interrupts;
   const auto drained = Drain(*options, std::move(*access), arguments, interrupts).run();
   if (!drained) return report_error(drained.error());
-  fmt::print("{} is drained: what it held is on other nodes, and it has ended\n", arguments.name);
+  // That it is drained is the result, whether or not somebody can be told.
+  const auto told = write_text(
+      "-", fmt::format("{} is drained: what it held is on other nodes, and it has ended\n",
+                       arguments.name));
+  if (!told) (void)report_error(told.error());
   return kExitDone;
 }
 

@@ -7,12 +7,15 @@
 #include <CLI/CLI.hpp>
 #include <array>
 #include <cerrno>
+#include <cstring>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/check.h"
+#include "base/stderr.h"
 #include "cli/client/private_folder.h"
 #include "cli/exit_code.h"
 #include "cli/farpage/commands.h"
@@ -23,6 +26,8 @@ namespace {
 
 constexpr int kExitNotFound = 127;  // of a command that cannot be run
 constexpr int kPauseMs = 1'000;     // before a command that has failed is started again
+
+constexpr const char* kNotifySocket = "/notify";
 
 // Signals to this process, by a descriptor.
 class Signals {
@@ -47,15 +52,24 @@ class Signals {
   UniqueFd fd_;
 };
 
+std::string describe(int status) {
+  if (!WIFSIGNALED(status)) return fmt::format("has ended with {}", WEXITSTATUS(status));
+  const int number = WTERMSIG(status);
+  return fmt::format("was ended by signal {} ({})", number, ::strsignal(number));
+}
+
 // A command through its lives, and what it has given to be held meanwhile.
 class Holder {
  public:
-  Holder(std::vector<std::string> words, FdStore store)
-      : words_(std::move(words)), store_(std::move(store)) {}
+  Holder(std::vector<std::string> words, PrivateFolder folder, FdStore store)
+      : words_(std::move(words)), store_(std::move(store)) {
+    folders_.push_back(std::move(folder));
+  }
 
   // Until the command has ended for good; its exit code.
   Result<int> run() {
     while (true) {
+      keep_reachable();
       auto started = start_held(words_, store_);
       if (!started) return tl::unexpected(started.error());
       child_ = *started;
@@ -69,7 +83,8 @@ class Holder {
       }
       started_before_ = true;
       if (by_itself) {
-        fmt::print(stderr, "farpage: {} has ended with {}: it is started again\n", words_[0], code);
+        write_stderr(
+            fmt::format("farpage: {} {}: it is started again\n", words_[0], describe(status)));
         if (pause(kPauseMs); ending_) return code;
       }
       replacing_ = false;
@@ -77,6 +92,20 @@ class Holder {
   }
 
  private:
+  // What is held goes to the next life in any case; that one has to give its own, too.
+  void keep_reachable() {
+    if (store_.is_reachable()) return;
+    auto folder = PrivateFolder::create();
+    const auto moved = !folder ? Result<void>(tl::unexpected(folder.error()))
+                               : store_.move_to(folder->path() + kNotifySocket);
+    if (folder) folders_.push_back(std::move(*folder));
+    if (moved) return;
+    write_stderr(
+        fmt::format("farpage: {} has been removed, and {} cannot tell what is to be held: "
+                    "{}\n",
+                    store_.path(), words_[0], moved.error().message));
+  }
+
   int wait_for_end() {
     int status = 0;
     while (::waitpid(child_, &status, WNOHANG) != child_) pause(-1);
@@ -98,6 +127,7 @@ class Holder {
   }
 
   const std::vector<std::string> words_;
+  std::deque<PrivateFolder> folders_;
   FdStore store_;
   const Signals signals_;
   pid_t child_ = 0;  // 0: there is none
@@ -109,9 +139,9 @@ class Holder {
 Result<int> hold(const std::vector<std::string>& words) {
   auto folder = PrivateFolder::create();
   if (!folder) return tl::unexpected(folder.error());
-  auto store = FdStore::open(folder->path() + "/notify");
+  auto store = FdStore::open(folder->path() + kNotifySocket);
   if (!store) return tl::unexpected(store.error());
-  return Holder(words, std::move(*store)).run();
+  return Holder(words, std::move(*folder), std::move(*store)).run();
 }
 
 }  // namespace

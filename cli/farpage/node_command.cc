@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/memory/system_memory.h"
+#include "base/stderr.h"
 #include "base/unique_fd.h"
 #include "cli/backends/backends.h"
 #include "cli/client/descriptors.h"
@@ -26,6 +27,7 @@
 #include "cli/node/node_fleets.h"
 #include "cli/node/node_front.h"
 #include "cli/node/node_settings.h"
+#include "cli/node/service_watchdog.h"
 #include "cli/options.h"
 #include "net/security/token_fingerprint.h"
 #include "node/clients/client_budget.h"
@@ -40,10 +42,19 @@ namespace {
 // To whoever started this node and waits for it, or else to standard error.
 void announce(const UniqueFd& ready, const std::string& text) {
   if (!ready.valid()) {
-    fmt::print(stderr, "farpage: {}", text);
+    write_stderr("farpage: " + text);
   } else if (::write(ready.get(), text.data(), text.size()) < 0) {
     log_warning("nobody waits for this node to be ready");
   }
+}
+
+// A standard stream is not closed with it: its number would be the next socket's.
+UniqueFd take_ready_fd(int number) {
+  if (number >= 0 && number <= STDERR_FILENO) {
+    return UniqueFd(::fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+  }
+  // One that is not open would be the next socket's, too.
+  return UniqueFd(::fcntl(number, F_SETFD, FD_CLOEXEC) == 0 ? number : -1);
 }
 
 int announce_error(const UniqueFd& ready, const Error& error, int exit_code) {
@@ -63,7 +74,7 @@ class ExitWhileStarting {
           }
           if (waits[0].revents == 0) return;
           front.close();
-          fmt::print(stderr, "farpage: interrupted\n");
+          write_stderr("farpage: interrupted\n");
           ::_exit(kExitFailed);
         }) {}
 
@@ -191,6 +202,7 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
                                                 front.fabric().capabilities().path));
     ready.reset();
     tell_ready();
+    const auto watchdog = ServiceWatchdog::start(runtime);
     std::array<pollfd, 2> ends = {pollfd{interrupts.fd(), POLLIN, 0},
                                   pollfd{fleets->ending_fd(), POLLIN, 0}};
     while (!interrupts.interrupted() && ends[1].revents == 0) ::poll(ends.data(), ends.size(), -1);
@@ -240,8 +252,7 @@ void add_node_command(CLI::App& app, int& exit_code) {
       exit_code = report_error(valid.error(), kExitUsage);
       return;
     }
-    UniqueFd ready(arguments->ready_fd);
-    if (ready.valid()) ::fcntl(ready.get(), F_SETFD, FD_CLOEXEC);
+    UniqueFd ready = take_ready_fd(arguments->ready_fd);
     const Result<NodeSettings> settings = load_settings(
         *arguments, [command](const std::string& option) { return command->count(option) > 0; });
     exit_code = settings ? run_node(*settings, std::move(ready))

@@ -149,12 +149,14 @@ void add_chaos_command(CLI::App& app, int& exit_code) {
           fmt::format("Only these kinds, with commas between: {}; of processes: {}",
                       fmt::join(chaos::kind_names(), ", "), fmt::join(processes::kKindNames, ", ")))
       ->delimiter(',')
+      ->check(list_entry())
       ->type_name("LIST");
 #ifdef FARPAGE_GUARD_SWITCHES
   command
       ->add_option("--without", arguments->without,
                    "Switches rules of the protocol off, to see that they are missed")
       ->delimiter(',')
+      ->check(list_entry())
       ->type_name("GUARDS");
 #endif
   CLI::Option* until_failure = command->add_flag("--until-failure", campaign.until_first_failure,

@@ -123,7 +123,10 @@ int run_generate(const GenerateArguments& arguments) {
   const auto options = read_options(arguments);
   if (!options) return report_error(options.error(), kExitUsage);
   const auto absolute = [](const std::string& path) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(path));
+    std::error_code error;  // what cannot be looked at, cannot be written, and says so then
+    const auto whole = std::filesystem::absolute(path, error);
+    const auto canonical = std::filesystem::weakly_canonical(whole, error);
+    return error ? whole : canonical;
   };
   if (arguments.truth == "-" || absolute(arguments.truth) == absolute(arguments.output)) {
     return report_error({Code::kInvalid, "--truth is a file of its own, beside --output"},

@@ -166,12 +166,14 @@ struct PagingOptions {
 PagingOptions add_paging(CLI::App& command, ReplayArguments& arguments) {
   CLI::Option* policy = command.add_option("--policy", arguments.paging.policies, policies_help())
                             ->type_name("LIST")
-                            ->delimiter(',');
+                            ->delimiter(',')
+                            ->check(list_entry());
   CLI::Option* budget = command
                             .add_option("--budget", arguments.paging.budgets_pages,
                                         "How many pages each of them may keep, with commas between")
                             ->type_name("LIST")
                             ->delimiter(',')
+                            ->check(list_entry())
                             ->check(count_text());
   policy->needs(budget);
   budget->needs(policy);
@@ -179,6 +181,7 @@ PagingOptions add_paging(CLI::App& command, ReplayArguments& arguments) {
       command.add_option("--prefetch", arguments.paging.prefetchers, prefetchers_help())
           ->type_name("LIST")
           ->delimiter(',')
+          ->check(list_entry())
           ->needs(policy);
   add_count(command, "--compute-us", arguments.paging.compute_us,
             "With --prefetch: how long a step computes once all its pages are there")
@@ -214,6 +217,7 @@ PagingOptions add_paging(CLI::App& command, ReplayArguments& arguments) {
                   "policies; lru if nothing is said")
       ->type_name("LIST")
       ->delimiter(',')
+      ->check(list_entry())
       ->needs(tier);
   CLI::Option* compat = command
                             .add_option("--compat", arguments.compat.which,

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <functional>
 #include <span>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/stderr.h"
 #include "cli/exit_code.h"
 #include "lab/kvhl/sweep.h"
 #include "lab/paging/access_trace.h"
@@ -149,7 +149,7 @@ int run_paging(const PagingArguments& arguments, const TraceArguments& trace_arg
     return report_error({Code::kInvalid, "the trace has no accesses to replay" +
                                              (left_out.empty() ? "" : "; " + left_out)});
   }
-  if (!left_out.empty()) fmt::print(stderr, "farpage-lab: {}\n", left_out);
+  if (!left_out.empty()) write_stderr(fmt::format("farpage-lab: {}\n", left_out));
   vtime::TimedPlan plan = {*policies, arguments.budgets_pages, *prefetchers};
   if (!placements->empty()) plan.placements = *placements;
   if (auto fits = plan.check(*trace); !fits) return report_error(fits.error(), kExitUsage);

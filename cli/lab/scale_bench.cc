@@ -5,6 +5,7 @@
 #include <boost/json/object.hpp>
 #include <utility>
 
+#include "base/stderr.h"
 #include "cli/exit_code.h"
 #include "cli/version.h"
 #include "report/json.h"
@@ -20,7 +21,7 @@ int run_bench_scale(ScaleArguments arguments) {
     options.etcd = std::move(*access);
   }
   auto result = run_scale_bench(
-      options, [](const char* part) { fmt::print(stderr, "measuring {}\n", part); });
+      options, [](const char* part) { write_stderr(fmt::format("measuring {}\n", part)); });
   if (!result) return report_error(result.error());
   const ScaleReport report = {options, std::move(*result), version()};
   Result<void> written;

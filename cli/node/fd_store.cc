@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <sstream>
+#include <utility>
 
 #include "cli/client/descriptors.h"
 #include "net/passed_descriptors.h"
@@ -22,7 +24,11 @@ constexpr size_t kMostHeld = 64;
 
 Result<FdStore> FdStore::open(const std::string& path) {
   FdStore store;
-  store.path_ = path;
+  if (auto moved = store.move_to(path); !moved) return tl::unexpected(moved.error());
+  return store;
+}
+
+Result<void> FdStore::move_to(const std::string& path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
@@ -30,13 +36,23 @@ Result<FdStore> FdStore::open(const std::string& path) {
                 fmt::format("{} is too long for a socket: choose another TMPDIR", path));
   }
   std::memcpy(address.sun_path, path.data(), path.size());
-  store.socket_.reset(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!store.socket_.valid() ||
-      ::bind(store.socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) !=
-          0) {
+  UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  struct stat file = {};
+  if (!socket.valid() ||
+      ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::lstat(path.c_str(), &file) != 0) {
     return fail_errno(errno, "cannot listen on " + path);
   }
-  return store;
+  socket_ = std::move(socket);
+  path_ = path;
+  device_ = file.st_dev;
+  inode_ = file.st_ino;
+  return {};
+}
+
+bool FdStore::is_reachable() const {
+  struct stat file = {};
+  return ::lstat(path_.c_str(), &file) == 0 && file.st_dev == device_ && file.st_ino == inode_;
 }
 
 void FdStore::receive() {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <deque>
 #include <string>
 #include <vector>
@@ -23,6 +25,11 @@ class FdStore {
   static Result<FdStore> open(const std::string& path);
 
   const std::string& path() const { return path_; }
+  // False once somebody has removed the socket, or put another thing in its place: who cleans /tmp
+  // does that.
+  bool is_reachable() const;
+  // There from now on; what is held stays.
+  Result<void> move_to(const std::string& path);
   int fd() const { return socket_.get(); }  // readable when there is something to receive
   // All that there is, without waiting for more.
   void receive();
@@ -34,6 +41,8 @@ class FdStore {
 
   std::string path_;
   UniqueFd socket_;
+  dev_t device_ = 0;  // of the socket's file
+  ino_t inode_ = 0;
   std::vector<Held> held_;
 };
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -31,7 +32,12 @@ void say(const std::string& words, const UniqueFd& file) {
   const int fd = file.get();
   const unsigned files = file.valid() ? 1 : 0;
   const int told = ::sd_pid_notify_with_fds(0, 0, words.c_str(), &fd, files);
-  if (told < 0) log_warning(fmt::format("whoever holds the pool cannot be told: error {}", -told));
+  if (told >= 0) return;
+  const char* socket = std::getenv("NOTIFY_SOCKET");
+  log_warning(fmt::format(
+      "who holds this node's memory cannot be told of it by {} (NOTIFY_SOCKET: {}): its pages end "
+      "with this process, unless its next run finds that socket again",
+      socket != nullptr ? socket : "a socket", std::strerror(-told)));
 }
 
 // Names of tenants' pools begin with whose they are, and those of others never so.

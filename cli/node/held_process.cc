@@ -12,6 +12,9 @@
 #include <cstring>
 #include <string>
 
+#include "base/stderr.h"
+#include "cli/standard_streams.h"
+
 namespace farpage {
 namespace {
 
@@ -22,6 +25,7 @@ constexpr int kNotFound = 127;
                          pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(kNotFound);  // it ended before that
+  restore_stream_signals();
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -39,12 +43,15 @@ constexpr int kNotFound = 127;
   ::setenv("LISTEN_FDS", std::to_string(count).c_str(), 1);
   ::setenv("LISTEN_FDNAMES", fmt::format("{}", fmt::join(names, ":")).c_str(), 1);
   ::setenv("NOTIFY_SOCKET", store.path().c_str(), 1);
+  // Of who started this process, whom that socket does not reach.
+  ::unsetenv("WATCHDOG_USEC");
+  ::unsetenv("WATCHDOG_PID");
 
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   ::execvp(arguments[0], arguments.data());
-  fmt::print(stderr, "farpage: cannot run {}: {}\n", words[0], std::strerror(errno));
+  write_stderr(fmt::format("farpage: cannot run {}: {}\n", words[0], std::strerror(errno)));
   ::_exit(kNotFound);
 }
 

@@ -5,6 +5,9 @@
 
 #include <sstream>
 #include <thread>
+#include <utility>
+
+#include "base/memory/cgroups.h"
 
 namespace farpage::doctor {
 namespace {
@@ -22,11 +25,45 @@ uint64_t usable_cores() {
   return std::thread::hardware_concurrency();
 }
 
+// "5000 100000" or "max 100000": microseconds of a period that is as long.
+CpuQuota quota_of_second_version(const std::string& file, const std::string& text) {
+  std::istringstream words(text);
+  double quota_us = 0;
+  double period_us = 0;
+  if (!(words >> quota_us >> period_us) || period_us <= 0) return {};
+  return {quota_us / period_us, period_us / 1e3, file, "max"};
+}
+
+CpuQuota quota_of(const HostFiles& files, const Cgroup& group) {
+  if (group.version == CgroupVersion::kSecond) {
+    const std::string file = group.folder + "cpu.max";
+    return quota_of_second_version(file, files.text(file).value_or(""));
+  }
+  const std::string file = group.folder + "cpu.cfs_quota_us";
+  const auto quota_us = files.number(file);  // -1, which is no such number: none
+  const auto period_us = files.number(group.folder + "cpu.cfs_period_us");
+  if (!quota_us || period_us.value_or(0) == 0) return {};
+  return {static_cast<double>(*quota_us) / static_cast<double>(*period_us),
+          static_cast<double>(*period_us) / 1e3, file, "-1"};
+}
+
+CpuQuota least_quota(const HostFiles& files) {
+  CpuQuota least;
+  for (const Cgroup& group : cgroups_of("cpu", files.root())) {
+    CpuQuota quota = quota_of(files, group);
+    if (quota.cores > 0 && (least.cores == 0 || quota.cores < least.cores)) {
+      least = std::move(quota);
+    }
+  }
+  return least;
+}
+
 }  // namespace
 
 CpuFacts read_cpu(const HostFiles& files) {
   CpuFacts facts;
   facts.cores = usable_cores();
+  facts.quota = least_quota(files);
   auto flags = files.value(kInfo, "flags");
   facts.is_arm = !flags.has_value() && files.value(kInfo, "Features").has_value();
   if (!flags) flags = files.value(kInfo, "Features");
@@ -36,10 +73,19 @@ CpuFacts read_cpu(const HostFiles& files) {
   return facts;
 }
 
-Finding check_cores(const CpuFacts& facts) {
+Finding check_cores(const CpuFacts& facts, const Privileges& privileges) {
   Finding finding = {kSubject, "cores"};
   finding.text = fmt::format("{} may be used", facts.cores);
-  if (facts.cores < 2) {
+  const CpuQuota& quota = facts.quota;
+  if (quota.cores > 0 && quota.cores < static_cast<double>(facts.cores)) {
+    // To two digits: 0.05, 1.5, 12.
+    finding.text += fmt::format(
+        ", but together for no longer than {:.2g} could run: {} is a quota. Once it is used up, "
+        "every thread stops until the next {:.3g} ms begin, and fetches with them",
+        quota.cores, quota.file, quota.period_ms);
+    finding.level = quota.cores < 2 ? Level::kWarning : Level::kNote;
+    finding.command = privileges.write(quota.unlimited, quota.file);
+  } else if (facts.cores < 2) {
     finding.level = Level::kNote;
     finding.text += "; a node and its clients take turns on it, and fetches wait for them";
   }

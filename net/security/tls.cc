@@ -34,6 +34,7 @@ std::string last_openssl_error() {
   const unsigned long error = ERR_peek_last_error();
   ERR_clear_error();
   if (error == 0) return "OpenSSL does not say why";
+  if (ERR_SYSTEM_ERROR(error)) return std::strerror(ERR_GET_REASON(error));
   const char* reason = ERR_reason_error_string(error);
   return reason != nullptr ? reason : fmt::format("OpenSSL error {:#x}", error);
 }

@@ -77,7 +77,8 @@ Result<void> EpochFile::forget_previous_lease(uint64_t lease_ns) {
 Result<void> EpochFile::write(uint64_t epoch, uint64_t lease_ns) {
   const std::string line = make_line(epoch, lease_ns);
   const auto length = static_cast<ssize_t>(line.size());
-  const std::string folder = std::filesystem::absolute(path_).parent_path().string();
+  std::error_code error;  // the folder that a relative path begins in may be gone
+  const std::string folder = std::filesystem::absolute(path_, error).parent_path().string();
   UniqueFd folder_fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (::pwrite(fd_.get(), line.data(), line.size(), 0) != length ||
       ::ftruncate(fd_.get(), length) != 0 || ::fsync(fd_.get()) != 0 || !folder_fd.valid() ||

@@ -1,6 +1,8 @@
 """Decodes with a causal language model, and writes what pages its heads attend to as an access trace: docs/record.md."""
 
 import argparse
+import contextlib
+import os
 import pathlib
 import sys
 
@@ -11,7 +13,7 @@ try:
     from farpage.attended_pages import AttendedPages, UnrecordableError
 except ImportError as error:
     sys.exit(f"farpage.record: {error}: it needs PyTorch and transformers from 4.48 on: {INSTALL}")
-from farpage.access_trace import Writer
+from farpage.access_trace import TraceError, Writer
 from farpage.marks import Marks
 
 COLUMNS = ("mass", "score", "similarity", "entropy", "margin", "mark")
@@ -43,30 +45,63 @@ def ends_answer(model, token):
     return token in (ends if isinstance(ends, list) else [ends])
 
 
+@contextlib.contextmanager
+def told_if_unrecordable(model):
+    """Models differ in more ways than anybody can list: whatever this one does not do ends in a sentence."""
+    try:
+        yield
+    except UnrecordableError:
+        raise
+    except Exception as error:
+        why = " ".join(str(error).split()) or "without a word"
+        raise UnrecordableError(f"{type(model).__name__} cannot be recorded: with transformers {transformers.__version__} it does not decode token by token, with a cache of "
+                                f"keys and values, through transformers' attention functions ({type(error).__name__}: {why}). Record a model that does") from error
+
+
+def attended_heads(model, token):
+    """How many KV heads each layer has, as two tokens show it; before there is a trace to write."""
+    layers = model.config.get_text_config().num_hidden_layers
+    batch = torch.tensor([[token]], device=model.device)
+    cache = model.base_model(batch, use_cache=True).past_key_values
+    with AttendedPages(model, 1) as attended:
+        attended.begin(2, 2)
+        output = model(batch, past_key_values=cache, use_cache=True)
+    if not attended.layers:
+        raise UnrecordableError(f"{type(model).__name__} does not call transformers' attention functions, so its weights cannot be seen: "
+                                f"transformers is {transformers.__version__} here, and a newer one may")
+    heads = {rows.shape[1] for rows in attended.layers.values()}
+    if sorted(attended.layers) != list(range(layers)) or len(heads) != 1:
+        raise UnrecordableError(f"{type(model).__name__} attends in {len(attended.layers)} of its {layers} layers, with {' or '.join(map(str, sorted(heads)))} KV heads: "
+                                "the trace would lack what the others keep. Record a model whose layers all attend, with as many heads")
+    if output.past_key_values is None or output.logits is None:
+        raise UnrecordableError(f"{type(model).__name__} gives no cache or no logits: record a causal language model")
+    return heads.pop()
+
+
 @torch.inference_mode()
 def record(model, prompt, path, *, tokens, text_of, name, page_tokens=16, pages_per_head=24, temperature=0.6, seed=1):
     """Decodes up to so many tokens after `prompt`, a list of them, and returns them. `text_of` makes text of such a list.
 
     Each is a step of the trace: the forward of the token before it. The first step reads all pages of the prompt.
     """
-    check_length(model, prompt, tokens)
-    config = model.config.get_text_config()
-    heads = getattr(config, "num_key_value_heads", config.num_attention_heads)
+    with told_if_unrecordable(model):
+        check_length(model, prompt, tokens)
+        heads = attended_heads(model, prompt[0])
+        layers = model.config.get_text_config().num_hidden_layers
     generator, marks, decoded = torch.Generator().manual_seed(seed), Marks(text_of), []
 
     def batch(tokens):
         return torch.tensor([tokens], device=model.device)
 
-    with Writer(path, name, synthetic=False, layers=config.num_hidden_layers, heads=heads, columns=COLUMNS) as trace:
-        cache = model.base_model(batch(prompt[:-1]), use_cache=True).past_key_values if len(prompt) > 1 else None
+    with Writer(path, name, synthetic=False, layers=layers, heads=heads, columns=COLUMNS) as trace:
+        with told_if_unrecordable(model):
+            cache = model.base_model(batch(prompt[:-1]), use_cache=True).past_key_values if len(prompt) > 1 else None
         last = prompt[-1]
         with AttendedPages(model, page_tokens) as attended:
             for step in range(tokens):
                 attended.begin(len(prompt) + step, pages_per_head if step > 0 else len(prompt))
-                output = model(batch([last]), past_key_values=cache, use_cache=True)
-                if not attended.layers:
-                    raise UnrecordableError(f"{type(model).__name__} does not call transformers' attention functions, so its weights cannot be seen: "
-                                            f"transformers is {transformers.__version__} here, and a newer one may")
+                with told_if_unrecordable(model):
+                    output = model(batch([last]), past_key_values=cache, use_cache=True)
                 cache, logits = output.past_key_values, output.logits[0, -1].float().cpu()
                 last = drawn(logits, temperature, generator)
                 values = {**next_token_values(logits), "mark": marks.of(last)}
@@ -88,7 +123,7 @@ def loaded(options):
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(options.model)
         model = transformers.AutoModelForCausalLM.from_pretrained(options.model, torch_dtype=options.dtype).to(options.device).eval()
-    except (OSError, RuntimeError, ValueError) as error:
+    except Exception as error:  # of a package that it needs, too, or a kind that transformers does not know
         raise UnrecordableError(f"{options.model}: {error}") from error
     return tokenizer, model
 
@@ -98,7 +133,11 @@ def prompt_of(tokenizer, text):
     if not tokenizer.chat_template:
         return tokenizer(text)["input_ids"]
     question = [{"role": "user", "content": text}]
-    return tokenizer(tokenizer.apply_chat_template(question, tokenize=False, add_generation_prompt=True), add_special_tokens=False)["input_ids"]
+    try:
+        whole = tokenizer.apply_chat_template(question, tokenize=False, add_generation_prompt=True)
+    except Exception as error:  # a template is a program, which refuses what it likes
+        raise UnrecordableError(f"the model's chat template does not take one question: {error}") from error
+    return tokenizer(whole, add_special_tokens=False)["input_ids"]
 
 
 def arguments(command_line):
@@ -119,6 +158,16 @@ def arguments(command_line):
     return options
 
 
+def tell(text):
+    try:
+        print(text, flush=True)
+    except (OSError, UnicodeEncodeError) as error:
+        # What is still in the buffer would fail once more, at the end.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(f"farpage.record: cannot write to standard output: {error}; the trace is whole")
+
+
 def main(command_line=None):
     options = arguments(command_line)
     try:
@@ -128,10 +177,12 @@ def main(command_line=None):
         name = f"{options.model}, {len(prompt)} tokens of prompt, pages of {options.page_tokens}, torch {torch.__version__}, transformers {transformers.__version__}"
         decoded = record(model, prompt, options.output, tokens=options.tokens, text_of=tokenizer.decode, name=name, page_tokens=options.page_tokens,
                          pages_per_head=options.pages_per_head, temperature=options.temperature, seed=options.seed)
-    except (OSError, UnrecordableError) as error:
+        told = f"{options.output}: {len(decoded)} steps, {options.output.stat().st_size} bytes\n{tokenizer.decode(decoded)}"
+    except UnicodeDecodeError as error:
+        sys.exit(f"farpage.record: {options.prompt_file} is no text in UTF-8: {error}")
+    except (OSError, TraceError, UnrecordableError) as error:
         sys.exit(f"farpage.record: {error}")
-    print(f"{options.output}: {len(decoded)} steps, {options.output.stat().st_size} bytes")
-    print(tokenizer.decode(decoded))
+    tell(told)
 
 
 if __name__ == "__main__":

@@ -117,6 +117,21 @@ TEST(Backends, NodesAndClientsReadTheirTables) {
       << "that is a node's to say";
 }
 
+TEST(Backends, ListsHaveCommasBetweenTheirEntries) {
+  for (const char* setting :
+       {"rdma.devices=a;b", "rdma.devices=a b", "ucx.devices=a:1;b:1", "ucx.transports=rc posix"}) {
+    BackendOptions options;
+    Config node = with_overrides({setting});
+    const auto read = options.read_node(node);
+    ASSERT_FALSE(read) << setting;
+    EXPECT_NE(read.error().message.find("separate entries by commas"), std::string::npos);
+  }
+  BackendOptions options;
+  Config node = with_overrides({"ucx.devices=a:1, b:1"});
+  ASSERT_TRUE(options.read_node(node));
+  EXPECT_EQ(options.ucx.devices, "a:1,b:1") << "as UCX reads it";
+}
+
 TEST(Backends, AnOwnNodeIsToldWhatItsProgramWasTold) {
   BackendOptions told;
   told.rdma.devices = "mlx5_0";

@@ -63,13 +63,60 @@ TEST(DoctorCpu, Governor) {
 TEST(DoctorCpu, CoresAndVirtualMachines) {
   CpuFacts facts;
   facts.cores = 1;
-  EXPECT_EQ(check_cores(facts).level, Level::kNote);
+  EXPECT_EQ(check_cores(facts, kRoot).level, Level::kNote);
   facts.cores = 2;
-  EXPECT_EQ(check_cores(facts).level, Level::kOk);
+  EXPECT_EQ(check_cores(facts, kRoot).level, Level::kOk);
   EXPECT_GE(cpu_of("").cores, 1u);
   EXPECT_NE(check_virtual_machine(cpu_of("flags : hypervisor\n")).text.find("yes"),
             std::string::npos);
   EXPECT_EQ(check_virtual_machine(cpu_of("flags : fpu\n")).text.find("yes"), std::string::npos);
+}
+
+Finding cores_of(const MadeUpHost& host, uint64_t cores) {
+  CpuFacts facts = read_cpu(host.files());
+  facts.cores = cores;
+  return check_cores(facts, kRoot);
+}
+
+TEST(DoctorCpu, QuotasOfTheSecondVersionCountAtEveryLevel) {
+  MadeUpHost host;
+  host.put("/proc/self/cgroup", "0::/pods/pod/box\n")
+      .put("/sys/fs/cgroup/pods/cpu.max", "200000 100000\n")
+      .put("/sys/fs/cgroup/pods/pod/cpu.max", "5000 100000\n")
+      .put("/sys/fs/cgroup/pods/pod/box/cpu.max", "max 100000\n");
+  Finding finding = cores_of(host, 2);
+  EXPECT_EQ(finding.level, Level::kWarning);
+  EXPECT_NE(finding.text.find("no longer than 0.05 "), std::string::npos) << finding.text;
+  EXPECT_EQ(finding.command, "echo max > /sys/fs/cgroup/pods/pod/cpu.max");
+
+  host.put("/sys/fs/cgroup/pods/pod/cpu.max", "250000 50000\n");
+  finding = cores_of(host, 8);
+  EXPECT_EQ(finding.level, Level::kNote) << "two cores are enough for a node";
+  EXPECT_EQ(finding.command, "echo max > /sys/fs/cgroup/pods/cpu.max") << "the least of all";
+  EXPECT_EQ(cores_of(host, 2).level, Level::kOk) << "as much as there is";
+}
+
+TEST(DoctorCpu, QuotasOfTheFirstVersionCountAtEveryLevel) {
+  MadeUpHost host;
+  host.put("/proc/self/cgroup", "4:cpuset:/x\n3:cpu,cpuacct:/job/step\n")
+      .put("/proc/self/mountinfo",
+           "33 31 0:30 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n")
+      .put("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "150000\n")
+      .put("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "100000\n")
+      .put("/sys/fs/cgroup/cpu,cpuacct/job/step/cpu.cfs_quota_us", "-1\n")
+      .put("/sys/fs/cgroup/cpu,cpuacct/job/step/cpu.cfs_period_us", "100000\n");
+  const Finding finding = cores_of(host, 4);
+  EXPECT_EQ(finding.level, Level::kWarning);
+  EXPECT_NE(finding.text.find("no longer than 1.5 "), std::string::npos) << finding.text;
+  EXPECT_EQ(finding.command, "echo -1 > /sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us");
+}
+
+TEST(DoctorCpu, WhatIsNoQuotaIsNone) {
+  for (const char* text : {"max 100000", "", "5000", "5000 0", "many 100000"}) {
+    MadeUpHost host;
+    host.put("/proc/self/cgroup", "0::/\n").put("/sys/fs/cgroup/cpu.max", text);
+    EXPECT_EQ(cores_of(host, 2).level, Level::kOk) << text;
+  }
 }
 
 TEST(DoctorClock, ASlowSourceIsAWarning) {

@@ -179,6 +179,23 @@ TEST(EtcdMessages, ErrorsSayWhatToDoNext) {
   EXPECT_EQ(code(500, ""), Code::kUnavailable);
 }
 
+// As its gateway answers a put and a grant once the quota is used up, and after corruption.
+TEST(EtcdMessages, OfAnAlarmItIsSaidHowItEnds) {
+  const Error full =
+      decode_error(429, R"({"error":"etcdserver: mvcc: database space exceeded","code":8,)"
+                        R"("message":"etcdserver: mvcc: database space exceeded"})");
+  EXPECT_EQ(full.code, Code::kUnavailable);
+  for (const char* words : {"database space exceeded", "NOSPACE", "etcdctl compact",
+                            "etcdctl defrag", "etcdctl alarm disarm"}) {
+    EXPECT_NE(full.message.find(words), std::string::npos) << full.message;
+  }
+  const Error corrupt = decode_error(500, R"({"code":13,"message":"etcdserver: corrupt cluster"})");
+  EXPECT_NE(corrupt.message.find("etcdctl alarm list"), std::string::npos) << corrupt.message;
+  const Error other = decode_error(503, R"({"code":14,"message":"etcdserver: no leader"})");
+  EXPECT_EQ(other.message, "etcdserver: no leader");
+  EXPECT_EQ(decode_error(502, "bad gateway").message, "HTTP status 502: bad gateway");
+}
+
 TEST(EtcdMessages, WhatIsSaidInAnErrorIsShortAndOnOneLine) {
   const Error error = decode_error(500, "a\nb\x1b[31m" + std::string(5'000, 'x'));
   EXPECT_EQ(error.message.find('\n'), std::string::npos);

@@ -31,6 +31,18 @@ TEST(EtcdOptions, EndpointsAreAList) {
   EXPECT_EQ(access->tls, nullptr);
 }
 
+TEST(EtcdOptions, OtherSeparatorsThanCommasAreNamed) {
+  EtcdOptions options;
+  for (const char* endpoints : {"http://a:1;http://b:1", "http://a:1 http://b:1"}) {
+    options.endpoints = endpoints;
+    EXPECT_THAT(refusal(options), HasSubstr("separate entries by commas")) << endpoints;
+  }
+  options.endpoints = " ";
+  EXPECT_THAT(refusal(options), HasSubstr("etcd.endpoints names none"));
+  options.endpoints = "http://a:1, http://b:1";
+  EXPECT_EQ(refusal(options), "");
+}
+
 TEST(EtcdOptions, WhatCannotBeMeantIsRefused) {
   EtcdOptions options;
   for (const char* endpoints : {"10.0.0.1:2379", "tcp://10.0.0.1:2379", "http://", "http://x",

@@ -1,7 +1,9 @@
 """The recorder of models: what it writes of small ones, made on the spot, beside what their queries and keys say."""
 
 import collections
+import contextlib
 import copy
+import io
 import os
 import pathlib
 import subprocess
@@ -18,7 +20,7 @@ try:
     import torch
     import transformers
     from farpage.attended_pages import UnrecordableError
-    from farpage.record import record
+    from farpage.record import record, tell
     from tiny_models import HEADS, LAYERS, VOCABULARY, Truth, tiny
 except ImportError as error:
     MISSING = f"{error}: scripts/setup record installs it"
@@ -137,6 +139,47 @@ class RecordTest(Case):
             layer.self_attn.config = copy.deepcopy(blind.config)
         with self.assertRaisesRegex(UnrecordableError, "does not call transformers' attention functions"):
             self.record(blind)
+
+    def assert_unrecordable(self, model, *words):
+        with self.assertRaises(UnrecordableError) as refused:
+            self.record(model)
+        message = str(refused.exception)
+        for word in (type(model).__name__, *words):
+            self.assertIn(word, message)
+        self.assertNotIn("\n", message)
+        self.assertFalse(self.trace.exists(), "it is known before there is a trace")
+
+    def test_an_architecture_that_does_something_else_is_told_whichever_it_is(self):
+        for kind in ("Falcon", "GPTNeoX", "Bloom", "Mamba", "Rwkv"):
+            with self.subTest(kind):
+                config = getattr(transformers, kind + "Config")(vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+                                                                attention_hidden_size=32, bos_token_id=1, eos_token_id=2)
+                self.assert_unrecordable(transformers.AutoModelForCausalLM.from_config(config).eval(), "transformers")
+
+    def test_an_error_of_a_models_own_is_told(self):
+        broken = tiny()
+        broken.model.layers[1].mlp.forward = lambda *_: {}["no such key"]
+        self.assert_unrecordable(broken, "KeyError", "no such key")
+        silent = tiny()
+        silent.lm_head.forward = lambda *_: 1 / 0
+        self.assert_unrecordable(silent, "ZeroDivisionError")
+
+    def test_a_layer_that_does_not_attend_is_told(self):
+        mixed = tiny()
+        mixed.model.layers[1].self_attn.config = copy.deepcopy(mixed.config)
+        self.assert_unrecordable(mixed, f"attends in 2 of its {LAYERS} layers")
+
+    def test_output_that_cannot_be_written_is_told(self):
+        class Full(io.StringIO):
+            def flush(self):
+                raise OSError(28, "No space left on device")
+        before = os.dup(1)
+        try:
+            with contextlib.redirect_stdout(Full()), self.assertRaisesRegex(SystemExit, "cannot write .*No space left"):
+                tell("12 steps")
+        finally:
+            os.dup2(before, 1)
+            os.close(before)
 
     def test_a_window_that_slides_ends_the_recording(self):
         window = tiny("Mistral", sliding_window=len(PROMPT) + 3)

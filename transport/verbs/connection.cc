@@ -31,6 +31,20 @@ RejectWire reason_of(const rdma_cm_event& event) {
   return why.magic == kMagic ? why : RejectWire();
 }
 
+// librdmacm's numbers are those of the InfiniBand specification (12.6.7.2), or, of other devices, a
+// negative errno.
+std::string reject_reason(int status) {
+  constexpr int kNobodyListens = 8;
+  constexpr int kByTheNode = 28;
+  if (status == kNobodyListens || status == -ECONNREFUSED) return "nobody listens there";
+  if (status == kByTheNode) return "it does not know the channel, or it is taken up already";
+  return fmt::format("by the reject reason {} of InfiniBand's connection manager", status);
+}
+
+std::string error_text(int status) {
+  return status < 0 ? fmt::format(": {}", std::strerror(-status)) : "";
+}
+
 // A sentence for each way that a connection can come to nothing.
 tl::unexpected<Error> why_not(const rdma_cm_event& event, const RejectWire& why,
                               const std::string& where, uint32_t sent) {
@@ -44,11 +58,8 @@ tl::unexpected<Error> why_not(const rdma_cm_event& event, const RejectWire& why,
   }
   switch (event.event) {
     case RDMA_CM_EVENT_REJECTED:
-      return fail(
-          Code::kUnavailable,
-          fmt::format("the node at {} refuses the connection: it does not know the channel, "
-                      "it is taken up already, or nobody listens (reason {})",
-                      where, event.status));
+      return fail(Code::kUnavailable, fmt::format("the node at {} refuses the connection: {}",
+                                                  where, reject_reason(event.status)));
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_ROUTE_ERROR:
       return fail(Code::kUnavailable,
@@ -57,8 +68,8 @@ tl::unexpected<Error> why_not(const rdma_cm_event& event, const RejectWire& why,
                               where));
     default:
       return fail(Code::kUnavailable,
-                  fmt::format("cannot connect to {} by RDMA: {} (status {})", where,
-                              ::rdma_event_str(event.event), event.status));
+                  fmt::format("cannot connect to {} by RDMA: {}{}", where,
+                              ::rdma_event_str(event.event), error_text(event.status)));
   }
 }
 

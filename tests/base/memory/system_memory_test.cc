@@ -53,6 +53,56 @@ TEST_F(SystemMemoryTest, TheFirstVersionOfCgroupsCountsToo) {
   EXPECT_EQ(available_memory_bytes(root_), 6000000u);
 }
 
+// Of 512 MB, 400 MB that were read more than once: clean, and active.
+TEST_F(SystemMemoryTest, PagesOfFilesAreFreeWhetherOrNotTheyWereUsedLately) {
+  put("/proc/self/cgroup", "0::/a\n");
+  put("/sys/fs/cgroup/a/memory.max", "536000000\n");
+  put("/sys/fs/cgroup/a/memory.current", "430000000\n");
+  put("/sys/fs/cgroup/a/memory.stat",
+      "anon 9000000\nfile 405000000\nfile_mapped 70000000\nshmem 5000000\ninactive_anon 14000000\n"
+      "inactive_file 100000000\nactive_file 300000000\nslab_reclaimable 10000000\n"
+      "slab_unreclaimable 2000000\nslab 12000000\nworkingset_activate_file 7000000\n");
+  EXPECT_EQ(available_memory_bytes(root_), 536000000u - 20000000u);
+
+  put("/proc/self/cgroup", "2:memory:/b\n");
+  put("/sys/fs/cgroup/memory/b/memory.limit_in_bytes", "536000000\n");
+  put("/sys/fs/cgroup/memory/b/memory.usage_in_bytes", "430000000\n");
+  put("/sys/fs/cgroup/memory/b/memory.stat",
+      "cache 1\ninactive_file 2\nactive_file 3\ntotal_cache 405000000\n"
+      "total_inactive_file 100000000\ntotal_active_file 300000000\n");
+  EXPECT_EQ(available_memory_bytes(root_), 536000000u - 30000000u) << "with the groups below it";
+}
+
+TEST_F(SystemMemoryTest, WhatIsStillToBeWrittenIsNotFree) {
+  put("/proc/self/cgroup", "0::/a\n");
+  put("/sys/fs/cgroup/a/memory.max", "1000\n");
+  put("/sys/fs/cgroup/a/memory.current", "900\n");
+  put("/sys/fs/cgroup/a/memory.stat",
+      "inactive_file 300\nactive_file 200\nfile_dirty 100\nfile_writeback 50\n");
+  EXPECT_EQ(available_memory_bytes(root_), 1000u - 550u);
+  put("/sys/fs/cgroup/a/memory.stat", "inactive_file 10\nactive_file 20\nfile_dirty 100\n");
+  EXPECT_EQ(available_memory_bytes(root_), 100u) << "the figures are not of one moment";
+
+  put("/proc/self/cgroup", "2:memory:/b\n");
+  put("/sys/fs/cgroup/memory/b/memory.limit_in_bytes", "1000\n");
+  put("/sys/fs/cgroup/memory/b/memory.usage_in_bytes", "900\n");
+  put("/sys/fs/cgroup/memory/b/memory.stat",
+      "total_inactive_file 300\ntotal_active_file 200\ntotal_dirty 100\ntotal_writeback 50\n");
+  EXPECT_EQ(available_memory_bytes(root_), 1000u - 550u);
+}
+
+// The group's folder is the root of what the container sees, and its parent has less.
+TEST_F(SystemMemoryTest, OfTheFirstVersionAlsoALimitThatCannotBeSeenBinds) {
+  put("/proc/self/cgroup", "2:memory:/b\n");
+  put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "8000000\n");
+  put("/sys/fs/cgroup/memory/memory.usage_in_bytes", "3000000\n");
+  put("/sys/fs/cgroup/memory/memory.stat",
+      "hierarchical_memory_limit 5000000\nhierarchical_memsw_limit 9000000\n");
+  EXPECT_EQ(available_memory_bytes(root_), 2000000u);
+  put("/sys/fs/cgroup/memory/memory.stat", "hierarchical_memory_limit 9223372036854771712\n");
+  EXPECT_EQ(available_memory_bytes(root_), 5000000u);
+}
+
 TEST_F(SystemMemoryTest, AGroupOverItsLimitHasNothingLeft) {
   put("/proc/self/cgroup", "0::/a\n");
   put("/sys/fs/cgroup/a/memory.max", "100\n");

@@ -41,6 +41,7 @@ TEST(ClusterOptions, ListsThatCannotHoldAreRefusedInASentence) {
   EXPECT_NE(refusal(listed("a=/x,/y")).find("'/y' is no NAME=ADDRESS"), std::string::npos);
   EXPECT_NE(refusal(listed("=/x")).find("NAME=ADDRESS"), std::string::npos);
   EXPECT_NE(refusal(listed("a=/x,,b=/y")).find("NAME=ADDRESS"), std::string::npos);
+  EXPECT_NE(refusal(listed("a=/x;b=/y")).find("separate entries by commas"), std::string::npos);
   EXPECT_NE(refusal(listed("a=10.0.0.1:7010,b=/y")).find("cluster.nodes: "), std::string::npos);
   EXPECT_NE(refusal(listed("a=/x")).find("2 replicas on 1 nodes"), std::string::npos);
   ClusterOptions none = listed("a=/x,b=/y");

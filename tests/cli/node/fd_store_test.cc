@@ -5,6 +5,7 @@
 #include <systemd/sd-daemon.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,28 @@ TEST_F(FdStoreTest, AFileIsHeldOnceUnderAName) {
   const UniqueFd file = new_file();
   for (int i = 0; i < 3; ++i) say("FDSTORE=1\nFDNAME=a", {file.get()});
   EXPECT_EQ(names(), Names{"a"});
+}
+
+// Who cleans /tmp removes the socket, and anybody may put another one there.
+TEST_F(FdStoreTest, ItMovesToWhereItCanBeReachedWithWhatItHolds) {
+  const UniqueFd file = new_file();
+  say("FDSTORE=1\nFDNAME=a", {file.get()});
+  EXPECT_TRUE(store_.is_reachable());
+  std::filesystem::remove(store_.path());
+  EXPECT_FALSE(store_.is_reachable());
+  const FdStore anothers = FdStore::open(store_.path()).value();
+  EXPECT_FALSE(store_.is_reachable());
+
+  const std::string path = folder_ / "again";
+  ASSERT_TRUE(store_.move_to(path));
+  EXPECT_EQ(store_.path(), path);
+  EXPECT_TRUE(store_.is_reachable());
+  ::setenv("NOTIFY_SOCKET", path.c_str(), 1);
+  say("FDSTORE=1\nFDNAME=b", {file.get()});
+  EXPECT_EQ(names(), (Names{"a", "b"}));
+
+  EXPECT_FALSE(store_.move_to(folder_ / "no such folder/notify"));
+  EXPECT_TRUE(store_.is_reachable()) << "where it was";
 }
 
 TEST_F(FdStoreTest, OtherMessagesAndNamesThatCannotBeHandedOverChangeNothing) {
