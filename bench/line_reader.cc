@@ -1,25 +1,33 @@
 #include "bench/line_reader.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <simdjson.h>
-#include <unistd.h>
 
-#include <cerrno>
 #include <utility>
 
 #include "base/units.h"
 
 namespace farpage {
 
-Result<LineReader> LineReader::open(const std::string& path) {
-  UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.valid()) return LineReader(path, std::move(file));
-  return fail_errno(errno, fmt::format("cannot open the trace {}", path));
+Result<LineReader> LineReader::open(const std::string& path, uint64_t max_line_bytes) {
+  return TextFile::open(path).map(
+      [&](TextFile file) { return LineReader(path, std::move(file), max_line_bytes); });
 }
 
-LineReader::LineReader(const std::string& path, UniqueFd file)
-    : path_(path), file_(std::move(file)), buffer_(256 * kKiB, '\0') {}
+LineReader::LineReader(const std::string& path, TextFile file, uint64_t max_line_bytes)
+    : path_(path),
+      file_(std::move(file)),
+      max_line_bytes_(max_line_bytes),
+      buffer_(256 * kKiB, '\0') {}
+
+Result<void> LineReader::refill() {
+  begin_ = 0;
+  end_ = 0;
+  const auto count = file_.read(buffer_);
+  if (!count) return tl::unexpected(count.error());
+  end_ = *count;
+  return {};
+}
 
 Result<std::optional<std::string_view>> LineReader::next() {
   line_.clear();
@@ -28,25 +36,34 @@ Result<std::optional<std::string_view>> LineReader::next() {
     const auto part = std::string_view(buffer_).substr(begin_, end_ - begin_);
     const size_t newline = part.find('\n');
     line_.append(part.substr(0, newline));
-    if (line_.size() > kMaxTraceLineBytes) {
+    if (line_.size() > max_line_bytes_) {
       return fail(Code::kInvalid,
                   fmt::format("{}:{}: the line is longer than {}; is this a trace with "
                               "one request a line?",
-                              path_, number_, format_bytes(kMaxTraceLineBytes)));
+                              path_, number_, format_bytes(max_line_bytes_)));
     }
     had_newline_ = newline != std::string_view::npos;
     if (had_newline_) {
       begin_ += newline + 1;
       return padded_line();
     }
-    begin_ = 0;
-    const ssize_t count = ::read(file_.get(), buffer_.data(), buffer_.size());
-    end_ = count > 0 ? static_cast<size_t>(count) : 0;
-    if (count < 0 && errno == EINTR) return fail(Code::kAborted, "interrupted");
-    if (count < 0) return fail_errno(errno, fmt::format("cannot read the trace {}", path_));
-    if (count == 0 && line_.empty()) return std::nullopt;
-    if (count == 0) return padded_line();
+    if (auto filled = refill(); !filled) return tl::unexpected(filled.error());
+    if (end_ == 0 && line_.empty()) return std::nullopt;
+    if (end_ == 0) return padded_line();
   }
+}
+
+Result<std::string_view> LineReader::with_rest() {
+  if (had_newline_) line_ += '\n';
+  do {
+    line_.append(std::string_view(buffer_).substr(begin_, end_ - begin_));
+    if (line_.size() > max_line_bytes_) {
+      return fail(Code::kInvalid, fmt::format("{}: it is longer than {}, too long for one document",
+                                              path_, format_bytes(max_line_bytes_)));
+    }
+    if (auto filled = refill(); !filled) return tl::unexpected(filled.error());
+  } while (end_ > 0);
+  return padded_line();
 }
 
 tl::unexpected<Error> LineReader::refuse(const std::string& message) const {
