@@ -108,8 +108,8 @@ void ReplayEngine::fetch() {
   const uint64_t deadline = client_.clock().now_ns() + options_.fetch_deadline_ns;
   const auto start = SteadyClock::now();
   // Its destructor returns only when no destination can be written any more.
-  Fetch fetch =
-      lane_.fetch(requests_, verdicts_, deadline, options_.fetch_options(trace_.block_tokens));
+  Fetch fetch = lane_.fetch(requests_, verdicts_, deadline,
+                            options_.fetch_options(trace_.block_tokens.value_or(0)));
   fetch.wait();
   const double seconds = seconds_since(start);
   const uint64_t end = client_.clock().now_ns();

@@ -22,7 +22,6 @@
 #include "cli/farpage/impatience_command.h"
 #include "cli/options.h"
 #include "cli/version.h"
-#include "lab/recovery/recovery_bench.h"
 #include "pagetable/geometry.h"
 #include "report/json.h"
 

@@ -40,6 +40,7 @@ struct ReplayArguments {
   uint64_t deadline_ms = 1'000;
   bool hedge = false;
   uint64_t prefill_tokens_per_s = 0;
+  uint64_t block_tokens = 0;
   std::string json;
   std::string report;
   ReachArguments reach;
@@ -59,10 +60,24 @@ Result<void> write_results(const ReplayArguments& arguments, const ReplayReport&
   return write_text("-", table);
 }
 
+// What a page costs to recompute depends on its tokens, and nothing else does.
+Result<void> know_block_tokens(const ReplayArguments& arguments, Trace& trace) {
+  if (arguments.block_tokens > 0) trace.block_tokens = arguments.block_tokens;
+  if (trace.block_tokens || arguments.prefill_tokens_per_s == 0) return {};
+  return fail(
+      Code::kInvalid,
+      fmt::format("--prefill-tokens-per-s needs to know how many tokens a block has, and {} "
+                  "does not say: add --block-tokens, or replay it without",
+                  trace.name));
+}
+
 Result<int> replay(const ReplayArguments& arguments, ConnectOptions connect,
                    const Interrupts& interrupts) {
-  const Result<LoadedTrace> loaded = load_trace(arguments.trace);
+  Result<LoadedTrace> loaded = load_trace(arguments.trace);
   if (!loaded) return tl::unexpected(loaded.error());
+  if (auto known = know_block_tokens(arguments, loaded->trace); !known) {
+    return tl::unexpected(known.error());
+  }
   ReplayContext context;
   context.version = version();
   context.trace_origin = loaded->origin;
@@ -266,6 +281,10 @@ void add_replay_command(CLI::App& app, int& exit_code) {
       *command, "--prefill-tokens-per-s", arguments->prefill_tokens_per_s,
       "How fast the engine recomputes: a page, which is a block of the trace, that would come "
       "later than that is not waited for; 0: unknown");
+  add_count(*command, "--block-tokens", arguments->block_tokens,
+            "With --prefill-tokens-per-s: how many tokens a block of the trace has; 0: as many as "
+            "it says, or 512 where its requests agree with that")
+      ->needs(prefill);
   CLI::Option* json = add_json(*command, arguments->json);
   CLI::Option* report = command
                             ->add_option("--report", arguments->report,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <memory>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -20,14 +21,15 @@ namespace {
 
 struct Reader {
   std::string_view format;
-  OpenRequests open;  // null: read() sorts them, so all are in memory
-  Result<Trace> (*read)(const std::string& path, uint64_t max_requests);  // null: there is open()
+  Result<std::unique_ptr<RequestStream>> (*open)(const std::string& path);
+  // What has to be put in order is read once, for all who want it; null: open() reads it again.
+  Result<OpenRequests> (*keep)(const std::string& path);
   const char* needs;   // what has to be named; null: one is looked for
   const char* remark;  // for who reads where a trace is from
 };
 constexpr std::array<Reader, 3> kReaders = {{
     {"mooncake", open_mooncake_trace, nullptr, nullptr, ""},
-    {"agent", nullptr, read_agent_trace, "a session, or a folder of them", ""},
+    {"agent", open_agent_trace, keep_agent_trace, "a session, or a file or folder of them", ""},
     {"azure", open_azure_trace, nullptr, "a file",
      " (lengths without contents: no page comes twice)"},
 }};
@@ -71,9 +73,7 @@ Result<Source> source_of(const TraceArguments& arguments) {
 Result<LoadedTrace> load(const Source& source, const TraceArguments& arguments) {
   if (source.reader == nullptr) return generate(arguments, source.found.explanation);
   const std::string& path = source.found.path;
-  Result<Trace> trace = source.reader->open != nullptr
-                            ? read_trace(source.reader->open, path, arguments.requests)
-                            : source.reader->read(path, arguments.requests);
+  Result<Trace> trace = read_trace(source.reader->open, path, arguments.requests);
   if (!trace) return tl::unexpected(trace.error());
   return LoadedTrace{std::move(*trace), source.found.explanation + source.reader->remark};
 }
@@ -98,8 +98,10 @@ Result<paging::AccessTrace> load_access_trace(const TraceArguments& arguments) {
 }
 
 // A file of another format is what most often is no trace of the one that is taken unless told.
+// What is there in a trace's place (kNotFound) is told for what it is, and needs no such hint.
 Error with_format(Error error, const TraceArguments& arguments) {
-  if (!arguments.trace.empty() && arguments.format == TraceArguments().format) {
+  if (!arguments.trace.empty() && arguments.format == TraceArguments().format &&
+      error.code != Code::kNotFound) {
     error.message += fmt::format(" (read as --format {}; others are {}, {}, {} and {})",
                                  kFormats[0], kFormats[1], kFormats[2], kFormats[3], kFormats[4]);
   }
@@ -126,15 +128,22 @@ Result<paging::AccessTrace> load_accesses(const TraceArguments& arguments) {
   if (is_of_accesses(arguments.format)) return load_access_trace(arguments);
   const auto source = source_of(arguments);
   if (!source) return tl::unexpected(source.error());
+  const std::string& path = source->found.path;
+  const auto accesses_of_file = [&](const OpenRequests& open) {
+    return paging::accesses_of_file(open, path, arguments.requests);
+  };
+  const auto explained = [&](Error error) { return with_format(std::move(error), arguments); };
+  const Reader* reader = source->reader;
+  if (reader != nullptr && reader->keep != nullptr) {
+    return reader->keep(path).and_then(accesses_of_file).map_error(explained);
+  }
   // A pipe can be read only once.
   std::error_code ignored;
-  if (source->reader != nullptr && source->reader->open != nullptr &&
-      std::filesystem::is_regular_file(source->found.path, ignored)) {
-    return paging::accesses_of_file(source->reader->open, source->found.path, arguments.requests)
-        .map_error([&](Error error) { return with_format(std::move(error), arguments); });
+  if (reader != nullptr && std::filesystem::is_regular_file(path, ignored)) {
+    return accesses_of_file(reader->open).map_error(explained);
   }
   auto loaded = load(*source, arguments);
-  if (!loaded) return tl::unexpected(with_format(std::move(loaded.error()), arguments));
+  if (!loaded) return tl::unexpected(explained(std::move(loaded.error())));
   return paging::accesses_of(std::move(loaded->trace));
 }
 

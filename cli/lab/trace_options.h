@@ -17,8 +17,9 @@ inline void add_trace(CLI::App& command, TraceArguments& trace) {
                      "synthetic one");
   command
       .add_option("--format", trace.format,
-                  "Format of the trace: mooncake; agent, a session of a coding agent or a folder "
-                  "of them; azure, arrivals and lengths alone, so no page comes twice; access, "
+                  "Format of the trace: mooncake; agent, sessions of coding agents: a file each, a "
+                  "line each, or a folder of such files; azure, arrivals and lengths alone, so no "
+                  "page comes twice; access, "
                   "whose accesses may carry signals; kvhl, a workload of KV-Hierarchy-Lab's, "
                   "NAME.trace.csv")
       ->check(CLI::IsMember(std::vector<std::string>(kFormats.begin(), kFormats.end())))

@@ -3,14 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <functional>
 #include <span>
 #include <string_view>
 #include <unordered_map>
 
-#include "replay/traces/line_reader.h"
+#include "replay/text/line_reader.h"
+#include "replay/text/whole_number.h"
 
 namespace farpage::kvhl {
 namespace {
@@ -22,18 +22,15 @@ constexpr uint64_t kMaxPageBytes = uint64_t{1} << 40;
 
 Result<std::vector<uint64_t>> numbers_in(std::string_view line, size_t columns) {
   std::vector<uint64_t> numbers;
-  const char* at = line.data();
-  const char* const end = at + line.size();
-  while (true) {
-    uint64_t number = 0;
-    const auto [after, error] = std::from_chars(at, end, number);
-    if (error != std::errc()) break;
-    numbers.push_back(number);
-    at = after;
-    if (at == end || *at != ',') break;
-    ++at;
+  std::string_view rest = line;
+  bool is_whole = false;
+  while (const auto number = take_whole_number(rest)) {
+    numbers.push_back(*number);
+    is_whole = rest.empty();
+    if (is_whole || !rest.starts_with(',')) break;
+    rest.remove_prefix(1);
   }
-  if (at == end && numbers.size() == columns) return numbers;
+  if (is_whole && numbers.size() == columns) return numbers;
   return fail(Code::kInvalid, fmt::format("'{:.80}' is not {} whole numbers with commas between "
                                           "them",
                                           line, columns));

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lab/paging/access_block.h"
+#include "replay/text/file_kind.h"
 
 namespace farpage::paging {
 namespace {
@@ -81,6 +82,15 @@ bool read_bytes(std::ifstream& file, char* bytes, size_t count) {
   return static_cast<size_t>(file.gcount()) == count;
 }
 
+// What a file is that is no access trace, where that can be told.
+std::optional<std::string> other_kind(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string head(kKindBytes, '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  head.resize(static_cast<size_t>(file.gcount()));
+  return known_kind(head);
+}
+
 Result<std::unique_ptr<FileStream>> FileStream::open(const std::string& path, Known known) {
   const auto refuse = [&](const std::string& why) {
     return fail(Code::kInvalid, fmt::format("{}: {}", path, why));
@@ -94,6 +104,9 @@ Result<std::unique_ptr<FileStream>> FileStream::open(const std::string& path, Kn
   std::string magic(kMagic.size(), '\0');
   Head head = {};
   if (!read_bytes(file, magic.data(), magic.size()) || magic != kMagic) {
+    if (const auto kind = other_kind(path)) {
+      return fail(Code::kNotFound, fmt::format("{} {}", path, *kind));
+    }
     return refuse(
         "this is no access trace (docs/formats/access-trace.md); traces of requests are read with "
         "--format mooncake or agent");

@@ -53,6 +53,24 @@ class KeptRequests final : public RequestStream {
   size_t next_ = 0;
 };
 
+// Notes whose its requests are.
+class NotedRequests final : public RequestStream {
+ public:
+  NotedRequests(std::unique_ptr<RequestStream> requests, AccessTrace& trace)
+      : requests_(std::move(requests)), trace_(trace) {}
+
+  Result<std::optional<TraceRequest>> next() override {
+    auto request = requests_->next();
+    if (request && *request) trace_.sequences.push_back((*request)->session);
+    trace_.signals.set(prefetch::index_of(prefetch::Signal::kCategory), requests_->has_sessions());
+    return request;
+  }
+
+ private:
+  std::unique_ptr<RequestStream> requests_;
+  AccessTrace& trace_;
+};
+
 class RequestAccesses final : public AccessStream {
  public:
   // No more than so many are there.
@@ -183,21 +201,26 @@ AccessTrace accesses_of(Trace trace) {
   return accesses;
 }
 
-Result<AccessTrace> accesses_of_file(OpenRequests open, const std::string& path,
+Result<AccessTrace> accesses_of_file(const OpenRequests& open, const std::string& path,
                                      uint64_t max_requests) {
+  using Known = RequestAccesses::Known;
   AccessTrace accesses;
   accesses.name = path;
-  const auto stream_of =
-      [open, path,
-       max_requests](const RequestAccesses::Known& known) -> Result<std::unique_ptr<AccessStream>> {
+  accesses.open = [&]() -> Result<std::unique_ptr<AccessStream>> {
+    auto requests = open(path);
+    if (!requests) return tl::unexpected(requests.error());
+    return std::make_unique<RequestAccesses>(
+        std::make_unique<NotedRequests>(std::move(*requests), accesses), max_requests, Known());
+  };
+  if (auto counted = count(accesses); !counted) return tl::unexpected(counted.error());
+  if (accesses.signals.none()) accesses.sequences = {};
+  accesses.open = [open, path, max_requests,
+                   known = Known{accesses.pages,
+                                 accesses.accesses}]() -> Result<std::unique_ptr<AccessStream>> {
     auto requests = open(path);
     if (!requests) return tl::unexpected(requests.error());
     return std::make_unique<RequestAccesses>(std::move(*requests), max_requests, known);
   };
-  accesses.open = [stream_of] { return stream_of({}); };
-  if (auto counted = count(accesses); !counted) return tl::unexpected(counted.error());
-  const RequestAccesses::Known known = {accesses.pages, accesses.accesses};
-  accesses.open = [stream_of, known] { return stream_of(known); };
   if (accesses.pages > 0) return accesses;
   return fail(Code::kInvalid, fmt::format("{}: no request of the trace has a page", path));
 }

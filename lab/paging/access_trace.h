@@ -50,9 +50,9 @@ AccessTrace trace_of_accesses(std::string name, bool synthetic,
 // Each block of a prompt is a page, each request a step. Of sessions a request's category is its
 // turn, of which the first 1,024 are told apart.
 AccessTrace accesses_of(Trace trace);
-// Of a file, of which no more than a request is in memory at a time: it is read once to count it,
-// and once more for each stream. Stops after `max_requests`; 0: never.
-Result<AccessTrace> accesses_of_file(OpenRequests open, const std::string& path,
+// Of a file, of which no more than a request is in memory at a time: it is opened and read once to
+// count it, and once more for each stream. Stops after `max_requests`; 0: never.
+Result<AccessTrace> accesses_of_file(const OpenRequests& open, const std::string& path,
                                      uint64_t max_requests);
 
 // The same, whose streams tell `read` how many accesses they have read, each on its own thread.

@@ -4,10 +4,16 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <limits>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "replay/text/line_reader.h"
+#include "replay/traces/agent_session.h"
+#include "replay/traces/request_store.h"
 #include "replay/traces/trace_json.h"
 
 namespace farpage {
@@ -15,126 +21,140 @@ namespace {
 
 using simdjson::dom::element;
 
-constexpr unsigned kIdBits = 47;  // and 16 for the session: together no more than kMaxHashId
-constexpr double kMaxSeconds = 1e12;
-constexpr uint64_t kMaxBlockTokens = 1 << 20;
+constexpr std::array<std::string_view, 2> kOfLines = {".jsonl", ".jsonl.gz"};
+constexpr std::array<std::string_view, 4> kOfSessions = {".json", ".json.gz", ".jsonl",
+                                                         ".jsonl.gz"};
 
-Result<std::vector<std::filesystem::path>> files_at(const std::string& path) {
+template <size_t kCount>
+bool ends_in(const std::array<std::string_view, kCount>& endings, std::string_view name) {
+  return std::ranges::any_of(endings, [&](std::string_view end) { return name.ends_with(end); });
+}
+
+Result<std::vector<std::string>> files_at(const std::string& path) {
   std::error_code error;
-  std::vector<std::filesystem::path> files;
-  if (!std::filesystem::is_directory(path, error)) return std::vector{std::filesystem::path(path)};
+  if (!std::filesystem::is_directory(path, error)) return std::vector{path};
+  std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
-    if (entry.path().extension() == ".json") files.push_back(entry.path());
+    if (ends_in(kOfSessions, entry.path().native())) files.push_back(entry.path());
   }
   if (error) return fail_errno(error.value(), fmt::format("cannot read the folder {}", path));
   if (files.empty()) {
     return fail(Code::kInvalid,
-                fmt::format("{}: no file there ends in .json: give a folder of sessions", path));
-  }
-  if (files.size() > kMaxSessions) {
-    return fail(Code::kInvalid, fmt::format("{} has {} sessions: {} at most can be read", path,
-                                            files.size(), kMaxSessions));
+                fmt::format("{}: no file there ends in .json or .jsonl (.gz may follow): give a "
+                            "folder of sessions",
+                            path));
   }
   std::ranges::sort(files);
   return files;
 }
 
-Result<TraceRequest> read_request(element from, uint64_t session) {
-  simdjson::dom::object fields;
-  if (from.get_object().get(fields) != simdjson::SUCCESS) {
-    return fail(Code::kInvalid, "it is no object");
-  }
-  double seconds = -1;
-  if (fields["t"].get_double().get(seconds) != simdjson::SUCCESS ||
-      !(seconds >= 0 && seconds <= kMaxSeconds)) {
-    return fail(Code::kInvalid, "t is no number of seconds from 0 on");
-  }
-  TraceRequest request;
-  request.timestamp_ms = static_cast<uint64_t>(seconds * 1000);
-  for (const auto& [name, tokens] :
-       {std::pair("in", &request.input_length), std::pair("out", &request.output_length)}) {
-    element field;
-    if (fields[name].get(field) != simdjson::SUCCESS) {
-      return fail(Code::kInvalid, fmt::format("{} is missing", name));
+// Of one file after another.
+class TraceReader {
+ public:
+  Result<void> read_file(const std::string& path) {
+    auto lines = LineReader::open(path, kMaxSessionBytes);
+    if (!lines) return tl::unexpected(lines.error());
+    const bool is_of_lines = ends_in(kOfLines, path);
+    bool has_lines = false;  // one of them was a session
+    while (true) {
+      const auto line = lines->next();
+      if (!line) return tl::unexpected(line.error());
+      if (!*line) return {};
+      if ((*line)->find_first_not_of(" \t\r") == std::string_view::npos) continue;
+      std::string_view text = **line;
+      element session;
+      auto parsed = parse(text, session);
+      // What is no session by itself may be one that goes on in further lines.
+      if (parsed && !has_lines && !is_of_lines) {
+        const auto whole = lines->with_rest();
+        if (!whole) return tl::unexpected(whole.error());
+        parsed = parse(*whole, session);
+        if (parsed) return refuse(path, *parsed);
+      }
+      const auto added = parsed ? fail_with(*parsed) : add(path, session);
+      if (!added && (has_lines || is_of_lines)) return lines->refuse(added.error().message);
+      if (!added) return refuse(path, added.error().message);
+      has_lines = true;
     }
-    const auto number = read_number(name, field, INT64_MAX);
-    if (!number) return tl::unexpected(number.error());
-    *tokens = *number;
   }
-  element ids;
-  if (fields["hash_ids"].get(ids) != simdjson::SUCCESS) {
-    return fail(Code::kInvalid, "hash_ids is missing");
-  }
-  auto read = read_hash_ids(ids, (uint64_t{1} << kIdBits) - 1);
-  if (!read) return tl::unexpected(read.error());
-  request.hash_ids = std::move(*read);
-  for (uint64_t& id : request.hash_ids) id |= session << kIdBits;
-  return request;
-}
 
-Result<void> read_session(const std::filesystem::path& path, uint64_t session, Trace& trace) {
-  std::error_code error;
-  const uint64_t bytes = std::filesystem::file_size(path, error);
-  if (error) return fail_errno(error.value(), fmt::format("cannot read {}", path.string()));
-  const auto refuse = [&](const std::string& why) {
-    return fail(Code::kInvalid, fmt::format("{}: {}", path.string(), why));
-  };
-  if (bytes > kMaxSessionBytes) return refuse("it is longer than 1 GiB, too long for a session");
-  simdjson::dom::parser parser;
-  element root;
-  if (const auto parsed = parser.load(path.string()).get(root)) {
-    return refuse(fmt::format("this is no JSON: {}", simdjson::error_message(parsed)));
+  StoredTrace finish() && {
+    trace_.order = trace_.requests.by_time();
+    return std::move(trace_);
   }
-  element field;
-  if (root["block_size"].get(field) != simdjson::SUCCESS) return refuse("block_size is missing");
-  const auto block_tokens = read_number("block_size", field, kMaxBlockTokens);
-  if (!block_tokens) return refuse(block_tokens.error().message);
-  if (session == 0) trace.block_tokens = *block_tokens;
-  if (*block_tokens != trace.block_tokens || *block_tokens == 0) {
-    return refuse(fmt::format("block_size is {}, and that of the sessions before {}", *block_tokens,
-                              trace.block_tokens));
+
+ private:
+  std::optional<std::string> parse(std::string_view text, element& session) {
+    const auto error = parser_.parse(text.data(), text.size(), false).get(session);
+    if (!error) return std::nullopt;
+    return fmt::format("this is no JSON: {}", describe(error));
   }
-  simdjson::dom::array requests;
-  if (root["requests"].get_array().get(requests) != simdjson::SUCCESS) {
-    return refuse("requests is missing, or no array");
+
+  static Result<void> fail_with(const std::string& why) { return fail(Code::kInvalid, why); }
+  static Result<void> refuse(const std::string& path, const std::string& why) {
+    return fail(Code::kInvalid, fmt::format("{}: {}", path, why));
   }
-  uint32_t turn = 0;
-  uint64_t last_ms = 0;
-  for (const element each : requests) {
-    auto request = read_request(each, session);
-    if (request && request->timestamp_ms < last_ms) {
-      request = fail(Code::kInvalid, "it is earlier than the one before");
+
+  Result<void> add(const std::string& path, element session) {
+    if (sessions_ == kMaxSessions) {
+      return fail_with(fmt::format("it is one of more than {} sessions: give fewer", kMaxSessions));
     }
-    if (!request) return refuse(fmt::format("request {}: {}", turn + 1, request.error().message));
-    last_ms = request->timestamp_ms;
-    request->session = static_cast<uint32_t>(session);
-    request->turn = turn++;
-    trace.requests.push_back(std::move(*request));
+    const auto read = add_agent_session(session, sessions_, trace_.requests);
+    if (!read) return tl::unexpected(read.error());
+    ++sessions_;
+    if (!read->has_times && timeless_.empty()) timeless_ = path;
+    if (!timeless_.empty() && sessions_ > 1) {
+      return fail_with(fmt::format(
+          "t is missing from a session ({}): several are put in order by it. A single session is "
+          "replayed without: give a file that has one",
+          timeless_));
+    }
+    if (trace_.requests.size() > std::numeric_limits<uint32_t>::max()) {
+      return fail_with("more requests than 32 bits can number: give fewer sessions");
+    }
+    if (!read->block_tokens) return {};
+    if (!trace_.block_tokens) trace_.block_tokens = read->block_tokens;
+    if (*trace_.block_tokens == *read->block_tokens) return {};
+    return fail_with(fmt::format("block_size is {}, and that of the sessions before {}",
+                                 *read->block_tokens, *trace_.block_tokens));
   }
-  return {};
+
+  simdjson::dom::parser parser_;
+  StoredTrace trace_;
+  uint32_t sessions_ = 0;
+  std::string timeless_;  // the file of a session that has no times
+};
+
+Result<std::shared_ptr<const StoredTrace>> store(const std::string& path) {
+  const auto files = files_at(path);
+  if (!files) return tl::unexpected(files.error());
+  TraceReader reader;
+  for (const std::string& file : *files) {
+    if (auto read = reader.read_file(file); !read) return tl::unexpected(read.error());
+  }
+  auto trace = std::make_shared<const StoredTrace>(std::move(reader).finish());
+  if (trace->requests.size() > 0) return trace;
+  return fail(Code::kInvalid, fmt::format("{}: no request of the trace has a page: give a session "
+                                          "of an agent, or a folder of them",
+                                          path));
 }
 
 }  // namespace
 
+Result<std::unique_ptr<RequestStream>> open_agent_trace(const std::string& path) {
+  return store(path).map([](const auto& trace) { return stream_of(trace); });
+}
+
+Result<OpenRequests> keep_agent_trace(const std::string& path) {
+  return store(path).map([](const auto& trace) -> OpenRequests {
+    return [trace](const std::string&) -> Result<std::unique_ptr<RequestStream>> {
+      return stream_of(trace);
+    };
+  });
+}
+
 Result<Trace> read_agent_trace(const std::string& path, uint64_t max_requests) {
-  const auto files = files_at(path);
-  if (!files) return tl::unexpected(files.error());
-  Trace trace;
-  trace.name = path;
-  trace.has_sessions = true;
-  for (uint64_t session = 0; session < files->size(); ++session) {
-    if (auto read = read_session((*files)[session], session, trace); !read) {
-      return tl::unexpected(read.error());
-    }
-  }
-  std::ranges::stable_sort(trace.requests, {}, &TraceRequest::timestamp_ms);
-  if (max_requests != 0 && trace.requests.size() > max_requests) {
-    trace.requests.resize(max_requests);
-  }
-  if (trace.pages() > 0) return trace;
-  return fail(Code::kInvalid, fmt::format("{}: no request of the trace has a page: give a session "
-                                          "of an agent, or a folder of them",
-                                          path));
+  return read_trace(open_agent_trace, path, max_requests);
 }
 
 }  // namespace farpage

@@ -11,7 +11,8 @@
 #include <string_view>
 #include <utility>
 
-#include "replay/traces/line_reader.h"
+#include "replay/text/line_reader.h"
+#include "replay/text/whole_number.h"
 
 namespace farpage {
 namespace {
@@ -76,13 +77,13 @@ Result<TraceRequest> parse_request(std::string_view line) {
   if (!time_ms) {
     return fail(Code::kInvalid, "the time is no \"2023-11-16 18:15:46.6805900\", in UTC");
   }
-  request.timestamp_ms = *time_ms;
+  request.timestamp_ms = static_cast<double>(*time_ms);
   for (uint64_t* tokens : {&request.input_length, &request.output_length}) {
     const bool has_comma = take(line, ",");
-    const auto number = number_of(take_digits(line));
+    const auto number = take_whole_number(line);
     if (!has_comma || !number) {
       return fail(Code::kInvalid,
-                  "behind the time stand two numbers of tokens, with commas before");
+                  "behind the time stand two numbers of tokens, whole ones, with commas before");
     }
     *tokens = *number;
   }
@@ -127,8 +128,8 @@ class AzureRequests final : public RequestStream {
 
  private:
   LineReader lines_;
-  std::optional<uint64_t> begin_ms_;  // of the first request
-  uint64_t last_ms_ = 0;
+  std::optional<double> begin_ms_;  // of the first request
+  double last_ms_ = 0;
   uint64_t blocks_ = 0;
 };
 

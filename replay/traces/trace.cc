@@ -4,57 +4,22 @@
 #include <simdjson.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string_view>
 
-#include "replay/traces/line_reader.h"
+#include "replay/text/line_reader.h"
+#include "replay/traces/row_order.h"
 #include "replay/traces/trace_json.h"
+#include "replay/traces/trace_row.h"
 
 namespace farpage {
 namespace {
 
-using simdjson::dom::element;
-
-constexpr std::array<std::string_view, 4> kFields = {"timestamp", "input_length", "output_length",
-                                                     "hash_ids"};
-
-Result<void> read_field(size_t index, element from, TraceRequest& request) {
-  if (index == 3) {
-    Result<std::vector<uint64_t>> ids = read_hash_ids(from, kMaxHashId);
-    if (!ids) return tl::unexpected(ids.error());
-    request.hash_ids = std::move(*ids);
-    return {};
-  }
-  const Result<uint64_t> number = read_number(kFields[index], from, INT64_MAX);
-  if (!number) return tl::unexpected(number.error());
-  std::array<uint64_t*, 3> targets = {&request.timestamp_ms, &request.input_length,
-                                      &request.output_length};
-  *targets[index] = *number;
-  return {};
-}
-
-// Fields that are not known are passed over.
-Result<TraceRequest> parse_request(simdjson::dom::parser& parser, std::string_view line) {
-  TraceRequest request;
-  simdjson::dom::object object;
-  if (const auto error = parser.parse(line.data(), line.size(), false).get_object().get(object)) {
-    return fail(Code::kInvalid,
-                fmt::format("this is no JSON object: {}", simdjson::error_message(error)));
-  }
-  std::array<bool, kFields.size()> seen = {};
-  for (const auto& [key, value] : object) {
-    const size_t index = std::find(kFields.begin(), kFields.end(), key) - kFields.begin();
-    if (index == kFields.size()) continue;
-    if (seen[index]) return fail(Code::kInvalid, fmt::format("{} stands there twice", key));
-    seen[index] = true;
-    const Result<void> read = read_field(index, value, request);
-    if (!read) return tl::unexpected(read.error());
-  }
-  for (size_t i = 0; i < kFields.size(); ++i) {
-    if (!seen[i]) return fail(Code::kInvalid, fmt::format("{} is missing", kFields[i]));
-  }
-  return request;
+// Whether so many tokens can be in so many blocks of Mooncake's size, the last of which may be
+// counted only where it is full.
+bool fits_blocks(uint64_t tokens, uint64_t blocks) {
+  return blocks == tokens / kTokensPerBlock ||
+         blocks == (tokens + kTokensPerBlock - 1) / kTokensPerBlock;
 }
 
 class MooncakeRequests final : public RequestStream {
@@ -63,26 +28,41 @@ class MooncakeRequests final : public RequestStream {
 
   Result<std::optional<TraceRequest>> next() override {
     while (true) {
+      if (auto request = order_.take()) return request;
+      if (has_ended_) return std::nullopt;
       const auto line = lines_.next();
       if (!line) return tl::unexpected(line.error());
-      if (!*line) return std::nullopt;
-      if ((*line)->find_first_not_of(" \t\r") == std::string_view::npos) continue;
-      Result<TraceRequest> request = parse_request(parser_, **line);
-      if (!request) return lines_.refuse(request.error().message);
-      if (request->timestamp_ms < last_ms_) {
-        return lines_.refuse(
-            fmt::format("timestamp {} comes after {}; requests stand in the order of time",
-                        request->timestamp_ms, last_ms_));
+      if (!*line) {
+        has_ended_ = true;
+        order_.end();
+        continue;
       }
-      last_ms_ = request->timestamp_ms;
-      return std::move(*request);
+      if ((*line)->find_first_not_of(" \t\r") == std::string_view::npos) continue;
+      Result<TraceRow> row = parse_trace_row(parser_, **line);
+      if (!row && row.error().code == Code::kNotFound) {
+        return fail(Code::kNotFound,
+                    fmt::format("{}:{}: {}", lines_.path(), lines_.number(), row.error().message));
+      }
+      if (!row) return lines_.refuse(row.error().message);
+      const TraceRequest& request = row->request;
+      if (request.input_length > 0 && !fits_blocks(request.input_length, request.hash_ids.size())) {
+        block_tokens_.reset();
+      }
+      if (auto added = order_.add(std::move(row->request), row->place); !added) {
+        return lines_.refuse(added.error().message);
+      }
     }
   }
+
+  bool has_sessions() const override { return order_.has_sessions(); }
+  std::optional<uint64_t> block_tokens() const override { return block_tokens_; }
 
  private:
   LineReader lines_;
   simdjson::dom::parser parser_;
-  uint64_t last_ms_ = 0;
+  RowOrder order_;
+  bool has_ended_ = false;
+  std::optional<uint64_t> block_tokens_ = kTokensPerBlock;
 };
 
 }  // namespace
@@ -100,7 +80,7 @@ uint64_t Trace::longest_request() const {
   return most;
 }
 
-Result<Trace> read_trace(OpenRequests open, const std::string& path, uint64_t max_requests) {
+Result<Trace> read_trace(const OpenRequests& open, const std::string& path, uint64_t max_requests) {
   const auto stream = open(path);
   if (!stream) return tl::unexpected(stream.error());
   Trace trace;
@@ -111,6 +91,8 @@ Result<Trace> read_trace(OpenRequests open, const std::string& path, uint64_t ma
     if (!*request) break;
     trace.requests.push_back(std::move(**request));
   }
+  trace.has_sessions = (*stream)->has_sessions();
+  trace.block_tokens = (*stream)->block_tokens();
   if (trace.pages() > 0) return trace;
   return fail(Code::kInvalid,
               fmt::format("{}: {}", path,

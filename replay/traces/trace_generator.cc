@@ -36,7 +36,7 @@ class Generator {
     Blocks& blocks = pick_conversation();
     TraceRequest request;
     timestamp_ms_ += exponential(random_, kMeanGapMs);
-    request.timestamp_ms = static_cast<uint64_t>(timestamp_ms_);
+    request.timestamp_ms = std::floor(timestamp_ms_);
     request.hash_ids = blocks;
     request.input_length = blocks.size() * kTokensPerBlock - random_.below(kTokensPerBlock);
     request.output_length = 1 + static_cast<uint64_t>(exponential(random_, 340));

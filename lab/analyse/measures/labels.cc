@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
-#include "replay/traces/line_reader.h"
+#include "replay/text/line_reader.h"
+#include "replay/text/whole_number.h"
 
 namespace farpage::analyse {
 namespace {
@@ -41,22 +41,20 @@ Result<Milestones> read_milestones(const std::string& path, uint64_t pages) {
     if (columns > 1 && std::ranges::count(line, ',') != columns) {
       return lines->refuse(fmt::format("a line has {} columns, as the first has", columns + 1));
     }
-    uint64_t page = 0;
-    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), page);
-    line.remove_prefix(static_cast<size_t>(end - line.data()));
+    const auto page = take_whole_number(line);
     const bool has_comma = line.starts_with(',');
     if (has_comma) line.remove_prefix(1);
     if (columns > 1) line = line.substr(0, line.find(','));
-    if (error != std::errc() || !has_comma || line.empty()) {
+    if (!page || !has_comma || line.empty()) {
       return lines->refuse("a line is the number of a page, a comma, and its label");
     }
-    if (page >= pages) {
+    if (*page >= pages) {
       return lines->refuse(
-          fmt::format("page {}: the trace has {} pages, numbered from 0", page, pages));
+          fmt::format("page {}: the trace has {} pages, numbered from 0", *page, pages));
     }
-    if (is_labelled[page]) return lines->refuse(fmt::format("page {} has a label already", page));
-    is_labelled[page] = true;
-    milestones[page] = line == kMilestone;
+    if (is_labelled[*page]) return lines->refuse(fmt::format("page {} has a label already", *page));
+    is_labelled[*page] = true;
+    milestones[*page] = line == kMilestone;
   }
   if (std::ranges::find(milestones, true) == milestones.end()) {
     return fail(Code::kInvalid, fmt::format("{}: no page has the label \"{}\"", path, kMilestone));

@@ -1,5 +1,6 @@
 """farpage-lab analyse: what it prints of traces of every format, and what it refuses."""
 
+import gzip
 import json
 import sys
 import unittest
@@ -99,6 +100,21 @@ class AnalyseTest(Case):
         self.assert_fails(self.run_program("analyse", self.folder), 1, "read as --format mooncake", "agent")
         self.assert_fails(self.run_program("analyse", trace, "--format", "magic"), 2, "magic")
         self.assert_fails(self.run_program("analyse", trace, "--budget", "-1"), 2, "--budget")
+
+    def test_what_is_there_in_a_trace_s_place_is_told(self):
+        trace = self.folder / "trace.jsonl"
+        trace.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 132054902\n")
+        result = self.run_program("analyse", trace)
+        self.assert_fails(result, 1, "is a Git LFS pointer, and not the file of 132054902 bytes", "git lfs pull")
+        self.assertNotIn("read as", result.stderr)
+        self.assert_fails(self.run_program("analyse", trace, "--format", "access"), 1, "is a Git LFS pointer")
+
+    def test_a_packed_trace_with_nothing_but_ids(self):
+        trace = self.folder / "trace.jsonl.gz"
+        requests = [{"hash_ids": [0, f"{1 + step % 3:x}"]} for step in range(60)]
+        trace.write_bytes(b"".join(gzip.compress((json.dumps(each) + "\n").encode()) for each in requests))
+        plain = json.loads(self.analyse(trace, "--json", "-"))
+        self.assertEqual((plain["pages"], plain["steps"], plain["accesses"]), (4, 60, 120))
 
     def test_mooncake_s_conversations(self):
         require_trace(self)

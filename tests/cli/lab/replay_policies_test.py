@@ -115,6 +115,11 @@ class ReplayPoliciesTest(Case):
         self.assertEqual(result.returncode, 0, result.stderr)
         # Between a's two requests come b's two pages, which are not a's.
         self.assertEqual([run["hits"] for run in json.loads(result.stdout)["runs"]], [0, 2])
+        # A session a line is the same, from a pipe too, which is read once.
+        lines = "".join((sessions / f"{name}.json").read_text() + "\n" for name in "ab")
+        result = self.run_program("replay", "/dev/stdin", "--format", "agent", "--policy", "lru", "--budget", "2,4", "--json", "-", input=lines)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual([run["hits"] for run in json.loads(result.stdout)["runs"]], [0, 2])
         # Requests tell of their turn, by which this policy goes; a request without a session tells of none.
         by_turn = ("--policy", "workload_aware", "--budget", "4", "--json", "-")
         result = self.run_program("replay", sessions, "--format", "agent", *by_turn)

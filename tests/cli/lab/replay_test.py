@@ -92,13 +92,21 @@ class ReplayTest(Counts, Case):
             ("", "empty"),
             (good + "{\n", f"{path}:2: this is no JSON object"),
             (good + good.replace("5", "4"), f"{path}:2: timestamp 4 comes after 5"),
-            (good.replace("[1]", "[-1]"), f"{path}:1: an id in hash_ids is -1"),
+            (good.replace("[1]", "[1.5]"), f"{path}:1: an id in hash_ids is 1.5"),
             (good + "x" * (2 << 24), f"{path}:2: the line is longer"),
         ):
             path.write_text(text)
             self.assert_fails(self.run_program("replay", path), 1, said)
         self.assert_fails(self.run_program("replay", self.folder / "none.jsonl"), 1, "none.jsonl")
         self.assert_nothing_left()
+
+    def test_tokens_of_a_block_are_asked_for_where_they_are_needed_alone(self):
+        trace = self.folder / "trace.jsonl"
+        # Three blocks of 16 tokens, and not of Mooncake's 512.
+        trace.write_text('{"input_length": 33, "hash_ids": [1, 2, 3]}\n')
+        self.assert_fails(self.run_program("replay", trace, "--prefill-tokens-per-s", "10"), 1, "--block-tokens", "replay it without")
+        answer = self.replay_trace(trace, "--prefill-tokens-per-s", "10", "--block-tokens", "16")
+        self.assertEqual(answer["requests"], 1)
 
     def test_results_that_cannot_be_written(self):
         arguments = ("replay", "generate", "--requests", 2, "--page-bytes", 4096, "--pool-bytes", "16MiB")

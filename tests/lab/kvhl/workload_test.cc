@@ -65,6 +65,16 @@ TEST_F(KvhlWorkload, ATraceAloneNumbersPagesAsTheyAreNamed) {
   EXPECT_THAT(read_accesses(folder_ / "w.trace.csv").error().message, HasSubstr("w.trace.csv:3: "));
 }
 
+TEST_F(KvhlWorkload, NumbersAreWholeHoweverTheyAreWritten) {
+  write("w.trace.csv", "\xef\xbb\xbfstep,page_id\n0.0,7.0\n1e1,7\n");
+  const auto accesses = read_accesses(folder_ / "w.trace.csv");
+  ASSERT_TRUE(accesses.has_value()) << accesses.error().message;
+  EXPECT_EQ(accesses->at(1).step, 10u);
+  EXPECT_EQ(accesses->at(1).page, 0u);
+  write("w.trace.csv", "step,page_id\n0.5,7\n");
+  EXPECT_THAT(read_accesses(folder_ / "w.trace.csv").error().message, HasSubstr("whole numbers"));
+}
+
 TEST_F(KvhlWorkload, AFileThatWasCutOffIsTakenAtTheEndOfALineAlone) {
   const std::string pages = std::string(kPagesHeader) + "0,0,0,0,16,50\n1,1,1,16,32,60\r\n";
   const std::string trace = "step,page_id\n0,0\r\n12,0\n123,0\n";

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/temp_dir.h"
@@ -233,6 +234,14 @@ TEST_F(AccessFile, RefusesWhatIsNotAsTheFormatHasIt) {
 }
 
 TEST_F(AccessFile, IsAFile) {
+  for (const auto& [bytes, what] :
+       {std::pair("version https://git-lfs.github.com/spec/v1\nsize 7\n", "is a Git LFS pointer"),
+        std::pair("\x1f\x8b\x08", "is compressed with gzip: unpack it first"),
+        std::pair("\x28\xb5\x2f\xfd", "is compressed with zstd"),
+        std::pair("\x01\x02", "this is no access trace")}) {
+    std::ofstream(folder_ / "other", std::ios::binary) << bytes;
+    EXPECT_THAT(open_access_file(folder_ / "other").error().message, HasSubstr(what));
+  }
   EXPECT_THAT(open_access_file(folder_ / "none").error().message, HasSubstr("No such file"));
   EXPECT_THAT(open_access_file("/dev/zero").error().message, HasSubstr("it is read twice"));
 }

@@ -84,6 +84,24 @@ TEST(AccessTrace, OfAFileIsReadAgainByEachStreamAndNoFurtherThanAsked) {
   EXPECT_THAT(whole.error().message, testing::HasSubstr(path + ":5"));
   EXPECT_FALSE(accesses_of_file(open_mooncake_trace, folder / "none", 0).has_value());
 }
+TEST(AccessTrace, OfAFileOfSessionsStepsTellWhoseTheyAre) {
+  const TempDir folder;
+  const std::string path = folder / "trace.jsonl";
+  std::ofstream(path) << R"({"session_id": "a", "hash_ids": [1]})"
+                         "\n"
+                         R"({"session_id": "b", "hash_ids": [1, 2]})"
+                         "\n"
+                         R"({"session_id": "a", "hash_ids": [3]})";
+  const auto trace = accesses_of_file(open_mooncake_trace, path, 0);
+  ASSERT_TRUE(trace.has_value()) << trace.error().message;
+  EXPECT_TRUE(trace->signals.test(prefetch::index_of(prefetch::Signal::kCategory)));
+  EXPECT_THAT(trace->sequences, testing::ElementsAre(0, 1, 0));
+  std::vector<uint32_t> turns;
+  ASSERT_TRUE(for_each_access(*trace, [&](const auto& each) { turns.push_back(each.category); }));
+  EXPECT_THAT(turns, testing::ElementsAre(0, 0, 0, 1));
+  std::ofstream(path) << R"({"hash_ids": [1]})";
+  EXPECT_TRUE(accesses_of_file(open_mooncake_trace, path, 0)->sequences.empty());
+}
 TEST(AccessTrace, OfAFileThatChangesMeanwhileIsAnError) {
   const TempDir folder;
   const std::string path = folder / "trace.jsonl";

@@ -54,6 +54,13 @@ TEST_F(AzureTrace, TimesCountFromTheFirstRequest) {
   EXPECT_EQ(trace->requests[1].input_length, 1025u);
   EXPECT_EQ(trace->requests[1].output_length, 8u);
 }
+TEST_F(AzureTrace, NumbersOfTokensAreWholeHoweverTheyAreWritten) {
+  const auto trace = read("\xef\xbb\xbf" + kHeader + "2023-11-16 18:00:00.5,1024.0,1e1\n");
+  ASSERT_TRUE(trace.has_value()) << trace.error().message;
+  EXPECT_EQ(trace->requests[0].input_length, 1024u);
+  EXPECT_EQ(trace->requests[0].output_length, 10u);
+  EXPECT_FALSE(trace->has_sessions);
+}
 TEST_F(AzureTrace, EveryBlockIsOneOfItsOwn) {
   const auto trace = read(kHeader + "2023-11-16 18:00:00.5,1024,1\n2023-11-16 18:00:00.5,1025,1\n");
   ASSERT_TRUE(trace.has_value()) << trace.error().message;
