@@ -111,12 +111,6 @@ Error with_format(Error error, const TraceArguments& arguments) {
 }  // namespace
 
 Result<LoadedTrace> load_trace(const TraceArguments& arguments) {
-  if (is_of_accesses(arguments.format)) {
-    return fail(Code::kInvalid,
-                fmt::format("--format {} has no requests to send to a node: add --policy and "
-                            "--budget",
-                            arguments.format));
-  }
   const auto source = source_of(arguments);
   if (!source) return tl::unexpected(source.error());
   return load(*source, arguments).map_error([&](Error error) {

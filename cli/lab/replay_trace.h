@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "base/status.h"
@@ -18,6 +19,8 @@ inline constexpr const char* kAccessFormat = "access";
 inline constexpr const char* kKvhlFormat = "kvhl";
 inline constexpr std::array<const char*, 5> kFormats = {"mooncake", "agent", "azure", kAccessFormat,
                                                         kKvhlFormat};
+// Those that a node can be sent.
+inline constexpr std::span<const char* const> kRequestFormats = std::span(kFormats).first<3>();
 
 // Which trace is replayed.
 struct TraceArguments {
