@@ -10,13 +10,15 @@
 #include "net/greeting.h"
 #include "net/listening_socket.h"
 #include "net/tls.h"
+#include "net/watched_secret.h"
 
 namespace farpage {
 
 struct NodeCredentials {
-  SharedToken token;
-  std::shared_ptr<TlsContext> tls;        // null: without
-  std::vector<SharedToken> tenants = {};  // no two the same, nor the same as `token`
+  WatchedSecret<SharedToken> token;
+  WatchedSecret<TlsContext> tls;  // none: without
+  // No two the same, nor the same as `token`.
+  std::vector<WatchedSecret<SharedToken>> tenants = {};
 };
 
 // Accepts TCP connections, and hands over those that have introduced themselves. A connection that
