@@ -51,6 +51,10 @@ void log_warning(const std::string& message) {
   logger().warn(message);
 }
 
+void log_info(const std::string& message) {
+  logger().info(message);
+}
+
 void silence_warnings() {
   logger().set_level(spdlog::level::off);
 }

@@ -7,6 +7,8 @@ namespace farpage {
 
 // Lines on standard error, with time and level. Never called on the data path.
 void log_warning(const std::string& message);
+// Of what was asked for and is done.
+void log_info(const std::string& message);
 
 // None from now on, of this process: for simulations, whose nodes and clients are lost all the
 // time.

@@ -6,16 +6,8 @@ include(GoogleTest)
 # With sanitizers the compiler takes longer to optimize what GoogleTest's macros make than the tests gain by it.
 set(farpage_test_options $<$<CONFIG:Debug>:-O0>)
 
-# GoogleTest's headers are a fifth to a half of what a test costs to compile. Nothing else is
-# precompiled, so that it hides no missing include but theirs, and scripts/lint goes without it.
-option(FARPAGE_PCH "Precompile GoogleTest's headers for the test programs" ON)
+# GoogleTest's headers are a fifth to a half of what a test costs to compile.
 if(FARPAGE_PCH)
-  # ccache keeps what is compiled with a precompiled header only if these are set.
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    set(farpage_pch_options -fpch-preprocess)
-  elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    set(farpage_pch_options "SHELL:-Xclang -fno-pch-timestamp")
-  endif()
   set(precompiled ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cc)
   file(CONFIGURE OUTPUT ${precompiled} CONTENT "")
   add_library(farpage_test_pch OBJECT ${precompiled})
@@ -40,9 +32,8 @@ endfunction()
 
 function(farpage_test name)
   cmake_parse_arguments(ARG "SERIAL;VARIES;ONE_THREAD;PURE" "" "SOURCES;LINKS" ${ARGN})
-  # ONE_THREAD: nothing in it can race. PURE: it computes figures from figures, so nothing in it
-  # races, and what indexes its arrays is checked where they are written and read. Sanitizers make
-  # such programs take minutes, and have found nothing in them.
+  # ONE_THREAD: nothing in it can race. PURE: it computes figures from figures, for minutes with a
+  # sanitizer; what reads files and serves is not in it.
   if(ARG_PURE AND FARPAGE_SANITIZE OR ARG_ONE_THREAD AND FARPAGE_SANITIZE STREQUAL "thread")
     return()
   endif()

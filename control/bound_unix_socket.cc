@@ -59,6 +59,13 @@ Result<void> clear_stale_socket(const std::string& path) {
   }
   int error = 0;
   (void)connect_unix(path, error);
+  if (error == EACCES || error == EPERM) {
+    return fail(
+        Code::kDenied,
+        fmt::format("a socket of another user is at {}, and {}. Or choose another path with "
+                    "--listen",
+                    path, advise_on_denied_socket(path)));
+  }
   if (error != ECONNREFUSED) {
     return fail(Code::kExists, fmt::format("another node listens on {}: stop it, or choose another "
                                            "path with --listen",
@@ -68,26 +75,45 @@ Result<void> clear_stale_socket(const std::string& path) {
   return {};
 }
 
-// Whoever may connect may store and read pages: the owner alone, until somebody widens it.
-Result<UniqueFd> bind_to(const std::string& path) {
+Result<void> give_to(const SocketRights& rights, const std::string& path) {
+  constexpr uid_t kSameOwner = static_cast<uid_t>(-1);
+  if (rights.group && ::lchown(path.c_str(), kSameOwner, *rights.group) != 0) {
+    const char* advice =
+        errno == EPERM ? ": run the node as a member of that group, or choose another" : "";
+    return fail(Code::kDenied,
+                fmt::format("cannot give the socket {} to the group {} (node.socket_group): {}{}",
+                            path, *rights.group, std::strerror(errno), advice));
+  }
+  if (::chmod(path.c_str(), rights.mode) != 0) {
+    return fail_errno(errno, fmt::format("cannot set the rights of the socket {}", path));
+  }
+  return {};
+}
+
+// Whoever may connect may store and read pages, so that its rights come before that.
+Result<UniqueFd> bind_to(const std::string& path, const SocketRights& rights) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const sockaddr_un address = unix_address(path);
-  if (fd.valid() &&
-      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-      ::chmod(path.c_str(), S_IRUSR | S_IWUSR) == 0 && ::listen(fd.get(), SOMAXCONN) == 0) {
-    return fd;
+  if (!fd.valid() ||
+      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    return fail(Code::kSystem, fmt::format("cannot listen on {}: {}", path, std::strerror(errno)));
   }
-  return fail(Code::kSystem, fmt::format("cannot listen on {}: {}", path, std::strerror(errno)));
+  auto given = give_to(rights, path);
+  if (given && ::listen(fd.get(), SOMAXCONN) == 0) return fd;
+  const int error = errno;
+  ::unlink(path.c_str());
+  if (!given) return tl::unexpected(given.error());
+  return fail(Code::kSystem, fmt::format("cannot listen on {}: {}", path, std::strerror(error)));
 }
 
 }  // namespace
 
-Result<BoundUnixSocket> BoundUnixSocket::bind(const std::string& path) {
+Result<BoundUnixSocket> BoundUnixSocket::bind(const std::string& path, const SocketRights& rights) {
   if (auto valid = check_unix_path(path); !valid) return tl::unexpected(valid.error());
   auto lock = BindLock::take(path);
   if (!lock) return tl::unexpected(lock.error());
   if (auto cleared = clear_stale_socket(path); !cleared) return tl::unexpected(cleared.error());
-  auto fd = bind_to(path);
+  auto fd = bind_to(path, rights);
   if (!fd) return tl::unexpected(fd.error());
   struct stat status = {};
   if (::lstat(path.c_str(), &status) != 0) {

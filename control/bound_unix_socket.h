@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "base/unique_fd.h"
+#include "net/socket_rights.h"
 
 namespace farpage {
 
@@ -15,7 +16,7 @@ namespace farpage {
 class BoundUnixSocket {
  public:
   // Refuses a path on which somebody listens; takes over a socket that nobody listens on any more.
-  static Result<BoundUnixSocket> bind(const std::string& path);
+  static Result<BoundUnixSocket> bind(const std::string& path, const SocketRights& rights = {});
   BoundUnixSocket(BoundUnixSocket&& other) noexcept;
   BoundUnixSocket& operator=(BoundUnixSocket&& other) = delete;
   ~BoundUnixSocket();

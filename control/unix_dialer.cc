@@ -1,11 +1,13 @@
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "control/stream_link.h"
 #include "control/unix_socket.h"
 #include "control/unix_stream.h"
 #include "net/address/unix_path.h"
+#include "net/socket_rights.h"
 
 namespace farpage {
 namespace {
@@ -18,6 +20,11 @@ class UnixDialer final : public ControlDialer {
     runtime_.after(0, [&runtime = runtime_, path = path_, done = std::move(done)] {
       int error = 0;
       UniqueFd fd = connect_unix(path, error);
+      if (error == EACCES || error == EPERM) {
+        return done(fail(Code::kDenied,
+                         fmt::format("this user may not connect to the memory node at {} ({}): {}",
+                                     path, std::strerror(error), advise_on_denied_socket(path))));
+      }
       if (error != 0) {
         return done(fail(Code::kUnavailable,
                          fmt::format("no memory node answers at {} ({}): start one with 'farpage "

@@ -28,7 +28,7 @@ bool may_pass(Code code) {
 }  // namespace
 
 Result<Client::Connection> Client::open(size_t endpoint, uint64_t deadline_ns) {
-  auto opened = HttpConnection::open(access_.endpoints[endpoint], access_.tls, deadline_ns);
+  auto opened = HttpConnection::open(access_.endpoints[endpoint], access_.tls.get(), deadline_ns);
   if (!opened) return tl::unexpected(opened.error());
   Connection connection = std::move(*opened);
   const std::lock_guard lock(mutex_);
@@ -84,9 +84,9 @@ Result<std::string> Client::authorization(size_t endpoint, uint64_t deadline_ns)
     const std::lock_guard lock(mutex_);
     if (!token_.empty()) return token_;
   }
-  auto reply =
-      exchange(endpoint, {kAuthenticate, encode_authenticate(access_.user, access_.password), ""},
-               deadline_ns);
+  auto reply = exchange(
+      endpoint, {kAuthenticate, encode_authenticate(access_.user, access_.password.value()), ""},
+      deadline_ns);
   if (!reply) return tl::unexpected(reply.error());
   if (reply->status != 200) {
     Error error = decode_error(reply->status, reply->body);

@@ -107,6 +107,13 @@ struct HttpConnection::Wire {
 
   tl::unexpected<Error> failed(const error_code& error, const char* doing) const {
     const Code code = error == boost::asio::error::timed_out ? Code::kTimeout : Code::kUnavailable;
+    // What it thinks of this side's certificate it says only now.
+    const auto* under_tls = dynamic_cast<const TlsStream*>(stream.get());
+    if (under_tls != nullptr && under_tls->refused()) {
+      return fail(Code::kUnavailable,
+                  fmt::format("the etcd at {} has ended TLS: {}; {}", host, under_tls->failure(),
+                              under_tls->advice("etcd", "etcd")));
+    }
     return fail(code, fmt::format("the etcd at {}: {} ({})", host, doing, error.message()));
   }
 
@@ -146,7 +153,8 @@ Result<std::unique_ptr<HttpConnection>> HttpConnection::open(const Address& endp
                                                              uint64_t deadline_ns) {
   constexpr PeerWords kEtcd = {"etcd",
                                "look at etcd.endpoints, and whether it runs: 'etcdctl endpoint "
-                               "health' tells"};
+                               "health' tells",
+                               "etcd"};
   auto stream = connect_stream(endpoint, tls, kEtcd, deadline_ns);
   if (!stream) return tl::unexpected(stream.error());
   return std::unique_ptr<HttpConnection>(

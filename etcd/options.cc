@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
+#include <algorithm>
 #include <string_view>
 
 #include "base/config/list_text.h"
-#include "net/security/file_rights.h"
+#include "net/secrets/file_rights.h"
+#include "net/security/watched_credentials.h"
 
 namespace farpage::etcd {
 namespace {
@@ -26,16 +27,21 @@ bool is_fleet(std::string_view text) {
   return is_name(text.substr(0, end)) && is_name(text.substr(end + kOfTenant.size()));
 }
 
-Result<std::string> load_password(const std::string& path) {
-  std::ifstream file(path);
-  std::string password;
-  if (!std::getline(file, password) || password.empty()) {
+Result<std::shared_ptr<std::string>> load_password(const std::string& path) {
+  auto text = read_small_file(path, "the password",
+                              "name a file (etcd.password_file) that holds "
+                              "the password of etcd.user");
+  if (!text) return tl::unexpected(text.error());
+  text->resize(std::min(text->find_first_of("\r\n"), text->size()));
+  if (text->empty()) {
     return fail(Code::kInvalid,
-                fmt::format("cannot read a password in '{}' (etcd.password_file): its first line "
-                            "is the password of etcd.user",
+                fmt::format("there is no password in '{}' (etcd.password_file): its first line is "
+                            "the password of etcd.user",
                             path));
   }
-  return check_private(path, "the password").map([&] { return std::move(password); });
+  return check_private(path, "the password").map([&] {
+    return std::make_shared<std::string>(std::move(*text));
+  });
 }
 
 struct Endpoints {
@@ -99,7 +105,9 @@ Result<Access> EtcdOptions::load() const {
                 "etcd.user and etcd.password_file belong together: give both or none");
   }
   if (!user.empty()) {
-    auto password = load_password(password_file);
+    auto password = WatchedSecret<std::string>::watch(
+        fmt::format("etcd's password in '{}'", password_file), {password_file},
+        [path = password_file] { return load_password(path); });
     if (!password) return tl::unexpected(password.error());
     access.password = std::move(*password);
   }
@@ -114,7 +122,7 @@ Result<Access> EtcdOptions::load() const {
     return fail(Code::kInvalid,
                 "etcd.tls_certificate and etcd.tls_key belong together: give both or none");
   }
-  auto context = TlsContext::for_client({tls_certificate, tls_key, tls_ca});
+  auto context = watch_client_tls({tls_certificate, tls_key, tls_ca});
   if (!context) return tl::unexpected(context.error());
   access.tls = std::move(*context);
   return access;

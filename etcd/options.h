@@ -8,16 +8,17 @@
 #include "base/config/config.h"
 #include "base/status.h"
 #include "net/address/address.h"
+#include "net/secrets/watched_secret.h"
 #include "net/security/tls.h"
 
 namespace farpage::etcd {
 
 // How an etcd is reached.
 struct Access {
-  std::vector<Address> endpoints;   // the members of one cluster
-  std::shared_ptr<TlsContext> tls;  // null: without
-  std::string user;                 // empty: etcd asks for none
-  std::string password;
+  std::vector<Address> endpoints;  // the members of one cluster
+  WatchedSecret<TlsContext> tls;   // none: without
+  std::string user;                // empty: etcd asks for none
+  WatchedSecret<std::string> password;
   std::string prefix;  // of all keys of the fleet: "/farpage/FLEET/"
 };
 
@@ -32,6 +33,7 @@ struct EtcdOptions {
   std::string tls_key;
 
   bool is_given() const { return !endpoints.empty(); }
+  // What its files hold is read again when they change.
   Result<Access> load() const;
 };
 std::vector<ConfigField> fields(EtcdOptions& options);

@@ -16,6 +16,8 @@
 namespace farpage {
 namespace {
 
+constexpr std::string_view kNode = "memory node";
+
 Result<UniqueFd> connect_to(const Endpoint& endpoint, uint64_t deadline_ns) {
   auto fd = begin_connect(endpoint);
   if (!fd) return fd;
@@ -48,7 +50,7 @@ Result<UniqueFd> connect_to_any(const std::vector<Endpoint>& endpoints, const Pe
 
 // `name`: whom the certificate must show; empty: the address's host. No context: no TLS.
 Result<std::unique_ptr<Stream>> begin_tls(const std::shared_ptr<TlsContext>& context, UniqueFd fd,
-                                          std::string_view kind, const Address& address,
+                                          const PeerWords& peer, const Address& address,
                                           const std::string& name, uint64_t deadline_ns) {
   if (context == nullptr) return std::make_unique<PlainStream>(std::move(fd));
   auto stream = TlsStream::connect(*context, std::move(fd), name.empty() ? address.host : name);
@@ -60,23 +62,23 @@ Result<std::unique_ptr<Stream>> begin_tls(const std::shared_ptr<TlsContext>& con
       return fail(Code::kUnavailable,
                   fmt::format("the {} at {} has ended the connection during the TLS handshake "
                               "({}); does it speak TLS?",
-                              kind, format_address(address), (*stream)->failure()));
+                              peer.kind, format_address(address), (*stream)->failure()));
     }
     if (step.state == StreamState::kEnded) {
-      return fail(Code::kDenied,
-                  fmt::format("no TLS with the {} at {}: {}; {}", kind, format_address(address),
-                              (*stream)->failure(), (*stream)->advice()));
+      return fail(
+          Code::kDenied,
+          fmt::format("no TLS with the {} at {}: {}; {}", peer.kind, format_address(address),
+                      (*stream)->failure(),
+                      (*stream)->advice(peer.kind == kNode ? "node" : peer.kind, peer.table)));
     }
     if (!wait_for((*stream)->fd(), step.events, deadline_ns)) {
       return fail(Code::kTimeout,
                   fmt::format("the {} at {} has not ended the TLS handshake in time; is it "
                               "stopped?",
-                              kind, format_address(address)));
+                              peer.kind, format_address(address)));
     }
   }
 }
-
-constexpr std::string_view kNode = "memory node";
 
 std::string advice_about(const std::string& node) {
   return fmt::format("start one with 'farpage node --listen {}', and look at routes and firewalls",
@@ -107,7 +109,7 @@ Result<std::unique_ptr<Stream>> connect_stream(const Address& address,
   if (!endpoints) return tl::unexpected(endpoints.error());
   auto fd = connect_to_any(*endpoints, peer, format_address(address), deadline_ns);
   if (!fd) return tl::unexpected(fd.error());
-  return begin_tls(tls, std::move(*fd), peer.kind, address, name, deadline_ns);
+  return begin_tls(tls, std::move(*fd), peer, address, name, deadline_ns);
 }
 
 Result<std::unique_ptr<Stream>> dial(const Address& address, const ClientCredentials& credentials,
@@ -130,17 +132,18 @@ Result<std::unique_ptr<Stream>> greet(UniqueFd fd, const Address& address,
                                       const ClientCredentials& credentials,
                                       const Introduction& introduction, uint64_t deadline_ns,
                                       const std::string& name) {
-  auto secured = begin_tls(credentials.tls, std::move(fd), kNode, address, name, deadline_ns);
+  auto secured =
+      begin_tls(credentials.tls.get(), std::move(fd), {kNode, ""}, address, name, deadline_ns);
   if (!secured) return secured;
   std::unique_ptr<Stream> stream = std::move(*secured);
   const std::string node = format_address(address);
-  if (auto done = introduce(*stream, credentials.token, introduction, node, deadline_ns); !done) {
-    // A node that wants a client's certificate says so only now.
+  const SharedToken token = credentials.token.value();
+  if (auto done = introduce(*stream, token, introduction, node, deadline_ns); !done) {
+    // What a node thinks of the client's certificate it says only now.
     const auto* under_tls = dynamic_cast<const TlsStream*>(stream.get());
     if (under_tls == nullptr || !under_tls->refused()) return tl::unexpected(done.error());
-    return fail(Code::kDenied, fmt::format("the node at {} has ended TLS: {}; does it want a "
-                                           "certificate (security.tls_certificate)?",
-                                           node, under_tls->failure()));
+    return fail(Code::kDenied, fmt::format("the node at {} has ended TLS: {}; {}", node,
+                                           under_tls->failure(), under_tls->advice()));
   }
   return stream;
 }

@@ -7,15 +7,16 @@
 
 #include "base/status.h"
 #include "net/address/address.h"
+#include "net/secrets/watched_secret.h"
 #include "net/security/greeting.h"
 #include "net/security/tls.h"
 
 namespace farpage {
 
-// What a client shows and expects on every connection. Shared by all of them.
+// What a client shows and expects on every connection, as it is when that is made.
 struct ClientCredentials {
-  SharedToken token;
-  std::shared_ptr<TlsContext> tls;  // null: without
+  WatchedSecret<SharedToken> token;
+  WatchedSecret<TlsContext> tls;  // none: without
 };
 
 // A TCP connection to a node that has accepted it: resolved, connected, under TLS if the
@@ -36,8 +37,9 @@ Error no_node_answers(const Address& address, const Error& last);
 
 // Whom a connection is for, in messages.
 struct PeerWords {
-  std::string_view kind;    // "memory node"
-  std::string_view advice;  // what to do where none answers; a sentence's end
+  std::string_view kind;                // "memory node"
+  std::string_view advice;              // what to do where none answers; a sentence's end
+  std::string_view table = "security";  // of the configuration, in which TLS is described
 };
 
 // The same without the introduction: resolved, connected, under TLS if there is `tls`.

@@ -23,6 +23,7 @@ struct Stranger {
   UniqueFd fd;  // until its first byte tells what it speaks
   std::unique_ptr<Stream> stream;
   TlsStream* handshaking = nullptr;
+  std::vector<SharedToken> tenants;  // as they were when it came
   std::unique_ptr<Reception> reception;
   std::unique_ptr<Watch> watch;  // last: it goes before what it watches
 };
@@ -95,7 +96,9 @@ class Listener::Door : public std::enable_shared_from_this<Door> {
       stranger->handshaking = nullptr;
     }
     if (stranger->reception == nullptr) {
-      stranger->reception = std::make_unique<Reception>(credentials_.token, credentials_.tenants);
+      for (const auto& tenant : credentials_.tenants) stranger->tenants.push_back(tenant.value());
+      stranger->reception =
+          std::make_unique<Reception>(credentials_.token.value(), stranger->tenants);
     }
     switch (stranger->reception->advance(*stranger->stream)) {
       case Reception::State::kReading:
@@ -126,7 +129,8 @@ class Listener::Door : public std::enable_shared_from_this<Door> {
       drop(stranger);
       return false;
     }
-    if (credentials_.tls == nullptr) {
+    const std::shared_ptr<TlsContext> tls = credentials_.tls.get();
+    if (tls == nullptr) {
       stranger->stream = std::make_unique<PlainStream>(std::move(stranger->fd));
       return true;
     }
@@ -141,7 +145,7 @@ class Listener::Door : public std::enable_shared_from_this<Door> {
       drop(stranger);
       return false;
     }
-    auto secured = TlsStream::accept(*credentials_.tls, std::move(stranger->fd));
+    auto secured = TlsStream::accept(*tls, std::move(stranger->fd));
     if (!secured) {
       warnings_.warn(secured.error().message);
       drop(stranger);

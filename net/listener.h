@@ -8,15 +8,17 @@
 #include "net/address/address.h"
 #include "net/listening_socket.h"
 #include "net/runtime/asio_runtime.h"
+#include "net/secrets/watched_secret.h"
 #include "net/security/greeting.h"
 #include "net/security/tls.h"
 
 namespace farpage {
 
 struct NodeCredentials {
-  SharedToken token;
-  std::shared_ptr<TlsContext> tls;        // null: without
-  std::vector<SharedToken> tenants = {};  // no two the same, nor the same as `token`
+  WatchedSecret<SharedToken> token;
+  WatchedSecret<TlsContext> tls;  // none: without
+  // No two the same, nor the same as `token`.
+  std::vector<WatchedSecret<SharedToken>> tenants = {};
 };
 
 // Accepts TCP connections, and hands over those that have introduced themselves. A connection that

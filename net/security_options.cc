@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 
+#include "net/security/watched_credentials.h"
+
 namespace farpage {
 namespace {
 
@@ -11,11 +13,6 @@ Result<void> check_pair(const std::string& certificate, const std::string& key) 
   if (certificate.empty() == key.empty()) return {};
   return fail(Code::kInvalid,
               "security.tls_certificate and security.tls_key belong together: give both or none");
-}
-
-Result<SharedToken> load_token(const std::string& path) {
-  if (path.empty()) return SharedToken{};
-  return SharedToken::load(path);
 }
 
 // Of names, one alone is known to stay on this machine.
@@ -65,20 +62,21 @@ Result<void> NodeSecurity::validate(const Address& listen, bool has_tenants) con
 }
 
 Result<NodeCredentials> NodeSecurity::load() const {
-  auto token = load_token(token_file);
+  auto token = watch_token(token_file);
   if (!token) return tl::unexpected(token.error());
   NodeCredentials credentials = {std::move(*token), nullptr};
   if (tls_certificate.empty()) return credentials;
-  auto context = TlsContext::for_node({tls_certificate, tls_key, tls_client_ca});
+  auto context = watch_node_tls({tls_certificate, tls_key, tls_client_ca});
   if (!context) return tl::unexpected(context.error());
   credentials.tls = std::move(*context);
   return credentials;
 }
 
-Result<ClientCredentials> NodeSecurity::load_as_client() const {
-  return ClientSecurity{token_file, !tls_certificate.empty(), tls_client_ca, tls_certificate,
-                        tls_key}
-      .load();
+Result<ClientCredentials> NodeSecurity::load_as_client(const NodeCredentials& own) const {
+  auto credentials =
+      ClientSecurity{"", !tls_certificate.empty(), tls_client_ca, tls_certificate, tls_key}.load();
+  if (credentials) credentials->token = own.token;
+  return credentials;
 }
 
 Result<void> ClientSecurity::validate() const {
@@ -91,11 +89,11 @@ Result<void> ClientSecurity::validate() const {
 }
 
 Result<ClientCredentials> ClientSecurity::load() const {
-  auto token = load_token(token_file);
+  auto token = watch_token(token_file);
   if (!token) return tl::unexpected(token.error());
   ClientCredentials credentials = {std::move(*token), nullptr};
   if (!tls) return credentials;
-  auto context = TlsContext::for_client({tls_certificate, tls_key, tls_ca});
+  auto context = watch_client_tls({tls_certificate, tls_key, tls_ca});
   if (!context) return tl::unexpected(context.error());
   credentials.tls = std::move(*context);
   return credentials;

@@ -22,10 +22,11 @@ struct NodeSecurity {
 
   // `listen`: what the node listens on. With tenants, clients need the token of one.
   Result<void> validate(const Address& listen, bool has_tenants = false) const;
+  // These are read again when a file has changed, and so are a client's.
   Result<NodeCredentials> load() const;
   // For its own connections to the other nodes of its cluster, which have the same token and whose
   // certificates tls_client_ca has signed too.
-  Result<ClientCredentials> load_as_client() const;
+  Result<ClientCredentials> load_as_client(const NodeCredentials& own) const;
 };
 std::vector<ConfigField> fields(NodeSecurity& security);
 

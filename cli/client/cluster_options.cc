@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "base/config/list_text.h"
 #include "control/tcp_control.h"
+#include "net/address/advertised_address.h"
 
 namespace farpage {
 
@@ -24,6 +26,29 @@ std::vector<ConfigField> fields(NodeCluster& options) {
       {"name", &options.name},   {"address", &options.address},
   };
 }
+
+namespace {
+
+// The list is the same on every host, and so has to be what it means.
+Result<void> check_reached(const std::vector<NamedNode>& named) {
+  for (const NamedNode& node : named) {
+    auto leads =
+        check_advertised(node.address, fmt::format("cluster.nodes, of the node '{}'", node.name));
+    if (!leads) return leads;
+  }
+  const auto of_one = [](const NamedNode& node) { return is_of_one_machine(node.address); };
+  const auto near = std::ranges::find_if(named, of_one);
+  const auto far = std::ranges::find_if_not(named, of_one);
+  if (near == named.end() || far == named.end()) return {};
+  return fail(
+      Code::kInvalid,
+      fmt::format("cluster.nodes: {}, of the node '{}', leads every host to itself, and the "
+                  "node '{}' is on another ({}): write where all of them reach '{}'",
+                  format_address(near->address), near->name, far->name,
+                  format_address(far->address), near->name));
+}
+
+}  // namespace
 
 Result<std::vector<NamedNode>> ClusterOptions::list() const {
   const auto entries = split_list("cluster.nodes", nodes, ListOf::kPaths);
@@ -53,6 +78,7 @@ Result<std::vector<NamedNode>> ClusterOptions::list() const {
 
 Result<Epoch> ClusterOptions::epoch() const {
   return list().and_then([&](const std::vector<NamedNode>& named) -> Result<Epoch> {
+    if (auto reached = check_reached(named); !reached) return tl::unexpected(reached.error());
     Epoch epoch = {
         .number = 1, .replicas = replicas, .seed = seed, .page_bytes = page_bytes, .members = {}};
     for (const NamedNode& node : named) epoch.members.push_back({node_id(node.name), 0});

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -29,6 +30,7 @@
 #include "cli/node/node_settings.h"
 #include "cli/node/service_watchdog.h"
 #include "cli/options.h"
+#include "net/secrets/secret_watch.h"
 #include "net/security/token_fingerprint.h"
 #include "node/clients/client_budget.h"
 #include "node/node.h"
@@ -107,7 +109,8 @@ std::vector<PoolKeeper*> keepers_of(const NodeSettings& settings, const NodeFlee
     const uint64_t fleet = settings.is_member() ? fleets.register_id(i) : 0;
     // In a list nobody says whether a peer's versions have begun anew, and equal ones of two pages.
     if (settings.is_member() && fleet == 0) continue;
-    keepers[i] = &held->pool_of(has_tenants ? fingerprint(settings.peers[i].token) : "", fleet);
+    keepers[i] =
+        &held->pool_of(has_tenants ? fingerprint(settings.peers[i].token.value()) : "", fleet);
   }
   held->give_up_others();
   return keepers;
@@ -136,13 +139,25 @@ Result<void> check_room_for_clients(const NodeSettings& settings) {
                         available_memory_bytes());
 }
 
+// Until it is interrupted, or its fleets say that it is to end.
+void wait_for_end(Interrupts& interrupts, const NodeFleets& fleets) {
+  std::array<pollfd, 3> waits = {pollfd{interrupts.fd(), POLLIN, 0},
+                                 pollfd{fleets.ending_fd(), POLLIN, 0},
+                                 pollfd{interrupts.hang_up_fd(), POLLIN, 0}};
+  while (!interrupts.interrupted() && waits[1].revents == 0) {
+    ::poll(waits.data(), waits.size(), -1);
+    if (interrupts.take_hang_up()) read_secrets_again();
+  }
+}
+
 int run_node(const NodeSettings& settings, UniqueFd ready) {
   const NodeOptions& options = settings.node;
   const std::unique_ptr<HeldPools> held = HeldPools::take_over();
-  const Interrupts interrupts;
+  Interrupts interrupts(HangUp::kIsNoted);
   allow_many_descriptors();
-  auto made = NodeFront::make({options.backend, settings.listen, settings.credentials,
-                               settings.peers, options.io_threads, settings.backends});
+  auto made =
+      NodeFront::make({options.backend, settings.listen, settings.credentials, settings.peers,
+                       options.io_threads, settings.backends, settings.socket_rights});
   if (!made) {
     const bool misused = made.error().code == Code::kInvalid;
     return announce_error(ready, made.error(), misused ? kExitUsage : kExitFailed);
@@ -203,9 +218,7 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
     ready.reset();
     tell_ready();
     const auto watchdog = ServiceWatchdog::start(runtime);
-    std::array<pollfd, 2> ends = {pollfd{interrupts.fd(), POLLIN, 0},
-                                  pollfd{fleets->ending_fd(), POLLIN, 0}};
-    while (!interrupts.interrupted() && ends[1].revents == 0) ::poll(ends.data(), ends.size(), -1);
+    wait_for_end(interrupts, *fleets);
     if (const std::string why = fleets->why_it_ends(); !why.empty()) log_warning(why);
   } else {
     exit_code = announce_error(ready, metrics.error(), kExitFailed);
@@ -220,7 +233,9 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
 }  // namespace
 
 void add_node_command(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("node", "Runs a memory node until SIGINT or SIGTERM");
+  CLI::App* command = app.add_subcommand("node",
+                                         "Runs a memory node until SIGINT or SIGTERM. At SIGHUP it "
+                                         "reads its tokens, certificates and passwords again");
   auto arguments = std::make_shared<NodeArguments>();
   command
       ->add_option("--config", arguments->config,
@@ -248,6 +263,7 @@ void add_node_command(CLI::App& app, int& exit_code) {
   command->add_option("--ready-fd", arguments->ready_fd,
                       "Descriptor on which to write \"ready\", or what went wrong");
   command->callback([command, arguments, &exit_code] {
+    ::signal(SIGHUP, SIG_IGN);  // no node ends of one, not even while it starts
     if (auto valid = check_ready_fd(arguments->ready_fd); !valid) {
       exit_code = report_error(valid.error(), kExitUsage);
       return;

@@ -8,8 +8,8 @@
 
 #include "cli/exit_code.h"
 #include "cli/lab/commands.h"
-#include "cli/lab/replay_trace.h"
-#include "cli/lab/trace_options.h"
+#include "cli/lab/trace/replay_trace.h"
+#include "cli/lab/trace/trace_options.h"
 #include "cli/options.h"
 #include "lab/analyse/analysis.h"
 #include "lab/paging/report_parts.h"

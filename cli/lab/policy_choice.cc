@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/stderr.h"
-#include "cli/lab/trace_options.h"
+#include "cli/lab/trace/trace_options.h"
 #include "cli/options.h"
 #include "lab/paging/report_parts.h"
 

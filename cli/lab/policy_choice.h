@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "cli/lab/replay_trace.h"
+#include "cli/lab/trace/replay_trace.h"
 #include "lab/paging/access_trace.h"
 #include "prefetch/registry/registry.h"
 

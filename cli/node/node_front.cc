@@ -13,13 +13,13 @@ namespace {
 
 class UnixFront final : public NodeFront {
  public:
-  UnixFront(std::string path, std::unique_ptr<Fabric> fabric)
-      : path_(std::move(path)), fabric_(std::move(fabric)) {}
+  UnixFront(std::string path, const SocketRights& rights, std::unique_ptr<Fabric> fabric)
+      : path_(std::move(path)), rights_(rights), fabric_(std::move(fabric)) {}
 
   Fabric& fabric(size_t) override { return *fabric_; }
 
   Result<void> open() override {
-    auto socket = BoundUnixSocket::bind(path_);
+    auto socket = BoundUnixSocket::bind(path_, rights_);
     if (!socket) return tl::unexpected(socket.error());
     socket_.emplace(std::move(*socket));
     return {};
@@ -39,6 +39,7 @@ class UnixFront final : public NodeFront {
 
  private:
   std::string path_;
+  SocketRights rights_;
   std::unique_ptr<Fabric> fabric_;
   std::optional<BoundUnixSocket> socket_;  // until it is served
   std::unique_ptr<ControlServer> server_;
@@ -113,7 +114,8 @@ Result<std::unique_ptr<NodeFront>> NodeFront::make(const NodeFrontOptions& optio
     ways.push_back(std::move(*way));
   }
   if (!options.listen.is_tcp()) {
-    return std::make_unique<UnixFront>(options.listen.path, std::move(ways[0].fabric));
+    return std::make_unique<UnixFront>(options.listen.path, options.socket_rights,
+                                       std::move(ways[0].fabric));
   }
   return std::make_unique<TcpFront>(options.listen, options.credentials, std::move(ways));
 }

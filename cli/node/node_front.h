@@ -11,6 +11,7 @@
 #include "net/dial.h"
 #include "net/listener.h"
 #include "net/runtime/asio_runtime.h"
+#include "net/socket_rights.h"
 #include "transport/fabric.h"
 
 namespace farpage {
@@ -23,6 +24,7 @@ struct NodeFrontOptions {
   std::span<const ClientCredentials> peers;
   uint64_t io_threads = 1;
   BackendOptions backends;
+  SocketRights socket_rights;  // of a Unix socket
 };
 
 // How a node is reached: its fabric, and what listens for its clients.

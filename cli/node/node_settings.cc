@@ -7,6 +7,8 @@
 
 #include "base/config/config.h"
 #include "cli/client/metrics.h"
+#include "cli/node/tenant_tokens.h"
+#include "net/address/advertised_address.h"
 #include "net/security_options.h"
 
 namespace farpage {
@@ -34,6 +36,44 @@ Result<void> find_itself(NodeCluster& cluster, NodeOptions& options, bool told_w
   return {};
 }
 
+Result<SocketRights> read_socket_rights(const NodeSettings& settings) {
+  const NodeOptions& options = settings.node;
+  if (settings.listen.is_tcp() && !(options.socket_mode + options.socket_group).empty()) {
+    return fail(Code::kInvalid,
+                fmt::format("node.socket_mode and node.socket_group are of a Unix socket, and this "
+                            "node listens on {}: leave them out; over TCP the table [security] "
+                            "says who may connect",
+                            format_address(settings.listen)));
+  }
+  return SocketRights::parse(options.socket_mode, options.socket_group);
+}
+
+// Where others find this node, which etcd tells them.
+Result<void> check_told_address(const NodeSettings& settings, const etcd::Access& etcd) {
+  const std::string& told = settings.cluster.address;
+  auto address = told.empty() ? Result<Address>(settings.listen) : parse_address(told);
+  if (!address) return fail(Code::kInvalid, "cluster.address: " + address.error().message);
+  if (told.empty()) {
+    if (address->port == 0) address->port = 1;  // the one that it gets is told
+    if (auto leads = check_advertised(*address, "node.listen, for want of a cluster.address");
+        !leads) {
+      return fail(Code::kInvalid, leads.error().message + " (cluster.address)");
+    }
+  } else if (auto leads = check_advertised(*address, "cluster.address"); !leads) {
+    return leads;
+  }
+  const auto elsewhere = std::ranges::find_if_not(etcd.endpoints, is_of_one_machine);
+  if (!address->is_tcp() || !is_of_one_machine(*address) || elsewhere == etcd.endpoints.end()) {
+    return {};
+  }
+  return fail(Code::kInvalid,
+              fmt::format("{} is {}, which leads every other host to itself, and etcd.endpoints "
+                          "has another host ({}): write in cluster.address where others reach this "
+                          "node",
+                          told.empty() ? "node.listen" : "cluster.address",
+                          format_address(*address), format_host_port(*elsewhere)));
+}
+
 // What a member that etcd tells of needs besides.
 Result<void> check_etcd(const NodeSettings& settings) {
   if (!settings.etcd.is_given()) return {};
@@ -47,20 +87,9 @@ Result<void> check_etcd(const NodeSettings& settings) {
     return fail(Code::kInvalid, fmt::format("cluster.replicas is {}: choose 1 to {}",
                                             cluster.replicas, kMaxReplicas));
   }
-  const bool anywhere = settings.listen.host == "0.0.0.0" || settings.listen.host == "::";
-  if (cluster.address.empty() && anywhere) {
-    return fail(Code::kInvalid,
-                fmt::format("this node listens on {}, which leads nobody to it: say with "
-                            "cluster.address where others reach it",
-                            format_address(settings.listen)));
-  }
-  if (!cluster.address.empty()) {
-    if (auto address = parse_address(cluster.address); !address) {
-      return fail(Code::kInvalid, "cluster.address: " + address.error().message);
-    }
-  }
-  return settings.etcd.validate().and_then(
-      [&] { return settings.etcd.load().map([](const etcd::Access&) {}); });
+  return settings.etcd.validate()
+      .and_then([&] { return settings.etcd.load(); })
+      .and_then([&](const etcd::Access& access) { return check_told_address(settings, access); });
 }
 
 // Tokens tell tenants apart, so all ways to this node and to others are such as show one.
@@ -83,31 +112,15 @@ Result<void> check_shown(const NodeSettings& settings) {
 }
 
 // Each with a token of its own; none is another's, or the node's own.
-Result<void> load_tenants(NodeSettings& settings) {
+Result<void> load_tenants(NodeSettings& settings, const NodeSecurity& security) {
   if (settings.tenants.empty()) return {};
   if (auto valid = validate(settings.tenants, settings.node); !valid) return valid;
   if (auto shown = check_shown(settings); !shown) return shown;
-  std::vector<SharedToken>& tokens = settings.credentials.tenants;
-  for (const TenantOptions& tenant : settings.tenants) {
-    auto token = SharedToken::load(tenant.token_file);
-    if (!token) {
-      return fail(token.error().code,
-                  fmt::format("tenant.{}.token_file: {}", tenant.name, token.error().message));
-    }
-    const auto same = std::ranges::find(tokens, token->secret, &SharedToken::secret);
-    const bool is_own = token->secret == settings.credentials.token.secret;
-    if (same != tokens.end() || is_own) {
-      const std::string other =
-          is_own ? "the node itself (security.token_file)"
-                 : fmt::format("the tenant '{}'",
-                               settings.tenants[static_cast<size_t>(same - tokens.begin())].name);
-      return fail(Code::kInvalid,
-                  fmt::format("the tenant '{}' and {} have the same token: make one for each with "
-                              "'openssl rand -hex 32'",
-                              tenant.name, other));
-    }
-    tokens.push_back(std::move(*token));
-  }
+  auto tokens = TenantTokens::load(security.token_file, settings.tenants);
+  if (!tokens) return tl::unexpected(tokens.error());
+  settings.credentials.token = tokens->own;
+  settings.credentials.tenants = tokens->tenants;
+  settings.token_watch = std::move(tokens->watch);
   return {};
 }
 
@@ -162,17 +175,21 @@ Result<NodeSettings> load_settings(const NodeArguments& arguments,
   auto listen = parse_address(options.listen);
   if (!listen) return tl::unexpected(listen.error());
   settings.listen = std::move(*listen);
+  auto rights = read_socket_rights(settings);
+  if (!rights) return tl::unexpected(rights.error());
+  settings.socket_rights = *rights;
   if (auto valid = security.validate(settings.listen, !settings.tenants.empty()); !valid) {
     return tl::unexpected(valid.error());
   }
   auto credentials = security.load();
   if (!credentials) return tl::unexpected(credentials.error());
   settings.credentials = std::move(*credentials);
-  if (auto loaded = load_tenants(settings); !loaded) return tl::unexpected(loaded.error());
+  if (auto loaded = load_tenants(settings, security); !loaded)
+    return tl::unexpected(loaded.error());
   if (auto valid = check_etcd(settings); !valid) return tl::unexpected(valid.error());
-  auto own = security.load_as_client();
+  auto own = security.load_as_client(settings.credentials);
   if (!own) return tl::unexpected(own.error());
-  for (const SharedToken& token : settings.credentials.tenants) {
+  for (const WatchedSecret<SharedToken>& token : settings.credentials.tenants) {
     settings.peers.push_back({token, own->tls});
   }
   if (settings.peers.empty()) settings.peers.push_back(std::move(*own));

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "net/address/address.h"
 #include "net/dial.h"
 #include "net/listener.h"
+#include "net/secrets/secret_watch.h"
+#include "net/socket_rights.h"
 #include "node/settings/options.h"
 #include "node/tenants.h"
 
@@ -37,9 +40,11 @@ struct NodeSettings {
   BackendOptions backends;
   std::vector<TenantOptions> tenants;
   Address listen;
+  SocketRights socket_rights;
   NodeCredentials credentials;
   // For its own connections to other nodes: of each tenant, or, without tenants, the node's.
   std::vector<ClientCredentials> peers;
+  std::shared_ptr<SecretWatch> token_watch;  // of tenants' tokens; null without
 
   bool is_member() const { return cluster.is_given() || etcd.is_given(); }
 };

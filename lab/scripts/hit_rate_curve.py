@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A picture of hit rate against budget, a line for each policy, as SVG that needs nothing else: from the CSV of `farpage-lab replay --policy`."""
+"""A picture of hit rate against budget, a line for each policy, as SVG that needs nothing else: from the CSV of `farpage-lab policies --policy`."""
 
 import argparse
 import csv
@@ -51,7 +51,7 @@ def main():
     options = parser.parse_args()
     lines = curves(csv.DictReader(sys.stdin))
     if not lines:
-        parser.error("standard input has no runs: pipe `farpage-lab replay --policy A,B --budget N,N --csv -` into it")
+        parser.error("standard input has no runs: pipe `farpage-lab policies --policy A,B --budget N,N --csv -` into it")
     pathlib.Path(options.svg).write_text(hit_rate_chart(options.title, lines))
 
 

@@ -32,8 +32,8 @@ def main():
         trace = pathlib.Path(folder) / "decode.trace"
         run(arguments.farpage_lab, "generate", "reasoning", "--tokens", arguments.tokens, "--output", trace, "--truth",
             pathlib.Path(folder) / "truth.csv")
-        runs = json.loads(run(arguments.farpage_lab, "replay", trace, "--format", "access", "--policy", "lru", "--budget", 512, "--prefetch",
-                              ",".join(PREFETCHERS), "--prefetch-pages", 200, "--live", "--backend", arguments.backend, "--link", arguments.link, "--compute-us", arguments.compute_us,
+        runs = json.loads(run(arguments.farpage_lab, "live", trace, "--format", "access", "--policy", "lru", "--budget", 512, "--prefetch",
+                              ",".join(PREFETCHERS), "--prefetch-pages", 200, "--backend", arguments.backend, "--link", arguments.link, "--compute-us", arguments.compute_us,
                               "--json", "-"))["runs"]
     by_run = {(each["prefetch"], each["clock"]): each for each in runs}
     print("| prefetcher | stall s, virtual | live | live / virtual | accuracy, virtual | live | demand p99 ms, virtual | live | wrong bytes |")

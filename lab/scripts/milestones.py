@@ -72,7 +72,7 @@ def generate(program, trace, folder, parameters, settings):
 
 
 def replay(program, trace, budgets, prefetchers, way=()):
-    text = run([program, "replay", str(trace), "--format", "access", "--policy", "lru", "--budget", ",".join(map(str, budgets)),
+    text = run([program, "prefetch", str(trace), "--format", "access", "--policy", "lru", "--budget", ",".join(map(str, budgets)),
                 "--prefetch", ",".join(prefetchers), "--prefetch-pages", "200", *way, "--csv", "-"])
     words = ("trace", "synthetic", "policy", "prefetch", "placement")
     rows = csv.DictReader(io.StringIO(text))
@@ -175,7 +175,7 @@ def joint_table(options, folder):
 
 def placed(program, trace, budget, policies, placements, tiers):
     way = [argument for tier in tiers for argument in ("--tier", tier)]
-    text = run([program, "replay", str(trace), "--format", "access", "--policy", ",".join(policies), "--budget", str(budget),
+    text = run([program, "policies", str(trace), "--format", "access", "--policy", ",".join(policies), "--budget", str(budget),
                 "--prefetch", "learned", "--prefetch-pages", "200", *way, "--placement", ",".join(placements), "--csv", "-"], LONGEST_S)
     return list(csv.DictReader(io.StringIO(text)))
 

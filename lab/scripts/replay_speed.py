@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How many accesses a second policies decide on one core in `farpage-lab replay`, and what memory a trace of eight times the accesses to the same pages takes."""
+"""How many accesses a second policies decide on one core in `farpage-lab policies`, and what memory a trace of eight times the accesses to the same pages takes."""
 
 import argparse
 import json
@@ -46,7 +46,7 @@ def in_own_process(call, *arguments):
 
 def replay(program, path, policy):
     """(its run, the most memory that the process had, in bytes)"""
-    command = [program, "replay", path, "--format", "access", "--policy", policy, "--budget", str(BUDGET_PAGES), "--json", "-"]
+    command = [program, "policies", path, "--format", "access", "--policy", policy, "--budget", str(BUDGET_PAGES), "--json", "-"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         answer = process.stdout.read()
         _, status, used = os.wait4(process.pid, 0)

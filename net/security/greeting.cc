@@ -5,13 +5,10 @@
 #include <openssl/hmac.h>
 #include <openssl/rand.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <sstream>
+#include <utility>
 
 #include "base/check.h"
-#include "net/security/file_rights.h"
+#include "net/secrets/file_rights.h"
 #include "net/security/greeting_wire.h"
 
 namespace farpage {
@@ -29,24 +26,19 @@ std::array<std::byte, kBytes> random_bytes() {
 }  // namespace
 
 Result<SharedToken> SharedToken::load(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || text.bad()) {
-    return fail(Code::kInvalid,
-                fmt::format("cannot read the token in '{}' ({}): make one with 'openssl rand -hex "
-                            "32 > {}'",
-                            path, std::strerror(errno), path));
-  }
-  std::string secret = text.str();
+  auto text =
+      read_small_file(path, "the token",
+                      fmt::format("make one with '(umask 077; openssl rand -hex 32 > {})'", path));
+  if (!text) return tl::unexpected(text.error());
+  std::string secret = std::move(*text);
   constexpr const char* kSpace = " \t\r\n";
   secret.erase(0, secret.find_first_not_of(kSpace));
   secret.erase(secret.find_last_not_of(kSpace) + 1);
   if (secret.size() < kShortestToken) {
     return fail(Code::kInvalid,
                 fmt::format("the token in '{}' has {} bytes, and the shortest that is taken has "
-                            "{}: make one with 'openssl rand -hex 32 > {}'",
-                            path, secret.size(), kShortestToken, path));
+                            "{}: write a longer one there, such as 'openssl rand -hex 32' makes",
+                            path, secret.size(), kShortestToken));
   }
   return check_private(path, "the token").map([&] { return SharedToken{std::move(secret)}; });
 }

@@ -13,9 +13,12 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 
 #include "base/check.h"
-#include "net/security/file_rights.h"
+#include "net/secrets/file_rights.h"
+#include "net/security/tls_advice.h"
+#include "net/security/tls_files.h"
 
 namespace farpage {
 namespace {
@@ -29,68 +32,6 @@ struct Freed {
 };
 using SslContext = std::unique_ptr<SSL_CTX, Freed<SSL_CTX, SSL_CTX_free>>;
 using Ssl = std::unique_ptr<SSL, Freed<SSL, SSL_free>>;
-
-std::string last_openssl_error() {
-  const unsigned long error = ERR_peek_last_error();
-  ERR_clear_error();
-  if (error == 0) return "OpenSSL does not say why";
-  if (ERR_SYSTEM_ERROR(error)) return std::strerror(ERR_GET_REASON(error));
-  const char* reason = ERR_reason_error_string(error);
-  return reason != nullptr ? reason : fmt::format("OpenSSL error {:#x}", error);
-}
-
-tl::unexpected<Error> refuse_file(const char* what, const std::string& file) {
-  return fail(Code::kInvalid, fmt::format("cannot use {} '{}' ({}): name a PEM file that this user "
-                                          "may read",
-                                          what, file, last_openssl_error()));
-}
-
-Result<void> check_dates(SSL_CTX* context, const std::string& file) {
-  const X509* certificate = SSL_CTX_get0_certificate(context);
-  if (X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0) {
-    return fail(Code::kInvalid, fmt::format("the certificate '{}' has expired: renew it", file));
-  }
-  if (X509_cmp_current_time(X509_get0_notBefore(certificate)) > 0) {
-    return fail(
-        Code::kInvalid,
-        fmt::format("the certificate '{}' is not valid yet: look at this machine's clock", file));
-  }
-  return {};
-}
-
-Result<void> load_identity(SSL_CTX* context, const TlsFiles& files) {
-  if (SSL_CTX_use_certificate_chain_file(context, files.certificate.c_str()) != 1) {
-    return refuse_file("the certificate", files.certificate);
-  }
-  const bool key_taken =
-      SSL_CTX_use_PrivateKey_file(context, files.key.c_str(), SSL_FILETYPE_PEM) == 1;
-  const unsigned long error = ERR_peek_last_error();
-  if (!key_taken &&
-      (ERR_GET_LIB(error) != ERR_LIB_X509 || ERR_GET_REASON(error) != X509_R_KEY_VALUES_MISMATCH)) {
-    return refuse_file("the key", files.key);
-  }
-  if (!key_taken) {
-    ERR_clear_error();
-    return fail(Code::kInvalid, fmt::format("the key '{}' does not belong to the certificate '{}'",
-                                            files.key, files.certificate));
-  }
-  if (auto kept = check_private(files.key, "the key"); !kept) return kept;
-  return check_dates(context, files.certificate);
-}
-
-Result<void> load_ca(SSL_CTX* context, const std::string& file) {
-  if (SSL_CTX_load_verify_locations(context, file.c_str(), nullptr) != 1) {
-    return refuse_file("the CA's certificate", file);
-  }
-  // OpenSSL works out what a certificate may do when it is first asked: once, before threads share
-  // it.
-  const STACK_OF(X509_OBJECT)* all = X509_STORE_get0_objects(SSL_CTX_get_cert_store(context));
-  for (int i = 0; i < sk_X509_OBJECT_num(all); ++i) {
-    X509* certificate = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(all, i));
-    if (certificate != nullptr) X509_check_purpose(certificate, -1, 0);
-  }
-  return {};
-}
 
 // What OpenSSL's BIO stands on.
 struct Wire {
@@ -170,19 +111,8 @@ BIO* make_bio(Wire& wire) {
   return bio;
 }
 
-const char* advice_about(long verified) {
-  switch (verified) {
-    case X509_V_OK:
-      return "does the node speak TLS?";
-    case X509_V_ERR_HOSTNAME_MISMATCH:
-    case X509_V_ERR_IP_ADDRESS_MISMATCH:
-      return "reach the node by a name that its certificate shows";
-    case X509_V_ERR_CERT_HAS_EXPIRED:
-    case X509_V_ERR_CERT_NOT_YET_VALID:
-      return "renew the node's certificate, or look at this machine's clock";
-    default:
-      return "does security.tls_ca name who has signed it?";
-  }
+int reason_of_tls(unsigned long error) {
+  return ERR_GET_LIB(error) == ERR_LIB_SSL ? ERR_GET_REASON(error) : 0;
 }
 
 // SSL_get_error() looks at what this thread's calls have left behind.
@@ -199,8 +129,6 @@ SslContext make_context(const SSL_METHOD* method) {
   SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS |
                                       SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_read_ahead(context.get(), 1);
-  // A key that is locked with a passphrase is refused: nobody is there to be asked.
-  SSL_CTX_set_default_passwd_cb(context.get(), [](char*, int, int, void*) { return -1; });
   return context;
 }
 
@@ -229,6 +157,15 @@ struct TlsStream::Session {
 
 TlsContext::TlsContext(std::unique_ptr<Handle> handle) : handle_(std::move(handle)) {}
 TlsContext::~TlsContext() = default;
+
+int64_t TlsContext::expires_s() const {
+  const X509* certificate = SSL_CTX_get0_certificate(handle_->context.get());
+  tm ends = {};
+  if (certificate == nullptr || ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &ends) != 1) {
+    return 0;
+  }
+  return ::timegm(&ends);
+}
 
 Result<std::shared_ptr<TlsContext>> TlsContext::for_node(const TlsFiles& files,
                                                          uint64_t records_per_key) {
@@ -322,14 +259,18 @@ Transfer TlsStream::result(int returned) {
       if (system_error != 0) return ended(system_error, std::strerror(system_error));
       return ended(ECONNRESET, "the peer closed the connection in the middle of TLS");
     default:
-      const long verified = SSL_get_verify_result(session_->ssl.get());
+      verified_ = SSL_get_verify_result(session_->ssl.get());
       refused_ = true;
-      advice_ = advice_about(verified);
-      return ended(EPROTO, verified != X509_V_OK
+      alert_ = reason_of_tls(ERR_peek_last_error());
+      return ended(EPROTO, verified_ != X509_V_OK
                                ? fmt::format("the peer's certificate is refused: {}",
-                                             X509_verify_cert_error_string(verified))
+                                             X509_verify_cert_error_string(verified_))
                                : last_openssl_error());
   }
+}
+
+std::string TlsStream::advice(std::string_view peer, std::string_view table) const {
+  return advise_on_tls(verified_, alert_, peer, table);
 }
 
 Transfer TlsStream::handshake() {

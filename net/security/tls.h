@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "net/stream/stream.h"
@@ -31,6 +32,9 @@ class TlsContext {
       const TlsFiles& files, uint64_t records_per_key = kTlsRecordsPerKey);
   ~TlsContext();
 
+  // When the certificate ends, in seconds since 1970; 0: there is none.
+  int64_t expires_s() const;
+
   struct Handle;
   explicit TlsContext(std::unique_ptr<Handle> handle);
   Handle& handle() const { return *handle_; }
@@ -53,8 +57,9 @@ class TlsStream final : public Stream {
   Transfer handshake();
   // The first failure, for people; "" if nothing has failed.
   const std::string& failure() const { return failure_; }
-  // What to do about it, if it was a handshake that failed.
-  const std::string& advice() const { return advice_; }
+  // What to do about it, if it was TLS that failed. `peer`: who it is; `table`: the one of the
+  // configuration in which what this side shows and believes is named.
+  std::string advice(std::string_view peer = "node", std::string_view table = "security") const;
   // It was TLS that failed (a certificate, say), not the connection under it.
   bool refused() const { return refused_; }
 
@@ -73,7 +78,8 @@ class TlsStream final : public Stream {
 
   std::unique_ptr<Session> session_;
   std::string failure_;
-  std::string advice_;
+  long verified_ = 0;  // X509_V_…: what was wrong with the peer's certificate, and
+  int alert_ = 0;      // SSL_R_…: what the peer has said of this side's
   bool refused_ = false;
   bool drained_ = false;  // read() has given all that can be made of what has come
 };

@@ -11,6 +11,8 @@ namespace farpage {
 std::vector<ConfigField> fields(NodeOptions& options) {
   return {
       {"listen", &options.listen},
+      {"socket_mode", &options.socket_mode},
+      {"socket_group", &options.socket_group},
       {"backend", &options.backend},
       {"io_threads", &options.io_threads},
       {"state", &options.state},

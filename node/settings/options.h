@@ -13,9 +13,11 @@ namespace farpage {
 
 // The table [node] of a configuration.
 struct NodeOptions {
-  std::string listen = "/run/farpage/node.sock";      // an address of net/address/address.h
-  std::string backend;                                // shm or tcp; empty: by the address
-  uint64_t io_threads = 1;                            // tcp: that move bytes
+  std::string listen = "/run/farpage/node.sock";  // an address of net/address/address.h
+  std::string socket_mode;   // of a Unix socket, as "0660"; empty: 0600, with socket_group 0660
+  std::string socket_group;  // who may connect besides; empty: nobody
+  std::string backend;       // shm or tcp; empty: by the address
+  uint64_t io_threads = 1;   // tcp: that move bytes
   std::string state = "/var/lib/farpage/node.state";  // the last epoch; synced before it is used
   uint64_t pool_bytes = 4 * kGiB;
   uint64_t page_bytes = 64 * kKiB;  // the longest page; one size of slot

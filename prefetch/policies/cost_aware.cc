@@ -37,7 +37,7 @@ PolicyInfo cost_aware() {
       .name = "cost_aware",
       .what =
           "rarely accessed and large pages go first, then those accessed longest ago; sizes are "
-          "known with --compat kvhl alone, elsewhere all pages have one",
+          "known to `farpage-lab kvhl` alone, elsewhere all pages have one",
       .parameters = {{"frequency", "weight of an access", 2, 0, 1e6},
                      {"size", "penalty for each KiB", 0.4, 0, 1e6}},
       .make = [](const Setting& setting, Values values) -> std::unique_ptr<Policy> {

@@ -97,7 +97,7 @@ class ResultTest(Case):
     def replay(self, *arguments):
         trace = self.folder / "trace.jsonl"
         write_trace(trace, [[step % 3] for step in range(9)])
-        return ("replay", trace, "--policy", "lru", "--budget", 2, *arguments)
+        return ("policies", trace, "--policy", "lru", "--budget", 2, *arguments)
 
     def commands(self):
         return [("--help",), ("--version",), ("bench", "fetch", "--help"), ("doctor", "--json", "-"), self.replay(), self.replay("--json", "-"),

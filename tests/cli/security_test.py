@@ -1,12 +1,15 @@
 """Who may talk with whom over TCP: tokens, TLS, and the sentence that each refusal ends with."""
 
 import json
+import os
+import signal
 import ssl
+import subprocess
 import unittest
 
 from certificates import LONG_AGO_DAYS, Authority, client_arguments, node_arguments
 from listening import Listening
-from program import Case
+from program import PROGRAM, Case, wait_until
 
 LISTEN = "tcp://127.0.0.1:0"
 SECRET = "0123456789abcdef"
@@ -72,6 +75,44 @@ class TokenTest(SecurityCase):
                 result = self.run_program(command, "--node", "tcp://127.0.0.1:1", "--token-file", path)
                 self.assert_fails(result, 2, str(path), *texts)
         self.assertFalse((self.folder / "n.state").exists(), "nothing has begun")
+
+    def test_a_new_token_is_taken_at_a_hang_up_and_a_client_goes_on(self):
+        token = self.token("token")
+        node = self.start_node("--page-bytes", 4096, "--token-file", token, listen=LISTEN)
+        replay = self.start_program("replay", "generate", "--requests", 100_000, "--page-bytes", 4096, "--node", node.address,
+                                    "--token-file", self.token("first"), "--json", "-")
+        self.assertTrue(wait_until(lambda: self.status(node, "--token-file", token)["puts"] > 0))
+        self.token("token.new", SECRET + "2").rename(token)
+        node.send_signal(signal.SIGHUP)
+        self.line_saying(node, "was read again")
+        self.assertIsNotNone(self.status(node, "--token-file", self.token("second", SECRET + "2")))
+        self.assert_refused(node.address, ("--token-file", self.folder / "first"), "is not this node's")
+        self.token("token", "short")
+        node.send_signal(signal.SIGHUP)
+        self.line_saying(node, "What was read before stays in use")
+        self.assertGreaterEqual(self.status(node, "--token-file", self.folder / "second")["clients"], 1)
+        replay.send_signal(signal.SIGINT)
+        self.replay_result(replay, interrupted=True)
+        self.assertNotIn("lost", replay.said)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to be another user")
+    def test_files_of_root_that_a_group_may_read_and_ones_that_are_closed(self):
+        self.folder.chmod(0o755)
+        state = self.folder / "state"
+        state.mkdir()
+        os.chown(state, 12345, 12345)
+        os.chown(self.token("token", mode=0o440), 0, 2000)
+        self.token("closed", mode=0o400)
+
+        def node_of_a_user(token):
+            return subprocess.run(["setpriv", "--reuid", "12345", "--regid", "12345", "--groups", "2000", PROGRAM, "node", "--listen",
+                                   "tcp://192.0.2.1:0", "--state", state / "n", "--pool-bytes", "1MiB", "--token-file", token],
+                                  capture_output=True, text=True, check=False)
+
+        self.assertIn("an address of this machine", node_of_a_user(self.folder / "token").stderr)  # which comes behind the token
+        refused = node_of_a_user(self.folder / "closed").stderr
+        self.assertIn("root:root, mode 0400", refused)
+        self.assertNotIn("openssl", refused)
 
     def test_a_node_for_everybody_says_what_to_do(self):
         for listen in ("tcp://0.0.0.0:0", "tcp://[::]:0"):

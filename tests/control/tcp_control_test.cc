@@ -128,7 +128,7 @@ TEST_P(TcpControl, DestroyedLinkIsADisconnectedClient) {
 
 TEST_P(TcpControl, WrongTokenIsDenied) {
   ClientCredentials wrong = node_.credentials();
-  wrong.token.secret = "a token of another test";
+  wrong.token = SharedToken{"a token of another test"};
   const auto link = dial(node_.address(), wrong);
   ASSERT_FALSE(link.has_value());
   EXPECT_EQ(link.error().code, Code::kDenied);

@@ -4,11 +4,14 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <thread>
 #include <vector>
 
+#include "net/address/unix_path.h"
+#include "net/socket_rights.h"
 #include "tests/control/served_node.h"
 
 namespace farpage {
@@ -220,6 +223,51 @@ TEST_F(UnixSocket, StaleSocketIsTakenOver) {
   RawPeer peer = RawPeer::connect(stale);
   peer.send(raw_request(1, StatusRequest{}));
   EXPECT_TRUE(peer.receive().has_value());
+}
+
+TEST_F(UnixSocket, HasTheRightsThatItWasGivenWhateverTheUmask) {
+  const TempDir dir;
+  const std::string path = dir / "s";
+  const mode_t before = ::umask(0);
+  for (const mode_t mode : {0600u, 0660u, 0666u}) {
+    const auto socket = BoundUnixSocket::bind(path, {.mode = mode});
+    ASSERT_TRUE(socket.has_value()) << socket.error().message;
+    struct stat status = {};
+    ASSERT_EQ(::stat(path.c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777u, mode);
+    EXPECT_EQ(status.st_gid, ::getegid());
+  }
+  ::umask(before);
+}
+
+// As another user, for whom alone rights count.
+TEST_F(UnixSocket, GroupMayConnectAndOthersAreToldThatItIsAPermission) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be another user";
+  constexpr uid_t kUser = 12345;
+  constexpr gid_t kGroup = 2000;
+  ServedNode node;
+  ASSERT_EQ(::chmod(node.dir().path().c_str(), 0755), 0);
+  const std::string path = node.dir() / "group.sock";
+  const auto socket = BoundUnixSocket::bind(path, {.mode = 0660, .group = kGroup});
+  ASSERT_TRUE(socket.has_value()) << socket.error().message;
+  const auto denied_to = [&](gid_t group) {
+    int error = 0;
+    EXPECT_EQ(::setresgid(group, group, 0), 0);
+    EXPECT_EQ(::setresuid(kUser, kUser, 0), 0);
+    const UniqueFd fd = connect_unix(path, error);
+    const std::string advice = advise_on_denied_socket(path);
+    const auto other = BoundUnixSocket::bind(path);
+    EXPECT_EQ(::setresuid(0, 0, 0), 0);
+    EXPECT_EQ(::setresgid(0, 0, 0), 0);
+    if (error == 0) return std::string();
+    EXPECT_EQ(error, EACCES);
+    EXPECT_EQ(other.error().code, Code::kDenied);
+    return advice;
+  };
+  EXPECT_EQ(denied_to(kGroup), "");
+  const std::string advice = denied_to(kUser);
+  EXPECT_NE(advice.find("root:2000, mode 0660"), std::string::npos) << advice;
+  EXPECT_NE(advice.find("node.socket_group"), std::string::npos) << advice;
 }
 
 TEST_F(UnixSocket, PlacesThatTakeNoSocketAreRefusedWithAReason) {

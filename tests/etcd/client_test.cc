@@ -220,7 +220,7 @@ TEST(EtcdClient, OlderStateThanOneThatWasToldOfIsNotBelieved) {
 Access with_user(const ScriptedEtcd& etcd) {
   Access access = access_to({&etcd});
   access.user = "farpage";
-  access.password = "secret";
+  access.password = std::string("secret");
   return access;
 }
 

@@ -86,7 +86,7 @@ TEST(EtcdOptions, PasswordIsOfItsOwnerAlone) {
   ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
   const auto access = options.load();
   ASSERT_TRUE(access) << access.error().message;
-  EXPECT_EQ(access->password, "secret");
+  EXPECT_EQ(access->password.value(), "secret");
   std::ofstream(path, std::ios::trunc).flush();
   EXPECT_THAT(refusal(options), HasSubstr("etcd.password_file"));
 }

@@ -81,21 +81,21 @@ TEST(Security, LoadsWhatItNames) {
   ASSERT_EQ(::chmod(token.c_str(), 0600), 0);
 
   NodeSecurity node;
-  EXPECT_EQ(node.load().value().tls, nullptr);
-  EXPECT_EQ(node.load().value().token.secret, "");
+  EXPECT_TRUE(node.load().value().tls == nullptr);
+  EXPECT_EQ(node.load().value().token.value().secret, "");
   node = {token, files.certificate, files.key, ca.file(), false};
   const auto loaded = node.load();
   ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
-  EXPECT_EQ(loaded->token.secret, "a token of this test");
-  EXPECT_NE(loaded->tls, nullptr);
+  EXPECT_EQ(loaded->token.value().secret, "a token of this test");
+  EXPECT_TRUE(loaded->tls != nullptr);
 
   ClientSecurity client = {token, true, ca.file(), files.certificate, files.key};
   const auto credentials = client.load();
   ASSERT_TRUE(credentials.has_value()) << credentials.error().message;
-  EXPECT_EQ(credentials->token.secret, "a token of this test");
-  EXPECT_NE(credentials->tls, nullptr);
+  EXPECT_EQ(credentials->token.value().secret, "a token of this test");
+  EXPECT_TRUE(credentials->tls != nullptr);
   client.tls = false;
-  EXPECT_EQ(client.load().value().tls, nullptr);
+  EXPECT_TRUE(client.load().value().tls == nullptr);
 
   client.token_file = node.token_file = dir / "missing";
   EXPECT_FALSE(client.load().has_value());

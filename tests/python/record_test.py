@@ -216,7 +216,7 @@ class RecordTest(Case):
         self.assertEqual(reader.heads, LAYERS * HEADS // 2)
         pages = (28 + 60 - 1 + 15) // 16 * reader.heads
         self.assertEqual(len({access.page for access in reader}), pages)
-        replayed = self.run_program("replay", self.trace, "--format", "access", "--policy", "h2o,lru", "--budget", "12")
+        replayed = self.run_program("policies", self.trace, "--format", "access", "--policy", "h2o,lru", "--budget", "12")
         self.assertEqual(replayed.returncode, 0, replayed.stderr)
         self.assertIn("h2o", replayed.stdout)
         analysed = self.run_program("analyse", self.trace, "--format", "access")

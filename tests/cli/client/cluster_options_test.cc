@@ -49,5 +49,26 @@ TEST(ClusterOptions, ListsThatCannotHoldAreRefusedInASentence) {
   EXPECT_NE(refusal(none).find("0 replicas"), std::string::npos);
 }
 
+TEST(ClusterOptions, AddressesThatMeanSomethingElseElsewhereAreRefused) {
+  for (const char* nodes : {"a=tcp://127.0.0.1:1,b=tcp://localhost:2", "a=/x,b=tcp://[::1]:2",
+                            "a=tcp://10.0.0.1:1,b=tcp://node7:2"}) {
+    EXPECT_EQ(refusal(listed(nodes)), "taken") << nodes;
+  }
+  for (const char* nodes :
+       {"a=tcp://10.0.0.1:1,b=tcp://0.0.0.0:2", "a=tcp://[::]:1,b=tcp://10.0.0.1:2",
+        "a=tcp://127.0.0.1:1,b=tcp://0.0.0.0:2", "a=tcp://[::ffff:0.0.0.0]:1,b=tcp://10.0.0.1:2",
+        "a=tcp://10.0.0.1:1,b=tcp://[fe80::1]:2", "a=tcp://10.0.0.1:0,b=tcp://10.0.0.2:2"}) {
+    EXPECT_NE(refusal(listed(nodes)).find("cluster.nodes, of the node '"), std::string::npos)
+        << nodes << ": " << refusal(listed(nodes));
+  }
+  for (const char* near : {"tcp://127.0.0.1:1", "tcp://[::1]:1", "tcp://localhost:1", "/x",
+                           "tcp://[::ffff:127.0.0.1]:1"}) {
+    const std::string nodes = std::string("a=tcp://10.0.0.1:1,b=") + near;
+    EXPECT_NE(refusal(listed(nodes)).find("of the node 'b', leads every host to itself"),
+              std::string::npos)
+        << nodes << ": " << refusal(listed(nodes));
+  }
+}
+
 }  // namespace
 }  // namespace farpage

@@ -51,7 +51,7 @@ class AnalyseTest(Case):
         answer = json.loads(self.analyse(path, "--format", "kvhl", "--json", "-"))
         self.assertEqual((answer["pages"], answer["steps"], answer["synthetic"]), (3, 30, True))
         self.assert_fails(self.run_program("analyse", "--format", "kvhl"), 1, "name a file")
-        self.assert_fails(self.run_program("replay", path, "--format", "kvhl"), 1, "--policy")
+        self.assert_fails(self.run_program("replay", path, "--format", "kvhl"), 2, "farpage-lab policies")
 
     def decoded(self, name="decode.trace"):
         """Four heads with twenty pages each: four of them are milestones, which all steps look at most, one in each head."""

@@ -100,7 +100,7 @@ class GenerateTest(Case):
     def test_a_replay_needs_no_truth(self):
         trace, truth = self.generate("normal", "--tokens", "100")
         truth.unlink()
-        result = self.run_program("replay", trace, "--format", "access", "--policy", "lru,h2o", "--budget", "512")
+        result = self.run_program("policies", trace, "--format", "access", "--policy", "lru,h2o", "--budget", "512")
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("synthetic", result.stdout)
 

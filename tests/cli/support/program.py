@@ -15,7 +15,7 @@ import urllib.request
 
 PROGRAM = os.environ["FARPAGE"]
 LAB = str(pathlib.Path(PROGRAM).parent / "farpage-lab")
-LAB_COMMANDS = {"replay", "analyse", "generate", "chaos"}
+LAB_COMMANDS = {"replay", "policies", "prefetch", "live", "kvhl", "analyse", "generate", "chaos"}
 LAB_BENCHES = {"importance", "recovery", "scale", "turns"}
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 PATIENCE_S = 100

@@ -33,7 +33,7 @@ class HitRateCurveTest(unittest.TestCase):
             script = pathlib.Path(__file__).resolve().parents[3] / "lab/scripts/hit_rate_curve.py"
             result = subprocess.run([sys.executable, script, f"{folder}/a.svg"], input="policy,budget_pages,hit_rate\n", capture_output=True, text=True)
             self.assertEqual(result.returncode, 2)
-            self.assertIn("farpage-lab replay", result.stderr)
+            self.assertIn("farpage-lab policies", result.stderr)
             self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
 
 

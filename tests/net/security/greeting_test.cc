@@ -416,7 +416,7 @@ TEST_F(TokenFile, ShortEmptyAndMissingOnesAreRefusedWithTheCommandThatMakesOne) 
 }
 
 TEST_F(TokenFile, FileThatOthersMayReadIsRefused) {
-  for (const mode_t mode : {0640, 0604, 0660, 0666}) {
+  for (const mode_t mode : {0620, 0604, 0660, 0666}) {
     const auto token = SharedToken::load(write("1234567890123456", mode));
     ASSERT_FALSE(token.has_value()) << mode;
     EXPECT_EQ(token.error().code, Code::kDenied);

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <ctime>
 #include <fstream>
 #include <random>
 #include <vector>
@@ -144,12 +145,12 @@ TEST_F(Tls, FilesThatCannotBeUsedAreRefusedWithAReason) {
       {ca_.issue("past", past), "has expired: renew it"},
       {ca_.issue("future", future), "not valid yet"},
       {{files_.certificate, other.key, ""}, "does not belong"},
-      {{files_.certificate, dir_ / "missing", ""}, "cannot use the key"},
+      {{files_.certificate, dir_ / "missing", ""}, "cannot read the key"},
       {{files_.certificate, nonsense, ""}, "cannot use the key"},
-      {{files_.certificate, "", ""}, "cannot use the key"},
-      {{dir_ / "missing", files_.key, ""}, "cannot use the certificate"},
+      {{files_.certificate, "", ""}, "cannot read the key"},
+      {{dir_ / "missing", files_.key, ""}, "cannot read the certificate"},
       {{nonsense, files_.key, ""}, "cannot use the certificate"},
-      {{files_.certificate, files_.key, dir_ / "missing"}, "cannot use the CA's certificate"},
+      {{files_.certificate, files_.key, dir_ / "missing"}, "cannot read the CA's certificate"},
       {{files_.certificate, files_.key, nonsense}, "cannot use the CA's certificate"},
   };
   for (const Case& bad : cases) {
@@ -162,8 +163,38 @@ TEST_F(Tls, FilesThatCannotBeUsedAreRefusedWithAReason) {
   }
 }
 
+TEST_F(Tls, EndOfTheCertificateIsKnown) {
+  const int64_t ends_s = node_context(files_)->expires_s();
+  EXPECT_NEAR(static_cast<double>(ends_s), static_cast<double>(std::time(nullptr)) + 3600, 60);
+  EXPECT_EQ(client_context(ca_.file())->expires_s(), 0);
+}
+
+// What the node makes of a client's certificate the client hears in words of its own.
+TEST_F(Tls, RefusedClientIsToldWhatIsWrongWithItsCertificate) {
+  TestCa::Wish brief;
+  brief.ends_s = 2;
+  TlsFiles own = ca_.issue("client", brief);
+  own.ca = ca_.file();
+  const Context client = TlsContext::for_client(own).value();
+  TlsFiles strict = files_;
+  strict.ca = ca_.file();
+  const Context node = node_context(strict);
+  const uint64_t deadline = soon();
+  while (boottime_clock().now_ns() < deadline) {
+    Handshake shake(node, client);
+    std::string bytes;
+    if (read_into(*shake.client, bytes, 1).state != StreamState::kEnded) continue;
+    EXPECT_NE(shake.client->advice().find("security.tls_certificate has expired"),
+              std::string::npos)
+        << shake.client->advice();
+    EXPECT_NE(shake.client->advice("etcd", "etcd").find("etcd.tls_certificate"), std::string::npos);
+    return;
+  }
+  FAIL() << "it never expired";
+}
+
 TEST_F(Tls, KeyThatOthersMayUseIsRefused) {
-  for (const mode_t rights : {0640u, 0604u, 0620u, 0601u}) {
+  for (const mode_t rights : {0660u, 0604u, 0620u, 0601u}) {
     ASSERT_EQ(::chmod(files_.key.c_str(), rights), 0);
     for (const auto& context : {TlsContext::for_node(files_), TlsContext::for_client(files_)}) {
       ASSERT_FALSE(context.has_value()) << rights;

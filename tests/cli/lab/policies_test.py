@@ -1,4 +1,4 @@
-"""Replays without a node: which pages policies keep, and the runs of KV-Hierarchy-Lab."""
+"""Replays without a node: which pages policies keep, what prefetchers save, and the runs of KV-Hierarchy-Lab."""
 
 import csv
 import io
@@ -29,7 +29,12 @@ def lru_hits(requests, budget):
     return hits
 
 
-class ReplayPoliciesTest(Case):
+def command_for(arguments):
+    """The command that takes these: what asks for prefetchers is in virtual time."""
+    return "prefetch" if "--prefetch" in arguments else "policies"
+
+
+class PoliciesTest(Case):
     def setUp(self):
         super().setUp()
         draw = random.Random(7)
@@ -38,12 +43,12 @@ class ReplayPoliciesTest(Case):
         write_trace(self.trace, self.requests)
 
     def replay(self, *arguments):
-        result = self.run_program("replay", self.trace, *arguments)
+        result = self.run_program(command_for(arguments), self.trace, *arguments)
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stdout
 
     def refused(self, *arguments):
-        result = self.run_program("replay", self.trace, *arguments)
+        result = self.run_program(command_for(arguments), self.trace, *arguments)
         self.assertEqual(result.returncode, 2, result.stdout + result.stderr)
         return result.stderr
 
@@ -111,34 +116,34 @@ class ReplayPoliciesTest(Case):
         sessions.mkdir()
         for name, requests in (("a", [request(0, [1, 2]), request(9.5, [1, 2, 3])]), ("b", [request(4, [1, 2])])):
             (sessions / f"{name}.json").write_text(json.dumps({"block_size": 64, "requests": requests}))
-        result = self.run_program("replay", sessions, "--format", "agent", "--policy", "lru", "--budget", "2,4", "--json", "-")
+        result = self.run_program("policies", sessions, "--format", "agent", "--policy", "lru", "--budget", "2,4", "--json", "-")
         self.assertEqual(result.returncode, 0, result.stderr)
         # Between a's two requests come b's two pages, which are not a's.
         self.assertEqual([run["hits"] for run in json.loads(result.stdout)["runs"]], [0, 2])
         # A session a line is the same, from a pipe too, which is read once.
         lines = "".join((sessions / f"{name}.json").read_text() + "\n" for name in "ab")
-        result = self.run_program("replay", "/dev/stdin", "--format", "agent", "--policy", "lru", "--budget", "2,4", "--json", "-", input=lines)
+        result = self.run_program("policies", "/dev/stdin", "--format", "agent", "--policy", "lru", "--budget", "2,4", "--json", "-", input=lines)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual([run["hits"] for run in json.loads(result.stdout)["runs"]], [0, 2])
         # Requests tell of their turn, by which this policy goes; a request without a session tells of none.
         by_turn = ("--policy", "workload_aware", "--budget", "4", "--json", "-")
-        result = self.run_program("replay", sessions, "--format", "agent", *by_turn)
+        result = self.run_program("policies", sessions, "--format", "agent", *by_turn)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual([run["hits"] for run in json.loads(result.stdout)["runs"]], [2])
-        self.assert_fails(self.run_program("replay", self.trace, *by_turn), 2, "needs the column 'category'")
-        self.assertIn("name a session", self.run_program("replay", "--format", "agent", "--policy", "lru", "--budget", "2").stderr)
+        self.assert_fails(self.run_program("policies", self.trace, *by_turn), 2, "needs the column 'category'")
+        self.assertIn("name a session", self.run_program("policies", "--format", "agent", "--policy", "lru", "--budget", "2").stderr)
 
     def test_arrivals_and_lengths_alone(self):
         trace = self.folder / "azure.csv"
         trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,1024,1\n2023-11-16 18:17:04.03,513,1\n")
-        result = self.run_program("replay", trace, "--format", "azure", "--policy", "lru,belady", "--budget", "10", "--json", "-")
+        result = self.run_program("policies", trace, "--format", "azure", "--policy", "lru,belady", "--budget", "10", "--json", "-")
         self.assertEqual(result.returncode, 0, result.stderr)
         answer = json.loads(result.stdout)
         self.assertEqual((answer["runs"][0]["accesses"], answer["pages"]), (4, 4))
         self.assertEqual([run["hits"] for run in answer["runs"]], [0, 0])
         trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,1024\n")
-        self.assert_fails(self.run_program("replay", trace, "--format", "azure", "--policy", "lru", "--budget", "10"), 1, "azure.csv:2")
-        self.assertIn("name a file", self.run_program("replay", "--format", "azure", "--policy", "lru", "--budget", "2").stderr)
+        self.assert_fails(self.run_program("policies", trace, "--format", "azure", "--policy", "lru", "--budget", "10"), 1, "azure.csv:2")
+        self.assertIn("name a file", self.run_program("policies", "--format", "azure", "--policy", "lru", "--budget", "2").stderr)
 
     def write_accesses(self, columns, accesses):
         path = self.folder / "accesses.trace"
@@ -153,7 +158,7 @@ class ReplayPoliciesTest(Case):
             return self.write_accesses(["mass"], [(step, step % 3, {"mass": mass}) for step, mass in enumerate(masses)])
 
     def replay_accesses(self, path, *arguments):
-        return self.run_program("replay", path, "--format", "access", "--budget", "2", *arguments)
+        return self.run_program(command_for(arguments), path, "--format", "access", "--budget", "2", *arguments)
 
     def test_accesses_with_their_mass(self):
         path = self.write_accesses(["mass"], [(0, 0, {"mass": 0.2}), (0, 1, {"mass": 0.3}), (1, 0, {"mass": 0.2}),
@@ -178,7 +183,7 @@ class ReplayPoliciesTest(Case):
         return path
 
     def hits_of_heads(self, path, policy):
-        result = self.run_program("replay", path, "--format", "access", "--budget", "16", "--policy", policy, "--json", "-")
+        result = self.run_program("policies", path, "--format", "access", "--budget", "16", "--policy", policy, "--json", "-")
         self.assertEqual(result.returncode, 0, result.stderr)
         return {run["policy"]: run["hits"] for run in json.loads(result.stdout)["runs"]}
 
@@ -196,7 +201,7 @@ class ReplayPoliciesTest(Case):
         self.assertEqual(hits["reasonalloc:floor=1/lru"], hits["even/lru"])
 
     def test_shares_in_virtual_time(self):
-        arguments = ("replay", self.write_heads(2, 2, 40), "--format", "access", "--budget", "16", "--policy", "even/lru,reasonalloc/lru",
+        arguments = ("prefetch", self.write_heads(2, 2, 40), "--format", "access", "--budget", "16", "--policy", "even/lru,reasonalloc/lru",
                      "--prefetch", "none", "--json", "-")
         result = self.run_program(*arguments)
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -206,7 +211,7 @@ class ReplayPoliciesTest(Case):
     def test_more_accesses_than_a_block_has(self):
         requests = [page for ids in self.requests for page in ids] * 40
         path = self.write_accesses([], [(step, page, {}) for step, page in enumerate(requests)])
-        result = self.run_program("replay", path, "--format", "access", "--budget", "20", "--policy", "lru,belady", "--json", "-")
+        result = self.run_program("policies", path, "--format", "access", "--budget", "20", "--policy", "lru,belady", "--json", "-")
         runs = json.loads(result.stdout)["runs"]
         self.assertEqual((runs[0]["accesses"], runs[0]["hits"]), (len(requests), lru_hits([requests], 20)))
         self.assertGreater(runs[1]["hits"], runs[0]["hits"])
@@ -221,8 +226,8 @@ class ReplayPoliciesTest(Case):
         self.assertIn("cut off", self.replay_accesses(path, "--policy", "lru").stderr)
         self.assertIn("no access trace", self.replay_accesses(self.trace, "--policy", "lru").stderr)
         self.assertIn("leave --requests out", self.replay_accesses(path, "--policy", "lru", "--requests", "5").stderr)
-        self.assertIn("add --policy and --budget", self.run_program("replay", path, "--format", "access").stderr)
-        nameless = self.run_program("replay", "--format", "access", "--policy", "lru", "--budget", "2")
+        self.assertIn("`farpage-lab policies`", self.run_program("replay", path, "--format", "access").stderr)
+        nameless = self.run_program("policies", "--format", "access", "--policy", "lru", "--budget", "2")
         self.assertIn("name a file", nameless.stderr)
 
     def test_policies_of_heads_that_would_take_all_memory_are_refused_at_once(self):
@@ -247,7 +252,7 @@ class ReplayPoliciesTest(Case):
             result = self.replay_accesses(path, "--policy", "lru", *output)
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertIn("farpage-lab: left out: 5 accesses, whose mass is no number from 0 to 1\n", result.stderr)
-        self.assertNotIn("left out", self.run_program("replay", self.trace, "--policy", "lru", "--budget", "2", "--csv", "-").stderr)
+        self.assertNotIn("left out", self.run_program("policies", self.trace, "--policy", "lru", "--budget", "2", "--csv", "-").stderr)
 
     def test_what_cannot_be_run_is_refused_with_what_can(self):
         self.assertIn("both go to standard output", self.refused("--policy", "lru", "--budget", "5", "--json", "-", "--csv", "-"))
@@ -274,11 +279,26 @@ class ReplayPoliciesTest(Case):
         self.refused("--prefetch", "none")
         self.refused("--policy", "lru", "--budget", "5", "--compute-us", "5")
         self.refused(*timed, "none", "--compute-us", "-1")
-        self.assertIn("without --prefetch", self.refused("--policy", "lru", "--budget", "5", "--page-bytes", "5"))
-        self.assertIn("--csv needs --policy or --compat", self.refused("--csv", "runs.csv"))
-        self.assertIn("needs --input", self.refused("--compat", "kvhl"))
-        for option in ("--json", "--report"):
-            self.assertIn("excludes", self.refused("--compat", "kvhl", "--input", "folder", option, "out"))
+        self.assertIn("--page-bytes", self.refused("--policy", "lru", "--budget", "5", "--page-bytes", "5"))
+        self.assertIn("--list", self.refused("--csv", "runs.csv"))
+        self.assert_fails(self.run_program("kvhl"), 2, "--input is required")
+        for option in ("--json", "--report", "--policy"):
+            self.assert_fails(self.run_program("kvhl", "--input", "folder", option, "out"), 2, option)
+
+    def test_which_there_are(self):
+        policies = self.run_program("policies", "--list")
+        self.assertEqual((policies.returncode, policies.stderr), (0, ""))
+        for text in ("Policies:", "  lru: ", "  windowed_recency: ", "    window=", "Allocations", "  reasonalloc: "):
+            self.assertIn(text, policies.stdout)
+        for command in ("prefetch", "live"):
+            listed = self.run_program(command, "--list").stdout
+            self.assertTrue(listed.startswith(policies.stdout))
+            self.assertIn("Prefetchers:\n  none: ", listed)
+
+    def kvhl(self, *arguments):
+        result = self.run_program("kvhl", *arguments)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout
 
     def test_the_runs_of_another_simulator(self):
         folder = self.folder / "lab"
@@ -289,7 +309,7 @@ class ReplayPoliciesTest(Case):
                 "page_id,layer,head_group,token_start,token_end,size_bytes\n" + "\n".join(rows) + "\n")
         accesses = "".join(f"{step},{step % 40}\n" for step in range(200))
         (folder / "loop.trace.csv").write_text("step,page_id\n" + accesses)
-        rows = list(csv.DictReader(io.StringIO(self.replay("--compat", "kvhl", "--input", folder, "--csv", "-"))))
+        rows = list(csv.DictReader(io.StringIO(self.kvhl("--input", folder))))
         self.assertEqual(len(rows), 5 * 6)
         by_run = {(row["scenario"], row["policy"]): row for row in rows}
         # A loop over 40 pages, of which 64,000 bytes hold 16: LRU never hits, and knows 40 pages after one round.

@@ -1,4 +1,4 @@
-#include "cli/lab/replay_trace.h"
+#include "cli/lab/trace/replay_trace.h"
 
 #include <fmt/format.h>
 

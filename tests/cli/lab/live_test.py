@@ -11,7 +11,7 @@ STEPS = 150
 LINK_TEXT = "1ms,4MB/s"  # a page takes a millisecond, and one more until it is there
 
 
-class ReplayLiveTest(Case):
+class LiveTest(Case):
     def setUp(self):
         super().setUp()
         self.trace = self.folder / "decode.trace"
@@ -20,8 +20,8 @@ class ReplayLiveTest(Case):
         self.assertEqual(made.returncode, 0, made.stderr)
 
     def arguments(self, *more, prefetch="none", budget=BUDGET, page_bytes=PAGE_BYTES, compute_us=2000, link=LINK_TEXT):
-        return ("replay", self.trace, "--format", "access", "--policy", "lru", "--budget", budget, "--prefetch", prefetch,
-                "--page-bytes", page_bytes, "--compute-us", compute_us, "--live", "--link", link, *more)
+        return ("live", self.trace, "--format", "access", "--policy", "lru", "--budget", budget, "--prefetch", prefetch,
+                "--page-bytes", page_bytes, "--compute-us", compute_us, "--link", link, *more)
 
     def replay(self, *more, **options):
         result = self.run_program(*self.arguments("--json", "-", *more, **options))
@@ -83,8 +83,7 @@ class ReplayLiveTest(Case):
         for link in ("fast", "1ms", "1ms,0GB/s"):
             self.assertIn("25us,10GB/s", self.refused(*self.arguments(link=link)))
         self.assertIn("--tier", self.refused(*self.arguments("--tier", "gbps=1")))
-        self.assertIn("--prefetch", self.refused("replay", self.trace, "--format", "access", "--policy", "lru", "--budget", 60, "--live"))
-        self.assertIn("--live", self.refused("replay", self.trace, "--format", "access", "--policy", "lru", "--budget", 60, "--node", "/nowhere"))
+        self.assertIn("/nowhere", self.refused(*self.arguments("--node", "/nowhere")))
         self.assertIn("64 bytes", self.refused(*self.arguments(page_bytes=32)))
 
 

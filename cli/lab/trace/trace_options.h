@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/lab/replay_trace.h"
+#include "cli/lab/trace/replay_trace.h"
 #include "cli/options.h"
 
 namespace farpage {
