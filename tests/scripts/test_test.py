@@ -1,0 +1,73 @@
+"""scripts/test, with stand-ins for what it calls: a test that failed is run once more, and named if it passes then."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "test"
+FAILED = "build/dev/Testing/Temporary/LastTestsFailed.log"
+# It fails as often as the file says, and then passes.
+CTEST = f"""#!/bin/sh
+echo "ctest $*" >> calls
+left=$(cat failures)
+[ "$left" -gt 0 ] || exit 0
+echo $((left - 1)) > failures
+mkdir -p $(dirname {FAILED})
+printf '3:A.b\\n17:C/D.e/0\\n' > {FAILED}
+exit 8
+"""
+
+
+class TestTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="fp"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        (self.folder / "scripts").mkdir()
+        shutil.copy(SCRIPT, self.folder / "scripts/test")
+        self.write("scripts/setup", "#!/bin/sh\n")
+        self.write("scripts/check-skips", '#!/bin/sh\necho "check-skips $*" >> calls\n')
+        self.write("bin/cmake", '#!/bin/sh\necho "cmake $*" >> calls\n')
+        self.write("bin/ctest", CTEST)
+
+    def write(self, path, text):
+        file = self.folder / path
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        file.chmod(0o755)
+
+    def run_tests(self, failures):
+        (self.folder / "failures").write_text(str(failures))
+        environment = {**os.environ, "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "CI": "true"}
+        return subprocess.run([self.folder / "scripts/test"], env=environment, capture_output=True, text=True, check=False)
+
+    def calls(self):
+        return (self.folder / "calls").read_text().splitlines()
+
+    def test_that_all_pass(self):
+        result = self.run_tests(failures=0)
+        self.assertEqual((result.returncode, result.stdout), (0, ""))
+        self.assertEqual(self.calls(), ["cmake --preset dev", "cmake --build --preset dev", "ctest --preset dev",
+                                        "check-skips build/dev/junit.xml"])
+
+    def test_one_that_passes_the_second_time_is_named(self):
+        result = self.run_tests(failures=1)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout.splitlines()[-1],
+                         "flaky (dev): A.b C/D.e/0 failed at first, and passed alone: mend them")
+        self.assertIn("ctest --preset dev --rerun-failed --parallel 1 --output-junit junit-again.xml", self.calls())
+
+    def test_one_that_fails_twice_fails_all(self):
+        result = self.run_tests(failures=2)
+        self.assertEqual(result.returncode, 8)
+        self.assertNotIn("flaky", result.stdout)
+
+    def test_a_failure_of_no_test_is_one(self):
+        self.write("bin/ctest", "#!/bin/sh\nexit 1\n")
+        self.assertEqual(self.run_tests(failures=0).returncode, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
