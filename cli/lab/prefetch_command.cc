@@ -5,6 +5,7 @@
 
 #include "cli/lab/commands.h"
 #include "cli/lab/timed_arguments.h"
+#include "cli/options.h"
 
 namespace farpage {
 namespace {
