@@ -58,8 +58,8 @@ std::vector<Mark> event_marks(const ReplayResult& result) {
 }
 
 LineChart latency_over_time(const ReplayResult& result) {
-  Line median = {"median", "#3568b0", {}};
-  Line tail = {"p99", "#b3261e", {}};
+  Line median = {"median", 0, {}};
+  Line tail = {"p99", 1, {}};
   for (const ReplayWindow& window : result.windows) {
     const auto x = static_cast<double>(window.last_request);
     median.points.push_back({x, window.fetch_p50_ns / 1e3});
@@ -75,9 +75,9 @@ LineChart latency_over_time(const ReplayResult& result) {
 
 LineChart hit_rate_chart(const ReplayResult& result) {
   const uint64_t requests = result.windows.empty() ? 0 : result.windows.front().last_request;
-  Line window = {fmt::format("of {} requests at a time", requests), "#3568b0", {}};
-  Line local = {"of these, held locally", "#2e7d32", {}};
-  Line cumulative = {"since the start", "#b3261e", {}};
+  Line window = {fmt::format("of {} requests at a time", requests), 0, {}};
+  Line local = {"of these, held locally", 2, {}};
+  Line cumulative = {"since the start", 1, {}};
   for (const HitRatePoint& point : hit_rates(result)) {
     const auto x = static_cast<double>(point.last_request);
     window.points.push_back({x, point.window});
@@ -107,7 +107,7 @@ std::string replay_html(const ReplayReport& report) {
   if (report.result.interrupted) {
     html += "<p class=\"note\">The replay was interrupted before the trace's end.</p>\n";
   }
-  html += "<table>\n";
+  html += "<table class=\"facts\">\n";
   for (const auto& [name, value] : report_rows(report)) {
     html += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escape_html(name), escape_html(value));
   }

@@ -26,14 +26,17 @@ std::string line(double x1, double y1, double x2, double y2, const char* style) 
       y2, style);
 }
 
+std::string opening(const std::string& title, double height) {
+  return fmt::format(
+      "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n<text x=\"{}\" y=\"22\" "
+      "class=\"title\">{}</text>\n",
+      kWidth, height, escape_html(title), kLeft, escape_html(title));
+}
+
 std::string frame(const std::string& title, const std::string& x_label, const std::string& y_label,
                   const std::string& content) {
   const double middle_y = (kTop + kBottom) / 2;
-  std::string svg = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n",
-                                kWidth, kHeight, escape_html(title));
-  svg +=
-      fmt::format("<text x=\"{}\" y=\"22\" class=\"title\">{}</text>\n", kLeft, escape_html(title));
-  svg += content;
+  std::string svg = opening(title, kHeight) + content;
   svg += line(kLeft, kBottom, kRight, kBottom, "axis") + line(kLeft, kTop, kLeft, kBottom, "axis");
   svg += text_at((kLeft + kRight) / 2, kHeight - 10, "middle", x_label);
   svg += fmt::format(
@@ -167,10 +170,10 @@ std::string draw(const LineChart& chart) {
       if (is_log && point.y <= 0) continue;
       places += fmt::format("{:.1f},{:.1f} ", place_x(point.x), place_y(point.y));
     }
-    svg += fmt::format("<polyline points=\"{}\" stroke=\"{}\"/>\n", places, each.colour);
+    svg += fmt::format("<polyline points=\"{}\" class=\"s{}\"/>\n", places, each.series);
     if (each.label.empty()) continue;
-    svg += fmt::format("<rect x=\"{:.1f}\" y=\"36\" width=\"14\" height=\"4\" fill=\"{}\"/>\n",
-                       legend_x, each.colour);
+    svg += fmt::format("<rect x=\"{:.1f}\" y=\"36\" width=\"14\" height=\"4\" class=\"s{}\"/>\n",
+                       legend_x, each.series);
     svg += text_at(legend_x + 20, 42, "start", each.label);
     legend_x += 44 + 6.0 * static_cast<double>(each.label.size());
   }
@@ -181,6 +184,35 @@ std::string draw(const LineChart& chart) {
     svg += text_at(x + (*anchor == 'e' ? -6 : 6), kTop + 12, anchor, mark.label);
   }
   return frame(chart.title, chart.x_label, chart.y_label, svg);
+}
+
+std::string draw(const NamedBarChart& chart) {
+  constexpr double kBarHeight = 22;
+  constexpr double kNames = 300;  // the room for labels
+  constexpr double kValues = 64;  // and for values
+  constexpr size_t kLongestLabel = 46;
+  double most = chart.is_share ? 1 : 0;
+  for (const NamedBar& bar : chart.bars) most = std::max(most, bar.value);
+  if (chart.bars.empty() || most <= 0) return "";
+  const double height = kTop + kBarHeight * static_cast<double>(chart.bars.size()) + 40;
+  std::string svg = opening(chart.title, height);
+  double y = kTop - 16;
+  for (const NamedBar& bar : chart.bars) {
+    const double width = (kRight - kValues - kNames) * bar.value / most;
+    const std::string label = bar.label.size() <= kLongestLabel
+                                  ? bar.label
+                                  : bar.label.substr(0, kLongestLabel - 3) + "...";
+    svg += text_at(kNames - 8, y + 15, "end", label);
+    svg += fmt::format(
+        "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" class=\"s{}\"/>\n",
+        kNames, y + 3, std::max(width, 1.0), kBarHeight - 6, bar.series);
+    svg += text_at(kNames + std::max(width, 1.0) + 6, y + 15, "start",
+                   chart.is_share ? fmt::format("{:.1f}%", 100 * bar.value)
+                                  : fmt::format("{:.3g}", bar.value));
+    y += kBarHeight;
+  }
+  svg += line(kNames, kTop - 16, kNames, y, "axis");
+  return svg + text_at((kNames + kRight) / 2, y + 22, "middle", chart.x_label) + "</svg>\n";
 }
 
 std::string escape_html(const std::string& text) {

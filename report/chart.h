@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,12 @@ struct Point {
   double y = 0;
 };
 
+// As many as can be told apart: html_page() has a colour for each, of light pages and dark ones.
+inline constexpr size_t kMostSeries = 8;
+
 struct Line {
   std::string label;  // beside the picture's title; empty: none
-  std::string colour;
+  size_t series = 0;  // less than kMostSeries
   std::vector<Point> points;
 };
 
@@ -53,6 +57,21 @@ struct LineChart {
   std::vector<Mark> marks;
 };
 std::string draw(const LineChart& chart);
+
+struct NamedBar {
+  std::string label;
+  size_t series = 0;  // less than kMostSeries
+  double value = 0;
+};
+
+// Lying bars over a linear axis that starts at 0, each with its name and value.
+struct NamedBarChart {
+  std::string title;
+  std::string x_label;
+  bool is_share = false;  // of 0 to 1, from 0% to 100%
+  std::vector<NamedBar> bars;
+};
+std::string draw(const NamedBarChart& chart);
 
 std::string escape_html(const std::string& text);
 

@@ -31,6 +31,7 @@ struct GenerateArguments {
   const CLI::Option* tokens_option = nullptr;
   const CLI::Option* seed_option = nullptr;
   std::vector<std::string> overrides;
+  bool list = false;  // tells the parameters, and makes nothing
 };
 
 Result<void> set_from(DecodeOptions& options, std::string_view key, const toml::node& node) {
@@ -119,7 +120,26 @@ Result<void> generate(const GenerateArguments& arguments, const DecodeOptions& o
   return write_text(arguments.truth, truth_csv(generator));
 }
 
+std::string parameters_text() {
+  std::string text = "Parameters, and what they are in the set \"reasoning\":\n";
+  DecodeOptions options;
+  for (const decode::DecodeField& field : fields(options)) {
+    text += fmt::format("  {}={}: {}\n", field.key, field.value(), field.meaning);
+  }
+  return text;
+}
+
 int run_generate(const GenerateArguments& arguments) {
+  if (arguments.list) {
+    const auto written = write_text("-", parameters_text());
+    return written ? kExitDone : report_error(written.error());
+  }
+  if (arguments.parameters.empty() || arguments.output.empty() || arguments.truth.empty()) {
+    return report_error({Code::kInvalid,
+                         "name a parameter set (reasoning, normal or a file) and where the trace "
+                         "and its truth go: --output FILE --truth FILE"},
+                        kExitUsage);
+  }
   const auto options = read_options(arguments);
   if (!options) return report_error(options.error(), kExitUsage);
   const auto absolute = [](const std::string& path) {
@@ -136,15 +156,6 @@ int run_generate(const GenerateArguments& arguments) {
   return done ? kExitDone : report_error(done.error());
 }
 
-std::string parameters_help() {
-  std::string help = "Parameters, and what they are in the set \"reasoning\":";
-  DecodeOptions options;
-  for (const decode::DecodeField& field : fields(options)) {
-    help += fmt::format("\n  {}={}: {}", field.key, field.value(), field.meaning);
-  }
-  return help;
-}
-
 }  // namespace
 
 void add_generate_command(CLI::App& app, int& exit_code) {
@@ -152,18 +163,17 @@ void add_generate_command(CLI::App& app, int& exit_code) {
       "generate", "Makes up what a decoder with sparse attention reads, as an access trace");
   auto arguments = std::make_shared<GenerateArguments>();
   command
-      ->add_option("parameters", arguments->parameters,
-                   "A parameter set, reasoning or normal, or a file with one")
-      ->type_name("reasoning|normal|FILE.toml")
-      ->required();
+      ->add_option(
+          "parameters", arguments->parameters,
+          "A parameter set, reasoning or normal, or a file with one; --list tells what they "
+          "have")
+      ->type_name("reasoning|normal|FILE.toml");
   command->add_option("--output", arguments->output, "The trace (docs/formats/access-trace.md)")
-      ->type_name("FILE")
-      ->required();
+      ->type_name("FILE");
   command
       ->add_option("--truth", arguments->truth,
                    "What the pages are, which no policy sees (docs/formats/decode-truth.md)")
-      ->type_name("FILE")
-      ->required();
+      ->type_name("FILE");
   arguments->tokens_option =
       command->add_option("--tokens", arguments->tokens, "As --set tokens=")->check(count_text());
   arguments->seed_option =
@@ -172,7 +182,7 @@ void add_generate_command(CLI::App& app, int& exit_code) {
       ->type_name("KEY=VALUE")
       ->take_all()
       ->expected(1);
-  command->footer(parameters_help());
+  command->add_flag("--list", arguments->list, "Tells which parameters there are");
   command->callback([arguments, &exit_code] { exit_code = run_generate(*arguments); });
 }
 

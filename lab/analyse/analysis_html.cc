@@ -10,7 +10,6 @@
 namespace farpage::analyse {
 namespace {
 
-using paging::html_table_row;
 
 std::string heading(std::string_view text) {
   return fmt::format("<h2>{}</h2>\n", escape_html(std::string(text)));
@@ -22,36 +21,36 @@ std::vector<std::string> cells(const std::string& label, const Estimate& estimat
 }
 
 std::string demands_html(const Analysis& analysis) {
-  return heading("What steps demand") + "<table>\n" +
-         html_table_row({"of the pages of a step", "share", "95% interval"}) +
-         html_table_row(cells("persistent: the step before demanded them", analysis.persistent)) +
-         html_table_row(cells("re-entered: a step farther back did", analysis.reentered)) +
-         html_table_row(cells("new", analysis.fresh)) + "</table>\n";
+  return heading("What steps demand") +
+         html_table({{"of the pages of a step", "share", "95% interval"},
+                     cells("persistent: the step before demanded them", analysis.persistent),
+                     cells("re-entered: a step farther back did", analysis.reentered),
+                     cells("new", analysis.fresh)});
 }
 
 std::string classes_html(const Analysis& analysis) {
-  std::string table = html_table_row({"pages that are", "pages", "uses", "labelled milestones"});
+  std::vector<std::vector<std::string>> rows = {
+      {"pages that are", "pages", "uses", "labelled milestones"}};
   for (size_t i = 0; i < analysis.classes.size(); ++i) {
     const PageClassShare& share = analysis.classes[i];
-    table += html_table_row({std::string(kPageClassNames[i]), std::to_string(share.pages),
-                             std::to_string(share.uses),
-                             analysis.has_labels ? std::to_string(share.milestones) : "-"});
+    rows.push_back({std::string(kPageClassNames[i]), std::to_string(share.pages),
+                    std::to_string(share.uses),
+                    analysis.has_labels ? std::to_string(share.milestones) : "-"});
   }
-  return heading("What moves them") + "<table>\n" + table + "</table>\n";
+  return heading("What moves them") + html_table(rows);
 }
 
 std::string distances_html(const Analysis& analysis) {
-  LineChart chart = {"Reuse distance",
-                     "other pages between two uses of one",
-                     "uses, of those that are not the first",
-                     LineChart::Scale::kShare,
-                     {},
-                     {}};
+  paging::RunChart chart = {"Reuse distance",
+                            "other pages between two uses of one",
+                            "uses, of those that are not the first",
+                            LineChart::Scale::kShare,
+                            {}};
   for (const DistanceQuantile& each : analysis.distances) {
-    paging::add_point(chart.lines, "at most",
-                      {static_cast<double>(each.pages), static_cast<double>(each.percent) / 100});
+    chart.runs.push_back(
+        {"at most", static_cast<double>(each.pages), static_cast<double>(each.percent) / 100});
   }
-  return chart.lines.empty() ? "" : paging::draw_with_legend(std::move(chart));
+  return chart.runs.empty() ? "" : draw(chart);
 }
 
 std::string finding_html(const Finding& finding) {
@@ -60,26 +59,25 @@ std::string finding_html(const Finding& finding) {
       fmt::format("<p>{}</p>\n<p class=\"note\">{}: {}.</p>\n", escape_html(finding.question),
                   kAnswerNames[static_cast<size_t>(finding.answer)], escape_html(finding.verdict));
   if (finding.figures.empty()) return html;
-  std::string table = html_table_row({"", "value", "95% interval"});
+  std::vector<std::vector<std::string>> rows = {{"", "value", "95% interval"}};
   for (const Figure& figure : finding.figures) {
-    table += html_table_row(cells(figure.label, figure.estimate));
+    rows.push_back(cells(figure.label, figure.estimate));
   }
-  return html + "<table>\n" + table + "</table>\n";
+  return html + html_table(rows);
 }
 
 std::string kept_html(const Analysis& analysis) {
   if (analysis.kept.empty()) return "";
-  LineChart chart = {"Hit rate against budget",
-                     "pages that may be resident",
-                     "accesses that were hits",
-                     LineChart::Scale::kShare,
-                     {},
-                     {}};
+  paging::RunChart chart = {"Hit rate against budget",
+                            "pages that may be resident",
+                            "accesses that were hits",
+                            LineChart::Scale::kShare,
+                            {}};
   for (const Kept& kept : analysis.kept) {
-    paging::add_point(chart.lines, kept.policy,
-                      {static_cast<double>(kept.budget_pages), kept.hit_rate(analysis.seed).value});
+    chart.runs.push_back(
+        {kept.policy, static_cast<double>(kept.budget_pages), kept.hit_rate(analysis.seed).value});
   }
-  return paging::draw_with_legend(std::move(chart));
+  return draw(chart);
 }
 
 }  // namespace

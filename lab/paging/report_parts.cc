@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/json/value.hpp>
 #include <filesystem>
 
@@ -13,10 +12,54 @@
 namespace farpage::paging {
 namespace {
 
-// Apart enough to be told from each other by most people; after the last the first again.
-constexpr std::array<const char*, 10> kColours = {"#3568b0", "#b3261e", "#2e7d32", "#b36b00",
-                                                  "#6a3d9a", "#00838f", "#c2185b", "#5d4037",
-                                                  "#455a64", "#9e9d24"};
+constexpr size_t kMostBars = 24;
+
+std::string legend_of(const std::vector<std::string>& names) {
+  std::string legend = "<p>";
+  for (size_t i = 0; i < names.size(); ++i) {
+    legend += fmt::format("<span class=\"s{}\">&#9632;</span> {}&emsp;", i, escape_html(names[i]));
+  }
+  return legend + "</p>\n";
+}
+
+std::string left_to_the_table(size_t count) {
+  return count == 0 ? "" : fmt::format("<p>{} more are in the table.</p>\n", count);
+}
+
+// One bar a run. Where runs have several clocks, each has a colour.
+std::string draw_bars(const RunChart& chart) {
+  NamedBarChart bars = {chart.title, chart.y_label, chart.scale == LineChart::Scale::kShare, {}};
+  std::vector<std::string> clocks;
+  for (const ChartedRun& run : chart.runs) {
+    const auto found = std::ranges::find(clocks, run.clock);
+    const auto series = static_cast<size_t>(found - clocks.begin());
+    if (found == clocks.end()) clocks.push_back(run.clock);
+    if (bars.bars.size() < kMostBars) bars.bars.push_back({run.label, series, run.y});
+  }
+  return draw(bars) + (clocks.size() > 1 ? legend_of(clocks) : "") +
+         left_to_the_table(chart.runs.size() - bars.bars.size());
+}
+
+// A line for each label, of which a clock is part.
+std::string draw_lines(const RunChart& chart) {
+  LineChart lines = {chart.title, chart.x_label, chart.y_label, chart.scale, {}, {}};
+  std::vector<std::string> names;
+  for (const ChartedRun& run : chart.runs) {
+    const std::string name = run.clock.empty() ? run.label : run.label + ", " + run.clock;
+    auto found = std::ranges::find(names, name);
+    if (found == names.end()) {
+      names.push_back(name);
+      found = names.end() - 1;
+      if (names.size() <= kMostSeries) lines.lines.push_back({"", names.size() - 1, {}});
+    }
+    const auto series = static_cast<size_t>(found - names.begin());
+    if (series < kMostSeries) lines.lines[series].points.push_back({run.x, run.y});
+  }
+  for (Line& line : lines.lines) std::ranges::sort(line.points, {}, &Point::x);
+  const size_t left_out = names.size() - lines.lines.size();
+  names.resize(lines.lines.size());
+  return draw(lines) + legend_of(names) + left_to_the_table(left_out);
+}
 
 }  // namespace
 
@@ -71,32 +114,10 @@ boost::json::array left_out_json(const AccessTrace& trace) {
   return left_out;
 }
 
-void add_point(std::vector<Line>& lines, const std::string& label, Point point) {
-  auto line = std::ranges::find(lines, label, &Line::label);
-  if (line == lines.end()) {
-    lines.push_back({label, "", {}});
-    line = lines.end() - 1;
-  }
-  line->points.push_back(point);
-}
-
-std::string draw_with_legend(LineChart chart) {
-  std::string legend = "<p>";
-  for (size_t i = 0; i < chart.lines.size(); ++i) {
-    Line& line = chart.lines[i];
-    line.colour = kColours[i % kColours.size()];
-    std::ranges::sort(line.points, {}, &Point::x);
-    legend += fmt::format("<span style=\"color:{}\">&#9632;</span> {}&emsp;", line.colour,
-                          escape_html(line.label));
-    line.label.clear();
-  }
-  return draw(chart) + legend + "</p>\n";
-}
-
-std::string html_table_row(const std::vector<std::string>& cells) {
-  std::string row = "<tr>";
-  for (const std::string& cell : cells) row += fmt::format("<td>{}</td>", escape_html(cell));
-  return row + "</tr>\n";
+std::string draw(const RunChart& chart) {
+  const bool is_of_one_budget = std::ranges::all_of(
+      chart.runs, [&](const ChartedRun& run) { return run.x == chart.runs.front().x; });
+  return is_of_one_budget ? draw_bars(chart) : draw_lines(chart);
 }
 
 Result<void> write_report_folder(const std::string& folder, std::string_view json,

@@ -28,12 +28,24 @@ std::string trace_html(const AccessTrace& trace);
 // What was left out of it, as reports in JSON have it.
 boost::json::array left_out_json(const AccessTrace& trace);
 
-// The point of a run on the line that its label names, which begins with its first.
-void add_point(std::vector<Line>& lines, const std::string& label, Point point);
-// Coloured, its points in order, with a legend below.
-std::string draw_with_legend(LineChart chart);
+struct ChartedRun {
+  std::string label;
+  double x = 0;  // its budget
+  double y = 0;
+  std::string clock = {};  // where runs of several clocks stand beside each other
+};
 
-std::string html_table_row(const std::vector<std::string>& cells);
+// A figure of runs against their budgets.
+struct RunChart {
+  std::string title;
+  std::string x_label;
+  std::string y_label;
+  LineChart::Scale scale = LineChart::Scale::kShare;
+  std::vector<ChartedRun> runs;
+};
+// With a legend below: lines, or bars where all runs have one budget. What would be too much for
+// the eye is left to the table, which is said.
+std::string draw(const RunChart& chart);
 
 // Writes report.json and report.html into a folder, which is made if it is not there.
 Result<void> write_report_folder(const std::string& folder, std::string_view json,

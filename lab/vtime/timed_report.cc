@@ -274,33 +274,32 @@ std::string timed_json(const TimedReport& report) {
 }
 
 std::string timed_html(const TimedReport& report) {
-  LineChart chart = {"Stalls against budget",
-                     "pages that may be near",
-                     "seconds of all steps",
-                     LineChart::Scale::kLog,
-                     {},
-                     {}};
+  paging::RunChart chart = {"Stalls against budget",
+                            "pages that may be near",
+                            "seconds of all steps",
+                            LineChart::Scale::kLog,
+                            {}};
+  const bool has_live = std::ranges::any_of(report.runs, &TimedRun::is_live);
+  const bool is_placed = report.options.tiers.size() > 1;
   std::vector<std::string> headings = {"policy", "budget (pages)", "prefetch", "placement",
                                        "clock"};
   for (const Column* column : shown()) headings.emplace_back(column->heading);
-  std::string table = paging::html_table_row(headings);
+  std::vector<std::vector<std::string>> rows = {headings};
   for (const TimedRun& run : report.runs) {
-    paging::add_point(chart.lines,
-                      run.policy + " + " + run.prefetcher +
-                          (report.options.tiers.size() > 1 ? " + " + run.placement : "") +
-                          (run.is_live ? ", live" : ""),
-                      {static_cast<double>(run.budget_pages), seconds(run.result.stall_ns)});
+    chart.runs.push_back(
+        {run.policy + " + " + run.prefetcher + (is_placed ? " + " + run.placement : ""),
+         static_cast<double>(run.budget_pages), seconds(run.result.stall_ns),
+         has_live ? std::string(clock_of(run)) : ""});
     std::vector<std::string> cells = {run.policy, std::to_string(run.budget_pages), run.prefetcher,
                                       run.placement, std::string(clock_of(run))};
     const Beside others = beside(run, report.runs);
     for (const Column* column : shown()) cells.push_back(cell(*column, run, others));
-    table += paging::html_table_row(cells);
+    rows.push_back(std::move(cells));
   }
-  return html_page("Farpage replay: what prefetchers save",
+  return html_page("Farpage prefetch: what prefetchers save",
                    trace_html(report.trace) +
                        fmt::format("<p>{}</p>\n", escape_html(setting_line(report.options))) +
-                       paging::draw_with_legend(std::move(chart)) + "<table>\n" + table +
-                       "</table>\n");
+                       draw(chart) + html_table(rows));
 }
 
 Result<void> write_timed_report(const std::string& folder, const TimedReport& report) {

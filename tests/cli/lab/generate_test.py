@@ -69,7 +69,7 @@ class GenerateTest(Case):
         self.assertNotEqual(none[2], some[2])
 
     def test_the_files_are_the_built_in_sets(self):
-        known = re.findall(r"^  (\w+)=(\S+): ", subprocess.run([LAB, "generate", "--help"], capture_output=True, text=True, check=True).stdout, re.MULTILINE)
+        known = re.findall(r"^  (\w+)=(\S+): ", subprocess.run([LAB, "generate", "--list"], capture_output=True, text=True, check=True).stdout, re.MULTILINE)
         self.assertGreater(len(known), 30)
         reasoning = tomllib.loads((CONFIGS / "reasoning.toml").read_text())
         self.assertEqual(reasoning, {key: float(value) for key, value in known})
