@@ -1,7 +1,5 @@
 #include "cli/lab/timed_arguments.h"
 
-#include <utility>
-
 #include "base/units.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"
@@ -38,15 +36,6 @@ vtime::TimedOptions TimedArguments::options() const {
   return options;
 }
 
-Result<vtime::TimedPlan> TimedArguments::plan() const {
-  auto policies = chosen.choose();
-  if (!policies) return tl::unexpected(policies.error());
-  auto chosen_prefetchers = choose_all(prefetchers, prefetch::choose_prefetcher);
-  if (!chosen_prefetchers) return tl::unexpected(chosen_prefetchers.error());
-  return vtime::TimedPlan{std::move(*policies), chosen.budgets_pages,
-                          std::move(*chosen_prefetchers)};
-}
-
 Result<std::vector<vtime::TimedRun>> run_in_virtual_time(const paging::AccessTrace& trace,
                                                          const vtime::TimedOptions& options,
                                                          const vtime::TimedPlan& plan) {
@@ -72,15 +61,18 @@ int run_timed(const TimedArguments& arguments, const Result<vtime::TimedOptions>
   if (!options) return report_error(options.error(), kExitUsage);
   const auto valid = arguments.files.validate().and_then([&] { return options->validate(); });
   if (!valid) return report_error(valid.error(), kExitUsage);
-  auto plan = arguments.plan();
-  if (!plan) return report_error(plan.error(), kExitUsage);
-  auto chosen = choose_all(placements, prefetch::choose_policy);
-  if (!chosen) return report_error(chosen.error(), kExitUsage);
-  if (!chosen->empty()) plan->placements = std::move(*chosen);
+  const auto policies = arguments.chosen.choose();
+  if (!policies) return report_error(policies.error(), kExitUsage);
+  const auto prefetchers = choose_all(arguments.prefetchers, prefetch::choose_prefetcher);
+  if (!prefetchers) return report_error(prefetchers.error(), kExitUsage);
+  const auto placed = choose_all(placements, prefetch::choose_policy);
+  if (!placed) return report_error(placed.error(), kExitUsage);
+  vtime::TimedPlan plan = {*policies, arguments.chosen.budgets_pages, *prefetchers};
+  if (!placed->empty()) plan.placements = *placed;
   const auto trace = load_replayed(arguments.chosen.trace);
   if (!trace) return report_error(trace.error());
-  if (auto fits = plan->check(*trace); !fits) return report_error(fits.error(), kExitUsage);
-  const auto done = run(*trace, *options, *plan);
+  if (auto fits = plan.check(*trace); !fits) return report_error(fits.error(), kExitUsage);
+  const auto done = run(*trace, *options, plan);
   return done ? kExitDone : report_error(done.error());
 }
 

@@ -29,8 +29,6 @@ struct TimedArguments {
   void add_to(CLI::App& command);
   // Without tiers: those of the command.
   vtime::TimedOptions options() const;
-  // The whole plan, of which one placement.
-  Result<vtime::TimedPlan> plan() const;
 };
 
 // Replays the plan in virtual time.

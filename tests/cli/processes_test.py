@@ -8,7 +8,7 @@ import subprocess
 import unittest
 
 from namespaces import why_none
-from program import PROGRAM, Case, processes_naming, skip_or_fail, wait_until
+from program import LAB, Case, processes_naming, skip_or_fail, wait_until
 
 # What ended later after its deadline than the watchdog's longest delay is counted as missed: this machine's load is out of it.
 FINDINGS = ("wrong_bytes", "went_back", "late_landings", "missed_deadlines", "lost_acknowledged_puts", "unfinished")
@@ -130,7 +130,7 @@ class ProcessesTest(Case):
         for folder in (self.folder, self.temporary):
             folder.chmod(0o777)
         # Where anybody can run it.
-        program = shutil.copy(PROGRAM, self.folder / "farpage")
+        program = shutil.copy(LAB, self.folder)
         result = subprocess.run([program, "chaos", "--processes"], capture_output=True, text=True, env=self.environment, cwd=self.folder,
                                 timeout=TIMEOUT_S, check=False, user=65534, group=65534, extra_groups=[])
         self.assert_fails(result, 1, "no network namespace", "root", "--backend shm")

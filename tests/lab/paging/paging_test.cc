@@ -137,7 +137,7 @@ TEST(PagingReport, IsReadByPeopleAndPrograms) {
   const std::string html = paging_html(trace, runs);
   EXPECT_THAT(html, HasSubstr("This trace is synthetic"));
   EXPECT_THAT(html, HasSubstr("Hit rate against budget"));
-  EXPECT_THAT(html, HasSubstr("</span> belady"));
+  EXPECT_THAT(html, HasSubstr(">belady</text>"));
   AccessTrace damaged = trace;
   damaged.skipped = {{"of <no> use", 7}};
   EXPECT_THAT(paging_table(damaged, runs), HasSubstr("left out: 7 accesses, of <no> use\n"));
