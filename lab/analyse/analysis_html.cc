@@ -10,7 +10,6 @@
 namespace farpage::analyse {
 namespace {
 
-
 std::string heading(std::string_view text) {
   return fmt::format("<h2>{}</h2>\n", escape_html(std::string(text)));
 }

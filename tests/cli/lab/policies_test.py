@@ -293,7 +293,8 @@ class PoliciesTest(Case):
         for command in ("prefetch", "live"):
             listed = self.run_program(command, "--list").stdout
             self.assertTrue(listed.startswith(policies.stdout))
-            self.assertIn("Prefetchers:\n  none: ", listed)
+            self.assertIn("Prefetchers:\n", listed)
+            self.assertIn("  none: ", listed)
 
     def kvhl(self, *arguments):
         result = self.run_program("kvhl", *arguments)
