@@ -22,18 +22,13 @@
 // What the benches over nodes share.
 namespace farpage {
 
+// Writes the figures, and tells wrong bytes first.
 inline Result<int> tell(const std::string& file, const boost::json::object& json,
                         const std::string& table, uint64_t wrong_bytes) {
-  if (!file.empty()) {
-    auto written = write_text(file, format_json(json));
-    if (!written) return tl::unexpected(written.error());
-  }
-  if (file != "-") {
-    auto written = write_text("-", table);
-    if (!written) return tl::unexpected(written.error());
-  }
-  if (wrong_bytes == 0) return kExitDone;
-  return fail(Code::kSystem, fmt::format("{} wrong bytes were served as ready", wrong_bytes));
+  Result<void> written;
+  if (!file.empty()) written = write_text(file, format_json(json));
+  if (written && file != "-") written = write_text("-", table);
+  return exit_code_of(wrong_bytes, written);
 }
 
 // Shows how far the filling of the nodes is.

@@ -32,8 +32,8 @@ endfunction()
 
 function(farpage_test name)
   cmake_parse_arguments(ARG "SERIAL;VARIES;ONE_THREAD;PURE" "" "SOURCES;LINKS" ${ARGN})
-  # ONE_THREAD: nothing in it can race. PURE: it computes figures from figures, for minutes with a
-  # sanitizer; what reads files and serves is not in it.
+  # ONE_THREAD: nothing in it can race. PURE: it computes figures from figures, and reads no file:
+  # with a sanitizer it takes minutes.
   if(ARG_PURE AND FARPAGE_SANITIZE OR ARG_ONE_THREAD AND FARPAGE_SANITIZE STREQUAL "thread")
     return()
   endif()

@@ -8,7 +8,7 @@ namespace farpage {
 std::string node_program() {
   std::error_code ignored;
   const auto own = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  return own.parent_path() / "farpage";
+  return own.empty() ? "" : own.parent_path() / "farpage";
 }
 
 }  // namespace farpage

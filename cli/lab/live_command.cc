@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
@@ -9,6 +7,7 @@
 #include "base/units.h"
 #include "cli/client/connection.h"
 #include "cli/client/signals.h"
+#include "cli/exit_code.h"
 #include "cli/lab/commands.h"
 #include "cli/lab/shaped_link.h"
 #include "cli/lab/timed_arguments.h"
@@ -104,9 +103,8 @@ Result<void> run_both(const LiveArguments& arguments, const LiveLink& link,
   runs->insert(runs->end(), live->begin(), live->end());
   uint64_t wrong_bytes = 0;
   for (const vtime::TimedRun& run : *live) wrong_bytes += run.result.wrong_bytes;
-  auto written = write_timed(arguments.timed.files, trace, options, *runs);
-  if (!written || wrong_bytes == 0) return written;
-  return fail(Code::kSystem, fmt::format("{} wrong bytes were served as ready", wrong_bytes));
+  return exit_code_of(wrong_bytes, write_timed(arguments.timed.files, trace, options, *runs))
+      .map([](int) {});
 }
 
 int run(const LiveArguments& arguments) {

@@ -114,12 +114,11 @@ Result<int> replay(const ReplayArguments& arguments, ConnectOptions connect,
   const std::vector<PathUse> paths = opened.client().paths();
   const ReplayReport report = {loaded->trace, options, result, opened.client().capabilities(),
                                paths,         context};
-  if (auto written = write_results(arguments, report); !written)
-    return tl::unexpected(written.error());
-  if (result.interrupted) return fail(Code::kAborted, "interrupted");
+  const Result<void> written = write_results(arguments, report);
   const uint64_t wrong_bytes = result.wrong_bytes + result.local_wrong_bytes;
-  if (wrong_bytes == 0) return kExitDone;
-  return fail(Code::kSystem, fmt::format("{} wrong bytes were served as ready", wrong_bytes));
+  auto exit_code = exit_code_of(wrong_bytes, written);
+  if (exit_code && result.interrupted) return fail(Code::kAborted, "interrupted");
+  return exit_code;
 }
 
 int run_replay(const ReplayArguments& arguments) {

@@ -78,9 +78,8 @@ Finding check_cores(const CpuFacts& facts, const Privileges& privileges) {
   finding.text = fmt::format("{} may be used", facts.cores);
   const CpuQuota& quota = facts.quota;
   if (quota.cores > 0 && quota.cores < static_cast<double>(facts.cores)) {
-    // To two digits: 0.05, 1.5, 12.
     finding.text += fmt::format(
-        ", but together for no longer than {:.2g} could run: {} is a quota. Once it is used up, "
+        ", but together for no longer than {:.4g} could run: {} is a quota. Once it is used up, "
         "every thread stops until the next {:.3g} ms begin, and fetches with them",
         quota.cores, quota.file, quota.period_ms);
     finding.level = quota.cores < 2 ? Level::kWarning : Level::kNote;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <boost/json/value.hpp>
 #include <filesystem>
+#include <set>
+#include <utility>
 
 #include "report/json.h"
 
@@ -115,8 +117,11 @@ boost::json::array left_out_json(const AccessTrace& trace) {
 }
 
 std::string draw(const RunChart& chart) {
-  const bool is_of_one_budget = std::ranges::all_of(
-      chart.runs, [&](const ChartedRun& run) { return run.x == chart.runs.front().x; });
+  // What has several points at one place is a line, though an upright one.
+  std::set<std::pair<std::string, std::string>> labels;
+  const bool is_of_one_budget = std::ranges::all_of(chart.runs, [&](const ChartedRun& run) {
+    return run.x == chart.runs.front().x && labels.emplace(run.label, run.clock).second;
+  });
   return is_of_one_budget ? draw_bars(chart) : draw_lines(chart);
 }
 

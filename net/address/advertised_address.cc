@@ -24,8 +24,8 @@ constexpr std::array<std::string_view, 4> kNamesOfThisMachine = {
 Meaning meaning_of(uint32_t ipv4) {
   if (ipv4 >> 24 == 0) return Meaning::kWildcard;
   if (ipv4 >> 24 == 127) return Meaning::kThisMachine;
-  if (ipv4 >> 16 == 0xA9FE) return Meaning::kLinkLocal;
-  return ipv4 >> 29 == 7 ? Meaning::kManyHosts : Meaning::kOneHost;  // 224.0.0.0 and above
+  const bool is_multicast = ipv4 >> 28 == 14;
+  return is_multicast || ipv4 == INADDR_BROADCAST ? Meaning::kManyHosts : Meaning::kOneHost;
 }
 
 Meaning meaning_of(const in6_addr& ipv6) {

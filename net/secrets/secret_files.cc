@@ -85,7 +85,8 @@ std::optional<SecretFiles::Word> SecretFiles::look(bool at_once) {
     auto word = tell_failure(read.error(), at_once);
     return word ? word : tell_expiry();
   }
-  read_ = identity;
+  // What was read at once may be written still, in the same tick of the file's clock.
+  if (is_settled) read_ = identity;
   failed_ = false;
   told_.clear();
   if (now_holds == std::exchange(digest_, now_holds)) return std::nullopt;

@@ -15,7 +15,7 @@ Result<void> load_identity(SSL_CTX* context, const TlsFiles& files);
 // Whoever must have signed the peer's certificate.
 Result<void> load_ca(SSL_CTX* context, const std::string& file);
 
-// For a person: the oldest of the errors that OpenSSL keeps for this thread, which are cleared.
+// For a person: the latest of the errors that OpenSSL keeps for this thread, which are cleared.
 std::string last_openssl_error();
 
 }  // namespace farpage

@@ -12,6 +12,9 @@ FAILED = "build/dev/Testing/Temporary/LastTestsFailed.log"
 # It fails as often as the file says, and then passes.
 CTEST = f"""#!/bin/sh
 echo "ctest $*" >> calls
+case "$*" in
+  *--show-only*) echo "Total Tests: $(cat virtual)"; exit 0 ;;
+esac
 left=$(cat failures)
 [ "$left" -gt 0 ] || exit 0
 echo $((left - 1)) > failures
@@ -38,10 +41,11 @@ class TestTest(unittest.TestCase):
         file.write_text(text)
         file.chmod(0o755)
 
-    def run_tests(self, failures):
+    def run_tests(self, failures, preset="dev", in_virtual_time=0):
         (self.folder / "failures").write_text(str(failures))
+        (self.folder / "virtual").write_text(str(in_virtual_time))
         environment = {**os.environ, "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "CI": "true"}
-        return subprocess.run([self.folder / "scripts/test"], env=environment, capture_output=True, text=True, check=False)
+        return subprocess.run([self.folder / "scripts/test", "--preset", preset], env=environment, capture_output=True, text=True, check=False)
 
     def calls(self):
         return (self.folder / "calls").read_text().splitlines()
@@ -58,6 +62,20 @@ class TestTest(unittest.TestCase):
         self.assertEqual(result.stdout.splitlines()[-1],
                          "flaky (dev): A.b C/D.e/0 failed at first, and passed alone: mend them")
         self.assertIn("ctest --preset dev --rerun-failed --parallel 1 --output-junit junit-again.xml", self.calls())
+        self.assertIn("check-skips build/dev/junit-again.xml", self.calls())
+
+    def test_one_in_virtual_time_or_with_a_sanitizer_has_no_second_chance(self):
+        self.assertEqual(self.run_tests(failures=1, in_virtual_time=1).returncode, 8)
+        self.assertEqual(self.run_tests(failures=1, preset="tsan").returncode, 8)
+        self.assertNotIn("junit-again", "".join(self.calls()))
+
+    def test_a_run_that_died_is_not_judged_by_what_an_earlier_one_left(self):
+        self.assertEqual(self.run_tests(failures=1).returncode, 0)
+        self.assertTrue((self.folder / FAILED).exists())
+        self.write("bin/ctest", "#!/bin/sh\nkill -9 $$\n")
+        self.assertNotEqual(self.run_tests(failures=0).returncode, 0)
+        self.write("bin/ctest", "#!/bin/sh\nexit 8\n")
+        self.assertEqual(self.run_tests(failures=0).returncode, 8)
 
     def test_one_that_fails_twice_fails_all(self):
         result = self.run_tests(failures=2)

@@ -28,8 +28,8 @@ ROOMS = {
     "lab": ["base", "integrity", "transport", "pagetable", "etcd", "prefetch", "control", "tier", "node", "report",
             "replay", "sim"],
 }
-# What serves: of these rooms alone is the product made, and none of the others reaches it.
-PRODUCT = ("base", "net", "metrics", "integrity", "transport", "pagetable", "etcd", "prefetch", "control", "tier",
+# Libraries that serve: they print nothing, and know no wall clock.
+SERVING = ("base", "net", "metrics", "integrity", "transport", "pagetable", "etcd", "prefetch", "control", "tier",
            "node", "doctor")
 # Parts know nothing of the others, and a fabric is chosen where a program is put together.
 BACKENDS = {f"transport/{name}" for name in ("shm", "tcp", "ucx", "verbs", "cuda")} | {"sim/network", "sim/fault"}

@@ -3,7 +3,7 @@
 import pathlib
 import re
 
-from include_rules import PRODUCT
+from include_rules import SERVING
 from sources import CPP_SUFFIXES, SCRIPT_FOLDERS, folder_of, in_folder
 
 LINES_MAX = 500
@@ -63,7 +63,7 @@ def banned(tree):
         patterns = dict(BANNED_ANYWHERE)
         if in_folder(path, "tests"):
             patterns.update(BANNED_IN_TESTS)
-        if path.partition("/")[0] in PRODUCT:
+        if path.partition("/")[0] in SERVING:
             patterns.update(BANNED_IN_LIBRARIES)
         if path == CLOCKS:
             patterns = {pattern: why for pattern, why in patterns.items() if why != WALL_CLOCK}

@@ -37,6 +37,12 @@ TEST(RunChart, OfOneBudgetHasABarARun) {
   EXPECT_THAT(picture, Not(HasSubstr("<polyline")));
 }
 
+TEST(RunChart, PointsOfOneLineAreALineWhereverTheyAre) {
+  RunChart chart = {"Distance", "pages", "share", LineChart::Scale::kShare, {}};
+  for (const double share : {0.1, 0.5, 0.9}) chart.runs.push_back({"at most", 40, share});
+  EXPECT_THAT(draw(chart), HasSubstr("<polyline"));
+}
+
 TEST(RunChart, ClocksBesideEachOtherHaveAColourEach) {
   RunChart chart = {"Stalls", "pages", "seconds", LineChart::Scale::kLog, {}};
   for (const char* clock : {"virtual", "live"}) chart.runs.push_back({"lru + none", 512, 2, clock});
