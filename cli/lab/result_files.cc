@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
+#include <utility>
+
 #include "cli/options.h"
 #include "report/json.h"
 
@@ -22,18 +25,19 @@ Result<void> ResultFiles::validate() const {
 }
 
 Result<void> ResultFiles::write(Results results) const {
-  if (!csv.empty()) {
-    if (auto done = write_text(csv, results.csv); !done) return done;
-  }
-  if (!json.empty()) {
-    if (auto done = write_text(json, results.json); !done) return done;
-  }
+  Result<void> all;  // the first that fails keeps none of the others from being written
+  const auto note = [&all](Result<void> written) {
+    if (all) all = std::move(written);
+  };
+  if (!csv.empty()) note(write_text(csv, results.csv));
+  if (!json.empty()) note(write_text(json, results.json));
   if (!report.empty()) {
-    if (auto done = results.report(report); !done) return done;
-    results.table += fmt::format("\nreport: {}/report.html\n", report);
+    const Result<void> written = results.report(report);
+    if (written) results.table += fmt::format("\nreport: {}/report.html\n", report);
+    note(written);
   }
-  if (json == "-" || csv == "-") return {};
-  return write_text("-", results.table);
+  if (json != "-" && csv != "-") note(write_text("-", results.table));
+  return all;
 }
 
 }  // namespace farpage

@@ -127,6 +127,13 @@ class ResultTest(Case):
             command = self.replay("--json", target)
             self.assert_told(command, self.run_into(command, subprocess.PIPE, preexec_fn=allow_few_bytes))
 
+    def test_one_file_that_cannot_be_written_costs_no_other(self):
+        good = self.folder / "good.json"
+        result = self.run_into(self.replay("--csv", self.folder / "no such folder" / "a.csv", "--json", good), subprocess.PIPE)
+        self.assert_told("--csv", result)
+        self.assertIn('"policy": "lru"', good.read_text())
+        self.assertIn("lru", result.stdout)
+
     def test_an_error_that_nobody_hears_is_one_all_the_same(self):
         for command, code in ((("status", "--node", self.folder / "none"), 1), (("nonsense",), 2)):
             for options in ({"preexec_fn": closing(2)}, {"preexec_fn": closing(0, 1, 2)}):
