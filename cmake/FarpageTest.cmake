@@ -18,7 +18,7 @@ endif()
 
 set(farpage_module_folders tests/cli/support tests/bench/scripts bench/scripts lab/scripts python)
 
-# Scripts', in Python: NAME_test.py in the folder is the test PREFIX.NAME. Its environment names the program, whose neighbour is
+# Tests in Python: NAME_test.py in the folder is the test PREFIX.NAME. Its environment names the program, whose neighbour is
 # farpage-lab, and the folders of the modules that tests share and that the scripts are.
 function(farpage_script_tests prefix)
   list(TRANSFORM farpage_module_folders PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE modules)
