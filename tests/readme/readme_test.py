@@ -34,7 +34,7 @@ class ReadmeTest(Case):
         lines = self.here(commands).splitlines()
         self.assertEqual(lines[-1], "kill $!")
         # Beside the commands, before the node is ended.
-        script = "\n".join(["set -eu", *lines[:-1], f"{EXAMPLE}", lines[-1], "wait $! || true"])
+        script = "\n".join(["set -eu", "trap 'kill $(jobs -p)' EXIT", *lines[:-1], EXAMPLE, lines[-1], "wait $! || true", "trap - EXIT"])
         result = subprocess.run(["bash", "-c", script], cwd=self.folder, env=self.environment, capture_output=True, text=True,
                                 timeout=120, check=False)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)

@@ -13,7 +13,7 @@ FAILED = "build/dev/Testing/Temporary/LastTestsFailed.log"
 CTEST = f"""#!/bin/sh
 echo "ctest $*" >> calls
 case "$*" in
-  *--show-only*) echo "Total Tests: $(cat virtual)"; exit 0 ;;
+  *--show-only*) cat virtual; exit 0 ;;
 esac
 left=$(cat failures)
 [ "$left" -gt 0 ] || exit 0
@@ -41,9 +41,9 @@ class TestTest(unittest.TestCase):
         file.write_text(text)
         file.chmod(0o755)
 
-    def run_tests(self, failures, preset="dev", in_virtual_time=0):
+    def run_tests(self, failures, preset="dev", in_virtual_time="  Test   #4: A.bc"):
         (self.folder / "failures").write_text(str(failures))
-        (self.folder / "virtual").write_text(str(in_virtual_time))
+        (self.folder / "virtual").write_text(f"Test project\n{in_virtual_time}\n\nTotal Tests: 1\n")
         environment = {**os.environ, "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "CI": "true"}
         return subprocess.run([self.folder / "scripts/test", "--preset", preset], env=environment, capture_output=True, text=True, check=False)
 
@@ -65,7 +65,7 @@ class TestTest(unittest.TestCase):
         self.assertIn("check-skips build/dev/junit-again.xml", self.calls())
 
     def test_one_in_virtual_time_or_with_a_sanitizer_has_no_second_chance(self):
-        self.assertEqual(self.run_tests(failures=1, in_virtual_time=1).returncode, 8)
+        self.assertEqual(self.run_tests(failures=1, in_virtual_time="  Test  #17: C/D.e/0").returncode, 8)
         self.assertEqual(self.run_tests(failures=1, preset="tsan").returncode, 8)
         self.assertNotIn("junit-again", "".join(self.calls()))
 
