@@ -27,7 +27,10 @@ inline Result<int> tell(const std::string& file, const boost::json::object& json
                         const std::string& table, uint64_t wrong_bytes) {
   Result<void> written;
   if (!file.empty()) written = write_text(file, format_json(json));
-  if (written && file != "-") written = write_text("-", table);
+  if (file != "-") {
+    const Result<void> told = write_text("-", table);  // also where the file could not be written
+    if (written) written = told;
+  }
   return exit_code_of(wrong_bytes, written);
 }
 

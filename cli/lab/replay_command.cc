@@ -11,6 +11,7 @@
 #include "cli/client/signals.h"
 #include "cli/exit_code.h"
 #include "cli/lab/commands.h"
+#include "cli/lab/result_files.h"
 #include "cli/lab/trace/replay_trace.h"
 #include "cli/lab/trace/trace_options.h"
 #include "cli/options.h"
@@ -35,24 +36,9 @@ struct ReplayArguments {
   bool hedge = false;
   uint64_t prefill_tokens_per_s = 0;
   uint64_t block_tokens = 0;
-  std::string json;
-  std::string report;
+  ResultFiles files;
   ReachArguments reach;
 };
-
-Result<void> write_results(const ReplayArguments& arguments, const ReplayReport& report) {
-  if (!arguments.report.empty()) {
-    if (auto written = write_report(arguments.report, report); !written) return written;
-  }
-  if (!arguments.json.empty()) {
-    auto written = write_text(arguments.json, format_json(replay_json(report)));
-    if (!written || arguments.json == "-") return written;
-  }
-  std::string table = replay_table(report);
-  if (!arguments.report.empty())
-    table += fmt::format("{:<24} {}/report.html\n", "report", arguments.report);
-  return write_text("-", table);
-}
 
 // What a page costs to recompute depends on its tokens, and nothing else does.
 Result<void> know_block_tokens(const ReplayArguments& arguments, Trace& trace) {
@@ -114,7 +100,9 @@ Result<int> replay(const ReplayArguments& arguments, ConnectOptions connect,
   const std::vector<PathUse> paths = opened.client().paths();
   const ReplayReport report = {loaded->trace, options, result, opened.client().capabilities(),
                                paths,         context};
-  const Result<void> written = write_results(arguments, report);
+  const Result<void> written = arguments.files.write(
+      {"", format_json(replay_json(report)), replay_table(report),
+       [&report](const std::string& folder) { return write_report(folder, report); }});
   const uint64_t wrong_bytes = result.wrong_bytes + result.local_wrong_bytes;
   auto exit_code = exit_code_of(wrong_bytes, written);
   if (exit_code && result.interrupted) return fail(Code::kAborted, "interrupted");
@@ -166,9 +154,9 @@ void add_replay_command(CLI::App& app, int& exit_code) {
             "With --prefill-tokens-per-s: how many tokens a block of the trace has; 0: as many as "
             "it says, or 512 where its requests agree with that")
       ->needs(prefill);
-  add_json(*command, arguments->json);
+  add_json(*command, arguments->files.json);
   command
-      ->add_option("--report", arguments->report,
+      ->add_option("--report", arguments->files.report,
                    "Writes report.json and report.html into this folder")
       ->type_name("FOLDER");
   command->callback([arguments, &exit_code] { exit_code = run_replay(*arguments); });

@@ -134,6 +134,12 @@ class ResultTest(Case):
         self.assertIn('"policy": "lru"', good.read_text())
         self.assertIn("lru", result.stdout)
 
+    def test_a_file_that_cannot_be_written_costs_no_table(self):
+        command = ("bench", "importance", "--blocks", 4096, "--layers", 4, "--steps", 20)
+        result = self.run_into((*command, "--json", self.folder / "no such folder" / "result.json"), subprocess.PIPE)
+        self.assert_told(command, result)
+        self.assertIn("4096 blocks", result.stdout)
+
     def test_an_error_that_nobody_hears_is_one_all_the_same(self):
         for command, code in ((("status", "--node", self.folder / "none"), 1), (("nonsense",), 2)):
             for options in ({"preexec_fn": closing(2)}, {"preexec_fn": closing(0, 1, 2)}):
