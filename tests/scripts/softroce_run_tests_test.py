@@ -46,8 +46,25 @@ class RunTestsTest(unittest.TestCase):
     def test_a_script_that_fails_stops_no_other(self):
         status, output, _ = self.run_tests(self.script("bad.sh", "echo why; exit 3"), self.script("good.sh", "true"))
         self.assertEqual(status, 1)
-        self.assertIn("failed: bad: why", output)
+        self.assertIn("failed: bad: exit status 3: why", output)
         self.assert_counts(output, "good", 1, 0, 0)
+
+    def test_one_that_passes_the_second_time_is_named_as_flaky(self):
+        status, output, _ = self.run_tests(self.script("once.sh", "test -e $0.ran || { touch $0.ran; exit 1; }"), self.script("good.sh", "true"))
+        self.assertEqual(status, 0)
+        self.assertEqual(output.splitlines()[-1], "flaky (softroce): once failed at first, and passed the second time: mend them")
+        self.assertEqual(self.check_skips(), "")
+
+    def test_one_that_fails_twice_fails_all(self):
+        status, output, _ = self.run_tests(self.script("bad.sh", "echo ran >> $0.ran; exit 1"))
+        self.assertEqual(status, 1)
+        self.assertNotIn("flaky", output)
+        self.assertEqual((self.folder / "bad.sh.ran").read_text(), "ran\n" * 2)
+
+    def test_one_that_crashes_has_no_second_chance(self):
+        status, output, _ = self.run_tests(self.script("crash.sh", "test -e $0.ran || { touch $0.ran; kill -SEGV $$; }"))
+        self.assertEqual(status, 1)
+        self.assertIn("failed: crash: it crashed with SIGSEGV: it said nothing", output)
 
     def test_a_script_that_skips(self):
         status, output, _ = self.run_tests(self.script("some.sh", "echo skipped: not today; echo skipped: hardware: no GPU; echo skipped: traces: none"))

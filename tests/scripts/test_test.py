@@ -64,10 +64,23 @@ class TestTest(unittest.TestCase):
         self.assertIn("ctest --preset dev --rerun-failed --parallel 1 --output-junit junit-again.xml", self.calls())
         self.assertIn("check-skips build/dev/junit-again.xml", self.calls())
 
-    def test_one_in_virtual_time_or_with_a_sanitizer_has_no_second_chance(self):
+    def test_one_in_virtual_time_has_no_second_chance(self):
         self.assertEqual(self.run_tests(failures=1, in_virtual_time="  Test  #17: C/D.e/0").returncode, 8)
-        self.assertEqual(self.run_tests(failures=1, preset="tsan").returncode, 8)
         self.assertNotIn("junit-again", "".join(self.calls()))
+
+    def test_what_a_sanitizer_finds_fails_all(self):
+        finding = 'path=${TSAN_OPTIONS##*log_path=}; mkdir -p "${path%/*}"; echo "data race" > "$path.42"'
+        for failures in (0, 1):
+            self.write("bin/ctest", CTEST.replace("left=", f"{finding}\nleft=", 1))
+            result = self.run_tests(failures, preset="tsan")
+            self.assertEqual((result.returncode, result.stdout), (1, "data race\n"))
+            self.assertNotIn("--rerun-failed", "".join(self.calls()))
+        self.write("bin/ctest", CTEST)
+        self.assertEqual(self.run_tests(failures=0, preset="tsan").returncode, 0)
+
+    def test_one_that_fails_by_chance_with_a_sanitizer_is_run_again(self):
+        self.write("bin/ctest", CTEST.replace("build/dev", "build/tsan"))
+        self.assertEqual(self.run_tests(failures=1, preset="tsan").returncode, 0)
 
     def test_a_run_that_died_is_not_judged_by_what_an_earlier_one_left(self):
         self.assertEqual(self.run_tests(failures=1).returncode, 0)

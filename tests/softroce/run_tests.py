@@ -3,6 +3,9 @@
 
 A test is an executable file: a GoogleTest program, each case of which counts, or a script, which counts as one. What a script skips it
 says in a line that begins with "skipped: ".
+
+All of them run in real time. One that fails is run once more after all others; if it passes then, the last line names it as flaky: mend
+it. One that crashes or does not end has no second chance.
 """
 
 import argparse
@@ -20,6 +23,8 @@ import xml.etree.ElementTree as xml
 
 LIMIT_S = 600
 SKIPPED = "skipped: "
+CRASHED = "it crashed with "
+NO_END = "it did not end within"
 Case = collections.namedtuple("Case", "name outcome reason")
 
 
@@ -34,7 +39,7 @@ def stream(command, limit_s):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True,
                           errors="replace", start_new_session=True) as process:
         def end():
-            lines.append(f"it did not end within {limit_s} s")
+            lines.append(f"{NO_END} {limit_s} s")
             os.killpg(process.pid, signal.SIGKILL)
         timer = threading.Timer(limit_s, end)
         timer.start()
@@ -46,12 +51,20 @@ def stream(command, limit_s):
     return process.returncode, lines
 
 
+def why(status, lines):
+    """Of a test that failed."""
+    said = lines[-1] if lines else "it said nothing"
+    if said.startswith(NO_END):
+        return said
+    return f"{CRASHED}{signal.Signals(-status).name}: {said}" if status < 0 else f"exit status {status}: {said}"
+
+
 def script_cases(path, limit_s):
     status, lines = stream([path], limit_s)
     skipped = [Case(f"{path.stem} {number}", "skipped", line.removeprefix(SKIPPED))
                for number, line in enumerate((line for line in lines if line.startswith(SKIPPED)), 1)]
     if status != 0:
-        return [*skipped, Case(path.stem, "failed", lines[-1] if lines else f"exit status {status}")]
+        return [*skipped, Case(path.stem, "failed", why(status, lines))]
     return skipped or [Case(path.stem, "passed", "")]
 
 
@@ -62,7 +75,7 @@ def program_cases(path, limit_s):
         # A program that crashed has written none.
         cases = [gtest_case(path.name, case) for case in xml.parse(report).iter("testcase")] if report.exists() else []
     if status != 0 and not any(case.outcome == "failed" for case in cases):
-        cases.append(Case(path.name, "failed", f"exit status {status}: {lines[-1] if lines else 'it said nothing'}"))
+        cases.append(Case(path.name, "failed", why(status, lines)))
     if not cases:
         cases.append(Case(path.name, "failed", "it has no test"))
     return cases
@@ -90,6 +103,26 @@ def junit(cases):
     return xml.ElementTree(suite)
 
 
+def run(test, limit_s, table):
+    """Its cases; the table gets a row."""
+    print(f"=== {test.stem}", flush=True)
+    begin = time.monotonic()
+    cases = (script_cases if is_script(test) else program_cases)(test.absolute(), limit_s)
+    counts = collections.Counter(case.outcome for case in cases)
+    table.append(f"{test.stem:32} passed {counts['passed']:4}  failed {counts['failed']:3}  skipped {counts['skipped']:3}  "
+                 f"{time.monotonic() - begin:6.1f} s")
+    return cases
+
+
+def failures(cases):
+    return [case for case in cases if case.outcome == "failed"]
+
+
+def deserves_another(cases):
+    """A crash and a test without an end are never chance."""
+    return failures(cases) and not any(case.reason.startswith((NO_END, CRASHED)) for case in failures(cases))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--junit", required=True, metavar="FILE")
@@ -102,22 +135,21 @@ def main():
         print(f"run_tests: no test is named {options.filter}; there are {', '.join(test.stem for test in options.tests)}", file=sys.stderr)
         return 2
 
-    every, table = [], []
-    for test in chosen:
-        print(f"=== {test.stem}", flush=True)
-        begin = time.monotonic()
-        cases = (script_cases if is_script(test) else program_cases)(test.absolute(), options.limit_s)
-        counts = collections.Counter(case.outcome for case in cases)
-        table.append(f"{test.stem:32} passed {counts['passed']:4}  failed {counts['failed']:3}  skipped {counts['skipped']:3}  "
-                     f"{time.monotonic() - begin:6.1f} s")
-        every += cases
-    junit(every).write(options.junit)
+    table = []
+    every = {test: run(test, options.limit_s, table) for test in chosen}
+    again = [test for test, cases in every.items() if deserves_another(cases)]
+    for test in again:
+        every[test] = run(test, options.limit_s, table)
+    cases = [case for cases in every.values() for case in cases]
+    junit(cases).write(options.junit)
     print("=== all")
-    for case in every:
+    for case in cases:
         if case.outcome in ("failed", "skipped"):
             print(f"{case.outcome}: {case.name}: {case.reason}")
     print("\n".join(table))
-    return 1 if any(case.outcome == "failed" for case in every) else 0
+    if flaky := [test.stem for test in again if not failures(every[test])]:
+        print(f"flaky (softroce): {' '.join(flaky)} failed at first, and passed the second time: mend them")
+    return 1 if failures(cases) else 0
 
 
 if __name__ == "__main__":

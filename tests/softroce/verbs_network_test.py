@@ -117,7 +117,8 @@ class BadCableTest(CableCase):
                 soon = self.ready_within(least_s)
             print(f"{' '.join(what)}: {pages} pages are ready after {self.replay.wait_for('ready', pages):.1f} s", flush=True)
             for end in ENDS:
-                self.assertGreater(count(end, counter), 5, end)
+                # A condition, not a count at one moment: how many packets are lost by then is chance.
+                self.assertTrue(wait_until(lambda: count(end, counter) > 5, seconds=60), (end, count(end, counter)))
             if least_s:
                 self.assertEqual(self.ready_within(least_s), soon)
         self.finish()
