@@ -59,9 +59,9 @@ Result<MemoryNode::Run> MemoryNode::make_run(const NodeOptions& options, Runtime
   Run run;
   std::random_device random;
   run.incarnation = (uint64_t{random()} << 32 | random()) | 1;
-  auto store = PageStore::create(
-      {*geometry, run.incarnation, options.reuse_ms * kMillisecond, options.evict}, fabric,
-      runtime.clock(), keeper, whose);
+  auto store = PageStore::create({*geometry, run.incarnation, options.reuse_ms * kMillisecond,
+                                  options.evict, options.eviction},
+                                 fabric, runtime.clock(), keeper, whose);
   if (!store) return tl::unexpected(store.error());
   run.store = std::move(*store);
   run.versions = std::move(versions);

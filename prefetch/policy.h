@@ -20,6 +20,9 @@ class Policy {
   // access that brought this about.
   virtual void on_insert(PageNumber page, uint64_t step) = 0;
   virtual void on_evict(PageNumber page, uint64_t step) = 0;
+  // Another page has this number from now on, which is not resident: the policy knows nothing of
+  // it. A node says so (RankedPages), which asks no policy that needs signals or sees the future.
+  virtual void on_forget(PageNumber) {}
 
   // Which resident page is to go first; there is one that is not set aside.
   virtual PageNumber victim(uint64_t step) = 0;

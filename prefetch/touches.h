@@ -14,6 +14,7 @@ class Touches {
     ++touch.count;
     touch.last_step = static_cast<int64_t>(access.step);
   }
+  void on_forget(PageNumber page) { touches_.at(page) = {}; }
   uint64_t count(PageNumber page) const { return touches_[page].count; }
   int64_t last_step(PageNumber page) const { return touches_[page].last_step; }  // -1: never
 

@@ -86,7 +86,8 @@ Result<doctor::Wanted> read_wanted(const CLI::App& app, const DoctorArguments& a
   }
   wanted.names_pool = has_config || app.count("--pool-bytes") > 0;
   wanted.pool_bytes = node.pool_bytes;
-  wanted.memory_bytes = node.pool_bytes + geometry->slots * kNodeBytesPerSlot;
+  wanted.memory_bytes =
+      node.pool_bytes + geometry->slots * kNodeBytesPerSlot + node.eviction_bytes(0);
   wanted.client_bytes = node.client_budget_bytes(0) + node.max_clients * kOwnBytesOfClient;
   wanted.max_clients = node.max_clients;
   wanted.staging_bytes = ClientOptions().staging_bytes;  // which each may set

@@ -134,9 +134,18 @@ Result<std::unique_ptr<NodeService>> make_tenants(const NodeSettings& settings, 
 // Once the pools are there: what is left is for the clients.
 Result<void> check_room_for_clients(const NodeSettings& settings) {
   const size_t tenants = settings.tenants.size();
+  const uint64_t left_bytes = available_memory_bytes();
+  const uint64_t eviction_bytes = settings.node.eviction_bytes(tenants);
+  if (eviction_bytes > left_bytes) {
+    return fail(Code::kExhausted,
+                fmt::format("node.eviction = {} takes up to {} beside the pool, and this node may "
+                            "take no more than {}: choose a smaller pool_bytes, or clock",
+                            settings.node.eviction, format_bytes(eviction_bytes),
+                            format_bytes(left_bytes)));
+  }
   return check_promises(settings.node.client_budget_bytes(tenants),
                         settings.node.max_clients * std::max<size_t>(tenants, 1),
-                        available_memory_bytes());
+                        left_bytes - eviction_bytes);
 }
 
 // Until it is interrupted, or its fleets say that it is to end.

@@ -78,15 +78,16 @@ void ClientSession::report(const VerdictCounts& verdicts) {
   }
 }
 
-void ClientSession::collect_touches(PageStore& store) {
+void ClientSession::collect_touches(PageStore& store, uint64_t most) {
   const uint64_t log_at = staging_.put_bytes;
   if (staging_.memory.bytes() - log_at < sizeof(TouchLog)) return;
   const auto& log = *reinterpret_cast<const TouchLog*>(staging_.memory.data() + log_at);
   const uint64_t written = load(log.written);
   // The client may write anything here: at most one ring is read, and every slot is checked.
   uint64_t at = written - std::min<uint64_t>(written - touches_seen_, kTouchRingSlots);
-  for (; at != written; ++at) store.touch(load(log.slots[at % kTouchRingSlots]));
-  touches_seen_ = written;
+  const uint64_t end = at + std::min(written - at, most);
+  for (; at != end; ++at) store.touch(load(log.slots[at % kTouchRingSlots]));
+  touches_seen_ = end;
 }
 
 }  // namespace farpage

@@ -67,8 +67,9 @@ class ClientSession {
   void report(const VerdictCounts& verdicts);
   const VerdictCounts& reported() const { return reported_; }
 
-  // Tells the store which slots the client has read since the last call.
-  void collect_touches(PageStore& store);
+  // Tells the store which slots the client has read since the last call, the oldest first; no more
+  // than so many, and of the others the next time.
+  void collect_touches(PageStore& store, uint64_t most);
 
  private:
   struct Lane {

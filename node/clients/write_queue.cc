@@ -4,11 +4,13 @@
 #include <unordered_set>
 
 #include "pagetable/guards.h"
+#include "pagetable/touch_log.h"
 
 namespace farpage {
 namespace {
 
 constexpr uint64_t kPumpBytes = 4 * kMiB;  // between two looks at other clients' messages
+constexpr uint64_t kRankedTouches = kTouchRingSlots;  // likewise, of all clients together
 constexpr uint64_t kImmediateRetryNs = 200 * kMicrosecond;
 constexpr uint64_t kReplicaRetryNs = kMillisecond;
 
@@ -219,15 +221,21 @@ CommitResult WriteQueue::begin_page(Write& write, size_t page) {
 CommitResult WriteQueue::put_page(ClientSession& session, const CommitPage& page) {
   const std::span<const std::byte> payload = session.staged_payload(page);
   if (payload.empty()) return {Code::kInvalid, 0};
-  if (store_.must_evict() && !touches_collected_) {
-    touches_collected_ = true;
-    for (auto& [id, client] : clients_) client.collect_touches(store_);
-  }
+  if ((store_.must_evict() || store_.is_ranked()) && !touches_collected_) collect_touches();
   auto version = next_version();
   if (!version) return {Code::kUnavailable, 0};
   const Code code =
       store_.put(page.key, *version, payload, page.payload_crc, replicator_ != nullptr);
   return {code, code == Code::kOk ? *version : 0};
+}
+
+// What a policy does with a touch takes longer than a bit that CLOCK sets. So no more of each
+// client are brought in at once than its share, the oldest first; others wait in their ring.
+void WriteQueue::collect_touches() {
+  touches_collected_ = true;
+  const uint64_t share =
+      store_.is_ranked() ? kRankedTouches / clients_.size() + 1 : uint64_t{kTouchRingSlots};
+  for (auto& [id, client] : clients_) client.collect_touches(store_, share);
 }
 
 CommitResult WriteQueue::remove_page(Write& write, const PageKey& key) {

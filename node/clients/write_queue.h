@@ -87,6 +87,7 @@ class WriteQueue {
   bool wait(Write& write, Turn& turn, uint64_t until_ns, Code code);
   CommitResult begin_page(Write& write, size_t page);
   CommitResult put_page(ClientSession& session, const CommitPage& page);
+  void collect_touches();
   CommitResult remove_page(Write& write, const PageKey& key);
   Result<Version> next_version();
   bool hold(const Write& write, size_t page, Batch& batch);

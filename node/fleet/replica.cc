@@ -157,6 +157,7 @@ bool Replica::begin_read(ClientId session, Stream& stream, const std::shared_ptr
     item->state = State::kRead;
     return true;
   }
+  store_.want(page.key);
   const auto slot = store_.take();
   if (!slot) {
     if (store_.next_slot_ns() == kNever) {

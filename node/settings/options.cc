@@ -19,6 +19,7 @@ std::vector<ConfigField> fields(NodeOptions& options) {
       {"pool_bytes", &options.pool_bytes},
       {"page_bytes", &options.page_bytes},
       {"evict", &options.evict},
+      {"eviction", &options.eviction},
       {"reuse_ms", &options.reuse_ms},
       {"lease_ms", &options.lease_ms},
       {"max_clients", &options.max_clients},
@@ -50,6 +51,7 @@ Result<void> NodeOptions::validate() const {
                             "former, or lower the latter",
                             format_bytes(staging_budget_bytes), format_bytes(max_staging_bytes)));
   }
+  if (auto chosen = choose_eviction(eviction); !chosen) return tl::unexpected(chosen.error());
   return make_geometry(page_bytes, pool_bytes, slot_layout)
       .and_then([&](const Geometry&) { return in_range("reuse_ms", reuse_ms, 1, 60'000); })
       .and_then([&] { return in_range("io_threads", io_threads, 1, 256); })
@@ -67,6 +69,13 @@ Result<void> NodeOptions::validate() const {
 uint64_t NodeOptions::client_budget_bytes(size_t tenants) const {
   if (staging_budget_bytes != 0) return staging_budget_bytes;
   return std::max(pool_bytes / 4, 2 * max_staging_bytes * std::max<size_t>(tenants, 1));
+}
+
+uint64_t NodeOptions::eviction_bytes(size_t tenants) const {
+  const auto policy = choose_eviction(eviction);
+  const auto geometry = make_geometry(page_bytes, pool_bytes, slot_layout);
+  if (!evict || !policy || !geometry) return 0;
+  return farpage::eviction_bytes(*policy, geometry->slots, std::max<size_t>(tenants, 1));
 }
 
 }  // namespace farpage

@@ -7,6 +7,7 @@
 #include "base/config/config.h"
 #include "base/status.h"
 #include "base/units.h"
+#include "node/store/eviction.h"
 #include "pagetable/geometry.h"
 
 namespace farpage {
@@ -20,10 +21,11 @@ struct NodeOptions {
   uint64_t io_threads = 1;   // tcp: that move bytes
   std::string state = "/var/lib/farpage/node.state";  // the last epoch; synced before it is used
   uint64_t pool_bytes = 4 * kGiB;
-  uint64_t page_bytes = 64 * kKiB;  // the longest page; one size of slot
-  bool evict = true;                // false: a put is refused when the pool is full
-  uint64_t reuse_ms = 100;          // L: how long a reader may take over one page
-  uint64_t lease_ms = 2'000;        // V: how long a client reads without hearing from the node
+  uint64_t page_bytes = 64 * kKiB;             // the longest page; one size of slot
+  bool evict = true;                           // false: a put is refused when the pool is full
+  std::string eviction = std::string(kClock);  // what goes when it is: node/store/eviction.h
+  uint64_t reuse_ms = 100;                     // L: how long a reader may take over one page
+  uint64_t lease_ms = 2'000;  // V: how long a client reads without hearing from the node
   uint64_t max_clients = 1'024;
   uint64_t max_lanes = 64;                  // of one client
   uint64_t max_staging_bytes = 256 * kMiB;  // of one client
@@ -40,6 +42,8 @@ struct NodeOptions {
   Result<void> validate() const;
   // The budget, of a node with so many tenants; 0: it has none.
   uint64_t client_budget_bytes(size_t tenants) const;
+  // At most, for what ranks pages beside the pool, of a node with so many tenants; 0: it has none.
+  uint64_t eviction_bytes(size_t tenants) const;
 };
 std::vector<ConfigField> fields(NodeOptions& options);
 

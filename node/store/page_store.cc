@@ -25,15 +25,18 @@ Result<std::unique_ptr<PageStore>> PageStore::create(const PageStoreOptions& opt
                                                      Fabric& fabric, const Clock& clock,
                                                      PoolKeeper* keeper, std::string_view whose) {
   if (auto valid = validate(options.geometry); !valid) return tl::unexpected(valid.error());
+  const auto policy = choose_eviction(options.eviction);
+  if (!policy) return tl::unexpected(policy.error());
   auto pool = take_pool(options.geometry, fabric, keeper, whose);
   if (!pool) return tl::unexpected(pool.error());
   auto index = fabric.allocate_readable(options.geometry.index_bytes());
   if (!index) return tl::unexpected(index.error());
   return std::unique_ptr<PageStore>(
-      new PageStore(options, clock, std::move(*pool), std::move(*index)));
+      new PageStore(options, clock, std::move(*pool), std::move(*index), *policy));
 }
 
-PageStore::PageStore(const PageStoreOptions& options, const Clock& clock, Pool pool, Region index)
+PageStore::PageStore(const PageStoreOptions& options, const Clock& clock, Pool pool, Region index,
+                     const std::optional<prefetch::ChosenPolicy>& policy)
     : options_(options),
       clock_(clock),
       pool_(std::move(pool.memory)),
@@ -44,6 +47,11 @@ PageStore::PageStore(const PageStoreOptions& options, const Clock& clock, Pool p
              headers().data()),
       slots_(static_cast<uint32_t>(options.geometry.slots), with_drift(options.reuse_ns)) {
   if (pool.has_former) find_former();
+  if (!policy || !options.evict) return;
+  // As many pages are there once a put has been done.
+  prefetch::Setting setting;
+  setting.budget_pages = slots_.size() - cooling_target() + 1;
+  ranked_ = std::make_unique<RankedPages>(policy->make(setting), slots_.size());
 }
 
 // A reader of the run before may be at any of them still: none is free until it has cooled. And
@@ -116,6 +124,7 @@ Code PageStore::put(const PageKey& key, Version version, std::span<const std::by
                     uint32_t payload_crc, bool in_order) {
   if (payload.empty() || payload.size() > options_.geometry.page_bytes) return Code::kInvalid;
   if (!in_order && version <= index_.floor(key)) return Code::kInvalid;
+  want(key);
   const std::optional<uint32_t> slot = take();
   if (!slot) return Code::kExhausted;
   if (copy_with_crc32c(0, this->payload(*slot), payload.data(), payload.size()) != payload_crc) {
@@ -138,20 +147,27 @@ Code PageStore::publish(uint32_t slot, const PageKey& key, Version version, uint
   if (const std::optional<uint32_t> old = locate(key)) {
     index_.replace(key, *old, slot);
     if (on(Guard::kLiveWord) && on(Guard::kLiveWordBeforeAck)) zero_live(*old);
-    slots_.retire(*old, clock_.now_ns());
+    came(slot, key);
+    cool(*old);
     return Code::kOk;
   }
-  if (index_.insert(key, slot)) return Code::kOk;
-  const auto displaced = index_.in_the_way(
-      key, [this](uint32_t other) { return options_.evict && !slots_.is_pinned(other); });
-  if (!displaced) {
-    clear_live(slot);
-    return Code::kExhausted;
+  if (!index_.insert(key, slot)) {
+    const auto displaced = index_.in_the_way(
+        key, [this](uint32_t other) { return options_.evict && !slots_.is_pinned(other); });
+    if (!displaced) {
+      clear_live(slot);
+      return Code::kExhausted;
+    }
+    retire(*displaced);
+    ++evictions_;
+    FARPAGE_CHECK(index_.insert(key, slot));
   }
-  retire(*displaced);
-  ++evictions_;
-  FARPAGE_CHECK(index_.insert(key, slot));
+  came(slot, key);
   return Code::kOk;
+}
+
+void PageStore::came(uint32_t slot, const PageKey& key) {
+  if (ranked_ != nullptr) ranked_->come(key, slot);
 }
 
 bool PageStore::remove(const PageKey& key) {
@@ -234,6 +250,7 @@ void PageStore::kill_if(const std::function<bool(const PageKey&)>& foreign) {
     if (!slots_.is_live(slot) || !foreign(header(slot).key)) continue;
     unpublish(slot);
     zero_live(slot);
+    if (ranked_ != nullptr) ranked_->go(slot);
     slots_.kill(slot);
   }
 }
@@ -261,6 +278,11 @@ uint32_t PageStore::walk(
   return end < slots_.size() ? end : 0;
 }
 
+void PageStore::touch(uint32_t slot) {
+  slots_.touch(slot);
+  if (ranked_ != nullptr) ranked_->use(slot);
+}
+
 bool PageStore::must_evict() const {
   return options_.evict && slots_.free_count() + slots_.cooling_count() < cooling_target();
 }
@@ -275,17 +297,31 @@ void PageStore::evict_ahead() {
   if (must_evict()) drop_dead();
   while (must_evict() && former_.size() > 0) drop_former(1);
   while (must_evict()) {
-    const std::optional<uint32_t> victim = slots_.choose_victim();
+    const std::optional<uint32_t> victim = choose_victim();
     if (!victim) return;
     retire(*victim);
     ++evictions_;
   }
 }
 
+// Where a policy names many in a row that are pinned, CLOCK finds one that is not.
+std::optional<uint32_t> PageStore::choose_victim() {
+  std::optional<uint32_t> victim;
+  if (ranked_ != nullptr) {
+    victim = ranked_->victim([this](uint32_t slot) { return !slots_.is_pinned(slot); });
+  }
+  return victim ? victim : slots_.choose_victim();
+}
+
+void PageStore::cool(uint32_t slot) {
+  if (ranked_ != nullptr) ranked_->go(slot);
+  slots_.retire(slot, clock_.now_ns());
+}
+
 void PageStore::retire(uint32_t slot) {
   unpublish(slot);
   if (on(Guard::kLiveWord) && on(Guard::kKillOnFree)) zero_live(slot);
-  slots_.retire(slot, clock_.now_ns());
+  cool(slot);
 }
 
 void PageStore::unpublish(uint32_t slot) {
@@ -306,7 +342,7 @@ void PageStore::zero_live(uint32_t slot) {
 // L(1+ε) after the stamp none that started earlier still can (protocol rule 3).
 void PageStore::clear_live(uint32_t slot) {
   zero_live(slot);
-  slots_.retire(slot, clock_.now_ns());
+  cool(slot);
 }
 
 }  // namespace farpage

@@ -5,13 +5,16 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 
 #include "base/clock.h"
+#include "node/store/eviction.h"
 #include "node/store/former_pages.h"
 #include "node/store/index_writer.h"
 #include "node/store/kept_pool.h"
+#include "node/store/ranked_pages.h"
 #include "node/store/slot_table.h"
 #include "pagetable/geometry.h"
 #include "transport/fabric.h"
@@ -23,6 +26,7 @@ struct PageStoreOptions {
   uint64_t incarnation = 0;
   uint64_t reuse_ns = 0;  // L; slots cool for L(1+ε)
   bool evict = true;
+  std::string eviction = std::string(kClock);  // what goes then: choose_eviction()
 };
 
 // A node's pages: pool, index and slots, with the order of stores that makes them safe to read
@@ -58,6 +62,10 @@ class PageStore {
   Code publish(uint32_t slot, const PageKey& key, Version version, uint32_t payload_bytes,
                uint32_t payload_crc);
   void release(uint32_t slot) { slots_.release(slot); }
+  // Before take(), for a page that comes because somebody puts it.
+  void want(const PageKey& key) {
+    if (ranked_ != nullptr) ranked_->want(key);
+  }
 
   // False: there was no such page.
   bool remove(const PageKey& key);
@@ -107,9 +115,11 @@ class PageStore {
 
   // When put() may find a slot; kNever: only when something is removed.
   uint64_t next_slot_ns() const { return slots_.next_take_ns(); }
-  void touch(uint32_t slot) { slots_.touch(slot); }
+  void touch(uint32_t slot);
   // Whether the next put is about to evict: the moment to bring the touches in.
   bool must_evict() const;
+  // A policy learns from touches also while nothing has to go, and each costs it more than CLOCK.
+  bool is_ranked() const { return ranked_ != nullptr; }
 
   const Geometry& geometry() const { return options_.geometry; }
   const SlotTable& slots() const { return slots_; }
@@ -125,7 +135,8 @@ class PageStore {
   Version highest_version() const { return highest_version_; }  // of what was ever published
 
  private:
-  PageStore(const PageStoreOptions& options, const Clock& clock, Pool pool, Region index);
+  PageStore(const PageStoreOptions& options, const Clock& clock, Pool pool, Region index,
+            const std::optional<prefetch::ChosenPolicy>& policy);
 
   void find_former();
   void adopt(uint32_t slot);
@@ -136,6 +147,9 @@ class PageStore {
   uint32_t cooling_target() const;
   bool is_whole(uint32_t slot, const PageKey& key) const;
   void evict_ahead();
+  std::optional<uint32_t> choose_victim();
+  void came(uint32_t slot, const PageKey& key);
+  void cool(uint32_t slot);
   void retire(uint32_t slot);
   void unpublish(uint32_t slot);
   void zero_live(uint32_t slot);
@@ -148,6 +162,7 @@ class PageStore {
   Region index_region_;
   IndexWriter index_;
   SlotTable slots_;
+  std::unique_ptr<RankedPages> ranked_;  // null: what goes, CLOCK says
   std::unordered_map<uint32_t, Version>
       pinned_;  // what is not read from memory that can be damaged
   uint64_t evictions_ = 0;

@@ -30,6 +30,7 @@ class SteadyPolicy final : public Policy {
     scorer_->on_evict(page, step);
     resident_.remove(page);
   }
+  void on_forget(PageNumber page) override { scorer_->on_forget(page); }
   PageNumber victim(uint64_t) override { return resident_.top(); }
   void set_aside(PageNumber page) override { resident_.set_aside(page); }
   void put_back() override { resident_.put_back(); }
@@ -74,6 +75,7 @@ class DriftingPolicy final : public Policy {
     ranked_.erase(place.at);
     scorer_->on_evict(page, step);
   }
+  void on_forget(PageNumber page) override { scorer_->on_forget(page); }
 
   PageNumber victim(uint64_t step) override {
     auto best = ranked_.end();

@@ -19,6 +19,7 @@ class Scorer {
   virtual void on_access(const Access& access) = 0;
   virtual void on_insert(PageNumber, uint64_t /*step*/) {}
   virtual void on_evict(PageNumber, uint64_t /*step*/) {}
+  virtual void on_forget(PageNumber) {}  // as of a Policy
   virtual double score(PageNumber page, uint64_t step) const = 0;
 };
 

@@ -12,6 +12,7 @@ class CostAware final : public DriftingScorer {
       : setting_(setting), frequency_weight_(frequency_weight), size_penalty_(size_penalty) {}
 
   void on_access(const Access& access) override { touches_.on_access(access); }
+  void on_forget(PageNumber page) override { touches_.on_forget(page); }
   Parts parts(PageNumber page) const override {
     const double size = static_cast<double>(setting_.bytes_of(page)) / 1024.0;
     return {frequency_weight_ * static_cast<double>(touches_.count(page)), -(size_penalty_ * size)};

@@ -9,6 +9,7 @@ class HeavyHitter final : public SteadyScorer {
   explicit HeavyHitter(double weight) : weight_(weight) {}
 
   void on_access(const Access& access) override { touches_.on_access(access); }
+  void on_forget(PageNumber page) override { touches_.on_forget(page); }
   double score(PageNumber page, uint64_t) const override {
     return weight_ * static_cast<double>(touches_.count(page)) +
            static_cast<double>(touches_.last_step(page));

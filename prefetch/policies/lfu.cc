@@ -9,6 +9,7 @@ class Lfu final : public SteadyScorer {
  public:
   void on_access(const Access& access) override { ++counts_.at(access.page); }
   void on_evict(PageNumber page, uint64_t) override { counts_.at(page) = 0; }
+  void on_forget(PageNumber page) override { counts_.at(page) = 0; }
   double score(PageNumber page, uint64_t) const override {
     return static_cast<double>(counts_[page]);
   }

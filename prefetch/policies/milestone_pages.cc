@@ -59,6 +59,15 @@ class Milestone final : public Policy {
                    is_of_this_step(page) ? kInThisStep : classifier_.probability(places_of(page)));
   }
   void on_evict(PageNumber page, uint64_t) override { resident_.remove(page); }
+  // What is to be reckoned anew of it is of another step than this number's last from now on.
+  void on_forget(PageNumber page) override {
+    std::erase_if(accesses_, [page](const Access& access) { return access.page == page; });
+    std::erase(pages_, page);
+    accessed_in_.at(page) = 0;
+    segmenter_.on_forget(page);
+    records_.on_forget(page);
+    pending_.on_forget(page);
+  }
   PageNumber victim(uint64_t) override { return resident_.top(); }
   void set_aside(PageNumber page) override { resident_.set_aside(page); }
   void put_back() override { resident_.put_back(); }

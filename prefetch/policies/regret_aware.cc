@@ -31,6 +31,11 @@ class RegretAware final : public DriftingScorer {
   void on_evict(PageNumber page, uint64_t step) override {
     evicted_.at(page) = static_cast<int64_t>(step);
   }
+  void on_forget(PageNumber page) override {
+    touches_.on_forget(page);
+    regret_.at(page) = 0;
+    evicted_.at(page) = -1;
+  }
   Parts parts(PageNumber page) const override {
     return {weights_.frequency * static_cast<double>(touches_.count(page)),
             weights_.regret * regret_[page]};

@@ -71,6 +71,7 @@ class ReuseRate final : public Policy {
     page.is_resident = false;
     kind_of(page).resident.remove(number);
   }
+  void on_forget(PageNumber number) override { pages_.at(number) = {}; }
 
   // Where pages come back in loops the newest has the longest to wait, else the oldest.
   PageNumber victim(uint64_t) override {

@@ -42,6 +42,9 @@ class S3Fifo final : public Policy {
     if (ghosts_.size() == ghost_pages_) ghosts_.remove(ghosts_.front());
     ghosts_.push_back(page);
   }
+  void on_forget(PageNumber page) override {
+    if (ghosts_.contains(page)) ghosts_.remove(page);
+  }
 
   PageNumber victim(uint64_t) override {
     const size_t aside = small_.aside();

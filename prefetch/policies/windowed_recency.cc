@@ -16,12 +16,14 @@ class WindowedRecency final : public SteadyScorer {
     ++in_window_.at(access.page);
     PageNumber& oldest = window_[accesses_ % window_.size()];
     has_left_ = accesses_ >= window_.size();
-    if (has_left_) {
-      left_[0] = oldest;
-      --in_window_.at(oldest);
-    }
+    if (has_left_) leave(oldest);
     oldest = access.page;
     ++accesses_;
+  }
+  void on_forget(PageNumber page) override {
+    touches_.on_forget(page);
+    forgotten_.at(page) += in_window_[page];
+    in_window_.at(page) = 0;
   }
   std::span<const PageNumber> also_changed() const override {
     return std::span(left_).first(has_left_ ? 1 : 0);
@@ -32,8 +34,15 @@ class WindowedRecency final : public SteadyScorer {
   }
 
  private:
+  // Accesses to pages that had this number before leave before those to the one that has it.
+  void leave(PageNumber page) {
+    left_[0] = page;
+    --(forgotten_[page] > 0 ? forgotten_ : in_window_).at(page);
+  }
+
   Touches touches_;
   PerPage<uint32_t> in_window_;
+  PerPage<uint32_t> forgotten_;     // accesses in the window, to pages that had the number before
   std::vector<PageNumber> window_;  // a ring of the last accesses
   uint64_t accesses_ = 0;
   std::array<PageNumber, 1> left_ = {};

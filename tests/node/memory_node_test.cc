@@ -251,8 +251,18 @@ class Toucher {
   Region local_;
 };
 
-TEST(MemoryNode, GarbageInATouchLogDoesNothingBad) {
-  SimNode node(SimNode::of_slots(8));
+class MemoryNodeEviction : public testing::TestWithParam<std::string> {
+ protected:
+  static NodeOptions options() {
+    NodeOptions options = SimNode::of_slots(8);
+    options.eviction = GetParam();
+    return options;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(By, MemoryNodeEviction, testing::Values("clock", "lru", "reuse_rate"));
+
+TEST_P(MemoryNodeEviction, GarbageInATouchLogDoesNothingBad) {
+  SimNode node(options());
   SimClient client(node);
   Toucher toucher(node);
   std::mt19937_64 random(1);
@@ -273,8 +283,8 @@ TEST(MemoryNode, GarbageInATouchLogDoesNothingBad) {
   EXPECT_EQ(status.slots_live + status.slots_free + status.slots_cooling, status.slots);
 }
 
-TEST(MemoryNode, TouchedPageSurvivesEviction) {
-  SimNode node(SimNode::of_slots(8));
+TEST_P(MemoryNodeEviction, TouchedPageSurvives) {
+  SimNode node(options());
   SimClient client(node);
   Toucher toucher(node);
   ASSERT_EQ(client.put(0).code, Code::kOk);  // the first put of a fresh node goes to slot 0
@@ -289,6 +299,33 @@ TEST(MemoryNode, TouchedPageSurvivesEviction) {
   EXPECT_GT(node.status(client.id()).evictions, 40u);
   const auto removed = node.ask(client.id(), RemoveRequest{{sim_key(0), sim_key(1)}});
   EXPECT_EQ(std::get<RemoveReply>(removed).removed, 1u) << "page 0 is there, page 1 is not";
+}
+
+// Of each client's touches a policy hears its share at once, and of the others at later puts.
+TEST(MemoryNode, TouchesThatAPolicyDoesNotHearOfAtOnceWaitInTheirLog) {
+  NodeOptions options = SimNode::of_slots(8);
+  options.eviction = "lru";
+  SimNode node(options);
+  SimClient client(node);
+  Toucher toucher(node);
+  for (uint64_t number = 0; number < 8; ++number) {
+    ASSERT_EQ(client.put(number).code, Code::kOk);
+  }
+  // Of two clients one has a half of the ring, and one more: all of page 1.
+  for (uint32_t i = 0; i < kTouchRingSlots; ++i) {
+    toucher.log().slots[i] = i <= kTouchRingSlots / 2 ? 1 : i < 3'000 ? 0 : 2;
+  }
+  toucher.log().written = kTouchRingSlots;
+  toucher.write();
+  for (uint64_t number = 8; number < 8 + 6; ++number) {
+    ASSERT_EQ(client.put(number).code, Code::kOk);
+  }
+  // 0 has gone before its touches were heard of; those of 2 came in time.
+  const auto removed = [&](std::vector<PageKey> keys) {
+    return std::get<RemoveReply>(node.ask(client.id(), RemoveRequest{std::move(keys)})).removed;
+  };
+  EXPECT_EQ(removed({sim_key(0)}), 0u);
+  EXPECT_EQ(removed({sim_key(1), sim_key(2)}), 2u);
 }
 
 TEST(MemoryNode, OptionsOutOfRangeMakeNoNode) {

@@ -18,7 +18,7 @@ ROOMS = {
     "prefetch": ["base"],
     "control": ["base", "net", "integrity", "transport"],
     "tier": ["base", "integrity", "transport", "pagetable", "prefetch", "control"],
-    "node": ["base", "integrity", "transport", "pagetable", "control", "tier"],
+    "node": ["base", "integrity", "transport", "pagetable", "prefetch", "control", "tier"],
     "doctor": ["base", "net"],
     "report": ["base", "integrity", "transport"],
     "replay": ["base", "integrity", "transport", "pagetable", "control", "tier", "report"],

@@ -26,6 +26,7 @@ TEST(NodeOptions, EveryKeyOutOfRangeIsNamed) {
       {"page_bytes", [](NodeOptions& o) { o.page_bytes = 0; }},
       {"page_bytes", [](NodeOptions& o) { o.page_bytes = kMaxPageBytes + 1; }},
       {"page_bytes", [](NodeOptions& o) { o.page_bytes = UINT64_MAX; }},
+      {"node.eviction", [](NodeOptions& o) { o.eviction = "h2o"; }},
       {"node.reuse_ms", [](NodeOptions& o) { o.reuse_ms = 0; }},
       {"node.reuse_ms", [](NodeOptions& o) { o.reuse_ms = 60'001; }},
       {"node.io_threads", [](NodeOptions& o) { o.io_threads = 0; }},
@@ -78,11 +79,27 @@ TEST(NodeOptions, TheBudgetIsAQuarterOfThePoolUnlessItIsNamed) {
   EXPECT_EQ(options.client_budget_bytes(3), 300 * kMiB);
 }
 
+TEST(NodeOptions, APolicysMemoryIsThatOfItsSlotsAndOfEachTenantsPolicy) {
+  NodeOptions options;
+  options.page_bytes = 4 * kKiB;
+  options.pool_bytes = kGiB;
+  EXPECT_EQ(options.eviction_bytes(0), 0u);
+  options.eviction = "lru";
+  const uint64_t of_slots = options.eviction_bytes(0);
+  EXPECT_GT(of_slots, kGiB / (8 * kKiB) * kKiB);
+  EXPECT_EQ(options.eviction_bytes(7), of_slots);
+  options.eviction = "windowed_recency:window=1000";
+  EXPECT_EQ(options.eviction_bytes(1), of_slots + 4'000);
+  EXPECT_EQ(options.eviction_bytes(3), of_slots + 3 * 4'000);
+  options.evict = false;
+  EXPECT_EQ(options.eviction_bytes(1), 0u);
+}
+
 TEST(NodeOptions, EveryFieldCanBeConfigured) {
   NodeOptions options;
   std::vector<std::string_view> keys;
   for (const ConfigField& field : fields(options)) keys.push_back(field.key);
-  EXPECT_EQ(keys.size(), 19u);
+  EXPECT_EQ(keys.size(), 20u);
   std::ranges::sort(keys);
   EXPECT_EQ(std::ranges::adjacent_find(keys), keys.end());
 }
