@@ -155,36 +155,7 @@ Frame encode(NumberedReply message) {
           },
           [&](RemoveReply& from) { envelope.mutable_remove()->set_removed(from.removed); },
           [&](RenewReply& from) { envelope.mutable_renew()->set_incarnation(from.incarnation); },
-          [&](StatusReply& from) {
-            auto& to = *envelope.mutable_status();
-            to.set_backend(std::move(from.backend));
-            to.set_path(std::move(from.path));
-            to.set_epoch(from.epoch);
-            to.set_incarnation(from.incarnation);
-            to.set_uptime_ns(from.uptime_ns);
-            to.set_cpu_ns(from.cpu_ns);
-            to.set_page_bytes(from.page_bytes);
-            to.set_slots(from.slots);
-            to.set_slots_live(from.slots_live);
-            to.set_slots_free(from.slots_free);
-            to.set_slots_cooling(from.slots_cooling);
-            to.set_clients(from.clients);
-            to.set_puts(from.puts);
-            to.set_put_bytes(from.put_bytes);
-            to.set_puts_refused(from.puts_refused);
-            to.set_removes(from.removes);
-            to.set_evictions(from.evictions);
-            to.set_renewals(from.renewals);
-            put(*to.mutable_verdicts(), from.verdicts);
-            to.set_sees_traffic(from.sees_traffic);
-            for (PathTraffic& path : from.traffic) put(*to.add_traffic(), std::move(path));
-            for (PortTraffic& port : from.ports) put(*to.add_ports(), std::move(port));
-            if (from.fleet.node != 0) put(*to.mutable_fleet(), from.fleet);
-            put(*to.mutable_pushes(), from.pushes);
-            put(*to.mutable_scrubs(), from.scrubs);
-            put(*to.mutable_budget(), from.budget);
-            for (TenantStatus& tenant : from.tenants) put(*to.add_tenants(), std::move(tenant));
-          },
+          [&](StatusReply& from) { put(*envelope.mutable_status(), std::move(from)); },
           [&](OpenPushReply& from) { envelope.mutable_open_push()->set_lane(from.lane); },
           [&](PushReply& from) {
             auto& to = *envelope.mutable_push();
@@ -377,35 +348,7 @@ Result<NumberedReply> decode_reply(Frame frame) {
         return refuse("too many members");
       }
       if (from.tenants_size() > static_cast<int>(kMaxTenants)) return refuse("too many tenants");
-      StatusReply to;
-      to.backend = from.backend();
-      to.path = from.path();
-      to.epoch = from.epoch();
-      to.incarnation = from.incarnation();
-      to.uptime_ns = from.uptime_ns();
-      to.cpu_ns = from.cpu_ns();
-      to.page_bytes = from.page_bytes();
-      to.slots = from.slots();
-      to.slots_live = from.slots_live();
-      to.slots_free = from.slots_free();
-      to.slots_cooling = from.slots_cooling();
-      to.clients = from.clients();
-      to.puts = from.puts();
-      to.put_bytes = from.put_bytes();
-      to.puts_refused = from.puts_refused();
-      to.removes = from.removes();
-      to.evictions = from.evictions();
-      to.renewals = from.renewals();
-      to.verdicts = get(from.verdicts());
-      to.sees_traffic = from.sees_traffic();
-      for (const auto& path : from.traffic()) to.traffic.push_back(get(path));
-      for (const auto& port : from.ports()) to.ports.push_back(get(port));
-      to.fleet = get(from.fleet());
-      to.pushes = get(from.pushes());
-      to.scrubs = get(from.scrubs());
-      to.budget = get(from.budget());
-      for (const auto& tenant : from.tenants()) to.tenants.push_back(get(tenant));
-      message.reply = std::move(to);
+      message.reply = get(from);
       return message;
     }
     case wire::ReplyEnvelope::kOpenPush:

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "control/status/status_table.h"
 #include "pagetable/touch_log.h"
 #include "transport/traffic.h"
 
@@ -151,7 +152,7 @@ void MemoryNode::disconnected(ClientId client) {
   auto gone = clients_.extract(client);
   if (gone.empty()) return;
   gone.mapped().end_all_making();
-  add_saturating(departed_, gone.mapped().reported());
+  add_up(departed_, gone.mapped().reported());
   if (!gone.mapped().holds_nothing()) slow_work_.end(std::move(gone.mapped()));
 }
 
@@ -310,7 +311,7 @@ uint64_t MemoryNode::epoch() const {
 
 VerdictCounts MemoryNode::verdicts() const {
   VerdictCounts sum = departed_;
-  for (const auto& [id, client] : clients_) add_saturating(sum, client.reported());
+  for (const auto& [id, client] : clients_) add_up(sum, client.reported());
   return sum;
 }
 

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "control/status/status_table.h"
 #include "node/fleet_node.h"
 #include "node/memory_node.h"
 #include "node/settings/epoch_file.h"
@@ -106,30 +107,24 @@ Result<std::unique_ptr<NodeService>> make_node(const NodeOptions& options, Runti
   return std::make_unique<MemoryNode>(options, runtime, fabric, std::move(*run));
 }
 
-void add(std::vector<PathTraffic>& sum, const PathTraffic& path) {
-  const auto found = std::ranges::find(sum, path.path, &PathTraffic::path);
-  if (found == sum.end()) return sum.push_back(path);
-  found->connections += path.connections;
-  found->reads += path.reads;
-  found->read_bytes += path.read_bytes;
-  found->writes += path.writes;
-  found->write_bytes += path.write_bytes;
-  found->refused += path.refused;
-}
-
-// What the whole port has carried each of them tells alike.
-void add(std::vector<PortTraffic>& sum, const PortTraffic& port) {
-  const auto found = std::ranges::find(sum, port.port, &PortTraffic::port);
-  if (found == sum.end()) return sum.push_back(port);
-  found->connections += port.connections;
-  found->refused += port.refused;
-  found->immediates += port.immediates;
+// Each is added to the one of the same name.
+template <typename Record>
+void add_by_name(std::vector<Record>& sums, const std::vector<Record>& more,
+                 std::string Record::*name) {
+  for (const Record& one : more) {
+    const auto found = std::ranges::find(sums, one.*name, name);
+    if (found == sums.end()) {
+      sums.push_back(one);
+    } else {
+      add_up(*found, one);
+    }
+  }
 }
 
 // What is reached is reached for every tenant.
 void add(FleetStatus& sum, const FleetStatus& one) {
   if (one.node == 0) return;
-  sum.replicas = std::min(sum.replicas, one.replicas);
+  add_up(sum, one);
   for (const MemberStatus& other : one.others) {
     const auto found = std::ranges::find(sum.others, other.node, &MemberStatus::node);
     if (found == sum.others.end()) {
@@ -138,35 +133,18 @@ void add(FleetStatus& sum, const FleetStatus& one) {
       found->reached = found->reached && other.reached;
     }
   }
-  constexpr uint64_t FleetStatus::*kCounts[] = {
-      &FleetStatus::replicated, &FleetStatus::applied,
-      &FleetStatus::filled,     &FleetStatus::filled_bytes,
-      &FleetStatus::to_fill,    &FleetStatus::repaired,
-      &FleetStatus::dropped,    &FleetStatus::puts_without_replica};
-  for (const auto count : kCounts) sum.*count += one.*count;
 }
 
 // `sum` and `one` are of the same process.
 void add(StatusReply& sum, const StatusReply& one) {
-  constexpr uint64_t StatusReply::*kCounts[] = {
-      &StatusReply::slots,         &StatusReply::slots_live, &StatusReply::slots_free,
-      &StatusReply::slots_cooling, &StatusReply::clients,    &StatusReply::puts,
-      &StatusReply::put_bytes,     &StatusReply::removes,    &StatusReply::puts_refused,
-      &StatusReply::evictions,     &StatusReply::renewals};
-  for (const auto count : kCounts) sum.*count += one.*count;
-  add_saturating(sum.verdicts, one.verdicts);
-  sum.budget.refused += one.budget.refused;
-  sum.epoch = std::max(sum.epoch, one.epoch);
-  constexpr uint64_t PushCounts::*kPushes[] = {&PushCounts::lanes, &PushCounts::pages,
-                                               &PushCounts::bytes, &PushCounts::missed,
-                                               &PushCounts::late,  &PushCounts::refused};
-  for (const auto count : kPushes) sum.pushes.*count += one.pushes.*count;
-  constexpr uint64_t ScrubCounts::*kScrubs[] = {&ScrubCounts::passes, &ScrubCounts::bytes,
-                                                &ScrubCounts::dropped, &ScrubCounts::entries};
-  for (const auto count : kScrubs) sum.scrubs.*count += one.scrubs.*count;
+  add_up(sum, one);
+  add_up(sum.verdicts, one.verdicts);
+  add_up(sum.budget, one.budget);
+  add_up(sum.pushes, one.pushes);
+  add_up(sum.scrubs, one.scrubs);
   add(sum.fleet, one.fleet);
-  for (const PathTraffic& path : one.traffic) add(sum.traffic, path);
-  for (const PortTraffic& port : one.ports) add(sum.ports, port);
+  add_by_name(sum.traffic, one.traffic, &PathTraffic::path);
+  add_by_name(sum.ports, one.ports, &PortTraffic::port);
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
+#include <fmt/args.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/units.h"
 #include "cli/farpage/status_report.h"
+#include "control/status/status_table.h"
 
 namespace farpage {
 namespace {
@@ -34,6 +36,22 @@ class Rows {
     if (report_.seconds() == 0) return "";
     return fmt::format(", {}/s", format_bytes(static_cast<uint64_t>(report_.per_second(was, is))));
   }
+  // Those that the table has for the record.
+  template <typename Record>
+  void add_figures(const Record& now, const Record& before) {
+    fmt::dynamic_format_arg_store<fmt::format_context> words;
+    for (const Figure<Record>& figure : figures(now)) {
+      const uint64_t was = before.*figure.member;
+      const uint64_t is = now.*figure.member;
+      const bool is_bytes = unit_of(figure.name) == FigureUnit::kBytes;
+      const std::string rate_name = figure.name + std::string("_rate");
+      words.push_back(fmt::arg(figure.name, is_bytes ? format_bytes(is) : std::to_string(is)));
+      words.push_back(fmt::arg(rate_name.c_str(), is_bytes ? byte_rate(was, is) : rate(was, is)));
+    }
+    for (const Figure<Record>& figure : figures(now)) {
+      if (figure.row != nullptr) add(figure.row, fmt::vformat(figure.text, words));
+    }
+  }
   std::string take() { return std::move(text_); }
 
  private:
@@ -63,55 +81,38 @@ void add_pool(const StatusReply& now, Rows& rows) {
   state("  cooling", now.slots_cooling);
 }
 
-void add_counts(const StatusReply& now, const StatusReply& before, Rows& rows) {
-  rows.add("clients", std::to_string(now.clients));
-  rows.add("puts", fmt::format("{} ({}), {} refused{}{}", now.puts, format_bytes(now.put_bytes),
-                               now.puts_refused, rows.rate(before.puts, now.puts),
-                               rows.byte_rate(before.put_bytes, now.put_bytes)));
-  rows.add("removes", std::to_string(now.removes) + rows.rate(before.removes, now.removes));
-  rows.add("evictions", std::to_string(now.evictions) + rows.rate(before.evictions, now.evictions));
-}
-
 void add_budget(const ClientBudgetStatus& now, std::string_view name, Rows& rows) {
   rows.add(name,
            fmt::format("{} of {} ({:.1f}%), {} refused", format_bytes(now.granted_bytes),
                        format_bytes(now.bytes), share(now.granted_bytes, now.bytes), now.refused));
 }
 
-void add_scrubs(const ScrubCounts& now, Rows& rows) {
-  rows.add("scrubbed", fmt::format("{} passes, {}; {} pages dropped, {} index entries mended",
-                                   now.passes, format_bytes(now.bytes), now.dropped, now.entries));
+bool is_reason(const Figure<VerdictCounts>& figure) {
+  return !metric_of(figure.metric).label.name.empty();
 }
 
-void add_pushes(const PushCounts& now, const PushCounts& before, Rows& rows) {
-  rows.add("pushes", fmt::format("{} pages ({}), {} lanes{}{}", now.pages, format_bytes(now.bytes),
-                                 now.lanes, rows.rate(before.pages, now.pages),
-                                 rows.byte_rate(before.bytes, now.bytes)));
-  rows.add("  left out",
-           fmt::format("{} not there, {} too late; {} refused", now.missed, now.late, now.refused));
+uint64_t pages_of(const VerdictCounts& verdicts) {
+  uint64_t pages = verdicts.ready;
+  for (const auto& figure : figures(verdicts)) {
+    if (is_reason(figure)) pages += verdicts.*figure.member;
+  }
+  return pages;
 }
 
 void add_verdicts(const VerdictCounts& now, const VerdictCounts& before, Rows& rows) {
-  const auto pages_of = [](const VerdictCounts& verdicts) {
-    return verdicts.ready + verdicts.miss + verdicts.stale + verdicts.corrupt + verdicts.stalled +
-           verdicts.unreachable + verdicts.slower;
-  };
   const uint64_t pages = pages_of(now);
   rows.add("verdicts", fmt::format("{} pages in {} fetches{}, as the clients tell", pages,
                                    now.fetches, rows.rate(pages_of(before), pages)));
   rows.add("  ready", fmt::format("{} ({:.2f}%), {}{}", now.ready, share(now.ready, pages),
                                   format_bytes(now.ready_bytes),
                                   rows.byte_rate(before.ready_bytes, now.ready_bytes)));
-  const auto reason = [&](const char* name, uint64_t VerdictCounts::*count) {
-    rows.add(name, fmt::format("{} ({:.2f}%){}", now.*count, share(now.*count, pages),
-                               rows.rate(before.*count, now.*count)));
-  };
-  reason("  recompute: miss", &VerdictCounts::miss);
-  reason("  recompute: stale", &VerdictCounts::stale);
-  reason("  recompute: corrupt", &VerdictCounts::corrupt);
-  reason("  recompute: stalled", &VerdictCounts::stalled);
-  reason("  recompute: unreachable", &VerdictCounts::unreachable);
-  reason("  recompute: slower", &VerdictCounts::slower);
+  for (const auto& figure : figures(now)) {
+    if (!is_reason(figure)) continue;
+    const uint64_t count = now.*figure.member;
+    rows.add(fmt::format("  recompute: {}", figure.name),
+             fmt::format("{} ({:.2f}%){}", count, share(count, pages),
+                         rows.rate(before.*figure.member, count)));
+  }
 }
 
 void add_traffic(const StatusReply& now, const StatusReply& before, Rows& rows) {
@@ -127,12 +128,7 @@ void add_traffic(const StatusReply& now, const StatusReply& before, Rows& rows) 
     const PathTraffic was = found == before.traffic.end() ? PathTraffic{} : *found;
     rows.add("  " + printable(path.path),
              fmt::format("{} connections, {} refused", path.connections, path.refused));
-    rows.add("    read", fmt::format("{}, {}{}{}", path.reads, format_bytes(path.read_bytes),
-                                     rows.rate(was.reads, path.reads),
-                                     rows.byte_rate(was.read_bytes, path.read_bytes)));
-    rows.add("    written", fmt::format("{}, {}{}{}", path.writes, format_bytes(path.write_bytes),
-                                        rows.rate(was.writes, path.writes),
-                                        rows.byte_rate(was.write_bytes, path.write_bytes)));
+    rows.add_figures(path, was);
   }
 }
 
@@ -160,11 +156,7 @@ void add_fleet(const FleetStatus& now, Rows& rows) {
   for (const MemberStatus& member : now.others) {
     if (!member.reached) rows.add("  not reached", fmt::format("{:016x}", member.node));
   }
-  rows.add("  replicated", fmt::format("{} pages, {} taken over", now.replicated, now.applied));
-  rows.add("  filled", fmt::format("{} pages, {}, {} left", now.filled,
-                                   format_bytes(now.filled_bytes), now.to_fill));
-  rows.add("  corrupt", fmt::format("{} pages dropped, {} repaired", now.dropped, now.repaired));
-  rows.add("  without a replica", fmt::format("{} puts refused", now.puts_without_replica));
+  rows.add_figures(now, now);
 }
 
 // Nothing of a node without tenants.
@@ -176,11 +168,7 @@ void add_tenants(const StatusReply& now, const StatusReply& before, Rows& rows) 
              fmt::format("{} of {} ({:.1f}%), {} clients", format_bytes(tenant.held_bytes),
                          format_bytes(tenant.quota_bytes),
                          share(tenant.held_bytes, tenant.quota_bytes), tenant.clients));
-    rows.add("  puts",
-             fmt::format("{} ({}), {} refused{}", tenant.puts, format_bytes(tenant.put_bytes),
-                         tenant.puts_refused, rows.rate(was.puts, tenant.puts)));
-    rows.add("  removes, evictions", fmt::format("{}, {}{}", tenant.removes, tenant.evictions,
-                                                 rows.rate(was.evictions, tenant.evictions)));
+    rows.add_figures(tenant, was);
     add_budget(tenant.budget, "  granted to clients", rows);
   }
 }
@@ -224,10 +212,10 @@ std::string status_text(const StatusReport& report) {
   Rows rows(report);
   add_node(report.now, rows);
   add_pool(report.now, rows);
-  add_counts(report.now, before, rows);
+  rows.add_figures(report.now, before);
   add_budget(report.now.budget, "granted to clients", rows);
-  add_pushes(report.now.pushes, before.pushes, rows);
-  add_scrubs(report.now.scrubs, rows);
+  rows.add_figures(report.now.pushes, before.pushes);
+  rows.add_figures(report.now.scrubs, before.scrubs);
   add_verdicts(report.now.verdicts, before.verdicts, rows);
   add_traffic(report.now, before, rows);
   add_ports(report.now, before, rows);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <utility>
 
+#include "control/status/status_table.h"
 #include "pagetable/touch_log.h"
 
 namespace farpage {
@@ -73,8 +74,8 @@ std::span<const std::byte> ClientSession::staged_payload(const CommitPage& page)
 }
 
 void ClientSession::report(const VerdictCounts& verdicts) {
-  for (const auto count : kVerdictCounts) {
-    reported_.*count = std::max(reported_.*count, verdicts.*count);
+  for (const auto& count : figures(verdicts)) {
+    reported_.*count.member = std::max(reported_.*count.member, verdicts.*count.member);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "control/status/status_table.h"
 
 namespace farpage {
 namespace {
@@ -91,7 +92,7 @@ void NodeLink::say_goodbye() {
 VerdictCounts NodeLink::verdicts_of(View& view) {
   const std::lock_guard lock(mutex_);
   if (view_.get() != &view) return {};
-  add_saturating(view.told, counters_->take_untold());
+  add_up(view.told, counters_->take_untold());
   return view.told;
 }
 

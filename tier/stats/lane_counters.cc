@@ -1,5 +1,7 @@
 #include "tier/stats/lane_counters.h"
 
+#include "control/status/status_table.h"
+
 namespace farpage {
 
 void LaneCounters::count_recompute(Reason reason, uint64_t took_ns, bool ends_fetch) {
@@ -94,7 +96,7 @@ VerdictCounts ClientCounters::take_untold() {
   const VerdictCounts all = sum.verdicts();
   const std::lock_guard lock(mutex_);
   VerdictCounts untold = all;
-  for (const auto count : kVerdictCounts) untold.*count -= told_.*count;
+  for (const auto& count : figures(all)) untold.*count.member -= told_.*count.member;
   told_ = all;
   return untold;
 }
