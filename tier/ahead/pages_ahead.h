@@ -11,6 +11,7 @@
 #include "tier/ahead/ahead_transfers.h"
 #include "tier/ahead/known_pages.h"
 #include "tier/ahead/observed_access.h"
+#include "tier/ahead/page_ahead.h"
 #include "tier/ahead/prefetch_options.h"
 
 namespace farpage {
@@ -44,6 +45,8 @@ class PagesAhead final : public prefetch::PageSource {
   void announce(std::span<const PageKey> keys);
   void withdraw(std::span<const PageKey> keys);
   void set_near(std::span<const PageKey> keys, bool is_near);
+  PageAhead look(const PageKey& key) const;
+  void evict(std::span<const PageKey> keys);
 
   // The place of a page that is here or under way, which is the caller's from now on, and read no
   // second time; kNoPlace: it has to be fetched.

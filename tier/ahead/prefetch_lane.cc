@@ -85,6 +85,12 @@ void PrefetchLane::withdraw(std::span<const PageKey> keys) {
 void PrefetchLane::set_near(std::span<const PageKey> keys, bool is_near) {
   engine_->ahead().set_near(keys, is_near);
 }
+PageAhead PrefetchLane::look(const PageKey& key) const {
+  return engine_->ahead().look(key);
+}
+void PrefetchLane::evict(std::span<const PageKey> keys) {
+  engine_->ahead().evict(keys);
+}
 DemandFetch PrefetchLane::fetch(std::span<const PageRequest> requests,
                                 std::span<PageVerdict> verdicts, uint64_t deadline_ns,
                                 const DemandOptions& options) {

@@ -137,6 +137,37 @@ TEST_F(PrefetchTest, WhatTheEngineGetsMeanwhileIsNotFetchedAndNotKept) {
   expect_accounted(lane_.report(), 0);
 }
 
+TEST_F(PrefetchTest, EngineMayLookAtWhatIsAheadAndLetItGo) {
+  using State = PageAhead::State;
+  put_all(2);
+  hear_of(2);
+  const PageKey key = test_key(1);
+  EXPECT_EQ(lane_.look(test_key(9)).state, State::kNone);
+  EXPECT_EQ(lane_.look(key).state, State::kNone);
+  expect_next({1});
+  ASSERT_EQ(lane_.look(key).state, State::kUnderWay);
+  lane_.evict({&key, 1});
+  drive(20 * kReadNs);
+  const PageAhead here = lane_.look(key);
+  ASSERT_EQ(here.state, State::kHere) << "what is under way comes";
+  EXPECT_EQ(page_put_number({here.payload, kPageBytes}), 101u);
+  EXPECT_GT(here.version, 0u);
+  lane_.evict({&key, 1});
+  EXPECT_EQ(lane_.look(key).state, State::kNone);
+  EXPECT_EQ(lane_.report().pages.evicted, 1u);
+  expect_accounted(lane_.report(), 0);
+  EXPECT_TRUE(is_in_frame(demand_now({1})));
+}
+
+TEST_F(PrefetchTest, WhatIsDemandedIsAheadNoMore) {
+  put_all(2);
+  hear_of(2);
+  set_delay(20 * kReadNs);
+  expect_next({1});
+  const Demand demand = this->demand({1});
+  EXPECT_EQ(lane_.look(test_key(1)).state, PageAhead::State::kNone);
+}
+
 TEST_F(PrefetchTest, WithdrawnWhileUnderWayIsNotKept) {
   put_all(2);
   const std::vector<PageKey> keys = {test_key(1)};
