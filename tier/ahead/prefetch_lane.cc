@@ -73,6 +73,9 @@ PrefetchLane::~PrefetchLane() = default;
 void PrefetchLane::observe(std::span<const ObservedAccess> accesses) {
   engine_->ahead().observe(accesses);
 }
+float PrefetchLane::importance(const PageKey& key) const {
+  return engine_->ahead().importance(key);
+}
 void PrefetchLane::mark_milestone(const PageKey& key) {
   engine_->ahead().mark_milestone(key);
 }

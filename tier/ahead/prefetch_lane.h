@@ -78,6 +78,9 @@ class PrefetchLane {
   // comes next, which begins with progress(). A step may be any number: where all that are told of
   // are less than one before, they are of another sequence, and each is one more step of all.
   void observe(std::span<const ObservedAccess> accesses);
+  // How much attention a page gets lately, 0 to 1, of what was observed with its mass: a moving
+  // average over the steps (BlockImportance). 0 of what is not known.
+  float importance(const PageKey& key) const;
   // An engine's own word that a page is worth coming back to. Of a page never heard of it is
   // counted, and nothing else.
   void mark_milestone(const PageKey& key);
