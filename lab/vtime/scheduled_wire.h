@@ -21,9 +21,7 @@ class ScheduledWire final : public Wire {
 
   uint64_t now_ns() const override { return wire_.now_ns(); }
 
-  State demand(PageNumber page, uint64_t step) override {
-    return scheduler_.demand(page, step).was;
-  }
+  State demand(PageNumber page, uint64_t step) override { return scheduler_.demand(page, step); }
   void fetch(PageNumber page) override { wire_.demand(page); }
   void on_access(const prefetch::Access& access) override { wire_.on_access(access); }
   void send() override;

@@ -199,7 +199,7 @@ uint32_t PagesAhead::demand(const PageRequest& request) {
     prefetcher_->on_miss(*known);
     return kNoPlace;
   }
-  const Scheduler::State was = scheduler_.demand(*known, step_).was;
+  const Scheduler::State was = scheduler_.demand(*known, step_);
   if (was == Scheduler::State::kHere) {
     std::erase(here_, place);
     page.place = kNoPlace;
