@@ -94,13 +94,13 @@ Scheduler::State Scheduler::on_landed(PageNumber page, bool is_whole) {
   return was;
 }
 
-Scheduler::Demanded Scheduler::demand(PageNumber page, uint64_t step) {
+Scheduler::State Scheduler::demand(PageNumber page, uint64_t step) {
   if (take_from_queues(page)) {
     ++account_.overtaken;
-    return {};
+    return State::kNone;
   }
   const State was = state(page);
-  if (was == State::kNone || was == State::kJoined) return {was, false};
+  if (was == State::kNone || was == State::kJoined) return was;
   Page& demanded = pages_.at(page);
   const bool is_useful = step <= demanded.last_step;
   if (was == State::kUnderWay) {
@@ -110,7 +110,7 @@ Scheduler::Demanded Scheduler::demand(PageNumber page, uint64_t step) {
     demanded.state = State::kNone;
     ++(is_useful ? account_.timely : account_.unused);
   }
-  return {was, is_useful};
+  return was;
 }
 
 // A page in both lists waits once.

@@ -80,11 +80,8 @@ class Scheduler {
   // One that has begun has come, or will not. Answers what it was until now: kUnderWay, kJoined.
   State on_landed(PageNumber page, bool is_whole);
 
-  struct Demanded {
-    State was = State::kNone;  // until now; kJoined: it was demanded before
-    bool is_useful = false;    // that it was begun: kHere or kUnderWay, and in its time
-  };
-  Demanded demand(PageNumber page, uint64_t step);
+  // Answers what it was until now; kJoined: it was demanded before.
+  State demand(PageNumber page, uint64_t step);
   // As PrefetchWindow's. `beside`: is_beside(), before the first of its reads came.
   void on_demand(PrefetchWindow::Read read, uint64_t took_ns, bool beside) {
     window_.on_demand(read, took_ns, beside);

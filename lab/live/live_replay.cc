@@ -74,7 +74,7 @@ Result<void> LiveReplay::put_all(const LiveHooks& hooks) {
     requests.clear();
     for (size_t i = 0; i < sources.size() && page + i < keys_.size(); ++i) {
       const Slice& slice = sources[i].slice();
-      fill_page({slice.data, options_.timed.page_bytes}, keys_[page + i], LiveWire::kPutNumber);
+      fill_page({slice.data, options_.timed.page_bytes}, keys_[page + i], LaneWire::kPutNumber);
       requests.push_back({keys_[page + i], slice});
     }
     Put put = client_->put(requests, client_->clock().now_ns() + kPatienceNs);
@@ -116,20 +116,14 @@ Result<vtime::TimedResult> LiveReplay::run(uint64_t budget_pages, prefetch::Poli
                                             "--budget for as many",
                                             step_pages_));
   }
-  auto demands = client_->open_lane();
-  if (!demands) return tl::unexpected(demands.error());
-  auto ahead = client_->open_lane();
-  if (!ahead) return tl::unexpected(ahead.error());
-  const LiveWireOptions wire_options = {options_.timed.page_bytes, step_pages_,
-                                        options_.timed.scheduler.most_under_way,
-                                        options_.deadline_ns};
-  auto pool = PagePool::create(*fabric_, options_.timed.page_bytes,
-                               static_cast<uint32_t>(LiveWire::frames(budget_pages, wire_options)));
-  if (!pool) return tl::unexpected(pool.error());
   const Clock& clock = client_->clock();
-  LiveWire wire(*client_, *demands, *ahead, *pool, keys_, wire_options,
-                [&clock](uint64_t until_ns) { idle(clock, until_ns); });
-  vtime::StepReplay replay(trace_->pages, budget_pages, options_.timed, wire, policy, prefetcher);
+  const vtime::TimedOptions& timed = options_.timed;
+  auto wire = LaneWire::open(*client_, *fabric_, keys_,
+                             {timed.page_bytes, budget_pages, step_pages_, timed.prefetch_pages,
+                              options_.deadline_ns, timed.scheduler},
+                             [&clock](uint64_t until_ns) { idle(clock, until_ns); });
+  if (!wire) return tl::unexpected(wire.error());
+  vtime::StepReplay replay(trace_->pages, budget_pages, timed, **wire, policy, prefetcher);
   bool interrupted = false;
   const uint64_t begin_ns = clock.now_ns();
   auto read = paging::for_each_step(*trace_, [&](std::span<const Access> accesses) {
@@ -142,7 +136,7 @@ Result<vtime::TimedResult> LiveReplay::run(uint64_t budget_pages, prefetch::Poli
   if (interrupted) return fail(Code::kAborted, "interrupted");
   vtime::TimedResult result = replay.end();
   result.end_ns -= begin_ns;
-  const LiveCounts& counts = wire.end();
+  const LiveCounts& counts = (*wire)->end();
   result.wrong_bytes = counts.wrong_bytes;
   result.lateness_ns = counts.lateness_max_ns;
   return result;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "lab/live/live_wire.h"
+#include "lab/live/lane_wire.h"
 #include "lab/paging/access_trace.h"
 #include "lab/vtime/timed_replay.h"
 #include "prefetch/registry/registry.h"

@@ -6,17 +6,15 @@
 
 namespace farpage::vtime {
 
-using prefetch::Scheduler;
-
 StepReplay::StepReplay(uint64_t pages, uint64_t budget_pages, const TimedOptions& options,
                        Wire& wire, prefetch::Policy& policy, prefetch::Prefetcher& prefetcher)
     : budget_pages_(budget_pages),
       prefetch_pages_(options.prefetch_pages),
+      useful_steps_(options.scheduler.useful_steps),
       compute_ns_(options.compute_ns),
       wire_(wire),
       policy_(policy),
       prefetcher_(prefetcher),
-      scheduler_(options.scheduler, wire),
       near_(budget_pages, policy),
       pages_(pages),
       candidates_(options.prefetch_pages) {}
@@ -27,21 +25,20 @@ void StepReplay::step(std::span<const Access> accesses) {
     demand(access);
     wire_.on_access(access);
   }
-  const bool beside = scheduler_.is_beside();
   const bool is_complete = awaited_ == 0;
   const uint64_t begin_ns = wire_.now_ns();
   wire_.send();
   land();
   ask_prefetcher();
-  scheduler_.begin();
-  wait_for_demands(begin_ns, beside);
+  wait_for_demands(begin_ns);
   const uint64_t ready_ns = wire_.now_ns();
   const uint64_t stall_ns = is_complete ? 0 : ready_ns - begin_ns;
   result_.stall_ns += stall_ns;
   result_.stalled_steps += stall_ns > 0 ? 1 : 0;
   stalls_.add(static_cast<double>(stall_ns));
   longest_ns_ = std::max(longest_ns_, stall_ns);
-  compute(ready_ns + compute_ns_);
+  // It computes, and waits for no page.
+  wire_.next(ready_ns + compute_ns_);
 }
 
 void StepReplay::begin_step(std::span<const Access> accesses) {
@@ -56,7 +53,7 @@ void StepReplay::begin_step(std::span<const Access> accesses) {
   if (demanded > budget_pages_) ++result_.overfull_steps;
   // These will be near, and may be named, but are not fetched ahead.
   candidates_.resize(prefetch_pages_ + demanded);
-  near_.end_holds(result_.steps, step_, [&](PageNumber page) { scheduler_.expire(page); });
+  near_.end_holds(result_.steps, step_, [&](PageNumber page) { wire_.expire(page); });
 }
 
 void StepReplay::demand(const Access& access) {
@@ -65,22 +62,23 @@ void StepReplay::demand(const Access& access) {
   Page& page = pages_[access.page];
   ++result_.paging.accesses;
   if (!page.is_made) ++result_.paging.first_accesses;
-  const Scheduler::Demanded demanded = scheduler_.demand(access.page, result_.steps);
-  if (demanded.is_useful) near_.count_use();
+  const State was = wire_.demand(access.page, result_.steps);
+  const bool is_ahead = was == State::kHere || was == State::kUnderWay;
+  if (is_ahead && result_.steps <= last_step(page)) near_.count_use();
   if (near_.contains(access.page)) {
     ++result_.paging.hits;
     return near_.use(access.page, step_);
   }
-  if (demanded.was == Scheduler::State::kHere) {
+  if (was == State::kHere) {
     ++result_.paging.hits;
-  } else if (demanded.was == Scheduler::State::kUnderWay) {
+  } else if (was == State::kUnderWay) {
     prefetcher_.on_miss(access.page);
     ++awaited_;
   } else if (!page.is_made) {
     wire_.make(access.page);
-  } else if (demanded.was == Scheduler::State::kNone) {
+  } else if (was == State::kNone) {
     prefetcher_.on_miss(access.page);
-    wire_.demand(access.page);
+    wire_.fetch(access.page);
     ++awaited_;
     ++result_.demand_fetches;
   }
@@ -95,18 +93,17 @@ void StepReplay::demand(const Access& access) {
 
 // What has come and is not demanded now, else its demand has found it.
 void StepReplay::land() {
-  for (const PageNumber number : arrived_) {
-    if (scheduler_.state(number) != Scheduler::State::kHere) continue;
+  for (const PageNumber number : wire_.arrived()) {
     if (make_room_for(pages_[number])) {
-      near_.hold(number, scheduler_.last_step(number));
+      near_.hold(number, last_step(pages_[number]));
+      wire_.hold(number);
       prefetcher_.on_insert(number);
     } else {
-      scheduler_.evict(number);
+      wire_.evict(number);
       near_.count_waste();
       wire_.forget(number);
     }
   }
-  arrived_.clear();
   near_.end_evictions();
 }
 
@@ -123,7 +120,7 @@ bool StepReplay::make_room_for(const Page& page) {
 
 // It is near no more.
 void StepReplay::leave(PageNumber page) {
-  scheduler_.evict(page);
+  wire_.evict(page);
   prefetcher_.on_evict(page);
   leave_memory(page);
   ++result_.paging.evictions;
@@ -143,64 +140,32 @@ void StepReplay::ask_prefetcher() {
   }
   const uint64_t room_ahead = near_.room_ahead();
   const uint64_t room =
-      std::min(prefetch_pages_, room_ahead - std::min(room_ahead, scheduler_.under_way()));
+      std::min(prefetch_pages_, room_ahead - std::min(room_ahead, wire_.under_way()));
   expected_.clear();
   for (const PageNumber page : named) {
     if (expected_.size() == room) break;
     if (page >= pages_.size() || !pages_[page].is_made || near_.contains(page)) continue;
-    if (scheduler_.state(page) == Scheduler::State::kNone) expected_.push_back(page);
+    if (wire_.state(page) != State::kNone) continue;
+    pages_[page].expected_in = result_.steps;
+    expected_.push_back(page);
   }
-  scheduler_.plan(expected_, result_.steps);
+  wire_.plan(expected_, result_.steps);
 }
 
-void StepReplay::wait_for_demands(uint64_t begin_ns, bool beside) {
-  bool is_first = true;
+void StepReplay::wait_for_demands(uint64_t begin_ns) {
   uint64_t last_ns = 0;
   while (awaited_ > 0) {
     const auto landed = wire_.next(kNever);
     if (!landed) continue;
-    if (landed->is_demand) {
-      last_ns = wire_.now_ns() - begin_ns;
-      if (is_first) scheduler_.on_demand(prefetch::PrefetchWindow::Read::kPage, last_ns, beside);
-      is_first = false;
-    }
-    take(*landed);
-    scheduler_.begin();
+    --awaited_;
+    result_.recomputed_pages += landed->is_whole ? 0 : 1;
+    if (!landed->is_ahead) last_ns = wire_.now_ns() - begin_ns;
   }
-  if (!is_first) demands_.add(static_cast<double>(last_ns));
+  if (last_ns > 0) demands_.add(static_cast<double>(last_ns));
   for (const PageNumber page : left_) {
-    if (!near_.contains(page) && scheduler_.state(page) == Scheduler::State::kNone) {
-      wire_.forget(page);
-    }
+    if (!near_.contains(page) && wire_.state(page) == State::kNone) wire_.forget(page);
   }
   left_.clear();
-}
-
-void StepReplay::compute(uint64_t until_ns) {
-  while (const auto landed = wire_.next(until_ns)) {
-    take(*landed);
-    // What comes last leaves the link to the next step.
-    if (wire_.now_ns() < until_ns) scheduler_.begin();
-  }
-}
-
-void StepReplay::take(const Wire::Landed& landed) {
-  if (landed.is_demand) {
-    --awaited_;
-    result_.recomputed_pages += landed.is_whole ? 0 : 1;
-    return;
-  }
-  const bool is_awaited =
-      scheduler_.on_landed(landed.page, landed.is_whole) == Scheduler::State::kJoined;
-  if (landed.is_whole && is_awaited) {
-    --awaited_;
-  } else if (landed.is_whole) {
-    arrived_.push_back(landed.page);
-  } else if (is_awaited) {
-    wire_.demand(landed.page);
-    wire_.send();
-    ++result_.demand_fetches;
-  }
 }
 
 TimedResult StepReplay::end() {
@@ -210,7 +175,7 @@ TimedResult StepReplay::end() {
   result_.demand_p50_ns = quantile(demands_, 0.50);
   result_.demand_p99_ns = quantile(demands_, 0.99);
   result_.foresight = prefetcher_.score();
-  result_.prefetch = scheduler_.account();
+  result_.prefetch = wire_.account();
   result_.fetched_pages = result_.demand_fetches + result_.prefetch.begun;
   return result_;
 }

@@ -9,7 +9,6 @@
 #include "lab/vtime/timed_replay.h"
 #include "lab/vtime/wire.h"
 #include "prefetch/policy.h"
-#include "prefetch/scheduler.h"
 
 namespace farpage::vtime {
 
@@ -29,11 +28,14 @@ class StepReplay {
   using Access = prefetch::Access;
   using PageNumber = prefetch::PageNumber;
 
+  using State = Wire::State;
+
   struct Page {
     bool is_made = false;
     uint64_t demanded_in = 0;  // the last step that did, counted from 1
     uint64_t named_in = 0;     // likewise, by the prefetcher
     size_t rank = 0;           // among what it named
+    uint64_t expected_in = 0;  // likewise, and then it was to be fetched
   };
 
   bool is_demanded(const Page& page) const { return page.demanded_in == result_.steps; }
@@ -42,6 +44,9 @@ class StepReplay {
     return page.named_in + 1 == result_.steps ? page.rank : candidates_.size();
   }
 
+  // The last step in which it can be of use that it was fetched ahead.
+  uint64_t last_step(const Page& page) const { return page.expected_in + useful_steps_; }
+
   void begin_step(std::span<const Access> accesses);
   void demand(const Access& access);
   void land();
@@ -49,23 +54,20 @@ class StepReplay {
   void leave(PageNumber page);
   void leave_memory(PageNumber page);
   void ask_prefetcher();
-  void wait_for_demands(uint64_t begin_ns, bool beside);
-  void compute(uint64_t until_ns);
-  void take(const Wire::Landed& landed);
+  void wait_for_demands(uint64_t begin_ns);
   double quantile(const Histogram& histogram, double q) const;
 
   const uint64_t budget_pages_;
   const uint64_t prefetch_pages_;
+  const uint64_t useful_steps_;
   const uint64_t compute_ns_;
   Wire& wire_;
   prefetch::Policy& policy_;
   prefetch::Prefetcher& prefetcher_;
-  prefetch::Scheduler scheduler_;
   NearMemory near_;
   std::vector<Page> pages_;
   std::vector<PageNumber> candidates_;
   std::vector<PageNumber> expected_;  // of these, what is to be fetched
-  std::vector<PageNumber> arrived_;   // fetched ahead, and without room yet
   std::vector<PageNumber> left_;      // in this step, some of which may be near again
   uint64_t awaited_ = 0;              // pages that the step waits for
   uint64_t step_ = 0;

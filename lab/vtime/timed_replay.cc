@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "lab/paging/for_each_step.h"
+#include "lab/vtime/scheduled_wire.h"
 #include "lab/vtime/step_replay.h"
 #include "lab/vtime/virtual_wire.h"
 
@@ -56,7 +57,8 @@ Result<TimedResult> replay(const AccessTrace& trace, uint64_t budget_pages,
                            const TimedOptions& options, prefetch::Policy& policy,
                            prefetch::Prefetcher& prefetcher, const MakePlacement& make_placement) {
   VirtualWire wire(options.tiers, options.page_bytes, make_placement);
-  StepReplay replay(trace.pages, budget_pages, options, wire, policy, prefetcher);
+  ScheduledWire scheduled(wire, options.scheduler);
+  StepReplay replay(trace.pages, budget_pages, options, scheduled, policy, prefetcher);
   auto read = paging::for_each_step(
       trace, [&](std::span<const prefetch::Access> accesses) { replay.step(accesses); });
   if (!read) return tl::unexpected(read.error());

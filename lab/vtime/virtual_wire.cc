@@ -41,11 +41,11 @@ uint64_t VirtualWire::carry(PageNumber page, bool is_demand) {
   Link& link = links_[tier];
   const uint64_t leaves_ns = std::min(std::max(now_ns_, link.free_at_ns), kEndNs);
   link.free_at_ns = leaves_ns + transfer_ns(page_bytes_, tiers_.bits(page), link.tier);
-  arrivals_.push({link.free_at_ns + link.tier.latency_ns, begun_++, {page, is_demand, true}});
+  arrivals_.push({link.free_at_ns + link.tier.latency_ns, begun_++, {page, is_demand}});
   return leaves_ns;
 }
 
-std::optional<Wire::Landed> VirtualWire::next(uint64_t until_ns) {
+std::optional<VirtualWire::Landed> VirtualWire::next(uint64_t until_ns) {
   if (arrivals_.empty() || arrivals_.top().at_ns > until_ns) {
     now_ns_ = std::max(now_ns_, until_ns);
     return std::nullopt;

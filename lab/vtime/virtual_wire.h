@@ -8,14 +8,21 @@
 #include <vector>
 
 #include "lab/vtime/lower_tiers.h"
-#include "lab/vtime/wire.h"
+#include "prefetch/page_source.h"
 
 namespace farpage::vtime {
 
 // A link to each tier, in virtual time: it carries one page after another in the order in which
 // they were begun, and each arrives a latency after it has left.
-class VirtualWire final : public Wire {
+class VirtualWire final : public prefetch::PageSource {
  public:
+  using PageNumber = prefetch::PageNumber;
+
+  struct Landed {
+    PageNumber page = 0;
+    bool is_demand = false;
+  };
+
   // Time stands still there, some 146 years on: whoever asks has passed what can be told apart.
   static constexpr uint64_t kEndNs = uint64_t{1} << 62;
   // Of a latency, and of a page's time on the way.
@@ -28,14 +35,13 @@ class VirtualWire final : public Wire {
               const MakePlacement& make_placement = {});
 
   bool begin(PageNumber page) override;
-  uint64_t now_ns() const override { return now_ns_; }
-  void demand(PageNumber page) override;
-  void send() override {}
-  std::optional<Landed> next(uint64_t until_ns) override;
-  void make(PageNumber) override {}
-  void keep(PageNumber page) override { tiers_.keep(page); }
-  void forget(PageNumber page) override { tiers_.give_back(page); }
-  void on_access(const prefetch::Access& access) override;
+  uint64_t now_ns() const { return now_ns_; }
+  void demand(PageNumber page);
+  // Lets time pass until a page has landed, or until then.
+  std::optional<Landed> next(uint64_t until_ns);
+  void keep(PageNumber page) { tiers_.keep(page); }
+  void forget(PageNumber page) { tiers_.give_back(page); }
+  void on_access(const prefetch::Access& access);
 
   uint64_t waited_ns() const { return waited_ns_; }  // by demands, for a link to be free
   uint64_t written_pages() const { return tiers_.written_pages(); }

@@ -78,6 +78,12 @@ void BlockImportance::end_step() {
   step_->store(step_->load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
+void BlockImportance::forget(uint32_t block) {
+  if (block < options_.blocks) {
+    entries_[block].store(kNothing << kStepBits, std::memory_order_relaxed);
+  }
+}
+
 // So many blocks in each step that all are looked at before their step could be taken for another.
 void BlockImportance::forget_old() {
   const uint64_t step = step_->load(std::memory_order_relaxed);

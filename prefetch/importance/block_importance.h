@@ -31,6 +31,8 @@ class BlockImportance {
   // no share, or no block, is counted and left out.
   void add(uint32_t block, float mass);
   void end_step();
+  // Another block has this number from now on, and nothing yet.
+  void forget(uint32_t block);
 
   float importance(uint32_t block) const;  // 0 of what is no block
   bool is_pinned(uint32_t block) const;

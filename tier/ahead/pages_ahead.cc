@@ -24,6 +24,8 @@ PagesAhead::PagesAhead(const Clock& clock, const PrefetchOptions& options, uint6
       prefetcher_(std::move(prefetcher)),
       scheduler_(options.scheduler, *this),
       known_(options.known_pages),
+      importance_(prefetch::BlockImportance::make({.blocks = options.known_pages, .sink_blocks = 0})
+                      .value()),
       pages_(options.known_pages),
       page_bytes_(page_bytes),
       transfers_(std::move(transfers)),
@@ -77,6 +79,7 @@ void PagesAhead::hear(ObservedAccess access) {
   const auto page = is_known_head ? number(access.key) : std::nullopt;
   if (!page) return;
   pages_[*page].is_observed = true;
+  weigh(*page, access.mass);
   prefetcher_->on_access({.number = accesses_++,
                           .step = step_,
                           .page = *page,
@@ -90,6 +93,18 @@ void PagesAhead::hear(ObservedAccess access) {
                           .mark = access.mark});
 }
 
+// A step that tells of no mass takes nothing away.
+void PagesAhead::weigh(PageNumber page, float mass) {
+  if (mass == 0) return;
+  if (std::exchange(weighed_step_, step_) != step_) importance_.end_step();
+  importance_.add(page, mass);
+}
+
+float PagesAhead::importance(const PageKey& key) const {
+  const auto page = known_.find(key);
+  return page ? importance_.importance(*page) : 0;
+}
+
 std::optional<PagesAhead::PageNumber> PagesAhead::number(const PageKey& key) {
   const auto is_needed = [this](PageNumber page) {
     return scheduler_.waits(page) || scheduler_.state(page) != Scheduler::State::kNone;
@@ -97,6 +112,7 @@ std::optional<PagesAhead::PageNumber> PagesAhead::number(const PageKey& key) {
   return known_.number(key, is_needed, [this](PageNumber page) {
     if (pages_[page].is_resident) prefetcher_->on_evict(page);
     pages_[page] = {};
+    importance_.forget(page);
     ++counts_.forgotten_pages;
     prefetcher_->on_forget(page);
   });
@@ -183,7 +199,7 @@ uint32_t PagesAhead::demand(const PageRequest& request) {
     prefetcher_->on_miss(*known);
     return kNoPlace;
   }
-  const Scheduler::State was = scheduler_.demand(*known, step_).was;
+  const Scheduler::State was = scheduler_.demand(*known, step_);
   if (was == Scheduler::State::kHere) {
     std::erase(here_, place);
     page.place = kNoPlace;

@@ -6,11 +6,13 @@
 #include <span>
 #include <vector>
 
+#include "prefetch/importance/block_importance.h"
 #include "prefetch/policy.h"
 #include "prefetch/scheduler.h"
 #include "tier/ahead/ahead_transfers.h"
 #include "tier/ahead/known_pages.h"
 #include "tier/ahead/observed_access.h"
+#include "tier/ahead/page_ahead.h"
 #include "tier/ahead/prefetch_options.h"
 
 namespace farpage {
@@ -40,10 +42,13 @@ class PagesAhead final : public prefetch::PageSource {
              std::unique_ptr<prefetch::Prefetcher> prefetcher);
 
   void observe(std::span<const ObservedAccess> accesses);
+  float importance(const PageKey& key) const;
   void mark_milestone(const PageKey& key);
   void announce(std::span<const PageKey> keys);
   void withdraw(std::span<const PageKey> keys);
   void set_near(std::span<const PageKey> keys, bool is_near);
+  PageAhead look(const PageKey& key) const;
+  void evict(std::span<const PageKey> keys);
 
   // The place of a page that is here or under way, which is the caller's from now on, and read no
   // second time; kNoPlace: it has to be fetched.
@@ -86,6 +91,7 @@ class PagesAhead final : public prefetch::PageSource {
   bool begin(PageNumber page) override;
   std::optional<PageNumber> number(const PageKey& key);
   void hear(ObservedAccess access);
+  void weigh(PageNumber page, float mass);
   void follow_step(uint64_t step);
   void follow_other_sequence(std::span<const ObservedAccess> accesses);
   void listen();
@@ -105,14 +111,16 @@ class PagesAhead final : public prefetch::PageSource {
   std::unique_ptr<prefetch::Prefetcher> prefetcher_;
   prefetch::Scheduler scheduler_;
   KnownPages known_;
-  std::vector<Page> pages_;           // by number
-  std::vector<uint32_t> here_;        // places of those that nobody has demanded, oldest first
-  std::vector<PageNumber> named_;     // by the prefetcher
-  std::vector<PageNumber> expected_;  // of those
+  prefetch::BlockImportance importance_;  // of known pages
+  std::vector<Page> pages_;               // by number
+  std::vector<uint32_t> here_;            // places of those that nobody has demanded, oldest first
+  std::vector<PageNumber> named_;         // by the prefetcher
+  std::vector<PageNumber> expected_;      // of those
   const uint64_t page_bytes_;
   uint64_t step_ = 0;                 // counted here, from the engine's steps
   uint64_t farthest_step_ = 0;        // of those that the engine has numbered
   uint64_t other_step_ = UINT64_MAX;  // the last one that was less
+  uint64_t weighed_step_ = 0;         // the last one that was observed with a mass
   uint64_t heard_ns_ = 0;             // when it last told of one
   bool has_planned_ = false;          // since the last demand began
   bool is_silent_ = false;            // it tells of none any more

@@ -94,6 +94,22 @@ void PagesAhead::evict(PageNumber page) {
   free_place_of(page);
 }
 
+PageAhead PagesAhead::look(const PageKey& key) const {
+  const auto page = known_.find(key);
+  if (!page) return {};
+  const Scheduler::State state = scheduler_.state(*page);
+  if (state == Scheduler::State::kUnderWay) return {.state = PageAhead::State::kUnderWay};
+  if (state != Scheduler::State::kHere) return {};
+  const Place& place = places_[pages_[*page].place];
+  return {PageAhead::State::kHere, place.payload, place.version};
+}
+
+void PagesAhead::evict(std::span<const PageKey> keys) {
+  for (const PageKey& key : keys) {
+    if (const auto page = known_.find(key)) evict(*page);
+  }
+}
+
 void PagesAhead::free_place_of(PageNumber page) {
   transfers_->give_back(pages_[page].place);
   pages_[page].place = kNoPlace;

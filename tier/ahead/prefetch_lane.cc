@@ -73,6 +73,9 @@ PrefetchLane::~PrefetchLane() = default;
 void PrefetchLane::observe(std::span<const ObservedAccess> accesses) {
   engine_->ahead().observe(accesses);
 }
+float PrefetchLane::importance(const PageKey& key) const {
+  return engine_->ahead().importance(key);
+}
 void PrefetchLane::mark_milestone(const PageKey& key) {
   engine_->ahead().mark_milestone(key);
 }
@@ -84,6 +87,12 @@ void PrefetchLane::withdraw(std::span<const PageKey> keys) {
 }
 void PrefetchLane::set_near(std::span<const PageKey> keys, bool is_near) {
   engine_->ahead().set_near(keys, is_near);
+}
+PageAhead PrefetchLane::look(const PageKey& key) const {
+  return engine_->ahead().look(key);
+}
+void PrefetchLane::evict(std::span<const PageKey> keys) {
+  engine_->ahead().evict(keys);
 }
 DemandFetch PrefetchLane::fetch(std::span<const PageRequest> requests,
                                 std::span<PageVerdict> verdicts, uint64_t deadline_ns,

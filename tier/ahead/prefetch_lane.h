@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "prefetch/policy.h"
 #include "tier/ahead/observed_access.h"
+#include "tier/ahead/page_ahead.h"
 #include "tier/ahead/prefetch_options.h"
 #include "tier/client.h"
 #include "tier/request/page_request.h"
@@ -77,6 +78,9 @@ class PrefetchLane {
   // comes next, which begins with progress(). A step may be any number: where all that are told of
   // are less than one before, they are of another sequence, and each is one more step of all.
   void observe(std::span<const ObservedAccess> accesses);
+  // How much attention a page gets lately, 0 to 1, of what was observed with its mass: a moving
+  // average over the steps (BlockImportance). 0 of what is not known.
+  float importance(const PageKey& key) const;
   // An engine's own word that a page is worth coming back to. Of a page never heard of it is
   // counted, and nothing else.
   void mark_milestone(const PageKey& key);
@@ -90,6 +94,10 @@ class PrefetchLane {
   // The engine has them in memory of its own from now on, or no more: they are not fetched ahead
   // meanwhile, unless they are announced. Who never says so has pages fetched that it holds.
   void set_near(std::span<const PageKey> keys, bool is_near);
+  // Whether a page is here, say to copy it on before it is demanded. No demand: nothing changes.
+  PageAhead look(const PageKey& key) const;
+  // Those of them that are here give their places back.
+  void evict(std::span<const PageKey> keys);
 
   // As Lane::fetch. What is here, or under way, is not read again; what is not goes at once, over a
   // lane that no prefetch uses.

@@ -35,7 +35,6 @@ TEST(VirtualWire, PagesFollowEachOtherAndOverlapTheirLatencies) {
     ASSERT_TRUE(landed.has_value());
     EXPECT_EQ(landed->page, page);
     EXPECT_EQ(landed->is_demand, page != 1);
-    EXPECT_TRUE(landed->is_whole);
     EXPECT_EQ(wire.now_ns(), times_ns[page]);
   }
 }

@@ -92,6 +92,16 @@ TEST(BlockImportance, WhatIsNoShareOrNoBlockIsLeftOutAndCounted) {
   EXPECT_EQ(importance.importance(0), 0);
   EXPECT_EQ(importance.importance(2), 0);
 }
+TEST(BlockImportance, NumberOfAnotherBlockKeepsNothing) {
+  BlockImportance importance = made(options_of(2));
+  importance.add(0, 1);
+  importance.add(1, 1);
+  importance.forget(0);
+  importance.forget(2);  // which is none
+  EXPECT_EQ(importance.importance(0), 0);
+  EXPECT_GT(importance.importance(1), 0);
+}
+
 TEST(BlockImportance, SinksOfEachLayerArePinnedAndWhatIsAboveUntilItHasDecayed) {
   ImportanceOptions options = options_of(8, 0.5);
   options.layers = 2;

@@ -137,6 +137,37 @@ TEST_F(PrefetchTest, WhatTheEngineGetsMeanwhileIsNotFetchedAndNotKept) {
   expect_accounted(lane_.report(), 0);
 }
 
+TEST_F(PrefetchTest, EngineMayLookAtWhatIsAheadAndLetItGo) {
+  using State = PageAhead::State;
+  put_all(2);
+  hear_of(2);
+  const PageKey key = test_key(1);
+  EXPECT_EQ(lane_.look(test_key(9)).state, State::kNone);
+  EXPECT_EQ(lane_.look(key).state, State::kNone);
+  expect_next({1});
+  ASSERT_EQ(lane_.look(key).state, State::kUnderWay);
+  lane_.evict({&key, 1});
+  drive(20 * kReadNs);
+  const PageAhead here = lane_.look(key);
+  ASSERT_EQ(here.state, State::kHere) << "what is under way comes";
+  EXPECT_EQ(page_put_number({here.payload, kPageBytes}), 101u);
+  EXPECT_GT(here.version, 0u);
+  lane_.evict({&key, 1});
+  EXPECT_EQ(lane_.look(key).state, State::kNone);
+  EXPECT_EQ(lane_.report().pages.evicted, 1u);
+  expect_accounted(lane_.report(), 0);
+  EXPECT_TRUE(is_in_frame(demand_now({1})));
+}
+
+TEST_F(PrefetchTest, WhatIsDemandedIsAheadNoMore) {
+  put_all(2);
+  hear_of(2);
+  set_delay(20 * kReadNs);
+  expect_next({1});
+  const Demand demand = this->demand({1});
+  EXPECT_EQ(lane_.look(test_key(1)).state, PageAhead::State::kNone);
+}
+
 TEST_F(PrefetchTest, WithdrawnWhileUnderWayIsNotKept) {
   put_all(2);
   const std::vector<PageKey> keys = {test_key(1)};
@@ -244,6 +275,35 @@ TEST_F(PrefetchTest, EventsReachThePrefetcherAsTheyAre) {
 }
 
 // A page of another length than most is fetched ahead once a demand has shown it.
+TEST_F(PrefetchTest, AttentionThatIsObservedIsAveragedOverItsSteps) {
+  const std::vector<ObservedAccess> first = {{.key = test_key(0), .step = 1, .mass = 0.5F},
+                                             {.key = test_key(1), .step = 1}};
+  lane_.observe(first);
+  EXPECT_NEAR(lane_.importance(test_key(0)), 0.05, 1e-4);
+  EXPECT_EQ(lane_.importance(test_key(1)), 0);
+  EXPECT_EQ(lane_.importance(test_key(9)), 0) << "never heard of";
+  hear_of(2, 2);
+  EXPECT_NEAR(lane_.importance(test_key(0)), 0.05, 1e-4) << "a step without any mass";
+  // A step that is told of in two parts is one.
+  for (const uint64_t number : {0, 1}) {
+    const ObservedAccess next = {.key = test_key(number), .step = 3, .mass = 0.5F};
+    lane_.observe({&next, 1});
+  }
+  EXPECT_NEAR(lane_.importance(test_key(0)), 0.05 + 0.9 * 0.05, 1e-4);
+  EXPECT_NEAR(lane_.importance(test_key(1)), 0.05, 1e-4);
+}
+
+TEST_F(PrefetchTest, ForgottenPageLeavesNoImportanceToTheNextOfItsNumber) {
+  const ObservedAccess first = {.key = test_key(0), .step = 1, .mass = 1};
+  lane_.observe({&first, 1});
+  for (uint64_t number = 1; lane_.report().forgotten_pages == 0; ++number) {
+    const ObservedAccess next = {.key = test_key(number), .step = 2};
+    lane_.observe({&next, 1});
+    EXPECT_EQ(lane_.importance(test_key(number)), 0);
+  }
+  EXPECT_EQ(lane_.importance(test_key(0)), 0);
+}
+
 TEST_F(PrefetchTest, LengthIsLearnedFromDemands) {
   std::ranges::fill(writer_.frame(0), std::byte{0});
   fill_page(writer_.frame(0).first(kPageBytes / 2), test_key(1), 7);

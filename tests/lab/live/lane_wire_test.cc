@@ -1,4 +1,4 @@
-#include "lab/live/live_wire.h"
+#include "lab/live/lane_wire.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "lab/paging/for_each_step.h"
+#include "lab/vtime/scheduled_wire.h"
 #include "lab/vtime/step_replay.h"
 #include "lab/vtime/virtual_wire.h"
 #include "pagetable/guards.h"
@@ -47,7 +48,7 @@ paging::AccessTrace drawn(uint64_t seed) {
 }
 
 // A node in virtual time, behind a link that takes 1 µs for a page and 20 µs of latency.
-class LiveWireTest : public testing::Test {
+class LaneWireTest : public testing::Test {
  protected:
   static constexpr uint64_t kTransferNs = kMicrosecond;
   static constexpr uint64_t kLatencyNs = 20 * kMicrosecond;
@@ -60,7 +61,7 @@ class LiveWireTest : public testing::Test {
     return options;
   }
 
-  LiveWireTest() {
+  LaneWireTest() {
     for (PageNumber page = 0; page < kPages; ++page) {
       keys_.push_back(make_page_key("live", std::to_string(page)));
     }
@@ -74,7 +75,7 @@ class LiveWireTest : public testing::Test {
     const PageLease frame = *pool.take();
     Lane lane = client_->open_lane().value();
     for (const PageKey& key : keys_) {
-      fill_page({frame.slice().data, kPageBytes}, key, LiveWire::kPutNumber);
+      fill_page({frame.slice().data, kPageBytes}, key, LaneWire::kPutNumber);
       const PutRequest request = {key, frame.slice()};
       ASSERT_EQ(client_->put({&request, 1}, now() + kSecond).wait()[0].code, Code::kOk);
       ASSERT_TRUE(lane.contains(key, now() + kSecond));  // and where it is, is known
@@ -115,19 +116,22 @@ class LiveWireTest : public testing::Test {
     return replay.end();
   }
 
+  std::unique_ptr<LaneWire> open() {
+    const vtime::TimedOptions options = timed();
+    return LaneWire::open(*client_, shaped_, keys_,
+                          {kPageBytes, kBudget, kStepPages, options.prefetch_pages, kDeadlineNs,
+                           options.scheduler},
+                          [this](uint64_t until_ns) {
+                            cluster_.world().run_until(std::min(until_ns, now() + 100));
+                          })
+        .value();
+  }
+
   vtime::TimedResult replay_live(const paging::AccessTrace& trace, Chosen chosen) {
-    Lane demands = client_->open_lane().value();
-    Lane ahead = client_->open_lane().value();
-    const LiveWireOptions options = {kPageBytes, kStepPages, 8, kDeadlineNs};
-    PagePool pool = PagePool::create(shaped_, kPageBytes,
-                                     static_cast<uint32_t>(LiveWire::frames(kBudget, options)))
-                        .value();
-    LiveWire wire(*client_, demands, ahead, pool, keys_, options, [this](uint64_t until_ns) {
-      cluster_.world().run_until(std::min(until_ns, now() + 100));
-    });
+    const std::unique_ptr<LaneWire> wire = open();
     const uint64_t begin_ns = now();
-    vtime::TimedResult result = replay(trace, wire, std::move(chosen));
-    counts_ = wire.end();
+    vtime::TimedResult result = replay(trace, *wire, std::move(chosen));
+    counts_ = wire->end();
     result.end_ns -= begin_ns;
     EXPECT_EQ(counts_.wrong_bytes > 0, serves_wrong_bytes_);
     return result;
@@ -149,33 +153,93 @@ uint64_t sum(const LiveCounts& counts) {
   return std::accumulate(counts.recompute.begin(), counts.recompute.end(), uint64_t{0});
 }
 
-TEST_F(LiveWireTest, DoesWhatVirtualTimeSays) {
+// Where nothing comes ahead no clock decides on anything, and all is the same. What comes ahead a
+// lane holds back now and then, to know what demands take alone, and not when virtual time does.
+TEST_F(LaneWireTest, DoesWhatVirtualTimeSays) {
   for (const uint64_t seed : {1, 2}) {
     const auto trace = drawn(seed);
     const auto future = paging::TraceFuture::of(trace);
-    for (const std::string name : {"none", "markov:least=1", "random", "oracle"}) {
+    for (const std::string name : {"none", "markov:least=1", "oracle"}) {
       SCOPED_TRACE(name);
       vtime::VirtualWire virtual_wire(timed().tiers, timed().page_bytes);
-      const auto expected = replay(trace, virtual_wire, {name, *future});
+      vtime::ScheduledWire scheduled(virtual_wire, timed().scheduler);
+      const auto expected = replay(trace, scheduled, {name, *future});
       const auto result = replay_live(trace, {name, *future});
-      EXPECT_EQ(result.paging.hits, expected.paging.hits);
-      EXPECT_EQ(result.paging.evictions, expected.paging.evictions);
-      EXPECT_EQ(result.demand_fetches, expected.demand_fetches);
-      EXPECT_EQ(result.prefetch.begun, expected.prefetch.begun);
-      EXPECT_EQ(result.prefetch.timely, expected.prefetch.timely);
-      EXPECT_EQ(result.prefetch.late, expected.prefetch.late);
+      const double share = name == "none" ? 0 : 0.1;
+      const auto expect_near = [&](uint64_t number, uint64_t wanted, uint64_t whole) {
+        EXPECT_NEAR(static_cast<double>(number), static_cast<double>(wanted),
+                    share * static_cast<double>(whole));
+      };
+      expect_near(result.paging.hits, expected.paging.hits, trace.accesses);
+      expect_near(result.paging.evictions, expected.paging.evictions, trace.accesses);
+      expect_near(result.demand_fetches, expected.demand_fetches, trace.accesses);
+      expect_near(result.prefetch.begun, expected.prefetch.begun, expected.prefetch.begun);
+      expect_near(result.prefetch.useful(), expected.prefetch.useful(), expected.prefetch.begun);
       EXPECT_NEAR(static_cast<double>(result.stall_ns), static_cast<double>(expected.stall_ns),
-                  0.02 * static_cast<double>(expected.stall_ns));
+                  (0.02 + share) * static_cast<double>(result.steps * kLatencyNs));
       EXPECT_EQ(result.end_ns, result.steps * timed().compute_ns + result.stall_ns);
       EXPECT_EQ(sum(counts_), 0u);
       if (name != "none") {
-        EXPECT_GT(expected.prefetch.timely, 50u);
+        EXPECT_GT(result.prefetch.timely, 50u);
       }
     }
   }
 }
 
-TEST_F(LiveWireTest, WhatANodeDoesNotBringIsMadeAgainAndTheRestComes) {
+// Pages 0 and 1 were accessed; 1 has left, and has come ahead.
+class LaneWireAhead : public LaneWireTest {
+ protected:
+  LaneWireAhead() {
+    for (const PageNumber page : {0, 1}) {
+      EXPECT_EQ(wire_->demand(page, 1), vtime::Wire::State::kNone);
+      wire_->fetch(page);
+      wire_->on_access({.step = 1, .page = page});
+    }
+    wire_->send();
+    wire_->plan({}, 1);
+    for (int landed = 0; landed < 2; ++landed) EXPECT_TRUE(wire_->next(now() + kDeadlineNs));
+    wire_->keep(1);
+    wire_->forget(1);
+    wire_->on_access({.step = 2, .page = 0});
+    const PageNumber expected = 1;
+    wire_->plan({&expected, 1}, 2);
+    EXPECT_FALSE(wire_->next(now() + 10 * kLatencyNs));
+    EXPECT_EQ(wire_->account().begun, 1u);
+    EXPECT_THAT(wire_->arrived(), testing::ElementsAre(1));
+    EXPECT_THAT(wire_->arrived(), testing::IsEmpty());
+  }
+
+  std::unique_ptr<LaneWire> wire_ = open();
+};
+
+TEST_F(LaneWireAhead, WhatIsHeldStaysNearOnceItsTimeIsOver) {
+  wire_->hold(1);
+  EXPECT_EQ(wire_->state(1), vtime::Wire::State::kHere);
+  wire_->expire(1);
+  EXPECT_EQ(wire_->state(1), vtime::Wire::State::kNone);
+  EXPECT_EQ(wire_->account().unused, 1u);
+  EXPECT_EQ(wire_->end().wrong_bytes, 0u);
+}
+
+TEST_F(LaneWireAhead, WhatIsDemandedIsOfUseAndNotWaitedFor) {
+  EXPECT_EQ(wire_->demand(1, 3), vtime::Wire::State::kHere);
+  EXPECT_EQ(wire_->demand(1, 3), vtime::Wire::State::kNone) << "no more";
+  wire_->evict(1);
+  wire_->send();
+  EXPECT_FALSE(wire_->next(now() + kDeadlineNs));
+  EXPECT_EQ(wire_->account().timely, 1u);
+  EXPECT_EQ(wire_->account().evicted, 0u);
+  EXPECT_EQ(wire_->end().wrong_bytes, 0u);
+}
+
+TEST_F(LaneWireAhead, WhatFindsNoRoomIsNoMoreThere) {
+  wire_->evict(1);
+  wire_->forget(1);
+  EXPECT_EQ(wire_->state(1), vtime::Wire::State::kNone);
+  EXPECT_EQ(wire_->account().evicted, 1u);
+}
+
+TEST_F(LaneWireTest, WhatANodeDoesNotBringIsMadeAgainAndTheRestComes) {
   const auto trace = drawn(1);
   const auto future = paging::TraceFuture::of(trace);
   before_step_ = [this](uint64_t step) {
@@ -192,7 +256,7 @@ TEST_F(LiveWireTest, WhatANodeDoesNotBringIsMadeAgainAndTheRestComes) {
 }
 
 // Some of what was fetched ahead is waited for when it is found out, and fetched again.
-TEST_F(LiveWireTest, NothingWrongIsServedWhateverTheWireDoes) {
+TEST_F(LaneWireTest, NothingWrongIsServedWhateverTheWireDoes) {
   const auto trace = drawn(1);
   const auto future = paging::TraceFuture::of(trace);
   fault::FaultPlan plan;
@@ -207,11 +271,11 @@ TEST_F(LiveWireTest, NothingWrongIsServedWhateverTheWireDoes) {
        {FaultKind::kFlippedPayload, FaultKind::kShort, FaultKind::kNothing, FaultKind::kFailed}) {
     EXPECT_GT(faulty_.injected().of(kind), 0u);
   }
-  EXPECT_GT(result.prefetch.useful(), 200u);
+  EXPECT_GT(result.prefetch.useful(), 50u);
 }
 
 #ifdef FARPAGE_GUARD_SWITCHES
-TEST_F(LiveWireTest, AWrongByteThatIsServedIsFound) {
+TEST_F(LaneWireTest, AWrongByteThatIsServedIsFound) {
   const auto trace = drawn(1);
   const auto future = paging::TraceFuture::of(trace);
   fault::FaultPlan plan;
