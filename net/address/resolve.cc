@@ -95,7 +95,7 @@ Result<std::vector<Endpoint>> resolve(const Address& address, ResolveFor purpose
   Answer answer = future.get();
   if (answer.error != 0) {
     return fail(Code::kUnavailable,
-                fmt::format("the name '{}' does not resolve ({}): look for a slip of the pen, or "
+                fmt::format("the name '{}' does not resolve ({}): check the spelling, or "
                             "give the address in numbers",
                             address.host, ::gai_strerror(answer.error)));
   }
