@@ -46,7 +46,7 @@ TEST(ChaosCampaign, KindOfManyThatIsNeverCaughtIsNamed) {
   result.counts.injected[kLate] = kManyTimes - 1;
   EXPECT_TRUE(result.never_caught().empty()) << "too few to say";
   result.counts.injected[kLate] = kManyTimes;
-  EXPECT_EQ(result.never_caught(), std::vector<Kind>{kLate});
+  EXPECT_EQ(result.never_caught(), std::vector{kind_name(kLate)});
   EXPECT_TRUE(result.holds()) << "no run has failed";
   result.counts.caught[kLate] = 1;
   EXPECT_TRUE(result.never_caught().empty());
