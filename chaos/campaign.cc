@@ -15,7 +15,7 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "chaos/cluster_size.h"
+#include "chaos/campaign_options.h"
 #include "chaos/shrink.h"
 
 namespace farpage::chaos {

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "chaos/cluster_size.h"
+#include "chaos/campaign_options.h"
 #include "chaos/processes/engine.h"
 #include "chaos/processes/fleet.h"
 #include "chaos/processes/kept_pages.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "chaos/campaign.h"
-#include "chaos/choose_kinds.h"
+#include "chaos/campaign_options.h"
 #include "cli/exit_code.h"
 #include "cli/lab/chaos_processes.h"
 #include "cli/lab/commands.h"

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/units.h"
-#include "chaos/choose_kinds.h"
+#include "chaos/campaign_options.h"
 #include "cli/backends/backends.h"
 #include "cli/client/ask_status.h"
 #include "cli/client/connection.h"

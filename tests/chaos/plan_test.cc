@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "chaos/choose_kinds.h"
+#include "chaos/campaign_options.h"
 #include "chaos/run.h"
 
 namespace farpage::chaos {
