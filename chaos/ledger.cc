@@ -20,12 +20,6 @@ bool is_of_completion(Kind kind) {
 constexpr uint64_t kStepsAfterAnother = 4;
 constexpr uint64_t kWorkNs = 500 * kMicrosecond;
 
-// What a write comes to where somebody does not answer, or in another epoch. Slots that are taken
-// and bytes that are damaged are another's doing.
-bool is_of_silence(Code code) {
-  return code == Code::kTimeout || code == Code::kUnavailable || code == Code::kOtherEpoch;
-}
-
 }  // namespace
 
 void Ledger::passed(const Operation& operation, std::optional<FaultKind> fault) {
