@@ -1,12 +1,16 @@
 #include "base/histogram.h"
 
+#include <boost/histogram.hpp>
 #include <cmath>
 
 namespace farpage {
+namespace bh = boost::histogram;
 namespace {
 
 constexpr double kLowest = 1.0;
 constexpr double kHighest = 1e12;
+constexpr unsigned kBinCount = 2780;  // ln(1e12) / ln(1.01)
+using Axis = bh::axis::regular<double, bh::axis::transform::log>;
 
 uint64_t rank_of(double q, uint64_t count) {
   return static_cast<uint64_t>(std::ceil(q * static_cast<double>(count)));
@@ -14,14 +18,23 @@ uint64_t rank_of(double q, uint64_t count) {
 
 }  // namespace
 
+struct Histogram::Bins {
+  bh::histogram<std::tuple<Axis>, bh::dense_storage<uint64_t>> counts =
+      bh::make_histogram_with(bh::dense_storage<uint64_t>(), Axis(kBinCount, kLowest, kHighest));
+};
+
+Histogram::Histogram() : bins_(std::make_unique<Bins>()) {}
+Histogram::Histogram(Histogram&&) noexcept = default;
+Histogram& Histogram::operator=(Histogram&&) noexcept = default;
+Histogram::~Histogram() = default;
+
 void Histogram::add(double sample) {
-  const double inside = std::fmin(std::fmax(sample, kLowest), kHighest * 0.999);
-  ++counts_[static_cast<size_t>(std::log(inside) / std::log(kHighest) * kBinCount)];
+  bins_->counts(std::fmin(std::fmax(sample, kLowest), kHighest * 0.999));
   ++count_;
 }
 
 void Histogram::merge(const Histogram& other) {
-  for (size_t bin = 0; bin < kBinCount; ++bin) counts_[bin] += other.counts_[bin];
+  bins_->counts += other.bins_->counts;
   count_ += other.count_;
 }
 
@@ -41,12 +54,9 @@ std::optional<double> Histogram::supported_quantile(double q) const {
 }
 
 std::vector<HistogramBin> Histogram::bins() const {
-  const auto edge = [](size_t bin) {
-    return std::exp(static_cast<double>(bin) / kBinCount * std::log(kHighest));
-  };
   std::vector<HistogramBin> result;
-  for (size_t bin = 0; bin < kBinCount; ++bin) {
-    if (counts_[bin] > 0) result.push_back({edge(bin), edge(bin + 1), counts_[bin]});
+  for (auto&& bin : bh::indexed(bins_->counts)) {
+    if (*bin > 0) result.push_back({bin.bin(0).lower(), bin.bin(0).upper(), *bin});
   }
   return result;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -20,6 +20,11 @@ class Histogram {
  public:
   static constexpr uint64_t kSamplesBeyond = 10;
 
+  Histogram();
+  Histogram(Histogram&&) noexcept;
+  Histogram& operator=(Histogram&&) noexcept;
+  ~Histogram();
+
   void add(double sample);
   void merge(const Histogram& other);
   uint64_t count() const { return count_; }
@@ -30,9 +35,8 @@ class Histogram {
   std::vector<HistogramBin> bins() const;  // those that are not empty, ascending
 
  private:
-  static constexpr size_t kBinCount = 2780;  // ln(1e12) / ln(1.01)
-
-  std::vector<uint64_t> counts_ = std::vector<uint64_t>(kBinCount);
+  struct Bins;
+  std::unique_ptr<Bins> bins_;
   uint64_t count_ = 0;
 };
 
