@@ -48,6 +48,7 @@ ABSOLUTE_PATH = re.compile(r"(?:(?<![\w.$}{\])/-])|-[IL])/(home|root)/")
 
 MARKDOWN_LINK = re.compile(r"\[[^\]]*\]\(<?([^)>\s]+)>?(?:\s+\"[^\"]*\")?\)|^\[[^\]]+\]:\s*(\S+)")
 SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:")
+TABLE_CALL = re.compile(r"([\w./-]+\.py) --tables ")
 
 
 def _find(lines, path, patterns):
@@ -105,6 +106,15 @@ def links(tree):
                 inside = place.is_relative_to(tree.root.resolve())
                 if not inside or not place.exists():
                     yield f"{path}:{number}: the link to {target} leads nowhere in this project"
+
+
+def tables(tree):
+    """A document that has a table of a script, and gives the call, is named by the script."""
+    for path in tree.ending(".md"):
+        for number, line in tree.lines(path):
+            for script in TABLE_CALL.findall(line):
+                if (tree.root / script).is_file() and path not in tree.text(script):
+                    yield f"{path}:{number}: {script} makes this table, and does not say so: name {path} in its docstring"
 
 
 def crowded(tree):

@@ -285,6 +285,13 @@ class LinksTest(RuleTest):
         self.assert_keeps("links", {"a.md": "```\n[b](b.md)\n```\n`[b](b.md)`\n"})
 
 
+class TablesTest(RuleTest):
+    def test_a_script_names_the_documents_of_its_tables(self):
+        document = {"docs/a.md": "\n    lab/make.py --tables x\n"}
+        self.assert_keeps("tables", {**document, "lab/make.py": "As in docs/a.md.\n"})
+        self.assert_breaks("tables", {**document, "lab/make.py": "As in docs/b.md.\n"}, "docs/a.md:2: lab/make.py")
+
+
 class LengthTest(RuleTest):
     def test_five_hundred_lines(self):
         self.assert_keeps("length", {"base/a.cc": "\n" * 500, "trace.jsonl": "\n" * 600})
