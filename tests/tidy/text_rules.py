@@ -49,6 +49,8 @@ ABSOLUTE_PATH = re.compile(r"(?:(?<![\w.$}{\])/-])|-[IL])/(home|root)/")
 MARKDOWN_LINK = re.compile(r"\[[^\]]*\]\(<?([^)>\s]+)>?(?:\s+\"[^\"]*\")?\)|^\[[^\]]+\]:\s*(\S+)")
 SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:")
 TABLE_CALL = re.compile(r"([\w./-]+\.py) --tables ")
+RULES_DOCUMENT = "docs/formats/rules.md"
+CITED_RULE = re.compile(r"\b[Rr]ules? (\d+)(?: and (\d+))?")
 
 
 def _find(lines, path, patterns):
@@ -106,6 +108,18 @@ def links(tree):
                 inside = place.is_relative_to(tree.root.resolve())
                 if not inside or not place.exists():
                     yield f"{path}:{number}: the link to {target} leads nowhere in this project"
+
+
+def cited_rules(tree):
+    """The protocol's rules are numbered in one document, and nobody cites one that it lacks."""
+    known = set(re.findall(r"^(\d+)\. \*\*", tree.text(RULES_DOCUMENT), re.MULTILINE) if RULES_DOCUMENT in tree.paths else ())
+    for path in tree.paths:
+        if in_folder(path, RULES_FOLDER) or pathlib.PurePosixPath(path).suffix not in TEXT_SUFFIXES:
+            continue
+        for number, line in tree.lines(path):
+            for cited in CITED_RULE.findall(line):
+                for rule in set(filter(None, cited)) - known:
+                    yield f"{path}:{number}: there is no rule {rule} in {RULES_DOCUMENT}"
 
 
 def tables(tree):

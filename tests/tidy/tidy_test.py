@@ -285,6 +285,14 @@ class LinksTest(RuleTest):
         self.assert_keeps("links", {"a.md": "```\n[b](b.md)\n```\n`[b](b.md)`\n"})
 
 
+class CitedRulesTest(RuleTest):
+    def test_a_rule_that_is_cited_is_one(self):
+        rules = {"docs/formats/rules.md": "1. **Live word.** …\n2. **Copies.** …\n"}
+        self.assert_keeps("cited_rules", {**rules, "base/a.h": "// Protocol rules 1 and 2.\n"})
+        self.assert_breaks("cited_rules", {**rules, "base/a.h": "// Protocol rules 1 and 3.\n"}, "base/a.h:1: there is no rule 3")
+        self.assert_breaks("cited_rules", {"base/a.h": "// Rule 1.\n"}, "base/a.h:1: ")
+
+
 class TablesTest(RuleTest):
     def test_a_script_names_the_documents_of_its_tables(self):
         document = {"docs/a.md": "\n    lab/make.py --tables x\n"}
