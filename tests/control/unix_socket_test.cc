@@ -13,6 +13,7 @@
 #include "net/address/unix_path.h"
 #include "net/socket_rights.h"
 #include "tests/control/served_node.h"
+#include "tests/support/needs_root.h"
 
 namespace farpage {
 namespace {
@@ -242,7 +243,7 @@ TEST_F(UnixSocket, HasTheRightsThatItWasGivenWhateverTheUmask) {
 
 // As another user, for whom alone rights count.
 TEST_F(UnixSocket, GroupMayConnectAndOthersAreToldThatItIsAPermission) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be another user";
+  if (const char* why = why_no_root()) GTEST_SKIP() << why;
   constexpr uid_t kUser = 12345;
   constexpr gid_t kGroup = 2000;
   ServedNode node;

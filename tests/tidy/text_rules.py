@@ -51,6 +51,9 @@ SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:")
 TABLE_CALL = re.compile(r"([\w./-]+\.py) --tables ")
 RULES_DOCUMENT = "docs/formats/rules.md"
 CITED_RULE = re.compile(r"\b[Rr]ules? (\d+)(?: and (\d+))?")
+ROOT_HELPERS = ("tests/support/needs_root.h", "tests/cli/support/program.py")
+ROOT_SENTENCE = re.compile(r'"(needs root[^"]*)"')
+ASKS_FOR_ROOT = re.compile(r"\bgete?uid\(\)\s*[!=]=\s*0")
 
 
 def _find(lines, path, patterns):
@@ -120,6 +123,19 @@ def cited_rules(tree):
             for cited in CITED_RULE.findall(line):
                 for rule in set(filter(None, cited)) - known:
                     yield f"{path}:{number}: there is no rule {rule} in {RULES_DOCUMENT}"
+
+
+def needs_root(tree):
+    """A test that has to be root asks, and says what is missing, as all others do."""
+    for path in tree.paths:
+        if in_folder(path, RULES_FOLDER) or path in ROOT_HELPERS or not in_folder(path, "tests"):
+            continue
+        for number, line in tree.lines(path):
+            if ASKS_FOR_ROOT.search(line):
+                yield f"{path}:{number}: a test that needs root says so with {' or '.join(ROOT_HELPERS)}"
+    sentences = {path: set(ROOT_SENTENCE.findall(tree.text(path))) for path in ROOT_HELPERS if path in tree.paths}
+    if len(set(map(frozenset, sentences.values()))) > 1:
+        yield f"{ROOT_HELPERS[0]}:1: says another sentence than {ROOT_HELPERS[1]}"
 
 
 def tables(tree):

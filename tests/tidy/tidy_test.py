@@ -293,6 +293,15 @@ class CitedRulesTest(RuleTest):
         self.assert_breaks("cited_rules", {"base/a.h": "// Rule 1.\n"}, "base/a.h:1: ")
 
 
+class NeedsRootTest(RuleTest):
+    def test_one_helper_in_each_language(self):
+        helpers = {"tests/support/needs_root.h": 'geteuid() == 0 ? nullptr : "needs root: a";\n',
+                   "tests/cli/support/program.py": 'if os.geteuid() != 0:\n    skip(case, "needs root: a")\n'}
+        self.assert_keeps("needs_root", {**helpers, "base/a.cc": "geteuid() != 0\n", "tests/a.cc": "geteuid() == owner\n"})
+        self.assert_breaks("needs_root", {**helpers, "tests/a_test.py": "os.geteuid() == 0\n"}, "tests/a_test.py:1: ")
+        self.assert_breaks("needs_root", {**helpers, "tests/support/needs_root.h": '"needs root: b"\n'}, "tests/support/needs_root.h:1: says")
+
+
 class TablesTest(RuleTest):
     def test_a_script_names_the_documents_of_its_tables(self):
         document = {"docs/a.md": "\n    lab/make.py --tables x\n"}

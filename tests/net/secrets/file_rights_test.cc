@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "tests/support/needs_root.h"
 #include "tests/support/temp_dir.h"
 
 namespace farpage {
@@ -93,7 +94,7 @@ TEST(SmallFile, AdviceFitsTheError) {
 
 // As another user, for nothing is closed to root.
 TEST(SmallFile, ClosedOnesSayWhoMayOpenThemAndWhatWouldHelp) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be another user";
+  if (const char* why = why_no_root()) GTEST_SKIP() << why;
   const TempDir dir;
   ASSERT_EQ(::chmod(dir.path().c_str(), 0755), 0);
   std::ofstream(dir / "f") << "x";
