@@ -7,11 +7,13 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <string>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/unique_fd.h"
@@ -189,6 +191,19 @@ TEST_F(StderrTest, ASocketThatIsFullHoldsNobodyUp) {
   const uint64_t start = boottime_clock().now_ns();
   for (int i = 0; i < 200; ++i) write_stderr(std::string(20'000, 'x'));
   EXPECT_LT(boottime_clock().now_ns() - start, 5 * kSecond);
+}
+
+TEST_F(StderrTest, AFailedCheckEndsItsProcessThoughNobodyReads) {
+  const Pipe pipe;
+  pipe.fill();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const StderrIs here(pipe.write_end());
+    FARPAGE_CHECK(child != 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
 TEST_F(StderrTest, ALongTextArrivesWhole) {
