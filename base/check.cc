@@ -1,12 +1,15 @@
 #include "base/check.h"
 
-#include <cstdio>
+#include <fmt/format.h>
+
 #include <cstdlib>
+
+#include "base/stderr.h"
 
 namespace farpage {
 
 void check_failed(const char* condition, const char* file, int line) {
-  std::fprintf(stderr, "%s:%d: check failed: %s\n", file, line, condition);
+  write_stderr(fmt::format("{}:{}: check failed: {}\n", file, line, condition));
   std::abort();
 }
 

@@ -1,9 +1,12 @@
 #include "base/stderr.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +16,10 @@
 #include <ctime>
 #include <mutex>
 #include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/unique_fd.h"
 
 namespace farpage {
 namespace {
@@ -51,21 +58,58 @@ class NoWriteSignals {
   sigset_t before_ = {};
 };
 
-// A write of at most PIPE_BUF to what poll() says is writable does not wait.
+// Standard error, so that no write to it waits, even when another process fills it between poll()
+// and write(). O_NONBLOCK of the descriptor itself would be that of all who share it, so that a
+// pipe or a terminal is opened once more; what cannot be (it is another user's) is written to as it
+// is.
+class OwnStderr {
+ public:
+  OwnStderr() {
+    struct stat status = {};
+    if (::fstat(STDERR_FILENO, &status) != 0) return;
+    is_socket_ = S_ISSOCK(status.st_mode);
+    if (!S_ISFIFO(status.st_mode) && !S_ISCHR(status.st_mode)) return;
+    again_.reset(::open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  }
+  ssize_t write(std::string_view part) const {
+    if (is_socket_) {
+      return ::send(STDERR_FILENO, part.data(), part.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    return ::write(again_.valid() ? again_.get() : STDERR_FILENO, part.data(), part.size());
+  }
+
+ private:
+  bool is_socket_ = false;
+  UniqueFd again_;
+};
+
 bool write_all(std::string_view text, int patience_ms) {
   const NoWriteSignals no_signals;
-  while (!text.empty()) {
+  const OwnStderr own;
+  uint64_t deadline_ns = 0;
+  for (bool goes_on = true; !text.empty();) {
+    const uint64_t now = boottime_clock().now_ns();
+    if (std::exchange(goes_on, false)) {
+      deadline_ns = now + static_cast<uint64_t>(patience_ms) * kMillisecond;
+    }
     pollfd writable = {STDERR_FILENO, POLLOUT, 0};
-    const int ready = ::poll(&writable, 1, patience_ms);
+    const uint64_t left_ns = deadline_ns > now ? deadline_ns - now : 0;
+    const int ready = ::poll(&writable, 1, static_cast<int>(left_ns / kMillisecond));
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) return false;
-    const size_t part = std::min<size_t>(text.size(), PIPE_BUF);
-    const ssize_t count = ::write(STDERR_FILENO, text.data(), part);
+    const ssize_t count = own.write(text.substr(0, PIPE_BUF));
     if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EAGAIN && left_ns > 0) {
+      // A terminal with little room says that it is writable.
+      const timespec pause = {0, kMillisecond};
+      ::nanosleep(&pause, nullptr);
+      continue;
+    }
     if (count < 0 && errno == EPIPE) no_signals.take(SIGPIPE);
     if (count < 0 && errno == EFBIG) no_signals.take(SIGXFSZ);
     if (count <= 0) return false;
     text.remove_prefix(static_cast<size_t>(count));
+    goes_on = true;
   }
   return true;
 }

@@ -75,20 +75,34 @@ Result<void> clear_stale_socket(const std::string& path) {
   return {};
 }
 
-Result<void> give_to(const SocketRights& rights, const std::string& path) {
+}  // namespace
+
+Result<void> give_socket(const std::string& path, const SocketRights& rights) {
+  const UniqueFd file(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status = {};
+  if (!file.valid() || ::fstat(file.get(), &status) != 0 || !S_ISSOCK(status.st_mode) ||
+      status.st_uid != ::geteuid() || status.st_nlink != 1) {
+    return fail(Code::kDenied,
+                fmt::format("somebody has put something else in the place of the socket {}: choose "
+                            "a folder that this user alone may write to",
+                            path));
+  }
   constexpr uid_t kSameOwner = static_cast<uid_t>(-1);
-  if (rights.group && ::lchown(path.c_str(), kSameOwner, *rights.group) != 0) {
+  if (rights.group && ::fchownat(file.get(), "", kSameOwner, *rights.group, AT_EMPTY_PATH) != 0) {
     const char* advice =
         errno == EPERM ? ": run the node as a member of that group, or choose another" : "";
     return fail(Code::kDenied,
                 fmt::format("cannot give the socket {} to the group {} (node.socket_group): {}{}",
                             path, *rights.group, std::strerror(errno), advice));
   }
-  if (::chmod(path.c_str(), rights.mode) != 0) {
+  // fchmod() takes no such descriptor.
+  if (::chmod(fmt::format("/proc/self/fd/{}", file.get()).c_str(), rights.mode) != 0) {
     return fail_errno(errno, fmt::format("cannot set the rights of the socket {}", path));
   }
   return {};
 }
+
+namespace {
 
 // Whoever may connect may store and read pages, so that its rights come before that.
 Result<UniqueFd> bind_to(const std::string& path, const SocketRights& rights) {
@@ -98,7 +112,7 @@ Result<UniqueFd> bind_to(const std::string& path, const SocketRights& rights) {
       ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return fail(Code::kSystem, fmt::format("cannot listen on {}: {}", path, std::strerror(errno)));
   }
-  auto given = give_to(rights, path);
+  auto given = give_socket(path, rights);
   if (given && ::listen(fd.get(), SOMAXCONN) == 0) return fd;
   const int error = errno;
   ::unlink(path.c_str());

@@ -11,6 +11,10 @@
 
 namespace farpage {
 
+// Gives a socket's file of this user its rights; nothing else that stands at the path by then, and
+// nothing that a link there leads to.
+Result<void> give_socket(const std::string& path, const SocketRights& rights);
+
 // A Unix socket's path that is taken: the socket listens, and whoever connects waits to be
 // accepted. Its file goes with this object.
 class BoundUnixSocket {

@@ -28,9 +28,9 @@ bool is_fleet(std::string_view text) {
 }
 
 Result<std::shared_ptr<std::string>> load_password(const std::string& path) {
-  auto text = read_small_file(path, "the password",
-                              "name a file (etcd.password_file) that holds "
-                              "the password of etcd.user");
+  auto text = read_private_file(path, "the password",
+                                "name a file (etcd.password_file) that holds "
+                                "the password of etcd.user");
   if (!text) return tl::unexpected(text.error());
   text->resize(std::min(text->find_first_of("\r\n"), text->size()));
   if (text->empty()) {
@@ -39,9 +39,7 @@ Result<std::shared_ptr<std::string>> load_password(const std::string& path) {
                             "the password of etcd.user",
                             path));
   }
-  return check_private(path, "the password").map([&] {
-    return std::make_shared<std::string>(std::move(*text));
-  });
+  return std::make_shared<std::string>(std::move(*text));
 }
 
 struct Endpoints {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -41,7 +42,7 @@ using Values = std::span<const double>;  // of the parameters, in their order
 template <typename Made>
 struct KindOf {
   std::string_view name;
-  std::string_view what;  // in a line
+  std::string what;  // in a line
   std::vector<Parameter> parameters;
   std::unique_ptr<Made> (*make)(const Setting& setting, Values values);
   bool sees_future = false;

@@ -31,8 +31,10 @@ UniqueFd mark(const std::string& folder) {
   return file;
 }
 
+// Anybody may have made the folder, with a pipe in the place of the mark.
 bool is_abandoned(const std::string& folder) {
-  const UniqueFd file(::open((folder + kMark).c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  const UniqueFd file(
+      ::open((folder + kMark).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};
   return file.valid() && ::fstat(file.get(), &status) == 0 && status.st_uid == ::geteuid() &&
          ::flock(file.get(), LOCK_EX | LOCK_NB) == 0;

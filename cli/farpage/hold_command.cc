@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -26,6 +27,7 @@ namespace {
 
 constexpr int kExitNotFound = 127;  // of a command that cannot be run
 constexpr int kPauseMs = 1'000;     // before a command that has failed is started again
+constexpr int kLongestPauseMs = 30'000;
 
 constexpr const char* kNotifySocket = "/notify";
 
@@ -71,9 +73,10 @@ class Holder {
   Result<int> run() {
     while (true) {
       keep_reachable();
-      auto started = start_held(words_, store_);
+      const auto started = start();
       if (!started) return tl::unexpected(started.error());
       child_ = *started;
+      replacing_ = false;
       const int status = wait_for_end();
       store_.receive();
       const bool by_itself = !ending_ && !replacing_;
@@ -88,7 +91,6 @@ class Holder {
             fmt::format("farpage: {} {}: it is started again\n", words_[0], describe(status)));
         if (pause(kPauseMs); ending_) return code;
       }
-      replacing_ = false;
     }
   }
 
@@ -105,6 +107,17 @@ class Holder {
         fmt::format("farpage: {} has been removed, and {} cannot tell what is to be held: "
                     "{}\n",
                     store_.path(), words_[0], moved.error().message));
+  }
+
+  // What is held waits for a process. Without any, who has asked for the first life is told.
+  Result<pid_t> start() {
+    for (int pause_ms = kPauseMs;; pause_ms = std::min(2 * pause_ms, kLongestPauseMs)) {
+      auto started = start_held(words_, store_);
+      if (started || !started_before_) return started;
+      write_stderr(fmt::format("farpage: {}: {} is tried again in {} s, and its pages stay held\n",
+                               started.error().message, words_[0], pause_ms / 1'000));
+      if (pause(pause_ms); ending_) return started;
+    }
   }
 
   int wait_for_end() {

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
@@ -93,18 +95,24 @@ Result<LiveLink> link_of(const LiveArguments& arguments) {
 }
 
 // Virtual time first, over a tier like the link, and then the same with pages that are fetched.
+// What virtual time says is written though no page can be fetched.
 Result<void> run_both(const LiveArguments& arguments, const LiveLink& link,
                       const paging::AccessTrace& trace, const vtime::TimedOptions& options,
                       const vtime::TimedPlan& plan) {
   auto runs = run_in_virtual_time(trace, options, plan);
   if (!runs) return tl::unexpected(runs.error());
   const auto live = run_live(link, trace, options, plan);
-  if (!live) return tl::unexpected(live.error());
-  runs->insert(runs->end(), live->begin(), live->end());
+  if (live) runs->insert(runs->end(), live->begin(), live->end());
+  const auto written = write_timed(arguments.timed.files, trace, options, *runs);
+  if (!live) {
+    return fail(live.error().code,
+                fmt::format("{}{}{}", live.error().message,
+                            written ? ": what was written is of virtual time alone" : "; and ",
+                            written ? "" : written.error().message));
+  }
   uint64_t wrong_bytes = 0;
   for (const vtime::TimedRun& run : *live) wrong_bytes += run.result.wrong_bytes;
-  return exit_code_of(wrong_bytes, write_timed(arguments.timed.files, trace, options, *runs))
-      .map([](int) {});
+  return exit_code_of(wrong_bytes, written).map([](int) {});
 }
 
 int run(const LiveArguments& arguments) {

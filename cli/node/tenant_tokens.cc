@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <optional>
+#include <memory>
 #include <utility>
 
 namespace farpage {
@@ -17,52 +16,51 @@ struct Entry {
   WatchedSecret<SharedToken> token;
 };
 
-// What the files hold, and for those that cannot be used what was in use; the first error of all.
-struct Read {
-  std::vector<std::optional<SharedToken>> tokens;
-  std::optional<Error> failed;
-};
+using Tokens = std::vector<std::shared_ptr<SharedToken>>;  // of each entry; null: none
 
-Read read_all(std::span<const Entry> entries) {
-  Read read;
-  for (const Entry& entry : entries) {
-    auto token = SharedToken::load(entry.path);
-    if (!token && !read.failed) {
-      read.failed =
-          Error{token.error().code, fmt::format("{}: {}", entry.key, token.error().message)};
-    }
-    const auto in_use = entry.token.get();
-    read.tokens.push_back(token               ? std::optional(std::move(*token))
-                          : in_use != nullptr ? std::optional(*in_use)
-                                              : std::nullopt);
-  }
-  return read;
+Error same_token(const Entry& one, const Entry& other) {
+  return Error{Code::kInvalid,
+               fmt::format("{} and {} have the same token: make one for each with 'openssl rand "
+                           "-hex 32'",
+                           one.name, other.name)};
 }
 
-Result<void> check_distinct(std::span<const Entry> entries,
-                            std::span<const std::optional<SharedToken>> tokens) {
-  for (size_t i = 0; i < entries.size(); ++i) {
+// Of two that are the same, those that are new stay out. No two in use are the same, so that one
+// at least is new.
+void keep_distinct(std::span<const Entry> entries, const Tokens& in_use, Tokens& tokens,
+                   SecretFiles::Results& results) {
+  for (size_t i = 1; i < entries.size(); ++i) {
     for (size_t before = 0; before < i; ++before) {
       if (!tokens[i] || !tokens[before] || tokens[i]->secret != tokens[before]->secret) continue;
-      return fail(Code::kInvalid,
-                  fmt::format("{} and {} have the same token: make one for each with 'openssl rand "
-                              "-hex 32'",
-                              entries[i].name, entries[before].name));
+      for (const size_t each : {i, before}) {
+        if (tokens[each] == in_use[each]) continue;
+        tokens[each] = in_use[each];
+        results[each] = tl::unexpected(same_token(entries[i], entries[before]));
+      }
+      return keep_distinct(entries, in_use, tokens, results);
     }
   }
-  return {};
 }
 
-Result<void> read_again(std::span<Entry> entries) {
-  Read read = read_all(entries);
-  if (auto distinct = check_distinct(entries, read.tokens); !distinct) return distinct;
+SecretFiles::Results read_again(std::span<Entry> entries, const SecretFiles::Reads& reads) {
+  SecretFiles::Results results(entries.size());
+  Tokens in_use;
+  for (const Entry& entry : entries) in_use.push_back(entry.token.get());
+  Tokens tokens = in_use;
   for (size_t i = 0; i < entries.size(); ++i) {
-    if (read.tokens[i]) {
-      entries[i].token.set(std::make_shared<SharedToken>(std::move(*read.tokens[i])));
+    if (!reads[i]) continue;
+    auto token = SharedToken::load(entries[i].path);
+    if (token && in_use[i] && token->secret == in_use[i]->secret) continue;
+    if (token) {
+      tokens[i] = std::make_shared<SharedToken>(std::move(*token));
+    } else {
+      results[i] =
+          fail(token.error().code, fmt::format("{}: {}", entries[i].key, token.error().message));
     }
   }
-  if (read.failed) return tl::unexpected(std::move(*read.failed));
-  return {};
+  keep_distinct(entries, in_use, tokens, results);
+  for (size_t i = 0; i < entries.size(); ++i) entries[i].token.set(std::move(tokens[i]));
+  return results;
 }
 
 }  // namespace
@@ -80,10 +78,13 @@ Result<TenantTokens> TenantTokens::load(const std::string& own_path,
                        fmt::format("the tenant '{}'", tenant.name), tenant.token_file,
                        tokens.tenants.emplace_back()});
   }
-  SecretFiles::Options options = {.what = "a token of the node or its tenants",
-                                  .paths = {},
-                                  .read = [entries]() mutable { return read_again(entries); }};
-  for (const Entry& entry : entries) options.paths.push_back(entry.path);
+  SecretFiles::Options options;
+  for (const Entry& entry : entries) {
+    options.secrets.push_back(
+        {.what = fmt::format("the token of {} in '{}'", entry.name, entry.path),
+         .paths = {entry.path}});
+  }
+  options.read = [entries](const auto& reads) mutable { return read_again(entries, reads); };
   auto watch = SecretWatch::begin(std::move(options));
   if (!watch) return tl::unexpected(watch.error());
   tokens.watch = std::move(*watch);

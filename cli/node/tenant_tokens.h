@@ -14,7 +14,8 @@
 namespace farpage {
 
 // The tokens that a node with tenants takes: no two are the same. They are read again together when
-// one's file has changed; one that cannot be used, or is another's, leaves the others theirs.
+// one's file has changed; of one that cannot be used, or is another's, what was read before stays
+// in use, and the others are taken.
 struct TenantTokens {
   WatchedSecret<SharedToken> own;
   std::vector<WatchedSecret<SharedToken>> tenants;  // in their order

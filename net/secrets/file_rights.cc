@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <grp.h>
+#include <poll.h>
 #include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/unique_fd.h"
 #include "base/units.h"
 
@@ -75,6 +77,47 @@ tl::unexpected<Error> refuse(const std::string& path, const std::string& what,
                                           std::strerror(error), advice));
 }
 
+// Without blocking, for a pipe may stand there, though a file did a moment ago.
+UniqueFd open_to_read(const std::string& path) {
+  return UniqueFd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+}
+
+bool wait_to_read(int fd, uint64_t deadline_ns) {
+  while (true) {
+    const uint64_t now = boottime_clock().now_ns();
+    const uint64_t left_ns = deadline_ns > now ? deadline_ns - now : 0;
+    pollfd readable = {fd, POLLIN, 0};
+    const int ready = ::poll(&readable, 1, static_cast<int>(left_ns / kMillisecond));
+    if (ready >= 0 || errno != EINTR) return ready > 0;
+  }
+}
+
+Result<std::string> read_to_end(const UniqueFd& file, const std::string& path,
+                                const std::string& what, const std::string& missing,
+                                uint64_t patience_ns) {
+  const uint64_t deadline_ns = boottime_clock().now_ns() + patience_ns;
+  std::string text;
+  std::array<char, 4096> part;
+  while (true) {
+    if (!wait_to_read(file.get(), deadline_ns)) {
+      return fail(Code::kInvalid,
+                  fmt::format("cannot read {} in '{}': it is a pipe, and nobody has written all of "
+                              "it within {:g} s: name a file",
+                              what, path, static_cast<double>(patience_ns) / kSecond));
+    }
+    const ssize_t count = ::read(file.get(), part.data(), part.size());
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (count < 0) return refuse(path, what, missing, errno);
+    if (count == 0) return text;
+    text.append(part.data(), static_cast<size_t>(count));
+    if (text.size() > kMostBytes) {
+      return fail(Code::kInvalid,
+                  fmt::format("cannot read {} in '{}': it is longer than {}; is it the right file?",
+                              what, path, format_bytes(kMostBytes)));
+    }
+  }
+}
+
 }  // namespace
 
 std::string describe_rights(const std::string& path) {
@@ -114,30 +157,23 @@ Result<void> judge_rights(const struct stat& status, uid_t user, const std::stri
               fmt::format("others than its owner may use {} in '{}': {}", what, path, advice));
 }
 
-Result<void> check_private(const std::string& path, const std::string& what) {
-  struct stat status;
-  if (::stat(path.c_str(), &status) != 0) return {};
-  return judge_rights(status, ::geteuid(), path, what);
+Result<std::string> read_small_file(const std::string& path, const std::string& what,
+                                    const std::string& missing, uint64_t patience_ns) {
+  const UniqueFd file = open_to_read(path);
+  if (!file.valid()) return refuse(path, what, missing, errno);
+  return read_to_end(file, path, what, missing, patience_ns);
 }
 
-Result<std::string> read_small_file(const std::string& path, const std::string& what,
-                                    const std::string& missing) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return refuse(path, what, missing, errno);
-  std::string text;
-  std::array<char, 4096> part;
-  while (true) {
-    const ssize_t count = ::read(file.get(), part.data(), part.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return refuse(path, what, missing, errno);
-    if (count == 0) return text;
-    text.append(part.data(), static_cast<size_t>(count));
-    if (text.size() > kMostBytes) {
-      return fail(Code::kInvalid,
-                  fmt::format("cannot read {} in '{}': it is longer than {}; is it the right file?",
-                              what, path, format_bytes(kMostBytes)));
-    }
+Result<std::string> read_private_file(const std::string& path, const std::string& what,
+                                      const std::string& missing) {
+  const UniqueFd file = open_to_read(path);
+  struct stat status = {};
+  if (!file.valid() || ::fstat(file.get(), &status) != 0) {
+    return refuse(path, what, missing, errno);
   }
+  return judge_rights(status, ::geteuid(), path, what).and_then([&] {
+    return read_to_end(file, path, what, missing, kPipePatienceNs);
+  });
 }
 
 }  // namespace farpage

@@ -5,6 +5,7 @@
 #include <openssl/evp.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <ctime>
@@ -27,25 +28,11 @@ std::string utc(int64_t time_s) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(static_cast<std::time_t>(time_s)));
 }
 
-}  // namespace
-
-Result<std::unique_ptr<SecretFiles>> SecretFiles::open(Options options) {
-  auto made = std::unique_ptr<SecretFiles>(new SecretFiles(std::move(options)));
-  bool has_pipe = false;
-  const std::string identity = made->identify(has_pipe);
-  made->is_watched_ = !has_pipe;
-  if (made->is_watched_) made->digest_ = made->digest();
-  if (auto read = made->options_.read(); !read) return tl::unexpected(read.error());
-  made->seen_ = identity;
-  // A file that was written just now can change once more without a new time: read_ stays empty, so
-  // that it is read once more.
-  return made;
-}
-
 // The time of the last change of any kind cannot be set, and tells of rights too.
-std::string SecretFiles::identify(bool& has_pipe) const {
+std::string identity_of(const std::vector<std::string>& paths, bool& has_pipe) {
   std::string identity;
-  for (const std::string& path : options_.paths) {
+  has_pipe = false;
+  for (const std::string& path : paths) {
     struct stat status = {};
     if (::stat(path.c_str(), &status) != 0) {
       identity += fmt::format("error {};", errno);
@@ -59,9 +46,9 @@ std::string SecretFiles::identify(bool& has_pipe) const {
   return identity;
 }
 
-std::string SecretFiles::digest() const {
+std::string digest_of(const std::vector<std::string>& paths) {
   std::string all;
-  for (const std::string& path : options_.paths) {
+  for (const std::string& path : paths) {
     const auto text = read_small_file(path, "", "");
     all += text ? fmt::format("{}:", text->size()) + *text : "none;";
   }
@@ -72,50 +59,120 @@ std::string SecretFiles::digest() const {
   return {reinterpret_cast<const char*>(digest.data()), bytes};
 }
 
-std::optional<SecretFiles::Word> SecretFiles::look(bool at_once) {
-  if (!is_watched_) return tell_expiry();
-  bool has_pipe = false;
-  const std::string identity = identify(has_pipe);
-  if (has_pipe) return tell_expiry();  // in the place of a file: it would be waited for
-  const bool is_settled = identity == std::exchange(seen_, identity);
-  if (!at_once && (!is_settled || (identity == read_ && !failed_))) return tell_expiry();
-  const std::string now_holds = digest();
-  if (auto read = options_.read(); !read) {
-    failed_ = true;
-    auto word = tell_failure(read.error(), at_once);
-    return word ? word : tell_expiry();
+}  // namespace
+
+Result<std::unique_ptr<SecretFiles>> SecretFiles::open(Options options) {
+  auto made = std::unique_ptr<SecretFiles>(new SecretFiles(std::move(options)));
+  const std::string identity = made->identify();
+  for (size_t i = 0; i < made->states_.size(); ++i) {
+    State& state = made->states_[i];
+    state.is_watched = !state.is_pipe_now;
+    if (state.is_watched) state.digest = digest_of(made->options_.secrets[i].paths);
   }
+  for (const auto& read : made->options_.read(Reads(made->states_.size(), true))) {
+    if (!read) return tl::unexpected(read.error());
+  }
+  made->seen_ = identity;
+  // A file that was written just now can change once more without a new time: read_ stays empty, so
+  // that it is read once more.
+  return made;
+}
+
+bool SecretFiles::is_watched() const {
+  return std::ranges::any_of(states_, &State::is_watched);
+}
+
+// A pipe is read once: that another writer has opened it is no change.
+std::string SecretFiles::identify() {
+  std::string all;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    State& state = states_[i];
+    if (!state.is_watched) continue;
+    state.identity = identity_of(options_.secrets[i].paths, state.is_pipe_now);
+    all += state.identity + "|";
+  }
+  return all;
+}
+
+std::vector<SecretFiles::Word> SecretFiles::look(bool at_once) {
+  std::vector<Word> words;
+  const std::string identity = identify();
+  const bool is_settled = identity == std::exchange(seen_, identity);
+  const bool is_due = at_once || (is_settled && (identity != read_ || failed_));
+  Reads reads;
+  std::vector<std::string> digests;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    // What is a pipe now, in the place of a file, would be waited for.
+    reads.push_back(is_due && states_[i].is_watched && !states_[i].is_pipe_now);
+    digests.push_back(reads[i] ? digest_of(options_.secrets[i].paths) : "");
+  }
+  const bool reads_any = std::ranges::find(reads, true) != reads.end();
+  const Results results = reads_any ? options_.read(reads) : Results(reads.size());
   // What was read at once may be written still, in the same tick of the file's clock.
-  if (is_settled) read_ = identity;
-  failed_ = false;
-  told_.clear();
-  if (now_holds == std::exchange(digest_, now_holds)) return std::nullopt;
-  return Word{
-      fmt::format("{} has changed, and was read again: new connections use it", options_.what),
-      false};
+  if (reads_any && is_settled) read_ = identity;
+  if (reads_any) failed_ = false;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (reads[i]) take(i, results[i], digests[i], at_once, words);
+    if (at_once && !reads[i]) words.push_back(tell_pipe(i));
+    if (const auto expired = tell_expiry(i)) words.push_back(*expired);
+  }
+  return words;
+}
+
+// Takes note of what was read of one, and tells it.
+void SecretFiles::take(size_t secret, const Result<void>& result, const std::string& digest,
+                       bool at_once, std::vector<Word>& words) {
+  State& state = states_[secret];
+  if (!result) {
+    failed_ = true;
+    if (const auto word = tell_failure(secret, result.error(), at_once)) words.push_back(*word);
+    return;
+  }
+  state.told.clear();
+  if (digest == std::exchange(state.digest, digest)) return;
+  words.push_back({fmt::format("{} has changed, and was read again: new connections use it",
+                               options_.secrets[secret].what),
+                   false});
+}
+
+SecretFiles::Word SecretFiles::tell_pipe(size_t secret) const {
+  const std::string& what = options_.secrets[secret].what;
+  if (states_[secret].is_watched) {
+    return {fmt::format("{} was not read again: a pipe stands in the place of a file. What was "
+                        "read before stays in use: put a regular file there",
+                        what),
+            true};
+  }
+  return {fmt::format("{} was not read again, for it came from a pipe, which is read once: to "
+                      "renew it, start this process again, or have it name a regular file next "
+                      "time, which is read again when it changes",
+                      what),
+          true};
 }
 
 // Once for each change. What comes too soon waits for a later look, which fails as this one did.
-std::optional<SecretFiles::Word> SecretFiles::tell_failure(const Error& error, bool at_once) {
-  const std::string told = seen_ + error.message;
+std::optional<SecretFiles::Word> SecretFiles::tell_failure(size_t secret, const Error& error,
+                                                           bool at_once) {
+  State& state = states_[secret];
+  const std::string told = state.identity + error.message;
   const uint64_t now = boottime_clock().now_ns();
-  if (!at_once && (told == told_ || now < tell_again_ns_)) return std::nullopt;
-  told_ = told;
-  tell_again_ns_ = now + kTellNs;
-  const int64_t expires = options_.expires_s();
+  if (!at_once && (told == state.told || now < state.tell_again_ns)) return std::nullopt;
+  state.told = told;
+  state.tell_again_ns = now + kTellNs;
+  const int64_t expires = options_.secrets[secret].expires_s();
   return Word{fmt::format("{} has changed and cannot be used: {}. What was read before stays in "
                           "use{}; the file is tried again every second",
-                          options_.what, error.message,
+                          options_.secrets[secret].what, error.message,
                           expires == 0 ? "" : ", and is valid until " + utc(expires)),
               true};
 }
 
-std::optional<SecretFiles::Word> SecretFiles::tell_expiry() {
-  const int64_t expires = options_.expires_s();
+std::optional<SecretFiles::Word> SecretFiles::tell_expiry(size_t secret) {
+  const int64_t expires = options_.secrets[secret].expires_s();
   if (expires == 0 || wall_clock_s() < expires) return std::nullopt;
-  if (std::exchange(told_expiry_s_, expires) == expires) return std::nullopt;
+  if (std::exchange(states_[secret].told_expiry_s, expires) == expires) return std::nullopt;
   return Word{fmt::format("{} has expired at {}: new connections fail until its file holds another",
-                          options_.what, utc(expires)),
+                          options_.secrets[secret].what, utc(expires)),
               true};
 }
 

@@ -5,26 +5,36 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
 
 namespace farpage {
 
-// The files of one secret (a token; a certificate with its key and its CA), which are read again
-// when one of them has changed: when it is written anew, replaced, or a link on its way leads
-// elsewhere. One thread at a time.
+// The files of a secret (a token; a certificate with its key and its CA), or of several that are
+// read together. They are read again when one has changed: when it is written anew, replaced, or a
+// link on its way leads elsewhere. What is told is told of each secret by itself. One thread at a
+// time.
 class SecretFiles {
  public:
-  struct Options {
+  struct Secret {
     std::string what;  // in messages: "the token in '/etc/token'"
     std::vector<std::string> paths;
-    // Takes into use what the files hold now; an error leaves in use what was.
-    std::function<Result<void>()> read;
     // When what is in use ends, in seconds since 1970; 0: never.
     std::function<int64_t()> expires_s = [] { return int64_t{0}; };
   };
-  // Reads them for the first time. What is no regular file (a pipe) is read this once.
+  // One for each secret.
+  using Reads = std::vector<bool>;
+  using Results = std::vector<Result<void>>;
+  struct Options {
+    std::vector<Secret> secrets;
+    // Takes into use what the files of those that it is to read hold now; an error leaves in use
+    // what was.
+    std::function<Results(const Reads& reads)> read;
+  };
+  // Reads all of them for the first time; the first error of all. What is no regular file (a pipe)
+  // is read this once.
   static Result<std::unique_ptr<SecretFiles>> open(Options options);
 
   struct Word {
@@ -34,24 +44,35 @@ class SecretFiles {
   // Blocks on files. Reads what has changed since, once two looks in a row have found the same, for
   // it may be half written; `at_once` at the first, and whether or not it seems to have changed.
   // Tries again at each look what could not be used. Returns what is to be told.
-  std::optional<Word> look(bool at_once = false);
+  std::vector<Word> look(bool at_once = false);
+  // Whether a look reads any of them: not where all came from pipes.
+  bool is_watched() const;
 
  private:
-  explicit SecretFiles(Options options) : options_(std::move(options)) {}
-  std::string identify(bool& has_pipe) const;
-  std::string digest() const;
-  std::optional<Word> tell_failure(const Error& error, bool at_once);
-  std::optional<Word> tell_expiry();
+  struct State {
+    bool is_watched = true;  // none of its files is a pipe
+    bool is_pipe_now = false;
+    std::string identity;  // at the last look: which files they were
+    std::string digest;    // of what was taken into use last
+    std::string told;      // of which files, and what
+    uint64_t tell_again_ns = 0;
+    int64_t told_expiry_s = 0;
+  };
+
+  explicit SecretFiles(Options options)
+      : options_(std::move(options)), states_(options_.secrets.size()) {}
+  std::string identify();
+  void take(size_t secret, const Result<void>& result, const std::string& digest, bool at_once,
+            std::vector<Word>& words);
+  Word tell_pipe(size_t secret) const;
+  std::optional<Word> tell_failure(size_t secret, const Error& error, bool at_once);
+  std::optional<Word> tell_expiry(size_t secret);
 
   const Options options_;
-  bool is_watched_ = true;  // none of them is a pipe
-  std::string seen_;        // at the last look: which files they were
-  std::string read_;        // which files could be used last
-  std::string digest_;
+  std::vector<State> states_;  // of each secret
+  std::string seen_;           // at the last look: which files they all were
+  std::string read_;           // which files could be used last
   bool failed_ = false;
-  std::string told_;  // of which files, and what
-  uint64_t tell_again_ns_ = 0;
-  int64_t told_expiry_s_ = 0;
 };
 
 }  // namespace farpage

@@ -63,20 +63,25 @@ class SecretWatcher {
     }
   }
 
+  static void tell(const SecretFiles::Word& word) {
+    word.is_warning ? log_warning(word.text) : log_info(word.text);
+  }
+
   // Several secrets may be of the same files: what is said of them is said once.
   void look(bool at_once) {
     const std::lock_guard lock(files_mutex_);
     std::set<std::string> told;
+    bool reads_any = false;
+    bool nothing_new = true;
     for (SecretFiles* files : files_) {
-      const auto word = files->look(at_once);
-      if (!word || !told.insert(word->text).second) continue;
-      if (word->is_warning) {
-        log_warning(word->text);
-      } else {
-        log_info(word->text);
+      const auto words = files->look(at_once);
+      reads_any |= files->is_watched();
+      nothing_new &= words.empty() || !files->is_watched();
+      for (const SecretFiles::Word& word : words) {
+        if (told.insert(word.text).second) tell(word);
       }
     }
-    if (at_once && told.empty()) {
+    if (at_once && reads_any && nothing_new) {
       log_info("the files of tokens, certificates and passwords were read again: none has changed");
     }
   }

@@ -31,14 +31,15 @@ class WatchedSecret {
                                      std::function<Result<std::shared_ptr<T>>()> make) {
     WatchedSecret secret;
     // The watch is the state's own, and so goes before it.
-    const auto read = [state = secret.state_.get(), make = std::move(make)] {
-      return make().map([state](std::shared_ptr<T> made) { state->set(std::move(made)); });
+    const auto read = [state = secret.state_.get(), make = std::move(make)](const auto&) {
+      return SecretFiles::Results{
+          make().map([state](std::shared_ptr<T> made) { state->set(std::move(made)); })};
     };
-    SecretFiles::Options options = {std::move(what), std::move(paths), read};
+    SecretFiles::Secret files = {.what = std::move(what), .paths = std::move(paths)};
     if constexpr (requires(const T& value) { value.expires_s(); }) {
-      options.expires_s = [state = secret.state_.get()] { return state->get()->expires_s(); };
+      files.expires_s = [state = secret.state_.get()] { return state->get()->expires_s(); };
     }
-    auto watch = SecretWatch::begin(std::move(options));
+    auto watch = SecretWatch::begin({.secrets = {std::move(files)}, .read = read});
     if (!watch) return tl::unexpected(watch.error());
     secret.state_->watch = std::move(*watch);
     return secret;

@@ -27,8 +27,10 @@ tl::unexpected<Error> refuse_file(const char* what, const std::string& file) {
                                           last_openssl_error()));
 }
 
+constexpr const char* kMissing = "name a PEM file that is there";
+
 Result<std::string> read_pem(const char* what, const std::string& file) {
-  return read_small_file(file, what, "name a PEM file that is there");
+  return read_small_file(file, what, kMissing);
 }
 
 Text text_of(const std::string& pem) {
@@ -81,7 +83,7 @@ Result<void> check_unlocked(const std::string& pem, const std::string& file) {
 
 Result<void> load_key(SSL_CTX* context, const TlsFiles& files) {
   constexpr const char* kWhat = "the key";
-  const auto pem = read_pem(kWhat, files.key);
+  const auto pem = read_private_file(files.key, kWhat, kMissing);
   if (!pem) return tl::unexpected(pem.error());
   if (auto unlocked = check_unlocked(*pem, files.key); !unlocked) return unlocked;
   const Text text = text_of(*pem);
@@ -124,7 +126,6 @@ std::string last_openssl_error() {
 Result<void> load_identity(SSL_CTX* context, const TlsFiles& files) {
   return load_certificate(context, files.certificate)
       .and_then([&] { return load_key(context, files); })
-      .and_then([&] { return check_private(files.key, "the key"); })
       .and_then([&] { return check_dates(context, files.certificate); });
 }
 

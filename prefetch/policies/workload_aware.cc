@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -133,10 +135,11 @@ class WorkloadAware final : public Policy {
 // are compared. The offset in a prompt is the place in a step.
 PolicyInfo workload_aware() {
   return {.name = "workload_aware",
-          .what =
+          .what = fmt::format(
               "the page goes that is least likely to be accessed again at its age, as those of its "
-              "category lately were; of equal ones, the one farther back in its step; at most 1024 "
+              "category lately were; of equal ones, the one farther back in its step; at most {} "
               "categories are told apart",
+              kMostCategories),
           .parameters = {{"life", "in steps, after which nothing is expected", 1000, 1, 1e9},
                          {"recent", "how many reuses of a category tell of the next", 100, 1, 1e9}},
           .make = [](const Setting&, Values values) -> std::unique_ptr<Policy> {

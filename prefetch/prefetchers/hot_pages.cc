@@ -1,6 +1,9 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
+#include "base/units.h"
 #include "prefetch/importance/hot_spots.h"
 #include "prefetch/prefetchers/prefetchers.h"
 
@@ -9,6 +12,10 @@ namespace {
 
 class HotPages final : public Prefetcher {
  public:
+  static constexpr uint64_t kEvery = 16;  // queries, as all pages are looked at each time
+  // The first look at which there is something to say.
+  static constexpr uint64_t kFirst = round_up(HotSpots::kQueries, kEvery);
+
   HotPages(double share, double overlap) : spots_(share), least_overlap_(overlap) {}
 
   void on_access(const Access& access) override {
@@ -27,8 +34,6 @@ class HotPages final : public Prefetcher {
   }
 
  private:
-  static constexpr uint64_t kEvery = 16;  // queries, as all pages are looked at each time
-
   void end_step() {
     spots_.end_query();
     if (spots_.queries() % kEvery != 0) return;
@@ -46,9 +51,10 @@ class HotPages final : public Prefetcher {
 
 PrefetcherInfo hot_pages() {
   return {.name = "hot_spots",
-          .what =
-              "what all steps so far paid most attention to, after 50 of them and while single "
+          .what = fmt::format(
+              "what all steps so far paid most attention to, after {} of them and while single "
               "steps agree with it",
+              HotPages::kFirst),
           .parameters = {{"share", "of the pages that are hot", 0.1, 0, 1},
                          {"overlap", "how far steps have to agree (Jaccard)", 0.6, 0, 1}},
           .make = [](const Setting&, Values values) -> std::unique_ptr<Prefetcher> {

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -100,9 +102,10 @@ PrefetcherInfo learned() {
   const auto [explore, verify, conclude] = PhaseBudgets::parameters();
   return {
       .name = "learned",
-      .what =
+      .what = fmt::format(
           "of what belongs with pages that come back, as with `milestone`, what is likely to "
-          "be demanded within ten steps, as a classifier has learned from what came so far",
+          "be demanded within {} steps, as a classifier has learned from what came so far",
+          Candidates::kSteps),
       .parameters = {{"least", "how likely it has to be", 0.5, 0, 1}, explore, verify, conclude},
       .make = [](const Setting& setting, Values values) -> std::unique_ptr<Prefetcher> {
         return std::make_unique<Learned>(setting, values);

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -12,6 +14,8 @@ namespace {
 
 class Markov final : public Prefetcher {
  public:
+  static constexpr size_t kSuccessors = 8;  // of a page, that are remembered
+
   explicit Markov(double least) : least_(least) {}
 
   void on_access(const Access& access) override {
@@ -51,7 +55,6 @@ class Markov final : public Prefetcher {
     NumberedPage page = {};
     float weight = 0;
   };
-  static constexpr size_t kSuccessors = 8;  // of a page, that are remembered
   using Successors = std::array<Successor, kSuccessors>;
   struct Weight {
     double sum = 0;
@@ -120,9 +123,10 @@ class Markov final : public Prefetcher {
 // Joseph and Grunwald's Markov prefetcher, with steps for misses.
 PrefetcherInfo markov() {
   return {.name = "markov",
-          .what =
+          .what = fmt::format(
               "what has followed each of the step's pages in the next step before, most often "
-              "first; 8 followers of a page are remembered",
+              "first; {} followers of a page are remembered",
+              Markov::kSuccessors),
           .parameters = {{"least",
                           "how often it has to have followed; each time that it did not halves it",
                           2, 1, 1e9}},

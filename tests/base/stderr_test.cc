@@ -4,12 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <string>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/unique_fd.h"
@@ -160,6 +164,46 @@ TEST_F(StderrTest, AReaderThatDoesNotReadHoldsNobodyUp) {
   write_stderr("it reads again\n");
   EXPECT_THAT(pipe.read_all(), EndsWith("100 messages before this one could not be written\n"
                                         "it reads again\n"));
+}
+
+// A terminal says that it is writable while it has room for a part of a line. So does a pipe that
+// another process fills before the write.
+TEST_F(StderrTest, RoomForAPartOfTheTextHoldsNobodyUp) {
+  const UniqueFd reader(::posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
+  if (!reader.valid() || ::grantpt(reader.get()) != 0 || ::unlockpt(reader.get()) != 0) {
+    GTEST_SKIP() << "hardware: there is no pseudo terminal here";
+  }
+  const char* name = ::ptsname(reader.get());
+  const UniqueFd terminal(::open(name, O_WRONLY | O_NOCTTY | O_CLOEXEC));
+  ASSERT_TRUE(terminal.valid());
+  const StderrIs here(terminal.get());
+  const uint64_t start = boottime_clock().now_ns();
+  for (int i = 0; i < 100; ++i) write_stderr(std::string(4'000, 'x'));
+  EXPECT_LT(boottime_clock().now_ns() - start, 5 * kSecond);
+}
+
+TEST_F(StderrTest, ASocketThatIsFullHoldsNobodyUp) {
+  std::array<int, 2> ends = {-1, -1};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+  const UniqueFd reader(ends[0]);
+  const UniqueFd writer(ends[1]);
+  const StderrIs here(writer.get());
+  const uint64_t start = boottime_clock().now_ns();
+  for (int i = 0; i < 200; ++i) write_stderr(std::string(20'000, 'x'));
+  EXPECT_LT(boottime_clock().now_ns() - start, 5 * kSecond);
+}
+
+TEST_F(StderrTest, AFailedCheckEndsItsProcessThoughNobodyReads) {
+  const Pipe pipe;
+  pipe.fill();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const StderrIs here(pipe.write_end());
+    FARPAGE_CHECK(child != 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 }
 
 TEST_F(StderrTest, ALongTextArrivesWhole) {

@@ -1,13 +1,16 @@
 """A node that is replaced, or killed, while `farpage hold` holds its pages."""
 
 import os
+import resource
+import shutil
 import signal
+import subprocess
 import unittest
 
 from etcd import Etcd, free_ports
 from faults import Steady
 from fleet import PACE, EtcdFleet
-from program import PATIENCE_S, PROGRAM, Case, wait_until
+from program import PATIENCE_S, PROGRAM, Case, require_root, wait_until
 from tenants import Tenants
 
 
@@ -135,6 +138,26 @@ class HoldTest(HoldCase):
         self.assertEqual(holder.returncode, 0, errors)
         self.assertEqual(marks.read_text().count("started"), 3)
         self.assertEqual(errors.count("started again"), 2)
+
+    def test_a_command_that_cannot_be_started_again_for_now_is_tried_again(self):
+        require_root(self)  # to be a user whom limits bind
+        for folder in (self.folder, self.temporary):
+            folder.chmod(0o777)
+        done = self.folder / "done"
+        program = shutil.copy(PROGRAM, self.folder)
+        holder = subprocess.Popen([program, "hold", "--", "sh", "-c", f"test -e {done}"], stderr=subprocess.PIPE, text=True,
+                                  env=self.environment, cwd=self.folder, start_new_session=True, user=65534, group=65534,
+                                  extra_groups=[])
+        self.addCleanup(self.end, holder)
+        self.line_saying(holder, "started again")
+        before = resource.prlimit(holder.pid, resource.RLIMIT_NPROC)
+        resource.prlimit(holder.pid, resource.RLIMIT_NPROC, (0, before[1]))
+        self.line_saying(holder, "is tried again in 1 s, and its pages stay held")
+        self.line_saying(holder, "is tried again in 2 s")
+        done.touch()
+        resource.prlimit(holder.pid, resource.RLIMIT_NPROC, before)
+        _, errors = holder.communicate(timeout=PATIENCE_S)
+        self.assertEqual(holder.returncode, 0, errors)
 
 
 class HeldTenantsTest(Tenants, HoldCase):

@@ -6,7 +6,7 @@ import unittest
 
 from counts import Counts
 from faults import NODE, Faults, Steady
-from namespaces import HOSTS, LongWay, Machine, join, why_none
+from namespaces import HOSTS, LongWay, Machine, join, require_namespaces
 from program import Case, skip_or_fail
 
 BACK_S = 2.5
@@ -25,9 +25,7 @@ class NetworkCase(Case):
 
     def setUp(self):
         super().setUp()
-        why = why_none()
-        if why:
-            skip_or_fail(self, why)
+        require_namespaces(self)
         self.there, self.here = Machine(self, "n", 1), Machine(self, "c", 2)
         join(self.there, self.here)
         self.token = self.folder / "token"

@@ -7,8 +7,8 @@ import signal
 import subprocess
 import unittest
 
-from namespaces import why_none
-from program import LAB, Case, processes_naming, skip_or_fail, wait_until
+from namespaces import require_namespaces
+from program import LAB, Case, processes_naming, require_root, skip_or_fail, wait_until
 
 # What ended later after its deadline than the watchdog's longest delay is counted as missed: this machine's load is out of it.
 FINDINGS = ("wrong_bytes", "went_back", "late_landings", "missed_deadlines", "lost_acknowledged_puts", "unfinished")
@@ -27,9 +27,7 @@ class ProcessesTest(Case):
         return result, json.loads(result.stdout) if result.stdout else None
 
     def need_network(self):
-        why = why_none()
-        if why:
-            skip_or_fail(self, why)
+        require_namespaces(self)
 
     def assert_nothing_found(self, result, answer):
         self.assertIsNotNone(answer, result.stderr)
@@ -125,8 +123,7 @@ class ProcessesTest(Case):
         self.assert_nothing_left()
 
     def test_without_rights(self):
-        if os.geteuid() != 0:
-            skip_or_fail(self, "only root can give up its rights")
+        require_root(self)
         for folder in (self.folder, self.temporary):
             folder.chmod(0o777)
         # Where anybody can run it.

@@ -9,7 +9,7 @@ import unittest
 
 from certificates import LONG_AGO_DAYS, Authority, client_arguments, node_arguments
 from listening import Listening
-from program import PROGRAM, Case, wait_until
+from program import PROGRAM, Case, require_root, wait_until
 
 LISTEN = "tcp://127.0.0.1:0"
 SECRET = "0123456789abcdef"
@@ -95,8 +95,8 @@ class TokenTest(SecurityCase):
         self.replay_result(replay, interrupted=True)
         self.assertNotIn("lost", replay.said)
 
-    @unittest.skipUnless(os.geteuid() == 0, "needs root, to be another user")
     def test_files_of_root_that_a_group_may_read_and_ones_that_are_closed(self):
+        require_root(self)
         self.folder.chmod(0o755)
         state = self.folder / "state"
         state.mkdir()

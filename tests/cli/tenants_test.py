@@ -1,6 +1,7 @@
 """A node with tenants: a token, a quota and a status each, and nothing of one for another."""
 
 import json
+import signal
 import unittest
 
 from program import fetch, values_of
@@ -43,6 +44,15 @@ class TenantsTest(Tenants):
         values = values_of(fetch(self.metrics_url(node)))
         self.assertEqual(values['farpage_tenant_quota_bytes{tenant="a"}'], 8 << 20)
         self.assertEqual(values['farpage_tenant_quota_bytes{tenant="b"}'], 16 << 20)
+
+    def test_each_token_is_told_by_its_own_state(self):
+        node = self.start_with_two()
+        for name, token in (("a", "another token of tenant a's"), ("b", "short")):
+            self.token("new", token).rename(self.tokens[name])
+        node.send_signal(signal.SIGHUP)
+        self.line_saying(node, f"the token of the tenant 'a' in '{self.tokens['a']}' has changed, and was read again")
+        self.line_saying(node, f"the token of the tenant 'b' in '{self.tokens['b']}' has changed and cannot be used")
+        self.assertIsNotNone(self.status(node, *self.as_tenant("a")))
 
     def test_who_has_no_tenants_token_has_no_pages(self):
         node = self.start_with_two("--token-file", self.tokens["own"])

@@ -13,6 +13,7 @@
 #include "net/address/unix_path.h"
 #include "net/socket_rights.h"
 #include "tests/control/served_node.h"
+#include "tests/support/needs_root.h"
 
 namespace farpage {
 namespace {
@@ -240,9 +241,35 @@ TEST_F(UnixSocket, HasTheRightsThatItWasGivenWhateverTheUmask) {
   ::umask(before);
 }
 
+// Somebody may put it there between bind() and chmod().
+TEST_F(UnixSocket, RightsAreGivenToASocketAndToNothingInItsPlace) {
+  const TempDir dir;
+  const std::string file = dir / "file";
+  std::ofstream(file) << "text";
+  ASSERT_EQ(::chmod(file.c_str(), 0600), 0);
+  std::filesystem::create_symlink(file, dir / "link");
+  std::filesystem::create_hard_link(file, dir / "hard");
+  const auto socket = BoundUnixSocket::bind(dir / "s", {.mode = 0600});
+  ASSERT_TRUE(socket.has_value());
+  std::filesystem::create_symlink(dir / "s", dir / "link to a socket");
+  for (const char* name : {"link", "hard", "link to a socket", "none"}) {
+    const auto given = give_socket(dir / name, {.mode = 0666});
+    ASSERT_FALSE(given.has_value()) << name;
+    expect_says(given.error(), "in the place of the socket");
+  }
+  struct stat status = {};
+  for (const char* name : {"file", "s"}) {
+    ASSERT_EQ(::stat((dir / name).c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777u, 0600u) << name;
+  }
+  EXPECT_TRUE(give_socket(dir / "s", {.mode = 0666}).has_value());
+  ASSERT_EQ(::stat((dir / "s").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777u, 0666u);
+}
+
 // As another user, for whom alone rights count.
 TEST_F(UnixSocket, GroupMayConnectAndOthersAreToldThatItIsAPermission) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be another user";
+  if (const char* why = why_no_root()) GTEST_SKIP() << why;
   constexpr uid_t kUser = 12345;
   constexpr gid_t kGroup = 2000;
   ServedNode node;

@@ -117,6 +117,7 @@ TEST(HotPages, NamesWhatAllStepsLookedAtOnceTheyAgree) {
   const auto all = named("hot_spots:share=0.2", steps);
   EXPECT_THAT(all[63], IsEmpty());  // 64 have ended when the next begins
   EXPECT_THAT(all[64], ElementsAre(4, 9));
+  EXPECT_THAT(choose_prefetcher("hot_spots")->info->what, testing::HasSubstr("after 64 of them"));
   for (PageNumber i = 0; i < 70; ++i) steps[i] = {i % 10, (i + 1) % 10};
   EXPECT_THAT(named("hot_spots:share=0.2", steps).back(), IsEmpty());
   EXPECT_THAT(named("hot_spots:share=0.2:overlap=0.05", steps).back(), testing::SizeIs(2));

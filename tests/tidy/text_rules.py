@@ -48,6 +48,12 @@ ABSOLUTE_PATH = re.compile(r"(?:(?<![\w.$}{\])/-])|-[IL])/(home|root)/")
 
 MARKDOWN_LINK = re.compile(r"\[[^\]]*\]\(<?([^)>\s]+)>?(?:\s+\"[^\"]*\")?\)|^\[[^\]]+\]:\s*(\S+)")
 SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:")
+TABLE_CALL = re.compile(r"([\w./-]+\.py) --tables ")
+RULES_DOCUMENT = "docs/formats/rules.md"
+CITED_RULE = re.compile(r"\b[Rr]ules? (\d+)(?: and (\d+))?")
+ROOT_HELPERS = ("tests/support/needs_root.h", "tests/cli/support/program.py")
+ROOT_SENTENCE = re.compile(r'"(needs root[^"]*)"')
+ASKS_FOR_ROOT = re.compile(r"\bgete?uid\(\)\s*[!=]=\s*0")
 
 
 def _find(lines, path, patterns):
@@ -105,6 +111,40 @@ def links(tree):
                 inside = place.is_relative_to(tree.root.resolve())
                 if not inside or not place.exists():
                     yield f"{path}:{number}: the link to {target} leads nowhere in this project"
+
+
+def cited_rules(tree):
+    """The protocol's rules are numbered in one document, and nobody cites one that it lacks."""
+    known = set(re.findall(r"^(\d+)\. \*\*", tree.text(RULES_DOCUMENT), re.MULTILINE) if RULES_DOCUMENT in tree.paths else ())
+    for path in tree.paths:
+        if in_folder(path, RULES_FOLDER) or pathlib.PurePosixPath(path).suffix not in TEXT_SUFFIXES:
+            continue
+        for number, line in tree.lines(path):
+            for cited in CITED_RULE.findall(line):
+                for rule in set(filter(None, cited)) - known:
+                    yield f"{path}:{number}: there is no rule {rule} in {RULES_DOCUMENT}"
+
+
+def needs_root(tree):
+    """A test that has to be root asks, and says what is missing, as all others do."""
+    for path in tree.paths:
+        if in_folder(path, RULES_FOLDER) or path in ROOT_HELPERS or not in_folder(path, "tests"):
+            continue
+        for number, line in tree.lines(path):
+            if ASKS_FOR_ROOT.search(line):
+                yield f"{path}:{number}: a test that needs root says so with {' or '.join(ROOT_HELPERS)}"
+    sentences = {path: set(ROOT_SENTENCE.findall(tree.text(path))) for path in ROOT_HELPERS if path in tree.paths}
+    if len(set(map(frozenset, sentences.values()))) > 1:
+        yield f"{ROOT_HELPERS[0]}:1: says another sentence than {ROOT_HELPERS[1]}"
+
+
+def tables(tree):
+    """A document that has a table of a script, and gives the call, is named by the script."""
+    for path in tree.ending(".md"):
+        for number, line in tree.lines(path):
+            for script in TABLE_CALL.findall(line):
+                if (tree.root / script).is_file() and path not in tree.text(script):
+                    yield f"{path}:{number}: {script} makes this table, and does not say so: name {path} in its docstring"
 
 
 def crowded(tree):

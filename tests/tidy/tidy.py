@@ -25,6 +25,9 @@ RULES = {
     "suppressions": text_rules.suppressions,
     "absolute_paths": text_rules.absolute_paths,
     "links": text_rules.links,
+    "cited_rules": text_rules.cited_rules,
+    "needs_root": text_rules.needs_root,
+    "tables": text_rules.tables,
     "length": text_rules.length,
     "crowded": text_rules.crowded,
 }

@@ -285,6 +285,30 @@ class LinksTest(RuleTest):
         self.assert_keeps("links", {"a.md": "```\n[b](b.md)\n```\n`[b](b.md)`\n"})
 
 
+class CitedRulesTest(RuleTest):
+    def test_a_rule_that_is_cited_is_one(self):
+        rules = {"docs/formats/rules.md": "1. **Live word.** …\n2. **Copies.** …\n"}
+        self.assert_keeps("cited_rules", {**rules, "base/a.h": "// Protocol rules 1 and 2.\n"})
+        self.assert_breaks("cited_rules", {**rules, "base/a.h": "// Protocol rules 1 and 3.\n"}, "base/a.h:1: there is no rule 3")
+        self.assert_breaks("cited_rules", {"base/a.h": "// Rule 1.\n"}, "base/a.h:1: ")
+
+
+class NeedsRootTest(RuleTest):
+    def test_one_helper_in_each_language(self):
+        helpers = {"tests/support/needs_root.h": 'geteuid() == 0 ? nullptr : "needs root: a";\n',
+                   "tests/cli/support/program.py": 'if os.geteuid() != 0:\n    skip(case, "needs root: a")\n'}
+        self.assert_keeps("needs_root", {**helpers, "base/a.cc": "geteuid() != 0\n", "tests/a.cc": "geteuid() == owner\n"})
+        self.assert_breaks("needs_root", {**helpers, "tests/a_test.py": "os.geteuid() == 0\n"}, "tests/a_test.py:1: ")
+        self.assert_breaks("needs_root", {**helpers, "tests/support/needs_root.h": '"needs root: b"\n'}, "tests/support/needs_root.h:1: says")
+
+
+class TablesTest(RuleTest):
+    def test_a_script_names_the_documents_of_its_tables(self):
+        document = {"docs/a.md": "\n    lab/make.py --tables x\n"}
+        self.assert_keeps("tables", {**document, "lab/make.py": "As in docs/a.md.\n"})
+        self.assert_breaks("tables", {**document, "lab/make.py": "As in docs/b.md.\n"}, "docs/a.md:2: lab/make.py")
+
+
 class LengthTest(RuleTest):
     def test_five_hundred_lines(self):
         self.assert_keeps("length", {"base/a.cc": "\n" * 500, "trace.jsonl": "\n" * 600})

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "chaos/processes/child.h"
+#include "tests/support/needs_root.h"
 #include "tests/support/temp_dir.h"
 
 namespace farpage::processes {
@@ -54,6 +55,7 @@ int cut(Network& network, const std::string& log) {
 }
 
 TEST(ProcessesNetwork, CutCableIsSeenByItsHostAndASilentOneIsNot) {
+  if (const char* why = why_no_root()) GTEST_SKIP() << why;
   const TempDir dir;
   const std::string log = dir / "log";
   const int code = attempt(log, cut);

@@ -1,6 +1,7 @@
 #include "cli/client/private_folder.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -87,6 +88,15 @@ TEST_F(PrivateFolderTest, OfOthersThoseInUseOrKeptStay) {
     EXPECT_TRUE(std::filesystem::exists(path)) << path;
   }
   EXPECT_TRUE(std::filesystem::is_empty(kept)) << "there is nothing for its owner to wonder at";
+}
+
+// Its open() would wait for somebody to write to it.
+TEST_F(PrivateFolderTest, PipeInThePlaceOfTheMarkIsNotWaitedFor) {
+  leave_one();
+  const std::string mark = folders().at(0) + "/removed-with-its-process";
+  ASSERT_TRUE(std::filesystem::remove(mark));
+  ASSERT_EQ(::mkfifo(mark.c_str(), 0600), 0);
+  EXPECT_TRUE(PrivateFolder::create().has_value());
 }
 
 }  // namespace

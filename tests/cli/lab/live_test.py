@@ -79,12 +79,16 @@ class LiveTest(Case):
 
     def test_what_cannot_be_replayed_is_refused_with_what_can(self):
         self.assertIn("48 pages", self.refused(*self.arguments(budget=47)))
-        self.assertIn("pages", self.refused(*self.arguments("--pool-bytes", "256KiB")))
         for link in ("fast", "1ms", "1ms,0GB/s"):
             self.assertIn("25us,10GB/s", self.refused(*self.arguments(link=link)))
         self.assertIn("--tier", self.refused(*self.arguments("--tier", "gbps=1")))
-        self.assertIn("/nowhere", self.refused(*self.arguments("--node", "/nowhere")))
         self.assertIn("64 bytes", self.refused(*self.arguments(page_bytes=32)))
+
+    def test_what_virtual_time_says_is_told_though_no_page_can_be_fetched(self):
+        for words, arguments in (("pages", ("--pool-bytes", "256KiB")), ("/nowhere", ("--node", "/nowhere"))):
+            result = self.run_program(*self.arguments("--json", "-", *arguments))
+            self.assert_fails(result, 1, words, "virtual time alone")
+            self.assertEqual([run["clock"] for run in json.loads(result.stdout)["runs"]], ["virtual"])
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import subprocess
 import threading
 import time
 
+from program import require_root, skip_or_fail
+
 NOBODY = "02:00:00:00:00:99"
 HOSTS = pathlib.Path("/etc/netns")
 
@@ -21,19 +23,16 @@ def ip(*arguments):
         raise OSError(f"ip {' '.join(map(str, arguments))}: {done.stderr.strip()}")
 
 
-def why_none():
-    """What is missing here for namespaces; empty if nothing is."""
-    if os.geteuid() != 0:
-        return "network namespaces need root"
+def require_namespaces(case):
+    require_root(case)
     if shutil.which("ip") is None:
-        return "there is no ip here: install Debian's package iproute2"
+        skip_or_fail(case, "there is no ip here: install Debian's package iproute2")
     name = f"fpt{os.getpid()}"
     try:
         ip("netns", "add", name)
     except OSError as error:
-        return f"no network namespace can be made here: {error}"
+        skip_or_fail(case, f"no network namespace can be made here: {error}")
     ip("netns", "delete", name)
-    return ""
 
 
 class Machine:

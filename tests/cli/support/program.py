@@ -70,6 +70,11 @@ def skip_or_fail(case, why):
     case.fail(why) if os.environ.get("CI") else case.skipTest(why)
 
 
+def require_root(case):
+    if os.geteuid() != 0:
+        skip_or_fail(case, "needs root: run the tests as root")
+
+
 class Case(unittest.TestCase):
     """Each test has a folder of its own, which is also the program's TMPDIR."""
 

@@ -1,11 +1,16 @@
 #include "net/secrets/file_rights.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
+#include <thread>
 
+#include "base/clock.h"
+#include "base/unique_fd.h"
+#include "tests/support/needs_root.h"
 #include "tests/support/temp_dir.h"
 
 namespace farpage {
@@ -91,9 +96,39 @@ TEST(SmallFile, AdviceFitsTheError) {
   EXPECT_NE(why_not(dir / "long").find("longer than 1 MiB"), std::string::npos);
 }
 
+TEST(SmallFile, IsReadFromAPipeToItsEnd) {
+  const TempDir dir;
+  ASSERT_EQ(::mkfifo((dir / "f").c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(dir / "f") << "x" << std::flush << "y"; });
+  EXPECT_EQ(read_small_file(dir / "f", "it", "").value(), "xy");
+  writer.join();
+}
+
+// It may have come to the place of a file just now.
+TEST(SmallFile, PipeThatNobodyWritesOrEndsIsWaitedForSoLongAndNoLonger) {
+  const TempDir dir;
+  ASSERT_EQ(::mkfifo((dir / "f").c_str(), 0600), 0);
+  const auto why_not = [&] {
+    return read_small_file(dir / "f", "the token", "make one", 10 * kMillisecond).error().message;
+  };
+  EXPECT_NE(why_not().find("nobody has written all of it within 0.01 s"), std::string::npos);
+  const UniqueFd both_ends(::open((dir / "f").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::write(both_ends.get(), "half", 4), 4);
+  EXPECT_NE(why_not().find("nobody has written all of it"), std::string::npos);
+}
+
+TEST(PrivateFile, IsReadByItsOwnerAlone) {
+  const TempDir dir;
+  std::ofstream(dir / "f") << "x";
+  for (const mode_t mode : {0600u, 0644u}) {
+    ASSERT_EQ(::chmod((dir / "f").c_str(), mode), 0);
+    EXPECT_EQ(read_private_file(dir / "f", "it", "").has_value(), mode == 0600u);
+  }
+}
+
 // As another user, for nothing is closed to root.
 TEST(SmallFile, ClosedOnesSayWhoMayOpenThemAndWhatWouldHelp) {
-  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be another user";
+  if (const char* why = why_no_root()) GTEST_SKIP() << why;
   const TempDir dir;
   ASSERT_EQ(::chmod(dir.path().c_str(), 0755), 0);
   std::ofstream(dir / "f") << "x";

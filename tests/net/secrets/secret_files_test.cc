@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -31,9 +32,10 @@ class SecretFilesTest : public ::testing::Test {
     fs::rename(path(name + ".new"), path(name));
   }
   std::unique_ptr<SecretFiles> open(const std::vector<std::string>& names) {
-    SecretFiles::Options options = {.what = "the secret", .paths = {}, .read = {}};
-    for (const std::string& name : names) options.paths.push_back(path(name));
-    options.read = [this, paths = options.paths]() -> Result<void> {
+    SecretFiles::Secret secret = {.what = "the secret", .paths = {}};
+    for (const std::string& name : names) secret.paths.push_back(path(name));
+    secret.expires_s = [this] { return expires_s_; };
+    const auto read = [this, paths = secret.paths]() -> Result<void> {
       ++reads_;
       std::string all;
       for (const std::string& each : paths) {
@@ -45,8 +47,8 @@ class SecretFilesTest : public ::testing::Test {
       in_use_ = all;
       return {};
     };
-    options.expires_s = [this] { return expires_s_; };
-    auto opened = SecretFiles::open(std::move(options));
+    auto opened = SecretFiles::open(
+        {{std::move(secret)}, [read](const auto&) { return SecretFiles::Results{read()}; }});
     EXPECT_TRUE(opened.has_value());
     return std::move(*opened);
   }
@@ -54,7 +56,7 @@ class SecretFilesTest : public ::testing::Test {
   static std::vector<std::string> settle(SecretFiles& files) {
     std::vector<std::string> said;
     for (int i = 0; i < 4; ++i) {
-      if (auto word = files.look()) said.push_back(word->text);
+      for (auto& word : files.look()) said.push_back(std::move(word.text));
     }
     return said;
   }
@@ -67,11 +69,11 @@ class SecretFilesTest : public ::testing::Test {
 
 TEST_F(SecretFilesTest, FirstReadIsTheCallersToJudge) {
   write("a", "bad");
-  EXPECT_FALSE(
-      SecretFiles::open({.what = "the secret",
-                         .paths = {path("a")},
-                         .read = []() -> Result<void> { return fail(Code::kInvalid, "x"); }})
-          .has_value());
+  EXPECT_FALSE(SecretFiles::open({.secrets = {{"the secret", {path("a")}}},
+                                  .read = [](const auto&) -> SecretFiles::Results {
+                                    return {fail(Code::kInvalid, "x")};
+                                  }})
+                   .has_value());
 }
 
 TEST_F(SecretFilesTest, WhatDoesNotChangeIsReadTwiceAndNoMore) {
@@ -115,14 +117,14 @@ TEST_F(SecretFilesTest, ChangeIsTakenOnceTwoLooksHaveFoundTheSame) {
   const auto files = open({"certificate", "key"});
   settle(*files);
   replace("certificate", "c2");
-  EXPECT_FALSE(files->look().has_value());
+  EXPECT_TRUE(files->look().empty());
   EXPECT_EQ(in_use_, "c1k1");
   replace("key", "k2");
-  EXPECT_FALSE(files->look().has_value());
+  EXPECT_TRUE(files->look().empty());
   EXPECT_EQ(in_use_, "c1k1");
-  const auto word = files->look();
-  ASSERT_TRUE(word.has_value());
-  EXPECT_FALSE(word->is_warning);
+  const auto words = files->look();
+  ASSERT_EQ(words.size(), 1u);
+  EXPECT_FALSE(words[0].is_warning);
   EXPECT_EQ(in_use_, "c2k2");
 }
 
@@ -152,12 +154,11 @@ TEST_F(SecretFilesTest, WhatCouldNotBeUsedIsTriedAgainThoughNothingHasChanged) {
   write("a", "one");
   bool refuses = false;
   int taken = 0;
-  auto files = SecretFiles::open({.what = "the secret",
-                                  .paths = {path("a")},
-                                  .read = [&]() -> Result<void> {
-                                    if (refuses) return fail(Code::kInvalid, "not yet");
+  auto files = SecretFiles::open({.secrets = {{"the secret", {path("a")}}},
+                                  .read = [&](const auto&) -> SecretFiles::Results {
+                                    if (refuses) return {fail(Code::kInvalid, "not yet")};
                                     ++taken;
-                                    return {};
+                                    return {Result<void>()};
                                   }})
                    .value();
   settle(*files);
@@ -166,7 +167,7 @@ TEST_F(SecretFilesTest, WhatCouldNotBeUsedIsTriedAgainThoughNothingHasChanged) {
   settle(*files);
   const int before = taken;
   refuses = false;
-  ASSERT_TRUE(files->look().has_value());
+  ASSERT_EQ(files->look().size(), 1u);
   EXPECT_EQ(taken, before + 1);
 }
 
@@ -181,11 +182,11 @@ TEST_F(SecretFilesTest, AtOnceReadsAndTellsWithoutASecondLook) {
   write("a", "one");
   const auto files = open({"a"});
   replace("a", "two");
-  EXPECT_TRUE(files->look(true).has_value());
+  EXPECT_EQ(files->look(true).size(), 1u);
   EXPECT_EQ(in_use_, "two");
   replace("a", "bad");
-  EXPECT_TRUE(files->look(true)->is_warning);
-  EXPECT_TRUE(files->look(true)->is_warning);  // whoever asks is answered
+  EXPECT_TRUE(files->look(true).at(0).is_warning);
+  EXPECT_TRUE(files->look(true).at(0).is_warning);  // whoever asks is answered
 }
 
 TEST_F(SecretFilesTest, EndOfWhatIsInUseIsToldOnce) {
@@ -201,14 +202,18 @@ TEST_F(SecretFilesTest, EndOfWhatIsInUseIsToldOnce) {
   EXPECT_EQ(settle(*files).size(), 1u);  // of the new one
 }
 
-TEST_F(SecretFilesTest, PipeIsReadOnce) {
+TEST_F(SecretFilesTest, PipeIsReadOnceAndWhoAsksForMoreIsToldHowToRenewIt) {
   ASSERT_EQ(::mkfifo(path("a").c_str(), 0600), 0);
   const UniqueFd both_ends(::open(path("a").c_str(), O_RDWR));
   ASSERT_EQ(::write(both_ends.get(), "one\n", 4), 4);
   const auto files = open({"a"});
   EXPECT_EQ(in_use_, "one");
   EXPECT_TRUE(settle(*files).empty());
-  EXPECT_FALSE(files->look(true).has_value());
+  const auto words = files->look(true);
+  ASSERT_EQ(words.size(), 1u);
+  EXPECT_NE(words[0].text.find("the secret was not read again"), std::string::npos);
+  EXPECT_NE(words[0].text.find("start this process again"), std::string::npos);
+  EXPECT_FALSE(files->is_watched());
   EXPECT_EQ(reads_, 1);
 }
 
@@ -219,10 +224,77 @@ TEST_F(SecretFilesTest, PipeInThePlaceOfAFileIsNotWaitedFor) {
   fs::remove(path("a"));
   ASSERT_EQ(::mkfifo(path("a").c_str(), 0600), 0);
   EXPECT_TRUE(settle(*files).empty());
+  const auto words = files->look(true);
+  ASSERT_EQ(words.size(), 1u);
+  EXPECT_NE(words[0].text.find("put a regular file there"), std::string::npos);
   fs::remove(path("a"));
   write("a", "two");
   settle(*files);
   EXPECT_EQ(in_use_, "two");
+}
+
+// Three secrets, each of one file, that are read together. "bad" is none.
+class SecretsTogether : public SecretFilesTest {
+ protected:
+  std::unique_ptr<SecretFiles> open_all() {
+    SecretFiles::Options options;
+    for (const std::string name : {"a", "b", "c"}) {
+      options.secrets.push_back({.what = "secret " + name, .paths = {path(name)}});
+    }
+    options.read = [this](const SecretFiles::Reads& reads) {
+      SecretFiles::Results results(reads.size());
+      for (size_t i = 0; i < reads.size(); ++i) {
+        if (!reads[i]) continue;
+        std::string text;
+        std::ifstream(path(std::string(1, static_cast<char>('a' + i)))) >> text;
+        if (text == "bad") {
+          results[i] = fail(Code::kInvalid, "it is bad");
+        } else {
+          read_[i] = text;
+        }
+      }
+      return results;
+    };
+    auto opened = SecretFiles::open(std::move(options));
+    EXPECT_TRUE(opened.has_value());
+    return std::move(*opened);
+  }
+
+  std::array<std::string, 3> read_;
+};
+
+TEST_F(SecretsTogether, EachIsToldByItsOwnState) {
+  for (const char* name : {"a", "b", "c"}) write(name, "one");
+  const auto files = open_all();
+  settle(*files);
+  replace("a", "two");
+  replace("b", "bad");
+  const auto said = settle(*files);
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(said[0], "secret a has changed, and was read again: new connections use it");
+  EXPECT_NE(said[1].find("secret b has changed and cannot be used: it is bad"), std::string::npos);
+  EXPECT_EQ(read_, (std::array<std::string, 3>{"two", "one", "one"}));
+  replace("c", "two");  // while b is still bad, which was told
+  EXPECT_EQ(settle(*files).size(), 1u);
+  EXPECT_EQ(read_[2], "two");
+}
+
+TEST_F(SecretsTogether, OneThatCameFromAPipeKeepsNoOtherFromBeingReadAgain) {
+  write("a", "one");
+  ASSERT_EQ(::mkfifo(path("b").c_str(), 0600), 0);
+  write("c", "one");
+  const UniqueFd both_ends(::open(path("b").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::write(both_ends.get(), "pipe\n", 5), 5);
+  const auto files = open_all();
+  EXPECT_TRUE(settle(*files).empty());
+  replace("a", "two");
+  EXPECT_EQ(settle(*files).size(), 1u);
+  replace("c", "two");
+  const auto words = files->look(true);
+  ASSERT_EQ(words.size(), 2u);
+  EXPECT_NE(words[0].text.find("secret b was not read again"), std::string::npos);
+  EXPECT_TRUE(words[1].text.starts_with("secret c has changed"));
+  EXPECT_EQ(read_, (std::array<std::string, 3>{"two", "pipe", "two"}));
 }
 
 }  // namespace
