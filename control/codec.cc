@@ -35,6 +35,8 @@ Frame encode(NumberedRequest message) {
             to.set_node(from.node);
             to.set_incarnation(from.incarnation);
             put(*to.mutable_epoch(), from.epoch);
+            to.set_known_epoch(from.known_epoch);
+            to.set_known_incarnation(from.known_incarnation);
           },
           [&](OpenLaneRequest& from) { envelope.mutable_open_lane()->set_replaces(from.replaces); },
           [&](CommitRequest& from) {
@@ -190,8 +192,9 @@ Result<NumberedRequest> decode_request(Frame frame) {
   switch (envelope.body_case()) {
     case wire::RequestEnvelope::kHello: {
       const auto& from = envelope.hello();
-      message.request = HelloRequest{from.protocol(), from.page_format(), from.staging_bytes(),
-                                     from.node(),     from.incarnation(), get(from.epoch())};
+      message.request = HelloRequest{
+          from.protocol(),    from.page_format(), from.staging_bytes(), from.node(),
+          from.incarnation(), get(from.epoch()),  from.known_epoch(),   from.known_incarnation()};
       return message;
     }
     case wire::RequestEnvelope::kOpenLane:

@@ -261,10 +261,14 @@ TEST(Codec, EpochTravelsWithWhatDependsOnIt) {
   hello.node = 3;
   hello.incarnation = 4;
   hello.epoch = tag;
+  hello.known_epoch = UINT64_MAX - 1;
+  hello.known_incarnation = UINT64_MAX - 2;
   const HelloRequest got = round_trip(hello);
   EXPECT_EQ(got.node, 3u);
   EXPECT_EQ(got.incarnation, 4u);
   EXPECT_EQ(got.epoch, tag);
+  EXPECT_EQ(got.known_epoch, UINT64_MAX - 1);
+  EXPECT_EQ(got.known_incarnation, UINT64_MAX - 2);
   HelloReply greeting;
   greeting.node = 8;
   greeting.membership = tag;
