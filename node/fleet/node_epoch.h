@@ -27,6 +27,8 @@ class NodeEpoch {
     // Left out: this run is over. What it had is withdrawn, and another one takes its place, which
     // joins by itself. Called last.
     std::function<void()> left_out;
+    // Whether this run has met all members that live, so that it may join; null: it need not.
+    std::function<Result<void>(const RegisteredEpoch&)> met = nullptr;
   };
 
   // `page_bytes`: the longest page that this node takes. A fleet with another one is not joined.
@@ -68,7 +70,8 @@ class NodeEpoch {
   void enter(const Epoch& epoch);
   void confirm();
   Epoch first_epoch() const;
-  void join(const Epoch& current);
+  void join(const RegisteredEpoch& read);
+  bool has_met(const RegisteredEpoch& read);
   void read();
   void look_at(uint64_t time_ns);
   void look_after(const Result<void>& written);
@@ -93,8 +96,10 @@ class NodeEpoch {
   uint64_t due_look_ = 0;       // its number: a timer of another one was superseded
   bool confirming_ = false;
   bool joining_ = false;
+  uint64_t meeting_since_ns_ = 0;  // and have not met all yet; 0: it does not try
   bool told_of_refusal_ = false;
   WarningLimiter warnings_;
+  WarningLimiter meeting_warnings_{10 * kSecond};
   std::shared_ptr<void> watching_;  // the register
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by callbacks that look at it
