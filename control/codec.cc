@@ -154,6 +154,7 @@ Frame encode(NumberedReply message) {
               added.set_code(static_cast<uint32_t>(result.code));
               added.set_version(result.version);
             }
+            to.set_why(std::move(from.why));
           },
           [&](RemoveReply& from) { envelope.mutable_remove()->set_removed(from.removed); },
           [&](RenewReply& from) { envelope.mutable_renew()->set_incarnation(from.incarnation); },
@@ -332,6 +333,7 @@ Result<NumberedReply> decode_reply(Frame frame) {
       for (const auto& result : from.results()) {
         to.results.push_back({to_code(result.code()), result.version()});
       }
+      to.why = from.why();
       message.reply = std::move(to);
       return message;
     }

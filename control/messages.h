@@ -142,6 +142,7 @@ struct CommitResult {
 
 struct CommitReply {
   std::vector<CommitResult> results;  // one a page, in order
+  std::string why = {};               // of one that a member held up: a sentence for people
 };
 
 struct RemoveRequest {

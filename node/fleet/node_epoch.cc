@@ -58,6 +58,18 @@ bool NodeEpoch::puts_open(uint64_t now_ns) const {
          (all_confirmed_ || !on(Guard::kConfirmBeforePuts));
 }
 
+std::string NodeEpoch::why_closed(uint64_t now_ns) const {
+  const auto say = [this](const std::string& what) {
+    return fmt::format("node {:016x} takes no puts: {}", self_.node, what);
+  };
+  if (!placement_) return say("it is a member of no epoch yet");
+  if (!view_valid(now_ns)) return say("it has not heard of the register of epochs for a lease");
+  if (!all_confirmed_ && unconfirmed_ != 0) {
+    return say(fmt::format("member {:016x} has not entered the epoch yet", unconfirmed_));
+  }
+  return say("the epoch has just begun");
+}
+
 // The soonest is the only one: each read has one successor, however many looks there were.
 void NodeEpoch::look_at(uint64_t time_ns) {
   if (due_ns_ <= time_ns) return;
@@ -116,6 +128,10 @@ void NodeEpoch::answered(uint64_t sent_ns, const ClockGap& gap, const Registered
   view_until_ns_ = sent_ns + fleet_.view_ns;
   view_gap_ = gap;
   all_confirmed_ = read.all_confirmed();
+  const auto unconfirmed = std::ranges::find_if(epoch_.members, [&](const Member& member) {
+    return std::ranges::find(read.confirmed, member.node) == read.confirmed.end();
+  });
+  unconfirmed_ = unconfirmed == epoch_.members.end() ? 0 : unconfirmed->node;
   if (std::ranges::find(read.confirmed, self_.node) == read.confirmed.end()) confirm();
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/clock.h"
 #include "base/clock_gap.h"
@@ -60,6 +61,8 @@ class NodeEpoch {
 
   // That this epoch is the current one, as far as this node can know (rule 12).
   bool view_valid(uint64_t now_ns) const;
+  // Why one of the two does not hold, in a sentence.
+  std::string why_closed(uint64_t now_ns) const;
   // The views of the epoch before have ended, and all members are in this one (rule 8).
   bool puts_open(uint64_t now_ns) const;
 
@@ -89,6 +92,7 @@ class NodeEpoch {
   uint64_t view_until_ns_ = 0;
   ClockGap view_gap_;  // when that view was asked for
   bool all_confirmed_ = false;
+  NodeId unconfirmed_ = 0;  // one of those that have not
   bool reading_ = false;
   bool look_again_ = false;
   uint64_t not_before_ns_ = 0;  // the next read

@@ -190,7 +190,9 @@ TEST(Codec, CommitReplyKeepsCodesAndOrder) {
   for (uint8_t code = 0; code <= static_cast<uint8_t>(Code::kSystem); ++code) {
     sent.results.push_back({static_cast<Code>(code), code * uint64_t{1000}});
   }
+  sent.why = "member 7 is away";
   const CommitReply got = round_trip(sent);
+  EXPECT_EQ(got.why, sent.why);
   ASSERT_EQ(got.results.size(), sent.results.size());
   for (size_t i = 0; i < sent.results.size(); ++i) {
     EXPECT_EQ(got.results[i].code, sent.results[i].code);

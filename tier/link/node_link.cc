@@ -102,6 +102,14 @@ std::optional<Error> NodeLink::error() const {
   return last_error_;
 }
 
+std::string NodeLink::why_unreached() const {
+  const auto current = view();
+  if (current != nullptr && current->connected && current->valid(runtime_.clock().now_ns()))
+    return "";
+  const auto why = error();
+  return why ? name() + " is not reached: " + why->message : "";
+}
+
 bool NodeLink::refused() const {
   const std::lock_guard lock(mutex_);
   return refused_;

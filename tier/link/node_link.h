@@ -61,6 +61,8 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
 
   // Why there is no view.
   std::optional<Error> error() const;
+  // The same in a sentence with the node's name; empty: nothing is known to be wrong.
+  std::string why_unreached() const;
   // ... for a reason that time does not mend.
   bool refused() const;
 
