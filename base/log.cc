@@ -65,7 +65,7 @@ void WarningLimiter::warn(const std::string& message) {
     ++left_out_;
     return;
   }
-  next_ns_ = now + kSecond;
+  next_ns_ = now + pause_ns_;
   log_warning(left_out_ == 0 ? message : fmt::format("{} (and {} like it)", message, left_out_));
   left_out_ = 0;
 }

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/clock.h"
+
 namespace farpage {
 
 // Lines on standard error, with time and level. Never called on the data path.
@@ -14,13 +16,16 @@ void log_info(const std::string& message);
 // time.
 void silence_warnings();
 
-// Lines that a peer can cause as often as it likes: one a second at most, with how many were left
-// out. Not thread-safe.
+// Lines that a peer can cause as often as it likes: one each `pause_ns` at most, with how many were
+// left out. Not thread-safe.
 class WarningLimiter {
  public:
+  explicit WarningLimiter(uint64_t pause_ns = kSecond) : pause_ns_(pause_ns) {}
+
   void warn(const std::string& message);
 
  private:
+  uint64_t pause_ns_;
   uint64_t next_ns_ = 0;
   uint64_t left_out_ = 0;
 };

@@ -41,8 +41,9 @@ Result<std::vector<PageKey>> fill_node(Client& client, const FillOptions& option
       if (results[i].code != Code::kOk) {
         return fail(
             results[i].code,
-            fmt::format("the node did not take page {} of {}: {}{}", keys.size() + 1, options.pages,
-                        code_name(results[i].code), put_advice(results[i].code)));
+            fmt::format("the node did not take page {} of {}: {}{}{}{}", keys.size() + 1,
+                        options.pages, code_name(results[i].code), put_advice(results[i].code),
+                        put.why().empty() ? "" : "; ", put.why()));
       }
       keys.push_back(requests[i].key);
     }

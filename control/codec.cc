@@ -35,6 +35,8 @@ Frame encode(NumberedRequest message) {
             to.set_node(from.node);
             to.set_incarnation(from.incarnation);
             put(*to.mutable_epoch(), from.epoch);
+            to.set_known_epoch(from.known_epoch);
+            to.set_known_incarnation(from.known_incarnation);
           },
           [&](OpenLaneRequest& from) { envelope.mutable_open_lane()->set_replaces(from.replaces); },
           [&](CommitRequest& from) {
@@ -152,6 +154,7 @@ Frame encode(NumberedReply message) {
               added.set_code(static_cast<uint32_t>(result.code));
               added.set_version(result.version);
             }
+            to.set_why(std::move(from.why));
           },
           [&](RemoveReply& from) { envelope.mutable_remove()->set_removed(from.removed); },
           [&](RenewReply& from) { envelope.mutable_renew()->set_incarnation(from.incarnation); },
@@ -190,8 +193,9 @@ Result<NumberedRequest> decode_request(Frame frame) {
   switch (envelope.body_case()) {
     case wire::RequestEnvelope::kHello: {
       const auto& from = envelope.hello();
-      message.request = HelloRequest{from.protocol(), from.page_format(), from.staging_bytes(),
-                                     from.node(),     from.incarnation(), get(from.epoch())};
+      message.request = HelloRequest{
+          from.protocol(),    from.page_format(), from.staging_bytes(), from.node(),
+          from.incarnation(), get(from.epoch()),  from.known_epoch(),   from.known_incarnation()};
       return message;
     }
     case wire::RequestEnvelope::kOpenLane:
@@ -329,6 +333,7 @@ Result<NumberedReply> decode_reply(Frame frame) {
       for (const auto& result : from.results()) {
         to.results.push_back({to_code(result.code()), result.version()});
       }
+      to.why = from.why();
       message.reply = std::move(to);
       return message;
     }

@@ -47,6 +47,9 @@ struct HelloRequest {
   uint64_t node = 0;           // which of the members says hello; 0: it is a client
   uint64_t incarnation = 0;    // that member's
   EpochTag epoch = {};
+  // The run of this node that the client knew last, where no register says the epochs; 0: none.
+  uint64_t known_epoch = 0;
+  uint64_t known_incarnation = 0;
 };
 
 struct HelloReply {
@@ -139,6 +142,7 @@ struct CommitResult {
 
 struct CommitReply {
   std::vector<CommitResult> results;  // one a page, in order
+  std::string why = {};               // of one that a member held up: a sentence for people
 };
 
 struct RemoveRequest {

@@ -38,6 +38,9 @@ Result<RegisteredEpoch> Register::read_now() {
     number_ = fleet->registered.epoch.number;
   }
   for (const NodeRecord& node : fleet->nodes) addresses_[node_id(node.name)] = node.address;
+  for (const Member& member : fleet->registered.epoch.members) {
+    if (fleet->find(member.node) == nullptr) fleet->registered.silent.push_back(member.node);
+  }
   return std::move(fleet->registered);
 }
 

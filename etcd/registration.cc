@@ -13,6 +13,7 @@ namespace farpage::etcd {
 namespace {
 
 constexpr uint64_t kLooksPerLease = 6;
+constexpr uint64_t kAwayPerLease = 4;
 constexpr uint64_t kLeasesToWait = 2;  // for a process that has died
 constexpr uint64_t kFirstCallNs = 5 * kSecond;
 constexpr uint64_t kTriesToBegin = 20;
@@ -152,6 +153,7 @@ Result<void> Registration::enroll(bool first) {
     if (!written) return tl::unexpected(written.error());
     if (!written->held) continue;
     lease_ = granted->lease;
+    away_written_ = {};  // it went with the lease before
     record_revision_ = written->header.revision;
     return {};
   }
@@ -198,7 +200,7 @@ Result<void> Registration::keep_once(uint64_t begun_ns) {
   const uint64_t now = boottime_clock().now_ns();
   const bool heard_long = heard_since_ns_ && now - *heard_since_ns_ >= lease_ns;
   if (heard_long && now - begun_ns <= lease_ns / 2) leave_out_silent(*fleet);
-  return {};
+  return leave_out_unreached(*fleet);
 }
 
 // Its own run before is as dead as those of whom nothing is heard, and no other node can know: the
@@ -208,22 +210,85 @@ bool Registration::is_silent(const FleetRecord& fleet, const Member& member) con
   return fleet.find(member.node) == nullptr;
 }
 
-// Where nobody but those that were to go is left, they stay.
 void Registration::leave_out_silent(const FleetRecord& fleet) {
+  std::vector<NodeId> silent;
+  for (const Member& member : fleet.registered.epoch.members) {
+    if (is_silent(fleet, member)) silent.push_back(member.node);
+  }
+  leave_out(fleet, silent, "nothing was heard of them");
+}
+
+// Where nobody but those that were to go is left, they stay.
+void Registration::leave_out(const FleetRecord& fleet, const std::vector<NodeId>& nodes,
+                             const std::string& why) {
   Epoch next = fleet.registered.epoch;
-  std::string silent;
+  std::string names;
   std::erase_if(next.members, [&](const Member& member) {
-    if (!is_silent(fleet, member)) return false;
-    silent += fmt::format(" {:016x}", member.node);
+    if (std::ranges::find(nodes, member.node) == nodes.end()) return false;
+    names += fmt::format(" {:016x}", member.node);
     return true;
   });
-  if (silent.empty() || next.members.empty()) return;
+  if (names.empty() || next.members.empty()) return;
   if (next.holders() == 0) {
     for (Member& member : next.members) member.leaving = false;
   }
   auto replaced = replace(fleet, std::move(next));
   if (!replaced) return log_warning(replaced.error().message);
-  if (*replaced) log_warning("left out of the fleet, for nothing was heard of them:" + silent);
+  if (*replaced) log_warning(fmt::format("left out of the fleet, for {}:{}", why, names));
+}
+
+void Registration::tell_away(uint64_t epoch, const std::vector<NodeId>& nodes) {
+  const uint64_t now = boottime_clock().now_ns();
+  const std::lock_guard lock(mutex_);
+  away_epoch_ = epoch;
+  std::erase_if(away_since_ns_, [&](const auto& away) {
+    return std::ranges::find(nodes, away.first) == nodes.end();
+  });
+  for (const NodeId node : nodes) away_since_ns_.try_emplace(node, now);
+}
+
+// A node that was stopped for a moment keeps its place.
+AwayRecord Registration::away_for_long(uint64_t epoch) {
+  AwayRecord away = {node_id(options_.self.name), epoch, {}};
+  const uint64_t now = boottime_clock().now_ns();
+  const std::lock_guard lock(mutex_);
+  if (away_epoch_ != epoch) return away;
+  for (const auto& [node, since_ns] : away_since_ns_) {
+    if (now - since_ns >= options_.ttl_s * kSecond / kAwayPerLease) away.nodes.push_back(node);
+  }
+  return away;
+}
+
+// A member that others do not reach keeps its lease all the same. What the others say of it is
+// asked only where this one does not reach it either.
+Result<void> Registration::leave_out_unreached(const FleetRecord& fleet) {
+  const AwayRecord away = away_for_long(fleet.registered.epoch.number);
+  if (auto said = say_away(away); !said || away.nodes.empty()) return said;
+  auto reply = client_.run(read_away(client_.prefix()), deadline());
+  if (!reply) return tl::unexpected(reply.error());
+  auto said = decode_away(client_.prefix(), *reply);
+  if (!said) return tl::unexpected(said.error());
+  std::vector<NodeId> living;
+  for (const NodeRecord& node : fleet.nodes) living.push_back(node_id(node.name));
+  leave_out(fleet, reached_by_nobody(fleet.registered.epoch, living, *said),
+            "no other member reaches them");
+  return {};
+}
+
+Result<void> Registration::say_away(const AwayRecord& away) {
+  if (away == away_written_ || (away.nodes.empty() && away_written_.nodes.empty())) return {};
+  const std::string key = away_key(client_.prefix(), node_id(options_.self.name));
+  Transaction transaction;
+  transaction.conditions = {registered()};
+  if (away.nodes.empty()) {
+    transaction.operations = {{Operation::Kind::kErase, key}};
+  } else {
+    transaction.operations = {{Operation::Kind::kPut, key, encode(away), lease_}};
+  }
+  auto written = client_.run(transaction, deadline());
+  if (!written) return tl::unexpected(written.error());
+  if (written->held) away_written_ = away;
+  return {};
 }
 
 // False: another epoch has begun meanwhile, or another process has this name.

@@ -4,12 +4,14 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "etcd/away.h"
 #include "etcd/client.h"
 #include "etcd/records.h"
 
@@ -49,6 +51,10 @@ class Registration {
   // In good order: begins an epoch without this node, if others are in it, and ends the lease.
   void leave();
 
+  // Which members this process, one of them in this epoch, has not heard of for a while. Once that
+  // is what all others say too, a new epoch begins without them. Thread-safe.
+  void tell_away(uint64_t epoch, const std::vector<NodeId>& nodes);
+
   uint64_t fleet_id() const { return fleet_id_; }
   // That this process is the one that is registered. Thread-safe.
   Condition registered() const;
@@ -65,6 +71,11 @@ class Registration {
   bool is_own(const NodeRecord* record) const;
   bool is_silent(const FleetRecord& fleet, const Member& member) const;
   void leave_out_silent(const FleetRecord& fleet);
+  AwayRecord away_for_long(uint64_t epoch);
+  Result<void> say_away(const AwayRecord& away);
+  Result<void> leave_out_unreached(const FleetRecord& fleet);
+  void leave_out(const FleetRecord& fleet, const std::vector<NodeId>& nodes,
+                 const std::string& why);
   Result<bool> replace(const FleetRecord& fleet, Epoch next);
   uint64_t deadline() const;
   void end_thread();
@@ -79,9 +90,12 @@ class Registration {
   std::optional<uint64_t> heard_since_ns_;  // of etcd, without a break
   uint64_t heard_ns_ = 0;                   // when the last round began in which it answered
   bool told_of_trouble_ = false;
+  AwayRecord away_written_;  // no nodes: there is none in etcd
 
   std::mutex mutex_;
   std::condition_variable changed_;
+  uint64_t away_epoch_ = 0;
+  std::map<NodeId, uint64_t> away_since_ns_;
   bool stopped_ = false;
   std::thread thread_;
 };

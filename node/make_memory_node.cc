@@ -7,7 +7,7 @@ namespace {
 Result<std::shared_ptr<Versions>> open_versions(const NodeOptions& options, const Clock& clock,
                                                 EpochFile file) {
   const uint64_t lease = options.lease_ms * kMillisecond;
-  auto epoch = file.advance(lease);
+  auto epoch = file.advance(lease, options.least_epoch);
   if (!epoch) return tl::unexpected(epoch.error());
   return std::make_shared<Versions>(std::make_shared<EpochFile>(std::move(file)), *epoch, lease,
                                     clock.now_ns());

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "control/status/status_table.h"
+#include "pagetable/known_run.h"
 #include "pagetable/touch_log.h"
 #include "transport/traffic.h"
 
@@ -210,6 +211,7 @@ void MemoryNode::make(ClientId client, ClientSession& session,
 void MemoryNode::hello(ClientId client, ClientSession& session, const HelloRequest& request,
                        Answer done) {
   if (auto refused = check(request)) return done(*refused);
+  look_back(request);
   if (session.greeted() || session.greeting()) {
     return done(Refusal{Code::kProtocol, "this client has said hello already", {}});
   }
@@ -258,6 +260,15 @@ std::optional<Refusal> MemoryNode::check(const HelloRequest& request) const {
   }
   if (member_ != nullptr) return member_->check(request);
   return std::nullopt;
+}
+
+// It is the client that refuses then; the node says so where its own operator looks.
+void MemoryNode::look_back(const HelloRequest& request) {
+  if (member_ != nullptr && !member_->epoch().is_fixed()) return;
+  const KnownRun known = {request.known_epoch, request.known_incarnation};
+  if (known.epoch > kMaxEpoch || !goes_back(known, {epoch(), run_.incarnation})) return;
+  newest_known_ = std::max(newest_known_, known.epoch);
+  gone_back_.warn("a client refuses this node: " + gone_back(newest_known_, epoch()));
 }
 
 HelloReply MemoryNode::greet(ClientId client, const HelloRequest& request) {

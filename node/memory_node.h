@@ -66,6 +66,7 @@ class MemoryNode final : public NodeService {
   void make(ClientId client, ClientSession& session, std::function<Result<Made>(Fabric&)> made,
             std::function<Reply(ClientSession&, Made)> reply, Answer done);
   std::optional<Refusal> check(const HelloRequest& request) const;
+  void look_back(const HelloRequest& request);
   HelloReply greet(ClientId client, const HelloRequest& request);
   Reply answer(ClientSession& session, const RenewRequest& request);
   uint64_t epoch() const;
@@ -85,6 +86,8 @@ class MemoryNode final : public NodeService {
   std::unique_ptr<WriteQueue> writes_;
   std::unique_ptr<Scrubber> scrubber_;  // null: there is none
   uint64_t renewals_ = 0;
+  uint64_t newest_known_ = 0;  // epoch that a client knew this node in, and that it has not reached
+  WarningLimiter gone_back_{30 * kSecond};
   VerdictCounts departed_;  // of the clients that have gone
 };
 

@@ -284,7 +284,7 @@ Result<std::unique_ptr<TenantNodes>> TenantNodes::create(
   if (!opened) return tl::unexpected(opened.error());
   const auto file = std::make_shared<EpochFile>(std::move(*opened));
   const uint64_t lease_ns = options.lease_ms * kMillisecond;
-  const auto epoch = file->advance(lease_ns);
+  const auto epoch = file->advance(lease_ns, options.least_epoch);
   if (!epoch) return tl::unexpected(epoch.error());
   const uint64_t now = runtime.clock().now_ns();
   const uint64_t budget_bytes = options.client_budget_bytes(tenants.size());

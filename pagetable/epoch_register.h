@@ -12,7 +12,8 @@ namespace farpage {
 
 struct RegisteredEpoch {
   Epoch epoch;
-  std::vector<NodeId> confirmed;  // members that have entered it (protocol rule 8)
+  std::vector<NodeId> confirmed;    // members that have entered it (protocol rule 8)
+  std::vector<NodeId> silent = {};  // members of whom no process is known to live
 
   bool all_confirmed() const;
 };

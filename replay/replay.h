@@ -59,6 +59,7 @@ struct ReplayResult {
   uint64_t ready = 0;
   std::array<uint64_t, kReasons> recompute = {};  // by Reason
   std::array<uint64_t, kCodes> puts = {};         // by Code
+  std::string put_refusal;                        // why the first was not acknowledged, if told
   uint64_t hedges = 0;                            // pages asked of another replica as well
   uint64_t hedges_won = 0;                        // ... and that came from there
   uint64_t wrong_bytes = 0;                       // of ready pages, every byte of which is compared

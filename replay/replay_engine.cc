@@ -169,6 +169,7 @@ void ReplayEngine::put_recomputed() {
   if (put_requests_.empty()) return;
   Put put = client_.put(put_requests_, client_.clock().now_ns() + options_.put_deadline_ns);
   const std::span<const PutResult> results = put.wait();
+  if (result_.put_refusal.empty()) result_.put_refusal = put.why();
   for (size_t i = 0; i < results.size(); ++i) {
     ++result_.puts[static_cast<size_t>(results[i].code)];
     if (results[i].code != Code::kOk) continue;

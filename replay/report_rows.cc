@@ -53,6 +53,7 @@ std::vector<std::pair<std::string, std::string>> report_rows(const ReplayReport&
     rows.emplace_back(fmt::format("  not: {}", code_name(static_cast<Code>(i))),
                       fmt::format("{}{}", result.puts[i], put_advice(static_cast<Code>(i))));
   }
+  if (!result.put_refusal.empty()) rows.emplace_back("  the first", result.put_refusal);
   for (const ReplayEvent& event : result.events) {
     rows.emplace_back(event.what, fmt::format("after request {}", event.request));
   }

@@ -139,7 +139,12 @@ Fleet SimCluster::fleet_for_client(size_t client) {
 }
 
 Fleet SimCluster::fleet_for_node(size_t node) {
-  return fleet(nodes_[node].run->dialers, nodes_[node].run->epochs.get());
+  Fleet made = fleet(nodes_[node].run->dialers, nodes_[node].run->epochs.get());
+  made.meet_ns = options_.meet_ns;
+  made.cannot_join = [this, node](const std::string& why) {
+    if (options_.cannot_join) options_.cannot_join(node, why);
+  };
+  return made;
 }
 
 void SimCluster::start_node(size_t node) {

@@ -34,6 +34,8 @@ struct SimClusterOptions {
   uint64_t nodes_apart = 0;    // so many, the first ones, keep headers and payloads apart
   bool uses_register = false;  // otherwise membership is a list that never changes
   SimRegisterOptions epochs = {};
+  uint64_t meet_ns = 0;  // with a register: Fleet's, of the nodes
+  std::function<void(size_t node, const std::string& why)> cannot_join = nullptr;  // likewise
   bool keep_pools =
       false;  // a node that ends leaves its pool to its next run, unless power is lost
   // What a node sees in place of its machine's own fabric, in every run of it; null: that one. The

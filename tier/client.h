@@ -55,6 +55,9 @@ class Put {
   bool done() const;
   // Blocks until done, which is by the deadline; one result a page.
   std::span<const PutResult> wait();
+  // Of a page that is not acknowledged: which node or member was in the way, and why, in a
+  // sentence; empty if none was known to be. Once done.
+  std::string why() const;
 
   // Nothing reads a source any more; so it is unless the deadline passed while a source was being
   // written. Looks after late writes: they are seen to end by whoever asks, waits or puts.

@@ -33,6 +33,7 @@ struct PutState {
   std::mutex mutex;
   std::vector<Lent> lent;
   std::vector<PutResult> results;
+  std::string why;        // of the first page that was not acknowledged, if it is known
   size_t unanswered = 0;  // commits
   bool closed = false;    // the results have been read; they stay as they are
   uint64_t deadline_ns = 0;
@@ -173,10 +174,12 @@ struct Commit : std::enable_shared_from_this<Commit> {
   void answered(const Result<Reply>& reply) {
     const auto* answer = reply ? std::get_if<CommitReply>(&*reply) : nullptr;
     if (answer != nullptr && answer->results.size() == pages.size()) {
-      settle([&](size_t page) {
-        const CommitResult& result = answer->results[page];
-        return result.code == Code::kOtherEpoch ? CommitResult{Code::kUnavailable, 0} : result;
-      });
+      settle(
+          [&](size_t page) {
+            const CommitResult& result = answer->results[page];
+            return result.code == Code::kOtherEpoch ? CommitResult{Code::kUnavailable, 0} : result;
+          },
+          answer->why);
     } else {
       const Code code = is_of_other_epoch(reply) ? Code::kOtherEpoch : Code::kTimeout;
       settle([&](size_t) { return CommitResult{code, 0}; });
@@ -201,12 +204,13 @@ struct Commit : std::enable_shared_from_this<Commit> {
 
   // Gives the pages their results; but those for which it is kOtherEpoch stay.
   template <typename ResultOf>
-  void settle(const ResultOf& result_of) {
+  void settle(const ResultOf& result_of, const std::string& why = "") {
     size_t stored = 0;
     size_t left = 0;
     const size_t before = pages.size();
     {
       const std::lock_guard lock(put->mutex);
+      if (put->why.empty() && !put->closed) put->why = why;
       for (size_t page = 0; page < before; ++page) {
         const CommitResult result = result_of(page);
         if (result.code == Code::kOtherEpoch) {
@@ -311,6 +315,11 @@ std::span<const PutResult> Put::wait() {
   return state_->results;
 }
 
+std::string Put::why() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->why;
+}
+
 Remove::Remove(Runtime* runtime, std::shared_ptr<RemoveState> state)
     : runtime_(runtime), state_(std::move(state)) {}
 
@@ -353,6 +362,9 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
       const std::shared_ptr<View> view = link->view();
       if (!takes_puts(view.get(), runtime.clock().now_ns())) {
         answer(left, Code::kUnavailable);
+        std::string why = link->why_unreached();
+        const std::lock_guard lock(state->mutex);
+        if (state->why.empty()) state->why = std::move(why);
         break;
       }
       Group group;

@@ -18,6 +18,7 @@ namespace {
 constexpr uint64_t kLongestCallNs = 2 * kSecond;
 constexpr uint64_t kCallsPerLease = 6;
 constexpr uint64_t kLookAgainNs = 50 * kMillisecond;
+constexpr uint64_t kLeasesToMeet = 2;  // a member that has died is left out meanwhile
 constexpr uint64_t kMostTtlS = 3'600;
 constexpr uint64_t kLeastTtlS = 2;  // etcd's own shortest, with its defaults
 
@@ -163,8 +164,8 @@ Result<std::unique_ptr<EtcdFleet>> EtcdFleet::find(const etcd::EtcdOptions& opti
 
 Result<std::unique_ptr<EtcdFleet>> EtcdFleet::join(
     const NodeEtcd& options, const etcd::NodeRecord& self, const etcd::Terms& terms,
-    etcd::Registration::Hooks hooks, AsioRuntime& runtime, const ClientCredentials& credentials,
-    uint64_t connect_ms) {
+    etcd::Registration::Hooks hooks, std::function<void(const std::string&)> cannot_join,
+    AsioRuntime& runtime, const ClientCredentials& credentials, uint64_t connect_ms) {
   auto access = options.load();
   if (!access) return tl::unexpected(access.error());
   auto made = std::unique_ptr<EtcdFleet>(
@@ -174,6 +175,8 @@ Result<std::unique_ptr<EtcdFleet>> EtcdFleet::join(
       made->client_, {self, terms, options.ttl_s, round_ns, std::move(hooks)});
   if (!registered) return tl::unexpected(registered.error());
   made->registration_ = std::move(*registered);
+  made->meet_ns_ = kLeasesToMeet * options.ttl_s * kSecond;
+  made->cannot_join_ = std::move(cannot_join);
   etcd::Terms agreed = terms;
   agreed.id = made->registration_->fleet_id();
   made->serve(agreed);
@@ -199,6 +202,13 @@ Fleet EtcdFleet::fleet() const {
   fleet.view_ns = terms_.lease_ms * kMillisecond;
   fleet.dialer = [self = const_cast<EtcdFleet*>(this)](NodeId node) -> ControlDialer& {
     return self->dialer(node);
+  };
+  if (registration_ == nullptr) return fleet;
+  fleet.meet_ns = meet_ns_;
+  fleet.cannot_join = cannot_join_;
+  fleet.tell_away = [&registration = *registration_](uint64_t epoch,
+                                                     const std::vector<NodeId>& nodes) {
+    registration.tell_away(epoch, nodes);
   };
   return fleet;
 }

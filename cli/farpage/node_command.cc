@@ -229,6 +229,7 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
     const auto watchdog = ServiceWatchdog::start(runtime);
     wait_for_end(interrupts, *fleets);
     if (const std::string why = fleets->why_it_ends(); !why.empty()) log_warning(why);
+    if (fleets->has_failed()) exit_code = kExitFailed;
   } else {
     exit_code = announce_error(ready, metrics.error(), kExitFailed);
   }

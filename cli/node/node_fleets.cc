@@ -65,7 +65,7 @@ Result<std::unique_ptr<ReachableFleet>> NodeFleets::join_one(size_t number,
       options, self, terms,
       {.ends = [this](const std::string& why) { end(why); },
        .drained = [this, number](bool is_drained) { drained(number, is_drained); }},
-      runtime, credentials, kPeerConnectMs);
+      [this](const std::string& why) { end(why, true); }, runtime, credentials, kPeerConnectMs);
 }
 
 std::vector<Fleet> NodeFleets::fleets() const {
@@ -79,10 +79,18 @@ std::string NodeFleets::why_it_ends() const {
   return why_it_ends_;
 }
 
-// The first that was given.
-void NodeFleets::end(const std::string& why) {
+bool NodeFleets::has_failed() const {
   const std::lock_guard lock(mutex_);
-  if (why_it_ends_.empty()) why_it_ends_ = why;
+  return has_failed_;
+}
+
+// The first that was given.
+void NodeFleets::end(const std::string& why, bool is_failure) {
+  const std::lock_guard lock(mutex_);
+  if (why_it_ends_.empty()) {
+    why_it_ends_ = why;
+    has_failed_ = is_failure;
+  }
   (void)::eventfd_write(ending_.get(), 1);
 }
 

@@ -27,9 +27,11 @@ class NodeFleets {
   // Of the register of one of them; 0: it is a list.
   uint64_t register_id(size_t number) const { return fleets_[number]->register_id(); }
 
-  // Readable once this process is to end: it was drained, or another has its name.
+  // Readable once this process is to end: it was drained, another has its name, or it cannot join.
   int ending_fd() const { return ending_.get(); }
   std::string why_it_ends() const;
+  // It ends because it could not join.
+  bool has_failed() const;
 
   // The node's own last word: it serves nothing any more.
   void leave();
@@ -38,13 +40,14 @@ class NodeFleets {
   explicit NodeFleets(const NodeSettings& settings);
   Result<std::unique_ptr<ReachableFleet>> join_one(size_t number, const std::string& address,
                                                    AsioRuntime& runtime);
-  void end(const std::string& why);
+  void end(const std::string& why, bool is_failure = false);
   void drained(size_t number, bool is_drained);
 
   const NodeSettings& settings_;
   UniqueFd ending_;
   mutable std::mutex mutex_;  // of what follows, for the fleets have threads of their own
   std::string why_it_ends_;
+  bool has_failed_ = false;
   std::vector<bool> drained_;  // by fleet
   std::vector<std::unique_ptr<ReachableFleet>> fleets_;
 };

@@ -173,7 +173,9 @@ bool WriteQueue::begin_pages(Write& write, Turn& turn, Batch& batch) {
   if (now < versions_.open_ns()) return wait(write, turn, versions_.open_ns(), Code::kUnavailable);
   versions_.opened();
   if (epoch_ != nullptr && (!epoch_->puts_open(now) || !epoch_->view_valid(now))) {
-    return wait(write, turn, now + kReplicaRetryNs, Code::kUnavailable);
+    const bool given_up = wait(write, turn, now + kReplicaRetryNs, Code::kUnavailable);
+    if (given_up) write.why = epoch_->why_closed(now);
+    return given_up;
   }
   const auto* commit = std::get_if<CommitRequest>(&write.request);
   if (commit != nullptr && !clients_.at(write.client).staged(commit->immediate)) {
@@ -187,11 +189,13 @@ bool WriteQueue::begin_pages(Write& write, Turn& turn, Batch& batch) {
     if (admission == Admission::kReachesOut || admission == Admission::kAfterAnother) {
       if (admission == Admission::kReachesOut && now >= write.deadline_ns) {
         counts_.puts_without_replica += write.pages() - page;
+        write.why = replicator_->missing(write.key(page));
       }
       return wait(write, turn, now + kReplicaRetryNs, Code::kUnavailable);
     }
     const bool no_replica = admission == Admission::kNoReplica;
     counts_.puts_without_replica += no_replica ? 1 : 0;
+    if (no_replica && write.why.empty()) write.why = replicator_->missing(write.key(page));
     CommitResult result = {no_replica ? Code::kUnavailable : Code::kInvalid, 0};
     if (admission == Admission::kBegins) result = begin_page(write, page);
     if (result.code == Code::kExhausted && store_.next_slot_ns() > now) {
@@ -281,7 +285,10 @@ bool WriteQueue::hold(const Write& write, size_t page, Batch& batch) {
 
 void WriteQueue::replicated(const WritePtr& write, size_t page, Code code) {
   --write->open;
-  if (code != Code::kOk) write->results[page] = {code, 0};
+  if (code != Code::kOk) {
+    write->results[page] = {code, 0};
+    if (write->why.empty()) write->why = replicator_->missing(write->key(page));
+  }
   if (!waiting_.empty()) wake_at(runtime_.clock().now_ns());
   if (write->open == 0 && write->begun == write->pages()) finish(*write);
 }
@@ -310,13 +317,14 @@ void WriteQueue::finish(Write& write) {
   client->second.remove_waiting();
   const auto done = std::exchange(write.done, nullptr);
   if (std::holds_alternative<CommitRequest>(write.request)) {
-    return done(CommitReply{std::move(write.results)});
+    return done(CommitReply{std::move(write.results), std::move(write.why)});
   }
   const auto bad = std::ranges::find_if(
       write.results, [](const CommitResult& result) { return result.code != Code::kOk; });
   if (bad == write.results.end()) return done(RemoveReply{write.removed});
   done(Refusal{bad->code,
-               "the remove is not acknowledged: not all that hold the pages have done it",
+               "the remove is not acknowledged: " +
+                   (write.why.empty() ? "not all that hold the pages have done it" : write.why),
                epoch_ == nullptr ? EpochTag{} : epoch_->tag()});
 }
 

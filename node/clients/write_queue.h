@@ -59,6 +59,7 @@ class WriteQueue {
     std::vector<CommitResult> results;
     uint64_t removed = 0;
     MemoryBudget::Grant grant = {};  // of what is here
+    std::string why = {};            // which member was in the way of a page
 
     size_t pages() const;
     uint64_t bytes() const;

@@ -41,7 +41,7 @@ FleetMember::FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& f
       gate_(std::make_shared<FabricGate>(fabric)),
       landing_(std::move(landing)),
       epoch_(runtime, fleet, self, options.page_bytes,
-             {[this] { entered(); }, [this] { hooks_.left_out(); }}),
+             {[this] { entered(); }, [this] { hooks_.left_out(); }, met()}),
       replicator_(
           runtime, store, epoch_, [this](NodeId node) { return peer(node); },
           [this] { epoch_.look(); }),
@@ -59,11 +59,22 @@ FleetMember::FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& f
           runtime, store, epoch_, options.fill_bytes_per_s,
           [this](NodeId node) { return peer(node); }, [this] { epoch_.look(); }) {}
 
+// Null: a fleet whose members need not meet.
+std::function<Result<void>(const RegisteredEpoch&)> FleetMember::met() {
+  if (fleet_.epochs == nullptr || fleet_.meet_ns == 0) return nullptr;
+  return [this](const RegisteredEpoch& read) { return meeting_->with_all(read); };
+}
+
 FleetMember::~FleetMember() {
   gate_->close();
 }
 
 void FleetMember::start() {
+  if (fleet_.epochs != nullptr && fleet_.meet_ns > 0) {
+    meeting_ = std::make_unique<Meeting>(runtime_, fabric_, gate_, fleet_, epoch_.self());
+    look_back_ =
+        std::make_unique<LookBack>(runtime_, std::string(fabric_.capabilities().backend), fleet_);
+  }
   epoch_.start();
   watch();
 }
@@ -82,6 +93,7 @@ void FleetMember::withdraw() {
 // In the protocol's order: own puts end, what others sent ends, and then what is of no use to this
 // node any more is killed. The bytes that the epoch before had killed are of no use to anybody now.
 void FleetMember::entered() {
+  meeting_.reset();
   withdraw();
   if (on(Guard::kBytesOfTheEpochBefore)) store_.drop_dead();
   if (on(Guard::kDropOnEntering)) {
@@ -139,10 +151,20 @@ void FleetMember::watch() {
     known.link_number = known.peer->link_number();
     filler_.fill_from(node);
   }
+  tell_away();
   runtime_.after(lease_ms_ * kMillisecond / kWatchesPerLease,
                  [this, alive = std::weak_ptr<bool>(alive_)] {
                    if (!alive.expired()) watch();
                  });
+}
+
+void FleetMember::tell_away() const {
+  if (!fleet_.tell_away || epoch_.epoch().number == 0) return;
+  std::vector<NodeId> away;
+  for (const auto& [node, known] : peers_) {
+    if (known.peer->away()) away.push_back(node);
+  }
+  fleet_.tell_away(epoch_.epoch().number, away);
 }
 
 std::optional<Refusal> FleetMember::check(const HelloRequest& hello) const {
@@ -156,6 +178,7 @@ std::optional<Refusal> FleetMember::check(const HelloRequest& hello) const {
         epoch_.tag()};
   }
   if (!may_be_member(hello)) {
+    if (look_back_ != nullptr) return look_back_->answer(hello.node, hello.incarnation);
     return Refusal{Code::kOtherEpoch, "this run of the member was left out of the epoch",
                    epoch_.tag()};
   }

@@ -13,6 +13,8 @@
 #include "base/runtime.h"
 #include "control/link.h"
 #include "node/fleet/filler.h"
+#include "node/fleet/look_back.h"
+#include "node/fleet/meeting.h"
 #include "node/fleet/member_link.h"
 #include "node/fleet/node_epoch.h"
 #include "node/fleet/replica.h"
@@ -65,7 +67,9 @@ class FleetMember {
               const Member& self, PageStore& store, PoolLanding landing, uint64_t opens_ns,
               Hooks hooks);
   void entered();
+  std::function<Result<void>(const RegisteredEpoch&)> met();
   void reach_for_others();
+  void tell_away() const;
   bool may_be_member(const HelloRequest& hello) const;
   void watch();
   MemberLink* peer(NodeId node) const;
@@ -87,6 +91,8 @@ class FleetMember {
   WarningLimiter warnings_;
   const std::shared_ptr<FabricGate> gate_;  // of all links: members that leave are not waited for
   PoolLanding landing_;
+  std::unique_ptr<Meeting> meeting_;     // until it has joined
+  std::unique_ptr<LookBack> look_back_;  // null: others may join unmet
   NodeEpoch epoch_;
   std::map<NodeId, KnownPeer> peers_;
   // No members any more, but something that is read from them has not ended.

@@ -36,6 +36,11 @@ bool MemberLink::away() const {
   return view == nullptr ? now >= expected_ns_ : !view->valid(now);
 }
 
+std::string MemberLink::why_away() const {
+  const auto error = link_->error();
+  return error ? error->message : "it has not answered yet";
+}
+
 uint64_t MemberLink::incarnation() const {
   const auto view = link_->view();
   return view == nullptr ? 0 : view->incarnation;

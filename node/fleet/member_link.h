@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "node/fleet/page_reader.h"
 #include "tier/link/node_link.h"
@@ -25,6 +26,8 @@ class MemberLink {
   bool reached() const;
   // Nothing was heard of it for a lease; or, if it never was reached, for as long as this patience.
   bool away() const;
+  // Why it is not reached.
+  std::string why_away() const;
   // Of the member's run that is reached now; 0: none ever was.
   uint64_t incarnation() const;
   // Changes with every new link.

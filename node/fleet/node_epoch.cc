@@ -11,7 +11,9 @@ namespace {
 
 constexpr uint64_t kLooksPerView = 4;
 constexpr uint64_t kMostLooksPerView = 64;  // whatever others tell
-constexpr uint64_t kDriftFraction = 64;     // ε
+constexpr uint64_t kMeetingLooksPerView = 32;
+constexpr uint64_t kPatiencesForTheSilent = 6;
+constexpr uint64_t kDriftFraction = 64;  // ε
 
 }  // namespace
 
@@ -54,6 +56,18 @@ bool NodeEpoch::puts_open(uint64_t now_ns) const {
   const uint64_t opens = learned_ns_ + fleet_.view_ns + fleet_.view_ns / kDriftFraction;
   return (now_ns >= opens || !on(Guard::kViewWait)) &&
          (all_confirmed_ || !on(Guard::kConfirmBeforePuts));
+}
+
+std::string NodeEpoch::why_closed(uint64_t now_ns) const {
+  const auto say = [this](const std::string& what) {
+    return fmt::format("node {:016x} takes no puts: {}", self_.node, what);
+  };
+  if (!placement_) return say("it is a member of no epoch yet");
+  if (!view_valid(now_ns)) return say("it has not heard of the register of epochs for a lease");
+  if (!all_confirmed_ && unconfirmed_ != 0) {
+    return say(fmt::format("member {:016x} has not entered the epoch yet", unconfirmed_));
+  }
+  return say("the epoch has just begun");
 }
 
 // The soonest is the only one: each read has one successor, however many looks there were.
@@ -99,7 +113,7 @@ void NodeEpoch::read() {
 void NodeEpoch::answered(uint64_t sent_ns, const ClockGap& gap, const RegisteredEpoch& read) {
   const uint64_t held = ClockGap::held_ns(runtime_, view_gap_, fleet_.view_ns);
   if (held > 0 && sent_ns < view_until_ns_) warnings_.warn(held_warning(held));
-  if (read.epoch.number == 0 && !placement_) return join(first_epoch());
+  if (read.epoch.number == 0 && !placement_) return join({first_epoch(), {}, {}});
   if (auto believed = check(read.epoch); !believed) {
     if (std::exchange(told_of_refusal_, true)) return;
     return log_warning("the register's epoch is refused: " + believed.error().message);
@@ -108,12 +122,16 @@ void NodeEpoch::answered(uint64_t sent_ns, const ClockGap& gap, const Registered
   const Member* me = read.epoch.find(self_.node);
   if (me == nullptr || me->incarnation != self_.incarnation) {
     if (placement_ && on(Guard::kOwnTransactionReturn)) return hooks_.left_out();
-    return join(read.epoch);
+    return join(read);
   }
   if (read.epoch.number > epoch_.number) enter(read.epoch);
   view_until_ns_ = sent_ns + fleet_.view_ns;
   view_gap_ = gap;
   all_confirmed_ = read.all_confirmed();
+  const auto unconfirmed = std::ranges::find_if(epoch_.members, [&](const Member& member) {
+    return std::ranges::find(read.confirmed, member.node) == read.confirmed.end();
+  });
+  unconfirmed_ = unconfirmed == epoch_.members.end() ? 0 : unconfirmed->node;
   if (std::ranges::find(read.confirmed, self_.node) == read.confirmed.end()) confirm();
 }
 
@@ -162,15 +180,40 @@ Epoch NodeEpoch::first_epoch() const {
           .members = {}};
 }
 
+// One that cannot be reached would be a member all the same, for its own process tells the register
+// that it lives, and every put whose replica it is would fail.
+bool NodeEpoch::has_met(const RegisteredEpoch& read) {
+  if (!hooks_.met) return true;
+  const auto met = hooks_.met(read);
+  if (met) {
+    meeting_since_ns_ = 0;
+    return true;
+  }
+  const uint64_t now = runtime_.clock().now_ns();
+  if (meeting_since_ns_ == 0) meeting_since_ns_ = now;
+  const uint64_t tried_ns = now - meeting_since_ns_;
+  const bool differs = met.error().code == Code::kInvalid;
+  if (tried_ns >= fleet_.meet_ns * (differs ? 1 : kPatiencesForTheSilent)) {
+    fleet_.cannot_join("this node does not join the fleet: " + met.error().message +
+                       "; mend that, and start it again");
+  } else if (tried_ns >= fleet_.view_ns) {
+    meeting_warnings_.warn("this node does not join the fleet yet: " + met.error().message);
+  }
+  look_at(now + fleet_.view_ns / kMeetingLooksPerView);
+  return false;
+}
+
 // Rule 9: by this node's own transaction alone.
-void NodeEpoch::join(const Epoch& current) {
+void NodeEpoch::join(const RegisteredEpoch& read) {
+  const Epoch& current = read.epoch;
   if (current.page_bytes != page_bytes_) {
     return warnings_.warn(
         fmt::format("this node does not join the fleet: node.page_bytes is {}, "
                     "and the fleet's pages are of up to {}",
                     page_bytes_, current.page_bytes));
   }
-  if (std::exchange(joining_, true)) return;
+  if (joining_ || !has_met(read)) return;
+  joining_ = true;
   Epoch next = current;
   ++next.number;
   std::erase_if(next.members, [&](const Member& member) { return member.node == self_.node; });

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/clock.h"
 #include "base/clock_gap.h"
@@ -27,6 +28,8 @@ class NodeEpoch {
     // Left out: this run is over. What it had is withdrawn, and another one takes its place, which
     // joins by itself. Called last.
     std::function<void()> left_out;
+    // Whether this run has met all members that live, so that it may join; null: it need not.
+    std::function<Result<void>(const RegisteredEpoch&)> met = nullptr;
   };
 
   // `page_bytes`: the longest page that this node takes. A fleet with another one is not joined.
@@ -58,6 +61,8 @@ class NodeEpoch {
 
   // That this epoch is the current one, as far as this node can know (rule 12).
   bool view_valid(uint64_t now_ns) const;
+  // Why one of the two does not hold, in a sentence.
+  std::string why_closed(uint64_t now_ns) const;
   // The views of the epoch before have ended, and all members are in this one (rule 8).
   bool puts_open(uint64_t now_ns) const;
 
@@ -68,7 +73,8 @@ class NodeEpoch {
   void enter(const Epoch& epoch);
   void confirm();
   Epoch first_epoch() const;
-  void join(const Epoch& current);
+  void join(const RegisteredEpoch& read);
+  bool has_met(const RegisteredEpoch& read);
   void read();
   void look_at(uint64_t time_ns);
   void look_after(const Result<void>& written);
@@ -86,6 +92,7 @@ class NodeEpoch {
   uint64_t view_until_ns_ = 0;
   ClockGap view_gap_;  // when that view was asked for
   bool all_confirmed_ = false;
+  NodeId unconfirmed_ = 0;  // one of those that have not
   bool reading_ = false;
   bool look_again_ = false;
   uint64_t not_before_ns_ = 0;  // the next read
@@ -93,8 +100,10 @@ class NodeEpoch {
   uint64_t due_look_ = 0;       // its number: a timer of another one was superseded
   bool confirming_ = false;
   bool joining_ = false;
+  uint64_t meeting_since_ns_ = 0;  // and have not met all yet; 0: it does not try
   bool told_of_refusal_ = false;
   WarningLimiter warnings_;
+  WarningLimiter meeting_warnings_{10 * kSecond};
   std::shared_ptr<void> watching_;  // the register
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by callbacks that look at it

@@ -1,5 +1,7 @@
 #include "node/fleet/replicator.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -28,6 +30,20 @@ Admission Replicator::admits(const PageKey& key) const {
     if (!peer->reached()) admission = Admission::kReachesOut;
   }
   return admission;
+}
+
+std::string Replicator::missing(const PageKey& key) const {
+  const auto set = epoch_.replicas(key);
+  if (!set || !epoch_.is_primary(*set)) return "";
+  for (size_t rank = 1; rank < set->size(); ++rank) {
+    const NodeId node = epoch_.node_of((*set)[rank]);
+    const MemberLink* peer = peer_(node);
+    if (peer != nullptr && peer->reached()) continue;
+    return fmt::format(
+        "node {:016x} does not reach member {:016x}, which has to have the page too: {}",
+        epoch_.self().node, node, peer == nullptr ? "it has just joined" : peer->why_away());
+  }
+  return "";
 }
 
 void Replicator::hold(const ReplicaPage& page) {

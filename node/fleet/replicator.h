@@ -39,6 +39,9 @@ class Replicator {
   // Whether a put of this key may begin.
   Admission admits(const PageKey& key) const;
 
+  // Which member of its set is not reached, and why, in a sentence; empty: all are.
+  std::string missing(const PageKey& key) const;
+
   // A page of a key that admits() has let in, as it lies here now, which is replicated next. Until
   // it has ended it is not evicted, and no other of its key is let in.
   void hold(const ReplicaPage& page);

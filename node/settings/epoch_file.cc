@@ -59,14 +59,18 @@ Result<EpochFile> EpochFile::open(const std::string& path) {
   return file;
 }
 
-Result<uint64_t> EpochFile::advance(uint64_t lease_ns) {
-  if (epoch_ >= kMaxEpoch) {
+Result<uint64_t> EpochFile::advance(uint64_t lease_ns, uint64_t least) {
+  const uint64_t next = std::max(epoch_ + 1, least);
+  if (next > kMaxEpoch) {
     return fail(Code::kExhausted, fmt::format("the state file {} has used up its epochs", path_));
   }
   // A run that ends before puts open has not outlived the lease of the one before it.
-  auto written = write(epoch_ + 1, std::max(lease_ns, previous_lease_ns_));
+  const bool passes_over = next > epoch_ + 1;
+  const uint64_t previous = std::max(previous_lease_ns_, passes_over ? lease_ns : 0);
+  auto written = write(next, std::max(lease_ns, previous));
   if (!written) return tl::unexpected(written.error());
-  return ++epoch_;
+  previous_lease_ns_ = previous;
+  return epoch_ = next;
 }
 
 Result<void> EpochFile::forget_previous_lease(uint64_t lease_ns) {

@@ -15,9 +15,10 @@ class EpochFile {
   // Makes the file if it is not there. A damaged one is refused: its epoch cannot be guessed.
   static Result<EpochFile> open(const std::string& path);
 
-  // Takes the next epoch, and notes beside it `lease_ns`, or the previous run's lease if that is
-  // longer; both are on disk before this returns.
-  Result<uint64_t> advance(uint64_t lease_ns);
+  // Takes the next epoch, or `least` where that is later, and notes beside it `lease_ns`, or the
+  // previous run's lease if that is longer; both are on disk before this returns. Runs that `least`
+  // passes over are not in this file: the last of them is taken to have had this lease.
+  Result<uint64_t> advance(uint64_t lease_ns, uint64_t least = 0);
 
   // What advance() has given out last, in this process or an earlier one.
   uint64_t last_epoch() const { return epoch_; }

@@ -16,6 +16,7 @@ std::vector<ConfigField> fields(NodeOptions& options) {
       {"backend", &options.backend},
       {"io_threads", &options.io_threads},
       {"state", &options.state},
+      {"least_epoch", &options.least_epoch},
       {"pool_bytes", &options.pool_bytes},
       {"page_bytes", &options.page_bytes},
       {"evict", &options.evict},
@@ -54,6 +55,7 @@ Result<void> NodeOptions::validate() const {
   if (auto chosen = choose_eviction(eviction); !chosen) return tl::unexpected(chosen.error());
   return make_geometry(page_bytes, pool_bytes, slot_layout)
       .and_then([&](const Geometry&) { return in_range("reuse_ms", reuse_ms, 1, 60'000); })
+      .and_then([&] { return in_range("least_epoch", least_epoch, 0, kMaxEpoch); })
       .and_then([&] { return in_range("io_threads", io_threads, 1, 256); })
       .and_then([&] { return in_range("lease_ms", lease_ms, 10, 600'000); })
       .and_then([&] { return in_range("max_clients", max_clients, 1, 100'000); })

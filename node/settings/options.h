@@ -20,6 +20,7 @@ struct NodeOptions {
   std::string backend;       // shm or tcp; empty: by the address
   uint64_t io_threads = 1;   // tcp: that move bytes
   std::string state = "/var/lib/farpage/node.state";  // the last epoch; synced before it is used
+  uint64_t least_epoch = 0;  // where that file was lost: later than any epoch that it had
   uint64_t pool_bytes = 4 * kGiB;
   uint64_t page_bytes = 64 * kKiB;             // the longest page; one size of slot
   bool evict = true;                           // false: a put is refused when the pool is full

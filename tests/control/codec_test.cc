@@ -190,7 +190,9 @@ TEST(Codec, CommitReplyKeepsCodesAndOrder) {
   for (uint8_t code = 0; code <= static_cast<uint8_t>(Code::kSystem); ++code) {
     sent.results.push_back({static_cast<Code>(code), code * uint64_t{1000}});
   }
+  sent.why = "member 7 is away";
   const CommitReply got = round_trip(sent);
+  EXPECT_EQ(got.why, sent.why);
   ASSERT_EQ(got.results.size(), sent.results.size());
   for (size_t i = 0; i < sent.results.size(); ++i) {
     EXPECT_EQ(got.results[i].code, sent.results[i].code);
@@ -261,10 +263,14 @@ TEST(Codec, EpochTravelsWithWhatDependsOnIt) {
   hello.node = 3;
   hello.incarnation = 4;
   hello.epoch = tag;
+  hello.known_epoch = UINT64_MAX - 1;
+  hello.known_incarnation = UINT64_MAX - 2;
   const HelloRequest got = round_trip(hello);
   EXPECT_EQ(got.node, 3u);
   EXPECT_EQ(got.incarnation, 4u);
   EXPECT_EQ(got.epoch, tag);
+  EXPECT_EQ(got.known_epoch, UINT64_MAX - 1);
+  EXPECT_EQ(got.known_incarnation, UINT64_MAX - 2);
   HelloReply greeting;
   greeting.node = 8;
   greeting.membership = tag;

@@ -51,6 +51,17 @@ class FleetOfTwo {
     return changed_.wait_for(lock, std::chrono::minutes(1),
                              [&] { return !epoch_written_.empty(); });
   }
+  void tell_away(const std::vector<NodeId>& nodes) { registration_->tell_away(4, nodes); }
+  // What the other one says.
+  void set_others_away(std::vector<NodeId> nodes) {
+    const std::lock_guard lock(mutex_);
+    others_away_ = {kOther.node, 4, std::move(nodes)};
+  }
+  // The last of what this node has said of others; empty: nothing, or that is over.
+  std::string away_written() {
+    const std::lock_guard lock(mutex_);
+    return away_written_;
+  }
   // What was written to the epoch's key; empty: nothing was.
   std::string epoch_written() {
     const std::lock_guard lock(mutex_);
@@ -94,6 +105,23 @@ class FleetOfTwo {
       changed_.notify_all();
       return transaction(R"({"response_put":{}})");
     }
+    const std::string own_away = encoded("away/" + to_hex(kNow.node));
+    if (request.body.find(R"("request_put":{"key":")" + own_away) != std::string::npos) {
+      away_written_ = request.body;
+      return transaction(R"({"response_put":{}})");
+    }
+    if (request.body.find(R"("request_delete_range":{"key":")" + own_away) != std::string::npos) {
+      away_written_.clear();
+      return transaction(R"({"response_delete_range":{}})");
+    }
+    if (request.body.find(R"("request_range":{"key":")" + encoded("away/")) != std::string::npos) {
+      std::string said = entry("away/" + to_hex(kNow.node),
+                               encode(AwayRecord{kNow.node, 4, {kOther.node}}), 60, 9);
+      if (!others_away_.nodes.empty()) {
+        said += "," + entry("away/" + to_hex(kOther.node), encode(others_away_), 61, 8);
+      }
+      return transaction(range(said));
+    }
     if (request.body.find("request_put") != std::string::npos) {
       enrolled_ = true;
       return transaction(R"({"response_put":{}},{"response_delete_range":{}})");
@@ -114,6 +142,8 @@ class FleetOfTwo {
   bool enrolled_ = false;
   int rounds_ = 0;
   std::string epoch_written_;
+  std::string away_written_;
+  AwayRecord others_away_;
   ScriptedEtcd etcd_{[this](const auto& request) { return answer(request); }};
   std::optional<Client> client_;
   std::unique_ptr<Registration> registration_;
@@ -154,6 +184,36 @@ TEST(Registration, MemberThatIsNotHeardOfIsLeftOut) {
   ASSERT_TRUE(fleet.wait_for_epoch());
   EXPECT_THAT(fleet.epoch_written(),
               HasSubstr(to_base64(encode(Epoch{5, 2, 0, 4096, {kOther, kNow}}))));
+}
+
+// It lives, as etcd hears, and is of no use to anybody.
+TEST(Registration, MemberThatNobodyReachesIsLeftOut) {
+  FleetOfTwo fleet({kNow, kOther});
+  fleet.tell_away({kOther.node});
+  ASSERT_TRUE(fleet.wait_for_epoch());
+  EXPECT_THAT(fleet.epoch_written(), HasSubstr(to_base64(encode(Epoch{5, 1, 0, 4096, {kNow}}))));
+  EXPECT_THAT(fleet.away_written(),
+              HasSubstr(to_base64(encode(AwayRecord{kNow.node, 4, {kOther.node}}))));
+  EXPECT_THAT(fleet.away_written(), HasSubstr(R"("lease":"9")")) << "it ends with this process";
+  fleet.tell_away({});
+  fleet.wait_for_rounds(2);
+  EXPECT_EQ(fleet.away_written(), "");
+}
+
+TEST(Registration, OfTwoThatDoNotReachEachOtherTheOneThatJoinedFirstStays) {
+  FleetOfTwo fleet({kOther, kNow});
+  fleet.set_others_away({kNow.node});
+  fleet.tell_away({kOther.node});
+  ASSERT_TRUE(fleet.wait_for_epoch());
+  EXPECT_THAT(fleet.epoch_written(), HasSubstr(to_base64(encode(Epoch{5, 1, 0, 4096, {kOther}}))));
+}
+
+TEST(Registration, MemberThatIsAwayForAMomentStays) {
+  FleetOfTwo fleet({kNow, kOther});
+  fleet.tell_away({kOther.node});
+  fleet.tell_away({});
+  fleet.wait_for_rounds(kRoundsPerLease);
+  EXPECT_EQ(fleet.epoch_written() + fleet.away_written(), "");
 }
 
 }  // namespace

@@ -43,6 +43,54 @@ TEST(MemoryNode, PeerOfBeforeThePatienceOfRemovesIsRefused) {
   expect_says(refused.message, "control protocol 4 with page format 1, the client 1 with 1");
 }
 
+// What a client says that it knew, of a node that may have been another one under this name.
+std::string warning_at_hello(SimNode& node, uint64_t known_epoch, uint64_t known_incarnation) {
+  const ClientId client = node.service().connected().value();
+  HelloRequest hello;
+  hello.known_epoch = known_epoch;
+  hello.known_incarnation = known_incarnation;
+  testing::internal::CaptureStderr();
+  (void)node.ask(client, hello);
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(MemoryNode, NodeThatHasLostItsStateFileSaysHowItsClientsTakeItAgain) {
+  for (const uint64_t known : {1, 2, 42}) {
+    SimNode node;  // in epoch 1
+    const std::string told = warning_at_hello(node, known, 12);
+    expect_says(told, "gone back from epoch " + std::to_string(known));
+    expect_says(told, "--set node.least_epoch=" + std::to_string(known + 1));
+    EXPECT_EQ(warning_at_hello(node, known, 12), "") << "not with every dial";
+  }
+}
+
+TEST(MemoryNode, ClientThatKnewThisRunOrAnEarlierOneIsNothingToTellOf) {
+  SimNode node;
+  node.restart();
+  const ClientId client = node.service().connected().value();
+  const StatusReply status = node.status(client);
+  ASSERT_EQ(status.epoch, 2u);
+  EXPECT_EQ(warning_at_hello(node, status.epoch, status.incarnation), "");
+  EXPECT_EQ(warning_at_hello(node, status.epoch - 1, 12), "");
+  EXPECT_EQ(warning_at_hello(node, 0, 12), "");
+  EXPECT_EQ(warning_at_hello(node, UINT64_MAX, 12), "") << "no node can have had it";
+}
+
+TEST(MemoryNode, NodeBeginsInTheLeastEpochAndTakesPutsOnceTheLostRunsLeaseIsOver) {
+  NodeOptions options = SimNode::small_options();
+  options.least_epoch = 7;
+  SimNode node(options);
+  SimClient client(node);
+  EXPECT_EQ(client.hello.epoch, 7u);
+  const CommitPage page = client.stage(1, 0, 100);
+  const auto answer = client.commit(client.send_and_arrive(100), {page}, 2 * kSecond);
+  node.run_for(node.options().lease_ms * kMillisecond * 9 / 10);
+  EXPECT_EQ(answer->times, 0);
+  node.run_for(node.options().lease_ms * kMillisecond / 5);
+  ASSERT_EQ(answer->times, 1);
+  EXPECT_EQ(version_epoch(answer->results[0].version), 7u);
+}
+
 TEST(MemoryNode, TooMuchStagingIsRefusedAndTheKeyIsNamed) {
   SimNode node;
   const ClientId client = node.service().connected().value();

@@ -17,6 +17,7 @@ constexpr uint64_t kClockLooksPerLease = 8;
 constexpr uint64_t kIdleRenewalsPerLease = 2;  // of a client that has fetched nothing meanwhile
 // So that a dial that lasts to its own deadline can still say what it waited for.
 constexpr uint64_t kLastWordNs = 100 * kMillisecond;
+constexpr uint64_t kTellAgainNs = 30 * kSecond;  // what a person has to mend
 constexpr uint64_t kMaxDurationNs = 3'600 * kSecond;
 constexpr size_t kMaxBackendName = 16;
 constexpr uint64_t kMaxReportBytes = kMiB;  // that a node has to look at for one report
@@ -101,6 +102,14 @@ std::optional<Error> NodeLink::error() const {
   return last_error_;
 }
 
+std::string NodeLink::why_unreached() const {
+  const auto current = view();
+  if (current != nullptr && current->connected && current->valid(runtime_.clock().now_ns()))
+    return "";
+  const auto why = error();
+  return why ? name() + " is not reached: " + why->message : "";
+}
+
 bool NodeLink::refused() const {
   const std::lock_guard lock(mutex_);
   return refused_;
@@ -139,6 +148,8 @@ void NodeLink::say_hello(const std::shared_ptr<ControlLink>& link) {
     std::lock_guard lock(mutex_);
     if (stopped_) return;
     greeting_ = link;
+    hello.known_epoch = known_run_.epoch;
+    hello.known_incarnation = known_run_.incarnation;
   }
   link->call(hello, [weak = weak_from_this(), sent](Result<Reply> reply) {
     if (auto self = weak.lock()) self->greeted(sent, std::move(reply));
@@ -234,7 +245,7 @@ void NodeLink::opened(const std::shared_ptr<View>& view,
     if (staging) {
       view->staging = *staging;
       previous = std::exchange(view_, view);
-      highest_epoch_ = view->epoch;
+      if (terms_.fixed) known_run_ = {view->epoch, view->incarnation};
       dialing_ = false;
     }
   }
@@ -264,12 +275,9 @@ Result<std::shared_ptr<View>> NodeLink::make_view(const std::shared_ptr<ControlL
   if (auto member = check_member(reply); !member) return tl::unexpected(member.error());
   if (terms_.fixed) {
     std::lock_guard lock(mutex_);
-    const bool same_run = view_ != nullptr && view_->incarnation == reply.incarnation;
-    if (reply.epoch < highest_epoch_ || (reply.epoch == highest_epoch_ && !same_run)) {
-      return fail(
-          Code::kProtocol,
-          fmt::format("the node has gone back from epoch {} to {}: was its state file lost?",
-                      highest_epoch_, reply.epoch));
+    if (goes_back(known_run_, {reply.epoch, reply.incarnation})) {
+      return fail(Code::kProtocol,
+                  gone_back(std::max(known_run_.epoch, newest_epoch()), reply.epoch));
     }
   }
   if (!terms_.fixed && reply.epoch == 0) {
@@ -426,9 +434,13 @@ void NodeLink::failed(Error error) {
     std::lock_guard lock(mutex_);
     if (stopped_) return;
     if (view_ == nullptr && final) refused_ = true;
-    if (!last_error_ || last_error_->message != error.message) {
-      if (view_number() > 0 || (final && terms_.self != 0))
+    const bool is_new = !last_error_ || last_error_->message != error.message;
+    const uint64_t now = runtime_.clock().now_ns();
+    if (is_new || (final && now >= tell_again_ns_)) {
+      if (view_number() > 0 || (final && terms_.self != 0)) {
         log_warning("cannot reach " + name() + ": " + error.message);
+      }
+      tell_again_ns_ = now + kTellAgainNs;
       last_error_ = std::move(error);
     }
   }

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "control/link.h"
 #include "pagetable/epoch.h"
+#include "pagetable/known_run.h"
 #include "pagetable/location_cache.h"
 #include "tier/link/breaker.h"
 #include "tier/link/page_reports.h"
@@ -60,6 +61,8 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
 
   // Why there is no view.
   std::optional<Error> error() const;
+  // The same in a sentence with the node's name; empty: nothing is known to be wrong.
+  std::string why_unreached() const;
   // ... for a reason that time does not mend.
   bool refused() const;
 
@@ -129,7 +132,8 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   std::shared_ptr<View> opening_;          // waits for its staging
   std::optional<Error> last_error_;
   bool refused_ = false;  // by the node, for a reason that time does not mend
-  uint64_t highest_epoch_ = 0;
+  KnownRun known_run_;    // of the last view, where no register says the epochs
+  uint64_t tell_again_ns_ = 0;
   bool dialing_ = false;  // at most one attempt to connect is under way
   bool stopped_ = false;
 

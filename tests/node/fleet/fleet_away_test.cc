@@ -1,5 +1,6 @@
 // Several nodes whose membership is a list, in virtual time: what becomes of a member that is
 // silent, slow, away, or starts again, and of the puts that need it.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/node/fleet/three_nodes.h"
@@ -73,6 +74,45 @@ TEST(FleetAway, PutWithoutItsReplicaIsNotAcknowledged) {
 }
 
 // One commit's pages are refused each for itself.
+std::string why_of(const RawClient::Answer& answer) {
+  const auto* reply = answer.reply ? std::get_if<CommitReply>(&*answer.reply) : nullptr;
+  return reply == nullptr ? "no answer" : reply->why;
+}
+
+std::string id_of(const std::string& name) {
+  return fmt::format("{:016x}", node_id(name));
+}
+
+TEST(FleetAway, RefusedPutNamesTheMemberThatIsInItsWay) {
+  SimCluster cluster(8, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  const uint64_t number = client.number_with({0, 1});
+  cluster.end_node(NodeEnd::kPowerLost, 1);
+  // While it is waited for; and once it is known to be away.
+  for (const uint64_t patience_ns : {5 * kMillisecond, 200 * kMillisecond}) {
+    const auto answer = client.begin_put(0, {{number, 1}}, patience_ns);
+    ASSERT_NE(client.results(answer)[0].code, Code::kOk);
+    EXPECT_NE(why_of(*answer).find(id_of("n1") + ", which has to have the page too: "),
+              std::string::npos)
+        << why_of(*answer);
+    EXPECT_NE(why_of(*answer).find(id_of("n0")), std::string::npos) << "who says so";
+    client.run_for(100 * kMillisecond);
+  }
+}
+
+TEST(FleetAway, AcknowledgedPutSaysNothingOfAMemberThatItDoesNotNeed) {
+  SimCluster cluster(8, three_nodes());
+  RawClient client(cluster);
+  settle(client);
+  const uint64_t number = client.number_with({0, 2});
+  cluster.end_node(NodeEnd::kPowerLost, 1);
+  client.run_for(100 * kMillisecond);
+  const auto answer = client.begin_put(0, {{number, 1}});
+  ASSERT_EQ(client.results(answer)[0].code, Code::kOk);
+  EXPECT_EQ(why_of(*answer), "");
+}
+
 TEST(FleetAway, PagesWhoseReplicaIsAwayKeepBackNoOthers) {
   SimCluster cluster(22, three_nodes());
   RawClient client(cluster);

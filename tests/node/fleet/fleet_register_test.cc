@@ -1,5 +1,6 @@
 // Several nodes whose epochs a register says, in virtual time: entering an epoch, being left out
 // and coming back, and what moves from whom to whom.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "pagetable/guards.h"
@@ -99,6 +100,10 @@ TEST(FleetRegister, PutsOpenOnceAllMembersHaveConfirmed) {
   ASSERT_EQ(cluster.epochs()->current().confirmed.size(), 2u);
   const auto answer = client.begin_put(0, {{number, 2}}, 100 * kMillisecond);
   EXPECT_EQ(client.results(answer)[0].code, Code::kUnavailable);
+  const std::string why = std::get<CommitReply>(*answer->reply).why;
+  EXPECT_NE(why.find(fmt::format("member {:016x} has not entered", node_id("n2"))),
+            std::string::npos)
+      << why;
   cluster.node_fabric(2).resume();
   ASSERT_TRUE(client.wait_for([&] { return all_are_in(cluster); }));
   EXPECT_EQ(client.put(number, 3).code, Code::kOk);

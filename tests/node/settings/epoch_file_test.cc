@@ -132,6 +132,28 @@ TEST_F(EpochFileTest, LastEpochIsTheLast) {
   EXPECT_EQ(beyond.error().code, Code::kExhausted);
 }
 
+// Of a run that is not in the file a client may still hold the lease.
+TEST_F(EpochFileTest, LeastEpochPassesOverRunsThatWereLostAndWaitsForTheLast) {
+  {
+    auto file = EpochFile::open(path_).value();
+    ASSERT_EQ(file.advance(7, 40), 40u);
+    EXPECT_EQ(file.previous_lease_ns(), 7u);
+    ASSERT_EQ(file.advance(7, 40), 41u) << "it may stay in the configuration";
+  }
+  auto file = EpochFile::open(path_).value();
+  EXPECT_EQ(file.last_epoch(), 41u);
+  ASSERT_EQ(file.advance(9, 12), 42u) << "no epoch is given twice, whatever is asked for";
+  EXPECT_EQ(file.previous_lease_ns(), 7u);
+  EXPECT_FALSE(file.advance(9, kMaxEpoch + 1));
+  EXPECT_EQ(file.advance(9, kMaxEpoch), kMaxEpoch);
+}
+
+TEST_F(EpochFileTest, LeastEpochOfANewNodeIsNothingToWaitFor) {
+  auto file = EpochFile::open(path_).value();
+  ASSERT_EQ(file.advance(7, 1), 1u);
+  EXPECT_EQ(file.previous_lease_ns(), 0u);
+}
+
 TEST_F(EpochFileTest, PlaceThatTakesNoFileSaysSo) {
   for (const std::string& path : {dir_ / "missing/node.state", dir_ / "."}) {
     const auto refused = EpochFile::open(path);

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "tests/tier/fleet.h"
 
 #include <array>
@@ -103,6 +105,7 @@ TEST_F(FleetTest, PutToAPrimaryWithoutPowerFailsAndTheOthersGoOn) {
   }
   EXPECT_GT(stored, 0);
   EXPECT_LE(now(), start + 100 * kMillisecond);
+  EXPECT_NE(put.why().find(fmt::format("{:016x}", node_id("n0"))), std::string::npos) << put.why();
 }
 
 TEST_F(FleetTest, NobodyToAskIsUnreachableAtOnce) {

@@ -34,6 +34,7 @@ class AnsweringNode final : public ControlDialer {
   EpochTag membership = {1, 99};
   uint64_t page_bytes = 512;
   uint64_t epoch = 1;
+  uint64_t incarnation = kIncarnation;
   uint32_t slot_layout = 0;
   bool offers_headers = false;
   std::optional<Refusal> refusal;
@@ -58,7 +59,7 @@ class AnsweringNode final : public ControlDialer {
       if (refusal) return *refusal;
       HelloReply hello;
       hello.epoch = epoch;
-      hello.incarnation = kIncarnation;
+      hello.incarnation = incarnation;
       hello.reuse_ns = kMillisecond;
       hello.lease_ns = kSecond;
       hello.page_bytes = page_bytes;
@@ -71,7 +72,7 @@ class AnsweringNode final : public ControlDialer {
       return hello;
     }
     if (std::holds_alternative<OpenLaneRequest>(request)) return offer_lane();
-    return RenewReply{kIncarnation};
+    return RenewReply{incarnation};
   }
 
   // Each region is large enough for all that could lie there.
@@ -259,6 +260,88 @@ TEST_F(NodeLinkTest, MemberThatHasNotJoinedYetIsAskedAgain) {
   node_.epoch = 2;
   world_.run_until(world_.now_ns() + 10 * kSecond);
   EXPECT_NE(link_->view(), nullptr);
+}
+
+// A node whose state file was lost begins anew: with an epoch that this client knows, or an earlier
+// one.
+class NodeThatBeginsAnew : public NodeLinkTest {
+ protected:
+  void SetUp() override {
+    node_.node = 0;
+    node_.membership = {};
+    node_.epoch = 5;
+    ASSERT_TRUE(connect({}));
+    testing::internal::CaptureStderr();
+  }
+  // Renewals notice, and it is dialled again.
+  void begin_anew(uint64_t epoch, uint64_t incarnation) {
+    node_.epoch = epoch;
+    node_.incarnation = incarnation;
+    run_for(3 * kSecond);
+  }
+  void run_for(uint64_t duration_ns) { world_.run_until(world_.now_ns() + duration_ns); }
+  bool serves() const { return link_->view()->connected; }
+  size_t times_told() {
+    const std::string told = testing::internal::GetCapturedStderr();
+    testing::internal::CaptureStderr();
+    size_t times = 0;
+    for (size_t at = told.find("gone back"); at != std::string::npos; ++times) {
+      at = told.find("gone back", at + 1);
+    }
+    return times;
+  }
+  ~NodeThatBeginsAnew() override { (void)testing::internal::GetCapturedStderr(); }
+};
+
+TEST_F(NodeThatBeginsAnew, IsToldWhichRunThisClientKnew) {
+  EXPECT_EQ(node_.heard.known_epoch, 0u);
+  begin_anew(1, 12);
+  EXPECT_EQ(node_.heard.known_epoch, 5u);
+  EXPECT_EQ(node_.heard.known_incarnation, kIncarnation);
+}
+
+TEST_F(NodeThatBeginsAnew, IsRefusedWithTheCommandThatMendsIt) {
+  for (const uint64_t epoch : {5u, 4u, 1u}) {
+    begin_anew(epoch, 12);
+    EXPECT_FALSE(serves());
+    ASSERT_TRUE(link_->error()) << epoch;
+    EXPECT_NE(link_->error()->message.find("--set node.least_epoch=6"), std::string::npos)
+        << link_->error()->message;
+  }
+  begin_anew(6, 13);
+  EXPECT_TRUE(serves());
+  EXPECT_EQ(link_->view()->epoch, 6u);
+}
+
+TEST_F(NodeThatBeginsAnew, IsToldOfAgainAndAgain) {
+  begin_anew(1, 12);
+  EXPECT_EQ(times_told(), 1u);
+  run_for(20 * kSecond);
+  EXPECT_EQ(times_told(), 0u);
+  run_for(20 * kSecond);
+  EXPECT_EQ(times_told(), 1u);
+  run_for(10 * 60 * kSecond);
+  EXPECT_GE(times_told(), 15u);
+}
+
+TEST_F(NodeThatBeginsAnew, MayBeTheSameRunAgain) {
+  begin_anew(5, 12);
+  ASSERT_FALSE(serves());
+  begin_anew(5, kIncarnation);
+  EXPECT_TRUE(serves());
+}
+
+// The register's epochs are not the node's own, and its members' runs are known by it.
+TEST_F(NodeLinkTest, MemberOfARegisterIsToldOfNoRun) {
+  LinkTerms terms = of_a_list();
+  terms.fixed = false;
+  node_.epoch = 5;
+  ASSERT_TRUE(connect(terms));
+  node_.epoch = 4;
+  node_.incarnation = 12;
+  world_.run_until(world_.now_ns() + 3 * kSecond);
+  EXPECT_EQ(node_.heard.known_epoch, 0u);
+  EXPECT_EQ(link_->view()->incarnation, 12u);
 }
 
 }  // namespace

@@ -1,0 +1,95 @@
+#include "node/fleet/look_back.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kPatienceNs = 2 * kSecond;
+constexpr uint64_t kLookAgainNs = 250 * kMillisecond;  // at one that was not reached
+constexpr size_t kMostLooks = kMaxFleetMembers;        // names that a peer may make this node keep
+
+}  // namespace
+
+LookBack::LookBack(Runtime& runtime, std::string backend, const Fleet& fleet)
+    : runtime_(runtime), backend_(std::move(backend)), fleet_(fleet) {}
+
+Refusal LookBack::answer(NodeId node, uint64_t incarnation) {
+  if (looks_.size() >= kMostLooks && !looks_.contains(node)) looks_.clear();
+  Look& look = looks_[node];
+  const uint64_t now = runtime_.clock().now_ns();
+  const bool is_new = look.begun_ns == 0 || look.incarnation != incarnation;
+  const bool failed = look.ended && look.said.code != Code::kOtherEpoch;
+  if (is_new) {
+    look = {};
+    look.incarnation = incarnation;
+    look.said = {Code::kUnavailable, "this member has not reached it back yet", {}};
+  }
+  if (is_new || (failed && now - look.begun_ns >= kLookAgainNs)) begin(node, look);
+  return look.said;
+}
+
+void LookBack::begin(NodeId node, Look& look) {
+  const uint64_t begun = runtime_.clock().now_ns();
+  look.begun_ns = begun;
+  look.ended = false;
+  const std::weak_ptr<bool> alive = alive_;
+  fleet_.dialer(node).dial(
+      [this, node, begun, alive](const Result<std::shared_ptr<ControlLink>>& link) {
+        if (alive.expired()) return;
+        if (!link) return end(node, begun, tl::unexpected(link.error()));
+        asked(node, begun, *link);
+      });
+}
+
+void LookBack::asked(NodeId node, uint64_t begun_ns, const std::shared_ptr<ControlLink>& link) {
+  const std::weak_ptr<bool> alive = alive_;
+  runtime_.after(kPatienceNs, [this, node, begun_ns, alive, link] {
+    if (!alive.expired()) {
+      end(node, begun_ns, fail(Code::kTimeout, "it does not answer: is it stopped?"));
+    }
+  });
+  link->call(StatusRequest{}, [this, node, begun_ns, alive](const Result<Reply>& reply) {
+    if (!alive.expired()) end(node, begun_ns, reply);
+  });
+}
+
+// The first word of each look counts.
+void LookBack::end(NodeId node, uint64_t begun_ns, const Result<Reply>& reply) {
+  const auto found = looks_.find(node);
+  if (found == looks_.end() || found->second.begun_ns != begun_ns || found->second.ended) return;
+  found->second.ended = true;
+  found->second.said = judge(node, found->second.incarnation, reply);
+}
+
+Refusal LookBack::judge(NodeId node, uint64_t incarnation, const Result<Reply>& reply) const {
+  const auto not_reached = [node](Code code, const std::string& why) {
+    const bool differs = code == Code::kDenied || code == Code::kInvalid || code == Code::kProtocol;
+    return Refusal{differs ? Code::kInvalid : Code::kUnavailable,
+                   fmt::format("this member does not reach node {:016x} back, as it has to for its "
+                               "pages: {}",
+                               node, why),
+                   {}};
+  };
+  if (!reply) return not_reached(reply.error().code, reply.error().message);
+  if (const auto* refusal = std::get_if<Refusal>(&*reply)) {
+    return not_reached(refusal->code, refusal->message);
+  }
+  const auto* status = std::get_if<StatusReply>(&*reply);
+  if (status == nullptr) return not_reached(Code::kProtocol, "it answers something else");
+  if (status->incarnation != incarnation) {
+    return not_reached(Code::kUnavailable,
+                       "another run answers at its address (cluster.address): is that another "
+                       "node's?");
+  }
+  if (status->backend != backend_) {
+    return not_reached(Code::kInvalid, fmt::format("its pages travel over '{}', and those of this "
+                                                   "member over '{}' (node.backend, node.listen)",
+                                                   status->backend, backend_));
+  }
+  return {Code::kOtherEpoch, "this run is no member of the epoch", {}};
+}
+
+}  // namespace farpage

@@ -1,0 +1,136 @@
+#include "node/fleet/look_back.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "sim/network/world.h"
+
+namespace farpage {
+namespace {
+
+constexpr NodeId kNode = 7;
+constexpr uint64_t kIncarnation = 11;
+
+// A node that is dialled as a test says.
+class DialledNode final : public ControlDialer {
+ public:
+  explicit DialledNode(sim::World& world) : world_(world) {}
+
+  void dial(DialCallback done) override {
+    ++dials;
+    world_.after(kMillisecond, [this, done = std::move(done)] {
+      if (refusal) return done(tl::unexpected(*refusal));
+      done(std::make_shared<Link>(*this));
+    });
+  }
+  int dials = 0;
+  std::optional<Error> refusal;
+  StatusReply status;
+  std::optional<Refusal> status_refusal;
+  bool answers = true;
+
+ private:
+  Reply reply() const { return status_refusal ? Reply(*status_refusal) : Reply(status); }
+
+  struct Link final : ControlLink {
+    explicit Link(DialledNode& of) : node(of) {}
+    void call(Request request, ReplyCallback done) override {
+      EXPECT_TRUE(std::holds_alternative<StatusRequest>(request));
+      if (!node.answers) return;
+      node.world_.after(kMillisecond, [&at = node, done = std::move(done)] { done(at.reply()); });
+    }
+    void close() override {}
+    const Peer& peer() const override { return nowhere; }
+    DialledNode& node;
+    const Peer nowhere;
+  };
+
+  sim::World& world_;
+};
+
+class LookBackTest : public testing::Test {
+ protected:
+  LookBackTest() {
+    fleet_.dialer = [this](NodeId) -> ControlDialer& { return node_; };
+    node_.status.incarnation = kIncarnation;
+    node_.status.backend = "tcp";
+  }
+  // Asked twice, as by one whose first hello comes before anybody has looked.
+  Refusal answer() {
+    (void)look_back_.answer(kNode, kIncarnation);
+    world_.run_until(world_.now_ns() + 3 * kSecond);
+    return look_back_.answer(kNode, kIncarnation);
+  }
+  void expect_said(Code code, const std::string& part) {
+    const Refusal said = answer();
+    EXPECT_EQ(said.code, code) << said.message;
+    EXPECT_NE(said.message.find(part), std::string::npos) << said.message;
+  }
+
+  sim::World world_{1};
+  DialledNode node_{world_};
+  Fleet fleet_;
+  LookBack look_back_{world_, "tcp", fleet_};
+};
+
+TEST_F(LookBackTest, SaysThatItHasNotLookedYetUntilItHas) {
+  EXPECT_EQ(look_back_.answer(kNode, kIncarnation).code, Code::kUnavailable);
+  EXPECT_EQ(answer().code, Code::kOtherEpoch);
+  EXPECT_EQ(node_.dials, 1);
+}
+
+TEST_F(LookBackTest, RunThatWasReachedIsNotDialledAgainAndTheNextOneIs) {
+  (void)answer();
+  (void)answer();
+  EXPECT_EQ(node_.dials, 1);
+  EXPECT_EQ(look_back_.answer(kNode, 12).code, Code::kUnavailable);
+  EXPECT_EQ(node_.dials, 2);
+}
+
+TEST_F(LookBackTest, AnotherSecretIsWhatAPersonHasToMend) {
+  node_.refusal = Error{Code::kDenied, "the node has another token"};
+  expect_said(Code::kInvalid, "the node has another token");
+}
+
+TEST_F(LookBackTest, HostThatDoesNotAnswerMayYetDoSo) {
+  node_.refusal = Error{Code::kUnavailable, "no route to host"};
+  expect_said(Code::kUnavailable, "no route to host");
+  node_.refusal.reset();
+  (void)answer();
+  EXPECT_EQ(answer().code, Code::kOtherEpoch);
+}
+
+TEST_F(LookBackTest, AnotherBackendIsNamedWithThisOne) {
+  node_.status.backend = "shm";
+  expect_said(Code::kInvalid, "'shm'");
+  expect_said(Code::kInvalid, "'tcp'");
+}
+
+TEST_F(LookBackTest, AnotherRunAtTheAddressIsNotTheOneThatSaidHello) {
+  node_.status.incarnation = 12;
+  expect_said(Code::kUnavailable, "cluster.address");
+}
+
+TEST_F(LookBackTest, ProcessThatTakesTheConnectionAndSaysNothingIsNotReached) {
+  node_.answers = false;
+  expect_said(Code::kUnavailable, "is it stopped?");
+}
+
+TEST_F(LookBackTest, RefusalOfAStatusIsNotReached) {
+  node_.status_refusal =
+      Refusal{Code::kUnavailable, "this node was left out and is coming back", {}};
+  expect_said(Code::kUnavailable, "is coming back");
+}
+
+TEST_F(LookBackTest, FloodOfNamesAndHellosDialsNoMoreThanFourTimesASecondEach) {
+  node_.refusal = Error{Code::kUnavailable, "no route to host"};
+  for (int i = 0; i < 1'000; ++i) {
+    (void)look_back_.answer(kNode, kIncarnation);
+    world_.run_until(world_.now_ns() + kMillisecond);
+  }
+  EXPECT_LE(node_.dials, 5);
+}
+
+}  // namespace
+}  // namespace farpage
