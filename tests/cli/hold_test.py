@@ -141,21 +141,22 @@ class HoldTest(HoldCase):
 
     def test_a_command_that_cannot_be_started_again_for_now_is_tried_again(self):
         require_root(self)  # to be a user whom limits bind
+        nobody = {"user": 65534, "group": 65534, "extra_groups": []}
         for folder in (self.folder, self.temporary):
             folder.chmod(0o777)
         done = self.folder / "done"
         program = shutil.copy(PROGRAM, self.folder)
         holder = subprocess.Popen([program, "hold", "--", "sh", "-c", f"test -e {done}"], stderr=subprocess.PIPE, text=True,
-                                  env=self.environment, cwd=self.folder, start_new_session=True, user=65534, group=65534,
-                                  extra_groups=[])
+                                  env=self.environment, cwd=self.folder, start_new_session=True, **nobody)
         self.addCleanup(self.end, holder)
         self.line_saying(holder, "started again")
-        before = resource.prlimit(holder.pid, resource.RLIMIT_NPROC)
-        resource.prlimit(holder.pid, resource.RLIMIT_NPROC, (0, before[1]))
+        _, most = resource.getrlimit(resource.RLIMIT_NPROC)
+        limit = lambda processes: subprocess.run(["prlimit", "--pid", str(holder.pid), f"--nproc={processes}:"], check=True, **nobody)
+        limit(0)
         self.line_saying(holder, "is tried again in 1 s, and its pages stay held")
         self.line_saying(holder, "is tried again in 2 s")
         done.touch()
-        resource.prlimit(holder.pid, resource.RLIMIT_NPROC, before)
+        limit("unlimited" if most == resource.RLIM_INFINITY else most)
         _, errors = holder.communicate(timeout=PATIENCE_S)
         self.assertEqual(holder.returncode, 0, errors)
 
