@@ -99,8 +99,8 @@ def held_back_table(options, folder, name, pages_wanted):
             print(f"| {budget} | `{prefetcher}` | {' | '.join(cells)} |", flush=True)
     for budget in runs.budgets:
         foretold = [runs.cell(budget, "learned", column) for column in ("foretold_pr_auc", "foretold_base_rate", "foretold_off")]
-        print(f"\nOf `learned` with {budget}: the area under precision against recall {foretold[0]}, of who knows nothing {foretold[1]}, "
-              f"off by {foretold[2]} on average.")
+        print(f"\nOf `learned` with {budget}: the area under precision against recall is {foretold[0]}, the base rate {foretold[1]};\n"
+              f"probabilities are off by {foretold[2]} on average.")
 
 
 def sweep_table(options, folder):
