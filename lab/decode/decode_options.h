@@ -11,7 +11,7 @@
 
 namespace farpage::decode {
 
-// What a made decode is like; unless told otherwise, that of a reasoning model. docs/generate.md
+// What a synthetic decode is like; unless told otherwise, that of a reasoning model. docs/generate.md
 // has the basis of each value.
 struct DecodeOptions {
   uint64_t seed = 1;

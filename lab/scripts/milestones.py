@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What prefetchers save on made decodes, in virtual time, as the tables of docs/prefetch.md: all figures are synthetic.
+"""Savings of prefetchers on synthetic decodes, in virtual time, as the tables of docs/prefetch.md: all figures are synthetic.
 
 The parameter sets of configs/decode/held-back, on which nothing is tuned; the set `reasoning` with fewer milestones, with features that tell less, and with
 returns that are spread less or more; the set `normal`; how many tokens a second all this makes, by link; and what an access costs `learned`. Each figure is the mean over the seeds, with the half of its 95%
@@ -36,7 +36,7 @@ LONGEST_S = 3600  # a million tokens, sixteen times
 
 
 class Runs:
-    """Replays of one made decode with several seeds, by budget and prefetcher: the rows of their CSV, with what is reckoned from others."""
+    """Replays of one synthetic decode with several seeds, by budget and prefetcher: the rows of their CSV, with what is reckoned from others."""
 
     def __init__(self, options, folder, parameters, pages_wanted, prefetchers, settings=(), way=()):
         self.budgets = [round(room * HEADS * pages_wanted) for room in ROOMS]
