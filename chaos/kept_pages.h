@@ -15,7 +15,7 @@ namespace farpage::chaos {
 // hold the page in every epoch was up, has evicted nothing and had no bit flipped, and nobody has
 // asked to remove it. The first of these epochs is the one in which the put was acknowledged, which
 // may be older than the register's: a primary that has not heard of the newest acknowledges for V.
-// What nodes evict they tell in their status; everything else was done to them here.
+// Nodes report their evictions in their status; this class caused every other loss.
 class KeptPages {
  public:
   KeptPages(SimCluster& cluster, const Epoch& list);

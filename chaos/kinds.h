@@ -10,7 +10,7 @@
 
 namespace farpage::chaos {
 
-// What befalls hosts and links, beside the faults of single operations (fault::FaultKind).
+// Disturbances of hosts and links, beside the faults of single operations (fault::FaultKind).
 enum class Disturbance : uint8_t {
   kStopped,         // a node ends in good order, and starts again later
   kKilled,          // … its process is gone, and its memory still answers

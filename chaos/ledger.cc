@@ -10,7 +10,7 @@ namespace {
 
 using fault::FaultKind;
 
-// What is done to a completion; the bytes are right.
+// Faults of a completion; the bytes are right.
 bool is_of_completion(Kind kind) {
   return kind == kind_of(FaultKind::kLate) || kind == kind_of(FaultKind::kLost) ||
          kind == kind_of(FaultKind::kReordered) || kind == kind_of(FaultKind::kFailed);
@@ -20,8 +20,8 @@ bool is_of_completion(Kind kind) {
 constexpr uint64_t kStepsAfterAnother = 4;
 constexpr uint64_t kWorkNs = 500 * kMicrosecond;
 
-// What a write comes to where somebody does not answer, or in another epoch. Slots that are taken
-// and bytes that are damaged are another's doing.
+// Results of a write where a peer does not answer, or is in another epoch. Slots that are taken and
+// bytes that are damaged are another's doing.
 bool is_of_silence(Code code) {
   return code == Code::kTimeout || code == Code::kUnavailable || code == Code::kOtherEpoch;
 }

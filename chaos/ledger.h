@@ -20,13 +20,13 @@ namespace farpage::chaos {
 
 using KindCounts = std::array<uint64_t, kKinds>;
 
-// Whom a disturbance has befallen, by their numbers in the cluster: those two, or that one twice.
+// The victims of a disturbance, by their numbers in the cluster: those two, or that one twice.
 struct Befallen {
   size_t host;
   size_t other;
 };
 
-// What was injected into one run, and what of it was caught: docs/reliability.md says what that
+// The faults injected into one run, and those that were caught: docs/reliability.md says what that
 // means for each kind. It follows every fault to the page that it met, and sees what became of that
 // page. A fault that met nothing which anybody waited for is not caught. A disturbance is caught by
 // whoever gave up what it can have cost him: he, or a node that he asked, is one whom it befell, it
@@ -43,7 +43,7 @@ class Ledger final : public EngineWitness {
   // All of the run, each that of the next client, before anything happens.
   void add(SimEngine& engine) { engines_.push_back(&engine); }
 
-  // What passed through a host's fabric (fault::FaultWatcher).
+  // Operations that passed through a host's fabric (fault::FaultWatcher).
   void passed(const Operation& operation, std::optional<fault::FaultKind> fault);
   // A bit that flipped in a node's memory, and is not mended by itself.
   void flipped_at_rest(size_t node, const fault::FlippedByte& flipped);
@@ -92,7 +92,7 @@ class Ledger final : public EngineWitness {
   // The identity of a flip at rest that this read has brought; 0: none.
   uint64_t flip_read(const Operation& operation) const;
   bool is_wrong(const Slice& payload) const;
-  // What ended without what was asked for.
+  // Requests that ended without success.
   struct GivenUp {
     size_t client;                  // its host
     std::vector<bool> asked_nodes;  // that were in the page's set meanwhile

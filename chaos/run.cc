@@ -85,8 +85,8 @@ class Run final : public EngineWitness {
   }
 
  private:
-  // A disturbance that lasts, and whom it befalls; of a node's run, which. What overlaps ends with
-  // the last of them.
+  // A disturbance that lasts, and whom it befalls; of a node's run, which. Overlapping ones end
+  // with the last of them.
   struct Ongoing {
     Disturbance kind;
     size_t host;

@@ -9,7 +9,7 @@
 
 namespace farpage::chaos {
 
-// What one run has shown. `findings` is empty if everything held.
+// The result of one run. `findings` is empty if everything held.
 struct RunResult {
   std::vector<Finding> findings;
   KindCounts injected{};

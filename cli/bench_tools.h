@@ -19,7 +19,7 @@
 #include "report/json.h"
 #include "report/progress.h"
 
-// What the benches over nodes share.
+// Code that the benches over nodes share.
 namespace farpage {
 
 // Writes the figures, and tells wrong bytes first.
@@ -66,7 +66,7 @@ Result<std::unique_ptr<NodeConnection>> open_nodes(Bench& bench, uint64_t pages,
   return connection;
 }
 
-// What every bench over nodes of its own does around `measure`. Returns the exit status.
+// The steps of every bench over nodes of its own around `measure`. Returns the exit status.
 template <typename Arguments, typename Measure>
 int run_over_nodes(const Arguments& arguments, const Measure& measure) {
   Result<ConnectOptions> options = arguments.reach.load();
@@ -79,7 +79,7 @@ int run_over_nodes(const Arguments& arguments, const Measure& measure) {
   return exit_code ? *exit_code : report_error(exit_code.error());
 }
 
-// What a bench over nodes is told.
+// Options of a bench over nodes.
 template <typename Options>
 struct NodeBenchArguments {
   Options bench;

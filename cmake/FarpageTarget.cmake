@@ -51,7 +51,7 @@ elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   set(farpage_pch_options "SHELL:-Xclang -fno-pch-timestamp")
 endif()
 
-# Who builds with another compiler, or other flags, is not stopped by what that one warns of.
+# Another compiler, or other flags, may warn of more: that does not stop a build.
 option(FARPAGE_WARNINGS_ARE_ERRORS "Of the compiler; every preset sets it" OFF)
 add_compile_options(-Wall -Wextra $<$<BOOL:${FARPAGE_WARNINGS_ARE_ERRORS}>:-Werror>)
 

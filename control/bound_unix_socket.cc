@@ -90,7 +90,7 @@ Result<void> give_to(const SocketRights& rights, const std::string& path) {
   return {};
 }
 
-// Whoever may connect may store and read pages, so that its rights come before that.
+// A client that may connect may store and read pages, so set the rights before listening.
 Result<UniqueFd> bind_to(const std::string& path, const SocketRights& rights) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const sockaddr_un address = unix_address(path);

@@ -12,12 +12,11 @@
 
 namespace farpage {
 
-// What client and node say to each other, as plain values: docs/formats/control.md. No page travels
-// here. Everything in a received message is the peer's word; whoever uses a field checks it.
-// 2: replicas and removes have a patience; of a peer that names none, all would be late.
-// 3: a client's touch log is the end of its staging, and no lane has one.
-// 4: a node's headers may lie in a region of their own; whoever does not know that would take
-// payloads for headers.
+// Messages between client and node, as plain values: docs/formats/control.md. No page travels here.
+// Everything in a received message is the peer's word; whoever uses a field checks it. 2: replicas
+// and removes have a patience; of a peer that names none, all would be late. 3: a client's touch
+// log is the end of its staging, and no lane has one. 4: a node's headers may lie in a region of
+// their own; whoever does not know that would take payloads for headers.
 inline constexpr uint32_t kControlProtocol = 4;
 
 inline constexpr uint32_t kMaxCommitPages = 1024;
@@ -31,7 +30,7 @@ inline constexpr uint64_t kMaxPatienceNs = 60 * kSecond;
 inline constexpr uint32_t kMaxFleetMembers = 1024;
 inline constexpr uint32_t kMaxTenants = 64;
 
-// The sender's epoch (protocol rule 10): pagetable/epoch.h. Whoever is in another one refuses the
+// The sender's epoch (protocol rule 10): pagetable/epoch.h. A receiver in another epoch refuses the
 // message with kOtherEpoch and its own. Both are 0 where a node serves alone.
 struct EpochTag {
   uint64_t number = 0;
@@ -189,8 +188,8 @@ struct ReplicateReply {
   std::vector<Code> codes;  // one a page, in order. kOk: this version or a newer one is applied
 };
 
-// What do you hold of these keys; or, without keys, of everything that belongs to me, from
-// `cursor` on.
+// Asks which of these keys the member holds; or, without keys, which of all that belong to the
+// asker, from `cursor` on.
 struct HoldingsRequest {
   EpochTag epoch;
   std::vector<PageKey> keys = {};

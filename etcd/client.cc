@@ -52,7 +52,7 @@ Client::Connection Client::take_idle(size_t endpoint) {
   return connection;
 }
 
-// What was idle may have been closed meanwhile, which says nothing of the endpoint.
+// An idle connection may have been closed meanwhile, which says nothing of the endpoint.
 Result<HttpReply> Client::exchange(size_t endpoint, const HttpRequest& request,
                                    uint64_t deadline_ns) {
   while (true) {
@@ -166,7 +166,7 @@ Result<Reply> Client::ask(size_t endpoint, const std::string& path, const std::s
 }
 
 // Each endpoint has an equal share of the time that is left, so that one that hangs leaves some to
-// the others. What is not believed is of no more use than no answer.
+// the others. An answer that is not believed is of no more use than none.
 template <typename Reply, typename Decode>
 Result<Reply> Client::call(const std::string& path, const std::string& body, Revision at_least,
                            uint64_t deadline_ns, const Decode& decode) {

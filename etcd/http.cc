@@ -24,7 +24,7 @@ using boost::system::error_code;
 constexpr size_t kMaxReplyBytes = 16 * kMiB;
 constexpr size_t kMaxLineBytes = 4 * kMiB;
 
-// What Beast reads from and writes to: a stream of ours, with a deadline.
+// The stream that Beast reads from and writes to: one of ours, with a deadline.
 class TimedStream {
  public:
   explicit TimedStream(Stream& stream) : stream_(stream) {}
@@ -107,7 +107,7 @@ struct HttpConnection::Wire {
 
   tl::unexpected<Error> failed(const error_code& error, const char* doing) const {
     const Code code = error == boost::asio::error::timed_out ? Code::kTimeout : Code::kUnavailable;
-    // What it thinks of this side's certificate it says only now.
+    // It tells its verdict on this side's certificate only now.
     const auto* under_tls = dynamic_cast<const TlsStream*>(stream.get());
     if (under_tls != nullptr && under_tls->refused()) {
       return fail(Code::kUnavailable,

@@ -9,12 +9,12 @@
 #include "etcd/messages.h"
 #include "pagetable/epoch_register.h"
 
-// What a fleet keeps in etcd, below its prefix: docs/formats/etcd.md.
+// The records of a fleet in etcd, below its prefix: docs/formats/etcd.md.
 namespace farpage::etcd {
 
 inline constexpr uint64_t kRecordFormat = 1;
 
-// What all nodes and clients of a fleet agree on for as long as it lasts.
+// Settings that all nodes and clients of a fleet share for as long as it lasts.
 struct Terms {
   uint64_t lease_ms = 0;  // V
   uint64_t page_bytes = 0;

@@ -7,8 +7,8 @@
 
 namespace farpage {
 
-// What landed, judged by the landed bytes alone. Every value but kGood asks the reader to look
-// again.
+// The finding on a landed page, from the landed bytes alone. Every value but kGood asks the reader
+// to look again.
 enum class PageFinding : uint8_t {
   kGood,
   kCorrupt,       // no header, a wrong CRC, or a page of another incarnation

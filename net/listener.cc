@@ -90,7 +90,7 @@ class Listener::Door : public std::enable_shared_from_this<Door> {
       const Transfer step = stranger->handshaking->handshake();
       if (step.state == StreamState::kWouldBlock) return wait(stranger, step.events);
       if (step.state == StreamState::kEnded) {
-        warnings_.warn("a connection was refused: " + stranger->handshaking->failure());
+        warnings_.warn("refused a connection: " + stranger->handshaking->failure());
         return drop(stranger);
       }
       stranger->handshaking = nullptr;
@@ -104,7 +104,7 @@ class Listener::Door : public std::enable_shared_from_this<Door> {
       case Reception::State::kReading:
         return wait(stranger, stranger->reception->events());
       case Reception::State::kRefused:
-        warnings_.warn("a connection was refused: " + stranger->reception->refusal());
+        warnings_.warn("refused a connection: " + stranger->reception->refusal());
         return drop(stranger);
       case Reception::State::kAccepted:
         break;
@@ -136,12 +136,12 @@ class Listener::Door : public std::enable_shared_from_this<Door> {
     }
     if (!looks_like_tls(first)) {
       const std::string refusal =
-          encode_refusal(Code::kDenied, "it speaks TLS alone: set security.tls = true");
+          encode_refusal(Code::kDenied, "it speaks only TLS: set security.tls = true");
       (void)::send(stranger->fd.get(), refusal.data(), refusal.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-      // What it has said must be read, or the close would overtake the refusal.
+      // Its bytes must be read, or the close would overtake the refusal.
       std::array<std::byte, 256> rest;
       (void)::recv(stranger->fd.get(), rest.data(), rest.size(), MSG_DONTWAIT);
-      warnings_.warn("a connection was refused: it does not speak TLS");
+      warnings_.warn("refused a connection: it does not speak TLS");
       drop(stranger);
       return false;
     }

@@ -74,8 +74,7 @@ void MemoryNode::adopt_former(const Run& run) {
   const size_t found = run.store->former();
   if (found == 0) return;
   const size_t served = run.store->adopt_all(run.versions->epoch());
-  log_warning(
-      fmt::format("of {} pages that the run before has left, {} are served", found, served));
+  log_warning(fmt::format("recovered {1} of {0} pages from the previous run", found, served));
 }
 
 MemoryNode::MemoryNode(const NodeOptions& options, Runtime& runtime, Fabric& fabric, Run run)

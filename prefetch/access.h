@@ -12,14 +12,15 @@ namespace farpage::prefetch {
 // pages lies in arrays.
 using PageNumber = uint32_t;
 
-// What a trace may tell of an access beside its page, a column each. docs/formats/access-trace.md
+// Values that a trace may give an access beside its page, a column each.
+// docs/formats/access-trace.md
 enum class Signal : uint8_t { kMass, kScore, kSimilarity, kCategory, kEntropy, kMargin, kMark };
 inline constexpr std::array<std::string_view, 7> kSignalNames = {
     "mass", "score", "similarity", "category", "entropy", "margin", "mark"};
 using Signals = std::bitset<kSignalNames.size()>;  // by Signal
 
-// What an engine says of the token of a step: that it begins a step of reasoning, and perhaps what
-// the step is for.
+// The engine's note on the token of a step: that it begins a step of reasoning, and perhaps the
+// purpose of that step.
 enum class Mark : uint8_t { kNone, kBegins, kExplores, kVerifies, kConcludes };
 inline constexpr uint32_t kMarks = 5;
 

@@ -63,7 +63,7 @@ class Prefetcher {
   virtual std::optional<ForesightScore> score() const { return std::nullopt; }
 };
 
-// What is to come, which only those may ask that say so (KindOf::sees_future).
+// The future accesses, which only policies may ask for that say so (KindOf::sees_future).
 class Future {
  public:
   virtual ~Future() = default;

@@ -11,7 +11,7 @@
 
 namespace farpage {
 
-// What a run must never show.
+// Violations that a run must never show.
 enum class FindingKind : uint8_t {
   kWrongBytes,           // I1
   kWentBack,             // I2

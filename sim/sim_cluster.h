@@ -36,8 +36,8 @@ struct SimClusterOptions {
   SimRegisterOptions epochs = {};
   bool keep_pools =
       false;  // a node that ends leaves its pool to its next run, unless power is lost
-  // What a node sees in place of its machine's own fabric, in every run of it; null: that one. The
-  // fabric is kept, also after the run has ended, as long as the cluster lives.
+  // A node's fabric in place of its machine's own, in every run of it; null: that one. The fabric
+  // is kept, also after the run has ended, as long as the cluster lives.
   std::function<std::unique_ptr<Fabric>(size_t node, sim::SimFabric& own)> wrap_node = nullptr;
 };
 
@@ -102,7 +102,7 @@ class SimCluster {
   void heal(size_t host, size_t other);
   void heal_all();
 
-  // What a read takes at the most, and a message, as long as nothing goes wrong.
+  // The longest time of a read, and of a message, as long as nothing goes wrong.
   uint64_t longest_read_ns() const { return options_.network.delay_max_ns; }
   uint64_t longest_message_ns() const { return wire_.max_ns; }
 
@@ -156,7 +156,7 @@ class SimCluster {
   std::unique_ptr<SimRegister> register_;
   std::vector<std::unique_ptr<ClientHost>> clients_;
   std::vector<Node> nodes_;
-  // What ended but still has memory that can be read, or callbacks that wait.
+  // Ended nodes and clients that still have memory that can be read, or callbacks that wait.
   std::vector<std::unique_ptr<NodeRun>> former_runs_;
   std::vector<std::shared_ptr<SimConnection>> connections_;
   uint64_t runs_ = 0;

@@ -81,9 +81,9 @@ class Remove {
   std::shared_ptr<RemoveState> state_;
 };
 
-// What an engine holds of its memory nodes: the epoch, a view of each, which it keeps renewing, the
-// page tables, and the ways for puts. Connects again by itself when a node restarts. Thread-safe;
-// fetches go through lanes.
+// An engine's connection to its memory nodes: the epoch, a view of each, which it keeps renewing,
+// the page tables, and the ways for puts. Connects again by itself when a node restarts.
+// Thread-safe; fetches go through lanes.
 //
 // `runtime`, `fabric`, `dialer` and what `fleet` names outlive the client, and the client its
 // lanes.
@@ -119,12 +119,12 @@ class Client {
   const Capabilities& capabilities() const;
   uint64_t page_bytes() const;      // the longest page that the nodes take
   uint64_t location_bytes() const;  // of memory, for the page tables
-  // What has gone over each path to the node; empty where the backend has but one, and knows no
-  // more of it than capabilities() say.
+  // Traffic of each path to the node; empty where the backend has but one, and knows no more of it
+  // than capabilities() say.
   std::vector<PathUse> paths() const;
   bool reachable() const;  // there is a view of some node, and its lease has not ended
 
-  // What this client has done and how it is: docs/metrics.md.
+  // This client's counts and state: docs/metrics.md.
   void describe(MetricVisitor& visitor) const;
 
  private:

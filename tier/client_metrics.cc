@@ -42,9 +42,10 @@ void describe_lanes(const LaneCounters& lanes, MetricVisitor& visitor) {
   count("farpage_client_located_pages_total", "Pages whose location was cached", lanes.located);
   count("farpage_client_index_looks_total", "Pages that were looked up in the node's index",
         lanes.index_looks);
-  count("farpage_client_channels_ended_total",
-        "Data paths given up: an operation did not end within L, or a node was silent",
-        lanes.channels_ended);
+  count(
+      "farpage_client_channels_ended_total",
+      "Data paths given up: an operation did not end within the read window, or a node was silent",
+      lanes.channels_ended);
   count("farpage_client_stray_completions_total",
         "Completions that came again, and were not counted", lanes.strays);
   count("farpage_client_next_replica_pages_total",

@@ -30,7 +30,7 @@ class CompletionCounter {
   CompletionCounter() = default;
   ~CompletionCounter();
 
-  // Starts over, for `expected` arrivals (kUnknown: until expect() says). Nobody may be waiting.
+  // Starts over, for `expected` arrivals (kUnknown: until expect() says). No thread may be waiting.
   static constexpr uint32_t kUnknown = UINT32_MAX;
   void reset(uint32_t expected);
   void expect(uint32_t expected);
@@ -53,8 +53,8 @@ class CompletionCounter {
   void announce();
   void write_event() const;
 
-  // Bits of state_. Whoever sets the second of two bits that belong together sees the first, and
-  // acts.
+  // Bits of state_. The thread that sets the second of two bits that belong together sees the
+  // first, and acts.
   static constexpr uint32_t kAnnounced = 1;
   static constexpr uint32_t kHasCallback = 2;
   static constexpr uint32_t kHasEvent = 4;

@@ -17,8 +17,8 @@ class LastingMemory {
 
   // As Fabric::allocate_readable(). `file`, if there is one, is that of a region of so many bytes
   // whose process has ended: the new region begins with what is in it, as that memory itself or as
-  // a copy; otherwise zeroed. Whatever comes of it, `file` then is the new region's: to be kept,
-  // and never for peers. An error leaves it as it was.
+  // a copy; otherwise zeroed. In any case, `file` then is the new region's: to be kept, and never
+  // for peers. An error leaves it as it was.
   virtual Result<Region> allocate_lasting(uint64_t bytes, UniqueFd& file) = 0;
 };
 

@@ -35,7 +35,7 @@ class Config {
   Config& operator=(Config&&) noexcept;
   ~Config();
 
-  // What stands in the file below a table: of "tenant", the "a" of [tenant.a]. In order.
+  // The keys in the file below a table: of "tenant", the "a" of [tenant.a]. In order.
   std::vector<std::string> names_below(std::string_view table) const;
 
   Result<void> read(std::string_view table, std::span<const ConfigField> fields);

@@ -104,7 +104,7 @@ def measure(options, backend):
 
 
 def judge(answer, faults):
-    """What speaks against the run; nothing: every verdict was in time, and the run could have shown another."""
+    """Objections to the run; none: every verdict was in time, and the run could have shown a late one."""
     if answer["wrong_bytes"] > 0:
         yield f"{answer['wrong_bytes']} wrong bytes"
     if not answer["holds"]:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What some cost the others: deadlines that cannot be met, a page with little time behind many, members that are dead, stale pages.
+"""Costs that some fetches cause the others: deadlines that cannot be met, a page with little time behind many, members that are dead, stale pages.
 
 disturbances.py [--farpage build/release/bin/farpage] [--runs 5] [--far-link build/release/bench/farpage_far_link]
 tests/softroce/machine bench/scripts/disturbances.py --cable

@@ -348,7 +348,7 @@ class Campaign {
     if (before && kept_) judge_outage(*before, gone);
   }
 
-  // Who was what before the outage, and is now that all is well.
+  // Each node's role before the outage, and now that all is well.
   void judge_outage(const KeptPages& before, const std::set<size_t>& gone) {
     for (size_t key = 0; key < keys_.still(); ++key) {
       if (!before.must_have_stayed(keys_.all[key], kept_->began())) continue;

@@ -59,8 +59,8 @@ Result<void> choose_network(processes::CampaignOptions& campaign) {
   const auto found = std::ranges::find(backends, campaign.backend, &BackendRegistration::name);
   if (found == backends.end()) {
     return fail(Code::kInvalid,
-                fmt::format("processes are attacked over {} or {}, not over '{}'",
-                            backends[0]->name(), backends[1]->name(), campaign.backend));
+                fmt::format("--processes runs over {} or {}, not over '{}'", backends[0]->name(),
+                            backends[1]->name(), campaign.backend));
   }
   campaign.has_network = (*found)->nodes_at == NodesAt::kTcpPort;
   return {};
@@ -74,7 +74,7 @@ Result<void> prepare(ProcessesArguments& arguments) {
   for (const std::string& name : arguments.faults) {
     const auto kind = processes::kind_named(name);
     if (!kind) {
-      return fail(Code::kInvalid, fmt::format("there is no fault '{}' of processes", name));
+      return fail(Code::kInvalid, fmt::format("processes have no fault '{}'", name));
     }
     kinds[static_cast<size_t>(*kind)] = true;
   }

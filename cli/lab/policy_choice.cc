@@ -32,7 +32,7 @@ void PolicyArguments::add_to(CLI::App& command) {
   command
       .add_option("--policy", policies,
                   "The policies: NAME, NAME:PARAMETER=VALUE:… or ALLOCATION/NAME, with commas "
-                  "between; --list tells which there are")
+                  "between; --list shows them all")
       ->type_name("LIST")
       ->delimiter(',')
       ->check(list_entry());
@@ -42,14 +42,14 @@ void PolicyArguments::add_to(CLI::App& command) {
       ->type_name("LIST")
       ->delimiter(',')
       ->check(count_text());
-  command.add_flag("--list", list, "Tells which there are, with their parameters");
+  command.add_flag("--list", list, "Lists all of them, with their parameters");
 }
 
 Result<std::vector<prefetch::ChosenPolicy>> PolicyArguments::choose() const {
   if (policies.empty() || budgets_pages.empty()) {
     return fail(Code::kInvalid,
                 "name policies with --policy and how many pages they may keep with --budget; "
-                "--list tells which policies there are");
+                "--list shows all policies");
   }
   return choose_all(policies, prefetch::choose_policy);
 }

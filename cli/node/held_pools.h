@@ -11,7 +11,7 @@
 
 namespace farpage {
 
-// What whoever started this process holds for it: systemd, for a service with
+// Memory that the process's starter holds for it: systemd, for a service with
 // FileDescriptorStoreMax=, or `farpage hold` (sd_listen_fds(3), sd_notify(3)). One thread.
 class HeldPools {
  public:

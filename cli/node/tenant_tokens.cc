@@ -17,7 +17,8 @@ struct Entry {
   WatchedSecret<SharedToken> token;
 };
 
-// What the files hold, and for those that cannot be used what was in use; the first error of all.
+// The tokens in the files, and the previous ones for files that cannot be used; the first error of
+// all.
 struct Read {
   std::vector<std::optional<SharedToken>> tokens;
   std::optional<Error> failed;

@@ -134,7 +134,7 @@ Finding check_governor(const CpuFacts& facts, const Privileges& privileges) {
 Finding check_virtual_machine(const CpuFacts& facts) {
   const bool is_virtual = facts.flags.contains("hypervisor");
   return {kSubject, "virtual machine", Level::kOk,
-          is_virtual ? "yes: what else runs on its host can delay a fetch" : "none that shows", ""};
+          is_virtual ? "yes: other load on its host can delay a fetch" : "none that shows", ""};
 }
 
 }  // namespace farpage::doctor

@@ -118,7 +118,7 @@ void LaneWire::send() {
   compare_until(options_.step_pages);
   deadline_ns_ = now_ns() + options_.deadline_ns;
   fetch_ = lane_.fetch(requests_, verdicts_, deadline_ns_, {.fetch = {}, .allow_cached = true});
-  // What is here has its verdict.
+  // A page that is here has its verdict.
   settle();
 }
 

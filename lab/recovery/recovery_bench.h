@@ -6,8 +6,8 @@
 
 namespace farpage {
 
-// What recovery costs and brings, in virtual time: three nodes, two replicas. For one seed always
-// the same, whatever else the machine does.
+// Costs and gains of recovery, in virtual time: three nodes, two replicas. For one seed always the
+// same, whatever else the machine does.
 
 // One node's reads take 20 times as long, one in a hundred of its own; fetches of one page.
 struct HedgingResult {

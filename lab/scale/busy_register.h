@@ -9,8 +9,8 @@
 
 namespace farpage {
 
-// What one register can do, shared by all who read it: reads wait for each other, and fail when
-// they would wait longer than `patience_ns`. Counts them.
+// One register's capacity, shared by all its readers: reads wait for each other, and fail when they
+// would wait longer than `patience_ns`. Counts them.
 class RegisterCapacity {
  public:
   RegisterCapacity(sim::World& world, uint64_t read_busy_ns, uint64_t patience_ns)

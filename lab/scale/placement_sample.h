@@ -10,7 +10,7 @@ namespace farpage {
 // A fleet of `nodes` nodes n0, n1, … of which `replicas` hold each page.
 Epoch scale_epoch(uint64_t nodes, uint64_t replicas, uint64_t page_bytes, uint64_t seed);
 
-// What happens to keys when some nodes are lost at once.
+// Effect on keys when some nodes are lost at once.
 struct Loss {
   std::vector<NodeId> nodes;
   uint64_t keys_touched = 0;       // that one of them held
@@ -46,8 +46,8 @@ struct Evenness {
 };
 Evenness evenness(const std::vector<uint64_t>& counts, uint64_t at_keys);
 
-// What the largest of `cells` counts has in expectation, at most, as a part of their mean, where
-// chance alone makes them differ: 1 + sqrt(2 ln(cells) / mean).
+// Upper bound of the expected largest of `cells` counts, as a part of their mean, where chance
+// alone makes them differ: 1 + sqrt(2 ln(cells) / mean).
 double expected_largest(double mean, uint64_t cells);
 
 }  // namespace farpage

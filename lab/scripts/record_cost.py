@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What recording costs beside decoding: a model with random weights in the shape of R1-Distill-Qwen-1.5B's attention, without its MLP and vocabulary, float32, on one thread.
+"""Measures the cost of recording beside decoding: a model with random weights in the shape of R1-Distill-Qwen-1.5B's attention, without its MLP and vocabulary, float32, on one thread.
 Run it by build/record/bin/python, which scripts/setup record makes."""
 
 import argparse

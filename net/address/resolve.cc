@@ -72,10 +72,9 @@ Result<std::vector<Endpoint>> resolve(const Address& address, ResolveFor purpose
   const std::string port = std::to_string(address.port);
   const int flags = flags_for(purpose);
   const auto late = [&] {
-    return fail(Code::kTimeout,
-                fmt::format("the name '{}' was not resolved in time: look at /etc/resolv.conf, or "
-                            "give the address in numbers",
-                            address.host));
+    return fail(Code::kTimeout, fmt::format("the name '{}' was not resolved in time: check "
+                                            "/etc/resolv.conf, or give the address in numbers",
+                                            address.host));
   };
   const uint64_t now = boottime_clock().now_ns();
   if (now >= deadline_ns) return late();
@@ -94,10 +93,9 @@ Result<std::vector<Endpoint>> resolve(const Address& address, ResolveFor purpose
   if (future.wait_for(left) != std::future_status::ready) return late();
   Answer answer = future.get();
   if (answer.error != 0) {
-    return fail(Code::kUnavailable,
-                fmt::format("the name '{}' does not resolve ({}): look for a slip of the pen, or "
-                            "give the address in numbers",
-                            address.host, ::gai_strerror(answer.error)));
+    return fail(Code::kUnavailable, fmt::format("the name '{}' does not resolve ({}): check the "
+                                                "spelling, or give the address in numbers",
+                                                address.host, ::gai_strerror(answer.error)));
   }
   return std::move(answer.endpoints);
 }

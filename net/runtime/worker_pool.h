@@ -23,7 +23,7 @@ class WorkerPool {
   // one, work for which the system gives no other waits for it.
   bool take(const std::function<void()>& work);
 
-  // Waits for what has begun. What has not, and what comes from now on, never runs.
+  // Waits for what has begun. Work that has not, and later work, never runs.
   void stop();
 
  private:

@@ -85,17 +85,16 @@ std::optional<SecretFiles::Word> SecretFiles::look(bool at_once) {
     auto word = tell_failure(read.error(), at_once);
     return word ? word : tell_expiry();
   }
-  // What was read at once may be written still, in the same tick of the file's clock.
+  // A file that was just read may still be written in the same tick of its clock.
   if (is_settled) read_ = identity;
   failed_ = false;
   told_.clear();
   if (now_holds == std::exchange(digest_, now_holds)) return std::nullopt;
-  return Word{
-      fmt::format("{} has changed, and was read again: new connections use it", options_.what),
-      false};
+  return Word{fmt::format("{} has changed: new connections use it", options_.what), false};
 }
 
-// Once for each change. What comes too soon waits for a later look, which fails as this one did.
+// Once for each change. An error that comes too soon waits for a later look, which fails as this
+// one did.
 std::optional<SecretFiles::Word> SecretFiles::tell_failure(const Error& error, bool at_once) {
   const std::string told = seen_ + error.message;
   const uint64_t now = boottime_clock().now_ns();
@@ -103,8 +102,8 @@ std::optional<SecretFiles::Word> SecretFiles::tell_failure(const Error& error, b
   told_ = told;
   tell_again_ns_ = now + kTellNs;
   const int64_t expires = options_.expires_s();
-  return Word{fmt::format("{} has changed and cannot be used: {}. What was read before stays in "
-                          "use{}; the file is tried again every second",
+  return Word{fmt::format("{} has changed and cannot be used: {}. The previous one stays in use{}; "
+                          "the file is read again every second",
                           options_.what, error.message,
                           expires == 0 ? "" : ", and is valid until " + utc(expires)),
               true};

@@ -24,7 +24,7 @@ class SecretFiles {
     // When what is in use ends, in seconds since 1970; 0: never.
     std::function<int64_t()> expires_s = [] { return int64_t{0}; };
   };
-  // Reads them for the first time. What is no regular file (a pipe) is read this once.
+  // Reads them for the first time. A path that is not a regular file (a pipe) is read this once.
   static Result<std::unique_ptr<SecretFiles>> open(Options options);
 
   struct Word {

@@ -77,7 +77,7 @@ class SecretWatcher {
       }
     }
     if (at_once && told.empty()) {
-      log_info("the files of tokens, certificates and passwords were read again: none has changed");
+      log_info("read the files of tokens, certificates and passwords again: none has changed");
     }
   }
 
@@ -114,7 +114,7 @@ Result<std::unique_ptr<SecretWatch>> SecretWatch::begin(SecretFiles::Options opt
     return std::unique_ptr<SecretWatch>(new SecretWatch(std::move(*files), start_or_share()));
   } catch (const std::system_error& error) {
     return fail(Code::kExhausted,
-                fmt::format("cannot start a thread that looks at the files of secrets ({}): raise "
+                fmt::format("cannot start the thread that watches the files of secrets ({}): raise "
                             "the limit of processes (ulimit -u)",
                             error.what()));
   }

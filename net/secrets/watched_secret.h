@@ -14,8 +14,8 @@
 
 namespace farpage {
 
-// What was made of a secret's files last, or none. Whoever connects takes it anew, and keeps what
-// it has taken. Copies share it. Thread-safe.
+// The last value made of a secret's files, or none. Each new connection takes it anew, and keeps
+// its value. Copies share it. Thread-safe.
 template <typename T>
 class WatchedSecret {
  public:

@@ -90,8 +90,8 @@ class Reception {
   std::string outgoing_;
 };
 
-// What a node without TLS says to a client that begins with it, and the other way round: the first
-// byte tells.
+// The answer of a node without TLS to a client that begins with it, and the other way round: the
+// first byte tells.
 bool looks_like_tls(std::byte first);
 // A refusal that can be sent to a client that has not been heard.
 std::string encode_refusal(Code code, const std::string& message);

@@ -20,7 +20,7 @@ std::string advice_about_peer(long verified, std::string_view peer, std::string_
   }
 }
 
-// What the peer has said of the certificate that this side shows.
+// The peer's verdict on the certificate that this side shows.
 std::string advice_about_own(int alert, std::string_view peer, std::string_view table) {
   switch (alert) {
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:

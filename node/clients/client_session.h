@@ -16,9 +16,9 @@
 
 namespace farpage {
 
-// What a node keeps for one client: its own staging, which is never handed on (protocol rule 17)
-// and ends in its touch log, and its lanes. All of it goes when the client does, and may block
-// then. Movable, to be destroyed elsewhere.
+// A node's state for one client: its own staging, which is never handed on (protocol rule 17) and
+// ends in its touch log, and its lanes. All of it goes when the client does, and may block then.
+// Movable, to be destroyed elsewhere.
 class ClientSession {
  public:
   using Answer = std::function<void(Reply)>;

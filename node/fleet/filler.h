@@ -39,7 +39,7 @@ class Filler {
   void fill_from(NodeId member);
   // These keys, from whoever else holds them.
   void repair(std::span<const PageKey> keys);
-  // What is on its way is not applied any more.
+  // Pages on their way are not applied any more.
   void abort();
 
   Counts counts() const;

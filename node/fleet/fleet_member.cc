@@ -108,7 +108,7 @@ void FleetMember::entered() {
   hooks_.epoch_changed();
 }
 
-// What the system refuses it may have a moment later.
+// The system may grant a moment later what it refuses now.
 void FleetMember::reach_for_others() {
   for (const Member& member : epoch_.epoch().members) {
     if (member.node == epoch_.self().node || peers_.contains(member.node)) continue;

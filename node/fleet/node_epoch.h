@@ -24,7 +24,7 @@ class NodeEpoch {
     // The epoch is now epoch(): abort what belongs to the one before, and kill what is not of this
     // node's any more. Confirmed afterwards.
     std::function<void()> entered;
-    // Left out: this run is over. What it had is withdrawn, and another one takes its place, which
+    // Left out: this run is over. Its pages are withdrawn, and another one takes its place, which
     // joins by itself. Called last.
     std::function<void()> left_out;
   };

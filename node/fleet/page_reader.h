@@ -37,7 +37,7 @@ class PageReader {
   static Result<std::unique_ptr<PageReader>> create(std::shared_ptr<NodeLink> link,
                                                     Runtime& runtime, Fabric& fabric,
                                                     PoolLanding& landing);
-  // Nobody hears of what is under way. Waits until nothing lands in the pool any more: a later run
+  // Reads under way call nothing back. Waits until nothing lands in the pool any more: a later run
   // may take the same memory (PoolKeeper).
   ~PageReader();
 

@@ -19,7 +19,7 @@ class EpochFile {
   // longer; both are on disk before this returns.
   Result<uint64_t> advance(uint64_t lease_ns);
 
-  // What advance() has given out last, in this process or an earlier one.
+  // The epoch that advance() gave out last, in this process or an earlier one.
   uint64_t last_epoch() const { return epoch_; }
 
   // The lease that clients may still hold from the run before this one; 0 if there was none.

@@ -30,11 +30,11 @@ class RankedPages {
   void come(const PageKey& key, uint32_t slot);
   // A reader says that it has used what lies there, whatever slot it names.
   void use(uint32_t slot);
-  // What lay in the slot, if anything did, is no more.
+  // The slot's former page, if any, is gone.
   void go(uint32_t slot);
 
-  // What goes first of what may go. Nothing, too, where the first that the policy names may not:
-  // so many alone are asked about.
+  // The first victim among the pages that may go. Nothing, too, where the first that the policy
+  // names may not: so many alone are asked about.
   std::optional<uint32_t> victim(const std::function<bool(uint32_t slot)>& may_go);
 
  private:

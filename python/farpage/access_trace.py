@@ -135,7 +135,7 @@ class Writer:
 
 
 class Payload:
-    """What is left of a block, column after column."""
+    """The rest of a block, column after column."""
 
     def __init__(self, data):
         self.data, self.at = data, 0

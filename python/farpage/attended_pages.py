@@ -1,4 +1,4 @@
-"""What pages each KV head of a transformers model attends to: an attention function that calls the model's own, and looks on."""
+"""Records the pages that each KV head of a transformers model attends to: an attention function that calls the model's own."""
 
 import sys
 

@@ -1,7 +1,8 @@
 """Where steps of reasoning begin in a decoded text, and what they are about: the column `mark` of access traces."""
 
 NOTHING, BEGINS, EXPLORES, VERIFIES, CONCLUDES = range(5)
-# A paragraph is a step. What it begins with, in whatever case, says what it does; with anything else it just begins.
+# A paragraph is a step. Its first words, in any case, say its purpose; with other words it just
+# begins.
 MARKERS = {
     EXPLORES: ("wait", "but wait", "alternatively", "hmm", "maybe", "let me try", "let's try", "another way", "what if"),
     VERIFIES: ("check", "verify", "double-check", "let me check", "let me verify", "let me double-check", "let's check", "let's verify", "to check", "to verify"),

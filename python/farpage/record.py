@@ -162,7 +162,7 @@ def tell(text):
     try:
         print(text, flush=True)
     except (OSError, UnicodeEncodeError) as error:
-        # What is still in the buffer would fail once more, at the end.
+        # The rest of the buffer would fail once more, at the end.
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(f"farpage.record: cannot write to standard output: {error}; the trace is whole")

@@ -15,7 +15,7 @@ namespace farpage::fault {
 // the thread of its channel, before the completion is to be seen.
 using FaultWatcher = std::function<void(const Operation&, std::optional<FaultKind>)>;
 
-// What a fabric and its channels have in common; they may outlive it. Thread-safe.
+// State that a fabric and its channels share; they may outlive the fabric. Thread-safe.
 class SharedPlan {
  public:
   explicit SharedPlan(const Clock& of) : clock(of) {}

@@ -43,7 +43,7 @@ class SimFabric final : public Fabric, public LastingMemory {
   void die();
 
   // The network between the two machines is gone, as if the other one had no power, and is back.
-  // What met the gap never completes.
+  // Operations that met the gap never complete.
   void part_from(const SimFabric& other);
   void heal_to(const SimFabric& other);
 

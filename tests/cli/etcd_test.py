@@ -252,7 +252,7 @@ class EtcdTest(EtcdFleet, Counts, Case):
         for address in ("tcp://0.0.0.0:7", "tcp://[::]:7", "tcp://[::ffff:0.0.0.0]:7", "tcp://[fe80::1]:7", "tcp://10.0.0.1:0"):
             self.assert_fails(refused(f"cluster.address={address}"), 2, f"cluster.address: {address}")
         self.assert_fails(refused("cluster.address=tcp://localhost:7", "etcd.endpoints=http://192.0.2.1:2379"), 2, "cluster.address is",
-                          "leads every other host to itself", "192.0.2.1:2379")
+                          "which every other host takes for itself", "192.0.2.1:2379")
         self.assert_fails(refused("etcd.ttl_s=1"), 2, "etcd.ttl_s is 1")
         self.assert_fails(self.run_program("replay", "generate", "--node", first.address, *self.reach(etcd)), 2, "leave out --node")
         self.assert_fails(self.run_program("replay", "generate", *self.reach(etcd, "etcd.fleet=nobody", "client.connect_ms=300")), 1,

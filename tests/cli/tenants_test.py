@@ -49,7 +49,7 @@ class TenantsTest(Tenants):
         for arguments, texts in (
             (("--token-file", self.token("other", "the token of nobody at all")), ("refuses: the client's token is not",)),
             ((), ("asks for its token",)),
-            (self.as_tenant("own"), ("the pages are its tenants', each with a token of its own",)),
+            (self.as_tenant("own"), ("pages belong to tenants, each with a token of its own",)),
         ):
             result = self.run_program(*REPLAY, "--node", node.address, *arguments, "--json", "-")
             self.assert_fails(result, 1, *texts)

@@ -51,7 +51,7 @@ class FleetOfTwo {
     return changed_.wait_for(lock, std::chrono::minutes(1),
                              [&] { return !epoch_written_.empty(); });
   }
-  // What was written to the epoch's key; empty: nothing was.
+  // The value written to the epoch's key; empty: none.
   std::string epoch_written() {
     const std::lock_guard lock(mutex_);
     return epoch_written_;

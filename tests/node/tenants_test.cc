@@ -211,7 +211,7 @@ TEST_P(TenantsTest, SameKeyIsAnotherPageForEach) {
   EXPECT_EQ(fetch(kB, 1), std::nullopt);
 }
 
-// Whatever the other does, each sees what it would see alone. The truth is a map.
+// With any load by the other, each sees the same as alone. The truth is a map.
 TEST_P(TenantsTest, EachHasItsOwnPagesAgainWhereTheyWereHeld) {
   ASSERT_EQ(put(kA, 1, 11), Code::kOk);
   ASSERT_EQ(put(kB, 1, 22), Code::kOk);

@@ -17,10 +17,10 @@
 
 namespace farpage {
 
-// What is fetched ahead, by a way of its own into places of its own: what the prefetcher expects
-// of what it hears, and what was announced. A place belongs to one page until nobody writes to it
-// any more, and then, if the page is demanded, to the demand until that gives it back. On one
-// thread.
+// Pages fetched ahead, by a transport of their own into places of their own: those that the
+// prefetcher expects, and those that were announced. A place belongs to one page until nobody
+// writes to it any more, and then, if the page is demanded, to the demand until that gives it back.
+// On one thread.
 class PagesAhead final : public prefetch::PageSource {
  public:
   using PageNumber = prefetch::PageNumber;

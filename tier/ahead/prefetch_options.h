@@ -24,7 +24,7 @@ struct PrefetchOptions {
   Result<void> validate() const;
 };
 
-// What has come of it so far, on the lane's thread.
+// The counts of a prefetch lane so far, on its thread.
 struct PrefetchReport {
   prefetch::PrefetchAccount pages;
   // Now:

@@ -127,8 +127,8 @@ bool LaneEngine::turn() {
   return advance() || ended > 0;
 }
 
-// What has landed: its check, if that is still to come, and then the look at the clock. How many
-// checks have ended.
+// Judges landed pages: the check, if that is still to come, and then the look at the clock. How
+// many checks have ended.
 [[gnu::always_inline]] inline size_t LaneEngine::judge() {
   if (checks_.any()) return check_and_conclude();
   look_at_clock();
@@ -151,7 +151,7 @@ size_t LaneEngine::check_and_conclude() {
   if (fleet_number_ != fleet_->number()) enter_epoch();
 }
 
-// Whatever the last look at the clock allows to begin.
+// Begins every check that the last look at the clock allows.
 [[gnu::always_inline]] inline bool LaneEngine::advance() {
   if (now_ns_ >= due_ns_ || runtime_.changes() != changes_) keep_house();
   const bool begun = begin();
@@ -168,13 +168,13 @@ size_t LaneEngine::check_and_conclude() {
   active_.erase(kept, active_.end());
 }
 
-// What has ended at each channel in use; judges what has landed. How many operations that was.
+// Collects completions of each channel in use; judges landed pages. How many operations that was.
 [[gnu::always_inline]] inline size_t LaneEngine::collect() {
   size_t count = 0;
   for (size_t at = 0; at < busy_.size(); ++at) {
     count += collect(*busy_[at]);
     if (busy_.size() == 1 || ended_bytes_ < kPollBytes) continue;
-    // What the first node has brought waits no longer for what the others bring.
+    // Pages from the first node do not wait for those of the others.
     judge();
   }
   return count;

@@ -70,13 +70,13 @@ class LaneEngine {
   static constexpr uint8_t kMostFailures = 3;
   static constexpr uint8_t kNoRank = kMaxReplicas;  // of one that was asked in an epoch before
 
-  // What a node's memory is read into, besides the destinations; registered.
+  // Memory that reads land in, besides the destinations; registered.
   struct Landing {
     PageHeader headers[kWindow];
     Bucket buckets[kWindow][2];
   };
 
-  // What a verdict says of the way to it.
+  // The tries that led to a verdict.
   struct Tries {
     uint8_t looks = 0;
     uint8_t attempts = 0;
@@ -225,7 +225,7 @@ class LaneEngine {
   void hold(PageInFlight& page);
   bool lands(const PageInFlight& page) const;
 
-  // What completed too late, or under a view that has ended, is as if it had not come (rules 3 and
+  // A completion later than `read_window`, or after the view's lease, is discarded (rules 3 and
   // 12).
   bool usable(const PageInFlight& page) const {
     return !page.is.broken && !page.is.former && in_time(page);

@@ -42,7 +42,7 @@ uint64_t LaneEngine::next_due_ns() const {
     next = std::min(next, fetch->deadline_ns);
     break;
   }
-  // What has passed already has been done, or waits for something else.
+  // A time that has passed is handled already, or waits for something else.
   const auto at = [&](uint64_t time_ns) {
     if (time_ns > now_ns_) next = std::min(next, time_ns);
   };

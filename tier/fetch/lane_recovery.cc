@@ -71,9 +71,9 @@ void LaneEngine::begin_anew(PageInFlight& page) {
   if (!single_) details.replicas = view_->placement.replicas(page.request->key);
 }
 
-// What it brings is of no use in the new epoch, and says nothing about its peer there. But its
-// page's destination is its own until it has ended: another replica may be asked beside it, or when
-// it is given up.
+// Its page is of no use in the new epoch, and says nothing about its peer there. But its page's
+// destination is its own until it has ended: another replica may be asked beside it, or when it is
+// given up.
 void LaneEngine::outlive_epoch(PageInFlight& page) {
   begin_anew(page);
   page.is.broken = true;

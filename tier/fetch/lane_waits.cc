@@ -50,7 +50,7 @@ void LaneEngine::wait(uint64_t until_ns) {
 // or returns earlier. False: nobody has been asked, or there is no descriptor to wait on.
 bool LaneEngine::wait_for_answers(uint64_t until_ns) {
   if (signal_ == nullptr || in_flight() == 0) return false;
-  // Whoever has been asked has one of the lane's pages in flight, so that there are no more.
+  // Each peer that was asked has one of the lane's pages in flight, so that there are no more.
   std::array<pollfd, kWindow + 1> awaited;
   size_t count = 0;
   uint64_t spin_ns = 0;

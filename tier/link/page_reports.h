@@ -20,7 +20,7 @@ class PageReports {
   // False: not now. Wait-free and without an allocation; from any thread.
   bool add(const PageKey& key, uint64_t now_ns);
 
-  // What has been added since the last call. By one thread at a time.
+  // Reports added since the last call. By one thread at a time.
   std::vector<PageKey> take();
 
  private:

@@ -45,7 +45,7 @@ bool ReadPath::advance(uint64_t now_ns) {
   refresh_view();
   if (state_ == State::kOpen && view_ == newest_) return true;
   if (state_ == State::kOpen) end();
-  // What an older view answers is of no use, and may never come.
+  // The answer of an older view is of no use, and may never come.
   if (state_ == State::kOpening && view_ != newest_) {
     answer_.reset();
     state_ = State::kClosed;

@@ -92,7 +92,7 @@ class ReadPath {
   // The same, and waits until nothing lands any more: for destructors.
   void finish();
 
-  // What wait() waits for while nothing is in flight.
+  // wait() waits for this while nothing is in flight.
   bool changed() const {
     return link_->view_number() != view_number_ || (disposal_ != nullptr && disposal_->ended()) ||
            (answer_ != nullptr && answer_->here.load(std::memory_order_acquire));
@@ -107,7 +107,7 @@ class ReadPath {
  private:
   enum class State : uint8_t { kClosed, kOpening, kOpen, kEnding };
 
-  // What the node's offer was made into.
+  // The path made from the node's offer.
   struct Opened {
     ChannelDisposal::Parts parts;
     RemoteRegion pool;

@@ -35,7 +35,7 @@ class RetiredLanes {
   std::vector<uint64_t> lanes_;
 };
 
-// One run of one memory node, as this client knows it. What can change says so. A client
+// One run of one memory node, as this client knows it. Members that can change say so. A client
 // uses no page that completed after the lease had ended (protocol rule 12); the lease counts from
 // the moment its renewal was sent.
 struct View {

@@ -52,7 +52,7 @@ bool LandingPath::advance(uint64_t now_ns) {
     });
   }
   if (is_open()) return view_ == newest_;
-  // What an older view answers is of no use, and may never come.
+  // The answer of an older view is of no use, and may never come.
   if (answer_ != nullptr && view_ != newest_) answer_.reset();
   // A device that flushes slowly is not given one landing after the other.
   const auto ending = std::ranges::count_if(

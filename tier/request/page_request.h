@@ -25,9 +25,9 @@ enum class Verdict : uint8_t {
   kRecompute,  // it holds nothing that can be used; the reason says why
 };
 
-// Who may write the destination (I4).
+// The party that may still write the destination (I4).
 enum class Place : uint8_t {
-  kReleased,  // nobody: it is the caller's again
+  kReleased,  // none: it is the caller's again
   kHeld,      // an operation that has not ended yet; Fetch::released() tells when it has
 };
 

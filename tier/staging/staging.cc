@@ -11,7 +11,8 @@ namespace {
 
 constexpr uint64_t kLongestWaitNs = 3'600 * kSecond;
 constexpr size_t kPollBatch = 32;
-// Who has not looked for this part of L has not seen that the channel was silent.
+// A lane that has not looked for this part of `read_window` has not seen that the channel was
+// silent.
 constexpr uint64_t kLooksPerReuse = 4;
 // Between two looks of a put at a channel that another thread has: a lane wakes nobody.
 constexpr uint64_t kTurnLookNs = kMillisecond;

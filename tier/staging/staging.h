@@ -76,7 +76,7 @@ class Staging {
   // already, it is dropped. Waits for nothing, locks nothing, allocates and frees nothing.
   void touched(TouchBlocks::Block block);
 
-  // It takes nothing any more. Whoever finds it so gives its view up. Wait-free.
+  // It takes nothing any more. A put that finds it so gives its view up. Wait-free.
   bool broken() const { return broken_.load(std::memory_order_acquire); }
 
  private:

@@ -24,7 +24,7 @@ class TouchBlocks {
   using Block = std::span<const uint32_t, kTouchBlockSlots>;
   static constexpr size_t kPlaces = 8;
 
-  // What its writes read from; goes after the channel that they go through.
+  // Source of its writes; goes after the channel that they go through.
   struct Memory {
     Mapping mapping;
     Region region;  // after the mapping: its registration ends first

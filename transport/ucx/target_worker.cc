@@ -31,7 +31,7 @@ class TargetWorker::Turn {
   ~Turn() {
     worker_.mutex_.unlock();
     worker_.waiting_.fetch_sub(1);
-    // What was done may be progress that the thread sleeps through.
+    // That call may have made progress that the thread sleeps through.
     ::eventfd_write(worker_.wake_.get(), 1);
   }
   Turn(const Turn&) = delete;

@@ -21,7 +21,7 @@ constexpr uint32_t kSendSlices = 16;
 constexpr int kResolveMs = 2'000;
 constexpr uint64_t kLookNs = 20 * kMillisecond;  // whether it has been cancelled
 
-// What a rejection says of itself. The event's own memory goes with its acknowledgement.
+// The reason that a rejection carries. The event's own memory goes with its acknowledgement.
 RejectWire reason_of(const rdma_cm_event& event) {
   RejectWire why = {};
   if (event.event == RDMA_CM_EVENT_REJECTED && event.param.conn.private_data != nullptr &&

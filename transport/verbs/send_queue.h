@@ -53,8 +53,9 @@ class SendQueue {
   // One doorbell for the chain. A device that refuses breaks the queue.
   void ring();
 
-  // What has ended since. `done` hears of each work in order, with IBV_WC_SUCCESS, or, once the
-  // queue is broken, with why: the first with its cause, all behind it with IBV_WC_WR_FLUSH_ERR.
+  // Collects works that have ended since. `done` hears of each work in order, with IBV_WC_SUCCESS,
+  // or, once the queue is broken, with why: the first with its cause, all behind it with
+  // IBV_WC_WR_FLUSH_ERR.
   template <typename Done>
   void poll(const Done& done);
 

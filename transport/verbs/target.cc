@@ -131,7 +131,7 @@ Result<Region> TargetEnd::allocate_writable(const std::shared_ptr<TargetEnd>& se
                           Access::kRemoteWrite);
 }
 
-// What is posted anew is what has been polled: a peer that sends on meets an empty receive queue.
+// Each polled receive is posted anew: a peer that sends on meets an empty receive queue.
 void TargetEnd::harvest() {
   std::array<ibv_wc, kPollBatch> ended;
   for (size_t device = 0; device < queues_.size(); ++device) {

@@ -12,8 +12,8 @@
 
 namespace farpage::verbs {
 
-// What travels on the control plane and in rdma_cm's private data: docs/formats/verbs.md. Little
-// endian. Whatever decodes it takes every byte for hostile.
+// Messages on the control plane and in rdma_cm's private data: docs/formats/verbs.md. Little
+// endian. The decoder takes every byte for hostile.
 
 // A channel's offer: where each path leads, and which channel it is.
 struct OfferWire {

@@ -22,7 +22,7 @@ def ip(*arguments):
 
 
 def why_none():
-    """What is missing here for namespaces; empty if nothing is."""
+    """The missing parts for namespaces; empty if there are none."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     if shutil.which("ip") is None:

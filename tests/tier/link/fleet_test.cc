@@ -309,7 +309,7 @@ TEST_F(RegisteredNode, RunThatTheEpochDoesNotNameIsNotAskedAtAll) {
   EXPECT_EQ(verdict.reason, Reason::kUnreachable);
 }
 
-// Whoever cannot read the register has no view when V has passed.
+// A client that cannot read the register has no view when `view_lease` has passed.
 TEST_F(RegisteredFleet, ViewEndsWithoutTheRegister) {
   const PageKey key = test_key(1);
   ASSERT_EQ(engine().put(key, 1).code, Code::kOk);

@@ -180,8 +180,8 @@ TEST_F(PushProcess, StoppedNodeCostsAVerdictByTheDeadlineAndItsLandingIsNotWritt
   EXPECT_EQ(client_.ready(), 0u);
   EXPECT_EQ(client_.lane->stats().landings_ended, 1u);
 
-  // What was asked for before the landing ended is not written when the node goes on; what the
-  // caller still has of it is as it was.
+  // Pages asked for before the landing ended are not written when the node goes on; those that the
+  // caller still has are as they were.
   node_.go_on();
   second = Push();
   {
