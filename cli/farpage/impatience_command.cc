@@ -57,9 +57,8 @@ void add_urgent_bench(CLI::App& bench, int& exit_code) {
   UrgentBenchOptions& options = arguments->bench;
   add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
   add_count(*command, "--beside", options.beside, "Pages of the fetch in front");
-  add_count(*command, "--deadline-us", options.deadline_us, "The time that the one page has");
-  add_count(*command, "--others-deadline-us", options.others_deadline_us,
-            "The time that the others have");
+  add_count(*command, "--deadline-us", options.deadline_us, "Deadline of the one page");
+  add_count(*command, "--others-deadline-us", options.others_deadline_us, "Deadline of the others");
   add_count(*command, "--rounds", options.rounds, "How often");
   add_json(*command, arguments->json);
   arguments->own_nodes.add_to(*command, arguments->reach.add_to(*command, kNodeHelp));
@@ -68,8 +67,9 @@ void add_urgent_bench(CLI::App& bench, int& exit_code) {
 }
 
 void add_stale_bench(CLI::App& bench, int& exit_code) {
-  CLI::App* command = bench.add_subcommand(
-      "stale", "Fetches pages in a version that nobody has: how long callbacks of the client wait");
+  CLI::App* command = bench.add_subcommand("stale",
+                                           "Fetches pages in a version that no node has, and "
+                                           "measures how long the client's callbacks wait");
   auto arguments = std::make_shared<StaleArguments>();
   StaleBenchOptions& options = arguments->bench;
   arguments->own_nodes.nodes = arguments->own_nodes.replicas = 2;  // one alone hears no reports
