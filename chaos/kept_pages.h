@@ -14,8 +14,8 @@ namespace farpage::chaos {
 // Which acknowledged pages must still be there: put at a time since which some node of those that
 // hold the page in every epoch was up, has evicted nothing and had no bit flipped, and nobody has
 // asked to remove it. The first of these epochs is the one in which the put was acknowledged, which
-// may be older than the register's: a primary that has not heard of the newest acknowledges for V.
-// Nodes report their evictions in their status; this class caused every other loss.
+// may be older than the register's: a primary that has not heard of the newest acknowledges for
+// `view_lease`. Nodes report their evictions in their status; this class caused every other loss.
 class KeptPages {
  public:
   KeptPages(SimCluster& cluster, const Epoch& list);

@@ -128,7 +128,7 @@ class Run final : public EngineWitness {
   }
   void live(uint64_t duration_ns) { live_until(cluster_.now_ns() + duration_ns); }
 
-  // Rule 12: a view lasts V from the sending of the read that gave it.
+  // Rule 12: a view lasts `view_lease` from the sending of the read that gave it.
   void check_view(size_t host, uint64_t time_ns, std::string_view what) {
     const SimRegister* epochs = cluster_.epochs();
     if (epochs == nullptr || time_ns < epochs->last_read_ns(host) + lease_ns()) return;

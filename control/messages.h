@@ -52,8 +52,8 @@ struct HelloReply {
   uint32_t protocol = kControlProtocol;
   uint64_t epoch = 0;
   uint64_t incarnation = 0;
-  uint64_t reuse_ns = 0;  // L: a reader uses nothing that completed later than this after its post
-  uint64_t lease_ns = 0;  // V: for how long a renewal lets a client read, from when it was sent
+  uint64_t reuse_ns = 0;  // `read_window`: a reader uses no page that takes longer
+  uint64_t lease_ns = 0;  // `view_lease`: how long a client reads after a renewal's sending
   uint64_t page_bytes = 0;
   uint64_t slots = 0;
   uint64_t buckets = 0;

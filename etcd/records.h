@@ -16,7 +16,7 @@ inline constexpr uint64_t kRecordFormat = 1;
 
 // Settings that all nodes and clients of a fleet share for as long as it lasts.
 struct Terms {
-  uint64_t lease_ms = 0;  // V
+  uint64_t lease_ms = 0;  // `view_lease`
   uint64_t page_bytes = 0;
   uint64_t replicas = 0;  // once there are members enough
   uint64_t seed = 0;

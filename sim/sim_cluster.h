@@ -20,7 +20,7 @@
 
 namespace farpage {
 
-// Sixteen slots of 512 bytes, L of 2 ms, V of 20 ms.
+// Sixteen slots of 512 bytes, `read_window` of 2 ms, `view_lease` of 20 ms.
 NodeOptions small_sim_node();
 
 struct SimClusterOptions {

@@ -43,8 +43,8 @@ class FleetLink;
 struct View;
 
 // Puts under way. Move-only. The destructor returns when nothing reads a source any more: writes
-// that were late are waited for, up to L of a node that is silent. It must not outlive its client.
-// Thread-safe.
+// that were late are waited for, up to `read_window` of a node that is silent. It must not outlive
+// its client. Thread-safe.
 class Put {
  public:
   Put(Put&&) noexcept = default;

@@ -17,7 +17,7 @@ namespace farpage {
 
 // Which epoch this node is in, what it holds in it, and whether it may take puts (protocol rules 6,
 // 8, 9 and 12). With a list it is one epoch for ever; with a register it is read there several
-// times a V, entered, and confirmed. On the runtime's thread.
+// times per `view_lease`, entered, and confirmed. On the runtime's thread.
 class NodeEpoch {
  public:
   struct Hooks {

@@ -89,7 +89,7 @@ class PageReader {
   std::vector<Place> places_{kPlaces};
   std::deque<Read> queue_;
   uint64_t last_tag_ = 0;
-  uint64_t reuse_ns_ = 0;  // L of the node that is read
+  uint64_t reuse_ns_ = 0;  // `read_window` of the node that is read
   bool pumping_ = false;
   bool ended_ = false;
   std::shared_ptr<bool> alive_ =

@@ -24,8 +24,8 @@ struct NodeOptions {
   uint64_t page_bytes = 64 * kKiB;             // the longest page; one size of slot
   bool evict = true;                           // false: a put is refused when the pool is full
   std::string eviction = std::string(kClock);  // what goes when it is: node/store/eviction.h
-  uint64_t reuse_ms = 100;                     // L: how long a reader may take over one page
-  uint64_t lease_ms = 2'000;  // V: how long a client reads without hearing from the node
+  uint64_t reuse_ms = 100;                     // `read_window`: the most for one page
+  uint64_t lease_ms = 2'000;  // `view_lease`: how long a client reads without hearing from the node
   uint64_t max_clients = 1'024;
   uint64_t max_lanes = 64;                  // of one client
   uint64_t max_staging_bytes = 256 * kMiB;  // of one client

@@ -24,7 +24,7 @@ namespace farpage {
 struct PageStoreOptions {
   Geometry geometry;
   uint64_t incarnation = 0;
-  uint64_t reuse_ns = 0;  // L; slots cool for L(1+ε)
+  uint64_t reuse_ns = 0;  // `read_window`; slots cool for L(1+ε)
   bool evict = true;
   std::string eviction = std::string(kClock);  // what goes then: choose_eviction()
 };

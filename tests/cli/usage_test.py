@@ -145,7 +145,7 @@ class UsageTest(Case):
             self.assertGreater(verdicts["ready"], 0)
             self.assertEqual(verdicts["ready"] + verdicts["recompute"], 10 * answer["pushes"])
             self.assertEqual(verdicts["recompute"], sum(verdicts["recompute_by_reason"].values()))
-            # Every page is there; L may be short on a machine that has much else to do.
+            # Every page is there; `read_window` may be short on a machine that has much else to do.
             self.assertEqual(verdicts["recompute"], verdicts["recompute_by_reason"]["stalled"])
             self.assertGreaterEqual(answer["requests"], answer["pushes"])
             self.assertAlmostEqual(answer["bytes_per_s"] / answer["pages_per_s"], 4096, delta=1)

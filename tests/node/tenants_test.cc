@@ -393,7 +393,7 @@ TEST_P(ShmTenants, PushBringsNothingOfAnother) {
   auto lane = clients_[kB]->open_push_lane({.pages = 16, .group_pages = 4}).value();
   const PushedPage request = {test_key(1), 0, kPageBytes};
   PageVerdict verdict;
-  do {  // L is short for a busy machine
+  do {  // `read_window` is short for a busy machine
     verdict = {};
     lane.push({&request, 1}, {&verdict, 1}, engine(kB).deadline(kPatientNs)).wait();
   } while (verdict.reason == Reason::kStalled);

@@ -231,7 +231,7 @@ TEST_F(SimTier, NodeWithoutPowerStallsUntilTheDeadlineAndNotLonger) {
   EXPECT_GE(now(), deadline);
 }
 
-// L: what took longer may be of a slot that has been written again meanwhile.
+// `read_window`: a page that took longer may be of a slot that has been written again meanwhile.
 TEST_F(SimTier, ReadThatTookLongerThanReuseTimeIsNotUsed) {
   ASSERT_EQ(writer_.put(key_, 1).code, Code::kOk);
   ASSERT_EQ(reader_.fetch(key_).verdict, Verdict::kReady);

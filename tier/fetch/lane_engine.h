@@ -325,7 +325,7 @@ class LaneEngine {
   uint64_t bytes_under_way_ = 0;  // of all pages in flight
   uint32_t waiting_ = 0;          // pages with that flag
   uint64_t page_bytes_ = 0;       // that the next two were made for
-  size_t window_ = 1;  // pages in flight at one time, so that their bytes can land well within L
+  size_t window_ = 1;             // pages in flight at one time, few enough for `read_window`
   size_t poll_batch_ = 4;
   uint64_t now_ns_ = 0;         // as of the last look at the clock
   uint64_t turned_ns_ = 0;      // as of the last turn

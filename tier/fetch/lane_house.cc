@@ -6,7 +6,8 @@
 namespace farpage {
 namespace {
 
-// As many as are under way at one time: a backend that copies must get through them well within L.
+// As many as are under way at one time: a backend that copies must get through them well within
+// `read_window`.
 constexpr uint64_t kWindowBytes = 32 * kMiB;
 // A read that takes this many times what most of the peer's take is given up for another replica,
 // if half of its time has passed.

@@ -20,7 +20,7 @@ struct Fleet {
   // there are once there are members enough, and the first epoch's seed. On the runtime's thread.
   // Outlives who is told.
   EpochRegister* epochs = nullptr;
-  uint64_t view_ns = 0;  // V, with a register: the same at every node and client
+  uint64_t view_ns = 0;  // `view_lease`, with a register: the same at every node and client
 
   // The dialer of a member; it outlives who is told. Called on the runtime, also for nodes that
   // join later.

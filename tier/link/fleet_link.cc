@@ -288,7 +288,7 @@ void FleetLink::learned(uint64_t sent_ns, const ClockGap& gap,
   end_if_held();
   if (ClockGap::held_ns(runtime_, gap, fleet_.view_ns) > 0) return read_register();
   const Epoch& epoch = read->epoch;
-  // V counts from the sending: the epoch may have been replaced since.
+  // `view_lease` counts from the sending: the epoch may have been replaced since.
   const uint64_t until = on(Guard::kLinearizableView) ? sent_ns + fleet_.view_ns : kNever;
   if (auto valid = validate(epoch); !valid) {
     if (std::exchange(told_of_going_back_, true)) return;

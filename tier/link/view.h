@@ -41,8 +41,8 @@ class RetiredLanes {
 struct View {
   uint64_t epoch = 0;
   uint64_t incarnation = 0;
-  uint64_t reuse_ns = 0;  // L
-  uint64_t lease_ns = 0;  // V
+  uint64_t reuse_ns = 0;  // `read_window`
+  uint64_t lease_ns = 0;  // `view_lease`
   Geometry geometry;
   std::shared_ptr<ControlLink> link;
   std::shared_ptr<Staging> staging;  // null: of a member, which neither puts nor tells its reads

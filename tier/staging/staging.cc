@@ -289,7 +289,8 @@ void Staging::account(const Completion& completion) {
   }
 }
 
-// When nothing will have been heard for L of what is late, if it is watched until then.
+// When the channel will have been silent about late writes for `read_window`, if it is watched
+// until then.
 uint64_t Staging::hopeless_ns() const {
   uint64_t first = kNever;
   for (const auto& transfer : transfers_) {

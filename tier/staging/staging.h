@@ -55,7 +55,8 @@ class Staging {
   static Result<std::unique_ptr<Staging>> connect(Fabric& fabric, ChannelOffer offer,
                                                   RegionExport memory, const Clock& clock,
                                                   uint64_t reuse_ns, uint64_t deadline_ns);
-  // `bytes`: of the region. `reuse_ns`: L, for which a channel may be silent about what is late.
+  // `bytes`: of the region. `reuse_ns`: `read_window`, for which a channel may be silent about late
+  // writes.
   Staging(TouchBlocks::Memory touches, std::unique_ptr<Initiator> channel,
           const RemoteRegion& region, uint64_t bytes, const Clock& clock, uint64_t reuse_ns);
 

@@ -20,7 +20,8 @@ constexpr uint64_t kPartBytes = 256 * kKiB;
 constexpr uint64_t kDialNs = 2 * kSecond;  // for one attempt
 // A queue pair in error flushes within a millisecond. One that does not is taken from its device.
 constexpr uint64_t kDrainNs = 20 * kMillisecond;
-// Of a path, while another one works; less than L, after which a page could not be used any more.
+// Of a path, while another one works; less than `read_window`, after which a page could not be used
+// any more.
 constexpr uint64_t kSilentNs = 60 * kMillisecond;
 constexpr uint64_t kProvenBytes = 1 * kMiB;  // a path that carries nothing large may still connect
 constexpr uint64_t kLookForEventsNs = kMillisecond;
