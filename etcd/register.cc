@@ -58,7 +58,7 @@ Result<void> Register::write_now(uint64_t current, Transaction transaction) {
 void Register::read(std::function<void(Result<RegisteredEpoch>)> done) {
   const bool taken =
       workers_.take([this, done] { answer([done, read = read_now()] { done(read); }); });
-  if (!taken) answer([done] { done(fail(Code::kExhausted, "the system gives no thread")); });
+  if (!taken) answer([done] { done(fail(Code::kExhausted, "cannot start a thread")); });
 }
 
 void Register::replace(uint64_t current, Epoch next, std::function<void(Result<void>)> done) {
@@ -68,7 +68,7 @@ void Register::replace(uint64_t current, Epoch next, std::function<void(Result<v
   const bool taken = workers_.take([this, current, transaction, done] {
     answer([done, written = write_now(current, transaction)] { done(written); });
   });
-  if (!taken) answer([done] { done(fail(Code::kExhausted, "the system gives no thread")); });
+  if (!taken) answer([done] { done(fail(Code::kExhausted, "cannot start a thread")); });
 }
 
 void Register::confirm(NodeId node, uint64_t number, std::function<void(Result<void>)> done) {
@@ -78,7 +78,7 @@ void Register::confirm(NodeId node, uint64_t number, std::function<void(Result<v
   const bool taken = workers_.take([this, number, transaction, done] {
     answer([done, written = write_now(number, transaction)] { done(written); });
   });
-  if (!taken) answer([done] { done(fail(Code::kExhausted, "the system gives no thread")); });
+  if (!taken) answer([done] { done(fail(Code::kExhausted, "cannot start a thread")); });
 }
 
 std::shared_ptr<void> Register::when_changed(const std::function<void()>& changed) {

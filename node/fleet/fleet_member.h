@@ -96,7 +96,7 @@ class FleetMember {
   Filler filler_;
   std::unordered_map<ClientId, HelloRequest> members_;  // sessions
   uint64_t dropped_ = 0;
-  // Of what was reported, others were asked of these keys since then.
+  // Keys from clients' reports that this member has forwarded to others since then.
   std::unordered_set<PageKey> asked_;
   uint64_t asked_since_ns_ = 0;
   std::shared_ptr<bool> alive_ =

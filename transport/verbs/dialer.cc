@@ -97,9 +97,10 @@ void Dialer::dial(const std::shared_ptr<Arrivals>& arrivals, const Endpoint& whe
                     }));
   });
   if (!taken) {
-    arrivals->bring(introduction.path, fail(Code::kExhausted,
-                                            "the system gives no thread to connect with: look at "
-                                            "its limits (ulimit -u)"));
+    arrivals->bring(
+        introduction.path,
+        fail(Code::kExhausted,
+             "cannot start a thread to connect with: raise the limit of processes (ulimit -u)"));
   }
 }
 
