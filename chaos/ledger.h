@@ -28,9 +28,10 @@ struct Befallen {
 
 // The faults injected into one run, and those that were caught: docs/reliability.md says what that
 // means for each kind. It follows every fault to the page that it met, and sees what became of that
-// page. A fault that met nothing which anybody waited for is not caught. A disturbance is caught by
-// whoever gave up what it can have cost him: he, or a node that he asked, is one whom it befell, it
-// had the effect that it is there for, and without anything wrong there was time enough.
+// page. A fault that met nothing that a caller waited for is not caught. An engine catches a
+// disturbance when it gives up a page that the disturbance can have cost it: the engine, or a node
+// that it asked, is a victim, the disturbance had its effect, and without anything wrong there was
+// time enough.
 class Ledger final : public EngineWitness {
  public:
   Ledger(SimCluster& cluster, const Truth& truth, uint64_t lease_ns)
@@ -113,7 +114,7 @@ class Ledger final : public EngineWitness {
   std::vector<SimEngine*> engines_;
   std::unordered_map<const std::byte*, Destination> destinations_;
   std::unordered_set<uint64_t> flipped_puts_;
-  std::vector<Flip> flips_;  // that nobody has caught
+  std::vector<Flip> flips_;  // that no check has caught
   uint64_t last_flip_ = 0;
   std::deque<Window> windows_;
   KindCounts injected_{};

@@ -48,7 +48,7 @@ class Filling {
 };
 
 // The nodes that `reach` names, or nodes of its own with room for that many of the bench's pages;
-// and a name for those that nobody else uses.
+// and a name for those of one command alone.
 template <typename Bench>
 Result<std::unique_ptr<NodeConnection>> open_nodes(Bench& bench, uint64_t pages,
                                                    const OwnNodesArguments& own_nodes,

@@ -13,10 +13,10 @@
 namespace farpage {
 
 // Messages between client and node, as plain values: docs/formats/control.md. No page travels here.
-// Everything in a received message is the peer's word; whoever uses a field checks it. 2: replicas
+// Everything in a received message is the peer's word; the user of a field checks it. 2: replicas
 // and removes have a patience; of a peer that names none, all would be late. 3: a client's touch
 // log is the end of its staging, and no lane has one. 4: a node's headers may lie in a region of
-// their own; whoever does not know that would take payloads for headers.
+// their own; a client that does not know that would take payloads for headers.
 inline constexpr uint32_t kControlProtocol = 4;
 
 inline constexpr uint32_t kMaxCommitPages = 1024;
@@ -25,7 +25,7 @@ inline constexpr uint32_t kMaxPushPages = 1024;
 inline constexpr uint32_t kMaxPushGroups = 256;
 inline constexpr uint32_t kMaxTrafficPaths = 256;
 inline constexpr uint32_t kMaxReplicaPages = 1024;
-// Of a put and its replicas; whoever asks for more is given this.
+// Of a put and its replicas; a request for more gets this many.
 inline constexpr uint64_t kMaxPatienceNs = 60 * kSecond;
 inline constexpr uint32_t kMaxFleetMembers = 1024;
 inline constexpr uint32_t kMaxTenants = 64;

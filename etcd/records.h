@@ -36,7 +36,7 @@ struct NodeRecord {
 };
 
 struct FleetRecord {
-  std::optional<Terms> terms;   // none: nobody has begun this fleet
+  std::optional<Terms> terms;   // none: no node has begun this fleet
   RegisteredEpoch registered;   // number 0: none yet
   Revision epoch_revision = 0;  // of its key; 0: there is none
   std::vector<NodeRecord> nodes;
@@ -61,7 +61,7 @@ std::string encode_confirmed(uint64_t number);
 
 // All of it, in one linearizable transaction that only gets.
 Transaction read_fleet(const std::string& prefix);
-// Its answer. kInvalid: somebody else wrote there, or a later version of this program.
+// Its answer. kInvalid: another program wrote there, or a later version of this one.
 Result<FleetRecord> decode_fleet(const std::string& prefix, const TransactionReply& reply);
 
 }  // namespace farpage::etcd

@@ -95,8 +95,8 @@ void Register::tell() {
   }
 }
 
-// One after the other, as long as somebody wants to know. Opening the next watch triggers a read,
-// which sees the changes between the two.
+// One after the other, as long as there is a watcher. Opening the next watch triggers a read, which
+// sees the changes between the two.
 void Register::watch() {
   const auto changed = [this] { answer([this] { tell(); }); };
   const auto again = [this, alive = std::weak_ptr<bool>(alive_)] {

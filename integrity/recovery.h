@@ -18,7 +18,7 @@ inline constexpr int kReasons = 7;
 
 const char* reason_name(Reason reason);
 
-// Replicas of one page, a bit for each, by their rank in its replica set, and one for whoever
+// Replicas of one page, a bit for each, by their rank in its replica set, and one for the node that
 // was asked before there was that set.
 using Replicas = uint16_t;
 

@@ -23,7 +23,7 @@ struct NodeCredentials {
 
 // Accepts TCP connections, and hands over those that have introduced themselves. A connection that
 // does not do so in time is dropped, the oldest first when there are many: strangers cost a bounded
-// amount of memory and keep nobody out.
+// amount of memory and keep no client out.
 class Listener {
  public:
   using Handler = std::function<void(std::unique_ptr<Stream>, const Introduction&)>;

@@ -183,7 +183,7 @@ void MemoryNode::handle(ClientId client, Request request, std::function<void(Rep
   done(Refusal{Code::kInvalid, "this node serves alone, and has nothing to do with replicas"});
 }
 
-// Makes something for a client and says so, unless nobody waits for it any more.
+// Makes something for a client and says so, unless the client waits no more.
 template <typename Made>
 void MemoryNode::make(ClientId client, ClientSession& session,
                       std::function<Result<Made>(Fabric&)> made,

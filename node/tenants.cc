@@ -43,7 +43,7 @@ NodeOptions options_of(const NodeOptions& node, const TenantOptions& tenant) {
   return options;
 }
 
-// Of the node's `budget_bytes`, by tenant. Half of what nobody has named is for all alike, so that
+// Of the node's `budget_bytes`, by tenant. Half of the rest of the budget is for all alike, so that
 // a small quota still lets a client in.
 std::vector<uint64_t> budgets_of(const NodeOptions& node, std::span<const TenantOptions> tenants,
                                  uint64_t budget_bytes) {

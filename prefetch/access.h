@@ -45,7 +45,7 @@ struct Access {
   float mass = 0;         // of the head's attention in this step, 0 to 1
   float score = 0;        // how the engine ranks the page, by what it measures itself
   float similarity = 0;   // the cosine between the step's query and the one before, -1 to 1
-  uint32_t category = 0;  // of the request, as whoever recorded it numbers them
+  uint32_t category = 0;  // of the request, as its recorder numbers them
   // Of the token that the step writes, so the same for all accesses of a step.
   float entropy = 0;  // nats, of the distribution that it was drawn from
   float margin = 0;   // between the logits of the two likeliest tokens

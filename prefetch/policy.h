@@ -14,7 +14,7 @@ class Policy {
  public:
   virtual ~Policy() = default;
 
-  // Before anybody has looked whether the page is resident.
+  // Before the caller has looked whether the page is resident.
   virtual void on_access(const Access& access) = 0;
   // The page, which was accessed at some time, is resident from now on, or no more. `step`: of the
   // access that brought this about.
@@ -50,7 +50,7 @@ class Prefetcher {
   virtual void on_access(const Access& access) = 0;
   // The page is not there when it is demanded, after its access, and has to be waited for.
   virtual void on_miss(PageNumber) {}
-  // The page is resident from now on, or no more, whoever brought it; for who wants to know.
+  // The page is resident from now on, or no more, for any reason; for who wants to know.
   virtual void on_insert(PageNumber) {}
   virtual void on_evict(PageNumber) {}
   // The engine says that this page is a milestone, which may be one that was never heard of.

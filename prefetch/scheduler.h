@@ -22,7 +22,7 @@ struct SchedulerOptions {
 struct PrefetchAccount {
   uint64_t asked = 0;      // that were neither waiting nor under way nor here
   uint64_t refused = 0;    // of others: too many waited
-  uint64_t cancelled = 0;  // before they began: nobody expected them any more
+  uint64_t cancelled = 0;  // before they began: no longer expected
   uint64_t overtaken = 0;  // demanded before they began
   uint64_t begun = 0;
   uint64_t timely = 0;   // demanded once they were here

@@ -17,9 +17,9 @@ enum class FindingKind : uint8_t {
   kWentBack,             // I2
   kLateLandings,         // I4
   kMissedDeadlines,      // I3
-  kLostAcknowledgedPut,  // of a page that nobody evicted or removed, with a holder alive throughout
+  kLostAcknowledgedPut,  // of a page never evicted or removed, with a holder alive throughout
   kUnfinished,           // something that never ended, or that did not work again afterwards
-  kEndedViews,           // I5: somebody has used a view that had ended
+  kEndedViews,           // I5: a view was used after its end
 };
 inline constexpr size_t kFindingKinds = 7;
 inline constexpr std::array<std::string_view, kFindingKinds> kFindingNames = {

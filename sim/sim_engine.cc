@@ -222,7 +222,7 @@ void SimEngine::end_put(RunningPut& running) {
   }
 }
 
-// Whether nobody reads its frames any more, which are then given back.
+// Whether its frames are read no more, which are then given back.
 bool SimEngine::released(RunningPut& running, uint64_t deadline_ns) {
   if (!running.put.wait_released(deadline_ns)) return false;
   for (const size_t index : running.frames) frames_.give_back(index);

@@ -56,7 +56,7 @@ class Put {
   std::span<const PutResult> wait();
 
   // Nothing reads a source any more; so it is unless the deadline passed while a source was being
-  // written. Looks after late writes: they are seen to end by whoever asks, waits or puts.
+  // written. Looks after late writes: a caller that asks, waits or puts sees them end.
   bool released() const;
   // Blocks until released or `deadline_ns`, and returns released().
   bool wait_released(uint64_t deadline_ns);

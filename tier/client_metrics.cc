@@ -64,7 +64,7 @@ void describe_lanes(const LaneCounters& lanes, MetricVisitor& visitor) {
                 static_cast<double>(lanes.latest_ns.value()) / 1e9);
 }
 
-// Where a node serves alone, these families have no values: there is nobody else to ask.
+// Where a node serves alone, these families have no values: there is no other node to ask.
 void describe_nodes(const FleetLink& fleet, uint64_t now_ns, MetricVisitor& visitor) {
   struct Family {
     const char* name;

@@ -18,8 +18,8 @@ struct CounterValue {
 };
 
 // Counts the arrivals of one transfer, by outcome, so that a wait for them can always end: what
-// failed and what was aborted has arrived too. Arrivals may come before anybody has said how many
-// to expect.
+// failed and what was aborted has arrived too. Arrivals may come before it is known how many to
+// expect.
 //
 // Threading: one thread calls arrive() at a time, and one expect(); they may race with each other
 // and with on_done(), done(), value() and event_fd(), which are safe from any thread. reset() and

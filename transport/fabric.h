@@ -45,7 +45,7 @@ class Initiator {
   virtual ~Initiator() = default;
 
   // Makes a region of the target's process reachable over this channel. Checks every field of
-  // `region`, and that it is what `use` needs. Every operation must keep to that use: nobody checks
+  // `region`, and that it is what `use` needs. Every operation must keep to that use: no one checks
   // it again on the way.
   virtual Result<RemoteRegion> import_region(RegionExport region, const RegionUse& use) = 0;
 
@@ -81,9 +81,9 @@ class Initiator {
   virtual uint64_t spin_ns() const { return 0; }
 
   // Ends every operation in flight as aborted and refuses new ones. poll() stays valid until all
-  // have been polled. I4: once a read's completion has been polled, its landing place is written by
-  // nobody. A write that has left this host may still reach the target's memory until the target
-  // has closed; after that nothing does.
+  // have been polled. I4: once a read's completion has been polled, no operation writes its landing
+  // place. A write that has left this host may still reach the target's memory until the target has
+  // closed; after that nothing does.
   virtual void close() = 0;
 };
 
@@ -95,8 +95,8 @@ class Target {
   // the target.
   virtual ~Target() = default;
 
-  // Zeroed memory of `bytes` bytes that the peer, and nobody else, may write; of a stage channel.
-  // The region may outlive the target.
+  // Zeroed memory of `bytes` bytes that only the peer may write; of a stage channel. The region may
+  // outlive the target.
   virtual Result<Region> allocate_writable(uint64_t bytes) = 0;
 
   // Fills `immediates` with those that have come, in the order in which the peer posted them, and

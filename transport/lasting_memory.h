@@ -9,7 +9,7 @@
 
 namespace farpage {
 
-// A fabric whose readable memory can outlive its process, at somebody who keeps the file behind it.
+// A fabric whose readable memory can outlive its process, at a keeper of the file behind it.
 // Optional: ask for it with dynamic_cast<LastingMemory*>.
 class LastingMemory {
  public:
@@ -23,7 +23,7 @@ class LastingMemory {
 };
 
 // Memory of at least so many bytes behind `file`, for a backend that registers it where it lies:
-// that file's own, or of a new one, sealed so that nobody can shorten it. All of it is present.
+// that file's own, or of a new one, sealed so that no process can shorten it. All of it is present.
 Result<Mapping> take_lasting_memory(uint64_t bytes, UniqueFd& file);
 
 }  // namespace farpage

@@ -24,7 +24,7 @@ class PageLease {
   const Slice& slice() const { return slice_; }
   uint32_t index() const { return index_; }  // of its place
 
-  // Gives the page back only once `ended` returns true: an operation that nobody could end may
+  // Gives the page back only once `ended` returns true: an operation that could not be ended may
   // still write to it (I4). `ended` is asked when the pool is next asked for a page.
   void quarantine(std::function<bool()> ended) &&;
 

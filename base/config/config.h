@@ -41,7 +41,7 @@ class Config {
   Result<void> read(std::string_view table, std::span<const ConfigField> fields);
   // An unknown table or key is an error that names the nearest known one.
   Result<void> finish() const;
-  // The same, but tables that no read() has named are somebody else's.
+  // The same, but tables that no read() has named belong to other readers.
   Result<void> finish_own() const;
 
  private:

@@ -158,7 +158,7 @@ def measure_stale(rows, program, options):
 
 @contextlib.contextmanager
 def silent_hosts(count):
-    """Addresses at which nobody answers a connection: what may wait to be accepted there is full."""
+    """Addresses at which no process answers a connection: the queue of connections to accept is full."""
     with contextlib.ExitStack() as stack:
         addresses = []
         for _ in range(count):

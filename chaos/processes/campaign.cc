@@ -212,7 +212,7 @@ class Campaign {
   }
 
   // With everything repaired: until every kept key is served by those that are left. Killed, a
-  // node's host still answers that nobody is there; parted, nothing of it answers any more.
+  // node's host still answers that no process listens; parted, nothing of it answers any more.
   void lose_node(size_t node) {
     const bool is_killed = !fleet_options_.has_network || result_.rounds % 2 == 1;
     const Disturbance loss = {0, is_killed ? Kind::kKilled : Kind::kParted, node, 0};

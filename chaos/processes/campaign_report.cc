@@ -101,7 +101,7 @@ boost::json::object campaign_json(const CampaignResult& result, const std::strin
   }
   const auto counts = counts_of(result.findings);
   for (size_t kind = 0; kind < kFindingKinds; ++kind) json[kFindingNames[kind]] = counts[kind];
-  json.erase(kFindingNames[static_cast<size_t>(FindingKind::kEndedViews)]);  // nobody can know
+  json.erase(kFindingNames[static_cast<size_t>(FindingKind::kEndedViews)]);  // unknown
   if (!result.holds()) {
     boost::json::array findings;
     for (const Finding& finding : result.findings) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kPatienceNs = 5 * kSecond;
 
-// The answers come on the runtime's thread, perhaps after nobody waits for them any more.
+// The answers come on the runtime's thread, perhaps after the caller has stopped waiting.
 struct Conversation {
   std::shared_ptr<ControlLink> link;  // the runtime's alone
   std::mutex mutex;

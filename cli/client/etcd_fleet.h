@@ -27,13 +27,13 @@ std::vector<ConfigField> fields(NodeEtcd& options);
 // A fleet whose members and epochs are in etcd, and each is reached where it says that it is.
 class EtcdFleet final : public ReachableFleet {
  public:
-  // A client's: waits for connect_ms at most, until somebody has begun the fleet and one of its
-  // nodes lives. `runtime` outlives it.
+  // A client's: waits for connect_ms at most, until a node has begun the fleet and one of its nodes
+  // lives. `runtime` outlives it.
   static Result<std::unique_ptr<EtcdFleet>> find(const etcd::EtcdOptions& options,
                                                  AsioRuntime& runtime,
                                                  const ClientCredentials& credentials,
                                                  uint64_t connect_ms);
-  // A node's: begins the fleet if nobody has, and says where this node is.
+  // A node's: begins the fleet if no other node has, and says where this node is.
   static Result<std::unique_ptr<EtcdFleet>> join(
       const NodeEtcd& options, const etcd::NodeRecord& self, const etcd::Terms& terms,
       etcd::Registration::Hooks hooks, AsioRuntime& runtime, const ClientCredentials& credentials,

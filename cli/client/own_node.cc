@@ -187,7 +187,7 @@ Result<std::unique_ptr<OwnNodes>> OwnNodes::start(const OwnNodeOptions& options,
   return nodes;
 }
 
-// A list has to name its ports before anybody listens on them: those are free now.
+// A list has to name its ports before any node listens on them: those are free now.
 Result<Address> OwnNodes::new_address(const std::string& name, NodesAt nodes_at) const {
   Address address;
   if (nodes_at == NodesAt::kTcpPort) {

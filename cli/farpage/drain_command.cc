@@ -146,7 +146,7 @@ class Drain {
       left += *to_fill;
     }
     if (waits_for_.empty() && left > 0) waits_for_ = fmt::format("for {} pages", left);
-    // Last: who has nothing to fill any more, may have had nobody to fill it.
+    // Last: who has nothing to fill any more, may have had no member to fill it.
     if (waits_for_.empty()) {
       auto is_there = left_at(*fleet, *fleet->registered.epoch.find(node_id(arguments_.name)));
       if (!is_there) return tl::unexpected(is_there.error());
@@ -253,7 +253,7 @@ int run_drain(const DrainArguments& arguments) {
   const Interrupts interrupts;
   const auto drained = Drain(*options, std::move(*access), arguments, interrupts).run();
   if (!drained) return report_error(drained.error());
-  // That it is drained is the result, whether or not somebody can be told.
+  // The drain is the result, whether or not its message can be written.
   const auto told =
       write_text("-", fmt::format("{} is drained: its pages are on other nodes, and it has ended\n",
                                   arguments.name));

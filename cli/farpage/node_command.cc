@@ -41,7 +41,7 @@
 namespace farpage {
 namespace {
 
-// To whoever started this node and waits for it, or else to standard error.
+// To the process that started this node and waits for it, or else to standard error.
 void announce(const UniqueFd& ready, const std::string& text) {
   if (!ready.valid()) {
     write_stderr("farpage: " + text);
@@ -97,7 +97,7 @@ class ExitWhileStarting {
   std::thread thread_;
 };
 
-// Of each tenant's pool, or, without tenants, the node's; null where nobody keeps it. The token
+// Of each tenant's pool, or, without tenants, the node's; null where no process keeps it. The token
 // says whose pages they are, and not the tenant's name.
 std::vector<PoolKeeper*> keepers_of(const NodeSettings& settings, const NodeFleets& fleets,
                                     uint64_t last_epoch, HeldPools* held) {
@@ -107,7 +107,8 @@ std::vector<PoolKeeper*> keepers_of(const NodeSettings& settings, const NodeFlee
   held->go_on_from(last_epoch);
   for (size_t i = 0; i < keepers.size(); ++i) {
     const uint64_t fleet = settings.is_member() ? fleets.register_id(i) : 0;
-    // In a list nobody says whether a peer's versions have begun anew, and equal ones of two pages.
+    // In a list no member knows whether a peer's versions have begun anew, and equal ones of two
+    // pages.
     if (settings.is_member() && fleet == 0) continue;
     keepers[i] =
         &held->pool_of(has_tenants ? fingerprint(settings.peers[i].token.value()) : "", fleet);

@@ -87,7 +87,7 @@ void NodeFleets::end(const std::string& why) {
 }
 
 // A tenant's pages are no reason to lose another's: all have to be drained. One that was may hold
-// pages again, where nobody else is left to.
+// pages again, where no other node is left to.
 void NodeFleets::drained(size_t number, bool is_drained) {
   bool all = false;
   {

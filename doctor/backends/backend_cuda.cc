@@ -75,7 +75,7 @@ Finding check_cuda(const CudaFacts& facts, const Wanted& wanted, const Privilege
 const BackendCheck kCudaCheck = {
     .name = "cuda",
     .locks_memory = true,
-    .descriptors_of_client = descriptors_over_tcp,  // which nobody has measured
+    .descriptors_of_client = descriptors_over_tcp,  // which was not measured
     .examine =
         [](const Wanted& wanted, const HostFiles& files, const Privileges& privileges) {
           return check_cuda(read_cuda(files), wanted, privileges);

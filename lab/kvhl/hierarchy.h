@@ -42,8 +42,8 @@ struct RunResult {
 //
 // A page that is accessed goes to tier 0 from where it is, or from nowhere through tier 3. A page
 // that has to make room goes one tier down, and out of the last one nowhere. Room is made before
-// the page leaves the tier it comes from. So it may be demoted itself on the way: its place below
-// is then forgotten by nobody, and the page is in two tiers.
+// the page leaves the tier it comes from. So it may be demoted itself on the way: no tier then
+// forgets its place below, and the page is in two tiers.
 class Hierarchy {
  public:
   // All must outlive it; without a prefetcher null. `dequantisation_ms`: of any page, at each read.

@@ -146,7 +146,7 @@ Result<void> FileStream::next_block() {
   Head head = {};
   if (!read_bytes(file_, reinterpret_cast<char*>(&head), sizeof head)) {
     return fail_block(at,
-                      "the file ends without its last block: it was cut off, or whoever wrote "
+                      "the file ends without its last block: it was cut off, or its writer "
                       "it did not close it");
   }
   if (head.number > kMaxBlockAccesses || head.bytes > kMaxBlockBytes) {

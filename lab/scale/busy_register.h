@@ -26,7 +26,7 @@ class RegisterCapacity {
     return free_ns_ - now;
   }
 
-  // … everybody that watches.
+  // … every watcher.
   void tell() {
     std::erase_if(hooks_, [](const auto& hook) { return hook.expired(); });
     for (const auto& waiting : std::vector(hooks_)) {

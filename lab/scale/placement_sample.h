@@ -14,7 +14,7 @@ Epoch scale_epoch(uint64_t nodes, uint64_t replicas, uint64_t page_bytes, uint64
 struct Loss {
   std::vector<NodeId> nodes;
   uint64_t keys_touched = 0;       // that one of them held
-  uint64_t keys_gone = 0;          // that nobody else held
+  uint64_t keys_gone = 0;          // that no other node held
   uint64_t copies_to_make = 0;     // by the others, of the keys that are not gone
   std::vector<uint64_t> received;  // of those, by member of the epoch
   std::vector<uint64_t> sent;      // … which one that still holds the key may send

@@ -25,7 +25,7 @@ def seconds_of(work):
 
 @torch.inference_mode()
 def plain_ms(model, prompt, tokens):
-    """A token, that nobody records."""
+    """A token, without recording."""
     cache = model.base_model(torch.tensor([prompt]), use_cache=True).past_key_values
 
     def decode():

@@ -35,7 +35,7 @@ const char* read_host_port(std::string_view text, Address& address) {
   return nullptr;
 }
 
-// HOST:PORT, which would be a socket's name that nobody means.
+// HOST:PORT, which would be an unlikely name of a socket.
 bool lacks_scheme(std::string_view text) {
   const size_t colon = text.rfind(':');
   return colon != std::string_view::npos && colon + 1 < text.size() &&

@@ -78,7 +78,7 @@ Result<std::vector<Endpoint>> resolve(const Address& address, ResolveFor purpose
   };
   const uint64_t now = boottime_clock().now_ns();
   if (now >= deadline_ns) return late();
-  // The resolver cannot be told to stop: a thread that nobody waits for asks it.
+  // The resolver cannot be told to stop: a detached thread asks it.
   auto promise = std::make_shared<std::promise<Answer>>();
   std::future<Answer> future = promise->get_future();
   try {

@@ -35,7 +35,7 @@ class SecretWatcher {
     const std::lock_guard lock(files_mutex_);
     files_.push_back(files);
   }
-  // Once it has returned nobody looks at them.
+  // Once it has returned no thread looks at them.
   void remove(SecretFiles* files) {
     const std::lock_guard lock(files_mutex_);
     std::erase(files_, files);

@@ -20,7 +20,7 @@ template <typename T>
 class WatchedSecret {
  public:
   WatchedSecret() : WatchedSecret(nullptr) {}
-  // One that stays as it is, unless somebody sets it.
+  // One that stays as it is, unless it is set.
   WatchedSecret(std::nullptr_t) : state_(std::make_shared<State>()) {}
   WatchedSecret(std::shared_ptr<T> value) : WatchedSecret(nullptr) { set(std::move(value)); }
   WatchedSecret(T value) requires std::move_constructible<T>

@@ -52,7 +52,7 @@ Result<void> introduce(Stream& stream, const SharedToken& token, const Introduct
 class Reception {
  public:
   // With tenants a client knows the token of one of them or, if there is one, the node's own; which
-  // one the node finds out, and nobody says. `tenants` outlives this.
+  // one the node finds out by itself. `tenants` outlives this.
   explicit Reception(SharedToken token, std::span<const SharedToken> tenants = {});
   Reception(const Reception&) = delete;  // proven_ is of this one
   Reception& operator=(const Reception&) = delete;

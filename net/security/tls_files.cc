@@ -35,7 +35,7 @@ Text text_of(const std::string& pem) {
   return Text(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
 }
 
-// A key that is locked with a passphrase is refused: nobody is there to be asked.
+// A key that is locked with a passphrase is refused: no one is there to be asked.
 int no_passphrase(char*, int, int, void*) {
   return -1;
 }
@@ -73,7 +73,7 @@ Result<void> check_unlocked(const std::string& pem, const std::string& file) {
     return {};
   }
   return fail(Code::kInvalid,
-              fmt::format("the key '{0}' is encrypted, and nobody is there to be asked for its "
+              fmt::format("the key '{0}' is encrypted, and the program cannot ask for its "
                           "passphrase: decrypt it with '(umask 077; openssl pkey -in {0} -out "
                           "{0}.plain)', and name that file",
                           file));

@@ -38,8 +38,8 @@ class Stream {
   virtual Transfer read(std::span<const iovec> parts) = 0;
   virtual Transfer write(std::span<const iovec> parts) = 0;
 
-  // Bytes that have come from the descriptor already and that read() will give: nobody may wait for
-  // it to be readable.
+  // Bytes that have come from the descriptor already and that read() will give: no caller may wait
+  // for it to be readable.
   virtual bool has_buffered() const { return false; }
 
   int fd() const { return fd_.get(); }

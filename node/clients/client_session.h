@@ -44,7 +44,7 @@ class ClientSession {
   void remove_waiting() { --waiting_; }
 
   // The answer to a request for which something is being made. It expires when it has been given,
-  // or when nobody waits for it any more.
+  // or when no caller waits for it any more.
   std::weak_ptr<Answer> begin_making(Answer answer);
   void end_making(const std::shared_ptr<Answer>& answer);
   std::vector<std::shared_ptr<Answer>> end_all_making();

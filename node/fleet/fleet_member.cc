@@ -80,7 +80,7 @@ void FleetMember::withdraw() {
 }
 
 // In the protocol's order: own puts end, what others sent ends, and then what is of no use to this
-// node any more is killed. The bytes that the epoch before had killed are of no use to anybody now.
+// node any more is killed. The bytes that the epoch before had killed are of no use now.
 void FleetMember::entered() {
   withdraw();
   if (on(Guard::kBytesOfTheEpochBefore)) store_.drop_dead();

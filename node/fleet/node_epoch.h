@@ -51,7 +51,7 @@ class NodeEpoch {
   // Whether the key's set of this epoch has this member.
   bool holds(NodeId node, const PageKey& key) const;
 
-  // Whether anybody can have given this version out. With a list the nodes' epochs are their own.
+  // Whether any node can have given this version out. With a list the nodes' epochs are their own.
   bool can_be(Version version) const {
     return version != 0 && (is_fixed() || version_epoch(version) <= epoch_.number);
   }

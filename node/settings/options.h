@@ -16,7 +16,7 @@ namespace farpage {
 struct NodeOptions {
   std::string listen = "/run/farpage/node.sock";  // an address of net/address/address.h
   std::string socket_mode;   // of a Unix socket, as "0660"; empty: 0600, with socket_group 0660
-  std::string socket_group;  // who may connect besides; empty: nobody
+  std::string socket_group;  // group that may connect too; empty: none
   std::string backend;       // shm or tcp; empty: by the address
   uint64_t io_threads = 1;   // tcp: that move bytes
   std::string state = "/var/lib/farpage/node.state";  // the last epoch; synced before it is used

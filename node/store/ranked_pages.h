@@ -25,8 +25,8 @@ class RankedPages {
 
   // Somebody puts the page, which is an access. Until it has come, more such calls are none.
   void want(const PageKey& key);
-  // The page lies in this slot from now on, and in no other. One that nobody wanted, and that is
-  // not known, is accessed now: policies rank nothing else.
+  // The page lies in this slot from now on, and in no other. A page that want() did not name, and
+  // that is not known, is accessed now: policies rank nothing else.
   void come(const PageKey& key, uint32_t slot);
   // A reader says that it has used what lies there, whatever slot it names.
   void use(uint32_t slot);

@@ -12,7 +12,7 @@ namespace farpage::prefetch {
 
 // The record of a page from its accesses. Times are turns of its head: steps in which that demands
 // anything, counted from 1. Where a step is a layer's, a head has a turn a token. Its head is the
-// one that demanded it first, whoever else does.
+// one that demanded it first.
 struct PageRecord {
   uint64_t first_turn = 0;
   uint64_t last_turn = 0;

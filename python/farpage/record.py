@@ -47,7 +47,7 @@ def ends_answer(model, token):
 
 @contextlib.contextmanager
 def told_if_unrecordable(model):
-    """Models differ in more ways than anybody can list: whatever this one does not do ends in a sentence."""
+    """Models differ in many ways: a case that this does not support ends with a sentence."""
     try:
         yield
     except UnrecordableError:

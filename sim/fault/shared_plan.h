@@ -44,7 +44,7 @@ class SharedPlan {
   const Clock& clock;
   FaultCounts injected;
   std::atomic<bool> peers_stopped{false};
-  FaultWatcher watcher;  // set before there is a channel; null: nobody asks
+  FaultWatcher watcher;  // set before there is a channel; null: no watcher
 
  private:
   mutable std::mutex mutex_;

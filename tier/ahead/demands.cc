@@ -87,7 +87,7 @@ void Demands::ask(DemandState& demand, uint32_t index, uint32_t place, bool allo
   if (is_ahead) request.destination = {};
 }
 
-// Returns once nobody writes to a destination any more.
+// Returns once no operation writes to a destination any more.
 void Demands::recycle(DemandState* demand) {
   { const Fetch over = std::move(demand->batch); }
   demand->deadline_ns = 0;

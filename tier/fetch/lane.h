@@ -66,8 +66,7 @@ class Lane {
 
   // Starts a fetch of these pages, one verdict for each by `deadline_ns` (on Client's clock; one
   // that has passed gives recompute(stalled) at once). Never fails: what cannot be fetched is
-  // `recompute`. It begins what there is room for, and leaves what has ended to whoever drives the
-  // lane.
+  // `recompute`. It begins what there is room for, and leaves completions to the lane's driver.
   Fetch fetch(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
               uint64_t deadline_ns, const FetchOptions& options = {});
 

@@ -180,8 +180,8 @@ size_t LaneEngine::check_and_conclude() {
   return count;
 }
 
-// `crc`: of the payload as it landed, where the backend counts it. Otherwise nobody knows before
-// its check has ended.
+// `crc`: of the payload as it landed, where the backend counts it. Otherwise the result is unknown
+// before its check has ended.
 [[gnu::always_inline]] inline bool LaneEngine::has_payload(PageInFlight& page, uint32_t crc) {
   if (!verify_ || page.bytes == 0 || !on(Guard::kPayloadCrc)) return true;
   if (lands_with_crc_) return crc == landing().headers[page.index].payload_crc;
@@ -336,7 +336,7 @@ void LaneEngine::released(PageInFlight& page) {
 
 void LaneEngine::read_landed(PageInFlight& page) {
   const PageHeader& header = landing().headers[page.index];
-  // A version that nobody can have given out is a lie, though its CRCs are right.
+  // A version that no node can have given out is a lie, though its CRCs are right.
   const bool is_good = page.is.whole && (alone_ || header.version <= newest_possible(page));
   if (!is_good || page.is.looked_up) {
     PageLookup& lookup = lookup_of(page);

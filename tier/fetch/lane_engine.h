@@ -332,7 +332,7 @@ class LaneEngine {
   uint64_t due_ns_ = 0;         // when the house must be kept next
   uint64_t changes_ = 0;        // of the runtime, that keep_house() has seen
   bool has_waited_ = false;     // since the last turn
-  uint64_t present_ns_ = 0;     // since then nobody has left the lane undriven for long
+  uint64_t present_ns_ = 0;     // since then the lane was never undriven for long
   uint64_t watch_ns_ = kNever;  // when a page has to be looked at for what it has not done
   uint64_t hedge_credit_ = 0;   // so that hedges stay few
   std::array<Completion, kPollBatch> polled_;

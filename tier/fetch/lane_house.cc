@@ -194,7 +194,7 @@ void LaneEngine::watch() {
     if (!peer.path.is_open()) continue;
     uint64_t next = std::min(usable_until_ns(page), give_up_ns(page));
     if (now_ns_ >= next) {
-      // It may have ended long ago, while nobody drove the lane.
+      // It may have ended long ago, while the lane was not driven.
       drain(peer);
       const bool is_overdue = page.is_read() && page.peer == &peer &&
                               now_ns_ >= std::min(usable_until_ns(page), give_up_ns(page));
@@ -223,8 +223,8 @@ bool LaneEngine::crowded(const LanePeer& peer) const {
 
 // When the path of the page's peer is given up, if nothing at all comes over it until then and
 // other pages wait for that: another replica may have the page, of whose time half is over,
-// or the pages that are held take the window. Never, as long as nobody knows how long the
-// peer's reads take; but what can bring nothing is given up.
+// or the pages that are held take the window. Never, as long as the time of the peer's reads is
+// unknown; but what can bring nothing is given up.
 uint64_t LaneEngine::give_up_ns(PageInFlight& page) {
   if (single_) return kNever;
   const LanePeer& peer = *page.peer;

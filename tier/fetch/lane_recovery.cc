@@ -44,7 +44,7 @@ ReplicaStates LaneEngine::states_of(const PageInFlight& page) const {
   return states;
 }
 
-// The newest version that anybody can have given out for a page, as far as is known. With a
+// The newest version that any node can have given out for a page, as far as is known. With a
 // register those of the view's epoch, as no other one takes puts while it is valid. With a list
 // those of its primary's run, while that is the one that takes puts; and when the primary cannot be
 // reached, and may have begun anew, those that any node has told of. One that has just taken over a
@@ -205,7 +205,7 @@ bool LaneEngine::comes_too_late(PageInFlight& page, uint8_t rank) {
   return ++peer.slower % (kSlowerInARow + 1) != 0;
 }
 
-// A second attempt for a page whose first takes longer than most, if there is somebody to ask, a
+// A second attempt for a page whose first takes longer than most, if there is a replica to ask, a
 // place to land in, and credit left.
 void LaneEngine::hedge(PageInFlight& first) {
   const uint64_t bytes = first.bytes;

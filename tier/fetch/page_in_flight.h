@@ -26,10 +26,10 @@ struct FetchState {
   size_t held = 0;     // destinations whose operation has not ended
   uint64_t lent = 0;   // hedge places that its pages lie in, a bit for each
   FetchOptions options;
-  bool is_counted = false;    // somebody has asked for the counter
+  bool is_counted = false;    // the counter was asked for
   CompletionCounter counter;  // from then on; it has what was before
 
-  // Most fetches have nobody who looks on.
+  // Most fetches have no watcher.
   CompletionCounter& counted() {
     if (is_counted) return counter;
     is_counted = true;

@@ -79,7 +79,7 @@ void NodeLink::stop() {
   view_number_.fetch_add(1, std::memory_order_acq_rel);
 }
 
-// With the verdicts since the last renewal; nobody waits for an answer.
+// With the verdicts since the last renewal; no caller waits for an answer.
 void NodeLink::say_goodbye() {
   const std::shared_ptr<View> last = view();
   if (last == nullptr) return;
@@ -448,7 +448,7 @@ void NodeLink::lost(const std::shared_ptr<View>& view) {
     if (opening_ == view) {
       opening_.reset();
     } else {
-      // Its link, its lease and whoever gives it up may all say so.
+      // Its link, its lease and the caller that gives it up may all say so.
       if (view_ != view || dialing_) return;
       dialing_ = true;
       last_error_.reset();

@@ -47,7 +47,7 @@ struct LinkTerms {
 class NodeLink : public std::enable_shared_from_this<NodeLink> {
  public:
   // `counters`: whose verdicts are told to the node, with the renewals.
-  // `gate`: the fabric's; whoever destroys that closes it before, for this link's work may last.
+  // `gate`: the fabric's; its owner closes it before, for this link's work may last.
   NodeLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric,
            std::shared_ptr<FabricGate> gate, ControlDialer& dialer, LinkTerms terms = {},
            std::shared_ptr<ClientCounters> counters = std::make_shared<ClientCounters>());

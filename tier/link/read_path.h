@@ -116,7 +116,7 @@ class ReadPath {
   };
 
   // Where others than the lane's thread leave it. Goes with the last who wants it: the node's lane
-  // and the channel are then given up, unless somebody has taken them.
+  // and the channel are then given up, unless a lane has taken them.
   struct Answer {
     Answer(NodeLink& link, std::weak_ptr<View> asked)
         : runtime(link.runtime()), gate(link.gate()), view(std::move(asked)) {}

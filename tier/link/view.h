@@ -14,7 +14,7 @@
 
 namespace farpage {
 
-// Lanes of a node that nobody uses any more; the next one that is opened replaces one of them.
+// Lanes of a node that no caller uses any more; the next one that is opened replaces one of them.
 // Thread-safe.
 class RetiredLanes {
  public:

@@ -55,7 +55,7 @@ class LandingPath {
   };
 
   // Where others than the lane's thread leave it. Goes with the last who wants it: the node's lane
-  // and the landing are then given up, unless somebody has taken them.
+  // and the landing are then given up, unless a lane has taken them.
   struct Answer {
     Answer(NodeLink& link, std::weak_ptr<View> asked)
         : runtime(link.runtime()), gate(link.gate()), view(std::move(asked)) {}

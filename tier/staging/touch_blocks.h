@@ -18,7 +18,7 @@ namespace farpage {
 //
 //   free ──leave()──► full ──post()──► under way ──both writes have ended──► free
 //
-// leave() is for every thread; what follows it is for whoever has the channel.
+// leave() is for every thread; the rest is for the holder of the channel.
 class TouchBlocks {
  public:
   using Block = std::span<const uint32_t, kTouchBlockSlots>;

@@ -16,7 +16,7 @@ namespace farpage::ucx {
 namespace {
 
 constexpr int kProgressRounds = 64;
-// A peer that is silent must hold up nobody: its queue pair is in the error state by then.
+// A silent peer must hold up no other: its queue pair is in the error state by then.
 constexpr uint64_t kDrainNs = kSecond;
 constexpr int kDrainLookMs = 1;
 

@@ -12,7 +12,7 @@ namespace farpage::ucx {
 
 // Layout of ChannelOffer::opaque and RegionExport::opaque: a head, and bytes that UCX alone
 // understands. Little endian. The CRC-32C, over the whole with the field zero, keeps damaged bytes
-// from UCX's parsers, which trust what they are given; lies are kept from them by nobody.
+// from UCX's parsers, which trust what they are given; nothing keeps lies from them.
 struct OfferHead {
   uint32_t magic;
   uint32_t crc;

@@ -164,7 +164,7 @@ void set_ack_timeout(rdma_cm_id* id) {
   static std::once_flag told;
   std::call_once(told, [] {
     log_warning(
-        "this kernel lets nobody choose how long RDMA waits for an acknowledgement (Linux "
+        "this kernel has no option for how long RDMA waits for an acknowledgement (Linux "
         "5.2 does): a silent peer's connection ends after a quarter of a minute");
   });
 }

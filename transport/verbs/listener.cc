@@ -101,7 +101,7 @@ void ChannelListener::serve() {
   }
 }
 
-// Acknowledges the event, without which nobody can end its connection.
+// Acknowledges the event, without which its connection cannot end.
 void ChannelListener::handle(rdma_cm_event* event) {
   switch (event->event) {
     case RDMA_CM_EVENT_CONNECT_REQUEST:

@@ -157,7 +157,7 @@ size_t TargetEnd::poll(std::span<uint32_t> immediates) {
   harvest();
   uint32_t count = 0;
   while (count < immediates.size() && !arrived_.empty()) immediates[count++] = arrived_.pop();
-  // Where the connection has gone meanwhile, nobody needs a receive.
+  // Where the connection has gone meanwhile, no receive is needed.
   for (const CmId& connection : connections_) {
     if (connection != nullptr) post_receives(connection->qp, count);
   }

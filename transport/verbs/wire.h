@@ -34,7 +34,7 @@ std::string encode_region(const RegionWire& region);
 std::optional<RegionWire> decode_region(const std::string& opaque, uint64_t bytes);
 
 // Private data of a connection request. `owner` is drawn by who takes the offer up, and the same
-// for all of its paths: nobody else can take one.
+// for all of its paths: no other can take one.
 inline constexpr uint32_t kMagic = 0x31565046;  // "FPV1"
 struct ConnectWire {
   uint32_t magic;

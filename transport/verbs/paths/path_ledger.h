@@ -32,7 +32,7 @@ class PathLedger {
   explicit PathLedger(std::shared_ptr<const Devices> devices) : devices_(std::move(devices)) {}
 
   // A connection has come about; it is open for as long as its counters are held. `device`: its
-  // number, or devices.size() where nobody knows.
+  // number, or devices.size() where it is unknown.
   std::shared_ptr<PathCounters> connected(size_t device, const Endpoint& to);
   void failed(size_t device, const Endpoint& to);
 
