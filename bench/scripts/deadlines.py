@@ -51,7 +51,7 @@ class Nodes:
                     running([*command, "--ready-fd", said], pass_fds=[said], stderr=subprocess.DEVNULL))
             line = answer.readline().strip()
         if not line.startswith("ready "):
-            raise Failure(f"node {name} did not start: {line or 'it ended without a word'}")
+            raise Failure(f"node {name} did not start: {line or 'it ended without a message'}")
 
     def wait_until_all_are_reached(self):
         """A put needs both of its replicas."""

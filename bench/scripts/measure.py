@@ -116,7 +116,7 @@ def memory_node(program, backend, folder, *arguments, address=None, inside=()):
         line = answer.readline().strip()
         word, _, address = line.partition(" ")
         if word != "ready":
-            raise Failure(f"the memory node did not start: {line or 'it ended without a word'}")
+            raise Failure(f"the memory node did not start: {line or 'it ended without a message'}")
         yield address, process
 
 

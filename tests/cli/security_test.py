@@ -141,7 +141,7 @@ class TlsTest(SecurityCase):
 
     def test_one_side_alone(self):
         secured = self.start_tls_node(self.authority.issue("node"))
-        self.assert_refused(secured.address, (), "refuses: it speaks TLS alone: set security.tls = true")
+        self.assert_refused(secured.address, (), "refuses: it speaks only TLS: set security.tls = true")
         plain = self.start_node(listen=LISTEN, name="plain")
         self.assert_refused(plain.address, self.believed, "no TLS with the memory node", "does the node speak TLS?")
 
