@@ -55,7 +55,7 @@ Result<void> clear_stale_socket(const std::string& path) {
   if (::lstat(path.c_str(), &status) != 0) return {};
   if (!S_ISSOCK(status.st_mode)) {
     return fail(Code::kExists,
-                fmt::format("{} exists and is no socket: choose another path", path));
+                fmt::format("{} exists and is not a socket: choose another path", path));
   }
   int error = 0;
   (void)connect_unix(path, error);

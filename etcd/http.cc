@@ -128,7 +128,8 @@ struct HttpConnection::Wire {
     if (has_unasked()) {
       return fail(
           Code::kUnavailable,
-          fmt::format("the etcd at {} has closed the connection, or said what nobody asked", host));
+          fmt::format("the etcd at {} has closed the connection, or sent an unexpected answer",
+                      host));
     }
     timed.set_deadline(deadline_ns);
     error_code error;
@@ -152,7 +153,7 @@ Result<std::unique_ptr<HttpConnection>> HttpConnection::open(const Address& endp
                                                              const std::shared_ptr<TlsContext>& tls,
                                                              uint64_t deadline_ns) {
   constexpr PeerWords kEtcd = {"etcd",
-                               "look at etcd.endpoints, and whether it runs: 'etcdctl endpoint "
+                               "check etcd.endpoints, and whether it runs: 'etcdctl endpoint "
                                "health' tells",
                                "etcd"};
   auto stream = connect_stream(endpoint, tls, kEtcd, deadline_ns);

@@ -223,11 +223,11 @@ std::optional<HostSide> look_for_twice(const std::vector<Name>& names, const Ver
       const bool is_same = path != nullptr ? path == path_of(names[other], facts)
                                            : names[i].address == names[other].address;
       if (!is_same) continue;
-      return HostSide{Level::kProblem,
-                      fmt::format("rdma.devices names {} and {}, which are one port: each is one "
-                                  "path, and is named once",
-                                  names[other].text, names[i].text),
-                      "rdma link show"};
+      return HostSide{
+          Level::kProblem,
+          fmt::format("rdma.devices names {} and {}, which are one port: name each port once",
+                      names[other].text, names[i].text),
+          "rdma link show"};
     }
   }
   return std::nullopt;

@@ -109,7 +109,7 @@ Finding check_crc_instructions(const CpuFacts& facts) {
     finding.level = Level::kWarning;
     finding.text = fmt::format(
         "slow: the CPU lacks {} (in a virtual machine: let it see the "
-        "host's CPU). See what it costs",
+        "host's CPU). Measure the cost",
         missing);
     finding.command = "farpage bench fetch --seconds 2";
   }
@@ -119,7 +119,7 @@ Finding check_crc_instructions(const CpuFacts& facts) {
 Finding check_governor(const CpuFacts& facts, const Privileges& privileges) {
   Finding finding = {kSubject, "governor"};
   if (facts.governor.empty()) {
-    finding.text = "this system leaves the CPU's frequency to others";
+    finding.text = "this system does not control the CPU's frequency";
   } else if (facts.governor == "performance") {
     finding.text = "performance";
   } else {

@@ -105,7 +105,7 @@ Result<void> check_dates(SSL_CTX* context, const std::string& file) {
   if (X509_cmp_current_time(X509_get0_notBefore(certificate)) > 0) {
     return fail(
         Code::kInvalid,
-        fmt::format("the certificate '{}' is not valid yet: look at this machine's clock", file));
+        fmt::format("the certificate '{}' is not valid yet: check this machine's clock", file));
   }
   return {};
 }

@@ -259,7 +259,7 @@ class EtcdTest(EtcdFleet, Counts, Case):
                           "no living memory node", "'nobody'")
         etcd.control("put", "/farpage/other/epoch", "hello")
         self.assert_fails(self.run_program("replay", "generate", *self.reach(etcd, "etcd.fleet=other")), 1,
-                          "/farpage/other/epoch", "none of this program's records")
+                          "/farpage/other/epoch", "not a record of this program")
 
     def test_process_that_died_is_followed_by_one_with_its_state_at_once(self):
         etcd = Etcd(self)
@@ -318,7 +318,7 @@ class EtcdTest(EtcdFleet, Counts, Case):
                                     "64MiB", *self.node_words(etcd, "x", *more))
 
         self.assert_fails(refused(), 1, "etcd.user")
-        self.assert_fails(refused(*user), 1, "does not let in 'farpage'")
+        self.assert_fails(refused(*user), 1, "refuses 'farpage'")
         password.write_text("right\n")
         self.assert_fails(refused(*user, "etcd.fleet=other"), 1, "/farpage/other/", "role")
         self.start_member(etcd, "a", *user)

@@ -115,7 +115,7 @@ class UsageTest(Case):
         self.assertEqual([repair["lost"] for repair in answer["extrapolated"]["repairs"]], [1, 2])
         self.assertIn("what follows for 8 nodes", result.stdout)
         self.assert_fails(self.run_program("bench", "scale", "--nodes", "2000"), 2, "--nodes is 2000: choose 8 to 1024")
-        self.assert_fails(self.run_program("bench", "scale", "--etcd", "here"), 2, "'here' is no http://HOST:PORT")
+        self.assert_fails(self.run_program("bench", "scale", "--etcd", "here"), 2, "'here' is not http://HOST:PORT")
 
     def test_deadlines_bench(self):
         result = self.run_program("bench", "deadlines", "--page-bytes", "4KiB", "--batch", "8", "--pool-bytes", "1MiB",

@@ -36,7 +36,7 @@ RejectWire reason_of(const rdma_cm_event& event) {
 std::string reject_reason(int status) {
   constexpr int kNobodyListens = 8;
   constexpr int kByTheNode = 28;
-  if (status == kNobodyListens || status == -ECONNREFUSED) return "nobody listens there";
+  if (status == kNobodyListens || status == -ECONNREFUSED) return "no process listens there";
   if (status == kByTheNode) return "it does not know the channel, or it is taken up already";
   return fmt::format("by the reject reason {} of InfiniBand's connection manager", status);
 }
