@@ -132,7 +132,7 @@ struct ReachArguments {
   }
 
   void add_tables_to(CLI::App& app) {
-    app.add_option("--token-file", token_file, "The secret that the node asks for")
+    app.add_option("--token-file", token_file, "File with the secret that the node asks for")
         ->type_name("FILE");
     app.add_option(
            "--config", file,

@@ -123,9 +123,9 @@ void add_push(CLI::App& bench, int& exit_code) {
   auto arguments = std::make_shared<PushArguments>();
   PushBenchOptions& options = arguments->bench;
   add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
-  add_count(*command, "--batch", options.batch, "Pages a push");
-  add_count(*command, "--group", options.group, "Pages an immediate");
-  add_size(*command, "--pool-bytes", options.pool_bytes, "Pages to draw from, in bytes");
+  add_count(*command, "--batch", options.batch, "Pages per push");
+  add_count(*command, "--group", options.group, "Pages per immediate");
+  add_size(*command, "--pool-bytes", options.pool_bytes, "Size of the set of pages to draw from");
   command->add_option("--seconds", options.seconds, "How long to push")->capture_default_str();
   command->add_option("--verify", arguments->verify, "Whether landed pages are checked (on, off)")
       ->transform(CLI::IsMember({"on", "off"}))
@@ -162,7 +162,7 @@ void add_put(CLI::App& bench, int& exit_code) {
   auto arguments = std::make_shared<PutArguments>();
   PutBenchOptions& options = arguments->bench;
   add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
-  add_count(*command, "--batch", options.batch, "Pages a put");
+  add_count(*command, "--batch", options.batch, "Pages per put");
   add_size(*command, "--pool-bytes", options.pool_bytes, "Keys to put, in bytes of pages");
   command->add_option("--seconds", options.seconds, "How long to put")->capture_default_str();
   add_json(*command, arguments->json);
@@ -199,8 +199,8 @@ void add_deadlines(CLI::App& bench, int& exit_code) {
   auto arguments = std::make_shared<DeadlineArguments>();
   DeadlineBenchOptions& options = arguments->bench;
   add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
-  add_count(*command, "--batch", options.batch, "Pages a fetch");
-  add_size(*command, "--pool-bytes", options.pool_bytes, "Pages to draw from, in bytes");
+  add_count(*command, "--batch", options.batch, "Pages per fetch");
+  add_size(*command, "--pool-bytes", options.pool_bytes, "Size of the set of pages to draw from");
   command->add_option("--seconds", options.seconds, "How long to fetch")->capture_default_str();
   add_json(*command, arguments->json);
   arguments->own_nodes.add_to(*command, arguments->reach.add_to(*command, kNodeHelp));
@@ -236,10 +236,10 @@ void add_fetch(CLI::App& bench, int& exit_code) {
   auto arguments = std::make_shared<FetchArguments>();
   FetchBenchOptions& options = arguments->bench;
   add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
-  add_count(*command, "--batch", options.batch, "Pages a fetch");
+  add_count(*command, "--batch", options.batch, "Pages per fetch");
   add_count(*command, "--depth", options.depth, "Fetches in flight on each connection");
   add_count(*command, "--connections", options.connections, "Connections, each with a thread");
-  add_size(*command, "--pool-bytes", options.pool_bytes, "Pages to draw from, in bytes");
+  add_size(*command, "--pool-bytes", options.pool_bytes, "Size of the set of pages to draw from");
   command->add_flag("--in-put-order", options.in_put_order,
                     "Each fetch asks for pages in the order of the puts, from a drawn one on. "
                     "Without it each page is drawn");

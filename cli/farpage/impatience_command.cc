@@ -74,9 +74,9 @@ void add_stale_bench(CLI::App& bench, int& exit_code) {
   StaleBenchOptions& options = arguments->bench;
   arguments->own_nodes.nodes = arguments->own_nodes.replicas = 2;  // one alone hears no reports
   add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
-  add_count(*command, "--batch", options.batch, "Pages a fetch");
-  add_count(*command, "--lanes", options.lanes, "Each with a thread");
-  add_size(*command, "--pool-bytes", options.pool_bytes, "Pages to draw from, in bytes");
+  add_count(*command, "--batch", options.batch, "Pages per fetch");
+  add_count(*command, "--lanes", options.lanes, "Lanes, each with a thread");
+  add_size(*command, "--pool-bytes", options.pool_bytes, "Size of the set of pages to draw from");
   command->add_option("--seconds", options.seconds, "How long to fetch")->capture_default_str();
   add_json(*command, arguments->json);
   arguments->own_nodes.add_to(*command, arguments->reach.add_to(*command, kNodeHelp));

@@ -138,7 +138,7 @@ void add_chaos_command(CLI::App& app, int& exit_code) {
       add_count(*command, "--seeds", campaign.seeds, "Number of runs, each with the next seed");
   add_count(*command, "--clients", campaign.plan.clients, "Clients of each cluster");
   add_count(*command, "--nodes", campaign.plan.nodes, "Memory nodes of each cluster");
-  add_count(*command, "--replicas", campaign.plan.replicas, "Nodes that hold a page");
+  add_count(*command, "--replicas", campaign.plan.replicas, "Nodes that hold each page");
   CLI::Option* keep_pools =
       command->add_flag("--keep-pools", campaign.plan.keep_pools,
                         "Nodes leave their pages to their next runs, unless power is lost");
@@ -146,7 +146,7 @@ void add_chaos_command(CLI::App& app, int& exit_code) {
   command
       ->add_option(
           "--faults", arguments->faults,
-          fmt::format("Only these kinds, with commas between: {}; of processes: {}",
+          fmt::format("Only these kinds, separated by commas: {}; of processes: {}",
                       fmt::join(chaos::kind_names(), ", "), fmt::join(processes::kKindNames, ", ")))
       ->delimiter(',')
       ->check(list_entry())

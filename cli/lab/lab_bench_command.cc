@@ -51,8 +51,8 @@ void add_turn_bench(CLI::App& bench, int& exit_code) {
   auto arguments = std::make_shared<TurnArguments>();
   TurnBenchOptions& options = arguments->bench;
   add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
-  add_count(*command, "--batch", options.batch, "Pages a fetch");
-  add_size(*command, "--pool-bytes", options.pool_bytes, "Pages to draw from, in bytes");
+  add_count(*command, "--batch", options.batch, "Pages per fetch");
+  add_size(*command, "--pool-bytes", options.pool_bytes, "Size of the set of pages to draw from");
   add_count(*command, "--rounds", options.rounds, "How many paths end");
   command->add_option("--seconds", options.seconds, "Time between two of them")
       ->capture_default_str();
@@ -126,14 +126,14 @@ void add_scale(CLI::App& bench, int& exit_code) {
       "scale", "Measures costs of a large fleet at sizes that fit here, and extrapolates");
   auto arguments = std::make_shared<ScaleArguments>();
   ScaleOptions& options = arguments->bench;
-  add_count(*command, "--nodes", options.nodes, "Of the fleet");
-  add_count(*command, "--clients", options.clients, "Of the fleet");
-  add_count(*command, "--pages", options.pages, "Of the fleet: counted, not stored");
+  add_count(*command, "--nodes", options.nodes, "Nodes of the fleet");
+  add_count(*command, "--clients", options.clients, "Clients of the fleet");
+  add_count(*command, "--pages", options.pages, "Pages of the fleet: counted, not stored");
   add_count(*command, "--replicas", options.replicas, "Nodes that hold each page");
   add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
   add_count(*command, "--lost", options.lost, "Nodes lost at once, beside the loss of one");
   add_count(*command, "--keys", options.keys, "Keys to place, as a sample of the pages");
-  add_count(*command, "--seed", options.seed, "Of placement and simulation");
+  add_count(*command, "--seed", options.seed, "Seed of placement and simulation");
   add_count(*command, "--threads", options.threads, "Threads that place keys");
   command
       ->add_option("--etcd", arguments->etcd.endpoints,

@@ -31,14 +31,14 @@ void PolicyArguments::add_to(CLI::App& command) {
   add_trace(command, trace);
   command
       .add_option("--policy", policies,
-                  "The policies: NAME, NAME:PARAMETER=VALUE:… or ALLOCATION/NAME, with commas "
-                  "between; --list shows them all")
+                  "The policies: NAME, NAME:PARAMETER=VALUE:… or ALLOCATION/NAME, separated by "
+                  "commas; --list shows them all")
       ->type_name("LIST")
       ->delimiter(',')
       ->check(list_entry());
   command
       .add_option("--budget", budgets_pages,
-                  "How many pages each of them may keep, with commas between")
+                  "How many pages each policy may keep, separated by commas")
       ->type_name("LIST")
       ->delimiter(',')
       ->check(count_text());

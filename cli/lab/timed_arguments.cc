@@ -14,7 +14,7 @@ void TimedArguments::add_to(CLI::App& command) {
   command
       .add_option(
           "--prefetch", prefetchers,
-          "The prefetchers, named like policies, with commas between; --list shows them all")
+          "The prefetchers, named like policies, separated by commas; --list shows them all")
       ->type_name("LIST")
       ->delimiter(',')
       ->check(list_entry())

@@ -1,4 +1,4 @@
-"""Every command line in the documents names commands, options and configuration keys that exist."""
+"""Every command line in the documents names commands, options, configuration keys and scripts that exist."""
 
 import pathlib
 import re
@@ -109,6 +109,11 @@ class DocsTest(unittest.TestCase):
                     with self.subTest(f"{document.relative_to(SOURCE)}: {' '.join(words)}"):
                         self.assertIsNone(objection(words))
         self.assertGreaterEqual(seen, COMMANDS_LEAST)
+
+    def test_every_script_is_there(self):
+        for document in DOCUMENTS:
+            for script in re.findall(r"(?<![\w/])(?:[a-z]+/)*scripts/[\w-]+(?:\.py)?", "\n".join(code(document.read_text(encoding="utf-8")))):
+                self.assertTrue((SOURCE / script).is_file(), f"{document.relative_to(SOURCE)}: {script}")
 
     def test_unknown_words_are_found(self):
         for line, word in (("farpage replay generate", "replay"), ("farpage bench fetsh", "fetsh"),
