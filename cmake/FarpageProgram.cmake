@@ -1,4 +1,5 @@
-# farpage_program(NAME SOURCES ... LINKS ...): a program that people run, in bin/ of the build folder.
+# farpage_program(NAME SOURCES ... LINKS ...): a program that people run, in bin/ of the build
+# folder.
 
 find_program(FARPAGE_OBJCOPY objcopy REQUIRED)
 

@@ -1,4 +1,5 @@
-"""Where steps of reasoning begin in a decoded text, and what they are about: the column `mark` of access traces."""
+"""Where steps of reasoning begin in a decoded text, and what they are about: the column `mark` of
+access traces."""
 
 NOTHING, BEGINS, EXPLORES, VERIFIES, CONCLUDES = range(5)
 # A paragraph is a step. Its first words, in any case, say its purpose; with other words it just
@@ -12,7 +13,8 @@ BREAK = "\n\n"
 
 
 def mark_of(paragraph):
-    """The mark of a paragraph that begins so, or None while the words that come next may still change it."""
+    """The mark of a paragraph that begins so, or None while the words that come next may still
+    change it."""
     words = paragraph.lstrip().lower()
     for mark, markers in MARKERS.items():
         if words.startswith(markers):
@@ -23,7 +25,8 @@ def mark_of(paragraph):
 
 
 class Marks:
-    """Marks tokens as they come. A paragraph's mark is on the first token at which it is known: it looks at nothing that comes later."""
+    """Marks tokens as they come. A paragraph's mark is on the first token at which it is known: it
+    looks at nothing that comes later."""
 
     def __init__(self, text_of):
         self.text_of = text_of  # of a list of tokens

@@ -1,4 +1,5 @@
-"""Decodes with a causal language model, and writes what pages its heads attend to as an access trace: docs/record.md."""
+"""Decodes with a causal language model, and writes what pages its heads attend to as an access
+trace: docs/record.md."""
 
 import argparse
 import contextlib
@@ -80,7 +81,8 @@ def attended_heads(model, token):
 
 @torch.inference_mode()
 def record(model, prompt, path, *, tokens, text_of, name, page_tokens=16, pages_per_head=24, temperature=0.6, seed=1):
-    """Decodes up to so many tokens after `prompt`, a list of them, and returns them. `text_of` makes text of such a list.
+    """Decodes up to so many tokens after `prompt`, a list of them, and returns them. `text_of`
+    makes text of such a list.
 
     Each is a step of the trace: the forward of the token before it. The first step reads all pages of the prompt.
     """
