@@ -15,9 +15,8 @@
 
 #include "base/check.h"
 #include "base/log.h"
-#include "chaos/run.h"
+#include "chaos/campaign_options.h"
 #include "chaos/shrink.h"
-#include "pagetable/epoch.h"
 
 namespace farpage::chaos {
 namespace {
@@ -32,7 +31,7 @@ constexpr int kCrashed = 2;
 
 // Of one process, in memory that it shares with the one that started it.
 struct Worker {
-  CampaignCounts counts;
+  RunCounts counts;
   std::atomic<uint64_t> running;  // the seed; 0: none
   std::array<uint64_t, kMostFailures> failed;
   std::atomic<uint64_t> failures;
@@ -44,100 +43,50 @@ struct Shared {
   std::array<Worker, kMostJobs> workers;
 };
 
-void add(CampaignCounts& counts, const Plan& plan, const RunResult& run) {
-  ++counts.runs;
-  counts.runs_apart += plan.cluster.nodes_apart > 0 ? 1 : 0;
-  counts.actions += plan.actions.size();
-  counts.ready += run.ready;
-  counts.recompute += run.recompute;
-  counts.held += run.held;
-  counts.hedged += run.hedged;
-  counts.hopeless += run.hopeless;
-  counts.cancelled += run.cancelled;
-  counts.pages_kept += run.pages_kept;
-  counts.pages_handed_over += run.pages_handed_over;
-  counts.lost_to_fast_epochs += run.lost_to_fast_epochs;
-  counts.puts += run.puts;
-  counts.puts_acknowledged += run.puts_acknowledged;
-  counts.removes_acknowledged += run.removes_acknowledged;
-  for (Kind kind = 0; kind < kKinds; ++kind) {
-    counts.injected[kind] += run.injected[kind];
-    counts.caught[kind] += run.caught[kind];
-  }
-  for (const Finding& finding : run.findings) {
-    ++counts.findings[static_cast<size_t>(finding.kind)];
-  }
-}
-
-void add(CampaignCounts& sum, const CampaignCounts& more) {
-  sum.runs += more.runs;
-  sum.runs_apart += more.runs_apart;
-  sum.actions += more.actions;
-  sum.ready += more.ready;
-  sum.recompute += more.recompute;
-  sum.held += more.held;
-  sum.hedged += more.hedged;
-  sum.hopeless += more.hopeless;
-  sum.cancelled += more.cancelled;
-  sum.puts += more.puts;
-  sum.puts_acknowledged += more.puts_acknowledged;
-  sum.removes_acknowledged += more.removes_acknowledged;
-  sum.pages_kept += more.pages_kept;
-  sum.pages_handed_over += more.pages_handed_over;
-  sum.lost_to_fast_epochs += more.lost_to_fast_epochs;
-  sum.crashed += more.crashed;
-  for (Kind kind = 0; kind < kKinds; ++kind) {
-    sum.injected[kind] += more.injected[kind];
-    sum.caught[kind] += more.caught[kind];
-  }
-  for (size_t kind = 0; kind < kFindingKinds; ++kind) sum.findings[kind] += more.findings[kind];
-}
-
 void note_failure(Worker& worker, uint64_t seed) {
   const uint64_t at = worker.failures.load();
   if (at < kMostFailures) worker.failed[at] = seed;
   worker.failures.store(at + 1);
 }
 
-void work(const CampaignOptions& options, Shared& shared, Worker& worker) {
+int work(const CampaignOptions& options, Shared& shared, Worker& worker) {
   while (!shared.stop.load()) {
     const uint64_t taken = shared.next.fetch_add(1);
-    if (taken >= options.seeds) return;
+    if (taken >= options.seeds) return 0;
     const uint64_t seed = options.seed + taken;
     worker.running.store(seed);
     const Plan plan = draw_plan(seed, options.plan);
     ::alarm(kLongestRunS);
     const RunResult run = run_plan(plan);
     ::alarm(0);
-    add(worker.counts, plan, run);
+    worker.counts += run;
     if (!run.findings.empty()) {
       note_failure(worker, seed);
       if (options.until_first_failure) shared.stop.store(true);
     }
     worker.running.store(0);
   }
+  return 0;
 }
 
-pid_t start_worker(const CampaignOptions& options, Shared& shared, Worker& worker) {
+// In a process that ends with its parent; what it returns is its exit code.
+template <typename Work>
+pid_t start_process(const Work& work) {
   const pid_t child = ::fork();
   FARPAGE_CHECK(child >= 0);
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    work(options, shared, worker);
-    ::_exit(0);
+    ::_exit(work());
   }
   return child;
 }
 
 // 0: the plan holds.
 int verdict_of(const Plan& plan) {
-  const pid_t child = ::fork();
-  FARPAGE_CHECK(child >= 0);
-  if (child == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const pid_t child = start_process([&plan] {
     ::alarm(kLongestRunS);
-    ::_exit(run_plan(plan).findings.empty() ? 0 : kFailed);
-  }
+    return run_plan(plan).findings.empty() ? 0 : kFailed;
+  });
   int status = 0;
   FARPAGE_CHECK(::waitpid(child, &status, 0) == child);
   return WIFEXITED(status) ? WEXITSTATUS(status) : kCrashed;
@@ -158,11 +107,7 @@ Failure describe_failure(uint64_t seed, const PlanOptions& options) {
   if (verdict == kFailed) {
     const std::vector<Finding> findings = run_plan(shortest).findings;
     failure.what = "it did not fail again";
-    if (!findings.empty()) {
-      failure.what =
-          fmt::format("{}: {}", kFindingNames[static_cast<size_t>(findings.front().kind)],
-                      findings.front().sentence);
-    }
+    if (!findings.empty()) failure.what = describe(findings.front());
   }
   for (const Action& action : shortest.actions) failure.plan.push_back(describe(action));
   return failure;
@@ -175,24 +120,14 @@ Result<void> CampaignOptions::validate() const {
   if (jobs == 0 || jobs > kMostJobs) {
     return fail(Code::kInvalid, fmt::format("{} jobs: choose 1 to {}", jobs, kMostJobs));
   }
-  if (plan.clients == 0 || plan.clients > 64) {
-    return fail(Code::kInvalid, fmt::format("{} clients: choose 1 to 64", plan.clients));
-  }
-  if (plan.nodes == 0 || plan.nodes > 16) {
-    return fail(Code::kInvalid, fmt::format("{} nodes: choose 1 to 16", plan.nodes));
-  }
-  if (plan.replicas == 0 || plan.replicas > plan.nodes || plan.replicas > kMaxReplicas) {
-    return fail(Code::kInvalid,
-                fmt::format("{} replicas on {} nodes: choose 1 to {}", plan.replicas, plan.nodes,
-                            std::min<uint64_t>(plan.nodes, kMaxReplicas)));
-  }
-  return {};
+  return check_cluster_size(plan.clients, plan.nodes, plan.replicas);
 }
 
-std::vector<Kind> CampaignResult::never_caught() const {
-  std::vector<Kind> never;
+std::vector<std::string_view> CampaignResult::never_caught() const {
+  std::vector<std::string_view> never;
   for (Kind kind = 0; kind < kKinds; ++kind) {
-    if (counts.injected[kind] >= kManyTimes && counts.caught[kind] == 0) never.push_back(kind);
+    if (counts.injected[kind] < kManyTimes || counts.caught[kind] > 0) continue;
+    never.push_back(kind_name(kind));
   }
   return never;
 }
@@ -206,9 +141,10 @@ CampaignResult run_campaign(const CampaignOptions& options,
   FARPAGE_CHECK(memory != MAP_FAILED);
   auto& shared = *new (memory) Shared{};
   std::array<pid_t, kMostJobs> children{};
-  for (uint64_t job = 0; job < options.jobs; ++job) {
-    children[job] = start_worker(options, shared, shared.workers[job]);
-  }
+  const auto start = [&](uint64_t job) {
+    children[job] = start_process([&] { return work(options, shared, shared.workers[job]); });
+  };
+  for (uint64_t job = 0; job < options.jobs; ++job) start(job);
   for (uint64_t alive = options.jobs; alive > 0;) {
     for (uint64_t job = 0; job < options.jobs; ++job) {
       int status = 0;
@@ -222,7 +158,7 @@ CampaignResult run_campaign(const CampaignOptions& options,
         if (options.until_first_failure) shared.stop.store(true);
       }
       if (shared.stop.load() || shared.next.load() >= options.seeds) continue;
-      children[job] = start_worker(options, shared, worker);
+      start(job);
       ++alive;
     }
     progress(std::min(shared.next.load(), options.seeds));
@@ -234,7 +170,7 @@ CampaignResult run_campaign(const CampaignOptions& options,
   result.options = options;
   for (uint64_t job = 0; job < options.jobs; ++job) {
     const Worker& worker = shared.workers[job];
-    add(result.counts, worker.counts);
+    result.counts += worker.counts;
     const auto kept = std::min<uint64_t>(worker.failures.load(), kMostFailures);
     result.failed_seeds.insert(result.failed_seeds.end(), worker.failed.begin(),
                                worker.failed.begin() + static_cast<ptrdiff_t>(kept));

@@ -5,27 +5,13 @@
 #include <string>
 
 #include "chaos/campaign.h"
+#include "chaos/report_parts.h"
 #include "report/json.h"
 
 namespace farpage::chaos {
-namespace {
-
-boost::json::object by_kind(const KindCounts& counts) {
-  boost::json::object json;
-  for (Kind kind = 0; kind < kKinds; ++kind) json[kind_name(kind)] = counts[kind];
-  return json;
-}
-
-uint64_t sum(const KindCounts& counts) {
-  uint64_t total = 0;
-  for (const uint64_t count : counts) total += count;
-  return total;
-}
-
-}  // namespace
 
 boost::json::object campaign_json(const CampaignResult& result, const std::string& version) {
-  const CampaignCounts& counts = result.counts;
+  const RunCounts& counts = result.counts;
   boost::json::object json{
       {"version", version},
       {"hardware", hardware_json()},
@@ -36,73 +22,46 @@ boost::json::object campaign_json(const CampaignResult& result, const std::strin
       {"nodes", result.options.plan.nodes},
       {"replicas", result.options.plan.replicas},
       {"seconds", result.seconds},
-      {"runs", counts.runs},
-      {"runs_apart", counts.runs_apart},
-      {"actions", counts.actions},
-      {"pages_ready", counts.ready},
-      {"pages_recompute", counts.recompute},
-      {"pages_held", counts.held},
-      {"pages_hedged", counts.hedged},
-      {"fetches_hopeless", counts.hopeless},
-      {"fetches_cancelled", counts.cancelled},
-      {"puts", counts.puts},
-      {"puts_acknowledged", counts.puts_acknowledged},
-      {"removes_acknowledged", counts.removes_acknowledged},
-      {"pages_kept", counts.pages_kept},
-      {"pages_handed_over", counts.pages_handed_over},
-      {"lost_to_fast_epochs", counts.lost_to_fast_epochs},
-      {"faults", sum(counts.injected)},
-      {"injected", by_kind(counts.injected)},
-      {"caught", by_kind(counts.caught)},
   };
-  boost::json::array never_caught;
-  for (const Kind kind : result.never_caught()) never_caught.emplace_back(kind_name(kind));
-  json["never_caught"] = std::move(never_caught);
-  for (size_t kind = 0; kind < kFindingKinds; ++kind) {
-    json[kFindingNames[kind]] = counts.findings[kind];
-  }
+  for (const NamedCount& named : kRunCounts) json[named.name] = counts.*named.count;
+  json["faults"] = sum_of(counts.injected);
+  json["injected"] = counts_json(kKindNames, counts.injected);
+  json["caught"] = counts_json(kKindNames, counts.caught);
+  const std::vector<std::string_view> never_caught = result.never_caught();
+  json["never_caught"] = boost::json::array(never_caught.begin(), never_caught.end());
+  const boost::json::object found = counts_json(kFindingNames, counts.found);
+  json.insert(found.begin(), found.end());
   json["crashed"] = counts.crashed;
-  boost::json::array seeds;
-  for (const uint64_t seed : result.failed_seeds) seeds.emplace_back(seed);
-  json["failed_seeds"] = std::move(seeds);
+  json["failed_seeds"] = boost::json::array(result.failed_seeds.begin(), result.failed_seeds.end());
   if (result.first) {
-    boost::json::array plan;
-    for (const std::string& action : result.first->plan) plan.emplace_back(action);
-    json["first_failure"] = {{"seed", result.first->seed},
-                             {"what", result.first->what},
-                             {"shortest_plan", std::move(plan)}};
+    const auto& [seed, what, plan] = *result.first;
+    json["first_failure"] = {{"seed", seed},
+                             {"what", what},
+                             {"shortest_plan", boost::json::array(plan.begin(), plan.end())}};
   }
   return json;
 }
 
 std::string campaign_table(const CampaignResult& result) {
-  const CampaignCounts& counts = result.counts;
+  const RunCounts& counts = result.counts;
   std::string text = fmt::format(
       "{} runs from seed {} in {:.1f} s: {} clients, {} nodes, {} replicas; in {} runs, nodes keep "
       "headers and payloads apart\n"
       "{} pages ready, {} to recompute; {} fetches had less time than a read takes, {} were let "
       "go; "
       "{} of {} puts acknowledged; {} pages had to be there at "
-      "the end, {} of {} that were handed over were lost to fast epochs; {} faults\n\n"
-      "{:<16} {:>12} {:>12}\n",
+      "the end, {} of {} that were handed over were lost to fast epochs; {} faults\n\n",
       counts.runs, result.options.seed, result.seconds, result.options.plan.clients,
       result.options.plan.nodes, result.options.plan.replicas, counts.runs_apart, counts.ready,
       counts.recompute, counts.hopeless, counts.cancelled, counts.puts_acknowledged, counts.puts,
-      counts.pages_kept, counts.lost_to_fast_epochs, counts.pages_handed_over, sum(counts.injected),
-      "kind", "injected", "caught");
-  for (Kind kind = 0; kind < kKinds; ++kind) {
-    text += fmt::format("{:<16} {:>12} {:>12}\n", kind_name(kind), counts.injected[kind],
-                        counts.caught[kind]);
-  }
-  text += '\n';
-  for (size_t kind = 0; kind < kFindingKinds; ++kind) {
-    text += fmt::format("{:<22} {:>6}\n", kFindingNames[kind], counts.findings[kind]);
-  }
-  text += fmt::format("{:<22} {:>6}\n", "crashed", counts.crashed);
+      counts.pages_kept, counts.lost_to_fast_epochs, counts.pages_handed_over,
+      sum_of(counts.injected));
+  text += kind_rows({kKindNames, counts.injected, counts.caught, "caught", 12}) + '\n';
+  text += finding_rows(kFindingNames, counts.found) + finding_row("crashed", counts.crashed);
   if (result.first) {
     text += fmt::format("\nseed {}: {}\nthe shortest plan that still fails:\n", result.first->seed,
                         result.first->what);
-    for (const std::string& action : result.first->plan) text += "  " + action + '\n';
+    text += indented(result.first->plan);
   }
   return text;
 }

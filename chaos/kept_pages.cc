@@ -74,16 +74,8 @@ size_t KeptPages::keeps_from(size_t node, const Marks& put) {
 
 bool KeptPages::must_be_there(const PageKey& key) {
   const Marks* put = put_at(key);
-  if (put == nullptr) return false;
-  for (size_t node = 0; node < marks_.size(); ++node) {
-    const auto is_holder = [&](const Epoch& epoch) {
-      return holds(epoch, list_.members[node].node, key);
-    };
-    if (keeps_from(node, *put) == 0 && std::ranges::all_of(epochs_since(*put), is_holder)) {
-      return true;
-    }
-  }
-  return false;
+  return put != nullptr && has_keeper(list_, epochs_since(*put), key,
+                                      [&](size_t node) { return keeps_from(node, *put) == 0; });
 }
 
 bool KeptPages::had_a_holder_throughout(const PageKey& key) {

@@ -3,7 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 
 #include "sim/fault/fault_plan.h"
@@ -35,6 +34,11 @@ inline constexpr std::array<std::string_view, kDisturbances> kDisturbanceNames =
 constexpr bool is_of_register(Disturbance kind) {
   return kind == Disturbance::kRegisterSilent || kind == Disturbance::kEpochUnread;
 }
+// Befalls what passes between two hosts.
+constexpr bool is_of_two(Disturbance kind) {
+  return kind == Disturbance::kLinksCut || kind == Disturbance::kLinksSilent ||
+         kind == Disturbance::kParted;
+}
 
 // Both, under one number.
 using Kind = size_t;
@@ -49,16 +53,10 @@ constexpr std::string_view kind_name(Kind kind) {
   return kind < fault::kFaultKinds ? fault::kFaultNames[kind]
                                    : kDisturbanceNames[kind - fault::kFaultKinds];
 }
-constexpr std::array<std::string_view, kKinds> kind_names() {
+inline constexpr std::array<std::string_view, kKinds> kKindNames = [] {
   std::array<std::string_view, kKinds> names;
   for (Kind kind = 0; kind < kKinds; ++kind) names[kind] = kind_name(kind);
   return names;
-}
-constexpr std::optional<Kind> kind_named(std::string_view name) {
-  for (Kind kind = 0; kind < kKinds; ++kind) {
-    if (kind_name(kind) == name) return kind;
-  }
-  return std::nullopt;
-}
+}();
 
 }  // namespace farpage::chaos

@@ -20,12 +20,6 @@ bool is_of_completion(Kind kind) {
 constexpr uint64_t kStepsAfterAnother = 4;
 constexpr uint64_t kWorkNs = 500 * kMicrosecond;
 
-// Results of a write where a peer does not answer, or is in another epoch. Slots that are taken and
-// bytes that are damaged are another's doing.
-bool is_of_silence(Code code) {
-  return code == Code::kTimeout || code == Code::kUnavailable || code == Code::kOtherEpoch;
-}
-
 }  // namespace
 
 void Ledger::passed(const Operation& operation, std::optional<FaultKind> fault) {

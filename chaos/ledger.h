@@ -55,9 +55,7 @@ class Ledger final : public EngineWitness {
   // Completions that the lanes have refused because they came again.
   void strays(uint64_t count);
 
-  void put_sent(const PageKey&, uint64_t) override {}
   void put_ended(const Asked& asked, uint64_t number, const PutResult& result) override;
-  void remove_sent(const PageKey&) override {}
   void remove_ended(const Asked& asked, Code code) override;
   void page_judged(const std::byte* destination, const Asked& asked,
                    const PageVerdict& verdict) override;

@@ -282,9 +282,7 @@ class Draw {
     const size_t node = below(options_.nodes);
     const uint64_t longest = (restless_ ? 120 : 40) * kMillisecond;
     Disturb disturb = {kind, options_.nodes + client, node, between(0, longest)};
-    const bool of_two = kind == Disturbance::kLinksCut || kind == Disturbance::kLinksSilent ||
-                        kind == Disturbance::kParted;
-    if (const size_t host = below(hosts()); of_two && host != node) disturb.host = host;
+    if (const size_t host = below(hosts()); is_of_two(kind) && host != node) disturb.host = host;
     if (kind == Disturbance::kEpochUnread) disturb.other = below(hosts());
     if (kind == Disturbance::kClientPaused && chance(0.5)) disturb.for_ns = below(3 * kMillisecond);
     return disturb;

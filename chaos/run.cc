@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <compare>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -56,7 +57,7 @@ class Run final : public EngineWitness {
     cluster_.set_control_delay(plan_.cluster.control_min_ns, plan_.cluster.control_max_ns);
     lose_at_register(plan_.cluster.epochs.loss);
     for (const Action& action : plan_.actions) {
-      live_until(begin + action.at_ns);
+      live_until(cluster_.world(), engines_, begin + action.at_ns);
       if (!findings_.empty()) break;
       std::visit([this](const auto& what) { act(what); }, action.what);
     }
@@ -119,14 +120,9 @@ class Run final : public EngineWitness {
     return faulty;
   }
 
-  // Lets time pass, and every engine look at what comes at the instant that it comes.
-  void live_until(uint64_t time_ns) {
-    cluster_.world().wait_until(time_ns, [this] {
-      for (auto& engine : engines_) engine->observe();
-      return false;
-    });
+  void live(uint64_t duration_ns) {
+    live_until(cluster_.world(), engines_, cluster_.now_ns() + duration_ns);
   }
-  void live(uint64_t duration_ns) { live_until(cluster_.now_ns() + duration_ns); }
 
   // Rule 12: a view lasts `view_lease` from the sending of the read that gave it.
   void check_view(size_t host, uint64_t time_ns, std::string_view what) {
@@ -204,10 +200,7 @@ class Run final : public EngineWitness {
   Befallen whom(const Disturb& disturb) const {
     const bool is_of_other =
         disturb.kind == Disturbance::kNodePaused || disturb.kind == Disturbance::kEpochUnread;
-    const bool is_of_two = disturb.kind == Disturbance::kLinksCut ||
-                           disturb.kind == Disturbance::kLinksSilent ||
-                           disturb.kind == Disturbance::kParted;
-    if (is_of_two) return {disturb.host, disturb.other};
+    if (is_of_two(disturb.kind)) return {disturb.host, disturb.other};
     size_t host = is_of_other ? disturb.other : disturb.host;
     if (disturb.kind == Disturbance::kRegisterSilent) host = cluster_.register_host();
     return {host, host};
@@ -218,14 +211,14 @@ class Run final : public EngineWitness {
     if (is_of_register(disturb.kind) && cluster_.epochs() == nullptr) return;
     if (disturb.kind == Disturbance::kNodePaused && !cluster_.node_runs(node)) return;
     ledger_.disturbed(disturb.kind, whom(disturb), disturb.for_ns);
-    if (!lasts(disturb.kind)) return begin(disturb);
+    if (!lasts(disturb.kind)) return set(disturb, true);
     const Ongoing ongoing = ongoing_of(disturb);
-    if (ongoing_[ongoing]++ == 0) begin(disturb);
+    if (ongoing_[ongoing]++ == 0) set(disturb, true);
     later(disturb.for_ns, [this, disturb, ongoing] {
       const auto found = ongoing_.find(ongoing);
       if (found == ongoing_.end() || --found->second > 0) return;
       ongoing_.erase(found);
-      if (ongoing == ongoing_of(disturb)) end(disturb);
+      if (ongoing == ongoing_of(disturb)) set(disturb, false);
     });
   }
 
@@ -242,49 +235,28 @@ class Run final : public EngineWitness {
     return {disturb.kind, host, other, is_of_run && host < cluster_.nodes() ? node_runs_[host] : 0};
   }
 
-  void begin(const Disturb& disturb) {
-    const size_t node = disturb.other;
-    switch (disturb.kind) {
+  // Begins it, or ends what lasts.
+  void set(const Disturb& disturb, bool on) {
+    const auto [kind, host, other, for_ns] = disturb;
+    switch (kind) {
       case Disturbance::kNodePaused:
-        return cluster_.node_fabric(node).pause();
+        return on ? cluster_.node_fabric(other).pause() : wake_node(other);
       case Disturbance::kClientPaused:
-        engines_[client_of(disturb.host)]->pause();
-        return cluster_.client_fabric(client_of(disturb.host)).pause();
+        return on ? pause_client(client_of(host)) : wake_client(client_of(host));
       case Disturbance::kPeersStopped:
-        return faults_of(disturb.host).stop_peers();
+        return on ? faults_of(host).stop_peers() : faults_of(host).resume_peers();
       case Disturbance::kLinksCut:
-        return cluster_.cut_links(disturb.host, node);
+        return cluster_.cut_links(host, other);
       case Disturbance::kLinksSilent:
-        return cluster_.silence_links(disturb.host, node);
+        return cluster_.silence_links(host, other);
       case Disturbance::kParted:
-        return cluster_.part(disturb.host, node);
+        return on ? cluster_.part(host, other) : cluster_.heal(host, other);
       case Disturbance::kDialsRefused:
-        return cluster_.let_dial(client_of(disturb.host), false);
+        return cluster_.let_dial(client_of(host), !on);
       case Disturbance::kRegisterSilent:
-        return cluster_.epochs()->set_loss(1);
+        return cluster_.epochs()->set_loss(on ? 1 : register_loss_);
       case Disturbance::kEpochUnread:
-        return cluster_.epochs()->set_unread(disturb.other, true);
-      default:
-        return;
-    }
-  }
-
-  void end(const Disturb& disturb) {
-    switch (disturb.kind) {
-      case Disturbance::kNodePaused:
-        return wake_node(disturb.other);
-      case Disturbance::kClientPaused:
-        return wake_client(client_of(disturb.host));
-      case Disturbance::kPeersStopped:
-        return faults_of(disturb.host).resume_peers();
-      case Disturbance::kParted:
-        return cluster_.heal(disturb.host, disturb.other);
-      case Disturbance::kDialsRefused:
-        return cluster_.let_dial(client_of(disturb.host), true);
-      case Disturbance::kRegisterSilent:
-        return cluster_.epochs()->set_loss(register_loss_);
-      case Disturbance::kEpochUnread:
-        return cluster_.epochs()->set_unread(disturb.other, false);
+        return cluster_.epochs()->set_unread(other, on);
       default:
         return;
     }
@@ -292,6 +264,10 @@ class Run final : public EngineWitness {
 
   void wake_node(size_t node) {
     if (cluster_.node_runs(node)) cluster_.node_fabric(node).resume();
+  }
+  void pause_client(size_t client) {
+    engines_[client]->pause();
+    cluster_.client_fabric(client).pause();
   }
   void wake_client(size_t client) {
     cluster_.client_fabric(client).resume();
@@ -332,15 +308,9 @@ class Run final : public EngineWitness {
     // Until a hello that was said into silence is said again, too, and every pause between two
     // dials has passed.
     live(kPatienceMs * kMillisecond + kLongestPauseNs + kCalmNs);
-    const bool ended = cluster_.world().wait_until(cluster_.now_ns() + kLongNs, [this] {
-      bool idle = true;
-      for (auto& engine : engines_) {
-        engine->observe();
-        idle &= engine->idle() && engine->client().reachable();
-      }
-      return idle;
-    });
-    if (!ended) return unfinished("something is held, or a client has found no way back");
+    if (!wait_until_idle(cluster_.world(), engines_, cluster_.now_ns() + kLongNs)) {
+      return unfinished("something is held, or a client has found no way back");
+    }
     live(kCalmNs);
     for (uint64_t key = 0; key < plan_.keys; ++key) {
       if (findings_.empty()) check_kept(key);
@@ -360,7 +330,7 @@ class Run final : public EngineWitness {
   void check_kept(uint64_t key) {
     const bool must_be_there = kept_.must_be_there(sim_key(key));
     if (!must_be_there && !kept_.had_a_holder_throughout(sim_key(key))) return;
-    ++(must_be_there ? pages_kept_ : pages_handed_over_);
+    ++(must_be_there ? result_.pages_kept : result_.pages_handed_over);
     for (auto& engine : engines_) {
       const PageVerdict verdict = engine->fetch_now(key, kLongNs);
       if (verdict.verdict == Verdict::kReady) continue;
@@ -368,7 +338,7 @@ class Run final : public EngineWitness {
         findings_.add(FindingKind::kLostAcknowledgedPut,
                       fmt::format("key {} is gone: {}", key, reason_name(verdict.reason)));
       } else {
-        ++lost_to_fast_epochs_;
+        ++result_.lost_to_fast_epochs;
       }
       return;
     }
@@ -412,28 +382,19 @@ class Run final : public EngineWitness {
   }
 
   RunResult sum() {
-    RunResult result;
+    result_.runs = 1;
+    result_.runs_apart = plan_.cluster.nodes_apart > 0 ? 1 : 0;
+    result_.actions = plan_.actions.size();
     for (const auto& engine : engines_) {
-      const SimEngine::Counts& counts = engine->counts();
-      result.ready += counts.ready;
-      result.recompute += counts.recompute;
-      result.held += counts.held;
-      result.hedged += counts.hedged;
-      result.hopeless += counts.hopeless;
-      result.cancelled += counts.cancelled;
-      result.puts += counts.puts;
-      result.puts_acknowledged += counts.puts_acknowledged;
-      result.removes_acknowledged += counts.removes_acknowledged;
+      result_ += RunCounts{engine->counts()};
       ledger_.strays(engine->lane_stats().strays);
     }
     engines_.clear();
-    result.findings = findings_.all();
-    result.pages_kept = pages_kept_;
-    result.pages_handed_over = pages_handed_over_;
-    result.lost_to_fast_epochs = lost_to_fast_epochs_;
-    result.injected = ledger_.injected();
-    result.caught = ledger_.caught();
-    return result;
+    result_.injected = ledger_.injected();
+    result_.caught = ledger_.caught();
+    result_.findings = findings_.all();
+    result_.found = count_by_kind(result_.findings);
+    return std::move(result_);
   }
 
   const Plan& plan_;
@@ -446,15 +407,25 @@ class Run final : public EngineWitness {
   KeptPages kept_;
   std::vector<uint64_t> node_runs_;  // that have ended, by node
   std::map<Ongoing, uint64_t> ongoing_;
-  uint64_t pages_kept_ = 0;
-  uint64_t pages_handed_over_ = 0;
-  uint64_t lost_to_fast_epochs_ = 0;
+  RunResult result_;
   double register_loss_ = 0;  // whenever it is not silent
   std::vector<std::unique_ptr<FaultFabric>> client_faults_;
-  std::vector<std::unique_ptr<SimEngine>> engines_;
+  SimEngines engines_;
 };
 
 }  // namespace
+
+RunCounts& RunCounts::operator+=(const RunCounts& more) {
+  const auto add = [](auto& sum, const auto& each) {
+    std::ranges::transform(sum, each, sum.begin(), std::plus());
+  };
+  for (const NamedCount& named : kRunCounts) this->*named.count += more.*named.count;
+  crashed += more.crashed;
+  add(injected, more.injected);
+  add(caught, more.caught);
+  add(found, more.found);
+  return *this;
+}
 
 RunResult run_plan(const Plan& plan) {
   return Run(plan).result();

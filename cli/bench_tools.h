@@ -25,13 +25,7 @@ namespace farpage {
 // Writes the figures, and tells wrong bytes first.
 inline Result<int> tell(const std::string& file, const boost::json::object& json,
                         const std::string& table, uint64_t wrong_bytes) {
-  Result<void> written;
-  if (!file.empty()) written = write_text(file, format_json(json));
-  if (file != "-") {
-    const Result<void> told = write_text("-", table);  // also where the file could not be written
-    if (written) written = told;
-  }
-  return exit_code_of(wrong_bytes, written);
+  return exit_code_of(wrong_bytes, write_json_and_table(file, json, table));
 }
 
 // Shows how far the filling of the nodes is.

@@ -12,10 +12,10 @@ constexpr uint64_t kWatchAgainNs = kSecond / 2;
 Register::Register(Runtime& runtime, Client& client, Options options)
     : runtime_(runtime), client_(client), options_(std::move(options)) {}
 
-// Answers of the workers until then wait on the runtime, and find this gone.
+// Answers of the jobs until then wait on the runtime, and find this gone.
 Register::~Register() {
   client_.stop();
-  workers_.stop();
+  jobs_.stop();
 }
 
 void Register::answer(std::function<void()> callback) {
@@ -55,30 +55,36 @@ Result<void> Register::write_now(uint64_t current, Transaction transaction) {
               "another epoch has begun meanwhile, or another process has this name");
 }
 
+template <typename T>
+void Register::ask(std::function<Result<T>()> call, std::function<void(Result<T>)> done) {
+  const bool taken = jobs_.take(JobClass::kDial, [this, call = std::move(call), done] {
+    answer([done, result = call()] { done(result); });
+  });
+  if (taken) return;
+  answer([done = std::move(done)] {
+    done(fail(Code::kExhausted,
+              "cannot start a thread that asks etcd: raise the limit of processes (ulimit -u)"));
+  });
+}
+
 void Register::read(std::function<void(Result<RegisteredEpoch>)> done) {
-  const bool taken =
-      workers_.take([this, done] { answer([done, read = read_now()] { done(read); }); });
-  if (!taken) answer([done] { done(fail(Code::kExhausted, "cannot start a thread")); });
+  ask<RegisteredEpoch>([this] { return read_now(); }, std::move(done));
 }
 
 void Register::replace(uint64_t current, Epoch next, std::function<void(Result<void>)> done) {
   if (auto valid = validate(next); !valid) return answer([done, valid] { done(valid); });
   Transaction transaction;
   transaction.operations = {{Operation::Kind::kPut, epoch_key(client_.prefix()), encode(next)}};
-  const bool taken = workers_.take([this, current, transaction, done] {
-    answer([done, written = write_now(current, transaction)] { done(written); });
-  });
-  if (!taken) answer([done] { done(fail(Code::kExhausted, "cannot start a thread")); });
+  ask<void>([this, current, transaction] { return write_now(current, transaction); },
+            std::move(done));
 }
 
 void Register::confirm(NodeId node, uint64_t number, std::function<void(Result<void>)> done) {
   Transaction transaction;
   transaction.operations = {
       {Operation::Kind::kPut, confirmed_key(client_.prefix(), node), encode_confirmed(number)}};
-  const bool taken = workers_.take([this, number, transaction, done] {
-    answer([done, written = write_now(number, transaction)] { done(written); });
-  });
-  if (!taken) answer([done] { done(fail(Code::kExhausted, "cannot start a thread")); });
+  ask<void>([this, number, transaction] { return write_now(number, transaction); },
+            std::move(done));
 }
 
 std::shared_ptr<void> Register::when_changed(const std::function<void()>& changed) {
@@ -104,7 +110,7 @@ void Register::watch() {
     std::erase_if(hooks_, [](const auto& hook) { return hook.expired(); });
     if (!hooks_.empty()) watch();
   };
-  const bool taken = workers_.take([this, changed, again] {
+  const bool taken = jobs_.take(JobClass::kDial, [this, changed, again] {
     client_.watch(boottime_clock().now_ns() + options_.call_ns, changed, changed);
     runtime_.after(kWatchAgainNs, again);
   });

@@ -10,7 +10,7 @@
 #include "base/runtime.h"
 #include "etcd/client.h"
 #include "etcd/records.h"
-#include "net/runtime/worker_pool.h"
+#include "net/runtime/blocking_jobs.h"
 #include "pagetable/epoch_register.h"
 
 namespace farpage::etcd {
@@ -43,6 +43,11 @@ class Register final : public EpochRegister {
   std::string address_of(NodeId node) const;
 
  private:
+  static constexpr size_t kMostCalls = 64;  // at one time
+
+  // `call` on a thread that may block, then `done`, with its result, on the runtime.
+  template <typename T>
+  void ask(std::function<Result<T>()> call, std::function<void(Result<T>)> done);
   Result<RegisteredEpoch> read_now();
   Result<void> write_now(uint64_t current, Transaction transaction);
   // On the runtime, if this still lives then.
@@ -61,7 +66,7 @@ class Register final : public EpochRegister {
 
   std::vector<std::weak_ptr<std::function<void()>>> hooks_;  // on the runtime
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
-  WorkerPool workers_;  // first to go
+  BlockingJobs jobs_{{.dial = kMostCalls}};  // first to go
 };
 
 }  // namespace farpage::etcd

@@ -138,7 +138,7 @@ Result<std::unique_ptr<Stream>> greet(UniqueFd fd, const Address& address,
   std::unique_ptr<Stream> stream = std::move(*secured);
   const std::string node = format_address(address);
   const SharedToken token = credentials.token.value();
-  if (auto done = introduce(*stream, token, introduction, node, deadline_ns); !done) {
+  if (auto done = handshake_as_client(*stream, token, introduction, node, deadline_ns); !done) {
     // The node tells its verdict on the client's certificate only now.
     const auto* under_tls = dynamic_cast<const TlsStream*>(stream.get());
     if (under_tls == nullptr || !under_tls->refused()) return tl::unexpected(done.error());

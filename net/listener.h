@@ -22,8 +22,8 @@ struct NodeCredentials {
 };
 
 // Accepts TCP connections, and hands over those that have introduced themselves. A connection that
-// does not do so in time is dropped, the oldest first when there are many: strangers cost a bounded
-// amount of memory and keep no client out.
+// does not do so in time is dropped, the oldest first when there are many: silent ones cost a
+// bounded amount of memory and keep nobody out.
 class Listener {
  public:
   using Handler = std::function<void(std::unique_ptr<Stream>, const Introduction&)>;
@@ -44,14 +44,14 @@ class Listener {
   // With the port that was chosen.
   const Address& address() const { return address_; }
 
-  class Door;
+  class Acceptor;
 
  private:
   Listener(ListeningSocket socket, NodeCredentials credentials, Handlers handlers);
 
   Address address_;
   AsioRuntime loop_;
-  std::shared_ptr<Door> door_;
+  std::shared_ptr<Acceptor> acceptor_;
 };
 
 }  // namespace farpage

@@ -83,8 +83,8 @@ MemoryNode::MemoryNode(const NodeOptions& options, Runtime& runtime, Fabric& fab
       fabric_(fabric),
       run_(std::move(run)),
       own_bytes_(MemoryBudget::make("", options.max_clients * kOwnBytesOfClient)),
-      slow_work_(runtime, fabric),
-      pusher_(runtime, fabric, *run_.store, slow_work_, push_limits(options_)),
+      jobs_(runtime, fabric),
+      pusher_(runtime, fabric, *run_.store, jobs_, push_limits(options_)),
       started_ns_(runtime.clock().now_ns()),
       writes_(std::make_unique<WriteQueue>(runtime, clients_, *run_.store, *run_.versions, nullptr,
                                            nullptr)) {
@@ -129,9 +129,9 @@ void MemoryNode::withdraw(std::function<void()> ended) {
   member_.reset();
   for (auto& [id, session] : std::exchange(clients_, {})) {
     pusher_.end(id);
-    slow_work_.end(std::move(session));
+    jobs_.end(std::move(session));
   }
-  slow_work_.when_ended(std::move(ended));
+  jobs_.when_ended(std::move(ended));
 }
 
 Result<ClientId> MemoryNode::connected() {
@@ -152,7 +152,7 @@ void MemoryNode::disconnected(ClientId client) {
   if (gone.empty()) return;
   gone.mapped().end_all_making();
   add_up(departed_, gone.mapped().reported());
-  if (!gone.mapped().holds_nothing()) slow_work_.end(std::move(gone.mapped()));
+  if (!gone.mapped().holds_nothing()) jobs_.end(std::move(gone.mapped()));
 }
 
 void MemoryNode::handle(ClientId client, Request request, std::function<void(Reply)> done) {
@@ -190,14 +190,14 @@ void MemoryNode::make(ClientId client, ClientSession& session,
                       std::function<Reply(ClientSession&, Made)> reply, Answer done) {
   const std::weak_ptr<Answer> waiting = session.begin_making(std::move(done));
   auto result = std::make_shared<Result<Made>>(fail(Code::kAborted, "it was not made"));
-  slow_work_.run(
+  jobs_.run(
       [waiting, result, made = std::move(made)](Fabric& fabric) {
         if (!waiting.expired()) *result = made(fabric);
       },
       [this, client, waiting, result, reply = std::move(reply)] {
         const std::shared_ptr<Answer> answer = waiting.lock();
         if (answer == nullptr) {
-          if (*result) slow_work_.end(std::move(**result));
+          if (*result) jobs_.end(std::move(**result));
           return;
         }
         ClientSession& owner = clients_.at(client);
@@ -226,7 +226,7 @@ void MemoryNode::hello(ClientId client, ClientSession& session, const HelloReque
       [this, client, request](ClientSession& greeted, OfferedStaging made) -> Reply {
         // The epoch may have changed meanwhile.
         if (auto refused = check(request)) {
-          slow_work_.end(std::move(made.staging));
+          jobs_.end(std::move(made.staging));
           return *refused;
         }
         greeted.greet(std::move(made.staging));
@@ -281,7 +281,7 @@ HelloReply MemoryNode::greet(ClientId client, const HelloRequest& request) {
 
 void MemoryNode::open_lane(ClientId client, ClientSession& session, const OpenLaneRequest& request,
                            Answer done) {
-  if (auto replaced = session.take_lane(request.replaces)) slow_work_.end(std::move(*replaced));
+  if (auto replaced = session.take_lane(request.replaces)) jobs_.end(std::move(*replaced));
   if (session.lanes() >= options_.max_lanes) {
     return done(Refusal{
         Code::kExhausted,

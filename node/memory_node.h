@@ -7,10 +7,10 @@
 
 #include "base/runtime.h"
 #include "control/link.h"
+#include "node/clients/client_jobs.h"
 #include "node/clients/client_session.h"
 #include "node/clients/memory_budget.h"
 #include "node/clients/pusher.h"
-#include "node/clients/slow_work.h"
 #include "node/clients/write_queue.h"
 #include "node/fleet/fleet_member.h"
 #include "node/node.h"
@@ -76,7 +76,7 @@ class MemoryNode final : public NodeService {
   Fabric& fabric_;
   Run run_;
   const std::shared_ptr<MemoryBudget> own_bytes_;  // of all clients
-  SlowWork slow_work_;                             // after the store whose pages its clients reach
+  ClientJobs jobs_;                                // after the store whose pages its clients reach
   Pusher pusher_;                                  // after the store whose pages it writes
   uint64_t started_ns_;
   Clients clients_;

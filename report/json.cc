@@ -83,6 +83,15 @@ Result<void> write_text(const std::string& path, const std::string& text) {
   return {};
 }
 
+Result<void> write_json_and_table(const std::string& json_path, const boost::json::object& json,
+                                  const std::string& table) {
+  Result<void> all;
+  if (!json_path.empty()) all = write_text(json_path, format_json(json));
+  if (json_path == "-") return all;
+  const Result<void> told = write_text("-", table);
+  return all ? told : all;
+}
+
 boost::json::object hardware_json() {
   utsname system = {};
   ::uname(&system);

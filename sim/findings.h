@@ -22,6 +22,7 @@ enum class FindingKind : uint8_t {
   kEndedViews,           // I5: a view was used after its end
 };
 inline constexpr size_t kFindingKinds = 7;
+using FindingCounts = std::array<uint64_t, kFindingKinds>;
 inline constexpr std::array<std::string_view, kFindingKinds> kFindingNames = {
     "wrong_bytes", "went_back",   "late_landings", "missed_deadlines", "lost_acknowledged_puts",
     "unfinished",  "ended_views",
@@ -33,9 +34,19 @@ struct Finding {
 
   friend bool operator==(const Finding&, const Finding&) = default;
   friend std::ostream& operator<<(std::ostream& out, const Finding& finding) {
-    return out << kFindingNames[static_cast<size_t>(finding.kind)] << ": " << finding.sentence;
+    return out << describe(finding);
+  }
+  // One line for people.
+  friend std::string describe(const Finding& finding) {
+    return std::string(kFindingNames[static_cast<size_t>(finding.kind)]) + ": " + finding.sentence;
   }
 };
+
+inline FindingCounts count_by_kind(const std::vector<Finding>& findings) {
+  FindingCounts counts{};
+  for (const Finding& finding : findings) ++counts[static_cast<size_t>(finding.kind)];
+  return counts;
+}
 
 class Findings {
  public:

@@ -13,6 +13,8 @@ namespace {
 // Bytes are taken, they land, and they complete.
 constexpr uint64_t kLeastReadNs = 3 * sim::SimOptions{}.delay_min_ns;
 
+EngineWitness nobody;
+
 // In a harsh history the link may be lost again and again while a lane is being opened.
 Lane open_lane(Client& client) {
   constexpr int kAttempts = 50;
@@ -23,6 +25,24 @@ Lane open_lane(Client& client) {
 }
 
 }  // namespace
+
+void live_until(sim::World& world, const SimEngines& engines, uint64_t time_ns) {
+  world.wait_until(time_ns, [&engines] {
+    for (const auto& engine : engines) engine->observe();
+    return false;
+  });
+}
+
+bool wait_until_idle(sim::World& world, const SimEngines& engines, uint64_t deadline_ns) {
+  return world.wait_until(deadline_ns, [&engines] {
+    bool idle = true;
+    for (const auto& engine : engines) {
+      engine->observe();
+      idle &= engine->idle() && engine->client().reachable();
+    }
+    return idle;
+  });
+}
 
 PageKey sim_key(uint64_t number) {
   static std::vector<PageKey> keys;
@@ -36,7 +56,7 @@ SimEngine::SimEngine(sim::World& world, std::unique_ptr<Client> client, Truth& t
       client_(std::move(client)),
       truth_(truth),
       findings_(findings),
-      witness_(witness),
+      witness_(witness == nullptr ? nobody : *witness),
       page_bytes_(page_bytes),
       frames_(kFrames, page_bytes,
               [&findings](size_t frame) {
@@ -143,10 +163,8 @@ void SimEngine::observe_fetch(RunningFetch& running) {
 void SimEngine::judge(const RunningFetch& running, size_t page) {
   const uint64_t key_number = running.pages[page].key_number;
   const PageVerdict& verdict = running.verdicts[page];
-  if (witness_ != nullptr) {
-    const Asked asked = {this, sim_key(key_number), running.sent_ns, running.deadline_ns};
-    witness_->page_judged(running.requests[page].destination.data, asked, verdict);
-  }
+  const Asked asked = {this, sim_key(key_number), running.sent_ns, running.deadline_ns};
+  witness_.page_judged(running.requests[page].destination.data, asked, verdict);
   if (world_.now_ns() > std::max(running.deadline_ns, resumed_ns_)) {
     findings_.add(FindingKind::kMissedDeadlines,
                   fmt::format("a verdict {} ns late", world_.now_ns() - running.deadline_ns));
@@ -195,7 +213,7 @@ SimEngine::RunningPut SimEngine::send_put(const std::vector<uint64_t>& key_numbe
     const PageKey key = sim_key(key_number);
     const uint64_t length = length_of(key_number, page_bytes_);
     const uint64_t number = truth_.send_put(key);
-    if (witness_ != nullptr) witness_->put_sent(key, number);
+    witness_.put_sent(key, number);
     fill_page(frames_.frame(index).first(length), key, number);
     requests.push_back({key, region_.slice(frames_.offset(index), length)});
     pages.push_back({key, number});
@@ -213,7 +231,7 @@ void SimEngine::end_put(RunningPut& running) {
     const SentPage& sent = running.pages[page];
     const PutResult& result = results[page];
     const Asked asked = {this, sent.key, running.sent_ns, running.deadline_ns};
-    if (witness_ != nullptr) witness_->put_ended(asked, sent.number, result);
+    witness_.put_ended(asked, sent.number, result);
     if (result.code != Code::kOk) continue;
     ++counts_.puts_acknowledged;
     if (auto found = truth_.acknowledge_put(sent.key, sent.number, result.version)) {
@@ -237,7 +255,7 @@ void SimEngine::start_remove(uint64_t key_number, uint64_t in_ns) {
   const PageKey key = sim_key(key_number);
   const uint64_t deadline = world_.now_ns() + in_ns;
   const Truth::SentRemove sent = truth_.send_remove(key);
-  if (witness_ != nullptr) witness_->remove_sent(key);
+  witness_.remove_sent(key);
   removes_.push_back({client_->remove({&key, 1}, deadline), key, sent, world_.now_ns(), deadline});
 }
 
@@ -281,10 +299,8 @@ void SimEngine::observe() {
   std::erase_if(removes_, [this](RunningRemove& running) {
     if (!running.remove.done() && world_.now_ns() < running.deadline_ns) return false;
     const Result<uint64_t> removed = running.remove.wait();
-    if (witness_ != nullptr) {
-      const Asked asked = {this, running.key, running.sent_ns, running.deadline_ns};
-      witness_->remove_ended(asked, removed ? Code::kOk : removed.error().code);
-    }
+    const Asked asked = {this, running.key, running.sent_ns, running.deadline_ns};
+    witness_.remove_ended(asked, removed ? Code::kOk : removed.error().code);
     if (removed) {
       ++counts_.removes_acknowledged;
       truth_.acknowledge_remove(running.key, running.sent);

@@ -29,18 +29,25 @@ struct Asked {
   uint64_t deadline_ns;
 };
 
+// Whether nobody has answered a write, or somebody in another epoch. Slots that are taken and bytes
+// that are damaged are another's doing.
+inline bool is_of_silence(Code code) {
+  return code == Code::kTimeout || code == Code::kUnavailable || code == Code::kOtherEpoch;
+}
+
 // Hears of the outcome of an engine's operations. All but the landing is told once.
 class EngineWitness {
  public:
   virtual ~EngineWitness() = default;
-  virtual void put_sent(const PageKey& key, uint64_t number) = 0;
-  virtual void put_ended(const Asked& asked, uint64_t number, const PutResult& result) = 0;
-  virtual void remove_sent(const PageKey& key) = 0;
+  virtual void put_sent(const PageKey& /*key*/, uint64_t /*number*/) {}
+  virtual void put_ended(const Asked& /*asked*/, uint64_t /*number*/, const PutResult& /*result*/) {
+  }
+  virtual void remove_sent(const PageKey& /*key*/) {}
   // kOk: it is acknowledged.
-  virtual void remove_ended(const Asked& asked, Code code) = 0;
+  virtual void remove_ended(const Asked& /*asked*/, Code /*code*/) {}
   // The destination's verdict; what lands there from now on is of another fetch, or late.
-  virtual void page_judged(const std::byte* destination, const Asked& asked,
-                           const PageVerdict& verdict) = 0;
+  virtual void page_judged(const std::byte* /*destination*/, const Asked& /*asked*/,
+                           const PageVerdict& /*verdict*/) {}
 };
 
 // One engine of a simulation, with many fetches, puts and removes under way. observe() looks at all
@@ -147,7 +154,7 @@ class SimEngine {
   std::unique_ptr<Client> client_;
   Truth& truth_;
   Findings& findings_;
-  EngineWitness* witness_;
+  EngineWitness& witness_;
   uint64_t page_bytes_;
   PageFrames frames_;
   Region region_;
@@ -161,6 +168,12 @@ class SimEngine {
   uint64_t resumed_ns_ = 0;
   Counts counts_;
 };
+
+using SimEngines = std::vector<std::unique_ptr<SimEngine>>;
+// Lets time pass, and every engine look at what comes at the instant that it comes.
+void live_until(sim::World& world, const SimEngines& engines, uint64_t time_ns);
+// Until nothing of theirs is under way and each of them reaches its nodes. False: not by then.
+bool wait_until_idle(sim::World& world, const SimEngines& engines, uint64_t deadline_ns);
 
 PageKey sim_key(uint64_t number);
 

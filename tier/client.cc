@@ -54,6 +54,10 @@ Result<Region> Client::register_memory(const MemoryRange& range) {
   return fleet_->fabric().register_local(range);
 }
 
+Result<PagePool> Client::make_pool(uint64_t page_bytes, uint32_t pages) {
+  return PagePool::create(fleet_->fabric(), page_bytes, pages);
+}
+
 Result<StatusReply> Client::node_status(uint64_t deadline_ns) {
   struct Answer {
     std::mutex mutex;

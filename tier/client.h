@@ -16,6 +16,7 @@
 #include "tier/request/client_options.h"
 #include "tier/request/page_request.h"
 #include "transport/fabric.h"
+#include "transport/page_pool.h"
 
 namespace farpage {
 
@@ -104,6 +105,8 @@ class Client {
 
   // The engine's pages, as destinations and sources. Must outlive the lanes that use it.
   Result<Region> register_memory(const MemoryRange& range);
+  // Host memory to land in, registered. Must outlive the lanes that use it.
+  Result<PagePool> make_pool(uint64_t page_bytes, uint32_t pages);
 
   // Copies the sources into this client's staging at each page's primary, and asks it to commit
   // them. Blocks until they are there, and no longer than the deadline: then what is not there is

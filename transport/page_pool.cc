@@ -23,12 +23,7 @@ PageLease& PageLease::operator=(PageLease&& other) noexcept {
 }
 
 PageLease::~PageLease() {
-  if (pool_) pool_->free_.push_back(index_);
-}
-
-void PageLease::quarantine(std::function<bool()> ended) && {
-  FARPAGE_CHECK(pool_ != nullptr);
-  std::exchange(pool_, nullptr)->quarantined_.push_back({index_, std::move(ended)});
+  if (pool_) pool_->give_back(index_);
 }
 
 Result<PagePool> PagePool::create(Fabric& fabric, uint64_t page_bytes, uint32_t pages) {
@@ -57,25 +52,24 @@ PagePool::PagePool(Mapping memory, Region region, uint64_t page_bytes, uint32_t 
       page_bytes_(page_bytes),
       pages_(pages) {
   free_.reserve(pages);
-  quarantined_.reserve(pages);
   for (uint32_t index = pages; index > 0; --index) free_.push_back(index - 1);
 }
 
 std::optional<PageLease> PagePool::take() {
-  collect();
+  const std::optional<uint32_t> index = take_index();
+  if (!index) return std::nullopt;
+  return PageLease(this, *index, slice(*index, page_bytes_));
+}
+
+std::optional<uint32_t> PagePool::take_index() {
   if (free_.empty()) return std::nullopt;
   const uint32_t index = free_.back();
   free_.pop_back();
-  const uint64_t offset = index * round_up(page_bytes_, kPageAlignment);
-  return PageLease(this, index, region_.slice(offset, page_bytes_));
+  return index;
 }
 
-void PagePool::collect() {
-  std::erase_if(quarantined_, [this](const Quarantined& page) {
-    if (!page.ended()) return false;
-    free_.push_back(page.index);
-    return true;
-  });
+Slice PagePool::slice(uint32_t index, uint64_t bytes) const {
+  return region_.slice(index * round_up(page_bytes_, kPageAlignment), bytes);
 }
 
 }  // namespace farpage

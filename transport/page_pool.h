@@ -1,8 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -24,10 +22,6 @@ class PageLease {
   const Slice& slice() const { return slice_; }
   uint32_t index() const { return index_; }  // of its place
 
-  // Gives the page back only once `ended` returns true: an operation that could not be ended may
-  // still write to it (I4). `ended` is asked when the pool is next asked for a page.
-  void quarantine(std::function<bool()> ended) &&;
-
  private:
   friend class PagePool;
   PageLease(PagePool* pool, uint32_t index, const Slice& slice)
@@ -38,10 +32,11 @@ class PageLease {
   Slice slice_;
 };
 
-// Landing places of one size in registered host memory. One thread at a time. Move it only while no
-// lease is out.
+// Landing places of one size in registered host memory, lent as leases or by number. One thread at
+// a time. Move it only while no lease is out.
 class PagePool {
  public:
+  PagePool() = default;  // of no page
   static Result<PagePool> create(Fabric& fabric, uint64_t page_bytes, uint32_t pages);
 
   // Over memory that is registered already: places one after the other, as many as it has room for.
@@ -50,31 +45,27 @@ class PagePool {
   PagePool(PagePool&&) = default;
   PagePool& operator=(PagePool&&) = default;
 
-  // Nothing when every page is out or in quarantine.
+  // Nothing when every page is out.
   std::optional<PageLease> take();
 
-  // Takes back what has ended its quarantine; take() does so too.
-  void collect();
+  // The same by number, which the caller gives back when nothing may write there any more.
+  std::optional<uint32_t> take_index();
+  void give_back(uint32_t index) { free_.push_back(index); }
+  // The page's first bytes.
+  Slice slice(uint32_t index, uint64_t bytes) const;
 
+  uint64_t page_bytes() const { return page_bytes_; }
   size_t pages() const { return pages_; }
   size_t free_pages() const { return free_.size(); }
-  size_t quarantined_pages() const { return quarantined_.size(); }
 
  private:
-  friend class PageLease;
   PagePool(Mapping memory, Region region, uint64_t page_bytes, uint32_t pages);
-
-  struct Quarantined {
-    uint32_t index;
-    std::function<bool()> ended;
-  };
 
   Mapping memory_;
   Region region_;  // after memory_: its registration ends first
   uint64_t page_bytes_ = 0;
   uint32_t pages_ = 0;
   std::vector<uint32_t> free_;
-  std::vector<Quarantined> quarantined_;
 };
 
 }  // namespace farpage

@@ -13,10 +13,12 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "chaos/campaign_options.h"
 #include "chaos/processes/engine.h"
 #include "chaos/processes/fleet.h"
 #include "chaos/processes/kept_pages.h"
 #include "chaos/processes/probe.h"
+#include "chaos/report_parts.h"
 #include "report/watchdog.h"
 
 namespace farpage::processes {
@@ -176,8 +178,7 @@ class Campaign {
         now_ns() + (disturbance.for_ms + fleet_options_.lease_ms) * kMillisecond;
     felt_.push_back({disturbance.kind, troubles(), until_ns});
     hold(fleet_->begin(disturbance));
-    program_.progress(
-        std::accumulate(result_.injected.begin(), result_.injected.end(), uint64_t{0}));
+    program_.progress(chaos::sum_of(result_.injected));
   }
 
   void attack(const Round& round) {
@@ -427,17 +428,8 @@ class Campaign {
 
 Result<void> CampaignOptions::validate() {
   if (plan.disturbances == 0) return fail(Code::kInvalid, "no disturbances: choose at least 1");
-  if (plan.nodes == 0 || plan.nodes > 16) {
-    return fail(Code::kInvalid, fmt::format("{} nodes: choose 1 to 16", plan.nodes));
-  }
-  if (replicas == 0 || replicas > plan.nodes || replicas > kMaxReplicas) {
-    return fail(Code::kInvalid,
-                fmt::format("{} replicas on {} nodes: choose 1 to {}", replicas, plan.nodes,
-                            std::min<uint64_t>(plan.nodes, kMaxReplicas)));
-  }
-  if (clients == 0 || clients > 64) {
-    return fail(Code::kInvalid, fmt::format("{} clients: choose 1 to 64", clients));
-  }
+  const auto size = chaos::check_cluster_size(clients, plan.nodes, replicas);
+  if (!size) return size;
   if (outage_s > 3'600) {
     return fail(Code::kInvalid, fmt::format("an outage of {} s: choose at most 3600", outage_s));
   }

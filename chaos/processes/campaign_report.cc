@@ -5,33 +5,26 @@
 #include <boost/json/object.hpp>
 #include <cmath>
 #include <numeric>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "chaos/processes/campaign.h"
+#include "chaos/report_parts.h"
 #include "integrity/recovery.h"
 #include "report/json.h"
 
 namespace farpage::processes {
 namespace {
 
+using chaos::counts_json;
+using chaos::finding_rows;
+using chaos::indented;
+using chaos::kind_rows;
+using chaos::sum_of;
+
 constexpr size_t kMostFindings = 20;  // that are told
-
-boost::json::object by_kind(const KindCounts& counts) {
-  boost::json::object json;
-  for (size_t kind = 0; kind < kKinds; ++kind) json[kKindNames[kind]] = counts[kind];
-  return json;
-}
-
-uint64_t sum(const KindCounts& counts) {
-  return std::accumulate(counts.begin(), counts.end(), uint64_t{0});
-}
-
-std::array<uint64_t, kFindingKinds> counts_of(const std::vector<Finding>& findings) {
-  std::array<uint64_t, kFindingKinds> counts{};
-  for (const Finding& finding : findings) ++counts[static_cast<size_t>(finding.kind)];
-  return counts;
-}
 
 // Sorted; empty: 0.
 double quantile(std::vector<double> values, double part) {
@@ -51,8 +44,17 @@ double most_late_ms(const CampaignResult& result) {
   return static_cast<double>(std::ranges::max(result.lateness_ns)) / kMillisecond;
 }
 
-std::string sentence(const Finding& finding) {
-  return fmt::format("{}: {}", kFindingNames[static_cast<size_t>(finding.kind)], finding.sentence);
+// All but one, of which nobody outside can know.
+constexpr auto kKnowable = std::span(kFindingNames).first<kFindingKinds - 1>();
+static_assert(kFindingKinds - 1 == static_cast<size_t>(FindingKind::kEndedViews));
+
+// Those that are told.
+std::vector<std::string> sentences(const CampaignResult& result) {
+  std::vector<std::string> sentences;
+  for (const Finding& finding : result.findings) {
+    if (sentences.size() < kMostFindings) sentences.push_back(describe(finding));
+  }
+  return sentences;
 }
 
 }  // namespace
@@ -74,9 +76,9 @@ boost::json::object campaign_json(const CampaignResult& result, const std::strin
       {"seconds", result.seconds},
       {"interrupted", result.interrupted},
       {"rounds", result.rounds},
-      {"disturbances", sum(result.injected)},
-      {"injected", by_kind(result.injected)},
-      {"felt", by_kind(result.felt)},
+      {"disturbances", sum_of(result.injected)},
+      {"injected", counts_json(kKindNames, result.injected)},
+      {"felt", counts_json(kKindNames, result.felt)},
       {"pages_ready", result.ready},
       {"pages_recompute_by_reason", std::move(reasons)},
       {"puts", result.puts},
@@ -99,18 +101,12 @@ boost::json::object campaign_json(const CampaignResult& result, const std::strin
     json["full_service_s"] = nullptr;
     if (result.full_service_s) json["full_service_s"] = *result.full_service_s;
   }
-  const auto counts = counts_of(result.findings);
-  for (size_t kind = 0; kind < kFindingKinds; ++kind) json[kFindingNames[kind]] = counts[kind];
-  json.erase(kFindingNames[static_cast<size_t>(FindingKind::kEndedViews)]);  // unknown
+  const boost::json::object found = counts_json(kKnowable, count_by_kind(result.findings));
+  json.insert(found.begin(), found.end());
   if (!result.holds()) {
-    boost::json::array findings;
-    for (const Finding& finding : result.findings) {
-      if (findings.size() < kMostFindings) findings.emplace_back(sentence(finding));
-    }
-    boost::json::array history;
-    for (const std::string& each : result.history) history.emplace_back(each);
-    json["findings"] = std::move(findings);
-    json["history"] = std::move(history);
+    const std::vector<std::string> findings = sentences(result);
+    json["findings"] = boost::json::array(findings.begin(), findings.end());
+    json["history"] = boost::json::array(result.history.begin(), result.history.end());
   }
   return json;
 }
@@ -121,7 +117,7 @@ std::string campaign_table(const CampaignResult& result) {
       "lease {} ms\n"
       "{} pages ready, {} to recompute; {} of {} puts acknowledged; {} pages had to be there after "
       "a round, {} others were put anew; {} nodes ended by themselves and were started again\n",
-      result.options.plan.seed, result.options.backend, sum(result.injected), result.rounds,
+      result.options.plan.seed, result.options.backend, sum_of(result.injected), result.rounds,
       result.seconds, result.options.clients, result.options.plan.nodes, result.options.replicas,
       result.lease_ms, result.ready,
       std::accumulate(result.recompute.begin(), result.recompute.end(), uint64_t{0}),
@@ -141,27 +137,14 @@ std::string campaign_table(const CampaignResult& result) {
   }
   text += fmt::format(
       "{} ended after their deadline, by {:.3f} ms at most; the watchdog was late by {:.3f} ms at "
-      "most\n\n{:<16} {:>8} {:>8}\n",
+      "most\n\n",
       result.lateness_ns.size(), most_late_ms(result),
-      static_cast<double>(result.delay_most_ns) / kMillisecond, "kind", "injected", "felt");
-  for (size_t kind = 0; kind < kKinds; ++kind) {
-    text += fmt::format("{:<16} {:>8} {:>8}\n", kKindNames[kind], result.injected[kind],
-                        result.felt[kind]);
-  }
-  text += '\n';
-  const auto counts = counts_of(result.findings);
-  for (size_t kind = 0; kind < kFindingKinds; ++kind) {
-    if (kind == static_cast<size_t>(FindingKind::kEndedViews)) continue;
-    text += fmt::format("{:<22} {:>6}\n", kFindingNames[kind], counts[kind]);
-  }
+      static_cast<double>(result.delay_most_ns) / kMillisecond);
+  text += kind_rows({kKindNames, result.injected, result.felt, "felt", 8}) + '\n';
+  text += finding_rows(kKnowable, count_by_kind(result.findings));
   if (result.holds()) return text;
-  text += fmt::format("\nseed {}:\n", result.options.plan.seed);
-  for (size_t finding = 0; finding < std::min(result.findings.size(), kMostFindings); ++finding) {
-    text += "  " + sentence(result.findings[finding]) + '\n';
-  }
-  text += "after:\n";
-  for (const std::string& each : result.history) text += "  " + each + '\n';
-  return text;
+  text += fmt::format("\nseed {}:\n", result.options.plan.seed) + indented(sentences(result));
+  return text + "after:\n" + indented(result.history);
 }
 
 }  // namespace farpage::processes

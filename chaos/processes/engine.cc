@@ -21,10 +21,6 @@ void nap(uint64_t ns) {
   std::this_thread::sleep_for(std::chrono::nanoseconds(ns));
 }
 
-bool is_of_silence(Code code) {
-  return code == Code::kTimeout || code == Code::kUnavailable || code == Code::kOtherEpoch;
-}
-
 }  // namespace
 
 Keys::Keys(size_t kept_count, size_t removable_count) : kept(kept_count) {

@@ -28,7 +28,6 @@ struct Keys {
   size_t kept;
   size_t still() const { return kept / 2; }
 
-  std::span<const PageKey> kept_keys() const { return std::span(all).first(kept); }
   uint64_t length(size_t key, uint64_t page_bytes) const;
 };
 

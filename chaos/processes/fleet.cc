@@ -104,60 +104,39 @@ Result<void> Fleet::start(size_t number) {
   return {};
 }
 
-Result<void> Fleet::begin(const Disturbance& disturbance) {
+Result<void> Fleet::set(const Disturbance& disturbance, bool on) {
   const size_t number = host(disturbance);
   Process& process = processes_[number];
   switch (disturbance.kind) {
     case Kind::kKilled:
     case Kind::kEtcdKilled:
-      order(process, SIGKILL);
-      if (process.child) process.child->wait();
-      look_after(number, boottime_clock().now_ns());  // it may have crashed just before
-      return {};
     case Kind::kStopped:
-      order(process, SIGTERM);
+      process.wanted = !on;
+      if (!on) return tend();
+      order(number, disturbance.kind == Kind::kStopped ? SIGTERM : SIGKILL);
       return {};
     case Kind::kNodePaused:
     case Kind::kEtcdPaused:
-      if (process.child) process.child->signal(SIGSTOP);
+      if (process.child) process.child->signal(on ? SIGSTOP : SIGCONT);
       return {};
     case Kind::kLinkDown:
-      return network_->set_link(number, false);
+      return network_->set_link(number, !on);
     case Kind::kParted:
     case Kind::kEtcdParted:
-      return network_->set_silent(number, true);
+      return network_->set_silent(number, on);
   }
   return {};
 }
 
-void Fleet::order(Process& process, int number) {
-  process.wanted = false;
+void Fleet::order(size_t number, int signal) {
+  Process& process = processes_[number];
   if (!process.child) return;
-  process.ordered.insert(number);
+  process.ordered.insert(signal);
   process.ordered_ns = boottime_clock().now_ns();
-  process.child->signal(number);
-}
-
-Result<void> Fleet::end(const Disturbance& disturbance) {
-  const size_t number = host(disturbance);
-  Process& process = processes_[number];
-  switch (disturbance.kind) {
-    case Kind::kKilled:
-    case Kind::kEtcdKilled:
-    case Kind::kStopped:
-      process.wanted = true;
-      return tend();
-    case Kind::kNodePaused:
-    case Kind::kEtcdPaused:
-      if (process.child) process.child->signal(SIGCONT);
-      return {};
-    case Kind::kLinkDown:
-      return network_->set_link(number, true);
-    case Kind::kParted:
-    case Kind::kEtcdParted:
-      return network_->set_silent(number, false);
-  }
-  return {};
+  process.child->signal(signal);
+  if (signal != SIGKILL) return;
+  process.child->wait();
+  look_after(number, boottime_clock().now_ns());  // it may have crashed just before
 }
 
 Result<void> Fleet::tend() {

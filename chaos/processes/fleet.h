@@ -38,8 +38,8 @@ class Fleet {
   std::string address(size_t node) const;
 
   // The target must be undisturbed so far.
-  Result<void> begin(const Disturbance& disturbance);
-  Result<void> end(const Disturbance& disturbance);
+  Result<void> begin(const Disturbance& disturbance) { return set(disturbance, true); }
+  Result<void> end(const Disturbance& disturbance) { return set(disturbance, false); }
   // Starts what has ended by itself, or is to start again. Call it often.
   Result<void> tend();
 
@@ -64,7 +64,8 @@ class Fleet {
   }
   Result<void> choose_addresses();
   Result<void> start(size_t number);
-  static void order(Process& process, int number);
+  Result<void> set(const Disturbance& disturbance, bool on);
+  void order(size_t number, int signal);
   void look_after(size_t number, uint64_t now_ns);
   ChildOptions etcd_options() const;
   ChildOptions node_options(size_t node) const;

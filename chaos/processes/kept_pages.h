@@ -32,10 +32,8 @@ class KeptPages {
       : whole_(std::move(whole)), began_(std::move(began)) {}
 
   bool must_be_there(const PageKey& key, std::span<const NodeState> now) const {
-    for (size_t node = 0; node < began_.size(); ++node) {
-      if (is_same(node, now) && chaos::holds(whole_, began_[node].node, key)) return true;
-    }
-    return false;
+    return chaos::has_keeper(whole_, {&whole_, 1}, key,
+                             [&](size_t node) { return is_same(node, now); });
   }
 
   // At any time between, whatever was repaired by then: where that is so of every node of its set.

@@ -27,12 +27,6 @@ Victim victim(const Disturbance& disturbance, size_t etcd) {
 
 }  // namespace
 
-std::optional<Kind> kind_named(std::string_view name) {
-  const auto found = std::ranges::find(kKindNames, name);
-  if (found == kKindNames.end()) return std::nullopt;
-  return static_cast<Kind>(found - kKindNames.begin());
-}
-
 std::string describe(const Disturbance& disturbance) {
   const std::string_view kind = kKindNames[static_cast<size_t>(disturbance.kind)];
   const double seconds = static_cast<double>(disturbance.for_ms) / 1e3;

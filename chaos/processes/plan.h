@@ -3,7 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,7 +32,6 @@ constexpr bool is_of_etcd(Kind kind) {
 constexpr bool is_of_network(Kind kind) {
   return kind == Kind::kLinkDown || kind == Kind::kParted || kind == Kind::kEtcdParted;
 }
-std::optional<Kind> kind_named(std::string_view name);
 
 struct Disturbance {
   uint64_t at_ms = 0;  // after its round has begun

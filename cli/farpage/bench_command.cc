@@ -219,15 +219,9 @@ int run_bench_index(const IndexArguments& arguments) {
     return report_error(result.error(),
                         result.error().code == Code::kInvalid ? kExitUsage : kExitFailed);
   }
-  if (!arguments.json.empty()) {
-    const auto written = write_text(arguments.json, format_json(index_json(*result, version())));
-    if (!written) return report_error(written.error());
-  }
-  if (arguments.json != "-") {
-    const auto written = write_text("-", index_table(*result));
-    if (!written) return report_error(written.error());
-  }
-  return kExitDone;
+  const auto written =
+      write_json_and_table(arguments.json, index_json(*result, version()), index_table(*result));
+  return written ? kExitDone : report_error(written.error());
 }
 
 void add_fetch(CLI::App& bench, int& exit_code) {

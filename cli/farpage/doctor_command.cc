@@ -133,14 +133,9 @@ int run_doctor(const CLI::App& app, const DoctorArguments& arguments) {
   const Result<doctor::Wanted> wanted = read_wanted(app, arguments);
   if (!wanted) return report_error(wanted.error(), kExitUsage);
   const auto findings = doctor::examine(*wanted, doctor::HostFiles());
-  if (!arguments.json.empty()) {
-    const auto written = write_text(arguments.json, format_json(doctor_json(*wanted, findings)));
-    if (!written) return report_error(written.error(), exit_code_of(written.error()));
-  }
-  if (arguments.json != "-") {
-    const auto written = write_text("-", doctor_table(*wanted, findings));
-    if (!written) return report_error(written.error());
-  }
+  const auto written = write_json_and_table(arguments.json, doctor_json(*wanted, findings),
+                                            doctor_table(*wanted, findings));
+  if (!written) return report_error(written.error(), exit_code_of(written.error()));
   return doctor::has_problem(findings) ? kExitFailed : kExitDone;
 }
 

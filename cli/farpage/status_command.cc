@@ -33,15 +33,9 @@ int show_once(const StatusArguments& arguments, const ConnectOptions& node,
       ask_status(node.node, node.credentials, node.client.connect_ms, interrupts);
   if (!status) return report_error(status.error());
   const StatusReport report = {*status};
-  if (!arguments.json.empty()) {
-    const auto written = write_text(arguments.json, format_json(status_json(report)));
-    if (!written) return report_error(written.error());
-  }
-  if (arguments.json != "-") {
-    const auto written = write_text("-", status_text(report));
-    if (!written) return report_error(written.error());
-  }
-  return kExitDone;
+  const auto written =
+      write_json_and_table(arguments.json, status_json(report), status_text(report));
+  return written ? kExitDone : report_error(written.error());
 }
 
 // One look after the other, on standard output: on a terminal in the same place.

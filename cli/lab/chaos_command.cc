@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "chaos/campaign.h"
+#include "chaos/campaign_options.h"
 #include "cli/exit_code.h"
 #include "cli/lab/chaos_processes.h"
 #include "cli/lab/commands.h"
@@ -28,19 +29,14 @@ struct ChaosArguments {
   std::vector<std::string> without;
   std::string json;
   bool real = false;  // processes
-  ProcessesArguments processes;
+  processes::CampaignOptions of_processes;
 };
 
-Result<void> choose_kinds(ChaosArguments& arguments) {
-  if (arguments.faults.empty()) return {};
-  auto& kinds = arguments.campaign.plan.kinds;
-  kinds.fill(false);
-  for (const std::string& name : arguments.faults) {
-    const auto kind = chaos::kind_named(name);
-    if (!kind) return fail(Code::kInvalid, fmt::format("unknown fault '{}'", name));
-    kinds[*kind] = true;
-  }
-  return {};
+Result<void> prepare(chaos::CampaignOptions& campaign, const std::vector<std::string>& faults) {
+  const auto kinds = chaos::choose_kinds(chaos::kKindNames, faults);
+  if (!kinds) return tl::unexpected(kinds.error());
+  campaign.plan.kinds = *kinds;
+  return campaign.validate();
 }
 
 Result<void> check_guards(const std::vector<std::string>& names) {
@@ -52,30 +48,21 @@ Result<void> check_guards(const std::vector<std::string>& names) {
   return {};
 }
 
-Result<int> run(const ChaosArguments& arguments) {
+Result<int> run(const chaos::CampaignOptions& campaign, const std::string& json) {
   std::optional<Progress> progress;
-  if (arguments.json != "-") progress.emplace("attacking", "runs", arguments.campaign.seeds);
-  const chaos::CampaignResult result =
-      chaos::run_campaign(arguments.campaign, [&progress](uint64_t done) {
-        if (progress) progress->update(done);
-      });
+  if (json != "-") progress.emplace("attacking", "runs", campaign.seeds);
+  const chaos::CampaignResult result = chaos::run_campaign(campaign, [&progress](uint64_t done) {
+    if (progress) progress->update(done);
+  });
   progress.reset();
-  if (!arguments.json.empty()) {
-    auto written = write_text(arguments.json, format_json(campaign_json(result, version())));
-    if (!written) return tl::unexpected(written.error());
-  }
-  if (arguments.json != "-") {
-    auto written = write_text("-", campaign_table(result));
-    if (!written) return tl::unexpected(written.error());
-  }
+  const Result<void> written =
+      write_json_and_table(json, campaign_json(result, version()), campaign_table(result));
+  if (!written) return tl::unexpected(written.error());
   if (!result.holds()) {
     return fail(Code::kSystem, fmt::format("{} runs failed, the first with seed {}",
                                            result.failed_seeds.size(), result.failed_seeds[0]));
   }
-  std::vector<std::string_view> never_caught;
-  for (const chaos::Kind kind : result.never_caught()) {
-    never_caught.push_back(chaos::kind_name(kind));
-  }
+  const std::vector<std::string_view> never_caught = result.never_caught();
   if (never_caught.empty()) return kExitDone;
   return fail(Code::kSystem, fmt::format("injected {} times or more, and never caught: {}",
                                          chaos::kManyTimes, fmt::join(never_caught, ", ")));
@@ -83,8 +70,8 @@ Result<int> run(const ChaosArguments& arguments) {
 
 int run_chaos(ChaosArguments arguments) {
   auto valid = check_guards(arguments.without).and_then([&] {
-    if (arguments.real) return prepare(arguments.processes);
-    return choose_kinds(arguments).and_then([&] { return arguments.campaign.validate(); });
+    return arguments.real ? prepare_processes(arguments.of_processes, arguments.faults)
+                          : prepare(arguments.campaign, arguments.faults);
   });
   if (!valid) return report_error(valid.error(), kExitUsage);
 #ifdef FARPAGE_GUARD_SWITCHES
@@ -93,25 +80,22 @@ int run_chaos(ChaosArguments arguments) {
     off.push_back(std::make_unique<GuardOff>(*guard_named(name)));
   }
 #endif
-  const Result<int> code = arguments.real ? run_processes(arguments.processes) : run(arguments);
+  const Result<int> code = arguments.real ? run_processes(arguments.of_processes, arguments.json)
+                                          : run(arguments.campaign, arguments.json);
   return code ? *code : report_error(code.error());
 }
 
 // Options for both kinds of runs, where they were given.
-ProcessesArguments processes_of(const CLI::App& command, const ChaosArguments& arguments) {
-  ProcessesArguments processes = arguments.processes;
-  const chaos::CampaignOptions& campaign = arguments.campaign;
-  processes.campaign.plan.seed = campaign.seed;
-  if (command.count("--clients") > 0) processes.campaign.clients = campaign.plan.clients;
-  if (command.count("--nodes") > 0) processes.campaign.plan.nodes = campaign.plan.nodes;
-  if (command.count("--replicas") > 0) processes.campaign.replicas = campaign.plan.replicas;
-  processes.faults = arguments.faults;
-  processes.json = arguments.json;
-  return processes;
+void take_over(const CLI::App& command, const chaos::CampaignOptions& given,
+               processes::CampaignOptions& campaign) {
+  campaign.plan.seed = given.seed;
+  if (command.count("--clients") > 0) campaign.clients = given.plan.clients;
+  if (command.count("--nodes") > 0) campaign.plan.nodes = given.plan.nodes;
+  if (command.count("--replicas") > 0) campaign.replicas = given.plan.replicas;
 }
 
-void add_processes_options(CLI::App& app, CLI::Option* processes, ProcessesArguments& arguments) {
-  processes::CampaignOptions& campaign = arguments.campaign;
+void add_processes_options(CLI::App& app, CLI::Option* processes,
+                           processes::CampaignOptions& campaign) {
   campaign.backend = natural_backend(NodesAt::kTcpPort).name();
   add_count(app, "--disturbances", campaign.plan.disturbances,
             "Number of disturbances, with --processes")
@@ -146,8 +130,8 @@ void add_chaos_command(CLI::App& app, int& exit_code) {
   command
       ->add_option(
           "--faults", arguments->faults,
-          fmt::format("Only these kinds, separated by commas: {}; of processes: {}",
-                      fmt::join(chaos::kind_names(), ", "), fmt::join(processes::kKindNames, ", ")))
+          fmt::format("Only these kinds, with commas between: {}; of processes: {}",
+                      fmt::join(chaos::kKindNames, ", "), fmt::join(processes::kKindNames, ", ")))
       ->delimiter(',')
       ->check(list_entry())
       ->type_name("LIST");
@@ -171,10 +155,10 @@ void add_chaos_command(CLI::App& app, int& exit_code) {
           ->excludes(jobs)
           ->excludes(keep_pools)
           ->excludes(until_failure);
-  add_processes_options(*command, real, arguments->processes);
+  add_processes_options(*command, real, arguments->of_processes);
   add_json(*command, arguments->json);
   command->callback([command, arguments, &exit_code] {
-    arguments->processes = processes_of(*command, *arguments);
+    take_over(*command, arguments->campaign, arguments->of_processes);
     exit_code = run_chaos(*arguments);
   });
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "chaos/campaign_options.h"
 #include "cli/backends/backends.h"
 #include "cli/client/ask_status.h"
 #include "cli/client/connection.h"
@@ -68,47 +69,37 @@ Result<void> choose_network(processes::CampaignOptions& campaign) {
 
 }  // namespace
 
-Result<void> prepare(ProcessesArguments& arguments) {
-  auto& kinds = arguments.campaign.plan.kinds;
-  kinds.fill(arguments.faults.empty());
-  for (const std::string& name : arguments.faults) {
-    const auto kind = processes::kind_named(name);
-    if (!kind) {
-      return fail(Code::kInvalid, fmt::format("processes have no fault '{}'", name));
-    }
-    kinds[static_cast<size_t>(*kind)] = true;
-  }
-  return choose_network(arguments.campaign).and_then([&] { return arguments.campaign.validate(); });
+Result<void> prepare_processes(processes::CampaignOptions& campaign,
+                               const std::vector<std::string>& faults) {
+  const auto kinds = chaos::choose_kinds(processes::kKindNames, faults, " of processes");
+  if (!kinds) return tl::unexpected(kinds.error());
+  campaign.plan.kinds = *kinds;
+  return choose_network(campaign).and_then([&] { return campaign.validate(); });
 }
 
-Result<int> run_processes(const ProcessesArguments& arguments) {
+Result<int> run_processes(const processes::CampaignOptions& campaign, const std::string& json) {
   const Interrupts interrupts;
   Result<PrivateFolder> folder = PrivateFolder::create();
   if (!folder) return tl::unexpected(folder.error());
   std::optional<Progress> progress;
-  if (arguments.json != "-") {
-    progress.emplace(fmt::format("attacking processes, seed {}", arguments.campaign.plan.seed),
-                     "disturbances", arguments.campaign.plan.disturbances);
+  if (json != "-") {
+    progress.emplace(fmt::format("attacking processes, seed {}", campaign.plan.seed),
+                     "disturbances", campaign.plan.disturbances);
   }
-  const auto result = processes::run_campaign(arguments.campaign, folder->path(),
-                                              this_program(interrupts, progress));
+  const auto result =
+      processes::run_campaign(campaign, folder->path(), this_program(interrupts, progress));
   progress.reset();
   if (!result) {
     if (result.error().code == Code::kTimeout) folder->keep();  // as its message says
     return tl::unexpected(result.error());
   }
-  if (!arguments.json.empty()) {
-    auto written = write_text(arguments.json, format_json(campaign_json(*result, version())));
-    if (!written) return tl::unexpected(written.error());
-  }
-  if (arguments.json != "-") {
-    auto written = write_text("-", campaign_table(*result));
-    if (!written) return tl::unexpected(written.error());
-  }
+  const Result<void> written =
+      write_json_and_table(json, campaign_json(*result, version()), campaign_table(*result));
+  if (!written) return tl::unexpected(written.error());
   if (!result->holds()) {
     return fail(Code::kSystem,
                 fmt::format("{} findings with seed {}; logs are in {}", result->findings.size(),
-                            arguments.campaign.plan.seed, folder->keep()));
+                            campaign.plan.seed, folder->keep()));
   }
   if (result->interrupted) return fail(Code::kAborted, "interrupted");
   return kExitDone;

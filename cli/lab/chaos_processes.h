@@ -8,15 +8,10 @@
 
 namespace farpage {
 
-// farpage-lab chaos --processes
-struct ProcessesArguments {
-  processes::CampaignOptions campaign;
-  std::vector<std::string> faults;  // empty: all
-  std::string json;
-};
-
-Result<void> prepare(ProcessesArguments& arguments);
-// The program's exit code.
-Result<int> run_processes(const ProcessesArguments& arguments);
+// farpage-lab chaos --processes. `faults`: the kinds that are meant; empty: all.
+Result<void> prepare_processes(processes::CampaignOptions& campaign,
+                               const std::vector<std::string>& faults);
+// The program's exit code. `json`: where the report goes.
+Result<int> run_processes(const processes::CampaignOptions& campaign, const std::string& json);
 
 }  // namespace farpage

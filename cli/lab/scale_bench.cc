@@ -24,11 +24,8 @@ int run_bench_scale(ScaleArguments arguments) {
       options, [](const char* part) { write_stderr(fmt::format("measuring {}\n", part)); });
   if (!result) return report_error(result.error());
   const ScaleReport report = {options, std::move(*result), version()};
-  Result<void> written;
-  if (!arguments.json.empty()) {
-    written = write_text(arguments.json, format_json(scale_json(report)));
-  }
-  if (written && arguments.json != "-") written = write_text("-", scale_table(report));
+  const auto written =
+      write_json_and_table(arguments.json, scale_json(report), scale_table(report));
   return written ? kExitDone : report_error(written.error());
 }
 

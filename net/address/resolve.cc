@@ -93,9 +93,10 @@ Result<std::vector<Endpoint>> resolve(const Address& address, ResolveFor purpose
   if (future.wait_for(left) != std::future_status::ready) return late();
   Answer answer = future.get();
   if (answer.error != 0) {
-    return fail(Code::kUnavailable, fmt::format("the name '{}' does not resolve ({}): check the "
-                                                "spelling, or give the address in numbers",
-                                                address.host, ::gai_strerror(answer.error)));
+    return fail(Code::kUnavailable,
+                fmt::format("the name '{}' does not resolve ({}): check the spelling, or "
+                            "give the address in numbers",
+                            address.host, ::gai_strerror(answer.error)));
   }
   return std::move(answer.endpoints);
 }

@@ -82,8 +82,7 @@ std::unique_ptr<Watch> AsioRuntime::watch(int fd) {
 
 void AsioRuntime::offload(JobClass job, std::function<void()> work) {
   if (loop_->jobs.take(job, work)) return;
-  log_warning(
-      "cannot start a thread for work that blocks: raise the limit of processes (ulimit -u)");
+  log_warning("cannot start a thread for a blocking job: raise the limit of processes (ulimit -u)");
   after(kAskForAThreadAgainNs, [this, job, work = std::move(work)] { offload(job, work); });
 }
 

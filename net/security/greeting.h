@@ -43,19 +43,20 @@ using Proof = std::array<std::byte, 32>;  // HMAC-SHA256 with the token as key
 Nonce make_nonce();
 ChannelId make_channel_id();
 
-// A client's part; blocks until the node has accepted, refused, or the deadline has come. `node`
-// names it in messages.
-Result<void> introduce(Stream& stream, const SharedToken& token, const Introduction& introduction,
-                       const std::string& node, uint64_t deadline_ns);
+// A client's part of the handshake; blocks until the node has accepted, refused, or the deadline
+// has come. `node` names it in messages.
+Result<void> handshake_as_client(Stream& stream, const SharedToken& token,
+                                 const Introduction& introduction, const std::string& node,
+                                 uint64_t deadline_ns);
 
-// A node's part, fed with what comes.
-class Reception {
+// A node's part, fed with the bytes that come.
+class HandshakeServer {
  public:
   // With tenants a client knows the token of one of them or, if there is one, the node's own; which
   // one the node finds out by itself. `tenants` outlives this.
-  explicit Reception(SharedToken token, std::span<const SharedToken> tenants = {});
-  Reception(const Reception&) = delete;  // proven_ is of this one
-  Reception& operator=(const Reception&) = delete;
+  explicit HandshakeServer(SharedToken token, std::span<const SharedToken> tenants = {});
+  HandshakeServer(const HandshakeServer&) = delete;  // proven_ is of this one
+  HandshakeServer& operator=(const HandshakeServer&) = delete;
 
   enum class State : uint8_t { kReading, kAccepted, kRefused };
 

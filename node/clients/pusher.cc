@@ -20,12 +20,12 @@ uint64_t lane_bytes(const OpenPushRequest& request) {
 
 }  // namespace
 
-Pusher::Pusher(Runtime& runtime, Fabric& fabric, PageStore& store, SlowWork& slow_work,
+Pusher::Pusher(Runtime& runtime, Fabric& fabric, PageStore& store, ClientJobs& jobs,
                const Limits& limits)
     : runtime_(runtime),
       fabric_(fabric),
       store_(store),
-      slow_work_(slow_work),
+      jobs_(jobs),
       limits_(limits),
       gate_(std::make_shared<FabricGate>(fabric)) {}
 
@@ -128,7 +128,7 @@ void Pusher::opened(ClientId id, Connected path, MemoryBudget::Grant grant,
 }
 
 void Pusher::end(MemoryBudget::Grant grant, PushPath& path) {
-  slow_work_.end(Remains{std::move(grant), path.take_channel()});
+  jobs_.end(Remains{std::move(grant), path.take_channel()});
 }
 
 Pusher::Lane* Pusher::find(const Active& lane) {

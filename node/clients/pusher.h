@@ -9,8 +9,8 @@
 #include "base/runtime.h"
 #include "control/link.h"
 #include "node/clients/client_budget.h"
+#include "node/clients/client_jobs.h"
 #include "node/clients/push_path.h"
-#include "node/clients/slow_work.h"
 #include "transport/fabric_gate.h"
 
 namespace farpage {
@@ -26,7 +26,7 @@ class Pusher {
     uint64_t patience_ns = 0;    // no page goes out later than this after it was asked for
   };
 
-  Pusher(Runtime& runtime, Fabric& fabric, PageStore& store, SlowWork& slow_work,
+  Pusher(Runtime& runtime, Fabric& fabric, PageStore& store, ClientJobs& jobs,
          const Limits& limits);
   ~Pusher();
 
@@ -72,7 +72,7 @@ class Pusher {
   Runtime& runtime_;
   Fabric& fabric_;
   PageStore& store_;
-  SlowWork& slow_work_;  // ends channels
+  ClientJobs& jobs_;  // ends channels
   const Limits limits_;
   const std::shared_ptr<FabricGate> gate_;
   std::unordered_map<ClientId, Client> clients_;

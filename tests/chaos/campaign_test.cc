@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "chaos/campaign_options.h"
 #include "chaos/run.h"
 
 namespace farpage::chaos {
@@ -46,7 +47,7 @@ TEST(ChaosCampaign, KindOfManyThatIsNeverCaughtIsNamed) {
   result.counts.injected[kLate] = kManyTimes - 1;
   EXPECT_TRUE(result.never_caught().empty()) << "too few to say";
   result.counts.injected[kLate] = kManyTimes;
-  EXPECT_EQ(result.never_caught(), std::vector<Kind>{kLate});
+  EXPECT_EQ(result.never_caught(), std::vector{kind_name(kLate)});
   EXPECT_TRUE(result.holds()) << "no run has failed";
   result.counts.caught[kLate] = 1;
   EXPECT_TRUE(result.never_caught().empty());
@@ -61,6 +62,20 @@ TEST(ChaosCampaign, OptionsOutOfRangeAreRefused) {
   EXPECT_TRUE(options.validate());
   options.jobs = 0;
   EXPECT_FALSE(options.validate());
+  EXPECT_FALSE(check_cluster_size(65, 3, 2));
+  EXPECT_TRUE(check_cluster_size(64, 16, 2));
+  EXPECT_EQ(check_cluster_size(1, 17, 2).error().message, "17 nodes: choose 1 to 16");
+  EXPECT_EQ(check_cluster_size(1, 3, 4).error().message, "4 replicas on 3 nodes: choose 1 to 3");
+}
+
+TEST(ChaosCampaign, CountsOfRunsAddUp) {
+  RunCounts sum;
+  const RunResult run = run_plan(draw_plan(1, {}));
+  sum += run;
+  sum += run;
+  EXPECT_EQ(sum.runs, 2u);
+  EXPECT_EQ(sum.injected[0], 2 * run.injected[0]);
+  for (const auto& [name, count] : kRunCounts) EXPECT_EQ(sum.*count, 2 * run.*count) << name;
 }
 
 }  // namespace

@@ -56,10 +56,7 @@ class QuietWorld {
       for (auto& engine : engines_) {
         if (!engine->paused()) ask(*engine);
       }
-      cluster_.world().wait_until(cluster_.now_ns() + kMillisecond / 2, [this] {
-        for (auto& engine : engines_) engine->observe();
-        return false;
-      });
+      live_until(cluster_.world(), engines_, cluster_.now_ns() + kMillisecond / 2);
     }
   }
 
@@ -89,7 +86,7 @@ class QuietWorld {
   Findings findings_;
   Ledger ledger_;
   std::vector<std::unique_ptr<fault::FaultFabric>> fabrics_;
-  std::vector<std::unique_ptr<SimEngine>> engines_;
+  SimEngines engines_;
   uint64_t turn_ = 0;
 };
 

@@ -19,31 +19,13 @@ constexpr uint64_t kLeaseNs = 20 * kMillisecond;
 // One engine over a fabric that spoils so many operations in one way.
 class LedgerTest : public testing::Test {
  protected:
-  class Witness : public EngineWitness {
-   public:
-    explicit Witness(Ledger& ledger) : ledger_(ledger) {}
-    void put_sent(const PageKey&, uint64_t) override {}
-    void put_ended(const Asked& asked, uint64_t number, const PutResult& result) override {
-      ledger_.put_ended(asked, number, result);
-    }
-    void remove_sent(const PageKey&) override {}
-    void remove_ended(const Asked&, Code) override {}
-    void page_judged(const std::byte* destination, const Asked& asked,
-                     const PageVerdict& verdict) override {
-      ledger_.page_judged(destination, asked, verdict);
-    }
-
-   private:
-    Ledger& ledger_;
-  };
-
   LedgerTest() {
     faulty_.watch([this](const Operation& operation, std::optional<FaultKind> fault) {
       ledger_.passed(operation, fault);
     });
     engine_ =
         std::make_unique<SimEngine>(cluster_.world(), cluster_.connect(0, {}, &faulty_).value(),
-                                    truth_, findings_, kPageBytes, &witness_);
+                                    truth_, findings_, kPageBytes, &ledger_);
     ledger_.add(*engine_);
     EXPECT_EQ(engine_->put_now(0, kSoonNs).code, Code::kOk);
     EXPECT_EQ(engine_->fetch_now(0, kSoonNs).verdict, Verdict::kReady);
@@ -65,7 +47,6 @@ class LedgerTest : public testing::Test {
   Truth truth_;
   Findings findings_;
   Ledger ledger_{cluster_, truth_, kLeaseNs};
-  Witness witness_{ledger_};
   fault::FaultFabric faulty_{cluster_.client_fabric(0), cluster_.world().clock(), 1};
   std::unique_ptr<SimEngine> engine_;
 };

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "chaos/campaign_options.h"
 #include "chaos/run.h"
 
 namespace farpage::chaos {
@@ -90,8 +91,13 @@ TEST(ChaosPlan, SomeNodesKeepHeadersAndPayloadsApart) {
 }
 
 TEST(ChaosKinds, NamesLeadBackToTheirKinds) {
-  for (Kind kind = 0; kind < kKinds; ++kind) EXPECT_EQ(kind_named(kind_name(kind)), kind);
-  EXPECT_EQ(kind_named("weather"), std::nullopt);
+  for (Kind kind = 0; kind < kKinds; ++kind) {
+    std::array<bool, kKinds> only{};
+    only[kind] = true;
+    EXPECT_EQ(choose_kinds(kKindNames, {std::string(kind_name(kind))}).value(), only);
+  }
+  EXPECT_EQ(choose_kinds(kKindNames, {}).value(), PlanOptions::all_kinds());
+  EXPECT_FALSE(choose_kinds(kKindNames, {"torn", "weather"}));
 }
 
 }  // namespace

@@ -11,16 +11,21 @@
 namespace farpage::chaos {
 namespace {
 
+Plan plan_of(uint64_t keys, uint64_t clients, uint64_t nodes) {
+  Plan plan;
+  plan.seed = 1;
+  plan.keys = keys;
+  plan.cluster.clients = clients;
+  plan.cluster.nodes = nodes;
+  plan.cluster.replicas = 2;
+  plan.cluster.uses_register = true;
+  return plan;
+}
+
 // A silence that outlasts the plan ends while the run is being judged, and the losses before it do
 // not come back then.
 TEST(ChaosRun, RegisterLosesNothingWhileARunIsJudged) {
-  Plan plan;
-  plan.seed = 1;
-  plan.keys = 4;
-  plan.cluster.clients = 2;
-  plan.cluster.nodes = 3;
-  plan.cluster.replicas = 2;
-  plan.cluster.uses_register = true;
+  Plan plan = plan_of(4, 2, 3);
   plan.cluster.epochs.loss = 0.9;
   for (uint64_t key = 0; key < plan.keys; ++key) {
     plan.actions.push_back({0, PutPages{0, {key}, 5 * kSecond}});
@@ -36,13 +41,7 @@ TEST(ChaosRun, RegisterLosesNothingWhileARunIsJudged) {
 // yet when one of the others ends: what the third held of them it gave up when it was to hold them
 // no more.
 Plan restarts_one_after_the_other(uint64_t fill_bytes_per_s) {
-  Plan plan;
-  plan.seed = 1;
-  plan.keys = 12;
-  plan.cluster.clients = 1;
-  plan.cluster.nodes = 3;
-  plan.cluster.replicas = 2;
-  plan.cluster.uses_register = true;
+  Plan plan = plan_of(12, 1, 3);
   plan.cluster.epochs.detect_ns = 20 * kMillisecond;
   plan.cluster.node.page_bytes = 4 * kKiB;
   plan.cluster.node.pool_bytes = 16 * (4 * kKiB + sizeof(PageHeader));
@@ -68,13 +67,7 @@ TEST(ChaosRun, PagesThatAreLostToEpochsFasterThanFillsAreCountedApart) {
 
 // A client asks for one page, and puts it, every millisecond of 80, with little time.
 Plan busy_plan() {
-  Plan plan;
-  plan.seed = 1;
-  plan.keys = 1;
-  plan.cluster.clients = 1;
-  plan.cluster.nodes = 2;
-  plan.cluster.replicas = 2;
-  plan.cluster.uses_register = true;
+  Plan plan = plan_of(1, 1, 2);
   for (uint64_t ms = 0; ms < 80; ++ms) {
     plan.actions.push_back({ms * kMillisecond, PutPages{0, {0}, 4 * kMillisecond}});
     plan.actions.push_back({ms * kMillisecond, FetchPages{0, {0}, kMillisecond / 2, false}});

@@ -35,19 +35,19 @@ struct Pair {
 void attack_node(const std::string& bytes, const SharedToken& token) {
   Pair pair;
   PlainStream stream(std::move(pair.ours));
-  Reception reception(token);
+  HandshakeServer handshake(token);
   const std::string_view whole = bytes;
   pair.say(whole.substr(0, whole.size() / 2));
-  Reception::State state = reception.advance(stream);
-  if (state == Reception::State::kReading) {
+  HandshakeServer::State state = handshake.advance(stream);
+  if (state == HandshakeServer::State::kReading) {
     pair.say(whole.substr(whole.size() / 2));
     ::shutdown(pair.theirs.get(), SHUT_WR);
-    state = reception.advance(stream);
+    state = handshake.advance(stream);
   }
-  FARPAGE_CHECK(state != Reception::State::kReading);
-  FARPAGE_CHECK(reception.refusal().empty() == (state == Reception::State::kAccepted));
-  if (state != Reception::State::kAccepted) return;
-  const ConnectionKind kind = reception.introduction().kind;
+  FARPAGE_CHECK(state != HandshakeServer::State::kReading);
+  FARPAGE_CHECK(handshake.refusal().empty() == (state == HandshakeServer::State::kAccepted));
+  if (state != HandshakeServer::State::kAccepted) return;
+  const ConnectionKind kind = handshake.introduction().kind;
   FARPAGE_CHECK(token.secret.empty());
   FARPAGE_CHECK(kind == ConnectionKind::kControl || kind == ConnectionKind::kData);
 }
@@ -58,7 +58,8 @@ void attack_client(const std::string& bytes, const SharedToken& token) {
   pair.say(bytes);
   ::shutdown(pair.theirs.get(), SHUT_WR);
   PlainStream stream(UniqueFd(::dup(pair.ours.get())));
-  const auto met = introduce(stream, token, {}, "node", boottime_clock().now_ns() + 30 * kSecond);
+  const auto met =
+      handshake_as_client(stream, token, {}, "node", boottime_clock().now_ns() + 30 * kSecond);
   if (met) {
     FARPAGE_CHECK(token.secret.empty());
     return;

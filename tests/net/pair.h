@@ -28,11 +28,12 @@ inline std::pair<UniqueFd, UniqueFd> socket_pair() {
 }
 
 // Runs a node's part to its end, or as far as the deadline lets it.
-inline Reception::State receive(Reception& reception, Stream& stream, uint64_t deadline_ns) {
+inline HandshakeServer::State receive(HandshakeServer& handshake, Stream& stream,
+                                      uint64_t deadline_ns) {
   while (true) {
-    const Reception::State state = reception.advance(stream);
-    if (state != Reception::State::kReading) return state;
-    if (!wait_for(stream.fd(), reception.events(), deadline_ns)) return state;
+    const HandshakeServer::State state = handshake.advance(stream);
+    if (state != HandshakeServer::State::kReading) return state;
+    if (!wait_for(stream.fd(), handshake.events(), deadline_ns)) return state;
   }
 }
 

@@ -17,9 +17,6 @@ class Results : public EngineWitness {
   void put_ended(const Asked&, uint64_t number, const PutResult& result) override {
     ended[number] = result;
   }
-  void remove_sent(const PageKey&) override {}
-  void remove_ended(const Asked&, Code) override {}
-  void page_judged(const std::byte*, const Asked&, const PageVerdict&) override {}
 
   std::map<uint64_t, std::optional<PutResult>> ended;
 };

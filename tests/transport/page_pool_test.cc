@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <set>
 
@@ -52,24 +53,25 @@ TEST_F(PagePoolTest, AMovedLeaseGivesItsPageBackOnce) {
   EXPECT_EQ(pool.free_pages(), 2u);
 }
 
-// I4.
-TEST_F(PagePoolTest, AQuarantinedPageComesBackOnlyWhenItsOperationHasEnded) {
-  PagePool pool = make(4096, 1);
-  bool ended = false;
-  std::byte* place = nullptr;
-  {
-    std::optional<PageLease> lease = pool.take();
-    place = lease->slice().data;
-    std::move(*lease).quarantine([&ended] { return ended; });
-  }
-  EXPECT_EQ(pool.free_pages(), 0u);
-  EXPECT_EQ(pool.quarantined_pages(), 1u);
+TEST_F(PagePoolTest, LendsPagesByNumberToo) {
+  PagePool pool = make(100, 2);
+  EXPECT_EQ(pool.page_bytes(), 100u);
+  const PageLease lease = *pool.take();
+  const uint32_t index = pool.take_index().value();
+  EXPECT_NE(index, lease.index());
+  EXPECT_EQ(pool.slice(lease.index(), 100).data, lease.slice().data);
+  EXPECT_EQ(pool.slice(index, 7).bytes, 7u);
+  EXPECT_GE(std::abs(pool.slice(index, 7).data - lease.slice().data), 100);
+  EXPECT_FALSE(pool.take_index());
+  pool.give_back(index);
+  EXPECT_EQ(pool.take_index(), index);
+}
+
+TEST_F(PagePoolTest, APoolOfNoPageLendsNone) {
+  PagePool pool;
+  EXPECT_EQ(pool.pages(), 0u);
   EXPECT_FALSE(pool.take());
-  ended = true;
-  std::optional<PageLease> lease = pool.take();
-  ASSERT_TRUE(lease);
-  EXPECT_EQ(lease->slice().data, place);
-  EXPECT_EQ(pool.quarantined_pages(), 0u);
+  EXPECT_FALSE(pool.take_index());
 }
 
 TEST_F(PagePoolTest, RefusesImpossibleSizes) {

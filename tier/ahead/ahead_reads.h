@@ -3,8 +3,9 @@
 #include <utility>
 
 #include "tier/ahead/ahead_transfers.h"
-#include "tier/ahead/landing_places.h"
 #include "tier/ahead/page_fetches.h"
+#include "tier/fetch/lane.h"
+#include "transport/page_pool.h"
 
 namespace farpage {
 
@@ -12,14 +13,14 @@ namespace farpage {
 // outlives it.
 class AheadReads final : public AheadTransfers {
  public:
-  AheadReads(Lane lane, LandingPlaces landing, uint32_t most_under_way)
+  AheadReads(Lane lane, PagePool landing, uint32_t most_under_way)
       : lane_(std::move(lane)), landing_(std::move(landing)), fetches_(lane_, most_under_way) {}
 
-  size_t places() const override { return landing_.size(); }
-  size_t taken() const override { return landing_.taken(); }
+  size_t places() const override { return landing_.pages(); }
+  size_t taken() const override { return landing_.pages() - landing_.free_pages(); }
 
   std::optional<uint32_t> begin(const PageKey& key, uint64_t bytes, uint64_t deadline_ns) override {
-    const auto place = landing_.take();
+    const auto place = landing_.take_index();
     if (place) fetches_.begin(*place, {key, 0, landing_.slice(*place, bytes)}, deadline_ns);
     return place;
   }
@@ -37,7 +38,7 @@ class AheadReads final : public AheadTransfers {
 
  private:
   Lane lane_;
-  LandingPlaces landing_;
+  PagePool landing_;
   PageFetches fetches_;  // last: they end first, while what they write to still stands
 };
 

@@ -21,7 +21,7 @@ Result<std::unique_ptr<AheadTransfers>> open_transfers(Client& client,
     if (!lane) return tl::unexpected(lane.error());
     return std::make_unique<AheadPushes>(std::move(*lane), options.landing_pages, most);
   }
-  auto landing = LandingPlaces::create(client, page_bytes, options.landing_pages);
+  auto landing = client.make_pool(page_bytes, options.landing_pages);
   if (!landing) return tl::unexpected(landing.error());
   auto lane = client.open_lane();
   if (!lane) return tl::unexpected(lane.error());

@@ -1,6 +1,7 @@
 #include "tier/fetch/lane_engine.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/check.h"
 #include "tier/fetch/lane_reads.h"
@@ -25,8 +26,9 @@ Result<std::unique_ptr<LaneEngine>> LaneEngine::create(const std::shared_ptr<Fle
   const auto view = fleet->view();
   // With a register there may be more replicas in a later epoch.
   const bool hedges = view != nullptr && (fleet->has_register() || view->epoch.replicas > 1);
-  auto places = HedgePlaces::create(fleet->fabric(), hedges ? fleet->options().hedge_places : 0,
-                                    hedges ? view->epoch.page_bytes : 0);
+  const auto count = static_cast<uint32_t>(hedges ? fleet->options().hedge_places : 0);
+  auto places =
+      count > 0 ? PagePool::create(fleet->fabric(), view->epoch.page_bytes, count) : PagePool();
   if (!places) return tl::unexpected(places.error());
   std::unique_ptr<LaneEngine> engine(
       new LaneEngine(fleet, std::move(*memory), std::move(*region), std::move(*places)));
@@ -35,7 +37,7 @@ Result<std::unique_ptr<LaneEngine>> LaneEngine::create(const std::shared_ptr<Fle
 }
 
 LaneEngine::LaneEngine(std::shared_ptr<FleetLink> fleet, Mapping memory, Region region,
-                       HedgePlaces places)
+                       PagePool places)
     : fleet_(std::move(fleet)),
       runtime_(fleet_->runtime()),
       clock_(runtime_.clock()),
@@ -112,8 +114,9 @@ void LaneEngine::recycle(FetchState* fetch) {
     look_after(0);
   }
   wait_released(fetch, kNever);
-  places_.give_back(fetch->lent);
-  fetch->lent = 0;
+  for (; fetch->lent != 0; fetch->lent &= fetch->lent - 1) {
+    places_.give_back(static_cast<uint32_t>(std::countr_zero(fetch->lent)));
+  }
   unused_fetches_.push_back(fetch);
 }
 

@@ -12,7 +12,6 @@
 #include "base/status.h"
 #include "integrity/recovery.h"
 #include "pagetable/guards.h"
-#include "tier/fetch/hedge_places.h"
 #include "tier/fetch/lane.h"
 #include "tier/fetch/lane_peer.h"
 #include "tier/fetch/operation_tag.h"
@@ -21,6 +20,7 @@
 #include "tier/link/fleet_link.h"
 #include "tier/request/page_request.h"
 #include "tier/stats/lane_counters.h"
+#include "transport/page_pool.h"
 
 namespace farpage {
 
@@ -98,7 +98,7 @@ class LaneEngine {
     size_t in_flight = 0;
   };
 
-  LaneEngine(std::shared_ptr<FleetLink> fleet, Mapping memory, Region region, HedgePlaces places);
+  LaneEngine(std::shared_ptr<FleetLink> fleet, Mapping memory, Region region, PagePool places);
 
   Landing& landing() const { return *reinterpret_cast<Landing*>(memory_.data()); }
   Slice landing_slice(void* part, uint64_t bytes) const {
@@ -300,7 +300,7 @@ class LaneEngine {
   Mapping memory_;
   Region region_;               // after memory_: its registration ends first
   const uint64_t landing_key_;  // of its slices
-  HedgePlaces places_;
+  PagePool places_;       // that hedges land in (protocol rule 4), registered before any fetch
   PayloadChecks checks_;  // after the memory that they read
   std::array<PageInFlight, kWindow> pages_;
   std::vector<PageDetails> details_;          // of each

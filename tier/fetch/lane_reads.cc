@@ -19,7 +19,7 @@ void LaneEngine::leave(PageInFlight& page) {
 
 void LaneEngine::free_page(PageInFlight& page) {
   leave(page);
-  if (page.is.hedge) places_.give_back(uint64_t{1} << details_[page.index].place);
+  if (page.is.hedge) places_.give_back(details_[page.index].place);
   forget(page);
 }
 

@@ -211,7 +211,8 @@ void LaneEngine::hedge(PageInFlight& first) {
   const uint64_t bytes = first.bytes;
   // The place is host memory, where a reader of another kind cannot look.
   if (!first.request->destination.place.is_host()) return;
-  if (places_.empty() || bytes > places_.page_bytes() || hedge_credit_ < kHedgeCost) return;
+  if (places_.free_pages() == 0 || bytes > places_.page_bytes() || hedge_credit_ < kHedgeCost)
+    return;
   if (free_count_ == 0) return;
   PageDetails& known = details_of(first);
   const Recovery next = recover(known.history, states_of(first), true);
@@ -221,7 +222,7 @@ void LaneEngine::hedge(PageInFlight& first) {
   PageInFlight& second = take_page(*first.fetch, first.number());
   PageDetails& details = details_of(second);
   second.is.hedge = true;
-  details.place = places_.take();
+  details.place = static_cast<uint8_t>(*places_.take_index());
   details.landing = places_.slice(details.place, bytes);
   details.replicas = known.replicas;
   details.twin = first.index;

@@ -170,7 +170,7 @@ bool PushEngine::send(PushState& push) {
   }
   const auto groups = static_cast<uint32_t>(push_groups(push.order.size(), options_.group_pages));
   if (!take_places(push, groups)) {
-    if (path_.landing().pool().quarantined_pages() > 0) end_landing();
+    if (path_.landing().quarantined_pages() > 0) end_landing();
     return false;
   }
   PushRequest request;
@@ -207,7 +207,7 @@ bool PushEngine::send(PushState& push) {
 
 bool PushEngine::take_places(PushState& push, uint32_t groups) {
   PagePool& pool = path_.landing().pool();
-  pool.collect();
+  path_.landing().collect();
   if (pool.free_pages() < push.order.size()) return false;
   const std::optional<uint32_t> immediate = path_.landing().begin(groups);
   if (!immediate) return false;
@@ -336,12 +336,10 @@ void PushEngine::settle(PushState& push, uint32_t page, Reason reason, const Pag
 void PushEngine::give_back(PushState& push, size_t at) {
   std::optional<PageLease>& place = push.places[push.order[at]];
   const auto group = static_cast<uint32_t>(at / options_.group_pages);
-  const PushLanding& landing = path_.landing();
-  const uint32_t immediate = push.immediate;
-  if (on(Guard::kPushEndedByInvalidation) && !landing.arrived(immediate, group)) {
+  PushLanding& landing = path_.landing();
+  if (on(Guard::kPushEndedByInvalidation) && !landing.arrived(push.immediate, group)) {
     counters_.quarantined_places.add();
-    std::move(*place).quarantine(
-        [&landing, immediate, group] { return landing.arrived(immediate, group); });
+    landing.quarantine(std::move(*place), push.immediate, group);
   }
   place.reset();
 }
@@ -398,7 +396,7 @@ PushStats PushEngine::stats() const {
           .pages_recompute = counters_.recompute_total(),
           .requests = counters_.push_requests.value(),
           .free_places = landing == nullptr ? 0 : landing->pool().free_pages(),
-          .quarantined_places = landing == nullptr ? 0 : landing->pool().quarantined_pages(),
+          .quarantined_places = landing == nullptr ? 0 : landing->quarantined_pages(),
           .landings_ended = counters_.channels_ended.value()};
 }
 

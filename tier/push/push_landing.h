@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "transport/fabric.h"
 #include "transport/page_pool.h"
@@ -18,11 +20,24 @@ namespace farpage {
 class PushLanding {
  public:
   PushLanding(std::unique_ptr<Target> target, Region region, uint64_t slot_bytes)
-      : pool_(PagePool::over(std::move(region), slot_bytes)), target_(std::move(target)) {}
+      : pool_(PagePool::over(std::move(region), slot_bytes)), target_(std::move(target)) {
+    quarantine_.reserve(pool_.pages());
+  }
 
   PagePool& pool() { return pool_; }
   const PagePool& pool() const { return pool_; }
-  bool lent() const { return pool_.free_pages() + pool_.quarantined_pages() < pool_.pages(); }
+  bool lent() const { return pool_.free_pages() + quarantine_.size() < pool_.pages(); }
+
+  // Keeps a place of this group until the group is there: the node may write it until then (I4).
+  void quarantine(PageLease place, uint32_t first, uint32_t group) {
+    quarantine_.push_back({std::move(place), first, group});
+  }
+  // Gives the pool what may leave quarantine.
+  void collect() {
+    std::erase_if(quarantine_,
+                  [this](const Quarantined& kept) { return arrived(kept.first, kept.group); });
+  }
+  size_t quarantined_pages() const { return quarantine_.size(); }
 
   // The immediate of the first of so many groups (group_immediate: of the others), none of whose
   // counters awaits anything of its last use (protocol rule 16); nothing when too many do. So no
@@ -41,9 +56,16 @@ class PushLanding {
   std::unique_ptr<Target> detach() { return std::move(target_); }
 
  private:
+  struct Quarantined {
+    PageLease place;
+    uint32_t first;
+    uint32_t group;
+  };
+
   bool awaited(uint32_t counter) const;
 
   PagePool pool_;
+  std::vector<Quarantined> quarantine_;
   std::unique_ptr<Target> target_;  // after the memory: it goes first
   TransferCounters arrivals_;
   std::array<std::optional<uint32_t>, kTransferCounters> last_;  // of each counter: its immediate

@@ -64,8 +64,7 @@ Result<void> Arrivals::wait_for_first(size_t paths, uint64_t grace_ns, uint64_t 
 
 Dialer::~Dialer() {
   stopped_.store(true);
-  dials_.stop();
-  disposals_.stop();
+  jobs_.stop();
 }
 
 // The paths go over the devices in turn; with one device, or where the user has named none, the
@@ -76,7 +75,7 @@ size_t Dialer::device_for(size_t path) const {
 
 void Dialer::dial(const std::shared_ptr<Arrivals>& arrivals, const Endpoint& where,
                   const ConnectWire& introduction, uint64_t deadline_ns, bool one_path) {
-  const bool taken = dials_.take([this, arrivals, where, introduction, deadline_ns, one_path] {
+  const auto job = [this, arrivals, where, introduction, deadline_ns, one_path] {
     bool refused = false;
     const bool had_time = boottime_clock().now_ns() + kLeastDialNs <= deadline_ns;
     const auto cancelled = [&] { return stopped_.load() || arrivals->is_closed(); };
@@ -95,19 +94,18 @@ void Dialer::dial(const std::shared_ptr<Arrivals>& arrivals, const Endpoint& whe
                       auto counters = ledger_.connected(made->device, where);
                       return std::make_unique<SendQueue>(std::move(made), std::move(counters));
                     }));
-  });
-  if (!taken) {
-    arrivals->bring(
-        introduction.path,
-        fail(Code::kExhausted,
-             "cannot start a thread to connect with: raise the limit of processes (ulimit -u)"));
+  };
+  if (!jobs_.take(JobClass::kDial, job)) {
+    arrivals->bring(introduction.path, fail(Code::kExhausted,
+                                            "cannot start a thread that connects: raise the limit "
+                                            "of processes (ulimit -u)"));
   }
 }
 
 void Dialer::dispose(std::unique_ptr<SendQueue> queue) {
   // Emptied there, so that it is not this thread that holds it last.
   const auto box = std::make_shared<std::unique_ptr<SendQueue>>(std::move(queue));
-  disposals_.take([box] { box->reset(); });
+  jobs_.take(JobClass::kDispose, [box] { box->reset(); });
 }
 
 }  // namespace farpage::verbs

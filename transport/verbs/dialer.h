@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "net/runtime/worker_pool.h"
+#include "net/runtime/blocking_jobs.h"
 #include "transport/verbs/paths/path_health.h"
 #include "transport/verbs/paths/path_ledger.h"
 #include "transport/verbs/send_queue.h"
@@ -47,6 +47,9 @@ class Arrivals {
 // Thread-safe.
 class Dialer {
  public:
+  static constexpr size_t kDialThreads = 64;
+  static constexpr size_t kDisposeThreads = 64;
+
   explicit Dialer(std::shared_ptr<const Devices> devices)
       : devices_(std::move(devices)), ledger_(devices_) {}
   // Ends what is being dialled.
@@ -71,8 +74,7 @@ class Dialer {
   PathHealth health_;
   PathLedger ledger_;
   std::atomic<bool> stopped_{false};
-  WorkerPool dials_;
-  WorkerPool disposals_;
+  BlockingJobs jobs_{{.dial = kDialThreads, .dispose = kDisposeThreads}};  // first to go
 };
 
 }  // namespace farpage::verbs

@@ -203,7 +203,7 @@ TEST(AsioRuntime, WorkForWhichThereIsNoThreadRunsOnceThereIsOne) {
 }
 
 TEST(AsioRuntime, WorkThatHasBegunEndsBeforeTheRuntimeAndTheRestNeverRuns) {
-  constexpr size_t kBegun = BlockingJobs::kConnectThreads;
+  constexpr size_t kBegun = JobThreads{}.connect;
   std::atomic<size_t> begun = 0;
   std::atomic<size_t> ended = 0;
   std::atomic<size_t> late = 0;

@@ -41,7 +41,7 @@ std::string proof(const std::string& token, const std::string& side, uint32_t ki
 
 struct Met {
   Result<void> client;
-  Reception::State node = Reception::State::kReading;
+  HandshakeServer::State node = HandshakeServer::State::kReading;
   Introduction introduction;
   std::string refusal;
 };
@@ -53,14 +53,14 @@ Met meet(const SharedToken& client_token, const SharedToken& node_token,
   Met met;
   std::thread node([&, fd = std::move(node_fd)]() mutable {
     PlainStream stream(std::move(fd));
-    Reception reception(node_token);
-    met.node = receive(reception, stream, soon());
-    met.introduction = reception.introduction();
-    met.refusal = reception.refusal();
+    HandshakeServer handshake(node_token);
+    met.node = receive(handshake, stream, soon());
+    met.introduction = handshake.introduction();
+    met.refusal = handshake.refusal();
   });
   {
     PlainStream stream(std::move(client_fd));
-    met.client = introduce(stream, client_token, introduction, "tcp://node:1", soon());
+    met.client = handshake_as_client(stream, client_token, introduction, "tcp://node:1", soon());
   }
   node.join();
   return met;
@@ -69,11 +69,11 @@ Met meet(const SharedToken& client_token, const SharedToken& node_token,
 // A client that is bytes in this test's hands, against a node.
 class RawClient : public ::testing::Test {
  protected:
-  void begin(const SharedToken& token) { reception_.emplace(token); }
-  Reception::State send(const std::string& bytes) {
+  void begin(const SharedToken& token) { handshake_.emplace(token); }
+  HandshakeServer::State send(const std::string& bytes) {
     EXPECT_EQ(::send(client_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(bytes.size()));
-    return reception_->advance(node_);
+    return handshake_->advance(node_);
   }
   std::string read(size_t bytes) {
     std::string text(bytes, '\0');
@@ -85,17 +85,17 @@ class RawClient : public ::testing::Test {
   std::pair<UniqueFd, UniqueFd> pair_ = socket_pair();
   UniqueFd client_ = std::move(pair_.first);
   PlainStream node_{std::move(pair_.second)};
-  std::optional<Reception> reception_;
+  std::optional<HandshakeServer> handshake_;
 };
 
-static_assert(!std::is_copy_constructible_v<Reception>);  // it points into itself
+static_assert(!std::is_copy_constructible_v<HandshakeServer>);  // it points into itself
 
 TEST(Greeting, BothWithTheTokenOrBothWithoutAccept) {
   for (const SharedToken& token : {SharedToken{}, kToken}) {
     Introduction introduction = {ConnectionKind::kData, make_channel_id()};
     const Met met = meet(token, token, introduction);
     EXPECT_TRUE(met.client.has_value()) << met.client.error().message;
-    EXPECT_EQ(met.node, Reception::State::kAccepted) << met.refusal;
+    EXPECT_EQ(met.node, HandshakeServer::State::kAccepted) << met.refusal;
     EXPECT_EQ(met.introduction.kind, ConnectionKind::kData);
     EXPECT_EQ(met.introduction.channel, introduction.channel);
   }
@@ -103,7 +103,7 @@ TEST(Greeting, BothWithTheTokenOrBothWithoutAccept) {
 
 TEST(Greeting, WrongTokenIsRefusedByTheNode) {
   const Met met = meet(kOther, kToken);
-  EXPECT_EQ(met.node, Reception::State::kRefused);
+  EXPECT_EQ(met.node, HandshakeServer::State::kRefused);
   ASSERT_FALSE(met.client.has_value());
   EXPECT_EQ(met.client.error().code, Code::kDenied);
   expect_says(met.client.error(), "tcp://node:1 refuses: the client's token is not this node's");
@@ -111,7 +111,7 @@ TEST(Greeting, WrongTokenIsRefusedByTheNode) {
 
 TEST(Greeting, ClientWithoutATokenIsToldWhereToNameOne) {
   const Met met = meet({}, kToken);
-  EXPECT_EQ(met.node, Reception::State::kRefused);
+  EXPECT_EQ(met.node, HandshakeServer::State::kRefused);
   ASSERT_FALSE(met.client.has_value());
   EXPECT_EQ(met.client.error().code, Code::kDenied);
   expect_says(met.client.error(), "security.token_file");
@@ -131,14 +131,14 @@ Met meet_tenants(const SharedToken& client_token, const SharedToken& own,
   Met met;
   std::thread node([&, fd = std::move(node_fd)]() mutable {
     PlainStream stream(std::move(fd));
-    Reception reception(own, tenants);
-    met.node = receive(reception, stream, soon());
-    met.introduction = reception.introduction();
+    HandshakeServer handshake(own, tenants);
+    met.node = receive(handshake, stream, soon());
+    met.introduction = handshake.introduction();
   });
   {
     PlainStream stream(std::move(client_fd));
-    met.client = introduce(stream, client_token, {ConnectionKind::kData, make_channel_id()},
-                           "tcp://node:1", soon());
+    met.client = handshake_as_client(
+        stream, client_token, {ConnectionKind::kData, make_channel_id()}, "tcp://node:1", soon());
   }
   node.join();
   return met;
@@ -163,7 +163,7 @@ TEST(Greeting, WithTenantsNobodyComesInWithoutOneOfTheirTokens) {
   for (const SharedToken& shown : {SharedToken{}, SharedToken{"the token of a third test"}}) {
     for (const SharedToken& own : {SharedToken{}, kToken}) {
       const Met met = meet_tenants(shown, own, tenants);
-      EXPECT_EQ(met.node, Reception::State::kRefused);
+      EXPECT_EQ(met.node, HandshakeServer::State::kRefused);
       ASSERT_FALSE(met.client.has_value());
       EXPECT_EQ(met.client.error().code, Code::kDenied);
     }
@@ -186,7 +186,7 @@ TEST(Greeting, ClientsOwnProofSentBackIsNoProofOfTheNode) {
     (void)write_all(stream, std::as_bytes(std::span(answer)), soon());
   });
   PlainStream stream(std::move(client_fd));
-  const auto met = introduce(stream, kToken, {}, "node", soon());
+  const auto met = handshake_as_client(stream, kToken, {}, "node", soon());
   node.join();
   ASSERT_FALSE(met.has_value());
   EXPECT_EQ(met.error().code, Code::kDenied);
@@ -195,36 +195,36 @@ TEST(Greeting, ClientsOwnProofSentBackIsNoProofOfTheNode) {
 // A proof with the empty token is what a node without a token of its own would itself compute.
 TEST_F(RawClient, EmptyTokenIsNoTenants) {
   const std::vector<SharedToken> tenants = {kOther};
-  reception_.emplace(SharedToken{}, tenants);
-  EXPECT_EQ(send(opening()), Reception::State::kReading);
+  handshake_.emplace(SharedToken{}, tenants);
+  EXPECT_EQ(send(opening()), HandshakeServer::State::kReading);
   const std::string challenge = read(56);
   ASSERT_EQ(challenge.size(), 56u);
   EXPECT_EQ(challenge.substr(16, 4), bytes_of(1)) << "a token is asked for";
   const std::string channel(16, '\0');
   EXPECT_EQ(send(channel + proof("", "client", 1, challenge.substr(24), channel)),
-            Reception::State::kRefused);
+            HandshakeServer::State::kRefused);
 }
 
 TEST_F(RawClient, SpeaksByteForByteAsTheFormatSays) {
   begin(kToken);
-  EXPECT_EQ(send(opening(2)), Reception::State::kReading);
+  EXPECT_EQ(send(opening(2)), HandshakeServer::State::kReading);
   const std::string challenge = read(1000);
   ASSERT_EQ(challenge.size(), 56u);
   EXPECT_EQ(challenge.substr(0, 24),
             "FPGN" + bytes_of(1) + bytes_of(0) + bytes_of(0) + bytes_of(1) + bytes_of(0));
   const std::string channel = "channel no. four";
   EXPECT_EQ(send(channel + proof(kToken.secret, "client", 2, challenge.substr(24), channel)),
-            Reception::State::kAccepted);
+            HandshakeServer::State::kAccepted);
   EXPECT_EQ(read(1000), bytes_of(0) + bytes_of(0) +
                             proof(kToken.secret, "node", 2, challenge.substr(24), channel));
-  EXPECT_EQ(std::memcmp(reception_->introduction().channel.data(), channel.data(), 16), 0);
+  EXPECT_EQ(std::memcmp(handshake_->introduction().channel.data(), channel.data(), 16), 0);
 }
 
 TEST_F(RawClient, ProofOfAnotherConnectionKindChannelOrSideIsRefused) {
   const std::string channel(16, 'd');
   for (int wrong = 0; wrong < 5; ++wrong) {
     begin(kToken);
-    ASSERT_EQ(send(opening(1)), Reception::State::kReading);
+    ASSERT_EQ(send(opening(1)), HandshakeServer::State::kReading);
     const std::string nonce = read(56).substr(24);
     const std::string shown =
         wrong == 0   ? proof(kToken.secret, "client", 1, std::string(32, 'n'), channel)  // replayed
@@ -232,7 +232,8 @@ TEST_F(RawClient, ProofOfAnotherConnectionKindChannelOrSideIsRefused) {
         : wrong == 2 ? proof(kToken.secret, "client", 1, nonce, std::string(16, 'e'))
         : wrong == 3 ? proof(kToken.secret, "node", 1, nonce, channel)
                      : proof(kToken.secret, "client", 1, nonce, channel);
-    const auto expected = wrong == 4 ? Reception::State::kAccepted : Reception::State::kRefused;
+    const auto expected =
+        wrong == 4 ? HandshakeServer::State::kAccepted : HandshakeServer::State::kRefused;
     EXPECT_EQ(send(channel + shown), expected) << wrong;
     const std::string answer = read(1000);
     if (wrong == 4) continue;
@@ -244,11 +245,11 @@ TEST_F(RawClient, ProofOfAnotherConnectionKindChannelOrSideIsRefused) {
 TEST_F(RawClient, ProofWithOneBitChangedIsRefused) {
   for (size_t bit = 0; bit < 256; ++bit) {
     begin(kToken);
-    ASSERT_EQ(send(opening(1)), Reception::State::kReading);
+    ASSERT_EQ(send(opening(1)), HandshakeServer::State::kReading);
     std::string shown =
         proof(kToken.secret, "client", 1, read(56).substr(24), std::string(16, '\0'));
     shown[bit / 8] = static_cast<char>(shown[bit / 8] ^ (1 << (bit % 8)));
-    ASSERT_EQ(send(std::string(16, '\0') + shown), Reception::State::kRefused) << bit;
+    ASSERT_EQ(send(std::string(16, '\0') + shown), HandshakeServer::State::kRefused) << bit;
     (void)read(1000);
   }
 }
@@ -257,7 +258,7 @@ TEST_F(RawClient, NonceIsNewEveryTime) {
   std::vector<std::string> nonces;
   for (int i = 0; i < 20; ++i) {
     begin(kToken);
-    ASSERT_EQ(send(opening()), Reception::State::kReading);
+    ASSERT_EQ(send(opening()), HandshakeServer::State::kReading);
     nonces.push_back(read(56).substr(24));
     (void)send(std::string(48, 'x'));
     (void)read(1000);
@@ -268,7 +269,7 @@ TEST_F(RawClient, NonceIsNewEveryTime) {
 
 TEST_F(RawClient, OtherVersionMagicAndKindAreRefusedWithASentence) {
   begin({});
-  EXPECT_EQ(send(opening(1, "FPGN", 2)), Reception::State::kRefused);
+  EXPECT_EQ(send(opening(1, "FPGN", 2)), HandshakeServer::State::kRefused);
   std::string refusal = read(1000);
   EXPECT_EQ(refusal.substr(0, 12),
             "FPGN" + bytes_of(1) + bytes_of(static_cast<uint32_t>(Code::kProtocol)));
@@ -278,16 +279,16 @@ TEST_F(RawClient, OtherVersionMagicAndKindAreRefusedWithASentence) {
 
   begin({});
   EXPECT_EQ(send("GET / HTTP/1.1\r\nHost: node\r\nUser-Agent: somebody"),
-            Reception::State::kRefused);
+            HandshakeServer::State::kRefused);
   EXPECT_NE(read(1000).find("speaks something else"), std::string::npos);
 }
 
 TEST_F(RawClient, UnknownKindIsRefused) {
   for (const uint32_t kind : {0u, 3u, UINT32_MAX}) {
     begin({});
-    ASSERT_EQ(send(opening(kind)), Reception::State::kReading);
+    ASSERT_EQ(send(opening(kind)), HandshakeServer::State::kReading);
     (void)read(56);
-    EXPECT_EQ(send(std::string(48, '\0')), Reception::State::kRefused);
+    EXPECT_EQ(send(std::string(48, '\0')), HandshakeServer::State::kRefused);
     EXPECT_NE(read(1000).find("are unknown"), std::string::npos);
   }
 }
@@ -297,12 +298,12 @@ TEST_F(RawClient, EveryTruncationIsReadOnAndThenGivenUp) {
   for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
     auto [client, node] = socket_pair();
     PlainStream stream(std::move(node));
-    Reception reception({});
+    HandshakeServer handshake({});
     ASSERT_EQ(::send(client.get(), whole.data(), bytes, MSG_NOSIGNAL), static_cast<ssize_t>(bytes));
-    ASSERT_EQ(reception.advance(stream), Reception::State::kReading) << bytes;
-    EXPECT_EQ(reception.events(), POLLIN);
+    ASSERT_EQ(handshake.advance(stream), HandshakeServer::State::kReading) << bytes;
+    EXPECT_EQ(handshake.events(), POLLIN);
     client.reset();
-    ASSERT_EQ(reception.advance(stream), Reception::State::kRefused) << bytes;
+    ASSERT_EQ(handshake.advance(stream), HandshakeServer::State::kRefused) << bytes;
   }
 }
 
@@ -310,15 +311,16 @@ TEST_F(RawClient, GreetingThatComesByteByByteIsAccepted) {
   begin({});
   const std::string whole = opening() + std::string(48, '\0');
   for (size_t i = 0; i + 1 < whole.size(); ++i) {
-    ASSERT_EQ(send(whole.substr(i, 1)), Reception::State::kReading) << i;
+    ASSERT_EQ(send(whole.substr(i, 1)), HandshakeServer::State::kReading) << i;
   }
-  EXPECT_EQ(send(whole.substr(whole.size() - 1)), Reception::State::kAccepted);
+  EXPECT_EQ(send(whole.substr(whole.size() - 1)), HandshakeServer::State::kAccepted);
 }
 
 // Bytes after the greeting are not part of it.
 TEST_F(RawClient, BytesBehindTheGreetingAreLeft) {
   begin({});
-  EXPECT_EQ(send(opening() + std::string(48, '\0') + "first frame"), Reception::State::kAccepted);
+  EXPECT_EQ(send(opening() + std::string(48, '\0') + "first frame"),
+            HandshakeServer::State::kAccepted);
   std::string rest(100, '\0');
   EXPECT_EQ(::recv(node_.fd(), rest.data(), rest.size(), MSG_DONTWAIT), 11);
 }
@@ -330,7 +332,7 @@ Error fooled(const std::string& node_says, const SharedToken& token = {}) {
             static_cast<ssize_t>(node_says.size()));
   ::shutdown(node_fd.get(), SHUT_WR);
   PlainStream stream(std::move(client_fd));
-  const auto met = introduce(stream, token, {}, "tcp://node:1", soon());
+  const auto met = handshake_as_client(stream, token, {}, "tcp://node:1", soon());
   return met ? Error{Code::kOk, ""} : met.error();
 }
 
@@ -343,7 +345,7 @@ std::string answer(uint32_t code = 0, uint32_t message_bytes = 0) {
   return bytes_of(code) + bytes_of(message_bytes) + std::string(32, 'p');
 }
 
-TEST(Introduce, EveryTruncationOfTheNodeIsAnError) {
+TEST(HandshakeClient, EveryTruncationOfTheNodeIsAnError) {
   const std::string whole = challenge() + answer();
   for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
     EXPECT_EQ(fooled(whole.substr(0, bytes)).code, Code::kUnavailable) << bytes;
@@ -351,7 +353,7 @@ TEST(Introduce, EveryTruncationOfTheNodeIsAnError) {
   EXPECT_EQ(fooled(whole).code, Code::kOk);
 }
 
-TEST(Introduce, OtherMagicAndVersionAreRefused) {
+TEST(HandshakeClient, OtherMagicAndVersionAreRefused) {
   const Error other = fooled(challenge(0, 0, 1, 0, "HTTP"));
   EXPECT_EQ(other.code, Code::kProtocol);
   expect_says(other, "no memory node");
@@ -360,7 +362,7 @@ TEST(Introduce, OtherMagicAndVersionAreRefused) {
   expect_says(newer, "run the same version of farpage on both");
 }
 
-TEST(Introduce, RefusalIsTheNodesOwnAndPrintable) {
+TEST(HandshakeClient, RefusalIsTheNodesOwnAndPrintable) {
   const auto exhausted = static_cast<uint32_t>(Code::kExhausted);
   const Error full = fooled(challenge(exhausted, 4) + "full");
   EXPECT_EQ(full.code, Code::kExhausted);
@@ -374,11 +376,11 @@ TEST(Introduce, RefusalIsTheNodesOwnAndPrintable) {
   EXPECT_EQ(fooled(challenge(UINT32_MAX, 0)).code, Code::kProtocol);
 }
 
-TEST(Introduce, SilentNodeIsAnErrorAtTheDeadline) {
+TEST(HandshakeClient, SilentNodeIsAnErrorAtTheDeadline) {
   const auto [client_fd, node_fd] = socket_pair();
   PlainStream stream(UniqueFd(::fcntl(client_fd.get(), F_DUPFD_CLOEXEC, 0)));
   const uint64_t deadline = soon(30 * kMillisecond);
-  const auto met = introduce(stream, {}, {}, "tcp://node:1", deadline);
+  const auto met = handshake_as_client(stream, {}, {}, "tcp://node:1", deadline);
   ASSERT_FALSE(met.has_value());
   EXPECT_EQ(met.error().code, Code::kTimeout);
   expect_says(met.error(), "is it stopped");

@@ -146,8 +146,27 @@ TEST_F(PushLandingTest, KnowsWhetherPlacesAreLent) {
   EXPECT_FALSE(landing_.lent());
   auto place = landing_.pool().take();
   EXPECT_TRUE(landing_.lent());
-  std::move(*place).quarantine([] { return false; });
+  landing_.quarantine(std::move(*place), landing_.begin(1).value(), 0);
   EXPECT_FALSE(landing_.lent());
+}
+
+// I4.
+TEST_F(PushLandingTest, AQuarantinedPlaceComesBackOnlyWhenItsGroupIsThere) {
+  const uint32_t first = landing_.begin(2).value();
+  std::vector<PageLease> places;
+  while (auto place = landing_.pool().take()) places.push_back(std::move(*place));
+  const uint32_t index = places.back().index();
+  landing_.quarantine(std::move(places.back()), first, 1);
+  EXPECT_EQ(landing_.quarantined_pages(), 1u);
+  arrive(first);
+  landing_.collect();
+  EXPECT_FALSE(landing_.pool().take()) << "another group has arrived";
+  arrive(group_immediate(first, 1));
+  landing_.collect();
+  EXPECT_EQ(landing_.quarantined_pages(), 0u);
+  const auto place = landing_.pool().take();
+  ASSERT_TRUE(place);
+  EXPECT_EQ(place->index(), index);
 }
 
 }  // namespace

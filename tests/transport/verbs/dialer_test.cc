@@ -137,14 +137,14 @@ TEST_F(VerbsDialer, AQueuePairEndsAtOnceHoweverManyDialsAreSilent) {
     const std::lock_guard lock(dialling->mutex);
     return dialling->threads.size();
   };
-  for (size_t i = 0; i < 2 * WorkerPool::kMostThreads; ++i) {
+  for (size_t i = 0; i < 2 * Dialer::kDialThreads; ++i) {
     dialer_.dial(arrivals_, where_, {}, boottime_clock().now_ns() + 3'600 * kSecond);
   }
   const uint64_t until = boottime_clock().now_ns() + 20 * kSecond;
-  while (busy_threads() < WorkerPool::kMostThreads && boottime_clock().now_ns() < until) {
+  while (busy_threads() < Dialer::kDialThreads && boottime_clock().now_ns() < until) {
     std::this_thread::yield();
   }
-  ASSERT_EQ(busy_threads(), WorkerPool::kMostThreads);
+  ASSERT_EQ(busy_threads(), Dialer::kDialThreads);
 
   const auto counters = std::make_shared<PathCounters>();
   dialer_.dispose(std::make_unique<SendQueue>(std::make_unique<Connection>(), counters));

@@ -61,8 +61,8 @@ void PathLedger::failed(size_t device, const Endpoint& to) {
   ++path(device, to).ended.failed;
 }
 
-// Only the ledger still references these counters: their connection is gone, and nothing can take a
-// new reference.
+// Counters that only the ledger still references belong to a connection that has gone, and nobody
+// can take a new reference to them.
 void PathLedger::fold_ended(Path& path) {
   std::erase_if(path.open, [&path](const std::shared_ptr<PathCounters>& counters) {
     if (counters.use_count() > 1) return false;

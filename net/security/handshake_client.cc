@@ -48,8 +48,9 @@ Error about(const std::string& node, const Error& error) {
 
 }  // namespace
 
-Result<void> introduce(Stream& stream, const SharedToken& token, const Introduction& introduction,
-                       const std::string& node, uint64_t deadline_ns) {
+Result<void> handshake_as_client(Stream& stream, const SharedToken& token,
+                                 const Introduction& introduction, const std::string& node,
+                                 uint64_t deadline_ns) {
   const auto kind = static_cast<uint32_t>(introduction.kind);
   Opening opening = {greeting::kMagic, kGreetingVersion, kind, 0, make_nonce()};
   if (auto sent = write_all(stream, bytes_of(opening), deadline_ns); !sent) {

@@ -1,4 +1,4 @@
-#include "node/clients/slow_work.h"
+#include "node/clients/client_jobs.h"
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ struct Thing {
   std::function<void()> ended;
 };
 
-class SlowWorkInThreads : public ::testing::Test {
+class ClientJobsInThreads : public ::testing::Test {
  protected:
   bool await(const std::function<bool()>& ready) {
     return runtime_.wait_until(runtime_.clock().now_ns() + 20 * kSecond, ready);
@@ -34,15 +34,15 @@ class SlowWorkInThreads : public ::testing::Test {
   AsioRuntime runtime_;
 };
 
-TEST_F(SlowWorkInThreads, GoesOnBesideTheRuntimesThreadAndIsToldThere) {
+TEST_F(ClientJobsInThreads, GoesOnBesideTheRuntimesThreadAndIsToldThere) {
   std::thread::id worked;
   std::thread::id told;
   std::thread::id own;
   std::atomic<bool> done = false;
-  SlowWork work(runtime_, fabric_);
+  ClientJobs jobs(runtime_, fabric_);
   runtime_.run([&] {
     own = std::this_thread::get_id();
-    work.run(
+    jobs.run(
         [&](Fabric& fabric) {
           EXPECT_EQ(&fabric, &fabric_);
           worked = std::this_thread::get_id();
@@ -58,11 +58,11 @@ TEST_F(SlowWorkInThreads, GoesOnBesideTheRuntimesThreadAndIsToldThere) {
   EXPECT_EQ(told, own);
 }
 
-TEST_F(SlowWorkInThreads, WhatIsEndedGoesOnAnotherThread) {
+TEST_F(ClientJobsInThreads, WhatIsEndedGoesOnAnotherThread) {
   std::atomic<bool> ended = false;
   std::thread::id on;
-  SlowWork work(runtime_, fabric_);
-  work.end(std::make_unique<Thing>([&] {
+  ClientJobs jobs(runtime_, fabric_);
+  jobs.end(std::make_unique<Thing>([&] {
     on = std::this_thread::get_id();
     ended = true;
     runtime_.notify();
@@ -71,8 +71,8 @@ TEST_F(SlowWorkInThreads, WhatIsEndedGoesOnAnotherThread) {
   EXPECT_NE(on, std::this_thread::get_id());
 }
 
-TEST_F(SlowWorkInThreads, AFewAtATimeBeginInTheirOrder) {
-  constexpr size_t kAll = 3 * SlowWork::kMostAtOnce;
+TEST_F(ClientJobsInThreads, AFewAtATimeBeginInTheirOrder) {
+  constexpr size_t kAll = 3 * ClientJobs::kMostAtOnce;
   std::mutex mutex;  // of the next three
   size_t begun = 0;
   size_t inside = 0;
@@ -80,17 +80,17 @@ TEST_F(SlowWorkInThreads, AFewAtATimeBeginInTheirOrder) {
   std::atomic<bool> is_full = false;
   std::atomic<size_t> told = 0;
   std::atomic<bool> go_on = false;
-  SlowWork work(runtime_, fabric_);
+  ClientJobs jobs(runtime_, fabric_);
   for (size_t i = 0; i < kAll; ++i) {
-    work.run(
+    jobs.run(
         [&, i](Fabric&) {
           {
             const std::lock_guard lock(mutex);
             ++begun;
             most = std::max(most, ++inside);
-            if (inside == SlowWork::kMostAtOnce) is_full = true;
+            if (inside == ClientJobs::kMostAtOnce) is_full = true;
           }
-          if (i < SlowWork::kMostAtOnce) {
+          if (i < ClientJobs::kMostAtOnce) {
             runtime_.notify();
             runtime_.wait_until(kNever, [&] { return go_on.load(); });
           }
@@ -105,16 +105,16 @@ TEST_F(SlowWorkInThreads, AFewAtATimeBeginInTheirOrder) {
   ASSERT_TRUE(await([&] { return is_full.load(); }));
   {
     const std::lock_guard lock(mutex);
-    EXPECT_EQ(begun, SlowWork::kMostAtOnce) << "the first of them, for only those wait inside";
+    EXPECT_EQ(begun, ClientJobs::kMostAtOnce) << "the first of them, for only those wait inside";
   }
   go_on = true;
   runtime_.notify();
   ASSERT_TRUE(await([&] { return told == kAll; }));
-  EXPECT_EQ(most, SlowWork::kMostAtOnce);
+  EXPECT_EQ(most, ClientJobs::kMostAtOnce);
 }
 
 // Else what clients that have gone had would pile up behind what those that come ask for.
-TEST_F(SlowWorkInThreads, WhatIsEndedComesBeforeWhatIsMade) {
+TEST_F(ClientJobsInThreads, WhatIsEndedComesBeforeWhatIsMade) {
   std::atomic<size_t> inside = 0;
   std::atomic<size_t> may_go = 0;
   std::mutex mutex;
@@ -124,9 +124,9 @@ TEST_F(SlowWorkInThreads, WhatIsEndedComesBeforeWhatIsMade) {
     begun.push_back(what);
   };
   std::atomic<int> told = 0;
-  SlowWork work(runtime_, fabric_);
-  for (size_t i = 0; i < SlowWork::kMostAtOnce; ++i) {
-    work.run(
+  ClientJobs jobs(runtime_, fabric_);
+  for (size_t i = 0; i < ClientJobs::kMostAtOnce; ++i) {
+    jobs.run(
         [&, i](Fabric&) {
           ++inside;
           runtime_.notify();
@@ -134,31 +134,31 @@ TEST_F(SlowWorkInThreads, WhatIsEndedComesBeforeWhatIsMade) {
         },
         [] {});
   }
-  ASSERT_TRUE(await([&] { return inside == SlowWork::kMostAtOnce; }));
-  work.run([&](Fabric&) { begin("made"); },
+  ASSERT_TRUE(await([&] { return inside == ClientJobs::kMostAtOnce; }));
+  jobs.run([&](Fabric&) { begin("made"); },
            [&] {
              ++told;
              runtime_.notify();
            });
-  work.end(std::make_unique<Thing>([&] { begin("ended"); }));
+  jobs.end(std::make_unique<Thing>([&] { begin("ended"); }));
   may_go = 1;
   runtime_.notify();
   ASSERT_TRUE(await([&] { return told == 1; }));
   EXPECT_EQ(begun, (std::vector<std::string>{"ended", "made"})) << "one thread was free for both";
-  may_go = SlowWork::kMostAtOnce;
+  may_go = ClientJobs::kMostAtOnce;
   runtime_.notify();
 }
 
 // Ends may last as long as a silent peer is waited for, and clients come meanwhile.
-TEST_F(SlowWorkInThreads, EndsLeaveRoomForWhatIsMade) {
+TEST_F(ClientJobsInThreads, EndsLeaveRoomForWhatIsMade) {
   std::atomic<size_t> inside = 0;
   std::atomic<bool> go_on = false;
   std::atomic<size_t> ended = 0;
   std::atomic<bool> made = false;
-  SlowWork work(runtime_, fabric_);
-  constexpr size_t kEnds = 3 * SlowWork::kMostAtOnce;
+  ClientJobs jobs(runtime_, fabric_);
+  constexpr size_t kEnds = 3 * ClientJobs::kMostAtOnce;
   for (size_t i = 0; i < kEnds; ++i) {
-    work.end(std::make_unique<Thing>([&] {
+    jobs.end(std::make_unique<Thing>([&] {
       ++inside;
       runtime_.notify();
       runtime_.wait_until(kNever, [&] { return go_on.load(); });
@@ -166,31 +166,31 @@ TEST_F(SlowWorkInThreads, EndsLeaveRoomForWhatIsMade) {
       runtime_.notify();
     }));
   }
-  ASSERT_TRUE(await([&] { return inside >= SlowWork::kMostEndsAtOnce; }));
+  ASSERT_TRUE(await([&] { return inside >= ClientJobs::kMostEndsAtOnce; }));
   for (int i = 0; i < 2; ++i) {  // one after the other
     made = false;
-    work.run([](Fabric&) {},
+    jobs.run([](Fabric&) {},
              [&] {
                made = true;
                runtime_.notify();
              });
     EXPECT_TRUE(await([&] { return made.load(); }));
   }
-  EXPECT_EQ(inside, SlowWork::kMostEndsAtOnce);
+  EXPECT_EQ(inside, ClientJobs::kMostEndsAtOnce);
   go_on = true;
   runtime_.notify();
   EXPECT_TRUE(await([&] { return ended == kEnds; }));
 }
 
-TEST_F(SlowWorkInThreads, ItsEndWaitsForWhatIsInsideAndDestroysTheRest) {
+TEST_F(ClientJobsInThreads, ItsEndWaitsForWhatIsInsideAndDestroysTheRest) {
   std::atomic<size_t> inside = 0;
   std::atomic<bool> go_on = false;
   std::atomic<int> ended = 0;
   std::atomic<bool> gone = false;
-  auto work = std::make_unique<SlowWork>(runtime_, fabric_);
+  auto jobs = std::make_unique<ClientJobs>(runtime_, fabric_);
   const auto held = std::make_shared<Thing>([&] { ++ended; });
-  for (size_t i = 0; i < SlowWork::kMostAtOnce; ++i) {
-    work->run(
+  for (size_t i = 0; i < ClientJobs::kMostAtOnce; ++i) {
+    jobs->run(
         [&](Fabric&) {
           ++inside;
           runtime_.notify();
@@ -199,16 +199,16 @@ TEST_F(SlowWorkInThreads, ItsEndWaitsForWhatIsInsideAndDestroysTheRest) {
         },
         [] { FAIL() << "nobody is there to be told"; });
   }
-  ASSERT_TRUE(await([&] { return inside == SlowWork::kMostAtOnce; }));
-  work->run([&](Fabric&) { FAIL() << "it has not begun, and never does"; },
+  ASSERT_TRUE(await([&] { return inside == ClientJobs::kMostAtOnce; }));
+  jobs->run([&](Fabric&) { FAIL() << "it has not begun, and never does"; },
             [own = std::make_shared<Thing>([&] { ++ended; })] {});
-  work->end(std::make_unique<Thing>([&] { ++ended; }));
+  jobs->end(std::make_unique<Thing>([&] { ++ended; }));
   std::atomic<bool> is_ending = false;
   std::thread ending([&] {
     runtime_.run([&] {
       is_ending = true;
       runtime_.notify();
-      work.reset();
+      jobs.reset();
       gone = true;
       EXPECT_EQ(ended, 2);
     });
@@ -221,14 +221,14 @@ TEST_F(SlowWorkInThreads, ItsEndWaitsForWhatIsInsideAndDestroysTheRest) {
   ending.join();
 }
 
-// Whose process has died, and whose runtime runs nothing any more.
-TEST(SlowWorkInVirtualTime, OfADeadProcessIsDestroyedWithIt) {
+// Its process has died, and its runtime runs nothing any more.
+TEST(ClientJobsInVirtualTime, OfADeadProcessIsDestroyedWithIt) {
   sim::World world(1);
   sim::SimFabric fabric(world, {.offload_min_ns = kMillisecond, .offload_max_ns = kMillisecond});
   int ended = 0;
   {
-    SlowWork work(fabric.runtime(), fabric);
-    work.run([](Fabric&) { FAIL(); },
+    ClientJobs jobs(fabric.runtime(), fabric);
+    jobs.run([](Fabric&) { FAIL(); },
              [own = std::make_shared<Thing>([&] { ++ended; })] { FAIL(); });
     fabric.die();
     world.run_until(world.now_ns() + kSecond);

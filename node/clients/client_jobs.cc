@@ -1,4 +1,4 @@
-#include "node/clients/slow_work.h"
+#include "node/clients/client_jobs.h"
 
 #include <algorithm>
 #include <deque>
@@ -9,18 +9,18 @@
 
 namespace farpage {
 
-// The work is kept here and not by the runtime, which may keep what it never runs for longer than
+// The jobs wait here and not in the runtime, which may keep what it never runs for longer than
 // there is a fabric.
-struct SlowWork::Shared {
+struct ClientJobs::Shared {
   struct Job {
     std::function<void(Fabric&)> work;
     std::function<void()> done;
   };
 
+  // Both under the lock.
   bool end_may_begin() const { return !ends.empty() && ending < kMostEndsAtOnce; }
-  // Jobs, under the lock.
   size_t may_begin() const {
-    return waiting.size() + std::min(ends.size(), kMostEndsAtOnce - ending);
+    return makes.size() + std::min(ends.size(), kMostEndsAtOnce - ending);
   }
 
   Shared(Runtime& its_runtime, Fabric& fabric) : runtime(its_runtime), gate(fabric) {}
@@ -29,24 +29,24 @@ struct SlowWork::Shared {
   FabricGate gate;
   std::mutex mutex;  // of what follows
   std::deque<Job> ends;
-  std::deque<Job> waiting;  // what is no end
+  std::deque<Job> makes;  // jobs that make something
   std::vector<Job> ended;
   size_t ending = 0;   // ends that are under way
-  size_t threads = 0;  // that were asked for
-  size_t coming = 0;   // of them, that have begun nothing yet
-  size_t untold = 0;   // jobs that were asked for
+  size_t threads = 0;  // that the runtime was asked for
+  size_t coming = 0;   // those of them that have begun no job yet
+  size_t untold = 0;   // jobs whose end was not told yet
   std::function<void()> when_ended;
 };
 
-SlowWork::SlowWork(Runtime& runtime, Fabric& fabric)
+ClientJobs::ClientJobs(Runtime& runtime, Fabric& fabric)
     : shared_(std::make_shared<Shared>(runtime, fabric)) {}
 
-SlowWork::~SlowWork() {
+ClientJobs::~ClientJobs() {
   std::deque<Shared::Job> never;
   std::deque<Shared::Job> ends;
   {
     const std::lock_guard lock(shared_->mutex);
-    std::swap(never, shared_->waiting);
+    std::swap(never, shared_->makes);
     std::swap(ends, shared_->ends);
   }
   shared_->gate.close();
@@ -54,17 +54,17 @@ SlowWork::~SlowWork() {
   shared_->ended.clear();
 }
 
-void SlowWork::when_ended(std::function<void()> done) {
+void ClientJobs::when_ended(std::function<void()> done) {
   const std::lock_guard lock(shared_->mutex);
   if (shared_->untold == 0) return shared_->runtime.after(0, std::move(done));
   shared_->when_ended = std::move(done);
 }
 
-void SlowWork::add(std::function<void(Fabric&)> work, std::function<void()> done, bool is_end) {
+void ClientJobs::add(std::function<void(Fabric&)> work, std::function<void()> done, bool is_end) {
   {
     const std::lock_guard lock(shared_->mutex);
     ++shared_->untold;
-    auto& queue = is_end ? shared_->ends : shared_->waiting;
+    auto& queue = is_end ? shared_->ends : shared_->makes;
     queue.push_back({std::move(work), std::move(done)});
     if (shared_->threads == kMostAtOnce) return;
     ++shared_->threads;
@@ -73,8 +73,8 @@ void SlowWork::add(std::function<void(Fabric&)> work, std::function<void()> done
   shared_->runtime.offload(JobClass::kConnect, [shared = shared_] { begin_one(shared); });
 }
 
-void SlowWork::begin_one(const std::shared_ptr<Shared>& shared) {
-  // All of it inside the gate: once that is closed, nothing is held by this thread.
+void ClientJobs::begin_one(const std::shared_ptr<Shared>& shared) {
+  // All inside the gate: once that is closed, this thread holds nothing of a job.
   (void)shared->gate.pass([&](Fabric& fabric) -> Result<void> {
     Shared::Job job;
     bool is_end = false;
@@ -82,7 +82,7 @@ void SlowWork::begin_one(const std::shared_ptr<Shared>& shared) {
       const std::lock_guard lock(shared->mutex);
       --shared->coming;
       is_end = shared->end_may_begin();
-      auto& queue = is_end ? shared->ends : shared->waiting;
+      auto& queue = is_end ? shared->ends : shared->makes;
       if (queue.empty()) return {};
       job = std::move(queue.front());
       queue.pop_front();
@@ -108,7 +108,7 @@ void SlowWork::begin_one(const std::shared_ptr<Shared>& shared) {
   shared->runtime.offload(JobClass::kConnect, [shared] { begin_one(shared); });
 }
 
-void SlowWork::tell(const std::shared_ptr<Shared>& shared) {
+void ClientJobs::tell(const std::shared_ptr<Shared>& shared) {
   std::vector<Shared::Job> ended;
   {
     const std::lock_guard lock(shared->mutex);

@@ -34,10 +34,10 @@ std::string encode_refusal(Code code, const std::string& message) {
   return text_of(challenge) + text;
 }
 
-Reception::Reception(SharedToken token, std::span<const SharedToken> tenants)
+HandshakeServer::HandshakeServer(SharedToken token, std::span<const SharedToken> tenants)
     : token_(std::move(token)), tenants_(tenants) {}
 
-Reception::State Reception::advance(Stream& stream) {
+HandshakeServer::State HandshakeServer::advance(Stream& stream) {
   while (exchange(stream)) {
     if (step_ == Step::kDone) return refusal_.empty() ? State::kAccepted : State::kRefused;
     filled_ = 0;
@@ -53,7 +53,7 @@ Reception::State Reception::advance(Stream& stream) {
 }
 
 // Sends what is to be sent, then reads what the step needs. False: not yet, or never (events_ 0).
-bool Reception::exchange(Stream& stream) {
+bool HandshakeServer::exchange(Stream& stream) {
   const auto moved = [&](const Transfer& transfer) {
     events_ = transfer.state == StreamState::kWouldBlock ? transfer.events : short{0};
     if (transfer.state == StreamState::kEnded) refusal_ = "the client has gone";
@@ -77,7 +77,7 @@ bool Reception::exchange(Stream& stream) {
   return true;
 }
 
-void Reception::take_opening() {
+void HandshakeServer::take_opening() {
   Opening opening;
   std::memcpy(&opening, incoming_.data(), sizeof opening);
   if (opening.magic != greeting::kMagic || opening.version != kGreetingVersion) {
@@ -100,7 +100,7 @@ void Reception::take_opening() {
   step_ = Step::kProof;
 }
 
-void Reception::take_proof() {
+void HandshakeServer::take_proof() {
   ClientProof proof;
   std::memcpy(&proof, incoming_.data(), sizeof proof);
   introduction_.channel = proof.channel;
@@ -119,7 +119,7 @@ void Reception::take_proof() {
 }
 
 // All are tried, whichever fits, so that the time tells nothing of whose it is.
-const SharedToken* Reception::find_proven(const Proof& proof) {
+const SharedToken* HandshakeServer::find_proven(const Proof& proof) {
   const SharedToken* found = nullptr;
   const auto fits = [&](const SharedToken& token) {
     const bool is_proven = greeting::equal(
@@ -136,7 +136,7 @@ const SharedToken* Reception::find_proven(const Proof& proof) {
   return found;
 }
 
-void Reception::answer(Code code, const std::string& message) {
+void HandshakeServer::answer(Code code, const std::string& message) {
   refusal_ = message;
   Answer answer = {static_cast<uint32_t>(code), static_cast<uint32_t>(message.size()), {}};
   if (code == Code::kOk) {

@@ -11,20 +11,21 @@
 
 namespace farpage {
 
-// What may block, of a node: to make memory and connections for its clients, and to end them. It
-// runs beside the node's thread, a few at a time, begun in the order in which it was asked for, but
-// for ends, which go first: so clients that come and go faster than that wait, and what was theirs
-// does not pile up. Used on the runtime's thread.
-class SlowWork {
+// A node's blocking jobs for its clients: jobs that make memory and connections, and jobs that end
+// them. The runtime's threads run a few at a time, in the order in which they were asked for, but
+// ends go first: so clients that come and go faster than that wait, and the resources of those that
+// have gone do not pile up. In a simulation the jobs are callbacks, as all offloaded work is. Used
+// on the runtime's thread.
+class ClientJobs {
  public:
   static constexpr size_t kMostAtOnce = 8;
-  // An end may last until its device gives up on a silent peer, and something is made all the same.
+  // An end may last until its device gives up on a silent peer; one place is left for what is made.
   static constexpr size_t kMostEndsAtOnce = kMostAtOnce - 1;
 
-  SlowWork(Runtime& runtime, Fabric& fabric);
-  // Waits for what is under way. What has not begun never does, and nobody is told of what has
-  // ended; all that they hold is destroyed before this returns.
-  ~SlowWork();
+  ClientJobs(Runtime& runtime, Fabric& fabric);
+  // Waits for the jobs that have begun. Drops the others, and tells nobody of those that have
+  // ended; destroys all that they hold before it returns.
+  ~ClientJobs();
 
   // `work` on another thread, then `done` on the runtime's.
   void run(std::function<void(Fabric&)> work, std::function<void()> done) {
@@ -34,12 +35,12 @@ class SlowWork {
   // Destroys `thing` on another thread.
   template <typename T>
   void end(T thing) {
-    // Emptied there, so that it is not this thread that holds it last.
+    // The job empties the box, so that this thread never holds the thing last.
     auto box = std::make_shared<std::optional<T>>(std::move(thing));
     add([box](Fabric&) { box->reset(); }, [] {}, true);
   }
 
-  // `done` on the runtime's thread, later, once all that was asked for has ended.
+  // `done` on the runtime's thread, later, once all jobs that were asked for have ended.
   void when_ended(std::function<void()> done);
 
  private:
@@ -48,7 +49,7 @@ class SlowWork {
   static void begin_one(const std::shared_ptr<Shared>& shared);
   static void tell(const std::shared_ptr<Shared>& shared);
 
-  std::shared_ptr<Shared> shared_;  // with what the runtime has been given
+  std::shared_ptr<Shared> shared_;  // with the callbacks that the runtime has been given
 };
 
 }  // namespace farpage
