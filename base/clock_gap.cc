@@ -33,8 +33,8 @@ uint64_t ClockGap::held_ns(const Runtime& runtime, const ClockGap& then, uint64_
 
 std::string held_warning(uint64_t held_ns) {
   return fmt::format(
-      "this machine was held for {} ms, or its wall clock was set ahead by as much: leases of "
-      "before end now (docs/operations.md, Clocks)",
+      "this machine was held for {} ms, or its wall clock was set ahead by as much: earlier leases "
+      "end now (docs/operations.md, Clocks)",
       held_ns / kMillisecond);
 }
 

@@ -21,8 +21,8 @@ class ClockGap {
   uint64_t grown_since(const ClockGap& then) const;
 
   // The time that this machine was held since `then`, as far as its clocks tell, if that is more
-  // than a lease of so long forgives; otherwise 0. What is forgiven: half of the drift ε that nodes
-  // wait for beyond a lease, and never less than 100 ms, so that a time service may set the clock.
+  // than a lease of so long forgives; otherwise 0. It forgives half of the drift ε that nodes wait
+  // for beyond a lease, and never less than 100 ms, so that a time service may set the clock.
   static uint64_t held_ns(const Runtime& runtime, const ClockGap& then, uint64_t lease_ns);
 
  private:

@@ -76,7 +76,7 @@ using MetricLabels = std::initializer_list<MetricLabel>;
 
 enum class MetricKind : uint8_t { kCounter, kGauge, kHistogram };
 
-// What components tell their values to, at each look (docs/metrics.md): a family, and then the
+// Components report their values to it, at each look (docs/metrics.md): a family, and then the
 // values that belong to it, each with labels of its own. Names, with their units, are those of
 // Prometheus.
 class MetricVisitor {

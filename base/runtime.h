@@ -11,7 +11,7 @@
 
 namespace farpage {
 
-// What blocking work is for. No class waits for another one's threads.
+// Kinds of blocking work. No class waits for another one's threads.
 enum class JobClass : uint8_t {
   kDial,     // reaches a peer that may be dead
   kConnect,  // connects to a peer that has answered, or makes memory for one

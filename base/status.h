@@ -27,7 +27,7 @@ inline constexpr int kCodes = static_cast<int>(Code::kOtherEpoch) + 1;
 // "not found", "timed out", …: for messages and logs.
 const char* code_name(Code code);
 
-// What the data path returns: trivially copyable, never allocates. `context` is a string literal.
+// The result of the data path: trivially copyable, never allocates. `context` is a string literal.
 struct [[nodiscard]] Status {
   Code code = Code::kOk;
   int32_t vendor = 0;  // errno, or the backend's own code
@@ -36,7 +36,7 @@ struct [[nodiscard]] Status {
   bool ok() const { return code == Code::kOk; }
 };
 
-// What set-up and control return: a sentence that tells a person what to do about it.
+// The result of set-up and control: a sentence that tells a person what to do about it.
 struct Error {
   Code code;
   std::string message;

@@ -127,7 +127,7 @@ void write_stderr(std::string_view text) {
     with_lost =
         fmt::format("\nfarpage: {} messages before this one could not be written\n{}", lost, text);
   }
-  // Who has not read for so long is not waited for again, until it reads.
+  // Do not wait again for a reader that has not read for so long, until it reads.
   const bool written = write_all(lost > 0 ? with_lost : text, lost > 0 ? 0 : kPatienceMs);
   lost = written ? 0 : lost + 1;
   errno = error_number;

@@ -1,4 +1,4 @@
-// What copying costs, alone and checked, for each kernel of integrity/copy_kernel.h. Sources are
+// Measures copying, alone and checked, with each kernel of integrity/copy_kernel.h. Sources are
 // drawn at random out of 2 GiB, or all lie in the cache; destinations are used in turn.
 
 #include <benchmark/benchmark.h>

@@ -109,7 +109,7 @@ class Way {
   void bring() {
     while (!packets_.empty() && packets_.front().due_us <= now_us()) {
       const std::vector<char>& bytes = packets_.front().bytes;
-      // What the other end does not take is lost, as on any link.
+      // Bytes that the other end does not take are lost, as on any link.
       if (::write(to_, bytes.data(), bytes.size()) < 0 && errno != EAGAIN && errno != EIO) {
         die("write");
       }

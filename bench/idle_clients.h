@@ -14,7 +14,7 @@ namespace farpage {
 class IdleClients {
  public:
   // `connect` makes one client; `interrupted` is asked before each, `opened` told after it.
-  // What they stand on outlives them.
+  // Their runtime and fabric outlive them.
   static Result<IdleClients> open(uint64_t count,
                                   const std::function<Result<std::unique_ptr<Client>>()>& connect,
                                   const std::function<bool()>& interrupted,

@@ -36,8 +36,8 @@ struct PushBenchResult {
   double pages_per_s = 0;  // that were ready
 };
 
-// Fills the node with pages, then has it push pages drawn at random, one push after the other. What
-// has landed is compared with the truth now and then, outside of the time taken.
+// Fills the node with pages, then has it push pages drawn at random, one push after the other.
+// Landed pages are compared with the truth now and then, outside of the measured time.
 Result<PushBenchResult> run_push_bench(
     Client& client, const PushBenchOptions& options, const std::function<bool()>& interrupted,
     const std::function<void(uint64_t done, uint64_t total)>& filled);

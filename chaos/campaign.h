@@ -40,8 +40,8 @@ struct CampaignResult {
   double seconds = 0;
 
   bool holds() const { return failed_seeds.empty(); }
-  // Kinds that were injected kManyTimes or more and not caught once: either they do nothing, or
-  // nobody meets them, and what the campaign says of them is worth nothing.
+  // Kinds that were injected kManyTimes or more and not caught once: either they do nothing, or no
+  // run meets them, and the campaign's word on them is worth nothing.
   std::vector<std::string_view> never_caught() const;
 };
 

@@ -13,7 +13,7 @@
 #include "base/status.h"
 #include "pagetable/epoch.h"
 
-// What campaigns against simulated clusters and against real processes may be told alike.
+// Options that campaigns against simulated clusters and against real processes share.
 namespace farpage::chaos {
 
 // Which of all kinds are named; without a name, all of them. `place`: what follows in an error.

@@ -33,8 +33,7 @@ void KeptPages::put_acknowledged(const PageKey& key, uint64_t number, Version ve
   page.puts.erase(number);
 }
 
-// Whatever is under way may be removed by it too. One that was never acknowledged may happen at any
-// time.
+// It may remove puts under way too. One that was never acknowledged may happen at any time.
 void KeptPages::remove_sent(const PageKey& key) {
   ++pages_[key].removes;
 }

@@ -12,10 +12,11 @@
 namespace farpage::chaos {
 
 // Which acknowledged pages must still be there: put at a time since which some node of those that
-// hold the page in every epoch was up, has evicted nothing and had no bit flipped, and nobody has
-// asked to remove it. The first of these epochs is the one in which the put was acknowledged, which
-// may be older than the register's: a primary that has not heard of the newest acknowledges for V.
-// What nodes evict they tell in their status; everything else was done to them here.
+// hold the page in every epoch was up, has evicted nothing and had no bit flipped, and no client
+// has asked to remove it. The first of these epochs is the one in which the put was acknowledged,
+// which may be older than the register's: a primary that has not heard of the newest acknowledges
+// for `view_lease`. Nodes report their evictions in their status; this class caused every other
+// loss.
 class KeptPages {
  public:
   KeptPages(SimCluster& cluster, const Epoch& list);
@@ -56,7 +57,7 @@ class KeptPages {
 
   uint64_t evictions(size_t node);
   Marks now();
-  // Of the last acknowledged put; null: somebody has asked to remove it since.
+  // Of the last acknowledged put; null: a client has asked to remove it since.
   const Marks* put_at(const PageKey& key) const;
   std::span<const Epoch> epochs_since(const Marks& put) const;
   // Of the epochs since the put, the first from which on the run that there is now has been a

@@ -9,7 +9,7 @@
 
 namespace farpage::chaos {
 
-// What befalls hosts and links, beside the faults of single operations (fault::FaultKind).
+// Disturbances of hosts and links, beside the faults of single operations (fault::FaultKind).
 enum class Disturbance : uint8_t {
   kStopped,         // a node ends in good order, and starts again later
   kKilled,          // … its process is gone, and its memory still answers
@@ -18,7 +18,7 @@ enum class Disturbance : uint8_t {
   kClientPaused,    // an engine and its client stand still
   kPeersStopped,    // a host sees no completion of any peer for a while
   kLinksCut,        // control connections are lost
-  kLinksSilent,     // control connections carry nothing, and nobody is told
+  kLinksSilent,     // control connections carry nothing, and no end is told
   kParted,          // nothing passes between two hosts for a while
   kDialsRefused,    // a client finds no node for a while, and reads on under the view that it has
   kRegisterSilent,  // the register's answers are lost for a while

@@ -10,7 +10,7 @@ namespace {
 
 using fault::FaultKind;
 
-// What is done to a completion; the bytes are right.
+// Faults of a completion; the bytes are right.
 bool is_of_completion(Kind kind) {
   return kind == kind_of(FaultKind::kLate) || kind == kind_of(FaultKind::kLost) ||
          kind == kind_of(FaultKind::kReordered) || kind == kind_of(FaultKind::kFailed);

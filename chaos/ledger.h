@@ -20,17 +20,18 @@ namespace farpage::chaos {
 
 using KindCounts = std::array<uint64_t, kKinds>;
 
-// Whom a disturbance has befallen, by their numbers in the cluster: those two, or that one twice.
+// The victims of a disturbance, by their numbers in the cluster: those two, or that one twice.
 struct Befallen {
   size_t host;
   size_t other;
 };
 
-// What was injected into one run, and what of it was caught: docs/reliability.md says what that
+// The faults injected into one run, and those that were caught: docs/reliability.md says what that
 // means for each kind. It follows every fault to the page that it met, and sees what became of that
-// page. A fault that met nothing which anybody waited for is not caught. A disturbance is caught by
-// whoever gave up what it can have cost him: he, or a node that he asked, is one whom it befell, it
-// had the effect that it is there for, and without anything wrong there was time enough.
+// page. A fault that met nothing that a caller waited for is not caught. An engine catches a
+// disturbance when it gives up a page that the disturbance can have cost it: the engine, or a node
+// that it asked, is a victim, the disturbance had its effect, and without anything wrong there was
+// time enough.
 class Ledger final : public EngineWitness {
  public:
   Ledger(SimCluster& cluster, const Truth& truth, uint64_t lease_ns)
@@ -43,7 +44,7 @@ class Ledger final : public EngineWitness {
   // All of the run, each that of the next client, before anything happens.
   void add(SimEngine& engine) { engines_.push_back(&engine); }
 
-  // What passed through a host's fabric (fault::FaultWatcher).
+  // Operations that passed through a host's fabric (fault::FaultWatcher).
   void passed(const Operation& operation, std::optional<fault::FaultKind> fault);
   // A bit that flipped in a node's memory, and is not mended by itself.
   void flipped_at_rest(size_t node, const fault::FlippedByte& flipped);
@@ -90,7 +91,7 @@ class Ledger final : public EngineWitness {
   // The identity of a flip at rest that this read has brought; 0: none.
   uint64_t flip_read(const Operation& operation) const;
   bool is_wrong(const Slice& payload) const;
-  // What ended without what was asked for.
+  // Requests that ended without success.
   struct GivenUp {
     size_t client;                  // its host
     std::vector<bool> asked_nodes;  // that were in the page's set meanwhile
@@ -111,7 +112,7 @@ class Ledger final : public EngineWitness {
   std::vector<SimEngine*> engines_;
   std::unordered_map<const std::byte*, Destination> destinations_;
   std::unordered_set<uint64_t> flipped_puts_;
-  std::vector<Flip> flips_;  // that nobody has caught
+  std::vector<Flip> flips_;  // that no check has caught
   uint64_t last_flip_ = 0;
   std::deque<Window> windows_;
   KindCounts injected_{};

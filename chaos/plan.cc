@@ -73,8 +73,8 @@ class Draw {
                               end->node, between(0, 60 * kMillisecond)}});
   }
 
-  // What passes an epoch by needs several things to happen at about one time: a node that ends
-  // again soon after it came back, another that reads of neither, two hosts that hear of no epoch.
+  // To pass an epoch by, several things must happen at about one time: a node that ends again soon
+  // after it came back, another that reads of neither, two hosts that hear of no epoch.
   void add_company(const Action& drawn) {
     if (const auto* end = std::get_if<EndNode>(&drawn.what)) add_to_end(drawn.at_ns, *end);
     const auto* disturb = std::get_if<Disturb>(&drawn.what);

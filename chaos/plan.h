@@ -13,8 +13,8 @@
 
 namespace farpage::chaos {
 
-// What somebody does, or what befalls somebody, complete in itself: what ends again says when. So
-// any of them can be left out, and the rest still is a plan. Hosts by their numbers in the cluster.
+// An action or a disturbance, complete in itself: one that ends again says when. So any of them can
+// be left out, and the rest still is a plan. Hosts by their numbers in the cluster.
 struct FetchPages {
   size_t client;
   std::vector<uint64_t> keys;

@@ -8,8 +8,8 @@
 
 namespace farpage::chaos {
 
-// What campaigns against simulated clusters and against real processes report alike. Counts stand
-// in the order of their names.
+// Parts of reports that campaigns against simulated clusters and against real processes share.
+// Counts stand in the order of their names.
 using Names = std::span<const std::string_view>;
 using Counts = std::span<const uint64_t>;
 

@@ -86,8 +86,8 @@ class Run final : public EngineWitness {
   }
 
  private:
-  // A disturbance that lasts, and whom it befalls; of a node's run, which. What overlaps ends with
-  // the last of them.
+  // A disturbance that lasts, and whom it befalls; of a node's run, which. Overlapping ones end
+  // with the last of them.
   struct Ongoing {
     Disturbance kind;
     size_t host;
@@ -124,7 +124,7 @@ class Run final : public EngineWitness {
     live_until(cluster_.world(), engines_, cluster_.now_ns() + duration_ns);
   }
 
-  // Rule 12: a view lasts V from the sending of the read that gave it.
+  // Rule 12: a view lasts `view_lease` from the sending of the read that gave it.
   void check_view(size_t host, uint64_t time_ns, std::string_view what) {
     const SimRegister* epochs = cluster_.epochs();
     if (epochs == nullptr || time_ns < epochs->last_read_ns(host) + lease_ns()) return;

@@ -12,7 +12,7 @@
 
 namespace farpage::chaos {
 
-// What one run has shown, or the sums of many; of each engine's counts, too.
+// The results of one run, or the sums of many; of each engine's counts, too.
 struct RunCounts : SimEngine::Counts {
   uint64_t runs = 0;
   uint64_t runs_apart = 0;  // with nodes that keep headers and payloads apart

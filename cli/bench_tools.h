@@ -19,7 +19,7 @@
 #include "report/json.h"
 #include "report/progress.h"
 
-// What the benches over nodes share.
+// Code that the benches over nodes share.
 namespace farpage {
 
 // Writes the figures, and tells wrong bytes first.
@@ -42,7 +42,7 @@ class Filling {
 };
 
 // The nodes that `reach` names, or nodes of its own with room for that many of the bench's pages;
-// and a name for those that nobody else uses.
+// and a name for those of one command alone.
 template <typename Bench>
 Result<std::unique_ptr<NodeConnection>> open_nodes(Bench& bench, uint64_t pages,
                                                    const OwnNodesArguments& own_nodes,
@@ -60,7 +60,7 @@ Result<std::unique_ptr<NodeConnection>> open_nodes(Bench& bench, uint64_t pages,
   return connection;
 }
 
-// What every bench over nodes of its own does around `measure`. Returns the exit status.
+// The steps of every bench over nodes of its own around `measure`. Returns the exit status.
 template <typename Arguments, typename Measure>
 int run_over_nodes(const Arguments& arguments, const Measure& measure) {
   Result<ConnectOptions> options = arguments.reach.load();
@@ -73,7 +73,7 @@ int run_over_nodes(const Arguments& arguments, const Measure& measure) {
   return exit_code ? *exit_code : report_error(exit_code.error());
 }
 
-// What a bench over nodes is told.
+// Options of a bench over nodes.
 template <typename Options>
 struct NodeBenchArguments {
   Options bench;

@@ -75,7 +75,8 @@ struct OwnNodesArguments {
   // `node`: the option that names running ones. Returns --nodes.
   CLI::Option* add_to(CLI::App& app, CLI::Option* node) {
     CLI::Option* count =
-        add_count(app, "--nodes", nodes, "How many it starts, if it starts any")->excludes(node);
+        add_count(app, "--nodes", nodes, "How many nodes it starts, if it starts any")
+            ->excludes(node);
     add_count(app, "--replicas", replicas, "How many of them hold each page")->needs(count);
     return count;
   }
@@ -93,7 +94,7 @@ struct OwnNodesArguments {
 };
 
 inline constexpr const char* kHedgeHelp =
-    "Asks another replica as well for a page that takes longer than most";
+    "Also asks another replica for a page that takes longer than most";
 inline Result<void> check_hedge(bool hedge, uint64_t replicas) {
   if (!hedge || replicas > 1) return {};
   return fail(Code::kInvalid,
@@ -118,9 +119,9 @@ struct ReachArguments {
 
   // For those that fetch.
   CLI::Option* add_to(CLI::App& app, const std::string& node_help) {
-    app.add_option(
-        "--backend", backend,
-        fmt::format("How bytes travel: {}. Without it: by the node's address", built_backends()));
+    app.add_option("--backend", backend,
+                   fmt::format("Transport of the pages: {}. Without it: by the node's address",
+                               built_backends()));
     app.add_flag("--allow-emulated", allow_emulated, kAllowEmulatedHelp);
     return add_control_to(app, node_help);
   }
@@ -131,7 +132,7 @@ struct ReachArguments {
   }
 
   void add_tables_to(CLI::App& app) {
-    app.add_option("--token-file", token_file, "The secret that the node asks for")
+    app.add_option("--token-file", token_file, "File with the secret that the node asks for")
         ->type_name("FILE");
     app.add_option(
            "--config", file,

@@ -14,7 +14,7 @@
 namespace farpage {
 namespace {
 
-// What went wrong, and where to read on.
+// The error, and where to read on.
 std::string usage_error(const CLI::App* app, const CLI::Error& error) {
   const CLI::App* used = app;
   while (!used->get_subcommands().empty()) used = used->get_subcommands().front();

@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::array<int, 2> kSignals = {SIGPIPE, SIGXFSZ};
 
-// What is asked of a closed one should still fail: a result that is written to nowhere is lost, and
-// a trace that is read from there was never given. What is told to nobody may go.
+// Reads and writes of a closed one should still fail: a result that is written to nowhere is lost,
+// and a trace that is read from there was never given. Messages without a reader may go.
 constexpr std::array<int, 3> kModes = {O_WRONLY, O_RDONLY, O_RDWR};
 
 }  // namespace

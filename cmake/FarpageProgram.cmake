@@ -1,8 +1,9 @@
-# farpage_program(NAME SOURCES ... LINKS ...): a program that people run, in bin/ of the build folder.
+# farpage_program(NAME SOURCES ... LINKS ...): a program that people run, in bin/ of the build
+# folder.
 
 find_program(FARPAGE_OBJCOPY objcopy REQUIRED)
 
-# What CLI11 makes takes half of the time to optimize, with a sanitizer, and runs once.
+# With a sanitizer, optimizing CLI11's code takes half of the time, and that code runs once.
 set(farpage_program_options $<$<CONFIG:Debug>:-O0>)
 
 if(FARPAGE_PCH)

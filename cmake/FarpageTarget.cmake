@@ -1,4 +1,5 @@
-# One target a folder: farpage_target(NAME SOURCES ... LINKS ...) makes farpage_NAME, with the alias farpage::NAME.
+# One target a folder: farpage_target(NAME SOURCES ... LINKS ...) makes farpage_NAME, with the alias
+# farpage::NAME.
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -43,7 +44,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
 endif()
 
 # Headers that cost the most, and nothing else, so that what is precompiled hides no missing include
-# but theirs; scripts/lint goes without it. ccache keeps what is so compiled only with these options.
+# but theirs; scripts/lint goes without it. ccache keeps what is so compiled only with these
+# options.
 option(FARPAGE_PCH "Precompile GoogleTest's headers for tests, and CLI11's for programs" ON)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(farpage_pch_options -fpch-preprocess)
@@ -51,7 +53,7 @@ elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   set(farpage_pch_options "SHELL:-Xclang -fno-pch-timestamp")
 endif()
 
-# Who builds with another compiler, or other flags, is not stopped by what that one warns of.
+# Another compiler, or other flags, may warn of more: that does not stop a build.
 option(FARPAGE_WARNINGS_ARE_ERRORS "Of the compiler; every preset sets it" OFF)
 add_compile_options(-Wall -Wextra $<$<BOOL:${FARPAGE_WARNINGS_ARE_ERRORS}>:-Werror>)
 

@@ -3,7 +3,8 @@
 
 include(GoogleTest)
 
-# With sanitizers the compiler takes longer to optimize what GoogleTest's macros make than the tests gain by it.
+# With sanitizers the compiler takes longer to optimize what GoogleTest's macros make than the tests
+# gain by it.
 set(farpage_test_options $<$<CONFIG:Debug>:-O0>)
 
 # GoogleTest's headers are a fifth to a half of what a test costs to compile.
@@ -18,8 +19,9 @@ endif()
 
 set(farpage_module_folders tests/cli/support tests/bench/scripts bench/scripts lab/scripts python)
 
-# Tests in Python: NAME_test.py in the folder is the test PREFIX.NAME. Its environment names the program, whose neighbour is
-# farpage-lab, and the folders of the modules that tests share and that the scripts are.
+# Tests in Python: NAME_test.py in the folder is the test PREFIX.NAME. Its environment names the
+# program, whose neighbour is farpage-lab, and the folders of the modules that tests share and that
+# the scripts are.
 function(farpage_script_tests prefix)
   list(TRANSFORM farpage_module_folders PREPEND ${PROJECT_SOURCE_DIR}/ OUTPUT_VARIABLE modules)
   list(JOIN modules ":" modules)
@@ -42,7 +44,8 @@ function(farpage_test name)
   target_compile_options(farpage_test_${name} PRIVATE ${farpage_test_options})
   target_link_libraries(farpage_test_${name} PRIVATE ${ARG_LINKS} GTest::gmock GTest::gtest_main rapidcheck_gtest)
   # VARIES: it has other definitions in dev than in minimal. With a precompiled header ccache would
-  # take none of the one's objects for the other, and to compile them again costs more than it saves.
+  # take none of the one's objects for the other, and to compile them again costs more than it
+  # saves.
   if(FARPAGE_PCH AND (FARPAGE_SANITIZE OR NOT ARG_VARIES))
     target_compile_options(farpage_test_${name} PRIVATE ${farpage_pch_options})
     target_precompile_headers(farpage_test_${name} REUSE_FROM farpage_test_pch)

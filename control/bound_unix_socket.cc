@@ -22,9 +22,9 @@ namespace {
 constexpr auto kLockPause = std::chrono::milliseconds(10);
 constexpr int kLockAttempts = 200;
 
-// The file in the way is removed only while nobody answers behind it, and only by the one who holds
-// the lock on its folder, so that two nodes that start at once cannot take each other's socket for
-// a dead one.
+// A node removes the file in the way only while no process answers behind it, and only while it
+// holds the lock on its folder, so that two nodes that start at once cannot take each other's
+// socket for a dead one.
 class BindLock {
  public:
   static Result<BindLock> take(const std::string& path) {
@@ -55,7 +55,7 @@ Result<void> clear_stale_socket(const std::string& path) {
   if (::lstat(path.c_str(), &status) != 0) return {};
   if (!S_ISSOCK(status.st_mode)) {
     return fail(Code::kExists,
-                fmt::format("{} exists and is no socket: choose another path", path));
+                fmt::format("{} exists and is not a socket: choose another path", path));
   }
   int error = 0;
   (void)connect_unix(path, error);

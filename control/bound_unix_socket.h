@@ -19,7 +19,8 @@ Result<void> give_socket(const std::string& path, const SocketRights& rights);
 // accepted. Its file goes with this object.
 class BoundUnixSocket {
  public:
-  // Refuses a path on which somebody listens; takes over a socket that nobody listens on any more.
+  // Refuses a path on which a process listens; takes over a socket on which no process listens any
+  // more.
   static Result<BoundUnixSocket> bind(const std::string& path, const SocketRights& rights = {});
   BoundUnixSocket(BoundUnixSocket&& other) noexcept;
   BoundUnixSocket& operator=(BoundUnixSocket&& other) = delete;

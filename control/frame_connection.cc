@@ -180,7 +180,7 @@ void FrameConnection::write_queued() {
                               : descriptors_->write_with({&part, 1}, front.descriptors);
     if (sent.state == StreamState::kWouldBlock) return wait(sent.events);
     if (sent.state == StreamState::kEnded && (sent.error == EPIPE || sent.error == ECONNRESET)) {
-      // The peer has closed. What it said before, why for instance, is read first, and then the
+      // The peer has closed. Read its last messages first (a reason, for instance), and then the
       // end.
       outgoing_.clear();
       outgoing_bytes_ = 0;

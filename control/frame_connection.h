@@ -30,7 +30,7 @@ class FrameConnection : public std::enable_shared_from_this<FrameConnection> {
   size_t unread_bytes() const { return outgoing_bytes_; }
   // Takes no frame for so long: what the peer sends meanwhile waits in its socket.
   void pause(uint64_t delay_ns);
-  // What was sent before goes out first, as far as the socket takes it.
+  // Earlier messages go out first, as far as the socket takes them.
   void close();
 
  private:

@@ -39,13 +39,13 @@ class ControlDialer {
 
 using ClientId = uint64_t;
 
-// What a node takes from its clients.
+// Limits on the messages of a node's clients.
 struct ControlLimits {
   uint64_t max_requests_per_s = 20'000;  // of one client; what is above it waits
   // How long one may say no hello, and then not renew its lease; of a long lease, three times that.
   uint64_t silence_ns = 5 * kSecond;
-  // Of replies that all of them together leave unread, beyond 256 KiB of each. Who has read the
-  // least is cut off then.
+  // Of replies that all of them together leave unread, beyond 256 KiB of each. The node then cuts
+  // off the client that has read the least.
   uint64_t max_unread_bytes = 64 * kMiB;
 };
 

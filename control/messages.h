@@ -12,12 +12,11 @@
 
 namespace farpage {
 
-// What client and node say to each other, as plain values: docs/formats/control.md. No page travels
-// here. Everything in a received message is the peer's word; whoever uses a field checks it.
-// 2: replicas and removes have a patience; of a peer that names none, all would be late.
-// 3: a client's touch log is the end of its staging, and no lane has one.
-// 4: a node's headers may lie in a region of their own; whoever does not know that would take
-// payloads for headers.
+// Messages between client and node, as plain values: docs/formats/control.md. No page travels here.
+// Everything in a received message is the peer's word; the user of a field checks it. 2: replicas
+// and removes have a patience; of a peer that names none, all would be late. 3: a client's touch
+// log is the end of its staging, and no lane has one. 4: a node's headers may lie in a region of
+// their own; a client that does not know that would take payloads for headers.
 inline constexpr uint32_t kControlProtocol = 4;
 
 inline constexpr uint32_t kMaxCommitPages = 1024;
@@ -26,12 +25,12 @@ inline constexpr uint32_t kMaxPushPages = 1024;
 inline constexpr uint32_t kMaxPushGroups = 256;
 inline constexpr uint32_t kMaxTrafficPaths = 256;
 inline constexpr uint32_t kMaxReplicaPages = 1024;
-// Of a put and its replicas; whoever asks for more is given this.
+// Of a put and its replicas; a request for more gets this many.
 inline constexpr uint64_t kMaxPatienceNs = 60 * kSecond;
 inline constexpr uint32_t kMaxFleetMembers = 1024;
 inline constexpr uint32_t kMaxTenants = 64;
 
-// The sender's epoch (protocol rule 10): pagetable/epoch.h. Whoever is in another one refuses the
+// The sender's epoch (protocol rule 10): pagetable/epoch.h. A receiver in another epoch refuses the
 // message with kOtherEpoch and its own. Both are 0 where a node serves alone.
 struct EpochTag {
   uint64_t number = 0;
@@ -56,8 +55,8 @@ struct HelloReply {
   uint32_t protocol = kControlProtocol;
   uint64_t epoch = 0;
   uint64_t incarnation = 0;
-  uint64_t reuse_ns = 0;  // L: a reader uses nothing that completed later than this after its post
-  uint64_t lease_ns = 0;  // V: for how long a renewal lets a client read, from when it was sent
+  uint64_t reuse_ns = 0;  // `read_window`: a reader uses no page that takes longer
+  uint64_t lease_ns = 0;  // `view_lease`: how long a client reads after a renewal's sending
   uint64_t page_bytes = 0;
   uint64_t slots = 0;
   uint64_t buckets = 0;
@@ -193,8 +192,8 @@ struct ReplicateReply {
   std::vector<Code> codes;  // one a page, in order. kOk: this version or a newer one is applied
 };
 
-// What do you hold of these keys; or, without keys, of everything that belongs to me, from
-// `cursor` on.
+// Asks which of these keys the member holds; or, without keys, which of all that belong to the
+// asker, from `cursor` on.
 struct HoldingsRequest {
   EpochTag epoch;
   std::vector<PageKey> keys = {};

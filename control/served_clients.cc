@@ -84,7 +84,7 @@ void ServedClients::reply(ClientId client, uint64_t id, Reply reply) {
   limit_unread(*connection);
 }
 
-// Looks at the others only when this reply was to somebody who reads little.
+// Looks at the others only when this reply was to a client that reads little.
 void ServedClients::limit_unread(const FrameConnection& last) {
   if (last.unread_bytes() <= kUnreadOfItsOwn) return;
   uint64_t sum = 0;

@@ -18,7 +18,7 @@ class UnixStream final : public Stream {
 
   // The descriptors, kMaxFrameDescriptors at most, go with the first byte that moves.
   Transfer write_with(std::span<const iovec> parts, std::span<const UniqueFd> descriptors);
-  // What came with the bytes so far, in order; whoever takes them takes them out.
+  // Descriptors that came with the bytes so far, in order; taking them removes them.
   std::deque<UniqueFd>& received() { return received_; }
 
  private:

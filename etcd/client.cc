@@ -52,7 +52,7 @@ Client::Connection Client::take_idle(size_t endpoint) {
   return connection;
 }
 
-// What was idle may have been closed meanwhile, which says nothing of the endpoint.
+// An idle connection may have been closed meanwhile, which says nothing of the endpoint.
 Result<HttpReply> Client::exchange(size_t endpoint, const HttpRequest& request,
                                    uint64_t deadline_ns) {
   while (true) {
@@ -91,8 +91,8 @@ Result<std::string> Client::authorization(size_t endpoint, uint64_t deadline_ns)
   if (reply->status != 200) {
     Error error = decode_error(reply->status, reply->body);
     if (error.code == Code::kDenied || error.code == Code::kAborted) {
-      return fail(Code::kDenied, fmt::format("etcd does not let in '{}' (etcd.user): {}",
-                                             access_.user, error.message));
+      return fail(Code::kDenied,
+                  fmt::format("etcd refuses '{}' (etcd.user): {}", access_.user, error.message));
     }
     return tl::unexpected(std::move(error));
   }
@@ -136,7 +136,7 @@ Result<void> Client::believe(const Header& header, Revision at_least) {
   if (header.cluster_id != cluster_id_) {
     return fail(Code::kDenied,
                 fmt::format("an etcd of cluster {:x} answers where cluster {:x} did: are "
-                            "etcd.endpoints of two clusters, or was its data lost? What it says is "
+                            "etcd.endpoints of two clusters, or was its data lost? Its answer is "
                             "not used; after a loss restart all nodes and clients of the fleet",
                             header.cluster_id, cluster_id_));
   }
@@ -160,13 +160,13 @@ Result<Reply> Client::ask(size_t endpoint, const std::string& path, const std::s
   if (reply || reply.error().code != Code::kProtocol) return reply;
   return fail(
       Code::kProtocol,
-      fmt::format("what {} answers to {} is none of etcd's messages ({}): is something "
+      fmt::format("the answer of {} to {} is not one of etcd's messages ({}): is something "
                   "else at etcd.endpoints?",
                   format_host_port(access_.endpoints[endpoint]), path, reply.error().message));
 }
 
 // Each endpoint has an equal share of the time that is left, so that one that hangs leaves some to
-// the others. What is not believed is of no more use than no answer.
+// the others. An answer that is not believed is of no more use than none.
 template <typename Reply, typename Decode>
 Result<Reply> Client::call(const std::string& path, const std::string& body, Revision at_least,
                            uint64_t deadline_ns, const Decode& decode) {

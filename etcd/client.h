@@ -18,9 +18,9 @@ namespace farpage::etcd {
 // Calls to an etcd cluster. Each blocks until its deadline (boottime_clock) at most, and tries one
 // endpoint after the other meanwhile, beginning with the one that answered last. Thread-safe.
 //
-// What comes from another cluster than the first that answered, or tells of an older state than an
-// answer that came before the question, is not believed: kDenied and kUnavailable, if no other
-// endpoint is either.
+// The client does not believe an answer from another cluster than the first that answered, or one
+// with an older state than an answer that came before the question: kDenied and kUnavailable, if it
+// believes no other endpoint either.
 //
 // An error of a transaction that changes something says nothing of whether it has happened; and one
 // that did not hold may be one of this call's own that did, and whose answer was lost.
@@ -43,7 +43,7 @@ class Client {
   Error watch(uint64_t open_deadline_ns, const std::function<void()>& opened,
               const std::function<void()>& changed);
 
-  // Whatever is under way ends with an error, and what comes later too.
+  // Requests under way end with an error, and later ones too.
   void stop();
 
  private:

@@ -28,10 +28,9 @@ const Member* Leaving::find(const FleetRecord& fleet) const {
 Result<void> Leaving::follow(const FleetRecord& fleet) {
   const Member* self = find(fleet);
   if (self == nullptr || !self->leaving) {
-    return fail(Code::kAborted,
-                fmt::format("'{}' has left or come back meanwhile: look at its log, and at "
-                            "'farpage status' of the others",
-                            name_));
+    return fail(Code::kAborted, fmt::format("'{}' has left or come back meanwhile: check its log, "
+                                            "and 'farpage status' of the others",
+                                            name_));
   }
   const NodeRecord* record = fleet.find(self->node);
   record_revision_ = record == nullptr ? 0 : record->revision;
@@ -51,8 +50,8 @@ Result<bool> Leaving::is_over(const FleetRecord& fleet) const {
   const Member* self = find(fleet);
   if (self != nullptr && !self->leaving) {
     return fail(Code::kAborted,
-                fmt::format("'{}' was drained, and has to hold pages again, for no other node is "
-                            "left to: start another one, then drain it again",
+                fmt::format("'{}' was drained, and must hold pages again, for it is the only node "
+                            "left: start another one, then drain it again",
                             name_));
   }
   const NodeRecord* record = fleet.find(node_id(name_));
@@ -71,7 +70,7 @@ Result<Revision> begin_leaving(Client& client, const std::string& name, const Fl
   const auto member = std::ranges::find(next.members, node_id(name), &Member::node);
   if (!fleet.terms || member == next.members.end()) {
     return fail(Code::kNotFound,
-                fmt::format("no member of the fleet below '{}' in etcd is called '{}'",
+                fmt::format("the fleet below '{}' in etcd has no member called '{}'",
                             client.prefix(), name));
   }
   if (member->leaving) return fleet.epoch_revision;

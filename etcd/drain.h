@@ -41,7 +41,7 @@ class Leaving {
   Revision record_revision_ = 0;
 };
 
-// What a drain reads and writes. Each blocks until the deadline at most.
+// The records that a drain reads and writes. Each blocks until the deadline at most.
 
 // All that the fleet has there.
 Result<FleetRecord> read_fleet(Client& client, uint64_t deadline_ns);

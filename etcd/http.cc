@@ -24,7 +24,7 @@ using boost::system::error_code;
 constexpr size_t kMaxReplyBytes = 16 * kMiB;
 constexpr size_t kMaxLineBytes = 4 * kMiB;
 
-// What Beast reads from and writes to: a stream of ours, with a deadline.
+// The stream that Beast reads from and writes to: one of ours, with a deadline.
 class TimedStream {
  public:
   explicit TimedStream(Stream& stream) : stream_(stream) {}
@@ -107,7 +107,7 @@ struct HttpConnection::Wire {
 
   tl::unexpected<Error> failed(const error_code& error, const char* doing) const {
     const Code code = error == boost::asio::error::timed_out ? Code::kTimeout : Code::kUnavailable;
-    // What it thinks of this side's certificate it says only now.
+    // It tells its verdict on this side's certificate only now.
     const auto* under_tls = dynamic_cast<const TlsStream*>(stream.get());
     if (under_tls != nullptr && under_tls->refused()) {
       return fail(Code::kUnavailable,
@@ -128,7 +128,8 @@ struct HttpConnection::Wire {
     if (has_unasked()) {
       return fail(
           Code::kUnavailable,
-          fmt::format("the etcd at {} has closed the connection, or said what nobody asked", host));
+          fmt::format("the etcd at {} has closed the connection, or sent an unexpected answer",
+                      host));
     }
     timed.set_deadline(deadline_ns);
     error_code error;
@@ -152,7 +153,7 @@ Result<std::unique_ptr<HttpConnection>> HttpConnection::open(const Address& endp
                                                              const std::shared_ptr<TlsContext>& tls,
                                                              uint64_t deadline_ns) {
   constexpr PeerWords kEtcd = {"etcd",
-                               "look at etcd.endpoints, and whether it runs: 'etcdctl endpoint "
+                               "check etcd.endpoints, and whether it runs: 'etcdctl endpoint "
                                "health' tells",
                                "etcd"};
   auto stream = connect_stream(endpoint, tls, kEtcd, deadline_ns);

@@ -20,8 +20,8 @@ Result<boost::json::object> parse_object(std::string_view text);
 // 64-bit numbers that are no counts: as 16 hexadecimal digits.
 std::string to_hex(uint64_t number);
 
-// Reads the fields of an object from a peer. What is missing is empty or zero, as protobuf leaves
-// it out; what is of another kind is an error, kept until it is asked for.
+// Reads the fields of an object from a peer. A missing value is empty or zero, as protobuf leaves
+// it out; a value of another kind is an error, kept until it is asked for.
 class Fields {
  public:
   explicit Fields(const boost::json::object& object) : object_(object) {}

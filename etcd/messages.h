@@ -7,9 +7,9 @@
 
 #include "base/status.h"
 
-// What is said to etcd and what it answers: its v3 API in the JSON of its gateway (etcd 3.4 and
-// later; api/etcdserverpb/rpc.proto there). Keys and values are base64 in it, 64-bit numbers are
-// strings, and what is zero or empty is left out. Pure: bytes in, values out.
+// Requests to etcd and its answers: its v3 API in the JSON of its gateway (etcd 3.4 and later;
+// api/etcdserverpb/rpc.proto there). Keys and values are base64 in it, 64-bit numbers are strings,
+// and what is zero or empty is left out. Pure: bytes in, values out.
 namespace farpage::etcd {
 
 using Revision = uint64_t;
@@ -22,7 +22,7 @@ struct KeyValue {
   LeaseId lease = 0;          // 0: none
 };
 
-// What stands in every answer.
+// The header of every answer.
 struct Header {
   uint64_t cluster_id = 0;
   Revision revision = 0;

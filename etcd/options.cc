@@ -34,10 +34,9 @@ Result<std::shared_ptr<std::string>> load_password(const std::string& path) {
   if (!text) return tl::unexpected(text.error());
   text->resize(std::min(text->find_first_of("\r\n"), text->size()));
   if (text->empty()) {
-    return fail(Code::kInvalid,
-                fmt::format("there is no password in '{}' (etcd.password_file): its first line is "
-                            "the password of etcd.user",
-                            path));
+    return fail(Code::kInvalid, fmt::format("'{}' (etcd.password_file) has no password: write the "
+                                            "password of etcd.user in its first line",
+                                            path));
   }
   return std::make_shared<std::string>(std::move(*text));
 }
@@ -56,10 +55,10 @@ Result<Endpoints> read_endpoints(std::string_view list) {
     if (!secure && !entry.starts_with(kPlain)) {
       return fail(
           Code::kInvalid,
-          fmt::format("etcd.endpoints: '{}' is no http://HOST:PORT or https://HOST:PORT", entry));
+          fmt::format("etcd.endpoints: '{}' is not http://HOST:PORT or https://HOST:PORT", entry));
     }
     if (!read.addresses.empty() && secure != read.secure) {
-      return fail(Code::kInvalid, "etcd.endpoints: either all are https:// or none is");
+      return fail(Code::kInvalid, "etcd.endpoints: use https:// for all or for none");
     }
     read.secure = secure;
     entry.remove_prefix(secure ? kSecure.size() : kPlain.size());
@@ -69,7 +68,7 @@ Result<Endpoints> read_endpoints(std::string_view list) {
     read.addresses.push_back(std::move(*address));
   }
   if (read.addresses.empty()) {
-    return fail(Code::kInvalid, "etcd.endpoints names none: write http://HOST:PORT");
+    return fail(Code::kInvalid, "etcd.endpoints is empty: write http://HOST:PORT");
   }
   return read;
 }
@@ -90,8 +89,8 @@ Result<Access> EtcdOptions::load() const {
   if (!endpoints_read) return tl::unexpected(endpoints_read.error());
   if (!is_fleet(fleet)) {
     return fail(Code::kInvalid,
-                fmt::format("etcd.fleet: '{}' is no name of 1 to {} bytes without a '/', and no "
-                            "tenant's fleet, such as farpage{}NAME",
+                fmt::format("etcd.fleet: '{}' is neither a name of 1 to {} bytes without a '/', "
+                            "nor a tenant's fleet, such as farpage{}NAME",
                             fleet, kMaxNameBytes, kOfTenant));
   }
   Access access;

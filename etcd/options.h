@@ -33,7 +33,7 @@ struct EtcdOptions {
   std::string tls_key;
 
   bool is_given() const { return !endpoints.empty(); }
-  // What its files hold is read again when they change.
+  // Its files are read again when they change.
   Result<Access> load() const;
 };
 std::vector<ConfigField> fields(EtcdOptions& options);

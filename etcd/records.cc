@@ -14,7 +14,7 @@ namespace json = boost::json;
 
 tl::unexpected<Error> refuse(const std::string& key, const std::string& why) {
   return fail(Code::kInvalid,
-              fmt::format("in etcd, '{}' is none of this program's records ({}): does something "
+              fmt::format("in etcd, '{}' is not a record of this program ({}): does something "
                           "else, or a later version, use this etcd.fleet?",
                           key, why));
 }
@@ -87,10 +87,9 @@ bool Terms::agrees_with(const Terms& other) const {
 
 Result<void> FleetRecord::check_id(uint64_t id) const {
   if (terms && terms->id == id) return {};
-  return fail(
-      Code::kDenied,
-      "etcd does not know the fleet any more that this process is of: its data was lost, or "
-      "set back to before. Restart all nodes and clients of the fleet");
+  return fail(Code::kDenied,
+              "etcd no longer knows this process's fleet: its data was lost, or set back to an "
+              "earlier state. Restart all nodes and clients of the fleet");
 }
 
 const NodeRecord* FleetRecord::find(NodeId node) const {
@@ -165,7 +164,7 @@ Transaction read_fleet(const std::string& prefix) {
 
 Result<FleetRecord> decode_fleet(const std::string& prefix, const TransactionReply& reply) {
   if (reply.found.size() != read_fleet(prefix).operations.size()) {
-    return fail(Code::kProtocol, "etcd answers something else than was asked");
+    return fail(Code::kProtocol, "etcd answers another request");
   }
   FleetRecord fleet;
   for (const KeyValue& entry : reply.found[0]) {

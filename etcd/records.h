@@ -9,14 +9,14 @@
 #include "etcd/messages.h"
 #include "pagetable/epoch_register.h"
 
-// What a fleet keeps in etcd, below its prefix: docs/formats/etcd.md.
+// The records of a fleet in etcd, below its prefix: docs/formats/etcd.md.
 namespace farpage::etcd {
 
 inline constexpr uint64_t kRecordFormat = 1;
 
-// What all nodes and clients of a fleet agree on for as long as it lasts.
+// Settings that all nodes and clients of a fleet share for as long as it lasts.
 struct Terms {
-  uint64_t lease_ms = 0;  // V
+  uint64_t lease_ms = 0;  // `view_lease`
   uint64_t page_bytes = 0;
   uint64_t replicas = 0;  // once there are members enough
   uint64_t seed = 0;
@@ -36,7 +36,7 @@ struct NodeRecord {
 };
 
 struct FleetRecord {
-  std::optional<Terms> terms;   // none: nobody has begun this fleet
+  std::optional<Terms> terms;   // none: no node has begun this fleet
   RegisteredEpoch registered;   // number 0: none yet
   Revision epoch_revision = 0;  // of its key; 0: there is none
   std::vector<NodeRecord> nodes;
@@ -61,7 +61,7 @@ std::string encode_confirmed(uint64_t number);
 
 // All of it, in one linearizable transaction that only gets.
 Transaction read_fleet(const std::string& prefix);
-// Its answer. kInvalid: somebody else wrote there, or a later version of this program.
+// Its answer. kInvalid: another program wrote there, or a later version of this one.
 Result<FleetRecord> decode_fleet(const std::string& prefix, const TransactionReply& reply);
 
 }  // namespace farpage::etcd

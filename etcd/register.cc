@@ -12,7 +12,7 @@ constexpr uint64_t kWatchAgainNs = kSecond / 2;
 Register::Register(Runtime& runtime, Client& client, Options options)
     : runtime_(runtime), client_(client), options_(std::move(options)) {}
 
-// What the jobs have answered until then waits on the runtime, and finds this gone.
+// Answers of the jobs until then wait on the runtime, and find this gone.
 Register::~Register() {
   client_.stop();
   jobs_.stop();
@@ -104,8 +104,8 @@ void Register::tell() {
   }
 }
 
-// One after the other, as long as somebody wants to know. What happened between two of them is seen
-// by the read that the next one's opening brings about.
+// One after the other, as long as there is a watcher. Opening the next watch triggers a read, which
+// sees the changes between the two.
 void Register::watch() {
   const auto changed = [this] { answer([this] { tell(); }); };
   const auto again = [this, alive = std::weak_ptr<bool>(alive_)] {

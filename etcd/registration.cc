@@ -160,8 +160,8 @@ Result<void> Registration::enroll(bool first) {
   return fail(Code::kUnavailable, "others write this node's record all the time");
 }
 
-// A round that was long, or began long after the one before, is a break too: what is read at its
-// end may be of a time in which nobody could tell that he lives.
+// A round that was long, or began long after the one before, is a break too: the state read at its
+// end may be of a time in which no member could tell that it lives.
 void Registration::keep() {
   const uint64_t lease_ns = options_.ttl_s * kSecond;
   while (wait(lease_ns / kLooksPerLease)) {

@@ -19,7 +19,7 @@ namespace farpage::etcd {
 
 // That a node's process lives, told to etcd under a lease; and the watch over the others: a member
 // whose lease has ended is left out by a new epoch, which any node may begin. A node that could not
-// hear of etcd itself for a while leaves nobody out before the others have had a lease's time to
+// hear of etcd itself for a while leaves no member out before the others have had a lease's time to
 // come back. So does a process that has begun anew with its own run before, in whose place it will
 // join as soon as it has its memory: only if that lasts longer.
 //
@@ -42,7 +42,7 @@ class Registration {
     Hooks hooks;
   };
 
-  // Begins the fleet, if nobody has. Waits, for two leases at most, for an earlier process of this
+  // Begins the fleet, if no node has. Waits, for two leases at most, for an earlier process of this
   // name to be known as dead, unless that had the same state file. `client` outlives it.
   static Result<std::unique_ptr<Registration>> begin(Client& client, const Options& options);
   // The lease ends on its own, in its time: as if the process had died.

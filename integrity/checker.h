@@ -36,9 +36,9 @@ class Checker {
   // for as long as a device takes. Ends that have not been polled are lost.
   virtual ~Checker() = default;
 
-  // Starts the first of them, in order, and returns how many; there was no room for the rest. What
-  // a check reads stays in place, and is written by nobody, until its end has been polled. Each
-  // check has exactly one end, which comes by itself, also when its device fails.
+  // Starts the first of them, in order, and returns how many; there was no room for the rest. The
+  // bytes under check stay in place, and nothing writes them, until the check's end has been
+  // polled. Each check has exactly one end, which comes by itself, also when its device fails.
   virtual size_t begin(std::span<const PayloadCheck> checks) = 0;
 
   // Fills `ends` with those of checks that have ended, in any order, and returns how many.

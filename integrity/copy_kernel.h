@@ -22,7 +22,8 @@ struct CopyKernel {
 // The fastest first; the last one, of isa-l, is always available. Any thread.
 std::span<const CopyKernel> copy_kernels();
 
-// What folds while it copies: each byte is loaded once, and stored and folded from one register.
+// A kernel that folds while it copies: each byte is loaded once, and stored and folded from one
+// register.
 uint32_t fold_copy_avx512(uint32_t crc, void* destination, const void* source, size_t bytes,
                           Stores stores);
 uint32_t fold_copy_avx2(uint32_t crc, void* destination, const void* source, size_t bytes,

@@ -14,8 +14,8 @@ enum class Stores : uint8_t {
   kStreamed,  // past the cache, for more than it holds; complete when the call returns
 };
 
-// Copies, and continues `crc` over exactly the bytes that it stored, whoever writes to `source`
-// meanwhile. The two must not overlap.
+// Copies, and continues `crc` over exactly the bytes that it stored, even if others write to
+// `source` meanwhile. The two must not overlap.
 uint32_t copy_with_crc32c(uint32_t crc, void* destination, const void* source, size_t bytes,
                           Stores stores = Stores::kKept);
 

@@ -20,9 +20,9 @@ constexpr uint32_t power_of_x(unsigned exponent) {
   return power;
 }
 
-// What the two halves of 16 bytes are multiplied by so that their sum stands for the 16 bytes in
-// front of `distance_bytes` more. A carry-less product of two reflected words of 64 bits has 127
-// bits, and as a word of 128 it is once more multiplied by x: hence the "- 1".
+// Factors of the two halves of 16 bytes that make their sum stand for the 16 bytes in front of
+// `distance_bytes` more. A carry-less product of two reflected words of 64 bits has 127 bits, and
+// as a word of 128 it is once more multiplied by x: hence the "- 1".
 constexpr std::array<uint64_t, 2> fold_over(unsigned distance_bytes) {
   const unsigned bits = distance_bytes * 8;
   return {uint64_t{power_of_x(bits + 64 - 1)} << 32, uint64_t{power_of_x(bits - 1)} << 32};

@@ -20,7 +20,7 @@ class HostChecker final : public Checker {
   size_t count_ = 0;
 };
 
-// What makes HostCheckers, and refuses any other place.
+// Makes HostCheckers, and refuses any other place.
 CheckerFactory& host_checkers();
 
 }  // namespace farpage

@@ -7,8 +7,8 @@
 
 namespace farpage {
 
-// What landed, judged by the landed bytes alone. Every value but kGood asks the reader to look
-// again.
+// The finding on a landed page, from the landed bytes alone. Every value but kGood asks the reader
+// to look again.
 enum class PageFinding : uint8_t {
   kGood,
   kCorrupt,       // no header, a wrong CRC, or a page of another incarnation
@@ -29,7 +29,7 @@ struct PageExpectation {
 };
 
 // Whether a landed header shows exactly this page, of this length (0: of any). It says kGood where
-// check_header() does, but for damage that costs nobody a byte: the header's own CRC guards what
+// check_header() does, but for damage that costs no reader a byte: the header's own CRC guards what
 // neither the live token nor a comparison binds, which is the payload's CRC, and a payload that is
 // checked against a damaged one fails.
 inline bool shows_exactly(const PageHeader& header, const PageKey& key, Version version,

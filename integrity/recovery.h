@@ -18,7 +18,7 @@ inline constexpr int kReasons = 7;
 
 const char* reason_name(Reason reason);
 
-// Replicas of one page, a bit for each, by their rank in its replica set, and one for whoever
+// Replicas of one page, a bit for each, by their rank in its replica set, and one for the node that
 // was asked before there was that set.
 using Replicas = uint16_t;
 
@@ -26,7 +26,7 @@ constexpr Replicas replica(unsigned rank) {
   return static_cast<Replicas>(1u << rank);
 }
 
-// What has happened to one page so far.
+// The history of one page so far.
 struct PageHistory {
   Replicas asked = 0;
   Replicas under_way = 0;
@@ -63,7 +63,7 @@ struct Recovery {
   friend bool operator==(const Recovery&, const Recovery&) = default;
 };
 
-// What to do about one page. `slow`: the attempt that is under way takes longer than most, and a
+// The next step for one page. `slow`: the attempt that is under way takes longer than most, and a
 // hedge is allowed. A miss is final only when every replica that can be asked has missed; a breaker
 // holds back only while another replica exists.
 Recovery recover(const PageHistory& history, const ReplicaStates& states, bool slow);

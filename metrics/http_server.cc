@@ -83,7 +83,7 @@ void HttpServer::serve() {
 bool HttpServer::accept() {
   UniqueFd fd(::accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!fd.valid()) return would_block() || errno == ECONNABORTED;
-  // Whoever is served in good time has gone long before it is the oldest of so many.
+  // A reader that is served in good time has gone long before it is the oldest of so many.
   if (connections_.size() == kMostConnections) {
     connections_.erase(std::ranges::min_element(connections_, {}, &Connection::deadline_ns));
   }

@@ -18,9 +18,9 @@ struct HttpResponse {
   std::string body;
 };
 
-// Answers GET, one request a connection, on a thread of its own. Who is slow is cut off, at once
-// where others would wait for its place, and keeps nobody waiting. Instead of prometheus-cpp's own
-// server: Debian builds that without IPv6.
+// Answers GET, one request a connection, on a thread of its own. The server cuts off a slow reader,
+// at once where others would wait for its place, so that no other one waits. Instead of
+// prometheus-cpp's own server: Debian builds that without IPv6.
 class HttpServer {
  public:
   static constexpr uint64_t kPatienceNs = 5 * kSecond;

@@ -9,8 +9,8 @@
 
 namespace farpage {
 
-// Accepts whoever connects to a listening socket. When there is no descriptor left for somebody, it
-// tries again a little later. Used on the loop's thread alone.
+// Accepts connections to a listening socket. When there is no descriptor left, it tries again a
+// little later. Used on the loop's thread alone.
 class AcceptLoop : public std::enable_shared_from_this<AcceptLoop> {
  public:
   using Handler = std::function<void(UniqueFd)>;

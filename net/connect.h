@@ -9,8 +9,8 @@
 
 namespace farpage {
 
-// One TCP connection in two steps, neither of which blocks: whoever takes both waits in between
-// until the socket can be written.
+// One TCP connection in two steps, neither of which blocks: a caller of both waits in between until
+// the socket can be written.
 Result<UniqueFd> begin_connect(const Endpoint& endpoint);
 // Whether it has connected.
 Result<void> end_connect(int fd);

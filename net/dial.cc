@@ -60,8 +60,8 @@ Result<std::unique_ptr<Stream>> begin_tls(const std::shared_ptr<TlsContext>& con
     if (step.state == StreamState::kMoved) return std::move(*stream);
     if (step.state == StreamState::kEnded && step.error != EPROTO) {
       return fail(Code::kUnavailable,
-                  fmt::format("the {} at {} has ended the connection during the TLS handshake "
-                              "({}); does it speak TLS?",
+                  fmt::format("the {} at {} closed the connection during the TLS handshake ({}); "
+                              "does it speak TLS?",
                               peer.kind, format_address(address), (*stream)->failure()));
     }
     if (step.state == StreamState::kEnded) {
@@ -73,7 +73,7 @@ Result<std::unique_ptr<Stream>> begin_tls(const std::shared_ptr<TlsContext>& con
     }
     if (!wait_for((*stream)->fd(), step.events, deadline_ns)) {
       return fail(Code::kTimeout,
-                  fmt::format("the {} at {} has not ended the TLS handshake in time; is it "
+                  fmt::format("the {} at {} did not finish the TLS handshake in time; is it "
                               "stopped?",
                               peer.kind, format_address(address)));
     }
@@ -81,7 +81,7 @@ Result<std::unique_ptr<Stream>> begin_tls(const std::shared_ptr<TlsContext>& con
 }
 
 std::string advice_about(const std::string& node) {
-  return fmt::format("start one with 'farpage node --listen {}', and look at routes and firewalls",
+  return fmt::format("start one with 'farpage node --listen {}', and check routes and firewalls",
                      node);
 }
 
@@ -139,7 +139,7 @@ Result<std::unique_ptr<Stream>> greet(UniqueFd fd, const Address& address,
   const std::string node = format_address(address);
   const SharedToken token = credentials.token.value();
   if (auto done = handshake_as_client(*stream, token, introduction, node, deadline_ns); !done) {
-    // What a node thinks of the client's certificate it says only now.
+    // The node tells its verdict on the client's certificate only now.
     const auto* under_tls = dynamic_cast<const TlsStream*>(stream.get());
     if (under_tls == nullptr || !under_tls->refused()) return tl::unexpected(done.error());
     return fail(Code::kDenied, fmt::format("the node at {} has ended TLS: {}; {}", node,

@@ -13,7 +13,7 @@
 
 namespace farpage {
 
-// What a client shows and expects on every connection, as it is when that is made.
+// The credentials that a client shows and expects on every connection, as they are when it is made.
 struct ClientCredentials {
   WatchedSecret<SharedToken> token;
   WatchedSecret<TlsContext> tls;  // none: without
@@ -26,7 +26,7 @@ Result<std::unique_ptr<Stream>> dial(const Address& address, const ClientCredent
                                      const Introduction& introduction, uint64_t deadline_ns,
                                      const std::string& name = {});
 
-// What follows in dial() once a host has accepted: TLS and the introduction, over `fd`.
+// The rest of dial() once a host has accepted: TLS and the introduction, over `fd`.
 Result<std::unique_ptr<Stream>> greet(UniqueFd fd, const Address& address,
                                       const ClientCredentials& credentials,
                                       const Introduction& introduction, uint64_t deadline_ns,
@@ -35,7 +35,7 @@ Result<std::unique_ptr<Stream>> greet(UniqueFd fd, const Address& address,
 // dial()'s error where none of the hosts has accepted; `last`: why the last one has not.
 Error no_node_answers(const Address& address, const Error& last);
 
-// Whom a connection is for, in messages.
+// The peer of a connection, in messages.
 struct PeerWords {
   std::string_view kind;                // "memory node"
   std::string_view advice;              // what to do where none answers; a sentence's end

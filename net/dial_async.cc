@@ -7,7 +7,7 @@
 namespace farpage {
 namespace {
 
-// One dial, on the runtime's thread but for what is offloaded. What waits keeps it alive.
+// One dial, on the runtime's thread but for what is offloaded. The wait keeps it alive.
 class AsyncDial : public std::enable_shared_from_this<AsyncDial> {
  public:
   AsyncDial(AsioRuntime& runtime, const Address& address, const ClientCredentials& credentials,

@@ -90,7 +90,7 @@ class Listener::Acceptor : public std::enable_shared_from_this<Acceptor> {
       const Transfer step = connection->tls_handshake->handshake();
       if (step.state == StreamState::kWouldBlock) return wait(connection, step.events);
       if (step.state == StreamState::kEnded) {
-        warnings_.warn("a connection was refused: " + connection->tls_handshake->failure());
+        warnings_.warn("refused a connection: " + connection->tls_handshake->failure());
         return drop(connection);
       }
       connection->tls_handshake = nullptr;
@@ -104,7 +104,7 @@ class Listener::Acceptor : public std::enable_shared_from_this<Acceptor> {
       case HandshakeServer::State::kReading:
         return wait(connection, connection->handshake->events());
       case HandshakeServer::State::kRefused:
-        warnings_.warn("a connection was refused: " + connection->handshake->refusal());
+        warnings_.warn("refused a connection: " + connection->handshake->refusal());
         return drop(connection);
       case HandshakeServer::State::kAccepted:
         break;
@@ -136,13 +136,13 @@ class Listener::Acceptor : public std::enable_shared_from_this<Acceptor> {
     }
     if (!looks_like_tls(first)) {
       const std::string refusal =
-          encode_refusal(Code::kDenied, "it speaks TLS alone: set security.tls = true");
+          encode_refusal(Code::kDenied, "it speaks only TLS: set security.tls = true");
       (void)::send(connection->fd.get(), refusal.data(), refusal.size(),
                    MSG_NOSIGNAL | MSG_DONTWAIT);
-      // What it has said must be read, or the close would overtake the refusal.
+      // Its bytes must be read, or the close would overtake the refusal.
       std::array<std::byte, 256> rest;
       (void)::recv(connection->fd.get(), rest.data(), rest.size(), MSG_DONTWAIT);
-      warnings_.warn("a connection was refused: it does not speak TLS");
+      warnings_.warn("refused a connection: it does not speak TLS");
       drop(connection);
       return false;
     }

@@ -32,8 +32,7 @@ class Listener {
     Handler data;
   };
 
-  // `socket`: listen_on() gives it (net/listening_socket.h). Whoever has connected meanwhile waits
-  // there.
+  // `socket`: listen_on() gives it (net/listening_socket.h). Connections made meanwhile wait there.
   static std::unique_ptr<Listener> serve(ListeningSocket socket, NodeCredentials credentials,
                                          Handlers handlers);
   // Both at once. Refuses names that do not resolve and addresses that are in use.

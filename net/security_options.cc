@@ -50,13 +50,13 @@ Result<void> NodeSecurity::validate(const Address& listen, bool has_tenants) con
   }
   if (listen.is_tcp() && !has_tenants && token_file.empty() && tls_client_ca.empty() &&
       !allow_anyone && !is_loopback(listen.host)) {
-    return fail(Code::kInvalid,
-                fmt::format("on {} anybody could read and put pages: name a token with "
-                            "--token-file or security.token_file (made with 'openssl rand -hex "
-                            "32'), or who signs the clients' certificates with "
-                            "security.tls_client_ca, or set security.allow_anyone = true where "
-                            "the network is trusted",
-                            format_address(listen)));
+    return fail(
+        Code::kInvalid,
+        fmt::format("on {} anybody could read and put pages: name a token with --token-file or "
+                    "security.token_file (made with 'openssl rand -hex 32'), or name the CA of the "
+                    "clients' certificates with security.tls_client_ca, or set "
+                    "security.allow_anyone = true where the network is trusted",
+                    format_address(listen)));
   }
   return check_pair(tls_certificate, tls_key);
 }

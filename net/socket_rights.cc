@@ -36,10 +36,11 @@ Result<mode_t> parse_mode(const std::string& text) {
   for (const unsigned write : {S_IWGRP, S_IWOTH}) {
     const unsigned all = write << 1 | write | write >> 1;
     if ((mode & all) == 0 || (mode & write) != 0) continue;
-    return fail(Code::kInvalid,
-                fmt::format("node.socket_mode is \"{}\": who may read a socket and not write to it "
-                            "cannot connect; write \"{:04o}\", or \"{:04o}\" to keep them out",
-                            text, mode | write, mode & ~all));
+    return fail(
+        Code::kInvalid,
+        fmt::format("node.socket_mode is \"{}\": a user who may read a socket but not write to it "
+                    "cannot connect; write \"{:04o}\", or \"{:04o}\" to keep them out",
+                    text, mode | write, mode & ~all));
   }
   return mode;
 }

@@ -9,7 +9,7 @@
 
 namespace farpage {
 
-// Who may connect to a Unix socket, which is who may write to its file.
+// The rights to connect to a Unix socket, which are the rights to write to its file.
 struct SocketRights {
   mode_t mode = 0600;
   std::optional<gid_t> group = {};  // nothing: the one that the process has
@@ -19,7 +19,7 @@ struct SocketRights {
   static Result<SocketRights> parse(const std::string& mode, const std::string& group);
 };
 
-// What to tell a user who may not connect.
+// Advice for a user who may not connect.
 std::string advise_on_denied_socket(const std::string& path);
 
 }  // namespace farpage

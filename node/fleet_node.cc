@@ -53,7 +53,7 @@ Result<void> FleetNode::begin() {
 void FleetNode::renew(uint64_t delay_ns) {
   runtime_.after(delay_ns, [this, alive = std::weak_ptr<bool>(alive_)] {
     if (alive.expired() || former_ != nullptr) return;
-    log_warning("this node was left out: it comes back empty");
+    log_warning("this node was left out of the epoch: it rejoins empty");
     if (run_ == nullptr) return begin_again();
     former_ = std::move(run_);
     for (auto& [client, known_as] : run_client_) known_as = kNone;

@@ -14,8 +14,8 @@ namespace farpage {
 
 // A member of a fleet, through its runs. One that is left out withdraws all that it had: pool,
 // registrations, every client's session; and begins anew, empty, under a new incarnation (protocol
-// rule 9). What a keeper has of its pool is adopted page by page, as other members say that they
-// serve the same. To its clients it is as if they had never said hello. On the runtime's thread.
+// rule 9). It adopts the pages in a kept pool one by one, as other members say that they serve the
+// same. To its clients it is as if they had never said hello. On the runtime's thread.
 class FleetNode final : public NodeService {
  public:
   // Whether a node with these options can be its member `self`.

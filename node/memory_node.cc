@@ -75,8 +75,7 @@ void MemoryNode::adopt_former(const Run& run) {
   const size_t found = run.store->former();
   if (found == 0) return;
   const size_t served = run.store->adopt_all(run.versions->epoch());
-  log_warning(
-      fmt::format("of {} pages that the run before has left, {} are served", found, served));
+  log_warning(fmt::format("recovered {1} of {0} pages from the previous run", found, served));
 }
 
 MemoryNode::MemoryNode(const NodeOptions& options, Runtime& runtime, Fabric& fabric, Run run)
@@ -185,7 +184,7 @@ void MemoryNode::handle(ClientId client, Request request, std::function<void(Rep
   done(Refusal{Code::kInvalid, "this node serves alone, and has nothing to do with replicas"});
 }
 
-// Makes something for a client and says so, unless nobody waits for it any more.
+// Makes something for a client and says so, unless the client waits no more.
 template <typename Made>
 void MemoryNode::make(ClientId client, ClientSession& session,
                       std::function<Result<Made>(Fabric&)> made,

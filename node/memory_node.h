@@ -38,7 +38,7 @@ class MemoryNode final : public NodeService {
                               std::shared_ptr<Versions> versions,
                               std::shared_ptr<MemoryBudget> budget, PoolKeeper* keeper,
                               std::string_view whose);
-  // What the run before has left is served: of a node that serves alone, and has its epoch.
+  // A node that serves alone, and has its epoch, serves the pages that the previous run left.
   static void adopt_former(const Run& run);
 
   // A node that serves alone.

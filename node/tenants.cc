@@ -43,7 +43,7 @@ NodeOptions options_of(const NodeOptions& node, const TenantOptions& tenant) {
   return options;
 }
 
-// Of the node's `budget_bytes`, by tenant. Half of what nobody has named is for all alike, so that
+// Of the node's `budget_bytes`, by tenant. Half of the rest of the budget is for all alike, so that
 // a small quota still lets a client in.
 std::vector<uint64_t> budgets_of(const NodeOptions& node, std::span<const TenantOptions> tenants,
                                  uint64_t budget_bytes) {
@@ -121,7 +121,7 @@ void add_by_name(std::vector<Record>& sums, const std::vector<Record>& more,
   }
 }
 
-// What is reached is reached for every tenant.
+// A peer counts as reached only if it is reached for every tenant.
 void add(FleetStatus& sum, const FleetStatus& one) {
   if (one.node == 0) return;
   add_up(sum, one);
@@ -165,7 +165,7 @@ Result<void> validate(std::span<const TenantOptions> tenants, const NodeOptions&
   for (const TenantOptions& tenant : tenants) {
     if (!is_name(tenant.name)) {
       return fail(Code::kInvalid,
-                  fmt::format("'{}' is no name for a tenant: write [tenant.NAME], with letters, "
+                  fmt::format("'{}' is not a valid tenant name: write [tenant.NAME], with letters, "
                               "digits, '-' and '_', {} at most",
                               tenant.name, kMaxNameBytes));
     }
@@ -218,7 +218,7 @@ class TenantNodes::Tenant final : public NodeService {
     node_->handle(client, std::move(request), std::move(done));
   }
 
-  // What the process and its ports do for others is none of its business.
+  // A tenant's status leaves out what the process and its ports do for others.
   StatusReply status() const override {
     StatusReply reply = whole_status();
     reply.cpu_ns = 0;
@@ -329,8 +329,8 @@ void TenantNodes::disconnected(ClientId) {
 void TenantNodes::handle(ClientId, Request request, std::function<void(Reply)> done) {
   if (std::holds_alternative<StatusRequest>(request)) return done(status());
   done(Refusal{Code::kDenied,
-               "the client's token is the node's own, which opens its status alone: the pages are "
-               "its tenants', each with a token of its own ([tenant.NAME] at the node)",
+               "the client's token is the operator's, which opens only the node's status: pages "
+               "belong to tenants, each with a token of its own ([tenant.NAME] at the node)",
                {}});
 }
 

@@ -48,7 +48,8 @@ class TenantNodes final : public NodeService {
       std::span<const Fleet> fleets = {}, NodeId self = 0);
   ~TenantNodes() override;
 
-  // What the tenant's clients reach, in the order of create(). Its status is of itself alone.
+  // The node that each tenant's clients reach, in the order of create(). Its status is of itself
+  // alone.
   NodeService& tenant(size_t number);
   size_t tenants() const { return tenants_.size(); }
 

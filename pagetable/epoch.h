@@ -26,7 +26,7 @@ struct Member {
 inline constexpr size_t kMaxMembers = 1024;
 inline constexpr size_t kMaxReplicas = 8;
 
-// Who holds what, until the next epoch (protocol rule 6). A plain value.
+// The placement of pages until the next epoch (protocol rule 6). A plain value.
 struct Epoch {
   uint64_t number = 0;  // of its versions and messages; never repeats, and only grows
   uint64_t replicas = 1;

@@ -30,11 +30,11 @@ class EpochRegister {
   virtual ~EpochRegister() = default;
 
   // Never from a cache, a watch or a follower: views are leased from the sending of this (protocol
-  // rule 12). Number 0: nobody has begun an epoch yet.
+  // rule 12). Number 0: no node has begun an epoch yet.
   virtual void read(std::function<void(Result<RegisteredEpoch>)> done) = 0;
 
-  // Puts `next`, whose number is `current` + 1, in the place of epoch `current`, confirmed by
-  // nobody. kAborted: it is not the current one any more.
+  // Puts `next`, whose number is `current` + 1, in the place of epoch `current`, confirmed by no
+  // node. kAborted: it is not the current one any more.
   virtual void replace(uint64_t current, Epoch next, std::function<void(Result<void>)> done) = 0;
 
   // This node has entered epoch `number`. kAborted: as above.

@@ -10,7 +10,7 @@ namespace farpage {
 
 // The one-sided index: docs/formats/index.md. A bucket is one cache line of eight entries; a key's
 // page is in one of two buckets. An entry is one aligned word, so that a store switches it and a
-// reader never sees half of it. What a reader finds is a hint: the slot's header decides.
+// reader never sees half of it. An entry is a hint: the slot's header decides.
 inline constexpr uint32_t kBucketEntries = 8;
 
 struct alignas(64) Bucket {

@@ -17,7 +17,7 @@ struct Location {
 };
 
 // Where a client last saw each page: the client's page table. Fixed in size; the memory is taken as
-// it fills. What it says is a hint without an age (protocol rule 3): the slot's header must show
+// it fills. Its answer is a hint without an age (protocol rule 3): the slot's header must show
 // exactly this key and version, so an entry that is outdated, lost or mixed from two writes costs a
 // second look and nothing else. That is why its words need no lock and no order among them.
 //

@@ -23,7 +23,7 @@ struct TouchLog {
 
 // Of each page in a staging, and of what follows the puts' part.
 inline constexpr uint64_t kStagingAlignment = 64;
-// What it takes of a staging, of which it is the end.
+// Its bytes at the end of a staging.
 inline constexpr uint64_t kTouchLogBytes = round_up(sizeof(TouchLog), 4 * kKiB);
 
 }  // namespace farpage

@@ -12,14 +12,15 @@ namespace farpage::prefetch {
 // pages lies in arrays.
 using PageNumber = uint32_t;
 
-// What a trace may tell of an access beside its page, a column each. docs/formats/access-trace.md
+// Values that a trace may give an access beside its page, a column each.
+// docs/formats/access-trace.md
 enum class Signal : uint8_t { kMass, kScore, kSimilarity, kCategory, kEntropy, kMargin, kMark };
 inline constexpr std::array<std::string_view, 7> kSignalNames = {
     "mass", "score", "similarity", "category", "entropy", "margin", "mark"};
 using Signals = std::bitset<kSignalNames.size()>;  // by Signal
 
-// What an engine says of the token of a step: that it begins a step of reasoning, and perhaps what
-// the step is for.
+// The engine's note on the token of a step: that it begins a step of reasoning, and perhaps the
+// purpose of that step.
 enum class Mark : uint8_t { kNone, kBegins, kExplores, kVerifies, kConcludes };
 inline constexpr uint32_t kMarks = 5;
 
@@ -44,7 +45,7 @@ struct Access {
   float mass = 0;         // of the head's attention in this step, 0 to 1
   float score = 0;        // how the engine ranks the page, by what it measures itself
   float similarity = 0;   // the cosine between the step's query and the one before, -1 to 1
-  uint32_t category = 0;  // of the request, as whoever recorded it numbers them
+  uint32_t category = 0;  // of the request, as its recorder numbers them
   // Of the token that the step writes, so the same for all accesses of a step.
   float entropy = 0;  // nats, of the distribution that it was drawn from
   float margin = 0;   // between the logits of the two likeliest tokens

@@ -12,8 +12,8 @@ struct NumberedPage {
   uint16_t generation = 0;  // that it comes round again is of no consequence
 };
 
-// Numbers are given to other pages (Prefetcher::on_forget). Who keeps them where they are not
-// dropped cheaply keeps whose they were, and looks whether they still are. On one thread.
+// Numbers are given to other pages (Prefetcher::on_forget). A holder that cannot drop them cheaply
+// keeps their generation, and compares it before each use. On one thread.
 class PageGenerations {
  public:
   NumberedPage now(PageNumber page) const { return {page, of_[page]}; }

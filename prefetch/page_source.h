@@ -9,8 +9,8 @@ class PageSource {
  public:
   virtual ~PageSource() = default;
 
-  // Begins to bring a page; false: it cannot now. Whoever drives the source tells the scheduler
-  // once it has come, or will not.
+  // Begins to bring a page; false: it cannot now. The source's driver tells the scheduler once it
+  // has come, or will not.
   virtual bool begin(PageNumber page) = 0;
 };
 

@@ -22,7 +22,7 @@ struct Parameter {
   double most;
 };
 
-// What one is made for.
+// The purpose that one is made for.
 struct Setting {
   uint64_t budget_pages = 0;
   HeadLayout layout = {};  // of the accesses' heads
@@ -38,7 +38,7 @@ struct Setting {
 
 using Values = std::span<const double>;  // of the parameters, in their order
 
-// A kind of policy, allocation or prefetcher. What one is made with outlives it.
+// A kind of policy, allocation or prefetcher. The objects that one is made with outlive it.
 template <typename Made>
 struct KindOf {
   std::string_view name;

@@ -14,7 +14,7 @@ class Policy {
  public:
   virtual ~Policy() = default;
 
-  // Before anybody has looked whether the page is resident.
+  // Before the caller has looked whether the page is resident.
   virtual void on_access(const Access& access) = 0;
   // The page, which was accessed at some time, is resident from now on, or no more. `step`: of the
   // access that brought this about.
@@ -26,9 +26,9 @@ class Policy {
 
   // Which resident page is to go first; there is one that is not set aside.
   virtual PageNumber victim(uint64_t step) = 0;
-  // The page that victim() has just named stays resident, and as it is, and is not named again
-  // before put_back(), which is about all of them. Between the two the policy hears of nothing but
-  // what goes, which is none of these.
+  // Excludes the last victim() from further victim() calls until put_back(), which ends all
+  // exclusions. The page stays resident and does not change meanwhile; only on_evict() of other
+  // pages is called in between.
   virtual void set_aside(PageNumber page) = 0;
   virtual void put_back() = 0;
 };
@@ -37,7 +37,7 @@ class Policy {
 struct ForesightScore {
   uint64_t samples = 0;
   uint64_t dropped = 0;          // of which nothing was learned: too many waited
-  double base_rate = 0;          // how many came: the area of who knows nothing
+  double base_rate = 0;          // the share that came: the area of a guess
   double pr_auc = 0;             // the area under precision against recall
   double calibration_error = 0;  // by how much they were off, on average
 };
@@ -50,7 +50,7 @@ class Prefetcher {
   virtual void on_access(const Access& access) = 0;
   // The page is not there when it is demanded, after its access, and has to be waited for.
   virtual void on_miss(PageNumber) {}
-  // The page is resident from now on, or no more, whoever brought it; for who wants to know.
+  // The page is resident from now on, or no more, for any reason; for who wants to know.
   virtual void on_insert(PageNumber) {}
   virtual void on_evict(PageNumber) {}
   // The engine says that this page is a milestone, which may be one that was never heard of.
@@ -63,7 +63,7 @@ class Prefetcher {
   virtual std::optional<ForesightScore> score() const { return std::nullopt; }
 };
 
-// What is to come, which only those may ask that say so (KindOf::sees_future).
+// The future accesses, which only policies may ask for that say so (KindOf::sees_future).
 class Future {
  public:
   virtual ~Future() = default;

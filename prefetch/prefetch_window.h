@@ -8,10 +8,9 @@
 namespace farpage::prefetch {
 
 // How many pages may be under way ahead of their demands: more while demands do not feel it, half
-// as many when one does, and none for a while if it feels even one. What a demand feels is how long
-// its first page takes, or where all are here the first of their headers, beside what that takes
-// when nothing is fetched ahead; so that this stays known, one plan in some is held back. On one
-// thread.
+// as many when one does, and none for a while if it feels even one. A demand's measure is the time
+// of its first page, or where all are here of the first of their headers, against the time when
+// nothing is fetched ahead; so that this stays known, one plan in some is held back. On one thread.
 class PrefetchWindow {
  public:
   enum class Read : uint8_t { kPage, kHeader };

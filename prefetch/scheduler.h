@@ -17,12 +17,12 @@ struct SchedulerOptions {
   uint64_t useful_steps = 10;     // within which a page that a plan named has to be used
 };
 
-// What became of pages that were named. Each that has begun is under way, here, or one of timely,
+// Outcomes of pages that were named. Each that has begun is under way, here, or one of timely,
 // late, unused, evicted and failed.
 struct PrefetchAccount {
   uint64_t asked = 0;      // that were neither waiting nor under way nor here
   uint64_t refused = 0;    // of others: too many waited
-  uint64_t cancelled = 0;  // before they began: nobody expected them any more
+  uint64_t cancelled = 0;  // before they began: no longer expected
   uint64_t overtaken = 0;  // demanded before they began
   uint64_t begun = 0;
   uint64_t timely = 0;   // demanded once they were here
@@ -60,10 +60,10 @@ class Scheduler {
     announced_.reserve(pages);
   }
 
-  // What is expected in the steps from this one on, likeliest first: what waits of the plan before
-  // and is not named is cancelled.
+  // Pages expected in the steps from this one on, likeliest first: a page of the previous plan that
+  // waits and is not named is cancelled.
   void plan(std::span<const PageNumber> pages, uint64_t step);
-  // What is expected at some time, of a request that waits for its turn, say; until it is
+  // Pages expected at some time, of a request that waits for its turn, say; until they are
   // withdrawn. Of use whenever it is demanded, though a plan names it too.
   void announce(PageNumber page);
   void withdraw(PageNumber page);

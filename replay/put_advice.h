@@ -6,7 +6,7 @@
 
 namespace farpage {
 
-// What a person can do about a put that was refused with that code; goes behind its name.
+// Advice about a put that was refused with that code; goes behind its name.
 inline std::string_view put_advice(Code code) {
   if (code != Code::kExhausted) return "";
   return ": no slot was free in time. Pages make room for others with node.evict alone; more room "

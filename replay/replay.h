@@ -31,7 +31,7 @@ struct ReplayOptions {
   FetchOptions fetch_options(uint64_t block_tokens) const;
 };
 
-// What came of a stretch of the trace.
+// The results of a stretch of the trace.
 struct ReplayWindow {
   uint64_t last_request = 0;  // counted from 1
   uint64_t pages_demanded = 0;

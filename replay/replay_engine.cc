@@ -128,7 +128,7 @@ void ReplayEngine::fetch() {
   if (options_.hedge) bring_home(fetch);
 }
 
-// What a hedge brought lies in a place of the lane's, which goes with the fetch.
+// A hedge's page lies in a place of the lane's, which goes with the fetch.
 void ReplayEngine::bring_home(Fetch& fetch) {
   fetch.wait_released(kNever);
   for (size_t i = 0; i < verdicts_.size(); ++i) {

@@ -13,11 +13,11 @@
 
 namespace farpage {
 
-// What Replay::run does. A request is served in rounds. A round collects pages in the trace's order
-// until the frames that are left over are used up, or until the next page is one that this round
-// fetches already but no longer holds; so each page finds exactly what serving one page at a time
-// would have left for it. A frame that the LRU drops is used again only in the next round, when
-// nobody can need its bytes any more.
+// The work of Replay::run. A request is served in rounds. A round collects pages in the trace's
+// order until the frames that are left over are used up, or until the next page is one that this
+// round fetches already but no longer holds; so each page finds exactly what serving one page at a
+// time would have left for it. A frame that the LRU drops is used again only in the next round,
+// when no fetch can need its bytes any more.
 class ReplayEngine {
  public:
   // Every page of `pool` is a frame; there are more than `options.local_pages`.

@@ -11,7 +11,7 @@
 
 namespace farpage {
 
-// What a result is worth nothing without.
+// The circumstances without which a result is worth nothing.
 struct ReplayContext {
   std::string version;
   std::string trace_origin;  // how the trace was found

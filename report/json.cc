@@ -16,7 +16,7 @@
 namespace farpage {
 namespace {
 
-// What stands in a list stands on one line.
+// The items of a list stand on one line.
 enum class Layout : uint8_t { kLines, kOneLine };
 
 void append(const boost::json::value& value, Layout layout, const std::string& indent,

@@ -15,7 +15,7 @@ std::string format_json_line(const boost::json::value& value);
 // Writes a whole file, or to standard output for "-".
 Result<void> write_text(const std::string& path, const std::string& text);
 
-// What was found, for both kinds of readers: the JSON into a file where one is named, and the table
+// Writes a result for both kinds of readers: the JSON into a file where one is named, and the table
 // to standard output, unless the JSON goes there ("-"). A file that cannot be written costs no
 // table.
 Result<void> write_json_and_table(const std::string& json_path, const boost::json::object& json,

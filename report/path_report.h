@@ -9,7 +9,7 @@
 
 namespace farpage {
 
-// What has gone over each path of a client: for a machine, and as rows for people.
+// Traffic of each path of a client: for a machine, and as rows for people.
 boost::json::array paths_json(const std::vector<PathUse>& paths);
 std::vector<std::pair<std::string, std::string>> path_rows(const std::vector<PathUse>& paths);
 

@@ -11,8 +11,8 @@ namespace farpage {
 
 // How long a thread of this process does not run though it wants to. Its own thread, of the same
 // priority as the one that makes it, does as one that fetches: it sleeps until a time, and then has
-// kWorkNs of work, in which it looks at the clock and does nothing else. What that takes longer,
-// from the time on that it asked for, is the delay.
+// kWorkNs of work, in which it looks at the clock and does nothing else. The time beyond the one
+// that it asked for is the delay.
 class Watchdog {
  public:
   static constexpr uint64_t kNapNs = kMillisecond;

@@ -11,15 +11,15 @@
 
 namespace farpage {
 
-// What a run must never show.
+// Violations that a run must never show.
 enum class FindingKind : uint8_t {
   kWrongBytes,           // I1
   kWentBack,             // I2
   kLateLandings,         // I4
   kMissedDeadlines,      // I3
-  kLostAcknowledgedPut,  // of a page that nobody evicted or removed, with a holder alive throughout
+  kLostAcknowledgedPut,  // of a page never evicted or removed, with a holder alive throughout
   kUnfinished,           // something that never ended, or that did not work again afterwards
-  kEndedViews,           // I5: somebody has used a view that had ended
+  kEndedViews,           // I5: a view was used after its end
 };
 inline constexpr size_t kFindingKinds = 7;
 using FindingCounts = std::array<uint64_t, kFindingKinds>;

@@ -10,11 +10,11 @@
 
 namespace farpage {
 
-// An engine's memory in frames of one page each. A frame of which nobody may write any more is
+// An engine's memory in frames of one page each. A frame that no operation may write any more is
 // filled with a pattern, which must still be there when it is used again and at the end (I4).
 class PageFrames {
  public:
-  // `late`: told of a frame that somebody has written nevertheless.
+  // `late`: told of a frame that was written nevertheless.
   PageFrames(size_t frames, uint64_t page_bytes, std::function<void(size_t)> late)
       : page_bytes_(page_bytes),
         memory_(frames * page_bytes),

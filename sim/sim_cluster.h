@@ -20,7 +20,7 @@
 
 namespace farpage {
 
-// Sixteen slots of 512 bytes, L of 2 ms, V of 20 ms.
+// Sixteen slots of 512 bytes, `read_window` of 2 ms, `view_lease` of 20 ms.
 NodeOptions small_sim_node();
 
 struct SimClusterOptions {
@@ -38,8 +38,8 @@ struct SimClusterOptions {
   std::function<void(size_t node, const std::string& why)> cannot_join = nullptr;  // likewise
   bool keep_pools =
       false;  // a node that ends leaves its pool to its next run, unless power is lost
-  // What a node sees in place of its machine's own fabric, in every run of it; null: that one. The
-  // fabric is kept, also after the run has ended, as long as the cluster lives.
+  // A node's fabric in place of its machine's own, in every run of it; null: that one. The fabric
+  // is kept, also after the run has ended, as long as the cluster lives.
   std::function<std::unique_ptr<Fabric>(size_t node, sim::SimFabric& own)> wrap_node = nullptr;
 };
 
@@ -96,7 +96,7 @@ class SimCluster {
   // Every control connection, or those between two hosts, is lost; who called dials again.
   void cut_links();
   void cut_links(size_t host, size_t other);
-  // … carries nothing any more, and nobody is told.
+  // … carries nothing any more, and no end is told.
   void silence_links();
   void silence_links(size_t host, size_t other);
   // Nothing at all passes between the two, until heal(); messages wait for that.
@@ -104,7 +104,7 @@ class SimCluster {
   void heal(size_t host, size_t other);
   void heal_all();
 
-  // What a read takes at the most, and a message, as long as nothing goes wrong.
+  // The longest time of a read, and of a message, as long as nothing goes wrong.
   uint64_t longest_read_ns() const { return options_.network.delay_max_ns; }
   uint64_t longest_message_ns() const { return wire_.max_ns; }
 
@@ -158,7 +158,7 @@ class SimCluster {
   std::unique_ptr<SimRegister> register_;
   std::vector<std::unique_ptr<ClientHost>> clients_;
   std::vector<Node> nodes_;
-  // What ended but still has memory that can be read, or callbacks that wait.
+  // Ended nodes and clients that still have memory that can be read, or callbacks that wait.
   std::vector<std::unique_ptr<NodeRun>> former_runs_;
   std::vector<std::shared_ptr<SimConnection>> connections_;
   uint64_t runs_ = 0;

@@ -75,7 +75,7 @@ bool SimEngine::awaits(const std::byte* destination) const {
   return owns(destination) && awaited_[frames_.index_of(destination)];
 }
 
-// What has ended by now is judged now: a verdict that is seen later was given later.
+// Reads that have ended by now are judged now: a verdict that is seen later was given later.
 void SimEngine::pause() {
   observe();
   paused_ = true;
@@ -118,7 +118,7 @@ void SimEngine::start_fetch(const std::vector<uint64_t>& key_numbers, uint64_t i
 
 void SimEngine::cancel_last_fetch() {
   if (fetches_.empty() || fetches_.back().fetch.done()) return;
-  // Nobody asks for its verdicts any more, at its deadline neither.
+  // The engine no longer asks for its verdicts, not even at its deadline.
   RunningFetch cancelled = std::move(fetches_.back());
   fetches_.pop_back();
   ++counts_.cancelled;
@@ -240,7 +240,7 @@ void SimEngine::end_put(RunningPut& running) {
   }
 }
 
-// Whether nobody reads its frames any more, which are then given back.
+// Whether its frames are read no more, which are then given back.
 bool SimEngine::released(RunningPut& running, uint64_t deadline_ns) {
   if (!running.put.wait_released(deadline_ns)) return false;
   for (const size_t index : running.frames) frames_.give_back(index);
@@ -282,7 +282,7 @@ void SimEngine::observe() {
       findings_.add(FindingKind::kUnfinished, "a fetch is released and a page of it is not");
     }
     for (size_t page = 0; page < running.pages.size(); ++page) {
-      // What a hedge landed is the fetch's as long as there is the fetch.
+      // The fetch owns a hedge's page for as long as the fetch exists.
       const PageVerdict& verdict = running.verdicts[page];
       const bool is_lent = verdict.landed != running.requests[page].destination.data;
       if (verdict.verdict == Verdict::kReady && is_lent) judge_bytes(running, page);

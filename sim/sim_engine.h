@@ -35,7 +35,7 @@ inline bool is_of_silence(Code code) {
   return code == Code::kTimeout || code == Code::kUnavailable || code == Code::kOtherEpoch;
 }
 
-// Who wants to know what becomes of an engine's operations. All but the landing is told once.
+// Hears of the outcome of an engine's operations. All but the landing is told once.
 class EngineWitness {
  public:
   virtual ~EngineWitness() = default;
@@ -52,7 +52,7 @@ class EngineWitness {
 
 // One engine of a simulation, with many fetches, puts and removes under way. observe() looks at all
 // of them between two events of the world, so that every verdict is judged at the instant it is
-// given. What it sees that must never be goes to the findings.
+// given. Violations that it sees go to the findings.
 class SimEngine {
  public:
   struct Counts {

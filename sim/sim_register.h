@@ -44,7 +44,7 @@ class SimRegister {
   // where a linearizable read does not come through.
   void set_unread(size_t host, bool unread);
   // When the newest read was sent that this host has an answer to; 0: none has been. Its view of
-  // the epoch lasts V from then.
+  // the epoch lasts `view_lease` from then.
   uint64_t last_read_ns(size_t host) const;
   const RegisteredEpoch& current() const { return current_; }
   const std::vector<Epoch>& history() const { return history_; }  // all that there were, in order

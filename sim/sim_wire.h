@@ -12,7 +12,7 @@
 
 namespace farpage {
 
-// What carries messages between the hosts of a simulated cluster, which are known by their numbers.
+// Carries messages between the hosts of a simulated cluster, which are known by their numbers.
 struct SimWire {
   sim::World& world;
   uint64_t min_ns;

@@ -16,9 +16,9 @@
 
 namespace farpage {
 
-// What is known of every page without asking any checksum: which puts were sent, what was
-// acknowledged, and so what a fetch that starts now may return (I1 and I2). Of two things that
-// happened one after the other it knows so by the order in which it is told, whatever versions say.
+// The state of every page, without any checksum: the puts sent, the acknowledgements, and so the
+// pages that a fetch that starts now may return (I1 and I2). Of two things that happened one after
+// the other it knows so by the order in which it is told, whatever versions say.
 class Truth {
  public:
   struct Bound {

@@ -79,7 +79,7 @@ Result<StatusReply> Client::node_status(uint64_t deadline_ns) {
     return answer->reply.has_value();
   });
   std::lock_guard lock(answer->mutex);
-  if (!answer->reply) return fail(Code::kTimeout, "the node has not told its status in time");
+  if (!answer->reply) return fail(Code::kTimeout, "the node did not send its status in time");
   if (!*answer->reply) return tl::unexpected(answer->reply->error());
   auto* status = std::get_if<StatusReply>(&**answer->reply);
   if (status == nullptr) return fail(Code::kProtocol, "the node did not answer with its status");

@@ -44,8 +44,8 @@ class FleetLink;
 struct View;
 
 // Puts under way. Move-only. The destructor returns when nothing reads a source any more: writes
-// that were late are waited for, up to L of a node that is silent. It must not outlive its client.
-// Thread-safe.
+// that were late are waited for, up to `read_window` of a node that is silent. It must not outlive
+// its client. Thread-safe.
 class Put {
  public:
   Put(Put&&) noexcept = default;
@@ -60,7 +60,7 @@ class Put {
   std::string why() const;
 
   // Nothing reads a source any more; so it is unless the deadline passed while a source was being
-  // written. Looks after late writes: they are seen to end by whoever asks, waits or puts.
+  // written. Looks after late writes: a caller that asks, waits or puts sees them end.
   bool released() const;
   // Blocks until released or `deadline_ns`, and returns released().
   bool wait_released(uint64_t deadline_ns);
@@ -85,9 +85,9 @@ class Remove {
   std::shared_ptr<RemoveState> state_;
 };
 
-// What an engine holds of its memory nodes: the epoch, a view of each, which it keeps renewing, the
-// page tables, and the ways for puts. Connects again by itself when a node restarts. Thread-safe;
-// fetches go through lanes.
+// An engine's connection to its memory nodes: the epoch, a view of each, which it keeps renewing,
+// the page tables, and the ways for puts. Connects again by itself when a node restarts.
+// Thread-safe; fetches go through lanes.
 //
 // `runtime`, `fabric`, `dialer` and what `fleet` names outlive the client, and the client its
 // lanes.
@@ -125,12 +125,12 @@ class Client {
   const Capabilities& capabilities() const;
   uint64_t page_bytes() const;      // the longest page that the nodes take
   uint64_t location_bytes() const;  // of memory, for the page tables
-  // What has gone over each path to the node; empty where the backend has but one, and knows no
-  // more of it than capabilities() say.
+  // Traffic of each path to the node; empty where the backend has but one, and knows no more of it
+  // than capabilities() say.
   std::vector<PathUse> paths() const;
   bool reachable() const;  // there is a view of some node, and its lease has not ended
 
-  // What this client has done and how it is: docs/metrics.md.
+  // This client's counts and state: docs/metrics.md.
   void describe(MetricVisitor& visitor) const;
 
  private:

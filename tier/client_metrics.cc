@@ -42,9 +42,10 @@ void describe_lanes(const LaneCounters& lanes, MetricVisitor& visitor) {
   count("farpage_client_located_pages_total", "Pages whose location was cached", lanes.located);
   count("farpage_client_index_looks_total", "Pages that were looked up in the node's index",
         lanes.index_looks);
-  count("farpage_client_channels_ended_total",
-        "Data paths given up: an operation did not end within L, or a node was silent",
-        lanes.channels_ended);
+  count(
+      "farpage_client_channels_ended_total",
+      "Data paths given up: an operation did not end within the read window, or a node was silent",
+      lanes.channels_ended);
   count("farpage_client_stray_completions_total",
         "Completions that came again, and were not counted", lanes.strays);
   count("farpage_client_next_replica_pages_total",
@@ -63,7 +64,7 @@ void describe_lanes(const LaneCounters& lanes, MetricVisitor& visitor) {
                 static_cast<double>(lanes.latest_ns.value()) / 1e9);
 }
 
-// Where a node serves alone, these families have no values: there is nobody else to ask.
+// Where a node serves alone, these families have no values: there is no other node to ask.
 void describe_nodes(const FleetLink& fleet, uint64_t now_ns, MetricVisitor& visitor) {
   struct Family {
     const char* name;

@@ -227,7 +227,7 @@ struct Commit : std::enable_shared_from_this<Commit> {
     fleet->counters()->count_puts(stored, before - left - stored);
   }
 
-  // What is left has come to `code`.
+  // The remaining pages end with `code`.
   void end(Code code = Code::kTimeout) {
     settle([code](size_t) { return CommitResult{code, 0}; });
     staging->release(segment);

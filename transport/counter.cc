@@ -21,7 +21,7 @@ void CompletionCounter::reset(uint32_t expected) {
     eventfd_t ignored;
     (void)eventfd_read(fd, &ignored);  // EAGAIN when nothing was announced
   }
-  // Nobody looks on, so that none of these needs an order.
+  // No other thread looks on, so none of these needs an order.
   ok_.store(0, std::memory_order_relaxed);
   failed_.store(0, std::memory_order_relaxed);
   aborted_.store(0, std::memory_order_relaxed);

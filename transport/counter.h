@@ -18,8 +18,8 @@ struct CounterValue {
 };
 
 // Counts the arrivals of one transfer, by outcome, so that a wait for them can always end: what
-// failed and what was aborted has arrived too. Arrivals may come before anybody has said how many
-// to expect.
+// failed and what was aborted has arrived too. Arrivals may come before it is known how many to
+// expect.
 //
 // Threading: one thread calls arrive() at a time, and one expect(); they may race with each other
 // and with on_done(), done(), value() and event_fd(), which are safe from any thread. reset() and
@@ -30,7 +30,7 @@ class CompletionCounter {
   CompletionCounter() = default;
   ~CompletionCounter();
 
-  // Starts over, for `expected` arrivals (kUnknown: until expect() says). Nobody may be waiting.
+  // Starts over, for `expected` arrivals (kUnknown: until expect() says). No thread may be waiting.
   static constexpr uint32_t kUnknown = UINT32_MAX;
   void reset(uint32_t expected);
   void expect(uint32_t expected);
@@ -53,8 +53,8 @@ class CompletionCounter {
   void announce();
   void write_event() const;
 
-  // Bits of state_. Whoever sets the second of two bits that belong together sees the first, and
-  // acts.
+  // Bits of state_. The thread that sets the second of two bits that belong together sees the
+  // first, and acts.
   static constexpr uint32_t kAnnounced = 1;
   static constexpr uint32_t kHasCallback = 2;
   static constexpr uint32_t kHasEvent = 4;

@@ -45,15 +45,15 @@ class Initiator {
   virtual ~Initiator() = default;
 
   // Makes a region of the target's process reachable over this channel. Checks every field of
-  // `region`, and that it is what `use` needs. Every operation must keep to that use: nobody checks
+  // `region`, and that it is what `use` needs. Every operation must keep to that use: no one checks
   // it again on the way.
   virtual Result<RemoteRegion> import_region(RegionExport region, const RegionUse& use) = 0;
 
   // How many operations may be written now; max_in_flight while none is under way.
   virtual size_t room() const = 0;
-  // The next operation, to be written where it stands: in the initiator's own queue. Whoever calls
-  // writes every field that its kind and local_count name, for what stood there before still does.
-  // Only where there is room. Valid until the next call of any function.
+  // The next operation, to be written where it stands: in the initiator's own queue. The caller
+  // writes every field that its kind and local_count name, for old values are still there. Only
+  // where there is room. Valid until the next call of any function.
   virtual Operation& next() = 0;
   // Starts what has been written, in order. Each operation ends with exactly one completion.
   // kUnavailable: the channel is broken, and those that have just been written end as aborted.
@@ -68,7 +68,7 @@ class Initiator {
   // Returns when poll() may have something, or at the deadline, or earlier.
   virtual void wait(uint64_t deadline_ns) = 0;
 
-  // What a caller's own event loop waits on in place of wait(): readable once poll() may have
+  // Descriptor for a caller's own event loop in place of wait(): readable once poll() may have
   // something, if arm() was called since the last poll(). The initiator's, which alone reads it;
   // asked for anew before each wait. -1: there is none, as where poll() itself moves the bytes, or
   // in virtual time.
@@ -81,9 +81,9 @@ class Initiator {
   virtual uint64_t spin_ns() const { return 0; }
 
   // Ends every operation in flight as aborted and refuses new ones. poll() stays valid until all
-  // have been polled. I4: once a read's completion has been polled, its landing place is written by
-  // nobody. A write that has left this host may still reach the target's memory until the target
-  // has closed; after that nothing does.
+  // have been polled. I4: once a read's completion has been polled, no operation writes its landing
+  // place. A write that has left this host may still reach the target's memory until the target has
+  // closed; after that nothing does.
   virtual void close() = 0;
 };
 
@@ -95,8 +95,8 @@ class Target {
   // the target.
   virtual ~Target() = default;
 
-  // Zeroed memory of `bytes` bytes that the peer, and nobody else, may write; of a stage channel.
-  // The region may outlive the target.
+  // Zeroed memory of `bytes` bytes that only the peer may write; of a stage channel. The region may
+  // outlive the target.
   virtual Result<Region> allocate_writable(uint64_t bytes) = 0;
 
   // Fills `immediates` with those that have come, in the order in which the peer posted them, and
@@ -120,7 +120,8 @@ struct Peer {
   std::string name;     // as the user named the host, and as a certificate must
 };
 
-// What an initiator needs to connect; travels on the control plane. Untrusted where it arrives.
+// The offer that an initiator needs to connect; travels on the control plane. Untrusted where it
+// arrives.
 struct ChannelOffer {
   ChannelPurpose purpose = ChannelPurpose::kRead;
   std::string opaque;

@@ -5,7 +5,7 @@
 
 namespace farpage {
 
-// What a backend that moves pages between host memory alone says to memory of another kind.
+// Refuses memory of another kind, for a backend that moves pages only between host memory.
 inline Result<void> require_host_memory(MemoryPlace place) {
   if (place.is_host()) return {};
   return fail(Code::kInvalid, place_name(place) +

@@ -15,7 +15,7 @@ namespace farpage {
 enum class Access : uint8_t {
   kLocal,        // landing places and sources of this process; no peer reaches them
   kRemoteRead,   // any connected peer may read, none may write
-  kRemoteWrite,  // the one peer of the channel that it belongs to may write; nobody else reaches it
+  kRemoteWrite,  // the one peer of the channel that it belongs to may write; others reach nothing
 };
 
 struct MemoryRange {
@@ -39,7 +39,7 @@ struct Slice {
 // thread drives a channel with operations on it.
 class Region {
  public:
-  // What a backend keeps for one registration; its destructor ends it.
+  // A backend's state for one registration; its destructor ends it.
   class Backing {
    public:
     virtual ~Backing() = default;
@@ -68,7 +68,8 @@ class Region {
   std::unique_ptr<Backing> backing_;
 };
 
-// What a peer needs to reach a region; travels on the control plane. Untrusted where it arrives.
+// Data that a peer needs to reach a region; travels on the control plane. Untrusted where it
+// arrives.
 struct RegionExport {
   uint64_t bytes = 0;
   Access access = Access::kRemoteRead;
@@ -77,7 +78,7 @@ struct RegionExport {
   UniqueFd fd;         // shm: the memory itself
 };
 
-// What an initiator does with its peer's region: proven when it imports it, and not again for each
+// The initiator's uses of its peer's region: proven when it imports it, and not again for each
 // operation.
 struct RegionUse {
   Access access = Access::kRemoteRead;  // kRemoteRead: it reads there; kRemoteWrite: it writes

@@ -14,8 +14,8 @@ inline constexpr uint64_t kMaxRegionBytes = uint64_t{1} << 46;
 // who was promised it may write all of it. `pinned`: the backend will lock it at once.
 Result<void> check_peer_memory(uint64_t bytes, Access access, bool pinned);
 
-// That memory, zeroed. What peers read is present before this returns; what they write comes as
-// they write it, or as the backend pins it.
+// That memory, zeroed. Memory that peers read is present before this returns; memory that they
+// write comes as they write it, or as the backend pins it.
 Result<Mapping> take_peer_memory(uint64_t bytes, Access access, bool pinned);
 
 // Why an initiator cannot use its peer's region as it wants to, whatever the backend; null: it can.

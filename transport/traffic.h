@@ -7,8 +7,8 @@
 
 namespace farpage {
 
-// What one path of a fabric (a listening address, a rail) has carried for its peers since the
-// fabric was made.
+// Traffic of one path of a fabric (a listening address, a rail) for its peers since the fabric was
+// made.
 struct PathTraffic {
   std::string path;          // for people; no two of a fabric are the same
   uint64_t connections = 0;  // open now
@@ -27,7 +27,7 @@ class TrafficSource {
   virtual std::vector<PathTraffic> traffic() const = 0;
 };
 
-// What a device's port has moved since it was started, for every process of its host. Absent: the
+// Traffic of a device's port since it was started, for every process of its host. Absent: the
 // device does not count it.
 struct PortCounts {
   std::optional<uint64_t> sent_bytes;

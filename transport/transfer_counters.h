@@ -23,7 +23,7 @@ constexpr uint32_t group_immediate(uint32_t first, uint32_t group) {
 }
 
 // The receiving end of one channel's immediates (protocol rule 16). Arrivals count whether or not
-// anybody has asked for them yet. One thread at a time.
+// they have been asked for yet. One thread at a time.
 class TransferCounters {
  public:
   void arrive(uint32_t immediate) {

@@ -23,7 +23,7 @@ constexpr size_t kMaxFileBytes = kMiB;
 constexpr std::string_view kBytesSuffix = "_bytes";
 constexpr size_t kMaxQuotedBytes = 80;  // of what an error repeats
 
-// What a TOML value is, once its table has been walked; anything else is only named in messages.
+// A TOML value, once its table has been walked; any other kind is only named in messages.
 struct OtherValue {
   std::string_view description;
 };

@@ -35,13 +35,13 @@ class Config {
   Config& operator=(Config&&) noexcept;
   ~Config();
 
-  // What stands in the file below a table: of "tenant", the "a" of [tenant.a]. In order.
+  // The keys in the file below a table: of "tenant", the "a" of [tenant.a]. In order.
   std::vector<std::string> names_below(std::string_view table) const;
 
   Result<void> read(std::string_view table, std::span<const ConfigField> fields);
   // An unknown table or key is an error that names the nearest known one.
   Result<void> finish() const;
-  // The same, but tables that no read() has named are somebody else's.
+  // The same, but tables that no read() has named belong to other readers.
   Result<void> finish_own() const;
 
  private:

@@ -32,10 +32,11 @@ Result<std::vector<std::string>> split_list(const std::string& setting, std::str
     const std::string_view entry = trim(rest.substr(0, end));
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (is_several(entry, kind)) {
-      return fail(Code::kInvalid,
-                  fmt::format("{}: '{}' is no single entry: separate entries by commas, and by "
-                              "nothing else",
-                              setting, entry));
+      return fail(
+          Code::kInvalid,
+          fmt::format(
+              "{}: '{}' is not a single entry: separate entries by commas, and by nothing else",
+              setting, entry));
     }
     entries.emplace_back(entry);
   }

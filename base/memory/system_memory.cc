@@ -38,9 +38,9 @@ MemoryStat read_stat(const std::string& path) {
   return stat;
 }
 
-// What the kernel gives back before it kills for lack of memory: the files' pages, whether they
-// were used lately (active) or not, and mapped ones too; and of its own memory what it says it can.
-// Not the pages that are still to be written, for which it may not wait long enough.
+// Memory that the kernel gives back before it kills for lack of memory: the files' pages, whether
+// they were used lately (active) or not, and mapped ones too; and of its own memory what it says it
+// can. Not the pages that are still to be written, for which it may not wait long enough.
 uint64_t reclaimable_bytes(const MemoryStat& stat, const std::string& prefix) {
   const auto sum = [&](std::initializer_list<const char*> keys) {
     uint64_t bytes = 0;

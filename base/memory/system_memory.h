@@ -12,9 +12,9 @@ struct MemoryLeft {
   std::string limit_file;
 };
 
-// What this process can still take, by the system and by its memory cgroups (version 1 or 2). What
-// the kernel can give back, the files' pages above all, counts as free. `root` is prepended to
-// /proc and /sys, for tests.
+// Memory that this process can still take, by the system and by its memory cgroups (version 1 or
+// 2). Memory that the kernel can give back, the files' pages above all, counts as free. `root` is
+// prepended to /proc and /sys, for tests.
 MemoryLeft memory_left(const std::string& root = "");
 
 // The bytes that this process can still take without being killed: the lesser of the two.

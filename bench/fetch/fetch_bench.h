@@ -55,7 +55,7 @@ struct FetchBenchResult {
 
 // Fills the node with pages, then fetches pages of them, drawn at random or in the order of their
 // puts. Fetching and copying the same pages with memcpy take turns of a fraction of a second, so
-// that both meet the same machine. What has landed is compared with the truth between the turns.
+// that both meet the same machine. Landed pages are compared with the truth between the turns.
 class FetchBench {
  public:
   // A node keeps some slots free and makes room ahead of the next puts: how many it needs so that

@@ -40,8 +40,8 @@ struct DeadlineBenchResult {
   uint64_t delay_most_ns = 0;
 };
 
-// What was late by more than the machine was: the fetches whose verdicts came later after their
-// deadline than any thread of the process, as far as its watchdog knows, waited for a processor.
+// Lateness beyond the machine's own: the fetches whose verdicts came later after their deadline
+// than any thread of the process, as far as its watchdog knows, waited for a processor.
 struct DeadlineJudgement {
   uint64_t late = 0;
   uint64_t slowest_ns = 0;  // the longest lateness

@@ -34,7 +34,7 @@ struct StaleBenchResult {
   uint64_t unreachable_looks = 0;  // of as many: no node had a lease with the client
 };
 
-// Fetches pages in a version that nobody has, all the time, over some lanes: each is stale, and
+// Fetches pages in a version that no node has, all the time, over some lanes: each is stale, and
 // would be reported. Meanwhile it asks for a callback of the client's runtime every now and then,
 // whose thread renews the leases and hears the answers to puts.
 Result<StaleBenchResult> run_stale_bench(

@@ -116,7 +116,7 @@ Result<TurnBenchResult> run_turn_bench(Client& client, const TurnBenchOptions& o
     const uint64_t ended = lane->stats().channels_ended;
     bool holds = true;
     hold(true);
-    // What is posted now ends its path; what is posted over the next one comes.
+    // Operations posted now end their path; those posted over the next one arrive.
     result.ready += bench.fetch(result.ending_ns, result.ending_most_ns, [&] {
       if (holds && lane->stats().channels_ended > ended) hold(holds = false);
     });

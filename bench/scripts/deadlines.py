@@ -51,7 +51,7 @@ class Nodes:
                     running([*command, "--ready-fd", said], pass_fds=[said], stderr=subprocess.DEVNULL))
             line = answer.readline().strip()
         if not line.startswith("ready "):
-            raise Failure(f"node {name} did not start: {line or 'it ended without a word'}")
+            raise Failure(f"node {name} did not start: {line or 'it ended without a message'}")
 
     def wait_until_all_are_reached(self):
         """A put needs both of its replicas."""
@@ -104,7 +104,7 @@ def measure(options, backend):
 
 
 def judge(answer, faults):
-    """What speaks against the run; nothing: every verdict was in time, and the run could have shown another."""
+    """Objections to the run; none: every verdict was in time, and the run could have shown a late one."""
     if answer["wrong_bytes"] > 0:
         yield f"{answer['wrong_bytes']} wrong bytes"
     if not answer["holds"]:

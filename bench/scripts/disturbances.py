@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What some cost the others: deadlines that cannot be met, a page with little time behind many, members that are dead, stale pages.
+"""Costs that some fetches cause the others: deadlines that cannot be met, a page with little time behind many, members that are dead, stale pages.
 
 disturbances.py [--farpage build/release/bin/farpage] [--runs 5] [--far-link build/release/bench/farpage_far_link]
 tests/softroce/machine bench/scripts/disturbances.py --cable
@@ -158,7 +158,7 @@ def measure_stale(rows, program, options):
 
 @contextlib.contextmanager
 def silent_hosts(count):
-    """Addresses at which nobody answers a connection: what may wait to be accepted there is full."""
+    """Addresses at which no process answers a connection: the queue of connections to accept is full."""
     with contextlib.ExitStack() as stack:
         addresses = []
         for _ in range(count):

@@ -1,4 +1,4 @@
-"""What idle clients cost a node: its memory, and the latency of one client that is busy."""
+"""Measures the cost of idle clients at a node: its memory, and the latency of one client that is busy."""
 
 import contextlib
 import pathlib

@@ -1,4 +1,4 @@
-"""What the programs that measure share: runs of farpage, free ports, servers that always end, and whether anything else is running."""
+"""Code that the measuring programs share: runs of farpage, free ports, servers that always end, and whether anything else is running."""
 
 import contextlib
 import ctypes
@@ -24,7 +24,7 @@ class Failure(Exception):
 
 
 def run(command, timeout_s=600, **options):
-    """What the command writes to standard output."""
+    """The command's standard output."""
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False, **options)
     except subprocess.TimeoutExpired as error:
@@ -116,7 +116,7 @@ def memory_node(program, backend, folder, *arguments, address=None, inside=()):
         line = answer.readline().strip()
         word, _, address = line.partition(" ")
         if word != "ready":
-            raise Failure(f"the memory node did not start: {line or 'it ended without a word'}")
+            raise Failure(f"the memory node did not start: {line or 'it ended without a message'}")
         yield address, process
 
 

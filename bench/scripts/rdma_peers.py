@@ -75,7 +75,7 @@ class Cases:
 
     @contextlib.contextmanager
     def pushed(self, page_bytes, pages, group):
-        # All of a push must be there within L.
+        # All of a push must be there within `read_window`.
         with self.node(page_bytes, "--set", "node.reuse_ms=5000") as node:
             yield Sides(lambda: self.push(node, page_bytes, pages, group)["bytes_per_s"] / 1e6,
                         lambda: peer_perftest.write_bytes_per_s(self.path, page_bytes, 1000, 16) / 1e6)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What being sure costs: checking every byte, a second replica, and looking for damage unasked. Two runs of Farpage take turns."""
+"""Measures the cost of reliability: checking every byte, a second replica, and looking for damage unasked. Two runs of Farpage take turns."""
 
 import contextlib
 import statistics

@@ -1,4 +1,4 @@
-"""What TLS costs: the same fetches with and without it, and the share of CPU time that OpenSSL takes."""
+"""Measures the cost of TLS: the same fetches with and without it, and the share of CPU time that OpenSSL takes."""
 
 import contextlib
 import shutil

@@ -49,7 +49,7 @@ def empty_start_s(options, backend, folder):
 
 
 def touch_memory(byte_count):
-    """What a run takes is then there: the host of a virtual machine may need seconds to find a GiB that was never used, or not lately."""
+    """The memory that a run takes is then there: the host of a virtual machine may need seconds to find a GiB that was never used, or not lately."""
     return len(b"\1" * byte_count)
 
 

@@ -213,7 +213,7 @@ class Campaign {
   }
 
   // With everything repaired: until every kept key is served by those that are left. Killed, a
-  // node's host still answers that nobody is there; parted, nothing of it answers any more.
+  // node's host still answers that no process listens; parted, nothing of it answers any more.
   void lose_node(size_t node) {
     const bool is_killed = !fleet_options_.has_network || result_.rounds % 2 == 1;
     const Disturbance loss = {0, is_killed ? Kind::kKilled : Kind::kParted, node, 0};
@@ -349,7 +349,7 @@ class Campaign {
     if (before && kept_) judge_outage(*before, gone);
   }
 
-  // Who was what before the outage, and is now that all is well.
+  // Each node's role before the outage, and now that all is well.
   void judge_outage(const KeptPages& before, const std::set<size_t>& gone) {
     for (size_t key = 0; key < keys_.still(); ++key) {
       if (!before.must_have_stayed(keys_.all[key], kept_->began())) continue;

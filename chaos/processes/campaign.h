@@ -29,8 +29,8 @@ struct CampaignOptions {
   Result<void> validate();
 };
 
-// What the campaign asks of the program. A client is reached through etcd, and stands on nothing
-// that others use.
+// Functions that the campaign needs from the program. A client is reached through etcd, and stands
+// on nothing that others use.
 struct Program {
   std::string node_program;  // a path
   std::function<Result<std::shared_ptr<Client>>(const std::string& endpoints,

@@ -14,9 +14,9 @@
 
 namespace farpage::processes {
 
-// What several clients know together, each on its own thread. It is told of a put or remove before
-// that is sent, and of an acknowledgement after it came: so what it holds to have happened one
-// after the other did.
+// The knowledge that several clients share, each on its own thread. It is told of a put or remove
+// before that is sent, and of an acknowledgement after it came: so what it holds to have happened
+// one after the other did.
 class Checker {
  public:
   template <typename Use>

@@ -208,7 +208,7 @@ void Engine::look_at_held() {
   std::erase_if(held_, [this](const Running& running) {
     if (!running.fetch.released()) return false;
     for (size_t page = 0; page < running.pages.size(); ++page) {
-      // What a hedge landed is the fetch's as long as there is the fetch.
+      // The fetch owns a hedge's page for as long as the fetch exists.
       const PageVerdict& verdict = running.verdicts[page];
       const bool is_lent = verdict.landed != running.requests[page].destination.data;
       if (verdict.verdict == Verdict::kReady && is_lent) judge(running, page);

@@ -27,7 +27,7 @@ struct FleetOptions {
 };
 
 // Memory nodes, each `farpage node` in a process of its own, and the etcd that knows them: one
-// member. Who watches over processes on a machine is here too: one that has ended is started again.
+// member. It also supervises the processes, as a machine does: it starts one that has ended again.
 // All of it belongs to one thread, and ends with it.
 class Fleet {
  public:
@@ -37,7 +37,7 @@ class Fleet {
   const std::string& endpoints() const { return endpoints_; }  // etcd's
   std::string address(size_t node) const;
 
-  // What is disturbed must be undisturbed so far.
+  // The target must be undisturbed so far.
   Result<void> begin(const Disturbance& disturbance) { return set(disturbance, true); }
   Result<void> end(const Disturbance& disturbance) { return set(disturbance, false); }
   // Starts what has ended by itself, or is to start again. Call it often.

@@ -20,11 +20,11 @@ struct NodeState {
   friend bool operator==(const NodeState&, const NodeState&) = default;
 };
 
-// Which acknowledged pages, which nobody removes, must still be there after a round: those that
-// some node had in its set when the round began, with all nodes members and nothing left to fill,
-// and that node still is the same incarnation and has evicted nothing. One that is left out of an
-// epoch comes back as another incarnation; and a node that is in a key's set among all nodes is in
-// it among any of them. So it had the page in every epoch since.
+// The acknowledged pages, never removed, that must still be there after a round: those that some
+// node had in its set when the round began, with all nodes members and nothing left to fill, and
+// that node still is the same incarnation and has evicted nothing. One that is left out of an epoch
+// comes back as another incarnation; and a node that is in a key's set among all nodes is in it
+// among any of them. So it had the page in every epoch since.
 class KeptPages {
  public:
   // `whole`: the epoch of all nodes.

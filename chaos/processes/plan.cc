@@ -16,7 +16,7 @@ constexpr uint64_t kLongestGapMs = 1'600;
 constexpr uint64_t kShortMs = 300;   // less than any lease
 constexpr uint64_t kLongMs = 4'000;  // more than any
 
-// What may suffer one disturbance at a time.
+// Targets that may suffer one disturbance at a time.
 enum class Part : uint8_t { kProcess, kCable };
 using Victim = std::pair<size_t, Part>;
 

@@ -25,7 +25,7 @@ std::vector<ConfigField> fields(NodeUcx& options);
 struct ClientUcx : ucx::UcxOptions {};
 std::vector<ConfigField> fields(ClientUcx& options);
 
-// What the backends need besides an address, from the tables of their registrations.
+// Options of the backends besides an address, from the tables of their registrations.
 struct BackendOptions {
   RdmaOptions rdma;
   ucx::UcxOptions ucx;

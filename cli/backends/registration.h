@@ -39,7 +39,7 @@ struct BackendTable {
   BackendSettings (*settings_of_own_node)(const BackendOptions& options);
 };
 
-// What a fabric is made of, for a node or for a client.
+// The parameters of a fabric, for a node or for a client.
 struct FabricOptions {
   const BackendOptions& backends;
   const ClientCredentials& credentials;  // for its own connections to nodes
@@ -57,7 +57,7 @@ struct FabricOfBackend {
 // All that the program needs to know of a backend. There is one of these for each, in a file that
 // has the backend's name; backends.cc has the table of them.
 struct BackendRegistration {
-  // What it needs of the host, and whether that is there.
+  // Its needs of the host, and whether the host meets them.
   const doctor::BackendCheck* host;
   // The option of CMake that builds it; null: every build has it.
   const char* cmake_option = nullptr;
@@ -65,7 +65,7 @@ struct BackendRegistration {
   // Why its nodes have no tenants, and what to do about that; null: they may have some.
   const char* why_no_tenants = nullptr;
   std::optional<BackendTable> table = {};
-  // What the doctor asks of it beyond `host`; null: nothing.
+  // Tells the doctor what to check beyond `host`; null: nothing.
   void (*tell_doctor)(const BackendOptions& options, doctor::Wanted& wanted) = nullptr;
   // Null: this build does not have it. May block; any thread. Fails as make_NAME_fabric does.
   Result<FabricOfBackend> (*make)(const FabricOptions& options) = nullptr;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint64_t kPatienceNs = 5 * kSecond;
 
-// The answers come on the runtime's thread, perhaps after nobody waits for them any more.
+// The answers come on the runtime's thread, perhaps after the caller has stopped waiting.
 struct Conversation {
   std::shared_ptr<ControlLink> link;  // the runtime's alone
   std::mutex mutex;
@@ -67,8 +67,9 @@ Result<StatusReply> ask_status(const std::string& address, const ClientCredentia
   if (const auto* refusal = std::get_if<Refusal>(&*reply))
     return fail(refusal->code, refusal->message);
   if (const auto* status = std::get_if<StatusReply>(&*reply)) return *status;
-  return fail(Code::kProtocol,
-              fmt::format("what listens on {} is no memory node of this version", address));
+  return fail(
+      Code::kProtocol,
+      fmt::format("the process that listens on {} is not a memory node of this version", address));
 }
 
 }  // namespace farpage

@@ -58,7 +58,7 @@ Result<std::vector<NamedNode>> ClusterOptions::list() const {
     const size_t equals = entry.find('=');
     if (equals == 0 || equals == std::string_view::npos) {
       return fail(Code::kInvalid,
-                  fmt::format("cluster.nodes: '{}' is no NAME=ADDRESS; write a list such as "
+                  fmt::format("cluster.nodes: '{}' is not NAME=ADDRESS; write a list such as "
                               "a=tcp://10.0.0.1:7010,b=tcp://10.0.0.2:7010",
                               entry));
     }

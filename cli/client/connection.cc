@@ -101,7 +101,7 @@ Result<std::unique_ptr<NodeConnection>> NodeConnection::reach(const ConnectOptio
 NodeConnection::~NodeConnection() {
   metrics_.reset();
   client_.reset();
-  // What the client says last is still on its way through the runtime.
+  // The client's last messages are still on their way through the runtime.
   if (runtime_ != nullptr) runtime_->run([] {});
 }
 

@@ -45,8 +45,8 @@ std::string how_to_begin(const etcd::EtcdOptions& options) {
 Result<void> NodeEtcd::validate() const {
   if (const size_t slash = fleet.find('/'); slash != std::string::npos) {
     return fail(Code::kInvalid,
-                fmt::format("etcd.fleet is '{}', and such names are of tenants' fleets, in which a "
-                            "node is by its tables [tenant.NAME]: write etcd.fleet = \"{}\"",
+                fmt::format("etcd.fleet is '{}', which is a name of a tenant's fleet; a node joins "
+                            "those through its tables [tenant.NAME]: write etcd.fleet = \"{}\"",
                             fleet, fleet.substr(0, slash)));
   }
   if (ttl_s >= kLeastTtlS && ttl_s <= kMostTtlS) return {};
@@ -90,8 +90,9 @@ class EtcdFleet::Dialer final : public ControlDialer {
       });
       if (!made) {
         const Error error =
-            address.empty() ? Error{Code::kUnavailable, "this member has not told etcd where it is"}
-                            : made.error();
+            address.empty()
+                ? Error{Code::kUnavailable, "this member has not written its address to etcd"}
+                : made.error();
         return fleet_.runtime_.after(0, [done, error] { done(tl::unexpected(error)); });
       }
       dialer = std::move(*made);

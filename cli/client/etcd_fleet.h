@@ -27,8 +27,8 @@ std::vector<ConfigField> fields(NodeEtcd& options);
 // A fleet whose members and epochs are in etcd, and each is reached where it says that it is.
 class EtcdFleet final : public ReachableFleet {
  public:
-  // A client's: waits for connect_ms at most, until somebody has begun the fleet and one of its
-  // nodes lives. `runtime` outlives it.
+  // A client's: waits for connect_ms at most, until a node has begun the fleet and one of its nodes
+  // lives. `runtime` outlives it.
   static Result<std::unique_ptr<EtcdFleet>> find(const etcd::EtcdOptions& options,
                                                  AsioRuntime& runtime,
                                                  const ClientCredentials& credentials,

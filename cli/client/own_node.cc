@@ -82,9 +82,9 @@ Result<std::unique_ptr<OwnNode>> OwnNode::start(std::vector<std::string> words,
   }
   return fail(
       Code::kUnavailable,
-      fmt::format(
-          "the memory node did not start: {}",
-          said->empty() ? "it ended without a word (was it killed for lack of memory?)" : *said));
+      fmt::format("the memory node did not start: {}",
+                  said->empty() ? "it ended without a message (was it killed for lack of memory?)"
+                                : *said));
 }
 
 Result<void> OwnNode::spawn(std::vector<std::string> words, const UniqueFd& ready) {
@@ -139,7 +139,7 @@ Result<std::unique_ptr<OwnNodes>> OwnNodes::start(const OwnNodeOptions& options,
                                                   const Interrupts& interrupts) {
   Result<PrivateFolder> folder = PrivateFolder::create();
   if (!folder) return tl::unexpected(folder.error());
-  // What this program needs of its own nodes, of the memory that there is.
+  // Memory that this program's own nodes need, of the memory that there is.
   const uint64_t budget_bytes =
       std::max(std::min<uint64_t>(512 * kMiB, available_memory_bytes() / 4 / options.nodes),
                2 * options.page_bytes);
@@ -187,7 +187,7 @@ Result<std::unique_ptr<OwnNodes>> OwnNodes::start(const OwnNodeOptions& options,
   return nodes;
 }
 
-// A list has to name its ports before anybody listens on them: those are free now.
+// A list has to name its ports before any node listens on them: those are free now.
 Result<Address> OwnNodes::new_address(const std::string& name, NodesAt nodes_at) const {
   Address address;
   if (nodes_at == NodesAt::kTcpPort) {

@@ -60,7 +60,7 @@ class OwnNodes {
                                                  const Interrupts& interrupts);
 
   const Address& address() const { return nodes_.front()->address(); }
-  // What each of them lets one client ask for: less than a node by default where memory is short.
+  // Staging that each of them grants one client: less than a node by default where memory is short.
   uint64_t max_staging_bytes() const { return max_staging_bytes_; }
   // As the table [cluster] takes it; empty: one that serves alone.
   const std::string& list() const { return list_; }

@@ -8,9 +8,9 @@
 
 namespace farpage {
 
-// A new folder below $TMPDIR (or /tmp) that nobody else may enter, removed with all that is in it
-// by the destructor, unless somebody wants to keep it; or, where the process was killed before
-// that, by the next one that makes such a folder there.
+// A new folder below $TMPDIR (or /tmp) that no other user may enter, removed with all that is in it
+// by the destructor, unless the caller keeps it; or, where the process was killed before that, by
+// the next one that makes such a folder there.
 class PrivateFolder {
  public:
   static Result<PrivateFolder> create();

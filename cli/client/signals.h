@@ -6,7 +6,8 @@
 
 namespace farpage {
 
-// What SIGHUP is: the end of the terminal, or, to a server, a request to read its files again.
+// The meaning of SIGHUP: the end of the terminal, or, to a server, a request to read its files
+// again.
 enum class HangUp : unsigned char { kInterrupts, kIsNoted };
 
 // As long as it lives, SIGINT, SIGTERM and SIGHUP are noted instead of ending the process, so that

@@ -123,11 +123,11 @@ void add_push(CLI::App& bench, int& exit_code) {
   auto arguments = std::make_shared<PushArguments>();
   PushBenchOptions& options = arguments->bench;
   add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
-  add_count(*command, "--batch", options.batch, "Pages a push");
-  add_count(*command, "--group", options.group, "Pages an immediate");
-  add_size(*command, "--pool-bytes", options.pool_bytes, "Pages to draw from, in bytes");
+  add_count(*command, "--batch", options.batch, "Pages per push");
+  add_count(*command, "--group", options.group, "Pages per immediate");
+  add_size(*command, "--pool-bytes", options.pool_bytes, "Size of the set of pages to draw from");
   command->add_option("--seconds", options.seconds, "How long to push")->capture_default_str();
-  command->add_option("--verify", arguments->verify, "Whether what lands is checked (on, off)")
+  command->add_option("--verify", arguments->verify, "Whether landed pages are checked (on, off)")
       ->transform(CLI::IsMember({"on", "off"}))
       ->default_str("on");
   add_json(*command, arguments->json);
@@ -162,7 +162,7 @@ void add_put(CLI::App& bench, int& exit_code) {
   auto arguments = std::make_shared<PutArguments>();
   PutBenchOptions& options = arguments->bench;
   add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
-  add_count(*command, "--batch", options.batch, "Pages a put");
+  add_count(*command, "--batch", options.batch, "Pages per put");
   add_size(*command, "--pool-bytes", options.pool_bytes, "Keys to put, in bytes of pages");
   command->add_option("--seconds", options.seconds, "How long to put")->capture_default_str();
   add_json(*command, arguments->json);
@@ -194,12 +194,13 @@ Result<int> bench_deadlines(DeadlineArguments arguments, ConnectOptions options,
 
 void add_deadlines(CLI::App& bench, int& exit_code) {
   CLI::App* command = bench.add_subcommand(
-      "deadlines", "Fetches with short deadlines: how late verdicts come, beside a watchdog");
+      "deadlines",
+      "Fetches with short deadlines, and measures how late verdicts come, beside a watchdog");
   auto arguments = std::make_shared<DeadlineArguments>();
   DeadlineBenchOptions& options = arguments->bench;
   add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
-  add_count(*command, "--batch", options.batch, "Pages a fetch");
-  add_size(*command, "--pool-bytes", options.pool_bytes, "Pages to draw from, in bytes");
+  add_count(*command, "--batch", options.batch, "Pages per fetch");
+  add_size(*command, "--pool-bytes", options.pool_bytes, "Size of the set of pages to draw from");
   command->add_option("--seconds", options.seconds, "How long to fetch")->capture_default_str();
   add_json(*command, arguments->json);
   arguments->own_nodes.add_to(*command, arguments->reach.add_to(*command, kNodeHelp));
@@ -225,26 +226,26 @@ int run_bench_index(const IndexArguments& arguments) {
 
 void add_fetch(CLI::App& bench, int& exit_code) {
   CLI::App* command =
-      bench.add_subcommand("fetch", "Fetches pages of those that it has put, beside plain memcpy");
+      bench.add_subcommand("fetch", "Fetches pages that it has put, beside plain memcpy");
   auto arguments = std::make_shared<FetchArguments>();
   FetchBenchOptions& options = arguments->bench;
   add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
-  add_count(*command, "--batch", options.batch, "Pages a fetch");
+  add_count(*command, "--batch", options.batch, "Pages per fetch");
   add_count(*command, "--depth", options.depth, "Fetches in flight on each connection");
   add_count(*command, "--connections", options.connections, "Connections, each with a thread");
-  add_size(*command, "--pool-bytes", options.pool_bytes, "Pages to draw from, in bytes");
+  add_size(*command, "--pool-bytes", options.pool_bytes, "Size of the set of pages to draw from");
   command->add_flag("--in-put-order", options.in_put_order,
-                    "A fetch asks for pages that were put one after the other, from one on that is "
-                    "drawn. Without it each page is drawn");
+                    "Each fetch asks for pages in the order of the puts, from a drawn one on. "
+                    "Without it each page is drawn");
   command->add_flag("--hedge", options.hedge, kHedgeHelp);
-  add_count(*command, "--deadline-us", options.deadline_us, "The time that a fetch has");
+  add_count(*command, "--deadline-us", options.deadline_us, "Deadline of a fetch");
   command
       ->add_option("--impossible-share", options.impossible_share,
-                   "Share of the fetches that have a tenth of what half of the others take. "
-                   "All figures but their own are those of the others")
+                   "Share of the fetches whose deadline is a tenth of the others' median time. All "
+                   "figures but their own leave them out")
       ->capture_default_str();
   command->add_option("--seconds", options.seconds, "How long to fetch")->capture_default_str();
-  command->add_option("--verify", arguments->verify, "Whether what lands is checked (on, off)")
+  command->add_option("--verify", arguments->verify, "Whether landed pages are checked (on, off)")
       ->transform(CLI::IsMember({"on", "off"}))
       ->default_str("on");
   add_json(*command, arguments->json);
@@ -295,7 +296,7 @@ void add_idle(CLI::App& bench, int& exit_code) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, int& exit_code) {
-  CLI::App* bench = app.add_subcommand("bench", "Measures one part");
+  CLI::App* bench = app.add_subcommand("bench", "Measures nodes and parts of them");
   bench->require_subcommand(1);
   add_fetch(*bench, exit_code);
   add_push(*bench, exit_code);

@@ -21,7 +21,8 @@
 namespace farpage {
 namespace {
 
-// What a node keeps for each slot beside the page: its share of the index, and its own notes.
+// Memory that a node keeps for each slot beside the page: its share of the index, and its own
+// notes.
 constexpr uint64_t kNodeBytesPerSlot = 32;
 
 struct DoctorArguments {
@@ -142,11 +143,11 @@ int run_doctor(const CLI::App& app, const DoctorArguments& arguments) {
 
 void add_doctor_command(CLI::App& app, int& exit_code) {
   CLI::App* command =
-      app.add_subcommand("doctor", "Tells whether this host can run a memory node or a client");
+      app.add_subcommand("doctor", "Checks whether this host can run a memory node or a client");
   auto arguments = std::make_shared<DoctorArguments>();
   command
       ->add_option("--backend", arguments->backends,
-                   "Backend whose problems count; may be repeated. Without it: shm and tcp")
+                   "Backend to check; may be repeated. Without it: shm and tcp")
       ->type_name("NAME")
       ->take_all()
       ->expected(1);
@@ -155,7 +156,7 @@ void add_doctor_command(CLI::App& app, int& exit_code) {
       ->type_name("FILE");
   command
       ->add_option("--listen", arguments->listen,
-                   "Where a node shall listen: a socket's path, or tcp://HOST:PORT")
+                   "Address that a node would listen on: a socket's path, or tcp://HOST:PORT")
       ->type_name("ADDRESS");
   add_size(*command, "--pool-bytes", arguments->pool_bytes, "Memory for pages");
   add_json(*command, arguments->json);

@@ -56,8 +56,8 @@ class Drain {
         .and_then([](StatusReply status) -> Result<StatusReply> {
           if (status.tenants.size() <= 1) return status;
           return fail(Code::kInvalid,
-                      "it tells of all its tenants at once, and one tenant's fleet is drained "
-                      "with the token of that tenant alone");
+                      "it reports all its tenants at once, and one tenant's fleet is drained only "
+                      "with that tenant's token");
         })
         .map_error([&](Error error) {
           error.message = fmt::format("node '{}': {}", node.name, error.message);
@@ -85,11 +85,10 @@ class Drain {
     const Member* self = epoch.find(node_id(arguments_.name));
     const etcd::NodeRecord* own = fleet.find(node_id(arguments_.name));
     if (self == nullptr || own == nullptr) {
-      return fail(
-          Code::kNotFound,
-          fmt::format("no living member of the fleet '{}' is called '{}'; one that has died "
-                      "is left out by the others when its lease has ended",
-                      options_.etcd.fleet, arguments_.name));
+      return fail(Code::kNotFound,
+                  fmt::format("the fleet '{}' has no living member called '{}'; the others leave "
+                              "out a member that died when its lease ends",
+                              options_.etcd.fleet, arguments_.name));
     }
     if (self->leaving) return {};
     uint64_t copies = 0;
@@ -100,11 +99,10 @@ class Drain {
       auto status = ask(node);
       if (!status) return tl::unexpected(status.error());
       if (status->fleet.to_fill > 0) {
-        return fail(
-            Code::kUnavailable,
-            fmt::format("node '{}' is still being filled, and an epoch that begins now could "
-                        "cost pages: wait until 'farpage status' of all of them says 0 left",
-                        node.name));
+        return fail(Code::kUnavailable,
+                    fmt::format("node '{}' is still being filled, and a new epoch now could lose "
+                                "pages: wait until 'farpage status' shows 0 left for every node",
+                                node.name));
       }
       copies += status->slots_live;
       if (&node != own) others.emplace_back(&node, std::move(*status));
@@ -122,11 +120,10 @@ class Drain {
       // A node keeps a sixteenth of its slots free.
       const uint64_t room = std::max(status.slots - status.slots / 16, status.slots_live);
       if (share <= room) continue;
-      return fail(
-          Code::kExhausted,
-          fmt::format("without '{}', node '{}' has to hold some {} pages, and has room for {}: "
-                      "start another node first, or let the others evict with --evict",
-                      arguments_.name, node->name, share, room));
+      return fail(Code::kExhausted,
+                  fmt::format("without '{}', node '{}' must hold about {} pages, and has room for "
+                              "{}: start another node first, or let the others evict with --evict",
+                              arguments_.name, node->name, share, room));
     }
     return {};
   }
@@ -149,7 +146,7 @@ class Drain {
       left += *to_fill;
     }
     if (waits_for_.empty() && left > 0) waits_for_ = fmt::format("for {} pages", left);
-    // Last: who has nothing to fill any more, may have had nobody to fill it.
+    // Last: who has nothing to fill any more, may have had no member to fill it.
     if (waits_for_.empty()) {
       auto is_there = left_at(*fleet, *fleet->registered.epoch.find(node_id(arguments_.name)));
       if (!is_there) return tl::unexpected(is_there.error());
@@ -163,15 +160,15 @@ class Drain {
     return passes(gone.error());
   }
 
-  // What a member has to fill, if it is the run of it that is in this epoch.
+  // Pages that a member has to fill, if this run of it is in this epoch.
   Result<uint64_t> left_at(const etcd::FleetRecord& fleet, const Member& member) {
     const etcd::NodeRecord* node = fleet.find(member.node);
     if (node == nullptr) {
-      waits_for_ = fmt::format("for node {:016x}, of which nothing is heard", member.node);
+      waits_for_ = fmt::format("for node {:016x}, which is silent", member.node);
       return 0;
     }
     const auto status = ask(*node);
-    // What no wait mends.
+    // Failures that no wait mends.
     const Code code = status ? Code::kOk : status.error().code;
     if (code == Code::kAborted || code == Code::kInvalid) return tl::unexpected(status.error());
     const bool is_in = status && status->incarnation == member.incarnation &&
@@ -181,7 +178,7 @@ class Drain {
   }
 
   Result<bool> see_it_gone() {
-    waits_for_ = "for its process to end, which with tenants it does once all of them are drained";
+    waits_for_ = "for its process to end (with tenants: once all of them are drained)";
     auto fleet = read_again();
     if (!fleet) return passes(fleet.error());
     return leaving_->is_over(*fleet);
@@ -225,11 +222,10 @@ class Drain {
     ::poll(&stop, 1, kLookMs);
     if (!interrupts_.interrupted()) return {};
     if (!leaving_) return fail(Code::kAborted, "interrupted");
-    return fail(
-        Code::kAborted,
-        fmt::format("interrupted: '{}' goes on leaving, and the same command goes on waiting; "
-                    "if it restarts, it comes back",
-                    arguments_.name));
+    return fail(Code::kAborted,
+                fmt::format("interrupted: '{}' keeps leaving, and running this command again keeps "
+                            "waiting for it; if the node restarts, it comes back",
+                            arguments_.name));
   }
 
   const ConnectOptions& options_;
@@ -247,20 +243,20 @@ int run_drain(const DrainArguments& arguments) {
   const Result<ConnectOptions> options = arguments.reach.load();
   if (!options) return report_error(options.error(), kExitUsage);
   if (!options->etcd.is_given()) {
-    return report_error({Code::kInvalid,
-                         "only a fleet whose members are in etcd is drained: say "
-                         "where that is with etcd.endpoints"},
-                        kExitUsage);
+    return report_error(
+        {Code::kInvalid,
+         "only members of a fleet in etcd can be drained: name the etcd with etcd.endpoints"},
+        kExitUsage);
   }
   auto access = options->etcd.load();
   if (!access) return report_error(access.error(), kExitUsage);
   const Interrupts interrupts;
   const auto drained = Drain(*options, std::move(*access), arguments, interrupts).run();
   if (!drained) return report_error(drained.error());
-  // That it is drained is the result, whether or not somebody can be told.
-  const auto told = write_text(
-      "-", fmt::format("{} is drained: what it held is on other nodes, and it has ended\n",
-                       arguments.name));
+  // The drain is the result, whether or not its message can be written.
+  const auto told =
+      write_text("-", fmt::format("{} is drained: its pages are on other nodes, and it has ended\n",
+                                  arguments.name));
   if (!told) (void)report_error(told.error());
   return kExitDone;
 }
@@ -269,11 +265,11 @@ int run_drain(const DrainArguments& arguments) {
 
 void add_drain_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "drain", "Moves what a member of a fleet in etcd holds to the others, and lets it end");
+      "drain", "Moves the pages of a fleet's member (in etcd) to the others, and lets it end");
   auto arguments = std::make_shared<DrainArguments>();
-  command->add_option("NAME", arguments->name, "Its cluster.name")->required();
+  command->add_option("NAME", arguments->name, "cluster.name of the member")->required();
   command->add_flag("--evict", arguments->evict,
-                    "Also where the others have to evict pages of their own for it");
+                    "Even if the other members must evict pages of their own");
   arguments->reach.add_tables_to(*command);
   command->callback([arguments, &exit_code] { exit_code = run_drain(*arguments); });
 }

@@ -88,14 +88,14 @@ class Holder {
       started_before_ = true;
       if (by_itself) {
         write_stderr(
-            fmt::format("farpage: {} {}: it is started again\n", words_[0], describe(status)));
+            fmt::format("farpage: {} {}: starting it again\n", words_[0], describe(status)));
         if (pause(kPauseMs); ending_) return code;
       }
     }
   }
 
  private:
-  // What is held goes to the next life in any case; that one has to give its own, too.
+  // The next life gets the held memory in any case; it has to give its own, too.
   void keep_reachable() {
     if (store_.is_reachable()) return;
     auto folder = PrivateFolder::create();
@@ -104,7 +104,7 @@ class Holder {
     if (folder) folders_.push_back(std::move(*folder));
     if (moved) return;
     write_stderr(
-        fmt::format("farpage: {} has been removed, and {} cannot tell what is to be held: "
+        fmt::format("farpage: {} has been removed, and {} cannot hand over its memory: "
                     "{}\n",
                     store_.path(), words_[0], moved.error().message));
   }
@@ -162,12 +162,11 @@ Result<int> hold(const std::vector<std::string>& words) {
 }  // namespace
 
 void add_hold_command(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("hold",
-                                         "Runs a node and holds its pages: after SIGHUP, or when "
-                                         "it has failed, the command is started "
-                                         "again with them");
+  CLI::App* command = app.add_subcommand(
+      "hold",
+      "Runs a node and holds its pages: restarts the command with them after SIGHUP or a failure");
   auto words = std::make_shared<std::vector<std::string>>();
-  command->add_option("command", *words, "What to run, after --: farpage node …")->required();
+  command->add_option("command", *words, "Command to run, after --: farpage node …")->required();
   command->callback([words, &exit_code] {
     const Result<int> code = hold(*words);
     exit_code = code ? *code : report_error(code.error());

@@ -58,10 +58,9 @@ Result<void> run_idle_bench(const IdleBenchOptions& options) {
   if (auto written = write_text("-", "ready\n"); !written) return written;
   wait_for_the_end(interrupts);
   if (clients->reachable() == clients->count()) return {};
-  return fail(
-      Code::kUnavailable,
-      fmt::format("the node has lost {} of {} clients: is it stopped, or are its cores busy?",
-                  clients->count() - clients->reachable(), clients->count()));
+  return fail(Code::kUnavailable,
+              fmt::format("the node lost {} of {} clients: is it stopped, or are its cores busy?",
+                          clients->count() - clients->reachable(), clients->count()));
 }
 
 }  // namespace farpage

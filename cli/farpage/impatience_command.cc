@@ -57,9 +57,8 @@ void add_urgent_bench(CLI::App& bench, int& exit_code) {
   UrgentBenchOptions& options = arguments->bench;
   add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
   add_count(*command, "--beside", options.beside, "Pages of the fetch in front");
-  add_count(*command, "--deadline-us", options.deadline_us, "The time that the one page has");
-  add_count(*command, "--others-deadline-us", options.others_deadline_us,
-            "The time that the others have");
+  add_count(*command, "--deadline-us", options.deadline_us, "Deadline of the one page");
+  add_count(*command, "--others-deadline-us", options.others_deadline_us, "Deadline of the others");
   add_count(*command, "--rounds", options.rounds, "How often");
   add_json(*command, arguments->json);
   arguments->own_nodes.add_to(*command, arguments->reach.add_to(*command, kNodeHelp));
@@ -68,15 +67,16 @@ void add_urgent_bench(CLI::App& bench, int& exit_code) {
 }
 
 void add_stale_bench(CLI::App& bench, int& exit_code) {
-  CLI::App* command = bench.add_subcommand(
-      "stale", "Fetches pages in a version that nobody has: how long callbacks of the client wait");
+  CLI::App* command = bench.add_subcommand("stale",
+                                           "Fetches pages in a version that no node has, and "
+                                           "measures how long the client's callbacks wait");
   auto arguments = std::make_shared<StaleArguments>();
   StaleBenchOptions& options = arguments->bench;
   arguments->own_nodes.nodes = arguments->own_nodes.replicas = 2;  // one alone hears no reports
   add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
-  add_count(*command, "--batch", options.batch, "Pages a fetch");
-  add_count(*command, "--lanes", options.lanes, "Each with a thread");
-  add_size(*command, "--pool-bytes", options.pool_bytes, "Pages to draw from, in bytes");
+  add_count(*command, "--batch", options.batch, "Pages per fetch");
+  add_count(*command, "--lanes", options.lanes, "Lanes, each with a thread");
+  add_size(*command, "--pool-bytes", options.pool_bytes, "Size of the set of pages to draw from");
   command->add_option("--seconds", options.seconds, "How long to fetch")->capture_default_str();
   add_json(*command, arguments->json);
   arguments->own_nodes.add_to(*command, arguments->reach.add_to(*command, kNodeHelp));

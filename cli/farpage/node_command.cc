@@ -41,12 +41,12 @@
 namespace farpage {
 namespace {
 
-// To whoever started this node and waits for it, or else to standard error.
+// To the process that started this node and waits for it, or else to standard error.
 void announce(const UniqueFd& ready, const std::string& text) {
   if (!ready.valid()) {
     write_stderr("farpage: " + text);
   } else if (::write(ready.get(), text.data(), text.size()) < 0) {
-    log_warning("nobody waits for this node to be ready");
+    log_warning("nothing waits for this node to be ready");
   }
 }
 
@@ -97,7 +97,7 @@ class ExitWhileStarting {
   std::thread thread_;
 };
 
-// Of each tenant's pool, or, without tenants, the node's; null where nobody keeps it. The token
+// Of each tenant's pool, or, without tenants, the node's; null where no process keeps it. The token
 // says whose pages they are, and not the tenant's name.
 std::vector<PoolKeeper*> keepers_of(const NodeSettings& settings, const NodeFleets& fleets,
                                     uint64_t last_epoch, HeldPools* held) {
@@ -107,7 +107,8 @@ std::vector<PoolKeeper*> keepers_of(const NodeSettings& settings, const NodeFlee
   held->go_on_from(last_epoch);
   for (size_t i = 0; i < keepers.size(); ++i) {
     const uint64_t fleet = settings.is_member() ? fleets.register_id(i) : 0;
-    // In a list nobody says whether a peer's versions have begun anew, and equal ones of two pages.
+    // In a list no member knows whether a peer's versions have begun anew, and equal ones of two
+    // pages.
     if (settings.is_member() && fleet == 0) continue;
     keepers[i] =
         &held->pool_of(has_tenants ? fingerprint(settings.peers[i].token.value()) : "", fleet);
@@ -138,8 +139,8 @@ Result<void> check_room_for_clients(const NodeSettings& settings) {
   const uint64_t eviction_bytes = settings.node.eviction_bytes(tenants);
   if (eviction_bytes > left_bytes) {
     return fail(Code::kExhausted,
-                fmt::format("node.eviction = {} takes up to {} beside the pool, and this node may "
-                            "take no more than {}: choose a smaller pool_bytes, or clock",
+                fmt::format("node.eviction = {} needs up to {} beside the pool, and this node may "
+                            "take at most {}: choose a smaller pool_bytes, or clock",
                             settings.node.eviction, format_bytes(eviction_bytes),
                             format_bytes(left_bytes)));
   }
@@ -257,21 +258,22 @@ void add_node_command(CLI::App& app, int& exit_code) {
       ->expected(1);
   command
       ->add_option("--listen", arguments->listen,
-                   "Where clients reach it: the path of a Unix socket, or tcp://HOST:PORT")
+                   "Address for clients: the path of a Unix socket, or tcp://HOST:PORT")
       ->type_name("ADDRESS");
   command->add_option(
       "--backend", arguments->backend,
-      fmt::format("How bytes travel: {}. Without it: by the address", built_backends()));
+      fmt::format("Transport of the pages: {}. Without it: by the address", built_backends()));
   command->add_flag("--allow-emulated", arguments->allow_emulated, kAllowEmulatedHelp);
-  command->add_option("--token-file", arguments->token_file, "The secret that clients must know")
-      ->type_name("FILE");
   command
-      ->add_option("--state", arguments->state, "File of the node's epoch, kept between its runs")
+      ->add_option("--token-file", arguments->token_file,
+                   "File with the secret that clients must know")
+      ->type_name("FILE");
+  command->add_option("--state", arguments->state, "File that keeps the node's epoch between runs")
       ->type_name("FILE");
   add_size(*command, "--pool-bytes", arguments->pool_bytes, "Memory for pages");
-  add_size(*command, "--page-bytes", arguments->page_bytes, "The longest page");
+  add_size(*command, "--page-bytes", arguments->page_bytes, "Size of the longest page");
   command->add_option("--ready-fd", arguments->ready_fd,
-                      "Descriptor on which to write \"ready\", or what went wrong");
+                      "Descriptor that gets \"ready\", or the error");
   command->callback([command, arguments, &exit_code] {
     ::signal(SIGHUP, SIG_IGN);  // no node ends of one, not even while it starts
     if (auto valid = check_ready_fd(arguments->ready_fd); !valid) {

@@ -60,7 +60,7 @@ class StatusWatch {
     if (error.message == trouble_) return {};
     trouble_ = error.message;
     if (json_) return write_text("-", format_json_line({{"error", error.message}}));
-    return write_block(error.message + "\nwaiting for it\n");
+    return write_block(error.message + "\nwaiting for the node\n");
   }
 
  private:
@@ -114,13 +114,13 @@ int run_status(const StatusArguments& arguments) {
 }  // namespace
 
 void add_status_command(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand("status", "Asks a memory node how it is");
+  CLI::App* command = app.add_subcommand("status", "Shows the state of a memory node");
   auto arguments = std::make_shared<StatusArguments>();
   arguments->reach.asks_node_alone = true;
-  arguments->reach.add_control_to(*command, "Its address")->required();
-  CLI::Option* watch = command->add_flag("--watch", arguments->watch,
-                                         "Looks again and again, until SIGINT; tells rates too");
-  add_count(*command, "--interval-s", arguments->interval_s, "Seconds between two looks")
+  arguments->reach.add_control_to(*command, "Address of the node")->required();
+  CLI::Option* watch =
+      command->add_flag("--watch", arguments->watch, "Repeats until SIGINT, with rates");
+  add_count(*command, "--interval-s", arguments->interval_s, "Seconds between two reports")
       ->check(CLI::Range(uint64_t{1}, uint64_t{86'400}))
       ->needs(watch);
   add_json(*command, arguments->json);

@@ -75,14 +75,14 @@ Result<void> run_analyse(const AnalyseArguments& arguments) {
 }  // namespace
 
 void add_analyse_command(CLI::App& app, int& exit_code) {
-  CLI::App* command = app.add_subcommand(
-      "analyse",
-      "Tells how a trace's pages come back, and whether recency, attention or importance foretell "
-      "it");
+  CLI::App* command = app.add_subcommand("analyse",
+                                         "Analyses how a trace's pages come back, and whether "
+                                         "recency, attention or importance predict "
+                                         "it");
   auto arguments = std::make_shared<AnalyseArguments>();
   add_trace(*command, arguments->trace);
   add_count(*command, "--budget", arguments->budget_pages,
-            "How many pages the memories have that are looked at; 0: a tenth of all");
+            "Size of the memories to look at, in pages; 0: a tenth of all");
   command
       ->add_option("--labels", arguments->labels,
                    "CSV file \"page,label\" that says which pages are milestones, by their numbers "

@@ -42,7 +42,7 @@ Result<void> prepare(chaos::CampaignOptions& campaign, const std::vector<std::st
 Result<void> check_guards(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (!guard_named(name)) {
-      return fail(Code::kInvalid, fmt::format("there is no guard '{}'", name));
+      return fail(Code::kInvalid, fmt::format("unknown guard '{}'", name));
     }
   }
   return {};
@@ -85,7 +85,7 @@ int run_chaos(ChaosArguments arguments) {
   return code ? *code : report_error(code.error());
 }
 
-// What is meant for both, where it was given.
+// Options for both kinds of runs, where they were given.
 void take_over(const CLI::App& command, const chaos::CampaignOptions& given,
                processes::CampaignOptions& campaign) {
   campaign.plan.seed = given.seed;
@@ -97,14 +97,15 @@ void take_over(const CLI::App& command, const chaos::CampaignOptions& given,
 void add_processes_options(CLI::App& app, CLI::Option* processes,
                            processes::CampaignOptions& campaign) {
   campaign.backend = natural_backend(NodesAt::kTcpPort).name();
-  add_count(app, "--disturbances", campaign.plan.disturbances, "How many the processes suffer")
+  add_count(app, "--disturbances", campaign.plan.disturbances,
+            "Number of disturbances, with --processes")
       ->needs(processes);
   app.add_option("--backend", campaign.backend,
-                 "How bytes reach the processes: tcp, or shm, where there is no network to cut")
+                 "Transport of the processes: tcp, or shm, which has no network to cut")
       ->capture_default_str()
       ->needs(processes);
   add_count(app, "--outage-s", campaign.outage_s,
-            "At the end, the processes' etcd is gone for so long; 0: it is not")
+            "How long the processes' etcd is down at the end; 0: not at all")
       ->needs(processes);
 }
 
@@ -113,16 +114,15 @@ void add_processes_options(CLI::App& app, CLI::Option* processes,
 void add_chaos_command(CLI::App& app, int& exit_code) {
   auto* command = app.add_subcommand("chaos",
                                      "Attacks simulated clusters, or real processes, with faults "
-                                     "of every kind, and judges all that "
-                                     "they answer");
+                                     "of every kind, and checks every answer");
   auto arguments = std::make_shared<ChaosArguments>();
   chaos::CampaignOptions& campaign = arguments->campaign;
-  add_count(*command, "--seed", campaign.seed, "Of the first run");
+  add_count(*command, "--seed", campaign.seed, "Seed of the first run");
   CLI::Option* seeds =
-      add_count(*command, "--seeds", campaign.seeds, "How many runs, each with the next seed");
+      add_count(*command, "--seeds", campaign.seeds, "Number of runs, each with the next seed");
   add_count(*command, "--clients", campaign.plan.clients, "Clients of each cluster");
   add_count(*command, "--nodes", campaign.plan.nodes, "Memory nodes of each cluster");
-  add_count(*command, "--replicas", campaign.plan.replicas, "Nodes that hold a page");
+  add_count(*command, "--replicas", campaign.plan.replicas, "Nodes that hold each page");
   CLI::Option* keep_pools =
       command->add_flag("--keep-pools", campaign.plan.keep_pools,
                         "Nodes leave their pages to their next runs, unless power is lost");
@@ -138,13 +138,13 @@ void add_chaos_command(CLI::App& app, int& exit_code) {
 #ifdef FARPAGE_GUARD_SWITCHES
   command
       ->add_option("--without", arguments->without,
-                   "Switches rules of the protocol off, to see that they are missed")
+                   "Switches protocol rules off, to show that the runs then fail")
       ->delimiter(',')
       ->check(list_entry())
       ->type_name("GUARDS");
 #endif
   CLI::Option* until_failure = command->add_flag("--until-failure", campaign.until_first_failure,
-                                                 "Stops with the first run that fails");
+                                                 "Stops at the first run that fails");
   CLI::Option* real =
       command
           ->add_flag(

@@ -60,8 +60,8 @@ Result<void> choose_network(processes::CampaignOptions& campaign) {
   const auto found = std::ranges::find(backends, campaign.backend, &BackendRegistration::name);
   if (found == backends.end()) {
     return fail(Code::kInvalid,
-                fmt::format("processes are attacked over {} or {}, not over '{}'",
-                            backends[0]->name(), backends[1]->name(), campaign.backend));
+                fmt::format("--processes runs over {} or {}, not over '{}'", backends[0]->name(),
+                            backends[1]->name(), campaign.backend));
   }
   campaign.has_network = (*found)->nodes_at == NodesAt::kTcpPort;
   return {};

@@ -39,10 +39,10 @@ Result<void> set_from(DecodeOptions& options, std::string_view key, const toml::
     return set(options, key, static_cast<double>(integer->get()));
   }
   if (const auto* number = node.as_floating_point()) return set(options, key, number->get());
-  return fail(Code::kInvalid, fmt::format("{} is no number", key));
+  return fail(Code::kInvalid, fmt::format("{} is not a number", key));
 }
 
-// What a file leaves out is as in the parameter set "reasoning".
+// Parameters that a file leaves out are as in the set "reasoning".
 Result<DecodeOptions> read_file(const std::string& path) {
   DecodeOptions options;
   try {
@@ -121,7 +121,7 @@ Result<void> generate(const GenerateArguments& arguments, const DecodeOptions& o
 }
 
 std::string parameters_text() {
-  std::string text = "Parameters, and what they are in the set \"reasoning\":\n";
+  std::string text = "Parameters, with their values in the set \"reasoning\":\n";
   DecodeOptions options;
   for (const decode::DecodeField& field : fields(options)) {
     text += fmt::format("  {}={}: {}\n", field.key, field.value(), field.meaning);
@@ -136,8 +136,8 @@ int run_generate(const GenerateArguments& arguments) {
   }
   if (arguments.parameters.empty() || arguments.output.empty() || arguments.truth.empty()) {
     return report_error({Code::kInvalid,
-                         "name a parameter set (reasoning, normal or a file) and where the trace "
-                         "and its truth go: --output FILE --truth FILE"},
+                         "name a parameter set (reasoning, normal or a file) and the files for the "
+                         "trace and its truth: --output FILE --truth FILE"},
                         kExitUsage);
   }
   const auto options = read_options(arguments);
@@ -149,8 +149,10 @@ int run_generate(const GenerateArguments& arguments) {
     return error ? whole : canonical;
   };
   if (arguments.truth == "-" || absolute(arguments.truth) == absolute(arguments.output)) {
-    return report_error({Code::kInvalid, "--truth is a file of its own, beside --output"},
-                        kExitUsage);
+    return report_error(
+        {Code::kInvalid,
+         "--truth needs a file of its own: neither standard output nor that of --output"},
+        kExitUsage);
   }
   const auto done = generate(arguments, *options);
   return done ? kExitDone : report_error(done.error());
@@ -160,19 +162,19 @@ int run_generate(const GenerateArguments& arguments) {
 
 void add_generate_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "generate", "Makes up what a decoder with sparse attention reads, as an access trace");
+      "generate", "Generates the access trace of a synthetic decoder with sparse attention");
   auto arguments = std::make_shared<GenerateArguments>();
   command
       ->add_option(
           "parameters", arguments->parameters,
-          "A parameter set, reasoning or normal, or a file with one; --list tells what they "
+          "A parameter set, reasoning or normal, or a file with one; --list shows what they "
           "have")
       ->type_name("reasoning|normal|FILE.toml");
   command->add_option("--output", arguments->output, "The trace (docs/formats/access-trace.md)")
       ->type_name("FILE");
   command
       ->add_option("--truth", arguments->truth,
-                   "What the pages are, which no policy sees (docs/formats/decode-truth.md)")
+                   "The truth about the pages, which no policy sees (docs/formats/decode-truth.md)")
       ->type_name("FILE");
   arguments->tokens_option =
       command->add_option("--tokens", arguments->tokens, "As --set tokens=")->check(count_text());
@@ -182,7 +184,7 @@ void add_generate_command(CLI::App& app, int& exit_code) {
       ->type_name("KEY=VALUE")
       ->take_all()
       ->expected(1);
-  command->add_flag("--list", arguments->list, "Tells which parameters there are");
+  command->add_flag("--list", arguments->list, "Lists the parameters");
   command->callback([arguments, &exit_code] { exit_code = run_generate(*arguments); });
 }
 

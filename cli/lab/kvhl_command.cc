@@ -26,7 +26,7 @@ int run(const KvhlArguments& arguments) {
 
 void add_kvhl_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "kvhl", "Runs KV-Hierarchy-Lab's scenarios on its workloads, exactly as it does");
+      "kvhl", "Runs KV-Hierarchy-Lab's scenarios on its workloads, with its results");
   auto arguments = std::make_shared<KvhlArguments>();
   command
       ->add_option("--input", arguments->input,

@@ -47,14 +47,15 @@ Result<int> bench_turns(TurnArguments arguments, ConnectOptions options,
 
 void add_turn_bench(CLI::App& bench, int& exit_code) {
   CLI::App* command = bench.add_subcommand(
-      "turns", "Has the path of a lane end over and over: how long its turns take meanwhile");
+      "turns", "Breaks a lane's path again and again, and measures how long its turns take");
   auto arguments = std::make_shared<TurnArguments>();
   TurnBenchOptions& options = arguments->bench;
   add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
-  add_count(*command, "--batch", options.batch, "Pages a fetch");
-  add_size(*command, "--pool-bytes", options.pool_bytes, "Pages to draw from, in bytes");
-  add_count(*command, "--rounds", options.rounds, "Paths that end");
-  command->add_option("--seconds", options.seconds, "Between two of them")->capture_default_str();
+  add_count(*command, "--batch", options.batch, "Pages per fetch");
+  add_size(*command, "--pool-bytes", options.pool_bytes, "Size of the set of pages to draw from");
+  add_count(*command, "--rounds", options.rounds, "How many paths end");
+  command->add_option("--seconds", options.seconds, "Time between two of them")
+      ->capture_default_str();
   add_json(*command, arguments->json);
   arguments->own_nodes.add_to(*command, arguments->reach.add_to(*command, kNodeHelp));
   command->callback(
@@ -87,12 +88,12 @@ Result<int> bench_importance(const ImportanceArguments& arguments) {
 }
 
 void add_importance(CLI::App& bench, int& exit_code) {
-  CLI::App* command = bench.add_subcommand(
-      "importance", "Feeds the importance of a context's blocks, and reads it");
+  CLI::App* command =
+      bench.add_subcommand("importance", "Updates and reads the importance of a context's blocks");
   auto arguments = std::make_shared<ImportanceArguments>();
-  add_count(*command, "--blocks", arguments->bench.blocks, "Of the context, in all layers");
-  add_count(*command, "--layers", arguments->bench.layers, "Of which the blocks are");
-  add_count(*command, "--steps", arguments->bench.steps, "In which blocks get attention");
+  add_count(*command, "--blocks", arguments->bench.blocks, "Blocks of the context, in all layers");
+  add_count(*command, "--layers", arguments->bench.layers, "Layers that share these blocks");
+  add_count(*command, "--steps", arguments->bench.steps, "Steps in which blocks get attention");
   add_json(*command, arguments->json);
   command->callback([arguments, &exit_code] {
     const Result<int> told = bench_importance(*arguments);
@@ -107,9 +108,9 @@ struct RecoveryArguments {
 
 void add_recovery(CLI::App& bench, int& exit_code) {
   CLI::App* command = bench.add_subcommand(
-      "recovery", "Simulates a slow node and one that dies: what hedges bring, and who is late");
+      "recovery", "Simulates a slow node and one that dies: the effect of hedges, and late pages");
   auto arguments = std::make_shared<RecoveryArguments>();
-  add_count(*command, "--seed", arguments->seed, "Of the simulation");
+  add_count(*command, "--seed", arguments->seed, "Seed of the simulation");
   add_json(*command, arguments->json);
   command->callback([arguments, &exit_code] {
     const RecoveryReport report = {measure_hedging(arguments->seed), measure_death(arguments->seed),
@@ -122,24 +123,22 @@ void add_recovery(CLI::App& bench, int& exit_code) {
 
 void add_scale(CLI::App& bench, int& exit_code) {
   CLI::App* command = bench.add_subcommand(
-      "scale",
-      "What a fleet of many nodes costs: measured at sizes that fit here, and what follows");
+      "scale", "Measures costs of a large fleet at sizes that fit here, and extrapolates");
   auto arguments = std::make_shared<ScaleArguments>();
   ScaleOptions& options = arguments->bench;
-  add_count(*command, "--nodes", options.nodes, "Of the fleet");
-  add_count(*command, "--clients", options.clients, "Of the fleet");
-  add_count(*command, "--pages", options.pages, "Of the fleet: counted, not stored");
+  add_count(*command, "--nodes", options.nodes, "Nodes of the fleet");
+  add_count(*command, "--clients", options.clients, "Clients of the fleet");
+  add_count(*command, "--pages", options.pages, "Pages of the fleet: counted, not stored");
   add_count(*command, "--replicas", options.replicas, "Nodes that hold each page");
   add_size(*command, "--page-bytes", options.page_bytes, "Size of a page");
-  add_count(*command, "--lost", options.lost,
-            "Nodes that are lost at once, beside the loss of one");
-  add_count(*command, "--keys", options.keys, "Keys that are placed, as a sample of the pages");
-  add_count(*command, "--seed", options.seed, "Of placement and simulation");
-  add_count(*command, "--threads", options.threads, "That place keys");
+  add_count(*command, "--lost", options.lost, "Nodes lost at once, beside the loss of one");
+  add_count(*command, "--keys", options.keys, "Keys to place, as a sample of the pages");
+  add_count(*command, "--seed", options.seed, "Seed of placement and simulation");
+  add_count(*command, "--threads", options.threads, "Threads that place keys");
   command
       ->add_option("--etcd", arguments->etcd.endpoints,
-                   "An etcd to measure too, as etcd.endpoints names it; what is written there, "
-                   "below /farpage/bench-scale-NODES/, stays")
+                   "An etcd to measure too, as etcd.endpoints names it; keys written there, below "
+                   "/farpage/bench-scale-NODES/, stay")
       ->type_name("ENDPOINTS");
   add_json(*command, arguments->json);
   command->callback([arguments, &exit_code] { exit_code = run_bench_scale(*arguments); });

@@ -38,7 +38,7 @@ struct LiveLink {
   uint64_t deadline_ns = kSecond;
 };
 
-// What the trace's pages take at a node, and some more, so that none has to go for another.
+// Enough memory for the trace's pages at a node, and some more, so that no page evicts another.
 uint64_t pool_bytes_for(const paging::AccessTrace& trace, uint64_t page_bytes) {
   const uint64_t slots = trace.pages + trace.pages / 4 + 1'024;
   return slots * round_up(page_bytes + sizeof(PageHeader), sizeof(PageHeader));
@@ -133,20 +133,19 @@ int run(const LiveArguments& arguments) {
 void add_live_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "live",
-      "Tells what prefetchers save on a trace, in virtual time and with pages that are fetched "
-      "from a node");
+      "Compares prefetchers on a trace, in virtual time and with pages fetched from a node");
   auto arguments = std::make_shared<LiveArguments>();
   arguments->timed.add_to(*command);
   command
       ->add_option("--link", arguments->link,
-                   "What the way to the node is slowed down to: latency and rate")
+                   "Slows the path to the node down to this latency and rate")
       ->type_name("LINK")
       ->capture_default_str();
   add_count(*command, "--deadline-ms", arguments->deadline_ms, "Deadline of a fetch")
       ->check(CLI::Range(uint64_t{1}, uint64_t{86'400'000}));
   CLI::Option* node = arguments->reach.add_to(*command, kNodeHelp);
   add_size(*command, "--pool-bytes", arguments->pool_bytes,
-           "Memory of the node that it starts; by default what the trace needs")
+           "Memory of the node that it starts; by default enough for the trace")
       ->excludes(node);
   command->callback([arguments, &exit_code] { exit_code = run(*arguments); });
 }

@@ -58,7 +58,7 @@ int run_policies(const PoliciesArguments& arguments) {
 
 void add_policies_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "policies", "Counts how often eviction policies have the pages of a trace near");
+      "policies", "Counts how often eviction policies hold the pages that a trace reads");
   auto arguments = std::make_shared<PoliciesArguments>();
   arguments->chosen.add_to(*command);
   arguments->files.add_to(*command);

@@ -31,25 +31,25 @@ void PolicyArguments::add_to(CLI::App& command) {
   add_trace(command, trace);
   command
       .add_option("--policy", policies,
-                  "The policies: NAME, NAME:PARAMETER=VALUE:… or ALLOCATION/NAME, with commas "
-                  "between; --list tells which there are")
+                  "The policies: NAME, NAME:PARAMETER=VALUE:… or ALLOCATION/NAME, separated by "
+                  "commas; --list shows them all")
       ->type_name("LIST")
       ->delimiter(',')
       ->check(list_entry());
   command
       .add_option("--budget", budgets_pages,
-                  "How many pages each of them may keep, with commas between")
+                  "How many pages each policy may keep, separated by commas")
       ->type_name("LIST")
       ->delimiter(',')
       ->check(count_text());
-  command.add_flag("--list", list, "Tells which there are, with their parameters");
+  command.add_flag("--list", list, "Lists all of them, with their parameters");
 }
 
 Result<std::vector<prefetch::ChosenPolicy>> PolicyArguments::choose() const {
   if (policies.empty() || budgets_pages.empty()) {
     return fail(Code::kInvalid,
                 "name policies with --policy and how many pages they may keep with --budget; "
-                "--list tells which policies there are");
+                "--list shows all policies");
   }
   return choose_all(policies, prefetch::choose_policy);
 }

@@ -24,7 +24,7 @@ struct PolicyArguments {
   bool list = false;  // tells which there are, and runs none
 
   void add_to(CLI::App& command);
-  // What `--policy` and `--budget` name.
+  // The choice that `--policy` and `--budget` make.
   Result<std::vector<prefetch::ChosenPolicy>> choose() const;
 };
 

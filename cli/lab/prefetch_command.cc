@@ -27,7 +27,7 @@ Result<vtime::TimedOptions> options_of(const PrefetchArguments& arguments) {
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
   if (!arguments.placements.empty() && options.tiers.size() < 2) {
     return fail(Code::kInvalid,
-                "--placement says what stays in a tier that gets full: give --tier twice, the "
+                "--placement chooses the pages that stay in a full tier: give --tier twice, the "
                 "first with pages=");
   }
   return options;
@@ -37,7 +37,7 @@ Result<vtime::TimedOptions> options_of(const PrefetchArguments& arguments) {
 
 void add_prefetch_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
-      "prefetch", "Tells what prefetchers save on a trace, in virtual time and without a node");
+      "prefetch", "Compares prefetchers on a trace, in virtual time and without a node");
   auto arguments = std::make_shared<PrefetchArguments>();
   arguments->timed.add_to(*command);
   CLI::Option* tier =
@@ -49,9 +49,9 @@ void add_prefetch_command(CLI::App& app, int& exit_code) {
               "of 16 bits of each number. Without it: one of 10 µs and 100 Gb/s")
           ->type_name("TIER");
   command
-      ->add_option("--placement", arguments->placements,
-                   "With two tiers or more: the policies that keep pages in a full one; lru if "
-                   "nothing is said")
+      ->add_option(
+          "--placement", arguments->placements,
+          "With two tiers or more: the policies that keep pages in a full one; lru by default")
       ->type_name("LIST")
       ->delimiter(',')
       ->check(list_entry())

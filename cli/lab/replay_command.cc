@@ -40,15 +40,13 @@ struct ReplayArguments {
   ReachArguments reach;
 };
 
-// What a page costs to recompute depends on its tokens, and nothing else does.
+// The cost of recomputing a page depends on its tokens, and nothing else does.
 Result<void> know_block_tokens(const ReplayArguments& arguments, Trace& trace) {
   if (arguments.block_tokens > 0) trace.block_tokens = arguments.block_tokens;
   if (trace.block_tokens || arguments.prefill_tokens_per_s == 0) return {};
-  return fail(
-      Code::kInvalid,
-      fmt::format("--prefill-tokens-per-s needs to know how many tokens a block has, and {} "
-                  "does not say: add --block-tokens, or replay it without",
-                  trace.name));
+  return fail(Code::kInvalid, fmt::format("--prefill-tokens-per-s needs the tokens of a block, and "
+                                          "{} does not say: add --block-tokens, or leave it out",
+                                          trace.name));
 }
 
 Result<int> replay(const ReplayArguments& arguments, ConnectOptions connect,
@@ -135,24 +133,25 @@ void add_replay_command(CLI::App& app, int& exit_code) {
   add_trace(*command, arguments->trace, kRequestFormats);
   add_size(*command, "--page-bytes", arguments->page_bytes, "Size of a page");
   add_count(*command, "--local-pages", arguments->local_pages,
-            "Pages that the engine holds itself (LRU)");
+            "Pages in the engine's own memory (LRU)");
   CLI::Option* node = arguments->reach.add_to(*command, kNodeHelp);
   add_size(*command, "--pool-bytes", arguments->pool_bytes,
-           "Memory of the node that it starts; by default a quarter of what is available, "
-           "at most 4GiB")
+           "Memory of the node that it starts; by default a quarter of the available memory, at "
+           "most 4GiB")
       ->excludes(node);
   CLI::Option* nodes = arguments->own_nodes.add_to(*command, node);
-  command->add_flag("--kill", arguments->kill, "Kills one of them in the middle")->needs(nodes);
+  command->add_flag("--kill", arguments->kill, "Kills one of the nodes in the middle")
+      ->needs(nodes);
   add_count(*command, "--deadline-ms", arguments->deadline_ms, "Deadline of a fetch")
       ->check(CLI::Range(uint64_t{1}, uint64_t{86'400'000}));
   command->add_flag("--hedge", arguments->hedge, kHedgeHelp);
-  CLI::Option* prefill = add_count(
-      *command, "--prefill-tokens-per-s", arguments->prefill_tokens_per_s,
-      "How fast the engine recomputes: a page, which is a block of the trace, that would come "
-      "later than that is not waited for; 0: unknown");
+  CLI::Option* prefill =
+      add_count(*command, "--prefill-tokens-per-s", arguments->prefill_tokens_per_s,
+                "How fast the engine recomputes: replay does not wait for a page (a block of the "
+                "trace) that recomputing would yield sooner; 0: unknown");
   add_count(*command, "--block-tokens", arguments->block_tokens,
-            "With --prefill-tokens-per-s: how many tokens a block of the trace has; 0: as many as "
-            "it says, or 512 where its requests agree with that")
+            "With --prefill-tokens-per-s: tokens of a block; 0: as the trace says, or 512 where "
+            "its requests agree with that")
       ->needs(prefill);
   add_json(*command, arguments->files.json);
   command

@@ -21,7 +21,7 @@ void ResultFiles::add_to(CLI::App& command) {
 Result<void> ResultFiles::validate() const {
   if (json != "-" || csv != "-") return {};
   return fail(Code::kInvalid,
-              "--json - and --csv - would both go to standard output: give one of them a file");
+              "--json - and --csv - both write to standard output: give one of them a file");
 }
 
 Result<void> ResultFiles::write(Results results) const {

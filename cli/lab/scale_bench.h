@@ -7,7 +7,7 @@
 
 namespace farpage {
 
-// What `farpage-lab bench scale` is told.
+// Options of `farpage-lab bench scale`.
 struct ScaleArguments {
   ScaleOptions bench;
   etcd::EtcdOptions etcd;

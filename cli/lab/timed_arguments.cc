@@ -12,9 +12,9 @@ namespace farpage {
 void TimedArguments::add_to(CLI::App& command) {
   chosen.add_to(command);
   command
-      .add_option("--prefetch", prefetchers,
-                  "The prefetchers, named like policies, with commas between; --list tells which "
-                  "there are")
+      .add_option(
+          "--prefetch", prefetchers,
+          "The prefetchers, named like policies, separated by commas; --list shows them all")
       ->type_name("LIST")
       ->delimiter(',')
       ->check(list_entry())
@@ -24,7 +24,7 @@ void TimedArguments::add_to(CLI::App& command) {
             "How long a step computes once all its pages are there")
       ->check(CLI::Range(uint64_t{0}, uint64_t{1'000'000'000}));
   add_count(command, "--prefetch-pages", prefetch_pages,
-            "How many pages are fetched ahead after a step, at most");
+            "Most pages that are fetched ahead after a step");
   files.add_to(command);
 }
 

@@ -17,7 +17,7 @@ class App;
 
 namespace farpage {
 
-// What both take that replay accesses in time: `prefetch`, in virtual time, and `live`.
+// Options of both commands that replay accesses in time: `prefetch`, in virtual time, and `live`.
 struct TimedArguments {
   PolicyArguments chosen;
   std::vector<std::string> prefetchers = {"none"};

@@ -11,9 +11,9 @@
 
 namespace farpage {
 
-// Files that a process gives to whoever started it, to have them again in its next life: the other
-// end of sd_notify(3)'s FDSTORE=1, FDSTOREREMOVE=1 and FDNAME=. A file is held once under a name.
-// One thread.
+// Files that a process gives to its starter, to have them again in its next life: the other end of
+// sd_notify(3)'s FDSTORE=1, FDSTOREREMOVE=1 and FDNAME=. A file is held once under a name. One
+// thread.
 class FdStore {
  public:
   struct Held {
@@ -21,12 +21,11 @@ class FdStore {
     UniqueFd file;
   };
 
-  // `path`: of the socket, in a folder that nobody else may enter.
+  // `path`: of the socket, in a folder that no other user may enter.
   static Result<FdStore> open(const std::string& path);
 
   const std::string& path() const { return path_; }
-  // False once somebody has removed the socket, or put another thing in its place: who cleans /tmp
-  // does that.
+  // False once the socket was removed, or replaced by another thing: who cleans /tmp does that.
   bool is_reachable() const;
   // There from now on; what is held stays.
   Result<void> move_to(const std::string& path);

@@ -34,10 +34,10 @@ void say(const std::string& words, const UniqueFd& file) {
   const int told = ::sd_pid_notify_with_fds(0, 0, words.c_str(), &fd, files);
   if (told >= 0) return;
   const char* socket = std::getenv("NOTIFY_SOCKET");
-  log_warning(fmt::format(
-      "who holds this node's memory cannot be told of it by {} (NOTIFY_SOCKET: {}): its pages end "
-      "with this process, unless its next run finds that socket again",
-      socket != nullptr ? socket : "a socket", std::strerror(-told)));
+  log_warning(
+      fmt::format("cannot hand this node's memory over by {} (NOTIFY_SOCKET: {}): its pages end "
+                  "with this process, unless its next run finds that socket again",
+                  socket != nullptr ? socket : "a socket", std::strerror(-told)));
 }
 
 // Names of tenants' pools begin with whose they are, and those of others never so.
@@ -61,7 +61,7 @@ class HeldPools::Pool final : public PoolKeeper {
     const auto found = all_.files_.find(held_name(name, all_.last_epoch_));
     return found == all_.files_.end() ? UniqueFd() : duplicate(found->second);
   }
-  // What was held stays so until this run has an epoch: until then the next one goes on with that.
+  // Held memory stays held until this run has an epoch: until then the next one goes on with that.
   void keep(const std::string& name, const UniqueFd& file) override {
     name_ = name;
     file_ = duplicate(file);
@@ -152,10 +152,11 @@ Result<void> check_ready_fd(int ready_fd) {
   const char* handed_to = std::getenv("LISTEN_PID");
   const bool is_handed = handed_to != nullptr && handed_to == std::to_string(::getpid());
   if (ready_fd < SD_LISTEN_FDS_START || !is_handed) return {};
-  return fail(Code::kInvalid,
-              fmt::format("--ready-fd {}: what is held for this node comes as descriptors from {} "
-                          "on. Leave --ready-fd out: who holds it hears that it serves (READY=1)",
-                          ready_fd, SD_LISTEN_FDS_START));
+  return fail(
+      Code::kInvalid,
+      fmt::format("--ready-fd {}: the memory held for this node comes as descriptors from {} on. "
+                  "Leave --ready-fd out: the holder is told when the node serves (READY=1)",
+                  ready_fd, SD_LISTEN_FDS_START));
 }
 
 }  // namespace farpage

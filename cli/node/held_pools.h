@@ -11,14 +11,14 @@
 
 namespace farpage {
 
-// What whoever started this process holds for it: systemd, for a service with
+// Memory that the process's starter holds for it: systemd, for a service with
 // FileDescriptorStoreMax=, or `farpage hold` (sd_listen_fds(3), sd_notify(3)). One thread.
 class HeldPools {
  public:
   // `files`: what is held already, by the names that they have there.
   explicit HeldPools(std::map<std::string, UniqueFd> files);
   ~HeldPools();
-  // Null: nobody holds anything for this process. Once, before others are started.
+  // Null: no process holds anything for this one. Once, before others are started.
   static std::unique_ptr<HeldPools> take_over();
 
   // First: which run's pools this run may go on with, by the epoch that the state file has given
@@ -48,7 +48,7 @@ class HeldPools {
   std::list<Pool> pools_;
 };
 
-// Tells it that this process serves; nothing where nobody asks.
+// Tells it that this process serves; nothing where no starter asks.
 void tell_ready();
 
 // An error: what is held for this process comes as that descriptor, in this life or in a later one.

@@ -95,7 +95,7 @@ void NodeFleets::end(const std::string& why, bool is_failure) {
 }
 
 // A tenant's pages are no reason to lose another's: all have to be drained. One that was may hold
-// pages again, where nobody else is left to.
+// pages again, where no other node is left to.
 void NodeFleets::drained(size_t number, bool is_drained) {
   bool all = false;
   {
@@ -105,12 +105,12 @@ void NodeFleets::drained(size_t number, bool is_drained) {
     all = std::ranges::find(drained_, false) == drained_.end();
     if (is_drained && !was && !all) {
       log_warning(
-          fmt::format("the tenant '{}' is drained: other nodes have what it held here; "
-                      "this process ends once the other tenants are drained too",
+          fmt::format("the tenant '{}' is drained: other nodes have its pages; this process ends "
+                      "once the other tenants are drained too",
                       settings_.tenants[number].name));
     }
   }
-  if (all) end("drained: other nodes have what this one held");
+  if (all) end("drained: other nodes have this node's pages");
 }
 
 // All at once, for an etcd that does not answer is waited for.

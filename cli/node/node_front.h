@@ -35,7 +35,7 @@ class NodeFront {
 
   // With tenants, one for each.
   virtual Fabric& fabric(size_t tenant = 0) = 0;
-  // Takes the address: whoever connects waits until serve().
+  // Takes the address: connections wait until serve().
   virtual Result<void> open() = 0;
   // After open(), until close(); not on the runtime's thread. `service` is for those who have the
   // node's own token, or need none, and `tenants` for those who have theirs.

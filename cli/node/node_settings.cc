@@ -27,10 +27,10 @@ Result<void> find_itself(NodeCluster& cluster, NodeOptions& options, bool told_w
   const auto self = std::find_if(list->begin(), list->end(),
                                  [&](const NamedNode& node) { return node.name == cluster.name; });
   if (self == list->end()) {
-    return fail(Code::kInvalid,
-                fmt::format("cluster.nodes has no node '{}': say with cluster.name which of "
-                            "them this one is",
-                            cluster.name));
+    return fail(
+        Code::kInvalid,
+        fmt::format("cluster.nodes has no node '{}': set cluster.name to the one that this node is",
+                    cluster.name));
   }
   if (!told_where) options.listen = format_address(self->address);
   return {};
@@ -39,11 +39,12 @@ Result<void> find_itself(NodeCluster& cluster, NodeOptions& options, bool told_w
 Result<SocketRights> read_socket_rights(const NodeSettings& settings) {
   const NodeOptions& options = settings.node;
   if (settings.listen.is_tcp() && !(options.socket_mode + options.socket_group).empty()) {
-    return fail(Code::kInvalid,
-                fmt::format("node.socket_mode and node.socket_group are of a Unix socket, and this "
-                            "node listens on {}: leave them out; over TCP the table [security] "
-                            "says who may connect",
-                            format_address(settings.listen)));
+    return fail(
+        Code::kInvalid,
+        fmt::format(
+            "node.socket_mode and node.socket_group apply to a Unix socket, and this node listens "
+            "on {}: leave them out; over TCP the table [security] decides who may connect",
+            format_address(settings.listen)));
   }
   return SocketRights::parse(options.socket_mode, options.socket_group);
 }
@@ -66,22 +67,24 @@ Result<void> check_told_address(const NodeSettings& settings, const etcd::Access
   if (!address->is_tcp() || !is_of_one_machine(*address) || elsewhere == etcd.endpoints.end()) {
     return {};
   }
-  return fail(Code::kInvalid,
-              fmt::format("{} is {}, which leads every other host to itself, and etcd.endpoints "
-                          "has another host ({}): write in cluster.address where others reach this "
-                          "node",
-                          told.empty() ? "node.listen" : "cluster.address",
-                          format_address(*address), format_host_port(*elsewhere)));
+  return fail(
+      Code::kInvalid,
+      fmt::format(
+          "{} is {}, which every other host takes for itself, and etcd.endpoints has another host "
+          "({}): set cluster.address to the address at which others reach this "
+          "node",
+          told.empty() ? "node.listen" : "cluster.address", format_address(*address),
+          format_host_port(*elsewhere)));
 }
 
-// What a member that etcd tells of needs besides.
+// Further needs of a member of a fleet in etcd.
 Result<void> check_etcd(const NodeSettings& settings) {
   if (!settings.etcd.is_given()) return {};
   const NodeCluster& cluster = settings.cluster;
   if (cluster.name.empty() || cluster.name.find('/') != std::string::npos) {
     return fail(Code::kInvalid,
-                "etcd.endpoints are given, and cluster.name is none: give this node a name of its "
-                "own, without a '/'");
+                "etcd.endpoints is given without a cluster.name: give this node a name of its own, "
+                "without a '/'");
   }
   if (cluster.replicas == 0 || cluster.replicas > kMaxReplicas) {
     return fail(Code::kInvalid, fmt::format("cluster.replicas is {}: choose 1 to {}",
@@ -106,8 +109,8 @@ Result<void> check_shown(const NodeSettings& settings) {
   const auto silent = std::ranges::find_if_not(ways, &Address::is_tcp);
   if (silent == ways.end()) return {};
   return fail(Code::kInvalid,
-              fmt::format("tenants are told apart by their tokens, which nobody shows on the Unix "
-                          "socket {}: write tcp://HOST:PORT",
+              fmt::format("tenants are told apart by their tokens, which clients do not send on "
+                          "the Unix socket {}: write tcp://HOST:PORT",
                           silent->path));
 }
 

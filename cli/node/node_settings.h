@@ -49,8 +49,8 @@ struct NodeSettings {
   bool is_member() const { return cluster.is_given() || etcd.is_given(); }
 };
 
-// What the configuration and the command line say together, or what is wrong with it. `given`:
-// whether this option stands on the command line.
+// The settings of the configuration and the command line together, or what is wrong with them.
+// `given`: whether this option stands on the command line.
 Result<NodeSettings> load_settings(const NodeArguments& arguments,
                                    const std::function<bool(const std::string&)>& given);
 

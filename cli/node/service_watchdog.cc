@@ -22,9 +22,10 @@ uint64_t watchdog_ns() {
   uint64_t interval_us = 0;
   const int wanted = ::sd_watchdog_enabled(0, &interval_us);
   if (wanted < 0) {
-    log_warning(std::string("WATCHDOG_USEC or WATCHDOG_PID cannot be used, and nobody is told that "
-                            "this node serves: ") +
-                std::strerror(-wanted));
+    log_warning(
+        std::string(
+            "cannot use WATCHDOG_USEC or WATCHDOG_PID, so no watchdog hears from this node: ") +
+        std::strerror(-wanted));
   }
   return wanted > 0 ? interval_us * 1'000 : 0;
 }
@@ -39,7 +40,7 @@ ServiceWatchdog::ServiceWatchdog(Runtime& runtime, uint64_t interval_ns)
   runtime.after(0, [state = state_] { tell(state); });
 }
 
-// What has begun to tell ends before the runtime does.
+// Notifications that have begun end before the runtime does.
 ServiceWatchdog::~ServiceWatchdog() {
   state_->has_ended.store(true);
 }

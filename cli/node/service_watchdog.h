@@ -12,11 +12,11 @@ namespace farpage {
 uint64_t watchdog_ns();
 
 // Tells it so twice as often (sd_notify's WATCHDOG=1), by callbacks of the runtime that serves:
-// once that hangs nobody tells it any more, and this process is started again. The runtime outlives
-// it.
+// once that hangs no message reaches it any more, and it starts this process again. The runtime
+// outlives it.
 class ServiceWatchdog {
  public:
-  // Nothing, where nobody wants to hear of it.
+  // Nothing, where no service manager wants to hear of it.
   static std::unique_ptr<ServiceWatchdog> start(Runtime& runtime);
 
   ServiceWatchdog(Runtime& runtime, uint64_t interval_ns);

@@ -6,11 +6,11 @@
 
 #include "transport/traffic.h"
 
-// What a node tells of itself. Each number is a figure of status_table.h, unless it names who or
-// what is told of.
+// A node's status. Each number is a figure of status_table.h, unless it names who or what is told
+// of.
 namespace farpage {
 
-// What has become of the pages that clients asked for.
+// Verdicts of the pages that clients asked for.
 struct VerdictCounts {
   uint64_t fetches = 0;
   uint64_t ready = 0;
@@ -43,7 +43,7 @@ struct FleetStatus {
   uint64_t puts_without_replica = 0;  // refused, for a replica was not reached
 };
 
-// What a node has written into its clients' landings.
+// Pages that a node has written into its clients' landings.
 struct PushCounts {
   uint64_t lanes = 0;    // open now
   uint64_t pages = 0;    // whose write has ended well
@@ -53,7 +53,7 @@ struct PushCounts {
   uint64_t refused = 0;  // lanes and requests
 };
 
-// What a node has looked at in its own pool, unasked.
+// Pages of its own pool that a node has looked at, unasked.
 struct ScrubCounts {
   uint64_t passes = 0;   // over all of it
   uint64_t bytes = 0;    // of payloads
@@ -61,7 +61,7 @@ struct ScrubCounts {
   uint64_t entries = 0;  // of the index, as others read it, that were mended
 };
 
-// What all clients together can make a node hold, beside its pool.
+// The most memory that all clients together can take at a node, beside its pool.
 struct ClientBudgetStatus {
   uint64_t bytes = 0;
   uint64_t granted_bytes = 0;

@@ -214,7 +214,7 @@ std::span<const Figure<PortTraffic>> figures(const PortTraffic&) {
   return kFigures;
 }
 
-// What the whole port has carried each tenant tells alike.
+// Every tenant reports the same traffic of the whole port.
 std::span<const Figure<PortCounts>> figures(const PortCounts&) {
   static constexpr auto kFigures = std::to_array<Figure<PortCounts>>({
       {"sent_bytes", &PortCounts::sent_bytes, kFirst, "farpage_port_sent_bytes_total",

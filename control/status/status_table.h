@@ -19,7 +19,7 @@ template <typename Record>
 using FigureNumber =
     std::conditional_t<std::is_same_v<Record, PortCounts>, std::optional<uint64_t>, uint64_t>;
 
-// One number of the status. What it has no name for, it is not shown in.
+// One number of the status. A value without a name in some form is not shown in that form.
 template <typename Record>
 struct Figure {
   const char* name;  // in control.proto and in JSON; its end says the unit

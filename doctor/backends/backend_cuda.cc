@@ -44,7 +44,7 @@ HostSide look(const CudaFacts& facts, const Privileges& privileges) {
   }
   if (facts.has_peer_memory) return {Level::kOk, text + ", nvidia_peermem is loaded", ""};
   if (facts.has_dma_buf.value_or(false)) {
-    return {Level::kOk, text + ", the kernel has what RDMA by dma-buf needs", ""};
+    return {Level::kOk, text + ", the kernel supports RDMA by dma-buf", ""};
   }
   text += facts.has_dma_buf ? ", no nvidia_peermem, and no dma-buf for RDMA in the kernel"
                             : ", no nvidia_peermem, and the kernel's configuration is not readable";
@@ -75,7 +75,7 @@ Finding check_cuda(const CudaFacts& facts, const Wanted& wanted, const Privilege
 const BackendCheck kCudaCheck = {
     .name = "cuda",
     .locks_memory = true,
-    .descriptors_of_client = descriptors_over_tcp,  // which nobody has measured
+    .descriptors_of_client = descriptors_over_tcp,  // which was not measured
     .examine =
         [](const Wanted& wanted, const HostFiles& files, const Privileges& privileges) {
           return check_cuda(read_cuda(files), wanted, privileges);

@@ -7,7 +7,7 @@
 
 namespace farpage::doctor {
 
-// What the host has for a backend, and what it lacks.
+// The host's equipment for a backend, and the missing parts.
 struct HostSide {
   Level level = Level::kOk;
   std::string text = {};

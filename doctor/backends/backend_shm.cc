@@ -65,7 +65,7 @@ HostSide look(const ShmFacts& facts, const Privileges& privileges) {
     case Step::kSize:
     case Step::kMap:
       return {Level::kProblem,
-              fmt::format("{} of shared memory cannot be had ({})", format_bytes(kTriedBytes), why),
+              fmt::format("cannot get {} of shared memory ({})", format_bytes(kTriedBytes), why),
               "ulimit -v unlimited -f unlimited"};
     case Step::kSeal:
       return {

@@ -41,7 +41,7 @@ Finding check_ucx(const UcxFacts& facts, const Wanted& wanted, const Privileges&
 const BackendCheck kUcxCheck = {
     .name = "ucx",
     .locks_memory = true,
-    .descriptors_of_client = descriptors_over_tcp,  // which nobody has measured
+    .descriptors_of_client = descriptors_over_tcp,  // which was not measured
     .examine =
         [](const Wanted& wanted, const HostFiles& files, const Privileges& privileges) {
           return check_ucx(read_ucx(files, wanted), wanted, privileges);

@@ -186,7 +186,7 @@ bool is_unseen(const VerbsFacts& facts, const Name& name) {
          });
 }
 
-// What is wrong with one that is named.
+// The problem of one that is named.
 std::optional<HostSide> look_for(const Name& name, const VerbsFacts& facts) {
   if (is_unseen(facts, name)) return std::nullopt;
   const auto is_this = [&](const RdmaPort& port) { return is_named(port, name); };
@@ -215,7 +215,7 @@ std::optional<HostSide> look_for(const Name& name, const VerbsFacts& facts) {
                   "rdma link show " + named->name()};
 }
 
-// What is wrong with all of them together.
+// The problem of all of them together.
 std::optional<HostSide> look_for_twice(const std::vector<Name>& names, const VerbsFacts& facts) {
   for (size_t i = 0; i < names.size(); ++i) {
     for (size_t other = 0; other < i; ++other) {
@@ -223,11 +223,11 @@ std::optional<HostSide> look_for_twice(const std::vector<Name>& names, const Ver
       const bool is_same = path != nullptr ? path == path_of(names[other], facts)
                                            : names[i].address == names[other].address;
       if (!is_same) continue;
-      return HostSide{Level::kProblem,
-                      fmt::format("rdma.devices names {} and {}, which are one port: each is one "
-                                  "path, and is named once",
-                                  names[other].text, names[i].text),
-                      "rdma link show"};
+      return HostSide{
+          Level::kProblem,
+          fmt::format("rdma.devices names {} and {}, which are one port: name each port once",
+                      names[other].text, names[i].text),
+          "rdma link show"};
     }
   }
   return std::nullopt;

@@ -12,13 +12,13 @@ struct Finding;
 struct Privileges;
 struct Wanted;
 
-// What each client that puts, with two lanes, takes of the node's descriptors.
+// Descriptors of the node that each client takes that puts and has two lanes.
 struct DescriptorsOfClient {
   uint64_t count = 1;
   std::string over = {};  // what they are reckoned for: "tcp", "verbs with 2 devices"
 };
 
-// What the doctor knows of one backend, in the file backend_NAME.cc.
+// The doctor's check of one backend, in the file backend_NAME.cc.
 struct BackendCheck {
   std::string_view name;
   bool runs_anywhere = false;       // needs neither a device nor a library
@@ -27,7 +27,7 @@ struct BackendCheck {
   uint64_t mappings_of_client = 0;  // that each client costs the node
   // With so many RDMA devices.
   DescriptorsOfClient (*descriptors_of_client)(size_t rdma_devices) = nullptr;
-  // What this host has for it, and what it lacks.
+  // Says whether this host can run it, and what is missing.
   Finding (*examine)(const Wanted& wanted, const HostFiles& files,
                      const Privileges& privileges) = nullptr;
 };

@@ -12,7 +12,7 @@ enum class Level : uint8_t { kOk, kNote, kWarning, kProblem };
 
 const char* level_name(Level level);
 
-// What one check has found. Every check stands in docs/doctor.md.
+// The result of one check. Every check stands in docs/doctor.md.
 struct Finding {
   std::string subject = {};
   std::string check = {};
@@ -22,7 +22,7 @@ struct Finding {
   BackendSet needed_by = BackendSet::every();
 };
 
-// What no asked backend needs is no more than a note.
+// A problem that concerns no asked backend is only a note.
 void demote(std::vector<Finding>& findings, const BackendSet& asked);
 
 bool has_problem(const std::vector<Finding>& findings);

@@ -10,7 +10,7 @@
 
 namespace farpage::doctor {
 
-// What this host shall be able to do.
+// The abilities that the user wants of this host.
 struct Wanted {
   BackendSet asked = BackendSet::with(&BackendCheck::runs_anywhere);  // at least one
   BackendSet built = BackendSet::with(&BackendCheck::runs_anywhere);

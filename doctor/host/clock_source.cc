@@ -95,7 +95,7 @@ Finding check_clock_source(const ClockFacts& facts, const Privileges& privileges
 Finding check_guest_clock(const ClockFacts& facts) {
   Finding finding = {kSubject, "guest clock"};
   if (!facts.is_guest) {
-    finding.text = "no hypervisor shows that could hold this machine and its clock";
+    finding.text = "found no hypervisor that could hold this machine and its clock";
     return finding;
   }
   finding.level = Level::kNote;

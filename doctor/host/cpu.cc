@@ -109,7 +109,7 @@ Finding check_crc_instructions(const CpuFacts& facts) {
     finding.level = Level::kWarning;
     finding.text = fmt::format(
         "slow: the CPU lacks {} (in a virtual machine: let it see the "
-        "host's CPU). See what it costs",
+        "host's CPU). Measure the cost",
         missing);
     finding.command = "farpage bench fetch --seconds 2";
   }
@@ -119,7 +119,7 @@ Finding check_crc_instructions(const CpuFacts& facts) {
 Finding check_governor(const CpuFacts& facts, const Privileges& privileges) {
   Finding finding = {kSubject, "governor"};
   if (facts.governor.empty()) {
-    finding.text = "this system leaves the CPU's frequency to others";
+    finding.text = "this system does not control the CPU's frequency";
   } else if (facts.governor == "performance") {
     finding.text = "performance";
   } else {
@@ -134,7 +134,7 @@ Finding check_governor(const CpuFacts& facts, const Privileges& privileges) {
 Finding check_virtual_machine(const CpuFacts& facts) {
   const bool is_virtual = facts.flags.contains("hypervisor");
   return {kSubject, "virtual machine", Level::kOk,
-          is_virtual ? "yes: what else runs on its host can delay a fetch" : "none that shows", ""};
+          is_virtual ? "yes: other load on its host can delay a fetch" : "none that shows", ""};
 }
 
 }  // namespace farpage::doctor

@@ -21,7 +21,7 @@ class HostFiles {
   std::optional<uint64_t> number(const std::string& path) const;
   // The value behind "key:" in a file of such lines, without what surrounds it.
   std::optional<std::string> value(const std::string& path, std::string_view key) const;
-  // What a folder holds, sorted; nothing if it is not there.
+  // The names in a folder, sorted; none if it is not there.
   std::vector<std::string> names(const std::string& folder) const;
 
  private:

@@ -95,7 +95,7 @@ Finding check_thp_enabled(const HugePageFacts& facts, const Privileges& privileg
   Finding finding = {kSubject, "enabled"};
   if (facts.enabled.empty()) {
     finding.level = Level::kNote;
-    finding.text = "this kernel does not tell whether it has transparent huge pages";
+    finding.text = "this kernel does not say whether it has transparent huge pages";
   } else if (facts.enabled == "never") {
     finding.level = Level::kWarning;
     finding.text = "landing places get small pages only: transparent huge pages are off ('never')";
@@ -110,13 +110,14 @@ Finding check_thp_defrag(const HugePageFacts& facts, const Privileges& privilege
   Finding finding = {kSubject, "defrag"};
   if (facts.defrag.empty()) {
     finding.level = Level::kNote;
-    finding.text = "this kernel does not tell when it compacts memory for huge pages";
+    finding.text = "this kernel does not say when it compacts memory for huge pages";
   } else if (facts.defrag == "always") {
     finding.level = Level::kWarning;
     finding.text = "any page fault may wait for compaction ('always'), and miss a deadline for it";
     finding.command = privileges.write("madvise", std::string(kFolder) + "/defrag");
   } else {
-    finding.text = fmt::format("only who asks for huge pages waits for them ('{}')", facts.defrag);
+    finding.text =
+        fmt::format("only a process that asks for huge pages waits for them ('{}')", facts.defrag);
   }
   return finding;
 }

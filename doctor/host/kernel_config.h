@@ -7,7 +7,7 @@
 
 namespace farpage::doctor {
 
-// What this kernel was built with: /proc/config.gz, or /boot/config-RELEASE.
+// The options that this kernel was built with: /proc/config.gz, or /boot/config-RELEASE.
 class KernelConfig {
  public:
   static KernelConfig read(const HostFiles& files);

@@ -43,7 +43,7 @@ std::string needs_with_clients(const Wanted& wanted) {
       needs(wanted), format_bytes(wanted.client_bytes));
 }
 
-// A pool that nobody asked for may be chosen smaller.
+// A default pool may be chosen smaller.
 Level lacking(const Wanted& wanted) {
   return wanted.names_pool ? Level::kProblem : Level::kWarning;
 }

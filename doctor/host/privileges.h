@@ -7,7 +7,7 @@
 
 namespace farpage::doctor {
 
-// What this process may do, and so how a command that needs root is written for it.
+// The rights of this process, and so the way to write a command that needs root.
 struct Privileges {
   bool is_root = false;
   bool may_lock_memory = false;   // CAP_IPC_LOCK

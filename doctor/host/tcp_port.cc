@@ -52,7 +52,8 @@ Finding check_tcp_port(const TcpPortFacts& facts, const Wanted& wanted,
     finding.text = fmt::format("{}: {}", name, facts.resolve_error);
     finding.command = listen_command(wanted, "0.0.0.0", address.port);
   } else if (facts.bind_error == EADDRNOTAVAIL) {
-    finding.text = fmt::format("{} is {}, which is no address of this host", name, facts.resolved);
+    finding.text =
+        fmt::format("{} is {}, which is not an address of this host", name, facts.resolved);
     finding.command = listen_command(wanted, is_ipv6 ? "::" : "0.0.0.0", address.port);
   } else if (facts.bind_error == EADDRINUSE) {
     finding.text = fmt::format("{} is in use", name);

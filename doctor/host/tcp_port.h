@@ -10,7 +10,7 @@
 
 namespace farpage::doctor {
 
-// What came of an attempt to bind the address that a node shall listen on.
+// The result of an attempt to bind the address that a node would listen on.
 struct TcpPortFacts {
   std::string resolve_error = {};       // empty: it resolves to
   std::string resolved = {};            // the address that a node would take, in numbers

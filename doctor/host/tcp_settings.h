@@ -11,7 +11,7 @@
 namespace farpage::doctor {
 
 struct TcpSettingsFacts {
-  // What stands in /proc/sys/net for each sysctl that is there and readable.
+  // The value in /proc/sys/net of each sysctl that is there and readable.
   std::map<std::string, std::vector<uint64_t>> sysctls;
   bool has_ipv6 = false;       // the kernel speaks it
   bool ipv6_disabled = false;  // net.ipv6.conf.all.disable_ipv6

@@ -66,7 +66,7 @@ Finding check_unix_path(const UnixPathFacts& facts, const Wanted& wanted,
     finding.text = fmt::format("another process listens on {}", path);
     finding.command = elsewhere(path + ".2");
   } else if (facts.present == Present::kOtherFile) {
-    finding.text = fmt::format("{} exists and is no socket", path);
+    finding.text = fmt::format("{} exists and is not a socket", path);
     finding.command = elsewhere(path + ".sock");
   } else {
     finding.level = Level::kOk;

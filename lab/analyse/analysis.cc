@@ -52,7 +52,7 @@ std::unique_ptr<Question> without_mass(std::string_view name, std::string questi
                                    "it needs the column 'mass', which the trace does not have");
 }
 
-// What is asked while the trace is read once.
+// The questions that one reading of the trace answers.
 Result<std::vector<std::unique_ptr<Question>>> questions_of(const AccessTrace& trace,
                                                             uint64_t budget_pages, size_t parts,
                                                             const AnalysisOptions& options) {

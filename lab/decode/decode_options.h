@@ -11,8 +11,8 @@
 
 namespace farpage::decode {
 
-// What a made decode is like; unless told otherwise, that of a reasoning model. docs/generate.md
-// has the basis of each value.
+// Parameters of a synthetic decode; by default, that of a reasoning model. docs/generate.md has the
+// basis of each value.
 struct DecodeOptions {
   uint64_t seed = 1;
   uint64_t layers = 4;

@@ -16,8 +16,9 @@ struct TokenFeatures {
   prefetch::Mark mark = prefetch::Mark::kNone;
 };
 
-// What an engine would know of the tokens. The decoder is sure of what it writes into milestones:
-// low entropy, high margin. What is not told as it is, is drawn without a look at the truth.
+// Features of the tokens that an engine would know. The decoder is sure of what it writes into
+// milestones: low entropy, high margin. Values that do not tell the truth are drawn without a look
+// at it.
 class Features {
  public:
   Features(const DecodeOptions& options, const Script& script);

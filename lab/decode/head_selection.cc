@@ -33,7 +33,7 @@ void HeadSelection::rest(uint32_t position) {
   fallen_asleep_.push_back(oldest);
 }
 
-// What goes rests only when all have come, or some of it would be back in the same step.
+// Leaving pages rest only when all have come, or some would be back in the same step.
 void HeadSelection::churn(Random& random, const FarRange& range, double phoenix) {
   exchanged_.clear();
   for (uint32_t& slot : far_) {
@@ -50,7 +50,7 @@ void HeadSelection::churn(Random& random, const FarRange& range, double phoenix)
 
 bool HeadSelection::wake(uint32_t position, uint64_t step, Random& random) {
   if (states_[position] == State::kFar || far_.empty()) return false;
-  // What woke in this step is not driven out in it, as long as there is another.
+  // A page that woke in this step is not driven out in it, as long as there is another.
   size_t slot = random.below(far_.size());
   for (size_t tried = 0; tried < far_.size() && entered_[slot] == step + 1; ++tried) {
     slot = (slot + 1) % far_.size();

@@ -9,7 +9,7 @@
 
 namespace farpage::decode {
 
-// What a step of reasoning is for, numbered as the phases of prefetch::Mark.
+// The purpose of a step of reasoning, numbered as the phases of prefetch::Mark.
 enum class Phase : uint8_t { kExplore, kVerify, kConclude };
 
 struct Segment {

@@ -5,8 +5,8 @@
 
 namespace farpage::decode {
 
-// What is drawn from one of them does not change what comes of the others: a trace has the same
-// accesses whatever its features tell.
+// Draws from one of them do not change those from the others: a trace has the same accesses
+// whatever its features tell.
 enum class Stream : uint64_t { kScript, kSelection, kFeatures, kMarks };
 
 inline Random stream_of(const DecodeOptions& options, Stream stream) {

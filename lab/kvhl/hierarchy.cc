@@ -52,7 +52,7 @@ void Hierarchy::remove(size_t tier, PageNumber page) {
   from.used_bytes -= workload_.page_bytes[page];
 }
 
-// The policy hears of the access before anybody looks where the page is.
+// The policy hears of the access before the hierarchy looks where the page is.
 void Hierarchy::access(const prefetch::Access& access) {
   const PageNumber page = access.page;
   scorer_.on_access(access);

@@ -40,10 +40,10 @@ struct RunResult {
 // KV-Hierarchy-Lab's simulator, which the figures that it has published come from, to the last bit:
 // its order of events, and what it does where one would not expect it, too. Nothing overlaps.
 //
-// A page that is accessed goes to tier 0 from where it is, or from nowhere through tier 3. What has
-// to make room goes one tier down, and out of the last one nowhere. Room is made before the page
-// leaves the tier it comes from. So it may be demoted itself on the way: its place below is then
-// forgotten by nobody, and the page is in two tiers.
+// A page that is accessed goes to tier 0 from where it is, or from nowhere through tier 3. A page
+// that has to make room goes one tier down, and out of the last one nowhere. Room is made before
+// the page leaves the tier it comes from. So it may be demoted itself on the way: no tier then
+// forgets its place below, and the page is in two tiers.
 class Hierarchy {
  public:
   // All must outlive it; without a prefetcher null. `dequantisation_ms`: of any page, at each read.

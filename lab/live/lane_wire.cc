@@ -118,7 +118,7 @@ void LaneWire::send() {
   compare_until(options_.step_pages);
   deadline_ns_ = now_ns() + options_.deadline_ns;
   fetch_ = lane_.fetch(requests_, verdicts_, deadline_ns_, {.fetch = {}, .allow_cached = true});
-  // What is here has its verdict.
+  // A page that is here has its verdict.
   settle();
 }
 
@@ -263,7 +263,7 @@ void LaneWire::settle(uint32_t index) {
   for (; place.awaited > 0; --place.awaited) landed_.push_back({page, is_ahead, is_ready});
 }
 
-// Returns once nobody writes to the frames any more.
+// Returns once no operation writes to the frames any more.
 void LaneWire::end_fetch() {
   fetch_ = DemandFetch();
   free_.insert(free_.end(), parked_.begin(), parked_.end());

@@ -32,9 +32,9 @@ struct LiveCounts {
 };
 
 // A memory node, as an engine reaches it: by a PrefetchLane, with a step's demands in one fetch, in
-// frames of the engine's own. What is ahead is copied to one as it gets its room. What is demanded
-// and does not come is made again. The contents prove themselves (page_content.h); each page was
-// put once, as number kPutNumber. On one thread.
+// frames of the engine's own. A page ahead is copied to a place as it gets its room. A demanded
+// page that does not come is made again. The contents prove themselves (page_content.h); each page
+// was put once, as number kPutNumber. On one thread.
 class LaneWire final : public vtime::Wire {
  public:
   static constexpr uint64_t kPutNumber = 1;

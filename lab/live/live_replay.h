@@ -37,7 +37,7 @@ class LiveReplay {
   static Result<LiveReplay> create(Client& client, Fabric& fabric, const paging::AccessTrace& trace,
                                    const LiveOptions& options, const LiveHooks& hooks);
 
-  // What a budget has to hold.
+  // The least that a budget must hold.
   uint64_t step_pages() const { return step_pages_; }
   // Fails where it is interrupted, or the budget is less than what a step demands.
   Result<vtime::TimedResult> run(uint64_t budget_pages, prefetch::Policy& policy,

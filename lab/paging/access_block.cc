@@ -86,7 +86,7 @@ Result<AccessFileHeader> parse_access_header(std::string_view json) {
   return header;
 }
 
-// What is left of a payload.
+// The rest of a payload.
 class BlockDecoder::Cursor {
  public:
   explicit Cursor(std::string_view bytes) : bytes_(bytes) {}

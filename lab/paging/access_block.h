@@ -13,7 +13,7 @@
 
 namespace farpage::paging {
 
-// What the head of an access trace says. docs/formats/access-trace.md
+// The head of an access trace. docs/formats/access-trace.md
 struct AccessFileHeader {
   std::string name;
   bool synthetic = false;

@@ -37,7 +37,7 @@ uint32_t crc32_of(std::string_view bytes) {
   return crc.checksum();
 }
 
-// What a trace had when it was read first.
+// The counts of a trace at its first reading.
 struct Known {
   uint64_t pages = UINT64_MAX;
   uint64_t accesses = UINT64_MAX;
@@ -82,7 +82,7 @@ bool read_bytes(std::ifstream& file, char* bytes, size_t count) {
   return static_cast<size_t>(file.gcount()) == count;
 }
 
-// What a file is that is no access trace, where that can be told.
+// The kind of a file that is not an access trace, where it can be told.
 std::optional<std::string> other_kind(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string head(kKindBytes, '\0');
@@ -146,7 +146,7 @@ Result<void> FileStream::next_block() {
   Head head = {};
   if (!read_bytes(file_, reinterpret_cast<char*>(&head), sizeof head)) {
     return fail_block(at,
-                      "the file ends without its last block: it was cut off, or whoever wrote "
+                      "the file ends without its last block: it was cut off, or its writer "
                       "it did not close it");
   }
   if (head.number > kMaxBlockAccesses || head.bytes > kMaxBlockBytes) {

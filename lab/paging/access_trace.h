@@ -30,7 +30,7 @@ struct Skipped {
   uint64_t accesses = 0;
 };
 
-// What was demanded. Any number of streams may be open at once, each on its own thread.
+// The demanded pages. Any number of streams may be open at once, each on its own thread.
 struct AccessTrace {
   std::string name;
   bool synthetic = false;

@@ -117,7 +117,7 @@ boost::json::array left_out_json(const AccessTrace& trace) {
 }
 
 std::string draw(const RunChart& chart) {
-  // What has several points at one place is a line, though an upright one.
+  // A series with several points at one place is a line, though an upright one.
   std::set<std::pair<std::string, std::string>> labels;
   const bool is_of_one_budget = std::ranges::all_of(chart.runs, [&](const ChartedRun& run) {
     return run.x == chart.runs.front().x && labels.emplace(run.label, run.clock).second;

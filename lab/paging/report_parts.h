@@ -11,7 +11,7 @@
 
 namespace farpage::paging {
 
-// What reports about a trace's runs have in common.
+// Parts that reports about a trace's runs share.
 
 // A field of CSV, in quotes if it has to be (RFC 4180).
 std::string csv_field(const std::string& text);
@@ -25,7 +25,7 @@ std::string left_out_line(const AccessTrace& trace);
 // The trace and what was left out in HTML, with a warning where it is synthetic.
 std::string trace_html(const AccessTrace& trace);
 
-// What was left out of it, as reports in JSON have it.
+// The accesses that were left out, for reports in JSON.
 boost::json::array left_out_json(const AccessTrace& trace);
 
 struct ChartedRun {
@@ -43,8 +43,8 @@ struct RunChart {
   LineChart::Scale scale = LineChart::Scale::kShare;
   std::vector<ChartedRun> runs;
 };
-// With a legend below: lines, or bars where all runs have one budget. What would be too much for
-// the eye is left to the table, which is said.
+// With a legend below: lines, or bars where all runs have one budget. A chart leaves series that
+// are too many for the eye to the table, and says so.
 std::string draw(const RunChart& chart);
 
 // Writes report.json and report.html into a folder, which is made if it is not there.

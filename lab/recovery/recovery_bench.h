@@ -6,8 +6,8 @@
 
 namespace farpage {
 
-// What recovery costs and brings, in virtual time: three nodes, two replicas. For one seed always
-// the same, whatever else the machine does.
+// Costs and gains of recovery, in virtual time: three nodes, two replicas. For one seed always the
+// same, whatever else the machine does.
 
 // One node's reads take 20 times as long, one in a hundred of its own; fetches of one page.
 struct HedgingResult {
@@ -32,9 +32,9 @@ struct DeathResult {
   uint64_t clients = 0;
   uint64_t batch = 0;
   uint64_t deadline_ns = 0;
-  uint64_t lease_ns = 0;  // V
+  uint64_t lease_ns = 0;  // `view_lease`
   Span before;
-  Span meanwhile;  // from the death on, for 2 V
+  Span meanwhile;  // from the death on, for twice `view_lease`
   Span after;
   uint64_t late = 0;  // verdicts after their deadline
   uint64_t wrong_bytes = 0;

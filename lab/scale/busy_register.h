@@ -9,8 +9,8 @@
 
 namespace farpage {
 
-// What one register can do, shared by all who read it: reads wait for each other, and fail when
-// they would wait longer than `patience_ns`. Counts them.
+// One register's capacity, shared by all its readers: reads wait for each other, and fail when they
+// would wait longer than `patience_ns`. Counts them.
 class RegisterCapacity {
  public:
   RegisterCapacity(sim::World& world, uint64_t read_busy_ns, uint64_t patience_ns)
@@ -26,7 +26,7 @@ class RegisterCapacity {
     return free_ns_ - now;
   }
 
-  // … everybody that watches.
+  // … every watcher.
   void tell() {
     std::erase_if(hooks_, [](const auto& hook) { return hook.expired(); });
     for (const auto& waiting : std::vector(hooks_)) {

@@ -7,7 +7,7 @@
 
 namespace farpage {
 
-// What this thread has had of a processor: what other programs take does not count.
+// Processor time of this thread: that of other programs does not count.
 inline uint64_t thread_cpu_ns() {
   timespec time = {};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -11,7 +11,7 @@ struct EpochNewsOptions {
   // How long the register is busy with one read; 0: it answers any number at once. Reads wait for
   // each other, and for no longer than half a view's time.
   uint64_t read_busy_ns = 0;
-  bool watches = false;        // everybody is told of each write there, as etcd does it
+  bool watches = false;        // every watcher is told of each write there, as etcd does it
   uint64_t confirmations = 0;  // that follow the epoch, from as many members
   uint64_t seed = 1;
 };

@@ -6,7 +6,7 @@
 
 namespace farpage {
 
-// What is allocated now, of all threads; 0 where something else than glibc's allocator is used.
+// Bytes allocated now, by all threads; 0 where something else than glibc's allocator is used.
 inline uint64_t heap_bytes() {
   const struct mallinfo2 info = ::mallinfo2();
   return info.uordblks + info.hblkhd;

@@ -19,7 +19,7 @@ namespace farpage {
 
 // One real memory node, a member of a fleet of many of which no other runs, with the register and
 // one real client: what the size of a fleet costs one of its nodes, without the others' memory.
-// Each page is on one node, so that its puts wait for nobody.
+// Each page is on one node, so that its puts wait for no other node.
 class LoneNode {
  public:
   LoneNode(uint64_t nodes, uint64_t slots, uint64_t seed);

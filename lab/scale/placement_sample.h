@@ -10,11 +10,11 @@ namespace farpage {
 // A fleet of `nodes` nodes n0, n1, … of which `replicas` hold each page.
 Epoch scale_epoch(uint64_t nodes, uint64_t replicas, uint64_t page_bytes, uint64_t seed);
 
-// What happens to keys when some nodes are lost at once.
+// Effect on keys when some nodes are lost at once.
 struct Loss {
   std::vector<NodeId> nodes;
   uint64_t keys_touched = 0;       // that one of them held
-  uint64_t keys_gone = 0;          // that nobody else held
+  uint64_t keys_gone = 0;          // that no other node held
   uint64_t copies_to_make = 0;     // by the others, of the keys that are not gone
   std::vector<uint64_t> received;  // of those, by member of the epoch
   std::vector<uint64_t> sent;      // … which one that still holds the key may send
@@ -46,8 +46,8 @@ struct Evenness {
 };
 Evenness evenness(const std::vector<uint64_t>& counts, uint64_t at_keys);
 
-// What the largest of `cells` counts has in expectation, at most, as a part of their mean, where
-// chance alone makes them differ: 1 + sqrt(2 ln(cells) / mean).
+// Upper bound of the expected largest of `cells` counts, as a part of their mean, where chance
+// alone makes them differ: 1 + sqrt(2 ln(cells) / mean).
 double expected_largest(double mean, uint64_t cells);
 
 }  // namespace farpage

@@ -7,8 +7,8 @@
 
 namespace farpage {
 
-// Leads to nodes that are not there: the first dial of a link fails, so that nobody waits for it,
-// and later ones are never answered, so that they cost a simulation nothing.
+// Leads to nodes that are not there: the first dial of a link fails, so that no caller waits for
+// it, and later ones are never answered, so that they cost a simulation nothing.
 class QuietDialer final : public ControlDialer {
  public:
   explicit QuietDialer(Runtime& runtime) : runtime_(runtime) {}

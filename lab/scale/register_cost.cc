@@ -24,7 +24,7 @@ constexpr size_t kPutsAtOnce = 100;  // etcd takes 128 operations in one transac
 constexpr uint64_t kCallNs = 10 * kSecond;
 constexpr uint64_t kPageBytes = 64 * kKiB;
 
-// What stands below `prefix`, as nodes of these names have written it.
+// The records below `prefix`, as nodes of these names have written them.
 std::vector<etcd::Operation> records(const std::string& prefix, uint64_t nodes) {
   using Kind = etcd::Operation::Kind;
   Epoch epoch = scale_epoch(nodes, 2, kPageBytes, 1);

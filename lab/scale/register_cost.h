@@ -7,7 +7,7 @@
 
 namespace farpage {
 
-// What the records of a fleet of `nodes` nodes weigh, of which all live and have confirmed.
+// Bytes of the records of a fleet of `nodes` nodes, all of which live and have confirmed.
 struct RecordCost {
   uint64_t epoch_bytes = 0;  // of its value, which one transaction writes
   uint64_t read_bytes = 0;   // keys and values that a read brings, in the base64 of etcd's gateway

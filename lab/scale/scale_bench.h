@@ -33,7 +33,7 @@ struct ScaleOptions {
   Result<void> validate() const;
 };
 
-// What the number of nodes costs one node and one client, by real code at one number of them.
+// Costs of the number of nodes for one node and one client, by real code at one number of them.
 struct NodeCost {
   uint64_t nodes = 0;
   double lookup_ns = 0;            // of a key's holders
@@ -70,7 +70,7 @@ inline constexpr uint64_t kKeysPerNode = 1'000'000;
 Result<ScaleResult> run_scale_bench(const ScaleOptions& options,
                                     const std::function<void(const char* part)>& told);
 
-// What follows for the whole fleet: each figure is a measured one times a count.
+// Extrapolation to the whole fleet: each figure is a measured one times a count.
 struct ScaleOutlook {
   double pages_per_node = 0;
   // A node, at each epoch.

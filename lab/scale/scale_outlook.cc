@@ -9,7 +9,7 @@ constexpr double kWalkSlots = 4096;  // node/fleet/fleet_member.cc: of one answe
 constexpr double kLocationBytes = 2 * 32;  // pagetable/location_cache.h: a page has two entries
 constexpr double kReadsPerView = 4;        // tier/link/fleet_link.cc and node/fleet/node_epoch.cc
 
-// What one more of something costs, by the first and the last of several measurements.
+// Cost of one more of something, by the first and the last of several measurements.
 double slope(double first, double last, double more) {
   return more <= 0 ? 0 : std::max(0.0, last - first) / more;
 }

@@ -4,8 +4,8 @@
 
 namespace farpage {
 
-// What clients that fetch nothing cost a fleet of real nodes and real clients, each client with one
-// lane and no staging, in virtual time.
+// Cost of idle clients in a fleet of real nodes and real clients, each client with one lane and no
+// staging, in virtual time.
 struct Sessions {
   uint64_t nodes = 0;
   uint64_t clients = 0;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How near a live replay comes to virtual time: a made decode over a node of its own, on a link that is slower than the machine.
+"""How near a live replay comes to virtual time: a synthetic decode over a node of its own, on a link that is slower than the machine.
 
     lab/scripts/live_agreement.py [--farpage-lab build/release/bin/farpage-lab] [--tokens 600] [--backend tcp] [--link 200us,200MB/s] [--compute-us 5000]
 

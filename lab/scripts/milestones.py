@@ -36,7 +36,7 @@ LONGEST_S = 3600  # a million tokens, sixteen times
 
 
 class Runs:
-    """Replays of one made decode with several seeds, by budget and prefetcher: the rows of their CSV, with what is reckoned from others."""
+    """Replays of one synthetic decode with several seeds, by budget and prefetcher: the rows of their CSV, with what is reckoned from others."""
 
     def __init__(self, options, folder, parameters, pages_wanted, prefetchers, settings=(), way=()):
         self.budgets = [round(room * HEADS * pages_wanted) for room in ROOMS]
@@ -99,8 +99,8 @@ def held_back_table(options, folder, name, pages_wanted):
             print(f"| {budget} | `{prefetcher}` | {' | '.join(cells)} |", flush=True)
     for budget in runs.budgets:
         foretold = [runs.cell(budget, "learned", column) for column in ("foretold_pr_auc", "foretold_base_rate", "foretold_off")]
-        print(f"\nOf `learned` with {budget}: the area under precision against recall {foretold[0]}, of who knows nothing {foretold[1]}, "
-              f"off by {foretold[2]} on average.")
+        print(f"\nOf `learned` with {budget}: the area under precision against recall is {foretold[0]}, the base rate {foretold[1]};\n"
+              f"probabilities are off by {foretold[2]} on average.")
 
 
 def sweep_table(options, folder):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What recording costs beside decoding: a model with random weights in the shape of R1-Distill-Qwen-1.5B's attention, without its MLP and vocabulary, float32, on one thread.
+"""Measures the cost of recording beside decoding: a model with random weights in the shape of R1-Distill-Qwen-1.5B's attention, without its MLP and vocabulary, float32, on one thread.
 Run it by build/record/bin/python, which scripts/setup record makes."""
 
 import argparse
@@ -25,7 +25,7 @@ def seconds_of(work):
 
 @torch.inference_mode()
 def plain_ms(model, prompt, tokens):
-    """A token, that nobody records."""
+    """A token, without recording."""
     cache = model.base_model(torch.tensor([prompt]), use_cache=True).past_key_values
 
     def decode():

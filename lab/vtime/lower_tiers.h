@@ -38,10 +38,10 @@ Result<void> validate(const std::vector<TierOptions>& tiers);
 // Makes what decides which pages of a tier go to the next one, for a tier of so many.
 using MakePlacement = std::function<std::unique_ptr<prefetch::Policy>(uint64_t capacity_pages)>;
 
-// Where pages lie that are not near. What leaves the near memory goes to the first tier, unless
-// that has it still: a page that is fetched keeps its place, but as a copy, and copies of what lies
-// nearer go first where there is no room, the oldest of them; then goes what the tier's policy
-// names, to the next tier, unless one below has it. The policies hear of all accesses.
+// Where pages lie that are not near. A page that leaves the near memory goes to the first tier,
+// unless that still has it: a page that is fetched keeps its place, but as a copy, and copies of
+// pages that lie nearer go first where there is no room, the oldest of them; then the victim of the
+// tier's policy goes to the next tier, unless one below has it. The policies hear of all accesses.
 class LowerTiers {
  public:
   LowerTiers(const std::vector<TierOptions>& tiers, const MakePlacement& make_placement);

@@ -49,14 +49,14 @@ class NearMemory {
     return std::nullopt;
   }
   void evict(PageNumber page, uint64_t step) { kept_.remove(page, step); }
-  // What had to stay may be named again.
+  // Pages that had to stay may be named again.
   void end_evictions() {
     if (aside_ > 0) policy_.put_back();
     aside_ = 0;
   }
   // There is room, and room_ahead(). Up to that step, as they are counted here.
   void hold(PageNumber page, uint64_t last_step);
-  // What was held up to a step before this one is the policy's from now on, and `ended` hears of
+  // Pages held up to a step before this one are the policy's from now on, and `ended` hears of
   // each. `step`: as the trace calls it.
   template <typename Ended>
   void end_holds(uint64_t counted_step, uint64_t step, Ended ended) {

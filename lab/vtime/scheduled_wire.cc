@@ -18,7 +18,7 @@ void ScheduledWire::plan(std::span<const PageNumber> expected, uint64_t step) {
 std::optional<Wire::Landed> ScheduledWire::next(uint64_t until_ns) {
   while (const auto landed = wire_.next(until_ns)) {
     const bool is_awaited = take(*landed);
-    // What comes last leaves the link to the next step.
+    // The last transfer leaves the link to the next step.
     if (wire_.now_ns() < until_ns) scheduler_.begin();
     if (is_awaited) return Landed{landed->page, !landed->is_demand, true};
   }

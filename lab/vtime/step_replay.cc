@@ -91,7 +91,7 @@ void StepReplay::demand(const Access& access) {
   }
 }
 
-// What has come and is not demanded now, else its demand has found it.
+// Pages that have come and are not demanded now, else their demand has found them.
 void StepReplay::land() {
   for (const PageNumber number : wire_.arrived()) {
     if (make_room_for(pages_[number])) {

@@ -58,9 +58,9 @@ struct TimedResult {
 // Replays a trace in virtual time. At the beginning of a step all its pages are demanded at once;
 // what is not in the near memory, whose pages the policy chooses, is fetched from the nearest tier
 // that has it, over that tier's link; a page that was never accessed is made where it is needed.
-// When all are there the step computes. What the prefetcher names as a step begins follows its
-// demands, as far as NearMemory may hold it, and as many at a time as the scheduler allows; what of
-// that has not begun when the next step asks, and is not named again, is given up. A prefetched
+// When all are there the step computes. Pages that the prefetcher names as a step begins follow its
+// demands, as far as NearMemory may hold them, and as many at a time as the scheduler allows; those
+// that have not begun when the next step asks, and are not named again, are given up. A prefetched
 // page takes its room once the first step after it arrived has sent its demands; for it goes what
 // the policy names first of the pages that the step does not demand. Where that is one that the
 // prefetcher, asked last, named before it, or there is none, it is dropped. It is held until it is
@@ -70,11 +70,11 @@ Result<TimedResult> replay(const paging::AccessTrace& trace, uint64_t budget_pag
                            prefetch::Prefetcher& prefetcher,
                            const MakePlacement& make_placement = {});
 
-// What the tiers below are kept by unless something is said: lru.
+// The default policies of the tiers below: lru.
 std::span<const prefetch::ChosenPolicy> usual_placement();
 
-// What is replayed: each policy with each budget, each placement in the tiers below the near memory
-// and each prefetcher, in this order.
+// The runs to replay: each policy with each budget, each placement in the tiers below the near
+// memory and each prefetcher, in this order.
 struct TimedPlan {
   std::span<const prefetch::ChosenPolicy> policies;
   std::span<const uint64_t> budgets_pages;

@@ -35,7 +35,7 @@ double seconds(uint64_t ns) {
   return static_cast<double>(ns) / kSecond;
 }
 
-// What is told of each run, by name, as a number or nothing.
+// The figures of each run, by name, as a number or nothing.
 struct Column {
   std::string_view name;     // in CSV and JSON
   std::string_view heading;  // for a person; empty: it is not shown to one

@@ -37,8 +37,8 @@ class Wire {
   // Lets time pass until a page has landed that is waited for, or until then.
   virtual std::optional<Landed> next(uint64_t until_ns) = 0;
 
-  // What is expected in the steps from this one on, likeliest first, and not ahead yet: what waits
-  // of the plan before and is not named does not come.
+  // Pages expected in the steps from this one on, likeliest first, and not ahead yet: a page of the
+  // previous plan that waits and is not named does not come.
   virtual void plan(std::span<const PageNumber> expected, uint64_t step) = 0;
   virtual State state(PageNumber page) const = 0;
   virtual uint64_t under_way() const = 0;  // ahead

@@ -65,11 +65,11 @@ Meaning meaning_of_host(const std::string& host) {
 const char* why_not(Meaning meaning) {
   switch (meaning) {
     case Meaning::kWildcard:
-      return "stands for all addresses of whoever reads it, and leads nobody to this node";
+      return "means all addresses of the host that reads it, and leads no other host to this node";
     case Meaning::kLinkLocal:
-      return "is link-local and names no zone: it is another host on every link";
+      return "is link-local and names no zone: it means another host on every link";
     case Meaning::kManyHosts:
-      return "is the address of no single host";
+      return "is not the address of a single host";
     case Meaning::kOneHost:
     case Meaning::kThisMachine:
       break;
@@ -86,7 +86,7 @@ bool is_of_one_machine(const Address& address) {
 Result<void> check_advertised(const Address& address, const std::string& whose) {
   if (!address.is_tcp()) return {};
   const char* why = why_not(meaning_of_host(address.host));
-  if (why == nullptr && address.port == 0) why = "names no port, and others have to know it";
+  if (why == nullptr && address.port == 0) why = "names no port, and other hosts need it";
   if (why == nullptr) return {};
   return fail(Code::kInvalid,
               fmt::format("{}: {} {}; write the name or the address, and the port, at which other "

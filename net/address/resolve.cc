@@ -72,14 +72,13 @@ Result<std::vector<Endpoint>> resolve(const Address& address, ResolveFor purpose
   const std::string port = std::to_string(address.port);
   const int flags = flags_for(purpose);
   const auto late = [&] {
-    return fail(Code::kTimeout,
-                fmt::format("the name '{}' was not resolved in time: look at /etc/resolv.conf, or "
-                            "give the address in numbers",
-                            address.host));
+    return fail(Code::kTimeout, fmt::format("the name '{}' was not resolved in time: check "
+                                            "/etc/resolv.conf, or give the address in numbers",
+                                            address.host));
   };
   const uint64_t now = boottime_clock().now_ns();
   if (now >= deadline_ns) return late();
-  // The resolver cannot be told to stop: a thread that nobody waits for asks it.
+  // The resolver cannot be told to stop: a detached thread asks it.
   auto promise = std::make_shared<std::promise<Answer>>();
   std::future<Answer> future = promise->get_future();
   try {

@@ -58,7 +58,7 @@ std::string who_may_not(const std::string& path) {
         folder, describe_rights(folder), user, folder);
   }
   struct stat status = {};
-  if (::stat(path.c_str(), &status) != 0) return "look at the rights of the file and its folders";
+  if (::stat(path.c_str(), &status) != 0) return "check the rights of the file and its folders";
   if (status.st_uid == ::geteuid()) return fmt::format("run 'chmod 600 {}'", path);
   return fmt::format(
       "the file is {}, and this process runs as the user '{}': run 'chown {} {}', or let root own "
@@ -154,7 +154,7 @@ Result<void> judge_rights(const struct stat& status, uid_t user, const std::stri
         rights_of(status), own, path, path, path, path);
   }
   return fail(Code::kDenied,
-              fmt::format("others than its owner may use {} in '{}': {}", what, path, advice));
+              fmt::format("users other than its owner may use {} in '{}': {}", what, path, advice));
 }
 
 Result<std::string> read_small_file(const std::string& path, const std::string& what,

@@ -35,7 +35,7 @@ class SecretWatcher {
     const std::lock_guard lock(files_mutex_);
     files_.push_back(files);
   }
-  // Once it has returned nobody looks at them.
+  // Once it has returned no thread looks at them.
   void remove(SecretFiles* files) {
     const std::lock_guard lock(files_mutex_);
     std::erase(files_, files);
@@ -119,7 +119,7 @@ Result<std::unique_ptr<SecretWatch>> SecretWatch::begin(SecretFiles::Options opt
     return std::unique_ptr<SecretWatch>(new SecretWatch(std::move(*files), start_or_share()));
   } catch (const std::system_error& error) {
     return fail(Code::kExhausted,
-                fmt::format("cannot start a thread that looks at the files of secrets ({}): raise "
+                fmt::format("cannot start the thread that watches the files of secrets ({}): raise "
                             "the limit of processes (ulimit -u)",
                             error.what()));
   }

@@ -14,13 +14,13 @@
 
 namespace farpage {
 
-// What was made of a secret's files last, or none. Whoever connects takes it anew, and keeps what
-// it has taken. Copies share it. Thread-safe.
+// The last value made of a secret's files, or none. Each new connection takes it anew, and keeps
+// its value. Copies share it. Thread-safe.
 template <typename T>
 class WatchedSecret {
  public:
   WatchedSecret() : WatchedSecret(nullptr) {}
-  // One that stays as it is, unless somebody sets it.
+  // One that stays as it is, unless it is set.
   WatchedSecret(std::nullptr_t) : state_(std::make_shared<State>()) {}
   WatchedSecret(std::shared_ptr<T> value) : WatchedSecret(nullptr) { set(std::move(value)); }
   WatchedSecret(T value) requires std::move_constructible<T>

@@ -36,8 +36,8 @@ Result<SharedToken> SharedToken::load(const std::string& path) {
   secret.erase(secret.find_last_not_of(kSpace) + 1);
   if (secret.size() < kShortestToken) {
     return fail(Code::kInvalid,
-                fmt::format("the token in '{}' has {} bytes, and the shortest that is taken has "
-                            "{}: write a longer one there, such as 'openssl rand -hex 32' makes",
+                fmt::format("the token in '{}' has {} bytes, and needs at least {}: write a longer "
+                            "one there, such as 'openssl rand -hex 32' makes",
                             path, secret.size(), kShortestToken));
   }
   return SharedToken{std::move(secret)};

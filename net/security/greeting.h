@@ -53,7 +53,7 @@ Result<void> handshake_as_client(Stream& stream, const SharedToken& token,
 class HandshakeServer {
  public:
   // With tenants a client knows the token of one of them or, if there is one, the node's own; which
-  // one the node finds out, and nobody says. `tenants` outlives this.
+  // one the node finds out by itself. `tenants` outlives this.
   explicit HandshakeServer(SharedToken token, std::span<const SharedToken> tenants = {});
   HandshakeServer(const HandshakeServer&) = delete;  // proven_ is of this one
   HandshakeServer& operator=(const HandshakeServer&) = delete;
@@ -91,8 +91,8 @@ class HandshakeServer {
   std::string outgoing_;
 };
 
-// What a node without TLS says to a client that begins with it, and the other way round: the first
-// byte tells.
+// The answer of a node without TLS to a client that begins with it, and the other way round: the
+// first byte tells.
 bool looks_like_tls(std::byte first);
 // A refusal that can be sent to a client that has not been heard.
 std::string encode_refusal(Code code, const std::string& message);

@@ -22,7 +22,7 @@ Code to_code(uint32_t code) {
   return code <= static_cast<uint32_t>(Code::kSystem) ? static_cast<Code>(code) : Code::kProtocol;
 }
 
-// What a node says when it refuses, from its own mouth.
+// The node's own words when it refuses.
 Result<void> read_refusal(Stream& stream, uint32_t code, uint32_t message_bytes,
                           const std::string& node, uint64_t deadline_ns) {
   std::string text(std::min(message_bytes, greeting::kMaxMessageBytes), '\0');
@@ -41,7 +41,7 @@ Error about(const std::string& node, const Error& error) {
                         node)};
   }
   return {Code::kUnavailable,
-          fmt::format("the node at {} has ended the connection ({}); does something else listen "
+          fmt::format("the node at {} closed the connection ({}); does something else listen "
                       "there, or does it want TLS (security.tls)?",
                       node, error.message)};
 }
@@ -61,10 +61,11 @@ Result<void> handshake_as_client(Stream& stream, const SharedToken& token,
     return tl::unexpected(about(node, read.error()));
   }
   if (challenge.magic != greeting::kMagic) {
-    return fail(Code::kProtocol,
-                fmt::format("what listens at {} is no memory node, or it speaks TLS "
-                            "(security.tls)",
-                            node));
+    return fail(
+        Code::kProtocol,
+        fmt::format(
+            "the process that listens at {} is not a memory node, or it speaks TLS (security.tls)",
+            node));
   }
   if (challenge.code != 0) {
     return read_refusal(stream, challenge.code, challenge.message_bytes, node, deadline_ns);

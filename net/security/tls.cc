@@ -33,7 +33,7 @@ struct Freed {
 using SslContext = std::unique_ptr<SSL_CTX, Freed<SSL_CTX, SSL_CTX_free>>;
 using Ssl = std::unique_ptr<SSL, Freed<SSL, SSL_free>>;
 
-// What OpenSSL's BIO stands on.
+// The stream below OpenSSL's BIO.
 struct Wire {
   int fd;
   bool takes_all = false;  // what the socket does not take is kept, and goes before all else
@@ -295,7 +295,7 @@ Transfer TlsStream::read(std::span<const iovec> parts) {
                           static_cast<int>(most)));
       if (moved.state != StreamState::kMoved) {
         drained_ = moved.state == StreamState::kWouldBlock;
-        // What has come counts first; the next call meets the end again.
+        // Bytes that have come count first; the next call meets the end again.
         return bytes > 0 ? Transfer{.bytes = bytes} : moved;
       }
       done += moved.bytes;

@@ -10,7 +10,7 @@
 
 namespace farpage {
 
-// What one side shows, and whom it believes. PEM files.
+// The certificate that one side shows, and the CAs that it believes. PEM files.
 struct TlsFiles {
   std::string certificate;  // with the chain behind it; a client may have none
   std::string key;
@@ -57,8 +57,8 @@ class TlsStream final : public Stream {
   Transfer handshake();
   // The first failure, for people; "" if nothing has failed.
   const std::string& failure() const { return failure_; }
-  // What to do about it, if it was TLS that failed. `peer`: who it is; `table`: the one of the
-  // configuration in which what this side shows and believes is named.
+  // Advice, if it was TLS that failed. `peer`: who it is; `table`: the one of the configuration in
+  // which what this side shows and believes is named.
   std::string advice(std::string_view peer = "node", std::string_view table = "security") const;
   // It was TLS that failed (a certificate, say), not the connection under it.
   bool refused() const { return refused_; }

@@ -14,13 +14,13 @@ std::string advice_about_peer(long verified, std::string_view peer, std::string_
       return fmt::format("reach the {} by a name that its certificate shows", peer);
     case X509_V_ERR_CERT_HAS_EXPIRED:
     case X509_V_ERR_CERT_NOT_YET_VALID:
-      return fmt::format("renew the {}'s certificate, or look at this machine's clock", peer);
+      return fmt::format("renew the {}'s certificate, or check this machine's clock", peer);
     default:
-      return fmt::format("does {}.tls_ca name who has signed it?", table);
+      return fmt::format("does {}.tls_ca name its CA?", table);
   }
 }
 
-// What the peer has said of the certificate that this side shows.
+// The peer's verdict on the certificate that this side shows.
 std::string advice_about_own(int alert, std::string_view peer, std::string_view table) {
   switch (alert) {
     case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
@@ -37,8 +37,8 @@ std::string advice_about_own(int alert, std::string_view peer, std::string_view 
     case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
     case SSL_R_SSLV3_ALERT_UNSUPPORTED_CERTIFICATE:
       return fmt::format(
-          "it does not believe the certificate in {}.tls_certificate: name one that "
-          "was signed by whom the {} trusts",
+          "it does not trust the certificate in {}.tls_certificate: name one signed by a CA that "
+          "the {} trusts",
           table, peer);
     default:
       return fmt::format("does the {} speak TLS?", peer);

@@ -37,7 +37,7 @@ Text text_of(const std::string& pem) {
   return Text(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
 }
 
-// A key that is locked with a passphrase is refused: nobody is there to be asked.
+// A key that is locked with a passphrase is refused: no one is there to be asked.
 int no_passphrase(char*, int, int, void*) {
   return -1;
 }
@@ -75,7 +75,7 @@ Result<void> check_unlocked(const std::string& pem, const std::string& file) {
     return {};
   }
   return fail(Code::kInvalid,
-              fmt::format("the key '{0}' is encrypted, and nobody is there to be asked for its "
+              fmt::format("the key '{0}' is encrypted, and the program cannot ask for its "
                           "passphrase: decrypt it with '(umask 077; openssl pkey -in {0} -out "
                           "{0}.plain)', and name that file",
                           file));
@@ -107,7 +107,7 @@ Result<void> check_dates(SSL_CTX* context, const std::string& file) {
   if (X509_cmp_current_time(X509_get0_notBefore(certificate)) > 0) {
     return fail(
         Code::kInvalid,
-        fmt::format("the certificate '{}' is not valid yet: look at this machine's clock", file));
+        fmt::format("the certificate '{}' is not valid yet: check this machine's clock", file));
   }
   return {};
 }

@@ -28,8 +28,8 @@ struct Transfer {
 // Of a system call's result, with what errno says. `events`: what to wait for if it would block.
 Transfer transfer_of(ssize_t moved, short events);
 
-// A connection's bytes, in order, never blocking. One thread at a time. What write() has not moved
-// must be offered again, with more behind it or not: TLS has begun to send it.
+// A connection's bytes, in order, never blocking. One thread at a time. Bytes that write() has not
+// moved must be offered again, with more behind them or not: TLS has begun to send them.
 class Stream {
  public:
   explicit Stream(UniqueFd fd) : fd_(std::move(fd)) {}
@@ -38,8 +38,8 @@ class Stream {
   virtual Transfer read(std::span<const iovec> parts) = 0;
   virtual Transfer write(std::span<const iovec> parts) = 0;
 
-  // Bytes that have come from the descriptor already and that read() will give: nobody may wait for
-  // it to be readable.
+  // Bytes that have come from the descriptor already and that read() will give: no caller may wait
+  // for it to be readable.
   virtual bool has_buffered() const { return false; }
 
   int fd() const { return fd_.get(); }

@@ -10,12 +10,12 @@
 
 namespace farpage {
 
-// What each client has without asking anybody: enough for its touch log and for some requests that
-// wait, so that whoever only reads gets in when the budget that all share is used up.
+// Memory that each client has of its own: enough for its touch log and for some waiting requests,
+// so that a client that only reads gets in when the budget that all share is used up.
 inline constexpr uint64_t kOwnBytesOfClient = 256 * kKiB;
 
-// What one client can make the node hold: its own bytes, which nobody else takes, and what all
-// share.
+// Memory that one client can take at the node: its own bytes, which no other client takes, and the
+// budget that all share.
 class ClientBudget {
  public:
   // `own`: of all clients together, so that those who come and go faster than their memory ends

@@ -11,10 +11,10 @@
 
 namespace farpage {
 
-// What a node makes for one client alone, and never hands on (protocol rule 17). To make it blocks:
-// the backend allocates, populates and registers memory, and makes queue pairs. So does to destroy
-// it: a channel is closed, its queue pairs are gone, before its memory goes, and only then is what
-// the client was granted for it given back.
+// Memory that a node makes for one client alone, and never hands on (protocol rule 17). To make it
+// blocks: the backend allocates, populates and registers memory, and makes queue pairs. So does to
+// destroy it: a channel is closed, its queue pairs are gone, before its memory goes, and only then
+// is what the client was granted for it given back.
 
 struct ClientStaging {
   MemoryBudget::Grant grant;      // of what its puts go through
@@ -39,7 +39,7 @@ struct OfferedLane {
   OpenLaneReply reply;  // but for the lane's number
 };
 
-// What a hello asks for, and what was granted for it.
+// The memory that a hello asks for, and the grant for it.
 struct StagingNeeds {
   uint64_t put_bytes = 0;
   bool has_log = false;

@@ -16,9 +16,9 @@
 
 namespace farpage {
 
-// What a node keeps for one client: its own staging, which is never handed on (protocol rule 17)
-// and ends in its touch log, and its lanes. All of it goes when the client does, and may block
-// then. Movable, to be destroyed elsewhere.
+// A node's state for one client: its own staging, which is never handed on (protocol rule 17) and
+// ends in its touch log, and its lanes. All of it goes when the client does, and may block then.
+// Movable, to be destroyed elsewhere.
 class ClientSession {
  public:
   using Answer = std::function<void(Reply)>;
@@ -44,7 +44,7 @@ class ClientSession {
   void remove_waiting() { --waiting_; }
 
   // The answer to a request for which something is being made. It expires when it has been given,
-  // or when nobody waits for it any more.
+  // or when no caller waits for it any more.
   std::weak_ptr<Answer> begin_making(Answer answer);
   void end_making(const std::shared_ptr<Answer>& answer);
   std::vector<std::shared_ptr<Answer>> end_all_making();

@@ -9,7 +9,7 @@
 
 namespace farpage {
 
-// So many bytes that clients can make a node hold. Whoever makes memory for a client takes its
+// So many bytes that clients can make a node hold. Code that makes memory for a client takes its
 // bytes here first, and they come back when the grant ends: so a grant ends after its memory. A
 // budget may be a part of another one, which is then asked too. Thread-safe, as memory ends on any
 // thread.

@@ -8,11 +8,11 @@
 namespace farpage {
 namespace {
 
-// A backend that copies does so when it is polled: no more before somebody else has its turn.
+// A backend that copies does so when it is polled: no more before another path has its turn.
 constexpr size_t kPollBatch = 16;
 constexpr uint64_t kPollBytes = 1 * kMiB;
-// A client that takes no more immediates, or cannot be reached. What is older than L it could not
-// use anyway.
+// A client that takes no more immediates, or cannot be reached. It could not use pages older than
+// `read_window` anyway.
 constexpr uint64_t kSilentNs = 1 * kSecond;
 
 }  // namespace

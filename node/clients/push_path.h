@@ -17,7 +17,7 @@ namespace farpage {
 // they lie in their slots, header and payload in one write. One thread at a time.
 class PushPath {
  public:
-  // What may wait at one time: twice what one request may bring.
+  // Pages that may wait at one time: twice the most of one request.
   static constexpr size_t kMostQueued = 2 * kMaxPushPages;
   static constexpr uint64_t kMostQueuedBytes = 80 * kKiB;  // that they take
 

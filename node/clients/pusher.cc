@@ -12,7 +12,8 @@ constexpr uint64_t kConnectNs = 2 * kSecond;
 constexpr uint64_t kMostConnecting = 16;
 constexpr uint64_t kLookNs = 100 * kMicrosecond;  // at writes that are under way
 
-// What waits, and a landing that is of this host: who writes to its memory first has to pay for it.
+// Memory of the waiting pages, and a landing on this host: the first writer of its memory has to
+// pay for it.
 uint64_t lane_bytes(const OpenPushRequest& request) {
   return PushPath::kMostQueuedBytes + (request.landing.fd.valid() ? request.landing.bytes : 0);
 }

@@ -44,7 +44,7 @@ class Pusher {
     MemoryBudget::Grant grant;
     std::unique_ptr<PushPath> path;
   };
-  // What is left of a lane: its connection goes, with what it has mapped, and then the grant.
+  // The rest of a lane: its connection goes, with its mappings, and then the grant.
   struct Remains {
     MemoryBudget::Grant grant;
     std::unique_ptr<Initiator> channel;

@@ -84,8 +84,8 @@ void WriteQueue::disconnected(ClientId client) {
   std::erase_if(waiting_, [client](const WritePtr& write) { return write->client == client; });
 }
 
-// Who is refused sends all of it again, and what has begun may have been read already: that is
-// answered page by page.
+// A refused client sends all of it again, and pages that have begun may have been read already: the
+// node answers for those page by page.
 void WriteQueue::refuse_waiting() {
   const Refusal refusal = {Code::kOtherEpoch, "this node is in another epoch", epoch_->tag()};
   for (const WritePtr& write : std::exchange(waiting_, {})) {
@@ -233,8 +233,8 @@ CommitResult WriteQueue::put_page(ClientSession& session, const CommitPage& page
   return {code, code == Code::kOk ? *version : 0};
 }
 
-// What a policy does with a touch takes longer than a bit that CLOCK sets. So no more of each
-// client are brought in at once than its share, the oldest first; others wait in their ring.
+// A policy takes longer for a touch than CLOCK, which sets a bit. So no more of each client are
+// brought in at once than its share, the oldest first; others wait in their ring.
 void WriteQueue::collect_touches() {
   touches_collected_ = true;
   const uint64_t share =

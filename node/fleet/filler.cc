@@ -94,7 +94,7 @@ void Filler::turn() {
     if (!pass->over) turn(pass, now);
   }
   std::erase_if(passes_, [](const PassPtr& pass) { return pass->over && pass->reading == 0; });
-  // Nobody has a use for what nobody has confirmed.
+  // Drop recovered pages that no peer confirmed; every peer has now listed what it holds.
   if (store_.former() == 0 || !all_told()) return;
   store_.drop_former(kDropAtOnce);
   turn_at(now);
@@ -141,7 +141,7 @@ void Filler::turn(const PassPtr& pass, uint64_t now_ns) {
   }
 }
 
-// What was not read may lie elsewhere by now, but for what is dead: that is found by no key. A
+// Pages that were not read may lie elsewhere by now, except dead ones: no key finds those. A
 // reply's pages are no more than a request's keys.
 void Filler::try_again(const PassPtr& pass) {
   if (pass->failed.empty()) return;
@@ -225,7 +225,7 @@ void Filler::landed(const PassPtr& pass, const HeldPage& page, uint32_t slot, Co
     const bool again = pass->tries < kTriesAgain || (not_reached && !pass->repairs);
     if (code != Code::kOk && again) pass->failed.push_back(page);
   }
-  // Whoever holds a page that is not whole looks at it again, and fills itself.
+  // A member with a damaged page looks at it again, and fills itself.
   MemberLink* peer = peer_(pass->from);
   if (code == Code::kAborted && peer != nullptr) {
     peer->call(ReportRequest{{page.key}}, [](const Result<Reply>&) {});

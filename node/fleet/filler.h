@@ -37,9 +37,9 @@ class Filler {
   void begin_epoch(std::set<NodeId> others);
   // Everything of this node's that the member holds.
   void fill_from(NodeId member);
-  // These keys, from whoever else holds them.
+  // These keys, from any other member that holds them.
   void repair(std::span<const PageKey> keys);
-  // What is on its way is not applied any more.
+  // Pages on their way are not applied any more.
   void abort();
 
   Counts counts() const;

@@ -91,7 +91,7 @@ void FleetMember::withdraw() {
 }
 
 // In the protocol's order: own puts end, what others sent ends, and then what is of no use to this
-// node any more is killed. The bytes that the epoch before had killed are of no use to anybody now.
+// node any more is killed. The bytes that the epoch before had killed are of no use now.
 void FleetMember::entered() {
   meeting_.reset();
   withdraw();
@@ -120,7 +120,7 @@ void FleetMember::entered() {
   hooks_.epoch_changed();
 }
 
-// What the system refuses it may have a moment later.
+// The system may grant a moment later what it refuses now.
 void FleetMember::reach_for_others() {
   for (const Member& member : epoch_.epoch().members) {
     if (member.node == epoch_.self().node || peers_.contains(member.node)) continue;

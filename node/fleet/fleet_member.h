@@ -25,8 +25,8 @@
 
 namespace farpage {
 
-// What one run of a node does because there are others: it replicates what it is primary of, takes
-// over what others are, fills itself and lets others fill themselves. On the runtime's thread.
+// A node's run as a member of a fleet: it replicates pages of which it is primary, takes over those
+// of other primaries, fills itself and lets others fill themselves. On the runtime's thread.
 class FleetMember {
  public:
   struct Hooks {
@@ -57,7 +57,7 @@ class FleetMember {
   // Replicate, Holdings and Report.
   void handle(ClientId client, Request request, std::function<void(Reply)> done);
   void disconnected(ClientId client);
-  // What this node has found not whole in its own pool, and dropped.
+  // Damaged pages that this node has found in its own pool, and dropped.
   void repair(const PageKey& key) { filler_.repair({&key, 1}); }
 
   void describe(FleetStatus& status) const;
@@ -102,7 +102,7 @@ class FleetMember {
   Filler filler_;
   std::unordered_map<ClientId, HelloRequest> members_;  // sessions
   uint64_t dropped_ = 0;
-  // Of what was reported, others were asked of these keys since then.
+  // Keys from clients' reports that this member has forwarded to others since then.
   std::unordered_set<PageKey> asked_;
   uint64_t asked_since_ns_ = 0;
   std::shared_ptr<bool> alive_ =

@@ -22,7 +22,7 @@ class MemberLink {
   ~MemberLink();
 
   NodeId node() const { return node_; }
-  // There is a link that serves. What was asked on one that is lost has ended.
+  // There is a link that serves. Requests on one that is lost have ended.
   bool reached() const;
   // Nothing was heard of it for a lease; or, if it never was reached, for as long as this patience.
   bool away() const;

@@ -116,7 +116,7 @@ void NodeEpoch::answered(uint64_t sent_ns, const ClockGap& gap, const Registered
   if (read.epoch.number == 0 && !placement_) return join({first_epoch(), {}, {}});
   if (auto believed = check(read.epoch); !believed) {
     if (std::exchange(told_of_refusal_, true)) return;
-    return log_warning("the register's epoch is refused: " + believed.error().message);
+    return log_warning("refused the register's epoch: " + believed.error().message);
   }
   told_of_refusal_ = false;
   const Member* me = read.epoch.find(self_.node);
@@ -142,7 +142,7 @@ Result<void> NodeEpoch::check(const Epoch& said) const {
   if (!goes_back && (said.number > epoch_.number || said == epoch_)) return {};
   return fail(Code::kInvalid,
               fmt::format("it is {} after {}{}: was the register's data lost?", said.number,
-                          epoch_.number, goes_back ? "" : ", and says something else"));
+                          epoch_.number, goes_back ? "" : ", with other content"));
 }
 
 void NodeEpoch::enter(const Epoch& epoch) {
@@ -165,13 +165,13 @@ void NodeEpoch::confirm() {
                          });
 }
 
-// What failed, and not because of another epoch, would fail again: that waits for the look that is
-// due in any case.
+// A step that failed for another reason than an epoch would fail again: it waits for the look that
+// is due in any case.
 void NodeEpoch::look_after(const Result<void>& written) {
   if (written || written.error().code == Code::kAborted) look();
 }
 
-// What stands before the first epoch of a fleet.
+// The state before the first epoch of a fleet.
 Epoch NodeEpoch::first_epoch() const {
   return {.number = 0,
           .replicas = fleet_.list.replicas,

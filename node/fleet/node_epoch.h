@@ -18,14 +18,14 @@ namespace farpage {
 
 // Which epoch this node is in, what it holds in it, and whether it may take puts (protocol rules 6,
 // 8, 9 and 12). With a list it is one epoch for ever; with a register it is read there several
-// times a V, entered, and confirmed. On the runtime's thread.
+// times per `view_lease`, entered, and confirmed. On the runtime's thread.
 class NodeEpoch {
  public:
   struct Hooks {
     // The epoch is now epoch(): abort what belongs to the one before, and kill what is not of this
     // node's any more. Confirmed afterwards.
     std::function<void()> entered;
-    // Left out: this run is over. What it had is withdrawn, and another one takes its place, which
+    // Left out: this run is over. Its pages are withdrawn, and another one takes its place, which
     // joins by itself. Called last.
     std::function<void()> left_out;
     // Whether this run has met all members that live, so that it may join; null: it need not.
@@ -54,7 +54,7 @@ class NodeEpoch {
   // Whether the key's set of this epoch has this member.
   bool holds(NodeId node, const PageKey& key) const;
 
-  // Whether anybody can have given this version out. With a list the nodes' epochs are their own.
+  // Whether any node can have given this version out. With a list the nodes' epochs are their own.
   bool can_be(Version version) const {
     return version != 0 && (is_fixed() || version_epoch(version) <= epoch_.number);
   }

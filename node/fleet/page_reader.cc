@@ -64,7 +64,7 @@ void PageReader::pump_in(uint64_t delay_ns) {
   });
 }
 
-// One turn. Whoever is told that a read has ended does not end this reader within the call.
+// One turn. A callback that hears that a read has ended does not end this reader within the call.
 void PageReader::pump() {
   const uint64_t now = runtime_.clock().now_ns();
   if (!ended_ && advance()) {
@@ -146,7 +146,8 @@ void PageReader::poll() {
   for (const Completion& completion : std::span(completions).first(count)) {
     operation_ended(completion, now);
   }
-  // What has not come within L is of no use any more, and only the end of the channel ends it.
+  // A page that has not come within `read_window` is of no use any more, and only the end of the
+  // channel ends its read.
   if (std::ranges::any_of(places_, [&](const Place& place) {
         return place.outstanding != 0 && now - place.posted_ns >= reuse_ns_;
       })) {

@@ -37,7 +37,7 @@ class PageReader {
   static Result<std::unique_ptr<PageReader>> create(std::shared_ptr<NodeLink> link,
                                                     Runtime& runtime, Fabric& fabric,
                                                     PoolLanding& landing);
-  // Nobody hears of what is under way. Waits until nothing lands in the pool any more: a later run
+  // Reads under way call nothing back. Waits until nothing lands in the pool any more: a later run
   // may take the same memory (PoolKeeper).
   ~PageReader();
 
@@ -89,7 +89,7 @@ class PageReader {
   std::vector<Place> places_{kPlaces};
   std::deque<Read> queue_;
   uint64_t last_tag_ = 0;
-  uint64_t reuse_ns_ = 0;  // L of the node that is read
+  uint64_t reuse_ns_ = 0;  // `read_window` of the node that is read
   bool pumping_ = false;
   bool ended_ = false;
   std::shared_ptr<bool> alive_ =

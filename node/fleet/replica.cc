@@ -151,7 +151,7 @@ bool Replica::begin_read(ClientId session, Stream& stream, const std::shared_ptr
   PageReader* reader = reader_(stream.from);
   // One that this node does not reach, or refuses, is not believed that what is held is newer.
   if (reader == nullptr || (is_held && !reached_(stream.from))) item->code = Code::kUnavailable;
-  // Nobody waits for it any more, and its primary may have given its slot away.
+  // Its primary no longer waits for it, and may have given its slot away.
   if (runtime_.clock().now_ns() >= item->answer->deadline_ns) item->code = Code::kTimeout;
   if (item->code != Code::kOk || item->page.removed || (is_held && on(Guard::kNewerOnly))) {
     item->state = State::kRead;

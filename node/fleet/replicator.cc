@@ -144,7 +144,7 @@ void Replicator::answered(const std::shared_ptr<Batch>& batch, std::span<const s
     return;
   }
   const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
-  // Whoever put the page is not the one whom the replica denies.
+  // The replica denies this member, not the client that put the page.
   const bool told = refusal != nullptr && refusal->code != Code::kDenied;
   const Code why = told ? refusal->code : Code::kUnavailable;
   for (const size_t page : pages) take(*batch, page, why);

@@ -20,7 +20,7 @@ class EpochFile {
   // passes over are not in this file: the last of them is taken to have had this lease.
   Result<uint64_t> advance(uint64_t lease_ns, uint64_t least = 0);
 
-  // What advance() has given out last, in this process or an earlier one.
+  // The epoch that advance() gave out last, in this process or an earlier one.
   uint64_t last_epoch() const { return epoch_; }
 
   // The lease that clients may still hold from the run before this one; 0 if there was none.

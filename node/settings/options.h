@@ -16,7 +16,7 @@ namespace farpage {
 struct NodeOptions {
   std::string listen = "/run/farpage/node.sock";  // an address of net/address/address.h
   std::string socket_mode;   // of a Unix socket, as "0660"; empty: 0600, with socket_group 0660
-  std::string socket_group;  // who may connect besides; empty: nobody
+  std::string socket_group;  // group that may connect too; empty: none
   std::string backend;       // shm or tcp; empty: by the address
   uint64_t io_threads = 1;   // tcp: that move bytes
   std::string state = "/var/lib/farpage/node.state";  // the last epoch; synced before it is used
@@ -25,8 +25,8 @@ struct NodeOptions {
   uint64_t page_bytes = 64 * kKiB;             // the longest page; one size of slot
   bool evict = true;                           // false: a put is refused when the pool is full
   std::string eviction = std::string(kClock);  // what goes when it is: node/store/eviction.h
-  uint64_t reuse_ms = 100;                     // L: how long a reader may take over one page
-  uint64_t lease_ms = 2'000;  // V: how long a client reads without hearing from the node
+  uint64_t reuse_ms = 100;                     // `read_window`: the most for one page
+  uint64_t lease_ms = 2'000;  // `view_lease`: how long a client reads without hearing from the node
   uint64_t max_clients = 1'024;
   uint64_t max_lanes = 64;                  // of one client
   uint64_t max_staging_bytes = 256 * kMiB;  // of one client

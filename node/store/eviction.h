@@ -11,9 +11,9 @@ namespace farpage {
 
 inline constexpr std::string_view kClock = "clock";
 
-// What node.eviction names: nothing for CLOCK, or a policy of prefetch as `farpage-lab policies`
-// names it, s3fifo:small=0.1 for instance. A node hears of accesses and of nothing else, so one
-// that needs signals, sees the future, or divides pages among heads is refused.
+// The choice that node.eviction names: nothing for CLOCK, or a policy of prefetch as `farpage-lab
+// policies` names it, s3fifo:small=0.1 for instance. A node hears of accesses and of nothing else,
+// so one that needs signals, sees the future, or divides pages among heads is refused.
 Result<std::optional<prefetch::ChosenPolicy>> choose_eviction(std::string_view text);
 
 // At most, beside the pool, of so many stores with so many slots together: RankedPages, and what

@@ -10,8 +10,8 @@
 
 namespace farpage {
 
-// What a run of a node has left in its pool, and the next one has found there: pages that their
-// headers prove, each in its slot, which nobody serves until it is taken. One thread.
+// Pages that a run of a node left in its pool and the next one found there: their headers prove
+// them, each is in its slot, and the node serves none until it is taken. One thread.
 class FormerPages {
  public:
   struct Page {

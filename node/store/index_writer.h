@@ -24,8 +24,7 @@ class IndexWriter {
 
   // The slot that the index names for this key.
   std::optional<uint32_t> find(const PageKey& key) const;
-  // The slot of an entry that may be this key's, and whose header is damaged: which key it named,
-  // nobody can say.
+  // The slot of an entry that may be this key's, and whose header is damaged: its key is unknown.
   std::optional<uint32_t> find_damaged(const PageKey& key) const;
 
   // False: both buckets are full, and no entry of them can move. `key` must not be in the index,
@@ -43,7 +42,7 @@ class IndexWriter {
                                      const std::function<bool(uint32_t slot)>& may_go) const;
 
   // The version floor (protocol rule 11): of a page that was evicted or dropped, no version at or
-  // below this comes back, whoever brings it. Private to the node, one for each bucket.
+  // below this comes back, from any source. Private to the node, one for each bucket.
   Version floor(const PageKey& key) const;
   void raise_floor(const PageKey& key, Version version);
 

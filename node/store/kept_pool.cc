@@ -33,7 +33,7 @@ Result<Pool> take_pool(const Geometry& geometry, Fabric& fabric, PoolKeeper* kee
   auto* lasting = keeper == nullptr ? nullptr : dynamic_cast<LastingMemory*>(&fabric);
   if (lasting == nullptr) {
     if (keeper != nullptr) {
-      log_warning(fmt::format("{} has no memory that could be kept: the next run begins empty",
+      log_warning(fmt::format("{} cannot keep its memory: the next run begins empty",
                               fabric.capabilities().backend));
       keeper->keep({}, {});
     }
@@ -43,12 +43,12 @@ Result<Pool> take_pool(const Geometry& geometry, Fabric& fabric, PoolKeeper* kee
       fmt::format("farpage-{}-{}-{}-{}", kPageFormat, geometry.page_bytes, geometry.slots, whose);
   UniqueFd file = keeper->kept(name);
   bool has_former = file.valid();
-  // Whatever else is kept is in the way of what this run needs.
+  // Any other kept memory is in the way of this run's own.
   if (!has_former) keeper->keep(name, file);
   auto memory = lasting->allocate_lasting(geometry.pool_bytes(), file);
   if (!memory && has_former) {
     log_warning(
-        fmt::format("the pages of the run before cannot be kept: {}", memory.error().message));
+        fmt::format("cannot keep the pages of the previous run: {}", memory.error().message));
     file.reset();
     keeper->keep(name, file);
     has_former = false;

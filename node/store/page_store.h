@@ -24,7 +24,7 @@ namespace farpage {
 struct PageStoreOptions {
   Geometry geometry;
   uint64_t incarnation = 0;
-  uint64_t reuse_ns = 0;  // L; slots cool for L(1+ε)
+  uint64_t reuse_ns = 0;  // `read_window`; slots cool for L(1+ε)
   bool evict = true;
   std::string eviction = std::string(kClock);  // what goes then: choose_eviction()
 };
@@ -40,9 +40,9 @@ class PageStore {
   // Pages of the run before this one, whose memory the keeper had. They are served when they have
   // been adopted, under this run's incarnation; what is not goes when its slot is wanted.
   size_t former() const { return former_.size(); }
-  // One that somebody who serves it now says is of this version. False: it is not here.
+  // One whose version a node that serves it now confirms. False: it is not here.
   bool adopt(const PageKey& key, Version version);
-  // All that are of an epoch before this one, where nobody else has put anything since; how many.
+  // All that are of an epoch before this one, where no other node has taken puts since; how many.
   size_t adopt_all(uint64_t epoch);
   // No more than so many.
   void drop_former(size_t most);
@@ -62,7 +62,7 @@ class PageStore {
   Code publish(uint32_t slot, const PageKey& key, Version version, uint32_t payload_bytes,
                uint32_t payload_crc);
   void release(uint32_t slot) { slots_.release(slot); }
-  // Before take(), for a page that comes because somebody puts it.
+  // Before take(), for a page that comes by a put.
   void want(const PageKey& key) {
     if (ranked_ != nullptr) ranked_->want(key);
   }
@@ -78,7 +78,7 @@ class PageStore {
   Code check(const PageKey& key);
 
   // The same of whatever lies in a slot. kNotFound: no page that is read. kAborted: it was dropped;
-  // without a key, nobody can say which it was, and it comes back by its next put alone.
+  // without a key, the page is unknown, and it comes back only by its next put.
   struct SlotFinding {
     Code code = Code::kNotFound;
     uint64_t bytes = 0;  // that were looked at

@@ -12,7 +12,7 @@ class PoolKeeper {
  public:
   virtual ~PoolKeeper() = default;
 
-  // What is kept under this name, which says what lies in it. Invalid: nothing.
+  // The memory kept under this name, which says what lies in it. Invalid: nothing.
   virtual UniqueFd kept(const std::string& name) = 0;
   // From now on this and nothing else; an invalid file: nothing at all.
   virtual void keep(const std::string& name, const UniqueFd& file) = 0;

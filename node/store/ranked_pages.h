@@ -25,16 +25,16 @@ class RankedPages {
 
   // Somebody puts the page, which is an access. Until it has come, more such calls are none.
   void want(const PageKey& key);
-  // The page lies in this slot from now on, and in no other. One that nobody wanted, and that is
-  // not known, is accessed now: policies rank nothing else.
+  // The page lies in this slot from now on, and in no other. A page that want() did not name, and
+  // that is not known, is accessed now: policies rank nothing else.
   void come(const PageKey& key, uint32_t slot);
   // A reader says that it has used what lies there, whatever slot it names.
   void use(uint32_t slot);
-  // What lay in the slot, if anything did, is no more.
+  // The slot's former page, if any, is gone.
   void go(uint32_t slot);
 
-  // What goes first of what may go. Nothing, too, where the first that the policy names may not:
-  // so many alone are asked about.
+  // The first victim among the pages that may go. Nothing, too, where the first that the policy
+  // names may not: so many alone are asked about.
   std::optional<uint32_t> victim(const std::function<bool(uint32_t slot)>& may_go);
 
  private:

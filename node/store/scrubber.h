@@ -10,9 +10,9 @@
 
 namespace farpage {
 
-// Walks the pool at a pace, over and over, and looks at each page as a reader does: what is not
-// whole any more is dropped before somebody asks for it. And at the index as readers see it, beside
-// the node's own. A little at a time, on the runtime's thread.
+// Walks the pool at a pace, over and over, and looks at each page as a reader does: it drops
+// damaged pages before a client asks for them. And at the index as readers see it, beside the
+// node's own. A little at a time, on the runtime's thread.
 class Scrubber {
  public:
   // `bytes_per_s`: of payloads; not 0. `dropped`: a page that others may still hold.

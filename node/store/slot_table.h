@@ -14,12 +14,10 @@ namespace farpage {
 //                   ├───release───► free  └──kill──► dead ──retire──► cooling
 //                   └───retire────► cooling
 //
-// What a run before this one has left in its slots is read by its readers still, so such a slot is
-// retired and not released.
-// A dead slot's page is read by nobody but other nodes, to fill themselves with.
-// A cooling slot's live word was cleared, fenced, and only then stamped (protocol rule 3): no
-// reader can still be using it once the reuse time has passed. Sixteen bytes a slot. One thread at
-// a time.
+// Readers of a previous run may still read the pages that it left in its slots, so such a slot is
+// retired and not released. Only other nodes read a dead slot's page, to fill themselves. A cooling
+// slot's live word was cleared, fenced, and only then stamped (protocol rule 3): no reader can
+// still be using it once the reuse time has passed. Sixteen bytes a slot. One thread at a time.
 class SlotTable {
  public:
   // `reuse_ns` is L(1+ε).

@@ -114,7 +114,7 @@ bool BlockImportance::is_pinned(uint32_t block) const {
 float BlockImportance::value(uint32_t entry, uint64_t step) const {
   const uint32_t logarithm = entry >> kStepBits;
   if (logarithm == kNothing) return 0;
-  // Who reads may not have seen the newest step yet, which an entry has already.
+  // A reader may not have seen the newest step yet, which an entry has already.
   const uint64_t age = age_of(entry, step);
   const bool is_ahead = age > kStepMask / 2;
   const float decayed = is_ahead ? 1 : age < kPowers ? decayed_[age] : 0;

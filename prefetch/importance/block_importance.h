@@ -27,8 +27,8 @@ class BlockImportance {
  public:
   static Result<BlockImportance> make(const ImportanceOptions& options);
 
-  // Of the current step, once for each block: another add adds to it, and rounds once more. What is
-  // no share, or no block, is counted and left out.
+  // Of the current step, once for each block: another add adds to it, and rounds once more. A value
+  // that is not a share, or not a block, is counted and left out.
   void add(uint32_t block, float mass);
   void end_step();
   // Another block has this number from now on, and nothing yet.

@@ -10,7 +10,7 @@
 
 namespace farpage::prefetch {
 
-// What pages are worth as a number, wherever they are: the lowest goes first. It keeps statistics,
+// The worth of pages as a number, wherever they are: the lowest goes first. It keeps statistics,
 // and no order.
 class Scorer {
  public:

@@ -14,7 +14,7 @@ double overlap_beyond_chance(std::span<const PageNumber> one, std::span<const Pa
   for (size_t i = 0, j = 0; i < one.size() && j < other.size();) {
     const PageNumber of_one = one[i];
     const PageNumber of_other = other[j];
-    // Without a branch on what is in them, which nobody could foretell.
+    // Without a branch on what is in them, which is unpredictable.
     both += of_one == of_other ? 1 : 0;
     i += of_one <= of_other ? 1 : 0;
     j += of_other <= of_one ? 1 : 0;

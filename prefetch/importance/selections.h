@@ -14,7 +14,7 @@ namespace farpage::prefetch {
 double overlap_beyond_chance(std::span<const PageNumber> one, std::span<const PageNumber> other,
                              uint64_t pages);
 
-// What a head selects, step by step, and how steady that is.
+// A head's selections, step by step, and how steady they are.
 class Selections {
  public:
   static constexpr size_t kStepsBack = 15;

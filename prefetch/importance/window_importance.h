@@ -26,8 +26,8 @@ class WindowImportance {
  public:
   static Result<WindowImportance> make(const WindowOptions& options);
 
-  // Of the current step, a block once. What is no share, no block, or one too many, is counted and
-  // left out.
+  // Of the current step, a block once. A value that is not a share, not a block, or one too many,
+  // is counted and left out.
   void add(uint32_t block, float mass);
   void end_step();
 

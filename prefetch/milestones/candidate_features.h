@@ -9,8 +9,8 @@
 
 namespace farpage::prefetch {
 
-// What a classifier is told of a candidate: numbers that stand for what is true of it, one of each
-// kind, counts and lengths by their order of magnitude.
+// A candidate's features for a classifier: numbers that stand for its properties, one of each kind,
+// counts and lengths by their order of magnitude.
 using CandidateFeatures = std::array<uint32_t, 12>;
 
 CandidateFeatures features_of(const Candidates::Candidate& candidate, const ReturnWatch& watch,

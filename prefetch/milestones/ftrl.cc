@@ -22,7 +22,7 @@ float Ftrl::probability(std::span<const uint16_t> places) const {
   return 1 / (1 + std::exp(-sum));
 }
 
-// Without a branch on what it finds, which nobody could foretell.
+// Without a branch on what it finds, which is unpredictable.
 void Ftrl::learn(std::span<const uint16_t> places, bool has_come) {
   const float gradient = probability(places) - (has_come ? 1.0F : 0.0F);
   const Rates rates = rates_;

@@ -11,7 +11,7 @@ namespace farpage::prefetch {
 
 // Logistic regression over hashed features, learned as they come, by FTRL-Proximal (McMahan et al.,
 // "Ad Click Prediction", KDD 2013, algorithm 1). All its memory is taken when it is made: twelve
-// bytes a weight. What foretells, and is read most, lies apart. On one thread.
+// bytes a weight. The weights that predict, and are read most, lie apart. On one thread.
 class Ftrl {
  public:
   struct Rates {

@@ -10,9 +10,9 @@
 
 namespace farpage::prefetch {
 
-// What is known of a page from its accesses. Times are turns of its head: steps in which that
-// demands anything, counted from 1. Where a step is a layer's, a head has a turn a token. Its head
-// is the one that demanded it first, whoever else does.
+// The record of a page from its accesses. Times are turns of its head: steps in which that demands
+// anything, counted from 1. Where a step is a layer's, a head has a turn a token. Its head is the
+// one that demanded it first.
 struct PageRecord {
   uint64_t first_turn = 0;
   uint64_t last_turn = 0;
@@ -46,8 +46,9 @@ class PageRecords {
   uint64_t turns(uint32_t head) const { return heads_[head].turns; }
   // kNone where there is none.
   PageNumber page_of(uint32_t head, uint32_t block) const;
-  // What another head demanded first in the step in which this page was new, which holds the same
-  // tokens if both were written then: heads need not go through older pages in the same order.
+  // The page that another head demanded first in the step in which this page was new, which holds
+  // the same tokens if both were written then: heads need not go through older pages in the same
+  // order.
   PageNumber same_of(PageNumber page, uint32_t head) const;
 
  private:

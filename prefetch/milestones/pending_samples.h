@@ -11,7 +11,7 @@
 
 namespace farpage::prefetch {
 
-// What was foretold of pages and has yet to show: a ring in which each waits until its page is
+// Predictions for pages that have yet to show: a ring in which each waits until its page is
 // accessed, or its time is over. So many at most: more are not taken. On one thread.
 template <size_t kFeatures>
 class PendingSamples {
@@ -36,7 +36,7 @@ class PendingSamples {
     at(end_) = {sample, newest, false};
     newest = ++end_;
   }
-  // What waits for this page has come.
+  // The predictions that wait for this page have come true.
   void on_access(PageNumber page) {
     if (newest_[page] <= begin_) return;
     for (uint64_t next = std::exchange(newest_.at(page), 0); next > begin_;) {

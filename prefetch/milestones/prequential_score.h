@@ -13,7 +13,7 @@ class PrequentialScore {
   void add(float foretold, bool has_come);
 
   uint64_t samples() const { return samples_; }
-  double base_rate() const;  // how many of them came: the area of who knows nothing
+  double base_rate() const;  // the share of them that came: the area of a guess
   // The area under precision against recall, in 200 steps of the probability (average precision).
   double pr_auc() const;
   // By how much probabilities were off, on average: between what was foretold and what came, of

@@ -22,7 +22,7 @@ class Segmenter {
 
   uint32_t segment() const { return segment_; }  // of the last step, from 0
   uint64_t steps_since_begin() const { return steps_ - begun_; }
-  // What the engine said last that a segment is for; kNone: it never did.
+  // The purpose of a segment that the engine named last; kNone: it never did.
   Mark phase() const { return phase_; }
 
  private:

@@ -77,7 +77,7 @@ std::unique_ptr<Policy> ranked_by_importance(double alpha, double pinned) {
   return evict_by(std::unique_ptr<SteadyScorer>(std::make_unique<Importance>(alpha, pinned)));
 }
 
-// What would be hits if a policy had a memory to itself.
+// Counts the hits that a policy would have in a memory of its own.
 class Shadow {
  public:
   Shadow(std::unique_ptr<Policy> policy, uint64_t budget_pages)
@@ -131,7 +131,7 @@ class Cautious final : public Policy {
 
 }  // namespace
 
-// What the project's own prefetch starts from.
+// The basis of the project's own prefetch.
 PolicyInfo importance() {
   return {.name = "importance",
           .what = "the page goes whose attention, as a moving average over the steps, is least",

@@ -59,7 +59,7 @@ class Milestone final : public Policy {
                    is_of_this_step(page) ? kInThisStep : classifier_.probability(places_of(page)));
   }
   void on_evict(PageNumber page, uint64_t) override { resident_.remove(page); }
-  // What is to be reckoned anew of it is of another step than this number's last from now on.
+  // Its scores to compute anew are of another step than this number's last from now on.
   void on_forget(PageNumber page) override {
     std::erase_if(accesses_, [page](const Access& access) { return access.page == page; });
     std::erase(pages_, page);
@@ -136,8 +136,7 @@ class Milestone final : public Policy {
   Pending pending_;
   PageHeap resident_;
   PerPage<uint64_t> accessed_in_;  // the last step, this one or one that is over
-  // What is to be reckoned anew, each in the order of its time: pages that are a step old, two,
-  // four, …
+  // Scores to compute anew, each in the order of its time: pages that are a step old, two, four, …
   std::array<std::deque<Ageing>, kDoublings> ageing_;
   std::vector<Access> accesses_;   // of the step that is heard of
   std::vector<PageNumber> pages_;  // likewise, each once

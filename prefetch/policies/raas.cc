@@ -74,7 +74,7 @@ class Raas final : public SteadyScorer {
 
 }  // namespace
 
-// RaaS. What the first step names is the prompt.
+// RaaS. The pages of the first step are the prompt.
 PolicyInfo raas() {
   return {.name = "raas",
           .what =

@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint8_t kMostUses = 3;
 
-// What comes goes through a small queue, and stays in a main one if it is used meanwhile, or if it
+// A new page goes through a small queue, and stays in a main one if it is used meanwhile, or if it
 // comes again while it is remembered (`ghosts_`).
 class S3Fifo final : public Policy {
  public:

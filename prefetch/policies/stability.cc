@@ -63,8 +63,8 @@ class Stability final : public Policy {
   }
 
  private:
-  // What goes first: of stable heads what they did not select, then what they did, and at last the
-  // pages of unstable ones.
+  // The order of eviction: pages of stable heads that they did not select, then those that they
+  // did, and at last the pages of unstable heads.
   enum Order : uint8_t { kRest, kSelected, kUnstable, kOrders };
   static constexpr PageNumber kNone = UseLists::kNone;
   static constexpr uint32_t kNobody = 0;  // whose pages were never accessed: a head that is none
@@ -84,7 +84,7 @@ class Stability final : public Policy {
     return at->second;
   }
 
-  // What each head selected in it: its pages with the most mass.
+  // Each head's selection in it: its pages with the most mass.
   void end_step() {
     for (const uint32_t number : active_) {
       Head& head = heads_[number];

@@ -13,10 +13,10 @@ namespace farpage::prefetch {
 
 // How much a prefetcher may lose, of what the memory would miss if nothing were fetched ahead,
 // which is followed here in the shadow, with the memory's policy (lru where that is not known): a
-// 50th of these misses until that is 384, and a 200th of those that follow. What has been gained
-// counts for it, up to as many. Who has lost all that may name nothing until it has come together
-// again, and at first until it is 16: what is fetched ahead pays only after some steps, in which it
-// costs, so that a little is too little to try it. On one thread.
+// 50th of these misses until that is 384, and a 200th of those that follow. Gains count for it, up
+// to as many. A prefetcher that has lost all of it names nothing until it has come together again,
+// and at first until it is 16: a page fetched ahead pays only after some steps, in which it costs,
+// so that a little is too little to try it. On one thread.
 class LossLimit {
  public:
   // Without a budget nothing is known of the memory, and all is allowed.

@@ -33,7 +33,7 @@ class Majority final : public Prefetcher {
  private:
   static constexpr size_t kFirstWindows = 4;  // the first is so small a part of the last
 
-  // What more than half of the newest strides are, looked for among ever more of them; 0: nothing.
+  // The stride of more than half of the newest ones, looked for among ever more of them; 0: none.
   int64_t trend() const {
     for (size_t size = std::max<size_t>(1, window_ / kFirstWindows);; size *= 2) {
       size = std::min(size, strides_.size());

@@ -31,7 +31,7 @@ class Markov final : public Prefetcher {
     if (page < successors_.size()) successors_.at(page) = {};
   }
 
-  // What follows several of them has the weight of each.
+  // A page that follows several of them has the weight of each.
   size_t candidates(std::span<PageNumber> pages) override {
     ++asked_;
     likely_.clear();

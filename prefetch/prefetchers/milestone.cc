@@ -24,7 +24,7 @@ class Milestone final : public ReturnPrefetcher {
   static constexpr double kWeight = 1.0 / 64;
   static constexpr size_t kPending = 1 << 14;
 
-  // What most pages that came back belong with, and of these what came back last.
+  // The segment of most pages that came back, and of equal ones the latest.
   size_t name(std::span<PageNumber> pages) override {
     named_.clear();
     const bool is_worth_it = came_share_ >= kLeastCame && may_name();

@@ -36,7 +36,7 @@ class Oracle final : public Prefetcher {
   }
 
  private:
-  // What comes later would only take the room of what is needed before it.
+  // Later pages would only take the room of those that are needed before them.
   uint64_t end_of_steps() const {
     const auto begins = future_.step_begins();
     return begins.size() - begun_ > steps_ ? begins[begun_ + steps_] : future_.accesses();

@@ -14,8 +14,9 @@
 
 namespace farpage::prefetch {
 
-// What prefetchers have in common that go by what came back from afar: they hear of a decoder step
-// by step, and know what is near, what is marked, and how much they may still lose. On one thread.
+// The common base of prefetchers that go by pages that came back from far memory: they hear of a
+// decoder step by step, and know which pages are near, which are marked, and how much they may
+// still lose. On one thread.
 class ReturnPrefetcher : public Prefetcher {
  public:
   void on_access(const Access& access) final {

@@ -51,7 +51,8 @@ def zigzag(value):
 
 
 class Writer:
-    """Writes one trace, on one thread. Until close() the file has no end, and every reader says so."""
+    """Writes one trace, on one thread. Until close() the file has no end, and every reader says
+    so."""
 
     def __init__(self, path, name, *, synthetic, layers=1, heads=1, columns=()):
         unknown = [column for column in columns if column not in COLUMNS]
@@ -135,7 +136,7 @@ class Writer:
 
 
 class Payload:
-    """What is left of a block, column after column."""
+    """The rest of a block, column after column."""
 
     def __init__(self, data):
         self.data, self.at = data, 0
@@ -162,7 +163,8 @@ class Payload:
 
 
 class Reader:
-    """Iterates over the accesses of a file. All errors are TraceErrors that name the file and the block.
+    """Iterates over the accesses of a file. All errors are TraceErrors that name the file and the
+    block.
 
     It leaves nothing out: values that are no numbers come as they are.
     """

@@ -1,4 +1,5 @@
-"""What pages each KV head of a transformers model attends to: an attention function that calls the model's own, and looks on."""
+"""Records the pages that each KV head of a transformers model attends to: an attention function
+that calls the model's own."""
 
 import sys
 
@@ -13,7 +14,8 @@ class UnrecordableError(Exception):
 
 
 class AttendedPages:
-    """In a with block, each forward of one token, announced by begin(), leaves in `layers` what the heads attended to.
+    """In a with block, each forward of one token, announced by begin(), leaves in `layers` what the
+    heads attended to.
 
     `layers`: {layer: tensor of [page, mass, score, similarity] x KV heads x pages, in order of the pages}. Of the steps before
     it keeps the last queries, and each page's least and greatest keys.
@@ -32,7 +34,8 @@ class AttendedPages:
         self.config._attn_implementation = self.before
 
     def begin(self, tokens, most_pages):
-        """The next forward is of one token, with which there are so many; of each head only the pages with the most mass matter."""
+        """The next forward is of one token, with which there are so many; of each head only the
+        pages with the most mass matter."""
         self.tokens, self.most_pages, self.layers = tokens, most_pages, {}
 
     def __call__(self, module, query, key, value, attention_mask, **options):
@@ -61,7 +64,8 @@ class AttendedPages:
         return self._by_page(shares, 0).sum(2).clamp(max=1)
 
     def _scores(self, layer, queries, keys):
-        """Quest's bound of what a key of the page could score: the sum over dimensions of max(q * least, q * greatest)."""
+        """Quest's bound of what a key of the page could score: the sum over dimensions of max(q *
+        least, q * greatest)."""
         if layer not in self.bounds:
             self.bounds[layer] = [self._by_page(keys, float("inf")).amin(2), self._by_page(keys, float("-inf")).amax(2)]
         elif self.tokens % self.page_tokens == 1 % self.page_tokens:

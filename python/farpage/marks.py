@@ -1,7 +1,9 @@
-"""Where steps of reasoning begin in a decoded text, and what they are about: the column `mark` of access traces."""
+"""Where steps of reasoning begin in a decoded text, and what they are about: the column `mark` of
+access traces."""
 
 NOTHING, BEGINS, EXPLORES, VERIFIES, CONCLUDES = range(5)
-# A paragraph is a step. What it begins with, in whatever case, says what it does; with anything else it just begins.
+# A paragraph is a step. Its first words, in any case, say its purpose; with other words it just
+# begins.
 MARKERS = {
     EXPLORES: ("wait", "but wait", "alternatively", "hmm", "maybe", "let me try", "let's try", "another way", "what if"),
     VERIFIES: ("check", "verify", "double-check", "let me check", "let me verify", "let me double-check", "let's check", "let's verify", "to check", "to verify"),
@@ -11,7 +13,8 @@ BREAK = "\n\n"
 
 
 def mark_of(paragraph):
-    """The mark of a paragraph that begins so, or None while the words that come next may still change it."""
+    """The mark of a paragraph that begins so, or None while the words that come next may still
+    change it."""
     words = paragraph.lstrip().lower()
     for mark, markers in MARKERS.items():
         if words.startswith(markers):
@@ -22,7 +25,8 @@ def mark_of(paragraph):
 
 
 class Marks:
-    """Marks tokens as they come. A paragraph's mark is on the first token at which it is known: it looks at nothing that comes later."""
+    """Marks tokens as they come. A paragraph's mark is on the first token at which it is known: it
+    looks at nothing that comes later."""
 
     def __init__(self, text_of):
         self.text_of = text_of  # of a list of tokens

@@ -1,4 +1,5 @@
-"""Decodes with a causal language model, and writes what pages its heads attend to as an access trace: docs/record.md."""
+"""Decodes with a causal language model, and writes what pages its heads attend to as an access
+trace: docs/record.md."""
 
 import argparse
 import contextlib
@@ -47,7 +48,7 @@ def ends_answer(model, token):
 
 @contextlib.contextmanager
 def told_if_unrecordable(model):
-    """Models differ in more ways than anybody can list: whatever this one does not do ends in a sentence."""
+    """Models differ in many ways: a case that this does not support ends with a sentence."""
     try:
         yield
     except UnrecordableError:
@@ -80,7 +81,8 @@ def attended_heads(model, token):
 
 @torch.inference_mode()
 def record(model, prompt, path, *, tokens, text_of, name, page_tokens=16, pages_per_head=24, temperature=0.6, seed=1):
-    """Decodes up to so many tokens after `prompt`, a list of them, and returns them. `text_of` makes text of such a list.
+    """Decodes up to so many tokens after `prompt`, a list of them, and returns them. `text_of`
+    makes text of such a list.
 
     Each is a step of the trace: the forward of the token before it. The first step reads all pages of the prompt.
     """
@@ -162,7 +164,7 @@ def tell(text):
     try:
         print(text, flush=True)
     except (OSError, UnicodeEncodeError) as error:
-        # What is still in the buffer would fail once more, at the end.
+        # The rest of the buffer would fail once more, at the end.
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(f"farpage.record: cannot write to standard output: {error}; the trace is whole")

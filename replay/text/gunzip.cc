@@ -52,7 +52,7 @@ Result<void> Gunzip::refill() {
   return {};
 }
 
-// What may follow a member is another one, or zeros up to the end.
+// Another member may follow, or zeros up to the end.
 Result<bool> Gunzip::begin_next_member() {
   while (true) {
     if (auto filled = refill(); !filled) return tl::unexpected(filled.error());

@@ -11,12 +11,12 @@
 
 namespace farpage {
 
-// What unpacks to more is no trace: one line over and over does to four hundred times as much, and
-// one byte over and over to a thousand.
+// A file that unpacks to more is not a trace: one line over and over does to four hundred times as
+// much, and one byte over and over to a thousand.
 inline constexpr uint64_t kMostUnpackedTimes = 600;
 inline constexpr uint64_t kUnpackedUnjudgedBytes = uint64_t{64} << 20;
 
-// What gzip has packed, in one member or several. Errors name the file.
+// Unpacks gzip files, of one member or several. Errors name the file.
 class Gunzip final : public ByteSource {
  public:
   // `head` came before what `packed` has still.

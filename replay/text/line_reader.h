@@ -21,7 +21,7 @@ class LineReader {
   const std::string& path() const { return path_; }
   uint64_t number() const { return number_; }  // of the line read last, from 1
 
-  // Nothing at the end of the file. What it returns has no newline, is followed by simdjson's
+  // Nothing at the end of the file. The returned line has no newline, is followed by simdjson's
   // padding, and is valid until the next call.
   Result<std::optional<std::string_view>> next();
   // Whether the line read last had one. The file may have been cut off within one that had none.
@@ -30,7 +30,7 @@ class LineReader {
   // is at its end. Padded and valid as a line.
   Result<std::string_view> with_rest();
 
-  // What is wrong with the line read last.
+  // An error about the line read last.
   tl::unexpected<Error> refuse(const std::string& message) const;
 
  private:

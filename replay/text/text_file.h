@@ -9,7 +9,7 @@
 
 namespace farpage {
 
-// What bytes come from, in order. On one thread.
+// A source of bytes, in order. On one thread.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;

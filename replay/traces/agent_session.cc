@@ -63,7 +63,7 @@ uint64_t mixed(uint64_t bits) {
   return bits ^ (bits >> 31);
 }
 
-// Whose requests they are, and what they have from there.
+// The owner of the requests, and the values that they take from it.
 struct Agent {
   double began_s = 0;                // what its requests' times count from
   double now_s = 0;                  // when its last request came

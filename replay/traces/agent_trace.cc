@@ -64,7 +64,7 @@ class TraceReader {
       std::string_view text = **line;
       element session;
       auto parsed = parse(text, session);
-      // What is no session by itself may be one that goes on in further lines.
+      // A line that is not a session by itself may be one that goes on in further lines.
       if (parsed && !has_lines && !is_of_lines) {
         const auto whole = lines->with_rest();
         if (!whole) return tl::unexpected(whole.error());

@@ -34,7 +34,7 @@ class RequestStore {
   std::vector<Kept> kept_;
 };
 
-// What a trace has where all of it has to be read before its first request is known.
+// The requests of a trace that must be read to the end before its first request is known.
 struct StoredTrace {
   RequestStore requests;
   std::vector<uint32_t> order;

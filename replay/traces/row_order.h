@@ -10,7 +10,7 @@
 
 namespace farpage {
 
-// What a line of a trace says of its request's place.
+// The place of a request, as a line of the trace gives it.
 struct RowPlace {
   std::optional<double> timestamp_ms;
   std::optional<double> delay_ms;       // behind the one before it in its session

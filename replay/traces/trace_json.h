@@ -11,7 +11,7 @@
 
 namespace farpage {
 
-// What traces in JSON have in common. Errors say what stands there, and not where.
+// Code that traces in JSON share. Errors say what stands there, and not where.
 
 // Why a text is no JSON.
 std::string describe(simdjson::error_code error);
@@ -23,8 +23,8 @@ Result<uint64_t> read_number(std::string_view name, simdjson::dom::element from,
 // A time from 0 on, which may have a fraction.
 Result<double> read_time(std::string_view name, simdjson::dom::element from, std::string_view unit);
 
-// What a producer names something by, as 64 bits: those of a number, signed or not, or of a digest
-// of a text.
+// A producer's name for something, as 64 bits: those of a number, signed or not, or of a digest of
+// a text.
 Result<uint64_t> read_id(std::string_view name, simdjson::dom::element from);
 uint64_t id_of_text(std::string_view text);
 

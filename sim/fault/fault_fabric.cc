@@ -12,7 +12,7 @@ constexpr uint64_t kSourceBytes = 64 * kKiB;  // longer writes are not flipped
 
 }  // namespace
 
-// What the other fabric has allocated, and who flips its bits meanwhile.
+// Memory that the other fabric has allocated, and the thread that flips its bits meanwhile.
 struct ReadableMemory {
   explicit ReadableMemory(Region of) : region(std::move(of)) {}
   const Region region;
@@ -86,7 +86,7 @@ std::optional<FlippedByte> FaultFabric::flip_at_rest() {
   if (memory == nullptr) return std::nullopt;
   const uint64_t bit = random_.below(memory->region.bytes() * 8);
   std::byte* at = memory->region.data() + bit / 8;
-  // Whoever writes there at the same time does not lose its write.
+  // A thread that writes there at the same time does not lose its write.
   std::atomic_ref(*reinterpret_cast<uint8_t*>(at)).fetch_xor(static_cast<uint8_t>(1u << bit % 8));
   shared_->injected.add(FaultKind::kFlippedAtRest);
   return FlippedByte{at, bit / 8, memory};

@@ -151,7 +151,7 @@ size_t FaultInitiator::poll(std::span<Completion> completions) {
   return given;
 }
 
-// What the inner initiator has ended.
+// Operations that the inner initiator has ended.
 void FaultInitiator::landed(Completion completion) {
   const auto found = flights_.find(completion.tag);
   if (found == flights_.end()) return;

@@ -10,8 +10,8 @@
 
 namespace farpage::fault {
 
-// What can go wrong below a completion. A page is what a read brings into two slices, header and
-// payload; or a payload that comes alone, whose header comes by a read of its own.
+// Faults below a completion. A page is what a read brings into two slices, header and payload; or a
+// payload that comes alone, whose header comes by a read of its own.
 enum class FaultKind : uint8_t {
   kFlippedHeader,   // a bit of a page's header, or of a bucket of the index, in flight
   kFlippedPayload,  // a bit of a page's payload, in flight

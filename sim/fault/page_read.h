@@ -4,7 +4,7 @@
 
 namespace farpage::fault {
 
-// What a read brings into one slice and is no longer than this is a page's header, or a bucket of
+// Bytes that a read brings into one slice, no more than this, are a page's header or a bucket of
 // the index.
 inline constexpr uint64_t kHeaderBytes = 64;
 

@@ -27,7 +27,7 @@ class ShapedLink {
     uint64_t begin_ns = 0;  // the link is free for it
     uint64_t due_ns = 0;    // it has come; no sooner than it really has
   };
-  // When so many bytes pass that somebody asks for at this time.
+  // When so many bytes pass that are asked for at this time.
   Passage carry(uint64_t now_ns, uint64_t bytes) {
     std::lock_guard lock(mutex_);
     const uint64_t begin_ns = std::max(now_ns, free_at_ns_);

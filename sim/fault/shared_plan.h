@@ -15,7 +15,7 @@ namespace farpage::fault {
 // the thread of its channel, before the completion is to be seen.
 using FaultWatcher = std::function<void(const Operation&, std::optional<FaultKind>)>;
 
-// What a fabric and its channels have in common; they may outlive it. Thread-safe.
+// State that a fabric and its channels share; they may outlive the fabric. Thread-safe.
 class SharedPlan {
  public:
   explicit SharedPlan(const Clock& of) : clock(of) {}
@@ -44,7 +44,7 @@ class SharedPlan {
   const Clock& clock;
   FaultCounts injected;
   std::atomic<bool> peers_stopped{false};
-  FaultWatcher watcher;  // set before there is a channel; null: nobody asks
+  FaultWatcher watcher;  // set before there is a channel; null: no watcher
 
  private:
   mutable std::mutex mutex_;

@@ -59,7 +59,7 @@ class Ends {
   std::vector<End*> ends_{nullptr};
 };
 
-// What all fabrics of one world share: hosts, registered memory, ends of channels and offers.
+// State that all fabrics of one world share: hosts, registered memory, ends of channels and offers.
 class Network {
  public:
   explicit Network(World& world) : world_(world) {}

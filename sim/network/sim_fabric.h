@@ -43,7 +43,7 @@ class SimFabric final : public Fabric, public LastingMemory {
   void die();
 
   // The network between the two machines is gone, as if the other one had no power, and is back.
-  // What met the gap never completes.
+  // Operations that met the gap never complete.
   void part_from(const SimFabric& other);
   void heal_to(const SimFabric& other);
 
@@ -53,7 +53,7 @@ class SimFabric final : public Fabric, public LastingMemory {
   void resume();
 
   // runtime()'s clock is so much later at once, as after a machine has slept: its timers have not
-  // run meanwhile, and nobody else's clock has moved.
+  // run meanwhile, and no other clock has moved.
   void jump_clock(uint64_t ahead_ns);
   // runtime()'s wall clock alone is set so much ahead, or back.
   void set_wall_clock(int64_t ahead_ns);

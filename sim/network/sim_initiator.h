@@ -40,7 +40,7 @@ class SimInitiator final : public Initiator {
 
   enum class Step : uint8_t { kTake, kLand, kImmediate, kComplete, kFlush };
 
-  // What was drawn for an operation, and how far it has come.
+  // The draws for an operation, and its progress.
   struct Course {
     uint64_t remote_key = 0;
     uint64_t sequence = 0;

@@ -24,7 +24,7 @@ class SimBacking : public Region::Backing {
  public:
   SimBacking(std::shared_ptr<Network> network, uint64_t key, Memory memory)
       : network_(std::move(network)), key_(key), memory_(std::move(memory)) {}
-  // What is in flight finds the registration gone when it wants to touch the memory, and fails.
+  // Operations in flight find the registration gone when they want to touch the memory, and fail.
   ~SimBacking() override { network_->remove_registration(key_); }
 
  private:

@@ -41,7 +41,7 @@ class World : public Runtime {
   uint64_t random_between(uint64_t least, uint64_t most);  // in [least, most]
   bool chance(double probability);
 
-  // What the fabrics of this world share.
+  // State that the fabrics of this world share.
   const std::shared_ptr<Network>& network() const { return network_; }
 
  private:

@@ -11,8 +11,8 @@
 #include "sim/fault/fault_fabric.h"
 #include "sim/sim_cluster.h"
 
-// What one disturbance alone does to a cluster in which nothing else is wrong, and what the ledger
-// makes of it.
+// The effect of one disturbance on a cluster in which nothing else is wrong, and the ledger's
+// account of it.
 namespace farpage::chaos {
 namespace {
 
@@ -96,7 +96,7 @@ struct Case {
   std::vector<Befallen> others;  // who have nothing of it
   std::function<void(QuietWorld&)> begin;
   std::function<void(QuietWorld&)> end = [](QuietWorld&) {};
-  // What it needs to show, and is not its own doing.
+  // Conditions that it needs to show, and does not make itself.
   std::function<void(QuietWorld&)> beside = [](QuietWorld&) {};
 };
 

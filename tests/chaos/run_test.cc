@@ -131,8 +131,8 @@ INSTANTIATE_TEST_SUITE_P(Chaos, Overlapping,
                                kDisturbanceNames[static_cast<size_t>(info.param.kind)]);
                          });
 
-// What a node leaves to its next run is served again, and nothing else: what is missing is a
-// finding where nobody else could have put anything meanwhile.
+// A node's next run serves the pages that it left, and nothing else: a missing page is a finding
+// where no other node could have taken puts meanwhile.
 TEST(ChaosRun, PagesThatANodeLeavesToItsNextRunAreJudged) {
   for (const uint64_t nodes : {1, 3}) {
     PlanOptions options;

@@ -57,7 +57,7 @@ class ClientTest(Case):
     def test_what_is_no_address(self):
         for text in ("tcp://127.0.0.1", "tcp://:7010", "tcp://::1:7010", "tcp://host:70000", "udp://host:7010"):
             for command in ("status", "replay"):
-                self.assert_fails(self.run_program(command, "--node", text), 2, f"'{text}' is no address",
+                self.assert_fails(self.run_program(command, "--node", text), 2, f"'{text}' is not an address",
                                   "tcp://HOST:PORT")
 
     def test_a_name_that_does_not_resolve(self):
@@ -78,11 +78,11 @@ class ClientTest(Case):
     def test_something_else_listens_and_speaks(self):
         nonsense = Listening(self, lambda connection: connection.sendall(b"220 mail.example.org ESMTP\r\n" * 10))
         # No need to wait for the rest of it.
-        self.assert_answered(nonsense.address, MARGIN_S, f"what listens at {nonsense.address} is no memory node")
+        self.assert_answered(nonsense.address, MARGIN_S, f"the process that listens at {nonsense.address} is not a memory node")
 
     def test_something_else_listens_and_hangs_up(self):
         server = Listening(self, lambda connection: connection.shutdown(socket.SHUT_RDWR))
-        self.assert_answered(server.address, CONNECT_MS / 1000 + MARGIN_S, server.address, "has ended the connection",
+        self.assert_answered(server.address, CONNECT_MS / 1000 + MARGIN_S, server.address, "closed the connection",
                              "does something else listen there")
 
 

@@ -113,7 +113,7 @@ class ClusterTest(Counts, Case):
             "--nodes", 3, "--replicas", 2, "--kill", "--json", "-")
         answer = self.replay_result(replay)
         self.assertEqual(answer["events"], [{"request": len(requests) // 2, "what": "node n2 killed"}])
-        # The other replica had every page. What was on its way when the node died may be lost.
+        # The other replica had every page. Pages on their way when the node died may be lost.
         again = answer["pages_demanded"] - len(pages)
         self.assertGreater(answer["verdicts"]["ready"], 0.98 * again, answer["verdicts"])
 

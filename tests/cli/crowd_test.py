@@ -71,7 +71,7 @@ class CrowdTest(Case):
         replay.wait_for("ready", 100)  # it has not ended before the crowd
         answer = replay.result()
         self.assertEqual(answer["verdicts"]["recompute"], answer["verdicts"]["recompute_by_reason"]["miss"])
-        # Nobody closes those that are left: the node does.
+        # No client closes those that are left: the node does.
         self.assertTrue(wait_until(lambda: descriptors(node) <= open_before), descriptors(node))
 
     def test_half_a_greeting(self):

@@ -210,7 +210,7 @@ class ListenTest(DoctorCase):
     def test_names_and_addresses_that_are_not_of_this_host(self):
         self.assert_finding(self.listen("tcp://no-such-host.invalid:7000"), "problem", "does not resolve",
                             "--listen tcp://0.0.0.0:7000")
-        self.assert_finding(self.listen("tcp://192.0.2.1:7000"), "problem", "no address of this host")
+        self.assert_finding(self.listen("tcp://192.0.2.1:7000"), "problem", "not an address of this host")
         self.assert_finding(self.listen("tcp://localhost:0"), "ok")
 
     def test_folders(self):

@@ -252,14 +252,14 @@ class EtcdTest(EtcdFleet, Counts, Case):
         for address in ("tcp://0.0.0.0:7", "tcp://[::]:7", "tcp://[::ffff:0.0.0.0]:7", "tcp://[fe80::1]:7", "tcp://10.0.0.1:0"):
             self.assert_fails(refused(f"cluster.address={address}"), 2, f"cluster.address: {address}")
         self.assert_fails(refused("cluster.address=tcp://localhost:7", "etcd.endpoints=http://192.0.2.1:2379"), 2, "cluster.address is",
-                          "leads every other host to itself", "192.0.2.1:2379")
+                          "which every other host takes for itself", "192.0.2.1:2379")
         self.assert_fails(refused("etcd.ttl_s=1"), 2, "etcd.ttl_s is 1")
         self.assert_fails(self.run_program("replay", "generate", "--node", first.address, *self.reach(etcd)), 2, "leave out --node")
         self.assert_fails(self.run_program("replay", "generate", *self.reach(etcd, "etcd.fleet=nobody", "client.connect_ms=300")), 1,
                           "no living memory node", "'nobody'")
         etcd.control("put", "/farpage/other/epoch", "hello")
         self.assert_fails(self.run_program("replay", "generate", *self.reach(etcd, "etcd.fleet=other")), 1,
-                          "/farpage/other/epoch", "none of this program's records")
+                          "/farpage/other/epoch", "not a record of this program")
 
     def test_process_that_died_is_followed_by_one_with_its_state_at_once(self):
         etcd = Etcd(self)
@@ -318,7 +318,7 @@ class EtcdTest(EtcdFleet, Counts, Case):
                                     "64MiB", *self.node_words(etcd, "x", *more))
 
         self.assert_fails(refused(), 1, "etcd.user")
-        self.assert_fails(refused(*user), 1, "does not let in 'farpage'")
+        self.assert_fails(refused(*user), 1, "refuses 'farpage'")
         password.write_text("right\n")
         self.assert_fails(refused(*user, "etcd.fleet=other"), 1, "/farpage/other/", "role")
         self.start_member(etcd, "a", *user)

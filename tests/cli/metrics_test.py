@@ -1,4 +1,4 @@
-"""What a node and a client show to Prometheus: the names in the document, the dashboard, and a real Prometheus."""
+"""Metrics of a node and a client for Prometheus: the names in the document, the dashboard, and a real Prometheus."""
 
 import json
 import re

@@ -76,7 +76,7 @@ class NodeFaultsTest(Faults, NetworkCase):
 
 
 class CableTest(NetworkCase):
-    """What happens to the network, not to the node; a client beside the node notices nothing of it."""
+    """Faults of the network, not of the node; a client beside the node notices nothing of them."""
 
     def assert_survived(self, host, break_it, mend_it, seconds_broken=0):
         node = self.start_node(*NODE, listen="tcp://[::]:0")

@@ -10,7 +10,8 @@ import unittest
 from namespaces import require_namespaces
 from program import LAB, Case, processes_naming, require_root, skip_or_fail, wait_until
 
-# What ended later after its deadline than the watchdog's longest delay is counted as missed: this machine's load is out of it.
+# A fetch that ended later after its deadline than the watchdog's longest delay counts as missed:
+# this machine's load is out of it.
 FINDINGS = ("wrong_bytes", "went_back", "late_landings", "missed_deadlines", "lost_acknowledged_puts", "unfinished")
 OF_NETWORK = ("link_down", "parted", "etcd_parted")
 TIMEOUT_S = 250

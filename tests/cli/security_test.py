@@ -1,4 +1,4 @@
-"""Who may talk with whom over TCP: tokens, TLS, and the sentence that each refusal ends with."""
+"""Authentication over TCP: tokens, TLS, and the sentence that each refusal ends with."""
 
 import json
 import os
@@ -66,7 +66,7 @@ class TokenTest(SecurityCase):
 
     def test_files_that_are_no_token(self):
         for path, texts in (
-            (self.token("seen", mode=0o644), ("others than its owner may use", "run 'chmod 600 ")),
+            (self.token("seen", mode=0o644), ("users other than its owner may use", "run 'chmod 600 ")),
             (self.token("short", SECRET[1:]), ("has 15 bytes", "openssl rand -hex 32")),
             (self.folder / "none", ("No such file", "openssl rand -hex 32")),
         ):
@@ -84,12 +84,12 @@ class TokenTest(SecurityCase):
         self.assertTrue(wait_until(lambda: self.status(node, "--token-file", token)["puts"] > 0))
         self.token("token.new", SECRET + "2").rename(token)
         node.send_signal(signal.SIGHUP)
-        self.line_saying(node, "was read again")
+        self.line_saying(node, "has changed: new connections use it")
         self.assertIsNotNone(self.status(node, "--token-file", self.token("second", SECRET + "2")))
         self.assert_refused(node.address, ("--token-file", self.folder / "first"), "is not this node's")
         self.token("token", "short")
         node.send_signal(signal.SIGHUP)
-        self.line_saying(node, "What was read before stays in use")
+        self.line_saying(node, "The previous one stays in use")
         self.assertGreaterEqual(self.status(node, "--token-file", self.folder / "second")["clients"], 1)
         replay.send_signal(signal.SIGINT)
         self.replay_result(replay, interrupted=True)
@@ -141,7 +141,7 @@ class TlsTest(SecurityCase):
 
     def test_one_side_alone(self):
         secured = self.start_tls_node(self.authority.issue("node"))
-        self.assert_refused(secured.address, (), "refuses: it speaks TLS alone: set security.tls = true")
+        self.assert_refused(secured.address, (), "refuses: it speaks only TLS: set security.tls = true")
         plain = self.start_node(listen=LISTEN, name="plain")
         self.assert_refused(plain.address, self.believed, "no TLS with the memory node", "does the node speak TLS?")
 

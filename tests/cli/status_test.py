@@ -170,7 +170,7 @@ class StatusTest(Case):
         seen = ""
         for line in watch.stdout:
             seen += line
-            if "waiting for it" in line:
+            if "waiting for the node" in line:
                 break
         self.assertIn("no memory node answers", seen)
         self.start_node(*NODE)

@@ -130,8 +130,8 @@ class EtcdTenantsTest(TenantFleets):
 
     def test_a_token_opens_no_other_fleet(self):
         nodes = self.start_fleet(names=NAMES[:2])
-        self.assert_fails(self.replay(self.reach("a", "b")), 1, "is no member of this fleet's epoch")
-        self.assert_fails(self.replay(self.reach("own", "b")), 1, "the pages are its tenants'")
+        self.assert_fails(self.replay(self.reach("a", "b")), 1, "is not a member of this fleet's epoch")
+        self.assert_fails(self.replay(self.reach("own", "b")), 1, "pages belong to tenants")
         self.assert_fails(self.replay(self.reach("a", "x")), 1, "'farpage/tenants/x'", "a table [tenant.x]", 'etcd.fleet = "farpage"')
         everybody = ("--set", f"etcd.endpoints={self.etcd.endpoints}", *self.as_tenant("a"))
         self.assert_fails(self.replay(everybody), 1, 'etcd.fleet = "farpage/tenants/NAME"')
@@ -147,7 +147,7 @@ class EtcdTenantsTest(TenantFleets):
         before = {name: self.held(nodes, name) for name in TENANTS}
         leaving = nodes.pop("n1")
         result = self.run_program("drain", "n1", *self.reach("own", "a"))
-        self.assert_fails(result, 1, "the token of that tenant alone")
+        self.assert_fails(result, 1, "only with that tenant's token")
         first = self.drain("n1", "a")
         self.assertTrue(any("the tenant 'a' is drained" in line for line in leaving.stderr))
         self.assertIsNone(first.poll())
@@ -158,7 +158,7 @@ class EtcdTenantsTest(TenantFleets):
             self.assertEqual(drain.returncode, 0, errors)
             self.assertIn("n1 is drained", output)
         self.assertEqual(leaving.wait(30), 0)
-        self.assertIn("drained: other nodes have what this one held", leaving.stderr.read())
+        self.assertIn("drained: other nodes have this node's pages", leaving.stderr.read())
         for name, replay in replays.items():
             replay.wait_until_back()
             replay.result()

@@ -59,7 +59,7 @@ class TenantsTest(Tenants):
         for arguments, texts in (
             (("--token-file", self.token("other", "the token of nobody at all")), ("refuses: the client's token is not",)),
             ((), ("asks for its token",)),
-            (self.as_tenant("own"), ("the pages are its tenants', each with a token of its own",)),
+            (self.as_tenant("own"), ("pages belong to tenants, each with a token of its own",)),
         ):
             result = self.run_program(*REPLAY, "--node", node.address, *arguments, "--json", "-")
             self.assert_fails(result, 1, *texts)
@@ -81,14 +81,14 @@ class TenantsTest(Tenants):
             ([("a", self.folder / "none", "8MiB")], (), ("tenant.a.token_file: cannot read", "No such file")),
             ([("a", a, "0")], (), ("tenant.a.quota_bytes is 0",)),
             ([("a", a, "48MiB"), ("b", b, "32MiB")], (), ("more than node.pool_bytes", "tenant.b.quota_bytes = 32 MiB")),
-            ([("'a b'", a, "8MiB")], (), ("'a b' is no name for a tenant",)),
+            ([("'a b'", a, "8MiB")], (), ("'a b' is not a valid tenant name",)),
             ([("a", a, "8MiB"), ("a", b, "8MiB")], (), ("node.toml:4",)),
             ([("a", a, "8MiB")], ("--set", "tenant.a.quota_byte=5"), ("unknown key 'quota_byte' in [tenant.a]", "quota_bytes")),
             ([("a", a, "8MiB")], ("--set", "cluster.nodes=n0=tcp://127.0.0.1:1,n1=/n1.sock", "--set", "cluster.name=n0"),
-             ("nobody shows on the Unix socket /n1.sock", "tcp://")),
+             ("clients do not send on the Unix socket /n1.sock", "tcp://")),
             ([("a", a, "8MiB")], ("--set", "etcd.endpoints=http://127.0.0.1:1", "--set", "cluster.name=n0", "--set",
                                       "cluster.address=/n0.sock"),
-             ("nobody shows on the Unix socket /n0.sock", "tcp://")),
+             ("clients do not send on the Unix socket /n0.sock", "tcp://")),
             ([("a", a, "8MiB")], ("--set", "etcd.endpoints=http://127.0.0.1:1", "--set", "cluster.name=n0", "--set",
                                       "etcd.fleet=f/tenants/a"),
              ("etcd.fleet is 'f/tenants/a'", 'etcd.fleet = "f"')),

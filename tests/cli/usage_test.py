@@ -115,7 +115,7 @@ class UsageTest(Case):
         self.assertEqual([repair["lost"] for repair in answer["extrapolated"]["repairs"]], [1, 2])
         self.assertIn("what follows for 8 nodes", result.stdout)
         self.assert_fails(self.run_program("bench", "scale", "--nodes", "2000"), 2, "--nodes is 2000: choose 8 to 1024")
-        self.assert_fails(self.run_program("bench", "scale", "--etcd", "here"), 2, "'here' is no http://HOST:PORT")
+        self.assert_fails(self.run_program("bench", "scale", "--etcd", "here"), 2, "'here' is not http://HOST:PORT")
 
     def test_deadlines_bench(self):
         result = self.run_program("bench", "deadlines", "--page-bytes", "4KiB", "--batch", "8", "--pool-bytes", "1MiB",
@@ -145,7 +145,7 @@ class UsageTest(Case):
             self.assertGreater(verdicts["ready"], 0)
             self.assertEqual(verdicts["ready"] + verdicts["recompute"], 10 * answer["pushes"])
             self.assertEqual(verdicts["recompute"], sum(verdicts["recompute_by_reason"].values()))
-            # Every page is there; L may be short on a machine that has much else to do.
+            # Every page is there; `read_window` may be short on a machine that has much else to do.
             self.assertEqual(verdicts["recompute"], verdicts["recompute_by_reason"]["stalled"])
             self.assertGreaterEqual(answer["requests"], answer["pushes"])
             self.assertAlmostEqual(answer["bytes_per_s"] / answer["pages_per_s"], 4096, delta=1)

@@ -1,5 +1,4 @@
-// What a peer that keeps to no protocol can do to a memory node, however it has come in: be cut
-// off.
+// A peer that keeps to no protocol, however it has come in, only gets cut off by a memory node.
 #include <gtest/gtest.h>
 
 #include <random>

@@ -1,5 +1,5 @@
-// What clients make a node hold by its control connections comes back however they go, and has an
-// end.
+// Memory that clients take at a node by their control connections comes back however they go, and
+// is bounded.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -30,7 +30,7 @@ TEST_P(RequestLimit, FloodWaitsIsNotCutOffAndHoldsUpNobody) {
   ASSERT_TRUE(other.receive().has_value());
   const auto handled = static_cast<uint64_t>(node_.service().handled_count());
   const uint64_t half = boottime_clock().now_ns() - start;
-  // What the budget had by then, and no more; unless this machine was slow, that is not all.
+  // As many as the budget had by then, and no more; unless this machine was slow, that is not all.
   EXPECT_LE(handled, kPerSecond / 10 + half * kPerSecond / kSecond + 10);
   for (uint64_t id = 1; id <= kFlood; ++id) {
     const auto reply = flooder.receive();

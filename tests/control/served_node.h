@@ -141,14 +141,14 @@ class ServedNode {
   bool wait_disconnected(int count) {
     return wait([&] { return service_->disconnected_count() >= count; });
   }
-  // What ended connections have left behind on the runtime has run, and nothing is left of theirs,
-  // which ends on other threads.
+  // Work that ended connections left on the runtime has run, and nothing of theirs, which ends on
+  // other threads, is left.
   void settle() {
     for (int i = 0; i < 3; ++i) runtime_.run([] {});
     if (service_->connected_count() > service_->disconnected_count()) return;
     turn_until([this] { return held_.channels() == 0 && held_.memories() == 0; });
   }
-  // What other threads do, which wake nobody here.
+  // Work of other threads, which wakes no one here.
   void turn_until(const std::function<bool()>& ready) {
     const uint64_t late = runtime_.clock().now_ns() + 20 * kSecond;
     while (!ready() && runtime_.clock().now_ns() < late) runtime_.run([] {});

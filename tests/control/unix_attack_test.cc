@@ -1,4 +1,4 @@
-// What a peer can do to a memory node with descriptors and files: be cut off.
+// A peer that attacks a memory node with descriptors and files only gets cut off.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -306,7 +306,7 @@ TEST_F(UnixSocket, PlacesThatTakeNoSocketAreRefusedWithAReason) {
   };
   const std::string file = node.dir() / "file";
   std::ofstream(file) << "text";
-  expect_says(refuse(file), "is no socket");
+  expect_says(refuse(file), "is not a socket");
   EXPECT_EQ(std::filesystem::file_size(file), 4u);
   expect_says(refuse(node.dir() / "missing/node.sock"), "make it first");
   expect_says(refuse(node.dir() / std::string(200, 'x')), "choose a shorter one");

@@ -110,7 +110,7 @@ TEST(DoctorLimits, ShmAloneNeedsFewer) {
             "sudo prlimit --pid $$ --nofile=264:264");
 }
 
-// Whose clients are not measured.
+// The clients are not measured.
 TEST(DoctorLimits, UcxIsReckonedAsTcp) {
   Wanted wanted = some_wanted();
   wanted.asked = {&kShmCheck, &kUcxCheck};

@@ -183,7 +183,7 @@ TEST(DoctorClock, WithoutBoottimeNothingRuns) {
   EXPECT_EQ(finding.command, "sudo apt-get install linux-image-amd64");
 }
 
-// What gzip made of: a comment, CONFIG_DMA_SHARED_BUFFER=y, CONFIG_RDMA_RXE=m, and
+// Gzip's output for: a comment, CONFIG_DMA_SHARED_BUFFER=y, CONFIG_RDMA_RXE=m, and
 // CONFIG_PCI_P2PDMA not set.
 constexpr char kPackedConfig[] =
     "\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03\x53\x56\x48\xce\xcf\xcd"

@@ -111,7 +111,7 @@ TEST(EtcdClient, GarbageIsAnErrorThatSaysWhereToLook) {
   }
 }
 
-// What an endpoint may answer after it has answered well, of cluster 1 and revision 9.
+// Answers that an endpoint may give after it has answered well, of cluster 1 and revision 9.
 std::vector<std::string> not_to_be_believed() {
   return {"SSH-2.0-OpenSSH_9.2\r\n",
           ScriptedEtcd::ok("<html>hello</html>"),

@@ -70,7 +70,7 @@ TEST(Leaving, WhatWasNowhereElseMayBeLostWithAnyOtherEpoch) {
   EXPECT_TRUE(b_leaves(1, {kA, kB}).follow(fleet(2, 1, {kA, leaving(kB)})));
   Leaving later = b_leaves(1, {kA, kB});
   ASSERT_TRUE(later.follow(fleet(2, 1, {kA, leaving(kB)})));
-  // Whatever the new one's replicas are, and also before it was first seen.
+  // With any replicas of the new one, and also before it was first seen.
   for (const uint64_t replicas : {1, 2}) {
     Leaving b = b_leaves(1, {kA, kB});
     const auto followed = b.follow(fleet(3, replicas, {kA, leaving(kB), kC}));

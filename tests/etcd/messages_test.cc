@@ -11,7 +11,7 @@ namespace {
 
 using Kind = Operation::Kind;
 
-// What etcd 3.4.23 answered, word for word.
+// Answers of etcd 3.4.23, word for word.
 constexpr const char* kFound =
     R"({"header":{"cluster_id":"324952591200643719","member_id":"3319814642761637952",)"
     R"("revision":"4","raft_term":"2"},"succeeded":true,"responses":[{"response_range":{)"

@@ -38,7 +38,7 @@ TEST(EtcdOptions, OtherSeparatorsThanCommasAreNamed) {
     EXPECT_THAT(refusal(options), HasSubstr("separate entries by commas")) << endpoints;
   }
   options.endpoints = " ";
-  EXPECT_THAT(refusal(options), HasSubstr("etcd.endpoints names none"));
+  EXPECT_THAT(refusal(options), HasSubstr("etcd.endpoints is empty"));
   options.endpoints = "http://a:1, http://b:1";
   EXPECT_EQ(refusal(options), "");
 }

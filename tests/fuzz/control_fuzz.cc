@@ -118,7 +118,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   const std::string body(reinterpret_cast<const char*>(data) + 1, bytes - 1);
   switch (data[0] % 4) {
     case 0:
-      // What is taken for a request can be sent again.
+      // Bytes that are taken for a request can be sent again.
       if (auto request = decode_request(Frame{body, {}})) {
         FARPAGE_CHECK(decode_request(encode(std::move(*request))).has_value());
       }

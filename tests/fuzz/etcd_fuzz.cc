@@ -1,5 +1,5 @@
-// What an etcd, or whatever answers in its place, may say. The first byte chooses which answer it
-// is taken for.
+// Answers of an etcd, or of any server in its place. The first byte chooses which answer it is
+// taken for.
 #include <string_view>
 
 #include "base/check.h"
@@ -35,7 +35,7 @@ void read_record(size_t place, std::string_view value) {
   const auto fleet = decode_fleet(prefix, reply);
   if (!fleet) FARPAGE_CHECK(fleet.error().message.find(keys[place]) != std::string::npos);
   if (fleet && place == 1) {
-    // What is written is read as the same.
+    // A written record is read as the same.
     reply.found[1][0].value = encode(fleet->registered.epoch);
     const auto again = decode_fleet(prefix, reply);
     FARPAGE_CHECK(again && again->registered.epoch == fleet->registered.epoch);

@@ -31,7 +31,7 @@ struct Pair {
   UniqueFd theirs;
 };
 
-// Nobody gets in without the token, whatever is said and in whatever pieces.
+// No client gets in without the token, with any bytes in any pieces.
 void attack_node(const std::string& bytes, const SharedToken& token) {
   Pair pair;
   PlainStream stream(std::move(pair.ours));

@@ -9,7 +9,7 @@
 namespace farpage::verbs {
 namespace {
 
-// What is taken says the same when it is told again.
+// A message that is taken says the same when it is encoded again.
 void attack_offer(const std::string& bytes) {
   const auto offer = decode_offer(bytes);
   if (!offer) return;

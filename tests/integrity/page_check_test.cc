@@ -51,8 +51,8 @@ TEST(PageCheck, NoSingleFlippedBitIsGood) {
   }
 }
 
-// What a header shows exactly is good, and what is good it shows, but for damage in fields that
-// nobody uses without a check of their own.
+// A page that its header shows exactly is good, and a header shows every good page, but for damage
+// in fields that are only used after a check of their own.
 TEST(PageCheck, NoFlippedBitThatCountsShowsThePageExactly) {
   const auto shows = [](const PageHeader& header) {
     return shows_exactly(header, kKey, kVersion, kIncarnation, kPayloadBytes);

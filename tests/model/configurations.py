@@ -1,4 +1,4 @@
-"""What is searched: the configurations with every guard, and each guard switched off."""
+"""The searches: the configurations with every guard, and each guard switched off."""
 
 import dataclasses
 
@@ -54,7 +54,7 @@ CONFIGURATIONS = (
 )
 
 GUARDS = (
-    # What a put and a fetch are made of.
+    # The steps of a put and of a fetch.
     Guard("live_word", "replicas", (I2_ONLY, "PUTS=1"), "I2"),
     Guard("live_word_before_ack", "replicas", (I2_ONLY, "PUTS=1"), "I2"),
     Guard("header_reread_for_local", "replicas", (I2_ONLY, "PUTS=1"), "I2"),

@@ -11,7 +11,7 @@ REACHED = re.compile(r"\breached\((\w+), ")
 
 
 def marks():
-    """What the models say has to be met somewhere."""
+    """The code must meet each rule of the models somewhere."""
     found = set()
     for path in spin.FOLDER.rglob("*.pml"):
         found |= {name for name in REACHED.findall(path.read_text()) if name != "name"}

@@ -9,7 +9,7 @@
 namespace farpage {
 namespace {
 
-// What came of one dial.
+// The result of one dial.
 struct Dialled {
   std::atomic<bool> ended = false;
   Result<std::unique_ptr<Stream>> stream = fail(Code::kAborted, "");

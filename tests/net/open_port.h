@@ -48,7 +48,7 @@ class OpenPort {
     return fd;
   }
 
-  // Whoever was let in, in order of coming.
+  // Accepted connections, in order of arrival.
   std::pair<std::unique_ptr<Stream>, Introduction> guest() {
     runtime_.wait_until(soon(), [this] { return count() > 0; });
     std::lock_guard lock(mutex_);

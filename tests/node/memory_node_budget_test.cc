@@ -1,4 +1,4 @@
-// What clients together can make a node hold: refused beyond its budget, and given back in full.
+// Memory that clients together take at a node: refused beyond its budget, and given back in full.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What a node makes for a client and ends with it, neither of which holds up its other clients.
+// Objects that a node makes for a client and ends with it: neither holds up its other clients.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// What a commit waits for, to the nanosecond: its immediate, a slot's reuse time, the lease of the
-// run before.
+// A commit's waits, to the nanosecond: its immediate, a slot's reuse time, the lease of the run
+// before.
 #include <gtest/gtest.h>
 
 #include "tests/node/sim_node.h"

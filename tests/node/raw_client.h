@@ -157,7 +157,7 @@ class RawClient {
     Version version = 0;
     std::vector<std::byte> bytes;
   };
-  // What a client that reads this node's memory would accept; nothing if it accepts nothing.
+  // The page that a client that reads this node's memory would accept; nothing if it accepts none.
   std::optional<Found> read(size_t node, uint64_t number) {
     Session& session = session_with(node);
     const Geometry& geometry = session.geometry;
@@ -196,7 +196,7 @@ class RawClient {
     return found && found->bytes == bytes_of(number, put);
   }
 
-  // What is published in the node's memory now; takes no time.
+  // The page published in the node's memory now; takes no time.
   bool is_live(size_t node, uint64_t number) {
     const Session& session = session_with(node);
     const std::byte* headers = cluster_.world().network()->find(session.headers_key)->data;

@@ -60,7 +60,7 @@ class SimNode {
   }
 
   ControlService& service() { return *node_; }
-  // What the node has of its fabric.
+  // The node's resources of its fabric.
   const CountingFabric& held() const { return counted_; }
   NodeOptions& options() { return options_; }
   sim::World& world() { return world_; }
@@ -69,7 +69,7 @@ class SimNode {
   void run_for(uint64_t duration_ns) { world_.run_until(world_.now_ns() + duration_ns); }
   uint64_t cooling_ns() const { return options_.reuse_ms * kMillisecond / 64 * 65; }
 
-  // What is answered without any time going by.
+  // Answers that come without any time going by.
   Reply ask(ClientId client, Request request) {
     std::optional<Reply> answer;
     node_->handle(client, std::move(request), [&](Reply reply) { answer = std::move(reply); });

@@ -91,7 +91,7 @@ TEST_F(TenantBudgets, AreShownForEachAndForTheNode) {
   EXPECT_EQ(own.budget.granted_bytes, kEach);
 }
 
-// Whatever the other's clients do, a tenant is refused exactly when its own sum says so.
+// With any load by the other's clients, a tenant is refused exactly when its own sum says so.
 TEST_F(TenantBudgets, RacesForTheLastBytesAreWithinATenant) {
   const uint64_t seed = seeds_from_environment(1).first;
   SCOPED_TRACE("FARPAGE_SEED=" + std::to_string(seed));

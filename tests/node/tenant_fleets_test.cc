@@ -256,7 +256,7 @@ class TenantFleets : public testing::TestWithParam<Membership> {
   std::array<std::unique_ptr<SimRegister>, 2> registers_;
   std::set<std::tuple<size_t, size_t, size_t>> parted_;  // tenant, host, node
   std::vector<std::shared_ptr<SimConnection>> connections_;
-  // What ended, but callbacks may wait for.
+  // Ended objects that callbacks may wait for.
   std::vector<std::unique_ptr<sim::SimFabric>> ended_;
   std::vector<std::unique_ptr<Reach>> ended_reaches_;
   std::array<Process, kNodes> processes_;

@@ -76,9 +76,9 @@ TEST(TenantOptions, WhatCannotBeIsRefusedByName) {
   expect_refused({{"a", "t", kPageBytes / 2}}, "tenant.a.quota_bytes is 2048");
   expect_refused({{"a", "", kMiB}}, "tenant.a.token_file is empty");
   expect_refused({{"a", "t", kMiB}, {"a", "u", kMiB}}, "there are 2 tenants 'a'");
-  expect_refused({{"a b", "t", kMiB}}, "'a b' is no name for a tenant");
-  expect_refused({{"", "t", kMiB}}, "'' is no name for a tenant");
-  expect_refused({{std::string(65, 'x'), "t", kMiB}}, "is no name for a tenant");
+  expect_refused({{"a b", "t", kMiB}}, "'a b' is not a valid tenant name");
+  expect_refused({{"", "t", kMiB}}, "'' is not a valid tenant name");
+  expect_refused({{std::string(65, 'x'), "t", kMiB}}, "is not a valid tenant name");
   expect_refused(
       {{"a", "t", 3 * kMiB}, {"b", "u", 2 * kMiB}},
       "more than node.pool_bytes, which is 4 MiB: for tenant.b.quota_bytes = 2 MiB there "

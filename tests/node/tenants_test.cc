@@ -211,7 +211,7 @@ TEST_P(TenantsTest, SameKeyIsAnotherPageForEach) {
   EXPECT_EQ(fetch(kB, 1), std::nullopt);
 }
 
-// Whatever the other does, each sees what it would see alone. The truth is a map.
+// With any load by the other, each sees the same as alone. The truth is a map.
 TEST_P(TenantsTest, EachHasItsOwnPagesAgainWhereTheyWereHeld) {
   ASSERT_EQ(put(kA, 1, 11), Code::kOk);
   ASSERT_EQ(put(kB, 1, 22), Code::kOk);
@@ -393,7 +393,7 @@ TEST_P(ShmTenants, PushBringsNothingOfAnother) {
   auto lane = clients_[kB]->open_push_lane({.pages = 16, .group_pages = 4}).value();
   const PushedPage request = {test_key(1), 0, kPageBytes};
   PageVerdict verdict;
-  do {  // L is short for a busy machine
+  do {  // `read_window` is short for a busy machine
     verdict = {};
     lane.push({&request, 1}, {&verdict, 1}, engine(kB).deadline(kPatientNs)).wait();
   } while (verdict.reason == Reason::kStalled);

@@ -96,7 +96,7 @@ TEST(Geometry, WhatAPeerSaysIsValidated) {
   }
 }
 
-// Whatever passes validate() gives offsets that do not wrap.
+// Every geometry that passes validate() gives offsets that do not wrap.
 RC_GTEST_PROP(GeometryProperty, NoOffsetOverflows, ()) {
   const auto page = *rc::gen::oneOf(rc::gen::inRange<uint64_t>(1, kMaxPageBytes + 1),
                                     rc::gen::just(kMaxPageBytes));

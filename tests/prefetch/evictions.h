@@ -19,7 +19,7 @@ inline uint64_t differing_bytes(PageNumber page) {
   return uint64_t{1'000} * (page % 7 + 1);
 }
 
-// What goes, in order, when these are accessed one after the other.
+// The evicted pages, in order, when these are accessed one after the other.
 inline std::vector<PageNumber> evicted_of(const std::string& name, uint64_t budget_pages,
                                           const std::vector<Access>& accesses,
                                           const PageBytes& page_bytes = differing_bytes) {

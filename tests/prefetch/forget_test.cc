@@ -41,7 +41,7 @@ class Memory {
     policy_ = choose_policy(policy).value().make(setting);
   }
 
-  // What goes for it, or nothing.
+  // The page that goes for it, or none.
   std::optional<Name> access(Name page) {
     if (!numbers_.contains(page)) number(page);
     const PageNumber number = numbers_.at(page);

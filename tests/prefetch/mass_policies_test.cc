@@ -121,7 +121,8 @@ TEST(Importance, DecidesAlikeWhateverItsFirstStepIs) {
     EXPECT_EQ(evicted_of(name, 16, massive(kMilliseconds * 1'000'000, 1, 20'000)), from_0) << name;
   }
 }
-// What goes, each time: `judge` hears of the victim, of what else is resident, and of the access.
+// The victims, one by one: `judge` hears of the victim, of the other resident pages, and of the
+// access.
 template <typename Judge>
 void judge_victims(Policy& policy, size_t budget_pages, const std::vector<Access>& accesses,
                    Judge judge) {

@@ -271,7 +271,7 @@ TEST(MilestonePages, KeepsWhatHasJustBeenDemanded) {
   EXPECT_GE(20 * hits("milestone"), 19 * hits("lru"));
 }
 
-// What comes without being accessed, as into a tier below, is worth what its age says.
+// A page that comes without an access, as into a tier below, is worth as much as its age says.
 TEST(MilestonePages, WhatComesWithoutAnAccessIsWorthNoMoreThanWhatComesBackOften) {
   const auto policy = choose_policy("milestone:within=4")->make({});
   constexpr PageNumber kOften = 0;

@@ -21,7 +21,7 @@ using testing::IsEmpty;
 
 using Steps = std::vector<std::vector<PageNumber>>;
 
-// What is named at the end of each step, at most so many.
+// The pages named at the end of each step, at most so many.
 Steps named(const std::string& name, const Steps& steps, size_t most = 4) {
   std::vector<PageNumber> pages;
   std::vector<uint64_t> begins;
@@ -248,7 +248,7 @@ TEST(Markov, WhatFollowedANumberBeforeItWasUsedAgainCountsForNothing) {
               IsEmpty());
 }
 TEST(Markov, ANumberThatIsUsedAgainIsLearnedOfAnew) {
-  // What follows has another page's number, and did before.
+  // The following page has another page's number, and did before.
   EXPECT_THAT(named_at_last("markov", {{{}, {1}},
                                        {{}, {5}},
                                        {{}, {1}},

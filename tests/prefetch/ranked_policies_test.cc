@@ -55,7 +55,7 @@ class LazyModel final : public Model {
         accesses_ >= resident.size() / kRankedOfAnAccess) {
       rank(resident, step);
     }
-    // What became active or went is struck off as it is come by.
+    // Pages that became active or went are struck off as the search meets them.
     std::vector<PageNumber> first;
     for (size_t i = 0; i < ranking_.size() && first.size() < looked_at;) {
       const auto [worth, last, page] = ranking_[i];

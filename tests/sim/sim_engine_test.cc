@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t kPageBytes = 512;
 constexpr uint64_t kSoonNs = 10 * kMillisecond;
 
-// What has become of each put, by its number.
+// The outcome of each put, by its number.
 class Results : public EngineWitness {
  public:
   void put_sent(const PageKey&, uint64_t number) override { ended.emplace(number, std::nullopt); }

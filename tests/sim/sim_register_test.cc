@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kHosts = 3;
 constexpr size_t kRegister = kHosts;
 
-// What a host saw of one call. Of one that failed nothing is known but that it was made.
+// A host's view of one call. Of one that failed nothing is known but that it was made.
 struct Call {
   enum Kind : uint8_t { kRead, kReplace } kind;
   uint64_t called_ns;
@@ -118,7 +118,7 @@ TEST_F(SimRegisterTest, WhatIsUnreadIsLostAndNothingElse) {
   EXPECT_EQ(read(0).epoch.number, 2u);
 }
 
-// What a view lasts from: not the answer's coming, and not a read without an answer.
+// The start of a view's lease: not the answer's arrival, and not a read without an answer.
 TEST_F(SimRegisterTest, KnowsWhenTheReadWasSentThatAHostHasAnAnswerTo) {
   EXPECT_EQ(epochs_.last_read_ns(0), 0u);
   world_.run_until(kSecond);

@@ -1,4 +1,4 @@
-"""What the machine boots: Debian's kernel, and an initrd with its modules for RDMA, made once and kept."""
+"""The machine's boot files: Debian's kernel, and an initrd with its modules for RDMA, made once and kept."""
 
 import contextlib
 import hashlib
@@ -30,7 +30,7 @@ def find(tool):
 
 
 def run(tool, *arguments, **options):
-    """What the tool writes to standard output."""
+    """The tool's standard output."""
     done = subprocess.run([find(tool), *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False, **options)
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().splitlines() or ["nothing"]

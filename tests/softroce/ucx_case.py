@@ -1,4 +1,4 @@
-"""What the tests of farpage over UCX's rc share."""
+"""Code that the tests of farpage over UCX's rc share."""
 
 from verbs_case import VerbsCase
 

@@ -1,4 +1,4 @@
-"""What the tests of farpage over verbs share: nodes and clients, each with a backend and RDMA devices of its own."""
+"""Code that the tests of farpage over verbs share: nodes and clients, each with a backend and RDMA devices of its own."""
 
 import itertools
 import json

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What does not fit together, and clients that vanish: a clear sentence, and nobody else notices."""
+"""Settings that do not fit together, and clients that vanish: a clear sentence, and no other client notices."""
 
 import resource
 import subprocess
@@ -31,7 +31,7 @@ class LockedMemoryTest(RefusalCase):
 
     def command(self, arguments, place):
         command = super().command(arguments, place)
-        # Who has this capability is asked about no limit.
+        # A process with this capability has no such limit.
         return ["setpriv", "--bounding-set=-ipc_lock", *command] if self.limited else command
 
     def limit(self):

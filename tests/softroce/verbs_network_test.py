@@ -71,7 +71,7 @@ def has_address(device):
 
 
 def make_anew(device, end):
-    """Nobody may use it."""
+    """No user may use it."""
     if not wait_until(lambda: not connections(device)):
         raise AssertionError(f"{device} is in use")
     call("rdma", "link", "del", device)
@@ -170,8 +170,9 @@ class PulledCableTest(CableCase):
         self.finish()
 
     def test_the_client_s_end(self):
-        # Its device knows at once, and the connections end. What Soft-RoCE tells a peer without a link breaks its connection
-        # manager for good, so nothing comes back before the device has been made anew.
+        # Its device knows at once, and the connections end. Soft-RoCE's message to a peer without a
+        # link breaks its connection manager for good, so nothing comes back before the device has
+        # been made anew.
         self.addCleanup(make_anew, "rxe0", "v0")  # after its processes have ended
         self.start()
         with self.pulled("v0"):
@@ -183,7 +184,7 @@ class PulledCableTest(CableCase):
 
 
 class MtuTest(Counts, CableCase):
-    """Who connects decides on the size of packets: a node whose network device would drop them refuses, and says why."""
+    """The connecting side decides on the size of packets: a node whose network device would drop them refuses, and says why."""
 
     def with_mtu(self, end, mtu):
         self.addCleanup(call, "ip", "link", "set", end, "mtu", str(USUAL_MTU))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a node tells of its RDMA ports and a client of its paths, as status, as metrics and beside results."""
+"""A node's report of its RDMA ports and a client's of its paths, as status, as metrics and beside results."""
 
 import json
 import subprocess

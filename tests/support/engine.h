@@ -18,8 +18,8 @@ inline PageKey test_key(uint64_t number) {
   return make_page_key("test", std::to_string(number));
 }
 
-// What an engine does with a client, for tests: pages whose content is a function of key and put
-// number, one frame of registered memory for each.
+// An engine's use of a client, for tests: pages whose content is a function of key and put number,
+// one frame of registered memory for each.
 class Engine {
  public:
   Engine(Client& client, uint64_t page_bytes, size_t frames)

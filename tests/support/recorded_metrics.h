@@ -8,7 +8,7 @@
 
 namespace farpage {
 
-// What a component describes: `name{label=value}` and the number.
+// A component's metrics: `name{label=value}` and the number.
 class RecordedMetrics final : public MetricVisitor {
  public:
   void family(std::string_view name, std::string_view help, MetricKind kind) override {

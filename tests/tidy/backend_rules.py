@@ -6,7 +6,7 @@ from sources import COMMENT_OR_STRING, in_folder
 
 NAMES = ("shm", "tcp", "verbs", "ucx", "cuda")
 FREE_FOLDERS = ("transport", "sim", "tests")
-# What registers them lists them all, and asks none for its name.
+# The registrations list them all, and ask none for its name.
 TABLES = {"cli/backends/registration.h", "cli/backends/backends.cc", "doctor/backends/every_check.cc"}
 
 
@@ -15,7 +15,7 @@ def _homes(name):
 
 
 def _knowing(name):
-    """What betrays that code knows this backend, and where it may stand."""
+    """Signs that code knows this backend, and the folders where they may stand."""
     yield re.compile(rf'"{name}"'), _homes(name)
     yield re.compile(rf"\bFARPAGE_HAS_{name.upper()}\b"), _homes(name)
     yield re.compile(rf"\bk{name.capitalize()}(Backend|Check)\b"), _homes(name) | TABLES

@@ -5,8 +5,8 @@ import re
 
 from sources import folder_of, in_folder
 
-# What each room may include, besides itself. The rooms stand in the order of CMakeLists.txt, and
-# none includes one that stands below it.
+# The folders that each folder may include, besides itself. The rooms stand in the order of
+# CMakeLists.txt, and none includes one that stands below it.
 ROOMS = {
     "base": [],
     "net": ["base"],

@@ -40,7 +40,7 @@ class ClientMetrics : public ::testing::Test {
   Engine engine_{*client_, kPageBytes, 8};
 };
 
-// Whoever asks for the counter late sees what has been before.
+// A reader that asks for the counter late sees the earlier counts.
 TEST_F(ClientMetrics, AFetchsCounterCountsWhatEndedBeforeItWasAskedForToo) {
   ASSERT_EQ(engine_.put(test_key(1), 1).code, Code::kOk);
   const PageRequest requests[] = {{test_key(1), 0, engine_.slice(0)},

@@ -46,7 +46,8 @@ class LandingWatch {
   struct Place {
     std::span<std::byte> memory;
     bool awaited = false;  // the node may write it
-    // What its group's immediate found there, but for the live word: that is the client's.
+    // The bytes that its group's immediate found there, but for the live word: that is the
+    // client's.
     std::optional<std::vector<std::byte>> settled;
   };
   struct Landing {

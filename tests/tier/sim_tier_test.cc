@@ -231,7 +231,7 @@ TEST_F(SimTier, NodeWithoutPowerStallsUntilTheDeadlineAndNotLonger) {
   EXPECT_GE(now(), deadline);
 }
 
-// L: what took longer may be of a slot that has been written again meanwhile.
+// `read_window`: a page that took longer may be of a slot that has been written again meanwhile.
 TEST_F(SimTier, ReadThatTookLongerThanReuseTimeIsNotUsed) {
   ASSERT_EQ(writer_.put(key_, 1).code, Code::kOk);
   ASSERT_EQ(reader_.fetch(key_).verdict, Verdict::kReady);
@@ -315,7 +315,7 @@ TEST_F(SimTier, FlippedByteIsLookedAtAgainAndTwiceIsCorrupt) {
   EXPECT_EQ(faulty_.injected().of(FaultKind::kFlippedPayload), 4u);
 }
 
-// What the node is told of touched slots is still on its way when the path has to be given up.
+// Touches for the node are still on their way when the path has to be given up.
 TEST_F(SimTier, TouchesOnTheirWayDelayNoVerdict) {
   ASSERT_EQ(writer_.put(key_, 1).code, Code::kOk);
   for (int i = 0; i < 255; ++i) ASSERT_EQ(reader_.fetch(key_).verdict, Verdict::kReady);

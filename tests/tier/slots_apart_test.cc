@@ -260,7 +260,8 @@ TEST_F(PagesInParts, NothingIsReadyBeforeBothHaveEnded) {
   }
 }
 
-// Within the deadline, but not within L of the post: what landed then may be of another page.
+// Within the deadline, but not within `read_window` of the post: bytes that landed then may be of
+// another page.
 TEST_F(PagesInParts, PartThatIsNotThereWithinTheReuseTimeIsAskedForAnew) {
   const uint64_t reuse_ns = small_sim_node().reuse_ms * kMillisecond;
   for (const uint8_t held : {kHeader, kPayload}) {

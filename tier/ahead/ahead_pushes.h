@@ -9,8 +9,8 @@
 
 namespace farpage {
 
-// What is begun at one time is one request, and the node writes it into the lane's landing, group
-// after group (PushLane). As a push, a request allocates its message.
+// Pages that begin at one time are one request, and the node writes them into the lane's landing,
+// group after group (PushLane). As a push, a request allocates its message.
 class AheadPushes final : public AheadTransfers {
  public:
   // `lane`: with as many places.

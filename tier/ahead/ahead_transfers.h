@@ -32,7 +32,7 @@ class AheadTransfers {
   virtual void progress() = 0;
   // Once for each time: what has landed keeps memory that is no more landed in.
   virtual bool has_moved_on() { return false; }
-  // One that has its verdict, and whose place nobody writes any more; nothing: none has.
+  // One that has its verdict, and whose place no operation writes any more; nothing: none has.
   virtual std::optional<Ended> next() = 0;
   virtual void give_back(uint32_t place) = 0;
 

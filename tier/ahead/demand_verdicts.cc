@@ -36,7 +36,7 @@ bool Demands::follow(DemandState& demand, const Page& page, const PageVerdict& a
   return answer.place == Place::kReleased;
 }
 
-// Whichever comes first, the page or its header; both are needed, and what either denies counts.
+// The page or its header may come first; both are needed, and a denial by either counts.
 bool Demands::judge_ahead(DemandState& demand, Page& page) {
   const PageVerdict* header = page.answer == kNone ? nullptr : &demand.answers[page.answer];
   if (header != nullptr && header->verdict == Verdict::kRecompute) {

@@ -50,7 +50,7 @@ DemandState* Demands::start(std::span<const PageRequest> requests, std::span<Pag
   demand.lent.reserve(requests.size());
   ahead_.on_demand_begun();
   for (uint32_t i = 0; i < requests.size(); ++i) {
-    // What is fetched ahead lies in host memory, where a reader of another kind cannot look.
+    // Pages fetched ahead lie in host memory, where a reader of another kind cannot look.
     const bool may_borrow = requests[i].destination.place.is_host();
     const uint32_t place = may_borrow ? ahead_.demand(requests[i]) : PagesAhead::kNoPlace;
     if (demand.is_direct && place == PagesAhead::kNoPlace) continue;
@@ -72,8 +72,8 @@ DemandState* Demands::start(std::span<const PageRequest> requests, std::span<Pag
   return &demand;
 }
 
-// What is asked over the lane for a page: the page itself; or, of one that is fetched ahead, its
-// header, or nothing.
+// The lane's request for a page: the page itself; or, for one that is fetched ahead, its header, or
+// nothing.
 void Demands::ask(DemandState& demand, uint32_t index, uint32_t place, bool allow_cached) {
   const bool is_ahead = place != PagesAhead::kNoPlace;
   const bool is_asked = !is_ahead || (!allow_cached && on(Guard::kHeaderRereadForLocal));
@@ -87,7 +87,7 @@ void Demands::ask(DemandState& demand, uint32_t index, uint32_t place, bool allo
   if (is_ahead) request.destination = {};
 }
 
-// Returns once nobody writes to a destination any more.
+// Returns once no operation writes to a destination any more.
 void Demands::recycle(DemandState* demand) {
   { const Fetch over = std::move(demand->batch); }
   demand->deadline_ns = 0;

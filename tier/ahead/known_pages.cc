@@ -32,7 +32,7 @@ KnownPages::PageNumber KnownPages::add(const PageKey& key) {
 void KnownPages::rename(PageNumber page, const PageKey& key) {
   size_t gap = slot_of(keys_[page]);
   slots_[gap] = kNone;
-  // What has found its home taken moves up, so that no search ends at the gap.
+  // Entries whose home was taken move up, so that no search ends at the gap.
   for (size_t slot = after(gap); slots_[slot] != kNone; slot = after(slot)) {
     const size_t wanted = home(keys_[slots_[slot]]);
     const size_t mask = slots_.size() - 1;

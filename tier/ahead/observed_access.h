@@ -23,7 +23,7 @@ struct ObservedAccess {
   prefetch::Mark mark = prefetch::Mark::kNone;
 };
 
-// What of it is no number, or no mark, is 0 afterwards. Answers whether there was any.
+// Fields that are not a number, or not a mark, are 0 afterwards. Answers whether there was any.
 inline bool mend(ObservedAccess& access) {
   bool is_mended = false;
   for (float* value :

@@ -7,7 +7,7 @@
 
 namespace farpage {
 
-// What there is of a page ahead of its demand.
+// The state of a page ahead of its demand.
 struct PageAhead {
   enum class State : uint8_t { kNone, kUnderWay, kHere };
 

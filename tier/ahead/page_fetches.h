@@ -31,11 +31,12 @@ class PageFetches {
   void progress() {
     if (!open_.empty()) lane_.progress();
   }
-  // One that has its verdict, and whose destination nobody writes any more; nothing: none has.
+  // One that has its verdict, and whose destination no operation writes any more; nothing: none
+  // has.
   std::optional<Ended> next();
   // For who would know sooner: the verdict so far, with the lane driven by others.
   const PageVerdict& verdict(uint32_t fetch) const { return fetches_[fetch].verdict; }
-  // Returns once nobody writes to the destination any more.
+  // Returns once no operation writes to the destination any more.
   void end(uint32_t fetch);
 
   // Drives the lane until something has moved, of whichever is under way, or until then.

@@ -17,10 +17,10 @@
 
 namespace farpage {
 
-// What is fetched ahead, by a way of its own into places of its own: what the prefetcher expects
-// of what it hears, and what was announced. A place belongs to one page until nobody writes to it
-// any more, and then, if the page is demanded, to the demand until that gives it back. On one
-// thread.
+// Pages fetched ahead, by a transport of their own into places of their own: those that the
+// prefetcher expects, and those that were announced. A place belongs to one page until no operation
+// writes to it any more, and then, if the page is demanded, to the demand until that gives it back.
+// On one thread.
 class PagesAhead final : public prefetch::PageSource {
  public:
   using PageNumber = prefetch::PageNumber;
@@ -29,14 +29,14 @@ class PagesAhead final : public prefetch::PageSource {
   enum class Landing : uint8_t { kUnderWay, kWhole, kFailed };
   struct Place {
     Landing landing = Landing::kUnderWay;
-    bool is_given_up = false;  // under way, and nobody waits for it
+    bool is_given_up = false;  // under way, and no demand waits for it
     PageNumber page = 0;       // until it is demanded
     uint64_t bytes = 0;
     const std::byte* payload = nullptr;  // kWhole
     Version version = 0;                 // kWhole
   };
 
-  // `page_bytes`: as long as a page is of which nobody has said otherwise.
+  // `page_bytes`: the length of a page unless told otherwise.
   PagesAhead(const Clock& clock, const PrefetchOptions& options, uint64_t page_bytes,
              std::unique_ptr<AheadTransfers> transfers,
              std::unique_ptr<prefetch::Prefetcher> prefetcher);
@@ -113,7 +113,7 @@ class PagesAhead final : public prefetch::PageSource {
   KnownPages known_;
   prefetch::BlockImportance importance_;  // of known pages
   std::vector<Page> pages_;               // by number
-  std::vector<uint32_t> here_;            // places of those that nobody has demanded, oldest first
+  std::vector<uint32_t> here_;            // places of pages that were not demanded, oldest first
   std::vector<PageNumber> named_;         // by the prefetcher
   std::vector<PageNumber> expected_;      // of those
   const uint64_t page_bytes_;

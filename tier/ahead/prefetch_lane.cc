@@ -54,7 +54,7 @@ Result<PrefetchLane> PrefetchLane::open(Client& client, const PrefetchOptions& o
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
   const uint64_t page_bytes = options.page_bytes > 0 ? options.page_bytes : client.page_bytes();
   if (page_bytes == 0) {
-    return fail(Code::kUnavailable, "prefetch: no node has said how long its pages are");
+    return fail(Code::kUnavailable, "prefetch: no node has answered with the length of its pages");
   }
   auto lane = client.open_lane();
   if (!lane) return tl::unexpected(lane.error());

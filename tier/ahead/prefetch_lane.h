@@ -57,12 +57,12 @@ class DemandFetch {
   DemandState* state_ = nullptr;
 };
 
-// What an engine's thread calls to have pages there before it asks for them. What it observes goes
-// to a prefetcher, and what that expects is fetched, over a lane of its own and as far as demands
-// do not feel it, into memory of this lane's own. On one thread, which has to call progress() now
-// and then: nothing lands meanwhile. After warm-up it allocates nothing and locks nothing, as far
-// as its prefetcher does not, and nothing is pushed. The client outlives it, and it its
-// DemandFetches.
+// Called by an engine's thread to have pages there before it asks for them. It passes accesses to a
+// prefetcher, and fetches the pages that this one expects, over a lane of its own and as far as
+// demands do not feel it, into memory of this lane's own. On one thread, which has to call
+// progress() now and then: nothing lands meanwhile. After warm-up it allocates nothing and locks
+// nothing, as far as its prefetcher does not, and nothing is pushed. The client outlives it, and it
+// its DemandFetches.
 class PrefetchLane {
  public:
   // Takes two of the lanes that the nodes offer (node.max_lanes), or one and a push lane. kInvalid:
@@ -74,9 +74,9 @@ class PrefetchLane {
   PrefetchLane& operator=(PrefetchLane&&) noexcept;
   ~PrefetchLane();
 
-  // What the engine has accessed in a step, whether it was near or not; asks the prefetcher what
-  // comes next, which begins with progress(). A step may be any number: where all that are told of
-  // are less than one before, they are of another sequence, and each is one more step of all.
+  // The engine's accesses in a step, near or not; asks the prefetcher for the next pages, whose
+  // transfers begin with progress(). A step may be any number: where all that are told of are less
+  // than one before, they are of another sequence, and each is one more step of all.
   void observe(std::span<const ObservedAccess> accesses);
   // How much attention a page gets lately, 0 to 1, of what was observed with its mass: a moving
   // average over the steps (BlockImportance). 0 of what is not known.
@@ -92,15 +92,16 @@ class PrefetchLane {
   void withdraw(std::span<const PageKey> keys);
 
   // The engine has them in memory of its own from now on, or no more: they are not fetched ahead
-  // meanwhile, unless they are announced. Who never says so has pages fetched that it holds.
+  // meanwhile, unless they are announced. Without this call, the lane fetches pages that the engine
+  // holds.
   void set_near(std::span<const PageKey> keys, bool is_near);
   // Whether a page is here, say to copy it on before it is demanded. No demand: nothing changes.
   PageAhead look(const PageKey& key) const;
   // Those of them that are here give their places back.
   void evict(std::span<const PageKey> keys);
 
-  // As Lane::fetch. What is here, or under way, is not read again; what is not goes at once, over a
-  // lane that no prefetch uses.
+  // As Lane::fetch. Pages that are here, or under way, are not read again; the others go at once,
+  // over a lane that no prefetch uses.
   DemandFetch fetch(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
                     uint64_t deadline_ns, const DemandOptions& options = {});
 

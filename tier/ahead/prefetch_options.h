@@ -11,7 +11,7 @@ namespace farpage {
 struct PrefetchOptions {
   uint32_t landing_pages = 256;               // of registered memory for what is fetched ahead
   uint64_t page_bytes = 0;                    // of one of them; 0: as long as the nodes take
-  uint32_t known_pages = 65'536;              // what is remembered of pages, whoever named them
+  uint32_t known_pages = 65'536;              // pages to remember, named by any source
   uint64_t patience_ns = 100 * kMillisecond;  // in which a page that is fetched ahead has to come
   uint32_t prefetch_pages = 64;               // that one plan names, at the most
   uint32_t heads = 1;                         // that the engine observes, through all layers
@@ -24,7 +24,7 @@ struct PrefetchOptions {
   Result<void> validate() const;
 };
 
-// What has come of it so far, on the lane's thread.
+// The counts of a prefetch lane so far, on its thread.
 struct PrefetchReport {
   prefetch::PrefetchAccount pages;
   // Now:

@@ -9,7 +9,7 @@ struct Fate {
   const char* name;
   uint64_t prefetch::PrefetchAccount::*number;
 };
-// What became of pages that had begun, and are neither under way nor here.
+// Outcomes of pages that had begun, and are neither under way nor here.
 constexpr Fate kFates[] = {
     {"timely", &prefetch::PrefetchAccount::timely},
     {"late", &prefetch::PrefetchAccount::late},
@@ -35,7 +35,7 @@ void PrefetchLane::describe(MetricVisitor& visitor) const {
   };
   count("farpage_prefetch_begun_pages_total", "Pages fetched ahead of their demands",
         now.pages.begun);
-  visitor.family("farpage_prefetch_pages_total", "What became of pages that were fetched ahead",
+  visitor.family("farpage_prefetch_pages_total", "Pages that were fetched ahead, by outcome",
                  MetricKind::kCounter);
   for (const Fate& fate : kFates) {
     visitor.value({{"fate", fate.name}}, static_cast<double>(now.pages.*fate.number));

@@ -17,8 +17,8 @@ struct FetchState;
 
 // One fetch under way. Move-only. The destructor cancels what has not ended: pages that have not
 // been asked for are dropped at once, and it returns when no read of the others can write to a
-// destination any more, which is when those reads end, or L after they were posted. The other
-// fetches of the lane go on meanwhile. A default-constructed Fetch is done and released.
+// destination any more, which is when those reads end, or `read_window` after they were posted. The
+// other fetches of the lane go on meanwhile. A default-constructed Fetch is done and released.
 //
 // The requests, the verdicts and the destinations are lent to the fetch until it is released: a
 // verdict's `place` may still change after it is done. It must not outlive its lane, and shares its
@@ -66,8 +66,7 @@ class Lane {
 
   // Starts a fetch of these pages, one verdict for each by `deadline_ns` (on Client's clock; one
   // that has passed gives recompute(stalled) at once). Never fails: what cannot be fetched is
-  // `recompute`. It begins what there is room for, and leaves what has ended to whoever drives the
-  // lane.
+  // `recompute`. It begins what there is room for, and leaves completions to the lane's driver.
   Fetch fetch(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
               uint64_t deadline_ns, const FetchOptions& options = {});
 

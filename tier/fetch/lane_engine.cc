@@ -130,8 +130,8 @@ bool LaneEngine::turn() {
   return advance() || ended > 0;
 }
 
-// What has landed: its check, if that is still to come, and then the look at the clock. How many
-// checks have ended.
+// Judges landed pages: the check, if that is still to come, and then the look at the clock. How
+// many checks have ended.
 [[gnu::always_inline]] inline size_t LaneEngine::judge() {
   if (checks_.any()) return check_and_conclude();
   look_at_clock();
@@ -154,7 +154,7 @@ size_t LaneEngine::check_and_conclude() {
   if (fleet_number_ != fleet_->number()) enter_epoch();
 }
 
-// Whatever the last look at the clock allows to begin.
+// Begins every check that the last look at the clock allows.
 [[gnu::always_inline]] inline bool LaneEngine::advance() {
   if (now_ns_ >= due_ns_ || runtime_.changes() != changes_) keep_house();
   const bool begun = begin();
@@ -171,20 +171,20 @@ size_t LaneEngine::check_and_conclude() {
   active_.erase(kept, active_.end());
 }
 
-// What has ended at each channel in use; judges what has landed. How many operations that was.
+// Collects completions of each channel in use; judges landed pages. How many operations that was.
 [[gnu::always_inline]] inline size_t LaneEngine::collect() {
   size_t count = 0;
   for (size_t at = 0; at < busy_.size(); ++at) {
     count += collect(*busy_[at]);
     if (busy_.size() == 1 || ended_bytes_ < kPollBytes) continue;
-    // What the first node has brought waits no longer for what the others bring.
+    // Pages from the first node do not wait for those of the others.
     judge();
   }
   return count;
 }
 
-// `crc`: of the payload as it landed, where the backend counts it. Otherwise nobody knows before
-// its check has ended.
+// `crc`: of the payload as it landed, where the backend counts it. Otherwise the result is unknown
+// before its check has ended.
 [[gnu::always_inline]] inline bool LaneEngine::has_payload(PageInFlight& page, uint32_t crc) {
   if (!verify_ || page.bytes == 0 || !on(Guard::kPayloadCrc)) return true;
   if (lands_with_crc_) return crc == landing().headers[page.index].payload_crc;
@@ -339,7 +339,7 @@ void LaneEngine::released(PageInFlight& page) {
 
 void LaneEngine::read_landed(PageInFlight& page) {
   const PageHeader& header = landing().headers[page.index];
-  // A version that nobody can have given out is a lie, though its CRCs are right.
+  // A version that no node can have given out is a lie, though its CRCs are right.
   const bool is_good = page.is.whole && (alone_ || header.version <= newest_possible(page));
   if (!is_good || page.is.looked_up) {
     PageLookup& lookup = lookup_of(page);

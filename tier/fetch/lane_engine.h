@@ -70,13 +70,13 @@ class LaneEngine {
   static constexpr uint8_t kMostFailures = 3;
   static constexpr uint8_t kNoRank = kMaxReplicas;  // of one that was asked in an epoch before
 
-  // What a node's memory is read into, besides the destinations; registered.
+  // Memory that reads land in, besides the destinations; registered.
   struct Landing {
     PageHeader headers[kWindow];
     Bucket buckets[kWindow][2];
   };
 
-  // What a verdict says of the way to it.
+  // The tries that led to a verdict.
   struct Tries {
     uint8_t looks = 0;
     uint8_t attempts = 0;
@@ -225,7 +225,7 @@ class LaneEngine {
   void hold(PageInFlight& page);
   bool lands(const PageInFlight& page) const;
 
-  // What completed too late, or under a view that has ended, is as if it had not come (rules 3 and
+  // A completion later than `read_window`, or after the view's lease, is discarded (rules 3 and
   // 12).
   bool usable(const PageInFlight& page) const {
     return !page.is.broken && !page.is.former && in_time(page);
@@ -325,14 +325,14 @@ class LaneEngine {
   uint64_t bytes_under_way_ = 0;  // of all pages in flight
   uint32_t waiting_ = 0;          // pages with that flag
   uint64_t page_bytes_ = 0;       // that the next two were made for
-  size_t window_ = 1;  // pages in flight at one time, so that their bytes can land well within L
+  size_t window_ = 1;             // pages in flight at one time, few enough for `read_window`
   size_t poll_batch_ = 4;
   uint64_t now_ns_ = 0;         // as of the last look at the clock
   uint64_t turned_ns_ = 0;      // as of the last turn
   uint64_t due_ns_ = 0;         // when the house must be kept next
   uint64_t changes_ = 0;        // of the runtime, that keep_house() has seen
   bool has_waited_ = false;     // since the last turn
-  uint64_t present_ns_ = 0;     // since then nobody has left the lane undriven for long
+  uint64_t present_ns_ = 0;     // since then the lane was never undriven for long
   uint64_t watch_ns_ = kNever;  // when a page has to be looked at for what it has not done
   uint64_t hedge_credit_ = 0;   // so that hedges stay few
   std::array<Completion, kPollBatch> polled_;

@@ -6,7 +6,8 @@
 namespace farpage {
 namespace {
 
-// As many as are under way at one time: a backend that copies must get through them well within L.
+// As many as are under way at one time: a backend that copies must get through them well within
+// `read_window`.
 constexpr uint64_t kWindowBytes = 32 * kMiB;
 // A read that takes this many times what most of the peer's take is given up for another replica,
 // if half of its time has passed.
@@ -42,7 +43,7 @@ uint64_t LaneEngine::next_due_ns() const {
     next = std::min(next, fetch->deadline_ns);
     break;
   }
-  // What has passed already has been done, or waits for something else.
+  // A time that has passed is handled already, or waits for something else.
   const auto at = [&](uint64_t time_ns) {
     if (time_ns > now_ns_) next = std::min(next, time_ns);
   };
@@ -193,7 +194,7 @@ void LaneEngine::watch() {
     if (!peer.path.is_open()) continue;
     uint64_t next = std::min(usable_until_ns(page), give_up_ns(page));
     if (now_ns_ >= next) {
-      // It may have ended long ago, while nobody drove the lane.
+      // It may have ended long ago, while the lane was not driven.
       drain(peer);
       const bool is_overdue = page.is_read() && page.peer == &peer &&
                               now_ns_ >= std::min(usable_until_ns(page), give_up_ns(page));
@@ -222,8 +223,8 @@ bool LaneEngine::crowded(const LanePeer& peer) const {
 
 // When the path of the page's peer is given up, if nothing at all comes over it until then and
 // other pages wait for that: another replica may have the page, of whose time half is over,
-// or the pages that are held take the window. Never, as long as nobody knows how long the
-// peer's reads take; but what can bring nothing is given up.
+// or the pages that are held take the window. Never, as long as the time of the peer's reads is
+// unknown; but what can bring nothing is given up.
 uint64_t LaneEngine::give_up_ns(PageInFlight& page) {
   if (single_) return kNever;
   const LanePeer& peer = *page.peer;

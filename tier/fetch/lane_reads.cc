@@ -50,7 +50,7 @@ PageLookup& LaneEngine::lookup_of(PageInFlight& page) {
   return lookup;
 }
 
-// What has landed asks for another read, or is the replica's last word.
+// Landed bytes ask for another read, or are the replica's last word.
 void LaneEngine::go_on(PageInFlight& page) {
   const PageLookup& lookup = lookup_of(page);
   if (lookup.step() == PageLookup::Step::kRecompute) return replica_said(page, lookup.reason());

@@ -109,7 +109,7 @@ inline void LaneEngine::begin_at(LanePeer& peer, PageInFlight& page) {
   PageVerdict& target = fetch.verdicts[number];
   FARPAGE_CHECK(target.verdict == Verdict::kPending);
   const bool is_ready = reason == Reason::kNone;
-  // Before there is another verdict: whoever hears of it may ask for this fetch's counter.
+  // Before there is another verdict: the hearer may ask for this fetch's counter.
   if (ready_.fetch != &fetch || !is_ready) count_ready();
   const Slice& destination = fetch.requests[number].destination;
   target.reason = reason;

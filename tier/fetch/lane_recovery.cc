@@ -44,7 +44,7 @@ ReplicaStates LaneEngine::states_of(const PageInFlight& page) const {
   return states;
 }
 
-// The newest version that anybody can have given out for a page, as far as is known. With a
+// The newest version that any node can have given out for a page, as far as is known. With a
 // register those of the view's epoch, as no other one takes puts while it is valid. With a list
 // those of its primary's run, while that is the one that takes puts; and when the primary cannot be
 // reached, and may have begun anew, those that any node has told of. One that has just taken over a
@@ -71,9 +71,9 @@ void LaneEngine::begin_anew(PageInFlight& page) {
   if (!single_) details.replicas = view_->placement.replicas(page.request->key);
 }
 
-// What it brings is of no use in the new epoch, and says nothing about its peer there. But its
-// page's destination is its own until it has ended: another replica may be asked beside it, or when
-// it is given up.
+// Its page is of no use in the new epoch, and says nothing about its peer there. But its page's
+// destination is its own until it has ended: another replica may be asked beside it, or when it is
+// given up.
 void LaneEngine::outlive_epoch(PageInFlight& page) {
   begin_anew(page);
   page.is.broken = true;
@@ -205,7 +205,7 @@ bool LaneEngine::comes_too_late(PageInFlight& page, uint8_t rank) {
   return ++peer.slower % (kSlowerInARow + 1) != 0;
 }
 
-// A second attempt for a page whose first takes longer than most, if there is somebody to ask, a
+// A second attempt for a page whose first takes longer than most, if there is a replica to ask, a
 // place to land in, and credit left.
 void LaneEngine::hedge(PageInFlight& first) {
   const uint64_t bytes = first.bytes;

@@ -47,10 +47,10 @@ void LaneEngine::wait(uint64_t until_ns) {
 }
 
 // Sleeps until a node that has been asked has answered, the runtime has changed, or the deadline,
-// or returns earlier. False: nobody has been asked, or there is no descriptor to wait on.
+// or returns earlier. False: no peer has been asked, or there is no descriptor to wait on.
 bool LaneEngine::wait_for_answers(uint64_t until_ns) {
   if (signal_ == nullptr || in_flight() == 0) return false;
-  // Whoever has been asked has one of the lane's pages in flight, so that there are no more.
+  // Each peer that was asked has one of the lane's pages in flight, so that there are no more.
   std::array<pollfd, kWindow + 1> awaited;
   size_t count = 0;
   uint64_t spin_ns = 0;
@@ -72,7 +72,7 @@ bool LaneEngine::wait_for_answers(uint64_t until_ns) {
   }
   signal_->arm();
   const uint64_t now = clock_.now_ns();
-  // A page that waits for a node does so for reasons that nobody tells of, too.
+  // A page may also wait for a node for reasons that nothing announces.
   if (waiting_ > 0) until_ns = std::min(until_ns, now + kIdleLookNs);
   if (runtime_.changes() != changes_ || until_ns <= now) return true;
   const uint64_t left = std::min(until_ns - now, kSecond);

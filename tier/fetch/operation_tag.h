@@ -4,8 +4,8 @@
 
 namespace farpage {
 
-// What a lane's operation is called: its attempt, the step of that attempt that asked for it, and
-// which of the step's operations it is. No two of a lane are the same within 2^32 steps, so that a
+// The tag of a lane's operation: its attempt, the step of that attempt that asked for it, and which
+// of the step's operations it is. No two of a lane are the same within 2^32 steps, so that a
 // completion that comes twice, or after its step, is known.
 struct OperationTag {
   uint32_t step = 0;

@@ -15,7 +15,7 @@ namespace farpage {
 
 struct LanePeer;
 
-// What the lane keeps of one fetch; recycled.
+// The lane's state of one fetch; recycled.
 struct FetchState {
   std::span<const PageRequest> requests;
   std::span<PageVerdict> verdicts;
@@ -26,10 +26,10 @@ struct FetchState {
   size_t held = 0;     // destinations whose operation has not ended
   uint64_t lent = 0;   // hedge places that its pages lie in, a bit for each
   FetchOptions options;
-  bool is_counted = false;    // somebody has asked for the counter
+  bool is_counted = false;    // the counter was asked for
   CompletionCounter counter;  // from then on; it has what was before
 
-  // Most fetches have nobody who looks on.
+  // Most fetches have no watcher.
   CompletionCounter& counted() {
     if (is_counted) return counter;
     is_counted = true;
@@ -43,7 +43,7 @@ struct FetchState {
   }
 };
 
-// What has become of a page in flight.
+// The outcome of a page in flight.
 struct PageFlags {
   bool reads_page : 1 = false;  // otherwise its buckets of the index
   bool whole : 1 = false;       // what landed is the page that is wanted
@@ -65,9 +65,9 @@ struct PageFlags {
   }
 };
 
-// What the lane knows of a page on its way from one node: one attempt, with landing places of its
-// own for header and buckets. One line of the cache, and all that a page needs which lies where the
-// lane expects it at the first node that it asks. Reset as a whole, in one place.
+// A page on its way from one node: one attempt, with landing places of its own for header and
+// buckets. One line of the cache, and all that a page needs which lies where the lane expects it at
+// the first node that it asks. Reset as a whole, in one place.
 struct alignas(64) PageInFlight {
   // Among `outstanding`: its operations have ended, and its payload is being checked.
   static constexpr uint8_t kCheck = 0x80;
@@ -92,8 +92,8 @@ struct alignas(64) PageInFlight {
 };
 static_assert(sizeof(PageInFlight) == 64);
 
-// What a page needs beside that once several nodes may have it, or once it was not where the lane
-// expected it. Reset when the page comes to need it.
+// Further state of a page that several nodes may have, or that was not where the lane expected it.
+// Reset when the page comes to need it.
 struct PageDetails {
   static constexpr uint16_t kNoTwin = UINT16_MAX;
 

@@ -43,7 +43,7 @@ class PageLookup {
 
   // Whether a landed header shows the page that was asked for.
   PageFinding judge(const PageHeader& header) const;
-  // Judges a landed header, and takes note. kGood: the payload's CRC decides, and whether anybody
+  // Judges a landed header, and takes note. kGood: the payload's CRC decides, and whether any node
   // can have given out that version; the caller checks both and tells with payload_landed().
   // Everything else has moved the step on.
   PageFinding header_landed(const PageHeader& header);

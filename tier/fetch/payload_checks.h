@@ -21,7 +21,7 @@ class PayloadChecks {
   // Whether a check has been added that has not ended.
   bool any() const { return under_way_ > 0; }
 
-  // Begins with the next batch. False: nobody can check in that memory.
+  // Begins with the next batch. False: no checker can read that memory.
   bool add(MemoryPlace place, const PayloadCheck& check);
 
   // Begins what was added, as far as the checkers have room, one batch for each; and tells `ended`
@@ -45,7 +45,7 @@ class PayloadChecks {
  private:
   struct Place {
     MemoryPlace place;
-    std::unique_ptr<Checker> checker;   // null: nobody can check there
+    std::unique_ptr<Checker> checker;   // null: no checker for that memory
     std::vector<PayloadCheck> waiting;  // to be begun
   };
 

@@ -22,7 +22,7 @@ struct Fleet {
   // there are once there are members enough, and the first epoch's seed. On the runtime's thread.
   // Outlives who is told.
   EpochRegister* epochs = nullptr;
-  uint64_t view_ns = 0;  // V, with a register: the same at every node and client
+  uint64_t view_ns = 0;  // `view_lease`, with a register: the same at every node and client
 
   // With a register: a node joins once it and all members that live have reached each other. It
   // gives up if that fails for so long, or six times as long if it may still come about by itself.

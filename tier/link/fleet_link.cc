@@ -50,7 +50,7 @@ Result<void> FleetLink::check() const {
   if (alone()) return {};
   if (!fleet_.dialer) return fail(Code::kInvalid, "a fleet needs a way to dial its nodes");
   if (!has_register()) return validate(fleet_.list);
-  if (fleet_.view_ns == 0) return fail(Code::kInvalid, "a register needs a view lease, V");
+  if (fleet_.view_ns == 0) return fail(Code::kInvalid, "a register needs a view lease (view_ns)");
   return {};
 }
 
@@ -73,7 +73,8 @@ Result<void> FleetLink::connect() {
     });
   }
   runtime_.wait_until(deadline, [this] { return any_node() || all_refused(); });
-  // Whoever puts at once should not find nodes that live unreachable; the dead are not waited for.
+  // A client that puts at once should not find living nodes unreachable; it does not wait for dead
+  // ones.
   if (any_node()) {
     const uint64_t grace = runtime_.clock().now_ns() + kGraceNs;
     runtime_.wait_until(std::min(deadline, grace), [this] { return all_tried(); });
@@ -144,8 +145,8 @@ Error FleetLink::why_none() const {
   if (any) return *any;
   if (std::ranges::any_of(links(), [](const auto& link) { return link->view() != nullptr; })) {
     return {Code::kUnavailable,
-            "what answers is no member of this fleet's epoch: is etcd.fleet another one, or the "
-            "token that of another tenant?"};
+            "the node that answers is not a member of this fleet's epoch: does etcd.fleet name "
+            "another fleet, or is the token another tenant's?"};
   }
   const std::lock_guard lock(mutex_);
   if (view_ == nullptr && register_error_) return *register_error_;
@@ -185,8 +186,8 @@ void FleetLink::enter(const Epoch& epoch, uint64_t valid_until_ns, const ClockGa
   runtime_.notify();
 }
 
-// Nobody reads under the view once its lease has ended, and no read renews that of an epoch which
-// has been replaced.
+// No client reads under the view once its lease has ended, and no read renews that of an epoch
+// which has been replaced.
 void FleetLink::leave_after(uint64_t view_ends_ns) {
   for (auto& [node, known] : links_) known.ends_ns = std::min(known.ends_ns, view_ends_ns);
   if (view_ends_ns == kNever) return;
@@ -287,11 +288,11 @@ void FleetLink::learned(uint64_t sent_ns, const ClockGap& gap,
   end_if_held();
   if (ClockGap::held_ns(runtime_, gap, fleet_.view_ns) > 0) return read_register();
   const Epoch& epoch = read->epoch;
-  // V counts from the sending: the epoch may have been replaced since.
+  // `view_lease` counts from the sending: the epoch may have been replaced since.
   const uint64_t until = on(Guard::kLinearizableView) ? sent_ns + fleet_.view_ns : kNever;
   if (auto valid = validate(epoch); !valid) {
     if (std::exchange(told_of_going_back_, true)) return;
-    return log_warning("the register's epoch is refused: " + valid.error().message);
+    return log_warning("refused the register's epoch: " + valid.error().message);
   }
   const bool is_next = current == nullptr || epoch.number > current->epoch.number;
   if (is_next || epoch == current->epoch) told_of_going_back_ = false;
@@ -302,10 +303,10 @@ void FleetLink::learned(uint64_t sent_ns, const ClockGap& gap,
     current->gap = gap;
     return current->valid_until_ns.store(until, std::memory_order_release);
   }
-  // What was sent before the epoch was learned may well be of the one before it.
+  // A message sent before the epoch was learned may well be of the previous one.
   if (sent_ns < learned_ns_ || std::exchange(told_of_going_back_, true)) return;
   log_warning(
-      fmt::format("the register of epochs says {} after {}, which is refused: was its "
+      fmt::format("refused epoch {} from the register after {}: was its "
                   "data lost?",
                   epoch.number, current->epoch.number));
 }

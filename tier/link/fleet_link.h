@@ -40,10 +40,10 @@ struct ClusterView {
   }
 };
 
-// What a client holds of its nodes: a link to each member, and the epoch. A list never ends; with a
-// register the epoch is read four times per V, and its view lasts V from the sending of a read. The
-// link of a member that has left ends with the last view that named it; a member that comes back
-// later has a new one. Thread-safe.
+// A client's connection to its nodes: a link to each member, and the epoch. A list never ends; with
+// a register the epoch is read four times per `view_lease`, and its view lasts `view_lease` from
+// the sending of a read. The link of a member that has left ends with the last view that named it;
+// a member that comes back later has a new one. Thread-safe.
 class FleetLink : public std::enable_shared_from_this<FleetLink> {
  public:
   // `fleet` and what it names outlive it; without one, `dialer` leads to a node that serves alone.

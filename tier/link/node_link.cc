@@ -80,7 +80,7 @@ void NodeLink::stop() {
   view_number_.fetch_add(1, std::memory_order_acq_rel);
 }
 
-// With the verdicts since the last renewal; nobody waits for an answer.
+// With the verdicts since the last renewal; no caller waits for an answer.
 void NodeLink::say_goodbye() {
   const std::shared_ptr<View> last = view();
   if (last == nullptr) return;
@@ -88,8 +88,8 @@ void NodeLink::say_goodbye() {
                    [](const Result<Reply>&) {});
 }
 
-// What this run has been told, and what no node has been told yet. A view that is not the newest
-// tells nothing: the newest one does.
+// Counts that this run was told, and counts that no node was told yet. A view that is not the
+// newest tells nothing: the newest one does.
 VerdictCounts NodeLink::verdicts_of(View& view) {
   const std::lock_guard lock(mutex_);
   if (view_.get() != &view) return {};
@@ -198,7 +198,7 @@ void NodeLink::greeted(uint64_t sent_ns, Result<Reply> reply) {
 
 namespace {
 
-// Whoever lets go of it last, a lane or the runtime, does not wait for its channel's end.
+// The last owner, a lane or the runtime, does not wait for its channel's end.
 std::shared_ptr<Staging> share(std::unique_ptr<Staging> staging, Runtime& runtime,
                                const std::shared_ptr<FabricGate>& gate) {
   return {staging.release(), [&runtime, gate](Staging* last) {
@@ -268,9 +268,11 @@ Result<std::shared_ptr<View>> NodeLink::make_view(const std::shared_ptr<ControlL
                          std::all_of(reply.backend.begin(), reply.backend.end(),
                                      [](char c) { return c >= 'a' && c <= 'z'; });
     if (!is_name) return fail(Code::kProtocol, "the node's hello names no backend");
-    return fail(Code::kInvalid, fmt::format("the node's pages travel over '{0}', and this client "
-                                            "was told '{1}': say --backend {0}",
-                                            reply.backend, backend_));
+    return fail(
+        Code::kInvalid,
+        fmt::format(
+            "the node's pages travel over '{0}', and this client uses '{1}': choose --backend {0}",
+            reply.backend, backend_));
   }
   if (auto member = check_member(reply); !member) return tl::unexpected(member.error());
   if (terms_.fixed) {
@@ -315,10 +317,11 @@ Result<void> NodeLink::check_member(const HelloReply& reply) const {
     if (terms_.peer == 0) {
       return fail(Code::kInvalid, "this node is one of several: name all of them");
     }
-    return fail(Code::kInvalid,
-                reply.node == 0
-                    ? "the node that answers here serves alone: it was told of no other nodes"
-                    : "another member answers here than the one that the list of nodes names");
+    return fail(
+        Code::kInvalid,
+        reply.node == 0
+            ? "the node that answers here serves alone: its configuration names no other nodes"
+            : "another member answers here than the one that the list of nodes names");
   }
   if (terms_.page_bytes != 0 && reply.page_bytes != terms_.page_bytes) {
     return fail(Code::kInvalid, fmt::format("the node's pages are of up to {} bytes, those of its "
@@ -327,8 +330,8 @@ Result<void> NodeLink::check_member(const HelloReply& reply) const {
   }
   if (terms_.fixed && terms_.epoch && reply.membership != terms_.epoch()) {
     return fail(Code::kInvalid,
-                "the node was told another list of nodes, or another number of replicas: they are "
-                "the same at every node and client");
+                "the node has another list of nodes, or another number of replicas: give every "
+                "node and client the same");
   }
   return {};
 }
@@ -361,8 +364,8 @@ void NodeLink::renew(const std::weak_ptr<View>& weak_view) {
 }
 
 // A node that is silent, because it is stopped or its network is down, is known by our own clock.
-// A network that is back would else be found by TCP's timers alone, which wait for minutes. What
-// that clock does not tell, the gap to the wall clock may.
+// A network that is back would else be found by TCP's timers alone, which wait for minutes. The gap
+// to the wall clock may tell what that clock does not.
 void NodeLink::watch_lease(const std::weak_ptr<View>& weak_view) {
   auto view = weak_view.lock();
   if (view == nullptr) return;
@@ -457,7 +460,7 @@ void NodeLink::lost(const std::shared_ptr<View>& view) {
     if (opening_ == view) {
       opening_.reset();
     } else {
-      // Its link, its lease and whoever gives it up may all say so.
+      // Its link, its lease and the caller that gives it up may all say so.
       if (view_ != view || dialing_) return;
       dialing_ = true;
       last_error_.reset();

@@ -24,14 +24,15 @@
 
 namespace farpage {
 
-// Who uses a link, and whom it must lead to. As it stands: a client, and a node that serves alone.
+// Identity that this link announces, and the identity it expects. The defaults: a client of a node
+// that serves alone.
 struct LinkTerms {
   // The member that says hello; 0: a client, which has a staging for its puts and its touch log.
   NodeId self = 0;
   uint64_t incarnation = 0;  // that member's
   NodeId peer = 0;           // the member that must answer; 0: a node that serves alone
   uint64_t page_bytes = 0;   // of the fleet, which the member must have; 0: any
-  // What the hello says; called on the runtime. Empty: {0, 0}.
+  // The epoch for the hello; called on the runtime. Empty: {0, 0}.
   std::function<EpochTag()> epoch;
   // Membership is a list: the member must have the same one. With a register it may be ahead, or
   // behind, and a member is known by its incarnation alone.
@@ -47,7 +48,7 @@ struct LinkTerms {
 class NodeLink : public std::enable_shared_from_this<NodeLink> {
  public:
   // `counters`: whose verdicts are told to the node, with the renewals.
-  // `gate`: the fabric's; whoever destroys that closes it before, for this link's work may last.
+  // `gate`: the fabric's; its owner closes it before, for this link's work may last.
   NodeLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric,
            std::shared_ptr<FabricGate> gate, ControlDialer& dialer, LinkTerms terms = {},
            std::shared_ptr<ClientCounters> counters = std::make_shared<ClientCounters>());
@@ -83,9 +84,8 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   Breaker& breaker() { return breaker_; }
   NodeId peer() const { return terms_.peer; }
 
-  // What was read of this page there was wrong: the node looks at it again, and says which epochs
-  // it knows of. Each page once a second, and 256 pages a second. Any thread; wait-free for what
-  // is beyond.
+  // The page read there was damaged: the node looks at it again, and says which epochs it knows of.
+  // Each page once a second, and 256 pages a second. Any thread; wait-free for what is beyond.
   void report(const PageKey& key);
   uint64_t reports() const { return reports_.load(std::memory_order_relaxed); }
   // Of the versions that this node has told of so far; 0: it has never said hello. Wait-free.

@@ -112,7 +112,7 @@ class NodePath {
     view_number_ = number;
     newest_ = link_->view();
     retry_ns_ = 0;
-    // What an older view answers is of no use, and may never come.
+    // The answer of an older view is of no use, and may never come.
     if (state_ != State::kOpening || view_ == newest_) return;
     answer_.reset();
     state_ = State::kClosed;

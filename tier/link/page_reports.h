@@ -10,8 +10,8 @@
 
 namespace farpage {
 
-// Pages that a node is to look at again, on their way from the lanes that found them to whoever
-// sends the report. The limits stand here, in front: a key passes once a second, and so do at most
+// Pages that a node is to look at again, on their way from the lanes that found them to the sender
+// of the report. The limits stand here, in front: a key passes once a second, and so do at most
 // kMostKeys of all keys; the rest costs a few loads.
 class PageReports {
  public:
@@ -20,7 +20,7 @@ class PageReports {
   // False: not now. Wait-free and without an allocation; from any thread.
   bool add(const PageKey& key, uint64_t now_ns);
 
-  // What has been added since the last call. By one thread at a time.
+  // Reports added since the last call. By one thread at a time.
   std::vector<PageKey> take();
 
  private:

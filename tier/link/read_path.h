@@ -12,7 +12,7 @@
 
 namespace farpage {
 
-// What a node's offer was made into. Headers: of the pool where they lie together.
+// The path made from a node's offer. Headers: of the pool where they lie together.
 struct ReadChannel {
   std::unique_ptr<Initiator> reads;
   RemoteRegion pool;
@@ -83,7 +83,7 @@ class ReadPath : public NodePath<ReadChannel> {
   // The same, and waits until nothing lands any more: for destructors.
   void finish();
 
-  // What wait() waits for while nothing is in flight.
+  // wait() waits for this while nothing is in flight.
   bool changed() const {
     return NodePath::changed() || (disposal_ != nullptr && disposal_->ended());
   }

@@ -14,7 +14,7 @@
 
 namespace farpage {
 
-// Lanes of a node that nobody uses any more; the next one that is opened replaces one of them.
+// Lanes of a node that no caller uses any more; the next one that is opened replaces one of them.
 // Thread-safe.
 class RetiredLanes {
  public:
@@ -35,14 +35,14 @@ class RetiredLanes {
   std::vector<uint64_t> lanes_;
 };
 
-// One run of one memory node, as this client knows it. What can change says so. A client
+// One run of one memory node, as this client knows it. Members that can change say so. A client
 // uses no page that completed after the lease had ended (protocol rule 12); the lease counts from
 // the moment its renewal was sent.
 struct View {
   uint64_t epoch = 0;
   uint64_t incarnation = 0;
-  uint64_t reuse_ns = 0;  // L
-  uint64_t lease_ns = 0;  // V
+  uint64_t reuse_ns = 0;  // `read_window`
+  uint64_t lease_ns = 0;  // `view_lease`
   Geometry geometry;
   std::shared_ptr<ControlLink> link;
   std::shared_ptr<Staging> staging;  // null: of a member, which neither puts nor tells its reads

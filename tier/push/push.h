@@ -79,8 +79,8 @@ struct PushStats {
 // another one is made: memory of it that the caller holds stays as it is.
 //
 // A push allocates: the request with its list of pages, the control message, the node's answer with
-// a code for each page. What holds the state of a push is made when more are under way than ever
-// before, and used again.
+// a code for each page. The state of a push is allocated when more pushes are under way than ever
+// before, and reused.
 class PushLane {
  public:
   PushLane(PushLane&&) noexcept;

@@ -14,7 +14,7 @@
 
 namespace farpage {
 
-// What a Push is of, and its places. Used again by later ones.
+// The pages of a Push, and their places. Used again by later ones.
 struct PushState {
   // The node's answer, left by the runtime's thread.
   struct Answer {

@@ -14,7 +14,7 @@ namespace farpage {
 struct ClientOptions {
   static constexpr uint64_t kMostHedgePlaces = 64;
 
-  // What may be on its way in puts at one time, at each node; 0: this client puts nothing.
+  // Bytes that may be on their way in puts at one time, at each node; 0: this client puts nothing.
   uint64_t staging_bytes = 64 * kMiB;
   uint64_t location_pages = 0;  // size of the page table of each node; 0: as many as it has slots
   uint64_t hedge_places = 16;   // pages of a lane's own that hedges land in; 0: no hedges

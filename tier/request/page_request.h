@@ -15,7 +15,8 @@ struct alignas(64) PageRequest {
   Version min_version = 0;  // nothing older is acceptable; 0: whatever was put last
   // Where the payload must land, in memory registered with the tier; as long as the page. An empty
   // one asks only whether the page is there. In memory that the backend cannot land in, or whose
-  // payloads nobody can check, the page is recompute(unreachable): land in host memory, and copy.
+  // payloads no checker can read, the page is recompute(unreachable): land in host memory, and
+  // copy.
   Slice destination;
 };
 
@@ -25,9 +26,9 @@ enum class Verdict : uint8_t {
   kRecompute,  // it holds nothing that can be used; the reason says why
 };
 
-// Who may write the destination (I4).
+// The party that may still write the destination (I4).
 enum class Place : uint8_t {
-  kReleased,  // nobody: it is the caller's again
+  kReleased,  // none: it is the caller's again
   kHeld,      // an operation that has not ended yet; Fetch::released() tells when it has
 };
 

@@ -11,9 +11,10 @@ namespace {
 
 constexpr uint64_t kLongestWaitNs = 3'600 * kSecond;
 constexpr size_t kPollBatch = 32;
-// Who has not looked for this part of L has not seen that the channel was silent.
+// A lane that has not looked for this part of `read_window` has not seen that the channel was
+// silent.
 constexpr uint64_t kLooksPerReuse = 4;
-// Between two looks of a put at a channel that another thread has: a lane wakes nobody.
+// Between two looks of a put at a channel that another thread has: a lane wakes no waiter.
 constexpr uint64_t kTurnLookNs = kMillisecond;
 
 constexpr Status kSilent = {Code::kUnavailable, 0, "the staging's channel is silent"};
@@ -73,11 +74,11 @@ void Staging::let_go() {
   while (!broken() && touches_.any_left() && try_turn()) {
     const bool all = post_touches();
     taken_.store(false);
-    if (!all) return;  // the channel has no room: whoever has it next posts the rest
+    if (!all) return;  // the channel has no room: its next holder posts the rest
   }
 }
 
-// Takes the lock only if somebody waits.
+// Takes the lock only if there is a waiter.
 void Staging::leave_turn() {
   let_go();
   if (waiting_.load() == 0) return;
@@ -280,7 +281,7 @@ void Staging::account(const Completion& completion) {
   for (auto behind = found; behind != transfers_.end(); ++behind) (*behind)->silent_ns_ = 0;
   if (completion.outcome == Outcome::kOk) return;
   if (completion.outcome == Outcome::kRefused) {
-    transfer.refused_ = true;  // what this caller asked for, and nobody else's concern
+    transfer.refused_ = true;  // this caller's own, and of no concern to others
   } else if (completion.outcome == Outcome::kAborted && polled_ns_ >= transfer.deadline_ns_) {
     transfer.cut_off_ = true;  // by a backend that ends what is late by itself
   } else {
@@ -288,7 +289,8 @@ void Staging::account(const Completion& completion) {
   }
 }
 
-// When nothing will have been heard for L of what is late, if it is watched until then.
+// When the channel will have been silent about late writes for `read_window`, if it is watched
+// until then.
 uint64_t Staging::hopeless_ns() const {
   uint64_t first = kNever;
   for (const auto& transfer : transfers_) {

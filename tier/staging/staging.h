@@ -41,7 +41,7 @@ class Staging {
     // Watched since a write of it, or of a put in front, has ended last; from its deadline on.
     uint64_t silent_ns_ = 0;
     bool cut_off_ = false;  // the backend has ended some of it at the deadline
-    bool late_ = false;     // nobody waits for it any more
+    bool late_ = false;     // no put waits for it any more
     std::atomic<bool> ended_{false};
   };
 
@@ -55,7 +55,8 @@ class Staging {
   static Result<std::unique_ptr<Staging>> connect(Fabric& fabric, ChannelOffer offer,
                                                   RegionExport memory, const Clock& clock,
                                                   uint64_t reuse_ns, uint64_t deadline_ns);
-  // `bytes`: of the region. `reuse_ns`: L, for which a channel may be silent about what is late.
+  // `bytes`: of the region. `reuse_ns`: `read_window`, for which a channel may be silent about late
+  // writes.
   Staging(TouchBlocks::Memory touches, std::unique_ptr<Initiator> channel,
           const RemoteRegion& region, uint64_t bytes, const Clock& clock, uint64_t reuse_ns);
 
@@ -65,7 +66,7 @@ class Staging {
   void release(uint64_t segment_id) { ring_.release(segment_id); }
 
   // Writes the sources one after the other, each at a multiple of 64 bytes from the segment's
-  // start, then the immediate. kTimeout: not all of it by the deadline, and nobody else notices.
+  // start, then the immediate. kTimeout: not all of it by the deadline, and no other put notices.
   Written write(const Segment& segment, std::span<const Slice> sources, uint64_t deadline_ns);
 
   // Looks after the writes that are late, and waits until something has ended or until then. False:
@@ -76,7 +77,7 @@ class Staging {
   // already, it is dropped. Waits for nothing, locks nothing, allocates and frees nothing.
   void touched(TouchBlocks::Block block);
 
-  // It takes nothing any more. Whoever finds it so gives its view up. Wait-free.
+  // It takes nothing any more. A put that finds it so gives its view up. Wait-free.
   bool broken() const { return broken_.load(std::memory_order_acquire); }
 
  private:
@@ -85,7 +86,7 @@ class Staging {
   void let_go();
   void leave_turn();
 
-  // These are for whoever has the turn.
+  // These are for the holder of the turn.
   Status write_in_turn(Transfer& transfer, const Segment& segment, std::span<const Slice> sources);
   void post_writes(Transfer& transfer, const Segment& segment, std::span<const Slice> sources);
   bool post_touches();
@@ -101,7 +102,7 @@ class Staging {
 
   SegmentRing ring_;
 
-  std::atomic<bool> taken_{false};    // somebody has the turn
+  std::atomic<bool> taken_{false};    // the turn is taken
   std::atomic<uint32_t> waiting_{0};  // puts that wait for it
   std::mutex turn_mutex_;             // of those
   std::condition_variable turn_left_;

@@ -18,13 +18,13 @@ namespace farpage {
 //
 //   free ──leave()──► full ──post()──► under way ──both writes have ended──► free
 //
-// leave() is for every thread; what follows it is for whoever has the channel.
+// leave() is for every thread; the rest is for the holder of the channel.
 class TouchBlocks {
  public:
   using Block = std::span<const uint32_t, kTouchBlockSlots>;
   static constexpr size_t kPlaces = 8;
 
-  // What its writes read from; goes after the channel that they go through.
+  // Source of its writes; goes after the channel that they go through.
   struct Memory {
     Mapping mapping;
     Region region;  // after the mapping: its registration ends first

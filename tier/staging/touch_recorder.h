@@ -14,7 +14,7 @@ namespace farpage {
 // lane's view takes on. One thread; never waits.
 class TouchRecorder {
  public:
-  // From now on it tells this staging; null: nobody. What had been read before is forgotten.
+  // From now on it tells this staging; null: nobody. Earlier reads are forgotten.
   void attach(std::shared_ptr<Staging> staging) {
     staging_ = std::move(staging);
     recorded_ = 0;

@@ -15,7 +15,7 @@
 
 namespace farpage {
 
-// What one lane has done. Its thread writes, any thread reads.
+// Counters of one lane. Its thread writes, any thread reads.
 struct LaneCounters {
   Counter ready;
   Counter ready_bytes;

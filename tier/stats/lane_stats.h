@@ -11,8 +11,8 @@ struct LaneStats {
   uint64_t operations = 0;   // reads in them
   uint64_t index_looks = 0;  // pages whose buckets were read
   uint64_t located = 0;      // pages whose location was cached
-  // Data paths given up: an operation did not end within L, or the node was silent for long. A
-  // deadline that passes gives none up.
+  // Data paths given up: an operation did not end within `read_window`, or the node was silent for
+  // long. A deadline that passes gives none up.
   uint64_t channels_ended = 0;
   uint64_t strays = 0;         // completions that came again, and were not counted
   uint64_t late_verdicts = 0;  // given after their deadline, because this thread was not running

@@ -54,8 +54,8 @@ class RingConsumer {
   uint32_t head_ = 0;
 };
 
-// What the two ends of a channel share; one memfd a channel. `unused` and `unused_ring` keep the
-// layout that peers of earlier builds map.
+// State that the two ends of a channel share; one memfd a channel. `unused` and `unused_ring` keep
+// the layout that peers of earlier builds map.
 struct ChannelMemory {
   std::atomic<uint64_t> id;
   std::atomic<uint32_t> connected;

@@ -25,7 +25,7 @@ class SharedChannel {
 };
 
 // Naps for a moment, at most until the deadline: the control plane announces immediates as well, so
-// nobody waits here for long.
+// no wait here is long.
 void nap_until(uint64_t deadline_ns);
 
 }  // namespace farpage::shm

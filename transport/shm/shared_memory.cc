@@ -32,8 +32,8 @@ const char* why_no_memory(const UniqueFd& file, uint64_t total, int seals) {
   const int present = ::fcntl(file.get(), F_GET_SEALS);
   if (present < 0 && errno == EBADF) return "no valid descriptor came with it";
   if (present < 0 || (present & seals) != seals) return "it is not sealed";
-  // A hole in huge pages is filled from those that are free: where there are none, whoever touches
-  // it gets a fatal signal. No memory that create() makes lies in them.
+  // A hole in huge pages is filled from those that are free: where there are none, a process that
+  // touches it gets a fatal signal. No memory that create() makes lies in them.
   struct statfs kind;
   if (::fstatfs(file.get(), &kind) != 0 || kind.f_type != TMPFS_MAGIC) {
     return "it lies in huge pages; share memory of a memfd that is made without MFD_HUGETLB";

@@ -37,8 +37,8 @@ struct SharedMemory {
   Trailer& trailer() const;
 };
 
-// What a kRemoteRead memory of so many bytes held, by the file of it that somebody kept. Sealed as
-// it is, nobody can write to it again.
+// The content of a kRemoteRead memory of so many bytes, from its kept file. The seal lets no
+// process write to it again.
 Result<Mapping> map_kept_memory(const UniqueFd& file, uint64_t bytes);
 
 // A peer's memory, mapped here: read-only for kRemoteRead. Refuses descriptors that are not sealed,

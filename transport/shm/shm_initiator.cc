@@ -16,8 +16,7 @@ namespace farpage::shm {
 namespace {
 
 constexpr uint64_t kClockEveryBytes = 64 * kKiB;
-// What is copied without a pause, and more than this, is streamed past the cache: measured in
-// docs/performance.md.
+// A copy without a pause of more than this streams past the cache: measured in docs/performance.md.
 constexpr uint64_t kKeptBurstBytes = 16 * kMiB;
 
 }  // namespace
@@ -83,7 +82,7 @@ void ShmInitiator::sort_in(uint32_t first, uint32_t behind) {
   while (place != head_ && is_read(place - 1) && deadline_ns(first) < deadline_ns(place - 1)) {
     --place;
   }
-  // What is between changes places with them, each in its own order.
+  // The operations between change places with them, each in its own order.
   reverse(place, first);
   reverse(first, behind);
   reverse(place, behind);

@@ -51,12 +51,12 @@ RegionKey Exports::add(std::byte* data, uint64_t bytes, Access access, uint64_t 
   return {index, last_generation_};
 }
 
-// Whoever looks counts first and loads the generation then; this stores the generation first and
-// loads the counts then. All four are sequentially consistent, so at least one of the two sees the
-// other: either the look finds nothing, or its count is seen to be odd and is waited for. (With
-// acquire and release alone, both loads could pass the stores before them, and neither would.)
-// The count's next step, by which the Use ends, releases what it did with the memory, and the load
-// that sees it acquires that: freeing the memory, and writing the slot anew, come after.
+// A reader counts first and loads the generation then; this stores the generation first and loads
+// the counts then. All four are sequentially consistent, so at least one of the two sees the other:
+// either the look finds nothing, or its count is seen to be odd and is waited for. (With acquire
+// and release alone, both loads could pass the stores before them, and neither would.) The count's
+// next step, by which the Use ends, releases what it did with the memory, and the load that sees it
+// acquires that: freeing the memory, and writing the slot anew, come after.
 void Exports::remove(const RegionKey& key) {
   const Place at = place(key.index);
   Slot& slot = blocks_[at.block].load(std::memory_order_acquire)[at.slot];

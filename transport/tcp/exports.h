@@ -17,8 +17,8 @@ namespace farpage::tcp {
 
 // The memory of this process that peers may reach, by name. Each I/O thread marks with a Use that
 // bytes move to or from a region; remove() waits for those under way, each no longer than one
-// system call, so that a region's memory is touched by nobody afterwards. Nobody waits the other
-// way round: a look takes no lock, and writes nothing that another thread does. Thread-safe.
+// system call, so that no thread touches a region's memory afterwards. A reader never waits: a look
+// takes no lock, and writes nothing that another thread does. Thread-safe.
 class Exports {
  public:
   struct Entry {
@@ -44,8 +44,8 @@ class Exports {
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
 
-    // Nothing: the key is not, or is no longer, that of a region. What is found stays while the Use
-    // does.
+    // Nothing: the key is not, or is no longer, that of a region. The found region stays while the
+    // Use does.
     std::optional<Entry> find(const RegionKey& key) const;
 
    private:
@@ -66,7 +66,7 @@ class Exports {
     std::atomic<uint32_t> generation{0};  // 0: empty
     Entry entry;
   };
-  // Slots stay where they are when there are more, for nobody locks them: each block is twice as
+  // Slots stay where they are when there are more, for no one locks them: each block is twice as
   // large as the one before.
   static constexpr uint64_t kFirstBlock = 64;
   static constexpr size_t kBlocks = 27;

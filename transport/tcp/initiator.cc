@@ -186,7 +186,7 @@ size_t TcpInitiator::poll(std::span<Completion> completions) {
 // Reads what has come, at most to the end of `most` operations. Replies are taken to be good: where
 // one is not, the connection ends with it, and nothing behind it is used.
 void TcpInitiator::receive(size_t most) {
-  // What has not been asked for is not taken for an answer.
+  // Bytes that nothing asked for are not an answer.
   const uint64_t last = std::min<uint64_t>(sending_, ended_ + most);
   Parts parts(received_bytes_, kReceiveBytes);
   for (uint64_t number = ended_; number != last && parts.has_room(); ++number) {

@@ -66,7 +66,7 @@ Result<Region> TcpTarget::allocate_writable(uint64_t bytes) {
 void TcpTarget::close() {
   offers_->withdraw(id_);
   state_->close();
-  exports_->wait_for_uses();  // whoever looks from now on sees that it is closed
+  exports_->wait_for_uses();  // every later look sees that it is closed
 }
 
 }  // namespace farpage::tcp

@@ -14,7 +14,7 @@
 
 namespace farpage::tcp {
 
-// What a target and its connection, on an I/O thread, share.
+// State that a target and its connection, on an I/O thread, share.
 class TargetState {
  public:
   static constexpr size_t kMostImmediates = 512;
@@ -49,7 +49,7 @@ class TargetState {
   std::function<void()> wake_;
 };
 
-// The end that owns the memory. Nobody drives it: I/O threads move the bytes.
+// The end that owns the memory. No caller drives it: I/O threads move the bytes.
 class TcpTarget final : public Target {
  public:
   // Offers itself as `id`, until a peer takes it up or it closes.

@@ -14,7 +14,7 @@ struct TcpOptions {
 };
 
 // Any network. The target's I/O threads serve reads and writes from registered memory, without a
-// word to whoever owns it; every address is checked against the registrations.
+// word to its owner; every address is checked against the registrations.
 class TcpFabric : public Fabric {
  public:
   // The targets' connections, as a Listener hands them over. Thread-safe.

@@ -5,7 +5,8 @@
 
 namespace farpage::tcp {
 
-// What one I/O thread has moved. In cache lines of its own: no two threads write the same one.
+// Bytes that one I/O thread has moved. In cache lines of its own: no two threads write the same
+// one.
 struct alignas(64) TrafficCounters {
   std::atomic<uint64_t> connections{0};  // open now
   std::atomic<uint64_t> reads{0};

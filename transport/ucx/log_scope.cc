@@ -16,7 +16,7 @@ thread_local std::array<char, 256> error_text = {};
 ucs_log_func_rc_t keep_errors(const char*, unsigned, const char*, ucs_log_level_t level,
                               const ucs_log_component_config_t*, const char* message,
                               va_list arguments) {
-  // What is more than a warning was asked for with UCX_LOG_LEVEL; what is fatal ends the process.
+  // More than warnings come only if UCX_LOG_LEVEL asks for them; a fatal message ends the process.
   if (depth == 0 || level > UCS_LOG_LEVEL_WARN || level == UCS_LOG_LEVEL_FATAL) {
     return UCS_LOG_FUNC_RC_CONTINUE;
   }

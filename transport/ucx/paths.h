@@ -27,8 +27,8 @@ struct UcxLane {
 };
 
 // How an endpoint reaches its peer. UCX 1.13 has no call that tells; ucp_ep_print_info does: it
-// names the transfers that are the transport's own ("get[0]"), and all else is emulated. What is
-// not understood here counts as emulated.
+// names the transfers that are the transport's own ("get[0]"), and all else is emulated. A name
+// that is not understood here counts as emulated.
 class UcxLanes {
  public:
   explicit UcxLanes(ucp_ep_h endpoint);
@@ -44,7 +44,7 @@ class UcxLanes {
   std::vector<UcxLane> lanes_;
 };
 
-// What the fabric says about itself, as it learns it from its connections. Thread-safe.
+// The fabric's capabilities, as it learns them from its connections. Thread-safe.
 class PathBook {
  public:
   explicit PathBook(bool allow_emulated);

@@ -15,7 +15,7 @@ namespace farpage::ucx {
 Result<Region> make_shared_region(std::shared_ptr<Context> context, uint64_t bytes, Access access);
 Result<RegionExport> export_shared_region(const Region& region);
 
-// Whoever may have transfers to or from registered local memory under way.
+// An owner that may have transfers to or from registered local memory under way.
 class LocalUser {
  public:
   virtual ~LocalUser() = default;

@@ -16,7 +16,7 @@ namespace farpage::ucx {
 
 class TargetWorker;
 
-// What a target and the thread that serves it share.
+// State that a target and the thread that serves it share.
 class TargetState {
  public:
   // A peer that sends more before anyone looks is cut off.

@@ -16,7 +16,7 @@ namespace farpage::ucx {
 namespace {
 
 constexpr int kProgressRounds = 64;
-// A peer that is silent must hold up nobody: its queue pair is in the error state by then.
+// A silent peer must hold up no other: its queue pair is in the error state by then.
 constexpr uint64_t kDrainNs = kSecond;
 constexpr int kDrainLookMs = 1;
 
@@ -31,7 +31,7 @@ class TargetWorker::Turn {
   ~Turn() {
     worker_.mutex_.unlock();
     worker_.waiting_.fetch_sub(1);
-    // What was done may be progress that the thread sleeps through.
+    // That call may have made progress that the thread sleeps through.
     ::eventfd_write(worker_.wake_.get(), 1);
   }
   Turn(const Turn&) = delete;

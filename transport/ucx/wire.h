@@ -10,9 +10,9 @@
 
 namespace farpage::ucx {
 
-// What travels in ChannelOffer::opaque and RegionExport::opaque: a head, and bytes that UCX alone
+// Layout of ChannelOffer::opaque and RegionExport::opaque: a head, and bytes that UCX alone
 // understands. Little endian. The CRC-32C, over the whole with the field zero, keeps damaged bytes
-// from UCX's parsers, which trust what they are given; lies are kept from them by nobody.
+// from UCX's parsers, which trust what they are given; nothing keeps lies from them.
 struct OfferHead {
   uint32_t magic;
   uint32_t crc;
@@ -72,7 +72,7 @@ struct RegionName {
   std::string key;       // packed by UCX
   uint64_t domains = 0;  // the peer's memory domains that the key is for, a bit each
 };
-// What the key holds for one of its domains.
+// The key's part for one of its domains.
 std::string_view key_part(const RegionName& name, unsigned domain);
 std::string pack_region(const RegionName& name);
 std::optional<RegionName> parse_region(std::string_view bytes);

@@ -78,7 +78,7 @@ tl::unexpected<Error> fail_ucx(ucs_status_t status, const std::string& what) {
 
 Result<std::shared_ptr<Context>> Context::open(const UcxOptions& options) {
   const LogScope log;
-  // Whoever runs this process decides what a crash does.
+  // The process's owner decides what a crash does.
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE}) ucs_debug_disable_signal(signal);
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);

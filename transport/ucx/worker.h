@@ -41,7 +41,7 @@ class Worker {
 
   ucp_worker_h get() const { return worker_; }
   int event_fd() const { return event_fd_; }
-  // What a peer needs to reach it.
+  // The address that a peer needs to reach it.
   Result<std::string> address() const;
   // False: nothing was to be done.
   bool progress() { return ucp_worker_progress(worker_) != 0; }

@@ -21,7 +21,7 @@ constexpr uint32_t kSendSlices = 16;
 constexpr int kResolveMs = 2'000;
 constexpr uint64_t kLookNs = 20 * kMillisecond;  // whether it has been cancelled
 
-// What a rejection says of itself. The event's own memory goes with its acknowledgement.
+// The reason that a rejection carries. The event's own memory goes with its acknowledgement.
 RejectWire reason_of(const rdma_cm_event& event) {
   RejectWire why = {};
   if (event.event == RDMA_CM_EVENT_REJECTED && event.param.conn.private_data != nullptr &&
@@ -36,7 +36,7 @@ RejectWire reason_of(const rdma_cm_event& event) {
 std::string reject_reason(int status) {
   constexpr int kNobodyListens = 8;
   constexpr int kByTheNode = 28;
-  if (status == kNobodyListens || status == -ECONNREFUSED) return "nobody listens there";
+  if (status == kNobodyListens || status == -ECONNREFUSED) return "no process listens there";
   if (status == kByTheNode) return "it does not know the channel, or it is taken up already";
   return fmt::format("by the reject reason {} of InfiniBand's connection manager", status);
 }
@@ -164,7 +164,7 @@ void set_ack_timeout(rdma_cm_id* id) {
   static std::once_flag told;
   std::call_once(told, [] {
     log_warning(
-        "this kernel lets nobody choose how long RDMA waits for an acknowledgement (Linux "
+        "this kernel has no option for how long RDMA waits for an acknowledgement (Linux "
         "5.2 does): a silent peer's connection ends after a quarter of a minute");
   });
 }

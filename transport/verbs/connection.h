@@ -35,7 +35,7 @@ using CmId = std::unique_ptr<rdma_cm_id, EndCm>;
 // Before a connection is made, at either end.
 void set_ack_timeout(rdma_cm_id* id);
 
-// Whose descriptor does not block.
+// The descriptor does not block.
 Result<EventChannel> make_event_channel();
 
 // A completion queue with the channel that wakes who waits for it.

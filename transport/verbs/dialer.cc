@@ -81,7 +81,8 @@ void Dialer::dial(const std::shared_ptr<Arrivals>& arrivals, const Endpoint& whe
     const auto cancelled = [&] { return stopped_.load() || arrivals->is_closed(); };
     auto connection = verbs::dial(*devices_, device_for(introduction.path), where, introduction,
                                   deadline_ns, cancelled, refused);
-    // Who waits closes the channel at the same deadline, but that is not why this one has ended.
+    // The waiting caller closes the channel at the same deadline, but that is not why this one has
+    // ended.
     const bool was_silent = !connection && connection.error().code == Code::kTimeout;
     const bool is_its_own = was_silent ? had_time : !cancelled();
     if (!connection && is_its_own && !(one_path && refused)) {

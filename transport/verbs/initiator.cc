@@ -20,12 +20,13 @@ constexpr uint64_t kPartBytes = 256 * kKiB;
 constexpr uint64_t kDialNs = 2 * kSecond;  // for one attempt
 // A queue pair in error flushes within a millisecond. One that does not is taken from its device.
 constexpr uint64_t kDrainNs = 20 * kMillisecond;
-// Of a path, while another one works; less than L, after which a page could not be used any more.
+// Of a path, while another one works; less than `read_window`, after which a page could not be used
+// any more.
 constexpr uint64_t kSilentNs = 60 * kMillisecond;
 constexpr uint64_t kProvenBytes = 1 * kMiB;  // a path that carries nothing large may still connect
 constexpr uint64_t kLookForEventsNs = kMillisecond;
 
-// What the operation itself was wrong about; over another path it would be refused again.
+// Errors of the operation itself; another path would refuse it again.
 bool is_refusal(ibv_wc_status status) {
   switch (status) {
     case IBV_WC_LOC_LEN_ERR:
@@ -272,7 +273,7 @@ void VerbsInitiator::look_at_paths() {
   if (state_ == State::kOpen && !end_.one_path && count > 1) dial_again();
 }
 
-// What a path has had under way for so long, while another one works, goes over that one.
+// Operations under way on a path for so long, while another path works, go over that one.
 void VerbsInitiator::leave_silent_paths() {
   const uint64_t now = boottime_clock().now_ns();
   for (Path& path : paths_) {
@@ -298,7 +299,7 @@ void VerbsInitiator::take_arrived(size_t number) {
   Connection& connection = path.queue->connection();
   const bool is_awaited = end_.readiness.add(connection.completions.fd(), POLLIN) &&
                           end_.readiness.add(connection.events->fd, POLLIN);
-  // Nobody would hear of what it brings.
+  // No caller would hear of its completions.
   if (!is_awaited) path.queue->break_off();
   // For a wait that has begun without it.
   connection.completions.arm();
@@ -314,7 +315,7 @@ void VerbsInitiator::drop(std::unique_ptr<SendQueue>& queue) {
 void VerbsInitiator::broke(size_t number, uint64_t now_ns) {
   paths_[number].queue->counters().broken.add();
   drop(paths_[number].queue);
-  // What had been begun there, if anything, begins anew elsewhere.
+  // Operations that had begun there, if any, begin anew elsewhere.
   if (!unsent_.empty() && flights_[unsent_.front()].path == number) {
     flights_[unsent_.front()].sent_bytes = 0;
   }
@@ -348,7 +349,7 @@ void VerbsInitiator::work_ended(const SendQueue::Work& work, ibv_wc_status statu
     --flight.works;
     if (status != IBV_WC_SUCCESS && flight.status == IBV_WC_SUCCESS) flight.status = status;
     if (flight.works > 0) continue;
-    // What has not been sent whole is the first that waits.
+    // An operation that was sent in part is the first that waits.
     if (!flight.sent && flight.status == IBV_WC_SUCCESS) continue;
     if (!flight.sent) unsent_.pop();
     operation_ended(number);
@@ -424,8 +425,8 @@ void VerbsInitiator::look_for_events() {
   take_events();
 }
 
-// What has made the descriptor readable. Only where there is something: librdmacm allocates before
-// it looks.
+// Collects the events that made the descriptor readable. Only where there is something: librdmacm
+// allocates before it looks.
 void VerbsInitiator::take_events() {
   std::array<int, 2 * kMaxDevices> ready;
   const size_t count = end_.readiness.ready(ready);
@@ -451,7 +452,7 @@ void VerbsInitiator::close() {
   for (size_t number = 0; number < end_.endpoints.size(); ++number) {
     Path& path = paths_[number];
     if (path.queue == nullptr) continue;
-    // Who closes has waited in vain, perhaps for this path.
+    // The closing caller has waited in vain, perhaps for this path.
     const uint64_t since = path.queue->silent_since_ns();
     if (since != kNever && now - std::min(now, since) >= kSilentNs) {
       end_.dialer->health().broke(end_.endpoints[number], now);

@@ -21,7 +21,7 @@ namespace farpage::verbs {
 // Twice as many as a lane has under way at most.
 inline constexpr uint32_t kMaxInFlight = 512;
 
-// What it takes to be the initiator of a channel that has been offered.
+// The parts of an initiator of an offered channel.
 struct InitiatorEnd {
   std::shared_ptr<Dialer> dialer;
   std::shared_ptr<LocalKeys> keys;
@@ -58,7 +58,7 @@ class VerbsInitiator final : public Initiator {
     RegionWire region;
     RegionUse use;
   };
-  // What has become of an operation.
+  // The outcome of an operation.
   struct Course {
     uint64_t sent_bytes = 0;
     uint32_t works = 0;  // work requests that have not ended

@@ -101,7 +101,7 @@ void ChannelListener::serve() {
   }
 }
 
-// Acknowledges the event, without which nobody can end its connection.
+// Acknowledges the event, without which its connection cannot end.
 void ChannelListener::handle(rdma_cm_event* event) {
   switch (event->event) {
     case RDMA_CM_EVENT_CONNECT_REQUEST:
@@ -150,7 +150,7 @@ void ChannelListener::requested(rdma_cm_event* event) {
   }
 }
 
-// Who connects decides on the size of packets: the network device here would drop these.
+// The connecting side decides on the size of packets: the network device here would drop these.
 void ChannelListener::reject(rdma_cm_id* request, size_t device, uint32_t sent, uint32_t taken) {
   const Device& own = (*devices_)[device];
   warnings_.warn(

@@ -53,8 +53,8 @@ struct PeerBacking final : Region::Backing {
   std::shared_ptr<LocalKeys> sources;
 };
 
-// This process's own memory by the keys that slices carry, with each device's key for it. What a
-// channel reads here on the way of a fetch is wait-free.
+// This process's own memory by the keys that slices carry, with each device's key for it. A
+// channel's reads here on the way of a fetch are wait-free.
 class LocalKeys {
  public:
   explicit LocalKeys(std::shared_ptr<const Devices> devices);

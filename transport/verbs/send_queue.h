@@ -43,7 +43,7 @@ class SendQueue {
   // Notes, every now and then, whether anything has ended since the last look. Silence is counted
   // from looks, so that posting and polling ask no clock.
   void look(uint64_t now_ns);
-  // The first look that saw what is under way as it is; kNever: nothing is, or nobody has looked.
+  // The first look that saw what is under way as it is; kNever: nothing is, or no call has looked.
   uint64_t silent_since_ns() const { return idle() ? kNever : silent_since_ns_; }
   // When it was broken off; kNever: it was not.
   uint64_t broken_ns() const { return broken_ns_; }
@@ -53,8 +53,9 @@ class SendQueue {
   // One doorbell for the chain. A device that refuses breaks the queue.
   void ring();
 
-  // What has ended since. `done` hears of each work in order, with IBV_WC_SUCCESS, or, once the
-  // queue is broken, with why: the first with its cause, all behind it with IBV_WC_WR_FLUSH_ERR.
+  // Collects works that have ended since. `done` hears of each work in order, with IBV_WC_SUCCESS,
+  // or, once the queue is broken, with why: the first with its cause, all behind it with
+  // IBV_WC_WR_FLUSH_ERR.
   template <typename Done>
   void poll(const Done& done);
 

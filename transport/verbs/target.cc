@@ -131,7 +131,7 @@ Result<Region> TargetEnd::allocate_writable(const std::shared_ptr<TargetEnd>& se
                           Access::kRemoteWrite);
 }
 
-// What is posted anew is what has been polled: a peer that sends on meets an empty receive queue.
+// Each polled receive is posted anew: a peer that sends on meets an empty receive queue.
 void TargetEnd::harvest() {
   std::array<ibv_wc, kPollBatch> ended;
   for (size_t device = 0; device < queues_.size(); ++device) {
@@ -157,7 +157,7 @@ size_t TargetEnd::poll(std::span<uint32_t> immediates) {
   harvest();
   uint32_t count = 0;
   while (count < immediates.size() && !arrived_.empty()) immediates[count++] = arrived_.pop();
-  // Where the connection has gone meanwhile, nobody needs a receive.
+  // Where the connection has gone meanwhile, no receive is needed.
   for (const CmId& connection : connections_) {
     if (connection != nullptr) post_receives(connection->qp, count);
   }

@@ -16,14 +16,14 @@ namespace farpage::verbs {
 
 class ChannelListener;
 
-// What the targets of a fabric have seen on each of its devices. Any thread.
+// Counts of a fabric's targets on each of its devices. Any thread.
 struct PortEvents {
   std::array<std::atomic<uint64_t>, kMaxDevices> connections = {};  // open now
   std::array<std::atomic<uint64_t>, kMaxDevices> refused = {};      // connections
   std::array<std::atomic<uint64_t>, kMaxDevices> immediates = {};
 };
 
-// What a target and the listener share: the queue pairs of its peer's connections. Reads ask
+// State that a target and the listener share: the queue pairs of its peer's connections. Reads ask
 // nothing of it; writes bring immediates. The peer's connections come on the listener's thread.
 //
 // A read channel's queue pairs are in their devices' domains, whose memory peers may only read. A

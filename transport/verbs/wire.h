@@ -12,8 +12,8 @@
 
 namespace farpage::verbs {
 
-// What travels on the control plane and in rdma_cm's private data: docs/formats/verbs.md. Little
-// endian. Whatever decodes it takes every byte for hostile.
+// Messages on the control plane and in rdma_cm's private data: docs/formats/verbs.md. Little
+// endian. The decoder takes every byte for hostile.
 
 // A channel's offer: where each path leads, and which channel it is.
 struct OfferWire {
@@ -34,7 +34,7 @@ std::string encode_region(const RegionWire& region);
 std::optional<RegionWire> decode_region(const std::string& opaque, uint64_t bytes);
 
 // Private data of a connection request. `owner` is drawn by who takes the offer up, and the same
-// for all of its paths: nobody else can take one.
+// for all of its paths: no other can take one.
 inline constexpr uint32_t kMagic = 0x31565046;  // "FPV1"
 struct ConnectWire {
   uint32_t magic;

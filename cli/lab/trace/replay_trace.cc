@@ -22,7 +22,7 @@ namespace {
 struct Reader {
   std::string_view format;
   Result<std::unique_ptr<RequestStream>> (*open)(const std::string& path);
-  // What has to be put in order is read once, for all who want it; null: open() reads it again.
+  // A trace that must be sorted is read once, for all its readers; null: open() reads it again.
   Result<OpenRequests> (*keep)(const std::string& path);
   const char* needs;   // what has to be named; null: one is looked for
   const char* remark;  // for who reads where a trace is from
@@ -98,7 +98,7 @@ Result<paging::AccessTrace> load_access_trace(const TraceArguments& arguments) {
 }
 
 // A file of another format is what most often is no trace of the one that is taken unless told.
-// What is there in a trace's place (kNotFound) is told for what it is, and needs no such hint.
+// The error for a wrong kind of file (kNotFound) says what the file is, and needs no such hint.
 Error with_format(Error error, const TraceArguments& arguments) {
   if (!arguments.trace.empty() && arguments.format == TraceArguments().format &&
       error.code != Code::kNotFound) {

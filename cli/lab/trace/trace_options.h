@@ -39,8 +39,8 @@ inline void add_trace(CLI::App& command, TraceArguments& trace,
       .add_option("--format", trace.format, "Format of the trace (docs/formats/request-traces.md)")
       ->check(format_name(formats))
       ->capture_default_str();
-  add_count(command, "--requests", trace.requests, "Stops after so many; 0: the whole trace");
-  add_count(command, "--seed", trace.seed, "Of the synthetic trace, and of what is drawn");
+  add_count(command, "--requests", trace.requests, "Stops after this many; 0: the whole trace");
+  add_count(command, "--seed", trace.seed, "Seed of the synthetic trace and of all draws");
 }
 
 }  // namespace farpage

@@ -17,7 +17,7 @@ struct Estimate {
   double high = 0;
 };
 
-// What was summed up over a part of what was looked at, such as a sequence.
+// Sums over a part of the data, such as a sequence.
 template <size_t kCount>
 using Sums = std::array<double, kCount>;
 

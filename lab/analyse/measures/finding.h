@@ -16,7 +16,7 @@ struct Figure {
   Estimate estimate;
 };
 
-// What is answered by an interval and not by a figure alone.
+// A finding with an interval around its figure.
 enum class Answer : uint8_t { kYes, kNo, kOpen, kNotAsked };
 inline constexpr std::array<std::string_view, 4> kAnswerNames = {"yes", "no", "open", "not asked"};
 

@@ -11,7 +11,7 @@
 
 namespace farpage::analyse {
 
-// What a memory that a policy manages hits of a trace.
+// Hits of a policy's memory on a trace.
 struct Kept {
   std::string policy;
   uint64_t budget_pages = 0;

@@ -11,8 +11,8 @@
 
 namespace farpage::analyse {
 
-// What intervals resample: the sequences of a trace, where it tells of several, else parts of
-// consecutive steps, which stand for them.
+// The parts that intervals resample: the sequences of a trace, where it tells of several, else
+// parts of consecutive steps, which stand for them.
 class Parts {
  public:
   static constexpr size_t kOfSteps = 50;

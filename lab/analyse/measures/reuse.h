@@ -13,7 +13,7 @@
 
 namespace farpage::analyse {
 
-// What moves a page. docs/analyse.md has the rules.
+// Events that move a page. docs/analyse.md has the rules.
 enum class PageClass : uint8_t { kOneShot, kPersistent, kRecency, kMilestone };
 inline constexpr std::array<std::string_view, 4> kPageClassNames = {
     "one-shot", "persistent", "recency-driven", "milestone-driven"};

@@ -14,7 +14,7 @@
 namespace farpage::analyse {
 
 // H2: whether the heads whose selections change most are those whose pages, once they have gone,
-// are wanted again at once. What goes is what an lru memory of so many pages lets go.
+// are wanted again at once. The evicted pages are those that an lru memory of so many pages evicts.
 class HeadQuestion final : public Question {
  public:
   // `has_mass`: a head selects its 64 pages with the most mass in a step, else all that it demands.

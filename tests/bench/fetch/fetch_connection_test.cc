@@ -66,7 +66,7 @@ TEST_F(FetchConnectionTest, FetchThatIsNotReleasedHoldsUpNoOther) {
   EXPECT_EQ(connection->totals().ready, connection->totals().fetches);
 }
 
-// They are counted apart, and cost no channel. What they fetch is not among the figures.
+// They are counted apart, and cost no channel. Their fetches are not among the figures.
 TEST_F(FetchConnectionTest, FetchesThatCannotBeInTimeAreCountedApart) {
   FetchBenchOptions options;
   options.page_bytes = kPageBytes;

@@ -27,7 +27,7 @@ class UrgentBenchTest : public testing::Test {
         *client_, options, [this] { return interrupted_; }, [](uint64_t, uint64_t) {});
   }
 
-  // However long this machine lets a thread wait, no read is older than L.
+  // However long this machine lets a thread wait, no read is older than `read_window`.
   static NodeOptions patient() {
     NodeOptions options = Cluster::small_options();
     options.reuse_ms = 10'000;

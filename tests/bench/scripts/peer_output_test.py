@@ -1,4 +1,4 @@
-"""What peers write is read as what it says; the expected figures were read by eye from the recorded output."""
+"""The scripts read peers' output right; the expected figures were read by eye from the recorded output."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""What real peers once wrote, for the tests of the scripts in bench/."""
+"""Recorded output of real peers, for the tests of the scripts in bench/."""
 
 import pathlib
 

@@ -65,7 +65,7 @@ TEST_F(KeptPagesTest, MustHaveStayedWhereEveryNodeOfItsSetIsTheSame) {
   EXPECT_FALSE(kept_.must_have_stayed(key_, now_)) << "n0 may not have had it again yet";
 }
 
-// What it rests on: nodes that go take nothing from the sets of those that stay.
+// Its assumption: nodes that go take nothing from the sets of those that stay.
 TEST(KeptPagesPremise, WhoHoldsAKeyAmongAllHoldsItAmongAny) {
   const std::vector<std::string> names = {"n0", "n1", "n2", "n3"};
   const Epoch all = epoch_of(names);

@@ -38,7 +38,7 @@ TEST(ClusterOptions, EpochIsOfTheNamesAndNotOfTheAddresses) {
 TEST(ClusterOptions, ListsThatCannotHoldAreRefusedInASentence) {
   EXPECT_EQ(refusal(listed("a=/x,b=/y")), "taken");
   EXPECT_NE(refusal(listed("a=/x,a=/y")).find("'a' twice"), std::string::npos);
-  EXPECT_NE(refusal(listed("a=/x,/y")).find("'/y' is no NAME=ADDRESS"), std::string::npos);
+  EXPECT_NE(refusal(listed("a=/x,/y")).find("'/y' is not NAME=ADDRESS"), std::string::npos);
   EXPECT_NE(refusal(listed("=/x")).find("NAME=ADDRESS"), std::string::npos);
   EXPECT_NE(refusal(listed("a=/x,,b=/y")).find("NAME=ADDRESS"), std::string::npos);
   EXPECT_NE(refusal(listed("a=/x;b=/y")).find("separate entries by commas"), std::string::npos);

@@ -1,4 +1,4 @@
-"""What is in the two programs: the product has nothing of simulations, attacks and the laboratory."""
+"""The contents of the two programs: the product has nothing of simulations, attacks and the laboratory."""
 
 import re
 import subprocess

@@ -122,8 +122,8 @@ class GenerateTest(Case):
         self.refused("write it as key=value", "normal", "--set", "churn_stable")
         self.refused("tokens is a whole number from 0", "normal", "--tokens", "99999999999")
         self.refused("--tokens", "normal", "--tokens", "-1")
-        self.refused("--truth is a file of its own", "normal", truth="a.trace")
-        self.refused("--truth is a file of its own", "normal", truth="-")
+        self.refused("--truth needs a file of its own", "normal", truth="a.trace")
+        self.refused("--truth needs a file of its own", "normal", truth="-")
         result = self.run_program("generate", "normal", "--output", "a.trace")
         self.assert_fails(result, 2, "--truth")
 

@@ -1,4 +1,4 @@
-"""Replays of a made decode whose pages are really fetched, beside virtual time."""
+"""Replays of a synthetic decode whose pages are really fetched, beside virtual time."""
 
 import json
 import unittest

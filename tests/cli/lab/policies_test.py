@@ -255,7 +255,7 @@ class PoliciesTest(Case):
         self.assertNotIn("left out", self.run_program("policies", self.trace, "--policy", "lru", "--budget", "2", "--csv", "-").stderr)
 
     def test_what_cannot_be_run_is_refused_with_what_can(self):
-        self.assertIn("both go to standard output", self.refused("--policy", "lru", "--budget", "5", "--json", "-", "--csv", "-"))
+        self.assertIn("both write to standard output", self.refused("--policy", "lru", "--budget", "5", "--json", "-", "--csv", "-"))
         self.assertIn("did you mean 'lru'?", self.refused("--policy", "lruu", "--budget", "5"))
         self.assertIn("has no parameters", self.refused("--policy", "lru:k=2", "--budget", "5"))
         self.assertIn("did you mean 'reasonalloc'?", self.refused("--policy", "reasonaloc/lru", "--budget", "5"))

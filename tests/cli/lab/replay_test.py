@@ -104,7 +104,7 @@ class ReplayTest(Counts, Case):
         trace = self.folder / "trace.jsonl"
         # Three blocks of 16 tokens, and not of Mooncake's 512.
         trace.write_text('{"input_length": 33, "hash_ids": [1, 2, 3]}\n')
-        self.assert_fails(self.run_program("replay", trace, "--prefill-tokens-per-s", "10"), 1, "--block-tokens", "replay it without")
+        self.assert_fails(self.run_program("replay", trace, "--prefill-tokens-per-s", "10"), 1, "--block-tokens", "or leave it out")
         answer = self.replay_trace(trace, "--prefill-tokens-per-s", "10", "--block-tokens", "16")
         self.assertEqual(answer["requests"], 1)
 

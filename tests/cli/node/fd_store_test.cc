@@ -55,7 +55,7 @@ TEST_F(FdStoreTest, AFileIsHeldOnceUnderAName) {
   EXPECT_EQ(names(), Names{"a"});
 }
 
-// Who cleans /tmp removes the socket, and anybody may put another one there.
+// A cleaner of /tmp removes the socket, and any user may put another one there.
 TEST_F(FdStoreTest, ItMovesToWhereItCanBeReachedWithWhatItHolds) {
   const UniqueFd file = new_file();
   say("FDSTORE=1\nFDNAME=a", {file.get()});

@@ -45,9 +45,9 @@ bool is_same_description(const UniqueFd& one, const UniqueFd& other) {
   return is_same;
 }
 
-// What systemd does with a service's messages (its service_add_fd_store): a description that it
-// has, under whatever name, and what is one too many, it does not take. Without kcmp(2) every
-// description of a file is the same to it.
+// As systemd handles a service's messages (its service_add_fd_store): it does not take a
+// description that it has, under any name, nor one too many. Without kcmp(2) every description of a
+// file is the same to it.
 class Manager {
  public:
   struct Options {

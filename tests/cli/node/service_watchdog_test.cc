@@ -62,7 +62,7 @@ class ServiceWatchdogTest : public testing::Test {
     for (const char* name : {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"}) ::unsetenv(name);
   }
 
-  // What was said since the last time, one message after the other.
+  // The messages since the last time, one after the other.
   std::string heard() const {
     std::string all;
     std::array<char, 256> text;

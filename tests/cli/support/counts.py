@@ -1,11 +1,11 @@
-"""What a replay counts, whatever backend it runs over, and an independent model of it."""
+"""The counts of a replay, over any backend, and an independent model of them."""
 
 import collections
 import json
 
 
 def model(requests, local_pages):
-    """What an LRU of local pages and a node that forgets nothing come to, one page at a time."""
+    """A model of an LRU of local pages and a node that forgets nothing, one page at a time."""
     local, stored = collections.OrderedDict(), set()
     counts = collections.Counter()
     for page in (page for request in requests for page in request):

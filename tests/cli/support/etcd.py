@@ -95,6 +95,6 @@ class Etcd:
         return result.stdout
 
     def epoch(self, fleet="farpage"):
-        """What stands there; none yet: {}."""
+        """The content there; none yet: {}."""
         lines = self.control("get", "--print-value-only", f"/farpage/{fleet}/epoch").strip()
         return json.loads(lines) if lines else {}

@@ -1,4 +1,4 @@
-"""What happens to a node in the middle of a replay, whatever lies between the two: shared memory, loopback, a network, RDMA."""
+"""Faults of a node in the middle of a replay, with anything between the two: shared memory, loopback, a network, RDMA."""
 
 import signal
 import time
@@ -12,7 +12,7 @@ WARM_S = 1  # of a lease, and no fetch that has begun then is over its deadline 
 
 
 class Pace(typing.NamedTuple):
-    """What goes with the speed of a machine."""
+    """Figures that go with the speed of a machine."""
 
     page_bytes: int = 65536
     lease_ms: int = 300

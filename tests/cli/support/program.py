@@ -65,7 +65,7 @@ def fetch(url):
 
 
 def skip_or_fail(case, why):
-    """What is missing on a machine is skipped there, and never where changes are judged."""
+    """A test whose needs are missing on a machine is skipped there, and never where changes are judged."""
     print(f"skipped: {why}", flush=True)
     case.fail(why) if os.environ.get("CI") else case.skipTest(why)
 

@@ -15,7 +15,7 @@ using prefetch::Signal;
 
 constexpr uint32_t kLayers = 16;
 
-// What a layer demands for a token.
+// A layer's demands for a token.
 using Demands = std::vector<PageNumber> (*)(uint32_t layer, uint64_t token);
 
 // The same accesses, with a step a token or a step a layer.

@@ -107,7 +107,7 @@ Finding attention(bool attention_tells) {
   for (uint64_t step = 1; step < 5'000; ++step) {
     const bool is_wanted = random.below(5) != 0;
     const auto page = static_cast<PageNumber>(is_wanted ? random.below(20) : 20 + random.below(80));
-    // What is rarely accessed gets more each time, so that it has as much in all.
+    // A rarely accessed page gets more each time, so that it has as much in all.
     const float mass = attention_tells ? 0.1F : is_wanted ? 0.01F : 0.16F;
     made.add(step, page, mass);
   }

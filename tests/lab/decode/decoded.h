@@ -7,7 +7,7 @@
 
 namespace farpage::decode {
 
-// What each head read in each step, by positions in order, as the trace tells.
+// Each head's reads in each step, by positions in order, as the trace tells.
 struct Decoded {
   explicit Decoded(const DecodeOptions& options) : generator(options) {
     const uint64_t steps = generator.script().steps();
@@ -23,7 +23,8 @@ struct Decoded {
     }
   }
 
-  // What the head reads in this step and did not read in the one before, without the newest page.
+  // Pages that the head reads in this step and did not read in the one before, without the newest
+  // page.
   std::vector<uint32_t> entered(uint64_t step, uint64_t head) const {
     std::vector<uint32_t> fresh;
     const auto newest = static_cast<uint32_t>(generator.script().position_of(step));

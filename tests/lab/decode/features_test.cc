@@ -16,7 +16,7 @@ using prefetch::Mark;
 
 constexpr uint64_t kSteps = 60'000;
 
-// What an engine tells of the steps, and what was true.
+// An engine's notes on the steps, and the truth.
 struct Told {
   explicit Told(double informativeness) : options(options_with(informativeness)), script(options) {
     Features features(options, script);

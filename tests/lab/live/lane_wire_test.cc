@@ -56,7 +56,7 @@ class LaneWireTest : public testing::Test {
   static SimClusterOptions options() {
     SimClusterOptions options;
     options.node.pool_bytes = 256 * kKiB;
-    // What the machine itself takes is less than the link.
+    // The machine itself takes less time than the link.
     options.network = {.delay_min_ns = 0, .delay_max_ns = kMicrosecond};
     return options;
   }
@@ -153,8 +153,8 @@ uint64_t sum(const LiveCounts& counts) {
   return std::accumulate(counts.recompute.begin(), counts.recompute.end(), uint64_t{0});
 }
 
-// Where nothing comes ahead no clock decides on anything, and all is the same. What comes ahead a
-// lane holds back now and then, to know what demands take alone, and not when virtual time does.
+// Where nothing comes ahead no clock decides on anything, and all is the same. A lane holds pages
+// ahead back now and then, to know the time of demands alone, and not when virtual time does.
 TEST_F(LaneWireTest, DoesWhatVirtualTimeSays) {
   for (const uint64_t seed : {1, 2}) {
     const auto trace = drawn(seed);

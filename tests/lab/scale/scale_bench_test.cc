@@ -39,7 +39,7 @@ SimClusterOptions five_nodes() {
   return options;
 }
 
-// What the sample says of a loss, real nodes do: they fill themselves with exactly as many pages.
+// Real nodes do as the sample says of a loss: they fill themselves with exactly as many pages.
 TEST(ScaleBench, NodesFillThemselvesWithWhatTheSampleCounts) {
   const Epoch epoch = scale_epoch(kNodes, 2, kPageBytes, 1);
   const PlacementSample sample = sample_placement(epoch, kKeys, kSeed, {1}, 1);

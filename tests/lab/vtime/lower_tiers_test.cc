@@ -84,7 +84,7 @@ class Told final : public prefetch::Policy {
 
 class LowerTiersTest : public testing::Test {
  protected:
-  // The last is endless. What goes first goes in this order.
+  // The last is endless. Evictions go in this order.
   static LowerTiers of(const std::vector<uint64_t>& pages,
                        const std::vector<prefetch::PageNumber>& order = {1, 2, 3, 4, 5}) {
     std::vector<TierOptions> tiers(pages.size() + 1);

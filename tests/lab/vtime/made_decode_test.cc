@@ -11,7 +11,7 @@
 namespace farpage::vtime {
 namespace {
 
-// What a decoder of the set `reasoning` reads in so many steps.
+// The reads of a decoder of the set `reasoning` in so many steps.
 paging::AccessTrace made_decode(uint64_t tokens) {
   decode::DecodeOptions options;
   options.tokens = tokens;

@@ -18,7 +18,7 @@ using prefetch::PageNumber;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// What came last goes first; hears of nothing that is not so.
+// Evicts the newest page first; checks everything that it hears.
 class LastInFirstOut final : public prefetch::Policy {
  public:
   void on_access(const prefetch::Access&) override {}

@@ -1,4 +1,4 @@
-/* What must hold, told by the true order of events and not by the checks of the protocol. */
+/* The invariants, told by the true order of events and not by the checks of the protocol. */
 
 /* I2: a fetch that began after the acknowledgement of a put gets that put's bytes, or a newer version's. */
 #ifndef unchecked_I2

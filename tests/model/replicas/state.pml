@@ -1,4 +1,4 @@
-/* What three nodes, two replicas of one key, and the epoch key in etcd hold. */
+/* The state of three nodes, two replicas of one key, and the epoch key in etcd. */
 
 #ifndef EPOCHS
 #define EPOCHS 3                    /* two epoch changes; 4: three */
@@ -60,7 +60,7 @@ byte fill_epoch, fill_version, fill_to;             /* one fill on its way, outs
 chan repl[3] = [PUTS] of { byte, byte };            /* REPL: epoch, version */
 byte puts;
 
-/* What the world was told. */
+/* The outcomes that the world was told. */
 byte acked = FIRST;                 /* the highest acknowledged version */
 
 byte e_, v_;                        /* for use within one step; 0 between steps */

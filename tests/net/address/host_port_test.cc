@@ -12,7 +12,8 @@ TEST(HostPort, WhatIsNoneIsRefusedWithWhatToWrite) {
     const auto parsed = parse_host_port(text);
     ASSERT_FALSE(parsed.has_value()) << text;
     EXPECT_EQ(parsed.error().code, Code::kInvalid);
-    EXPECT_TRUE(parsed.error().message.starts_with("'" + std::string(text) + "' is no address"));
+    EXPECT_TRUE(
+        parsed.error().message.starts_with("'" + std::string(text) + "' is not an address"));
     EXPECT_NE(parsed.error().message.find("write HOST:PORT"), std::string::npos);
   }
 }

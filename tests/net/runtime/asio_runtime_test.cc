@@ -88,7 +88,7 @@ TEST(AsioRuntime, NotifyWritesADescriptorOnlyWhereSomebodyHasAsked) {
   }
 }
 
-// Whichever comes first, arming or the change, the waiter hears of it.
+// The waiter hears of the change, whether it comes before the arming or after it.
 TEST(AsioRuntime, NoChangeIsMissedBetweenArmingAndTheLook) {
   AsioRuntime runtime;
   const auto signal = runtime.signal_changes();
@@ -271,7 +271,7 @@ TEST_F(Watched, CallsBackOnceForEachWait) {
   runtime_.run([&] { watch_.reset(); });
 }
 
-// What has come before the wait counts, although nothing changes any more.
+// A change before the wait counts, although nothing changes any more.
 TEST_F(Watched, WaitForWhatIsThereAlreadyEnds) {
   say(pair_.second);
   std::atomic<int> calls = 0;

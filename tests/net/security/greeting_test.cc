@@ -316,7 +316,7 @@ TEST_F(RawClient, GreetingThatComesByteByByteIsAccepted) {
   EXPECT_EQ(send(whole.substr(whole.size() - 1)), HandshakeServer::State::kAccepted);
 }
 
-// What comes after the greeting is not the greeting's.
+// Bytes after the greeting are not part of it.
 TEST_F(RawClient, BytesBehindTheGreetingAreLeft) {
   begin({});
   EXPECT_EQ(send(opening() + std::string(48, '\0') + "first frame"),

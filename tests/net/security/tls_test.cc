@@ -169,7 +169,7 @@ TEST_F(Tls, EndOfTheCertificateIsKnown) {
   EXPECT_EQ(client_context(ca_.file())->expires_s(), 0);
 }
 
-// What the node makes of a client's certificate the client hears in words of its own.
+// The client tells the node's verdict on its certificate in words of its own.
 TEST_F(Tls, RefusedClientIsToldWhatIsWrongWithItsCertificate) {
   TestCa::Wish brief;
   brief.ends_s = 2;
@@ -292,7 +292,7 @@ TEST_P(TlsTransfer, LargeTransferInOddPiecesArrivesWhole) {
     for (size_t i = 0; i < 2; ++i) {
       Direction& each = directions[i];
       if (each.offered < each.sent.size() && random() % 3 != 0) {
-        // What has blocked is offered again, and no less of it.
+        // A write that blocked is offered again, in full.
         const size_t left = each.sent.size() - each.offered;
         const size_t offer = std::min(left, shortest_offer[i] + random() % 70'000);
         const size_t cut = random() % (offer + 1);

@@ -1,4 +1,4 @@
-// What clients see of a node whose budget for them is used up.
+// Clients of a node whose budget for them is used up.
 #include <gtest/gtest.h>
 
 #include <string>

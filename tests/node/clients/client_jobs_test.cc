@@ -221,7 +221,7 @@ TEST_F(ClientJobsInThreads, ItsEndWaitsForWhatIsInsideAndDestroysTheRest) {
   ending.join();
 }
 
-// Whose process has died, and whose runtime runs nothing any more.
+// Its process has died, and its runtime runs nothing any more.
 TEST(ClientJobsInVirtualTime, OfADeadProcessIsDestroyedWithIt) {
   sim::World world(1);
   sim::SimFabric fabric(world, {.offload_min_ns = kMillisecond, .offload_max_ns = kMillisecond});

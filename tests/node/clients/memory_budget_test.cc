@@ -64,7 +64,7 @@ TEST(MemoryBudget, WhatDoesNotFitTheWholeLeavesNothingInThePart) {
   EXPECT_TRUE(other->take(20));
 }
 
-// Whatever is taken, moved, and ended, in whatever order.
+// With any grants taken, moved, and ended, in any order.
 TEST(MemoryBudget, IsBalancedUnderAnySchedule) {
   const Seeds seeds = seeds_from_environment(50);
   for (uint64_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {

@@ -148,7 +148,7 @@ TEST_F(Pushing, WhatThePatienceLeavesNoTimeForSendsItsImmediatesAlone) {
   EXPECT_EQ(client.header(0).magic, 0u);
 }
 
-// What the node says of its pushes, page by page.
+// The node's answer about its pushes, page by page.
 TEST_F(Pushing, CountsWhatItWritesAndWhatItLeavesOut) {
   const auto counts = [&] { return node_.status(writer_.id()).pushes; };
   put(1);

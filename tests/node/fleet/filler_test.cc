@@ -1,4 +1,5 @@
-// What a member lacks, and how it comes by it when its reads of the others fail, in virtual time.
+// A member's missing pages, and how it gets them when its reads of the others fail, in virtual
+// time.
 #include <gtest/gtest.h>
 
 #include "sim/fault/fault_fabric.h"

@@ -8,7 +8,7 @@
 namespace farpage {
 namespace {
 
-// What was asked of it is lost with the connection, and nobody says so.
+// Requests to it are lost with the connection, without a word.
 TEST(FleetAway, MemberThatIsSilentWhileItIsGreetedIsGreetedAgain) {
   SimCluster cluster(22, three_nodes());
   RawClient client(cluster);

@@ -87,7 +87,7 @@ TEST_F(Leaving, NewRunBeginsOnceTheOldOneIsGone) {
   EXPECT_TRUE(all_ended);
   ASSERT_TRUE(client_.wait_for([&] { return all_are_in(cluster_); }));
   cluster_.node_fabric(1).set_options({});
-  // What the others are given since they reach it again was begun while that was slow.
+  // Pages that the others get since they reach it again were begun while that was slow.
   client_.run_for(10 * kSlowNs);
   client_.forget(1);
   EXPECT_NE(client_.status(1).incarnation, incarnation);

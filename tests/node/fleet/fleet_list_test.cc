@@ -254,7 +254,7 @@ TEST(FleetList, PagesAreAppliedInTheOrderInWhichTheyWereSent) {
   }
 }
 
-// What a replica has read is not what was put.
+// A replica has read other bytes than were put.
 TEST(FleetList, PageThatIsNotWholeIsNotTakenOver) {
   for (const uint64_t offset : {sizeof(PageHeader) + 100, offsetof(PageHeader, version)}) {
     SimClusterOptions options = three_nodes();
@@ -294,7 +294,7 @@ TEST(FleetList, SecondPutOfAKeyWaitsForTheFirst) {
   EXPECT_TRUE(client.holds(1, number, 2));
 }
 
-// What lies in the slot is changed behind the node's back.
+// The test changes the slot's bytes behind the node's back.
 TEST(FleetList, CorruptPageThatIsReportedIsRepairedFromTheOther) {
   SimCluster cluster(17, three_nodes());
   RawClient client(cluster);

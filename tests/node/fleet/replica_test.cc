@@ -1,4 +1,4 @@
-// What a replica takes on of what another member sends it, in virtual time.
+// Pages that a replica takes over from another member, in virtual time.
 #include <gtest/gtest.h>
 
 #include "tests/node/fleet/three_nodes.h"

@@ -212,7 +212,7 @@ std::string test_name(const testing::TestParamInfo<std::string>& tested) {
 }
 INSTANTIATE_TEST_SUITE_P(Policies, EvictionBy, testing::ValuesIn(all_names()), test_name);
 
-// What these know of pages that have gone for long is nothing.
+// These know nothing of pages that have gone for long.
 TEST(Eviction, IsAsSimulatedWithMorePagesThanANodeRemembers) {
   for (const char* name : {"lru", "fifo", "lfu", "random", "s3fifo"}) {
     SCOPED_TRACE(name);

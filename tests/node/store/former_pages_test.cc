@@ -63,7 +63,7 @@ class FormerPagesTest : public testing::Test {
   }
   PageHeader& header(uint32_t slot) { return *reinterpret_cast<PageHeader*>(slot_bytes(slot)); }
 
-  // What a reader of this run accepts; 0: nothing. Its bytes are those of that put.
+  // The version that a reader of this run accepts; 0: none. Its bytes are those of that put.
   Version read(uint64_t number) {
     const auto* index = reinterpret_cast<const Bucket*>(store_->index().data());
     const auto homes = key_buckets(key_of(number), geometry_.buckets);

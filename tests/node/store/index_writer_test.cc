@@ -164,8 +164,8 @@ RC_GTEST_PROP(IndexWriterProperty, AgreesWithAMap, (uint32_t seed)) {
 }
 
 // Only the probe can make room, from bucket 0 to 2 and back: what shares a bucket with it has its
-// other home in bucket 1, which is full. Whoever reads the bucket that it leaves, and then the one
-// that it enters, must see it, because it is written there before it is cleared here.
+// other home in bucket 1, which is full. A client that reads the bucket that it leaves, and then
+// the one that it enters, must see it, because it is written there before it is cleared here.
 TEST(IndexWriter, KeyThatMovesIsAlwaysInOneOfItsBuckets) {
   constexpr uint64_t kBuckets = 3;
   constexpr uint64_t kMoves = 300'000;
@@ -240,7 +240,7 @@ TEST(IndexWriter, EntryOfADamagedHeaderIsNotMoved) {
   EXPECT_FALSE(index.insert(key, slot));
   EXPECT_EQ(index.bucket(0).entries, before[0].entries);
   EXPECT_EQ(index.bucket(1).entries, before[1].entries);
-  // What stands in the way is named even so, and its place is taken.
+  // The entry in the way is named even so, and its place is taken.
   const auto displaced = index.writer().in_the_way(key, [](uint32_t) { return true; });
   ASSERT_TRUE(displaced && *displaced < slot);
   index.writer().erase_damaged(*displaced, 9);

@@ -17,7 +17,7 @@ SimClusterOptions scrubbed_nodes(uint64_t replicas = 2) {
 
 constexpr uint64_t kPassNs = 80 * kMillisecond;
 
-// Nobody asks for the page, and nobody reports it.
+// No client asks for the page, and none reports it.
 TEST(Scrubber, PageThatGoesBadIsFoundWithinAPassAndRepairedFromTheOther) {
   SimCluster cluster(31, scrubbed_nodes());
   RawClient client(cluster);

@@ -15,7 +15,7 @@
 namespace farpage::prefetch {
 namespace {
 
-// What is resident, in the order in which it came.
+// The resident pages, in the order in which they came.
 class Residents {
  public:
   bool contains(PageNumber page) const { return std::ranges::count(pages_, page) > 0; }

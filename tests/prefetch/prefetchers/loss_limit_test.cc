@@ -65,7 +65,7 @@ TEST_F(LossLimitTest, AtFirstAFiftiethMayBeLostAndInTheEndSoMuch) {
   miss_with_the_shadow(100'000);
   EXPECT_NEAR(lose_all(), kMost, 1);
 }
-// Whoever it is loses whenever that is allowed.
+// The prefetcher loses whenever that is allowed.
 TEST_F(LossLimitTest, NobodyLosesMoreHoweverOftenItIsTried) {
   int lost = 0;
   for (int shadow = 1; shadow <= 100'000; ++shadow) {
@@ -105,8 +105,7 @@ TEST_F(LossLimitTest, WhatWasGainedCountsUpToALimit) {
   for (PageNumber i = 0; i < 500; ++i) access(i % 5);  // a 50th of these is 10
   EXPECT_NEAR(lose_all(), kMost, 1);
 }
-// What goes first is what was used last: of a loop that is one page too long it misses few, and
-// lru all.
+// The page used last goes first: of a loop that is one page too long it misses few, and lru all.
 TEST_F(LossLimitTest, TheShadowHasTheMemorysPolicy) {
   class Mru final : public Policy {
     void on_access(const Access&) override {}

@@ -55,7 +55,7 @@ TEST(PerHead, OnePageForManyHeads) {
   EXPECT_THAT(evicted_of("even/lru", 1, accesses_of({{0, 0}, {1, 1}, {2, 2}, {0, 0}})),
               ElementsAre(0, 1, 2));
 }
-// Whoever tells of accesses has looked at their heads.
+// The teller of accesses has looked at their heads.
 TEST(PerHead, AHeadBeyondTheLayoutIsAMistake) {
   for (const char* name : {"even/lru", "reasonalloc/lru"}) {
     const auto chosen = choose_policy(name);
@@ -140,7 +140,7 @@ TEST(PerHead, OfOneHeadItDecidesAsThePolicyAlone) {
   }
 }
 
-// What a policy was made with, and heard.
+// The arguments that a policy was made with, and the calls that it heard.
 struct Heard {
   uint64_t budget_pages = 0;
   std::vector<uint64_t> page_bytes;

@@ -57,7 +57,8 @@ void slow_down(fault::ShapedFabric& fabric) {
   fabric.shape({.latency_ns = kMillisecond});
 }
 
-// What it wraps has a descriptor; what that tells of is not all that has to be waited for.
+// The wrapped initiator has a descriptor, which does not tell of everything that has to be waited
+// for.
 template <typename Wrapper>
 class SlowOverTcp : public Harness {
  public:

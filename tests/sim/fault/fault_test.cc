@@ -74,7 +74,7 @@ class FaultTest : public ::testing::Test {
   void post(const Operation& operation) {
     ASSERT_EQ(post_operations(*initiator_, {&operation, 1}).accepted, 1u);
   }
-  // What comes within so much time.
+  // The completions that come within so much time.
   std::vector<Completion> collect(uint64_t for_ns = kPatience) {
     std::vector<Completion> all;
     const uint64_t end = world_.now_ns() + for_ns;

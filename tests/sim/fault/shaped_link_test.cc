@@ -46,7 +46,7 @@ class ShapedLinkTest : public ::testing::Test {
     operation.local[0] = local_.slice(page * kBytes, kBytes);
     ASSERT_EQ(post_operations(*reader.initiator, {&operation, 1}).accepted, 1u);
   }
-  // What has come by so long after the beginning.
+  // The completions by so long after the beginning.
   std::vector<uint64_t> tags_by(Reader& reader, uint64_t at_ns) {
     std::vector<uint64_t> tags;
     while (world_.now_ns() < at_ns) {
@@ -92,7 +92,7 @@ TEST_F(ShapedLinkTest, AllChannelsShareIt) {
   read(other, 2);
   EXPECT_EQ(tags_by(other, begin + us(103) - 1), Tags());
   EXPECT_EQ(tags_by(other, begin + us(103)), Tags({72}));
-  // Whose second page begins when its own channel is next looked at.
+  // Its second page begins when its own channel is next looked at.
   EXPECT_EQ(tags_by(one, begin + us(203)), Tags({70, 71}));
 }
 

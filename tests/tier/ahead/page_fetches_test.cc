@@ -30,7 +30,7 @@ class PageFetchesTest : public ::testing::Test {
   void set_delay(uint64_t delay_ns) {
     cluster_.client_fabric(0).set_options({.delay_min_ns = delay_ns, .delay_max_ns = delay_ns});
   }
-  // What has ended by then.
+  // The fetches that have ended by then.
   std::map<uint64_t, PageVerdict> drive(uint64_t in_ns) {
     std::map<uint64_t, PageVerdict> ended;
     const uint64_t until_ns = now() + in_ns;
@@ -83,7 +83,7 @@ TEST_F(PageFetchesTest, WhatIsHeldIsTheirsUntilItIsReleased) {
   EXPECT_EQ(ended.at(1).place, Place::kReleased);
 }
 
-// Whichever has begun first, and whatever has ended before.
+// In any order of beginning, and after any earlier end.
 TEST_F(PageFetchesTest, WaitsForWhicheverEndsFirst) {
   for (const uint64_t number : {1, 2, 3}) {
     engine_.put(test_key(number), 10 + number);

@@ -16,8 +16,8 @@
 
 namespace farpage {
 
-// What a prefetcher was told, and what it is to name: numbers in the order in which pages were
-// first heard of.
+// The accesses that a prefetcher heard, and the pages that it names: numbers in the order in which
+// pages were first heard of.
 struct Script {
   std::vector<prefetch::PageNumber> names;
   std::vector<prefetch::Access> accesses;

@@ -195,7 +195,7 @@ TEST_F(PrefetchTest, WhatIsNotDemandedInItsTimeGivesItsPlaceBack) {
   EXPECT_EQ(script_.evicted, (std::vector<prefetch::PageNumber>{1, 2}));
 }
 
-// What the last plan does not name any more goes first, and what it names does not go.
+// Pages that the last plan no longer names go first, and those that it names stay.
 TEST_F(PrefetchTest, LikelierPageTakesThePlaceOfOneThatIsNotNamedAnyMore) {
   put_all(20);
   hear_of(20);

@@ -4,7 +4,7 @@
 namespace farpage {
 namespace {
 
-// What is fetched ahead is pushed by the node.
+// The node pushes the pages that are fetched ahead.
 class PrefetchPush : public PrefetchTest {
  protected:
   static PrefetchOptions options() {

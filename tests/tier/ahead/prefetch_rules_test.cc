@@ -241,7 +241,7 @@ TEST_F(PrefetchRules, DemandIsNotBehindABurstOfPrefetches) {
   EXPECT_EQ(lane_.report().under_way, 4u);
 }
 
-// What is demanded in the step that names it is not fetched ahead of itself.
+// A page that is demanded in the step that names it is not fetched ahead of itself.
 TEST_F(PrefetchRules, DemandGoesBeforeWhatIsExpected) {
   script_.names = {1, 2};
   hear_of(8, 2);
@@ -270,7 +270,7 @@ TEST_F(PrefetchRules, LostPrefetchEndsNoDemandsChannel) {
   EXPECT_EQ(lane_.demand_stats().channels_ended, 0u);
 }
 
-// What demands feel makes the window smaller.
+// Slower demands make the window smaller.
 TEST_F(PrefetchRules, WindowHearsHowLongDemandsTook) {
   for (int i = 0; i < 20; ++i) demand_now({7});
   const uint64_t window = lane_.report().window_pages;

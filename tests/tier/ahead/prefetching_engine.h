@@ -157,7 +157,7 @@ class PrefetchingEngine {
       }
     }
   }
-  // What is ready there stays until the demand goes, as an engine would leave it.
+  // Ready pages there stay until the demand goes, as an engine would leave them.
   static bool lies_in_frame(const Running& running, size_t page) {
     return running.verdicts[page].landed == running.requests[page].destination.data;
   }

@@ -55,7 +55,7 @@ TEST_F(FleetTest, PageInMemoryThatTheProcessorCannotReadIsNotPutAndTheOthersAre)
   EXPECT_EQ(engine().fetch(test_key(1)).reason, Reason::kMiss);
 }
 
-// What was fetched ahead lies in host memory: who reads in a GPU cannot be lent it.
+// Pages fetched ahead lie in host memory: a reader in a GPU cannot be lent them.
 TEST_F(PrefetchTest, PageThatIsHereIsNotLentToWhoReadsInAGpu) {
   put_all(4);
   hear_of(4);

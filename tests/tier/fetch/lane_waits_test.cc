@@ -63,7 +63,7 @@ class LaneWaits : public testing::Test {
 };
 
 TEST_F(LaneWaits, AnAnswerWakesIt) {
-  // What has come and is not told keeps the channel's descriptor readable.
+  // Completions that have come and are not told keep the channel's descriptor readable.
   fabric_.hold(kMany);
   const uint64_t waits = fabric_.waits();
   EXPECT_TRUE(fetch());

@@ -277,7 +277,7 @@ TEST_F(LateCheck, CheckThatTakesAllTheTimeThatWasLeftMakesNothingReady) {
   EXPECT_TRUE(pages->fetch.released());
 }
 
-// It is the read that has to end within L; its check may last for longer, and costs no path.
+// The read has to end within `read_window`; its check may last longer, and costs no path.
 TEST_F(LateCheck, CheckThatLastsForLongerThanAReadMayIsWaitedFor) {
   checkers_.hold_all();
   const auto pages = start(1);
@@ -298,7 +298,8 @@ TEST_F(LateCheck, CheckThatLastsForLongerThanAReadMayIsWaitedFor) {
 }
 
 TEST_F(LateCheck, ReadThatEndedTooLateIsNotUsedHoweverGoodItsCheck) {
-  // As long as L, and nobody drives the lane: what lands then may be another page already.
+  // As long as `read_window`, and nobody drives the lane: bytes that land then may be of another
+  // page already.
   const auto pages = start(1);
   run_for(2 * kReuseNs);
   checkers_.polls = [] { return 3; };

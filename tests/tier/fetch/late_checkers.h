@@ -23,7 +23,7 @@ class LateCheckers final : public CheckerFactory {
   std::function<uint32_t()> polls = [] { return 0; };
   // Whether a check stays under way, however often its checker is polled.
   std::function<bool(const PayloadCheck&)> is_held = [](const PayloadCheck&) { return false; };
-  // What it ends as; nothing: what the bytes say.
+  // Its result; nothing: as the bytes say.
   std::function<std::optional<Outcome>(const PayloadCheck&)> answer = [](const PayloadCheck&) {
     return std::nullopt;
   };

@@ -11,7 +11,7 @@ namespace {
 constexpr uint64_t kPageBytes = 512;
 constexpr size_t kPages = 8;
 
-// Whose reads are one transfer with all that are posted beside them, unless they are to be alone:
+// Its reads are one transfer with all that are posted beside them, unless they are to be alone:
 // where one of them goes to the refused place, all of them fail.
 class MergingFabric final : public ForwardingFabric {
  public:

@@ -172,7 +172,8 @@ TEST_F(MissedDeadline, LeavesNothingBehindInItsPlaceOfTheWindow) {
   EXPECT_EQ(engine_.lane().stats().operations - before.operations, kPages);
 }
 
-// An engine that was busy elsewhere for longer than L finds reads that have ended meanwhile.
+// An engine that was busy elsewhere for longer than `read_window` finds reads that have ended
+// meanwhile.
 TEST_F(MissedDeadline, EndsNoChannelWhoseReadsEndedWhileNobodyDroveTheLane) {
   std::vector<std::unique_ptr<OnePage>> late;
   for (size_t i = 0; i < kPages; ++i) late.push_back(start(i, kReadNs / 2));

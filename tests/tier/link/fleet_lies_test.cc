@@ -241,7 +241,7 @@ TEST_F(ChangedRegister, NodesOfOtherRunsThanTheEpochNamesAreNoneToConnectTo) {
   const auto third = connect(options, fleet);
   ASSERT_FALSE(third.has_value());
   EXPECT_EQ(third.error().code, Code::kUnavailable);
-  EXPECT_NE(third.error().message.find("is no member of this fleet's epoch"), std::string::npos)
+  EXPECT_NE(third.error().message.find("is not a member of this fleet's epoch"), std::string::npos)
       << third.error().message;
 }
 

@@ -69,7 +69,7 @@ TEST_F(FleetTest, PageOfANodeWithoutPowerComesFromTheOther) {
   ASSERT_EQ(verdict.verdict, Verdict::kReady) << reason_name(verdict.reason);
   EXPECT_EQ(engine().put_number_of(key), 1u);
   EXPECT_EQ(verdict.replicas, 2);
-  EXPECT_LE(now() - before, 3 * kMillisecond);  // L, and the read
+  EXPECT_LE(now() - before, 3 * kMillisecond);  // `read_window`, and the read
   run_for(2 * kView);
   const PageVerdict later = engine().fetch(key, 0, kMillisecond);
   EXPECT_EQ(later.verdict, Verdict::kReady);
@@ -229,8 +229,8 @@ TEST_F(RegisteredFleet, PutThatAnotherEpochOvertakesIsNotInvalid) {
   EXPECT_EQ(engine().put(key, 2).code, Code::kUnavailable);
 }
 
-// Puts and removes open V after the epoch was learned: whoever has no answer by then asked for
-// nothing.
+// Puts and removes open `view_lease` after the epoch was learned: a client without an answer by
+// then asked for nothing.
 TEST_F(RegisteredFleet, RemoveWhosePatienceEndsBeforeItMayBeginRemovesNothing) {
   const PageKey key = key_with_primary(0);
   const PutResult put = engine().put(key, 1);
@@ -312,7 +312,7 @@ TEST_F(RegisteredNode, RunThatTheEpochDoesNotNameIsNotAskedAtAll) {
   EXPECT_EQ(verdict.reason, Reason::kUnreachable);
 }
 
-// Whoever cannot read the register has no view when V has passed.
+// A client that cannot read the register has no view when `view_lease` has passed.
 TEST_F(RegisteredFleet, ViewEndsWithoutTheRegister) {
   const PageKey key = test_key(1);
   ASSERT_EQ(engine().put(key, 1).code, Code::kOk);

@@ -201,7 +201,7 @@ TEST_F(NodeLinkTest, LayoutOfSlotsThatNobodyKnowsIsRefused) {
   }
 }
 
-// What its hello says of its headers, and what its lane offers, have to fit.
+// The hello's word on the headers, and the lane's offer, have to fit.
 TEST_F(NodeLinkTest, LaneThatContradictsTheHelloIsRefused) {
   for (const bool says_apart : {false, true}) {
     for (const bool offers : {false, true}) {

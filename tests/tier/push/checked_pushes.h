@@ -17,9 +17,9 @@
 namespace farpage {
 
 // Pushes of one lane, many under way, with a verdict for each page judged at the instant that it is
-// given: observe() looks between two events of the world. What must never be goes to the findings:
-// wrong or older bytes, a verdict after its deadline or of two minds, a page that changes while its
-// place is held.
+// given: observe() looks between two events of the world. Violations go to the findings: wrong or
+// older bytes, a verdict after its deadline or of two minds, a page that changes while its place is
+// held.
 class CheckedPushes {
  public:
   struct Counts {
@@ -47,7 +47,7 @@ class CheckedPushes {
     kept_.clear();
   }
 
-  // What is ready is kept so long once the push is done. `beyond`: so much newer than the newest
+  // Ready pages are kept so long once the push is done. `beyond`: so much newer than the newest
   // version that is known; nothing: of whatever version.
   void start(const std::vector<uint64_t>& key_numbers, uint64_t in_ns, uint64_t keep_ns,
              std::optional<Version> beyond) {

@@ -97,7 +97,7 @@ TEST_F(PushProcess, EveryPageComesOnceAndIsWhole) {
   for (int round = 0; round < 4; ++round) {
     Push push = client_.start(kPages, kPatientNs);
     push.wait();
-    // L is long for a machine that has nothing else to do, and short for one that does.
+    // `read_window` is long for a machine that has nothing else to do, and short for one that does.
     client_.expect_ready_pages_right(push);
     if (client_.ready() == kPages) {
       EXPECT_EQ(push.counter().value().ok, kPages);
@@ -123,7 +123,7 @@ TEST_F(PushProcess, WhatIsAnnouncedIsPushedInGroupsAndLentToItsDemand) {
   for (uint64_t number = 0; number < kPages; ++number) keys.push_back(test_key(number));
   const uint64_t end = client_.now() + kPatientNs;
   while (lane.report().here < kPages && client_.now() < end) {
-    // Again: what does not come within L has failed.
+    // Again: a page that does not come within `read_window` has failed.
     if (lane.report().waiting + lane.report().under_way == 0) lane.announce(keys);
     lane.progress();
   }
@@ -180,8 +180,8 @@ TEST_F(PushProcess, StoppedNodeCostsAVerdictByTheDeadlineAndItsLandingIsNotWritt
   EXPECT_EQ(client_.ready(), 0u);
   EXPECT_EQ(client_.lane->stats().landings_ended, 1u);
 
-  // What was asked for before the landing ended is not written when the node goes on; what the
-  // caller still has of it is as it was.
+  // Pages asked for before the landing ended are not written when the node goes on; those that the
+  // caller still has are as they were.
   node_.go_on();
   second = Push();
   {

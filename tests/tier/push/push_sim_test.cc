@@ -151,7 +151,7 @@ TEST_F(SimPush, VerdictComesAtTheDeadlineToTheNanosecond) {
   EXPECT_EQ(lane_.stats().quarantined_places, 8u);
 }
 
-// What completes L after it was asked for may have been written over at the node.
+// A page that completes `read_window` after the request may have been written over at the node.
 TEST_F(SimPush, NothingIsUsedThatTookLongerThanL) {
   put(0, 2);
   cluster_.node_fabric().set_options({.delay_min_ns = kReuseNs, .delay_max_ns = kReuseNs});
@@ -162,7 +162,7 @@ TEST_F(SimPush, NothingIsUsedThatTookLongerThanL) {
   EXPECT_EQ(now(), began + kReuseNs);
 }
 
-// Nobody looked while it came: that it is there when somebody does says nothing of when.
+// No lane looked while it came: to find it there later says nothing of its time.
 TEST_F(SimPush, NothingIsUsedThatIsFirstSeenAfterL) {
   put(0, 2);
   Push push = start(0, 2, 15 * kMillisecond);
@@ -197,7 +197,7 @@ TEST_F(SimPush, LatePlacesAreInQuarantineUntilTheirImmediateComes) {
   EXPECT_EQ(lane_.stats().landings_ended, 0u) << "the same landing, now that it is free again";
 }
 
-// Nobody writes a place that has been given out again.
+// No late write reaches a place that has been given out again.
 TEST_F(SimPush, StarvedByQuarantineTheLandingIsGivenUpAndMadeAgain) {
   put(0, 8);
   // In delays of up to 30 ms, what a push of before sends comes while the one of after lands.
@@ -262,7 +262,7 @@ TEST_F(SimPush, PageThatIsReplacedDuringThePushIsNotReadyAsItWas) {
   EXPECT_TRUE(all(Reason::kStale));
 }
 
-// What the node says of its pushes is what the client has had of them.
+// The node's counts of its pushes are the client's.
 TEST_F(SimPush, TheNodeCountsWhatTheClientSees) {
   put(0, 6);
   for (int i = 0; i < 3; ++i) start(0, 8).wait();

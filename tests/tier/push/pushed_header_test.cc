@@ -81,7 +81,7 @@ class PushedHeader : public testing::Test {
     push.wait();
     return push;
   }
-  // What a reader of this verdict relies on, whatever the header says by now.
+  // A reader of this verdict relies on it, whatever the header says by now.
   void expect_as_put(const Push& push) const {
     ASSERT_EQ(verdict_.verdict, Verdict::kReady);
     EXPECT_EQ(verdict_.version, put_.version);

@@ -159,7 +159,7 @@ TEST_F(LatePut, SilentNodeEndsTheStagingOnlyAfterL) {
   EXPECT_EQ(put(101, 101, kSecond).wait()[0].code, Code::kOk);
 }
 
-// Whose copies stop at the deadline, wherever that falls.
+// Its copies stop at the deadline, wherever that falls.
 TEST(LatePutOverShm, EndsNothingThatIsShared) {
   constexpr uint64_t kLongPage = 64 * kKiB;
   NodeOptions options = Cluster::small_options();

@@ -195,7 +195,7 @@ TEST_F(SilentStaging, IsFoundOutByWhoeverWritesNext) {
   EXPECT_EQ(write(*staging_->allocate(64), 64, kSecond).status.code, Code::kUnavailable);
 }
 
-// Whose copies stop at the deadline by themselves.
+// Its copies stop at the deadline by themselves.
 class ShmStaging : public testing::Test {
  protected:
   static constexpr uint64_t kPutBytes = 64 * kMiB;

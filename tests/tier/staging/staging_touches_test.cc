@@ -1,4 +1,4 @@
-// What lanes have read, on its way through the staging that they share with puts.
+// Lanes' touches, on their way through the staging that they share with puts.
 #include <gtest/gtest.h>
 
 #include <algorithm>

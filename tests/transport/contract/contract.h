@@ -14,8 +14,8 @@
 #include "base/clock.h"
 #include "transport/fabric.h"
 
-// What every Fabric must do. A backend takes part with one file that instantiates the suites below
-// which it can hold to:
+// The contract of every Fabric. A backend takes part with one file that instantiates the suites
+// below which it can hold to:
 //
 //   INSTANTIATE_TEST_SUITE_P(Shm, FabricContract, testing::Values(backend), backend_name);
 namespace farpage::contract {

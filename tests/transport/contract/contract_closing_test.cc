@@ -94,7 +94,7 @@ TEST_P(ClosingContract, CloseEndsEverythingAndNothingLandsAfterwards) {
     }
     ended.insert(ended.end(), rest.begin(), rest.end());
     EXPECT_EQ(tags(ended), tags_up_to(kCount));
-    // What was sent before may be on its way still: the peer's own end stops it.
+    // Earlier operations may be on their way still: the peer's own end stops them.
     if (purpose == ChannelPurpose::kStage) link.target->close();
 
     std::fill(link.memory.begin(), link.memory.end(), kUntouched);

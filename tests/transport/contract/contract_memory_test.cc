@@ -31,7 +31,7 @@ TEST_P(FabricContract, RegionAndItsSlicesTellTheirPlace) {
   EXPECT_EQ(exported->place, MemoryPlace());
 }
 
-// Whatever registration a slice claims, what lies in a GPU is touched by no copy.
+// No copy touches a GPU's memory, with any registration that a slice claims.
 TEST_P(FabricContract, PostsNothingOnASliceInGpuMemory) {
   for (const ChannelPurpose purpose : {ChannelPurpose::kRead, ChannelPurpose::kStage}) {
     Link link = make_link(purpose, kBytes);

@@ -61,7 +61,7 @@ TEST_P(FabricContract, LastingMemoryBeginsWithWhatItsFileHolds) {
   const Region third = lasting->allocate_lasting(kBytes, file).value();
   EXPECT_EQ(std::count(third.data(), third.data() + kBytes, std::byte{0xA5}), int64_t{kBytes});
 
-  // What is none of its memory is refused, and left as it is.
+  // Memory that is not its own is refused, and left as it is.
   const int held = file.get();
   EXPECT_FALSE(lasting->allocate_lasting(kBytes + 64 * kKiB, file).has_value());
   EXPECT_EQ(file.get(), held);
@@ -205,7 +205,7 @@ TEST_P(FabricContract, AWriteGathersItsSlices) {
   EXPECT_EQ(link.remote_region.data()[3164], std::byte{0});
 }
 
-// What a node pushes lies in its pool already: it is not registered twice.
+// A node pushes from its pool: it does not register that twice.
 TEST_P(PushContract, AReadableRegionIsASourceOfWrites) {
   ASSERT_TRUE(harness_->active().capabilities().pushes);
   Link link = make_link(ChannelPurpose::kStage, 8192);
@@ -253,7 +253,7 @@ TEST_P(ChecksumContract, TheChecksumIsThatOfTheLastSliceAsItLanded) {
   }
 }
 
-// Whoever copies may do so in another way once it is too much for a cache.
+// A backend that copies may do so in another way once it is too much for a cache.
 TEST_P(ChecksumContract, ABurstThatNoCacheHoldsLandsAsItWasChecked) {
   constexpr uint64_t kPayload = 64 * 1024;
   constexpr uint64_t kReads = 512;  // 32 MiB

@@ -1,4 +1,4 @@
-// What a caller's own event loop may rely on, where an initiator has a descriptor.
+// The guarantees for a caller's own event loop, where an initiator has a descriptor.
 #include <algorithm>
 #include <vector>
 

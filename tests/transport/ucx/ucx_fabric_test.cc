@@ -1,4 +1,4 @@
-// What UCX's own promises do not cover: who is served, over which paths, and damaged bytes.
+// Beyond UCX's own promises: who is served, over which paths, and damaged bytes.
 #include "transport/ucx/ucx_fabric.h"
 
 #include <gmock/gmock.h>

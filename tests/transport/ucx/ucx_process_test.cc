@@ -159,7 +159,7 @@ class UcxProcess : public testing::Test {
   std::unique_ptr<Initiator> channel_;
 };
 
-// What makes a path one-sided: nobody has to be awake.
+// A path is one-sided: the peer need not be awake.
 TEST_F(UcxProcess, AStoppedPeerIsReadWhereItIsSaidToBe) {
   connect(one_sided_transport(), ChannelPurpose::kRead);
   EXPECT_TRUE(fabric_->capabilities().one_sided);

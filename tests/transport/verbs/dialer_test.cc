@@ -1,4 +1,4 @@
-// What is noted of a path that could not be dialled. The peer is none that ever answers.
+// The notes on a path that could not be dialled. The peer is none that ever answers.
 #include "transport/verbs/dialer.h"
 
 #include <gtest/gtest.h>
@@ -96,7 +96,7 @@ TEST_F(VerbsDialer, APathThatIsSilentUntilTheDeadlineIsNoted) {
   EXPECT_TRUE(is_left_alone());
 }
 
-// Whoever waits gives up at the same deadline, and may be the first to notice it.
+// The waiter gives up at the same deadline, and may be the first to notice it.
 TEST_F(VerbsDialer, ItIsNotedAlsoWhereTheChannelWasClosedAtThatDeadline) {
   const uint64_t deadline = boottime_clock().now_ns() + kEnough;
   look_with([&] {

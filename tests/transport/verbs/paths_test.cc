@@ -34,7 +34,7 @@ class VerbsPaths : public ContractTest {
           << i;
     }
   }
-  // What the active side tells of the path to this peer.
+  // The active side's report of the path to this peer.
   PathUse use_of(const std::string& path) {
     for (const PathUse& use : dynamic_cast<PathSource&>(harness_->active()).paths()) {
       if (use.path == path) return use;

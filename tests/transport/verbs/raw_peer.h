@@ -23,8 +23,8 @@ class RawPeer {
   bool connect(const Endpoint& to, std::string_view private_data);
   bool connect(const Endpoint& to, const ConnectWire& introduction);
 
-  // How the request ended at this end; IBV_WC_GENERAL_ERR if it has not within ten seconds. What
-  // fails breaks the queue pair.
+  // How the request ended at this end; IBV_WC_GENERAL_ERR if it has not within ten seconds. A
+  // failure breaks the queue pair.
   ibv_wc_status request(ibv_wr_opcode opcode, uint64_t address, uint32_t key, uint64_t bytes);
   bool untouched() const;  // nothing has landed here
 

@@ -1,4 +1,4 @@
-// What becomes of operations on the wire: neighbours travel together, and large ones in parts.
+// Operations on the wire: neighbours travel together, and large ones in parts.
 #include "base/units.h"
 #include "tests/support/posting.h"
 #include "tests/transport/verbs/softroce.h"

@@ -11,7 +11,7 @@
 namespace farpage::verbs {
 namespace {
 
-// What the device would say: the tests write it.
+// The device's completions: the tests write them.
 struct MadeUpDevice {
   ibv_context context = {};
   ibv_comp_channel channel = {};

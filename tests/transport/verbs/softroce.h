@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-// What the devices and the network of the machine say and do, by the tools that everybody has.
+// The state of the machine's devices and network, by the usual tools.
 namespace farpage::contract {
 
 // One of the device's own counts: "sent_pkts".

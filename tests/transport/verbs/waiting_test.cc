@@ -21,7 +21,7 @@ constexpr uint64_t kSpinUs = 50'000;
 constexpr uint64_t kPatienceNs = 20 * kSecond;
 constexpr uint64_t kMany = 10;  // polls; each takes microseconds
 
-// What is asked of the client's device. One thread.
+// The calls of the client's device. One thread.
 struct Asked {
   uint64_t polls = 0;  // since the last arming
   uint64_t polls_before = 0;
@@ -65,7 +65,7 @@ class Counting {
 
 class VerbsWaiting : public testing::Test {
  protected:
-  // What one wait for one slow read asks of the device.
+  // The calls of the device in one wait for one slow read.
   static Asked wait_for_a_read(uint64_t spin_us) {
     constexpr uint64_t kBytes = 4096;
     const auto node = verbs::make_verbs_fabric({.devices = {"rxe2"}}).value();

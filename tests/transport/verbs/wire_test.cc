@@ -113,7 +113,7 @@ TEST(VerbsWire, ARegionBeyondTheLastAddressIsRefused) {
   EXPECT_FALSE(decode_region(encode_region(region), kRegionBytes));
 }
 
-// Whatever is taken says again what it was taken from.
+// Every accepted message encodes to the bytes that it came from.
 TEST(VerbsWire, EveryChangeOfAByteIsRefusedOrMeansWhatItSays) {
   const std::string offer = encode_offer(small_offer());
   const std::string region = encode_region(small_region());

@@ -10,8 +10,8 @@
 namespace farpage::verbs {
 
 // Which of its peers' addresses a fabric had better leave alone, and for how long: one that does
-// not answer, or answers and carries nothing, is tried again after 1, 2, 4 … 30 seconds. If nobody
-// hears of it for 30 seconds more, it is forgotten when another one breaks. Thread-safe.
+// not answer, or answers and carries nothing, is tried again after 1, 2, 4 … 30 seconds. If nothing
+// is heard of it for 30 seconds more, it is forgotten when another one breaks. Thread-safe.
 class PathHealth {
  public:
   // Of so many at once; then that which may be dialled soonest is forgotten.

@@ -13,7 +13,7 @@
 
 namespace farpage::verbs {
 
-// What one connection has carried. The thread of its channel writes, any thread reads.
+// Traffic of one connection. The thread of its channel writes, any thread reads.
 struct PathCounters {
   Counter reads;
   Counter read_bytes;
@@ -22,8 +22,8 @@ struct PathCounters {
   Counter broken;  // 1 if it was given up
 };
 
-// What has gone over each path of a fabric's channels, from this host's device to the peer's
-// address. Thread-safe; nothing here is called on the way of a fetch.
+// Traffic of each path of a fabric's channels, from this host's device to the peer's address.
+// Thread-safe; nothing here is called on the way of a fetch.
 class PathLedger {
  public:
   // Paths that it keeps; beyond that it forgets one that has no connection, if there is one.
@@ -32,7 +32,7 @@ class PathLedger {
   explicit PathLedger(std::shared_ptr<const Devices> devices) : devices_(std::move(devices)) {}
 
   // A connection has come about; it is open for as long as its counters are held. `device`: its
-  // number, or devices.size() where nobody knows.
+  // number, or devices.size() where it is unknown.
   std::shared_ptr<PathCounters> connected(size_t device, const Endpoint& to);
   void failed(size_t device, const Endpoint& to);
 

@@ -8,7 +8,7 @@
 
 namespace farpage::verbs {
 
-// What the kernel's files say of a device's port. What is not there is not counted.
+// Counts of a device's port from the kernel's files. Missing files are not counted.
 class PortFiles {
  public:
   explicit PortFiles(const Device& device);

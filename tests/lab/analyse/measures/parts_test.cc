@@ -73,7 +73,7 @@ TEST(Parts, SessionsThatDifferWidenTheIntervalHoweverTheyTakeTurns) {
     EXPECT_TRUE(analysis.parts_are_sequences);
     EXPECT_EQ(analysis.parts, kSessions);
   }
-  // Who does not know of them takes what they do in turn for what all do.
+  // A reader that does not know of them takes one sequence's accesses for those of all.
   const Analysis unknowing = sessions(1, false);
   EXPECT_GT(unknowing.fresh.low, 0.49);
   EXPECT_LT(unknowing.fresh.high, 0.51);

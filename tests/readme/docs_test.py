@@ -1,0 +1,128 @@
+"""Every command line in the documents names commands, options, configuration keys and scripts that exist."""
+
+import pathlib
+import re
+import subprocess
+import tomllib
+import unittest
+
+from program import PROGRAM, SOURCE
+
+# Decisions and the changelog tell of former commands too.
+DOCUMENTS = [SOURCE / "README.md", SOURCE / "ARCHITECTURE.md", *sorted((SOURCE / "docs").glob("*.md")),
+             *sorted((SOURCE / "docs/formats").glob("*.md"))]
+COMMANDS_LEAST = 150
+PROGRAMS = ("farpage", "farpage-lab")
+ENDS = re.compile(r"[|;&)]+|\d?>.*")
+# etcd's own tool, whose user in the documents is called farpage.
+OTHERS = "etcdctl"
+
+
+def code(text):
+    """The lines of the document's code blocks, those that end with a backslash joined with the next ones, and its inline code."""
+    fenced = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    rest = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    indented = re.findall(r"^    +(.*(?:\\\n.*)*)", rest, re.MULTILINE)
+    for block in [*fenced, *indented]:
+        yield from re.sub(r"\\\n", " ", block).splitlines()
+    for inline in re.findall(r"`([^`]+)`", rest):
+        if inline.split()[:1] and inline.split()[0] in PROGRAMS:
+            yield " ".join(inline.split())
+
+
+def commands(line):
+    """The words of each command line of either program in a line of code: `farpage hold -- farpage node` has two."""
+    if OTHERS in line:
+        return
+    words = None
+    for word in line.partition(" #")[0].split():
+        name = pathlib.PurePath(word.strip("\"'$(")).name
+        if name in PROGRAMS:
+            if words is not None:
+                yield words
+            words = [name]
+        elif ENDS.fullmatch(word):
+            if words is not None:
+                yield words
+            words = None
+        elif words is not None:
+            words.append(word.strip("\"'"))
+    if words is not None:
+        yield words
+
+
+class Helps:
+    def __init__(self):
+        self.known = {}
+
+    def __getitem__(self, command):
+        """(subcommands, options) of a command."""
+        if command not in self.known:
+            path = [pathlib.Path(PROGRAM).parent / command[0], *command[1:], "--help"]
+            text = subprocess.run(path, capture_output=True, text=True, check=True).stdout
+            options, _, listed = text.partition("\nSubcommands:\n")
+            self.known[command] = (set(re.findall(r"^  (\w+)", listed, re.MULTILINE)),
+                                   set(re.findall(r"^  (?:-\w,)?(--[a-z][a-z0-9-]*)", options, re.MULTILINE)))
+        return self.known[command]
+
+
+def keys_of_configurations():
+    keys = set()
+    for name in ("node.toml", "client.toml"):
+        for table, entries in tomllib.loads((SOURCE / "configs" / name).read_text()).items():
+            keys |= {f"{table}.{key}" for key in entries}
+    return keys
+
+
+HELPS = Helps()
+KEYS = keys_of_configurations()
+
+
+def objection(words):
+    """The first word of a command line that does not exist."""
+    command, rest = (words[0],), words[1:]
+    while rest and HELPS[command][0] and not rest[0].startswith("-"):
+        if rest[0] not in HELPS[command][0]:
+            return rest[0]
+        command, rest = (*command, rest[0]), rest[1:]
+    options = HELPS[command][1]
+    for word in rest:
+        option = re.match(r"--[a-z][a-z0-9-]*", word)
+        if option and option.group(0) not in options:
+            return option.group(0)
+        key = re.match(r"([a-z]+\.[a-z_]+)=", word)
+        if key and key.group(1) not in KEYS:
+            return key.group(1)
+    return None
+
+
+class DocsTest(unittest.TestCase):
+    def test_every_command_line_is_known(self):
+        seen = 0
+        for document in DOCUMENTS:
+            for line in code(document.read_text(encoding="utf-8")):
+                for words in commands(line):
+                    # The name of the program, or of a user, beside other words.
+                    if len(words) == 1 or not re.fullmatch(r"--[a-z-]+|[a-z]+", words[1]):
+                        continue
+                    seen += 1
+                    with self.subTest(f"{document.relative_to(SOURCE)}: {' '.join(words)}"):
+                        self.assertIsNone(objection(words))
+        self.assertGreaterEqual(seen, COMMANDS_LEAST)
+
+    def test_every_script_is_there(self):
+        for document in DOCUMENTS:
+            for script in re.findall(r"(?<![\w/])(?:[a-z]+/)*scripts/[\w-]+(?:\.py)?", "\n".join(code(document.read_text(encoding="utf-8")))):
+                self.assertTrue((SOURCE / script).is_file(), f"{document.relative_to(SOURCE)}: {script}")
+
+    def test_unknown_words_are_found(self):
+        for line, word in (("farpage replay generate", "replay"), ("farpage bench fetsh", "fetsh"),
+                           ("until bin/farpage status --nodes x; do", "--nodes"), ("farpage node --set node.evcit=true", "node.evcit"),
+                           ("farpage hold -- farpage nod", "nod"), ("$(pgrep -f \"farpage-lab policies --budgets 5\")", "--budgets")):
+            found = [objection(words) for words in commands(line)]
+            self.assertIn(word, found, line)
+        self.assertEqual([objection(words) for words in commands("farpage bench fetch --json - | jq . # --no")], [None])
+
+
+if __name__ == "__main__":
+    unittest.main()
