@@ -34,7 +34,7 @@ constexpr auto members(Struct& of) {
   constexpr size_t kCount = member_count<std::remove_const_t<Struct>>();
   static_assert(kCount <= 40);
 #define FARPAGE_TIE_MEMBERS(z, count, name)             \
-  if constexpr (kCount == count) {                      \
+  if constexpr (kCount == (count)) {                    \
     auto& [BOOST_PP_ENUM_PARAMS(count, name)] = of;     \
     return std::tie(BOOST_PP_ENUM_PARAMS(count, name)); \
   } else
