@@ -34,8 +34,8 @@ struct NumberedReply {
 Frame encode(NumberedRequest message);
 Frame encode(NumberedReply message);
 
-// Refuses what is no message, names no known kind, or exceeds the limits of messages.h. Numbers
-// inside are taken as they are.
+// Refuses what is no message, names no known kind, or exceeds the limits of message_limits.h. Other
+// numbers inside are taken as they are.
 Result<NumberedRequest> decode_request(Frame frame);
 Result<NumberedReply> decode_reply(Frame frame);
 

@@ -22,7 +22,7 @@ using FigureNumber =
 // One number of the status. A value without a name in some form is not shown in that form.
 template <typename Record>
 struct Figure {
-  const char* name;  // in control.proto and in JSON; its end says the unit
+  const char* name;  // the member's, and so in control.proto; in JSON. Its end says the unit
   FigureNumber<Record> Record::*member;
   FigureSum sum = FigureSum::kAdd;
   const char* metric = nullptr;  // "name" or "name{label=value}"; see metric_of

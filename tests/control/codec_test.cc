@@ -390,6 +390,14 @@ TEST(Codec, TooManyOfAnythingIsRefused) {
   status.ports.clear();
   status.tenants.resize(kMaxTenants + 1);
   EXPECT_FALSE(decode_reply(encode(NumberedReply{1, status})).has_value());
+  status.tenants.clear();
+  status.fleet = {.node = 1, .others = std::vector<MemberStatus>(kMaxFleetMembers)};
+  EXPECT_TRUE(decode_reply(encode(NumberedReply{1, status})).has_value());
+  status.fleet.others.emplace_back();
+  EXPECT_FALSE(decode_reply(encode(NumberedReply{1, status})).has_value());
+  CommitReply committed;
+  committed.results.resize(kMaxCommitPages + 1);
+  EXPECT_FALSE(decode_reply(encode(NumberedReply{1, committed})).has_value());
 }
 
 TEST(Codec, UnknownKindIsRefused) {

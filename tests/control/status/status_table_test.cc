@@ -5,6 +5,8 @@
 #include <set>
 #include <string>
 
+#include "control/struct_members.h"
+
 namespace farpage {
 namespace {
 
@@ -17,6 +19,13 @@ void expect_whole(const Record& record, size_t others_bytes = 0) {
     members.insert(&(record.*figure.member));
     names.insert(figure.name);
   }
+  each_member(record, [&](auto index, const auto& member) {
+    for (const Figure<Record>& figure : figures(record)) {
+      const void* at = &(record.*figure.member);
+      if (at != &member) continue;
+      EXPECT_EQ(figure.name, (kMemberName<Record, index>));
+    }
+  });
   EXPECT_EQ(members.size(), (sizeof(Record) - others_bytes) / sizeof(FigureNumber<Record>));
   EXPECT_EQ(names.size(), members.size());
   EXPECT_EQ(figures(record).size(), members.size());
