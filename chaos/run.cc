@@ -42,7 +42,7 @@ class Run final : public EngineWitness {
     for (size_t client = 0; client < plan_.cluster.clients; ++client) {
       ClientOptions options;
       options.connect_ms = kPatienceMs;
-      options.verify = on(Guard::kPayloadCrc);
+      options.verify = enforced(Guard::kPayloadCrc);
       client_faults_.push_back(wrap(cluster_.client_fabric(client)));
       engines_.push_back(std::make_unique<SimEngine>(
           cluster_.world(), cluster_.connect(client, options, client_faults_.back().get()).value(),

@@ -27,7 +27,7 @@ Result<void> FleetNode::check(const NodeOptions& options, const Fleet& fleet, No
 
 FleetNode::FleetNode(const NodeOptions& options, Runtime& runtime, Fabric& fabric,
                      const Fleet& fleet, NodeId self, std::shared_ptr<Versions> versions,
-                     std::shared_ptr<MemoryBudget> budget, PoolKeeper* keeper)
+                     std::shared_ptr<MemoryBudget> budget, PoolHandoff* keeper)
     : options_(options),
       runtime_(runtime),
       fabric_(fabric),

@@ -23,7 +23,7 @@ class FleetNode final : public NodeService {
 
   FleetNode(const NodeOptions& options, Runtime& runtime, Fabric& fabric, const Fleet& fleet,
             NodeId self, std::shared_ptr<Versions> versions, std::shared_ptr<MemoryBudget> budget,
-            PoolKeeper* keeper);
+            PoolHandoff* keeper);
 
   // A new run.
   Result<void> begin();
@@ -44,7 +44,7 @@ class FleetNode final : public NodeService {
   const NodeId self_;
   std::shared_ptr<Versions> versions_;
   const std::shared_ptr<MemoryBudget> budget_;
-  PoolKeeper* const keeper_;         // may be null
+  PoolHandoff* const keeper_;        // may be null
   std::unique_ptr<MemoryNode> run_;  // null: the one before ends, or it could not be made, and is
                                      // tried again
   std::unique_ptr<MemoryNode> former_;  // until its clients have nothing of it any more

@@ -21,7 +21,7 @@ std::shared_ptr<MemoryBudget> make_budget(const NodeOptions& options) {
 
 // The file is opened first, so that a second node on it is refused, and the epoch taken last.
 Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options, Runtime& runtime,
-                                                      Fabric& fabric, PoolKeeper* keeper) {
+                                                      Fabric& fabric, PoolHandoff* keeper) {
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
   auto file = EpochFile::open(options.state);
   if (!file) return tl::unexpected(file.error());
@@ -37,7 +37,7 @@ Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options
 
 Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options, Runtime& runtime,
                                                       Fabric& fabric, const Fleet& fleet,
-                                                      NodeId self, PoolKeeper* keeper) {
+                                                      NodeId self, PoolHandoff* keeper) {
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
   if (auto valid = FleetNode::check(options, fleet, self); !valid)
     return tl::unexpected(valid.error());

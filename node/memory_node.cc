@@ -55,7 +55,7 @@ Pusher::Limits push_limits(const NodeOptions& options) {
 Result<MemoryNode::Run> MemoryNode::make_run(const NodeOptions& options, Runtime& runtime,
                                              Fabric& fabric, std::shared_ptr<Versions> versions,
                                              std::shared_ptr<MemoryBudget> budget,
-                                             PoolKeeper* keeper, std::string_view whose) {
+                                             PoolHandoff* keeper, std::string_view whose) {
   auto geometry = make_geometry(options.page_bytes, options.pool_bytes, options.slot_layout);
   if (!geometry) return tl::unexpected(geometry.error());
   Run run;
@@ -110,7 +110,7 @@ Result<std::unique_ptr<MemoryNode>> MemoryNode::create(const NodeOptions& option
   made.member_ = std::move(*member);
   made.writes_ =
       std::make_unique<WriteQueue>(runtime, made.clients_, *made.run_.store, *made.run_.versions,
-                                   &made.member_->epoch(), &made.member_->replicator());
+                                   &made.member_->epoch(), &made.member_->replica_sender());
   made.member_->start();
   return node;
 }

@@ -36,7 +36,7 @@ class MemoryNode final : public NodeService {
   // `budget`: whose runs share it; nothing of a former one is left once its clients have nothing.
   static Result<Run> make_run(const NodeOptions& options, Runtime& runtime, Fabric& fabric,
                               std::shared_ptr<Versions> versions,
-                              std::shared_ptr<MemoryBudget> budget, PoolKeeper* keeper,
+                              std::shared_ptr<MemoryBudget> budget, PoolHandoff* keeper,
                               std::string_view whose);
   // A node that serves alone, and has its epoch, serves the pages that the previous run left.
   static void adopt_former(const Run& run);

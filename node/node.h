@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "control/link.h"
 #include "node/settings/options.h"
-#include "node/store/pool_keeper.h"
+#include "node/store/pool_handoff.h"
 #include "tier/link/fleet.h"
 #include "transport/fabric.h"
 
@@ -24,12 +24,13 @@ class NodeService : public ControlService {
 // it. With a keeper, which outlives it, it goes on with what an earlier run has left there: a node
 // that serves alone with all of it, a member with what another member confirms.
 Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options, Runtime& runtime,
-                                                      Fabric& fabric, PoolKeeper* keeper = nullptr);
+                                                      Fabric& fabric,
+                                                      PoolHandoff* keeper = nullptr);
 
 // The member `self` of a fleet. Before it is one by the register, it refuses what clients ask for.
 // `fleet` is copied.
 Result<std::unique_ptr<NodeService>> make_memory_node(const NodeOptions& options, Runtime& runtime,
                                                       Fabric& fabric, const Fleet& fleet,
-                                                      NodeId self, PoolKeeper* keeper = nullptr);
+                                                      NodeId self, PoolHandoff* keeper = nullptr);
 
 }  // namespace farpage

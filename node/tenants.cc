@@ -90,7 +90,7 @@ Result<void> check_budgets(std::span<const TenantOptions> tenants, const NodeOpt
 
 // `fleet`: null where it serves alone.
 Result<std::unique_ptr<NodeService>> make_node(const NodeOptions& options, Runtime& runtime,
-                                               Fabric& fabric, PoolKeeper* keeper,
+                                               Fabric& fabric, PoolHandoff* keeper,
                                                const Fleet* fleet, NodeId self,
                                                std::shared_ptr<Versions> versions,
                                                std::shared_ptr<MemoryBudget> budget) {
@@ -269,7 +269,7 @@ TenantNodes::~TenantNodes() = default;
 // had another name then, and no tenant's versions go back, wherever it was meanwhile.
 Result<std::unique_ptr<TenantNodes>> TenantNodes::create(
     const NodeOptions& options, std::span<const TenantOptions> tenants, Runtime& runtime,
-    std::span<Fabric* const> fabrics, std::span<PoolKeeper* const> keepers,
+    std::span<Fabric* const> fabrics, std::span<PoolHandoff* const> keepers,
     std::span<const Fleet> fleets, NodeId self) {
   FARPAGE_CHECK(fabrics.size() == tenants.size() && keepers.size() == tenants.size());
   FARPAGE_CHECK(fleets.empty() || fleets.size() == tenants.size());

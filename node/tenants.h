@@ -12,7 +12,7 @@
 #include "node/clients/memory_budget.h"
 #include "node/node.h"
 #include "node/settings/options.h"
-#include "node/store/pool_keeper.h"
+#include "node/store/pool_handoff.h"
 #include "tier/link/fleet.h"
 #include "transport/fabric.h"
 
@@ -44,7 +44,7 @@ class TenantNodes final : public NodeService {
   // member `self` of it; none: they serve alone. Takes one epoch from the state file.
   static Result<std::unique_ptr<TenantNodes>> create(
       const NodeOptions& options, std::span<const TenantOptions> tenants, Runtime& runtime,
-      std::span<Fabric* const> fabrics, std::span<PoolKeeper* const> keepers,
+      std::span<Fabric* const> fabrics, std::span<PoolHandoff* const> keepers,
       std::span<const Fleet> fleets = {}, NodeId self = 0);
   ~TenantNodes() override;
 

@@ -10,9 +10,9 @@
 #endif
 
 // The rules of the protocol that a campaign attacks, each under the one name that it has in
-// tests/model/README.md too. Where the code keeps a rule, it asks on(Guard::…) first: always true,
-// and gone from the program, except in a build with FARPAGE_GUARD_SWITCHES, where a test switches
-// one off to see that the campaign finds what it prevents.
+// tests/model/README.md too. Where the code keeps a rule, it asks enforced(Guard::…) first: always
+// true, and gone from the program, except in a build with FARPAGE_GUARD_SWITCHES, where a test
+// switches one off to see that the campaign finds what it prevents.
 namespace farpage {
 
 enum class Guard : uint8_t {
@@ -95,7 +95,7 @@ constexpr std::optional<Guard> guard_named(std::string_view name) {
 
 inline std::atomic<uint64_t> guards_off{0};
 
-inline bool on(Guard guard) {
+inline bool enforced(Guard guard) {
   return (guards_off.load(std::memory_order_relaxed) >> static_cast<unsigned>(guard) & 1) == 0;
 }
 
@@ -115,7 +115,7 @@ class GuardOff {
 
 #else
 
-constexpr bool on(Guard) {
+constexpr bool enforced(Guard) {
   return true;
 }
 

@@ -174,7 +174,7 @@ void SimCluster::start_node(size_t node) {
   }
   Runtime& runtime = started.own->runtime();
   const bool is_alone = nodes_.size() == 1 && register_ == nullptr;
-  PoolKeeper* keeper = options_.keep_pools ? &nodes_[node].pool : nullptr;
+  PoolHandoff* keeper = options_.keep_pools ? &nodes_[node].pool : nullptr;
   started.service =
       (is_alone ? make_memory_node(options, runtime, started.fabric(), keeper)
                 : make_memory_node(options, runtime, started.fabric(), fleet_for_node(node),

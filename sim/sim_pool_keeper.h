@@ -4,12 +4,12 @@
 
 #include <string>
 
-#include "node/store/pool_keeper.h"
+#include "node/store/pool_handoff.h"
 
 namespace farpage {
 
 // Has a simulated node's pool for its next run.
-class SimPoolKeeper final : public PoolKeeper {
+class SimPoolKeeper final : public PoolHandoff {
  public:
   UniqueFd kept(const std::string& name) override {
     return name == name_ ? duplicate(file_) : UniqueFd();

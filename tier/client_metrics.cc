@@ -70,25 +70,25 @@ void describe_nodes(const FleetLink& fleet, uint64_t now_ns, MetricVisitor& visi
     const char* name;
     const char* help;
     MetricKind kind;
-    uint64_t (*value)(NodeLink& link, uint64_t now_ns);
+    uint64_t (*value)(NodeSession& link, uint64_t now_ns);
   };
   static constexpr Family kFamilies[] = {
       {"farpage_client_node_reachable", "1 while the client holds a lease of the node, else 0",
        MetricKind::kGauge,
-       [](NodeLink& link, uint64_t now_ns) -> uint64_t {
+       [](NodeSession& link, uint64_t now_ns) -> uint64_t {
          const auto view = link.view();
          return view != nullptr && view->valid(now_ns) ? 1 : 0;
        }},
       {"farpage_client_breaker_open", "1 while the node is passed over, because it keeps failing",
        MetricKind::kGauge,
-       [](NodeLink& link, uint64_t) -> uint64_t { return link.breaker().open() ? 1 : 0; }},
+       [](NodeSession& link, uint64_t) -> uint64_t { return link.breaker().open() ? 1 : 0; }},
       {"farpage_client_breaker_opened_total", "How often the node came to be passed over",
        MetricKind::kCounter,
-       [](NodeLink& link, uint64_t) { return link.breaker().times_opened(); }},
+       [](NodeSession& link, uint64_t) { return link.breaker().times_opened(); }},
       {"farpage_client_reports_total", "Pages that the node was asked to look at again",
-       MetricKind::kCounter, [](NodeLink& link, uint64_t) { return link.reports(); }},
+       MetricKind::kCounter, [](NodeSession& link, uint64_t) { return link.reports(); }},
   };
-  const auto links = fleet.alone() ? std::vector<std::shared_ptr<NodeLink>>() : fleet.links();
+  const auto links = fleet.alone() ? std::vector<std::shared_ptr<NodeSession>>() : fleet.links();
   for (const Family& family : kFamilies) {
     visitor.family(family.name, family.help, family.kind);
     for (const auto& link : links) {

@@ -63,7 +63,7 @@ std::string describe(int status) {
 // A command through its lives, and what it has given to be held meanwhile.
 class Holder {
  public:
-  Holder(std::vector<std::string> words, PrivateFolder folder, FdStore store,
+  Holder(std::vector<std::string> words, PrivateFolder folder, SystemdFdStore store,
          const Signals& signals)
       : words_(std::move(words)), store_(std::move(store)), signals_(signals) {
     folders_.push_back(std::move(folder));
@@ -142,7 +142,7 @@ class Holder {
 
   const std::vector<std::string> words_;
   std::deque<PrivateFolder> folders_;
-  FdStore store_;
+  SystemdFdStore store_;
   const Signals& signals_;
   pid_t child_ = 0;  // 0: there is none
   bool started_before_ = false;
@@ -154,7 +154,7 @@ Result<int> hold(const std::vector<std::string>& words) {
   const Signals signals;  // first: none of them ends it before it has a command to pass them to
   auto folder = PrivateFolder::create();
   if (!folder) return tl::unexpected(folder.error());
-  auto store = FdStore::open(folder->path() + kNotifySocket);
+  auto store = SystemdFdStore::open(folder->path() + kNotifySocket);
   if (!store) return tl::unexpected(store.error());
   return Holder(words, std::move(*folder), std::move(*store), signals).run();
 }

@@ -99,10 +99,10 @@ class ExitWhileStarting {
 
 // Of each tenant's pool, or, without tenants, the node's; null where no process keeps it. The token
 // says whose pages they are, and not the tenant's name.
-std::vector<PoolKeeper*> keepers_of(const NodeSettings& settings, const NodeFleets& fleets,
-                                    uint64_t last_epoch, HeldPools* held) {
+std::vector<PoolHandoff*> keepers_of(const NodeSettings& settings, const NodeFleets& fleets,
+                                     uint64_t last_epoch, HeldPools* held) {
   const bool has_tenants = !settings.tenants.empty();
-  std::vector<PoolKeeper*> keepers(has_tenants ? settings.tenants.size() : 1);
+  std::vector<PoolHandoff*> keepers(has_tenants ? settings.tenants.size() : 1);
   if (held == nullptr) return keepers;
   held->go_on_from(last_epoch);
   for (size_t i = 0; i < keepers.size(); ++i) {
@@ -121,7 +121,7 @@ std::vector<PoolKeeper*> keepers_of(const NodeSettings& settings, const NodeFlee
 Result<std::unique_ptr<NodeService>> make_tenants(const NodeSettings& settings, NodeFront& front,
                                                   AsioRuntime& runtime,
                                                   std::span<const Fleet> fleets,
-                                                  std::span<PoolKeeper* const> keepers,
+                                                  std::span<PoolHandoff* const> keepers,
                                                   std::vector<ControlService*>& services) {
   std::vector<Fabric*> fabrics;
   for (size_t i = 0; i < settings.tenants.size(); ++i) fabrics.push_back(&front.fabric(i));
@@ -195,7 +195,7 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
       fleets = std::move(*joined);
       last_epoch = file->last_epoch();
     }
-    const std::vector<PoolKeeper*> keepers = keepers_of(settings, *fleets, last_epoch, held.get());
+    const std::vector<PoolHandoff*> keepers = keepers_of(settings, *fleets, last_epoch, held.get());
     const std::vector<Fleet> members = fleets->fleets();
     runtime.run([&] {
       if (!settings.tenants.empty()) {

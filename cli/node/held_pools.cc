@@ -45,7 +45,7 @@ constexpr std::string_view kTenants = "tenant-";
 
 }  // namespace
 
-class HeldPools::Pool final : public PoolKeeper {
+class HeldPools::Pool final : public PoolHandoff {
  public:
   Pool(HeldPools& all, const std::string& owner, uint64_t fleet)
       : all_(all),
@@ -120,7 +120,7 @@ std::unique_ptr<HeldPools> HeldPools::take_over() {
   return std::make_unique<HeldPools>(std::move(files));
 }
 
-PoolKeeper& HeldPools::pool_of(const std::string& owner, uint64_t fleet) {
+PoolHandoff& HeldPools::pool_of(const std::string& owner, uint64_t fleet) {
   return pools_.emplace_back(*this, owner, fleet);
 }
 

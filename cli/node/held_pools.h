@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "node/store/pool_keeper.h"
+#include "node/store/pool_handoff.h"
 
 namespace farpage {
 
@@ -28,7 +28,7 @@ class HeldPools {
   // Then for each pool of this process, who keeps it, as long as this lives. `owner`: the
   // fingerprint of its tenant's token; empty, where there are no tenants. `fleet`: by its register,
   // 0 if it serves alone.
-  PoolKeeper& pool_of(const std::string& owner, uint64_t fleet);
+  PoolHandoff& pool_of(const std::string& owner, uint64_t fleet);
   // All pools of this process have been named: what is held for others is given up, for it is in
   // the way.
   void give_up_others();

@@ -21,7 +21,7 @@ namespace {
 constexpr int kFirstFile = 3;  // sd_listen_fds(3)
 constexpr int kNotFound = 127;
 
-[[noreturn]] void become(const std::vector<std::string>& words, const FdStore& store,
+[[noreturn]] void become(const std::vector<std::string>& words, const SystemdFdStore& store,
                          pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(kNotFound);  // it ended before that
@@ -34,7 +34,7 @@ constexpr int kNotFound = 127;
   const int count = static_cast<int>(store.held().size());
   std::vector<int> files;
   std::vector<std::string> names;
-  for (const FdStore::Held& held : store.held()) {
+  for (const SystemdFdStore::Held& held : store.held()) {
     files.push_back(::fcntl(held.file.get(), F_DUPFD_CLOEXEC, kFirstFile + count));
     names.push_back(held.name);
   }
@@ -57,7 +57,7 @@ constexpr int kNotFound = 127;
 
 }  // namespace
 
-Result<pid_t> start_held(const std::vector<std::string>& words, const FdStore& store) {
+Result<pid_t> start_held(const std::vector<std::string>& words, const SystemdFdStore& store) {
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child == 0) become(words, store, parent);

@@ -49,11 +49,13 @@ class UnixFront final : public NodeFront {
 // fabric and the service of whose token it has shown, and to no other.
 class TcpFront final : public NodeFront {
  public:
-  // `ways`: one for each tenant, or one.
-  TcpFront(Address listen, NodeCredentials credentials, std::vector<FabricOfBackend> ways)
-      : listen_(std::move(listen)), credentials_(std::move(credentials)), ways_(std::move(ways)) {}
+  // `endpoints`: one for each tenant, or one.
+  TcpFront(Address listen, NodeCredentials credentials, std::vector<FabricOfBackend> endpoints)
+      : listen_(std::move(listen)),
+        credentials_(std::move(credentials)),
+        endpoints_(std::move(endpoints)) {}
 
-  Fabric& fabric(size_t tenant) override { return *ways_[tenant].fabric; }
+  Fabric& fabric(size_t tenant) override { return *endpoints_[tenant].fabric; }
 
   Result<void> open() override {
     auto socket = listen_on(listen_);
@@ -76,7 +78,7 @@ class TcpFront final : public NodeFront {
          .data =
              [this](std::unique_ptr<Stream> stream, const Introduction& introduction) {
                if (!introduction.tenant && !credentials_.tenants.empty()) return;
-               const auto& take_data = ways_[introduction.tenant.value_or(0)].take_data;
+               const auto& take_data = endpoints_[introduction.tenant.value_or(0)].take_data;
                if (take_data) take_data(std::move(stream), introduction);
              }});
     socket_.reset();
@@ -92,7 +94,7 @@ class TcpFront final : public NodeFront {
  private:
   Address listen_;
   NodeCredentials credentials_;
-  std::vector<FabricOfBackend> ways_;
+  std::vector<FabricOfBackend> endpoints_;
   std::optional<ListeningSocket> socket_;  // until it is served
   std::deque<TcpControlServer> servers_;   // of the tenants, and the node's own
   std::unique_ptr<Listener> listener_;
@@ -107,17 +109,17 @@ Result<std::unique_ptr<NodeFront>> NodeFront::make(const NodeFrontOptions& optio
   if (!options.credentials.tenants.empty() && why_no_tenants != nullptr) {
     return fail(Code::kInvalid, why_no_tenants);
   }
-  std::vector<FabricOfBackend> ways;
+  std::vector<FabricOfBackend> endpoints;
   for (const ClientCredentials& peer : options.peers) {
     auto way = (*backend)->make({options.backends, peer, options.io_threads});
     if (!way) return tl::unexpected(way.error());
-    ways.push_back(std::move(*way));
+    endpoints.push_back(std::move(*way));
   }
   if (!options.listen.is_tcp()) {
     return std::make_unique<UnixFront>(options.listen.path, options.socket_rights,
-                                       std::move(ways[0].fabric));
+                                       std::move(endpoints[0].fabric));
   }
-  return std::make_unique<TcpFront>(options.listen, options.credentials, std::move(ways));
+  return std::make_unique<TcpFront>(options.listen, options.credentials, std::move(endpoints));
 }
 
 }  // namespace farpage

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""What prefetchers save on made decodes, in virtual time, as the tables of docs/made-decodes.md, docs/placement.md and (`cost`) docs/prefetch.md: all figures are synthetic.
+"""Measures what prefetchers save on synthetic decodes, in virtual time.
 
-The parameter sets of configs/decode/held-back, on which nothing is tuned; the set `reasoning` with fewer milestones, with features that tell less, and with
-returns that are spread less or more; the set `normal`; how many tokens a second all this makes, by link; and what an access costs `learned`. Each figure is the mean over the seeds, with the half of its 95%
-interval (Student's) behind it.
+It makes the tables of docs/synthetic-decodes.md, docs/placement.md and (`cost`) docs/prefetch.md:
+all figures are synthetic. The tables show the parameter sets of configs/decode/held-back, on which
+nothing is tuned; the set `reasoning` with fewer milestones, with features that tell less, and with
+returns that are spread less or more; the set `normal`; how many tokens a second all this makes, by
+link; and what an access costs `learned`. Each figure is the mean over the seeds, with the half of
+its 95% interval (Student's) behind it.
 """
 
 import argparse

@@ -40,13 +40,13 @@ EpochTag WriteQueue::Write::epoch() const {
 }
 
 WriteQueue::WriteQueue(Runtime& runtime, Clients& clients, PageStore& store, Versions& versions,
-                       const NodeEpoch* epoch, Replicator* replicator)
+                       const NodeEpoch* epoch, ReplicaSender* replica_sender)
     : runtime_(runtime),
       clients_(clients),
       store_(store),
       versions_(versions),
       epoch_(epoch),
-      replicator_(replicator) {}
+      replica_sender_(replica_sender) {}
 
 void WriteQueue::commit(ClientId client, CommitRequest request, std::function<void(Reply)> done) {
   const uint64_t deadline = deadline_of(request.patience_ns);
@@ -65,7 +65,7 @@ uint64_t WriteQueue::deadline_of(uint64_t patience_ns) const {
 }
 
 void WriteQueue::enqueue(WritePtr write) {
-  if (epoch_ != nullptr && write->epoch() != epoch_->tag() && on(Guard::kEpochInMessages)) {
+  if (epoch_ != nullptr && write->epoch() != epoch_->tag() && enforced(Guard::kEpochInMessages)) {
     return write->done(Refusal{Code::kOtherEpoch, "this node is in another epoch", epoch_->tag()});
   }
   ClientSession& client = clients_.at(write->client);
@@ -147,11 +147,11 @@ bool WriteQueue::advance(const WritePtr& write, Turn& turn) {
   const bool all = begin_pages(*write, turn, batch);
   if (batch.pages.empty()) return all;
   write->open += batch.pages.size();
-  replicator_->replicate(std::move(batch.replicas), write->deadline_ns,
-                         [this, write, pages = std::move(batch.pages),
-                          alive = std::weak_ptr<bool>(alive_)](size_t page, Code code) {
-                           if (!alive.expired()) replicated(write, pages[page], code);
-                         });
+  replica_sender_->replicate(std::move(batch.replicas), write->deadline_ns,
+                             [this, write, pages = std::move(batch.pages),
+                              alive = std::weak_ptr<bool>(alive_)](size_t page, Code code) {
+                               if (!alive.expired()) replicated(write, pages[page], code);
+                             });
   return all;
 }
 
@@ -185,17 +185,17 @@ bool WriteQueue::begin_pages(Write& write, Turn& turn, Batch& batch) {
     if (turn.budget_bytes == 0) return false;
     const size_t page = write.begun;
     const Admission admission =
-        replicator_ == nullptr ? Admission::kBegins : replicator_->admits(write.key(page));
+        replica_sender_ == nullptr ? Admission::kBegins : replica_sender_->admits(write.key(page));
     if (admission == Admission::kReachesOut || admission == Admission::kAfterAnother) {
       if (admission == Admission::kReachesOut && now >= write.deadline_ns) {
         counts_.puts_without_replica += write.pages() - page;
-        write.why = replicator_->missing(write.key(page));
+        write.why = replica_sender_->missing(write.key(page));
       }
       return wait(write, turn, now + kReplicaRetryNs, Code::kUnavailable);
     }
     const bool no_replica = admission == Admission::kNoReplica;
     counts_.puts_without_replica += no_replica ? 1 : 0;
-    if (no_replica && write.why.empty()) write.why = replicator_->missing(write.key(page));
+    if (no_replica && write.why.empty()) write.why = replica_sender_->missing(write.key(page));
     CommitResult result = {no_replica ? Code::kUnavailable : Code::kInvalid, 0};
     if (admission == Admission::kBegins) result = begin_page(write, page);
     if (result.code == Code::kExhausted && store_.next_slot_ns() > now) {
@@ -205,7 +205,7 @@ bool WriteQueue::begin_pages(Write& write, Turn& turn, Batch& batch) {
       turn.budget_bytes -= std::min<uint64_t>(turn.budget_bytes, commit->pages[page].payload_bytes);
     }
     ++write.begun;
-    if (result.code == Code::kOk && replicator_ != nullptr) {
+    if (result.code == Code::kOk && replica_sender_ != nullptr) {
       write.results[page] = result;
       if (!hold(write, page, batch)) write.results[page] = {Code::kAborted, 0};
     } else {
@@ -229,7 +229,7 @@ CommitResult WriteQueue::put_page(ClientSession& session, const CommitPage& page
   auto version = next_version();
   if (!version) return {Code::kUnavailable, 0};
   const Code code =
-      store_.put(page.key, *version, payload, page.payload_crc, replicator_ != nullptr);
+      store_.put(page.key, *version, payload, page.payload_crc, replica_sender_ != nullptr);
   return {code, code == Code::kOk ? *version : 0};
 }
 
@@ -245,7 +245,7 @@ void WriteQueue::collect_touches() {
 CommitResult WriteQueue::remove_page(Write& write, const PageKey& key) {
   Version version = 0;
   bool found = false;
-  if (replicator_ == nullptr) {
+  if (replica_sender_ == nullptr) {
     found = store_.remove(key);
   } else {
     auto next = next_version();
@@ -277,7 +277,7 @@ bool WriteQueue::hold(const Write& write, size_t page, Batch& batch) {
     replica.page.slot = stored->slot;
     replica.page.payload_bytes = stored->payload_bytes;
   }
-  replicator_->hold(replica);
+  replica_sender_->hold(replica);
   batch.replicas.push_back(replica);
   batch.pages.push_back(page);
   return true;
@@ -287,7 +287,7 @@ void WriteQueue::replicated(const WritePtr& write, size_t page, Code code) {
   --write->open;
   if (code != Code::kOk) {
     write->results[page] = {code, 0};
-    if (write->why.empty()) write->why = replicator_->missing(write->key(page));
+    if (write->why.empty()) write->why = replica_sender_->missing(write->key(page));
   }
   if (!waiting_.empty()) wake_at(runtime_.clock().now_ns());
   if (write->open == 0 && write->begun == write->pages()) finish(*write);

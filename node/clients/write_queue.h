@@ -13,7 +13,7 @@
 #include "node/clients/client_session.h"
 #include "node/clients/memory_budget.h"
 #include "node/fleet/node_epoch.h"
-#include "node/fleet/replicator.h"
+#include "node/fleet/replica_sender.h"
 #include "node/settings/versions.h"
 #include "node/store/page_store.h"
 
@@ -32,9 +32,9 @@ class WriteQueue {
     uint64_t puts_without_replica = 0;  // among the refused
     uint64_t removes = 0;
   };
-  // `epoch` and `replicator` are null for a node that serves alone.
+  // `epoch` and `replica_sender` are null for a node that serves alone.
   WriteQueue(Runtime& runtime, Clients& clients, PageStore& store, Versions& versions,
-             const NodeEpoch* epoch, Replicator* replicator);
+             const NodeEpoch* epoch, ReplicaSender* replica_sender);
 
   // One commit of a client does not overtake another.
   void commit(ClientId client, CommitRequest request, std::function<void(Reply)> done);
@@ -43,7 +43,8 @@ class WriteQueue {
   void remove(ClientId client, RemoveRequest request, std::function<void(Reply)> done);
   void disconnected(ClientId client);
   // The epoch has changed: what has not begun is refused with the one that it is now, and of what
-  // has begun in part no further page begins. The replicator ends pages that are being replicated.
+  // has begun in part no further page begins. The replica_sender ends pages that are being
+  // replicated.
   void refuse_waiting();
 
   const Counts& counts() const { return counts_; }
@@ -102,7 +103,7 @@ class WriteQueue {
   PageStore& store_;
   Versions& versions_;
   const NodeEpoch* epoch_;
-  Replicator* replicator_;
+  ReplicaSender* replica_sender_;
   std::deque<WritePtr> waiting_;
   uint64_t wake_ns_ = kNever;
   bool touches_collected_ = false;  // in this turn of pump()

@@ -42,7 +42,7 @@ FleetMember::FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& f
       landing_(std::move(landing)),
       epoch_(runtime, fleet, self, options.page_bytes,
              {[this] { entered(); }, [this] { hooks_.left_out(); }, met()}),
-      replicator_(
+      replica_sender_(
           runtime, store, epoch_, [this](NodeId node) { return peer(node); },
           [this] { epoch_.look(); }),
       replica_(
@@ -55,7 +55,7 @@ FleetMember::FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& f
             const MemberLink* found = peer(node);
             return found != nullptr && found->reached();
           }),
-      filler_(
+      backfill_(
           runtime, store, epoch_, options.fill_bytes_per_s,
           [this](NodeId node) { return peer(node); }, [this] { epoch_.look(); }) {}
 
@@ -85,9 +85,9 @@ MemberLink* FleetMember::peer(NodeId node) const {
 }
 
 void FleetMember::withdraw() {
-  replicator_.abort(Code::kOtherEpoch);
+  replica_sender_.abort(Code::kOtherEpoch);
   replica_.abort(Code::kOtherEpoch);
-  filler_.abort();
+  backfill_.abort();
 }
 
 // In the protocol's order: own puts end, what others sent ends, and then what is of no use to this
@@ -95,8 +95,8 @@ void FleetMember::withdraw() {
 void FleetMember::entered() {
   meeting_.reset();
   withdraw();
-  if (on(Guard::kBytesOfTheEpochBefore)) store_.drop_dead();
-  if (on(Guard::kDropOnEntering)) {
+  if (enforced(Guard::kBytesOfTheEpochBefore)) store_.drop_dead();
+  if (enforced(Guard::kDropOnEntering)) {
     store_.kill_if([this](const PageKey& key) { return !epoch_.holds(epoch_.self().node, key); });
   }
   for (const auto& [session, hello] : members_) {
@@ -113,9 +113,9 @@ void FleetMember::entered() {
   for (const Member& member : epoch_.epoch().members) {
     if (member.node != epoch_.self().node) others.insert(member.node);
   }
-  filler_.begin_epoch(std::move(others));
+  backfill_.begin_epoch(std::move(others));
   for (auto& [node, known] : peers_) {
-    if (known.link_number != 0) filler_.fill_from(node);
+    if (known.link_number != 0) backfill_.fill_from(node);
   }
   hooks_.epoch_changed();
 }
@@ -124,7 +124,7 @@ void FleetMember::entered() {
 void FleetMember::reach_for_others() {
   for (const Member& member : epoch_.epoch().members) {
     if (member.node == epoch_.self().node || peers_.contains(member.node)) continue;
-    LinkTerms terms;
+    HelloExpectations terms;
     terms.self = epoch_.self().node;
     terms.incarnation = epoch_.self().incarnation;
     terms.peer = member.node;
@@ -149,7 +149,7 @@ void FleetMember::watch() {
     known.peer->reader().advance();
     if (known.link_number == known.peer->link_number() || !known.peer->reached()) continue;
     known.link_number = known.peer->link_number();
-    filler_.fill_from(node);
+    backfill_.fill_from(node);
   }
   tell_away();
   runtime_.after(lease_ms_ * kMillisecond / kWatchesPerLease,
@@ -222,7 +222,7 @@ void FleetMember::handle(ClientId client, Request request, std::function<void(Re
 }
 
 Reply FleetMember::answer(ClientId client, const HoldingsRequest& request) const {
-  if (request.epoch != epoch_.tag() && on(Guard::kEpochInMessages)) {
+  if (request.epoch != epoch_.tag() && enforced(Guard::kEpochInMessages)) {
     return Refusal{Code::kOtherEpoch, "this member is in another epoch", epoch_.tag()};
   }
   const auto member = members_.find(client);
@@ -266,7 +266,7 @@ Reply FleetMember::answer(const ReportRequest& request) {
   }
   reply.newest_epoch = version_epoch(store_.highest_version());
   dropped_ += reply.dropped;
-  if (!wanted.empty()) filler_.repair(wanted);
+  if (!wanted.empty()) backfill_.repair(wanted);
   return reply;
 }
 
@@ -286,9 +286,9 @@ void FleetMember::describe(FleetStatus& status) const {
   status.node = epoch_.self().node;
   status.replicas = epoch_.epoch().replicas;
   for (const auto& [node, known] : peers_) status.others.push_back({node, known.peer->reached()});
-  status.replicated = replicator_.replicated();
+  status.replicated = replica_sender_.replicated();
   status.applied = replica_.applied();
-  const Filler::Counts fills = filler_.counts();
+  const Backfill::Counts fills = backfill_.counts();
   status.filled = fills.pages;
   status.filled_bytes = fills.bytes;
   status.to_fill = fills.left;

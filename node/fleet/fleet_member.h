@@ -12,13 +12,13 @@
 #include "base/log.h"
 #include "base/runtime.h"
 #include "control/link.h"
-#include "node/fleet/filler.h"
+#include "node/fleet/backfill.h"
 #include "node/fleet/look_back.h"
 #include "node/fleet/meeting.h"
 #include "node/fleet/member_link.h"
 #include "node/fleet/node_epoch.h"
-#include "node/fleet/replica.h"
-#include "node/fleet/replicator.h"
+#include "node/fleet/replica_receiver.h"
+#include "node/fleet/replica_sender.h"
 #include "node/settings/options.h"
 #include "node/store/page_store.h"
 #include "tier/link/fleet.h"
@@ -48,7 +48,7 @@ class FleetMember {
   void withdraw();
 
   const NodeEpoch& epoch() const { return epoch_; }
-  Replicator& replicator() { return replicator_; }
+  ReplicaSender& replica_sender() { return replica_sender_; }
 
   // Why this hello is refused.
   std::optional<Refusal> check(const HelloRequest& hello) const;
@@ -58,7 +58,7 @@ class FleetMember {
   void handle(ClientId client, Request request, std::function<void(Reply)> done);
   void disconnected(ClientId client);
   // Damaged pages that this node has found in its own pool, and dropped.
-  void repair(const PageKey& key) { filler_.repair({&key, 1}); }
+  void repair(const PageKey& key) { backfill_.repair({&key, 1}); }
 
   void describe(FleetStatus& status) const;
 
@@ -97,9 +97,9 @@ class FleetMember {
   std::map<NodeId, KnownPeer> peers_;
   // No members any more, but something that is read from them has not ended.
   std::vector<std::unique_ptr<MemberLink>> leaving_;
-  Replicator replicator_;
-  Replica replica_;
-  Filler filler_;
+  ReplicaSender replica_sender_;
+  ReplicaReceiver replica_;
+  Backfill backfill_;
   std::unordered_map<ClientId, HelloRequest> members_;  // sessions
   uint64_t dropped_ = 0;
   // Keys from clients' reports that this member has forwarded to others since then.

@@ -25,20 +25,21 @@ Meeting::~Meeting() {
   for (const auto& [node, link] : links_) link->stop();
 }
 
-std::shared_ptr<NodeLink> Meeting::reach(NodeId node, uint64_t page_bytes) {
-  std::shared_ptr<NodeLink>& link = links_[node];
+std::shared_ptr<NodeSession> Meeting::reach(NodeId node, uint64_t page_bytes) {
+  std::shared_ptr<NodeSession>& link = links_[node];
   if (link != nullptr) return link;
   ClientOptions options;
   options.connect_ms = kPatienceMs;
   options.staging_bytes = 0;
   options.location_pages = 1;
-  LinkTerms terms;
+  HelloExpectations terms;
   terms.self = self_.node;
   terms.incarnation = self_.incarnation;
   terms.peer = node;
   terms.page_bytes = page_bytes;
   terms.fixed = false;
-  link = std::make_shared<NodeLink>(options, runtime_, fabric_, gate_, fleet_.dialer(node), terms);
+  link =
+      std::make_shared<NodeSession>(options, runtime_, fabric_, gate_, fleet_.dialer(node), terms);
   link->start();
   return link;
 }

@@ -8,7 +8,7 @@
 #include "base/runtime.h"
 #include "pagetable/epoch_register.h"
 #include "tier/link/fleet.h"
-#include "tier/link/node_link.h"
+#include "tier/link/node_session.h"
 
 namespace farpage {
 
@@ -27,14 +27,14 @@ class Meeting {
   Result<void> with_all(const RegisteredEpoch& current);
 
  private:
-  std::shared_ptr<NodeLink> reach(NodeId node, uint64_t page_bytes);
+  std::shared_ptr<NodeSession> reach(NodeId node, uint64_t page_bytes);
 
   Runtime& runtime_;
   Fabric& fabric_;
   const std::shared_ptr<FabricGate> gate_;
   const Fleet& fleet_;
   const Member self_;
-  std::map<NodeId, std::shared_ptr<NodeLink>> links_;
+  std::map<NodeId, std::shared_ptr<NodeSession>> links_;
 };
 
 }  // namespace farpage

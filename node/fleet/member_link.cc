@@ -5,13 +5,14 @@ namespace farpage {
 Result<std::unique_ptr<MemberLink>> MemberLink::create(Runtime& runtime, Fabric& fabric,
                                                        std::shared_ptr<FabricGate> gate,
                                                        ControlDialer& dialer,
-                                                       const LinkTerms& terms, PoolLanding& landing,
-                                                       uint64_t patience_ms) {
+                                                       const HelloExpectations& terms,
+                                                       PoolLanding& landing, uint64_t patience_ms) {
   ClientOptions options;
   options.connect_ms = patience_ms;
   options.staging_bytes = 0;
   options.location_pages = 1;  // where a page lies is what the other member says
-  auto link = std::make_shared<NodeLink>(options, runtime, fabric, std::move(gate), dialer, terms);
+  auto link =
+      std::make_shared<NodeSession>(options, runtime, fabric, std::move(gate), dialer, terms);
   auto reader = PageReader::create(link, runtime, fabric, landing);
   if (!reader) return tl::unexpected(reader.error());
   auto peer = std::unique_ptr<MemberLink>(new MemberLink(

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "node/fleet/page_reader.h"
-#include "tier/link/node_link.h"
+#include "tier/link/node_session.h"
 
 namespace farpage {
 
@@ -17,7 +17,8 @@ class MemberLink {
   // `gate`: the fabric's; what connects may outlive the link, and never what is behind the gate.
   static Result<std::unique_ptr<MemberLink>> create(Runtime& runtime, Fabric& fabric,
                                                     std::shared_ptr<FabricGate> gate,
-                                                    ControlDialer& dialer, const LinkTerms& terms,
+                                                    ControlDialer& dialer,
+                                                    const HelloExpectations& terms,
                                                     PoolLanding& landing, uint64_t patience_ms);
   ~MemberLink();
 
@@ -40,13 +41,13 @@ class MemberLink {
   void greet_again();
 
  private:
-  MemberLink(Runtime& runtime, NodeId node, std::shared_ptr<NodeLink> link, uint64_t expected_ns)
+  MemberLink(Runtime& runtime, NodeId node, std::shared_ptr<NodeSession> link, uint64_t expected_ns)
       : runtime_(runtime), node_(node), expected_ns_(expected_ns), link_(std::move(link)) {}
 
   Runtime& runtime_;
   const NodeId node_;
   const uint64_t expected_ns_;  // by when it is reached, if it is there
-  std::shared_ptr<NodeLink> link_;
+  std::shared_ptr<NodeSession> link_;
   std::unique_ptr<PageReader> reader_;
 };
 

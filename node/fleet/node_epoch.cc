@@ -46,7 +46,7 @@ bool NodeEpoch::holds(NodeId node, const PageKey& key) const {
 }
 
 bool NodeEpoch::view_valid(uint64_t now_ns) const {
-  if (is_fixed() || !on(Guard::kPrimaryLease)) return true;
+  if (is_fixed() || !enforced(Guard::kPrimaryLease)) return true;
   return now_ns < view_until_ns_ && ClockGap::held_ns(runtime_, view_gap_, fleet_.view_ns) == 0;
 }
 
@@ -54,8 +54,8 @@ bool NodeEpoch::puts_open(uint64_t now_ns) const {
   if (!placement_) return false;
   if (is_fixed()) return true;
   const uint64_t opens = learned_ns_ + fleet_.view_ns + fleet_.view_ns / kDriftFraction;
-  return (now_ns >= opens || !on(Guard::kViewWait)) &&
-         (all_confirmed_ || !on(Guard::kConfirmBeforePuts));
+  return (now_ns >= opens || !enforced(Guard::kViewWait)) &&
+         (all_confirmed_ || !enforced(Guard::kConfirmBeforePuts));
 }
 
 std::string NodeEpoch::why_closed(uint64_t now_ns) const {
@@ -121,7 +121,7 @@ void NodeEpoch::answered(uint64_t sent_ns, const ClockGap& gap, const Registered
   told_of_refusal_ = false;
   const Member* me = read.epoch.find(self_.node);
   if (me == nullptr || me->incarnation != self_.incarnation) {
-    if (placement_ && on(Guard::kOwnTransactionReturn)) return hooks_.left_out();
+    if (placement_ && enforced(Guard::kOwnTransactionReturn)) return hooks_.left_out();
     return join(read);
   }
   if (read.epoch.number > epoch_.number) enter(read.epoch);

@@ -24,7 +24,7 @@ Result<PoolLanding> PoolLanding::create(Fabric& fabric, PageStore& store) {
   return PoolLanding{&store, std::move(*pool)};
 }
 
-Result<std::unique_ptr<PageReader>> PageReader::create(std::shared_ptr<NodeLink> link,
+Result<std::unique_ptr<PageReader>> PageReader::create(std::shared_ptr<NodeSession> link,
                                                        Runtime& runtime, Fabric& fabric,
                                                        PoolLanding& landing) {
   auto reader = std::unique_ptr<PageReader>(new PageReader(std::move(link), runtime, landing));
@@ -35,7 +35,7 @@ Result<std::unique_ptr<PageReader>> PageReader::create(std::shared_ptr<NodeLink>
   return reader;
 }
 
-PageReader::PageReader(std::shared_ptr<NodeLink> link, Runtime& runtime, PoolLanding& landing)
+PageReader::PageReader(std::shared_ptr<NodeSession> link, Runtime& runtime, PoolLanding& landing)
     : runtime_(runtime), landing_(landing), path_(std::move(link)) {}
 
 PageReader::~PageReader() {

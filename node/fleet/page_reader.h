@@ -34,11 +34,11 @@ class PageReader {
   // page.
   using Done = std::function<void(Code, uint32_t crc)>;
 
-  static Result<std::unique_ptr<PageReader>> create(std::shared_ptr<NodeLink> link,
+  static Result<std::unique_ptr<PageReader>> create(std::shared_ptr<NodeSession> link,
                                                     Runtime& runtime, Fabric& fabric,
                                                     PoolLanding& landing);
   // Reads under way call nothing back. Waits until nothing lands in the pool any more: a later run
-  // may take the same memory (PoolKeeper).
+  // may take the same memory (PoolHandoff).
   ~PageReader();
 
   // `done` runs once, later, when nothing writes into the slot any more.
@@ -69,7 +69,7 @@ class PageReader {
   static constexpr size_t kPlaces = 64;
   using Headers = std::array<PageHeader, kPlaces>;
 
-  PageReader(std::shared_ptr<NodeLink> link, Runtime& runtime, PoolLanding& landing);
+  PageReader(std::shared_ptr<NodeSession> link, Runtime& runtime, PoolLanding& landing);
   void pump();
   void pump_in(uint64_t delay_ns);
   void begin_reads(uint64_t now_ns);

@@ -35,7 +35,7 @@ Result<Version> Versions::next_in(uint64_t epoch) {
   if (counter_ == kMaxVersionCounter || epoch > kMaxEpoch) {
     return fail(Code::kExhausted, "this run has used up its versions: start the node again");
   }
-  return make_version(on(Guard::kEpochInVersion) ? epoch : 1, ++counter_);
+  return make_version(enforced(Guard::kEpochInVersion) ? epoch : 1, ++counter_);
 }
 
 }  // namespace farpage

@@ -18,7 +18,7 @@ class Versions {
 
   uint64_t epoch() const { return epoch_; }
   // A client may still read what the run before this one held.
-  uint64_t open_ns() const { return on(Guard::kViewWait) ? open_ns_ : 0; }
+  uint64_t open_ns() const { return enforced(Guard::kViewWait) ? open_ns_ : 0; }
   void opened();
 
   // In the epoch of the state file, or the next one.

@@ -23,7 +23,7 @@ Result<Pool> new_pool(const Geometry& geometry, Fabric& fabric) {
 
 }  // namespace
 
-Result<Pool> take_pool(const Geometry& geometry, Fabric& fabric, PoolKeeper* keeper,
+Result<Pool> take_pool(const Geometry& geometry, Fabric& fabric, PoolHandoff* keeper,
                        std::string_view whose) {
   if (keeper != nullptr && geometry.is_apart()) {
     return fail(Code::kInvalid,

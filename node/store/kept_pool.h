@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "node/store/pool_keeper.h"
+#include "node/store/pool_handoff.h"
 #include "pagetable/geometry.h"
 #include "transport/fabric.h"
 
@@ -18,7 +18,7 @@ struct Pool {
 // can go on with it, and otherwise new. The keeper keeps it from now on. `whose`: pages of another
 // one's pool are none of this node's. A null keeper: memory that ends with the process.
 // A pool is kept only where headers and payloads lie together.
-Result<Pool> take_pool(const Geometry& geometry, Fabric& fabric, PoolKeeper* keeper,
+Result<Pool> take_pool(const Geometry& geometry, Fabric& fabric, PoolHandoff* keeper,
                        std::string_view whose);
 
 }  // namespace farpage

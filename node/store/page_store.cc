@@ -23,7 +23,7 @@ uint64_t with_drift(uint64_t duration_ns) {
 
 Result<std::unique_ptr<PageStore>> PageStore::create(const PageStoreOptions& options,
                                                      Fabric& fabric, const Clock& clock,
-                                                     PoolKeeper* keeper, std::string_view whose) {
+                                                     PoolHandoff* keeper, std::string_view whose) {
   if (auto valid = validate(options.geometry); !valid) return tl::unexpected(valid.error());
   const auto policy = choose_eviction(options.eviction);
   if (!policy) return tl::unexpected(policy.error());
@@ -58,8 +58,8 @@ PageStore::PageStore(const PageStoreOptions& options, const Clock& clock, Pool p
 // what is not proven now is not to be proven by the next run.
 void PageStore::find_former() {
   for (uint64_t slot = 0; slot < options_.geometry.slots; ++slot) (void)slots_.take(0);
-  former_ =
-      FormerPages(options_.geometry, headers().data(), [this](uint32_t slot) { clear_live(slot); });
+  former_ = RecoveredPages(options_.geometry, headers().data(),
+                           [this](uint32_t slot) { clear_live(slot); });
 }
 
 void PageStore::adopt(uint32_t slot) {
@@ -146,7 +146,7 @@ Code PageStore::publish(uint32_t slot, const PageKey& key, Version version, uint
   // One whose key is damaged gives way, too: it would else keep its slot until it is evicted.
   if (const std::optional<uint32_t> old = locate(key)) {
     index_.replace(key, *old, slot);
-    if (on(Guard::kLiveWord) && on(Guard::kLiveWordBeforeAck)) zero_live(*old);
+    if (enforced(Guard::kLiveWord) && enforced(Guard::kLiveWordBeforeAck)) zero_live(*old);
     came(slot, key);
     cool(*old);
     return Code::kOk;
@@ -320,7 +320,7 @@ void PageStore::cool(uint32_t slot) {
 
 void PageStore::retire(uint32_t slot) {
   unpublish(slot);
-  if (on(Guard::kLiveWord) && on(Guard::kKillOnFree)) zero_live(slot);
+  if (enforced(Guard::kLiveWord) && enforced(Guard::kKillOnFree)) zero_live(slot);
   cool(slot);
 }
 

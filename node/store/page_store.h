@@ -11,10 +11,10 @@
 
 #include "base/clock.h"
 #include "node/store/eviction.h"
-#include "node/store/former_pages.h"
 #include "node/store/index_writer.h"
 #include "node/store/kept_pool.h"
 #include "node/store/ranked_pages.h"
+#include "node/store/recovered_pages.h"
 #include "node/store/slot_table.h"
 #include "pagetable/geometry.h"
 #include "transport/fabric.h"
@@ -34,7 +34,8 @@ struct PageStoreOptions {
 class PageStore {
  public:
   static Result<std::unique_ptr<PageStore>> create(const PageStoreOptions& options, Fabric& fabric,
-                                                   const Clock& clock, PoolKeeper* keeper = nullptr,
+                                                   const Clock& clock,
+                                                   PoolHandoff* keeper = nullptr,
                                                    std::string_view whose = {});
 
   // Pages of the run before this one, whose memory the keeper had. They are served when they have
@@ -166,7 +167,7 @@ class PageStore {
   std::unordered_map<uint32_t, Version>
       pinned_;  // what is not read from memory that can be damaged
   uint64_t evictions_ = 0;
-  FormerPages former_;
+  RecoveredPages former_;
   Version highest_version_ = 0;
 };
 

@@ -84,7 +84,7 @@ void SlotTable::retire(uint32_t slot, uint64_t now_ns) {
 uint64_t SlotTable::next_take_ns() const {
   if (free_head_ != kNone) return 0;
   if (cooling_head_ == kNone) return kNever;
-  return info_[cooling_head_].retired_ns + (on(Guard::kReuseWait) ? reuse_ns_ : 0);
+  return info_[cooling_head_].retired_ns + (enforced(Guard::kReuseWait) ? reuse_ns_ : 0);
 }
 
 void SlotTable::touch(uint32_t slot) {

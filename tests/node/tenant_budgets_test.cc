@@ -37,7 +37,7 @@ class TenantBudgets : public ::testing::Test {
     const std::vector<TenantOptions> tenants = {{"a", "a.token", kMiB, 0},
                                                 {"b", "b.token", 2 * kMiB, 0}};
     const std::array<Fabric*, 2> fabrics = {&first_, &second_};
-    const std::array<PoolKeeper*, 2> keepers = {};
+    const std::array<PoolHandoff*, 2> keepers = {};
     nodes_ = TenantNodes::create(options, tenants, first_.runtime(), fabrics, keepers).value();
   }
 

@@ -108,7 +108,7 @@ class TenantFleets : public testing::TestWithParam<Membership> {
     options.state = dir_ / ("state" + std::to_string(node));
     std::vector<TenantOptions> tables;
     std::vector<Fabric*> fabrics;
-    std::vector<PoolKeeper*> keepers;
+    std::vector<PoolHandoff*> keepers;
     std::vector<Fleet> fleets;
     for (const size_t number : process.tenants) {
       tables.push_back(tenant(number));
@@ -440,7 +440,7 @@ TEST(TenantFleetOptions, NodeThatIsNotOfTheListIsRefusedBeforeItBegins) {
   fleet.list.members.push_back({id_of(0), 0});
   const std::array<Fabric*, 1> fabrics = {&fabric};
   const std::vector<TenantOptions> tenants = {{"a", "token", kMiB}};
-  const std::array<PoolKeeper*, 1> keepers = {};
+  const std::array<PoolHandoff*, 1> keepers = {};
   const auto nodes = TenantNodes::create(options, tenants, fabric.runtime(), fabrics, keepers,
                                          std::span(&fleet, 1), id_of(1));
   ASSERT_FALSE(nodes.has_value());

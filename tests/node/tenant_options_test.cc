@@ -39,7 +39,7 @@ TEST(TenantsWait, ForTheLeaseOfARunThatHadOthers) {
   make_memory_node(options, first.runtime(), first).value().reset();
   const uint64_t started_ns = world.now_ns();
   const std::array<Fabric*, 2> fabrics = {&first, &second};
-  const std::array<PoolKeeper*, 2> keepers = {};
+  const std::array<PoolHandoff*, 2> keepers = {};
   const auto nodes =
       TenantNodes::create(options, two_tenants(), first.runtime(), fabrics, keepers).value();
   std::array<uint64_t, 2> answered_ns = {};

@@ -59,7 +59,7 @@ class TenantsTest : public ::testing::TestWithParam<Path> {
       node_fabrics_.push_back(GetParam() == Path::kShm ? shm::make_shm_fabric() : make_tcp());
       fabrics.push_back(node_fabrics_.back().get());
     }
-    const std::array<PoolKeeper*, 2> keepers = {&keepers_[kA], &keepers_[kB]};
+    const std::array<PoolHandoff*, 2> keepers = {&keepers_[kA], &keepers_[kB]};
     runtime_->run([&] {
       nodes_ = TenantNodes::create(options_, two_tenants(), *runtime_, fabrics, keepers).value();
     });

@@ -25,15 +25,15 @@ TEST(Guards, AreOn) {
 TEST(Guards, OneIsOffAsLongAsItsSwitchLives) {
   {
     const GuardOff off(Guard::kFloor);
-    EXPECT_FALSE(on(Guard::kFloor));
-    EXPECT_TRUE(on(Guard::kNewerOnly));
+    EXPECT_FALSE(enforced(Guard::kFloor));
+    EXPECT_TRUE(enforced(Guard::kNewerOnly));
   }
-  EXPECT_TRUE(on(Guard::kFloor));
+  EXPECT_TRUE(enforced(Guard::kFloor));
 }
 
 #else
 
-static_assert(on(Guard::kFloor), "a program that serves has no switches");
+static_assert(enforced(Guard::kFloor), "a program that serves has no switches");
 
 #endif
 

@@ -53,7 +53,7 @@ bool AheadPushes::has_moved_on() {
   return std::exchange(landings_ended_, ended) != ended;
 }
 
-std::optional<AheadTransfers::Ended> AheadPushes::next() {
+std::optional<PrefetchTransport::Ended> AheadPushes::next() {
   for (auto& sent : sent_) {
     Request& request = *sent;
     for (size_t i = 0; i < request.pages.size(); ++i) {

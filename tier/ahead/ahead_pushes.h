@@ -4,14 +4,14 @@
 #include <span>
 #include <vector>
 
-#include "tier/ahead/ahead_transfers.h"
+#include "tier/ahead/prefetch_transport.h"
 #include "tier/push/push.h"
 
 namespace farpage {
 
 // Pages that begin at one time are one request, and the node writes them into the lane's landing,
 // group after group (PushLane). As a push, a request allocates its message.
-class AheadPushes final : public AheadTransfers {
+class AheadPushes final : public PrefetchTransport {
  public:
   // `lane`: with as many places.
   AheadPushes(PushLane lane, uint32_t places, uint32_t most_under_way);

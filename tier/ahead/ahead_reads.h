@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "tier/ahead/ahead_transfers.h"
 #include "tier/ahead/page_fetches.h"
+#include "tier/ahead/prefetch_transport.h"
 #include "tier/fetch/lane.h"
 #include "transport/page_pool.h"
 
@@ -11,7 +11,7 @@ namespace farpage {
 
 // Each page in a fetch of its own, over a lane, into memory of its own. The client that both are of
 // outlives it.
-class AheadReads final : public AheadTransfers {
+class AheadReads final : public PrefetchTransport {
  public:
   AheadReads(Lane lane, PagePool landing, uint32_t most_under_way)
       : lane_(std::move(lane)), landing_(std::move(landing)), fetches_(lane_, most_under_way) {}

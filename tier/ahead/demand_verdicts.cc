@@ -2,11 +2,11 @@
 #include <utility>
 
 #include "base/check.h"
-#include "tier/ahead/demands.h"
+#include "tier/ahead/demand_fetches.h"
 
 namespace farpage {
 
-bool Demands::judge(DemandState& demand, Page& page) {
+bool DemandFetches::judge(DemandFetchState& demand, Page& page) {
   switch (page.way) {
     case Way::kAsked:
       return follow(demand, page, demand.answers[page.answer]);
@@ -22,13 +22,14 @@ bool Demands::judge(DemandState& demand, Page& page) {
 }
 
 // A verdict of a fetch that began later.
-PageVerdict Demands::since_start(const DemandState& demand, const Page& page, PageVerdict verdict) {
+PageVerdict DemandFetches::since_start(const DemandFetchState& demand, const Page& page,
+                                       PageVerdict verdict) {
   verdict.took_ns += page.begun_ns - demand.started_ns;
   return verdict;
 }
 
 // Its verdict is that of what was asked for, and so is who may still write to the destination.
-bool Demands::follow(DemandState& demand, const Page& page, const PageVerdict& answer) {
+bool DemandFetches::follow(DemandFetchState& demand, const Page& page, const PageVerdict& answer) {
   if (answer.verdict == Verdict::kPending) return false;
   PageVerdict& verdict = demand.verdicts[page.index];
   if (verdict.verdict == Verdict::kPending) settle(demand, page, answer);
@@ -37,22 +38,23 @@ bool Demands::follow(DemandState& demand, const Page& page, const PageVerdict& a
 }
 
 // The page or its header may come first; both are needed, and a denial by either counts.
-bool Demands::judge_ahead(DemandState& demand, Page& page) {
+bool DemandFetches::judge_ahead(DemandFetchState& demand, Page& page) {
   const PageVerdict* header = page.answer == kNone ? nullptr : &demand.answers[page.answer];
   if (header != nullptr && header->verdict == Verdict::kRecompute) {
     leave_place(page);
     return follow(demand, page, *header);
   }
-  const PagesAhead::Place& place = ahead_.place(page.place);
+  const PrefetchedPages::Place& place = ahead_.place(page.place);
   const auto is_late = [&] {
-    return place.landing == PagesAhead::Landing::kUnderWay && clock_.now_ns() >= demand.patience_ns;
+    return place.landing == PrefetchedPages::Landing::kUnderWay &&
+           clock_.now_ns() >= demand.patience_ns;
   };
   // It may have come, and not have been looked at.
   if (is_late()) ahead_.progress();
-  const PagesAhead::Landing landing = place.landing;
+  const PrefetchedPages::Landing landing = place.landing;
   const bool is_known = header == nullptr || header->verdict == Verdict::kReady;
-  if (landing == PagesAhead::Landing::kWhole && is_known) return use(demand, page, header);
-  if (landing != PagesAhead::Landing::kFailed && !is_late()) return false;
+  if (landing == PrefetchedPages::Landing::kWhole && is_known) return use(demand, page, header);
+  if (landing != PrefetchedPages::Landing::kFailed && !is_late()) return false;
   if (is_late()) {
     ++given_up_;
     if (!std::exchange(demand.has_felt, true)) ahead_.on_waited_in_vain();
@@ -62,8 +64,8 @@ bool Demands::judge_ahead(DemandState& demand, Page& page) {
 }
 
 // It has landed, and is good if it is what there is since the demand began (protocol rule 2).
-bool Demands::use(DemandState& demand, Page& page, const PageVerdict* header) {
-  const PagesAhead::Place& place = ahead_.place(page.place);
+bool DemandFetches::use(DemandFetchState& demand, Page& page, const PageVerdict* header) {
+  const PrefetchedPages::Place& place = ahead_.place(page.place);
   const bool is_newest = header == nullptr || header->version == place.version;
   if (!is_newest || place.version < demand.requests[page.index].min_version) {
     ++outdated_;
@@ -88,7 +90,7 @@ bool Demands::use(DemandState& demand, Page& page, const PageVerdict* header) {
 }
 
 // To its own destination, where no attempt has landed before (protocol rule 4).
-bool Demands::fetch_again(DemandState& demand, Page& page) {
+bool DemandFetches::fetch_again(DemandFetchState& demand, Page& page) {
   page.begun_ns = clock_.now_ns();
   if (page.begun_ns >= demand.deadline_ns) {
     stall(demand, page);
@@ -99,7 +101,7 @@ bool Demands::fetch_again(DemandState& demand, Page& page) {
   return judge(demand, page);
 }
 
-void Demands::settle(DemandState& demand, const Page& page, PageVerdict verdict) {
+void DemandFetches::settle(DemandFetchState& demand, const Page& page, PageVerdict verdict) {
   PageVerdict& target = demand.verdicts[page.index];
   const Verdict final = std::exchange(verdict.verdict, Verdict::kPending);
   target = verdict;
@@ -110,7 +112,7 @@ void Demands::settle(DemandState& demand, const Page& page, PageVerdict verdict)
 }
 
 // Unless it has its verdict.
-void Demands::stall(DemandState& demand, const Page& page) {
+void DemandFetches::stall(DemandFetchState& demand, const Page& page) {
   if (demand.verdicts[page.index].verdict != Verdict::kPending) return;
   PageVerdict verdict;
   verdict.verdict = Verdict::kRecompute;
@@ -119,9 +121,9 @@ void Demands::stall(DemandState& demand, const Page& page) {
   settle(demand, page, verdict);
 }
 
-void Demands::leave_place(Page& page) {
-  if (page.place != PagesAhead::kNoPlace) ahead_.give_back(page.place);
-  page.place = PagesAhead::kNoPlace;
+void DemandFetches::leave_place(Page& page) {
+  if (page.place != PrefetchedPages::kNoPlace) ahead_.give_back(page.place);
+  page.place = PrefetchedPages::kNoPlace;
 }
 
 }  // namespace farpage

@@ -4,28 +4,28 @@
 #include <span>
 #include <utility>
 
-#include "tier/ahead/demands.h"
-#include "tier/ahead/pages_ahead.h"
+#include "tier/ahead/demand_fetches.h"
+#include "tier/ahead/prefetched_pages.h"
 
 namespace farpage {
 
-// Demands, and what is fetched ahead of them, in the order in which they are driven.
+// DemandFetches, and what is fetched ahead of them, in the order in which they are driven.
 class PrefetchEngine {
  public:
   PrefetchEngine(const Clock& clock, const PrefetchOptions& options, uint64_t page_bytes,
-                 Lane demand_lane, std::unique_ptr<AheadTransfers> transfers,
+                 Lane demand_lane, std::unique_ptr<PrefetchTransport> transfers,
                  std::unique_ptr<prefetch::Prefetcher> prefetcher)
       : clock_(clock),
         ahead_(clock, options, page_bytes, std::move(transfers), std::move(prefetcher)),
         demands_(clock, std::move(demand_lane), ahead_) {}
 
-  PagesAhead& ahead() { return ahead_; }
-  const PagesAhead& ahead() const { return ahead_; }
-  Demands& demands() { return demands_; }
-  const Demands& demands() const { return demands_; }
+  PrefetchedPages& ahead() { return ahead_; }
+  const PrefetchedPages& ahead() const { return ahead_; }
+  DemandFetches& demands() { return demands_; }
+  const DemandFetches& demands() const { return demands_; }
 
-  DemandState* start(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
-                     uint64_t deadline_ns, const DemandOptions& options) {
+  DemandFetchState* start(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
+                          uint64_t deadline_ns, const DemandOptions& options) {
     return demands_.start(requests, verdicts, deadline_ns, options);
   }
   // On some backends a turn is a copy: as long as what is demanded comes, what is fetched ahead
@@ -42,17 +42,17 @@ class PrefetchEngine {
     }
     if (!is_busy) begin_ahead();
   }
-  void wait_done(DemandState& demand) {
+  void wait_done(DemandFetchState& demand) {
     wait(demand, kNever, [&] { return demand.done(); });
   }
-  bool wait_released(DemandState& demand, uint64_t deadline_ns) {
+  bool wait_released(DemandFetchState& demand, uint64_t deadline_ns) {
     return wait(demand, deadline_ns, [&] { return demand.released(); });
   }
 
  private:
   // Returns as soon as it has ended: what was fetched ahead can be taken later.
   template <typename Ended>
-  bool wait(DemandState& demand, uint64_t deadline_ns, const Ended& has_ended) {
+  bool wait(DemandFetchState& demand, uint64_t deadline_ns, const Ended& has_ended) {
     demands_.judge();
     while (!has_ended()) {
       progress();
@@ -69,8 +69,8 @@ class PrefetchEngine {
   }
 
   const Clock& clock_;
-  PagesAhead ahead_;
-  Demands demands_;  // after what it uses: its fetches end first
+  PrefetchedPages ahead_;
+  DemandFetches demands_;  // after what it uses: its fetches end first
 };
 
 }  // namespace farpage

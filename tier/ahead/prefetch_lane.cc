@@ -11,9 +11,9 @@
 namespace farpage {
 namespace {
 
-Result<std::unique_ptr<AheadTransfers>> open_transfers(Client& client,
-                                                       const PrefetchOptions& options,
-                                                       uint64_t page_bytes) {
+Result<std::unique_ptr<PrefetchTransport>> open_transfers(Client& client,
+                                                          const PrefetchOptions& options,
+                                                          uint64_t page_bytes) {
   const uint32_t most = options.scheduler.most_under_way;
   if (options.push_group_pages > 0) {
     auto lane = client.open_push_lane(

@@ -17,7 +17,7 @@
 namespace farpage {
 
 class PrefetchEngine;
-struct DemandState;
+struct DemandFetchState;
 
 struct DemandOptions {
   FetchOptions fetch = {};
@@ -51,10 +51,10 @@ class DemandFetch {
 
  private:
   friend class PrefetchLane;
-  DemandFetch(PrefetchEngine* engine, DemandState* state) : engine_(engine), state_(state) {}
+  DemandFetch(PrefetchEngine* engine, DemandFetchState* state) : engine_(engine), state_(state) {}
 
   PrefetchEngine* engine_ = nullptr;
-  DemandState* state_ = nullptr;
+  DemandFetchState* state_ = nullptr;
 };
 
 // Called by an engine's thread to have pages there before it asks for them. It passes accesses to a
@@ -108,7 +108,7 @@ class PrefetchLane {
   // Does what can be done without waiting, for demands first.
   void progress();
 
-  // Demands' reads, and those ahead of them.
+  // DemandFetches' reads, and those ahead of them.
   LaneStats demand_stats() const;
   LaneStats prefetch_stats() const;
   PrefetchReport report() const;

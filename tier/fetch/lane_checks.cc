@@ -67,7 +67,7 @@ void LaneEngine::conclude_checked(PageInFlight& page) {
       page.peer->path.view().incarnation == landing().headers[page.index].incarnation;
   if (page.is.broken || page.is.former || !is_of_run) {
     page.is.broken = page.is.whole = false;
-    return came_to_nothing(page);
+    return attempt_failed(page);
   }
   read_landed(page);
 }

@@ -186,7 +186,7 @@ size_t LaneEngine::check_and_conclude() {
 // `crc`: of the payload as it landed, where the backend counts it. Otherwise the result is unknown
 // before its check has ended.
 [[gnu::always_inline]] inline bool LaneEngine::has_payload(PageInFlight& page, uint32_t crc) {
-  if (!verify_ || page.bytes == 0 || !on(Guard::kPayloadCrc)) return true;
+  if (!verify_ || page.bytes == 0 || !enforced(Guard::kPayloadCrc)) return true;
   if (lands_with_crc_) return crc == landing().headers[page.index].payload_crc;
   begin_check(page);
   return false;
@@ -199,7 +199,7 @@ size_t LaneEngine::check_and_conclude() {
 
 bool LaneEngine::is_whole(PageInFlight& page, uint32_t crc) {
   const bool is_wanted =
-      page.is.looked_up || !on(Guard::kExactHeader)
+      page.is.looked_up || !enforced(Guard::kExactHeader)
           ? lookup_of(page).judge(landing().headers[page.index]) == PageFinding::kGood
           : is_located(page);
   return is_wanted && has_payload(page, crc);
@@ -213,7 +213,7 @@ bool LaneEngine::is_whole(PageInFlight& page, uint32_t crc) {
     if (part == kPayloadPart) landed_crc_[page.index] = crc;
     return;
   }
-  if (page.is == kPlain && on(Guard::kExactHeader)) {
+  if (page.is == kPlain && enforced(Guard::kExactHeader)) {
     page.is.whole = is_located(page) && has_payload(page, crc);
   } else if (page.is.reads_page && !page.is.broken && !page.is.held) {
     const bool came_first = page.is.apart && part != kPayloadPart;
@@ -268,7 +268,7 @@ size_t LaneEngine::end_operations(LanePeer& peer) {
 // The page is whole, in its destination or in its hedge's place: it is ready, unless that came too
 // late.
 void LaneEngine::became_ready(PageInFlight& page) {
-  if (is_late(page)) return came_to_nothing(page);  // expire() gives the page its verdict
+  if (is_late(page)) return attempt_failed(page);  // expire() gives the page its verdict
   page.peer->path.touched(page.slot);
   if (page.is.detailed) return became_ready_with_details(page);
   plain_ready(page);
@@ -306,7 +306,7 @@ void LaneEngine::conclude_other(PageInFlight& page) {
   if (page.is.held) return released(page);
   if (!usable(page)) {
     page.is.broken = page.is.whole = false;
-    return came_to_nothing(page);
+    return attempt_failed(page);
   }
   count_read(page);
   if (page.is.reads_page) return read_landed(page);
@@ -329,7 +329,7 @@ void LaneEngine::count_read(PageInFlight& page) {
 void LaneEngine::released(PageInFlight& page) {
   if (page.fetch != &orphaned_) {
     PageVerdict& verdict = page.fetch->verdicts[page.number()];
-    if (!on(Guard::kVerdictCas) && !page.is.broken) verdict.verdict = Verdict::kReady;
+    if (!enforced(Guard::kVerdictCas) && !page.is.broken) verdict.verdict = Verdict::kReady;
     verdict.place = Place::kReleased;
     --page.fetch->held;
     any_ended_ = true;

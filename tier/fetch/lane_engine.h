@@ -106,8 +106,8 @@ class LaneEngine {
   }
   // Where its payload lands.
   const Slice& destination(const PageInFlight& page) const {
-    return page.is.hedge && on(Guard::kOneLandingOneAttempt) ? details_[page.index].landing
-                                                             : page.request->destination;
+    return page.is.hedge && enforced(Guard::kOneLandingOneAttempt) ? details_[page.index].landing
+                                                                   : page.request->destination;
   }
   PageDetails& details_of(PageInFlight& page);
   PageLookup& lookup_of(PageInFlight& page);
@@ -206,16 +206,16 @@ class LaneEngine {
   ReplicaStates states_of(const PageInFlight& page) const;
   Version newest_possible(const PageInFlight& page) const;
   void begin_anew(PageInFlight& page);
-  void outlive_epoch(PageInFlight& page);
+  void carry_over_epoch(PageInFlight& page);
   void choose(PageInFlight& page);
   void ask(PageInFlight& page, uint8_t rank);
   void begin_at(LanePeer& peer, PageInFlight& page);
   void leave(PageInFlight& page);
-  void wait_again(PageInFlight& page);
+  void requeue(PageInFlight& page);
   void stop_waiting(PageInFlight& page);
   void begin_again();
-  void came_to_nothing(PageInFlight& page);
-  void replica_said(PageInFlight& page, Reason reason);
+  void attempt_failed(PageInFlight& page);
+  void on_replica_verdict(PageInFlight& page, Reason reason);
   bool comes_too_late(PageInFlight& page, uint8_t rank);
   void hedge(PageInFlight& first);
   void end_hedge(PageInFlight& hedge);
@@ -234,10 +234,10 @@ class LaneEngine {
     return now_ns_ < usable_until_ns(page) && may_use(*page.peer);
   }
   bool is_late(const PageInFlight& page) const {
-    return now_ns_ >= page.fetch->deadline_ns && on(Guard::kVerdictByDeadline);
+    return now_ns_ >= page.fetch->deadline_ns && enforced(Guard::kVerdictByDeadline);
   }
   uint64_t usable_until_ns(const PageInFlight& page) const {
-    if (!on(Guard::kLeasePerRead)) return kNever;
+    if (!enforced(Guard::kLeasePerRead)) return kNever;
     return page.posted_ns + page.peer->path.view().reuse_ns;
   }
   // Whether a read may begin there now.
@@ -246,9 +246,11 @@ class LaneEngine {
            peer.path.view().valid(now_ns_);
   }
   // Whether a read may begin, and whether what one brings may be used, under the epoch's view.
-  bool may_read() const { return !on(Guard::kViewCheckedAfterBegin) || view_->valid(now_ns_); }
+  bool may_read() const {
+    return !enforced(Guard::kViewCheckedAfterBegin) || view_->valid(now_ns_);
+  }
   bool may_use(const LanePeer& peer) const {
-    return !on(Guard::kViewCheckedAtCompletion) ||
+    return !enforced(Guard::kViewCheckedAtCompletion) ||
            (peer.path.view().valid(now_ns_) && view_->valid(now_ns_));
   }
   static uint64_t time_left(const FetchState& fetch, uint64_t now_ns) {
@@ -339,7 +341,7 @@ class LaneEngine {
   Stillness still_;
   LaneCounters counters_;
   uint64_t fleet_number_ = 0;
-  std::shared_ptr<ClusterView> view_;
+  std::shared_ptr<EpochLease> view_;
   bool single_ = true;  // the epoch has one member
   std::vector<LanePeer*> by_member_;
   bool any_former_ = false;      // some of the peers are not of the epoch

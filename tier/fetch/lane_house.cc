@@ -104,7 +104,7 @@ void LaneEngine::enter_epoch() {
   for (PageInFlight& page : pages_) {
     if (page.fetch == nullptr || page.is.held) continue;
     if (page.outstanding > 0 && !page.is.hedge) {
-      outlive_epoch(page);
+      carry_over_epoch(page);
     } else {
       page.is.former = true;
     }

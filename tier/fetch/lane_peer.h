@@ -6,14 +6,14 @@
 
 #include "tier/fetch/recent_latency.h"
 #include "tier/fetch/transfer_window.h"
-#include "tier/link/node_link.h"
+#include "tier/link/node_session.h"
 #include "tier/link/read_path.h"
 
 namespace farpage {
 
 // One node, as one lane reads from it.
 struct LanePeer {
-  explicit LanePeer(std::shared_ptr<NodeLink> of) : link(std::move(of)), path(link) {}
+  explicit LanePeer(std::shared_ptr<NodeSession> of) : link(std::move(of)), path(link) {}
 
   // Whether its open path reads a run that the epoch names.
   bool is_of_epoch() const { return member && (any_run || path.view().incarnation == incarnation); }
@@ -23,7 +23,7 @@ struct LanePeer {
            (any_run || path.newest_view()->incarnation == incarnation);
   }
 
-  std::shared_ptr<NodeLink> link;
+  std::shared_ptr<NodeSession> link;
   bool member = true;        // of the epoch
   bool any_run = true;       // membership is a list: whatever run says hello
   uint64_t incarnation = 0;  // otherwise the run that may be read

@@ -53,7 +53,8 @@ PageLookup& LaneEngine::lookup_of(PageInFlight& page) {
 // Landed bytes ask for another read, or are the replica's last word.
 void LaneEngine::go_on(PageInFlight& page) {
   const PageLookup& lookup = lookup_of(page);
-  if (lookup.step() == PageLookup::Step::kRecompute) return replica_said(page, lookup.reason());
+  if (lookup.step() == PageLookup::Step::kRecompute)
+    return on_replica_verdict(page, lookup.reason());
   step_later(page);
 }
 
@@ -74,7 +75,7 @@ void LaneEngine::begin_steps() {
 }
 
 void LaneEngine::begin_step(PageInFlight& page) {
-  if (page.is.former || !may_begin(*page.peer)) return wait_again(page);
+  if (page.is.former || !may_begin(*page.peer)) return requeue(page);
   if (page.is.looked_up) return read_next(page);
   look_up(page);
 }
@@ -84,12 +85,12 @@ void LaneEngine::read_next(PageInFlight& page) {
   const PageLookup& lookup = lookup_of(page);
   switch (lookup.step()) {
     case PageLookup::Step::kRecompute:
-      return replica_said(page, lookup.reason());
+      return on_replica_verdict(page, lookup.reason());
     case PageLookup::Step::kReadIndex:
       return read_index(page);
     case PageLookup::Step::kReadPage:
       // The lookup may have begun under another view.
-      if (lookup.slot() >= page.peer->path.view().geometry.slots) return wait_again(page);
+      if (lookup.slot() >= page.peer->path.view().geometry.slots) return requeue(page);
       page.slot = static_cast<uint32_t>(lookup.slot());
       return read_page(page);
     case PageLookup::Step::kReady:

@@ -60,7 +60,7 @@ inline void LaneEngine::begin_at(LanePeer& peer, PageInFlight& page) {
   const LanePeer& peer = *page.peer;
   PageHeader& header = landing().headers[page.index];
   // So that a read that lands nothing shows nothing (protocol rule 18).
-  if (on(Guard::kZeroLanding)) header.live = 0;
+  if (enforced(Guard::kZeroLanding)) header.live = 0;
   page.step = ++steps_;
   page.posted_ns = now_ns_;
   page.is.reads_page = true;

@@ -74,7 +74,7 @@ void LaneEngine::begin_anew(PageInFlight& page) {
 // Its page is of no use in the new epoch, and says nothing about its peer there. But its page's
 // destination is its own until it has ended: another replica may be asked beside it, or when it is
 // given up.
-void LaneEngine::outlive_epoch(PageInFlight& page) {
+void LaneEngine::carry_over_epoch(PageInFlight& page) {
   begin_anew(page);
   page.is.broken = true;
   page.rank = kNoRank;
@@ -110,7 +110,7 @@ void LaneEngine::choose(PageInFlight& page) {
       return free_page(page);
     case Recovery::Action::kHedge:
     case Recovery::Action::kWait:
-      return wait_again(page);
+      return requeue(page);
   }
 }
 
@@ -135,7 +135,7 @@ void LaneEngine::ask(PageInFlight& page, uint8_t rank) {
   step_later(page);
 }
 
-void LaneEngine::wait_again(PageInFlight& page) {
+void LaneEngine::requeue(PageInFlight& page) {
   if (page.is.hedge) return end_hedge(page);
   leave(page);
   page.is.waiting = true;
@@ -169,18 +169,18 @@ void LaneEngine::begin_again() {
 }
 
 // Its operations have ended, and what they brought is of no use.
-void LaneEngine::came_to_nothing(PageInFlight& page) {
+void LaneEngine::attempt_failed(PageInFlight& page) {
   PageHistory& history = history_of(page);
   history.failed |= replica(page.rank);
   if (page.failures >= kMostFailures) history.gone |= replica(page.rank);
-  wait_again(page);
+  requeue(page);
 }
 
 // The replica's last word about the page, which it does not have as it should.
-void LaneEngine::replica_said(PageInFlight& page, Reason reason) {
+void LaneEngine::on_replica_verdict(PageInFlight& page, Reason reason) {
   const PageKey& key = page.request->key;
   PageHistory& history = history_of(page);
-  NodeLink& link = *page.peer->link;
+  NodeSession& link = *page.peer->link;
   const Replicas bit = replica(page.rank);
   if (reason == Reason::kMiss) {
     history.missed |= bit;
@@ -189,7 +189,7 @@ void LaneEngine::replica_said(PageInFlight& page, Reason reason) {
     (reason == Reason::kStale ? history.stale : history.corrupt) |= bit;
     if (!fleet_->alone()) link.report(key);
   }
-  if (!single_ || page.is.hedge) return wait_again(page);
+  if (!single_ || page.is.hedge) return requeue(page);
   drop_hedge(page);
   settle(page, reason);
   free_page(page);
@@ -275,7 +275,7 @@ void LaneEngine::retire(PageInFlight& loser) {
     loser.fetch = &orphaned_;
     return;
   }
-  if (on(Guard::kHoldUntilEnded)) loser.fetch->verdicts[loser.number()].place = Place::kHeld;
+  if (enforced(Guard::kHoldUntilEnded)) loser.fetch->verdicts[loser.number()].place = Place::kHeld;
   ++loser.fetch->held;
 }
 

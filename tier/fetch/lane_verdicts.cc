@@ -23,8 +23,8 @@ void LaneEngine::settle_twin(PageInFlight& page, Version version) {
   const Slice& asked = page.request->destination;
   PageInFlight& twin = pages_[twin_of(page)];
   // Another attempt that has not ended may write there (rule 4).
-  const bool shared = asked.bytes > 0 && !on(Guard::kOneLandingOneAttempt) && lands(twin);
-  if (shared && on(Guard::kReadyNeedsAllEnded)) return came_to_nothing(page);
+  const bool shared = asked.bytes > 0 && !enforced(Guard::kOneLandingOneAttempt) && lands(twin);
+  if (shared && enforced(Guard::kReadyNeedsAllEnded)) return attempt_failed(page);
   PageInFlight& first = page.is.hedge ? twin : page;
   const PageInFlight& second = page.is.hedge ? page : twin;
   PageDetails& details = details_of(first);
@@ -44,7 +44,7 @@ void LaneEngine::settle_twin(PageInFlight& page, Version version) {
   stop_waiting(first);
   const bool ended = first.outstanding == 0;
   if (!ended) retire(first);
-  const bool is_lent = asked.bytes > 0 && on(Guard::kOneLandingOneAttempt);
+  const bool is_lent = asked.bytes > 0 && enforced(Guard::kOneLandingOneAttempt);
   settle_page(fetch, number, Reason::kNone, version, &first,
               is_lent ? hedge.landing.data : nullptr);
   if (ended) free_page(first);

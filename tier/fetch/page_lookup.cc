@@ -60,7 +60,7 @@ void PageLookup::next_candidate() {
 }
 
 PageFinding PageLookup::judge(const PageHeader& header) const {
-  if (on(Guard::kExactHeader)) return check_header(header, expected_);
+  if (enforced(Guard::kExactHeader)) return check_header(header, expected_);
   PageExpectation any = expected_;
   any.key = header.key;
   any.version = 0;

@@ -26,7 +26,7 @@ Epoch epoch_of_one() {
 
 }  // namespace
 
-ClusterView::ClusterView(Epoch of)
+EpochLease::EpochLease(Epoch of)
     : epoch(std::move(of)),
       tag(epoch.number == 0 ? EpochTag{} : EpochTag{epoch.number, epoch.identity()}),
       placement(epoch) {}
@@ -99,14 +99,14 @@ void FleetLink::stop() {
   number_.fetch_add(1, std::memory_order_acq_rel);
 }
 
-std::shared_ptr<ClusterView> FleetLink::view() const {
+std::shared_ptr<EpochLease> FleetLink::view() const {
   const std::lock_guard lock(mutex_);
   return view_;
 }
 
-std::vector<std::shared_ptr<NodeLink>> FleetLink::links() const {
+std::vector<std::shared_ptr<NodeSession>> FleetLink::links() const {
   const std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<NodeLink>> links;
+  std::vector<std::shared_ptr<NodeSession>> links;
   for (const auto& [node, known] : links_) links.push_back(known.link);
   return links;
 }
@@ -162,10 +162,10 @@ Error FleetLink::why_none() const {
 }
 
 void FleetLink::enter(const Epoch& epoch, uint64_t valid_until_ns, const ClockGap& gap) {
-  auto next = std::make_shared<ClusterView>(epoch);
+  auto next = std::make_shared<EpochLease>(epoch);
   next->valid_until_ns = valid_until_ns;
   next->gap = gap;
-  std::vector<std::shared_ptr<NodeLink>> joined;
+  std::vector<std::shared_ptr<NodeSession>> joined;
   {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
@@ -201,7 +201,7 @@ void FleetLink::leave_after(uint64_t view_ends_ns) {
 void FleetLink::let_go() {
   (void)gate_->pass([this](Fabric&) -> Result<void> {
     const uint64_t now = runtime_.clock().now_ns();
-    std::vector<std::shared_ptr<NodeLink>> former;
+    std::vector<std::shared_ptr<NodeSession>> former;
     {
       const std::lock_guard lock(mutex_);
       std::erase_if(links_, [&](auto& entry) {
@@ -216,8 +216,8 @@ void FleetLink::let_go() {
   });
 }
 
-std::shared_ptr<NodeLink> FleetLink::make_link(const Member& member, uint64_t page_bytes) {
-  LinkTerms terms;
+std::shared_ptr<NodeSession> FleetLink::make_link(const Member& member, uint64_t page_bytes) {
+  HelloExpectations terms;
   if (!alone()) {
     terms.peer = member.node;
     terms.page_bytes = page_bytes;
@@ -228,9 +228,9 @@ std::shared_ptr<NodeLink> FleetLink::make_link(const Member& member, uint64_t pa
       return current == nullptr ? EpochTag{} : current->tag;
     };
   }
-  return std::make_shared<NodeLink>(options_, runtime_, fabric_, gate_,
-                                    alone() ? *alone_ : fleet_.dialer(member.node),
-                                    std::move(terms), counters_);
+  return std::make_shared<NodeSession>(options_, runtime_, fabric_, gate_,
+                                       alone() ? *alone_ : fleet_.dialer(member.node),
+                                       std::move(terms), counters_);
 }
 
 void FleetLink::watch_register(uint64_t look) {
@@ -272,7 +272,7 @@ void FleetLink::read_register() {
 
 void FleetLink::learned(uint64_t sent_ns, const ClockGap& gap,
                         const Result<RegisteredEpoch>& read) {
-  std::shared_ptr<ClusterView> current;
+  std::shared_ptr<EpochLease> current;
   {
     const std::lock_guard lock(mutex_);
     --reading_;
@@ -289,7 +289,7 @@ void FleetLink::learned(uint64_t sent_ns, const ClockGap& gap,
   if (ClockGap::held_ns(runtime_, gap, fleet_.view_ns) > 0) return read_register();
   const Epoch& epoch = read->epoch;
   // `view_lease` counts from the sending: the epoch may have been replaced since.
-  const uint64_t until = on(Guard::kLinearizableView) ? sent_ns + fleet_.view_ns : kNever;
+  const uint64_t until = enforced(Guard::kLinearizableView) ? sent_ns + fleet_.view_ns : kNever;
   if (auto valid = validate(epoch); !valid) {
     if (std::exchange(told_of_going_back_, true)) return;
     return log_warning("refused the register's epoch: " + valid.error().message);

@@ -11,18 +11,18 @@
 
 #include "pagetable/placement.h"
 #include "tier/link/fleet.h"
-#include "tier/link/node_link.h"
+#include "tier/link/node_session.h"
 
 namespace farpage {
 
 // One epoch, as a client reads under it. Everything but the lease is fixed (protocol rule 12).
-struct ClusterView {
-  explicit ClusterView(Epoch of);
+struct EpochLease {
+  explicit EpochLease(Epoch of);
 
   Epoch epoch;  // one member without a name where a node serves alone
   EpochTag tag;
   Placement placement;
-  std::vector<std::shared_ptr<NodeLink>> links;  // by member
+  std::vector<std::shared_ptr<NodeSession>> links;  // by member
   std::atomic<uint64_t> valid_until_ns{kNever};
   ClockGap gap;  // when the lease was asked for; on the runtime only
 
@@ -35,7 +35,7 @@ struct ClusterView {
     for (const auto& link : links) newest = std::max(newest, link->newest_epoch());
     return newest;
   }
-  NodeLink& primary_of(const PageKey& key) const {
+  NodeSession& primary_of(const PageKey& key) const {
     return *links[placement.replicas(key).primary()];
   }
 };
@@ -58,7 +58,7 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
 
   // Changes with every epoch; wait-free.
   uint64_t number() const { return number_.load(std::memory_order_acquire); }
-  std::shared_ptr<ClusterView> view() const;
+  std::shared_ptr<EpochLease> view() const;
   bool alone() const { return alone_ != nullptr; }
   bool has_register() const { return fleet_.epochs != nullptr; }
   uint64_t view_ns() const { return fleet_.view_ns; }
@@ -71,11 +71,11 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   Fabric& fabric() { return fabric_; }
   const std::shared_ptr<ClientCounters>& counters() const { return counters_; }
   // Of the members, and of those that have left but are named by a view that may still be valid.
-  std::vector<std::shared_ptr<NodeLink>> links() const;
+  std::vector<std::shared_ptr<NodeSession>> links() const;
 
  private:
   struct KnownLink {
-    std::shared_ptr<NodeLink> link;
+    std::shared_ptr<NodeSession> link;
     uint64_t ends_ns = kNever;  // of a member that has left; by then no view names it
   };
 
@@ -83,7 +83,7 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   void enter(const Epoch& epoch, uint64_t valid_until_ns, const ClockGap& gap = {});
   void leave_after(uint64_t view_ends_ns);
   void let_go();
-  std::shared_ptr<NodeLink> make_link(const Member& member, uint64_t page_bytes);
+  std::shared_ptr<NodeSession> make_link(const Member& member, uint64_t page_bytes);
   void watch_register(uint64_t look = 0);
   bool end_if_held();
   void read_register();
@@ -103,7 +103,7 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
 
   mutable std::mutex mutex_;  // of what follows; never taken by a fetch unless number_ has changed
   std::map<NodeId, KnownLink> links_;
-  std::shared_ptr<ClusterView> view_;
+  std::shared_ptr<EpochLease> view_;
   std::optional<Error> register_error_;
   uint64_t learned_ns_ = 0;         // the epoch
   uint64_t reading_ = 0;            // reads that have not been answered

@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "control/messages.h"
-#include "tier/link/node_link.h"
+#include "tier/link/node_session.h"
 
 namespace farpage {
 
@@ -51,7 +51,7 @@ class NodePath {
   // Where others than the lane's thread leave what they have opened. Goes with the last who wants
   // it: the node's lane and this end of it are then given up, unless the path has taken them.
   struct Answer {
-    Answer(NodeLink& link, std::weak_ptr<View> asked, RetiredLanes View::*retired)
+    Answer(NodeSession& link, std::weak_ptr<View> asked, RetiredLanes View::*retired)
         : runtime(link.runtime()),
           gate(link.gate()),
           view(std::move(asked)),
@@ -100,7 +100,7 @@ class NodePath {
   };
 
   // `retired`: where the view keeps lanes of this kind; `name`: what warnings call one.
-  NodePath(std::shared_ptr<NodeLink> link, RetiredLanes View::*retired, const char* name)
+  NodePath(std::shared_ptr<NodeSession> link, RetiredLanes View::*retired, const char* name)
       : link_(std::move(link)), retired_lanes_(retired), name_(name) {}
   ~NodePath() {
     if (view_ != nullptr && lane_ != 0) ((*view_).*retired_lanes_).add(lane_);
@@ -167,7 +167,7 @@ class NodePath {
 
   static constexpr uint64_t kRetryNs = 50 * kMillisecond;
 
-  const std::shared_ptr<NodeLink> link_;
+  const std::shared_ptr<NodeSession> link_;
   RetiredLanes View::*const retired_lanes_;
   const char* const name_;
   uint64_t view_number_ = 0;

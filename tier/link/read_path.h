@@ -26,7 +26,7 @@ struct ReadChannel {
 //   closed ──ask()──► opening ──offer came──► open ──end()──► ending ──channel gone──► closed
 class ReadPath : public NodePath<ReadChannel> {
  public:
-  explicit ReadPath(std::shared_ptr<NodeLink> link)
+  explicit ReadPath(std::shared_ptr<NodeSession> link)
       : NodePath(std::move(link), &View::retired_lanes, "a lane to the memory node") {}
   ~ReadPath() { finish(); }
 

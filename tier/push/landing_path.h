@@ -19,7 +19,7 @@ namespace farpage {
 //   closed ──ask()──► opening ──the node has taken it up──► open ──end()──► closed
 class LandingPath : public NodePath<std::unique_ptr<PushLanding>> {
  public:
-  LandingPath(std::shared_ptr<NodeLink> link, uint32_t places)
+  LandingPath(std::shared_ptr<NodeSession> link, uint32_t places)
       : NodePath(std::move(link), &View::retired_push_lanes, "a push lane"), places_(places) {}
   ~LandingPath();
 

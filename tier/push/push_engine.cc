@@ -47,7 +47,7 @@ Reason reason_of(PageFinding finding) {
 
 }  // namespace
 
-Result<std::unique_ptr<PushEngine>> PushEngine::create(const std::shared_ptr<NodeLink>& link,
+Result<std::unique_ptr<PushEngine>> PushEngine::create(const std::shared_ptr<NodeSession>& link,
                                                        const PushOptions& options) {
   if (options.pages == 0 || options.pages > kMaxPushPages || options.group_pages == 0 ||
       push_groups(options.pages, options.group_pages) > kMaxPushGroups) {
@@ -61,7 +61,7 @@ Result<std::unique_ptr<PushEngine>> PushEngine::create(const std::shared_ptr<Nod
   return engine;
 }
 
-PushEngine::PushEngine(std::shared_ptr<NodeLink> link, const PushOptions& options)
+PushEngine::PushEngine(std::shared_ptr<NodeSession> link, const PushOptions& options)
     : link_(std::move(link)),
       clock_(link_->runtime().clock()),
       options_(options),
@@ -337,7 +337,7 @@ void PushEngine::give_back(PushState& push, size_t at) {
   std::optional<PageLease>& place = push.places[push.order[at]];
   const auto group = static_cast<uint32_t>(at / options_.group_pages);
   PushLanding& landing = path_.landing();
-  if (on(Guard::kPushEndedByInvalidation) && !landing.arrived(push.immediate, group)) {
+  if (enforced(Guard::kPushEndedByInvalidation) && !landing.arrived(push.immediate, group)) {
     counters_.quarantined_places.add();
     landing.quarantine(std::move(*place), push.immediate, group);
   }

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "tier/link/node_link.h"
+#include "tier/link/node_session.h"
 #include "tier/push/landing_path.h"
 #include "tier/push/push.h"
 #include "tier/stats/lane_counters.h"
@@ -52,7 +52,7 @@ struct PushState {
 // One thread.
 class PushEngine {
  public:
-  static Result<std::unique_ptr<PushEngine>> create(const std::shared_ptr<NodeLink>& link,
+  static Result<std::unique_ptr<PushEngine>> create(const std::shared_ptr<NodeSession>& link,
                                                     const PushOptions& options);
   ~PushEngine();
 
@@ -65,7 +65,7 @@ class PushEngine {
   PushStats stats() const;
 
  private:
-  PushEngine(std::shared_ptr<NodeLink> link, const PushOptions& options);
+  PushEngine(std::shared_ptr<NodeSession> link, const PushOptions& options);
   Result<void> open_path();
 
   bool turn();
@@ -82,7 +82,7 @@ class PushEngine {
   void end_landing();
   uint64_t next_event_ns() const;
 
-  std::shared_ptr<NodeLink> link_;
+  std::shared_ptr<NodeSession> link_;
   const Clock& clock_;
   const PushOptions options_;
   const bool verify_;

@@ -134,7 +134,7 @@ class Manager {
 };
 
 // Goes on with the memory of the run before, where that is held.
-ino_t go_on(PoolKeeper& pool, bool copies = false) {
+ino_t go_on(PoolHandoff& pool, bool copies = false) {
   UniqueFd memory = pool.kept("pool");
   if (!memory.valid()) pool.keep("pool", {});
   if (!memory.valid() || copies) memory = new_memory();
@@ -144,7 +144,7 @@ ino_t go_on(PoolKeeper& pool, bool copies = false) {
 ino_t run(Manager& manager, uint64_t epoch, bool copies = false) {
   HeldPools pools(manager.hand_over());
   pools.go_on_from(epoch - 1);
-  PoolKeeper& pool = pools.pool_of("", kFleet);
+  PoolHandoff& pool = pools.pool_of("", kFleet);
   pools.give_up_others();
   const ino_t memory = go_on(pool, copies);
   pools.began(epoch);
@@ -156,7 +156,7 @@ std::map<std::string, ino_t> run_tenants(Manager& manager, uint64_t epoch,
                                          uint64_t fleet = kFleet) {
   HeldPools pools(manager.hand_over());
   pools.go_on_from(epoch - 1);
-  std::map<std::string, PoolKeeper*> keepers;
+  std::map<std::string, PoolHandoff*> keepers;
   for (const std::string& owner : owners) keepers[owner] = &pools.pool_of(owner, fleet);
   pools.give_up_others();
   std::map<std::string, ino_t> memories;
@@ -207,7 +207,7 @@ TEST(HeldPools, ARunThatEndsBeforeItHasAnEpochLeavesWhatItFound) {
   {
     HeldPools pools(manager.hand_over());
     pools.go_on_from(1);
-    PoolKeeper& pool = pools.pool_of("", kFleet);
+    PoolHandoff& pool = pools.pool_of("", kFleet);
     pools.give_up_others();
     pool.keep("pool", pool.kept("pool"));
   }
@@ -219,7 +219,7 @@ TEST(HeldPools, OfMemoryThatIsHeldAlreadyNothingIsSaid) {
   Manager manager({});
   HeldPools pools({});
   pools.go_on_from(0);
-  PoolKeeper& pool = pools.pool_of("", kFleet);
+  PoolHandoff& pool = pools.pool_of("", kFleet);
   const UniqueFd memory = new_memory();
   pool.keep("pool", memory);
   pools.began(1);

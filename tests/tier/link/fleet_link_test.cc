@@ -120,7 +120,7 @@ class FleetLinks : public testing::Test {
     make(register_.now.epoch, true);
     ASSERT_TRUE(link_->connect());
   }
-  std::shared_ptr<NodeLink> link_to(NodeId id) {
+  std::shared_ptr<NodeSession> link_to(NodeId id) {
     for (const auto& link : link_->links()) {
       if (link->peer() == id) return link;
     }

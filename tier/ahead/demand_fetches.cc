@@ -1,4 +1,4 @@
-#include "tier/ahead/demands.h"
+#include "tier/ahead/demand_fetches.h"
 
 #include <algorithm>
 #include <utility>
@@ -14,20 +14,21 @@ constexpr uint64_t kLookNs = 20 * kMicrosecond;
 
 }  // namespace
 
-Demands::Demands(const Clock& clock, Lane lane, PagesAhead& ahead)
+DemandFetches::DemandFetches(const Clock& clock, Lane lane, PrefetchedPages& ahead)
     : clock_(clock), ahead_(ahead), lane_(std::move(lane)), again_(lane_, ahead.places()) {}
 
-DemandState& Demands::unused() {
+DemandFetchState& DemandFetches::unused() {
   const auto found =
       std::ranges::find_if(states_, [](const auto& state) { return !state->in_use; });
   if (found != states_.end()) return **found;
-  return *states_.emplace_back(std::make_unique<DemandState>());
+  return *states_.emplace_back(std::make_unique<DemandFetchState>());
 }
 
-DemandState* Demands::start(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
-                            uint64_t deadline_ns, const DemandOptions& options) {
+DemandFetchState* DemandFetches::start(std::span<const PageRequest> requests,
+                                       std::span<PageVerdict> verdicts, uint64_t deadline_ns,
+                                       const DemandOptions& options) {
   FARPAGE_CHECK(requests.size() == verdicts.size());
-  DemandState& demand = unused();
+  DemandFetchState& demand = unused();
   demand.requests = requests;
   demand.verdicts = verdicts;
   demand.started_ns = clock_.now_ns();
@@ -52,10 +53,10 @@ DemandState* Demands::start(std::span<const PageRequest> requests, std::span<Pag
   for (uint32_t i = 0; i < requests.size(); ++i) {
     // Pages fetched ahead lie in host memory, where a reader of another kind cannot look.
     const bool may_borrow = requests[i].destination.place.is_host();
-    const uint32_t place = may_borrow ? ahead_.demand(requests[i]) : PagesAhead::kNoPlace;
-    if (demand.is_direct && place == PagesAhead::kNoPlace) continue;
+    const uint32_t place = may_borrow ? ahead_.demand(requests[i]) : PrefetchedPages::kNoPlace;
+    if (demand.is_direct && place == PrefetchedPages::kNoPlace) continue;
     for (uint32_t before = 0; demand.is_direct && before < i; ++before) {
-      ask(demand, before, PagesAhead::kNoPlace, false);
+      ask(demand, before, PrefetchedPages::kNoPlace, false);
     }
     demand.is_direct = false;
     ask(demand, i, place, options.allow_cached);
@@ -74,9 +75,10 @@ DemandState* Demands::start(std::span<const PageRequest> requests, std::span<Pag
 
 // The lane's request for a page: the page itself; or, for one that is fetched ahead, its header, or
 // nothing.
-void Demands::ask(DemandState& demand, uint32_t index, uint32_t place, bool allow_cached) {
-  const bool is_ahead = place != PagesAhead::kNoPlace;
-  const bool is_asked = !is_ahead || (!allow_cached && on(Guard::kHeaderRereadForLocal));
+void DemandFetches::ask(DemandFetchState& demand, uint32_t index, uint32_t place,
+                        bool allow_cached) {
+  const bool is_ahead = place != PrefetchedPages::kNoPlace;
+  const bool is_asked = !is_ahead || (!allow_cached && enforced(Guard::kHeaderRereadForLocal));
   const auto answer = static_cast<uint32_t>(demand.asked.size());
   demand.open.push_back({.index = index,
                          .way = is_ahead ? Way::kAhead : Way::kAsked,
@@ -88,7 +90,7 @@ void Demands::ask(DemandState& demand, uint32_t index, uint32_t place, bool allo
 }
 
 // Returns once no operation writes to a destination any more.
-void Demands::recycle(DemandState* demand) {
+void DemandFetches::recycle(DemandFetchState* demand) {
   { const Fetch over = std::move(demand->batch); }
   demand->deadline_ns = 0;
   judge(*demand);
@@ -108,17 +110,17 @@ void Demands::recycle(DemandState* demand) {
 }
 
 // To judge one may drive the lane, and end another: none is told of before all are judged.
-void Demands::judge() {
-  for (DemandState* demand : active_) {
+void DemandFetches::judge() {
+  for (DemandFetchState* demand : active_) {
     if (!demand->is_direct) judge(*demand);
   }
-  for (DemandState* demand : active_) {
+  for (DemandFetchState* demand : active_) {
     if (demand->done() && !demand->is_told) tell_window(*demand);
   }
-  std::erase_if(active_, [](const DemandState* demand) { return demand->released(); });
+  std::erase_if(active_, [](const DemandFetchState* demand) { return demand->released(); });
 }
 
-void Demands::judge(DemandState& demand) {
+void DemandFetches::judge(DemandFetchState& demand) {
   for (size_t i = 0; i < demand.open.size();) {
     if (judge(demand, demand.open[i])) {
       demand.open[i] = demand.open.back();
@@ -129,23 +131,23 @@ void Demands::judge(DemandState& demand) {
   }
 }
 
-bool Demands::is_ahead_awaited() const {
+bool DemandFetches::is_ahead_awaited() const {
   const auto is_awaited = [this](const Page& page) {
-    return page.way == Way::kAhead && page.place != PagesAhead::kNoPlace &&
-           ahead_.place(page.place).landing == PagesAhead::Landing::kUnderWay;
+    return page.way == Way::kAhead && page.place != PrefetchedPages::kNoPlace &&
+           ahead_.place(page.place).landing == PrefetchedPages::Landing::kUnderWay;
   };
-  return std::ranges::any_of(active_, [&](const DemandState* demand) {
+  return std::ranges::any_of(active_, [&](const DemandFetchState* demand) {
     return std::ranges::any_of(demand->open, is_awaited);
   });
 }
 
-void Demands::on_begun_ahead() {
+void DemandFetches::on_begun_ahead() {
   if (!ahead_.is_under_way()) return;
   const uint64_t now_ns = clock_.now_ns();
-  for (DemandState* demand : active_) demand->beside_ns = std::min(demand->beside_ns, now_ns);
+  for (DemandFetchState* demand : active_) demand->beside_ns = std::min(demand->beside_ns, now_ns);
 }
 
-void Demands::wait(DemandState& demand, uint64_t until_ns) {
+void DemandFetches::wait(DemandFetchState& demand, uint64_t until_ns) {
   const bool is_alone = demand.is_direct && active_.size() <= 1 && !ahead_.is_under_way();
   if (is_alone && until_ns == kNever) return demand.batch.wait();
   const uint64_t now_ns = clock_.now_ns();
@@ -161,7 +163,7 @@ void Demands::wait(DemandState& demand, uint64_t until_ns) {
 }
 
 // How long the first of its reads took, or how long it was waited for in vain.
-void Demands::tell_window(DemandState& demand) {
+void DemandFetches::tell_window(DemandFetchState& demand) {
   using Read = prefetch::PrefetchWindow::Read;
   demand.is_told = true;
   const auto requests =
@@ -184,7 +186,7 @@ void Demands::tell_window(DemandState& demand) {
   }
 }
 
-void Demands::add_to(PrefetchReport& report) const {
+void DemandFetches::add_to(PrefetchReport& report) const {
   report.lent += lent_;
   report.outdated += outdated_;
   report.given_up += given_up_;

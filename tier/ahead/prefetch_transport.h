@@ -10,14 +10,14 @@ namespace farpage {
 
 // How pages that are fetched ahead come, and the places that they land in: read one by one
 // (AheadReads), or pushed by the node, many at one request (AheadPushes). On one thread.
-class AheadTransfers {
+class PrefetchTransport {
  public:
   struct Ended {
     uint32_t place = 0;
     PageVerdict verdict;
   };
 
-  virtual ~AheadTransfers() = default;
+  virtual ~PrefetchTransport() = default;
 
   virtual size_t places() const = 0;
   virtual size_t taken() const = 0;

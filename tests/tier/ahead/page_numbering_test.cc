@@ -1,4 +1,4 @@
-#include "tier/ahead/known_pages.h"
+#include "tier/ahead/page_numbering.h"
 
 #include <gtest/gtest.h>
 
@@ -18,8 +18,8 @@ PageKey crowded_key(uint64_t number) {
 constexpr auto kNoneNeeded = [](prefetch::PageNumber) { return false; };
 constexpr auto kNobodyTold = [](prefetch::PageNumber) {};
 
-TEST(KnownPages, KeysHaveNumbersOfTheirOwn) {
-  KnownPages known(8);
+TEST(PageNumbering, KeysHaveNumbersOfTheirOwn) {
+  PageNumbering known(8);
   for (uint32_t i = 0; i < 8; ++i) {
     EXPECT_EQ(known.number(crowded_key(i), kNoneNeeded, kNobodyTold), i);
   }
@@ -30,8 +30,8 @@ TEST(KnownPages, KeysHaveNumbersOfTheirOwn) {
   EXPECT_EQ(known.find(crowded_key(8)), std::nullopt);
 }
 
-TEST(KnownPages, LongestUnusedThatIsNotNeededMakesRoom) {
-  KnownPages known(3);
+TEST(PageNumbering, LongestUnusedThatIsNotNeededMakesRoom) {
+  PageNumbering known(3);
   for (uint32_t i = 0; i < 3; ++i) known.number(crowded_key(i), kNoneNeeded, kNobodyTold);
   known.use(0);
   const auto is_one = [](prefetch::PageNumber page) { return page == 1; };
@@ -43,8 +43,8 @@ TEST(KnownPages, LongestUnusedThatIsNotNeededMakesRoom) {
   EXPECT_EQ(known.find(crowded_key(1)), 1u);
 }
 
-TEST(KnownPages, NothingIsForgottenThatIsNeeded) {
-  KnownPages known(3);
+TEST(PageNumbering, NothingIsForgottenThatIsNeeded) {
+  PageNumbering known(3);
   for (uint32_t i = 0; i < 3; ++i) known.number(crowded_key(i), kNoneNeeded, kNobodyTold);
   EXPECT_EQ(known.number(
                 crowded_key(3), [](auto) { return true; }, kNobodyTold),
@@ -52,10 +52,10 @@ TEST(KnownPages, NothingIsForgottenThatIsNeeded) {
   for (uint32_t i = 0; i < 3; ++i) EXPECT_EQ(known.find(crowded_key(i)), i);
 }
 
-TEST(KnownPages, AreWhatAMapWouldHold) {
+TEST(PageNumbering, AreWhatAMapWouldHold) {
   Random random(1);
   constexpr uint32_t kMost = 13;
-  KnownPages known(kMost);
+  PageNumbering known(kMost);
   std::map<uint64_t, prefetch::PageNumber> held;
   for (int turn = 0; turn < 20'000; ++turn) {
     const uint64_t key = random.below(40);

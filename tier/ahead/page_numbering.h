@@ -11,11 +11,11 @@ namespace farpage {
 
 // The numbers by which prefetchers know pages, and the keys by which engines do: so many at one
 // time, in memory that is taken at once. On one thread.
-class KnownPages {
+class PageNumbering {
  public:
   using PageNumber = prefetch::PageNumber;
 
-  explicit KnownPages(uint32_t most);
+  explicit PageNumbering(uint32_t most);
 
   std::optional<PageNumber> find(const PageKey& key) const;
   const PageKey& key(PageNumber page) const { return keys_[page]; }

@@ -26,15 +26,15 @@ enum class Admission : uint8_t {
 
 // A primary's side of its keys' replicas: sends what was put and removed to all others of the set,
 // and says when all have applied it (protocol rule 6). On the runtime's thread.
-class Replicator {
+class ReplicaSender {
  public:
   // A page's place in the batch, and kOk if all others have it. kTimeout, kUnavailable,
   // kOtherEpoch, …: some may have it and some not.
   using Ended = std::function<void(size_t page, Code code)>;
 
   // `peer`: null if it is unknown. `told` runs when a member is in another epoch.
-  Replicator(Runtime& runtime, PageStore& store, const NodeEpoch& epoch,
-             std::function<MemberLink*(NodeId)> peer, std::function<void()> told);
+  ReplicaSender(Runtime& runtime, PageStore& store, const NodeEpoch& epoch,
+                std::function<MemberLink*(NodeId)> peer, std::function<void()> told);
 
   // Whether a put of this key may begin.
   Admission admits(const PageKey& key) const;

@@ -1,4 +1,4 @@
-#include "node/fleet/replicator.h"
+#include "node/fleet/replica_sender.h"
 
 #include <fmt/format.h>
 
@@ -10,20 +10,20 @@
 
 namespace farpage {
 
-Replicator::Replicator(Runtime& runtime, PageStore& store, const NodeEpoch& epoch,
-                       std::function<MemberLink*(NodeId)> peer, std::function<void()> told)
+ReplicaSender::ReplicaSender(Runtime& runtime, PageStore& store, const NodeEpoch& epoch,
+                             std::function<MemberLink*(NodeId)> peer, std::function<void()> told)
     : runtime_(runtime),
       store_(store),
       epoch_(epoch),
       peer_(std::move(peer)),
       told_(std::move(told)) {}
 
-Admission Replicator::admits(const PageKey& key) const {
+Admission ReplicaSender::admits(const PageKey& key) const {
   const auto set = epoch_.replicas(key);
   if (!set || !epoch_.is_primary(*set)) return Admission::kElsewhere;
   if (under_way_.contains(key)) return Admission::kAfterAnother;
   Admission admission = Admission::kBegins;
-  if (!on(Guard::kAllOfEpoch)) return admission;
+  if (!enforced(Guard::kAllOfEpoch)) return admission;
   for (size_t rank = 1; rank < set->size(); ++rank) {
     const MemberLink* peer = peer_(epoch_.node_of((*set)[rank]));
     if (peer == nullptr || peer->away()) return Admission::kNoReplica;
@@ -32,7 +32,7 @@ Admission Replicator::admits(const PageKey& key) const {
   return admission;
 }
 
-std::string Replicator::missing(const PageKey& key) const {
+std::string ReplicaSender::missing(const PageKey& key) const {
   const auto set = epoch_.replicas(key);
   if (!set || !epoch_.is_primary(*set)) return "";
   for (size_t rank = 1; rank < set->size(); ++rank) {
@@ -46,12 +46,12 @@ std::string Replicator::missing(const PageKey& key) const {
   return "";
 }
 
-void Replicator::hold(const ReplicaPage& page) {
+void ReplicaSender::hold(const ReplicaPage& page) {
   under_way_.insert(page.page.key);
   if (!page.removed) store_.pin(static_cast<uint32_t>(page.page.slot), page.page.version);
 }
 
-void Replicator::replicate(std::vector<ReplicaPage> pages, uint64_t deadline_ns, Ended ended) {
+void ReplicaSender::replicate(std::vector<ReplicaPage> pages, uint64_t deadline_ns, Ended ended) {
   auto batch = std::make_shared<Batch>();
   batch->pages = std::move(pages);
   batch->waiting.resize(batch->pages.size());
@@ -77,14 +77,14 @@ void Replicator::replicate(std::vector<ReplicaPage> pages, uint64_t deadline_ns,
     const auto found = weak.lock();
     if (alive.expired() || found == nullptr) return;
     for (size_t i = 0; i < found->pages.size(); ++i) {
-      if (found->waiting[i] == 0 || !on(Guard::kAllOfEpoch)) end(*found, i, found->codes[i]);
+      if (found->waiting[i] == 0 || !enforced(Guard::kAllOfEpoch)) end(*found, i, found->codes[i]);
     }
   });
   wake_at(deadline_ns);
 }
 
 // One timer for all batches, which are thousands a second and end long before their deadlines.
-void Replicator::wake_at(uint64_t time_ns) {
+void ReplicaSender::wake_at(uint64_t time_ns) {
   if (time_ns >= wake_ns_) return;
   wake_ns_ = time_ns;
   const uint64_t now = runtime_.clock().now_ns();
@@ -96,7 +96,7 @@ void Replicator::wake_at(uint64_t time_ns) {
                  });
 }
 
-void Replicator::end_overdue() {
+void ReplicaSender::end_overdue() {
   const uint64_t now = runtime_.clock().now_ns();
   uint64_t next = kNever;
   std::vector<std::shared_ptr<Batch>> overdue;
@@ -111,7 +111,8 @@ void Replicator::end_overdue() {
   for (const auto& batch : overdue) end_all(batch, Code::kTimeout);
 }
 
-void Replicator::send(const std::shared_ptr<Batch>& batch, NodeId to, std::vector<size_t> pages) {
+void ReplicaSender::send(const std::shared_ptr<Batch>& batch, NodeId to,
+                         std::vector<size_t> pages) {
   MemberLink* peer = peer_(to);
   const uint64_t now = runtime_.clock().now_ns();
   const uint64_t patience = batch->deadline_ns > now ? batch->deadline_ns - now : 0;
@@ -136,8 +137,8 @@ void Replicator::send(const std::shared_ptr<Batch>& batch, NodeId to, std::vecto
   }
 }
 
-void Replicator::answered(const std::shared_ptr<Batch>& batch, std::span<const size_t> pages,
-                          const Result<Reply>& reply) {
+void ReplicaSender::answered(const std::shared_ptr<Batch>& batch, std::span<const size_t> pages,
+                             const Result<Reply>& reply) {
   const auto* codes = reply ? std::get_if<ReplicateReply>(&*reply) : nullptr;
   if (codes != nullptr && codes->codes.size() == pages.size()) {
     for (size_t i = 0; i < pages.size(); ++i) take(*batch, pages[i], codes->codes[i]);
@@ -152,7 +153,7 @@ void Replicator::answered(const std::shared_ptr<Batch>& batch, std::span<const s
 
 // kDenied: the greeting of an older connection came after this one's, and the replica takes that
 // one for the newest.
-void Replicator::refused(NodeId by, uint64_t link_number, Code why) {
+void ReplicaSender::refused(NodeId by, uint64_t link_number, Code why) {
   if (why == Code::kOtherEpoch) return told_();
   MemberLink* peer = peer_(by);
   if (why == Code::kDenied && peer != nullptr && peer->link_number() == link_number) {
@@ -161,13 +162,13 @@ void Replicator::refused(NodeId by, uint64_t link_number, Code why) {
 }
 
 // One replica's answer for one page.
-void Replicator::take(Batch& batch, size_t page, Code code) {
+void ReplicaSender::take(Batch& batch, size_t page, Code code) {
   if (batch.codes[page] == Code::kOk) batch.codes[page] = code;
   --batch.waiting[page];
   if (batch.waiting[page] == 0) end(batch, page, batch.codes[page]);
 }
 
-void Replicator::end(Batch& batch, size_t page, Code code) {
+void ReplicaSender::end(Batch& batch, size_t page, Code code) {
   if (batch.has_ended[page]) return;
   batch.has_ended[page] = true;
   const ReplicaPage& ended = batch.pages[page];
@@ -180,11 +181,11 @@ void Replicator::end(Batch& batch, size_t page, Code code) {
   batch.ended(page, code);
 }
 
-void Replicator::end_all(const std::shared_ptr<Batch>& batch, Code code) {
+void ReplicaSender::end_all(const std::shared_ptr<Batch>& batch, Code code) {
   for (size_t i = 0; i < batch->pages.size(); ++i) end(*batch, i, code);
 }
 
-void Replicator::abort(Code code) {
+void ReplicaSender::abort(Code code) {
   for (const auto& batch : std::vector(batches_.begin(), batches_.end())) end_all(batch, code);
 }
 

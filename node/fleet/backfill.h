@@ -18,7 +18,7 @@ namespace farpage {
 // Brings pages that this node should hold, and lacks, from the members that hold them (FILL of the
 // protocol): all that belongs to it when it has joined, restarted, or lost a link, and single ones
 // that it has dropped. Below a bandwidth limit. On the runtime's thread.
-class Filler {
+class Backfill {
  public:
   struct Counts {
     uint64_t pages = 0;
@@ -29,8 +29,8 @@ class Filler {
     uint64_t left = 0;
   };
 
-  Filler(Runtime& runtime, PageStore& store, const NodeEpoch& epoch, uint64_t bytes_per_s,
-         std::function<MemberLink*(NodeId)> peer, std::function<void()> told);
+  Backfill(Runtime& runtime, PageStore& store, const NodeEpoch& epoch, uint64_t bytes_per_s,
+           std::function<MemberLink*(NodeId)> peer, std::function<void()> told);
 
   // Another epoch, with these other members: what is on its way is not applied any more, and none
   // has told what it holds.
@@ -45,7 +45,7 @@ class Filler {
   Counts counts() const;
 
  private:
-  struct Pass {
+  struct BackfillStream {
     NodeId from = 0;
     EpochTag epoch = {};
     std::vector<PageKey> keys = {};  // empty: all
@@ -60,19 +60,20 @@ class Filler {
     size_t reading = 0;
     std::vector<HeldPage> failed = {};  // to be read once more
   };
-  using PassPtr = std::shared_ptr<Pass>;
+  using BackfillStreamPtr = std::shared_ptr<BackfillStream>;
 
   bool all_told() const;
-  void begin(Pass pass);
-  void try_again(const PassPtr& pass);
+  void begin(BackfillStream pass);
+  void try_again(const BackfillStreamPtr& pass);
   void turn();
   void turn_at(uint64_t time_ns);
-  void turn(const PassPtr& pass, uint64_t now_ns);
-  void ask(const PassPtr& pass, MemberLink& peer);
-  void answered(const PassPtr& pass, Result<Reply> reply);
+  void turn(const BackfillStreamPtr& pass, uint64_t now_ns);
+  void ask(const BackfillStreamPtr& pass, MemberLink& peer);
+  void answered(const BackfillStreamPtr& pass, Result<Reply> reply);
   bool lacks(const HeldPage& page) const;
-  void read(const PassPtr& pass, MemberLink& peer, const HeldPage& page, uint32_t slot);
-  void landed(const PassPtr& pass, const HeldPage& page, uint32_t slot, Code code, uint32_t crc);
+  void read(const BackfillStreamPtr& pass, MemberLink& peer, const HeldPage& page, uint32_t slot);
+  void landed(const BackfillStreamPtr& pass, const HeldPage& page, uint32_t slot, Code code,
+              uint32_t crc);
 
   Runtime& runtime_;
   PageStore& store_;
@@ -80,8 +81,8 @@ class Filler {
   const uint64_t bytes_per_s_;
   const std::function<MemberLink*(NodeId)> peer_;
   const std::function<void()> told_;
-  std::vector<PassPtr> passes_;
-  std::set<NodeId> untold_;  // members that have not told all that they hold
+  std::vector<BackfillStreamPtr> passes_;
+  std::set<NodeId> members_not_listed_;  // members that have not told all that they hold
   Counts counts_;
   uint64_t next_read_ns_ = 0;  // by the bandwidth limit
   uint64_t turn_ns_ = kNever;

@@ -1,4 +1,4 @@
-#include "node/fleet/filler.h"
+#include "node/fleet/backfill.h"
 
 #include <algorithm>
 
@@ -14,8 +14,8 @@ constexpr size_t kTriesAgain = 3;  // of a page that was not whole, or of a repa
 
 }  // namespace
 
-Filler::Filler(Runtime& runtime, PageStore& store, const NodeEpoch& epoch, uint64_t bytes_per_s,
-               std::function<MemberLink*(NodeId)> peer, std::function<void()> told)
+Backfill::Backfill(Runtime& runtime, PageStore& store, const NodeEpoch& epoch, uint64_t bytes_per_s,
+                   std::function<MemberLink*(NodeId)> peer, std::function<void()> told)
     : runtime_(runtime),
       store_(store),
       epoch_(epoch),
@@ -23,21 +23,21 @@ Filler::Filler(Runtime& runtime, PageStore& store, const NodeEpoch& epoch, uint6
       peer_(std::move(peer)),
       told_(std::move(told)) {}
 
-void Filler::begin_epoch(std::set<NodeId> others) {
+void Backfill::begin_epoch(std::set<NodeId> others) {
   abort();
-  untold_ = std::move(others);
+  members_not_listed_ = std::move(others);
   turn_at(runtime_.clock().now_ns());
 }
 
-void Filler::fill_from(NodeId member) {
-  for (const PassPtr& pass : passes_) {
+void Backfill::fill_from(NodeId member) {
+  for (const BackfillStreamPtr& pass : passes_) {
     if (pass->from == member && !pass->repairs) pass->over = true;
   }
-  untold_.insert(member);
+  members_not_listed_.insert(member);
   begin({.from = member});
 }
 
-void Filler::repair(std::span<const PageKey> keys) {
+void Backfill::repair(std::span<const PageKey> keys) {
   std::unordered_map<NodeId, std::vector<PageKey>> by_member;
   for (const PageKey& key : keys) {
     const auto set = epoch_.replicas(key);
@@ -51,19 +51,19 @@ void Filler::repair(std::span<const PageKey> keys) {
   }
 }
 
-void Filler::begin(Pass pass) {
+void Backfill::begin(BackfillStream pass) {
   pass.epoch = epoch_.tag();
-  passes_.push_back(std::make_shared<Pass>(std::move(pass)));
+  passes_.push_back(std::make_shared<BackfillStream>(std::move(pass)));
   turn_at(runtime_.clock().now_ns());
 }
 
-void Filler::abort() {
-  for (const PassPtr& pass : std::exchange(passes_, {})) pass->over = true;
+void Backfill::abort() {
+  for (const BackfillStreamPtr& pass : std::exchange(passes_, {})) pass->over = true;
 }
 
-Filler::Counts Filler::counts() const {
+Backfill::Counts Backfill::counts() const {
   Counts counts = counts_;
-  for (const PassPtr& pass : passes_) {
+  for (const BackfillStreamPtr& pass : passes_) {
     counts.left += pass->pages.size() + pass->reading + pass->failed.size();
     if (pass->tries > 0 && !pass->told_all) counts.left += pass->keys.size();
   }
@@ -72,11 +72,11 @@ Filler::Counts Filler::counts() const {
 }
 
 // A node that is no member yet has everything before it.
-bool Filler::all_told() const {
-  return untold_.empty() && epoch_.epoch().number != 0;
+bool Backfill::all_told() const {
+  return members_not_listed_.empty() && epoch_.epoch().number != 0;
 }
 
-void Filler::turn_at(uint64_t time_ns) {
+void Backfill::turn_at(uint64_t time_ns) {
   if (time_ns >= turn_ns_) return;
   turn_ns_ = time_ns;
   const uint64_t now = runtime_.clock().now_ns();
@@ -88,19 +88,20 @@ void Filler::turn_at(uint64_t time_ns) {
                  });
 }
 
-void Filler::turn() {
+void Backfill::turn() {
   const uint64_t now = runtime_.clock().now_ns();
-  for (const PassPtr& pass : std::vector(passes_)) {
+  for (const BackfillStreamPtr& pass : std::vector(passes_)) {
     if (!pass->over) turn(pass, now);
   }
-  std::erase_if(passes_, [](const PassPtr& pass) { return pass->over && pass->reading == 0; });
+  std::erase_if(passes_,
+                [](const BackfillStreamPtr& pass) { return pass->over && pass->reading == 0; });
   // Drop recovered pages that no peer confirmed; every peer has now listed what it holds.
   if (store_.former() == 0 || !all_told()) return;
   store_.drop_former(kDropAtOnce);
   turn_at(now);
 }
 
-void Filler::turn(const PassPtr& pass, uint64_t now_ns) {
+void Backfill::turn(const BackfillStreamPtr& pass, uint64_t now_ns) {
   MemberLink* peer = peer_(pass->from);
   if (peer == nullptr || (pass->repairs && !peer->reached())) {
     pass->over = true;
@@ -133,7 +134,7 @@ void Filler::turn(const PassPtr& pass, uint64_t now_ns) {
   try_again(pass);
   if (pass->told_all) {
     pass->over = true;
-    if (pass->keys.empty()) untold_.erase(pass->from);
+    if (pass->keys.empty()) members_not_listed_.erase(pass->from);
   } else if (now_ns < pass->retry_ns) {
     turn_at(pass->retry_ns);
   } else {
@@ -143,9 +144,9 @@ void Filler::turn(const PassPtr& pass, uint64_t now_ns) {
 
 // Pages that were not read may lie elsewhere by now, except dead ones: no key finds those. A
 // reply's pages are no more than a request's keys.
-void Filler::try_again(const PassPtr& pass) {
+void Backfill::try_again(const BackfillStreamPtr& pass) {
   if (pass->failed.empty()) return;
-  Pass again = {.from = pass->from, .repairs = pass->repairs, .tries = pass->tries + 1};
+  BackfillStream again = {.from = pass->from, .repairs = pass->repairs, .tries = pass->tries + 1};
   for (const HeldPage& page : std::exchange(pass->failed, {})) {
     if (page.dead) {
       again.pages.push_back(page);
@@ -157,7 +158,7 @@ void Filler::try_again(const PassPtr& pass) {
   begin(std::move(again));
 }
 
-void Filler::ask(const PassPtr& pass, MemberLink& peer) {
+void Backfill::ask(const BackfillStreamPtr& pass, MemberLink& peer) {
   pass->asking = true;
   HoldingsRequest request;
   request.epoch = pass->epoch;
@@ -169,7 +170,7 @@ void Filler::ask(const PassPtr& pass, MemberLink& peer) {
             });
 }
 
-void Filler::answered(const PassPtr& pass, Result<Reply> reply) {
+void Backfill::answered(const BackfillStreamPtr& pass, Result<Reply> reply) {
   pass->asking = false;
   if (pass->over) return;
   const uint64_t now = runtime_.clock().now_ns();
@@ -187,18 +188,19 @@ void Filler::answered(const PassPtr& pass, Result<Reply> reply) {
 }
 
 // Rule 11: what is not newer than what is held, or not above the floor, stays away.
-bool Filler::lacks(const HeldPage& page) const {
+bool Backfill::lacks(const HeldPage& page) const {
   if (!epoch_.can_be(page.version) || page.payload_bytes == 0 ||
       page.payload_bytes > store_.geometry().page_bytes ||
       !epoch_.holds(epoch_.self().node, page.key)) {
     return false;
   }
   const auto held = store_.find(page.key);
-  if (held && page.version <= held->version && on(Guard::kNewerOnly)) return false;
-  return page.version > store_.floor(page.key) || !on(Guard::kFloor);
+  if (held && page.version <= held->version && enforced(Guard::kNewerOnly)) return false;
+  return page.version > store_.floor(page.key) || !enforced(Guard::kFloor);
 }
 
-void Filler::read(const PassPtr& pass, MemberLink& peer, const HeldPage& page, uint32_t slot) {
+void Backfill::read(const BackfillStreamPtr& pass, MemberLink& peer, const HeldPage& page,
+                    uint32_t slot) {
   ++pass->reading;
   peer.reader().read(
       page, slot,
@@ -208,10 +210,10 @@ void Filler::read(const PassPtr& pass, MemberLink& peer, const HeldPage& page, u
 }
 
 // It counts only in the epoch in which it was asked for.
-void Filler::landed(const PassPtr& pass, const HeldPage& page, uint32_t slot, Code code,
-                    uint32_t crc) {
+void Backfill::landed(const BackfillStreamPtr& pass, const HeldPage& page, uint32_t slot, Code code,
+                      uint32_t crc) {
   --pass->reading;
-  const bool same_epoch = pass->epoch == epoch_.tag() || !on(Guard::kEpochInMessages);
+  const bool same_epoch = pass->epoch == epoch_.tag() || !enforced(Guard::kEpochInMessages);
   if (code == Code::kOk && same_epoch && lacks(page)) {
     if (store_.publish(slot, page.key, page.version, page.payload_bytes, crc) == Code::kOk) {
       ++counts_.pages;

@@ -1,4 +1,4 @@
-#include "cli/node/fd_store.h"
+#include "cli/node/systemd_fd_store.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -14,10 +14,10 @@
 namespace farpage {
 namespace {
 
-class FdStoreTest : public testing::Test {
+class SystemdFdStoreTest : public testing::Test {
  protected:
-  FdStoreTest() { ::setenv("NOTIFY_SOCKET", store_.path().c_str(), 1); }
-  ~FdStoreTest() override { ::unsetenv("NOTIFY_SOCKET"); }
+  SystemdFdStoreTest() { ::setenv("NOTIFY_SOCKET", store_.path().c_str(), 1); }
+  ~SystemdFdStoreTest() override { ::unsetenv("NOTIFY_SOCKET"); }
 
   static UniqueFd new_file() { return UniqueFd(::memfd_create("file", MFD_CLOEXEC)); }
   void say(const std::string& words, const std::vector<int>& files = {}) {
@@ -28,16 +28,16 @@ class FdStoreTest : public testing::Test {
   }
   std::vector<std::string> names() const {
     std::vector<std::string> all;
-    for (const FdStore::Held& held : store_.held()) all.push_back(held.name);
+    for (const SystemdFdStore::Held& held : store_.held()) all.push_back(held.name);
     return all;
   }
 
   using Names = std::vector<std::string>;
   TempDir folder_;
-  FdStore store_ = FdStore::open(folder_ / "notify").value();
+  SystemdFdStore store_ = SystemdFdStore::open(folder_ / "notify").value();
 };
 
-TEST_F(FdStoreTest, FilesAreHeldUntilTheirNameIsRemoved) {
+TEST_F(SystemdFdStoreTest, FilesAreHeldUntilTheirNameIsRemoved) {
   const UniqueFd one = new_file();
   const UniqueFd two = new_file();
   say("FDSTORE=1\nFDNAME=a", {one.get(), two.get()});
@@ -49,20 +49,20 @@ TEST_F(FdStoreTest, FilesAreHeldUntilTheirNameIsRemoved) {
   EXPECT_EQ(names(), Names{"b"});
 }
 
-TEST_F(FdStoreTest, AFileIsHeldOnceUnderAName) {
+TEST_F(SystemdFdStoreTest, AFileIsHeldOnceUnderAName) {
   const UniqueFd file = new_file();
   for (int i = 0; i < 3; ++i) say("FDSTORE=1\nFDNAME=a", {file.get()});
   EXPECT_EQ(names(), Names{"a"});
 }
 
 // A cleaner of /tmp removes the socket, and any user may put another one there.
-TEST_F(FdStoreTest, ItMovesToWhereItCanBeReachedWithWhatItHolds) {
+TEST_F(SystemdFdStoreTest, ItMovesToWhereItCanBeReachedWithWhatItHolds) {
   const UniqueFd file = new_file();
   say("FDSTORE=1\nFDNAME=a", {file.get()});
   EXPECT_TRUE(store_.is_reachable());
   std::filesystem::remove(store_.path());
   EXPECT_FALSE(store_.is_reachable());
-  const FdStore anothers = FdStore::open(store_.path()).value();
+  const SystemdFdStore anothers = SystemdFdStore::open(store_.path()).value();
   EXPECT_FALSE(store_.is_reachable());
 
   const std::string path = folder_ / "again";
@@ -77,7 +77,7 @@ TEST_F(FdStoreTest, ItMovesToWhereItCanBeReachedWithWhatItHolds) {
   EXPECT_TRUE(store_.is_reachable()) << "where it was";
 }
 
-TEST_F(FdStoreTest, OtherMessagesAndNamesThatCannotBeHandedOverChangeNothing) {
+TEST_F(SystemdFdStoreTest, OtherMessagesAndNamesThatCannotBeHandedOverChangeNothing) {
   const UniqueFd file = new_file();
   say("READY=1", {file.get()});
   say("FDSTORE=1\nFDNAME=a:b", {file.get()});

@@ -1,4 +1,4 @@
-#include "tier/link/node_link.h"
+#include "tier/link/node_session.h"
 
 #include <gtest/gtest.h>
 
@@ -99,29 +99,29 @@ class AnsweringNode final : public ControlDialer {
   OfferedStagings stagings_;
 };
 
-class NodeLinkTest : public testing::Test {
+class NodeSessionTest : public testing::Test {
  protected:
-  Result<void> connect(LinkTerms terms) {
+  Result<void> connect(HelloExpectations terms) {
     ClientOptions options;
     options.staging_bytes = 0;
-    link_ = std::make_shared<NodeLink>(options, fabric_.runtime(), fabric_, gate_, node_,
-                                       std::move(terms));
+    link_ = std::make_shared<NodeSession>(options, fabric_.runtime(), fabric_, gate_, node_,
+                                          std::move(terms));
     return link_->connect();
   }
-  static LinkTerms of_a_list() {
-    LinkTerms terms;
+  static HelloExpectations of_a_list() {
+    HelloExpectations terms;
     terms.peer = kPeer;
     terms.page_bytes = 512;
     terms.epoch = [] { return EpochTag{1, 99}; };
     return terms;
   }
-  std::string refusal_of(LinkTerms terms) {
+  std::string refusal_of(HelloExpectations terms) {
     const auto connected = connect(std::move(terms));
     EXPECT_FALSE(connected);
     EXPECT_TRUE(link_->refused());
     return connected ? "" : connected.error().message;
   }
-  ~NodeLinkTest() override {
+  ~NodeSessionTest() override {
     if (link_ != nullptr) link_->stop();
     world_.run_until(world_.now_ns() + 10 * kSecond);
   }
@@ -130,11 +130,11 @@ class NodeLinkTest : public testing::Test {
   sim::SimFabric fabric_{world_, {}};
   const std::shared_ptr<FabricGate> gate_ = std::make_shared<FabricGate>(fabric_);
   AnsweringNode node_{fabric_};
-  std::shared_ptr<NodeLink> link_;
+  std::shared_ptr<NodeSession> link_;
 };
 
 // A node's thread ends links to members that have left.
-TEST_F(NodeLinkTest, StopWaitsForNoConnectThatIsUnderWay) {
+TEST_F(NodeSessionTest, StopWaitsForNoConnectThatIsUnderWay) {
   ASSERT_TRUE(connect(of_a_list()));
   std::atomic<bool> inside = false;
   std::atomic<bool> go_on = false;
@@ -155,8 +155,8 @@ TEST_F(NodeLinkTest, StopWaitsForNoConnectThatIsUnderWay) {
   connecting.join();
 }
 
-TEST_F(NodeLinkTest, HelloSaysWhichMemberItIs) {
-  LinkTerms terms = of_a_list();
+TEST_F(NodeSessionTest, HelloSaysWhichMemberItIs) {
+  HelloExpectations terms = of_a_list();
   terms.self = kSelf;
   terms.incarnation = 5;
   ASSERT_TRUE(connect(terms));
@@ -166,7 +166,7 @@ TEST_F(NodeLinkTest, HelloSaysWhichMemberItIs) {
   EXPECT_EQ(link_->view()->staging, nullptr);
 }
 
-TEST_F(NodeLinkTest, ClientOfANodeThatServesAloneSaysNothingOfFleets) {
+TEST_F(NodeSessionTest, ClientOfANodeThatServesAloneSaysNothingOfFleets) {
   node_.node = 0;
   node_.membership = {};
   ASSERT_TRUE(connect({}));
@@ -174,26 +174,26 @@ TEST_F(NodeLinkTest, ClientOfANodeThatServesAloneSaysNothingOfFleets) {
   EXPECT_EQ(node_.heard.epoch, EpochTag{});
 }
 
-TEST_F(NodeLinkTest, AnotherMemberThanTheOneNamedIsRefused) {
+TEST_F(NodeSessionTest, AnotherMemberThanTheOneNamedIsRefused) {
   node_.node = kSelf;
   EXPECT_NE(refusal_of(of_a_list()).find("another member answers"), std::string::npos);
 }
 
-TEST_F(NodeLinkTest, NodeThatServesAloneIsNoMember) {
+TEST_F(NodeSessionTest, NodeThatServesAloneIsNoMember) {
   node_.node = 0;
   EXPECT_NE(refusal_of(of_a_list()).find("serves alone"), std::string::npos);
 }
 
-TEST_F(NodeLinkTest, MemberIsNotTakenForANodeThatServesAlone) {
+TEST_F(NodeSessionTest, MemberIsNotTakenForANodeThatServesAlone) {
   EXPECT_NE(refusal_of({}).find("one of several"), std::string::npos);
 }
 
-TEST_F(NodeLinkTest, MemberWithAnotherPageLengthIsRefused) {
+TEST_F(NodeSessionTest, MemberWithAnotherPageLengthIsRefused) {
   node_.page_bytes = 1024;
   EXPECT_NE(refusal_of(of_a_list()).find("node.page_bytes"), std::string::npos);
 }
 
-TEST_F(NodeLinkTest, LayoutOfSlotsThatNobodyKnowsIsRefused) {
+TEST_F(NodeSessionTest, LayoutOfSlotsThatNobodyKnowsIsRefused) {
   for (const uint32_t layout : {2u, 256u, 257u, UINT32_MAX}) {
     node_.slot_layout = layout;
     EXPECT_NE(refusal_of(of_a_list()).find("same version of farpage"), std::string::npos) << layout;
@@ -202,12 +202,12 @@ TEST_F(NodeLinkTest, LayoutOfSlotsThatNobodyKnowsIsRefused) {
 }
 
 // The hello's word on the headers, and the lane's offer, have to fit.
-TEST_F(NodeLinkTest, LaneThatContradictsTheHelloIsRefused) {
+TEST_F(NodeSessionTest, LaneThatContradictsTheHelloIsRefused) {
   for (const bool says_apart : {false, true}) {
     for (const bool offers : {false, true}) {
       node_.slot_layout = says_apart ? 1 : 0;
       node_.offers_headers = offers;
-      LinkTerms terms = of_a_list();
+      HelloExpectations terms = of_a_list();
       terms.self = kSelf;
       ASSERT_TRUE(connect(terms));
       ReadPath path(link_);
@@ -227,27 +227,27 @@ TEST_F(NodeLinkTest, LaneThatContradictsTheHelloIsRefused) {
   }
 }
 
-TEST_F(NodeLinkTest, MemberOfAnotherListIsRefused) {
+TEST_F(NodeSessionTest, MemberOfAnotherListIsRefused) {
   node_.membership.identity = 100;
   EXPECT_NE(refusal_of(of_a_list()).find("another list of nodes"), std::string::npos);
 }
 
-TEST_F(NodeLinkTest, MemberThatRefusesTheListIsNotAskedForEver) {
+TEST_F(NodeSessionTest, MemberThatRefusesTheListIsNotAskedForEver) {
   node_.refusal = Refusal{Code::kOtherEpoch, "another list here", {1, 100}};
   EXPECT_EQ(refusal_of(of_a_list()), "another list here");
 }
 
 // With a register either may be ahead for a while; the incarnation says who it is.
-TEST_F(NodeLinkTest, MemberInAnotherEpochOfARegisterIsTaken) {
-  LinkTerms terms = of_a_list();
+TEST_F(NodeSessionTest, MemberInAnotherEpochOfARegisterIsTaken) {
+  HelloExpectations terms = of_a_list();
   terms.fixed = false;
   node_.membership = {2, 100};
   EXPECT_TRUE(connect(terms));
 }
 
 // It has just started: nobody has to be told, and it is asked again.
-TEST_F(NodeLinkTest, MemberThatHasNotJoinedYetIsAskedAgain) {
-  LinkTerms terms = of_a_list();
+TEST_F(NodeSessionTest, MemberThatHasNotJoinedYetIsAskedAgain) {
+  HelloExpectations terms = of_a_list();
   terms.fixed = false;
   terms.self = kSelf;
   node_.epoch = 0;
@@ -264,7 +264,7 @@ TEST_F(NodeLinkTest, MemberThatHasNotJoinedYetIsAskedAgain) {
 
 // A node whose state file was lost begins anew: with an epoch that this client knows, or an earlier
 // one.
-class NodeThatBeginsAnew : public NodeLinkTest {
+class NodeThatBeginsAnew : public NodeSessionTest {
  protected:
   void SetUp() override {
     node_.node = 0;
@@ -332,8 +332,8 @@ TEST_F(NodeThatBeginsAnew, MayBeTheSameRunAgain) {
 }
 
 // The register's epochs are not the node's own, and its members' runs are known by it.
-TEST_F(NodeLinkTest, MemberOfARegisterIsToldOfNoRun) {
-  LinkTerms terms = of_a_list();
+TEST_F(NodeSessionTest, MemberOfARegisterIsToldOfNoRun) {
+  HelloExpectations terms = of_a_list();
   terms.fixed = false;
   node_.epoch = 5;
   ASSERT_TRUE(connect(terms));

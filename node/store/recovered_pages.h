@@ -12,20 +12,20 @@ namespace farpage {
 
 // Pages that a run of a node left in its pool and the next one found there: their headers prove
 // them, each is in its slot, and the node serves none until it is taken. One thread.
-class FormerPages {
+class RecoveredPages {
  public:
   struct Page {
     uint32_t slot;
     Version version;
   };
 
-  FormerPages() = default;
+  RecoveredPages() = default;
 
   // Of all slots, whose headers lie in the region that begins at `headers`. A page is proven by a
   // whole header whose live word is the one of its key, version and incarnation; of two of one key
   // only the newer is. `unproven` is told of every other slot.
-  FormerPages(const Geometry& geometry, const std::byte* headers,
-              const std::function<void(uint32_t slot)>& unproven);
+  RecoveredPages(const Geometry& geometry, const std::byte* headers,
+                 const std::function<void(uint32_t slot)>& unproven);
 
   size_t size() const { return pages_.size(); }
 

@@ -26,7 +26,7 @@ namespace farpage {
 
 // Identity that this link announces, and the identity it expects. The defaults: a client of a node
 // that serves alone.
-struct LinkTerms {
+struct HelloExpectations {
   // The member that says hello; 0: a client, which has a staging for its puts and its touch log.
   NodeId self = 0;
   uint64_t incarnation = 0;  // that member's
@@ -45,13 +45,13 @@ struct LinkTerms {
 //   dialing ──hello──► opening ──staging──► serving ──lost──► dialing (after a pause that grows)
 //
 // Reconnecting makes a new View; the old one stays usable until its lease ends.
-class NodeLink : public std::enable_shared_from_this<NodeLink> {
+class NodeSession : public std::enable_shared_from_this<NodeSession> {
  public:
   // `counters`: whose verdicts are told to the node, with the renewals.
   // `gate`: the fabric's; its owner closes it before, for this link's work may last.
-  NodeLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric,
-           std::shared_ptr<FabricGate> gate, ControlDialer& dialer, LinkTerms terms = {},
-           std::shared_ptr<ClientCounters> counters = std::make_shared<ClientCounters>());
+  NodeSession(const ClientOptions& options, Runtime& runtime, Fabric& fabric,
+              std::shared_ptr<FabricGate> gate, ControlDialer& dialer, HelloExpectations terms = {},
+              std::shared_ptr<ClientCounters> counters = std::make_shared<ClientCounters>());
 
   // Starts to dial, and does not wait.
   void start();
@@ -119,7 +119,7 @@ class NodeLink : public std::enable_shared_from_this<NodeLink> {
   const std::string backend_;  // the fabric's
   const std::shared_ptr<FabricGate> gate_;
   ControlDialer& dialer_;
-  const LinkTerms terms_;
+  const HelloExpectations terms_;
   Breaker breaker_;
   std::optional<LocationCache> locations_;  // made with the first view; fixed from then on
 

@@ -1,11 +1,11 @@
-#include "node/store/former_pages.h"
+#include "node/store/recovered_pages.h"
 
 #include "integrity/page_check.h"
 
 namespace farpage {
 
-FormerPages::FormerPages(const Geometry& geometry, const std::byte* headers,
-                         const std::function<void(uint32_t slot)>& unproven) {
+RecoveredPages::RecoveredPages(const Geometry& geometry, const std::byte* headers,
+                               const std::function<void(uint32_t slot)>& unproven) {
   for (uint32_t slot = 0; slot < geometry.slots; ++slot) {
     const PageHeader& page =
         *reinterpret_cast<const PageHeader*>(headers + geometry.header_offset(slot));
@@ -27,7 +27,7 @@ FormerPages::FormerPages(const Geometry& geometry, const std::byte* headers,
   }
 }
 
-std::optional<uint32_t> FormerPages::take(const PageKey& key, Version version) {
+std::optional<uint32_t> RecoveredPages::take(const PageKey& key, Version version) {
   const auto found = pages_.find(key);
   if (found == pages_.end() || found->second.version != version) return std::nullopt;
   const uint32_t slot = found->second.slot;
@@ -35,7 +35,7 @@ std::optional<uint32_t> FormerPages::take(const PageKey& key, Version version) {
   return slot;
 }
 
-std::optional<FormerPages::Page> FormerPages::take_any() {
+std::optional<RecoveredPages::Page> RecoveredPages::take_any() {
   if (pages_.empty()) return std::nullopt;
   const Page page = pages_.begin()->second;
   pages_.erase(pages_.begin());

@@ -1,4 +1,4 @@
-#include "cli/node/fd_store.h"
+#include "cli/node/systemd_fd_store.h"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -22,13 +22,13 @@ constexpr size_t kMostHeld = 64;
 
 }  // namespace
 
-Result<FdStore> FdStore::open(const std::string& path) {
-  FdStore store;
+Result<SystemdFdStore> SystemdFdStore::open(const std::string& path) {
+  SystemdFdStore store;
   if (auto moved = store.move_to(path); !moved) return tl::unexpected(moved.error());
   return store;
 }
 
-Result<void> FdStore::move_to(const std::string& path) {
+Result<void> SystemdFdStore::move_to(const std::string& path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
@@ -50,17 +50,17 @@ Result<void> FdStore::move_to(const std::string& path) {
   return {};
 }
 
-bool FdStore::is_reachable() const {
+bool SystemdFdStore::is_reachable() const {
   struct stat file = {};
   return ::lstat(path_.c_str(), &file) == 0 && file.st_dev == device_ && file.st_ino == inode_;
 }
 
-void FdStore::receive() {
+void SystemdFdStore::receive() {
   while (receive_one()) {
   }
 }
 
-bool FdStore::receive_one() {
+bool SystemdFdStore::receive_one() {
   std::array<char, 4096> text;
   const iovec bytes = {text.data(), text.size()};
   std::deque<UniqueFd> files;
@@ -70,7 +70,7 @@ bool FdStore::receive_one() {
   return true;
 }
 
-void FdStore::apply(const std::string& message, std::deque<UniqueFd> files) {
+void SystemdFdStore::apply(const std::string& message, std::deque<UniqueFd> files) {
   bool stores = false;
   bool removes = false;
   std::string name = "stored";

@@ -1,4 +1,4 @@
-#include "tier/link/node_link.h"
+#include "tier/link/node_session.h"
 
 #include <fmt/format.h>
 
@@ -29,9 +29,9 @@ Error to_error(const Reply& reply) {
 
 }  // namespace
 
-NodeLink::NodeLink(const ClientOptions& options, Runtime& runtime, Fabric& fabric,
-                   std::shared_ptr<FabricGate> gate, ControlDialer& dialer, LinkTerms terms,
-                   std::shared_ptr<ClientCounters> counters)
+NodeSession::NodeSession(const ClientOptions& options, Runtime& runtime, Fabric& fabric,
+                         std::shared_ptr<FabricGate> gate, ControlDialer& dialer,
+                         HelloExpectations terms, std::shared_ptr<ClientCounters> counters)
     : options_(options),
       runtime_(runtime),
       fabric_(fabric),
@@ -41,12 +41,12 @@ NodeLink::NodeLink(const ClientOptions& options, Runtime& runtime, Fabric& fabri
       terms_(std::move(terms)),
       counters_(std::move(counters)) {}
 
-void NodeLink::start() {
+void NodeSession::start() {
   dialing_ = true;
   dial(0);
 }
 
-Result<void> NodeLink::connect() {
+Result<void> NodeSession::connect() {
   const uint64_t deadline = runtime_.clock().now_ns() + options_.connect_ms * kMillisecond;
   start();
   runtime_.wait_until(deadline, [this] {
@@ -65,7 +65,7 @@ Result<void> NodeLink::connect() {
                           options_.connect_ms));
 }
 
-void NodeLink::stop() {
+void NodeSession::stop() {
   say_goodbye();
   std::shared_ptr<View> view;
   std::shared_ptr<View> opening;
@@ -81,7 +81,7 @@ void NodeLink::stop() {
 }
 
 // With the verdicts since the last renewal; no caller waits for an answer.
-void NodeLink::say_goodbye() {
+void NodeSession::say_goodbye() {
   const std::shared_ptr<View> last = view();
   if (last == nullptr) return;
   last->link->call(RenewRequest{last->incarnation, verdicts_of(*last)},
@@ -90,19 +90,19 @@ void NodeLink::say_goodbye() {
 
 // Counts that this run was told, and counts that no node was told yet. A view that is not the
 // newest tells nothing: the newest one does.
-VerdictCounts NodeLink::verdicts_of(View& view) {
+VerdictCounts NodeSession::verdicts_of(View& view) {
   const std::lock_guard lock(mutex_);
   if (view_.get() != &view) return {};
   add_up(view.told, counters_->take_untold());
   return view.told;
 }
 
-std::optional<Error> NodeLink::error() const {
+std::optional<Error> NodeSession::error() const {
   const std::lock_guard lock(mutex_);
   return last_error_;
 }
 
-std::string NodeLink::why_unreached() const {
+std::string NodeSession::why_unreached() const {
   const auto current = view();
   if (current != nullptr && current->connected && current->valid(runtime_.clock().now_ns()))
     return "";
@@ -110,17 +110,17 @@ std::string NodeLink::why_unreached() const {
   return why ? name() + " is not reached: " + why->message : "";
 }
 
-bool NodeLink::refused() const {
+bool NodeSession::refused() const {
   const std::lock_guard lock(mutex_);
   return refused_;
 }
 
-std::shared_ptr<View> NodeLink::view() const {
+std::shared_ptr<View> NodeSession::view() const {
   std::lock_guard lock(mutex_);
   return view_;
 }
 
-void NodeLink::dial(uint64_t delay_ns) {
+void NodeSession::dial(uint64_t delay_ns) {
   runtime_.after(delay_ns, [weak = weak_from_this()] {
     auto self = weak.lock();
     if (self == nullptr) return;
@@ -136,7 +136,7 @@ void NodeLink::dial(uint64_t delay_ns) {
   });
 }
 
-void NodeLink::say_hello(const std::shared_ptr<ControlLink>& link) {
+void NodeSession::say_hello(const std::shared_ptr<ControlLink>& link) {
   const uint64_t sent = runtime_.clock().now_ns();
   hello_gap_ = ClockGap::of(runtime_);
   HelloRequest hello;
@@ -161,7 +161,7 @@ void NodeLink::say_hello(const std::shared_ptr<ControlLink>& link) {
                  });
 }
 
-void NodeLink::drop_greeting(const std::shared_ptr<ControlLink>& link) {
+void NodeSession::drop_greeting(const std::shared_ptr<ControlLink>& link) {
   {
     std::lock_guard lock(mutex_);
     if (link == nullptr || greeting_ != link) return;
@@ -172,7 +172,7 @@ void NodeLink::drop_greeting(const std::shared_ptr<ControlLink>& link) {
                       options_.connect_ms)});
 }
 
-void NodeLink::greeted(uint64_t sent_ns, Result<Reply> reply) {
+void NodeSession::greeted(uint64_t sent_ns, Result<Reply> reply) {
   std::shared_ptr<ControlLink> link;
   {
     std::lock_guard lock(mutex_);
@@ -212,7 +212,7 @@ std::shared_ptr<Staging> share(std::unique_ptr<Staging> staging, Runtime& runtim
 }  // namespace
 
 // Connecting over a network blocks.
-void NodeLink::open_staging(const std::shared_ptr<View>& view, HelloReply reply) {
+void NodeSession::open_staging(const std::shared_ptr<View>& view, HelloReply reply) {
   reply.staging_offer.peer = view->link->peer();
   const uint64_t deadline = runtime_.clock().now_ns() + options_.connect_ms * kMillisecond;
   // Shared, because std::function needs what can be copied.
@@ -235,8 +235,8 @@ void NodeLink::open_staging(const std::shared_ptr<View>& view, HelloReply reply)
       });
 }
 
-void NodeLink::opened(const std::shared_ptr<View>& view,
-                      const Result<std::shared_ptr<Staging>>& staging) {
+void NodeSession::opened(const std::shared_ptr<View>& view,
+                         const Result<std::shared_ptr<Staging>>& staging) {
   std::shared_ptr<View> previous;
   {
     std::lock_guard lock(mutex_);
@@ -256,8 +256,8 @@ void NodeLink::opened(const std::shared_ptr<View>& view,
   runtime_.notify();
 }
 
-Result<std::shared_ptr<View>> NodeLink::make_view(const std::shared_ptr<ControlLink>& link,
-                                                  uint64_t sent_ns, const HelloReply& reply) {
+Result<std::shared_ptr<View>> NodeSession::make_view(const std::shared_ptr<ControlLink>& link,
+                                                     uint64_t sent_ns, const HelloReply& reply) {
   if (reply.protocol != kControlProtocol) {
     return fail(Code::kProtocol, fmt::format("the node speaks control protocol {}, this client {}: "
                                              "run the same version of farpage on both",
@@ -312,7 +312,7 @@ Result<std::shared_ptr<View>> NodeLink::make_view(const std::shared_ptr<ControlL
 }
 
 // Whether it is the member that this link is for, of the same fleet.
-Result<void> NodeLink::check_member(const HelloReply& reply) const {
+Result<void> NodeSession::check_member(const HelloReply& reply) const {
   if (reply.node != terms_.peer) {
     if (terms_.peer == 0) {
       return fail(Code::kInvalid, "this node is one of several: name all of them");
@@ -336,7 +336,7 @@ Result<void> NodeLink::check_member(const HelloReply& reply) const {
   return {};
 }
 
-void NodeLink::renew(const std::weak_ptr<View>& weak_view) {
+void NodeSession::renew(const std::weak_ptr<View>& weak_view) {
   auto view = weak_view.lock();
   if (view == nullptr) return;
   const uint64_t sent = runtime_.clock().now_ns();
@@ -366,7 +366,7 @@ void NodeLink::renew(const std::weak_ptr<View>& weak_view) {
 // A node that is silent, because it is stopped or its network is down, is known by our own clock.
 // A network that is back would else be found by TCP's timers alone, which wait for minutes. The gap
 // to the wall clock may tell what that clock does not.
-void NodeLink::watch_lease(const std::weak_ptr<View>& weak_view) {
+void NodeSession::watch_lease(const std::weak_ptr<View>& weak_view) {
   auto view = weak_view.lock();
   if (view == nullptr) return;
   const uint64_t now = runtime_.clock().now_ns();
@@ -381,7 +381,7 @@ void NodeLink::watch_lease(const std::weak_ptr<View>& weak_view) {
                  });
 }
 
-bool NodeLink::end_if_held(View& view) {
+bool NodeSession::end_if_held(View& view) {
   const uint64_t held = ClockGap::held_ns(runtime_, view.gap, view.lease_ns);
   if (held == 0) return false;
   if (view.valid(runtime_.clock().now_ns())) counters_->lease_ended_held(held);
@@ -389,7 +389,7 @@ bool NodeLink::end_if_held(View& view) {
   return true;
 }
 
-void NodeLink::report(const PageKey& key) {
+void NodeSession::report(const PageKey& key) {
   if (!page_reports_.add(key, runtime_.clock().now_ns())) return;
   if (reporting_.exchange(true, std::memory_order_acq_rel)) return;
   runtime_.after(0, [weak = weak_from_this()] {
@@ -397,7 +397,7 @@ void NodeLink::report(const PageKey& key) {
   });
 }
 
-void NodeLink::send_reports() {
+void NodeSession::send_reports() {
   reporting_.exchange(false, std::memory_order_acq_rel);  // what is added from now on posts again
   std::vector<PageKey> keys = page_reports_.take();
   const std::shared_ptr<View> current = view();
@@ -419,17 +419,17 @@ void NodeLink::send_reports() {
   }
 }
 
-void NodeLink::hear_of(uint64_t epoch) {
+void NodeSession::hear_of(uint64_t epoch) {
   if (epoch > kMaxEpoch || epoch <= newest_epoch()) return;
   newest_epoch_.store(epoch, std::memory_order_relaxed);
 }
 
-std::string NodeLink::name() const {
+std::string NodeSession::name() const {
   if (terms_.peer == 0) return "the memory node";
   return fmt::format("memory node {:016x}", terms_.peer);
 }
 
-void NodeLink::failed(Error error) {
+void NodeSession::failed(Error error) {
   const bool final = error.code == Code::kProtocol || error.code == Code::kInvalid ||
                      error.code == Code::kDenied ||
                      (error.code == Code::kOtherEpoch && terms_.fixed);
@@ -452,7 +452,7 @@ void NodeLink::failed(Error error) {
   dial(pause_ns_);
 }
 
-void NodeLink::lost(const std::shared_ptr<View>& view) {
+void NodeSession::lost(const std::shared_ptr<View>& view) {
   view->connected = false;
   {
     std::lock_guard lock(mutex_);
@@ -469,7 +469,7 @@ void NodeLink::lost(const std::shared_ptr<View>& view) {
   failed({Code::kUnavailable, "the connection to the memory node was lost; connecting again"});
 }
 
-void NodeLink::give_up(const std::shared_ptr<View>& view) {
+void NodeSession::give_up(const std::shared_ptr<View>& view) {
   // Reads need no staging, and go on under the lease.
   if (!view->connected.exchange(false)) return;
   runtime_.after(0, [weak = weak_from_this(), weak_view = std::weak_ptr(view)] {

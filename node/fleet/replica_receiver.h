@@ -18,11 +18,11 @@ namespace farpage {
 // Takes over what the primaries of its keys send: reads the page where it lies, into a slot of its
 // own, and applies it (REPLICA of the protocol). Pages of one session are read together, and
 // applied in the order in which they were sent. On the runtime's thread.
-class Replica {
+class ReplicaReceiver {
  public:
   // `reader`: of a member's pages, null if it is unknown. Nothing is taken before `opens_ns`.
-  Replica(Runtime& runtime, PageStore& store, const NodeEpoch& epoch, uint64_t opens_ns,
-          std::function<PageReader*(NodeId)> reader, std::function<bool(NodeId)> reached);
+  ReplicaReceiver(Runtime& runtime, PageStore& store, const NodeEpoch& epoch, uint64_t opens_ns,
+                  std::function<PageReader*(NodeId)> reader, std::function<bool(NodeId)> reached);
 
   // The member's newest session: what older ones have sent is not applied any more.
   void begin(ClientId session, NodeId from);

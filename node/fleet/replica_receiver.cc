@@ -1,4 +1,4 @@
-#include "node/fleet/replica.h"
+#include "node/fleet/replica_receiver.h"
 
 #include <algorithm>
 
@@ -12,8 +12,9 @@ constexpr size_t kReadAhead = 32;  // pages of one session whose slots are held 
 
 }  // namespace
 
-Replica::Replica(Runtime& runtime, PageStore& store, const NodeEpoch& epoch, uint64_t opens_ns,
-                 std::function<PageReader*(NodeId)> reader, std::function<bool(NodeId)> reached)
+ReplicaReceiver::ReplicaReceiver(Runtime& runtime, PageStore& store, const NodeEpoch& epoch,
+                                 uint64_t opens_ns, std::function<PageReader*(NodeId)> reader,
+                                 std::function<bool(NodeId)> reached)
     : runtime_(runtime),
       store_(store),
       epoch_(epoch),
@@ -21,7 +22,7 @@ Replica::Replica(Runtime& runtime, PageStore& store, const NodeEpoch& epoch, uin
       reader_(std::move(reader)),
       reached_(std::move(reached)) {}
 
-void Replica::begin(ClientId session, NodeId from) {
+void ReplicaReceiver::begin(ClientId session, NodeId from) {
   for (auto& [id, stream] : streams_) {
     if (stream.from != from) continue;
     end(id);
@@ -30,7 +31,7 @@ void Replica::begin(ClientId session, NodeId from) {
   streams_[session].from = from;
 }
 
-void Replica::end(ClientId session) {
+void ReplicaReceiver::end(ClientId session) {
   const auto found = streams_.find(session);
   if (found == streams_.end()) return;
   for (const auto& item : found->second.items) drop(*item);
@@ -38,13 +39,13 @@ void Replica::end(ClientId session) {
 }
 
 // A slot that is being read into is given back when that has ended.
-void Replica::drop(Item& item) {
+void ReplicaReceiver::drop(Item& item) {
   item.answer.reset();
   if (item.has_slot && item.state != State::kReading) store_.release(item.slot);
   item.has_slot = item.has_slot && item.state == State::kReading;
 }
 
-void Replica::abort(Code code) {
+void ReplicaReceiver::abort(Code code) {
   std::vector<std::function<void()>> answers;
   for (auto& [session, stream] : streams_) {
     for (const auto& item : std::exchange(stream.items, {})) {
@@ -59,9 +60,9 @@ void Replica::abort(Code code) {
   for (const auto& answer : answers) answer();
 }
 
-void Replica::replicate(ClientId session, ReplicateRequest request,
-                        std::function<void(Reply)> done) {
-  if (request.epoch != epoch_.tag() && on(Guard::kEpochInMessages)) {
+void ReplicaReceiver::replicate(ClientId session, ReplicateRequest request,
+                                std::function<void(Reply)> done) {
+  if (request.epoch != epoch_.tag() && enforced(Guard::kEpochInMessages)) {
     return done(Refusal{Code::kOtherEpoch, "this member is in another epoch", epoch_.tag()});
   }
   const auto found = streams_.find(session);
@@ -88,7 +89,7 @@ void Replica::replicate(ClientId session, ReplicateRequest request,
 }
 
 // kOk: it is to be applied.
-Code Replica::judge(NodeId from, const ReplicaPage& page) const {
+Code ReplicaReceiver::judge(NodeId from, const ReplicaPage& page) const {
   const auto set = epoch_.replicas(page.page.key);
   if (!set || epoch_.node_of(set->primary()) != from || !epoch_.is_holder(*set)) {
     return Code::kInvalid;
@@ -98,7 +99,7 @@ Code Replica::judge(NodeId from, const ReplicaPage& page) const {
   return fits && epoch_.can_be(page.page.version) ? Code::kOk : Code::kInvalid;
 }
 
-void Replica::turn_at(uint64_t time_ns) {
+void ReplicaReceiver::turn_at(uint64_t time_ns) {
   if (time_ns >= turn_ns_) return;
   turn_ns_ = time_ns;
   const uint64_t now = runtime_.clock().now_ns();
@@ -114,7 +115,7 @@ void Replica::turn_at(uint64_t time_ns) {
 }
 
 // Reads what may be read, and applies what has been, from the first on.
-void Replica::turn(ClientId session) {
+void ReplicaReceiver::turn(ClientId session) {
   const auto found = streams_.find(session);
   if (found == streams_.end() || found->second.items.empty()) return;
   if (runtime_.clock().now_ns() < opens_ns_) return turn_at(opens_ns_);
@@ -125,7 +126,7 @@ void Replica::turn(ClientId session) {
     if (!begin_read(session, stream, item)) break;
   }
   std::vector<std::shared_ptr<Item>> applied;
-  if (on(Guard::kFifoReplication)) {
+  if (enforced(Guard::kFifoReplication)) {
     for (; !stream.items.empty() && stream.items.front()->state == State::kRead;
          stream.items.pop_front()) {
       applied.push_back(stream.items.front());
@@ -143,7 +144,8 @@ void Replica::turn(ClientId session) {
 }
 
 // False: there is no slot for it now.
-bool Replica::begin_read(ClientId session, Stream& stream, const std::shared_ptr<Item>& item) {
+bool ReplicaReceiver::begin_read(ClientId session, Stream& stream,
+                                 const std::shared_ptr<Item>& item) {
   const HeldPage& page = item->page.page;
   item->code = judge(stream.from, item->page);
   const auto held = store_.find(page.key);
@@ -153,7 +155,7 @@ bool Replica::begin_read(ClientId session, Stream& stream, const std::shared_ptr
   if (reader == nullptr || (is_held && !reached_(stream.from))) item->code = Code::kUnavailable;
   // Its primary no longer waits for it, and may have given its slot away.
   if (runtime_.clock().now_ns() >= item->answer->deadline_ns) item->code = Code::kTimeout;
-  if (item->code != Code::kOk || item->page.removed || (is_held && on(Guard::kNewerOnly))) {
+  if (item->code != Code::kOk || item->page.removed || (is_held && enforced(Guard::kNewerOnly))) {
     item->state = State::kRead;
     return true;
   }
@@ -185,10 +187,10 @@ bool Replica::begin_read(ClientId session, Stream& stream, const std::shared_ptr
 
 // Rule 10 and REPLICA: what is not newer than what is held changes nothing, and is answered all
 // the same.
-void Replica::apply(Item& item) {
+void ReplicaReceiver::apply(Item& item) {
   const HeldPage& page = item.page.page;
   const auto held = store_.find(page.key);
-  const bool newer = !held || page.version > held->version || !on(Guard::kNewerOnly);
+  const bool newer = !held || page.version > held->version || !enforced(Guard::kNewerOnly);
   if (item.code == Code::kOk && item.page.removed && newer) {
     store_.remove(page.key, page.version);
     ++applied_;
@@ -201,7 +203,7 @@ void Replica::apply(Item& item) {
   item.has_slot = false;
 }
 
-void Replica::settle(Item& item, Code code) {
+void ReplicaReceiver::settle(Item& item, Code code) {
   const std::shared_ptr<Answer> answer = std::move(item.answer);
   answer->codes[item.index] = code;
   if (--answer->left == 0) answer->done(ReplicateReply{answer->codes});

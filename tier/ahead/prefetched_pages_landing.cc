@@ -1,12 +1,12 @@
 #include <algorithm>
 
-#include "tier/ahead/pages_ahead.h"
+#include "tier/ahead/prefetched_pages.h"
 
 namespace farpage {
 
 using prefetch::Scheduler;
 
-bool PagesAhead::begin(PageNumber page) {
+bool PrefetchedPages::begin(PageNumber page) {
   make_room(page);
   Page& begun = pages_[page];
   const uint64_t known_bytes = begun.payload_bytes > 0 ? begun.payload_bytes : page_bytes_;
@@ -20,7 +20,7 @@ bool PagesAhead::begin(PageNumber page) {
 }
 
 // Of a page that the last plan names: what it does not name any more gives its place up.
-void PagesAhead::make_room(PageNumber page) {
+void PrefetchedPages::make_room(PageNumber page) {
   if (transfers_->taken() < transfers_->places() || pages_[page].named_in != plans_) return;
   const auto is_outlived = [this](uint32_t place) {
     return pages_[places_[place].page].named_in != plans_;
@@ -29,7 +29,7 @@ void PagesAhead::make_room(PageNumber page) {
   if (oldest != here_.end()) evict(places_[*oldest].page);
 }
 
-bool PagesAhead::progress() {
+bool PrefetchedPages::progress() {
   transfers_->progress();
   const bool has_moved_on = transfers_->has_moved_on();
   bool has_any = false;
@@ -42,7 +42,7 @@ bool PagesAhead::progress() {
   return has_any;
 }
 
-void PagesAhead::take(uint32_t index, const PageVerdict& verdict) {
+void PrefetchedPages::take(uint32_t index, const PageVerdict& verdict) {
   Place& place = places_[index];
   const bool is_whole = verdict.verdict == Verdict::kReady;
   place.landing = is_whole ? Landing::kWhole : Landing::kFailed;
@@ -64,14 +64,14 @@ void PagesAhead::take(uint32_t index, const PageVerdict& verdict) {
 }
 
 // Until its time is over, or it is withdrawn, or the engine has it.
-bool PagesAhead::is_wanted(PageNumber page) const {
+bool PrefetchedPages::is_wanted(PageNumber page) const {
   if (pages_[page].announced > 0) return true;
   if (pages_[page].is_near || is_silent_) return false;
   const uint64_t last_step = scheduler_.last_step(page);
   return last_step != UINT64_MAX && last_step >= step_;
 }
 
-void PagesAhead::expire() {
+void PrefetchedPages::expire() {
   std::erase_if(here_, [this](uint32_t place) {
     const PageNumber page = places_[place].page;
     if (is_wanted(page)) return false;
@@ -81,20 +81,20 @@ void PagesAhead::expire() {
 }
 
 // Of one that is here, once it is no more in the list of these.
-void PagesAhead::expire(PageNumber page) {
+void PrefetchedPages::expire(PageNumber page) {
   scheduler_.expire(page);
   free_place_of(page);
 }
 
 // Of one that is here; others stay as they are.
-void PagesAhead::evict(PageNumber page) {
+void PrefetchedPages::evict(PageNumber page) {
   if (scheduler_.state(page) != Scheduler::State::kHere) return;
   scheduler_.evict(page);
   std::erase(here_, pages_[page].place);
   free_place_of(page);
 }
 
-PageAhead PagesAhead::look(const PageKey& key) const {
+PageAhead PrefetchedPages::look(const PageKey& key) const {
   const auto page = known_.find(key);
   if (!page) return {};
   const Scheduler::State state = scheduler_.state(*page);
@@ -104,19 +104,19 @@ PageAhead PagesAhead::look(const PageKey& key) const {
   return {PageAhead::State::kHere, place.payload, place.version};
 }
 
-void PagesAhead::evict(std::span<const PageKey> keys) {
+void PrefetchedPages::evict(std::span<const PageKey> keys) {
   for (const PageKey& key : keys) {
     if (const auto page = known_.find(key)) evict(*page);
   }
 }
 
-void PagesAhead::free_place_of(PageNumber page) {
+void PrefetchedPages::free_place_of(PageNumber page) {
   transfers_->give_back(pages_[page].place);
   pages_[page].place = kNoPlace;
   tell_residence(page);
 }
 
-void PagesAhead::tell_residence(PageNumber page) {
+void PrefetchedPages::tell_residence(PageNumber page) {
   Page& told = pages_[page];
   const bool is_resident = told.is_near || scheduler_.state(page) == Scheduler::State::kHere;
   if (told.is_resident == is_resident) return;
@@ -128,7 +128,7 @@ void PagesAhead::tell_residence(PageNumber page) {
   }
 }
 
-void PagesAhead::give_back(uint32_t place) {
+void PrefetchedPages::give_back(uint32_t place) {
   if (places_[place].landing == Landing::kUnderWay) {
     places_[place].is_given_up = true;
   } else {
@@ -136,7 +136,7 @@ void PagesAhead::give_back(uint32_t place) {
   }
 }
 
-PrefetchReport PagesAhead::report() const {
+PrefetchReport PrefetchedPages::report() const {
   PrefetchReport report = counts_;
   report.pages = scheduler_.account();
   report.waiting = scheduler_.waiting();

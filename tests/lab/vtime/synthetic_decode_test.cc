@@ -12,7 +12,7 @@ namespace farpage::vtime {
 namespace {
 
 // The reads of a decoder of the set `reasoning` in so many steps.
-paging::AccessTrace made_decode(uint64_t tokens) {
+paging::AccessTrace synthetic_decode(uint64_t tokens) {
   decode::DecodeOptions options;
   options.tokens = tokens;
   decode::DecodeGenerator generator(options);
@@ -24,7 +24,7 @@ paging::AccessTrace made_decode(uint64_t tokens) {
   return trace;
 }
 
-class MadeDecodeTest : public testing::TestWithParam<uint64_t> {
+class SyntheticDecodeTest : public testing::TestWithParam<uint64_t> {
  protected:
   // By prefetcher and budget.
   using Results = std::map<std::pair<std::string, uint64_t>, TimedResult>;
@@ -35,7 +35,7 @@ class MadeDecodeTest : public testing::TestWithParam<uint64_t> {
                                      *prefetch::choose_prefetcher("learned"),
                                      *prefetch::choose_prefetcher("milestone")};
     const TimedPlan plan = {policies, budgets_pages, prefetchers};
-    const auto runs = replay_all(made_decode(GetParam()), options, plan, [](size_t) {});
+    const auto runs = replay_all(synthetic_decode(GetParam()), options, plan, [](size_t) {});
     EXPECT_TRUE(runs.has_value());
     Results results;
     for (const TimedRun& run : *runs) results[{run.prefetcher, run.budget_pages}] = run.result;
@@ -44,7 +44,7 @@ class MadeDecodeTest : public testing::TestWithParam<uint64_t> {
 };
 
 // The bounds hold for whoever names anything, from the beginning on.
-TEST_P(MadeDecodeTest, WhoFetchesAheadNeverStallsFiftiethsMoreThanWhoDoesNot) {
+TEST_P(SyntheticDecodeTest, WhoFetchesAheadNeverStallsFiftiethsMoreThanWhoDoesNot) {
   TimedOptions options;
   options.prefetch_pages = 200;
   const Results results = replayed(options, {512, 768});
@@ -57,7 +57,7 @@ TEST_P(MadeDecodeTest, WhoFetchesAheadNeverStallsFiftiethsMoreThanWhoDoesNot) {
   EXPECT_LT(static_cast<double>(results.at({"learned", 512}).stall_ns),
             0.65 * static_cast<double>(results.at({"none", 512}).stall_ns));
 }
-TEST_P(MadeDecodeTest, DemandsHardlyFeelOnALinkThatIsNeverFreeWhatIsFetchedAhead) {
+TEST_P(SyntheticDecodeTest, DemandsHardlyFeelOnALinkThatIsNeverFreeWhatIsFetchedAhead) {
   TimedOptions options;
   options.prefetch_pages = 200;
   options.compute_ns = 20'000;
@@ -69,7 +69,7 @@ TEST_P(MadeDecodeTest, DemandsHardlyFeelOnALinkThatIsNeverFreeWhatIsFetchedAhead
   }
 }
 // Where half of a step is the link's, what is under way when it ends is waited for.
-TEST_P(MadeDecodeTest, WhatIsLateCostsNoMoreThanWhatIsMissed) {
+TEST_P(SyntheticDecodeTest, WhatIsLateCostsNoMoreThanWhatIsMissed) {
   TimedOptions options;
   options.prefetch_pages = 200;
   options.compute_ns = 5'000'000;
@@ -81,7 +81,7 @@ TEST_P(MadeDecodeTest, WhatIsLateCostsNoMoreThanWhatIsMissed) {
         << run.first;
   }
 }
-INSTANTIATE_TEST_SUITE_P(Tokens, MadeDecodeTest, testing::Values(600, 4'096),
+INSTANTIATE_TEST_SUITE_P(Tokens, SyntheticDecodeTest, testing::Values(600, 4'096),
                          testing::PrintToStringParamName());
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace farpage {
 // Files that a process gives to its starter, to have them again in its next life: the other end of
 // sd_notify(3)'s FDSTORE=1, FDSTOREREMOVE=1 and FDNAME=. A file is held once under a name. One
 // thread.
-class FdStore {
+class SystemdFdStore {
  public:
   struct Held {
     std::string name;
@@ -22,7 +22,7 @@ class FdStore {
   };
 
   // `path`: of the socket, in a folder that no other user may enter.
-  static Result<FdStore> open(const std::string& path);
+  static Result<SystemdFdStore> open(const std::string& path);
 
   const std::string& path() const { return path_; }
   // False once the socket was removed, or replaced by another thing: who cleans /tmp does that.

@@ -1,27 +1,27 @@
-#include "tier/ahead/known_pages.h"
+#include "tier/ahead/page_numbering.h"
 
 #include <bit>
 
 namespace farpage {
 
-KnownPages::KnownPages(uint32_t most)
+PageNumbering::PageNumbering(uint32_t most)
     : most_(most), slots_(std::bit_ceil(2 * size_t{most}), kNone) {
   keys_.reserve(most);
   by_use_.reserve(most);
 }
 
-size_t KnownPages::slot_of(const PageKey& key) const {
+size_t PageNumbering::slot_of(const PageKey& key) const {
   size_t slot = home(key);
   while (slots_[slot] != kNone && keys_[slots_[slot]] != key) slot = after(slot);
   return slot;
 }
 
-std::optional<KnownPages::PageNumber> KnownPages::find(const PageKey& key) const {
+std::optional<PageNumbering::PageNumber> PageNumbering::find(const PageKey& key) const {
   const PageNumber page = slots_[slot_of(key)];
   return page == kNone ? std::nullopt : std::optional(page);
 }
 
-KnownPages::PageNumber KnownPages::add(const PageKey& key) {
+PageNumbering::PageNumber PageNumbering::add(const PageKey& key) {
   const auto page = static_cast<PageNumber>(keys_.size());
   slots_[slot_of(key)] = page;
   keys_.push_back(key);
@@ -29,7 +29,7 @@ KnownPages::PageNumber KnownPages::add(const PageKey& key) {
   return page;
 }
 
-void KnownPages::rename(PageNumber page, const PageKey& key) {
+void PageNumbering::rename(PageNumber page, const PageKey& key) {
   size_t gap = slot_of(keys_[page]);
   slots_[gap] = kNone;
   // Entries whose home was taken move up, so that no search ends at the gap.

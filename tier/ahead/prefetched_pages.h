@@ -9,11 +9,11 @@
 #include "prefetch/importance/block_importance.h"
 #include "prefetch/policy.h"
 #include "prefetch/scheduler.h"
-#include "tier/ahead/ahead_transfers.h"
-#include "tier/ahead/known_pages.h"
 #include "tier/ahead/observed_access.h"
 #include "tier/ahead/page_ahead.h"
+#include "tier/ahead/page_numbering.h"
 #include "tier/ahead/prefetch_options.h"
+#include "tier/ahead/prefetch_transport.h"
 
 namespace farpage {
 
@@ -21,7 +21,7 @@ namespace farpage {
 // prefetcher expects, and those that were announced. A place belongs to one page until no operation
 // writes to it any more, and then, if the page is demanded, to the demand until that gives it back.
 // On one thread.
-class PagesAhead final : public prefetch::PageSource {
+class PrefetchedPages final : public prefetch::PageSource {
  public:
   using PageNumber = prefetch::PageNumber;
   static constexpr uint32_t kNoPlace = UINT32_MAX;
@@ -37,9 +37,9 @@ class PagesAhead final : public prefetch::PageSource {
   };
 
   // `page_bytes`: the length of a page unless told otherwise.
-  PagesAhead(const Clock& clock, const PrefetchOptions& options, uint64_t page_bytes,
-             std::unique_ptr<AheadTransfers> transfers,
-             std::unique_ptr<prefetch::Prefetcher> prefetcher);
+  PrefetchedPages(const Clock& clock, const PrefetchOptions& options, uint64_t page_bytes,
+                  std::unique_ptr<PrefetchTransport> transfers,
+                  std::unique_ptr<prefetch::Prefetcher> prefetcher);
 
   void observe(std::span<const ObservedAccess> accesses);
   float importance(const PageKey& key) const;
@@ -110,7 +110,7 @@ class PagesAhead final : public prefetch::PageSource {
   const PrefetchOptions options_;
   std::unique_ptr<prefetch::Prefetcher> prefetcher_;
   prefetch::Scheduler scheduler_;
-  KnownPages known_;
+  PageNumbering known_;
   prefetch::BlockImportance importance_;  // of known pages
   std::vector<Page> pages_;               // by number
   std::vector<uint32_t> here_;            // places of pages that were not demanded, oldest first
@@ -127,7 +127,7 @@ class PagesAhead final : public prefetch::PageSource {
   uint64_t accesses_ = 0;
   uint64_t plans_ = 0;
   PrefetchReport counts_;
-  std::unique_ptr<AheadTransfers> transfers_;
+  std::unique_ptr<PrefetchTransport> transfers_;
   std::vector<Place> places_;
 };
 

@@ -8,9 +8,9 @@ namespace farpage {
 
 // Keeps the memory of a node's pool for the node's next run, in this process or in another one. On
 // the node's thread.
-class PoolKeeper {
+class PoolHandoff {
  public:
-  virtual ~PoolKeeper() = default;
+  virtual ~PoolHandoff() = default;
 
   // The memory kept under this name, which says what lies in it. Invalid: nothing.
   virtual UniqueFd kept(const std::string& name) = 0;

@@ -1,4 +1,4 @@
-#include "node/fleet/replicator.h"
+#include "node/fleet/replica_sender.h"
 
 #include <gtest/gtest.h>
 
@@ -53,7 +53,7 @@ struct Primary {
           .value();
   Fleet fleet = {{1, 1, 1, kPageBytes, {kSelf}}, nullptr, 0, nullptr};
   NodeEpoch epoch{runtime, fleet, kSelf, kPageBytes, {[] {}, [] {}}};
-  Replicator replicator{runtime, *store, epoch, [](NodeId) { return nullptr; }, [] {}};
+  ReplicaSender replica_sender{runtime, *store, epoch, [](NodeId) { return nullptr; }, [] {}};
   uint64_t ended = 0;
 
   Primary() { epoch.start(); }
@@ -62,12 +62,12 @@ struct Primary {
     ReplicaPage page;
     page.page.key = {number, 1};
     page.removed = true;
-    replicator.hold(page);
-    replicator.replicate({page}, now() + patience_ns, [this](size_t, Code) { ++ended; });
+    replica_sender.hold(page);
+    replica_sender.replicate({page}, now() + patience_ns, [this](size_t, Code) { ++ended; });
   }
 };
 
-TEST(Replicator, BatchesThatHaveEndedLeaveNoTimerEach) {
+TEST(ReplicaSender, BatchesThatHaveEndedLeaveNoTimerEach) {
   Primary at;
   for (uint64_t number = 0; number < 1000; ++number) {
     at.replicate(number, kSecond + number % 3 * kSecond);
@@ -100,7 +100,7 @@ uint64_t cost_ns(uint64_t batches) {
 }
 
 // A batch that ends does not look at all the others: square, it would be 64 times as much.
-TEST(Replicator, EightTimesTheBatchesCostAboutEightTimesAsMuch) {
+TEST(ReplicaSender, EightTimesTheBatchesCostAboutEightTimesAsMuch) {
   EXPECT_LT(cost_ns(24'000), 24 * cost_ns(3'000));
 }
 

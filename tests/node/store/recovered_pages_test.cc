@@ -1,4 +1,4 @@
-#include "node/store/former_pages.h"
+#include "node/store/recovered_pages.h"
 
 #include <gtest/gtest.h>
 
@@ -42,9 +42,9 @@ std::vector<std::byte> content(uint64_t number, uint64_t count) {
 }
 
 // Runs of a node's store, one after the other, on the same memory.
-class FormerPagesTest : public testing::Test {
+class RecoveredPagesTest : public testing::Test {
  protected:
-  FormerPagesTest() { begin(); }
+  RecoveredPagesTest() { begin(); }
 
   // Another run; the one before ends first.
   void begin(std::string_view whose = "one") {
@@ -100,7 +100,7 @@ class FormerPagesTest : public testing::Test {
   std::unique_ptr<PageStore> store_;
 };
 
-TEST_F(FormerPagesTest, NothingIsServedBeforeItIsAdopted) {
+TEST_F(RecoveredPagesTest, NothingIsServedBeforeItIsAdopted) {
   ASSERT_EQ(put(1, 1), Code::kOk);
   const uint32_t slot = store_->find(key_of(1))->slot;
   begin();
@@ -114,7 +114,7 @@ TEST_F(FormerPagesTest, NothingIsServedBeforeItIsAdopted) {
   EXPECT_FALSE(is_live_for(incarnation_ - 1, slot, 1)) << "a view of the run before";
 }
 
-TEST_F(FormerPagesTest, OnlyTheVersionThatIsNamedIsAdopted) {
+TEST_F(RecoveredPagesTest, OnlyTheVersionThatIsNamedIsAdopted) {
   ASSERT_EQ(put(1, 1), Code::kOk);
   begin();
   EXPECT_FALSE(store_->adopt(key_of(1), version_of(2)));
@@ -124,7 +124,7 @@ TEST_F(FormerPagesTest, OnlyTheVersionThatIsNamedIsAdopted) {
   EXPECT_FALSE(store_->adopt(key_of(1), version_of(1)));
 }
 
-TEST_F(FormerPagesTest, OfAllOnlyThoseOfEarlierEpochsAreAdopted) {
+TEST_F(RecoveredPagesTest, OfAllOnlyThoseOfEarlierEpochsAreAdopted) {
   for (uint64_t number = 1; number <= 20; ++number) ASSERT_EQ(put(number, number), Code::kOk);
   begin();
   EXPECT_EQ(store_->adopt_all(kEpoch + 1), 20u);
@@ -136,7 +136,7 @@ TEST_F(FormerPagesTest, OfAllOnlyThoseOfEarlierEpochsAreAdopted) {
   EXPECT_EQ(store_->former(), 0u) << "and they come back no more";
 }
 
-TEST_F(FormerPagesTest, WhatIsRemovedEvictedOrReplacedIsNoFormerPage) {
+TEST_F(RecoveredPagesTest, WhatIsRemovedEvictedOrReplacedIsNoFormerPage) {
   ASSERT_EQ(put(1, 1), Code::kOk);
   ASSERT_EQ(put(2, 2), Code::kOk);
   ASSERT_EQ(put(1, 3), Code::kOk);
@@ -148,7 +148,7 @@ TEST_F(FormerPagesTest, WhatIsRemovedEvictedOrReplacedIsNoFormerPage) {
 }
 
 // Killed between the new page's live word and the old one's.
-TEST_F(FormerPagesTest, OfTwoOfOneKeyTheNewerIsServed) {
+TEST_F(RecoveredPagesTest, OfTwoOfOneKeyTheNewerIsServed) {
   for (const bool newer_first : {false, true}) {
     const uint64_t older = newer_first ? 15 : 5;
     const uint64_t newer = older + 1;
@@ -173,7 +173,7 @@ TEST_F(FormerPagesTest, OfTwoOfOneKeyTheNewerIsServed) {
   }
 }
 
-TEST_F(FormerPagesTest, ADamagedHeaderProvesNothing) {
+TEST_F(RecoveredPagesTest, ADamagedHeaderProvesNothing) {
   const std::vector<std::function<void(PageHeader&)>> damages = {
       [](PageHeader& page) { page.live = 0; },
       [](PageHeader& page) { page.live ^= 1; },
@@ -199,7 +199,7 @@ TEST_F(FormerPagesTest, ADamagedHeaderProvesNothing) {
 }
 
 // A reader under a view of the run before may still be at any slot of it.
-TEST_F(FormerPagesTest, NoSlotOfTheRunBeforeIsWrittenBeforeItHasCooled) {
+TEST_F(RecoveredPagesTest, NoSlotOfTheRunBeforeIsWrittenBeforeItHasCooled) {
   ASSERT_EQ(put(1, 1), Code::kOk);
   begin();
   EXPECT_EQ(put(2, 2), Code::kExhausted);
@@ -209,7 +209,7 @@ TEST_F(FormerPagesTest, NoSlotOfTheRunBeforeIsWrittenBeforeItHasCooled) {
   EXPECT_EQ(put(2, 2), Code::kOk);
 }
 
-TEST_F(FormerPagesTest, WhatNobodyAdoptsGivesWay) {
+TEST_F(RecoveredPagesTest, WhatNobodyAdoptsGivesWay) {
   for (uint64_t number = 1; number <= 30; ++number) ASSERT_EQ(put(number, number), Code::kOk);
   begin();
   ASSERT_GT(store_->former(), kSlots - 4);
@@ -226,7 +226,7 @@ TEST_F(FormerPagesTest, WhatNobodyAdoptsGivesWay) {
   EXPECT_EQ(store_->former(), 0u);
 }
 
-TEST_F(FormerPagesTest, AnotherOnesMemoryIsNotTaken) {
+TEST_F(RecoveredPagesTest, AnotherOnesMemoryIsNotTaken) {
   ASSERT_EQ(put(1, 1), Code::kOk);
   begin("another");
   EXPECT_EQ(store_->former(), 0u);

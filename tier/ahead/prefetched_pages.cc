@@ -1,4 +1,4 @@
-#include "tier/ahead/pages_ahead.h"
+#include "tier/ahead/prefetched_pages.h"
 
 #include <algorithm>
 #include <utility>
@@ -16,9 +16,9 @@ constexpr uint64_t kMostSteps = uint64_t{1} << 32;
 
 }  // namespace
 
-PagesAhead::PagesAhead(const Clock& clock, const PrefetchOptions& options, uint64_t page_bytes,
-                       std::unique_ptr<AheadTransfers> transfers,
-                       std::unique_ptr<prefetch::Prefetcher> prefetcher)
+PrefetchedPages::PrefetchedPages(const Clock& clock, const PrefetchOptions& options,
+                                 uint64_t page_bytes, std::unique_ptr<PrefetchTransport> transfers,
+                                 std::unique_ptr<prefetch::Prefetcher> prefetcher)
     : clock_(clock),
       options_(options),
       prefetcher_(std::move(prefetcher)),
@@ -35,7 +35,7 @@ PagesAhead::PagesAhead(const Clock& clock, const PrefetchOptions& options, uint6
   expected_.reserve(options.prefetch_pages);
 }
 
-void PagesAhead::observe(std::span<const ObservedAccess> accesses) {
+void PrefetchedPages::observe(std::span<const ObservedAccess> accesses) {
   heard_ns_ = clock_.now_ns();
   is_silent_ = false;
   follow_other_sequence(accesses);
@@ -46,12 +46,12 @@ void PagesAhead::observe(std::span<const ObservedAccess> accesses) {
 
 // Steps are those of the sequence that is farthest; each of another one, whose steps are all less,
 // is one more.
-void PagesAhead::follow_step(uint64_t step) {
+void PrefetchedPages::follow_step(uint64_t step) {
   if (step <= farthest_step_) return;
   step_ += std::min(step - farthest_step_, kMostSteps);
   farthest_step_ = step;
 }
-void PagesAhead::follow_other_sequence(std::span<const ObservedAccess> accesses) {
+void PrefetchedPages::follow_other_sequence(std::span<const ObservedAccess> accesses) {
   if (accesses.empty()) return;
   const uint64_t last = std::ranges::max(accesses, {}, &ObservedAccess::step).step;
   if (last >= farthest_step_ || last == other_step_) return;
@@ -59,12 +59,12 @@ void PagesAhead::follow_other_sequence(std::span<const ObservedAccess> accesses)
   ++step_;
 }
 
-void PagesAhead::on_demand_begun() {
+void PrefetchedPages::on_demand_begun() {
   if (!std::exchange(has_planned_, false)) scheduler_.on_unplanned_demand();
 }
 
 // After a while in which no step is told of, nothing is expected but what was announced.
-void PagesAhead::listen() {
+void PrefetchedPages::listen() {
   if (clock_.now_ns() - heard_ns_ <= kSilenceNs) return;
   is_silent_ = true;
   ++plans_;
@@ -72,7 +72,7 @@ void PagesAhead::listen() {
   expire();
 }
 
-void PagesAhead::hear(ObservedAccess access) {
+void PrefetchedPages::hear(ObservedAccess access) {
   const bool is_known_head = access.head < options_.heads;
   counts_.malformed_events += mend(access) || !is_known_head ? 1 : 0;
   follow_step(access.step);
@@ -94,18 +94,18 @@ void PagesAhead::hear(ObservedAccess access) {
 }
 
 // A step that tells of no mass takes nothing away.
-void PagesAhead::weigh(PageNumber page, float mass) {
+void PrefetchedPages::weigh(PageNumber page, float mass) {
   if (mass == 0) return;
   if (std::exchange(weighed_step_, step_) != step_) importance_.end_step();
   importance_.add(page, mass);
 }
 
-float PagesAhead::importance(const PageKey& key) const {
+float PrefetchedPages::importance(const PageKey& key) const {
   const auto page = known_.find(key);
   return page ? importance_.importance(*page) : 0;
 }
 
-std::optional<PagesAhead::PageNumber> PagesAhead::number(const PageKey& key) {
+std::optional<PrefetchedPages::PageNumber> PrefetchedPages::number(const PageKey& key) {
   const auto is_needed = [this](PageNumber page) {
     return scheduler_.waits(page) || scheduler_.state(page) != Scheduler::State::kNone;
   };
@@ -119,7 +119,7 @@ std::optional<PagesAhead::PageNumber> PagesAhead::number(const PageKey& key) {
 }
 
 // `heard`: so many that are demanded now may be named, too, and are not fetched ahead.
-void PagesAhead::plan(size_t heard) {
+void PrefetchedPages::plan(size_t heard) {
   ++plans_;
   has_planned_ = true;
   named_.resize(options_.prefetch_pages + heard);
@@ -134,7 +134,7 @@ void PagesAhead::plan(size_t heard) {
   scheduler_.plan(expected_, step_);
 }
 
-void PagesAhead::mark_milestone(const PageKey& key) {
+void PrefetchedPages::mark_milestone(const PageKey& key) {
   const auto page = known_.find(key);
   if (!page) {
     ++counts_.unknown_keys;
@@ -144,7 +144,7 @@ void PagesAhead::mark_milestone(const PageKey& key) {
   prefetcher_->on_milestone(*page);
 }
 
-void PagesAhead::announce(std::span<const PageKey> keys) {
+void PrefetchedPages::announce(std::span<const PageKey> keys) {
   for (const PageKey& key : keys) {
     // Where no more may wait, what is known is not forgotten for it.
     if (!known_.find(key) && scheduler_.refuse()) continue;
@@ -155,7 +155,7 @@ void PagesAhead::announce(std::span<const PageKey> keys) {
   }
 }
 
-void PagesAhead::withdraw(std::span<const PageKey> keys) {
+void PrefetchedPages::withdraw(std::span<const PageKey> keys) {
   for (const PageKey& key : keys) {
     const auto page = known_.find(key);
     if (!page) {
@@ -169,7 +169,7 @@ void PagesAhead::withdraw(std::span<const PageKey> keys) {
   expire();
 }
 
-void PagesAhead::set_near(std::span<const PageKey> keys, bool is_near) {
+void PrefetchedPages::set_near(std::span<const PageKey> keys, bool is_near) {
   for (const PageKey& key : keys) {
     const auto page = is_near ? number(key) : known_.find(key);
     if (!page) continue;
@@ -185,7 +185,7 @@ void PagesAhead::set_near(std::span<const PageKey> keys, bool is_near) {
   }
 }
 
-uint32_t PagesAhead::demand(const PageRequest& request) {
+uint32_t PrefetchedPages::demand(const PageRequest& request) {
   const auto known = known_.find(request.key);
   if (!known || request.destination.bytes == 0) return kNoPlace;
   known_.use(*known);

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "tier/ahead/page_fetches.h"
-#include "tier/ahead/pages_ahead.h"
 #include "tier/ahead/prefetch_lane.h"
+#include "tier/ahead/prefetched_pages.h"
 
 namespace farpage {
 
 // One demand under way; recycled.
-struct DemandState {
+struct DemandFetchState {
   enum class Way : uint8_t {
     kAsked,     // it comes, or does not, as the answer says
     kAhead,     // it is fetched ahead, or was
@@ -23,7 +23,7 @@ struct DemandState {
     uint32_t index = 0;  // of its request
     Way way = Way::kAsked;
     uint32_t answer = 0;  // of its own or, of kAhead, of its header
-    uint32_t place = PagesAhead::kNoPlace;
+    uint32_t place = PrefetchedPages::kNoPlace;
     uint32_t fetch = 0;  // kFetching
     uint64_t begun_ns = 0;
   };
@@ -51,13 +51,13 @@ struct DemandState {
 };
 
 // Fetches that are demanded, over a lane of their own, with what was fetched ahead. On one thread.
-class Demands {
+class DemandFetches {
  public:
-  Demands(const Clock& clock, Lane lane, PagesAhead& ahead);
+  DemandFetches(const Clock& clock, Lane lane, PrefetchedPages& ahead);
 
-  DemandState* start(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
-                     uint64_t deadline_ns, const DemandOptions& options);
-  void recycle(DemandState* demand);
+  DemandFetchState* start(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
+                          uint64_t deadline_ns, const DemandOptions& options);
+  void recycle(DemandFetchState* demand);
 
   // Answers whether anything moved.
   bool progress() { return lane_.progress(); }
@@ -71,35 +71,36 @@ class Demands {
   // Something has begun to come ahead, behind all that is demanded.
   void on_begun_ahead();
   // Lets time pass until something may have come for it, or until then.
-  void wait(DemandState& demand, uint64_t until_ns);
+  void wait(DemandFetchState& demand, uint64_t until_ns);
 
   LaneStats stats() const { return lane_.stats(); }
   void add_to(PrefetchReport& report) const;
 
  private:
-  using Way = DemandState::Way;
-  using Page = DemandState::Page;
+  using Way = DemandFetchState::Way;
+  using Page = DemandFetchState::Page;
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  DemandState& unused();
-  void ask(DemandState& demand, uint32_t index, uint32_t place, bool allow_cached);
-  void judge(DemandState& demand);
+  DemandFetchState& unused();
+  void ask(DemandFetchState& demand, uint32_t index, uint32_t place, bool allow_cached);
+  void judge(DemandFetchState& demand);
   // demand_verdicts.cc: of one page. These answer whether that was all there is to do about it.
-  bool judge(DemandState& demand, Page& page);
-  bool judge_ahead(DemandState& demand, Page& page);
-  bool use(DemandState& demand, Page& page, const PageVerdict* header);
-  bool fetch_again(DemandState& demand, Page& page);
-  static PageVerdict since_start(const DemandState& demand, const Page& page, PageVerdict verdict);
-  bool follow(DemandState& demand, const Page& page, const PageVerdict& answer);
-  void settle(DemandState& demand, const Page& page, PageVerdict verdict);
-  void stall(DemandState& demand, const Page& page);
+  bool judge(DemandFetchState& demand, Page& page);
+  bool judge_ahead(DemandFetchState& demand, Page& page);
+  bool use(DemandFetchState& demand, Page& page, const PageVerdict* header);
+  bool fetch_again(DemandFetchState& demand, Page& page);
+  static PageVerdict since_start(const DemandFetchState& demand, const Page& page,
+                                 PageVerdict verdict);
+  bool follow(DemandFetchState& demand, const Page& page, const PageVerdict& answer);
+  void settle(DemandFetchState& demand, const Page& page, PageVerdict verdict);
+  void stall(DemandFetchState& demand, const Page& page);
   void leave_place(Page& page);
-  void tell_window(DemandState& demand);
+  void tell_window(DemandFetchState& demand);
 
   const Clock& clock_;
-  PagesAhead& ahead_;
-  std::vector<std::unique_ptr<DemandState>> states_;
-  std::vector<DemandState*> active_;
+  PrefetchedPages& ahead_;
+  std::vector<std::unique_ptr<DemandFetchState>> states_;
+  std::vector<DemandFetchState*> active_;
   uint64_t lent_ = 0;
   uint64_t outdated_ = 0;
   uint64_t given_up_ = 0;
