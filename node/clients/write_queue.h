@@ -43,7 +43,7 @@ class WriteQueue {
   void remove(ClientId client, RemoveRequest request, std::function<void(Reply)> done);
   void disconnected(ClientId client);
   // The epoch has changed: what has not begun is refused with the one that it is now, and of what
-  // has begun in part no further page begins. The replica_sender ends pages that are being
+  // has begun in part no further page begins. The sender ends pages that are being
   // replicated.
   void refuse_waiting();
 
