@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "integrity/crc32c.h"
+#include "tier/asked_of_primary.h"
 #include "tier/client.h"
 #include "tier/link/fleet_link.h"
 
@@ -55,24 +56,8 @@ struct PutState {
   }
 };
 
-struct RemoveState {
-  std::mutex mutex;
-  uint64_t removed = 0;
-  std::optional<Error> error;
-  size_t unanswered = 0;
-  uint64_t deadline_ns = 0;
-
-  bool done() {
-    std::lock_guard lock(mutex);
-    return unanswered == 0;
-  }
-};
-
 namespace {
 
-// Between two looks at the register, for a node that is in another epoch.
-constexpr uint64_t kLooksPerView = 8;
-constexpr uint64_t kLastWordNs = 5 * kMillisecond;
 // Between two looks at writes that are late, by who waits for them.
 constexpr uint64_t kLateLookNs = kMillisecond;
 
@@ -108,13 +93,6 @@ size_t group_size(std::span<const PutRequest> requests, std::span<const uint32_t
   return count;
 }
 
-// A little less than what is left: so that a page which has to wait in vain does not keep back what
-// the others came to.
-uint64_t patience_of_node(uint64_t now_ns, uint64_t deadline_ns) {
-  const uint64_t left = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
-  return left - std::min(left / 8, kLastWordNs);
-}
-
 bool takes_puts(const View* view, uint64_t now_ns) {
   return view != nullptr && view->staging != nullptr && view->staging->bytes() > 0 &&
          view->connected && view->valid(now_ns);
@@ -134,11 +112,6 @@ std::optional<Staging::Segment> allocate(Runtime& runtime, Staging& staging, uin
     if (segment || staging.broken() || runtime.clock().now_ns() >= deadline_ns) return segment;
     staging.drive(0);
   }
-}
-
-bool is_of_other_epoch(const Result<Reply>& reply) {
-  const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
-  return refusal != nullptr && refusal->code == Code::kOtherEpoch;
 }
 
 // One commit, until it has been answered for good: what is in the staging stays there.
@@ -320,25 +293,6 @@ std::string Put::why() const {
   return state_->why;
 }
 
-Remove::Remove(Runtime* runtime, std::shared_ptr<RemoveState> state)
-    : runtime_(runtime), state_(std::move(state)) {}
-
-bool Remove::done() const {
-  return state_->done();
-}
-
-Result<uint64_t> Remove::wait() {
-  runtime_->wait_until(state_->deadline_ns, [this] { return state_->done(); });
-  std::lock_guard lock(state_->mutex);
-  if (state_->error) return tl::unexpected(*state_->error);
-  if (state_->unanswered > 0) {
-    return fail(Code::kTimeout,
-                "the remove was not acknowledged by its deadline; the pages may be "
-                "removed or not");
-  }
-  return state_->removed;
-}
-
 Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
   Runtime& runtime = fleet_->runtime();
   auto state = std::make_shared<PutState>();
@@ -423,88 +377,6 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
     }
   }
   return Put(&runtime, std::move(state));
-}
-
-namespace {
-
-// Keys to remove, which go to the primaries that the epoch of now says.
-void send_removes(const std::shared_ptr<FleetLink>& fleet,
-                  const std::shared_ptr<RemoveState>& state, std::span<const PageKey> keys);
-
-void removed(const std::shared_ptr<FleetLink>& fleet, const std::shared_ptr<RemoveState>& state,
-             const std::vector<PageKey>& keys, const Result<Reply>& reply) {
-  Runtime& runtime = fleet->runtime();
-  const bool again = is_of_other_epoch(reply) && fleet->has_register() &&
-                     runtime.clock().now_ns() < state->deadline_ns;
-  if (again) {
-    fleet->look_again();
-    runtime.after(fleet->view_ns() / kLooksPerView, [fleet, state, keys] {
-      send_removes(fleet, state, keys);
-      // Before notify(): who waits holds the runtime's lock when it asks for the state's.
-      {
-        const std::lock_guard lock(state->mutex);
-        --state->unanswered;
-      }
-      fleet->runtime().notify();
-    });
-    return;
-  }
-  {
-    const std::lock_guard lock(state->mutex);
-    --state->unanswered;
-    const auto* answered = reply ? std::get_if<RemoveReply>(&*reply) : nullptr;
-    const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
-    if (answered != nullptr) {
-      state->removed += answered->removed;
-    } else if (refusal != nullptr) {
-      const Code here = fleet->has_register() ? Code::kUnavailable : Code::kInvalid;
-      const bool other = refusal->code == Code::kOtherEpoch;
-      state->error = Error{other ? here : refusal->code, refusal->message};
-    } else {
-      state->error =
-          reply ? Error{Code::kProtocol, "the node did not answer to the remove"} : reply.error();
-    }
-  }
-  runtime.notify();
-}
-
-void send_removes(const std::shared_ptr<FleetLink>& fleet,
-                  const std::shared_ptr<RemoveState>& state, std::span<const PageKey> keys) {
-  const auto view = fleet->view();
-  std::vector<std::vector<PageKey>> parts(view->links.size());
-  for (const PageKey& key : keys) parts[view->placement.replicas(key).primary()].push_back(key);
-  for (size_t member = 0; member < parts.size(); ++member) {
-    std::span<const PageKey> left = parts[member];
-    if (left.empty()) continue;
-    const auto node = view->links[member]->view();
-    const uint64_t now = fleet->runtime().clock().now_ns();
-    if (node == nullptr || !node->connected || !node->valid(now)) {
-      const std::lock_guard lock(state->mutex);
-      state->error = Error{Code::kUnavailable, "no memory node can be reached now"};
-      continue;
-    }
-    while (!left.empty()) {
-      const auto some = left.first(std::min<size_t>(left.size(), kMaxRemoveKeys));
-      left = left.subspan(some.size());
-      {
-        const std::lock_guard lock(state->mutex);
-        ++state->unanswered;
-      }
-      const std::vector<PageKey> sent(some.begin(), some.end());
-      node->link->call(
-          RemoveRequest{sent, view->tag, patience_of_node(now, state->deadline_ns)},
-          [fleet, state, sent](const Result<Reply>& reply) { removed(fleet, state, sent, reply); });
-    }
-  }
-}
-
-}  // namespace
-
-Remove Client::remove(std::span<const PageKey> keys, uint64_t deadline_ns) {
-  auto state = std::make_shared<RemoveState>();
-  state->deadline_ns = deadline_ns;
-  send_removes(fleet_, state, keys);
-  return Remove(&fleet_->runtime(), std::move(state));
 }
 
 }  // namespace farpage
