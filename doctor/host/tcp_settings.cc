@@ -23,7 +23,7 @@ struct Setting {
 };
 
 // docs/doctor.md has the reason of each threshold.
-constexpr std::array<Setting, 7> kSettings = {{
+constexpr std::array<Setting, 8> kSettings = {{
     {"net.core.somaxconn", 0, 4'096, Level::kWarning,
      "a node that starts again is dialled by all of its clients at once"},
     {"net.core.rmem_max", 0, 4 * kMiB, Level::kNote, "it caps buffers that a program sizes itself"},
@@ -36,6 +36,10 @@ constexpr std::array<Setting, 7> kSettings = {{
      "without it receive buffers stay at their first size"},
     {"net.core.netdev_max_backlog", 0, 1'000, Level::kWarning,
      "a burst of pages beyond it is dropped, and sent again after a deadline"},
+    {"net.ipv4.tcp_mtu_probing", 0, 1, Level::kNote,
+     "over a link with a smaller MTU whose ICMP does not come through, small messages pass and "
+     "pages "
+     "do not"},
 }};
 
 std::string path_of(std::string key) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/units.h"
+#include "net/stream/lost_packets.h"
 
 namespace farpage::tcp {
 namespace {
@@ -231,6 +232,7 @@ void DataConnection::await(short events) {
 
 void DataConnection::end() {
   watch_.reset();
+  warn_of_lost_packets(stream_->fd());
   stream_.reset();
   traffic_.connections.fetch_sub(1, std::memory_order_relaxed);
   on_end_();

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/units.h"
+#include "net/stream/lost_packets.h"
 #include "transport/peer_memory.h"
 
 namespace farpage::tcp {
@@ -274,7 +275,10 @@ void TcpInitiator::close() {
 }
 
 void TcpInitiator::end_stream() {
-  if (stream_ != nullptr) readiness_.remove(stream_->fd());
+  if (stream_ != nullptr) {
+    warn_of_lost_packets(stream_->fd());
+    readiness_.remove(stream_->fd());
+  }
   stream_.reset();
 }
 

@@ -35,6 +35,10 @@ constexpr Case kCases[] = {
     {"net.core.netdev_max_backlog", "net/core/netdev_max_backlog", "300", Level::kWarning,
      "sysctl -w net.core.netdev_max_backlog=1000"},
     {"net.core.netdev_max_backlog", "net/core/netdev_max_backlog", "1000", Level::kOk, ""},
+    {"net.ipv4.tcp_mtu_probing", "net/ipv4/tcp_mtu_probing", "0", Level::kNote,
+     "sysctl -w net.ipv4.tcp_mtu_probing=1"},
+    {"net.ipv4.tcp_mtu_probing", "net/ipv4/tcp_mtu_probing", "1", Level::kOk, ""},
+    {"net.ipv4.tcp_mtu_probing", "net/ipv4/tcp_mtu_probing", "2", Level::kOk, ""},
     {"net.ipv4.tcp_rmem", "net/ipv4/tcp_rmem", "nonsense", Level::kNote, ""},
 };
 
