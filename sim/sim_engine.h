@@ -7,17 +7,12 @@
 #include <vector>
 
 #include "sim/findings.h"
-#include "sim/page_frames.h"
+#include "sim/judged_fetches.h"
 #include "sim/sim_cluster.h"
 #include "sim/truth.h"
 #include "tier/client.h"
 
 namespace farpage {
-
-// Pages of odd keys are half as long.
-inline uint64_t length_of(uint64_t key_number, uint64_t page_bytes) {
-  return key_number % 2 == 0 ? page_bytes : page_bytes / 2;
-}
 
 class SimEngine;
 
@@ -72,14 +67,14 @@ class SimEngine {
             uint64_t page_bytes, EngineWitness* witness = nullptr);
   ~SimEngine();
 
-  bool owns(const std::byte* destination) const { return frames_.owns(destination); }
+  bool owns(const std::byte* destination) const { return fetches_.owns(destination); }
   // Whether this is a destination whose page has no verdict yet.
-  bool awaits(const std::byte* destination) const;
+  bool awaits(const std::byte* destination) const { return fetches_.awaits(destination); }
 
   // Its thread stands still until resume(), and so no verdict is asked of it meanwhile.
   void pause();
   void resume();
-  bool paused() const { return paused_; }
+  bool paused() const { return fetches_.paused(); }
 
   void start_fetch(const std::vector<uint64_t>& key_numbers, uint64_t in_ns, bool newest_known);
   // Lets go of what was begun last, if a page of it has no verdict yet. Time passes until its
@@ -92,8 +87,8 @@ class SimEngine {
 
   // Progress, and everything that has ended since.
   void observe();
-  bool idle() const { return fetches_.empty() && puts_.empty() && removes_.empty(); }
-  void check_frames() { frames_.check_all(); }
+  bool idle() const { return fetches_.idle() && puts_.empty() && removes_.empty(); }
+  void check_frames() { fetches_.frames().check_all(); }
 
   // Blocks; for the end of a run.
   PutResult put_now(uint64_t key_number, uint64_t in_ns);
@@ -101,27 +96,11 @@ class SimEngine {
 
   Client& client() { return *client_; }
   LaneStats lane_stats() const { return lane_->stats(); }
-  const Counts& counts() const { return counts_; }
+  Counts counts() const;
 
  private:
-  static constexpr size_t kFrames = 256;
+  using RunningFetch = JudgedFetches<Fetch>::Running;
 
-  struct RunningPage {
-    uint64_t key_number;
-    size_t frame;
-    Truth::Bound bound;
-    bool judged = false;
-    bool returned = false;
-  };
-  struct RunningFetch {
-    uint64_t id = 0;
-    uint64_t sent_ns = 0;
-    uint64_t deadline_ns = 0;
-    std::vector<PageRequest> requests;
-    std::vector<PageVerdict> verdicts;
-    std::vector<RunningPage> pages;
-    Fetch fetch;
-  };
   struct SentPage {
     PageKey key;
     uint64_t number;
@@ -142,10 +121,8 @@ class SimEngine {
     uint64_t deadline_ns;
   };
 
-  void observe_fetch(RunningFetch& running);
-  void at_deadline(uint64_t id);
-  void judge(const RunningFetch& running, size_t page);
-  void judge_bytes(const RunningFetch& running, size_t page);
+  // Tells the witness, and judges what only an engine that never blocks can be held to.
+  void verdict_given(const RunningFetch& running, size_t page);
   RunningPut send_put(const std::vector<uint64_t>& key_numbers, uint64_t in_ns);
   void end_put(RunningPut& running);
   bool released(RunningPut& running, uint64_t deadline_ns);
@@ -156,17 +133,11 @@ class SimEngine {
   Findings& findings_;
   EngineWitness& witness_;
   uint64_t page_bytes_;
-  PageFrames frames_;
-  Region region_;
-  std::unique_ptr<Lane> lane_;
-  std::vector<bool> awaited_;  // frames whose page has no verdict yet
-  std::list<RunningFetch> fetches_;
+  JudgedFetches<Fetch> fetches_;
+  std::unique_ptr<Lane> lane_;  // goes before the memory that it reads into
   std::list<RunningPut> puts_;
   std::list<RunningRemove> removes_;
-  uint64_t last_fetch_ = 0;
-  bool paused_ = false;
-  uint64_t resumed_ns_ = 0;
-  Counts counts_;
+  Counts counts_;  // without what the fetches count themselves
 };
 
 using SimEngines = std::vector<std::unique_ptr<SimEngine>>;
@@ -174,7 +145,5 @@ using SimEngines = std::vector<std::unique_ptr<SimEngine>>;
 void live_until(sim::World& world, const SimEngines& engines, uint64_t time_ns);
 // Until nothing of theirs is under way and each of them reaches its nodes. False: not by then.
 bool wait_until_idle(sim::World& world, const SimEngines& engines, uint64_t deadline_ns);
-
-PageKey sim_key(uint64_t number);
 
 }  // namespace farpage

@@ -37,7 +37,7 @@ PARTS = {
     **{backend: ["base", "net", "integrity", "transport"] for backend in BACKENDS},
     "integrity/cuda": ["base", "integrity"],
 }
-USES_PARTS = {"sim": ["sim/network"], "chaos": ["sim/network", "sim/fault"], "lab": ["sim/network", "sim/fault"]}
+USES_PARTS = {"sim": ["sim/network", "sim/fault"], "chaos": ["sim/network", "sim/fault"], "lab": ["sim/network", "sim/fault"]}
 EVERYTHING = {*ROOMS, *PARTS}
 # Where programs are put together.
 COMPOSITION_ROOTS = {

@@ -26,12 +26,6 @@ class CheckedPushes {
     uint64_t ready = 0;
     std::array<uint64_t, kReasons> recompute{};  // by reason
     uint64_t dropped = 0;                        // pushes, before they were done
-
-    void add(const Counts& more) {
-      ready += more.ready;
-      dropped += more.dropped;
-      for (size_t i = 0; i < recompute.size(); ++i) recompute[i] += more.recompute[i];
-    }
   };
 
   // All but the lane outlives it.
