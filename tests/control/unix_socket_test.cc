@@ -105,9 +105,10 @@ TEST_F(UnixSocket, DestroyedLinkEndsItsCallsToo) {
   ServedNode node;
   auto link = link_to(node.path());
   Calls calls;
+  // A node refuses a commit that comes before it has answered to the hello.
   link->call(HelloRequest{}, calls.callback(runtime_));
-  link->call(CommitRequest{1, 60 * kSecond, {CommitPage{}}}, calls.callback(runtime_));
   ASSERT_TRUE(wait([&] { return calls.replies == 1; }));
+  link->call(CommitRequest{1, 60 * kSecond, {CommitPage{}}}, calls.callback(runtime_));
   link.reset();
   EXPECT_TRUE(wait([&] { return calls.errors == 1; }));
   EXPECT_TRUE(node.wait_disconnected(1));
