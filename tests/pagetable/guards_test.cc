@@ -16,8 +16,8 @@ TEST(Guards, EachHasANameOfItsOwn) {
   EXPECT_EQ(guard_named("no_such_rule"), std::nullopt);
 }
 
-TEST(Guards, AreOn) {
-  for (size_t i = 0; i < kGuardNames.size(); ++i) EXPECT_TRUE(on(static_cast<Guard>(i)));
+TEST(Guards, AreEnforced) {
+  for (size_t i = 0; i < kGuardNames.size(); ++i) EXPECT_TRUE(enforced(static_cast<Guard>(i)));
 }
 
 #ifdef FARPAGE_GUARD_SWITCHES
