@@ -20,7 +20,7 @@ class ShmWarmReadsTest(WarmReads, Case):
 
 class EndTest(Case):
     def test_an_interrupt_at_any_time_leaves_nothing(self):
-        seed = int(os.environ.get("FARPAGE_SEED", random.SystemRandom().randrange(1_000_000)))
+        seed = int(os.environ.get("FARPAGE_SEED", 1))
         print("seed", seed)
         draw = random.Random(seed)
         commands = (

@@ -69,14 +69,24 @@ class TestTest(unittest.TestCase):
         self.assertNotIn("junit-again", "".join(self.calls()))
 
     def test_what_a_sanitizer_finds_fails_all(self):
-        finding = 'path=${TSAN_OPTIONS##*log_path=}; mkdir -p "${path%/*}"; echo "data race" > "$path.42"'
-        for failures in (0, 1):
-            self.write("bin/ctest", CTEST.replace("left=", f"{finding}\nleft=", 1))
-            result = self.run_tests(failures, preset="tsan")
-            self.assertEqual((result.returncode, result.stdout), (1, "data race\n"))
-            self.assertNotIn("--rerun-failed", "".join(self.calls()))
-        self.write("bin/ctest", CTEST)
-        self.assertEqual(self.run_tests(failures=0, preset="tsan").returncode, 0)
+        for preset, variable in (("tsan", "TSAN_OPTIONS"), ("asan", "ASAN_OPTIONS"), ("asan", "UBSAN_OPTIONS")):
+            finding = f'path=${{{variable}#*log_path=\\"}}; echo "data race" > "${{path%%\\"*}}.farpage.42"'
+            ctest = CTEST.replace("build/dev", f"build/{preset}")
+            for failures, when in ((0, "*"), (1, "*"), (1, "*--rerun-failed*")):
+                look = f'case "$*" in {when}) {finding} ;; esac'
+                self.write("bin/ctest", ctest.replace("left=", f"{look}\nleft=", 1))
+                result = self.run_tests(failures, preset)
+                self.assertEqual(result.returncode, 1, (preset, variable, when))
+                self.assertIn("data race\n", result.stdout)
+                self.assertIn("a sanitizer found this", result.stderr)
+            self.write("bin/ctest", ctest)
+            self.assertEqual(self.run_tests(0, preset).returncode, 0)
+
+    def test_a_crash_and_a_test_without_an_end_have_no_second_chance(self):
+        for how in ("Subprocess aborted***Exception:", "***Exception: SegFault", "***Timeout"):
+            self.write("bin/ctest", CTEST.replace("exit 8", f'echo "1/2 Test #3: A.b ....{how}  1.00 sec"; exit 8'))
+            self.assertEqual(self.run_tests(failures=1).returncode, 8)
+        self.assertNotIn("--rerun-failed", "".join(self.calls()))
 
     def test_one_that_fails_by_chance_with_a_sanitizer_is_run_again(self):
         self.write("bin/ctest", CTEST.replace("build/dev", "build/tsan"))

@@ -56,7 +56,8 @@ def why(status, lines):
     said = lines[-1] if lines else "it said nothing"
     if said.startswith(NO_END):
         return said
-    return f"{CRASHED}{signal.Signals(-status).name}: {said}" if status < 0 else f"exit status {status}: {said}"
+    number = -status if status < 0 else status - 128  # a shell's child
+    return f"{CRASHED}{signal.Signals(number).name}: {said}" if number > 0 else f"exit status {status}: {said}"
 
 
 def script_cases(path, limit_s):
@@ -74,7 +75,7 @@ def program_cases(path, limit_s):
         status, lines = stream([path, f"--gtest_output=xml:{report}", "--gtest_color=no"], limit_s)
         # A program that crashed has written none.
         cases = [gtest_case(path.name, case) for case in xml.parse(report).iter("testcase")] if report.exists() else []
-    if status != 0 and not any(case.outcome == "failed" for case in cases):
+    if status < 0 or (status != 0 and not any(case.outcome == "failed" for case in cases)):
         cases.append(Case(path.name, "failed", why(status, lines)))
     if not cases:
         cases.append(Case(path.name, "failed", "it has no test"))
@@ -103,13 +104,13 @@ def junit(cases):
     return xml.ElementTree(suite)
 
 
-def run(test, limit_s, table):
+def run(test, limit_s, table, which=""):
     """Its cases; the table gets a row."""
     print(f"=== {test.stem}", flush=True)
     begin = time.monotonic()
     cases = (script_cases if is_script(test) else program_cases)(test.absolute(), limit_s)
     counts = collections.Counter(case.outcome for case in cases)
-    table.append(f"{test.stem:32} passed {counts['passed']:4}  failed {counts['failed']:3}  skipped {counts['skipped']:3}  "
+    table.append(f"{which + test.stem:32} passed {counts['passed']:4}  failed {counts['failed']:3}  skipped {counts['skipped']:3}  "
                  f"{time.monotonic() - begin:6.1f} s")
     return cases
 
@@ -139,7 +140,7 @@ def main():
     every = {test: run(test, options.limit_s, table) for test in chosen}
     again = [test for test, cases in every.items() if deserves_another(cases)]
     for test in again:
-        every[test] = run(test, options.limit_s, table)
+        every[test] = run(test, options.limit_s, table, "again: ")
     cases = [case for cases in every.values() for case in cases]
     junit(cases).write(options.junit)
     print("=== all")

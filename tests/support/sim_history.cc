@@ -77,11 +77,11 @@ std::vector<Finding> SimHistory::run() {
     act();
     live(draws_.below(draws_.chance(0.25) ? 20 * turn_ns_ : turn_ns_));
   }
-  if (findings_.empty()) settle();
   for (auto& engine : engines_) add(*engine);
   for (auto& faulty : client_faults_) add(*faulty);
   for (auto* faulty : all_node_faults_) add(*faulty);
-  tally_["runs of nodes"] += all_node_faults_.size();
+  count();
+  if (findings_.empty()) settle();
   engines_.clear();
   close();
   return findings_.all();
@@ -112,6 +112,7 @@ void SimHistory::disturb() {
 }
 
 void SimHistory::restart(size_t node) {
+  ++tally_["restarts"];
   cluster_.end_node(static_cast<NodeEnd>(draws_.below(3)), node);
   live(draws_.chance(0.5) ? 0 : draws_.between(0, 20 * kMillisecond));
   cluster_.start_node(node);

@@ -26,11 +26,11 @@ class TierHistory final : public SimHistory {
 
 TEST(TierProperty, PromiseHoldsInEveryHistory) {
   expect_promise_holds<TierHistory>(
-      150, {"ready",          "recompute",         "held",          "acknowledged puts",
-            "paths ended",    "stray completions", "runs of nodes", "flipped at rest",
-            "flipped_header", "flipped_payload",   "flipped_write", "torn",
-            "short",          "nothing",           "stale_slot",    "late",
-            "lost",           "duplicated",        "reordered",     "failed"});
+      150, {{"ready"},          {"recompute"},         {"held"},          {"acknowledged puts"},
+            {"paths ended"},    {"stray completions"}, {"restarts"},      {"flipped at rest"},
+            {"flipped_header"}, {"flipped_payload"},   {"flipped_write"}, {"torn"},
+            {"short"},          {"nothing"},           {"stale_slot"},    {"late"},
+            {"lost"},           {"duplicated"},        {"reordered"},     {"failed"}});
 }
 
 #ifdef FARPAGE_GUARD_SWITCHES

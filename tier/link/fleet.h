@@ -24,18 +24,18 @@ struct Fleet {
   EpochRegister* epochs = nullptr;
   uint64_t view_ns = 0;  // `view_lease`, with a register: the same at every node and client
 
+  // The dialer of a member; it outlives who is told. Called on the runtime, also for nodes that
+  // join later.
+  std::function<ControlDialer&(NodeId)> dialer;
+
   // With a register: a node joins once it and all members that live have reached each other. It
   // gives up if that fails for so long, or six times as long if it may still come about by itself.
   // 0: it joins at once, as in most simulations.
   uint64_t meet_ns = 0;
   // It has given up, for this reason; called again until the process ends.
-  std::function<void(const std::string&)> cannot_join;
+  std::function<void(const std::string&)> cannot_join = nullptr;
   // Which members a member has not heard of for a lease, in this epoch; again and again.
-  std::function<void(uint64_t epoch, const std::vector<NodeId>&)> tell_away;
-
-  // The dialer of a member; it outlives who is told. Called on the runtime, also for nodes that
-  // join later.
-  std::function<ControlDialer&(NodeId)> dialer;
+  std::function<void(uint64_t epoch, const std::vector<NodeId>&)> tell_away = nullptr;
 };
 
 }  // namespace farpage

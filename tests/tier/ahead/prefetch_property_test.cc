@@ -113,8 +113,7 @@ class PrefetchHistory final : public SimHistory {
     unless(engine_->counts().ready == ready + 1, "a page that does not come");
   }
 
-  void close() override {
-    engine_->check_frames();
+  void count() override {
     const auto& demands = engine_->counts();
     tally_["demands ready"] += demands.ready;
     tally_["demands recompute"] += demands.recompute;
@@ -134,6 +133,10 @@ class PrefetchHistory final : public SimHistory {
     tally_["outdated"] += report.outdated;
     tally_["given up"] += report.given_up;
     tally_["forgotten"] += report.forgotten_pages;
+  }
+
+  void close() override {
+    engine_->check_frames();
     engine_.reset();
   }
 
@@ -143,10 +146,25 @@ class PrefetchHistory final : public SimHistory {
 };
 
 TEST(PrefetchProperty, PromiseHoldsInEveryHistory) {
-  expect_promise_holds<PrefetchHistory>(
-      150, {"demands ready", "demands recompute", "demands held", "lent", "cached", "timely",
-            "came late", "unused", "evicted", "never came", "refused", "withdrawn", "overtaken",
-            "outdated", "given up", "forgotten", "late", "lost", "failed"});
+  expect_promise_holds<PrefetchHistory>(150, {{"demands ready"},
+                                              {"demands recompute"},
+                                              {"demands held"},
+                                              {"lent"},
+                                              {"cached"},
+                                              {"timely"},
+                                              {"came late"},
+                                              {"unused"},
+                                              {"evicted"},
+                                              {"never came"},
+                                              {"refused"},
+                                              {"withdrawn"},
+                                              {"overtaken"},
+                                              {"outdated"},
+                                              {"given up"},
+                                              {"forgotten"},
+                                              {"late"},
+                                              {"lost"},
+                                              {"failed"}});
 }
 
 #ifdef FARPAGE_GUARD_SWITCHES
