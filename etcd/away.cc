@@ -54,32 +54,29 @@ Transaction read_away(const std::string& prefix) {
   return transaction;
 }
 
-Result<std::vector<AwayRecord>> decode_away(const std::string& prefix,
-                                            const TransactionReply& reply) {
+// A record that this program does not understand says nothing: it may be a later version's.
+std::vector<AwayRecord> decode_away(const std::string& prefix, const TransactionReply& reply) {
   std::vector<AwayRecord> records;
-  if (reply.found.size() != 1) {
-    return fail(Code::kProtocol, "etcd answers something else than was asked");
-  }
-  for (const KeyValue& entry : reply.found[0]) {
-    if (!entry.key.starts_with(folder(prefix))) continue;
-    auto record = decode(prefix, entry);
-    if (!record) {
-      return fail(Code::kInvalid,
-                  fmt::format("in etcd, '{}' is none of this program's records ({})", entry.key,
-                              record.error().message));
+  for (const auto& found : reply.found) {
+    for (const KeyValue& entry : found) {
+      if (!entry.key.starts_with(folder(prefix))) continue;
+      if (auto record = decode(prefix, entry)) records.push_back(std::move(*record));
     }
-    records.push_back(std::move(*record));
   }
   return records;
 }
 
 // From the youngest on: members stand in the order in which they joined.
-std::vector<NodeId> reached_by_nobody(const Epoch& epoch, const std::vector<NodeId>& living,
+std::vector<NodeId> reached_by_nobody(const Epoch& epoch, const std::vector<Process>& processes,
                                       const std::vector<AwayRecord>& said) {
+  const auto process_of = [&](NodeId node) {
+    return std::ranges::find(processes, node, &Process::node);
+  };
   std::vector<NodeId> stay;
   for (const Member& member : epoch.members) {
-    if (std::ranges::find(living, member.node) != living.end()) stay.push_back(member.node);
+    if (process_of(member.node) != processes.end()) stay.push_back(member.node);
   }
+  const size_t living = stay.size();
   const auto misses = [&](NodeId by, NodeId node) {
     return std::ranges::any_of(said, [&](const AwayRecord& record) {
       return record.by == by && record.epoch == epoch.number &&
@@ -91,10 +88,18 @@ std::vector<NodeId> reached_by_nobody(const Epoch& epoch, const std::vector<Node
     const NodeId node = stay[place];
     const bool is_missed = std::ranges::all_of(
         stay, [&](NodeId other) { return other == node || misses(other, node); });
-    if (!is_missed) continue;
+    if (!is_missed || process_of(node)->is_new) continue;
     out.push_back(node);
     stay.erase(stay.begin() + static_cast<ptrdiff_t>(place));
   }
+  // Where no two members reach each other, their network has failed and not one of them: to leave
+  // them out would empty them all. Two members cannot tell one from the other.
+  const bool any_pair = std::ranges::any_of(stay, [&](NodeId one) {
+    return std::ranges::any_of(stay, [&](NodeId other) {
+      return one != other && !misses(one, other) && !misses(other, one);
+    });
+  });
+  if (living > 2 && !any_pair) out.clear();
   return out;
 }
 

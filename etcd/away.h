@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "etcd/messages.h"
 #include "pagetable/epoch.h"
 
@@ -23,12 +22,17 @@ struct AwayRecord {
 std::string away_key(const std::string& prefix, NodeId by);
 std::string encode(const AwayRecord& record);
 Transaction read_away(const std::string& prefix);
-Result<std::vector<AwayRecord>> decode_away(const std::string& prefix,
-                                            const TransactionReply& reply);
+std::vector<AwayRecord> decode_away(const std::string& prefix, const TransactionReply& reply);
 
-// The members that none of the others reaches that live and stay. Where several do not reach each
-// other, those that joined first stay. `living`: of whom a process is known.
-std::vector<NodeId> reached_by_nobody(const Epoch& epoch, const std::vector<NodeId>& living,
+// A process that is registered.
+struct Process {
+  NodeId node = 0;
+  bool is_new = false;  // it registered after the epoch began, and may not have joined yet
+};
+
+// The members that none of the others reaches that live and stay. Where two do not reach each
+// other, the one that joined first stays. None where no two of more reach each other.
+std::vector<NodeId> reached_by_nobody(const Epoch& epoch, const std::vector<Process>& processes,
                                       const std::vector<AwayRecord>& said);
 
 }  // namespace farpage::etcd

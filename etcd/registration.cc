@@ -141,7 +141,9 @@ Result<void> Registration::enroll(bool first) {
     if (!granted) return tl::unexpected(granted.error());
     Transaction transaction;
     transaction.conditions = {{key, known == nullptr ? 0 : known->revision}};
-    transaction.operations = {{Operation::Kind::kPut, key, encode(options_.self), granted->lease}};
+    transaction.operations = {
+        {Operation::Kind::kPut, key, encode(options_.self), granted->lease},
+        {Operation::Kind::kErase, away_key(client_.prefix(), node_id(options_.self.name))}};
     // That an earlier process of this name was drained is nothing to this one.
     if (first) {
       const Member* former = fleet->registered.epoch.find(node_id(options_.self.name));
@@ -153,7 +155,7 @@ Result<void> Registration::enroll(bool first) {
     if (!written) return tl::unexpected(written.error());
     if (!written->held) continue;
     lease_ = granted->lease;
-    away_written_ = {};  // it went with the lease before
+    away_written_ = AwayRecord();
     record_revision_ = written->header.revision;
     return {};
   }
@@ -199,8 +201,9 @@ Result<void> Registration::keep_once(uint64_t begun_ns) {
   options_.hooks.drained(drained && self != nullptr && self->leaving);
   const uint64_t now = boottime_clock().now_ns();
   const bool heard_long = heard_since_ns_ && now - *heard_since_ns_ >= lease_ns;
-  if (heard_long && now - begun_ns <= lease_ns / 2) leave_out_silent(*fleet);
-  return leave_out_unreached(*fleet);
+  const bool is_sure = heard_long && now - begun_ns <= lease_ns / 2;
+  if (is_sure) leave_out_silent(*fleet);
+  return leave_out_unreached(*fleet, is_sure);
 }
 
 // Its own run before is as dead as those of whom nothing is heard, and no other node can know: the
@@ -238,45 +241,40 @@ void Registration::leave_out(const FleetRecord& fleet, const std::vector<NodeId>
 }
 
 void Registration::tell_away(uint64_t epoch, const std::vector<NodeId>& nodes) {
-  const uint64_t now = boottime_clock().now_ns();
   const std::lock_guard lock(mutex_);
-  away_epoch_ = epoch;
-  std::erase_if(away_since_ns_, [&](const auto& away) {
-    return std::ranges::find(nodes, away.first) == nodes.end();
-  });
-  for (const NodeId node : nodes) away_since_ns_.try_emplace(node, now);
+  absences_.tell(epoch, nodes, boottime_clock().now_ns());
 }
 
 // A node that was stopped for a moment keeps its place.
 AwayRecord Registration::away_for_long(uint64_t epoch) {
-  AwayRecord away = {node_id(options_.self.name), epoch, {}};
-  const uint64_t now = boottime_clock().now_ns();
   const std::lock_guard lock(mutex_);
-  if (away_epoch_ != epoch) return away;
-  for (const auto& [node, since_ns] : away_since_ns_) {
-    if (now - since_ns >= options_.ttl_s * kSecond / kAwayPerLease) away.nodes.push_back(node);
-  }
-  return away;
+  auto nodes = absences_.for_long(epoch, options_.ttl_s * kSecond / kAwayPerLease,
+                                  boottime_clock().now_ns());
+  if (nodes.empty()) return {};
+  return {node_id(options_.self.name), epoch, std::move(nodes)};
 }
 
 // A member that others do not reach keeps its lease all the same. What the others say of it is
-// asked only where this one does not reach it either.
-Result<void> Registration::leave_out_unreached(const FleetRecord& fleet) {
+// asked only where this one does not reach it either. `is_sure`: etcd has been heard for a lease,
+// so that the others had as long to find each other after a cut.
+Result<void> Registration::leave_out_unreached(const FleetRecord& fleet, bool is_sure) {
   const AwayRecord away = away_for_long(fleet.registered.epoch.number);
-  if (auto said = say_away(away); !said || away.nodes.empty()) return said;
+  if (auto said = say_away(away); !said || away.nodes.empty() || !is_sure) return said;
   auto reply = client_.run(read_away(client_.prefix()), deadline());
   if (!reply) return tl::unexpected(reply.error());
-  auto said = decode_away(client_.prefix(), *reply);
-  if (!said) return tl::unexpected(said.error());
-  std::vector<NodeId> living;
-  for (const NodeRecord& node : fleet.nodes) living.push_back(node_id(node.name));
-  leave_out(fleet, reached_by_nobody(fleet.registered.epoch, living, *said),
-            "no other member reaches them");
+  std::vector<Process> processes;
+  for (const NodeRecord& node : fleet.nodes) {
+    processes.push_back({node_id(node.name), node.revision > fleet.epoch_revision});
+  }
+  leave_out(
+      fleet,
+      reached_by_nobody(fleet.registered.epoch, processes, decode_away(client_.prefix(), *reply)),
+      "no other member reaches them");
   return {};
 }
 
 Result<void> Registration::say_away(const AwayRecord& away) {
-  if (away == away_written_ || (away.nodes.empty() && away_written_.nodes.empty())) return {};
+  if (away == away_written_) return {};
   const std::string key = away_key(client_.prefix(), node_id(options_.self.name));
   Transaction transaction;
   transaction.conditions = {registered()};
@@ -285,6 +283,7 @@ Result<void> Registration::say_away(const AwayRecord& away) {
   } else {
     transaction.operations = {{Operation::Kind::kPut, key, encode(away), lease_}};
   }
+  away_written_.reset();  // an answer that is lost leaves it open
   auto written = client_.run(transaction, deadline());
   if (!written) return tl::unexpected(written.error());
   if (written->held) away_written_ = away;

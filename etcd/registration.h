@@ -4,13 +4,13 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "etcd/absences.h"
 #include "etcd/away.h"
 #include "etcd/client.h"
 #include "etcd/records.h"
@@ -73,7 +73,7 @@ class Registration {
   void leave_out_silent(const FleetRecord& fleet);
   AwayRecord away_for_long(uint64_t epoch);
   Result<void> say_away(const AwayRecord& away);
-  Result<void> leave_out_unreached(const FleetRecord& fleet);
+  Result<void> leave_out_unreached(const FleetRecord& fleet, bool is_sure);
   void leave_out(const FleetRecord& fleet, const std::vector<NodeId>& nodes,
                  const std::string& why);
   Result<bool> replace(const FleetRecord& fleet, Epoch next);
@@ -90,12 +90,12 @@ class Registration {
   std::optional<uint64_t> heard_since_ns_;  // of etcd, without a break
   uint64_t heard_ns_ = 0;                   // when the last round began in which it answered
   bool told_of_trouble_ = false;
-  AwayRecord away_written_;  // no nodes: there is none in etcd
+  // No nodes: there is none in etcd. Nothing: that is not known.
+  std::optional<AwayRecord> away_written_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  uint64_t away_epoch_ = 0;
-  std::map<NodeId, uint64_t> away_since_ns_;
+  Absences absences_;
   bool stopped_ = false;
   std::thread thread_;
 };

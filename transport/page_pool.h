@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/check.h"
 #include "base/memory/mapping.h"
 #include "base/status.h"
 #include "transport/fabric.h"
@@ -50,7 +51,10 @@ class PagePool {
 
   // The same by number, which the caller gives back when nothing may write there any more.
   std::optional<uint32_t> take_index();
-  void give_back(uint32_t index) { free_.push_back(index); }
+  void give_back(uint32_t index) {
+    FARPAGE_CHECK(free_.size() < pages_);
+    free_.push_back(index);
+  }
   // The page's first bytes.
   Slice slice(uint32_t index, uint64_t bytes) const;
 

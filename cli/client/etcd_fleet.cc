@@ -205,6 +205,9 @@ Fleet EtcdFleet::fleet() const {
     return self->dialer(node);
   };
   if (registration_ == nullptr) return fleet;
+  fleet.has_address = [&known = *register_](NodeId node) {
+    return !known.address_of(node).empty();
+  };
   fleet.meet_ns = meet_ns_;
   fleet.cannot_join = cannot_join_;
   fleet.tell_away = [&registration = *registration_](uint64_t epoch,

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "cli/client/etcd_fleet.h"
 
@@ -16,13 +17,17 @@ namespace {
 
 // How long one try to reach another node of the cluster may take.
 constexpr uint64_t kPeerConnectMs = 2'000;
+// A fleet that cannot be joined says so several times in a view_lease.
+constexpr uint64_t kToldLatelyNs = 60 * kSecond;
 
 }  // namespace
 
 NodeFleets::NodeFleets(const NodeSettings& settings)
     : settings_(settings),
       ending_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      drained_(settings.peers.size()) {
+      drained_(settings.peers.size()),
+      could_not_join_ns_(settings.peers.size()),
+      warnings_(60 * kSecond) {
   FARPAGE_CHECK(ending_.valid());
 }
 
@@ -65,7 +70,8 @@ Result<std::unique_ptr<ReachableFleet>> NodeFleets::join_one(size_t number,
       options, self, terms,
       {.ends = [this](const std::string& why) { end(why); },
        .drained = [this, number](bool is_drained) { drained(number, is_drained); }},
-      [this](const std::string& why) { end(why, true); }, runtime, credentials, kPeerConnectMs);
+      [this, number](const std::string& why) { cannot_join(number, why); }, runtime, credentials,
+      kPeerConnectMs);
 }
 
 std::vector<Fleet> NodeFleets::fleets() const {
@@ -92,6 +98,24 @@ void NodeFleets::end(const std::string& why, bool is_failure) {
     has_failed_ = is_failure;
   }
   (void)::eventfd_write(ending_.get(), 1);
+}
+
+// One tenant's fleet is no reason to lose another's pages: the process ends where none can be
+// joined. It is told again and again for as long as that is so.
+void NodeFleets::cannot_join(size_t number, const std::string& why) {
+  const uint64_t now = boottime_clock().now_ns();
+  bool none = false;
+  {
+    const std::lock_guard lock(mutex_);
+    could_not_join_ns_[number] = now;
+    none = std::ranges::all_of(could_not_join_ns_, [now](uint64_t told_ns) {
+      return told_ns != 0 && now - told_ns < kToldLatelyNs;
+    });
+    if (!none) {
+      return warnings_.warn(fmt::format("tenant '{}': {}", settings_.tenants[number].name, why));
+    }
+  }
+  end(why, true);
 }
 
 // A tenant's pages are no reason to lose another's: all have to be drained. One that was may hold

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/log.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "cli/client/cluster_options.h"
@@ -42,13 +43,16 @@ class NodeFleets {
                                                    AsioRuntime& runtime);
   void end(const std::string& why, bool is_failure = false);
   void drained(size_t number, bool is_drained);
+  void cannot_join(size_t number, const std::string& why);
 
   const NodeSettings& settings_;
   UniqueFd ending_;
   mutable std::mutex mutex_;  // of what follows, for the fleets have threads of their own
   std::string why_it_ends_;
   bool has_failed_ = false;
-  std::vector<bool> drained_;  // by fleet
+  std::vector<bool> drained_;                // by fleet
+  std::vector<uint64_t> could_not_join_ns_;  // when that was told last; 0: never
+  WarningLimiter warnings_;
   std::vector<std::unique_ptr<ReachableFleet>> fleets_;
 };
 

@@ -53,7 +53,8 @@ SentBytes sent_bytes(int socket) {
 
 bool loses_full_packets(const SentBytes& sent) {
   return sent.packet_bytes > 0 && (sent.packets_sent_again > 0 || sent.heard_later) &&
-         sent.waiting_bytes >= sent.packet_bytes && sent.acked_bytes < sent.packet_bytes;
+         sent.waiting_bytes >= sent.packet_bytes && sent.acked_bytes > 0 &&
+         sent.acked_bytes < sent.packet_bytes;  // small messages came through
 }
 
 std::string lost_full_packets(const SentBytes& sent, const std::string& peer) {

@@ -62,7 +62,9 @@ FleetMember::FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& f
 // Null: a fleet whose members need not meet.
 std::function<Result<void>(const RegisteredEpoch&)> FleetMember::met() {
   if (fleet_.epochs == nullptr || fleet_.meet_ns == 0) return nullptr;
-  return [this](const RegisteredEpoch& read) { return meeting_->with_all(read); };
+  return [this](const RegisteredEpoch& read) {
+    return meeting_ == nullptr ? Result<void>() : meeting_->with_all(read);
+  };
 }
 
 FleetMember::~FleetMember() {

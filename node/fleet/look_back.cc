@@ -17,17 +17,20 @@ LookBack::LookBack(Runtime& runtime, std::string backend, const Fleet& fleet)
     : runtime_(runtime), backend_(std::move(backend)), fleet_(fleet) {}
 
 Refusal LookBack::answer(NodeId node, uint64_t incarnation) {
+  // A name that no process has registered is not dialled: whoever says hello may make up names.
+  if (fleet_.has_address && !fleet_.has_address(node)) {
+    return {Code::kUnavailable, "no process of this name is registered", {}};
+  }
   if (looks_.size() >= kMostLooks && !looks_.contains(node)) looks_.clear();
   Look& look = looks_[node];
   const uint64_t now = runtime_.clock().now_ns();
-  const bool is_new = look.begun_ns == 0 || look.incarnation != incarnation;
-  const bool failed = look.ended && look.said.code != Code::kOtherEpoch;
-  if (is_new) {
-    look = {};
+  if (look.begun_ns == 0 || look.incarnation != incarnation) {
     look.incarnation = incarnation;
     look.said = {Code::kUnavailable, "this member has not reached it back yet", {}};
   }
-  if (is_new || (failed && now - look.begun_ns >= kLookAgainNs)) begin(node, look);
+  const bool reached = look.ended && look.said.code == Code::kOtherEpoch;
+  const bool may_look = look.begun_ns == 0 || (look.ended && now - look.begun_ns >= kLookAgainNs);
+  if (!reached && may_look) begin(node, look);
   return look.said;
 }
 

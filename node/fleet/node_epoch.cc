@@ -186,14 +186,19 @@ bool NodeEpoch::has_met(const RegisteredEpoch& read) {
   if (!hooks_.met) return true;
   const auto met = hooks_.met(read);
   if (met) {
-    meeting_since_ns_ = 0;
+    meeting_since_ns_ = differing_since_ns_ = 0;
     return true;
   }
   const uint64_t now = runtime_.clock().now_ns();
   if (meeting_since_ns_ == 0) meeting_since_ns_ = now;
   const uint64_t tried_ns = now - meeting_since_ns_;
-  const bool differs = met.error().code == Code::kInvalid;
-  if (tried_ns >= fleet_.meet_ns * (differs ? 1 : kPatiencesForTheSilent)) {
+  if (met.error().code != Code::kInvalid) {
+    differing_since_ns_ = 0;
+  } else if (differing_since_ns_ == 0) {
+    differing_since_ns_ = now;
+  }
+  const bool differs = differing_since_ns_ != 0 && now - differing_since_ns_ >= fleet_.meet_ns;
+  if (differs || tried_ns >= fleet_.meet_ns * kPatiencesForTheSilent) {
     fleet_.cannot_join("this node does not join the fleet: " + met.error().message +
                        "; mend that, and start it again");
   } else if (tried_ns >= fleet_.view_ns) {

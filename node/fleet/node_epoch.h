@@ -100,7 +100,8 @@ class NodeEpoch {
   uint64_t due_look_ = 0;       // its number: a timer of another one was superseded
   bool confirming_ = false;
   bool joining_ = false;
-  uint64_t meeting_since_ns_ = 0;  // and have not met all yet; 0: it does not try
+  uint64_t meeting_since_ns_ = 0;    // and have not met all yet; 0: it does not try
+  uint64_t differing_since_ns_ = 0;  // 0: waiting may mend it
   bool told_of_refusal_ = false;
   WarningLimiter warnings_;
   WarningLimiter meeting_warnings_{10 * kSecond};

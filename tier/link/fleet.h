@@ -28,6 +28,10 @@ struct Fleet {
   // join later.
   std::function<ControlDialer&(NodeId)> dialer;
 
+  // Whether the register knows where a node is; null: all that may be named. On the runtime's
+  // thread.
+  std::function<bool(NodeId)> has_address = nullptr;
+
   // With a register: a node joins once it and all members that live have reached each other. It
   // gives up if that fails for so long, or six times as long if it may still come about by itself.
   // 0: it joins at once, as in most simulations.

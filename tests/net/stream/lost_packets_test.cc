@@ -29,6 +29,12 @@ TEST(LostPackets, PathThatOneFullPacketHasPassedIsNone) {
   EXPECT_FALSE(loses_full_packets(sent));
 }
 
+TEST(LostPackets, PeerThatHasAcknowledgedNothingIsGone) {
+  SentBytes sent = kHole;
+  sent.acked_bytes = 0;
+  EXPECT_FALSE(loses_full_packets(sent));
+}
+
 TEST(LostPackets, SmallMessageThatWaitsSaysNothingOfLargeOnes) {
   SentBytes sent = kHole;
   sent.waiting_bytes = sent.packet_bytes - 1;

@@ -123,13 +123,22 @@ TEST_F(LookBackTest, RefusalOfAStatusIsNotReached) {
   expect_said(Code::kUnavailable, "is coming back");
 }
 
-TEST_F(LookBackTest, FloodOfNamesAndHellosDialsNoMoreThanFourTimesASecondEach) {
+TEST_F(LookBackTest, FloodOfHellosDialsNoMoreThanFourTimesASecond) {
   node_.refusal = Error{Code::kUnavailable, "no route to host"};
   for (int i = 0; i < 1'000; ++i) {
-    (void)look_back_.answer(kNode, kIncarnation);
+    (void)look_back_.answer(kNode, kIncarnation + i % 2);  // of two runs that claim one name
     world_.run_until(world_.now_ns() + kMillisecond);
   }
   EXPECT_LE(node_.dials, 5);
+}
+
+TEST_F(LookBackTest, NameThatNoProcessHasRegisteredIsNotDialled) {
+  fleet_.has_address = [](NodeId node) { return node == kNode; };
+  for (NodeId node = kNode + 1; node < kNode + 100; ++node) {
+    EXPECT_EQ(look_back_.answer(node, kIncarnation).code, Code::kUnavailable);
+  }
+  EXPECT_EQ(node_.dials, 0);
+  EXPECT_EQ(answer().code, Code::kOtherEpoch);
 }
 
 }  // namespace
