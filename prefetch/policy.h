@@ -59,11 +59,11 @@ class Prefetcher {
   virtual void on_forget(PageNumber) {}
   // Writes the likeliest first, each once, and how many.
   virtual size_t candidates(std::span<PageNumber> pages) = 0;
-  // Of who reckons with probabilities.
+  // Of predictors that estimate probabilities.
   virtual std::optional<ForesightScore> score() const { return std::nullopt; }
 };
 
-// The future accesses, which only policies may ask for that say so (KindOf::sees_future).
+// The future accesses: only a policy that declares it (KindOf::sees_future) may ask for them.
 class Future {
  public:
   virtual ~Future() = default;
