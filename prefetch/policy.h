@@ -50,7 +50,7 @@ class Prefetcher {
   virtual void on_access(const Access& access) = 0;
   // The page is not there when it is demanded, after its access, and has to be waited for.
   virtual void on_miss(PageNumber) {}
-  // The page is resident from now on, or no more, for any reason; for who wants to know.
+  // The page is resident from now on, or no more, for whatever reason.
   virtual void on_insert(PageNumber) {}
   virtual void on_evict(PageNumber) {}
   // The engine says that this page is a milestone, which may be one that was never heard of.
