@@ -59,7 +59,7 @@ struct HelloReply {
   uint64_t epoch = 0;
   uint64_t incarnation = 0;
   uint64_t reuse_ns = 0;  // `read_window`: a reader uses no page that takes longer
-  uint64_t lease_ns = 0;  // `view_lease`: how long a client reads after a renewal's sending
+  uint64_t lease_ns = 0;  // `view_lease`: a client may read for so long after it sent a renewal
   uint64_t page_bytes = 0;
   uint64_t slots = 0;
   uint64_t buckets = 0;

@@ -29,7 +29,7 @@ DescriptorsOfClient descriptors_of_client(const BackendSet& asked, size_t rdma_d
 }
 
 // Root without CAP_SYS_RESOURCE.
-constexpr const char* kContainer = "; only the starter of this container can raise the limit";
+constexpr const char* kContainer = "; raise the limit where this container is started";
 
 uint64_t bytes_or_none(rlim_t limit) {
   return limit == RLIM_INFINITY ? UINT64_MAX : static_cast<uint64_t>(limit);

@@ -22,7 +22,7 @@ struct Parameter {
   double most;
 };
 
-// The purpose that one is made for.
+// The setting that a policy, an allocation or a prefetcher is made for.
 struct Setting {
   uint64_t budget_pages = 0;
   HeadLayout layout = {};  // of the accesses' heads

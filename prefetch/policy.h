@@ -50,7 +50,7 @@ class Prefetcher {
   virtual void on_access(const Access& access) = 0;
   // The page is not there when it is demanded, after its access, and has to be waited for.
   virtual void on_miss(PageNumber) {}
-  // The page is resident from now on, or no more, for any reason; for who wants to know.
+  // The page is resident from now on, or no more, for whatever reason.
   virtual void on_insert(PageNumber) {}
   virtual void on_evict(PageNumber) {}
   // The engine says that this page is a milestone, which may be one that was never heard of.
@@ -59,11 +59,11 @@ class Prefetcher {
   virtual void on_forget(PageNumber) {}
   // Writes the likeliest first, each once, and how many.
   virtual size_t candidates(std::span<PageNumber> pages) = 0;
-  // Of who reckons with probabilities.
+  // Of predictors that estimate probabilities.
   virtual std::optional<ForesightScore> score() const { return std::nullopt; }
 };
 
-// The future accesses, which only policies may ask for that say so (KindOf::sees_future).
+// The future accesses: only a policy that declares it (KindOf::sees_future) may ask for them.
 class Future {
  public:
   virtual ~Future() = default;

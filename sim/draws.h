@@ -22,8 +22,8 @@ struct NetworkOdds {
   double failing = 0.003;
 };
 
-// By kind, up to which chance a fault meets an operation; 0: never. Those that cost a path its end
-// are rare: behind them nothing else happens.
+// By kind, the highest chance that a fault meets an operation; 0: never. Faults that end a path are
+// rare: nothing else can happen to a path once it has ended.
 using FaultOdds = std::array<double, fault::kFaultKinds>;
 constexpr FaultOdds any_faults(double usual = 0.25) {
   FaultOdds odds{};

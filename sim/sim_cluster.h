@@ -96,7 +96,7 @@ class SimCluster {
   // Every control connection, or those between two hosts, is lost; who called dials again.
   void cut_links();
   void cut_links(size_t host, size_t other);
-  // … carries nothing any more, and no end is told.
+  // … carries nothing any more, and neither end is told.
   void silence_links();
   void silence_links(size_t host, size_t other);
   // Nothing at all passes between the two, until heal(); messages wait for that.

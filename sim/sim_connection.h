@@ -38,7 +38,7 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
 
   // The process at the node's end is no more.
   void node_gone() { service_ = nullptr; }
-  // Nothing arrives any more, and no end is told.
+  // Nothing arrives any more, and neither end is told.
   void silence() { silent_ = true; }
   void lose_caller_end(uint64_t delay_ns);
   void lose_node_end();

@@ -15,7 +15,7 @@ namespace farpage {
 enum class Access : uint8_t {
   kLocal,        // landing places and sources of this process; no peer reaches them
   kRemoteRead,   // any connected peer may read, none may write
-  kRemoteWrite,  // the one peer of the channel that it belongs to may write; others reach nothing
+  kRemoteWrite,  // the one peer of the channel that it belongs to may write; no other reaches it
 };
 
 struct MemoryRange {

@@ -27,7 +27,7 @@ struct FleetOptions {
 };
 
 // Memory nodes, each `farpage node` in a process of its own, and the etcd that knows them: one
-// member. It also supervises the processes, as a machine does: it starts one that has ended again.
+// member. It also supervises the processes, as a machine does: it restarts one that has ended.
 // All of it belongs to one thread, and ends with it.
 class Fleet {
  public:

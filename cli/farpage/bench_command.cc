@@ -235,8 +235,8 @@ void add_fetch(CLI::App& bench, int& exit_code) {
   add_count(*command, "--connections", options.connections, "Connections, each with a thread");
   add_size(*command, "--pool-bytes", options.pool_bytes, "Size of the set of pages to draw from");
   command->add_flag("--in-put-order", options.in_put_order,
-                    "Each fetch asks for pages in the order of the puts, from a drawn one on. "
-                    "Without it each page is drawn");
+                    "Each fetch asks for pages in the order of the puts, starting at a random "
+                    "page; without it every page is random");
   command->add_flag("--hedge", options.hedge, kHedgeHelp);
   add_count(*command, "--deadline-us", options.deadline_us, "Deadline of a fetch");
   command

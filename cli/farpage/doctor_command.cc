@@ -147,7 +147,7 @@ void add_doctor_command(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<DoctorArguments>();
   command
       ->add_option("--backend", arguments->backends,
-                   "Backend to check; may be repeated. Without it: shm and tcp")
+                   "Backend whose problems count; may be repeated. Without it: shm and tcp")
       ->type_name("NAME")
       ->take_all()
       ->expected(1);

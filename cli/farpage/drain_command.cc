@@ -86,8 +86,8 @@ class Drain {
     const etcd::NodeRecord* own = fleet.find(node_id(arguments_.name));
     if (self == nullptr || own == nullptr) {
       return fail(Code::kNotFound,
-                  fmt::format("the fleet '{}' has no living member called '{}'; the others leave "
-                              "out a member that died when its lease ends",
+                  fmt::format("the fleet '{}' has no living member called '{}'; once the lease of "
+                              "a dead member ends, the others leave it out",
                               options_.etcd.fleet, arguments_.name));
     }
     if (self->leaving) return {};

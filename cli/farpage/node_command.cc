@@ -46,7 +46,7 @@ void announce(const UniqueFd& ready, const std::string& text) {
   if (!ready.valid()) {
     write_stderr("farpage: " + text);
   } else if (::write(ready.get(), text.data(), text.size()) < 0) {
-    log_warning("nothing waits for this node to be ready");
+    log_warning("no supervisor asked for this node's readiness");
   }
 }
 

@@ -77,8 +77,7 @@ Result<void> run_analyse(const AnalyseArguments& arguments) {
 void add_analyse_command(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("analyse",
                                          "Analyses how a trace's pages come back, and whether "
-                                         "recency, attention or importance predict "
-                                         "it");
+                                         "recency, attention or importance predict it");
   auto arguments = std::make_shared<AnalyseArguments>();
   add_trace(*command, arguments->trace);
   add_count(*command, "--budget", arguments->budget_pages,

@@ -91,7 +91,7 @@ Result<DecodeOptions> read_options(const GenerateArguments& arguments) {
 Result<void> write_trace(const std::string& path, const DecodeOptions& options,
                          decode::DecodeGenerator& generator) {
   paging::AccessFileHeader header;
-  header.name = fmt::format("made decode, seed {}", options.seed);
+  header.name = fmt::format("synthetic decode, seed {}", options.seed);
   header.synthetic = true;
   header.layout = {static_cast<uint32_t>(options.layers), static_cast<uint32_t>(options.heads)};
   header.columns = {prefetch::Signal::kMass, prefetch::Signal::kEntropy, prefetch::Signal::kMargin,

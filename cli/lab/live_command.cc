@@ -107,7 +107,7 @@ Result<void> run_both(const LiveArguments& arguments, const LiveLink& link,
   if (!live) {
     return fail(live.error().code,
                 fmt::format("{}{}{}", live.error().message,
-                            written ? ": what was written is of virtual time alone" : "; and ",
+                            written ? "; the files hold only the virtual-time results" : "; and ",
                             written ? "" : written.error().message));
   }
   uint64_t wrong_bytes = 0;

@@ -24,7 +24,7 @@ void TimedArguments::add_to(CLI::App& command) {
             "How long a step computes once all its pages are there")
       ->check(CLI::Range(uint64_t{0}, uint64_t{1'000'000'000}));
   add_count(command, "--prefetch-pages", prefetch_pages,
-            "Most pages that are fetched ahead after a step");
+            "Highest number of pages to fetch ahead after a step");
   files.add_to(command);
 }
 

@@ -85,9 +85,11 @@ std::vector<DecodeField> fields(DecodeOptions& o) {
       {"gap_sigma", &o.gap_sigma, 0, 10, "of the logarithm of the gap"},
       {"sleepers_return", &o.sleepers_return, 0, 0.95,
        "share of the pages that fall asleep and come back by themselves"},
-      {"phoenix", &o.phoenix, 0, 1, "share of the pages from afar that are drawn from the prompt"},
+      {"phoenix", &o.phoenix, 0, 1,
+       "share of the pages from far memory that are drawn from the prompt"},
       {"copied_least", &o.copied_least, 0, 1,
-       "share of the pages from afar that a head copies from another: the least of the heads"},
+       "share of the pages from far memory that a head copies from another: the least of the "
+       "heads"},
       {"copied_most", &o.copied_most, 0, 1, "and the most"},
       {"return_spread_steps", &o.return_spread_steps, 0, 4'096,
        "within which a head that copies follows the one that goes first: evenly; 0: at once"},

@@ -17,8 +17,8 @@ struct TokenFeatures {
 };
 
 // Features of the tokens that an engine would know. The decoder is sure of what it writes into
-// milestones: low entropy, high margin. Values that do not tell the truth are drawn without a look
-// at it.
+// milestones: low entropy, high margin. A feature tells the truth with the chance
+// `informativeness`, or else is drawn without a look at it.
 class Features {
  public:
   Features(const DecodeOptions& options, const Script& script);

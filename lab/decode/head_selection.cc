@@ -33,7 +33,7 @@ void HeadSelection::rest(uint32_t position) {
   fallen_asleep_.push_back(oldest);
 }
 
-// Leaving pages rest only when all have come, or some would be back in the same step.
+// Pages that leave rest only when all have come, or some would be back in the same step.
 void HeadSelection::churn(Random& random, const FarRange& range, double phoenix) {
   exchanged_.clear();
   for (uint32_t& slot : far_) {

@@ -10,7 +10,7 @@ namespace farpage::decode {
 
 inline constexpr uint32_t kNoPosition = UINT32_MAX;
 
-// Which positions below `end`, the oldest of the recent ones, a head may draw from afar.
+// Which positions below `end`, the oldest of the recent ones, a head may draw from far memory.
 struct FarRange {
   uint32_t sinks;
   uint32_t prompt;  // positions of the prompt are below it

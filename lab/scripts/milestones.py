@@ -39,7 +39,7 @@ LONGEST_S = 3600  # a million tokens, sixteen times
 
 
 class Runs:
-    """Replays of one synthetic decode with several seeds, by budget and prefetcher: the rows of their CSV, with what is reckoned from others."""
+    """Replays of one synthetic decode with several seeds, by budget and prefetcher: the rows of their CSV, and columns computed from them."""
 
     def __init__(self, options, folder, parameters, pages_wanted, prefetchers, settings=(), way=()):
         self.budgets = [round(room * HEADS * pages_wanted) for room in ROOMS]

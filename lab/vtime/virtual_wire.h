@@ -23,8 +23,7 @@ class VirtualWire final : public prefetch::PageSource {
     bool is_demand = false;
   };
 
-  // Time stands still there, some 146 years on: the caller has passed a time that can be told
-  // apart.
+  // Time stands still there, some 146 years on: later times cannot be told apart.
   static constexpr uint64_t kEndNs = uint64_t{1} << 62;
   // Of a latency, and of a page's time on the way.
   static constexpr uint64_t kMostNs = uint64_t{1} << 60;

@@ -10,8 +10,8 @@ namespace farpage::prefetch {
 class NearPages {
  public:
   bool contains(PageNumber page) const { return pages_[page].is_near; }
-  // The page is demanded. Whether it comes from afar: it is not near, or is only as it was fetched
-  // ahead.
+  // The page is demanded. Whether it comes from far memory: it is not near, or is only as it was
+  // fetched ahead.
   bool on_access(PageNumber page) {
     Page& of = pages_.at(page);
     const bool is_from_afar = !of.is_near || of.is_ahead;

@@ -11,8 +11,8 @@
 
 namespace farpage::prefetch {
 
-// Predictions for pages that have yet to show: a ring in which each waits until its page is
-// accessed, or its time is over. So many at most: more are not taken. On one thread.
+// Predictions for pages whose outcome is open: a ring in which each waits until its page is
+// accessed, or its time is over. It takes no more than its capacity. On one thread.
 template <size_t kFeatures>
 class PendingSamples {
  public:

@@ -113,7 +113,7 @@ class PerHead final : public Policy {
 
   static bool can_give(const Head& head) { return head.resident > head.aside; }
 
-  // The rest of its share; below 0: it is over it.
+  // The rest of its share; below 0: how far it is over.
   int64_t left(uint32_t name) const {
     return static_cast<int64_t>(allocation_->shares()[name]) - heads_[name]->resident;
   }

@@ -1,4 +1,4 @@
-"""Every command line in the documents names commands, options, configuration keys and scripts that exist."""
+"""Every command line in the documents names commands, options and configuration keys that exist, and every script that their text names is there."""
 
 import pathlib
 import re
@@ -12,10 +12,13 @@ from program import PROGRAM, SOURCE
 DOCUMENTS = [SOURCE / "README.md", SOURCE / "ARCHITECTURE.md", *sorted((SOURCE / "docs").glob("*.md")),
              *sorted((SOURCE / "docs/formats").glob("*.md"))]
 COMMANDS_LEAST = 150
+SCRIPTS_LEAST = 60
 PROGRAMS = ("farpage", "farpage-lab")
 ENDS = re.compile(r"[|;&)]+|\d?>.*")
 # etcd's own tool, whose user in the documents is called farpage.
 OTHERS = "etcdctl"
+# From the root of the project; the links that are relative to a document are the rule `links`' to check.
+SCRIPT = re.compile(r"(?<![\w./-])(?:\w+/)*scripts/[\w./-]*\w")
 
 
 def code(text):
@@ -111,9 +114,18 @@ class DocsTest(unittest.TestCase):
         self.assertGreaterEqual(seen, COMMANDS_LEAST)
 
     def test_every_script_is_there(self):
+        seen = 0
         for document in DOCUMENTS:
-            for script in re.findall(r"(?<![\w/])(?:[a-z]+/)*scripts/[\w-]+(?:\.py)?", "\n".join(code(document.read_text(encoding="utf-8")))):
-                self.assertTrue((SOURCE / script).is_file(), f"{document.relative_to(SOURCE)}: {script}")
+            for script in SCRIPT.findall(document.read_text(encoding="utf-8")):
+                seen += 1
+                with self.subTest(f"{document.relative_to(SOURCE)}: {script}"):
+                    self.assertTrue((SOURCE / script).is_file())
+        self.assertGreaterEqual(seen, SCRIPTS_LEAST)
+
+    def test_scripts_are_found_in_running_text(self):
+        for text, scripts in (("`scripts/setup` and bench/scripts/peers.py.", ["scripts/setup", "bench/scripts/peers.py"]),
+                              ("    python3 lab/scripts/a_b.py --tables x", ["lab/scripts/a_b.py"]), ("[all](../scripts/test), scripts/", [])):
+            self.assertEqual(SCRIPT.findall(text), scripts, text)
 
     def test_unknown_words_are_found(self):
         for line, word in (("farpage replay generate", "replay"), ("farpage bench fetsh", "fetsh"),

@@ -71,7 +71,7 @@ def has_address(device):
 
 
 def make_anew(device, end):
-    """No user may use it."""
+    """Replaces the device by a new one. No connection may be open on it."""
     if not wait_until(lambda: not connections(device)):
         raise AssertionError(f"{device} is in use")
     call("rdma", "link", "del", device)

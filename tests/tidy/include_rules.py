@@ -5,7 +5,7 @@ import re
 
 from sources import folder_of, in_folder
 
-# The folders that each folder may include, besides itself. The rooms stand in the order of
+# The folders that each folder may include, besides itself. They stand in the order of
 # CMakeLists.txt, and none includes one that stands below it.
 ROOMS = {
     "base": [],

@@ -50,7 +50,9 @@ MARKDOWN_LINK = re.compile(r"\[[^\]]*\]\(<?([^)>\s]+)>?(?:\s+\"[^\"]*\")?\)|^\[[
 SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:")
 TABLE_CALL = re.compile(r"([\w./-]+\.py) --tables ")
 RULES_DOCUMENT = "docs/formats/rules.md"
-CITED_RULE = re.compile(r"\b[Rr]ules? (\d+)(?: and (\d+))?")
+# Within a line, or over the end of one into the next, which may be a comment's.
+_GAP = r"(?:[ \t]+|[ \t]*\n[ \t]*(?:(?://+|#+|\*)[ \t]*)?)"
+CITED_RULES = re.compile(rf"\b[Rr]ules?{_GAP}(?P<numbers>\d+(?:(?:,|{_GAP}(?:and|or|to)\b|,{_GAP}(?:and|or)\b){_GAP}\d+\b)*)")
 ROOT_HELPERS = ("tests/support/needs_root.h", "tests/cli/support/program.py")
 ROOT_SENTENCE = re.compile(r'"(needs root[^"]*)"')
 ASKS_FOR_ROOT = re.compile(r"\bgete?uid\(\)\s*[!=]=\s*0")
@@ -119,10 +121,12 @@ def cited_rules(tree):
     for path in tree.paths:
         if in_folder(path, RULES_FOLDER) or pathlib.PurePosixPath(path).suffix not in TEXT_SUFFIXES:
             continue
-        for number, line in tree.lines(path):
-            for cited in CITED_RULE.findall(line):
-                for rule in set(filter(None, cited)) - known:
-                    yield f"{path}:{number}: there is no rule {rule} in {RULES_DOCUMENT}"
+        text = tree.text(path)
+        for citation in CITED_RULES.finditer(text):
+            for cited in re.finditer(r"\d+", citation["numbers"]):
+                if cited[0] not in known:
+                    number = text.count("\n", 0, citation.start("numbers") + cited.start()) + 1
+                    yield f"{path}:{number}: there is no rule {cited[0]} in {RULES_DOCUMENT}"
 
 
 def needs_root(tree):

@@ -292,6 +292,16 @@ class CitedRulesTest(RuleTest):
         self.assert_breaks("cited_rules", {**rules, "base/a.h": "// Protocol rules 1 and 3.\n"}, "base/a.h:1: there is no rule 3")
         self.assert_breaks("cited_rules", {"base/a.h": "// Rule 1.\n"}, "base/a.h:1: ")
 
+    def test_lists_and_citations_that_wrap(self):
+        rules = {"docs/formats/rules.md": "1. **Live word.** …\n2. **Copies.** …\n"}
+        for text, line in (("// Rules 1, 2 and 3.\n", 1), ("// Rules 1, 3 and 2.\n", 1), ("// Rules 1, 2, or 3.\n", 1), ("// Rules 1 to 3.\n", 1),
+                           ("// (rules 1,\n  // 2 and 3)\n", 2), ("// (rules 1 and\n// 3)\n", 2), ("// (rules 1\n// and 3)\n", 2), ("// (protocol rule\n// 3)\n", 2)):
+            with self.subTest(text):
+                self.assert_breaks("cited_rules", {**rules, "base/a.h": text}, f"base/a.h:{line}: there is no rule 3")
+        for text in ("// Rules 1, 2. 3 pages\n", "// rule 1), 3\n"):
+            with self.subTest(text):
+                self.assert_keeps("cited_rules", {**rules, "base/a.h": text})
+
 
 class NeedsRootTest(RuleTest):
     def test_one_helper_in_each_language(self):

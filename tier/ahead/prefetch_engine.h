@@ -9,7 +9,7 @@
 
 namespace farpage {
 
-// DemandFetches, and what is fetched ahead of them, in the order in which they are driven.
+// Demands, and the pages fetched ahead of them, in the order in which they are driven.
 class PrefetchEngine {
  public:
   PrefetchEngine(const Clock& clock, const PrefetchOptions& options, uint64_t page_bytes,

@@ -108,7 +108,7 @@ class PrefetchLane {
   // Does what can be done without waiting, for demands first.
   void progress();
 
-  // DemandFetches' reads, and those ahead of them.
+  // Of the reads for demands, and of those for prefetches.
   LaneStats demand_stats() const;
   LaneStats prefetch_stats() const;
   PrefetchReport report() const;

@@ -299,7 +299,7 @@ void VerbsInitiator::take_arrived(size_t number) {
   Connection& connection = path.queue->connection();
   const bool is_awaited = end_.readiness.add(connection.completions.fd(), POLLIN) &&
                           end_.readiness.add(connection.events->fd, POLLIN);
-  // No caller would hear of its completions.
+  // Its completions would wake no wait.
   if (!is_awaited) path.queue->break_off();
   // For a wait that has begun without it.
   connection.completions.arm();

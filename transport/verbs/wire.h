@@ -13,7 +13,7 @@
 namespace farpage::verbs {
 
 // Messages on the control plane and in rdma_cm's private data: docs/formats/verbs.md. Little
-// endian. The decoder takes every byte for hostile.
+// endian. The decoder treats every byte as hostile.
 
 // A channel's offer: where each path leads, and which channel it is.
 struct OfferWire {

@@ -12,7 +12,7 @@ namespace farpage::decode {
 namespace {
 
 // Of what wakes in all steps, what wakes in the busiest of them. Without churn, whatever enters a
-// selection comes from afar.
+// selection comes from far memory.
 double share_of_busiest(DecodeOptions options, double share_of_steps) {
   options.churn_stable = options.churn_unstable = 0;
   options.tokens = 20'000;

@@ -169,7 +169,7 @@ TEST_F(Tls, EndOfTheCertificateIsKnown) {
   EXPECT_EQ(client_context(ca_.file())->expires_s(), 0);
 }
 
-// The client tells the node's verdict on its certificate in words of its own.
+// The client reports the node's verdict on its certificate in words of its own.
 TEST_F(Tls, RefusedClientIsToldWhatIsWrongWithItsCertificate) {
   TestCa::Wish brief;
   brief.ends_s = 2;

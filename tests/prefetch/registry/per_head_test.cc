@@ -55,7 +55,7 @@ TEST(PerHead, OnePageForManyHeads) {
   EXPECT_THAT(evicted_of("even/lru", 1, accesses_of({{0, 0}, {1, 1}, {2, 2}, {0, 0}})),
               ElementsAre(0, 1, 2));
 }
-// The teller of accesses has looked at their heads.
+// The caller has to check the heads of accesses first.
 TEST(PerHead, AHeadBeyondTheLayoutIsAMistake) {
   for (const char* name : {"even/lru", "reasonalloc/lru"}) {
     const auto chosen = choose_policy(name);

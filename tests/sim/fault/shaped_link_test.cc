@@ -46,7 +46,7 @@ class ShapedLinkTest : public ::testing::Test {
     operation.local[0] = local_.slice(page * kBytes, kBytes);
     ASSERT_EQ(post_operations(*reader.initiator, {&operation, 1}).accepted, 1u);
   }
-  // The completions by so long after the beginning.
+  // The operations that have completed by then.
   std::vector<uint64_t> tags_by(Reader& reader, uint64_t at_ns) {
     std::vector<uint64_t> tags;
     while (world_.now_ns() < at_ns) {

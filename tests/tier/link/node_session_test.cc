@@ -201,7 +201,7 @@ TEST_F(NodeSessionTest, LayoutOfSlotsThatNobodyKnowsIsRefused) {
   }
 }
 
-// The hello's word on the headers, and the lane's offer, have to fit.
+// What the hello says about headers and what the lane offers have to agree.
 TEST_F(NodeSessionTest, LaneThatContradictsTheHelloIsRefused) {
   for (const bool says_apart : {false, true}) {
     for (const bool offers : {false, true}) {

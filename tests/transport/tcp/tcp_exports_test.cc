@@ -86,7 +86,7 @@ TEST_F(TcpExports, RemovingWaitsForWhoeverHasFoundTheRegion) {
   EXPECT_TRUE(removed);
 }
 
-// The steps of I/O threads, all the time, while regions come and go.
+// Does what I/O threads do all the time, while regions come and go.
 TEST_F(TcpExports, NobodyTouchesTheMemoryOfARegionThatHasGone) {
   constexpr int kRegions = 20;
   constexpr size_t kBytes = 4096;
