@@ -26,8 +26,8 @@ class TierHistory final : public SimHistory {
 
 TEST(TierProperty, PromiseHoldsInEveryHistory) {
   expect_promise_holds<TierHistory>(
-      150, {{"ready"},          {"recompute"},         {"held"},          {"acknowledged puts"},
-            {"paths ended"},    {"stray completions"}, {"restarts"},      {"flipped at rest"},
+      150, {{"ready", 1500},    {"recompute"},         {"held"},          {"acknowledged puts"},
+            {"paths ended"},    {"stray completions"}, {"restarts", 100}, {"flipped at rest"},
             {"flipped_header"}, {"flipped_payload"},   {"flipped_write"}, {"torn"},
             {"short"},          {"nothing"},           {"stale_slot"},    {"late"},
             {"lost"},           {"duplicated"},        {"reordered"},     {"failed"}});

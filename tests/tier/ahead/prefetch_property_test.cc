@@ -146,7 +146,7 @@ class PrefetchHistory final : public SimHistory {
 };
 
 TEST(PrefetchProperty, PromiseHoldsInEveryHistory) {
-  expect_promise_holds<PrefetchHistory>(150, {{"demands ready"},
+  expect_promise_holds<PrefetchHistory>(150, {{"demands ready", 1000},
                                               {"demands recompute"},
                                               {"demands held"},
                                               {"lent"},

@@ -70,12 +70,12 @@ class LateCheckHistory final : public SimHistory {
 };
 
 TEST(LateCheckProperty, PromiseHoldsInEveryHistory) {
-  expect_promise_holds<LateCheckHistory>(100, {{"ready"},
-                                               {"recompute"},
-                                               {"held"},
+  expect_promise_holds<LateCheckHistory>(100, {{"ready", 1000},
+                                               {"recompute", 1000},
+                                               {"held", 500},
                                                {"hedged"},
                                                {"cancelled"},
-                                               {"checks that took a while"}});
+                                               {"checks that took a while", 6000}});
 }
 
 #ifdef FARPAGE_GUARD_SWITCHES

@@ -95,16 +95,16 @@ class PushHistory final : public SimHistory {
 };
 
 TEST(PushProperty, PromiseHoldsInEveryHistory) {
-  expect_promise_holds<PushHistory>(150, {{"pushed"},
+  expect_promise_holds<PushHistory>(150, {{"pushed", 300},
                                           {"pushes miss"},
                                           {"pushes stale"},
                                           {"pushes corrupt"},
                                           {"pushes stalled"},
                                           {"pushes unreachable"},
                                           {"pushes dropped"},
-                                          {"places used again"},
+                                          {"places used again", 1000},
                                           {"landings ended"},
-                                          {"restarts"},
+                                          {"restarts", 100},
                                           {"flipped at rest"},
                                           {"flipped_write"},
                                           {"late"},
