@@ -95,13 +95,15 @@ Result<LiveLink> link_of(const LiveArguments& arguments) {
 }
 
 // Virtual time first, over a tier like the link, and then the same with pages that are fetched.
-// What virtual time says is written though no page can be fetched.
+// The results of virtual time are written though no page can be fetched, if that is no mistake in
+// what was asked.
 Result<void> run_both(const LiveArguments& arguments, const LiveLink& link,
                       const paging::AccessTrace& trace, const vtime::TimedOptions& options,
                       const vtime::TimedPlan& plan) {
   auto runs = run_in_virtual_time(trace, options, plan);
   if (!runs) return tl::unexpected(runs.error());
   const auto live = run_live(link, trace, options, plan);
+  if (!live && live.error().code == Code::kInvalid) return tl::unexpected(live.error());
   if (live) runs->insert(runs->end(), live->begin(), live->end());
   const auto written = write_timed(arguments.timed.files, trace, options, *runs);
   if (!live) {
