@@ -288,6 +288,9 @@ void WriteQueue::replicated(const WritePtr& write, size_t page, Code code) {
   if (code != Code::kOk) {
     write->results[page] = {code, 0};
     if (write->why.empty()) write->why = replica_sender_->missing(write->key(page));
+    if (write->why.empty() && (code == Code::kTimeout || code == Code::kUnavailable)) {
+      write->why = replica_sender_->unanswered(write->key(page));
+    }
   }
   if (!waiting_.empty()) wake_at(runtime_.clock().now_ns());
   if (write->open == 0 && write->begun == write->pages()) finish(*write);

@@ -47,24 +47,33 @@ void LookBack::begin(NodeId node, Look& look) {
       });
 }
 
+// The look keeps the link: a timer that did would outlive this node.
 void LookBack::asked(NodeId node, uint64_t begun_ns, const std::shared_ptr<ControlLink>& link) {
+  Look* look = of(node, begun_ns);
+  if (look == nullptr) return;
+  look->link = link;
   const std::weak_ptr<bool> alive = alive_;
-  runtime_.after(kPatienceNs, [this, node, begun_ns, alive, link] {
-    if (!alive.expired()) {
-      end(node, begun_ns, fail(Code::kTimeout, "it does not answer: is it stopped?"));
-    }
+  runtime_.after(kPatienceNs, [this, node, begun_ns, alive] {
+    if (alive.expired()) return;
+    end(node, begun_ns, fail(Code::kTimeout, "it does not answer: is it stopped?"));
+    if (Look* ended = of(node, begun_ns)) ended->link.reset();
   });
   link->call(StatusRequest{}, [this, node, begun_ns, alive](const Result<Reply>& reply) {
     if (!alive.expired()) end(node, begun_ns, reply);
   });
 }
 
+LookBack::Look* LookBack::of(NodeId node, uint64_t begun_ns) {
+  const auto found = looks_.find(node);
+  return found == looks_.end() || found->second.begun_ns != begun_ns ? nullptr : &found->second;
+}
+
 // The first word of each look counts.
 void LookBack::end(NodeId node, uint64_t begun_ns, const Result<Reply>& reply) {
-  const auto found = looks_.find(node);
-  if (found == looks_.end() || found->second.begun_ns != begun_ns || found->second.ended) return;
-  found->second.ended = true;
-  found->second.said = judge(node, found->second.incarnation, reply);
+  Look* look = of(node, begun_ns);
+  if (look == nullptr || look->ended) return;
+  look->ended = true;
+  look->said = judge(node, look->incarnation, reply);
 }
 
 Refusal LookBack::judge(NodeId node, uint64_t incarnation, const Result<Reply>& reply) const {

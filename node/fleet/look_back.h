@@ -27,8 +27,11 @@ class LookBack {
     uint64_t begun_ns = 0;
     bool ended = false;
     Refusal said;
+    std::shared_ptr<ControlLink> link;
   };
 
+  // Null: another look has begun.
+  Look* of(NodeId node, uint64_t begun_ns);
   void begin(NodeId node, Look& look);
   void asked(NodeId node, uint64_t begun_ns, const std::shared_ptr<ControlLink>& link);
   void end(NodeId node, uint64_t begun_ns, const Result<Reply>& reply);

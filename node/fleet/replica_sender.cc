@@ -46,6 +46,19 @@ std::string ReplicaSender::missing(const PageKey& key) const {
   return "";
 }
 
+std::string ReplicaSender::unanswered(const PageKey& key) const {
+  const auto set = epoch_.replicas(key);
+  if (!set || !epoch_.is_primary(*set)) return "";
+  std::string members;
+  for (size_t rank = 1; rank < set->size(); ++rank) {
+    members += fmt::format("{}{:016x}", rank > 1 ? " and " : "", epoch_.node_of((*set)[rank]));
+  }
+  return fmt::format(
+      "node {:016x} has had no answer in time from member {}, which has to have the "
+      "page too",
+      epoch_.self().node, members);
+}
+
 void ReplicaSender::hold(const ReplicaPage& page) {
   under_way_.insert(page.page.key);
   if (!page.removed) store_.pin(static_cast<uint32_t>(page.page.slot), page.page.version);

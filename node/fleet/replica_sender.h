@@ -41,6 +41,8 @@ class ReplicaSender {
 
   // Which member of its set is not reached, and why, in a sentence; empty: all are.
   std::string missing(const PageKey& key) const;
+  // Of members that were reached, and whose answer was late or lost.
+  std::string unanswered(const PageKey& key) const;
 
   // A page of a key that admits() has let in, as it lies here now, which is replicated next. Until
   // it has ended it is not evicted, and no other of its key is let in.

@@ -83,9 +83,14 @@ class UsageTest(DoctorCase):
             (["--listen", "tcp://localhost"], "no port"),
             (["--listen", "udp://localhost:1"], "scheme"),
             (["--config", self.folder / "none.toml"], "none.toml"),
-            (["--json", self.folder / "none/doctor.json"], "none/doctor.json"),
         ):
             self.assert_fails(self.run_program("doctor", *arguments), 2, text)
+
+    def test_a_file_that_cannot_be_written_costs_no_table(self):
+        result = self.run_program("doctor", "--json", self.folder / "none/doctor.json")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("none/doctor.json", result.stderr)
+        self.assertIn("this host can run", result.stdout)
 
     def test_a_backend_that_is_not_built(self):
         built = self.run_program("node", "--help").stdout

@@ -12,8 +12,8 @@ constexpr uint64_t kEpoch = 4;
 TEST(Absences, AreLongOnceTheyHaveLastedSoLong) {
   Absences absences;
   absences.tell(kEpoch, {7}, 100);
-  absences.tell(kEpoch, {7, 8}, 150);
   EXPECT_EQ(absences.for_long(kEpoch, 50, 149), Nodes{});
+  absences.tell(kEpoch, {7, 8}, 150);
   EXPECT_EQ(absences.for_long(kEpoch, 50, 150), Nodes{7});
   EXPECT_EQ(absences.for_long(kEpoch, 50, 200), (Nodes{7, 8}));
 }

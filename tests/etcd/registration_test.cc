@@ -198,7 +198,8 @@ TEST(Registration, MemberThatIsNotHeardOfIsLeftOut) {
 
 // It lives, as etcd hears, and is of no use to anybody.
 TEST(Registration, MemberThatNobodyReachesIsLeftOut) {
-  FleetOfTwo fleet({kNow, kOther});
+  FleetOfTwo fleet({kOther});
+  fleet.set_members({kNow, kOther});
   fleet.tell_away({kOther.node});
   ASSERT_TRUE(fleet.wait_for_epoch());
   EXPECT_THAT(fleet.epoch_written(), HasSubstr(to_base64(encode(Epoch{5, 1, 0, 4096, {kNow}}))));
@@ -218,7 +219,8 @@ TEST(Registration, WordOfItsRunBeforeGoesWithItsRecord) {
 }
 
 TEST(Registration, OfTwoThatDoNotReachEachOtherTheOneThatJoinedFirstStays) {
-  FleetOfTwo fleet({kOther, kNow});
+  FleetOfTwo fleet({kOther});
+  fleet.set_members({kOther, kNow});
   fleet.set_others_away({kNow.node});
   fleet.tell_away({kOther.node});
   ASSERT_TRUE(fleet.wait_for_epoch());

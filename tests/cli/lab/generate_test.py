@@ -108,7 +108,7 @@ class GenerateTest(Case):
         path = self.folder / "own.toml"
         for line, expected in (("pheonix = 0.1", "own.toml:2: unknown key 'pheonix'; did you mean 'phoenix'?"),
                                ("phoenix = 2", "own.toml:2: phoenix is a number from 0 to 1, and not 2"),
-                               ("phoenix = 'x'", "own.toml:2: phoenix is no number"),
+                               ("phoenix = 'x'", "own.toml:2: phoenix is not a number"),
                                ("tokens = 1.5", "own.toml:2: tokens is a whole number"),
                                ("phoenix =", "own.toml:2:"),
                                ("explore = 0.9", "own.toml: explore, verify and conclude")):

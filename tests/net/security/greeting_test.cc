@@ -356,7 +356,7 @@ TEST(HandshakeClient, EveryTruncationOfTheNodeIsAnError) {
 TEST(HandshakeClient, OtherMagicAndVersionAreRefused) {
   const Error other = fooled(challenge(0, 0, 1, 0, "HTTP"));
   EXPECT_EQ(other.code, Code::kProtocol);
-  expect_says(other, "no memory node");
+  expect_says(other, "is not a memory node");
   const Error newer = fooled(challenge(0, 0, 2));
   EXPECT_EQ(newer.code, Code::kProtocol);
   expect_says(newer, "run the same version of farpage on both");

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <vector>
@@ -137,6 +138,7 @@ TEST_F(Tls, FilesThatCannotBeUsedAreRefusedWithAReason) {
   const TlsFiles other = ca_.issue("other");
   const std::string nonsense = dir_ / "nonsense";
   std::ofstream(nonsense) << "no PEM";
+  std::filesystem::permissions(nonsense, std::filesystem::perms::owner_read);
   struct Case {
     TlsFiles files;
     const char* reason;

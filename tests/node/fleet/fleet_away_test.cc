@@ -93,7 +93,7 @@ TEST(FleetAway, RefusedPutNamesTheMemberThatIsInItsWay) {
   for (const uint64_t patience_ns : {5 * kMillisecond, 200 * kMillisecond}) {
     const auto answer = client.begin_put(0, {{number, 1}}, patience_ns);
     ASSERT_NE(client.results(answer)[0].code, Code::kOk);
-    EXPECT_NE(why_of(*answer).find(id_of("n1") + ", which has to have the page too: "),
+    EXPECT_NE(why_of(*answer).find(id_of("n1") + ", which has to have the page too"),
               std::string::npos)
         << why_of(*answer);
     EXPECT_NE(why_of(*answer).find(id_of("n0")), std::string::npos) << "who says so";

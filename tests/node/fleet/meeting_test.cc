@@ -102,7 +102,7 @@ TEST_F(MeetingTest, NodeThatIsNeverReachedGivesUpAndNamesTheMember) {
   EXPECT_TRUE(gave_up_.empty());
   client_->run_for(3 * kMeet);
   ASSERT_FALSE(gave_up_.empty());
-  EXPECT_EQ(gave_up_[0].first, 2u);
+  EXPECT_EQ(gave_up_[0].first, 2u) << gave_up_[0].second;
   EXPECT_NE(gave_up_[0].second.find(fmt::format("{:016x}", node_id("n1"))), std::string::npos)
       << gave_up_[0].second;
 }
@@ -122,15 +122,20 @@ class OtherBackend final : public ForwardingFabric {
 
 TEST_F(MeetingTest, NodeOfAnotherBackendGivesUpSoonAndNamesBoth) {
   SimClusterOptions options;
-  options.wrap_node = [](size_t node, sim::SimFabric& own) -> std::unique_ptr<Fabric> {
-    if (node == 2) return std::make_unique<OtherBackend>(own);
+  bool is_other = false;
+  options.wrap_node = [&](size_t, sim::SimFabric& own) -> std::unique_ptr<Fabric> {
+    if (is_other) return std::make_unique<OtherBackend>(own);
     return std::make_unique<ForwardingFabric>(own);
   };
   start(options);
+  ASSERT_TRUE(wait_for_members({0, 1, 2}));
+  let_fall_out(2);
+  is_other = true;
+  cluster_->start_node(2);
   client_->run_for(3 * kMeet);
   EXPECT_EQ(members(), (Nodes{0, 1}));
   ASSERT_FALSE(gave_up_.empty());
-  EXPECT_EQ(gave_up_[0].first, 2u);
+  EXPECT_EQ(gave_up_[0].first, 2u) << gave_up_[0].second;
   EXPECT_NE(gave_up_[0].second.find("'pigeon'"), std::string::npos) << gave_up_[0].second;
   EXPECT_NE(gave_up_[0].second.find("'sim'"), std::string::npos) << gave_up_[0].second;
   for (uint64_t number = 0; number < 10; ++number) {

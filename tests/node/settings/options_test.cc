@@ -99,7 +99,7 @@ TEST(NodeOptions, EveryFieldCanBeConfigured) {
   NodeOptions options;
   std::vector<std::string_view> keys;
   for (const ConfigField& field : fields(options)) keys.push_back(field.key);
-  EXPECT_EQ(keys.size(), 20u);
+  EXPECT_EQ(keys.size(), 21u);
   std::ranges::sort(keys);
   EXPECT_EQ(std::ranges::adjacent_find(keys), keys.end());
 }
