@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <filesystem>
 #include <fstream>
 #include <random>
 #include <vector>
@@ -138,7 +137,7 @@ TEST_F(Tls, FilesThatCannotBeUsedAreRefusedWithAReason) {
   const TlsFiles other = ca_.issue("other");
   const std::string nonsense = dir_ / "nonsense";
   std::ofstream(nonsense) << "no PEM";
-  std::filesystem::permissions(nonsense, std::filesystem::perms::owner_read);
+  ASSERT_EQ(::chmod(nonsense.c_str(), 0600), 0);
   struct Case {
     TlsFiles files;
     const char* reason;
