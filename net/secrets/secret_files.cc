@@ -130,16 +130,16 @@ void SecretFiles::take(size_t secret, const Result<void>& result, const std::str
   }
   state.told.clear();
   if (digest == std::exchange(state.digest, digest)) return;
-  words.push_back({fmt::format("{} has changed, and was read again: new connections use it",
-                               options_.secrets[secret].what),
-                   false});
+  words.push_back(
+      {fmt::format("{} has changed: new connections use it", options_.secrets[secret].what),
+       false});
 }
 
 SecretFiles::Word SecretFiles::tell_pipe(size_t secret) const {
   const std::string& what = options_.secrets[secret].what;
   if (states_[secret].is_watched) {
-    return {fmt::format("{} was not read again: a pipe stands in the place of a file. What was "
-                        "read before stays in use: put a regular file there",
+    return {fmt::format("{} was not read again: a pipe stands in the place of a file. The "
+                        "previous one stays in use: put a regular file there",
                         what),
             true};
   }
@@ -160,8 +160,8 @@ std::optional<SecretFiles::Word> SecretFiles::tell_failure(size_t secret, const 
   state.told = told;
   state.tell_again_ns = now + kTellNs;
   const int64_t expires = options_.secrets[secret].expires_s();
-  return Word{fmt::format("{} has changed and cannot be used: {}. What was read before stays in "
-                          "use{}; the file is tried again every second",
+  return Word{fmt::format("{} has changed and cannot be used: {}. The previous one stays in use{}; "
+                          "the file is read again every second",
                           options_.secrets[secret].what, error.message,
                           expires == 0 ? "" : ", and is valid until " + utc(expires)),
               true};

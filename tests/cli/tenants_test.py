@@ -50,7 +50,7 @@ class TenantsTest(Tenants):
         for name, token in (("a", "another token of tenant a's"), ("b", "short")):
             self.token("new", token).rename(self.tokens[name])
         node.send_signal(signal.SIGHUP)
-        self.line_saying(node, f"the token of the tenant 'a' in '{self.tokens['a']}' has changed, and was read again")
+        self.line_saying(node, f"the token of the tenant 'a' in '{self.tokens['a']}' has changed: new connections use it")
         self.line_saying(node, f"the token of the tenant 'b' in '{self.tokens['b']}' has changed and cannot be used")
         self.assertIsNotNone(self.status(node, *self.as_tenant("a")))
 
