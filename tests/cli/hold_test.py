@@ -105,7 +105,7 @@ class HoldTest(HoldCase):
         config = (self.folder / "node.toml").read_text()
         (self.folder / "node.toml").write_text("[node]\nno_such_key = 1\n")
         holder.send_signal(signal.SIGHUP)
-        self.line_saying(holder, "started again")
+        self.line_saying(holder, "starting it again")
         # Meanwhile somebody runs it by hand: what is put and removed then, the held pages know nothing of.
         by_hand = self.start_program("node", "--listen", self.folder / "other.sock", "--state", self.folder / "state", "--pool-bytes", "64MiB")
         self.line_saying(by_hand, "serving")
@@ -137,7 +137,7 @@ class HoldTest(HoldCase):
         _, errors = holder.communicate(timeout=PATIENCE_S)
         self.assertEqual(holder.returncode, 0, errors)
         self.assertEqual(marks.read_text().count("started"), 3)
-        self.assertEqual(errors.count("started again"), 2)
+        self.assertEqual(errors.count("starting it again"), 2)
 
     def test_a_command_that_cannot_be_started_again_for_now_is_tried_again(self):
         require_root(self)  # to be a user whom limits bind
@@ -149,7 +149,7 @@ class HoldTest(HoldCase):
         holder = subprocess.Popen([program, "hold", "--", "sh", "-c", f"test -e {done}"], stderr=subprocess.PIPE, text=True,
                                   env=self.environment, cwd=self.folder, start_new_session=True, **nobody)
         self.addCleanup(self.end, holder)
-        self.line_saying(holder, "started again")
+        self.line_saying(holder, "starting it again")
         _, most = resource.getrlimit(resource.RLIMIT_NPROC)
         limit = lambda processes: subprocess.run(["prlimit", "--pid", str(holder.pid), f"--nproc={processes}:"], check=True, **nobody)
         limit(0)
