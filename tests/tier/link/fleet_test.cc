@@ -1,6 +1,6 @@
-#include <fmt/format.h>
-
 #include "tests/tier/fleet.h"
+
+#include <fmt/format.h>
 
 #include <array>
 #include <cstdio>
