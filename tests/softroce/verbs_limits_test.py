@@ -78,16 +78,16 @@ class DevicesTest(RefusalCase):
 
 class OtherBackendTest(RefusalCase):
     def test_a_node_over_verbs(self):
-        sentences = ("the node's pages travel over 'verbs'", "say --backend verbs")
+        sentences = ("the node's pages travel over 'verbs'", "choose --backend verbs")
         self.assert_client_refuses(*sentences, node=self.start_node(*PACE.node()), place=SHM)
         node = self.start_node(*PACE.node(), name="reached-by-tcp", listen="tcp://127.0.0.1:0")
         self.assert_client_refuses(*sentences, node=node, place=TCP)
 
     def test_a_client_over_verbs(self):
         node = self.start_node(*PACE.node(), place=SHM)
-        self.assert_client_refuses("the node's pages travel over 'shm'", "say --backend shm", node=node)
+        self.assert_client_refuses("the node's pages travel over 'shm'", "choose --backend shm", node=node)
         node = self.start_node(*PACE.node(), name="tcp", listen="tcp://127.0.0.1:0", place=TCP)
-        self.assert_client_refuses("the node's pages travel over 'tcp'", "say --backend tcp", node=node)
+        self.assert_client_refuses("the node's pages travel over 'tcp'", "choose --backend tcp", node=node)
 
 
 class VanishingTest(VerbsCase):
