@@ -20,7 +20,7 @@ class TenantTokensTest : public testing::Test {
  protected:
   // In the place of the file that was there, as tools renew.
   std::string write(const std::string& name, const std::string& token) {
-    const std::string path = dir_ / name;
+    std::string path = dir_ / name;
     std::ofstream(path + ".new") << token;
     EXPECT_EQ(::chmod((path + ".new").c_str(), 0600), 0);
     std::filesystem::rename(path + ".new", path);
