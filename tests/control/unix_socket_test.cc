@@ -283,7 +283,7 @@ TEST_F(UnixSocket, GroupMayConnectAndOthersAreToldThatItIsAPermission) {
     EXPECT_EQ(::setresgid(group, group, 0), 0);
     EXPECT_EQ(::setresuid(kUser, kUser, 0), 0);
     const UniqueFd fd = connect_unix(path, error);
-    const std::string advice = advise_on_denied_socket(path);
+    std::string advice = advise_on_denied_socket(path);
     const auto other = BoundUnixSocket::bind(path);
     EXPECT_EQ(::setresuid(0, 0, 0), 0);
     EXPECT_EQ(::setresgid(0, 0, 0), 0);

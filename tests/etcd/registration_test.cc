@@ -77,7 +77,7 @@ class FleetOfTwo {
 
  private:
   static constexpr const char* kPrefix = "/farpage/x/";
-  const std::string kOwnAway = "away/" + to_hex(kNow.node);
+  const std::string own_away_ = "away/" + to_hex(kNow.node);
 
   static Registration::Hooks hooks() {
     return {[](const std::string&) {}, [](bool) {}};
@@ -113,12 +113,12 @@ class FleetOfTwo {
     }
     if (request.body.find(R"("request_put":{"key":")" + encoded("nodes/a")) != std::string::npos) {
       enrolled_ = true;
-      const std::string own = R"("request_delete_range":{"key":")" + encoded(kOwnAway);
+      const std::string own = R"("request_delete_range":{"key":")" + encoded(own_away_);
       erases_former_word_ = request.body.find(own) != std::string::npos;
       return transaction(
           R"({"response_put":{}},{"response_delete_range":{}},{"response_delete_range":{}})");
     }
-    const std::string own_away = encoded(kOwnAway);
+    const std::string own_away = encoded(own_away_);
     if (request.body.find(R"("request_put":{"key":")" + own_away) != std::string::npos) {
       away_written_ = request.body;
       return transaction(R"({"response_put":{}})");
