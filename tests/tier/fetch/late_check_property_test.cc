@@ -75,7 +75,7 @@ TEST(LateCheckProperty, PromiseHoldsInEveryHistory) {
                                                {"held", 500},
                                                {"hedged"},
                                                {"cancelled"},
-                                               {"checks that took a while", 6000}});
+                                               {"checks that took a while", 8700}});
 }
 
 #ifdef FARPAGE_GUARD_SWITCHES
