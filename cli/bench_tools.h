@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 #include "bench/fetch/fetch_bench.h"
-#include "cli/client/connection.h"
+#include "cli/client/node_connection.h"
 #include "cli/client/signals.h"
 #include "cli/exit_code.h"
 #include "cli/options.h"

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "backends/backends.h"
 #include "base/status.h"
 #include "base/units.h"
-#include "cli/backends/backends.h"
-#include "cli/client/connection.h"
-#include "cli/client/metrics.h"
+#include "cli/client/node_connection.h"
+#include "client/metrics.h"
 #include "net/security_options.h"
 #include "tier/client.h"
 
@@ -147,68 +147,39 @@ struct ReachArguments {
   // `defaults`: of the table [client].
   Result<ConnectOptions> load(const ClientOptions& defaults = {}) const {
     ConnectOptions options;
-    options.backend = backend;
-    options.node = node;
     options.client = defaults;
-    ClientSecurity security;
     Result<Config> config = Config::load(file, overrides);
     if (!config) return tl::unexpected(config.error());
-    const auto read =
-        config->read("client", fields(options.client))
-            .and_then([&] { return config->read("cluster", fields(options.cluster)); })
-            .and_then([&] { return config->read("etcd", fields(options.etcd)); })
-            .and_then([&] { return config->read("security", fields(security)); })
-            .and_then([&] { return options.backends.read_client(*config); });
-    if (!read) return tl::unexpected(read.error());
-    if (!token_file.empty()) security.token_file = token_file;
+    if (auto read = options.read(*config); !read) return tl::unexpected(read.error());
+    if (!backend.empty()) options.backend = backend;
+    if (!node.empty()) options.node = node;
+    if (!token_file.empty()) options.security.token_file = token_file;
     options.backends.ucx.allow_emulated |= allow_emulated;
-    const auto valid =
-        config->finish()
-            .and_then([&] { return options.client.validate(); })
-            .and_then([&] {
-              return check_metrics(options.client.metrics_listen, "client.metrics_listen");
-            })
-            .and_then([&] { return security.validate(); })
-            .and_then([&] { return validate_address(options); });
+    if (asks_node_alone) {
+      options.cluster = {};
+      options.etcd.endpoints.clear();
+    }
+    const auto valid = config->finish().and_then([&] { return validate(options); });
     if (!valid) return tl::unexpected(valid.error());
-    auto credentials = security.load();
+    auto credentials = options.security.load();
     if (!credentials) return tl::unexpected(credentials.error());
     options.credentials = std::move(*credentials);
     return options;
   }
 
  private:
-  Result<void> validate_address(const ConnectOptions& options) const {
-    const ClusterOptions& cluster = options.cluster;
-    if (options.etcd.is_given() && !asks_node_alone) {
-      if (!node.empty() || cluster.is_given()) {
-        return fail(Code::kInvalid,
-                    "etcd.endpoints tell of all nodes: leave out --node and cluster.nodes");
-      }
-      return options.etcd.load().map([](const etcd::Access&) {});
+  // Without nodes it starts its own, over any backend.
+  Result<void> validate(const ConnectOptions& options) const {
+    if (options.embedded) {
+      return fail(Code::kInvalid,
+                  "client.embedded = true has a node inside the process: this command measures "
+                  "nodes in processes of their own, and starts one when it is told of none");
     }
-    if (cluster.is_given() && !asks_node_alone) {
-      if (!node.empty()) {
-        return fail(Code::kInvalid,
-                    "--node names one node and cluster.nodes several: leave one out");
-      }
-      if (auto epoch = cluster.epoch(); !epoch) return tl::unexpected(epoch.error());
-      return cluster.list().and_then([&](const std::vector<NamedNode>& named) -> Result<void> {
-        for (const NamedNode& each : named) {
-          if (auto fits = choose_backend(backend, each.address); !fits) {
-            return tl::unexpected(fits.error());
-          }
-        }
-        return {};
-      });
-    }
-    const auto forget = [](const BackendRegistration*) {};
-    if (node.empty()) {
-      return backend.empty() ? Result<void>() : find_backend(backend).map(forget);
-    }
-    return parse_address(node)
-        .and_then([&](const Address& address) { return choose_backend(backend, address); })
-        .map(forget);
+    if (options.names_nodes()) return options.validate();
+    return options.validate_use().and_then([&]() -> Result<void> {
+      if (options.backend.empty()) return {};
+      return find_backend(options.backend).map([](const BackendRegistration*) {});
+    });
   }
 };
 

@@ -104,11 +104,13 @@ Result<std::string> read_file(const std::string& path) {
   }
 }
 
-Result<void> collect_file(const std::string& path, TableMap& tables) {
-  const Result<std::string> text = read_file(path);
-  if (!text) return tl::unexpected(text.error());
+Result<void> collect_text(std::string_view text, const std::string& path, TableMap& tables) {
+  if (text.size() > kMaxFileBytes) {
+    return fail(Code::kInvalid, fmt::format("{} is longer than {}; is it really a configuration?",
+                                            path, format_bytes(kMaxFileBytes)));
+  }
   try {
-    collect(toml::parse(*text, path), "", path, tables);
+    collect(toml::parse(text, path), "", path, tables);
   } catch (const toml::parse_error& error) {
     const toml::source_position& at = error.source().begin;
     return fail(Code::kInvalid,
@@ -207,9 +209,17 @@ Config& Config::operator=(Config&&) noexcept = default;
 Config::~Config() = default;
 
 Result<Config> Config::load(const std::string& path, std::span<const std::string> overrides) {
+  if (path.empty()) return parse("", "", overrides);
+  const Result<std::string> text = read_file(path);
+  if (!text) return tl::unexpected(text.error());
+  return parse(*text, path, overrides);
+}
+
+Result<Config> Config::parse(std::string_view text, const std::string& name,
+                             std::span<const std::string> overrides) {
   auto tables = std::make_unique<Tables>();
-  if (!path.empty()) {
-    const Result<void> collected = collect_file(path, tables->tables);
+  if (!text.empty()) {
+    const Result<void> collected = collect_text(text, name, tables->tables);
     if (!collected) return tl::unexpected(collected.error());
   }
   for (const std::string& text : overrides) {

@@ -30,6 +30,9 @@ class Config {
  public:
   // An empty path: no file, overrides alone.
   static Result<Config> load(const std::string& path, std::span<const std::string> overrides);
+  // `name` stands where errors name the file.
+  static Result<Config> parse(std::string_view text, const std::string& name,
+                              std::span<const std::string> overrides);
 
   Config(Config&&) noexcept;
   Config& operator=(Config&&) noexcept;

@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "backends/backends.h"
 #include "base/memory/system_memory.h"
 #include "base/units.h"
-#include "cli/backends/backends.h"
 #include "cli/client/node_program.h"
 #include "net/listening_socket.h"
 

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "backends/registration.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
-#include "cli/backends/registration.h"
-#include "cli/client/private_folder.h"
 #include "cli/client/signals.h"
+#include "client/embedded/private_folder.h"
 #include "net/address/address.h"
 
 namespace farpage {

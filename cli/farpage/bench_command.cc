@@ -14,7 +14,7 @@
 #include "bench/push_bench.h"
 #include "bench/put_bench.h"
 #include "cli/bench_tools.h"
-#include "cli/client/connection.h"
+#include "cli/client/node_connection.h"
 #include "cli/client/signals.h"
 #include "cli/exit_code.h"
 #include "cli/farpage/commands.h"

@@ -5,7 +5,7 @@
 #include <boost/json/value.hpp>
 #include <memory>
 
-#include "cli/backends/backends.h"
+#include "backends/backends.h"
 #include "cli/exit_code.h"
 #include "cli/farpage/commands.h"
 #include "cli/options.h"

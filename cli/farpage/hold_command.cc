@@ -17,10 +17,10 @@
 
 #include "base/check.h"
 #include "base/stderr.h"
-#include "cli/client/private_folder.h"
 #include "cli/exit_code.h"
 #include "cli/farpage/commands.h"
 #include "cli/node/held_process.h"
+#include "client/embedded/private_folder.h"
 
 namespace farpage {
 namespace {

@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "bench/idle_clients.h"
-#include "cli/client/connection.h"
 #include "cli/client/descriptors.h"
+#include "cli/client/node_connection.h"
 #include "cli/client/signals.h"
 #include "report/json.h"
 #include "report/progress.h"

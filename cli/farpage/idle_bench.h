@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "base/status.h"
-#include "cli/client/connection.h"
+#include "cli/client/node_connection.h"
 
 namespace farpage {
 

@@ -13,14 +13,13 @@
 #include <utility>
 #include <vector>
 
+#include "backends/backends.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/memory/system_memory.h"
 #include "base/stderr.h"
 #include "base/unique_fd.h"
-#include "cli/backends/backends.h"
 #include "cli/client/descriptors.h"
-#include "cli/client/metrics.h"
 #include "cli/client/signals.h"
 #include "cli/exit_code.h"
 #include "cli/farpage/commands.h"
@@ -30,6 +29,7 @@
 #include "cli/node/node_settings.h"
 #include "cli/node/service_watchdog.h"
 #include "cli/options.h"
+#include "client/metrics.h"
 #include "net/secrets/secret_watch.h"
 #include "net/security/token_fingerprint.h"
 #include "node/clients/client_budget.h"
@@ -218,6 +218,9 @@ int run_node(const NodeSettings& settings, UniqueFd ready) {
                          });
   });
   int exit_code = kExitDone;
+  if (metrics && *metrics != nullptr) {
+    write_stderr(fmt::format("farpage: metrics on {}\n", (*metrics)->url()));
+  }
   if (metrics) {
     front.serve(runtime, **node, tenants, {.max_requests_per_s = options.max_requests_per_s});
     announce(ready, ready.valid() ? fmt::format("ready {}\n", front.address())

@@ -9,16 +9,16 @@
 #include <optional>
 #include <utility>
 
+#include "backends/backends.h"
 #include "base/units.h"
 #include "chaos/campaign_options.h"
-#include "cli/backends/backends.h"
 #include "cli/client/ask_status.h"
-#include "cli/client/connection.h"
+#include "cli/client/node_connection.h"
 #include "cli/client/node_program.h"
-#include "cli/client/private_folder.h"
 #include "cli/client/signals.h"
 #include "cli/exit_code.h"
 #include "cli/version.h"
+#include "client/embedded/private_folder.h"
 #include "report/json.h"
 #include "report/progress.h"
 

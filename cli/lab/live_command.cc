@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "cli/client/connection.h"
+#include "cli/client/node_connection.h"
 #include "cli/client/signals.h"
 #include "cli/exit_code.h"
 #include "cli/lab/commands.h"

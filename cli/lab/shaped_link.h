@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "cli/client/connection.h"
+#include "cli/client/node_connection.h"
 #include "sim/fault/shaped_fabric.h"
 
 namespace farpage {

@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "cli/client/etcd_fleet.h"
+#include "client/fleet/etcd_fleet.h"
 
 namespace farpage {
 namespace {

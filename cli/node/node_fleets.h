@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
-#include "cli/client/cluster_options.h"
 #include "cli/node/node_settings.h"
+#include "client/fleet/cluster_options.h"
 #include "net/runtime/asio_runtime.h"
 #include "tier/link/fleet.h"
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "cli/backends/backends.h"
+#include "backends/backends.h"
 #include "control/tcp_control.h"
 #include "control/unix_socket.h"
 

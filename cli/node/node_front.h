@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
+#include "backends/options.h"
 #include "base/status.h"
-#include "cli/backends/options.h"
 #include "control/served_clients.h"
 #include "net/address/address.h"
 #include "net/dial.h"

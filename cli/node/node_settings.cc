@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/config/config.h"
-#include "cli/client/metrics.h"
 #include "cli/node/tenant_tokens.h"
+#include "client/metrics.h"
 #include "net/address/advertised_address.h"
 #include "net/security_options.h"
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "backends/options.h"
 #include "base/status.h"
-#include "cli/backends/options.h"
-#include "cli/client/cluster_options.h"
-#include "cli/client/etcd_fleet.h"
+#include "client/fleet/cluster_options.h"
+#include "client/fleet/etcd_fleet.h"
 #include "net/address/address.h"
 #include "net/dial.h"
 #include "net/listener.h"

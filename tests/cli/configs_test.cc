@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "backends/options.h"
 #include "base/config/config.h"
-#include "cli/backends/options.h"
-#include "cli/client/cluster_options.h"
-#include "cli/client/etcd_fleet.h"
+#include "client/fleet/cluster_options.h"
+#include "client/fleet/etcd_fleet.h"
 #include "net/security_options.h"
 #include "node/settings/options.h"
 #include "tier/client.h"

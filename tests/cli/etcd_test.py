@@ -254,7 +254,7 @@ class EtcdTest(EtcdFleet, Counts, Case):
         self.assert_fails(refused("cluster.address=tcp://localhost:7", "etcd.endpoints=http://192.0.2.1:2379"), 2, "cluster.address is",
                           "which every other host takes for itself", "192.0.2.1:2379")
         self.assert_fails(refused("etcd.ttl_s=1"), 2, "etcd.ttl_s is 1")
-        self.assert_fails(self.run_program("replay", "generate", "--node", first.address, *self.reach(etcd)), 2, "leave out --node")
+        self.assert_fails(self.run_program("replay", "generate", "--node", first.address, *self.reach(etcd)), 2, "leave out all but one")
         self.assert_fails(self.run_program("replay", "generate", *self.reach(etcd, "etcd.fleet=nobody", "client.connect_ms=300")), 1,
                           "no living memory node", "'nobody'")
         etcd.control("put", "/farpage/other/epoch", "hello")

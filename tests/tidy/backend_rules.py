@@ -7,11 +7,11 @@ from sources import COMMENT_OR_STRING, in_folder
 NAMES = ("shm", "tcp", "verbs", "ucx", "cuda")
 FREE_FOLDERS = ("transport", "sim", "tests")
 # The registrations list them all, and ask none for its name.
-TABLES = {"cli/backends/registration.h", "cli/backends/backends.cc", "doctor/backends/every_check.cc"}
+TABLES = {"backends/registration.h", "backends/backends.cc", "doctor/backends/every_check.cc"}
 
 
 def _homes(name):
-    return {f"cli/backends/{name}.cc", f"doctor/backends/backend_{name}.h", f"doctor/backends/backend_{name}.cc"}
+    return {f"backends/{name}.cc", f"doctor/backends/backend_{name}.h", f"doctor/backends/backend_{name}.cc"}
 
 
 def _knowing(name):
@@ -35,4 +35,4 @@ def backend_names(tree):
             for pattern, places in rules:
                 match = pattern.search(line)
                 if match and path not in places:
-                    yield f"{path}:{number}: {match.group()}: ask the backend's registration (cli/backends/registration.h)"
+                    yield f"{path}:{number}: {match.group()}: ask the backend's registration (backends/registration.h)"

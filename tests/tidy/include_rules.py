@@ -20,6 +20,8 @@ ROOMS = {
     "tier": ["base", "integrity", "transport", "pagetable", "prefetch", "control"],
     "node": ["base", "integrity", "transport", "pagetable", "prefetch", "control", "tier"],
     "doctor": ["base", "net"],
+    "backends": ["base", "net", "transport", "doctor"],
+    "client": ["base", "net", "metrics", "integrity", "transport", "pagetable", "etcd", "control", "tier", "node", "backends"],
     "report": ["base", "integrity", "transport"],
     "replay": ["base", "integrity", "transport", "pagetable", "control", "tier", "report"],
     "bench": ["base", "integrity", "transport", "pagetable", "control", "tier", "node", "report", "replay"],
@@ -30,14 +32,15 @@ ROOMS = {
 }
 # Libraries that serve: they print nothing, and know no wall clock.
 SERVING = ("base", "net", "metrics", "integrity", "transport", "pagetable", "etcd", "prefetch", "control", "tier",
-           "node", "doctor")
+           "node", "doctor", "backends", "client")
 # Parts know nothing of the others, and a fabric is chosen where a program is put together.
 BACKENDS = {f"transport/{name}" for name in ("shm", "tcp", "ucx", "verbs", "cuda")} | {"sim/network", "sim/fault"}
 PARTS = {
     **{backend: ["base", "net", "integrity", "transport"] for backend in BACKENDS},
     "integrity/cuda": ["base", "integrity"],
 }
-USES_PARTS = {"sim": ["sim/network", "sim/fault"], "chaos": ["sim/network", "sim/fault"], "lab": ["sim/network", "sim/fault"]}
+USES_PARTS = {"backends": ["transport/shm", "transport/tcp", "transport/ucx", "transport/verbs"],
+              "sim": ["sim/network", "sim/fault"], "chaos": ["sim/network", "sim/fault"], "lab": ["sim/network", "sim/fault"]}
 EVERYTHING = {*ROOMS, *PARTS}
 # Where programs are put together.
 COMPOSITION_ROOTS = {

@@ -175,16 +175,16 @@ class BackendNamesTest(RuleTest):
     def test_a_comparison_outside_of_the_registrations(self):
         for line in ('if (backend == "tcp") {', 'if ("ucx" == name) return;', 'const bool is_far = name != "shm";',
                      "if (backend == &kUcxBackend) {", "set.has(kVerbsCheck);", "#ifdef FARPAGE_HAS_VERBS"):
-            for path in ("cli/node/node_front.cc", "node/a.cc", "bench/a.h", "doctor/limits.cc", "cli/backends/options.cc"):
+            for path in ("cli/node/node_front.cc", "node/a.cc", "bench/a.h", "doctor/limits.cc", "backends/options.cc"):
                 self.assert_breaks("backend_names", {path: f"\n{line}\n"}, f"{path}:2: ")
 
     def test_another_backend_s_registration(self):
-        for path in ("cli/backends/shm.cc", "doctor/backends/backend_shm.cc"):
+        for path in ("backends/shm.cc", "doctor/backends/backend_shm.cc"):
             self.assert_keeps("backend_names", {path: 'const char* name = "shm";\n'})
             self.assert_breaks("backend_names", {path: 'if (name == "tcp") {\n'}, f"{path}:1: ")
 
     def test_the_tables_name_objects_and_compare_no_names(self):
-        for path in ("cli/backends/backends.cc", "doctor/backends/every_check.cc"):
+        for path in ("backends/backends.cc", "doctor/backends/every_check.cc"):
             self.assert_keeps("backend_names", {path: "{&kShmBackend, &kTcpCheck}\n"})
             self.assert_breaks("backend_names", {path: 'name == "tcp"\n'}, f"{path}:1: ")
 

@@ -65,6 +65,12 @@ bool Lane::progress() {
 void Lane::wait(uint64_t until_ns) {
   engine_->wait_moved(until_ns);
 }
+void Lane::allow_interrupts() {
+  engine_->allow_interrupts();
+}
+void Lane::interrupt() {
+  engine_->interrupt();
+}
 LaneStats Lane::stats() const {
   return engine_->stats();
 }

@@ -83,6 +83,11 @@ class Lane {
   bool progress();
   // ... and if nothing moved, lets time pass until something may have, or until then.
   void wait(uint64_t until_ns);
+  // From now on any thread may interrupt() the lane, while it lives: a wait() returns early if an
+  // interrupt came since the last one returned. For an owner who also waits for other threads'
+  // work, and who looks for that after each wait().
+  void allow_interrupts();
+  void interrupt();
 
   LaneStats stats() const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -51,6 +52,8 @@ class LaneEngine {
   void wait_done(FetchState* fetch);
   bool wait_released(FetchState* fetch, uint64_t deadline_ns);
   void wait_moved(uint64_t until_ns);
+  void allow_interrupts() { allows_interrupts_ = true; }
+  void interrupt();  // any thread
 
   LaneStats stats() const { return counters_.stats(); }
   const std::byte* mapped_payload(const PageKey& key) const;
@@ -286,6 +289,7 @@ class LaneEngine {
   uint64_t next_event_ns() const;
   void wait(uint64_t until_ns);
   bool wait_for_answers(uint64_t until_ns);
+  bool is_interrupted() const { return interrupts_.load() != interrupts_seen_; }
   bool expects_soon(uint64_t spin_ns);
   void look_at_each(uint64_t until_ns);
   template <typename Ready>
@@ -293,6 +297,9 @@ class LaneEngine {
 
   std::shared_ptr<FleetLink> fleet_;
   const std::shared_ptr<ChangeSignal> signal_ = fleet_->runtime().signal_changes();
+  bool allows_interrupts_ = false;
+  std::atomic<uint32_t> interrupts_{0};
+  uint32_t interrupts_seen_ = 0;  // when the last wait returned
   const Runtime& runtime_;
   const Clock& clock_;
   const bool alone_;  // the node serves alone

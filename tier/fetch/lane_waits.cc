@@ -39,11 +39,18 @@ void LaneEngine::wait(uint64_t until_ns) {
   has_waited_ = true;
   // Nothing tells of a check's end.
   if (checks_.any()) until_ns = std::min(until_ns, clock_.now_ns() + kLookNs);
-  if (peers_.size() == 1) {
+  // A channel's own wait hears of nothing else.
+  if (peers_.size() == 1 && !allows_interrupts_) {
     look_after(0);
     return peers_[0]->path.wait(until_ns);
   }
   if (!wait_for_answers(std::min(until_ns, due_ns_))) look_at_each(until_ns);
+  interrupts_seen_ = interrupts_.load();
+}
+
+void LaneEngine::interrupt() {
+  interrupts_.fetch_add(1);
+  if (signal_ != nullptr) signal_->tell();
 }
 
 // Sleeps until a node that has been asked has answered, the runtime has changed, or the deadline,
@@ -74,7 +81,7 @@ bool LaneEngine::wait_for_answers(uint64_t until_ns) {
   const uint64_t now = clock_.now_ns();
   // A page may also wait for a node for reasons that nothing announces.
   if (waiting_ > 0) until_ns = std::min(until_ns, now + kIdleLookNs);
-  if (runtime_.changes() != changes_ || until_ns <= now) return true;
+  if (runtime_.changes() != changes_ || is_interrupted() || until_ns <= now) return true;
   const uint64_t left = std::min(until_ns - now, kSecond);
   const timespec timeout = {static_cast<time_t>(left / kSecond), static_cast<long>(left % kSecond)};
   ::ppoll(awaited.data(), count, &timeout, nullptr);
@@ -102,9 +109,9 @@ void LaneEngine::look_at_each(uint64_t until_ns) {
     return peer->path.wait(std::min(until_ns, now + kLookNs));
   }
   fleet_->runtime().wait_until(std::min(until_ns, now + kIdleLookNs), [this] {
-    return fleet_->number() != fleet_number_ || std::ranges::any_of(peers_, [](const auto& peer) {
-             return peer->member && peer->path.changed();
-           });
+    return is_interrupted() || fleet_->number() != fleet_number_ ||
+           std::ranges::any_of(
+               peers_, [](const auto& peer) { return peer->member && peer->path.changed(); });
   });
 }
 

@@ -1,0 +1,56 @@
+#include "backends/ucx_plugin.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <system_error>
+
+#include "transport/ucx/plugin.h"
+
+namespace farpage {
+namespace {
+
+Result<ucx::PluginEntry*> load_entry(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) {
+    return fail(Code::kUnavailable,
+                fmt::format("the backend 'ucx' is in a file of its own, {}, which is not there: it "
+                            "is built with -DFARPAGE_UCX=ON (target farpage_ucx), and `cmake "
+                            "--install` puts it beside the program",
+                            path));
+  }
+  void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (module == nullptr) {
+    return fail(Code::kUnavailable,
+                fmt::format("the backend 'ucx' cannot be loaded ({}): it needs UCX's libraries "
+                            "(Debian's libucx0), and must be of the same build as this program",
+                            ::dlerror()));
+  }
+  void* entry = ::dlsym(module, ucx::kPluginEntry);
+  if (entry == nullptr) {
+    return fail(Code::kUnavailable,
+                fmt::format("{} is of another version than this farpage, which needs its {}: "
+                            "install both from one build",
+                            path, ucx::kPluginEntry));
+  }
+  return reinterpret_cast<ucx::PluginEntry*>(entry);
+}
+
+}  // namespace
+
+std::string ucx_plugin_path() {
+  std::error_code ignored;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  return program.parent_path().parent_path() / "lib/farpage/libfarpage_ucx.so";
+}
+
+Result<std::unique_ptr<Fabric>> load_ucx_fabric(const ucx::UcxOptions& options) {
+  const auto entry = load_entry(ucx_plugin_path());
+  if (!entry) return tl::unexpected(entry.error());
+  Result<std::unique_ptr<Fabric>> made = nullptr;
+  (*entry)(options, made);
+  return made;
+}
+
+}  // namespace farpage

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "client/connection.h"
+#include "client/open_options.h"
+#include "client/runner/completions.h"
+#include "client/runner/lane_runner.h"
+#include "client/runner/ticket.h"
+#include "client/runner/write_runner.h"
+#include "tier/client.h"
+
+namespace farpage {
+
+// A client of memory nodes with threads of its own: any thread submits, nothing it calls blocks,
+// and a Ticket tells the end. What a call takes is copied; memory of pages alone is lent, until the
+// ticket is released.
+//
+// Times are relative, in microseconds; a page has its verdict, and a put its result, by then.
+// Threading: every member may be called from any thread.
+class Farpage {
+ public:
+  // Brings up all that the client needs, and blocks until a node has answered, up to
+  // client.connect_ms. kInvalid: the options; kUnavailable, kTimeout: no node answers; kDenied:
+  // token or certificate.
+  static Result<std::unique_ptr<Farpage>> open(const OpenOptions& options);
+  // Waits for the operations that are under way, then takes everything down. Regions of its memory
+  // have to go before, and its tickets may go later.
+  ~Farpage();
+
+  // Memory of the caller's for pages, which outlives the region. Costs system calls, so once for
+  // all pages in it.
+  Result<Region> register_memory(std::span<std::byte> memory);
+
+  // Fetches pages into registered memory; a request without a destination asks only whether the
+  // page is there. kExhausted: as many operations are under way as client.queue_depth and
+  // client.lanes allow: wait for one.
+  Result<Ticket> fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
+                       const FetchOptions& options = {}, const Notification& notification = {});
+  // Stores pages from registered memory.
+  Result<Ticket> put(std::span<const PutRequest> requests, uint64_t timeout_us,
+                     const Notification& notification = {});
+  Result<Ticket> remove(std::span<const PageKey> keys, uint64_t timeout_us,
+                        const Notification& notification = {});
+
+  // How many of the first keys have a page now. Blocks. Pages that cannot be asked for in time
+  // count as missing.
+  Result<uint64_t> leading(std::span<const PageKey> keys, uint64_t timeout_us);
+
+  uint64_t page_bytes() const;  // the longest page that the nodes take
+  // For those who drive lanes on threads of their own.
+  Client& client() { return connection_->client(); }
+  const Clock& clock() const { return connection_->runtime().clock(); }
+
+ private:
+  Farpage() = default;
+  uint64_t deadline_ns(uint64_t timeout_us) const;
+
+  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<WriteRunner> writes_;
+  std::vector<std::unique_ptr<LaneRunner>> lanes_;
+  std::atomic<uint32_t> next_lane_{0};
+};
+
+}  // namespace farpage

@@ -1,0 +1,108 @@
+#include "client/runner/lane_runner.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace farpage {
+namespace {
+
+// How soon a place is given back while other fetches are under way.
+constexpr uint64_t kLookAtLentNs = kMillisecond;
+
+bool lies_elsewhere(const Submission& submission) {
+  for (size_t i = 0; i < submission.verdicts.size(); ++i) {
+    const std::byte* landed = submission.verdicts[i].landed;
+    if (landed != nullptr && landed != submission.requests[i].destination.data) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<LaneRunner>> LaneRunner::start(Client& client, size_t depth) {
+  auto lane = client.open_lane();
+  if (!lane) return tl::unexpected(lane.error());
+  lane->allow_interrupts();
+  return std::unique_ptr<LaneRunner>(new LaneRunner(std::move(*lane), client.clock(), depth));
+}
+
+LaneRunner::LaneRunner(Lane lane, const Clock& clock, size_t depth)
+    : lane_(std::move(lane)), clock_(clock), pool_(std::make_shared<SubmissionPool>(depth)) {
+  active_.reserve(depth);
+  lent_.reserve(depth);
+  thread_ = std::thread([this] { run(); });
+}
+
+LaneRunner::~LaneRunner() {
+  is_ending_.store(true);
+  pool_->ring();
+  lane_.interrupt();
+  thread_.join();
+}
+
+void LaneRunner::submit(Submission& submission) {
+  pool_->submit(submission);
+  lane_.interrupt();
+}
+
+void LaneRunner::run() {
+  while (true) {
+    const uint32_t seen = pool_->rings();
+    begin_submitted();
+    const bool has_moved = lane_.progress();
+    end_active();
+    end_lent();
+    if (has_moved) continue;
+    if (!active_.empty()) {
+      lane_.wait(lent_.empty() ? kNever : clock_.now_ns() + kLookAtLentNs);
+    } else if (is_ending_.load() && lent_.empty()) {
+      return;
+    } else {
+      pool_->sleep(seen);
+    }
+  }
+}
+
+void LaneRunner::begin_submitted() {
+  while (Submission* submission = pool_->next_submitted()) {
+    submission->verdicts.resize(submission->requests.size());
+    active_.push_back({submission,
+                       lane_.fetch(submission->requests, submission->verdicts,
+                                   submission->deadline_ns, submission->options),
+                       false});
+  }
+}
+
+void LaneRunner::end_active() {
+  for (size_t i = 0; i < active_.size();) {
+    Active& active = active_[i];
+    if (!active.is_told && active.fetch.done()) {
+      active.is_told = true;
+      active.submission->finish();
+    }
+    if (!active.is_told || !active.fetch.released()) {
+      ++i;
+      continue;
+    }
+    Active ended = std::move(active);
+    if (&active != &active_.back()) active = std::move(active_.back());
+    active_.pop_back();
+    if (lies_elsewhere(*ended.submission)) {
+      lent_.push_back(std::move(ended));
+    } else {
+      ended.fetch = {};
+      ended.submission->release();
+    }
+  }
+}
+
+void LaneRunner::end_lent() {
+  std::erase_if(lent_, [](Active& lent) {
+    if (!lent.submission->is_let_go()) return false;
+    lent.fetch = {};
+    lent.submission->release();
+    return true;
+  });
+}
+
+}  // namespace farpage

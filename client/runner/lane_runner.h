@@ -1,0 +1,59 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "client/runner/submission_pool.h"
+#include "tier/client.h"
+
+namespace farpage {
+
+// A lane and the thread that owns it. Any thread submits fetches, which never blocks; the runner's
+// thread begins them in the order of their coming, drives them side by side, and tells their ends.
+class LaneRunner {
+ public:
+  // Opens a lane of `client`, which outlives the runner. `depth`: submissions under way at one
+  // time.
+  static Result<std::unique_ptr<LaneRunner>> start(Client& client, size_t depth);
+  // Ends once every operation has been released: no submit() may come meanwhile.
+  ~LaneRunner();
+  LaneRunner(const LaneRunner&) = delete;
+  LaneRunner& operator=(const LaneRunner&) = delete;
+
+  const std::shared_ptr<SubmissionPool>& pool() const { return pool_; }
+  // One that was taken from the pool, and is whole.
+  void submit(Submission& submission);
+
+  // Of the lane, as of a moment ago.
+  LaneStats stats() const { return lane_.stats(); }
+
+ private:
+  struct Active {
+    Submission* submission = nullptr;
+    Fetch fetch;
+    bool is_told = false;
+  };
+
+  LaneRunner(Lane lane, const Clock& clock, size_t depth);
+  void run();
+  void begin_submitted();
+  void end_active();
+  void end_lent();
+
+  Lane lane_;
+  const Clock& clock_;
+  const std::shared_ptr<SubmissionPool> pool_;
+  // The thread's: those under way; and those that are done and released, some page of which lies in
+  // a place of the lane's own, lent until the ticket goes.
+  std::vector<Active> active_;
+  std::vector<Active> lent_;
+  std::atomic<bool> is_ending_{false};
+  std::thread thread_;
+};
+
+}  // namespace farpage

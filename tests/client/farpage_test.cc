@@ -1,0 +1,264 @@
+#include "client/farpage.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kPageBytes = 4096;
+constexpr uint64_t kTimeoutUs = 20'000'000;  // no test waits for it
+
+OpenOptions embedded() {
+  OpenOptions options;
+  options.embedded = true;
+  options.embedded_node = {.name = "", .pool_bytes = 8 * kMiB, .page_bytes = kPageBytes};
+  return options;
+}
+
+std::unique_ptr<Farpage> open(const OpenOptions& options = embedded()) {
+  auto opened = Farpage::open(options);
+  if (!opened) throw std::runtime_error(opened.error().message);
+  return std::move(*opened);
+}
+
+// Memory of so many pages, registered: page i is filled with `first` + i.
+class Pages {
+ public:
+  Pages(Farpage& tier, size_t count, uint8_t first = 0) : memory_(count * kPageBytes) {
+    for (size_t i = 0; i < memory_.size(); ++i) {
+      memory_[i] = static_cast<std::byte>(first + i / kPageBytes);
+    }
+    region_ = tier.register_memory(memory_).value();
+  }
+
+  Slice slice(size_t page) const { return region_.slice(page * kPageBytes, kPageBytes); }
+  std::span<const std::byte> page(size_t page) const {
+    return std::span(memory_).subspan(page * kPageBytes, kPageBytes);
+  }
+  size_t count() const { return memory_.size() / kPageBytes; }
+
+ private:
+  std::vector<std::byte> memory_;
+  Region region_;
+};
+
+PageKey key(size_t number) {
+  return make_page_key("farpage_test", std::to_string(number));
+}
+
+std::vector<PutRequest> puts(const Pages& pages, size_t first_key = 0) {
+  std::vector<PutRequest> requests;
+  for (size_t i = 0; i < pages.count(); ++i) {
+    requests.push_back({key(first_key + i), pages.slice(i)});
+  }
+  return requests;
+}
+
+std::vector<PageRequest> fetches(const Pages& pages, size_t first_key = 0) {
+  std::vector<PageRequest> requests;
+  for (size_t i = 0; i < pages.count(); ++i) {
+    requests.push_back({key(first_key + i), 0, pages.slice(i)});
+  }
+  return requests;
+}
+
+void put_all(Farpage& tier, const Pages& pages, size_t first_key = 0) {
+  const auto ticket = tier.put(puts(pages, first_key), kTimeoutUs).value();
+  ticket.wait();
+  for (const PutResult& result : ticket.results())
+    ASSERT_EQ(result.code, Code::kOk) << ticket.why();
+}
+
+TEST(Farpage, AnEmbeddedNodeGivesBackWhatWasPut) {
+  const auto tier = open();
+  EXPECT_EQ(tier->page_bytes(), kPageBytes);
+  const Pages sources(*tier, 16, 1);
+  put_all(*tier, sources);
+  const Pages landed(*tier, 16, 100);
+  const Ticket ticket = tier->fetch(fetches(landed), kTimeoutUs).value();
+  ticket.wait();
+  ASSERT_EQ(ticket.verdicts().size(), 16u);
+  for (size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(ticket.verdicts()[i].verdict, Verdict::kReady);
+    EXPECT_TRUE(std::ranges::equal(landed.page(i), sources.page(i)));
+  }
+}
+
+TEST(Farpage, ATicketKeepsNothingButThePages) {
+  const auto tier = open();
+  const Pages sources(*tier, 4, 1);
+  put_all(*tier, sources);
+  const Pages landed(*tier, 4);
+  Ticket ticket;
+  {
+    std::vector<PageRequest> requests = fetches(landed);
+    ticket = tier->fetch(requests, kTimeoutUs).value();
+    std::ranges::fill(requests, PageRequest{});
+  }
+  ASSERT_TRUE(ticket.wait_released(tier->clock().now_ns() + kTimeoutUs * kMicrosecond));
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_TRUE(std::ranges::equal(landed.page(i), sources.page(i)));
+  }
+}
+
+TEST(Farpage, PagesThatNobodyPutAreToBeRecomputed) {
+  const auto tier = open();
+  const Pages landed(*tier, 2, 7);
+  const Ticket ticket = tier->fetch(fetches(landed), kTimeoutUs).value();
+  ticket.wait();
+  for (const PageVerdict& verdict : ticket.verdicts()) {
+    EXPECT_EQ(verdict.verdict, Verdict::kRecompute);
+    EXPECT_EQ(verdict.reason, Reason::kMiss);
+  }
+}
+
+TEST(Farpage, RemovedPagesAreGone) {
+  const auto tier = open();
+  put_all(*tier, Pages(*tier, 3, 1));
+  const std::array keys = {key(0), key(2), key(9)};
+  const Ticket ticket = tier->remove(keys, kTimeoutUs).value();
+  ticket.wait();
+  EXPECT_EQ(ticket.removed().value(), 2u);
+  const std::array all = {key(0), key(1), key(2)};
+  EXPECT_EQ(tier->leading(all, kTimeoutUs).value(), 0u);
+  EXPECT_EQ(tier->leading(std::span(all).subspan(1), kTimeoutUs).value(), 1u);
+}
+
+TEST(Farpage, LeadingCountsUpToTheFirstHole) {
+  const auto tier = open();
+  put_all(*tier, Pages(*tier, 5, 1));
+  put_all(*tier, Pages(*tier, 3, 1), 6);
+  std::vector<PageKey> keys;
+  for (size_t i = 0; i < 9; ++i) keys.push_back(key(i));
+  EXPECT_EQ(tier->leading(keys, kTimeoutUs).value(), 5u);
+  EXPECT_EQ(tier->leading({}, kTimeoutUs).value(), 0u);
+}
+
+TEST(Farpage, AFullQueueIsACodeAndNotAWait) {
+  OpenOptions options = embedded();
+  options.lanes = {.lanes = 1, .queue_depth = 2};
+  const auto tier = open(options);
+  const Pages landed(*tier, 1);
+  Ticket first = tier->fetch(fetches(landed), kTimeoutUs).value();
+  Ticket second = tier->fetch(fetches(landed), kTimeoutUs).value();
+  const auto third = tier->fetch(fetches(landed), kTimeoutUs);
+  ASSERT_FALSE(third);
+  EXPECT_EQ(third.error().code, Code::kExhausted);
+  EXPECT_THAT(third.error().message, testing::HasSubstr("client.queue_depth"));
+  first = {};
+  EXPECT_TRUE(tier->fetch(fetches(landed), kTimeoutUs).has_value());
+}
+
+TEST(Farpage, CompletionsBringTheTagOfEachEnd) {
+  const auto tier = open();
+  const auto completions = Completions::make().value();
+  const Pages landed(*tier, 1);
+  std::vector<Ticket> tickets;
+  for (uint64_t tag = 10; tag < 20; ++tag) {
+    tickets.push_back(
+        tier->fetch(fetches(landed), kTimeoutUs, {}, {.completions = completions.get(), .tag = tag})
+            .value());
+  }
+  std::vector<uint64_t> seen;
+  while (seen.size() < 10) {
+    pollfd waits = {completions->descriptor(), POLLIN, 0};
+    ASSERT_EQ(::poll(&waits, 1, 20'000), 1);
+    std::array<uint64_t, 4> tags = {};
+    const size_t count = completions->take(tags);
+    seen.insert(seen.end(), tags.begin(), tags.begin() + count);
+  }
+  std::ranges::sort(seen);
+  for (uint64_t tag = 10; tag < 20; ++tag) EXPECT_EQ(seen[tag - 10], tag);
+  for (const Ticket& ticket : tickets) EXPECT_TRUE(ticket.done());
+}
+
+TEST(Farpage, ACallbackRunsOnceItIsDone) {
+  const auto tier = open();
+  const Pages landed(*tier, 1);
+  std::atomic<int> calls = 0;
+  const auto count = [](void* context) { ++*static_cast<std::atomic<int>*>(context); };
+  {
+    const Ticket ticket =
+        tier->fetch(fetches(landed), kTimeoutUs, {}, {.callback = count, .context = &calls})
+            .value();
+  }
+  EXPECT_EQ(calls, 1);
+  {
+    const Ticket ticket =
+        tier->put(puts(landed), kTimeoutUs, {.callback = count, .context = &calls}).value();
+  }
+  EXPECT_EQ(calls, 2);
+}
+
+TEST(Farpage, ManyThreadsShareIt) {
+  const auto tier = open();
+  put_all(*tier, Pages(*tier, 64, 1));
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (size_t number = 0; number < 8; ++number) {
+    threads.emplace_back([&, number] {
+      const Pages landed(*tier, 8, 200);
+      for (int round = 0; round < 50; ++round) {
+        const size_t first = number * 8;
+        const Ticket ticket = tier->fetch(fetches(landed, first), kTimeoutUs).value();
+        ticket.wait();
+        for (size_t i = 0; i < 8; ++i) {
+          if (ticket.verdicts()[i].verdict != Verdict::kReady ||
+              landed.page(i)[17] != static_cast<std::byte>(1 + first + i)) {
+            ++wrong;
+          }
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Farpage, ATicketOutlivesItsFarpage) {
+  Ticket ticket;
+  {
+    const auto tier = open();
+    const std::array requests = {PageRequest{key(1), 0, {}}};
+    ticket = tier->fetch(requests, kTimeoutUs).value();
+  }
+  EXPECT_TRUE(ticket.done());
+  EXPECT_EQ(ticket.verdicts()[0].verdict, Verdict::kRecompute);
+}
+
+TEST(Farpage, ATimeoutOfNothingIsAVerdictAtOnce) {
+  const auto tier = open();
+  const Pages pages(*tier, 1, 1);
+  const Ticket fetch = tier->fetch(fetches(pages), 0).value();
+  fetch.wait();
+  EXPECT_EQ(fetch.verdicts()[0].verdict, Verdict::kRecompute);
+  EXPECT_EQ(fetch.verdicts()[0].reason, Reason::kStalled);
+  const Ticket put = tier->put(puts(pages), 0).value();
+  put.wait();
+  EXPECT_NE(put.results()[0].code, Code::kOk);
+  EXPECT_TRUE(put.wait_released(tier->clock().now_ns() + kTimeoutUs * kMicrosecond));
+}
+
+TEST(Farpage, NoNodeIsASentence) {
+  const auto none = Farpage::open({});
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, Code::kInvalid);
+  EXPECT_THAT(none.error().message, testing::HasSubstr("client.embedded = true"));
+  OpenOptions options;
+  options.node = "/nowhere/farpage.sock";
+  options.client.connect_ms = 50;
+  const auto absent = Farpage::open(options);
+  ASSERT_FALSE(absent);
+  EXPECT_THAT(absent.error().message, testing::HasSubstr("/nowhere/farpage.sock"));
+}
+
+}  // namespace
+}  // namespace farpage
