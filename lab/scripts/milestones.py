@@ -161,7 +161,7 @@ def placement_table(options, folder):
 
 
 def joint_table(options, folder):
-    """One score for both what is near and what lies in the nearer tier, against two (B-H3)."""
+    """One score ranks the near pages and those of the nearer tier, against two scores (B-H3)."""
     trace = folder / "decode.trace"
     print("\nStall of `learned` in s where one score decides what is near and what lies in the nearer tier, and where two do (synthetic):\n\n"
           "| tokens | heads | joint: " + " | ".join(f"`{score}`" for score in SCORES) + " | separate: the best of both | the best joint, over that |\n"
