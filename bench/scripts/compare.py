@@ -1,4 +1,4 @@
-"""One comparison: two sides that take turns, their medians, the ratio, and whether it keeps its bound."""
+"""A comparison: two sides take turns; the ratio of their medians keeps its bound, or does not."""
 
 import argparse
 import dataclasses
@@ -103,7 +103,10 @@ def comparison_options(description):
 
 
 def compare_all(cases, options):
-    """Prints a row a case, and writes them where the options say. Returns the exit status: 1 if a bound was missed, or not judged."""
+    """Prints a row for each case, and writes the rows where the options say.
+
+    Returns the exit status: 1 if a bound was missed or not judged.
+    """
     print(HEADER, flush=True)
     results = []
     for case in cases:

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Verdicts and their deadlines in real processes, while memory nodes are stopped and killed.
 
-Three nodes, two replicas; over and over one node, two or all of them stand still, some for longer than their lease, and one is killed
-and started again. Meanwhile `farpage bench deadlines` fetches, beside a watchdog thread of its own. Exit status 1 if a verdict was
-later than the watchdog's longest delay: which says something of Farpage on a machine that does nothing else.
+Three nodes keep two replicas. Over and over one node, two or all of them stand still, some for
+longer than their lease, and one is killed and started again. Meanwhile `farpage bench deadlines`
+fetches, beside a watchdog thread of its own. The exit status is 1 if a verdict was later than the
+watchdog's longest delay. On a machine with other work that says nothing about Farpage.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from measure import Failure, free_port, require, run, running, wait_until_quiet
 NAMES = ("a", "b", "c")
 LEASE_MS = 1_000
 START_S = 30
-# How long which nodes stand still; "kill" ends the first of them, which starts again after that time.
+# Which nodes stand still, and for how long. "kill" ends the first, which starts again after that.
 FAULTS = (("stop", "a", 0.1), ("stop", "ab", 0.2), ("stop", "abc", 0.1), ("kill", "b", 0.5), ("stop", "c", 2.5 * LEASE_MS / 1e3))
 PAUSE_S = 0.3
 
@@ -104,7 +105,7 @@ def measure(options, backend):
 
 
 def judge(answer, faults):
-    """Objections to the run; none: every verdict was in time, and the run could have shown a late one."""
+    """Objections to the run. None: every verdict was in time, and a late one would have shown."""
     if answer["wrong_bytes"] > 0:
         yield f"{answer['wrong_bytes']} wrong bytes"
     if not answer["holds"]:

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
-"""Costs that some fetches cause the others: deadlines that cannot be met, a page with little time behind many, members that are dead, stale pages.
+"""Measures the cost that some fetches cause the others.
 
-disturbances.py [--farpage build/release/bin/farpage] [--runs 5] [--far-link build/release/bench/farpage_far_link]
+disturbances.py [--farpage build/release/bin/farpage] [--runs 5]
+                [--far-link build/release/bench/farpage_far_link]
 tests/softroce/machine bench/scripts/disturbances.py --cable
 
-Each case runs that often, in turns with what it is compared with, and the medians are judged. With --far-link, which takes root, the cases
-of tcp run once more between two network namespaces that are a millisecond apart, each way. With --cable only the deadlines that cannot be
-met are measured, over verbs, between two devices of the Soft-RoCE machine whose cable netem delays by a millisecond, each way. Exit status
-1 if a bound does not hold on a machine that does nothing else.
+Each case runs that often, in turns with its counterpart, and the script judges the medians. The
+cases are deadlines that cannot be met, a page with little time behind many, members that are dead,
+and stale pages. With --far-link, which takes root, the cases of tcp run once more between two
+network namespaces that are a millisecond apart, each way. With --cable the script measures only the
+deadlines that cannot be met: over verbs, between two devices of the Soft-RoCE machine whose cable
+netem delays by a millisecond, each way. The exit status is 1 if a bound does not hold on a machine
+that does nothing else.
 """
 
 import argparse
@@ -34,7 +38,7 @@ FAR_DELAY_US = 1000
 
 
 class Rows:
-    """Prints them, and remembers whether all bounds hold. On a machine that is busy it judges none."""
+    """Prints rows, and remembers whether all bounds hold. On a busy machine it judges none."""
 
     def __init__(self, judges):
         self.judges = judges
@@ -89,7 +93,8 @@ class FarWire(Wire):
 class Cable:
     """Node and client of verbs, at the ends of a cable that netem makes longer."""
 
-    ends = {"v0": "rxe0", "w0": "rxe2"}  # of the Soft-RoCE machine: the client's device, and the node's
+    # Devices of the Soft-RoCE machine: the client's, and the node's.
+    ends = {"v0": "rxe0", "w0": "rxe2"}
     settings = ("--set", "client.connect_ms=20000", "--set", "client.staging_bytes=1MiB")
 
     def __init__(self, program, folder):
@@ -158,7 +163,7 @@ def measure_stale(rows, program, options):
 
 @contextlib.contextmanager
 def silent_hosts(count):
-    """Addresses at which no process answers a connection: the queue of connections to accept is full."""
+    """Addresses where no process answers: the queue of connections to accept is full."""
     with contextlib.ExitStack() as stack:
         addresses = []
         for _ in range(count):
@@ -171,7 +176,7 @@ def silent_hosts(count):
 
 
 def measure_connect(rows, program, token, folder, options):
-    """A client's first lane where most of the listed members do not answer, from the start of its program on."""
+    """Times a client's first lane from the start of its program, while most members are silent."""
     with silent_hosts(DEAD) as dead:
         own = f"tcp://127.0.0.1:{free_port()}"
         listed = ",".join([f"alive={own}", *(f"dead{i}={address}" for i, address in enumerate(dead))])

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures every figure of docs/performance.md: medians of several runs, peers beside them, as a table.
+"""Measures every figure of docs/performance.md: medians of runs, beside peers, as a table.
 
 Needs a release build of farpage, and Debian's ucx-utils for the comparison with UCX.
 """
@@ -37,7 +37,7 @@ def main():
 
     print("| case | measured | bound | holds |\n|---|---|---|---|")
 
-    # With few pages a batch the destinations stay in the cache, and plain memcpy is faster than memory.
+    # With few pages a batch, the destinations stay in the cache, and memcpy is faster than memory.
     for batch, bound in (("1024", 0.95), ("16", 0.90)):
         runs = [fetch(options.farpage, "64KiB", batch, "2GiB", options.seconds) for _ in repeat]
         ratio = median(runs, lambda run: run["bytes_per_s"] / run["memcpy_bytes_per_s"])

@@ -1,4 +1,4 @@
-"""Measures the cost of idle clients at a node: its memory, and the latency of one client that is busy."""
+"""Measures the cost of idle clients at a node: its memory, and the latency of one busy client."""
 
 import contextlib
 import pathlib
@@ -83,7 +83,7 @@ def cpu_s(process):
 
 
 class BesideIdle:
-    """The p99 of one busy client of a node, with idle clients and without, and what CPU time these take."""
+    """The p99 of a node's one busy client, with and without idle ones, and their CPU time."""
 
     def __init__(self, program, backend, node, process, seconds):
         self.program, self.backend, self.node, self.process, self.seconds = program, backend, node, process, seconds

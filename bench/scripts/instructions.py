@@ -3,9 +3,11 @@
 
 instructions.py [--program build/release/tests/tier/farpage_count_instructions]
 
-A page of 4 KiB, payload unchecked. What is counted runs inside of Lane::fetch and Lane::progress, less what sim's channel does when it is written to,
-posted to and polled: a device's driver stands there otherwise. The first fetch of each page, which looks it up, is counted by a second run
-and taken off. No time is measured, so that a busy host changes nothing.
+A page has 4 KiB, and its payload goes unchecked. The script counts the instructions within
+Lane::fetch and Lane::progress, less those of sim's channel when a lane writes to it, posts to it
+and polls it, since a device's driver stands there otherwise. The first fetch of each page looks it
+up: a second run counts that, and the script takes it off. It measures no time, so a busy host
+changes nothing.
 """
 
 import argparse
@@ -18,7 +20,7 @@ import tempfile
 PAGES = 1024
 BATCHES = (1, 64, 1024)
 EPOCHS = 200
-# Callgrind turns counting on and off at each entry and exit of these: a channel's inside of a lane's.
+# Callgrind toggles counting at each entry and exit of these: a channel's lie within a lane's.
 SIM = "farpage::sim::SimInitiator::"
 TOGGLES = ("counted_post", "counted_poll", SIM + "next(*", SIM + "post(*", SIM + "poll(*", SIM + "wait(*")
 

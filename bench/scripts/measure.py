@@ -1,4 +1,4 @@
-"""Code that the measuring programs share: runs of farpage, free ports, servers that always end, and whether anything else is running."""
+"""Code that the measuring programs share: runs of farpage, free ports, servers, a quiet host."""
 
 import contextlib
 import ctypes
@@ -40,7 +40,7 @@ def bench(program, *arguments):
 
 
 def require(program, packages):
-    """Ends the program with a sentence if farpage or one of the others, by Debian's package, is not there."""
+    """Ends the program with a sentence if farpage, or a program of a Debian package, is missing."""
     if shutil.which(program) is None:
         raise SystemExit(f"there is no program {program}: build the release preset, or name it with --farpage")
     missing = [name for name in packages if shutil.which(name) is None]
@@ -103,7 +103,10 @@ def serving(command, port, **options):
 
 @contextlib.contextmanager
 def memory_node(program, backend, folder, *arguments, address=None, inside=()):
-    """(address, process) of a node that serves, in a folder of its own below this one. `inside`: the words of a command that runs it."""
+    """(address, process) of a node that serves, in a folder of its own below this one.
+
+    `inside`: the words of a command that runs it.
+    """
     folder = tempfile.mkdtemp(dir=folder)
     if address is None:
         address = "tcp://127.0.0.1:0" if backend == "tcp" else f"{folder}/node.sock"
@@ -136,7 +139,7 @@ def busy_share(sample_s=SAMPLE_S):
 
 
 def wait_until_quiet(patience_s, share=busy_share):
-    """The load of everything else: the first that is low enough, or the last one when patience has ended."""
+    """The load of everything else: the first low enough, or the last when patience has ended."""
     end = time.monotonic() + patience_s
     while True:
         load = share()

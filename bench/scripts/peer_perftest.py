@@ -1,4 +1,7 @@
-"""perftest as a peer, over RDMA devices of this machine: ib_read_lat, ib_read_bw and ib_write_bw, each with a server of its own."""
+"""perftest as a peer, over this machine's RDMA devices: ib_read_lat, ib_read_bw and ib_write_bw.
+
+Each run has a server of its own.
+"""
 
 import dataclasses
 import math
@@ -22,7 +25,7 @@ class Path:
 
 
 def parse(text, heading):
-    """The figure below that heading; where perftest cannot calibrate its clock, it prints none, or one that is none."""
+    """The figure below that heading. Without a calibrated clock perftest prints none or nan."""
     lines = text.splitlines()
     for names, figures in zip(lines, lines[1:]):
         row = dict(zip(HEADING.findall(names), figures.split()))

@@ -10,7 +10,7 @@ from measure import Failure, free_port, run, serving
 
 PACKAGES = {"redis-server": "redis-server", "redis-benchmark": "redis-tools", "redis-cli": "redis-tools"}
 CALIBRATION = 5_000  # requests
-# redis-benchmark takes no value below it for its histogram, which therefore counts in steps of 8 µs.
+# The least that redis-benchmark takes for its histogram, which therefore counts in steps of 8 µs.
 STEP_US = 8
 PERCENTILE = re.compile(r"([\d.]+)% <= ([\d.]+) milliseconds \(cumulative count (\d+)\)")
 
@@ -24,7 +24,7 @@ def parse_rate(text):
 
 
 def parse_p50_us(text):
-    """The median of redis-benchmark's report for people, read between the two points of its distribution around it."""
+    """The median in redis-benchmark's report, interpolated between the two points around it."""
     points = [(float(ms) * 1e3, int(count)) for _, ms, count in
               PERCENTILE.findall(text.partition("Cumulative distribution")[0])]
     if not points:

@@ -8,7 +8,8 @@ from measure import Failure, free_port, run, serving
 PACKAGES = {"ucx_perftest": "ucx-utils"}
 CALIBRATION = 2_000  # gets
 MIB = 1 << 20  # ucx_perftest's MB
-OVER_SOFT_ROCE = {"UCX_UD_ETH_DGID_CHECK": "n"}  # which drops there what connects over IPv4; our backend does without it too
+# By default UCX drops connections over IPv4 there; our backend turns the check off too.
+OVER_SOFT_ROCE = {"UCX_UD_ETH_DGID_CHECK": "n"}
 
 
 @dataclasses.dataclass
@@ -28,7 +29,7 @@ def parse(text):
 
 
 def ucp_get(transports, page_bytes, gets, outstanding, **settings):
-    """Gets of one place of memory, with so many on their way at a time; `settings` are further variables of UCX's."""
+    """Gets of one place of memory, so many outstanding; `settings` are more of UCX's variables."""
     port = free_port()
     environment = {**os.environ, "UCX_TLS": transports, **settings}
     with serving(["ucx_perftest", "-p", port], port, env=environment):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Measures Farpage beside its peers, taking turns with them, on loopback: a table, and with --json and --svg the rest.
+"""Measures Farpage beside its peers, in turns, on loopback: a table; --json and --svg write more.
 
-Needs a release build of farpage, and Debian's redis-server, redis-tools, iperf3 and ucx-utils (scripts/setup bench).
+Needs a release build of farpage, and Debian's redis-server, redis-tools, iperf3 and ucx-utils
+(scripts/setup bench).
 """
 
 import argparse
@@ -162,7 +163,8 @@ def main():
     if options.softroce:
         sys.exit(over_softroce(options))
     require(options.farpage, PACKAGES)
-    # A signal has to pass the blocks that end the servers; a node of 1,000 clients needs several descriptors for each.
+    # A signal must pass the blocks that end the servers. A node of 1,000 clients needs several
+    # descriptors for each.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

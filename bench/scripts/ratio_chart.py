@@ -15,7 +15,10 @@ def step_for(highest):
 
 
 def ratio_chart(title, bars):
-    """Each bar: {"name", "figures", "ratio", "bound", "at_most", "holds"}; bound None: only shown; holds None: not judged."""
+    """Draws a bar for each {"name", "figures", "ratio", "bound", "at_most", "holds"}.
+
+    A bar with bound None is only shown; one with holds None was not judged.
+    """
     highest = max([1.0] + [max(bar["ratio"], bar["bound"] or 0) for bar in bars]) * 1.05
     height = TOP + ROW * len(bars) + BOTTOM
     across = lambda ratio: LABELS + ratio / highest * (WIDTH - LABELS - RIGHT)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures Farpage over RDMA beside perftest, taking turns with it, over devices of this machine.
 
-bench/scripts/peers.py --softroce runs it in a machine with Soft-RoCE devices. Nothing is verified here: a checksum costs far more there than the wire.
+bench/scripts/peers.py --softroce runs it in a machine with Soft-RoCE devices. Clients verify
+nothing here, since a checksum costs far more there than the wire.
 """
 
 import contextlib
@@ -50,7 +51,7 @@ class Cases:
 
     @contextlib.contextmanager
     def rate(self, page_bytes, batch, depth, reads, in_flight, reads_a_doorbell, more=(), header_bytes=0):
-        """header_bytes: as many more in each of the peer's reads, which its rate leaves out, as ours does."""
+        """header_bytes: more bytes in each of the peer's reads; its rate counts none of them."""
         read_bytes = page_bytes + header_bytes
         def peer():
             rate = peer_perftest.read_bytes_per_s(self.path, read_bytes, reads, in_flight, reads_a_doorbell)

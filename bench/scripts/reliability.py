@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Measures the cost of reliability: checking every byte, a second replica, and looking for damage unasked. Two runs of Farpage take turns."""
+"""Measures the cost of reliability: checks of every byte, a second replica, and scrubbing.
+
+Two runs of Farpage take turns.
+"""
 
 import contextlib
 import statistics

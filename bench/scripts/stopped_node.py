@@ -1,4 +1,7 @@
-"""How many of a client's warm fetches are ready while its node's process is stopped: as long as the view lease lasts, and after it."""
+"""Shares of a client's warm fetches that are ready while its node's process is stopped.
+
+The first is of the time in which the view lease lasts, the second of the time after it.
+"""
 
 import json
 import pathlib
@@ -21,7 +24,7 @@ VERDICTS = re.compile(r"^farpage_client_(ready|recompute)_pages_total\S* (\S+)$"
 
 
 def write_trace(path):
-    """The same pages again and again, for longer than anything here lasts; each replay holds one of them at most."""
+    """The same pages again and again, for longer than any run; a replay holds one at most."""
     with open(path, "w", encoding="utf-8") as file:
         for time_ms in range(100_000):
             file.write(json.dumps({"timestamp": time_ms, "input_length": 1, "output_length": 1, "hash_ids": [time_ms % PAGES]}) + "\n")
@@ -65,7 +68,7 @@ def gained(before, after):
 
 
 def stopped_node(program, backend, folder, node_needs, client_needs):
-    """((ready, all) of the fetches that ended in the first half of the lease, the same of those that began after its end)"""
+    """(ready, all) of the fetches in the first half of the lease, and of those after its end."""
     trace = f"{folder}/steady.jsonl"
     write_trace(trace)
     settings = ("--pool-bytes", "16MiB", "--page-bytes", str(PAGE_BYTES), "--set", f"node.lease_ms={1000 * LEASE_S}",

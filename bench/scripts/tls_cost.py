@@ -1,4 +1,4 @@
-"""Measures the cost of TLS: the same fetches with and without it, and the share of CPU time that OpenSSL takes."""
+"""Measures the cost of TLS: fetches with and without it, and OpenSSL's share of the CPU time."""
 
 import contextlib
 import shutil
@@ -11,7 +11,10 @@ NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"
 
 
 def make_certificates(folder):
-    """A certificate authority for this run alone, and a certificate of it for 127.0.0.1: ca.pem, node.pem, node.key."""
+    """Makes a certificate authority for this run alone, and its certificate for 127.0.0.1.
+
+    The files are ca.pem, node.pem and node.key.
+    """
     run(["openssl", "req", "-x509", *NEW_KEY, "-keyout", f"{folder}/ca.key", "-out", f"{folder}/ca.pem", "-days", "2",
          "-subj", "/CN=farpage bench"])
     run(["openssl", "req", *NEW_KEY, "-keyout", f"{folder}/node.key", "-out", f"{folder}/node.csr", "-subj", "/CN=127.0.0.1"])
@@ -35,7 +38,7 @@ def tls_node(program, backend, folder, pool_bytes):
 
 
 def parse_openssl_share(text):
-    """Of perf report --sort dso -F overhead,dso -t , : the part of all samples that fell into OpenSSL's libraries."""
+    """OpenSSL's share of all samples, from perf report --sort dso -F overhead,dso -t ,"""
     total = ours = 0.0
     for line in text.splitlines():
         overhead, _, library = line.partition(",")
@@ -50,7 +53,7 @@ def parse_openssl_share(text):
 
 
 def openssl_share(program, arguments, node, folder):
-    """Of the CPU time of node and client while a client with these arguments fills the node and fetches."""
+    """OpenSSL's share of the CPU time of a node, and of a client that fills it and fetches."""
     if shutil.which("perf") is None:
         raise Failure("perf is not there (Debian's linux-perf)")
     samples = f"{folder}/perf.data"

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""How long a node is away when it is replaced while its pages are held, and how many of them it serves again. Beside it: a node of the same size that starts empty."""
+"""Measures how long a node is away when it is replaced while its pages are held.
+
+It counts the pages that the node serves again, and starts an empty node of the same size beside it.
+"""
 
 import argparse
 import contextlib
@@ -49,12 +52,15 @@ def empty_start_s(options, backend, folder):
 
 
 def touch_memory(byte_count):
-    """The memory that a run takes is then there: the host of a virtual machine may need seconds to find a GiB that was never used, or not lately."""
+    """Makes the host find the memory that a run takes.
+
+    The host of a virtual machine may need seconds for a GiB that was never used, or not lately.
+    """
     return len(b"\1" * byte_count)
 
 
 def measure(options, backend, folder):
-    """Of each round: how long it was away, what share of its pages came back, and how long an empty one took to start."""
+    """For each round: time away, share of pages that came back, and the start of an empty node."""
     rounds = []
     with held_node(options, backend, folder) as (address, holder):
         # The slots that a node keeps free are not filled.

@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
-"""Writes a synthetic access trace of a decoder with sparse attention: its layers take turns, a step each, and every head demands the pages that it selects.
-Nothing in it was measured: from one token to the next a selected page is drawn anew with the probability CHURN, and stays selected otherwise."""
+"""Writes a synthetic access trace of a decoder with sparse attention.
+
+Its layers take turns, a step each, and every head demands the pages that it selects. Nothing in it
+was measured: from one token to the next, each selected page is drawn anew with the probability
+CHURN, and stays selected otherwise.
+"""
 
 import argparse
 import pathlib
@@ -14,7 +18,10 @@ LAYERS, HEADS, PAGES, SELECTED, TOKENS, CHURN = 16, 4, 256, 24, 200, 0.2
 
 
 def write_trace(path, *, tokens=TOKENS, seed=1):
-    """The first token makes all pages of each head; each of the `tokens` after it demands of each head up to SELECTED of them."""
+    """The first token makes all pages of each head.
+
+    Each of the `tokens` after it demands up to SELECTED of each head's pages.
+    """
     draw = random.Random(seed)
     selections = [draw.sample(range(PAGES), SELECTED) for _ in range(LAYERS * HEADS)]
     with Writer(path, "a decoder, layer by layer", synthetic=True, layers=LAYERS, heads=HEADS) as trace:

@@ -1,10 +1,15 @@
 #!/usr/bin/env python3
-"""How near a node's eviction comes to the simulation of its policy: a trace replayed through a node of its own, by a client that keeps no page,
-beside `farpage-lab policies` at the same budget.
+"""How near a node's eviction comes to the simulation of its policy.
 
-    lab/scripts/eviction_agreement.py [TRACE] [--programs build/release/bin] [--policy clock,lru,s3fifo,reuse_rate] [--budget 5000,20000]
+A client that keeps no page replays a trace through a node of its own, beside `farpage-lab policies`
+at the same budget.
 
-Without a trace it takes that of `farpage-lab policies`. No replay has `clock`, which is compared with `lru`."""
+    lab/scripts/eviction_agreement.py [TRACE] [--programs build/release/bin]
+        [--policy clock,lru,s3fifo,reuse_rate] [--budget 5000,20000]
+
+Without a trace it takes that of `farpage-lab policies`. No replay has `clock`, which the script
+compares with `lru`.
+"""
 
 import argparse
 import json
@@ -21,7 +26,7 @@ REUSE_MS = 10  # so that puts seldom wait for slots that cool
 
 
 def resident_pages(slots):
-    """How many of a node's pages are there after a put: node/store/page_store.cc keeps the others free or cooling."""
+    """Pages that a node has after a put: node/store/page_store.cc keeps others free or cooling."""
     return slots - max(1, slots // 16) + 1
 
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Which misses of a decode could be foretold by what other heads missed, as the table of docs/prefetch.md.
+"""Misses of a decode that other heads' misses foretell, as the table of docs/prefetch.md.
 
-It follows a memory that keeps what was used last. Blocks are matched across heads by the step in which their pages were first accessed, and their
-place among those that their head first accessed in it. Pages of the prompt have no such block: those of the first step, and those that heads came to
-later, each by itself.
+The script follows a memory that evicts the least recently used page. It matches blocks across heads
+by the step in which their pages were first accessed, and by their place among the pages that their
+head first accessed in it. Pages of the prompt have no such block: those of the first step, and
+those that heads came to later, each by itself.
 """
 
 import argparse
@@ -22,17 +23,23 @@ KINDS = {"before": "another head missed its block one to three steps before", "t
 
 
 class Misses:
-    """Of pages that were accessed before: how many of each kind, and what became of the pages of their blocks in other heads that were not near."""
+    """Misses of pages that were accessed before: how many there were of each kind.
+
+    Their blocks have pages in other heads: of those that were not near, it counts how many came.
+    """
 
     def __init__(self, budget_pages):
         self.budget_pages = budget_pages
         self.near = collections.OrderedDict()  # used last: last
         self.block = {}  # of a page: its step and its place in it; None: of the first step
         self.pages = collections.defaultdict(list)  # by block
-        self.missed_in = collections.defaultdict(list)  # by block: a step for each head that missed it
-        self.awaited = collections.defaultdict(list)  # by page: what it was a candidate of, and until when
+        # By block: a step for each head that missed it.
+        self.missed_in = collections.defaultdict(list)
+        # By page: the misses that made it a candidate, and until when.
+        self.awaited = collections.defaultdict(list)
         self.kinds = collections.Counter()
-        self.candidates, self.came = collections.Counter(), collections.Counter()  # by heads that missed their block before, and now
+        # By how many heads missed a block before, and how many miss it now.
+        self.candidates, self.came = collections.Counter(), collections.Counter()
         self.first_step = None
 
     def step(self, step, accesses):

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""A picture of hit rate against budget, a line for each policy, as SVG that needs nothing else: from the CSV of `farpage-lab policies --policy`."""
+"""Draws hit rate against budget, a line for each policy, from the CSV of `farpage-lab policies`.
+
+The SVG needs nothing else.
+"""
 
 import argparse
 import csv
@@ -14,7 +17,7 @@ STYLE = """text { font: 13px system-ui, "Liberation Sans", Arial, sans-serif; fi
 
 
 def curves(rows):
-    """Points (budget, hit rate) of each policy, by budget; the policies in the order in which they come."""
+    """Points (budget, hit rate) of each policy, by budget; policies in the order of their rows."""
     lines = {}
     for row in rows:
         lines.setdefault(row["policy"], []).append((int(row["budget_pages"]), float(row["hit_rate"])))

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""How near a live replay comes to virtual time: a synthetic decode over a node of its own, on a link that is slower than the machine.
+"""How near a live replay comes to virtual time, over a link that is slower than the machine.
 
-    lab/scripts/live_agreement.py [--farpage-lab build/release/bin/farpage-lab] [--tokens 600] [--backend tcp] [--link 200us,200MB/s] [--compute-us 5000]
+    lab/scripts/live_agreement.py [--farpage-lab build/release/bin/farpage-lab] [--tokens 600]
+        [--backend tcp] [--link 200us,200MB/s] [--compute-us 5000]
 
-The machine has to have nothing else to do: what the system does with the processors in the meantime, a live replay has to wait for.
+The replay is of a synthetic decode, through a node of its own. The machine must have nothing else
+to do, since a live replay waits for anything else that occupies the processors.
 """
 
 import argparse

@@ -22,7 +22,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "bench/scri
 from measure import Failure, require, run  # noqa: E402
 
 CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs/decode"
-HELD_BACK = {"few-milestones": 24, "long-gaps": 24, "more-churn": 32}  # pages that a head wants in a step
+HELD_BACK = {"few-milestones": 24, "long-gaps": 24, "more-churn": 32}  # a step's pages of a head
 HEADS = 16
 ROOMS = (4 / 3, 2)  # budgets, as multiples of what a step demands
 PREFETCHERS = ("none", "recency", "previous_selection", "majority", "markov", "milestone", "learned", "random", "oracle")
@@ -39,7 +39,10 @@ LONGEST_S = 3600  # a million tokens, sixteen times
 
 
 class Runs:
-    """Replays of one synthetic decode with several seeds, by budget and prefetcher: the rows of their CSV, and columns computed from them."""
+    """Replays of one synthetic decode with several seeds, by budget and prefetcher.
+
+    It has the rows of their CSV, and columns computed from them.
+    """
 
     def __init__(self, options, folder, parameters, pages_wanted, prefetchers, settings=(), way=()):
         self.budgets = [round(room * HEADS * pages_wanted) for room in ROOMS]
@@ -55,7 +58,7 @@ class Runs:
                 self.rows.setdefault((budget, prefetcher), []).append(row)
 
     def cell(self, budget, prefetcher, column, digits=3):
-        """Mean ± half of the interval; a dash where it is not told, or nothing was fetched ahead."""
+        """Mean ± half of the interval; a dash where rows lack it, or nothing was fetched ahead."""
         rows = self.rows[budget, prefetcher]
         values = [row[column] for row in rows if row.get(column) is not None]
         if len(values) < len(rows) or (column in ("accuracy", "lift", "coverage") and not any(row["prefetches"] for row in rows)):
@@ -158,7 +161,7 @@ def placement_table(options, folder):
 
 
 def joint_table(options, folder):
-    """One score for what is near and for what lies in the nearer tier, against the best of each (B-H3)."""
+    """One score ranks the near pages and those of the nearer tier, against two scores (B-H3)."""
     trace = folder / "decode.trace"
     print("\nStall of `learned` in s where one score decides what is near and what lies in the nearer tier, and where two do (synthetic):\n\n"
           "| tokens | heads | joint: " + " | ".join(f"`{score}`" for score in SCORES) + " | separate: the best of both | the best joint, over that |\n"

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
-"""Measures the cost of recording beside decoding: a model with random weights in the shape of R1-Distill-Qwen-1.5B's attention, without its MLP and vocabulary, float32, on one thread.
-Run it by build/record/bin/python, which scripts/setup record makes."""
+"""Measures the cost of recording beside decoding, in float32 on one thread.
+
+The model has random weights in the shape of R1-Distill-Qwen-1.5B's attention, and neither its MLP
+nor its vocabulary. Run it by build/record/bin/python, which scripts/setup record makes.
+"""
 
 import argparse
 import pathlib
@@ -37,7 +40,10 @@ def plain_ms(model, prompt, tokens):
 
 
 def recorded(model, prompt, tokens):
-    """Milliseconds a token that is recorded, of them those that writing takes, and bytes a token. The first step, which names all pages of the prompt, is taken off."""
+    """(ms a recorded token, ms of these that writing takes, bytes a token), without the first step.
+
+    The first step names all pages of the prompt.
+    """
     own, spent = recorder.write_step, []
 
     def timed(*arguments):

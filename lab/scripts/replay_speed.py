@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""How many accesses a second policies decide on one core in `farpage-lab policies`, and what memory a trace of eight times the accesses to the same pages takes."""
+"""Accesses a second that policies decide on one core in `farpage-lab policies`, and memory.
+
+The memory is that of a trace with eight times the accesses to the same pages.
+"""
 
 import argparse
 import json
@@ -36,7 +39,10 @@ def write_trace(path, accesses, seed):
 
 
 def in_own_process(call, *arguments):
-    """So that its memory does not become that of whatever is started afterwards, which begins as a copy of this process."""
+    """Calls it in a process of its own, so that this process does not keep the memory.
+
+    Programs that start later begin as a copy of this process, memory included.
+    """
     process = multiprocessing.Process(target=call, args=arguments)
     process.start()
     process.join()

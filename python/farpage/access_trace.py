@@ -1,11 +1,13 @@
 """Access traces: Writer and Reader of the format in docs/formats/access-trace.md.
 
     with Writer(path, "a name", synthetic=False, layers=32, heads=8, columns=["mass"]) as trace:
-        trace.add(step, page, head=3, mass=0.02)     # `page` is any hashable name; steps never go back
-    for access in Reader(path):                      # Access(step, page, head, values), pages numbered from 0
+        trace.add(step, page, head=3, mass=0.02)
+    for access in Reader(path):
         access.values["mass"]
 
-Neither keeps more in memory than a block, and for each page its number (Writer) or its head (Reader).
+`page` is any hashable name, and steps never go back. A reader gives Access(step, page, head,
+values), with pages numbered from 0. In memory either keeps a block, and for each page its number
+(Writer) or its head (Reader).
 """
 
 import collections

@@ -17,8 +17,8 @@ class AttendedPages:
     """In a with block, each forward of one token, announced by begin(), leaves in `layers` what the
     heads attended to.
 
-    `layers`: {layer: tensor of [page, mass, score, similarity] x KV heads x pages, in order of the pages}. Of the steps before
-    it keeps the last queries, and each page's least and greatest keys.
+    `layers`: {layer: tensor of [page, mass, score, similarity] x KV heads x pages}, in the pages'
+    order. Of earlier steps it keeps the last queries, and each page's least and greatest keys.
     """
 
     def __init__(self, model, page_tokens):

@@ -84,7 +84,8 @@ def record(model, prompt, path, *, tokens, text_of, name, page_tokens=16, pages_
     """Decodes up to so many tokens after `prompt`, a list of them, and returns them. `text_of`
     makes text of such a list.
 
-    Each is a step of the trace: the forward of the token before it. The first step reads all pages of the prompt.
+    Each is a step of the trace: the forward of the token before it. The first step reads all pages
+    of the prompt.
     """
     with told_if_unrecordable(model):
         check_length(model, prompt, tokens)
@@ -125,7 +126,8 @@ def loaded(options):
     try:
         tokenizer = transformers.AutoTokenizer.from_pretrained(options.model)
         model = transformers.AutoModelForCausalLM.from_pretrained(options.model, torch_dtype=options.dtype).to(options.device).eval()
-    except Exception as error:  # of a package that it needs, too, or a kind that transformers does not know
+    # Packages that the model needs raise errors of their own, as does a kind transformers lacks.
+    except Exception as error:
         raise UnrecordableError(f"{options.model}: {error}") from error
     return tokenizer, model
 

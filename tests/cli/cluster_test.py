@@ -1,4 +1,4 @@
-"""Several memory nodes as a list: every page on two of them, and one of them dies in the middle of a replay."""
+"""A list of memory nodes: each page lies on two of them, and one dies in the middle of a replay."""
 
 import json
 import random
@@ -106,7 +106,7 @@ class ClusterTest(Counts, Case):
     def replay_and_kill(self, backend):
         draw = random.Random(11)
         pages = list(range(2000))
-        requests = [pages[i:i + 50] for i in range(0, len(pages), 50)]  # each once, and then again and again
+        requests = [pages[i:i + 50] for i in range(0, len(pages), 50)]  # each page once
         requests += [draw.sample(pages, 50) for _ in range(400)]
         replay = self.start_program(
             "replay", self.write_trace(requests), "--backend", backend, "--page-bytes", 4096, "--pool-bytes", "64MiB",
@@ -124,8 +124,8 @@ class ClusterTest(Counts, Case):
         def live(nodes):
             return {name: self.status(node)["slots_live"] for name, node in nodes.items()}
 
-        # A put that is not acknowledged, because the machine stood still for a lease, may lie on its primary alone: then
-        # from anew, with more patience.
+        # If the machine stood still for a lease, a put that is not acknowledged may lie on its
+        # primary alone. Then the test starts anew, with a longer lease.
         for lease_ms in (200, 1000, 3000):
             terms = ("--set", f"node.lease_ms={lease_ms}")
             nodes = self.start_members(*terms)

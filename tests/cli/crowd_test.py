@@ -12,10 +12,12 @@ from faults import NODE, Steady
 from program import Case, wait_until
 
 CONNECTIONS = 10_000
-BATCH = 400  # two are open at a time: more than the node keeps, less than a process may usually have
+# Two batches are open at a time: more than the node keeps, fewer than a process may usually have.
+BATCH = 400
 MOST_STRANGERS = 512
-# The node keeps 512 strangers: 1 KiB each, and about 55 KiB where TLS has begun; twice that, because the allocator
-# gives little of it back. All of them at once would be 10 and 550 MiB.
+# The node keeps 512 strangers: 1 KiB each, and about 55 KiB where TLS has begun. The bounds are
+# twice that, because the allocator gives little of it back. All strangers at once would take 10 and
+# 550 MiB.
 MOST_GROWTH_BYTES = 4 << 20
 MOST_GROWTH_TLS_BYTES = 64 << 20
 

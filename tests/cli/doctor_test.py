@@ -165,7 +165,8 @@ class LimitsTest(DoctorCase):
             libc = ctypes.CDLL(None)
 
             def prepare():
-                libc.prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK, 0, 0, 0)  # refused without root, who has none then
+                # Refused without root, whose process has no such right to lose.
+                libc.prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK, 0, 0, 0)
                 resource.setrlimit(resource.RLIMIT_MEMLOCK, (soft, soft))
 
             return prepare

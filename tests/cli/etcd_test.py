@@ -1,4 +1,4 @@
-"""A fleet whose members and epochs are in a real etcd: nodes come, go, die and come back, and so does etcd."""
+"""A fleet with its epochs in a real etcd: nodes come, go, die and come back, and so does etcd."""
 
 import random
 import re
@@ -77,9 +77,11 @@ class EtcdTest(EtcdFleet, Counts, Case):
         etcd.members[0].kill()
         gone = time.monotonic()
         replay.wait_for("ready", 3)  # as long as the views last
-        replay.wait_for("unreachable", 3)  # each is put again, which waits for etcd as long as a put may
+        # The replay puts each page again, and a put waits for etcd as long as it may.
+        replay.wait_for("unreachable", 3)
         ended = replay.metrics()["ready"]
-        time.sleep(max(0, gone + 2 * TTL_S - time.monotonic()))  # longer than the leases of the nodes
+        # Longer than the leases of the nodes.
+        time.sleep(max(0, gone + 2 * TTL_S - time.monotonic()))
         self.assertEqual(replay.metrics()["ready"], ended)
         etcd.members[0].start()
         self.assertTrue(wait_until(etcd.serves))
@@ -94,7 +96,8 @@ class EtcdTest(EtcdFleet, Counts, Case):
         replay = Steady(self, None, *self.reach(etcd), pace=PACE, puts=False)
         replay.wait_until_warm()
         etcd.members[0].signal(signal.SIGSTOP)
-        replay.wait_for("unreachable", 3)  # each is put again, which waits for etcd as long as a put may
+        # The replay puts each page again, and a put waits for etcd as long as it may.
+        replay.wait_for("unreachable", 3)
         etcd.members[0].signal(signal.SIGCONT)
         replay.wait_until_back()
         replay.result()

@@ -1,4 +1,4 @@
-"""A node that is killed, stopped or started again in the middle of a replay, and a replay that is interrupted."""
+"""A node is killed, stopped or restarted in the middle of a replay, and a replay is interrupted."""
 
 import os
 import random

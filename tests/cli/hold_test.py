@@ -106,7 +106,7 @@ class HoldTest(HoldCase):
         (self.folder / "node.toml").write_text("[node]\nno_such_key = 1\n")
         holder.send_signal(signal.SIGHUP)
         self.line_saying(holder, "starting it again")
-        # Meanwhile somebody runs it by hand: what is put and removed then, the held pages know nothing of.
+        # Meanwhile a person runs it by hand, so the held pages miss these puts and removals.
         by_hand = self.start_program("node", "--listen", self.folder / "other.sock", "--state", self.folder / "state", "--pool-bytes", "64MiB")
         self.line_saying(by_hand, "serving")
         by_hand.terminate()

@@ -1,4 +1,4 @@
-"""Output that cannot be written: no process ends of it and no page is lost, and no result passes for written that is not."""
+"""Output that cannot be written ends no process, loses no page, and never passes for written."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Metrics of a node and a client for Prometheus: the names in the document, the dashboard, and a real Prometheus."""
+"""Metrics for Prometheus: names in the document, the dashboard, and a real Prometheus."""
 
 import json
 import re
@@ -40,7 +40,8 @@ def values(url):
     return values_of(fetch(url))
 
 
-# A prefetch lane is an engine's own, and in none of our programs: tests/tier/ahead/prefetch_failures_test.cc holds its names against the document.
+# A prefetch lane belongs to an engine, and none of our programs has one:
+# tests/tier/ahead/prefetch_failures_test.cc holds its names against the document.
 OF_ENGINES = "farpage_prefetch_"
 OF_SEVERAL_NODES = ("farpage_fleet_", "farpage_client_node_", "farpage_client_breaker_", "farpage_client_reports_")
 
@@ -225,7 +226,8 @@ class PrometheusTest(MetricsCase):
         node = self.start_node(*NODE)
         client = self.start_client(node)
         api = self.start_prometheus({"node": node.url, "client": client.url})
-        # On shm the node does not see its clients' reads, and there are neither ports and paths to choose among nor tenants.
+        # On shm the node does not see its clients' reads. There are no ports, no paths to choose
+        # among, and no tenants.
         elsewhere = ("farpage_transport_", "farpage_port_", "farpage_client_path_", "farpage_tenant_", *OF_SEVERAL_NODES)
         expected = {name for name in of_programs() if not name.startswith(elsewhere)}
         expected = {f"{name}_bucket" if documented()[name] == "histogram" else name for name in expected}

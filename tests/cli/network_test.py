@@ -1,4 +1,4 @@
-"""A node and a client on two machines, as far as one machine can have two: network namespaces with a cable between."""
+"""A node and a client on two hosts, as far as one has them: network namespaces with a cable."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Real processes under attack: memory nodes and an etcd, on hosts of their own as far as one machine can have them."""
+"""Real processes under attack: memory nodes and an etcd, in network namespaces as hosts."""
 
 import json
 import os
@@ -60,8 +60,8 @@ class ProcessesTest(Case):
         self.need_network()
         if "--without" not in self.run_program("chaos", "--help").stdout:
             return  # a program for users has all rules, always
-        # A paused node's answers land when it goes on, and hedges have brought the pages long before. On a busy machine one may land late
-        # before any was paused.
+        # A paused node's answers land when it goes on, and hedges have brought the pages long
+        # before. On a busy machine an answer may land late before any node was paused.
         for seed in range(3, 9):
             result, answer = self.attack("--disturbances", 20, "--seed", seed, "--faults", "node_paused", "--without", "hold_until_ended")
             self.assertEqual(result.returncode, 1)

@@ -109,7 +109,8 @@ class TokenTest(SecurityCase):
                                    "tcp://192.0.2.1:0", "--state", state / "n", "--pool-bytes", "1MiB", "--token-file", token],
                                   capture_output=True, text=True, check=False)
 
-        self.assertIn("an address of this machine", node_of_a_user(self.folder / "token").stderr)  # which comes behind the token
+        # The node reads the token before it looks at the address.
+        self.assertIn("an address of this machine", node_of_a_user(self.folder / "token").stderr)
         refused = node_of_a_user(self.folder / "closed").stderr
         self.assertIn("root:root, mode 0400", refused)
         self.assertNotIn("openssl", refused)

@@ -1,4 +1,4 @@
-"""The program over TCP, on this machine alone: right counts, faults, and addresses that cannot be reached."""
+"""The program over TCP, on this machine alone: right counts, faults, and unreachable addresses."""
 
 import socket
 import unittest

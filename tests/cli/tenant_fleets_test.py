@@ -1,4 +1,4 @@
-"""Nodes with tenants that are each other's replicas: a fleet for each tenant, in etcd or as a list."""
+"""Nodes with tenants are each other's replicas: a fleet for each tenant, in etcd or as a list."""
 
 import signal
 import unittest

@@ -1,4 +1,4 @@
-"""The program over UCX, on this machine alone: right counts one-sidedly, and no path that only looks it."""
+"""The program over UCX, on this machine alone: right counts, and a path that is truly one-sided."""
 
 import json
 import pathlib

@@ -16,7 +16,7 @@ class Configuration:
 
 @dataclasses.dataclass(frozen=True)
 class Guard:
-    """`defines` is the smallest world in which its absence shows, or the one in which it was searched for in vain."""
+    """`defines` is the smallest world that shows its absence, or one searched for that in vain."""
 
     name: str
     model: str

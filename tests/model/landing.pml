@@ -1,6 +1,7 @@
-/* I4: one fetch, two places, two attempts, one deadline. Place 0 is the caller's, place 1 the tier's own. An attempt brings a header and two words of
-   payload, which it writes one by one, whenever it likes, as long as it has not ended. The lane's thread posts, polls and sweeps; the check has a
-   thread of its own. */
+/* I4: one fetch, two places, two attempts, one deadline. Place 0 is the caller's, place 1 the
+   tier's own. An attempt brings a header and two words of payload, and writes them one by one,
+   whenever it likes, as long as it has not ended. The lane's thread posts, polls and sweeps; the
+   check has a thread of its own. */
 
 #include "reached.pml"
 
@@ -8,18 +9,19 @@ mtype = { PENDING, COPYING, READY, RECOMPUTE };
 mtype verdict = PENDING;
 byte ready_at;                      /* place + 1 */
 byte checked;                       /* place + 1, between its check and its verdict */
-bool released[2];                   /* what the caller, or the next fetch, may use for something else */
+bool released[2];                   /* the caller, or the next fetch, may use it for anything */
 
-typedef Place { byte word[3] };     /* 0: header. A word is the number, plus one, of the attempt that brought it */
+typedef Place { byte word[3] };     /* 0: header; a word is its attempt's number plus one */
 Place place[2];
 byte place_of[2];
 bool posted[2], completed[2];
 bool device_ended[2];               /* nothing of it is written any more */
 bool ended[2];                      /* and the lane knows it */
 byte written[2];                    /* bit i: word i */
-bool sees_pending;                  /* without verdict_cas or landing_mark: what was so a moment ago */
+bool sees_pending;                  /* pending a moment ago; without verdict_cas or landing_mark */
 
-#ifdef push                         /* attempt 0 is a peer's writes to a landing place whose rkey it has: it may write what it wrote, again */
+/* Attempt 0 is the writes of a peer that has the rkey of a landing place: it may repeat a write. */
+#ifdef push
 #define PUSHED(a) (a == 0)
 #else
 #define PUSHED(a) false
@@ -123,7 +125,8 @@ proctype copier(byte a) {
 #define RELEASED_BY_VERDICT(p) true
 #endif
 
-/* One step: only the lane's thread posts and ends attempts, so that nobody's ownership changes between the verdict and what it says of the places. */
+/* One step: only the lane's thread posts and ends attempts, so no place changes its owner between
+   the verdict and its report on the places. */
 inline recompute() {
     assert(verdict == PENDING);                                         /* one verdict */
     verdict = RECOMPUTE;
@@ -165,7 +168,8 @@ proctype check() {
     :: d_step { checked != 0 && MAY_GIVE ->
         printf("check: ready at place %d\n", checked - 1);
         assert(verdict == PENDING);                                     /* one verdict */
-        assert(written[place[checked - 1].word[0] - 1] & 1);            /* I2: not what an earlier fetch left there */
+        /* I2: not an earlier fetch's bytes */
+        assert(written[place[checked - 1].word[0] - 1] & 1);
         assert(WHOLE(checked - 1));                                     /* I1 */
         reached(ready, true);
         reached(ready_at_the_hedges_place, checked == 2);
@@ -178,7 +182,8 @@ proctype check() {
 
 init {
     atomic {
-        d_step {                    /* place 0 still holds what an earlier fetch of the page brought from the same node */
+        /* Place 0 still has the page's bytes that an earlier fetch brought from the same node. */
+        d_step {
             place[0].word[0] = 1; place[0].word[1] = 1; place[0].word[2] = 1
         };
 #ifdef copied

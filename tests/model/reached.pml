@@ -1,4 +1,5 @@
-/* reached(name, condition) marks what a search must meet somewhere, or it has proved nothing: the verifier prints the name when it first does. */
+/* reached(name, condition) marks a condition that a search must meet, or it has proved nothing. The
+   verifier prints the name when it first meets it. */
 
 #ifdef coverage
 #define reached(name, condition) \

@@ -1,5 +1,6 @@
-/* I2 and I5: three nodes, two replicas, one key, epoch changes. A world is chosen by macros: EPOCHS, PUTS, evictions, fills, removes, joining (node 0
-   may be out at first), fetch_at_once. A guard is switched off by no_ and its name. */
+/* I2 and I5: three nodes, two replicas, one key, epoch changes. Macros choose a world: EPOCHS,
+   PUTS, evictions, fills, removes, joining (node 0 may be out at first), fetch_at_once. no_ and the
+   name of a guard switch it off. */
 
 #include "reached.pml"
 #include "replicas/state.pml"

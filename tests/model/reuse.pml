@@ -1,9 +1,12 @@
-/* I1 with the CRC off: one slot that pages of two keys use one after another, and a client that reads it by a location cached at any time. A page is
-   its number n: key n % 2, version n, and n in each word of its payload. The words of a READ come in any order, each at any time between post and
-   completion. Time is two events: L has passed since the READ was posted, L(1 + epsilon) has passed since the slot was stamped.
+/* I1 with the CRC off: one slot that pages of two keys use one after another, and a client that
+   reads it by a location cached at any time. A page is its number n: key n % 2, version n, and n in
+   each word of its payload. The words of a READ come in any order, each at any time between post
+   and completion. Time is two events: L has passed since the READ was posted, L(1 + epsilon) has
+   passed since the slot was stamped.
 
-   With two_reads, header and payload are read by a READ each, one posted after the other, whichever is first. The page is judged once both have
-   completed, and L counts from the post of the first. */
+   With two_reads, one READ reads the header and another the payload, one posted after the other,
+   in either order. The client judges the page once both have completed, and L counts from the post
+   of the first. */
 
 #include "reached.pml"
 
@@ -67,7 +70,8 @@ proctype node() {
 #ifdef no_stamp_after_unpublish
         d_step { stamp() };
 #endif
-        d_step { published = 0; printf("node: unpublishes page %d\n", page) };      /* superseded, removed or evicted */
+        /* Superseded, removed or evicted. */
+        d_step { published = 0; printf("node: unpublishes page %d\n", page) };
 #ifndef no_kill_on_free
         d_step { slot[LIVE] = 0; printf("node: zeroes the live word of page %d\n", page) };
 #endif
@@ -88,7 +92,7 @@ proctype node() {
 #define LAST_MAY_LAND false
 #endif
 
-/* A READ that was posted before the stamp has been on its way for longer than the slot has cooled. */
+/* A READ that was posted before the stamp is under way for longer than the slot has cooled. */
 proctype time() {
     do
 #ifdef two_reads

@@ -28,7 +28,8 @@ class Result:
     seconds: float  # of processor time, without making the verifier
     memory_mib: float
     reached: frozenset[str]
-    counterexample: tuple[str, ...]  # one line an action, then what they violate; empty: nothing is violated
+    # A line for each action, then the violated invariant; empty: no state violates one.
+    counterexample: tuple[str, ...]
 
 
 def missing_tools():
@@ -67,13 +68,17 @@ def _counterexample(model, defines, folder):
 
 
 def search(model_name, names, shortest=False, timeout_s=3600):
-    """Every state, or with `shortest` only until the shortest counterexample. `names` are macros, as NAME or NAME=VALUE."""
+    """Searches every state, or with `shortest` only until the shortest counterexample.
+
+    `names` are macros, as NAME or NAME=VALUE.
+    """
     model = FOLDER / f"{model_name}.pml"
     defines = [f"-D{name}" for name in names]
     with tempfile.TemporaryDirectory(prefix="farpage-model-") as place:
         folder = pathlib.Path(place)
         _run(["spin", "-a", *defines, model], folder, 60)
-        # A search for the shortest counterexample is short: making its verifier would take longer with more optimisation.
+        # A search for the shortest counterexample is short: more optimisation of its verifier would
+        # cost more time than it saves.
         mode = ("-O1", "-DBFS") if shortest else ("-O2",)
         _run(["gcc", "-w", *mode, *EXACT, "-o", "pan", "pan.c"], folder, 120)
         begin_s = _processor_s()

@@ -1,4 +1,7 @@
-"""The writer and the reader of access traces in Python. What the program reads of them: tests/cli/lab/replay_policies_test.py."""
+"""The writer and the reader of access traces in Python.
+
+tests/cli/lab/replay_policies_test.py shows that the program reads them.
+"""
 
 import pathlib
 import random

@@ -1,4 +1,4 @@
-"""The recorder of models: what it writes of small ones, made on the spot, beside what their queries and keys say."""
+"""The recorder of models: its traces of small ones agree with their own queries and keys."""
 
 import collections
 import contextlib
@@ -47,12 +47,13 @@ class RecordTest(Case):
         return record(model, prompt, path or self.trace, tokens=tokens, text_of=text_of, name="tiny", page_tokens=PAGE_TOKENS, pages_per_head=PAGES_PER_HEAD, **options)
 
     def steps(self):
-        """{step: {head: [(page of the head, values)]}}; the writer's order is looked at on the way."""
+        """{step: {head: [(page of the head, values)]}}; it checks the writer's order on the way."""
         found, names, last = collections.defaultdict(lambda: collections.defaultdict(list)), [], (-1, -1, -1)
         pages_of = collections.Counter()
         for access in access_trace.Reader(self.trace):
             if access.page == len(names):
-                names.append(pages_of[access.head])  # each page is named when it is the newest, or with the prompt in order
+                # The writer names each page when it is the newest, or in order with the prompt.
+                names.append(pages_of[access.head])
                 pages_of[access.head] += 1
             place = (access.step, access.head, names[access.page])
             self.assertGreater(place, last)
@@ -190,7 +191,7 @@ class RecordTest(Case):
             list(access_trace.Reader(self.trace))
 
     def saved(self):
-        """A folder with a model and a tokenizer of words, whose template puts an end behind the question."""
+        """A folder with a model, and a tokenizer of words whose template ends the question."""
         folder = self.folder / "model"
         tiny(kv_heads=2).save_pretrained(folder)
         words = tokenizers.Tokenizer(tokenizers.models.WordLevel({f"w{token}": token for token in range(VOCABULARY)}, unk_token="w0"))

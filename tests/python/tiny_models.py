@@ -1,4 +1,4 @@
-"""Language models of random weights, and what their heads attend to, worked out from queries and keys alone."""
+"""Language models of random weights, and their heads' attention from queries and keys alone."""
 
 import torch
 import transformers
@@ -17,7 +17,7 @@ def tiny(kind="Llama", *, kv_heads=HEADS, **options):
 
 
 def rotated(vectors):
-    """Rotary position embeddings: the halves of a vector are pairs, each turned by its own angle times the position."""
+    """Rotary position embeddings: a vector's halves are pairs, each turned by its own angle."""
     half = vectors.shape[-1] // 2
     angles = torch.arange(vectors.shape[-2]).double()[:, None] * 10000.0 ** -(torch.arange(half) / half).double()
     first, second = vectors[..., :half], vectors[..., half:]
@@ -25,7 +25,11 @@ def rotated(vectors):
 
 
 class Truth:
-    """One forward over the whole sequence. Of each layer: queries[heads, tokens, width], keys[KV heads, tokens, width], weights[heads, tokens, tokens]."""
+    """One forward over the whole sequence.
+
+    Each layer has queries[heads, tokens, width], keys[KV heads, tokens, width] and
+    weights[heads, tokens, tokens].
+    """
 
     def __init__(self, model, sequence):
         projected = {}

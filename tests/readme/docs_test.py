@@ -1,4 +1,7 @@
-"""Every command line in the documents names commands, options and configuration keys that exist, and every script that their text names is there."""
+"""Every command line in the documents names commands, options and configuration keys that exist.
+
+Every script that their text names exists too.
+"""
 
 import pathlib
 import re
@@ -17,12 +20,12 @@ PROGRAMS = ("farpage", "farpage-lab")
 ENDS = re.compile(r"[|;&)]+|\d?>.*")
 # etcd's own tool, whose user in the documents is called farpage.
 OTHERS = "etcdctl"
-# From the root of the project; the links that are relative to a document are the rule `links`' to check.
+# From the root of the project. The rule `links` checks links that are relative to a document.
 SCRIPT = re.compile(r"(?<![\w./-])(?:\w+/)*scripts/[\w./-]*\w")
 
 
 def code(text):
-    """The lines of the document's code blocks, those that end with a backslash joined with the next ones, and its inline code."""
+    """The lines of the document's code blocks and its inline code, continued lines joined."""
     fenced = re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     rest = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
     indented = re.findall(r"^    +(.*(?:\\\n.*)*)", rest, re.MULTILINE)
@@ -34,7 +37,7 @@ def code(text):
 
 
 def commands(line):
-    """The words of each command line of either program in a line of code: `farpage hold -- farpage node` has two."""
+    """Words of a code line's command lines: `farpage hold -- farpage node` has two of them."""
     if OTHERS in line:
         return
     words = None

@@ -24,7 +24,10 @@ def shell_blocks(text):
 
 class ReadmeTest(Case):
     def here(self, commands):
-        """The same, with the programs of this build, and in this test's folder instead of /tmp and build/, and for less long."""
+        """The same commands for a shorter time, with this build's programs.
+
+        The test's folder stands for /tmp and build/.
+        """
         self.assertIn("$PWD/build/release/bin", commands)
         return (commands.replace("$PWD/build/release/bin", str(pathlib.Path(PROGRAM).parent))
                 .replace("/tmp/", f"{self.folder}/").replace("1GiB", "64MiB").replace("--requests 2000", "--requests 100"))

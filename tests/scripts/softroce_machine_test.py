@@ -1,4 +1,4 @@
-"""tests/softroce/machine: that what happens in the machine is told outside, and why there is none."""
+"""tests/softroce/machine: it reports events in the machine, and why there is no machine."""
 
 import os
 import pathlib

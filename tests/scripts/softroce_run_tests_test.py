@@ -1,4 +1,4 @@
-"""tests/softroce/run_tests.py, on this host: with scripts, and with a GoogleTest program (SKIP_SAMPLE)."""
+"""tests/softroce/run_tests.py on this host: scripts, and a GoogleTest program (SKIP_SAMPLE)."""
 
 import os
 import pathlib

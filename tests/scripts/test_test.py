@@ -1,4 +1,4 @@
-"""scripts/test, with stand-ins for what it calls: a test that failed is run once more, and named if it passes then."""
+"""scripts/test, with stand-ins for its tools: it runs a failed test again and names a flaky one."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""The machine's boot files: Debian's kernel, and an initrd with its modules for RDMA, made once and kept."""
+"""The machine's boot files, made once: Debian's kernel, and an initrd with its RDMA modules."""
 
 import contextlib
 import hashlib
@@ -99,7 +99,8 @@ def make(into):
         shutil.copy(FIRST_PROCESS, initrd / "init")
         pack(initrd, made / "initrd")
         shutil.copy(root / "boot" / f"vmlinuz-{version}", made / "kernel")
-        with contextlib.suppress(OSError):  # another machine was started at the same time, and has made the same
+        # Another machine that started at the same time has made the same files.
+        with contextlib.suppress(OSError):
             made.rename(into)
 
 

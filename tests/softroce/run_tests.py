@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Runs tests inside the machine, one after the other: run_tests.py --junit FILE [--filter GLOB] TEST...
+"""Runs tests inside the machine, one after the other.
 
-A test is an executable file: a GoogleTest program, each case of which counts, or a script, which counts as one. What a script skips it
-says in a line that begins with "skipped: ".
+run_tests.py --junit FILE [--filter GLOB] TEST...
 
-All of them run in real time. One that fails is run once more after all others; if it passes then, the last line names it as flaky: mend
-it. One that crashes or does not end has no second chance.
+A test is an executable file: a GoogleTest program, each case of which counts, or a script, which
+counts as one. A script reports a skip in a line that begins with "skipped: ".
+
+All of them run in real time. One that fails runs once more after all others. If it passes then, the
+last line names it as flaky: mend it. One that crashes or does not end has no second chance.
 """
 
 import argparse
@@ -34,7 +36,7 @@ def is_script(path):
 
 
 def stream(command, limit_s):
-    """(exit status, lines) of a command, all of which are printed as they come; it ends with what it has started."""
+    """(exit status, lines) of a command; prints the lines as they come, and ends all it started."""
     lines = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True,
                           errors="replace", start_new_session=True) as process:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The machine has what the other tests stand on: three devices, connections over rdma_cm, reads and writes, and a cable that can be bad."""
+"""The machine has all that tests rely on: devices, rdma_cm, reads and writes, a cable to spoil."""
 
 import pathlib
 import re

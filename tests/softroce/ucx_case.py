@@ -13,6 +13,6 @@ class UcxCase(VerbsCase):
     node_place = client_place = over_rc("rxe0")
 
     def start_patient_node(self, **options):
-        """UCX takes seconds in the machine for a new channel, which a read that is given up costs; so none is given up."""
+        """A node that gives up no read, as a new channel would cost UCX seconds in the machine."""
         return self.start_node("--page-bytes", 4096, "--set", "node.reuse_ms=5000", "--set", "ucx.trusted_clients=true",
                                **options)

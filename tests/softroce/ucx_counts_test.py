@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Verdicts over UCX's rc are those over shared memory, lost packets are sent again soon, and verbs has nothing of UCX."""
+"""Verdicts over UCX's rc equal those over shared memory; lost packets are sent again soon.
+
+Programs over verbs map nothing of UCX.
+"""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""Code that the tests of farpage over verbs share: nodes and clients, each with a backend and RDMA devices of its own."""
+"""Code that the tests of farpage over verbs share: nodes and clients, each with its own devices."""
 
 import itertools
 import json
@@ -90,7 +90,7 @@ class VerbsCase(Case):
 
 
 class FirstRequests(Counts):
-    """The beginning of a production trace: every page has the verdict that a model knows. For a VerbsCase."""
+    """For a VerbsCase: each page at the start of a production trace has its model's verdict."""
 
     REQUESTS, PAGES, POOL = 2_000, 54_559, "512MiB"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Verdicts over verbs, on one device and on two, are those over shared memory, and those that a model knows."""
+"""Verdicts over verbs, on one device and on two, equal those over shared memory and a model's."""
 
 import unittest
 

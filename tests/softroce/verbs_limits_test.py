@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Settings that do not fit together, and clients that vanish: a clear sentence, and no other client notices."""
+"""Settings that do not fit together, and clients that vanish, harm no other client.
+
+Each mistake in the settings has a clear sentence.
+"""
 
 import resource
 import subprocess

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A cable between a client and its node that loses packets, delays them, or is pulled, and a client beside it that notices nothing."""
+"""A client's cable loses packets, delays them or is pulled; a client beside it notices nothing."""
 
 import contextlib
 import json
@@ -20,7 +20,8 @@ PORTS = pathlib.Path("/sys/class/infiniband")
 INTERFACES = pathlib.Path("/sys/class/net")
 IFF_UP = 1  # netdevice(7)
 USUAL_MTU, JUMBO_MTU = 1500, 9000
-PULLED_S = 0.1  # longer than 0.26 s, and connections end: what is then said without a link breaks rdma_cm for good
+# Beyond 0.26 s connections end, and a message without a link then breaks rdma_cm for good.
+PULLED_S = 0.1
 
 
 def call(*command):
@@ -92,7 +93,7 @@ class CableCase(VerbsCase):
         self.replay.wait_until_warm()
 
     def start_beside(self, node):
-        """A client of the same node, on its own device, whose traffic with itself does not reach the cable."""
+        """A client on the device of the node itself, so that its traffic takes no cable."""
         return Steady(self, node.address, pace=PACE, place=self.node_place)
 
     def finish(self):
@@ -117,7 +118,7 @@ class BadCableTest(CableCase):
                 soon = self.ready_within(least_s)
             print(f"{' '.join(what)}: {pages} pages are ready after {self.replay.wait_for('ready', pages):.1f} s", flush=True)
             for end in ENDS:
-                # A condition, not a count at one moment: how many packets are lost by then is chance.
+                # Wait for a condition: how many packets are lost at one moment is chance.
                 self.assertTrue(wait_until(lambda: count(end, counter) > 5, seconds=60), (end, count(end, counter)))
             if least_s:
                 self.assertEqual(self.ready_within(least_s), soon)
@@ -184,7 +185,10 @@ class PulledCableTest(CableCase):
 
 
 class MtuTest(Counts, CableCase):
-    """The connecting side decides on the size of packets: a node whose network device would drop them refuses, and says why."""
+    """The connecting side decides on the packets' size.
+
+    A node refuses, with a sentence, if its network device would drop them.
+    """
 
     def with_mtu(self, end, mtu):
         self.addCleanup(call, "ip", "link", "set", end, "mtu", str(USUAL_MTU))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A node's report of its RDMA ports and a client's of its paths, as status, as metrics and beside results."""
+"""A node reports its RDMA ports and a client its paths: in status, metrics and beside results."""
 
 import json
 import subprocess

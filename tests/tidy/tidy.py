@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the house rules: tidy.py RULE... [--root FOLDER]. Prints what breaks them and exits with 1."""
+"""Holds the house rules: tidy.py RULE... [--root FOLDER]. Exits with 1 if a file breaks one."""
 
 import argparse
 import pathlib
@@ -7,6 +7,7 @@ import sys
 
 import backend_rules
 import build_rules
+import column_rules
 import include_rules
 import text_rules
 from sources import Tree
@@ -30,6 +31,7 @@ RULES = {
     "tables": text_rules.tables,
     "length": text_rules.length,
     "crowded": text_rules.crowded,
+    "columns": column_rules.columns,
 }
 
 

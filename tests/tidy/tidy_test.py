@@ -334,6 +334,41 @@ class CrowdedTest(RuleTest):
         self.assert_keeps("crowded", {f"docs/decisions/{i}.md": "" for i in range(40)})
 
 
+class ColumnsTest(RuleTest):
+    LONG = "word " * 20 + "word"
+
+    def test_comments_in_every_language(self):
+        self.assertEqual(len(self.LONG), 104)
+        for path, text in (
+            ("base/a.h", f"int a;\n// {self.LONG}\n"), ("base/a.h", f"/* a\n   {self.LONG} */\n"),
+            ("tests/model/a.pml", f"int a;\n/* {self.LONG} */\n"), ("tests/model/a.pml", f"/* a\n   {self.LONG}\n   b */\n"),
+            ("base/CMakeLists.txt", f"\n# {self.LONG}\n"), ("cmake/A.cmake", f"\nset(a)  # {self.LONG}\n"),
+            ("configs/a.toml", f"\na = 'b'  # {self.LONG}\n"), ("scripts/a", f"#!/bin/sh\n# {self.LONG}\n"),
+            ("a.py", f"a = 1\n# {self.LONG}\n"), ("scripts/b", f"#!/usr/bin/env python3\nb = 1  # {self.LONG}\n"),
+            ("a.md", f"# A\n{self.LONG}\n"),
+        ):
+            with self.subTest(path=path, text=text):
+                self.assert_breaks("columns", {path: text}, f"{path}:2: a comment or prose of ")
+
+    def test_docstrings(self):
+        for text in (f'"""A.\n{self.LONG}"""\n', f'class A:\n    """{self.LONG}"""\n', f'def a():\n    """{self.LONG}"""\n'):
+            self.assert_breaks("columns", {"a.py": text}, "a.py:2: ")
+
+    def test_a_hundred_columns(self):
+        self.assert_keeps("columns", {"a.py": "# " + "a" * 98 + "\n", "a.md": "ä" * 100 + "\n"})
+        self.assert_breaks("columns", {"a.py": "# " + "a" * 99 + "\n"}, "a.py:1: ")
+
+    def test_code_tables_and_addresses_are_free(self):
+        for path, text in (
+            ("a.py", f'a = "# {self.LONG}"\nb = """\n# {self.LONG}\n"""\n'), ("base/a.cc", f'auto a = "// {self.LONG}";\n'),
+            ("tests/model/a.pml", f'printf("/* {self.LONG} */")\n'), ("configs/a.toml", f'a = "# {self.LONG}"\n'),
+            ("scripts/a", f"#!/bin/sh\necho '# {self.LONG}' ${{#a}} $#\n"), ("a.md", f"| {self.LONG} |\n```\n{self.LONG}\n```\n"),
+            ("b.py", f"# https://a.b/{'c' * 100}\n"), ("requests.txt", f"# {self.LONG}\n"),
+        ):
+            with self.subTest(path=path, text=text):
+                self.assert_keeps("columns", {path: text})
+
+
 class ProgramTest(RuleTest):
     def run_tidy(self, *arguments):
         program = pathlib.Path(__file__).with_name("tidy.py")

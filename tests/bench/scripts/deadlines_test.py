@@ -1,4 +1,4 @@
-"""bench/scripts/deadlines.py: nodes that are stopped and killed beside a bench, and what speaks against a run."""
+"""bench/scripts/deadlines.py: nodes stop and die beside a bench, and a run draws objections."""
 
 import json
 import os

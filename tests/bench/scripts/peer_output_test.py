@@ -1,4 +1,4 @@
-"""The scripts read peers' output right; the expected figures were read by eye from the recorded output."""
+"""The scripts read peers' output right; people read the expected figures from recorded output."""
 
 import contextlib
 import json
@@ -30,7 +30,8 @@ class RedisTest(unittest.TestCase):
             peer_redis.parse_rate("Could not connect to Redis at 127.0.0.1:1: Connection refused\n")
 
     def test_p50_lies_within_the_step_that_holds_it(self):
-        # 9,322 of 40,000 took up to 31 µs, 33,283 up to 39 µs: the 20,000th is 0.4456 of the way from 32 to 40.
+        # 9,322 of 40,000 took up to 31 µs, 33,283 up to 39 µs: the 20,000th is 0.4456 of the way
+        # from 32 to 40.
         self.assertAlmostEqual(peer_redis.parse_p50_us(recorded("redis_get.txt")), 35.565, places=3)
 
     def test_p50_in_the_first_step(self):

@@ -1,4 +1,4 @@
-"""The contents of the two programs: the product has nothing of simulations, attacks and the laboratory."""
+"""The contents of both programs: the product has no simulation, no attack and no laboratory."""
 
 import re
 import subprocess

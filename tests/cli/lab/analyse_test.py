@@ -54,7 +54,10 @@ class AnalyseTest(Case):
         self.assert_fails(self.run_program("replay", path, "--format", "kvhl"), 2, "farpage-lab policies")
 
     def decoded(self, name="decode.trace"):
-        """Four heads with twenty pages each: four of them are milestones, which all steps look at most, one in each head."""
+        """Four heads with twenty pages each.
+
+        Each head has one milestone, a page that all steps look at most.
+        """
         path = self.folder / name
         with Writer(path, "made", synthetic=True, heads=4, columns=["mass", "score"]) as trace:
             for step in range(200):

@@ -1,4 +1,7 @@
-"""farpage-lab chaos: what it prints, and that it holds. Every change is judged by thousands of runs more, of a release: .ci/run."""
+"""farpage-lab chaos: its output, and invariants that hold.
+
+.ci/run judges every change by thousands of runs more, with a release.
+"""
 
 import json
 import os

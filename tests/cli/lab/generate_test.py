@@ -1,4 +1,4 @@
-"""farpage-lab generate: the traces and truths that it writes, its parameter sets, and what it refuses."""
+"""farpage-lab generate: its traces, truths and parameter sets, and the values that it refuses."""
 
 import collections
 import json

@@ -1,4 +1,4 @@
-"""Replays without a node: which pages policies keep, what prefetchers save, and the runs of KV-Hierarchy-Lab."""
+"""Replays without a node: pages that policies keep, savings of prefetchers, KV-Hierarchy-Lab."""
 
 import csv
 import io
@@ -73,7 +73,8 @@ class PoliciesTest(Case):
         self.assertEqual(int(rows[0]["accesses"]), sum(map(len, self.requests)))
 
     def test_in_virtual_time(self):
-        # Three pages in a loop, of which one is near: each step waits for its page, but where somebody knows which comes next.
+        # Three pages in a loop, of which one is near: each step waits for its page, unless the
+        # prefetcher knows which comes next.
         write_trace(self.trace, [[step % 3] for step in range(30)])
         arguments = ("--policy", "lru", "--budget", "1", "--prefetch", "none,oracle,markov", "--prefetch-pages", "1", "--page-bytes", "1000000",
                      "--compute-us", "1000", "--tier", "latency_us=5:gbps=80")
@@ -83,7 +84,7 @@ class PoliciesTest(Case):
         self.assertAlmostEqual(runs["none"]["stall_s"], 27 * 105e-6)
         self.assertEqual((runs["none"]["hits"], runs["none"]["demand_fetches"], runs["none"]["first_accesses"]), (0, 27, 3))
         self.assertEqual((runs["oracle"]["stall_s"], runs["oracle"]["hits"], runs["oracle"]["normalised_stall"]), (0, 27, 1))
-        # As 2 has not been made yet when it is next, 0 is fetched in its stead, and makes room for it again.
+        # No step has made page 2 yet when it is next, so 0 is fetched instead, and evicted again.
         self.assertEqual((runs["oracle"]["prefetches"], runs["oracle"]["useful"], runs["oracle"]["timeliness"]), (28, 27, 1))
         self.assertGreater(runs["markov"]["hits"], 20)
         self.assertIsNone(runs["markov"]["lift"])
@@ -96,7 +97,8 @@ class PoliciesTest(Case):
         self.assertEqual(rows[2]["hits"], str(runs["markov"]["hits"]))
 
     def test_placement_in_tiers(self):
-        # One page is near, two are in the first tier: of five in a loop that were used longest ago are the next.
+        # One page is near and two are in the first tier. Of five in a loop, the next are those used
+        # longest ago.
         write_trace(self.trace, [[step % 5] for step in range(50)])
         arguments = ("--policy", "lru", "--budget", "1", "--prefetch", "none", "--tier", "pages=2", "--tier", "gbps=1:bits=4")
         rows = list(csv.DictReader(io.StringIO(self.replay(*arguments, "--placement", "lru,belady", "--csv", "-"))))
@@ -125,7 +127,7 @@ class PoliciesTest(Case):
         result = self.run_program("policies", "/dev/stdin", "--format", "agent", "--policy", "lru", "--budget", "2,4", "--json", "-", input=lines)
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual([run["hits"] for run in json.loads(result.stdout)["runs"]], [0, 2])
-        # Requests tell of their turn, by which this policy goes; a request without a session tells of none.
+        # Requests have a turn, by which this policy goes; a request without a session has none.
         by_turn = ("--policy", "workload_aware", "--budget", "4", "--json", "-")
         result = self.run_program("policies", sessions, "--format", "agent", *by_turn)
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -171,7 +173,10 @@ class PoliciesTest(Case):
         self.assertEqual((hits["h2o:recent=0"], hits["fifo"], hits["belady"]), (3, 2, 3))
 
     def write_heads(self, layers, heads, steps):
-        """In each step head 0 reads one page again and head 3 ten; 0, 1 and 2 read pages that never come back, and without mass."""
+        """In each step head 0 reads one page again, and head 3 ten.
+
+        Heads 0, 1 and 2 also read pages that never come back, and without mass.
+        """
         path = self.folder / "heads.trace"
         with Writer(path, "heads", synthetic=True, layers=layers, heads=heads, columns=["mass"]) as trace:
             for step in range(steps):
@@ -192,7 +197,7 @@ class PoliciesTest(Case):
         hits = self.hits_of_heads(self.write_heads(2, 2, steps), "even/lru,reasonalloc/lru,reasonalloc:window=16/h2o:recent=0.3,lru")
         # Four pages a head: of the ten none is there when it comes back.
         self.assertEqual(hits["even/lru"], steps - 1)
-        # After eight steps the second layer has 12 pages, as √10 : √1 is 12 : 4, and head 3 ten of them.
+        # After eight steps the second layer has 12 pages, as √10 : √1 is 12 : 4; head 3 has ten.
         self.assertGreaterEqual(hits["reasonalloc/lru"], steps - 1 + 10 * (steps - 9))
         self.assertIn("reasonalloc:window=16/h2o:recent=0.3", hits)
         # Of one layer with four heads head 3 has nine: twice the mean of √1, 0, 0 and √10, of 16.
@@ -313,7 +318,8 @@ class PoliciesTest(Case):
         rows = list(csv.DictReader(io.StringIO(self.kvhl("--input", folder))))
         self.assertEqual(len(rows), 5 * 6)
         by_run = {(row["scenario"], row["policy"]): row for row in rows}
-        # A loop over 40 pages, of which 64,000 bytes hold 16: LRU never hits, and knows 40 pages after one round.
+        # A loop over 40 pages, and 64,000 bytes hold 16: LRU never hits, and knows 40 pages after
+        # one round.
         self.assertEqual(by_run["small_fp16_no_prefetch", "lru"]["miss_count"], "200")
         self.assertEqual(by_run["small_fp16_no_prefetch", "lru"]["overall_hit_rate"], "0.0")
         self.assertEqual(by_run["base_fp8_prefetch", "lru"]["miss_count"], "40")

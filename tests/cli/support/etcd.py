@@ -31,7 +31,8 @@ class Member:
             "--listen-peer-urls", f"http://127.0.0.1:{peer}", "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
             "--initial-cluster", ",".join(f"{each}=http://127.0.0.1:{port}" for each, port in peers.items()),
             "--unsafe-no-fsync", *map(str, arguments)]
-        self.log = open(case.folder / f"etcd-{name}.log", "ab")  # noqa: SIM115 (as long as the member)
+        # The file is open as long as the member runs.
+        self.log = open(case.folder / f"etcd-{name}.log", "ab")  # noqa: SIM115
         case.addCleanup(self.log.close)
         self.process = None
 

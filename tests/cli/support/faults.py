@@ -1,4 +1,4 @@
-"""Faults of a node in the middle of a replay, with anything between the two: shared memory, loopback, a network, RDMA."""
+"""Faults of a node in the middle of a replay, over shared memory, loopback, a network or RDMA."""
 
 import signal
 import time
@@ -30,18 +30,19 @@ NODE = Pace().node()
 
 
 def write_steady_trace(path, pace, puts):
-    """Mostly pages that the engine has itself, so that a request without a node lasts about as long as one with it."""
+    """Mostly pages that the engine has, so that a request lasts as long with a node as without."""
     local = ",".join(map(str, range(16)))
     with open(path, "w", encoding="utf-8") as file:
         for time_ms in range(pace.requests):
-            put = f",{10_000 + time_ms}" if puts and time_ms % 8 == 0 else ""  # and never wanted again
+            # A page that no request reads again.
+            put = f",{10_000 + time_ms}" if puts and time_ms % 8 == 0 else ""
             file.write(f'{{"timestamp":{time_ms},"input_length":1,"output_length":1,"hash_ids":[{local},{1000 + time_ms % pace.pages}{put}]}}\n')
 
 
 class Steady:
     """A replay of that trace, looked at while it runs, and interrupted by who asks for its result.
 
-    Without `puts` it only reads once it is warm; without an address `arguments` say where the nodes are.
+    Without `puts` it only reads once it is warm. Without an address, `arguments` name the nodes.
     """
 
     def __init__(self, case, address, *arguments, place=None, pace=Pace(), puts=True):

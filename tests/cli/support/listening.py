@@ -6,7 +6,10 @@ import threading
 
 
 class Listening:
-    """Does the same with each connection, which stays open if `meet` returns it or nothing, until the test ends."""
+    """Calls `meet` with each connection.
+
+    A connection stays open until the test ends if `meet` returns it, or nothing.
+    """
 
     def __init__(self, case, meet):
         self.socket = socket.create_server(("127.0.0.1", 0))

@@ -7,7 +7,7 @@ TRACE = os.path.join(os.environ.get("FARPAGE_TRACES", "traces"), "mooncake", "co
 
 
 def require_trace(case):
-    """Traces are no part of the project: who judges changes may have none, and that is said and no failure."""
+    """Skips a test without traces, which are no part of the project, even where CI is set."""
     if not os.path.exists(TRACE):
         why = "traces: FARPAGE_TRACES names no folder with Mooncake's trace: scripts/fetch-traces brings it"
         print(f"skipped: {why}", flush=True)

@@ -65,7 +65,7 @@ def fetch(url):
 
 
 def skip_or_fail(case, why):
-    """A test whose needs are missing on a machine is skipped there, and never where changes are judged."""
+    """Skips a test whose needs are missing on a machine, and fails it where CI judges changes."""
     print(f"skipped: {why}", flush=True)
     case.fail(why) if os.environ.get("CI") else case.skipTest(why)
 
@@ -122,7 +122,7 @@ class Case(unittest.TestCase):
         return json.loads(answer.stdout) if answer.returncode == 0 else None
 
     def line_saying(self, process, words):
-        """The first line on stderr with these words: what comes before it may be anything, of an etcd that answers late, say."""
+        """The first line on stderr with these words, after any others, as of a slow etcd."""
         said = ""
         for line in process.stderr:
             if words in line:
@@ -137,7 +137,7 @@ class Case(unittest.TestCase):
         return fetch(url)
 
     def replay_result(self, replay, interrupted=False):
-        """Of a replay that has come to its end, or was interrupted: every byte was right, every verdict in time."""
+        """The result of a replay that ended or was interrupted: right bytes and no late verdict."""
         output, errors = replay.communicate(timeout=PATIENCE_S)
         replay.said = errors
         self.assertEqual(replay.returncode, 1 if interrupted else 0, errors)

@@ -9,7 +9,8 @@ import unittest
 from farpage.access_trace import Writer
 from foreseeable import misses_of, print_tables
 
-# Three heads, and a memory of four pages, of which what was used longest ago goes. Pages are named by block and head.
+# Three heads and a memory of four pages, which evicts the least recently used. Pages are named by
+# block and head.
 STEPS = {0: ["p0"], 1: ["a0", "a1", "a2"], 2: ["b0", "b1", "b2"], 3: ["c0"],
          4: ["a0"],  # alone; a1 and a2 are not near
          6: ["a1"],  # two steps after a0; a2 is not near

@@ -1,5 +1,7 @@
-/* One fetch after another by clients of any kind: with any view that has not ended, with a location cached at any time. A location says node, slot and
-   version; what a READ can find live in a node was published there once, so a client may have cached it. A client that takes no step is paused. */
+/* One fetch after another by clients of any kind: with any view that has not ended, with a location
+   cached at any time. A location has node, slot and version. A READ finds live in a node only pages
+   that the node published there once, so a client may have cached any of them. A client that takes
+   no step is paused. */
 
 byte view;                          /* the epoch of the fetch's view; 0: no fetch */
 byte needed;                        /* what was acknowledged when the fetch began */
@@ -8,7 +10,8 @@ byte landed;
 byte kept;                         /* a page that landed for an earlier fetch */
 #endif
 
-/* Rule 12: a view comes from a linearizable read, so that one of epoch e was begun while e was current, and has ended when V has passed since. */
+/* Rule 12: a view comes from a linearizable read. So a view of epoch e began while e was current,
+   and has ended when V has passed since. */
 #ifndef no_linearizable_view
 #define UNENDED(e) ((e) > ended)
 #else
@@ -35,7 +38,7 @@ inline accept(v) {
 }
 
 #ifdef no_view_checked_after_begin
-byte looked;                        /* the view that was valid when the client looked, before the fetch began */
+byte looked;                        /* the client's view that was valid before the fetch began */
 #define LOOK(e) d_step { (e) <= now_epoch && (e) > ended -> looked = (e); printf("client: sees that its view of epoch %d is valid\n", looked) }
 #define CHECKED(e) (looked == (e))
 #else

@@ -1,6 +1,8 @@
-/* Fetches for the larger searches: each begins, lands and is accepted in one step. No violation is lost by it. What is acknowledged only grows, and
-   what has ended too: a fetch that accepts a page at some moment by fetch.pml could have begun just before that moment, with as much acknowledged or
-   more, and have had the page land and be accepted there. So it is enough that no state lets a client accept what it must not. */
+/* Fetches for the larger searches: each begins, lands and is accepted in one step. No violation is
+   lost by it. What is acknowledged only grows, and so do ended epochs. A fetch that by fetch.pml
+   accepts a page at some moment could have begun just before that moment, with as much acknowledged
+   or more, and its page could have landed and been accepted there. So it is enough that no state
+   lets a client accept a page that it must not. */
 
 #define MAY_READ(e, n) ((e) > ended && (e) <= now_epoch && IN_SET(n, e) && born[n] <= (e) && held[n] != 0)
 #define FETCH(e, n) \

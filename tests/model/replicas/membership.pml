@@ -10,8 +10,9 @@ inline begin_epoch(m) {
     begin_epoch(members[now_epoch] & ~(1 << n)); \
     printf("etcd: epoch %d leaves out node %d\n", now_epoch, n) }
 
-/* Rule 9: a node that was left out, or that was started again, comes back by its own transaction: new incarnation, new registrations, nothing in
-   it. What its memory answered until then is covered by what it answers before this step. */
+/* Rule 9: a node that was left out, or that was started again, comes back by its own transaction:
+   new incarnation, new registrations, nothing in it. Answers of its memory until then are answers
+   from before this step. */
 #define COME_BACK(n) d_step { now_epoch < EPOCHS -> \
     reached(a_left_out_node_comes_back, !MEMBER(n, now_epoch)); \
     reached(a_member_starts_again, MEMBER(n, now_epoch)); \

@@ -1,9 +1,11 @@
-/* A memory node. A node that takes no step is a paused one, or a dead one; its memory answers all the same.
+/* A memory node. One that takes no step is paused, or dead; its memory answers all the same.
 
-   Each step is a d_step because nothing that others do can fall into its middle and matter. The key's bucket is changed by one thread. A client's READ
-   takes no lock, but sees a page as it was before the step or after it: what it could see in between, it could have seen just before or just after,
-   for an acknowledgement is a step of its own. Messages wait in channels for any time, so that sending one is no event either. Entering an epoch kills
-   first and confirms last, and only the confirmation is seen by others. */
+   Each step is a d_step, because no step of others can fall into its middle and matter. One thread
+   changes the key's bucket. A client's READ takes no lock, but sees a page as it was before the
+   step or after it: a page that it could see in between, it could have seen just before or just
+   after, for an acknowledgement is a step of its own. Messages wait in channels for any time, so
+   sending one is no event either. Entering an epoch kills first and confirms last, and others see
+   only the confirmation. */
 
 /* Switches the index to v and zeroes the old slot's live word: rule 1. */
 inline apply(n, v) {
@@ -38,7 +40,8 @@ inline forget(n) {
     held[n] = 0
 }
 
-/* Rule 8: V has passed since the epoch was learned, which is after it came, and all members have confirmed it. */
+/* Rule 8: V has passed since the node learned of the epoch, which is after it came, and all members
+   have confirmed it. */
 #ifndef no_view_wait
 #define WAITED(n) (ended + 1 >= epoch[n])
 #else
@@ -75,7 +78,8 @@ inline put(n) {
     v_ = 0
 }
 
-/* REPL from node p. Its answer is at the primary at once; that the primary looks at it later is the answer's delay. */
+/* REPL from node p. Its answer is at the primary at once; the primary may look at it later, and
+   that is the answer's delay. */
 inline replicate(n, p) {
     repl[SESSION(p, n)] ? e_, v_;
     if

@@ -10,7 +10,8 @@ inline evict(n) {
 #endif
 
 #ifdef fills
-/* A page found corrupt is dropped. The floor rises to just below it: the same version may be filled again. */
+/* The node drops a page found corrupt. The floor rises to just below it, so the same version may be
+   filled again. */
 inline drop_corrupt(n) {
     printf("node %d: drops version %d.%d, which is corrupt\n", n, held[n] / 4, held[n] % 4);
     raise_floor(n, JUST_BELOW(held[n]));

@@ -4,7 +4,7 @@
 #define EPOCHS 3                    /* two epoch changes; 4: three */
 #endif
 #ifndef PUTS
-#define PUTS 3                      /* after the first, which is acknowledged everywhere at the start; at most 3 */
+#define PUTS 3                      /* after the first, acknowledged at the start; at most 3 */
 #endif
 
 #define MEMBER(n, e)  ((members[e] >> (n)) & 1)
@@ -13,11 +13,11 @@
 #define IN_SET(n, e)  ((SET(e) >> (n)) & 1)
 #define PRIMARY(n, e) (MEMBER(n, e) && (members[e] & ((1 << (n)) - 1)) == 0)
 #define OTHERS(n, e)  (SET(e) & ~(1 << (n)))
-#define OTHER(n, e)   (OTHERS(n, e) >> 1)           /* the only other of the set, as a node's number */
-#define SESSION(p, r) ((p) + (r) - 1)               /* 0 to 1, 0 to 2, 1 to 2: nobody else replicates */
+#define OTHER(n, e)   (OTHERS(n, e) >> 1)           /* the other of the set, as a node's number */
+#define SESSION(p, r) ((p) + (r) - 1)               /* 0 to 1, 0 to 2, 1 to 2: no others */
 
-/* Rule 7: version = epoch, then a counter. The counter here is the number of the put, which within an epoch, where one node counts, has the
-   same order; it tells the puts apart in the assertions. */
+/* Rule 7: version = epoch, then a counter. The counter here is the number of the put, which has the
+   same order within an epoch, where one node counts. It tells the puts apart in the assertions. */
 #ifndef no_epoch_in_version
 #define NEWER(a, b)      ((a) > (b))
 #define VERSION(n, put)  (4 * epoch[n] + put)
@@ -37,15 +37,17 @@ byte counter[3];
 /* The epoch key, and time. */
 byte members[EPOCHS + 1];           /* members[e]: bit n is node n */
 byte now_epoch = 1;                 /* what a linearizable read of the epoch key answers */
-byte ended;                         /* V has passed since epoch ended + 1 was replaced: no view of it, nor of those before, is valid */
+/* V has passed since epoch ended + 1 was replaced: no view of it, nor of those before, is valid. */
+byte ended;
 byte confirmed[EPOCHS + 1];         /* bit n: node n wrote confirmed = e */
 
 /* The nodes. A page is its version; 0 is none. */
 byte epoch[3] = 1;                      /* the epoch that the node has entered */
-byte born[3] = 1;                       /* the epoch that its incarnation joined with: names the incarnation */
+byte born[3] = 1;                       /* the epoch in which its incarnation joined, its name */
 byte held[3];                       /* published, live */
 byte floor_[3];                     /* rule 11 */
-byte applied[3];                    /* at the primary: the last of its puts that all of the set have applied, 0 if acknowledged */
+/* At the primary: the last of its puts that all of the set have applied; 0 if acknowledged. */
+byte applied[3];
 #if defined(no_live_word) || defined(no_live_word_before_ack)
 byte stale[3];                      /* superseded or evicted, and its live word not zeroed (yet) */
 #define STALE(n) stale[n]
