@@ -22,6 +22,23 @@ Epoch membership(const SimClusterOptions& options) {
   return epoch;
 }
 
+// Of a register that knows all nodes, and leaves out none for what others tell.
+class SimMembership final : public Membership {
+ public:
+  SimMembership(const SimClusterOptions& options, size_t node) : options_(options), node_(node) {}
+
+  bool has_address(NodeId) const override { return true; }
+  uint64_t meet_ns() const override { return options_.meet_ns; }
+  void cannot_join(const std::string& why) override {
+    if (options_.cannot_join) options_.cannot_join(node_, why);
+  }
+  void tell_away(uint64_t, const std::vector<NodeId>&) override {}
+
+ private:
+  const SimClusterOptions& options_;
+  const size_t node_;
+};
+
 }  // namespace
 
 NodeOptions small_sim_node() {
@@ -56,7 +73,12 @@ SimCluster::SimCluster(uint64_t seed, const SimClusterOptions& options)
     host.dialers = make_dialers(client_host(client), host.fabric->runtime());
     if (register_) host.epochs = register_->access(client_host(client), host.fabric->runtime());
   }
-  for (uint64_t node = 0; node < options_.nodes; ++node) start_node(node);
+  for (uint64_t node = 0; node < options_.nodes; ++node) {
+    if (register_ != nullptr && options_.meet_ns > 0) {
+      nodes_[node].membership = std::make_unique<SimMembership>(options_, node);
+    }
+    start_node(node);
+  }
 }
 
 // A node that ends speaks to the others once more: their hosts are still there.
@@ -140,10 +162,7 @@ Fleet SimCluster::fleet_for_client(size_t client) {
 
 Fleet SimCluster::fleet_for_node(size_t node) {
   Fleet made = fleet(nodes_[node].run->dialers, nodes_[node].run->epochs.get());
-  made.meet_ns = options_.meet_ns;
-  made.cannot_join = [this, node](const std::string& why) {
-    if (options_.cannot_join) options_.cannot_join(node, why);
-  };
+  made.membership = nodes_[node].membership.get();
   return made;
 }
 

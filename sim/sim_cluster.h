@@ -17,6 +17,7 @@
 #include "sim/state_folder.h"
 #include "tier/client.h"
 #include "tier/link/fleet.h"
+#include "tier/link/membership.h"
 
 namespace farpage {
 
@@ -34,7 +35,8 @@ struct SimClusterOptions {
   uint64_t nodes_apart = 0;    // so many, the first ones, keep headers and payloads apart
   bool uses_register = false;  // otherwise membership is a list that never changes
   SimRegisterOptions epochs = {};
-  uint64_t meet_ns = 0;  // with a register: Fleet's, of the nodes
+  // With a register: Membership's of the nodes. 0: they join at once.
+  uint64_t meet_ns = 0;
   std::function<void(size_t node, const std::string& why)> cannot_join = nullptr;  // likewise
   bool keep_pools =
       false;  // a node that ends leaves its pool to its next run, unless power is lost
@@ -140,6 +142,7 @@ class SimCluster {
     Fabric& fabric() { return wrapped == nullptr ? *own : *wrapped; }
   };
   struct Node {
+    std::unique_ptr<Membership> membership;
     std::unique_ptr<NodeRun> run;
     std::string state;
     SimPoolKeeper pool;

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "control/tcp_control.h"
+#include "tier/link/membership.h"
 
 namespace farpage {
 namespace {
@@ -106,6 +107,27 @@ class EtcdFleet::Dialer final : public ControlDialer {
   std::map<std::string, std::unique_ptr<ControlDialer>> dialers_;  // by where it was and is
 };
 
+class EtcdFleet::NodeMembership final : public Membership {
+ public:
+  NodeMembership(EtcdFleet& fleet, uint64_t meet_ns,
+                 std::function<void(const std::string&)> cannot_join)
+      : fleet_(fleet), meet_ns_(meet_ns), cannot_join_(std::move(cannot_join)) {}
+
+  bool has_address(NodeId node) const override {
+    return !fleet_.register_->address_of(node).empty();
+  }
+  uint64_t meet_ns() const override { return meet_ns_; }
+  void cannot_join(const std::string& why) override { cannot_join_(why); }
+  void tell_away(uint64_t epoch, const std::vector<NodeId>& nodes) override {
+    fleet_.registration_->tell_away(epoch, nodes);
+  }
+
+ private:
+  EtcdFleet& fleet_;
+  const uint64_t meet_ns_;
+  const std::function<void(const std::string&)> cannot_join_;
+};
+
 EtcdFleet::EtcdFleet(etcd::Access access, AsioRuntime& runtime,
                      const ClientCredentials& credentials, uint64_t connect_ms)
     : runtime_(runtime),
@@ -176,8 +198,8 @@ Result<std::unique_ptr<EtcdFleet>> EtcdFleet::join(
       made->client_, {self, terms, options.ttl_s, round_ns, std::move(hooks)});
   if (!registered) return tl::unexpected(registered.error());
   made->registration_ = std::move(*registered);
-  made->meet_ns_ = kLeasesToMeet * options.ttl_s * kSecond;
-  made->cannot_join_ = std::move(cannot_join);
+  made->membership_ = std::make_unique<NodeMembership>(
+      *made, kLeasesToMeet * options.ttl_s * kSecond, std::move(cannot_join));
   etcd::Terms agreed = terms;
   agreed.id = made->registration_->fleet_id();
   made->serve(agreed);
@@ -204,16 +226,7 @@ Fleet EtcdFleet::fleet() const {
   fleet.dialer = [self = const_cast<EtcdFleet*>(this)](NodeId node) -> ControlDialer& {
     return self->dialer(node);
   };
-  if (registration_ == nullptr) return fleet;
-  fleet.has_address = [&known = *register_](NodeId node) {
-    return !known.address_of(node).empty();
-  };
-  fleet.meet_ns = meet_ns_;
-  fleet.cannot_join = cannot_join_;
-  fleet.tell_away = [&registration = *registration_](uint64_t epoch,
-                                                     const std::vector<NodeId>& nodes) {
-    registration.tell_away(epoch, nodes);
-  };
+  fleet.membership = membership_.get();
   return fleet;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,7 +35,7 @@ class EtcdFleet final : public ReachableFleet {
                                                  const ClientCredentials& credentials,
                                                  uint64_t connect_ms);
   // A node's: begins the fleet if nobody has, and says where this node is. `cannot_join` is told,
-  // on the runtime, if it does not come to be a member (Fleet::cannot_join).
+  // on the runtime, if it does not come to be a member (Membership::cannot_join).
   static Result<std::unique_ptr<EtcdFleet>> join(
       const NodeEtcd& options, const etcd::NodeRecord& self, const etcd::Terms& terms,
       etcd::Registration::Hooks hooks, std::function<void(const std::string&)> cannot_join,
@@ -50,6 +51,7 @@ class EtcdFleet final : public ReachableFleet {
 
  private:
   class Dialer;
+  class NodeMembership;
 
   EtcdFleet(etcd::Access access, AsioRuntime& runtime, const ClientCredentials& credentials,
             uint64_t connect_ms);
@@ -62,9 +64,8 @@ class EtcdFleet final : public ReachableFleet {
   etcd::Client client_;
   etcd::Terms terms_;
   std::string first_address_;
-  uint64_t meet_ns_ = 0;  // a node's, as of what follows
-  std::function<void(const std::string&)> cannot_join_;
-  std::unique_ptr<etcd::Registration> registration_;
+  std::unique_ptr<etcd::Registration> registration_;   // a node's
+  std::unique_ptr<NodeMembership> membership_;         // likewise
   std::unique_ptr<etcd::Register> register_;           // the runtime's
   std::map<NodeId, std::unique_ptr<Dialer>> dialers_;  // the runtime's
 };

@@ -46,7 +46,8 @@ WriteQueue::WriteQueue(Runtime& runtime, Clients& clients, PageStore& store, Ver
       store_(store),
       versions_(versions),
       epoch_(epoch),
-      replica_sender_(replica_sender) {}
+      replica_sender_(replica_sender),
+      timer_(runtime, [this] { pump(); }) {}
 
 void WriteQueue::commit(ClientId client, CommitRequest request, std::function<void(Reply)> done) {
   const uint64_t deadline = deadline_of(request.patience_ns);
@@ -77,7 +78,7 @@ void WriteQueue::enqueue(WritePtr write) {
   const bool at_once = waiting_.empty() || std::holds_alternative<RemoveRequest>(write->request);
   waiting_.push_back(std::move(write));
   if (at_once) return pump();
-  wake_at(runtime_.clock().now_ns());
+  timer_.arm_now();
 }
 
 void WriteQueue::disconnected(ClientId client) {
@@ -101,19 +102,8 @@ void WriteQueue::refuse_waiting() {
   }
 }
 
-void WriteQueue::wake_at(uint64_t time_ns) {
-  if (time_ns >= wake_ns_) return;
-  wake_ns_ = time_ns;
-  const uint64_t now = runtime_.clock().now_ns();
-  const uint64_t delay = time_ns > now ? time_ns - now : 0;
-  runtime_.after(delay, [this, time_ns, alive = std::weak_ptr<bool>(alive_)] {
-    if (alive.expired() || wake_ns_ != time_ns) return;
-    pump();
-  });
-}
-
 void WriteQueue::pump() {
-  wake_ns_ = kNever;
+  timer_.disarm();
   Turn turn = {runtime_.clock().now_ns(), kNever, kPumpBytes};
   touches_collected_ = false;
   std::vector<WritePtr> begun;
@@ -134,7 +124,7 @@ void WriteQueue::pump() {
     waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(i));
   }
   if (turn.budget_bytes == 0) turn.wake_ns = turn.now_ns;
-  if (!waiting_.empty() && turn.wake_ns != kNever) wake_at(turn.wake_ns);
+  if (!waiting_.empty()) timer_.arm(turn.wake_ns);
   // Last, because an answer that cannot be sent ends its client, and with it that client's commits.
   for (const WritePtr& write : begun) {
     if (write->open == 0) finish(*write);
@@ -255,7 +245,7 @@ CommitResult WriteQueue::remove_page(Write& write, const PageKey& key) {
   }
   write.removed += found ? 1 : 0;
   counts_.removes += found ? 1 : 0;
-  if (found && waiting_.size() > 1) wake_at(runtime_.clock().now_ns());
+  if (found && waiting_.size() > 1) timer_.arm_now();
   return {Code::kOk, version};
 }
 
@@ -292,7 +282,7 @@ void WriteQueue::replicated(const WritePtr& write, size_t page, Code code) {
       write->why = replica_sender_->unanswered(write->key(page));
     }
   }
-  if (!waiting_.empty()) wake_at(runtime_.clock().now_ns());
+  if (!waiting_.empty()) timer_.arm_now();
   if (write->open == 0 && write->begun == write->pages()) finish(*write);
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/runtime.h"
+#include "base/turn_timer.h"
 #include "control/link.h"
 #include "node/clients/client_session.h"
 #include "node/clients/memory_budget.h"
@@ -96,7 +97,6 @@ class WriteQueue {
   void replicated(const WritePtr& write, size_t page, Code code);
   void judge(Write& write);
   void finish(Write& write);
-  void wake_at(uint64_t time_ns);
 
   Runtime& runtime_;
   Clients& clients_;
@@ -105,7 +105,7 @@ class WriteQueue {
   const NodeEpoch* epoch_;
   ReplicaSender* replica_sender_;
   std::deque<WritePtr> waiting_;
-  uint64_t wake_ns_ = kNever;
+  TurnTimer timer_;                 // of pump()
   bool touches_collected_ = false;  // in this turn of pump()
   Counts counts_;
   std::shared_ptr<bool> alive_ =

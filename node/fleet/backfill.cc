@@ -21,12 +21,13 @@ Backfill::Backfill(Runtime& runtime, PageStore& store, const NodeEpoch& epoch, u
       epoch_(epoch),
       bytes_per_s_(bytes_per_s),
       peer_(std::move(peer)),
-      told_(std::move(told)) {}
+      told_(std::move(told)),
+      timer_(runtime, [this] { turn(); }) {}
 
 void Backfill::begin_epoch(std::set<NodeId> others) {
   abort();
   members_not_listed_ = std::move(others);
-  turn_at(runtime_.clock().now_ns());
+  timer_.arm_now();
 }
 
 void Backfill::fill_from(NodeId member) {
@@ -54,7 +55,7 @@ void Backfill::repair(std::span<const PageKey> keys) {
 void Backfill::begin(BackfillStream pass) {
   pass.epoch = epoch_.tag();
   passes_.push_back(std::make_shared<BackfillStream>(std::move(pass)));
-  turn_at(runtime_.clock().now_ns());
+  timer_.arm_now();
 }
 
 void Backfill::abort() {
@@ -76,18 +77,6 @@ bool Backfill::all_told() const {
   return members_not_listed_.empty() && epoch_.epoch().number != 0;
 }
 
-void Backfill::turn_at(uint64_t time_ns) {
-  if (time_ns >= turn_ns_) return;
-  turn_ns_ = time_ns;
-  const uint64_t now = runtime_.clock().now_ns();
-  runtime_.after(time_ns > now ? time_ns - now : 0,
-                 [this, time_ns, alive = std::weak_ptr<bool>(alive_)] {
-                   if (alive.expired() || turn_ns_ != time_ns) return;
-                   turn_ns_ = kNever;
-                   turn();
-                 });
-}
-
 void Backfill::turn() {
   const uint64_t now = runtime_.clock().now_ns();
   for (const BackfillStreamPtr& pass : std::vector(passes_)) {
@@ -98,7 +87,7 @@ void Backfill::turn() {
   // Drop recovered pages that no peer confirmed; every peer has now listed what it holds.
   if (store_.former() == 0 || !all_told()) return;
   store_.drop_former(kDropAtOnce);
-  turn_at(now);
+  timer_.arm(now);
 }
 
 void Backfill::turn(const BackfillStreamPtr& pass, uint64_t now_ns) {
@@ -108,7 +97,7 @@ void Backfill::turn(const BackfillStreamPtr& pass, uint64_t now_ns) {
     return;
   }
   // A new link begins a new one, which takes the place of this.
-  if (!peer->reached()) return turn_at(now_ns + kAskAgainNs);
+  if (!peer->reached()) return timer_.arm(now_ns + kAskAgainNs);
   while (!pass->pages.empty() && pass->reading < kReadsAtOnce) {
     const HeldPage page = pass->pages.front();
     if (!lacks(page)) {
@@ -119,12 +108,12 @@ void Backfill::turn(const BackfillStreamPtr& pass, uint64_t now_ns) {
       pass->pages.pop_front();
       continue;
     }
-    if (now_ns < next_read_ns_) return turn_at(next_read_ns_);
+    if (now_ns < next_read_ns_) return timer_.arm(next_read_ns_);
     const auto slot = store_.take();
     if (!slot) {
       const uint64_t next_ns = store_.next_slot_ns();
       pass->over = pass->repairs && next_ns == kNever;
-      return turn_at(next_ns == kNever ? now_ns + kAskAgainNs : std::max(next_ns, now_ns + 1));
+      return timer_.arm(next_ns == kNever ? now_ns + kAskAgainNs : std::max(next_ns, now_ns + 1));
     }
     pass->pages.pop_front();
     next_read_ns_ = std::max(next_read_ns_, now_ns) + page.payload_bytes * kSecond / bytes_per_s_;
@@ -136,7 +125,7 @@ void Backfill::turn(const BackfillStreamPtr& pass, uint64_t now_ns) {
     pass->over = true;
     if (pass->keys.empty()) members_not_listed_.erase(pass->from);
   } else if (now_ns < pass->retry_ns) {
-    turn_at(pass->retry_ns);
+    timer_.arm(pass->retry_ns);
   } else {
     ask(pass, *peer);
   }
@@ -174,7 +163,7 @@ void Backfill::answered(const BackfillStreamPtr& pass, Result<Reply> reply) {
   pass->asking = false;
   if (pass->over) return;
   const uint64_t now = runtime_.clock().now_ns();
-  turn_at(now);
+  timer_.arm(now);
   const auto* held = reply ? std::get_if<HoldingsReply>(&*reply) : nullptr;
   if (held == nullptr) {
     const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
@@ -232,7 +221,7 @@ void Backfill::landed(const BackfillStreamPtr& pass, const HeldPage& page, uint3
   if (code == Code::kAborted && peer != nullptr) {
     peer->call(ReportRequest{{page.key}}, [](const Result<Reply>&) {});
   }
-  turn_at(runtime_.clock().now_ns());
+  timer_.arm_now();
 }
 
 }  // namespace farpage

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/runtime.h"
+#include "base/turn_timer.h"
 #include "node/fleet/member_link.h"
 #include "node/fleet/node_epoch.h"
 #include "node/store/page_store.h"
@@ -66,7 +67,6 @@ class Backfill {
   void begin(BackfillStream pass);
   void try_again(const BackfillStreamPtr& pass);
   void turn();
-  void turn_at(uint64_t time_ns);
   void turn(const BackfillStreamPtr& pass, uint64_t now_ns);
   void ask(const BackfillStreamPtr& pass, MemberLink& peer);
   void answered(const BackfillStreamPtr& pass, Result<Reply> reply);
@@ -85,7 +85,7 @@ class Backfill {
   std::set<NodeId> members_not_listed_;  // members that have not told all that they hold
   Counts counts_;
   uint64_t next_read_ns_ = 0;  // by the bandwidth limit
-  uint64_t turn_ns_ = kNever;
+  TurnTimer timer_;            // of turn()
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by callbacks that look at it
 };

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "pagetable/guards.h"
+#include "tier/link/membership.h"
 
 namespace farpage {
 namespace {
@@ -61,7 +62,7 @@ FleetMember::FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& f
 
 // Null: a fleet whose members need not meet.
 std::function<Result<void>(const RegisteredEpoch&)> FleetMember::met() {
-  if (fleet_.epochs == nullptr || fleet_.meet_ns == 0) return nullptr;
+  if (fleet_.membership == nullptr) return nullptr;
   return [this](const RegisteredEpoch& read) {
     return meeting_ == nullptr ? Result<void>() : meeting_->with_all(read);
   };
@@ -72,7 +73,7 @@ FleetMember::~FleetMember() {
 }
 
 void FleetMember::start() {
-  if (fleet_.epochs != nullptr && fleet_.meet_ns > 0) {
+  if (fleet_.membership != nullptr) {
     meeting_ = std::make_unique<Meeting>(runtime_, fabric_, gate_, fleet_, epoch_.self());
     look_back_ =
         std::make_unique<LookBack>(runtime_, std::string(fabric_.capabilities().backend), fleet_);
@@ -161,12 +162,12 @@ void FleetMember::watch() {
 }
 
 void FleetMember::tell_away() const {
-  if (!fleet_.tell_away || epoch_.epoch().number == 0) return;
+  if (fleet_.membership == nullptr || epoch_.epoch().number == 0) return;
   std::vector<NodeId> away;
   for (const auto& [node, known] : peers_) {
     if (known.peer->away()) away.push_back(node);
   }
-  fleet_.tell_away(epoch_.epoch().number, away);
+  fleet_.membership->tell_away(epoch_.epoch().number, away);
 }
 
 std::optional<Refusal> FleetMember::check(const HelloRequest& hello) const {

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "tier/link/membership.h"
+
 namespace farpage {
 namespace {
 
@@ -18,7 +20,7 @@ LookBack::LookBack(Runtime& runtime, std::string backend, const Fleet& fleet)
 
 Refusal LookBack::answer(NodeId node, uint64_t incarnation) {
   // A name that no process has registered is not dialled: whoever says hello may make up names.
-  if (fleet_.has_address && !fleet_.has_address(node)) {
+  if (!fleet_.membership->has_address(node)) {
     return {Code::kUnavailable, "no process of this name is registered", {}};
   }
   if (looks_.size() >= kMostLooks && !looks_.contains(node)) looks_.clear();

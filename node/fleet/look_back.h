@@ -15,6 +15,7 @@ namespace farpage {
 // a status, which a node answers whoever it is. On the runtime's thread.
 class LookBack {
  public:
+  // `fleet`: with a membership.
   LookBack(Runtime& runtime, std::string backend, const Fleet& fleet);
 
   // What its hello is refused with: kOtherEpoch once this node has reached that run; until then

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "pagetable/guards.h"
+#include "tier/link/membership.h"
 
 namespace farpage {
 namespace {
@@ -197,10 +198,11 @@ bool NodeEpoch::has_met(const RegisteredEpoch& read) {
   } else if (differing_since_ns_ == 0) {
     differing_since_ns_ = now;
   }
-  const bool differs = differing_since_ns_ != 0 && now - differing_since_ns_ >= fleet_.meet_ns;
-  if (differs || tried_ns >= fleet_.meet_ns * kPatiencesForTheSilent) {
-    fleet_.cannot_join("this node does not join the fleet: " + met.error().message +
-                       "; mend that, and start it again");
+  const uint64_t meet_ns = fleet_.membership->meet_ns();
+  const bool differs = differing_since_ns_ != 0 && now - differing_since_ns_ >= meet_ns;
+  if (differs || tried_ns >= meet_ns * kPatiencesForTheSilent) {
+    fleet_.membership->cannot_join("this node does not join the fleet: " + met.error().message +
+                                   "; mend that, and start it again");
   } else if (tried_ns >= fleet_.view_ns) {
     meeting_warnings_.warn("this node does not join the fleet yet: " + met.error().message);
   }

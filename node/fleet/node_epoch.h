@@ -28,7 +28,8 @@ class NodeEpoch {
     // Left out: this run is over. Its pages are withdrawn, and another one takes its place, which
     // joins by itself. Called last.
     std::function<void()> left_out;
-    // Whether this run has met all members that live, so that it may join; null: it need not.
+    // Whether this run has met all members that live, so that it may join; null: it need not, and
+    // not null only with a membership.
     std::function<Result<void>(const RegisteredEpoch&)> met = nullptr;
   };
 

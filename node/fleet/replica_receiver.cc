@@ -20,7 +20,8 @@ ReplicaReceiver::ReplicaReceiver(Runtime& runtime, PageStore& store, const NodeE
       epoch_(epoch),
       opens_ns_(opens_ns),
       reader_(std::move(reader)),
-      reached_(std::move(reached)) {}
+      reached_(std::move(reached)),
+      timer_(runtime, [this] { turn(); }) {}
 
 void ReplicaReceiver::begin(ClientId session, NodeId from) {
   for (auto& [id, stream] : streams_) {
@@ -99,26 +100,18 @@ Code ReplicaReceiver::judge(NodeId from, const ReplicaPage& page) const {
   return fits && epoch_.can_be(page.page.version) ? Code::kOk : Code::kInvalid;
 }
 
-void ReplicaReceiver::turn_at(uint64_t time_ns) {
-  if (time_ns >= turn_ns_) return;
-  turn_ns_ = time_ns;
-  const uint64_t now = runtime_.clock().now_ns();
-  runtime_.after(time_ns > now ? time_ns - now : 0,
-                 [this, time_ns, alive = std::weak_ptr<bool>(alive_)] {
-                   if (alive.expired() || turn_ns_ != time_ns) return;
-                   turn_ns_ = kNever;
-                   std::vector<ClientId> sessions;
-                   for (const auto& [session, stream] : streams_) sessions.push_back(session);
-                   std::ranges::sort(sessions);
-                   for (const ClientId session : sessions) turn(session);
-                 });
+void ReplicaReceiver::turn() {
+  std::vector<ClientId> sessions;
+  for (const auto& [session, stream] : streams_) sessions.push_back(session);
+  std::ranges::sort(sessions);
+  for (const ClientId session : sessions) turn(session);
 }
 
 // Reads what may be read, and applies what has been, from the first on.
 void ReplicaReceiver::turn(ClientId session) {
   const auto found = streams_.find(session);
   if (found == streams_.end() || found->second.items.empty()) return;
-  if (runtime_.clock().now_ns() < opens_ns_) return turn_at(opens_ns_);
+  if (runtime_.clock().now_ns() < opens_ns_) return timer_.arm(opens_ns_);
   Stream& stream = found->second;
   for (size_t i = 0; i < stream.items.size() && i < kReadAhead; ++i) {
     const auto& item = stream.items[i];
@@ -138,7 +131,7 @@ void ReplicaReceiver::turn(ClientId session) {
     });
   }
   for (const auto& item : applied) apply(*item);
-  if (!applied.empty() && !stream.items.empty()) turn_at(runtime_.clock().now_ns());
+  if (!applied.empty() && !stream.items.empty()) timer_.arm_now();
   // Last, because an answer that cannot be sent ends the session.
   for (const auto& item : applied) settle(*item, item->code);
 }
@@ -167,7 +160,7 @@ bool ReplicaReceiver::begin_read(ClientId session, Stream& stream,
       item->state = State::kRead;
       return true;
     }
-    turn_at(std::max(store_.next_slot_ns(), runtime_.clock().now_ns() + 1));
+    timer_.arm(std::max(store_.next_slot_ns(), runtime_.clock().now_ns() + 1));
     return false;
   }
   item->has_slot = true;

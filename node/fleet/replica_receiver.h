@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/runtime.h"
+#include "base/turn_timer.h"
 #include "control/link.h"
 #include "node/fleet/node_epoch.h"
 #include "node/fleet/page_reader.h"
@@ -60,8 +61,8 @@ class ReplicaReceiver {
   };
 
   Code judge(NodeId from, const ReplicaPage& page) const;
+  void turn();  // of every session
   void turn(ClientId session);
-  void turn_at(uint64_t time_ns);
   bool begin_read(ClientId session, Stream& stream, const std::shared_ptr<Item>& item);
   void apply(Item& item);
   void settle(Item& item, Code code);
@@ -75,7 +76,7 @@ class ReplicaReceiver {
   const std::function<bool(NodeId)> reached_;
   std::unordered_map<ClientId, Stream> streams_;
   uint64_t applied_ = 0;
-  uint64_t turn_ns_ = kNever;
+  TurnTimer timer_;  // of turn()
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by callbacks that look at it
 };

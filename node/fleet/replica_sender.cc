@@ -16,7 +16,8 @@ ReplicaSender::ReplicaSender(Runtime& runtime, PageStore& store, const NodeEpoch
       store_(store),
       epoch_(epoch),
       peer_(std::move(peer)),
-      told_(std::move(told)) {}
+      told_(std::move(told)),
+      overdue_(runtime, [this] { end_overdue(); }) {}
 
 Admission ReplicaSender::admits(const PageKey& key) const {
   const auto set = epoch_.replicas(key);
@@ -93,20 +94,7 @@ void ReplicaSender::replicate(std::vector<ReplicaPage> pages, uint64_t deadline_
       if (found->waiting[i] == 0 || !enforced(Guard::kAllOfEpoch)) end(*found, i, found->codes[i]);
     }
   });
-  wake_at(deadline_ns);
-}
-
-// One timer for all batches, which are thousands a second and end long before their deadlines.
-void ReplicaSender::wake_at(uint64_t time_ns) {
-  if (time_ns >= wake_ns_) return;
-  wake_ns_ = time_ns;
-  const uint64_t now = runtime_.clock().now_ns();
-  runtime_.after(time_ns > now ? time_ns - now : 0,
-                 [this, time_ns, alive = std::weak_ptr<bool>(alive_)] {
-                   if (alive.expired() || wake_ns_ != time_ns) return;
-                   wake_ns_ = kNever;
-                   end_overdue();
-                 });
+  overdue_.arm(deadline_ns);
 }
 
 void ReplicaSender::end_overdue() {
@@ -120,7 +108,7 @@ void ReplicaSender::end_overdue() {
       next = std::min(next, batch->deadline_ns);
     }
   }
-  wake_at(next);
+  overdue_.arm(next);
   for (const auto& batch : overdue) end_all(batch, Code::kTimeout);
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/runtime.h"
+#include "base/turn_timer.h"
 #include "control/messages.h"
 #include "node/fleet/member_link.h"
 #include "node/fleet/node_epoch.h"
@@ -75,7 +76,6 @@ class ReplicaSender {
   void take(Batch& batch, size_t page, Code code);
   void end(Batch& batch, size_t page, Code code);
   void end_all(const std::shared_ptr<Batch>& batch, Code code);
-  void wake_at(uint64_t time_ns);
   void end_overdue();
 
   Runtime& runtime_;
@@ -86,7 +86,8 @@ class ReplicaSender {
   std::unordered_set<PageKey> under_way_;
   Batches batches_;  // that have not ended, in their order
   uint64_t replicated_ = 0;
-  uint64_t wake_ns_ = kNever;
+  // One for all batches, which are thousands a second and end long before their deadlines.
+  TurnTimer overdue_;
   std::shared_ptr<bool> alive_ =
       std::make_shared<bool>(true);  // outlived by callbacks that look at it
 };

@@ -2,14 +2,14 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "control/link.h"
 #include "pagetable/epoch.h"
 #include "pagetable/epoch_register.h"
 
 namespace farpage {
+
+class Membership;
 
 // The memory nodes that belong together, as a client or one of them is told of them: who they are,
 // and how each is reached.
@@ -28,18 +28,9 @@ struct Fleet {
   // join later.
   std::function<ControlDialer&(NodeId)> dialer;
 
-  // Whether the register knows where a node is; null: all that may be named. On the runtime's
-  // thread.
-  std::function<bool(NodeId)> has_address = nullptr;
-
-  // With a register: a node joins once it and all members that live have reached each other. It
-  // gives up if that fails for so long, or six times as long if it may still come about by itself.
-  // 0: it joins at once, as in most simulations.
-  uint64_t meet_ns = 0;
-  // It has given up, for this reason; called again until the process ends.
-  std::function<void(const std::string&)> cannot_join = nullptr;
-  // Which members a member has not heard of for a lease, in this epoch; again and again.
-  std::function<void(uint64_t epoch, const std::vector<NodeId>&)> tell_away = nullptr;
+  // A node's, with a register; it outlives the node. Null: a client's, or that of a node which
+  // joins at once, as in most simulations.
+  Membership* membership = nullptr;
 };
 
 }  // namespace farpage

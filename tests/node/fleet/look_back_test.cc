@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "sim/network/world.h"
+#include "tier/link/membership.h"
 
 namespace farpage {
 namespace {
@@ -49,10 +50,19 @@ class DialledNode final : public ControlDialer {
   sim::World& world_;
 };
 
+// Of a register that knows where that node is, and no other.
+struct OneAddress final : Membership {
+  bool has_address(NodeId node) const override { return node == kNode; }
+  uint64_t meet_ns() const override { return kSecond; }
+  void cannot_join(const std::string&) override {}
+  void tell_away(uint64_t, const std::vector<NodeId>&) override {}
+};
+
 class LookBackTest : public testing::Test {
  protected:
   LookBackTest() {
     fleet_.dialer = [this](NodeId) -> ControlDialer& { return node_; };
+    fleet_.membership = &membership_;
     node_.status.incarnation = kIncarnation;
     node_.status.backend = "tcp";
   }
@@ -70,6 +80,7 @@ class LookBackTest : public testing::Test {
 
   sim::World world_{1};
   DialledNode node_{world_};
+  OneAddress membership_;
   Fleet fleet_;
   LookBack look_back_{world_, "tcp", fleet_};
 };
@@ -133,7 +144,6 @@ TEST_F(LookBackTest, FloodOfHellosDialsNoMoreThanFourTimesASecond) {
 }
 
 TEST_F(LookBackTest, NameThatNoProcessHasRegisteredIsNotDialled) {
-  fleet_.has_address = [](NodeId node) { return node == kNode; };
   for (NodeId node = kNode + 1; node < kNode + 100; ++node) {
     EXPECT_EQ(look_back_.answer(node, kIncarnation).code, Code::kUnavailable);
   }
