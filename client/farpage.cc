@@ -44,23 +44,43 @@ uint64_t Farpage::deadline_ns(uint64_t timeout_us) const {
   return timeout_us < (kNever - now) / kMicrosecond ? now + timeout_us * kMicrosecond : kNever;
 }
 
-Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
-                              const FetchOptions& options, const Notification& notification) {
+LaneRunner* Farpage::take(Submission*& submission) {
   const uint32_t first = next_lane_.fetch_add(1, std::memory_order_relaxed);
   for (size_t i = 0; i < lanes_.size(); ++i) {
     LaneRunner& lane = *lanes_[(first + i) % lanes_.size()];
-    Submission* submission = lane.pool()->take();
-    if (submission == nullptr) continue;
-    submission->kind = SubmissionKind::kFetch;
-    submission->requests.assign(requests.begin(), requests.end());
-    submission->options = options;
-    submission->deadline_ns = deadline_ns(timeout_us);
-    submission->notification = notification;
-    Ticket ticket(lane.pool(), *submission);
-    lane.submit(*submission);
-    return ticket;
+    submission = lane.pool()->take();
+    if (submission != nullptr) return &lane;
   }
-  return too_many("fetches");
+  return nullptr;
+}
+
+Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
+                              const FetchOptions& options, const Notification& notification) {
+  Submission* submission = nullptr;
+  LaneRunner* lane = take(submission);
+  if (lane == nullptr) return too_many("fetches");
+  submission->kind = SubmissionKind::kFetch;
+  submission->requests.assign(requests.begin(), requests.end());
+  submission->options = options;
+  submission->deadline_ns = deadline_ns(timeout_us);
+  submission->notification = notification;
+  Ticket ticket(lane->pool(), *submission);
+  lane->submit(*submission);
+  return ticket;
+}
+
+Result<Ticket> Farpage::exists(std::span<const PageKey> keys, uint64_t timeout_us,
+                               const Notification& notification) {
+  Submission* submission = nullptr;
+  LaneRunner* lane = take(submission);
+  if (lane == nullptr) return too_many("fetches");
+  submission->kind = SubmissionKind::kExists;
+  submission->keys.assign(keys.begin(), keys.end());
+  submission->deadline_ns = deadline_ns(timeout_us);
+  submission->notification = notification;
+  Ticket ticket(lane->pool(), *submission);
+  lane->submit(*submission);
+  return ticket;
 }
 
 Result<Ticket> Farpage::put(std::span<const PutRequest> requests, uint64_t timeout_us,
@@ -90,15 +110,11 @@ Result<Ticket> Farpage::remove(std::span<const PageKey> keys, uint64_t timeout_u
 }
 
 Result<uint64_t> Farpage::leading(std::span<const PageKey> keys, uint64_t timeout_us) {
-  std::vector<PageRequest> requests(keys.size());
-  for (size_t i = 0; i < keys.size(); ++i) requests[i].key = keys[i];
-  const auto ticket = fetch(requests, timeout_us);
+  const auto ticket = exists(keys, timeout_us);
   if (!ticket) return tl::unexpected(ticket.error());
   ticket->wait();
-  const auto verdicts = ticket->verdicts();
-  const auto missing = std::ranges::find_if(
-      verdicts, [](const PageVerdict& verdict) { return verdict.verdict != Verdict::kReady; });
-  return static_cast<uint64_t>(missing - verdicts.begin());
+  const auto found = ticket->found();
+  return static_cast<uint64_t>(std::ranges::find(found, 0) - found.begin());
 }
 
 uint64_t Farpage::page_bytes() const {

@@ -39,9 +39,8 @@ class Farpage {
   // all pages in it.
   Result<Region> register_memory(std::span<std::byte> memory);
 
-  // Fetches pages into registered memory; a request without a destination asks only whether the
-  // page is there. kExhausted: as many operations are under way as client.queue_depth and
-  // client.lanes allow: wait for one.
+  // Fetches pages into registered memory. kExhausted: as many operations are under way as
+  // client.queue_depth and client.lanes allow: wait for one.
   Result<Ticket> fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
                        const FetchOptions& options = {}, const Notification& notification = {});
   // Stores pages from registered memory.
@@ -50,8 +49,12 @@ class Farpage {
   Result<Ticket> remove(std::span<const PageKey> keys, uint64_t timeout_us,
                         const Notification& notification = {});
 
-  // How many of the first keys have a page now. Blocks. Pages that cannot be asked for in time
-  // count as missing.
+  // Which of the keys have a page now (Ticket::found). A hint: a page may go the next moment. Where
+  // the nodes' index is mapped in this process, it is read in place: then one answer in a million
+  // is wrong. A key that cannot be asked for in time counts as missing.
+  Result<Ticket> exists(std::span<const PageKey> keys, uint64_t timeout_us,
+                        const Notification& notification = {});
+  // How many of the first keys have a page, by exists(). Blocks.
   Result<uint64_t> leading(std::span<const PageKey> keys, uint64_t timeout_us);
 
   uint64_t page_bytes() const;  // the longest page that the nodes take
@@ -62,6 +65,8 @@ class Farpage {
  private:
   Farpage() = default;
   uint64_t deadline_ns(uint64_t timeout_us) const;
+  // Null: the queue of every lane is full.
+  LaneRunner* take(Submission*& submission);
 
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<WriteRunner> writes_;

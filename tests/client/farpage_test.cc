@@ -142,6 +142,17 @@ TEST(Farpage, LeadingCountsUpToTheFirstHole) {
   EXPECT_EQ(tier->leading({}, kTimeoutUs).value(), 0u);
 }
 
+TEST(Farpage, ExistsAnswersForEachKey) {
+  const auto tier = open();
+  put_all(*tier, Pages(*tier, 40, 1));
+  std::vector<PageKey> keys;
+  for (size_t i = 0; i < 80; ++i) keys.push_back(key(i * 7 % 80));
+  const Ticket ticket = tier->exists(keys, kTimeoutUs).value();
+  ticket.wait();
+  ASSERT_EQ(ticket.found().size(), 80u);
+  for (size_t i = 0; i < 80; ++i) EXPECT_EQ(ticket.found()[i] != 0, i * 7 % 80 < 40) << i;
+}
+
 TEST(Farpage, AFullQueueIsACodeAndNotAWait) {
   OpenOptions options = embedded();
   options.lanes = {.lanes = 1, .queue_depth = 2};
