@@ -49,6 +49,10 @@ class Farpage {
   Result<Ticket> remove(std::span<const PageKey> keys, uint64_t timeout_us,
                         const Notification& notification = {});
 
+  // Blocks until every put and remove that was submitted before has its result; kTimeout: one has
+  // none by then.
+  Result<void> flush(uint64_t timeout_us);
+
   // Which of the keys have a page now (Ticket::found). A hint: a page may go the next moment. Where
   // the nodes' index is mapped in this process, it is read in place: then one answer in a million
   // is wrong. A key that cannot be asked for in time counts as missing.
@@ -58,6 +62,8 @@ class Farpage {
   Result<uint64_t> leading(std::span<const PageKey> keys, uint64_t timeout_us);
 
   uint64_t page_bytes() const;  // the longest page that the nodes take
+  // The client's counts and state: docs/metrics.md.
+  void describe(MetricVisitor& visitor) { client().describe(visitor); }
   // For those who drive lanes on threads of their own.
   Client& client() { return connection_->client(); }
   const Clock& clock() const { return connection_->runtime().clock(); }
@@ -65,8 +71,12 @@ class Farpage {
  private:
   Farpage() = default;
   uint64_t deadline_ns(uint64_t timeout_us) const;
-  // Null: the queue of every lane is full.
-  LaneRunner* take(Submission*& submission);
+  template <typename Fill>
+  Result<Ticket> read(SubmissionKind kind, uint64_t timeout_us, const Notification& notification,
+                      const Fill& fill);
+  template <typename Fill>
+  Result<Ticket> write(SubmissionKind kind, uint64_t timeout_us, const Notification& notification,
+                       const Fill& fill);
 
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<WriteRunner> writes_;

@@ -25,7 +25,7 @@ struct Notification {
   void* context = nullptr;
 };
 
-enum class SubmissionKind : uint8_t { kFetch, kExists, kPut, kRemove };
+enum class SubmissionKind : uint8_t { kFetch, kExists, kPut, kRemove, kFlush };
 
 // One operation that a thread has submitted, and the client's thread that owns its lane carries
 // out. It keeps what the caller gave by value, so that only memory of pages is lent. Recycled with
@@ -46,7 +46,7 @@ class Submission {
   std::vector<uint8_t> found;         // of such a question, by key
   std::vector<PutResult> results;
   uint64_t removed = 0;
-  Code code = Code::kOk;  // of a remove
+  Code code = Code::kOk;  // of a remove, or a flush
   std::string why;        // of a put or a remove that is not acknowledged: a sentence
 
   // Any thread.

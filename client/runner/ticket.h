@@ -38,6 +38,8 @@ class Ticket {
   std::span<const PutResult> results() const;     // of a put
   // Of a remove: how many of the keys had a page; kTimeout or kUnavailable: not acknowledged.
   Result<uint64_t> removed() const;
+  // Of a flush: kTimeout, where it ended before what it waited for.
+  Code code() const { return submission_ == nullptr ? Code::kOk : submission_->code; }
   // Of a put or a remove that was not acknowledged: which node was in the way, in a sentence.
   std::string why() const;
 

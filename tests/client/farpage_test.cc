@@ -158,6 +158,35 @@ TEST(Farpage, ExistsAnswersForEachKey) {
   for (size_t i = 0; i < 80; ++i) EXPECT_EQ(ticket.found()[i] != 0, i * 7 % 80 < 40) << i;
 }
 
+TEST(Farpage, FlushComesAfterWhatWasSubmittedBefore) {
+  const auto tier = open();
+  EXPECT_TRUE(tier->flush(kTimeoutUs).has_value());
+  const Pages sources(*tier, 64, 1);
+  std::vector<Ticket> tickets;
+  for (int i = 0; i < 20; ++i) tickets.push_back(tier->put(puts(sources), kTimeoutUs).value());
+  ASSERT_TRUE(tier->flush(kTimeoutUs).has_value());
+  for (const Ticket& ticket : tickets) EXPECT_TRUE(ticket.done());
+}
+
+// No node acknowledges meanwhile.
+TEST(Farpage, AFlushThatIsLateSaysSo) {
+  Cluster cluster(Path::kTcp);
+  OpenOptions options;
+  options.node = format_address(cluster.address());
+  options.client.staging_bytes = kMiB;
+  const auto tier = open(options);
+  const Pages sources(*tier, 2, 1);
+  put_all(*tier, sources);
+  cluster.hold();
+  const Ticket put = tier->put(puts(sources), kTimeoutUs).value();
+  const auto late = tier->flush(1'000);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, Code::kTimeout);
+  cluster.go_on();
+  EXPECT_TRUE(tier->flush(kTimeoutUs).has_value());
+  EXPECT_EQ(put.results()[0].code, Code::kOk);
+}
+
 TEST(Farpage, AFullQueueIsACodeAndNotAWait) {
   OpenOptions options = embedded();
   options.lanes = {.lanes = 1, .queue_depth = 2};
