@@ -28,7 +28,7 @@ class KeySpace {
   // is too long; two have the same name.
   static Result<KeySpace> from_facts(std::span<const Fact> facts);
 
-  // The key of the page that the engine calls so: any bytes, of any length.
+  // The key of the page that the engine calls so: any bytes, of any length. Allocates nothing.
   PageKey key(std::string_view engine_key) const { return make_page_key(name_space_, engine_key); }
   PageKey key(std::span<const std::byte> engine_key) const;
 
