@@ -1,0 +1,179 @@
+#include "client/key_space.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <random>
+#include <set>
+#include <sstream>
+#include <vector>
+
+namespace farpage {
+namespace {
+
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+Result<KeySpace> from(const Facts& pairs) {
+  std::vector<Fact> facts;
+  for (const auto& [name, value] : pairs) facts.push_back({name, value});
+  return KeySpace::from_facts(facts);
+}
+
+std::string name_space(const Facts& facts) {
+  return from(facts).value().name_space();
+}
+
+std::string refusal(const Facts& facts) {
+  const auto space = from(facts);
+  if (space) return "taken";
+  EXPECT_EQ(space.error().code, Code::kInvalid);
+  return space.error().message;
+}
+
+std::string hex(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<uint8_t>(byte));
+  return text;
+}
+
+// A row of docs/formats/keys.md.
+struct Vector {
+  Facts facts;
+  std::string engine_key, name_space, key;
+};
+
+// "%0A" is a byte, as the document writes it.
+std::string unquoted(std::string_view text) {
+  std::string bytes;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool quoted = text[i] == '%';
+    bytes += quoted ? static_cast<char>(std::stoi(std::string(text.substr(i + 1, 2)), nullptr, 16))
+                    : text[i];
+    i += quoted ? 2 : 0;
+  }
+  return bytes;
+}
+
+std::vector<std::string> cells(const std::string& row) {
+  std::vector<std::string> cells;
+  std::istringstream text(row);
+  for (std::string cell; std::getline(text, cell, '|');) {
+    std::erase(cell, '`');
+    cells.push_back(cell.size() < 2 ? "" : cell.substr(1, cell.size() - 2));
+  }
+  return cells;
+}
+
+// The rows of six bars whose third cell is a number.
+std::vector<Vector> documented_vectors() {
+  std::ifstream file(FARPAGE_KEYS_DOC);
+  std::vector<Vector> vectors;
+  for (std::string line; std::getline(file, line);) {
+    const std::vector<std::string> row = cells(line);
+    if (!line.starts_with("| `") || row.size() != 6 || !std::isdigit(row[3][0])) continue;
+    Vector vector = {.facts = {}, .engine_key = {}, .name_space = row[4], .key = row[5]};
+    std::istringstream facts(row[1]);
+    for (std::string fact; facts >> fact;) {
+      const size_t equals = fact.find('=');
+      vector.facts.emplace_back(unquoted(fact.substr(0, equals)),
+                                unquoted(fact.substr(equals + 1)));
+    }
+    for (int i = 0; i < std::stoi(row[3]); ++i) vector.engine_key += unquoted(row[2]);
+    vectors.push_back(std::move(vector));
+  }
+  return vectors;
+}
+
+TEST(KeySpace, KeysAreThoseOfTheDocument) {
+  const std::vector<Vector> vectors = documented_vectors();
+  EXPECT_GE(vectors.size(), 15u);
+  for (const Vector& vector : vectors) {
+    const KeySpace space = from(vector.facts).value();
+    EXPECT_EQ(hex(space.name_space()), vector.name_space);
+    EXPECT_EQ(space.digest(), vector.name_space.substr(0, 32));
+    EXPECT_EQ(to_string(space.key(vector.engine_key)), vector.key);
+    EXPECT_EQ(space.key(std::as_bytes(std::span(vector.engine_key))), space.key(vector.engine_key));
+  }
+}
+
+TEST(KeySpace, KeysAreOfItsNamespace) {
+  const KeySpace space = from({{"model", "a"}}).value();
+  EXPECT_EQ(space.key("block"), make_page_key(space.name_space(), "block"));
+  EXPECT_EQ(space.key(std::span<const std::byte>()), space.key(""));
+}
+
+TEST(KeySpace, FactsThatConcatenateToTheSameTextDiffer) {
+  const std::string border("\1\0\0\0\0\0\0\0", 8);
+  const std::vector<Facts> all = {
+      {{"abc", ""}},
+      {{"ab", "c"}},
+      {{"a", "bc"}},
+      {{"a", ""}, {"bc", ""}},
+      {{"a", ""}, {"b", "c"}},
+      {{"a", "1"}, {"b", "2"}},
+      {{"a", "1b2"}},
+      {{"a", "1" + border + "b" + border + "2"}},
+      {{"a", "b"}, {"c", "d"}},
+      {{"a", "bc"}, {"d", ""}},
+      {{"a", "b\nc=d"}},
+      {{"a=b\nc", "d"}},
+      {{"a", std::string("b\0", 2)}},
+      {{"a", "b"}},
+  };
+  std::set<std::string> spaces;
+  std::set<std::string> keys;
+  for (const Facts& facts : all) {
+    spaces.insert(name_space(facts));
+    keys.insert(to_string(from(facts).value().key("block")));
+  }
+  EXPECT_EQ(spaces.size(), all.size());
+  EXPECT_EQ(keys.size(), all.size());
+}
+
+RC_GTEST_PROP(KeySpace, OrderDoesNotCount,
+              (const std::map<std::string, std::string>& map, uint32_t seed)) {
+  Facts facts(map.begin(), map.end());
+  std::erase_if(facts, [](const auto& fact) { return fact.first.empty(); });
+  RC_PRE(!facts.empty());
+  const std::string sorted = name_space(facts);
+  std::shuffle(facts.begin(), facts.end(), std::mt19937(seed));
+  RC_ASSERT(name_space(facts) == sorted);
+}
+
+RC_GTEST_PROP(KeySpace, OtherFactsGiveOtherKeys,
+              (std::map<std::string, std::string> one, std::map<std::string, std::string> other)) {
+  one.erase("");
+  other.erase("");
+  RC_PRE(!one.empty() && !other.empty());
+  RC_ASSERT((name_space({one.begin(), one.end()}) == name_space({other.begin(), other.end()})) ==
+            (one == other));
+}
+
+TEST(KeySpace, WhatCannotBeAFactIsRefusedInASentence) {
+  const std::string longest(KeySpace::kFactBytesMax, 'x');
+  EXPECT_EQ(refusal({{longest, longest}}), "taken");
+  EXPECT_EQ(refusal({}),
+            "there are no facts: name what the pages depend on, such as model, revision and dtype");
+  EXPECT_EQ(refusal({{"model", "a"}, {"", "b"}}),
+            "a fact has no name: give each fact a name, such as model");
+  EXPECT_EQ(refusal({{"model", "a"}, {"dtype", "b"}, {"model", "a"}}),
+            "the fact 'model' is named twice: name each fact once");
+  EXPECT_EQ(refusal({{"model", longest + "x"}}),
+            "the value of the fact 'model' has 4097 bytes, and 4096 are the most: give a hash of "
+            "it instead");
+  EXPECT_EQ(refusal({{longest + "x", ""}}),
+            "the name of the fact '" + std::string(64, 'x') +
+                "…' has 4097 bytes, and 4096 are the most: shorten it");
+}
+
+TEST(KeySpace, RefusalsArePlainTextWhateverTheNameIs) {
+  EXPECT_EQ(refusal({{"\xFF\n%", ""}, {"\xFF\n%", ""}}),
+            "the fact '%FF%0A%25' is named twice: name each fact once");
+}
+
+}  // namespace
+}  // namespace farpage
