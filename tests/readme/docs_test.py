@@ -74,13 +74,13 @@ class Helps:
 
 
 def defaults(name):
-    """Every key of a configuration, which another test compares with the program's, and its default."""
+    """Every key of a configuration, and its default; Configs.* compares them with the program's."""
     tables = tomllib.loads((SOURCE / "configs" / name).read_text(encoding="utf-8"))
     return {f"{table}.{key}": value for table, entries in tables.items() for key, value in entries.items()}
 
 
 def keys_in_tables(text):
-    """(key, default) of each row of a document's tables of keys: a row has one or several of both."""
+    """(key, default) in a document's tables of keys; a row has one or several of both."""
     for row in re.findall(r"^\|(.*)\|$", text, re.MULTILINE):
         keys, values = (re.findall(r"`([^`]*)`", cell) for cell in row.split("|")[:2])
         if keys and all(re.fullmatch(r"[a-z]+\.[a-z_]+", key) for key in keys):

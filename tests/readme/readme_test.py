@@ -1,4 +1,4 @@
-"""The README does what it prints: its commands run, and its example uses the node that they start."""
+"""The README does what it prints: its commands run, and its example uses their node."""
 
 import os
 import pathlib
