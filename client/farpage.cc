@@ -45,18 +45,19 @@ uint64_t Farpage::deadline_ns(uint64_t timeout_us) const {
   return timeout_us < (kNever - now) / kMicrosecond ? now + timeout_us * kMicrosecond : kNever;
 }
 
-Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
-                              const FetchOptions& options, const Notification& notification) {
+// One that the thread of some lane carries out, the next one's that has room.
+template <typename Fill>
+Result<Ticket> Farpage::read(SubmissionKind kind, uint64_t timeout_us,
+                             const Notification& notification, const Fill& fill) {
   const uint32_t first = next_lane_.fetch_add(1, std::memory_order_relaxed);
   for (size_t i = 0; i < lanes_.size(); ++i) {
     LaneRunner& lane = *lanes_[(first + i) % lanes_.size()];
     Submission* submission = lane.pool()->take();
     if (submission == nullptr) continue;
-    submission->kind = SubmissionKind::kFetch;
-    submission->requests.assign(requests.begin(), requests.end());
-    submission->options = options;
+    submission->kind = kind;
     submission->deadline_ns = deadline_ns(timeout_us);
     submission->notification = notification;
+    fill(*submission);
     Ticket ticket(lane.pool(), *submission);
     lane.submit(*submission);
     return ticket;
@@ -64,42 +65,62 @@ Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t ti
   return too_many("fetches");
 }
 
-Result<Ticket> Farpage::put(std::span<const PutRequest> requests, uint64_t timeout_us,
-                            const Notification& notification) {
+Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
+                              const FetchOptions& options, const Notification& notification) {
+  return read(SubmissionKind::kFetch, timeout_us, notification, [&](Submission& submission) {
+    submission.requests.assign(requests.begin(), requests.end());
+    submission.options = options;
+  });
+}
+
+Result<Ticket> Farpage::exists(std::span<const PageKey> keys, uint64_t timeout_us,
+                               const Notification& notification) {
+  return read(SubmissionKind::kExists, timeout_us, notification,
+              [&](Submission& submission) { submission.keys.assign(keys.begin(), keys.end()); });
+}
+
+// One that the thread for writes carries out. `fill` gives it what it needs.
+template <typename Fill>
+Result<Ticket> Farpage::write(SubmissionKind kind, uint64_t timeout_us,
+                              const Notification& notification, const Fill& fill) {
   Submission* submission = writes_->pool()->take();
   if (submission == nullptr) return too_many("puts and removes");
-  submission->kind = SubmissionKind::kPut;
-  submission->puts.assign(requests.begin(), requests.end());
+  submission->kind = kind;
   submission->deadline_ns = deadline_ns(timeout_us);
   submission->notification = notification;
+  fill(*submission);
   Ticket ticket(writes_->pool(), *submission);
   writes_->submit(*submission);
   return ticket;
+}
+
+Result<Ticket> Farpage::put(std::span<const PutRequest> requests, uint64_t timeout_us,
+                            const Notification& notification) {
+  return write(SubmissionKind::kPut, timeout_us, notification, [&](Submission& submission) {
+    submission.puts.assign(requests.begin(), requests.end());
+  });
 }
 
 Result<Ticket> Farpage::remove(std::span<const PageKey> keys, uint64_t timeout_us,
                                const Notification& notification) {
-  Submission* submission = writes_->pool()->take();
-  if (submission == nullptr) return too_many("puts and removes");
-  submission->kind = SubmissionKind::kRemove;
-  submission->keys.assign(keys.begin(), keys.end());
-  submission->deadline_ns = deadline_ns(timeout_us);
-  submission->notification = notification;
-  Ticket ticket(writes_->pool(), *submission);
-  writes_->submit(*submission);
-  return ticket;
+  return write(SubmissionKind::kRemove, timeout_us, notification,
+               [&](Submission& submission) { submission.keys.assign(keys.begin(), keys.end()); });
+}
+
+Result<void> Farpage::flush(uint64_t timeout_us) {
+  const auto ticket = write(SubmissionKind::kFlush, timeout_us, {}, [](Submission&) {});
+  if (!ticket) return tl::unexpected(ticket.error());
+  ticket->wait();
+  if (ticket->code() == Code::kOk) return {};
+  return fail(ticket->code(), "puts or removes have no result yet: flush again, with more time");
 }
 
 Result<uint64_t> Farpage::leading(std::span<const PageKey> keys, uint64_t timeout_us) {
-  std::vector<PageRequest> requests(keys.size());
-  for (size_t i = 0; i < keys.size(); ++i) requests[i].key = keys[i];
-  const auto ticket = fetch(requests, timeout_us);
+  const auto ticket = exists(keys, timeout_us);
   if (!ticket) return tl::unexpected(ticket.error());
   ticket->wait();
-  const auto verdicts = ticket->verdicts();
-  const auto missing = std::ranges::find_if(
-      verdicts, [](const PageVerdict& verdict) { return verdict.verdict != Verdict::kReady; });
-  return static_cast<uint64_t>(missing - verdicts.begin());
+  const auto found = ticket->found();
+  return static_cast<uint64_t>(std::ranges::find(found, 0) - found.begin());
 }
 
 uint64_t Farpage::page_bytes() const {

@@ -39,9 +39,8 @@ class Farpage {
   // all pages in it.
   Result<Region> register_memory(std::span<std::byte> memory);
 
-  // Fetches pages into registered memory; a request without a destination asks only whether the
-  // page is there. kExhausted: as many tickets are about as client.queue_depth and client.lanes
-  // allow, done or not: let go of one.
+  // Fetches pages into registered memory. kExhausted: as many tickets are about as
+  // client.queue_depth and client.lanes allow, done or not: let go of one.
   Result<Ticket> fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
                        const FetchOptions& options = {}, const Notification& notification = {});
   // Stores pages from registered memory.
@@ -50,11 +49,21 @@ class Farpage {
   Result<Ticket> remove(std::span<const PageKey> keys, uint64_t timeout_us,
                         const Notification& notification = {});
 
-  // How many of the first keys have a page now. Blocks. Pages that cannot be asked for in time
-  // count as missing.
+  // Blocks until every put and remove that was submitted before has its result; kTimeout: one has
+  // none by then.
+  Result<void> flush(uint64_t timeout_us);
+
+  // Which of the keys have a page now (Ticket::found). A hint: a page may go the next moment. Where
+  // the nodes' index is mapped in this process, it is read in place: then one answer in a million
+  // is wrong. A key that cannot be asked for in time counts as missing.
+  Result<Ticket> exists(std::span<const PageKey> keys, uint64_t timeout_us,
+                        const Notification& notification = {});
+  // How many of the first keys have a page, by exists(). Blocks.
   Result<uint64_t> leading(std::span<const PageKey> keys, uint64_t timeout_us);
 
   uint64_t page_bytes() const;  // the longest page that the nodes take
+  // The client's counts and state: docs/metrics.md.
+  void describe(MetricVisitor& visitor) { client().describe(visitor); }
   // For those who drive lanes on threads of their own.
   Client& client() { return connection_->client(); }
   const Clock& clock() const { return connection_->runtime().clock(); }
@@ -62,6 +71,12 @@ class Farpage {
  private:
   Farpage() = default;
   uint64_t deadline_ns(uint64_t timeout_us) const;
+  template <typename Fill>
+  Result<Ticket> read(SubmissionKind kind, uint64_t timeout_us, const Notification& notification,
+                      const Fill& fill);
+  template <typename Fill>
+  Result<Ticket> write(SubmissionKind kind, uint64_t timeout_us, const Notification& notification,
+                       const Fill& fill);
 
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<WriteRunner> writes_;

@@ -17,6 +17,7 @@
 #include "cli/client/node_connection.h"
 #include "cli/client/signals.h"
 #include "cli/exit_code.h"
+#include "cli/farpage/client_command.h"
 #include "cli/farpage/commands.h"
 #include "cli/farpage/idle_bench.h"
 #include "cli/farpage/impatience_command.h"
@@ -306,6 +307,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   add_stale_bench(*bench, exit_code);
   add_index(*bench, exit_code);
   add_idle(*bench, exit_code);
+  add_client_bench(*bench, exit_code);
 }
 
 }  // namespace farpage

@@ -65,6 +65,7 @@ void LaneRunner::run() {
 
 void LaneRunner::begin_submitted() {
   while (Submission* submission = pool_->next_submitted()) {
+    if (submission->kind == SubmissionKind::kExists && answer_from_index(*submission)) continue;
     submission->verdicts.resize(submission->requests.size());
     active_.push_back({submission,
                        lane_.fetch(submission->requests, submission->verdicts,
@@ -73,12 +74,35 @@ void LaneRunner::begin_submitted() {
   }
 }
 
+// Otherwise it becomes a fetch without destinations, which asks any node.
+bool LaneRunner::answer_from_index(Submission& submission) {
+  const std::vector<PageKey>& keys = submission.keys;
+  submission.found.resize(keys.size());
+  if (clock_.now_ns() < submission.deadline_ns && lane_.look_up(keys, submission.found)) {
+    submission.finish();
+    submission.release();
+    return true;
+  }
+  submission.requests.resize(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) submission.requests[i] = {keys[i], 0, {}};
+  return false;
+}
+
+void LaneRunner::tell(Submission& submission) {
+  if (submission.kind == SubmissionKind::kExists) {
+    std::ranges::transform(submission.verdicts, submission.found.begin(), [](const auto& verdict) {
+      return uint8_t{verdict.verdict == Verdict::kReady};
+    });
+  }
+  submission.finish();
+}
+
 void LaneRunner::end_active() {
   for (size_t i = 0; i < active_.size();) {
     Active& active = active_[i];
     if (!active.is_told && active.fetch.done()) {
       active.is_told = true;
-      active.submission->finish();
+      tell(*active.submission);
     }
     if (!active.is_told || !active.fetch.released()) {
       ++i;

@@ -42,7 +42,9 @@ class LaneRunner {
   LaneRunner(Lane lane, const Clock& clock, size_t depth);
   void run();
   void begin_submitted();
+  bool answer_from_index(Submission& submission);
   void end_active();
+  static void tell(Submission& submission);
   void end_lent();
 
   Lane lane_;

@@ -25,7 +25,7 @@ struct Notification {
   void* context = nullptr;
 };
 
-enum class SubmissionKind : uint8_t { kFetch, kPut, kRemove };
+enum class SubmissionKind : uint8_t { kFetch, kExists, kPut, kRemove, kFlush };
 
 // One operation that a thread has submitted, and the client's thread that owns its lane carries
 // out. It keeps what the caller gave by value, so that only memory of pages is lent. Recycled with
@@ -37,15 +37,16 @@ class Submission {
   std::vector<PageRequest> requests;  // of a fetch
   FetchOptions options;
   std::vector<PutRequest> puts;
-  std::vector<PageKey> keys;  // of a remove
+  std::vector<PageKey> keys;  // of a remove, or a question whether pages are there
   uint64_t deadline_ns = 0;
   Notification notification;
 
   // By the client's thread until it is done.
   std::vector<PageVerdict> verdicts;  // `place` may change until it is released
+  std::vector<uint8_t> found;         // of such a question, by key
   std::vector<PutResult> results;
   uint64_t removed = 0;
-  Code code = Code::kOk;  // of a remove
+  Code code = Code::kOk;  // of a remove, or a flush
   std::string why;        // of a put or a remove that is not acknowledged: a sentence
 
   // Any thread.

@@ -32,11 +32,14 @@ class Ticket {
   bool wait_until(uint64_t deadline_ns) const;
   bool wait_released(uint64_t deadline_ns) const;
 
-  // Once it is done, one of each page, in the order of the request. Theirs as long as the ticket.
+  // Once it is done, one for each page, in the order of the request. Theirs as long as the ticket.
   std::span<const PageVerdict> verdicts() const;  // of a fetch
+  std::span<const uint8_t> found() const;         // of exists(): 0 or 1, by key
   std::span<const PutResult> results() const;     // of a put
   // Of a remove: how many of the keys had a page; kTimeout or kUnavailable: not acknowledged.
   Result<uint64_t> removed() const;
+  // Of a flush: kTimeout, where it ended before what it waited for.
+  Code code() const { return submission_ == nullptr ? Code::kOk : submission_->code; }
   // Of a put or a remove that was not acknowledged: which node was in the way, in a sentence.
   std::string why() const;
 

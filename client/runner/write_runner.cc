@@ -60,7 +60,7 @@ void WriteRunner::begin(Submission& submission) {
   active.submission = &submission;
   if (submission.kind == SubmissionKind::kPut) {
     active.put.emplace(client_.put(submission.puts, submission.deadline_ns));
-  } else {
+  } else if (submission.kind == SubmissionKind::kRemove) {
     active.remove.emplace(client_.remove(submission.keys, submission.deadline_ns));
   }
   active_.push_back(std::move(active));
@@ -68,9 +68,15 @@ void WriteRunner::begin(Submission& submission) {
 
 void WriteRunner::end_active() {
   const uint64_t now = runtime_.clock().now_ns();
+  bool are_told = true;  // all before
   for (Active& active : active_) {
     const bool is_due = now >= active.submission->deadline_ns;
-    if (!active.is_told && (is_due || active.is_answered())) tell(active);
+    const bool is_answered = active.is_flush() ? are_told : active.is_answered();
+    if (!active.is_told && active.is_flush() && !is_answered && is_due) {
+      active.submission->code = Code::kTimeout;
+    }
+    if (!active.is_told && (is_due || is_answered)) tell(active);
+    are_told &= active.is_told;
   }
   std::erase_if(active_, [](Active& active) {
     if (!active.is_told || !active.is_released()) return false;
@@ -87,7 +93,7 @@ void WriteRunner::tell(Active& active) {
     const std::span<const PutResult> results = active.put->wait();
     submission.results.assign(results.begin(), results.end());
     submission.why = active.put->why();
-  } else {
+  } else if (active.remove) {
     const Result<uint64_t> removed = active.remove->wait();
     submission.removed = removed.value_or(0);
     if (!removed) {

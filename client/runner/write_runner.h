@@ -30,14 +30,15 @@ class WriteRunner {
   void submit(Submission& submission);
 
  private:
-  // One of the two.
+  // A put, a remove, or neither: a flush, which is answered once those before it are told.
   struct Active {
     Submission* submission = nullptr;
     std::optional<Put> put;
     std::optional<Remove> remove;
     bool is_told = false;
 
-    bool is_answered() const { return put ? put->done() : remove->done(); }
+    bool is_answered() const { return put ? put->done() : remove && remove->done(); }
+    bool is_flush() const { return !put && !remove; }
     bool is_released() const { return !put || put->released(); }
   };
 

@@ -6,9 +6,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <filesystem>
+#include <iterator>
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "tests/support/cluster.h"
 
 namespace farpage {
 namespace {
@@ -142,6 +147,46 @@ TEST(Farpage, LeadingCountsUpToTheFirstHole) {
   EXPECT_EQ(tier->leading({}, kTimeoutUs).value(), 0u);
 }
 
+TEST(Farpage, ExistsAnswersForEachKey) {
+  const auto tier = open();
+  put_all(*tier, Pages(*tier, 40, 1));
+  std::vector<PageKey> keys;
+  for (size_t i = 0; i < 80; ++i) keys.push_back(key(i * 7 % 80));
+  const Ticket ticket = tier->exists(keys, kTimeoutUs).value();
+  ticket.wait();
+  ASSERT_EQ(ticket.found().size(), 80u);
+  for (size_t i = 0; i < 80; ++i) EXPECT_EQ(ticket.found()[i] != 0, i * 7 % 80 < 40) << i;
+}
+
+TEST(Farpage, FlushComesAfterWhatWasSubmittedBefore) {
+  const auto tier = open();
+  EXPECT_TRUE(tier->flush(kTimeoutUs).has_value());
+  const Pages sources(*tier, 64, 1);
+  std::vector<Ticket> tickets;
+  for (int i = 0; i < 20; ++i) tickets.push_back(tier->put(puts(sources), kTimeoutUs).value());
+  ASSERT_TRUE(tier->flush(kTimeoutUs).has_value());
+  for (const Ticket& ticket : tickets) EXPECT_TRUE(ticket.done());
+}
+
+// No node acknowledges meanwhile.
+TEST(Farpage, AFlushThatIsLateSaysSo) {
+  Cluster cluster(Path::kTcp);
+  OpenOptions options;
+  options.node = format_address(cluster.address());
+  options.client.staging_bytes = kMiB;
+  const auto tier = open(options);
+  const Pages sources(*tier, 2, 1);
+  put_all(*tier, sources);
+  cluster.hold();
+  const Ticket put = tier->put(puts(sources), kTimeoutUs).value();
+  const auto late = tier->flush(1'000);
+  ASSERT_FALSE(late);
+  EXPECT_EQ(late.error().code, Code::kTimeout);
+  cluster.go_on();
+  EXPECT_TRUE(tier->flush(kTimeoutUs).has_value());
+  EXPECT_EQ(put.results()[0].code, Code::kOk);
+}
+
 TEST(Farpage, AFullQueueIsACodeAndNotAWait) {
   OpenOptions options = embedded();
   options.lanes = {.lanes = 1, .queue_depth = 2};
@@ -245,6 +290,70 @@ TEST(Farpage, ATimeoutOfNothingIsAVerdictAtOnce) {
   put.wait();
   EXPECT_NE(put.results()[0].code, Code::kOk);
   EXPECT_TRUE(put.wait_released(tier->clock().now_ns() + kTimeoutUs * kMicrosecond));
+}
+
+// Every page has its verdict, whenever its node goes.
+TEST(Farpage, ANodeThatGoesUnderEightThreadsLeavesNoneWaiting) {
+  for (const Path path : {Path::kShm, Path::kTcp}) {
+    Cluster cluster(path);
+    OpenOptions options;
+    options.node = format_address(cluster.address());
+    options.client.staging_bytes = kMiB;
+    const auto tier = open(options);
+    put_all(*tier, Pages(*tier, 8, 1));
+    std::atomic<int> fetched = 0;
+    std::atomic<int> wrong = 0;
+    std::atomic<bool> is_over = false;
+    std::vector<std::thread> threads;
+    for (int number = 0; number < 8; ++number) {
+      threads.emplace_back([&] {
+        const Pages landed(*tier, 8, 200);
+        while (!is_over) {
+          const auto ticket = tier->fetch(fetches(landed), 50'000);
+          if (!ticket) continue;
+          ticket->wait();
+          for (size_t i = 0; i < 8; ++i) {
+            const bool is_ready = ticket->verdicts()[i].verdict == Verdict::kReady;
+            if (is_ready && landed.page(i)[99] != static_cast<std::byte>(1 + i)) ++wrong;
+          }
+          ++fetched;
+        }
+      });
+    }
+    while (fetched < 100) std::this_thread::yield();
+    cluster.stop();
+    const int before = fetched;
+    while (fetched < before + 100) std::this_thread::yield();
+    is_over = true;
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
+size_t entries(const char* folder) {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
+TEST(Farpage, NothingOfItIsLeftOnceItIsClosed) {
+  open();
+  const size_t descriptors = entries("/proc/self/fd");
+  const size_t threads = entries("/proc/self/task");
+  for (int i = 0; i < 50; ++i) {
+    const auto tier = open();
+    put_all(*tier, Pages(*tier, 1, 1));
+  }
+  EXPECT_EQ(entries("/proc/self/fd"), descriptors);
+  EXPECT_EQ(entries("/proc/self/task"), threads);
+}
+
+TEST(Farpage, TwoOfThemInOneProcessKnowNothingOfEachOther) {
+  const auto one = open();
+  auto other = open();
+  put_all(*one, Pages(*one, 2, 1));
+  const std::array keys = {key(0)};
+  EXPECT_EQ(other->leading(keys, kTimeoutUs).value(), 0u);
+  other.reset();
+  EXPECT_EQ(one->leading(keys, kTimeoutUs).value(), 1u);
 }
 
 TEST(Farpage, NoNodeIsASentence) {

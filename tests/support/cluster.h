@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -101,6 +102,15 @@ class Cluster {
     runtime_.reset();
     fabric_.reset();
   }
+  // The node's own thread does nothing until go_on(); it moves bytes all the same.
+  void hold() {
+    is_held_.store(true);
+    runtime_->after(0, [this] { is_held_.wait(true); });
+  }
+  void go_on() {
+    is_held_.store(false);
+    is_held_.notify_all();
+  }
   void restart() {
     stop();
     start();
@@ -129,6 +139,7 @@ class Cluster {
   }
 
   Path path_;
+  std::atomic<bool> is_held_{false};
   TempDir dir_;
   NodeOptions options_;
   Address address_;

@@ -24,7 +24,7 @@ ROOMS = {
     "client": ["base", "net", "metrics", "integrity", "transport", "pagetable", "etcd", "control", "tier", "node", "backends"],
     "report": ["base", "integrity", "transport"],
     "replay": ["base", "integrity", "transport", "pagetable", "control", "tier", "report"],
-    "bench": ["base", "integrity", "transport", "pagetable", "control", "tier", "node", "report", "replay"],
+    "bench": ["base", "integrity", "transport", "pagetable", "control", "tier", "node", "client", "report", "replay"],
     "sim": ["base", "integrity", "transport", "pagetable", "control", "tier", "node", "replay"],
     "chaos": ["base", "net", "integrity", "transport", "pagetable", "etcd", "control", "tier", "node", "report", "sim"],
     "lab": ["base", "integrity", "transport", "pagetable", "etcd", "prefetch", "control", "tier", "node", "report",

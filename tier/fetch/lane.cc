@@ -59,6 +59,10 @@ bool Lane::contains(const PageKey& key, uint64_t deadline_ns) {
   return verdict.verdict == Verdict::kReady;
 }
 
+bool Lane::look_up(std::span<const PageKey> keys, std::span<uint8_t> shown) {
+  return engine_->look_up(keys, shown);
+}
+
 bool Lane::progress() {
   return engine_->progress();
 }

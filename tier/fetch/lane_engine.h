@@ -55,6 +55,8 @@ class LaneEngine {
   void allow_interrupts() { allows_interrupts_ = true; }
   void interrupt();  // any thread
 
+  bool look_up(std::span<const PageKey> keys, std::span<uint8_t> shown);
+
   LaneStats stats() const { return counters_.stats(); }
   const std::byte* mapped_payload(const PageKey& key) const;
 
@@ -284,6 +286,9 @@ class LaneEngine {
   void watch();
   bool crowded(const LanePeer& peer) const;
   uint64_t give_up_ns(PageInFlight& page);
+
+  // lane_lookups.cc: keys looked up in an index that is mapped here.
+  std::span<const std::byte> mapped_index(const LanePeer& peer) const;
 
   // lane_waits.cc
   uint64_t next_event_ns() const;

@@ -1,0 +1,138 @@
+#include "client/runner/lane_runner.h"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "client/runner/ticket.h"
+#include "tests/support/cluster.h"
+#include "tests/support/engine.h"
+#include "tests/tier/watched_fabric.h"
+
+namespace farpage {
+namespace {
+
+constexpr uint64_t kPageBytes = 4 * kKiB;
+constexpr uint64_t kPatienceNs = 20 * kSecond;  // no test that passes waits for it
+
+Ticket submit_fetch(LaneRunner& runner, std::span<const PageRequest> requests,
+                    uint64_t deadline_ns) {
+  Submission* submission = runner.pool()->take();
+  submission->kind = SubmissionKind::kFetch;
+  submission->requests.assign(requests.begin(), requests.end());
+  submission->deadline_ns = deadline_ns;
+  Ticket ticket(runner.pool(), *submission);
+  runner.submit(*submission);
+  return ticket;
+}
+
+Ticket submit_exists(LaneRunner& runner, std::span<const PageKey> keys, uint64_t deadline_ns) {
+  Submission* submission = runner.pool()->take();
+  submission->kind = SubmissionKind::kExists;
+  submission->keys.assign(keys.begin(), keys.end());
+  submission->deadline_ns = deadline_ns;
+  Ticket ticket(runner.pool(), *submission);
+  runner.submit(*submission);
+  return ticket;
+}
+
+class LaneRunnerOver : public testing::TestWithParam<Path> {
+ protected:
+  uint64_t deadline() const { return client_->clock().now_ns() + kPatienceNs; }
+
+  Cluster cluster_{GetParam()};
+  std::unique_ptr<Client> client_ = cluster_.connect();
+  Engine engine_{*client_, kPageBytes, 8};
+  std::unique_ptr<LaneRunner> runner_ = LaneRunner::start(*client_, 4).value();
+};
+
+TEST_P(LaneRunnerOver, FetchesWhatWasPut) {
+  ASSERT_EQ(engine_.put(test_key(1), 5).code, Code::kOk);
+  const std::array requests = {PageRequest{test_key(1), 0, engine_.slice(3)},
+                               PageRequest{test_key(2), 0, engine_.slice(4)}};
+  const Ticket ticket = submit_fetch(*runner_, requests, deadline());
+  ticket.wait();
+  EXPECT_EQ(ticket.verdicts()[0].verdict, Verdict::kReady);
+  EXPECT_EQ(engine_.put_number_of(test_key(1), 3), 5u);
+  EXPECT_EQ(ticket.verdicts()[1].reason, Reason::kMiss);
+}
+
+// Over shm the index is read in place, elsewhere by a fetch.
+TEST_P(LaneRunnerOver, TellsWhichPagesAreThere) {
+  for (const uint64_t number : {0, 3, 5}) {
+    ASSERT_EQ(engine_.put(test_key(number), 1).code, Code::kOk);
+  }
+  std::vector<PageKey> keys;
+  for (uint64_t number = 0; number < 7; ++number) keys.push_back(test_key(number));
+  const uint64_t pages_before = runner_->stats().pages_ready;
+  const Ticket ticket = submit_exists(*runner_, keys, deadline());
+  ticket.wait();
+  EXPECT_TRUE(std::ranges::equal(ticket.found(), std::array{1, 0, 0, 1, 0, 1, 0}));
+  const bool in_place = GetParam() == Path::kShm;
+  EXPECT_EQ(runner_->stats().pages_ready - pages_before, in_place ? 0u : 3u);
+}
+
+TEST_P(LaneRunnerOver, WithoutTimeNothingIsThere) {
+  ASSERT_EQ(engine_.put(test_key(1), 1).code, Code::kOk);
+  const std::array keys = {test_key(1)};
+  const Ticket ticket = submit_exists(*runner_, keys, 0);
+  ticket.wait();
+  EXPECT_EQ(ticket.found()[0], 0);
+}
+
+TEST_P(LaneRunnerOver, EndsWhatIsUnderWayBeforeItGoes) {
+  const std::array requests = {PageRequest{test_key(2), 0, engine_.slice(4)}};
+  std::vector<Ticket> tickets;
+  for (int i = 0; i < 4; ++i) {
+    tickets.push_back(submit_fetch(*runner_, requests, client_->clock().now_ns() + kSecond));
+  }
+  runner_.reset();
+  for (const Ticket& ticket : tickets) {
+    EXPECT_TRUE(ticket.released());
+    EXPECT_EQ(ticket.verdicts()[0].verdict, Verdict::kRecompute);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Paths, LaneRunnerOver, testing::Values(Path::kShm, Path::kTcp), path_name);
+
+// A fetch whose answer does not come keeps the lane asleep; the next submission wakes it.
+TEST(LaneRunner, AStalledFetchKeepsNoOtherWaiting) {
+  NodeOptions options = Cluster::small_options();
+  options.reuse_ms = 2 * kPatienceNs / kMillisecond;
+  options.lease_ms = 4 * kPatienceNs / kMillisecond;
+  Cluster cluster(Path::kTcp, options);
+  AsioRuntime runtime;
+  const auto inner = tcp::make_tcp_fabric({}).value();
+  WatchedFabric fabric(*inner);
+  const auto dialer = make_dialer(runtime, cluster.address(), {}, 2'000).value();
+  const auto client = Client::connect({.staging_bytes = kMiB}, runtime, fabric, *dialer).value();
+  Engine engine(*client, kPageBytes, 4);
+  ASSERT_EQ(engine.put(test_key(1), 9).code, Code::kOk);
+  const auto runner = LaneRunner::start(*client, 8).value();
+  const UniqueFd silent(::eventfd(0, EFD_CLOEXEC));
+  fabric.stand_in(silent.get());
+  fabric.hold(UINT32_MAX);
+
+  const uint64_t begun_ns = client->clock().now_ns();
+  const std::array requests = {PageRequest{test_key(1), 0, engine.slice(2)}};
+  const Ticket stalled = submit_fetch(*runner, requests, begun_ns + 2 * kPatienceNs);
+  for (int i = 0; i < 20; ++i) {
+    const Ticket other = submit_fetch(*runner, requests, 0);
+    EXPECT_TRUE(other.wait_until(begun_ns + kPatienceNs));
+    EXPECT_EQ(other.verdicts()[0].reason, Reason::kStalled);
+  }
+  EXPECT_FALSE(stalled.done());
+  fabric.stand_in(-1);
+  fabric.hold(0);
+  submit_fetch(*runner, requests, 0).wait();
+  stalled.wait();
+  EXPECT_EQ(stalled.verdicts()[0].verdict, Verdict::kReady);
+  EXPECT_EQ(engine.put_number_of(test_key(1), 2), 9u);
+}
+
+}  // namespace
+}  // namespace farpage
