@@ -12,8 +12,8 @@ namespace farpage {
 
 // The table [rdma] of nodes and clients.
 struct RdmaOptions {
-  std::string devices;    // names, ports or IP addresses, with commas; empty: every device
-  uint64_t spin_us = 50;  // how long a wait polls before it sleeps
+  std::string devices = {};  // names, ports or IP addresses, with commas; empty: every device
+  uint64_t spin_us = 50;     // how long a wait polls before it sleeps
 
   std::vector<std::string> device_list() const;
 };
@@ -27,8 +27,8 @@ std::vector<ConfigField> fields(ClientUcx& options);
 
 // Options of the backends besides an address, from the tables of their registrations.
 struct BackendOptions {
-  RdmaOptions rdma;
-  ucx::UcxOptions ucx;
+  RdmaOptions rdma = {};
+  ucx::UcxOptions ucx = {};
 
   Result<void> read_node(Config& config);
   Result<void> read_client(Config& config);

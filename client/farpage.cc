@@ -9,9 +9,10 @@ namespace farpage {
 namespace {
 
 auto too_many(const char* what) {
-  return fail(
-      Code::kExhausted,
-      fmt::format("too many {} are under way: wait for one, or raise client.queue_depth", what));
+  return fail(Code::kExhausted,
+              fmt::format("there are too many tickets of {}: let go of one that is done, or raise "
+                          "client.queue_depth",
+                          what));
 }
 
 }  // namespace

@@ -39,8 +39,8 @@ class Farpage {
   // all pages in it.
   Result<Region> register_memory(std::span<std::byte> memory);
 
-  // Fetches pages into registered memory. kExhausted: as many operations are under way as
-  // client.queue_depth and client.lanes allow: wait for one.
+  // Fetches pages into registered memory. kExhausted: as many tickets are about as
+  // client.queue_depth and client.lanes allow, done or not: let go of one.
   Result<Ticket> fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
                        const FetchOptions& options = {}, const Notification& notification = {});
   // Stores pages from registered memory.

@@ -7,9 +7,8 @@
 #include "net/address/address.h"
 
 namespace farpage {
-namespace {
 
-std::vector<ConfigField> own_fields(OpenOptions& options) {
+std::vector<ConfigField> fields(OpenOptions& options) {
   auto all = fields(options.client);
   all.insert(
       all.end(),
@@ -18,6 +17,8 @@ std::vector<ConfigField> own_fields(OpenOptions& options) {
   all.insert(all.end(), of_lanes.begin(), of_lanes.end());
   return all;
 }
+
+namespace {
 
 Result<OpenOptions> take(Result<Config> config) {
   if (!config) return tl::unexpected(config.error());
@@ -42,7 +43,7 @@ Result<OpenOptions> OpenOptions::from_text(std::string_view toml,
 }
 
 Result<void> OpenOptions::read(Config& config) {
-  return config.read("client", own_fields(*this))
+  return config.read("client", fields(*this))
       .and_then([&] { return config.read("embedded", fields(embedded_node)); })
       .and_then([&] { return config.read("cluster", fields(cluster)); })
       .and_then([&] { return config.read("etcd", fields(etcd)); })

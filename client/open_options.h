@@ -19,18 +19,19 @@
 namespace farpage {
 
 // The memory nodes of a client, and how it uses them. Exactly one of `node`, `cluster`, `etcd` and
-// `embedded` says which nodes; the keys stand in docs/client.md.
+// `embedded` says which nodes; the keys stand in docs/client.md. Members have initializers so that
+// a designated initializer may leave them out without a warning.
 struct OpenOptions {
-  std::string node;     // address of one that serves alone: /path/of.sock or tcp://HOST:PORT
-  std::string backend;  // transport of the pages; empty: by the node's address
+  std::string node = {};     // address of one that serves alone: /path/of.sock or tcp://HOST:PORT
+  std::string backend = {};  // transport of the pages; empty: by the node's address
   bool embedded = false;
-  EmbeddedOptions embedded_node;
-  ClusterOptions cluster;
-  etcd::EtcdOptions etcd;
-  BackendOptions backends;
-  ClientSecurity security;
-  ClientOptions client;
-  RunnerOptions lanes;
+  EmbeddedOptions embedded_node = {};
+  ClusterOptions cluster = {};
+  etcd::EtcdOptions etcd = {};
+  BackendOptions backends = {};
+  ClientSecurity security = {};
+  ClientOptions client = {};
+  RunnerOptions lanes = {};
 
   // `overrides`: "table.key=value", which win over the file. An empty path: no file.
   static Result<OpenOptions> from_file(const std::string& path,
@@ -48,5 +49,7 @@ struct OpenOptions {
  private:
   Result<void> validate_nodes() const;
 };
+// The table [client].
+std::vector<ConfigField> fields(OpenOptions& options);
 
 }  // namespace farpage

@@ -67,5 +67,6 @@ function(farpage_target name)
   add_library(farpage_${name} STATIC ${ARG_SOURCES})
   add_library(farpage::${name} ALIAS farpage_${name})
   target_include_directories(farpage_${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_compile_features(farpage_${name} PUBLIC cxx_std_20)  # for those who link it from elsewhere
   target_link_libraries(farpage_${name} PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
 endfunction()

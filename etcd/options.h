@@ -24,13 +24,13 @@ struct Access {
 
 // The table [etcd]: where the fleet's register of epochs is.
 struct EtcdOptions {
-  std::string endpoints;          // "http://HOST:PORT,http://HOST:PORT"; empty: there is none
+  std::string endpoints = {};     // "http://HOST:PORT,http://HOST:PORT"; empty: there is none
   std::string fleet = "farpage";  // or fleet_of_tenant()
-  std::string user;
-  std::string password_file;
-  std::string tls_ca;  // with https://; empty: those that this machine trusts
-  std::string tls_certificate;
-  std::string tls_key;
+  std::string user = {};
+  std::string password_file = {};
+  std::string tls_ca = {};  // with https://; empty: those that this machine trusts
+  std::string tls_certificate = {};
+  std::string tls_key = {};
 
   bool is_given() const { return !endpoints.empty(); }
   // Its files are read again when they change.

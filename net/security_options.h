@@ -32,11 +32,11 @@ std::vector<ConfigField> fields(NodeSecurity& security);
 
 // The table [security] of a client's configuration.
 struct ClientSecurity {
-  std::string token_file;
+  std::string token_file = {};
   bool tls = false;
-  std::string tls_ca;           // who must have signed the node's certificate; empty: the system's
-  std::string tls_certificate;  // with tls_key: what the client shows, if the node asks
-  std::string tls_key;
+  std::string tls_ca = {};  // who must have signed the node's certificate; empty: the system's
+  std::string tls_certificate = {};  // with tls_key: what the client shows, if the node asks
+  std::string tls_key = {};
 
   Result<void> validate() const;
   Result<ClientCredentials> load() const;

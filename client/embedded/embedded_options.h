@@ -14,7 +14,7 @@ namespace farpage {
 struct EmbeddedOptions {
   // Processes of one user that open the same name share one node, which lives in the first of them;
   // empty: the node is this client's alone.
-  std::string name;
+  std::string name = {};
   uint64_t pool_bytes = 64 * kMiB;
   uint64_t page_bytes = 64 * kKiB;  // the longest page
 

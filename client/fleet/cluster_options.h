@@ -24,9 +24,9 @@ struct NamedNode {
 // The table [cluster]: the memory nodes that hold each other's replicas, as a list that is the same
 // at every node and client.
 struct ClusterOptions {
-  std::string nodes;      // "NAME=ADDRESS,NAME=ADDRESS"; empty: one node, which serves alone
-  uint64_t replicas = 2;  // of every page
-  uint64_t seed = 0;      // of the placement
+  std::string nodes = {};  // "NAME=ADDRESS,NAME=ADDRESS"; empty: one node, which serves alone
+  uint64_t replicas = 2;   // of every page
+  uint64_t seed = 0;       // of the placement
   uint64_t page_bytes = 64 * kKiB;  // the nodes' node.page_bytes
 
   bool is_given() const { return !nodes.empty(); }

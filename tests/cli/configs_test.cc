@@ -1,7 +1,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -9,9 +11,9 @@
 #include "base/config/config.h"
 #include "client/fleet/cluster_options.h"
 #include "client/fleet/etcd_fleet.h"
+#include "client/open_options.h"
 #include "net/security_options.h"
 #include "node/settings/options.h"
-#include "tier/client.h"
 
 namespace farpage {
 namespace {
@@ -38,51 +40,68 @@ void spoil(const ConfigField& field) {
   if (const auto* text = std::get_if<std::string*>(&field.target)) **text = "spoiled";
 }
 
-// The file names every key of its tables, with the default, and nothing else.
-template <typename Options, typename Security, typename Ucx, typename Cluster, typename Etcd>
-void expect_documents_defaults(const std::string& name, const std::string& table) {
-  Options defaults;
-  Options loaded;
-  Security no_security;
-  Security security;
+Config load(const std::string& name) {
   auto config = Config::load(config_path(name), {});
-  ASSERT_TRUE(config.has_value()) << config.error().message;
-  const auto compare = [&](const std::string& of, const std::vector<ConfigField>& found,
-                           const std::vector<ConfigField>& expected) {
-    for (const ConfigField& field : found) spoil(field);
-    auto read = config->read(of, found);
-    ASSERT_TRUE(read.has_value()) << read.error().message;
-    for (size_t i = 0; i < expected.size(); ++i) {
-      EXPECT_EQ(as_text(found[i]), as_text(expected[i])) << name << ": " << expected[i].key;
-    }
-  };
-  compare(table, fields(loaded), fields(defaults));
-  compare("security", fields(security), fields(no_security));
-  RdmaOptions no_rdma;
-  RdmaOptions rdma;
-  compare("rdma", fields(rdma), fields(no_rdma));
-  Cluster no_cluster;
-  Cluster cluster;
-  compare("cluster", fields(cluster), fields(no_cluster));
-  Etcd no_etcd;
-  Etcd etcd;
-  compare("etcd", fields(etcd), fields(no_etcd));
-  Ucx no_ucx;
-  Ucx ucx;
-  compare("ucx", fields(ucx), fields(no_ucx));
-  auto finished = config->finish();
-  ASSERT_TRUE(finished.has_value()) << finished.error().message;
-  EXPECT_TRUE(loaded.validate().has_value());
+  if (!config) throw std::runtime_error(config.error().message);
+  return std::move(*config);
+}
+
+// The table names every key, with the default; `options` has been read from it.
+template <typename Options>
+void expect_defaults(Config& config, const std::string& table, Options& options) {
+  Options defaults;
+  const std::vector<ConfigField> expected = fields(defaults);
+  const std::vector<ConfigField> found = fields(options);
+  for (const ConfigField& field : found) spoil(field);
+  const auto read = config.read(table, found);
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(as_text(found[i]), as_text(expected[i])) << table << "." << expected[i].key;
+  }
+}
+
+template <typename Options>
+void expect_defaults(Config& config, const std::string& table) {
+  Options options;
+  expect_defaults(config, table, options);
 }
 
 TEST(Configs, NodeTomlShowsEveryDefault) {
-  expect_documents_defaults<NodeOptions, NodeSecurity, NodeUcx, NodeCluster, NodeEtcd>("node.toml",
-                                                                                       "node");
+  Config config = load("node.toml");
+  NodeOptions node;
+  expect_defaults(config, "node", node);
+  expect_defaults<NodeCluster>(config, "cluster");
+  expect_defaults<NodeEtcd>(config, "etcd");
+  expect_defaults<NodeSecurity>(config, "security");
+  expect_defaults<RdmaOptions>(config, "rdma");
+  expect_defaults<NodeUcx>(config, "ucx");
+  const auto finished = config.finish();
+  EXPECT_TRUE(finished.has_value()) << finished.error().message;
+  EXPECT_TRUE(node.validate().has_value());
 }
 
 TEST(Configs, ClientTomlShowsEveryDefault) {
-  expect_documents_defaults<ClientOptions, ClientSecurity, ClientUcx, ClusterOptions,
-                            etcd::EtcdOptions>("client.toml", "client");
+  Config config = load("client.toml");
+  OpenOptions client;
+  expect_defaults(config, "client", client);
+  expect_defaults(config, "embedded", client.embedded_node);
+  expect_defaults(config, "cluster", client.cluster);
+  expect_defaults(config, "etcd", client.etcd);
+  expect_defaults(config, "security", client.security);
+  expect_defaults(config, "rdma", client.backends.rdma);
+  expect_defaults<ClientUcx>(config, "ucx");
+  const auto finished = config.finish();
+  EXPECT_TRUE(finished.has_value()) << finished.error().message;
+  EXPECT_TRUE(client.validate_use().has_value());
+}
+
+TEST(Configs, AClientNeedsANodeBesideClientToml) {
+  const auto none = OpenOptions::from_file(config_path("client.toml"));
+  ASSERT_FALSE(none.has_value());
+  EXPECT_EQ(none.error().code, Code::kInvalid);
+  const std::array overrides = {std::string("client.embedded=true")};
+  const auto embedded = OpenOptions::from_file(config_path("client.toml"), overrides);
+  EXPECT_TRUE(embedded.has_value()) << embedded.error().message;
 }
 
 TEST(Configs, EveryFileHasATest) {

@@ -3,6 +3,7 @@
 Every script that their text names exists too.
 """
 
+import itertools
 import pathlib
 import re
 import subprocess
@@ -72,16 +73,23 @@ class Helps:
         return self.known[command]
 
 
-def keys_of_configurations():
-    keys = set()
-    for name in ("node.toml", "client.toml"):
-        for table, entries in tomllib.loads((SOURCE / "configs" / name).read_text()).items():
-            keys |= {f"{table}.{key}" for key in entries}
-    return keys
+def defaults(name):
+    """Every key of a configuration, and its default; Configs.* compares them with the program's."""
+    tables = tomllib.loads((SOURCE / "configs" / name).read_text(encoding="utf-8"))
+    return {f"{table}.{key}": value for table, entries in tables.items() for key, value in entries.items()}
+
+
+def keys_in_tables(text):
+    """(key, default) in a document's tables of keys; a row has one or several of both."""
+    for row in re.findall(r"^\|(.*)\|$", text, re.MULTILINE):
+        keys, values = (re.findall(r"`([^`]*)`", cell) for cell in row.split("|")[:2])
+        if keys and all(re.fullmatch(r"[a-z]+\.[a-z_]+", key) for key in keys):
+            yield from itertools.zip_longest(keys, (tomllib.loads(f"value = {value}")["value"] for value in values))
 
 
 HELPS = Helps()
-KEYS = keys_of_configurations()
+CLIENT = defaults("client.toml")
+KEYS = defaults("node.toml").keys() | CLIENT.keys()
 
 
 def objection(words):
@@ -124,6 +132,11 @@ class DocsTest(unittest.TestCase):
                 with self.subTest(f"{document.relative_to(SOURCE)}: {script}"):
                     self.assertTrue((SOURCE / script).is_file())
         self.assertGreaterEqual(seen, SCRIPTS_LEAST)
+
+    def test_the_client_has_each_of_its_keys_once(self):
+        found = list(keys_in_tables((SOURCE / "docs/client.md").read_text(encoding="utf-8")))
+        self.assertEqual(dict(found), CLIENT)
+        self.assertEqual(len(found), len(CLIENT))
 
     def test_scripts_are_found_in_running_text(self):
         for text, scripts in (("`scripts/setup` and bench/scripts/peers.py.", ["scripts/setup", "bench/scripts/peers.py"]),

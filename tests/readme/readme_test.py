@@ -1,4 +1,4 @@
-"""The README does what it prints: its commands run, and its example puts a page and fetches it."""
+"""The README does what it prints: its commands run, and its example uses their node."""
 
 import os
 import pathlib
@@ -9,7 +9,7 @@ import unittest
 from program import PROGRAM, SOURCE, Case
 
 README = (SOURCE / "README.md").read_text(encoding="utf-8")
-EXAMPLE = os.environ["FARPAGE_README_EXAMPLE"]
+EXAMPLE = os.environ["FARPAGE_README_EXAMPLE"]  # on a running node
 LINES_MAX = 130
 COLUMNS_MAX = 100
 
