@@ -8,6 +8,7 @@ from sources import folder_of, in_folder
 # The folders that each folder may include, besides itself. They stand in the order of
 # CMakeLists.txt, and none includes one that stands below it.
 ROOMS = {
+    "include": [],
     "base": [],
     "net": ["base"],
     "metrics": ["base", "net"],
@@ -21,7 +22,7 @@ ROOMS = {
     "node": ["base", "integrity", "transport", "pagetable", "prefetch", "control", "tier"],
     "doctor": ["base", "net"],
     "backends": ["base", "net", "transport", "doctor"],
-    "client": ["base", "net", "metrics", "integrity", "transport", "pagetable", "etcd", "control", "tier", "node", "backends"],
+    "client": ["include", "base", "net", "metrics", "integrity", "transport", "pagetable", "etcd", "control", "tier", "node", "backends"],
     "report": ["base", "integrity", "transport"],
     "replay": ["base", "integrity", "transport", "pagetable", "control", "tier", "report"],
     "bench": ["base", "integrity", "transport", "pagetable", "control", "tier", "node", "client", "report", "replay"],
@@ -54,6 +55,9 @@ VENDOR_FOLDERS = ("transport/verbs", "transport/ucx", "transport/cuda", "integri
 # Of these, not even a header of the folder may show any.
 SOURCE_VENDOR_PREFIX, SOURCE_VENDOR_FOLDER = "prometheus/", "metrics"
 
+# Headers that programs include as <farpage/...>; so does everyone here.
+PUBLIC_PREFIX, PUBLIC_FOLDER = "farpage/", "include"
+
 EXPENSIVE_PREFIXES = ("boost/asio", "toml++/", "CLI/")
 EXPENSIVE_SOURCES_MAX = 7  # besides each subcommand's own
 SUBCOMMAND_FOLDERS, SUBCOMMAND_SUFFIX = ("cli/farpage", "cli/lab"), "_command.cc"
@@ -75,6 +79,13 @@ def allowed_layers(layer):
     return None
 
 
+def own_includes(tree, path):
+    """(line number, what is included) of this project's headers."""
+    for number, kind, included in tree.includes(path):
+        if kind == '"' or included.startswith(PUBLIC_PREFIX):
+            yield number, included if kind == '"' else f"{PUBLIC_FOLDER}/{included}"
+
+
 def resolve(tree, included):
     """The path of a project header, or of the .proto that it is made from."""
     if included.endswith(".pb.h"):
@@ -91,9 +102,7 @@ def layers(tree):
         if allowed is None:
             yield f"{path}:1: the folder '{layer}' stands in no layer; see tests/tidy/include_rules.py"
             continue
-        for number, kind, included in tree.includes(path):
-            if kind != '"':
-                continue
+        for number, included in own_includes(tree, path):
             resolved = resolve(tree, included)
             if resolved is None:
                 yield f"{path}:{number}: \"{included}\" is no path from the root of the project"
@@ -123,8 +132,8 @@ def _folder_arrows(tree):
     for path in tree.cpp():
         if in_folder(path, "tests"):
             continue
-        for number, kind, included in tree.includes(path):
-            resolved = resolve(tree, included) if kind == '"' else None
+        for number, included in own_includes(tree, path):
+            resolved = resolve(tree, included)
             if resolved is not None and folder_of(resolved) != folder_of(path):
                 arrows.setdefault(folder_of(path), {}).setdefault(folder_of(resolved), f"{path}:{number}: {included}")
     return arrows

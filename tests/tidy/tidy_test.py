@@ -65,6 +65,14 @@ class LayersTest(RuleTest):
         }
         self.assert_breaks("layers", files, "tier/a.h:1: ")
 
+    def test_the_public_header_stands_alone(self):
+        files = {"include/farpage/a.h": "", "client/c/a.cc": "#include <farpage/a.h>\n"}
+        self.assert_keeps("layers", files)
+        self.assert_breaks("layers", {**files, "tier/a.cc": "#include <farpage/a.h>\n"}, "tier/a.cc:1: tier may not")
+        self.assert_breaks("layers", {**files, "client/a.cc": "#include <farpage/b.h>\n"}, "client/a.cc:1: ")
+        files["include/farpage/a.h"] = '#include "base/a.h"\n'
+        self.assert_breaks("layers", {**files, "base/a.h": ""}, "include/farpage/a.h:1: include may not")
+
     def test_a_folder_without_a_layer(self):
         self.assert_breaks("layers", {"misc/a.cc": ""}, "misc/a.cc:1: the folder 'misc'")
 

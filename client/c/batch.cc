@@ -1,0 +1,130 @@
+#include "client/c/batch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+namespace farpage::c_api {
+namespace {
+
+constexpr size_t kMostStructBytes = 4'096;  // more is no size, but what lay in the memory before
+
+// Structs may end here in the oldest program.
+constexpr size_t kLeastPageBytes = offsetof(farpage_page_t, min_version);
+constexpr size_t kLeastNotificationBytes = offsetof(farpage_notification_t, callback);
+
+// `size` bytes that the caller has filled; what it does not know has its default in `to`.
+template <typename Struct>
+Result<void> read_struct(const std::byte* from, size_t size, size_t least, Struct& to) {
+  if (size < least || size > kMostStructBytes || size % alignof(uint64_t) != 0) {
+    return fail(Code::kInvalid,
+                fmt::format("struct_size is {}: set it to the sizeof of the struct", size));
+  }
+  to = {};
+  std::memcpy(&to, from, std::min(size, sizeof to));
+  for (size_t i = sizeof to; i < size; ++i) {
+    if (from[i] == std::byte{0}) continue;
+    return fail(Code::kInvalid,
+                fmt::format("a field at byte {} is set, which version {} of the library does not "
+                            "know: leave it 0, or use a library as new as the program's farpage.h",
+                            i, farpage_version()));
+  }
+  return {};
+}
+
+PageKey to_key(const farpage_key_t& key) {
+  PageKey made;
+  std::memcpy(&made, key.bytes, sizeof made);
+  return made;
+}
+
+Result<const farpage_region*> region_of(const farpage_page_t& page, Regions::Reader& regions) {
+  if (page.data == nullptr) {
+    return fail(Code::kInvalid,
+                "data is null: set it to the page's memory; farpage_exists() needs none");
+  }
+  if (page.bytes == 0) return fail(Code::kInvalid, "bytes is 0: set it to the page's length");
+  const farpage_region* region = regions.find(page.data, page.bytes);
+  if (region != nullptr) return region;
+  return fail(Code::kInvalid,
+              fmt::format("its {} bytes at {} lie in no region: register the memory first, with "
+                          "farpage_register()",
+                          page.bytes, page.data));
+}
+
+// `make` makes the request of a page and its slice.
+template <typename Request, typename Make>
+Result<Batch<Request>> read_pages(const farpage_page_t* pages, size_t count,
+                                  Regions::Reader& regions, Make&& make) {
+  Batch<Request> batch;
+  if (count == 0) return batch;
+  batch.requests.reserve(count);
+  const size_t stride = pages->struct_size;  // as long as the caller knows the struct
+  const auto* from = reinterpret_cast<const std::byte*>(pages);
+  const auto read_one = [&](size_t number) -> Result<void> {
+    farpage_page_t page;
+    const std::byte* at = from + number * stride;
+    if (auto read = read_struct(at, stride, kLeastPageBytes, page); !read) return read;
+    if (page.struct_size != stride) {
+      return fail(Code::kInvalid, fmt::format("struct_size is {}, and that of page 0 is {}: they "
+                                              "are the same in all of an array",
+                                              page.struct_size, stride));
+    }
+    const auto region = region_of(page, regions);
+    if (!region) return tl::unexpected(region.error());
+    const uint64_t offset =
+        static_cast<uint64_t>(static_cast<std::byte*>(page.data) - (*region)->memory.data());
+    auto request = make(page, (*region)->memory.slice(offset, page.bytes));
+    if (!request) return tl::unexpected(request.error());
+    batch.requests.push_back(*request);
+    if (std::ranges::find(batch.regions, *region) == batch.regions.end()) {
+      batch.regions.push_back(*region);
+    }
+    return {};
+  };
+  for (size_t i = 0; i < count; ++i) {
+    const auto read = read_one(i);
+    if (!read) return fail(read.error().code, fmt::format("page {}: {}", i, read.error().message));
+  }
+  return batch;
+}
+
+}  // namespace
+
+Result<Batch<PageRequest>> read_fetch(const farpage_page_t* pages, size_t count,
+                                      Regions::Reader& regions) {
+  return read_pages<PageRequest>(
+      pages, count, regions,
+      [](const farpage_page_t& page, const Slice& slice) -> Result<PageRequest> {
+        return PageRequest{to_key(page.key), page.min_version, slice};
+      });
+}
+
+Result<Batch<PutRequest>> read_put(const farpage_page_t* pages, size_t count,
+                                   Regions::Reader& regions) {
+  return read_pages<PutRequest>(
+      pages, count, regions,
+      [](const farpage_page_t& page, const Slice& slice) -> Result<PutRequest> {
+        if (page.min_version == 0) return PutRequest{to_key(page.key), slice};
+        return fail(Code::kInvalid, "min_version is for fetches: leave it 0 in a put");
+      });
+}
+
+std::vector<PageKey> read_keys(const farpage_key_t* keys, size_t count) {
+  std::vector<PageKey> read(count);
+  std::transform(keys, keys + count, read.begin(), to_key);
+  return read;
+}
+
+Result<farpage_notification_t> read_notification(const farpage_notification_t* notification) {
+  farpage_notification_t read = {};
+  if (notification == nullptr) return read;
+  const auto valid = read_struct(reinterpret_cast<const std::byte*>(notification),
+                                 notification->struct_size, kLeastNotificationBytes, read);
+  if (valid) return read;
+  return fail(valid.error().code, "notification: " + valid.error().message);
+}
+
+}  // namespace farpage::c_api

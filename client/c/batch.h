@@ -1,0 +1,33 @@
+#pragma once
+
+#include <farpage/farpage.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "client/c/regions.h"
+#include "tier/client.h"
+
+namespace farpage::c_api {
+
+// What a caller has filled is read here, whichever header it was compiled with.
+
+// Pages of a fetch or a put, and the regions that they lie in. An error names the index of the page
+// that is wrong.
+template <typename Request>
+struct Batch {
+  std::vector<Request> requests;
+  std::vector<const farpage_region*> regions;
+};
+Result<Batch<PageRequest>> read_fetch(const farpage_page_t* pages, size_t count,
+                                      Regions::Reader& regions);
+Result<Batch<PutRequest>> read_put(const farpage_page_t* pages, size_t count,
+                                   Regions::Reader& regions);
+std::vector<PageKey> read_keys(const farpage_key_t* keys, size_t count);
+
+// Null: nobody is told.
+Result<farpage_notification_t> read_notification(const farpage_notification_t* notification);
+
+}  // namespace farpage::c_api

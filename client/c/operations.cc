@@ -1,0 +1,141 @@
+#include <memory>
+#include <utility>
+
+#include "client/c/batch.h"
+#include "client/c/client.h"
+#include "client/c/completions.h"
+#include "client/c/errors.h"
+
+namespace c_api = farpage::c_api;
+using c_api::Answers;
+using farpage::PageRequest;
+
+namespace {
+
+// What every operation takes beside its pages.
+struct Call {
+  farpage_t* client;
+  const void* pages;  // or keys
+  const char* pages_name;
+  size_t count;
+  const farpage_notification_t* notification;
+  farpage_ticket_t** ticket;
+};
+
+farpage_code_t require_pages(const Call& call) {
+  if (const auto code = c_api::require_handle(call.client, "client"); code != FARPAGE_OK) {
+    return code;
+  }
+  return call.count == 0 ? FARPAGE_OK : c_api::require(call.pages, call.pages_name);
+}
+
+// Where the end is told, kept in the ticket.
+farpage::Result<farpage::Notification> notify(const farpage_notification_t* notification,
+                                              farpage_ticket& ticket) {
+  const auto read = c_api::read_notification(notification);
+  if (!read) return tl::unexpected(read.error());
+  farpage::Notification told;
+  if (read->completions != nullptr) {
+    if (!read->completions->owner.is_here()) {
+      return farpage::fail(farpage::Code::kInvalid,
+                           "notification: its completions are of the process that this one was "
+                           "forked from: make others here");
+    }
+    ticket.completions = read->completions->queue;
+    told.completions = ticket.completions.get();
+    told.tag = read->tag;
+  }
+  if (read->callback != nullptr) {
+    ticket.callback = {read->callback, read->context};
+    told.callback = c_api::Callback::enter;
+    told.context = &ticket.callback;
+  }
+  return told;
+}
+
+// `begin` submits: (regions, ticket, notification) -> Result<Ticket>.
+template <typename Begin>
+farpage_code_t submit(const Call& call, Answers answers, Begin&& begin) {
+  if (const auto code = c_api::require(call.ticket, "ticket"); code != FARPAGE_OK) return code;
+  *call.ticket = nullptr;
+  if (const auto code = require_pages(call); code != FARPAGE_OK) return code;
+  return c_api::guarded([&] {
+    call.client->tickets->free_left();
+    // Also while a ticket that comes to nothing leaves the others.
+    c_api::Regions::Reader regions(call.client->regions);
+    auto ticket = std::make_unique<farpage_ticket>(answers);
+    const auto told = notify(call.notification, *ticket);
+    if (!told) return c_api::refuse(told.error());
+    call.client->tickets->add(*ticket);
+    ticket->live = call.client->tickets;
+    auto begun = begin(regions, *ticket, *told);
+    if (!begun) return c_api::refuse(begun.error());
+    ticket->operation = std::make_shared<farpage::Ticket>(std::move(*begun));
+    *call.ticket = ticket.release();
+    return FARPAGE_OK;
+  });
+}
+
+}  // namespace
+
+farpage_code_t farpage_fetch(farpage_t* client, const farpage_page_t* pages, size_t count,
+                             uint64_t timeout_us, const farpage_notification_t* notification,
+                             farpage_ticket_t** ticket) {
+  const Call call = {client, pages, "pages", count, notification, ticket};
+  return submit(call, Answers::kVerdicts, [&](auto& regions, auto& made, const auto& told) {
+    return c_api::read_fetch(pages, count, regions).and_then([&](auto&& batch) {
+      made.regions = std::move(batch.regions);
+      return client->tier->fetch(batch.requests, timeout_us, {}, told);
+    });
+  });
+}
+
+farpage_code_t farpage_put(farpage_t* client, const farpage_page_t* pages, size_t count,
+                           uint64_t timeout_us, const farpage_notification_t* notification,
+                           farpage_ticket_t** ticket) {
+  const Call call = {client, pages, "pages", count, notification, ticket};
+  return submit(call, Answers::kResults, [&](auto& regions, auto& made, const auto& told) {
+    return c_api::read_put(pages, count, regions).and_then([&](auto&& batch) {
+      made.regions = std::move(batch.regions);
+      return client->tier->put(batch.requests, timeout_us, told);
+    });
+  });
+}
+
+farpage_code_t farpage_remove(farpage_t* client, const farpage_key_t* keys, size_t count,
+                              uint64_t timeout_us, const farpage_notification_t* notification,
+                              farpage_ticket_t** ticket) {
+  const Call call = {client, keys, "keys", count, notification, ticket};
+  return submit(call, Answers::kRemoved, [&](auto&, auto&, const auto& told) {
+    return client->tier->remove(c_api::read_keys(keys, count), timeout_us, told);
+  });
+}
+
+farpage_code_t farpage_exists(farpage_t* client, const farpage_key_t* keys, size_t count,
+                              uint64_t timeout_us, const farpage_notification_t* notification,
+                              farpage_ticket_t** ticket) {
+  const Call call = {client, keys, "keys", count, notification, ticket};
+  return submit(call, Answers::kVerdicts, [&](auto&, auto&, const auto& told) {
+    std::vector<PageRequest> requests;
+    requests.reserve(count);
+    for (const auto& key : c_api::read_keys(keys, count)) requests.push_back({key, 0, {}});
+    return client->tier->fetch(requests, timeout_us, {}, told);
+  });
+}
+
+farpage_code_t farpage_leading(farpage_t* client, const farpage_key_t* keys, size_t count,
+                               uint64_t timeout_us, uint64_t* leading) {
+  if (const auto code = c_api::require(leading, "leading"); code != FARPAGE_OK) return code;
+  *leading = 0;
+  const Call call = {client, keys, "keys", count, nullptr, nullptr};
+  if (const auto code = require_pages(call); code != FARPAGE_OK) return code;
+  if (c_api::in_callback()) {
+    return c_api::refuse(FARPAGE_BUSY, "a callback must not wait: use farpage_exists()");
+  }
+  return c_api::guarded([&] {
+    const auto counted = client->tier->leading(c_api::read_keys(keys, count), timeout_us);
+    if (!counted) return c_api::refuse(counted.error());
+    *leading = *counted;
+    return FARPAGE_OK;
+  });
+}

@@ -1,0 +1,246 @@
+// Farpage in C: a client of memory nodes, which moves KV-cache pages between them and this
+// process. docs/c-api.md takes a reader through it.
+//
+// Everything that may fail returns a farpage_code_t; farpage_last_error() then says in a sentence
+// what is wrong. A null pointer where something must stand is FARPAGE_INVALID. Times are relative,
+// in microseconds (UINT64_MAX: without end); lengths are in bytes. What a call takes is copied
+// before it returns; memory of pages alone is lent, until the ticket is released.
+//
+// Threads: any thread may make any call on a farpage_t, a farpage_region_t or a
+// farpage_completions_t, but for those that end them; one thread at a time uses a farpage_ticket_t.
+// Handles belong to the process that made them: in its fork each call is FARPAGE_INVALID, and those
+// that would end a handle leave its memory behind.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define FARPAGE_API __attribute__((visibility("default")))
+#else
+#define FARPAGE_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum farpage_code {
+  FARPAGE_OK = 0,
+  FARPAGE_INVALID = 1,      // the caller's or the user's input is wrong
+  FARPAGE_NOT_FOUND = 2,    // what was named does not exist
+  FARPAGE_EXISTS = 3,       // what was to be made exists already
+  FARPAGE_TIMEOUT = 4,      // the time was over first
+  FARPAGE_UNAVAILABLE = 5,  // a node cannot be reached, or does not serve now
+  FARPAGE_EXHAUSTED = 6,    // no memory, slot or descriptor is left, or too much is under way
+  FARPAGE_DENIED = 7,       // not permitted
+  FARPAGE_ABORTED = 8,      // ended before it was done
+  FARPAGE_PROTOCOL = 9,     // a node said something that it must not say
+  FARPAGE_SYSTEM = 10,      // the operating system refused
+  FARPAGE_BUSY = 12         // not now: an operation that is under way stands in the way
+} farpage_code_t;
+
+// Why a page must be recomputed.
+typedef enum farpage_reason {
+  FARPAGE_REASON_NONE = 0,
+  FARPAGE_REASON_MISS = 1,         // no such page, or none of this length
+  FARPAGE_REASON_STALE = 2,        // only versions below min_version
+  FARPAGE_REASON_CORRUPT = 3,      // what arrived was wrong twice
+  FARPAGE_REASON_STALLED = 4,      // not there in time
+  FARPAGE_REASON_UNREACHABLE = 5,  // no node to ask
+  FARPAGE_REASON_SLOWER = 6        // it would have come later than its recompute is done
+} farpage_reason_t;
+
+typedef enum farpage_verdict {
+  FARPAGE_READY = 1,     // the memory holds, whole, the bytes that some put of the key committed
+  FARPAGE_RECOMPUTE = 2  // it holds nothing that can be used; the reason says why
+} farpage_verdict_t;
+
+typedef struct farpage_client farpage_t;
+typedef struct farpage_region farpage_region_t;
+typedef struct farpage_ticket farpage_ticket_t;
+typedef struct farpage_completions farpage_completions_t;
+
+// The name of a page: 16 bytes as farpage_key() makes them (docs/formats/slot.md).
+typedef struct farpage_page_key {
+  uint8_t bytes[16];
+} farpage_key_t;
+
+// A struct that the caller fills begins with its size, so that programs and libraries of different
+// ages understand each other. Fields that a program's header lacks have their default here; fields
+// that this library lacks must be 0.
+
+// A page to fetch or to put.
+typedef struct farpage_page {
+  size_t struct_size;  // sizeof(farpage_page_t), the same in all of an array
+  farpage_key_t key;
+  void* data;            // in registered memory; of a put only read
+  uint64_t bytes;        // the page's length: no page of another length is found
+  uint64_t min_version;  // of a fetch: nothing older will do; 0: whatever was put last
+} farpage_page_t;
+
+#define FARPAGE_PAGE_INIT \
+  { sizeof(farpage_page_t), {{0}}, NULL, 0, 0 }
+
+// Who is told that an operation is done, beside its ticket. Both may be given.
+typedef struct farpage_notification {
+  size_t struct_size;                  // sizeof(farpage_notification_t)
+  farpage_completions_t* completions;  // gets the tag; or null
+  uint64_t tag;
+  // Called once, maybe before the call that submits has returned, on a thread that moves pages and
+  // stands still meanwhile: it must be short, throw nothing, and not wait. Or null.
+  void (*callback)(void* context);
+  void* context;
+} farpage_notification_t;
+
+#define FARPAGE_NOTIFICATION_INIT \
+  { sizeof(farpage_notification_t), NULL, 0, NULL, NULL }
+
+// What the library fills never changes its size: there is room for more in what is reserved.
+
+typedef struct farpage_page_verdict {
+  farpage_verdict_t verdict;
+  farpage_reason_t reason;  // with FARPAGE_RECOMPUTE
+  uint64_t version;         // with FARPAGE_READY
+  uint64_t took_ns;         // nanoseconds since the fetch began
+  uint32_t held;  // 1: the page's memory may still be written, until the ticket is released
+  uint32_t reserved[3];
+} farpage_page_verdict_t;
+
+typedef struct farpage_put_result {
+  // FARPAGE_OK: every fetch that begins from now on finds this version or a newer one, until the
+  // page is removed or evicted. FARPAGE_TIMEOUT: not acknowledged, stored or not.
+  // FARPAGE_EXHAUSTED: no room became free in time. FARPAGE_UNAVAILABLE: its node cannot be
+  // reached. FARPAGE_INVALID: longer than farpage_page_bytes(). FARPAGE_ABORTED: other bytes
+  // arrived than were sent.
+  farpage_code_t code;
+  uint32_t reserved;
+  uint64_t version;
+  uint64_t reserved_2;
+} farpage_put_result_t;
+
+// ---- Names and errors: any thread, never null, nothing to free.
+
+FARPAGE_API const char* farpage_version(void);  // of the library: "1.2.3"
+FARPAGE_API const char* farpage_code_name(farpage_code_t code);
+FARPAGE_API const char* farpage_reason_name(farpage_reason_t reason);
+FARPAGE_API const char* farpage_verdict_name(farpage_verdict_t verdict);
+// What was wrong with the last call of this thread that failed; "" if none has. Valid until the
+// next one fails.
+FARPAGE_API const char* farpage_last_error(void);
+
+// ---- A client
+
+// Brings up a client, its threads and, with client.embedded, a node inside this process. Blocks
+// until a node has answered, up to client.connect_ms. `toml_text`: what a configuration file would
+// hold. The caller ends the client with farpage_close().
+// FARPAGE_INVALID: the options; FARPAGE_UNAVAILABLE, FARPAGE_TIMEOUT: no node answers;
+// FARPAGE_DENIED: token or certificate.
+FARPAGE_API farpage_code_t farpage_open(const char* toml_text, farpage_t** client);
+// The same by the path of a file. FARPAGE_NOT_FOUND: there is none.
+FARPAGE_API farpage_code_t farpage_open_file(const char* path, farpage_t** client);
+// Waits until every operation is released, ends the regions that are left, then takes everything
+// down. Tickets stay valid, and are still to be freed; region handles are not. No other call on the
+// client meanwhile or later. Null: nothing. FARPAGE_BUSY: from a callback, which cannot end it.
+FARPAGE_API farpage_code_t farpage_close(farpage_t* client);
+
+// The longest page that the nodes take; 0 is an error.
+FARPAGE_API uint64_t farpage_page_bytes(const farpage_t* client);
+
+// ---- Memory of pages
+
+// Registers memory of the caller's, which it must not free before farpage_unregister() has
+// succeeded or the client is closed. Costs system calls: once for all pages in it.
+// FARPAGE_EXISTS: a part of it is registered with this client already.
+FARPAGE_API farpage_code_t farpage_register(farpage_t* client, void* data, uint64_t bytes,
+                                            farpage_region_t** region);
+// Ends the registration and frees the handle. FARPAGE_BUSY: a ticket lends memory of it: wait until
+// that is released, and try again; the region is as it was. Does not block. Null: nothing.
+FARPAGE_API farpage_code_t farpage_unregister(farpage_region_t* region);
+
+// ---- Keys
+
+// The key of a page by the name that the engine has for it, any bytes, in a namespace: the facts
+// that make pages of another model or layout other pages. Needs no client.
+FARPAGE_API farpage_code_t farpage_key(const void* name_space, size_t name_space_bytes,
+                                       const void* name, size_t name_bytes, farpage_key_t* key);
+
+// ---- Operations. They are submitted and go on by themselves: nothing here but farpage_leading()
+// blocks. Each page has its verdict or result when `timeout_us` is over; 0 gives what can be said
+// at once. `notification` may be null. The caller frees the ticket; on an error there is none.
+// FARPAGE_INVALID: the sentence names the index of the page that is wrong; nothing was begun.
+// FARPAGE_EXHAUSTED: as many operations are under way as client.queue_depth allows: wait for one.
+
+// Fetches pages into their memory: farpage_ticket_verdicts().
+FARPAGE_API farpage_code_t farpage_fetch(farpage_t* client, const farpage_page_t* pages,
+                                         size_t count, uint64_t timeout_us,
+                                         const farpage_notification_t* notification,
+                                         farpage_ticket_t** ticket);
+// Stores pages from their memory: farpage_ticket_results(). min_version must be 0.
+FARPAGE_API farpage_code_t farpage_put(farpage_t* client, const farpage_page_t* pages, size_t count,
+                                       uint64_t timeout_us,
+                                       const farpage_notification_t* notification,
+                                       farpage_ticket_t** ticket);
+// Removes pages: farpage_ticket_removed().
+FARPAGE_API farpage_code_t farpage_remove(farpage_t* client, const farpage_key_t* keys,
+                                          size_t count, uint64_t timeout_us,
+                                          const farpage_notification_t* notification,
+                                          farpage_ticket_t** ticket);
+// Asks which pages are there, and moves none: farpage_ticket_verdicts(), FARPAGE_READY for those.
+FARPAGE_API farpage_code_t farpage_exists(farpage_t* client, const farpage_key_t* keys,
+                                          size_t count, uint64_t timeout_us,
+                                          const farpage_notification_t* notification,
+                                          farpage_ticket_t** ticket);
+// How many of the first keys have a page now. Blocks; what cannot be asked in time counts as
+// missing. FARPAGE_BUSY: from a callback.
+FARPAGE_API farpage_code_t farpage_leading(farpage_t* client, const farpage_key_t* keys,
+                                           size_t count, uint64_t timeout_us, uint64_t* leading);
+
+// ---- Tickets. An operation is *done* when every page has its verdict or result, and *released*
+// when no memory of its pages is read or written for it any more: mostly at the same time, and at
+// the latest some seconds after its timeout.
+
+// 1: it is; 0: not yet; -1: an error. Do not block.
+FARPAGE_API int farpage_ticket_done(const farpage_ticket_t* ticket);
+FARPAGE_API int farpage_ticket_released(const farpage_ticket_t* ticket);
+// Block until it is, or FARPAGE_TIMEOUT. FARPAGE_BUSY: from a callback, which cannot wait.
+FARPAGE_API farpage_code_t farpage_ticket_wait(const farpage_ticket_t* ticket, uint64_t timeout_us);
+FARPAGE_API farpage_code_t farpage_ticket_wait_released(const farpage_ticket_t* ticket,
+                                                        uint64_t timeout_us);
+
+// One verdict or result a page, in the order of the call; they are the ticket's and end with it.
+// `held` is as of the last call. FARPAGE_BUSY: it is not done. FARPAGE_INVALID: an operation of
+// another kind.
+FARPAGE_API farpage_code_t farpage_ticket_verdicts(farpage_ticket_t* ticket,
+                                                   const farpage_page_verdict_t** verdicts,
+                                                   size_t* count);
+FARPAGE_API farpage_code_t farpage_ticket_results(farpage_ticket_t* ticket,
+                                                  const farpage_put_result_t** results,
+                                                  size_t* count);
+// Of a farpage_remove(): how many of the keys had a page. FARPAGE_TIMEOUT, FARPAGE_UNAVAILABLE: it
+// was not acknowledged. FARPAGE_BUSY: it is not done.
+FARPAGE_API farpage_code_t farpage_ticket_removed(const farpage_ticket_t* ticket,
+                                                  uint64_t* removed);
+// Of a put or a remove that was not acknowledged: which node was in the way, in a sentence; ""
+// if none, or not done. The ticket's, never null.
+FARPAGE_API const char* farpage_ticket_why(farpage_ticket_t* ticket);
+// Waits until it is released, and frees it; from a callback the client frees it later. Null:
+// nothing.
+FARPAGE_API void farpage_ticket_free(farpage_ticket_t* ticket);
+
+// ---- Completions: a queue of tags for a thread with an event loop of its own.
+
+// FARPAGE_EXHAUSTED: the process has no descriptors left.
+FARPAGE_API farpage_code_t farpage_completions_new(farpage_completions_t** completions);
+// Readable, for poll() and its like, while tags wait, and now and then without any; not to be read
+// or closed. -1 is an error.
+FARPAGE_API int farpage_completions_fd(const farpage_completions_t* completions);
+// Takes as many tags as wait and have room, and says how many. Does not block.
+FARPAGE_API farpage_code_t farpage_completions_take(farpage_completions_t* completions,
+                                                    uint64_t* tags, size_t room, size_t* taken);
+// Tickets that name it go on; its descriptor closes with the last of them. Null: nothing.
+FARPAGE_API void farpage_completions_free(farpage_completions_t* completions);
+
+#ifdef __cplusplus
+}
+#endif
