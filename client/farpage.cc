@@ -119,8 +119,10 @@ Result<uint64_t> Farpage::leading(std::span<const PageKey> keys, uint64_t timeou
   const auto ticket = exists(keys, timeout_us);
   if (!ticket) return tl::unexpected(ticket.error());
   ticket->wait();
-  const auto found = ticket->found();
-  return static_cast<uint64_t>(std::ranges::find(found, 0) - found.begin());
+  const auto verdicts = ticket->verdicts();
+  const auto hole = std::ranges::find_if(
+      verdicts, [](const PageVerdict& verdict) { return verdict.verdict != Verdict::kReady; });
+  return static_cast<uint64_t>(hole - verdicts.begin());
 }
 
 uint64_t Farpage::page_bytes() const {

@@ -53,9 +53,9 @@ class Farpage {
   // none by then.
   Result<void> flush(uint64_t timeout_us);
 
-  // Which of the keys have a page now (Ticket::found). A hint: a page may go the next moment. Where
-  // the nodes' index is mapped in this process, it is read in place: then one answer in a million
-  // is wrong. A key that cannot be asked for in time counts as missing.
+  // Which of the keys have a page now: those with the verdict `ready`. A hint: a page may go the
+  // next moment. Where the nodes' index is mapped in this process, it is read in place, and a
+  // verdict has no version: then one answer in a million is wrong.
   Result<Ticket> exists(std::span<const PageKey> keys, uint64_t timeout_us,
                         const Notification& notification = {});
   // How many of the first keys have a page, by exists(). Blocks.

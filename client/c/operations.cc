@@ -8,7 +8,6 @@
 
 namespace c_api = farpage::c_api;
 using c_api::Answers;
-using farpage::PageRequest;
 
 namespace {
 
@@ -116,10 +115,7 @@ farpage_code_t farpage_exists(farpage_t* client, const farpage_key_t* keys, size
                               farpage_ticket_t** ticket) {
   const Call call = {client, keys, "keys", count, notification, ticket};
   return submit(call, Answers::kVerdicts, [&](auto&, auto&, const auto& told) {
-    std::vector<PageRequest> requests;
-    requests.reserve(count);
-    for (const auto& key : c_api::read_keys(keys, count)) requests.push_back({key, 0, {}});
-    return client->tier->fetch(requests, timeout_us, {}, told);
+    return client->tier->exists(c_api::read_keys(keys, count), timeout_us, told);
   });
 }
 

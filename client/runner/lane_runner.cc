@@ -77,8 +77,13 @@ void LaneRunner::begin_submitted() {
 // Otherwise it becomes a fetch without destinations, which asks any node.
 bool LaneRunner::answer_from_index(Submission& submission) {
   const std::vector<PageKey>& keys = submission.keys;
-  submission.found.resize(keys.size());
-  if (clock_.now_ns() < submission.deadline_ns && lane_.look_up(keys, submission.found)) {
+  shown_.resize(keys.size());
+  if (clock_.now_ns() < submission.deadline_ns && lane_.look_up(keys, shown_)) {
+    submission.verdicts.resize(keys.size());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      submission.verdicts[i].verdict = shown_[i] != 0 ? Verdict::kReady : Verdict::kRecompute;
+      submission.verdicts[i].reason = shown_[i] != 0 ? Reason::kNone : Reason::kMiss;
+    }
     submission.finish();
     submission.release();
     return true;
@@ -88,21 +93,12 @@ bool LaneRunner::answer_from_index(Submission& submission) {
   return false;
 }
 
-void LaneRunner::tell(Submission& submission) {
-  if (submission.kind == SubmissionKind::kExists) {
-    std::ranges::transform(submission.verdicts, submission.found.begin(), [](const auto& verdict) {
-      return uint8_t{verdict.verdict == Verdict::kReady};
-    });
-  }
-  submission.finish();
-}
-
 void LaneRunner::end_active() {
   for (size_t i = 0; i < active_.size();) {
     Active& active = active_[i];
     if (!active.is_told && active.fetch.done()) {
       active.is_told = true;
-      tell(*active.submission);
+      active.submission->finish();
     }
     if (!active.is_told || !active.fetch.released()) {
       ++i;

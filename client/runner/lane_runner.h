@@ -44,7 +44,6 @@ class LaneRunner {
   void begin_submitted();
   bool answer_from_index(Submission& submission);
   void end_active();
-  static void tell(Submission& submission);
   void end_lent();
 
   Lane lane_;
@@ -54,6 +53,7 @@ class LaneRunner {
   // a place of the lane's own, lent until the ticket goes.
   std::vector<Active> active_;
   std::vector<Active> lent_;
+  std::vector<uint8_t> shown_;  // by an index, of the keys in hand
   std::atomic<bool> is_ending_{false};
   std::thread thread_;
 };

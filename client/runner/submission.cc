@@ -54,7 +54,6 @@ void Submission::reset() {
   puts.clear();
   keys.clear();
   verdicts.clear();
-  found.clear();
   results.clear();
   why.clear();
   removed = 0;

@@ -43,7 +43,6 @@ class Submission {
 
   // By the client's thread until it is done.
   std::vector<PageVerdict> verdicts;  // `place` may change until it is released
-  std::vector<uint8_t> found;         // of such a question, by key
   std::vector<PutResult> results;
   uint64_t removed = 0;
   Code code = Code::kOk;  // of a remove, or a flush

@@ -47,10 +47,6 @@ std::span<const PageVerdict> Ticket::verdicts() const {
   if (submission_ == nullptr) return {};
   return submission_->verdicts;
 }
-std::span<const uint8_t> Ticket::found() const {
-  if (submission_ == nullptr) return {};
-  return submission_->found;
-}
 std::span<const PutResult> Ticket::results() const {
   if (submission_ == nullptr) return {};
   return submission_->results;

@@ -33,8 +33,7 @@ class Ticket {
   bool wait_released(uint64_t deadline_ns) const;
 
   // Once it is done, one for each page, in the order of the request. Theirs as long as the ticket.
-  std::span<const PageVerdict> verdicts() const;  // of a fetch
-  std::span<const uint8_t> found() const;         // of exists(): 0 or 1, by key
+  std::span<const PageVerdict> verdicts() const;  // of fetch() and exists()
   std::span<const PutResult> results() const;     // of a put
   // Of a remove: how many of the keys had a page; kTimeout or kUnavailable: not acknowledged.
   Result<uint64_t> removed() const;

@@ -154,8 +154,10 @@ TEST(Farpage, ExistsAnswersForEachKey) {
   for (size_t i = 0; i < 80; ++i) keys.push_back(key(i * 7 % 80));
   const Ticket ticket = tier->exists(keys, kTimeoutUs).value();
   ticket.wait();
-  ASSERT_EQ(ticket.found().size(), 80u);
-  for (size_t i = 0; i < 80; ++i) EXPECT_EQ(ticket.found()[i] != 0, i * 7 % 80 < 40) << i;
+  ASSERT_EQ(ticket.verdicts().size(), 80u);
+  for (size_t i = 0; i < 80; ++i) {
+    EXPECT_EQ(ticket.verdicts()[i].verdict == Verdict::kReady, i * 7 % 80 < 40) << i;
+  }
 }
 
 TEST(Farpage, FlushComesAfterWhatWasSubmittedBefore) {
