@@ -1,7 +1,7 @@
 #include "integrity/page_key.h"
 
-// OpenSSL 3 offers EVP in place of SHA256_Init: it allocates for each hash, and takes ten times as
-// long for a key.
+// OpenSSL 3 offers EVP in place of SHA256_Init: it allocates for each hash, which takes more than
+// three times as long for a short key.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <fmt/format.h>
 #include <openssl/sha.h>
