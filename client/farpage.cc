@@ -15,6 +15,21 @@ auto too_many(const char* what) {
                           what));
 }
 
+// One of the pool's that goes back to it, unless it is submitted: what fills it may throw.
+struct GiveBack {
+  SubmissionPool* pool;
+  void operator()(Submission* submission) const { pool->give_back(*submission); }
+};
+using Taken = std::unique_ptr<Submission, GiveBack>;
+
+template <typename Runner>
+Ticket submit(Runner& runner, Taken taken) {
+  Submission& submission = *taken.release();
+  Ticket ticket(runner.pool(), submission);
+  runner.submit(submission);
+  return ticket;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Farpage>> Farpage::open(const OpenOptions& options) {
@@ -52,21 +67,23 @@ Result<Ticket> Farpage::read(SubmissionKind kind, uint64_t timeout_us,
   const uint32_t first = next_lane_.fetch_add(1, std::memory_order_relaxed);
   for (size_t i = 0; i < lanes_.size(); ++i) {
     LaneRunner& lane = *lanes_[(first + i) % lanes_.size()];
-    Submission* submission = lane.pool()->take();
+    Taken submission(lane.pool()->take(), {lane.pool().get()});
     if (submission == nullptr) continue;
     submission->kind = kind;
     submission->deadline_ns = deadline_ns(timeout_us);
     submission->notification = notification;
     fill(*submission);
-    Ticket ticket(lane.pool(), *submission);
-    lane.submit(*submission);
-    return ticket;
+    return submit(lane, std::move(submission));
   }
   return too_many("fetches");
 }
 
 Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
                               const FetchOptions& options, const Notification& notification) {
+  if (options.hedge) {
+    return fail(Code::kInvalid,
+                "a hedge may land in memory of a lane's own: drive a lane of client() for hedges");
+  }
   return read(SubmissionKind::kFetch, timeout_us, notification, [&](Submission& submission) {
     submission.requests.assign(requests.begin(), requests.end());
     submission.options = options;
@@ -83,15 +100,13 @@ Result<Ticket> Farpage::exists(std::span<const PageKey> keys, uint64_t timeout_u
 template <typename Fill>
 Result<Ticket> Farpage::write(SubmissionKind kind, uint64_t timeout_us,
                               const Notification& notification, const Fill& fill) {
-  Submission* submission = writes_->pool()->take();
+  Taken submission(writes_->pool()->take(), {writes_->pool().get()});
   if (submission == nullptr) return too_many("puts and removes");
   submission->kind = kind;
   submission->deadline_ns = deadline_ns(timeout_us);
   submission->notification = notification;
   fill(*submission);
-  Ticket ticket(writes_->pool(), *submission);
-  writes_->submit(*submission);
-  return ticket;
+  return submit(*writes_, std::move(submission));
 }
 
 Result<Ticket> Farpage::put(std::span<const PutRequest> requests, uint64_t timeout_us,

@@ -40,7 +40,8 @@ class Farpage {
   Result<Region> register_memory(std::span<std::byte> memory);
 
   // Fetches pages into registered memory. kExhausted: as many tickets are about as
-  // client.queue_depth and client.lanes allow, done or not: let go of one.
+  // client.queue_depth and client.lanes allow, done or not: let go of one. kInvalid: hedges, which
+  // are for those who drive a lane.
   Result<Ticket> fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
                        const FetchOptions& options = {}, const Notification& notification = {});
   // Stores pages from registered memory.

@@ -4,20 +4,6 @@
 #include <utility>
 
 namespace farpage {
-namespace {
-
-// How soon a place is given back while other fetches are under way.
-constexpr uint64_t kLookAtLentNs = kMillisecond;
-
-bool lies_elsewhere(const Submission& submission) {
-  for (size_t i = 0; i < submission.verdicts.size(); ++i) {
-    const std::byte* landed = submission.verdicts[i].landed;
-    if (landed != nullptr && landed != submission.requests[i].destination.data) return true;
-  }
-  return false;
-}
-
-}  // namespace
 
 Result<std::unique_ptr<LaneRunner>> LaneRunner::start(Client& client, size_t depth) {
   auto lane = client.open_lane();
@@ -29,7 +15,6 @@ Result<std::unique_ptr<LaneRunner>> LaneRunner::start(Client& client, size_t dep
 LaneRunner::LaneRunner(Lane lane, const Clock& clock, size_t depth)
     : lane_(std::move(lane)), clock_(clock), pool_(std::make_shared<SubmissionPool>(depth)) {
   active_.reserve(depth);
-  lent_.reserve(depth);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -51,11 +36,10 @@ void LaneRunner::run() {
     begin_submitted();
     const bool has_moved = lane_.progress();
     end_active();
-    end_lent();
     if (has_moved) continue;
     if (!active_.empty()) {
-      lane_.wait(lent_.empty() ? kNever : clock_.now_ns() + kLookAtLentNs);
-    } else if (is_ending_.load() && lent_.empty()) {
+      lane_.wait(kNever);
+    } else if (is_ending_.load()) {
       return;
     } else {
       pool_->sleep(seen);
@@ -107,22 +91,9 @@ void LaneRunner::end_active() {
     Active ended = std::move(active);
     if (&active != &active_.back()) active = std::move(active_.back());
     active_.pop_back();
-    if (lies_elsewhere(*ended.submission)) {
-      lent_.push_back(std::move(ended));
-    } else {
-      ended.fetch = {};
-      ended.submission->release();
-    }
+    ended.fetch = {};
+    ended.submission->release();
   }
-}
-
-void LaneRunner::end_lent() {
-  std::erase_if(lent_, [](Active& lent) {
-    if (!lent.submission->is_let_go()) return false;
-    lent.fetch = {};
-    lent.submission->release();
-    return true;
-  });
 }
 
 }  // namespace farpage

@@ -44,15 +44,11 @@ class LaneRunner {
   void begin_submitted();
   bool answer_from_index(Submission& submission);
   void end_active();
-  void end_lent();
 
   Lane lane_;
   const Clock& clock_;
   const std::shared_ptr<SubmissionPool> pool_;
-  // The thread's: those under way; and those that are done and released, some page of which lies in
-  // a place of the lane's own, lent until the ticket goes.
-  std::vector<Active> active_;
-  std::vector<Active> lent_;
+  std::vector<Active> active_;  // the thread's
   std::vector<uint8_t> shown_;  // by an index, of the keys in hand
   std::atomic<bool> is_ending_{false};
   std::thread thread_;

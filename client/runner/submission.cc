@@ -49,7 +49,6 @@ void Submission::release() {
 
 void Submission::reset() {
   state_.store(kUnderWay, std::memory_order_relaxed);
-  is_let_go_.store(false, std::memory_order_relaxed);
   requests.clear();
   puts.clear();
   keys.clear();

@@ -55,10 +55,6 @@ class Submission {
   bool wait_done(uint64_t deadline_ns) { return wait(kDone, deadline_ns); }
   bool wait_released(uint64_t deadline_ns) { return wait(kReleased, deadline_ns); }
 
-  // The ticket has gone: nobody looks at the verdicts any more.
-  void let_go() { is_let_go_.store(true); }
-  bool is_let_go() const { return is_let_go_.load(); }
-
   // The client's thread alone. finish() tells who waits; release() may come later.
   void finish();
   void release();
@@ -71,7 +67,6 @@ class Submission {
   bool wait(State least, uint64_t deadline_ns);
 
   std::atomic<uint8_t> state_{kUnderWay};
-  std::atomic<bool> is_let_go_{false};
   std::mutex mutex_;  // of a wait; nobody else's fetch ever takes it
   std::condition_variable changed_;
 };

@@ -27,8 +27,6 @@ Ticket::~Ticket() {
 
 void Ticket::drop() {
   if (submission_ == nullptr) return;
-  submission_->let_go();
-  if (!submission_->released()) pool_->ring();
   submission_->wait_released(kNever);
   pool_->give_back(*std::exchange(submission_, nullptr));
 }

@@ -33,6 +33,8 @@ class Ticket {
   bool wait_released(uint64_t deadline_ns) const;
 
   // Once it is done, one for each page, in the order of the request. Theirs as long as the ticket.
+  // A verdict's `place` may be read once it is released: until then the client's thread may write
+  // it.
   std::span<const PageVerdict> verdicts() const;  // of fetch() and exists()
   std::span<const PutResult> results() const;     // of a put
   // Of a remove: how many of the keys had a page; kTimeout or kUnavailable: not acknowledged.

@@ -189,6 +189,14 @@ TEST(Farpage, AFlushThatIsLateSaysSo) {
   EXPECT_EQ(put.results()[0].code, Code::kOk);
 }
 
+TEST(Farpage, HedgesAreForThoseWhoDriveALane) {
+  const auto tier = open();
+  const Pages landed(*tier, 1);
+  const auto refused = tier->fetch(fetches(landed), kTimeoutUs, {.hedge = true});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kInvalid);
+}
+
 TEST(Farpage, AFullQueueIsACodeAndNotAWait) {
   OpenOptions options = embedded();
   options.lanes = {.lanes = 1, .queue_depth = 2};
