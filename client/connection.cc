@@ -10,8 +10,9 @@
 namespace farpage {
 
 Result<std::unique_ptr<Connection>> Connection::open(const OpenOptions& options,
-                                                     const WrapFabric& wrap) {
-  auto connection = reach(options, wrap);
+                                                     const WrapFabric& wrap,
+                                                     const ClientCredentials* loaded) {
+  auto connection = reach(options, wrap, loaded);
   if (!connection) return connection;
   Connection& made = **connection;
   auto client = made.connect(options.client);
@@ -28,8 +29,9 @@ Result<std::unique_ptr<Connection>> Connection::open(const OpenOptions& options,
 }
 
 Result<std::unique_ptr<Connection>> Connection::reach(const OpenOptions& options,
-                                                      const WrapFabric& wrap) {
-  auto credentials = options.security.load();
+                                                      const WrapFabric& wrap,
+                                                      const ClientCredentials* loaded) {
+  auto credentials = loaded != nullptr ? *loaded : options.security.load();
   if (!credentials) return tl::unexpected(credentials.error());
   auto connection = std::unique_ptr<Connection>(new Connection);
   connection->runtime_ = std::make_unique<AsioRuntime>();

@@ -24,12 +24,16 @@ class Connection {
   // would bring. It lives as long as the connection. None: the client uses the fabric itself.
   using WrapFabric = std::function<std::unique_ptr<Fabric>(Fabric&, const Clock&)>;
 
-  // Reaches the nodes and makes the client; blocks up to client.connect_ms.
+  // Reaches the nodes and makes the client; blocks up to client.connect_ms. `loaded`: what
+  // options.security names, where that was read before (a pipe can be read once); null: it is read
+  // here.
   static Result<std::unique_ptr<Connection>> open(const OpenOptions& options,
-                                                  const WrapFabric& wrap = {});
+                                                  const WrapFabric& wrap = {},
+                                                  const ClientCredentials* loaded = nullptr);
   // The same without a client, for those who connect() several; each must go before this.
   static Result<std::unique_ptr<Connection>> reach(const OpenOptions& options,
-                                                   const WrapFabric& wrap = {});
+                                                   const WrapFabric& wrap = {},
+                                                   const ClientCredentials* loaded = nullptr);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;

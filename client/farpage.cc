@@ -3,10 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 namespace farpage {
 namespace {
+
+constexpr uint64_t kAttempts = 4;  // to open a named node, in the time that it has
+constexpr uint64_t kPauseNs = 10 * kMillisecond;
 
 auto too_many(const char* what) {
   return fail(Code::kExhausted,
@@ -34,6 +40,32 @@ Ticket submit(Runner& runner, Taken taken) {
 
 Result<std::unique_ptr<Farpage>> Farpage::open(const OpenOptions& options) {
   if (auto valid = options.validate(); !valid) return tl::unexpected(valid.error());
+  const bool may_move = options.embedded && !options.embedded_node.name.empty();
+  try {
+    return may_move ? open_moving(options) : open_valid(options);
+  } catch (const std::system_error& thrown) {  // what std::thread has in place of an error code
+    return fail(Code::kExhausted, fmt::format("cannot start a thread: {}; raise the limit of "
+                                              "processes (ulimit -u)",
+                                              thrown.what()));
+  }
+}
+
+// The process that has the named node may be ending: then this one, or another, has it next.
+Result<std::unique_ptr<Farpage>> Farpage::open_moving(const OpenOptions& options) {
+  const Clock& clock = boottime_clock();
+  const uint64_t until_ns = clock.now_ns() + options.client.connect_ms * kMillisecond;
+  OpenOptions attempt = options;
+  attempt.client.connect_ms = std::max<uint64_t>(options.client.connect_ms / kAttempts, 1);
+  while (true) {
+    auto opened = open_valid(attempt);
+    if (opened || clock.now_ns() >= until_ns) return opened;
+    const Code code = opened.error().code;
+    if (code == Code::kInvalid || code == Code::kDenied) return opened;
+    std::this_thread::sleep_for(std::chrono::nanoseconds(kPauseNs));
+  }
+}
+
+Result<std::unique_ptr<Farpage>> Farpage::open_valid(const OpenOptions& options) {
   auto connection = Connection::open(options);
   if (!connection) return tl::unexpected(connection.error());
   auto made = std::unique_ptr<Farpage>(new Farpage);

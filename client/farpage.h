@@ -44,14 +44,15 @@ class Farpage {
   // are for those who drive a lane.
   Result<Ticket> fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
                        const FetchOptions& options = {}, const Notification& notification = {});
-  // Stores pages from registered memory.
+  // Stores pages from registered memory. One thread writes them to the nodes, in the order of the
+  // calls: a put to a node that hangs costs those behind it their time (kTimeout).
   Result<Ticket> put(std::span<const PutRequest> requests, uint64_t timeout_us,
                      const Notification& notification = {});
   Result<Ticket> remove(std::span<const PageKey> keys, uint64_t timeout_us,
                         const Notification& notification = {});
 
-  // Blocks until every put and remove that was submitted before has its result; kTimeout: one has
-  // none by then.
+  // Blocks until every put and remove that was submitted before has its result. kTimeout: one has
+  // none by then. kExhausted: as put().
   Result<void> flush(uint64_t timeout_us);
 
   // Which of the keys have a page now: those with the verdict `ready`. A hint: a page may go the
@@ -71,6 +72,8 @@ class Farpage {
 
  private:
   Farpage() = default;
+  static Result<std::unique_ptr<Farpage>> open_moving(const OpenOptions& options);
+  static Result<std::unique_ptr<Farpage>> open_valid(const OpenOptions& options);
   uint64_t deadline_ns(uint64_t timeout_us) const;
   template <typename Fill>
   Result<Ticket> read(SubmissionKind kind, uint64_t timeout_us, const Notification& notification,

@@ -15,7 +15,7 @@ Result<std::unique_ptr<NodeConnection>> NodeConnection::open(const ConnectOption
   auto made = std::unique_ptr<NodeConnection>(new NodeConnection);
   const auto nodes = made->start_nodes(options, interrupts);
   if (!nodes) return tl::unexpected(nodes.error());
-  auto connection = Connection::open(*nodes, options.wrap_fabric);
+  auto connection = Connection::open(*nodes, options.wrap_fabric, &options.credentials);
   if (!connection) return tl::unexpected(connection.error());
   made->connection_ = std::move(*connection);
   if (const std::string url = made->connection_->metrics_url(); !url.empty()) {
@@ -29,7 +29,7 @@ Result<std::unique_ptr<NodeConnection>> NodeConnection::reach(const ConnectOptio
   auto made = std::unique_ptr<NodeConnection>(new NodeConnection);
   const auto nodes = made->start_nodes(options, interrupts);
   if (!nodes) return tl::unexpected(nodes.error());
-  auto connection = Connection::reach(*nodes, options.wrap_fabric);
+  auto connection = Connection::reach(*nodes, options.wrap_fabric, &options.credentials);
   if (!connection) return tl::unexpected(connection.error());
   made->connection_ = std::move(*connection);
   return made;

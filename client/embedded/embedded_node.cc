@@ -1,5 +1,7 @@
 #include "client/embedded/embedded_node.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -10,12 +12,17 @@
 namespace farpage {
 namespace {
 
-constexpr uint64_t kMostStagingBytes = 64 * kMiB;
-constexpr uint64_t kClients = 8;  // that can put at one time
+// The same whatever the pool, so that clients need not know which process's options the node has.
+constexpr uint64_t kStagingBytes = 16 * kMiB;
+constexpr uint64_t kClients = 64;  // that can put at one time
 
-// Staging is memory too: as much as a quarter of the pool for each client.
 uint64_t staging_bytes(const EmbeddedOptions& options) {
-  return std::max(std::min(options.pool_bytes / 4, kMostStagingBytes), 2 * options.page_bytes);
+  return std::max(kStagingBytes, 2 * options.page_bytes);
+}
+
+bool is_socket(const std::string& path) {
+  struct stat status = {};
+  return ::lstat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode);
 }
 
 NodeOptions node_options(const EmbeddedOptions& options, const std::string& backend,
@@ -50,7 +57,8 @@ Result<std::unique_ptr<EmbeddedNode>> EmbeddedNode::start(const EmbeddedOptions&
   const std::string stem = *folder + "/" + (options.name.empty() ? "node" : options.name);
   made->path_ = stem + ".sock";
   auto socket = BoundUnixSocket::bind(made->path_);
-  if (!socket && socket.error().code == Code::kExists && !options.name.empty()) return made;
+  const bool has_another = !socket && socket.error().code == Code::kExists;
+  if (has_another && !options.name.empty() && is_socket(made->path_)) return made;
   if (!socket) return tl::unexpected(socket.error());
   auto serves = made->serve(options, backend, stem + ".state", std::move(*socket));
   if (!serves) return tl::unexpected(serves.error());

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "pagetable/geometry.h"
+
 namespace farpage {
 namespace {
 
@@ -33,7 +35,11 @@ Result<void> EmbeddedOptions::validate() const {
                     "'.', the first of them no dot",
                     name, kLongestName));
   }
-  return {};
+  return make_geometry(page_bytes, pool_bytes, SlotLayout::kTogether)
+      .map([](const Geometry&) {})
+      .map_error([](const Error& error) {
+        return Error{error.code, "the table [embedded]: " + error.message};
+      });
 }
 
 }  // namespace farpage

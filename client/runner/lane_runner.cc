@@ -1,9 +1,16 @@
 #include "client/runner/lane_runner.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace farpage {
+namespace {
+
+constexpr size_t kAtOnce = 16;         // submissions begun in one turn
+constexpr size_t kKeysAtOnce = 1'024;  // looked up in one turn
+
+}  // namespace
 
 Result<std::unique_ptr<LaneRunner>> LaneRunner::start(Client& client, size_t depth) {
   auto lane = client.open_lane();
@@ -33,13 +40,14 @@ void LaneRunner::submit(Submission& submission) {
 void LaneRunner::run() {
   while (true) {
     const uint32_t seen = pool_->rings();
-    begin_submitted();
+    const bool is_ending = is_ending_.load();  // what was submitted before is in the queue
+    const bool has_begun = begin_submitted();
     const bool has_moved = lane_.progress();
     end_active();
-    if (has_moved) continue;
+    if (has_begun || has_moved) continue;
     if (!active_.empty()) {
       lane_.wait(kNever);
-    } else if (is_ending_.load()) {
+    } else if (is_ending) {
       return;
     } else {
       pool_->sleep(seen);
@@ -47,8 +55,12 @@ void LaneRunner::run() {
   }
 }
 
-void LaneRunner::begin_submitted() {
-  while (Submission* submission = pool_->next_submitted()) {
+// A few, so that those under way have their turn.
+bool LaneRunner::begin_submitted() {
+  size_t begun = 0;
+  for (; begun < kAtOnce; ++begun) {
+    Submission* submission = pool_->next_submitted();
+    if (submission == nullptr) break;
     if (submission->kind == SubmissionKind::kExists && answer_from_index(*submission)) continue;
     submission->verdicts.resize(submission->requests.size());
     active_.push_back({submission,
@@ -56,13 +68,21 @@ void LaneRunner::begin_submitted() {
                                    submission->deadline_ns, submission->options),
                        false});
   }
+  return begun > 0;
 }
 
 // Otherwise it becomes a fetch without destinations, which asks any node.
 bool LaneRunner::answer_from_index(Submission& submission) {
-  const std::vector<PageKey>& keys = submission.keys;
+  const std::span<const PageKey> keys = submission.keys;
   shown_.resize(keys.size());
-  if (clock_.now_ns() < submission.deadline_ns && lane_.look_up(keys, shown_)) {
+  bool is_shown = true;
+  for (size_t i = 0; i < keys.size() && is_shown; i += kKeysAtOnce) {
+    const size_t count = std::min(kKeysAtOnce, keys.size() - i);
+    is_shown = clock_.now_ns() < submission.deadline_ns &&
+               lane_.look_up(keys.subspan(i, count), std::span(shown_).subspan(i, count));
+    end_active();
+  }
+  if (is_shown) {
     submission.verdicts.resize(keys.size());
     for (size_t i = 0; i < keys.size(); ++i) {
       submission.verdicts[i].verdict = shown_[i] != 0 ? Verdict::kReady : Verdict::kRecompute;

@@ -41,7 +41,7 @@ class LaneRunner {
 
   LaneRunner(Lane lane, const Clock& clock, size_t depth);
   void run();
-  void begin_submitted();
+  bool begin_submitted();
   bool answer_from_index(Submission& submission);
   void end_active();
 

@@ -17,14 +17,21 @@ constexpr uint64_t kLateLookNs = kMillisecond;
 WriteRunner::WriteRunner(Client& client, Runtime& runtime, size_t depth)
     : client_(client), runtime_(runtime), pool_(std::make_shared<SubmissionPool>(depth)) {
   active_.reserve(depth);
-  thread_ = std::thread([this] { run(); });
+  writer_ = std::thread([this] { write_all(); });
+  teller_ = std::thread([this] { tell_all(); });
 }
 
 WriteRunner::~WriteRunner() {
   is_ending_.store(true);
   pool_->ring();
   runtime_.notify();
-  thread_.join();
+  teller_.join();
+  {
+    const std::lock_guard lock(mutex_);
+    writer_ends_ = true;
+  }
+  handed_.notify_one();
+  writer_.join();
 }
 
 void WriteRunner::submit(Submission& submission) {
@@ -32,12 +39,31 @@ void WriteRunner::submit(Submission& submission) {
   runtime_.notify();
 }
 
-void WriteRunner::run() {
+void WriteRunner::write_all() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    handed_.wait(lock, [this] { return writer_ends_ || !to_write_.empty(); });
+    if (to_write_.empty()) return;
+    const ToWrite next = std::move(to_write_.front());
+    to_write_.pop_front();
+    if (!next.writing->take()) continue;
+    lock.unlock();
+    Submission& submission = *next.submission;
+    next.writing->put.emplace(client_.put(submission.puts, submission.deadline_ns));
+    next.writing->is_written.store(true);
+    pool_->ring();
+    runtime_.notify();
+    lock.lock();
+  }
+}
+
+void WriteRunner::tell_all() {
   while (true) {
     const uint32_t seen = pool_->rings();
+    const bool is_ending = is_ending_.load();  // what was submitted before is in the queue
     while (Submission* submission = pool_->next_submitted()) begin(*submission);
     end_active();
-    if (active_.empty() && is_ending_.load()) return;
+    if (active_.empty() && is_ending) return;
     if (active_.empty()) {
       pool_->sleep(seen);
       continue;
@@ -58,41 +84,57 @@ void WriteRunner::run() {
 void WriteRunner::begin(Submission& submission) {
   Active active;
   active.submission = &submission;
-  if (submission.kind == SubmissionKind::kPut) {
-    active.put.emplace(client_.put(submission.puts, submission.deadline_ns));
-  } else if (submission.kind == SubmissionKind::kRemove) {
+  if (submission.kind == SubmissionKind::kRemove) {
     active.remove.emplace(client_.remove(submission.keys, submission.deadline_ns));
+  } else if (submission.kind == SubmissionKind::kPut) {
+    active.writing = std::make_shared<Writing>();
+    {
+      const std::lock_guard lock(mutex_);
+      to_write_.push_back({&submission, active.writing});
+    }
+    handed_.notify_one();
   }
   active_.push_back(std::move(active));
 }
 
+// Its deadline has passed. The writer ends one that it has taken by its deadline by itself.
+bool WriteRunner::is_due(Active& active) const {
+  if (runtime_.clock().now_ns() < active.submission->deadline_ns) return false;
+  if (active.writing == nullptr || active.writing->is_written.load()) return true;
+  if (!active.writing->take()) return false;
+  active.writing->is_written.store(true);
+  return true;
+}
+
 void WriteRunner::end_active() {
-  const uint64_t now = runtime_.clock().now_ns();
   bool are_told = true;  // all before
   for (Active& active : active_) {
-    const bool is_due = now >= active.submission->deadline_ns;
+    if (active.is_told) continue;
     const bool is_answered = active.is_flush() ? are_told : active.is_answered();
-    if (!active.is_told && active.is_flush() && !is_answered && is_due) {
-      active.submission->code = Code::kTimeout;
+    if (is_answered || is_due(active)) {
+      if (active.is_flush() && !is_answered) active.submission->code = Code::kTimeout;
+      tell(active);
     }
-    if (!active.is_told && (is_due || is_answered)) tell(active);
     are_told &= active.is_told;
   }
   std::erase_if(active_, [](Active& active) {
     if (!active.is_told || !active.is_released()) return false;
-    active.put.reset();
+    if (active.writing != nullptr) active.writing->put.reset();
     active.submission->release();
     return true;
   });
 }
 
-// What waits inside has nothing to wait for.
+// Nothing in here has anything to wait for.
 void WriteRunner::tell(Active& active) {
   Submission& submission = *active.submission;
-  if (active.put) {
-    const std::span<const PutResult> results = active.put->wait();
+  if (active.writing != nullptr && active.writing->put) {
+    const std::span<const PutResult> results = active.writing->put->wait();
     submission.results.assign(results.begin(), results.end());
-    submission.why = active.put->why();
+    submission.why = active.writing->put->why();
+  } else if (active.writing != nullptr) {
+    submission.results.assign(submission.puts.size(), PutResult{Code::kTimeout, 0});
+    submission.why = "the puts before it took all of its time";
   } else if (active.remove) {
     const Result<uint64_t> removed = active.remove->wait();
     submission.removed = removed.value_or(0);

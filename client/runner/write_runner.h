@@ -1,7 +1,10 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -13,14 +16,16 @@
 
 namespace farpage {
 
-// The thread that puts and removes pages for those that submit it. It copies the pages of one put
-// after the other into the staging at their nodes; the nodes' acknowledgements come side by side.
+// Two threads that put and remove pages for those that submit it. The writer copies the pages of
+// one put after the other into the staging at their nodes, which may block it; the teller hears the
+// nodes' acknowledgements, and tells each submission's end by its deadline, also of one that waits
+// behind a blocked writer.
 class WriteRunner {
  public:
   // `client` and `runtime`, the client's own, outlive it. `depth`: submissions under way at one
   // time.
   WriteRunner(Client& client, Runtime& runtime, size_t depth);
-  // Ends once every operation has been released: no submit() may come meanwhile.
+  // Ends once every submission has been released: no submit() may come meanwhile.
   ~WriteRunner();
   WriteRunner(const WriteRunner&) = delete;
   WriteRunner& operator=(const WriteRunner&) = delete;
@@ -30,29 +35,55 @@ class WriteRunner {
   void submit(Submission& submission);
 
  private:
-  // A put, a remove, or neither: a flush, which is answered once those before it are told.
+  // A put on its way to the writer and back. Whoever takes it first has it: the writer, or the
+  // teller once its deadline has passed.
+  struct Writing {
+    std::atomic<bool> is_taken{false};
+    std::atomic<bool> is_written{false};
+    std::optional<Put> put;  // the writer's, until it is written
+    bool take() { return !is_taken.exchange(true); }
+  };
+  // What the teller knows of a submission: a put, a remove, or neither: a flush, which is answered
+  // once those before it are told.
   struct Active {
     Submission* submission = nullptr;
-    std::optional<Put> put;
+    std::shared_ptr<Writing> writing;
     std::optional<Remove> remove;
     bool is_told = false;
 
-    bool is_answered() const { return put ? put->done() : remove && remove->done(); }
-    bool is_flush() const { return !put && !remove; }
-    bool is_released() const { return !put || put->released(); }
+    bool is_answered() const {
+      if (remove) return remove->done();
+      return writing != nullptr && writing->is_written.load() &&
+             (!writing->put || writing->put->done());
+    }
+    bool is_released() const {
+      return writing == nullptr || !writing->put || writing->put->released();
+    }
+    bool is_flush() const { return writing == nullptr && !remove; }
+  };
+  struct ToWrite {
+    Submission* submission;
+    std::shared_ptr<Writing> writing;
   };
 
-  void run();
+  void tell_all();
+  void write_all();
   void begin(Submission& submission);
+  bool is_due(Active& active) const;
   void tell(Active& active);
   void end_active();
 
   Client& client_;
   Runtime& runtime_;
   const std::shared_ptr<SubmissionPool> pool_;
-  std::vector<Active> active_;  // the thread's
+  std::vector<Active> active_;  // the teller's
   std::atomic<bool> is_ending_{false};
-  std::thread thread_;
+  std::mutex mutex_;  // of what follows: what the teller hands to the writer
+  std::condition_variable handed_;
+  std::deque<ToWrite> to_write_;
+  bool writer_ends_ = false;
+  std::thread writer_;
+  std::thread teller_;
 };
 
 }  // namespace farpage

@@ -152,7 +152,7 @@ class ClusterTest(Counts, Case):
         self.assert_fails(refused("cluster.nodes=a=/x,a=/y", "cluster.name=a"), 2, "'a' twice")
         self.assert_fails(refused("cluster.nodes=a=/x", "cluster.name=a"), 2, "2 replicas on 1 nodes")
         self.assert_fails(self.run_program("replay", "generate", "--node", "/x", "--set", "cluster.nodes=a=/x,b=/y"), 2,
-                          "--node", "leave one out")
+                          "--node", "leave out all but one")
         self.assert_fails(self.run_program("replay", "generate", "--nodes", 2, "--replicas", 3), 2, "--replicas is 3")
         self.assert_fails(self.run_program("replay", "generate", "--nodes", 0), 2, "choose 1 to 16")
 

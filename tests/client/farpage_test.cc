@@ -170,6 +170,35 @@ TEST(Farpage, FlushComesAfterWhatWasSubmittedBefore) {
   for (const Ticket& ticket : tickets) EXPECT_TRUE(ticket.done());
 }
 
+// The staging is full, and the node does not empty it: the writer is blocked.
+TEST(Farpage, PutsAndRemovesBehindABlockedPutEndByTheirDeadlines) {
+  NodeOptions node = Cluster::small_options();
+  node.lease_ms = 600'000;
+  Cluster cluster(Path::kTcp, node);
+  OpenOptions options;
+  options.node = format_address(cluster.address());
+  options.client.staging_bytes = kMiB;
+  const auto tier = open(options);
+  const Pages sources(*tier, 200, 1);
+  put_all(*tier, sources);
+  cluster.hold();
+  std::vector<Ticket> blocked;
+  for (int i = 0; i < 3; ++i) blocked.push_back(tier->put(puts(sources), 600'000'000).value());
+  const Ticket put = tier->put(puts(sources), 50'000).value();
+  const std::array keys = {key(0)};
+  const Ticket remove = tier->remove(keys, 50'000).value();
+  const uint64_t patience_ns = tier->clock().now_ns() + kTimeoutUs * kMicrosecond;
+  ASSERT_TRUE(put.wait_released(patience_ns));
+  for (const PutResult& result : put.results()) EXPECT_EQ(result.code, Code::kTimeout);
+  ASSERT_TRUE(remove.wait_released(patience_ns));
+  EXPECT_EQ(remove.removed().error().code, Code::kTimeout);
+  cluster.go_on();
+  for (const Ticket& ticket : blocked) {
+    ticket.wait();
+    EXPECT_EQ(ticket.results()[0].code, Code::kOk);
+  }
+}
+
 // No node acknowledges meanwhile.
 TEST(Farpage, AFlushThatIsLateSaysSo) {
   Cluster cluster(Path::kTcp);
@@ -289,6 +318,45 @@ TEST(Farpage, ATicketOutlivesItsFarpage) {
   EXPECT_EQ(ticket.verdicts()[0].verdict, Verdict::kRecompute);
 }
 
+// Whether it was begun when the end came or not.
+TEST(Farpage, WhatIsSubmittedLastEndsTooWhenItIsClosed) {
+  for (int i = 0; i < 30; ++i) {
+    auto tier = open();
+    const std::array requests = {PageRequest{key(1), 0, {}}};
+    const std::array keys = {key(1)};
+    const Ticket fetch = tier->fetch(requests, kTimeoutUs).value();
+    const Ticket exists = tier->exists(keys, kTimeoutUs).value();
+    const Ticket remove = tier->remove(keys, kTimeoutUs).value();
+    tier.reset();
+    EXPECT_TRUE(fetch.released() && exists.released() && remove.released());
+  }
+}
+
+// Each question is answered at once; fetches have their turn all the same.
+TEST(Farpage, AFloodOfQuestionsKeepsNoFetchWaiting) {
+  OpenOptions options = embedded();
+  options.lanes.lanes = 1;
+  const auto tier = open(options);
+  put_all(*tier, Pages(*tier, 8, 1));
+  std::vector<PageKey> keys;
+  for (size_t i = 0; i < 5'000; ++i) keys.push_back(key(i % 8));
+  std::atomic<bool> is_over = false;
+  std::vector<std::thread> asking;
+  for (int number = 0; number < 4; ++number) {
+    asking.emplace_back([&] {
+      while (!is_over) EXPECT_EQ(tier->leading(keys, kTimeoutUs).value(), keys.size());
+    });
+  }
+  const Pages landed(*tier, 8);
+  for (int i = 0; i < 50; ++i) {
+    const Ticket ticket = tier->fetch(fetches(landed), kTimeoutUs).value();
+    EXPECT_TRUE(ticket.wait_until(tier->clock().now_ns() + kTimeoutUs * kMicrosecond));
+    EXPECT_EQ(ticket.verdicts()[0].verdict, Verdict::kReady);
+  }
+  is_over = true;
+  for (std::thread& thread : asking) thread.join();
+}
+
 TEST(Farpage, ATimeoutOfNothingIsAVerdictAtOnce) {
   const auto tier = open();
   const Pages pages(*tier, 1, 1);
@@ -353,7 +421,12 @@ TEST(Farpage, NothingOfItIsLeftOnceItIsClosed) {
     put_all(*tier, Pages(*tier, 1, 1));
   }
   EXPECT_EQ(entries("/proc/self/fd"), descriptors);
-  EXPECT_EQ(entries("/proc/self/task"), threads);
+  // A thread that was joined may stay there a moment longer.
+  const uint64_t patience_ns = boottime_clock().now_ns() + 10 * kSecond;
+  while (entries("/proc/self/task") > threads && boottime_clock().now_ns() < patience_ns) {
+    std::this_thread::yield();
+  }
+  EXPECT_LE(entries("/proc/self/task"), threads);
 }
 
 TEST(Farpage, TwoOfThemInOneProcessKnowNothingOfEachOther) {

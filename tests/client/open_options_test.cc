@@ -76,6 +76,10 @@ TEST(OpenOptions, WhatCannotBeIsRefusedInASentence) {
         refusal(std::string("[client]\nembedded = true\n[embedded]\nname = \"") + name + "\""),
         HasSubstr("embedded.name"));
   }
+  EXPECT_THAT(refusal("[client]\nembedded = true\n[embedded]\npool_bytes = 100"),
+              HasSubstr("the table [embedded]"));
+  EXPECT_THAT(refusal("[client]\nembedded = true\n[embedded]\npage_bytes = 0"),
+              HasSubstr("the table [embedded]"));
   EXPECT_THAT(refusal("[client]\nembedded = true\n[node]\npool_bytes = 1"), HasSubstr("node"));
   EXPECT_THAT(refusal("[client\n"), HasSubstr("configuration:1"));
 }

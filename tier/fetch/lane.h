@@ -81,8 +81,9 @@ class Lane {
   // Looks keys up in the index of their primaries, where this process has it mapped (shm):
   // `shown[i]` says whether an entry leads to a page of keys[i] now. An entry is a hint: one in a
   // million leads to another page, and a page may go the next moment; a fetch decides. Reads
-  // nothing else, and tells no node. False: an index is not mapped, or a view has ended; `shown` is
-  // undefined, and a fetch without destinations answers the same.
+  // nothing else, and tells no node. False: an index is not mapped, a view has ended, or a fleet's
+  // primary has no such entry, and another replica may have the page; `shown` is undefined, and a
+  // fetch without destinations answers.
   bool look_up(std::span<const PageKey> keys, std::span<uint8_t> shown);
 
   // Does what can be done without waiting; for those who watch a fetch's counter. Answers whether

@@ -63,6 +63,8 @@ bool LaneEngine::look_up(std::span<const PageKey> keys, std::span<uint8_t> shown
     const uint64_t slots = peer->path.view().geometry.slots;
     shown[i - kAhead] = find_candidates(buckets, key, slots).count > 0;
   }
+  // Another replica may have what the primary has not.
+  if (!single_ && std::ranges::find(shown, 0) != shown.end()) return false;
   // As of any read: whether what it brought may be used is asked afterwards.
   now_ns_ = clock_.now_ns();
   if (fleet_number_ != fleet_->number()) return false;

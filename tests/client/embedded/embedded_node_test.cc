@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdlib>
+#include <fstream>
 #include <stdexcept>
+#include <thread>
 
 #include "client/farpage.h"
 #include "tests/support/temp_dir.h"
@@ -85,6 +88,47 @@ TEST_F(NamedNodes, TheNextToOpenItBeginsAnEmptyNodeWhichTheOthersFind) {
     ASSERT_NE(reason, Reason::kCorrupt);
     seen = byte;
   }
+}
+
+// The node goes from one to the other while both open and close it.
+TEST_F(NamedNodes, WhoOpensItWhileAnotherClosesItHasANode) {
+  std::atomic<bool> is_over = false;
+  const auto open_and_close = [] {
+    try {
+      open("a");
+    } catch (const std::runtime_error& error) {
+      ADD_FAILURE() << error.what();
+    }
+  };
+  std::thread other([&] {
+    while (!is_over) open_and_close();
+  });
+  for (int i = 0; i < 20; ++i) open_and_close();
+  is_over = true;
+  other.join();
+}
+
+TEST_F(NamedNodes, ItsSizesAreThoseOfTheFirst) {
+  const auto first = open("a");
+  OpenOptions larger;
+  larger.embedded = true;
+  larger.embedded_node = {.name = "a", .pool_bytes = 512 * kMiB, .page_bytes = 2 * kPageBytes};
+  const auto second = Farpage::open(larger);
+  ASSERT_TRUE(second.has_value()) << second.error().message;
+  EXPECT_EQ((*second)->page_bytes(), kPageBytes);
+}
+
+TEST_F(NamedNodes, TwelveCanShareIt) {
+  std::vector<std::unique_ptr<Farpage>> all;
+  for (int i = 0; i < 12; ++i) all.push_back(open("a"));
+  put(*all.front(), key_, std::byte{5});
+  EXPECT_EQ(fetch(*all.back(), key_).second, std::byte{5});
+}
+
+TEST_F(NamedNodes, AFileInThePlaceOfTheSocketIsNamed) {
+  ::mkdir((dir_ / "farpage").c_str(), 0700);
+  std::ofstream(dir_ / "farpage/a.sock") << "no socket";
+  EXPECT_THROW(open("a"), std::runtime_error);
 }
 
 TEST_F(NamedNodes, AFolderThatOthersMayEnterIsRefused) {
