@@ -1,4 +1,7 @@
 #include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <string>
 
 #include "tests/client/c/c_client.h"
 #include "tests/client/c/held_callback.h"
@@ -83,16 +86,27 @@ TEST(CTicket, AnswersAsItsOperationDoes) {
   EXPECT_THAT(farpage_last_error(), HasSubstr("farpage_ticket_results()"));
 }
 
-TEST(CTicket, ARemoveThatIsNotAcknowledgedIsACode) {
-  const auto client = open_client();
+TEST(CTicket, WhatANodeThatHasEndedDoesNotAcknowledgeIsACode) {
+  const std::string toml = "[client]\nembedded = true\n[embedded]\nname = \"c_ticket_" +
+                           std::to_string(::getpid()) + "\"\npage_bytes = 4096\n";
+  auto memory = filled(1, 1);
+  auto with_node = open_client(toml);
+  const auto client = open_client(toml);
+  register_all(client.get(), memory);
+  put_all(client.get(), pages_in(memory));
+  with_node.reset();
   const auto keys = keys_up_to(1);
   farpage_ticket_t* made = nullptr;
-  expect_ok(farpage_remove(client.get(), keys.data(), 1, 0, nullptr, &made));
-  const CTicket ticket(made);
-  wait(ticket);
+  expect_ok(farpage_remove(client.get(), keys.data(), 1, 50'000, nullptr, &made));
+  const CTicket removes(made);
+  wait(removes);
   uint64_t removed = 1;
-  EXPECT_EQ(farpage_ticket_removed(ticket.get(), &removed), FARPAGE_TIMEOUT);
+  const auto code = farpage_ticket_removed(removes.get(), &removed);
+  EXPECT_TRUE(code == FARPAGE_TIMEOUT || code == FARPAGE_UNAVAILABLE) << code;
   EXPECT_EQ(removed, 0u);
+  EXPECT_STRNE(farpage_ticket_why(removes.get()), "");
+  const auto puts = put(client.get(), pages_in(memory), nullptr, 50'000);
+  EXPECT_NE(results(puts)[0].code, FARPAGE_OK);
 }
 
 }  // namespace
