@@ -108,11 +108,10 @@ void LaneRunner::end_active() {
       ++i;
       continue;
     }
-    Active ended = std::move(active);
-    if (&active != &active_.back()) active = std::move(active_.back());
-    active_.pop_back();
-    ended.fetch = {};
-    ended.submission->release();
+    Submission& submission = *active.submission;
+    std::swap(active, active_.back());
+    active_.pop_back();  // with its fetch
+    submission.release();
   }
 }
 
