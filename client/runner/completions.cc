@@ -2,9 +2,9 @@
 
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <cerrno>
-
-#include "base/check.h"
+#include <utility>
 
 namespace farpage {
 
@@ -15,20 +15,21 @@ Result<std::unique_ptr<Completions>> Completions::make() {
 }
 
 void Completions::add(uint64_t tag) {
-  FARPAGE_CHECK(tags_.push(tag));
-  if (!is_readable_.exchange(true)) ::eventfd_write(fd_.get(), 1);
+  const std::lock_guard lock(mutex_);
+  tags_.push_back(tag);
+  if (tags_.size() == 1) ::eventfd_write(fd_.get(), 1);
 }
 
-// The descriptor is made unreadable before the look at the queue: a tag that comes after the look
-// makes it readable again. It may be readable for a tag that was taken before, too.
 size_t Completions::take(std::span<uint64_t> tags) {
-  eventfd_t count = 0;
-  ::eventfd_read(fd_.get(), &count);
-  is_readable_.store(false);
-  size_t taken = 0;
-  while (taken < tags.size() && tags_.pop(tags[taken])) ++taken;
-  if (!tags_.empty() && !is_readable_.exchange(true)) ::eventfd_write(fd_.get(), 1);
-  return taken;
+  const std::lock_guard lock(mutex_);
+  const size_t count = std::min(tags.size(), tags_.size());
+  std::copy_n(tags_.begin(), count, tags.begin());
+  tags_.erase(tags_.begin(), tags_.begin() + static_cast<std::ptrdiff_t>(count));
+  if (count > 0 && tags_.empty()) {
+    eventfd_t written = 0;
+    ::eventfd_read(fd_.get(), &written);
+  }
+  return count;
 }
 
 }  // namespace farpage

@@ -1,18 +1,19 @@
 #pragma once
 
-#include <atomic>
-#include <boost/lockfree/queue.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <utility>
 
 #include "base/status.h"
 #include "base/unique_fd.h"
 
 namespace farpage {
 
-// Tags of operations that are done, for a thread with an event loop of its own: its descriptor is
+// Tags of submissions that are done, for a thread with an event loop of its own: its descriptor is
 // readable while tags wait. Any threads add and take.
 class Completions {
  public:
@@ -23,16 +24,14 @@ class Completions {
   // Takes as many tags as are there and have room; returns how many. Does not block.
   size_t take(std::span<uint64_t> tags);
 
-  // Takes memory when more tags wait than ever before.
   void add(uint64_t tag);
 
  private:
-  static constexpr size_t kFirstTags = 1'024;
-  explicit Completions(UniqueFd fd) : fd_(std::move(fd)), tags_(kFirstTags) {}
+  explicit Completions(UniqueFd fd) : fd_(std::move(fd)) {}
 
   const UniqueFd fd_;
-  boost::lockfree::queue<uint64_t> tags_;
-  std::atomic<bool> is_readable_{false};
+  std::mutex mutex_;
+  std::deque<uint64_t> tags_;
 };
 
 }  // namespace farpage

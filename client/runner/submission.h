@@ -41,6 +41,8 @@ class Submission {
   uint64_t deadline_ns = 0;
   Notification notification;
 
+  Submission* next = nullptr;  // its pool's, while it is submitted
+
   // By the client's thread until it is done.
   std::vector<PageVerdict> verdicts;  // `place` may change until it is released
   std::vector<PutResult> results;

@@ -1,8 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <boost/lockfree/queue.hpp>
-#include <boost/lockfree/stack.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -11,19 +9,19 @@
 
 namespace farpage {
 
-// The operations of one thread of the client's: those that are free, and those that are submitted
+// The submissions of one thread of the client's: those that are free, and those that are submitted
 // and wait for that thread. Neither allocates nor locks. It outlives the thread while tickets are
 // about.
 class SubmissionPool {
  public:
   explicit SubmissionPool(size_t depth);
 
-  // Any thread. Null: every operation is under way.
+  // Any thread. Null: every one is in use.
   Submission* take();
   // Back from a ticket, once it is released, or unused.
   void give_back(Submission& submission);
 
-  // Any thread submits, and rings; one takes.
+  // Any thread submits, and rings; one takes them, in the order of their coming.
   void submit(Submission& submission);
   Submission* next_submitted();
 
@@ -34,9 +32,18 @@ class SubmissionPool {
   void sleep(uint32_t seen) const { rings_.wait(seen); }
 
  private:
+  // The head of the free list (Treiber 1986): a submission's number, and above it a count of the
+  // changes, by which a thread that was held up between its look and its change finds out.
+  static constexpr uint32_t kNone = UINT32_MAX;
+  static constexpr uint64_t head(uint64_t changes, uint32_t number) {
+    return changes << 32 | number;
+  }
+
   std::vector<Submission> submissions_;
-  boost::lockfree::stack<Submission*> free_;
-  boost::lockfree::queue<Submission*> submitted_;  // has room for all
+  std::vector<std::atomic<uint32_t>> next_free_;  // by number
+  std::atomic<uint64_t> free_{kNone};
+  std::atomic<Submission*> submitted_{nullptr};  // the newest first
+  Submission* waiting_ = nullptr;                // the thread's, taken from there, the oldest first
   std::atomic<uint32_t> rings_{0};
 };
 

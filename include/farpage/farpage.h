@@ -234,7 +234,7 @@ FARPAGE_API void farpage_ticket_free(farpage_ticket_t* ticket);
 
 // FARPAGE_EXHAUSTED: the process has no descriptors left.
 FARPAGE_API farpage_code_t farpage_completions_new(farpage_completions_t** completions);
-// Readable, for poll() and its like, while tags wait, and now and then without any; not to be read
+// Readable, for poll() and its like, while tags wait; not to be read
 // or closed. -1 is an error.
 FARPAGE_API int farpage_completions_fd(const farpage_completions_t* completions);
 // Takes as many tags as wait and have room, and says how many. Does not block.
