@@ -50,10 +50,10 @@ class Connection {
   Connection() = default;
   Result<Address> find_nodes(const OpenOptions& options, const ClientCredentials& credentials);
 
-  std::unique_ptr<AsioRuntime> runtime_;
-  std::unique_ptr<EmbeddedNode> embedded_;  // null: there is none, or another process has it
+  std::unique_ptr<EmbeddedNode> embedded_;  // or null
   std::unique_ptr<Fabric> fabric_;
   std::unique_ptr<Fabric> wrapped_;        // over it, or null
+  std::unique_ptr<AsioRuntime> runtime_;   // ends before the fabric that its last jobs may use
   std::unique_ptr<ControlDialer> dialer_;  // of one node, or
   std::unique_ptr<ReachableFleet> fleet_;  // of several
   std::unique_ptr<Client> client_;

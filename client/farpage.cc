@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "client/runner/deadline.h"
+
 namespace farpage {
 namespace {
 
@@ -87,11 +89,6 @@ Result<Region> Farpage::register_memory(std::span<std::byte> memory) {
   return client().register_memory({memory.data(), memory.size()});
 }
 
-uint64_t Farpage::deadline_ns(uint64_t timeout_us) const {
-  const uint64_t now = clock().now_ns();
-  return timeout_us < (kNever - now) / kMicrosecond ? now + timeout_us * kMicrosecond : kNever;
-}
-
 // One that the thread of some lane carries out, the next one's that has room.
 template <typename Fill>
 Result<Ticket> Farpage::read(SubmissionKind kind, uint64_t timeout_us,
@@ -102,7 +99,7 @@ Result<Ticket> Farpage::read(SubmissionKind kind, uint64_t timeout_us,
     Taken submission(lane.pool()->take(), {lane.pool().get()});
     if (submission == nullptr) continue;
     submission->kind = kind;
-    submission->deadline_ns = deadline_ns(timeout_us);
+    submission->deadline_ns = deadline_after(clock(), timeout_us);
     submission->notification = notification;
     fill(*submission);
     return submit(lane, std::move(submission));
@@ -135,7 +132,7 @@ Result<Ticket> Farpage::write(SubmissionKind kind, uint64_t timeout_us,
   Taken submission(writes_->pool()->take(), {writes_->pool().get()});
   if (submission == nullptr) return too_many("puts and removes");
   submission->kind = kind;
-  submission->deadline_ns = deadline_ns(timeout_us);
+  submission->deadline_ns = deadline_after(clock(), timeout_us);
   submission->notification = notification;
   fill(*submission);
   return submit(*writes_, std::move(submission));

@@ -64,9 +64,7 @@ class Farpage {
   Result<uint64_t> leading(std::span<const PageKey> keys, uint64_t timeout_us);
 
   uint64_t page_bytes() const;  // the longest page that the nodes take
-  // The client's counts and state: docs/metrics.md.
-  void describe(MetricVisitor& visitor) { client().describe(visitor); }
-  // For those who drive lanes on threads of their own.
+  // For those who drive lanes on threads of their own, and for its counts (describe()).
   Client& client() { return connection_->client(); }
   const Clock& clock() const { return connection_->runtime().clock(); }
 
@@ -74,7 +72,6 @@ class Farpage {
   Farpage() = default;
   static Result<std::unique_ptr<Farpage>> open_moving(const OpenOptions& options);
   static Result<std::unique_ptr<Farpage>> open_valid(const OpenOptions& options);
-  uint64_t deadline_ns(uint64_t timeout_us) const;
   template <typename Fill>
   Result<Ticket> read(SubmissionKind kind, uint64_t timeout_us, const Notification& notification,
                       const Fill& fill);

@@ -3,20 +3,14 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/units.h"
 #include "client/c/errors.h"
 #include "client/c/live_tickets.h"
+#include "client/runner/deadline.h"
 
 namespace c_api = farpage::c_api;
 using c_api::Answers;
 
 namespace {
-
-uint64_t deadline_ns(uint64_t timeout_us) {
-  const uint64_t now = farpage::boottime_clock().now_ns();
-  const bool ends = timeout_us < (farpage::kNever - now) / farpage::kMicrosecond;
-  return ends ? now + timeout_us * farpage::kMicrosecond : farpage::kNever;
-}
 
 // `wait` until a deadline, at once if it need not wait.
 template <typename Wait>
@@ -27,7 +21,8 @@ farpage_code_t wait_for(const farpage_ticket_t* ticket, uint64_t timeout_us, Wai
     if (timeout_us > 0 && c_api::in_callback()) {
       return c_api::refuse(FARPAGE_BUSY, "a callback must not wait: wait on another thread");
     }
-    if (timeout_us > 0 && wait(deadline_ns(timeout_us))) return FARPAGE_OK;
+    if (timeout_us > 0 && wait(farpage::deadline_after(farpage::boottime_clock(), timeout_us)))
+      return FARPAGE_OK;
     return c_api::refuse(FARPAGE_TIMEOUT, "the operation goes on: wait for it again");
   });
 }

@@ -32,8 +32,7 @@ class EmbeddedNode {
   EmbeddedNode(const EmbeddedNode&) = delete;
   EmbeddedNode& operator=(const EmbeddedNode&) = delete;
 
-  const std::string& path() const { return path_; }    // of its socket
-  bool is_here() const { return server_ != nullptr; }  // or in another process
+  const std::string& path() const { return path_; }  // of its socket
   // Staging that it grants one client.
   uint64_t max_staging_bytes() const { return max_staging_bytes_; }
 
@@ -45,9 +44,9 @@ class EmbeddedNode {
   std::optional<PrivateFolder> folder_;  // of a node without a name
   std::string path_;
   uint64_t max_staging_bytes_ = 0;
-  std::unique_ptr<AsioRuntime> runtime_;
   std::unique_ptr<Fabric> fabric_;
-  std::unique_ptr<NodeService> node_;  // the runtime's
+  std::unique_ptr<AsioRuntime> runtime_;  // ends before the fabric that its last jobs may use
+  std::unique_ptr<NodeService> node_;     // the runtime's
   std::unique_ptr<ControlServer> server_;
 };
 

@@ -98,8 +98,8 @@ void WriteRunner::begin(Submission& submission) {
 }
 
 // Its deadline has passed. The writer ends one that it has taken by its deadline by itself.
-bool WriteRunner::is_due(Active& active) const {
-  if (runtime_.clock().now_ns() < active.submission->deadline_ns) return false;
+bool WriteRunner::is_due(Active& active, uint64_t now_ns) {
+  if (now_ns < active.submission->deadline_ns) return false;
   if (active.writing == nullptr || active.writing->is_written.load()) return true;
   if (!active.writing->take()) return false;
   active.writing->is_written.store(true);
@@ -107,11 +107,12 @@ bool WriteRunner::is_due(Active& active) const {
 }
 
 void WriteRunner::end_active() {
+  const uint64_t now_ns = runtime_.clock().now_ns();
   bool are_told = true;  // all before
   for (Active& active : active_) {
     if (active.is_told) continue;
     const bool is_answered = active.is_flush() ? are_told : active.is_answered();
-    if (is_answered || is_due(active)) {
+    if (is_answered || is_due(active, now_ns)) {
       if (active.is_flush() && !is_answered) active.submission->code = Code::kTimeout;
       tell(active);
     }

@@ -69,7 +69,7 @@ class WriteRunner {
   void tell_all();
   void write_all();
   void begin(Submission& submission);
-  bool is_due(Active& active) const;
+  static bool is_due(Active& active, uint64_t now_ns);
   void tell(Active& active);
   void end_active();
 

@@ -63,12 +63,15 @@ TEST(CCallback, MayFreeATicketThatGoesOn) {
   auto memory = filled(1, 1);
   const auto client = open_one_lane();
   register_all(client.get(), memory);
+  std::atomic<int> freed = 0;
   std::function<void()> run = [&] {
     farpage_ticket_free(fetch(client.get(), pages_in(memory)).release());
+    ++freed;
   };
   const auto notification = calls(run);
   for (int round = 0; round < 1'000; ++round) fetch(client.get(), {}, &notification);
-  // Had they stayed, no more could be under way by now.
+  // Had they stayed, no more could be under way by now, and fetch() would say so.
+  EXPECT_EQ(freed, 1'000);
 }
 
 TEST(CCompletions, BringTheTagOfEachEnd) {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <thread>
 
 #include "tests/client/c/c_client.h"
@@ -198,7 +200,14 @@ TEST(CApi, OptionsComeFromAFileToo) {
 }
 
 TEST(CApi, OpenedAndClosedAgainAndAgain) {
-  for (int round = 0; round < 20; ++round) open_client();
+  const auto descriptors = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  };
+  const auto before = descriptors();
+  for (int round = 0; round < 20; ++round) {
+    EXPECT_EQ(farpage_page_bytes(open_client().get()), kPageBytes);
+  }
+  EXPECT_EQ(descriptors(), before);
 }
 
 TEST(CApi, NamesOfEveryNumber) {
