@@ -20,9 +20,11 @@ import idle_cost
 import peer_iperf3
 import peer_redis
 import peer_ucx
+import python_peers
 import tls_cost
 from compare import HEADER, Case, Sides, bar, compare, exit_status, row
 from measure import Failure, bench, require, wait_until_quiet
+from python_peers import PythonCases
 from ratio_chart import ratio_chart
 
 PACKAGES = {**peer_redis.PACKAGES, **peer_ucx.PACKAGES, **peer_iperf3.PACKAGES}
@@ -126,12 +128,14 @@ def parse_options():
     parser.add_argument("--patience", type=float, default=60, help="how many seconds a round waits for a quiet machine")
     parser.add_argument("--only", nargs="+", metavar="CASE", help="all without it; with --softroce those of rdma_peers.py: " + ", ".join(KEYS))
     parser.add_argument("--softroce", action="store_true", help="over RDMA instead, beside perftest, in a machine with Soft-RoCE devices")
+    parser.add_argument("--python", metavar="INTERPRETER", help="the Python package beside redis-py, Mooncake's store and NIXL instead, with this one")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--svg", metavar="FILE")
     options = parser.parse_args()
-    unknown = set() if options.softroce else set(options.only or ()) - set(KEYS)
+    keys = python_peers.KEYS if options.python else KEYS
+    unknown = set() if options.softroce else set(options.only or ()) - set(keys)
     if unknown:
-        parser.error(f"there is no case {', '.join(sorted(unknown))}; there are {', '.join(KEYS)}")
+        parser.error(f"there is no case {', '.join(sorted(unknown))}; there are {', '.join(keys)}")
     if options.rounds < 1 or options.seconds <= 0:
         parser.error("rounds and seconds must be more than 0")
     return options
@@ -162,7 +166,9 @@ def main():
     options = parse_options()
     if options.softroce:
         sys.exit(over_softroce(options))
-    require(options.farpage, PACKAGES)
+    require(options.farpage, {"redis-server": "redis-server"} if options.python else PACKAGES)
+    if options.python:
+        python_peers.require(options.python)
     # A signal must pass the blocks that end the servers. A node of 1,000 clients needs several
     # descriptors for each.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
@@ -172,11 +178,11 @@ def main():
     print(HEADER, flush=True)
     results = []
     with tempfile.TemporaryDirectory(prefix="peers") as folder:
-        for case in Cases(options, folder).every():
+        for case in (PythonCases if options.python else Cases)(options, folder).every():
             if not options.only or case.key in options.only:
                 results.append(compare(case, options.rounds, lambda: wait_until_quiet(options.patience)))
                 print(row(results[-1]), flush=True)
-    print(UNITS)
+    print(python_peers.UNITS if options.python else UNITS)
     if options.json:
         write(options.json, json.dumps({"backend": options.backend, "rounds": options.rounds, "seconds": options.seconds,
                                         "pool_bytes": POOL_BYTES, "cases": results}, indent=2, ensure_ascii=False) + "\n")

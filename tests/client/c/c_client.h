@@ -47,8 +47,9 @@ inline CClient open_client(const std::string& toml = kEmbedded) {
 
 // One lane, so that what a callback holds up there holds up all that comes after it.
 inline CClient open_one_lane() {
-  return open_client(std::string("[client]\nlanes = 1\nembedded = true\n") +
-                     "[embedded]\npool_bytes = \"8MiB\"\npage_bytes = 4096\n");
+  return open_client(
+      "[client]\nlanes = 1\nembedded = true\n"
+      "[embedded]\npool_bytes = \"8MiB\"\npage_bytes = 4096\n");
 }
 
 inline CCompletions make_completions() {
