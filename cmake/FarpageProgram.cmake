@@ -39,5 +39,5 @@ function(farpage_program name)
       WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/bin
       VERBATIM)
   endif()
-  install(TARGETS ${name} RUNTIME DESTINATION bin)
+  install(TARGETS ${name} RUNTIME DESTINATION bin COMPONENT programs)
 endfunction()
