@@ -1,4 +1,4 @@
-"""The Debian packages of this build, unpacked into a folder. scripts/test-packages installs them."""
+"""This build's Debian packages, unpacked into a folder. scripts/test-packages installs them."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ import unittest
 from program import PROGRAM, skip_or_fail
 
 BUILD = pathlib.Path(PROGRAM).parents[1]
-VERSION_TOOLS = ("cpack", "dpkg-deb", "dpkg-shlibdeps")
+TOOLS = ("cpack", "dpkg-deb", "dpkg-shlibdeps")
 
 
 def output_of(*command, **options):
@@ -28,7 +28,7 @@ class DebsTest(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.folder)
 
     def setUp(self):
-        for tool in VERSION_TOOLS:
+        for tool in TOOLS:
             if shutil.which(tool) is None:
                 skip_or_fail(self, f"needs {tool}: scripts/setup test installs it")
 
