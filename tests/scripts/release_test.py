@@ -25,6 +25,7 @@ class ReleaseTest(unittest.TestCase):
         self.source = self.folder / "source"
         (self.source / "scripts").mkdir(parents=True)
         shutil.copy(SCRIPT, self.source / "scripts")
+        shutil.copy(shutil.which("true"), self.source / "scripts" / "setup")
         (self.source / "CMakeLists.txt").write_text("project(farpage VERSION 3.4.5 LANGUAGES CXX)\n")
         (self.source / ".gitignore").write_text("/build/\n/out/\n")
         self.environment = {
