@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <link.h>
 
 #include <filesystem>
 #include <system_error>
@@ -40,9 +41,19 @@ Result<ucx::PluginEntry*> load_entry(const std::string& path) {
 }  // namespace
 
 std::string ucx_plugin_path() {
+  constexpr const char* kModule = "farpage/libfarpage_ucx.so";
   std::error_code ignored;
+  Dl_info symbol = {};
+  link_map* object = nullptr;
+  const auto here = reinterpret_cast<const void*>(&ucx_plugin_path);
+  const bool is_found =
+      ::dladdr1(here, &symbol, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP) != 0;
+  if (is_found && object->l_name[0] != '\0') {
+    return std::filesystem::canonical(object->l_name, ignored).parent_path() / kModule;
+  }
+  // Part of the program itself, which has no name there.
   const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  return program.parent_path().parent_path() / "lib/farpage/libfarpage_ucx.so";
+  return program.parent_path().parent_path() / "lib" / kModule;
 }
 
 Result<std::unique_ptr<Fabric>> load_ucx_fabric(const ucx::UcxOptions& options) {

@@ -9,7 +9,8 @@
 
 namespace farpage {
 
-// Where the program looks for the backend ucx: ../lib/farpage from its own folder.
+// Where the backend ucx lies: farpage/ beside libfarpage.so, if this code is a part of it, and
+// otherwise ../lib/farpage from the program's own folder.
 std::string ucx_plugin_path();
 
 // As ucx::make_ucx_fabric, out of that file, which stays loaded. UCX patches mmap and its kin as it

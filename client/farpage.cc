@@ -74,12 +74,12 @@ Result<std::unique_ptr<Farpage>> Farpage::open_valid(const OpenOptions& options)
   made->connection_ = std::move(*connection);
   Client& client = made->client();
   for (uint64_t i = 0; i < options.lanes.lanes; ++i) {
-    auto lane = LaneRunner::start(client, options.lanes.queue_depth);
+    auto lane = LaneRunner::start(client, options.lanes);
     if (!lane) return tl::unexpected(lane.error());
     made->lanes_.push_back(std::move(*lane));
   }
-  made->writes_ = std::make_unique<WriteRunner>(client, made->connection_->runtime(),
-                                                options.lanes.queue_depth);
+  made->writes_ =
+      std::make_unique<WriteRunner>(client, made->connection_->runtime(), options.lanes);
   return made;
 }
 
@@ -89,22 +89,34 @@ Result<Region> Farpage::register_memory(std::span<std::byte> memory) {
   return client().register_memory({memory.data(), memory.size()});
 }
 
-// One that the thread of some lane carries out, the next one's that has room.
+// The lane with the least to do, and of such lanes the one that was used last: its thread is awake.
+LaneRunner& Farpage::least_busy() {
+  const uint32_t last = last_lane_.load(std::memory_order_relaxed);
+  uint32_t least = last;
+  for (uint32_t i = 0; i < lanes_.size(); ++i) {
+    if (lanes_[i]->under_way() < lanes_[least]->under_way()) least = i;
+  }
+  if (least != last) last_lane_.store(least, std::memory_order_relaxed);
+  return *lanes_[least];
+}
+
+// One that the thread of some lane carries out.
 template <typename Fill>
 Result<Ticket> Farpage::read(SubmissionKind kind, uint64_t timeout_us,
                              const Notification& notification, const Fill& fill) {
-  const uint32_t first = next_lane_.fetch_add(1, std::memory_order_relaxed);
-  for (size_t i = 0; i < lanes_.size(); ++i) {
-    LaneRunner& lane = *lanes_[(first + i) % lanes_.size()];
-    Taken submission(lane.pool()->take(), {lane.pool().get()});
-    if (submission == nullptr) continue;
-    submission->kind = kind;
-    submission->deadline_ns = deadline_after(clock(), timeout_us);
-    submission->notification = notification;
-    fill(*submission);
-    return submit(lane, std::move(submission));
+  LaneRunner* lane = &least_busy();
+  Taken submission(lane->pool()->take(), {lane->pool().get()});
+  // Tickets that are done, and still about, may have all of its places.
+  for (size_t i = 0; submission == nullptr && i < lanes_.size(); ++i) {
+    lane = lanes_[i].get();
+    submission = Taken(lane->pool()->take(), {lane->pool().get()});
   }
-  return too_many("fetches");
+  if (submission == nullptr) return too_many("fetches");
+  submission->kind = kind;
+  submission->deadline_ns = deadline_after(clock(), timeout_us);
+  submission->notification = notification;
+  fill(*submission);
+  return submit(*lane, std::move(submission));
 }
 
 Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t timeout_us,

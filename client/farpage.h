@@ -72,6 +72,7 @@ class Farpage {
   Farpage() = default;
   static Result<std::unique_ptr<Farpage>> open_moving(const OpenOptions& options);
   static Result<std::unique_ptr<Farpage>> open_valid(const OpenOptions& options);
+  LaneRunner& least_busy();
   template <typename Fill>
   Result<Ticket> read(SubmissionKind kind, uint64_t timeout_us, const Notification& notification,
                       const Fill& fill);
@@ -82,7 +83,7 @@ class Farpage {
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<WriteRunner> writes_;
   std::vector<std::unique_ptr<LaneRunner>> lanes_;
-  std::atomic<uint32_t> next_lane_{0};
+  std::atomic<uint32_t> last_lane_{0};
 };
 
 }  // namespace farpage

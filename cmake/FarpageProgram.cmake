@@ -1,8 +1,6 @@
 # farpage_program(NAME SOURCES ... LINKS ...): a program that people run, in bin/ of the build
 # folder.
 
-find_program(FARPAGE_OBJCOPY objcopy REQUIRED)
-
 # With a sanitizer, optimizing CLI11's code takes half of the time, and that code runs once.
 set(farpage_program_options $<$<CONFIG:Debug>:-O0>)
 
@@ -27,17 +25,8 @@ function(farpage_program name)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
   if(FARPAGE_UCX)
-    # The module takes from the program what both use.
-    set_target_properties(${name} PROPERTIES ENABLE_EXPORTS ON)
     add_dependencies(${name} farpage_ucx)
   endif()
-  if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo")
-    # Debuggers and profilers find the debug information beside the program.
-    add_custom_command(TARGET ${name} POST_BUILD
-      COMMAND ${FARPAGE_OBJCOPY} --only-keep-debug ${name} ${name}.debug
-      COMMAND ${FARPAGE_OBJCOPY} --strip-unneeded --add-gnu-debuglink=${name}.debug ${name}
-      WORKING_DIRECTORY ${PROJECT_BINARY_DIR}/bin
-      VERBATIM)
-  endif()
+  farpage_strip(${name})
   install(TARGETS ${name} RUNTIME DESTINATION bin COMPONENT programs)
 endfunction()

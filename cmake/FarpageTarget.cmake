@@ -57,6 +57,27 @@ endif()
 option(FARPAGE_WARNINGS_ARE_ERRORS "Of the compiler; every preset sets it" OFF)
 add_compile_options(-Wall -Wextra $<$<BOOL:${FARPAGE_WARNINGS_ARE_ERRORS}>:-Werror>)
 
+# farpage_NAME is a part of libfarpage.so, and is installed for those who link farpage::client.
+function(farpage_library_part name)
+  set_target_properties(farpage_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  # Functions of a library are inlined in it all the same.
+  target_compile_options(farpage_${name} PRIVATE -fno-semantic-interposition)
+  install(TARGETS farpage_${name} EXPORT farpage-client ARCHIVE DESTINATION lib COMPONENT dev)
+endfunction()
+
+find_program(FARPAGE_OBJCOPY objcopy REQUIRED)
+
+# Debuggers and profilers find the debug information of a release beside the file.
+function(farpage_strip target)
+  if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo")
+    set(file $<TARGET_FILE:${target}>)
+    add_custom_command(TARGET ${target} POST_BUILD
+      COMMAND ${FARPAGE_OBJCOPY} --only-keep-debug ${file} ${file}.debug
+      COMMAND ${FARPAGE_OBJCOPY} --strip-unneeded --add-gnu-debuglink=${file}.debug ${file}
+      VERBATIM)
+  endif()
+endfunction()
+
 function(farpage_target name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;PRIVATE_LINKS" ${ARGN})
   foreach(link ${ARG_LINKS} ${ARG_PRIVATE_LINKS})
@@ -66,7 +87,11 @@ function(farpage_target name)
   endforeach()
   add_library(farpage_${name} STATIC ${ARG_SOURCES})
   add_library(farpage::${name} ALIAS farpage_${name})
-  target_include_directories(farpage_${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_include_directories(farpage_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:include/farpage>)
   target_compile_features(farpage_${name} PUBLIC cxx_std_20)  # for those who link it from elsewhere
   target_link_libraries(farpage_${name} PUBLIC ${ARG_LINKS} PRIVATE ${ARG_PRIVATE_LINKS})
+  if(FARPAGE_IN_LIBRARY)
+    farpage_library_part(${name})
+  endif()
 endfunction()

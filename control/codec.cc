@@ -7,8 +7,8 @@
 #include <array>
 #include <utility>
 
-#include "control.pb.h"
 #include "control/message_fields.h"
+#include "farpage_control.pb.h"
 
 namespace farpage {
 namespace {

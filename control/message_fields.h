@@ -39,9 +39,9 @@ inline constexpr bool kOptional<std::optional<T>> = true;
 template <typename T>
 inline constexpr bool kStruct = std::is_class_v<T>&& std::is_aggregate_v<T>;
 
-// Where each member of a struct of messages.h stands in its message of control.proto: in the field
-// of its name. Making one checks that the two match, and aborts if they do not: names, kinds and
-// limits are the programmer's, not the peer's.
+// Where each member of a struct of messages.h stands in its message of farpage_control.proto: in
+// the field of its name. Making one checks that the two match, and aborts if they do not: names,
+// kinds and limits are the programmer's, not the peer's.
 template <typename Struct>
 class MessageFields {
   using Descriptor = google::protobuf::Descriptor;
@@ -86,7 +86,7 @@ class MessageFields {
   template <typename Member>
   Field find(const std::string& name) const {
     const FieldDescriptor* at = message_.FindFieldByName(name);
-    require(at != nullptr, message_.full_name() + "." + name, "stands in control.proto");
+    require(at != nullptr, message_.full_name() + "." + name, "stands in farpage_control.proto");
     require(at->is_repeated() == kVector<Member>, at->full_name(), "is repeated as its vector is");
     if constexpr (kVector<Member>) {
       match<typename Member::value_type>(*at);

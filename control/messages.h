@@ -14,8 +14,8 @@ namespace farpage {
 
 // What client and node say to each other, as plain values: docs/formats/control.md. No page travels
 // here. Everything in a received message is the peer's word; whoever uses a field checks it. A new
-// field is a member here and a field of the same name in control.proto, and nothing else; a new
-// list needs a line in message_limits.h too.
+// field is a member here and a field of the same name in farpage_control.proto, and nothing else; a
+// new list needs a line in message_limits.h too.
 // 2: replicas and removes have a patience; of a peer that names none, all would be late.
 // 3: a client's touch log is the end of its staging, and no lane has one.
 // 4: a node's headers may lie in a region of their own; whoever does not know that would take

@@ -12,16 +12,17 @@ constexpr size_t kKeysAtOnce = 1'024;  // looked up in one turn
 
 }  // namespace
 
-Result<std::unique_ptr<LaneRunner>> LaneRunner::start(Client& client, size_t depth) {
+Result<std::unique_ptr<LaneRunner>> LaneRunner::start(Client& client,
+                                                      const RunnerOptions& options) {
   auto lane = client.open_lane();
   if (!lane) return tl::unexpected(lane.error());
   lane->allow_interrupts();
-  return std::unique_ptr<LaneRunner>(new LaneRunner(std::move(*lane), client.clock(), depth));
+  return std::unique_ptr<LaneRunner>(new LaneRunner(std::move(*lane), client.clock(), options));
 }
 
-LaneRunner::LaneRunner(Lane lane, const Clock& clock, size_t depth)
-    : lane_(std::move(lane)), clock_(clock), pool_(std::make_shared<SubmissionPool>(depth)) {
-  active_.reserve(depth);
+LaneRunner::LaneRunner(Lane lane, const Clock& clock, const RunnerOptions& options)
+    : lane_(std::move(lane)), clock_(clock), pool_(std::make_shared<SubmissionPool>(options)) {
+  active_.reserve(options.queue_depth);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -33,6 +34,7 @@ LaneRunner::~LaneRunner() {
 }
 
 void LaneRunner::submit(Submission& submission) {
+  under_way_.fetch_add(1, std::memory_order_relaxed);
   pool_->submit(submission);
   lane_.interrupt();
 }
@@ -89,7 +91,7 @@ bool LaneRunner::answer_from_index(Submission& submission) {
       submission.verdicts[i].reason = shown_[i] != 0 ? Reason::kNone : Reason::kMiss;
     }
     submission.finish();
-    submission.release();
+    release(submission);
     return true;
   }
   submission.requests.resize(keys.size());
@@ -111,8 +113,13 @@ void LaneRunner::end_active() {
     Submission& submission = *active.submission;
     std::swap(active, active_.back());
     active_.pop_back();  // with its fetch
-    submission.release();
+    release(submission);
   }
+}
+
+void LaneRunner::release(Submission& submission) {
+  under_way_.fetch_sub(1, std::memory_order_relaxed);
+  submission.release();
 }
 
 }  // namespace farpage

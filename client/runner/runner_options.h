@@ -12,9 +12,11 @@ namespace farpage {
 struct RunnerOptions {
   static constexpr uint64_t kMostLanes = 64;  // node.max_lanes, unless the node says more
   static constexpr uint64_t kMostDepth = 65'536;
+  static constexpr uint64_t kMostSpinUs = 1'000'000;
 
   uint64_t lanes = 2;          // each with a thread of its own
   uint64_t queue_depth = 256;  // under way at one time at each; more are refused (kExhausted)
+  uint64_t spin_us = 50;       // how long a thread looks for what it waits for before it sleeps
 
   Result<void> validate() const;
 };

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/units.h"
 #include "client/runner/completions.h"
+#include "client/runner/spin.h"
 
 namespace farpage {
 namespace {
@@ -24,7 +25,9 @@ void Submission::set(State state) {
 }
 
 bool Submission::wait(State least, uint64_t deadline_ns) {
-  if (state_.load(std::memory_order_acquire) >= least) return true;
+  const uint64_t left_ns = deadline_ns - std::min(deadline_ns, boottime_clock().now_ns());
+  const auto is_there = [&] { return state_.load(std::memory_order_acquire) >= least; };
+  if (spin_until(std::min(spin_ns, left_ns), is_there)) return true;
   std::unique_lock lock(mutex_);
   while (state_.load(std::memory_order_relaxed) < least) {
     const uint64_t now = boottime_clock().now_ns();

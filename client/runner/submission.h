@@ -41,7 +41,9 @@ class Submission {
   uint64_t deadline_ns = 0;
   Notification notification;
 
-  Submission* next = nullptr;  // its pool's, while it is submitted
+  // Its pool's.
+  Submission* next = nullptr;  // while it is submitted
+  uint64_t spin_ns = 0;
 
   // By the client's thread until it is done.
   std::vector<PageVerdict> verdicts;  // `place` may change until it is released

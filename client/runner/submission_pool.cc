@@ -2,10 +2,18 @@
 
 #include <utility>
 
+#include "client/runner/spin.h"
+
 namespace farpage {
 
-SubmissionPool::SubmissionPool(size_t depth) : submissions_(depth), next_free_(depth) {
-  for (Submission& submission : submissions_) give_back(submission);
+SubmissionPool::SubmissionPool(const RunnerOptions& options)
+    : spin_ns_(options.spin_us * kMicrosecond),
+      submissions_(options.queue_depth),
+      next_free_(options.queue_depth) {
+  for (Submission& submission : submissions_) {
+    submission.spin_ns = spin_ns_;
+    give_back(submission);
+  }
 }
 
 Submission* SubmissionPool::take() {
@@ -51,6 +59,10 @@ Submission* SubmissionPool::next_submitted() {
   }
   if (waiting_ == nullptr) return nullptr;
   return std::exchange(waiting_, waiting_->next);
+}
+
+void SubmissionPool::sleep(uint32_t seen) const {
+  if (!spin_until(spin_ns_, [&] { return rings_.load() != seen; })) rings_.wait(seen);
 }
 
 void SubmissionPool::ring() {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "client/runner/runner_options.h"
 #include "client/runner/submission.h"
 
 namespace farpage {
@@ -14,7 +15,9 @@ namespace farpage {
 // about.
 class SubmissionPool {
  public:
-  explicit SubmissionPool(size_t depth);
+  // Whoever waits, the thread for more to do or a caller for an end, looks for `spin_us` before it
+  // sleeps: to wake a thread that sleeps costs more than to submit.
+  explicit SubmissionPool(const RunnerOptions& options);
 
   // Any thread. Null: every one is in use.
   Submission* take();
@@ -29,7 +32,7 @@ class SubmissionPool {
   // for something to do.
   void ring();
   uint32_t rings() const { return rings_.load(); }
-  void sleep(uint32_t seen) const { rings_.wait(seen); }
+  void sleep(uint32_t seen) const;
 
  private:
   // The head of the free list (Treiber 1986): a submission's number, and above it a count of the
@@ -39,6 +42,7 @@ class SubmissionPool {
     return changes << 32 | number;
   }
 
+  const uint64_t spin_ns_;
   std::vector<Submission> submissions_;
   std::vector<std::atomic<uint32_t>> next_free_;  // by number
   std::atomic<uint64_t> free_{kNone};

@@ -14,9 +14,9 @@ constexpr uint64_t kLateLookNs = kMillisecond;
 
 }  // namespace
 
-WriteRunner::WriteRunner(Client& client, Runtime& runtime, size_t depth)
-    : client_(client), runtime_(runtime), pool_(std::make_shared<SubmissionPool>(depth)) {
-  active_.reserve(depth);
+WriteRunner::WriteRunner(Client& client, Runtime& runtime, const RunnerOptions& options)
+    : client_(client), runtime_(runtime), pool_(std::make_shared<SubmissionPool>(options)) {
+  active_.reserve(options.queue_depth);
   writer_ = std::thread([this] { write_all(); });
   teller_ = std::thread([this] { tell_all(); });
 }

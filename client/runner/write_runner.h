@@ -22,9 +22,8 @@ namespace farpage {
 // behind a blocked writer.
 class WriteRunner {
  public:
-  // `client` and `runtime`, the client's own, outlive it. `depth`: submissions under way at one
-  // time.
-  WriteRunner(Client& client, Runtime& runtime, size_t depth);
+  // `client` and `runtime`, the client's own, outlive it.
+  WriteRunner(Client& client, Runtime& runtime, const RunnerOptions& options);
   // Ends once every submission has been released: no submit() may come meanwhile.
   ~WriteRunner();
   WriteRunner(const WriteRunner&) = delete;

@@ -22,7 +22,7 @@ using FigureNumber =
 // One number of the status. A value without a name in some form is not shown in that form.
 template <typename Record>
 struct Figure {
-  const char* name;  // the member's, and so in control.proto; in JSON. Its end says the unit
+  const char* name;  // as in farpage_control.proto, and in JSON. Its end says the unit
   FigureNumber<Record> Record::*member;
   FigureSum sum = FigureSum::kAdd;
   const char* metric = nullptr;  // "name" or "name{label=value}"; see metric_of
@@ -31,7 +31,8 @@ struct Figure {
   const char* text = nullptr;  // {name_rate} is ", 12.0/s" where there was an earlier look
 };
 
-// The table. A new figure is a line of it, beside its member and its field in control.proto.
+// The table. A new figure is a line of it, beside its member and its field in
+// farpage_control.proto.
 std::span<const Figure<StatusReply>> figures(const StatusReply&);
 std::span<const Figure<VerdictCounts>> figures(const VerdictCounts&);
 std::span<const Figure<FleetStatus>> figures(const FleetStatus&);

@@ -71,6 +71,8 @@ TEST(OpenOptions, WhatCannotBeIsRefusedInASentence) {
   EXPECT_THAT(refusal("[client]\nembedded = true\nlanes = 0"), HasSubstr("client.lanes"));
   EXPECT_THAT(refusal("[client]\nembedded = true\nqueue_depth = 0"),
               HasSubstr("client.queue_depth"));
+  EXPECT_THAT(refusal("[client]\nembedded = true\nspin_us = 1000001"),
+              HasSubstr("client.spin_us is 1000001: choose 0 to 1000000"));
   for (const char* name : {"a/b", "../a", ".a", "a b", "a name of more than thirty-two letters"}) {
     EXPECT_THAT(
         refusal(std::string("[client]\nembedded = true\n[embedded]\nname = \"") + name + "\""),

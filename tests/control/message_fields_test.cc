@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "control.pb.h"
+#include "farpage_control.pb.h"
 
 namespace farpage {
 namespace {
@@ -33,12 +33,12 @@ void match() {
 
 TEST(MessageFields, StructThatDoesNotMatchItsMessageEndsTheProgram) {
   match<PageKey, wire::Key>();
-  EXPECT_DEATH((match<Renamed, wire::Key>()), "Key.hihg stands in control.proto");
+  EXPECT_DEATH((match<Renamed, wire::Key>()), "Key.hihg stands in farpage_control.proto");
   EXPECT_DEATH((match<Short, wire::Key>()), "Key has no field without a member");
   EXPECT_DEATH((match<Narrow, wire::Key>()), "Key.low is of its member's kind");
   EXPECT_DEATH((match<Optional, wire::Key>()), "Key.low is optional as its member is");
   EXPECT_DEATH((match<Single, wire::ReportRequest>()), "keys is repeated as its vector is");
-  EXPECT_DEATH((match<PageKey, wire::EpochTag>()), "EpochTag.low stands in control.proto");
+  EXPECT_DEATH((match<PageKey, wire::EpochTag>()), "EpochTag.low stands in farpage_control.proto");
 }
 
 }  // namespace

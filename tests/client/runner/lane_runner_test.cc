@@ -47,7 +47,7 @@ class LaneRunnerOver : public testing::TestWithParam<Path> {
   Cluster cluster_{GetParam()};
   std::unique_ptr<Client> client_ = cluster_.connect();
   Engine engine_{*client_, kPageBytes, 8};
-  std::unique_ptr<LaneRunner> runner_ = LaneRunner::start(*client_, 4).value();
+  std::unique_ptr<LaneRunner> runner_ = LaneRunner::start(*client_, {.queue_depth = 4}).value();
 };
 
 TEST_P(LaneRunnerOver, FetchesWhatWasPut) {
@@ -117,7 +117,7 @@ TEST(LaneRunner, AStalledFetchKeepsNoOtherWaiting) {
   const auto client = Client::connect({.staging_bytes = kMiB}, runtime, fabric, *dialer).value();
   Engine engine(*client, kPageBytes, 4);
   ASSERT_EQ(engine.put(test_key(1), 9).code, Code::kOk);
-  const auto runner = LaneRunner::start(*client, 8).value();
+  const auto runner = LaneRunner::start(*client, {.queue_depth = 8}).value();
   const UniqueFd silent(::eventfd(0, EFD_CLOEXEC));
   fabric.stand_in(silent.get());
   fabric.hold(UINT32_MAX);

@@ -10,7 +10,7 @@ namespace farpage {
 namespace {
 
 TEST(SubmissionPool, GivesOutAsManyAsItHas) {
-  SubmissionPool pool(3);
+  SubmissionPool pool({.queue_depth = 3});
   std::vector<Submission*> taken;
   for (int i = 0; i < 3; ++i) taken.push_back(pool.take());
   EXPECT_NE(taken[0], taken[1]);
@@ -21,7 +21,7 @@ TEST(SubmissionPool, GivesOutAsManyAsItHas) {
 }
 
 TEST(SubmissionPool, SubmissionsComeInTheOrderOfTheirCalls) {
-  SubmissionPool pool(8);
+  SubmissionPool pool({.queue_depth = 8});
   std::vector<Submission*> sent;
   for (int i = 0; i < 3; ++i) pool.submit(*sent.emplace_back(pool.take()));
   EXPECT_EQ(pool.next_submitted(), sent[0]);
@@ -34,7 +34,7 @@ TEST(SubmissionPool, SubmissionsComeInTheOrderOfTheirCalls) {
 // Few of them and many threads: each has one of them alone, and none is lost.
 TEST(SubmissionPool, NoTwoThreadsHaveTheSameOne) {
   constexpr int kRounds = 2'000;
-  SubmissionPool pool(3);
+  SubmissionPool pool({.queue_depth = 3});
   std::atomic<int> submitted = 0;
   std::atomic<int> shared = 0;
   std::vector<std::thread> threads;

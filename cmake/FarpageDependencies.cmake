@@ -1,0 +1,16 @@
+# What the layers of the library link: for the build, and for those who link farpage::client as it
+# is installed.
+find_package(Threads REQUIRED)
+find_package(OpenSSL 3 REQUIRED COMPONENTS SSL Crypto)
+find_package(Boost 1.74 REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(tl-expected REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(fmt REQUIRED)
+find_package(tomlplusplus REQUIRED)
+find_package(prometheus-cpp REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
+if(FARPAGE_VERBS)
+  pkg_check_modules(VERBS REQUIRED IMPORTED_TARGET libibverbs librdmacm)
+endif()
