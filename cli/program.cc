@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <set>
 #include <sstream>
 
 #include "base/stderr.h"
@@ -37,6 +40,48 @@ int end_parsing(const CLI::App& app, const CLI::ParseError& error) {
   return written ? kExitDone : report_error(written.error());
 }
 
+// CLI11 orders them by where they lie in memory.
+boost::json::array names_of(const std::set<CLI::Option*>& options) {
+  std::set<std::string> names;
+  for (const CLI::Option* option : options) names.insert(option->get_name());
+  boost::json::array array;
+  for (const std::string& name : names) array.emplace_back(name);
+  return array;
+}
+
+boost::json::object describe(const CLI::Option& option) {
+  boost::json::array names;
+  for (const std::string& name : option.get_snames()) names.emplace_back("-" + name);
+  for (const std::string& name : option.get_lnames()) names.emplace_back("--" + name);
+  const bool takes_value = option.get_type_size() != 0;
+  const bool repeats = option.get_expected_max() > 1 ||
+                       option.get_multi_option_policy() == CLI::MultiOptionPolicy::TakeAll;
+  return {{"names", names},
+          {"positional", option.get_positional() ? option.get_name(true, false) : ""},
+          {"value", takes_value ? option.get_type_name() : ""},
+          {"default", takes_value ? option.get_default_str() : ""},
+          {"required", option.get_required()},
+          {"repeats", takes_value && repeats},
+          {"needs", names_of(option.get_needs())},
+          {"excludes", names_of(option.get_excludes())},
+          {"text", option.get_description()}};
+}
+
+// What packaging/ makes manual pages and shell completion from.
+boost::json::object describe(const CLI::App& command) {
+  boost::json::array options;
+  for (const CLI::Option* option : command.get_options()) {
+    const bool is_hidden = option->get_group().empty();
+    if (!is_hidden) options.push_back(describe(*option));
+  }
+  boost::json::array commands;
+  for (const CLI::App* below : command.get_subcommands({})) commands.push_back(describe(*below));
+  return {{"name", command.get_name()},
+          {"text", command.get_description()},
+          {"options", options},
+          {"commands", commands}};
+}
+
 }  // namespace
 
 int run_program(const std::string& name, const std::string& description,
@@ -45,6 +90,10 @@ int run_program(const std::string& name, const std::string& description,
   int exit_code = kExitDone;
   CLI::App app(description, name);
   app.set_version_flag("--version", fmt::format("{} {}", name, version()));
+  const auto print_description = [&app] {
+    throw CLI::CallForVersion(format_json(describe(app)), kExitDone);
+  };
+  app.add_flag_callback("--describe", print_description)->group("");  // not in the help
   app.require_subcommand(1);
   app.failure_message(usage_error);
   add_commands(app, exit_code);

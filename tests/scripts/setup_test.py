@@ -57,6 +57,12 @@ class SetupTest(unittest.TestCase):
         for group in ("build", "test"):
             self.assertTrue(peers.isdisjoint(self.setup_with(group, "--print").stdout.split()))
 
+    def test_what_checks_packages_comes_only_when_asked_for(self):
+        tools = {"debootstrap", "lintian"}
+        self.assertLessEqual(tools | {"g++"}, set(self.setup_with("packages", "--print").stdout.split()))
+        for group in ("build", "test"):
+            self.assertTrue(tools.isdisjoint(self.setup_with(group, "--print").stdout.split()))
+
     def test_the_machine_with_rdma_devices_comes_only_when_asked_for(self):
         machine = {"qemu-system-x86", "kmod", "libibverbs-dev", "perftest"}
         self.assertLessEqual(machine | {"g++"}, set(self.setup_with("softroce", "--print").stdout.split()))
