@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
 
 #include "client/runner/deadline.h"
+#include "control/status/status_table.h"
 
 namespace farpage {
 namespace {
@@ -30,11 +32,33 @@ struct GiveBack {
 };
 using Taken = std::unique_ptr<Submission, GiveBack>;
 
-template <typename Runner>
-Ticket submit(Runner& runner, Taken taken) {
+// What a runner is to carry out, beside what the kind of it needs.
+struct Order {
+  SubmissionKind kind;
+  uint64_t deadline_ns = kNever;
+  Notification notification = {};
+};
+
+// `fill` gives it what it needs. False: all of the runner's submissions are in use.
+template <typename Runner, typename Fill, typename Filled>
+bool submit(Runner& runner, const Order& order, const Fill& fill, const Filled& filled) {
+  Taken taken(runner.pool()->take(), {runner.pool().get()});
+  if (taken == nullptr) return false;
+  taken->kind = order.kind;
+  taken->deadline_ns = order.deadline_ns;
+  taken->notification = order.notification;
+  fill(*taken);
   Submission& submission = *taken.release();
-  Ticket ticket(runner.pool(), submission);
+  filled(submission);
   runner.submit(submission);
+  return true;
+}
+
+template <typename Runner, typename Fill>
+std::optional<Ticket> submit(Runner& runner, const Order& order, const Fill& fill) {
+  std::optional<Ticket> ticket;
+  submit(runner, order, fill,
+         [&](Submission& submission) { ticket.emplace(runner.pool(), submission); });
   return ticket;
 }
 
@@ -78,6 +102,12 @@ Result<std::unique_ptr<Farpage>> Farpage::open_valid(const OpenOptions& options)
     if (!lane) return tl::unexpected(lane.error());
     made->lanes_.push_back(std::move(*lane));
   }
+  if (options.ahead.is_on()) {
+    auto ahead = AheadRunner::start(client, options.lanes, options.ahead);
+    if (!ahead) return tl::unexpected(ahead.error());
+    made->ahead_ = std::move(*ahead);
+    made->linger_us_ = options.ahead.linger_ms * 1'000;
+  }
   made->writes_ =
       std::make_unique<WriteRunner>(client, made->connection_->runtime(), options.lanes);
   return made;
@@ -104,19 +134,13 @@ LaneRunner& Farpage::least_busy() {
 template <typename Fill>
 Result<Ticket> Farpage::read(SubmissionKind kind, uint64_t timeout_us,
                              const Notification& notification, const Fill& fill) {
-  LaneRunner* lane = &least_busy();
-  Taken submission(lane->pool()->take(), {lane->pool().get()});
+  const Order order = {kind, deadline_after(clock(), timeout_us), notification};
+  if (auto ticket = submit(least_busy(), order, fill)) return std::move(*ticket);
   // Tickets that are done, and still about, may have all of its places.
-  for (size_t i = 0; submission == nullptr && i < lanes_.size(); ++i) {
-    lane = lanes_[i].get();
-    submission = Taken(lane->pool()->take(), {lane->pool().get()});
+  for (const auto& lane : lanes_) {
+    if (auto ticket = submit(*lane, order, fill)) return std::move(*ticket);
   }
-  if (submission == nullptr) return too_many("fetches");
-  submission->kind = kind;
-  submission->deadline_ns = deadline_after(clock(), timeout_us);
-  submission->notification = notification;
-  fill(*submission);
-  return submit(*lane, std::move(submission));
+  return too_many("fetches");
 }
 
 Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
@@ -125,10 +149,15 @@ Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t ti
     return fail(Code::kInvalid,
                 "a hedge may land in memory of a lane's own: drive a lane of client() for hedges");
   }
-  return read(SubmissionKind::kFetch, timeout_us, notification, [&](Submission& submission) {
+  const auto fill = [&](Submission& submission) {
     submission.requests.assign(requests.begin(), requests.end());
     submission.options = options;
-  });
+  };
+  if (ahead_ == nullptr) return read(SubmissionKind::kFetch, timeout_us, notification, fill);
+  const uint64_t deadline_ns = deadline_after(clock(), timeout_us);
+  auto ticket = submit(*ahead_, {SubmissionKind::kFetch, deadline_ns, notification}, fill);
+  if (!ticket) return too_many("fetches");
+  return std::move(*ticket);
 }
 
 Result<Ticket> Farpage::exists(std::span<const PageKey> keys, uint64_t timeout_us,
@@ -137,17 +166,47 @@ Result<Ticket> Farpage::exists(std::span<const PageKey> keys, uint64_t timeout_u
               [&](Submission& submission) { submission.keys.assign(keys.begin(), keys.end()); });
 }
 
-// One that the thread for writes carries out. `fill` gives it what it needs.
+// What is fetched ahead follows it.
+template <typename Fill>
+Result<void> Farpage::hint(SubmissionKind kind, uint64_t until_ns, const Fill& fill) {
+  if (ahead_ == nullptr) {
+    return fail(Code::kInvalid,
+                "this client fetches no pages ahead: set ahead.pages to how many of them it keeps "
+                "memory for");
+  }
+  const bool is_taken = submit(*ahead_, {kind, until_ns}, fill, [](Submission&) {});
+  return is_taken ? Result<void>() : too_many("fetches");
+}
+
+Result<void> Farpage::announce(std::span<const PageKey> keys, uint64_t wanted_in_us) {
+  const uint64_t in_us = wanted_in_us + std::min(linger_us_, UINT64_MAX - wanted_in_us);
+  return hint(SubmissionKind::kAnnounce, deadline_after(clock(), in_us),
+              [&](Submission& submission) { submission.keys.assign(keys.begin(), keys.end()); });
+}
+
+Result<void> Farpage::withdraw(std::span<const PageKey> keys) {
+  return hint(SubmissionKind::kWithdraw, kNever,
+              [&](Submission& submission) { submission.keys.assign(keys.begin(), keys.end()); });
+}
+
+Result<void> Farpage::mark_milestones(std::span<const PageKey> keys) {
+  return hint(SubmissionKind::kMarkMilestones, kNever,
+              [&](Submission& submission) { submission.keys.assign(keys.begin(), keys.end()); });
+}
+
+Result<void> Farpage::observe(std::span<const ObservedAccess> accesses) {
+  return hint(SubmissionKind::kObserve, kNever, [&](Submission& submission) {
+    submission.accesses.assign(accesses.begin(), accesses.end());
+  });
+}
+
+// One that the thread for writes carries out.
 template <typename Fill>
 Result<Ticket> Farpage::write(SubmissionKind kind, uint64_t timeout_us,
                               const Notification& notification, const Fill& fill) {
-  Taken submission(writes_->pool()->take(), {writes_->pool().get()});
-  if (submission == nullptr) return too_many("puts and removes");
-  submission->kind = kind;
-  submission->deadline_ns = deadline_after(clock(), timeout_us);
-  submission->notification = notification;
-  fill(*submission);
-  return submit(*writes_, std::move(submission));
+  auto ticket = submit(*writes_, {kind, deadline_after(clock(), timeout_us), notification}, fill);
+  if (!ticket) return too_many("puts and removes");
+  return std::move(*ticket);
 }
 
 Result<Ticket> Farpage::put(std::span<const PutRequest> requests, uint64_t timeout_us,
@@ -179,6 +238,34 @@ Result<uint64_t> Farpage::leading(std::span<const PageKey> keys, uint64_t timeou
   const auto hole = std::ranges::find_if(
       verdicts, [](const PageVerdict& verdict) { return verdict.verdict != Verdict::kReady; });
   return static_cast<uint64_t>(hole - verdicts.begin());
+}
+
+Statistics Farpage::statistics() const {
+  Statistics sum;
+  const auto add_tickets = [&](const auto& runner, uint64_t& free) {
+    const SubmissionPool::Use use = runner.pool()->use();
+    free += use.free;
+    sum.under_way += use.under_way;
+  };
+  uint64_t lane_tickets_free = 0;
+  for (const auto& lane : lanes_) {
+    add_up(sum.verdicts, lane->driver().verdicts());
+    add_tickets(*lane, lane_tickets_free);
+  }
+  sum.fetch_tickets_free = lane_tickets_free;
+  if (ahead_ != nullptr) {
+    const AheadCounts counts = ahead_->driver().counts();
+    add_up(sum.verdicts, counts.verdicts);
+    sum.near = counts.near;
+    sum.fetched_ahead = counts.fetched;
+    sum.ahead_places = counts.places;
+    sum.fetch_tickets_free = 0;
+    add_tickets(*ahead_, sum.fetch_tickets_free);
+  }
+  add_tickets(*writes_, sum.put_tickets_free);
+  sum.puts_acknowledged = connection_->client().puts_acknowledged();
+  sum.puts_failed = connection_->client().puts_failed();
+  return sum;
 }
 
 uint64_t Farpage::page_bytes() const {

@@ -11,10 +11,12 @@
 #include "base/status.h"
 #include "client/connection.h"
 #include "client/open_options.h"
+#include "client/runner/ahead_driver.h"
 #include "client/runner/completions.h"
-#include "client/runner/lane_runner.h"
+#include "client/runner/lane_driver.h"
 #include "client/runner/ticket.h"
 #include "client/runner/write_runner.h"
+#include "client/statistics.h"
 #include "tier/client.h"
 
 namespace farpage {
@@ -63,6 +65,23 @@ class Farpage {
   // How many of the first keys have a page, by exists(). Blocks.
   Result<uint64_t> leading(std::span<const PageKey> keys, uint64_t timeout_us);
 
+  // What an engine knows of its pages before it fetches them, for a client with ahead.pages: the
+  // pages lie in its memory when they are fetched, and a fetch copies them from there. In the order
+  // of the calls, also with fetches; nothing tells of their end. kExhausted: as fetch(). kInvalid:
+  // ahead.pages is 0.
+  //
+  // They will be wanted by then, and are fetched as soon as there is room. Such a page stays until
+  // it is fetched, withdrawn as often as announced, or ahead.linger_ms older than that time.
+  Result<void> announce(std::span<const PageKey> keys, uint64_t wanted_in_us);
+  Result<void> withdraw(std::span<const PageKey> keys);
+  // Pages that are worth coming back to, for ahead.prefetcher.
+  Result<void> mark_milestones(std::span<const PageKey> keys);
+  // What was accessed in a step, near or not, for ahead.prefetcher, which then has its pages
+  // fetched.
+  Result<void> observe(std::span<const ObservedAccess> accesses);
+
+  Statistics statistics() const;
+
   uint64_t page_bytes() const;  // the longest page that the nodes take
   // For those who drive lanes on threads of their own, and for its counts (describe()).
   Client& client() { return connection_->client(); }
@@ -77,12 +96,16 @@ class Farpage {
   Result<Ticket> read(SubmissionKind kind, uint64_t timeout_us, const Notification& notification,
                       const Fill& fill);
   template <typename Fill>
+  Result<void> hint(SubmissionKind kind, uint64_t until_ns, const Fill& fill);
+  template <typename Fill>
   Result<Ticket> write(SubmissionKind kind, uint64_t timeout_us, const Notification& notification,
                        const Fill& fill);
 
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<WriteRunner> writes_;
   std::vector<std::unique_ptr<LaneRunner>> lanes_;
+  std::unique_ptr<AheadRunner> ahead_;  // of all fetches, or null
+  uint64_t linger_us_ = 0;
   std::atomic<uint32_t> last_lane_{0};
 };
 

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "client/embedded/embedded_options.h"
 #include "client/fleet/cluster_options.h"
+#include "client/runner/ahead_options.h"
 #include "client/runner/runner_options.h"
 #include "etcd/options.h"
 #include "net/security_options.h"
@@ -32,6 +33,7 @@ struct OpenOptions {
   ClientSecurity security = {};
   ClientOptions client = {};
   RunnerOptions lanes = {};
+  AheadOptions ahead = {};
 
   // `overrides`: "table.key=value", which win over the file. An empty path: no file.
   static Result<OpenOptions> from_file(const std::string& path,

@@ -120,6 +120,13 @@ uint64_t Client::page_bytes() const {
   return view == nullptr ? 0 : view->geometry.page_bytes;
 }
 
+uint64_t Client::puts_acknowledged() const {
+  return fleet_->counters()->puts_acknowledged();
+}
+uint64_t Client::puts_failed() const {
+  return fleet_->counters()->puts_failed();
+}
+
 bool Client::reachable() const {
   const auto view = any_view();
   const uint64_t now = clock().now_ns();

@@ -130,6 +130,9 @@ class Client {
   std::vector<PathUse> paths() const;
   bool reachable() const;  // there is a view of some node, and its lease has not ended
 
+  // Pages put so far.
+  uint64_t puts_acknowledged() const;
+  uint64_t puts_failed() const;
   // This client's counts and state: docs/metrics.md.
   void describe(MetricVisitor& visitor) const;
 

@@ -8,6 +8,8 @@
 
 #include "base/status.h"
 #include "client/c/regions.h"
+#include "client/statistics.h"
+#include "tier/ahead/observed_access.h"
 #include "tier/client.h"
 
 namespace farpage::c_api {
@@ -25,7 +27,11 @@ Result<Batch<PageRequest>> read_fetch(const farpage_page_t* pages, size_t count,
                                       Regions::Reader& regions);
 Result<Batch<PutRequest>> read_put(const farpage_page_t* pages, size_t count,
                                    Regions::Reader& regions);
+Result<std::vector<ObservedAccess>> read_accesses(const farpage_access_t* accesses, size_t count);
 std::vector<PageKey> read_keys(const farpage_key_t* keys, size_t count);
+
+// Fills what the caller knows of them, as its struct_size says.
+Result<void> write_statistics(const Statistics& from, farpage_statistics_t& to);
 
 // Null: nobody is told.
 Result<farpage_notification_t> read_notification(const farpage_notification_t* notification);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "prefetch/access.h"
+
 namespace farpage::c_api {
 namespace {
 
@@ -38,6 +40,11 @@ static_assert(is_same(Reason::kNone, FARPAGE_REASON_NONE) &&
               is_same(Reason::kStalled, FARPAGE_REASON_STALLED) &&
               is_same(Reason::kUnreachable, FARPAGE_REASON_UNREACHABLE) &&
               is_same(Reason::kSlower, FARPAGE_REASON_SLOWER) && kReasons == 7);
+static_assert(is_same(prefetch::Mark::kNone, FARPAGE_MARK_NONE) &&
+              is_same(prefetch::Mark::kBegins, FARPAGE_MARK_BEGINS) &&
+              is_same(prefetch::Mark::kExplores, FARPAGE_MARK_EXPLORES) &&
+              is_same(prefetch::Mark::kVerifies, FARPAGE_MARK_VERIFIES) &&
+              is_same(prefetch::Mark::kConcludes, FARPAGE_MARK_CONCLUDES) && prefetch::kMarks == 5);
 
 }  // namespace
 

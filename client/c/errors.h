@@ -18,6 +18,9 @@ farpage_reason_t to_c(Reason reason) noexcept;
 // Keep the sentence for farpage_last_error(), and return the code.
 farpage_code_t refuse(farpage_code_t code, std::string_view sentence) noexcept;
 farpage_code_t refuse(const Error& error) noexcept;
+inline farpage_code_t answer(const Result<void>& result) noexcept {
+  return result ? FARPAGE_OK : refuse(result.error());
+}
 // Something was thrown.
 farpage_code_t refuse_thrown(const char* what) noexcept;
 

@@ -135,3 +135,11 @@ farpage_code_t farpage_leading(farpage_t* client, const farpage_key_t* keys, siz
     return FARPAGE_OK;
   });
 }
+
+farpage_code_t farpage_flush(farpage_t* client, uint64_t timeout_us) {
+  if (const auto code = c_api::require_handle(client, "client"); code != FARPAGE_OK) return code;
+  if (c_api::in_callback()) {
+    return c_api::refuse(FARPAGE_BUSY, "a callback must not wait: flush on another thread");
+  }
+  return c_api::guarded([&] { return c_api::answer(client->tier->flush(timeout_us)); });
+}

@@ -51,10 +51,11 @@ void Submission::release() {
 }
 
 void Submission::reset() {
-  state_.store(kUnderWay, std::memory_order_relaxed);
+  state_.store(kFree, std::memory_order_relaxed);
   requests.clear();
   puts.clear();
   keys.clear();
+  accesses.clear();
   verdicts.clear();
   results.clear();
   why.clear();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "tier/ahead/observed_access.h"
 #include "tier/client.h"
 
 namespace farpage {
@@ -25,7 +26,18 @@ struct Notification {
   void* context = nullptr;
 };
 
-enum class SubmissionKind : uint8_t { kFetch, kExists, kPut, kRemove, kFlush };
+enum class SubmissionKind : uint8_t {
+  kFetch,
+  kExists,
+  kPut,
+  kRemove,
+  kFlush,
+  // Without a ticket: nobody hears of their end.
+  kAnnounce,
+  kWithdraw,
+  kMarkMilestones,
+  kObserve,
+};
 
 // One operation that a thread has submitted, and the client's thread that owns its lane carries
 // out. It keeps what the caller gave by value, so that only memory of pages is lent. Recycled with
@@ -37,8 +49,9 @@ class Submission {
   std::vector<PageRequest> requests;  // of a fetch
   FetchOptions options;
   std::vector<PutRequest> puts;
-  std::vector<PageKey> keys;  // of a remove, or a question whether pages are there
-  uint64_t deadline_ns = 0;
+  std::vector<PageKey> keys;  // of all others
+  std::vector<ObservedAccess> accesses;
+  uint64_t deadline_ns = 0;  // of an announcement: when it is withdrawn
   Notification notification;
 
   // Its pool's.
@@ -52,7 +65,10 @@ class Submission {
   Code code = Code::kOk;  // of a remove, or a flush
   std::string why;        // of a put or a remove that is not acknowledged: a sentence
 
+  bool has_ticket() const { return kind < SubmissionKind::kAnnounce; }
+
   // Any thread.
+  bool is_free() const { return state_.load(std::memory_order_relaxed) == kFree; }
   bool done() const { return state_.load(std::memory_order_acquire) >= kDone; }
   bool released() const { return state_.load(std::memory_order_acquire) == kReleased; }
   // Until then at the most; return done() and released().
@@ -62,15 +78,16 @@ class Submission {
   // The client's thread alone. finish() tells who waits; release() may come later.
   void finish();
   void release();
-  // Before it is submitted anew.
+  // The pool alone: it is in use from now on, or no more.
+  void take() { state_.store(kUnderWay, std::memory_order_relaxed); }
   void reset();
 
  private:
-  enum State : uint8_t { kUnderWay, kDone, kReleased };
+  enum State : uint8_t { kFree, kUnderWay, kDone, kReleased };
   void set(State state);
   bool wait(State least, uint64_t deadline_ns);
 
-  std::atomic<uint8_t> state_{kUnderWay};
+  std::atomic<uint8_t> state_{kFree};
   std::mutex mutex_;  // of a wait; nobody else's fetch ever takes it
   std::condition_variable changed_;
 };

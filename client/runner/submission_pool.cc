@@ -24,9 +24,22 @@ Submission* SubmissionPool::take() {
     const uint32_t next = next_free_[number].load(std::memory_order_relaxed);
     if (free_.compare_exchange_weak(seen, head((seen >> 32) + 1, next), std::memory_order_acq_rel,
                                     std::memory_order_acquire)) {
+      submissions_[number].take();
       return &submissions_[number];
     }
   }
+}
+
+SubmissionPool::Use SubmissionPool::use() const {
+  Use use;
+  for (const Submission& submission : submissions_) {
+    if (submission.is_free()) {
+      ++use.free;
+    } else if (!submission.done()) {
+      ++use.under_way;
+    }
+  }
+  return use;
 }
 
 void SubmissionPool::give_back(Submission& submission) {

@@ -24,6 +24,13 @@ class SubmissionPool {
   // Back from a ticket, once it is released, or unused.
   void give_back(Submission& submission);
 
+  // How many are free, and how many are under way: not done. Any thread, as of a moment ago.
+  struct Use {
+    size_t free = 0;
+    size_t under_way = 0;
+  };
+  Use use() const;
+
   // Any thread submits, and rings; one takes them, in the order of their coming.
   void submit(Submission& submission);
   Submission* next_submitted();

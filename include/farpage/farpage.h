@@ -96,7 +96,59 @@ typedef struct farpage_notification {
 #define FARPAGE_NOTIFICATION_INIT \
   { sizeof(farpage_notification_t), NULL, 0, NULL, NULL }
 
-// What the library fills never changes its size: there is room for more in what is reserved.
+// The engine's note on the token of a step: that it begins a step of reasoning, and its purpose.
+typedef enum farpage_mark {
+  FARPAGE_MARK_NONE = 0,
+  FARPAGE_MARK_BEGINS = 1,
+  FARPAGE_MARK_EXPLORES = 2,
+  FARPAGE_MARK_VERIFIES = 3,
+  FARPAGE_MARK_CONCLUDES = 4
+} farpage_mark_t;
+
+// That a decode has accessed a page in a step. Of what the engine does not measure, 0.
+typedef struct farpage_access {
+  size_t struct_size;  // sizeof(farpage_access_t), the same in all of an array
+  farpage_key_t key;
+  uint64_t step;      // of the decode
+  uint32_t head;      // counted through all layers; one beyond ahead.heads is ignored
+  uint32_t category;  // of the request, as the engine numbers them
+  float mass;         // of the head's attention in this step, 0 to 1
+  float score;        // how the engine ranks the page
+  float similarity;   // the cosine between the step's query and the one before, -1 to 1
+  float entropy;      // of the distribution that the step's token was drawn from, in nats
+  float margin;       // between the logits of the two likeliest tokens
+  uint32_t mark;      // a farpage_mark_t
+} farpage_access_t;
+
+#define FARPAGE_ACCESS_INIT \
+  { sizeof(farpage_access_t), {{0}}, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+// Counts of a client, each as of a moment ago. The library fills as much of it as struct_size says;
+// fields that it does not know are 0 afterwards.
+typedef struct farpage_statistics {
+  size_t struct_size;  // sizeof(farpage_statistics_t)
+  // Pages that have their verdict so far, of farpage_fetch(), and of farpage_exists() and
+  // farpage_leading() where no index is mapped in this process: by verdict and reason.
+  uint64_t ready;
+  uint64_t ready_bytes;
+  uint64_t miss;
+  uint64_t stale;
+  uint64_t corrupt;
+  uint64_t stalled;
+  uint64_t unreachable;
+  uint64_t slower;
+  uint64_t near_ready;     // of those that were ready: fetched ahead, before they were asked for
+  uint64_t fetched_ahead;  // pages so far, asked for since or not
+  uint64_t ahead_places;   // of ahead.pages, those in use now
+  uint64_t puts_acknowledged;  // pages so far
+  uint64_t puts_failed;
+  uint64_t under_way;           // operations now that are not done
+  uint64_t fetch_tickets_free;  // so many more fetches are not FARPAGE_EXHAUSTED now
+  uint64_t put_tickets_free;    // ... and puts and removes
+} farpage_statistics_t;
+
+// What the library fills beyond these never changes its size: there is room for more in what is
+// reserved.
 
 typedef struct farpage_page_verdict {
   farpage_verdict_t verdict;
@@ -166,10 +218,11 @@ FARPAGE_API farpage_code_t farpage_key(const void* name_space, size_t name_space
                                        const void* name, size_t name_bytes, farpage_key_t* key);
 
 // ---- Operations. They are submitted and go on by themselves: nothing here but farpage_leading()
-// blocks. Each page has its verdict or result when `timeout_us` is over; 0 gives what can be said
-// at once. `notification` may be null. The caller frees the ticket; on an error there is none.
-// FARPAGE_INVALID: the sentence names the index of the page that is wrong; nothing was begun.
-// FARPAGE_EXHAUSTED: as many operations are under way as client.queue_depth allows: wait for one.
+// and farpage_flush() blocks. Each page has its verdict or result when `timeout_us` is over; 0
+// gives what can be said at once. `notification` may be null. The caller frees the ticket; on an
+// error there is none. FARPAGE_INVALID: the sentence names the index of the page that is wrong;
+// nothing was begun. FARPAGE_EXHAUSTED: as many operations are under way as client.queue_depth
+// allows: wait for one.
 
 // Fetches pages into their memory: farpage_ticket_verdicts().
 FARPAGE_API farpage_code_t farpage_fetch(farpage_t* client, const farpage_page_t* pages,
@@ -197,6 +250,34 @@ FARPAGE_API farpage_code_t farpage_exists(farpage_t* client, const farpage_key_t
 // missing. FARPAGE_BUSY: from a callback.
 FARPAGE_API farpage_code_t farpage_leading(farpage_t* client, const farpage_key_t* keys,
                                            size_t count, uint64_t timeout_us, uint64_t* leading);
+// Waits until every put and remove that was submitted before has its result. FARPAGE_TIMEOUT: one
+// has none by then, and goes on. FARPAGE_BUSY: from a callback.
+FARPAGE_API farpage_code_t farpage_flush(farpage_t* client, uint64_t timeout_us);
+
+// ---- Pages fetched ahead, with ahead.pages in the configuration: such a page lies in the client's
+// memory when it is fetched, and is copied from there. These calls do not block; what they say
+// takes effect in their order, also with fetches, and has no ticket.
+// FARPAGE_INVALID: ahead.pages is 0. FARPAGE_EXHAUSTED: as farpage_fetch().
+
+// These pages will be wanted within `wanted_in_us`: they are fetched ahead as there is room. Each
+// stays until it is fetched, or withdrawn as often as announced, and by itself no longer than
+// ahead.linger_ms after that time.
+FARPAGE_API farpage_code_t farpage_announce(farpage_t* client, const farpage_key_t* keys,
+                                            size_t count, uint64_t wanted_in_us);
+FARPAGE_API farpage_code_t farpage_withdraw(farpage_t* client, const farpage_key_t* keys,
+                                            size_t count);
+// Pages that are worth coming back to: a word to ahead.prefetcher.
+FARPAGE_API farpage_code_t farpage_mark_milestones(farpage_t* client, const farpage_key_t* keys,
+                                                   size_t count);
+// The accesses of a step, all of them in one call: ahead.prefetcher then has the pages fetched that
+// it expects next. FARPAGE_INVALID: the sentence names the index of the access that is wrong.
+FARPAGE_API farpage_code_t farpage_observe(farpage_t* client, const farpage_access_t* accesses,
+                                           size_t count);
+
+// ---- Counts
+
+// Fills what the caller's header has of them. Does not block. FARPAGE_INVALID: struct_size.
+FARPAGE_API farpage_code_t farpage_statistics(farpage_t* client, farpage_statistics_t* statistics);
 
 // ---- Tickets. An operation is *done* when every page has its verdict or result, and *released*
 // when no memory of its pages is read or written for it any more: mostly at the same time, and at

@@ -9,78 +9,14 @@
 #include <atomic>
 #include <filesystem>
 #include <iterator>
-#include <stdexcept>
 #include <thread>
 #include <vector>
 
+#include "tests/client/farpage_pages.h"
 #include "tests/support/cluster.h"
 
 namespace farpage {
 namespace {
-
-constexpr uint64_t kPageBytes = 4096;
-constexpr uint64_t kTimeoutUs = 20'000'000;  // no test waits for it
-
-OpenOptions embedded() {
-  OpenOptions options;
-  options.embedded = true;
-  options.embedded_node = {.name = "", .pool_bytes = 8 * kMiB, .page_bytes = kPageBytes};
-  return options;
-}
-
-std::unique_ptr<Farpage> open(const OpenOptions& options = embedded()) {
-  auto opened = Farpage::open(options);
-  if (!opened) throw std::runtime_error(opened.error().message);
-  return std::move(*opened);
-}
-
-// Memory of so many pages, registered: page i is filled with `first` + i.
-class Pages {
- public:
-  Pages(Farpage& tier, size_t count, uint8_t first = 0) : memory_(count * kPageBytes) {
-    for (size_t i = 0; i < memory_.size(); ++i) {
-      memory_[i] = static_cast<std::byte>(first + i / kPageBytes);
-    }
-    region_ = tier.register_memory(memory_).value();
-  }
-
-  Slice slice(size_t page) const { return region_.slice(page * kPageBytes, kPageBytes); }
-  std::span<const std::byte> page(size_t page) const {
-    return std::span(memory_).subspan(page * kPageBytes, kPageBytes);
-  }
-  size_t count() const { return memory_.size() / kPageBytes; }
-
- private:
-  std::vector<std::byte> memory_;
-  Region region_;
-};
-
-PageKey key(size_t number) {
-  return make_page_key("farpage_test", std::to_string(number));
-}
-
-std::vector<PutRequest> puts(const Pages& pages, size_t first_key = 0) {
-  std::vector<PutRequest> requests;
-  for (size_t i = 0; i < pages.count(); ++i) {
-    requests.push_back({key(first_key + i), pages.slice(i)});
-  }
-  return requests;
-}
-
-std::vector<PageRequest> fetches(const Pages& pages, size_t first_key = 0) {
-  std::vector<PageRequest> requests;
-  for (size_t i = 0; i < pages.count(); ++i) {
-    requests.push_back({key(first_key + i), 0, pages.slice(i)});
-  }
-  return requests;
-}
-
-void put_all(Farpage& tier, const Pages& pages, size_t first_key = 0) {
-  const auto ticket = tier.put(puts(pages, first_key), kTimeoutUs).value();
-  ticket.wait();
-  for (const PutResult& result : ticket.results())
-    ASSERT_EQ(result.code, Code::kOk) << ticket.why();
-}
 
 TEST(Farpage, AnEmbeddedNodeGivesBackWhatWasPut) {
   const auto tier = open();
@@ -406,10 +342,6 @@ TEST(Farpage, ANodeThatGoesUnderEightThreadsLeavesNoneWaiting) {
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(wrong, 0);
   }
-}
-
-size_t entries(const char* folder) {
-  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
 }
 
 TEST(Farpage, NothingOfItIsLeftOnceItIsClosed) {

@@ -86,5 +86,31 @@ TEST(OpenOptions, WhatCannotBeIsRefusedInASentence) {
   EXPECT_THAT(refusal("[client\n"), HasSubstr("configuration:1"));
 }
 
+TEST(OpenOptions, WhatIsFetchedAheadIsATableOfItsOwn) {
+  const std::string embedded = "[client]\nembedded = true\n";
+  EXPECT_FALSE(OpenOptions::from_text(embedded)->ahead.is_on());
+  const auto options = OpenOptions::from_text(
+      embedded + "[ahead]\npages = 64\npage_bytes = \"16KiB\"\nprefetcher = \"markov\"\n");
+  ASSERT_TRUE(options.has_value()) << options.error().message;
+  EXPECT_EQ(options->ahead.pages, 64u);
+  EXPECT_EQ(options->ahead.page_bytes, 16 * kKiB);
+  EXPECT_TRUE(options->ahead.lane_options().validate().has_value());
+  const auto refused = [&](const char* line) { return refusal(embedded + "[ahead]\n" + line); };
+  EXPECT_THAT(refused("pages = 65537"), HasSubstr("ahead.pages"));
+  EXPECT_THAT(refused("heads = 0"), HasSubstr("ahead.heads"));
+  EXPECT_THAT(refused("linger_ms = 3600001"), HasSubstr("ahead.linger_ms"));
+  EXPECT_THAT(refused("prefetcher = \"markow\""), HasSubstr("markov"));
+  EXPECT_THAT(refused("prefetcher = \"oracle\""), HasSubstr("future"));
+}
+
+// As many as may be.
+TEST(OpenOptions, EveryNumberOfPagesAheadIsOneThatALaneTakes) {
+  AheadOptions options;
+  options.pages = AheadOptions::kMostPages;
+  ASSERT_TRUE(options.validate().has_value());
+  EXPECT_TRUE(options.lane_options().validate().has_value());
+  EXPECT_NE(options.make_prefetcher(), nullptr);
+}
+
 }  // namespace
 }  // namespace farpage

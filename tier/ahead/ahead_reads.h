@@ -33,6 +33,7 @@ class AheadReads final : public PrefetchTransport {
   }
   void give_back(uint32_t place) override { landing_.give_back(place); }
 
+  Lane* lane() override { return &lane_; }
   void wait(uint64_t until_ns) override { fetches_.wait(until_ns); }
   LaneStats stats() const override { return lane_.stats(); }
 

@@ -7,12 +7,6 @@
 #include "pagetable/guards.h"
 
 namespace farpage {
-namespace {
-
-// Two lanes cannot be waited for at one time: the other one is looked at again after so long.
-constexpr uint64_t kLookNs = 20 * kMicrosecond;
-
-}  // namespace
 
 DemandFetches::DemandFetches(const Clock& clock, Lane lane, PrefetchedPages& ahead)
     : clock_(clock), ahead_(ahead), lane_(std::move(lane)), again_(lane_, ahead.places()) {}
@@ -131,35 +125,32 @@ void DemandFetches::judge(DemandFetchState& demand) {
   }
 }
 
+bool DemandFetches::is_awaited(const Page& page) const {
+  return page.way == Way::kAhead && page.place != PrefetchedPages::kNoPlace &&
+         ahead_.place(page.place).landing == PrefetchedPages::Landing::kUnderWay;
+}
+
 bool DemandFetches::is_ahead_awaited() const {
-  const auto is_awaited = [this](const Page& page) {
-    return page.way == Way::kAhead && page.place != PrefetchedPages::kNoPlace &&
-           ahead_.place(page.place).landing == PrefetchedPages::Landing::kUnderWay;
-  };
-  return std::ranges::any_of(active_, [&](const DemandFetchState* demand) {
-    return std::ranges::any_of(demand->open, is_awaited);
+  return std::ranges::any_of(active_, [this](const DemandFetchState* demand) {
+    return std::ranges::any_of(demand->open, [this](const Page& page) { return is_awaited(page); });
   });
+}
+
+// Of which the lane knows nothing: of pages that come ahead.
+uint64_t DemandFetches::next_event_ns() const {
+  uint64_t next_ns = kNever;
+  for (const DemandFetchState* demand : active_) {
+    for (const Page& page : demand->open) {
+      if (is_awaited(page)) next_ns = std::min(next_ns, demand->patience_ns);
+    }
+  }
+  return next_ns;
 }
 
 void DemandFetches::on_begun_ahead() {
   if (!ahead_.is_under_way()) return;
   const uint64_t now_ns = clock_.now_ns();
   for (DemandFetchState* demand : active_) demand->beside_ns = std::min(demand->beside_ns, now_ns);
-}
-
-void DemandFetches::wait(DemandFetchState& demand, uint64_t until_ns) {
-  const bool is_alone = demand.is_direct && active_.size() <= 1 && !ahead_.is_under_way();
-  if (is_alone && until_ns == kNever) return demand.batch.wait();
-  const uint64_t now_ns = clock_.now_ns();
-  if (!is_alone) until_ns = std::min(until_ns, now_ns + kLookNs);
-  if (!demand.done()) until_ns = std::min(until_ns, demand.deadline_ns);
-  if (!demand.batch.released()) {
-    demand.batch.wait_released(until_ns);
-  } else if (again_.under_way() > 0) {
-    again_.wait(until_ns);
-  } else {
-    ahead_.wait(until_ns);
-  }
 }
 
 // How long the first of its reads took, or how long it was waited for in vain.

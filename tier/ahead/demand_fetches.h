@@ -70,8 +70,10 @@ class DemandFetches {
   bool is_ahead_awaited() const;
   // Something has begun to come ahead, behind all that is demanded.
   void on_begun_ahead();
-  // Lets time pass until something may have come for it, or until then.
-  void wait(DemandFetchState& demand, uint64_t until_ns);
+  bool is_any_active() const { return !active_.empty(); }
+  // When something is due that lane() does not know of.
+  uint64_t next_event_ns() const;
+  Lane& lane() { return lane_; }
 
   LaneStats stats() const { return lane_.stats(); }
   void add_to(PrefetchReport& report) const;
@@ -82,6 +84,7 @@ class DemandFetches {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   DemandFetchState& unused();
+  bool is_awaited(const Page& page) const;
   void ask(DemandFetchState& demand, uint32_t index, uint32_t place, bool allow_cached);
   void judge(DemandFetchState& demand);
   // demand_verdicts.cc: of one page. These answer whether that was all there is to do about it.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <utility>
@@ -22,6 +23,8 @@ class PrefetchEngine {
   PrefetchedPages& ahead() { return ahead_; }
   const PrefetchedPages& ahead() const { return ahead_; }
   DemandFetches& demands() { return demands_; }
+  void allow_interrupts() { demands_.lane().allow_interrupts(); }
+  void interrupt() { demands_.lane().interrupt(); }
   const DemandFetches& demands() const { return demands_; }
 
   DemandFetchState* start(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
@@ -29,18 +32,24 @@ class PrefetchEngine {
     return demands_.start(requests, verdicts, deadline_ns, options);
   }
   // On some backends a turn is a copy: as long as what is demanded comes, what is fetched ahead
-  // waits, unless it is demanded too; and otherwise it has a turn at a time.
-  void progress() {
+  // waits, unless it is demanded too; and otherwise it has a turn at a time. Answers whether
+  // anything moved.
+  bool progress() {
     const bool is_any_pending = demands_.is_any_pending();
-    const bool has_moved = demands_.progress();
+    bool has_moved = demands_.progress();
     demands_.judge();
     const bool is_busy = has_moved && is_any_pending;
-    if (is_busy && !demands_.is_ahead_awaited()) return;
+    if (is_busy && !demands_.is_ahead_awaited()) return true;
     while (ahead_.progress()) {
+      has_moved = true;
       demands_.judge();
       if (is_any_pending) break;
     }
-    if (!is_busy) begin_ahead();
+    return (!is_busy && begin_ahead()) || has_moved;
+  }
+  // ... and if nothing moved, lets time pass until something may have, or until then.
+  void wait(uint64_t until_ns) {
+    if (!progress()) sleep(until_ns);
   }
   void wait_done(DemandFetchState& demand) {
     wait(demand, kNever, [&] { return demand.done(); });
@@ -58,15 +67,30 @@ class PrefetchEngine {
       progress();
       if (has_ended()) break;
       if (clock_.now_ns() >= deadline_ns) return false;
-      demands_.wait(demand, deadline_ns);
+      sleep(demand.done() ? deadline_ns : std::min(deadline_ns, demand.deadline_ns));
       demands_.judge();
     }
     return true;
   }
-  void begin_ahead() {
-    ahead_.begin();
-    demands_.on_begun_ahead();
+  void sleep(uint64_t until_ns) {
+    until_ns = std::min({until_ns, demands_.next_event_ns(), ahead_.next_event_ns()});
+    const bool is_any_active = demands_.is_any_active();
+    if (is_any_active && !ahead_.is_under_way()) return demands_.lane().wait(until_ns);
+    if (Lane* lane = ahead_.lane(); lane != nullptr) {
+      return Lane::wait_for_either(demands_.lane(), *lane, until_ns);
+    }
+    // Nothing tells of both.
+    until_ns = std::min(until_ns, clock_.now_ns() + kLookNs);
+    is_any_active ? demands_.lane().wait(until_ns) : ahead_.wait(until_ns);
   }
+  // Answers whether any has begun.
+  bool begin_ahead() {
+    const bool has_begun = ahead_.begin();
+    demands_.on_begun_ahead();
+    return has_begun;
+  }
+
+  static constexpr uint64_t kLookNs = 20 * kMicrosecond;
 
   const Clock& clock_;
   PrefetchedPages ahead_;

@@ -79,8 +79,8 @@ float PrefetchLane::importance(const PageKey& key) const {
 void PrefetchLane::mark_milestone(const PageKey& key) {
   engine_->ahead().mark_milestone(key);
 }
-void PrefetchLane::announce(std::span<const PageKey> keys) {
-  engine_->ahead().announce(keys);
+void PrefetchLane::announce(std::span<const PageKey> keys, uint64_t until_ns) {
+  engine_->ahead().announce(keys, until_ns);
 }
 void PrefetchLane::withdraw(std::span<const PageKey> keys) {
   engine_->ahead().withdraw(keys);
@@ -99,14 +99,26 @@ DemandFetch PrefetchLane::fetch(std::span<const PageRequest> requests,
                                 const DemandOptions& options) {
   return DemandFetch(engine_.get(), engine_->start(requests, verdicts, deadline_ns, options));
 }
-void PrefetchLane::progress() {
-  engine_->progress();
+bool PrefetchLane::progress() {
+  return engine_->progress();
+}
+void PrefetchLane::wait(uint64_t until_ns) {
+  engine_->wait(until_ns);
+}
+void PrefetchLane::allow_interrupts() {
+  engine_->allow_interrupts();
+}
+void PrefetchLane::interrupt() {
+  engine_->interrupt();
 }
 LaneStats PrefetchLane::demand_stats() const {
   return engine_->demands().stats();
 }
 LaneStats PrefetchLane::prefetch_stats() const {
   return engine_->ahead().stats();
+}
+size_t PrefetchLane::taken_places() const {
+  return engine_->ahead().taken_places();
 }
 PrefetchReport PrefetchLane::report() const {
   PrefetchReport report = engine_->ahead().report();

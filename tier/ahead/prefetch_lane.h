@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "base/clock.h"
 #include "base/metrics.h"
 #include "base/status.h"
 #include "prefetch/policy.h"
@@ -87,8 +88,9 @@ class PrefetchLane {
 
   // A request waits for its turn, and these are its pages: they are fetched once nothing likelier
   // waits, and stay until they are demanded, or withdrawn as often as announced, or have to make
-  // room.
-  void announce(std::span<const PageKey> keys);
+  // room. Those that are not demanded by `until_ns` (on Client's clock; of several announcements of
+  // a page the last) are withdrawn then.
+  void announce(std::span<const PageKey> keys, uint64_t until_ns = kNever);
   void withdraw(std::span<const PageKey> keys);
 
   // The engine has them in memory of its own from now on, or no more: they are not fetched ahead
@@ -105,12 +107,19 @@ class PrefetchLane {
   DemandFetch fetch(std::span<const PageRequest> requests, std::span<PageVerdict> verdicts,
                     uint64_t deadline_ns, const DemandOptions& options = {});
 
-  // Does what can be done without waiting, for demands first.
-  void progress();
+  // Does what can be done without waiting, for demands first. Answers whether anything moved.
+  bool progress();
+  // As Lane::wait, for all that the lane has under way or waits for.
+  void wait(uint64_t until_ns);
+  // As Lane's.
+  void allow_interrupts();
+  void interrupt();
 
   // Of the reads for demands, and of those for prefetches.
   LaneStats demand_stats() const;
   LaneStats prefetch_stats() const;
+  // Places of the landing that are in use, as report() has it.
+  size_t taken_places() const;
   PrefetchReport report() const;
   // report() as metrics, docs/metrics.md; on the lane's thread.
   void describe(MetricVisitor& visitor) const;

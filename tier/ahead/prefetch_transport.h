@@ -36,6 +36,8 @@ class PrefetchTransport {
   virtual std::optional<Ended> next() = 0;
   virtual void give_back(uint32_t place) = 0;
 
+  // The lane that all of them come over, for who waits for more than that; null: wait() tells.
+  virtual Lane* lane() { return nullptr; }
   // Lets time pass until something may have come, or until then.
   virtual void wait(uint64_t until_ns) = 0;
   virtual LaneStats stats() const = 0;

@@ -109,13 +109,16 @@ std::optional<PrefetchedPages::PageNumber> PrefetchedPages::number(const PageKey
   const auto is_needed = [this](PageNumber page) {
     return scheduler_.waits(page) || scheduler_.state(page) != Scheduler::State::kNone;
   };
-  return known_.number(key, is_needed, [this](PageNumber page) {
-    if (pages_[page].is_resident) prefetcher_->on_evict(page);
-    pages_[page] = {};
-    importance_.forget(page);
-    ++counts_.forgotten_pages;
-    prefetcher_->on_forget(page);
-  });
+  return known_.number(key, is_needed, [this](PageNumber page) { forget(page); });
+}
+
+void PrefetchedPages::forget(PageNumber page) {
+  if (pages_[page].is_resident) prefetcher_->on_evict(page);
+  end_announcement(page);
+  pages_[page] = {};
+  importance_.forget(page);
+  ++counts_.forgotten_pages;
+  prefetcher_->on_forget(page);
 }
 
 // `heard`: so many that are demanded now may be named, too, and are not fetched ahead.
@@ -144,15 +147,47 @@ void PrefetchedPages::mark_milestone(const PageKey& key) {
   prefetcher_->on_milestone(*page);
 }
 
-void PrefetchedPages::announce(std::span<const PageKey> keys) {
+void PrefetchedPages::announce(std::span<const PageKey> keys, uint64_t until_ns) {
   for (const PageKey& key : keys) {
     // Where no more may wait, what is known is not forgotten for it.
     if (!known_.find(key) && scheduler_.refuse()) continue;
     const auto page = number(key);
     if (!page) continue;
-    ++pages_[*page].announced;
+    Page& announced = pages_[*page];
+    if (announced.announced++ == 0) announced.announced_until_ns = 0;
+    announced.announced_until_ns = std::max(announced.announced_until_ns, until_ns);
+    const auto until = static_cast<double>(announced.announced_until_ns);
+    if (announced_.contains(*page)) {
+      announced_.change(*page, until);
+    } else if (until_ns != kNever) {
+      announced_.push(*page, until);
+    }
     scheduler_.announce(*page);
   }
+}
+
+// Withdrawn, demanded or forgotten.
+void PrefetchedPages::end_announcement(PageNumber page) {
+  pages_[page].announced = 0;
+  if (announced_.contains(page)) announced_.remove(page);
+}
+
+// Those that were wanted by now.
+void PrefetchedPages::end_overdue() {
+  bool has_ended = false;
+  while (announced_.size() > 0 && pages_[announced_.top()].announced_until_ns <= clock_.now_ns()) {
+    const PageNumber page = announced_.top();
+    end_announcement(page);
+    scheduler_.withdraw(page);
+    has_ended = true;
+  }
+  if (has_ended) expire();
+}
+
+uint64_t PrefetchedPages::next_event_ns() {
+  uint64_t next_ns = kNever;
+  if (announced_.size() > 0) next_ns = pages_[announced_.top()].announced_until_ns;
+  return listens() ? std::min(next_ns, heard_ns_ + kSilenceNs + 1) : next_ns;
 }
 
 void PrefetchedPages::withdraw(std::span<const PageKey> keys) {
@@ -164,6 +199,7 @@ void PrefetchedPages::withdraw(std::span<const PageKey> keys) {
     }
     uint32_t& announced = pages_[*page].announced;
     if (announced > 0 && --announced > 0) continue;
+    end_announcement(*page);
     scheduler_.withdraw(*page);
   }
   expire();
@@ -191,7 +227,7 @@ uint32_t PrefetchedPages::demand(const PageRequest& request) {
   known_.use(*known);
   Page& page = pages_[*known];
   page.payload_bytes = request.destination.bytes;
-  page.announced = 0;
+  end_announcement(*known);
   const uint32_t place = page.place;
   if (place != kNoPlace && places_[place].bytes != request.destination.bytes) {
     ++counts_.outdated;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "prefetch/importance/block_importance.h"
+#include "prefetch/page_heap.h"
 #include "prefetch/policy.h"
 #include "prefetch/scheduler.h"
 #include "tier/ahead/observed_access.h"
@@ -44,7 +45,7 @@ class PrefetchedPages final : public prefetch::PageSource {
   void observe(std::span<const ObservedAccess> accesses);
   float importance(const PageKey& key) const;
   void mark_milestone(const PageKey& key);
-  void announce(std::span<const PageKey> keys);
+  void announce(std::span<const PageKey> keys, uint64_t until_ns);
   void withdraw(std::span<const PageKey> keys);
   void set_near(std::span<const PageKey> keys, bool is_near);
   PageAhead look(const PageKey& key) const;
@@ -67,13 +68,21 @@ class PrefetchedPages final : public prefetch::PageSource {
   bool is_under_way() const { return scheduler_.is_beside(); }
   // A turn: takes what has landed. Answers whether anything has.
   bool progress();
-  void begin() {
+  // Answers whether any has begun.
+  bool begin() {
+    const uint64_t begun_before = scheduler_.account().begun;
     scheduler_.begin();
     transfers_->send();
+    return scheduler_.account().begun > begun_before;
   }
-  // Lets time pass until something may have landed.
+  // When there is something to do that nothing tells of.
+  uint64_t next_event_ns();
+  // What lands comes over it; null: over none.
+  Lane* lane() { return transfers_->lane(); }
+  // Lets time pass until something may have landed, where that is not by lane().
   void wait(uint64_t until_ns) { transfers_->wait(until_ns); }
 
+  size_t taken_places() const { return transfers_->taken(); }
   LaneStats stats() const { return transfers_->stats(); }
   PrefetchReport report() const;  // but for what demands have made of it
 
@@ -81,8 +90,9 @@ class PrefetchedPages final : public prefetch::PageSource {
   struct Page {
     uint32_t place = kNoPlace;
     uint64_t payload_bytes = 0;
-    uint64_t named_in = 0;     // the last plan that named it
-    uint32_t announced = 0;    // so many times, and not withdrawn or demanded since
+    uint64_t named_in = 0;   // the last plan that named it
+    uint32_t announced = 0;  // so many times, and not withdrawn or demanded since
+    uint64_t announced_until_ns = 0;
     bool is_observed = false;  // since it was last missed
     bool is_near = false;      // the engine has it
     bool is_resident = false;  // near or here, as the prefetcher was told
@@ -90,10 +100,14 @@ class PrefetchedPages final : public prefetch::PageSource {
 
   bool begin(PageNumber page) override;
   std::optional<PageNumber> number(const PageKey& key);
+  void forget(PageNumber page);
+  void end_announcement(PageNumber page);
+  void end_overdue();
   void hear(ObservedAccess access);
   void weigh(PageNumber page, float mass);
   void follow_step(uint64_t step);
   void follow_other_sequence(std::span<const ObservedAccess> accesses);
+  bool listens() const { return !is_silent_ && (!here_.empty() || scheduler_.waiting() > 0); }
   void listen();
   void plan(size_t heard);
   bool is_wanted(PageNumber page) const;
@@ -114,6 +128,7 @@ class PrefetchedPages final : public prefetch::PageSource {
   prefetch::BlockImportance importance_;  // of known pages
   std::vector<Page> pages_;               // by number
   std::vector<uint32_t> here_;            // places of pages that were not demanded, oldest first
+  prefetch::PageHeap announced_;          // that are so until then, by that time
   std::vector<PageNumber> named_;         // by the prefetcher
   std::vector<PageNumber> expected_;      // of those
   const uint64_t page_bytes_;

@@ -38,7 +38,8 @@ bool PrefetchedPages::progress() {
     has_any = true;
   }
   while (!here_.empty() && has_moved_on) evict(places_[here_.front()].page);
-  if (!is_silent_ && (!here_.empty() || scheduler_.waiting() > 0)) listen();
+  end_overdue();
+  if (listens()) listen();
   return has_any;
 }
 

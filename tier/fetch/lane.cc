@@ -69,6 +69,10 @@ bool Lane::progress() {
 void Lane::wait(uint64_t until_ns) {
   engine_->wait_moved(until_ns);
 }
+void Lane::wait_for_either(Lane& lane, Lane& other, uint64_t until_ns) {
+  LaneEngine* const lanes[] = {lane.engine_.get(), other.engine_.get()};
+  LaneEngine::wait_moved(lanes, until_ns);
+}
 void Lane::allow_interrupts() {
   engine_->allow_interrupts();
 }
@@ -77,6 +81,9 @@ void Lane::interrupt() {
 }
 LaneStats Lane::stats() const {
   return engine_->stats();
+}
+VerdictCounts Lane::verdicts() const {
+  return engine_->verdicts();
 }
 const std::byte* Lane::mapped_payload(const PageKey& key) const {
   return engine_->mapped_payload(key);

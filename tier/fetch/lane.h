@@ -14,6 +14,7 @@ namespace farpage {
 class Lane;
 class LaneEngine;
 struct FetchState;
+struct VerdictCounts;
 
 // One fetch under way. Move-only. The destructor cancels what has not ended: pages that have not
 // been asked for are dropped at once, and it returns when no read of the others can write to a
@@ -91,6 +92,8 @@ class Lane {
   bool progress();
   // ... and if nothing moved, lets time pass until something may have, or until then.
   void wait(uint64_t until_ns);
+  // ... of two lanes of one thread, until something may have moved in either.
+  static void wait_for_either(Lane& lane, Lane& other, uint64_t until_ns);
   // From now on any thread may interrupt() the lane, while it lives: a wait() returns early if an
   // interrupt came since the last one returned. For an owner who also waits for other threads'
   // work, and who looks for that after each wait().
@@ -98,6 +101,8 @@ class Lane {
   void interrupt();
 
   LaneStats stats() const;
+  // Of its fetches so far; any thread.
+  VerdictCounts verdicts() const;
 
   // Where the page of this key was last seen, in its primary's memory mapped here; null if that is
   // unknown or the backend maps nothing. For measurements beside a fetch.

@@ -121,7 +121,7 @@ void LaneEngine::recycle(FetchState* fetch) {
 }
 
 bool LaneEngine::progress() {
-  return (!active_.empty() || in_flight() > 0 || checks_.any()) && turn();
+  return is_at_work() && turn();
 }
 
 bool LaneEngine::turn() {

@@ -52,12 +52,15 @@ class LaneEngine {
   void wait_done(FetchState* fetch);
   bool wait_released(FetchState* fetch, uint64_t deadline_ns);
   void wait_moved(uint64_t until_ns);
+  // Of several lanes of one thread: until something may have moved in one of them.
+  static void wait_moved(std::span<LaneEngine* const> lanes, uint64_t until_ns);
   void allow_interrupts() { allows_interrupts_ = true; }
   void interrupt();  // any thread
 
   bool look_up(std::span<const PageKey> keys, std::span<uint8_t> shown);
 
   LaneStats stats() const { return counters_.stats(); }
+  VerdictCounts verdicts() const { return counters_.verdicts(); }
   const std::byte* mapped_payload(const PageKey& key) const;
 
  private:
@@ -291,9 +294,15 @@ class LaneEngine {
   std::span<const std::byte> mapped_index(const LanePeer& peer) const;
 
   // lane_waits.cc
+  struct Awaited;
   uint64_t next_event_ns() const;
   void wait(uint64_t until_ns);
   bool wait_for_answers(uint64_t until_ns);
+  static bool sleep(std::span<LaneEngine* const> lanes, uint64_t until_ns);
+  bool add_to(Awaited& awaited) const;
+  uint64_t arm();
+  bool has_to_post() const;
+  bool is_at_work() const { return !active_.empty() || in_flight() > 0 || checks_.any(); }
   bool is_interrupted() const { return interrupts_.load() != interrupts_seen_; }
   bool expects_soon(uint64_t spin_ns);
   void look_at_each(uint64_t until_ns);

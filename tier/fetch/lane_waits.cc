@@ -35,6 +35,20 @@ uint64_t LaneEngine::next_event_ns() const {
   return next;
 }
 
+// What threads sleep on: first a signal of each lane.
+struct LaneEngine::Awaited {
+  std::array<pollfd, 2 * (kWindow + 1)> descriptors;
+  size_t count = 0;
+  uint64_t spin_ns = 0;
+
+  // False: there is none, or no room.
+  bool add(int descriptor) {
+    if (descriptor < 0 || count == descriptors.size()) return false;
+    descriptors[count++] = {descriptor, POLLIN, 0};
+    return true;
+  }
+};
+
 void LaneEngine::wait(uint64_t until_ns) {
   has_waited_ = true;
   // Nothing tells of a check's end.
@@ -56,37 +70,64 @@ void LaneEngine::interrupt() {
 // Sleeps until a node that has been asked has answered, the runtime has changed, or the deadline,
 // or returns earlier. False: no peer has been asked, or there is no descriptor to wait on.
 bool LaneEngine::wait_for_answers(uint64_t until_ns) {
-  if (signal_ == nullptr || in_flight() == 0) return false;
+  LaneEngine* const lane = this;
+  return in_flight() > 0 && sleep({&lane, 1}, until_ns);
+}
+
+// False: something that one of them waits for has no descriptor.
+bool LaneEngine::sleep(std::span<LaneEngine* const> lanes, uint64_t until_ns) {
+  Awaited awaited;
+  for (const LaneEngine* lane : lanes) {
+    if (lane->signal_ == nullptr || !awaited.add(lane->signal_->descriptor())) return false;
+  }
+  for (const LaneEngine* lane : lanes) {
+    if (!lane->add_to(awaited)) return false;
+  }
+  for (LaneEngine* lane : lanes) {
+    if (lane->in_flight() > 0 && lane->expects_soon(awaited.spin_ns)) return true;
+  }
+  for (LaneEngine* lane : lanes) {
+    until_ns = std::min(until_ns, lane->arm());
+    if (until_ns == 0) return true;
+  }
+  const uint64_t now = lanes[0]->clock_.now_ns();
+  if (until_ns <= now) return true;
+  const uint64_t left = std::min(until_ns - now, kSecond);
+  const timespec timeout = {static_cast<time_t>(left / kSecond), static_cast<long>(left % kSecond)};
+  ::ppoll(awaited.descriptors.data(), awaited.count, &timeout, nullptr);
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    if (awaited.descriptors[i].revents != 0) lanes[i]->signal_->clear();
+  }
+  return true;
+}
+
+bool LaneEngine::add_to(Awaited& awaited) const {
   // Each peer that was asked has one of the lane's pages in flight, so that there are no more.
-  std::array<pollfd, kWindow + 1> awaited;
-  size_t count = 0;
-  uint64_t spin_ns = 0;
-  awaited[count++] = {signal_->descriptor(), POLLIN, 0};
   for (const LanePeer* peer : busy_) {
     // Of a path that was given up, the runtime tells the end.
     if (peer->path.in_flight() == 0 || !peer->path.is_open()) continue;
-    const int descriptor = peer->path.descriptor();
-    if (descriptor < 0 || count == awaited.size()) return false;
-    awaited[count++] = {descriptor, POLLIN, 0};
-    spin_ns = std::max(spin_ns, peer->path.spin_ns());
+    if (!awaited.add(peer->path.descriptor())) return false;
+    awaited.spin_ns = std::max(awaited.spin_ns, peer->path.spin_ns());
   }
-  if (expects_soon(spin_ns)) return true;
-  look_after(0);
+  return true;
+}
+
+// From now on its descriptors tell what comes. Answers until when it may sleep; 0: something has
+// come.
+uint64_t LaneEngine::arm() {
+  uint64_t until_ns = kNever;
+  if (is_at_work()) look_after(0);
   for (LanePeer* peer : busy_) {
     if (peer->path.in_flight() == 0 || !peer->path.is_open()) continue;
     until_ns = std::min(until_ns, peer->path.arm());
-    if (until_ns == 0) return true;
+    if (until_ns == 0) return 0;
   }
   signal_->arm();
-  const uint64_t now = clock_.now_ns();
   // A page may also wait for a node for reasons that nothing announces.
-  if (waiting_ > 0) until_ns = std::min(until_ns, now + kIdleLookNs);
-  if (runtime_.changes() != changes_ || is_interrupted() || until_ns <= now) return true;
-  const uint64_t left = std::min(until_ns - now, kSecond);
-  const timespec timeout = {static_cast<time_t>(left / kSecond), static_cast<long>(left % kSecond)};
-  ::ppoll(awaited.data(), count, &timeout, nullptr);
-  if (awaited[0].revents != 0) signal_->clear();
-  return true;
+  const bool is_kept = waiting_ > 0 || (in_flight() == 0 && is_at_work());
+  if (is_kept) until_ns = std::min(until_ns, clock_.now_ns() + kIdleLookNs);
+  const bool has_changed = is_at_work() && runtime_.changes() != changes_;
+  return has_changed || is_interrupted() ? 0 : until_ns;
 }
 
 // Keeps the processor for so long after something has moved: the next turn looks at every channel.
@@ -118,10 +159,12 @@ void LaneEngine::look_at_each(uint64_t until_ns) {
 template <typename Ready>
 void LaneEngine::drive(uint64_t until_ns, const Ready& ready) {
   if (progress() || ready()) return;
-  // There is something to post.
-  const bool is_idle = in_flight() == 0 && !checks_.any();
-  if (single_ && by_member_[0]->path.is_open() && is_idle) return;
+  if (has_to_post()) return;
   wait(std::min(until_ns, next_event_ns()));
+}
+
+bool LaneEngine::has_to_post() const {
+  return single_ && by_member_[0]->path.is_open() && in_flight() == 0 && !checks_.any();
 }
 
 void LaneEngine::wait_done(FetchState* fetch) {
@@ -139,6 +182,23 @@ bool LaneEngine::wait_released(FetchState* fetch, uint64_t deadline_ns) {
 
 void LaneEngine::wait_moved(uint64_t until_ns) {
   drive(until_ns, [] { return false; });
+}
+
+void LaneEngine::wait_moved(std::span<LaneEngine* const> lanes, uint64_t until_ns) {
+  bool has_moved = false;
+  for (LaneEngine* lane : lanes) has_moved |= lane->progress();
+  if (has_moved) return;
+  LaneEngine* looked_at = lanes[0];
+  for (LaneEngine* lane : lanes) {
+    if (!lane->is_at_work()) continue;
+    if (lane->has_to_post()) return;
+    lane->has_waited_ = true;
+    if (lane->checks_.any()) until_ns = std::min(until_ns, lane->clock_.now_ns() + kLookNs);
+    until_ns = std::min({until_ns, lane->next_event_ns(), lane->due_ns_});
+    if (looked_at->in_flight() == 0) looked_at = lane;
+  }
+  if (!sleep(lanes, until_ns)) looked_at->look_at_each(until_ns);
+  for (LaneEngine* lane : lanes) lane->interrupts_seen_ = lane->interrupts_.load();
 }
 
 }  // namespace farpage

@@ -50,6 +50,15 @@ TEST_F(CBadInput, NullWhereAClientMustStand) {
   expect_invalid(farpage_remove(nullptr, keys_.data(), 2, 0, nullptr, &ticket_), "client is null");
   expect_invalid(farpage_exists(nullptr, keys_.data(), 2, 0, nullptr, &ticket_), "client is null");
   expect_invalid(farpage_leading(nullptr, keys_.data(), 2, 0, &leading), "client is null");
+  expect_invalid(farpage_flush(nullptr, 0), "client is null");
+  expect_invalid(farpage_announce(nullptr, keys_.data(), 2, 0), "client is null");
+  expect_invalid(farpage_withdraw(nullptr, keys_.data(), 2), "client is null");
+  expect_invalid(farpage_mark_milestones(nullptr, keys_.data(), 2), "client is null");
+  const farpage_access_t access = FARPAGE_ACCESS_INIT;
+  expect_invalid(farpage_observe(nullptr, &access, 1), "client is null");
+  farpage_statistics_t statistics = {};
+  statistics.struct_size = sizeof statistics;
+  expect_invalid(farpage_statistics(nullptr, &statistics), "client is null");
 }
 
 TEST_F(CBadInput, NullWhereSomethingElseMustStand) {
@@ -72,6 +81,11 @@ TEST_F(CBadInput, NullWhereSomethingElseMustStand) {
   expect_invalid(farpage_exists(client, keys_.data(), 2, 0, nullptr, nullptr), "ticket is null");
   expect_invalid(farpage_leading(client, nullptr, 2, 0, &leading), "keys is null");
   expect_invalid(farpage_leading(client, keys_.data(), 2, 0, nullptr), "leading is null");
+  expect_invalid(farpage_announce(client, nullptr, 2, 0), "keys is null");
+  expect_invalid(farpage_withdraw(client, nullptr, 2), "keys is null");
+  expect_invalid(farpage_mark_milestones(client, nullptr, 2), "keys is null");
+  expect_invalid(farpage_observe(client, nullptr, 1), "accesses is null");
+  expect_invalid(farpage_statistics(client, nullptr), "statistics is null");
 }
 
 TEST_F(CBadInput, NullWhereATicketMustStand) {

@@ -50,6 +50,7 @@ TEST(CCallback, MaySubmitAndMustNotWait) {
     EXPECT_EQ(farpage_ticket_wait_released(second, kTimeoutUs), FARPAGE_BUSY);
     EXPECT_THAT(farpage_last_error(), testing::HasSubstr("must not wait"));
     EXPECT_EQ(farpage_leading(client.get(), keys.data(), 1, kTimeoutUs, &leading), FARPAGE_BUSY);
+    EXPECT_EQ(farpage_flush(client.get(), kTimeoutUs), FARPAGE_BUSY);
     EXPECT_EQ(farpage_close(client.get()), FARPAGE_BUSY);
   };
   const auto notification = calls(run);

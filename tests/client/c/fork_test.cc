@@ -31,6 +31,9 @@ TEST(CFork, TheChildMayNotUseWhatItsParentOpened) {
     farpage_region_t* other = nullptr;
     const farpage_page_verdict_t* verdicts_of = nullptr;
     const farpage_put_result_t* results_of = nullptr;
+    const farpage_access_t access = FARPAGE_ACCESS_INIT;
+    farpage_statistics_t statistics = {};
+    statistics.struct_size = sizeof statistics;
     uint64_t number = 0;
     size_t count = 0;
     const bool refused[] = {
@@ -42,6 +45,12 @@ TEST(CFork, TheChildMayNotUseWhatItsParentOpened) {
         is_refused(farpage_remove(c, keys.data(), 1, 0, nullptr, &made)),
         is_refused(farpage_exists(c, keys.data(), 1, 0, nullptr, &made)),
         is_refused(farpage_leading(c, keys.data(), 1, 0, &number)),
+        is_refused(farpage_flush(c, 0)),
+        is_refused(farpage_announce(c, keys.data(), 1, 0)),
+        is_refused(farpage_withdraw(c, keys.data(), 1)),
+        is_refused(farpage_mark_milestones(c, keys.data(), 1)),
+        is_refused(farpage_observe(c, &access, 1)),
+        is_refused(farpage_statistics(c, &statistics)),
         farpage_ticket_done(t) == -1,
         farpage_ticket_released(t) == -1,
         is_refused(farpage_ticket_wait(t, kTimeoutUs)),

@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "prefetch/registry/registry.h"
 #include "tests/support/cluster.h"
 #include "tests/support/engine.h"
@@ -94,6 +97,51 @@ TEST_P(PrefetchPath, DemandWhileAllIsUnderWayGetsEveryPage) {
   }
   lane.withdraw(keys_);
   EXPECT_EQ(lane.report().taken_places, 0u) << lane.status();
+}
+
+// Nothing else drives the lane.
+TEST_P(PrefetchPath, AWaitBringsWhatIsAnnounced) {
+  put_all();
+  PrefetchLane lane = open("none");
+  const uint64_t patience_ns = client_->clock().now_ns() + 30 * kSecond;
+  for (size_t round = 0; round < 500; ++round) {
+    const std::span<const PageKey> key = std::span(keys_).subspan(round % kPages, 1);
+    lane.announce(key);
+    while (lane.report().here == 0 && client_->clock().now_ns() < patience_ns) {
+      lane.wait(patience_ns);
+    }
+    ASSERT_EQ(lane.report().here, 1u) << round << ": " << lane.status();
+    lane.withdraw(key);
+    ASSERT_EQ(lane.report().taken_places, 0u);
+  }
+}
+
+// With pages under way or without, asleep or not yet.
+TEST_P(PrefetchPath, AnInterruptEndsAWait) {
+  put_all();
+  PrefetchLane lane = open("none");
+  lane.allow_interrupts();
+  const uint64_t patience_ns = client_->clock().now_ns() + 30 * kSecond;
+  std::atomic<int> asked = 0;
+  std::atomic<int> heard = 0;
+  std::thread other([&] {
+    for (int i = 1; i <= 200; ++i) {
+      asked = i;
+      lane.interrupt();
+      while (heard < i && client_->clock().now_ns() < patience_ns) std::this_thread::yield();
+    }
+  });
+  // A wait that none interrupts would last until the patience has ended.
+  while (heard < 200 && client_->clock().now_ns() < patience_ns) {
+    lane.wait(patience_ns);
+    if (asked == heard) continue;
+    if (asked % 4 == 0) lane.announce(keys_);
+    if (asked % 4 == 2) lane.withdraw(keys_);
+    heard = asked.load();
+  }
+  other.join();
+  EXPECT_EQ(heard, 200);
+  EXPECT_LT(client_->clock().now_ns(), patience_ns);
 }
 
 TEST_P(PrefetchPath, PrefetcherHasThePagesOfTheStepBeforeThereAgain) {

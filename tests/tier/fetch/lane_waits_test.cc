@@ -9,8 +9,10 @@
 #include <thread>
 
 #include "base/unique_fd.h"
+#include "prefetch/registry/registry.h"
 #include "tests/tier/link/tcp_fleet.h"
 #include "tests/tier/watched_fabric.h"
+#include "tier/ahead/prefetch_lane.h"
 
 namespace farpage {
 namespace {
@@ -67,6 +69,27 @@ TEST_F(LaneWaits, AnAnswerWakesIt) {
   fabric_.hold(kMany);
   const uint64_t waits = fabric_.waits();
   EXPECT_TRUE(fetch());
+  EXPECT_EQ(fabric_.waits(), waits) << "it waited for one channel alone";
+}
+
+// ... also where nothing is under way over the lane for demands.
+TEST_F(LaneWaits, WhatComesAheadWakesAPrefetchLane) {
+  PrefetchOptions options;
+  options.patience_ns = 2 * kPatienceNs;
+  auto lane = PrefetchLane::open(*client_, options,
+                                 prefetch::choose_prefetcher("none")->make(prefetch::Setting()))
+                  .value();
+  const auto bring = [&] {
+    lane.announce(keys_);
+    const uint64_t until_ns = client_->clock().now_ns() + kPatienceNs;
+    while (lane.report().here < 2 && client_->clock().now_ns() < until_ns) lane.wait(until_ns);
+    EXPECT_EQ(lane.report().here, 2u) << lane.status();
+    lane.withdraw(keys_);
+  };
+  bring();
+  const uint64_t waits = fabric_.waits();
+  fabric_.hold(kMany);
+  bring();
   EXPECT_EQ(fabric_.waits(), waits) << "it waited for one channel alone";
 }
 
