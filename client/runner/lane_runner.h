@@ -36,20 +36,23 @@ class LaneRunner {
   struct Active {
     Submission* submission = nullptr;
     Fetch fetch;
+    IndexQuestion question;
+    bool asks = false;  // the question; otherwise it is the fetch that is under way
     bool is_told = false;
   };
 
   LaneRunner(Lane lane, const Clock& clock, size_t depth);
   void run();
   bool begin_submitted();
-  bool answer_from_index(Submission& submission);
-  void end_active();
+  Active begin(Submission& submission);
+  bool look_up(Submission& submission);
+  void go_on_unknown(Active& active);
+  bool end_active();
 
   Lane lane_;
   const Clock& clock_;
   const std::shared_ptr<SubmissionPool> pool_;
   std::vector<Active> active_;  // the thread's
-  std::vector<uint8_t> shown_;  // by an index, of the keys in hand
   std::atomic<bool> is_ending_{false};
   std::thread thread_;
 };

@@ -52,6 +52,7 @@ void Submission::reset() {
   requests.clear();
   puts.clear();
   keys.clear();
+  answers.clear();
   verdicts.clear();
   results.clear();
   why.clear();

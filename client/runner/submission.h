@@ -44,6 +44,7 @@ class Submission {
   Submission* next = nullptr;  // its pool's, while it is submitted
 
   // By the client's thread until it is done.
+  std::vector<KeyAnswer> answers;     // of an index, to a question whether pages are there
   std::vector<PageVerdict> verdicts;  // `place` may change until it is released
   std::vector<PutResult> results;
   uint64_t removed = 0;
