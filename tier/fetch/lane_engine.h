@@ -186,7 +186,7 @@ class LaneEngine {
   void begin_steps();
   void begin_step(PageInFlight& page);
   void read_next(PageInFlight& page);
-  Operation& begin_read(LanePeer& peer, const OperationTag& tag, uint64_t deadline_ns);
+  Operation& next_read(LanePeer& peer);
   Operation& begin_read(PageInFlight& page, uint8_t part);
   void read_page(PageInFlight& page);
   void read_apart(PageInFlight& page);

@@ -148,9 +148,10 @@ void LaneEngine::read_buckets(QuestionState& question, LanePeer& peer) {
       index_reads_.take(question, peer, is_one ? uint8_t{1} : uint8_t{2}, now_ns_, step);
   const auto read = [&](uint8_t part, uint64_t bucket, Bucket& to, uint64_t bytes) {
     ++peer.asked;
-    Operation& operation =
-        begin_read(peer, {step, part, static_cast<uint16_t>(kWindow + place)}, question.until_ns);
+    Operation& operation = next_read(peer);
     operation.alone = operation.wants_crc = false;
+    operation.tag = OperationTag{step, part, static_cast<uint16_t>(kWindow + place)}.value();
+    operation.deadline_ns = question.until_ns;
     operation.remote = peer.path.index();
     operation.remote_offset = bucket * sizeof(Bucket);
     operation.local_count = 1;
