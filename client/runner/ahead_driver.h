@@ -33,6 +33,7 @@ class AheadDriver {
   static Result<AheadDriver> open(Client& client, const AheadOptions& options);
 
   std::optional<DemandFetch> begin(Submission& submission, const std::function<void()>&);
+  bool go_on(Operation&, Submission&) { return false; }
   void finish(Submission& submission);
   bool progress();
   void wait(uint64_t until_ns) { lane_.wait(until_ns); }

@@ -25,6 +25,7 @@ namespace farpage {
 //   open(client, options...)          with Result
 //   begin(submission, give_a_turn)    std::optional<Operation>; none: it is over already, or has no
 //                                     ticket. Calls give_a_turn() now and then where it takes long
+//   go_on(operation, submission)      whether something of it has begun anew; asked in each turn
 //   finish(submission)                done, and about to be told
 //   progress(), wait(until), interrupt()    as the lane's, whose interrupts are allowed
 //   wait_idle(pool, rings)            until something is submitted after these rings
@@ -88,8 +89,8 @@ class FetchRunner {
       const bool is_ending = is_ending_.load();  // what was submitted before is in the queue
       const bool has_begun = begin_submitted();
       const bool has_moved = driver_.progress();
-      end_active();
-      if (has_begun || has_moved) continue;
+      const bool has_gone_on = end_active();
+      if (has_begun || has_moved || has_gone_on) continue;
       if (!active_.empty()) {
         driver_.wait(kNever);
       } else if (is_ending) {
@@ -118,9 +119,12 @@ class FetchRunner {
     return begun > 0;
   }
 
-  void end_active() {
+  // Whether one has gone on.
+  bool end_active() {
+    bool has_gone_on = false;
     for (size_t i = 0; i < active_.size();) {
       Active& active = active_[i];
+      has_gone_on |= driver_.go_on(active.operation, *active.submission);
       if (!active.is_told && active.operation.done()) {
         active.is_told = true;
         driver_.finish(*active.submission);
@@ -136,6 +140,7 @@ class FetchRunner {
       under_way_.fetch_sub(1, std::memory_order_relaxed);
       submission.release();
     }
+    return has_gone_on;
   }
 
   Driver driver_;

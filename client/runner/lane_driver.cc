@@ -18,41 +18,68 @@ Result<LaneDriver> LaneDriver::open(Client& client) {
   return LaneDriver(std::move(*lane), client.clock());
 }
 
-std::optional<Fetch> LaneDriver::begin(Submission& submission,
-                                       const std::function<void()>& give_a_turn) {
-  if (submission.kind == SubmissionKind::kExists && answer_from_index(submission, give_a_turn)) {
-    return std::nullopt;
+std::optional<LaneDriver::Operation> LaneDriver::begin(Submission& submission,
+                                                       const std::function<void()>& give_a_turn) {
+  Operation operation;
+  if (submission.kind == SubmissionKind::kExists) {
+    operation.asks = true;
+    submission.answers.resize(submission.keys.size());
+    if (!look_up(submission, give_a_turn)) {
+      operation.question = lane_.ask(submission.keys, submission.answers, submission.deadline_ns);
+    }
+    return operation;
   }
   submission.verdicts.resize(submission.requests.size());
-  return lane_.fetch(submission.requests, submission.verdicts, submission.deadline_ns,
-                     submission.options);
+  operation.fetch = lane_.fetch(submission.requests, submission.verdicts, submission.deadline_ns,
+                                submission.options);
+  return operation;
 }
 
-// Otherwise it becomes a fetch without destinations, which asks any node.
-bool LaneDriver::answer_from_index(Submission& submission,
-                                   const std::function<void()>& give_a_turn) {
+bool LaneDriver::look_up(Submission& submission, const std::function<void()>& give_a_turn) {
   const std::span<const PageKey> keys = submission.keys;
-  shown_.resize(keys.size());
-  bool is_shown = true;
-  for (size_t i = 0; i < keys.size() && is_shown; i += kKeysAtOnce) {
+  for (size_t i = 0; i < keys.size(); i += kKeysAtOnce) {
     const size_t count = std::min(kKeysAtOnce, keys.size() - i);
-    is_shown = clock_->now_ns() < submission.deadline_ns &&
-               lane_.look_up(keys.subspan(i, count), std::span(shown_).subspan(i, count));
+    const bool is_shown =
+        clock_->now_ns() < submission.deadline_ns &&
+        lane_.look_up(keys.subspan(i, count), std::span(submission.answers).subspan(i, count));
+    if (!is_shown) return false;
     give_a_turn();
   }
-  if (is_shown) {
-    submission.verdicts.resize(keys.size());
-    for (size_t i = 0; i < keys.size(); ++i) {
-      submission.verdicts[i].verdict = shown_[i] != 0 ? Verdict::kReady : Verdict::kRecompute;
-      submission.verdicts[i].reason = shown_[i] != 0 ? Reason::kNone : Reason::kMiss;
-    }
-    submission.finish();
-    submission.release();
-    return true;
+  return true;
+}
+
+// The question is done: a fetch gives the verdicts of keys that are unknown, in their order.
+bool LaneDriver::go_on(Operation& operation, Submission& submission) {
+  if (!operation.asks || !operation.question.done()) return false;
+  operation.asks = false;
+  operation.question = {};
+  for (size_t i = 0; i < submission.keys.size(); ++i) {
+    if (submission.answers[i] != KeyAnswer::kUnknown) continue;
+    submission.requests.push_back({submission.keys[i], 0, {}});
   }
-  submission.requests.resize(keys.size());
-  for (size_t i = 0; i < keys.size(); ++i) submission.requests[i] = {keys[i], 0, {}};
-  return false;
+  submission.verdicts.resize(submission.keys.size());
+  if (submission.requests.empty()) return true;
+  operation.fetch = lane_.fetch(submission.requests,
+                                std::span(submission.verdicts).first(submission.requests.size()),
+                                submission.deadline_ns, submission.options);
+  return true;
+}
+
+// The answers of an index become verdicts, among those of the fetch, which are the first. These
+// stay as they are, because nothing of them is held.
+void LaneDriver::finish(Submission& submission) {
+  size_t fetched = submission.requests.size();
+  for (size_t i = submission.answers.size(); i-- > 0;) {
+    PageVerdict& verdict = submission.verdicts[i];
+    if (submission.answers[i] == KeyAnswer::kUnknown) {
+      verdict = submission.verdicts[--fetched];
+      continue;
+    }
+    const bool is_shown = submission.answers[i] == KeyAnswer::kShown;
+    verdict = {};
+    verdict.verdict = is_shown ? Verdict::kReady : Verdict::kRecompute;
+    verdict.reason = is_shown ? Reason::kNone : Reason::kMiss;
+  }
 }
 
 }  // namespace farpage

@@ -4,7 +4,6 @@
 #include <functional>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -17,12 +16,22 @@ namespace farpage {
 // Fetches over a lane, and answers which pages are there.
 class LaneDriver {
  public:
-  using Operation = Fetch;
+  // A question whether pages are there goes to the indexes, mapped or read, and with the keys that
+  // these leave unknown becomes a fetch without destinations, which asks any node.
+  struct Operation {
+    Fetch fetch;
+    IndexQuestion question;
+    bool asks = false;  // the question; otherwise it is the fetch that is under way
+
+    bool done() const { return !asks && fetch.done(); }
+    bool released() const { return fetch.released(); }
+  };
 
   static Result<LaneDriver> open(Client& client);
 
-  std::optional<Fetch> begin(Submission& submission, const std::function<void()>& give_a_turn);
-  void finish(Submission&) {}
+  std::optional<Operation> begin(Submission& submission, const std::function<void()>& give_a_turn);
+  bool go_on(Operation& operation, Submission& submission);
+  void finish(Submission& submission);
   bool progress() { return lane_.progress(); }
   void wait(uint64_t until_ns) { lane_.wait(until_ns); }
   void wait_idle(const SubmissionPool& pool, uint32_t rings) { pool.sleep(rings); }
@@ -33,11 +42,10 @@ class LaneDriver {
 
  private:
   LaneDriver(Lane lane, const Clock& clock) : lane_(std::move(lane)), clock_(&clock) {}
-  bool answer_from_index(Submission& submission, const std::function<void()>& give_a_turn);
+  bool look_up(Submission& submission, const std::function<void()>& give_a_turn);
 
   Lane lane_;
   const Clock* clock_;
-  std::vector<uint8_t> shown_;  // by an index, of the keys in hand
 };
 
 using LaneRunner = FetchRunner<LaneDriver>;

@@ -56,6 +56,7 @@ void Submission::reset() {
   puts.clear();
   keys.clear();
   accesses.clear();
+  answers.clear();
   verdicts.clear();
   results.clear();
   why.clear();

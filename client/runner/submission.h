@@ -59,6 +59,7 @@ class Submission {
   uint64_t spin_ns = 0;
 
   // By the client's thread until it is done.
+  std::vector<KeyAnswer> answers;     // of an index, to a question whether pages are there
   std::vector<PageVerdict> verdicts;  // `place` may change until it is released
   std::vector<PutResult> results;
   uint64_t removed = 0;

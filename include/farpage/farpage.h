@@ -240,8 +240,8 @@ FARPAGE_API farpage_code_t farpage_remove(farpage_t* client, const farpage_key_t
                                           const farpage_notification_t* notification,
                                           farpage_ticket_t** ticket);
 // Asks which pages are there, and moves none: farpage_ticket_verdicts(), FARPAGE_READY for those. A
-// hint: a page may go the next moment. Where the node's memory is mapped in this process, its index
-// alone is read: then version and took_ns are 0, and one answer in a million is wrong.
+// hint: a page may go the next moment. Mostly a node's index alone is read: then version and
+// took_ns are 0, and one answer in a million is wrong.
 FARPAGE_API farpage_code_t farpage_exists(farpage_t* client, const farpage_key_t* keys,
                                           size_t count, uint64_t timeout_us,
                                           const farpage_notification_t* notification,

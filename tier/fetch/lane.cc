@@ -38,6 +38,27 @@ CompletionCounter& Fetch::counter() {
   return state_->counted();
 }
 
+IndexQuestion::IndexQuestion(IndexQuestion&& other) noexcept
+    : engine_(std::exchange(other.engine_, nullptr)),
+      state_(std::exchange(other.state_, nullptr)) {}
+
+IndexQuestion& IndexQuestion::operator=(IndexQuestion&& other) noexcept {
+  std::swap(engine_, other.engine_);
+  std::swap(state_, other.state_);
+  return *this;
+}
+
+IndexQuestion::~IndexQuestion() {
+  if (state_ != nullptr) engine_->recycle(state_);
+}
+
+bool IndexQuestion::done() const {
+  return state_ == nullptr || state_->done();
+}
+void IndexQuestion::wait() {
+  if (state_ != nullptr) engine_->wait_done(state_);
+}
+
 Lane::Lane(std::unique_ptr<LaneEngine> engine) : engine_(std::move(engine)) {}
 Lane::Lane(Lane&&) noexcept = default;
 Lane& Lane::operator=(Lane&&) noexcept = default;
@@ -59,8 +80,13 @@ bool Lane::contains(const PageKey& key, uint64_t deadline_ns) {
   return verdict.verdict == Verdict::kReady;
 }
 
-bool Lane::look_up(std::span<const PageKey> keys, std::span<uint8_t> shown) {
-  return engine_->look_up(keys, shown);
+bool Lane::look_up(std::span<const PageKey> keys, std::span<KeyAnswer> answers) {
+  return engine_->look_up(keys, answers);
+}
+
+IndexQuestion Lane::ask(std::span<const PageKey> keys, std::span<KeyAnswer> answers,
+                        uint64_t deadline_ns) {
+  return IndexQuestion(engine_.get(), engine_->ask(keys, answers, deadline_ns));
 }
 
 bool Lane::progress() {

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/status.h"
+#include "tier/fetch/index_question.h"
 #include "tier/request/page_request.h"
 #include "tier/stats/lane_stats.h"
 #include "transport/counter.h"
@@ -79,13 +80,18 @@ class Lane {
   // deadline.
   bool contains(const PageKey& key, uint64_t deadline_ns);
 
-  // Looks keys up in the index of their primaries, where this process has it mapped (shm):
-  // `shown[i]` says whether an entry leads to a page of keys[i] now. An entry is a hint: one in a
-  // million leads to another page, and a page may go the next moment; a fetch decides. Reads
-  // nothing else, and tells no node. False: an index is not mapped, a view has ended, or a fleet's
-  // primary has no such entry, and another replica may have the page; `shown` is undefined, and a
-  // fetch without destinations answers.
-  bool look_up(std::span<const PageKey> keys, std::span<uint8_t> shown);
+  // Looks keys up in the index of their primaries, where this process has it mapped (shm), at once.
+  // False: an index is not mapped, a view has ended, or a fleet's primary has no entry for a key,
+  // and another replica may have the page; the answers are undefined, and ask() answers.
+  bool look_up(std::span<const PageKey> keys, std::span<KeyAnswer> answers);
+  // ... where it is not mapped: reads both buckets of each key, in one round trip for as many as
+  // the channel has room for beside the fetches' reads, and in as many as the rest needs; the
+  // fetches of the lane go on meanwhile. A question is done by `deadline_ns`, or, where other
+  // replicas may be asked in the other half, by half of the time until then. A fetch without
+  // destinations answers for keys that stay unknown: their node could not be asked, or did not
+  // answer in time, or its channel, its lease or the epoch ended meanwhile.
+  IndexQuestion ask(std::span<const PageKey> keys, std::span<KeyAnswer> answers,
+                    uint64_t deadline_ns);
 
   // Does what can be done without waiting; for those who watch a fetch's counter. Answers whether
   // anything moved.

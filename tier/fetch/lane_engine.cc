@@ -18,7 +18,8 @@ constexpr PageFlags kPlainWhole = {.reads_page = true, .whole = true};
 }  // namespace
 
 Result<std::unique_ptr<LaneEngine>> LaneEngine::create(const std::shared_ptr<FleetLink>& fleet) {
-  FARPAGE_CHECK(fleet->fabric().capabilities().max_in_flight >= kMostReads * kWindow);
+  // A channel has room for all pages, and for a key of a question.
+  FARPAGE_CHECK(fleet->fabric().capabilities().max_in_flight >= kMostReads * (kWindow + 1));
   auto memory = Mapping::anonymous(sizeof(Landing));
   if (!memory) return tl::unexpected(memory.error());
   auto region = fleet->fabric().register_local({memory->data(), memory->bytes()});
@@ -50,7 +51,8 @@ LaneEngine::LaneEngine(std::shared_ptr<FleetLink> fleet, Mapping memory, Region 
       landing_key_(region_.slice(0, 0).local_key),
       places_(std::move(places)),
       checks_(*fleet_->options().checkers, kWindow),
-      details_(kWindow) {
+      details_(kWindow),
+      most_asked_(fleet_->fabric().capabilities().max_in_flight - kMostReads * kWindow) {
   going_on_.reserve(2 * kWindow);
   for (uint32_t index = kWindow; index-- > 0;) {
     pages_[index].index = free_pages_[free_count_++] = static_cast<uint16_t>(index);
@@ -226,7 +228,7 @@ bool LaneEngine::is_whole(PageInFlight& page, uint32_t crc) {
 [[gnu::always_inline]] inline void LaneEngine::complete(LanePeer& peer,
                                                         const Completion& completion) {
   const OperationTag tag = OperationTag::of(completion.tag);
-  FARPAGE_CHECK(tag.attempt < kWindow);
+  if (tag.attempt >= kWindow) return index_read_ended(peer, tag, completion.outcome);
   PageInFlight& page = pages_[tag.attempt];
   if (page.step != tag.step || (page.outstanding & tag.part) == 0) {
     counters_.strays.add();  // it has come before
@@ -261,6 +263,7 @@ size_t LaneEngine::end_operations(LanePeer& peer) {
     page.is.broken = true;
     operation_ended(page, page.outstanding, 0);
   }
+  index_reads_.operations_ended(peer);
   look_after(0);  // a path may be opened again
   return count;
 }

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "integrity/recovery.h"
 #include "pagetable/guards.h"
+#include "tier/fetch/index_reads.h"
 #include "tier/fetch/lane.h"
 #include "tier/fetch/lane_peer.h"
 #include "tier/fetch/operation_tag.h"
@@ -57,7 +58,11 @@ class LaneEngine {
   void allow_interrupts() { allows_interrupts_ = true; }
   void interrupt();  // any thread
 
-  bool look_up(std::span<const PageKey> keys, std::span<uint8_t> shown);
+  bool look_up(std::span<const PageKey> keys, std::span<KeyAnswer> answers);
+  QuestionState* ask(std::span<const PageKey> keys, std::span<KeyAnswer> answers,
+                     uint64_t deadline_ns);
+  void recycle(QuestionState* question) { index_reads_.recycle(question); }
+  void wait_done(QuestionState* question);
 
   LaneStats stats() const { return counters_.stats(); }
   VerdictCounts verdicts() const { return counters_.verdicts(); }
@@ -82,6 +87,7 @@ class LaneEngine {
   struct Landing {
     PageHeader headers[kWindow];
     Bucket buckets[kWindow][2];
+    Bucket asked[IndexReads::kPlaces][2];
   };
 
   // The tries that led to a verdict.
@@ -183,6 +189,7 @@ class LaneEngine {
   void begin_steps();
   void begin_step(PageInFlight& page);
   void read_next(PageInFlight& page);
+  Operation& next_read(LanePeer& peer);
   Operation& begin_read(PageInFlight& page, uint8_t part);
   void read_page(PageInFlight& page);
   void read_apart(PageInFlight& page);
@@ -245,8 +252,10 @@ class LaneEngine {
     return now_ns_ >= page.fetch->deadline_ns && enforced(Guard::kVerdictByDeadline);
   }
   uint64_t usable_until_ns(const PageInFlight& page) const {
-    if (!enforced(Guard::kLeasePerRead)) return kNever;
-    return page.posted_ns + page.peer->path.view().reuse_ns;
+    return usable_until_ns(*page.peer, page.posted_ns);
+  }
+  static uint64_t usable_until_ns(const LanePeer& peer, uint64_t posted_ns) {
+    return enforced(Guard::kLeasePerRead) ? posted_ns + peer.path.view().reuse_ns : kNever;
   }
   // Whether a read may begin there now.
   bool may_begin(const LanePeer& peer) const {
@@ -290,8 +299,17 @@ class LaneEngine {
   bool crowded(const LanePeer& peer) const;
   uint64_t give_up_ns(PageInFlight& page);
 
-  // lane_lookups.cc: keys looked up in an index that is mapped here.
+  // lane_lookups.cc: keys looked up in an index, mapped here or read.
+  LanePeer& primary_of(const PageKey& key) const {
+    return *by_member_[single_ ? 0 : view_->placement.replicas(key).primary()];
+  }
   std::span<const std::byte> mapped_index(const LanePeer& peer) const;
+  void answer_questions();
+  void take_answers();
+  bool ask_next(QuestionState& question);
+  void read_buckets(QuestionState& question, LanePeer& peer);
+  void index_read_ended(LanePeer& peer, const OperationTag& tag, Outcome outcome);
+  void watch_index_reads();
 
   // lane_waits.cc
   struct Awaited;
@@ -302,7 +320,9 @@ class LaneEngine {
   bool add_to(Awaited& awaited) const;
   uint64_t arm();
   bool has_to_post() const;
-  bool is_at_work() const { return !active_.empty() || in_flight() > 0 || checks_.any(); }
+  bool is_at_work() const {
+    return !active_.empty() || in_flight() > 0 || checks_.any() || index_reads_.any();
+  }
   bool is_interrupted() const { return interrupts_.load() != interrupts_seen_; }
   bool expects_soon(uint64_t spin_ns);
   void look_at_each(uint64_t until_ns);
@@ -349,18 +369,21 @@ class LaneEngine {
   uint32_t waiting_ = 0;          // pages with that flag
   uint64_t page_bytes_ = 0;       // that the next two were made for
   size_t window_ = 1;             // pages in flight at one time, few enough for `read_window`
-  size_t poll_batch_ = 4;
-  uint64_t now_ns_ = 0;         // as of the last look at the clock
-  uint64_t turned_ns_ = 0;      // as of the last turn
-  uint64_t due_ns_ = 0;         // when the house must be kept next
-  uint64_t changes_ = 0;        // of the runtime, that keep_house() has seen
-  bool has_waited_ = false;     // since the last turn
-  uint64_t present_ns_ = 0;     // since then the lane was never undriven for long
-  uint64_t watch_ns_ = kNever;  // when a page has to be looked at for what it has not done
-  uint64_t hedge_credit_ = 0;   // so that hedges stay few
+  size_t page_batch_ = 4;         // completions of pages that are polled at one time
+  size_t poll_batch_ = 4;         // ... that are now
+  uint64_t now_ns_ = 0;           // as of the last look at the clock
+  uint64_t turned_ns_ = 0;        // as of the last turn
+  uint64_t due_ns_ = 0;           // when the house must be kept next
+  uint64_t changes_ = 0;          // of the runtime, that keep_house() has seen
+  bool has_waited_ = false;       // since the last turn
+  uint64_t present_ns_ = 0;       // since then the lane was never undriven for long
+  uint64_t watch_ns_ = kNever;    // when a page has to be looked at for what it has not done
+  uint64_t hedge_credit_ = 0;     // so that hedges stay few
   std::array<Completion, kPollBatch> polled_;
   Stillness still_;
   LaneCounters counters_;
+  IndexReads index_reads_;
+  const uint32_t most_asked_;  // operations of questions, on one channel
   uint64_t fleet_number_ = 0;
   std::shared_ptr<EpochLease> view_;
   bool single_ = true;  // the epoch has one member

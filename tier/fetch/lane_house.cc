@@ -20,6 +20,7 @@ constexpr uint64_t kHouseNs = 10 * kMillisecond;
 void LaneEngine::keep_house() {
   changes_ = runtime_.changes();  // before what it counts is looked at
   if (fleet_number_ != fleet_->number()) enter_epoch();
+  take_answers();  // while their peers are there
   for (const auto& peer : peers_) {
     if (!peer->member || !peer->path.is_current()) advance_path(*peer);
     if (peer->path.is_open() && !(peer->is_of_epoch() && may_use(*peer))) end_path(*peer);
@@ -33,6 +34,7 @@ void LaneEngine::keep_house() {
     if (fetch->pending > 0 && now_ns_ >= fetch->deadline_ns) expire(*fetch);
   }
   if (now_ns_ >= watch_ns_) watch();
+  if (index_reads_.any()) answer_questions();
   due_ns_ = next_due_ns();
 }
 
@@ -42,6 +44,9 @@ uint64_t LaneEngine::next_due_ns() const {
     if (fetch->pending == 0) continue;
     next = std::min(next, fetch->deadline_ns);
     break;
+  }
+  for (const QuestionState* question : index_reads_.questions()) {
+    next = std::min(next, question->until_ns);
   }
   // A time that has passed is handled already, or waits for something else.
   const auto at = [&](uint64_t time_ns) {
@@ -124,13 +129,14 @@ void LaneEngine::advance_path(LanePeer& peer) {
   if (page_bytes == page_bytes_) return;
   page_bytes_ = page_bytes;
   window_ = std::clamp<size_t>(kWindowBytes / page_bytes, 2, kWindow);
-  poll_batch_ = std::clamp<size_t>(kPollBytes / page_bytes, 1, kPollBatch);
+  poll_batch_ = page_batch_ = std::clamp<size_t>(kPollBytes / page_bytes, 1, kPollBatch);
 }
 
 // A node that has left the epoch costs no turn anything once what was read there has ended.
 void LaneEngine::drop_former() {
   std::erase_if(peers_, [](const auto& peer) {
-    return !peer->member && peer->attempts == 0 && !peer->busy && peer->path.at_rest();
+    return !peer->member && peer->attempts == 0 && peer->asked == 0 && !peer->busy &&
+           peer->path.at_rest();
   });
   any_former_ = !std::ranges::all_of(peers_, &LanePeer::member);
 }
@@ -214,6 +220,7 @@ void LaneEngine::watch() {
     }
     watch_ns_ = std::min(watch_ns_, next);
   }
+  if (index_reads_.under_way() > 0) watch_index_reads();
 }
 
 // Whether pages that have their verdict take more than half of what may be under way at the peer.

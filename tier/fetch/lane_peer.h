@@ -31,6 +31,7 @@ struct LanePeer {
   uint64_t bytes = 0;        // that these may land
   uint32_t held = 0;         // ... of pages that have their verdict
   uint64_t held_bytes = 0;   // that those may still land
+  uint32_t asked = 0;        // operations of questions under way here
   uint32_t slower = 0;       // pages whose recompute was faster
   // As its path's node keeps slots: the bytes from one header to the next. Payloads of up to
   // longest_alone bytes are not read with their header.

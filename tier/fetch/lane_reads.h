@@ -38,18 +38,23 @@ inline void LaneEngine::begin_at(LanePeer& peer, PageInFlight& page) {
   free_pages_[free_count_++] = index;
 }
 
-// One operation of the page's step, of which the caller fills in what it reads, and where to.
-[[gnu::always_inline]] inline Operation& LaneEngine::begin_read(PageInFlight& page, uint8_t part) {
-  LanePeer& peer = *page.peer;
+// A read of which the caller fills in the rest.
+[[gnu::always_inline]] inline Operation& LaneEngine::next_read(LanePeer& peer) {
   if (!peer.busy) {
     peer.busy = true;
     busy_.push_back(&peer);
   }
-  page.outstanding |= part;
   ++peer.written;
   Operation& operation = peer.path.next();
   operation.kind = OperationKind::kRead;
   operation.has_immediate = operation.follows = false;
+  return operation;
+}
+
+// One operation of the page's step, of which the caller fills in what it reads, and where to.
+[[gnu::always_inline]] inline Operation& LaneEngine::begin_read(PageInFlight& page, uint8_t part) {
+  page.outstanding |= part;
+  Operation& operation = next_read(*page.peer);
   operation.alone = page.failures > 0;  // perhaps for another page's sake
   operation.tag = OperationTag{page.step, part, page.index}.value();
   operation.deadline_ns = page.fetch->deadline_ns;

@@ -23,6 +23,9 @@ uint64_t LaneEngine::next_event_ns() const {
   for (const FetchState* fetch : active_) {
     if (fetch->pending > 0) next = std::min(next, fetch->deadline_ns);
   }
+  for (const QuestionState* question : index_reads_.questions()) {
+    next = std::min(next, question->until_ns);
+  }
   // A lease that has ended is no event: what is still under way then ends by itself.
   const auto ends = [&](const std::atomic<uint64_t>& until_ns) {
     const uint64_t end = until_ns.load(std::memory_order_relaxed);
@@ -169,6 +172,10 @@ bool LaneEngine::has_to_post() const {
 
 void LaneEngine::wait_done(FetchState* fetch) {
   while (fetch->pending > 0) drive(kNever, [fetch] { return fetch->pending == 0; });
+}
+
+void LaneEngine::wait_done(QuestionState* question) {
+  while (!question->done()) drive(kNever, [question] { return question->done(); });
 }
 
 bool LaneEngine::wait_released(FetchState* fetch, uint64_t deadline_ns) {

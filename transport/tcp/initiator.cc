@@ -70,16 +70,23 @@ Result<std::unique_ptr<TcpInitiator>> TcpInitiator::make(
   if (auto added = readiness->add(stream->fd(), POLLIN); !added) {
     return tl::unexpected(added.error());
   }
-  return std::unique_ptr<TcpInitiator>(
-      new TcpInitiator(std::move(stream), std::move(local), std::move(*readiness)));
+  auto flights = Mapping::anonymous(kMaxInFlight * sizeof(Flight));
+  if (!flights) return tl::unexpected(flights.error());
+  return std::unique_ptr<TcpInitiator>(new TcpInitiator(
+      std::move(stream), std::move(local), std::move(*readiness), std::move(*flights)));
 }
 
 TcpInitiator::TcpInitiator(std::unique_ptr<Stream> stream,
-                           std::shared_ptr<const LocalRegistrations> local, DescriptorSet readiness)
+                           std::shared_ptr<const LocalRegistrations> local, DescriptorSet readiness,
+                           Mapping flights)
     : stream_(std::move(stream)),
       readiness_(std::move(readiness)),
       local_(std::move(local)),
-      flights_(kMaxInFlight) {}
+      flights_(std::move(flights)),
+      places_(kMaxInFlight) {
+  free_.reserve(kMaxInFlight);
+  for (uint32_t place = kMaxInFlight; place-- > 0;) free_.push_back(static_cast<uint16_t>(place));
+}
 
 Result<RemoteRegion> TcpInitiator::import_region(RegionExport region, const RegionUse& use) {
   const auto refuse = [](const char* why) {
@@ -95,6 +102,8 @@ Result<RemoteRegion> TcpInitiator::import_region(RegionExport region, const Regi
 
 Operation& TcpInitiator::next() {
   FARPAGE_CHECK(written_ - polled_ < kMaxInFlight);
+  places_[written_ % kMaxInFlight] = free_.back();
+  free_.pop_back();
   return flight(written_++).operation;
 }
 
@@ -178,7 +187,7 @@ size_t TcpInitiator::poll(std::span<Completion> completions) {
     } else if (first.refused) {
       completion.outcome = Outcome::kRefused;
     }
-    ++polled_;
+    free_.push_back(places_[polled_++ % kMaxInFlight]);
     ++count;
   }
   return count;
@@ -258,7 +267,7 @@ bool TcpInitiator::expects_soon() const {
   uint64_t bytes = 0;
   if (posted_ - ended_ > kSpinOperations) return false;
   for (uint64_t number = ended_; number != posted_; ++number) {
-    bytes += flights_[number % kMaxInFlight].request.bytes;
+    bytes += flight(number).request.bytes;
   }
   return bytes > 0 && bytes <= kSpinBytes;
 }

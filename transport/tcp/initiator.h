@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "base/memory/mapping.h"
 #include "net/descriptor_set.h"
 #include "net/stream/stream.h"
 #include "transport/fabric.h"
@@ -14,8 +15,9 @@
 
 namespace farpage::tcp {
 
-// Twice as many as a lane has under way at most.
-inline constexpr uint32_t kMaxInFlight = 512;
+// Of both buckets of 1,024 keys, which a lane asks for in one round trip, beside its pages; rounded
+// up. A channel has memory for as many of them as were ever in flight.
+inline constexpr uint32_t kMaxInFlight = 4096;
 
 // The end that posts. It drives its socket from the caller's thread, so that nothing is ever
 // written behind the caller's back and close() ends everything at once. Replies come in the order
@@ -54,8 +56,10 @@ class TcpInitiator final : public Initiator {
   enum class State : uint8_t { kOpen, kBroken, kClosed };
 
   TcpInitiator(std::unique_ptr<Stream> stream, std::shared_ptr<const LocalRegistrations> local,
-               DescriptorSet readiness);
-  Flight& flight(uint64_t number) { return flights_[number % kMaxInFlight]; }
+               DescriptorSet readiness, Mapping flights);
+  Flight& flight(uint64_t number) const {
+    return reinterpret_cast<Flight*>(flights_.data())[places_[number % kMaxInFlight]];
+  }
   void describe(Flight& flight);
   void send();
   void receive(size_t most);
@@ -70,10 +74,13 @@ class TcpInitiator final : public Initiator {
   short awaited_ = POLLIN;   // these events
   std::shared_ptr<const LocalRegistrations> local_;
   std::vector<Imported> imported_;
-  std::vector<Flight> flights_;  // kMaxInFlight of them, in use as rings of ascending numbers:
-  uint64_t polled_ = 0;          // completions given to the caller
-  uint64_t ended_ = 0;           // replied to, whole
-  uint64_t sending_ = 0;         // the first that has not been sent whole
+  Mapping flights_;  // kMaxInFlight of them. The place that was free last is taken first, so that
+                     // few in flight touch little memory
+  std::vector<uint16_t> free_;    // places of flights_
+  std::vector<uint16_t> places_;  // by number, in use as rings of ascending numbers:
+  uint64_t polled_ = 0;           // completions given to the caller
+  uint64_t ended_ = 0;            // replied to, whole
+  uint64_t sending_ = 0;          // the first that has not been sent whole
   uint64_t posted_ = 0;
   uint64_t written_ = 0;         // behind the last one that the caller writes
   uint32_t last_sequence_ = 0;   // of the requests, which the node counts as well

@@ -13,6 +13,7 @@
 #include "tests/support/cluster.h"
 #include "tests/support/engine.h"
 #include "tests/tier/watched_fabric.h"
+#include "tier/fetch/operation_tag.h"
 
 namespace farpage {
 namespace {
@@ -62,7 +63,7 @@ TEST_P(LaneRunnerOver, FetchesWhatWasPut) {
   EXPECT_EQ(ticket.verdicts()[1].reason, Reason::kMiss);
 }
 
-// Over shm the index is read in place, elsewhere by a fetch.
+// By the index: no page is fetched.
 TEST_P(LaneRunnerOver, TellsWhichPagesAreThere) {
   for (const uint64_t number : {0, 3, 5}) {
     ASSERT_EQ(engine_.put(test_key(number), 1).code, Code::kOk);
@@ -78,8 +79,34 @@ TEST_P(LaneRunnerOver, TellsWhichPagesAreThere) {
     EXPECT_EQ(verdict.verdict, is_there ? Verdict::kReady : Verdict::kRecompute) << number;
     EXPECT_EQ(verdict.reason, is_there ? Reason::kNone : Reason::kMiss) << number;
   }
-  const bool in_place = GetParam() == Path::kShm;
-  EXPECT_EQ(runner_->driver().verdicts().ready - pages_before, in_place ? 0u : 3u);
+  EXPECT_EQ(runner_->driver().verdicts().ready, pages_before);
+}
+
+TEST_P(LaneRunnerOver, TellsOfAThousandPagesBesideFetches) {
+  constexpr uint64_t kKeys = 1024;
+  std::vector<PageKey> keys;
+  for (uint64_t number = 0; number < kKeys; ++number) {
+    keys.push_back(test_key(number));
+    if (number % 2 == 0) {
+      ASSERT_EQ(engine_.put(test_key(number), 1).code, Code::kOk);
+    }
+  }
+  const std::array requests = {PageRequest{test_key(2), 0, engine_.slice(3)}};
+  for (int round = 0; round < 3; ++round) {
+    const std::array questions = {submit_exists(*runner_, keys, deadline()),
+                                  submit_exists(*runner_, keys, deadline())};
+    const Ticket fetch = submit_fetch(*runner_, requests, deadline());
+    fetch.wait();
+    EXPECT_EQ(fetch.verdicts()[0].verdict, Verdict::kReady);
+    for (const Ticket& question : questions) {
+      question.wait();
+      ASSERT_EQ(question.verdicts().size(), kKeys);
+      for (uint64_t number = 0; number < kKeys; ++number) {
+        EXPECT_EQ(question.verdicts()[number].reason,
+                  number % 2 == 0 ? Reason::kNone : Reason::kMiss);
+      }
+    }
+  }
 }
 
 TEST_P(LaneRunnerOver, WithoutTimeNothingIsThere) {
@@ -104,6 +131,59 @@ TEST_P(LaneRunnerOver, EndsWhatIsUnderWayBeforeItGoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Paths, LaneRunnerOver, testing::Values(Path::kShm, Path::kTcp), path_name);
+
+// Every third read of an index fails.
+class ForgetfulFabric final : public ForwardingFabric {
+ public:
+  using ForwardingFabric::ForwardingFabric;
+
+  Result<std::unique_ptr<Initiator>> connect(ChannelOffer offer, uint64_t deadline_ns) override {
+    auto initiator = ForwardingFabric::connect(std::move(offer), deadline_ns);
+    if (!initiator) return initiator;
+    return std::make_unique<Forgetful>(std::move(*initiator));
+  }
+
+ private:
+  class Forgetful final : public ForwardingInitiator {
+   public:
+    using ForwardingInitiator::ForwardingInitiator;
+    size_t poll(std::span<Completion> completions) override {
+      const size_t count = ForwardingInitiator::poll(completions);
+      for (Completion& completion : completions.first(count)) {
+        const uint16_t attempt = OperationTag::of(completion.tag).attempt;
+        if (attempt >= Lane::kWindow && attempt % 3 == 0) completion.outcome = Outcome::kAborted;
+      }
+      return count;
+    }
+  };
+};
+
+TEST(LaneRunner, AFetchTellsOfThePagesThatTheIndexLeavesUnknown) {
+  Cluster cluster(Path::kTcp);
+  AsioRuntime runtime;
+  const auto inner = tcp::make_tcp_fabric({}).value();
+  ForgetfulFabric fabric(*inner);
+  const auto dialer = make_dialer(runtime, cluster.address(), {}, 2'000).value();
+  const auto client = Client::connect({.staging_bytes = kMiB}, runtime, fabric, *dialer).value();
+  Engine engine(*client, kPageBytes, 1);
+  std::vector<PageKey> keys;
+  for (uint64_t number = 0; number < 200; ++number) {
+    keys.push_back(test_key(number));
+    if (number % 7 < 3) {
+      ASSERT_EQ(engine.put(test_key(number), 1).code, Code::kOk);
+    }
+  }
+  const auto runner = LaneRunner::start(*client, {.queue_depth = 8}).value();
+  const Ticket ticket = submit_exists(*runner, keys, client->clock().now_ns() + kPatienceNs);
+  ticket.wait();
+  for (uint64_t number = 0; number < 200; ++number) {
+    const bool is_there = number % 7 < 3;
+    EXPECT_EQ(ticket.verdicts()[number].verdict, is_there ? Verdict::kReady : Verdict::kRecompute);
+    EXPECT_EQ(ticket.verdicts()[number].reason, is_there ? Reason::kNone : Reason::kMiss);
+  }
+  EXPECT_GT(runner->driver().verdicts().ready, 10u);
+  EXPECT_LT(runner->driver().verdicts().ready, 60u);
+}
 
 // A fetch whose answer does not come keeps the lane asleep; the next submission wakes it. By itself
 // the lane would look again after 10 ms: so many of those are beyond patience.
@@ -156,6 +236,28 @@ TEST(AheadRunner, AStalledFetchKeepsNoOtherWaiting) {
   AheadOptions options;
   options.pages = 4;
   expect_wakes<AheadRunner>(options);
+}
+
+TEST(LaneRunner, AQuestionThatGetsNoAnswerIsStalledAtItsDeadline) {
+  NodeOptions options = Cluster::small_options();
+  options.reuse_ms = 2 * kPatienceNs / kMillisecond;
+  options.lease_ms = 4 * kPatienceNs / kMillisecond;
+  Cluster cluster(Path::kTcp, options);
+  AsioRuntime runtime;
+  const auto inner = tcp::make_tcp_fabric({}).value();
+  WatchedFabric fabric(*inner);
+  const auto dialer = make_dialer(runtime, cluster.address(), {}, 2'000).value();
+  const auto client = Client::connect({.staging_bytes = kMiB}, runtime, fabric, *dialer).value();
+  const auto runner = LaneRunner::start(*client, {.queue_depth = 8}).value();
+  const UniqueFd silent(::eventfd(0, EFD_CLOEXEC));
+  fabric.stand_in(silent.get());
+  fabric.hold(UINT32_MAX);
+  const std::array keys = {test_key(1), test_key(2)};
+  const uint64_t deadline_ns = client->clock().now_ns() + 50 * kMillisecond;
+  const Ticket ticket = submit_exists(*runner, keys, deadline_ns);
+  ASSERT_TRUE(ticket.wait_until(deadline_ns + kPatienceNs));
+  EXPECT_GE(client->clock().now_ns(), deadline_ns);
+  for (const PageVerdict& verdict : ticket.verdicts()) EXPECT_EQ(verdict.reason, Reason::kStalled);
 }
 
 }  // namespace

@@ -27,17 +27,17 @@ TEST(LaneLookups, ShowEachPageThatIsThere) {
     ASSERT_EQ(engine.put(test_key(number), 1).code, Code::kOk);
   }
   const std::vector<PageKey> asked = keys(200);
-  std::vector<uint8_t> shown(asked.size(), 7);
-  ASSERT_TRUE(engine.lane().look_up(asked, shown));
+  std::vector<KeyAnswer> answers(asked.size());
+  ASSERT_TRUE(engine.lane().look_up(asked, answers));
   for (uint64_t number = 0; number < 200; ++number) {
-    EXPECT_EQ(shown[number], number % 3 == 0 ? 1 : 0) << number;
+    EXPECT_EQ(answers[number], number % 3 == 0 ? KeyAnswer::kShown : KeyAnswer::kAbsent) << number;
   }
   const std::array gone = {test_key(0), test_key(6)};
   ASSERT_EQ(client->remove(gone, engine.deadline()).wait().value(), 2u);
-  ASSERT_TRUE(engine.lane().look_up(asked, shown));
-  EXPECT_EQ(shown[0], 0);
-  EXPECT_EQ(shown[3], 1);
-  EXPECT_EQ(shown[6], 0);
+  ASSERT_TRUE(engine.lane().look_up(asked, answers));
+  EXPECT_EQ(answers[0], KeyAnswer::kAbsent);
+  EXPECT_EQ(answers[3], KeyAnswer::kShown);
+  EXPECT_EQ(answers[6], KeyAnswer::kAbsent);
   EXPECT_TRUE(engine.lane().look_up({}, {}));
 }
 
@@ -46,8 +46,8 @@ TEST(LaneLookups, SayNothingWhereNoIndexIsMapped) {
   const auto client = cluster.connect();
   Engine engine(*client, kPageBytes, 1);
   ASSERT_EQ(engine.put(test_key(0), 1).code, Code::kOk);
-  std::array<uint8_t, 1> shown = {};
-  EXPECT_FALSE(engine.lane().look_up(keys(1), shown));
+  std::array<KeyAnswer, 1> answers = {};
+  EXPECT_FALSE(engine.lane().look_up(keys(1), answers));
 }
 
 // Its memory is mapped still, and nobody is to believe it.
@@ -58,15 +58,15 @@ TEST(LaneLookups, SayNothingOnceTheNodesLeaseHasEnded) {
   const auto client = cluster.connect();
   Engine engine(*client, kPageBytes, 1);
   ASSERT_EQ(engine.put(test_key(0), 1).code, Code::kOk);
-  std::array<uint8_t, 1> shown = {};
-  ASSERT_TRUE(engine.lane().look_up(keys(1), shown));
+  std::array<KeyAnswer, 1> answers = {};
+  ASSERT_TRUE(engine.lane().look_up(keys(1), answers));
   cluster.stop();
   // A client hears of a node's end; the view's own end comes at the latest after its lease.
   const uint64_t patience_ns = client->clock().now_ns() + 20 * kSecond;
-  while (engine.lane().look_up(keys(1), shown) && client->clock().now_ns() < patience_ns) {
+  while (engine.lane().look_up(keys(1), answers) && client->clock().now_ns() < patience_ns) {
     engine.lane().wait(client->clock().now_ns() + kMillisecond);
   }
-  EXPECT_FALSE(engine.lane().look_up(keys(1), shown));
+  EXPECT_FALSE(engine.lane().look_up(keys(1), answers));
 }
 
 }  // namespace

@@ -37,8 +37,10 @@ class HotPath {
       const PutResult put = engine_.put(test_key(page), page);
       EXPECT_EQ(put.code, Code::kOk);
       requests_.push_back({test_key(page), 0, engine_.slice(page)});
+      keys_.push_back(test_key(page));
     }
     verdicts_.resize(kBatch);
+    answers_.resize(kBatch);
     for (int i = 0; i < 3; ++i) {
       warm_batch();
       warm_single();
@@ -48,6 +50,12 @@ class HotPath {
 
   size_t warm_single() { return fetch(1); }
   size_t warm_batch() { return fetch(kBatch); }
+
+  // Whether all pages are there; how many are.
+  size_t ask() {
+    engine_.lane().ask(keys_, answers_, deadline()).wait();
+    return static_cast<size_t>(std::ranges::count(answers_, KeyAnswer::kShown));
+  }
 
   // Each page in a fetch of its own, all at one time, of which so many are expected.
   size_t many(uint32_t expected, uint64_t& allocations) {
@@ -97,6 +105,8 @@ class HotPath {
   Engine engine_{*client_, kPageBytes, kBatch};
   std::vector<PageRequest> requests_;
   std::vector<PageVerdict> verdicts_;
+  std::vector<PageKey> keys_;
+  std::vector<KeyAnswer> answers_;
 
   static ClientOptions forgetful() {
     ClientOptions options;
@@ -141,6 +151,14 @@ TEST_P(HotPathTest, FetchAllocatesNothing) {
   EXPECT_EQ(batch, kBatch);
   EXPECT_EQ(cold, 100u);
   EXPECT_GT(path.index_looks() - looks, 80u);
+}
+
+TEST_P(HotPathTest, QuestionOfTheIndexAllocatesNothing) {
+  HotPath path(GetParam());
+  EXPECT_EQ(path.ask(), kBatch);
+  size_t shown = 0;
+  EXPECT_EQ(allocations_of([&] { shown = path.ask(); }), 0u);
+  EXPECT_EQ(shown, kBatch);
 }
 
 // As lanes report them to the link of a node.
