@@ -20,7 +20,7 @@ constexpr uint64_t kHouseNs = 10 * kMillisecond;
 void LaneEngine::keep_house() {
   changes_ = runtime_.changes();  // before what it counts is looked at
   if (fleet_number_ != fleet_->number()) enter_epoch();
-  take_answers();  // while their peers are there
+  if (!index_reads_.ended().empty()) take_answers();  // while their peers are there
   for (const auto& peer : peers_) {
     if (!peer->member || !peer->path.is_current()) advance_path(*peer);
     if (peer->path.is_open() && !(peer->is_of_epoch() && may_use(*peer))) end_path(*peer);
