@@ -1,4 +1,4 @@
-"""Python programs that get pages from a store: what they are given, and what they measure and print.
+"""Python programs that get pages from a store: their arguments, and how they measure.
 
 Each runs in an interpreter that has its store's package, so this module needs the standard library
 alone.
@@ -32,13 +32,13 @@ def content(number, page_bytes):
 
 
 def hold():
-    """Says that the store is filled, and waits until whoever started this program wants it to end."""
+    """Says that the store is filled, and waits until stdin ends."""
     print("ready", flush=True)
     sys.stdin.read()
 
 
 def measure(options, get, page_at):
-    """Prints bytes a second. `get(numbers)` brings those pages; afterwards `page_at(i)` is the i-th."""
+    """Prints bytes a second. `get(numbers)` brings pages, of which `page_at(i)` is the i-th."""
     draw = random.Random(7)
     def once():
         numbers = draw.sample(range(options.pages), options.batch)
