@@ -124,12 +124,13 @@ def parse_options():
     parser.add_argument("--rounds", type=int, default=5, help="of each case, one run of either side a round")
     parser.add_argument("--seconds", type=float, default=3, help="of each run")
     parser.add_argument("--patience", type=float, default=60, help="how many seconds a round waits for a quiet machine")
-    parser.add_argument("--only", nargs="+", metavar="CASE", help="all without it; with --softroce those of rdma_peers.py: " + ", ".join(KEYS))
+    parser.add_argument("--only", nargs="+", metavar="CASE", help="all without it; with --softroce those of rdma_peers.py, with --python of python_peers.py: " + ", ".join(KEYS))
     parser.add_argument("--softroce", action="store_true", help="over RDMA instead, beside perftest, in a machine with Soft-RoCE devices")
+    parser.add_argument("--python", action="store_true", help="the client in Python instead, beside clients from PyPI")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--svg", metavar="FILE")
     options = parser.parse_args()
-    unknown = set() if options.softroce else set(options.only or ()) - set(KEYS)
+    unknown = set() if options.softroce or options.python else set(options.only or ()) - set(KEYS)
     if unknown:
         parser.error(f"there is no case {', '.join(sorted(unknown))}; there are {', '.join(KEYS)}")
     if options.rounds < 1 or options.seconds <= 0:
@@ -158,8 +159,18 @@ def over_softroce(options):
     return status
 
 
+def in_python(options):
+    """By the interpreter that runs this program."""
+    command = [sys.executable, "-B", HERE / "python_peers.py", "--farpage", options.farpage, "--rounds", str(options.rounds),
+               "--seconds", str(options.seconds), *(["--json", options.json] if options.json else []),
+               *(["--only", *options.only] if options.only else [])]
+    return subprocess.run(command, check=False).returncode
+
+
 def main():
     options = parse_options()
+    if options.python:
+        sys.exit(in_python(options))
     if options.softroce:
         sys.exit(over_softroce(options))
     require(options.farpage, PACKAGES)
