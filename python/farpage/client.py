@@ -1,0 +1,317 @@
+"""The client: puts pages on memory nodes, and fetches them, from and to memory of this process."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import json
+import os
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Callable, Union
+
+import numpy
+
+from farpage import ticket as tickets
+from farpage._library import OK, Notification, c, check
+from farpage.buffers import KEY, MIN_VERSION, Pages, Region, Regions, array_of
+from farpage.errors import InvalidError
+from farpage.keys import keys_of
+from farpage.loops import completions_here
+from farpage.ticket import Operation, Ticket, microseconds
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from farpage.keys import Keys
+
+TIMEOUT_S = 1.0
+EXIT_S = 5.0  # how long the interpreter's exit waits for operations
+SLICE_S = 0.05
+_byte_at: Any = ctypes.c_char.from_buffer
+
+Setting = Union[str, int, float, bool]
+
+
+def _toml(value: Setting) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def settings_text(tables: Mapping[str, Mapping[str, Setting]]) -> str:
+    """Tables of settings as TOML. What the library does not know it refuses by name."""
+    lines: list[str] = []
+    for table, settings in tables.items():
+        lines.append(f"[{_toml(table)}]")
+        lines += [f"{_toml(key)} = {_toml(value)}" for key, value in settings.items()]
+    return "\n".join(lines) + "\n"
+
+
+class _Handle:
+    """The library's client. It ends with the last call that uses it: none meets one that is
+    gone."""
+
+    __slots__ = ("_as_parameter_", "_pid")
+
+    def __init__(self, handle: ctypes.c_void_p) -> None:
+        self._as_parameter_ = handle
+        self._pid = os.getpid()
+
+    def __del__(self) -> None:
+        if self._pid == os.getpid():
+            c.close(self._as_parameter_)
+
+
+def open(node: str | None = None, *, config: str | os.PathLike[str] | None = None, embedded: bool | Mapping[str, Setting] = False,
+         **settings: Setting | Mapping[str, Setting]) -> Client:
+    """Opens a client, and blocks until a node has answered, for `connect_ms` (2,000) at most.
+
+        farpage.open("/run/farpage.sock")                       # a node that serves alone
+        farpage.open("tcp://10.0.0.1:7010", security={"token_file": "token"}, lanes=4)
+        farpage.open(cluster={"nodes": "a=tcp://10.0.0.1:7010,b=tcp://10.0.0.2:7010"})
+        farpage.open(etcd={"endpoints": "http://10.0.0.9:2379"})
+        farpage.open(embedded={"pool_bytes": "1GiB"})           # a node in this process; or True
+        farpage.open(config="client.toml")                      # all of it from a file
+
+    Keyword arguments are the keys of docs/client.md: a mapping is a table, others are keys of
+    [client].
+
+    InvalidError: the settings; the sentence names the key. NotFoundError: there is no such file.
+    UnavailableError, FarpageTimeoutError: no node answers. DeniedError: token or certificate.
+    """
+    handle = ctypes.c_void_p()
+    if config is not None:
+        if node is not None or embedded or settings:
+            raise InvalidError("a file has all settings: give config alone, or settings alone")
+        check(c.open_file(os.fsencode(config), ctypes.byref(handle)))
+        return Client(_Handle(handle))
+    tables: dict[str, dict[str, Setting]] = {"client": {}}
+    if node is not None:
+        tables["client"]["node"] = node
+    if embedded is not False:
+        tables["client"]["embedded"] = True
+        tables["embedded"] = dict(embedded) if isinstance(embedded, Mapping) else {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            tables[name] = dict(value)
+        else:
+            tables["client"][name] = value
+    try:
+        text = settings_text(tables).encode()
+    except (TypeError, UnicodeEncodeError) as error:
+        raise InvalidError(f"a setting is neither text nor a number: {error}") from None
+    check(c.open(text, ctypes.byref(handle)))
+    return Client(_Handle(handle))
+
+
+class Client:
+    """A client of memory nodes; `farpage.open()` makes it. Any thread may use it.
+
+    Keys are 16 bytes each: one as `bytes`, or several as a list of them or as an array (pages, 16)
+    of uint8 (`farpage.KeySpace`, `farpage.page_key()`). Memory is given
+
+    - with one key by itself: as any buffer (bytes-like, NumPy array, CPU tensor), which is the
+      page;
+    - with n keys: as an array whose first dimension is n, as a buffer of one dimension that is cut
+      into n pages, as a list of n buffers, or as `Region.pages()`.
+
+    Bytes are never copied in Python. A buffer within a region (`register()`) costs nothing more;
+    any other is registered for the operation alone. Either stays alive until the operation is
+    released. Pages must lie without gaps in themselves; rows may have gaps between them. Read-only
+    buffers can only be put.
+
+    Operations return a Ticket at once, and every page has its answer after `timeout_s` seconds.
+    They fail with InvalidError (keys, memory), ExhaustedError (too many under way) and
+    RegisteredError (memory that overlaps other registered memory): then nothing was begun.
+    """
+
+    def __init__(self, handle: _Handle) -> None:
+        self._handle: _Handle | None = handle
+        self._pid = os.getpid()
+        self._why_not = ""
+        self._regions = Regions(self)
+        self._answers = threading.Lock()  # one thread at a time reads a ticket's answers
+        self._operations: dict[int, Operation] = {}  # that may still use their memory
+        self._let_gone: dict[int, Operation] = {}  # those of them whose ticket has gone
+        _CLIENTS.add(self)
+
+    # ---- Operations
+
+    def fetch(self, keys: Keys, memory: Any, *, min_version: ArrayLike | None = None, timeout_s: float | None = TIMEOUT_S) -> Ticket:
+        """Fetches pages into writable memory: `Ticket.wait()` gives an array of VERDICT. A page has
+        the length of its memory, and is at least of `min_version`: one number, or one for each
+        page."""
+        return self._move(c.fetch, tickets.verdicts, keys, memory, min_version, timeout_s, is_written=True)
+
+    def put(self, keys: Keys, memory: Any, *, timeout_s: float | None = TIMEOUT_S) -> Ticket:
+        """Stores pages: `Ticket.wait()` gives an array of PUT_RESULT. Do not write to the memory
+        until then."""
+        return self._move(c.put, tickets.put_results, keys, memory, None, timeout_s, is_written=False)
+
+    def exists(self, keys: Keys, *, timeout_s: float | None = TIMEOUT_S) -> Ticket:
+        """Asks which pages are there: `Ticket.wait()` gives an array of VERDICT. A hint: a page may
+        go."""
+        return self._name(c.exists, tickets.verdicts, keys, timeout_s)
+
+    def remove(self, keys: Keys, *, timeout_s: float | None = TIMEOUT_S) -> Ticket:
+        """Removes pages: `Ticket.wait()` gives the number of keys that had one."""
+        return self._name(c.remove, tickets.removed, keys, timeout_s)
+
+    def leading(self, keys: Keys, *, timeout_s: float | None = TIMEOUT_S) -> int:
+        """How many of the first keys have a page now: the length of a cached prefix, in pages.
+        Blocks."""
+        missing = self.exists(keys, timeout_s=timeout_s).wait()["verdict"] != 1
+        return int(missing.argmax()) if missing.any() else len(missing)
+
+    def register(self, buffer: Any) -> Region:
+        """Registers a buffer without gaps, once for all pages in it, and keeps it alive until the
+        region is closed. Costs system calls. RegisteredError: a part of it is registered
+        already."""
+        self._opened()
+        return self._regions.add(array_of(buffer))
+
+    @property
+    def page_bytes(self) -> int:
+        """The longest page that the nodes take, in bytes."""
+        return int(c.page_bytes(self._opened()))
+
+    def _move(self, call: Any, answer: Callable[[Operation], Any], keys: Keys, memory: Any, min_version: ArrayLike | None,
+              timeout_s: float | None, *, is_written: bool) -> Ticket:
+        self._opened()
+        found, is_single = keys_of(keys)
+        pages = self._regions.pages(memory, len(found), is_single)
+        try:
+            if is_written and pages.read_only:
+                raise InvalidError("the memory is read-only: fetch into a writable buffer")
+            rows = pages.rows.copy()
+            words = found.view(numpy.uint64)
+            rows[:, KEY], rows[:, KEY + 1] = words[:, 0], words[:, 1]
+            if min_version is not None:
+                rows[:, MIN_VERSION] = min_version
+            return self._submit(call, answer, rows, pages, timeout_s)
+        except BaseException:
+            self._regions.end(pages)
+            raise
+
+    def _name(self, call: Any, answer: Callable[[Operation], Any], keys: Keys, timeout_s: float | None) -> Ticket:
+        return self._submit(call, answer, keys_of(keys)[0].copy(), None, timeout_s)
+
+    def _submit(self, call: Any, answer: Callable[[Operation], Any], rows: Any, pages: Pages | None, timeout_s: float | None) -> Ticket:
+        if self._let_gone:
+            self._sweep()
+        handle, told, watch = ctypes.c_void_p(), None, None
+        completions = completions_here()
+        if completions is not None:
+            watch = completions.watch()
+            told = ctypes.byref(Notification(ctypes.sizeof(Notification), completions.handle, watch.tag))
+        code = call(self._opened(), ctypes.byref(_byte_at(rows)) if len(rows) else None, len(rows), microseconds(timeout_s), told, ctypes.byref(handle))
+        if code != OK:
+            if completions is not None and watch is not None:
+                completions.forget(watch)
+            check(code)
+        operation = Operation(self, handle, pages)
+        self._operations[id(operation)] = operation
+        return Ticket(operation, answer, watch)
+
+    # ---- Ends
+
+    def close(self) -> None:
+        """Waits until every operation is released, ends all regions, and takes the client down.
+        Tickets keep their answers. Closed already, or in the child of a fork: nothing."""
+        if self._handle is None or not self._is_ours():
+            return
+        self._why_not = "the client is closed: open another"
+        while self._operations:
+            self._wait_for_operations(SLICE_S)
+        self._regions.forget()
+        self._handle = None
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is None or not self._is_ours():
+            return
+        warnings.warn(f"a client was not closed: {self!r}", ResourceWarning, stacklevel=1, source=self)
+        self.close()
+
+    def _opened(self) -> _Handle:
+        handle = self._handle
+        if handle is None or self._why_not:
+            raise InvalidError(self._why_not)
+        return handle
+
+    def _is_ours(self) -> bool:
+        return self._pid == os.getpid() and not _IS_OVER
+
+    def _let_go(self, operation: Operation) -> None:
+        """Nobody holds the operation's ticket any more."""
+        if not self._is_ours():
+            return
+        if c.ticket_released(operation) == 1:
+            self._end(id(operation))
+        else:
+            self._let_gone[id(operation)] = operation
+
+    def _end(self, key: int) -> None:
+        self._operations.pop(key, None)
+        self._let_gone.pop(key, None)
+
+    def _sweep(self) -> None:
+        for key, operation in list(self._let_gone.items()):
+            if c.ticket_released(operation) == 1:
+                self._end(key)
+
+    def _end_let_gone(self, region: Region) -> None:
+        """Waits for operations in a region whose tickets have gone: nobody else can."""
+        for key, operation in list(self._let_gone.items()):
+            if operation.pages is not None and region in operation.pages.kept:
+                tickets.wait_released(operation, microseconds(None))
+                self._end(key)
+
+    def _wait_for_operations(self, timeout_s: float) -> None:
+        until = time.monotonic() + timeout_s
+        for key, operation in list(self._operations.items()):
+            left_s = until - time.monotonic()
+            if tickets.wait_released(operation, microseconds(max(0, left_s))):
+                self._end(key)
+            elif left_s <= 0:
+                return
+
+    def _end_with_interpreter(self, until: float) -> None:
+        if self._handle is None or not self._is_ours():
+            return
+        self._why_not = "the interpreter is exiting"
+        while self._operations and (left_s := until - time.monotonic()) > 0:
+            self._wait_for_operations(min(left_s, SLICE_S))
+        if self._operations:
+            # What may still be written to outlives the interpreter.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+        else:
+            self.close()
+
+
+_CLIENTS: weakref.WeakSet[Client] = weakref.WeakSet()
+_IS_OVER = False
+
+
+def _end_all() -> None:
+    global _IS_OVER
+    until = time.monotonic() + EXIT_S
+    for client in list(_CLIENTS):
+        client._end_with_interpreter(until)
+    _IS_OVER = True
+
+
+def _forked() -> None:
+    for client in list(_CLIENTS):
+        client._why_not = "this client was opened before the fork: the child opens one of its own"
+
+
+atexit.register(_end_all)
+os.register_at_fork(after_in_child=_forked)

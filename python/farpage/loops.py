@@ -1,0 +1,92 @@
+"""Event loops of asyncio: each hears of its tickets through one descriptor."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from farpage._library import c, check
+
+if TYPE_CHECKING:
+    import asyncio
+
+TAGS = 256
+
+
+class Watch:
+    """Whether an operation is done, as its loop has heard. Of the loop's thread alone."""
+
+    __slots__ = ("futures", "is_done", "loop", "tag")
+
+    def __init__(self, loop: Any, tag: int) -> None:
+        self.loop, self.tag, self.is_done = loop, tag, False
+        self.futures: list[asyncio.Future[None]] = []
+
+    def future(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
+        future = loop.create_future()
+        self.futures.append(future)
+        return future
+
+    def end(self) -> None:
+        self.is_done = True
+        for future in self.futures:
+            if not future.done():  # cancelled
+                future.set_result(None)
+
+
+class Completions:
+    """The library's queue of tags for one loop; the loop's own reader keeps it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        handle = ctypes.c_void_p()
+        check(c.completions_new(ctypes.byref(handle)))
+        self.handle = handle
+        self._loop = weakref.ref(loop)
+        self._tags = itertools.count()
+        self._watches: dict[int, Watch] = {}
+        self._room = (ctypes.c_uint64 * TAGS)()
+        loop.add_reader(c.completions_fd(handle), self._take)
+
+    def __del__(self) -> None:
+        if hasattr(self, "handle"):
+            c.completions_free(self.handle)
+
+    def watch(self) -> Watch:
+        watch = Watch(self._loop, next(self._tags))
+        self._watches[watch.tag] = watch
+        return watch
+
+    def forget(self, watch: Watch) -> None:
+        self._watches.pop(watch.tag, None)
+
+    def _take(self) -> None:
+        taken = ctypes.c_size_t()
+        check(c.completions_take(self.handle, self._room, TAGS, ctypes.byref(taken)))
+        for tag in self._room[: taken.value]:
+            watch = self._watches.pop(tag, None)
+            if watch is not None:
+                watch.end()
+
+
+_LOOPS: weakref.WeakKeyDictionary[Any, Completions] = weakref.WeakKeyDictionary()
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs in this thread. Who never imported asyncio has none."""
+    module = sys.modules.get("asyncio")
+    loop: asyncio.AbstractEventLoop | None = None if module is None else module._get_running_loop()
+    return loop
+
+
+def completions_here() -> Completions | None:
+    """Those of the event loop that runs in this thread, if one does."""
+    loop = running_loop()
+    if loop is None:
+        return None
+    found = _LOOPS.get(loop)
+    if found is None:
+        found = _LOOPS[loop] = Completions(loop)
+    return found

@@ -1,0 +1,175 @@
+"""Tickets: operations that were submitted, and what became of their pages."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Callable, Optional
+
+import numpy
+
+from farpage._library import BUSY, FOREVER_US, OK, TIMEOUT, c, check
+from farpage.buffers import Pages, address_of
+from farpage.errors import FarpageTimeoutError, InvalidError, error_of
+from farpage.loops import Watch, running_loop
+
+if TYPE_CHECKING:
+    from farpage.client import Client
+
+# farpage_page_verdict_t and farpage_put_result_t, without what they reserve.
+VERDICT = numpy.dtype({"names": ["verdict", "reason", "version", "took_ns", "held"], "formats": ["u4", "u4", "u8", "u8", "?"],
+                       "offsets": [0, 4, 8, 16, 24], "itemsize": 40})
+PUT_RESULT = numpy.dtype({"names": ["code", "version"], "formats": ["u4", "u8"], "offsets": [0, 8], "itemsize": 24})
+# A wait inside the library does not see signals: between slices Python does.
+SLICE_US = 20_000
+
+
+def microseconds(timeout_s: float | None) -> int:
+    if timeout_s is None:
+        return FOREVER_US
+    if not timeout_s >= 0:
+        raise InvalidError(f"a timeout of {timeout_s} s: give 0 or more, or None for none")
+    return min(FOREVER_US, int(timeout_s * 1e6)) if timeout_s < 1e13 else FOREVER_US
+
+
+class Operation:
+    """The library's ticket, and the memory that it lends: it goes when nobody needs it any more.
+
+    The client keeps it until it is released, so that no memory goes before that.
+    """
+
+    __slots__ = ("_as_parameter_", "client", "pages")
+
+    def __init__(self, client: Client, handle: ctypes.c_void_p, pages: Pages | None) -> None:
+        self._as_parameter_ = handle
+        self.client, self.pages = client, pages
+
+    def __del__(self) -> None:
+        if self.client._is_ours():
+            c.ticket_free(self._as_parameter_)
+            if self.pages is not None:
+                self.client._regions.end(self.pages)
+
+
+def wait_released(operation: Operation, timeout_us: int) -> bool:
+    return _wait(c.ticket_wait_released, operation, timeout_us)
+
+
+def _wait(call: Callable[[Any, int], int], operation: Operation, timeout_us: int) -> bool:
+    if timeout_us <= SLICE_US:
+        code = call(operation, timeout_us)
+    else:
+        until = time.monotonic() + timeout_us / 1e6
+        code = call(operation, SLICE_US)
+        while code == TIMEOUT:
+            left_us = int((until - time.monotonic()) * 1e6)
+            if left_us <= 0:
+                break
+            code = call(operation, min(left_us, SLICE_US))
+    if code not in (OK, TIMEOUT):
+        check(code)
+    return code == OK
+
+
+class Ticket:
+    """An operation that goes on by itself, and has a verdict or a result for each page in time.
+
+        verdicts = client.fetch(keys, memory).wait()    # blocks, without the GIL
+        verdicts = await client.fetch(keys, memory)     # in an event loop
+
+    It is *done* when each page has its answer, and *released* when nothing reads or writes the
+    pages' memory for it any more: mostly at the same time, at the latest some seconds after its
+    timeout. Until then the client keeps the memory alive, also if the ticket is dropped. Any thread
+    may use it.
+    """
+
+    __slots__ = ("__weakref__", "_answer", "_operation", "_watch")
+
+    def __init__(self, operation: Operation, answer: Callable[[Operation], Any], watch: Optional[Watch]) -> None:
+        self._operation, self._answer, self._watch = operation, answer, watch
+
+    def __del__(self) -> None:
+        self._operation.client._let_go(self._operation)
+
+    @property
+    def done(self) -> bool:
+        """Whether every page has its answer. Does not block."""
+        return bool(c.ticket_done(self._operation) == 1)
+
+    @property
+    def released(self) -> bool:
+        """Whether the operation touches no memory any more. Does not block."""
+        return bool(c.ticket_released(self._operation) == 1)
+
+    def wait(self, timeout_s: float | None = None) -> Any:
+        """Blocks until it is done, and returns `result()`. FarpageTimeoutError: `timeout_s` seconds
+        were over first, and the operation goes on. None: as long as the operation takes by its own
+        timeout."""
+        if not _wait(c.ticket_wait, self._operation, microseconds(timeout_s)):
+            raise FarpageTimeoutError("the operation goes on: wait for it again")
+        return self.result()
+
+    def wait_released(self, timeout_s: float | None = None) -> None:
+        """Blocks until it is released: then the memory may be written or freed. FarpageTimeoutError
+        as above."""
+        if not _wait(c.ticket_wait_released, self._operation, microseconds(timeout_s)):
+            raise FarpageTimeoutError("the operation still uses its memory: wait for it again")
+
+    def result(self) -> Any:
+        """What became of the pages, in their order. BusyError: it is not done.
+
+        Of `fetch` and `exists` an array of VERDICT, the shape (pages,): `verdict` (Verdict),
+        `reason` (Reason) unless it is ready, `version` if it is, `took_ns` nanoseconds since the
+        fetch began, `held`: the page's memory may still be written, until the ticket is released.
+        Of `put` an array of PUT_RESULT: `code` (Code) and `version`. Of `remove` the number of keys
+        that had a page; not acknowledged is FarpageTimeoutError or UnavailableError.
+        """
+        return self._answer(self._operation)
+
+    def why(self) -> str:
+        """Of a put or a remove that was not acknowledged: a sentence; "" if none, or not done."""
+        with self._operation.client._answers:
+            text: bytes = c.ticket_why(self._operation)
+            return text.decode("utf-8", "replace")
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        loop = running_loop()
+        if loop is None:
+            raise InvalidError("no event loop of asyncio runs in this thread: use wait()")
+        if self._watch is not None and self._watch.loop() is loop:
+            if not self._watch.is_done:
+                yield from self._watch.future(loop)
+        elif not self.done:  # submitted elsewhere
+            yield from loop.run_in_executor(None, _wait, c.ticket_wait, self._operation, FOREVER_US)
+        return self.result()
+
+
+def _copied(call: Any, operation: Operation, dtype: Any) -> Any:
+    place, count = ctypes.c_void_p(), ctypes.c_size_t()
+    with operation.client._answers:
+        check(call(operation, ctypes.byref(place), ctypes.byref(count)))
+        # As bytes: to ask a structured array for its address costs more than all the rest.
+        copied = numpy.empty(count.value * dtype.itemsize, numpy.uint8)
+        if place.value is not None and copied.size:
+            ctypes.memmove(address_of(copied), place.value, copied.size)
+    return copied.view(dtype)
+
+
+def verdicts(operation: Operation) -> Any:
+    return _copied(c.ticket_verdicts, operation, VERDICT)
+
+
+def put_results(operation: Operation) -> Any:
+    return _copied(c.ticket_results, operation, PUT_RESULT)
+
+
+def removed(operation: Operation) -> int:
+    count = ctypes.c_uint64()
+    code = c.ticket_removed(operation, ctypes.byref(count))
+    if code not in (OK, BUSY):
+        with operation.client._answers:
+            why = c.ticket_why(operation) or c.last_error()
+            raise error_of(code, why.decode("utf-8", "replace"))
+    check(code)
+    return count.value

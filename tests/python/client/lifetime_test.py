@@ -1,0 +1,209 @@
+"""Memory stays where it is while anything may write to it, and nothing is left behind."""
+
+import gc
+import mmap
+import os
+import sys
+import unittest
+import warnings
+import weakref
+
+import numpy
+from client_case import PAGE_BYTES, ClientCase, content, farpage, key
+
+STOPPED = "/nowhere"  # of nodes
+
+
+class Kept:
+    """A page's memory that tells when it has gone."""
+
+    def __init__(self):
+        self.array = numpy.zeros(PAGE_BYTES, numpy.uint8)
+        self.gone = weakref.ref(self.array)
+
+
+class LifetimeTest(ClientCase):
+    def setUp(self):
+        self.put(key(1), content(1))
+
+    def test_a_buffer_that_is_dropped_lives_until_the_operation_is_released(self):
+        kept = Kept()
+        ticket = self.client.fetch(key(1), kept.array, timeout_s=30)
+        gone = kept.gone
+        del kept
+        gc.collect()
+        ticket.wait_released()
+        self.assertEqual(gone().tobytes(), content(1))
+        del ticket
+        self.assertIsNone(gone())
+
+    def test_a_ticket_that_is_dropped_lends_its_memory_as_long_as_it_must(self):
+        for _ in range(200):
+            self.client.fetch(key(1), numpy.zeros(PAGE_BYTES, numpy.uint8), timeout_s=30)
+        kept = Kept()
+        gone = kept.gone
+        self.client.fetch(key(1), kept.array, timeout_s=30)
+        del kept
+        while gone() is not None:  # the next operations let it go
+            self.client.exists(key(1)).wait()
+        while self.client._operations:
+            self.client.exists(key(1)).wait()
+        self.assertFalse(self.client._regions._sorted[0])
+
+    def test_a_buffer_is_not_resized_or_closed_while_it_is_lent(self):
+        resizable, mapped = bytearray(PAGE_BYTES), mmap.mmap(-1, PAGE_BYTES)
+        for buffer, attempt in ((resizable, lambda: resizable.extend(b"x")), (mapped, mapped.close)):
+            ticket = self.client.fetch(key(1), buffer, timeout_s=30)
+            with self.assertRaises(BufferError):
+                attempt()
+            ticket.wait()
+            ticket.wait_released()
+            self.assertEqual(bytes(buffer), content(1))
+            del ticket
+            attempt()
+
+    def test_a_region_keeps_its_buffer_until_it_is_closed(self):
+        kept = Kept()
+        gone = kept.gone
+        region = self.client.register(kept.array)
+        del kept
+        self.assertIsNotNone(gone())
+        places = region.pages([0], PAGE_BYTES)
+        self.fetch(key(1), places)
+        region.close()
+        region.close()
+        del region, places
+        self.assertIsNone(gone())
+
+    def test_a_region_in_use_is_busy(self):
+        with farpage.open(embedded=True) as client:
+            memory = numpy.zeros((64, PAGE_BYTES), numpy.uint8)
+            region = client.register(memory)
+            ticket = client.put([key(n) for n in range(64)], memory, timeout_s=30)
+            try:
+                region.close()
+            except farpage.BusyError:
+                ticket.wait_released()
+                region.close()
+            ticket.wait()
+
+    def test_a_region_waits_for_operations_whose_tickets_were_dropped(self):
+        memory = numpy.zeros((64, PAGE_BYTES), numpy.uint8)
+        for _ in range(20):
+            with self.client.register(memory):
+                self.client.fetch([key(1)] * 64, memory, timeout_s=30)
+
+    def test_a_view_of_the_same_buffer_shares_its_registration(self):
+        memory = bytearray(PAGE_BYTES)
+        tickets = [self.client.fetch(key(1), memory, timeout_s=30) for _ in range(8)]
+        self.assertEqual(len(self.client._regions._sorted[0]), 1)
+        for ticket in tickets:
+            ticket.wait()
+            ticket.wait_released()
+        del ticket, tickets
+        self.assertEqual(self.client._regions._sorted, ([], []))
+
+    def test_a_list_that_fails_in_the_middle_registers_nothing(self):
+        memory = numpy.zeros(2 * PAGE_BYTES, numpy.uint8)
+        with self.assertRaises(farpage.RegisteredError):
+            self.client.fetch([key(1), key(2)], [memory[:PAGE_BYTES], memory[100:]])
+        with self.assertRaises(farpage.InvalidError):
+            self.client.fetch([key(1)], [memory, memory])
+        self.assertEqual(self.client._regions._sorted, ([], []))
+
+
+class ClosingTest(unittest.TestCase):
+    def test_a_closed_client_refuses_and_its_tickets_keep_their_answers(self):
+        client = farpage.open(embedded=True)
+        region = client.register(numpy.zeros(64))
+        ticket = client.put(key(1), content(1), timeout_s=30)
+        client.close()
+        client.close()
+        region.close()
+        self.assertEqual(ticket.wait()["code"][0], farpage.Code.OK)
+        for call in (lambda: client.exists(key(1)), lambda: client.register(bytearray(1)), lambda: client.fetch(key(1), bytearray(8)),
+                     lambda: client.page_bytes, lambda: client.leading([key(1)])):
+            with self.assertRaisesRegex(farpage.InvalidError, "closed"):
+                call()
+
+    def test_a_client_that_is_dropped_closes_itself_and_warns(self):
+        descriptors = len(os.listdir("/proc/self/fd"))
+        with self.assertWarns(ResourceWarning):
+            farpage.open(embedded=True)
+            gc.collect()
+        self.assertEqual(len(os.listdir("/proc/self/fd")), descriptors)
+
+    def test_two_clients_share_nothing(self):
+        with farpage.open(embedded=True) as one, farpage.open(embedded=True) as other:
+            memory = bytearray(content(1))
+            one.register(memory)
+            other.register(memory)
+            self.assertEqual(one.put(key(1), memory, timeout_s=30).wait()["code"][0], 0)
+            self.assertEqual((one.leading([key(1)]), other.leading([key(1)])), (1, 0))
+
+    def test_many_of_everything_leave_nothing_behind(self):
+        def once():
+            with farpage.open(embedded={"pool_bytes": "1MiB"}, staging_bytes="1MiB", lanes=1) as client:
+                memory = numpy.zeros(4096, numpy.uint8)
+                client.register(memory)
+                client.put(key(1), memory, timeout_s=30).wait()
+                client.fetch(key(1), bytearray(4096), timeout_s=30).wait()
+                client.exists(key(1))
+
+        def resident_bytes():
+            with open("/proc/self/statm", encoding="ascii") as file:
+                return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+        for _ in range(20):
+            once()
+        before, descriptors, threads = resident_bytes(), len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+        for _ in range(int(os.environ.get("FARPAGE_OPENS", "60"))):
+            once()
+        self.assertEqual((len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))), (descriptors, threads))
+        self.assertLess(resident_bytes() - before, 16 << 20)
+
+
+class OpeningTest(unittest.TestCase):
+    def test_wrong_settings_are_refused_by_name(self):
+        for sentence, arguments in (("lane", {"embedded": True, "lanez": 2}), ("lanes", {"embedded": True, "lanes": 65}), ("client.node", {}), ("tabel", {"tabel": {"x": 1}}),
+                                    ("neither text", {"embedded": True, "lanes": object()}), ("neither text", {"node": "\ud800"}),
+                                    ("alone", {"config": "x", "embedded": True})):
+            with self.assertRaisesRegex(farpage.InvalidError, sentence):
+                farpage.open(**arguments)
+
+    def test_no_node_and_no_file(self):
+        for arguments in ({"node": f"{STOPPED}.sock"}, {"node": "tcp://127.0.0.1:1"}):
+            with self.assertRaises((farpage.UnavailableError, farpage.FarpageTimeoutError)) as raised:
+                farpage.open(**arguments, connect_ms=50)
+            self.assertIn(raised.exception.code, (farpage.Code.UNAVAILABLE, farpage.Code.TIMEOUT))
+        with self.assertRaises(farpage.NotFoundError):
+            farpage.open(config=f"{STOPPED}.toml")
+
+    def test_text_is_taken_as_it_is(self):
+        for text in ('quote " and \\ and \n and ü and 模 and \x7f and \U0001f0a1', "'''", "a\0b"):
+            with self.assertRaises(farpage.FarpageError) as raised:
+                farpage.open(node=text, connect_ms=50)
+            self.assertNotIn("TOML", str(raised.exception))
+
+    def test_a_node_of_this_process(self):
+        with farpage.Node(pool_bytes="4MiB", page_bytes=4096) as node:
+            one, other = node.open(), node.open()
+            with one, other:
+                self.assertEqual((one.page_bytes, other.page_bytes), (4096, 4096))
+                one.put(key(1), content(1, 4096), timeout_s=30).wait()
+                into = bytearray(4096)
+                self.assertEqual(other.fetch(key(1), into, timeout_s=30).wait()["verdict"][0], farpage.Verdict.READY)
+                self.assertEqual(bytes(into), content(1, 4096))
+
+    def test_the_package_loads_little_and_says_what_it_has(self):
+        self.assertRegex(farpage.__version__, r"^\d+\.\d+\.\d+$")
+        self.assertLessEqual(set(farpage.__all__), set(dir(farpage)))
+        for name in farpage.__all__:
+            self.assertIsNotNone(getattr(farpage, name))
+        with self.assertRaises(AttributeError):
+            _ = farpage.opne
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("error", ResourceWarning)
+    sys.exit(unittest.main())

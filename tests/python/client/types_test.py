@@ -1,0 +1,52 @@
+"""The package's types are complete, and a program that uses them is checked by them."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from client_case import SOURCE
+from program import skip_or_fail
+
+PACKAGE = SOURCE / "python/farpage"
+UNTYPED = {"access_trace.py", "attended_pages.py", "marks.py", "record.py"}  # the recorder's
+USE = """
+import farpage
+with farpage.open("x.sock", lanes=2, security={"tls": True}) as client:
+    ticket: farpage.Ticket = client.fetch(farpage.page_key("space", "name"), bytearray(8), timeout_s=None)
+    reveal_type(ticket.done)
+    farpage.opne()
+    client.fetch(b"", bytearray(8), timeout_s="1")
+"""
+
+
+class TypesTest(unittest.TestCase):
+    def setUp(self):
+        try:
+            import mypy  # noqa: F401
+        except ImportError:
+            skip_or_fail(self, "needs mypy: python3 -m pip install mypy")
+
+    def mypy(self, *arguments):
+        command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", "/dev/null", "--follow-imports", "silent", *map(str, arguments)]
+        return subprocess.run(command, cwd=SOURCE / "python", capture_output=True, text=True, timeout=200, check=False).stdout
+
+    def test_the_package_is_typed_throughout(self):
+        self.assertTrue((PACKAGE / "py.typed").is_file())
+        said = self.mypy(*sorted(path for path in PACKAGE.glob("*.py") if path.name not in UNTYPED))
+        self.assertIn("no issues found", said, said)
+
+    def test_a_program_is_checked(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder) / "use.py"
+            program.write_text(USE)
+            said = self.mypy(program)
+        self.assertRegex(said, r'Revealed type is "(builtins\.)?bool"')
+        for part in ('has no attribute "opne"', 'incompatible type "str"; expected "float | None"'):
+            self.assertIn(part, said)
+        self.assertIn("Found 2 errors", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
