@@ -16,10 +16,12 @@ TYPE_CHECKING = False  # typing costs more than all the rest of this import
 if TYPE_CHECKING:
     __version__: str
 
+    from farpage.accesses import Mark as Mark
     from farpage.buffers import Pages as Pages
     from farpage.buffers import Region as Region
     from farpage.client import Client as Client
     from farpage.client import open as open
+    from farpage.counts import Statistics as Statistics
     from farpage.errors import BusyError as BusyError
     from farpage.errors import Code as Code
     from farpage.errors import DeniedError as DeniedError
@@ -40,8 +42,10 @@ if TYPE_CHECKING:
     from farpage.verdicts import Verdict as Verdict
 
 _MODULES = {
+    "accesses": ("Mark",),
     "buffers": ("Pages", "Region"),
     "client": ("Client", "open"),
+    "counts": ("Statistics",),
     "errors": ("BusyError", "Code", "DeniedError", "ExhaustedError", "FarpageError", "FarpageTimeoutError", "InvalidError",
                "NotFoundError", "RegisteredError", "UnavailableError"),
     "keys": ("KeySpace", "page_key"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import json
+import math
 import os
 import threading
 import time
@@ -17,8 +18,10 @@ import numpy
 
 from farpage import ticket as tickets
 from farpage._library import OK, Notification, c, check
-from farpage.buffers import KEY, MIN_VERSION, Pages, Region, Regions, array_of
-from farpage.errors import InvalidError
+from farpage.accesses import accesses_of
+from farpage.buffers import KEY, MIN_VERSION, Pages, Region, Regions, address_of, array_of
+from farpage.counts import Statistics, statistics_of
+from farpage.errors import FarpageTimeoutError, InvalidError
 from farpage.keys import keys_of
 from farpage.loops import completions_here
 from farpage.ticket import Operation, Ticket, microseconds
@@ -74,6 +77,7 @@ def open(node: str | None = None, *, config: str | os.PathLike[str] | None = Non
         farpage.open(etcd={"endpoints": "http://10.0.0.9:2379"})
         farpage.open(embedded={"pool_bytes": "1GiB"})           # a node in this process; or True
         farpage.open(config="client.toml")                      # all of it from a file
+        farpage.open("/run/farpage.sock", ahead={"pages": 64})  # with pages fetched ahead
 
     Keyword arguments are the keys of docs/client.md: a mapping is a table, others are keys of
     [client].
@@ -165,6 +169,65 @@ class Client:
         missing = self.exists(keys, timeout_s=timeout_s).wait()["verdict"] != 1
         return int(missing.argmax()) if missing.any() else len(missing)
 
+    def flush(self, *, timeout_s: float | None = TIMEOUT_S) -> None:
+        """Blocks until every put and remove that was submitted before has its results.
+        FarpageTimeoutError: one has none by then, and goes on."""
+        self._opened()
+        microseconds(timeout_s)
+        until = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
+        # farpage_flush() in slices, between which Python sees signals, would wait for ever newer
+        # puts of other threads.
+        for operation in list(self._operations.values()):
+            if operation.is_write and not tickets.wait_done(operation, microseconds(max(0, until - time.monotonic()))):
+                raise FarpageTimeoutError("puts or removes are under way still: flush again")
+
+    # ---- Pages fetched ahead, with ahead={"pages": ...}
+
+    def announce(self, keys: Keys, *, wanted_in_s: float | None = TIMEOUT_S) -> None:
+        """These pages will be wanted within so many seconds: they are fetched ahead as there is
+        room, and a fetch then copies them from this process's memory. Each stays until it is
+        fetched, or withdrawn as often as announced, and by itself no longer than `ahead.linger_ms`
+        after that time. Does not block, and neither do the other calls about pages fetched ahead:
+        they take effect in their order, also with fetches. InvalidError: `ahead.pages` is 0.
+        ExhaustedError: too much is under way."""
+        wanted_in_us = microseconds(wanted_in_s, "a time")
+        self._tell(c.announce, keys_of(keys)[0].copy(), wanted_in_us)
+
+    def withdraw(self, keys: Keys) -> None:
+        """What was announced is not wanted any more. Fails as `announce()` does."""
+        self._tell(c.withdraw, keys_of(keys)[0].copy())
+
+    def mark_milestones(self, keys: Keys) -> None:
+        """These pages are worth coming back to: a word to `ahead.prefetcher`. Fails as `announce()`
+        does."""
+        self._tell(c.mark_milestones, keys_of(keys)[0].copy())
+
+    def observe(self, keys: Keys, step: ArrayLike, *, head: ArrayLike = 0, category: ArrayLike = 0, mass: ArrayLike = 0, score: ArrayLike = 0,
+                similarity: ArrayLike = 0, entropy: ArrayLike = 0, margin: ArrayLike = 0, mark: ArrayLike = 0) -> None:
+        """A decode has accessed these pages in a step: all its accesses, in one call.
+        `ahead.prefetcher` then has the pages fetched that it expects next. Fails as `announce()`
+        does.
+
+        Each is one number, or one for each key; 0 where the engine does not measure it. `step`: of
+        the decode. `head`: counted through all layers; those from `ahead.heads` on are ignored.
+        `category`: of the request, as the engine numbers them. `mass`: of the head's attention in
+        this step, 0 to 1. `score`: how the engine ranks the page. `similarity`: the cosine between
+        the step's query and the one before, -1 to 1. `entropy`: of the distribution that the step's
+        token was drawn from, in nats. `margin`: between the logits of the two likeliest tokens.
+        `mark`: a Mark.
+        """
+        self._tell(c.observe, accesses_of(keys, {"step": step, "head": head, "category": category, "mass": mass, "score": score,
+                                                 "similarity": similarity, "entropy": entropy, "margin": margin, "mark": mark}))
+
+    def _tell(self, call: Any, rows: Any, *more: int) -> None:
+        check(call(self._opened(), address_of(rows) if len(rows) else None, len(rows), *more))
+
+    # ---- Counts and memory
+
+    def statistics(self) -> Statistics:
+        """Counts of this client, each as of a moment ago. Does not block."""
+        return statistics_of(self._opened())
+
     def register(self, buffer: Any) -> Region:
         """Registers a buffer without gaps, once for all pages in it, and keeps it alive until the
         region is closed. Costs system calls. RegisteredError: a part of it is registered
@@ -211,7 +274,7 @@ class Client:
             if completions is not None and watch is not None:
                 completions.forget(watch)
             check(code)
-        operation = Operation(self, handle, pages)
+        operation = Operation(self, handle, pages, answer in (tickets.put_results, tickets.removed))
         self._operations[id(operation)] = operation
         return Ticket(operation, answer, watch)
 

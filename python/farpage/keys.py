@@ -87,7 +87,7 @@ def keys_of(keys: Keys) -> tuple[numpy.typing.NDArray[numpy.uint8], bool]:
             return numpy.frombuffer(b"".join(keys), numpy.uint8).reshape(-1, KEY_BYTES), False
     elif isinstance(keys, numpy.ndarray):
         if keys.dtype == numpy.uint8 and keys.shape[-1:] == (KEY_BYTES,) and keys.ndim <= 2:
-            if keys.strides[-1] != 1:
+            if not keys.flags.c_contiguous:  # NumPy before 1.23 sees no words in rows with gaps
                 keys = keys.copy()
             return (keys, False) if keys.ndim == 2 else (keys.reshape(1, KEY_BYTES), True)
     elif isinstance(keys, bytes) and len(keys) == KEY_BYTES:

@@ -25,12 +25,12 @@ PUT_RESULT = numpy.dtype({"names": ["code", "version"], "formats": ["u4", "u8"],
 SLICE_US = 20_000
 
 
-def microseconds(timeout_s: float | None) -> int:
-    if timeout_s is None:
+def microseconds(time_s: float | None, what: str = "a timeout") -> int:
+    if time_s is None:
         return FOREVER_US
-    if not timeout_s >= 0:
-        raise InvalidError(f"a timeout of {timeout_s} s: give 0 or more, or None for none")
-    return min(FOREVER_US, int(timeout_s * 1e6)) if timeout_s < 1e13 else FOREVER_US
+    if not time_s >= 0:
+        raise InvalidError(f"{what} of {time_s} s: give 0 or more, or None for none")
+    return min(FOREVER_US, int(time_s * 1e6)) if time_s < 1e13 else FOREVER_US
 
 
 class Operation:
@@ -39,17 +39,22 @@ class Operation:
     The client keeps it until it is released, so that no memory goes before that.
     """
 
-    __slots__ = ("_as_parameter_", "client", "pages")
+    __slots__ = ("_as_parameter_", "client", "is_write", "pages")
 
-    def __init__(self, client: Client, handle: ctypes.c_void_p, pages: Pages | None) -> None:
+    def __init__(self, client: Client, handle: ctypes.c_void_p, pages: Pages | None, is_write: bool) -> None:
         self._as_parameter_ = handle
         self.client, self.pages = client, pages
+        self.is_write = is_write  # a put or a remove
 
     def __del__(self) -> None:
         if self.client._is_ours():
             c.ticket_free(self._as_parameter_)
             if self.pages is not None:
                 self.client._regions.end(self.pages)
+
+
+def wait_done(operation: Operation, timeout_us: int) -> bool:
+    return _wait(c.ticket_wait, operation, timeout_us)
 
 
 def wait_released(operation: Operation, timeout_us: int) -> bool:
@@ -106,14 +111,14 @@ class Ticket:
         """Blocks until it is done, and returns `result()`. FarpageTimeoutError: `timeout_s` seconds
         were over first, and the operation goes on. None: as long as the operation takes by its own
         timeout."""
-        if not _wait(c.ticket_wait, self._operation, microseconds(timeout_s)):
+        if not wait_done(self._operation, microseconds(timeout_s)):
             raise FarpageTimeoutError("the operation goes on: wait for it again")
         return self.result()
 
     def wait_released(self, timeout_s: float | None = None) -> None:
         """Blocks until it is released: then the memory may be written or freed. FarpageTimeoutError
         as above."""
-        if not _wait(c.ticket_wait_released, self._operation, microseconds(timeout_s)):
+        if not wait_released(self._operation, microseconds(timeout_s)):
             raise FarpageTimeoutError("the operation still uses its memory: wait for it again")
 
     def result(self) -> Any:
@@ -141,7 +146,7 @@ class Ticket:
             if not self._watch.is_done:
                 yield from self._watch.future(loop)
         elif not self.done:  # submitted elsewhere
-            yield from loop.run_in_executor(None, _wait, c.ticket_wait, self._operation, FOREVER_US)
+            yield from loop.run_in_executor(None, wait_done, self._operation, FOREVER_US)
         return self.result()
 
 

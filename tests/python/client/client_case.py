@@ -4,6 +4,7 @@ embedded node."""
 import faulthandler
 import hashlib
 import pathlib
+import signal
 import subprocess
 import sys
 import unittest
@@ -15,6 +16,7 @@ if sys.argv[0] != "-c":  # its thread is missing in the child of a fork, which w
     faulthandler.dump_traceback_later(240, exit=True)
 import farpage  # noqa: E402
 import numpy  # noqa: E402
+from program import wait_until  # noqa: E402
 
 PAGE_BYTES = 65536
 READY, RECOMPUTE = farpage.Verdict.READY, farpage.Verdict.RECOMPUTE
@@ -58,6 +60,14 @@ class ClientCase(unittest.TestCase):
         verdicts = (client or self.client).fetch(names, memory, timeout_s=30).wait()
         self.assertEqual(set(verdicts["verdict"]), {READY}, verdicts)
         return verdicts
+
+
+def stop_node(case, node):
+    """Stops all its threads, until the case ends."""
+    node.send_signal(signal.SIGSTOP)
+    case.addCleanup(node.send_signal, signal.SIGCONT)
+    threads = pathlib.Path(f"/proc/{node.pid}/task")
+    case.assertTrue(wait_until(lambda: all(" T " in (each / "stat").read_text() for each in threads.iterdir())))
 
 
 def run_script(text, *, timeout_s=60, **options):

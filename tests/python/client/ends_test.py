@@ -103,6 +103,14 @@ except KeyboardInterrupt:
     print("interrupted", tickets[0].done)
 """), "interrupted False\n")
 
+    def test_ctrl_c_in_a_flush(self):
+        self.assertEqual(self.run_to_its_end(INTERRUPT + """
+try:
+    client.flush(timeout_s=None)
+except KeyboardInterrupt:
+    print("interrupted", tickets[0].done)
+"""), "interrupted False\n")
+
     def test_ctrl_c_that_nobody_catches(self):
         result = run_script(self.script(INTERRUPT + "tickets[0].wait()"))
         self.assertEqual(result.returncode, -signal.SIGINT)

@@ -2,14 +2,13 @@
 
 import asyncio
 import concurrent.futures
-import pathlib
 import signal
 import threading
 import time
 import unittest
 
 import numpy
-from client_case import PAGE_BYTES, ClientCase, content, contents, farpage, key, keys
+from client_case import PAGE_BYTES, ClientCase, content, contents, farpage, key, keys, stop_node
 from program import Case, wait_until
 
 READY = farpage.Verdict.READY
@@ -139,14 +138,8 @@ class StoppedNodeTest(Case):
         self.client = farpage.open(str(self.node.socket))
         self.addCleanup(self.client.close)
 
-    def stop(self):
-        self.node.send_signal(signal.SIGSTOP)
-        threads = pathlib.Path(f"/proc/{self.node.pid}/task")
-        self.assertTrue(wait_until(lambda: all(" T " in (each / "stat").read_text() for each in threads.iterdir())))
-        self.addCleanup(self.node.send_signal, signal.SIGCONT)
-
     def test_another_thread_runs_while_one_waits(self):
-        self.stop()
+        stop_node(self, self.node)
         ticket = self.client.put(key(1), content(1), timeout_s=60)
         entered, steps = threading.Event(), []
 
@@ -164,7 +157,7 @@ class StoppedNodeTest(Case):
             self.assertEqual(waiting.result(timeout=60), farpage.Code.OK)
 
     def test_waits_end_in_time(self):
-        self.stop()
+        stop_node(self, self.node)
         ticket = self.client.put(key(1), content(1), timeout_s=0.5)
         for wait in (ticket.wait, ticket.wait_released):
             with self.assertRaisesRegex(farpage.FarpageTimeoutError, "wait for it again"):
@@ -176,7 +169,7 @@ class StoppedNodeTest(Case):
         self.assertIsInstance(ticket.why(), str)
 
     def test_a_remove_that_is_not_acknowledged_is_an_error(self):
-        self.stop()
+        stop_node(self, self.node)
         with self.assertRaises(farpage.FarpageTimeoutError) as raised:
             self.client.remove(key(1), timeout_s=0.2).wait()
         self.assertNotEqual(str(raised.exception), "")
