@@ -12,6 +12,25 @@
 namespace farpage {
 namespace {
 
+std::string module_path() {
+  constexpr const char* kModule = "farpage/libfarpage_ucx.so";
+  std::error_code ignored;
+  Dl_info symbol = {};
+  link_map* object = nullptr;
+  const auto here = reinterpret_cast<const void*>(&ucx_plugin_path);
+  const bool is_found =
+      ::dladdr1(here, &symbol, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP) != 0;
+  if (is_found && object->l_name[0] != '\0') {
+    return std::filesystem::canonical(object->l_name, ignored).parent_path() / kModule;
+  }
+  // Part of the program itself, which has no name there.
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  return program.parent_path().parent_path() / "lib" / kModule;
+}
+
+// As the library is loaded: it may be named by a path from the folder that the process is in then.
+const std::string kModulePath = module_path();
+
 Result<ucx::PluginEntry*> load_entry(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) {
@@ -41,19 +60,7 @@ Result<ucx::PluginEntry*> load_entry(const std::string& path) {
 }  // namespace
 
 std::string ucx_plugin_path() {
-  constexpr const char* kModule = "farpage/libfarpage_ucx.so";
-  std::error_code ignored;
-  Dl_info symbol = {};
-  link_map* object = nullptr;
-  const auto here = reinterpret_cast<const void*>(&ucx_plugin_path);
-  const bool is_found =
-      ::dladdr1(here, &symbol, reinterpret_cast<void**>(&object), RTLD_DL_LINKMAP) != 0;
-  if (is_found && object->l_name[0] != '\0') {
-    return std::filesystem::canonical(object->l_name, ignored).parent_path() / kModule;
-  }
-  // Part of the program itself, which has no name there.
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  return program.parent_path().parent_path() / "lib" / kModule;
+  return kModulePath;
 }
 
 Result<std::unique_ptr<Fabric>> load_ucx_fabric(const ucx::UcxOptions& options) {

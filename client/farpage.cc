@@ -175,7 +175,10 @@ Result<void> Farpage::hint(SubmissionKind kind, uint64_t until_ns, const Fill& f
                 "memory for");
   }
   const bool is_taken = submit(*ahead_, {kind, until_ns}, fill, [](Submission&) {});
-  return is_taken ? Result<void>() : too_many("fetches");
+  if (is_taken) return {};
+  return fail(Code::kExhausted,
+              "fetches, and what was said before and is not heard yet, have all of the thread's "
+              "places: say it again later, or raise client.queue_depth");
 }
 
 Result<void> Farpage::announce(std::span<const PageKey> keys, uint64_t wanted_in_us) {

@@ -58,8 +58,9 @@ class Farpage {
   Result<void> flush(uint64_t timeout_us);
 
   // Which of the keys have a page now: those with the verdict `ready`. A hint: a page may go the
-  // next moment. Where the nodes' index is mapped in this process, it is read in place, and a
-  // verdict has no version: then one answer in a million is wrong.
+  // next moment. The nodes' index answers, read in place where this process has it mapped, and in
+  // one round trip elsewhere: then a verdict has no version, and one answer in a million is wrong.
+  // A fetch without destinations answers what that leaves open.
   Result<Ticket> exists(std::span<const PageKey> keys, uint64_t timeout_us,
                         const Notification& notification = {});
   // How many of the first keys have a page, by exists(). Blocks.

@@ -10,7 +10,7 @@ namespace farpage {
 // they are not of one moment.
 struct Statistics {
   // So far, of pages that have their verdict:
-  VerdictCounts verdicts;  // of fetch(), and of exists() where no index is mapped in this process
+  VerdictCounts verdicts;  // of fetch(), and of exists() those that no index has answered
   uint64_t near = 0;       // of those that were ready: pages that were fetched ahead
   // So far:
   uint64_t fetched_ahead = 0;      // pages, demanded since or not

@@ -1,9 +1,17 @@
 #include "client/runner/ahead_driver.h"
 
+#include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 
 namespace farpage {
+namespace {
+
+constexpr size_t kKeysAtOnce = 1'024;  // heard in one turn
+constexpr uint64_t kCopyAtOnceBytes = 256 * kKiB;
+
+}  // namespace
 
 Result<AheadDriver> AheadDriver::open(Client& client, const AheadOptions& options) {
   auto lane = PrefetchLane::open(client, options.lane_options(), options.make_prefetcher());
@@ -15,58 +23,81 @@ Result<AheadDriver> AheadDriver::open(Client& client, const AheadOptions& option
 AheadDriver::AheadDriver(PrefetchLane lane, const Clock& clock)
     : lane_(std::move(lane)), clock_(&clock) {}
 
-std::optional<DemandFetch> AheadDriver::begin(Submission& submission,
-                                              const std::function<void()>&) {
+std::optional<AheadDriver::Operation> AheadDriver::begin(Submission& submission,
+                                                         const std::function<void()>& give_a_turn) {
+  const auto some_at_a_time = [&](const auto& tell) {
+    const std::span<const PageKey> keys = submission.keys;
+    for (size_t i = 0; i < keys.size(); i += kKeysAtOnce) {
+      tell(keys.subspan(i, std::min(kKeysAtOnce, keys.size() - i)));
+      lane_.progress();
+      give_a_turn();
+    }
+    return std::nullopt;
+  };
   switch (submission.kind) {
     case SubmissionKind::kAnnounce:
-      lane_.announce(submission.keys, submission.deadline_ns);
-      return std::nullopt;
+      return some_at_a_time([&](auto keys) { lane_.announce(keys, submission.deadline_ns); });
     case SubmissionKind::kWithdraw:
-      lane_.withdraw(submission.keys);
-      return std::nullopt;
+      return some_at_a_time([&](auto keys) { lane_.withdraw(keys); });
     case SubmissionKind::kMarkMilestones:
-      for (const PageKey& key : submission.keys) lane_.mark_milestone(key);
-      return std::nullopt;
-    case SubmissionKind::kObserve:
+      return some_at_a_time([&](auto keys) {
+        for (const PageKey& key : keys) lane_.mark_milestone(key);
+      });
+    case SubmissionKind::kObserve:  // a step is whole
       lane_.observe(submission.accesses);
       return std::nullopt;
     default:
       break;
   }
   submission.verdicts.resize(submission.requests.size());
-  return lane_.fetch(submission.requests, submission.verdicts, submission.deadline_ns,
-                     {.fetch = submission.options});
+  return Operation{lane_.fetch(submission.requests, submission.verdicts, submission.deadline_ns,
+                               {.fetch = submission.options})};
+}
+
+// Few bytes in a turn, so that no other fetch's deadline waits for them.
+bool AheadDriver::go_on(Operation& operation, Submission& submission) {
+  if (operation.is_whole || !operation.fetch.done()) return false;
+  uint64_t bytes = 0;
+  for (; operation.copied < submission.verdicts.size() && bytes < kCopyAtOnceBytes;
+       ++operation.copied) {
+    PageVerdict& verdict = submission.verdicts[operation.copied];
+    bytes += copy(submission.requests[operation.copied], verdict, submission.deadline_ns);
+  }
+  operation.is_whole = operation.copied == submission.verdicts.size();
+  return true;
 }
 
 void AheadDriver::finish(Submission& submission) {
   const size_t count = submission.verdicts.size();
   for (size_t i = 0; i < count; ++i) {
-    const PageRequest& request = submission.requests[i];
-    PageVerdict& verdict = submission.verdicts[i];
-    const bool is_near = verdict.verdict == Verdict::kReady &&
-                         verdict.landed != request.destination.data &&
-                         request.destination.bytes > 0;
-    if (is_near && copy(request, verdict, submission.deadline_ns)) counters_->near.add();
+    const PageVerdict& verdict = submission.verdicts[i];
     const bool ends_fetch = i + 1 == count;
     if (verdict.verdict == Verdict::kReady) {
-      counters_->told.count_ready(1, request.destination.bytes, verdict.took_ns, ends_fetch);
+      const uint64_t bytes = submission.requests[i].destination.bytes;
+      counters_->told.count_ready(1, bytes, verdict.took_ns, ends_fetch);
     } else {
       counters_->told.count_recompute(verdict.reason, verdict.took_ns, ends_fetch);
     }
   }
 }
 
-// False: that took until after the deadline, so that the page came too late.
-bool AheadDriver::copy(const PageRequest& request, PageVerdict& verdict, uint64_t deadline_ns) {
-  std::memcpy(request.destination.data, verdict.landed, request.destination.bytes);
-  verdict.landed = request.destination.data;
-  lane_.progress();  // the other fetches' deadlines do not wait for copies
-  if (clock_->now_ns() < deadline_ns) return true;
-  verdict.verdict = Verdict::kRecompute;
-  verdict.reason = Reason::kStalled;
-  verdict.version = 0;
-  verdict.landed = nullptr;
-  return false;
+// How many bytes it has copied. A page whose turn comes after the deadline has come too late.
+uint64_t AheadDriver::copy(const PageRequest& request, PageVerdict& verdict, uint64_t deadline_ns) {
+  const Slice& destination = request.destination;
+  const bool is_near = verdict.verdict == Verdict::kReady && destination.bytes > 0 &&
+                       verdict.landed != destination.data;
+  if (!is_near) return 0;
+  if (clock_->now_ns() >= deadline_ns) {
+    verdict.verdict = Verdict::kRecompute;
+    verdict.reason = Reason::kStalled;
+    verdict.version = 0;
+    verdict.landed = nullptr;
+    return 0;
+  }
+  std::memcpy(destination.data, verdict.landed, destination.bytes);
+  verdict.landed = destination.data;
+  counters_->near.add();
+  return destination.bytes;
 }
 
 bool AheadDriver::progress() {

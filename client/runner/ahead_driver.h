@@ -28,17 +28,27 @@ struct AheadCounts {
 // its fetch is told of.
 class AheadDriver {
  public:
-  using Operation = DemandFetch;
+  // Pages that were fetched ahead are copied once the fetch is done, some at a time.
+  struct Operation {
+    DemandFetch fetch;
+    size_t copied = 0;  // pages that were looked at, the first ones
+    bool is_whole = false;
+
+    bool done() const { return is_whole; }
+    bool released() const { return is_whole && fetch.released(); }
+  };
 
   static Result<AheadDriver> open(Client& client, const AheadOptions& options);
 
-  std::optional<DemandFetch> begin(Submission& submission, const std::function<void()>&);
-  bool go_on(Operation&, Submission&) { return false; }
+  std::optional<Operation> begin(Submission& submission, const std::function<void()>& give_a_turn);
+  bool go_on(Operation& operation, Submission& submission);
   void finish(Submission& submission);
   bool progress();
   void wait(uint64_t until_ns) { lane_.wait(until_ns); }
   // There may be pages to fetch ahead, or to give up.
-  void wait_idle(const SubmissionPool&, uint32_t) { wait(kNever); }
+  void wait_idle(const SubmissionPool& pool, uint32_t rings) {
+    if (!pool.spin(rings, [this] { return progress(); })) wait(kNever);
+  }
   void interrupt() { lane_.interrupt(); }
 
   // As of a moment ago; any thread.
@@ -53,7 +63,7 @@ class AheadDriver {
   };
 
   AheadDriver(PrefetchLane lane, const Clock& clock);
-  bool copy(const PageRequest& request, PageVerdict& verdict, uint64_t deadline_ns);
+  uint64_t copy(const PageRequest& request, PageVerdict& verdict, uint64_t deadline_ns);
 
   PrefetchLane lane_;
   const Clock* clock_;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "prefetch/registry/registry.h"
 
 namespace farpage {
@@ -43,7 +45,8 @@ PrefetchOptions AheadOptions::lane_options() const {
   PrefetchOptions made;
   made.landing_pages = static_cast<uint32_t>(pages);
   made.page_bytes = page_bytes;
-  made.known_pages += made.landing_pages;
+  made.scheduler.most_waiting = std::max(made.scheduler.most_waiting, made.landing_pages);
+  made.known_pages += made.scheduler.most_waiting + made.landing_pages;
   made.heads = static_cast<uint32_t>(heads);
   return made;
 }

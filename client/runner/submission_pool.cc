@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "client/runner/spin.h"
-
 namespace farpage {
 
 SubmissionPool::SubmissionPool(const RunnerOptions& options)
@@ -75,7 +73,7 @@ Submission* SubmissionPool::next_submitted() {
 }
 
 void SubmissionPool::sleep(uint32_t seen) const {
-  if (!spin_until(spin_ns_, [&] { return rings_.load() != seen; })) rings_.wait(seen);
+  if (!spin(seen, [] { return false; })) rings_.wait(seen);
 }
 
 void SubmissionPool::ring() {

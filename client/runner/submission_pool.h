@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "client/runner/runner_options.h"
+#include "client/runner/spin.h"
 #include "client/runner/submission.h"
 
 namespace farpage {
@@ -40,6 +41,12 @@ class SubmissionPool {
   void ring();
   uint32_t rings() const { return rings_.load(); }
   void sleep(uint32_t seen) const;
+  // The first part of it: looks for a while, and returns whether rings() has changed, or
+  // `progress()` has moved something meanwhile.
+  template <typename Progress>
+  bool spin(uint32_t seen, const Progress& progress) const {
+    return spin_until(spin_ns_, [&] { return rings_.load() != seen || progress(); });
+  }
 
  private:
   // The head of the free list (Treiber 1986): a submission's number, and above it a count of the

@@ -127,8 +127,8 @@ typedef struct farpage_access {
 // fields that it does not know are 0 afterwards.
 typedef struct farpage_statistics {
   size_t struct_size;  // sizeof(farpage_statistics_t)
-  // Pages that have their verdict so far, of farpage_fetch(), and of farpage_exists() and
-  // farpage_leading() where no index is mapped in this process: by verdict and reason.
+  // Pages that have their verdict so far, by verdict and reason: of farpage_fetch(), and of
+  // farpage_exists() and farpage_leading() those that no index has answered.
   uint64_t ready;
   uint64_t ready_bytes;
   uint64_t miss;

@@ -175,9 +175,9 @@ TEST_P(AheadOver, ManyThreadsAnnounceBesideFetches) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(tier_->statistics().verdicts.ready, 8u * 50 * 2);
+  EXPECT_GT(tier_->statistics().fetched_ahead, 0u);
 }
 
-// By their deadlines, whenever the node goes.
 TEST_P(AheadOver, ANodeThatGoesLeavesNoFetchWaiting) {
   const Pages sources(*tier_, kPages, 1);
   put_all(*tier_, sources);
@@ -223,6 +223,29 @@ TEST(Ahead, APageThatNobodyFetchesGivesItsPlaceBackInTime) {
     return tier->statistics().fetched_ahead > 0;
   }));
   EXPECT_TRUE(comes_true([&] { return tier->statistics().ahead_places == 0; }));
+}
+
+// No page of another length is found.
+TEST(Ahead, PagesShorterThanTheNodesAreNearOnceOneWasFetched) {
+  OpenOptions options = ahead_of(embedded());
+  options.embedded_node.page_bytes = 4 * kPageBytes;
+  const auto tier = open(options);
+  const Pages sources(*tier, kPages, 1);
+  put_all(*tier, sources);
+  EXPECT_TRUE(are_ready(tier->fetch(fetches(Pages(*tier, 1, 100)), kTimeoutUs).value()));
+  ASSERT_TRUE(tier->announce(keys_of(kPages), kForever));
+  ASSERT_TRUE(comes_true([&] { return tier->statistics().fetched_ahead == kPages; }));
+  const Pages landed(*tier, kPages, 100);
+  EXPECT_TRUE(are_ready(tier->fetch(fetches(landed), kTimeoutUs).value()));
+  EXPECT_EQ(tier->statistics().near, kPages);
+  EXPECT_TRUE(std::ranges::equal(landed.page(3), sources.page(3)));
+}
+
+TEST(Ahead, MorePagesThanWaitByDefaultMayBeAnnounced) {
+  EXPECT_EQ((AheadOptions{.pages = 100}).lane_options().scheduler.most_waiting, 4'096u);
+  const PrefetchOptions many = AheadOptions{.pages = 16'384}.lane_options();
+  EXPECT_EQ(many.scheduler.most_waiting, 16'384u);
+  EXPECT_TRUE(many.validate());
 }
 
 TEST(Ahead, APrefetcherBringsWhatItExpectsOfAccesses) {

@@ -137,6 +137,11 @@ bool DemandFetches::is_ahead_awaited() const {
 }
 
 // Of which the lane knows nothing: of pages that come ahead.
+bool DemandFetches::is_reading() const {
+  return again_.under_way() > 0 ||
+         std::ranges::any_of(active_, [](const auto* demand) { return !demand->batch.released(); });
+}
+
 uint64_t DemandFetches::next_event_ns() const {
   uint64_t next_ns = kNever;
   for (const DemandFetchState* demand : active_) {

@@ -70,7 +70,8 @@ class DemandFetches {
   bool is_ahead_awaited() const;
   // Something has begun to come ahead, behind all that is demanded.
   void on_begun_ahead();
-  bool is_any_active() const { return !active_.empty(); }
+  // Whether a demand has reads of its own under way.
+  bool is_reading() const;
   // When something is due that lane() does not know of.
   uint64_t next_event_ns() const;
   Lane& lane() { return lane_; }

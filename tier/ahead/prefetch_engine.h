@@ -74,14 +74,14 @@ class PrefetchEngine {
   }
   void sleep(uint64_t until_ns) {
     until_ns = std::min({until_ns, demands_.next_event_ns(), ahead_.next_event_ns()});
-    const bool is_any_active = demands_.is_any_active();
-    if (is_any_active && !ahead_.is_under_way()) return demands_.lane().wait(until_ns);
+    const bool is_reading = demands_.is_reading();
+    if (is_reading && !ahead_.is_under_way()) return demands_.lane().wait(until_ns);
     if (Lane* lane = ahead_.lane(); lane != nullptr) {
       return Lane::wait_for_either(demands_.lane(), *lane, until_ns);
     }
     // Nothing tells of both.
     until_ns = std::min(until_ns, clock_.now_ns() + kLookNs);
-    is_any_active ? demands_.lane().wait(until_ns) : ahead_.wait(until_ns);
+    is_reading ? demands_.lane().wait(until_ns) : ahead_.wait(until_ns);
   }
   // Answers whether any has begun.
   bool begin_ahead() {

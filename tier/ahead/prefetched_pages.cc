@@ -222,8 +222,10 @@ void PrefetchedPages::set_near(std::span<const PageKey> keys, bool is_near) {
 }
 
 uint32_t PrefetchedPages::demand(const PageRequest& request) {
+  if (request.destination.bytes == 0) return kNoPlace;
+  demanded_bytes_ = request.destination.bytes;
   const auto known = known_.find(request.key);
-  if (!known || request.destination.bytes == 0) return kNoPlace;
+  if (!known) return kNoPlace;
   known_.use(*known);
   Page& page = pages_[*known];
   page.payload_bytes = request.destination.bytes;

@@ -117,6 +117,7 @@ class PrefetchedPages final : public prefetch::PageSource {
   void make_room(PageNumber page);
   void evict(PageNumber page);
   void expire(PageNumber page);
+  uint64_t bytes_of(const Page& page) const;
   void free_place_of(PageNumber page);
   void tell_residence(PageNumber page);
 
@@ -131,14 +132,15 @@ class PrefetchedPages final : public prefetch::PageSource {
   prefetch::PageHeap announced_;          // that are so until then, by that time
   std::vector<PageNumber> named_;         // by the prefetcher
   std::vector<PageNumber> expected_;      // of those
-  const uint64_t page_bytes_;
-  uint64_t step_ = 0;                 // counted here, from the engine's steps
-  uint64_t farthest_step_ = 0;        // of those that the engine has numbered
-  uint64_t other_step_ = UINT64_MAX;  // the last one that was less
-  uint64_t weighed_step_ = 0;         // the last one that was observed with a mass
-  uint64_t heard_ns_ = 0;             // when it last told of one
-  bool has_planned_ = false;          // since the last demand began
-  bool is_silent_ = false;            // it tells of none any more
+  const uint64_t page_bytes_;             // of a place
+  uint64_t demanded_bytes_ = 0;           // the length of the page that was demanded last
+  uint64_t step_ = 0;                     // counted here, from the engine's steps
+  uint64_t farthest_step_ = 0;            // of those that the engine has numbered
+  uint64_t other_step_ = UINT64_MAX;      // the last one that was less
+  uint64_t weighed_step_ = 0;             // the last one that was observed with a mass
+  uint64_t heard_ns_ = 0;                 // when it last told of one
+  bool has_planned_ = false;              // since the last demand began
+  bool is_silent_ = false;                // it tells of none any more
   uint64_t accesses_ = 0;
   uint64_t plans_ = 0;
   PrefetchReport counts_;

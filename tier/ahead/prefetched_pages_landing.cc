@@ -9,14 +9,21 @@ using prefetch::Scheduler;
 bool PrefetchedPages::begin(PageNumber page) {
   make_room(page);
   Page& begun = pages_[page];
-  const uint64_t known_bytes = begun.payload_bytes > 0 ? begun.payload_bytes : page_bytes_;
-  const uint64_t bytes = std::min(known_bytes, page_bytes_);
+  const uint64_t bytes = bytes_of(begun);
   const auto taken =
       transfers_->begin(known_.key(page), bytes, clock_.now_ns() + options_.patience_ns);
   if (!taken) return false;
   places_[*taken] = {.page = page, .bytes = bytes};
   begun.place = *taken;
   return true;
+}
+
+// No page of another length is found: a page that was never demanded is taken to be as long as the
+// last one that was, unless the options say how long pages are.
+uint64_t PrefetchedPages::bytes_of(const Page& page) const {
+  if (page.payload_bytes > 0) return std::min(page.payload_bytes, page_bytes_);
+  if (options_.page_bytes > 0 || demanded_bytes_ == 0) return page_bytes_;
+  return std::min(demanded_bytes_, page_bytes_);
 }
 
 // Of a page that the last plan names: what it does not name any more gives its place up.

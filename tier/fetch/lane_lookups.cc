@@ -99,8 +99,8 @@ void LaneEngine::answer_questions() {
     blocked = ask_next(index_reads_.next_in_turn()) ? 0 : blocked + 1;
   }
   index_reads_.drop_done();
-  const bool is_alone = index_reads_.under_way() > 0 && bytes_under_way_ == 0;
-  poll_batch_ = is_alone ? kPollBatch : page_batch_;
+  // A page of a fetch may come behind all of them.
+  poll_batch_ = index_reads_.under_way() > kPollBatch ? kPollBatch : page_batch_;
 }
 
 // Of those that have ended, as of the last look at the clock.
