@@ -24,10 +24,11 @@ class PackagesTest(unittest.TestCase):
         command = [sys.executable, "-B", SCRIPT, *arguments]
         return subprocess.run(command, env={**os.environ, **environment}, capture_output=True, text=True)
 
-    def test_it_says_why_it_is_skipped(self):
-        done = self.run_script(PATH="/nowhere")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, r"^skipped: needs (root|debootstrap)")
+    def test_it_says_why_it_is_skipped_and_fails_where_nothing_may_be(self):
+        for ci, status in (("", 0), ("true", 1)):
+            done = self.run_script(PATH="/nowhere", CI=ci)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertRegex(done.stdout, r"^skipped: needs (root|debootstrap)")
 
     def test_unknown_options_are_refused(self):
         for arguments in (["--all"], ["a", "b"]):
