@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <list>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -117,7 +118,9 @@ class JudgedFetches {
     }
     running.verdicts.resize(running.requests.size());
     // So that this engine's thread runs at the deadline, whatever the others wait for.
-    world_.after(in_ns, [this, id = running.id] { at_deadline(id); });
+    world_.after(in_ns, [this, id = running.id, alive = std::weak_ptr(alive_)] {
+      if (!alive.expired()) at_deadline(id);
+    });
     running.fetch = begin(running);
     if (in_ns == 0 && !running.fetch.done()) {
       findings_.add(FindingKind::kMissedDeadlines, "no verdict though there was no time at all");
@@ -246,6 +249,8 @@ class JudgedFetches {
   bool paused_ = false;
   uint64_t resumed_ns_ = 0;
   Counts counts_;
+  // Last: time goes on while the fetches end, and no deadline may look at them any more.
+  std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 
 }  // namespace farpage

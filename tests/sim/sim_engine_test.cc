@@ -59,6 +59,18 @@ TEST_F(SimEngineTest, EachPageOfAPutHasItsOwnNumberAndVersion) {
   EXPECT_EQ(engine_.fetch_now(1, kSoonNs).version, results_.ended[2]->version);
 }
 
+// Its fetches end as it goes, and the deadline comes afterwards. With AddressSanitizer, whoever
+// looks at them then is found.
+TEST_F(SimEngineTest, MayGoBeforeTheDeadlineOfAFetch) {
+  auto other = std::make_unique<SimEngine>(cluster_.world(), cluster_.connect().value(), truth_,
+                                           findings_, kPageBytes, &results_);
+  other->start_fetch({0, 1}, kSoonNs, false);
+  other.reset();
+  const uint64_t until_ns = cluster_.now_ns() + 2 * kSoonNs;
+  cluster_.world().wait_until(until_ns, [] { return false; });
+  EXPECT_GE(cluster_.now_ns(), until_ns);
+}
+
 SimClusterOptions two_slots_for_ever() {
   SimClusterOptions options;
   options.node.pool_bytes = 2 * (kPageBytes + sizeof(PageHeader));
