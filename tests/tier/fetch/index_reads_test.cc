@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <vector>
 
 #include "tier/fetch/lane_peer.h"
@@ -13,13 +14,15 @@ namespace {
 class IndexReadsTest : public testing::Test {
  protected:
   static constexpr OperationTag part(uint8_t part, uint32_t step) { return {step, part, 0}; }
-  LanePeer& peer() { return *reinterpret_cast<LanePeer*>(&peer_); }  // known by its address alone
+  LanePeer& peer() {
+    return *reinterpret_cast<LanePeer*>(peer_.data());
+  }  // known by its address alone
   QuestionState* begin() { return reads_.begin(keys_, answers_, kNever, 1); }
 
   IndexReads reads_;
   std::array<PageKey, 3> keys_ = {};
   std::array<KeyAnswer, 3> answers_ = {};
-  char peer_ = 0;
+  alignas(LanePeer) std::array<std::byte, sizeof(LanePeer)> peer_ = {};
 };
 
 TEST_F(IndexReadsTest, AReadHasEndedOnceBothOfItsOperationsHave) {
