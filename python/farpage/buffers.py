@@ -216,12 +216,14 @@ class Regions:
             region._uses += 1
             return region
 
-    def forget(self) -> None:
-        """The client ends them itself."""
+    def forget(self) -> list[Region]:
+        """The client ends them itself. What is returned must outlive that."""
         with self._lock:
-            for region in self._sorted[1]:
+            regions = self._sorted[1]
+            for region in regions:
                 region._handle = 0
             self._sorted = ([], [])
+        return regions
 
     def pages(self, memory: Any, count: int, is_single: bool) -> Pages:
         """Where the pages of an operation lie. A page that is given by itself is the whole

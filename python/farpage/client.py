@@ -56,15 +56,19 @@ class _Handle:
     """The library's client. It ends with the last call that uses it: none meets one that is
     gone."""
 
-    __slots__ = ("_as_parameter_", "_pid")
+    __slots__ = ("_as_parameter_", "_pid", "regions")
 
     def __init__(self, handle: ctypes.c_void_p) -> None:
         self._as_parameter_ = handle
         self._pid = os.getpid()
+        self.regions: Regions | None = None  # which nobody else has forgotten
 
     def __del__(self) -> None:
         if self._pid == os.getpid():
+            # The collector may take this before the client that has it.
+            kept = self.regions.forget() if self.regions is not None else None
             c.close(self._as_parameter_)
+            del kept
 
 
 def open(node: str | None = None, *, config: str | os.PathLike[str] | None = None, embedded: bool | Mapping[str, Setting] = False,
@@ -135,7 +139,7 @@ class Client:
         self._handle: _Handle | None = handle
         self._pid = os.getpid()
         self._why_not = ""
-        self._regions = Regions(self)
+        self._regions = handle.regions = Regions(self)
         self._answers = threading.Lock()  # one thread at a time reads a ticket's answers
         self._operations: dict[int, Operation] = {}  # that may still use their memory
         self._let_gone: dict[int, Operation] = {}  # those of them whose ticket has gone
@@ -288,8 +292,10 @@ class Client:
         self._why_not = "the client is closed: open another"
         while self._operations:
             self._wait_for_operations(SLICE_S)
-        self._regions.forget()
+        kept = self._regions.forget()
+        self._handle.regions = None
         self._handle = None
+        del kept
 
     def __enter__(self) -> Client:
         return self
@@ -300,8 +306,10 @@ class Client:
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is None or not self._is_ours():
             return
-        warnings.warn(f"a client was not closed: {self!r}", ResourceWarning, stacklevel=1, source=self)
-        self.close()
+        try:
+            warnings.warn(f"a client was not closed: {self!r}", ResourceWarning, stacklevel=1, source=self)
+        finally:  # warnings may be errors
+            self.close()
 
     def _opened(self) -> _Handle:
         handle = self._handle

@@ -9,7 +9,7 @@ import warnings
 import weakref
 
 import numpy
-from client_case import PAGE_BYTES, ClientCase, content, farpage, key
+from client_case import PAGE_BYTES, ClientCase, content, farpage, key, run_script
 
 STOPPED = "/nowhere"  # of nodes
 
@@ -132,6 +132,29 @@ class ClosingTest(unittest.TestCase):
             farpage.open(embedded=True)
             gc.collect()
         self.assertEqual(len(os.listdir("/proc/self/fd")), descriptors)
+
+    def test_a_client_that_is_dropped_with_operations_under_way(self):
+        result = run_script("""
+import gc, warnings
+warnings.simplefilter("ignore", ResourceWarning)
+import farpage
+from client_case import content, key
+for _ in range(5):
+    client = farpage.open(embedded=True, lanes=1)
+    client.register(bytearray(64))
+    for n in range(32):
+        client.put(key(n), content(n), timeout_s=30)
+    del client
+    gc.collect()
+""")
+        self.assertEqual((result.returncode, result.stderr[:2000]), (0, ""))
+
+    def test_a_client_that_is_dropped_is_closed_also_where_warnings_are_errors(self):
+        client = farpage.open(embedded=True)
+        with warnings.catch_warnings(), self.assertRaises(ResourceWarning):
+            warnings.simplefilter("error", ResourceWarning)
+            client.__del__()
+        self.assertIsNone(client._handle)
 
     def test_two_clients_share_nothing(self):
         with farpage.open(embedded=True) as one, farpage.open(embedded=True) as other:
