@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Callable, Union
 import numpy
 
 from farpage import ticket as tickets
-from farpage._library import OK, Notification, c, check
+from farpage._library import Notification, c, check
 from farpage.accesses import accesses_of
-from farpage.buffers import KEY, MIN_VERSION, Pages, Region, Regions, address_of, array_of
+from farpage.buffers import KEY, MIN_VERSION, Region, Regions, address_of, array_of
 from farpage.counts import Statistics, statistics_of
 from farpage.errors import FarpageTimeoutError, InvalidError
 from farpage.keys import keys_of
@@ -247,9 +247,10 @@ class Client:
     def _move(self, call: Any, answer: Callable[[Operation], Any], keys: Keys, memory: Any, min_version: ArrayLike | None,
               timeout_s: float | None, *, is_written: bool) -> Ticket:
         self._opened()
-        found, is_single = keys_of(keys)
-        pages = self._regions.pages(memory, len(found), is_single)
+        operation = Operation(self, is_write=not is_written)
         try:
+            found, is_single = keys_of(keys)
+            pages = operation.pages = self._regions.pages(memory, len(found), is_single)
             if is_written and pages.read_only:
                 raise InvalidError("the memory is read-only: fetch into a writable buffer")
             rows = pages.rows.copy()
@@ -257,30 +258,35 @@ class Client:
             rows[:, KEY], rows[:, KEY + 1] = words[:, 0], words[:, 1]
             if min_version is not None:
                 rows[:, MIN_VERSION] = min_version
-            return self._submit(call, answer, rows, pages, timeout_s)
-        except BaseException:
-            self._regions.end(pages)
+            return self._submit(call, answer, rows, operation, timeout_s)
+        except BaseException:  # whose traceback would keep the memory registered
+            if not operation.has_begun:
+                operation.end_pages()
             raise
 
     def _name(self, call: Any, answer: Callable[[Operation], Any], keys: Keys, timeout_s: float | None) -> Ticket:
-        return self._submit(call, answer, keys_of(keys)[0].copy(), None, timeout_s)
+        operation = Operation(self, is_write=answer is tickets.removed)
+        return self._submit(call, answer, keys_of(keys)[0].copy(), operation, timeout_s)
 
-    def _submit(self, call: Any, answer: Callable[[Operation], Any], rows: Any, pages: Pages | None, timeout_s: float | None) -> Ticket:
+    def _submit(self, call: Any, answer: Callable[[Operation], Any], rows: Any, operation: Operation, timeout_s: float | None) -> Ticket:
         if self._let_gone:
             self._sweep()
-        handle, told, watch = ctypes.c_void_p(), None, None
+        opened, timeout_us = self._opened(), microseconds(timeout_s)
+        told, watch = None, None
         completions = completions_here()
-        if completions is not None:
-            watch = completions.watch()
-            told = ctypes.byref(Notification(ctypes.sizeof(Notification), completions.handle, watch.tag))
-        code = call(self._opened(), ctypes.byref(_byte_at(rows)) if len(rows) else None, len(rows), microseconds(timeout_s), told, ctypes.byref(handle))
-        if code != OK:
+        try:
+            if completions is not None:
+                watch = completions.watch()
+                told = ctypes.byref(Notification(ctypes.sizeof(Notification), completions.handle, watch.tag))
+            check(call(opened, ctypes.byref(_byte_at(rows)) if len(rows) else None, len(rows), timeout_us, told, ctypes.byref(operation.handle)))
+            self._operations[id(operation)] = operation
+            return Ticket(operation, answer, watch)
+        except BaseException:
             if completions is not None and watch is not None:
                 completions.forget(watch)
-            check(code)
-        operation = Operation(self, handle, pages, answer in (tickets.put_results, tickets.removed))
-        self._operations[id(operation)] = operation
-        return Ticket(operation, answer, watch)
+            if operation.has_begun:  # a signal came behind the call: it goes on, without a ticket
+                self._operations[id(operation)] = self._let_gone[id(operation)] = operation
+            raise
 
     # ---- Ends
 

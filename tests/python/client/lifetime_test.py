@@ -1,15 +1,19 @@
 """Memory stays where it is while anything may write to it, and nothing is left behind."""
 
+import concurrent.futures
 import gc
 import mmap
 import os
 import sys
 import unittest
+import unittest.mock
 import warnings
 import weakref
 
 import numpy
 from client_case import PAGE_BYTES, ClientCase, content, farpage, key, run_script
+from farpage.buffers import Regions
+from program import wait_until
 
 STOPPED = "/nowhere"  # of nodes
 
@@ -110,6 +114,60 @@ class LifetimeTest(ClientCase):
         with self.assertRaises(farpage.InvalidError):
             self.client.fetch([key(1)], [memory, memory])
         self.assertEqual(self.client._regions._sorted, ([], []))
+
+    def interrupted(self, name, submit):
+        """As if Ctrl-C had come during the call."""
+        real = getattr(farpage._library.c, name)
+
+        def call(*arguments):
+            self.assertEqual(real(*arguments), 0)
+            raise KeyboardInterrupt
+
+        free = self.client.statistics().put_tickets_free
+        with unittest.mock.patch.object(farpage._library.c, name, call), self.assertRaises(KeyboardInterrupt):
+            submit()
+        while self.client._operations:
+            self.client.exists(key(1), timeout_s=30).wait()
+        self.assertEqual(self.client._regions._sorted, ([], []))
+        self.assertTrue(wait_until(lambda: self.client.statistics().put_tickets_free == free), self.client.statistics())
+
+    def test_ctrl_c_during_a_submission_keeps_its_memory_and_its_place(self):
+        for _ in range(3):
+            self.interrupted("put", lambda: self.client.put(key(1), bytearray(content(1)), timeout_s=30))
+            self.interrupted("remove", lambda: self.client.remove(key(2), timeout_s=30))
+
+    def test_ctrl_c_as_a_lock_is_taken_leaves_it_free(self):
+        regions = Regions(self.client)
+
+        class Interrupted:
+            def __init__(self, lock):
+                self.lock = lock
+
+            def __getattr__(self, name):
+                return getattr(self.lock, name)
+
+            def acquire(self, **how):
+                self.lock.acquire(**how)
+                raise KeyboardInterrupt
+
+        with unittest.mock.patch.object(regions, "_lock", Interrupted(regions._lock)), self.assertRaises(KeyboardInterrupt):
+            regions._ended = [unittest.mock.Mock(_uses=2)]
+            regions._try_to_give_back()
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            self.assertTrue(pool.submit(regions._lock.acquire, timeout=10).result())
+            pool.submit(regions._lock.release).result()
+
+    def test_what_is_registered_for_an_operation_is_never_seen_as_registered_for_good(self):
+        seen, real = [], self.client._regions._register
+
+        def register(*arguments, **named):
+            region = real(*arguments, **named)
+            seen.append(region._is_borrowed)
+            return region
+
+        with unittest.mock.patch.object(self.client._regions, "_register", register):
+            self.put(key(1), bytearray(content(1)))
+        self.assertEqual(seen, [True])
 
 
 class ClosingTest(unittest.TestCase):

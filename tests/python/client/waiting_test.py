@@ -9,6 +9,7 @@ import unittest
 
 import numpy
 from client_case import PAGE_BYTES, ClientCase, content, contents, farpage, key, keys, stop_node
+from farpage.loops import completions_here
 from program import Case, wait_until
 
 READY = farpage.Verdict.READY
@@ -76,6 +77,7 @@ class LoopTest(ClientCase):
         async def refuse():
             with self.assertRaises(farpage.InvalidError):
                 self.client.fetch(key(1), bytearray(1), min_version=[1], timeout_s=-1)
+            self.assertEqual(completions_here()._watches, {})
             with farpage.open(embedded=True, lanes=1, queue_depth=1) as client:
                 ticket = client.exists(key(1))
                 with self.assertRaises(farpage.ExhaustedError):
