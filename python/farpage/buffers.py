@@ -34,8 +34,8 @@ def array_of(buffer: Any) -> NDArray[Any]:
         if buffer.dtype.hasobject:
             raise InvalidError("an array of Python objects has no bytes to move: give numbers")
         return buffer
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(buffer, torch.Tensor):
+    torch: Any = sys.modules.get("torch")
+    if isinstance(buffer, getattr(torch, "Tensor", ())):  # another thread may import it now
         if buffer.device.type != "cpu":
             raise InvalidError(f"the tensor is on {buffer.device}: pages move from and to CPU memory")
         if buffer.layout != torch.strided:

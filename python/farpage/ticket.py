@@ -23,6 +23,7 @@ VERDICT = numpy.dtype({"names": ["verdict", "reason", "version", "took_ns", "hel
 PUT_RESULT = numpy.dtype({"names": ["code", "version"], "formats": ["u4", "u8"], "offsets": [0, 8], "itemsize": 24})
 # A wait inside the library does not see signals: between slices Python does.
 SLICE_US = 20_000
+POLL_S = 0.005  # between looks at an operation whose end no event loop hears of
 
 
 def microseconds(time_s: float | None, what: str = "a timeout") -> int:
@@ -156,8 +157,11 @@ class Ticket:
         if self._watch is not None and self._watch.loop() is loop:
             if not self._watch.is_done:
                 yield from self._watch.future(loop)
-        elif not self.done:  # submitted elsewhere
-            yield from loop.run_in_executor(None, wait_done, self._operation, FOREVER_US)
+        else:  # submitted elsewhere; a thread that waits would keep the loop from ending
+            import asyncio
+
+            while not self.done:
+                yield from asyncio.sleep(POLL_S).__await__()
         return self.result()
 
 

@@ -2,10 +2,15 @@
 
 import asyncio
 import concurrent.futures
+import gc
+import os
 import signal
+import sys
 import threading
 import time
+import types
 import unittest
+import unittest.mock
 
 import numpy
 from client_case import PAGE_BYTES, ClientCase, content, contents, farpage, key, keys, stop_node
@@ -85,6 +90,11 @@ class LoopTest(ClientCase):
                 await ticket
 
         asyncio.run(refuse())
+
+    def test_another_thread_imports_asyncio_or_torch_meanwhile(self):
+        for name in ("asyncio", "torch"):
+            with unittest.mock.patch.dict(sys.modules, {name: types.ModuleType(name)}):
+                self.assertEqual(self.client.fetch(key(1), bytearray(PAGE_BYTES), timeout_s=30).wait()["verdict"][0], READY)
 
     def test_no_loop_is_a_sentence(self):
         with self.assertRaisesRegex(farpage.InvalidError, "wait"):
@@ -169,6 +179,32 @@ class StoppedNodeTest(Case):
         self.assertEqual(ticket.why(), "")
         self.assertEqual(ticket.wait()["code"][0], farpage.Code.TIMEOUT)
         self.assertIsInstance(ticket.why(), str)
+
+    def test_loops_that_end_with_a_cancelled_await_leave_nothing(self):
+        async def give_up(ticket=None):
+            async def wait():
+                await (ticket or self.client.put(key(1), content(1), timeout_s=60))
+
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(wait(), 0.01)
+
+        def descriptors():
+            gc.collect()
+            return len(os.listdir("/proc/self/fd"))
+
+        asyncio.run(asyncio.sleep(0))
+        before = descriptors()
+        stop_node(self, self.node)
+        for _ in range(20):
+            asyncio.run(give_up())
+        elsewhere = self.client.put(key(1), content(1), timeout_s=60)
+        asyncio.run(give_up(elsewhere))
+        self.assertFalse(elsewhere.done)  # the loop did not wait for it
+        self.node.send_signal(signal.SIGCONT)
+        del elsewhere
+        while self.client._operations:
+            self.client.exists(key(1), timeout_s=60).wait()
+        self.assertTrue(wait_until(lambda: descriptors() <= before), (descriptors(), before))
 
     def test_a_remove_that_is_not_acknowledged_is_an_error(self):
         stop_node(self, self.node)
