@@ -366,10 +366,7 @@ class Client:
         self._why_not = "the interpreter is exiting"
         while self._operations and (left_s := until - time.monotonic()) > 0:
             self._wait_for_operations(min(left_s, SLICE_S))
-        if self._operations:
-            # What may still be written to outlives the interpreter.
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
-        else:
+        if not self._operations:
             self.close()
 
 
@@ -380,9 +377,16 @@ _IS_OVER = False
 def _end_all() -> None:
     global _IS_OVER
     until = time.monotonic() + EXIT_S
-    for client in list(_CLIENTS):
-        client._end_with_interpreter(until)
-    _IS_OVER = True
+    clients = list(_CLIENTS)
+    try:
+        for client in clients:
+            client._end_with_interpreter(until)
+    finally:  # Ctrl-C ends the wait
+        for client in clients:
+            if client._operations and client._is_ours():
+                # What may still be written to outlives the interpreter.
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
+        _IS_OVER = True
 
 
 def _forked() -> None:
