@@ -27,7 +27,7 @@ class Watch:
 
     def future(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
         future = loop.create_future()
-        self.futures = [*(each for each in self.futures if not each.done()), future]  # without cancelled ones
+        self.futures = [*(each for each in self.futures if not each.done()), future]  # or cancelled
         return future
 
     def end(self) -> None:
@@ -77,7 +77,8 @@ _LOOPS: weakref.WeakKeyDictionary[Any, weakref.ref[Completions]] = weakref.WeakK
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
     """The event loop that runs in this thread. Who never imported asyncio has none."""
-    get = getattr(sys.modules.get("asyncio"), "_get_running_loop", None)  # or another thread imports it now
+    # Another thread may import it now.
+    get = getattr(sys.modules.get("asyncio"), "_get_running_loop", None)
     loop: asyncio.AbstractEventLoop | None = None if get is None else get()
     return loop
 
