@@ -34,8 +34,8 @@ def array_of(buffer: Any) -> NDArray[Any]:
         if buffer.dtype.hasobject:
             raise InvalidError("an array of Python objects has no bytes to move: give numbers")
         return buffer
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(buffer, torch.Tensor):
+    torch: Any = sys.modules.get("torch")
+    if isinstance(buffer, getattr(torch, "Tensor", ())):  # another thread may import it now
         if buffer.device.type != "cpu":
             raise InvalidError(f"the tensor is on {buffer.device}: pages move from and to CPU memory")
         if buffer.layout != torch.strided:
@@ -140,7 +140,7 @@ class Regions:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._lock = threading.Lock()
+        self._lock: Any = threading.RLock()  # which knows its owner; nobody takes it twice
         self._last: tuple[Any, Any] = (None, None)  # place and rows: engines come again and again
         self._ended: list[Region] = []  # one entry for each operation that needs them no more
         self._sorted: tuple[list[int], list[Region]] = ([], [])
@@ -153,11 +153,12 @@ class Regions:
         region = regions[place]
         return region if address + length <= region.address + region.bytes else None
 
-    def _register(self, array: NDArray[Any], address: int, length: int) -> Region:
+    def _register(self, array: NDArray[Any], address: int, length: int, *, is_borrowed: bool = False) -> Region:
         handle = ctypes.c_void_p()
         check(c.register(self._client._opened(), address, length, ctypes.byref(handle)))
         assert handle.value is not None
         region = Region(self, handle.value, array, address, length)
+        region._is_borrowed = is_borrowed  # before others see it
         starts, regions = self._sorted
         place = bisect.bisect(starts, address)
         self._sorted = ([*starts[:place], address, *starts[place:]], [*regions[:place], region, *regions[place:]])
@@ -179,11 +180,14 @@ class Regions:
         self._try_to_give_back()
 
     def _try_to_give_back(self) -> None:
-        while self._ended and self._lock.acquire(blocking=False):
+        while self._ended and not self._lock._is_owned():
             try:
+                if not self._lock.acquire(blocking=False):
+                    return
                 self._give_back()
-            finally:
-                self._lock.release()
+            finally:  # also if a signal came as soon as it was taken
+                if self._lock._is_owned():
+                    self._lock.release()
 
     def _give_back(self) -> None:
         while self._ended:
@@ -211,17 +215,18 @@ class Regions:
         with self._locked():
             region = self._find(address, length)
             if region is None:
-                region = self._register(array, address, length)
-                region._is_borrowed = True
+                region = self._register(array, address, length, is_borrowed=True)
             region._uses += 1
             return region
 
-    def forget(self) -> None:
-        """The client ends them itself."""
+    def forget(self) -> list[Region]:
+        """The client ends them itself. What is returned must outlive that."""
         with self._lock:
-            for region in self._sorted[1]:
+            regions = self._sorted[1]
+            for region in regions:
                 region._handle = 0
             self._sorted = ([], [])
+        return regions
 
     def pages(self, memory: Any, count: int, is_single: bool) -> Pages:
         """Where the pages of an operation lie. A page that is given by itself is the whole

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Callable, Union
 import numpy
 
 from farpage import ticket as tickets
-from farpage._library import OK, Notification, c, check
+from farpage._library import Notification, c, check
 from farpage.accesses import accesses_of
-from farpage.buffers import KEY, MIN_VERSION, Pages, Region, Regions, address_of, array_of
+from farpage.buffers import KEY, MIN_VERSION, Region, Regions, address_of, array_of
 from farpage.counts import Statistics, statistics_of
 from farpage.errors import FarpageTimeoutError, InvalidError
 from farpage.keys import keys_of
@@ -56,15 +56,19 @@ class _Handle:
     """The library's client. It ends with the last call that uses it: none meets one that is
     gone."""
 
-    __slots__ = ("_as_parameter_", "_pid")
+    __slots__ = ("_as_parameter_", "_pid", "regions")
 
     def __init__(self, handle: ctypes.c_void_p) -> None:
         self._as_parameter_ = handle
         self._pid = os.getpid()
+        self.regions: Regions | None = None  # which nobody else has forgotten
 
     def __del__(self) -> None:
         if self._pid == os.getpid():
+            # The collector may take this before the client that has it.
+            kept = self.regions.forget() if self.regions is not None else None
             c.close(self._as_parameter_)
+            del kept
 
 
 def open(node: str | None = None, *, config: str | os.PathLike[str] | None = None, embedded: bool | Mapping[str, Setting] = False,
@@ -135,7 +139,7 @@ class Client:
         self._handle: _Handle | None = handle
         self._pid = os.getpid()
         self._why_not = ""
-        self._regions = Regions(self)
+        self._regions = handle.regions = Regions(self)
         self._answers = threading.Lock()  # one thread at a time reads a ticket's answers
         self._operations: dict[int, Operation] = {}  # that may still use their memory
         self._let_gone: dict[int, Operation] = {}  # those of them whose ticket has gone
@@ -243,9 +247,10 @@ class Client:
     def _move(self, call: Any, answer: Callable[[Operation], Any], keys: Keys, memory: Any, min_version: ArrayLike | None,
               timeout_s: float | None, *, is_written: bool) -> Ticket:
         self._opened()
-        found, is_single = keys_of(keys)
-        pages = self._regions.pages(memory, len(found), is_single)
+        operation = Operation(self, is_write=not is_written)
         try:
+            found, is_single = keys_of(keys)
+            pages = operation.pages = self._regions.pages(memory, len(found), is_single)
             if is_written and pages.read_only:
                 raise InvalidError("the memory is read-only: fetch into a writable buffer")
             rows = pages.rows.copy()
@@ -253,30 +258,35 @@ class Client:
             rows[:, KEY], rows[:, KEY + 1] = words[:, 0], words[:, 1]
             if min_version is not None:
                 rows[:, MIN_VERSION] = min_version
-            return self._submit(call, answer, rows, pages, timeout_s)
-        except BaseException:
-            self._regions.end(pages)
+            return self._submit(call, answer, rows, operation, timeout_s)
+        except BaseException:  # whose traceback would keep the memory registered
+            if not operation.has_begun:
+                operation.end_pages()
             raise
 
     def _name(self, call: Any, answer: Callable[[Operation], Any], keys: Keys, timeout_s: float | None) -> Ticket:
-        return self._submit(call, answer, keys_of(keys)[0].copy(), None, timeout_s)
+        operation = Operation(self, is_write=answer is tickets.removed)
+        return self._submit(call, answer, keys_of(keys)[0].copy(), operation, timeout_s)
 
-    def _submit(self, call: Any, answer: Callable[[Operation], Any], rows: Any, pages: Pages | None, timeout_s: float | None) -> Ticket:
+    def _submit(self, call: Any, answer: Callable[[Operation], Any], rows: Any, operation: Operation, timeout_s: float | None) -> Ticket:
         if self._let_gone:
             self._sweep()
-        handle, told, watch = ctypes.c_void_p(), None, None
+        opened, timeout_us = self._opened(), microseconds(timeout_s)
+        told, watch = None, None
         completions = completions_here()
-        if completions is not None:
-            watch = completions.watch()
-            told = ctypes.byref(Notification(ctypes.sizeof(Notification), completions.handle, watch.tag))
-        code = call(self._opened(), ctypes.byref(_byte_at(rows)) if len(rows) else None, len(rows), microseconds(timeout_s), told, ctypes.byref(handle))
-        if code != OK:
+        try:
+            if completions is not None:
+                watch = completions.watch()
+                told = ctypes.byref(Notification(ctypes.sizeof(Notification), completions.handle, watch.tag))
+            check(call(opened, ctypes.byref(_byte_at(rows)) if len(rows) else None, len(rows), timeout_us, told, ctypes.byref(operation.handle)))
+            self._operations[id(operation)] = operation
+            return Ticket(operation, answer, watch)
+        except BaseException:
             if completions is not None and watch is not None:
                 completions.forget(watch)
-            check(code)
-        operation = Operation(self, handle, pages, answer in (tickets.put_results, tickets.removed))
-        self._operations[id(operation)] = operation
-        return Ticket(operation, answer, watch)
+            if operation.has_begun:  # a signal came behind the call: it goes on, without a ticket
+                self._operations[id(operation)] = self._let_gone[id(operation)] = operation
+            raise
 
     # ---- Ends
 
@@ -288,8 +298,10 @@ class Client:
         self._why_not = "the client is closed: open another"
         while self._operations:
             self._wait_for_operations(SLICE_S)
-        self._regions.forget()
+        kept = self._regions.forget()
+        self._handle.regions = None
         self._handle = None
+        del kept
 
     def __enter__(self) -> Client:
         return self
@@ -300,8 +312,10 @@ class Client:
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is None or not self._is_ours():
             return
-        warnings.warn(f"a client was not closed: {self!r}", ResourceWarning, stacklevel=1, source=self)
-        self.close()
+        try:
+            warnings.warn(f"a client was not closed: {self!r}", ResourceWarning, stacklevel=1, source=self)
+        finally:  # warnings may be errors
+            self.close()
 
     def _opened(self) -> _Handle:
         handle = self._handle
@@ -352,10 +366,7 @@ class Client:
         self._why_not = "the interpreter is exiting"
         while self._operations and (left_s := until - time.monotonic()) > 0:
             self._wait_for_operations(min(left_s, SLICE_S))
-        if self._operations:
-            # What may still be written to outlives the interpreter.
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
-        else:
+        if not self._operations:
             self.close()
 
 
@@ -366,9 +377,16 @@ _IS_OVER = False
 def _end_all() -> None:
     global _IS_OVER
     until = time.monotonic() + EXIT_S
-    for client in list(_CLIENTS):
-        client._end_with_interpreter(until)
-    _IS_OVER = True
+    clients = list(_CLIENTS)
+    try:
+        for client in clients:
+            client._end_with_interpreter(until)
+    finally:  # Ctrl-C ends the wait
+        for client in clients:
+            if client._operations and client._is_ours():
+                # What may still be written to outlives the interpreter.
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(client))
+        _IS_OVER = True
 
 
 def _forked() -> None:

@@ -27,7 +27,7 @@ class Watch:
 
     def future(self, loop: asyncio.AbstractEventLoop) -> asyncio.Future[None]:
         future = loop.create_future()
-        self.futures.append(future)
+        self.futures = [*(each for each in self.futures if not each.done()), future]  # or cancelled
         return future
 
     def end(self) -> None:
@@ -71,13 +71,15 @@ class Completions:
                 watch.end()
 
 
-_LOOPS: weakref.WeakKeyDictionary[Any, Completions] = weakref.WeakKeyDictionary()
+# Weak both ways: a watch's futures hold their loop, which would hold itself.
+_LOOPS: weakref.WeakKeyDictionary[Any, weakref.ref[Completions]] = weakref.WeakKeyDictionary()
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
     """The event loop that runs in this thread. Who never imported asyncio has none."""
-    module = sys.modules.get("asyncio")
-    loop: asyncio.AbstractEventLoop | None = None if module is None else module._get_running_loop()
+    # Another thread may import it now.
+    get = getattr(sys.modules.get("asyncio"), "_get_running_loop", None)
+    loop: asyncio.AbstractEventLoop | None = None if get is None else get()
     return loop
 
 
@@ -86,7 +88,9 @@ def completions_here() -> Completions | None:
     loop = running_loop()
     if loop is None:
         return None
-    found = _LOOPS.get(loop)
+    kept = _LOOPS.get(loop)
+    found = None if kept is None else kept()
     if found is None:
-        found = _LOOPS[loop] = Completions(loop)
+        found = Completions(loop)
+        _LOOPS[loop] = weakref.ref(found)
     return found

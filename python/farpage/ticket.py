@@ -23,6 +23,7 @@ VERDICT = numpy.dtype({"names": ["verdict", "reason", "version", "took_ns", "hel
 PUT_RESULT = numpy.dtype({"names": ["code", "version"], "formats": ["u4", "u8"], "offsets": [0, 8], "itemsize": 24})
 # A wait inside the library does not see signals: between slices Python does.
 SLICE_US = 20_000
+POLL_S = 0.005  # between looks at an operation whose end no event loop hears of
 
 
 def microseconds(time_s: float | None, what: str = "a timeout") -> int:
@@ -36,21 +37,32 @@ def microseconds(time_s: float | None, what: str = "a timeout") -> int:
 class Operation:
     """The library's ticket, and the memory that it lends: it goes when nobody needs it any more.
 
+    It is there before the call that begins it, so that no signal comes between that and its memory.
     The client keeps it until it is released, so that no memory goes before that.
     """
 
-    __slots__ = ("_as_parameter_", "client", "is_write", "pages")
+    __slots__ = ("_as_parameter_", "client", "handle", "is_write", "pages")
 
-    def __init__(self, client: Client, handle: ctypes.c_void_p, pages: Pages | None, is_write: bool) -> None:
-        self._as_parameter_ = handle
-        self.client, self.pages = client, pages
+    def __init__(self, client: Client, *, is_write: bool) -> None:
+        self.handle = self._as_parameter_ = ctypes.c_void_p()  # null until it has begun
+        self.client = client
+        self.pages: Pages | None = None
         self.is_write = is_write  # a put or a remove
+
+    @property
+    def has_begun(self) -> bool:
+        return self.handle.value is not None
+
+    def end_pages(self) -> None:
+        """Its memory is not needed any more."""
+        pages, self.pages = self.pages, None
+        if pages is not None:
+            self.client._regions.end(pages)
 
     def __del__(self) -> None:
         if self.client._is_ours():
-            c.ticket_free(self._as_parameter_)
-            if self.pages is not None:
-                self.client._regions.end(self.pages)
+            c.ticket_free(self)
+            self.end_pages()
 
 
 def wait_done(operation: Operation, timeout_us: int) -> bool:
@@ -145,8 +157,11 @@ class Ticket:
         if self._watch is not None and self._watch.loop() is loop:
             if not self._watch.is_done:
                 yield from self._watch.future(loop)
-        elif not self.done:  # submitted elsewhere
-            yield from loop.run_in_executor(None, wait_done, self._operation, FOREVER_US)
+        else:  # submitted elsewhere; a thread that waits would keep the loop from ending
+            import asyncio
+
+            while not self.done:
+                yield from asyncio.sleep(POLL_S).__await__()
         return self.result()
 
 

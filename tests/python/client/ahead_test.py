@@ -1,5 +1,6 @@
 """Pages fetched ahead, flush and counts, in Python."""
 
+import ctypes
 import dataclasses
 import re
 import signal
@@ -7,7 +8,10 @@ import time
 import unittest
 
 from client_case import PAGE_BYTES, SOURCE, ClientCase, contents, farpage, key, keys, numpy, stop_node
+from farpage import buffers
+from farpage._library import Notification
 from farpage.accesses import ACCESS
+from farpage.ticket import PUT_RESULT, VERDICT
 from program import Case, wait_until
 
 EMBEDDED = {"pool_bytes": "8MiB", "page_bytes": PAGE_BYTES}
@@ -50,7 +54,12 @@ class AheadTest(AheadCase):
     def test_an_announced_page_goes_by_itself(self):
         with farpage.open(embedded=EMBEDDED, ahead={"pages": 8, "linger_ms": 1}) as client:
             self.put(keys(0, 1), self.sources[:1], client)
-            client.announce(key(0), wanted_in_s=0)
+
+            def has_come():
+                client.announce(key(0), wanted_in_s=0)
+                return client.statistics().fetched_ahead >= 1
+
+            self.assertTrue(wait_until(has_come), client.statistics())
             self.assertTrue(wait_until(lambda: client.statistics().ahead_places == 0), client.statistics())
 
     def test_keys_in_each_form(self):
@@ -119,15 +128,40 @@ class ObserveTest(AheadCase):
 class HeaderTest(unittest.TestCase):
     """The structs are those of the C header, field by field."""
 
-    FORMATS = {"size_t": "u8", "uint64_t": "u8", "uint32_t": "u4", "float": "f4", "farpage_key_t": "(2,)u8"}
+    FORMATS = {"size_t": "u8", "uint64_t": "u8", "uint32_t": "u4", "float": "f4", "farpage_key_t": "(2,)u8", "farpage_verdict_t": "u4", "farpage_reason_t": "u4",
+               "farpage_code_t": "u4"}
 
     def fields_of(self, struct):
         header = (SOURCE / "include/farpage/farpage.h").read_text(encoding="utf-8")
         body = re.search(rf"typedef struct {struct} {{(.*?)}}", header, re.DOTALL).group(1)
-        return [(name, self.FORMATS[kind]) for kind, name in re.findall(r"^  (\w+) (\w+);", body, re.MULTILINE)]
+        fields = re.findall(r"^  (\w+)( |\* | \(\*)(\w+)(?:\)\(.*\)|\[(\d)\])?;", body, re.MULTILINE)
+        return [(name, f"({count},){self.FORMATS[kind]}" if count else self.FORMATS[kind] if star == " " else "u8") for kind, star, name, count in fields]
 
     def test_of_an_access(self):
         self.assertEqual(ACCESS, numpy.dtype(self.fields_of("farpage_access"), align=True))
+
+    def test_of_verdicts_and_results(self):
+        for struct, ours in (("farpage_page_verdict", VERDICT), ("farpage_put_result", PUT_RESULT)):
+            whole = numpy.dtype(self.fields_of(struct), align=True)
+            self.assertEqual(ours.itemsize, whole.itemsize)
+            self.assertEqual({name for name in whole.names if "reserved" not in name}, set(ours.names))
+            for name in ours.names:
+                self.assertEqual(ours.fields[name][1], whole.fields[name][1], name)
+                if name != "held":  # of which the first byte is seen
+                    self.assertEqual(ours[name], whole[name], name)
+
+    def test_of_a_notification(self):
+        fields = self.fields_of("farpage_notification")
+        self.assertEqual([name for name, _ in Notification._fields_], [name for name, _ in fields])
+        whole = numpy.dtype(fields, align=True)
+        self.assertEqual([getattr(Notification, name).offset for name in whole.names], [whole.fields[name][1] for name in whole.names])
+        self.assertEqual(ctypes.sizeof(Notification), whole.itemsize)
+
+    def test_of_the_words_of_a_page(self):
+        whole = numpy.dtype(self.fields_of("farpage_page"), align=True)
+        words = {"struct_size": buffers.PAGE_SIZE, "key": buffers.KEY, "data": buffers.DATA, "bytes": buffers.BYTES, "min_version": buffers.MIN_VERSION}
+        self.assertEqual({name: 8 * word for name, word in words.items()}, {name: whole.fields[name][1] for name in whole.names})
+        self.assertEqual(8 * buffers.PAGE_WORDS, whole.itemsize)
 
     def test_of_the_counts(self):
         named = [("struct_size", "u8"), *((field.name, "u8") for field in dataclasses.fields(farpage.Statistics))]

@@ -28,7 +28,7 @@ def interrupt(main=threading.get_ident()):
     while sys._current_frames()[main].f_code.co_name != "_wait":
         os.sched_yield()
     os.kill(os.getpid(), signal.SIGINT)
-threading.Thread(target=interrupt).start()
+threading.Thread(target=interrupt, daemon=True).start()
 """
 
 
@@ -115,6 +115,20 @@ except KeyboardInterrupt:
         result = run_script(self.script(INTERRUPT + "tickets[0].wait()"))
         self.assertEqual(result.returncode, -signal.SIGINT)
         self.assertIn("KeyboardInterrupt", result.stderr)
+
+    def test_ctrl_c_at_exit_ends_it_and_keeps_what_may_be_written_to(self):
+        self.assertEqual(self.run_to_its_end(UNDER_WAY + """
+import farpage.client
+def interrupted(timeout_s):
+    raise KeyboardInterrupt
+client._wait_for_operations = interrupted
+references = sys.getrefcount(client)
+try:
+    farpage.client._end_all()
+except KeyboardInterrupt:
+    pass  # its traceback goes with it
+print(sys.getrefcount(client) - references, farpage.client._IS_OVER)
+"""), "1 True\n")
 
     def test_ctrl_c_in_close(self):
         output = self.run_to_its_end(INTERRUPT + """

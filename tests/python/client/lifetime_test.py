@@ -1,15 +1,20 @@
 """Memory stays where it is while anything may write to it, and nothing is left behind."""
 
+import concurrent.futures
 import gc
 import mmap
 import os
+import signal
 import sys
 import unittest
+import unittest.mock
 import warnings
 import weakref
 
 import numpy
-from client_case import PAGE_BYTES, ClientCase, content, farpage, key
+from client_case import PAGE_BYTES, ClientCase, content, farpage, key, run_script, stop_node
+from farpage.buffers import Regions
+from program import Case, wait_until
 
 STOPPED = "/nowhere"  # of nodes
 
@@ -75,18 +80,6 @@ class LifetimeTest(ClientCase):
         del region, places
         self.assertIsNone(gone())
 
-    def test_a_region_in_use_is_busy(self):
-        with farpage.open(embedded=True) as client:
-            memory = numpy.zeros((64, PAGE_BYTES), numpy.uint8)
-            region = client.register(memory)
-            ticket = client.put([key(n) for n in range(64)], memory, timeout_s=30)
-            try:
-                region.close()
-            except farpage.BusyError:
-                ticket.wait_released()
-                region.close()
-            ticket.wait()
-
     def test_a_region_waits_for_operations_whose_tickets_were_dropped(self):
         memory = numpy.zeros((64, PAGE_BYTES), numpy.uint8)
         for _ in range(20):
@@ -111,6 +104,60 @@ class LifetimeTest(ClientCase):
             self.client.fetch([key(1)], [memory, memory])
         self.assertEqual(self.client._regions._sorted, ([], []))
 
+    def interrupted(self, name, submit):
+        """As if Ctrl-C had come during the call."""
+        real = getattr(farpage._library.c, name)
+
+        def call(*arguments):
+            self.assertEqual(real(*arguments), 0)
+            raise KeyboardInterrupt
+
+        with unittest.mock.patch.object(farpage._library.c, name, call), self.assertRaises(KeyboardInterrupt):
+            submit()
+        while self.client._operations:
+            self.client.exists(key(1), timeout_s=30).wait()
+        self.assertEqual(self.client._regions._sorted, ([], []))
+
+    def test_ctrl_c_during_a_submission_keeps_its_memory_and_its_place(self):
+        free = self.client.statistics().put_tickets_free  # or one more: counts lag
+        for _ in range(3):
+            self.interrupted("put", lambda: self.client.put(key(1), bytearray(content(1)), timeout_s=30))
+            self.interrupted("remove", lambda: self.client.remove(key(2), timeout_s=30))
+        self.assertTrue(wait_until(lambda: self.client.statistics().put_tickets_free >= free), self.client.statistics())
+
+    def test_ctrl_c_as_a_lock_is_taken_leaves_it_free(self):
+        regions = Regions(self.client)
+
+        class Interrupted:
+            def __init__(self, lock):
+                self.lock = lock
+
+            def __getattr__(self, name):
+                return getattr(self.lock, name)
+
+            def acquire(self, **how):
+                self.lock.acquire(**how)
+                raise KeyboardInterrupt
+
+        with unittest.mock.patch.object(regions, "_lock", Interrupted(regions._lock)), self.assertRaises(KeyboardInterrupt):
+            regions._ended = [unittest.mock.Mock(_uses=2)]
+            regions._try_to_give_back()
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            self.assertTrue(pool.submit(regions._lock.acquire, timeout=10).result())
+            pool.submit(regions._lock.release).result()
+
+    def test_what_is_registered_for_an_operation_is_never_seen_as_registered_for_good(self):
+        seen, real = [], self.client._regions._register
+
+        def register(*arguments, **named):
+            region = real(*arguments, **named)
+            seen.append(region._is_borrowed)
+            return region
+
+        with unittest.mock.patch.object(self.client._regions, "_register", register):
+            self.put(key(1), bytearray(content(1)))
+        self.assertEqual(seen, [True])
+
 
 class ClosingTest(unittest.TestCase):
     def test_a_closed_client_refuses_and_its_tickets_keep_their_answers(self):
@@ -133,6 +180,29 @@ class ClosingTest(unittest.TestCase):
             gc.collect()
         self.assertEqual(len(os.listdir("/proc/self/fd")), descriptors)
 
+    def test_a_client_that_is_dropped_with_operations_under_way(self):
+        result = run_script("""
+import gc, warnings
+warnings.simplefilter("ignore", ResourceWarning)
+import farpage
+from client_case import content, key
+for _ in range(5):
+    client = farpage.open(embedded=True, lanes=1)
+    client.register(bytearray(64))
+    for n in range(32):
+        client.put(key(n), content(n), timeout_s=30)
+    del client
+    gc.collect()
+""")
+        self.assertEqual((result.returncode, result.stderr[:2000]), (0, ""))
+
+    def test_a_client_that_is_dropped_is_closed_also_where_warnings_are_errors(self):
+        client = farpage.open(embedded=True)
+        with warnings.catch_warnings(), self.assertRaises(ResourceWarning):
+            warnings.simplefilter("error", ResourceWarning)
+            client.__del__()
+        self.assertIsNone(client._handle)
+
     def test_two_clients_share_nothing(self):
         with farpage.open(embedded=True) as one, farpage.open(embedded=True) as other:
             memory = bytearray(content(1))
@@ -154,13 +224,33 @@ class ClosingTest(unittest.TestCase):
             with open("/proc/self/statm", encoding="ascii") as file:
                 return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
+        def counts():
+            return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
         for _ in range(20):
             once()
-        before, descriptors, threads = resident_bytes(), len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+        before, descriptors_and_threads = resident_bytes(), counts()
         for _ in range(int(os.environ.get("FARPAGE_OPENS", "60"))):
             once()
-        self.assertEqual((len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))), (descriptors, threads))
+        # Of a thread that was joined the kernel lists the task for a moment still.
+        self.assertTrue(wait_until(lambda: all(now <= then for now, then in zip(counts(), descriptors_and_threads))), (counts(), descriptors_and_threads))
         self.assertLess(resident_bytes() - before, 16 << 20)
+
+
+class StoppedNodeTest(Case):
+    def test_a_region_in_use_is_busy(self):
+        node = self.start_node()
+        with farpage.open(str(node.socket)) as client:
+            memory = numpy.zeros((8, PAGE_BYTES), numpy.uint8)
+            region = client.register(memory)
+            stop_node(self, node)
+            ticket = client.put([key(n) for n in range(8)], memory, timeout_s=60)
+            with self.assertRaises(farpage.BusyError):
+                region.close()
+            node.send_signal(signal.SIGCONT)
+            ticket.wait_released()
+            region.close()
+            self.assertEqual(client._regions._sorted, ([], []))
 
 
 class OpeningTest(unittest.TestCase):

@@ -6,7 +6,7 @@ import sys
 import tempfile
 import unittest
 
-from client_case import SOURCE
+from client_case import SOURCE, faulthandler
 from program import skip_or_fail
 
 PACKAGE = SOURCE / "python/farpage"
@@ -26,6 +26,7 @@ with farpage.open("x.sock", lanes=2, security={"tls": True}) as client:
 
 class TypesTest(unittest.TestCase):
     def setUp(self):
+        faulthandler.cancel_dump_traceback_later()  # mypy has a timeout of its own
         try:
             import mypy  # noqa: F401
         except ImportError:
@@ -33,7 +34,7 @@ class TypesTest(unittest.TestCase):
 
     def mypy(self, *arguments):
         command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", "/dev/null", "--follow-imports", "silent", *map(str, arguments)]
-        return subprocess.run(command, cwd=SOURCE / "python", capture_output=True, text=True, timeout=200, check=False).stdout
+        return subprocess.run(command, cwd=SOURCE / "python", capture_output=True, text=True, timeout=140, check=False).stdout
 
     def test_the_package_is_typed_throughout(self):
         self.assertTrue((PACKAGE / "py.typed").is_file())

@@ -2,13 +2,19 @@
 
 import asyncio
 import concurrent.futures
+import gc
+import os
 import signal
+import sys
 import threading
 import time
+import types
 import unittest
+import unittest.mock
 
 import numpy
 from client_case import PAGE_BYTES, ClientCase, content, contents, farpage, key, keys, stop_node
+from farpage.loops import completions_here
 from program import Case, wait_until
 
 READY = farpage.Verdict.READY
@@ -70,12 +76,15 @@ class LoopTest(ClientCase):
 
         for _ in range(10):
             asyncio.run(leave())
+            while self.client._operations:
+                self.client.exists(key(0)).wait()
         self.assertEqual(self.client.leading(keys(0, 64)), 64)
 
     def test_a_refused_submission_in_a_loop(self):
         async def refuse():
             with self.assertRaises(farpage.InvalidError):
                 self.client.fetch(key(1), bytearray(1), min_version=[1], timeout_s=-1)
+            self.assertEqual(completions_here()._watches, {})
             with farpage.open(embedded=True, lanes=1, queue_depth=1) as client:
                 ticket = client.exists(key(1))
                 with self.assertRaises(farpage.ExhaustedError):
@@ -83,6 +92,11 @@ class LoopTest(ClientCase):
                 await ticket
 
         asyncio.run(refuse())
+
+    def test_another_thread_imports_asyncio_or_torch_meanwhile(self):
+        for name in ("asyncio", "torch"):
+            with unittest.mock.patch.dict(sys.modules, {name: types.ModuleType(name)}):
+                self.assertEqual(self.client.fetch(key(1), bytearray(PAGE_BYTES), timeout_s=30).wait()["verdict"][0], READY)
 
     def test_no_loop_is_a_sentence(self):
         with self.assertRaisesRegex(farpage.InvalidError, "wait"):
@@ -145,7 +159,8 @@ class StoppedNodeTest(Case):
 
         def wait():
             entered.set()
-            return ticket.wait()["code"][0]
+            # In one slice, of which ticket.wait() has many.
+            return farpage._library.c.ticket_wait(ticket._operation, 60_000_000)
 
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(wait)
@@ -158,15 +173,42 @@ class StoppedNodeTest(Case):
 
     def test_waits_end_in_time(self):
         stop_node(self, self.node)
-        ticket = self.client.put(key(1), content(1), timeout_s=0.5)
+        ticket = self.client.put(key(1), content(1), timeout_s=60)
         for wait in (ticket.wait, ticket.wait_released):
             with self.assertRaisesRegex(farpage.FarpageTimeoutError, "wait for it again"):
                 wait(0.05)
         with self.assertRaises(farpage.BusyError):
             ticket.result()
         self.assertEqual(ticket.why(), "")
-        self.assertEqual(ticket.wait()["code"][0], farpage.Code.TIMEOUT)
-        self.assertIsInstance(ticket.why(), str)
+        late = self.client.put(key(2), content(2), timeout_s=0.2)
+        self.assertEqual(late.wait()["code"][0], farpage.Code.TIMEOUT)
+        self.assertIsInstance(late.why(), str)
+
+    def test_loops_that_end_with_a_cancelled_await_leave_nothing(self):
+        async def give_up(ticket=None):
+            async def wait():
+                await (ticket or self.client.put(key(1), content(1), timeout_s=60))
+
+            with self.assertRaises(asyncio.TimeoutError):
+                await asyncio.wait_for(wait(), 0.01)
+
+        def descriptors():
+            gc.collect()
+            return len(os.listdir("/proc/self/fd"))
+
+        asyncio.run(asyncio.sleep(0))
+        before = descriptors()
+        stop_node(self, self.node)
+        for _ in range(20):
+            asyncio.run(give_up())
+        elsewhere = self.client.put(key(1), content(1), timeout_s=60)
+        asyncio.run(give_up(elsewhere))
+        self.assertFalse(elsewhere.done)  # the loop did not wait for it
+        self.node.send_signal(signal.SIGCONT)
+        del elsewhere
+        while self.client._operations:
+            self.client.exists(key(1), timeout_s=60).wait()
+        self.assertTrue(wait_until(lambda: descriptors() <= before), (descriptors(), before))
 
     def test_a_remove_that_is_not_acknowledged_is_an_error(self):
         stop_node(self, self.node)
