@@ -4,7 +4,6 @@
 
 namespace c_api = farpage::c_api;
 using farpage::Farpage;
-using farpage::PageKey;
 
 namespace {
 
