@@ -142,6 +142,7 @@ void SimEngine::end_put(RunningPut& running) {
     const PutResult& result = results[page];
     const Asked asked = {this, sent.key, running.sent_ns, running.deadline_ns};
     witness_.put_ended(asked, sent.number, result);
+    FARPAGE_CHECK(result.code == Code::kOk || !running.put.why().empty());
     if (result.code != Code::kOk) continue;
     ++counts_.puts_acknowledged;
     if (auto found = truth_.acknowledge_put(sent.key, sent.number, result.version)) {
@@ -197,6 +198,7 @@ void SimEngine::observe() {
     if (!running.remove.done() && world_.now_ns() < running.deadline_ns) return false;
     const Result<uint64_t> removed = running.remove.wait();
     const Asked asked = {this, running.key, running.sent_ns, running.deadline_ns};
+    FARPAGE_CHECK(removed || !removed.error().message.empty());
     witness_.remove_ended(asked, removed ? Code::kOk : removed.error().code);
     if (removed) {
       ++counts_.removes_acknowledged;

@@ -55,8 +55,8 @@ class Put {
   bool done() const;
   // Blocks until done, which is by the deadline; one result a page.
   std::span<const PutResult> wait();
-  // Of a page that is not acknowledged: which node or member was in the way, and why, in a
-  // sentence; empty if none was known to be. Once done.
+  // Of a page that was not acknowledged: which node or member was in the way, and why, in a
+  // sentence. Empty if all were. After wait().
   std::string why() const;
 
   // Nothing reads a source any more; so it is unless the deadline passed while a source was being

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <iterator>
@@ -34,14 +36,26 @@ struct PutState {
   std::mutex mutex;
   std::vector<Lent> lent;
   std::vector<PutResult> results;
-  std::string why;        // of the first page that was not acknowledged, if it is known
-  size_t unanswered = 0;  // commits
-  bool closed = false;    // the results have been read; they stay as they are
+  std::string why;  // of the first page that was not acknowledged
+  std::vector<std::shared_ptr<NodeSession>> unanswered;  // one a commit
+  bool closed = false;  // the results have been read; they stay as they are
   uint64_t deadline_ns = 0;
 
   bool done() {
     std::lock_guard lock(mutex);
-    return unanswered == 0 || closed;
+    return unanswered.empty() || closed;
+  }
+
+  // These two with the lock.
+  void say(const std::string& sentence) {
+    if (why.empty() && !closed) why = sentence;
+  }
+  void close() {
+    if (!unanswered.empty()) {
+      say(unanswered.front()->name() +
+          " did not answer the commit by the put's deadline; its pages may be stored or not");
+    }
+    closed = true;
   }
 
   // One of the transfers that have not ended.
@@ -98,6 +112,25 @@ bool takes_puts(const View* view, uint64_t now_ns) {
          view->connected && view->valid(now_ns);
 }
 
+Error why_it_takes_none(const NodeSession& link, const View* view) {
+  std::string why = link.why_unreached();
+  if (why.empty()) {
+    const bool has_none = view != nullptr && view->staging == nullptr;
+    why =
+        link.name() + (has_none ? " has not opened a staging for puts yet" : " takes no puts now");
+  }
+  return {Code::kUnavailable, std::move(why)};
+}
+
+Error why_it_fits_nowhere(const PutRequest& request, const View& view) {
+  const Slice& source = request.source;
+  if (!source.place.is_host()) return {Code::kInvalid, "a put takes pages of host memory alone"};
+  return {Code::kInvalid,
+          fmt::format("a page of {} bytes does not fit: the node's pages have 1 to {} bytes, and "
+                      "the staging has {} (client.staging_bytes)",
+                      source.bytes, view.geometry.page_bytes, view.staging->bytes())};
+}
+
 // Waits while earlier puts are in the way: until they are answered, or the writes of those that are
 // late have ended.
 std::optional<Staging::Segment> allocate(Runtime& runtime, Staging& staging, uint64_t bytes,
@@ -131,7 +164,11 @@ struct Commit : std::enable_shared_from_this<Commit> {
   void send() {
     const uint64_t now = fleet->runtime().clock().now_ns();
     const auto node = view.lock();
-    if (node == nullptr || now >= put->deadline_ns) return end(Code::kTimeout);
+    if (node == nullptr) return give_up({Code::kTimeout, lost("ended before the commit was sent")});
+    if (now >= put->deadline_ns) {
+      return give_up(
+          {Code::kTimeout, link->name() + " stayed in another epoch until the deadline"});
+    }
     CommitRequest request;
     request.immediate = immediate;
     request.patience_ns = patience_of_node(now, put->deadline_ns);
@@ -152,13 +189,20 @@ struct Commit : std::enable_shared_from_this<Commit> {
             const CommitResult& result = answer->results[page];
             return result.code == Code::kOtherEpoch ? CommitResult{Code::kUnavailable, 0} : result;
           },
-          answer->why);
+          [&](Code code) { return answer->why.empty() ? refused(code_name(code)) : answer->why; });
     } else {
       const Code code = is_of_other_epoch(reply) ? Code::kOtherEpoch : Code::kTimeout;
-      settle([&](size_t) { return CommitResult{code, 0}; });
+      settle(
+          [&](size_t) {
+            return CommitResult{code, 0};
+          },
+          [&](Code) { return why_unanswered(reply); });
     }
     if (pages.empty()) return end();
-    if (!fleet->has_register()) return end(Code::kInvalid);
+    if (!fleet->has_register()) {
+      return give_up(
+          {Code::kInvalid, refused("it is in another epoch, and no register says which")});
+    }
     fleet->look_again();
     fleet->runtime().after(fleet->view_ns() / kLooksPerView,
                            [self = shared_from_this()] { self->try_again(); });
@@ -167,23 +211,39 @@ struct Commit : std::enable_shared_from_this<Commit> {
   // Under the epoch that the register says now. The bytes are in the staging of one node alone.
   void try_again() {
     epoch = fleet->view();
-    settle([&](size_t page) {
-      const bool stays = &epoch->primary_of(pages[page].key) == link.get();
-      return CommitResult{stays ? Code::kOtherEpoch : Code::kUnavailable, 0};
-    });
+    settle(
+        [&](size_t page) {
+          const bool stays = &epoch->primary_of(pages[page].key) == link.get();
+          return CommitResult{stays ? Code::kOtherEpoch : Code::kUnavailable, 0};
+        },
+        [&](Code) { return link->name() + " is not the pages' primary in the newest epoch"; });
     if (pages.empty()) return end();
     send();
   }
 
-  // Gives the pages their results; but those for which it is kOtherEpoch stay.
-  template <typename ResultOf>
-  void settle(const ResultOf& result_of, const std::string& why = "") {
+  std::string lost(const std::string& how) const {
+    return "the connection to " + link->name() + " " + how;
+  }
+
+  std::string refused(const std::string& why) const {
+    return link->name() + " refused the commit: " + why;
+  }
+
+  std::string why_unanswered(const Result<Reply>& reply) const {
+    if (!reply) return lost("ended before it answered the commit: " + reply.error().message);
+    const auto* refusal = std::get_if<Refusal>(&*reply);
+    return refused(refusal != nullptr ? refusal->message : "its answer is of another kind");
+  }
+
+  // Gives the pages their results; but those for which it is kOtherEpoch stay. `why_of(code)`: why
+  // a page was not stored.
+  template <typename ResultOf, typename WhyOf>
+  void settle(const ResultOf& result_of, const WhyOf& why_of) {
     size_t stored = 0;
     size_t left = 0;
     const size_t before = pages.size();
     {
       const std::lock_guard lock(put->mutex);
-      if (put->why.empty() && !put->closed) put->why = why;
       for (size_t page = 0; page < before; ++page) {
         const CommitResult result = result_of(page);
         if (result.code == Code::kOtherEpoch) {
@@ -192,6 +252,7 @@ struct Commit : std::enable_shared_from_this<Commit> {
         } else if (!put->closed) {
           put->results[places[page]] = {result.code, result.version};
           stored += result.code == Code::kOk ? 1 : 0;
+          if (result.code != Code::kOk) put->say(why_of(result.code));
         }
       }
     }
@@ -200,13 +261,21 @@ struct Commit : std::enable_shared_from_this<Commit> {
     fleet->counters()->count_puts(stored, before - left - stored);
   }
 
-  // The remaining pages end with `code`.
-  void end(Code code = Code::kTimeout) {
-    settle([code](size_t) { return CommitResult{code, 0}; });
+  // The remaining pages end with `error`.
+  void give_up(const Error& error) {
+    settle(
+        [&](size_t) {
+          return CommitResult{error.code, 0};
+        },
+        [&](Code) { return error.message; });
+    end();
+  }
+
+  void end() {
     staging->release(segment);
     {
       const std::lock_guard lock(put->mutex);
-      --put->unanswered;
+      put->unanswered.erase(std::ranges::find(put->unanswered, link));
     }
     fleet->runtime().notify();
   }
@@ -284,7 +353,7 @@ bool Put::done() const {
 std::span<const PutResult> Put::wait() {
   runtime_->wait_until(state_->deadline_ns, [this] { return state_->done(); });
   std::lock_guard lock(state_->mutex);
-  state_->closed = true;
+  state_->close();
   return state_->results;
 }
 
@@ -298,10 +367,11 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
   auto state = std::make_shared<PutState>();
   state->results.resize(requests.size());
   state->deadline_ns = deadline_ns;
-  const auto answer = [&](std::span<const uint32_t> pages, Code code) {
+  const auto answer = [&](std::span<const uint32_t> pages, const Error& error) {
     fleet_->counters()->count_puts(0, pages.size());
     std::lock_guard lock(state->mutex);
-    for (const uint32_t page : pages) state->results[page] = {code, 0};
+    for (const uint32_t page : pages) state->results[page] = {error.code, 0};
+    state->say(error.message);
   };
 
   const std::shared_ptr<EpochLease> epoch = fleet_->view();
@@ -315,16 +385,13 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
     while (!left.empty()) {
       const std::shared_ptr<View> view = link->view();
       if (!takes_puts(view.get(), runtime.clock().now_ns())) {
-        answer(left, Code::kUnavailable);
-        std::string why = link->why_unreached();
-        const std::lock_guard lock(state->mutex);
-        if (state->why.empty()) state->why = std::move(why);
+        answer(left, why_it_takes_none(*link, view.get()));
         break;
       }
       Group group;
       const size_t size = group_size(requests, left, *view, group.bytes);
       if (size == 0) {
-        answer(left.first(1), Code::kInvalid);
+        answer(left.first(1), why_it_fits_nowhere(requests[left.front()], *view));
         left = left.subspan(1);
         continue;
       }
@@ -333,7 +400,8 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
       const auto segment = allocate(runtime, *view->staging, group.bytes, until);
       if (!segment) {
         if (view->staging->broken()) link->give_up(view);
-        answer(group.pages, Code::kTimeout);
+        answer(group.pages, {Code::kTimeout, "earlier puts hold the staging of " + link->name() +
+                                                 " (client.staging_bytes)"});
         continue;
       }
 
@@ -357,7 +425,8 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
           state->lent.push_back({written.under_way, view->staging, link, view});
         }
         if (view->staging->broken()) link->give_up(view);
-        answer(group.pages, Code::kTimeout);
+        answer(group.pages,
+               {Code::kTimeout, "the pages' bytes did not reach " + link->name() + " in time"});
         continue;
       }
       commit->fleet = fleet_;
@@ -371,7 +440,7 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
       commit->places = {group.pages.begin(), group.pages.end()};
       {
         std::lock_guard lock(state->mutex);
-        ++state->unanswered;
+        state->unanswered.push_back(link);
       }
       commit->send();
     }

@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <mutex>
 #include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
 
 #include "tier/client.h"
 #include "tier/link/fleet_link.h"
@@ -12,12 +15,17 @@ struct RemoveState {
   std::mutex mutex;
   uint64_t removed = 0;
   std::optional<Error> error;
-  size_t unanswered = 0;
+  std::vector<std::shared_ptr<NodeSession>> unanswered;  // one a request
   uint64_t deadline_ns = 0;
 
   bool done() {
     std::lock_guard lock(mutex);
-    return unanswered == 0;
+    return unanswered.empty();
+  }
+
+  // With the lock.
+  void answered(const std::shared_ptr<NodeSession>& node) {
+    unanswered.erase(std::ranges::find(unanswered, node));
   }
 };
 
@@ -32,10 +40,10 @@ Result<uint64_t> Remove::wait() {
   runtime_->wait_until(state_->deadline_ns, [this] { return state_->done(); });
   std::lock_guard lock(state_->mutex);
   if (state_->error) return tl::unexpected(*state_->error);
-  if (state_->unanswered > 0) {
-    return fail(Code::kTimeout,
-                "the remove was not acknowledged by its deadline; the pages may be "
-                "removed or not");
+  if (!state_->unanswered.empty()) {
+    return fail(Code::kTimeout, state_->unanswered.front()->name() +
+                                    " did not acknowledge the remove by its deadline; the pages "
+                                    "may be removed or not");
   }
   return state_->removed;
 }
@@ -46,19 +54,34 @@ namespace {
 void send_removes(const std::shared_ptr<FleetLink>& fleet,
                   const std::shared_ptr<RemoveState>& state, std::span<const PageKey> keys);
 
+// Its reply is none that acknowledges.
+Error why_not_removed(const FleetLink& fleet, const std::string& node, const Result<Reply>& reply) {
+  if (!reply) {
+    return {Code::kUnavailable,
+            "the connection to " + node +
+                " ended before it answered the remove: " + reply.error().message};
+  }
+  const auto* refusal = std::get_if<Refusal>(&*reply);
+  if (refusal == nullptr) return {Code::kProtocol, node + " answered the remove with another kind"};
+  const Code here = fleet.has_register() ? Code::kUnavailable : Code::kInvalid;
+  const Code code = refusal->code == Code::kOtherEpoch ? here : refusal->code;
+  return {code, node + " refused the remove: " + refusal->message};
+}
+
 void removed(const std::shared_ptr<FleetLink>& fleet, const std::shared_ptr<RemoveState>& state,
-             const std::vector<PageKey>& keys, const Result<Reply>& reply) {
+             const std::shared_ptr<NodeSession>& node, const std::vector<PageKey>& keys,
+             const Result<Reply>& reply) {
   Runtime& runtime = fleet->runtime();
   const bool again = is_of_other_epoch(reply) && fleet->has_register() &&
                      runtime.clock().now_ns() < state->deadline_ns;
   if (again) {
     fleet->look_again();
-    runtime.after(fleet->view_ns() / kLooksPerView, [fleet, state, keys] {
+    runtime.after(fleet->view_ns() / kLooksPerView, [fleet, state, node, keys] {
       send_removes(fleet, state, keys);
       // Before notify(): who waits holds the runtime's lock when it asks for the state's.
       {
         const std::lock_guard lock(state->mutex);
-        --state->unanswered;
+        state->answered(node);
       }
       fleet->runtime().notify();
     });
@@ -66,18 +89,12 @@ void removed(const std::shared_ptr<FleetLink>& fleet, const std::shared_ptr<Remo
   }
   {
     const std::lock_guard lock(state->mutex);
-    --state->unanswered;
+    state->answered(node);
     const auto* answered = reply ? std::get_if<RemoveReply>(&*reply) : nullptr;
-    const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
     if (answered != nullptr) {
       state->removed += answered->removed;
-    } else if (refusal != nullptr) {
-      const Code here = fleet->has_register() ? Code::kUnavailable : Code::kInvalid;
-      const bool other = refusal->code == Code::kOtherEpoch;
-      state->error = Error{other ? here : refusal->code, refusal->message};
     } else {
-      state->error =
-          reply ? Error{Code::kProtocol, "the node did not answer to the remove"} : reply.error();
+      state->error = why_not_removed(*fleet, node->name(), reply);
     }
   }
   runtime.notify();
@@ -91,11 +108,14 @@ void send_removes(const std::shared_ptr<FleetLink>& fleet,
   for (size_t member = 0; member < parts.size(); ++member) {
     std::span<const PageKey> left = parts[member];
     if (left.empty()) continue;
-    const auto node = view->links[member]->view();
+    const std::shared_ptr<NodeSession>& session = view->links[member];
+    const auto node = session->view();
     const uint64_t now = fleet->runtime().clock().now_ns();
     if (node == nullptr || !node->connected || !node->valid(now)) {
+      std::string why = session->why_unreached();
+      if (why.empty()) why = session->name() + " cannot be reached now";
       const std::lock_guard lock(state->mutex);
-      state->error = Error{Code::kUnavailable, "no memory node can be reached now"};
+      state->error = Error{Code::kUnavailable, std::move(why)};
       continue;
     }
     while (!left.empty()) {
@@ -103,12 +123,13 @@ void send_removes(const std::shared_ptr<FleetLink>& fleet,
       left = left.subspan(some.size());
       {
         const std::lock_guard lock(state->mutex);
-        ++state->unanswered;
+        state->unanswered.push_back(session);
       }
       const std::vector<PageKey> sent(some.begin(), some.end());
-      node->link->call(
-          RemoveRequest{sent, view->tag, patience_of_node(now, state->deadline_ns)},
-          [fleet, state, sent](const Result<Reply>& reply) { removed(fleet, state, sent, reply); });
+      node->link->call(RemoveRequest{sent, view->tag, patience_of_node(now, state->deadline_ns)},
+                       [fleet, state, session, sent](const Result<Reply>& reply) {
+                         removed(fleet, state, session, sent, reply);
+                       });
     }
   }
 }

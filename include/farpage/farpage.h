@@ -301,11 +301,11 @@ FARPAGE_API farpage_code_t farpage_ticket_results(farpage_ticket_t* ticket,
                                                   const farpage_put_result_t** results,
                                                   size_t* count);
 // Of a farpage_remove(): how many of the keys had a page. FARPAGE_TIMEOUT, FARPAGE_UNAVAILABLE: it
-// was not acknowledged. FARPAGE_BUSY: it is not done.
+// was not acknowledged. FARPAGE_BUSY: it is not done. Another code: a node refused it.
 FARPAGE_API farpage_code_t farpage_ticket_removed(const farpage_ticket_t* ticket,
                                                   uint64_t* removed);
-// Of a put or a remove that was not acknowledged: which node was in the way, in a sentence; ""
-// if none, or not done. The ticket's, never null.
+// Of a put or a remove that was not acknowledged: which node was in the way, in a sentence. "" if
+// it was acknowledged or is not done. The ticket's, never null.
 FARPAGE_API const char* farpage_ticket_why(farpage_ticket_t* ticket);
 // Waits until it is released, and frees it; from a callback the client frees it later. Null:
 // nothing.

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/check.h"
 #include "base/memory/mapping.h"
 #include "replay/page_content.h"
 #include "tier/client.h"
@@ -40,7 +41,10 @@ class Engine {
   PutResult put(const PageKey& key, uint64_t put_number, uint64_t in_ns = 2 * kSecond) {
     fill_page(frame(0), key, put_number);
     const PutRequest request = {key, slice(0)};
-    return client_.put({&request, 1}, deadline(in_ns)).wait()[0];
+    Put put = client_.put({&request, 1}, deadline(in_ns));
+    const PutResult result = put.wait()[0];
+    FARPAGE_CHECK(result.code == Code::kOk || !put.why().empty());
+    return result;
   }
 
   PageVerdict fetch(const PageKey& key, Version min_version = 0, uint64_t in_ns = 2 * kSecond) {

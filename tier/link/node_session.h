@@ -66,6 +66,8 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
   std::string why_unreached() const;
   // ... for a reason that time does not mend.
   bool refused() const;
+  // For sentences: "the memory node", or with its number.
+  std::string name() const;
 
   // Changes with every new view; wait-free.
   uint64_t view_number() const { return view_number_.load(std::memory_order_acquire); }
@@ -100,7 +102,6 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
   Result<std::shared_ptr<View>> make_view(const std::shared_ptr<ControlLink>& link,
                                           uint64_t sent_ns, const HelloReply& reply);
   Result<void> check_member(const HelloReply& reply) const;
-  std::string name() const;
   void send_reports();
   void hear_of(uint64_t epoch);
   void open_staging(const std::shared_ptr<View>& view, HelloReply reply);

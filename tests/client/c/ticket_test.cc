@@ -107,6 +107,7 @@ TEST(CTicket, WhatANodeThatHasEndedDoesNotAcknowledgeIsACode) {
   EXPECT_STRNE(farpage_ticket_why(removes.get()), "");
   const auto puts = put(client.get(), pages_in(memory), nullptr, 50'000);
   EXPECT_NE(results(puts)[0].code, FARPAGE_OK);
+  EXPECT_STRNE(farpage_ticket_why(puts.get()), "");
 }
 
 }  // namespace
