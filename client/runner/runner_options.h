@@ -16,7 +16,7 @@ struct RunnerOptions {
 
   uint64_t lanes = 2;          // each with a thread of its own
   uint64_t queue_depth = 256;  // under way at one time at each; more are refused (kExhausted)
-  uint64_t spin_us = 50;       // how long a thread looks for what it waits for before it sleeps
+  uint64_t spin_us = 100;      // how long a thread looks for what it waits for before it sleeps
 
   Result<void> validate() const;
 };
