@@ -43,11 +43,13 @@ class BindLock {
       }
       std::this_thread::sleep_for(kLockPause);
     }
+    lock.closed_in_child_ = ClosedInChild(lock.fd_.get());
     return lock;
   }
 
  private:
   UniqueFd fd_;
+  ClosedInChild closed_in_child_;
 };
 
 Result<void> clear_stale_socket(const std::string& path) {
@@ -137,7 +139,10 @@ Result<BoundUnixSocket> BoundUnixSocket::bind(const std::string& path, const Soc
 }
 
 BoundUnixSocket::BoundUnixSocket(BoundUnixSocket&& other) noexcept
-    : fd_(std::move(other.fd_)), path_(std::exchange(other.path_, "")), inode_(other.inode_) {}
+    : fd_(std::move(other.fd_)),
+      closed_in_child_(std::move(other.closed_in_child_)),
+      path_(std::exchange(other.path_, "")),
+      inode_(other.inode_) {}
 
 BoundUnixSocket::~BoundUnixSocket() {
   if (path_.empty()) return;

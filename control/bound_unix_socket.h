@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/process/closed_in_child.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 #include "net/socket_rights.h"
@@ -31,9 +32,10 @@ class BoundUnixSocket {
 
  private:
   BoundUnixSocket(UniqueFd fd, std::string path, ino_t inode)
-      : fd_(std::move(fd)), path_(std::move(path)), inode_(inode) {}
+      : fd_(std::move(fd)), closed_in_child_(fd_.get()), path_(std::move(path)), inode_(inode) {}
 
   UniqueFd fd_;
+  ClosedInChild closed_in_child_;
   std::string path_;  // empty: moved away
   ino_t inode_;
 };

@@ -73,7 +73,9 @@ Result<PrivateFolder> PrivateFolder::create() {
 }
 
 PrivateFolder::PrivateFolder(PrivateFolder&& other) noexcept
-    : path_(std::exchange(other.path_, "")), lock_(std::move(other.lock_)) {}
+    : path_(std::exchange(other.path_, "")),
+      lock_(std::move(other.lock_)),
+      closed_in_child_(std::move(other.closed_in_child_)) {}
 
 PrivateFolder::~PrivateFolder() {
   if (!path_.empty()) remove_with_all(path_);

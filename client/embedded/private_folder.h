@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "base/process/closed_in_child.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 
@@ -23,10 +24,12 @@ class PrivateFolder {
   std::string keep();
 
  private:
-  PrivateFolder(std::string path, UniqueFd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+  PrivateFolder(std::string path, UniqueFd lock)
+      : path_(std::move(path)), lock_(std::move(lock)), closed_in_child_(lock_.get()) {}
 
   std::string path_;
   UniqueFd lock_;
+  ClosedInChild closed_in_child_;
 };
 
 }  // namespace farpage

@@ -42,6 +42,7 @@ Result<EpochFile> EpochFile::open(const std::string& path) {
                             "own with node.state",
                             path));
   }
+  file.closed_in_child_ = ClosedInChild(file.fd_.get());
   std::array<char, kMaxLineBytes> line = {};
   const ssize_t got = ::pread(file.fd_.get(), line.data(), line.size() - 1, 0);
   if (got < 0) return fail_errno(errno, fmt::format("cannot read the state file {}", path));

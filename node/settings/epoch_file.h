@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/process/closed_in_child.h"
 #include "base/status.h"
 #include "base/unique_fd.h"
 
@@ -33,6 +34,7 @@ class EpochFile {
 
   std::string path_;
   UniqueFd fd_;
+  ClosedInChild closed_in_child_;
   uint64_t epoch_ = 0;
   uint64_t previous_lease_ns_ = 0;
 };
