@@ -18,10 +18,11 @@ namespace {
 constexpr uint64_t kAttempts = 4;  // to open a named node, in the time that it has
 constexpr uint64_t kPauseNs = 10 * kMillisecond;
 
+// A ticket keeps its place until it goes: to wait for one frees none.
 auto too_many(const char* what) {
   return fail(Code::kExhausted,
-              fmt::format("there are too many tickets of {}: let go of one that is done, or raise "
-                          "client.queue_depth",
+              fmt::format("tickets of {} have all places, done or not: free one that is done, or "
+                          "raise client.queue_depth",
                           what));
 }
 
@@ -140,7 +141,7 @@ Result<Ticket> Farpage::read(SubmissionKind kind, uint64_t timeout_us,
   for (const auto& lane : lanes_) {
     if (auto ticket = submit(*lane, order, fill)) return std::move(*ticket);
   }
-  return too_many("fetches");
+  return too_many("fetches and questions");
 }
 
 Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
@@ -177,8 +178,9 @@ Result<void> Farpage::hint(SubmissionKind kind, uint64_t until_ns, const Fill& f
   const bool is_taken = submit(*ahead_, {kind, until_ns}, fill, [](Submission&) {});
   if (is_taken) return {};
   return fail(Code::kExhausted,
-              "fetches, and what was said before and is not heard yet, have all of the thread's "
-              "places: say it again later, or raise client.queue_depth");
+              "tickets of fetches, and what was said before and is not heard yet, have all of the "
+              "thread's places: free tickets that are done and say it again, or raise "
+              "client.queue_depth");
 }
 
 Result<void> Farpage::announce(std::span<const PageKey> keys, uint64_t wanted_in_us) {

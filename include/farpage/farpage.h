@@ -32,7 +32,7 @@ typedef enum farpage_code {
   FARPAGE_EXISTS = 3,       // what was to be made exists already
   FARPAGE_TIMEOUT = 4,      // the time was over first
   FARPAGE_UNAVAILABLE = 5,  // a node cannot be reached, or does not serve now
-  FARPAGE_EXHAUSTED = 6,    // no memory, slot or descriptor is left, or too much is under way
+  FARPAGE_EXHAUSTED = 6,    // no memory, slot or descriptor is left, or no ticket is free
   FARPAGE_DENIED = 7,       // not permitted
   FARPAGE_ABORTED = 8,      // ended before it was done
   FARPAGE_PROTOCOL = 9,     // a node said something that it must not say
@@ -221,8 +221,10 @@ FARPAGE_API farpage_code_t farpage_key(const void* name_space, size_t name_space
 // and farpage_flush() blocks. Each page has its verdict or result when `timeout_us` is over; 0
 // gives what can be said at once. `notification` may be null. The caller frees the ticket; on an
 // error there is none. FARPAGE_INVALID: the sentence names the index of the page that is wrong;
-// nothing was begun. FARPAGE_EXHAUSTED: as many operations are under way as client.queue_depth
-// allows: wait for one.
+// nothing was begun. FARPAGE_EXHAUSTED: free a ticket that is done. Each has a place until
+// farpage_ticket_free(), done or not: client.lanes times client.queue_depth are for fetches and
+// farpage_exists() together (with ahead.pages, queue_depth for fetches alone), and queue_depth for
+// puts and removes. farpage_leading() and farpage_flush() take one while they block.
 
 // Fetches pages into their memory: farpage_ticket_verdicts().
 FARPAGE_API farpage_code_t farpage_fetch(farpage_t* client, const farpage_page_t* pages,
@@ -257,7 +259,8 @@ FARPAGE_API farpage_code_t farpage_flush(farpage_t* client, uint64_t timeout_us)
 // ---- Pages fetched ahead, with ahead.pages in the configuration: such a page lies in the client's
 // memory when it is fetched, and is copied from there. These calls do not block; what they say
 // takes effect in their order, also with fetches, and has no ticket.
-// FARPAGE_INVALID: ahead.pages is 0. FARPAGE_EXHAUSTED: as farpage_fetch().
+// FARPAGE_INVALID: ahead.pages is 0. FARPAGE_EXHAUSTED: as farpage_fetch(), whose tickets they
+// share places with until the client's thread has heard them.
 
 // These pages will be wanted within `wanted_in_us`: they are fetched ahead as there is room. Each
 // stays until it is fetched, or withdrawn as often as announced, and by itself no longer than

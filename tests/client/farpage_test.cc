@@ -172,6 +172,7 @@ TEST(Farpage, AFullQueueIsACodeAndNotAWait) {
   const auto third = tier->fetch(fetches(landed), kTimeoutUs);
   ASSERT_FALSE(third);
   EXPECT_EQ(third.error().code, Code::kExhausted);
+  EXPECT_THAT(third.error().message, testing::HasSubstr("free one that is done"));
   EXPECT_THAT(third.error().message, testing::HasSubstr("client.queue_depth"));
   first = {};
   EXPECT_TRUE(tier->fetch(fetches(landed), kTimeoutUs).has_value());
