@@ -66,9 +66,20 @@ typedef struct farpage_page_key {
   uint8_t bytes[16];
 } farpage_key_t;
 
-// A struct that the caller fills begins with its size, so that programs and libraries of different
-// ages understand each other. Fields that a program's header lacks have their default here; fields
-// that this library lacks must be 0.
+#define FARPAGE_NAMESPACE_BYTES 32
+
+// What pages depend on: {"dtype", 5, "bf16", 4}. Any bytes, of which 1 to 4,096 are the name's and
+// up to 4,096 the value's. It has these fields for ever.
+typedef struct farpage_fact {
+  const void* name;
+  size_t name_bytes;
+  const void* value;
+  size_t value_bytes;
+} farpage_fact_t;
+
+// Any other struct that the caller fills begins with its size, so that programs and libraries of
+// different ages understand each other. Fields that a program's header lacks have their default
+// here; fields that this library lacks must be 0.
 
 // A page to fetch or to put.
 typedef struct farpage_page {
@@ -210,12 +221,23 @@ FARPAGE_API farpage_code_t farpage_register(farpage_t* client, void* data, uint6
 // that is released, and try again; the region is as it was. Does not block. Null: nothing.
 FARPAGE_API farpage_code_t farpage_unregister(farpage_region_t* region);
 
-// ---- Keys
+// ---- Keys: they need no client.
 
-// The key of a page by the name that the engine has for it, any bytes, in a namespace: the facts
-// that make pages of another model or layout other pages. Needs no client.
+// The namespace of pages that depend on these facts: the same facts give the same 32 bytes in every
+// process, machine and language, and other facts give others (docs/formats/keys.md). Their order
+// does not count. FARPAGE_INVALID: there are none; a fact has no name, or more than 4,096 bytes in
+// its name or value; two have the same name.
+FARPAGE_API farpage_code_t farpage_namespace(const farpage_fact_t* facts, size_t count,
+                                             uint8_t name_space[FARPAGE_NAMESPACE_BYTES]);
+// The key of a page by the name that the engine has for it, any bytes, in a namespace:
+// farpage_namespace() makes it, and any other bytes are one too.
 FARPAGE_API farpage_code_t farpage_key(const void* name_space, size_t name_space_bytes,
                                        const void* name, size_t name_bytes, farpage_key_t* key);
+// The same for `count` names of `name_bytes` each that lie one behind the other, such as the hashes
+// that an engine has of its blocks. `keys` has room for `count`.
+FARPAGE_API farpage_code_t farpage_keys(const void* name_space, size_t name_space_bytes,
+                                        const void* names, size_t name_bytes, size_t count,
+                                        farpage_key_t* keys);
 
 // ---- Operations. They are submitted and go on by themselves: nothing here but farpage_leading()
 // and farpage_flush() blocks. Each page has its verdict or result when `timeout_us` is over; 0
