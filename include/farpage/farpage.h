@@ -158,6 +158,9 @@ typedef struct farpage_statistics {
   uint64_t put_tickets_free;    // ... and puts and removes
 } farpage_statistics_t;
 
+#define FARPAGE_STATISTICS_INIT \
+  { sizeof(farpage_statistics_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
 // What the library fills beyond these never changes its size: there is room for more in what is
 // reserved.
 
