@@ -9,6 +9,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/memory/protection.h"
+#include "client/destinations.h"
 #include "client/runner/deadline.h"
 #include "control/status/status_table.h"
 
@@ -117,6 +119,15 @@ Result<std::unique_ptr<Farpage>> Farpage::open_valid(const OpenOptions& options)
 Farpage::~Farpage() = default;
 
 Result<Region> Farpage::register_memory(std::span<std::byte> memory) {
+  // What a lane writes to later, and this process may not, would end it.
+  const auto protection = protection_of(memory.data(), memory.size());
+  if (!protection) return tl::unexpected(protection.error());
+  if (*protection != Protection::kReadWrite) {
+    return fail(Code::kInvalid,
+                fmt::format("some of the {} bytes at {} may not be written: register memory that "
+                            "pages can be fetched into",
+                            memory.size(), fmt::ptr(memory.data())));
+  }
   return client().register_memory({memory.data(), memory.size()});
 }
 
@@ -150,6 +161,7 @@ Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t ti
     return fail(Code::kInvalid,
                 "a hedge may land in memory of a lane's own: drive a lane of client() for hedges");
   }
+  if (auto apart = require_apart(requests); !apart) return tl::unexpected(apart.error());
   const auto fill = [&](Submission& submission) {
     submission.requests.assign(requests.begin(), requests.end());
     submission.options = options;

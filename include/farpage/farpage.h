@@ -215,9 +215,12 @@ FARPAGE_API uint64_t farpage_page_bytes(const farpage_t* client);
 
 // ---- Memory of pages
 
-// Registers memory of the caller's, which it must not free before farpage_unregister() has
-// succeeded or the client is closed. Costs system calls: once for all pages in it.
-// FARPAGE_EXISTS: a part of it is registered with this client already.
+// Registers memory of the caller's, which stays mapped, and may be read and written as now, until
+// farpage_unregister() has succeeded or the client is closed. Costs system calls: once for all
+// pages in it. None of it is touched. Memory of which some may not be written is for puts alone: to
+// fetch into it is FARPAGE_INVALID.
+// FARPAGE_INVALID: some of it is not mapped, or may not be read. FARPAGE_EXISTS: a part of it is
+// registered with this client already.
 FARPAGE_API farpage_code_t farpage_register(farpage_t* client, void* data, uint64_t bytes,
                                             farpage_region_t** region);
 // Ends the registration and frees the handle. FARPAGE_BUSY: a ticket lends memory of it: wait until
@@ -251,7 +254,8 @@ FARPAGE_API farpage_code_t farpage_keys(const void* name_space, size_t name_spac
 // farpage_exists() together (with ahead.pages, queue_depth for fetches alone), and queue_depth for
 // puts and removes. farpage_leading() and farpage_flush() take one while they block.
 
-// Fetches pages into their memory: farpage_ticket_verdicts().
+// Fetches pages into their memory: farpage_ticket_verdicts(). FARPAGE_INVALID: two of them would
+// land in the same bytes. The caller sees to it that no other operation under way uses those.
 FARPAGE_API farpage_code_t farpage_fetch(farpage_t* client, const farpage_page_t* pages,
                                          size_t count, uint64_t timeout_us,
                                          const farpage_notification_t* notification,
