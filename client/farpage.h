@@ -26,7 +26,8 @@ namespace farpage {
 // ticket is released.
 //
 // Times are relative, in microseconds; a page has its verdict, and a put its result, by then.
-// Threading: every member may be called from any thread.
+// Threading: every member may be called from any thread. The child of a fork has none of the
+// threads, and uses none of this: it opens a Farpage of its own.
 class Farpage {
  public:
   // Brings up all that the client needs, and blocks until a node has answered, up to

@@ -9,7 +9,7 @@
 // Threads: any thread may make any call on a farpage_t, a farpage_region_t or a
 // farpage_completions_t, but for those that end them; one thread at a time uses a farpage_ticket_t.
 // Handles belong to the process that made them: in its fork each call is FARPAGE_INVALID, and those
-// that would end a handle leave its memory behind.
+// that would end a handle leave its memory behind. The child opens a client of its own.
 #pragma once
 
 #include <stddef.h>
