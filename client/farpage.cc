@@ -9,6 +9,8 @@
 #include <thread>
 #include <utility>
 
+#include "base/memory/protection.h"
+#include "client/destinations.h"
 #include "client/runner/deadline.h"
 #include "control/status/status_table.h"
 
@@ -18,10 +20,11 @@ namespace {
 constexpr uint64_t kAttempts = 4;  // to open a named node, in the time that it has
 constexpr uint64_t kPauseNs = 10 * kMillisecond;
 
+// A ticket keeps its place until it goes: to wait for one frees none.
 auto too_many(const char* what) {
   return fail(Code::kExhausted,
-              fmt::format("there are too many tickets of {}: let go of one that is done, or raise "
-                          "client.queue_depth",
+              fmt::format("tickets of {} have all places, done or not: free one that is done, or "
+                          "raise client.queue_depth",
                           what));
 }
 
@@ -116,6 +119,15 @@ Result<std::unique_ptr<Farpage>> Farpage::open_valid(const OpenOptions& options)
 Farpage::~Farpage() = default;
 
 Result<Region> Farpage::register_memory(std::span<std::byte> memory) {
+  // What a lane writes to later, and this process may not, would end it.
+  const auto protection = protection_of(memory.data(), memory.size());
+  if (!protection) return tl::unexpected(protection.error());
+  if (*protection != Protection::kReadWrite) {
+    return fail(Code::kInvalid,
+                fmt::format("some of the {} bytes at {} may not be written: register memory that "
+                            "pages can be fetched into",
+                            memory.size(), fmt::ptr(memory.data())));
+  }
   return client().register_memory({memory.data(), memory.size()});
 }
 
@@ -140,7 +152,7 @@ Result<Ticket> Farpage::read(SubmissionKind kind, uint64_t timeout_us,
   for (const auto& lane : lanes_) {
     if (auto ticket = submit(*lane, order, fill)) return std::move(*ticket);
   }
-  return too_many("fetches");
+  return too_many("fetches and questions");
 }
 
 Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
@@ -149,6 +161,7 @@ Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t ti
     return fail(Code::kInvalid,
                 "a hedge may land in memory of a lane's own: drive a lane of client() for hedges");
   }
+  if (auto apart = require_apart(requests); !apart) return tl::unexpected(apart.error());
   const auto fill = [&](Submission& submission) {
     submission.requests.assign(requests.begin(), requests.end());
     submission.options = options;
@@ -177,8 +190,9 @@ Result<void> Farpage::hint(SubmissionKind kind, uint64_t until_ns, const Fill& f
   const bool is_taken = submit(*ahead_, {kind, until_ns}, fill, [](Submission&) {});
   if (is_taken) return {};
   return fail(Code::kExhausted,
-              "fetches, and what was said before and is not heard yet, have all of the thread's "
-              "places: say it again later, or raise client.queue_depth");
+              "tickets of fetches, and what was said before and is not heard yet, have all of the "
+              "thread's places: free tickets that are done and say it again, or raise "
+              "client.queue_depth");
 }
 
 Result<void> Farpage::announce(std::span<const PageKey> keys, uint64_t wanted_in_us) {

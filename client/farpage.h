@@ -26,7 +26,8 @@ namespace farpage {
 // ticket is released.
 //
 // Times are relative, in microseconds; a page has its verdict, and a put its result, by then.
-// Threading: every member may be called from any thread.
+// Threading: every member may be called from any thread. The child of a fork has none of the
+// threads, and uses none of this: it opens a Farpage of its own.
 class Farpage {
  public:
   // Brings up all that the client needs, and blocks until a node has answered, up to
@@ -37,13 +38,14 @@ class Farpage {
   // have to go before, and its tickets may go later.
   ~Farpage();
 
-  // Memory of the caller's for pages, which outlives the region. Costs system calls, so once for
-  // all pages in it.
+  // Memory of the caller's for pages, which stays mapped and writable as long as the region lives.
+  // Costs system calls, so once for all pages in it. kInvalid: some of it is not mapped, or may not
+  // be written. Memory that is only put from may be client().register_memory()'s.
   Result<Region> register_memory(std::span<std::byte> memory);
 
   // Fetches pages into registered memory. kExhausted: as many tickets are about as
-  // client.queue_depth and client.lanes allow, done or not: let go of one. kInvalid: hedges, which
-  // are for those who drive a lane.
+  // client.queue_depth and client.lanes allow, done or not: let go of one that is done. kInvalid:
+  // two pages would land in the same bytes; hedges, which are for those who drive a lane.
   Result<Ticket> fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
                        const FetchOptions& options = {}, const Notification& notification = {});
   // Stores pages from registered memory. One thread writes them to the nodes, in the order of the

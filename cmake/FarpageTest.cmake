@@ -63,3 +63,19 @@ function(farpage_test name)
     DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${limit_s} LABELS ${name} ${serial} SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endfunction()
+
+# The examples of a document in a language, one after the other, as they are printed. Semicolons and
+# brackets would make lists of them, so each stays one string.
+function(farpage_examples document language output)
+  file(READ ${PROJECT_SOURCE_DIR}/${document} rest)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${document})
+  set(source "")
+  while("${rest}" MATCHES "```${language}\n([^`]*)```(.*)")
+    string(APPEND source "${CMAKE_MATCH_1}")
+    set(rest "${CMAKE_MATCH_2}")
+  endwhile()
+  if("${source}" STREQUAL "")
+    message(FATAL_ERROR "${document} has no example in ${language}")
+  endif()
+  set(${output} "${source}" PARENT_SCOPE)
+endfunction()

@@ -83,7 +83,7 @@ Result<void> read_array(const char* what, const Struct* array, size_t count, siz
   return {};
 }
 
-// `make` makes the request of a page and its slice.
+// `make` makes the request of a page, its region and its slice.
 template <typename Request, typename Make>
 Result<Batch<Request>> read_pages(const farpage_page_t* pages, size_t count,
                                   Regions::Reader& regions, Make&& make) {
@@ -94,7 +94,7 @@ Result<Batch<Request>> read_pages(const farpage_page_t* pages, size_t count,
     if (!region) return tl::unexpected(region.error());
     const uint64_t offset =
         static_cast<uint64_t>(static_cast<std::byte*>(page.data) - (*region)->memory.data());
-    auto request = make(page, (*region)->memory.slice(offset, page.bytes));
+    auto request = make(page, **region, (*region)->memory.slice(offset, page.bytes));
     if (!request) return tl::unexpected(request.error());
     batch.requests.push_back(*request);
     if (std::ranges::find(batch.regions, *region) == batch.regions.end()) {
@@ -113,19 +113,25 @@ Result<Batch<PageRequest>> read_fetch(const farpage_page_t* pages, size_t count,
                                       Regions::Reader& regions) {
   return read_pages<PageRequest>(
       pages, count, regions,
-      [](const farpage_page_t& page, const Slice& slice) -> Result<PageRequest> {
-        return PageRequest{to_key(page.key), page.min_version, slice};
+      [](const farpage_page_t& page, const farpage_region& region,
+         const Slice& slice) -> Result<PageRequest> {
+        if (!region.is_read_only) return PageRequest{to_key(page.key), page.min_version, slice};
+        return fail(Code::kInvalid,
+                    "some of its region could not be written when it was registered, so that it is "
+                    "for puts alone: fetch into other memory, or register it again");
       });
 }
 
 Result<Batch<PutRequest>> read_put(const farpage_page_t* pages, size_t count,
                                    Regions::Reader& regions) {
-  return read_pages<PutRequest>(
-      pages, count, regions,
-      [](const farpage_page_t& page, const Slice& slice) -> Result<PutRequest> {
-        if (page.min_version == 0) return PutRequest{to_key(page.key), slice};
-        return fail(Code::kInvalid, "min_version is for fetches: leave it 0 in a put");
-      });
+  return read_pages<PutRequest>(pages, count, regions,
+                                [](const farpage_page_t& page, const farpage_region&,
+                                   const Slice& slice) -> Result<PutRequest> {
+                                  if (page.min_version == 0)
+                                    return PutRequest{to_key(page.key), slice};
+                                  return fail(Code::kInvalid,
+                                              "min_version is for fetches: leave it 0 in a put");
+                                });
 }
 
 Result<std::vector<ObservedAccess>> read_accesses(const farpage_access_t* accesses, size_t count) {

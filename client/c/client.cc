@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/memory/protection.h"
 #include "client/c/callback.h"
 #include "client/c/errors.h"
 
@@ -81,10 +82,13 @@ farpage_code_t farpage_register(farpage_t* client, void* data, uint64_t bytes,
                                        "are to register",
                                        bytes, data));
     }
-    auto memory = client->tier->register_memory({static_cast<std::byte*>(data), bytes});
+    const auto protection = farpage::protection_of(data, bytes);
+    if (!protection) return c_api::refuse(protection.error());
+    auto memory = client->tier->client().register_memory({static_cast<std::byte*>(data), bytes});
     if (!memory) return c_api::refuse(memory.error());
     auto made = std::make_unique<farpage_region>();
     made->client = client;
+    made->is_read_only = *protection == farpage::Protection::kReadOnly;
     made->memory = std::move(*memory);
     farpage_region* handle = made.get();
     if (!client->regions.add(made)) {

@@ -15,6 +15,7 @@ struct farpage_region {
   farpage::c_api::Owner owner;
   farpage_client* client = nullptr;
   farpage::Region memory;
+  bool is_read_only = false;  // for puts alone
 };
 
 namespace farpage::c_api {

@@ -9,7 +9,7 @@
 // Threads: any thread may make any call on a farpage_t, a farpage_region_t or a
 // farpage_completions_t, but for those that end them; one thread at a time uses a farpage_ticket_t.
 // Handles belong to the process that made them: in its fork each call is FARPAGE_INVALID, and those
-// that would end a handle leave its memory behind.
+// that would end a handle leave its memory behind. The child opens a client of its own.
 #pragma once
 
 #include <stddef.h>
@@ -32,7 +32,7 @@ typedef enum farpage_code {
   FARPAGE_EXISTS = 3,       // what was to be made exists already
   FARPAGE_TIMEOUT = 4,      // the time was over first
   FARPAGE_UNAVAILABLE = 5,  // a node cannot be reached, or does not serve now
-  FARPAGE_EXHAUSTED = 6,    // no memory, slot or descriptor is left, or too much is under way
+  FARPAGE_EXHAUSTED = 6,    // no memory, slot or descriptor is left, or no ticket is free
   FARPAGE_DENIED = 7,       // not permitted
   FARPAGE_ABORTED = 8,      // ended before it was done
   FARPAGE_PROTOCOL = 9,     // a node said something that it must not say
@@ -66,9 +66,20 @@ typedef struct farpage_page_key {
   uint8_t bytes[16];
 } farpage_key_t;
 
-// A struct that the caller fills begins with its size, so that programs and libraries of different
-// ages understand each other. Fields that a program's header lacks have their default here; fields
-// that this library lacks must be 0.
+#define FARPAGE_NAMESPACE_BYTES 32
+
+// What pages depend on: {"dtype", 5, "bf16", 4}. Any bytes, of which 1 to 4,096 are the name's and
+// up to 4,096 the value's. It has these fields for ever.
+typedef struct farpage_fact {
+  const void* name;
+  size_t name_bytes;
+  const void* value;
+  size_t value_bytes;
+} farpage_fact_t;
+
+// Any other struct that the caller fills begins with its size, so that programs and libraries of
+// different ages understand each other. Fields that a program's header lacks have their default
+// here; fields that this library lacks must be 0.
 
 // A page to fetch or to put.
 typedef struct farpage_page {
@@ -147,6 +158,9 @@ typedef struct farpage_statistics {
   uint64_t put_tickets_free;    // ... and puts and removes
 } farpage_statistics_t;
 
+#define FARPAGE_STATISTICS_INIT \
+  { sizeof(farpage_statistics_t), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
 // What the library fills beyond these never changes its size: there is room for more in what is
 // reserved.
 
@@ -201,30 +215,47 @@ FARPAGE_API uint64_t farpage_page_bytes(const farpage_t* client);
 
 // ---- Memory of pages
 
-// Registers memory of the caller's, which it must not free before farpage_unregister() has
-// succeeded or the client is closed. Costs system calls: once for all pages in it.
-// FARPAGE_EXISTS: a part of it is registered with this client already.
+// Registers memory of the caller's, which stays mapped, and may be read and written as now, until
+// farpage_unregister() has succeeded or the client is closed. Costs system calls: once for all
+// pages in it. None of it is touched. Memory of which some may not be written is for puts alone: to
+// fetch into it is FARPAGE_INVALID.
+// FARPAGE_INVALID: some of it is not mapped, or may not be read. FARPAGE_EXISTS: a part of it is
+// registered with this client already.
 FARPAGE_API farpage_code_t farpage_register(farpage_t* client, void* data, uint64_t bytes,
                                             farpage_region_t** region);
 // Ends the registration and frees the handle. FARPAGE_BUSY: a ticket lends memory of it: wait until
 // that is released, and try again; the region is as it was. Does not block. Null: nothing.
 FARPAGE_API farpage_code_t farpage_unregister(farpage_region_t* region);
 
-// ---- Keys
+// ---- Keys: they need no client.
 
-// The key of a page by the name that the engine has for it, any bytes, in a namespace: the facts
-// that make pages of another model or layout other pages. Needs no client.
+// The namespace of pages that depend on these facts: the same facts give the same 32 bytes in every
+// process, machine and language, and other facts give others (docs/formats/keys.md). Their order
+// does not count. FARPAGE_INVALID: there are none; a fact has no name, or more than 4,096 bytes in
+// its name or value; two have the same name.
+FARPAGE_API farpage_code_t farpage_namespace(const farpage_fact_t* facts, size_t count,
+                                             uint8_t name_space[FARPAGE_NAMESPACE_BYTES]);
+// The key of a page by the name that the engine has for it, any bytes, in a namespace:
+// farpage_namespace() makes it, and any other bytes are one too.
 FARPAGE_API farpage_code_t farpage_key(const void* name_space, size_t name_space_bytes,
                                        const void* name, size_t name_bytes, farpage_key_t* key);
+// The same for `count` names of `name_bytes` each that lie one behind the other, such as the hashes
+// that an engine has of its blocks. `keys` has room for `count`.
+FARPAGE_API farpage_code_t farpage_keys(const void* name_space, size_t name_space_bytes,
+                                        const void* names, size_t name_bytes, size_t count,
+                                        farpage_key_t* keys);
 
 // ---- Operations. They are submitted and go on by themselves: nothing here but farpage_leading()
 // and farpage_flush() blocks. Each page has its verdict or result when `timeout_us` is over; 0
 // gives what can be said at once. `notification` may be null. The caller frees the ticket; on an
 // error there is none. FARPAGE_INVALID: the sentence names the index of the page that is wrong;
-// nothing was begun. FARPAGE_EXHAUSTED: as many operations are under way as client.queue_depth
-// allows: wait for one.
+// nothing was begun. FARPAGE_EXHAUSTED: free a ticket that is done. Each has a place until
+// farpage_ticket_free(), done or not: client.lanes times client.queue_depth are for fetches and
+// farpage_exists() together (with ahead.pages, queue_depth for fetches alone), and queue_depth for
+// puts and removes. farpage_leading() and farpage_flush() take one while they block.
 
-// Fetches pages into their memory: farpage_ticket_verdicts().
+// Fetches pages into their memory: farpage_ticket_verdicts(). FARPAGE_INVALID: two of them would
+// land in the same bytes. The caller sees to it that no other operation under way uses those.
 FARPAGE_API farpage_code_t farpage_fetch(farpage_t* client, const farpage_page_t* pages,
                                          size_t count, uint64_t timeout_us,
                                          const farpage_notification_t* notification,
@@ -257,7 +288,8 @@ FARPAGE_API farpage_code_t farpage_flush(farpage_t* client, uint64_t timeout_us)
 // ---- Pages fetched ahead, with ahead.pages in the configuration: such a page lies in the client's
 // memory when it is fetched, and is copied from there. These calls do not block; what they say
 // takes effect in their order, also with fetches, and has no ticket.
-// FARPAGE_INVALID: ahead.pages is 0. FARPAGE_EXHAUSTED: as farpage_fetch().
+// FARPAGE_INVALID: ahead.pages is 0. FARPAGE_EXHAUSTED: as farpage_fetch(), whose tickets they
+// share places with until the client's thread has heard them.
 
 // These pages will be wanted within `wanted_in_us`: they are fetched ahead as there is room. Each
 // stays until it is fetched, or withdrawn as often as announced, and by itself no longer than

@@ -293,6 +293,7 @@ TEST(Ahead, AFullQueueIsACodeAndNotAWait) {
   const auto refused = tier->announce(keys_of(1), 0);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kExhausted);
+  EXPECT_THAT(refused.error().message, testing::HasSubstr("free tickets that are done"));
   EXPECT_FALSE(tier->fetch(fetches(landed), kTimeoutUs));
   first = {};
   EXPECT_TRUE(tier->announce(keys_of(1), 0));

@@ -44,6 +44,7 @@ class Pages {
   std::span<const std::byte> page(size_t page) const {
     return std::span(memory_).subspan(page * kPageBytes, kPageBytes);
   }
+  std::span<std::byte> bytes() { return memory_; }
   size_t count() const { return memory_.size() / kPageBytes; }
 
  private:

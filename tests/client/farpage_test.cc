@@ -1,8 +1,10 @@
 #include "client/farpage.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/memory/mapping.h"
 #include "tests/client/farpage_pages.h"
 #include "tests/support/cluster.h"
 
@@ -154,6 +157,48 @@ TEST(Farpage, AFlushThatIsLateSaysSo) {
   EXPECT_EQ(put.results()[0].code, Code::kOk);
 }
 
+TEST(Farpage, MemoryThatCannotBeWrittenIsNotRegistered) {
+  const auto tier = open();
+  const Mapping mapping = Mapping::anonymous(2 * kPageBytes).value();
+  ASSERT_EQ(::mprotect(mapping.data() + kPageBytes, kPageBytes, PROT_READ), 0);
+  const auto refusal = [&](std::byte* data, size_t bytes) {
+    const auto refused = tier->register_memory({data, bytes});
+    if (refused) return std::string("taken");
+    EXPECT_EQ(refused.error().code, Code::kInvalid);
+    return refused.error().message;
+  };
+  EXPECT_EQ(refusal(mapping.data(), kPageBytes), "taken");
+  EXPECT_THAT(refusal(mapping.data(), kPageBytes + 1), testing::HasSubstr("may not be written"));
+  EXPECT_THAT(refusal(reinterpret_cast<std::byte*>(kPageBytes), 1),
+              testing::HasSubstr("not mapped"));
+}
+
+TEST(Farpage, NoTwoPagesOfAFetchLandInTheSameBytes) {
+  const auto tier = open();
+  Pages memory(*tier, 4, 1);
+  const Region region = tier->register_memory(memory.bytes()).value();
+  const auto refusal = [&](const std::vector<std::pair<uint64_t, uint64_t>>& places) {
+    std::vector<PageRequest> requests;
+    for (const auto& [offset, bytes] : places) {
+      requests.push_back({key(requests.size()), 0, region.slice(offset, bytes)});
+    }
+    const auto ticket = tier->fetch(requests, kTimeoutUs);
+    return ticket ? std::string() : ticket.error().message;
+  };
+  const auto overlap = [](int one, int other) {
+    return testing::StartsWith(fmt::format("pages {} and {} of the fetch", one, other));
+  };
+  EXPECT_EQ(refusal({{0, 100}, {100, 100}, {200, 100}}), "");
+  EXPECT_EQ(refusal({{300, 100}, {100, 100}, {200, 100}}), "");
+  EXPECT_EQ(refusal({{100, 100}, {0, 0}, {100, 0}, {150, 0}, {0, 100}}), "");  // they only ask
+  EXPECT_THAT(refusal({{0, 100}, {0, 100}}), overlap(0, 1));
+  EXPECT_THAT(refusal({{0, 100}, {100, 100}, {99, 1}}), overlap(0, 2));
+  EXPECT_THAT(refusal({{500, 10}, {100, 300}, {150, 1}, {0, 100}}), overlap(1, 2));
+  EXPECT_THAT(refusal({{500, 10}, {399, 1}, {100, 300}}), overlap(1, 2));
+  const std::vector<PutRequest> twice(2, {key(0), memory.slice(0)});
+  EXPECT_TRUE(tier->put(twice, kTimeoutUs));
+}
+
 TEST(Farpage, HedgesAreForThoseWhoDriveALane) {
   const auto tier = open();
   const Pages landed(*tier, 1);
@@ -172,6 +217,7 @@ TEST(Farpage, AFullQueueIsACodeAndNotAWait) {
   const auto third = tier->fetch(fetches(landed), kTimeoutUs);
   ASSERT_FALSE(third);
   EXPECT_EQ(third.error().code, Code::kExhausted);
+  EXPECT_THAT(third.error().message, testing::HasSubstr("free one that is done"));
   EXPECT_THAT(third.error().message, testing::HasSubstr("client.queue_depth"));
   first = {};
   EXPECT_TRUE(tier->fetch(fetches(landed), kTimeoutUs).has_value());

@@ -5,17 +5,15 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <random>
 #include <set>
-#include <sstream>
 #include <vector>
+
+#include "tests/client/key_vectors.h"
 
 namespace farpage {
 namespace {
-
-using Facts = std::vector<std::pair<std::string, std::string>>;
 
 Result<KeySpace> from(const Facts& pairs) {
   std::vector<Fact> facts;
@@ -32,60 +30,6 @@ std::string refusal(const Facts& facts) {
   if (space) return "taken";
   EXPECT_EQ(space.error().code, Code::kInvalid);
   return space.error().message;
-}
-
-std::string hex(std::string_view bytes) {
-  std::string text;
-  for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<uint8_t>(byte));
-  return text;
-}
-
-// A row of docs/formats/keys.md.
-struct Vector {
-  Facts facts;
-  std::string engine_key, name_space, key;
-};
-
-// "%0A" is a byte, as the document writes it.
-std::string unquoted(std::string_view text) {
-  std::string bytes;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const bool quoted = text[i] == '%';
-    bytes += quoted ? static_cast<char>(std::stoi(std::string(text.substr(i + 1, 2)), nullptr, 16))
-                    : text[i];
-    i += quoted ? 2 : 0;
-  }
-  return bytes;
-}
-
-std::vector<std::string> cells(const std::string& row) {
-  std::vector<std::string> cells;
-  std::istringstream text(row);
-  for (std::string cell; std::getline(text, cell, '|');) {
-    std::erase(cell, '`');
-    cells.push_back(cell.size() < 2 ? "" : cell.substr(1, cell.size() - 2));
-  }
-  return cells;
-}
-
-// The rows of six bars whose third cell is a number.
-std::vector<Vector> documented_vectors() {
-  std::ifstream file(FARPAGE_KEYS_DOC);
-  std::vector<Vector> vectors;
-  for (std::string line; std::getline(file, line);) {
-    const std::vector<std::string> row = cells(line);
-    if (!line.starts_with("| `") || row.size() != 6 || !std::isdigit(row[3][0])) continue;
-    Vector vector = {.facts = {}, .engine_key = {}, .name_space = row[4], .key = row[5]};
-    std::istringstream facts(row[1]);
-    for (std::string fact; facts >> fact;) {
-      const size_t equals = fact.find('=');
-      vector.facts.emplace_back(unquoted(fact.substr(0, equals)),
-                                unquoted(fact.substr(equals + 1)));
-    }
-    for (int i = 0; i < std::stoi(row[3]); ++i) vector.engine_key += unquoted(row[2]);
-    vectors.push_back(std::move(vector));
-  }
-  return vectors;
 }
 
 TEST(KeySpace, KeysAreThoseOfTheDocument) {

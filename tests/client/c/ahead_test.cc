@@ -20,8 +20,7 @@ CClient open_ahead(const std::string& prefetcher = "none") {
 }
 
 farpage_statistics_t counts_of(const CClient& client) {
-  farpage_statistics_t counts = {};
-  counts.struct_size = sizeof counts;
+  farpage_statistics_t counts = FARPAGE_STATISTICS_INIT;
   expect_ok(farpage_statistics(client.get(), &counts));
   return counts;
 }

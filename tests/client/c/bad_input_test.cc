@@ -56,8 +56,7 @@ TEST_F(CBadInput, NullWhereAClientMustStand) {
   expect_invalid(farpage_mark_milestones(nullptr, keys_.data(), 2), "client is null");
   const farpage_access_t access = FARPAGE_ACCESS_INIT;
   expect_invalid(farpage_observe(nullptr, &access, 1), "client is null");
-  farpage_statistics_t statistics = {};
-  statistics.struct_size = sizeof statistics;
+  farpage_statistics_t statistics = FARPAGE_STATISTICS_INIT;
   expect_invalid(farpage_statistics(nullptr, &statistics), "client is null");
 }
 

@@ -32,8 +32,7 @@ TEST(CFork, TheChildMayNotUseWhatItsParentOpened) {
     const farpage_page_verdict_t* verdicts_of = nullptr;
     const farpage_put_result_t* results_of = nullptr;
     const farpage_access_t access = FARPAGE_ACCESS_INIT;
-    farpage_statistics_t statistics = {};
-    statistics.struct_size = sizeof statistics;
+    farpage_statistics_t statistics = FARPAGE_STATISTICS_INIT;
     uint64_t number = 0;
     size_t count = 0;
     const bool refused[] = {

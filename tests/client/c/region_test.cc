@@ -1,4 +1,5 @@
 #include <gmock/gmock.h>
+#include <sys/mman.h>
 
 #include "tests/client/c/c_client.h"
 #include "tests/client/c/held_callback.h"
@@ -69,6 +70,84 @@ TEST(CRegion, APageLiesInOne) {
   farpage_ticket_t* ticket = nullptr;
   EXPECT_EQ(farpage_fetch(client.get(), pages.data(), 4, 0, nullptr, &ticket), FARPAGE_INVALID);
   EXPECT_THAT(farpage_last_error(), HasSubstr("page 1: "));
+}
+
+// Memory of the system's, of so many pages.
+class Mapped {
+ public:
+  explicit Mapped(size_t pages) : bytes_(pages * kPageBytes) {
+    data_ = static_cast<uint8_t*>(
+        ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    std::memset(data_, 7, bytes_);
+  }
+  ~Mapped() { ::munmap(data_, bytes_); }
+  void protect(size_t first, size_t pages, int protection) {
+    EXPECT_EQ(::mprotect(data_ + first * kPageBytes, pages * kPageBytes, protection), 0);
+  }
+  std::span<uint8_t> span() const { return {data_, bytes_}; }
+
+ private:
+  size_t bytes_;
+  uint8_t* data_ = nullptr;
+};
+
+TEST(CRegion, MemoryThatMayNotBeWrittenIsForPuts) {
+  for (const size_t read_only : {2u, 1u}) {  // all of it, or its second page
+    Mapped source(2);
+    source.protect(2 - read_only, read_only, PROT_READ);
+    const auto client = open_client();
+    farpage_region_t* region = register_all(client.get(), source.span());
+    const auto pages = pages_in(source.span());
+    put_all(client.get(), pages);
+    farpage_ticket_t* ticket = nullptr;
+    EXPECT_EQ(farpage_fetch(client.get(), pages.data(), 2, 0, nullptr, &ticket), FARPAGE_INVALID);
+    EXPECT_THAT(farpage_last_error(), HasSubstr("page 0: "));
+    EXPECT_THAT(farpage_last_error(), HasSubstr("puts alone"));
+    auto landed = filled(2, 100);
+    register_all(client.get(), landed);
+    const auto fetched = fetch(client.get(), pages_in(landed));
+    for (const auto& verdict : verdicts(fetched)) {
+      EXPECT_EQ(verdict.verdict, FARPAGE_READY);
+    }
+    EXPECT_EQ(landed, std::vector<uint8_t>(2 * kPageBytes, 7));
+    source.protect(0, 2, PROT_READ | PROT_WRITE);
+    expect_ok(farpage_unregister(region));
+    register_all(client.get(), source.span());
+    EXPECT_EQ(verdicts(fetch(client.get(), pages))[1].verdict, FARPAGE_READY);
+  }
+}
+
+TEST(CRegion, MemoryThatIsNotThereIsNone) {
+  Mapped memory(3);
+  memory.protect(1, 1, PROT_NONE);
+  const auto client = open_client();
+  const auto code_of = [&](void* data, uint64_t bytes) {
+    farpage_region_t* region = nullptr;
+    const farpage_code_t code = farpage_register(client.get(), data, bytes, &region);
+    EXPECT_EQ(region == nullptr, code != FARPAGE_OK);
+    return code;
+  };
+  uint8_t* const data = memory.span().data();
+  EXPECT_EQ(code_of(reinterpret_cast<void*>(kPageBytes), 1), FARPAGE_INVALID);  // never mapped
+  EXPECT_THAT(farpage_last_error(), HasSubstr("not mapped"));
+  EXPECT_EQ(code_of(data, 3 * kPageBytes), FARPAGE_INVALID);
+  EXPECT_EQ(code_of(data, kPageBytes + 1), FARPAGE_INVALID);
+  EXPECT_EQ(code_of(data + kPageBytes, 1), FARPAGE_INVALID);
+  EXPECT_EQ(code_of(data, kPageBytes), FARPAGE_OK);
+  EXPECT_EQ(code_of(data + 2 * kPageBytes, kPageBytes), FARPAGE_OK);
+}
+
+TEST(CRegion, NoTwoPagesOfAFetchShareAByte) {
+  auto memory = filled(4, 1);
+  const auto client = open_client();
+  register_all(client.get(), memory);
+  auto pages = pages_in(memory);
+  pages[1].data = memory.data() + 3 * kPageBytes - 1;
+  farpage_ticket_t* ticket = nullptr;
+  EXPECT_EQ(farpage_fetch(client.get(), pages.data(), 4, 0, nullptr, &ticket), FARPAGE_INVALID);
+  EXPECT_THAT(farpage_last_error(), HasSubstr("pages 1 and 2 "));
+  EXPECT_EQ(ticket, nullptr);
+  put_all(client.get(), pages);  // which only reads
 }
 
 TEST(CRegion, IsOfOneClient) {

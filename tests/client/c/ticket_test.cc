@@ -67,6 +67,27 @@ TEST(CTicket, OutlivesItsClient) {
   EXPECT_EQ(results(stored)[0].code, FARPAGE_OK);
 }
 
+TEST(CTicket, KeepsItsPlaceUntilItIsFreed) {
+  auto memory = filled(1, 1);
+  const auto client = open_client(
+      "[client]\nlanes = 2\nqueue_depth = 1\nembedded = true\n[embedded]\npage_bytes = 4096\n");
+  register_all(client.get(), memory);
+  const auto pages = pages_in(memory);
+  const auto keys = keys_up_to(1);
+  std::vector<CTicket> reads;
+  for (int lane = 0; lane < 2; ++lane) {
+    reads.push_back(fetch(client.get(), pages));
+    expect_ok(farpage_ticket_wait_released(reads.back().get(), kTimeoutUs));
+  }
+  farpage_ticket_t* more = nullptr;
+  EXPECT_EQ(farpage_fetch(client.get(), pages.data(), 1, 0, nullptr, &more), FARPAGE_EXHAUSTED);
+  EXPECT_THAT(farpage_last_error(), HasSubstr("free one that is done"));
+  EXPECT_EQ(farpage_exists(client.get(), keys.data(), 1, 0, nullptr, &more), FARPAGE_EXHAUSTED);
+  put_all(client.get(), pages);  // has places of its own
+  reads.pop_back();
+  EXPECT_EQ(verdicts(fetch(client.get(), pages)).size(), 1u);
+}
+
 TEST(CTicket, AnswersAsItsOperationDoes) {
   auto memory = filled(1, 1);
   const auto client = open_client();

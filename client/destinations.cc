@@ -1,0 +1,55 @@
+#include "client/destinations.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace farpage {
+namespace {
+
+uintptr_t begin_of(const Slice& slice) {
+  return reinterpret_cast<uintptr_t>(slice.data);
+}
+
+// Those of no bytes only ask, and land nowhere.
+bool rise(std::span<const PageRequest> requests) {
+  uintptr_t end = 0;
+  for (const PageRequest& request : requests) {
+    const Slice& to = request.destination;
+    if (to.bytes == 0) continue;
+    if (begin_of(to) < end) return false;
+    end = begin_of(to) + to.bytes;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<void> require_apart(std::span<const PageRequest> requests) {
+  if (rise(requests)) return {};
+  std::vector<const PageRequest*> sorted;
+  sorted.reserve(requests.size());
+  for (const PageRequest& request : requests) {
+    if (request.destination.bytes > 0) sorted.push_back(&request);
+  }
+  // Of two in one place, the one that comes first stands first.
+  std::ranges::sort(sorted, {}, [](const PageRequest* request) {
+    return std::pair(begin_of(request->destination), request);
+  });
+  const auto overlap = [](const PageRequest* one, const PageRequest* next) {
+    return begin_of(next->destination) - begin_of(one->destination) < one->destination.bytes;
+  };
+  const auto found = std::ranges::adjacent_find(sorted, overlap);
+  if (found == sorted.end()) return {};
+  const auto [first, second] = std::minmax({found[0], found[1]});
+  return fail(Code::kInvalid,
+              fmt::format("pages {} and {} of the fetch would land in the same bytes: give each "
+                          "page memory of its own",
+                          first - requests.data(), second - requests.data()));
+}
+
+}  // namespace farpage

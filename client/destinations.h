@@ -1,0 +1,15 @@
+#pragma once
+
+#include <span>
+
+#include "base/status.h"
+#include "tier/request/page_request.h"
+
+namespace farpage {
+
+// No two pages of a fetch land in the same bytes: both would be `ready`, and one of them would be
+// wrong. A comparison for each page where their addresses rise; elsewhere it sorts them.
+// kInvalid: the sentence names the two.
+Result<void> require_apart(std::span<const PageRequest> requests);
+
+}  // namespace farpage
