@@ -11,6 +11,7 @@
 
 #include "client/runner/deadline.h"
 #include "control/status/status_table.h"
+#include "net/runtime/thrown.h"
 
 namespace farpage {
 namespace {
@@ -69,10 +70,8 @@ Result<std::unique_ptr<Farpage>> Farpage::open(const OpenOptions& options) {
   const bool may_move = options.embedded && !options.embedded_node.name.empty();
   try {
     return may_move ? open_moving(options) : open_valid(options);
-  } catch (const std::system_error& thrown) {  // what std::thread has in place of an error code
-    return fail(Code::kExhausted, fmt::format("cannot start a thread: {}; raise the limit of "
-                                              "processes (ulimit -u)",
-                                              thrown.what()));
+  } catch (const std::system_error& thrown) {
+    return fail_thrown(thrown);
   }
 }
 

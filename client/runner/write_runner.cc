@@ -18,7 +18,12 @@ WriteRunner::WriteRunner(Client& client, Runtime& runtime, const RunnerOptions& 
     : client_(client), runtime_(runtime), pool_(std::make_shared<SubmissionPool>(options)) {
   active_.reserve(options.queue_depth);
   writer_ = std::thread([this] { write_all(); });
-  teller_ = std::thread([this] { tell_all(); });
+  try {
+    teller_ = std::thread([this] { tell_all(); });
+  } catch (...) {
+    end_writer();
+    throw;
+  }
 }
 
 WriteRunner::~WriteRunner() {
@@ -26,6 +31,10 @@ WriteRunner::~WriteRunner() {
   pool_->ring();
   runtime_.notify();
   teller_.join();
+  end_writer();
+}
+
+void WriteRunner::end_writer() {
   {
     const std::lock_guard lock(mutex_);
     writer_ends_ = true;

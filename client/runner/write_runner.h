@@ -23,6 +23,7 @@ namespace farpage {
 class WriteRunner {
  public:
   // `client` and `runtime`, the client's own, outlive it.
+  // Throws std::system_error, if there is no thread to be had.
   WriteRunner(Client& client, Runtime& runtime, const RunnerOptions& options);
   // Ends once every submission has been released: no submit() may come meanwhile.
   ~WriteRunner();
@@ -67,6 +68,7 @@ class WriteRunner {
 
   void tell_all();
   void write_all();
+  void end_writer();
   void begin(Submission& submission);
   static bool is_due(Active& active, uint64_t now_ns);
   void tell(Active& active);
