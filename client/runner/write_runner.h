@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -83,6 +84,7 @@ class WriteRunner {
   std::condition_variable handed_;
   std::deque<ToWrite> to_write_;
   bool writer_ends_ = false;
+  std::string in_the_way_;  // why the put that was written last failed; empty: it has not
   std::thread writer_;
   std::thread teller_;
 };
