@@ -161,8 +161,12 @@ Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t ti
 
 Result<Ticket> Farpage::exists(std::span<const PageKey> keys, uint64_t timeout_us,
                                const Notification& notification) {
-  return read(SubmissionKind::kExists, timeout_us, notification,
-              [&](Submission& submission) { submission.keys.assign(keys.begin(), keys.end()); });
+  // The memory for its answers, too: the lane has no time to make so much at once.
+  return read(SubmissionKind::kExists, timeout_us, notification, [&](Submission& submission) {
+    submission.keys.assign(keys.begin(), keys.end());
+    submission.answers.resize(keys.size());
+    submission.verdicts.resize(keys.size());
+  });
 }
 
 // What is fetched ahead follows it.
