@@ -220,9 +220,9 @@ FARPAGE_API farpage_code_t farpage_key(const void* name_space, size_t name_space
 // ---- Operations. They are submitted and go on by themselves: nothing here but farpage_leading()
 // and farpage_flush() blocks. Each page has its verdict or result when `timeout_us` is over; 0
 // gives what can be said at once. `notification` may be null. The caller frees the ticket; on an
-// error there is none. FARPAGE_INVALID: the sentence names the index of the page that is wrong;
-// nothing was begun. FARPAGE_EXHAUSTED: as many operations are under way as client.queue_depth
-// allows: wait for one.
+// error there is none. FARPAGE_INVALID: the sentence names the index of the page that is wrong, or
+// `count` is beyond 16,777,216; nothing was begun. FARPAGE_EXHAUSTED: as many operations are under
+// way as client.queue_depth allows: wait for one.
 
 // Fetches pages into their memory: farpage_ticket_verdicts().
 FARPAGE_API farpage_code_t farpage_fetch(farpage_t* client, const farpage_page_t* pages,
