@@ -35,6 +35,18 @@ const char* code_name(Code code) {
   return "unknown";
 }
 
+namespace {
+
+// And which limit to raise where one was in the way.
+std::string explain(int error_number) {
+  std::string why = std::strerror(error_number);
+  if (error_number == EMFILE) why += "; raise the limit of open descriptors (ulimit -n)";
+  if (error_number == ENFILE) why += "; raise the system's limit (sysctl fs.file-max)";
+  return why;
+}
+
+}  // namespace
+
 tl::unexpected<Error> fail_errno(int error_number, const std::string& what) {
   Code code = Code::kSystem;
   switch (error_number) {
@@ -60,7 +72,7 @@ tl::unexpected<Error> fail_errno(int error_number, const std::string& what) {
     default:
       break;
   }
-  return fail(code, what + ": " + std::strerror(error_number));
+  return fail(code, what + ": " + explain(error_number));
 }
 
 }  // namespace farpage

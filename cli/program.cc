@@ -7,11 +7,13 @@
 #include <boost/json/object.hpp>
 #include <set>
 #include <sstream>
+#include <system_error>
 
 #include "base/stderr.h"
 #include "cli/exit_code.h"
 #include "cli/standard_streams.h"
 #include "cli/version.h"
+#include "net/runtime/thrown.h"
 #include "report/json.h"
 
 namespace farpage {
@@ -101,6 +103,8 @@ int run_program(const std::string& name, const std::string& description,
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return end_parsing(app, error);
+  } catch (const std::system_error& thrown) {  // there is no thread or no descriptor to be had
+    return report_error(fail_thrown(thrown).value());
   }
   return exit_code;
 }

@@ -16,7 +16,7 @@ Result<std::unique_ptr<Connection>> Connection::open(const OpenOptions& options,
   if (!connection) return connection;
   Connection& made = **connection;
   auto client = made.connect(options.client);
-  if (!client) return tl::unexpected(client.error());
+  if (!client) return tl::unexpected(made.explain(client.error()));
   made.client_ = std::move(*client);
   auto socket = open_metrics(options.client.metrics_listen, "client.metrics_listen");
   if (!socket) return tl::unexpected(socket.error());
@@ -84,6 +84,14 @@ Result<std::unique_ptr<Client>> Connection::connect(const ClientOptions& options
     asked.staging_bytes = std::min(asked.staging_bytes, embedded_->max_staging_bytes());
   }
   return Client::connect(asked, *runtime_, fabric(), *dialer_);
+}
+
+// A node that has not answered may have wanted what the process has no more of.
+Error Connection::explain(const Error& error) const {
+  if (error.code != Code::kTimeout) return error;
+  const auto at_node = embedded_ == nullptr ? std::nullopt : embedded_->shortage();
+  if (at_node) return {at_node->code, "the node in this process " + at_node->message};
+  return runtime_->shortage().value_or(error);
 }
 
 Connection::~Connection() {

@@ -49,6 +49,7 @@ class Connection {
  private:
   Connection() = default;
   Result<Address> find_nodes(const OpenOptions& options, const ClientCredentials& credentials);
+  Error explain(const Error& error) const;
 
   std::unique_ptr<EmbeddedNode> embedded_;  // or null
   std::unique_ptr<Fabric> fabric_;

@@ -13,6 +13,7 @@
 #include "client/destinations.h"
 #include "client/runner/deadline.h"
 #include "control/status/status_table.h"
+#include "net/runtime/thrown.h"
 
 namespace farpage {
 namespace {
@@ -72,10 +73,8 @@ Result<std::unique_ptr<Farpage>> Farpage::open(const OpenOptions& options) {
   const bool may_move = options.embedded && !options.embedded_node.name.empty();
   try {
     return may_move ? open_moving(options) : open_valid(options);
-  } catch (const std::system_error& thrown) {  // what std::thread has in place of an error code
-    return fail(Code::kExhausted, fmt::format("cannot start a thread: {}; raise the limit of "
-                                              "processes (ulimit -u)",
-                                              thrown.what()));
+  } catch (const std::system_error& thrown) {
+    return fail_thrown(thrown);
   }
 }
 
@@ -175,8 +174,12 @@ Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t ti
 
 Result<Ticket> Farpage::exists(std::span<const PageKey> keys, uint64_t timeout_us,
                                const Notification& notification) {
-  return read(SubmissionKind::kExists, timeout_us, notification,
-              [&](Submission& submission) { submission.keys.assign(keys.begin(), keys.end()); });
+  // The memory for its answers, too: the lane has no time to make so much at once.
+  return read(SubmissionKind::kExists, timeout_us, notification, [&](Submission& submission) {
+    submission.keys.assign(keys.begin(), keys.end());
+    submission.answers.resize(keys.size());
+    submission.verdicts.resize(keys.size());
+  });
 }
 
 // What is fetched ahead follows it.

@@ -32,8 +32,8 @@ class BindLock {
     BindLock lock;
     lock.fd_.reset(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!lock.fd_.valid()) {
-      return fail_errno(errno,
-                        fmt::format("cannot listen in the folder {}: make it first", folder));
+      const char* advice = errno == ENOENT || errno == ENOTDIR ? ": make it first" : "";
+      return fail_errno(errno, fmt::format("cannot listen in the folder {}{}", folder, advice));
     }
     for (int attempt = 0; ::flock(lock.fd_.get(), LOCK_EX | LOCK_NB) != 0; ++attempt) {
       if (attempt == kLockAttempts) {
@@ -68,6 +68,9 @@ Result<void> clear_stale_socket(const std::string& path) {
                     "--listen",
                     path, advise_on_denied_socket(path)));
   }
+  if (error == EMFILE || error == ENFILE) {
+    return fail_errno(error, fmt::format("cannot ask whether a node listens on {}", path));
+  }
   if (error != ECONNREFUSED) {
     return fail(Code::kExists, fmt::format("another node listens on {}: stop it, or choose another "
                                            "path with --listen",
@@ -81,6 +84,9 @@ Result<void> clear_stale_socket(const std::string& path) {
 
 Result<void> give_socket(const std::string& path, const SocketRights& rights) {
   const UniqueFd file(::open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  if (!file.valid() && (errno == EMFILE || errno == ENFILE)) {
+    return fail_errno(errno, fmt::format("cannot look at the socket {}", path));
+  }
   struct stat status = {};
   if (!file.valid() || ::fstat(file.get(), &status) != 0 || !S_ISSOCK(status.st_mode) ||
       status.st_uid != ::geteuid() || status.st_nlink != 1) {
@@ -112,14 +118,14 @@ Result<UniqueFd> bind_to(const std::string& path, const SocketRights& rights) {
   const sockaddr_un address = unix_address(path);
   if (!fd.valid() ||
       ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    return fail(Code::kSystem, fmt::format("cannot listen on {}: {}", path, std::strerror(errno)));
+    return fail_errno(errno, fmt::format("cannot listen on {}", path));
   }
   auto given = give_socket(path, rights);
   if (given && ::listen(fd.get(), SOMAXCONN) == 0) return fd;
   const int error = errno;
   ::unlink(path.c_str());
   if (!given) return tl::unexpected(given.error());
-  return fail(Code::kSystem, fmt::format("cannot listen on {}: {}", path, std::strerror(error)));
+  return fail_errno(error, fmt::format("cannot listen on {}", path));
 }
 
 }  // namespace

@@ -89,8 +89,11 @@ void FrameConnection::read_available() {
   const Transfer got = stream_->read({&part, 1});
   if (got.state == StreamState::kWouldBlock) return wait(got.events);
   if (got.state == StreamState::kEnded) {
-    return end({Code::kUnavailable,
-                got.error == 0 ? "the peer has closed the connection" : std::strerror(got.error)});
+    if (got.error == 0) return end({Code::kUnavailable, "the peer has closed the connection"});
+    if (got.error == EMFILE) {
+      return end(fail_errno(EMFILE, "cannot take a descriptor of the peer's").value());
+    }
+    return end({Code::kUnavailable, std::strerror(got.error)});
   }
   incoming_.append(buffer.data(), got.bytes);
   if (deliver_frames()) read_on();

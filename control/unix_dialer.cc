@@ -25,6 +25,9 @@ class UnixDialer final : public ControlDialer {
                          fmt::format("this user may not connect to the memory node at {} ({}): {}",
                                      path, std::strerror(error), advise_on_denied_socket(path))));
       }
+      if (error == EMFILE || error == ENFILE) {
+        return done(fail_errno(error, "cannot connect to the memory node at " + path));
+      }
       if (error != 0) {
         return done(fail(Code::kUnavailable,
                          fmt::format("no memory node answers at {} ({}): start one with 'farpage "

@@ -3,8 +3,6 @@
 #include <sys/socket.h>
 
 #include <cerrno>
-#include <cstring>
-#include <string>
 
 #include "base/clock.h"
 
@@ -42,7 +40,9 @@ void AcceptLoop::accept() {
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
     if (errno == EAGAIN) break;
-    warnings_.warn(std::string("cannot accept a connection: ") + std::strerror(errno));
+    const Error why = fail_errno(errno, "cannot accept a connection").value();
+    warnings_.warn(why.message);
+    loop_.note_shortage(why);
     return loop_.after(kRetryNs, [weak = weak_from_this()] {
       auto self = weak.lock();
       if (self != nullptr && self->watch_ != nullptr) self->accept();

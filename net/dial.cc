@@ -42,7 +42,7 @@ Result<UniqueFd> connect_to_any(const std::vector<Endpoint>& endpoints, const Pe
   for (size_t i = 0; i < endpoints.size(); ++i) {
     auto fd = connect_to(endpoints[i], share_of_deadline(boottime_clock().now_ns(), deadline_ns,
                                                          endpoints.size() - i));
-    if (fd) return fd;
+    if (fd || fd.error().code == Code::kExhausted) return fd;
     last = fd.error();
   }
   return tl::unexpected(no_answer(peer, where, last));

@@ -44,6 +44,7 @@ class AsyncDial : public std::enable_shared_from_this<AsyncDial> {
     if (next_ == endpoints_.size()) return done_(tl::unexpected(no_node_answers(address_, last_)));
     const size_t left = endpoints_.size() - next_;
     auto fd = begin_connect(endpoints_[next_++]);
+    if (!fd && fd.error().code == Code::kExhausted) return done_(tl::unexpected(fd.error()));
     if (!fd) return failed(fd.error());
     fd_ = std::move(*fd);
     watch_ = runtime_.watch(fd_.get());

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <cstring>
 
 namespace farpage {
@@ -17,6 +18,7 @@ ssize_t receive_with_descriptors(int socket, std::span<const iovec> parts,
   message.msg_iovlen = parts.size();
   message.msg_control = control.bytes;
   message.msg_controllen = sizeof control.bytes;
+  const size_t before = received.size();
   const ssize_t got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   if (got < 0) return got;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
@@ -28,6 +30,12 @@ ssize_t receive_with_descriptors(int socket, std::span<const iovec> parts,
       std::memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
       received.emplace_back(fd);
     }
+  }
+  // Some did not find a place, though there was one for them here.
+  const bool is_cut = (message.msg_flags & MSG_CTRUNC) != 0;
+  if (is_cut && received.size() - before < kMaxPassedDescriptors) {
+    errno = EMFILE;
+    return -1;
   }
   return got;
 }

@@ -397,6 +397,11 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
       }
       group.pages = left.first(size);
       left = left.subspan(size);
+      if (runtime.clock().now_ns() >= deadline_ns) {
+        answer(group.pages,
+               {Code::kTimeout, "no time was left to write the pages to " + link->name()});
+        continue;
+      }
       const auto segment = allocate(runtime, *view->staging, group.bytes, until);
       if (!segment) {
         if (view->staging->broken()) link->give_up(view);

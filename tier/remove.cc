@@ -12,16 +12,27 @@
 namespace farpage {
 
 struct RemoveState {
-  std::mutex mutex;
+  const std::vector<PageKey> keys;
+  const uint64_t deadline_ns;
+
+  std::mutex mutex;  // of what follows
+  size_t taken = 0;  // of the keys
+  bool is_sending = false;
   uint64_t removed = 0;
   std::optional<Error> error;
   std::vector<std::shared_ptr<NodeSession>> unanswered;  // one a request
-  uint64_t deadline_ns = 0;
+  std::shared_ptr<NodeSession> last;                     // that was asked
+
+  RemoveState(std::span<const PageKey> of, uint64_t until_ns)
+      : keys(of.begin(), of.end()), deadline_ns(until_ns) {}
 
   bool done() {
     std::lock_guard lock(mutex);
-    return unanswered.empty();
+    return is_done();
   }
+
+  // With the lock.
+  bool is_done() const { return taken == keys.size() && !is_sending && unanswered.empty(); }
 
   // With the lock.
   void answered(const std::shared_ptr<NodeSession>& node) {
@@ -40,19 +51,24 @@ Result<uint64_t> Remove::wait() {
   runtime_->wait_until(state_->deadline_ns, [this] { return state_->done(); });
   std::lock_guard lock(state_->mutex);
   if (state_->error) return tl::unexpected(*state_->error);
-  if (!state_->unanswered.empty()) {
-    return fail(Code::kTimeout, state_->unanswered.front()->name() +
-                                    " did not acknowledge the remove by its deadline; the pages "
-                                    "may be removed or not");
+  if (!state_->is_done()) {
+    const auto& slow = state_->unanswered.empty() ? state_->last : state_->unanswered.front();
+    return fail(Code::kTimeout, (slow == nullptr ? "no node" : slow->name() + " did not") +
+                                    " acknowledge the remove by its deadline; the pages may be "
+                                    "removed or not");
   }
   return state_->removed;
 }
 
 namespace {
 
-// Keys to remove, which go to the primaries that the epoch of now says.
+// Keys to remove, no more than one request takes, which go to the primaries that the epoch of now
+// says.
 void send_removes(const std::shared_ptr<FleetLink>& fleet,
                   const std::shared_ptr<RemoveState>& state, std::span<const PageKey> keys);
+// The next keys, unless some are under way: however many there are, others' messages to the nodes
+// wait behind one request alone.
+void send_on(const std::shared_ptr<FleetLink>& fleet, const std::shared_ptr<RemoveState>& state);
 
 // Its reply is none that acknowledges.
 Error why_not_removed(const FleetLink& fleet, const std::string& node, const Result<Reply>& reply) {
@@ -83,6 +99,7 @@ void removed(const std::shared_ptr<FleetLink>& fleet, const std::shared_ptr<Remo
         const std::lock_guard lock(state->mutex);
         state->answered(node);
       }
+      send_on(fleet, state);
       fleet->runtime().notify();
     });
     return;
@@ -97,6 +114,7 @@ void removed(const std::shared_ptr<FleetLink>& fleet, const std::shared_ptr<Remo
       state->error = why_not_removed(*fleet, node->name(), reply);
     }
   }
+  send_on(fleet, state);
   runtime.notify();
 }
 
@@ -106,8 +124,8 @@ void send_removes(const std::shared_ptr<FleetLink>& fleet,
   std::vector<std::vector<PageKey>> parts(view->links.size());
   for (const PageKey& key : keys) parts[view->placement.replicas(key).primary()].push_back(key);
   for (size_t member = 0; member < parts.size(); ++member) {
-    std::span<const PageKey> left = parts[member];
-    if (left.empty()) continue;
+    std::vector<PageKey>& sent = parts[member];
+    if (sent.empty()) continue;
     const std::shared_ptr<NodeSession>& session = view->links[member];
     const auto node = session->view();
     const uint64_t now = fleet->runtime().clock().now_ns();
@@ -118,28 +136,46 @@ void send_removes(const std::shared_ptr<FleetLink>& fleet,
       state->error = Error{Code::kUnavailable, std::move(why)};
       continue;
     }
-    while (!left.empty()) {
-      const auto some = left.first(std::min<size_t>(left.size(), kMaxRemoveKeys));
-      left = left.subspan(some.size());
-      {
-        const std::lock_guard lock(state->mutex);
-        state->unanswered.push_back(session);
-      }
-      const std::vector<PageKey> sent(some.begin(), some.end());
-      node->link->call(RemoveRequest{sent, view->tag, patience_of_node(now, state->deadline_ns)},
-                       [fleet, state, session, sent](const Result<Reply>& reply) {
-                         removed(fleet, state, session, sent, reply);
-                       });
+    {
+      const std::lock_guard lock(state->mutex);
+      state->unanswered.push_back(session);
+      state->last = session;
     }
+    node->link->call(RemoveRequest{sent, view->tag, patience_of_node(now, state->deadline_ns)},
+                     [fleet, state, session, sent](const Result<Reply>& reply) {
+                       removed(fleet, state, session, sent, reply);
+                     });
+  }
+}
+
+// A node may answer, on another thread or before call() returns, while this sends: then this goes
+// on.
+void send_on(const std::shared_ptr<FleetLink>& fleet, const std::shared_ptr<RemoveState>& state) {
+  while (true) {
+    std::span<const PageKey> next = state->keys;
+    {
+      const std::lock_guard lock(state->mutex);
+      const bool is_late = fleet->runtime().clock().now_ns() >= state->deadline_ns;
+      next = next.subspan(state->taken);
+      if (state->is_sending || !state->unanswered.empty() || next.empty() || is_late) return;
+      next = next.first(std::min<size_t>(next.size(), kMaxRemoveKeys));
+      state->taken += next.size();
+      state->is_sending = true;
+    }
+    send_removes(fleet, state, next);
+    {
+      const std::lock_guard lock(state->mutex);
+      state->is_sending = false;
+    }
+    fleet->runtime().notify();
   }
 }
 
 }  // namespace
 
 Remove Client::remove(std::span<const PageKey> keys, uint64_t deadline_ns) {
-  auto state = std::make_shared<RemoveState>();
-  state->deadline_ns = deadline_ns;
-  send_removes(fleet_, state, keys);
+  auto state = std::make_shared<RemoveState>(keys, deadline_ns);
+  send_on(fleet_, state);
   return Remove(&fleet_->runtime(), std::move(state));
 }
 

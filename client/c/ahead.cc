@@ -12,9 +12,7 @@ template <typename Tell>
 farpage_code_t tell_of(farpage_t* client, const void* items, const char* name, size_t count,
                        Tell&& tell) {
   if (const auto code = c_api::require_handle(client, "client"); code != FARPAGE_OK) return code;
-  if (count > 0) {
-    if (const auto code = c_api::require(items, name); code != FARPAGE_OK) return code;
-  }
+  if (const auto code = c_api::require_items(items, name, count); code != FARPAGE_OK) return code;
   return c_api::guarded([&] { return c_api::answer(tell(*client->tier)); });
 }
 

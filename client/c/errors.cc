@@ -78,6 +78,15 @@ farpage_code_t require(const void* pointer, const char* name) noexcept {
   return FARPAGE_INVALID;
 }
 
+farpage_code_t require_items(const void* items, const char* name, size_t count) noexcept {
+  if (count == 0) return FARPAGE_OK;
+  if (const auto code = require(items, name); code != FARPAGE_OK) return code;
+  if (count <= kMostItems) return FARPAGE_OK;
+  keep("count is {}, and one call takes {} {} at the most: divide them among calls", count,
+       kMostItems, name);
+  return FARPAGE_INVALID;
+}
+
 farpage_code_t require_owner(const Owner& owner) noexcept {
   if (owner.is_here()) return FARPAGE_OK;
   keep("process {} has opened this, and {} is its fork: open a client of its own here",

@@ -2,6 +2,7 @@
 
 #include <farpage/farpage.h>
 
+#include <cstddef>
 #include <exception>
 #include <new>
 #include <string_view>
@@ -26,6 +27,9 @@ farpage_code_t refuse_thrown(const char* what) noexcept;
 
 // FARPAGE_OK, unless it is null, which the name of the argument tells.
 farpage_code_t require(const void* pointer, const char* name) noexcept;
+// So many items of an argument: not null where there are some, and no more than one call takes.
+inline constexpr size_t kMostItems = size_t{1} << 24;
+farpage_code_t require_items(const void* items, const char* name, size_t count) noexcept;
 farpage_code_t require_owner(const Owner& owner) noexcept;
 
 template <typename Handle>

@@ -25,7 +25,7 @@ farpage_code_t require_pages(const Call& call) {
   if (const auto code = c_api::require_handle(call.client, "client"); code != FARPAGE_OK) {
     return code;
   }
-  return call.count == 0 ? FARPAGE_OK : c_api::require(call.pages, call.pages_name);
+  return c_api::require_items(call.pages, call.pages_name, call.count);
 }
 
 // Where the end is told, kept in the ticket.

@@ -85,6 +85,10 @@ Result<void> EmbeddedNode::serve(const EmbeddedOptions& options, const std::stri
   return {};
 }
 
+std::optional<Error> EmbeddedNode::shortage() const {
+  return runtime_ == nullptr ? std::nullopt : runtime_->shortage();
+}
+
 EmbeddedNode::~EmbeddedNode() {
   server_.reset();
   if (node_ != nullptr) runtime_->run([this] { node_.reset(); });

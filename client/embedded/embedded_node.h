@@ -35,6 +35,8 @@ class EmbeddedNode {
   const std::string& path() const { return path_; }  // of its socket
   // Staging that it grants one client.
   uint64_t max_staging_bytes() const { return max_staging_bytes_; }
+  // What the node here wanted, and the process had none of; none too where another has the node.
+  std::optional<Error> shortage() const;
 
  private:
   EmbeddedNode() = default;

@@ -19,14 +19,11 @@ Result<LaneDriver> LaneDriver::open(Client& client) {
 }
 
 std::optional<LaneDriver::Operation> LaneDriver::begin(Submission& submission,
-                                                       const std::function<void()>& give_a_turn) {
+                                                       const std::function<void()>&) {
   Operation operation;
   if (submission.kind == SubmissionKind::kExists) {
     operation.asks = true;
     submission.answers.resize(submission.keys.size());
-    if (!look_up(submission, give_a_turn)) {
-      operation.question = lane_.ask(submission.keys, submission.answers, submission.deadline_ns);
-    }
     return operation;
   }
   submission.verdicts.resize(submission.requests.size());
@@ -35,22 +32,27 @@ std::optional<LaneDriver::Operation> LaneDriver::begin(Submission& submission,
   return operation;
 }
 
-bool LaneDriver::look_up(Submission& submission, const std::function<void()>& give_a_turn) {
+// A few keys in each turn, so that others begin meanwhile.
+void LaneDriver::look_up(Operation& operation, Submission& submission) {
   const std::span<const PageKey> keys = submission.keys;
-  for (size_t i = 0; i < keys.size(); i += kKeysAtOnce) {
-    const size_t count = std::min(kKeysAtOnce, keys.size() - i);
-    const bool is_shown =
-        clock_->now_ns() < submission.deadline_ns &&
-        lane_.look_up(keys.subspan(i, count), std::span(submission.answers).subspan(i, count));
-    if (!is_shown) return false;
-    give_a_turn();
-  }
-  return true;
+  const size_t first = operation.looked_up;
+  const size_t count = std::min(kKeysAtOnce, keys.size() - first);
+  const bool is_shown = clock_->now_ns() < submission.deadline_ns &&
+                        lane_.look_up(keys.subspan(first, count),
+                                      std::span(submission.answers).subspan(first, count));
+  operation.looked_up = is_shown ? first + count : keys.size();
+  if (is_shown) return;
+  operation.question = lane_.ask(submission.keys, submission.answers, submission.deadline_ns);
 }
 
 // The question is done: a fetch gives the verdicts of keys that are unknown, in their order.
 bool LaneDriver::go_on(Operation& operation, Submission& submission) {
-  if (!operation.asks || !operation.question.done()) return false;
+  if (!operation.asks) return false;
+  if (operation.looked_up < submission.keys.size()) {
+    look_up(operation, submission);
+    return true;
+  }
+  if (!operation.question.done()) return false;
   operation.asks = false;
   operation.question = {};
   for (size_t i = 0; i < submission.keys.size(); ++i) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -20,6 +21,7 @@ class LaneDriver {
   // these leave unknown becomes a fetch without destinations, which asks any node.
   struct Operation {
     Fetch fetch;
+    size_t looked_up = 0;  // of the keys, in indexes that are mapped here
     IndexQuestion question;
     bool asks = false;  // the question; otherwise it is the fetch that is under way
 
@@ -42,7 +44,7 @@ class LaneDriver {
 
  private:
   LaneDriver(Lane lane, const Clock& clock) : lane_(std::move(lane)), clock_(&clock) {}
-  bool look_up(Submission& submission, const std::function<void()>& give_a_turn);
+  void look_up(Operation& operation, Submission& submission);
 
   Lane lane_;
   const Clock* clock_;

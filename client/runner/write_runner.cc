@@ -18,7 +18,12 @@ WriteRunner::WriteRunner(Client& client, Runtime& runtime, const RunnerOptions& 
     : client_(client), runtime_(runtime), pool_(std::make_shared<SubmissionPool>(options)) {
   active_.reserve(options.queue_depth);
   writer_ = std::thread([this] { write_all(); });
-  teller_ = std::thread([this] { tell_all(); });
+  try {
+    teller_ = std::thread([this] { tell_all(); });
+  } catch (...) {
+    end_writer();
+    throw;
+  }
 }
 
 WriteRunner::~WriteRunner() {
@@ -26,6 +31,10 @@ WriteRunner::~WriteRunner() {
   pool_->ring();
   runtime_.notify();
   teller_.join();
+  end_writer();
+}
+
+void WriteRunner::end_writer() {
   {
     const std::lock_guard lock(mutex_);
     writer_ends_ = true;
@@ -50,10 +59,12 @@ void WriteRunner::write_all() {
     lock.unlock();
     Submission& submission = *next.submission;
     next.writing->put.emplace(client_.put(submission.puts, submission.deadline_ns));
+    std::string why = next.writing->put->why();
     next.writing->is_written.store(true);
     pool_->ring();
     runtime_.notify();
     lock.lock();
+    in_the_way_ = std::move(why);
   }
 }
 
@@ -134,8 +145,13 @@ void WriteRunner::tell(Active& active) {
     submission.results.assign(results.begin(), results.end());
     submission.why = active.writing->put->why();
   } else if (active.writing != nullptr) {
-    submission.results.assign(submission.puts.size(), PutResult{Code::kTimeout, 0});
-    submission.why = "the puts before it took all of its time";
+    // Nothing is written after the deadline, but it is counted, and says where it was to go.
+    Put late = client_.put(submission.puts, submission.deadline_ns);
+    const std::span<const PutResult> results = late.wait();
+    submission.results.assign(results.begin(), results.end());
+    const std::lock_guard lock(mutex_);
+    submission.why = "the puts before it took all of its time: " +
+                     (in_the_way_.empty() ? late.why() : in_the_way_);
   } else if (active.remove) {
     const Result<uint64_t> removed = active.remove->wait();
     submission.removed = removed.value_or(0);

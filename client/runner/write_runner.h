@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -23,6 +24,7 @@ namespace farpage {
 class WriteRunner {
  public:
   // `client` and `runtime`, the client's own, outlive it.
+  // Throws std::system_error, if there is no thread to be had.
   WriteRunner(Client& client, Runtime& runtime, const RunnerOptions& options);
   // Ends once every submission has been released: no submit() may come meanwhile.
   ~WriteRunner();
@@ -67,6 +69,7 @@ class WriteRunner {
 
   void tell_all();
   void write_all();
+  void end_writer();
   void begin(Submission& submission);
   static bool is_due(Active& active, uint64_t now_ns);
   void tell(Active& active);
@@ -81,6 +84,7 @@ class WriteRunner {
   std::condition_variable handed_;
   std::deque<ToWrite> to_write_;
   bool writer_ends_ = false;
+  std::string in_the_way_;  // why the put that was written last failed; empty: it has not
   std::thread writer_;
   std::thread teller_;
 };

@@ -248,11 +248,12 @@ FARPAGE_API farpage_code_t farpage_keys(const void* name_space, size_t name_spac
 // ---- Operations. They are submitted and go on by themselves: nothing here but farpage_leading()
 // and farpage_flush() blocks. Each page has its verdict or result when `timeout_us` is over; 0
 // gives what can be said at once. `notification` may be null. The caller frees the ticket; on an
-// error there is none. FARPAGE_INVALID: the sentence names the index of the page that is wrong;
-// nothing was begun. FARPAGE_EXHAUSTED: free a ticket that is done. Each has a place until
-// farpage_ticket_free(), done or not: client.lanes times client.queue_depth are for fetches and
-// farpage_exists() together (with ahead.pages, queue_depth for fetches alone), and queue_depth for
-// puts and removes. farpage_leading() and farpage_flush() take one while they block.
+// error there is none. FARPAGE_INVALID: the sentence names the index of the page that is wrong, or
+// `count` is beyond 16,777,216; nothing was begun. FARPAGE_EXHAUSTED: free a ticket that is done.
+// Each has a place until farpage_ticket_free(), done or not: client.lanes times client.queue_depth
+// are for fetches and farpage_exists() together (with ahead.pages, queue_depth for fetches alone),
+// and queue_depth for puts and removes. farpage_leading() and farpage_flush() take one while they
+// block.
 
 // Fetches pages into their memory: farpage_ticket_verdicts(). FARPAGE_INVALID: two of them would
 // land in the same bytes. The caller sees to it that no other operation under way uses those.

@@ -6,10 +6,14 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/system/system_error.hpp>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <string>
+#include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/log.h"
@@ -51,14 +55,27 @@ class DescriptorWatch final : public Watch {
 struct AsioRuntime::Loop {
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work = asio::make_work_guard(context);
+  // Asio opens the loop's own descriptors for the first watch: here, where somebody hears of it
+  // when there are none, and not on the loop's thread.
+  asio::posix::stream_descriptor first{context};
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::weak_ptr<ChangeSignal>> signals;  // under the mutex
+  std::optional<Error> shortage;                     // under the mutex
   std::thread thread;
   BlockingJobs jobs;
+
+  static std::unique_ptr<Loop> open() {
+    try {
+      return std::make_unique<Loop>();
+    } catch (const boost::system::system_error& thrown) {
+      throw std::system_error(thrown.code().value(), std::generic_category(),
+                              "cannot open an event loop");
+    }
+  }
 };
 
-AsioRuntime::AsioRuntime() : loop_(std::make_unique<Loop>()) {
+AsioRuntime::AsioRuntime() : loop_(Loop::open()) {
   loop_->thread = std::thread([this] { loop_->context.run(); });
 }
 
@@ -82,7 +99,10 @@ std::unique_ptr<Watch> AsioRuntime::watch(int fd) {
 
 void AsioRuntime::offload(JobClass job, std::function<void()> work) {
   if (loop_->jobs.take(job, work)) return;
-  log_warning("cannot start a thread for a blocking job: raise the limit of processes (ulimit -u)");
+  const std::string why =
+      "cannot start a thread for a blocking job: raise the limit of processes (ulimit -u)";
+  log_warning(why);
+  note_shortage({Code::kExhausted, why});
   after(kAskForAThreadAgainNs, [this, job, work = std::move(work)] { offload(job, work); });
 }
 
@@ -130,6 +150,16 @@ void AsioRuntime::wake() {
   for (const auto& each : loop_->signals) {
     if (const auto signal = each.lock()) signal->tell();
   }
+}
+
+void AsioRuntime::note_shortage(Error error) {
+  const std::lock_guard lock(loop_->mutex);
+  loop_->shortage = std::move(error);
+}
+
+std::optional<Error> AsioRuntime::shortage() const {
+  const std::lock_guard lock(loop_->mutex);
+  return loop_->shortage;
 }
 
 void AsioRuntime::run(const std::function<void()>& work) {

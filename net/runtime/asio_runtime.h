@@ -2,8 +2,10 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "base/runtime.h"
+#include "base/status.h"
 
 namespace farpage {
 
@@ -23,6 +25,7 @@ class Watch {
 // work that has begun, and stops the thread; callbacks and work that have not run by then never do.
 class AsioRuntime final : public Runtime {
  public:
+  // Throws std::system_error, if there is no thread or no descriptor to be had.
   AsioRuntime();
   ~AsioRuntime() override;
 
@@ -41,6 +44,11 @@ class AsioRuntime final : public Runtime {
   void run(const std::function<void()>& work);
 
   std::unique_ptr<Watch> watch(int fd);
+
+  // What the process had none of when the runtime's work wanted it: whoever has waited in vain for
+  // that work can tell why. The last such error; any thread.
+  void note_shortage(Error error);
+  std::optional<Error> shortage() const;
 
  private:
   struct Loop;

@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <cerrno>
+#include <deque>
 #include <filesystem>
 #include <iterator>
 #include <vector>
@@ -75,6 +78,22 @@ TEST(PassedDescriptors, ComeInOrderBehindThoseThatCameBefore) {
     EXPECT_EQ(inode(received[i]), inode(files[i]));
     EXPECT_NE(::fcntl(received[i].get(), F_GETFD) & FD_CLOEXEC, 0);
   }
+}
+
+TEST(PassedDescriptors, WithoutADescriptorToSpareTheErrorSaysSo) {
+  const auto [from, to] = socket_pair();
+  send(from, new_files(3));
+  const UniqueFd next(::dup(to.get()));
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit lower = {static_cast<rlim_t>(next.get()) + 2, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &lower), 0);
+  std::deque<UniqueFd> received;
+  const ssize_t got = receive(to, received);
+  const int error = errno;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(got, -1);
+  EXPECT_EQ(error, EMFILE);
 }
 
 TEST(PassedDescriptors, OfTooManyNoneIsLeftOpen) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "net/runtime/asio_runtime.h"
+#include "net/runtime/thrown.h"
 #include "transport/lasting_memory.h"
 #include "transport/local_registrations.h"
 #include "transport/tcp/data_connection.h"
@@ -182,9 +183,8 @@ Result<std::unique_ptr<TcpFabric>> make_tcp_fabric(const TcpOptions& options) {
     return std::make_unique<TcpFabricOf>(options);
   } catch (const std::system_error& error) {
     return fail(Code::kExhausted,
-                fmt::format("cannot start {} I/O threads ({}): lower node.io_threads, or raise the "
-                            "limit on processes (ulimit -u, pids.max)",
-                            options.io_threads, error.what()));
+                fmt::format("cannot start {} I/O threads (node.io_threads): {}", options.io_threads,
+                            fail_thrown(error).value().message));
   }
 }
 

@@ -87,6 +87,26 @@ TEST_F(CBadInput, NullWhereSomethingElseMustStand) {
   expect_invalid(farpage_statistics(client, nullptr), "statistics is null");
 }
 
+TEST_F(CBadInput, MoreThanOneCallTakes) {
+  farpage_t* client = client_.get();
+  uint64_t leading = 0;
+  constexpr const char* kWord = "one call takes 16777216";
+  for (const size_t count : {SIZE_MAX, SIZE_MAX / 16, (size_t{1} << 24) + 1}) {
+    for (const auto call : {farpage_fetch, farpage_put}) {
+      expect_invalid(call(client, pages_.data(), count, 0, nullptr, &ticket_), kWord);
+    }
+    for (const auto call : {farpage_remove, farpage_exists}) {
+      expect_invalid(call(client, keys_.data(), count, 0, nullptr, &ticket_), kWord);
+    }
+    expect_invalid(farpage_leading(client, keys_.data(), count, 0, &leading), kWord);
+    expect_invalid(farpage_announce(client, keys_.data(), count, 0), kWord);
+    expect_invalid(farpage_withdraw(client, keys_.data(), count), kWord);
+    expect_invalid(farpage_mark_milestones(client, keys_.data(), count), kWord);
+    const farpage_access_t access = FARPAGE_ACCESS_INIT;
+    expect_invalid(farpage_observe(client, &access, count), kWord);
+  }
+}
+
 TEST_F(CBadInput, NullWhereATicketMustStand) {
   const farpage_page_verdict_t* verdicts = nullptr;
   const farpage_put_result_t* results = nullptr;

@@ -185,6 +185,31 @@ TEST(LaneRunner, AFetchTellsOfThePagesThatTheIndexLeavesUnknown) {
   EXPECT_LT(runner->driver().verdicts().ready, 60u);
 }
 
+// However many keys are asked for, the lane looks at a few of them in a turn.
+TEST(LaneDriver, AQuestionOfManyKeysTakesManyTurns) {
+  constexpr size_t kTurns = 10;
+  Cluster cluster;
+  const auto client = cluster.connect();
+  Engine engine(*client, kPageBytes, 1);
+  ASSERT_EQ(engine.put(test_key(1), 1).code, Code::kOk);
+  LaneDriver driver = LaneDriver::open(*client).value();
+  Submission many;
+  many.kind = SubmissionKind::kExists;
+  many.keys.assign(kTurns * 1'024, test_key(1));
+  many.deadline_ns = client->clock().now_ns() + kPatienceNs;
+  auto operation = driver.begin(many, [] {});
+  for (size_t turn = 1; turn <= kTurns; ++turn) {
+    EXPECT_FALSE(operation->done());
+    EXPECT_TRUE(driver.go_on(*operation, many));
+    EXPECT_EQ(operation->looked_up, turn * 1'024);
+  }
+  while (!operation->done()) driver.go_on(*operation, many);
+  driver.finish(many);
+  EXPECT_TRUE(std::ranges::all_of(many.verdicts, [](const PageVerdict& verdict) {
+    return verdict.verdict == Verdict::kReady;
+  }));
+}
+
 // A fetch whose answer does not come keeps the lane asleep; the next submission wakes it. By itself
 // the lane would look again after 10 ms: so many of those are beyond patience.
 constexpr uint64_t kManySleeps = 4'000;
