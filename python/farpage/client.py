@@ -53,22 +53,41 @@ def settings_text(tables: Mapping[str, Mapping[str, Setting]]) -> str:
 
 
 class _Handle:
-    """The library's client. It ends with the last call that uses it: none meets one that is
-    gone."""
+    """The library's client. It ends with the last call that uses it: none meets one that is gone.
+
+    It is there before the call that opens it, so that no signal comes between them.
+    """
 
     __slots__ = ("_as_parameter_", "_pid", "regions")
 
-    def __init__(self, handle: ctypes.c_void_p) -> None:
-        self._as_parameter_ = handle
+    def __init__(self) -> None:
+        self._as_parameter_ = ctypes.c_void_p()  # null until it is open
         self._pid = os.getpid()
-        self.regions: Regions | None = None  # which nobody else has forgotten
+        self.regions: Regions | None = None
 
     def __del__(self) -> None:
-        if self._pid == os.getpid():
-            # The collector may take this before the client that has it.
-            kept = self.regions.forget() if self.regions is not None else None
-            c.close(self._as_parameter_)
-            del kept
+        if self._pid != os.getpid():
+            return
+        kept: list[Region] = []
+        try:
+            if self.regions is not None:  # which the collector may take before the client
+                kept = self.regions.forget()
+        finally:
+            try:
+                c.close(self)
+            finally:
+                for region in kept:
+                    region._array = None
+
+
+def _client_of(call: Any, text: bytes) -> Client:
+    handle = _Handle()
+    try:
+        check(call(text, ctypes.byref(handle._as_parameter_)))
+        return Client(handle)
+    except BaseException:  # whose traceback would keep it open
+        del handle
+        raise
 
 
 def open(node: str | None = None, *, config: str | os.PathLike[str] | None = None, embedded: bool | Mapping[str, Setting] = False,
@@ -89,12 +108,10 @@ def open(node: str | None = None, *, config: str | os.PathLike[str] | None = Non
     InvalidError: the settings; the sentence names the key. NotFoundError: there is no such file.
     UnavailableError, FarpageTimeoutError: no node answers. DeniedError: token or certificate.
     """
-    handle = ctypes.c_void_p()
     if config is not None:
         if node is not None or embedded or settings:
             raise InvalidError("a file has all settings: give config alone, or settings alone")
-        check(c.open_file(os.fsencode(config), ctypes.byref(handle)))
-        return Client(_Handle(handle))
+        return _client_of(c.open_file, os.fsencode(config))
     tables: dict[str, dict[str, Setting]] = {"client": {}}
     if node is not None:
         tables["client"]["node"] = node
@@ -110,8 +127,7 @@ def open(node: str | None = None, *, config: str | os.PathLike[str] | None = Non
         text = settings_text(tables).encode()
     except (TypeError, UnicodeEncodeError) as error:
         raise InvalidError(f"a setting is neither text nor a number: {error}") from None
-    check(c.open(text, ctypes.byref(handle)))
-    return Client(_Handle(handle))
+    return _client_of(c.open, text)
 
 
 class Client:
@@ -136,14 +152,16 @@ class Client:
     """
 
     def __init__(self, handle: _Handle) -> None:
-        self._handle: _Handle | None = handle
+        self._handle: _Handle | None = None
         self._pid = os.getpid()
         self._why_not = ""
-        self._regions = handle.regions = Regions(self)
+        self._regions = Regions(self)
         self._answers = threading.Lock()  # one thread at a time reads a ticket's answers
         self._operations: dict[int, Operation] = {}  # that may still use their memory
         self._let_gone: dict[int, Operation] = {}  # those of them whose ticket has gone
+        handle.regions = self._regions
         _CLIENTS.add(self)
+        self._handle = handle
 
     # ---- Operations
 
@@ -250,7 +268,7 @@ class Client:
         operation = Operation(self, is_write=not is_written)
         try:
             found, is_single = keys_of(keys)
-            pages = operation.pages = self._regions.pages(memory, len(found), is_single)
+            pages = self._regions.pages(operation.lent, memory, len(found), is_single)
             if is_written and pages.read_only:
                 raise InvalidError("the memory is read-only: fetch into a writable buffer")
             rows = pages.rows.copy()
@@ -261,7 +279,7 @@ class Client:
             return self._submit(call, answer, rows, operation, timeout_s)
         except BaseException:  # whose traceback would keep the memory registered
             if not operation.has_begun:
-                operation.end_pages()
+                operation.end_lending()
             raise
 
     def _name(self, call: Any, answer: Callable[[Operation], Any], keys: Keys, timeout_s: float | None) -> Ticket:
@@ -298,10 +316,7 @@ class Client:
         self._why_not = "the client is closed: open another"
         while self._operations:
             self._wait_for_operations(SLICE_S)
-        kept = self._regions.forget()
-        self._handle.regions = None
-        self._handle = None
-        del kept
+        self._handle = None  # with which the regions end
 
     def __enter__(self) -> Client:
         return self
@@ -337,7 +352,7 @@ class Client:
 
     def _end(self, key: int) -> None:
         self._operations.pop(key, None)
-        self._let_gone.pop(key, None)
+        self._let_gone.pop(key, None)  # last: what a signal leaves here, the next submission ends
 
     def _sweep(self) -> None:
         for key, operation in list(self._let_gone.items()):
@@ -347,7 +362,7 @@ class Client:
     def _end_let_gone(self, region: Region) -> None:
         """Waits for operations in a region whose tickets have gone: nobody else can."""
         for key, operation in list(self._let_gone.items()):
-            if operation.pages is not None and region in operation.pages.kept:
+            if region in operation.lent:
                 tickets.wait_released(operation, microseconds(None))
                 self._end(key)
 

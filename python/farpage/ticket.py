@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 import numpy
 
 from farpage._library import BUSY, FOREVER_US, OK, TIMEOUT, c, check
-from farpage.buffers import Pages, address_of
+from farpage.buffers import address_of
 from farpage.errors import FarpageTimeoutError, InvalidError, error_of
 from farpage.loops import Watch, running_loop
 
 if TYPE_CHECKING:
+    from farpage.buffers import Region
     from farpage.client import Client
 
 # farpage_page_verdict_t and farpage_put_result_t, without what they reserve.
@@ -35,34 +36,36 @@ def microseconds(time_s: float | None, what: str = "a timeout") -> int:
 
 
 class Operation:
-    """The library's ticket, and the memory that it lends: it goes when nobody needs it any more.
+    """The library's ticket, and the memory that is lent to it: it goes when nobody needs it any
+    more.
 
-    It is there before the call that begins it, so that no signal comes between that and its memory.
-    The client keeps it until it is released, so that no memory goes before that.
+    It is there before the call that begins it, and before its memory is registered, so that no
+    signal comes between them. The client keeps it until it is released, so that no memory goes
+    before that.
     """
 
-    __slots__ = ("_as_parameter_", "client", "handle", "is_write", "pages")
+    __slots__ = ("_as_parameter_", "client", "handle", "is_write", "lent")
 
     def __init__(self, client: Client, *, is_write: bool) -> None:
         self.handle = self._as_parameter_ = ctypes.c_void_p()  # null until it has begun
-        self.client = client
-        self.pages: Pages | None = None
+        self.lent: list[Region] = []
         self.is_write = is_write  # a put or a remove
+        self.client = client
 
     @property
     def has_begun(self) -> bool:
         return self.handle.value is not None
 
-    def end_pages(self) -> None:
+    def end_lending(self) -> None:
         """Its memory is not needed any more."""
-        pages, self.pages = self.pages, None
-        if pages is not None:
-            self.client._regions.end(pages)
+        self.client._regions.end(self.lent)
 
     def __del__(self) -> None:
-        if self.client._is_ours():
-            c.ticket_free(self)
-            self.end_pages()
+        if hasattr(self, "client") and self.client._is_ours():
+            try:
+                c.ticket_free(self)
+            finally:
+                self.end_lending()
 
 
 def wait_done(operation: Operation, timeout_us: int) -> bool:
@@ -107,7 +110,8 @@ class Ticket:
         self._operation, self._answer, self._watch = operation, answer, watch
 
     def __del__(self) -> None:
-        self._operation.client._let_go(self._operation)
+        if hasattr(self, "_operation"):
+            self._operation.client._let_go(self._operation)
 
     @property
     def done(self) -> bool:

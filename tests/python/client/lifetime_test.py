@@ -77,8 +77,25 @@ class LifetimeTest(ClientCase):
         self.fetch(key(1), places)
         region.close()
         region.close()
-        del region, places
         self.assertIsNone(gone())
+        with self.assertRaisesRegex(farpage.InvalidError, "the region of these pages is closed"):
+            self.client.fetch(key(1), places)  # other memory may lie there
+
+    def test_a_closed_region_lets_its_buffer_go(self):
+        client = farpage.open(embedded=True, lanes=1)
+        self.addCleanup(client.close)
+        resizable, mapped, left = bytearray(64), mmap.mmap(-1, PAGE_BYTES), bytearray(64)
+        closed = client.register(resizable)
+        closed.close()
+        resizable.extend(b"x")
+        with client.register(mapped) as region:
+            pass
+        mapped.close()
+        registered = client.register(left)
+        client.close()
+        left.extend(b"x")
+        for each in (closed, region, registered):
+            each.close()
 
     def test_a_region_waits_for_operations_whose_tickets_were_dropped(self):
         memory = numpy.zeros((64, PAGE_BYTES), numpy.uint8)
@@ -140,7 +157,7 @@ class LifetimeTest(ClientCase):
                 raise KeyboardInterrupt
 
         with unittest.mock.patch.object(regions, "_lock", Interrupted(regions._lock)), self.assertRaises(KeyboardInterrupt):
-            regions._ended = [unittest.mock.Mock(_uses=2)]
+            regions._ended = [[]]
             regions._try_to_give_back()
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             self.assertTrue(pool.submit(regions._lock.acquire, timeout=10).result())
@@ -149,10 +166,9 @@ class LifetimeTest(ClientCase):
     def test_what_is_registered_for_an_operation_is_never_seen_as_registered_for_good(self):
         seen, real = [], self.client._regions._register
 
-        def register(*arguments, **named):
-            region = real(*arguments, **named)
+        def register(region):
             seen.append(region._is_borrowed)
-            return region
+            real(region)
 
         with unittest.mock.patch.object(self.client._regions, "_register", register):
             self.put(key(1), bytearray(content(1)))
