@@ -53,7 +53,7 @@ def array_of(buffer: Any) -> NDArray[Any]:
     if not view.c_contiguous:
         raise InvalidError("the buffer is not contiguous: give one without steps")
     if view.nbytes == 0:
-        raise InvalidError("the buffer is empty: a page has at least 1 byte")
+        return numpy.empty(view.shape or 0, numpy.uint8)
     array = numpy.frombuffer(view, numpy.uint8)
     return array.reshape(len(view), -1) if view.ndim > 1 else array
 
@@ -109,12 +109,18 @@ class Region:
         """Pages of `page_bytes` bytes each that begin at the offsets, in bytes: what
         `Client.fetch()` and `Client.put()` take as memory, as often as you like. InvalidError: not
         within the region."""
-        starts = numpy.atleast_1d(numpy.asarray(offsets))
+        try:
+            starts, page_bytes = numpy.atleast_1d(numpy.asarray(offsets)), operator.index(page_bytes)
+        except (TypeError, ValueError) as error:
+            raise InvalidError(f"offsets and page_bytes are whole numbers of bytes: {error}") from None
+        if not starts.size:
+            starts = starts.astype(numpy.uint64)  # of an empty list the type is float
         if starts.ndim != 1 or starts.dtype.kind not in "iu":
             raise InvalidError("offsets are whole numbers of bytes: a list, or an array of one dimension")
         if not 1 <= page_bytes <= self.bytes or (starts.size and not (0 <= starts.min() and starts.max() <= self.bytes - page_bytes)):
             raise InvalidError(f"pages of {page_bytes} bytes at these offsets do not lie within the region's {self.bytes} bytes")
-        return Pages(rows_of(starts.astype(numpy.uint64) + numpy.uint64(self.address), page_bytes, starts.size), self.read_only, self)
+        rows = rows_of(starts.astype(numpy.uint64) + numpy.uint64(self.address), page_bytes, starts.size)
+        return Pages(rows, self.read_only, _overlap_of(rows), self)
 
     def close(self) -> None:
         """Ends the registration, and lets the buffer go, once operations whose tickets were dropped
@@ -132,15 +138,24 @@ class Region:
 class Pages:
     """Where pages lie: one place for each, in registered memory. `len()` says how many."""
 
-    __slots__ = ("_array", "read_only", "region", "rows")
+    __slots__ = ("_array", "_overlap", "read_only", "region", "rows")
 
-    def __init__(self, rows: NDArray[Any], read_only: bool, region: Region | None = None, array: NDArray[Any] | None = None) -> None:
+    def __init__(self, rows: NDArray[Any], read_only: bool, overlap: str | None = None, region: Region | None = None,
+                 array: NDArray[Any] | None = None) -> None:
         self.rows, self.read_only = rows, read_only  # rows: (pages, PAGE_WORDS)
+        self._overlap = overlap  # a sentence; "": none; None: nobody looked
         self.region = region  # whose pages() made them
         self._array = array  # which keeps the memory while an operation begins
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def refuse_overlap(self) -> None:
+        """Of two pages that are fetched into the same memory, one is not what its verdict says."""
+        if self._overlap is None:
+            self._overlap = _overlap_of(self.rows)
+        if self._overlap:
+            raise InvalidError(self._overlap)
 
 
 def rows_of(addresses: Any, page_bytes: Any, count: int) -> NDArray[numpy.uint64]:
@@ -149,6 +164,20 @@ def rows_of(addresses: Any, page_bytes: Any, count: int) -> NDArray[numpy.uint64
     rows[:, DATA] = addresses
     rows[:, BYTES] = page_bytes
     return rows
+
+
+def _overlap_of(rows: Any) -> str:
+    """A sentence about pages that share memory, or ""."""
+    starts = rows[:, DATA]
+    ends = starts + rows[:, BYTES]
+    if (starts[1:] >= ends[:-1]).all():  # as it mostly is
+        return ""
+    order = starts.argsort(kind="stable")
+    shared = (starts[order[1:]] < ends[order[:-1]]).nonzero()[0]
+    if not shared.size:
+        return ""
+    one, other = sorted(order[shared[0]:shared[0] + 2].tolist())
+    return f"pages {one} and {other} share memory: fetch each page into memory of its own"
 
 
 class Regions:
@@ -304,7 +333,7 @@ class Regions:
         array = pages.region._array
         if array is None:  # other memory may lie there now
             raise InvalidError("the region of these pages is closed: register the memory again")
-        return Pages(pages.rows, pages.read_only, pages.region, array)
+        return Pages(pages.rows, pages.read_only, pages._overlap, array=array)
 
     def _each(self, lent: list[Region], buffers: Sequence[Any]) -> Pages:
         arrays = [array_of(buffer) for buffer in buffers]
@@ -318,6 +347,8 @@ class Regions:
         if isinstance(buffer, Region):
             raise InvalidError("a region says not where its pages are: give region.pages(offsets, page_bytes)")
         array = array_of(buffer)
+        if count == 0 and array.ndim and len(array) == 0:
+            return Pages(rows_of(0, 0, 0), False, "")
         if is_single or array.ndim < 2:
             address, length = _whole(array)
             if count == 0 or length % count:
@@ -340,4 +371,4 @@ class Regions:
         if last[0] != place:
             addresses = numpy.arange(address, address + stride * count, stride, **_WORDS)
             last = self._last = (place, rows_of(addresses, page_bytes, count))
-        return Pages(last[1], not array.flags.writeable)
+        return Pages(last[1], not array.flags.writeable, "")

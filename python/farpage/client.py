@@ -5,21 +5,22 @@ from __future__ import annotations
 import atexit
 import ctypes
 import json
-import math
+import operator
 import os
 import threading
 import time
 import warnings
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Callable, Union
 
 import numpy
 
 from farpage import ticket as tickets
-from farpage._library import Notification, c, check
+from farpage._library import EXHAUSTED, Notification, c, check
 from farpage.accesses import accesses_of
 from farpage.buffers import KEY, MIN_VERSION, Region, Regions, address_of, array_of
+from farpage.columns import values_of
 from farpage.counts import Statistics, statistics_of
 from farpage.errors import FarpageTimeoutError, InvalidError
 from farpage.keys import keys_of
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 TIMEOUT_S = 1.0
 EXIT_S = 5.0  # how long the interpreter's exit waits for operations
 SLICE_S = 0.05
+LOOKS = 4  # at operations whose ticket was dropped, in each submission
+FORKED = "this client was opened before the fork: the child opens one of its own"
+_VERSION = numpy.dtype("u8")
 _byte_at: Any = ctypes.c_char.from_buffer
 
 Setting = Union[str, int, float, bool]
@@ -90,6 +94,16 @@ def _client_of(call: Any, text: bytes) -> Client:
         raise
 
 
+def _path_of(config: str | os.PathLike[str]) -> bytes:
+    try:
+        path = os.fsencode(config)
+    except (TypeError, UnicodeEncodeError) as error:
+        raise InvalidError(f"config is no path of a file: {error}") from None
+    if b"\0" in path:
+        raise InvalidError(f"config is no path of a file: {config!r} has a null character")
+    return path
+
+
 def open(node: str | None = None, *, config: str | os.PathLike[str] | None = None, embedded: bool | Mapping[str, Setting] = False,
          **settings: Setting | Mapping[str, Setting]) -> Client:
     """Opens a client, and blocks until a node has answered, for `connect_ms` (2,000) at most.
@@ -108,14 +122,15 @@ def open(node: str | None = None, *, config: str | os.PathLike[str] | None = Non
     InvalidError: the settings; the sentence names the key. NotFoundError: there is no such file.
     UnavailableError, FarpageTimeoutError: no node answers. DeniedError: token or certificate.
     """
+    is_embedded = isinstance(embedded, Mapping) or bool(embedded)
     if config is not None:
-        if node is not None or embedded or settings:
+        if node is not None or is_embedded or settings:
             raise InvalidError("a file has all settings: give config alone, or settings alone")
-        return _client_of(c.open_file, os.fsencode(config))
+        return _client_of(c.open_file, _path_of(config))
     tables: dict[str, dict[str, Setting]] = {"client": {}}
     if node is not None:
         tables["client"]["node"] = node
-    if embedded is not False:
+    if is_embedded:
         tables["client"]["embedded"] = True
         tables["embedded"] = dict(embedded) if isinstance(embedded, Mapping) else {}
     for name, value in settings.items():
@@ -159,6 +174,7 @@ class Client:
         self._answers = threading.Lock()  # one thread at a time reads a ticket's answers
         self._operations: dict[int, Operation] = {}  # that may still use their memory
         self._let_gone: dict[int, Operation] = {}  # those of them whose ticket has gone
+        self._in_turn: Iterator[int] = iter(())  # keys of these to look at
         handle.regions = self._regions
         _CLIENTS.add(self)
         self._handle = handle
@@ -195,12 +211,11 @@ class Client:
         """Blocks until every put and remove that was submitted before has its results.
         FarpageTimeoutError: one has none by then, and goes on."""
         self._opened()
-        microseconds(timeout_s)
-        until = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
+        until_us = microseconds(timeout_s) + int(time.monotonic() * 1e6)
         # farpage_flush() in slices, between which Python sees signals, would wait for ever newer
         # puts of other threads.
         for operation in list(self._operations.values()):
-            if operation.is_write and not tickets.wait_done(operation, microseconds(max(0, until - time.monotonic()))):
+            if operation.is_write and not tickets.wait_done(operation, max(0, until_us - int(time.monotonic() * 1e6))):
                 raise FarpageTimeoutError("puts or removes are under way still: flush again")
 
     # ---- Pages fetched ahead, with ahead={"pages": ...}
@@ -269,13 +284,15 @@ class Client:
         try:
             found, is_single = keys_of(keys)
             pages = self._regions.pages(operation.lent, memory, len(found), is_single)
-            if is_written and pages.read_only:
+            if is_written and pages.read_only and len(pages):
                 raise InvalidError("the memory is read-only: fetch into a writable buffer")
+            if is_written:
+                pages.refuse_overlap()
             rows = pages.rows.copy()
             words = found.view(numpy.uint64)
             rows[:, KEY], rows[:, KEY + 1] = words[:, 0], words[:, 1]
             if min_version is not None:
-                rows[:, MIN_VERSION] = min_version
+                rows[:, MIN_VERSION] = values_of("min_version", min_version, len(found), _VERSION)
             return self._submit(call, answer, rows, operation, timeout_s)
         except BaseException:  # whose traceback would keep the memory registered
             if not operation.has_begun:
@@ -296,7 +313,12 @@ class Client:
             if completions is not None:
                 watch = completions.watch()
                 told = ctypes.byref(Notification(ctypes.sizeof(Notification), completions.handle, watch.tag))
-            check(call(opened, ctypes.byref(_byte_at(rows)) if len(rows) else None, len(rows), timeout_us, told, ctypes.byref(operation.handle)))
+            arguments = (opened, ctypes.byref(_byte_at(rows)) if len(rows) else None, len(rows), timeout_us, told, ctypes.byref(operation.handle))
+            code = call(*arguments)
+            if code == EXHAUSTED and self._let_gone:  # the place of one that is released, perhaps
+                self._sweep_all()
+                code = call(*arguments)
+            check(code)
             self._operations[id(operation)] = operation
             return Ticket(operation, answer, watch)
         except BaseException:
@@ -338,6 +360,11 @@ class Client:
             raise InvalidError(self._why_not)
         return handle
 
+    def _refuse_fork(self) -> None:
+        """Before any lock, also of what still answers when the client is closed."""
+        if self._pid != os.getpid():
+            raise InvalidError(FORKED)
+
     def _is_ours(self) -> bool:
         return self._pid == os.getpid() and not _IS_OVER
 
@@ -355,6 +382,15 @@ class Client:
         self._let_gone.pop(key, None)  # last: what a signal leaves here, the next submission ends
 
     def _sweep(self) -> None:
+        """Looks at a few in turn: a submission costs the same however many there are."""
+        if not operator.length_hint(self._in_turn):
+            self._in_turn = iter(list(self._let_gone))
+        for _, key in zip(range(LOOKS), self._in_turn):
+            operation = self._let_gone.get(key)
+            if operation is not None and c.ticket_released(operation) == 1:
+                self._end(key)
+
+    def _sweep_all(self) -> None:
         for key, operation in list(self._let_gone.items()):
             if c.ticket_released(operation) == 1:
                 self._end(key)
@@ -406,7 +442,10 @@ def _end_all() -> None:
 
 def _forked() -> None:
     for client in list(_CLIENTS):
-        client._why_not = "this client was opened before the fork: the child opens one of its own"
+        client._why_not = FORKED
+        # Threads that had them may be missing here.
+        client._answers = threading.Lock()
+        client._regions.renew_lock()
 
 
 atexit.register(_end_all)

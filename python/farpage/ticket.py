@@ -30,9 +30,14 @@ POLL_S = 0.005  # between looks at an operation whose end no event loop hears of
 def microseconds(time_s: float | None, what: str = "a timeout") -> int:
     if time_s is None:
         return FOREVER_US
-    if not time_s >= 0:
+    try:
+        is_time, is_long = bool(time_s >= 0), bool(time_s >= 1e13)
+        time_us = int(time_s * 1e6) if is_time and not is_long else FOREVER_US
+    except (TypeError, ValueError):
+        raise InvalidError(f"{what} is {time_s!r}: give a number of seconds, or None for none") from None
+    if not is_time:
         raise InvalidError(f"{what} of {time_s} s: give 0 or more, or None for none")
-    return min(FOREVER_US, int(time_s * 1e6)) if time_s < 1e13 else FOREVER_US
+    return time_us
 
 
 class Operation:
@@ -116,12 +121,18 @@ class Ticket:
     @property
     def done(self) -> bool:
         """Whether every page has its answer. Does not block."""
-        return bool(c.ticket_done(self._operation) == 1)
+        return self._says(c.ticket_done)
 
     @property
     def released(self) -> bool:
         """Whether the operation touches no memory any more. Does not block."""
-        return bool(c.ticket_released(self._operation) == 1)
+        return self._says(c.ticket_released)
+
+    def _says(self, question: Callable[[Operation], int]) -> bool:
+        answer = question(self._operation)
+        if answer < 0:
+            raise InvalidError(c.last_error().decode("utf-8", "replace"))
+        return answer == 1
 
     def wait(self, timeout_s: float | None = None) -> Any:
         """Blocks until it is done, and returns `result()`. FarpageTimeoutError: `timeout_s` seconds
@@ -146,15 +157,18 @@ class Ticket:
         Of `put` an array of PUT_RESULT: `code` (Code) and `version`. Of `remove` the number of keys
         that had a page; not acknowledged is FarpageTimeoutError or UnavailableError.
         """
+        self._operation.client._refuse_fork()
         return self._answer(self._operation)
 
     def why(self) -> str:
         """Of a put or a remove that was not acknowledged: a sentence; "" if none, or not done."""
+        self._operation.client._refuse_fork()
         with self._operation.client._answers:
             text: bytes = c.ticket_why(self._operation)
             return text.decode("utf-8", "replace")
 
     def __await__(self) -> Generator[Any, None, Any]:
+        self._operation.client._refuse_fork()
         loop = running_loop()
         if loop is None:
             raise InvalidError("no event loop of asyncio runs in this thread: use wait()")
