@@ -59,7 +59,7 @@ class Pages:
 
     def bare_samples(self, seconds):
         """The same by the library's calls alone, with arguments that were prepared."""
-        rows = self.client._regions.pages(self.memory, len(self.keys), False).rows.copy()
+        rows = self.client._regions.pages([], self.memory, len(self.keys), False).rows.copy()
         rows[:, 1:3] = self.keys.view(numpy.uint64)
         handle, opened, place = ctypes.c_void_p(), self.client._handle, ctypes.byref(ctypes.c_char.from_buffer(rows))
         out, count, found, until = ctypes.byref(handle), len(rows), [], time.monotonic() + seconds

@@ -19,7 +19,7 @@ except ImportError as error:  # the interpreters of CPython 3.12 that have a GIL
 
 FOREVER_US = (1 << 64) - 1
 KEY_BYTES = 16
-OK, BUSY, TIMEOUT = 0, 12, 4
+OK, TIMEOUT, EXHAUSTED, BUSY = 0, 4, 6, 12
 
 _pointer = ctypes.c_void_p  # of handles: in results an int, or None
 _out = ctypes.POINTER(ctypes.c_void_p)

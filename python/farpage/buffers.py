@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import bisect
-import contextlib
 import ctypes
+import operator
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from farpage._library import c, check
+from farpage._library import OK, c, check
 from farpage.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def array_of(buffer: Any) -> NDArray[Any]:
     if not view.c_contiguous:
         raise InvalidError("the buffer is not contiguous: give one without steps")
     if view.nbytes == 0:
-        raise InvalidError("the buffer is empty: a page has at least 1 byte")
+        return numpy.empty(view.shape or 0, numpy.uint8)
     array = numpy.frombuffer(view, numpy.uint8)
     return array.reshape(len(view), -1) if view.ndim > 1 else array
 
@@ -80,24 +80,47 @@ class Region:
     It keeps its buffer alive until `close()`, or until the client is closed. Any thread may use it.
     """
 
-    def __init__(self, regions: Regions, handle: int, array: NDArray[Any], address: int, length: int) -> None:
-        self._regions, self._handle, self._array = regions, handle, array
+    def __init__(self, regions: Regions, array: NDArray[Any], address: int, length: int, *, is_borrowed: bool) -> None:
+        self._regions = regions
+        self._array: NDArray[Any] | None = array  # until it is closed
+        self._handle = ctypes.c_void_p()  # null until it is registered
+        self._arm()
         self.address = address  # of its first byte
         self.bytes = length
         self.read_only = not array.flags.writeable  # its pages can be put, and not fetched into
-        # Registered for operations alone, and for how many.
-        self._is_borrowed, self._uses = False, 0
+        # Registered for operations alone, and for which.
+        self._is_borrowed = is_borrowed
+        self._users: set[int] = set()
+
+    def _arm(self) -> None:
+        self._to_end = iter((self._handle,))  # gives the handle to who ends it, once
+        self._said: list[int] = []  # by the library to that
+
+    @property
+    def _is_registered(self) -> bool:
+        return self._handle.value is not None and (operator.length_hint(self._to_end) == 1 or self._is_busy)
+
+    @property
+    def _is_busy(self) -> bool:
+        """It was to end, and did not."""
+        return any(code != OK for code in self._said)
 
     def pages(self, offsets: ArrayLike, page_bytes: int) -> Pages:
         """Pages of `page_bytes` bytes each that begin at the offsets, in bytes: what
         `Client.fetch()` and `Client.put()` take as memory, as often as you like. InvalidError: not
         within the region."""
-        starts = numpy.atleast_1d(numpy.asarray(offsets))
+        try:
+            starts, page_bytes = numpy.atleast_1d(numpy.asarray(offsets)), operator.index(page_bytes)
+        except (TypeError, ValueError) as error:
+            raise InvalidError(f"offsets and page_bytes are whole numbers of bytes: {error}") from None
+        if not starts.size:
+            starts = starts.astype(numpy.uint64)  # of an empty list the type is float
         if starts.ndim != 1 or starts.dtype.kind not in "iu":
             raise InvalidError("offsets are whole numbers of bytes: a list, or an array of one dimension")
         if not 1 <= page_bytes <= self.bytes or (starts.size and not (0 <= starts.min() and starts.max() <= self.bytes - page_bytes)):
             raise InvalidError(f"pages of {page_bytes} bytes at these offsets do not lie within the region's {self.bytes} bytes")
-        return Pages(rows_of(starts.astype(numpy.uint64) + numpy.uint64(self.address), page_bytes, starts.size), self.read_only, (self,))
+        rows = rows_of(starts.astype(numpy.uint64) + numpy.uint64(self.address), page_bytes, starts.size)
+        return Pages(rows, self.read_only, _overlap_of(rows), self)
 
     def close(self) -> None:
         """Ends the registration, and lets the buffer go, once operations whose tickets were dropped
@@ -115,13 +138,24 @@ class Region:
 class Pages:
     """Where pages lie: one place for each, in registered memory. `len()` says how many."""
 
-    __slots__ = ("kept", "read_only", "rows")
+    __slots__ = ("_array", "_overlap", "read_only", "region", "rows")
 
-    def __init__(self, rows: NDArray[Any], read_only: bool, kept: Sequence[Region]) -> None:
-        self.rows, self.read_only, self.kept = rows, read_only, kept  # rows: (pages, PAGE_WORDS)
+    def __init__(self, rows: NDArray[Any], read_only: bool, overlap: str | None = None, region: Region | None = None,
+                 array: NDArray[Any] | None = None) -> None:
+        self.rows, self.read_only = rows, read_only  # rows: (pages, PAGE_WORDS)
+        self._overlap = overlap  # a sentence; "": none; None: nobody looked
+        self.region = region  # whose pages() made them
+        self._array = array  # which keeps the memory while an operation begins
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def refuse_overlap(self) -> None:
+        """Of two pages that are fetched into the same memory, one is not what its verdict says."""
+        if self._overlap is None:
+            self._overlap = _overlap_of(self.rows)
+        if self._overlap:
+            raise InvalidError(self._overlap)
 
 
 def rows_of(addresses: Any, page_bytes: Any, count: int) -> NDArray[numpy.uint64]:
@@ -132,18 +166,38 @@ def rows_of(addresses: Any, page_bytes: Any, count: int) -> NDArray[numpy.uint64
     return rows
 
 
+def _overlap_of(rows: Any) -> str:
+    """A sentence about pages that share memory, or ""."""
+    starts = rows[:, DATA]
+    ends = starts + rows[:, BYTES]
+    if (starts[1:] >= ends[:-1]).all():  # as it mostly is
+        return ""
+    order = starts.argsort(kind="stable")
+    shared = (starts[order[1:]] < ends[order[:-1]]).nonzero()[0]
+    if not shared.size:
+        return ""
+    one, other = sorted(order[shared[0]:shared[0] + 2].tolist())
+    return f"pages {one} and {other} share memory: fetch each page into memory of its own"
+
+
 class Regions:
     """A client's registered memory, by address. Regions do not overlap.
 
-    Who reads takes no lock: a change makes new lists.
+    Who reads takes no lock: a change makes new lists. A signal may bring an exception at any line,
+    and behind any call of the library: an operation has a region among what is lent to it before
+    that is registered, and what was not done to its end is done again.
     """
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._lock: Any = threading.RLock()  # which knows its owner; nobody takes it twice
+        self.renew_lock()
         self._last: tuple[Any, Any] = (None, None)  # place and rows: engines come again and again
-        self._ended: list[Region] = []  # one entry for each operation that needs them no more
+        self._ended: list[list[Region]] = []  # what was lent to operations that need it no more
         self._sorted: tuple[list[int], list[Region]] = ([], [])
+
+    def renew_lock(self) -> None:
+        """In the child of a fork: the thread that had it may be missing there."""
+        self._lock: Any = threading.RLock()  # which knows its owner; nobody takes it twice
 
     def _find(self, address: int, length: int) -> Region | None:
         starts, regions = self._sorted
@@ -153,31 +207,35 @@ class Regions:
         region = regions[place]
         return region if address + length <= region.address + region.bytes else None
 
-    def _register(self, array: NDArray[Any], address: int, length: int, *, is_borrowed: bool = False) -> Region:
-        handle = ctypes.c_void_p()
-        check(c.register(self._client._opened(), address, length, ctypes.byref(handle)))
-        assert handle.value is not None
-        region = Region(self, handle.value, array, address, length)
-        region._is_borrowed = is_borrowed  # before others see it
+    def _add(self, region: Region) -> None:
         starts, regions = self._sorted
-        place = bisect.bisect(starts, address)
-        self._sorted = ([*starts[:place], address, *starts[place:]], [*regions[:place], region, *regions[place:]])
-        return region
+        place = bisect.bisect(starts, region.address)
+        self._sorted = ([*starts[:place], region.address, *starts[place:]], [*regions[:place], region, *regions[place:]])
 
-    def _unregister(self, region: Region) -> None:
-        check(c.unregister(region._handle))
+    def _take_out(self, region: Region) -> None:
         starts, regions = self._sorted
-        place = regions.index(region)
-        self._sorted = (starts[:place] + starts[place + 1:], regions[:place] + regions[place + 1:])
-        region._handle = 0
+        if region in regions:
+            place = regions.index(region)
+            self._sorted = (starts[:place] + starts[place + 1:], regions[:place] + regions[place + 1:])
 
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        with self._lock:
-            self._give_back()
-            yield
-            self._give_back()
-        self._try_to_give_back()
+    def _register(self, region: Region) -> None:
+        check(c.register(self._client._opened(), region.address, region.bytes, ctypes.byref(region._handle)))
+        self._add(region)
+
+    def _unregister(self, region: Region) -> int:
+        """What the library says. OK: its buffer goes. Closed already, or never registered: OK."""
+        try:
+            if region._is_busy:
+                region._arm()
+            self._take_out(region)
+            # One step: the handle is taken, ended and the code kept, and no signal comes between.
+            region._said.extend(map(c.unregister, region._to_end))
+        finally:
+            if not region._is_registered:
+                region._array = None
+            elif region not in self._sorted[1]:
+                self._add(region)
+        return region._said[0] if region._said else OK
 
     def _try_to_give_back(self) -> None:
         while self._ended and not self._lock._is_owned():
@@ -191,83 +249,106 @@ class Regions:
 
     def _give_back(self) -> None:
         while self._ended:
-            region = self._ended.pop()
-            region._uses -= 1
-            if region._uses == 0 and region._handle:
-                self._unregister(region)
+            lent = self._ended[0]
+            for region in lent:
+                region._users.discard(id(lent))
+                if region._is_borrowed and not region._users:
+                    self._unregister(region)
+            del self._ended[0]
 
     def add(self, array: NDArray[Any]) -> Region:
         address, length = _whole(array)
-        with self._locked():
-            return self._register(array, address, length)
+        region = Region(self, array, address, length, is_borrowed=False)
+        try:
+            with self._lock:
+                self._give_back()
+                self._register(region)
+            self._try_to_give_back()
+            return region
+        except BaseException:  # a signal, and nobody gets the region
+            with self._lock:
+                self._unregister(region)
+            raise
 
     def remove(self, region: Region) -> None:
+        if not self._client._is_ours():
+            return
         self._client._end_let_gone(region)
-        with self._locked():
-            if region._handle:
-                self._unregister(region)
+        with self._lock:
+            self._give_back()
+            code = self._unregister(region)
+        check(code)
+        self._try_to_give_back()
 
-    def borrow(self, array: NDArray[Any], address: int, length: int) -> Region:
-        """The region that the memory lies in, or one for as long as operations use it."""
+    def borrow(self, lent: list[Region], array: NDArray[Any], address: int, length: int) -> None:
+        """Lends the region that the memory lies in, or one for as long as operations use it."""
         region = self._find(address, length)
         if region is not None and not region._is_borrowed:
-            return region
-        with self._locked():
+            lent.append(region)
+            return
+        with self._lock:
+            self._give_back()
             region = self._find(address, length)
             if region is None:
-                region = self._register(array, address, length, is_borrowed=True)
-            region._uses += 1
-            return region
+                region = Region(self, array, address, length, is_borrowed=True)
+            lent.append(region)
+            if region._is_borrowed:
+                region._users.add(id(lent))
+            if not region._is_registered:
+                self._register(region)
+        self._try_to_give_back()
 
     def forget(self) -> list[Region]:
-        """The client ends them itself. What is returned must outlive that."""
+        """The client ends them itself. The buffers of what is returned must outlive that."""
         with self._lock:
             regions = self._sorted[1]
             for region in regions:
-                region._handle = 0
+                region._said, region._to_end = [], iter(())  # nobody else ends it
             self._sorted = ([], [])
         return regions
 
-    def pages(self, memory: Any, count: int, is_single: bool) -> Pages:
-        """Where the pages of an operation lie. A page that is given by itself is the whole
-        buffer."""
+    def pages(self, lent: list[Region], memory: Any, count: int, is_single: bool) -> Pages:
+        """Where the pages of an operation lie, in regions that are lent to it. A page that is given
+        by itself is the whole buffer."""
         if isinstance(memory, Pages):
-            pages = memory
+            pages = self._of_region(lent, memory)
         elif isinstance(memory, (list, tuple)):
-            pages = self._each(memory)
+            pages = self._each(lent, memory)
         else:
-            pages = self._rows(memory, 1 if is_single else count, is_single)
+            pages = self._rows(lent, memory, 1 if is_single else count, is_single)
         if len(pages) != count:
-            self.end(pages)
             raise InvalidError(f"there are {count} keys, and memory for {len(pages)} pages")
         return pages
 
-    def end(self, pages: Pages) -> None:
-        self._end_use(pages.kept)
+    def end(self, lent: list[Region]) -> None:
+        """An operation needs them no more. Takes no lock: it may run wherever an object goes, also
+        in a thread that holds the lock. What was ended already changes nothing."""
+        if any(region._is_borrowed for region in lent):
+            self._ended.append(lent)
+            self._try_to_give_back()
 
-    def _end_use(self, regions: Iterable[Region]) -> None:
-        """Takes no lock: it may run wherever an object goes, also in a thread that holds the
-        lock."""
-        self._ended += [region for region in regions if region._is_borrowed]
-        self._try_to_give_back()
+    def _of_region(self, lent: list[Region], pages: Pages) -> Pages:
+        assert pages.region is not None
+        lent.append(pages.region)
+        array = pages.region._array
+        if array is None:  # other memory may lie there now
+            raise InvalidError("the region of these pages is closed: register the memory again")
+        return Pages(pages.rows, pages.read_only, pages._overlap, array=array)
 
-    def _each(self, buffers: Sequence[Any]) -> Pages:
+    def _each(self, lent: list[Region], buffers: Sequence[Any]) -> Pages:
         arrays = [array_of(buffer) for buffer in buffers]
         places = [_whole(array) for array in arrays]
-        regions: list[Region] = []
-        try:
-            for array, (address, length) in zip(arrays, places):
-                regions.append(self.borrow(array, address, length))
-        except BaseException:
-            self._end_use(regions)
-            raise
+        for array, (address, length) in zip(arrays, places):
+            self.borrow(lent, array, address, length)
         rows = rows_of([address for address, _ in places], [length for _, length in places], len(places))
-        return Pages(rows, not all(array.flags.writeable for array in arrays), regions)
+        return Pages(rows, not all(array.flags.writeable for array in arrays))
 
-    def _rows(self, buffer: Any, count: int, is_single: bool) -> Pages:
+    def _rows(self, lent: list[Region], buffer: Any, count: int, is_single: bool) -> Pages:
         if isinstance(buffer, Region):
             raise InvalidError("a region says not where its pages are: give region.pages(offsets, page_bytes)")
         array = array_of(buffer)
+        if count == 0 and array.ndim and len(array) == 0:
+            return Pages(rows_of(0, 0, 0), False, "")
         if is_single or array.ndim < 2:
             address, length = _whole(array)
             if count == 0 or length % count:
@@ -284,10 +365,10 @@ class Regions:
             if stride < page_bytes:
                 raise InvalidError("the array's pages overlap or lie in falling order: give a copy")
             length = stride * (count - 1) + page_bytes
-        region = self.borrow(array, address, length)
+        self.borrow(lent, array, address, length)
         place = (address, stride, page_bytes, count)
         last = self._last
         if last[0] != place:
             addresses = numpy.arange(address, address + stride * count, stride, **_WORDS)
             last = self._last = (place, rows_of(addresses, page_bytes, count))
-        return Pages(last[1], not array.flags.writeable, (region,))
+        return Pages(last[1], not array.flags.writeable, "")

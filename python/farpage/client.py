@@ -5,21 +5,22 @@ from __future__ import annotations
 import atexit
 import ctypes
 import json
-import math
+import operator
 import os
 import threading
 import time
 import warnings
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Callable, Union
 
 import numpy
 
 from farpage import ticket as tickets
-from farpage._library import Notification, c, check
+from farpage._library import EXHAUSTED, Notification, c, check
 from farpage.accesses import accesses_of
 from farpage.buffers import KEY, MIN_VERSION, Region, Regions, address_of, array_of
+from farpage.columns import values_of
 from farpage.counts import Statistics, statistics_of
 from farpage.errors import FarpageTimeoutError, InvalidError
 from farpage.keys import keys_of
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 TIMEOUT_S = 1.0
 EXIT_S = 5.0  # how long the interpreter's exit waits for operations
 SLICE_S = 0.05
+LOOKS = 4  # at operations whose ticket was dropped, in each submission
+FORKED = "this client was opened before the fork: the child opens one of its own"
+_VERSION = numpy.dtype("u8")
 _byte_at: Any = ctypes.c_char.from_buffer
 
 Setting = Union[str, int, float, bool]
@@ -53,22 +57,51 @@ def settings_text(tables: Mapping[str, Mapping[str, Setting]]) -> str:
 
 
 class _Handle:
-    """The library's client. It ends with the last call that uses it: none meets one that is
-    gone."""
+    """The library's client. It ends with the last call that uses it: none meets one that is gone.
+
+    It is there before the call that opens it, so that no signal comes between them.
+    """
 
     __slots__ = ("_as_parameter_", "_pid", "regions")
 
-    def __init__(self, handle: ctypes.c_void_p) -> None:
-        self._as_parameter_ = handle
+    def __init__(self) -> None:
+        self._as_parameter_ = ctypes.c_void_p()  # null until it is open
         self._pid = os.getpid()
-        self.regions: Regions | None = None  # which nobody else has forgotten
+        self.regions: Regions | None = None
 
     def __del__(self) -> None:
-        if self._pid == os.getpid():
-            # The collector may take this before the client that has it.
-            kept = self.regions.forget() if self.regions is not None else None
-            c.close(self._as_parameter_)
-            del kept
+        if self._pid != os.getpid():
+            return
+        kept: list[Region] = []
+        try:
+            if self.regions is not None:  # which the collector may take before the client
+                kept = self.regions.forget()
+        finally:
+            try:
+                c.close(self)
+            finally:
+                for region in kept:
+                    region._array = None
+
+
+def _client_of(call: Any, text: bytes) -> Client:
+    handle = _Handle()
+    try:
+        check(call(text, ctypes.byref(handle._as_parameter_)))
+        return Client(handle)
+    except BaseException:  # whose traceback would keep it open
+        del handle
+        raise
+
+
+def _path_of(config: str | os.PathLike[str]) -> bytes:
+    try:
+        path = os.fsencode(config)
+    except (TypeError, UnicodeEncodeError) as error:
+        raise InvalidError(f"config is no path of a file: {error}") from None
+    if b"\0" in path:
+        raise InvalidError(f"config is no path of a file: {config!r} has a null character")
+    return path
 
 
 def open(node: str | None = None, *, config: str | os.PathLike[str] | None = None, embedded: bool | Mapping[str, Setting] = False,
@@ -89,16 +122,15 @@ def open(node: str | None = None, *, config: str | os.PathLike[str] | None = Non
     InvalidError: the settings; the sentence names the key. NotFoundError: there is no such file.
     UnavailableError, FarpageTimeoutError: no node answers. DeniedError: token or certificate.
     """
-    handle = ctypes.c_void_p()
+    is_embedded = isinstance(embedded, Mapping) or bool(embedded)
     if config is not None:
-        if node is not None or embedded or settings:
+        if node is not None or is_embedded or settings:
             raise InvalidError("a file has all settings: give config alone, or settings alone")
-        check(c.open_file(os.fsencode(config), ctypes.byref(handle)))
-        return Client(_Handle(handle))
+        return _client_of(c.open_file, _path_of(config))
     tables: dict[str, dict[str, Setting]] = {"client": {}}
     if node is not None:
         tables["client"]["node"] = node
-    if embedded is not False:
+    if is_embedded:
         tables["client"]["embedded"] = True
         tables["embedded"] = dict(embedded) if isinstance(embedded, Mapping) else {}
     for name, value in settings.items():
@@ -110,8 +142,7 @@ def open(node: str | None = None, *, config: str | os.PathLike[str] | None = Non
         text = settings_text(tables).encode()
     except (TypeError, UnicodeEncodeError) as error:
         raise InvalidError(f"a setting is neither text nor a number: {error}") from None
-    check(c.open(text, ctypes.byref(handle)))
-    return Client(_Handle(handle))
+    return _client_of(c.open, text)
 
 
 class Client:
@@ -136,14 +167,17 @@ class Client:
     """
 
     def __init__(self, handle: _Handle) -> None:
-        self._handle: _Handle | None = handle
+        self._handle: _Handle | None = None
         self._pid = os.getpid()
         self._why_not = ""
-        self._regions = handle.regions = Regions(self)
+        self._regions = Regions(self)
         self._answers = threading.Lock()  # one thread at a time reads a ticket's answers
         self._operations: dict[int, Operation] = {}  # that may still use their memory
         self._let_gone: dict[int, Operation] = {}  # those of them whose ticket has gone
+        self._in_turn: Iterator[int] = iter(())  # keys of these to look at
+        handle.regions = self._regions
         _CLIENTS.add(self)
+        self._handle = handle
 
     # ---- Operations
 
@@ -177,12 +211,11 @@ class Client:
         """Blocks until every put and remove that was submitted before has its results.
         FarpageTimeoutError: one has none by then, and goes on."""
         self._opened()
-        microseconds(timeout_s)
-        until = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
+        until_us = microseconds(timeout_s) + int(time.monotonic() * 1e6)
         # farpage_flush() in slices, between which Python sees signals, would wait for ever newer
         # puts of other threads.
         for operation in list(self._operations.values()):
-            if operation.is_write and not tickets.wait_done(operation, microseconds(max(0, until - time.monotonic()))):
+            if operation.is_write and not tickets.wait_done(operation, max(0, until_us - int(time.monotonic() * 1e6))):
                 raise FarpageTimeoutError("puts or removes are under way still: flush again")
 
     # ---- Pages fetched ahead, with ahead={"pages": ...}
@@ -250,18 +283,20 @@ class Client:
         operation = Operation(self, is_write=not is_written)
         try:
             found, is_single = keys_of(keys)
-            pages = operation.pages = self._regions.pages(memory, len(found), is_single)
-            if is_written and pages.read_only:
+            pages = self._regions.pages(operation.lent, memory, len(found), is_single)
+            if is_written and pages.read_only and len(pages):
                 raise InvalidError("the memory is read-only: fetch into a writable buffer")
+            if is_written:
+                pages.refuse_overlap()
             rows = pages.rows.copy()
             words = found.view(numpy.uint64)
             rows[:, KEY], rows[:, KEY + 1] = words[:, 0], words[:, 1]
             if min_version is not None:
-                rows[:, MIN_VERSION] = min_version
+                rows[:, MIN_VERSION] = values_of("min_version", min_version, len(found), _VERSION)
             return self._submit(call, answer, rows, operation, timeout_s)
         except BaseException:  # whose traceback would keep the memory registered
             if not operation.has_begun:
-                operation.end_pages()
+                operation.end_lending()
             raise
 
     def _name(self, call: Any, answer: Callable[[Operation], Any], keys: Keys, timeout_s: float | None) -> Ticket:
@@ -278,7 +313,12 @@ class Client:
             if completions is not None:
                 watch = completions.watch()
                 told = ctypes.byref(Notification(ctypes.sizeof(Notification), completions.handle, watch.tag))
-            check(call(opened, ctypes.byref(_byte_at(rows)) if len(rows) else None, len(rows), timeout_us, told, ctypes.byref(operation.handle)))
+            arguments = (opened, ctypes.byref(_byte_at(rows)) if len(rows) else None, len(rows), timeout_us, told, ctypes.byref(operation.handle))
+            code = call(*arguments)
+            if code == EXHAUSTED and self._let_gone:  # the place of one that is released, perhaps
+                self._sweep_all()
+                code = call(*arguments)
+            check(code)
             self._operations[id(operation)] = operation
             return Ticket(operation, answer, watch)
         except BaseException:
@@ -298,10 +338,7 @@ class Client:
         self._why_not = "the client is closed: open another"
         while self._operations:
             self._wait_for_operations(SLICE_S)
-        kept = self._regions.forget()
-        self._handle.regions = None
-        self._handle = None
-        del kept
+        self._handle = None  # with which the regions end
 
     def __enter__(self) -> Client:
         return self
@@ -323,6 +360,11 @@ class Client:
             raise InvalidError(self._why_not)
         return handle
 
+    def _refuse_fork(self) -> None:
+        """Before any lock, also of what still answers when the client is closed."""
+        if self._pid != os.getpid():
+            raise InvalidError(FORKED)
+
     def _is_ours(self) -> bool:
         return self._pid == os.getpid() and not _IS_OVER
 
@@ -337,9 +379,18 @@ class Client:
 
     def _end(self, key: int) -> None:
         self._operations.pop(key, None)
-        self._let_gone.pop(key, None)
+        self._let_gone.pop(key, None)  # last: what a signal leaves here, the next submission ends
 
     def _sweep(self) -> None:
+        """Looks at a few in turn: a submission costs the same however many there are."""
+        if not operator.length_hint(self._in_turn):
+            self._in_turn = iter(list(self._let_gone))
+        for _, key in zip(range(LOOKS), self._in_turn):
+            operation = self._let_gone.get(key)
+            if operation is not None and c.ticket_released(operation) == 1:
+                self._end(key)
+
+    def _sweep_all(self) -> None:
         for key, operation in list(self._let_gone.items()):
             if c.ticket_released(operation) == 1:
                 self._end(key)
@@ -347,7 +398,7 @@ class Client:
     def _end_let_gone(self, region: Region) -> None:
         """Waits for operations in a region whose tickets have gone: nobody else can."""
         for key, operation in list(self._let_gone.items()):
-            if operation.pages is not None and region in operation.pages.kept:
+            if region in operation.lent:
                 tickets.wait_released(operation, microseconds(None))
                 self._end(key)
 
@@ -391,7 +442,10 @@ def _end_all() -> None:
 
 def _forked() -> None:
     for client in list(_CLIENTS):
-        client._why_not = "this client was opened before the fork: the child opens one of its own"
+        client._why_not = FORKED
+        # Threads that had them may be missing here.
+        client._answers = threading.Lock()
+        client._regions.renew_lock()
 
 
 atexit.register(_end_all)

@@ -25,7 +25,10 @@ _CANONICAL = b"farpage-facts-1\n"
 
 def _bytes_of(text: Text, what: str) -> bytes:
     if isinstance(text, str):
-        return text.encode()
+        try:
+            return text.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidError(f"{what} is no text of Unicode: {error}") from None
     if isinstance(text, (bytes, bytearray, memoryview)):
         return bytes(text)
     raise InvalidError(f"{what} is of type {type(text).__name__}: give text or bytes")

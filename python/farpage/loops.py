@@ -41,14 +41,13 @@ class Completions:
     """The library's queue of tags for one loop; the loop's own reader keeps it."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        handle = ctypes.c_void_p()
-        check(c.completions_new(ctypes.byref(handle)))
-        self.handle = handle
+        self.handle = ctypes.c_void_p()  # before the call that makes it, and a signal behind that
+        check(c.completions_new(ctypes.byref(self.handle)))
         self._loop = weakref.ref(loop)
         self._tags = itertools.count()
         self._watches: dict[int, Watch] = {}
-        self._room = (ctypes.c_uint64 * TAGS)()
-        loop.add_reader(c.completions_fd(handle), self._take)
+        self._room, self._taken = (ctypes.c_uint64 * TAGS)(), ctypes.c_size_t()
+        loop.add_reader(c.completions_fd(self.handle), self._take)
 
     def __del__(self) -> None:
         if hasattr(self, "handle"):
@@ -63,12 +62,20 @@ class Completions:
         self._watches.pop(watch.tag, None)
 
     def _take(self) -> None:
-        taken = ctypes.c_size_t()
-        check(c.completions_take(self.handle, self._room, TAGS, ctypes.byref(taken)))
-        for tag in self._room[: taken.value]:
-            watch = self._watches.pop(tag, None)
+        try:
+            check(c.completions_take(self.handle, self._room, TAGS, ctypes.byref(self._taken)))
+            self._end_watches()
+        except BaseException:  # a signal came behind the call, which gives each tag once
+            self._end_watches()
+            raise
+
+    def _end_watches(self) -> None:
+        """Of the tags that were taken; of those that have ended already nothing more."""
+        for tag in self._room[: self._taken.value]:
+            watch = self._watches.get(tag)
             if watch is not None:
                 watch.end()
+                self._watches.pop(tag, None)
 
 
 # Weak both ways: a watch's futures hold their loop, which would hold itself.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import os
+import pathlib
+import secrets
 from typing import TYPE_CHECKING, Any
 
 from farpage import client as clients
@@ -11,7 +12,14 @@ from farpage import client as clients
 if TYPE_CHECKING:
     from farpage.client import Client, Setting
 
-_NUMBERS = itertools.count()
+LONGEST_NAME = 32
+
+
+def _state_path(name: str) -> pathlib.Path:
+    """Where a node with a name keeps its epoch (client/embedded/user_folder.h)."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    folder = f"{runtime}/farpage" if runtime.startswith("/") else f"/tmp/farpage-{os.geteuid()}"
+    return pathlib.Path(folder, f"{name}.state")
 
 
 class Node:
@@ -27,9 +35,15 @@ class Node:
     """
 
     def __init__(self, *, pool_bytes: int | str = "64MiB", page_bytes: int | str = "64KiB", name: str | None = None) -> None:
-        self.name = f"python-{os.getpid()}-{next(_NUMBERS)}" if name is None else name
-        self._settings: dict[str, Setting] = {"name": self.name, "pool_bytes": pool_bytes, "page_bytes": page_bytes}
-        self._client = self.open(staging_bytes=0, lanes=1)
+        self.name = name
+        # Which nobody guesses: clients of this process reach it by a name too.
+        own = secrets.token_hex(LONGEST_NAME // 2) if name is None else name
+        self._settings: dict[str, Setting] = {"name": own, "pool_bytes": pool_bytes, "page_bytes": page_bytes}
+        try:
+            self._client = self.open(staging_bytes=0, lanes=1)
+        finally:
+            if name is None:  # no later run has this name: what the node writes there goes with it
+                _state_path(own).unlink(missing_ok=True)
 
     def open(self, **settings: Any) -> Client:
         """A client of this node; `settings` are keys of [client] in docs/client.md. Close it before

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 import numpy
 
 from farpage._library import BUSY, FOREVER_US, OK, TIMEOUT, c, check
-from farpage.buffers import Pages, address_of
+from farpage.buffers import address_of
 from farpage.errors import FarpageTimeoutError, InvalidError, error_of
 from farpage.loops import Watch, running_loop
 
 if TYPE_CHECKING:
+    from farpage.buffers import Region
     from farpage.client import Client
 
 # farpage_page_verdict_t and farpage_put_result_t, without what they reserve.
@@ -29,40 +30,47 @@ POLL_S = 0.005  # between looks at an operation whose end no event loop hears of
 def microseconds(time_s: float | None, what: str = "a timeout") -> int:
     if time_s is None:
         return FOREVER_US
-    if not time_s >= 0:
+    try:
+        is_time, is_long = bool(time_s >= 0), bool(time_s >= 1e13)
+        time_us = int(time_s * 1e6) if is_time and not is_long else FOREVER_US
+    except (TypeError, ValueError):
+        raise InvalidError(f"{what} is {time_s!r}: give a number of seconds, or None for none") from None
+    if not is_time:
         raise InvalidError(f"{what} of {time_s} s: give 0 or more, or None for none")
-    return min(FOREVER_US, int(time_s * 1e6)) if time_s < 1e13 else FOREVER_US
+    return time_us
 
 
 class Operation:
-    """The library's ticket, and the memory that it lends: it goes when nobody needs it any more.
+    """The library's ticket, and the memory that is lent to it: it goes when nobody needs it any
+    more.
 
-    It is there before the call that begins it, so that no signal comes between that and its memory.
-    The client keeps it until it is released, so that no memory goes before that.
+    It is there before the call that begins it, and before its memory is registered, so that no
+    signal comes between them. The client keeps it until it is released, so that no memory goes
+    before that.
     """
 
-    __slots__ = ("_as_parameter_", "client", "handle", "is_write", "pages")
+    __slots__ = ("_as_parameter_", "client", "handle", "is_write", "lent")
 
     def __init__(self, client: Client, *, is_write: bool) -> None:
         self.handle = self._as_parameter_ = ctypes.c_void_p()  # null until it has begun
-        self.client = client
-        self.pages: Pages | None = None
+        self.lent: list[Region] = []
         self.is_write = is_write  # a put or a remove
+        self.client = client
 
     @property
     def has_begun(self) -> bool:
         return self.handle.value is not None
 
-    def end_pages(self) -> None:
+    def end_lending(self) -> None:
         """Its memory is not needed any more."""
-        pages, self.pages = self.pages, None
-        if pages is not None:
-            self.client._regions.end(pages)
+        self.client._regions.end(self.lent)
 
     def __del__(self) -> None:
-        if self.client._is_ours():
-            c.ticket_free(self)
-            self.end_pages()
+        if hasattr(self, "client") and self.client._is_ours():
+            try:
+                c.ticket_free(self)
+            finally:
+                self.end_lending()
 
 
 def wait_done(operation: Operation, timeout_us: int) -> bool:
@@ -107,17 +115,24 @@ class Ticket:
         self._operation, self._answer, self._watch = operation, answer, watch
 
     def __del__(self) -> None:
-        self._operation.client._let_go(self._operation)
+        if hasattr(self, "_operation"):
+            self._operation.client._let_go(self._operation)
 
     @property
     def done(self) -> bool:
         """Whether every page has its answer. Does not block."""
-        return bool(c.ticket_done(self._operation) == 1)
+        return self._says(c.ticket_done)
 
     @property
     def released(self) -> bool:
         """Whether the operation touches no memory any more. Does not block."""
-        return bool(c.ticket_released(self._operation) == 1)
+        return self._says(c.ticket_released)
+
+    def _says(self, question: Callable[[Operation], int]) -> bool:
+        answer = question(self._operation)
+        if answer < 0:
+            raise InvalidError(c.last_error().decode("utf-8", "replace"))
+        return answer == 1
 
     def wait(self, timeout_s: float | None = None) -> Any:
         """Blocks until it is done, and returns `result()`. FarpageTimeoutError: `timeout_s` seconds
@@ -142,15 +157,18 @@ class Ticket:
         Of `put` an array of PUT_RESULT: `code` (Code) and `version`. Of `remove` the number of keys
         that had a page; not acknowledged is FarpageTimeoutError or UnavailableError.
         """
+        self._operation.client._refuse_fork()
         return self._answer(self._operation)
 
     def why(self) -> str:
         """Of a put or a remove that was not acknowledged: a sentence; "" if none, or not done."""
+        self._operation.client._refuse_fork()
         with self._operation.client._answers:
             text: bytes = c.ticket_why(self._operation)
             return text.decode("utf-8", "replace")
 
     def __await__(self) -> Generator[Any, None, Any]:
+        self._operation.client._refuse_fork()
         loop = running_loop()
         if loop is None:
             raise InvalidError("no event loop of asyncio runs in this thread: use wait()")

@@ -172,6 +172,53 @@ assert client.fetch(key(1), into, timeout_s=30).wait()["verdict"][0] == 1 and in
 """)
         self.assertEqual(output.count("before the fork"), 4, output)
 
+    def test_a_ticket_of_before_the_fork_is_refused_at_once(self):
+        """Also with all locks in the hands of a thread that the child lacks."""
+        output = self.run_to_its_end("""
+import asyncio
+async def submit():
+    ticket = client.exists([key(1)], timeout_s=30)
+    await ticket
+    return ticket
+tickets = [client.put(key(1), content(1), timeout_s=30), client.remove(key(2), timeout_s=30), asyncio.run(submit())]
+for ticket in tickets:
+    ticket.wait()
+region = client.register(bytearray(64))
+taken, over = threading.Event(), threading.Event()
+def hold():
+    with client._answers, client._regions._lock:
+        taken.set()
+        over.wait()
+thread = threading.Thread(target=hold)
+thread.start()
+taken.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    async def wait(ticket):
+        return await ticket
+    for ticket in tickets:
+        for call in (lambda: ticket.done, lambda: ticket.released, ticket.result, ticket.why, ticket.wait, lambda: ticket.wait(0), ticket.wait_released,
+                     lambda: asyncio.run(wait(ticket))):
+            try:
+                print("answered", call())
+            except farpage.InvalidError as error:
+                print("refused", "fork" in str(error))
+    for call in (lambda: client.register(bytearray(8)), client.flush, client.statistics, lambda: client.announce([key(1)]), lambda: client.remove(key(1))):
+        try:
+            print("answered", call())
+        except farpage.InvalidError as error:
+            print("refused", "fork" in str(error))
+    region.close()
+    client.close()
+    del tickets, ticket, region
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+over.set()
+thread.join()
+""")
+        self.assertEqual(output, "refused True\n" * (3 * 8 + 5))
+
     def test_processes_of_multiprocessing(self):
         self.run_to_its_end("""
 import multiprocessing

@@ -4,8 +4,10 @@ import concurrent.futures
 import gc
 import mmap
 import os
+import pathlib
 import signal
 import sys
+import tempfile
 import unittest
 import unittest.mock
 import warnings
@@ -77,14 +79,75 @@ class LifetimeTest(ClientCase):
         self.fetch(key(1), places)
         region.close()
         region.close()
-        del region, places
         self.assertIsNone(gone())
+        with self.assertRaisesRegex(farpage.InvalidError, "the region of these pages is closed"):
+            self.client.fetch(key(1), places)  # other memory may lie there
+
+    def test_a_closed_region_lets_its_buffer_go(self):
+        client = farpage.open(embedded=True, lanes=1)
+        self.addCleanup(client.close)
+        resizable, mapped, left = bytearray(64), mmap.mmap(-1, PAGE_BYTES), bytearray(64)
+        closed = client.register(resizable)
+        closed.close()
+        resizable.extend(b"x")
+        with client.register(mapped) as region:
+            pass
+        mapped.close()
+        registered = client.register(left)
+        client.close()
+        left.extend(b"x")
+        for each in (closed, region, registered):
+            each.close()
 
     def test_a_region_waits_for_operations_whose_tickets_were_dropped(self):
         memory = numpy.zeros((64, PAGE_BYTES), numpy.uint8)
         for _ in range(20):
             with self.client.register(memory):
                 self.client.fetch([key(1)] * 64, memory, timeout_s=30)
+
+    def test_a_submission_asks_for_a_few_of_the_dropped_tickets(self):
+        """However many there are, and for all of them in turn."""
+        for _ in range(50):
+            self.client.put(key(1), content(1), timeout_s=30)
+        asked, real, is_over = [], farpage._library.c.ticket_released, False
+
+        def released(operation):
+            asked.append(operation.handle.value)
+            return real(operation) if is_over else 0
+
+        with unittest.mock.patch.object(farpage._library.c, "ticket_released", released):
+            for _ in range(50):  # none is released, as it seems
+                self.client.put(key(1), content(1), timeout_s=30)
+            dropped = set(asked)
+            self.assertGreaterEqual(len(dropped), 50)
+            ticket = self.client.exists(key(1))
+            seen, most = set(), 0
+            for _ in range(len(dropped)):
+                asked.clear()
+                held = self.client.exists(key(1))
+                most = max(most, len(asked))
+                seen.update(asked)
+                asked.clear()
+                held.wait()
+                del held
+            self.assertLessEqual(most, 8)
+            self.assertLessEqual(dropped, seen)
+            is_over = True
+            ticket.wait()
+            for _ in range(len(self.client._operations)):
+                self.client.exists(key(1), timeout_s=30).wait()
+            self.assertLessEqual(len(self.client._operations), 1)
+
+    def test_places_of_dropped_tickets_are_taken_at_need(self):
+        """Also if a submission has not looked at them yet."""
+        with farpage.open(embedded=True, lanes=1, queue_depth=64) as client:
+            tickets = [client.exists(key(1)) for _ in range(64)]
+            for ticket in tickets:
+                ticket.wait_released()
+            with unittest.mock.patch.object(farpage._library.c, "ticket_released", lambda _: 0):
+                del ticket, tickets
+            client._in_turn = iter([0] * 64)
+            self.assertEqual(client.exists(key(1)).wait()["reason"][0], farpage.Reason.MISS)
 
     def test_a_view_of_the_same_buffer_shares_its_registration(self):
         memory = bytearray(PAGE_BYTES)
@@ -140,7 +203,7 @@ class LifetimeTest(ClientCase):
                 raise KeyboardInterrupt
 
         with unittest.mock.patch.object(regions, "_lock", Interrupted(regions._lock)), self.assertRaises(KeyboardInterrupt):
-            regions._ended = [unittest.mock.Mock(_uses=2)]
+            regions._ended = [[]]
             regions._try_to_give_back()
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             self.assertTrue(pool.submit(regions._lock.acquire, timeout=10).result())
@@ -149,10 +212,9 @@ class LifetimeTest(ClientCase):
     def test_what_is_registered_for_an_operation_is_never_seen_as_registered_for_good(self):
         seen, real = [], self.client._regions._register
 
-        def register(*arguments, **named):
-            region = real(*arguments, **named)
+        def register(region):
             seen.append(region._is_borrowed)
-            return region
+            real(region)
 
         with unittest.mock.patch.object(self.client._regions, "_register", register):
             self.put(key(1), bytearray(content(1)))
@@ -257,7 +319,8 @@ class OpeningTest(unittest.TestCase):
     def test_wrong_settings_are_refused_by_name(self):
         for sentence, arguments in (("lane", {"embedded": True, "lanez": 2}), ("lanes", {"embedded": True, "lanes": 65}), ("client.node", {}), ("tabel", {"tabel": {"x": 1}}),
                                     ("neither text", {"embedded": True, "lanes": object()}), ("neither text", {"node": "\ud800"}),
-                                    ("alone", {"config": "x", "embedded": True})):
+                                    ("alone", {"config": "x", "embedded": True}), ("alone", {"config": "x", "embedded": {}}), ("null", {"config": "a\0b"}),
+                                    ("no path", {"config": 7}), ("no path", {"config": "\ud800"}), ("client.node", {"embedded": None}), ("client.node", {"embedded": 0})):
             with self.assertRaisesRegex(farpage.InvalidError, sentence):
                 farpage.open(**arguments)
 
@@ -284,6 +347,31 @@ class OpeningTest(unittest.TestCase):
                 into = bytearray(4096)
                 self.assertEqual(other.fetch(key(1), into, timeout_s=30).wait()["verdict"][0], farpage.Verdict.READY)
                 self.assertEqual(bytes(into), content(1, 4096))
+
+    def test_a_node_without_a_name_is_this_processs_alone_and_leaves_nothing(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_RUNTIME_DIR=folder):
+            served = pathlib.Path(folder, "farpage")
+            with farpage.Node(pool_bytes="1MiB") as node, farpage.Node(pool_bytes="1MiB") as other, node.open() as client:
+                self.assertEqual((node.name, other.name), (None, None))
+                names = sorted(each.name for each in served.iterdir())
+                self.assertEqual(len(names), 2)
+                for name in names:
+                    self.assertRegex(name, r"^[0-9a-f]{32}\.sock$")
+                self.assertEqual(client.put(key(1), content(1), timeout_s=30).wait()["code"][0], farpage.Code.OK)
+            self.assertEqual(list(served.iterdir()), [])
+            with self.assertRaises(farpage.InvalidError):
+                farpage.Node(pool_bytes="much")
+            result = run_script("import farpage; node = farpage.Node(pool_bytes='1MiB'); client = node.open()")
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertEqual(list(served.iterdir()), [])
+
+    def test_a_node_with_a_name_has_it(self):
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.dict(os.environ, XDG_RUNTIME_DIR=folder):
+            with farpage.Node(pool_bytes="1MiB", name="ours") as node, farpage.open(embedded={"name": "ours", "pool_bytes": "1MiB"}) as other:
+                self.assertEqual(node.name, "ours")
+                other.put(key(1), content(1), timeout_s=30).wait()
+                with node.open() as client:
+                    self.assertEqual(client.leading([key(1)]), 1)
 
     def test_the_package_loads_little_and_says_what_it_has(self):
         self.assertRegex(farpage.__version__, r"^\d+\.\d+\.\d+$")

@@ -120,6 +120,45 @@ class BuffersTest(ClientCase):
                 with self.assertRaisesRegex(farpage.InvalidError, sentence):
                     call(names, memory)
 
+    def test_no_pages_are_done_at_once_in_every_form(self):
+        array = numpy.zeros((0, 16), numpy.uint8)
+        frozen = numpy.zeros((0, PAGE_BYTES), numpy.uint8)
+        frozen.flags.writeable = False
+        with self.client.register(bytearray(PAGE_BYTES)) as region:
+            for names in ([], (), array):
+                for memory in ([], (), numpy.zeros((0, PAGE_BYTES), numpy.uint8), numpy.zeros(0), frozen, bytearray(), b"", memoryview(b""), region.pages([], 8)):
+                    for call in (self.client.fetch, self.client.put):
+                        self.assertEqual(len(call(names, memory, timeout_s=30).wait()), 0)
+                    with self.assertRaisesRegex(farpage.InvalidError, "1 keys|empty"):
+                        self.client.put([key(1)], memory)
+                self.assertEqual(len(self.client.exists(names).wait()), 0)
+                self.assertEqual((self.client.remove(names).wait(), self.client.leading(names)), (0, 0))
+        with self.assertRaisesRegex(farpage.InvalidError, "0 keys"):
+            self.client.fetch(array, numpy.zeros((4, 8), numpy.uint8))
+
+    def test_pages_that_share_memory_are_put_and_not_fetched(self):
+        memory = numpy.frombuffer(bytearray(content(440, 4 * 4096)), numpy.uint8)
+        rows = memory.reshape(4, 4096)
+        names = keys(440, 3)
+        with self.client.register(memory) as region:
+            for places, one, other in (([rows[1], rows[0], rows[1]], 0, 2), ([rows[0], rows[3], memory[4097:8193]], None, None),
+                                       ([memory[:4096], rows[2], memory[4095:8191]], 0, 2), ([memory, rows[0], rows[3]], 0, 1), ([rows[3], rows[2], memory[12287:12288]], 1, 2),
+                                       (region.pages([0, 8192, 4095], 4096), 0, 2), (region.pages([8192, 4096, 0], 4096), None, None), (region.pages([7, 9000, 7], 64), 0, 2)):
+                self.put(names, places)
+                for _ in range(2):
+                    if one is None:
+                        self.fetch(names, places)
+                        continue
+                    with self.assertRaisesRegex(farpage.InvalidError, f"pages {one} and {other} share memory"):
+                        self.client.fetch(names, places)
+
+    def test_wrong_pages_of_a_region_are_refused_with_a_sentence(self):
+        with self.client.register(bytearray(64)) as region:
+            for offsets, page_bytes in (([0], 1.5), ([0], "8"), ([0], None), ([[0], [0, 1]], 8), (["a"], 8), ([1 << 64], 8), (None, 8), ([True], 8)):
+                with self.assertRaisesRegex(farpage.InvalidError, "whole numbers"):
+                    region.pages(offsets, page_bytes)
+            self.assertEqual(len(region.pages(8, numpy.int8(8))), 1)
+
     def test_wrong_keys_are_refused_with_a_sentence(self):
         for names in (b"", "a text of 16 by.", [key(1), b"short"], [key(1), "x"], bytearray(16), 7, None, numpy.zeros(16), numpy.zeros((2, 15), numpy.uint8), {}):
             for call in (self.client.exists, self.client.remove, lambda each: self.client.fetch(each, bytearray(16))):
@@ -130,7 +169,14 @@ class BuffersTest(ClientCase):
         for timeout_s in (-1, float("nan")):
             with self.assertRaisesRegex(farpage.InvalidError, "timeout"):
                 self.client.exists(key(1), timeout_s=timeout_s)
+        for timeout_s in ("1", b"1", [1], 1j, numpy.ones(2)):
+            for call in (lambda given: self.client.exists(key(1), timeout_s=given), lambda given: self.client.flush(timeout_s=given)):
+                with self.assertRaisesRegex(farpage.InvalidError, "a timeout is .*: give a number of seconds"):
+                    call(timeout_s)
         self.client.exists(key(1), timeout_s=float("inf")).wait(1e30)
+        self.client.exists(key(1), timeout_s=10 ** 400).wait(10 ** 400)
+        for timeout_s in (10 ** 400, 1e300, float("inf"), None, 30, numpy.float32(30)):
+            self.client.flush(timeout_s=timeout_s)
 
 
 class OperationsTest(ClientCase):
@@ -155,6 +201,19 @@ class OperationsTest(ClientCase):
         self.assertEqual(self.client.fetch(key(10), into, min_version=version, timeout_s=5).wait()["verdict"][0], farpage.Verdict.READY)
         verdicts = self.client.fetch(key(10), into, min_version=[version + 1], timeout_s=5).wait()
         self.assertEqual(verdicts["reason"][0], farpage.Reason.STALE)
+
+    def test_versions_are_checked(self):
+        names, into = keys(10, 4), numpy.zeros((4, PAGE_BYTES), numpy.uint8)
+        versions = self.put(names, contents(10, 4))["version"]
+        for given in (None, 0, 1, versions, list(versions), versions[0], [0, 0, 0, int(versions[3])], numpy.zeros(4, numpy.int8), versions.astype(">u8")):
+            self.assertEqual(set(self.client.fetch(names, into, min_version=given, timeout_s=30).wait()["verdict"]), {farpage.Verdict.READY})
+        for given in ((1 << 64) - 1, numpy.full(4, (1 << 64) - 1, numpy.uint64)):
+            self.assertEqual(set(self.client.fetch(names, into, min_version=given, timeout_s=5).wait()["reason"]), {farpage.Reason.STALE})
+        for given in (-1, [-1] * 4, [0, 0, 0, -1], 1 << 64, [1 << 64] * 4, 1.7, 1.0, float("nan"), "x", b"1", True, 1j, object(), [[0], [0, 1]], [1, 2], [1], [], [[1]] * 4,
+                      numpy.array([-1] * 4)):
+            with self.subTest(given=given), self.assertRaisesRegex(farpage.InvalidError, "min_version"):
+                self.client.fetch(names, into, min_version=given)
+        self.assertFalse(self.client._regions._sorted[0])
 
     def test_asked_counted_and_removed(self):
         self.put(keys(20, 3), contents(20, 3))
@@ -213,6 +272,13 @@ class KeysTest(unittest.TestCase):
                 farpage.KeySpace(facts)
         with self.assertRaises(farpage.InvalidError):
             farpage.page_key("space", 7)
+
+    def test_text_that_no_bytes_stand_for_is_refused(self):
+        space = farpage.KeySpace(model="m")
+        for call in (lambda: farpage.page_key("\ud800", "x"), lambda: farpage.page_key("x", "\ud800"), lambda: farpage.KeySpace(model="\ud800"),
+                     lambda: farpage.KeySpace({"\ud800": "m"}), lambda: space.key("\ud800"), lambda: space.keys(["a", "\ud800"])):
+            with self.assertRaisesRegex(farpage.InvalidError, "no text of Unicode"):
+                call()
 
 
 if __name__ == "__main__":
