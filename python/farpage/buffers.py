@@ -21,10 +21,13 @@ if TYPE_CHECKING:
     from farpage.client import Client
 
 # farpage_page_t as six words: a row of them is filled and copied several times as fast as one of a
-# structured type.
+# structured type, but for its key, of two words.
 PAGE_WORDS = 6
-PAGE_SIZE, KEY, DATA, BYTES, MIN_VERSION = 0, 1, 3, 4, 5  # a key has two
+PAGE_SIZE, KEY, DATA, BYTES, MIN_VERSION = 0, 1, 3, 4, 5
+KEY_TYPE = numpy.dtype("V16")
+_PAGE_TYPE = numpy.dtype({"names": ["key"], "formats": [KEY_TYPE], "offsets": [8 * KEY], "itemsize": 8 * PAGE_WORDS})
 _WORDS: dict[str, Any] = {"dtype": numpy.uint64}  # arange() is typed without it
+SPARE = 4  # pages of operations to come, in the same place as of one before
 _byte_at: Any = ctypes.c_char.from_buffer
 
 
@@ -120,7 +123,7 @@ class Region:
         if not 1 <= page_bytes <= self.bytes or (starts.size and not (0 <= starts.min() and starts.max() <= self.bytes - page_bytes)):
             raise InvalidError(f"pages of {page_bytes} bytes at these offsets do not lie within the region's {self.bytes} bytes")
         rows = rows_of(starts.astype(numpy.uint64) + numpy.uint64(self.address), page_bytes, starts.size)
-        return Pages(rows, self.read_only, _overlap_of(rows), self)
+        return Pages(rows, self.read_only, _overlap_of(rows), region=self)
 
     def close(self) -> None:
         """Ends the registration, and lets the buffer go, once operations whose tickets were dropped
@@ -138,14 +141,19 @@ class Region:
 class Pages:
     """Where pages lie: one place for each, in registered memory. `len()` says how many."""
 
-    __slots__ = ("_array", "_overlap", "read_only", "region", "rows")
+    __slots__ = ("_array", "_keys", "_overlap", "place", "read_only", "region", "rows")
 
-    def __init__(self, rows: NDArray[Any], read_only: bool, overlap: str | None = None, region: Region | None = None,
-                 array: NDArray[Any] | None = None) -> None:
+    def __init__(self, rows: NDArray[Any], read_only: bool, overlap: str | None = None, *, region: Region | None = None,
+                 array: NDArray[Any] | None = None, place: Any = None) -> None:
         self.rows, self.read_only = rows, read_only  # rows: (pages, PAGE_WORDS)
+        self._keys = rows.view(_PAGE_TYPE)["key"]
         self._overlap = overlap  # a sentence; "": none; None: nobody looked
         self.region = region  # whose pages() made them
         self._array = array  # which keeps the memory while an operation begins
+        self.place = place  # of pages that lie in one row, and may do so again
+
+    def name(self, keys: NDArray[Any]) -> None:
+        self._keys[...] = keys.view(KEY_TYPE)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -191,7 +199,7 @@ class Regions:
     def __init__(self, client: Client) -> None:
         self._client = client
         self.renew_lock()
-        self._last: tuple[Any, Any] = (None, None)  # place and rows: engines come again and again
+        self._spare: dict[Any, Pages] = {}  # by place: engines come again and again
         self._ended: list[list[Region]] = []  # what was lent to operations that need it no more
         self._sorted: tuple[list[int], list[Region]] = ([], [])
 
@@ -323,9 +331,11 @@ class Regions:
     def end(self, lent: list[Region]) -> None:
         """An operation needs them no more. Takes no lock: it may run wherever an object goes, also
         in a thread that holds the lock. What was ended already changes nothing."""
-        if any(region._is_borrowed for region in lent):
-            self._ended.append(lent)
-            self._try_to_give_back()
+        for region in lent:
+            if region._is_borrowed:
+                self._ended.append(lent)
+                self._try_to_give_back()
+                return
 
     def _of_region(self, lent: list[Region], pages: Pages) -> Pages:
         assert pages.region is not None
@@ -333,7 +343,7 @@ class Regions:
         array = pages.region._array
         if array is None:  # other memory may lie there now
             raise InvalidError("the region of these pages is closed: register the memory again")
-        return Pages(pages.rows, pages.read_only, pages._overlap, array=array)
+        return Pages(pages.rows.copy(), pages.read_only, pages._overlap, array=array)
 
     def _each(self, lent: list[Region], buffers: Sequence[Any]) -> Pages:
         arrays = [array_of(buffer) for buffer in buffers]
@@ -366,9 +376,16 @@ class Regions:
                 raise InvalidError("the array's pages overlap or lie in falling order: give a copy")
             length = stride * (count - 1) + page_bytes
         self.borrow(lent, array, address, length)
-        place = (address, stride, page_bytes, count)
-        last = self._last
-        if last[0] != place:
-            addresses = numpy.arange(address, address + stride * count, stride, **_WORDS)
-            last = self._last = (place, rows_of(addresses, page_bytes, count))
-        return Pages(last[1], not array.flags.writeable, "")
+        place = (address, stride, page_bytes, count, array.flags.writeable)
+        spare = self._spare.pop(place, None)  # no other thread has it
+        if spare is not None:
+            return spare
+        addresses = numpy.arange(address, address + stride * count, stride, **_WORDS)
+        return Pages(rows_of(addresses, page_bytes, count), not array.flags.writeable, "", place=place)
+
+    def spare(self, pages: Pages) -> None:
+        """The library has copied them."""
+        if pages.place is not None:
+            if len(self._spare) >= SPARE:
+                self._spare.clear()
+            self._spare[pages.place] = pages

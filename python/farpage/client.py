@@ -19,7 +19,7 @@ import numpy
 from farpage import ticket as tickets
 from farpage._library import EXHAUSTED, Notification, c, check
 from farpage.accesses import accesses_of
-from farpage.buffers import KEY, MIN_VERSION, Region, Regions, address_of, array_of
+from farpage.buffers import MIN_VERSION, Region, Regions, address_of, array_of
 from farpage.columns import values_of
 from farpage.counts import Statistics, statistics_of
 from farpage.errors import FarpageTimeoutError, InvalidError
@@ -288,12 +288,13 @@ class Client:
                 raise InvalidError("the memory is read-only: fetch into a writable buffer")
             if is_written:
                 pages.refuse_overlap()
-            rows = pages.rows.copy()
-            words = found.view(numpy.uint64)
-            rows[:, KEY], rows[:, KEY + 1] = words[:, 0], words[:, 1]
+            pages.name(found)
             if min_version is not None:
-                rows[:, MIN_VERSION] = values_of("min_version", min_version, len(found), _VERSION)
-            return self._submit(call, answer, rows, operation, timeout_s)
+                pages.rows[:, MIN_VERSION] = values_of("min_version", min_version, len(found), _VERSION)
+            ticket = self._submit(call, answer, pages.rows, operation, timeout_s)
+            if min_version is None:
+                self._regions.spare(pages)
+            return ticket
         except BaseException:  # whose traceback would keep the memory registered
             if not operation.has_begun:
                 operation.end_lending()

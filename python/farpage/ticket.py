@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import time
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Callable, Optional
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 import numpy
 
 from farpage._library import BUSY, FOREVER_US, OK, TIMEOUT, c, check
-from farpage.buffers import address_of
 from farpage.errors import FarpageTimeoutError, InvalidError, error_of
 from farpage.loops import Watch, running_loop
 
@@ -70,6 +70,9 @@ class Operation:
             try:
                 c.ticket_free(self)
             finally:
+                # The collector may take it before the client, which would wait for it.
+                self.handle.value = None
+                self.client._end(id(self))
                 self.end_lending()
 
 
@@ -183,15 +186,19 @@ class Ticket:
         return self.result()
 
 
+@functools.lru_cache(maxsize=64)
+def _bytes_at(count: int) -> Callable[[Any], Any]:
+    return (ctypes.c_char * count).from_address
+
+
 def _copied(call: Any, operation: Operation, dtype: Any) -> Any:
     place, count = ctypes.c_void_p(), ctypes.c_size_t()
     with operation.client._answers:
         check(call(operation, ctypes.byref(place), ctypes.byref(count)))
-        # As bytes: to ask a structured array for its address costs more than all the rest.
-        copied = numpy.empty(count.value * dtype.itemsize, numpy.uint8)
-        if place.value is not None and copied.size:
-            ctypes.memmove(address_of(copied), place.value, copied.size)
-    return copied.view(dtype)
+        if not count.value:
+            return numpy.empty(0, dtype)
+        copied = bytearray(_bytes_at(count.value * dtype.itemsize)(place.value))
+    return numpy.frombuffer(copied, dtype)
 
 
 def verdicts(operation: Operation) -> Any:

@@ -258,6 +258,17 @@ for _ in range(5):
 """)
         self.assertEqual((result.returncode, result.stderr[:2000]), (0, ""))
 
+    def test_the_collector_may_take_operations_before_their_client(self):
+        with farpage.open(embedded=True, lanes=1) as client:
+            memory = bytearray(content(1))
+            ticket = client.put(key(1), memory, timeout_s=30)
+            ticket.wait_released()
+            ticket._operation.__del__()
+            self.assertEqual(client._operations, {})
+            with self.assertRaises(farpage.InvalidError):
+                ticket.result()
+            memory.extend(b"x")
+
     def test_a_client_that_is_dropped_is_closed_also_where_warnings_are_errors(self):
         client = farpage.open(embedded=True)
         with warnings.catch_warnings(), self.assertRaises(ResourceWarning):

@@ -101,6 +101,25 @@ class BuffersTest(ClientCase):
         with self.assertRaises(farpage.InvalidError):
             self.client.fetch(keys(300, 3), places)  # their region is closed
 
+    def test_memory_of_one_operation_after_the_other(self):
+        """What an operation has filled in for the library is not the next one's."""
+        memory, others = contents(420, 4), contents(424, 4)
+        self.put(keys(420, 4), memory)
+        versions = self.put(keys(424, 4), others)["version"]
+        into = numpy.zeros_like(memory)
+        for _ in range(3):
+            self.fetch(keys(420, 4), into)
+            self.assertTrue((into == memory).all())
+            late = self.client.fetch(keys(424, 4), into, min_version=versions + 100, timeout_s=5).wait()
+            self.assertEqual(set(late["reason"]), {farpage.Reason.STALE})
+            self.fetch(keys(424, 4), into)
+            self.assertTrue((into == others).all())
+            into.flags.writeable = False
+            self.put(keys(428, 4), into)
+            with self.assertRaisesRegex(farpage.InvalidError, "read-only"):
+                self.client.fetch(keys(424, 4), into)
+            into.flags.writeable = True
+
     def test_pages_of_different_lengths(self):
         lengths = (1, 63, 4096, PAGE_BYTES)
         self.put(keys(400, 4), [content(400 + n, length) for n, length in enumerate(lengths)])
