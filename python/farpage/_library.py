@@ -45,6 +45,7 @@ _CALLS: dict[str, tuple[Any, ...]] = {
     "register": (ctypes.c_int, _pointer, _pointer, _u64, _out),
     "unregister": (ctypes.c_int, _pointer),
     "key": (ctypes.c_int, ctypes.c_char_p, _size, ctypes.c_char_p, _size, _pointer),
+    "keys": (ctypes.c_int, ctypes.c_char_p, _size, ctypes.c_char_p, _size, _size, _pointer),
     "fetch": _operation,
     "put": _operation,
     "remove": _operation,

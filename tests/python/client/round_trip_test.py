@@ -285,6 +285,11 @@ class KeysTest(unittest.TestCase):
         self.assertEqual(space.key("ü"), space.key("ü".encode()))
         self.assertEqual(farpage.page_key(space.namespace, "x"), space.key("x"))
 
+    def test_names_of_one_length(self):
+        space = farpage.KeySpace(model="m")
+        for names in ([], [b"x"], [b"", b""], [b"a\0", b"a\1", "ü"], [content(number, 36) for number in range(64)]):
+            self.assertEqual([row.tobytes() for row in space.keys(names)], [space.key(name) for name in names])
+
     def test_wrong_facts_are_refused(self):
         for facts in ({}, {"": "x"}, {"a" * 4097: ""}, {"a": "b" * 4097}, {"a": "1", b"a": "2"}, {"a": 7}, {7: "a"}):
             with self.assertRaises(farpage.InvalidError):
