@@ -1,0 +1,68 @@
+"""A client that may come later: engines start without a node, and use one as soon as it is
+there."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import farpage
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.1, 5.0
+_log = logging.getLogger("farpage")
+
+
+class Connection:
+    """Opens a client on a thread of its own, again and again until a node answers.
+
+    `prepare(client)` runs on that thread before anyone sees the client: it registers the engine's
+    memory. Settings that no node can mend end it: `why_not` is then a sentence for good.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], prepare: Callable[[farpage.Client], None]) -> None:
+        self.client: farpage.Client | None = None  # None: no node has answered yet
+        self.why_not = "no node has answered yet"
+        self._settings, self._prepare, self._pid = dict(settings), prepare, os.getpid()
+        self._is_ending = threading.Event()
+        self._thread = threading.Thread(target=self._open, name="farpage-open", daemon=True)
+        self._thread.start()
+
+    def _open(self) -> None:
+        pause_s = FIRST_PAUSE_S
+        while not self._is_ending.is_set():
+            client = None
+            try:
+                client = farpage.open(**self._settings)
+                self._prepare(client)
+            except (farpage.UnavailableError, farpage.FarpageTimeoutError) as error:
+                self._tell(logging.WARNING, f"{error}; until a node answers every page is a miss")
+                self._is_ending.wait(pause_s)
+                pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+                continue
+            except Exception as error:  # an engine's thread never sees it
+                if client is not None:
+                    client.close()
+                self._tell(logging.ERROR, f"{error}; every page is a miss until this is mended and the engine starts again")
+                return
+            self.client = client
+            self._tell(logging.INFO, "connected")
+            return
+
+    def _tell(self, level: int, sentence: str) -> None:
+        if sentence != self.why_not:
+            _log.log(level, "farpage: %s", sentence)
+        self.why_not = sentence
+
+    def close(self) -> None:
+        """Ends the client, which waits until no operation touches the engine's memory. In the child
+        of a fork: nothing."""
+        if self._pid != os.getpid():
+            return
+        self._is_ending.set()
+        self._thread.join()
+        client, self.client = self.client, None
+        if client is not None:
+            client.close()
