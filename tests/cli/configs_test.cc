@@ -111,8 +111,8 @@ TEST(Configs, EveryFileHasATest) {
     names.push_back(entry.path().filename().string());
   }
   std::sort(names.begin(), names.end());
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"client.toml", "decode", "grafana.json", "node.toml"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"client.toml", "decode", "engines", "grafana.json",
+                                             "node.toml"}));
 }
 
 }  // namespace
