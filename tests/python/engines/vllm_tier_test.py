@@ -3,6 +3,7 @@ model and a GPU, in an environment that has vLLM (scripts/test-engines)."""
 
 import contextlib
 import hashlib
+import json
 import os
 import pathlib
 import signal
@@ -11,7 +12,8 @@ import time
 import unittest
 
 os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "python"))
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(SOURCE / "python"))
 import numpy  # noqa: E402
 from program import Case, wait_until  # noqa: E402
 from vllm.v1.kv_offload.base import (  # noqa: E402
@@ -49,15 +51,16 @@ class Engine:
     """A manager of vLLM's and its tier, stepped as vLLM's scheduler steps them."""
 
     def __init__(self, case, model="m", dtype="bfloat16", rank=0, blocks=16, **tier):
+        extra = json.loads((SOURCE / "configs/engines/vllm.json").read_text(encoding="utf-8"))["kv_connector_extra_config"]
+        extra["cpu_bytes_to_use"] = 2 * CHUNKS * CHUNK_BYTES
+        extra["secondary_tiers"][0].update({"timeout_ms": PATIENT_MS, "store_timeout_ms": PATIENT_MS, **tier})
         parallel = OffloadingParallelConfig(rank=rank, world_size=2, tp_size=2, pp_size=1, pcp_size=1, dcp_size=1, data_parallel_index=0,
                                             data_parallel_size=1, data_parallel_rank_local=None, is_parallelism_agnostic=False)
         config = OffloadingConfig(
             groups=(OffloadingGroupConfig(tokens_per_block=blocks, layer_names=("l0",), group_id=0),), worker_kv_bytes_per_block=CHUNK_BYTES,
             enable_kv_cache_events=False, engine_id=f"farpage-{os.getpid()}-{id(self)}", model=OffloadingModelConfig(model, dtype),
             cache=OffloadingCacheConfig(blocks, 1), parallel=parallel,
-            extra_config={"spec_name": "TieringOffloadingSpec", "cpu_bytes_to_use": 2 * CHUNKS * CHUNK_BYTES,
-                          "secondary_tiers": [{"type": "FarpageTier", "module_path": "farpage.engines.vllm", "timeout_ms": PATIENT_MS,
-                                               "store_timeout_ms": PATIENT_MS, **tier}]})
+            extra_config=extra)
         self.manager = OffloadingSpecFactory.create_spec(config).get_manager()
         self.tier = self.manager.secondary_tiers[0]
         self.view = numpy.asarray(self.manager.primary_tier.get_kv_memoryview())
