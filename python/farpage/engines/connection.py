@@ -33,23 +33,27 @@ class Connection:
     def _open(self) -> None:
         pause_s = FIRST_PAUSE_S
         while not self._is_ending.is_set():
-            client = None
             try:
-                client = farpage.open(**self._settings)
-                self._prepare(client)
+                self.client = self._opened()
             except (farpage.UnavailableError, farpage.FarpageTimeoutError) as error:
                 self._tell(logging.WARNING, f"{error}; until a node answers every page is a miss")
                 self._is_ending.wait(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 continue
             except Exception as error:  # an engine's thread never sees it
-                if client is not None:
-                    client.close()
                 self._tell(logging.ERROR, f"{error}; every page is a miss until this is mended and the engine starts again")
                 return
-            self.client = client
             self._tell(logging.INFO, "connected")
             return
+
+    def _opened(self) -> farpage.Client:
+        client = farpage.open(**self._settings)
+        try:
+            self._prepare(client)
+        except BaseException:
+            client.close()
+            raise
+        return client
 
     def _tell(self, level: int, sentence: str) -> None:
         if sentence != self.why_not:

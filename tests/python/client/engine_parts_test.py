@@ -1,0 +1,300 @@
+"""What the adapters for engines share, without an engine: lookups, transfers, namespaces, and a
+client that comes later."""
+
+import logging
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+import numpy
+from client_case import PAGE_BYTES, READY, RECOMPUTE, ClientCase, content, contents, farpage, key, keys
+from farpage.engines.connection import Connection
+from farpage.engines.lookups import Lookups
+from farpage.engines.namespaces import PIECE_BYTES, PIECES, page_space, weights_digest
+from farpage.engines.transfers import Job, Transfers
+from program import Case, wait_until
+
+FOREVER_S = 1000
+
+
+class FakeTicket:
+    """A ticket whose end the test decides."""
+
+    def __init__(self, verdicts=(), codes=()):
+        self.done = self.released = False
+        self.verdicts, self.codes = list(verdicts), list(codes)
+
+    def end(self, released=True):
+        self.done, self.released = True, released
+
+    def result(self):
+        if self.codes:
+            return numpy.array([(code, 1) for code in self.codes], farpage.ticket.PUT_RESULT)
+        rows = numpy.zeros(len(self.verdicts), farpage.ticket.VERDICT)
+        rows["verdict"] = self.verdicts
+        rows["reason"] = [0 if verdict == READY else farpage.Reason.MISS for verdict in self.verdicts]
+        return rows
+
+    def wait_released(self):
+        self.end()
+
+
+class LookupsTest(unittest.TestCase):
+    def setUp(self):
+        self.asked, self.tickets = [], []
+        self.lookups = Lookups(self.begin)
+
+    def begin(self, names):
+        self.asked.append(names)
+        self.tickets.append(FakeTicket([READY if name.startswith(b"there") else RECOMPUTE for name in names]))
+        return self.tickets[-1]
+
+    def test_keys_of_all_requests_are_one_question(self):
+        self.assertEqual([self.lookups.find(name, request) for name, request in ((b"there 1", "a"), (b"gone", "a"), (b"there 1", "b"))], [None] * 3)
+        self.assertTrue(self.lookups.is_waiting)
+        self.lookups.ask()
+        self.lookups.ask()
+        self.assertEqual(self.asked, [[b"there 1", b"gone", b"there 1"]])
+        self.assertIsNone(self.lookups.find(b"there 1", "a"))
+        self.tickets[0].end()
+        self.lookups.take()
+        self.assertEqual([self.lookups.find(name, request) for name, request in ((b"there 1", "a"), (b"gone", "a"), (b"there 1", "b"))], [True, False, True])
+        self.assertFalse(self.lookups.is_waiting)
+
+    def test_a_page_that_was_lost_is_found_by_no_request_of_now(self):
+        for request in "ab":
+            self.lookups.find(b"there", request)
+        self.lookups.ask()
+        self.lookups.lose([b"there", b"never heard of"])
+        self.tickets[0].end()
+        self.lookups.take()  # an answer of before does not bring it back
+        self.assertEqual([self.lookups.find(b"there", request) for request in "ab"], [False, False])
+        self.lookups.forget("a")
+        self.assertIsNone(self.lookups.find(b"there", "a"))  # asks anew
+
+    def test_the_answer_to_a_request_that_is_gone_is_nobodys(self):
+        self.lookups.find(b"there", "a")
+        self.lookups.ask()
+        self.lookups.forget("a")
+        self.tickets[0].end()
+        self.lookups.take()
+        self.assertFalse(self.lookups.is_waiting)
+        self.assertIsNone(self.lookups.find(b"there", "a"))
+
+    def test_who_cannot_be_asked_has_nothing(self):
+        def refuse(_):
+            raise farpage.ExhaustedError("too many")
+
+        for begin in (refuse, lambda _: None):
+            lookups = Lookups(begin)
+            self.assertIsNone(lookups.find(b"there", "a"))
+            lookups.ask()
+            self.assertFalse(lookups.find(b"there", "a"))
+            self.assertFalse(lookups.is_waiting)
+
+
+class TransfersTest(unittest.TestCase):
+    def setUp(self):
+        self.begun, self.lost = [], []
+
+    def transfers(self, load_s=FOREVER_S, store_s=FOREVER_S, load_bytes=4, store_bytes=4):
+        return Transfers(load_s=load_s, store_s=store_s, load_bytes=load_bytes, store_bytes=store_bytes, lost=self.lost.extend)
+
+    def job(self, number, *, is_load, length=4, ticket=None):
+        def begin(timeout_s):
+            self.begun.append(number)
+            if ticket is None:
+                raise farpage.UnavailableError("no node")
+            self.assertLessEqual(timeout_s, FOREVER_S)
+            return ticket
+
+        return Job(number, [b"%d a" % number, b"%d b" % number], is_load, length, begin)
+
+    def ended(self, transfers):
+        return {job.number: job.done for job in transfers.take_ended()}
+
+    def test_a_load_says_which_pages_came(self):
+        transfers, ticket = self.transfers(), FakeTicket([READY, RECOMPUTE])
+        transfers.submit(self.job(1, is_load=True, ticket=ticket))
+        self.assertEqual(self.ended(transfers), {})
+        ticket.end(released=False)
+        self.assertEqual(self.ended(transfers), {})  # its memory may still be written
+        self.assertEqual(self.lost, [b"1 b"])  # and who asks for the page hears that it is gone
+        ticket.end()
+        self.assertEqual(self.ended(transfers), {1: [b"1 a"]})
+        self.assertTrue(transfers.is_idle)
+        self.assertEqual(transfers.counts, {"ready": 1, "miss": 1})
+
+    def test_loads_beyond_the_bound_wait_and_are_overdue_in_the_end(self):
+        transfers, first = self.transfers(load_s=0), FakeTicket([READY, READY])
+        transfers.submit(self.job(1, is_load=True, ticket=first))
+        transfers.submit(self.job(2, is_load=True, ticket=FakeTicket()))
+        self.assertEqual(self.begun, [1])
+        self.assertEqual(self.ended(transfers), {2: []})
+        self.assertEqual(self.lost, [b"2 a", b"2 b"])
+        transfers = self.transfers()
+        self.begun.clear()
+        transfers.submit(self.job(1, is_load=True, ticket=first))
+        transfers.submit(self.job(2, is_load=True, ticket=FakeTicket()))
+        first.end()
+        self.assertEqual(self.ended(transfers), {1: [b"1 a", b"1 b"]})
+        self.assertEqual(self.begun, [1, 2])
+
+    def test_stores_wait_for_loads_and_the_oldest_are_dropped(self):
+        transfers, loads = self.transfers(), [FakeTicket([READY, READY]) for _ in range(2)]
+        for number, ticket in enumerate(loads):
+            transfers.submit(self.job(number, is_load=True, ticket=ticket))
+        stored = FakeTicket(codes=[farpage.Code.OK, farpage.Code.TIMEOUT])
+        transfers.submit(self.job(10, is_load=False, ticket=FakeTicket()))
+        transfers.submit(self.job(11, is_load=False, ticket=stored))
+        self.assertEqual(self.begun, [0])
+        self.assertEqual(self.ended(transfers), {10: []})
+        for ticket in loads:
+            ticket.end()
+            transfers.take_ended()
+        self.assertEqual(self.begun, [0, 1, 11])
+        stored.end()
+        self.assertEqual(self.ended(transfers), {11: [b"11 a"]})
+        self.assertEqual((transfers.counts["dropped"], transfers.counts["stored"], transfers.counts["not stored"]), (2, 1, 1))
+        self.assertEqual(self.lost, [])
+
+    def test_one_that_is_larger_than_the_bound_goes_alone(self):
+        transfers = self.transfers()
+        transfers.submit(self.job(1, is_load=True, length=100, ticket=FakeTicket()))
+        self.assertEqual(self.begun, [1])
+
+    def test_without_a_node_they_end_at_once(self):
+        transfers = self.transfers()
+        transfers.submit(self.job(1, is_load=True))
+        transfers.submit(self.job(2, is_load=False))
+        self.assertEqual(self.ended(transfers), {1: [], 2: []})
+        self.assertEqual(self.lost, [b"1 a", b"1 b"])
+
+    def test_drain_ends_those_that_wait_too(self):
+        transfers = self.transfers()
+        for number in range(3):
+            transfers.submit(self.job(number, is_load=True, ticket=FakeTicket([READY, READY])))
+        transfers.submit(self.job(3, is_load=False, ticket=FakeTicket(codes=[farpage.Code.OK] * 2)))
+        transfers.drain()
+        self.assertTrue(transfers.is_idle)
+        self.assertEqual(len(self.ended(transfers)), 4)
+
+
+class NamespacesTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def weights(self, name, data):
+        folder = self.folder / name
+        folder.mkdir()
+        (folder / "model.safetensors").write_bytes(data)
+        return folder
+
+    def test_weights_are_told_apart_by_what_is_in_them(self):
+        data = bytearray(content(1, 3 * PIECES * PIECE_BYTES))
+        digest = weights_digest(self.weights("a", data))
+        self.assertEqual(weights_digest(shutil.copytree(self.folder / "a", self.folder / "copy")), digest)
+        trained = bytes(byte ^ 1 for byte in data)
+        self.assertNotEqual(weights_digest(self.weights("b", trained)), digest)
+        self.assertNotEqual(weights_digest(self.weights("c", data + b"\0")), digest)
+        last = bytearray(data)
+        last[-1] ^= 1
+        self.assertNotEqual(weights_digest(self.weights("d", last)), digest)
+        (self.folder / "d" / "model.safetensors").rename(self.folder / "d" / "other.safetensors")
+        self.assertEqual(weights_digest("an/id of a hub"), "")
+        weights_digest(self.weights("short", b"x"))
+
+    def test_each_fact_counts(self):
+        facts = {"engine": "e", "version": "1", "model": "m", "dtype": "bf16", "layout": "HND", "block_tokens": 16, "ranks": {"tp": 0}}
+        others = [{}, {"engine": "f"}, {"version": "2"}, {"model": "n"}, {"dtype": "fp8"}, {"layout": "NHD"}, {"block_tokens": 32},
+                  {"ranks": {"tp": 1}}, {"ranks": {"tp": 0, "pp": 0}}, {"salt": "s"}, {"groups": "g"}]
+        made = {page_space(**{**facts, **other}).namespace for other in others}
+        self.assertEqual(len(made), len(others))
+        self.assertEqual(page_space(**facts).namespace, page_space(**facts).namespace)
+
+
+class ConnectionTest(Case):
+    def setUp(self):
+        super().setUp()
+        logging.getLogger("farpage").addHandler(logging.NullHandler())
+        self.socket = self.folder / "node.sock"
+        self.prepared = []
+
+    def connection(self, prepare=None):
+        made = Connection({"node": str(self.socket), "connect_ms": 200}, prepare or self.prepared.append)
+        self.addCleanup(made.close)
+        return made
+
+    def test_a_node_that_comes_later_is_used(self):
+        connection = self.connection()
+        self.assertTrue(wait_until(lambda: "start one" in connection.why_not), connection.why_not)
+        self.assertIsNone(connection.client)
+        self.start_node()
+        self.assertTrue(wait_until(lambda: connection.client is not None))
+        self.assertEqual(self.prepared, [connection.client])
+        connection.close()
+        self.assertIsNone(connection.client)
+
+    def test_a_client_that_cannot_be_prepared_is_closed(self):
+        opened = []
+        mended = []
+
+        def prepare(client):
+            opened.append(client)
+            if not mended:
+                raise farpage.UnavailableError("not yet")
+
+        self.start_node()
+        connection = self.connection(prepare)
+        self.assertTrue(wait_until(lambda: len(opened) >= 2))
+        mended.append(True)
+        self.assertTrue(wait_until(lambda: connection.client is not None))
+        self.assertIs(connection.client, opened[-1])
+        for client in opened[:-1]:
+            with self.assertRaisesRegex(farpage.InvalidError, "closed"):
+                client.exists(key(1))
+
+    def test_what_no_node_mends_ends_it(self):
+        def refuse(_):
+            raise farpage.InvalidError("pages are too small")
+
+        self.start_node()
+        connection = self.connection(refuse)
+        connection._thread.join()
+        self.assertIn("too small", connection.why_not)
+        self.assertIsNone(connection.client)
+
+    def test_it_ends_while_it_tries(self):
+        self.connection().close()
+
+
+class OverANodeTest(ClientCase):
+    """The parts together, as an adapter has them."""
+
+    def test_stored_pages_are_found_and_loaded(self):
+        memory = contents(0, 4)
+        region = self.client.register(memory)
+        lookups = Lookups(lambda names: self.client.exists(names))
+        transfers = Transfers(load_s=60, store_s=60, load_bytes=PAGE_BYTES, store_bytes=4 * PAGE_BYTES, lost=lookups.lose)
+        pages = region.pages(numpy.arange(4) * PAGE_BYTES, PAGE_BYTES)
+        transfers.submit(Job(1, keys(0, 4), False, 4 * PAGE_BYTES, lambda s: self.client.put(keys(0, 4), pages, timeout_s=s)))
+        transfers.drain()
+        self.assertTrue(transfers.take_ended()[0].is_whole)
+        for name in keys(0, 5):
+            lookups.find(name, "request")
+        lookups.ask()
+        self.assertTrue(wait_until(lambda: lookups.take() or not lookups.is_waiting))
+        self.assertEqual([lookups.find(name, "request") for name in keys(0, 5)], [True] * 4 + [False])
+        memory[:] = 0
+        transfers.submit(Job(2, keys(0, 4), True, 4 * PAGE_BYTES, lambda s: self.client.fetch(keys(0, 4), pages, timeout_s=s)))
+        transfers.drain()
+        self.assertTrue(transfers.take_ended()[0].is_whole)
+        self.assertEqual(memory.tobytes(), contents(0, 4).tobytes())
+        region.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
