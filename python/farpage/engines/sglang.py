@@ -1,0 +1,268 @@
+"""Storage of SGLang's hierarchical cache whose pages lie on memory nodes: a backend of its kind
+`dynamic`, with `--hicache-storage-backend-extra-config`
+
+    {"backend_name": "farpage", "module_path": "farpage.engines.sglang",
+     "class_name": "FarpageStorage", "interface_v1": 1, "node": "/run/farpage/node.sock"}
+
+docs/engines.md explains its settings. SGLang 0.5.23.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy
+import sglang
+from sglang.srt.mem_cache.hicache_storage import HiCacheStorage, PoolHitPolicy, PoolName, PoolTransferResult
+
+import farpage
+from farpage.engines.connection import Connection
+from farpage.engines.sglang_pools import HostPool, Lot, whole_pages
+from farpage.engines.sglang_facts import check_version, space_of
+
+# Of the extra config, what is not for the client.
+SGLANGS_KEYS = ("backend_name", "module_path", "class_name", "interface_v1", "allocator")
+KV = PoolName.KV.value
+_log = logging.getLogger("farpage")
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def answering(nothing: Callable[..., Any]) -> Callable[[_Method], _Method]:
+    """SGLang's threads never meet an exception: the answer is then `nothing(arguments)`."""
+    def wrap(method: _Method) -> _Method:
+        @functools.wraps(method)
+        def call(self: Any, *arguments: Any, **more: Any) -> Any:
+            try:
+                return method(self, *arguments, **more)
+            except Exception as error:
+                self._tell(f"{method.__name__}: {error}")
+                return nothing(*arguments)
+        return call  # type: ignore[return-value]
+    return wrap
+
+
+def leading(there: Any) -> int:
+    return len(there) if there.all() else int(there.argmin())
+
+
+class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
+    """SGLang calls it from three threads of its own, which ask, load and store, and waits for each
+    answer. A question or a load takes `timeout_ms` at most, and a store `store_timeout_ms`. When it
+    returns, nothing reads or writes SGLang's memory any more.
+    """
+
+    def __init__(self, storage_config: Any, kwargs: Any = None) -> None:
+        settings = dict(storage_config.extra_config or {})
+        check_version(sglang.__version__, settings.pop("allow_untested", False))
+        self._is_copied = not settings.get("interface_v1")
+        for name in SGLANGS_KEYS:
+            settings.pop(name, None)
+        self._timeout_s, self._store_timeout_s = settings.pop("timeout_ms", 200) / 1000, settings.pop("store_timeout_ms", 2000) / 1000
+        self._dtype, self._salt = settings.pop("dtype", ""), settings.pop("salt", "")
+        self._config, self._settings = storage_config, settings
+        self._pools: dict[str, HostPool] = {}
+        self._regions: list[farpage.Region] = []
+        self._client: farpage.Client | None = None
+        self._connection: Connection | None = None
+        self._lock = threading.Lock()  # of pools and regions, while a client comes
+        self._told = ""
+        self._moved: list[tuple[bool, int, float]] = []  # whether loaded, pages, GB a second
+
+    def _tell(self, sentence: str) -> None:
+        if sentence != self._told:
+            _log.error("farpage: %s", sentence)
+        self._told = sentence
+
+    # ---- Memory
+
+    @answering(lambda *_: None)
+    def register_mem_pool_host(self, mem_pool_host: Any) -> None:
+        super().register_mem_pool_host(mem_pool_host)
+        self._add(KV, mem_pool_host)
+        if self._connection is None:
+            self._connection = Connection(self._settings, self._prepare)
+
+    @answering(lambda *_: None)
+    def register_mem_host_pool_v2(self, host_pool: Any, host_pool_name: Any) -> None:
+        super().register_mem_host_pool_v2(host_pool, host_pool_name)
+        self._add(str(host_pool_name), host_pool)
+
+    def _add(self, name: str, pool: Any) -> None:
+        if name in self._pools and self._pools[name].pool is pool:
+            return
+        added = HostPool(pool, space_of(self._config, name, pool, self._dtype, self._salt), is_copied=self._is_copied and name == KV)
+        with self._lock:
+            if self._client is not None:
+                self._register(self._client, added)
+            self._pools[name] = added
+
+    def _prepare(self, client: farpage.Client) -> None:
+        with self._lock:
+            self._regions = []
+            for pool in self._pools.values():
+                self._register(client, pool)
+            self._client = client
+
+    def _register(self, client: farpage.Client, pool: HostPool) -> None:
+        longest = max(pool.part_bytes, default=0)
+        if longest > client.page_bytes:
+            raise farpage.InvalidError(f"parts of SGLang's pages have {longest} bytes, and the nodes' pages {client.page_bytes}: start the nodes with "
+                                       f"--page-bytes {longest}, or set a smaller --page-size")
+        for tensor in [] if pool.is_copied else pool.buffers():
+            first, end = tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
+            if not any(region.address <= first and end <= region.address + region.bytes for region in self._regions):
+                self._regions = [*self._regions, client.register(tensor)]
+
+    # ---- Pages that are there
+
+    def _find(self, asked: Sequence[tuple[HostPool | None, Sequence[str]]]) -> list[Any]:
+        """Of each pool, an array: whether each page is there, with all its parts."""
+        client = self._client
+        if client is None or any(pool is None for pool, _ in asked):
+            return [numpy.zeros(len(names), bool) for _, names in asked]
+        keys = [pool.keys(names) for pool, names in asked if pool is not None]
+        there = client.exists(numpy.concatenate(keys), timeout_s=self._timeout_s).wait()["verdict"] == farpage.Verdict.READY
+        parts = numpy.split(there, numpy.cumsum([len(each) for each in keys])[:-1])
+        return [numpy.array(whole_pages(each, len(names)), bool) for (_, names), each in zip(asked, parts)]
+
+    @answering(lambda *_: 0)
+    def batch_exists(self, keys: list[str], extra_info: Any = None) -> int:
+        pool = self._pools.get(KV)
+        return 0 if not keys or pool is None or pool.is_empty else leading(self._find([(pool, keys)])[0])
+
+    @answering(lambda *_: False)
+    def exists(self, key: str) -> bool:
+        return bool(self.batch_exists([key]) == 1)
+
+    @answering(lambda *_: PoolTransferResult.empty())
+    def batch_exists_v2(self, keys: list[str], pool_transfers: Any = None, extra_info: Any = None) -> PoolTransferResult:
+        """The lengths that the prefix may have, so that each pool has what SGLang needs there: all
+        pages before, or the last ones."""
+        # Those by groups of blocks never end a prefix.
+        transfers = [each for each in pool_transfers or [] if each.hit_policy != PoolHitPolicy.BLOCK_GROUPS]
+        found = self._find([(self._pools.get(str(name)), keys) for name in [KV, *(each.name for each in transfers)]])
+        length = leading(found[0]) if keys else 0
+        hits: dict[Any, int] = {PoolName.KV: length} if length else {}
+        can_end = numpy.ones(length, bool)  # after each page
+        for transfer, there in zip(transfers, found[1:]):
+            place = numpy.arange(length)
+            gap = numpy.maximum.accumulate(numpy.where(there[:length], -1, place))  # the last one
+            wanted = max(1, len(transfer.keys or [])) if transfer.hit_policy == PoolHitPolicy.TRAILING_PAGES else length
+            ends = place - gap >= numpy.minimum(wanted, place + 1)
+            if ends.any():
+                hits[transfer.name] = int(numpy.flatnonzero(ends)[-1]) + 1
+            can_end &= ends
+        lengths = (numpy.flatnonzero(can_end) + 1).tolist()
+        return PoolTransferResult(lengths[-1] if lengths else 0, hits, lengths)
+
+    # ---- Pages that move
+
+    def _move(self, lots: Sequence[Lot], *, is_load: bool) -> list[list[bool]]:
+        """Which pages of each lot are whole. Blocks until nothing touches their memory."""
+        client, end_s = self._client, time.monotonic() + (self._timeout_s if is_load else self._store_timeout_s)
+        if client is None:
+            return [[False] * lot.pages for lot in lots]
+        good = [numpy.zeros(len(lot.keys), bool) for lot in lots]
+        tickets: list[tuple[Any, Any, farpage.Ticket]] = []
+        try:
+            for lot, answers in zip(lots, good):
+                for chosen, memory in lot.places:
+                    left_s = max(0.0, end_s - time.monotonic())
+                    names = lot.keys[chosen]
+                    ticket = client.fetch(names, memory, timeout_s=left_s) if is_load else client.put(names, memory, timeout_s=left_s)
+                    tickets.append((answers, chosen, ticket))
+            for answers, chosen, ticket in tickets:
+                result = ticket.wait()
+                answers[chosen] = result["verdict"] == farpage.Verdict.READY if is_load else result["code"] == farpage.Code.OK
+        finally:
+            for _, _, ticket in tickets:
+                ticket.wait_released()
+        return [whole_pages(answers, lot.pages) for lot, answers in zip(lots, good)]
+
+    def _move_pools(self, asked: Sequence[tuple[HostPool | None, Sequence[str], Any]], *, is_load: bool) -> list[list[bool]]:
+        begun_s = time.monotonic()
+        if self._client is None or any(pool is None for pool, _, _ in asked):
+            return [[False] * len(names) for _, names, _ in asked]
+        lots = [pool.lot(names, indices, self._regions, is_load=is_load) for pool, names, indices in asked if pool is not None]
+        moved = self._move(lots, is_load=is_load)
+        for (pool, _, indices), lot, whole in zip(asked, lots, moved):
+            if is_load and pool is not None:
+                pool.keep(lot, whole, indices)
+        if self._config.enable_storage_metrics:
+            total = sum(sum(whole) * sum(pool.part_bytes) for (pool, _, _), whole in zip(asked, moved) if pool is not None)
+            self._moved.append((is_load, sum(map(sum, moved)), total / 1e9 / max(1e-9, time.monotonic() - begun_s)))
+        return moved
+
+    @answering(lambda keys, *_: [False] * len(keys))
+    def batch_get_v1(self, keys: list[str], host_indices: Any, extra_info: Any = None) -> list[bool]:
+        return self._move_pools([(self._pools.get(KV), keys, host_indices)], is_load=True)[0]
+
+    @answering(lambda keys, *_: [False] * len(keys))
+    def batch_set_v1(self, keys: list[str], host_indices: Any, extra_info: Any = None) -> list[bool]:
+        return self._move_pools([(self._pools.get(KV), keys, host_indices)], is_load=False)[0]
+
+    @answering(lambda transfers, *_: {each.name: [False] * len(each.keys or []) for each in transfers})
+    def batch_get_v2(self, transfers: list[Any], extra_info: Any = None) -> dict[str, list[bool]]:
+        return self._move_v2(transfers, is_load=True)
+
+    @answering(lambda transfers, *_: {each.name: [False] * len(each.keys or []) for each in transfers})
+    def batch_set_v2(self, transfers: list[Any], extra_info: Any = None) -> dict[str, list[bool]]:
+        return self._move_v2(transfers, is_load=False)
+
+    def _move_v2(self, transfers: list[Any], *, is_load: bool) -> dict[str, list[bool]]:
+        asked = [(self._pools.get(str(each.name)), each.keys or [], each.host_indices) for each in transfers]
+        return {each.name: whole for each, whole in zip(transfers, self._move_pools(asked, is_load=is_load))}
+
+    # ---- Whole pages, copied by SGLang: without "interface_v1"
+
+    def _move_tensors(self, keys: Sequence[str], tensors: Sequence[Any], *, is_load: bool) -> list[bool]:
+        pool = self._pools.get(KV)
+        if pool is None or not keys or len(tensors) != len(keys):
+            return [False] * len(keys)
+        lot = Lot(len(keys), pool.keys(keys), [] if pool.is_empty else [(slice(None), list(tensors))])
+        return self._move([lot], is_load=is_load)[0]
+
+    @answering(lambda keys, *_: [None] * len(keys))
+    def batch_get(self, keys: list[str], target_locations: Any = None, target_sizes: Any = None) -> list[Any]:
+        whole = self._move_tensors(keys, target_locations or [], is_load=True)
+        return [target if is_whole else None for target, is_whole in zip(target_locations or [None] * len(keys), whole)]
+
+    @answering(lambda *_: None)
+    def get(self, key: str, target_location: Any = None, target_sizes: Any = None) -> Any:
+        return self.batch_get([key], [target_location])[0]
+
+    @answering(lambda *_: False)
+    def batch_set(self, keys: list[str], values: Any = None, target_locations: Any = None, target_sizes: Any = None) -> bool:
+        return all(self._move_tensors(keys, [value.contiguous() for value in values or []], is_load=False))
+
+    @answering(lambda *_: False)
+    def set(self, key: str, value: Any = None, target_location: Any = None, target_sizes: Any = None) -> bool:
+        return bool(self.batch_set([key], [value]))
+
+    # ---- The rest
+
+    def get_stats(self) -> Any:
+        from sglang.srt.observability.metrics_collector import StorageMetrics
+
+        moved, self._moved = self._moved, []
+        stats = StorageMetrics()
+        for is_load, pages, speed in moved:
+            (stats.prefetch_pgs if is_load else stats.backup_pgs).append(pages)
+            (stats.prefetch_bandwidth if is_load else stats.backup_bandwidth).append(speed)
+        return stats
+
+    def clear(self) -> None:
+        """Pages of other engines lie beside these, and nobody knows all that were stored."""
+        _log.warning("farpage: pages are not removed: to find none of them any more, attach the storage again with another \"salt\"")
+
+    @answering(lambda *_: None)
+    def close(self) -> None:
+        self._client, connection = None, self._connection
+        if connection is not None:
+            connection.close()
+        self._regions, self._pools = [], {}
