@@ -22,21 +22,32 @@ class Connection:
     memory. Settings that no node can mend end it: `why_not` is then a sentence for good.
     """
 
-    def __init__(self, settings: Mapping[str, Any], prepare: Callable[[farpage.Client], None]) -> None:
+    def __init__(self, settings: Mapping[str, Any], prepare: Callable[[farpage.Client], object]) -> None:
         self.client: farpage.Client | None = None  # None: no node has answered yet
         self.why_not = "no node has answered yet"
         self._settings, self._prepare, self._pid = dict(settings), prepare, os.getpid()
-        self._is_ending = threading.Event()
+        self._is_ending, self._has_tried = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._open, name="farpage-open", daemon=True)
         self._thread.start()
 
+    def wait_first(self, timeout_s: float) -> None:
+        """Blocks until the first attempt has ended, for engines that need not start at once."""
+        self._has_tried.wait(timeout_s)
+
     def _open(self) -> None:
+        try:
+            self._try()
+        finally:
+            self._has_tried.set()
+
+    def _try(self) -> None:
         pause_s = FIRST_PAUSE_S
         while not self._is_ending.is_set():
             try:
                 self.client = self._opened()
             except (farpage.UnavailableError, farpage.FarpageTimeoutError) as error:
                 self._tell(logging.WARNING, f"{error}; until a node answers every page is a miss")
+                self._has_tried.set()
                 self._is_ending.wait(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
                 continue

@@ -1,0 +1,210 @@
+"""LMCache's L2, whose pages lie on memory nodes, in two forms that find each other's pages:
+
+    {"type": "plugin", "module_path": "farpage.engines.lmcache", "class_name": "FarpageAdapter",
+     "adapter_params": {"node": "/run/farpage/node.sock"}}
+    {"type": "native_plugin", "module_path": "farpage.engines.lmcache",
+     "class_name": "FarpageConnector", "adapter_params": {"node": "/run/farpage/node.sock"}}
+
+The first registers LMCache's L1 once, the second each buffer for each operation. docs/engines.md
+explains the settings. LMCache 0.5.4 to 0.5.6.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import ctypes
+import itertools
+import logging
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Optional
+
+import lmcache  # type: ignore[import]
+import numpy
+from lmcache.v1.distributed.l2_adapters import native_connector_l2_adapter  # type: ignore[import]
+
+import farpage
+from farpage.engines.connection import Connection
+from farpage.engines.doubtful import Doubtful
+from farpage.engines.loop_thread import LoopThread
+from farpage.engines.namespaces import page_space
+from farpage.errors import Code, FarpageError
+from farpage.verdicts import Reason, Verdict
+
+KNOWN = ("0.5.4", "0.5.5", "0.5.6")
+GIB = 1 << 30
+RELEASE_S = 0.001  # between looks at memory that may still be written after a deadline
+_log = logging.getLogger("farpage")
+_os: Any = os  # Python 3.10 and later have eventfd
+
+Answer = tuple[int, bool, str, list[bool]]  # which operation, whether it is well, why not, each key
+Work = Callable[[farpage.Client, Any, float], Awaitable[Any]]  # with the keys, and seconds left
+
+
+def check_version(version: str, allow_untested: bool) -> None:
+    if allow_untested or ".".join(version.split(".")[:3]) in KNOWN:
+        return
+    raise farpage.InvalidError(f"LMCache {version} was not tested with Farpage {farpage.__version__}, and its L2 adapters change between "
+                               f"releases: use {', '.join(KNOWN)}, or set \"allow_untested\": true")
+
+
+class FarpageConnector:
+    """What `native_plugin` wraps. Any thread may call it, and no call waits but `close()`.
+
+    Each operation is answered in time, with a boolean for each key: a get and a question by
+    `timeout_ms`, a set and a delete by `store_timeout_ms`; and not before its memory is LMCache's
+    own again.
+    """
+
+    def __init__(self, *, timeout_ms: float = 200, store_timeout_ms: float = 5000, store_bytes: int = GIB, start_ms: float = 2500,
+                 model: str = "", dtype: str = "", layout: str = "", chunk_tokens: int = 0, engine: str = "", salt: str = "",
+                 allow_untested: bool = False, l1_memory: Any = None, **settings: Any) -> None:
+        check_version(lmcache.__version__, allow_untested)
+        # LMCache's own key names model, rank, group, content and tenant.
+        self._space = page_space(engine="lmcache", version=lmcache.__version__, model=model, dtype=dtype, layout=layout,
+                                 block_tokens=chunk_tokens, ranks={}, salt=salt, above=engine)
+        self._load_s, self._store_s, self._store_bytes = timeout_ms / 1000, store_timeout_ms / 1000, store_bytes
+        self.counts: collections.Counter[str] = collections.Counter()  # keys, by their end
+        self._storing_bytes = 0
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._answers: list[Answer] = []
+        self._fd = int(_os.eventfd(0, _os.EFD_NONBLOCK | _os.EFD_CLOEXEC))  # -1: closed
+        self._loop = LoopThread("farpage-lmcache")
+        self._doubtful = Doubtful(self._loop, self._store_s)
+        self._connection = Connection(settings, lambda client: None if l1_memory is None else client.register(l1_memory))
+        self._connection.wait_first(start_ms / 1000)
+
+    # ---- What LMCache calls
+
+    def event_fd(self) -> int:
+        return self._fd
+
+    def submit_batch_get(self, keys: Sequence[str], memoryviews: Sequence[Any]) -> int:
+        return self._submit("load", keys, self._load_s, lambda *left: self._load(list(memoryviews), *left))
+
+    def submit_batch_set(self, keys: Sequence[str], memoryviews: Sequence[Any]) -> int:
+        return self._submit("store", keys, self._store_s, lambda *left: self._store(list(memoryviews), *left))
+
+    def submit_batch_exists(self, keys: Sequence[str]) -> int:
+        return self._submit("lookup", keys, self._load_s, self._exists)
+
+    def submit_batch_delete(self, keys: Sequence[str]) -> int:
+        return self._submit("delete", keys, self._store_s, self._delete)
+
+    def drain_completions(self) -> list[Answer]:
+        """What has ended since the last call. LMCache polls the descriptor, and leaves it to us to
+        read it."""
+        with self._lock:
+            if self._answers and self._fd >= 0:
+                _os.eventfd_read(self._fd)
+            answers, self._answers = self._answers, []
+        return answers
+
+    def close(self) -> None:
+        """Returns with nothing in flight. In the child of a fork: nothing."""
+        self._loop.close()
+        self._connection.close()
+        with self._lock:
+            fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    # ---- Operations
+
+    def _submit(self, what: str, keys: Sequence[str], timeout_s: float, work: Work) -> int:
+        number, until_s, names = next(self._numbers), time.monotonic() + timeout_s, list(keys)
+        if not self._loop.submit(lambda: self._run(what, number, names, until_s, work)):
+            self._answer(number, False, "it is closed", [False] * len(names))
+        return number
+
+    async def _run(self, what: str, number: int, names: list[str], until_s: float, work: Work) -> None:
+        good, why = [False] * len(names), ""
+        client = self._connection.client
+        if client is None:
+            why = self._connection.why_not  # of which the log tells already
+            self.counts[f"{what} without a node"] += len(names)
+        else:
+            try:
+                good = (await work(client, self._space.keys(names), max(0.0, until_s - time.monotonic()))).tolist()
+            except Exception as error:  # LMCache hears of keys that failed, and of no exception
+                why = str(error) if isinstance(error, FarpageError) else repr(error)
+                self._count(f"{what} refused", len(names), why)
+        self._answer(number, all(good) if what == "store" else not why, why, good)
+
+    def _answer(self, number: int, is_well: bool, why: str, good: list[bool]) -> None:
+        with self._lock:
+            if not self._answers and self._fd >= 0:
+                _os.eventfd_write(self._fd, 1)
+            self._answers.append((number, is_well, why, good))
+
+    async def _load(self, memory: list[Any], client: farpage.Client, keys: Any, left_s: float) -> Any:
+        certain = self._doubtful.certain(client, keys)  # also if that ends meanwhile
+        ticket = client.fetch(keys, memory, timeout_s=left_s)
+        verdicts = await ticket
+        await _release(ticket)
+        good = verdicts["verdict"] == Verdict.READY
+        self.counts["ready"] += int(good.sum())
+        for reason, pages in collections.Counter(verdicts["reason"][~good].tolist()).items():
+            self.counts[Reason(reason).name.lower()] += pages
+        return good & certain & self._doubtful.certain(client, keys)
+
+    async def _exists(self, client: farpage.Client, keys: Any, left_s: float) -> Any:
+        certain = self._doubtful.certain(client, keys)
+        good = (await client.exists(keys, timeout_s=left_s))["verdict"] == Verdict.READY
+        self.counts["found"] += int(good.sum())
+        return good & certain & self._doubtful.certain(client, keys)
+
+    async def _store(self, memory: list[Any], client: farpage.Client, keys: Any, left_s: float) -> Any:
+        length = sum(each.nbytes for each in memory)
+        if (self._storing_bytes and self._storing_bytes + length > self._store_bytes) or self._doubtful.is_full:
+            self._count("dropped", len(keys), "stores come faster than the nodes take them")
+            return numpy.zeros(len(keys), bool)
+        self._storing_bytes += length
+        try:
+            ticket = client.put(keys, memory, timeout_s=left_s)
+            codes = (await ticket)["code"]
+            await _release(ticket)
+        finally:
+            self._storing_bytes -= length
+        good, unanswered = codes == Code.OK, codes == Code.TIMEOUT
+        self.counts["stored"] += int(good.sum())
+        for code, pages in collections.Counter(codes[~good].tolist()).items():
+            self._count(f"not stored: {Code(code).name.lower()}", pages, ticket.why())
+        self._doubtful.put(keys, good, unanswered)
+        return good & self._doubtful.certain(client, keys)
+
+    async def _delete(self, client: farpage.Client, keys: Any, left_s: float) -> Any:
+        await client.remove(keys, timeout_s=left_s)
+        self._doubtful.forget(keys)
+        return numpy.ones(len(keys), bool)
+
+    def _count(self, what: str, pages: int, why: str) -> None:
+        """The log has one line of each thing that goes wrong, and the counts have all."""
+        if not self.counts[what]:
+            _log.warning("farpage: %s: %s", what, why)
+        self.counts[what] += pages
+
+
+async def _release(ticket: farpage.Ticket) -> None:
+    while not ticket.released:
+        await asyncio.sleep(RELEASE_S)
+
+
+class FarpageAdapter(native_connector_l2_adapter.NativeConnectorL2Adapter):  # type: ignore[misc]
+    """The form `plugin`: the same, with LMCache's L1 registered once."""
+
+    def __init__(self, params: Mapping[str, Any], l1_memory_desc: Optional[Any] = None) -> None:
+        settings = dict(params)
+        most_gb = settings.pop("max_capacity_gb", 0)
+        l1_memory = None
+        if l1_memory_desc is not None:
+            l1_memory = numpy.ctypeslib.as_array((ctypes.c_uint8 * l1_memory_desc.size).from_address(l1_memory_desc.ptr))
+        self._connector = FarpageConnector(l1_memory=l1_memory, **settings)
+        super().__init__(self._connector, max_capacity_gb=most_gb)
+
+    def report_status(self) -> dict[str, Any]:
+        return {**super().report_status(), "type": "farpage", "pages": dict(self._connector.counts)}
