@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 1.0
 EXIT_S = 5.0  # how long the interpreter's exit waits for operations
 SLICE_S = 0.05
+SPIN_US = 200  # the client's threads wait for the next call: Python comes back later than C++
 LOOKS = 4  # at operations whose ticket was dropped, in each submission
 FORKED = "this client was opened before the fork: the child opens one of its own"
 _VERSION = numpy.dtype("u8")
@@ -117,7 +118,7 @@ def open(node: str | None = None, *, config: str | os.PathLike[str] | None = Non
         farpage.open("/run/farpage.sock", ahead={"pages": 64})  # with pages fetched ahead
 
     Keyword arguments are the keys of docs/client.md: a mapping is a table, others are keys of
-    [client].
+    [client]. `spin_us` is 200 unless it is given.
 
     InvalidError: the settings; the sentence names the key. NotFoundError: there is no such file.
     UnavailableError, FarpageTimeoutError: no node answers. DeniedError: token or certificate.
@@ -127,7 +128,7 @@ def open(node: str | None = None, *, config: str | os.PathLike[str] | None = Non
         if node is not None or is_embedded or settings:
             raise InvalidError("a file has all settings: give config alone, or settings alone")
         return _client_of(c.open_file, _path_of(config))
-    tables: dict[str, dict[str, Setting]] = {"client": {}}
+    tables: dict[str, dict[str, Setting]] = {"client": {"spin_us": SPIN_US}}
     if node is not None:
         tables["client"]["node"] = node
     if is_embedded:

@@ -335,6 +335,24 @@ class OpeningTest(unittest.TestCase):
             with self.assertRaisesRegex(farpage.InvalidError, sentence):
                 farpage.open(**arguments)
 
+    def test_threads_wait_for_python_as_long_as_it_says(self):
+        said = []
+
+        class Library:
+            def open(self, text, _):
+                said.append(text.decode())
+                return farpage.Code.INVALID
+
+            def close(self, _):
+                pass
+
+        with unittest.mock.patch("farpage.client.c", Library()):
+            for settings in ({}, {"spin_us": 7}):
+                with self.assertRaises(farpage.InvalidError):
+                    farpage.open("node.sock", **settings)
+        self.assertIn('"spin_us" = 200\n', said[0])
+        self.assertIn('"spin_us" = 7\n', said[1])
+
     def test_no_node_and_no_file(self):
         for arguments in ({"node": f"{STOPPED}.sock"}, {"node": "tcp://127.0.0.1:1"}):
             with self.assertRaises((farpage.UnavailableError, farpage.FarpageTimeoutError)) as raised:
