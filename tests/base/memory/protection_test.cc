@@ -84,7 +84,7 @@ TEST(Protection, OfThisProcess) {
   const auto agree = [&](size_t first, size_t pages) {
     const std::byte* data = areas.at(first) + 7;
     const uint64_t bytes = pages * Areas::kPage - 7;
-    const auto asked = protection_of(data, bytes);
+    auto asked = protection_of(data, bytes);
     const auto read =
         protection_in(maps_of_this_process(), reinterpret_cast<uintptr_t>(data), bytes);
     EXPECT_EQ(asked.has_value(), read.has_value());
