@@ -37,7 +37,7 @@ class Children {
       ::_exit(written == static_cast<ssize_t>(said.size()) ? 0 : 1);
     }
     ::close(ends[1]);
-    running_.push_back({child, UniqueFd(ends[0])});
+    running_.emplace_back(child, UniqueFd(ends[0]));
   }
   std::vector<End> wait() {
     std::vector<End> all;
