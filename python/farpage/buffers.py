@@ -123,7 +123,7 @@ class Region:
         if not 1 <= page_bytes <= self.bytes or (starts.size and not (0 <= starts.min() and starts.max() <= self.bytes - page_bytes)):
             raise InvalidError(f"pages of {page_bytes} bytes at these offsets do not lie within the region's {self.bytes} bytes")
         rows = rows_of(starts.astype(numpy.uint64) + numpy.uint64(self.address), page_bytes, starts.size)
-        return Pages(rows, self.read_only, _overlap_of(rows), region=self)
+        return Pages(rows, self.read_only, region=self)
 
     def close(self) -> None:
         """Ends the registration, and lets the buffer go, once operations whose tickets were dropped
@@ -141,13 +141,12 @@ class Region:
 class Pages:
     """Where pages lie: one place for each, in registered memory. `len()` says how many."""
 
-    __slots__ = ("_array", "_keys", "_overlap", "place", "read_only", "region", "rows")
+    __slots__ = ("_array", "_keys", "place", "read_only", "region", "rows")
 
-    def __init__(self, rows: NDArray[Any], read_only: bool, overlap: str | None = None, *, region: Region | None = None,
+    def __init__(self, rows: NDArray[Any], read_only: bool, *, region: Region | None = None,
                  array: NDArray[Any] | None = None, place: Any = None) -> None:
         self.rows, self.read_only = rows, read_only  # rows: (pages, PAGE_WORDS)
         self._keys = rows.view(_PAGE_TYPE)["key"]
-        self._overlap = overlap  # a sentence; "": none; None: nobody looked
         self.region = region  # whose pages() made them
         self._array = array  # which keeps the memory while an operation begins
         self.place = place  # of pages that lie in one row, and may do so again
@@ -158,13 +157,6 @@ class Pages:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def refuse_overlap(self) -> None:
-        """Of two pages that are fetched into the same memory, one is not what its verdict says."""
-        if self._overlap is None:
-            self._overlap = _overlap_of(self.rows)
-        if self._overlap:
-            raise InvalidError(self._overlap)
-
 
 def rows_of(addresses: Any, page_bytes: Any, count: int) -> NDArray[numpy.uint64]:
     rows = numpy.zeros((count, PAGE_WORDS), numpy.uint64)
@@ -172,20 +164,6 @@ def rows_of(addresses: Any, page_bytes: Any, count: int) -> NDArray[numpy.uint64
     rows[:, DATA] = addresses
     rows[:, BYTES] = page_bytes
     return rows
-
-
-def _overlap_of(rows: Any) -> str:
-    """A sentence about pages that share memory, or ""."""
-    starts = rows[:, DATA]
-    ends = starts + rows[:, BYTES]
-    if (starts[1:] >= ends[:-1]).all():  # as it mostly is
-        return ""
-    order = starts.argsort(kind="stable")
-    shared = (starts[order[1:]] < ends[order[:-1]]).nonzero()[0]
-    if not shared.size:
-        return ""
-    one, other = sorted(order[shared[0]:shared[0] + 2].tolist())
-    return f"pages {one} and {other} share memory: fetch each page into memory of its own"
 
 
 class Regions:
@@ -343,7 +321,7 @@ class Regions:
         array = pages.region._array
         if array is None:  # other memory may lie there now
             raise InvalidError("the region of these pages is closed: register the memory again")
-        return Pages(pages.rows.copy(), pages.read_only, pages._overlap, array=array)
+        return Pages(pages.rows.copy(), pages.read_only, array=array)
 
     def _each(self, lent: list[Region], buffers: Sequence[Any]) -> Pages:
         arrays = [array_of(buffer) for buffer in buffers]
@@ -358,7 +336,7 @@ class Regions:
             raise InvalidError("a region says not where its pages are: give region.pages(offsets, page_bytes)")
         array = array_of(buffer)
         if count == 0 and array.ndim and len(array) == 0:
-            return Pages(rows_of(0, 0, 0), False, "")
+            return Pages(rows_of(0, 0, 0), False)
         if is_single or array.ndim < 2:
             address, length = _whole(array)
             if count == 0 or length % count:
@@ -381,7 +359,7 @@ class Regions:
         if spare is not None:
             return spare
         addresses = numpy.arange(address, address + stride * count, stride, **_WORDS)
-        return Pages(rows_of(addresses, page_bytes, count), not array.flags.writeable, "", place=place)
+        return Pages(rows_of(addresses, page_bytes, count), not array.flags.writeable, place=place)
 
     def spare(self, pages: Pages) -> None:
         """The library has copied them."""

@@ -287,8 +287,6 @@ class Client:
             pages = self._regions.pages(operation.lent, memory, len(found), is_single)
             if is_written and pages.read_only and len(pages):
                 raise InvalidError("the memory is read-only: fetch into a writable buffer")
-            if is_written:
-                pages.refuse_overlap()
             pages.name(found)
             if min_version is not None:
                 pages.rows[:, MIN_VERSION] = values_of("min_version", min_version, len(found), _VERSION)

@@ -168,7 +168,7 @@ class BuffersTest(ClientCase):
                     if one is None:
                         self.fetch(names, places)
                         continue
-                    with self.assertRaisesRegex(farpage.InvalidError, f"pages {one} and {other} share memory"):
+                    with self.assertRaisesRegex(farpage.InvalidError, f"pages {one} and {other} of the fetch would land in the same bytes"):
                         self.client.fetch(names, places)
 
     def test_wrong_pages_of_a_region_are_refused_with_a_sentence(self):
