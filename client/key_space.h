@@ -7,23 +7,16 @@
 #include <utility>
 
 #include "base/status.h"
+#include "integrity/facts.h"
 #include "integrity/page_key.h"
 
 namespace farpage {
-
-// What pages depend on: "dtype" is "bf16". Any bytes; a text stands for its UTF-8.
-struct Fact {
-  std::string_view name;
-  std::string_view value;
-};
 
 // The keys of all pages that depend on the same facts. The same facts give the same keys in every
 // process, machine and language, and other facts give other keys: docs/formats/keys.md. A value,
 // which any thread may use.
 class KeySpace {
  public:
-  static constexpr size_t kFactBytesMax = 4096;  // of a name, and of a value
-
   // Their order does not count. kInvalid: there are none; a fact has no name, or its name or value
   // is too long; two have the same name.
   static Result<KeySpace> from_facts(std::span<const Fact> facts);

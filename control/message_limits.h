@@ -30,6 +30,7 @@ inline constexpr auto kEntryLimits = std::to_array<EntryLimit>({
     {"StatusReply.traffic", kMaxTrafficPaths},
     {"StatusReply.ports", kMaxTrafficPaths},
     {"StatusReply.tenants", kMaxTenants},
+    {"StatusReply.name_spaces", kMaxNameSpaces},
     {"FleetStatus.others", kMaxFleetMembers},
 });
 

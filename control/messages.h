@@ -32,6 +32,8 @@ inline constexpr uint32_t kMaxReplicaPages = 1024;
 inline constexpr uint64_t kMaxPatienceNs = 60 * kSecond;
 inline constexpr uint32_t kMaxFleetMembers = 1024;
 inline constexpr uint32_t kMaxTenants = 64;
+// Of a hello. A status has those of kMaxNameSpaces, within a frame.
+inline constexpr size_t kMaxFactsBytes = 16 << 10;
 
 // The sender's epoch (protocol rule 10): pagetable/epoch.h. A receiver in another epoch refuses the
 // message with kOtherEpoch and its own. Both are 0 where a node serves alone.
@@ -52,6 +54,9 @@ struct HelloRequest {
   // The run of this node that the client knew last, where no register says the epochs; 0: none.
   uint64_t known_epoch = 0;
   uint64_t known_incarnation = 0;
+  // What the client's pages depend on, in lines NAME=VALUE; empty: it names
+  // nothing.
+  std::string facts = {};
 };
 
 struct HelloReply {
@@ -219,6 +224,17 @@ struct ReportReply {
   uint64_t newest_epoch = 0;  // as in the hello's reply, now
 };
 
+// Evicts the pages of a namespace in some slots, from slot `cursor` on.
+struct FlushRequest {
+  uint32_t name_space = 0;  // its tag
+  uint64_t cursor = 0;
+};
+
+struct FlushReply {
+  uint64_t evicted = 0;
+  uint64_t next = 0;  // the cursor to go on with; 0: that was all
+};
+
 struct StatusRequest {};
 
 // Instead of a reply: why not, in a sentence for people.
@@ -230,9 +246,9 @@ struct Refusal {
 
 using Request = std::variant<HelloRequest, OpenLaneRequest, CommitRequest, RemoveRequest,
                              RenewRequest, StatusRequest, OpenPushRequest, PushRequest,
-                             ReplicateRequest, HoldingsRequest, ReportRequest>;
-using Reply =
-    std::variant<Refusal, HelloReply, OpenLaneReply, CommitReply, RemoveReply, RenewReply,
-                 StatusReply, OpenPushReply, PushReply, ReplicateReply, HoldingsReply, ReportReply>;
+                             ReplicateRequest, HoldingsRequest, ReportRequest, FlushRequest>;
+using Reply = std::variant<Refusal, HelloReply, OpenLaneReply, CommitReply, RemoveReply, RenewReply,
+                           StatusReply, OpenPushReply, PushReply, ReplicateReply, HoldingsReply,
+                           ReportReply, FlushReply>;
 
 }  // namespace farpage

@@ -5,7 +5,7 @@
 namespace farpage {
 
 PageHeader make_page_header(const PageKey& key, Version version, uint64_t incarnation,
-                            uint32_t payload_bytes, uint32_t payload_crc) {
+                            uint32_t payload_bytes, uint32_t payload_crc, uint32_t name_space) {
   PageHeader header;
   header.magic = kPageMagic;
   header.format = kPageFormat;
@@ -14,6 +14,7 @@ PageHeader make_page_header(const PageKey& key, Version version, uint64_t incarn
   header.incarnation = incarnation;
   header.payload_bytes = payload_bytes;
   header.payload_crc = payload_crc;
+  header.name_space = name_space;
   header.header_crc = header_crc(header);
   return header;
 }

@@ -36,7 +36,7 @@ struct alignas(64) PageHeader {
   uint64_t incarnation = 0;
   uint32_t payload_bytes = 0;
   uint32_t payload_crc = 0;
-  uint32_t reserved2 = 0;
+  uint32_t name_space = 0;  // name_space_tag() of who put it; 0: it named none
   uint32_t header_crc = 0;  // of the 52 bytes before it
   uint64_t live = 0;        // live_token() while the page may be read, otherwise anything else
 };
@@ -48,6 +48,7 @@ static_assert(offsetof(PageHeader, version) == 24);
 static_assert(offsetof(PageHeader, incarnation) == 32);
 static_assert(offsetof(PageHeader, payload_bytes) == 40);
 static_assert(offsetof(PageHeader, payload_crc) == 44);
+static_assert(offsetof(PageHeader, name_space) == 48);
 static_assert(offsetof(PageHeader, header_crc) == 52);
 static_assert(offsetof(PageHeader, live) == 56);
 
@@ -68,7 +69,7 @@ constexpr uint64_t live_token(const PageKey& key, Version version, uint64_t inca
 
 // A whole header with its CRC; `live` is 0.
 PageHeader make_page_header(const PageKey& key, Version version, uint64_t incarnation,
-                            uint32_t payload_bytes, uint32_t payload_crc);
+                            uint32_t payload_bytes, uint32_t payload_crc, uint32_t name_space = 0);
 
 uint32_t header_crc(const PageHeader& header);
 

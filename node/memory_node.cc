@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "control/status/status_table.h"
+#include "integrity/facts.h"
 #include "pagetable/known_run.h"
 #include "pagetable/touch_log.h"
 #include "transport/traffic.h"
@@ -163,6 +164,7 @@ void MemoryNode::handle(ClientId client, Request request, std::function<void(Rep
   if (auto* hello = std::get_if<HelloRequest>(&request))
     return this->hello(client, session, *hello, std::move(done));
   if (std::holds_alternative<StatusRequest>(request)) return done(status());
+  if (auto* flush = std::get_if<FlushRequest>(&request)) return done(this->flush(*flush));
   if (!session.greeted()) {
     return done(Refusal{Code::kProtocol, "a client's first message must be a hello"});
   }
@@ -257,6 +259,18 @@ std::optional<Refusal> MemoryNode::check(const HelloRequest& request) const {
                     request.staging_bytes, options_.max_staging_bytes),
         {}};
   }
+  if (request.facts.size() > kMaxFactsBytes) {
+    return Refusal{Code::kInvalid,
+                   fmt::format("the client's facts have {} bytes, and {} are the most",
+                               request.facts.size(), kMaxFactsBytes),
+                   {}};
+  }
+  if (!request.facts.empty()) {
+    const auto canonical = parse_facts(request.facts).and_then([](const std::vector<Fact>& facts) {
+      return canonical_facts(facts);
+    });
+    if (!canonical) return refusal(canonical.error());
+  }
   if (member_ != nullptr) return member_->check(request);
   return std::nullopt;
 }
@@ -271,6 +285,7 @@ void MemoryNode::look_back(const HelloRequest& request) {
 }
 
 HelloReply MemoryNode::greet(ClientId client, const HelloRequest& request) {
+  if (!request.facts.empty()) hear_facts(clients_.at(client), request.facts);
   HelloReply reply;
   if (member_ != nullptr) {
     member_->greeted(client, request);
@@ -287,6 +302,26 @@ HelloReply MemoryNode::greet(ClientId client, const HelloRequest& request) {
   reply.buckets = run_.store->geometry().buckets;
   reply.slot_layout = static_cast<uint32_t>(run_.store->geometry().layout);
   reply.backend = fabric_.capabilities().backend;
+  return reply;
+}
+
+void MemoryNode::hear_facts(ClientSession& session, const std::string& facts) {
+  const std::string name_space = name_space_of(*canonical_facts(*parse_facts(facts)));
+  run_.store->name_spaces().told(name_space, facts);
+  session.set_name_space(name_space_tag(name_space));
+}
+
+// A client asks again and again, so that others' messages do not wait for all of it.
+FlushReply MemoryNode::flush(const FlushRequest& request) {
+  constexpr uint64_t kSlotsAtOnce = 8'192;
+  const uint64_t slots = run_.store->slots().size();
+  const uint64_t first = std::min(request.cursor, slots);
+  const uint64_t end = std::min(first + kSlotsAtOnce, slots);
+  FlushReply reply;
+  if (request.name_space == 0) return reply;
+  reply.evicted = run_.store->flush(request.name_space, static_cast<uint32_t>(first),
+                                    static_cast<uint32_t>(end));
+  reply.next = end < slots ? end : 0;
   return reply;
 }
 
@@ -349,6 +384,7 @@ StatusReply MemoryNode::status() const {
   reply.verdicts = verdicts();
   reply.budget = {run_.budget->bytes(), run_.budget->granted_bytes(), run_.budget->refused()};
   reply.pushes = pusher_.counts();
+  reply.name_spaces = run_.store->name_spaces().status(reply.page_bytes);
   if (scrubber_ != nullptr) reply.scrubs = scrubber_->counts();
   if (member_ != nullptr) {
     member_->describe(reply.fleet);

@@ -68,6 +68,8 @@ class MemoryNode final : public NodeService {
   std::optional<Refusal> check(const HelloRequest& request) const;
   void look_back(const HelloRequest& request);
   HelloReply greet(ClientId client, const HelloRequest& request);
+  void hear_facts(ClientSession& session, const std::string& facts);
+  FlushReply flush(const FlushRequest& request);
   Reply answer(ClientSession& session, const RenewRequest& request);
   uint64_t epoch() const;
   VerdictCounts verdicts() const;

@@ -92,6 +92,8 @@ void describe(const StatusReply& status, MetricVisitor& visitor) {
   describe(figures(PortCounts()),
            named(status.ports, "port", &PortTraffic::port, &PortTraffic::counts), visitor);
   describe_fleet(status.fleet, visitor);
+  describe(figures(NameSpaceStatus()),
+           named(status.name_spaces, "namespace", &NameSpaceStatus::name_space), visitor);
   describe(figures(TenantStatus()), named(status.tenants, "tenant", &TenantStatus::name), visitor);
   describe(tenant_budget_figures(),
            named(status.tenants, "tenant", &TenantStatus::name, &TenantStatus::budget), visitor);

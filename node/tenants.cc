@@ -145,6 +145,7 @@ void add(StatusReply& sum, const StatusReply& one) {
   add(sum.fleet, one.fleet);
   add_by_name(sum.traffic, one.traffic, &PathTraffic::path);
   add_by_name(sum.ports, one.ports, &PortTraffic::port);
+  add_by_name(sum.name_spaces, one.name_spaces, &NameSpaceStatus::name_space);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/stderr.h"
-#include "cli/client/ask_status.h"
+#include "cli/client/node_conversation.h"
 #include "cli/client/signals.h"
 #include "cli/exit_code.h"
 #include "cli/farpage/commands.h"

@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "cli/client/ask_status.h"
+#include "cli/client/node_conversation.h"
 #include "cli/client/signals.h"
 #include "cli/exit_code.h"
 #include "cli/farpage/commands.h"

@@ -8,6 +8,7 @@
 #include "cli/farpage/status_report.h"
 #include "cli/version.h"
 #include "control/status/status_table.h"
+#include "integrity/facts.h"
 #include "report/json.h"
 
 namespace farpage {
@@ -105,6 +106,20 @@ boost::json::value tenants_json(const StatusReply& status) {
   return tenants;
 }
 
+boost::json::array name_spaces_json(const StatusReply& status) {
+  boost::json::array all;
+  for (const NameSpaceStatus& one : status.name_spaces) {
+    boost::json::object json = figures_json(one, {{"namespace", one.name_space}});
+    boost::json::object named;
+    for (const Fact& fact : parse_facts(one.facts).value_or(std::vector<Fact>())) {
+      named[fact.name] = fact.value;
+    }
+    json["facts"] = std::move(named);
+    all.push_back(std::move(json));
+  }
+  return all;
+}
+
 boost::json::object rates_json(const StatusReport& report) {
   const StatusReply& now = report.now;
   const StatusReply& before = *report.before;
@@ -140,6 +155,7 @@ boost::json::object status_json(const StatusReport& report) {
   json["ports"] = ports_json(status);
   json["fleet"] = fleet_json(status.fleet);
   json["tenants"] = tenants_json(status);
+  json["namespaces"] = name_spaces_json(status);
   if (report.seconds() > 0) json["per_second"] = rates_json(report);
   return json;
 }

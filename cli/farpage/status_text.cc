@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "cli/farpage/status_report.h"
 #include "control/status/status_table.h"
+#include "integrity/facts.h"
 
 namespace farpage {
 namespace {
@@ -173,6 +174,30 @@ void add_tenants(const StatusReply& now, const StatusReply& before, Rows& rows) 
   }
 }
 
+// "engine=vllm, model=Qwen/Qwen3-8B"; what is long is cut.
+std::string facts_text(const std::string& lines) {
+  constexpr size_t kMostBytes = 60;
+  const auto facts = parse_facts(lines);
+  if (!facts || facts->empty()) return "no client has told its facts";
+  std::string text;
+  for (const Fact& fact : *facts) {
+    if (fact.value.empty()) continue;
+    const std::string_view value = fact.value.substr(0, kMostBytes);
+    text += fmt::format("{}{}={}{}", text.empty() ? "" : ", ", fact.name, value,
+                        value.size() < fact.value.size() ? "…" : "");
+  }
+  return printable(text);
+}
+
+// Nothing where no client has named a namespace.
+void add_name_spaces(const StatusReply& now, Rows& rows) {
+  for (const NameSpaceStatus& one : now.name_spaces) {
+    rows.add("namespace", fmt::format("{}: {} pages, {}", printable(one.name_space), one.pages,
+                                      format_bytes(one.held_bytes)));
+    rows.add("", facts_text(one.facts));
+  }
+}
+
 void add_ports(const StatusReply& now, const StatusReply& before, Rows& rows) {
   for (const PortTraffic& port : now.ports) {
     const auto found = std::ranges::find(before.ports, port.port, &PortTraffic::port);
@@ -221,6 +246,7 @@ std::string status_text(const StatusReport& report) {
   add_ports(report.now, before, rows);
   add_fleet(report.now.fleet, rows);
   add_tenants(report.now, before, rows);
+  add_name_spaces(report.now, rows);
   return rows.take();
 }
 

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/memory/protection.h"
 #include "client/c/callback.h"
@@ -44,6 +46,21 @@ farpage_code_t farpage_open_file(const char* path, farpage_t** client) {
   *client = nullptr;
   if (const auto code = c_api::require(path, "path"); code != FARPAGE_OK) return code;
   return open(client, [&] { return OpenOptions::from_file(path); });
+}
+
+farpage_code_t farpage_open_overridden(const char* path, const char* const* overrides, size_t count,
+                                       farpage_t** client) {
+  if (const auto code = c_api::require(client, "client"); code != FARPAGE_OK) return code;
+  *client = nullptr;
+  if (const auto code = c_api::require(path, "path"); code != FARPAGE_OK) return code;
+  for (size_t i = 0; i < count; ++i) {
+    const bool is_there = overrides != nullptr && overrides[i] != nullptr;
+    if (!is_there) return c_api::require(nullptr, "overrides");
+  }
+  return open(client, [&] {
+    const std::vector<std::string> own(overrides, overrides + count);
+    return OpenOptions::from_file(path, own);
+  });
 }
 
 farpage_code_t farpage_close(farpage_t* client) {

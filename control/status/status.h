@@ -10,6 +10,8 @@
 // of.
 namespace farpage {
 
+inline constexpr uint32_t kMaxNameSpaces = 32;
+
 // Verdicts of the pages that clients asked for.
 struct VerdictCounts {
   uint64_t fetches = 0;
@@ -82,6 +84,14 @@ struct TenantStatus {
   ClientBudgetStatus budget = {};
 };
 
+// Pages of one namespace: docs/formats/keys.md.
+struct NameSpaceStatus {
+  std::string name_space;  // its 32 digits, or the 8 of its tag where no client has told its facts
+  std::string facts;       // in lines NAME=VALUE; empty: no client has told them
+  uint64_t pages = 0;
+  uint64_t held_bytes = 0;  // slots with such a page, each whole
+};
+
 struct StatusReply {
   std::string backend;
   std::string path;
@@ -111,6 +121,7 @@ struct StatusReply {
   ScrubCounts scrubs = {};
   ClientBudgetStatus budget = {};
   std::vector<TenantStatus> tenants = {};  // to a tenant: itself; to the node's operator: all
+  std::vector<NameSpaceStatus> name_spaces = {};  // those with the most pages
 };
 
 }  // namespace farpage

@@ -183,6 +183,16 @@ std::span<const Figure<TenantStatus>> figures(const TenantStatus&) {
   return kFigures;
 }
 
+std::span<const Figure<NameSpaceStatus>> figures(const NameSpaceStatus&) {
+  static constexpr auto kFigures = std::to_array<Figure<NameSpaceStatus>>({
+      {"pages", &NameSpaceStatus::pages, kAdd, "farpage_node_namespace_pages",
+       "Pages of the namespace, of those with the most pages"},
+      {"held_bytes", &NameSpaceStatus::held_bytes, kAdd, "farpage_node_namespace_held_bytes",
+       "Memory of the slots that hold a page of the namespace"},
+  });
+  return kFigures;
+}
+
 std::span<const Figure<PathTraffic>> figures(const PathTraffic&) {
   static constexpr auto kFigures = std::to_array<Figure<PathTraffic>>({
       {"connections", &PathTraffic::connections, kAdd, "farpage_transport_connections",

@@ -40,6 +40,7 @@ std::span<const Figure<PushCounts>> figures(const PushCounts&);
 std::span<const Figure<ScrubCounts>> figures(const ScrubCounts&);
 std::span<const Figure<ClientBudgetStatus>> figures(const ClientBudgetStatus&);
 std::span<const Figure<TenantStatus>> figures(const TenantStatus&);
+std::span<const Figure<NameSpaceStatus>> figures(const NameSpaceStatus&);
 std::span<const Figure<PathTraffic>> figures(const PathTraffic&);
 std::span<const Figure<PortTraffic>> figures(const PortTraffic&);
 std::span<const Figure<PortCounts>> figures(const PortCounts&);

@@ -205,6 +205,9 @@ FARPAGE_API const char* farpage_last_error(void);
 FARPAGE_API farpage_code_t farpage_open(const char* toml_text, farpage_t** client);
 // The same by the path of a file. FARPAGE_NOT_FOUND: there is none.
 FARPAGE_API farpage_code_t farpage_open_file(const char* path, farpage_t** client);
+// The same, with `count` keys that win over the file's: "table.key=value", each a string of C.
+FARPAGE_API farpage_code_t farpage_open_overridden(const char* path, const char* const* overrides,
+                                                   size_t count, farpage_t** client);
 // Waits until every operation is released, ends the regions that are left, then takes everything
 // down. Tickets stay valid, and are still to be freed; region handles are not. No other call on the
 // client meanwhile or later. Null: nothing. FARPAGE_BUSY: from a callback, which cannot end it.

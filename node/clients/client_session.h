@@ -51,6 +51,9 @@ class ClientSession {
 
   // `staging`: none, of a member.
   void greet(std::optional<ClientStaging> staging);
+  // The tag of the pages that it puts; 0: it named no namespace.
+  void set_name_space(uint32_t tag) { name_space_ = tag; }
+  uint32_t name_space() const { return name_space_; }
   // With those that are being made.
   size_t lanes() const { return lanes_.size() + making_.size(); }
   // Its number.
@@ -83,6 +86,7 @@ class ClientSession {
   ClientBudget budget_;
   uint32_t waiting_ = 0;
   bool greeted_ = false;
+  uint32_t name_space_ = 0;
   VerdictCounts reported_;
   ClientStaging staging_;
   uint64_t touches_seen_ = 0;

@@ -218,8 +218,8 @@ CommitResult WriteQueue::put_page(ClientSession& session, const CommitPage& page
   if ((store_.must_evict() || store_.is_ranked()) && !touches_collected_) collect_touches();
   auto version = next_version();
   if (!version) return {Code::kUnavailable, 0};
-  const Code code =
-      store_.put(page.key, *version, payload, page.payload_crc, replica_sender_ != nullptr);
+  const Code code = store_.put(page.key, *version, payload, page.payload_crc,
+                               replica_sender_ != nullptr, session.name_space());
   return {code, code == Code::kOk ? *version : 0};
 }
 

@@ -191,20 +191,21 @@ bool Backfill::lacks(const HeldPage& page) const {
 void Backfill::read(const BackfillStreamPtr& pass, MemberLink& peer, const HeldPage& page,
                     uint32_t slot) {
   ++pass->reading;
-  peer.reader().read(
-      page, slot,
-      [this, pass, page, slot, alive = std::weak_ptr<bool>(alive_)](Code code, uint32_t crc) {
-        if (!alive.expired()) landed(pass, page, slot, code, crc);
-      });
+  peer.reader().read(page, slot,
+                     [this, pass, page, slot, alive = std::weak_ptr<bool>(alive_)](
+                         Code code, const PageReader::Landed& landed) {
+                       if (!alive.expired()) this->landed(pass, page, slot, code, landed);
+                     });
 }
 
 // It counts only in the epoch in which it was asked for.
 void Backfill::landed(const BackfillStreamPtr& pass, const HeldPage& page, uint32_t slot, Code code,
-                      uint32_t crc) {
+                      const PageReader::Landed& landed) {
   --pass->reading;
   const bool same_epoch = pass->epoch == epoch_.tag() || !enforced(Guard::kEpochInMessages);
   if (code == Code::kOk && same_epoch && lacks(page)) {
-    if (store_.publish(slot, page.key, page.version, page.payload_bytes, crc) == Code::kOk) {
+    if (store_.publish(slot, page.key, page.version, page.payload_bytes, landed.crc,
+                       landed.name_space) == Code::kOk) {
       ++counts_.pages;
       counts_.bytes += page.payload_bytes;
       counts_.repairs += pass->repairs ? 1 : 0;

@@ -73,7 +73,7 @@ class Backfill {
   bool lacks(const HeldPage& page) const;
   void read(const BackfillStreamPtr& pass, MemberLink& peer, const HeldPage& page, uint32_t slot);
   void landed(const BackfillStreamPtr& pass, const HeldPage& page, uint32_t slot, Code code,
-              uint32_t crc);
+              const PageReader::Landed& landed);
 
   Runtime& runtime_;
   PageStore& store_;

@@ -74,7 +74,7 @@ void PageReader::pump() {
   while (!queue_.empty() && now >= queue_.front().give_up_ns) {
     const Done done = std::move(queue_.front().done);
     queue_.pop_front();
-    done(Code::kUnavailable, 0);
+    done(Code::kUnavailable, {});
   }
   poll();
   if (path_.in_flight() > 0) return pump_in(kLookNs);
@@ -95,7 +95,7 @@ void PageReader::begin_reads(uint64_t now_ns) {
         page.payload_bytes > longest) {
       const Done done = std::move(queue_.front().done);
       queue_.pop_front();
-      done(Code::kInvalid, 0);
+      done(Code::kInvalid, {});
       continue;
     }
     const auto place = static_cast<size_t>(free - places_.begin());
@@ -168,10 +168,10 @@ void PageReader::operation_ended(const Completion& completion, uint64_t now_ns) 
   place->outstanding = static_cast<uint8_t>(place->outstanding & ~bit_of(*place));
   place->failed |= completion.outcome != Outcome::kOk;
   if (place->outstanding != 0) return;
-  uint32_t crc = 0;
+  Landed landed;
   const PageHeader& header = (*headers_)[static_cast<size_t>(place - places_.begin())];
-  const Code code = place->failed ? Code::kUnavailable : judge(*place, header, now_ns, crc);
-  read_ended(std::exchange(*place, {}).read, code, crc);
+  const Code code = place->failed ? Code::kUnavailable : judge(*place, header, now_ns, landed);
+  read_ended(std::exchange(*place, {}).read, code, landed);
 }
 
 // The path's channels are gone, and nothing of them lands any more.
@@ -179,21 +179,21 @@ void PageReader::end_reads() {
   path_.forget_operations();
   for (Place& place : places_) {
     if (place.outstanding == 0) continue;
-    read_ended(std::exchange(place, {}).read, Code::kUnavailable, 0);
+    read_ended(std::exchange(place, {}).read, Code::kUnavailable, {});
   }
 }
 
-void PageReader::read_ended(Read read, Code code, uint32_t crc) {
+void PageReader::read_ended(Read read, Code code, const Landed& landed) {
   const bool not_read = code == Code::kUnavailable || code == Code::kTimeout;
   if (not_read && !ended_ && runtime_.clock().now_ns() < read.give_up_ns) {
     queue_.push_front(std::move(read));
   } else {
-    read.done(code, crc);
+    read.done(code, landed);
   }
 }
 
-Code PageReader::judge(const Place& place, const PageHeader& landed, uint64_t now_ns,
-                       uint32_t& crc) const {
+Code PageReader::judge(const Place& place, const PageHeader& found, uint64_t now_ns,
+                       Landed& landed) const {
   if (now_ns - place.posted_ns >= reuse_ns_ || !path_.view().valid(now_ns)) return Code::kTimeout;
   const HeldPage& page = place.read.page;
   PageExpectation expected;
@@ -202,15 +202,16 @@ Code PageReader::judge(const Place& place, const PageHeader& landed, uint64_t no
   expected.incarnation = path_.view().incarnation;
   expected.payload_bytes = page.payload_bytes;
   // A dead page is whole but for its live word.
-  PageHeader header = landed;
+  PageHeader header = found;
   if (page.dead && header.live == 0) {
     header.live = live_token(page.key, page.version, expected.incarnation);
   }
   const PageFinding finding = check_header(header, expected);
   if (finding == PageFinding::kCorrupt) return Code::kAborted;
   if (finding != PageFinding::kGood) return Code::kNotFound;
-  crc = crc32c(0, landing_.store->payload(place.read.slot), page.payload_bytes);
-  return crc == header.payload_crc ? Code::kOk : Code::kAborted;
+  landed.crc = crc32c(0, landing_.store->payload(place.read.slot), page.payload_bytes);
+  landed.name_space = header.name_space;
+  return landed.crc == header.payload_crc ? Code::kOk : Code::kAborted;
 }
 
 }  // namespace farpage

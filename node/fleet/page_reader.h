@@ -28,11 +28,15 @@ struct PoolLanding {
 // nothing blocks.
 class PageReader {
  public:
-  // `crc`: the payload's, as it lies in our slot. kOk: the slot holds, whole, the page that was
+  struct Landed {
+    uint32_t crc = 0;  // of the payload, as it lies in our slot
+    uint32_t name_space = 0;
+  };
+  // kOk: the slot holds, whole, the page that was
   // named. kNotFound: the other node has it no more. kAborted: what landed is wrong. kUnavailable,
   // kTimeout: for three seconds it was not reached, or too slow. kInvalid: there can be no such
   // page.
-  using Done = std::function<void(Code, uint32_t crc)>;
+  using Done = std::function<void(Code, const Landed&)>;
 
   static Result<std::unique_ptr<PageReader>> create(std::shared_ptr<NodeSession> link,
                                                     Runtime& runtime, Fabric& fabric,
@@ -78,8 +82,8 @@ class PageReader {
   void poll();
   void operation_ended(const Completion& completion, uint64_t now_ns);
   void end_reads();
-  void read_ended(Read read, Code code, uint32_t crc);
-  Code judge(const Place& place, const PageHeader& landed, uint64_t now_ns, uint32_t& crc) const;
+  void read_ended(Read read, Code code, const Landed& landed);
+  Code judge(const Place& place, const PageHeader& found, uint64_t now_ns, Landed& landed) const;
 
   Runtime& runtime_;
   PoolLanding& landing_;

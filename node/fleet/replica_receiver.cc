@@ -167,11 +167,12 @@ bool ReplicaReceiver::begin_read(ClientId session, Stream& stream,
   item->slot = *slot;
   item->state = State::kReading;
   reader->read(page, *slot,
-               [this, session, item, alive = std::weak_ptr<bool>(alive_)](Code code, uint32_t crc) {
+               [this, session, item, alive = std::weak_ptr<bool>(alive_)](
+                   Code code, const PageReader::Landed& landed) {
                  if (alive.expired()) return;
                  item->state = State::kRead;
                  item->code = code;
-                 item->crc = crc;
+                 item->landed = landed;
                  if (item->answer == nullptr) return drop(*item);
                  turn(session);
                });
@@ -188,7 +189,8 @@ void ReplicaReceiver::apply(Item& item) {
     store_.remove(page.key, page.version);
     ++applied_;
   } else if (item.code == Code::kOk && item.has_slot && newer) {
-    item.code = store_.publish(item.slot, page.key, page.version, page.payload_bytes, item.crc);
+    item.code = store_.publish(item.slot, page.key, page.version, page.payload_bytes,
+                               item.landed.crc, item.landed.name_space);
     item.has_slot = false;
     ++applied_;
   }

@@ -53,7 +53,7 @@ class ReplicaReceiver {
     bool has_slot = false;
     uint32_t slot = 0;
     Code code = Code::kOk;
-    uint32_t crc = 0;
+    PageReader::Landed landed = {};
   };
   struct Stream {
     NodeId from = 0;

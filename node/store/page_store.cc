@@ -45,7 +45,8 @@ PageStore::PageStore(const PageStoreOptions& options, const Clock& clock, Pool p
       index_(options.geometry,
              {reinterpret_cast<Bucket*>(index_region_.data()), options.geometry.buckets},
              headers().data()),
-      slots_(static_cast<uint32_t>(options.geometry.slots), with_drift(options.reuse_ns)) {
+      slots_(static_cast<uint32_t>(options.geometry.slots), with_drift(options.reuse_ns)),
+      name_spaces_(slots_.size()) {
   if (pool.has_former) find_former();
   if (!policy || !options.evict) return;
   // As many pages are there once a put has been done.
@@ -64,7 +65,8 @@ void PageStore::find_former() {
 
 void PageStore::adopt(uint32_t slot) {
   const PageHeader page = header(slot);
-  (void)publish(slot, page.key, page.version, page.payload_bytes, page.payload_crc);
+  (void)publish(slot, page.key, page.version, page.payload_bytes, page.payload_crc,
+                page.name_space);
 }
 
 bool PageStore::adopt(const PageKey& key, Version version) {
@@ -121,7 +123,7 @@ std::optional<uint32_t> PageStore::take() {
 }
 
 Code PageStore::put(const PageKey& key, Version version, std::span<const std::byte> payload,
-                    uint32_t payload_crc, bool in_order) {
+                    uint32_t payload_crc, bool in_order, uint32_t name_space) {
   if (payload.empty() || payload.size() > options_.geometry.page_bytes) return Code::kInvalid;
   if (!in_order && version <= index_.floor(key)) return Code::kInvalid;
   want(key);
@@ -131,17 +133,20 @@ Code PageStore::put(const PageKey& key, Version version, std::span<const std::by
     slots_.release(*slot);
     return Code::kAborted;
   }
-  return publish(*slot, key, version, static_cast<uint32_t>(payload.size()), payload_crc);
+  return publish(*slot, key, version, static_cast<uint32_t>(payload.size()), payload_crc,
+                 name_space);
 }
 
 Code PageStore::publish(uint32_t slot, const PageKey& key, Version version, uint32_t payload_bytes,
-                        uint32_t payload_crc) {
+                        uint32_t payload_crc, uint32_t name_space) {
   highest_version_ = std::max(highest_version_, version);
   PageHeader& target = header(slot);
-  target = make_page_header(key, version, options_.incarnation, payload_bytes, payload_crc);
+  target =
+      make_page_header(key, version, options_.incarnation, payload_bytes, payload_crc, name_space);
   std::atomic_ref<uint64_t>(target.live)
       .store(live_token(key, version, options_.incarnation), std::memory_order_release);
   slots_.publish(slot);
+  name_spaces_.came(slot, name_space);
 
   // One whose key is damaged gives way, too: it would else keep its slot until it is evicted.
   if (const std::optional<uint32_t> old = locate(key)) {
@@ -251,6 +256,7 @@ void PageStore::kill_if(const std::function<bool(const PageKey&)>& foreign) {
     unpublish(slot);
     zero_live(slot);
     if (ranked_ != nullptr) ranked_->go(slot);
+    name_spaces_.went(slot);
     slots_.kill(slot);
   }
 }
@@ -259,10 +265,38 @@ void PageStore::kill_if(const std::function<bool(const PageKey&)>& foreign) {
 // done before the slot has cooled.
 void PageStore::drop_dead() {
   for (uint32_t slot = 0; slots_.dead_count() > 0 && slot < slots_.size(); ++slot) {
-    if (!slots_.is_dead(slot)) continue;
-    std::atomic_ref<uint64_t>(header(slot).version).exchange(0, std::memory_order_seq_cst);
-    slots_.retire(slot, clock_.now_ns());
+    if (slots_.is_dead(slot)) drop_dead(slot);
   }
+}
+
+void PageStore::drop_dead(uint32_t slot) {
+  std::atomic_ref<uint64_t>(header(slot).version).exchange(0, std::memory_order_seq_cst);
+  slots_.retire(slot, clock_.now_ns());
+}
+
+uint64_t PageStore::flush(uint32_t name_space, uint32_t first, uint32_t end) {
+  uint64_t evicted = 0;
+  for (uint32_t slot = first; slot < end; ++slot) evicted += flush_slot(name_space, slot) ? 1 : 0;
+  evictions_ += evicted;
+  return evicted;
+}
+
+// A page that is counted is known without its header, which may be damaged.
+bool PageStore::flush_slot(uint32_t name_space, uint32_t slot) {
+  const uint32_t counted = name_spaces_.tag(slot);
+  const PageHeader& page = header(slot);
+  if ((counted != 0 ? counted : page.name_space) != name_space) return false;
+  if (slots_.is_pinned(slot)) return false;
+  if (slots_.is_live(slot)) {
+    retire(slot);
+  } else if (slots_.is_dead(slot)) {
+    drop_dead(slot);
+  } else if (former_.drop(page.key, slot)) {
+    clear_live(slot);
+  } else {
+    return false;
+  }
+  return true;
 }
 
 uint32_t PageStore::walk(
@@ -315,6 +349,7 @@ std::optional<uint32_t> PageStore::choose_victim() {
 
 void PageStore::cool(uint32_t slot) {
   if (ranked_ != nullptr) ranked_->go(slot);
+  name_spaces_.went(slot);
   slots_.retire(slot, clock_.now_ns());
 }
 

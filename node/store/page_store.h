@@ -13,6 +13,7 @@
 #include "node/store/eviction.h"
 #include "node/store/index_writer.h"
 #include "node/store/kept_pool.h"
+#include "node/store/name_spaces.h"
 #include "node/store/ranked_pages.h"
 #include "node/store/recovered_pages.h"
 #include "node/store/slot_table.h"
@@ -53,15 +54,16 @@ class PageStore {
   // no read that starts later finds the old one. kExhausted: no slot now; see next_slot_ns().
   // kAborted: the bytes do not have that CRC. kInvalid: too long, or not above the floor, which
   // does not bind what comes in the order of a primary's puts (protocol rule 11).
+  // `name_space`: the tag of who puts it, or 0.
   Code put(const PageKey& key, Version version, std::span<const std::byte> payload,
-           uint32_t payload_crc, bool in_order = false);
+           uint32_t payload_crc, bool in_order = false, uint32_t name_space = 0);
 
   // The same in two steps, for a payload that comes into its slot from elsewhere: a slot for it,
   // evicting where that must be, and nothing if there is none now; then publish(), of what has been
   // checked there, or release(). kExhausted of publish(): it was released.
   std::optional<uint32_t> take();
   Code publish(uint32_t slot, const PageKey& key, Version version, uint32_t payload_bytes,
-               uint32_t payload_crc);
+               uint32_t payload_crc, uint32_t name_space);
   void release(uint32_t slot) { slots_.release(slot); }
   // Before take(), for a page that comes by a put.
   void want(const PageKey& key) {
@@ -73,6 +75,12 @@ class PageStore {
   // Nothing at `version` or below comes back by a fill, also where there was no such page.
   bool remove(const PageKey& key, Version version);
   Version floor(const PageKey& key) const { return index_.floor(key); }
+
+  // Evicts the pages of a namespace in the slots from `first` to `end`, also those that only other
+  // nodes read and those that are not adopted yet, but none that is pinned; how many.
+  uint64_t flush(uint32_t name_space, uint32_t first, uint32_t end);
+  NameSpaces& name_spaces() { return name_spaces_; }
+  const NameSpaces& name_spaces() const { return name_spaces_; }
 
   // Looks at the key's slot again, header and payload, and drops the page if it is not whole: then
   // kAborted. The same version may come back by a fill. kNotFound: there is none.
@@ -150,6 +158,8 @@ class PageStore {
   void evict_ahead();
   std::optional<uint32_t> choose_victim();
   void came(uint32_t slot, const PageKey& key);
+  bool flush_slot(uint32_t name_space, uint32_t slot);
+  void drop_dead(uint32_t slot);
   void cool(uint32_t slot);
   void retire(uint32_t slot);
   void unpublish(uint32_t slot);
@@ -163,6 +173,7 @@ class PageStore {
   Region index_region_;
   IndexWriter index_;
   SlotTable slots_;
+  NameSpaces name_spaces_;
   std::unique_ptr<RankedPages> ranked_;  // null: what goes, CLOCK says
   std::unordered_map<uint32_t, Version>
       pinned_;  // what is not read from memory that can be damaged

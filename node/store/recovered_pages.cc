@@ -35,6 +35,13 @@ std::optional<uint32_t> RecoveredPages::take(const PageKey& key, Version version
   return slot;
 }
 
+bool RecoveredPages::drop(const PageKey& key, uint32_t slot) {
+  const auto found = pages_.find(key);
+  if (found == pages_.end() || found->second.slot != slot) return false;
+  pages_.erase(found);
+  return true;
+}
+
 std::optional<RecoveredPages::Page> RecoveredPages::take_any() {
   if (pages_.empty()) return std::nullopt;
   const Page page = pages_.begin()->second;

@@ -31,6 +31,8 @@ class RecoveredPages {
 
   // It is one no more. Nothing: there is none of this key and version.
   std::optional<uint32_t> take(const PageKey& key, Version version);
+  // False: this slot has none of this key.
+  bool drop(const PageKey& key, uint32_t slot);
   // Any of them; nothing when there are none.
   std::optional<Page> take_any();
 

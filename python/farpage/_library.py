@@ -40,6 +40,7 @@ _CALLS: dict[str, tuple[Any, ...]] = {
     "last_error": (ctypes.c_char_p,),
     "open": (ctypes.c_int, ctypes.c_char_p, _out),
     "open_file": (ctypes.c_int, ctypes.c_char_p, _out),
+    "open_overridden": (ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p), ctypes.c_size_t, _out),
     "close": (ctypes.c_int, _pointer),
     "page_bytes": (_u64, _pointer),
     "register": (ctypes.c_int, _pointer, _pointer, _u64, _out),

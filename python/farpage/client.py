@@ -30,7 +30,7 @@ from farpage.ticket import Operation, Ticket, microseconds
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from farpage.keys import Keys
+    from farpage.keys import Keys, KeySpace
 
 TIMEOUT_S = 1.0
 EXIT_S = 5.0  # how long the interpreter's exit waits for operations
@@ -95,6 +95,13 @@ def _client_of(call: Any, text: bytes) -> Client:
         raise
 
 
+def _opened_file(path: bytes, facts: KeySpace | None) -> Client:
+    if facts is None:
+        return _client_of(c.open_file, path)
+    overrides = (ctypes.c_char_p * 1)(b"client.facts=" + _toml(facts.lines()).encode())
+    return _client_of(lambda text, out: c.open_overridden(text, overrides, 1, out), path)
+
+
 def _path_of(config: str | os.PathLike[str]) -> bytes:
     try:
         path = os.fsencode(config)
@@ -106,7 +113,7 @@ def _path_of(config: str | os.PathLike[str]) -> bytes:
 
 
 def open(node: str | None = None, *, config: str | os.PathLike[str] | None = None, embedded: bool | Mapping[str, Setting] = False,
-         **settings: Setting | Mapping[str, Setting]) -> Client:
+         facts: KeySpace | None = None, **settings: Setting | Mapping[str, Setting]) -> Client:
     """Opens a client, and blocks until a node has answered, for `connect_ms` (2,000) at most.
 
         farpage.open("/run/farpage.sock")                       # a node that serves alone
@@ -118,7 +125,8 @@ def open(node: str | None = None, *, config: str | os.PathLike[str] | None = Non
         farpage.open("/run/farpage.sock", ahead={"pages": 64})  # with pages fetched ahead
 
     Keyword arguments are the keys of docs/client.md: a mapping is a table, others are keys of
-    [client]. `spin_us` is 200 unless it is given.
+    [client]. `spin_us` is 200 unless it is given. `facts`: what this client's pages depend on, told
+    to its nodes for `farpage status` and `farpage flush`; keys do not follow from it.
 
     InvalidError: the settings; the sentence names the key. NotFoundError: there is no such file.
     UnavailableError, FarpageTimeoutError: no node answers. DeniedError: token or certificate.
@@ -127,13 +135,15 @@ def open(node: str | None = None, *, config: str | os.PathLike[str] | None = Non
     if config is not None:
         if node is not None or is_embedded or settings:
             raise InvalidError("a file has all settings: give config alone, or settings alone")
-        return _client_of(c.open_file, _path_of(config))
+        return _opened_file(_path_of(config), facts)
     tables: dict[str, dict[str, Setting]] = {"client": {"spin_us": SPIN_US}}
     if node is not None:
         tables["client"]["node"] = node
     if is_embedded:
         tables["client"]["embedded"] = True
         tables["embedded"] = dict(embedded) if isinstance(embedded, Mapping) else {}
+    if facts is not None:
+        tables["client"]["facts"] = facts.lines()
     for name, value in settings.items():
         if isinstance(value, Mapping):
             tables[name] = dict(value)

@@ -65,6 +65,7 @@ class KeySpace:
                 raise InvalidError(f"the fact {name!r} has {len(named[fact])} bytes: give at most {FACT_BYTES_MAX}")
         if not named:
             raise InvalidError("there is no fact: name at least the model")
+        self._facts = named
         texts = (text for name in sorted(named) for text in (name, named[name]))
         canonical = _CANONICAL + b"".join(len(text).to_bytes(8, "little") + text for text in texts)
         self._namespace = hashlib.sha256(canonical).digest()
@@ -73,6 +74,19 @@ class KeySpace:
     def namespace(self) -> bytes:
         """32 bytes; people compare the first 16 of them in hexadecimal digits."""
         return self._namespace
+
+    def lines(self) -> str:
+        """The facts in lines NAME=VALUE, as the setting `client.facts` takes them. InvalidError:
+        they cannot be said so."""
+        try:
+            facts = {name.decode(): value.decode() for name, value in self._facts.items()}
+        except UnicodeDecodeError as error:
+            raise InvalidError(f"client.facts takes text alone: {error}") from None
+        for name, value in facts.items():
+            if "=" in name or "\n" in name + value or "\0" in name + value:
+                raise InvalidError(f"client.facts cannot tell the fact {name!r}: leave '=' out of names, and line feeds and null characters "
+                                   "out of names and values")
+        return "".join(f"{name}={value}\n" for name, value in sorted(facts.items()))
 
     def key(self, engine_key: Text) -> bytes:
         """The page's key, 16 bytes, by the engine's own key: any bytes of any length."""

@@ -26,6 +26,20 @@ class EtcdTest(EtcdFleet, Counts, Case):
         pages = len({page for request in requests for page in request})
         self.assertEqual(sum(self.live(nodes).values()), 2 * pages)
 
+    def test_all_members_are_flushed(self):
+        etcd = Etcd(self)
+        nodes = self.start_fleet(etcd)
+        result = self.run_program("replay", "generate", "--requests", 50, "--page-bytes", "4096", "--set", "client.facts=model=a",
+                                  *self.reach(etcd), "--json", "-")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        digits = {each["namespace"] for node in nodes.values() for each in self.status(node)["namespaces"]}
+        self.assertEqual(len(digits), 1)
+        pages = sum(self.live(nodes).values())
+        self.assertGreater(pages, 0)
+        result = self.run_program("flush", digits.pop(), *self.reach(etcd))
+        self.assertIn(f"{pages} pages of ", result.stdout, result.stderr)
+        self.assertEqual(set(self.live(nodes).values()), {0})
+
     def test_one_that_dies_is_left_out_and_comes_back_and_is_filled(self):
         etcd = Etcd(self)
         nodes = self.start_fleet(etcd)

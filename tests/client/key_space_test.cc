@@ -98,7 +98,7 @@ RC_GTEST_PROP(KeySpace, OtherFactsGiveOtherKeys,
 }
 
 TEST(KeySpace, WhatCannotBeAFactIsRefusedInASentence) {
-  const std::string longest(KeySpace::kFactBytesMax, 'x');
+  const std::string longest(kFactBytesMax, 'x');
   EXPECT_EQ(refusal({{longest, longest}}), "taken");
   EXPECT_EQ(refusal({}),
             "there are no facts: name what the pages depend on, such as model, revision and dtype");

@@ -67,7 +67,7 @@ TEST(PageCheck, NoFlippedBitThatCountsShowsThePageExactly) {
     const bool counts =
         !is_of(offsetof(PageHeader, reserved), sizeof(PageHeader::reserved)) &&
         !is_of(offsetof(PageHeader, payload_crc), sizeof(PageHeader::payload_crc)) &&
-        !is_of(offsetof(PageHeader, reserved2), sizeof(PageHeader::reserved2)) &&
+        !is_of(offsetof(PageHeader, name_space), sizeof(PageHeader::name_space)) &&
         !is_of(offsetof(PageHeader, header_crc), sizeof(PageHeader::header_crc));
     EXPECT_EQ(shows(header), !counts) << "bit " << bit;
   }

@@ -143,6 +143,7 @@ void NodeSession::say_hello(const std::shared_ptr<ControlLink>& link) {
   hello.staging_bytes = options_.staging_bytes;
   hello.node = terms_.self;
   hello.incarnation = terms_.incarnation;
+  hello.facts = options_.facts;
   if (terms_.epoch) hello.epoch = terms_.epoch();
   {
     std::lock_guard lock(mutex_);

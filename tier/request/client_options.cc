@@ -2,13 +2,16 @@
 
 #include <fmt/format.h>
 
+#include "control/messages.h"
+#include "integrity/facts.h"
+
 namespace farpage {
 
 std::vector<ConfigField> fields(ClientOptions& options) {
   return {
       {"staging_bytes", &options.staging_bytes},   {"location_pages", &options.location_pages},
       {"hedge_places", &options.hedge_places},     {"connect_ms", &options.connect_ms},
-      {"metrics_listen", &options.metrics_listen},
+      {"metrics_listen", &options.metrics_listen}, {"facts", &options.facts},
   };
 }
 
@@ -32,6 +35,17 @@ Result<void> ClientOptions::validate() const {
   if (connect_ms == 0 || connect_ms > 3'600'000) {
     return fail(Code::kInvalid,
                 fmt::format("client.connect_ms is {}: choose 1 to 3600000", connect_ms));
+  }
+  if (facts.size() > kMaxFactsBytes) {
+    return fail(Code::kInvalid,
+                fmt::format("client.facts have {} bytes, and nodes take {} at most: give a hash of "
+                            "what is long",
+                            facts.size(), kMaxFactsBytes));
+  }
+  if (!facts.empty()) {
+    const auto canonical = parse_facts(facts).and_then(
+        [](const std::vector<Fact>& parsed) { return canonical_facts(parsed); });
+    if (!canonical) return fail(Code::kInvalid, "client.facts: " + canonical.error().message);
   }
   return {};
 }

@@ -18,7 +18,10 @@ struct ClientOptions {
   uint64_t staging_bytes = 64 * kMiB;
   uint64_t location_pages = 0;  // size of the page table of each node; 0: as many as it has slots
   uint64_t hedge_places = 16;   // pages of a lane's own that hedges land in; 0: no hedges
-  uint64_t connect_ms = 2'000;  // how long to wait for the first hello
+  // What its pages depend on, in lines NAME=VALUE, for its nodes' status and for `farpage flush`;
+  // empty: nothing is told. Keys do not follow from it.
+  std::string facts = "";
+  uint64_t connect_ms = 2'000;      // how long to wait for the first hello
   std::string metrics_listen = "";  // where the program that holds the client shows describe()
   bool verify = true;               // false leaves the payload's CRC unchecked: for benchmarks, and
                                     // not a key of any configuration

@@ -34,7 +34,7 @@ TEST(StatusJson, EveryFigureHasItsName) {
     "scrubs": {"passes": 40, "bytes": 41, "dropped": 42, "entries": 43},
     "verdicts": {"fetches": 50, "ready": 51, "ready_bytes": 52, "recompute_by_reason": {
       "miss": 53, "stale": 54, "corrupt": 55, "stalled": 56, "unreachable": 57, "slower": 58}},
-    "traffic": null, "ports": [], "fleet": null, "tenants": null})");
+    "traffic": null, "ports": [], "fleet": null, "tenants": null, "namespaces": []})");
 }
 
 TEST(StatusJson, ListsHoldTheFiguresOfEach) {
@@ -44,6 +44,7 @@ TEST(StatusJson, ListsHoldTheFiguresOfEach) {
   status.ports = {{"b", 0, 1, 2, 3, {4, {}, 6, 7}}};
   status.fleet = {0xA, 1, {{0xB, true}}, 2, 3, 4, 5, 6, 7, 8, 9};
   status.tenants = {{"c", 1, 2, 3, 4, 5, 6, 7, 8, {9, 10, 11}}};
+  status.name_spaces = {{"0102", "model=a=b\nsalt=\n", 3, 4}, {"0a0b", "", 1, 2}};
   boost::json::object json = status_json({status});
   expect_json(json["traffic"], R"([{"path": "a", "connections": 1, "reads": 2, "read_bytes": 3,
     "writes": 4, "write_bytes": 5, "refused": 6}])");
@@ -57,6 +58,9 @@ TEST(StatusJson, ListsHoldTheFiguresOfEach) {
   expect_json(json["tenants"], R"([{"name": "c", "quota_bytes": 1, "held_bytes": 2, "clients": 3,
     "puts": 4, "put_bytes": 5, "puts_refused": 6, "removes": 7, "evictions": 8,
     "client_budget": {"bytes": 9, "granted_bytes": 10, "refused": 11}}])");
+  expect_json(json["namespaces"], R"([{"namespace": "0102", "facts": {"model": "a=b", "salt": ""},
+    "pages": 3, "held_bytes": 4}, {"namespace": "0a0b", "facts": {}, "pages": 1,
+    "held_bytes": 2}])");
 }
 
 TEST(StatusJson, RatesOfAPortAreOfWhatItCounts) {

@@ -71,6 +71,19 @@ TEST(StatusText, TenantsAreShownWhereThereAreSome) {
   expect_row(text, "  removes, evictions     0, 8, 2.0/s");
 }
 
+TEST(StatusText, NamespacesAreShownWithTheirFacts) {
+  StatusReply now = status_at(kSecond);
+  EXPECT_EQ(status_text({now}).find("namespace"), std::string::npos);
+  const std::string long_value(100, 'x');
+  now.name_spaces = {{"0102", "groups=" + long_value + "\nmodel=Q\x1b\nsalt=\n", 3, 3072},
+                     {"0a0b", "", 1, 1024}};
+  const std::string text = status_text({now});
+  expect_row(text, "namespace                0102: 3 pages, 3 KiB");
+  expect_row(text, "                         groups=" + std::string(60, 'x') + "…, model=Q?");
+  expect_row(text, "namespace                0a0b: 1 pages, 1 KiB");
+  expect_row(text, "                         no client has told its facts");
+}
+
 TEST(StatusText, FleetIsShownWhereThereIsOne) {
   StatusReply now = status_at(kSecond);
   EXPECT_EQ(status_text({now}).find("fleet"), std::string::npos);

@@ -42,6 +42,11 @@ TEST_F(CBadInput, NullWhereAClientMustStand) {
   expect_invalid(farpage_open(nullptr, &opened), "toml_text is null");
   expect_invalid(farpage_open_file(nullptr, &opened), "path is null");
   expect_invalid(farpage_open_file("client.toml", nullptr), "client is null");
+  const char* const none[] = {"client.lanes=1", nullptr};
+  expect_invalid(farpage_open_overridden(nullptr, none, 1, &opened), "path is null");
+  expect_invalid(farpage_open_overridden("client.toml", none, 1, nullptr), "client is null");
+  expect_invalid(farpage_open_overridden("client.toml", nullptr, 1, &opened), "overrides is null");
+  expect_invalid(farpage_open_overridden("client.toml", none, 2, &opened), "overrides is null");
   EXPECT_EQ(farpage_page_bytes(nullptr), 0u);
   EXPECT_THAT(farpage_last_error(), HasSubstr("client is null"));
   expect_invalid(farpage_register(nullptr, memory_.data(), 1, &region), "client is null");

@@ -194,6 +194,16 @@ TEST(CApi, OptionsComeFromAFileToo) {
   expect_ok(farpage_open_file(path.c_str(), &client));
   EXPECT_EQ(farpage_page_bytes(client), kPageBytes);
   expect_ok(farpage_close(client));
+  const char* const overrides[] = {"embedded.page_bytes=8192", "client.lanes=1"};
+  expect_ok(farpage_open_overridden(path.c_str(), overrides, 2, &client));
+  EXPECT_EQ(farpage_page_bytes(client), 8192u);
+  expect_ok(farpage_close(client));
+  expect_ok(farpage_open_overridden(path.c_str(), nullptr, 0, &client));
+  EXPECT_EQ(farpage_page_bytes(client), kPageBytes);
+  expect_ok(farpage_close(client));
+  const char* const unknown[] = {"client.lane=1"};
+  EXPECT_EQ(farpage_open_overridden(path.c_str(), unknown, 1, &client), FARPAGE_INVALID);
+  EXPECT_THAT(farpage_last_error(), testing::HasSubstr("did you mean 'lanes'?"));
   EXPECT_NE(farpage_open_file((path + ".absent").c_str(), &client), FARPAGE_OK);
   EXPECT_EQ(client, nullptr);
   EXPECT_THAT(farpage_last_error(), testing::HasSubstr("client.toml.absent"));

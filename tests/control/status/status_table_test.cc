@@ -42,13 +42,14 @@ TEST(StatusTable, EveryNumberIsAFigureOnce) {
   expect_whole(PathTraffic(), sizeof(std::string));
   expect_whole(PortTraffic(), sizeof(std::string) + sizeof(PortCounts));
   expect_whole(TenantStatus(), sizeof(std::string) + sizeof(ClientBudgetStatus));
+  expect_whole(NameSpaceStatus(), 2 * sizeof(std::string));
   expect_whole(FleetStatus(), kNumber + sizeof(decltype(FleetStatus::others)));
   const StatusReply reply;
   const size_t parts_bytes = sizeof(decltype(reply.verdicts)) + sizeof(decltype(reply.fleet)) +
                              sizeof(decltype(reply.pushes)) + sizeof(decltype(reply.scrubs)) +
                              sizeof(decltype(reply.budget));
   const size_t lists_bytes = sizeof(decltype(reply.traffic)) + sizeof(decltype(reply.ports)) +
-                             sizeof(decltype(reply.tenants));
+                             sizeof(decltype(reply.tenants)) + sizeof(decltype(reply.name_spaces));
   const size_t sees_traffic_bytes = alignof(StatusReply);
   expect_whole(reply,
                2 * sizeof(std::string) + kNumber + sees_traffic_bytes + parts_bytes + lists_bytes);

@@ -53,10 +53,10 @@ class RecoveredPagesTest : public testing::Test {
                                whose)
                  .value();
   }
-  Code put(uint64_t number, uint64_t count) {
+  Code put(uint64_t number, uint64_t count, uint32_t name_space = 0) {
     const auto bytes = content(number, count);
     return store_->put(key_of(number), version_of(count), bytes,
-                       crc32c(0, bytes.data(), bytes.size()));
+                       crc32c(0, bytes.data(), bytes.size()), false, name_space);
   }
   std::byte* slot_bytes(uint32_t slot) {
     return store_->pool().data() + geometry_.header_offset(slot);
@@ -233,6 +233,25 @@ TEST_F(RecoveredPagesTest, AnotherOnesMemoryIsNotTaken) {
   EXPECT_EQ(put(2, 2), Code::kOk) << "in memory of its own";
   begin("one");
   EXPECT_EQ(store_->former(), 0u) << "which has been given up";
+}
+
+TEST_F(RecoveredPagesTest, APageKeepsItsNamespaceInTheNextRun) {
+  ASSERT_EQ(put(1, 1, 5), Code::kOk);
+  ASSERT_EQ(put(2, 2, 6), Code::kOk);
+  begin();
+  EXPECT_EQ(store_->adopt_all(kEpoch + 1), 2u);
+  EXPECT_EQ(store_->flush(5, 0, kSlots), 1u);
+  EXPECT_EQ(read(1), 0u);
+  EXPECT_EQ(read(2), version_of(2));
+}
+
+TEST_F(RecoveredPagesTest, FlushDropsPagesThatAreNotAdoptedYet) {
+  ASSERT_EQ(put(1, 1, 5), Code::kOk);
+  ASSERT_EQ(put(2, 2, 6), Code::kOk);
+  begin();
+  EXPECT_EQ(store_->flush(5, 0, kSlots), 1u);
+  EXPECT_FALSE(store_->adopt(key_of(1), version_of(1)));
+  EXPECT_TRUE(store_->adopt(key_of(2), version_of(2)));
 }
 
 }  // namespace

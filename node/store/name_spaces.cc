@@ -1,0 +1,56 @@
+#include "node/store/name_spaces.h"
+
+#include <algorithm>
+
+#include "integrity/facts.h"
+
+namespace farpage {
+
+void NameSpaces::told(const std::string& name_space, const std::string& facts) {
+  Entry& entry = entries_[number(name_space_tag(name_space))];
+  if (entry.tag == 0) return;
+  entry.digits = name_space_digits(name_space);
+  entry.facts = facts;
+}
+
+void NameSpaces::came(uint32_t slot, uint32_t tag) {
+  const uint8_t of = tag == 0 ? kNone : number(tag);
+  of_slot_[slot] = of;
+  ++entries_[of].pages;
+}
+
+void NameSpaces::went(uint32_t slot) {
+  Entry& entry = entries_[std::exchange(of_slot_[slot], kNone)];
+  if (entry.pages > 0) --entry.pages;
+}
+
+// Once there are as many as it may know, one without pages gives way.
+uint8_t NameSpaces::number(uint32_t tag) {
+  if (const auto known = numbers_.find(tag); known != numbers_.end()) return known->second;
+  if (entries_.size() <= kMost) {
+    entries_.push_back({.tag = tag});
+    return numbers_[tag] = static_cast<uint8_t>(entries_.size() - 1);
+  }
+  const auto idle = std::find_if(entries_.begin() + 1, entries_.end(),
+                                 [](const Entry& entry) { return entry.pages == 0; });
+  if (idle == entries_.end()) return kNone;
+  numbers_.erase(idle->tag);
+  *idle = {.tag = tag};
+  return numbers_[tag] = static_cast<uint8_t>(idle - entries_.begin());
+}
+
+std::vector<NameSpaceStatus> NameSpaces::status(uint64_t page_bytes) const {
+  std::vector<NameSpaceStatus> all;
+  for (const Entry& entry : entries_) {
+    if (entry.tag == 0 || entry.pages == 0) continue;
+    all.push_back({.name_space = entry.digits.empty() ? tag_digits(entry.tag) : entry.digits,
+                   .facts = entry.facts,
+                   .pages = entry.pages,
+                   .held_bytes = entry.pages * page_bytes});
+  }
+  std::ranges::stable_sort(all, std::greater(), &NameSpaceStatus::pages);
+  if (all.size() > kMaxNameSpaces) all.resize(kMaxNameSpaces);
+  return all;
+}
+
+}  // namespace farpage
