@@ -19,13 +19,14 @@ class Connection:
     """Opens a client on a thread of its own, again and again until a node answers.
 
     `prepare(client)` runs on that thread before anyone sees the client: it registers the engine's
-    memory. Settings that no node can mend end it: `why_not` is then a sentence for good.
+    memory. Settings that no node can mend end it: `why_not` is then a sentence for good. Nodes show
+    the facts of `space` beside the number of its pages.
     """
 
-    def __init__(self, settings: Mapping[str, Any], prepare: Callable[[farpage.Client], object]) -> None:
+    def __init__(self, settings: Mapping[str, Any], prepare: Callable[[farpage.Client], object], space: farpage.KeySpace) -> None:
         self.client: farpage.Client | None = None  # None: no node has answered yet
         self.why_not = "no node has answered yet"
-        self._settings, self._prepare, self._pid = dict(settings), prepare, os.getpid()
+        self._settings, self._prepare, self._space, self._pid = dict(settings), prepare, space, os.getpid()
         self._is_ending, self._has_tried = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._open, name="farpage-open", daemon=True)
         self._thread.start()
@@ -58,7 +59,7 @@ class Connection:
             return
 
     def _opened(self) -> farpage.Client:
-        client = farpage.open(**self._settings)
+        client = farpage.open(facts=self._space, **self._settings)
         try:
             self._prepare(client)
         except BaseException:

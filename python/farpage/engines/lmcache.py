@@ -75,7 +75,7 @@ class FarpageConnector:
         self._fd = int(_os.eventfd(0, _os.EFD_NONBLOCK | _os.EFD_CLOEXEC))  # -1: closed
         self._loop = LoopThread("farpage-lmcache")
         self._doubtful = Doubtful(self._loop, self._store_s)
-        self._connection = Connection(settings, lambda client: None if l1_memory is None else client.register(l1_memory))
+        self._connection = Connection(settings, lambda client: None if l1_memory is None else client.register(l1_memory), self._space)
         self._connection.wait_first(start_ms / 1000)
 
     # ---- What LMCache calls

@@ -11,6 +11,7 @@ from farpage.keys import KeySpace
 
 # Of each file of weights: so many pieces, spread evenly. Training changes nearly every weight.
 PIECES, PIECE_BYTES = 64, 4096
+LONGEST_VALUE = 256  # bytes; of what is longer, its digest counts
 WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.gguf")
 
 
@@ -43,4 +44,11 @@ def page_space(*, engine: str, version: str, model: str, dtype: str, layout: str
     `salt`: the operator's; pages of another are never found. `more`: what else is in a page."""
     facts = {"engine": engine, "version": version, "model": model, "weights": weights_digest(model), "dtype": dtype, "layout": layout,
              "block_tokens": block_tokens, "salt": salt, **{f"rank.{name}": value for name, value in ranks.items()}, **more}
-    return KeySpace({name: str(value) for name, value in facts.items()})
+    return KeySpace({name: _told(str(value)) for name, value in facts.items()})
+
+
+def _told(value: str) -> str:
+    """As a line of text tells it: the layers of a large model are several KiB."""
+    data = value.encode(errors="surrogatepass")
+    is_plain = len(data) <= LONGEST_VALUE and value.isprintable()
+    return value if is_plain else f"sha256:{hashlib.sha256(data).hexdigest()}"

@@ -85,7 +85,7 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
         super().register_mem_pool_host(mem_pool_host)
         self._add(KV, mem_pool_host)
         if self._connection is None:
-            self._connection = Connection(self._settings, self._prepare)
+            self._connection = Connection(self._settings, self._prepare, self._pools[KV].space)
 
     @answering(lambda *_: None)
     def register_mem_host_pool_v2(self, host_pool: Any, host_pool_name: Any) -> None:

@@ -40,7 +40,7 @@ class HostPool:
     """
 
     def __init__(self, pool: Any, space: farpage.KeySpace, *, is_copied: bool) -> None:
-        self.pool, self._space = pool, space
+        self.pool, self.space = pool, space
         sizes = None if is_copied else _part_sizes(pool)
         self.is_copied = sizes is None
         self.part_bytes = [pool.get_dummy_flat_data_page().nbytes] if sizes is None else sizes
@@ -51,7 +51,7 @@ class HostPool:
         """Of all parts of these pages, an array (pages × parts, 16)."""
         if self.is_empty or not names:
             return numpy.empty((0, 16), numpy.uint8)
-        return self._space.keys(name.encode() + suffix for name in names for suffix in self._suffixes)
+        return self.space.keys(name.encode() + suffix for name in names for suffix in self._suffixes)
 
     def buffers(self) -> list[Any]:
         """The tensors that its pages lie in: some may be within others."""

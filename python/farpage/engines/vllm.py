@@ -79,7 +79,7 @@ class FarpageTier(SecondaryTierManager):
         self._transfers = Transfers(load_s=self._timeout_s, store_s=store_timeout_ms / 1000, load_bytes=load_bytes, store_bytes=store_bytes,
                                     lost=self._lookups.lose)
         self._told: dict[str, int] = {}  # counts that vLLM has
-        self._connection = Connection(settings, self._prepare)
+        self._connection = Connection(settings, self._prepare, self._space)
 
     def _prepare(self, client: farpage.Client) -> None:
         if client.page_bytes < self._chunk_bytes:

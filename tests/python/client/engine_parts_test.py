@@ -16,6 +16,7 @@ from farpage.engines.transfers import Job, Transfers
 from program import Case, wait_until
 
 FOREVER_S = 1000
+SPACE = farpage.KeySpace(model="m")
 
 
 class FakeTicket:
@@ -215,6 +216,15 @@ class NamespacesTest(unittest.TestCase):
         self.assertEqual(len(made), len(others))
         self.assertEqual(page_space(**facts).namespace, page_space(**facts).namespace)
 
+    def test_values_of_any_length_and_text_count_and_can_be_told(self):
+        facts = {"engine": "e", "version": "1", "dtype": "bf16", "layout": "HND", "block_tokens": 16, "ranks": {}}
+        layers = ",".join(f"model.layers.{number}.self_attn.attn" for number in range(200))
+        made = [page_space(**facts, model=model, groups=groups)
+                for model, groups in (("m", layers), ("m", layers + ",x"), ("m\n", "g"), ("m", "g"), ("m\0", "g"), ("m\ud800", "g"), ("Zürich 🂡", "g"))]
+        self.assertEqual(len({space.namespace for space in made}), len(made))
+        self.assertTrue(all(len(space.lines()) < 1000 for space in made))
+        self.assertIn("model=Zürich 🂡\n", made[-1].lines())
+
 
 class ConnectionTest(Case):
     def setUp(self):
@@ -224,7 +234,7 @@ class ConnectionTest(Case):
         self.prepared = []
 
     def connection(self, prepare=None):
-        made = Connection({"node": str(self.socket), "connect_ms": 200}, prepare or self.prepared.append)
+        made = Connection({"node": str(self.socket), "connect_ms": 200}, prepare or self.prepared.append, SPACE)
         self.addCleanup(made.close)
         return made
 
@@ -232,9 +242,12 @@ class ConnectionTest(Case):
         connection = self.connection()
         self.assertTrue(wait_until(lambda: "start one" in connection.why_not), connection.why_not)
         self.assertIsNone(connection.client)
-        self.start_node()
+        node = self.start_node()
         self.assertTrue(wait_until(lambda: connection.client is not None))
         self.assertEqual(self.prepared, [connection.client])
+        memory = numpy.ones((1, 4096), numpy.uint8)
+        self.assertFalse(connection.client.put(SPACE.keys(["page"]), memory, timeout_s=20).wait()["code"].any())
+        self.assertEqual([each["facts"] for each in self.status(node)["namespaces"]], [{"model": "m"}])
         connection.close()
         self.assertIsNone(connection.client)
 
