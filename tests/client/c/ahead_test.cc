@@ -15,8 +15,9 @@ namespace {
 using testing::HasSubstr;
 
 CClient open_ahead(const std::string& prefetcher = "none") {
-  return open_client(std::string(kEmbedded) + "[ahead]\npages = 32\nprefetcher = \"" + prefetcher +
-                     "\"\n");
+  std::string toml = kEmbedded;
+  toml += "[ahead]\npages = 32\nprefetcher = \"" + prefetcher + "\"\n";
+  return open_client(toml);
 }
 
 farpage_statistics_t counts_of(const CClient& client) {
