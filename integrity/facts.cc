@@ -1,7 +1,6 @@
 #include "integrity/facts.h"
 
 #include <fmt/format.h>
-#include <iconv.h>
 #include <openssl/sha.h>
 
 #include <algorithm>
@@ -53,18 +52,27 @@ void append(std::string& canonical, std::string_view text) {
   canonical.append(text);
 }
 
+// As RFC 3629 has it: in the shortest form, up to U+10FFFF, no surrogates.
 bool is_utf8(std::string_view text) {
-  const iconv_t utf8 = ::iconv_open("UTF-8", "UTF-8");
-  FARPAGE_CHECK(utf8 != iconv_t(-1));
-  std::string copy(text);
-  std::string converted(text.size(), '\0');
-  char* from = copy.data();
-  char* to = converted.data();
-  size_t from_left = copy.size();
-  size_t to_left = converted.size();
-  const bool is_valid = ::iconv(utf8, &from, &from_left, &to, &to_left) != size_t(-1);
-  ::iconv_close(utf8);
-  return is_valid;
+  while (!text.empty()) {
+    const auto first = static_cast<uint8_t>(text[0]);
+    const size_t more = first < 0x80 ? 0 : first < 0xE0 ? 1 : first < 0xF0 ? 2 : 3;
+    if (first >= 0x80 && (first < 0xC2 || first > 0xF4)) return false;
+    if (text.size() <= more) return false;
+    for (size_t i = 1; i <= more; ++i) {
+      const auto next = static_cast<uint8_t>(text[i]);
+      const bool is_second = i == 1;
+      const uint8_t least = is_second && first == 0xE0   ? 0xA0
+                            : is_second && first == 0xF0 ? 0x90
+                                                         : 0x80;
+      const uint8_t most = is_second && first == 0xED   ? 0x9F
+                           : is_second && first == 0xF4 ? 0x8F
+                                                        : 0xBF;
+      if (next < least || next > most) return false;
+    }
+    text.remove_prefix(more + 1);
+  }
+  return true;
 }
 
 std::string digits_of(std::string_view bytes) {

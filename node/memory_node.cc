@@ -306,22 +306,26 @@ HelloReply MemoryNode::greet(ClientId client, const HelloRequest& request) {
 }
 
 void MemoryNode::hear_facts(ClientSession& session, const std::string& facts) {
-  const std::string name_space = name_space_of(*canonical_facts(*parse_facts(facts)));
+  const std::string name_space = name_space_of(canonical_facts(parse_facts(facts).value()).value());
   run_.store->name_spaces().told(name_space, facts);
   session.set_name_space(name_space_tag(name_space));
 }
 
-// A client asks again and again, so that others' messages do not wait for all of it.
+// A client asks again and again, so that others' messages do not wait for all of it. A cursor is 1
+// and the slot to go on with; 0 begins, and ends. Where a replica is about to read pages, the same
+// slots come again.
 FlushReply MemoryNode::flush(const FlushRequest& request) {
   constexpr uint64_t kSlotsAtOnce = 8'192;
   const uint64_t slots = run_.store->slots().size();
-  const uint64_t first = std::min(request.cursor, slots);
+  const uint64_t first = std::min(request.cursor - (request.cursor > 0 ? 1 : 0), slots);
   const uint64_t end = std::min(first + kSlotsAtOnce, slots);
+  if (request.name_space == 0) return {};
+  const PageStore::Flushed flushed = run_.store->flush(
+      request.name_space, static_cast<uint32_t>(first), static_cast<uint32_t>(end));
   FlushReply reply;
-  if (request.name_space == 0) return reply;
-  reply.evicted = run_.store->flush(request.name_space, static_cast<uint32_t>(first),
-                                    static_cast<uint32_t>(end));
-  reply.next = end < slots ? end : 0;
+  reply.evicted = flushed.evicted;
+  if (end < slots) reply.next = end + 1;
+  if (flushed.pinned > 0) reply.next = first + 1;
   return reply;
 }
 

@@ -13,6 +13,7 @@
 #include "node/memory_node.h"
 #include "node/settings/epoch_file.h"
 #include "node/settings/versions.h"
+#include "node/store/name_spaces.h"
 #include "pagetable/geometry.h"
 
 namespace farpage {
@@ -351,6 +352,7 @@ StatusReply TenantNodes::status() const {
   sum.budget.bytes = budget_->bytes();
   sum.budget.granted_bytes = budget_->granted_bytes();
   sum.tenants = std::move(all);
+  keep_largest(sum.name_spaces);
   return sum;
 }
 

@@ -1,13 +1,16 @@
 #include <fmt/format.h>
+#include <poll.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
-#include "base/stderr.h"
 #include "cli/client/node_conversation.h"
 #include "cli/client/signals.h"
 #include "cli/exit_code.h"
@@ -21,11 +24,19 @@ namespace farpage {
 namespace {
 
 constexpr uint64_t kEtcdNs = 5 * kSecond;
+constexpr uint64_t kPinnedNs = 60 * kSecond;  // a replica has them by then, or its put has failed
+constexpr int kPauseMs = 50;
+constexpr size_t kTagDigits = 8;
 
 struct FlushArguments {
   ReachArguments reach;
   std::string name_space;
 };
+
+void pause(const Interrupts& interrupts) {
+  pollfd stop = {interrupts.fd(), POLLIN, 0};
+  ::poll(&stop, 1, kPauseMs);
+}
 
 struct NamedAddress {
   std::string name;  // of a member; empty: a node that serves alone
@@ -51,30 +62,89 @@ Result<std::vector<NamedAddress>> nodes_of(const ConnectOptions& options) {
   return nodes;
 }
 
-// How many pages the node has evicted.
-Result<uint64_t> flush(const NamedAddress& node, uint32_t name_space, const ConnectOptions& options,
-                       const Interrupts& interrupts) {
-  auto conversation = NodeConversation::open(node.address, options.credentials,
-                                             options.client.connect_ms, interrupts);
-  if (!conversation) return tl::unexpected(conversation.error());
+// What one node has evicted, also where it failed later.
+struct Flushed {
   uint64_t evicted = 0;
-  uint64_t cursor = 0;
-  do {
-    auto reply = (*conversation)->ask_for<FlushReply>(FlushRequest{name_space, cursor});
-    if (!reply) return tl::unexpected(reply.error());
-    evicted += reply->evicted;
-    if (reply->next != 0 && reply->next <= cursor) {
-      return fail(Code::kProtocol, "the node goes round in circles");
+  std::optional<Error> error = {};
+};
+
+// A node with another namespace of the same tag: 32 digits name one alone.
+Result<void> check_digits(NodeConversation& node, const std::string& digits) {
+  auto status = node.ask_for<StatusReply>(StatusRequest{});
+  if (!status) return tl::unexpected(status.error());
+  for (const NameSpaceStatus& one : status->name_spaces) {
+    const bool is_other = one.name_space.size() == digits.size() && one.name_space != digits;
+    if (is_other && one.name_space.substr(0, kTagDigits) == digits.substr(0, kTagDigits)) {
+      return fail(Code::kInvalid,
+                  fmt::format("it has pages of {}, which has the same tag, and would evict them: "
+                              "give its first {} digits if that is meant",
+                              one.name_space, kTagDigits));
     }
+  }
+  return {};
+}
+
+Flushed flush(const NamedAddress& at, const std::string& digits, uint32_t tag,
+              const ConnectOptions& options, const Interrupts& interrupts) {
+  auto node = NodeConversation::open(at.address, options.credentials, options.client.connect_ms,
+                                     interrupts);
+  if (!node) return {0, node.error()};
+  if (auto named = check_digits(**node, digits); !named) return {0, named.error()};
+  Flushed flushed;
+  uint64_t cursor = 0;
+  const uint64_t give_up_ns = boottime_clock().now_ns() + kPinnedNs;
+  do {
+    auto reply = (*node)->ask_for<FlushReply>(FlushRequest{tag, cursor});
+    if (!reply) return {flushed.evicted, reply.error()};
+    flushed.evicted += reply->evicted;
+    const bool is_again = reply->next != 0 && reply->next <= std::max<uint64_t>(cursor, 1);
+    if (is_again && boottime_clock().now_ns() >= give_up_ns) {
+      return {flushed.evicted, Error{Code::kTimeout,
+                                     "pages that its replicas are about to read are still there: "
+                                     "flush again"}};
+    }
+    if (is_again) pause(interrupts);
+    if (interrupts.interrupted()) return {flushed.evicted, Error{Code::kAborted, "interrupted"}};
     cursor = reply->next;
   } while (cursor != 0);
-  return evicted;
+  return flushed;
 }
 
 // A member that is filled meanwhile may get a page from one whose turn comes later: so all are
 // flushed again until none has evicted any more.
-int run_flush(const FlushArguments& arguments) {
+int flush_all(const std::vector<NamedAddress>& nodes, const std::string& digits, uint32_t tag,
+              const ConnectOptions& options, const Interrupts& interrupts) {
   constexpr int kMostRounds = 8;
+  std::set<std::string> failed;  // addresses
+  uint64_t evicted = 0;
+  uint64_t evicted_now = 1;
+  for (int round = 0; round < kMostRounds && evicted_now > 0; ++round) {
+    evicted_now = 0;
+    for (const NamedAddress& node : nodes) {
+      if (failed.contains(node.address)) continue;
+      const Flushed flushed = flush(node, digits, tag, options, interrupts);
+      evicted_now += flushed.evicted;
+      if (interrupts.interrupted()) return report_error({Code::kAborted, "interrupted"});
+      if (!flushed.error) continue;
+      failed.insert(node.address);
+      const std::string who = node.name.empty() ? "" : fmt::format("node '{}': ", node.name);
+      (void)report_error({flushed.error->code, who + flushed.error->message});
+    }
+    evicted += evicted_now;
+  }
+  if (failed.size() == nodes.size() && evicted == 0) return kExitFailed;
+  const auto told = write_text(
+      "-", fmt::format("{} copies of pages of the namespace {} are evicted from {} of {} nodes\n",
+                       evicted, digits, nodes.size() - failed.size(), nodes.size()));
+  if (!told) return report_error(told.error());
+  if (evicted_now > 0) {
+    return report_error(
+        {Code::kExhausted, "more such pages come while these go: stop the clients that put them"});
+  }
+  return failed.empty() ? kExitDone : kExitFailed;
+}
+
+int run_flush(const FlushArguments& arguments) {
   const Result<ConnectOptions> options = arguments.reach.load();
   if (!options) return report_error(options.error(), kExitUsage);
   const Result<uint32_t> tag = parse_tag(arguments.name_space);
@@ -88,32 +158,8 @@ int run_flush(const FlushArguments& arguments) {
   const Interrupts interrupts;
   const auto nodes = nodes_of(*options);
   if (!nodes) return report_error(nodes.error());
-  uint64_t evicted = 0;
-  uint64_t failed = 0;
-  for (int round = 0; round < kMostRounds; ++round) {
-    uint64_t evicted_now = 0;
-    failed = 0;
-    for (const NamedAddress& node : *nodes) {
-      const auto pages = flush(node, *tag, *options, interrupts);
-      if (interrupts.interrupted()) return report_error({Code::kAborted, "interrupted"});
-      if (pages) {
-        evicted_now += *pages;
-        continue;
-      }
-      ++failed;
-      if (round > 0) continue;
-      const std::string who = node.name.empty() ? "" : fmt::format("node '{}': ", node.name);
-      (void)report_error({pages.error().code, who + pages.error().message});
-    }
-    evicted += evicted_now;
-    if (evicted_now == 0) break;
-  }
-  if (failed == nodes->size()) return kExitFailed;
-  const auto told = write_text(
-      "-", fmt::format("{} pages of the namespace {} are evicted from {} of {} nodes\n", evicted,
-                       arguments.name_space, nodes->size() - failed, nodes->size()));
-  if (!told) return report_error(told.error());
-  return failed == 0 ? kExitDone : kExitFailed;
+  if (nodes->empty()) return report_error({Code::kNotFound, "the fleet has no living node"});
+  return flush_all(*nodes, arguments.name_space, *tag, *options, interrupts);
 }
 
 }  // namespace

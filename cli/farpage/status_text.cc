@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <regex>
 
 #include "base/units.h"
 #include "cli/farpage/status_report.h"
@@ -15,7 +16,18 @@ namespace {
 std::string printable(std::string text) {
   std::ranges::replace_if(
       text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
-  return text;
+  // U+0080 to U+009F, and what changes the direction of a text: U+200E, U+200F, U+202A to U+202E,
+  // U+2066 to U+2069.
+  static const std::regex kControls(
+      "\xC2[\x80-\x9F]|\xE2\x80[\x8E\x8F\xAA-\xAE]|\xE2\x81[\xA6-\xA9]");
+  return std::regex_replace(text, kControls, "?");
+}
+
+// No more than so many bytes, and no part of a character of UTF-8.
+std::string cut(std::string text, size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;
+  return text.substr(0, most) + "…";
 }
 
 double share(uint64_t part, uint64_t whole) {
@@ -176,17 +188,18 @@ void add_tenants(const StatusReply& now, const StatusReply& before, Rows& rows) 
 
 // "engine=vllm, model=Qwen/Qwen3-8B"; what is long is cut.
 std::string facts_text(const std::string& lines) {
-  constexpr size_t kMostBytes = 60;
+  constexpr size_t kMostOfOne = 60;
+  constexpr size_t kMostOfAll = 400;
   const auto facts = parse_facts(lines);
   if (!facts || facts->empty()) return "no client has told its facts";
   std::string text;
   for (const Fact& fact : *facts) {
     if (fact.value.empty()) continue;
-    const std::string_view value = fact.value.substr(0, kMostBytes);
-    text += fmt::format("{}{}={}{}", text.empty() ? "" : ", ", fact.name, value,
-                        value.size() < fact.value.size() ? "…" : "");
+    const std::string name = cut(std::string(fact.name), kMostOfOne);
+    const std::string value = cut(std::string(fact.value), kMostOfOne);
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, value);
   }
-  return printable(text);
+  return printable(cut(std::move(text), kMostOfAll));
 }
 
 // Nothing where no client has named a namespace.

@@ -32,10 +32,9 @@ class PageReader {
     uint32_t crc = 0;  // of the payload, as it lies in our slot
     uint32_t name_space = 0;
   };
-  // kOk: the slot holds, whole, the page that was
-  // named. kNotFound: the other node has it no more. kAborted: what landed is wrong. kUnavailable,
-  // kTimeout: for three seconds it was not reached, or too slow. kInvalid: there can be no such
-  // page.
+  // kOk: the slot holds, whole, the page that was named. kNotFound: the other node has it no more.
+  // kAborted: what landed is wrong. kUnavailable, kTimeout: for three seconds it was not reached,
+  // or too slow. kInvalid: there can be no such page.
   using Done = std::function<void(Code, const Landed&)>;
 
   static Result<std::unique_ptr<PageReader>> create(std::shared_ptr<NodeSession> link,

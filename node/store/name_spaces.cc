@@ -6,11 +6,18 @@
 
 namespace farpage {
 
+void keep_largest(std::vector<NameSpaceStatus>& name_spaces) {
+  std::ranges::stable_sort(name_spaces, std::greater(), &NameSpaceStatus::pages);
+  if (name_spaces.size() > kMaxNameSpaces) name_spaces.resize(kMaxNameSpaces);
+}
+
 void NameSpaces::told(const std::string& name_space, const std::string& facts) {
   Entry& entry = entries_[number(name_space_tag(name_space))];
   if (entry.tag == 0) return;
   entry.digits = name_space_digits(name_space);
-  entry.facts = facts;
+  // Up to the end of a line.
+  entry.facts = facts.substr(0, kFactsBytes);
+  if (facts.size() > kFactsBytes) entry.facts.resize(entry.facts.rfind('\n') + 1);
 }
 
 void NameSpaces::came(uint32_t slot, uint32_t tag) {
@@ -48,8 +55,7 @@ std::vector<NameSpaceStatus> NameSpaces::status(uint64_t page_bytes) const {
                    .pages = entry.pages,
                    .held_bytes = entry.pages * page_bytes});
   }
-  std::ranges::stable_sort(all, std::greater(), &NameSpaceStatus::pages);
-  if (all.size() > kMaxNameSpaces) all.resize(kMaxNameSpaces);
+  keep_largest(all);
   return all;
 }
 

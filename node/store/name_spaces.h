@@ -9,6 +9,9 @@
 
 namespace farpage {
 
+// Of several, those with the most pages first, and no more than a status takes.
+void keep_largest(std::vector<NameSpaceStatus>& name_spaces);
+
 // How many of a node's pages are of which namespace, by the tags in their headers. It keeps a
 // number a slot of its own, so that a damaged header costs no count. Of namespaces it knows 255 at
 // one time: the pages of others are not counted. One thread.
@@ -16,7 +19,7 @@ class NameSpaces {
  public:
   explicit NameSpaces(uint32_t slots) : of_slot_(slots, kNone), entries_(1) {}
 
-  // A client's facts, in lines: the namespace of this digest.
+  // A client's facts, in lines, of which it keeps the first 4 KiB: the namespace of this digest.
   void told(const std::string& name_space, const std::string& facts);
 
   // The slot has a page now, of this tag; 0: of none.
@@ -25,7 +28,7 @@ class NameSpaces {
   // The tag of the page in this slot; 0: of none, or one that is not counted.
   uint32_t tag(uint32_t slot) const { return entries_[of_slot_[slot]].tag; }
 
-  // Those that have pages, the ones with the most first, and no more than a status takes.
+  // Those that have pages.
   std::vector<NameSpaceStatus> status(uint64_t page_bytes) const;
 
  private:
@@ -37,6 +40,7 @@ class NameSpaces {
   };
   static constexpr uint8_t kNone = 0;
   static constexpr size_t kMost = 255;
+  static constexpr size_t kFactsBytes = 4096;
 
   uint8_t number(uint32_t tag);
 

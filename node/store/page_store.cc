@@ -274,24 +274,33 @@ void PageStore::drop_dead(uint32_t slot) {
   slots_.retire(slot, clock_.now_ns());
 }
 
-uint64_t PageStore::flush(uint32_t name_space, uint32_t first, uint32_t end) {
-  uint64_t evicted = 0;
-  for (uint32_t slot = first; slot < end; ++slot) evicted += flush_slot(name_space, slot) ? 1 : 0;
-  evictions_ += evicted;
-  return evicted;
+PageStore::Flushed PageStore::flush(uint32_t name_space, uint32_t first, uint32_t end) {
+  Flushed flushed;
+  for (uint32_t slot = first; slot < end; ++slot) {
+    if (!is_of(name_space, slot)) continue;
+    if (slots_.is_pinned(slot)) {
+      ++flushed.pinned;
+    } else if (flush_slot(slot)) {
+      ++flushed.evicted;
+    }
+  }
+  evictions_ += flushed.evicted;
+  return flushed;
 }
 
 // A page that is counted is known without its header, which may be damaged.
-bool PageStore::flush_slot(uint32_t name_space, uint32_t slot) {
+bool PageStore::is_of(uint32_t name_space, uint32_t slot) const {
   const uint32_t counted = name_spaces_.tag(slot);
-  const PageHeader& page = header(slot);
-  if ((counted != 0 ? counted : page.name_space) != name_space) return false;
-  if (slots_.is_pinned(slot)) return false;
+  return (counted != 0 ? counted : header(slot).name_space) == name_space;
+}
+
+// False: there is no page in it.
+bool PageStore::flush_slot(uint32_t slot) {
   if (slots_.is_live(slot)) {
     retire(slot);
   } else if (slots_.is_dead(slot)) {
     drop_dead(slot);
-  } else if (former_.drop(page.key, slot)) {
+  } else if (former_.drop(header(slot).key, slot)) {
     clear_live(slot);
   } else {
     return false;

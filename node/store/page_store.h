@@ -77,8 +77,12 @@ class PageStore {
   Version floor(const PageKey& key) const { return index_.floor(key); }
 
   // Evicts the pages of a namespace in the slots from `first` to `end`, also those that only other
-  // nodes read and those that are not adopted yet, but none that is pinned; how many.
-  uint64_t flush(uint32_t name_space, uint32_t first, uint32_t end);
+  // nodes read and those that are not adopted yet, but none that is pinned.
+  struct Flushed {
+    uint64_t evicted = 0;
+    uint64_t pinned = 0;  // and left there
+  };
+  Flushed flush(uint32_t name_space, uint32_t first, uint32_t end);
   NameSpaces& name_spaces() { return name_spaces_; }
   const NameSpaces& name_spaces() const { return name_spaces_; }
 
@@ -158,7 +162,8 @@ class PageStore {
   void evict_ahead();
   std::optional<uint32_t> choose_victim();
   void came(uint32_t slot, const PageKey& key);
-  bool flush_slot(uint32_t name_space, uint32_t slot);
+  bool is_of(uint32_t name_space, uint32_t slot) const;
+  bool flush_slot(uint32_t slot);
   void drop_dead(uint32_t slot);
   void cool(uint32_t slot);
   void retire(uint32_t slot);

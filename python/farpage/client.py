@@ -23,14 +23,14 @@ from farpage.buffers import MIN_VERSION, Region, Regions, address_of, array_of
 from farpage.columns import values_of
 from farpage.counts import Statistics, statistics_of
 from farpage.errors import FarpageTimeoutError, InvalidError
-from farpage.keys import keys_of
+from farpage.keys import KeySpace, keys_of
 from farpage.loops import completions_here
 from farpage.ticket import Operation, Ticket, microseconds
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from farpage.keys import Keys, KeySpace
+    from farpage.keys import Keys
 
 TIMEOUT_S = 1.0
 EXIT_S = 5.0  # how long the interpreter's exit waits for operations
@@ -132,6 +132,8 @@ def open(node: str | None = None, *, config: str | os.PathLike[str] | None = Non
     UnavailableError, FarpageTimeoutError: no node answers. DeniedError: token or certificate.
     """
     is_embedded = isinstance(embedded, Mapping) or bool(embedded)
+    if facts is not None and not isinstance(facts, KeySpace):
+        raise InvalidError("facts are no KeySpace: give farpage.KeySpace(model=..., dtype=...)")
     if config is not None:
         if node is not None or is_embedded or settings:
             raise InvalidError("a file has all settings: give config alone, or settings alone")
@@ -142,13 +144,13 @@ def open(node: str | None = None, *, config: str | os.PathLike[str] | None = Non
     if is_embedded:
         tables["client"]["embedded"] = True
         tables["embedded"] = dict(embedded) if isinstance(embedded, Mapping) else {}
-    if facts is not None:
-        tables["client"]["facts"] = facts.lines()
     for name, value in settings.items():
         if isinstance(value, Mapping):
             tables[name] = dict(value)
         else:
             tables["client"][name] = value
+    if facts is not None:
+        tables["client"]["facts"] = facts.lines()
     try:
         text = settings_text(tables).encode()
     except (TypeError, UnicodeEncodeError) as error:

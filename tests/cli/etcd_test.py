@@ -37,7 +37,7 @@ class EtcdTest(EtcdFleet, Counts, Case):
         pages = sum(self.live(nodes).values())
         self.assertGreater(pages, 0)
         result = self.run_program("flush", digits.pop(), *self.reach(etcd))
-        self.assertIn(f"{pages} pages of ", result.stdout, result.stderr)
+        self.assertIn(f"{pages} copies of pages of ", result.stdout, result.stderr)
         self.assertEqual(set(self.live(nodes).values()), {0})
 
     def test_one_that_dies_is_left_out_and_comes_back_and_is_filled(self):

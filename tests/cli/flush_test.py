@@ -41,12 +41,20 @@ class FlushTest(Case):
         text = self.run_program("status", *where).stdout
         self.assertIn(f"namespace                {digits}: {qwen} pages, ", text)
         self.assertIn("model=Qwen/Qwen3-8B, dtype=bfloat16\n", text)
-        self.assertEqual(self.flush(digits, *where), f"{qwen} pages of the namespace {digits} are evicted from 1 of 1 nodes\n")
+        self.assertEqual(self.flush(digits, *where), f"{qwen} copies of pages of the namespace {digits} are evicted from 1 of 1 nodes\n")
         self.assertEqual(self.namespaces(node), {"Llama": (llama, others)})
         self.assertEqual(self.status(node)["slots_live"], without + llama)
-        self.assertIn("0 pages of ", self.flush(digits, *where))
-        self.assertIn(f"{llama} pages of ", self.flush(others[:8], *where))
+        self.assertIn("0 copies of pages of ", self.flush(digits, *where))
+        self.assertIn(f"{llama} copies of pages of ", self.flush(others[:8], *where))
         self.assertEqual(self.status(node)["slots_live"], without)
+
+    def test_32_digits_name_one_namespace_alone(self):
+        node = self.start_node(*NODE)
+        self.put(QWEN, "--node", node.socket)
+        pages, digits = self.namespaces(node)["Qwen/Qwen3-8B"]
+        result = self.run_program("flush", digits[:8] + 24 * "f", "--node", node.socket)
+        self.assert_fails(result, 1, f"it has pages of {digits}, which has the same tag")
+        self.assertEqual(self.status(node)["slots_live"], pages)
 
     def test_a_node_with_more_slots_than_it_looks_at_in_one_turn(self):
         node = self.start_node("--page-bytes", "64", "--set", "node.lease_ms=1000", pool="8MiB")
@@ -56,7 +64,7 @@ class FlushTest(Case):
         self.assertEqual(filled.returncode, 0, filled.stderr)
         pages, digits = self.namespaces(node)["Qwen/Qwen3-8B"]
         self.assertEqual(pages, self.status(node)["slots_live"])
-        self.assertIn(f"{pages} pages of ", self.flush(digits, "--node", node.socket))
+        self.assertIn(f"{pages} copies of pages of ", self.flush(digits, "--node", node.socket))
         self.assertEqual(self.status(node)["slots_live"], 0)
 
     def test_all_nodes_of_a_list(self):
@@ -75,7 +83,7 @@ class FlushTest(Case):
         alive = held[0][0] + held[1][0]
         result = self.run_program("flush", digits, "--set", listed, "--set", "client.connect_ms=300")
         self.assertEqual(result.returncode, 1)
-        self.assertEqual(result.stdout, f"{alive} pages of the namespace {digits} are evicted from 2 of 3 nodes\n")
+        self.assertEqual(result.stdout, f"{alive} copies of pages of the namespace {digits} are evicted from 2 of 3 nodes\n")
         self.assertEqual(result.stderr.count("node 'c': "), 1)
         self.assertEqual([self.status(node)["slots_live"] for node in nodes[:2]], [0, 0])
 

@@ -38,6 +38,23 @@ class TenantsTest(Tenants):
         self.assertNotIn("tenant b", text)
         self.assertNotIn("CPU time", text)
 
+    def test_each_flushes_its_own_namespaces(self):
+        node = self.start_with_two("--token-file", self.tokens["own"])
+        for name in ("a", "b"):
+            for number in range(17):  # together more than a status tells of
+                result = self.run_program("replay", "generate", "--requests", 2, "--node", node.address, *self.as_tenant(name), "--page-bytes", "4096",
+                                          "--set", f"client.facts=model={number}", "--json", "-")
+                self.assertEqual(result.returncode, 0, result.stderr)
+        own = {name: self.status(node, *self.as_tenant(name))["namespaces"] for name in ("a", "b")}
+        self.assertEqual([len(each) for each in own.values()], [17, 17])
+        self.assertEqual(len(self.status(node, *self.as_tenant("own"))["namespaces"]), 17, "the same facts, of both")
+        digits = own["a"][0]["namespace"]
+        self.assert_fails(self.run_program("flush", digits, "--node", node.address, *self.as_tenant("own")), 1, "operator's")
+        result = self.run_program("flush", digits, "--node", node.address, *self.as_tenant("a"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(len(self.status(node, *self.as_tenant("a"))["namespaces"]), 16)
+        self.assertEqual(len(self.status(node, *self.as_tenant("b"))["namespaces"]), 17)
+
     def test_metrics_name_the_tenants(self):
         node = self.start_program("node", "--config", self.two(), "--listen", LISTEN, "--state", self.folder / "n.state",
                                   "--pool-bytes", "64MiB", "--set", "node.metrics_listen=127.0.0.1:0")

@@ -37,8 +37,10 @@ TEST(Facts, ALineThatIsNoFactIsRefused) {
 }
 
 TEST(Facts, LinesAreTextOfUtf8) {
-  EXPECT_EQ(why("model=Zürich 🂡"), "taken");
-  for (const char* bytes : {"a=\xFF", "a=\xC3", "a=\xC0\x80", "a=\xED\xA0\x80", "\x80=a"}) {
+  EXPECT_EQ(why("model=Zürich 🂡 \u0800\uFFFF\U0010FFFF\U00010000\uD7FF\uE000"), "taken");
+  for (const char* bytes : {"a=\xFF", "a=\xC3", "a=\xC0\x80", "a=\xED\xA0\x80", "\x80=a",
+                            "a=\xF4\x90\x80\x80", "a=\xF8\x88\x80\x80\x80", "a=\xE0\x80\x80",
+                            "a=\xF0\x80\x80\x80", "a=\xE2\x82", "a=\xF5\x80\x80\x80"}) {
     EXPECT_EQ(why(bytes), "facts are no text of UTF-8");
   }
 }

@@ -103,6 +103,23 @@ TEST(MemoryNode, TooMuchStagingIsRefusedAndTheKeyIsNamed) {
   }
 }
 
+TEST(MemoryNode, FactsThatAreNoneAreRefused) {
+  SimNode node;
+  const auto hello = [&node](const std::string& facts) {
+    HelloRequest request;
+    request.facts = facts;
+    return refusal_of(node.ask(node.service().connected().value(), request));
+  };
+  EXPECT_EQ(hello("model").message, "the line 'model' names no fact: write NAME=VALUE");
+  EXPECT_EQ(hello("a=1\na=2").message, "the fact 'a' is named twice: name each fact once");
+  EXPECT_EQ(hello("\n").message,
+            "there are no facts: name what the pages depend on, such as model, revision and dtype");
+  EXPECT_EQ(hello("a=\xFF").message, "facts are no text of UTF-8");
+  const Refusal refused = hello("a=" + std::string(kMaxFactsBytes, 'x'));
+  EXPECT_EQ(refused.code, Code::kInvalid);
+  EXPECT_EQ(refused.message, "the client's facts have 16386 bytes, and 16384 are the most");
+}
+
 TEST(MemoryNode, NothingButStatusComesBeforeHello) {
   SimNode node;
   const ClientId client = node.service().connected().value();

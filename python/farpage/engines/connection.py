@@ -59,6 +59,8 @@ class Connection:
             return
 
     def _opened(self) -> farpage.Client:
+        if "facts" in self._settings:
+            raise farpage.InvalidError("the engine says what its pages depend on: leave out \"facts\", and give a \"salt\" to tell pages apart")
         client = farpage.open(facts=self._space, **self._settings)
         try:
             self._prepare(client)

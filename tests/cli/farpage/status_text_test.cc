@@ -84,6 +84,22 @@ TEST(StatusText, NamespacesAreShownWithTheirFacts) {
   expect_row(text, "                         no client has told its facts");
 }
 
+TEST(StatusText, FactsOfAHostileClientAreCutAndPlain) {
+  StatusReply now = status_at(kSecond);
+  const std::string name(100, 'n');
+  now.name_spaces = {{"01", "a=" + std::string(59, 'x') + "üy\n" + name + "=1\n", 1, 1},
+                     {"02", "a=\u009B31m\u202E\u2066\u00A0é", 1, 1},
+                     {"03", "", 1, 1}};
+  for (int i = 0; i < 100; ++i) now.name_spaces[2].facts += "f" + std::to_string(i) + "=value\n";
+  const std::string text = status_text({now});
+  expect_row(text, std::string(25, ' ') + "a=" + std::string(59, 'x') + "…, " +
+                       std::string(60, 'n') + "…=1");
+  expect_row(text, std::string(25, ' ') + "a=?31m??\u00A0é");
+  const size_t third = text.find("namespace                03");
+  const size_t row = text.find('\n', third) + 1;
+  EXPECT_EQ(text.find('\n', row) - row, 25 + 400 + std::string("…").size());
+}
+
 TEST(StatusText, FleetIsShownWhereThereIsOne) {
   StatusReply now = status_at(kSecond);
   EXPECT_EQ(status_text({now}).find("fleet"), std::string::npos);

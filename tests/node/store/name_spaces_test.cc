@@ -43,6 +43,15 @@ TEST(NameSpaces, FactsMayBeToldAfterThePages) {
   EXPECT_EQ(spaces.status(1).front().facts, "model=a");
 }
 
+TEST(NameSpaces, LongFactsAreCutBehindALine) {
+  NameSpaces spaces(8);
+  spaces.came(0, tag_of("a"));
+  spaces.told(name_space("a"), "model=a\n" + std::string(5000, 'x') + "=y\n");
+  EXPECT_EQ(spaces.status(1).front().facts, "model=a\n");
+  spaces.told(name_space("a"), std::string(5000, 'x') + "=y");
+  EXPECT_EQ(spaces.status(1).front().facts, "");
+}
+
 TEST(NameSpaces, ASlotIsCountedOnce) {
   NameSpaces spaces(8);
   spaces.came(0, 5);
@@ -50,6 +59,14 @@ TEST(NameSpaces, ASlotIsCountedOnce) {
   spaces.went(0);
   EXPECT_EQ(spaces.tag(0), 0u);
   EXPECT_TRUE(spaces.status(1).empty());
+}
+
+TEST(NameSpaces, OfSeveralNodesTheLargestAreKept) {
+  std::vector<NameSpaceStatus> all;
+  for (uint64_t pages = 0; pages < 2 * kMaxNameSpaces; ++pages) all.push_back({.pages = pages});
+  keep_largest(all);
+  ASSERT_EQ(all.size(), kMaxNameSpaces);
+  for (uint64_t i = 0; i < kMaxNameSpaces; ++i) EXPECT_EQ(all[i].pages, 2 * kMaxNameSpaces - 1 - i);
 }
 
 // However many clients tell facts, and whoever puts pages of however many namespaces.

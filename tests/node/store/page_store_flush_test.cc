@@ -43,7 +43,9 @@ class Store {
                        crc32c(0, text.data(), text.size()), false, name_space);
   }
   uint64_t flush(uint32_t name_space) {
-    return store_->flush(name_space, 0, store_->slots().size());
+    const auto flushed = store_->flush(name_space, 0, store_->slots().size());
+    pinned = flushed.pinned;
+    return flushed.evicted;
   }
   std::optional<uint32_t> find_slot(uint64_t number) const {
     const auto found = store_->find(key_of(number));
@@ -55,6 +57,7 @@ class Store {
   }
 
   HandClock clock;
+  uint64_t pinned = 0;  // of the last flush
 
  private:
   sim::World world_{1};
@@ -91,8 +94,11 @@ TEST(PageStoreFlush, FlushLeavesPagesThatOthersAreAboutToRead) {
   const uint32_t slot = store.find_slot(1).value();
   store->pin(slot, 10);
   EXPECT_EQ(store.flush(5), 0u);
+  EXPECT_EQ(store.pinned, 1u);
+  EXPECT_TRUE(store.find_slot(1).has_value());
   store->unpin(slot, 10);
   EXPECT_EQ(store.flush(5), 1u);
+  EXPECT_EQ(store.pinned, 0u);
 }
 
 TEST(PageStoreFlush, FlushDropsPagesThatOnlyOtherNodesRead) {

@@ -240,7 +240,7 @@ TEST_F(RecoveredPagesTest, APageKeepsItsNamespaceInTheNextRun) {
   ASSERT_EQ(put(2, 2, 6), Code::kOk);
   begin();
   EXPECT_EQ(store_->adopt_all(kEpoch + 1), 2u);
-  EXPECT_EQ(store_->flush(5, 0, kSlots), 1u);
+  EXPECT_EQ(store_->flush(5, 0, kSlots).evicted, 1u);
   EXPECT_EQ(read(1), 0u);
   EXPECT_EQ(read(2), version_of(2));
 }
@@ -249,7 +249,7 @@ TEST_F(RecoveredPagesTest, FlushDropsPagesThatAreNotAdoptedYet) {
   ASSERT_EQ(put(1, 1, 5), Code::kOk);
   ASSERT_EQ(put(2, 2, 6), Code::kOk);
   begin();
-  EXPECT_EQ(store_->flush(5, 0, kSlots), 1u);
+  EXPECT_EQ(store_->flush(5, 0, kSlots).evicted, 1u);
   EXPECT_FALSE(store_->adopt(key_of(1), version_of(1)));
   EXPECT_TRUE(store_->adopt(key_of(2), version_of(2)));
 }

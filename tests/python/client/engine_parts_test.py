@@ -280,6 +280,11 @@ class ConnectionTest(Case):
         self.assertIn("too small", connection.why_not)
         self.assertIsNone(connection.client)
 
+    def test_facts_are_the_engines(self):
+        connection = Connection({"node": str(self.socket), "facts": "model=a"}, self.prepared.append, SPACE)
+        connection._thread.join()
+        self.assertIn('leave out "facts"', connection.why_not)
+
     def test_it_ends_while_it_tries(self):
         self.connection().close()
 

@@ -51,5 +51,15 @@ class FactsTest(Case):
                 farpage.open(str(self.node.socket), facts=space)
 
 
+    def test_what_is_no_space_is_refused(self):
+        for facts in ("model=a", {"model": "a"}):
+            with self.assertRaisesRegex(farpage.InvalidError, "no KeySpace"):
+                farpage.open(str(self.node.socket), facts=facts)
+
+    def test_beside_a_table(self):
+        self.put(farpage.KeySpace(FACTS), client={"node": str(self.node.socket)})
+        self.assertEqual([facts for _, facts, _ in self.shown()], [FACTS])
+
+
 if __name__ == "__main__":
     unittest.main()
