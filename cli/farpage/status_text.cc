@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <regex>
+#include <string_view>
 
 #include "base/units.h"
 #include "cli/farpage/status_report.h"
@@ -12,15 +12,31 @@
 namespace farpage {
 namespace {
 
+// How many bytes of the character at the text's begin act on a terminal, or on the direction of the
+// text around them; 0: it is plain.
+size_t control_bytes(std::string_view text) {
+  const auto byte = [text](size_t at) {
+    return at < text.size() ? static_cast<unsigned char>(text[at]) : 0u;
+  };
+  if (byte(0) < 0x20 || byte(0) == 0x7F) return 1;
+  if (byte(0) == 0xC2 && byte(1) >= 0x80 && byte(1) <= 0x9F) return 2;  // U+0080 to U+009F
+  if (byte(0) != 0xE2) return 0;
+  // U+200E, U+200F, U+202A to U+202E, and U+2066 to U+2069.
+  const bool is_mark = byte(1) == 0x80 && (byte(2) == 0x8E || byte(2) == 0x8F);
+  const bool is_embedding = byte(1) == 0x80 && byte(2) >= 0xAA && byte(2) <= 0xAE;
+  const bool is_isolate = byte(1) == 0x81 && byte(2) >= 0xA6 && byte(2) <= 0xA9;
+  return is_mark || is_embedding || is_isolate ? 3 : 0;
+}
+
 // A node's word must not move a terminal's cursor.
-std::string printable(std::string text) {
-  std::ranges::replace_if(
-      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }, '?');
-  // U+0080 to U+009F, and what changes the direction of a text: U+200E, U+200F, U+202A to U+202E,
-  // U+2066 to U+2069.
-  static const std::regex kControls(
-      "\xC2[\x80-\x9F]|\xE2\x80[\x8E\x8F\xAA-\xAE]|\xE2\x81[\xA6-\xA9]");
-  return std::regex_replace(text, kControls, "?");
+std::string printable(const std::string& text) {
+  std::string plain;
+  for (size_t at = 0; at < text.size();) {
+    const size_t bytes = control_bytes(std::string_view(text).substr(at));
+    plain += bytes > 0 ? '?' : text[at];
+    at += std::max<size_t>(bytes, 1);
+  }
+  return plain;
 }
 
 // No more than so many bytes, and no part of a character of UTF-8.

@@ -63,7 +63,10 @@ TEST(NameSpaces, ASlotIsCountedOnce) {
 
 TEST(NameSpaces, OfSeveralNodesTheLargestAreKept) {
   std::vector<NameSpaceStatus> all;
-  for (uint64_t pages = 0; pages < 2 * kMaxNameSpaces; ++pages) all.push_back({.pages = pages});
+  for (uint64_t pages = 0; pages < 2 * kMaxNameSpaces; ++pages) {
+    all.emplace_back();
+    all.back().pages = pages;
+  }
   keep_largest(all);
   ASSERT_EQ(all.size(), kMaxNameSpaces);
   for (uint64_t i = 0; i < kMaxNameSpaces; ++i) EXPECT_EQ(all[i].pages, 2 * kMaxNameSpaces - 1 - i);
