@@ -15,7 +15,9 @@ SOURCE = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(SOURCE / "python"))
 import numpy  # noqa: E402
 from program import Case, wait_until  # noqa: E402
-from vllm.distributed.kv_transfer.kv_connector.v1.offloading import scheduler as vllm_scheduler  # noqa: E402
+from vllm.distributed.kv_transfer.kv_connector.v1.offloading.scheduler import (  # noqa: E402
+    OffloadingConnectorScheduler,
+)
 from vllm.v1.kv_offload.base import (  # noqa: E402
     LookupResult,
     ReqContext,
@@ -106,7 +108,7 @@ class Engine:
         """How many of the first chunks vLLM can load now, as its scheduler asks; None: later."""
         scheduler = types.SimpleNamespace(manager=self.manager, _events_tracker=types.SimpleNamespace(record_lookup=lambda *_: None))
         with self.lock:
-            return vllm_scheduler.OffloadingConnectorScheduler._maximal_prefix_lookup(scheduler, [key(number) for number in numbers], context, None, None, 0)
+            return OffloadingConnectorScheduler._maximal_prefix_lookup(scheduler, [key(number) for number in numbers], context, None, None, 0)
 
     def settled_prefix(self, numbers, context):
         """The same, once it is known."""
