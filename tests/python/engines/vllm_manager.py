@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pathlib
+import signal
 import sys
 import time
 import types
@@ -174,3 +175,16 @@ class ManagerCase(Case):
             engine.store(list(range(first, first + 4)))
             self.assertTrue(engine.idle())
         return engine
+
+    def stop_node(self):
+        """All its threads, until the case ends."""
+        self.node.send_signal(signal.SIGSTOP)
+        self.addCleanup(self.node.send_signal, signal.SIGCONT)
+        threads = pathlib.Path(f"/proc/{self.node.pid}/task")
+
+        def is_stopped():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # of a thread that ended
+                return all(" T " in (each / "stat").read_text() for each in threads.iterdir())
+            return False
+
+        self.assertTrue(wait_until(is_stopped))
