@@ -29,8 +29,12 @@ from lmcache.v1.distributed.l2_adapters import native_connector_l2_adapter  # ty
 import farpage
 from farpage.engines.connection import Connection
 from farpage.engines.doubtful import Doubtful
+from farpage.engines.figures import Figures
+from farpage.engines.lookups import LATE
 from farpage.engines.loop_thread import LoopThread
 from farpage.engines.namespaces import page_space
+from farpage.engines.prometheus import publisher
+from farpage.engines.worth import Worth
 from farpage.errors import Code, FarpageError
 from farpage.verdicts import Reason, Verdict
 
@@ -61,13 +65,16 @@ class FarpageConnector:
 
     def __init__(self, *, timeout_ms: float = 200, store_timeout_ms: float = 5000, store_bytes: int = GIB, start_ms: float = 2500,
                  model: str = "", dtype: str = "", layout: str = "", chunk_tokens: int = 0, engine: str = "", salt: str = "",
-                 allow_untested: bool = False, l1_memory: Any = None, **settings: Any) -> None:
+                 cost_model: bool = False, prefill_tokens_per_s: float = 0, allow_untested: bool = False, l1_memory: Any = None, **settings: Any) -> None:
         check_version(lmcache.__version__, allow_untested)
         # LMCache's own key names model, rank, group, content and tenant.
         self._space = page_space(engine="lmcache", version=lmcache.__version__, model=model, dtype=dtype, layout=layout,
                                  block_tokens=chunk_tokens, ranks={}, salt=salt, above=engine)
         self._load_s, self._store_s, self._store_bytes = timeout_ms / 1000, store_timeout_ms / 1000, store_bytes
-        self.counts: collections.Counter[str] = collections.Counter()  # keys, by their end
+        self.figures = Figures(publisher("lmcache"))
+        # Without the tokens of a chunk nothing says what computing it costs.
+        self._worth = Worth(self.figures, is_on=cost_model and chunk_tokens > 0, tokens_per_s=prefill_tokens_per_s)
+        self._chunk_tokens, self._page_bytes = chunk_tokens, 0  # as of the last key that moved
         self._storing_bytes = 0
         self._numbers = itertools.count()
         self._lock = threading.Lock()
@@ -78,19 +85,24 @@ class FarpageConnector:
         self._connection = Connection(settings, lambda client: None if l1_memory is None else client.register(l1_memory), self._space)
         self._connection.wait_first(start_ms / 1000)
 
+    @property
+    def counts(self) -> collections.Counter[str]:
+        """Keys, by their end."""
+        return self.figures.of("pages")
+
     # ---- What LMCache calls
 
     def event_fd(self) -> int:
         return self._fd
 
     def submit_batch_get(self, keys: Sequence[str], memoryviews: Sequence[Any]) -> int:
-        return self._submit("load", keys, self._load_s, lambda *left: self._load(list(memoryviews), *left))
+        return self._submit("load", keys, self._load_s, lambda *left: self._load(list(keys), list(memoryviews), *left))
 
     def submit_batch_set(self, keys: Sequence[str], memoryviews: Sequence[Any]) -> int:
         return self._submit("store", keys, self._store_s, lambda *left: self._store(list(memoryviews), *left))
 
     def submit_batch_exists(self, keys: Sequence[str]) -> int:
-        return self._submit("lookup", keys, self._load_s, self._exists)
+        return self._submit("lookup", keys, self._load_s, lambda *left: self._exists(list(keys), *left))
 
     def submit_batch_delete(self, keys: Sequence[str]) -> int:
         return self._submit("delete", keys, self._store_s, self._delete)
@@ -126,7 +138,7 @@ class FarpageConnector:
         client = self._connection.client
         if client is None:
             why = self._connection.why_not  # of which the log tells already
-            self.counts[f"{what} without a node"] += len(names)
+            self.figures.add("pages", f"{what} without a node", len(names))
         else:
             try:
                 good = (await work(client, self._space.keys(names), max(0.0, until_s - time.monotonic()))).tolist()
@@ -141,25 +153,39 @@ class FarpageConnector:
                 _os.eventfd_write(self._fd, 1)
             self._answers.append((number, is_well, why, good))
 
-    async def _load(self, memory: list[Any], client: farpage.Client, keys: Any, left_s: float) -> Any:
+    def _tokens(self, names: Sequence[str]) -> int:
+        """Of their chunks: each worker and group of layers has a key of its own for a chunk."""
+        return self._chunk_tokens * len({name.split("@")[3] for name in names if name.count("@") >= 3})
+
+    async def _load(self, names: list[str], memory: list[Any], client: farpage.Client, keys: Any, left_s: float) -> Any:
         certain = self._doubtful.certain(client, keys)  # also if that ends meanwhile
         ticket = client.fetch(keys, memory, timeout_s=left_s)
         verdicts = await ticket
         await _release(ticket)
         good = verdicts["verdict"] == Verdict.READY
-        self.counts["ready"] += int(good.sum())
+        length, took_s = self._moved("load", "ready", memory, good), float(verdicts["took_ns"].max(initial=0)) / 1e9
         for reason, pages in collections.Counter(verdicts["reason"][~good].tolist()).items():
-            self.counts[Reason(reason).name.lower()] += pages
+            self.figures.add("pages", Reason(reason).name.lower(), pages)
+        self._took("load", took_s, bool(numpy.isin(verdicts["reason"], LATE).any()))
+        if names:
+            self._worth.loaded(length, self._tokens([name for name, is_good in zip(names, good) if is_good]), took_s)
         return good & certain & self._doubtful.certain(client, keys)
 
-    async def _exists(self, client: farpage.Client, keys: Any, left_s: float) -> Any:
+    async def _exists(self, names: list[str], client: farpage.Client, keys: Any, left_s: float) -> Any:
         certain = self._doubtful.certain(client, keys)
-        good = (await client.exists(keys, timeout_s=left_s))["verdict"] == Verdict.READY
-        self.counts["found"] += int(good.sum())
-        return good & certain & self._doubtful.certain(client, keys)
+        verdicts = await client.exists(keys, timeout_s=left_s)
+        good = verdicts["verdict"] == Verdict.READY
+        self.figures.add("pages", "found", int(good.sum()))
+        self._took("lookup", float(verdicts["took_ns"].max(initial=0)) / 1e9, bool(numpy.isin(verdicts["reason"], LATE).any()))
+        good &= certain & self._doubtful.certain(client, keys)
+        length = len(good) if good.all() else int(good.argmin())  # of what LMCache can use
+        if length and not self._worth.is_worth(self._tokens(names[:length]), length * self._page_bytes):
+            self.figures.add("pages", "slower", int(good.sum()))
+            good[:] = False
+        return good
 
     async def _store(self, memory: list[Any], client: farpage.Client, keys: Any, left_s: float) -> Any:
-        length = sum(each.nbytes for each in memory)
+        length, begun_s = sum(each.nbytes for each in memory), time.monotonic()
         if (self._storing_bytes and self._storing_bytes + length > self._store_bytes) or self._doubtful.is_full:
             self._count("dropped", len(keys), "stores come faster than the nodes take them")
             return numpy.zeros(len(keys), bool)
@@ -171,9 +197,10 @@ class FarpageConnector:
         finally:
             self._storing_bytes -= length
         good, unanswered = codes == Code.OK, codes == Code.TIMEOUT
-        self.counts["stored"] += int(good.sum())
+        self._moved("store", "stored", memory, good)
         for code, pages in collections.Counter(codes[~good].tolist()).items():
             self._count(f"not stored: {Code(code).name.lower()}", pages, ticket.why())
+        self._took("store", time.monotonic() - begun_s, bool(unanswered.any()))
         self._doubtful.put(keys, good, unanswered)
         return good & self._doubtful.certain(client, keys)
 
@@ -186,7 +213,20 @@ class FarpageConnector:
         """The log has one line of each thing that goes wrong, and the counts have all."""
         if not self.counts[what]:
             _log.warning("farpage: %s: %s", what, why)
-        self.counts[what] += pages
+        self.figures.add("pages", what, pages)
+
+    def _moved(self, operation: str, well: str, memory: list[Any], good: Any) -> int:
+        """How many bytes were loaded or stored."""
+        length = sum(each.nbytes for each, is_good in zip(memory, good) if is_good)
+        self._page_bytes = memory[-1].nbytes if memory else self._page_bytes
+        self.figures.add("pages", well, int(good.sum()))
+        self.figures.add("bytes", operation, length)
+        return length
+
+    def _took(self, operation: str, seconds: float, is_late: bool) -> None:
+        self.figures.add("seconds", operation, seconds)
+        if is_late:
+            self.figures.add("stalls", operation)
 
 
 async def _release(ticket: farpage.Ticket) -> None:
@@ -207,4 +247,4 @@ class FarpageAdapter(native_connector_l2_adapter.NativeConnectorL2Adapter):  # t
         super().__init__(self._connector, max_capacity_gb=most_gb)
 
     def report_status(self) -> dict[str, Any]:
-        return {**super().report_status(), "type": "farpage", "pages": dict(self._connector.counts)}
+        return {**super().report_status(), "type": "farpage", **self._connector.figures.status()}

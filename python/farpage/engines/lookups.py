@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Optional
+import dataclasses
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Optional
 
+import numpy
+
+from farpage.engines.figures import Figures
 from farpage.errors import FarpageError
 from farpage.ticket import Ticket
-from farpage.verdicts import Verdict
+from farpage.verdicts import Reason, Verdict
 
 Ask = Callable[[list[bytes]], Optional[Ticket]]
+# Of a request's keys, in the order in which they were asked for, and whether each is there: which
+# of them the engine may load, given the seconds it has for that.
+Choose = Callable[[list[bytes], list[bool], float], list[bool]]
+LATE = (Reason.STALLED, Reason.UNREACHABLE)
+_UNASKED = object()
+
+
+@dataclasses.dataclass
+class _Request:
+    left_s: float  # that the engine may wait for this request's pages
+    until_s: float | None = None  # the same as a moment, once an answer was given
+    # None: not known yet.
+    answers: dict[bytes, bool | None] = dataclasses.field(default_factory=dict)
 
 
 class Lookups:
@@ -19,31 +37,66 @@ class Lookups:
     together, with `ask()`. The ticket's deadline ends a question: then its keys are not there. A
     request keeps its answers until `forget()`, so that it meets no page twice that could not be
     loaded; another request asks anew.
+
+    A request has `timeout_s` for its pages: what the question took is gone, and the rest runs from
+    the first answer that it gets.
     """
 
-    def __init__(self, begin: Ask) -> None:
+    def __init__(self, begin: Ask, timeout_s: float, choose: Choose | None = None, figures: Figures | None = None) -> None:
         self._begin = begin  # None: no node can be asked, and no page is there
-        self._answers: dict[str, dict[bytes, bool | None]] = {}
-        self._new: list[tuple[str, bytes]] = []
-        self._asked: list[tuple[Ticket, list[tuple[str, bytes]]]] = []
+        self._timeout_s, self._choose = timeout_s, choose
+        self._figures = Figures() if figures is None else figures
+        self._requests: dict[str, _Request] = {}
+        self._new: dict[str, list[bytes]] = {}
+        self._asked: list[tuple[Ticket, dict[str, list[bytes]]]] = []
 
     def find(self, key: bytes, request: str) -> bool | None:
-        answers = self._answers.setdefault(request, {})
-        if key not in answers:
-            answers[key] = None
-            self._new.append((request, key))
-        return answers[key]
+        known = self._requests.get(request)
+        if known is None:
+            known = self._requests[request] = _Request(self._timeout_s)
+        answer: Any = known.answers.get(key, _UNASKED)
+        if answer is _UNASKED:
+            known.answers[key] = answer = None
+            self._new.setdefault(request, []).append(key)
+        elif answer and known.until_s is None:
+            known.until_s = time.monotonic() + known.left_s
+        return answer  # type: ignore[no-any-return]
+
+    @property
+    def unasked(self) -> Mapping[str, list[bytes]]:
+        """Of each request, the keys that `ask()` is to send."""
+        return self._new
+
+    def has_asked(self, keys: Iterable[bytes], request: str) -> bool:
+        """Whether the request asked for all of these."""
+        known = self._requests.get(request)
+        return known is not None and all(key in known.answers for key in keys)
+
+    def left_s(self, request: str) -> float:
+        """How long the engine may still wait for the pages of this request."""
+        known = self._requests.get(request)
+        if known is None:
+            return self._timeout_s
+        return known.left_s if known.until_s is None else max(0.0, known.until_s - time.monotonic())
+
+    def spend(self, key: bytes, request: str) -> None:
+        """The engine was told that the page is there. It hears that once: if it has no room for the
+        page, or gives its room away before it used it, it would load it again and again."""
+        self._requests[request].answers[key] = False
 
     def ask(self) -> None:
         """Sends what was asked for since, and takes the answers that are there."""
-        new, self._new = self._new, []
+        new, self._new = self._new, {}
         if new:
+            for request in new:
+                if request in self._requests:
+                    self._requests[request].until_s, self._requests[request].left_s = None, self._timeout_s
             try:
-                ticket = self._begin([key for _, key in new])
+                ticket = self._begin([key for keys in new.values() for key in keys])
             except FarpageError:
                 ticket = None
             if ticket is None:
-                self._settle(new, [False] * len(new))
+                self._settle(new, [False] * sum(map(len, new.values())), 0.0)
             else:
                 self._asked.append((ticket, new))
         self.take()
@@ -53,26 +106,40 @@ class Lookups:
         waiting = []
         for ticket, asked in self._asked:
             if ticket.done:
-                self._settle(asked, (ticket.result()["verdict"] == Verdict.READY).tolist())
+                answers = ticket.result()
+                took_s = float(answers["took_ns"].max(initial=0)) / 1e9
+                self._figures.add("seconds", "lookup", took_s)
+                if numpy.isin(answers["reason"], LATE).any():
+                    self._figures.add("stalls", "lookup")
+                self._settle(asked, (answers["verdict"] == Verdict.READY).tolist(), took_s)
             else:
                 waiting.append((ticket, asked))
         self._asked = waiting
 
-    def _settle(self, asked: list[tuple[str, bytes]], found: Iterable[bool]) -> None:
-        for (request, key), is_there in zip(asked, found):
-            answers = self._answers.get(request, {})
-            if answers.get(key, False) is None:
-                answers[key] = is_there
+    def _settle(self, asked: dict[str, list[bytes]], found: list[bool], took_s: float) -> None:
+        first = 0
+        for request, keys in asked.items():
+            there, first = found[first:first + len(keys)], first + len(keys)
+            known = self._requests.get(request)
+            if known is None:
+                continue
+            known.left_s = max(0.0, known.left_s - took_s)
+            if self._choose is not None:
+                there = self._choose(keys, there, known.left_s)
+            for key, is_there in zip(keys, there):
+                if known.answers.get(key, False) is None:
+                    known.answers[key] = is_there
 
     def lose(self, keys: Iterable[bytes]) -> None:
         """These could not be loaded: for the requests of now they are not there."""
         lost = set(keys)
-        for answers in self._answers.values():
-            for key in lost & answers.keys():
-                answers[key] = False
+        for known in self._requests.values():
+            for key in lost & known.answers.keys():
+                known.answers[key] = False
 
     def forget(self, request: str) -> None:
-        self._answers.pop(request, None)
+        self._requests.pop(request, None)
+        self._new.pop(request, None)
 
     @property
     def is_waiting(self) -> bool:

@@ -22,12 +22,18 @@ from sglang.srt.mem_cache.hicache_storage import HiCacheStorage, PoolHitPolicy, 
 
 import farpage
 from farpage.engines.connection import Connection
+from farpage.engines.figures import Figures
+from farpage.engines.lookups import LATE
+from farpage.engines.prometheus import publisher
 from farpage.engines.sglang_pools import HostPool, Lot, whole_pages
 from farpage.engines.sglang_facts import check_version, space_of
+from farpage.engines.worth import Worth
 
 # Of the extra config, what is not for the client.
 SGLANGS_KEYS = ("backend_name", "module_path", "class_name", "interface_v1", "allocator")
 KV = PoolName.KV.value
+KEYS_AT_ONCE = 1 << 16  # in one question
+UNTOLD = 255  # why a page is not there: it could not be asked for
 _log = logging.getLogger("farpage")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -64,6 +70,9 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
             settings.pop(name, None)
         self._timeout_s, self._store_timeout_s = settings.pop("timeout_ms", 200) / 1000, settings.pop("store_timeout_ms", 2000) / 1000
         self._dtype, self._salt = settings.pop("dtype", ""), settings.pop("salt", "")
+        self.figures = Figures(publisher("sglang") if storage_config.enable_storage_metrics else None)
+        self._worth = Worth(self.figures, is_on=settings.pop("cost_model", False), tokens_per_s=settings.pop("prefill_tokens_per_s", 0))
+        self._page_tokens = 0
         self._config, self._settings = storage_config, settings
         self._pools: dict[str, HostPool] = {}
         self._regions: list[farpage.Region] = []
@@ -83,6 +92,7 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
     @answering(lambda *_: None)
     def register_mem_pool_host(self, mem_pool_host: Any) -> None:
         super().register_mem_pool_host(mem_pool_host)
+        self._page_tokens = mem_pool_host.page_size
         self._add(KV, mem_pool_host)
         if self._connection is None:
             self._connection = Connection(self._settings, self._prepare, self._pools[KV].space)
@@ -120,20 +130,46 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
 
     # ---- Pages that are there
 
-    def _find(self, asked: Sequence[tuple[HostPool | None, Sequence[str]]]) -> list[Any]:
-        """Of each pool, an array: whether each page is there, with all its parts."""
-        client = self._client
-        if client is None or any(pool is None for pool, _ in asked):
-            return [numpy.zeros(len(names), bool) for _, names in asked]
-        keys = [pool.keys(names) for pool, names in asked if pool is not None]
-        there = client.exists(numpy.concatenate(keys), timeout_s=self._timeout_s).wait()["verdict"] == farpage.Verdict.READY
-        parts = numpy.split(there, numpy.cumsum([len(each) for each in keys])[:-1])
-        return [numpy.array(whole_pages(each, len(names)), bool) for (_, names), each in zip(asked, parts)]
+    def _find(self, pools: Sequence[HostPool | None], names: Sequence[str]) -> list[Any]:
+        """Of each pool, an array: whether each page is there, with all its parts. Beyond the first
+        page that the first pool lacks the arrays may end."""
+        client, begun_s = self._client, time.monotonic()
+        chosen = [pool for pool in pools if pool is not None]
+        if client is None or len(chosen) < len(pools):
+            return [numpy.zeros(len(names), bool) for _ in pools]
+        found: list[list[Any]] = [[] for _ in pools]
+        at_once = max(1, KEYS_AT_ONCE // max(1, sum(pool.parts for pool in chosen)))
+        is_late = False
+        for first in range(0, len(names), at_once):
+            part = names[first:first + at_once]
+            keys = [pool.keys(part) for pool in chosen]
+            answers = client.exists(numpy.concatenate(keys), timeout_s=max(0.0, begun_s + self._timeout_s - time.monotonic())).wait()
+            is_late |= bool(numpy.isin(answers["reason"], LATE).any())
+            parts = numpy.split(answers["verdict"] == farpage.Verdict.READY, numpy.cumsum([len(each) for each in keys])[:-1])
+            for arrays, there in zip(found, parts):
+                arrays.append(numpy.array(whole_pages(there, len(part)), bool))
+            if not found[0][-1].all():
+                break
+        self.figures.add("seconds", "lookup", time.monotonic() - begun_s)
+        if is_late:
+            self.figures.add("stalls", "lookup")
+        return [numpy.concatenate(arrays) for arrays in found]
+
+    def _is_worth(self, pages: int, pools: Sequence[HostPool]) -> bool:
+        """Of a prefix that is there: whether to load it."""
+        self.figures.add("pages", "found", pages)
+        if not pages or self._worth.is_worth(pages * self._page_tokens, pages * sum(sum(pool.part_bytes) for pool in pools)):
+            return True
+        self.figures.add("pages", "slower", pages)
+        return False
 
     @answering(lambda *_: 0)
     def batch_exists(self, keys: list[str], extra_info: Any = None) -> int:
         pool = self._pools.get(KV)
-        return 0 if not keys or pool is None or pool.is_empty else leading(self._find([(pool, keys)])[0])
+        if not keys or pool is None or pool.is_empty:
+            return 0
+        length = leading(self._find([pool], keys)[0])
+        return length if self._is_worth(length, [pool]) else 0
 
     @answering(lambda *_: False)
     def exists(self, key: str) -> bool:
@@ -145,8 +181,11 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
         pages before, or the last ones."""
         # Those by groups of blocks never end a prefix.
         transfers = [each for each in pool_transfers or [] if each.hit_policy != PoolHitPolicy.BLOCK_GROUPS]
-        found = self._find([(self._pools.get(str(name)), keys) for name in [KV, *(each.name for each in transfers)]])
-        length = leading(found[0]) if keys else 0
+        pools = [self._pools.get(str(name)) for name in [KV, *(each.name for each in transfers)]]
+        if not keys:
+            return PoolTransferResult.empty()
+        found = self._find(pools, keys)
+        length = leading(found[0])
         hits: dict[Any, int] = {PoolName.KV: length} if length else {}
         can_end = numpy.ones(length, bool)  # after each page
         for transfer, there in zip(transfers, found[1:]):
@@ -158,35 +197,64 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
                 hits[transfer.name] = int(numpy.flatnonzero(ends)[-1]) + 1
             can_end &= ends
         lengths = (numpy.flatnonzero(can_end) + 1).tolist()
+        if lengths and not self._is_worth(lengths[-1], [pool for pool in pools if pool is not None]):
+            return PoolTransferResult.empty()
         return PoolTransferResult(lengths[-1] if lengths else 0, hits, lengths)
 
     # ---- Pages that move
 
     def _move(self, lots: Sequence[Lot], *, is_load: bool) -> list[list[bool]]:
         """Which pages of each lot are whole. Blocks until nothing touches their memory."""
-        client, end_s = self._client, time.monotonic() + (self._timeout_s if is_load else self._store_timeout_s)
+        client, begun_s = self._client, time.monotonic()
+        end_s = begun_s + (self._timeout_s if is_load else self._store_timeout_s)
         if client is None:
+            self.figures.add("pages", "refused" if is_load else "dropped", sum(lot.pages for lot in lots))
             return [[False] * lot.pages for lot in lots]
-        good = [numpy.zeros(len(lot.keys), bool) for lot in lots]
+        # What a verdict's reason or a put's code says of each part; 0: it is there.
+        whys = [numpy.full(len(lot.keys), UNTOLD) for lot in lots]
         tickets: list[tuple[Any, Any, farpage.Ticket]] = []
         try:
-            for lot, answers in zip(lots, good):
+            for lot, why in zip(lots, whys):
                 for chosen, memory in lot.places:
                     left_s = max(0.0, end_s - time.monotonic())
                     names = lot.keys[chosen]
                     ticket = client.fetch(names, memory, timeout_s=left_s) if is_load else client.put(names, memory, timeout_s=left_s)
-                    tickets.append((answers, chosen, ticket))
-            for answers, chosen, ticket in tickets:
+                    tickets.append((why, chosen, ticket))
+            for why, chosen, ticket in tickets:
                 result = ticket.wait()
-                answers[chosen] = result["verdict"] == farpage.Verdict.READY if is_load else result["code"] == farpage.Code.OK
+                is_good = result["verdict"] == farpage.Verdict.READY if is_load else result["code"] == farpage.Code.OK
+                why[chosen] = numpy.where(is_good, 0, result["reason" if is_load else "code"])
         finally:
             for _, _, ticket in tickets:
                 ticket.wait_released()
-        return [whole_pages(answers, lot.pages) for lot, answers in zip(lots, good)]
+            self._count(lots, whys, time.monotonic() - begun_s, is_load=is_load)
+        return [whole_pages(why == 0, lot.pages) for lot, why in zip(lots, whys)]
+
+    def _count(self, lots: Sequence[Lot], whys: Sequence[Any], took_s: float, *, is_load: bool) -> None:
+        operation, good, moved, tokens, is_late = "load" if is_load else "store", 0, 0, 0, False
+        for lot, why in zip(lots, whys):
+            if not len(why):
+                continue
+            parts = why.reshape(lot.pages, -1)
+            # Of each page: why the first part that is not there is not.
+            first = parts[numpy.arange(lot.pages), (parts != 0).argmax(axis=1)]
+            whole = int((first == 0).sum())
+            good, moved = good + whole, moved + whole * lot.page_bytes
+            tokens = max(tokens, whole * self._page_tokens)
+            for number in first[first != 0].tolist():
+                self.figures.add("pages", "not stored" if not is_load else "refused" if number == UNTOLD else farpage.Reason(number).name.lower())
+            is_late |= bool(numpy.isin(first, LATE if is_load else [farpage.Code.TIMEOUT]).any())
+        self.figures.add("pages", "ready" if is_load else "stored", good)
+        self.figures.add("bytes", operation, moved)
+        self.figures.add("seconds", operation, took_s)
+        if is_late:
+            self.figures.add("stalls", operation)
+        if is_load and (moved or is_late):
+            self._worth.loaded(moved, tokens, took_s)
 
     def _move_pools(self, asked: Sequence[tuple[HostPool | None, Sequence[str], Any]], *, is_load: bool) -> list[list[bool]]:
         begun_s = time.monotonic()
-        if self._client is None or any(pool is None for pool, _, _ in asked):
+        if any(pool is None for pool, _, _ in asked):
             return [[False] * len(names) for _, names, _ in asked]
         lots = [pool.lot(names, indices, self._regions, is_load=is_load) for pool, names, indices in asked if pool is not None]
         moved = self._move(lots, is_load=is_load)
@@ -194,7 +262,7 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
             if is_load and pool is not None:
                 pool.keep(lot, whole, indices)
         if self._config.enable_storage_metrics:
-            total = sum(sum(whole) * sum(pool.part_bytes) for (pool, _, _), whole in zip(asked, moved) if pool is not None)
+            total = sum(sum(whole) * lot.page_bytes for lot, whole in zip(lots, moved))
             self._moved.append((is_load, sum(map(sum, moved)), total / 1e9 / max(1e-9, time.monotonic() - begun_s)))
         return moved
 
@@ -224,7 +292,7 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
         pool = self._pools.get(KV)
         if pool is None or not keys or len(tensors) != len(keys):
             return [False] * len(keys)
-        lot = Lot(len(keys), pool.keys(keys), [] if pool.is_empty else [(slice(None), list(tensors))])
+        lot = Lot(len(keys), sum(pool.part_bytes), pool.keys(keys), [] if pool.is_empty else [(slice(None), list(tensors))])
         return self._move([lot], is_load=is_load)[0]
 
     @answering(lambda keys, *_: [None] * len(keys))

@@ -19,6 +19,7 @@ class Lot:
     """Pages of one pool that move together."""
 
     pages: int
+    page_bytes: int
     keys: Any  # of all their parts, an array (pages × parts, 16)
     places: list[tuple[Any, Any]]  # which of the keys, and their memory
     copies: Sequence[Any] = ()  # tensors of whole pages, where SGLang's own memory cannot be used
@@ -47,6 +48,10 @@ class HostPool:
         self.is_empty = not any(self.part_bytes)
         self._suffixes = [] if self.is_empty else [FLAT] if self.is_copied else [part.to_bytes(4, "little") for part in range(len(self.part_bytes))]
 
+    @property
+    def parts(self) -> int:
+        return len(self._suffixes)
+
     def keys(self, names: Sequence[str]) -> Any:
         """Of all parts of these pages, an array (pages × parts, 16)."""
         if self.is_empty or not names:
@@ -61,7 +66,7 @@ class HostPool:
 
     def lot(self, names: Sequence[str], host_indices: Any, regions: Sequence[farpage.Region], *, is_load: bool) -> Lot:
         """Pages at these places of the pool. What lies in no region is not moved."""
-        lot = Lot(len(names), self.keys(names), [])
+        lot = Lot(len(names), sum(self.part_bytes), self.keys(names), [])
         if self.is_empty or not names:
             return lot
         if len(host_indices) < len(names) or len(host_indices) % len(names):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import collections
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy
 
+from farpage.engines.figures import Figures
 from farpage.errors import Code, FarpageError
 from farpage.ticket import Ticket
 from farpage.verdicts import Reason, Verdict
@@ -21,11 +22,21 @@ class Job:
     keys: list[bytes]
     is_load: bool
     length: int  # in bytes
+    timeout_s: float  # from now on
     begin: Callable[[float], Ticket]  # by how many seconds from now
     begun_s: float = dataclasses.field(default_factory=time.monotonic)
     ticket: Ticket | None = None
     is_judged: bool = False
     done: list[bytes] = dataclasses.field(default_factory=list)  # keys, once it has ended
+    took_s: float = 0.0  # until its last answer, once it has one
+
+    @property
+    def left_s(self) -> float:
+        return max(0.0, self.begun_s + self.timeout_s - time.monotonic())
+
+    @property
+    def done_bytes(self) -> int:
+        return self.length * len(self.done) // max(1, len(self.keys))
 
     @property
     def is_whole(self) -> bool:
@@ -40,19 +51,37 @@ class Transfers:
     reads or writes its memory any more.
     """
 
-    def __init__(self, *, load_s: float, store_s: float, load_bytes: int, store_bytes: int, lost: Callable[[list[bytes]], None]) -> None:
-        self._load_s, self._store_s = load_s, store_s
+    def __init__(self, *, load_bytes: int, store_bytes: int, lost: Callable[[list[bytes]], None], figures: Figures | None = None) -> None:
+        self._figures = Figures() if figures is None else figures
         self._most = {True: load_bytes, False: store_bytes}  # by is_load
         self._under_way = {True: 0, False: 0}
+        self._promised = 0
         self._lost = lost
         self._waiting: dict[bool, collections.deque[Job]] = {True: collections.deque(), False: collections.deque()}
         self._active: list[Job] = []
         self._ended: list[Job] = []
-        self.counts: collections.Counter[str] = collections.Counter()  # pages, by their end
+
+    @property
+    def counts(self) -> collections.Counter[str]:
+        """Pages, by their end."""
+        return self._figures.of("pages")
 
     @property
     def is_idle(self) -> bool:
         return not (self._active or self._waiting[True] or self._waiting[False])
+
+    def promise(self, length: int) -> bool:
+        """Whether a load of so many bytes could begin now, beside those promised before: then room
+        is kept for it until `end_promises()`."""
+        taken = self._promised + self._under_way[True] + sum(job.length for job in self._waiting[True])
+        if taken and taken + length > self._most[True]:
+            return False
+        self._promised += length
+        return True
+
+    def end_promises(self) -> None:
+        """All that was promised is submitted, or never will be."""
+        self._promised = 0
 
     def submit(self, job: Job) -> None:
         self._waiting[job.is_load].append(job)
@@ -79,10 +108,10 @@ class Transfers:
             waiting = self._waiting[is_load]
             while waiting and (is_load or not self._waiting[True]) and self._has_room(waiting[0]):
                 self._begin(waiting.popleft())
-        now = time.monotonic()
         loads, stores = self._waiting[True], self._waiting[False]
-        while loads and now >= loads[0].begun_s + self._load_s:
-            self._end(loads.popleft(), "overdue")
+        for job in [each for each in loads if not each.left_s]:
+            loads.remove(job)
+            self._end(job, "overdue")
         while stores and sum(job.length for job in stores) > self._most[False]:
             self._end(stores.popleft(), "dropped")
 
@@ -91,9 +120,8 @@ class Transfers:
         return under_way == 0 or under_way + job.length <= self._most[job.is_load]
 
     def _begin(self, job: Job) -> None:
-        left_s = (self._load_s if job.is_load else self._store_s) - (time.monotonic() - job.begun_s)
         try:
-            job.ticket = job.begin(max(0.0, left_s))
+            job.ticket = job.begin(job.left_s)
         except FarpageError:
             self._end(job, "refused" if job.is_load else "dropped")
             return
@@ -117,23 +145,34 @@ class Transfers:
         assert job.ticket is not None
         job.is_judged = True
         result = job.ticket.result()
-        if job.is_load:
-            good = result["verdict"] == Verdict.READY
-            self.counts["ready"] += int(good.sum())
-            for reason in result["reason"][~good].tolist():
-                self.counts[Reason(reason).name.lower()] += 1
-        else:
-            good = result["code"] == Code.OK
-            self.counts["stored"] += int(good.sum())
-            self.counts["not stored"] += int((~good).sum())
+        good = result["verdict"] == Verdict.READY if job.is_load else result["code"] == Code.OK
         job.done = [job.keys[place] for place in numpy.flatnonzero(good)]
-        if job.is_load and not job.is_whole:
-            kept = set(job.done)
-            self._lost([key for key in job.keys if key not in kept])
+        # Of a load the client says it; of a store it is known when it is looked at.
+        job.took_s = float(result["took_ns"].max(initial=0)) / 1e9 if job.is_load else time.monotonic() - job.begun_s
+        if job.is_load:
+            reasons = collections.Counter(Reason(reason).name.lower() for reason in result["reason"][~good].tolist())
+            self._count("load", "ready", job, reasons, reasons["stalled"] + reasons["unreachable"])
+            if reasons:
+                kept = set(job.done)
+                self._lost([key for key in job.keys if key not in kept])
+        else:
+            failed = len(job.keys) - len(job.done)
+            self._count("store", "stored", job, {"not stored": failed}, int((result["code"] == Code.TIMEOUT).sum()))
+
+    def _count(self, operation: str, well: str, job: Job, losses: Mapping[str, int], late: int) -> None:
+        for how, pages in ((well, len(job.done)), *losses.items()):
+            if pages:
+                self._figures.add("pages", how, pages)
+        self._figures.add("bytes", operation, job.done_bytes)
+        self._figures.add("seconds", operation, job.took_s)
+        if late:
+            self._figures.add("stalls", operation)
 
     def _end(self, job: Job, how: str) -> None:
         """It has not begun, and does not."""
-        self.counts[how] += len(job.keys)
+        self._figures.add("pages", how, len(job.keys))
+        if how == "overdue":
+            self._figures.add("stalls", "load")
         if job.is_load:
             self._lost(job.keys)
         self._ended.append(job)

@@ -3,8 +3,10 @@ configs/engines/vllm.json names it, and docs/engines.md explains its settings. v
 
 from __future__ import annotations
 
+import collections
+import itertools
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy
@@ -15,6 +17,8 @@ from vllm.v1.kv_offload.base import (
     LookupResult,
     Medium,
     OffloadingCounterMetadata,
+    OffloadingGaugeMetadata,
+    OffloadingHistogramMetadata,
     OffloadingMetricMetadata,
     ReqContext,
     RequestOffloadingContext,
@@ -24,12 +28,16 @@ from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager, Tra
 
 import farpage
 from farpage.engines.connection import Connection
+from farpage.engines.figures import BUCKETS_S, METRICS, Figures, Metric
 from farpage.engines.lookups import Lookups
 from farpage.engines.namespaces import page_space
 from farpage.engines.transfers import Job, Transfers
+from farpage.engines.worth import Worth
 
 KNOWN = ("0.31", "0.32", "0.33")
-PAGES = "vllm:kv_offload_farpage_pages"
+PREFIX = "vllm:kv_offload_farpage_"
+UNTOLD = 1 << 14  # metrics that wait for vLLM to ask for them: it never does if it logs none
+GROUP = slice(-4, None)  # of a key
 MIB = 1 << 20
 
 
@@ -57,28 +65,39 @@ class FarpageTier(SecondaryTierManager):
     move on threads of the client's, straight from and to vLLM's own memory, which is registered
     once.
 
-    A lookup is HIT for pages that a node has now, and RETRY until it has answered, or `timeout_ms`
-    is over: MISS. Each job ends, too: a load by `timeout_ms`, in which its keys become MISS, and a
-    store by `store_timeout_ms`.
+    A lookup is HIT for pages that a node has now and that a load brings in time, once a request,
+    and RETRY until that is known, or until other loads have made room: within `timeout_ms` it is
+    HIT or MISS. Each job ends, too: a load within what is left of `timeout_ms`, in which its keys
+    become MISS, and a store by `store_timeout_ms`.
     """
 
     medium = Medium.STORAGE
 
     def __init__(self, offloading_spec: Any, primary_kv_view: memoryview, tier_type: str, backpressure_detector: Any = None, *,
                  timeout_ms: float = 200, store_timeout_ms: float = 5000, load_bytes: int = 256 * MIB, store_bytes: int = 256 * MIB,
-                 salt: str = "", allow_untested: bool = False, locality: str = "REMOTE", **settings: Any) -> None:
+                 cost_model: bool = False, prefill_tokens_per_s: float = 0, salt: str = "", allow_untested: bool = False, locality: str = "REMOTE",
+                 **settings: Any) -> None:
         check_version(vllm.__version__, allow_untested)
         super().__init__(offloading_spec, primary_kv_view, tier_type, backpressure_detector)
         self.locality = Locality(locality)
         self._space = space_of(offloading_spec, salt)
-        self._timeout_s = timeout_ms / 1000
+        self._timeout_s, self._store_timeout_s = timeout_ms / 1000, store_timeout_ms / 1000
         self._memory: Any = numpy.asarray(primary_kv_view).view(numpy.uint8)
         self._chunk_bytes = int(self._memory.shape[1])
+        self._chunk_tokens = {group.group_id.to_bytes(4, "big"): group.tokens_per_block * offloading_spec.config.cache.blocks_per_chunk
+                              for group in offloading_spec.config.groups}
         self._region: farpage.Region | None = None
-        self._lookups = Lookups(self._ask)
-        self._transfers = Transfers(load_s=self._timeout_s, store_s=store_timeout_ms / 1000, load_bytes=load_bytes, store_bytes=store_bytes,
-                                    lost=self._lookups.lose)
-        self._told: dict[str, int] = {}  # counts that vLLM has
+        self._stats, self._untold = OffloadingConnectorStats(), 0
+        self.figures = Figures(self._publish)
+        self._worth = Worth(self.figures, is_on=cost_model, tokens_per_s=prefill_tokens_per_s)
+        self._lookups = Lookups(self._ask, self._timeout_s, self._choose, self.figures)
+        self._transfers = Transfers(load_bytes=load_bytes, store_bytes=store_bytes, lost=self._lookups.lose, figures=self.figures)
+        # Requests of which nothing is stored yet, and since when vLLM computes them.
+        self._computing: dict[str, float] = {}
+        self._announced: dict[str, set[bytes]] = {}  # by request, and not loaded since
+        self._announces, self._most_announced = bool(settings.get("ahead")), max(1, load_bytes // self._chunk_bytes)
+        if self._announces:
+            settings["ahead"] = {"page_bytes": self._chunk_bytes, **settings["ahead"]}
         self._connection = Connection(settings, self._prepare, self._space)
 
     def _prepare(self, client: farpage.Client) -> None:
@@ -87,42 +106,96 @@ class FarpageTier(SecondaryTierManager):
                                        f"with --page-bytes {self._chunk_bytes}, or set a smaller blocks_per_chunk")
         self._region = client.register(self._memory)
 
+    # ---- What is there, and worth loading
+
     def _ask(self, keys: list[bytes]) -> farpage.Ticket | None:
         client = self._connection.client
         return None if client is None else client.exists(self._space.keys(keys), timeout_s=self._timeout_s)
 
+    def _choose(self, keys: list[bytes], found: list[bool], left_s: float) -> list[bool]:
+        """Of a request's pages that are there, those to load: none where computing them is cheaper,
+        and no more than come in time."""
+        self.figures.add("pages", "found", sum(found))
+        # Of each group, the first pages without a gap.
+        runs, ended = dict.fromkeys(self._chunk_tokens, 0), set()
+        for key, is_there in zip(keys, found):
+            group = key[GROUP]
+            if not is_there:
+                ended.add(group)
+            elif group not in ended:
+                runs[group] = runs.get(group, 0) + 1
+        pages = sum(runs.values())
+        if not pages:
+            return found
+        if not self._worth.is_worth(self._tokens(runs), pages * self._chunk_bytes):
+            self.figures.add("pages", "slower", sum(found))
+            return [False] * len(keys)
+        if len(runs) > 1:  # a part of each group is of no use
+            return found
+        most = max(1.0, self._worth.bytes_within(left_s) / self._chunk_bytes)
+        chosen = [is_there and place <= most for is_there, place in zip(found, itertools.accumulate(found))]
+        self.figures.add("pages", "late", sum(found) - sum(chosen))
+        return chosen
+
+    def _tokens(self, runs: Mapping[bytes, int]) -> int:
+        return max((count * self._chunk_tokens.get(group, 0) for group, count in runs.items()), default=0)
+
+    def _tokens_of(self, keys: Iterable[bytes]) -> int:
+        return self._tokens(collections.Counter(key[GROUP] for key in keys))
+
     # ---- What vLLM calls
 
     def lookup(self, key: bytes, req_context: ReqContext) -> LookupResult:
-        is_there = self._lookups.find(key, req_context.req_id)
-        if is_there is None:
+        request = req_context.req_id
+        found = self._lookups.find(key, request)
+        if found is None:
             return LookupResult.RETRY
-        return LookupResult.HIT if is_there else LookupResult.MISS
+        if not found:
+            return LookupResult.MISS
+        if not self._lookups.left_s(request):
+            self.figures.add("pages", "overdue")
+            self._lookups.spend(key, request)
+            return LookupResult.MISS
+        if not self._transfers.promise(self._chunk_bytes):
+            return LookupResult.RETRY
+        self._lookups.spend(key, request)
+        return LookupResult.HIT
 
     def submit_load(self, job_metadata: TransferJob) -> None:
-        self._submit(job_metadata, is_load=True)
+        request = job_metadata.req_context.req_id
+        self._submit(job_metadata, self._lookups.left_s(request), is_load=True)
+        self._announced.get(request, set()).difference_update(job_metadata.keys)
 
     def submit_store(self, job_metadata: TransferJob) -> None:
-        self._submit(job_metadata, is_load=False)
+        self._submit(job_metadata, self._store_timeout_s, is_load=False)
+        request = job_metadata.req_context.req_id
+        since_s = self._computing.pop(request, None)
+        # Keys that were not asked for are of tokens that were generated, one a step.
+        if since_s is not None and self._lookups.has_asked(job_metadata.keys, request):
+            self._worth.prefilled(self._tokens_of(job_metadata.keys), time.monotonic() - since_s)
 
-    def _submit(self, transfer: TransferJob, *, is_load: bool) -> None:
+    def _submit(self, transfer: TransferJob, timeout_s: float, *, is_load: bool) -> None:
         keys = [bytes(key) for key in transfer.keys]
         chunks = numpy.asarray(transfer.chunk_ids, numpy.int64)
 
-        def begin(timeout_s: float) -> farpage.Ticket:
+        def begin(left_s: float) -> farpage.Ticket:
             client, region = self._connection.client, self._region
             if client is None or region is None:
                 raise farpage.UnavailableError(self._connection.why_not)
             names, pages = self._space.keys(keys), region.pages(chunks * self._chunk_bytes, self._chunk_bytes)
-            return client.fetch(names, pages, timeout_s=timeout_s) if is_load else client.put(names, pages, timeout_s=timeout_s)
+            return client.fetch(names, pages, timeout_s=left_s) if is_load else client.put(names, pages, timeout_s=left_s)
 
-        self._transfers.submit(Job(transfer.job_id, keys, is_load, len(keys) * self._chunk_bytes, begin))
+        self._transfers.submit(Job(transfer.job_id, keys, is_load, len(keys) * self._chunk_bytes, timeout_s, begin))
 
     def get_finished_jobs(self) -> Iterable[JobResult]:
         self._lookups.take()
+        ended = self._transfers.take_ended()
+        for job in ended:
+            if job.is_load and job.took_s:
+                self._worth.loaded(job.done_bytes, self._tokens_of(job.done), job.took_s)
         now = time.monotonic()
         return [JobResult(job_id=job.number, success=job.is_whole, successful_keys=tuple(job.done) if job.is_load and not job.is_whole else None,
-                          transfer_time=now - job.begun_s, transfer_bytes=len(job.done) * self._chunk_bytes) for job in self._transfers.take_ended()]
+                          transfer_time=now - job.begun_s, transfer_bytes=job.done_bytes) for job in ended]
 
     def has_pending_work(self) -> bool:
         return self._lookups.is_waiting or not self._transfers.is_idle
@@ -131,10 +204,40 @@ class FarpageTier(SecondaryTierManager):
         return RequestOffloadingContext()
 
     def on_request_finished(self, req_context: ReqContext) -> None:
-        self._lookups.forget(req_context.req_id)
+        self._forget(req_context.req_id)
 
     def on_schedule_end(self, context: ScheduleEndContext) -> None:
+        self._transfers.end_promises()
+        for request in context.preempted_req_ids:  # it comes again, and asks anew
+            self._forget(request)
+        self._announce()
         self._lookups.ask()
+        self._computing.update(dict.fromkeys(context.new_req_ids, time.monotonic()))
+
+    def _forget(self, request: str) -> None:
+        self._lookups.forget(request)
+        self._computing.pop(request, None)
+        unused = list(self._announced.pop(request, ()))
+        self._tell_ahead(unused, farpage.Client.withdraw)
+
+    def _announce(self) -> None:
+        """vLLM names a request's keys in its lookups and not before: they are announced as they are
+        asked for, so that the pages come while vLLM computes its step."""
+        if not self._announces:
+            return
+        for request, keys in self._lookups.unasked.items():
+            announced = keys[:self._most_announced]
+            self._announced.setdefault(request, set()).update(announced)
+            self._tell_ahead(announced, lambda client, names: client.announce(names, wanted_in_s=self._timeout_s))
+
+    def _tell_ahead(self, keys: list[bytes], call: Callable[[farpage.Client, Any], None]) -> None:
+        client = self._connection.client
+        if client is None or not keys:
+            return
+        try:
+            call(client, self._space.keys(keys))
+        except farpage.FarpageError:  # too much was said: these pages come when they are loaded
+            pass
 
     def drain_jobs(self) -> None:
         self._transfers.drain()
@@ -144,17 +247,29 @@ class FarpageTier(SecondaryTierManager):
         self._region = self._memory = None
         self._primary_kv_view = memoryview(b"")
 
-    # ---- Counts
+    # ---- Figures
 
     @classmethod
     def build_metric_definitions(cls, extra_config: Mapping[str, Any]) -> dict[str, OffloadingMetricMetadata]:
-        return {PAGES: OffloadingCounterMetadata(
-            documentation="Pages by what became of them: ready, stored, or the reason why not (docs/engines.md).", labelnames=("result",))}
+        def definition(metric: Metric) -> OffloadingMetricMetadata:
+            labels = (metric.label,) if metric.label else ()
+            if metric.kind == "histogram":
+                return OffloadingHistogramMetadata(documentation=metric.documentation, labelnames=labels, buckets=BUCKETS_S)
+            kind = OffloadingCounterMetadata if metric.kind == "counter" else OffloadingGaugeMetadata
+            return kind(documentation=metric.documentation, labelnames=labels)
+
+        return {PREFIX + name: definition(metric) for name, metric in METRICS.items()}
+
+    def _publish(self, name: str, metric: Metric, label: str, value: float) -> None:
+        labels = (label,) if metric.label else ()
+        if metric.kind == "counter":
+            self._stats.increase_counter(PREFIX + name, value, labels)
+        elif metric.kind == "gauge":
+            self._stats.set_gauge(PREFIX + name, value, labels)
+        elif self._untold < UNTOLD:
+            self._untold += 1
+            self._stats.observe_histogram(PREFIX + name, value, labels)
 
     def get_stats(self) -> OffloadingConnectorStats | None:
-        stats, counts = OffloadingConnectorStats(), dict(self._transfers.counts)
-        for result, count in counts.items():
-            if count > self._told.get(result, 0):
-                stats.increase_counter(PAGES, count - self._told.get(result, 0), (result,))
-        self._told = counts
+        stats, self._stats, self._untold = self._stats, OffloadingConnectorStats(), 0
         return None if stats.is_empty() else stats

@@ -22,8 +22,9 @@ SPACE = farpage.KeySpace(model="m")
 class FakeTicket:
     """A ticket whose end the test decides."""
 
-    def __init__(self, verdicts=(), codes=()):
+    def __init__(self, verdicts=(), codes=(), took_s=0.0):
         self.done = self.released = False
+        self.took_ns = int(took_s * 1e9)
         self.verdicts, self.codes = list(verdicts), list(codes)
 
     def end(self, released=True):
@@ -34,6 +35,7 @@ class FakeTicket:
             return numpy.array([(code, 1) for code in self.codes], farpage.ticket.PUT_RESULT)
         rows = numpy.zeros(len(self.verdicts), farpage.ticket.VERDICT)
         rows["verdict"] = self.verdicts
+        rows["took_ns"] = self.took_ns
         rows["reason"] = [0 if verdict == READY else farpage.Reason.MISS for verdict in self.verdicts]
         return rows
 
@@ -44,7 +46,7 @@ class FakeTicket:
 class LookupsTest(unittest.TestCase):
     def setUp(self):
         self.asked, self.tickets = [], []
-        self.lookups = Lookups(self.begin)
+        self.lookups = Lookups(self.begin, FOREVER_S)
 
     def begin(self, names):
         self.asked.append(names)
@@ -88,21 +90,73 @@ class LookupsTest(unittest.TestCase):
             raise farpage.ExhaustedError("too many")
 
         for begin in (refuse, lambda _: None):
-            lookups = Lookups(begin)
+            lookups = Lookups(begin, FOREVER_S)
             self.assertIsNone(lookups.find(b"there", "a"))
             lookups.ask()
             self.assertFalse(lookups.find(b"there", "a"))
             self.assertFalse(lookups.is_waiting)
 
 
+    def test_what_the_question_took_is_no_time_for_the_load(self):
+        lookups = Lookups(lambda names: FakeTicket([READY] * len(names), took_s=FOREVER_S / 4), FOREVER_S)
+        self.assertEqual(lookups.left_s("a"), FOREVER_S)
+        lookups.find(b"there", "a")
+        lookups.ask()
+        lookups._asked[0][0].end()
+        lookups.take()
+        # Nothing runs until the engine hears of it.
+        self.assertEqual(lookups.left_s("a"), FOREVER_S * 3 / 4)
+        self.assertTrue(lookups.find(b"there", "a"))
+        self.assertLess(lookups.left_s("a"), FOREVER_S * 3 / 4)
+
+    def test_an_answer_is_spent_once(self):
+        self.lookups.find(b"there", "a")
+        self.lookups.find(b"there", "b")
+        self.lookups.ask()
+        self.tickets[0].end()
+        self.lookups.take()
+        self.lookups.spend(b"there", "a")
+        self.assertEqual([self.lookups.find(b"there", request) for request in "ab"], [False, True])
+
+    def test_of_what_is_there_a_part_may_be_chosen(self):
+        seen = []
+
+        def choose(names, found, left_s):
+            seen.append((names, found, left_s))
+            return [is_there and name != b"there 2" for name, is_there in zip(names, found)]
+
+        lookups = Lookups(self.begin, FOREVER_S, choose)
+        names = [b"there 1", b"gone", b"there 2"]
+        for request in "ab":
+            for name in names:
+                lookups.find(name, request)
+        lookups.ask()
+        self.tickets[0].end()
+        lookups.take()
+        self.assertEqual(seen, [(names, [True, False, True], FOREVER_S)] * 2)
+        self.assertEqual([lookups.find(name, "b") for name in names], [True, False, False])
+
+    def test_an_answer_to_a_request_that_asks_anew(self):
+        self.lookups.find(b"there", "a")
+        self.lookups.ask()
+        self.lookups.forget("a")  # it was preempted
+        self.lookups.find(b"there 2", "a")
+        self.tickets[0].end()
+        self.lookups.ask()
+        self.assertIsNone(self.lookups.find(b"there", "a"))
+        self.tickets[1].end()
+        self.lookups.take()
+        self.assertTrue(self.lookups.find(b"there 2", "a"))
+
+
 class TransfersTest(unittest.TestCase):
     def setUp(self):
         self.begun, self.lost = [], []
 
-    def transfers(self, load_s=FOREVER_S, store_s=FOREVER_S, load_bytes=4, store_bytes=4):
-        return Transfers(load_s=load_s, store_s=store_s, load_bytes=load_bytes, store_bytes=store_bytes, lost=self.lost.extend)
+    def transfers(self, load_bytes=4, store_bytes=4):
+        return Transfers(load_bytes=load_bytes, store_bytes=store_bytes, lost=self.lost.extend)
 
-    def job(self, number, *, is_load, length=4, ticket=None):
+    def job(self, number, *, is_load, length=4, ticket=None, timeout_s=FOREVER_S):
         def begin(timeout_s):
             self.begun.append(number)
             if ticket is None:
@@ -110,7 +164,7 @@ class TransfersTest(unittest.TestCase):
             self.assertLessEqual(timeout_s, FOREVER_S)
             return ticket
 
-        return Job(number, [b"%d a" % number, b"%d b" % number], is_load, length, begin)
+        return Job(number, [b"%d a" % number, b"%d b" % number], is_load, length, timeout_s, begin)
 
     def ended(self, transfers):
         return {job.number: job.done for job in transfers.take_ended()}
@@ -128,9 +182,9 @@ class TransfersTest(unittest.TestCase):
         self.assertEqual(transfers.counts, {"ready": 1, "miss": 1})
 
     def test_loads_beyond_the_bound_wait_and_are_overdue_in_the_end(self):
-        transfers, first = self.transfers(load_s=0), FakeTicket([READY, READY])
+        transfers, first = self.transfers(), FakeTicket([READY, READY])
         transfers.submit(self.job(1, is_load=True, ticket=first))
-        transfers.submit(self.job(2, is_load=True, ticket=FakeTicket()))
+        transfers.submit(self.job(2, is_load=True, ticket=FakeTicket(), timeout_s=0))
         self.assertEqual(self.begun, [1])
         self.assertEqual(self.ended(transfers), {2: []})
         self.assertEqual(self.lost, [b"2 a", b"2 b"])
@@ -141,6 +195,18 @@ class TransfersTest(unittest.TestCase):
         first.end()
         self.assertEqual(self.ended(transfers), {1: [b"1 a", b"1 b"]})
         self.assertEqual(self.begun, [1, 2])
+
+    def test_what_was_promised_is_no_room_for_others(self):
+        transfers, ticket = self.transfers(load_bytes=8), FakeTicket([READY, READY])
+        self.assertEqual([transfers.promise(4) for _ in range(3)], [True, True, False])
+        transfers.submit(self.job(1, is_load=True, ticket=ticket))
+        transfers.end_promises()  # the second one was not submitted
+        self.assertEqual([transfers.promise(4) for _ in range(2)], [True, False])
+        transfers.end_promises()
+        ticket.end()
+        transfers.take_ended()
+        # A large one goes alone.
+        self.assertEqual([transfers.promise(100), transfers.promise(1)], [True, False])
 
     def test_stores_wait_for_loads_and_the_oldest_are_dropped(self):
         transfers, loads = self.transfers(), [FakeTicket([READY, READY]) for _ in range(2)]
@@ -295,10 +361,10 @@ class OverANodeTest(ClientCase):
     def test_stored_pages_are_found_and_loaded(self):
         memory = contents(0, 4)
         region = self.client.register(memory)
-        lookups = Lookups(lambda names: self.client.exists(names))
-        transfers = Transfers(load_s=60, store_s=60, load_bytes=PAGE_BYTES, store_bytes=4 * PAGE_BYTES, lost=lookups.lose)
+        lookups = Lookups(lambda names: self.client.exists(names), FOREVER_S)
+        transfers = Transfers(load_bytes=PAGE_BYTES, store_bytes=4 * PAGE_BYTES, lost=lookups.lose)
         pages = region.pages(numpy.arange(4) * PAGE_BYTES, PAGE_BYTES)
-        transfers.submit(Job(1, keys(0, 4), False, 4 * PAGE_BYTES, lambda s: self.client.put(keys(0, 4), pages, timeout_s=s)))
+        transfers.submit(Job(1, keys(0, 4), False, 4 * PAGE_BYTES, FOREVER_S, lambda s: self.client.put(keys(0, 4), pages, timeout_s=s)))
         transfers.drain()
         self.assertTrue(transfers.take_ended()[0].is_whole)
         for name in keys(0, 5):
@@ -307,7 +373,7 @@ class OverANodeTest(ClientCase):
         self.assertTrue(wait_until(lambda: lookups.take() or not lookups.is_waiting))
         self.assertEqual([lookups.find(name, "request") for name in keys(0, 5)], [True] * 4 + [False])
         memory[:] = 0
-        transfers.submit(Job(2, keys(0, 4), True, 4 * PAGE_BYTES, lambda s: self.client.fetch(keys(0, 4), pages, timeout_s=s)))
+        transfers.submit(Job(2, keys(0, 4), True, 4 * PAGE_BYTES, FOREVER_S, lambda s: self.client.fetch(keys(0, 4), pages, timeout_s=s)))
         transfers.drain()
         self.assertTrue(transfers.take_ended()[0].is_whole)
         self.assertEqual(memory.tobytes(), contents(0, 4).tobytes())

@@ -10,7 +10,9 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "python"))
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+import numpy  # noqa: E402
 import torch  # noqa: E402
+from program import Case, wait_until  # noqa: E402
 
 
 def stand_in_for_triton():
@@ -48,6 +50,9 @@ from sglang.srt.mem_cache.radix_cache import RadixKey  # noqa: E402
 from sglang.srt.mem_cache.utils import get_storage_hash_str  # noqa: E402
 from sglang.srt.runtime_context import get_parallel  # noqa: E402
 
+import farpage  # noqa: E402
+
+PAGES = 20
 PAGE_TOKENS, LAYERS, HEADS, HEAD_DIM, TOKENS = 64, 4, 2, 64, 64 * 64
 PATIENCE_S = 60
 
@@ -182,3 +187,40 @@ class Engine:
         pages = self.pages(operation.host_indices)[:loaded]
         self.host.free(operation.host_indices)
         return found, loaded, hits, pages, side
+
+
+class StorageCase(Case):
+    """A node, and engines that have stored pages on it."""
+
+    def setUp(self):
+        super().setUp()
+        self.listen = None
+        self.node = self.new_node()
+
+    def new_node(self, **options):
+        return self.start_node("--page-bytes", "256KiB", pool="256MiB", listen=self.listen, **options)
+
+    def engine(self, connects=True, **options):
+        engine = Engine(node=self.node.address, **{"timeout_ms": 30_000, "store_timeout_ms": 30_000, **options})
+        self.addCleanup(engine.close)
+        if connects:
+            self.assertTrue(wait_until(lambda: engine.storage._client is not None), engine.storage._connection.why_not)
+        return engine
+
+    def stored(self, **options):
+        """An engine that has stored PAGES pages."""
+        engine = self.engine(**options)
+        self.assertTrue(wait_until(lambda: engine.store(tokens(1000, PAGES))[2] == PAGES))
+        wanted, side, _ = engine.last
+        engine.host.kv_buffer.zero_()
+        return engine, wanted, side
+
+    def drop(self, engine, page, part, pool=PoolName.KV):
+        """Removes a part of a page behind the engine's back."""
+        keys = engine.storage._pools[pool.value].keys([engine.hashes(tokens(1000, PAGES))[page]])
+        self.assertEqual(engine.storage._client.remove(keys[part:][:1]).wait(), 1)
+
+    def await_unreachable(self, engine):
+        """Over shm a node is read for as long as the view's lease lasts."""
+        client, into = engine.storage._client, numpy.zeros(64, numpy.uint8)
+        self.assertTrue(wait_until(lambda: client.fetch(b"x" * 16, into, timeout_s=0.1).wait()["reason"][0] != farpage.Reason.MISS))

@@ -11,42 +11,18 @@ from unittest import mock
 
 import numpy
 import torch
-from program import Case, wait_until
-from sglang_engine import PAGE_TOKENS, Engine, LogicalHostPool, PoolHitPolicy, PoolName, PoolTransfer, mamba_pool, tokens
+from program import wait_until
+from sglang_engine import PAGE_TOKENS, PAGES, LogicalHostPool, PoolHitPolicy, PoolName, PoolTransfer, StorageCase, mamba_pool, tokens
 
 import farpage
 from farpage.engines import sglang_facts
 
 LAYOUTS = ("layer_first", "page_first", "page_first_direct", "page_head")
-PAGES = 20
 TIMEOUT_S = 0.2
 SIDE = {PoolName.INDEXER: PoolHitPolicy.ALL_PAGES, PoolName.SWA: PoolHitPolicy.TRAILING_PAGES}
 
 
-class SglangTest(Case):
-    def setUp(self):
-        super().setUp()
-        self.listen = None
-        self.node = self.new_node()
-
-    def new_node(self, **options):
-        return self.start_node("--page-bytes", "256KiB", pool="256MiB", listen=self.listen, **options)
-
-    def engine(self, connects=True, **options):
-        engine = Engine(node=self.node.address, **{"timeout_ms": 30_000, "store_timeout_ms": 30_000, **options})
-        self.addCleanup(engine.close)
-        if connects:
-            self.assertTrue(wait_until(lambda: engine.storage._client is not None), engine.storage._connection.why_not)
-        return engine
-
-    def stored(self, **options):
-        """An engine that has stored PAGES pages."""
-        engine = self.engine(**options)
-        self.assertTrue(wait_until(lambda: engine.store(tokens(1000, PAGES))[2] == PAGES))
-        wanted, side, _ = engine.last
-        engine.host.kv_buffer.zero_()
-        return engine, wanted, side
-
+class SglangTest(StorageCase):
     def assert_pages(self, pages, wanted):
         self.assertEqual(len(pages), len(wanted))
         for number, (page, other) in enumerate(zip(pages, wanted)):
@@ -56,11 +32,6 @@ class SglangTest(Case):
         _, loaded, _, pages, _ = engine.load(tokens(1000, PAGES))
         self.assertEqual(loaded, count)
         self.assert_pages(pages, wanted[:count])
-
-    def drop(self, engine, page, part, pool=PoolName.KV):
-        """Removes a part of a page behind the engine's back."""
-        keys = engine.storage._pools[pool.value].keys([engine.hashes(tokens(1000, PAGES))[page]])
-        self.assertEqual(engine.storage._client.remove(keys[part:][:1]).wait(), 1)
 
     def assert_lives(self, engine):
         controller = engine.controller
@@ -179,17 +150,12 @@ class SglangTest(Case):
         for absent, lengths in (((), []), (("swa", 5), [1, 2, 3, 4, 5, 8]), (("indexer", 5), [1, 2, 3, 4, 5]), (("kv", 3), [1, 2, 3]), (("kv", 0), [])):
             with self.subTest(absent=absent):
                 there = {pool: numpy.array([(pool, page) != absent for page in range(8)]) for pool in ("kv", "indexer", "swa")}
-                with mock.patch.object(storage, "_find", lambda asked, there=there: list(there.values())):
+                with mock.patch.object(storage, "_find", lambda pools, names, there=there: list(there.values())):
                     answer = storage.batch_exists_v2(names, [indexer, swa])
                 lengths = lengths if absent else list(range(1, 9))
                 self.assertEqual((answer.restorable_prefix_pages, answer.kv_hit_pages), (lengths, max(lengths, default=0)))
 
     # ---- Nodes that fail
-
-    def await_unreachable(self, engine):
-        """Over shm a node is read for as long as the view's lease lasts."""
-        client, into = engine.storage._client, numpy.zeros(64, numpy.uint8)
-        self.assertTrue(wait_until(lambda: client.fetch(b"x" * 16, into, timeout_s=0.1).wait()["reason"][0] != farpage.Reason.MISS))
 
     def assert_no_wait(self, engine):
         """Nothing takes longer than its deadline: a question, a load and a store."""
