@@ -106,7 +106,7 @@ class FarpageConnector:
         return answers
 
     def close(self) -> None:
-        """Returns with nothing in flight. In the child of a fork it ends nothing of the parent's."""
+        """Returns with nothing in flight. In the child of a fork the parent keeps what it has."""
         self._leave_to_the_parent()
         self._loop.close()
         self._connection.close()

@@ -28,7 +28,6 @@ from farpage.engines.sglang_facts import check_version, space_of
 # Of the extra config, what is not for the client.
 SGLANGS_KEYS = ("backend_name", "module_path", "class_name", "interface_v1", "allocator")
 KV = PoolName.KV.value
-QUESTION_KEYS = 1 << 14  # in one question: a longer prefix is several, until a page is not there
 _log = logging.getLogger("farpage")
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -121,31 +120,20 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
 
     # ---- Pages that are there
 
-    def _find(self, pools: Sequence[HostPool | None], names: Sequence[str]) -> list[Any]:
-        """Of each pool, an array: whether each page is there, with all its parts. What lies behind
-        a gap in the first is not asked for, nor is what the deadline leaves no time for."""
-        client, end_s = self._client, time.monotonic() + self._timeout_s
-        there = [numpy.zeros(len(names), bool) for _ in pools]
-        known = [pool for pool in pools if pool is not None]
-        if client is None or len(known) < len(pools):
-            return there
-        count = max(1, QUESTION_KEYS // max(1, sum(len(pool.part_bytes) for pool in known)))
-        for first in range(0, len(names), count):
-            some, left_s = names[first:first + count], end_s - time.monotonic()
-            if left_s <= 0:
-                break
-            keys = [pool.keys(some) for pool in known]
-            good = client.exists(numpy.concatenate(keys), timeout_s=left_s).wait()["verdict"] == farpage.Verdict.READY
-            for each, parts in zip(there, numpy.split(good, numpy.cumsum([len(part) for part in keys])[:-1])):
-                each[first:first + count] = whole_pages(parts, len(some))
-            if not there[0][first:first + count].all():
-                break
-        return there
+    def _find(self, asked: Sequence[tuple[HostPool | None, Sequence[str]]]) -> list[Any]:
+        """Of each pool, an array: whether each page is there, with all its parts."""
+        client = self._client
+        if client is None or any(pool is None for pool, _ in asked):
+            return [numpy.zeros(len(names), bool) for _, names in asked]
+        keys = [pool.keys(names) for pool, names in asked if pool is not None]
+        there = client.exists(numpy.concatenate(keys), timeout_s=self._timeout_s).wait()["verdict"] == farpage.Verdict.READY
+        parts = numpy.split(there, numpy.cumsum([len(each) for each in keys])[:-1])
+        return [numpy.array(whole_pages(each, len(names)), bool) for (_, names), each in zip(asked, parts)]
 
     @answering(lambda *_: 0)
     def batch_exists(self, keys: list[str], extra_info: Any = None) -> int:
         pool = self._pools.get(KV)
-        return 0 if not keys or pool is None or pool.is_empty else leading(self._find([pool], keys)[0])
+        return 0 if not keys or pool is None or pool.is_empty else leading(self._find([(pool, keys)])[0])
 
     @answering(lambda *_: False)
     def exists(self, key: str) -> bool:
@@ -157,7 +145,7 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
         pages before, or the last ones."""
         # Those by groups of blocks never end a prefix.
         transfers = [each for each in pool_transfers or [] if each.hit_policy != PoolHitPolicy.BLOCK_GROUPS]
-        found = self._find([self._pools.get(str(name)) for name in [KV, *(each.name for each in transfers)]], keys)
+        found = self._find([(self._pools.get(str(name)), keys) for name in [KV, *(each.name for each in transfers)]])
         length = leading(found[0]) if keys else 0
         hits: dict[Any, int] = {PoolName.KV: length} if length else {}
         can_end = numpy.ones(length, bool)  # after each page

@@ -2,11 +2,16 @@
 
 import os
 import random
+import select
 import signal
 import time
 import traceback
 
+import torch
 from program import wait_until
+
+READY_S = 100
+torch.set_num_threads(1)  # more of OpenMP's do not work in the child of a fork
 
 
 def fork(case, work):
@@ -56,6 +61,7 @@ def killed_while(case, work, times, most_s=0.5):
         read, write = os.pipe()
         pid = fork(case, lambda write=write: work(lambda: os.write(write, b"r")))
         os.close(write)
+        case.assertTrue(select.select([read], [], [], READY_S)[0], "the child hangs")
         case.assertEqual(os.read(read, 1), b"r")
         os.close(read)
         time.sleep(chance.uniform(0, most_s))  # any moment will do

@@ -175,7 +175,7 @@ class SglangTest(Case):
         for absent, lengths in (((), []), (("swa", 5), [1, 2, 3, 4, 5, 8]), (("indexer", 5), [1, 2, 3, 4, 5]), (("kv", 3), [1, 2, 3]), (("kv", 0), [])):
             with self.subTest(absent=absent):
                 there = {pool: numpy.array([(pool, page) != absent for page in range(8)]) for pool in ("kv", "indexer", "swa")}
-                with mock.patch.object(storage, "_find", lambda pools, keys, there=there: list(there.values())):
+                with mock.patch.object(storage, "_find", lambda asked, there=there: list(there.values())):
                     answer = storage.batch_exists_v2(names, [indexer, swa])
                 lengths = lengths if absent else list(range(1, 9))
                 self.assertEqual((answer.restorable_prefix_pages, answer.kv_hit_pages), (lengths, max(lengths, default=0)))
