@@ -16,7 +16,7 @@ _log = logging.getLogger("farpage")
 
 
 class Connection:
-    """Opens a client on a thread of its own, again and again until a node answers.
+    """Opens a client on a thread of its own, again and again until a node takes it.
 
     `prepare(client)` runs on that thread before anyone sees the client: it registers the engine's
     memory. Settings that no node can mend end it: `why_not` is then a sentence for good. Nodes show
@@ -46,8 +46,9 @@ class Connection:
         while not self._is_ending.is_set():
             try:
                 self.client = self._opened()
-            except (farpage.UnavailableError, farpage.FarpageTimeoutError) as error:
-                self._tell(logging.WARNING, f"{error}; until a node answers every page is a miss")
+            # Exhausted: the node has as many clients as it can serve, and some of them may go.
+            except (farpage.UnavailableError, farpage.FarpageTimeoutError, farpage.ExhaustedError) as error:
+                self._tell(logging.WARNING, f"{error}; it is tried again and again, and until then every page is a miss")
                 self._has_tried.set()
                 self._is_ending.wait(pause_s)
                 pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

@@ -77,7 +77,7 @@ class FarpageConnector:
         self._chunk_tokens, self._page_bytes = chunk_tokens, 0  # as of the last key that moved
         self._storing_bytes = 0
         self._numbers = itertools.count()
-        self._lock = threading.Lock()
+        self._lock, self._pid = threading.Lock(), os.getpid()
         self._answers: list[Answer] = []
         self._fd = int(_os.eventfd(0, _os.EFD_NONBLOCK | _os.EFD_CLOEXEC))  # -1: closed
         self._loop = LoopThread("farpage-lmcache")
@@ -110,6 +110,7 @@ class FarpageConnector:
     def drain_completions(self) -> list[Answer]:
         """What has ended since the last call. LMCache polls the descriptor, and leaves it to us to
         read it."""
+        self._leave_to_the_parent()
         with self._lock:
             if self._answers and self._fd >= 0:
                 _os.eventfd_read(self._fd)
@@ -117,7 +118,8 @@ class FarpageConnector:
         return answers
 
     def close(self) -> None:
-        """Returns with nothing in flight. In the child of a fork: nothing."""
+        """Returns with nothing in flight. In the child of a fork the parent keeps what it has."""
+        self._leave_to_the_parent()
         self._loop.close()
         self._connection.close()
         with self._lock:
@@ -147,7 +149,14 @@ class FarpageConnector:
                 self._count(f"{what} refused", len(names), why)
         self._answer(number, all(good) if what == "store" else not why, why, good)
 
+    def _leave_to_the_parent(self) -> None:
+        """In the child of a fork: the descriptor tells the parent's threads what they have to do,
+        and the lock may be held by a thread that is missing here."""
+        if self._pid != os.getpid():
+            self._pid, self._fd, self._lock = os.getpid(), -1, threading.Lock()
+
     def _answer(self, number: int, is_well: bool, why: str, good: list[bool]) -> None:
+        self._leave_to_the_parent()
         with self._lock:
             if not self._answers and self._fd >= 0:
                 _os.eventfd_write(self._fd, 1)
@@ -199,7 +208,8 @@ class FarpageConnector:
         good, unanswered = codes == Code.OK, codes == Code.TIMEOUT
         self._moved("store", "stored", memory, good)
         for code, pages in collections.Counter(codes[~good].tolist()).items():
-            self._count(f"not stored: {Code(code).name.lower()}", pages, ticket.why())
+            why = too_long(memory, client) if code == Code.INVALID else ""
+            self._count(f"not stored: {Code(code).name.lower()}", pages, why or ticket.why())
         self._took("store", time.monotonic() - begun_s, bool(unanswered.any()))
         self._doubtful.put(keys, good, unanswered)
         return good & self._doubtful.certain(client, keys)
@@ -227,6 +237,15 @@ class FarpageConnector:
         self.figures.add("seconds", operation, seconds)
         if is_late:
             self.figures.add("stalls", operation)
+
+
+def too_long(memory: Sequence[Any], client: farpage.Client) -> str:
+    """What to do about objects that the nodes' pages do not hold; "": they do."""
+    longest = max(each.nbytes for each in memory)
+    if longest <= client.page_bytes:
+        return ""
+    return (f"LMCache's objects have {longest} bytes, and the nodes' pages {client.page_bytes}: start the nodes with --page-bytes {longest}, or "
+            f"LMCache with a smaller --chunk-size")
 
 
 async def _release(ticket: farpage.Ticket) -> None:

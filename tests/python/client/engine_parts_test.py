@@ -324,7 +324,7 @@ class ConnectionTest(Case):
         def prepare(client):
             opened.append(client)
             if not mended:
-                raise farpage.UnavailableError("not yet")
+                raise (farpage.UnavailableError, farpage.ExhaustedError)[len(opened) % 2]("not yet")
 
         self.start_node()
         connection = self.connection(prepare)

@@ -147,16 +147,6 @@ class LmcacheTest(Case):
             self.assertTrue(l2.store(keys))
             l2.close()
 
-    def test_other_facts_never_find_them(self):
-        l2 = L2(self, "plugin", str(self.node.socket), dtype="bfloat16", chunk_tokens=256)
-        facts = {"dtype": "bfloat16", "chunk_tokens": 256}
-        self.assertTrue(l2.store([key(1)]))
-        self.assertEqual(L2(self, "native_plugin", str(self.node.socket), **facts).load([key(1)]), [True])
-        for other in ({"dtype": "float16"}, {"chunk_tokens": 128}, {"layout": "x"}, {"engine": "vllm 0.33"}, {"salt": "x"}, {"model": "n"}):
-            self.assertEqual(L2(self, "plugin", str(self.node.socket), **{**facts, **other}).load([key(1)]), [False], other)
-        for other in (key(1, model="n"), key(1, rank=1), key(1, salt="tenant")):
-            self.assertEqual(l2.load([other]), [False], other)
-
     def test_a_page_of_another_length_is_no_hit(self):
         for form in self.both_forms():
             connector = FarpageConnector(node=str(self.node.socket))
