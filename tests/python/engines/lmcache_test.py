@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import unittest
+from unittest import mock
 
 os.environ.update(LMCACHE_TRACK_USAGE="false", LMCACHE_DISABLE_BANNER="1")
 PYTHON = pathlib.Path(__file__).resolve().parents[3] / "python"
@@ -357,14 +358,20 @@ class LmcacheTest(Case):
             for node in (self.node, tcp):
                 self.bench(spec(form, node.address, timeout_ms=20_000, store_timeout_ms=20_000))
 
-    def bench(self, adapter):
+    def test_lmcache_bench_l2_behind_its_fault_injector(self):
+        """Which drops the third key of each load, and nothing else."""
+        for form in self.both_forms():
+            inner = spec(form, self.node.address, timeout_ms=20_000, store_timeout_ms=20_000)
+            self.bench({"type": "fault_inject", "gap_indices": [2], "inner": inner}, loaded=30)
+
+    def bench(self, adapter, loaded=32):
         command = [str(pathlib.Path(sys.executable).parent / "lmcache"), "bench", "l2", "--no-skip-verify", "--num-keys", "16", "--data-size-kb",
                    "256", "--rounds", "2", "--in-flight", "2", "--lookup-max-hit-rate", "0.5", "--l2-adapter", json.dumps(adapter)]
         environment = {**self.environment, "PYTHONPATH": f"{PYTHON}:{os.environ.get('PYTHONPATH', '')}"}
         ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=240, check=False)
         self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
         self.assertIn("All 32 keys data verified OK", ended.stdout)
-        for what, count in (("success_keys", 32), ("found", 16), ("loaded", 32)):
+        for what, count in (("success_keys", 32), ("found", 16), ("loaded", loaded)):
             self.assertEqual(re.findall(rf"{what}=(\d+)/", ended.stdout), [str(count)] * 3, ended.stdout)
 
 

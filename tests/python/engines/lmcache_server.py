@@ -1,0 +1,80 @@
+"""`lmcache server` processes with Farpage as their L2, for tests."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import urllib.request
+
+from program import Case, wait_until
+
+PYTHON = pathlib.Path(__file__).resolve().parents[3] / "python"
+LMCACHE = str(pathlib.Path(sys.executable).parent / "lmcache")
+PATIENCE_S = 200
+
+
+def free_ports(count):
+    with_ports = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in with_ports]
+    for each in with_ports:
+        each.close()
+    return ports
+
+
+class ServerCase(Case):
+    def setUp(self):
+        super().setUp()
+        self.environment = {**self.environment, "PYTHONPATH": f"{PYTHON}:{pathlib.Path(__file__).parent}:{os.environ.get('PYTHONPATH', '')}",
+                            "LMCACHE_TRACK_USAGE": "false"}
+
+    def adapter(self, node, **params):
+        """The L2 adapter as a server is told of it."""
+        return {"type": "plugin", "module_path": "farpage.engines.lmcache", "class_name": "FarpageAdapter",
+                "adapter_params": {"node": node.address, "timeout_ms": 2000, "dtype": "float32", **params}}
+
+    def server(self, name, adapter, chunk_tokens):
+        """Starts one, whose folder of shared memory is its own, and waits until it serves."""
+        rpc, http, metrics = free_ports(3)
+        log = open(self.folder / f"{name}.log", "w", encoding="utf-8")
+        self.addCleanup(log.close)
+        process = subprocess.Popen(
+            [LMCACHE, "server", "--l1-size-gb", "0.25", "--eviction-policy", "LRU", "--no-l1-use-lazy", "--chunk-size", str(chunk_tokens),
+             "--port", str(rpc), "--http-port", str(http), "--prometheus-port", str(metrics), "--supported-transfer-mode", "auto",
+             "--shm-name", f"fp-{os.getpid()}-{name}", "--l2-adapter", json.dumps(adapter)],
+            env=self.environment, cwd=self.folder, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        process.log, process.port, process.url = self.folder / f"{name}.log", rpc, f"http://localhost:{http}"
+        self.addCleanup(self.end_server, process)
+        self.assertTrue(wait_until(lambda: self.serves(process), PATIENCE_S), process.log.read_text())
+        return process
+
+    def serves(self, process):
+        self.assertIsNone(process.poll(), process.log.read_text())
+        try:
+            with urllib.request.urlopen(f"{process.url}/healthcheck", timeout=5) as answer:
+                return answer.status == 200
+        except OSError:
+            return False
+
+    def end_server(self, process):
+        process.terminate()
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def run_lmcache(self, server, *arguments):
+        ended = subprocess.run([LMCACHE, *arguments], capture_output=True, text=True, env=self.environment, cwd=self.folder, timeout=PATIENCE_S, check=False)
+        self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr + server.log.read_text())
+        return ended.stdout
+
+    def clear(self, server):
+        """L1 alone."""
+        request = urllib.request.Request(f"{server.url}/cache/clear", json.dumps({"tier": "l1"}).encode(), {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            self.assertEqual(answer.status, 200)
+
+    def pages(self, node):
+        return self.status(node)["slots_live"]
