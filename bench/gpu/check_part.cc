@@ -2,9 +2,9 @@
 
 #include <fmt/core.h>
 
-#include <stdexcept>
+#include <algorithm>
+#include <random>
 
-#include "bench/gpu/kernels.h"
 #include "bench/gpu/pages.h"
 #include "bench/gpu/parts.h"
 #include "integrity/crc32c.h"
@@ -85,40 +85,38 @@ void check_crcs(const Gpu& gpu, bool small) {
   const DeviceMemory items(gpu, count * sizeof(cuda::PageItem));
   const DeviceMemory crcs(gpu, count * sizeof(uint32_t));
   const Stream stream(gpu);
-  for (const Variant& variant : kCrcVariants) {
-    std::mt19937_64 random(11);
-    std::vector<cuda::PageItem> made(count);
-    std::vector<uint32_t> expected(count);
-    for (uint32_t i = 0; i < count; ++i) {
-      const uint64_t most = i % 2 == 0 ? kLongest : 700;
-      uint64_t bytes = i < 300 ? i + 1 : 1 + random() % most;
-      const uint64_t unit = variant.length_unit;
-      bytes = std::min<uint64_t>((bytes + unit - 1) / unit * unit, kLongest);
-      const uint64_t align = std::max<uint64_t>(4, std::min<uint64_t>(unit, 16));
-      const uint64_t at = random() % ((memory.size() - kLongest) / align) * align;
-      made[i].payload = pages.at(at);
-      made[i].payload_bytes = static_cast<uint32_t>(bytes);
-      expected[i] = crc32c(0, memory.data() + at, bytes);
-    }
-    items.put(made.data(), count * sizeof(cuda::PageItem));
-    crcs.fill(kPoison);
-    launch_pages(
-        gpu, stream, launch_of(variant, count, gpu.processors(), kLongest),
-        {items.at(), count, {}, {nullptr, nullptr, reinterpret_cast<uint32_t*>(crcs.at())}});
-    stream.wait();
-    std::vector<uint32_t> found(count);
-    crcs.get(found.data(), count * sizeof(uint32_t));
-    uint32_t wrong = 0;
-    std::string first;
-    for (uint32_t i = 0; i < count; ++i) {
-      if (found[i] == expected[i]) continue;
-      if (wrong++ == 0) {
-        first = fmt::format(", first: page {} of {} bytes: {:08x}, not {:08x}", i,
-                            made[i].payload_bytes, found[i], expected[i]);
-      }
-    }
-    fmt::print("check  {:18} {:5} pages, {} wrong{}\n", variant.kernel, count, wrong, first);
+  std::mt19937_64 random(11);
+  std::vector<cuda::PageItem> made(count);
+  std::vector<uint32_t> expected(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint64_t most = i % 2 == 0 ? kLongest : 700;
+    const uint64_t bytes = i < 300 ? i + 1 : 1 + random() % most;
+    const uint64_t at = random() % ((memory.size() - kLongest) / 4) * 4;
+    made[i].payload = pages.at(at);
+    made[i].payload_bytes = static_cast<uint32_t>(bytes);
+    expected[i] = crc32c(0, memory.data() + at, bytes);
   }
+  items.put(made.data(), count * sizeof(cuda::PageItem));
+  crcs.fill(kPoison);
+  expect_started(gpu.kernels().crcs(stream.get(),
+                                    {items.at(),
+                                     count,
+                                     kLongest,
+                                     {},
+                                     {nullptr, nullptr, reinterpret_cast<uint32_t*>(crcs.at())}}));
+  stream.wait();
+  std::vector<uint32_t> found(count);
+  crcs.get(found.data(), count * sizeof(uint32_t));
+  uint32_t wrong = 0;
+  std::string first;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (found[i] == expected[i]) continue;
+    if (wrong++ == 0) {
+      first = fmt::format(", first: page {} of {} bytes: {:08x}, not {:08x}", i,
+                          made[i].payload_bytes, found[i], expected[i]);
+    }
+  }
+  fmt::print("check  {:24} {:5} pages, {} wrong{}\n", "page_crcs", count, wrong, first);
 }
 
 void check_scatter(const Gpu& gpu, bool small) {
@@ -157,17 +155,18 @@ void check_scatter(const Gpu& gpu, bool small) {
   const uint32_t words = (count + 31) / 32;
   const DeviceMemory bitmap(gpu, words * 4);
   const Stream stream(gpu);
-  const auto run = [&](const Variant& variant, bool checks) {
+  const cuda::PageBatch batch{
+      items.at(),
+      count,
+      kPageBytes,
+      {reinterpret_cast<const uint64_t*>(base_table.at()), kPieceBytes, kPieces, kPieceBytes},
+      {reinterpret_cast<uint8_t*>(findings.at()), reinterpret_cast<uint32_t*>(bitmap.at()),
+       nullptr}};
+  const auto run = [&](const char* name, bool checks, const auto& start) {
     pool.fill(kPoison);
     findings.fill(0xFF);
     bitmap.fill(0);
-    launch_pages(
-        gpu, stream, launch_of(variant, count, gpu.processors(), kPageBytes),
-        {items.at(),
-         count,
-         {reinterpret_cast<const uint64_t*>(base_table.at()), kPieceBytes, kPieces, kPieceBytes},
-         {reinterpret_cast<uint8_t*>(findings.at()), reinterpret_cast<uint32_t*>(bitmap.at()),
-          nullptr}});
+    start();
     stream.wait();
     std::vector<std::byte> landed(count * kPageBytes);
     pool.get(landed.data(), landed.size());
@@ -194,11 +193,16 @@ void check_scatter(const Gpu& gpu, bool small) {
       }
       wrong_bytes += !same;
     }
-    fmt::print("check  {:18} {:5} pages, {} bad; wrong: {} findings, {} bits, {} destinations\n",
-               variant.kernel, count, checks ? bad : 0, wrong_findings, wrong_bits, wrong_bytes);
+    fmt::print("check  {:24} {:5} pages, {} bad; wrong: {} findings, {} bits, {} destinations\n",
+               name, count, checks ? bad : 0, wrong_findings, wrong_bits, wrong_bytes);
   };
-  for (const Variant& variant : kFusedVariants) run(variant, true);
-  for (const Variant& variant : kScatterVariants) run(variant, false);
+  for (const FusedWay& way : fused_ways(gpu)) {
+    run(way.name, true,
+        [&] { expect_started(gpu.kernels().check_and_scatter(way.kernel, stream.get(), batch)); });
+  }
+  for (const ScatterWay& way : scatter_ways(gpu)) {
+    run(way.name, false, [&] { scatter(gpu, stream, way.scatter, batch); });
+  }
 }
 
 }  // namespace farpage::gpu_bench

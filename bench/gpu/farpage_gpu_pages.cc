@@ -8,11 +8,8 @@
 #include <functional>
 #include <stdexcept>
 
-#include "bench/gpu/kernels.h"
 #include "bench/gpu/pages.h"
 #include "bench/gpu/parts.h"
-
-extern "C" const unsigned char farpage_gpu_kernels[];
 
 namespace farpage::gpu_bench {
 namespace {
@@ -40,18 +37,16 @@ const Part kParts[] = {
      true},
     {"wait", time_waits, true},
     {"crc", [](const Gpu& gpu) { time_crcs(gpu, kAllPages); }, true},
-    {"crc_8192", [](const Gpu& gpu) { time_crcs(gpu, 8192); }, false},
     {"scatter", [](const Gpu& gpu) { time_scatter(gpu, kAllPages, 16); }, true},
     {"scatter_2", [](const Gpu& gpu) { time_scatter(gpu, kAllPages, 2); }, true},
-    {"scatter_8192", [](const Gpu& gpu) { time_scatter(gpu, 8192, 16); }, false},
     {"batch", time_small_batches, true},
     {"bounce", time_bounce, true},
-    {"shm", time_shm, true},
+    {"node_pool", time_node_pool, true},
 };
 
 int run(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
-  const Gpu gpu(farpage_gpu_kernels);
+  const Gpu gpu;
   fmt::print("{}\n", gpu.description());
   int failed = 0;
   for (const Part& part : kParts) {

@@ -5,9 +5,11 @@
 #include <chrono>
 #include <stdexcept>
 
+extern "C" const unsigned char farpage_cuda_baselines[];
+
 namespace farpage::gpu_bench {
 
-Gpu::Gpu(const void* kernels) {
+Gpu::Gpu() {
   Result<cuda::Driver> driver = cuda::load_driver();
   if (!driver) throw std::runtime_error(driver.error().message);
   driver_ = *driver;
@@ -19,11 +21,15 @@ Gpu::Gpu(const void* kernels) {
   processors_ = attribute(16);
   check(driver_.retain_context(&context_, device_), "cuDevicePrimaryCtxRetain");
   use_on_this_thread();
-  check(driver_.load_module(&module_, kernels), "cuModuleLoadData");
+  const auto kernels = cuda::PageKernels::load(driver_, device_);
+  if (!kernels) throw std::runtime_error(kernels.error().message);
+  kernels_ = *kernels;
+  check(driver_.load_module(&baselines_, farpage_cuda_baselines), "cuModuleLoadData");
 }
 
 Gpu::~Gpu() {
-  driver_.unload_module(module_);
+  driver_.unload_module(baselines_);
+  kernels_->unload();
   driver_.release_context(device_);
 }
 
@@ -75,15 +81,14 @@ std::string Gpu::description() const {
 }
 
 cuda::Function Gpu::function(const char* kernel, unsigned shared_bytes) const {
-  constexpr int kMostDynamicSharedBytes = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
   auto found = functions_.find(kernel);
   if (found == functions_.end()) {
     found = functions_.emplace(kernel, Found()).first;
-    check(driver_.find_function(&found->second.function, module_, kernel), kernel);
+    check(driver_.find_function(&found->second.function, baselines_, kernel), kernel);
   }
   Found& it = found->second;
   if (shared_bytes > it.shared_bytes) {
-    check(driver_.set_function_attribute(it.function, kMostDynamicSharedBytes,
+    check(driver_.set_function_attribute(it.function, cuda::kMostDynamicSharedBytes,
                                          static_cast<int>(shared_bytes)),
           "cuFuncSetAttribute");
     it.shared_bytes = shared_bytes;
@@ -166,9 +171,16 @@ void launch(const Gpu& gpu, const Stream& stream, const Launch& how, std::vector
             how.kernel);
 }
 
-void launch_pages(const Gpu& gpu, const Stream& stream, const Launch& how,
-                  PageArguments arguments) {
-  launch(gpu, stream, how, {&arguments.pages, &arguments.count, &arguments.layout, &arguments.out});
+void scatter(const Gpu& gpu, const Stream& stream, Scatter how, cuda::PageBatch batch) {
+  const bool shared = how == Scatter::kThroughShared;
+  launch(gpu, stream,
+         {shared ? "scatter_through_shared" : "scatter_by_loads", batch.count, cuda::kBlockThreads,
+          shared ? batch.longest_bytes : 0},
+         {&batch.items, &batch.count, &batch.layout, &batch.out});
+}
+
+void expect_started(const Result<void>& result) {
+  if (!result) throw std::runtime_error(result.error().message);
 }
 
 Times summary(std::vector<double> times_us) {

@@ -4,31 +4,33 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "transport/cuda/driver.h"
-#include "transport/cuda/kernels/page_batch.h"
+#include "transport/cuda/page_kernels.h"
 
 namespace farpage::gpu_bench {
 
-// The first GPU, with the kernels loaded. Everything that goes wrong is a std::runtime_error with a
-// sentence. One thread.
+// The first GPU, with the library's kernels and the baselines loaded. Everything that goes wrong is
+// a std::runtime_error with a sentence. One thread.
 class Gpu {
  public:
-  explicit Gpu(const void* kernels);
+  Gpu();
   ~Gpu();
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 
   const cuda::Driver& driver() const { return driver_; }
+  const cuda::PageKernels& kernels() const { return *kernels_; }
   void check(int result, const char* what) const;
   int attribute(int number) const;
   std::string description() const;
   int processors() const { return processors_; }
   void use_on_this_thread() const { check(driver_.use_context(context_), "cuCtxSetCurrent"); }
 
-  // A kernel that may take so many bytes of shared memory.
+  // A baseline that may take so many bytes of shared memory.
   cuda::Function function(const char* kernel, unsigned shared_bytes) const;
 
  private:
@@ -36,7 +38,8 @@ class Gpu {
   int device_ = 0;
   int processors_ = 0;
   cuda::Context context_ = nullptr;
-  cuda::Module module_ = nullptr;
+  std::optional<cuda::PageKernels> kernels_;
+  cuda::Module baselines_ = nullptr;
   struct Found {
     cuda::Function function = nullptr;
     unsigned shared_bytes = 48 * 1024;
@@ -118,17 +121,13 @@ struct Launch {
   unsigned shared_bytes = 0;
 };
 
-// Kernels of pages take these; see variants.cu.
-struct PageArguments {
-  uint64_t pages = 0;
-  uint32_t count = 0;
-  cuda::PagedLayout layout;
-  cuda::PageFindings out;
-};
-
-// Sets the shared memory's limit of the kernel, too.
+// Sets the shared memory's limit of the baseline, too.
 void launch(const Gpu& gpu, const Stream& stream, const Launch& how, std::vector<void*> arguments);
-void launch_pages(const Gpu& gpu, const Stream& stream, const Launch& how, PageArguments arguments);
+// A scatter without a check, as baselines.cu has it.
+enum class Scatter { kThroughShared, kByLoads };
+void scatter(const Gpu& gpu, const Stream& stream, Scatter how, cuda::PageBatch batch);
+// Throws what the library says of a kernel that did not start.
+void expect_started(const Result<void>& result);
 
 struct Times {
   double median_us = 0;

@@ -25,6 +25,23 @@ Slots::Slots(uint32_t count, uint64_t seed) : bytes(count * kSlotBytes), crcs(co
   }
 }
 
+std::vector<FusedWay> fused_ways(const Gpu& gpu) {
+  std::vector<FusedWay> ways{{"pages_read_twice", cuda::FusedKernel::kReadTwice}};
+  if (cuda::choose_fused_kernel(gpu.kernels().device(), kPageBytes) ==
+      cuda::FusedKernel::kThroughShared) {
+    ways.push_back({"pages_through_shared", cuda::FusedKernel::kThroughShared});
+  }
+  return ways;
+}
+
+std::vector<ScatterWay> scatter_ways(const Gpu& gpu) {
+  std::vector<ScatterWay> ways{{"scatter_by_loads", Scatter::kByLoads}};
+  if (fused_ways(gpu).size() > 1) {
+    ways.push_back({"scatter_through_shared", Scatter::kThroughShared});
+  }
+  return ways;
+}
+
 cuda::PageItem expected_page(uint32_t i, uint64_t slot, uint32_t block) {
   cuda::PageItem page;
   page.header = slot;

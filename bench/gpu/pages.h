@@ -27,6 +27,18 @@ struct Slots {
 
 void fill_random(void* memory, uint64_t bytes, uint64_t seed);
 
+// The kernels that fuse check and scatter, and the scatters alone, that this GPU can run.
+struct FusedWay {
+  const char* name;
+  cuda::FusedKernel kernel;
+};
+std::vector<FusedWay> fused_ways(const Gpu& gpu);
+struct ScatterWay {
+  const char* name;
+  Scatter scatter;
+};
+std::vector<ScatterWay> scatter_ways(const Gpu& gpu);
+
 // What a reader expects of page `i`, whose slot lies at the device's address `slot`.
 cuda::PageItem expected_page(uint32_t i, uint64_t slot, uint32_t block);
 

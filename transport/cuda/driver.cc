@@ -23,9 +23,10 @@ Result<Driver> load_driver(const char* library) {
   }
   Driver driver;
 #define FARPAGE_CUDA_ENTRY(member, symbol, parameters)                                  \
-  if (!find(loaded, symbol, driver.member)) {                                           \
+  if (!find(loaded, #symbol, driver.member)) {                                          \
     ::dlclose(loaded);                                                                  \
-    return fail(Code::kNotFound, std::string(library) + " has no " + symbol +           \
+    return fail(Code::kNotFound, std::string(library) +                                 \
+                                     " has no " #symbol                                 \
                                      ": install NVIDIA's driver for CUDA 12 or later"); \
   }
 #include "transport/cuda/driver_entries.inc"

@@ -25,6 +25,11 @@ struct Driver {
 inline constexpr int kSuccess = 0;     // CUDA_SUCCESS
 inline constexpr int kNotReady = 600;  // CUDA_ERROR_NOT_READY
 
+// Of CUdevice_attribute and CUfunction_attribute.
+inline constexpr int kComputeMajor = 75;
+inline constexpr int kSharedBytesPerBlock = 97;  // that a kernel can ask for
+inline constexpr int kMostDynamicSharedBytes = 8;
+
 // The entry points of that library, which stays loaded until the process ends. Any thread. It fails
 // with a sentence that says what to install where there is no driver, or one that lacks an entry.
 Result<Driver> load_driver(const char* library = "libcuda.so.1");

@@ -31,7 +31,7 @@ constexpr uint32_t power_of_x_by_squaring(int64_t exponent) {
 
 inline constexpr int kLanes = 32;
 inline constexpr int kWordBytes = 4;
-inline constexpr int kMostWarps = 8;  // that share one page
+inline constexpr int kMostWarps = 4;  // that share one page
 inline constexpr int kDigitBits = 5;  // a lane's number: what one shuffle can look up
 inline constexpr int kDigits = 7;     // of a word
 
@@ -49,11 +49,11 @@ constexpr ShuffleTable shuffle_table(int64_t bits) {
   return table;
 }
 
-// What the warps of a page need, however many they are: each row of a page has 32 words a warp, and
-// each thread has one column of it.
+// What the warps of a page need: each row of a page has 32 words a warp, and each thread has one
+// column of it.
 struct CrcConstants {
-  // [log2 of the warps that share a page]: to the next row of that many words.
-  std::array<ShuffleTable, 4> next_row{};
+  // [0] where two warps share a page, [1] where four do: to the next row.
+  std::array<ShuffleTable, 2> next_row{};
   // [n]: x^(32 * (n + 1)): of a word that has n words behind it in its row.
   std::array<uint32_t, kLanes * kMostWarps> column{};
   // [n]: x^(-8 * n): takes n bytes of zeros off the end.
@@ -62,9 +62,7 @@ struct CrcConstants {
 
 constexpr CrcConstants make_crc_constants() {
   CrcConstants made;
-  for (int log = 0; log < 4; ++log) {
-    made.next_row[log] = shuffle_table(int64_t{32} * kLanes << log);
-  }
+  for (int i = 0; i < 2; ++i) made.next_row[i] = shuffle_table(int64_t{32} * kLanes * (2 << i));
   uint32_t power = power_of_x(32);
   for (uint32_t& factor : made.column) {
     factor = power;

@@ -6,25 +6,20 @@ namespace farpage::cuda {
 
 __device__ constexpr CrcConstants kCrcConstants = make_crc_constants();
 
+enum class Space { kGlobal, kShared };
+
 // This thread as a lane of its warp, for warp_crc.h.
+template <Space kSpace>
 struct DeviceWarp {
   using Word = uint32_t;
+  const unsigned char* mine;  // the page, moved on by this lane's place in its warp
+  int lane_offset;
+
   static __device__ __forceinline__ uint32_t shuffle(uint32_t table, uint32_t lane) {
     return __shfl_sync(0xFFFFFFFFu, table, static_cast<int>(lane));
   }
-};
-
-enum class Space { kGlobal, kShared };
-
-// A page's column of this thread. Columns are numbered through the page's warps.
-template <Space kSpace>
-struct DeviceColumn {
-  const unsigned char* page;
-  int bytes;
-  Rows rows;
-  int column;
-
-  static __device__ __forceinline__ uint32_t word_at(const unsigned char* at) {
+  __device__ __forceinline__ uint32_t inner(int offset) const {
+    const unsigned char* at = mine + offset;
     uint32_t word;
     if constexpr (kSpace == Space::kGlobal) {
       asm volatile("ld.global.nc.L1::no_allocate.b32 %0, [%1];" : "=r"(word) : "l"(at));
@@ -33,52 +28,28 @@ struct DeviceColumn {
     }
     return word;
   }
-
-  __device__ __forceinline__ void load(int first, uint32_t (&words)[kGroup]) const {
-    const int begin = rows.offset(first);
-    const int mine = begin + column * kWordBytes;
-    if (begin > 0 && begin + kGroup * rows.row_bytes <= bytes) {
-      // Nothing here touches what is on its way.
-      const unsigned char* from = page + mine;
-#pragma unroll
-      for (int i = 0; i < kGroup; ++i) words[i] = word_at(from + i * rows.row_bytes);
-    } else {
-#pragma unroll
-      for (int i = 0; i < kGroup; ++i) {
-        const int offset = mine + i * rows.row_bytes;
-        words[i] = 0;
-        if (offset >= 0) {
-          words[i] = word_at(page + offset) & page_bits(offset, bytes) ^ initial_bits(offset);
-        }
-      }
-    }
+  __device__ __forceinline__ uint32_t edge(int offset, int bytes) const {
+    const auto read = [this](int at) { return inner(at - lane_offset); };
+    return edge_word(read, offset + lane_offset, bytes);
   }
 };
 
 // This warp's share of the register of a page's CRC, the same in every lane: the exclusive-or of the
-// shares of all `kWarps` warps, inverted, is the CRC of a page of whole words.
-template <int kWarps, int kAhead, Space kSpace>
+// shares of all `kWarps` warps makes finish_crc() the CRC.
+template <int kWarps, Space kSpace>
 __device__ __forceinline__ uint32_t crc_share(const unsigned char* page, int bytes, int warp) {
-  constexpr int kLog = kWarps == 1 ? 0 : kWarps == 2 ? 1 : kWarps == 4 ? 2 : 3;
+  static_assert(kWarps == 2 || kWarps == 4);
   const int lane = threadIdx.x % kLanes;
-  const int column = warp * kLanes + lane;
+  const int first_column = warp * kLanes;
   uint32_t table[kDigits];
 #pragma unroll
   for (int digit = 0; digit < kDigits; ++digit) {
-    table[digit] = kCrcConstants.next_row[kLog][digit][lane];
+    table[digit] = kCrcConstants.next_row[kWarps / 4][digit][lane];
   }
-  const DeviceColumn<kSpace> source{page, bytes, Rows(bytes, kWarps), column};
-  const uint32_t remainder =
-      column_remainder<DeviceWarp, kAhead>(source, source.rows.count, table);
-  const uint32_t factor = kCrcConstants.column[kLanes * kWarps - 1 - column];
-  return __reduce_xor_sync(0xFFFFFFFFu, multiply_lanes(remainder, factor));
-}
-
-// The CRC, from the exclusive-or of its shares.
-__device__ __forceinline__ uint32_t finish_crc(uint32_t shares, uint32_t bytes) {
-  const int padding = static_cast<int>(-bytes & (kWordBytes - 1));
-  if (padding != 0) shares = multiply_lanes(shares, kCrcConstants.shorten[padding]);
-  return ~shares;
+  const DeviceWarp<kSpace> self{page + lane * kWordBytes, lane * kWordBytes};
+  const uint32_t factor = kCrcConstants.column[kLanes * kWarps - 1 - first_column - lane];
+  return __reduce_xor_sync(0xFFFFFFFFu,
+                           crc_shares(self, bytes, kWarps, first_column, table, factor));
 }
 
 // By a whole warp: each lane takes one word of the header.
@@ -87,9 +58,7 @@ __device__ __forceinline__ Finding check_header_by_warp(const PageItem& page) {
   const int lane = threadIdx.x % kLanes;
   uint32_t share = 0;
   if (lane < kHeaderCrcWords) {
-    const uint32_t word = reinterpret_cast<const uint32_t*>(header)[lane];
-    share = multiply_lanes(word ^ (lane == 0 ? 0xFFFFFFFFu : 0u),
-                           kCrcConstants.column[kHeaderCrcWords - 1 - lane]);
+    share = header_share(reinterpret_cast<const uint32_t*>(header)[lane], lane, kCrcConstants);
   }
   return judge_header(*header, ~__reduce_xor_sync(0xFFFFFFFFu, share), page);
 }

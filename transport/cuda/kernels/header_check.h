@@ -19,13 +19,18 @@ struct HeaderWords {
   uint64_t incarnation;
   uint32_t payload_bytes;
   uint32_t payload_crc;
-  uint32_t reserved;
+  uint32_t namespace_tag;
   uint32_t header_crc;
   uint64_t live;
 };
 static_assert(sizeof(HeaderWords) == 64);
 
 inline constexpr int kHeaderCrcWords = 13;  // that header_crc covers
+
+// The share of the header's word `at` in its CRC: that is the exclusive-or of all, inverted.
+FARPAGE_BOTH uint32_t header_share(uint32_t word, int at, const CrcConstants& constants) {
+  return multiply_lanes(word ^ initial_bits(at), constants.column[kHeaderCrcWords - 1 - at]);
+}
 
 FARPAGE_BOTH uint64_t mix_word(uint64_t value) {
   value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9;

@@ -4,6 +4,11 @@
 
 namespace farpage::cuda {
 
+// The shape of every kernel's blocks.
+inline constexpr unsigned kBlockWarps = 4;
+inline constexpr unsigned kBlockThreads = 32 * kBlockWarps;
+inline constexpr unsigned kCrcPagesPerBlock = 2;  // of farpage_page_crcs; the others take one
+
 // One page of a batch, as kernels read it. Addresses are the device's.
 struct alignas(16) PageItem {
   uint64_t payload = 0;

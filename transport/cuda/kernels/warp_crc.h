@@ -58,44 +58,39 @@ FARPAGE_BOTH typename Warp::Word next_row(const typename Warp::Word (&table)[kDi
 }
 
 // The sum of row * y^(rows behind it) over a column's `rows` rows, mod P. `source.load(first,
-// words)` gives kGroup rows from `first` on, zeros where it is negative; kAhead groups are on their
-// way while one is folded.
-template <class Warp, int kAhead, class Source>
+// words)` gives kGroup rows from `first` on, zeros where it is negative; one group is on its way
+// while another is folded.
+template <class Warp, class Source>
 FARPAGE_BOTH typename Warp::Word column_remainder(const Source& source, int rows,
                                                   const typename Warp::Word (&table)[kDigits]) {
   using Word = typename Warp::Word;
-  static_assert(kGroups % kAhead == 0);
   Word window[kWindow];
   FARPAGE_UNROLL
   for (Word& word : window) word = Word{};
   const int windows = rows <= kWindow ? 1 : (rows + kWindow - 1) / kWindow;
   int row = rows - windows * kWindow;
-  Word ahead[kAhead][kGroup];
-  FARPAGE_UNROLL
-  for (int i = 0; i < kAhead; ++i) source.load(row + i * kGroup, ahead[i]);
-  for (int left = windows; left > 1; --left) {
-    Word now[kGroup];
-#define FARPAGE_FOLD(at, last, more)                                             \
-  {                                                                              \
-    FARPAGE_UNROLL                                                               \
-    for (int i = 0; i < kGroup; ++i) now[i] = ahead[(at) % kAhead][i];           \
-    if (more) source.load(row + ((at) + kAhead) * kGroup, ahead[(at) % kAhead]); \
-    fold_group<at, last>(window, now);                                           \
+  Word ahead[kGroup];
+  source.load(row, ahead);
+#define FARPAGE_FOLD(at, last)                                                        \
+  {                                                                                   \
+    Word now[kGroup];                                                                 \
+    FARPAGE_UNROLL                                                                    \
+    for (int i = 0; i < kGroup; ++i) now[i] = ahead[i];                               \
+    if (!(last) || (at) + 1 < kGroups) source.load(row + ((at) + 1) * kGroup, ahead); \
+    fold_group<at, last>(window, now);                                                \
   }
-    FARPAGE_FOLD(0, false, true)
-    FARPAGE_FOLD(1, false, true)
-    FARPAGE_FOLD(2, false, true)
-    FARPAGE_FOLD(3, false, true)
+  for (int left = windows; left > 1; --left) {
+    FARPAGE_FOLD(0, false)
+    FARPAGE_FOLD(1, false)
+    FARPAGE_FOLD(2, false)
+    FARPAGE_FOLD(3, false)
     row += kWindow;
   }
-  {
-    Word now[kGroup];
-    FARPAGE_FOLD(0, true, 0 + kAhead < kGroups)
-    FARPAGE_FOLD(1, true, 1 + kAhead < kGroups)
-    FARPAGE_FOLD(2, true, 2 + kAhead < kGroups)
-    FARPAGE_FOLD(3, true, 3 + kAhead < kGroups)
+  FARPAGE_FOLD(0, true)
+  FARPAGE_FOLD(1, true)
+  FARPAGE_FOLD(2, true)
+  FARPAGE_FOLD(3, true)
 #undef FARPAGE_FOLD
-  }
   Word sum = window[0];
   FARPAGE_UNROLL
   for (int i = 1; i < kWindow; ++i) sum = next_row<Warp>(table, sum) ^ window[i];
@@ -139,6 +134,54 @@ FARPAGE_BOTH uint32_t page_bits(int offset, int bytes) {
 // What CRC-32C begins with, for the word at `offset`: all ones for the page's first.
 FARPAGE_BOTH uint32_t initial_bits(int offset) {
   return offset == 0 ? 0xFFFFFFFFu : 0u;
+}
+
+// A warp's column of a page. `warp.inner(offset)` reads the warp's words of the row whose first
+// word of its own lies at `offset`; `warp.edge(offset)` gives them by edge_word().
+template <class Warp>
+struct Column {
+  using Word = typename Warp::Word;
+  const Warp& warp;
+  Rows rows;
+  int bytes;
+  int first_column;  // of the warp
+
+  FARPAGE_BOTH void load(int first, Word (&words)[kGroup]) const {
+    const int begin = rows.offset(first);
+    const int mine = begin + first_column * kWordBytes;
+    if (begin > 0 && begin + kGroup * rows.row_bytes <= bytes) {
+      // Nothing here touches what is on its way.
+      FARPAGE_UNROLL
+      for (int i = 0; i < kGroup; ++i) words[i] = warp.inner(mine + i * rows.row_bytes);
+    } else {
+      FARPAGE_UNROLL
+      for (int i = 0; i < kGroup; ++i) words[i] = warp.edge(mine + i * rows.row_bytes, bytes);
+    }
+  }
+};
+
+// A word that may lie before the page, or end behind it.
+template <class Read>
+FARPAGE_BOTH uint32_t edge_word(const Read& read, int offset, int bytes) {
+  return offset < 0 ? 0u : (read(offset) & page_bits(offset, bytes)) ^ initial_bits(offset);
+}
+
+// The shares of a warp's lanes in the register of a page's CRC; `factor` is each lane's
+// CrcConstants::column.
+template <class Warp>
+FARPAGE_BOTH typename Warp::Word crc_shares(const Warp& warp, int bytes, int warps,
+                                            int first_column,
+                                            const typename Warp::Word (&table)[kDigits],
+                                            const typename Warp::Word& factor) {
+  const Column<Warp> column{warp, Rows(bytes, warps), bytes, first_column};
+  return multiply_lanes(column_remainder<Warp>(column, column.rows.count, table), factor);
+}
+
+// The CRC, from the exclusive-or of all lanes' shares.
+FARPAGE_BOTH uint32_t finish_crc(uint32_t shares, uint32_t bytes, const CrcConstants& constants) {
+  const int padding = static_cast<int>(-bytes & (kWordBytes - 1));
+  if (padding != 0) shares = multiply_lanes(shares, constants.shorten[padding]);
+  return ~shares;
 }
 
 }  // namespace farpage::cuda
