@@ -5,7 +5,7 @@
 #include <chrono>
 #include <stdexcept>
 
-extern "C" const unsigned char farpage_cuda_baselines[];
+extern "C" const unsigned char kFarpageBaselines[];
 
 namespace farpage::gpu_bench {
 
@@ -24,7 +24,7 @@ Gpu::Gpu() {
   const auto kernels = cuda::PageKernels::load(driver_, device_);
   if (!kernels) throw std::runtime_error(kernels.error().message);
   kernels_ = *kernels;
-  check(driver_.load_module(&baselines_, farpage_cuda_baselines), "cuModuleLoadData");
+  check(driver_.load_module(&baselines_, kFarpageBaselines), "cuModuleLoadData");
 }
 
 Gpu::~Gpu() {

@@ -22,7 +22,7 @@ Result<Driver> load_driver(const char* library) {
                                      ": install NVIDIA's driver, or take memory of the host");
   }
   Driver driver;
-#define FARPAGE_CUDA_ENTRY(member, symbol, parameters)                                  \
+#define FARPAGE_CUDA_ENTRY(member, symbol, ...)                                         \
   if (!find(loaded, #symbol, driver.member)) {                                          \
     ::dlclose(loaded);                                                                  \
     return fail(Code::kNotFound, std::string(library) +                                 \

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 
 #include "base/status.h"
 
@@ -17,7 +18,8 @@ using Event = struct EventTag*;
 // The driver's entry points, found when the program runs: it needs neither the driver nor CUDA's
 // headers to be built, and starts on hosts that have none.
 struct Driver {
-#define FARPAGE_CUDA_ENTRY(member, symbol, parameters) int(*member) parameters = nullptr;
+#define FARPAGE_CUDA_ENTRY(member, symbol, ...) \
+  std::add_pointer_t<int(__VA_ARGS__)> member = nullptr;
 #include "transport/cuda/driver_entries.inc"
 #undef FARPAGE_CUDA_ENTRY
 };

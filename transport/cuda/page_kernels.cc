@@ -1,7 +1,7 @@
 #include "transport/cuda/page_kernels.h"
 
 #ifdef FARPAGE_HAS_CUDA_KERNELS
-extern "C" const unsigned char farpage_cuda_page_kernels[];
+extern "C" const unsigned char kFarpagePageKernels[];
 #endif
 
 namespace farpage::cuda {
@@ -14,7 +14,7 @@ constexpr int kBulkCopiesFrom = 9;  // compute capability
 
 Result<const void*> kernel_image() {
 #ifdef FARPAGE_HAS_CUDA_KERNELS
-  return farpage_cuda_page_kernels;
+  return kFarpagePageKernels;
 #else
   return fail(Code::kInvalid,
               "this farpage was built without kernels for GPUs: build it with -DFARPAGE_CUDA=on, "

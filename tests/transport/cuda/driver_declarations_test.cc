@@ -50,7 +50,7 @@ requires(sizeof...(Ours) ==
     : std::bool_constant<(same_value<Ours, Theirs>() && ...)> {
 };
 
-#define FARPAGE_CUDA_ENTRY(member, symbol, parameters)                                \
+#define FARPAGE_CUDA_ENTRY(member, symbol, ...)                                       \
   static_assert(SameCall<decltype(cuda::Driver::member), decltype(&::symbol)>::value, \
                 "transport/cuda/driver_entries.inc declares " #symbol " otherwise than cuda.h");
 #include "transport/cuda/driver_entries.inc"

@@ -9,9 +9,6 @@
 namespace farpage {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-
 // Its functions note what they are asked, and do nothing.
 struct NotedLaunch {
   std::string kernel;
@@ -71,13 +68,6 @@ cuda::Driver noting_driver() {
   return driver;
 }
 
-cuda::PageBatch batch_of(uint32_t count, uint32_t longest_bytes) {
-  cuda::PageBatch batch;
-  batch.count = count;
-  batch.longest_bytes = longest_bytes;
-  return batch;
-}
-
 TEST(FusedKernel, goes_through_shared_memory_from_compute_capability_9_on_if_pages_fit) {
   using cuda::FusedKernel;
   constexpr uint32_t kPage = 64 * 1024;
@@ -92,6 +82,13 @@ TEST(FusedKernel, goes_through_shared_memory_from_compute_capability_9_on_if_pag
 
 #ifdef FARPAGE_HAS_CUDA_KERNELS
 
+cuda::PageBatch batch_of(uint32_t count, uint32_t longest_bytes) {
+  cuda::PageBatch batch;
+  batch.count = count;
+  batch.longest_bytes = longest_bytes;
+  return batch;
+}
+
 class PageKernelsTest : public testing::Test {
  protected:
   PageKernelsTest() { notes = {}; }
@@ -105,9 +102,9 @@ TEST_F(PageKernelsTest, are_started_with_a_page_a_block_or_two_for_the_crc_alone
   ASSERT_TRUE(kernels->check_and_scatter(nullptr, batch_of(7, 65536)));
   ASSERT_TRUE(kernels->check_and_scatter(nullptr, batch_of(7, 512 * 1024)));
   EXPECT_THAT(notes.launches,
-              ElementsAre(NotedLaunch{"farpage_page_crcs", 4, 128, 0},
-                          NotedLaunch{"farpage_pages_through_shared", 7, 128, 65536},
-                          NotedLaunch{"farpage_pages_read_twice", 7, 128, 0}));
+              testing::ElementsAre(NotedLaunch{"farpage_page_crcs", 4, 128, 0},
+                                   NotedLaunch{"farpage_pages_through_shared", 7, 128, 65536},
+                                   NotedLaunch{"farpage_pages_read_twice", 7, 128, 0}));
   kernels->unload();
   EXPECT_EQ(notes.loaded, 0);
 }
@@ -157,8 +154,8 @@ TEST_F(PageKernelsTest, hand_on_what_the_driver_says_of_a_launch) {
 TEST(PageKernelsTest, say_that_the_build_has_none) {
   const auto kernels = cuda::PageKernels::load(noting_driver(), 0);
   ASSERT_FALSE(kernels);
-  EXPECT_THAT(kernels.error().message, HasSubstr("built without kernels for GPUs"));
-  EXPECT_THAT(kernels.error().message, HasSubstr("-DFARPAGE_CUDA=on"));
+  EXPECT_THAT(kernels.error().message, testing::HasSubstr("built without kernels for GPUs"));
+  EXPECT_THAT(kernels.error().message, testing::HasSubstr("-DFARPAGE_CUDA=on"));
 }
 
 #endif
