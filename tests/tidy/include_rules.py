@@ -42,6 +42,7 @@ PARTS = {
     "integrity/cuda": ["base", "integrity"],
 }
 USES_PARTS = {"backends": ["transport/shm", "transport/tcp", "transport/ucx", "transport/verbs"],
+              "bench": ["transport/cuda"],
               "sim": ["sim/network", "sim/fault"], "chaos": ["sim/network", "sim/fault"], "lab": ["sim/network", "sim/fault"]}
 EVERYTHING = {*ROOMS, *PARTS}
 # Where programs are put together.
@@ -52,7 +53,7 @@ COMPOSITION_ROOTS = {
 }
 
 VENDOR_PREFIXES = ("infiniband/", "rdma/", "ucp/", "uct/", "ucs/", "cuda")
-VENDOR_FOLDERS = ("transport/verbs", "transport/ucx", "transport/cuda", "integrity/cuda")
+VENDOR_FOLDERS = ("transport/verbs", "transport/ucx", "transport/cuda", "integrity/cuda", "tests/transport/cuda")
 # Of these, not even a header of the folder may show any.
 SOURCE_VENDOR_PREFIX, SOURCE_VENDOR_FOLDER = "prometheus/", "metrics"
 

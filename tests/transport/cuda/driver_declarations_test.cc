@@ -1,0 +1,76 @@
+// The driver seam declares CUDA's calls itself. Where cuda.h is there, the compiler compares them.
+
+#include <gtest/gtest.h>
+
+#include <type_traits>
+
+#include "transport/cuda/driver.h"
+
+#ifdef FARPAGE_HAS_CUDA_HEADER
+#include <cuda.h>
+#endif
+
+namespace farpage {
+namespace {
+
+#ifdef FARPAGE_HAS_CUDA_HEADER
+
+// Whether a caller passes both in the same way: integers and enums of one size, and pointers to
+// what is the same; a handle is a pointer to some struct.
+template <typename Ours, typename Theirs>
+constexpr bool same_value() {
+  if constexpr (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) {
+    using Our = std::remove_pointer_t<Ours>;
+    using Their = std::remove_pointer_t<Theirs>;
+    if constexpr (std::is_const_v<Our> != std::is_const_v<Their>) {
+      return false;
+    } else if constexpr (std::is_class_v<Our> || std::is_void_v<Our>) {
+      return std::is_class_v<Our> == std::is_class_v<Their> &&
+             std::is_void_v<Our> == std::is_void_v<Their>;
+    } else {
+      return same_value<std::remove_cv_t<Our>, std::remove_cv_t<Their>>();
+    }
+  } else if constexpr (std::is_pointer_v<Ours> || std::is_pointer_v<Theirs> ||
+                       std::is_void_v<Ours> || std::is_void_v<Theirs>) {
+    return false;
+  } else if constexpr (std::is_enum_v<Theirs>) {
+    return std::is_integral_v<Ours> && sizeof(Ours) == sizeof(Theirs);
+  } else {
+    return sizeof(Ours) == sizeof(Theirs) &&
+           std::is_floating_point_v<Ours> == std::is_floating_point_v<Theirs> &&
+           std::is_signed_v<Ours> == std::is_signed_v<Theirs>;
+  }
+}
+
+template <typename Ours, typename Theirs>
+struct SameCall : std::false_type {};
+template <typename... Ours, typename... Theirs>
+requires(sizeof...(Ours) ==
+         sizeof...(Theirs)) struct SameCall<int (*)(Ours...), CUresult (*)(Theirs...)>
+    : std::bool_constant<(same_value<Ours, Theirs>() && ...)> {
+};
+
+#define FARPAGE_CUDA_ENTRY(member, symbol, ...)                                       \
+  static_assert(SameCall<decltype(cuda::Driver::member), decltype(&::symbol)>::value, \
+                "transport/cuda/driver_entries.inc declares " #symbol " otherwise than cuda.h");
+#include "transport/cuda/driver_entries.inc"
+#undef FARPAGE_CUDA_ENTRY
+
+static_assert(cuda::kSuccess == CUDA_SUCCESS && cuda::kNotReady == CUDA_ERROR_NOT_READY);
+static_assert(cuda::kComputeMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+static_assert(cuda::kSharedBytesPerBlock == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+static_assert(cuda::kMostDynamicSharedBytes == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES);
+
+TEST(CudaDriverDeclarations, are_those_of_cuda_h) {}
+
+#else
+
+TEST(CudaDriverDeclarations, are_those_of_cuda_h) {
+  GTEST_SKIP()
+      << "toolkit: no cuda.h was found: install CUDA's toolkit, or set FARPAGE_CUDA_INCLUDE";
+}
+
+#endif
+
+}  // namespace
+}  // namespace farpage

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "base/status.h"
+
+namespace farpage::cuda {
+
+using Context = struct ContextTag*;
+using Module = struct ModuleTag*;
+using Function = struct FunctionTag*;
+using Stream = struct StreamTag*;
+using Event = struct EventTag*;
+
+// The driver's entry points, found when the program runs: it needs neither the driver nor CUDA's
+// headers to be built, and starts on hosts that have none.
+struct Driver {
+#define FARPAGE_CUDA_ENTRY(member, symbol, ...) \
+  std::add_pointer_t<int(__VA_ARGS__)> member = nullptr;
+#include "transport/cuda/driver_entries.inc"
+#undef FARPAGE_CUDA_ENTRY
+};
+
+inline constexpr int kSuccess = 0;     // CUDA_SUCCESS
+inline constexpr int kNotReady = 600;  // CUDA_ERROR_NOT_READY
+
+// Of CUdevice_attribute and CUfunction_attribute.
+inline constexpr int kComputeMajor = 75;
+inline constexpr int kSharedBytesPerBlock = 97;  // that a kernel can ask for
+inline constexpr int kMostDynamicSharedBytes = 8;
+
+// The entry points of that library, which stays loaded until the process ends. Any thread. It fails
+// with a sentence that says what to install where there is no driver, or one that lacks an entry.
+Result<Driver> load_driver(const char* library = "libcuda.so.1");
+
+// `what: CUDA_ERROR_NAME: text`, for a result that is not kSuccess.
+std::string driver_error(const Driver& driver, int result, const std::string& what);
+
+}  // namespace farpage::cuda
