@@ -271,10 +271,11 @@ class ConnectionTest(Case):
         """Also in the middle of an operation, which farpage's own exit would leave to itself."""
         node = self.start_node(listen="tcp://127.0.0.1:0")
         script = f"""
-import atexit, farpage, os, signal
+import atexit, farpage.client, os, signal
 from farpage.engines.connection import Connection
 from program import wait_until
 atexit.register(lambda: print(ticket.released))
+farpage.client.EXIT_S = 0
 made = Connection({{"node": {node.address!r}}}, lambda client: None)
 assert wait_until(lambda: made.client is not None)
 os.kill({node.pid}, signal.SIGSTOP)
