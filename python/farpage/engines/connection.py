@@ -3,6 +3,7 @@ there."""
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import threading
@@ -30,6 +31,7 @@ class Connection:
         self._is_ending, self._has_tried = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._open, name="farpage-open", daemon=True)
         self._thread.start()
+        atexit.register(self._exit)
 
     def wait_first(self, timeout_s: float) -> None:
         """Blocks until the first attempt has ended, for engines that need not start at once."""
@@ -78,6 +80,7 @@ class Connection:
     def close(self) -> None:
         """Ends the client, which waits until no operation touches the engine's memory. In the child
         of a fork: nothing."""
+        atexit.unregister(self._exit)
         if self._pid != os.getpid():
             return
         self._is_ending.set()
@@ -85,3 +88,9 @@ class Connection:
         client, self.client = self.client, None
         if client is not None:
             client.close()
+
+    def _exit(self) -> None:
+        """An engine that exits without a word: each operation has its deadline, and the client's
+        threads are to end before the libraries that they use."""
+        if self.client is not None:
+            self.close()

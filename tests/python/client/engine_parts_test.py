@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 import numpy
-from client_case import PAGE_BYTES, READY, RECOMPUTE, ClientCase, content, contents, farpage, key, keys
+from client_case import PAGE_BYTES, READY, RECOMPUTE, ClientCase, content, contents, farpage, key, keys, run_script
 from farpage.engines.connection import Connection
 from farpage.engines.lookups import Lookups
 from farpage.engines.namespaces import PIECE_BYTES, PIECES, page_space, weights_digest
@@ -350,6 +350,23 @@ class ConnectionTest(Case):
         connection = Connection({"node": str(self.socket), "facts": "model=a"}, self.prepared.append, SPACE)
         connection._thread.join()
         self.assertIn('leave out "facts"', connection.why_not)
+
+    def test_an_interpreter_that_exits_closes_the_client(self):
+        """Also in the middle of an operation, which farpage's own exit would leave to itself."""
+        node = self.start_node(listen="tcp://127.0.0.1:0")
+        script = f"""
+import atexit, farpage.client, os, signal
+from farpage.engines.connection import Connection
+from program import wait_until
+atexit.register(lambda: print(ticket.released))
+farpage.client.EXIT_S = 0
+made = Connection({{"node": {node.address!r}}}, lambda client: None, farpage.KeySpace(model="m"))
+assert wait_until(lambda: made.client is not None)
+os.kill({node.pid}, signal.SIGSTOP)
+ticket = made.client.put(bytes(16), bytes(64), timeout_s=0.5)
+"""
+        result = run_script(script)
+        self.assertEqual((result.returncode, result.stdout), (0, "True\n"), result.stderr)
 
     def test_it_ends_while_it_tries(self):
         self.connection().close()
