@@ -73,7 +73,7 @@ class FarpageConnector:
         self._load_s, self._store_s, self._store_bytes = timeout_ms / 1000, store_timeout_ms / 1000, store_bytes
         self.figures = Figures(publisher("lmcache"))
         # Without the tokens of a chunk nothing says what computing it costs.
-        self._worth = Worth(self.figures, is_on=cost_model and chunk_tokens > 0, tokens_per_s=prefill_tokens_per_s)
+        self._worth = Worth(self.figures, is_on=cost_model, tokens_per_s=prefill_tokens_per_s if chunk_tokens else 0)
         self._chunk_tokens, self._page_bytes = chunk_tokens, 0  # as of the last key that moved
         self._storing_bytes = 0
         self._numbers = itertools.count()

@@ -52,7 +52,9 @@ class Worth:
         """A load that has ended: what came, in bytes and in tokens, and how long it took."""
         with self._lock:
             self._loads.measure(length, seconds)
-        self._figures.add("saved_seconds", value=(self.recompute_s(tokens) or 0.0) - seconds)
+        recompute_s = self.recompute_s(tokens)
+        if recompute_s is not None:
+            self._figures.add("saved_seconds", value=recompute_s - seconds)
 
     def prefilled(self, tokens: float, seconds: float) -> None:
         """The engine has computed a prompt's tokens."""

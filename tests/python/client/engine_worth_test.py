@@ -56,6 +56,7 @@ class WorthTest(unittest.TestCase):
         worth = Worth(Figures(), is_on=True)
         worth.loaded(1, 1, 1000.0)
         self.assertTrue(worth.is_worth(1, 1 << 30))  # no prefill rate
+        self.assertEqual(worth._figures.of("saved_seconds"), {})
 
     def test_off_it_loads_whatever_it_costs(self):
         figures = Figures()

@@ -183,7 +183,7 @@ class ManagerCase(Case):
         threads = pathlib.Path(f"/proc/{self.node.pid}/task")
 
         def is_stopped():
-            # A thread may end meanwhile.
+            # Of a thread that ended.
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 return all(" T " in (each / "stat").read_text() for each in threads.iterdir())
             return False
