@@ -60,15 +60,14 @@ class WorkerSide:
         """Begins the step's loads."""
         client = self.connection.client
         self._guard(lambda: self._announce(client, plan.announced))
-        layers, whole = self._layers, self._blocks
-        if layers is not None:
-            self._begin(plan.loads, lambda loads: layers.begin(client, loads))
-        elif whole is not None:
+        if self._layers is not None:
+            self._begin(plan.loads, functools.partial(self._layers.begin, client, plan.loads))
+        elif self._blocks is not None:
             for blocks in plan.loads:
-                self._begin([blocks], lambda loads: whole.begin(client, loads[0]))
+                self._begin([blocks], functools.partial(self._blocks.begin, client, blocks))
 
-    def _begin(self, loads: list[Blocks], begin: Callable[[list[Blocks]], None]) -> None:
-        if not self._guard(lambda: begin(loads)):
+    def _begin(self, loads: list[Blocks], begin: Callable[[], None]) -> None:
+        if not self._guard(begin):
             self._loaded.update(blocks.request for blocks in loads if self._layers is None)
             self._failed.update(number for blocks in loads for number in blocks.numbers)
 
