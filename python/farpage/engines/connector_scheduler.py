@@ -53,8 +53,11 @@ class SchedulerSide:
         self._requests: dict[str, _Request] = {}
         self._matched: list[_Request] = []  # in this step
         self._next = Plan()
-        # Pages are fetched ahead by the workers, whose client loads them.
-        client = {name: value for name, value in settings.client.items() if name != "ahead"}
+        client = dict(settings.client)
+        if "config" not in client:
+            # It asks alone: the workers' clients load and store, and fetch ahead what they load.
+            client.pop("ahead", None)
+            client["staging_bytes"] = 0
         self._connection = Connection(client, lambda _: None) if loads else None
 
     def set_shards(self, shards: Iterable[Shard]) -> None:

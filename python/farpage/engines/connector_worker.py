@@ -39,7 +39,10 @@ class WorkerSide:
         self._loaded: set[str] = set()
         self._failed: set[int] = set()
         self._announces = True
-        self.connection = Connection(settings.client, self._prepare)
+        client = dict(settings.client)
+        if "ahead" in client:
+            client["ahead"] = {"page_bytes": self._page_bytes, **client["ahead"]}
+        self.connection = Connection(client, self._prepare)
 
     def _staging(self, length: int) -> Staging:
         self._staged.append(Staging(length, self._cache.block_bytes))

@@ -123,6 +123,7 @@ class Engine:
         return [self.connector._scheduler._connection, *(worker.connector._worker.connection for worker in self.workers)]
 
     def close(self):
+        self.counts_at_end = self.counts()
         for worker in self.workers:
             worker.connector.shutdown()
         self.connector.shutdown()
@@ -176,7 +177,8 @@ class Engine:
             self.step()
 
     def counts(self):
-        return self.workers[0].connector._worker.counts
+        worker = self.workers[0].connector._worker
+        return self.counts_at_end if worker is None else worker.counts
 
 
 def expected(prompt, tokens=4, ranks=1, layers=3):
