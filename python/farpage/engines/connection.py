@@ -24,7 +24,8 @@ class Connection:
     the facts of `space` beside the number of its pages.
     """
 
-    def __init__(self, settings: Mapping[str, Any], prepare: Callable[[farpage.Client], object], space: farpage.KeySpace) -> None:
+    def __init__(self, settings: Mapping[str, Any], prepare: Callable[[farpage.Client], object],
+                 space: farpage.KeySpace | None = None) -> None:
         self.client: farpage.Client | None = None  # None: no node has answered yet
         self.why_not = "no node has answered yet"
         self._settings, self._prepare, self._space, self._pid = dict(settings), prepare, space, os.getpid()

@@ -32,20 +32,13 @@ from farpage.engines.figures import BUCKETS_S, METRICS, Figures, Metric
 from farpage.engines.lookups import Lookups
 from farpage.engines.namespaces import page_space
 from farpage.engines.transfers import Job, Transfers
+from farpage.engines.vllm_release import check_version
 from farpage.engines.worth import Worth
 
-KNOWN = ("0.31", "0.32", "0.33")
 PREFIX = "vllm:kv_offload_farpage_"
 UNTOLD = 1 << 14  # metrics that wait for vLLM to ask for them: it never does if it logs none
 GROUP = slice(-4, None)  # of a key
 MIB = 1 << 20
-
-
-def check_version(version: str, allow_untested: bool) -> None:
-    if allow_untested or ".".join(version.split(".")[:2]) in KNOWN:
-        return
-    raise farpage.InvalidError(f"vLLM {version} was not tested with Farpage {farpage.__version__}, and its tiers change between releases: use "
-                               f"{', '.join(KNOWN)}, or set \"allow_untested\": true")
 
 
 def space_of(spec: Any, salt: str) -> farpage.KeySpace:

@@ -1,0 +1,188 @@
+"""Loads of blocks into vLLM's KV cache: whole blocks beside its steps, or layer by layer within
+one."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy
+
+import farpage
+from farpage.engines.connector_memory import CacheBlocks, Staging
+from farpage.engines.connector_plan import Blocks, Shard
+
+READY = farpage.Verdict.READY
+
+
+def _count(counts: collections.Counter[str], good: Any, reasons: Any) -> None:
+    """Blocks by what became of them; `reasons` of those that did not come."""
+    counts["ready"] += int(good.sum())
+    for reason in reasons.tolist():
+        counts[farpage.Reason(reason).name.lower()] += 1
+
+
+@dataclasses.dataclass
+class _Request:
+    until_s: float
+    waiting: collections.deque[tuple[bytes, int]]  # names and numbers of blocks
+    under_way: int = 0  # blocks
+
+    @property
+    def has_ended(self) -> bool:
+        return not self.waiting and not self.under_way
+
+
+@dataclasses.dataclass
+class _Fetch:
+    request: _Request
+    numbers: list[int]
+    slots: list[int]
+    ticket: farpage.Ticket
+    is_judged: bool = False
+
+
+class BlockLoads:
+    """A page is a block of all layers. It comes to `staging`, and `poll()` copies it into the
+    cache: nothing else writes there. What has not come by `timeout_s` has failed. One thread uses
+    it."""
+
+    def __init__(self, cache: CacheBlocks, staging: Staging, shard: Shard, timeout_s: float, counts: collections.Counter[str]) -> None:
+        self._cache, self._staging, self._shard, self._timeout_s, self._counts = cache, staging, shard, timeout_s, counts
+        self._requests: dict[str, _Request] = {}
+        self._fetches: list[_Fetch] = []
+        self._failed: set[int] = set()
+
+    def begin(self, client: farpage.Client | None, blocks: Blocks) -> None:
+        self._requests[blocks.request] = _Request(time.monotonic() + self._timeout_s, collections.deque(zip(blocks.names, blocks.numbers)))
+        self._go_on(client)
+
+    def poll(self, client: farpage.Client | None) -> set[str]:
+        """The requests whose loads have ended since the last call. Does not block."""
+        fetches, self._fetches = self._fetches, []
+        for fetch in fetches:
+            if not fetch.is_judged and fetch.ticket.done:
+                self._judge(fetch)
+            if fetch.is_judged and fetch.ticket.released:
+                self._staging.give_back(fetch.slots)
+            else:
+                self._fetches.append(fetch)
+        self._go_on(client)
+        ended = {name for name, request in self._requests.items() if request.has_ended}
+        for name in ended:
+            del self._requests[name]
+        return ended
+
+    def take_failed(self) -> set[int]:
+        """Blocks that did not come, since the last call."""
+        failed, self._failed = self._failed, set()
+        return failed
+
+    def _go_on(self, client: farpage.Client | None) -> None:
+        now = time.monotonic()
+        for request in self._requests.values():
+            if request.waiting and (client is None or now >= request.until_s):
+                self._fail(request, "unreachable" if client is None else "overdue")
+            while request.waiting and self._staging.free and client is not None:
+                self._fetch(client, request, request.until_s - now)
+
+    def _fetch(self, client: farpage.Client, request: _Request, left_s: float) -> None:
+        slots = self._staging.take(len(request.waiting))
+        blocks = [request.waiting[place] for place in range(len(slots))]
+        try:
+            pages = self._staging.pages(slots, [0], self._cache.block_bytes)
+            ticket = client.fetch(self._shard.keys([name for name, _ in blocks])[:, 0], pages, timeout_s=left_s)
+        except farpage.FarpageError:
+            self._staging.give_back(slots)
+            self._fail(request, "refused")
+            return
+        for _ in blocks:
+            request.waiting.popleft()
+        request.under_way += len(blocks)
+        self._fetches.append(_Fetch(request, [number for _, number in blocks], slots, ticket))
+
+    def _fail(self, request: _Request, how: str) -> None:
+        self._counts[how] += len(request.waiting)
+        self._failed.update(number for _, number in request.waiting)
+        request.waiting.clear()
+
+    def _judge(self, fetch: _Fetch) -> None:
+        fetch.is_judged = True
+        fetch.request.under_way -= len(fetch.numbers)
+        verdicts = fetch.ticket.result()
+        good = verdicts["verdict"] == READY
+        for slot, number, is_good in zip(fetch.slots, fetch.numbers, good.tolist()):
+            if is_good:
+                self._cache.write(number, self._staging.rows[slot])
+            else:
+                self._failed.add(number)
+        _count(self._counts, good, verdicts["reason"][~good])
+
+
+class LayerLoads:
+    """A page is a block of one layer. All layers are asked for when a step begins, straight into
+    the cache where a block of a layer has no gaps, and each is waited for when the model needs it.
+    What has not come by `timeout_s` has failed. One thread uses it."""
+
+    def __init__(self, cache: CacheBlocks, shard: Shard, timeout_s: float, counts: collections.Counter[str]) -> None:
+        self._cache, self._shard, self._timeout_s, self._counts = cache, shard, timeout_s, counts
+        self._numbers: list[int] = []  # of this step's blocks
+        # Of each layer; and memory for its pages where they cannot go straight into the cache.
+        self._tickets: dict[int, tuple[farpage.Ticket, Any]] = {}
+        self._reasons: Any = None  # of each block, of the first layer that did not come
+        self._failed: set[int] = set()
+
+    def begin(self, client: farpage.Client | None, loads: Sequence[Blocks]) -> None:
+        self._numbers = [number for blocks in loads for number in blocks.numbers]
+        self._reasons = numpy.zeros(len(self._numbers), numpy.uint32)
+        if not self._numbers:
+            return
+        until_s = time.monotonic() + self._timeout_s
+        try:
+            if client is None:
+                raise farpage.UnavailableError("no node has answered yet")
+            keys = self._shard.keys([name for blocks in loads for name in blocks.names])
+            for layer, length in enumerate(self._cache.lengths):
+                aside = None
+                pages: Any = self._cache.pages(layer, self._numbers)
+                if pages is None:
+                    pages = aside = numpy.empty((len(self._numbers), length), numpy.uint8)
+                ticket = client.fetch(keys[:, layer], pages, timeout_s=max(0.0, until_s - time.monotonic()))
+                self._tickets[layer] = ticket, aside
+        except farpage.FarpageError:
+            self._reasons[:] = farpage.Reason.UNREACHABLE
+
+    def wait(self, name: str) -> None:
+        """Blocks until a layer has come or failed, which is by the deadline, and nothing writes to
+        it any more."""
+        layer = self._cache.place.get(name)
+        if layer is not None and layer in self._tickets:
+            self._end(layer)
+
+    def end(self) -> None:
+        """Blocks until all layers have. It ends the step's loads."""
+        for layer in list(self._tickets):
+            self._end(layer)
+        if self._numbers:
+            good = self._reasons == farpage.Reason.NONE
+            self._failed.update(numpy.asarray(self._numbers)[~good].tolist())
+            _count(self._counts, good, self._reasons[~good])
+            self._numbers = []
+
+    def _end(self, layer: int) -> None:
+        ticket, aside = self._tickets.pop(layer)
+        verdicts = ticket.wait()
+        ticket.wait_released()
+        good = verdicts["verdict"] == READY
+        fresh = ~good & (self._reasons == farpage.Reason.NONE)
+        self._reasons[fresh] = verdicts["reason"][fresh]
+        if aside is not None:
+            for place in numpy.flatnonzero(good).tolist():
+                self._cache.write_layer(layer, self._numbers[place], aside[place])
+
+    def take_failed(self) -> set[int]:
+        failed, self._failed = self._failed, set()
+        return failed

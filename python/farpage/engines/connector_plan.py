@@ -1,0 +1,78 @@
+"""What the two sides of the connector tell each other, and its settings."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import farpage
+from farpage._library import KEY_BYTES
+
+MIB = 1 << 20
+FORMS = ("block", "layer")
+
+
+@dataclasses.dataclass
+class Blocks:
+    """Of one request: vLLM's block `numbers[i]` holds, or is to hold, what `names[i]` names."""
+
+    request: str
+    names: list[bytes]
+    numbers: list[int]
+
+
+@dataclasses.dataclass
+class Plan:
+    """What the workers do in one step of the scheduler."""
+
+    loads: list[Blocks] = dataclasses.field(default_factory=list)
+    stores: list[Blocks] = dataclasses.field(default_factory=list)
+    # Finished requests, whose blocks vLLM frees once they were read.
+    ending: set[str] = dataclasses.field(default_factory=set)
+    # Names of blocks that will be loaded soon.
+    announced: list[bytes] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """The pages of one worker: its namespace, and how many pages a block has."""
+
+    space: farpage.KeySpace
+    parts: int
+
+    def keys(self, names: Iterable[bytes]) -> Any:
+        """An array (names, parts, 16) of uint8."""
+        ends = [part.to_bytes(2, "little") for part in range(self.parts)]
+        return self.space.keys([name + end for name in names for end in ends]).reshape(-1, self.parts, KEY_BYTES)
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """vLLM's `kv_connector_extra_config`."""
+
+    pages: str = "block"
+    timeout_ms: float = 200  # of a lookup, and of a load
+    store_timeout_ms: float = 5000
+    load_bytes: int = 256 * MIB  # under way at one time
+    store_bytes: int = 256 * MIB
+    salt: str = ""
+    allow_untested: bool = False
+    client: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # for farpage.open()
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Settings:
+        ours = {field.name for field in dataclasses.fields(cls)} - {"client"}
+        settings = cls(**{name: value for name, value in given.items() if name in ours},
+                       client={name: value for name, value in given.items() if name not in ours})
+        if settings.pages not in FORMS:
+            raise farpage.InvalidError(f"pages is {settings.pages!r}: give \"block\" (a page holds a block of all layers) or \"layer\" (of one layer)")
+        for name in ("timeout_ms", "store_timeout_ms", "load_bytes", "store_bytes"):
+            value = getattr(settings, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+                raise farpage.InvalidError(f"{name} is {value!r}: give a number above 0")
+        return settings
+
+    @property
+    def timeout_s(self) -> float:
+        return self.timeout_ms / 1000

@@ -1,0 +1,198 @@
+"""The connector in vLLM's scheduler: which blocks of a request are there, and what the workers load
+and store in each step."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy
+
+import farpage
+from farpage.engines.connection import Connection
+from farpage.engines.connector_plan import Blocks, Plan, Settings, Shard
+
+MOST_KEYS = 1 << 16  # in one question
+NEVER = 1 << 62  # more blocks than any request has
+EPOCH_BYTES = 8
+
+
+@dataclasses.dataclass
+class _Request:
+    request: Any  # vLLM's
+    ticket: farpage.Ticket | None = None  # of the question which blocks are there
+    until_s: float = 0.0
+    found: int = 0  # leading blocks that are there, once there is no ticket
+    limit: int = NEVER  # the first block that could not be loaded
+    preemptions: int = 0  # when the question was asked
+    first: int | None = None  # the first block to load, until vLLM has allocated them
+    loading: Blocks | None = None
+    loading_from: int = 0  # the first block of `loading`
+    stored: int = 0  # leading blocks that need not be stored
+    may_store: bool = True
+    is_announced: bool = False
+
+
+class SchedulerSide:
+    """vLLM's scheduler calls it from one thread. Nothing here waits.
+
+    A request's blocks are asked for in one batch when it arrives, and the answer is there, or
+    counts as none, after `timeout_ms`. A request meets no block twice that could not be loaded.
+    Blocks are stored in the step after vLLM has taken what a step computed, so that nothing
+    computed from a load that failed is ever stored.
+    """
+
+    def __init__(self, settings: Settings, block_tokens: int, *, loads: bool, stores: bool, loads_ahead: bool) -> None:
+        self._settings, self._block_tokens = settings, block_tokens
+        self._stores_blocks, self._loads_ahead = stores, loads_ahead
+        self._shards: list[Shard] = []  # of each worker; none until they have said
+        self._epoch = bytes(EPOCH_BYTES)
+        self._requests: dict[str, _Request] = {}
+        self._matched: list[_Request] = []  # in this step
+        self._next = Plan()
+        client = dict(settings.client)
+        if "config" not in client:
+            # It asks alone: the workers' clients load and store, and fetch ahead what they load.
+            client.pop("ahead", None)
+            client["staging_bytes"] = 0
+        self._connection = Connection(client, lambda _: None) if loads else None
+
+    def set_shards(self, shards: Iterable[Shard]) -> None:
+        self._shards = list(shards)
+
+    # ---- Lookups
+
+    def begin(self, request: Any) -> None:
+        """A request has come, or comes back: asks for its blocks."""
+        known = self._requests.get(request.request_id)
+        if known is None or known.request is not request:
+            known = self._requests[request.request_id] = _Request(request)
+        known.preemptions = request.num_preemptions
+        known.found, known.ticket = 0, None
+        client = self._connection.client if self._connection is not None else None
+        # One token at least is computed.
+        most = MOST_KEYS // max(1, sum(shard.parts for shard in self._shards))
+        count = min((request.num_tokens - 1) // self._block_tokens, len(request.block_hashes), known.limit, most)
+        if client is None or not self._shards or count <= 0:
+            return
+        names = self._names(request, 0, count)
+        keys = numpy.concatenate([shard.keys(names) for shard in self._shards], axis=1)
+        try:
+            known.ticket = client.exists(keys.reshape(-1, keys.shape[-1]), timeout_s=self._settings.timeout_s)
+        except farpage.FarpageError:
+            return
+        known.until_s, known.found = time.monotonic() + self._settings.timeout_s, count
+
+    def matched(self, request: Any, computed_tokens: int) -> int | None:
+        """How many tokens more than these can be loaded; None: not known yet."""
+        known = self._requests.get(request.request_id)
+        if known is None or known.request is not request or known.preemptions != request.num_preemptions:
+            self.begin(request)
+            known = self._requests[request.request_id]
+        if not self._is_answered(known):
+            return None
+        known.first = computed_tokens // self._block_tokens
+        self._matched.append(known)
+        return max(0, known.found - known.first) * self._block_tokens
+
+    def _is_answered(self, known: _Request) -> bool:
+        ticket, asked = known.ticket, known.found
+        if ticket is None:
+            return True
+        if ticket.done:
+            there = (ticket.result()["verdict"] == farpage.Verdict.READY).reshape(asked, -1).all(axis=1)
+            known.found = min(known.limit, asked if there.all() else int(there.argmin()))
+        elif time.monotonic() >= known.until_s:
+            known.found = 0
+        else:
+            return False
+        known.ticket = None
+        return True
+
+    def _names(self, request: Any, begin: int, end: int) -> list[bytes]:
+        return [self._epoch + each for each in request.block_hashes[begin:end]]
+
+    # ---- Loads
+
+    def allocated(self, request: Any, numbers: list[int], external_tokens: int) -> None:
+        """vLLM has blocks for the request, whose tokens that `matched()` found are to be loaded."""
+        known = self._requests.get(request.request_id)
+        if known is None or known.first is None:
+            return
+        first, known.first = known.first, None
+        end = first + external_tokens // self._block_tokens
+        known.stored = end
+        if end > first:
+            known.loading, known.loading_from = Blocks(request.request_id, self._names(request, first, end), numbers[first:end]), first
+            self._next.loads.append(known.loading)
+
+    def ended(self, loaded: Iterable[str], failed: set[int]) -> None:
+        """Of a step, requests whose loads have ended, and blocks that did not come."""
+        if failed:
+            for known in self._requests.values():
+                lost = [place for place, number in enumerate(known.loading.numbers) if number in failed] if known.loading is not None else []
+                if lost:
+                    known.limit = min(known.limit, known.loading_from + lost[0])
+                    known.found = min(known.found, known.limit)
+        for name in loaded:
+            if name in self._requests:
+                self._requests[name].loading = None
+
+    # ---- Stores
+
+    def plan(self, scheduled: Iterable[str], numbers_of: Callable[[str], list[int]]) -> Plan:
+        """What the workers do in this step, in which these requests compute."""
+        plan, self._next = self._next, Plan()
+        for name in scheduled if self._stores_blocks else ():
+            known = self._requests.get(name)
+            blocks = self._computed(known, numbers_of) if known is not None else None
+            if blocks is not None:
+                plan.stores.append(blocks)
+        matched, self._matched = self._matched, []
+        for known in matched:
+            if known.first is not None and not known.is_announced:  # vLLM has no blocks for it yet
+                known.is_announced = True
+                plan.announced += self._names(known.request, known.first, known.found)
+        return plan
+
+    def finished(self, request: Any, numbers: list[int]) -> bool:
+        """Whether vLLM must keep the request's blocks until the workers have read them."""
+        known = self._requests.pop(request.request_id, None)
+        if known is None or not self._stores_blocks or (self._loads_ahead and known.loading is not None):
+            return False
+        blocks = self._computed(known, lambda _: numbers)
+        if blocks is None:
+            return False
+        self._next.stores.append(blocks)
+        self._next.ending.add(request.request_id)
+        return True
+
+    def _computed(self, known: _Request, numbers_of: Callable[[str], list[int]]) -> Blocks | None:
+        """The whole blocks that vLLM has taken, and that are not stored."""
+        request = known.request
+        if not known.may_store:
+            return None
+        taken = max(0, request.num_computed_tokens - request.num_in_flight_tokens) // self._block_tokens
+        begin, end = min(known.stored, taken), min(taken, len(request.block_hashes))
+        known.stored = min(known.stored, taken)
+        if end <= begin:
+            return None
+        known.stored = end
+        numbers = numbers_of(request.request_id)[begin:end]
+        return Blocks(request.request_id, self._names(request, begin, begin + len(numbers)), numbers)
+
+    # ---- The rest
+
+    def reset(self) -> None:
+        """No page of before is found any more, by this engine: its weights may be others now."""
+        self._epoch = os.urandom(EPOCH_BYTES)
+        for known in self._requests.values():
+            known.ticket, known.found, known.limit, known.may_store = None, 0, 0, False
+
+    def close(self) -> None:
+        self._requests.clear()
+        if self._connection is not None:
+            self._connection.close()

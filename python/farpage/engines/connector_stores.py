@@ -1,0 +1,75 @@
+"""Stores of whole blocks, copied while vLLM keeps them."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import logging
+
+import numpy
+
+import farpage
+from farpage.engines.connector_memory import CacheBlocks, Staging
+from farpage.engines.connector_plan import Blocks, Shard
+
+_log = logging.getLogger("farpage")
+
+
+@dataclasses.dataclass
+class _Store:
+    slots: list[int]
+    tickets: list[farpage.Ticket] = dataclasses.field(default_factory=list)
+    is_refused: bool = False  # some pages could not be submitted: their blocks are misses
+
+
+class Stores:
+    """Blocks are copied to `staging` when they are submitted, and go from there: vLLM may reuse
+    them at once. Blocks that find no room are dropped. `counts`: blocks by what became of them. One
+    thread uses it."""
+
+    def __init__(self, cache: CacheBlocks, staging: Staging, shard: Shard, timeout_s: float, counts: collections.Counter[str]) -> None:
+        self._cache, self._staging, self._shard, self._timeout_s, self._counts = cache, staging, shard, timeout_s, counts
+        lengths = cache.lengths if shard.parts > 1 else [cache.block_bytes]
+        # One put moves pages of one length.
+        self._parts = [(length, [part for part, each in enumerate(lengths) if each == length]) for length in dict.fromkeys(lengths)]
+        self._firsts: list[int] = numpy.cumsum([0, *lengths]).tolist()
+        self._under_way: list[_Store] = []
+
+    def submit(self, client: farpage.Client | None, blocks: Blocks) -> None:
+        """Copies the blocks, and does not wait for the nodes."""
+        slots = self._staging.take(len(blocks.names)) if client is not None else []
+        self._counts["dropped"] += len(blocks.names) - len(slots)
+        if client is None or not slots:
+            return
+        for slot, number in zip(slots, blocks.numbers):
+            self._cache.read(number, self._staging.rows[slot])
+        store = _Store(slots)
+        self._under_way.append(store)
+        keys = self._shard.keys(blocks.names[:len(slots)])
+        try:
+            for length, parts in self._parts:
+                pages = self._staging.pages(slots, [self._firsts[part] for part in parts], length)
+                store.tickets.append(client.put(keys[:, parts].reshape(-1, keys.shape[-1]), pages, timeout_s=self._timeout_s))
+        except farpage.FarpageError as error:
+            store.is_refused = True
+            _log.debug("farpage: blocks are not stored: %s", error)
+
+    def poll(self) -> None:
+        """Takes what has ended. Does not block."""
+        under_way, self._under_way = self._under_way, []
+        for store in under_way:
+            if all(ticket.released for ticket in store.tickets):
+                self._staging.give_back(store.slots)
+                self._judge(store)
+            else:
+                self._under_way.append(store)
+
+    def _judge(self, store: _Store) -> None:
+        if store.is_refused:
+            self._counts["dropped"] += len(store.slots)
+            return
+        good = numpy.ones(len(store.slots), bool)
+        for ticket in store.tickets:
+            good &= (ticket.result()["code"] == farpage.Code.OK).reshape(len(good), -1).all(axis=1)
+        self._counts["stored"] += int(good.sum())
+        self._counts["not stored"] += int((~good).sum())

@@ -1,0 +1,132 @@
+"""The connector in a worker of vLLM's: its KV cache, and what comes there and goes from it."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import logging
+from collections.abc import Callable
+
+import farpage
+from farpage.engines.connection import Connection
+from farpage.engines.connector_loads import BlockLoads, LayerLoads
+from farpage.engines.connector_memory import CacheBlocks, Staging
+from farpage.engines.connector_plan import Blocks, Plan, Settings, Shard
+from farpage.engines.connector_stores import Stores
+
+_log = logging.getLogger("farpage")
+
+
+class WorkerSide:
+    """vLLM's worker calls it from one thread, step by step: `start()`, `wait_layer()` of each
+    layer, `save()`, `ended()`. `counts`: blocks by what became of them."""
+
+    def __init__(self, settings: Settings, cache: CacheBlocks, space: farpage.KeySpace, *, loads: bool, stores: bool) -> None:
+        self._settings, self._cache = settings, cache
+        self.counts: collections.Counter[str] = collections.Counter()
+        is_layered = settings.pages == "layer"
+        self.shard = Shard(space, len(cache.layers) if is_layered else 1)
+        self._page_bytes = max(cache.lengths) if is_layered else cache.block_bytes
+        self._staged: list[Staging] = []
+        self._layers = LayerLoads(cache, self.shard, settings.timeout_s, self.counts) if is_layered else None
+        self._blocks: BlockLoads | None = None
+        self._stores: Stores | None = None
+        if not is_layered and loads:
+            self._blocks = BlockLoads(cache, self._staging(settings.load_bytes), self.shard, settings.timeout_s, self.counts)
+        if stores:
+            self._stores = Stores(cache, self._staging(settings.store_bytes), self.shard, settings.store_timeout_ms / 1000, self.counts)
+        self._ending: set[str] = set()
+        self._loaded: set[str] = set()
+        self._failed: set[int] = set()
+        self._announces = True
+        client = dict(settings.client)
+        if "ahead" in client:
+            client["ahead"] = {"page_bytes": self._page_bytes, **client["ahead"]}
+        self.connection = Connection(client, self._prepare, self.shard.space)
+
+    def _staging(self, length: int) -> Staging:
+        self._staged.append(Staging(length, self._cache.block_bytes))
+        return self._staged[-1]
+
+    def _prepare(self, client: farpage.Client) -> None:
+        if client.page_bytes < self._page_bytes:
+            raise farpage.InvalidError(f"pages of vLLM's have {self._page_bytes} bytes, and the nodes' pages {client.page_bytes}: start the nodes with "
+                                       f"--page-bytes {self._page_bytes}, or set a smaller --block-size or \"pages\": \"layer\"")
+        for staging in self._staged:
+            staging.register(client)
+        if self._layers is not None:
+            self._cache.register(client)
+
+    # ---- A step
+
+    def start(self, plan: Plan) -> None:
+        """Begins the step's loads."""
+        client = self.connection.client
+        self._guard(lambda: self._announce(client, plan.announced))
+        if self._layers is not None:
+            self._begin(plan.loads, functools.partial(self._layers.begin, client, plan.loads))
+        elif self._blocks is not None:
+            for blocks in plan.loads:
+                self._begin([blocks], functools.partial(self._blocks.begin, client, blocks))
+
+    def _begin(self, loads: list[Blocks], begin: Callable[[], None]) -> None:
+        if not self._guard(begin):
+            self._loaded.update(blocks.request for blocks in loads if self._layers is None)
+            self._failed.update(number for blocks in loads for number in blocks.numbers)
+
+    def _announce(self, client: farpage.Client | None, names: list[bytes]) -> None:
+        if client is None or not names or not self._announces:
+            return
+        try:
+            client.announce(self.shard.keys(names).reshape(-1, 16), wanted_in_s=None)
+        except farpage.InvalidError:  # no pages are fetched ahead
+            self._announces = False
+        except farpage.ExhaustedError:
+            pass
+
+    def wait_layer(self, name: str) -> None:
+        """Blocks until the layer's blocks are there, or have failed."""
+        if self._layers is not None:
+            self._layers.wait(name)
+
+    def save(self, plan: Plan) -> None:
+        """Copies the step's stores. Its loads within the step end here."""
+        if self._layers is not None:
+            self._layers.end()
+        stores = self._stores
+        if stores is not None:
+            for blocks in plan.stores:
+                self._guard(functools.partial(stores.submit, self.connection.client, blocks))
+        self._ending |= plan.ending
+
+    def ended(self) -> tuple[set[str], set[str]]:
+        """Requests whose blocks were read since they finished, and requests whose loads have
+        ended."""
+        if self._stores is not None:
+            self._guard(self._stores.poll)
+        if self._blocks is not None:
+            self._loaded |= self._blocks.poll(self.connection.client)
+        ending, self._ending = self._ending, set()
+        loaded, self._loaded = self._loaded, set()
+        return ending, loaded
+
+    def take_failed(self) -> set[int]:
+        """Blocks that did not come, after `ended()`."""
+        failed, self._failed = self._failed, set()
+        for loads in (self._blocks, self._layers):
+            if loads is not None:
+                failed |= loads.take_failed()
+        return failed
+
+    def _guard(self, call: Callable[[], object]) -> bool:
+        """Whether it did well: vLLM's thread meets no exception."""
+        try:
+            call()
+        except Exception as error:
+            _log.error("farpage: %s", error)
+            return False
+        return True
+
+    def close(self) -> None:
+        """Blocks until nothing touches vLLM's memory any more."""
+        self.connection.close()

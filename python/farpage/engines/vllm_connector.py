@@ -1,0 +1,210 @@
+"""A KV connector of vLLM's, whose blocks lie on memory nodes, for engines without a tier in the
+host's memory. configs/engines/vllm-connector.json names it, and docs/engines.md explains its
+settings. vLLM 0.31 to 0.33."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import vllm
+from vllm.distributed.kv_transfer.kv_connector.v1.base import (
+    KVConnectorBase_V1,
+    KVConnectorHandshakeMetadata,
+    KVConnectorMetadata,
+    KVConnectorRole,
+)
+from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorStats
+from vllm.distributed.parallel_state import get_pp_group, get_tp_group
+from vllm.v1.kv_cache_interface import FullAttentionSpec, UniformTypeKVCacheSpecs
+
+import farpage
+from farpage.engines.connector_memory import CacheBlocks
+from farpage.engines.connector_plan import Plan, Settings, Shard
+from farpage.engines.connector_scheduler import SchedulerSide
+from farpage.engines.connector_worker import WorkerSide
+from farpage.engines.namespaces import page_space
+from farpage.engines.vllm_release import check_version
+
+
+@dataclasses.dataclass
+class FarpageMetadata(KVConnectorMetadata):
+    plan: Plan
+
+
+@dataclasses.dataclass
+class FarpageHandshake(KVConnectorHandshakeMetadata):
+    shard: Shard
+
+
+class FarpageStats(KVConnectorStats):
+    """Blocks by what became of them."""
+
+    def reset(self) -> None:
+        self.data = {}
+
+    def aggregate(self, other: KVConnectorStats) -> KVConnectorStats:
+        for name, count in other.data.items():
+            self.data[name] = self.data.get(name, 0) + count
+        return self
+
+    def reduce(self) -> dict[str, int | float]:
+        return dict(self.data)
+
+    def is_empty(self) -> bool:
+        return not self.data
+
+
+def refuse_unfit(vllm_config: Any, kv_cache_config: Any) -> None:
+    """A sentence about what this connector cannot serve."""
+    policy = vllm_config.kv_transfer_config.kv_load_failure_policy
+    if policy != "recompute":
+        raise farpage.InvalidError(f"kv_load_failure_policy is {policy!r}, with which a node that dies fails requests: set \"kv_load_failure_policy\": "
+                                   "\"recompute\" beside \"kv_connector\"")
+    groups = kv_cache_config.kv_cache_groups
+    spec = groups[0].kv_cache_spec if len(groups) == 1 else None
+    specs = spec.kv_cache_specs.values() if isinstance(spec, UniformTypeKVCacheSpecs) else [spec]
+    if not all(isinstance(each, FullAttentionSpec) for each in specs):
+        raise farpage.InvalidError("FarpageConnector serves models whose layers all keep every token (full attention, MLA), and this one has layers of "
+                                   "other kinds: use the secondary tier farpage.engines.vllm.FarpageTier")
+    parallel = vllm_config.parallel_config
+    if parallel.prefill_context_parallel_size > 1 or parallel.decode_context_parallel_size > 1:
+        raise farpage.InvalidError("FarpageConnector does not serve context parallelism: set --prefill-context-parallel-size and "
+                                   "--decode-context-parallel-size to 1")
+
+
+def space_of(vllm_config: Any, cache: CacheBlocks, settings: Settings) -> farpage.KeySpace:
+    """The namespace of all that decides what is in this worker's pages."""
+    model, kv_cache = vllm_config.model_config, vllm_config.cache_config
+    ranks = {f"{name}_{what}": value for name, group in (("tp", get_tp_group()), ("pp", get_pp_group()))
+             for what, value in (("rank", group.rank_in_group), ("size", group.world_size))}
+    layers = vllm_config.compilation_config.static_forward_context
+    # Of a CPU's attention kernels, some keep K in an order of their own.
+    kernels = sorted({f"{getattr(layers.get(name), 'isa', '')}" for name in cache.place})
+    return page_space(
+        engine="vllm", version=vllm.__version__, model=model.model, dtype=f"{model.dtype} kv={kv_cache.cache_dtype}", layout=cache.layout,
+        block_tokens=kv_cache.block_size, ranks=ranks, salt=settings.salt, revision=model.revision, quantization=model.quantization,
+        hash=kv_cache.prefix_caching_hash_algo, kernels=",".join(kernels), pages=settings.pages, adapter="connector")
+
+
+class FarpageConnector(KVConnectorBase_V1):
+    """A block of vLLM's is a page, or with `"pages": "layer"` as many pages as there are layers.
+
+    Blocks come beside vLLM's steps, while their request waits; pages of layers come within the step
+    that needs them. Each load ends by `timeout_ms`, and vLLM computes the blocks that did not come.
+    Without a node everything is a miss.
+    """
+
+    def __init__(self, vllm_config: Any, role: KVConnectorRole, kv_cache_config: Any) -> None:
+        super().__init__(vllm_config, role, kv_cache_config)
+        transfer = vllm_config.kv_transfer_config
+        self._settings = Settings.of(transfer.kv_connector_extra_config)
+        check_version(vllm.__version__, self._settings.allow_untested)
+        refuse_unfit(vllm_config, kv_cache_config)
+        self._loads, self._stores = transfer.is_kv_consumer, transfer.is_kv_producer
+        self._is_layered = self._settings.pages == "layer"
+        self._worker: WorkerSide | None = None
+        self._scheduler: SchedulerSide | None = None
+        self._told: dict[str, int] = {}  # counts that vLLM has
+        if role == KVConnectorRole.SCHEDULER:
+            self._scheduler = SchedulerSide(self._settings, vllm_config.cache_config.block_size, loads=self._loads, stores=self._stores,
+                                            loads_ahead=not self._is_layered)
+
+    # A store that is dropped is a later miss.
+    requires_kv_delivery = False
+
+    @classmethod
+    def requires_piecewise_for_cudagraph(cls, extra_config: dict[str, Any]) -> bool:
+        return bool(extra_config.get("pages") == "layer")
+
+    # ---- Worker
+
+    def register_kv_caches(self, kv_caches: dict[str, Any]) -> None:
+        cache = CacheBlocks(kv_caches, self._kv_cache_config.num_blocks)
+        self._worker = WorkerSide(self._settings, cache, space_of(self._vllm_config, cache, self._settings), loads=self._loads, stores=self._stores)
+
+    def get_handshake_metadata(self) -> KVConnectorHandshakeMetadata | None:
+        return None if self._worker is None else FarpageHandshake(self._worker.shard)
+
+    def _plan(self) -> Plan:
+        metadata = self._get_connector_metadata()
+        assert isinstance(metadata, FarpageMetadata)
+        return metadata.plan
+
+    def start_load_kv(self, forward_context: Any, **kwargs: Any) -> None:
+        if self._worker is not None:
+            self._worker.start(self._plan())
+
+    def wait_for_layer_load(self, layer_name: str) -> None:
+        if self._worker is not None:
+            self._worker.wait_layer(layer_name)
+
+    def save_kv_layer(self, layer_name: str, kv_layer: Any, attn_metadata: Any, **kwargs: Any) -> None:
+        """Blocks are stored a step later, once vLLM has taken what this one computed."""
+
+    def wait_for_save(self) -> None:
+        if self._worker is not None:
+            self._worker.save(self._plan())
+
+    def get_finished(self, finished_req_ids: set[str]) -> tuple[set[str] | None, set[str] | None]:
+        return (None, None) if self._worker is None else self._worker.ended()
+
+    def get_block_ids_with_load_errors(self) -> set[int]:
+        return set() if self._worker is None else self._worker.take_failed()
+
+    def get_kv_connector_stats(self) -> KVConnectorStats | None:
+        if self._worker is None:
+            return None
+        counts = dict(self._worker.counts)
+        new = {name: count - self._told.get(name, 0) for name, count in counts.items() if count > self._told.get(name, 0)}
+        self._told = counts
+        return FarpageStats(data=new) if new else None
+
+    @classmethod
+    def build_kv_connector_stats(cls, data: dict[str, Any] | None = None) -> KVConnectorStats | None:
+        return FarpageStats(data=data or {})
+
+    # ---- Scheduler
+
+    def set_xfer_handshake_metadata_pp_aware(self, metadata: dict[tuple[int, int], KVConnectorHandshakeMetadata]) -> None:
+        if self._scheduler is not None:
+            self._scheduler.set_shards(each.shard for each in metadata.values() if isinstance(each, FarpageHandshake))
+
+    def on_new_request(self, request: Any) -> None:
+        if self._scheduler is not None:
+            self._scheduler.begin(request)
+
+    def get_num_new_matched_tokens(self, request: Any, num_computed_tokens: int) -> tuple[int | None, bool]:
+        assert self._scheduler is not None
+        tokens = self._scheduler.matched(request, num_computed_tokens)
+        return tokens, bool(tokens) and not self._is_layered
+
+    def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
+        assert self._scheduler is not None
+        self._scheduler.allocated(request, blocks.get_block_ids()[0], num_external_tokens)
+
+    def build_connector_meta(self, scheduler_output: Any) -> KVConnectorMetadata:
+        assert self._scheduler is not None and self._kv_cache_manager is not None
+        manager = self._kv_cache_manager
+        return FarpageMetadata(self._scheduler.plan(scheduler_output.num_scheduled_tokens, lambda name: manager.get_block_ids(name)[0]))
+
+    def update_connector_output(self, connector_output: Any) -> None:
+        assert self._scheduler is not None
+        self._scheduler.ended(connector_output.finished_recving or (), connector_output.invalid_block_ids or set())
+
+    def request_finished(self, request: Any, block_ids: list[int]) -> tuple[bool, dict[str, Any] | None]:
+        assert self._scheduler is not None
+        return self._scheduler.finished(request, block_ids), None
+
+    def reset_cache(self) -> bool | None:
+        if self._scheduler is not None:
+            self._scheduler.reset()
+        return True
+
+    # ----
+
+    def shutdown(self) -> None:
+        for side in (self._worker, self._scheduler):
+            if side is not None:
+                side.close()
+        self._worker = None
