@@ -106,7 +106,7 @@ class FarpageTier(SecondaryTierManager):
         self._submit(job_metadata, is_load=False)
 
     def _submit(self, transfer: TransferJob, *, is_load: bool) -> None:
-        keys = [bytes(key) for key in transfer.keys]
+        keys = list(transfer.keys)
         chunks = numpy.asarray(transfer.chunk_ids, numpy.int64)
 
         def begin(timeout_s: float) -> farpage.Ticket:

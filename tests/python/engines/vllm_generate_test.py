@@ -14,7 +14,15 @@ import unittest
 from unittest import mock
 
 os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-from vllm_engine import ENVIRONMENT, PROMPT_CHUNKS, Engine, chunk_bytes, model_folder, prompt, require_generating  # noqa: E402
+from vllm_engine import (  # noqa: E402
+    ENVIRONMENT,
+    PROMPT_CHUNKS,
+    Engine,
+    chunk_bytes,
+    model_folder,
+    prompt,
+    require_generating,
+)
 
 os.environ.update(ENVIRONMENT)
 import numpy  # noqa: E402

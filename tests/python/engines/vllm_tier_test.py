@@ -50,10 +50,12 @@ def key(number):
 class Engine:
     """A manager of vLLM's and its tier, stepped as vLLM's scheduler steps them."""
 
-    def __init__(self, case, model="m", dtype="bfloat16", rank=0, blocks=16, **tier):
+    def __init__(self, case, model="m", dtype="bfloat16", rank=0, blocks=16, other_node=None, **tier):
         extra = json.loads((SOURCE / "configs/engines/vllm.json").read_text(encoding="utf-8"))["kv_connector_extra_config"]
         extra["cpu_bytes_to_use"] = 2 * CHUNKS * CHUNK_BYTES
         extra["secondary_tiers"][0].update({"timeout_ms": PATIENT_MS, "store_timeout_ms": PATIENT_MS, **tier})
+        if other_node is not None:
+            extra["secondary_tiers"].append({**extra["secondary_tiers"][0], "node": other_node})
         parallel = OffloadingParallelConfig(rank=rank, world_size=2, tp_size=2, pp_size=1, pcp_size=1, dcp_size=1, data_parallel_index=0,
                                             data_parallel_size=1, data_parallel_rank_local=None, is_parallelism_agnostic=False)
         config = OffloadingConfig(
@@ -69,7 +71,8 @@ class Engine:
         case.addCleanup(self.close)
 
     def connect(self, case):
-        case.assertTrue(wait_until(lambda: self.tier._connection.client is not None), self.tier._connection.why_not)
+        for tier in self.manager.secondary_tiers:
+            case.assertTrue(wait_until(lambda tier=tier: tier._connection.client is not None), tier._connection.why_not)
 
     def close(self):
         self.view = None
@@ -215,6 +218,19 @@ class VllmTierTest(Case):
             return client.leading(space.keys([key(40), key(41)])) == 2 or engine.manager.reset_cache()
 
         self.assertTrue(wait_until(comes_back))
+
+    def test_two_tiers_in_one_process(self):
+        """Each stores to its own node, and where one's is dead the other's pages come."""
+        other = self.start_node("--page-bytes", "2MiB", name="other", pool="256MiB")
+        engine = self.stored(other_node=str(other.socket), timeout_ms=100)
+        self.assertEqual([tier._transfers.counts["stored"] for tier in engine.manager.secondary_tiers], [3 * CHUNKS] * 2)
+        self.node.kill()
+        self.node.wait()
+        self.wait_until_unreachable(engine)
+        second = engine.manager.secondary_tiers[1]
+        second._timeout_s = second._transfers._load_s = PATIENT_MS / 1000
+        self.assertEqual(engine.load([0, 1, 2, 3]), [True] * 4)
+        self.assertEqual([tier._transfers.counts["ready"] for tier in engine.manager.secondary_tiers], [0, 4])
 
     def test_without_a_node_everything_is_a_miss_until_one_comes(self):
         self.node.kill()
