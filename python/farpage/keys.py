@@ -95,8 +95,10 @@ class KeySpace:
     def keys(self, engine_keys: Iterable[Text]) -> numpy.typing.NDArray[numpy.uint8]:
         """The keys of several pages: an array of uint8 with the shape (pages, 16). Names of one
         length, such as an engine's hashes of blocks, take one call of the library."""
-        names = [_bytes_of(each, "a page's name") for each in engine_keys]
-        if len({len(name) for name in names}) != 1:
+        names: list[Any] = list(engine_keys)
+        if set(map(type, names)) != {bytes}:
+            names = [_bytes_of(each, "a page's name") for each in names]
+        if len(set(map(len, names))) != 1:
             return keys_of([self.key(name) for name in names])[0]
         keys = ctypes.create_string_buffer(KEY_BYTES * len(names))
         check(c.keys(self._namespace, len(self._namespace), b"".join(names), len(names[0]), len(names), keys))

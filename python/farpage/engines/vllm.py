@@ -168,7 +168,7 @@ class FarpageTier(SecondaryTierManager):
             self._worth.prefilled(self._tokens_of(job_metadata.keys), time.monotonic() - since_s)
 
     def _submit(self, transfer: TransferJob, timeout_s: float, *, is_load: bool) -> None:
-        keys = [bytes(key) for key in transfer.keys]
+        keys = list(transfer.keys)
         chunks = numpy.asarray(transfer.chunk_ids, numpy.int64)
 
         def begin(left_s: float) -> farpage.Ticket:

@@ -16,6 +16,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(SOURCE / "python"), str(pathlib.Path(__file__).parent)]
 MODEL_VARIABLE = "FARPAGE_TEST_MODEL"
 GENERATES = "0.32"
+LONGEST_S = 100  # of a request, whatever happens
 BLOCK_TOKENS = 32
 GPU_BLOCKS, CPU_CHUNKS = 20, 8  # two prompts of the tests' fill both
 PROMPT_TOKENS, NEW_TOKENS = 200, 6
@@ -86,7 +87,7 @@ class Engine:
         extra = transfer["kv_connector_extra_config"]
         given = extra["secondary_tiers"][0]
         extra.update(spec_name="CpuTieringSpec", spec_module_path="vllm_cpu", cpu_bytes_to_use=options.pop("cpu_chunks", CPU_CHUNKS) * chunk_bytes(model),
-                     secondary_tiers=[{**given, **tier} for tier in tiers])
+                     secondary_tiers=[{**({} if "type" in tier else given), **tier} for tier in tiers])
         self._llm = LLM(**{**dict(
             model=model, skip_tokenizer_init=True, dtype="float32", enforce_eager=True, block_size=BLOCK_TOKENS, max_model_len=512, max_num_seqs=2,
             max_num_batched_tokens=512, num_gpu_blocks_override=GPU_BLOCKS, seed=0, kv_transfer_config=KVTransferConfig(**transfer)), **options})
@@ -95,7 +96,11 @@ class Engine:
     @property
     def tiers(self):
         """Of an engine in this process."""
-        return self._llm.llm_engine.engine_core.engine_core.scheduler.connector.connector_scheduler.manager.secondary_tiers
+        return self._manager.secondary_tiers
+
+    @property
+    def _manager(self):
+        return self._llm.llm_engine.engine_core.engine_core.scheduler.connector.connector_scheduler.manager
 
     def generate(self, prompts, new_tokens=NEW_TOKENS, at_a_time=1, before_step=lambda ended: None):
         """[an Answer for each]. `before_step(ended)` is called with how many have ended; the time
@@ -115,6 +120,8 @@ class Engine:
             before_step(len(answers))
             held_s += time.monotonic() - held_from_s
             steps += 1
+            if any(time.monotonic() - held_s - begun_s > LONGEST_S for name, (_, begun_s) in begun.items() if name not in answers):
+                raise AssertionError(f"a request has waited for {LONGEST_S} s: {len(answers)} of {len(prompts)} have ended")
             for output in engine.step():
                 if output.finished:
                     first, begun_s = begun[output.request_id]
@@ -129,10 +136,12 @@ class Engine:
         return Answer(list(chosen.token_ids), logprobs, min(one - other for one, other in zip(logprobs, others)), output.num_cached_tokens, steps, seconds)
 
     def settle(self):
-        """Steps until nothing is under way. For an engine in this process."""
-        core = self._llm.llm_engine.engine_core.engine_core
-        while any(tier.has_pending_work() for tier in self.tiers):
-            core.step()
+        """Until the tiers of an engine in this process have nothing under way: vLLM begins and ends
+        their work in steps of other requests."""
+        while True:
+            self.generate([[5, 6, 7]], new_tokens=4)
+            if not self._manager._jobs:
+                return
 
     def close(self):
         self._llm.llm_engine.engine_core.shutdown()

