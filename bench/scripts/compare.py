@@ -49,10 +49,15 @@ def compare(case, rounds, before_round):
                 result["note"] = sides.note()
     except Failure as failure:
         return {**result, "failure": str(failure)}
+    return concluded(result)
+
+
+def concluded(result):
+    """With the medians of its runs, their ratio and whether the bound holds."""
     runs = result["runs"]
     result["ours"], result["theirs"] = (statistics.median(run[side] for run in runs) for side in ("ours", "peer"))
     result["ratio"] = result["ours"] / result["theirs"]
-    result["holds"] = judge(result["ratio"], case.bound, case.at_most, [run["load"] for run in runs])
+    result["holds"] = judge(result["ratio"], result["bound"], result["at_most"], [run["load"] for run in runs])
     return result
 
 
