@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(SOURCE / "tests/python/engines")]
 from vllm_engine import ENVIRONMENT, Engine, chunk_bytes, model_folder, prompt  # noqa: E402
 
