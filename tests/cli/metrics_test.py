@@ -60,7 +60,8 @@ class MetricsCase(Case):
 
     def start_client_of(self, *nodes):
         client = self.start_program("bench", "fetch", *nodes, "--page-bytes", "4096", "--pool-bytes",
-                                    "1MiB", "--seconds", "600", "--set", "client.metrics_listen=127.0.0.1:0")
+                                    "1MiB", "--seconds", "600", "--set", "client.metrics_listen=127.0.0.1:0",
+                                    "--set", "client.facts=model=a")
         client.url = self.metrics_url(client)
         return client
 
