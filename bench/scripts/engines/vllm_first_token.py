@@ -84,6 +84,7 @@ def measure_rounds(settings):
         loaded = first(2 * number)
         print(json.dumps({"computed_s": [each.seconds for each in computed], "loaded_s": loaded.seconds, "cached": [each.cached for each in (*computed, loaded)],
                           "steps_us": measured.steps_us, "submit_us": submit_us}), flush=True)
+    engine.close()
 
 
 @contextlib.contextmanager
@@ -95,7 +96,7 @@ def rounds_of(settings):
         for line in process.stdout:
             if line.startswith(("{", "ready")):
                 return line
-        raise SystemExit(f"engines_vllm: vLLM has ended, with the tier {settings['tier']}")
+        raise SystemExit(f"vllm_first_token: vLLM has ended, with the tier {settings['tier']}")
 
     def one(number):
         process.stdin.write(f"{number}\n")
@@ -106,7 +107,7 @@ def rounds_of(settings):
         answer()
         yield one
     finally:
-        process.kill()
+        process.stdin.close()  # it then takes vLLM down, which removes its region of /dev/shm
         process.wait()
 
 
