@@ -53,6 +53,7 @@ RULES_DOCUMENT = "docs/formats/rules.md"
 # Within a line, or over the end of one into the next, which may be a comment's.
 _GAP = r"(?:[ \t]+|[ \t]*\n[ \t]*(?:(?://+|#+|\*)[ \t]*)?)"
 CITED_RULES = re.compile(rf"\b[Rr]ules?{_GAP}(?P<numbers>\d+(?:(?:,|{_GAP}(?:and|or|to)\b|,{_GAP}(?:and|or)\b){_GAP}\d+\b)*)")
+CITED_TESTS = re.compile(r"`(?P<file>[\w/.-]+\.(?:py|cc))::(?P<test>\w+)`")
 ROOT_HELPERS = ("tests/support/needs_root.h", "tests/cli/support/program.py")
 ROOT_SENTENCE = re.compile(r'"(needs root[^"]*)"')
 ASKS_FOR_ROOT = re.compile(r"\bgete?uid\(\)\s*[!=]=\s*0")
@@ -127,6 +128,17 @@ def cited_rules(tree):
                 if cited[0] not in known:
                     number = text.count("\n", 0, citation.start("numbers") + cited.start()) + 1
                     yield f"{path}:{number}: there is no rule {cited[0]} in {RULES_DOCUMENT}"
+
+
+def cited_tests(tree):
+    """Documents say which test shows something, and it is there: `file::test`."""
+    for path in tree.ending(".md"):
+        for number, line in tree.lines(path):
+            for cited in CITED_TESTS.finditer(line):
+                begins = re.compile(rf"(^\s*def |^TEST\w*\(\w+,\s*){cited['test']}\b", re.MULTILINE)
+                files = [each for each in tree.paths if f"/{each}".endswith(f"/{cited['file']}") and in_folder(each, "tests")]
+                if not any(begins.search(tree.text(each)) for each in files):
+                    yield f"{path}:{number}: there is no test {cited['test']} in {cited['file']}"
 
 
 def needs_root(tree):

@@ -27,6 +27,7 @@ RULES = {
     "absolute_paths": text_rules.absolute_paths,
     "links": text_rules.links,
     "cited_rules": text_rules.cited_rules,
+    "cited_tests": text_rules.cited_tests,
     "needs_root": text_rules.needs_root,
     "tables": text_rules.tables,
     "length": text_rules.length,

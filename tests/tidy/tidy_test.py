@@ -311,6 +311,15 @@ class CitedRulesTest(RuleTest):
                 self.assert_keeps("cited_rules", {**rules, "base/a.h": text})
 
 
+class CitedTestsTest(RuleTest):
+    def test_a_test_that_is_cited_is_there(self):
+        tests = {"tests/a/b_test.py": "class BTest:\n    def test_one(self):\n        two()\n", "tests/c_test.cc": "TEST(C, Three) {\n"}
+        self.assert_keeps("cited_tests", {**tests, "docs/a.md": "`b_test.py::test_one`, `a/b_test.py::test_one`, `c_test.cc::Three`\n"})
+        for cited in ("b_test.py::test_two", "b_test.py::test_on", "b_test.py::two", "c_test.py::test_one", "x_test.py::test_one", "c_test.cc::Four"):
+            with self.subTest(cited):
+                self.assert_breaks("cited_tests", {**tests, "docs/a.md": f"\n`{cited}`\n"}, "docs/a.md:2: there is no test")
+
+
 class NeedsRootTest(RuleTest):
     def test_one_helper_in_each_language(self):
         helpers = {"tests/support/needs_root.h": 'geteuid() == 0 ? nullptr : "needs root: a";\n',

@@ -15,8 +15,7 @@ import signal
 import sys
 import time
 
-HERE = pathlib.Path(__file__).resolve()
-sys.path[:0] = [str(HERE.parents[1]), str(HERE.parents[4] / "python")]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[4] / "python"))
 import numpy  # noqa: E402
 from program import Case, wait_until  # noqa: E402
 

@@ -4,7 +4,7 @@ in an environment with vLLM (scripts/test-engines)."""
 import unittest
 
 import endurance_case
-import vllm_tier_test
+import vllm_manager
 from endurance_case import LOAD_S, STORE_S, farpage
 
 
@@ -26,13 +26,13 @@ class Subject:
     def store(self, numbers):
         self.wait_until_idle()  # chunks that are read by stores cannot be evicted
         engine, context = self.engine, self.engine.request()
-        names = {vllm_tier_test.key(number): number for number in numbers}
+        names = {vllm_manager.key(number): number for number in numbers}
         with engine.lock:
             prepared = engine.manager.prepare_store(list(names), context)
             # What the CPU tier has is not stored again.
             if prepared is not None and prepared.keys_to_store:
                 for name, chunk in zip(prepared.keys_to_store, prepared.store_spec.chunk_ids):
-                    engine.view[chunk][:vllm_tier_test.CHUNK_BYTES] = vllm_tier_test.content(names[name])
+                    engine.view[chunk][:vllm_manager.CHUNK_BYTES] = vllm_manager.content(names[name])
                 engine.manager.complete_store(prepared.keys_to_store, context, True)
         engine.finish(context)
         self.wait_until_idle()
@@ -44,13 +44,13 @@ class Subject:
     def exists(self, numbers):
         engine = self.engine
         context = engine.request()
-        keys = [vllm_tier_test.key(number) for number in numbers]
+        keys = [vllm_manager.key(number) for number in numbers]
         for _ in range(3):
             with engine.lock:
                 found = [engine.manager.lookup(each, context) for each in keys]
             engine.step()
         engine.finish(context)
-        return [each is vllm_tier_test.HIT for each in found]
+        return [each is vllm_manager.HIT for each in found]
 
     def remove(self, numbers):
         """vLLM has no such call: the node and the CPU tier evict them."""
@@ -58,7 +58,7 @@ class Subject:
         client = engine.tier._connection.client
         self.evict()
         try:
-            client.remove(engine.tier._space.keys([vllm_tier_test.key(number) for number in numbers]), timeout_s=STORE_S).wait()
+            client.remove(engine.tier._space.keys([vllm_manager.key(number) for number in numbers]), timeout_s=STORE_S).wait()
         except (AttributeError, farpage.FarpageError):
             return False
         return True
@@ -71,10 +71,10 @@ class Subject:
 
 
 class VllmEnduranceTest(endurance_case.EnduranceCase):
-    page_bytes = 2 * vllm_tier_test.CHUNK_BYTES  # of two ranks
+    page_bytes = 2 * vllm_manager.CHUNK_BYTES  # of two ranks
 
     def subjects(self, address):
-        self.engine = vllm_tier_test.Engine(self, node=address, timeout_ms=1000 * LOAD_S, store_timeout_ms=1000 * STORE_S)
+        self.engine = vllm_manager.Engine(self, node=address, timeout_ms=1000 * LOAD_S, store_timeout_ms=1000 * STORE_S)
         return [Subject(self.engine)]
 
     def close_all(self):

@@ -46,7 +46,7 @@ def exit_with_loads_under_way(address):
     other_process.say("exits")
 
 
-class SglangProcessesTest(Case):
+class SglangLifetimeTest(Case):
     def setUp(self):
         super().setUp()
         self.node = self.new_node("tcp://127.0.0.1:0")

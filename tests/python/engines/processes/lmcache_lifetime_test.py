@@ -50,7 +50,7 @@ def exit_with_loads_under_way(address, form):
     other_process.say("exits")
 
 
-class LmcacheProcessesTest(Case):
+class LmcacheLifetimeTest(Case):
     def setUp(self):
         super().setUp()
         self.node = self.new_node("tcp://127.0.0.1:0")
