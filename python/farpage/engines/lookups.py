@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Optional
-
-import numpy
 
 from farpage.engines.figures import Figures
 from farpage.errors import FarpageError
 from farpage.ticket import Ticket
 from farpage.verdicts import Reason, Verdict
 
-Ask = Callable[[list[bytes]], Optional[Ticket]]
+Name = Callable[[list[bytes]], Any]  # the pages' keys, by the engine's own
+Ask = Callable[[Any], Optional[Ticket]]  # by the pages' keys
 # Of a request's keys, in the order in which they were asked for, and whether each is there: which
 # of them the engine may load, given the seconds it has for that.
 Choose = Callable[[list[bytes], list[bool], float], list[bool]]
-LATE = (Reason.STALLED, Reason.UNREACHABLE)
+READY, LATE = int(Verdict.READY), {int(Reason.STALLED), int(Reason.UNREACHABLE)}
 _UNASKED = object()
 
 
@@ -28,6 +28,10 @@ class _Request:
     until_s: float | None = None  # the same as a moment, once an answer was given
     # None: not known yet.
     answers: dict[bytes, bool | None] = dataclasses.field(default_factory=dict)
+    # Of the last question, in its order: loads and stores of the same pages need them again.
+    asked: list[bytes] = dataclasses.field(default_factory=list)
+    places: dict[bytes, int] = dataclasses.field(default_factory=dict)
+    names: Any = None
 
 
 class Lookups:
@@ -42,7 +46,8 @@ class Lookups:
     the first answer that it gets.
     """
 
-    def __init__(self, begin: Ask, timeout_s: float, choose: Choose | None = None, figures: Figures | None = None) -> None:
+    def __init__(self, name: Name, begin: Ask, timeout_s: float, choose: Choose | None = None, figures: Figures | None = None) -> None:
+        self._name = name
         self._begin = begin  # None: no node can be asked, and no page is there
         self._timeout_s, self._choose = timeout_s, choose
         self._figures = Figures() if figures is None else figures
@@ -72,6 +77,15 @@ class Lookups:
         known = self._requests.get(request)
         return known is not None and all(key in known.answers for key in keys)
 
+    def names(self, keys: list[bytes], request: str) -> Any:
+        """The pages' keys: as they were made for the request's question, if these keys were next to
+        each other in it, and otherwise made anew."""
+        known = self._requests.get(request)
+        first = known.places.get(keys[0]) if known is not None and keys else None
+        if known is not None and first is not None and known.asked[first:first + len(keys)] == keys:
+            return known.names[first:first + len(keys)]
+        return self._name(keys)
+
     def left_s(self, request: str) -> float:
         """How long the engine may still wait for the pages of this request."""
         known = self._requests.get(request)
@@ -88,11 +102,16 @@ class Lookups:
         """Sends what was asked for since, and takes the answers that are there."""
         new, self._new = self._new, {}
         if new:
-            for request in new:
-                if request in self._requests:
-                    self._requests[request].until_s, self._requests[request].left_s = None, self._timeout_s
+            names, first = self._name([key for keys in new.values() for key in keys]), 0
+            for request, keys in new.items():
+                known = self._requests.get(request)
+                if known is not None:
+                    known.until_s, known.left_s = None, self._timeout_s
+                    known.asked, known.places = keys, dict(zip(keys, itertools.count()))
+                    known.names = names[first:first + len(keys)]
+                first += len(keys)
             try:
-                ticket = self._begin([key for keys in new.values() for key in keys])
+                ticket = self._begin(names)
             except FarpageError:
                 ticket = None
             if ticket is None:
@@ -106,12 +125,13 @@ class Lookups:
         waiting = []
         for ticket, asked in self._asked:
             if ticket.done:
-                answers = ticket.result()
-                took_s = float(answers["took_ns"].max(initial=0)) / 1e9
+                # For so few numbers lists cost less than arrays.
+                verdicts, reasons, took_ns = (ticket.result()[field].tolist() for field in ("verdict", "reason", "took_ns"))
+                took_s = max(took_ns, default=0) / 1e9
                 self._figures.add("seconds", "lookup", took_s)
-                if numpy.isin(answers["reason"], LATE).any():
+                if not LATE.isdisjoint(reasons):
                     self._figures.add("stalls", "lookup")
-                self._settle(asked, (answers["verdict"] == Verdict.READY).tolist(), took_s)
+                self._settle(asked, [verdict == READY for verdict in verdicts], took_s)
             else:
                 waiting.append((ticket, asked))
         self._asked = waiting
@@ -126,9 +146,10 @@ class Lookups:
             known.left_s = max(0.0, known.left_s - took_s)
             if self._choose is not None:
                 there = self._choose(keys, there, known.left_s)
+            answers = known.answers
             for key, is_there in zip(keys, there):
-                if known.answers.get(key, False) is None:
-                    known.answers[key] = is_there
+                if answers.get(key, False) is None:
+                    answers[key] = is_there
 
     def lose(self, keys: Iterable[bytes]) -> None:
         """These could not be loaded: for the requests of now they are not there."""

@@ -39,6 +39,7 @@ PREFIX = "vllm:kv_offload_farpage_"
 UNTOLD = 1 << 14  # metrics that wait for vLLM to ask for them: it never does if it logs none
 GROUP = slice(-4, None)  # of a key
 MIB = 1 << 20
+HIT, MISS, RETRY = LookupResult.HIT, LookupResult.MISS, LookupResult.RETRY  # looking them up costs
 
 
 def space_of(spec: Any, salt: str) -> farpage.KeySpace:
@@ -79,11 +80,11 @@ class FarpageTier(SecondaryTierManager):
         self._chunk_bytes = int(self._memory.shape[1])
         self._chunk_tokens = {group.group_id.to_bytes(4, "big"): group.tokens_per_block * offloading_spec.config.cache.blocks_per_chunk
                               for group in offloading_spec.config.groups}
-        self._region: farpage.Region | None = None
+        self._chunks: farpage.Pages | None = None  # all of the memory, once it is registered
         self._stats, self._untold = OffloadingConnectorStats(), 0
         self.figures = Figures(self._publish)
         self._worth = Worth(self.figures, is_on=cost_model, tokens_per_s=prefill_tokens_per_s)
-        self._lookups = Lookups(self._ask, self._timeout_s, self._choose, self.figures)
+        self._lookups = Lookups(self._space.keys, self._ask, self._timeout_s, self._choose, self.figures)
         self._transfers = Transfers(load_bytes=load_bytes, store_bytes=store_bytes, lost=self._lookups.lose, figures=self.figures)
         # Requests of which nothing is stored yet, and since when vLLM computes them.
         self._computing: dict[str, float] = {}
@@ -97,18 +98,33 @@ class FarpageTier(SecondaryTierManager):
         if client.page_bytes < self._chunk_bytes:
             raise farpage.InvalidError(f"vLLM's chunks have {self._chunk_bytes} bytes, and the nodes' pages {client.page_bytes}: start the nodes "
                                        f"with --page-bytes {self._chunk_bytes}, or set a smaller blocks_per_chunk")
-        self._region = client.register(self._memory)
+        starts = numpy.arange(len(self._memory)) * self._chunk_bytes
+        self._chunks = client.register(self._memory).pages(starts, self._chunk_bytes)
 
     # ---- What is there, and worth loading
 
-    def _ask(self, keys: list[bytes]) -> farpage.Ticket | None:
+    def _ask(self, names: Any) -> farpage.Ticket | None:
         client = self._connection.client
-        return None if client is None else client.exists(self._space.keys(keys), timeout_s=self._timeout_s)
+        return None if client is None else client.exists(names, timeout_s=self._timeout_s)
 
     def _choose(self, keys: list[bytes], found: list[bool], left_s: float) -> list[bool]:
         """Of a request's pages that are there, those to load: none where computing them is cheaper,
         and no more than come in time."""
-        self.figures.add("pages", "found", sum(found))
+        there = sum(found)
+        self.figures.add("pages", "found", there)
+        if self._worth.is_on and not self._is_worth(keys, found):
+            self.figures.add("pages", "slower", there)
+            return [False] * len(keys)
+        if len(self._chunk_tokens) > 1:  # a part of each group is of no use
+            return found
+        most = max(1.0, self._worth.bytes_within(left_s) / self._chunk_bytes)
+        if there <= most:
+            return found
+        chosen = [is_there and place <= most for is_there, place in zip(found, itertools.accumulate(found))]
+        self.figures.add("pages", "late", there - sum(chosen))
+        return chosen
+
+    def _is_worth(self, keys: list[bytes], found: list[bool]) -> bool:
         # Of each group, the first pages without a gap.
         runs, ended = dict.fromkeys(self._chunk_tokens, 0), set()
         for key, is_there in zip(keys, found):
@@ -118,17 +134,7 @@ class FarpageTier(SecondaryTierManager):
             elif group not in ended:
                 runs[group] = runs.get(group, 0) + 1
         pages = sum(runs.values())
-        if not pages:
-            return found
-        if not self._worth.is_worth(self._tokens(runs), pages * self._chunk_bytes):
-            self.figures.add("pages", "slower", sum(found))
-            return [False] * len(keys)
-        if len(runs) > 1:  # a part of each group is of no use
-            return found
-        most = max(1.0, self._worth.bytes_within(left_s) / self._chunk_bytes)
-        chosen = [is_there and place <= most for is_there, place in zip(found, itertools.accumulate(found))]
-        self.figures.add("pages", "late", sum(found) - sum(chosen))
-        return chosen
+        return not pages or self._worth.is_worth(self._tokens(runs), pages * self._chunk_bytes)
 
     def _tokens(self, runs: Mapping[bytes, int]) -> int:
         return max((count * self._chunk_tokens.get(group, 0) for group, count in runs.items()), default=0)
@@ -141,18 +147,16 @@ class FarpageTier(SecondaryTierManager):
     def lookup(self, key: bytes, req_context: ReqContext) -> LookupResult:
         request = req_context.req_id
         found = self._lookups.find(key, request)
-        if found is None:
-            return LookupResult.RETRY
         if not found:
-            return LookupResult.MISS
+            return RETRY if found is None else MISS
         if not self._lookups.left_s(request):
             self.figures.add("pages", "overdue")
             self._lookups.spend(key, request)
-            return LookupResult.MISS
+            return MISS
         if not self._transfers.promise(self._chunk_bytes):
-            return LookupResult.RETRY
+            return RETRY
         self._lookups.spend(key, request)
-        return LookupResult.HIT
+        return HIT
 
     def submit_load(self, job_metadata: TransferJob) -> None:
         request = job_metadata.req_context.req_id
@@ -168,15 +172,15 @@ class FarpageTier(SecondaryTierManager):
             self._worth.prefilled(self._tokens_of(job_metadata.keys), time.monotonic() - since_s)
 
     def _submit(self, transfer: TransferJob, timeout_s: float, *, is_load: bool) -> None:
-        keys = list(transfer.keys)
-        chunks = numpy.asarray(transfer.chunk_ids, numpy.int64)
+        keys, chunks = list(transfer.keys), transfer.chunk_ids
+        names = self._lookups.names(keys, transfer.req_context.req_id)
 
         def begin(left_s: float) -> farpage.Ticket:
-            client, region = self._connection.client, self._region
-            if client is None or region is None:
+            client, memory = self._connection.client, self._chunks
+            if client is None or memory is None:
                 raise farpage.UnavailableError(self._connection.why_not)
-            names, pages = self._space.keys(keys), region.pages(chunks * self._chunk_bytes, self._chunk_bytes)
-            return client.fetch(names, pages, timeout_s=left_s) if is_load else client.put(names, pages, timeout_s=left_s)
+            call = client.fetch if is_load else client.put
+            return call(names, memory.at(chunks), timeout_s=left_s)
 
         self._transfers.submit(Job(transfer.job_id, keys, is_load, len(keys) * self._chunk_bytes, timeout_s, begin))
 
@@ -237,7 +241,7 @@ class FarpageTier(SecondaryTierManager):
 
     def shutdown(self) -> None:
         self._connection.close()
-        self._region = self._memory = None
+        self._chunks = self._memory = None
         self._primary_kv_view = memoryview(b"")
 
     # ---- Figures

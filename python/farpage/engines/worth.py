@@ -43,7 +43,8 @@ class Worth:
     """
 
     def __init__(self, figures: Figures, *, is_on: bool, tokens_per_s: float = 0.0) -> None:
-        self._figures, self._is_on, self._tokens_per_s = figures, is_on, tokens_per_s
+        self.is_on = is_on
+        self._figures, self._tokens_per_s = figures, tokens_per_s
         self._lock = threading.Lock()
         self._loads, self._prefills = Line(), Line()
         self._passed_over = 0
@@ -80,7 +81,7 @@ class Worth:
 
     def is_worth(self, tokens: float, length: float) -> bool:
         """Whether to load so many tokens of so many bytes: decided, and counted."""
-        if not self._is_on:
+        if not self.is_on:
             return True
         load_s, recompute_s = self.load_s(length), self.recompute_s(tokens)
         decision = "load"

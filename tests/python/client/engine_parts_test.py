@@ -46,7 +46,7 @@ class FakeTicket:
 class LookupsTest(unittest.TestCase):
     def setUp(self):
         self.asked, self.tickets = [], []
-        self.lookups = Lookups(self.begin, FOREVER_S)
+        self.lookups = Lookups(list, self.begin, FOREVER_S)
 
     def begin(self, names):
         self.asked.append(names)
@@ -90,7 +90,7 @@ class LookupsTest(unittest.TestCase):
             raise farpage.ExhaustedError("too many")
 
         for begin in (refuse, lambda _: None):
-            lookups = Lookups(begin, FOREVER_S)
+            lookups = Lookups(list, begin, FOREVER_S)
             self.assertIsNone(lookups.find(b"there", "a"))
             lookups.ask()
             self.assertFalse(lookups.find(b"there", "a"))
@@ -98,7 +98,7 @@ class LookupsTest(unittest.TestCase):
 
 
     def test_what_the_question_took_is_no_time_for_the_load(self):
-        lookups = Lookups(lambda names: FakeTicket([READY] * len(names), took_s=FOREVER_S / 4), FOREVER_S)
+        lookups = Lookups(list, lambda names: FakeTicket([READY] * len(names), took_s=FOREVER_S / 4), FOREVER_S)
         self.assertEqual(lookups.left_s("a"), FOREVER_S)
         lookups.find(b"there", "a")
         lookups.ask()
@@ -108,6 +108,28 @@ class LookupsTest(unittest.TestCase):
         self.assertEqual(lookups.left_s("a"), FOREVER_S * 3 / 4)
         self.assertTrue(lookups.find(b"there", "a"))
         self.assertLess(lookups.left_s("a"), FOREVER_S * 3 / 4)
+
+    def test_names_of_a_question_are_made_once(self):
+        made = []
+
+        def name(names):
+            made.append(list(names))
+            return [each.upper() for each in names]
+
+        lookups = Lookups(name, self.begin, FOREVER_S)
+        asked = [(b"1", "a"), (b"2", "a"), (b"3", "a"), (b"2", "b")]
+        for each, request in asked:
+            lookups.find(each, request)
+        self.assertEqual(lookups.names([b"x", b"y"], "a"), [b"X", b"Y"])  # not asked yet
+        lookups.ask()
+        self.assertEqual(made, [[b"x", b"y"], [b"1", b"2", b"3", b"2"]])
+        made.clear()
+        # In another order, with others between them, or of another request: made anew.
+        for keys, request, is_new in (([b"1", b"2", b"3"], "a", False), ([b"2", b"3"], "a", False), ([b"2"], "b", False), ([], "a", True),
+                                      ([b"2", b"1"], "a", True), ([b"1", b"3"], "a", True), ([b"3", b"4"], "a", True), ([b"3"], "b", True)):
+            made.clear()
+            self.assertEqual(lookups.names(keys, request), keys)
+            self.assertEqual(made, [keys] if is_new else [], keys)
 
     def test_an_answer_is_spent_once(self):
         self.lookups.find(b"there", "a")
@@ -125,7 +147,7 @@ class LookupsTest(unittest.TestCase):
             seen.append((names, found, left_s))
             return [is_there and name != b"there 2" for name, is_there in zip(names, found)]
 
-        lookups = Lookups(self.begin, FOREVER_S, choose)
+        lookups = Lookups(list, self.begin, FOREVER_S, choose)
         names = [b"there 1", b"gone", b"there 2"]
         for request in "ab":
             for name in names:
@@ -378,7 +400,7 @@ class OverANodeTest(ClientCase):
     def test_stored_pages_are_found_and_loaded(self):
         memory = contents(0, 4)
         region = self.client.register(memory)
-        lookups = Lookups(lambda names: self.client.exists(names), FOREVER_S)
+        lookups = Lookups(list, self.client.exists, FOREVER_S)
         transfers = Transfers(load_bytes=PAGE_BYTES, store_bytes=4 * PAGE_BYTES, lost=lookups.lose)
         pages = region.pages(numpy.arange(4) * PAGE_BYTES, PAGE_BYTES)
         transfers.submit(Job(1, keys(0, 4), False, 4 * PAGE_BYTES, FOREVER_S, lambda s: self.client.put(keys(0, 4), pages, timeout_s=s)))

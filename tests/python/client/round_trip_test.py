@@ -7,7 +7,7 @@ import mmap
 import unittest
 
 import numpy
-from client_case import PAGE_BYTES, RECOMPUTE, ClientCase, content, contents, farpage, key, keys
+from client_case import PAGE_BYTES, READY, RECOMPUTE, ClientCase, content, contents, farpage, key, keys
 
 try:
     import torch
@@ -119,6 +119,23 @@ class BuffersTest(ClientCase):
             with self.assertRaisesRegex(farpage.InvalidError, "read-only"):
                 self.client.fetch(keys(424, 4), into)
             into.flags.writeable = True
+
+    def test_pages_of_a_region_by_place(self):
+        memory = numpy.zeros((4, PAGE_BYTES), numpy.uint8)
+        with self.client.register(memory) as region:
+            places = region.pages([PAGE_BYTES * place for place in (3, 2, 1, 0)], PAGE_BYTES)
+            self.client.put(keys(600, 4), contents(600, 4)).wait()
+            for chosen in ([1, 3], numpy.array([1, 3], numpy.int32), (1, 3), numpy.array([1, 3], numpy.uint64)):
+                memory[:] = 0
+                self.assertTrue((self.client.fetch(keys(600, 2), places.at(chosen)).wait()["verdict"] == READY).all())
+                self.assertEqual(memory[[2, 0]].tobytes(), contents(600, 2).tobytes())
+                self.assertFalse(memory[[1, 3]].any())
+            self.assertEqual((len(places.at(2)), len(places.at([]))), (1, 0))
+            for wrong in (4, [0, 4], -1, [0, -1], [0.0], ["0"], [None], numpy.int64(1 << 62), numpy.uint64(1 << 63)):
+                with self.assertRaisesRegex(farpage.InvalidError, "there are 4 pages: places are whole numbers from 0 to 3"):
+                    places.at(wrong)
+        with self.assertRaisesRegex(farpage.InvalidError, "the region of these pages is closed"):
+            self.client.fetch(keys(600, 1), places.at([0]))
 
     def test_pages_of_different_lengths(self):
         lengths = (1, 63, 4096, PAGE_BYTES)
