@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <openssl/crypto.h>
 #include <openssl/hmac.h>
-#include <openssl/rand.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -16,10 +16,12 @@ namespace {
 
 constexpr size_t kShortestToken = 16;
 
+// From the kernel: OpenSSL's generator is gone once a process exits, and a client that was left
+// open may be dialling still.
 template <size_t kBytes>
 std::array<std::byte, kBytes> random_bytes() {
   std::array<std::byte, kBytes> bytes;
-  FARPAGE_CHECK(RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), kBytes) == 1);
+  FARPAGE_CHECK(getentropy(bytes.data(), kBytes) == 0);
   return bytes;
 }
 

@@ -30,7 +30,7 @@ import farpage
 from farpage.engines.connection import Connection
 from farpage.engines.doubtful import Doubtful
 from farpage.engines.figures import Figures
-from farpage.engines.lookups import LATE
+from farpage.engines.lookups import is_any_late
 from farpage.engines.loop_thread import LoopThread
 from farpage.engines.namespaces import page_space
 from farpage.engines.prometheus import publisher
@@ -175,7 +175,7 @@ class FarpageConnector:
         length, took_s = self._moved("load", "ready", memory, good), float(verdicts["took_ns"].max(initial=0)) / 1e9
         for reason, pages in collections.Counter(verdicts["reason"][~good].tolist()).items():
             self.figures.add("pages", Reason(reason).name.lower(), pages)
-        self._took("load", took_s, bool(numpy.isin(verdicts["reason"], LATE).any()))
+        self._took("load", took_s, is_any_late(verdicts["reason"].tolist()))
         if names:
             self._worth.loaded(length, self._tokens([name for name, is_good in zip(names, good) if is_good]), took_s)
         return good & certain & self._doubtful.certain(client, keys)
@@ -185,7 +185,7 @@ class FarpageConnector:
         verdicts = await client.exists(keys, timeout_s=left_s)
         good = verdicts["verdict"] == Verdict.READY
         self.figures.add("pages", "found", int(good.sum()))
-        self._took("lookup", float(verdicts["took_ns"].max(initial=0)) / 1e9, bool(numpy.isin(verdicts["reason"], LATE).any()))
+        self._took("lookup", float(verdicts["took_ns"].max(initial=0)) / 1e9, is_any_late(verdicts["reason"].tolist()))
         good &= certain & self._doubtful.certain(client, keys)
         length = len(good) if good.all() else int(good.argmin())  # of what LMCache can use
         if length and not self._worth.is_worth(self._tokens(names[:length]), length * self._page_bytes):

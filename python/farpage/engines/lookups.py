@@ -18,8 +18,13 @@ Ask = Callable[[Any], Optional[Ticket]]  # by the pages' keys
 # Of a request's keys, in the order in which they were asked for, and whether each is there: which
 # of them the engine may load, given the seconds it has for that.
 Choose = Callable[[list[bytes], list[bool], float], list[bool]]
-READY, LATE = int(Verdict.READY), {int(Reason.STALLED), int(Reason.UNREACHABLE)}
 _UNASKED = object()
+READY, LATE = int(Verdict.READY), {int(Reason.STALLED), int(Reason.UNREACHABLE)}
+
+
+def is_any_late(reasons: list[int]) -> bool:
+    """Whether one of these pages had no answer by its deadline, or no node to give one."""
+    return not LATE.isdisjoint(reasons)
 
 
 @dataclasses.dataclass
@@ -129,7 +134,7 @@ class Lookups:
                 verdicts, reasons, took_ns = (ticket.result()[field].tolist() for field in ("verdict", "reason", "took_ns"))
                 took_s = max(took_ns, default=0) / 1e9
                 self._figures.add("seconds", "lookup", took_s)
-                if not LATE.isdisjoint(reasons):
+                if is_any_late(reasons):
                     self._figures.add("stalls", "lookup")
                 self._settle(asked, [verdict == READY for verdict in verdicts], took_s)
             else:

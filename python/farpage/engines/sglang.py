@@ -23,7 +23,7 @@ from sglang.srt.mem_cache.hicache_storage import HiCacheStorage, PoolHitPolicy, 
 import farpage
 from farpage.engines.connection import Connection
 from farpage.engines.figures import Figures
-from farpage.engines.lookups import LATE
+from farpage.engines.lookups import is_any_late
 from farpage.engines.prometheus import publisher
 from farpage.engines.sglang_pools import HostPool, Lot, whole_pages
 from farpage.engines.sglang_facts import check_version, space_of
@@ -144,7 +144,7 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
             part = names[first:first + at_once]
             keys = [pool.keys(part) for pool in chosen]
             answers = client.exists(numpy.concatenate(keys), timeout_s=max(0.0, begun_s + self._timeout_s - time.monotonic())).wait()
-            is_late |= bool(numpy.isin(answers["reason"], LATE).any())
+            is_late |= is_any_late(answers["reason"].tolist())
             parts = numpy.split(answers["verdict"] == farpage.Verdict.READY, numpy.cumsum([len(each) for each in keys])[:-1])
             for arrays, there in zip(found, parts):
                 arrays.append(numpy.array(whole_pages(there, len(part)), bool))
@@ -243,7 +243,7 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
             tokens = max(tokens, whole * self._page_tokens)
             for number in first[first != 0].tolist():
                 self.figures.add("pages", "not stored" if not is_load else "refused" if number == UNTOLD else farpage.Reason(number).name.lower())
-            is_late |= bool(numpy.isin(first, LATE if is_load else [farpage.Code.TIMEOUT]).any())
+            is_late |= is_any_late(first.tolist()) if is_load else bool((first == farpage.Code.TIMEOUT).any())
         self.figures.add("pages", "ready" if is_load else "stored", good)
         self.figures.add("bytes", operation, moved)
         self.figures.add("seconds", operation, took_s)

@@ -1,8 +1,10 @@
 #include "net/security/greeting.h"
 
 #include <fcntl.h>
+#include <openssl/crypto.h>
 #include <openssl/hmac.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <optional>
@@ -374,6 +376,17 @@ TEST(HandshakeClient, RefusalIsTheNodesOwnAndPrintable) {
   expect_says(fooled(challenge(exhausted, UINT32_MAX) + std::string(600, 'x')),
               "refuses: " + std::string(512, 'x'));
   EXPECT_EQ(fooled(challenge(UINT32_MAX, 0)).code, Code::kProtocol);
+}
+
+// A process that exits with a client open dials on while the C library runs its exit handlers.
+TEST(Nonce, IsMadeAlsoOnceOpenSslHasEnded) {
+  EXPECT_EXIT(
+      {
+        OPENSSL_cleanup();
+        const bool differ = make_nonce() != make_nonce() && make_channel_id() != make_channel_id();
+        _exit(differ ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 TEST(HandshakeClient, SilentNodeIsAnErrorAtTheDeadline) {
