@@ -20,12 +20,12 @@ FakeDriverTest::FakeDriverTest() {
 #include "tests/transport/cuda/fake/later_entries.inc"
 #undef FARPAGE_CUDA_ENTRY
   ::dlclose(library);  // the seam keeps it
+  fake_->reset({});    // another test may have thrown
   start({});
 }
 
 FakeDriverTest::~FakeDriverTest() {
-  const char* last = nullptr;
-  EXPECT_EQ(fake_->broken_rules(&last), broken_rules_) << last;
+  expect_no_other_broken_rule();
   if (look_for_leaks_) {
     EXPECT_EQ(driver_.release_context(0), kSuccess);
     const cuda::FakeCounts left = fake_->live();
@@ -38,10 +38,17 @@ FakeDriverTest::~FakeDriverTest() {
 }
 
 void FakeDriverTest::start(const cuda::FakeSettings& settings) {
+  expect_no_other_broken_rule();
+  broken_rules_ = 0;
   fake_->reset(settings);
   ASSERT_EQ(driver_.init(0), kSuccess);
   ASSERT_EQ(driver_.retain_context(&context_, 0), kSuccess);
   ASSERT_EQ(driver_.use_context(context_), kSuccess);
+}
+
+void FakeDriverTest::expect_no_other_broken_rule() {
+  const char* last = nullptr;
+  EXPECT_EQ(fake_->broken_rules(&last), broken_rules_) << last;
 }
 
 void FakeDriverTest::expect_broken(int result, int expected, const std::string& words) {

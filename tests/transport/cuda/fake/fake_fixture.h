@@ -37,6 +37,7 @@ class FakeDriverTest : public testing::Test {
   cuda::Context context_ = nullptr;
 
  private:
+  void expect_no_other_broken_rule();
   int broken_rules_ = 0;
   bool look_for_leaks_ = true;
 };

@@ -9,18 +9,16 @@ namespace farpage::cuda {
 
 // Of cuda.h, for later_entries.inc.
 using HostFunction = void (*)(void* argument);
-enum PointerAttribute : int {
-  kPointerContext = 1,
-  kPointerMemoryType = 2,
-  kPointerDeviceAddress = 3,
-  kPointerHostAddress = 4,
-  kPointerIsManaged = 8,
-  kPointerDevice = 9,
-  kPointerRangeStart = 11,
-  kPointerRangeBytes = 12,
-  kPointerMapped = 13,
-  kPointerRdmaCapable = 15,
-};
+inline constexpr int kPointerContext = 1;
+inline constexpr int kPointerMemoryType = 2;
+inline constexpr int kPointerDeviceAddress = 3;
+inline constexpr int kPointerHostAddress = 4;
+inline constexpr int kPointerIsManaged = 8;
+inline constexpr int kPointerDevice = 9;
+inline constexpr int kPointerRangeStart = 11;
+inline constexpr int kPointerRangeBytes = 12;
+inline constexpr int kPointerMapped = 13;
+inline constexpr int kPointerRdmaCapable = 15;
 inline constexpr unsigned kMemoryTypeHost = 1;
 inline constexpr unsigned kMemoryTypeDevice = 2;
 

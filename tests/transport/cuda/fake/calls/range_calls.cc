@@ -16,7 +16,7 @@ void put(void* to, T value) {
 }
 
 // One value; zero or null where there is no range, as cuPointerGetAttributes says.
-bool put_attribute(PointerAttribute attribute, const Range* range, uint64_t address, void* to) {
+bool put_attribute(int attribute, const Range* range, uint64_t address, void* to) {
   const uint64_t offset = range != nullptr ? address - range->base : 0;
   const bool on_host = range != nullptr && range->on_host();
   switch (attribute) {
@@ -91,8 +91,7 @@ int cuMemGetAddressRange_v2(uint64_t* base, size_t* bytes, uint64_t address) {
 // "Unlike cuPointerGetAttribute, this function will not return an error when the ptr encountered is
 // not a valid CUDA pointer. Instead, the attributes are assigned default NULL values". An attribute
 // that the fake does not have is CUDA_ERROR_INVALID_VALUE.
-int cuPointerGetAttributes(unsigned count, PointerAttribute* attributes, void** values,
-                           uint64_t address) {
+int cuPointerGetAttributes(unsigned count, int* attributes, void** values, uint64_t address) {
   const Call call("cuPointerGetAttributes", Needs::kContext);
   if (call.result != kSuccess) return call.result;
   auto range = find_range(state().ranges, address);
