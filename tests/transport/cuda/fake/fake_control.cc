@@ -37,7 +37,10 @@ FakeCounts live() {
   FakeCounts counts;
   for (const auto& context : all.contexts) counts.contexts += context->retained > 0;
   for (const auto& module : all.modules) counts.modules += !module->unloaded;
-  for (const auto& stream : all.streams) counts.streams += !stream->destroyed;
+  for (const auto& stream : all.streams) {
+    counts.streams += !stream->destroyed;
+    counts.operations += static_cast<int>(stream->queue.size());
+  }
   for (const auto& event : all.events) counts.events += !event->destroyed;
   counts.device_ranges = static_cast<int>(all.handles.size());
   for (const auto& range : all.ranges) {

@@ -30,6 +30,7 @@ struct FakeCounts {
   int events = 0;
   int device_ranges = 0;  // of cuMemAlloc, cuMemCreate and cuMemAddressReserve
   int host_ranges = 0;    // pinned or registered
+  int operations = 0;     // on streams, not over
   bool operator==(const FakeCounts&) const = default;
 };
 

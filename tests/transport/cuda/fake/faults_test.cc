@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <thread>
 
 #include "tests/transport/cuda/fake/fake_fixture.h"
 
@@ -149,7 +150,7 @@ TEST_F(FakeFaults, of_the_device_end_what_is_under_way) {
   fake_->break_context(context_, cuda::kLaunchFailed);
   EXPECT_EQ(driver_.wait_for_stream(stream), cuda::kLaunchFailed);
   EXPECT_EQ(driver_.destroy_stream(stream), cuda::kLaunchFailed);
-  fake_->reset({});
+  while (fake_->live().operations > 0) std::this_thread::yield();
   EXPECT_FALSE(called);
   leave_everything();
 }

@@ -51,6 +51,9 @@ TEST_F(FakeMemory, ends_at_the_byte_that_was_asked_for) {
   expect_broken(driver_.copy_to_device(device + 1, host, 1000, stream), kInvalidValue, "range");
   expect_broken(driver_.copy_to_host(host, device - 1, 2, stream), kInvalidValue, "range");
   expect_broken(driver_.copy_to_host(host + 1999, device, 2, stream), kInvalidValue, "range");
+  uint64_t address = 0;
+  ASSERT_EQ(driver_.host_address(&address, host, 0), kSuccess);
+  expect_broken(driver_.fill(address + 1999, 0, 2, stream), kInvalidValue, "out of range");
   expect_broken(driver_.copy_on_device(device, device + 10, 100, stream), kInvalidValue, "overlap");
   destroy(stream);
   EXPECT_EQ(driver_.free(device), kSuccess);

@@ -91,6 +91,11 @@ TEST_F(PageFaults, of_addresses_end_the_context) {
   }
 }
 
+TEST_F(PageFaults, of_pages_longer_than_the_shared_memory_end_the_context) {
+  expect_device_error(FusedKernel::kThroughShared, kIllegalAddress,
+                      [](cuda::PageBatch& it) { it.longest_bytes = kPageBytes - 16; });
+}
+
 // The stream comes to it after the memory is gone: on a GPU, whatever lies there then.
 TEST_F(PageFaults, of_memory_that_was_freed_before_the_kernel_ran_end_the_context) {
   load();
