@@ -133,7 +133,7 @@ int cuDevicePrimaryCtxRetain(Context* context, int device) {
   return kSuccess;
 }
 
-// The last release resets the context "even if it is still in use". Here whoever leaves streams or
+// The last release resets the context, whoever still uses it. Here whoever leaves streams or
 // memory behind breaks a rule, and the context stays as it was, an error of it too.
 int cuDevicePrimaryCtxRelease_v2(int device) {
   const Call call("cuDevicePrimaryCtxRelease_v2", Needs::kInitialized);

@@ -39,8 +39,8 @@ int cuEventDestroy_v2(Event event) {
   return call.context->error;
 }
 
-// "Captures in hEvent the contents of hStream at the time of this call. hEvent and hStream must be
-// from the same CUDA context". A later recording takes the place of this one.
+// "Captures in hEvent the contents of hStream at the time of this call." Both are of one context. A
+// later recording takes the place of this one.
 int cuEventRecord(Event event, Stream stream) {
   Call call("cuEventRecord", Needs::kContext);
   if (call.result != kSuccess || call.event_of(event) == nullptr) return call.result;
@@ -58,7 +58,7 @@ int cuEventRecord(Event event, Stream stream) {
   return kSuccess;
 }
 
-// "If cuEventRecord() has not been called on hEvent": CUDA_SUCCESS.
+// An event that was never recorded is done.
 int cuEventQuery(Event event) {
   Call call("cuEventQuery", Needs::kContext);
   if (call.result != kSuccess || call.event_of(event) == nullptr) return call.result;

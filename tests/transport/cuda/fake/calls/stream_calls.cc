@@ -18,10 +18,9 @@ int cuStreamCreate(Stream* stream, unsigned flags) {
   return kSuccess;
 }
 
-// "In case the device is still doing work in the stream when cuStreamDestroy() is called, the
-// function will return immediately and the resources associated with hStream will be released
-// automatically once the device has completed all work in hStream." It goes with a sticky error,
-// too, so that nothing leaks.
+// With work under way, "the function will return immediately and the resources associated with
+// hStream will be released automatically once the device has completed all work in hStream." It
+// goes with a sticky error, too, so that nothing leaks.
 int cuStreamDestroy_v2(Stream stream) {
   Call call("cuStreamDestroy_v2", Needs::kContext);
   if (is_sticky(call.result) && call.context != nullptr) call.result = kSuccess;

@@ -60,8 +60,8 @@ int cuStreamWaitValue64_v2(Stream stream, uint64_t address, uint64_t value, unsi
   return kSuccess;
 }
 
-// Writes "a 64-bit value"; without CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER, "the write is preceded
-// by a system-wide memory fence".
+// By default the call "will provide a memory fence before the" write (cuda.h, at
+// CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER).
 int cuStreamWriteValue64_v2(Stream stream, uint64_t address, uint64_t value, unsigned flags) {
   Call call("cuStreamWriteValue64_v2", Needs::kContext);
   const Stream on = call.result == kSuccess ? call.stream_of(stream) : nullptr;

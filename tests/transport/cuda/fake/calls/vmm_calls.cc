@@ -88,9 +88,8 @@ int cuMemCreate(unsigned long long* handle, size_t bytes, const AllocationProper
   return kSuccess;
 }
 
-// "Frees the memory that was allocated on a device through cuMemCreate. The memory allocation will
-// be freed when all outstanding mappings to the memory are unmapped and when all outstanding
-// references to the handle are released."
+// "The memory allocation will be freed when all outstanding mappings to the memory are unmapped and
+// when all outstanding references to the handle" are released.
 int cuMemRelease(unsigned long long handle) {
   const Call call("cuMemRelease", Needs::kContext);
   if (call.result != kSuccess) return call.result;
@@ -137,8 +136,8 @@ int cuMemAddressFree(uint64_t address, size_t bytes) {
   return kSuccess;
 }
 
-// "Note: currently must be zero", says cuda.h of the offset. It does not give access:
-// "cuMemSetAccess must be called".
+// "Note: currently must be zero", says cuda.h of the offset. And it "does not make the
+// address accessible": cuMemSetAccess does.
 int cuMemMap(uint64_t address, size_t bytes, size_t offset, unsigned long long handle,
              unsigned long long flags) {
   const Call call("cuMemMap", Needs::kContext);
@@ -155,8 +154,8 @@ int cuMemMap(uint64_t address, size_t bytes, size_t offset, unsigned long long h
                                                                                     : kOutOfMemory;
 }
 
-// "The range must have been mapped": whole mappings. CUDA leaves it to the caller that nothing uses
-// them; here that is looked at.
+// "The range must be the entire contiguous address range that was mapped to." CUDA leaves it to the
+// caller that nothing uses it; here that is looked at.
 int cuMemUnmap(uint64_t address, size_t bytes) {
   const Call call("cuMemUnmap", Needs::kContext);
   if (call.result != kSuccess) return call.result;
