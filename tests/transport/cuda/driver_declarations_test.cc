@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <type_traits>
 
+#include "tests/transport/cuda/fake/later_types.h"
+#include "tests/transport/cuda/fake/results.h"
 #include "transport/cuda/driver.h"
 
 #ifdef FARPAGE_HAS_CUDA_HEADER
@@ -19,7 +22,9 @@ namespace {
 // what is the same; a handle is a pointer to some struct.
 template <typename Ours, typename Theirs>
 constexpr bool same_value() {
-  if constexpr (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) {
+  if constexpr (std::is_same_v<Ours, Theirs>) {
+    return true;
+  } else if constexpr (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) {
     using Our = std::remove_pointer_t<Ours>;
     using Their = std::remove_pointer_t<Theirs>;
     if constexpr (std::is_const_v<Our> != std::is_const_v<Their>) {
@@ -55,6 +60,35 @@ requires(sizeof...(Ours) ==
                 "transport/cuda/driver_entries.inc declares " #symbol " otherwise than cuda.h");
 #include "transport/cuda/driver_entries.inc"
 #undef FARPAGE_CUDA_ENTRY
+// The fake driver's own.
+#define FARPAGE_CUDA_ENTRY(member, symbol, ...)                                            \
+  static_assert(SameCall<decltype(cuda::LaterDriver::member), decltype(&::symbol)>::value, \
+                "the fake declares " #symbol " otherwise than cuda.h");
+#include "tests/transport/cuda/fake/later_entries.inc"
+#undef FARPAGE_CUDA_ENTRY
+static_assert(sizeof(cuda::AllocationProperties) == sizeof(CUmemAllocationProp));
+static_assert(offsetof(cuda::AllocationProperties, location) ==
+              offsetof(CUmemAllocationProp, location));
+static_assert(sizeof(cuda::MemoryAccess) == sizeof(CUmemAccessDesc));
+static_assert(cuda::kWaitFlush == CU_STREAM_WAIT_VALUE_FLUSH);
+static_assert(cuda::kWaitEqual == CU_STREAM_WAIT_VALUE_EQ);
+static_assert(cuda::kWaitAnd == CU_STREAM_WAIT_VALUE_AND);
+static_assert(cuda::kRegisterDeviceMap == CU_MEMHOSTREGISTER_DEVICEMAP);
+static_assert(cuda::kRegisterReadOnly == CU_MEMHOSTREGISTER_READ_ONLY);
+static_assert(cuda::kPointerRdmaCapable == CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE);
+static_assert(cuda::kPointerMapped == CU_POINTER_ATTRIBUTE_MAPPED);
+static_assert(cuda::kPointerRangeBytes == CU_POINTER_ATTRIBUTE_RANGE_SIZE);
+static_assert(cuda::kIllegalAddress == CUDA_ERROR_ILLEGAL_ADDRESS);
+static_assert(cuda::kMisalignedAddress == CUDA_ERROR_MISALIGNED_ADDRESS);
+static_assert(cuda::kLaunchFailed == CUDA_ERROR_LAUNCH_FAILED);
+static_assert(cuda::kNotSupported == CUDA_ERROR_NOT_SUPPORTED);
+static_assert(cuda::kNotPermitted == CUDA_ERROR_NOT_PERMITTED);
+static_assert(cuda::kAlreadyRegistered == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+static_assert(cuda::kNotRegistered == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+static_assert(cuda::kInvalidHandle == CUDA_ERROR_INVALID_HANDLE);
+static_assert(cuda::kInvalidContext == CUDA_ERROR_INVALID_CONTEXT);
+static_assert(cuda::kInvalidImage == CUDA_ERROR_INVALID_IMAGE);
+static_assert(cuda::kNotFound == CUDA_ERROR_NOT_FOUND);
 
 static_assert(cuda::kSuccess == CUDA_SUCCESS && cuda::kNotReady == CUDA_ERROR_NOT_READY);
 static_assert(cuda::kComputeMajor == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);

@@ -1,0 +1,102 @@
+// CUDA Driver API, Memory Management: copies and fills on a stream.
+
+#include <cstring>
+#include <utility>
+
+#include "tests/transport/cuda/fake/state.h"
+#include "tests/transport/cuda/fake/streams.h"
+
+namespace farpage::cuda {
+namespace {
+
+// Where the fake reaches what a copy touches on the device; null: the call is wrong.
+std::byte* on_device(const Call& call, uint64_t address, size_t bytes, bool to_write,
+                     Ranges& uses) {
+  const auto range = find_range(state().ranges, address);
+  const bool whole = range != nullptr && range->covers(address, bytes, to_write);
+  if (!whole || range->device != call.context->device) return nullptr;
+  uses.push_back(range);
+  return range->memory + (address - range->base);
+}
+
+// CUDA takes pageable memory, and copies it at once or through a buffer of its own; here it is an
+// error, since the caller meant the copy to be asynchronous.
+bool is_pinned(const void* memory, size_t bytes, bool to_write, Ranges& uses) {
+  const auto range = find_host_range(state().ranges, memory, bytes);
+  if (range == nullptr || (to_write && range->read_only)) return false;
+  uses.push_back(range);
+  return true;
+}
+
+int copy(const Call& call, Stream stream, std::byte* to, const std::byte* from, size_t bytes,
+         Ranges uses) {
+  if (to == nullptr || from == nullptr) {
+    return call.misused("memory of this device, or pinned memory, is out of range");
+  }
+  const auto run = [=] {
+    std::memcpy(to, from, bytes);
+    return kSuccess;
+  };
+  enqueue(stream, {.ready = {}, .run = run, .polls = false, .uses = std::move(uses)});
+  return kSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+// The three return before the copy is done. A range that is not whole is CUDA_ERROR_INVALID_VALUE.
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, Stream stream) {
+  Call call("cuMemcpyHtoDAsync_v2", Needs::kContext);
+  const Stream on = call.result == kSuccess ? call.stream_of(stream) : nullptr;
+  if (on == nullptr) return call.result;
+  Ranges uses;
+  std::byte* const target = on_device(call, to, bytes, true, uses);
+  const bool pinned = is_pinned(from, bytes, false, uses);
+  return copy(call, on, target, pinned ? static_cast<const std::byte*>(from) : nullptr, bytes,
+              std::move(uses));
+}
+
+int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, Stream stream) {
+  Call call("cuMemcpyDtoHAsync_v2", Needs::kContext);
+  const Stream on = call.result == kSuccess ? call.stream_of(stream) : nullptr;
+  if (on == nullptr) return call.result;
+  Ranges uses;
+  const std::byte* const source = on_device(call, from, bytes, false, uses);
+  const bool pinned = is_pinned(to, bytes, true, uses);
+  return copy(call, on, pinned ? static_cast<std::byte*>(to) : nullptr, source, bytes,
+              std::move(uses));
+}
+
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, Stream stream) {
+  Call call("cuMemcpyDtoDAsync_v2", Needs::kContext);
+  const Stream on = call.result == kSuccess ? call.stream_of(stream) : nullptr;
+  if (on == nullptr) return call.result;
+  Ranges uses;
+  std::byte* const target = on_device(call, to, bytes, true, uses);
+  const std::byte* const source = on_device(call, from, bytes, false, uses);
+  if (target != nullptr && source != nullptr && target < source + bytes &&
+      source < target + bytes) {
+    return call.misused("what is copied overlaps");
+  }
+  return copy(call, on, target, source, bytes, std::move(uses));
+}
+
+// "Sets the memory range of N 8-bit values to the specified value uc."
+int cuMemsetD8Async(uint64_t at, unsigned char value, size_t bytes, Stream stream) {
+  Call call("cuMemsetD8Async", Needs::kContext);
+  const Stream on = call.result == kSuccess ? call.stream_of(stream) : nullptr;
+  if (on == nullptr) return call.result;
+  Ranges uses;
+  std::byte* const target = on_device(call, at, bytes, true, uses);
+  if (target == nullptr) return call.misused("memory of this device is out of range");
+  const auto run = [=] {
+    std::memset(target, value, bytes);
+    return kSuccess;
+  };
+  enqueue(on, {.ready = {}, .run = run, .polls = false, .uses = std::move(uses)});
+  return kSuccess;
+}
+
+}  // extern "C"
+}  // namespace farpage::cuda

@@ -1,0 +1,154 @@
+// transport/cuda/kernels/page_kernels.cuh on the CPU. CRC and header are judged by the kernels' own
+// code (warp_crc.h, header_check.h); what is here is only the order of a block's steps.
+
+#include "tests/transport/cuda/fake/device/kernels.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "tests/transport/cuda/fake/results.h"
+#include "tests/transport/cuda/warp_emulation.h"
+#include "transport/cuda/kernels/header_check.h"
+
+namespace farpage::cuda {
+namespace {
+
+constexpr uint64_t kVector = 16;
+const CrcConstants kConstants = make_crc_constants();
+
+uint64_t number(const void* at) {
+  return reinterpret_cast<uint64_t>(at);
+}
+
+void tell(DeviceAccess& device, const PageFindings& out, uint32_t page, Finding finding,
+          uint32_t crc) {
+  if (out.crcs != nullptr) {
+    std::byte* const at = device.write(number(out.crcs + page), sizeof crc, sizeof crc);
+    if (at != nullptr) std::memcpy(at, &crc, sizeof crc);
+  }
+  if (out.findings != nullptr) {
+    std::byte* const at = device.write(number(out.findings + page), 1, 1);
+    if (at != nullptr) *at = static_cast<std::byte>(finding);
+  }
+  if (out.bitmap != nullptr && finding == kGood) {
+    std::byte* const at = device.write(number(out.bitmap + page / 32), 4, 4);
+    if (at != nullptr) {
+      std::atomic_ref(*reinterpret_cast<uint32_t*>(at)).fetch_or(uint32_t{1} << page % 32);
+    }
+  }
+}
+
+// All of the payload that a GPU reads: whole words.
+const std::byte* payload_of(DeviceAccess& device, const PageItem& page, uint64_t alignment) {
+  const uint64_t padded = (uint64_t{page.payload_bytes} + kWordBytes - 1) / kWordBytes * kWordBytes;
+  return device.read(page.payload, padded, alignment);
+}
+
+Finding judge(const HeaderWords& header, const PageItem& page, uint32_t crc) {
+  uint32_t words[kHeaderCrcWords];
+  std::memcpy(words, &header, sizeof words);
+  uint32_t shares = 0;
+  for (int at = 0; at < kHeaderCrcWords; ++at) shares ^= header_share(words[at], at, kConstants);
+  const Finding finding = judge_header(header, ~shares, page);
+  return finding == kGood && crc != header.payload_crc ? kCorrupt : finding;
+}
+
+void scatter(DeviceAccess& device, const Launch& launch, const PageItem& page,
+             const std::byte* payload) {
+  const PagedLayout& to = launch.layout;
+  if (uint64_t{to.pieces} * to.piece_bytes > page.payload_bytes) {
+    device.note(kIllegalAddress);  // a GPU would store what lies behind the page
+    return;
+  }
+  if (to.piece_bytes % kVector != 0) return device.note(kMisalignedAddress);
+  for (uint32_t piece = 0; piece < to.pieces; ++piece) {
+    const std::byte* const base = device.read(number(to.bases + piece), 8, 8);
+    if (base == nullptr) return;
+    uint64_t at = 0;
+    std::memcpy(&at, base, sizeof at);
+    std::byte* const target =
+        device.write(at + page.block * to.block_stride, to.piece_bytes, kVector);
+    if (target == nullptr) return;
+    std::memcpy(target, payload + uint64_t{piece} * to.piece_bytes, to.piece_bytes);
+  }
+}
+
+bool take_page(DeviceAccess& device, const Launch& launch, uint32_t at, PageItem& page) {
+  const std::byte* const item = device.read(launch.items + at * sizeof page, sizeof page, 16);
+  if (item != nullptr) std::memcpy(&page, item, sizeof page);
+  return item != nullptr;
+}
+
+void crc_block(DeviceAccess& device, const Launch& launch, uint32_t block) {
+  for (uint32_t i = 0; i < kCrcPagesPerBlock; ++i) {
+    const uint32_t at = block * kCrcPagesPerBlock + i;
+    PageItem page;
+    if (at >= launch.count || !take_page(device, launch, at, page)) continue;
+    const std::byte* const payload = payload_of(device, page, kWordBytes);
+    if (payload == nullptr) continue;
+    tell(device, launch.out, at, kGood,
+         emulated_crc(payload, static_cast<int>(page.payload_bytes), kBlockWarps / 2));
+  }
+}
+
+// `staged`: the page is read once, into shared memory.
+void check_block(DeviceAccess& device, const Launch& launch, uint32_t at, bool staged) {
+  PageItem page;
+  if (at >= launch.count || !take_page(device, launch, at, page)) return;
+  const std::byte* payload = payload_of(device, page, kVector);
+  const std::byte* const header = device.read(page.header, sizeof(HeaderWords), 8);
+  if (payload == nullptr || header == nullptr) return;
+  std::vector<std::byte> shared;
+  if (staged) {
+    if (page.payload_bytes > launch.shared_bytes) return device.note(kIllegalAddress);
+    if (page.payload_bytes % kVector != 0) return device.note(kMisalignedAddress);
+    shared.assign(payload, payload + page.payload_bytes);
+    payload = shared.data();
+  }
+  HeaderWords words;
+  std::memcpy(&words, header, sizeof words);
+  const uint32_t crc = emulated_crc(payload, static_cast<int>(page.payload_bytes), kBlockWarps);
+  const Finding finding = judge(words, page, crc);
+  tell(device, launch.out, at, finding, crc);
+  if (finding == kGood) scatter(device, launch, page, payload);
+}
+
+template <typename T>
+void take(T& value, const void* parameter) {
+  std::memcpy(&value, parameter, sizeof value);
+}
+
+}  // namespace
+
+bool take_parameters(Launch& launch, void** parameters) {
+  take(launch.items, parameters[0]);
+  take(launch.count, parameters[1]);
+  if (launch.kernel == "farpage_page_crcs") {
+    take(launch.out, parameters[2]);
+    return true;
+  }
+  take(launch.layout, parameters[2]);
+  take(launch.out, parameters[3]);
+  return launch.kernel == "farpage_pages_through_shared" ||
+         launch.kernel == "farpage_pages_read_twice";
+}
+
+void run_kernel(const Launch& launch, DeviceAccess& device) {
+  std::vector<uint32_t> order(launch.blocks);
+  std::iota(order.begin(), order.end(), 0u);
+  std::ranges::shuffle(order, std::mt19937_64(launch.seed));  // no order among blocks is promised
+  for (const uint32_t block : order) {
+    if (launch.kernel == "farpage_page_crcs") {
+      crc_block(device, launch, block);
+    } else {
+      check_block(device, launch, block, launch.kernel == "farpage_pages_through_shared");
+    }
+    if (device.error() != 0) return;
+  }
+}
+
+}  // namespace farpage::cuda

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "transport/cuda/driver.h"
+
+namespace farpage::cuda {
+
+// Of cuda.h, for later_entries.inc.
+using HostFunction = void (*)(void* argument);
+inline constexpr int kPointerContext = 1;
+inline constexpr int kPointerMemoryType = 2;
+inline constexpr int kPointerDeviceAddress = 3;
+inline constexpr int kPointerHostAddress = 4;
+inline constexpr int kPointerIsManaged = 8;
+inline constexpr int kPointerDevice = 9;
+inline constexpr int kPointerRangeStart = 11;
+inline constexpr int kPointerRangeBytes = 12;
+inline constexpr int kPointerMapped = 13;
+inline constexpr int kPointerRdmaCapable = 15;
+inline constexpr unsigned kMemoryTypeHost = 1;
+inline constexpr unsigned kMemoryTypeDevice = 2;
+
+struct MemoryLocation {
+  int type = 1;  // a device
+  int id = 0;
+};
+struct AllocationProperties {
+  int type = 1;  // pinned
+  int handle_types = 0;
+  MemoryLocation location;
+  void* metadata = nullptr;
+  unsigned char compression = 0;
+  unsigned char rdma_capable = 0;
+  unsigned short usage = 0;
+  unsigned char reserved[4] = {};
+};
+struct MemoryAccess {
+  MemoryLocation location;
+  int flags = 3;  // read and write
+};
+
+inline constexpr int kDmaBufDescriptor = 1;
+inline constexpr unsigned kWaitGreaterOrEqual = 0;
+inline constexpr unsigned kWaitEqual = 1;
+inline constexpr unsigned kWaitAnd = 2;
+inline constexpr unsigned kWaitFlush = 1u << 30;
+inline constexpr unsigned kRegisterDeviceMap = 2;  // and of cuMemHostAlloc
+inline constexpr unsigned kRegisterReadOnly = 8;
+inline constexpr unsigned kEventWithoutTiming = 2;
+
+struct LaterDriver {
+#define FARPAGE_CUDA_ENTRY(member, symbol, ...) \
+  std::add_pointer_t<int(__VA_ARGS__)> member = nullptr;
+#include "tests/transport/cuda/fake/later_entries.inc"
+#undef FARPAGE_CUDA_ENTRY
+};
+
+}  // namespace farpage::cuda
