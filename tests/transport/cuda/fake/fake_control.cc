@@ -127,9 +127,9 @@ int broken_rules(const char** last) {
 }  // namespace
 
 const FakeControl* farpage_fake_cuda() {
-  static constexpr FakeControl control{reset,     live, fail_call,       end_context, hold, release,
+  static constexpr FakeControl kControl{reset,     live, fail_call,       end_context, hold, release,
                                        nic_write, peek, describe_handle, broken_rules};
-  return &control;
+  return &kControl;
 }
 
 }  // namespace farpage::cuda

@@ -12,7 +12,7 @@ constexpr uint64_t kHostPage = 4096;
 
 template <typename T>
 void put(void* to, T value) {
-  std::memcpy(to, &value, sizeof value);
+  std::memcpy(to, &value, sizeof(T));
 }
 
 // One value; zero or null where there is no range, as cuPointerGetAttributes says.

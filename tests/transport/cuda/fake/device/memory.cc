@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <new>
 #include <utility>
 
@@ -57,8 +58,12 @@ bool Range::map(uint64_t offset, Mapping mapping) {
 
 void Range::unmap(uint64_t offset) {
   const auto gone = mappings.find(offset);
-  ::mmap(reached->at() + offset, gone->second.bytes, PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  std::byte* const at = reached->at() + offset;
+  // Else device work would go on reading what is gone, and no test would see it.
+  if (::mmap(at, gone->second.bytes, PROT_NONE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != at) {
+    std::abort();
+  }
   mappings.erase(gone);
 }
 
