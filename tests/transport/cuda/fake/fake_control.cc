@@ -127,8 +127,9 @@ int broken_rules(const char** last) {
 }  // namespace
 
 const FakeControl* farpage_fake_cuda() {
-  static constexpr FakeControl kControl{reset,     live, fail_call,       end_context, hold, release,
-                                       nic_write, peek, describe_handle, broken_rules};
+  static constexpr FakeControl kControl{
+      reset,   live,      fail_call, end_context,     hold,
+      release, nic_write, peek,      describe_handle, broken_rules};
   return &kControl;
 }
 
