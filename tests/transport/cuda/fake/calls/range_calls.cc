@@ -1,7 +1,5 @@
 // CUDA Driver API: what an address is, Unified Addressing, and descriptors of ranges.
 
-#include <cstring>
-
 #include "tests/transport/cuda/fake/device/handles.h"
 #include "tests/transport/cuda/fake/state.h"
 
@@ -12,7 +10,7 @@ constexpr uint64_t kHostPage = 4096;
 
 template <typename T>
 void put(void* to, T value) {
-  std::memcpy(to, &value, sizeof(T));
+  *static_cast<T*>(to) = value;  // the caller gives a variable of that type
 }
 
 // One value; zero or null where there is no range, as cuPointerGetAttributes says.
