@@ -172,15 +172,14 @@ class FarpageTier(SecondaryTierManager):
             self._worth.prefilled(self._tokens_of(job_metadata.keys), time.monotonic() - since_s)
 
     def _submit(self, transfer: TransferJob, timeout_s: float, *, is_load: bool) -> None:
-        keys, chunks = list(transfer.keys), transfer.chunk_ids
-        names = self._lookups.names(keys, transfer.req_context.req_id)
+        keys, chunks, request = list(transfer.keys), transfer.chunk_ids, transfer.req_context.req_id
 
         def begin(left_s: float) -> farpage.Ticket:
             client, memory = self._connection.client, self._chunks
             if client is None or memory is None:
                 raise farpage.UnavailableError(self._connection.why_not)
             call = client.fetch if is_load else client.put
-            return call(names, memory.at(chunks), timeout_s=left_s)
+            return call(self._lookups.names(keys, request), memory.at(chunks), timeout_s=left_s)
 
         self._transfers.submit(Job(transfer.job_id, keys, is_load, len(keys) * self._chunk_bytes, timeout_s, begin))
 
