@@ -26,6 +26,7 @@ BANNED_ANYWHERE = {
 BANNED_IN_TESTS = {
     r"\b(sleep_for|sleep_until|usleep|nanosleep)\s*\(": "a test waits for an event with a deadline, never for a while",
     r"(?<![\w.>])(::)?sleep\s*\(": "a test waits for an event with a deadline, never for a while",
+    r"\bKilledBySignal\b": "a crash is a sanitizer's finding: ask the kernel with a system call",
 }
 WALL_CLOCK = "a wall clock is set, forward and back: use base/clock.h"
 CLOCKS = "base/clock.cc"  # has the wall clock, which shows that the other one stood still

@@ -230,7 +230,8 @@ class BannedTest(RuleTest):
             self.assert_breaks("banned", {"cli/a.cc": f"\n{call}\n"}, "cli/a.cc:2: ")
 
     def test_waiting_for_a_while(self):
-        for call in ("std::this_thread::sleep_for(x);", "usleep(5);", "::sleep(1);", "sleep(1);"):
+        for call in ("std::this_thread::sleep_for(x);", "usleep(5);", "::sleep(1);", "sleep(1);",
+                     "EXPECT_EXIT(f(), KilledBySignal(9), x);"):
             self.assert_breaks("banned", {"tests/base/a.cc": call}, "tests/base/a.cc:1: ")
             self.assert_keeps("banned", {"bench/a.cc": call})
 
