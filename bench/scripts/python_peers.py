@@ -19,9 +19,9 @@ PYTHON = HERE.parents[1] / "python"
 PACKAGES = {"redis": "redis", "mooncake": "mooncake-transfer-engine-non-cuda", "nixl": "nixl"}
 HELD_BYTES = 256 << 20
 SHAPES = (("64 KiB × 32", 64 << 10, 32), ("2 MiB × 8", 2 << 20, 8))
-KEYS = ("redis-py", "mooncake", "nixl", "nixl-tcp")
+KEYS = ("redis-py", "mooncake", "mooncake-puts", "nixl", "nixl-tcp")
 UNITS = """
-GB/s are 10⁹ bytes of values a second, in one process that gets batch after batch, drawn at random from 256 MiB; Farpage checks each page.
+GB/s are 10⁹ bytes of values a second, in one process that gets batch after batch, drawn at random from 256 MiB; Farpage checks each page. Puts: 256 MiB of new values, which are then removed.
 """
 
 
@@ -41,20 +41,21 @@ class PythonCases:
                             "FARPAGE_LIBRARY": str(pathlib.Path(options.farpage).resolve().parents[1] / "lib/libfarpage.so")}
 
     def command(self, store, role, where, page_bytes, batch):
-        return [self.interpreter, "-B", str(HERE / f"get_{store}.py"), role, where, "--page-bytes", str(page_bytes), "--pages",
+        return [self.interpreter, "-B", str(HERE / f"store_{store}.py"), role, where, "--page-bytes", str(page_bytes), "--pages",
                 str(HELD_BYTES // page_bytes), "--batch", str(batch), "--seconds", str(self.seconds)]
 
     @contextlib.contextmanager
-    def filled(self, store, where, page_bytes, batch):
-        """A function that gets pages for a while: GB a second."""
-        hold = self.command(store, "hold", where, page_bytes, batch)
+    def held(self, roles, store, where, page_bytes, batch):
+        """A function that gets pages for a while, or puts them: GB a second."""
+        holder_role, role = roles
+        hold = self.command(store, holder_role, where, page_bytes, batch)
         with running(hold, env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as holder:
             if not any(line.strip() == "ready" for line in holder.stdout):
-                raise Failure(f"{store} was not filled")
-            yield lambda: self.rate(store, where, page_bytes, batch)
+                raise Failure(f"{store} does not hold its pages")
+            yield lambda: self.rate(role, store, where, page_bytes, batch)
 
-    def rate(self, store, where, page_bytes, batch):
-        printed = run(self.command(store, "get", where, page_bytes, batch), env=self.environment)
+    def rate(self, role, store, where, page_bytes, batch):
+        printed = run(self.command(store, role, where, page_bytes, batch), env=self.environment)
         return float(printed.splitlines()[-1]) / 1e9
 
     @contextlib.contextmanager
@@ -92,19 +93,21 @@ class PythonCases:
             yield address
 
     @contextlib.contextmanager
-    def beside(self, backend, store, server, page_bytes, batch):
+    def beside(self, roles, backend, store, server, page_bytes, batch):
         with contextlib.ExitStack() as stack:
             node = stack.enter_context(self.farpage(backend, page_bytes))
-            ours = stack.enter_context(self.filled("farpage", node, page_bytes, batch))
+            ours = stack.enter_context(self.held(roles, "farpage", node, page_bytes, batch))
             where = stack.enter_context(server())
-            yield Sides(ours, stack.enter_context(self.filled(store, where, page_bytes, batch)))
+            yield Sides(ours, stack.enter_context(self.held(roles, store, where, page_bytes, batch)))
 
     def every(self):
-        peers = (("redis-py", "redis-py, MGET", "tcp", "redis", self.redis),
-                 ("mooncake", "Mooncake's store, batch_get_into", "tcp", "mooncake", self.mooncake),
-                 ("nixl", "NIXL, prepared READ", "shm", "nixl", self.nixl),
-                 ("nixl-tcp", "NIXL, prepared READ, UCX_TLS=tcp", "tcp", "nixl", self.nixl_over_tcp))
+        gets, puts = ("hold", "get"), ("offer", "put")
+        peers = (("redis-py", "redis-py, MGET", gets, "tcp", "redis", self.redis),
+                 ("mooncake", "Mooncake's store, batch_get_into", gets, "tcp", "mooncake", self.mooncake),
+                 ("mooncake-puts", "Mooncake's store, batch_put_from", puts, "tcp", "mooncake", self.mooncake),
+                 ("nixl", "NIXL, prepared READ", gets, "shm", "nixl", self.nixl),
+                 ("nixl-tcp", "NIXL, prepared READ, UCX_TLS=tcp", gets, "tcp", "nixl", self.nixl_over_tcp))
         for shape, page_bytes, batch in SHAPES:
-            for key, peer, backend, *sides in peers:
+            for key, peer, roles, backend, *sides in peers:
                 yield Case(key, f"Python, {backend}, {shape}", peer, "GB/s", 1.0,
-                           functools.partial(self.beside, backend, *sides, page_bytes, batch))
+                           functools.partial(self.beside, roles, backend, *sides, page_bytes, batch))

@@ -4,11 +4,11 @@ import os
 import pathlib
 import sys
 
-import get_loop
+import store_loop
 import numpy
 from nixl._api import nixl_agent, nixl_agent_config
 
-options = get_loop.parse(__doc__)
+options = store_loop.parse(__doc__)
 agent = nixl_agent(options.role, nixl_agent_config(backends=["UCX"]))
 shared = pathlib.Path(options.where)  # a folder: who holds writes there what who gets needs
 rows = options.pages if options.role == "hold" else options.batch
@@ -21,12 +21,12 @@ def descriptors(address, count):
 
 if options.role == "hold":
     for number in range(options.pages):
-        memory[number] = numpy.frombuffer(get_loop.content(number, options.page_bytes), numpy.uint8)
+        memory[number] = numpy.frombuffer(store_loop.content(number, options.page_bytes), numpy.uint8)
 registered = agent.register_memory([(memory.ctypes.data, memory.nbytes, 0, "")], "DRAM")
 if options.role == "hold":
     (shared / "address").write_text(str(memory.ctypes.data))
     (shared / "metadata").write_bytes(agent.get_agent_metadata())
-    get_loop.hold()
+    store_loop.hold()
 else:
     holder = agent.add_remote_agent((shared / "metadata").read_bytes())
     theirs = agent.prep_xfer_dlist(holder, descriptors(int((shared / "address").read_text()), options.pages), "DRAM")
@@ -42,7 +42,7 @@ else:
             sys.exit(f"nixl: a transfer ended as {state}")
         agent.release_xfer_handle(handle)
 
-    get_loop.measure(options, get, memory.__getitem__)
+    store_loop.measure(options, get, memory.__getitem__)
     agent.release_dlist_handle(ours)
     agent.release_dlist_handle(theirs)
     agent.remove_remote_agent(holder)

@@ -1,4 +1,4 @@
-"""Python programs that get pages from a store: their arguments, and how they measure.
+"""Python programs that get pages from a store, or put them: their arguments, and how they measure.
 
 Each runs in an interpreter that has its store's package, so this module needs the standard library
 alone.
@@ -10,15 +10,17 @@ import sys
 import time
 
 WARM_S = 0.3
+REUSE_S = 0.5  # until a store may use again what was removed
 
 
 def parse(description):
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("role", choices=["hold", "get"], help="hold: fill the store, and keep it until stdin ends")
+    parser.add_argument("role", choices=["hold", "offer", "get", "put"],
+                        help="hold: fill the store, and keep it until stdin ends; offer: keep it empty")
     parser.add_argument("where", help="of the store")
     parser.add_argument("--page-bytes", type=int, required=True)
     parser.add_argument("--pages", type=int, required=True, help="in the store, named page/0, page/1 …")
-    parser.add_argument("--batch", type=int, required=True, help="pages of one get")
+    parser.add_argument("--batch", type=int, required=True, help="pages of one get, or put")
     parser.add_argument("--seconds", type=float, default=3)
     return parser.parse_args()
 
@@ -32,7 +34,7 @@ def content(number, page_bytes):
 
 
 def hold():
-    """Says that the store is filled, and waits until stdin ends."""
+    """Says that the store is there, and waits until stdin ends."""
     print("ready", flush=True)
     sys.stdin.read()
 
@@ -60,3 +62,25 @@ def measure(options, get, page_at):
             break
     check(last)
     print(batches * options.batch * options.page_bytes / took_s)
+
+
+def measure_puts(options, put, remove):
+    """Prints bytes a second. `put(names)` stores pages that the store has not; `remove(names)` is
+    not part of the time."""
+    names = [name(number) for number in range(options.pages)]
+    batches = [names[first:first + options.batch] for first in range(0, options.pages, options.batch)]
+    def once():
+        begun = time.perf_counter()
+        for batch in batches:
+            put(batch)
+        took_s = time.perf_counter() - begun
+        for batch in batches:
+            remove(batch)
+        time.sleep(REUSE_S)
+        return took_s
+    once()
+    rounds, sum_s = 0, 0
+    while sum_s < options.seconds:
+        sum_s += once()
+        rounds += 1
+    print(rounds * options.pages * options.page_bytes / sum_s)

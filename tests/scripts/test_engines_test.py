@@ -1,0 +1,164 @@
+"""scripts/test-engines, with a toy for an engine: what it says of files that pass, fail, or do not
+end, and of an environment that cannot be made."""
+
+import hashlib
+import json
+import os
+import pathlib
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+RUN_FILES = SOURCE / "tests/python/engines/run_files.py"
+LOCK = "toy==1.2\n"
+PATIENCE_S = 20
+TEST = """
+import pathlib, sys, unittest
+class Test(unittest.TestCase):
+    def test(self):
+        {}
+unittest.main()
+"""
+PASSES = TEST.format("self.assertEqual(sys.path[0], str(pathlib.Path(__file__).parent))")
+FAILS = TEST.format("self.fail('the toy is broken')")
+PASSES_THE_SECOND_TIME = TEST.format("""path = pathlib.Path(sys.argv[0]).with_suffix('.seen')
+        seen = path.exists()
+        path.touch()
+        self.assertTrue(seen)""")
+SKIPS = 'print("skipped: the toy has no wheels")\n'
+HANGS = "import signal\nprint('hangs', flush=True)\nwhile True: signal.pause()\n"
+LEAVES_A_PROCESS = """
+import pathlib, subprocess, sys
+pathlib.Path(sys.argv[0]).with_suffix('.pid').write_text(str(subprocess.Popen(['sleep', '1000']).pid))
+"""
+
+
+def has_ended(pid):
+    """Or ends soon: it may have been killed a moment ago."""
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([descriptor], [], [], PATIENCE_S)[0])
+    finally:
+        os.close(descriptor)
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="fp"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def write(self, path, text):
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        file.chmod(0o755)
+        return file
+
+
+class TestEnginesTest(Folder):
+    def setUp(self):
+        super().setUp()
+        for script in ("scripts/test-engines", "tests/python/engines/run_files.py"):
+            self.write(script, (SOURCE / script).read_text())
+        self.write("tests/python/engines/locks/toy.txt", LOCK)
+        self.write("tests/python/engines/locks/cuda_stubs.py", "")
+        self.write("build/dev/bin/farpage", "")
+        self.write("build/dev/lib/libfarpage.so", "")
+        for tool in ("gcc", "nm", "ninja"):
+            self.write(f"bin/{tool}", "#!/bin/sh\n")
+        self.cache = self.folder / "home/.cache/farpage-engines"
+
+    def make_environment(self):
+        folder = self.cache / f"toy-{hashlib.sha256(LOCK.encode()).hexdigest()[:16]}"
+        (folder / "bin").mkdir(parents=True)
+        (folder / "bin/python").symlink_to("/usr/bin/python3")
+        (folder / "whole").touch()
+
+    def run_tests(self, *arguments, **files):
+        for name, text in files.items():
+            self.write(f"tests/python/engines/toy_{name}_test.py", text)
+        environment = {**os.environ, "HOME": str(self.folder / "home"), "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
+        result = subprocess.run(["/usr/bin/python3", "-B", self.folder / "scripts/test-engines", *arguments], env=environment, capture_output=True,
+                                text=True, check=False)
+        if "the locks are for" in result.stdout:
+            self.skipTest("hardware: /usr/bin/python3 is not the Python of the locks")
+        return result
+
+    def test_that_all_pass(self):
+        self.make_environment()
+        result = self.run_tests(a=PASSES, b=SKIPS, c_long=FAILS)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        rows = result.stdout.splitlines()[2:]
+        self.assertRegex(rows[0], r"^\| toy 1.2 \| toy_a_test \| passed \| 1 tests, \d+ s \|$")
+        self.assertEqual(rows[1:], ["| toy 1.2 | toy_b_test | skipped | the toy has no wheels |",
+                                    "| toy 1.2 | toy_c_long_test | left out | runs with --long |"])
+
+    def test_one_that_fails_each_time_is_an_error(self):
+        self.make_environment()
+        result = self.run_tests(a=PASSES, b=FAILS)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stdout.count("AssertionError: the toy is broken"), 2)
+        self.assertIn("=== once more, alone: toy_b_test\n", result.stdout)
+        self.assertIn("| toy_b_test | failed | 1 tests, ", result.stdout)
+
+    def test_one_that_fails_once_is_named(self):
+        self.make_environment()
+        result = self.run_tests(a=PASSES_THE_SECOND_TIME, b=PASSES)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(result.stdout.splitlines()[-1], "flaky (engines): toy_a_test (toy 1.2) failed at first, and passed alone: mend them")
+
+    def test_a_long_one_runs_where_it_is_asked_for(self):
+        self.make_environment()
+        result = self.run_tests("--long", c_long=FAILS)
+        self.assertEqual(result.returncode, 1)
+
+    def test_files_without_tests_have_failed(self):
+        self.make_environment()
+        self.assertEqual(self.run_tests(a="").returncode, 1)
+        self.assertEqual(self.run_tests(a="import there_is_no_such_module\n").returncode, 1)
+
+    def test_an_environment_that_cannot_be_made_is_skipped_out_loud(self):
+        self.write(self.cache / "uv/bin/uv", "#!/bin/sh\nexit 7\n")
+        result = self.run_tests(a=FAILS)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertRegex(result.stdout, r"\| toy 1.2 \|  \| skipped \| its environment cannot be made: .*exit status 7")
+
+    def test_no_build(self):
+        result = self.run_tests("--build", str(self.folder / "nowhere"))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("nowhere/bin/farpage is not there: cmake --build --preset dev", result.stderr)
+
+
+class RunFilesTest(Folder):
+    def run_files(self, *files, timeout_s=60, modules=""):
+        command = [sys.executable, "-B", RUN_FILES, "--import", modules, "--jobs", "2", "--timeout", str(timeout_s), *files]
+        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        return {pathlib.Path(each["file"]).name: each for each in map(json.loads, printed.splitlines())}
+
+    def test_each_file_is_the_main_module_of_a_process_of_its_own(self):
+        text = "import os, sys\nprint(__name__, sys.argv == [__file__], sys.path[0], os.getpid() == os.getsid(0), 'wave' in sys.modules)\nsys.exit({})\n"
+        files = [self.write(f"{code}.py", text.format(code)) for code in (0, 3)]
+        results = self.run_files(*files, modules="json,wave")
+        self.assertEqual({name: each["code"] for name, each in results.items()}, {"0.py": 0, "3.py": 3})
+        self.assertEqual({each["said"] for each in results.values()}, {f"__main__ True {self.folder} True True\n"})
+
+    def test_one_that_does_not_end_is_ended_and_keeps_no_other_back(self):
+        results = self.run_files(self.write("hangs.py", HANGS), self.write("other.py", "print('other')"), timeout_s=5)
+        self.assertEqual(results["hangs.py"]["code"], -9)
+        self.assertEqual(results["hangs.py"]["said"], "hangs\n\nit has not ended for 5.0 s\n")
+        self.assertEqual((results["other.py"]["code"], results["other.py"]["said"]), (0, "other\n"))
+
+    def test_what_a_file_leaves_behind_ends(self):
+        self.assertEqual(self.run_files(self.write("leaves.py", LEAVES_A_PROCESS))["leaves.py"]["code"], 0)
+        self.assertTrue(has_ended(int((self.folder / "leaves.pid").read_text())))
+
+
+if __name__ == "__main__":
+    unittest.main()
