@@ -20,12 +20,10 @@ if TYPE_CHECKING:
 
     from farpage.client import Client
 
-# farpage_page_t as six words: a row of them is filled and copied several times as fast as one of a
-# structured type, but for its key, of two words.
+# farpage_page_t as six words, of which its key takes two: a row of them is filled and copied
+# several times as fast as one of a structured type.
 PAGE_WORDS = 6
 PAGE_SIZE, KEY, DATA, BYTES, MIN_VERSION = 0, 1, 3, 4, 5
-KEY_TYPE = numpy.dtype("V16")
-_PAGE_TYPE = numpy.dtype({"names": ["key"], "formats": [KEY_TYPE], "offsets": [8 * KEY], "itemsize": 8 * PAGE_WORDS})
 _WORDS: dict[str, Any] = {"dtype": numpy.uint64}  # arange() is typed without it
 SPARE = 4  # pages of operations to come, in the same place as of one before
 _byte_at: Any = ctypes.c_char.from_buffer
@@ -141,18 +139,17 @@ class Region:
 class Pages:
     """Where pages lie: one place for each, in registered memory. `len()` says how many."""
 
-    __slots__ = ("_array", "_keys", "place", "read_only", "region", "rows")
+    __slots__ = ("_array", "place", "read_only", "region", "rows")
 
     def __init__(self, rows: NDArray[Any], read_only: bool, *, region: Region | None = None,
                  array: NDArray[Any] | None = None, place: Any = None) -> None:
         self.rows, self.read_only = rows, read_only  # rows: (pages, PAGE_WORDS)
-        self._keys = rows.view(_PAGE_TYPE)["key"]
         self.region = region  # whose pages() made them
         self._array = array  # which keeps the memory while an operation begins
         self.place = place  # of pages that lie in one row, and may do so again
 
     def name(self, keys: NDArray[Any]) -> None:
-        self._keys[...] = keys.view(KEY_TYPE)
+        self.rows[:, KEY:DATA] = keys.view(numpy.uint64)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -160,10 +157,13 @@ class Pages:
     def at(self, places: ArrayLike) -> Pages:
         """Those at these places, counted from 0, in this order. Costs less than `Region.pages()`:
         engines make the pages of all their memory once. InvalidError: there is no such page."""
-        chosen = numpy.atleast_1d(numpy.asarray(places))
+        chosen = numpy.atleast_1d(places)
+        if chosen.dtype.kind == "u":
+            chosen = chosen.astype(numpy.int64)  # what does not fit is below 0
         try:
-            if chosen.size and chosen.min() >= 0:
-                return Pages(self.rows[chosen], self.read_only, region=self.region)
+            # Python's min() and take() cost a third of what chosen.min() and rows[chosen] do.
+            if chosen.size and min(chosen.tolist()) >= 0:
+                return Pages(self.rows.take(chosen, axis=0), self.read_only, region=self.region)
         except (IndexError, TypeError):
             pass
         if not chosen.size:

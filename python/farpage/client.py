@@ -39,7 +39,6 @@ SPIN_US = 200  # the client's threads wait for the next call: Python comes back 
 LOOKS = 4  # at operations whose ticket was dropped, in each submission
 FORKED = "this client was opened before the fork: the child opens one of its own"
 _VERSION = numpy.dtype("u8")
-_byte_at: Any = ctypes.c_char.from_buffer
 
 Setting = Union[str, int, float, bool]
 
@@ -313,7 +312,7 @@ class Client:
 
     def _name(self, call: Any, answer: Callable[[Operation], Any], keys: Keys, timeout_s: float | None) -> Ticket:
         operation = Operation(self, is_write=answer is tickets.removed)
-        return self._submit(call, answer, keys_of(keys)[0].copy(), operation, timeout_s)
+        return self._submit(call, answer, keys_of(keys)[0], operation, timeout_s)
 
     def _submit(self, call: Any, answer: Callable[[Operation], Any], rows: Any, operation: Operation, timeout_s: float | None) -> Ticket:
         if self._let_gone:
@@ -325,7 +324,7 @@ class Client:
             if completions is not None:
                 watch = completions.watch()
                 told = ctypes.byref(Notification(ctypes.sizeof(Notification), completions.handle, watch.tag))
-            arguments = (opened, ctypes.byref(_byte_at(rows)) if len(rows) else None, len(rows), timeout_us, told, ctypes.byref(operation.handle))
+            arguments = (opened, address_of(rows) if len(rows) else None, len(rows), timeout_us, told, ctypes.byref(operation.handle))
             code = call(*arguments)
             if code == EXHAUSTED and self._let_gone:  # the place of one that is released, perhaps
                 self._sweep_all()

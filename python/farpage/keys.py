@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy
 
 from farpage._library import KEY_BYTES, c, check
+from farpage.buffers import address_of
 from farpage.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -100,9 +101,9 @@ class KeySpace:
             names = [_bytes_of(each, "a page's name") for each in names]
         if len(set(map(len, names))) != 1:
             return keys_of([self.key(name) for name in names])[0]
-        keys = ctypes.create_string_buffer(KEY_BYTES * len(names))
-        check(c.keys(self._namespace, len(self._namespace), b"".join(names), len(names[0]), len(names), keys))
-        return numpy.frombuffer(memoryview(keys), numpy.uint8).reshape(-1, KEY_BYTES)
+        keys = numpy.empty((len(names), KEY_BYTES), numpy.uint8)
+        check(c.keys(self._namespace, len(self._namespace), b"".join(names), len(names[0]), len(names), address_of(keys)))
+        return keys
 
 
 def keys_of(keys: Keys) -> tuple[numpy.typing.NDArray[numpy.uint8], bool]:

@@ -35,7 +35,6 @@ class _Request:
     answers: dict[bytes, bool | None] = dataclasses.field(default_factory=dict)
     # Of the last question, in its order: loads and stores of the same pages need them again.
     asked: list[bytes] = dataclasses.field(default_factory=list)
-    places: dict[bytes, int] = dataclasses.field(default_factory=dict)
     names: Any = None
 
 
@@ -68,8 +67,13 @@ class Lookups:
         if answer is _UNASKED:
             known.answers[key] = answer = None
             self._new.setdefault(request, []).append(key)
-        elif answer and known.until_s is None:
-            known.until_s = time.monotonic() + known.left_s
+        elif answer:
+            now = time.monotonic()
+            if known.until_s is None:
+                known.until_s = now + known.left_s
+            if now >= known.until_s:
+                self._figures.add("pages", "overdue")
+                known.answers[key] = answer = False
         return answer  # type: ignore[no-any-return]
 
     @property
@@ -86,9 +90,10 @@ class Lookups:
         """The pages' keys: as they were made for the request's question, if these keys were next to
         each other in it, and otherwise made anew."""
         known = self._requests.get(request)
-        first = known.places.get(keys[0]) if known is not None and keys else None
-        if known is not None and first is not None and known.asked[first:first + len(keys)] == keys:
-            return known.names[first:first + len(keys)]
+        if known is not None and keys and keys[0] in known.asked:
+            first = known.asked.index(keys[0])
+            if known.asked[first:first + len(keys)] == keys:
+                return known.names[first:first + len(keys)]
         return self._name(keys)
 
     def left_s(self, request: str) -> float:
@@ -107,13 +112,12 @@ class Lookups:
         """Sends what was asked for since, and takes the answers that are there."""
         new, self._new = self._new, {}
         if new:
-            names, first = self._name([key for keys in new.values() for key in keys]), 0
+            names, first = self._name(list(itertools.chain.from_iterable(new.values()))), 0
             for request, keys in new.items():
                 known = self._requests.get(request)
                 if known is not None:
                     known.until_s, known.left_s = None, self._timeout_s
-                    known.asked, known.places = keys, dict(zip(keys, itertools.count()))
-                    known.names = names[first:first + len(keys)]
+                    known.asked, known.names = keys, names[first:first + len(keys)]
                 first += len(keys)
             try:
                 ticket = self._begin(names)
@@ -131,12 +135,13 @@ class Lookups:
         for ticket, asked in self._asked:
             if ticket.done:
                 # For so few numbers lists cost less than arrays.
-                verdicts, reasons, took_ns = (ticket.result()[field].tolist() for field in ("verdict", "reason", "took_ns"))
-                took_s = max(took_ns, default=0) / 1e9
+                result = ticket.result()
+                found = [verdict == READY for verdict in result["verdict"].tolist()]
+                took_s = max(result["took_ns"].tolist(), default=0) / 1e9
                 self._figures.add("seconds", "lookup", took_s)
-                if is_any_late(reasons):
+                if not all(found) and is_any_late(result["reason"].tolist()):
                     self._figures.add("stalls", "lookup")
-                self._settle(asked, [verdict == READY for verdict in verdicts], took_s)
+                self._settle(asked, found, took_s)
             else:
                 waiting.append((ticket, asked))
         self._asked = waiting

@@ -73,7 +73,9 @@ class Transfers:
     def promise(self, length: int) -> bool:
         """Whether a load of so many bytes could begin now, beside those promised before: then room
         is kept for it until `end_promises()`."""
-        taken = self._promised + self._under_way[True] + sum(job.length for job in self._waiting[True])
+        taken = self._promised + self._under_way[True]
+        if self._waiting[True]:
+            taken += sum(job.length for job in self._waiting[True])
         if taken and taken + length > self._most[True]:
             return False
         self._promised += length
@@ -89,6 +91,8 @@ class Transfers:
 
     def take_ended(self) -> list[Job]:
         """Those that have ended since the last call. Does not block."""
+        if self.is_idle and not self._ended:
+            return []
         self._look()
         self._go_on()
         ended, self._ended = self._ended, []

@@ -149,10 +149,6 @@ class FarpageTier(SecondaryTierManager):
         found = self._lookups.find(key, request)
         if not found:
             return RETRY if found is None else MISS
-        if not self._lookups.left_s(request):
-            self.figures.add("pages", "overdue")
-            self._lookups.spend(key, request)
-            return MISS
         if not self._transfers.promise(self._chunk_bytes):
             return RETRY
         self._lookups.spend(key, request)
@@ -161,7 +157,8 @@ class FarpageTier(SecondaryTierManager):
     def submit_load(self, job_metadata: TransferJob) -> None:
         request = job_metadata.req_context.req_id
         self._submit(job_metadata, self._lookups.left_s(request), is_load=True)
-        self._announced.get(request, set()).difference_update(job_metadata.keys)
+        if self._announces:
+            self._announced.get(request, set()).difference_update(job_metadata.keys)
 
     def submit_store(self, job_metadata: TransferJob) -> None:
         self._submit(job_metadata, self._store_timeout_s, is_load=False)
@@ -186,6 +183,8 @@ class FarpageTier(SecondaryTierManager):
     def get_finished_jobs(self) -> Iterable[JobResult]:
         self._lookups.take()
         ended = self._transfers.take_ended()
+        if not ended:
+            return ()
         for job in ended:
             if job.is_load and job.took_s:
                 self._worth.loaded(job.done_bytes, self._tokens_of(job.done), job.took_s)
@@ -213,8 +212,8 @@ class FarpageTier(SecondaryTierManager):
     def _forget(self, request: str) -> None:
         self._lookups.forget(request)
         self._computing.pop(request, None)
-        unused = list(self._announced.pop(request, ()))
-        self._tell_ahead(unused, farpage.Client.withdraw)
+        if self._announces:
+            self._tell_ahead(list(self._announced.pop(request, ())), farpage.Client.withdraw)
 
     def _announce(self) -> None:
         """vLLM names a request's keys in its lookups and not before: they are announced as they are

@@ -10,6 +10,7 @@ import unittest
 import numpy
 from client_case import PAGE_BYTES, READY, RECOMPUTE, ClientCase, content, contents, farpage, key, keys, run_script
 from farpage.engines.connection import Connection
+from farpage.engines.figures import Figures
 from farpage.engines.lookups import Lookups
 from farpage.engines.namespaces import PIECE_BYTES, PIECES, page_space, weights_digest
 from farpage.engines.transfers import Job, Transfers
@@ -24,6 +25,7 @@ class FakeTicket:
 
     def __init__(self, verdicts=(), codes=(), took_s=0.0):
         self.done = self.released = False
+        self.results = 0  # that were asked for: each is a call of the library
         self.took_ns = int(took_s * 1e9)
         self.verdicts, self.codes = list(verdicts), list(codes)
 
@@ -31,6 +33,7 @@ class FakeTicket:
         self.done, self.released = True, released
 
     def result(self):
+        self.results += 1
         if self.codes:
             return numpy.array([(code, 1) for code in self.codes], farpage.ticket.PUT_RESULT)
         rows = numpy.zeros(len(self.verdicts), farpage.ticket.VERDICT)
@@ -108,6 +111,29 @@ class LookupsTest(unittest.TestCase):
         self.assertEqual(lookups.left_s("a"), FOREVER_S * 3 / 4)
         self.assertTrue(lookups.find(b"there", "a"))
         self.assertLess(lookups.left_s("a"), FOREVER_S * 3 / 4)
+
+    def test_answers_are_taken_once_and_then_need_no_call(self):
+        names = [b"there %d" % number for number in range(8)]
+        for name in names:
+            self.lookups.find(name, "a")
+        self.lookups.ask()
+        self.tickets[0].end()
+        self.lookups.take()
+        self.lookups.take()
+        self.assertEqual([self.lookups.find(name, "a") for name in names], [True] * 8)
+        self.lookups.ask()
+        self.assertEqual((self.tickets[0].results, len(self.tickets)), (1, 1))
+
+    def test_an_answer_without_time_for_the_load_is_none(self):
+        figures = Figures()
+        lookups = Lookups(list, self.begin, 0, figures=figures)
+        for request in "ab":
+            lookups.find(b"there", request)
+        lookups.ask()
+        self.tickets[0].end()
+        lookups.take()
+        self.assertEqual([lookups.find(b"there", request) for request in "aab"], [False] * 3)
+        self.assertEqual(figures.of("pages")["overdue"], 2)  # each page of a request counts once
 
     def test_names_of_a_question_are_made_once(self):
         made = []
