@@ -178,13 +178,21 @@ class GenerateTest(Case):
             longest_s = max(longest_s, slowest)
             print(f"{name}: {len(answers)} requests, the longest {slowest:.2f} s; pages: {dict(gained)}", flush=True)
             if name == "damaged":
-                self.assertGreater(gained["corrupt"], 0)
+                self.assertTrue(gained["corrupt"] or wait_until(lambda: self.meets_damage(set(keys), wanted), seconds=100))
             if name == "healthy":
                 self.assertGreater(gained["ready"], 0)
             if name != "killed":
                 self.wait_until_reachable()
         print(f"the longest {longest_s:.2f} s; when nothing is stored, at most {slowest_s:.2f} s", flush=True)
         self.assertLess(longest_s, DEADLINE_S + RECOMPUTES * slowest_s)
+
+    def meets_damage(self, keys, wanted):
+        """Whether a load did: a slow node may have had little when it was damaged."""
+        corrupt = self.tier._transfers.counts["corrupt"]
+        self.damage(keys)
+        for number, answer in zip(wanted, self.generate(*wanted, at_a_time=AT_A_TIME)):
+            self.assert_near(answer, wanted[number])
+        return self.tier._transfers.counts["corrupt"] > corrupt
 
     def stop(self):
         self.node.send_signal(signal.SIGSTOP)
