@@ -32,6 +32,12 @@ class Kept:
 class LifetimeTest(ClientCase):
     def setUp(self):
         self.put(key(1), content(1))
+        self.settle()
+
+    def settle(self):
+        """Until no operation lends memory any more: the next ones let it go."""
+        while self.client._operations:
+            self.client.exists(key(1)).wait()
 
     def test_a_buffer_that_is_dropped_lives_until_the_operation_is_released(self):
         kept = Kept()
@@ -53,8 +59,7 @@ class LifetimeTest(ClientCase):
         del kept
         while gone() is not None:  # the next operations let it go
             self.client.exists(key(1)).wait()
-        while self.client._operations:
-            self.client.exists(key(1)).wait()
+        self.settle()
         self.assertFalse(self.client._regions._sorted[0])
 
     def test_a_buffer_is_not_resized_or_closed_while_it_is_lent(self):
@@ -134,9 +139,8 @@ class LifetimeTest(ClientCase):
             self.assertLessEqual(dropped, seen)
             is_over = True
             ticket.wait()
-            for _ in range(len(self.client._operations)):
-                self.client.exists(key(1), timeout_s=30).wait()
-            self.assertLessEqual(len(self.client._operations), 1)
+            del ticket
+            self.settle()
 
     def test_places_of_dropped_tickets_are_taken_at_need(self):
         """Also if a submission has not looked at them yet."""
@@ -177,8 +181,7 @@ class LifetimeTest(ClientCase):
 
         with unittest.mock.patch.object(farpage._library.c, name, call), self.assertRaises(KeyboardInterrupt):
             submit()
-        while self.client._operations:
-            self.client.exists(key(1), timeout_s=30).wait()
+        self.settle()
         self.assertEqual(self.client._regions._sorted, ([], []))
 
     def test_ctrl_c_during_a_submission_keeps_its_memory_and_its_place(self):
