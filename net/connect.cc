@@ -13,7 +13,6 @@ namespace farpage {
 Result<UniqueFd> begin_connect(const Endpoint& endpoint) {
   UniqueFd fd(::socket(endpoint.family(), SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd.valid()) return fail_errno(errno, "cannot make a socket");
-  set_connection_options(fd.get());
   if (::connect(fd.get(), endpoint.address(), endpoint.bytes) == 0 || errno == EINPROGRESS) {
     return fd;
   }
@@ -25,6 +24,7 @@ Result<void> end_connect(int fd) {
   socklen_t bytes = sizeof error;
   ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
   if (error != 0) return fail(Code::kUnavailable, std::strerror(error));
+  set_connection_options(fd);
   return {};
 }
 

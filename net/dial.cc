@@ -1,8 +1,6 @@
 #include "net/dial.h"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,7 +9,6 @@
 #include "base/clock.h"
 #include "net/address/resolve.h"
 #include "net/connect.h"
-#include "net/socket_options.h"
 
 namespace farpage {
 namespace {
@@ -86,20 +83,6 @@ std::string advice_about(const std::string& node) {
 }
 
 }  // namespace
-
-void set_connection_options(int fd) {
-  constexpr int kOn = 1;
-  constexpr int kIdleSeconds = 15;
-  constexpr int kIntervalSeconds = 5;
-  constexpr int kProbes = 3;
-  constexpr int kUserTimeoutMs = 30'000;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &kOn, sizeof kOn);
-  ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &kOn, sizeof kOn);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &kIdleSeconds, sizeof kIdleSeconds);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &kIntervalSeconds, sizeof kIntervalSeconds);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof kProbes);
-  ::setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs, sizeof kUserTimeoutMs);
-}
 
 Result<std::unique_ptr<Stream>> connect_stream(const Address& address,
                                                const std::shared_ptr<TlsContext>& tls,

@@ -1,6 +1,7 @@
 #include "net/stream/stream.h"
 
 #include <fcntl.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -70,6 +71,11 @@ Transfer PlainStream::read(std::span<const iovec> parts) {
 Transfer PlainStream::write(std::span<const iovec> parts) {
   const msghdr message = message_of(parts);
   return transfer_of(::syscall(SYS_sendmsg, fd(), &message, MSG_DONTWAIT | MSG_NOSIGNAL), POLLOUT);
+}
+
+Transfer PlainStream::write_file(int file, uint64_t offset, uint64_t bytes) {
+  auto from = static_cast<off_t>(offset);
+  return transfer_of(::sendfile(fd(), file, &from, bytes), POLLOUT);
 }
 
 Result<void> read_all(Stream& stream, std::span<std::byte> bytes, uint64_t deadline_ns) {

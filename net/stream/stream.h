@@ -54,6 +54,11 @@ class PlainStream final : public Stream {
   explicit PlainStream(UniqueFd fd);
   Transfer read(std::span<const iovec> parts) override;
   Transfer write(std::span<const iovec> parts) override;
+
+  // As write(), of a file in memory, without a copy: the socket refers to the file's pages, and the
+  // peer gets what is in them as they leave this host. Where the connection has broken, the thread
+  // gets SIGPIPE, which it must ignore or block.
+  Transfer write_file(int file, uint64_t offset, uint64_t bytes);
 };
 
 // Reads or writes all of it, by the deadline (of boottime_clock). Blocks; for set-up alone.

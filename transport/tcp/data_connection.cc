@@ -15,6 +15,11 @@ constexpr uint64_t kTransferBytes = 256 * kKiB;
 constexpr uint64_t kTurnBytes = 512 * kKiB;
 constexpr int kTurnTransfers = 32;
 constexpr uint64_t kSplitBytes = 32 * kKiB;
+// Of replies with so many bytes all but the first are sent from the file behind the memory. A
+// shorter one is copied sooner: it costs a system call and a packet less, or shares them.
+constexpr uint64_t kFileBytes = 256 * kKiB;
+// What is copied of such a reply, with its header and those of the replies before it.
+constexpr uint64_t kCopiedBytes = kSplitBytes;
 
 }  // namespace
 
@@ -24,6 +29,7 @@ DataConnection::DataConnection(AsioRuntime& loop, std::unique_ptr<Stream> stream
                                TrafficCounters& traffic)
     : loop_(loop),
       stream_(std::move(stream)),
+      plain_(dynamic_cast<PlainStream*>(stream_.get())),
       watch_(loop.watch(stream_->fd())),
       channel_(std::move(channel)),
       exports_(std::move(exports)),
@@ -189,12 +195,37 @@ DataConnection::Progress DataConnection::send() {
     // Gone since it was asked for: what has been promised cannot be kept.
     const auto entry = use.find(pending.region);
     if (!entry) return Progress::kEnded;
-    add(entry->data + pending.offset, pending.reply.bytes);
+    const bool by_file = plain_ != nullptr && entry->file >= 0 && pending.reply.bytes >= kFileBytes;
+    if (by_file && i == 0 && sent_ >= sizeof pending.reply + kCopiedBytes) {
+      return send_file(*entry, pending);
+    }
+    add(entry->data + pending.offset, by_file ? kCopiedBytes : pending.reply.bytes);
+    if (by_file) break;
   }
   const Transfer sent = stream_->write(std::span(parts).first(count));
   if (sent.state != StreamState::kMoved) return stopped(sent);
-  turn_bytes_ += sent.bytes;
-  sent_ += sent.bytes;
+  count_sent(sent.bytes);
+  return Progress::kMoved;
+}
+
+// The peer gets bytes as they are when they leave this host, after the sending and before it has
+// them: as with an RDMA read. It takes a page only where header, CRC and the time since it asked
+// say so (rule 3), and no slot is written again while that time can still be short enough. After
+// the region or the channel has gone, what is queued refers to pages that nobody else gets before
+// they have left.
+DataConnection::Progress DataConnection::send_file(const Exports::Entry& entry,
+                                                   const Pending& pending) {
+  const uint64_t done = sent_ - sizeof(Reply);
+  const uint64_t part = std::min(pending.reply.bytes - done, kTransferBytes);
+  const Transfer sent = plain_->write_file(entry.file, pending.offset + done, part);
+  if (sent.state != StreamState::kMoved) return stopped(sent);
+  count_sent(sent.bytes);
+  return Progress::kMoved;
+}
+
+void DataConnection::count_sent(uint64_t bytes) {
+  turn_bytes_ += bytes;
+  sent_ += bytes;
   while (count_ > 0) {
     const uint64_t whole = sizeof(Reply) + replies_[first_].reply.bytes;
     if (sent_ < whole) break;
@@ -202,7 +233,6 @@ DataConnection::Progress DataConnection::send() {
     first_ = (first_ + 1) % kMostReplies;
     --count_;
   }
-  return Progress::kMoved;
 }
 
 // False: it waits for room at the channel.

@@ -15,7 +15,8 @@
 namespace farpage::tcp {
 
 // One channel's connection at the node: reads requests, looks every address up in the
-// registrations, and moves bytes between socket and registered memory, with no copy between.
+// registrations, and moves bytes between socket and registered memory, with no copy between. Of a
+// large page, the socket refers to the memory itself.
 // Replies go out in the order of the requests. A request that is refused is answered, and ends the
 // connection. All of it on one I/O thread.
 class DataConnection : public std::enable_shared_from_this<DataConnection> {
@@ -44,6 +45,8 @@ class DataConnection : public std::enable_shared_from_this<DataConnection> {
   void advance();
   Progress receive();
   Progress send();
+  Progress send_file(const Exports::Entry& entry, const Pending& pending);
+  void count_sent(uint64_t bytes);
   Progress stopped(const Transfer& transfer);
   void take_requests(const Exports::Use& use);
   void take(const Request& request, const Exports::Use& use);
@@ -54,6 +57,7 @@ class DataConnection : public std::enable_shared_from_this<DataConnection> {
 
   AsioRuntime& loop_;
   std::unique_ptr<Stream> stream_;
+  PlainStream* const plain_;      // stream_, if it can send files; null: TLS
   std::unique_ptr<Watch> watch_;  // after stream_: it goes first
   std::shared_ptr<TargetState> channel_;
   std::shared_ptr<const Exports> exports_;

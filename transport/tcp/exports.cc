@@ -32,7 +32,7 @@ std::optional<Exports::Entry> Exports::Use::find(const RegionKey& key) const {
   return slot.entry;
 }
 
-RegionKey Exports::add(std::byte* data, uint64_t bytes, Access access, uint64_t channel) {
+RegionKey Exports::add(const Entry& entry) {
   std::lock_guard lock(mutex_);
   if (free_.empty()) {
     const Place at = place(slots_);
@@ -45,7 +45,7 @@ RegionKey Exports::add(std::byte* data, uint64_t bytes, Access access, uint64_t 
   free_.pop_back();
   const Place at = place(index);
   Slot& slot = blocks_[at.block].load(std::memory_order_relaxed)[at.slot];
-  slot.entry = {data, bytes, access, channel};
+  slot.entry = entry;
   if (++last_generation_ == 0) ++last_generation_;
   slot.generation.store(last_generation_, std::memory_order_release);
   return {index, last_generation_};
@@ -79,19 +79,23 @@ void Exports::wait_for_uses() {
   }
 }
 
-Result<Region> make_exported_region(const std::shared_ptr<Exports>& exports, uint64_t bytes,
-                                    Access access, uint64_t channel) {
-  auto mapping = take_peer_memory(bytes, access, /*pinned=*/false);
-  if (!mapping) return tl::unexpected(mapping.error());
-  return export_memory(exports, std::move(*mapping), bytes, access, channel);
+Region export_readable(const std::shared_ptr<Exports>& exports, Mapping memory, UniqueFd file,
+                       uint64_t bytes) {
+  std::byte* data = memory.data();
+  const RegionKey key = exports->add({data, bytes, Access::kRemoteRead, 0, file.get()});
+  return Region(
+      {data, bytes}, Access::kRemoteRead, 0,
+      std::make_unique<ExportedBacking>(exports, std::move(memory), std::move(file), key));
 }
 
-Region export_memory(const std::shared_ptr<Exports>& exports, Mapping memory, uint64_t bytes,
-                     Access access, uint64_t channel) {
-  std::byte* data = memory.data();
-  const RegionKey key = exports->add(data, bytes, access, channel);
-  return Region({data, bytes}, access, 0,
-                std::make_unique<ExportedBacking>(exports, std::move(memory), key));
+Result<Region> make_writable(const std::shared_ptr<Exports>& exports, uint64_t bytes,
+                             uint64_t channel) {
+  auto memory = take_peer_memory(bytes, Access::kRemoteWrite, /*pinned=*/false);
+  if (!memory) return tl::unexpected(memory.error());
+  std::byte* data = memory->data();
+  const RegionKey key = exports->add({data, bytes, Access::kRemoteWrite, channel});
+  return Region({data, bytes}, Access::kRemoteWrite, 0,
+                std::make_unique<ExportedBacking>(exports, std::move(*memory), UniqueFd(), key));
 }
 
 }  // namespace farpage::tcp

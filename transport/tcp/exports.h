@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/memory/mapping.h"
+#include "base/unique_fd.h"
 #include "transport/memory.h"
 #include "transport/tcp/wire.h"
 
@@ -26,6 +27,7 @@ class Exports {
     uint64_t bytes = 0;
     Access access = Access::kLocal;
     uint64_t channel = 0;  // kRemoteWrite: the one that may write
+    int file = -1;         // kRemoteRead: the file behind `data`, from its start; -1: none
   };
 
   // One I/O thread. The count is odd while bytes move.
@@ -54,7 +56,7 @@ class Exports {
   };
 
   ~Exports();
-  RegionKey add(std::byte* data, uint64_t bytes, Access access, uint64_t channel);
+  RegionKey add(const Entry& entry);
   void remove(const RegionKey& key);
   // Returns once every Use that began before has ended.
   void wait_for_uses();
@@ -87,19 +89,25 @@ class Exports {
 
 // Memory behind an exported region.
 struct ExportedBacking final : Region::Backing {
-  ExportedBacking(std::shared_ptr<Exports> table, Mapping memory, const RegionKey& region_key)
-      : exports(std::move(table)), mapping(std::move(memory)), key(region_key) {}
+  ExportedBacking(std::shared_ptr<Exports> table, Mapping memory, UniqueFd memory_file,
+                  const RegionKey& region_key)
+      : exports(std::move(table)),
+        mapping(std::move(memory)),
+        file(std::move(memory_file)),
+        key(region_key) {}
   ~ExportedBacking() override { exports->remove(key); }
 
   std::shared_ptr<Exports> exports;
   Mapping mapping;
+  UniqueFd file;
   RegionKey key;
 };
 
-Result<Region> make_exported_region(const std::shared_ptr<Exports>& exports, uint64_t bytes,
-                                    Access access, uint64_t channel);
-// Of memory that has been taken.
-Region export_memory(const std::shared_ptr<Exports>& exports, Mapping memory, uint64_t bytes,
-                     Access access, uint64_t channel);
+// Memory that every peer may read: a mapping of `file`.
+Region export_readable(const std::shared_ptr<Exports>& exports, Mapping memory, UniqueFd file,
+                       uint64_t bytes);
+// New memory that one channel's peer may write.
+Result<Region> make_writable(const std::shared_ptr<Exports>& exports, uint64_t bytes,
+                             uint64_t channel);
 
 }  // namespace farpage::tcp

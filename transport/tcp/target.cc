@@ -60,7 +60,7 @@ void TargetState::close() {
 }
 
 Result<Region> TcpTarget::allocate_writable(uint64_t bytes) {
-  return make_exported_region(exports_, bytes, Access::kRemoteWrite, state_->number);
+  return make_writable(exports_, bytes, state_->number);
 }
 
 void TcpTarget::close() {

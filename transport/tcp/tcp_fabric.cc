@@ -1,6 +1,8 @@
 #include "transport/tcp/tcp_fabric.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <signal.h>
 
 #include <atomic>
 #include <cstring>
@@ -24,7 +26,14 @@ namespace {
 class IoThread {
  public:
   explicit IoThread(std::shared_ptr<Exports> exports)
-      : exports_(std::move(exports)), user_(exports_->add_user()) {}
+      : exports_(std::move(exports)), user_(exports_->add_user()) {
+    loop_.run([] {
+      sigset_t broken;  // PlainStream::write_file()
+      sigemptyset(&broken);
+      sigaddset(&broken, SIGPIPE);
+      ::pthread_sigmask(SIG_BLOCK, &broken, nullptr);
+    });
+  }
   ~IoThread() {
     loop_.run([this] {
       stopped_ = true;
@@ -74,13 +83,17 @@ class TcpFabricOf final : public TcpFabric, public TrafficSource, public Lasting
   const Capabilities& capabilities() const override { return capabilities_; }
 
   Result<Region> allocate_readable(uint64_t bytes) override {
-    return make_exported_region(exports_, bytes, Access::kRemoteRead, 0);
+    UniqueFd file;
+    auto memory = take_lasting_memory(bytes, file);
+    if (!memory) return tl::unexpected(memory.error());
+    return export_readable(exports_, std::move(*memory), std::move(file), bytes);
   }
 
   Result<Region> allocate_lasting(uint64_t bytes, UniqueFd& file) override {
     auto memory = take_lasting_memory(bytes, file);
     if (!memory) return tl::unexpected(memory.error());
-    return export_memory(exports_, std::move(*memory), bytes, Access::kRemoteRead, 0);
+    UniqueFd own(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));  // -1: its pages are copied
+    return export_readable(exports_, std::move(*memory), std::move(own), bytes);
   }
 
   Result<Region> register_local(const MemoryRange& range) override {

@@ -28,7 +28,7 @@ TEST_F(TcpExports, EachRegionIsFoundByItsOwnKeyHoweverManyThereAre) {
   constexpr uint64_t kRegions = 1'000;
   std::vector<RegionKey> keys;
   for (uint64_t i = 0; i < kRegions; ++i) {
-    keys.push_back(exports_.add(memory_.data(), i, Access::kRemoteWrite, i + 7));
+    keys.push_back(exports_.add({memory_.data(), i, Access::kRemoteWrite, i + 7}));
   }
   for (uint64_t i = 0; i < kRegions; ++i) {
     const auto entry = find(keys[i]);
@@ -46,24 +46,24 @@ TEST_F(TcpExports, NothingIsFoundByAKeyThatNobodyGaveOut) {
       EXPECT_FALSE(find({index, generation}).has_value()) << index << ' ' << generation;
     }
   }
-  const RegionKey key = exports_.add(memory_.data(), 1, Access::kRemoteRead, 0);
+  const RegionKey key = exports_.add({memory_.data(), 1, Access::kRemoteRead, 0});
   EXPECT_FALSE(find({key.index, key.generation + 1}).has_value());
   EXPECT_FALSE(find({key.index, 0}).has_value());
   EXPECT_FALSE(find({key.index + 1, 0}).has_value());
 }
 
 TEST_F(TcpExports, ARegionThatTakesThePlaceOfAnotherIsNotFoundByThatOnesKey) {
-  const RegionKey former = exports_.add(memory_.data(), 1, Access::kRemoteRead, 0);
+  const RegionKey former = exports_.add({memory_.data(), 1, Access::kRemoteRead, 0});
   exports_.remove(former);
   EXPECT_FALSE(find(former).has_value());
-  const RegionKey key = exports_.add(memory_.data(), 2, Access::kRemoteRead, 0);
+  const RegionKey key = exports_.add({memory_.data(), 2, Access::kRemoteRead, 0});
   ASSERT_EQ(key.index, former.index);
   EXPECT_FALSE(find(former).has_value());
   EXPECT_EQ(find(key).value().bytes, 2u);
 }
 
 TEST_F(TcpExports, RemovingWaitsForWhoeverHasFoundTheRegion) {
-  const RegionKey key = exports_.add(memory_.data(), 1, Access::kRemoteRead, 0);
+  const RegionKey key = exports_.add({memory_.data(), 1, Access::kRemoteRead, 0});
   Exports::User& other = exports_.add_user();
   std::atomic<bool> removed{false};
   std::thread remover;
@@ -115,7 +115,7 @@ TEST_F(TcpExports, NobodyTouchesTheMemoryOfARegionThatHasGone) {
   }
   for (int i = 0; i < kRegions; ++i) {
     std::vector<std::byte> memory(kBytes, kThere);
-    const RegionKey key = exports_.add(memory.data(), memory.size(), Access::kRemoteRead, 0);
+    const RegionKey key = exports_.add({memory.data(), memory.size(), Access::kRemoteRead, 0});
     const uint64_t before = found;
     current = uint64_t{key.generation} << 32 | key.index;
     while (found == before) std::this_thread::yield();
