@@ -11,6 +11,7 @@
 
 #include "base/memory/protection.h"
 #include "client/destinations.h"
+#include "client/gpu/gpu_runners.h"
 #include "client/runner/deadline.h"
 #include "control/status/status_table.h"
 #include "net/runtime/thrown.h"

@@ -10,7 +10,6 @@
 
 #include "base/status.h"
 #include "client/connection.h"
-#include "client/gpu/gpu_runners.h"
 #include "client/open_options.h"
 #include "client/runner/ahead_driver.h"
 #include "client/runner/completions.h"
@@ -21,6 +20,8 @@
 #include "tier/client.h"
 
 namespace farpage {
+
+class GpuRunners;
 
 // A client of memory nodes with threads of its own: any thread submits, nothing it calls blocks,
 // and a Ticket tells the end. What a call takes is copied; memory of pages alone is lent, until the

@@ -84,6 +84,7 @@ std::optional<GpuDriver::Operation> GpuDriver::begin(Submission& submission,
 bool GpuDriver::progress() {
   if (!has_context_) has_context_ = copies_.context().make_current();
   due_ns_ = kNever;
+  is_awaited_ = false;
   const bool has_moved = lane_.progress();
   std::erase_if(let_go_, [this](uint32_t block) {
     if (!portions_[block].fetch.released()) return false;
@@ -120,7 +121,10 @@ bool GpuDriver::go_on(Operation& operation, Submission& submission) {
   const bool is_hungry = operation.begun < operation.pages && operation.portions == kNone;
   if (is_hungry != operation.is_hungry) hungry_ += is_hungry ? 1 : -1;
   operation.is_hungry = is_hungry;
-  if (!operation.done()) due_ns_ = std::min(due_ns_, submission.deadline_ns);
+  if (!operation.done()) {
+    is_awaited_ = true;
+    due_ns_ = std::min(due_ns_, submission.deadline_ns);
+  }
   return turn.has_moved;
 }
 
@@ -275,12 +279,11 @@ void GpuDriver::wait(uint64_t until_ns) {
   until_ns = std::min(until_ns, due_ns_);
   if (copying_ > 0) {
     const uint64_t now_ns = clock_->now_ns();
-    const bool is_awaited = due_ns_ != kNever;
-    if (is_awaited && now_ns - started_ns_ < kKeepCoreNs) {
+    if (is_awaited_ && now_ns - started_ns_ < kKeepCoreNs) {
       ::sched_yield();
       return;
     }
-    until_ns = std::min(until_ns, now_ns + (is_awaited ? kLookNs : kLateLookNs));
+    until_ns = std::min(until_ns, now_ns + (is_awaited_ ? kLookNs : kLateLookNs));
   }
   lane_.wait(until_ns);
 }

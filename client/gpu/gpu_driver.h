@@ -96,6 +96,7 @@ class GpuDriver {
   uint32_t hungry_ = 0;            // fetches
   uint32_t copying_ = 0;           // portions
   uint64_t due_ns_ = kNever;       // the first deadline of fetches that are not done
+  bool is_awaited_ = false;        // there are such
   uint64_t started_ns_ = 0;        // when copies were started last
   bool has_context_ = false;       // current on the thread
   WarningLimiter failures_;

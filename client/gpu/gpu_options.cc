@@ -9,9 +9,10 @@ std::vector<ConfigField> fields(GpuOptions& options) {
 }
 
 Result<void> GpuOptions::validate() const {
-  if (bounce_bytes >= kLeastBounceBytes) return {};
-  return fail(Code::kInvalid, fmt::format("gpu.bounce_bytes is {}: choose at least {}",
-                                          bounce_bytes, kLeastBounceBytes));
+  if (bounce_bytes >= kLeastBounceBytes && bounce_bytes <= kMostBounceBytes) return {};
+  return fail(Code::kInvalid,
+              fmt::format("gpu.bounce_bytes is {}: choose {} to {}", bounce_bytes,
+                          format_bytes(kLeastBounceBytes), format_bytes(kMostBounceBytes)));
 }
 
 }  // namespace farpage

@@ -12,6 +12,7 @@ namespace farpage {
 // The table [gpu]: fetches into memory of GPUs.
 struct GpuOptions {
   static constexpr uint64_t kLeastBounceBytes = 64 * kKiB;
+  static constexpr uint64_t kMostBounceBytes = 64 * kGiB;
 
   // Of pinned host memory for each GPU, where pages land before they are copied there. It is taken
   // when memory of that GPU is first registered.

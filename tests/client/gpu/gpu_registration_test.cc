@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "client/gpu/gpu_runners.h"
 #include "tests/client/gpu/gpu_client.h"
 
 namespace farpage {
