@@ -11,8 +11,7 @@ std::vector<ConfigField> fields(GpuOptions& options) {
 Result<void> GpuOptions::validate() const {
   if (bounce_bytes >= kLeastBounceBytes && bounce_bytes <= kMostBounceBytes) return {};
   return fail(Code::kInvalid,
-              fmt::format("gpu.bounce_bytes is {}: choose {} to {}", bounce_bytes,
-                          format_bytes(kLeastBounceBytes), format_bytes(kMostBounceBytes)));
+              fmt::format("gpu.bounce_bytes is {}: choose 64KiB to 64GiB", bounce_bytes));
 }
 
 }  // namespace farpage

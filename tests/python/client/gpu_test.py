@@ -48,8 +48,8 @@ class FakeGpu:
 class Array:
     """As other libraries' arrays."""
 
-    def __init__(self, address, shape, **changes):
-        self.__cuda_array_interface__ = {"shape": shape, "typestr": "|u1", "data": (address, False), "version": 3, **changes}
+    def __init__(self, address, dimensions, **changes):
+        self.__cuda_array_interface__ = {"shape": dimensions, "typestr": "|u1", "data": (address, False), "version": 3, **changes}
 
 
 class GpuTest(ClientCase):
