@@ -15,7 +15,8 @@ void add_copy(std::vector<Copy>& copies, const Copy& copy) {
   copies.push_back(copy);
 }
 
-Result<CopyQueue> CopyQueue::make(std::shared_ptr<const GpuContext> context, uint32_t batches) {
+Result<CopyQueue> CopyQueue::make(const std::shared_ptr<const GpuContext>& context,
+                                  uint32_t batches) {
   const Driver& driver = context->driver();
   CopyQueue made(context);
   const CurrentContext current(*context);

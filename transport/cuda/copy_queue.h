@@ -36,7 +36,7 @@ enum class BatchState : uint8_t {
 // goes.
 class CopyQueue {
  public:
-  static Result<CopyQueue> make(std::shared_ptr<const GpuContext> context, uint32_t batches);
+  static Result<CopyQueue> make(const std::shared_ptr<const GpuContext>& context, uint32_t batches);
   CopyQueue(CopyQueue&&) noexcept = default;
   CopyQueue& operator=(CopyQueue&&) = delete;
   ~CopyQueue();
