@@ -85,6 +85,7 @@ bool GpuDriver::progress() {
   if (!has_context_) has_context_ = copies_.context().make_current();
   due_ns_ = kNever;
   is_awaited_ = false;
+  first_hungry_ = std::exchange(next_hungry_, UINT64_MAX);
   const bool has_moved = lane_.progress();
   std::erase_if(let_go_, [this](uint32_t block) {
     if (!portions_[block].fetch.released()) return false;
@@ -120,7 +121,9 @@ bool GpuDriver::go_on(Operation& operation, Submission& submission) {
   begin_portions(turn);
   const bool is_hungry = operation.begun < operation.pages && operation.portions == kNone;
   if (is_hungry != operation.is_hungry) hungry_ += is_hungry ? 1 : -1;
+  if (is_hungry && !operation.is_hungry) operation.hungry_number = ++hungry_count_;
   operation.is_hungry = is_hungry;
+  if (is_hungry) next_hungry_ = std::min(next_hungry_, operation.hungry_number);
   if (!operation.done()) {
     is_awaited_ = true;
     due_ns_ = std::min(due_ns_, submission.deadline_ns);
@@ -128,10 +131,11 @@ bool GpuDriver::go_on(Operation& operation, Submission& submission) {
   return turn.has_moved;
 }
 
-// A fetch without a block comes before those that have one.
+// The fetch that has been without a block for longest comes first, then the others without one.
 bool GpuDriver::may_take(const Operation& operation) const {
-  const uint32_t spared = operation.portions == kNone ? 0 : hungry_;
-  return free_.size() > spared;
+  const bool is_first = operation.is_hungry && operation.hungry_number == first_hungry_;
+  const uint32_t others = hungry_ - (operation.is_hungry ? 1 : 0);
+  return free_.size() > (is_first ? 0 : others);
 }
 
 void GpuDriver::begin_portions(Turn& turn) {

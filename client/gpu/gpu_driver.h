@@ -38,7 +38,8 @@ class GpuDriver {
     uint32_t decided = 0;  // pages that have their verdict
     uint32_t portions = kNone;
     uint64_t since_ns = 0;
-    bool is_hungry = false;  // without a portion, and with pages to begin
+    bool is_hungry = false;      // without a portion, and with pages to begin
+    uint64_t hungry_number = 0;  // counts up, as they become so
 
     bool done() const { return decided == pages; }
     bool released() const { return done() && portions == kNone; }
@@ -93,12 +94,15 @@ class GpuDriver {
   std::vector<uint32_t> free_;     // blocks
   std::vector<uint32_t> let_go_;   // blocks whose fetch is over, and to which the lane may write
   std::vector<cuda::Copy> batch_;  // that is about to be started
-  uint32_t hungry_ = 0;            // fetches
-  uint32_t copying_ = 0;           // portions
-  uint64_t due_ns_ = kNever;       // the first deadline of fetches that are not done
-  bool is_awaited_ = false;        // there are such
-  uint64_t started_ns_ = 0;        // when copies were started last
-  bool has_context_ = false;       // current on the thread
+  uint32_t hungry_ = 0;            // fetches; their numbers:
+  uint64_t hungry_count_ = 0;
+  uint64_t first_hungry_ = UINT64_MAX;  // the least of the last turn's
+  uint64_t next_hungry_ = UINT64_MAX;   // ... and of this one's
+  uint32_t copying_ = 0;                // portions
+  uint64_t due_ns_ = kNever;            // the first deadline of fetches that are not done
+  bool is_awaited_ = false;             // there are such
+  uint64_t started_ns_ = 0;             // when copies were started last
+  bool has_context_ = false;            // current on the thread
   WarningLimiter failures_;
   std::unique_ptr<LaneCounters> counters_ = std::make_unique<LaneCounters>();
 };
