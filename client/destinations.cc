@@ -52,4 +52,20 @@ Result<void> require_apart(std::span<const PageRequest> requests) {
                           first - requests.data(), second - requests.data()));
 }
 
+Result<MemoryPlace> place_of(std::span<const PageRequest> requests) {
+  const PageRequest* first = nullptr;
+  for (const PageRequest& request : requests) {
+    if (request.destination.bytes == 0) continue;
+    if (first == nullptr) first = &request;
+    const MemoryPlace place = request.destination.place;
+    if (place == first->destination.place) continue;
+    return fail(Code::kInvalid,
+                fmt::format("pages {} and {} of the fetch would land in {} and in {}: fetch into "
+                            "each of them by itself",
+                            first - requests.data(), &request - requests.data(),
+                            place_name(first->destination.place), place_name(place)));
+  }
+  return first == nullptr ? MemoryPlace{} : first->destination.place;
+}
+
 }  // namespace farpage

@@ -12,4 +12,8 @@ namespace farpage {
 // kInvalid: the sentence names the two.
 Result<void> require_apart(std::span<const PageRequest> requests);
 
+// Where the pages of a fetch land; host memory, if it only asks. kInvalid: in memory of several
+// kinds or GPUs.
+Result<MemoryPlace> place_of(std::span<const PageRequest> requests);
+
 }  // namespace farpage

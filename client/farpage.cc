@@ -11,6 +11,7 @@
 
 #include "base/memory/protection.h"
 #include "client/destinations.h"
+#include "client/gpu/gpu_runners.h"
 #include "client/runner/deadline.h"
 #include "control/status/status_table.h"
 #include "net/runtime/thrown.h"
@@ -110,6 +111,7 @@ Result<std::unique_ptr<Farpage>> Farpage::open_valid(const OpenOptions& options)
     made->ahead_ = std::move(*ahead);
     made->linger_us_ = options.ahead.linger_ms * 1'000;
   }
+  made->gpus_ = std::make_unique<GpuRunners>(client, options.lanes, options.gpu);
   made->writes_ =
       std::make_unique<WriteRunner>(client, made->connection_->runtime(), options.lanes);
   return made;
@@ -128,6 +130,10 @@ Result<Region> Farpage::register_memory(std::span<std::byte> memory) {
                             memory.size(), fmt::ptr(memory.data())));
   }
   return client().register_memory({memory.data(), memory.size()});
+}
+
+Result<Region> Farpage::register_gpu_memory(uint64_t address, uint64_t bytes) {
+  return gpus_->register_memory(address, bytes);
 }
 
 // The lane with the least to do, and of such lanes the one that was used last: its thread is awake.
@@ -154,6 +160,21 @@ Result<Ticket> Farpage::read(SubmissionKind kind, uint64_t timeout_us,
   return too_many("fetches and questions");
 }
 
+template <typename Fill>
+Result<Ticket> Farpage::fetch_to_gpu(MemoryPlace place, uint64_t timeout_us,
+                                     const Notification& notification, const Fill& fill) {
+  GpuRunner* const runner = gpus_->of(place.device);
+  if (runner == nullptr) {
+    return fail(Code::kInvalid, fmt::format("no {} is registered with this client: register it "
+                                            "with register_gpu_memory()",
+                                            place_name(place)));
+  }
+  const uint64_t deadline_ns = deadline_after(clock(), timeout_us);
+  auto ticket = submit(*runner, {SubmissionKind::kFetch, deadline_ns, notification}, fill);
+  if (!ticket) return too_many("fetches into memory of this GPU");
+  return std::move(*ticket);
+}
+
 Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
                               const FetchOptions& options, const Notification& notification) {
   if (options.hedge) {
@@ -161,10 +182,13 @@ Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t ti
                 "a hedge may land in memory of a lane's own: drive a lane of client() for hedges");
   }
   if (auto apart = require_apart(requests); !apart) return tl::unexpected(apart.error());
+  const auto place = place_of(requests);
+  if (!place) return tl::unexpected(place.error());
   const auto fill = [&](Submission& submission) {
     submission.requests.assign(requests.begin(), requests.end());
     submission.options = options;
   };
+  if (!place->is_host()) return fetch_to_gpu(*place, timeout_us, notification, fill);
   if (ahead_ == nullptr) return read(SubmissionKind::kFetch, timeout_us, notification, fill);
   const uint64_t deadline_ns = deadline_after(clock(), timeout_us);
   auto ticket = submit(*ahead_, {SubmissionKind::kFetch, deadline_ns, notification}, fill);
@@ -282,6 +306,10 @@ Statistics Farpage::statistics() const {
     sum.fetch_tickets_free = 0;
     add_tickets(*ahead_, sum.fetch_tickets_free);
   }
+  gpus_->for_each([&](const GpuRunner& runner) {
+    add_up(sum.verdicts, runner.driver().verdicts());
+    sum.under_way += runner.pool()->use().under_way;
+  });
   add_tickets(*writes_, sum.put_tickets_free);
   sum.puts_acknowledged = connection_->client().puts_acknowledged();
   sum.puts_failed = connection_->client().puts_failed();

@@ -21,6 +21,8 @@
 
 namespace farpage {
 
+class GpuRunners;
+
 // A client of memory nodes with threads of its own: any thread submits, nothing it calls blocks,
 // and a Ticket tells the end. What a call takes is copied; memory of pages alone is lent, until the
 // ticket is released.
@@ -43,9 +45,20 @@ class Farpage {
   // be written. Memory that is only put from may be client().register_memory()'s.
   Result<Region> register_memory(std::span<std::byte> memory);
 
-  // Fetches pages into registered memory. kExhausted: as many tickets are about as
-  // client.queue_depth and client.lanes allow, done or not: let go of one that is done. kInvalid:
-  // two pages would land in the same bytes; hedges, which are for those who drive a lane.
+  // Memory of a GPU for pages to be fetched into, by the device's address: allocated, or mapped
+  // piece by piece, under the device's primary context. It stays so as long as the region lives.
+  // The first of each GPU makes a thread and takes gpu.bounce_bytes of pinned host memory, in which
+  // its pages land, before they are copied. kNotFound, kUnavailable: no driver, an old one, or no
+  // GPU; kInvalid: not memory of one GPU; kExhausted: no memory to pin, or no lane left. Any
+  // current context stays as it is.
+  Result<Region> register_gpu_memory(uint64_t address, uint64_t bytes);
+
+  // Fetches pages into registered memory, of the host or of one GPU. Work on the GPU may use a page
+  // once it is `ready`, and nothing there may still use its destination when the fetch begins.
+  // Pages fetched ahead serve fetches into host memory alone. kExhausted: as many tickets are about
+  // as client.queue_depth and client.lanes allow, done or not: let go of one that is done.
+  // kInvalid: two pages would land in the same bytes, or in different memories; hedges, which are
+  // for those who drive a lane.
   Result<Ticket> fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
                        const FetchOptions& options = {}, const Notification& notification = {});
   // Stores pages from registered memory. One thread writes them to the nodes, in the order of the
@@ -99,6 +112,9 @@ class Farpage {
   Result<Ticket> read(SubmissionKind kind, uint64_t timeout_us, const Notification& notification,
                       const Fill& fill);
   template <typename Fill>
+  Result<Ticket> fetch_to_gpu(MemoryPlace place, uint64_t timeout_us,
+                              const Notification& notification, const Fill& fill);
+  template <typename Fill>
   Result<void> hint(SubmissionKind kind, uint64_t until_ns, const Fill& fill);
   template <typename Fill>
   Result<Ticket> write(SubmissionKind kind, uint64_t timeout_us, const Notification& notification,
@@ -107,7 +123,8 @@ class Farpage {
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<WriteRunner> writes_;
   std::vector<std::unique_ptr<LaneRunner>> lanes_;
-  std::unique_ptr<AheadRunner> ahead_;  // of all fetches, or null
+  std::unique_ptr<AheadRunner> ahead_;  // of all fetches into host memory, or null
+  std::unique_ptr<GpuRunners> gpus_;
   uint64_t linger_us_ = 0;
   std::atomic<uint32_t> last_lane_{0};
 };

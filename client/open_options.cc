@@ -45,6 +45,7 @@ Result<OpenOptions> OpenOptions::from_text(std::string_view toml,
 Result<void> OpenOptions::read(Config& config) {
   return config.read("client", fields(*this))
       .and_then([&] { return config.read("ahead", fields(ahead)); })
+      .and_then([&] { return config.read("gpu", fields(gpu)); })
       .and_then([&] { return config.read("embedded", fields(embedded_node)); })
       .and_then([&] { return config.read("cluster", fields(cluster)); })
       .and_then([&] { return config.read("etcd", fields(etcd)); })
@@ -61,6 +62,7 @@ Result<void> OpenOptions::validate_use() const {
       .and_then([&] { return check_metrics(client.metrics_listen, "client.metrics_listen"); })
       .and_then([&] { return lanes.validate(); })
       .and_then([&] { return ahead.validate(); })
+      .and_then([&] { return gpu.validate(); })
       .and_then([&] { return security.validate(); });
 }
 

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "client/embedded/embedded_options.h"
 #include "client/fleet/cluster_options.h"
+#include "client/gpu/gpu_options.h"
 #include "client/runner/ahead_options.h"
 #include "client/runner/runner_options.h"
 #include "etcd/options.h"
@@ -34,6 +35,7 @@ struct OpenOptions {
   ClientOptions client = {};
   RunnerOptions lanes = {};
   AheadOptions ahead = {};
+  GpuOptions gpu = {};
 
   // `overrides`: "table.key=value", which win over the file. An empty path: no file.
   static Result<OpenOptions> from_file(const std::string& path,

@@ -17,4 +17,4 @@ install(FILES ${PROJECT_BINARY_DIR}/farpage.pc DESTINATION lib/pkgconfig COMPONE
 install(FILES include/farpage/farpage.h DESTINATION include/farpage COMPONENT dev)
 # In C++ #include "client/farpage.h".
 install(DIRECTORY base net metrics integrity transport pagetable etcd prefetch control tier node doctor backends client
-  DESTINATION include/farpage COMPONENT dev FILES_MATCHING PATTERN "*.h" PATTERN client/c EXCLUDE)
+  DESTINATION include/farpage COMPONENT dev FILES_MATCHING PATTERN "*.h" PATTERN "*.inc" PATTERN client/c EXCLUDE)

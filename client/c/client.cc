@@ -14,6 +14,7 @@
 namespace c_api = farpage::c_api;
 using farpage::Farpage;
 using farpage::OpenOptions;
+using farpage::Region;
 using farpage::Result;
 
 namespace {
@@ -30,6 +31,23 @@ farpage_code_t open(farpage_t** client, Read&& read) {
     *client = made.release();
     return FARPAGE_OK;
   });
+}
+
+// As a region of the client's, which no other one overlaps.
+farpage_code_t add(farpage_t* client, Region memory, bool is_read_only, farpage_region_t** region) {
+  auto made = std::make_unique<farpage_region>();
+  made->client = client;
+  made->is_read_only = is_read_only;
+  made->memory = std::move(memory);
+  farpage_region* handle = made.get();
+  if (client->regions.add(made)) {
+    *region = handle;
+    return FARPAGE_OK;
+  }
+  return c_api::refuse(FARPAGE_EXISTS,
+                       fmt::format("some of the {} bytes at {} are registered already: use that "
+                                   "region, or end it with farpage_unregister() first",
+                                   made->memory.bytes(), fmt::ptr(made->memory.data())));
 }
 
 }  // namespace
@@ -103,19 +121,19 @@ farpage_code_t farpage_register(farpage_t* client, void* data, uint64_t bytes,
     if (!protection) return c_api::refuse(protection.error());
     auto memory = client->tier->client().register_memory({static_cast<std::byte*>(data), bytes});
     if (!memory) return c_api::refuse(memory.error());
-    auto made = std::make_unique<farpage_region>();
-    made->client = client;
-    made->is_read_only = *protection == farpage::Protection::kReadOnly;
-    made->memory = std::move(*memory);
-    farpage_region* handle = made.get();
-    if (!client->regions.add(made)) {
-      return c_api::refuse(FARPAGE_EXISTS,
-                           fmt::format("some of the {} bytes at {} are registered already: use "
-                                       "that region, or end it with farpage_unregister() first",
-                                       bytes, data));
-    }
-    *region = handle;
-    return FARPAGE_OK;
+    return add(client, std::move(*memory), *protection == farpage::Protection::kReadOnly, region);
+  });
+}
+
+farpage_code_t farpage_register_gpu(farpage_t* client, uint64_t address, uint64_t bytes,
+                                    farpage_region_t** region) {
+  if (const auto code = c_api::require(region, "region"); code != FARPAGE_OK) return code;
+  *region = nullptr;
+  if (const auto code = c_api::require_handle(client, "client"); code != FARPAGE_OK) return code;
+  return c_api::guarded([&] {
+    auto memory = client->tier->register_gpu_memory(address, bytes);
+    if (!memory) return c_api::refuse(memory.error());
+    return add(client, std::move(*memory), false, region);
   });
 }
 

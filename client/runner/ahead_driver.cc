@@ -5,6 +5,8 @@
 #include <span>
 #include <utility>
 
+#include "client/runner/told_verdicts.h"
+
 namespace farpage {
 namespace {
 
@@ -68,17 +70,7 @@ bool AheadDriver::go_on(Operation& operation, Submission& submission) {
 }
 
 void AheadDriver::finish(Submission& submission) {
-  const size_t count = submission.verdicts.size();
-  for (size_t i = 0; i < count; ++i) {
-    const PageVerdict& verdict = submission.verdicts[i];
-    const bool ends_fetch = i + 1 == count;
-    if (verdict.verdict == Verdict::kReady) {
-      const uint64_t bytes = submission.requests[i].destination.bytes;
-      counters_->told.count_ready(1, bytes, verdict.took_ns, ends_fetch);
-    } else {
-      counters_->told.count_recompute(verdict.reason, verdict.took_ns, ends_fetch);
-    }
-  }
+  count_told(submission, counters_->told);
 }
 
 // How many bytes it has copied. A page whose turn comes after the deadline has come too late.

@@ -226,6 +226,19 @@ FARPAGE_API uint64_t farpage_page_bytes(const farpage_t* client);
 // registered with this client already.
 FARPAGE_API farpage_code_t farpage_register(farpage_t* client, void* data, uint64_t bytes,
                                             farpage_region_t** region);
+// Registers memory of a GPU for pages to be fetched into, by the device's address: allocated, or
+// mapped piece by piece, under the device's primary context, as CUDA's runtime does. It stays so
+// until farpage_unregister() has succeeded or the client is closed. `data` of a page in it is that
+// address; all pages of a fetch lie in one GPU's memory or all in the host's, and a page that is
+// FARPAGE_READY may be used by work that is put on any stream from then on. No work on the GPU may
+// still use a page's memory when a fetch begins. The first region of each GPU makes a thread and
+// takes gpu.bounce_bytes of pinned host memory; the calling thread's current context stays as it
+// is.
+// FARPAGE_NOT_FOUND, FARPAGE_UNAVAILABLE: no driver, an old one, no GPU. FARPAGE_INVALID: not whole
+// and of one GPU. FARPAGE_EXISTS: as farpage_register(). FARPAGE_EXHAUSTED: no memory can be
+// pinned, or node.max_lanes is reached.
+FARPAGE_API farpage_code_t farpage_register_gpu(farpage_t* client, uint64_t address, uint64_t bytes,
+                                                farpage_region_t** region);
 // Ends the registration and frees the handle. FARPAGE_BUSY: a ticket lends memory of it: wait until
 // that is released, and try again; the region is as it was. Does not block. Null: nothing.
 FARPAGE_API farpage_code_t farpage_unregister(farpage_region_t* region);

@@ -44,6 +44,7 @@ _CALLS: dict[str, tuple[Any, ...]] = {
     "close": (ctypes.c_int, _pointer),
     "page_bytes": (_u64, _pointer),
     "register": (ctypes.c_int, _pointer, _pointer, _u64, _out),
+    "register_gpu": (ctypes.c_int, _pointer, _u64, _u64, _out),
     "unregister": (ctypes.c_int, _pointer),
     "key": (ctypes.c_int, ctypes.c_char_p, _size, ctypes.c_char_p, _size, _pointer),
     "keys": (ctypes.c_int, ctypes.c_char_p, _size, ctypes.c_char_p, _size, _size, _pointer),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from farpage.client import Client
+    from farpage.gpu_memory import GpuMemory
 
 # farpage_page_t as six words, of which its key takes two: a row of them is filled and copied
 # several times as fast as one of a structured type.
@@ -38,7 +39,7 @@ def array_of(buffer: Any) -> NDArray[Any]:
     torch: Any = sys.modules.get("torch")
     if isinstance(buffer, getattr(torch, "Tensor", ())):  # another thread may import it now
         if buffer.device.type != "cpu":
-            raise InvalidError(f"the tensor is on {buffer.device}: pages move from and to CPU memory")
+            raise InvalidError(f"the tensor is on {buffer.device}: register it, and fetch into region.pages(offsets, page_bytes)")
         if buffer.layout != torch.strided:
             raise InvalidError("the tensor is sparse: give a dense one")
         # Of a tensor that NumPy sees, torch no longer resizes the memory.
@@ -81,14 +82,16 @@ class Region:
     It keeps its buffer alive until `close()`, or until the client is closed. Any thread may use it.
     """
 
-    def __init__(self, regions: Regions, array: NDArray[Any], address: int, length: int, *, is_borrowed: bool) -> None:
+    def __init__(self, regions: Regions, array: Any, address: int, length: int, *, is_borrowed: bool) -> None:
         self._regions = regions
-        self._array: NDArray[Any] | None = array  # until it is closed
+        self._array: Any = array  # or the owner of a GPU's memory; until it is closed, then None
         self._handle = ctypes.c_void_p()  # null until it is registered
         self._arm()
         self.address = address  # of its first byte
         self.bytes = length
-        self.read_only = not array.flags.writeable  # its pages can be put, and not fetched into
+        # Its pages can be fetched into, and not put; or put, and not fetched into.
+        self.on_gpu = not isinstance(array, numpy.ndarray)
+        self.read_only = not self.on_gpu and not array.flags.writeable
         # Registered for operations alone, and for which.
         self._is_borrowed = is_borrowed
         self._users: set[int] = set()
@@ -96,6 +99,11 @@ class Region:
     def _arm(self) -> None:
         self._to_end = iter((self._handle,))  # gives the handle to who ends it, once
         self._said: list[int] = []  # by the library to that
+
+    @property
+    def _call(self) -> Any:
+        """That registers it."""
+        return c.register_gpu if self.on_gpu else c.register
 
     @property
     def _is_registered(self) -> bool:
@@ -142,11 +150,15 @@ class Pages:
     __slots__ = ("_array", "place", "read_only", "region", "rows")
 
     def __init__(self, rows: NDArray[Any], read_only: bool, *, region: Region | None = None,
-                 array: NDArray[Any] | None = None, place: Any = None) -> None:
+                 array: Any = None, place: Any = None) -> None:
         self.rows, self.read_only = rows, read_only  # rows: (pages, PAGE_WORDS)
         self.region = region  # whose pages() made them
         self._array = array  # which keeps the memory while an operation begins
         self.place = place  # of pages that lie in one row, and may do so again
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.region is not None and self.region.on_gpu
 
     def name(self, keys: NDArray[Any]) -> None:
         self.rows[:, KEY:DATA] = keys.view(numpy.uint64)
@@ -218,7 +230,7 @@ class Regions:
             self._sorted = (starts[:place] + starts[place + 1:], regions[:place] + regions[place + 1:])
 
     def _register(self, region: Region) -> None:
-        check(c.register(self._client._opened(), region.address, region.bytes, ctypes.byref(region._handle)))
+        check(region._call(self._client._opened(), region.address, region.bytes, ctypes.byref(region._handle)))
         self._add(region)
 
     def _unregister(self, region: Region) -> int:
@@ -256,8 +268,12 @@ class Regions:
             del self._ended[0]
 
     def add(self, array: NDArray[Any]) -> Region:
-        address, length = _whole(array)
-        region = Region(self, array, address, length, is_borrowed=False)
+        return self._added(Region(self, array, *_whole(array), is_borrowed=False))
+
+    def add_gpu(self, memory: GpuMemory) -> Region:
+        return self._added(Region(self, memory.owner, memory.address, memory.bytes, is_borrowed=False))
+
+    def _added(self, region: Region) -> Region:
         try:
             with self._lock:
                 self._give_back()
@@ -334,7 +350,7 @@ class Regions:
         array = pages.region._array
         if array is None:  # other memory may lie there now
             raise InvalidError("the region of these pages is closed: register the memory again")
-        return Pages(pages.rows.copy(), pages.read_only, array=array)
+        return Pages(pages.rows.copy(), pages.read_only, region=pages.region, array=array)
 
     def _each(self, lent: list[Region], buffers: Sequence[Any]) -> Pages:
         arrays = [array_of(buffer) for buffer in buffers]

@@ -23,6 +23,7 @@ from farpage.buffers import MIN_VERSION, Region, Regions, address_of, array_of
 from farpage.columns import values_of
 from farpage.counts import Statistics, statistics_of
 from farpage.errors import FarpageTimeoutError, InvalidError
+from farpage.gpu_memory import gpu_memory_of
 from farpage.keys import KeySpace, keys_of
 from farpage.loops import completions_here
 from farpage.ticket import Operation, Ticket, microseconds
@@ -280,9 +281,15 @@ class Client:
     def register(self, buffer: Any) -> Region:
         """Registers a buffer without gaps, once for all pages in it, and keeps it alive until the
         region is closed. Costs system calls. RegisteredError: a part of it is registered
-        already."""
+        already.
+
+        A tensor on a GPU, or an object with a `__cuda_array_interface__`, is memory to fetch into,
+        through `Region.pages()`: all pages of a fetch in one GPU's memory, or all in the host's. No
+        work on the GPU may still use their places when the fetch begins; once they are ready, work
+        on any stream may. NotFoundError, UnavailableError: no driver, an old one, or no GPU."""
         self._opened()
-        return self._regions.add(array_of(buffer))
+        memory = gpu_memory_of(buffer)
+        return self._regions.add(array_of(buffer)) if memory is None else self._regions.add_gpu(memory)
 
     @property
     def page_bytes(self) -> int:
@@ -298,6 +305,8 @@ class Client:
             pages = self._regions.pages(operation.lent, memory, len(found), is_single)
             if is_written and pages.read_only and len(pages):
                 raise InvalidError("the memory is read-only: fetch into a writable buffer")
+            if not is_written and pages.on_gpu:
+                raise InvalidError("the memory is a GPU's: copy the pages to host memory, and put them from there")
             pages.name(found)
             if min_version is not None:
                 pages.rows[:, MIN_VERSION] = values_of("min_version", min_version, len(found), _VERSION)

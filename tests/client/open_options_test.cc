@@ -103,6 +103,14 @@ TEST(OpenOptions, WhatIsFetchedAheadIsATableOfItsOwn) {
   EXPECT_THAT(refused("prefetcher = \"oracle\""), HasSubstr("future"));
 }
 
+TEST(OpenOptions, TheMemoryOnTheWayToGpusIsATableOfItsOwn) {
+  const std::string embedded = "[client]\nembedded = true\n[gpu]\n";
+  EXPECT_EQ(OpenOptions::from_text(embedded + "bounce_bytes = \"1MiB\"")->gpu.bounce_bytes, kMiB);
+  for (const char* line : {"bounce_bytes = 65535", "bounce_bytes = \"65GiB\""}) {
+    EXPECT_THAT(refusal(embedded + line), HasSubstr("choose 64KiB to 64GiB"));
+  }
+}
+
 // As many as may be.
 TEST(OpenOptions, EveryNumberOfPagesAheadIsOneThatALaneTakes) {
   AheadOptions options;

@@ -2,6 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
+
 namespace farpage::cuda {
 namespace {
 
@@ -32,6 +35,14 @@ Result<Driver> load_driver(const char* library) {
 #include "transport/cuda/driver_entries.inc"
 #undef FARPAGE_CUDA_ENTRY
   return driver;
+}
+
+bool ends_context(int result) {
+  // The driver was taken down, the context or what is in it is gone (201, 400, 709), memory or
+  // NVLink failed (214, 220, 226), a kernel or the hardware did (700 to 721), nobody knows (999).
+  constexpr std::array kEnds = {4,   201, 214, 220, 226, 400, 700, 702, 709,
+                                710, 714, 715, 716, 717, 718, 719, 721, 999};
+  return std::ranges::find(kEnds, result) != kEnds.end();
 }
 
 std::string driver_error(const Driver& driver, int result, const std::string& what) {

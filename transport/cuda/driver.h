@@ -27,6 +27,16 @@ struct Driver {
 inline constexpr int kSuccess = 0;     // CUDA_SUCCESS
 inline constexpr int kNotReady = 600;  // CUDA_ERROR_NOT_READY
 
+// Of CUpointer_attribute and CUmemorytype, and flags of streams, events and registered memory.
+inline constexpr int kPointerContext = 1;
+inline constexpr int kPointerMemoryType = 2;
+inline constexpr int kPointerDevice = 9;
+inline constexpr unsigned kMemoryTypeHost = 1;
+inline constexpr unsigned kMemoryTypeDevice = 2;
+inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr unsigned kEventWithoutTiming = 2;
+inline constexpr unsigned kRegisterPortable = 1;
+
 // Of CUdevice_attribute and CUfunction_attribute.
 inline constexpr int kComputeMajor = 75;
 inline constexpr int kSharedBytesPerBlock = 97;  // that a kernel can ask for
@@ -35,6 +45,10 @@ inline constexpr int kMostDynamicSharedBytes = 8;
 // The entry points of that library, which stays loaded until the process ends. Any thread. It fails
 // with a sentence that says what to install where there is no driver, or one that lacks an entry.
 Result<Driver> load_driver(const char* library = "libcuda.so.1");
+
+// Whether this result says that the context has ended, and with it all that its device still did:
+// what cuda.h calls an error after which the context cannot be used, or must be created anew.
+bool ends_context(int result);
 
 // `what: CUDA_ERROR_NAME: text`, for a result that is not kSuccess.
 std::string driver_error(const Driver& driver, int result, const std::string& what);

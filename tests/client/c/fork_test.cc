@@ -38,6 +38,7 @@ TEST(CFork, TheChildMayNotUseWhatItsParentOpened) {
     const bool refused[] = {
         farpage_page_bytes(c) == 0,
         is_refused(farpage_register(c, memory.data(), 1, &other)),
+        is_refused(farpage_register_gpu(c, 4096, 1, &other)),
         is_refused(farpage_unregister(region)),
         is_refused(farpage_fetch(c, pages.data(), 1, 0, nullptr, &made)),
         is_refused(farpage_put(c, pages.data(), 1, 0, nullptr, &made)),

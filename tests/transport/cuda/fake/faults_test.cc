@@ -38,6 +38,7 @@ TEST_F(FakeFaults, can_come_at_every_call) {
   std::map<std::string, std::function<int()>> calls;
 #define CALL(symbol, ...) calls[symbol] = [&] { return __VA_ARGS__; }
   int value = 0;
+  unsigned flags = 0;
   float elapsed_ms = 0;
   char name[8];
   size_t bytes = 0;
@@ -57,6 +58,9 @@ TEST_F(FakeFaults, can_come_at_every_call) {
   CALL("cuDevicePrimaryCtxRetain", driver_.retain_context(&context, 0));
   CALL("cuDevicePrimaryCtxRelease_v2", driver_.release_context(0));
   CALL("cuCtxSetCurrent", driver_.use_context(context_));
+  CALL("cuDevicePrimaryCtxGetState", driver_.context_state(0, &flags, &value));
+  CALL("cuCtxPushCurrent_v2", driver_.push_context(context_));
+  CALL("cuCtxPopCurrent_v2", driver_.pop_context(&context));
   CALL("cuModuleLoadData", driver_.load_module(&module, host));
   CALL("cuModuleUnload", driver_.unload_module(module));
   CALL("cuModuleGetFunction", driver_.find_function(&function, module, "x"));
@@ -90,8 +94,8 @@ TEST_F(FakeFaults, can_come_at_every_call) {
                                stream, [](void*) {}, nullptr));
   CALL("cuFlushGPUDirectRDMAWrites", later_.flush_writes(0, 100));
   CALL("cuMemGetHandleForAddressRange", later_.range_handle(&value, address, 4096, 1, 0));
-  CALL("cuMemGetAddressRange_v2", later_.address_range(nullptr, &bytes, address));
-  CALL("cuPointerGetAttributes", later_.pointer_attributes(0, nullptr, nullptr, address));
+  CALL("cuMemGetAddressRange_v2", driver_.address_range(nullptr, &bytes, address));
+  CALL("cuPointerGetAttributes", driver_.pointer_attributes(0, nullptr, nullptr, address));
   CALL("cuMemGetAllocationGranularity", later_.granularity(&bytes, &properties, 0));
   CALL("cuMemCreate", later_.create_memory(&handle, 2 << 20, &properties, 0));
   CALL("cuMemRelease", later_.release_memory(handle));

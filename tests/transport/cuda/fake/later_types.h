@@ -9,18 +9,13 @@ namespace farpage::cuda {
 
 // Of cuda.h, for later_entries.inc.
 using HostFunction = void (*)(void* argument);
-inline constexpr int kPointerContext = 1;
-inline constexpr int kPointerMemoryType = 2;
 inline constexpr int kPointerDeviceAddress = 3;
 inline constexpr int kPointerHostAddress = 4;
 inline constexpr int kPointerIsManaged = 8;
-inline constexpr int kPointerDevice = 9;
 inline constexpr int kPointerRangeStart = 11;
 inline constexpr int kPointerRangeBytes = 12;
 inline constexpr int kPointerMapped = 13;
 inline constexpr int kPointerRdmaCapable = 15;
-inline constexpr unsigned kMemoryTypeHost = 1;
-inline constexpr unsigned kMemoryTypeDevice = 2;
 
 struct MemoryLocation {
   int type = 1;  // a device
@@ -48,7 +43,6 @@ inline constexpr unsigned kWaitAnd = 2;
 inline constexpr unsigned kWaitFlush = 1u << 30;
 inline constexpr unsigned kRegisterDeviceMap = 2;  // and of cuMemHostAlloc
 inline constexpr unsigned kRegisterReadOnly = 8;
-inline constexpr unsigned kEventWithoutTiming = 2;
 
 struct LaterDriver {
 #define FARPAGE_CUDA_ENTRY(member, symbol, ...) \

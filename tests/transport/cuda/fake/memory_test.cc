@@ -132,7 +132,7 @@ TEST_F(FakeMemory, tells_what_an_address_is) {
     int attributes[] = {cuda::kPointerMemoryType, cuda::kPointerRangeStart,
                         cuda::kPointerRangeBytes, cuda::kPointerDevice};
     void* values[] = {&type, &base, &bytes, &ordinal};
-    EXPECT_EQ(later_.pointer_attributes(4, attributes, values, address), kSuccess);
+    EXPECT_EQ(driver_.pointer_attributes(4, attributes, values, address), kSuccess);
     return std::tuple(type, base, bytes, ordinal);
   };
   EXPECT_EQ(ask(device + 100), std::tuple(cuda::kMemoryTypeDevice, device, 4096u, 0));
@@ -142,10 +142,10 @@ TEST_F(FakeMemory, tells_what_an_address_is) {
   EXPECT_EQ(ask(reinterpret_cast<uint64_t>(&local)), std::tuple(0u, 0u, 0u, -2));
   uint64_t base = 0;
   size_t bytes = 0;
-  EXPECT_EQ(later_.address_range(&base, &bytes, device + 7), kSuccess);
+  EXPECT_EQ(driver_.address_range(&base, &bytes, device + 7), kSuccess);
   EXPECT_EQ(std::tuple(base, bytes), std::tuple(device, 4096u));
   EXPECT_EQ(driver_.free(device), kSuccess);
-  EXPECT_EQ(later_.address_range(&base, &bytes, device), cuda::kNotFound);
+  EXPECT_EQ(driver_.address_range(&base, &bytes, device), cuda::kNotFound);
   EXPECT_EQ(driver_.free_host(host), kSuccess);
 }
 

@@ -17,6 +17,11 @@ Context& current_context() {
   return current;
 }
 
+std::vector<Context>& pushed_contexts() {
+  thread_local std::vector<Context> under;
+  return under;
+}
+
 bool& in_host_function() {
   thread_local bool inside = false;
   return inside;

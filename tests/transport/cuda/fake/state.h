@@ -97,6 +97,8 @@ State& state();
 
 // The context that is current on this thread; null: none.
 Context& current_context();
+// Those under it, that come back with each cuCtxPopCurrent.
+std::vector<Context>& pushed_contexts();
 // Whether this thread is in a function of cuLaunchHostFunc.
 bool& in_host_function();
 

@@ -21,6 +21,12 @@ Context context_of(int device) {
   return nullptr;
 }
 
+bool is_context(Context context) {
+  return std::ranges::any_of(state().contexts, [context](const auto& it) {
+    return it.get() == context && it->retained > 0;
+  });
+}
+
 }  // namespace
 
 extern "C" {
@@ -157,16 +163,47 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
   return kSuccess;
 }
 
+// Whether somebody has retained the primary context. A broken one is active still.
+int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* is_active) {
+  const Call call("cuDevicePrimaryCtxGetState", Needs::kInitialized);
+  if (call.result != kSuccess) return call.result;
+  if (!is_device(device)) return kInvalidDevice;
+  const Context context = context_of(device);
+  *flags = 0;
+  *is_active = context != nullptr && context->retained > 0;
+  return kSuccess;
+}
+
 // "Binds the specified CUDA context to the calling CPU thread"; null: none.
 int cuCtxSetCurrent(Context context) {
   const Call call("cuCtxSetCurrent", Needs::kInitialized);
   if (call.result != kSuccess) return call.result;
-  if (context != nullptr && !std::ranges::any_of(state().contexts, [context](const auto& it) {
-        return it.get() == context && it->retained > 0;
-      })) {
+  if (context != nullptr && !is_context(context)) {
     return call.misused("there is no such context", kInvalidContext);
   }
   current_context() = context;
+  return kSuccess;
+}
+
+// "Pushes the given context onto the CPU thread's stack of current contexts."
+int cuCtxPushCurrent_v2(Context context) {
+  const Call call("cuCtxPushCurrent_v2", Needs::kInitialized);
+  if (call.result != kSuccess) return call.result;
+  if (!is_context(context)) return call.misused("there is no such context", kInvalidContext);
+  pushed_contexts().push_back(current_context());
+  current_context() = context;
+  return kSuccess;
+}
+
+// The context that was current before the push is so again. To pop what nobody has pushed breaks a
+// rule here.
+int cuCtxPopCurrent_v2(Context* context) {
+  const Call call("cuCtxPopCurrent_v2", Needs::kInitialized);
+  if (call.result != kSuccess) return call.result;
+  if (pushed_contexts().empty()) return call.misused("nobody has pushed it", kInvalidContext);
+  *context = current_context();
+  current_context() = pushed_contexts().back();
+  pushed_contexts().pop_back();
   return kSuccess;
 }
 

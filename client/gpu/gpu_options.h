@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/config/config.h"
+#include "base/status.h"
+#include "base/units.h"
+
+namespace farpage {
+
+// The table [gpu]: fetches into memory of GPUs.
+struct GpuOptions {
+  static constexpr uint64_t kLeastBounceBytes = 64 * kKiB;
+  static constexpr uint64_t kMostBounceBytes = 64 * kGiB;
+
+  // Of pinned host memory for each GPU, where pages land before they are copied there. It is taken
+  // when memory of that GPU is first registered.
+  uint64_t bounce_bytes = 32 * kMiB;
+
+  Result<void> validate() const;
+};
+std::vector<ConfigField> fields(GpuOptions& options);
+
+}  // namespace farpage

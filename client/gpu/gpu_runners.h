@@ -1,0 +1,51 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "client/gpu/gpu_driver.h"
+#include "client/gpu/gpu_options.h"
+#include "client/runner/runner_options.h"
+#include "tier/client.h"
+
+namespace farpage {
+
+// A client's threads for fetches into memory of GPUs: one for each GPU whose memory was registered.
+// CUDA's driver is loaded then, and not before. Any thread; the client outlives it.
+class GpuRunners {
+ public:
+  // `library`: the driver.
+  GpuRunners(Client& client, const RunnerOptions& runner, const GpuOptions& options,
+             std::string library = "libcuda.so.1");
+
+  Result<Region> register_memory(uint64_t address, uint64_t bytes);
+  // Null: no memory of that GPU was registered.
+  GpuRunner* of(int device) const;
+
+  template <typename Visit>
+  void for_each(const Visit& visit) const {
+    for (const auto& runner : runners_) {
+      if (const GpuRunner* made = runner.load(std::memory_order_acquire)) visit(*made);
+    }
+  }
+
+ private:
+  static constexpr int kMostDevices = 64;
+
+  Client& client_;
+  const RunnerOptions runner_options_;
+  const GpuOptions options_;
+  const std::string library_;
+  std::mutex mutex_;  // of what registering makes
+  std::optional<cuda::Driver> driver_;
+  std::array<std::unique_ptr<GpuRunner>, kMostDevices> owned_;
+  std::array<std::atomic<GpuRunner*>, kMostDevices> runners_ = {};
+};
+
+}  // namespace farpage

@@ -1,0 +1,107 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/client/farpage_pages.h"
+#include "tests/support/cluster.h"
+#include "tests/transport/cuda/fake/fake_fixture.h"
+
+namespace farpage {
+
+// A client of a node, and memory of the fake's first device.
+class GpuClient : public FakeDriverTest {
+ protected:
+  static constexpr std::byte kUntouched{0xA5};  // what the fake fills new memory with
+  static constexpr std::byte kOlder{0x5A};
+
+  ~GpuClient() override {
+    tier_.reset();
+    for (const uint64_t address : allocated_) EXPECT_EQ(driver_.free(address), cuda::kSuccess);
+  }
+
+  OpenOptions options() const {
+    OpenOptions options = embedded();
+    if (cluster_) {
+      options = {};
+      options.node = format_address(cluster_->address());
+      options.client.staging_bytes = kMiB;
+    }
+    options.gpu.bounce_bytes = 64 * kKiB;  // one block of 16 pages
+    return options;
+  }
+  void open_over(Path path) {
+    cluster_.emplace(path);
+    tier_ = open(options());
+  }
+
+  // Memory of the device for so many pages.
+  uint64_t pages_on_gpu(size_t count) {
+    allocated_.push_back(allocate(count * kPageBytes));
+    return allocated_.back();
+  }
+  void free_on_gpu(uint64_t address) {
+    EXPECT_EQ(driver_.free(address), cuda::kSuccess);
+    std::erase(allocated_, address);
+  }
+  // They went with their context.
+  void forget_allocations() { allocated_.clear(); }
+  Region registered(size_t count) {
+    return tier_->register_gpu_memory(pages_on_gpu(count), count * kPageBytes).value();
+  }
+  static uint64_t address_of(const Region& region, size_t page = 0) {
+    return reinterpret_cast<uint64_t>(region.data()) + page * kPageBytes;
+  }
+
+  static std::vector<PageRequest> fetches_to(const Region& region, size_t first_key = 0) {
+    std::vector<PageRequest> requests;
+    for (size_t i = 0; i < region.bytes() / kPageBytes; ++i) {
+      requests.push_back({key(first_key + i), 0, region.slice(i * kPageBytes, kPageBytes)});
+    }
+    return requests;
+  }
+
+  // What device work sees.
+  std::vector<std::byte> on_gpu(uint64_t address, size_t bytes = kPageBytes) const {
+    std::vector<std::byte> seen(bytes);
+    EXPECT_EQ(fake_->peek(address, seen.data(), bytes), cuda::kSuccess);
+    return seen;
+  }
+  bool is_filled_with(uint64_t address, std::byte value, size_t bytes = kPageBytes) const {
+    return std::ranges::all_of(on_gpu(address, bytes), [=](std::byte b) { return b == value; });
+  }
+  bool has_page(const Region& region, size_t place, const Pages& pages, size_t page) const {
+    return std::ranges::equal(on_gpu(address_of(region, place)), pages.page(page));
+  }
+
+  // Until it is so; the test hangs, and ends by its limit, if it never is.
+  static void until(const std::function<bool()>& is_so) {
+    while (!is_so()) std::this_thread::yield();
+  }
+  void until_copies_are_under_way() const {
+    until([this] { return fake_->live().operations > 0; });
+  }
+  static bool are(const Ticket& ticket, Verdict verdict, Reason reason = Reason::kNone) {
+    ticket.wait();
+    return std::ranges::all_of(ticket.verdicts(), [&](const PageVerdict& page) {
+      return page.verdict == verdict && page.reason == reason;
+    });
+  }
+  static bool are_ready(const Ticket& ticket) { return are(ticket, Verdict::kReady); }
+  uint64_t patience_ns() const { return tier_->clock().now_ns() + kTimeoutUs * kMicrosecond; }
+
+  std::optional<Cluster> cluster_;  // or an embedded node
+  std::unique_ptr<Farpage> tier_;
+
+ private:
+  std::vector<uint64_t> allocated_;
+};
+
+}  // namespace farpage

@@ -1,0 +1,120 @@
+// Fetches into memory of a GPU whose driver fails.
+
+#include <gmock/gmock.h>
+
+#include <array>
+
+#include "tests/client/gpu/gpu_client.h"
+
+namespace farpage {
+namespace {
+
+using cuda::kIllegalAddress;
+using cuda::kInvalidValue;
+using cuda::kSuccess;
+
+constexpr int kSystemNotReady = 802;  // it says nothing of the context
+
+class GpuFaults : public GpuClient {
+ protected:
+  GpuFaults() {
+    tier_ = open(options());
+    sources_.emplace(*tier_, kPages, uint8_t{1});
+    put_all(*tier_, *sources_);
+    region_ = registered(kPages);
+  }
+  ~GpuFaults() override { sources_.reset(); }
+
+  Ticket fetch() const { return tier_->fetch(fetches_to(region_), kTimeoutUs).value(); }
+  bool is_whole() const {
+    for (size_t i = 0; i < kPages; ++i) {
+      if (!has_page(region_, i, *sources_, i)) return false;
+    }
+    return true;
+  }
+
+  static constexpr size_t kPages = 4;
+  std::optional<Pages> sources_;
+  Region region_;
+};
+
+TEST_F(GpuFaults, OfACopyMakeItsPagesUnreachableAndNoOthers) {
+  fake_->fail_call("cuMemcpyHtoDAsync_v2", 1, kInvalidValue);
+  const Ticket refused = fetch();
+  refused.wait();
+  int unreachable = 0;
+  for (const PageVerdict& page : refused.verdicts()) {
+    unreachable += page.reason == Reason::kUnreachable;
+    EXPECT_EQ(page.verdict == Verdict::kReady, page.reason == Reason::kNone);
+  }
+  EXPECT_GT(unreachable, 0);
+  EXPECT_TRUE(refused.wait_released(patience_ns()));
+  EXPECT_TRUE(are_ready(fetch()));
+  EXPECT_TRUE(is_whole());
+}
+
+// The copies are under way, and something has to tell of their end.
+TEST_F(GpuFaults, OfAnEventOrOfAQuestionForItChangeNothing) {
+  for (const char* call : {"cuEventRecord", "cuEventQuery"}) {
+    fake_->fail_call(call, 1, kSystemNotReady);
+    EXPECT_TRUE(are_ready(fetch())) << call;
+    EXPECT_TRUE(is_whole()) << call;
+  }
+}
+
+TEST_F(GpuFaults, ThatEndTheContextEndFetchesIntoTheGpuAndNoOthers) {
+  fake_->hold(nullptr);
+  const Ticket under_way = fetch();
+  until_copies_are_under_way();
+  fake_->break_context(context_, kIllegalAddress);
+  EXPECT_TRUE(are(under_way, Verdict::kRecompute, Reason::kUnreachable));
+  EXPECT_TRUE(under_way.wait_released(patience_ns()));
+  EXPECT_TRUE(are(fetch(), Verdict::kRecompute, Reason::kUnreachable));
+  const Pages landed(*tier_, kPages, 100);
+  EXPECT_TRUE(are_ready(tier_->fetch(fetches(landed), kTimeoutUs).value()));
+  EXPECT_TRUE(std::ranges::equal(landed.page(3), sources_->page(3)));
+  const auto more = tier_->register_gpu_memory(address_of(region_), kPageBytes);
+  ASSERT_FALSE(more);
+  EXPECT_THAT(more.error().message, testing::HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
+  leave_everything();
+  forget_allocations();
+}
+
+TEST_F(GpuFaults, OfOneGpuLeaveTheOtherAlone) {
+  sources_.reset();
+  tier_.reset();
+  forget_allocations();
+  region_ = {};
+  start({.devices = 2});
+  tier_ = open(options());
+  sources_.emplace(*tier_, kPages, uint8_t{1});
+  put_all(*tier_, *sources_);
+  cuda::Context second = nullptr;
+  ASSERT_EQ(driver_.retain_context(&second, 1), kSuccess);
+  region_ = registered(kPages);
+  ASSERT_EQ(driver_.use_context(second), kSuccess);
+  const Region other = registered(kPages);
+  EXPECT_EQ(other.place().device, 1);
+  ASSERT_EQ(driver_.use_context(context_), kSuccess);
+  fake_->break_context(second, kIllegalAddress);
+  EXPECT_TRUE(are(tier_->fetch(fetches_to(other), kTimeoutUs).value(), Verdict::kRecompute,
+                  Reason::kUnreachable));
+  EXPECT_TRUE(are_ready(fetch()));
+  EXPECT_TRUE(is_whole());
+  leave_everything();
+  forget_allocations();
+}
+
+// To free it under a registration is the caller's mistake: its pages are lost, and nobody else's.
+TEST_F(GpuFaults, OfMemoryThatIsFreedMakeItsPagesUnreachable) {
+  const Region freed = registered(kPages);
+  free_on_gpu(address_of(freed));
+  EXPECT_TRUE(are(tier_->fetch(fetches_to(freed), kTimeoutUs).value(), Verdict::kRecompute,
+                  Reason::kUnreachable));
+  EXPECT_TRUE(are_ready(fetch()));
+  EXPECT_TRUE(is_whole());
+  expect_broken(kInvalidValue, kInvalidValue, "out of range");
+}
+
+}  // namespace
+}  // namespace farpage

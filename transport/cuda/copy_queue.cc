@@ -1,0 +1,82 @@
+#include "transport/cuda/copy_queue.h"
+
+#include <utility>
+
+namespace farpage::cuda {
+
+void add_copy(std::vector<Copy>& copies, const Copy& copy) {
+  if (!copies.empty()) {
+    Copy& last = copies.back();
+    if (last.from + last.bytes == copy.from && last.to + last.bytes == copy.to) {
+      last.bytes += copy.bytes;
+      return;
+    }
+  }
+  copies.push_back(copy);
+}
+
+Result<CopyQueue> CopyQueue::make(const std::shared_ptr<const GpuContext>& context,
+                                  uint32_t batches) {
+  const Driver& driver = context->driver();
+  CopyQueue made(context);
+  const CurrentContext current(*context);
+  int result = current.result();
+  if (result == kSuccess) result = driver.make_stream(&made.stream_, kStreamNonBlocking);
+  while (result == kSuccess && made.batches_.size() < batches) {
+    Batch batch;
+    result = driver.make_event(&batch.event, kEventWithoutTiming);
+    if (result == kSuccess) made.batches_.push_back(batch);
+  }
+  if (result == kSuccess) return made;
+  return fail(Code::kUnavailable,
+              driver_error(driver, result, "the driver gives no stream and events for copies"));
+}
+
+CopyQueue::~CopyQueue() {
+  if (context_ == nullptr) return;
+  const Driver& driver = context_->driver();
+  const CurrentContext current(*context_);
+  for (const Batch& batch : batches_) driver.destroy_event(batch.event);
+  if (stream_ != nullptr) driver.destroy_stream(stream_);
+}
+
+// After a copy that was refused the others may be under way: the event tells of their end all the
+// same.
+void CopyQueue::start(uint32_t number, std::span<const Copy> copies) {
+  Batch& batch = batches_[number];
+  batch.is_refused = batch.is_recorded = false;
+  for (const Copy& copy : copies) {
+    const int result = context_->driver().copy_to_device(copy.to, copy.from, copy.bytes, stream_);
+    if (result == kSuccess) continue;
+    note(result, "cuMemcpyHtoDAsync");
+    batch.is_refused = true;
+    break;
+  }
+  record(batch);
+}
+
+// Without the event nothing would tell of the end: it is recorded later then.
+void CopyQueue::record(Batch& batch) {
+  if (is_broken_) return;
+  const int result = context_->driver().record_event(batch.event, stream_);
+  batch.is_recorded = result == kSuccess;
+  if (!batch.is_recorded) note(result, "cuEventRecord");
+}
+
+BatchState CopyQueue::poll(uint32_t number) {
+  Batch& batch = batches_[number];
+  if (!batch.is_recorded) record(batch);
+  if (is_broken_) return BatchState::kFailed;
+  if (!batch.is_recorded) return BatchState::kUnderWay;
+  const int result = context_->driver().event_done(batch.event);
+  if (result == kSuccess) return batch.is_refused ? BatchState::kFailed : BatchState::kCopied;
+  if (result != kNotReady) note(result, "cuEventQuery");
+  return is_broken_ ? BatchState::kFailed : BatchState::kUnderWay;
+}
+
+void CopyQueue::note(int result, const char* call) {
+  is_broken_ |= ends_context(result);
+  why_ = driver_error(context_->driver(), result, call);
+}
+
+}  // namespace farpage::cuda
