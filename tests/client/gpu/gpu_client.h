@@ -95,6 +95,10 @@ class GpuClient : public FakeDriverTest {
     });
   }
   static bool are_ready(const Ticket& ticket) { return are(ticket, Verdict::kReady); }
+  static bool is_ready(const Ticket& ticket, size_t page) {
+    ticket.wait();
+    return ticket.verdicts()[page].verdict == Verdict::kReady;
+  }
   uint64_t patience_ns() const { return tier_->clock().now_ns() + kTimeoutUs * kMicrosecond; }
 
   std::optional<Cluster> cluster_;  // or an embedded node
