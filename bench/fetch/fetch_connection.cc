@@ -101,9 +101,11 @@ bool FetchConnection::find_addresses() {
   return addresses_are_valid();
 }
 
-// A lane that had to open its path again has mapped the pool anew, and the old mapping is gone.
+// A lane that had to open its path to a node again has mapped that node's pool anew, and the old
+// mapping is gone.
 bool FetchConnection::addresses_are_valid() const {
-  return !addresses_.empty() && lane_.mapped_payload(keys_.front()) == addresses_.front();
+  return std::ranges::equal(keys_, addresses_, {},
+                            [this](const PageKey& key) { return lane_.mapped_payload(key); });
 }
 
 void FetchConnection::draw_keys(Slot& slot) {

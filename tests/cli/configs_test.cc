@@ -85,6 +85,7 @@ TEST(Configs, ClientTomlShowsEveryDefault) {
   OpenOptions client;
   expect_defaults(config, "client", client);
   expect_defaults(config, "ahead", client.ahead);
+  expect_defaults(config, "gpu", client.gpu);
   expect_defaults(config, "embedded", client.embedded_node);
   expect_defaults(config, "cluster", client.cluster);
   expect_defaults(config, "etcd", client.etcd);
