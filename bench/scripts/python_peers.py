@@ -21,7 +21,7 @@ HELD_BYTES = 256 << 20
 SHAPES = (("64 KiB × 32", 64 << 10, 32), ("2 MiB × 8", 2 << 20, 8))
 KEYS = ("redis-py", "mooncake", "mooncake-puts", "nixl", "nixl-tcp")
 UNITS = """
-GB/s are 10⁹ bytes of values a second, in one process that gets batch after batch, drawn at random from 256 MiB; Farpage checks each page. Puts: 256 MiB of new values, which are then removed.
+GB/s are 10⁹ bytes of values a second, in one process that gets batch after batch, drawn at random from 256 MiB; Farpage checks each page. Puts: 256 MiB under new names, one batch's bytes again and again, which are then removed; nothing reads them back.
 """
 
 

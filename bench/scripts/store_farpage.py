@@ -20,6 +20,7 @@ if options.role == "hold":
 elif options.role == "offer":
     store_loop.hold()
 elif options.role == "put":
+    memory[:] = numpy.frombuffer(store_loop.content(0, options.page_bytes), numpy.uint8)
 
     def put(names):
         results = client.put([farpage.page_key("peers", name) for name in names], memory[:len(names)]).wait()

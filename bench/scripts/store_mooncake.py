@@ -48,6 +48,7 @@ else:
             sys.exit(f"mooncake: batch_get_into brought {got}")
 
     if options.role == "put":
+        memory.raw = store_loop.content(0, options.page_bytes) * options.batch
         store_loop.measure_puts(options, put, remove)
     else:
         view = memoryview(memory).cast("B")

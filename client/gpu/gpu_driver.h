@@ -22,8 +22,8 @@ namespace farpage {
 // Fetches into memory of one GPU, over a lane. A page lands in bounce memory, pinned memory of the
 // host, where the lane checks it as any other; a page that is good is then copied to its
 // destination, while others are under way, and is `ready` once the copy has ended. The destination
-// of any other page is not touched, except by a copy that was under way at the deadline: such a
-// page is recompute(stalled) and held until that copy has ended.
+// of any other page is not touched, except by copies of a batch that failed, or by one that was
+// under way at the deadline: such a page is recompute(stalled), and held until that copy has ended.
 //
 // A fetch goes through in portions of a block each. One that finds no block free waits for one; its
 // pages are recompute(stalled) when the deadline comes first.

@@ -36,14 +36,14 @@ def _of_interface(owner: Any, interface: Any) -> GpuMemory:
         shape = tuple(int(length) for length in interface["shape"])
         item = numpy.dtype(interface["typestr"]).itemsize
         address, is_read_only = interface["data"]
-        strides = interface.get("strides")
+        strides = tuple(interface.get("strides") or ())
         address = int(address or 0)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidError(f"the __cuda_array_interface__ of a {type(owner).__name__} is not understood: {error}") from None
     if is_read_only:
         raise InvalidError("the memory is read-only: fetch into a writable buffer")
     whole = tuple(item * math.prod(shape[place + 1:]) for place in range(len(shape)))
-    if strides is not None and tuple(strides) != whole:
+    if strides and strides != whole:
         raise _gaps("array")
     return GpuMemory(owner, address, item * math.prod(shape))
 

@@ -30,6 +30,20 @@ def wait_until(condition, seconds=30):
     return False
 
 
+def stop_node(case, node):
+    """Stops all its threads, until the case ends."""
+    node.send_signal(signal.SIGSTOP)
+    case.addCleanup(node.send_signal, signal.SIGCONT)
+    threads = pathlib.Path(f"/proc/{node.pid}/task")
+
+    def is_stopped():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # of a thread that ended
+            return all(" T " in (each / "stat").read_text() for each in threads.iterdir())
+        return False
+
+    case.assertTrue(wait_until(is_stopped))
+
+
 def processes_naming(text):
     """The ids of all processes in whose command line the text stands."""
     found = []

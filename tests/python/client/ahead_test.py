@@ -7,12 +7,12 @@ import signal
 import time
 import unittest
 
-from client_case import PAGE_BYTES, SOURCE, ClientCase, contents, farpage, key, keys, numpy, stop_node
+from client_case import PAGE_BYTES, SOURCE, ClientCase, contents, farpage, key, keys, numpy
 from farpage import buffers
 from farpage._library import Notification
 from farpage.accesses import ACCESS
 from farpage.ticket import PUT_RESULT, VERDICT
-from program import Case, wait_until
+from program import Case, stop_node, wait_until
 
 EMBEDDED = {"pool_bytes": "8MiB", "page_bytes": PAGE_BYTES}
 COLUMNS = ("head", "category", "mass", "score", "similarity", "entropy", "margin", "mark")

@@ -1,11 +1,9 @@
 """What tests of the client in Python share: bytes whose truth hashlib knows, and a client of an
 embedded node."""
 
-import contextlib
 import faulthandler
 import hashlib
 import pathlib
-import signal
 import subprocess
 import sys
 import unittest
@@ -17,7 +15,6 @@ if sys.argv[0] != "-c":  # its thread is missing in the child of a fork, which w
     faulthandler.dump_traceback_later(240, exit=True)
 import farpage  # noqa: E402
 import numpy  # noqa: E402
-from program import wait_until  # noqa: E402
 
 # Busy machines answer late; a case that is about timeouts names its own.
 for call in ("fetch", "put", "exists", "remove", "leading"):
@@ -65,20 +62,6 @@ class ClientCase(unittest.TestCase):
         verdicts = (client or self.client).fetch(names, memory, timeout_s=30).wait()
         self.assertEqual(set(verdicts["verdict"]), {READY}, verdicts)
         return verdicts
-
-
-def stop_node(case, node):
-    """Stops all its threads, until the case ends."""
-    node.send_signal(signal.SIGSTOP)
-    case.addCleanup(node.send_signal, signal.SIGCONT)
-    threads = pathlib.Path(f"/proc/{node.pid}/task")
-
-    def is_stopped():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # of a thread that ended
-            return all(" T " in (each / "stat").read_text() for each in threads.iterdir())
-        return False
-
-    case.assertTrue(wait_until(is_stopped))
 
 
 def run_script(text, *, timeout_s=60, **options):

@@ -14,9 +14,9 @@ import warnings
 import weakref
 
 import numpy
-from client_case import PAGE_BYTES, ClientCase, content, farpage, key, run_script, stop_node
+from client_case import PAGE_BYTES, ClientCase, content, farpage, key, run_script
 from farpage.buffers import Regions
-from program import Case, wait_until
+from program import Case, stop_node, wait_until
 
 STOPPED = "/nowhere"  # of nodes
 

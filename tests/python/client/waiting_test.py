@@ -13,9 +13,9 @@ import unittest
 import unittest.mock
 
 import numpy
-from client_case import PAGE_BYTES, ClientCase, content, contents, farpage, key, keys, stop_node
+from client_case import PAGE_BYTES, ClientCase, content, contents, farpage, key, keys
 from farpage.loops import completions_here
-from program import Case, wait_until
+from program import Case, stop_node, wait_until
 
 READY = farpage.Verdict.READY
 

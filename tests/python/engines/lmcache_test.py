@@ -26,7 +26,7 @@ from lmcache.v1.distributed.l2_adapters import create_l2_adapter  # noqa: E402
 from lmcache.v1.distributed.l2_adapters.config import get_l2_adapter_config_class  # noqa: E402
 from lmcache.v1.memory_management import MemoryFormat, MemoryObjMetadata  # noqa: E402
 from lmcache.v1.memory_management import TensorMemoryObj as Object  # noqa: E402
-from program import Case, wait_until  # noqa: E402
+from program import Case, stop_node, wait_until  # noqa: E402
 
 import farpage  # noqa: E402
 from farpage.engines.lmcache import FarpageConnector, check_version  # noqa: E402
@@ -280,7 +280,7 @@ class LmcacheTest(Case):
 
     def test_stores_that_come_too_fast_are_dropped(self):
         l2 = L2(self, "plugin", str(self.node.socket), store_bytes=PAGE_BYTES)
-        self.node.send_signal(signal.SIGSTOP)
+        stop_node(self, self.node)
         tasks = [l2.adapter.submit_store_task([key(number)], l2.objects([number])) for number in range(3)]
         ended = {}
 
