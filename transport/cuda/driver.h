@@ -46,8 +46,9 @@ inline constexpr int kMostDynamicSharedBytes = 8;
 // with a sentence that says what to install where there is no driver, or one that lacks an entry.
 Result<Driver> load_driver(const char* library = "libcuda.so.1");
 
-// Whether this result says that the context has ended, and with it all that its device still did:
-// what cuda.h calls an error after which the context cannot be used, or must be created anew.
+// Whether the context counts as ended after this result, and with it all that its device still did.
+// cuda.h says of most that the context cannot be used any more, or must be created anew; of 201,
+// 400 and 999 it does not.
 bool ends_context(int result);
 
 // `what: CUDA_ERROR_NAME: text`, for a result that is not kSuccess.
