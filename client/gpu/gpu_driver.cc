@@ -22,6 +22,7 @@ constexpr size_t kMostPages = 64;    // in a portion
 constexpr uint64_t kKeepCoreNs = 200 * kMicrosecond;
 constexpr uint64_t kLookNs = 20 * kMicrosecond;
 constexpr uint64_t kLateLookNs = kMillisecond;
+constexpr uint64_t kStallNs = 5 * kSecond;  // until a warning says that copies do not end
 
 }  // namespace
 
@@ -82,7 +83,8 @@ std::optional<GpuDriver::Operation> GpuDriver::begin(Submission& submission,
 }
 
 bool GpuDriver::progress() {
-  if (!has_context_) has_context_ = copies_.context().make_current();
+  can_copy_ = copies_.take_thread() && !copies_.is_broken();
+  if (copies_.is_broken()) is_broken_->store(true, std::memory_order_relaxed);
   due_ns_ = kNever;
   is_awaited_ = false;
   first_hungry_ = std::exchange(next_hungry_, UINT64_MAX);
@@ -104,6 +106,7 @@ bool GpuDriver::go_on(Operation& operation, Submission& submission) {
     if (portion.has_copies) portion.copies = copies_.poll(block);
   }
   turn.now_ns = clock_->now_ns();
+  if (copying_ > 0) look_at_stall(turn.now_ns);
   for (uint32_t* link = &operation.portions; *link != kNone;) {
     const uint32_t block = *link;
     Portion& portion = portions_[block];
@@ -131,6 +134,14 @@ bool GpuDriver::go_on(Operation& operation, Submission& submission) {
   return turn.has_moved;
 }
 
+void GpuDriver::look_at_stall(uint64_t now_ns) {
+  copies_.look_at_doubts(now_ns);
+  if (now_ns - started_ns_ < kStallNs) return;
+  stalls_.warn(fmt::format("cuda:{} has not ended its copies for {} s: tickets whose pages they "
+                           "write, and the client's end, wait for it",
+                           copies_.context().device(), (now_ns - started_ns_) / kSecond));
+}
+
 // The fetch that has been without a block for longest comes first, then the others without one.
 bool GpuDriver::may_take(const Operation& operation) const {
   const bool is_first = operation.is_hungry && operation.hungry_number == first_hungry_;
@@ -145,7 +156,8 @@ void GpuDriver::begin_portions(Turn& turn) {
     const PageRequest& next = turn.submission.requests[operation.begun];
     if (turn.is_late()) {
       decide_next(Reason::kStalled);
-    } else if (copies_.is_broken()) {
+    } else if (!can_copy_) {
+      warn_of_failure();
       decide_next(Reason::kUnreachable);
     } else if (next.destination.bytes > block_bytes_) {
       decide_next(Reason::kMiss);  // no node has pages of this length
@@ -186,10 +198,7 @@ void GpuDriver::end_copies(Turn& turn, Portion& portion) {
   --copying_;
   turn.has_moved = true;
   const bool has_failed = portion.copies == cuda::BatchState::kFailed;
-  if (has_failed) {
-    failures_.warn(fmt::format("pages were not copied to cuda:{}: {}", copies_.context().device(),
-                               copies_.why()));
-  }
+  if (has_failed) warn_of_failure();
   for (uint32_t i = 0; i < portion.pages.size(); ++i) {
     const uint32_t page = portion.first + i;
     PageVerdict& given = turn.submission.verdicts[page];
@@ -208,6 +217,11 @@ void GpuDriver::end_copies(Turn& turn, Portion& portion) {
   }
 }
 
+void GpuDriver::warn_of_failure() {
+  failures_.warn(fmt::format("pages were not copied to cuda:{}: {}", copies_.context().device(),
+                             copies_.why()));
+}
+
 // Good pages wait while a batch of the portion is under way: the next one has them all.
 void GpuDriver::take_landed(Turn& turn, Portion& portion, uint32_t block) {
   for (uint32_t i = 0; i < portion.pages.size(); ++i) {
@@ -218,7 +232,7 @@ void GpuDriver::take_landed(Turn& turn, Portion& portion, uint32_t block) {
     const uint32_t page = portion.first + i;
     const Slice& to = turn.submission.requests[page].destination;
     const bool is_copied = landed.verdict == Verdict::kReady && to.bytes > 0;
-    if (is_copied && !turn.is_late() && !copies_.is_broken()) {
+    if (is_copied && !turn.is_late() && can_copy_) {
       if (portion.has_copies) continue;
       const Slice& from = portion.requests[i].destination;
       cuda::add_copy(batch_, {from.data, reinterpret_cast<uint64_t>(to.data), to.bytes});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -58,6 +59,8 @@ class GpuDriver {
   void wait_idle(const SubmissionPool& pool, uint32_t rings);
   void interrupt() { lane_.interrupt(); }
 
+  // Its GPU is lost to this client, as of a moment ago; any thread.
+  bool is_broken() const { return is_broken_->load(std::memory_order_relaxed); }
   // Of fetches so far, as of a moment ago; any thread.
   VerdictCounts verdicts() const { return counters_->verdicts(); }
 
@@ -80,6 +83,8 @@ class GpuDriver {
   void begin_portion(Turn& turn);
   void end_copies(Turn& turn, Portion& portion);
   void take_landed(Turn& turn, Portion& portion, uint32_t block);
+  void warn_of_failure();
+  void look_at_stall(uint64_t now_ns);
   void decide_late(Turn& turn, Portion& portion);
   void recompute(Turn& turn, uint32_t page, Reason reason, Place place = Place::kReleased);
   void decide(Turn& turn, uint32_t page, const PageVerdict& verdict);
@@ -102,8 +107,10 @@ class GpuDriver {
   uint64_t due_ns_ = kNever;            // the first deadline of fetches that are not done
   bool is_awaited_ = false;             // there are such
   uint64_t started_ns_ = 0;             // when copies were started last
-  bool has_context_ = false;            // current on the thread
+  bool can_copy_ = false;               // by the last turn
   WarningLimiter failures_;
+  WarningLimiter stalls_{10 * kSecond};
+  std::unique_ptr<std::atomic<bool>> is_broken_ = std::make_unique<std::atomic<bool>>(false);
   std::unique_ptr<LaneCounters> counters_ = std::make_unique<LaneCounters>();
 };
 

@@ -33,6 +33,12 @@ Result<Region> GpuRunners::register_memory(uint64_t address, uint64_t bytes) {
     owned_[number] = std::move(*runner);
     runners_[number].store(owned_[number].get(), std::memory_order_release);
   }
+  if (owned_[number]->driver().is_broken()) {
+    return fail(Code::kUnavailable,
+                fmt::format("an error has ended this client's fetches into cuda:{}, and the log "
+                            "says which: open a new client for that GPU",
+                            device));
+  }
   const MemoryPlace place = {MemoryKind::kCuda, static_cast<int16_t>(device)};
   // The address is the device's: nothing here follows it.
   return Region({reinterpret_cast<std::byte*>(address), bytes, place}, Access::kLocal, 0, nullptr);

@@ -40,6 +40,14 @@ CopyQueue::~CopyQueue() {
   if (stream_ != nullptr) driver.destroy_stream(stream_);
 }
 
+bool CopyQueue::take_thread() {
+  if (has_thread_) return true;
+  const int result = context_->driver().use_context(context_->get());
+  has_thread_ = result == kSuccess;
+  if (!has_thread_) note(result, "cuCtxSetCurrent");
+  return has_thread_;
+}
+
 // After a copy that was refused the others may be under way: the event tells of their end all the
 // same.
 void CopyQueue::start(uint32_t number, std::span<const Copy> copies) {
@@ -47,8 +55,7 @@ void CopyQueue::start(uint32_t number, std::span<const Copy> copies) {
   batch.is_refused = batch.is_recorded = false;
   for (const Copy& copy : copies) {
     const int result = context_->driver().copy_to_device(copy.to, copy.from, copy.bytes, stream_);
-    if (result == kSuccess) continue;
-    note(result, "cuMemcpyHtoDAsync");
+    if (succeeds(result, "cuMemcpyHtoDAsync")) continue;
     batch.is_refused = true;
     break;
   }
@@ -59,8 +66,7 @@ void CopyQueue::start(uint32_t number, std::span<const Copy> copies) {
 void CopyQueue::record(Batch& batch) {
   if (is_broken_) return;
   const int result = context_->driver().record_event(batch.event, stream_);
-  batch.is_recorded = result == kSuccess;
-  if (!batch.is_recorded) note(result, "cuEventRecord");
+  batch.is_recorded = succeeds(result, "cuEventRecord");
 }
 
 BatchState CopyQueue::poll(uint32_t number) {
@@ -69,9 +75,30 @@ BatchState CopyQueue::poll(uint32_t number) {
   if (is_broken_) return BatchState::kFailed;
   if (!batch.is_recorded) return BatchState::kUnderWay;
   const int result = context_->driver().event_done(batch.event);
-  if (result == kSuccess) return batch.is_refused ? BatchState::kFailed : BatchState::kCopied;
-  if (result != kNotReady) note(result, "cuEventQuery");
+  if (result == kNotReady) {
+    is_in_doubt_ = false;
+    return BatchState::kUnderWay;
+  }
+  if (succeeds(result, "cuEventQuery")) {
+    return batch.is_refused ? BatchState::kFailed : BatchState::kCopied;
+  }
   return is_broken_ ? BatchState::kFailed : BatchState::kUnderWay;
+}
+
+void CopyQueue::look_at_doubts(uint64_t now_ns) {
+  if (!is_in_doubt_) {
+    doubted_ns_ = 0;
+  } else if (doubted_ns_ == 0) {
+    doubted_ns_ = now_ns;
+  } else if (now_ns - doubted_ns_ >= kDoubtNs) {
+    is_broken_ = true;
+  }
+}
+
+bool CopyQueue::succeeds(int result, const char* call) {
+  is_in_doubt_ = result != kSuccess;
+  if (is_in_doubt_) note(result, call);
+  return !is_in_doubt_;
 }
 
 void CopyQueue::note(int result, const char* call) {

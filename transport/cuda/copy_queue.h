@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "transport/cuda/gpu_context.h"
 
@@ -30,12 +31,15 @@ enum class BatchState : uint8_t {
 
 // Copies of a device, on a stream of their own. A batch of them is started by number, of which
 // there are a fixed count, and asked for its end; nothing waits. What was started cannot be called
-// back: it ends when the device has come past it, or an error has ended the context.
+// back: it ends when the device has come past it, or an error has ended the context. Some errors
+// leave that open (a handle that is refused, an unknown error). A context from which nothing else
+// comes for kDoubtNs counts as ended: otherwise nothing would end a wait for its batches.
 //
-// One thread, where the context is current; made and destroyed on any. Batches have ended before it
-// goes.
+// One thread; made and destroyed on any. Batches have ended before it goes.
 class CopyQueue {
  public:
+  static constexpr uint64_t kDoubtNs = kSecond;
+
   static Result<CopyQueue> make(const std::shared_ptr<const GpuContext>& context, uint32_t batches);
   CopyQueue(CopyQueue&&) noexcept = default;
   CopyQueue& operator=(CopyQueue&&) = delete;
@@ -43,9 +47,15 @@ class CopyQueue {
 
   const GpuContext& context() const { return *context_; }
 
+  // Makes the context current on this thread, if it is not yet. Nothing is started and no end is
+  // seen before; false: the driver refuses it.
+  bool take_thread();
+
   // Of a batch that is not under way. Both memories stay until it has ended.
   void start(uint32_t batch, std::span<const Copy> copies);
   BatchState poll(uint32_t batch);
+  // Now and then while batches are under way, with the time.
+  void look_at_doubts(uint64_t now_ns);
   // The context has ended: no batch is under way, and each further one fails at once.
   bool is_broken() const { return is_broken_; }
   // What the driver said last when it refused something; "" if it never has.
@@ -60,12 +70,16 @@ class CopyQueue {
 
   CopyQueue(std::shared_ptr<const GpuContext> context) : context_(std::move(context)) {}
   void record(Batch& batch);
+  bool succeeds(int result, const char* call);
   void note(int result, const char* call);
 
   std::shared_ptr<const GpuContext> context_;  // null: moved from
   Stream stream_ = nullptr;
   std::vector<Batch> batches_;
+  bool has_thread_ = false;
   bool is_broken_ = false;
+  bool is_in_doubt_ = false;  // by the last answer about a batch
+  uint64_t doubted_ns_ = 0;   // since when, once that has been looked at
   std::string why_;
 };
 

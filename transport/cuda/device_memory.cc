@@ -38,24 +38,30 @@ Result<Seen> look(const Driver& driver, uint64_t address) {
   return seen;
 }
 
+Result<Seen> look_from(const Driver& driver, int device, uint64_t address) {
+  const auto context = GpuContext::retain(driver, device);
+  if (!context) return tl::unexpected(context.error());
+  const CurrentContext current(**context);
+  return look(driver, address);
+}
+
 // By the context of a device that this process uses already: to make one costs hundreds of MiB.
 Result<Seen> look_from_any_device(const Driver& driver, uint64_t address) {
   int devices = 0;
   if (const int result = driver.device_count(&devices); result != kSuccess) {
     return failed(driver, result, "cuDeviceGetCount");
   }
+  Result<Seen> seen = Seen{};
   for (int device = 0; device < devices; ++device) {
     unsigned flags = 0;
     int is_active = 0;
     const int result = driver.context_state(device, &flags, &is_active);
     if (result != kSuccess) return failed(driver, result, "cuDevicePrimaryCtxGetState");
     if (is_active == 0) continue;
-    const auto context = GpuContext::retain(driver, device);
-    if (!context) return tl::unexpected(context.error());
-    const CurrentContext current(**context);
-    return look(driver, address);
+    seen = look_from(driver, device, address);
+    if (seen) break;  // a context that an error has ended answers nothing
   }
-  return Seen{};
+  return seen;
 }
 
 // How many of the bytes are one device's memory without a gap, from the first on.
@@ -67,10 +73,11 @@ Result<uint64_t> whole_bytes(const Driver& driver, int device, uint64_t address,
     if (seen->type != kMemoryTypeDevice || seen->device != device) break;
     uint64_t base = 0;
     size_t length = 0;
-    // It finds nothing where addresses are reserved and nothing is mapped.
     const int result = driver.address_range(&base, &length, at);
-    if (ends_context(result)) return failed(driver, result, "cuMemGetAddressRange");
-    if (result != kSuccess || base + length <= at) break;
+    // Addresses are reserved there, and nothing is mapped.
+    if (result == kInvalidValue || result == kNotFound) break;
+    if (result != kSuccess) return failed(driver, result, "cuMemGetAddressRange");
+    if (base + length <= at) break;
     at = base + length;
   }
   return std::min(at - address, bytes);

@@ -38,10 +38,9 @@ Result<Driver> load_driver(const char* library) {
 }
 
 bool ends_context(int result) {
-  // The driver was taken down, the context or what is in it is gone (201, 400, 709), memory or
-  // NVLink failed (214, 220, 226), a kernel or the hardware did (700 to 721), nobody knows (999).
-  constexpr std::array kEnds = {4,   201, 214, 220, 226, 400, 700, 702, 709,
-                                710, 714, 715, 716, 717, 718, 719, 721, 999};
+  // The driver was taken down (4), the context was destroyed (709), an error is contained (226), a
+  // kernel failed (the others).
+  constexpr std::array kEnds = {4, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721};
   return std::ranges::find(kEnds, result) != kEnds.end();
 }
 

@@ -24,8 +24,10 @@ struct Driver {
 #undef FARPAGE_CUDA_ENTRY
 };
 
-inline constexpr int kSuccess = 0;     // CUDA_SUCCESS
-inline constexpr int kNotReady = 600;  // CUDA_ERROR_NOT_READY
+inline constexpr int kSuccess = 0;       // CUDA_SUCCESS
+inline constexpr int kInvalidValue = 1;  // CUDA_ERROR_INVALID_VALUE
+inline constexpr int kNotFound = 500;    // CUDA_ERROR_NOT_FOUND
+inline constexpr int kNotReady = 600;    // CUDA_ERROR_NOT_READY
 
 // Of CUpointer_attribute and CUmemorytype, and flags of streams, events and registered memory.
 inline constexpr int kPointerContext = 1;
@@ -46,9 +48,9 @@ inline constexpr int kMostDynamicSharedBytes = 8;
 // with a sentence that says what to install where there is no driver, or one that lacks an entry.
 Result<Driver> load_driver(const char* library = "libcuda.so.1");
 
-// Whether the context counts as ended after this result, and with it all that its device still did.
-// cuda.h says of most that the context cannot be used any more, or must be created anew; of 201,
-// 400 and 999 it does not.
+// Whether the context has ended after this result, and with it all that its device still did:
+// cuda.h says of these that it cannot be used any more, or that all further work fails. It does not
+// of 201, 214, 400 or 999.
 bool ends_context(int result);
 
 // `what: CUDA_ERROR_NAME: text`, for a result that is not kSuccess.

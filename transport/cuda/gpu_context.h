@@ -23,8 +23,6 @@ class GpuContext {
   const Driver& driver() const { return driver_; }
   int device() const { return device_; }
   Context get() const { return context_; }
-  // On this thread, from now on: for threads of our own.
-  bool make_current() const { return driver_.use_context(context_) == kSuccess; }
 
  private:
   GpuContext(const Driver& driver, int device, Context context)

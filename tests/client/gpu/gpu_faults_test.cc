@@ -53,6 +53,19 @@ TEST_F(GpuFaults, OfACopyMakeItsPagesUnreachableAndNoOthers) {
   EXPECT_TRUE(is_whole());
 }
 
+TEST_F(GpuFaults, OfTakingTheContextCostNoGpu) {
+  sources_.reset();
+  tier_.reset();
+  tier_ = open(options());
+  sources_.emplace(*tier_, kPages, uint8_t{1});
+  put_all(*tier_, *sources_);
+  fake_->fail_call("cuCtxSetCurrent", 1, kSystemNotReady);
+  region_ = registered(kPages);
+  const uint64_t until_ns = patience_ns();
+  while (!are_ready(fetch())) ASSERT_LT(tier_->clock().now_ns(), until_ns);
+  EXPECT_TRUE(is_whole());
+}
+
 // The copies are under way, and something has to tell of their end.
 TEST_F(GpuFaults, OfAnEventOrOfAQuestionForItChangeNothing) {
   for (const char* call : {"cuEventRecord", "cuEventQuery"}) {
@@ -103,6 +116,44 @@ TEST_F(GpuFaults, OfOneGpuLeaveTheOtherAlone) {
   EXPECT_TRUE(is_whole());
   leave_everything();
   forget_allocations();
+}
+
+TEST_F(GpuFaults, OfTheFirstGpuLeaveRegistrationsOfTheSecondAlone) {
+  sources_.reset();
+  tier_.reset();
+  forget_allocations();
+  region_ = {};
+  start({.devices = 2});
+  tier_ = open(options());
+  sources_.emplace(*tier_, kPages, uint8_t{1});
+  put_all(*tier_, *sources_);
+  cuda::Context second = nullptr;
+  ASSERT_EQ(driver_.retain_context(&second, 1), kSuccess);
+  ASSERT_EQ(driver_.use_context(second), kSuccess);
+  const uint64_t address = pages_on_gpu(kPages);
+  fake_->break_context(context_, kIllegalAddress);
+  auto region = tier_->register_gpu_memory(address, kPages * kPageBytes);
+  ASSERT_TRUE(region) << region.error().message;
+  region_ = std::move(*region);
+  EXPECT_TRUE(are_ready(fetch()));
+  EXPECT_TRUE(is_whole());
+  leave_everything();
+  forget_allocations();
+}
+
+TEST_F(GpuFaults, ThatLoseAGpuRefuseItsFurtherMemory) {
+  constexpr int kAssert = 710;  // the fake's context goes on
+  fake_->fail_call("cuMemcpyHtoDAsync_v2", 1, kAssert);
+  const Ticket ended = fetch();
+  ended.wait();
+  EXPECT_TRUE(ended.wait_released(patience_ns()));
+  EXPECT_TRUE(are(fetch(), Verdict::kRecompute, Reason::kUnreachable));
+  const auto more = tier_->register_gpu_memory(address_of(region_), kPageBytes);
+  ASSERT_FALSE(more);
+  EXPECT_THAT(more.error().message, testing::HasSubstr("open a new client"));
+  tier_.reset();
+  tier_ = open(options());
+  EXPECT_TRUE(tier_->register_gpu_memory(address_of(region_), kPageBytes));
 }
 
 // To free it under a registration is the caller's mistake: its pages are lost, and nobody else's.

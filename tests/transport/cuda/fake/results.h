@@ -1,9 +1,10 @@
 #pragma once
 
+#include "transport/cuda/driver.h"  // kInvalidValue, kNotFound
+
 namespace farpage::cuda {
 
 // Of CUresult: what the fake returns.
-inline constexpr int kInvalidValue = 1;
 inline constexpr int kOutOfMemory = 2;
 inline constexpr int kNotInitialized = 3;
 inline constexpr int kNoDevice = 100;
@@ -11,7 +12,6 @@ inline constexpr int kInvalidDevice = 101;
 inline constexpr int kInvalidImage = 200;
 inline constexpr int kInvalidContext = 201;
 inline constexpr int kInvalidHandle = 400;
-inline constexpr int kNotFound = 500;
 inline constexpr int kIllegalAddress = 700;
 inline constexpr int kAlreadyRegistered = 712;
 inline constexpr int kNotRegistered = 713;

@@ -1,0 +1,146 @@
+// The queue of copies over the fake: when a batch is over, and when nobody knows.
+
+#include "transport/cuda/copy_queue.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "tests/transport/cuda/fake/fake_fixture.h"
+
+namespace farpage::cuda {
+namespace {
+
+constexpr size_t kBytes = 4096;
+constexpr int kAssert = 710;  // it ends a context, and the fake's goes on
+constexpr std::array kOpenErrors = {kInvalidContext, 214, kInvalidHandle, 802, 999};
+
+class CopyQueueOverFake : public FakeDriverTest {
+ protected:
+  CopyQueueOverFake() {
+    from_ = pin(kBytes);
+    std::fill_n(from_, kBytes, std::byte{0x3C});
+    to_ = allocate(kBytes);
+    queue_.emplace(CopyQueue::make(GpuContext::retain(driver_, 0).value(), 2).value());
+    EXPECT_TRUE(queue_->take_thread());
+  }
+  ~CopyQueueOverFake() override {
+    fake_->release(nullptr);
+    while (fake_->live().operations > 0) std::this_thread::yield();
+    queue_.reset();
+    EXPECT_EQ(driver_.free_host(from_), kSuccess);
+    EXPECT_EQ(driver_.free(to_), kSuccess);
+  }
+
+  void start() {
+    const Copy copy = {from_, to_, kBytes};
+    queue_->start(0, {&copy, 1});
+  }
+  BatchState poll_and_fail(int result) {
+    fake_->fail_call("cuEventQuery", 1, result);
+    return queue_->poll(0);
+  }
+  BatchState end_of_batch() {
+    BatchState state = queue_->poll(0);
+    while (state == BatchState::kUnderWay) {
+      std::this_thread::yield();
+      state = queue_->poll(0);
+    }
+    return state;
+  }
+  bool has_arrived() const {
+    std::vector<std::byte> seen(kBytes);
+    EXPECT_EQ(fake_->peek(to_, seen.data(), kBytes), kSuccess);
+    return std::ranges::all_of(seen, [](std::byte b) { return b == std::byte{0x3C}; });
+  }
+
+  std::byte* from_ = nullptr;
+  uint64_t to_ = 0;
+  std::optional<CopyQueue> queue_;
+};
+
+TEST_F(CopyQueueOverFake, ABatchIsOverOnceItsEventHasPassed) {
+  fake_->hold(nullptr);
+  start();
+  EXPECT_EQ(queue_->poll(0), BatchState::kUnderWay);
+  EXPECT_FALSE(has_arrived());
+  fake_->release(nullptr);
+  EXPECT_EQ(end_of_batch(), BatchState::kCopied);
+  EXPECT_TRUE(has_arrived());
+}
+
+// Its copies may still write.
+TEST_F(CopyQueueOverFake, ABatchStaysUnderWayAfterAnErrorThatLeavesItOpen) {
+  for (const int result : kOpenErrors) {
+    fake_->hold(nullptr);
+    start();
+    EXPECT_EQ(poll_and_fail(result), BatchState::kUnderWay) << result;
+    EXPECT_FALSE(queue_->is_broken()) << result;
+    fake_->release(nullptr);
+    EXPECT_EQ(end_of_batch(), BatchState::kCopied) << result;
+  }
+}
+
+TEST_F(CopyQueueOverFake, ABatchIsOverAtOnceAfterAnErrorThatEndsTheContext) {
+  fake_->hold(nullptr);
+  start();
+  EXPECT_EQ(poll_and_fail(kAssert), BatchState::kFailed);
+  EXPECT_TRUE(queue_->is_broken());
+  EXPECT_THAT(queue_->why(), testing::HasSubstr("cuEventQuery"));
+}
+
+TEST_F(CopyQueueOverFake, AContextThatSaysNothingElseForLongHasEnded) {
+  constexpr uint64_t kStart = 7 * kSecond;
+  fake_->hold(nullptr);
+  start();
+  for (const uint64_t after : {uint64_t{0}, CopyQueue::kDoubtNs / 2, CopyQueue::kDoubtNs - 1}) {
+    EXPECT_EQ(poll_and_fail(999), BatchState::kUnderWay) << after;
+    queue_->look_at_doubts(kStart + after);
+    EXPECT_FALSE(queue_->is_broken()) << after;
+  }
+  EXPECT_EQ(poll_and_fail(999), BatchState::kUnderWay);
+  queue_->look_at_doubts(kStart + CopyQueue::kDoubtNs);
+  EXPECT_EQ(queue_->poll(0), BatchState::kFailed);
+}
+
+TEST_F(CopyQueueOverFake, AnEventThatIsRefusedForLongEndsTheWaitToo) {
+  fake_->hold(nullptr);
+  fake_->fail_call("cuEventRecord", 1, 802);
+  start();
+  for (const uint64_t now_ns : {kSecond, kSecond + CopyQueue::kDoubtNs}) {
+    fake_->fail_call("cuEventRecord", 1, 802);
+    EXPECT_EQ(queue_->poll(0), BatchState::kUnderWay);
+    queue_->look_at_doubts(now_ns);
+  }
+  EXPECT_EQ(queue_->poll(0), BatchState::kFailed);
+}
+
+TEST_F(CopyQueueOverFake, AnyOtherAnswerBeginsTheDoubtAnew) {
+  fake_->hold(nullptr);
+  start();
+  poll_and_fail(999);
+  queue_->look_at_doubts(kSecond);
+  EXPECT_EQ(queue_->poll(0), BatchState::kUnderWay);  // "not ready" is an answer
+  queue_->look_at_doubts(2 * kSecond);
+  poll_and_fail(999);
+  queue_->look_at_doubts(2 * kSecond + 1);
+  EXPECT_FALSE(queue_->is_broken());
+  fake_->release(nullptr);
+  EXPECT_EQ(end_of_batch(), BatchState::kCopied);
+}
+
+TEST_F(CopyQueueOverFake, AThreadThatWasRefusedIsTakenLater) {
+  CopyQueue other = CopyQueue::make(GpuContext::retain(driver_, 0).value(), 1).value();
+  fake_->fail_call("cuCtxSetCurrent", 1, kInvalidContext);
+  EXPECT_FALSE(other.take_thread());
+  EXPECT_THAT(other.why(), testing::HasSubstr("cuCtxSetCurrent"));
+  EXPECT_TRUE(other.take_thread());
+  EXPECT_FALSE(other.is_broken());
+}
+
+}  // namespace
+}  // namespace farpage::cuda
