@@ -12,6 +12,7 @@
 #include "base/memory/protection.h"
 #include "client/destinations.h"
 #include "client/gpu/gpu_runners.h"
+#include "client/gpu/stream_fence.h"
 #include "client/runner/deadline.h"
 #include "control/status/status_table.h"
 #include "net/runtime/thrown.h"
@@ -175,8 +176,41 @@ Result<Ticket> Farpage::fetch_to_gpu(MemoryPlace place, uint64_t timeout_us,
   return std::move(*ticket);
 }
 
+Result<std::shared_ptr<StreamFence>> Farpage::make_fence(int device, uint32_t most_pages) {
+  auto made = gpus_->make_fence(device, most_pages);
+  if (!made) return made;
+  const std::lock_guard lock(fences_.mutex);
+  std::erase_if(fences_.made, [](const auto& fence) { return fence.expired(); });
+  fences_.made.push_back(*made);
+  return made;
+}
+
+Farpage::Fences::~Fences() {
+  for (const auto& fence : made) {
+    if (const auto left = fence.lock()) left->fence().clear();
+  }
+}
+
+// A fetch that cannot begin counts as one whose pages are all to be computed: a graph that is
+// replayed all the same goes on, and finds no page ready.
 Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
                               const FetchOptions& options, const Notification& notification) {
+  if (notification.fence == nullptr) return begin_fetch(requests, timeout_us, options, notification);
+  if (auto begun = notification.fence->begin(requests.size()); !begun) {
+    return tl::unexpected(begun.error());
+  }
+  struct GiveUp {
+    void operator()(Fence* fence) const { fence->decide({}); }
+  };
+  std::unique_ptr<Fence, GiveUp> undecided(notification.fence);
+  auto ticket = begin_fetch(requests, timeout_us, options, notification);
+  if (ticket) undecided.release();  // the client's thread decides
+  return ticket;
+}
+
+Result<Ticket> Farpage::begin_fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
+                                    const FetchOptions& options,
+                                    const Notification& notification) {
   if (options.hedge) {
     return fail(Code::kInvalid,
                 "a hedge may land in memory of a lane's own: drive a lane of client() for hedges");

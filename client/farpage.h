@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@
 namespace farpage {
 
 class GpuRunners;
+class StreamFence;
 
 // A client of memory nodes with threads of its own: any thread submits, nothing it calls blocks,
 // and a Ticket tells the end. What a call takes is copied; memory of pages alone is lent, until the
@@ -53,12 +55,19 @@ class Farpage {
   // current context stays as it is.
   Result<Region> register_gpu_memory(uint64_t address, uint64_t bytes);
 
+  // What streams of a GPU wait at for a fetch of at most so many pages, and where its kernels see
+  // which are ready: for Notification::fence. One fetch at a time has it. Once the client is gone
+  // it says that no page is ready. kNotFound, kUnavailable, kExhausted: as register_gpu_memory();
+  // kInvalid: most_pages.
+  Result<std::shared_ptr<StreamFence>> make_fence(int device, uint32_t most_pages);
+
   // Fetches pages into registered memory, of the host or of one GPU. Work on the GPU may use a page
   // once it is `ready`, and nothing there may still use its destination when the fetch begins.
   // Pages fetched ahead serve fetches into host memory alone. kExhausted: as many tickets are about
   // as client.queue_depth and client.lanes allow, done or not: let go of one that is done.
   // kInvalid: two pages would land in the same bytes, or in different memories; hedges, which are
-  // for those who drive a lane.
+  // for those who drive a lane; the fence. After any of these a fence that was given says that no
+  // page is ready, unless another fetch has it.
   Result<Ticket> fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
                        const FetchOptions& options = {}, const Notification& notification = {});
   // Stores pages from registered memory. One thread writes them to the nodes, in the order of the
@@ -108,6 +117,8 @@ class Farpage {
   static Result<std::unique_ptr<Farpage>> open_moving(const OpenOptions& options);
   static Result<std::unique_ptr<Farpage>> open_valid(const OpenOptions& options);
   LaneRunner& least_busy();
+  Result<Ticket> begin_fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
+                             const FetchOptions& options, const Notification& notification);
   template <typename Fill>
   Result<Ticket> read(SubmissionKind kind, uint64_t timeout_us, const Notification& notification,
                       const Fill& fill);
@@ -120,6 +131,14 @@ class Farpage {
   Result<Ticket> write(SubmissionKind kind, uint64_t timeout_us, const Notification& notification,
                        const Fill& fill);
 
+  // Those that were made. No thread of the client decides one any more when this goes.
+  struct Fences {
+    ~Fences();
+    std::mutex mutex;
+    std::vector<std::weak_ptr<StreamFence>> made;
+  };
+
+  Fences fences_;
   std::unique_ptr<Connection> connection_;
   std::unique_ptr<WriteRunner> writes_;
   std::vector<std::unique_ptr<LaneRunner>> lanes_;

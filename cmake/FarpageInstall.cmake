@@ -14,7 +14,7 @@ install(FILES ${PROJECT_BINARY_DIR}/farpageConfig.cmake ${PROJECT_BINARY_DIR}/fa
   cmake/FarpageDependencies.cmake DESTINATION ${config} COMPONENT dev)
 install(FILES ${PROJECT_BINARY_DIR}/farpage.pc DESTINATION lib/pkgconfig COMPONENT dev)
 
-install(FILES include/farpage/farpage.h DESTINATION include/farpage COMPONENT dev)
+install(FILES include/farpage/farpage.h include/farpage/fence.h DESTINATION include/farpage COMPONENT dev)
 # In C++ #include "client/farpage.h".
 install(DIRECTORY base net metrics integrity transport pagetable etcd prefetch control tier node doctor backends client
   DESTINATION include/farpage COMPONENT dev FILES_MATCHING PATTERN "*.h" PATTERN "*.inc" PATTERN client/c EXCLUDE)

@@ -5,6 +5,7 @@
 #include "client/c/client.h"
 #include "client/c/completions.h"
 #include "client/c/errors.h"
+#include "client/c/fence.h"
 
 namespace c_api = farpage::c_api;
 using c_api::Answers;
@@ -19,6 +20,7 @@ struct Call {
   size_t count;
   const farpage_notification_t* notification;
   farpage_ticket_t** ticket;
+  bool takes_fence = false;
 };
 
 farpage_code_t require_pages(const Call& call) {
@@ -29,9 +31,8 @@ farpage_code_t require_pages(const Call& call) {
 }
 
 // Where the end is told, kept in the ticket.
-farpage::Result<farpage::Notification> notify(const farpage_notification_t* notification,
-                                              farpage_ticket& ticket) {
-  const auto read = c_api::read_notification(notification);
+farpage::Result<farpage::Notification> notify(const Call& call, farpage_ticket& ticket) {
+  const auto read = c_api::read_notification(call.notification);
   if (!read) return tl::unexpected(read.error());
   farpage::Notification told;
   if (read->completions != nullptr) {
@@ -49,6 +50,18 @@ farpage::Result<farpage::Notification> notify(const farpage_notification_t* noti
     told.callback = c_api::Callback::enter;
     told.context = &ticket.callback;
   }
+  if (read->fence != nullptr) {
+    if (!read->fence->owner.is_here()) {
+      return farpage::fail(farpage::Code::kInvalid,
+                           "notification: its fence is of the process that this one was forked "
+                           "from: make another here");
+    }
+    if (!call.takes_fence) {
+      return farpage::fail(farpage::Code::kInvalid, "notification: a fence is for fetches alone");
+    }
+    ticket.fence = read->fence->shared;
+    told.fence = &ticket.fence->fence();
+  }
   return told;
 }
 
@@ -63,7 +76,7 @@ farpage_code_t submit(const Call& call, Answers answers, Begin&& begin) {
     // Also while a ticket that comes to nothing leaves the others.
     c_api::Regions::Reader regions(call.client->regions);
     auto ticket = std::make_unique<farpage_ticket>(answers);
-    const auto told = notify(call.notification, *ticket);
+    const auto told = notify(call, *ticket);
     if (!told) return c_api::refuse(told.error());
     call.client->tickets->add(*ticket);
     ticket->live = call.client->tickets;
@@ -75,18 +88,32 @@ farpage_code_t submit(const Call& call, Answers answers, Begin&& begin) {
   });
 }
 
+// Of a fetch that was refused: what waits for it finds no page ready.
+void clear_fence(const farpage_notification_t* notification) noexcept {
+  c_api::guarded([&] {
+    const auto read = c_api::read_notification(notification);
+    if (read && read->fence != nullptr && read->fence->owner.is_here()) {
+      read->fence->shared->fence().clear();
+    }
+    return FARPAGE_OK;
+  });
+}
+
 }  // namespace
 
 farpage_code_t farpage_fetch(farpage_t* client, const farpage_page_t* pages, size_t count,
                              uint64_t timeout_us, const farpage_notification_t* notification,
                              farpage_ticket_t** ticket) {
-  const Call call = {client, pages, "pages", count, notification, ticket};
-  return submit(call, Answers::kVerdicts, [&](auto& regions, auto& made, const auto& told) {
+  const Call call = {client, pages, "pages", count, notification, ticket, true};
+  const auto begin = [&](auto& regions, auto& made, const auto& told) {
     return c_api::read_fetch(pages, count, regions).and_then([&](auto&& batch) {
       made.regions = std::move(batch.regions);
       return client->tier->fetch(batch.requests, timeout_us, {}, told);
     });
-  });
+  };
+  const farpage_code_t code = submit(call, Answers::kVerdicts, begin);
+  if (code != FARPAGE_OK) clear_fence(notification);
+  return code;
 }
 
 farpage_code_t farpage_put(farpage_t* client, const farpage_page_t* pages, size_t count,

@@ -10,6 +10,7 @@
 
 #include "client/c/callback.h"
 #include "client/c/owner.h"
+#include "client/gpu/stream_fence.h"
 #include "client/runner/completions.h"
 #include "client/runner/ticket.h"
 
@@ -38,6 +39,7 @@ struct farpage_ticket {
   std::vector<const farpage_region*> regions;  // that its pages lie in
   // These outlive the operation, which may run the callback and add the tag when it is done.
   std::shared_ptr<farpage::Completions> completions;
+  std::shared_ptr<farpage::StreamFence> fence;
   farpage::c_api::Callback callback;
   // Null until it is submitted. Shared with a client that is being closed, and waits for it.
   std::shared_ptr<const farpage::Ticket> operation;

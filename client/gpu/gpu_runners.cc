@@ -12,13 +12,25 @@ GpuRunners::GpuRunners(Client& client, const RunnerOptions& runner, const GpuOpt
                        std::string library)
     : client_(client), runner_options_(runner), options_(options), library_(std::move(library)) {}
 
+Result<void> GpuRunners::start_driver() {
+  if (driver_) return {};
+  auto driver = cuda::start_driver(library_.c_str());
+  if (!driver) return tl::unexpected(driver.error());
+  driver_ = *driver;
+  return {};
+}
+
+Result<std::shared_ptr<StreamFence>> GpuRunners::make_fence(int device, uint32_t most_pages) {
+  const std::lock_guard lock(mutex_);
+  if (auto started = start_driver(); !started) return tl::unexpected(started.error());
+  const auto context = cuda::GpuContext::retain(*driver_, device);
+  if (!context) return tl::unexpected(context.error());
+  return StreamFence::make(*context, most_pages);
+}
+
 Result<Region> GpuRunners::register_memory(uint64_t address, uint64_t bytes) {
   const std::lock_guard lock(mutex_);
-  if (!driver_) {
-    auto driver = cuda::start_driver(library_.c_str());
-    if (!driver) return tl::unexpected(driver.error());
-    driver_ = *driver;
-  }
+  if (auto started = start_driver(); !started) return tl::unexpected(started.error());
   const auto context = cuda::context_of_memory(*driver_, address, bytes);
   if (!context) return tl::unexpected(context.error());
   const int device = (*context)->device();

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "client/gpu/gpu_driver.h"
 #include "client/gpu/gpu_options.h"
+#include "client/gpu/stream_fence.h"
 #include "client/runner/runner_options.h"
 #include "tier/client.h"
 
@@ -25,6 +26,7 @@ class GpuRunners {
              std::string library = "libcuda.so.1");
 
   Result<Region> register_memory(uint64_t address, uint64_t bytes);
+  Result<std::shared_ptr<StreamFence>> make_fence(int device, uint32_t most_pages);
   // Null: no memory of that GPU was registered.
   GpuRunner* of(int device) const;
 
@@ -37,6 +39,8 @@ class GpuRunners {
 
  private:
   static constexpr int kMostDevices = 64;
+
+  Result<void> start_driver();
 
   Client& client_;
   const RunnerOptions runner_options_;

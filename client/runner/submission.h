@@ -15,8 +15,9 @@
 namespace farpage {
 
 class Completions;
+class Fence;
 
-// Who is told that a submission has ended, beside its ticket. Both may be given.
+// Who is told that a submission has ended, beside its ticket. All may be given.
 struct Notification {
   Completions* completions = nullptr;  // gets `tag`; outlives the operation
   uint64_t tag = 0;
@@ -24,6 +25,9 @@ struct Notification {
   // wait for an submission.
   void (*callback)(void* context) = nullptr;
   void* context = nullptr;
+  // Of a fetch alone: gets the verdicts, before anybody else hears of the end. It outlives the
+  // operation.
+  Fence* fence = nullptr;
 };
 
 enum class SubmissionKind : uint8_t {

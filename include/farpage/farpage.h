@@ -58,6 +58,7 @@ typedef enum farpage_verdict {
 
 typedef struct farpage_client farpage_t;
 typedef struct farpage_region farpage_region_t;
+typedef struct farpage_fence farpage_fence_t;
 typedef struct farpage_ticket farpage_ticket_t;
 typedef struct farpage_completions farpage_completions_t;
 
@@ -93,7 +94,7 @@ typedef struct farpage_page {
 #define FARPAGE_PAGE_INIT \
   { sizeof(farpage_page_t), {{0}}, NULL, 0, 0 }
 
-// Who is told that an operation is done, beside its ticket. Both may be given.
+// Who is told that an operation is done, beside its ticket. All may be given.
 typedef struct farpage_notification {
   size_t struct_size;                  // sizeof(farpage_notification_t)
   farpage_completions_t* completions;  // gets the tag; or null
@@ -102,10 +103,11 @@ typedef struct farpage_notification {
   // stands still meanwhile: it must be short, throw nothing, and not wait. Or null.
   void (*callback)(void* context);
   void* context;
+  farpage_fence_t* fence;  // of a fetch alone: gets the verdicts, for work on a GPU; or null
 } farpage_notification_t;
 
 #define FARPAGE_NOTIFICATION_INIT \
-  { sizeof(farpage_notification_t), NULL, 0, NULL, NULL }
+  { sizeof(farpage_notification_t), NULL, 0, NULL, NULL, NULL }
 
 // The engine's note on the token of a step: that it begins a step of reasoning, and its purpose.
 typedef enum farpage_mark {
@@ -242,6 +244,33 @@ FARPAGE_API farpage_code_t farpage_register_gpu(farpage_t* client, uint64_t addr
 // Ends the registration and frees the handle. FARPAGE_BUSY: a ticket lends memory of it: wait until
 // that is released, and try again; the region is as it was. Does not block. Null: nothing.
 FARPAGE_API farpage_code_t farpage_unregister(farpage_region_t* region);
+
+// ---- Fences: what streams of a GPU wait at for the verdicts of a fetch, and where kernels see
+// them (fence.h). One fetch at a time has a fence, by its notification: another one with it is
+// FARPAGE_INVALID. Its bits say that no page is ready from the call of a fetch until each page has
+// its verdict, which is by its timeout; after a fetch that was refused; and once the client is
+// closed, which a fence may outlive. A page that is not ready may be written as long as
+// `held` says so: what computes it puts it elsewhere, or waits until the ticket is released.
+
+// For fetches of at most so many pages, 1 to 16,777,216, and streams of this GPU: its number in
+// CUDA. FARPAGE_NOT_FOUND, FARPAGE_UNAVAILABLE: no driver, an old one, no such GPU.
+// FARPAGE_EXHAUSTED: no memory can be pinned.
+FARPAGE_API farpage_code_t farpage_fence_new(farpage_t* client, int device, uint32_t most_pages,
+                                             farpage_fence_t** fence);
+// Puts a wait on a stream (a CUstream of the GPU's primary context; null: its default one): work
+// that is put there from now on waits until every fetch that was begun with the fence has its
+// verdicts. Nothing blocks. In a stream that is being captured, each replay of the graph waits for
+// the fetches that were begun before it. FARPAGE_INVALID: that needs kernels that this build has
+// not. FARPAGE_UNAVAILABLE: the driver refuses, mostly because the stream is of another context.
+FARPAGE_API farpage_code_t farpage_fence_wait(farpage_fence_t* fence, void* stream);
+// No page is ready from now on: for a graph that is replayed without a fetch. FARPAGE_BUSY: a fetch
+// with the fence is under way.
+FARPAGE_API farpage_code_t farpage_fence_clear(farpage_fence_t* fence);
+// Of farpage_fence_words_t, for kernels of that GPU. 0: an error.
+FARPAGE_API uint64_t farpage_fence_address(const farpage_fence_t* fence);
+// Once no stream waits at it, and no work and no graph reads it any more. A fetch that is under way
+// keeps its memory. Null: nothing.
+FARPAGE_API void farpage_fence_free(farpage_fence_t* fence);
 
 // ---- Keys: they need no client.
 

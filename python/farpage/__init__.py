@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from farpage.accesses import Mark as Mark
     from farpage.buffers import Pages as Pages
     from farpage.buffers import Region as Region
+    from farpage.fence import Fence as Fence
     from farpage.client import Client as Client
     from farpage.client import open as open
     from farpage.counts import Statistics as Statistics
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "accesses": ("Mark",),
     "buffers": ("Pages", "Region"),
+    "fence": ("Fence",),
     "client": ("Client", "open"),
     "counts": ("Statistics",),
     "errors": ("BusyError", "Code", "DeniedError", "ExhaustedError", "FarpageError", "FarpageTimeoutError", "InvalidError",

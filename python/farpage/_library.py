@@ -29,7 +29,7 @@ _size = ctypes.c_size_t
 
 class Notification(ctypes.Structure):
     _fields_ = [("struct_size", _size), ("completions", _pointer), ("tag", _u64), ("callback", _pointer),
-                ("context", _pointer)]
+                ("context", _pointer), ("fence", _pointer)]
 
 
 _operation = (ctypes.c_int, _pointer, _pointer, _size, _u64, _pointer, _out)
@@ -46,6 +46,11 @@ _CALLS: dict[str, tuple[Any, ...]] = {
     "register": (ctypes.c_int, _pointer, _pointer, _u64, _out),
     "register_gpu": (ctypes.c_int, _pointer, _u64, _u64, _out),
     "unregister": (ctypes.c_int, _pointer),
+    "fence_new": (ctypes.c_int, _pointer, ctypes.c_int, ctypes.c_uint32, _out),
+    "fence_wait": (ctypes.c_int, _pointer, _pointer),
+    "fence_clear": (ctypes.c_int, _pointer),
+    "fence_address": (_u64, _pointer),
+    "fence_free": (None, _pointer),
     "key": (ctypes.c_int, ctypes.c_char_p, _size, ctypes.c_char_p, _size, _pointer),
     "keys": (ctypes.c_int, ctypes.c_char_p, _size, ctypes.c_char_p, _size, _size, _pointer),
     "fetch": _operation,

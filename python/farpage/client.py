@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Callable, Union
 import numpy
 
 from farpage import ticket as tickets
-from farpage._library import EXHAUSTED, Notification, c, check
+from farpage._library import EXHAUSTED, c, check
 from farpage.accesses import accesses_of
 from farpage.buffers import MIN_VERSION, Region, Regions, address_of, array_of
 from farpage.columns import values_of
 from farpage.counts import Statistics, statistics_of
 from farpage.errors import FarpageTimeoutError, InvalidError
+from farpage.fence import Fence, fetch_with, notification_of
 from farpage.gpu_memory import gpu_memory_of
 from farpage.keys import KeySpace, keys_of
 from farpage.loops import completions_here
@@ -194,11 +195,18 @@ class Client:
 
     # ---- Operations
 
-    def fetch(self, keys: Keys, memory: Any, *, min_version: ArrayLike | None = None, timeout_s: float | None = TIMEOUT_S) -> Ticket:
+    def fetch(self, keys: Keys, memory: Any, *, min_version: ArrayLike | None = None, timeout_s: float | None = TIMEOUT_S,
+              fence: Fence | None = None, stream: Any = None) -> Ticket:
         """Fetches pages into writable memory: `Ticket.wait()` gives an array of VERDICT. A page has
         the length of its memory, and is at least of `min_version`: one number, or one for each
-        page."""
-        return self._move(c.fetch, tickets.verdicts, keys, memory, min_version, timeout_s, is_written=True)
+        page. `fence` gets the verdicts for work on a GPU, and what is put on `stream` from then on
+        waits for them there, as by `Fence.wait()`. After a fetch that fails, no page is ready."""
+        if fence is None:
+            if stream is not None:
+                raise InvalidError("a stream waits at a fence: give one of Client.fence() too")
+            return self._move(c.fetch, tickets.verdicts, keys, memory, min_version, timeout_s, is_written=True)
+        return fetch_with(fence, stream, lambda: self._move(c.fetch, tickets.verdicts, keys, memory, min_version, timeout_s,
+                                                            is_written=True, fence=fence))
 
     def put(self, keys: Keys, memory: Any, *, timeout_s: float | None = TIMEOUT_S) -> Ticket:
         """Stores pages: `Ticket.wait()` gives an array of PUT_RESULT. Do not write to the memory
@@ -291,13 +299,18 @@ class Client:
         memory = gpu_memory_of(buffer)
         return self._regions.add(array_of(buffer)) if memory is None else self._regions.add_gpu(memory)
 
+    def fence(self, device: int, pages: int) -> Fence:
+        """What streams of a GPU, by its number in CUDA, wait at for fetches of at most so many
+        pages. NotFoundError, UnavailableError: no driver, an old one, or no such GPU."""
+        return Fence(self._opened(), device, pages)
+
     @property
     def page_bytes(self) -> int:
         """The longest page that the nodes take, in bytes."""
         return int(c.page_bytes(self._opened()))
 
     def _move(self, call: Any, answer: Callable[[Operation], Any], keys: Keys, memory: Any, min_version: ArrayLike | None,
-              timeout_s: float | None, *, is_written: bool) -> Ticket:
+              timeout_s: float | None, *, is_written: bool, fence: Fence | None = None) -> Ticket:
         self._opened()
         operation = Operation(self, is_write=not is_written)
         try:
@@ -310,7 +323,7 @@ class Client:
             pages.name(found)
             if min_version is not None:
                 pages.rows[:, MIN_VERSION] = values_of("min_version", min_version, len(found), _VERSION)
-            ticket = self._submit(call, answer, pages.rows, operation, timeout_s)
+            ticket = self._submit(call, answer, pages.rows, operation, timeout_s, fence)
             if min_version is None:
                 self._regions.spare(pages)
             return ticket
@@ -323,7 +336,8 @@ class Client:
         operation = Operation(self, is_write=answer is tickets.removed)
         return self._submit(call, answer, keys_of(keys)[0], operation, timeout_s)
 
-    def _submit(self, call: Any, answer: Callable[[Operation], Any], rows: Any, operation: Operation, timeout_s: float | None) -> Ticket:
+    def _submit(self, call: Any, answer: Callable[[Operation], Any], rows: Any, operation: Operation, timeout_s: float | None,
+                fence: Fence | None = None) -> Ticket:
         if self._let_gone:
             self._sweep()
         opened, timeout_us = self._opened(), microseconds(timeout_s)
@@ -332,7 +346,8 @@ class Client:
         try:
             if completions is not None:
                 watch = completions.watch()
-                told = ctypes.byref(Notification(ctypes.sizeof(Notification), completions.handle, watch.tag))
+            if watch is not None or fence is not None:
+                told = ctypes.byref(notification_of(completions, watch, fence))
             arguments = (opened, address_of(rows) if len(rows) else None, len(rows), timeout_us, told, ctypes.byref(operation.handle))
             code = call(*arguments)
             if code == EXHAUSTED and self._let_gone:  # the place of one that is released, perhaps

@@ -38,6 +38,8 @@ inline constexpr unsigned kMemoryTypeDevice = 2;
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventWithoutTiming = 2;
 inline constexpr unsigned kRegisterPortable = 1;
+inline constexpr unsigned kRegisterDeviceMap = 2;  // and of cuMemHostAlloc
+inline constexpr unsigned kWaitGreaterOrEqual = 0;
 
 // Of CUdevice_attribute and CUfunction_attribute.
 inline constexpr int kComputeMajor = 75;

@@ -54,6 +54,9 @@ Result<PageKernels> PageKernels::load(const Driver& driver, int device) {
   if (result == kSuccess) {
     result = driver.find_function(&loaded.read_twice_, loaded.module_, "farpage_pages_read_twice");
   }
+  if (result == kSuccess) {
+    result = driver.find_function(&loaded.wait_at_fence_, loaded.module_, "farpage_wait_at_fence");
+  }
   if (result == kSuccess && loaded.device_.compute_major >= kBulkCopiesFrom) {
     result = driver.find_function(&loaded.through_shared_, loaded.module_,
                                   "farpage_pages_through_shared");
@@ -94,6 +97,11 @@ Result<void> PageKernels::check_and_scatter(FusedKernel kernel, Stream stream,
   }
   return start(through_shared_, "farpage_pages_through_shared", batch.count, batch.longest_bytes,
                stream, parameters);
+}
+
+Result<void> PageKernels::wait_at_fence(Stream stream, uint64_t fence) const {
+  void* parameters[] = {&fence};
+  return start(wait_at_fence_, "farpage_wait_at_fence", 1, 0, stream, parameters);
 }
 
 Result<void> PageKernels::start(Function function, const char* name, unsigned blocks,

@@ -17,7 +17,8 @@ Result<PinnedMemory> PinnedMemory::make(std::shared_ptr<const GpuContext> contex
   const CurrentContext current(*context);
   int result = current.result();
   if (result == kSuccess) {
-    result = driver.register_host(memory->data(), memory->bytes(), kRegisterPortable);
+    result = driver.register_host(memory->data(), memory->bytes(),
+                                  kRegisterPortable | kRegisterDeviceMap);
   }
   if (result != kSuccess) {
     return fail(Code::kExhausted,

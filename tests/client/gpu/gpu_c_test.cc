@@ -1,6 +1,7 @@
 // Memory of a GPU in the C API, over the fake driver.
 
 #include <farpage/farpage.h>
+#include <farpage/fence.h>
 #include <gmock/gmock.h>
 
 #include <vector>
@@ -57,6 +58,13 @@ class GpuInC : public FakeDriverTest {
     EXPECT_EQ(farpage_fetch(client_, &page, 1, timeout_us, nullptr, &ticket), FARPAGE_OK)
         << farpage_last_error();
     return ticket;
+  }
+
+  bool is_ready(const farpage_fence_t* fence) const {
+    uint32_t bits = 0;
+    EXPECT_EQ(fake_->peek(farpage_fence_address(fence) + sizeof(farpage_fence_words_t), &bits, 4),
+              kSuccess);
+    return bits == 1;
   }
 
   farpage_t* client_ = nullptr;
@@ -124,6 +132,91 @@ TEST_F(GpuInC, RefusesWhatIsMissing) {
   EXPECT_EQ(farpage_register_gpu(client_, pool_, kBytes, nullptr), FARPAGE_INVALID);
   EXPECT_EQ(farpage_register_gpu(client_, 0, 0, &region), FARPAGE_INVALID);
   EXPECT_THAT(farpage_last_error(), HasSubstr("the 0 bytes at 0x0 are no memory"));
+}
+
+TEST_F(GpuInC, HasFencesForFetchesIntoIt) {
+  put(7);
+  farpage_fence_t* fence = nullptr;
+  ASSERT_EQ(farpage_fence_new(client_, 0, 1, &fence), FARPAGE_OK) << farpage_last_error();
+  farpage_notification_t told = FARPAGE_NOTIFICATION_INIT;
+  told.fence = fence;
+  const uint64_t seen = allocate(kBytes);
+  const cuda::Stream stream = make_stream();
+  const auto page = page_at(pool_, 7);
+  farpage_ticket_t* ticket = nullptr;
+  ASSERT_EQ(farpage_fetch(client_, &page, 1, kPatienceUs, &told, &ticket), FARPAGE_OK);
+  ASSERT_EQ(farpage_fence_wait(fence, stream), FARPAGE_OK) << farpage_last_error();
+  ASSERT_EQ(driver_.copy_on_device(seen, pool_, kBytes, stream), kSuccess);
+  ASSERT_EQ(driver_.wait_for_stream(stream), kSuccess);
+  std::vector<uint8_t> bytes(kBytes);
+  ASSERT_EQ(fake_->peek(seen, bytes.data(), kBytes), kSuccess);
+  EXPECT_EQ(bytes, std::vector<uint8_t>(kBytes, 7));
+  EXPECT_TRUE(is_ready(fence));
+  farpage_ticket_free(ticket);
+
+  EXPECT_EQ(farpage_fence_clear(fence), FARPAGE_OK);
+  EXPECT_FALSE(is_ready(fence));
+  farpage_fence_free(fence);
+  farpage_fence_free(nullptr);
+  destroy(stream);
+  EXPECT_EQ(driver_.free(seen), kSuccess);
+}
+
+TEST_F(GpuInC, HasAFenceWithoutReadyPagesAfterAFetchThatWasRefused) {
+  put(7);
+  farpage_fence_t* fence = nullptr;
+  ASSERT_EQ(farpage_fence_new(client_, 0, 1, &fence), FARPAGE_OK);
+  farpage_notification_t told = FARPAGE_NOTIFICATION_INIT;
+  told.fence = fence;
+  const auto page = page_at(pool_, 7);
+  const auto elsewhere = page_at(pool_ + 2 * kBytes, 7);
+  for (const auto* refused : {&elsewhere, static_cast<const farpage_page_t*>(nullptr)}) {
+    farpage_ticket_t* ticket = nullptr;
+    ASSERT_EQ(farpage_fetch(client_, &page, 1, kPatienceUs, &told, &ticket), FARPAGE_OK);
+    ASSERT_EQ(farpage_ticket_wait(ticket, kPatienceUs), FARPAGE_OK);
+    farpage_ticket_free(ticket);
+    EXPECT_TRUE(is_ready(fence));
+    EXPECT_EQ(farpage_fetch(client_, refused, 1, kPatienceUs, &told, &ticket), FARPAGE_INVALID);
+    EXPECT_FALSE(is_ready(fence));
+  }
+  farpage_fence_free(fence);
+}
+
+TEST_F(GpuInC, HasAFenceThatAFetchUnderWayKeeps) {
+  put(7);
+  farpage_fence_t* fence = nullptr;
+  ASSERT_EQ(farpage_fence_new(client_, 0, 1, &fence), FARPAGE_OK);
+  farpage_notification_t told = FARPAGE_NOTIFICATION_INIT;
+  told.fence = fence;
+  const auto page = page_at(pool_, 7);
+  fake_->hold(nullptr);
+  farpage_ticket_t* ticket = nullptr;
+  ASSERT_EQ(farpage_fetch(client_, &page, 1, kPatienceUs, &told, &ticket), FARPAGE_OK);
+  farpage_ticket_t* second = nullptr;
+  EXPECT_EQ(farpage_fetch(client_, &page, 1, kPatienceUs, &told, &second), FARPAGE_INVALID);
+  EXPECT_THAT(farpage_last_error(), HasSubstr("use another fence"));
+  EXPECT_EQ(farpage_fence_clear(fence), FARPAGE_BUSY);
+  farpage_fence_free(fence);
+  fake_->release(nullptr);
+  EXPECT_EQ(farpage_ticket_wait(ticket, kPatienceUs), FARPAGE_OK);
+  farpage_ticket_free(ticket);
+}
+
+TEST_F(GpuInC, HasNoFenceForOtherOperationsThanFetches) {
+  farpage_fence_t* fence = nullptr;
+  ASSERT_EQ(farpage_fence_new(client_, 0, 1, &fence), FARPAGE_OK);
+  farpage_notification_t told = FARPAGE_NOTIFICATION_INIT;
+  told.fence = fence;
+  farpage_key_t key = {};
+  farpage_ticket_t* ticket = nullptr;
+  EXPECT_EQ(farpage_exists(client_, &key, 1, kPatienceUs, &told, &ticket), FARPAGE_INVALID);
+  EXPECT_THAT(farpage_last_error(), HasSubstr("a fence is for fetches alone"));
+  EXPECT_EQ(farpage_remove(client_, &key, 1, kPatienceUs, &told, &ticket), FARPAGE_INVALID);
+  farpage_fence_free(fence);
+  EXPECT_EQ(farpage_fence_new(client_, 0, 0, &fence), FARPAGE_INVALID);
+  EXPECT_EQ(farpage_fence_wait(nullptr, nullptr), FARPAGE_INVALID);
+  EXPECT_EQ(farpage_fence_clear(nullptr), FARPAGE_INVALID);
+  EXPECT_EQ(farpage_fence_address(nullptr), 0u);
 }
 
 }  // namespace

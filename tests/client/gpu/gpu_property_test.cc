@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "base/random.h"
 #include "client/connection.h"
 #include "client/gpu/gpu_runners.h"
+#include "client/runner/fence.h"
 #include "replay/page_content.h"
 #include "sim/fault/fault_fabric.h"
 #include "tests/client/gpu/gpu_client.h"
@@ -48,6 +50,16 @@ struct Totals {
   uint64_t refused = 0;  // registrations
   uint64_t ended = 0;    // contexts
   uint64_t untouched = 0;
+};
+
+// A fence whose words nobody waits at.
+struct FencedMemory {
+  const farpage_fence_words& words() const {
+    return *reinterpret_cast<const farpage_fence_words*>(memory.data());
+  }
+
+  std::vector<std::byte> memory = std::vector<std::byte>(Fence::bytes_for(kMostPages));
+  Fence fence{memory, kMostPages};
 };
 
 class GpuHistories : public FakeDriverTest {
@@ -94,6 +106,7 @@ class GpuHistories : public FakeDriverTest {
     std::vector<PageRequest> requests;
     std::vector<uint64_t> keys;
     uint64_t timeout_ns = 0;
+    std::shared_ptr<FencedMemory> fenced;
   };
 
   Begun fetch(Random& random, GpuRunner& runner, const Region& region, uint64_t first) {
@@ -111,6 +124,9 @@ class GpuHistories : public FakeDriverTest {
     submission->kind = SubmissionKind::kFetch;
     submission->requests = begun.requests;
     submission->deadline_ns = connection_->client().clock().now_ns() + begun.timeout_ns;
+    begun.fenced = std::make_shared<FencedMemory>();
+    EXPECT_TRUE(begun.fenced->fence.begin(pages));
+    submission->notification.fence = &begun.fenced->fence;
     begun.ticket = Ticket(runner.pool(), *submission);
     runner.submit(*submission);
     return begun;
@@ -134,8 +150,11 @@ class GpuHistories : public FakeDriverTest {
   void expect_promise(const Begun& begun) {
     begun.ticket.wait();
     totals_.held += !begun.ticket.released();
+    const farpage_fence_words& words = begun.fenced->words();
+    EXPECT_EQ(words.decided, words.begun);
     for (size_t i = 0; i < begun.requests.size(); ++i) {
       const PageVerdict& page = begun.ticket.verdicts()[i];
+      EXPECT_EQ(farpage_fence_is_ready(&words, i), page.verdict == Verdict::kReady);
       if (page.verdict != Verdict::kReady) {
         EXPECT_EQ(page.verdict, Verdict::kRecompute);
         ++totals_.recompute;

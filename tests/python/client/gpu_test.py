@@ -36,6 +36,17 @@ class FakeGpu:
         self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(length))
         return address.value
 
+    def make_stream(self):
+        stream = ctypes.c_void_p()
+        self.call("cuStreamCreate", ctypes.byref(stream), 1)
+        return stream.value
+
+    def copy(self, to, origin, length, stream):
+        self.call("cuMemcpyDtoDAsync_v2", ctypes.c_uint64(to), ctypes.c_uint64(origin), ctypes.c_size_t(length), ctypes.c_void_p(stream))
+
+    def wait(self, stream):
+        self.call("cuStreamSynchronize", ctypes.c_void_p(stream))
+
     def free(self, address):
         self.call("cuMemFree_v2", ctypes.c_uint64(address))
 
@@ -72,6 +83,75 @@ class GpuTest(ClientCase):
         seen = self.gpu.seen(self.address, 4 * PAGE_BYTES).reshape(4, PAGE_BYTES)
         self.assertTrue((seen[[0, 2, 1]] == source).all())
         self.assertTrue((seen[3] == 0xA5).all())
+
+    def test_a_stream_waits_at_the_fence_of_a_fetch(self):
+        source = contents(0, 3)
+        self.put(keys(0, 3), source)
+        stream = self.gpu.make_stream()
+        seen = self.gpu.allocate(4 * PAGE_BYTES)
+        self.addCleanup(self.gpu.free, seen)
+        with self.client.register(Array(self.address, (4, PAGE_BYTES))) as region, self.client.fence(0, 4) as fence:
+            self.assertEqual(fence.pages, 4)
+            for given in (stream, types.SimpleNamespace(cuda_stream=stream), types.SimpleNamespace(ptr=stream),
+                          types.SimpleNamespace(__cuda_stream__=lambda: (0, stream))):
+                ticket = self.client.fetch(keys(0, 4), region.pages(range(0, 4 * PAGE_BYTES, PAGE_BYTES), PAGE_BYTES), fence=fence, stream=given)
+                self.gpu.copy(seen, self.address, 4 * PAGE_BYTES, stream)
+                self.gpu.wait(stream)
+                numpy.testing.assert_array_equal(self.gpu.seen(seen, 3 * PAGE_BYTES).reshape(3, -1), source)
+                self.assertEqual(list(ticket.wait()["verdict"] == READY), [True, True, True, False])
+                self.assertEqual(self.words(fence), (0b0111, True))
+            fence.clear()
+            self.assertEqual(self.words(fence), (0, True))
+
+    def test_a_fence_has_no_page_ready_after_a_fetch_that_failed(self):
+        self.put(keys(0, 2), contents(0, 2))
+        with self.client.register(Array(self.address, (4, PAGE_BYTES))) as region, self.client.fence(0, 2) as fence:
+            pages = region.pages([0, PAGE_BYTES], PAGE_BYTES)
+            for wrong in (dict(stream="s"), dict(timeout_s="x"), dict(min_version=-1)):
+                self.client.fetch(keys(0, 2), pages, fence=fence).wait()
+                self.assertEqual(self.words(fence), (0b11, True))
+                with self.assertRaises((farpage.InvalidError, TypeError)):
+                    self.client.fetch(keys(0, 2), pages, fence=fence, **wrong)
+                self.assertEqual(self.words(fence), (0, True))
+            self.client.fetch(keys(0, 2), pages, fence=fence).wait()
+            with self.assertRaisesRegex(farpage.InvalidError, "a fetch of 4 pages, and its fence is for 2"):
+                self.client.fetch(keys(0, 4), region.pages(range(0, 4 * PAGE_BYTES, PAGE_BYTES), PAGE_BYTES), fence=fence)
+            self.assertEqual(self.words(fence), (0, True))
+
+    def test_what_is_wrong_with_a_fence_is_named(self):
+        with self.client.register(Array(self.address, (4, PAGE_BYTES))) as region:
+            pages = region.pages(range(0, 4 * PAGE_BYTES, PAGE_BYTES), PAGE_BYTES)
+            fence = self.client.fence(0, 4)
+            fence.close()
+            fence.close()
+            for arguments, sentence in ((dict(stream=1), "give one of Client.fence"), (dict(fence=7), "a int is no fence"),
+                                        (dict(fence=fence), "the fence is closed")):
+                with self.assertRaisesRegex(farpage.InvalidError, sentence):
+                    self.client.fetch(keys(0, 4), pages, **arguments)
+            for call in (fence.clear, lambda: fence.wait(0)):
+                with self.assertRaisesRegex(farpage.InvalidError, "fence is null"):
+                    call()
+            for device, count, sentence in ((0, 0, "no fence for 0 pages"), (-1, 1, "on cuda:-1"), (0, 1.5, "pages is no whole number"),
+                                            (0, 1 << 30, "give it 1 to 16777216")):
+                with self.assertRaisesRegex(farpage.InvalidError, sentence):
+                    self.client.fence(device, count)
+            with self.assertRaisesRegex(farpage.UnavailableError, "cuda:9"):
+                self.client.fence(9, 1)
+
+    def test_a_fence_outlives_its_client(self):
+        self.put(keys(0, 2), contents(0, 2))
+        client = farpage.open(embedded={"pool_bytes": "1MiB"})
+        fence = client.fence(0, 2)
+        client.close()
+        self.assertEqual(self.words(fence), (0, True))
+        fence.wait(0)
+        fence.close()
+
+    def words(self, fence):
+        """The first 32 bits, and whether the last fetch is decided."""
+        seen = self.gpu.seen(fence.address, 68)
+        begun, decided = seen[:16].view("u8")
+        return int(seen[64:].view("u4")[0]), bool(begun == decided)
 
     def test_it_is_no_source_of_puts(self):
         with self.client.register(Array(self.address, (PAGE_BYTES,))) as region:

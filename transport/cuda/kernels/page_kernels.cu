@@ -1,5 +1,6 @@
 // The kernels that transport/cuda/page_kernels.h starts.
 
+#include "include/farpage/fence.h"
 #include "transport/cuda/kernels/page_kernels.cuh"
 
 using namespace farpage::cuda;
@@ -22,4 +23,9 @@ extern "C" __global__ void __launch_bounds__(kBlockThreads)
     farpage_pages_read_twice(const PageItem* pages, uint32_t count, PagedLayout layout,
                              PageFindings out) {
   pages_read_twice<true>(pages, count, layout, out);
+}
+
+// One thread is enough: the stream goes on once the block has ended.
+extern "C" __global__ void farpage_wait_at_fence(const farpage_fence_words* fence) {
+  if (threadIdx.x == 0) farpage_await_fence(fence);
 }

@@ -23,6 +23,8 @@ void reset(const FakeSettings& settings) {
   all.contexts.clear();
   all.events.clear();
   all.modules.clear();
+  all.graphs.clear();
+  all.graph_execs.clear();
   all.ranges.clear();
   all.handles.clear();
   all.held_writes.clear();

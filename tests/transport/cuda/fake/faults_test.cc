@@ -47,6 +47,8 @@ TEST_F(FakeFaults, can_come_at_every_call) {
   cuda::Context context = nullptr;
   cuda::Module module = nullptr;
   cuda::Function function = nullptr;
+  cuda::Graph graph = nullptr;
+  cuda::GraphExec exec = nullptr;
   cuda::AllocationProperties properties;
   cuda::MemoryAccess access;
   CALL("cuInit", driver_.init(0));
@@ -82,6 +84,7 @@ TEST_F(FakeFaults, can_come_at_every_call) {
   CALL("cuStreamSynchronize", driver_.wait_for_stream(stream));
   CALL("cuStreamWaitEvent", driver_.stream_wait_event(stream, event, 0));
   CALL("cuStreamWaitValue64_v2", driver_.stream_wait_value(stream, address, 0, 0));
+  CALL("cuStreamIsCapturing", driver_.capture_state(stream, &value));
   CALL("cuEventCreate", driver_.make_event(&event, 0));
   CALL("cuEventDestroy_v2", driver_.destroy_event(event));
   CALL("cuEventRecord", driver_.record_event(event, stream));
@@ -92,6 +95,12 @@ TEST_F(FakeFaults, can_come_at_every_call) {
   CALL("cuStreamWriteValue64_v2", later_.write_value(stream, address, 0, 0));
   CALL("cuLaunchHostFunc", later_.call_host(
                                stream, [](void*) {}, nullptr));
+  CALL("cuStreamBeginCapture_v2", later_.begin_capture(stream, 0));
+  CALL("cuStreamEndCapture", later_.end_capture(stream, &graph));
+  CALL("cuGraphInstantiateWithFlags", later_.instantiate_graph(&exec, graph, 0));
+  CALL("cuGraphLaunch", later_.launch_graph(exec, stream));
+  CALL("cuGraphDestroy", later_.destroy_graph(graph));
+  CALL("cuGraphExecDestroy", later_.destroy_graph_exec(exec));
   CALL("cuFlushGPUDirectRDMAWrites", later_.flush_writes(0, 100));
   CALL("cuMemGetHandleForAddressRange", later_.range_handle(&value, address, 4096, 1, 0));
   CALL("cuMemGetAddressRange_v2", driver_.address_range(nullptr, &bytes, address));

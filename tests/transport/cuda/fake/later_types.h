@@ -9,6 +9,8 @@ namespace farpage::cuda {
 
 // Of cuda.h, for later_entries.inc.
 using HostFunction = void (*)(void* argument);
+using Graph = struct GraphTag*;
+using GraphExec = struct GraphExecTag*;
 inline constexpr int kPointerDeviceAddress = 3;
 inline constexpr int kPointerHostAddress = 4;
 inline constexpr int kPointerIsManaged = 8;
@@ -37,11 +39,9 @@ struct MemoryAccess {
 };
 
 inline constexpr int kDmaBufDescriptor = 1;
-inline constexpr unsigned kWaitGreaterOrEqual = 0;
 inline constexpr unsigned kWaitEqual = 1;
 inline constexpr unsigned kWaitAnd = 2;
 inline constexpr unsigned kWaitFlush = 1u << 30;
-inline constexpr unsigned kRegisterDeviceMap = 2;  // and of cuMemHostAlloc
 inline constexpr unsigned kRegisterReadOnly = 8;
 
 struct LaterDriver {

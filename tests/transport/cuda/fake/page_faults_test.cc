@@ -116,7 +116,7 @@ TEST_F(PageFaults, of_a_module_that_a_stream_still_uses) {
   ASSERT_TRUE(kernels_.check_and_scatter(stream_, batch()));
   cuda::PageKernels copy = kernels_;
   kernels_.unload();
-  expect_broken(cuda::kInvalidValue, cuda::kInvalidValue, "still at work");
+  expect_broken(cuda::kInvalidValue, cuda::kInvalidValue, "still has its kernels");
   fake_->release(stream_);
   ASSERT_EQ(driver_.wait_for_stream(stream_), kSuccess);
   copy.unload();

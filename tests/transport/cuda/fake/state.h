@@ -30,6 +30,7 @@ struct Operation {
   std::function<int()> run;     // without the lock; what it returns breaks the context
   bool polls = false;           // it becomes ready without a call: by bytes in memory
   Ranges uses;
+  Module module = nullptr;  // of a kernel
 };
 
 struct ContextTag {
@@ -38,12 +39,21 @@ struct ContextTag {
   int error = kSuccess;  // sticky
   std::unique_ptr<StreamTag> default_stream;
 };
+// What a stream has captured, in its order.
+struct GraphTag {
+  Context context = nullptr;
+  std::vector<Operation> operations;
+};
+struct GraphExecTag {
+  GraphTag graph;
+};
 struct StreamTag {
   Context context = nullptr;
   bool destroyed = false;
   bool held = false;
   std::deque<Operation> queue;  // the first one is under way, if it is the stream's turn
   std::thread thread;
+  std::unique_ptr<GraphTag> captured;  // null: what is put on it runs
 };
 struct EventTag {
   Context context = nullptr;
@@ -84,6 +94,8 @@ struct State {
   std::vector<std::unique_ptr<StreamTag>> streams;
   std::vector<std::unique_ptr<EventTag>> events;
   std::vector<std::unique_ptr<ModuleTag>> modules;
+  std::vector<std::unique_ptr<GraphTag>> graphs;
+  std::vector<std::unique_ptr<GraphExecTag>> graph_execs;
   Ranges ranges;
   std::map<unsigned long long, std::shared_ptr<Physical>> handles;  // of cuMemCreate
   unsigned long long last_handle = 0;

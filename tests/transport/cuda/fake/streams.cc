@@ -88,6 +88,10 @@ Stream default_stream(Context context) {
 }
 
 void enqueue(Stream stream, Operation operation) {
+  if (stream->captured != nullptr) {
+    stream->captured->operations.push_back(std::move(operation));
+    return;
+  }
   for (const auto& range : operation.uses) ++range->users;
   stream->queue.push_back(std::move(operation));
   state().changed.notify_all();

@@ -1,7 +1,11 @@
 // CUDA Driver API, Module Management and Execution Control.
 
+#include <farpage/fence.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <utility>
 
 #include "tests/transport/cuda/fake/device/kernels.h"
 #include "tests/transport/cuda/fake/state.h"
@@ -20,15 +24,40 @@ Module find_module(Context context, Module module) {
   return nullptr;
 }
 
-// A function of a module that is loaded; null: it is none.
-Function find_function(Context context, Function function) {
+// The loaded module that a function is of; null: it is of none.
+Module module_of(Context context, Function function) {
   for (const auto& module : state().modules) {
     if (module->context != context || module->unloaded) continue;
     for (auto& [name, it] : module->functions) {
-      if (&it == function) return function;
+      if (&it == function) return module.get();
     }
   }
   return nullptr;
+}
+
+bool is_in_use(Module module) {
+  const auto is_its = [module](const Operation& it) { return it.module == module; };
+  const auto is_on = [&](const auto& stream) { return std::ranges::any_of(stream->queue, is_its); };
+  const auto is_in = [&](const auto& exec) {
+    return std::ranges::any_of(exec->graph.operations, is_its);
+  };
+  const Stream other = module->context->default_stream.get();
+  return std::ranges::any_of(state().streams, is_on) ||
+         std::ranges::any_of(state().graph_execs, is_in) || (other != nullptr && is_on(other));
+}
+
+// The kernel spins; here the stream waits. A fence that is no memory is the kernel's error.
+void wait_at_fence(uint64_t address, Operation& operation) {
+  const auto range = find_range(state().ranges, address);
+  if (range == nullptr || !range->covers(address, sizeof(farpage_fence_words), false)) return;
+  auto* const words =
+      reinterpret_cast<farpage_fence_words*>(range->memory + (address - range->base));
+  operation.ready = [words] {
+    const uint64_t begun = std::atomic_ref(words->begun).load(std::memory_order_acquire);
+    return std::atomic_ref(words->decided).load(std::memory_order_acquire) >= begun;
+  };
+  operation.polls = true;
+  operation.uses.push_back(range);
 }
 
 }  // namespace
@@ -46,7 +75,8 @@ int cuModuleLoadData(Module* module, const void* image) {
   state().modules.push_back(std::make_unique<ModuleTag>());
   ModuleTag& made = *state().modules.back();
   made.context = call.context;
-  for (const char* name : {"farpage_page_crcs", "farpage_pages_read_twice"}) {
+  for (const char* name :
+       {"farpage_page_crcs", "farpage_pages_read_twice", "farpage_wait_at_fence"}) {
     made.functions[name].name = name;
   }
   if (state().settings.compute_major >= kBulkCopiesFrom) {
@@ -57,18 +87,14 @@ int cuModuleLoadData(Module* module, const void* image) {
   return kSuccess;
 }
 
-// CUDA says nothing of kernels that run meanwhile. Here none of the context may.
+// CUDA says nothing of kernels that run meanwhile. Here none of the module may, nor be in a graph.
 int cuModuleUnload(Module module) {
   const Call call("cuModuleUnload", Needs::kContext);
   if (call.result != kSuccess) return call.result;
   if (find_module(call.context, module) == nullptr) {
     return call.misused("there is no such module, or it was unloaded", kInvalidHandle);
   }
-  for (const auto& stream : state().streams) {
-    if (stream->context == call.context && !stream->queue.empty()) {
-      return call.misused("a stream of the context is still at work");
-    }
-  }
+  if (is_in_use(module)) return call.misused("a stream or a graph still has its kernels");
   module->unloaded = true;
   return kSuccess;
 }
@@ -90,7 +116,7 @@ int cuModuleGetFunction(Function* function, Module module, const char* name) {
 int cuFuncSetAttribute(Function function, int attribute, int value) {
   const Call call("cuFuncSetAttribute", Needs::kContext);
   if (call.result != kSuccess) return call.result;
-  if (find_function(call.context, function) == nullptr) {
+  if (module_of(call.context, function) == nullptr) {
     return call.misused("there is no such function", kInvalidHandle);
   }
   if (attribute != kMostDynamicSharedBytes || value < 0 || value > state().settings.shared_bytes) {
@@ -108,7 +134,7 @@ int cuLaunchKernel(Function function, unsigned grid_x, unsigned grid_y, unsigned
   Call call("cuLaunchKernel", Needs::kContext);
   const Stream on = call.result == kSuccess ? call.stream_of(stream) : nullptr;
   if (on == nullptr) return call.result;
-  if (find_function(call.context, function) == nullptr) {
+  if (module_of(call.context, function) == nullptr) {
     return call.misused("there is no such function", kInvalidHandle);
   }
   if (grid_x == 0 || grid_y != 1 || grid_z != 1 || block_x != kBlockThreads || block_y != 1 ||
@@ -129,7 +155,10 @@ int cuLaunchKernel(Function function, unsigned grid_x, unsigned grid_y, unsigned
     run_kernel(launch, device);
     return device.error();
   };
-  enqueue(on, {.ready = {}, .run = run, .polls = false, .uses = {}});
+  Operation operation{.ready = {}, .run = run, .polls = false, .uses = {}};
+  operation.module = module_of(call.context, function);
+  if (launch.kernel == "farpage_wait_at_fence") wait_at_fence(launch.items, operation);
+  enqueue(on, std::move(operation));
   return kSuccess;
 }
 

@@ -3,6 +3,8 @@
 
 #include "tests/transport/cuda/fake/device/kernels.h"
 
+#include <farpage/fence.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -126,6 +128,7 @@ void take(T& value, const void* parameter) {
 
 bool take_parameters(Launch& launch, void** parameters) {
   take(launch.items, parameters[0]);
+  if (launch.kernel == "farpage_wait_at_fence") return true;
   take(launch.count, parameters[1]);
   if (launch.kernel == "farpage_page_crcs") {
     take(launch.out, parameters[2]);
@@ -138,6 +141,10 @@ bool take_parameters(Launch& launch, void** parameters) {
 }
 
 void run_kernel(const Launch& launch, DeviceAccess& device) {
+  if (launch.kernel == "farpage_wait_at_fence") {
+    device.read(launch.items, sizeof(farpage_fence_words), 8);  // it has waited
+    return;
+  }
   std::vector<uint32_t> order(launch.blocks);
   std::iota(order.begin(), order.end(), 0u);
   std::ranges::shuffle(order, std::mt19937_64(launch.seed));  // no order among blocks is promised
