@@ -5,6 +5,7 @@
 #include "doctor/backends/backend_verbs.h"
 #include "doctor/host/clock_source.h"
 #include "doctor/host/cpu.h"
+#include "doctor/host/gpu.h"
 #include "doctor/host/huge_pages.h"
 #include "doctor/host/memory.h"
 #include "doctor/host/privileges.h"
@@ -59,6 +60,9 @@ void examine_machine(const HostFiles& files, const Privileges& privileges,
   findings.push_back(check_boottime(clock, privileges));
   findings.push_back(check_clock_source(clock, privileges));
   findings.push_back(check_guest_clock(clock));
+  const GpuFacts gpus = read_gpus(files);
+  findings.push_back(check_gpu_driver(gpus, privileges));
+  findings.push_back(check_gpu_path(gpus));
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include <array>
 
-#include "doctor/backends/backend_cuda.h"
 #include "doctor/backends/backend_shm.h"
 #include "doctor/backends/backend_tcp.h"
 #include "doctor/backends/backend_ucx.h"
@@ -10,8 +9,8 @@
 namespace farpage::doctor {
 namespace {
 
-constexpr std::array<const BackendCheck*, 5> kChecks = {&kShmCheck, &kTcpCheck, &kVerbsCheck,
-                                                        &kUcxCheck, &kCudaCheck};
+constexpr std::array<const BackendCheck*, 4> kChecks = {&kShmCheck, &kTcpCheck, &kVerbsCheck,
+                                                        &kUcxCheck};
 
 }  // namespace
 

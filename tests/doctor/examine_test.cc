@@ -98,13 +98,13 @@ TEST(Doctor, FindingsAreGroupedBySubject) {
 }
 
 TEST(Doctor, BackendsHaveNames) {
-  for (const char* name : {"shm", "tcp", "verbs", "ucx", "cuda"}) {
+  for (const char* name : {"shm", "tcp", "verbs", "ucx"}) {
     ASSERT_NE(find_check(name), nullptr);
     EXPECT_EQ(find_check(name)->name, name);
     EXPECT_EQ(BackendSet{find_check(name)}.names(), name);
   }
   EXPECT_EQ((BackendSet{&kTcpCheck, &kShmCheck}).names(), "shm, tcp");
-  EXPECT_EQ(BackendSet::every().names(), "shm, tcp, verbs, ucx, cuda");
+  EXPECT_EQ(BackendSet::every().names(), "shm, tcp, verbs, ucx");
   EXPECT_EQ(find_check("sim"), nullptr);
 }
 

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include "doctor/backends/backend_cuda.h"
 #include "doctor/backends/backend_shm.h"
 #include "doctor/backends/backend_tcp.h"
 #include "doctor/backends/backend_ucx.h"
@@ -84,7 +83,7 @@ TEST(DoctorLimits, MemlockSaysWhatStagingAdds) {
 
 TEST(DoctorLimits, OnlyRdmaNeedsMemlock) {
   EXPECT_EQ(check_memlock({0, 0}, 1, some_wanted(), kUser).needed_by,
-            (BackendSet{&kVerbsCheck, &kUcxCheck, &kCudaCheck}));
+            (BackendSet{&kVerbsCheck, &kUcxCheck}));
 }
 
 // 100 clients of four, and the node's own 64.

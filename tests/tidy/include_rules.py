@@ -42,7 +42,7 @@ PARTS = {
     "integrity/cuda": ["base", "integrity"],
 }
 USES_PARTS = {"backends": ["transport/shm", "transport/tcp", "transport/ucx", "transport/verbs"],
-              "bench": ["transport/cuda"], "client": ["transport/cuda"],
+              "bench": ["transport/cuda"], "client": ["transport/cuda"], "doctor": ["transport/cuda"],
               "sim": ["sim/network", "sim/fault"], "chaos": ["sim/network", "sim/fault"], "lab": ["sim/network", "sim/fault"]}
 EVERYTHING = {*ROOMS, *PARTS}
 # Where programs are put together.

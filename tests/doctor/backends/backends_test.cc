@@ -3,7 +3,6 @@
 
 #include <cerrno>
 
-#include "doctor/backends/backend_cuda.h"
 #include "doctor/backends/backend_shm.h"
 #include "doctor/backends/backend_tcp.h"
 #include "doctor/backends/backend_ucx.h"
@@ -335,33 +334,6 @@ TEST(DoctorBackends, Ucx) {
   host.put(wanted.ucx_module, "");
   expect(finding(), Level::kOk, "");
   EXPECT_TRUE(finding().text.starts_with("/usr/lib64/libucp.so.0;"));
-}
-
-TEST(DoctorBackends, Cuda) {
-  MadeUpHost host;
-  const auto finding = [&host] {
-    return check_cuda(read_cuda(host.files()), with_every_backend(), kUser);
-  };
-  expect(finding(), Level::kProblem, "sudo apt-get install nvidia-driver");
-  host.put("/proc/driver/nvidia/version",
-           "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Tue Mar 5\n");
-  expect(finding(), Level::kProblem, "nvidia-smi");
-  host.put("/proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: x\n")
-      .put("/dev/nvidiactl", "");
-  expect(finding(), Level::kProblem, "sudo nvidia-modprobe -c 0 -u");
-  host.put("/dev/nvidia0", "");
-  expect(finding(), Level::kWarning, "sudo modprobe nvidia_peermem");
-  EXPECT_NE(finding().text.find("driver 550.54.15, 1 GPU"), std::string::npos) << finding().text;
-  EXPECT_NE(finding().text.find("configuration is not readable"), std::string::npos);
-
-  host.put("/proc/sys/kernel/osrelease", "6.1.0\n")
-      .put("/boot/config-6.1.0", "CONFIG_DMA_SHARED_BUFFER=y\n");
-  expect(finding(), Level::kWarning, "sudo modprobe nvidia_peermem");
-  EXPECT_NE(finding().text.find("no dma-buf"), std::string::npos);
-  host.put("/boot/config-6.1.0", "CONFIG_DMA_SHARED_BUFFER=y\nCONFIG_PCI_P2PDMA=y\n");
-  expect(finding(), Level::kOk, "");
-  host.put("/boot/config-6.1.0", "").put("/sys/module/nvidia_peermem/refcnt", "0\n");
-  expect(finding(), Level::kOk, "");
 }
 
 }  // namespace

@@ -1,0 +1,122 @@
+#include "doctor/host/gpu.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+#include <string_view>
+
+#include "transport/cuda/gpu_context.h"
+
+namespace farpage::doctor {
+namespace {
+
+constexpr const char* kSubject = "gpu";
+constexpr const char* kDriver = "/proc/driver/nvidia";
+constexpr const char* kPciDevices = "/sys/bus/pci/devices";
+constexpr std::string_view kNvidia = "0x10de";
+constexpr std::string_view kDisplays = "0x03";  // VGA and 3D controllers
+
+size_t count_cards(const HostFiles& files) {
+  const auto names = files.names(kPciDevices);
+  return static_cast<size_t>(std::ranges::count_if(names, [&files](const std::string& name) {
+    const std::string folder = fmt::format("{}/{}", kPciDevices, name);
+    return files.text(folder + "/vendor") == kNvidia &&
+           files.text(folder + "/class").value_or("").starts_with(kDisplays);
+  }));
+}
+
+// "NVRM version: NVIDIA UNIX … Kernel Module  550.54.15  Tue …" → "550.54.15"
+std::string driver_version(const HostFiles& files) {
+  const std::string version = std::string(kDriver) + "/version";
+  std::istringstream words(files.value(version, "NVRM version").value_or(""));
+  for (std::string word; words >> word;) {
+    if (word.find_first_not_of("0123456789.") == std::string::npos &&
+        word.find('.') != std::string::npos) {
+      return word;
+    }
+  }
+  return files.exists(version) ? "of unknown version" : "";
+}
+
+bool is_gpu_file(const std::string& name) {
+  constexpr std::string_view kPrefix = "nvidia";
+  return name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
+         name.find_first_not_of("0123456789", kPrefix.size()) == std::string::npos;
+}
+
+void read_library(const char* library, GpuFacts& facts) {
+  const auto driver = cuda::start_driver(library);
+  if (!driver) {
+    facts.library_error = driver.error().message;
+    return;
+  }
+  int count = 0;
+  if (const int result = driver->device_count(&count); result != cuda::kSuccess) {
+    facts.library_error = driver_error(*driver, result, "cuDeviceGetCount");
+  }
+  for (int device = 0; device < count; ++device) {
+    std::array<char, 128> name = {};
+    const int result = driver->device_name(name.data(), static_cast<int>(name.size()) - 1, device);
+    facts.devices.emplace_back(result == cuda::kSuccess ? name.data() : "of unknown name");
+  }
+}
+
+}  // namespace
+
+GpuFacts read_gpus(const HostFiles& files, const char* library) {
+  GpuFacts facts;
+  facts.cards = count_cards(files);
+  facts.gpus = files.names(std::string(kDriver) + "/gpus").size();
+  for (const std::string& name : files.names("/dev")) {
+    facts.device_files += is_gpu_file(name) ? 1 : 0;
+  }
+  facts.kernel_driver = driver_version(files);
+  read_library(library, facts);
+  return facts;
+}
+
+Finding check_gpu_driver(const GpuFacts& facts, const Privileges& privileges) {
+  Finding finding = {kSubject, "driver"};
+  if (facts.library_error.empty() && !facts.devices.empty()) {
+    finding.text = fmt::format("CUDA's driver works: {}", fmt::join(facts.devices, ", "));
+    return finding;
+  }
+  if (facts.cards == 0 && facts.kernel_driver.empty()) {
+    finding.text = "no GPU of NVIDIA's: pages are fetched into host memory";
+    return finding;
+  }
+  finding.level = Level::kWarning;
+  if (facts.kernel_driver.empty()) {
+    finding.text = fmt::format("{} GPUs, and NVIDIA's driver is not loaded", facts.cards);
+    finding.command = privileges.as_root("apt-get install nvidia-driver");
+    return finding;
+  }
+  finding.text = fmt::format("NVIDIA's driver {}, {} GPUs", facts.kernel_driver, facts.gpus);
+  if (facts.gpus == 0) {
+    finding.command = "nvidia-smi";
+  } else if (facts.device_files == 0) {
+    finding.text += ", but no /dev/nvidia0";
+    finding.command = privileges.as_root("nvidia-modprobe -c 0 -u");
+  } else if (facts.library_error.empty()) {
+    finding.text += ", and CUDA gives this process none: CUDA_VISIBLE_DEVICES may hide them";
+    finding.command = "env -u CUDA_VISIBLE_DEVICES farpage doctor";
+  } else {
+    finding.text += "; " + facts.library_error;
+    finding.command = "nvidia-smi";
+  }
+  return finding;
+}
+
+Finding check_gpu_path(const GpuFacts& facts) {
+  Finding finding = {kSubject, "path"};
+  const bool has_gpus = facts.library_error.empty() && !facts.devices.empty();
+  finding.text = has_gpus ? "pages go through pinned host memory (gpu.bounce_bytes for each GPU), "
+                            "as no backend lets a network card write to a GPU"
+                          : "none: this process can use no GPU";
+  return finding;
+}
+
+}  // namespace farpage::doctor

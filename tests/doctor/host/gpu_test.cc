@@ -1,0 +1,86 @@
+#include "doctor/host/gpu.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/doctor/made_up_host.h"
+
+namespace farpage::doctor {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kNoLibrary = "libcuda-that-is-not-there.so";
+
+class DoctorGpu : public testing::Test {
+ protected:
+  Finding driver(const char* library = kNoLibrary) const {
+    return check_gpu_driver(read_gpus(host_.files(), library), kUser);
+  }
+  std::string path(const char* library) const {
+    return check_gpu_path(read_gpus(host_.files(), library)).text;
+  }
+  static void expect(const Finding& finding, const char* words, const char* command) {
+    EXPECT_EQ(finding.level, Level::kWarning);
+    EXPECT_THAT(finding.text, HasSubstr(words));
+    EXPECT_EQ(finding.command, command);
+  }
+  void put_card() {
+    host_.put("/sys/bus/pci/devices/0000:01:00.0/vendor", "0x10de\n")
+        .put("/sys/bus/pci/devices/0000:01:00.0/class", "0x030200\n");
+  }
+  void put_driver() {
+    host_.put("/proc/driver/nvidia/version",
+              "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54.15  Tue Mar 5\n");
+  }
+
+  MadeUpHost host_;
+};
+
+TEST_F(DoctorGpu, AHostWithoutOneLacksNothing) {
+  host_.put("/sys/bus/pci/devices/0000:02:00.0/vendor", "0x10de\n")
+      .put("/sys/bus/pci/devices/0000:02:00.0/class", "0x020000\n");  // a network card
+  EXPECT_EQ(driver().level, Level::kOk);
+  EXPECT_THAT(driver().text, HasSubstr("no GPU of NVIDIA's"));
+  EXPECT_EQ(driver().command, "");
+  EXPECT_THAT(path(kNoLibrary), HasSubstr("none"));
+}
+
+TEST_F(DoctorGpu, WhatADriverLacksIsNamed) {
+  put_card();
+  expect(driver(), "1 GPUs, and NVIDIA's driver is not loaded",
+         "sudo apt-get install nvidia-driver");
+  put_driver();
+  expect(driver(), "driver 550.54.15, 0 GPUs", "nvidia-smi");
+  host_.put("/proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: x\n")
+      .put("/dev/nvidiactl", "");
+  expect(driver(), "but no /dev/nvidia0", "sudo nvidia-modprobe -c 0 -u");
+}
+
+// As in a container that was given the GPU's files alone.
+TEST_F(DoctorGpu, ALibraryThatIsMissingIsNamed) {
+  put_driver();
+  host_.put("/proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: x\n")
+      .put("/dev/nvidia0", "");
+  expect(driver(), kNoLibrary, "nvidia-smi");
+  EXPECT_THAT(path(kNoLibrary), HasSubstr("none: this process can use no GPU"));
+}
+
+TEST_F(DoctorGpu, TheWayOfPagesIsThroughPinnedMemory) {
+  EXPECT_EQ(driver(FARPAGE_FAKE_CUDA).level, Level::kOk);
+  EXPECT_THAT(driver(FARPAGE_FAKE_CUDA).text, HasSubstr("CUDA's driver works: "));
+  EXPECT_THAT(path(FARPAGE_FAKE_CUDA), HasSubstr("through pinned host memory (gpu.bounce_bytes"));
+}
+
+TEST_F(DoctorGpu, GpusThatAreHiddenAreNamed) {
+  put_driver();
+  host_.put("/proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: x\n")
+      .put("/dev/nvidia0", "");
+  GpuFacts facts = read_gpus(host_.files(), FARPAGE_FAKE_CUDA);
+  facts.devices.clear();
+  expect(check_gpu_driver(facts, kUser), "CUDA_VISIBLE_DEVICES may hide them",
+         "env -u CUDA_VISIBLE_DEVICES farpage doctor");
+}
+
+}  // namespace
+}  // namespace farpage::doctor
