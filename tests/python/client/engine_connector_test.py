@@ -91,7 +91,7 @@ class CacheBlocksTest(unittest.TestCase):
     def test_memory_of_the_layers_is_registered_and_nothing_between(self):
         memory = numpy.zeros(100 * LENGTH, numpy.uint8)
         address = memory.__array_interface__["data"][0]
-        beside = memory[:BLOCKS * 2 * LENGTH].reshape(BLOCKS, 2, LENGTH)  # two layers, block beside block
+        beside = memory[:BLOCKS * 2 * LENGTH].reshape(BLOCKS, 2, LENGTH)  # of two layers
         apart = memory[50 * LENGTH:(50 + BLOCKS) * LENGTH].reshape(BLOCKS, LENGTH)
         cache, regions = self.of(apart=apart, one=beside[:, 0], two=beside[:, 1])
         self.assertEqual(regions, [(address, BLOCKS * 2 * LENGTH), (address + 50 * LENGTH, BLOCKS * LENGTH)])
