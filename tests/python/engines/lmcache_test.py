@@ -46,6 +46,24 @@ def spec(form, node, **params):
     return {"type": form, "module_path": "farpage.engines.lmcache", "class_name": CLASSES[form], "adapter_params": {"node": node, **params}}
 
 
+class HeldTicket:
+    """One whose memory is in use until `may_go`. `looks`: how often it was asked for that."""
+
+    def __init__(self, ticket):
+        self.ticket, self.may_go, self.looks = ticket, False, 0
+
+    def __await__(self):
+        return self.ticket.__await__()
+
+    @property
+    def released(self):
+        self.looks += 1
+        return self.may_go
+
+    def why(self):
+        return self.ticket.why()
+
+
 class L2:
     """An adapter as LMCache's factory makes it, over an L1 of 16 pages."""
 
@@ -175,6 +193,24 @@ class LmcacheTest(Case):
             l2.adapter.delete([keys[1], keys[4]])
             self.assertEqual(l2.load(keys), [True, False, True, True, False, True])
             self.assertEqual(l2.connector.counts["miss"], 2)
+
+    def test_an_answer_waits_until_nothing_touches_the_memory(self):
+        connector = FarpageConnector(node=str(self.node.socket))
+        self.addCleanup(connector.close)
+        memory = [memoryview(bytearray(4096))]
+        for operation, call in (("put", connector.submit_batch_set), ("fetch", connector.submit_batch_get)):
+            begin, held = getattr(farpage.Client, operation), []
+
+            def hold(*arguments, begin=begin, held=held, **more):
+                held.append(HeldTicket(begin(*arguments, **more)))
+                return held[0]
+
+            with self.subTest(operation), mock.patch.object(farpage.Client, operation, hold):
+                number = call(["a"], memory)
+                self.assertTrue(wait_until(lambda held=held: held and held[0].looks))
+                self.assertEqual(connector.drain_completions(), [])
+                held[0].may_go = True
+                self.assertEqual(self.answer(connector, number)[3], [True])
 
     def test_behind_lmcache_s_fault_injector(self):
         l2 = L2(self, "plugin", str(self.node.socket), wrapped={"type": "fault_inject", "gap_indices": [2]})
