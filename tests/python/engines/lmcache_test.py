@@ -302,8 +302,8 @@ class LmcacheTest(Case):
         visible = []
 
         def removed():
-            visible.extend(l2.lookup(keys))
             visible.extend(l2.load(keys))
+            visible.extend(l2.lookup(keys))
             return not l2.connector._doubtful._keys
 
         self.assertTrue(wait_until(removed))
@@ -313,6 +313,17 @@ class LmcacheTest(Case):
         self.assertNotIn(True, visible)
         self.assertTrue(wait_until(lambda: l2.store(keys)))
         self.assertEqual(l2.load(keys), [True] * 4)
+
+    def test_a_key_in_doubt_is_not_loaded_until_it_is_stored_again(self):
+        l2 = L2(self, "plugin", str(self.node.socket))
+        self.assertTrue(l2.store([key(0), key(1)]))
+        doubtful, name = l2.connector._doubtful, l2.connector._space.key(f"m@00000000@0@{key(0).chunk_hash.hex()}")
+        doubtful._keys.add(name)  # while nothing is under way
+        self.assertEqual(l2.load([key(0), key(1)]), [False, True])
+        self.assertTrue(wait_until(lambda: not doubtful._keys))
+        self.assertEqual(l2.lookup([key(0), key(1)]), [False, True])
+        self.assertTrue(l2.store([key(0)]))
+        self.assertEqual(l2.load([key(0), key(1)]), [True, True])
 
     def test_stores_that_come_too_fast_are_dropped(self):
         l2 = L2(self, "plugin", str(self.node.socket), store_bytes=PAGE_BYTES)

@@ -74,6 +74,16 @@ class SglangTest(StorageCase):
                 self.assert_loads(engine, 7, wanted)
                 engine.close()
 
+    def test_of_pages_that_sglang_copies_those_that_are_gone_are_none(self):
+        engine, wanted, _ = self.stored(interface_v1=0)
+        self.drop(engine, 2, 0)
+        targets = [engine.host.get_dummy_flat_data_page() for _ in range(PAGES)]
+        pages = engine.storage.batch_get(engine.hashes(tokens(1000, PAGES)), targets)
+        self.assertEqual([number for number, page in enumerate(pages) if page is None], [2])
+        self.assert_pages([page for page in pages if page is not None], [page for number, page in enumerate(wanted) if number != 2])
+        too_long = torch.zeros(1 << 20, dtype=torch.uint8)
+        self.assertFalse(engine.storage.batch_set(engine.hashes(tokens(5000, 2)), [targets[0], too_long]))
+
     def test_no_pages_are_no_question(self):
         engine = self.engine()
         self.assertEqual((engine.storage.batch_exists([]), engine.storage.batch_get_v1([], torch.empty(0, dtype=torch.int64))), (0, []))
