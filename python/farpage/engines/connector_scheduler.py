@@ -63,6 +63,11 @@ class SchedulerSide:
     def set_shards(self, shards: Iterable[Shard]) -> None:
         self._shards = list(shards)
 
+    @property
+    def _parts(self) -> int:
+        """Pages of a block, in all workers."""
+        return sum(shard.parts for shard in self._shards)
+
     # ---- Lookups
 
     def begin(self, request: Any) -> None:
@@ -74,7 +79,7 @@ class SchedulerSide:
         known.found, known.ticket = 0, None
         client = self._connection.client if self._connection is not None else None
         # One token at least is computed.
-        most = MOST_KEYS // max(1, sum(shard.parts for shard in self._shards))
+        most = MOST_KEYS // max(1, self._parts)
         count = min((request.num_tokens - 1) // self._block_tokens, len(request.block_hashes), known.limit, most)
         if client is None or not self._shards or count <= 0:
             return
@@ -84,7 +89,7 @@ class SchedulerSide:
             known.ticket = client.exists(keys.reshape(-1, keys.shape[-1]), timeout_s=self._settings.timeout_s)
         except farpage.FarpageError:
             return
-        known.until_s, known.found = time.monotonic() + self._settings.timeout_s, count
+        known.until_s = time.monotonic() + self._settings.timeout_s
 
     def matched(self, request: Any, computed_tokens: int) -> int | None:
         """How many tokens more than these can be loaded; None: not known yet."""
@@ -99,15 +104,13 @@ class SchedulerSide:
         return max(0, known.found - known.first) * self._block_tokens
 
     def _is_answered(self, known: _Request) -> bool:
-        ticket, asked = known.ticket, known.found
+        ticket = known.ticket
         if ticket is None:
             return True
         if ticket.done:
-            there = (ticket.result()["verdict"] == farpage.Verdict.READY).reshape(asked, -1).all(axis=1)
-            known.found = min(known.limit, asked if there.all() else int(there.argmin()))
-        elif time.monotonic() >= known.until_s:
-            known.found = 0
-        else:
+            there = (ticket.result()["verdict"] == farpage.Verdict.READY).reshape(-1, self._parts).all(axis=1)
+            known.found = min(known.limit, len(there) if there.all() else int(there.argmin()))
+        elif time.monotonic() < known.until_s:
             return False
         known.ticket = None
         return True

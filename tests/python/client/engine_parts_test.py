@@ -14,36 +14,11 @@ from farpage.engines.figures import Figures
 from farpage.engines.lookups import Lookups
 from farpage.engines.namespaces import PIECE_BYTES, PIECES, page_space, weights_digest
 from farpage.engines.transfers import Job, Transfers
+from fake_ticket import FakeTicket
 from program import Case, wait_until
 
 FOREVER_S = 1000
 SPACE = farpage.KeySpace(model="m")
-
-
-class FakeTicket:
-    """A ticket whose end the test decides."""
-
-    def __init__(self, verdicts=(), codes=(), took_s=0.0):
-        self.done = self.released = False
-        self.results = 0  # that were asked for: each is a call of the library
-        self.took_ns = int(took_s * 1e9)
-        self.verdicts, self.codes = list(verdicts), list(codes)
-
-    def end(self, released=True):
-        self.done, self.released = True, released
-
-    def result(self):
-        self.results += 1
-        if self.codes:
-            return numpy.array([(code, 1) for code in self.codes], farpage.ticket.PUT_RESULT)
-        rows = numpy.zeros(len(self.verdicts), farpage.ticket.VERDICT)
-        rows["verdict"] = self.verdicts
-        rows["took_ns"] = self.took_ns
-        rows["reason"] = [0 if verdict == READY else farpage.Reason.MISS for verdict in self.verdicts]
-        return rows
-
-    def wait_released(self):
-        self.end()
 
 
 class LookupsTest(unittest.TestCase):
@@ -68,14 +43,42 @@ class LookupsTest(unittest.TestCase):
         self.assertEqual([self.lookups.find(name, request) for name, request in ((b"there 1", "a"), (b"gone", "a"), (b"there 1", "b"))], [True, False, True])
         self.assertFalse(self.lookups.is_waiting)
 
+    def test_each_request_has_the_answers_to_its_own_keys(self):
+        asked = [(b"there 1", "a"), (b"gone", "a"), (b"gone", "b"), (b"there 2", "b")]
+        for name, request in asked:
+            self.lookups.find(name, request)
+        self.lookups.ask()
+        self.tickets[0].end()
+        self.lookups.take()
+        self.assertEqual([self.lookups.find(name, request) for name, request in asked], [True, False, False, True])
+
+    def test_who_is_gone_before_the_question_is_not_asked_for(self):
+        self.lookups.find(b"there 1", "a")
+        self.lookups.find(b"there 2", "b")
+        self.lookups.forget("a")
+        self.lookups.ask()
+        self.assertEqual(self.asked, [[b"there 2"]])
+
+    def test_a_second_question_has_its_own_time(self):
+        took = iter((FOREVER_S / 4, 0))
+        lookups = Lookups(list, lambda names: FakeTicket([READY] * len(names), took_s=next(took)), FOREVER_S)
+        for name in (b"there 1", b"there 2"):
+            lookups.find(name, "a")
+            lookups.ask()
+            lookups._asked[0][0].end()
+            lookups.take()
+        self.assertEqual(lookups.left_s("a"), FOREVER_S)
+
     def test_a_page_that_was_lost_is_found_by_no_request_of_now(self):
         for request in "ab":
-            self.lookups.find(b"there", request)
+            for name in (b"there", b"there 2", b"there 3"):
+                self.lookups.find(name, request)
         self.lookups.ask()
-        self.lookups.lose([b"there", b"never heard of"])
+        self.lookups.lose([b"there", b"there 3", b"never heard of"])
         self.tickets[0].end()
         self.lookups.take()  # an answer of before does not bring it back
-        self.assertEqual([self.lookups.find(b"there", request) for request in "ab"], [False, False])
+        for request in "ab":
+            self.assertEqual([self.lookups.find(name, request) for name in (b"there", b"there 2", b"there 3")], [False, True, False])
         self.lookups.forget("a")
         self.assertIsNone(self.lookups.find(b"there", "a"))  # asks anew
 
@@ -255,6 +258,23 @@ class TransfersTest(unittest.TestCase):
         transfers.take_ended()
         # A large one goes alone.
         self.assertEqual([transfers.promise(100), transfers.promise(1)], [True, False])
+
+    def test_what_waits_is_room_that_is_taken(self):
+        transfers, tickets = self.transfers(load_bytes=8), [FakeTicket([READY, READY]) for _ in range(2)]
+        for number, (length, ticket) in enumerate(zip((6, 4), tickets)):
+            transfers.submit(self.job(number, is_load=True, length=length, ticket=ticket))
+        self.assertEqual((self.begun, transfers.promise(2)), ([0], False))
+
+    def test_who_waited_for_room_has_what_is_left_of_its_time(self):
+        transfers, first = self.transfers(), FakeTicket([READY, READY])
+        given = []
+        waiting = Job(2, [b"2"], True, 4, FOREVER_S, lambda timeout_s: given.append(timeout_s) or FakeTicket([READY]))
+        transfers.submit(self.job(1, is_load=True, ticket=first))
+        transfers.submit(waiting)
+        waiting.begun_s -= FOREVER_S / 2  # so long ago
+        first.end()
+        transfers.take_ended()
+        self.assertLessEqual(given[0], FOREVER_S / 2)
 
     def test_stores_wait_for_loads_and_the_oldest_are_dropped(self):
         transfers, loads = self.transfers(), [FakeTicket([READY, READY]) for _ in range(2)]

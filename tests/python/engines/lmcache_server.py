@@ -1,4 +1,5 @@
-"""`lmcache server` processes with Farpage as their L2, for tests."""
+"""`lmcache server` processes with Farpage as their L2, for tests: started as docs/engines.md tells,
+with configs/engines/lmcache.json."""
 
 import json
 import os
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import urllib.request
 
+from documented import command, configuration
 from program import Case, wait_until
 
 PYTHON = pathlib.Path(__file__).resolve().parents[3] / "python"
@@ -31,18 +33,21 @@ class ServerCase(Case):
 
     def adapter(self, node, **params):
         """The L2 adapter as a server is told of it."""
-        return {"type": "plugin", "module_path": "farpage.engines.lmcache", "class_name": "FarpageAdapter",
-                "adapter_params": {"node": node.address, "timeout_ms": 2000, "dtype": "float32", **params}}
+        adapter = configuration("lmcache.json")
+        adapter["adapter_params"].update({"node": node.address, "timeout_ms": 2000, "dtype": "float32", **params})
+        return adapter
 
     def server(self, name, adapter, chunk_tokens):
         """Starts one, whose folder of shared memory is its own, and waits until it serves."""
         rpc, http, metrics = free_ports(3)
         log = open(self.folder / f"{name}.log", "w", encoding="utf-8")
         self.addCleanup(log.close)
+        *documented, _ = command("lmcache server")[1:]  # but for the adapter
+        # Of an option the last one counts.
         process = subprocess.Popen(
-            [LMCACHE, "server", "--l1-size-gb", "0.25", "--eviction-policy", "LRU", "--no-l1-use-lazy", "--chunk-size", str(chunk_tokens),
+            [LMCACHE, *documented, json.dumps(adapter), "--l1-size-gb", "0.25", "--no-l1-use-lazy", "--chunk-size", str(chunk_tokens),
              "--port", str(rpc), "--http-port", str(http), "--prometheus-port", str(metrics), "--supported-transfer-mode", "auto",
-             "--shm-name", f"fp-{os.getpid()}-{name}", "--l2-adapter", json.dumps(adapter)],
+             "--shm-name", f"fp-{os.getpid()}-{name}"],
             env=self.environment, cwd=self.folder, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         process.log, process.port, process.url = self.folder / f"{name}.log", rpc, f"http://localhost:{http}"
         self.addCleanup(self.end_server, process)

@@ -46,6 +46,24 @@ def spec(form, node, **params):
     return {"type": form, "module_path": "farpage.engines.lmcache", "class_name": CLASSES[form], "adapter_params": {"node": node, **params}}
 
 
+class HeldTicket:
+    """One whose memory is in use until `may_go`. `looks`: how often it was asked for that."""
+
+    def __init__(self, ticket):
+        self.ticket, self.may_go, self.looks = ticket, False, 0
+
+    def __await__(self):
+        return self.ticket.__await__()
+
+    @property
+    def released(self):
+        self.looks += 1
+        return self.may_go
+
+    def why(self):
+        return self.ticket.why()
+
+
 class L2:
     """An adapter as LMCache's factory makes it, over an L1 of 16 pages."""
 
@@ -176,6 +194,24 @@ class LmcacheTest(Case):
             self.assertEqual(l2.load(keys), [True, False, True, True, False, True])
             self.assertEqual(l2.connector.counts["miss"], 2)
 
+    def test_an_answer_waits_until_nothing_touches_the_memory(self):
+        connector = FarpageConnector(node=str(self.node.socket))
+        self.addCleanup(connector.close)
+        memory = [memoryview(bytearray(4096))]
+        for operation, call in (("put", connector.submit_batch_set), ("fetch", connector.submit_batch_get)):
+            begin, held = getattr(farpage.Client, operation), []
+
+            def hold(*arguments, begin=begin, held=held, **more):
+                held.append(HeldTicket(begin(*arguments, **more)))
+                return held[0]
+
+            with self.subTest(operation), mock.patch.object(farpage.Client, operation, hold):
+                number = call(["a"], memory)
+                self.assertTrue(wait_until(lambda held=held: held and held[0].looks))
+                self.assertEqual(connector.drain_completions(), [])
+                held[0].may_go = True
+                self.assertEqual(self.answer(connector, number)[3], [True])
+
     def test_behind_lmcache_s_fault_injector(self):
         l2 = L2(self, "plugin", str(self.node.socket), wrapped={"type": "fault_inject", "gap_indices": [2]})
         keys = [key(number) for number in range(5)]
@@ -266,8 +302,8 @@ class LmcacheTest(Case):
         visible = []
 
         def removed():
-            visible.extend(l2.lookup(keys))
             visible.extend(l2.load(keys))
+            visible.extend(l2.lookup(keys))
             return not l2.connector._doubtful._keys
 
         self.assertTrue(wait_until(removed))
@@ -277,6 +313,17 @@ class LmcacheTest(Case):
         self.assertNotIn(True, visible)
         self.assertTrue(wait_until(lambda: l2.store(keys)))
         self.assertEqual(l2.load(keys), [True] * 4)
+
+    def test_a_key_in_doubt_is_not_loaded_until_it_is_stored_again(self):
+        l2 = L2(self, "plugin", str(self.node.socket))
+        self.assertTrue(l2.store([key(0), key(1)]))
+        doubtful, name = l2.connector._doubtful, l2.connector._space.key(f"m@00000000@0@{key(0).chunk_hash.hex()}")
+        doubtful._keys.add(name)  # while nothing is under way
+        self.assertEqual(l2.load([key(0), key(1)]), [False, True])
+        self.assertTrue(wait_until(lambda: not doubtful._keys))
+        self.assertEqual(l2.lookup([key(0), key(1)]), [False, True])
+        self.assertTrue(l2.store([key(0)]))
+        self.assertEqual(l2.load([key(0), key(1)]), [True, True])
 
     def test_stores_that_come_too_fast_are_dropped(self):
         l2 = L2(self, "plugin", str(self.node.socket), store_bytes=PAGE_BYTES)

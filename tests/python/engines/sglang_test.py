@@ -6,13 +6,14 @@ import os
 import signal
 import threading
 import time
+import types
 import unittest
 from unittest import mock
 
 import numpy
 import torch
 from program import wait_until
-from sglang_engine import PAGE_TOKENS, PAGES, LogicalHostPool, PoolHitPolicy, PoolName, PoolTransfer, StorageCase, mamba_pool, tokens
+from sglang_engine import PAGE_TOKENS, PAGES, PATIENCE_S, LogicalHostPool, PoolHitPolicy, PoolName, PoolTransfer, StorageCase, mamba_pool, tokens
 
 import farpage
 from farpage.engines import sglang_facts
@@ -72,6 +73,16 @@ class SglangTest(StorageCase):
                 self.assertEqual(engine.load(tokens(1000, PAGES))[:2], (7, 7))
                 self.assert_loads(engine, 7, wanted)
                 engine.close()
+
+    def test_of_pages_that_sglang_copies_those_that_are_gone_are_none(self):
+        engine, wanted, _ = self.stored(interface_v1=0)
+        self.drop(engine, 2, 0)
+        targets = [engine.host.get_dummy_flat_data_page() for _ in range(PAGES)]
+        pages = engine.storage.batch_get(engine.hashes(tokens(1000, PAGES)), targets)
+        self.assertEqual([number for number, page in enumerate(pages) if page is None], [2])
+        self.assert_pages([page for page in pages if page is not None], [page for number, page in enumerate(wanted) if number != 2])
+        too_long = torch.zeros(1 << 20, dtype=torch.uint8)
+        self.assertFalse(engine.storage.batch_set(engine.hashes(tokens(5000, 2)), [targets[0], too_long]))
 
     def test_no_pages_are_no_question(self):
         engine = self.engine()
@@ -181,6 +192,25 @@ class SglangTest(StorageCase):
                 self.assertFalse(engine.host.kv_buffer.any())
                 self.assertTrue(wait_until(lambda engine=engine: engine.load(tokens(1000, PAGES))[1] == PAGES))
                 engine.close()
+
+    def test_an_answer_waits_until_nothing_touches_the_pool(self):
+        engine, _, _ = self.stored()
+        names, places = engine.hashes(tokens(1000, PAGES)), torch.arange(PAGES * PAGE_TOKENS)
+        for operation, call in (("put", engine.storage.batch_set_v1), ("fetch", engine.storage.batch_get_v1)):
+            begin, asked, may_go, answers = getattr(farpage.Client, operation), threading.Event(), threading.Event(), []
+
+            def held(*arguments, begin=begin, asked=asked, may_go=may_go, **more):
+                ticket = begin(*arguments, **more)
+                return types.SimpleNamespace(wait=ticket.wait, wait_released=lambda: asked.set() or may_go.wait(PATIENCE_S))
+
+            with self.subTest(operation), mock.patch.object(farpage.Client, operation, held):
+                thread = threading.Thread(target=lambda call=call, answers=answers: answers.append(call(names, places)))
+                thread.start()
+                self.assertTrue(asked.wait(PATIENCE_S))
+                self.assertEqual(answers, [])
+                may_go.set()
+                thread.join(PATIENCE_S)
+                self.assertEqual(answers, [[True] * PAGES])
 
     def test_a_dead_node_holds_nobody_up_and_one_that_comes_back_is_used(self):
         engine, _, _ = self.stored(timeout_ms=TIMEOUT_S * 1000, store_timeout_ms=1000)

