@@ -31,6 +31,10 @@ auto too_many(const char* what) {
                           what));
 }
 
+auto for_fetches_alone() {
+  return fail(Code::kInvalid, "a fence is for fetches alone: give this operation none");
+}
+
 // One of the pool's that goes back to it, unless it is submitted: what fills it may throw.
 struct GiveBack {
   SubmissionPool* pool;
@@ -203,6 +207,11 @@ Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t ti
     void operator()(Fence* fence) const { fence->decide({}); }
   };
   std::unique_ptr<Fence, GiveUp> undecided(notification.fence);
+  if (deadline_after(clock(), timeout_us) == kNever) {
+    return fail(Code::kInvalid,
+                "a fetch with a fence has no deadline, and a stream would wait without end: give it "
+                "a timeout");
+  }
   auto ticket = begin_fetch(requests, timeout_us, options, notification);
   if (ticket) undecided.release();  // the client's thread decides
   return ticket;
@@ -232,6 +241,7 @@ Result<Ticket> Farpage::begin_fetch(std::span<const PageRequest> requests, uint6
 
 Result<Ticket> Farpage::exists(std::span<const PageKey> keys, uint64_t timeout_us,
                                const Notification& notification) {
+  if (notification.fence != nullptr) return for_fetches_alone();
   // The memory for its answers, too: the lane has no time to make so much at once.
   return read(SubmissionKind::kExists, timeout_us, notification, [&](Submission& submission) {
     submission.keys.assign(keys.begin(), keys.end());
@@ -289,6 +299,7 @@ Result<Ticket> Farpage::write(SubmissionKind kind, uint64_t timeout_us,
 
 Result<Ticket> Farpage::put(std::span<const PutRequest> requests, uint64_t timeout_us,
                             const Notification& notification) {
+  if (notification.fence != nullptr) return for_fetches_alone();
   return write(SubmissionKind::kPut, timeout_us, notification, [&](Submission& submission) {
     submission.puts.assign(requests.begin(), requests.end());
   });
@@ -296,6 +307,7 @@ Result<Ticket> Farpage::put(std::span<const PutRequest> requests, uint64_t timeo
 
 Result<Ticket> Farpage::remove(std::span<const PageKey> keys, uint64_t timeout_us,
                                const Notification& notification) {
+  if (notification.fence != nullptr) return for_fetches_alone();
   return write(SubmissionKind::kRemove, timeout_us, notification,
                [&](Submission& submission) { submission.keys.assign(keys.begin(), keys.end()); });
 }

@@ -15,7 +15,7 @@ farpage_code_t farpage_fence_new(farpage_t* client, int device, uint32_t most_pa
   return c_api::guarded([&] {
     auto made = client->tier->make_fence(device, most_pages);
     if (!made) return c_api::refuse(made.error());
-    *fence = new farpage_fence{{}, std::move(*made)};
+    *fence = new farpage_fence{{}, std::move(*made), client->tickets};
     return FARPAGE_OK;
   });
 }

@@ -20,7 +20,6 @@ struct Call {
   size_t count;
   const farpage_notification_t* notification;
   farpage_ticket_t** ticket;
-  bool takes_fence = false;
 };
 
 farpage_code_t require_pages(const Call& call) {
@@ -56,8 +55,9 @@ farpage::Result<farpage::Notification> notify(const Call& call, farpage_ticket& 
                            "notification: its fence is of the process that this one was forked "
                            "from: make another here");
     }
-    if (!call.takes_fence) {
-      return farpage::fail(farpage::Code::kInvalid, "notification: a fence is for fetches alone");
+    if (read->fence->client.lock() != call.client->tickets) {
+      return farpage::fail(farpage::Code::kInvalid,
+                           "notification: its fence is another client's: make one with this client");
     }
     ticket.fence = read->fence->shared;
     told.fence = &ticket.fence->fence();
@@ -88,7 +88,7 @@ farpage_code_t submit(const Call& call, Answers answers, Begin&& begin) {
   });
 }
 
-// Of a fetch that was refused: what waits for it finds no page ready.
+// Of a fetch that was refused before its fence heard of it: what waits there finds no page ready.
 void clear_fence(const farpage_notification_t* notification) noexcept {
   c_api::guarded([&] {
     const auto read = c_api::read_notification(notification);
@@ -104,15 +104,17 @@ void clear_fence(const farpage_notification_t* notification) noexcept {
 farpage_code_t farpage_fetch(farpage_t* client, const farpage_page_t* pages, size_t count,
                              uint64_t timeout_us, const farpage_notification_t* notification,
                              farpage_ticket_t** ticket) {
-  const Call call = {client, pages, "pages", count, notification, ticket, true};
+  const Call call = {client, pages, "pages", count, notification, ticket};
+  bool is_begun = false;
   const auto begin = [&](auto& regions, auto& made, const auto& told) {
     return c_api::read_fetch(pages, count, regions).and_then([&](auto&& batch) {
       made.regions = std::move(batch.regions);
+      is_begun = true;
       return client->tier->fetch(batch.requests, timeout_us, {}, told);
     });
   };
   const farpage_code_t code = submit(call, Answers::kVerdicts, begin);
-  if (code != FARPAGE_OK) clear_fence(notification);
+  if (code != FARPAGE_OK && !is_begun) clear_fence(notification);
   return code;
 }
 

@@ -30,9 +30,10 @@ StreamFence::StreamFence(std::shared_ptr<const cuda::GpuContext> context, cuda::
 Result<void> StreamFence::start() {
   const cuda::Driver& driver = context_->driver();
   const cuda::CurrentContext current(*context_);
-  const int result = driver.host_address(&address_, memory_.data(), 0);
+  int result = current.result();
+  if (result == cuda::kSuccess) result = driver.host_address(&address_, memory_.data(), 0);
   if (result != cuda::kSuccess) {
-    return fail(Code::kUnavailable, driver_error(driver, result, "cuMemHostGetDevicePointer"));
+    return fail(Code::kUnavailable, driver_error(driver, result, "the GPU gets no address of a fence"));
   }
   auto kernels = cuda::PageKernels::load(driver, context_->device());
   if (kernels) {
@@ -51,9 +52,10 @@ StreamFence::~StreamFence() {
 Result<void> StreamFence::wait_on(cuda::Stream stream) {
   const cuda::Driver& driver = context_->driver();
   const cuda::CurrentContext current(*context_);
-  if (kernels_) return kernels_->wait_at_fence(stream, address_);
+  int result = current.result();  // no other context's default stream
+  if (result == cuda::kSuccess && kernels_) return kernels_->wait_at_fence(stream, address_);
   int capture = 0;
-  int result = driver.capture_state(stream, &capture);
+  if (result == cuda::kSuccess) result = driver.capture_state(stream, &capture);
   if (result == cuda::kSuccess && capture != 0) {
     return fail(Code::kInvalid,
                 "a captured stream can wait at a fence by a kernel alone, and there is none (" +

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
 
 #include "base/status.h"
@@ -20,7 +21,7 @@ class Fence {
  public:
   static constexpr uint32_t kMostPages = 1 << 24;
   static constexpr uint64_t bytes_for(uint32_t pages) {
-    return sizeof(farpage_fence_words) + (uint64_t{pages} + 31) / 32 * sizeof(uint32_t);
+    return sizeof(farpage_fence_words) + words_for(pages) * sizeof(uint32_t);
   }
 
   // `memory`: zeros, aligned for the words, and bytes_for(most_pages) long. It outlives the fence.
@@ -37,6 +38,8 @@ class Fence {
   uint64_t begun() const { return begun_.load(std::memory_order_acquire); }
 
  private:
+  static constexpr uint64_t words_for(uint64_t pages) { return (pages + 31) / 32; }
+  bool is_under_way() const { return decided_.load(std::memory_order_acquire) != begun(); }
   void clear_bits();
 
   std::atomic_ref<uint64_t> begun_;
@@ -44,7 +47,7 @@ class Fence {
   std::atomic_ref<uint64_t> pages_;
   std::span<uint32_t> bits_;
   uint32_t most_pages_;
-  std::atomic<bool> is_under_way_{false};
+  std::mutex mutex_;  // of begin() and clear()
 };
 
 }  // namespace farpage

@@ -42,7 +42,7 @@ bool Submission::wait(State least, uint64_t deadline_ns) {
 void Submission::finish() {
   // Before done(), after which the ticket may be given back.
   const Notification told = notification;
-  if (told.fence != nullptr && kind == SubmissionKind::kFetch) told.fence->decide(verdicts);
+  if (told.fence != nullptr) told.fence->decide(verdicts);
   set(kDone);
   if (told.completions != nullptr) told.completions->add(told.tag);
   if (told.callback != nullptr) told.callback(told.context);

@@ -17,7 +17,8 @@ namespace farpage {
 class Completions;
 class Fence;
 
-// Who is told that a submission has ended, beside its ticket. All may be given.
+// Who is told that a submission has ended, beside its ticket. Any of them may be
+// given.
 struct Notification {
   Completions* completions = nullptr;  // gets `tag`; outlives the operation
   uint64_t tag = 0;

@@ -90,11 +90,11 @@ Finding check_gpu_driver(const GpuFacts& facts, const Privileges& privileges) {
   }
   finding.level = Level::kWarning;
   if (facts.kernel_driver.empty()) {
-    finding.text = fmt::format("{} GPUs, and NVIDIA's driver is not loaded", facts.cards);
+    finding.text = fmt::format("GPUs of NVIDIA's: {}; its driver is not loaded", facts.cards);
     finding.command = privileges.as_root("apt-get install nvidia-driver");
     return finding;
   }
-  finding.text = fmt::format("NVIDIA's driver {}, {} GPUs", facts.kernel_driver, facts.gpus);
+  finding.text = fmt::format("NVIDIA's driver {}; GPUs: {}", facts.kernel_driver, facts.gpus);
   if (facts.gpus == 0) {
     finding.command = "nvidia-smi";
   } else if (facts.device_files == 0) {
@@ -104,7 +104,9 @@ Finding check_gpu_driver(const GpuFacts& facts, const Privileges& privileges) {
     finding.text += ", and CUDA gives this process none: CUDA_VISIBLE_DEVICES may hide them";
     finding.command = "env -u CUDA_VISIBLE_DEVICES farpage doctor";
   } else {
-    finding.text += "; " + facts.library_error;
+    finding.text += "; a container is given the library with `--gpus all` and "
+                    "NVIDIA_DRIVER_CAPABILITIES=compute,utility; " +
+                    facts.library_error;
     finding.command = "nvidia-smi";
   }
   return finding;

@@ -94,7 +94,7 @@ typedef struct farpage_page {
 #define FARPAGE_PAGE_INIT \
   { sizeof(farpage_page_t), {{0}}, NULL, 0, 0 }
 
-// Who is told that an operation is done, beside its ticket. All may be given.
+// Who is told that an operation is done, beside its ticket. Any of them may be given.
 typedef struct farpage_notification {
   size_t struct_size;                  // sizeof(farpage_notification_t)
   farpage_completions_t* completions;  // gets the tag; or null
@@ -246,14 +246,16 @@ FARPAGE_API farpage_code_t farpage_register_gpu(farpage_t* client, uint64_t addr
 FARPAGE_API farpage_code_t farpage_unregister(farpage_region_t* region);
 
 // ---- Fences: what streams of a GPU wait at for the verdicts of a fetch, and where kernels see
-// them (fence.h). One fetch at a time has a fence, by its notification: another one with it is
+// them (fence.h). One fetch at a time, of the same client and with a timeout, has a fence, by its
+// notification: another one with it is
 // FARPAGE_INVALID. Its bits say that no page is ready from the call of a fetch until each page has
 // its verdict, which is by its timeout; after a fetch that was refused; and once the client is
 // closed, which a fence may outlive. A page that is not ready may be written as long as
 // `held` says so: what computes it puts it elsewhere, or waits until the ticket is released.
 
 // For fetches of at most so many pages, 1 to 16,777,216, and streams of this GPU: its number in
-// CUDA. FARPAGE_NOT_FOUND, FARPAGE_UNAVAILABLE: no driver, an old one, no such GPU.
+// CUDA. Takes some ms of the driver's time: make it before you need it. FARPAGE_NOT_FOUND: no
+// driver, or an old one. FARPAGE_UNAVAILABLE: no such GPU, or its context has ended.
 // FARPAGE_EXHAUSTED: no memory can be pinned.
 FARPAGE_API farpage_code_t farpage_fence_new(farpage_t* client, int device, uint32_t most_pages,
                                              farpage_fence_t** fence);

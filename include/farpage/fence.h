@@ -19,13 +19,16 @@ typedef struct farpage_fence_words {
 #define FARPAGE_ON_BOTH static inline
 #endif
 
-// Bit i % 32 of word i / 32: page i of the last fetch is ready. All others are to be computed.
+// Bit i % 32 of word i / 32: page i of the last fetch is ready. All others are to be computed. Read
+// them behind the wait alone.
 FARPAGE_ON_BOTH const uint32_t* farpage_fence_bits(const farpage_fence_words_t* fence) {
   return (const uint32_t*)(fence + 1);
 }
 
 FARPAGE_ON_BOTH int farpage_fence_is_ready(const farpage_fence_words_t* fence, uint64_t page) {
-  return farpage_fence_bits(fence)[page / 32] >> page % 32 & 1u;
+  const volatile farpage_fence_words_t* words = fence;
+  const volatile uint32_t* bits = farpage_fence_bits(fence);
+  return page < words->pages && (bits[page / 32] >> page % 32 & 1u) != 0;
 }
 
 #undef FARPAGE_ON_BOTH

@@ -35,10 +35,11 @@ class Fence:
     Close it, or let go of it, once no stream waits at it and no work and no graph will read it.
     """
 
-    __slots__ = ("_as_parameter_", "pages")
+    __slots__ = ("_as_parameter_", "_is_told", "pages")
 
     def __init__(self, client: Any, device: int, pages: int) -> None:
         self._as_parameter_ = ctypes.c_void_p()  # null until it is there
+        self._is_told = False  # by the library, of the fetch that begins
         numbers = []
         for name, value in (("device", device), ("pages", pages)):
             try:
@@ -89,20 +90,29 @@ class Fence:
 def fetch_with(fence: Any, stream: Any, begin: Callable[[], Ticket]) -> Ticket:
     """A fetch for which the fence, and then the stream, wait."""
     if not isinstance(fence, Fence):
-        raise InvalidError(f"a {type(fence).__name__} is no fence: Client.fence() makes one")
+        raise InvalidError(f"{fence!r} is no fence: Client.fence() makes one")
     if not fence._as_parameter_:
         raise InvalidError("the fence is closed: make another")
+    fence._is_told = False
     try:
         handle = None if stream is None else _stream_of(stream)
         ticket = begin()
     except BaseException:
-        c.fence_clear(fence)  # unless another fetch has it
+        if not fence._is_told:
+            c.fence_clear(fence)
         raise
     if handle is not None:
-        fence.wait(handle)
+        try:
+            fence.wait(handle)
+        except BaseException:  # without a wait nothing may take its pages
+            ticket.wait_released()
+            c.fence_clear(fence)
+            raise
     return ticket
 
 
 def notification_of(completions: Completions | None, watch: Watch | None, fence: Fence | None) -> Notification:
+    if fence is not None:
+        fence._is_told = True
     queue, tag = (None, 0) if completions is None or watch is None else (completions.handle, watch.tag)
     return Notification(ctypes.sizeof(Notification), queue, tag, None, None, None if fence is None else fence._as_parameter_)

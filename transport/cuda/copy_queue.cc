@@ -42,7 +42,10 @@ CopyQueue::~CopyQueue() {
 
 bool CopyQueue::take_thread() {
   if (has_thread_) return true;
-  const int result = context_->driver().use_context(context_->get());
+  const Driver& driver = context_->driver();
+  int mode = 0;
+  int result = driver.use_context(context_->get());
+  if (result == kSuccess) result = relax_capture(driver, mode);
   has_thread_ = result == kSuccess;
   if (!has_thread_) note(result, "cuCtxSetCurrent");
   return has_thread_;
@@ -77,6 +80,7 @@ BatchState CopyQueue::poll(uint32_t number) {
   const int result = context_->driver().event_done(batch.event);
   if (result == kNotReady) {
     is_in_doubt_ = false;
+    doubted_ns_ = 0;
     return BatchState::kUnderWay;
   }
   if (succeeds(result, "cuEventQuery")) {
@@ -86,18 +90,18 @@ BatchState CopyQueue::poll(uint32_t number) {
 }
 
 void CopyQueue::look_at_doubts(uint64_t now_ns) {
-  if (!is_in_doubt_) {
-    doubted_ns_ = 0;
-  } else if (doubted_ns_ == 0) {
-    doubted_ns_ = now_ns;
-  } else if (now_ns - doubted_ns_ >= kDoubtNs) {
-    is_broken_ = true;
-  }
+  if (!is_in_doubt_) return;
+  if (doubted_ns_ == 0) doubted_ns_ = now_ns;
+  is_broken_ |= now_ns - doubted_ns_ >= kDoubtNs;
 }
 
 bool CopyQueue::succeeds(int result, const char* call) {
   is_in_doubt_ = result != kSuccess;
-  if (is_in_doubt_) note(result, call);
+  if (is_in_doubt_) {
+    note(result, call);
+  } else {
+    doubted_ns_ = 0;
+  }
   return !is_in_doubt_;
 }
 

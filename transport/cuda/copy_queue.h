@@ -79,7 +79,7 @@ class CopyQueue {
   bool has_thread_ = false;
   bool is_broken_ = false;
   bool is_in_doubt_ = false;  // by the last answer about a batch
-  uint64_t doubted_ns_ = 0;   // since when, once that has been looked at
+  uint64_t doubted_ns_ = 0;   // since when there was no other answer; 0: not looked at
   std::string why_;
 };
 

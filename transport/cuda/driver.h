@@ -40,6 +40,7 @@ inline constexpr unsigned kEventWithoutTiming = 2;
 inline constexpr unsigned kRegisterPortable = 1;
 inline constexpr unsigned kRegisterDeviceMap = 2;  // and of cuMemHostAlloc
 inline constexpr unsigned kWaitGreaterOrEqual = 0;
+inline constexpr int kCaptureRelaxed = 2;
 
 // Of CUdevice_attribute and CUfunction_attribute.
 inline constexpr int kComputeMajor = 75;

@@ -33,13 +33,23 @@ class GpuContext {
   const Context context_;
 };
 
+// A capture of a stream by one thread forbids others' calls that are none of its business, and is
+// lost by them, unless they have this mode. Returns the result, and the mode that the thread had.
+inline int relax_capture(const Driver& driver, int& mode) {
+  mode = kCaptureRelaxed;
+  return driver.exchange_capture_mode(&mode);
+}
+
 // The context is current on this thread as long as this lives, and then what was so before: for
-// calls on threads of the caller's.
+// calls on threads of the caller's, while any thread may capture a stream.
 class CurrentContext {
  public:
   explicit CurrentContext(const GpuContext& context)
-      : driver_(context.driver()), result_(driver_.push_context(context.get())) {}
+      : driver_(context.driver()), result_(driver_.push_context(context.get())) {
+    if (result_ == kSuccess) is_relaxed_ = relax_capture(driver_, mode_) == kSuccess;
+  }
   ~CurrentContext() {
+    if (is_relaxed_) driver_.exchange_capture_mode(&mode_);
     Context popped = nullptr;
     if (result_ == kSuccess) driver_.pop_context(&popped);
   }
@@ -51,6 +61,8 @@ class CurrentContext {
  private:
   const Driver& driver_;
   const int result_;
+  bool is_relaxed_ = false;
+  int mode_ = 0;
 };
 
 }  // namespace farpage::cuda

@@ -62,6 +62,9 @@ class SchedulerSide:
 
     def set_shards(self, shards: Iterable[Shard]) -> None:
         self._shards = list(shards)
+        # Answers about other shards say nothing of these.
+        for known in self._requests.values():
+            known.ticket, known.found = None, 0
 
     @property
     def _parts(self) -> int:

@@ -212,6 +212,12 @@ TEST_F(GpuInC, HasNoFenceForOtherOperationsThanFetches) {
   EXPECT_EQ(farpage_exists(client_, &key, 1, kPatienceUs, &told, &ticket), FARPAGE_INVALID);
   EXPECT_THAT(farpage_last_error(), HasSubstr("a fence is for fetches alone"));
   EXPECT_EQ(farpage_remove(client_, &key, 1, kPatienceUs, &told, &ticket), FARPAGE_INVALID);
+  const auto page = page_at(pool_, 7);
+  farpage_t* other = nullptr;
+  ASSERT_EQ(farpage_open("[client]\nembedded = true\n", &other), FARPAGE_OK);
+  EXPECT_EQ(farpage_fetch(other, &page, 1, kPatienceUs, &told, &ticket), FARPAGE_INVALID);
+  EXPECT_THAT(farpage_last_error(), HasSubstr("its fence is another client's"));
+  ASSERT_EQ(farpage_close(other), FARPAGE_OK);
   farpage_fence_free(fence);
   EXPECT_EQ(farpage_fence_new(client_, 0, 0, &fence), FARPAGE_INVALID);
   EXPECT_EQ(farpage_fence_wait(nullptr, nullptr), FARPAGE_INVALID);

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <array>
+#include <atomic>
+#include <initializer_list>
+#include <thread>
 #include <vector>
 
 namespace farpage {
@@ -18,10 +20,13 @@ class FenceWords : public testing::Test {
   const farpage_fence_words& words() const {
     return *reinterpret_cast<const farpage_fence_words*>(memory_.data());
   }
+  farpage_fence_words& mutable_words() {
+    return *reinterpret_cast<farpage_fence_words*>(memory_.data());
+  }
   bool is_decided() const { return words().decided == words().begun; }
   std::vector<uint64_t> ready() const {
     std::vector<uint64_t> pages;
-    for (uint64_t page = 0; page < 96; ++page) {
+    for (uint64_t page = 0; page < 2 * kPages; ++page) {
       if (farpage_fence_is_ready(&words(), page)) pages.push_back(page);
     }
     return pages;
@@ -99,6 +104,25 @@ TEST_F(FenceWords, HaveNoReadyPageOfAFetchThatCameToNothing) {
   fence_.decide({});
   EXPECT_TRUE(is_decided());
   EXPECT_TRUE(ready().empty());
+}
+
+// The next fetch may begin as soon as the words say that the last one is decided.
+TEST_F(FenceWords, AreReadAndBegunAnewWhileAnotherThreadDecides) {
+  constexpr uint64_t kRounds = 2000;
+  std::thread decider([this] {
+    for (uint64_t round = 1; round <= kRounds; ++round) {
+      while (fence_.begun() < round) std::this_thread::yield();
+      fence_.decide(verdicts(kPages, {round % kPages}));
+    }
+  });
+  for (uint64_t round = 1; round <= kRounds; ++round) {
+    EXPECT_TRUE(fence_.begin(kPages)) << round;
+    while (std::atomic_ref(mutable_words().decided).load(std::memory_order_acquire) < round) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(ready(), std::vector<uint64_t>{round % kPages});
+  }
+  decider.join();
 }
 
 }  // namespace

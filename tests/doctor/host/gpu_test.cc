@@ -48,10 +48,10 @@ TEST_F(DoctorGpu, AHostWithoutOneLacksNothing) {
 
 TEST_F(DoctorGpu, WhatADriverLacksIsNamed) {
   put_card();
-  expect(driver(), "1 GPUs, and NVIDIA's driver is not loaded",
+  expect(driver(), "GPUs of NVIDIA's: 1; its driver is not loaded",
          "sudo apt-get install nvidia-driver");
   put_driver();
-  expect(driver(), "driver 550.54.15, 0 GPUs", "nvidia-smi");
+  expect(driver(), "driver 550.54.15; GPUs: 0", "nvidia-smi");
   host_.put("/proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: x\n")
       .put("/dev/nvidiactl", "");
   expect(driver(), "but no /dev/nvidia0", "sudo nvidia-modprobe -c 0 -u");

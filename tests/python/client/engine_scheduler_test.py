@@ -159,6 +159,15 @@ class SchedulerTest(unittest.TestCase):
         late.end()
         self.assertEqual(self.matched(request), 2)
 
+    def test_an_answer_about_other_shards_counts_for_nothing(self):
+        request = Request(3)
+        question = FakeTicket([READY] * 6)
+        self.tickets.append(question)
+        self.assertIsNone(self.matched(request))
+        self.side.set_shards([Shard(SPACE, 1), Shard(farpage.KeySpace(model="m", rank="1"), 1), Shard(farpage.KeySpace(model="m", rank="2"), 2)])
+        question.end()
+        self.assertEqual(self.matched(request), 0)
+
     def test_a_request_that_was_preempted_asks_anew(self):
         request = Request(2)
         self.load(request, 2, [7, 5])

@@ -11,7 +11,7 @@ import numpy
 from client_case import READY, ClientCase, contents, farpage, keys
 
 PAGE_BYTES = 65536
-PEEK = 7  # of the fake's strings
+FAIL_CALL, PEEK = 2, 7  # of the fake's strings
 
 
 class FakeGpu:
@@ -22,6 +22,8 @@ class FakeGpu:
         self.driver.farpage_fake_cuda.restype = ctypes.POINTER(ctypes.c_void_p)
         peek = self.driver.farpage_fake_cuda()[PEEK]
         self._peek = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t)(peek)
+        fail = self.driver.farpage_fake_cuda()[FAIL_CALL]
+        self._fail = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int, ctypes.c_int)(fail)
         context = ctypes.c_void_p()
         self.call("cuInit", 0)
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
@@ -35,6 +37,9 @@ class FakeGpu:
         address = ctypes.c_uint64()
         self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(length))
         return address.value
+
+    def fail(self, name):
+        self._fail(name.encode(), 1, 800)
 
     def make_stream(self):
         stream = ctypes.c_void_p()
@@ -118,13 +123,34 @@ class GpuTest(ClientCase):
                 self.client.fetch(keys(0, 4), region.pages(range(0, 4 * PAGE_BYTES, PAGE_BYTES), PAGE_BYTES), fence=fence)
             self.assertEqual(self.words(fence), (0, True))
 
+    def test_a_fetch_whose_stream_cannot_wait_is_over_when_it_says_so(self):
+        self.put(keys(0, 2), contents(0, 2))
+        with self.client.register(Array(self.address, (4, PAGE_BYTES))) as region, self.client.fence(0, 2) as fence:
+            pages = region.pages([0, PAGE_BYTES], PAGE_BYTES)
+            for call in ("cuLaunchKernel", "cuStreamWaitValue64_v2"):  # the one or the other
+                self.gpu.fail(call)
+            with self.assertRaises(farpage.UnavailableError):
+                self.client.fetch(keys(0, 2), pages, fence=fence, stream=0)
+            self.assertEqual(self.words(fence), (0, True))
+            self.client.fetch(keys(0, 2), pages, fence=fence).wait()
+            self.assertEqual(self.words(fence), (0b11, True))
+
+    def test_a_fence_needs_a_timeout_and_its_own_client(self):
+        with self.client.register(Array(self.address, (4, PAGE_BYTES))) as region, self.client.fence(0, 2) as fence:
+            pages = region.pages([0, PAGE_BYTES], PAGE_BYTES)
+            with self.assertRaisesRegex(farpage.InvalidError, "give it a timeout"):
+                self.client.fetch(keys(0, 2), pages, fence=fence, timeout_s=None)
+            with farpage.open(embedded={"pool_bytes": "1MiB"}) as other:
+                with self.assertRaisesRegex(farpage.InvalidError, "another client's"):
+                    other.fetch(keys(0, 1), numpy.zeros((1, 64), numpy.uint8), fence=fence)
+
     def test_what_is_wrong_with_a_fence_is_named(self):
         with self.client.register(Array(self.address, (4, PAGE_BYTES))) as region:
             pages = region.pages(range(0, 4 * PAGE_BYTES, PAGE_BYTES), PAGE_BYTES)
             fence = self.client.fence(0, 4)
             fence.close()
             fence.close()
-            for arguments, sentence in ((dict(stream=1), "give one of Client.fence"), (dict(fence=7), "a int is no fence"),
+            for arguments, sentence in ((dict(stream=1), "give one of Client.fence"), (dict(fence=7), "7 is no fence"),
                                         (dict(fence=fence), "the fence is closed")):
                 with self.assertRaisesRegex(farpage.InvalidError, sentence):
                     self.client.fetch(keys(0, 4), pages, **arguments)

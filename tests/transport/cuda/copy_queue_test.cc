@@ -133,6 +133,20 @@ TEST_F(CopyQueueOverFake, AnyOtherAnswerBeginsTheDoubtAnew) {
   EXPECT_EQ(end_of_batch(), BatchState::kCopied);
 }
 
+// One batch is never answered for, and the other is under way.
+TEST_F(CopyQueueOverFake, AnAnswerForAnyBatchIsOne) {
+  fake_->hold(nullptr);
+  start();
+  const Copy copy = {from_, to_, kBytes};
+  queue_->start(1, {&copy, 1});
+  for (uint64_t now_ns = kSecond; now_ns <= 4 * kSecond; now_ns += kSecond / 2) {
+    EXPECT_EQ(queue_->poll(1), BatchState::kUnderWay);
+    EXPECT_EQ(poll_and_fail(kInvalidHandle), BatchState::kUnderWay);
+    queue_->look_at_doubts(now_ns);
+    EXPECT_FALSE(queue_->is_broken());
+  }
+}
+
 TEST_F(CopyQueueOverFake, AThreadThatWasRefusedIsTakenLater) {
   CopyQueue other = CopyQueue::make(GpuContext::retain(driver_, 0).value(), 1).value();
   fake_->fail_call("cuCtxSetCurrent", 1, kInvalidContext);

@@ -66,9 +66,13 @@ void set_held(Stream stream, bool held) {
   const std::lock_guard lock(all.mutex);
   if (stream != nullptr) {
     stream->held = held;
+    stream->freed = !held;
   } else {
     all.all_held = held;
-    for (const auto& it : all.streams) it->held = held;
+    for (const auto& it : all.streams) {
+      it->held = held;
+      it->freed = false;
+    }
   }
   all.changed.notify_all();
 }

@@ -56,7 +56,8 @@ struct FakeControl {
   void (*fail_call)(const char* function, int nth, int result);
   // As if work on the device had failed: every later call in the context fails with this result.
   void (*break_context)(Context context, int result);
-  // A stream that is held starts nothing; null: all of them, and those that are still to come.
+  // A stream that is held starts nothing; null: all of them, and those that are still to come, but
+  // for those that are released by themselves later.
   void (*hold)(Stream stream);
   void (*release)(Stream stream);
   // Bytes as a NIC writes them. It returns a CUresult: there must be memory.

@@ -85,6 +85,7 @@ TEST_F(FakeFaults, can_come_at_every_call) {
   CALL("cuStreamWaitEvent", driver_.stream_wait_event(stream, event, 0));
   CALL("cuStreamWaitValue64_v2", driver_.stream_wait_value(stream, address, 0, 0));
   CALL("cuStreamIsCapturing", driver_.capture_state(stream, &value));
+  CALL("cuThreadExchangeStreamCaptureMode", driver_.exchange_capture_mode(&value));
   CALL("cuEventCreate", driver_.make_event(&event, 0));
   CALL("cuEventDestroy_v2", driver_.destroy_event(event));
   CALL("cuEventRecord", driver_.record_event(event, stream));

@@ -19,6 +19,8 @@ inline constexpr int kMisalignedAddress = 716;
 inline constexpr int kLaunchFailed = 719;
 inline constexpr int kNotPermitted = 800;
 inline constexpr int kNotSupported = 801;
+inline constexpr int kCaptureUnsupported = 900;
+inline constexpr int kCaptureInvalidated = 901;
 
 // After these "the context cannot be used" (cuda.h, at each of them).
 constexpr bool is_sticky(int result) {

@@ -1,6 +1,7 @@
 #include "tests/transport/cuda/fake/state.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "tests/transport/cuda/fake/streams.h"
@@ -20,6 +21,11 @@ Context& current_context() {
 std::vector<Context>& pushed_contexts() {
   thread_local std::vector<Context> under;
   return under;
+}
+
+int& capture_mode() {
+  thread_local int mode = 0;
+  return mode;
 }
 
 bool& in_host_function() {
@@ -64,6 +70,27 @@ void make_visible(int device) {
   });
 }
 
+namespace {
+
+// Of those that a capture in global mode forbids to all threads of that mode ("potentially unsafe
+// API calls", cuThreadExchangeStreamCaptureMode), the ones that Farpage and its tests make.
+bool is_unsafe(std::string_view function) {
+  constexpr std::array kUnsafe = {"cuEventQuery",     "cuEventSynchronize",   "cuStreamQuery",
+                                  "cuStreamSynchronize", "cuMemAlloc_v2",     "cuMemFree_v2",
+                                  "cuMemHostRegister_v2", "cuMemHostUnregister", "cuModuleLoadData"};
+  return std::ranges::find(kUnsafe, function) != kUnsafe.end();
+}
+
+void lose_captures(int& result) {
+  for (const auto& stream : state().streams) {
+    if (stream->captured == nullptr || stream->capture_mode != 0) continue;
+    stream->capture_lost = true;
+    result = kCaptureUnsupported;
+  }
+}
+
+}  // namespace
+
 Call::Call(const char* name, Needs needs) : function(name), lock(state().mutex) {
   State& all = state();
   const auto fault = all.faults.find(std::string_view(name));
@@ -84,6 +111,7 @@ Call::Call(const char* name, Needs needs) : function(name), lock(state().mutex) 
         all.contexts, [this](const auto& it) { return it.get() == context && it->retained > 0; });
     result = known ? context->error : kInvalidContext;
   }
+  if (result == kSuccess && is_unsafe(name) && capture_mode() == 0) lose_captures(result);
 }
 
 Stream Call::stream_of(Stream stream) {

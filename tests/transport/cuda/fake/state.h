@@ -51,9 +51,12 @@ struct StreamTag {
   Context context = nullptr;
   bool destroyed = false;
   bool held = false;
+  bool freed = false;  // although all are held
   std::deque<Operation> queue;  // the first one is under way, if it is the stream's turn
   std::thread thread;
   std::unique_ptr<GraphTag> captured;  // null: what is put on it runs
+  int capture_mode = 0;
+  bool capture_lost = false;
 };
 struct EventTag {
   Context context = nullptr;
@@ -111,6 +114,8 @@ State& state();
 Context& current_context();
 // Those under it, that come back with each cuCtxPopCurrent.
 std::vector<Context>& pushed_contexts();
+// CU_STREAM_CAPTURE_MODE of this thread: 0 global, 1 of its own, 2 relaxed.
+int& capture_mode();
 // Whether this thread is in a function of cuLaunchHostFunc.
 bool& in_host_function();
 

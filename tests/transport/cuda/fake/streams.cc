@@ -12,7 +12,7 @@ constexpr auto kPoll = std::chrono::microseconds(50);
 bool could_start(const StreamTag& stream) {
   if (stream.queue.empty()) return false;
   if (stream.context->error != kSuccess || state().ending) return true;  // to drop it
-  if (stream.held || state().all_held) return false;
+  if (stream.held || (state().all_held && !stream.freed)) return false;
   const Operation& first = stream.queue.front();
   return !first.ready || first.ready();
 }

@@ -30,6 +30,8 @@ int cuStreamBeginCapture_v2(Stream stream, int mode) {
   if (on->captured != nullptr) return call.misused("the stream is captured already");
   on->captured = std::make_unique<GraphTag>();
   on->captured->context = call.context;
+  on->capture_mode = mode;
+  on->capture_lost = false;
   return kSuccess;
 }
 
@@ -38,8 +40,21 @@ int cuStreamEndCapture(Stream stream, Graph* graph) {
   const Stream on = call.result == kSuccess ? call.stream_of(stream) : nullptr;
   if (on == nullptr) return call.result;
   if (on->captured == nullptr) return call.misused("the stream is not captured");
+  if (on->capture_lost) {
+    on->captured.reset();
+    return kCaptureInvalidated;
+  }
   *graph = on->captured.get();
   state().graphs.push_back(std::move(on->captured));
+  return kSuccess;
+}
+
+// "Swaps the stream capture interaction mode for a thread."
+int cuThreadExchangeStreamCaptureMode(int* mode) {
+  const Call call("cuThreadExchangeStreamCaptureMode", Needs::kInitialized);
+  if (call.result != kSuccess) return call.result;
+  if (*mode < 0 || *mode > 2) return call.misused("the mode is unknown");
+  std::swap(*mode, capture_mode());
   return kSuccess;
 }
 
