@@ -199,7 +199,8 @@ Farpage::Fences::~Fences() {
 // replayed all the same goes on, and finds no page ready.
 Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
                               const FetchOptions& options, const Notification& notification) {
-  if (notification.fence == nullptr) return begin_fetch(requests, timeout_us, options, notification);
+  if (notification.fence == nullptr)
+    return begin_fetch(requests, timeout_us, options, notification);
   if (auto begun = notification.fence->begin(requests.size()); !begun) {
     return tl::unexpected(begun.error());
   }
@@ -208,9 +209,10 @@ Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t ti
   };
   std::unique_ptr<Fence, GiveUp> undecided(notification.fence);
   if (deadline_after(clock(), timeout_us) == kNever) {
-    return fail(Code::kInvalid,
-                "a fetch with a fence has no deadline, and a stream would wait without end: give it "
-                "a timeout");
+    return fail(
+        Code::kInvalid,
+        "a fetch with a fence has no deadline, and a stream would wait without end: give it "
+        "a timeout");
   }
   auto ticket = begin_fetch(requests, timeout_us, options, notification);
   if (ticket) undecided.release();  // the client's thread decides
@@ -218,8 +220,7 @@ Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t ti
 }
 
 Result<Ticket> Farpage::begin_fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
-                                    const FetchOptions& options,
-                                    const Notification& notification) {
+                                    const FetchOptions& options, const Notification& notification) {
   if (options.hedge) {
     return fail(Code::kInvalid,
                 "a hedge may land in memory of a lane's own: drive a lane of client() for hedges");

@@ -10,6 +10,6 @@
 
 struct farpage_fence {
   farpage::c_api::Owner owner;
-  std::shared_ptr<farpage::StreamFence> shared;  // with the tickets of fetches that decide it
+  std::shared_ptr<farpage::StreamFence> shared;       // with the tickets of fetches that decide it
   std::weak_ptr<farpage::c_api::LiveTickets> client;  // by what is its alone
 };

@@ -56,8 +56,9 @@ farpage::Result<farpage::Notification> notify(const Call& call, farpage_ticket& 
                            "from: make another here");
     }
     if (read->fence->client.lock() != call.client->tickets) {
-      return farpage::fail(farpage::Code::kInvalid,
-                           "notification: its fence is another client's: make one with this client");
+      return farpage::fail(
+          farpage::Code::kInvalid,
+          "notification: its fence is another client's: make one with this client");
     }
     ticket.fence = read->fence->shared;
     told.fence = &ticket.fence->fence();

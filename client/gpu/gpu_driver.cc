@@ -137,9 +137,10 @@ bool GpuDriver::go_on(Operation& operation, Submission& submission) {
 void GpuDriver::look_at_stall(uint64_t now_ns) {
   copies_.look_at_doubts(now_ns);
   if (now_ns - started_ns_ < kStallNs) return;
-  stalls_.warn(fmt::format("cuda:{} has not ended its copies for {} s: tickets whose pages they "
-                           "write, and the client's end, wait for it",
-                           copies_.context().device(), (now_ns - started_ns_) / kSecond));
+  stalls_.warn(
+      fmt::format("cuda:{} has not ended its copies for {} s: tickets whose pages they "
+                  "write, and the client's end, wait for it",
+                  copies_.context().device(), (now_ns - started_ns_) / kSecond));
 }
 
 // The fetch that has been without a block for longest comes first, then the others without one.

@@ -33,7 +33,8 @@ Result<void> StreamFence::start() {
   int result = current.result();
   if (result == cuda::kSuccess) result = driver.host_address(&address_, memory_.data(), 0);
   if (result != cuda::kSuccess) {
-    return fail(Code::kUnavailable, driver_error(driver, result, "the GPU gets no address of a fence"));
+    return fail(Code::kUnavailable,
+                driver_error(driver, result, "the GPU gets no address of a fence"));
   }
   auto kernels = cuda::PageKernels::load(driver, context_->device());
   if (kernels) {

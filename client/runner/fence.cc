@@ -31,9 +31,10 @@ Result<void> Fence::begin(size_t pages) {
   }
   if (pages > most_pages_) {
     clear_bits();
-    return fail(Code::kInvalid, fmt::format("a fetch of {} pages, and its fence is for {}: make one "
-                                            "for as many",
-                                            pages, most_pages_));
+    return fail(Code::kInvalid,
+                fmt::format("a fetch of {} pages, and its fence is for {}: make one "
+                            "for as many",
+                            pages, most_pages_));
   }
   begun_.store(begun() + 1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // first: a reader of the bits waits again

@@ -104,9 +104,10 @@ Finding check_gpu_driver(const GpuFacts& facts, const Privileges& privileges) {
     finding.text += ", and CUDA gives this process none: CUDA_VISIBLE_DEVICES may hide them";
     finding.command = "env -u CUDA_VISIBLE_DEVICES farpage doctor";
   } else {
-    finding.text += "; a container is given the library with `--gpus all` and "
-                    "NVIDIA_DRIVER_CAPABILITIES=compute,utility; " +
-                    facts.library_error;
+    finding.text +=
+        "; a container is given the library with `--gpus all` and "
+        "NVIDIA_DRIVER_CAPABILITIES=compute,utility; " +
+        facts.library_error;
     finding.command = "nvidia-smi";
   }
   return finding;

@@ -40,11 +40,12 @@ FARPAGE_ON_BOTH int farpage_fence_is_ready(const farpage_fence_words_t* fence, u
 static __device__ __forceinline__ void farpage_await_fence(const farpage_fence_words_t* fence) {
   uint64_t begun;
   uint64_t decided;
-  asm volatile("ld.acquire.sys.global.u64 %0, [%1];"
-               : "=l"(begun) : "l"(&fence->begun) : "memory");
+  asm volatile("ld.acquire.sys.global.u64 %0, [%1];" : "=l"(begun) : "l"(&fence->begun) : "memory");
   do {
     asm volatile("ld.acquire.sys.global.u64 %0, [%1];"
-                 : "=l"(decided) : "l"(&fence->decided) : "memory");
+                 : "=l"(decided)
+                 : "l"(&fence->decided)
+                 : "memory");
   } while (decided < begun);
 }
 #endif

@@ -39,9 +39,9 @@ constexpr std::array kCalls = {"cuDevicePrimaryCtxRetain",
                                "cuMemcpyHtoDAsync_v2",
                                "cuEventRecord",
                                "cuEventQuery"};
-constexpr std::array kResults = {cuda::kInvalidValue,  cuda::kOutOfMemory,  802,
-                                 cuda::kInvalidHandle, 999,                 cuda::kIllegalAddress,
-                                 cuda::kLaunchFailed};
+constexpr std::array kResults = {
+    cuda::kInvalidValue,   cuda::kOutOfMemory, 802, cuda::kInvalidHandle, 999,
+    cuda::kIllegalAddress, cuda::kLaunchFailed};
 
 struct Totals {
   uint64_t ready = 0;

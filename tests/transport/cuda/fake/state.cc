@@ -75,9 +75,10 @@ namespace {
 // Of those that a capture in global mode forbids to all threads of that mode ("potentially unsafe
 // API calls", cuThreadExchangeStreamCaptureMode), the ones that Farpage and its tests make.
 bool is_unsafe(std::string_view function) {
-  constexpr std::array kUnsafe = {"cuEventQuery",     "cuEventSynchronize",   "cuStreamQuery",
-                                  "cuStreamSynchronize", "cuMemAlloc_v2",     "cuMemFree_v2",
-                                  "cuMemHostRegister_v2", "cuMemHostUnregister", "cuModuleLoadData"};
+  constexpr std::array kUnsafe = {
+      "cuEventQuery",         "cuEventSynchronize",  "cuStreamQuery",
+      "cuStreamSynchronize",  "cuMemAlloc_v2",       "cuMemFree_v2",
+      "cuMemHostRegister_v2", "cuMemHostUnregister", "cuModuleLoadData"};
   return std::ranges::find(kUnsafe, function) != kUnsafe.end();
 }
 

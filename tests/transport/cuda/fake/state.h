@@ -51,7 +51,7 @@ struct StreamTag {
   Context context = nullptr;
   bool destroyed = false;
   bool held = false;
-  bool freed = false;  // although all are held
+  bool freed = false;           // although all are held
   std::deque<Operation> queue;  // the first one is under way, if it is the stream's turn
   std::thread thread;
   std::unique_ptr<GraphTag> captured;  // null: what is put on it runs

@@ -13,7 +13,7 @@ struct Launch {
   std::string kernel;
   uint32_t blocks = 0;
   uint32_t shared_bytes = 0;
-  uint64_t seed = 0;  // of the order of the blocks
+  uint64_t seed = 0;   // of the order of the blocks
   uint64_t items = 0;  // or a fence
   uint32_t count = 0;
   PagedLayout layout;
