@@ -215,7 +215,7 @@ Result<Ticket> Farpage::fetch(std::span<const PageRequest> requests, uint64_t ti
         "a timeout");
   }
   auto ticket = begin_fetch(requests, timeout_us, options, notification);
-  if (ticket) undecided.release();  // the client's thread decides
+  if (ticket) static_cast<void>(undecided.release());  // the client's thread decides
   return ticket;
 }
 
