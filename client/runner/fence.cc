@@ -36,7 +36,7 @@ Result<void> Fence::begin(size_t pages) {
                             "for as many",
                             pages, most_pages_));
   }
-  begun_.store(begun() + 1, std::memory_order_relaxed);
+  begun_.store(begun() + 1, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);  // first: a reader of the bits waits again
   clear_bits();
   pages_.store(pages, std::memory_order_relaxed);
