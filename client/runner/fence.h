@@ -30,7 +30,7 @@ class Fence {
   // No page is ready from now on. kInvalid: more pages than there are bits for; or the last
   // operation has no verdicts yet, and then nothing has changed.
   Result<void> begin(size_t pages);
-  // Once for each begin() that went well. None: all are to be computed.
+  // Once for each begin() that went well, behind its return. None: all are to be computed.
   void decide(std::span<const PageVerdict> verdicts);
   // No page is ready from now on. False: an operation is under way, and nothing has changed.
   bool clear();

@@ -109,14 +109,16 @@ TEST_F(FenceWords, HaveNoReadyPageOfAFetchThatCameToNothing) {
 // The next fetch may begin as soon as the words say that the last one is decided.
 TEST_F(FenceWords, AreReadAndBegunAnewWhileAnotherThreadDecides) {
   constexpr uint64_t kRounds = 2000;
-  std::thread decider([this] {
+  std::atomic<uint64_t> submitted{0};
+  std::thread decider([this, &submitted] {
     for (uint64_t round = 1; round <= kRounds; ++round) {
-      while (fence_.begun() < round) std::this_thread::yield();
+      while (submitted.load() < round) std::this_thread::yield();
       fence_.decide(verdicts(kPages, {round % kPages}));
     }
   });
   for (uint64_t round = 1; round <= kRounds; ++round) {
     EXPECT_TRUE(fence_.begin(kPages)) << round;
+    submitted.store(round);
     while (std::atomic_ref(mutable_words().decided).load(std::memory_order_acquire) < round) {
       std::this_thread::yield();
     }
