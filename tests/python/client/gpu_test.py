@@ -171,6 +171,7 @@ class GpuTest(ClientCase):
         client.close()
         self.assertEqual(self.words(fence), (0, True))
         fence.wait(0)
+        self.gpu.wait(None)  # no stream waits at it any more
         fence.close()
 
     def words(self, fence):
