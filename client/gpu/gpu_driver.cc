@@ -153,12 +153,12 @@ bool GpuDriver::may_take(const Operation& operation) const {
 void GpuDriver::begin_portions(Turn& turn) {
   Operation& operation = turn.operation;
   const auto decide_next = [&](Reason reason) { recompute(turn, operation.begun++, reason); };
+  if (!can_copy_ && operation.begun < operation.pages) warn_of_failure();
   while (operation.begun < operation.pages) {
     const PageRequest& next = turn.submission.requests[operation.begun];
     if (turn.is_late()) {
       decide_next(Reason::kStalled);
     } else if (!can_copy_) {
-      warn_of_failure();
       decide_next(Reason::kUnreachable);
     } else if (next.destination.bytes > block_bytes_) {
       decide_next(Reason::kMiss);  // no node has pages of this length

@@ -25,6 +25,20 @@ class GpuFaults : public GpuClient {
   }
   ~GpuFaults() override { sources_.reset(); }
 
+  // The second one's context.
+  cuda::Context open_over_two_gpus() {
+    sources_.reset();
+    tier_.reset();
+    forget_allocations();
+    region_ = {};
+    start({.devices = 2});
+    tier_ = open(options());
+    sources_.emplace(*tier_, kPages, uint8_t{1});
+    put_all(*tier_, *sources_);
+    cuda::Context second = nullptr;
+    EXPECT_EQ(driver_.retain_context(&second, 1), kSuccess);
+    return second;
+  }
   Ticket fetch() const { return tier_->fetch(fetches_to(region_), kTimeoutUs).value(); }
   bool is_whole() const {
     for (size_t i = 0; i < kPages; ++i) {
@@ -94,16 +108,7 @@ TEST_F(GpuFaults, ThatEndTheContextEndFetchesIntoTheGpuAndNoOthers) {
 }
 
 TEST_F(GpuFaults, OfOneGpuLeaveTheOtherAlone) {
-  sources_.reset();
-  tier_.reset();
-  forget_allocations();
-  region_ = {};
-  start({.devices = 2});
-  tier_ = open(options());
-  sources_.emplace(*tier_, kPages, uint8_t{1});
-  put_all(*tier_, *sources_);
-  cuda::Context second = nullptr;
-  ASSERT_EQ(driver_.retain_context(&second, 1), kSuccess);
+  cuda::Context const second = open_over_two_gpus();
   region_ = registered(kPages);
   ASSERT_EQ(driver_.use_context(second), kSuccess);
   const Region other = registered(kPages);
@@ -119,16 +124,7 @@ TEST_F(GpuFaults, OfOneGpuLeaveTheOtherAlone) {
 }
 
 TEST_F(GpuFaults, OfTheFirstGpuLeaveRegistrationsOfTheSecondAlone) {
-  sources_.reset();
-  tier_.reset();
-  forget_allocations();
-  region_ = {};
-  start({.devices = 2});
-  tier_ = open(options());
-  sources_.emplace(*tier_, kPages, uint8_t{1});
-  put_all(*tier_, *sources_);
-  cuda::Context second = nullptr;
-  ASSERT_EQ(driver_.retain_context(&second, 1), kSuccess);
+  cuda::Context const second = open_over_two_gpus();
   ASSERT_EQ(driver_.use_context(second), kSuccess);
   const uint64_t address = pages_on_gpu(kPages);
   fake_->break_context(context_, kIllegalAddress);
