@@ -81,6 +81,10 @@ TEST(SharedFile, AnotherFileOfTheSamePathIsNotTakenForIt) {
   SharedPool pool(4 * kPage, 0, SharedPool::Name::kKept);
   pool.close();
   ASSERT_EQ(::unlink(pool.path().c_str()), 0);
+  const UniqueFd another(::open(pool.path().c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  ASSERT_TRUE(another.valid());
+  EXPECT_FALSE(shared_file_of(pool.data(), pool.bytes()));
+  ASSERT_EQ(::unlink(pool.path().c_str()), 0);
   ASSERT_EQ(::mkfifo(pool.path().c_str(), 0600), 0);  // and it would never be opened
   EXPECT_FALSE(shared_file_of(pool.data(), pool.bytes()));
 }
