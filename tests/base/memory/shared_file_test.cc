@@ -76,17 +76,18 @@ TEST(SharedFile, AFileThatNothingLeadsToIsNotFound) {
   EXPECT_FALSE(shared_file_of(pool.data(), pool.bytes()));
 }
 
-// Its path leads to another file by now.
-TEST(SharedFile, AnotherFileOfTheSamePathIsNotTakenForIt) {
-  SharedPool pool(4 * kPage, 0, SharedPool::Name::kKept);
+// The kernel calls a file that was unlinked by its path and a word, which may be another's path.
+TEST(SharedFile, AnotherFileOfThatPathIsNotTakenForIt) {
+  SharedPool pool(4 * kPage);
   pool.close();
-  ASSERT_EQ(::unlink(pool.path().c_str()), 0);
-  const UniqueFd another(::open(pool.path().c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  const std::string path = pool.path() + " (deleted)";
+  const UniqueFd another(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   ASSERT_TRUE(another.valid());
   EXPECT_FALSE(shared_file_of(pool.data(), pool.bytes()));
-  ASSERT_EQ(::unlink(pool.path().c_str()), 0);
-  ASSERT_EQ(::mkfifo(pool.path().c_str(), 0600), 0);  // and it would never be opened
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);  // and it is not waited for
   EXPECT_FALSE(shared_file_of(pool.data(), pool.bytes()));
+  ASSERT_EQ(::unlink(path.c_str()), 0);
 }
 
 TEST(SharedFile, PrivateMemoryAndFilesOfADiskHaveNone) {
