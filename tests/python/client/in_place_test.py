@@ -32,7 +32,7 @@ class InPlaceTest(Case):
                                        "--page-bytes", PAGE_BYTES, "--set", "node.metrics_listen=127.0.0.1:0")
         self.url = self.metrics_url(self.node)
         self.line_saying(self.node, "serving")
-        self.client = farpage.open(node=self.folder / "node.sock")
+        self.client = farpage.open(str(self.folder / "node.sock"))
         self.addCleanup(self.client.close)
 
     def value(self, name):
