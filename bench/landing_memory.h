@@ -1,9 +1,14 @@
 #pragma once
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "base/memory/mapping.h"
+#include "base/unique_fd.h"
 #include "tier/client.h"
 
 namespace farpage {
@@ -15,7 +20,21 @@ struct LandingMemory {
   Region region;  // after the mapping: its registration ends first
 
   static Result<LandingMemory> create(Client& client, uint64_t bytes) {
-    Result<Mapping> mapping = Mapping::anonymous(bytes);
+    return create(client, Mapping::anonymous(bytes));
+  }
+
+  // The same in a file in memory, as an engine's pool in /dev/shm is: a node on this host reads it
+  // in place.
+  static Result<LandingMemory> create_in_file(Client& client, uint64_t bytes) {
+    const UniqueFd file(::memfd_create("farpage-bench", MFD_CLOEXEC));
+    if (!file.valid() || ::ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) {
+      return fail_errno(errno, "cannot make a file in memory");
+    }
+    return create(client, Mapping::share(file.get(), bytes, Protection::kReadWrite));
+  }
+
+ private:
+  static Result<LandingMemory> create(Client& client, Result<Mapping> mapping) {
     if (!mapping) return tl::unexpected(mapping.error());
     std::fill_n(mapping->data(), mapping->bytes(), std::byte{0});
     Result<Region> region = client.register_memory({mapping->data(), mapping->bytes()});

@@ -40,7 +40,9 @@ Result<PutBenchResult> run_put_bench(Client& client, const PutBenchOptions& opti
   if (auto fits = check_page_fits(options.page_bytes, client); !fits) {
     return tl::unexpected(fits.error());
   }
-  const auto memory = LandingMemory::create(client, options.batch * options.page_bytes);
+  const uint64_t bytes = options.batch * options.page_bytes;
+  const auto memory = options.in_place ? LandingMemory::create_in_file(client, bytes)
+                                       : LandingMemory::create(client, bytes);
   if (!memory) return tl::unexpected(memory.error());
   std::vector<PutRequest> requests(options.batch);
   const uint64_t keys = options.pool_bytes / options.page_bytes;
@@ -86,6 +88,7 @@ json::object put_json(const PutReport& report) {
        {{"batch", bench.batch},
         {"pool_bytes", bench.pool_bytes},
         {"seconds", bench.seconds},
+        {"in_place", bench.in_place},
         {"nodes", report.nodes},
         {"replicas", report.replicas},
         {"own_node", report.own_node}}},

@@ -18,6 +18,7 @@ struct PutBenchOptions {
   uint64_t batch = 1;                // pages a put
   uint64_t pool_bytes = 256 * kMiB;  // of keys, which are put again and again
   double seconds = 5;
+  bool in_place = false;  // of a file in memory, for nodes that read it in place
   std::string name_space = "bench";
 
   Result<void> validate() const;

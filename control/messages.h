@@ -24,6 +24,8 @@ inline constexpr uint32_t kControlProtocol = 4;
 
 inline constexpr uint32_t kMaxCommitPages = 1024;
 inline constexpr uint32_t kMaxRemoveKeys = 4096;
+// Memory of one client that a node reads in place.
+inline constexpr uint32_t kMaxSources = 16;
 inline constexpr uint32_t kMaxPushPages = 1024;
 inline constexpr uint32_t kMaxPushGroups = 256;
 inline constexpr uint32_t kMaxTrafficPaths = 256;
@@ -75,6 +77,8 @@ struct HelloReply {
   EpochTag membership = {};
   uint64_t newest_epoch = 0;  // of the pages that it ever stored or took over; 0: none
   uint32_t slot_layout = 0;   // of pagetable/geometry.h
+  // How much memory of this client the node would read in place: kMaxSources, or none.
+  uint32_t sources = 0;
 };
 
 // A data path of its own for one thread of the client.
@@ -89,6 +93,14 @@ struct OpenLaneReply {
   RegionExport index;
   std::optional<RegionExport> headers = {};  // where they do not lie in the pool
 };
+
+// Memory of the client, out of which the node takes the pages of puts that name it; or its end.
+struct SourceRequest {
+  uint32_t source = 0;                      // its number, which the client gives it; not 0
+  std::optional<RegionExport> memory = {};  // nothing: the node forgets it
+};
+
+struct SourceReply {};
 
 // Memory of the client, for the node to write pages into: places of one slot each, one after the
 // other.
@@ -129,12 +141,13 @@ constexpr size_t push_groups(size_t pages, size_t group_pages) {
 
 struct CommitPage {
   PageKey key;
-  uint64_t staging_offset = 0;
+  uint64_t staging_offset = 0;  // or in the source
   uint32_t payload_bytes = 0;
   uint32_t payload_crc = 0;
+  uint32_t source = 0;  // in which it lies; 0: in the staging
 };
 
-// The pages lie in the client's staging once `immediate` has arrived there.
+// Those pages that lie in the client's staging are there once `immediate` has arrived.
 struct CommitRequest {
   uint32_t immediate = 0;
   uint64_t patience_ns = 0;  // how long the node may wait for slots and for puts to open
@@ -244,11 +257,12 @@ struct Refusal {
   EpochTag epoch = {};  // with kOtherEpoch: the one that is refused with
 };
 
-using Request = std::variant<HelloRequest, OpenLaneRequest, CommitRequest, RemoveRequest,
-                             RenewRequest, StatusRequest, OpenPushRequest, PushRequest,
-                             ReplicateRequest, HoldingsRequest, ReportRequest, FlushRequest>;
+using Request =
+    std::variant<HelloRequest, OpenLaneRequest, CommitRequest, RemoveRequest, RenewRequest,
+                 StatusRequest, OpenPushRequest, PushRequest, ReplicateRequest, HoldingsRequest,
+                 ReportRequest, FlushRequest, SourceRequest>;
 using Reply = std::variant<Refusal, HelloReply, OpenLaneReply, CommitReply, RemoveReply, RenewReply,
                            StatusReply, OpenPushReply, PushReply, ReplicateReply, HoldingsReply,
-                           ReportReply, FlushReply>;
+                           ReportReply, FlushReply, SourceReply>;
 
 }  // namespace farpage

@@ -28,6 +28,15 @@ Refusal refusal(const Error& error) {
   return {error.code, error.message, {}};
 }
 
+// Of the 128 TiB of addresses that a process has, for the sources of all clients of all its
+// tenants.
+constexpr uint64_t kSourceAddresses = uint64_t{32} << 40;
+
+MemoryBudget& source_addresses() {
+  static const std::shared_ptr<MemoryBudget> kBudget = MemoryBudget::make("", kSourceAddresses);
+  return *kBudget;
+}
+
 // A client's staging ends in its touch log, which is among what it has of its own: who only reads
 // needs nothing else. A member puts nothing, and tells nothing of what it reads.
 Result<StagingNeeds> needs_of(ClientBudget& budget, const HelloRequest& request) {
@@ -172,6 +181,9 @@ void MemoryNode::handle(ClientId client, Request request, std::function<void(Rep
   if (auto* lane = std::get_if<OpenLaneRequest>(&request)) {
     return open_lane(client, session, *lane, std::move(done));
   }
+  if (auto* source = std::get_if<SourceRequest>(&request)) {
+    return done(take_source(session, std::move(*source)));
+  }
   if (auto* open = std::get_if<OpenPushRequest>(&request)) {
     return pusher_.open(client, session.budget(), std::move(*open), std::move(done));
   }
@@ -302,6 +314,7 @@ HelloReply MemoryNode::greet(ClientId client, const HelloRequest& request) {
   reply.buckets = run_.store->geometry().buckets;
   reply.slot_layout = static_cast<uint32_t>(run_.store->geometry().layout);
   reply.backend = fabric_.capabilities().backend;
+  if (dynamic_cast<SourceMemory*>(&fabric_) != nullptr) reply.sources = kMaxSources;
   return reply;
 }
 
@@ -347,6 +360,26 @@ void MemoryNode::open_lane(ClientId client, ClientSession& session, const OpenLa
       std::move(done));
 }
 
+// To map a file takes no time; to end the mapping of a large one does.
+Reply MemoryNode::take_source(ClientSession& session, SourceRequest request) {
+  if (!request.memory) {
+    if (auto ended = session.take_source(request.source)) jobs_.end(std::move(*ended));
+    return SourceReply{};
+  }
+  auto* fabric = dynamic_cast<SourceMemory*>(&fabric_);
+  if (fabric == nullptr || request.source == 0 || session.source(request.source) != nullptr) {
+    return Refusal{Code::kInvalid, "this memory cannot be read in place", {}};
+  }
+  auto grant = source_addresses().take(std::min(request.memory->bytes, kSourceAddresses + 1));
+  if (!grant || session.sources() == kMaxSources) {
+    return Refusal{Code::kExhausted, "no more of this client's memory is read in place", {}};
+  }
+  auto memory = fabric->import_source(std::move(*request.memory));
+  if (!memory) return refusal(memory.error());
+  session.add_source(request.source, {std::move(*grant), std::move(*memory)});
+  return SourceReply{};
+}
+
 Reply MemoryNode::answer(ClientSession& session, const RenewRequest& request) {
   ++renewals_;
   session.report(request.verdicts);
@@ -382,6 +415,8 @@ StatusReply MemoryNode::status() const {
   reply.puts = writes_->counts().puts;
   reply.put_bytes = writes_->counts().put_bytes;
   reply.puts_refused = writes_->counts().puts_refused;
+  reply.puts_in_place = writes_->counts().puts_in_place;
+  for (const auto& [id, client] : clients_) reply.sources += client.sources();
   reply.removes = writes_->counts().removes;
   reply.evictions = run_.store->evictions();
   reply.renewals = renewals_;

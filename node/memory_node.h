@@ -62,6 +62,7 @@ class MemoryNode final : public NodeService {
   void hello(ClientId client, ClientSession& session, const HelloRequest& request, Answer done);
   void open_lane(ClientId client, ClientSession& session, const OpenLaneRequest& request,
                  Answer done);
+  Reply take_source(ClientSession& session, SourceRequest request);
   template <typename Made>
   void make(ClientId client, ClientSession& session, std::function<Result<Made>(Fabric&)> made,
             std::function<Reply(ClientSession&, Made)> reply, Answer done);

@@ -8,6 +8,24 @@
 #include "tier/push/push_engine.h"
 
 namespace farpage {
+namespace {
+
+// A registration of memory that nodes may read in place.
+class SourceBacking final : public Region::Backing {
+ public:
+  SourceBacking(Region region, const std::shared_ptr<FleetLink>& fleet, uint32_t source)
+      : region_(std::move(region)), fleet_(fleet), source_(source) {}
+  ~SourceBacking() override {
+    if (const auto fleet = fleet_.lock()) fleet->remove_source(source_);
+  }
+
+ private:
+  const Region region_;
+  const std::weak_ptr<FleetLink> fleet_;
+  const uint32_t source_;
+};
+
+}  // namespace
 
 Result<std::unique_ptr<Client>> Client::connect(const ClientOptions& options, Runtime& runtime,
                                                 Fabric& fabric, ControlDialer& dialer) {
@@ -51,7 +69,13 @@ Result<PushLane> Client::open_push_lane(const PushOptions& options) {
 }
 
 Result<Region> Client::register_memory(const MemoryRange& range) {
-  return fleet_->fabric().register_local(range);
+  auto region = fleet_->fabric().register_local(range);
+  if (!region) return region;
+  const uint32_t source = fleet_->add_source(range);
+  if (source == 0) return region;
+  const uint64_t key = region->slice(0, 0).local_key;
+  return Region(range, Access::kLocal, key,
+                std::make_unique<SourceBacking>(std::move(*region), fleet_, source));
 }
 
 Result<PagePool> Client::make_pool(uint64_t page_bytes, uint32_t pages) {

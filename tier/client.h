@@ -60,7 +60,8 @@ class Put {
   std::string why() const;
 
   // Nothing reads a source any more; so it is unless the deadline passed while a source was being
-  // written. Looks after late writes: a caller that asks, waits or puts sees them end.
+  // written, or a node that reads sources in place has not answered. Looks after late writes: a
+  // caller that asks, waits or puts sees them end.
   bool released() const;
   // Blocks until released or `deadline_ns`, and returns released().
   bool wait_released(uint64_t deadline_ns);
@@ -106,15 +107,18 @@ class Client {
   // (Capabilities::pushes).
   Result<PushLane> open_push_lane(const PushOptions& options = {});
 
-  // The engine's pages, as destinations and sources. Must outlive the lanes that use it.
+  // The engine's pages, as destinations and sources. Must outlive the lanes that use it. Over shm,
+  // a node of this user reads sources in place from the third put of the memory on, or soon after,
+  // if all of it is a shared mapping of one file in /dev/shm, or of a memfd.
   Result<Region> register_memory(const MemoryRange& range);
   // Host memory to land in, registered. Must outlive the lanes that use it.
   Result<PagePool> make_pool(uint64_t page_bytes, uint32_t pages);
 
   // Copies the sources into this client's staging at each page's primary, and asks it to commit
   // them. Blocks until they are there, and no longer than the deadline: then what is not there is
-  // kTimeout, and its source is lent until the Put is released. A page whose primary cannot be
-  // reached does not keep the others from being put.
+  // kTimeout, and its source is lent until the Put is released. Sources that the primary reads in
+  // place (register_memory) are not copied: they are lent until it has answered. A page whose
+  // primary cannot be reached does not keep the others from being put.
   Put put(std::span<const PutRequest> requests, uint64_t deadline_ns);
   Remove remove(std::span<const PageKey> keys, uint64_t deadline_ns);
 

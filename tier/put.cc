@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <iterator>
 #include <mutex>
 #include <optional>
 
-#include "integrity/crc32c.h"
 #include "tier/client.h"
 #include "tier/link/fleet_link.h"
 #include "tier/node_writes.h"
+#include "tier/put_payloads.h"
 
 namespace farpage {
 
@@ -40,6 +41,7 @@ struct PutState {
   std::vector<std::shared_ptr<NodeSession>> unanswered;  // one a commit
   bool closed = false;  // the results have been read; they stay as they are
   uint64_t deadline_ns = 0;
+  std::atomic<bool> in_place{false};  // nodes read sources until they have answered
 
   bool done() {
     std::lock_guard lock(mutex);
@@ -78,12 +80,8 @@ constexpr uint64_t kLateLookNs = kMillisecond;
 // Pages that travel in one commit.
 struct Group {
   std::span<const uint32_t> pages;  // as places in the requests
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;               // of them
 };
-
-uint64_t staged_bytes(const PutRequest& request) {
-  return round_up(request.source.bytes, kStagingAlignment);
-}
 
 // Its CRC is counted, and its bytes are taken, by the CPU.
 bool fits(const PutRequest& request, uint64_t most_bytes) {
@@ -332,18 +330,27 @@ Put::~Put() {
   if (state_ != nullptr) wait_released(kNever);
 }
 
+// Pages that nodes read in place are lent until the nodes have answered, or until the deadline:
+// what one reads later is checked against the CRC of the bytes that were put.
 bool Put::released() const {
+  if (state_->in_place && !state_->done() && runtime_->clock().now_ns() < state_->deadline_ns) {
+    return false;
+  }
   if (const auto lent = state_->next_lent()) lent->drive(*runtime_, 0);
   return !state_->next_lent();
 }
 
 bool Put::wait_released(uint64_t deadline_ns) {
+  if (state_->in_place) {
+    runtime_->wait_until(std::min(deadline_ns, state_->deadline_ns),
+                         [this] { return state_->done(); });
+  }
   while (const auto lent = state_->next_lent()) {
     const uint64_t now = runtime_->clock().now_ns();
     lent->drive(*runtime_, std::min(deadline_ns, now + kLateLookNs));
     if (now >= deadline_ns) return released();
   }
-  return true;
+  return released();
 }
 
 bool Put::done() const {
@@ -374,6 +381,7 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
     state->say(error.message);
   };
 
+  const uint64_t put = fleet_->sources().begin_put();
   const std::shared_ptr<EpochLease> epoch = fleet_->view();
   const std::vector<Part> parts = parts_of(*epoch, requests, runtime.clock().now_ns());
   for (size_t part = 0; part < parts.size(); ++part) {
@@ -402,7 +410,10 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
                {Code::kTimeout, "no time was left to write the pages to " + link->name()});
         continue;
       }
-      const auto segment = allocate(runtime, *view->staging, group.bytes, until);
+      PutPayloads payloads(fleet_->sources(), put, *view);
+      for (const uint32_t page : group.pages) payloads.add(requests[page]);
+      // Also of a put without a staged page: its place in the ring bounds how many are under way.
+      const auto segment = allocate(runtime, *view->staging, payloads.bytes(), until);
       if (!segment) {
         if (view->staging->broken()) link->give_up(view);
         answer(group.pages, {Code::kTimeout, "earlier puts hold the staging of " + link->name() +
@@ -411,17 +422,11 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
       }
 
       auto commit = std::make_shared<Commit>();
-      std::vector<Slice> sources;
-      uint64_t offset = segment->offset;
-      for (const uint32_t page : group.pages) {
-        const PutRequest& request = requests[page];
-        const uint32_t crc = crc32c(0, request.source.data, request.source.bytes);
-        commit->pages.push_back(
-            {request.key, offset, static_cast<uint32_t>(request.source.bytes), crc});
-        sources.push_back(request.source);
-        offset += staged_bytes(request);
-      }
-      const Staging::Written written = view->staging->write(*segment, sources, until);
+      if (payloads.any_in_place()) state->in_place = true;
+      const std::span<const Slice> staged = payloads.staged();
+      commit->pages = std::move(payloads).pages(requests, group.pages, segment->offset);
+      Staging::Written written;
+      if (!staged.empty()) written = view->staging->write(*segment, staged, until);
       if (!written.status.ok() || runtime.clock().now_ns() >= deadline_ns) {
         if (written.under_way == nullptr) {
           view->staging->release(segment->id);
@@ -450,6 +455,7 @@ Put Client::put(std::span<const PutRequest> requests, uint64_t deadline_ns) {
       commit->send();
     }
   }
+  fleet_->share_sources();
   return Put(&runtime, std::move(state));
 }
 

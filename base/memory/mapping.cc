@@ -29,16 +29,16 @@ Mapping::~Mapping() {
   if (data_ != nullptr) ::munmap(data_, bytes_);
 }
 
-Result<Mapping> Mapping::share(int fd, uint64_t bytes, Protection protection) {
+Result<Mapping> Mapping::share(int fd, uint64_t bytes, Protection protection, uint64_t offset) {
   const int flags = protection == Protection::kReadWrite ? PROT_READ | PROT_WRITE : PROT_READ;
-  return map(fd, bytes, flags, MAP_SHARED);
+  return map(fd, offset, bytes, flags, MAP_SHARED);
 }
 
 Result<Mapping> Mapping::anonymous(uint64_t bytes) {
-  return map(-1, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
+  return map(-1, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE);
 }
 
-Result<Mapping> Mapping::map(int fd, uint64_t bytes, int protection, int flags) {
+Result<Mapping> Mapping::map(int fd, uint64_t offset, uint64_t bytes, int protection, int flags) {
   const auto failed = [bytes] {
     return fail_errno(errno,
                       fmt::format("cannot map {} of memory (see ulimit -v)", format_bytes(bytes)));
@@ -51,8 +51,8 @@ Result<Mapping> Mapping::map(int fd, uint64_t bytes, int protection, int flags) 
   if (reserved == MAP_FAILED) return failed();
   const auto begin = reinterpret_cast<uintptr_t>(reserved);
   const uintptr_t aligned = slack == 0 ? begin : round_up(begin, kHugePageBytes);
-  void* address =
-      ::mmap(reinterpret_cast<void*>(aligned), bytes, protection, flags | MAP_FIXED, fd, 0);
+  void* address = ::mmap(reinterpret_cast<void*>(aligned), bytes, protection, flags | MAP_FIXED, fd,
+                         static_cast<off_t>(offset));
   if (address == MAP_FAILED) {
     const int error = errno;
     ::munmap(reserved, bytes + slack);

@@ -17,7 +17,8 @@ class Mapping {
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();
 
-  static Result<Mapping> share(int fd, uint64_t bytes, Protection protection);
+  // `offset`: of the file, a multiple of the system's pages.
+  static Result<Mapping> share(int fd, uint64_t bytes, Protection protection, uint64_t offset = 0);
   // Zeroed, private; memory is taken when it is first touched.
   static Result<Mapping> anonymous(uint64_t bytes);
 
@@ -25,7 +26,7 @@ class Mapping {
   uint64_t bytes() const { return bytes_; }
 
  private:
-  static Result<Mapping> map(int fd, uint64_t bytes, int protection, int flags);
+  static Result<Mapping> map(int fd, uint64_t offset, uint64_t bytes, int protection, int flags);
 
   std::byte* data_ = nullptr;
   uint64_t bytes_ = 0;

@@ -166,6 +166,9 @@ void add_put(CLI::App& bench, int& exit_code) {
   add_count(*command, "--batch", options.batch, "Pages per put");
   add_size(*command, "--pool-bytes", options.pool_bytes, "Keys to put, in bytes of pages");
   command->add_option("--seconds", options.seconds, "How long to put")->capture_default_str();
+  command->add_flag(
+      "--in-place", options.in_place,
+      "From a file in memory, as an engine's pool in /dev/shm is, for a node to read");
   add_json(*command, arguments->json);
   arguments->own_nodes.add_to(*command, arguments->reach.add_to(*command, kNodeHelp));
   command->callback([arguments, &exit_code] { exit_code = run_over_nodes(*arguments, bench_put); });

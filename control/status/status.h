@@ -122,6 +122,8 @@ struct StatusReply {
   ClientBudgetStatus budget = {};
   std::vector<TenantStatus> tenants = {};  // to a tenant: itself; to the node's operator: all
   std::vector<NameSpaceStatus> name_spaces = {};  // those with the most pages
+  uint64_t sources = 0;                           // memory of clients that is read in place
+  uint64_t puts_in_place = 0;                     // puts that came from there
 };
 
 }  // namespace farpage

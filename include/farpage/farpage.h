@@ -223,7 +223,8 @@ FARPAGE_API uint64_t farpage_page_bytes(const farpage_t* client);
 // Registers memory of the caller's, which stays mapped, and may be read and written as now, until
 // farpage_unregister() has succeeded or the client is closed. Costs system calls: once for all
 // pages in it. None of it is touched. Memory of which some may not be written is for puts alone: to
-// fetch into it is FARPAGE_INVALID.
+// fetch into it is FARPAGE_INVALID. Over shm a node of this user stores pages straight from memory
+// that is a shared mapping of one file in /dev/shm, or of a memfd, if it is put from often.
 // FARPAGE_INVALID: some of it is not mapped, or may not be read. FARPAGE_EXISTS: a part of it is
 // registered with this client already.
 FARPAGE_API farpage_code_t farpage_register(farpage_t* client, void* data, uint64_t bytes,

@@ -8,6 +8,7 @@
 #include "node/clients/memory_budget.h"
 #include "node/store/page_store.h"
 #include "transport/fabric.h"
+#include "transport/source_memory.h"
 
 namespace farpage {
 
@@ -26,6 +27,12 @@ struct ClientStaging {
 
 struct ClientLane {
   std::unique_ptr<Target> read_target;
+};
+
+// Memory of the client itself, which its puts come from.
+struct ClientSource {
+  MemoryBudget::Grant grant;  // of addresses
+  std::unique_ptr<PeerSource> memory;
 };
 
 // With what its client is told of it.

@@ -54,6 +54,16 @@ std::optional<ClientLane> ClientSession::take_lane(uint64_t number) {
   return taken;
 }
 
+std::optional<ClientSource> ClientSession::take_source(uint32_t number) {
+  auto found = sources_.extract(number);
+  return found.empty() ? std::nullopt : std::optional(std::move(found.mapped()));
+}
+
+const PeerSource* ClientSession::source(uint32_t number) const {
+  const auto found = sources_.find(number);
+  return found == sources_.end() ? nullptr : found->second.memory.get();
+}
+
 bool ClientSession::staged(uint32_t immediate) {
   if (staging_.target == nullptr) return false;
   std::array<uint32_t, 64> immediates;

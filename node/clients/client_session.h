@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -33,7 +34,9 @@ class ClientSession {
   bool greeting() const { return !greeted_ && !making_.empty(); }
 
   // There is nothing to end, and no reason to go elsewhere for it.
-  bool holds_nothing() const { return staging_.target == nullptr && lanes_.empty(); }
+  bool holds_nothing() const {
+    return staging_.target == nullptr && lanes_.empty() && sources_.empty();
+  }
 
   // Requests of this client that wait for their answer. False: too many do.
   bool add_waiting() {
@@ -61,9 +64,18 @@ class ClientSession {
   // Nothing: there is none of this number.
   std::optional<ClientLane> take_lane(uint64_t number);
 
+  size_t sources() const { return sources_.size(); }
+  // `number`: of none that is there.
+  void add_source(uint32_t number, ClientSource source) {
+    sources_.try_emplace(number, std::move(source));
+  }
+  std::optional<ClientSource> take_source(uint32_t number);
+  // Null: there is none of this number.
+  const PeerSource* source(uint32_t number) const;
+
   // Whether the client's writes up to this immediate are in the staging.
   bool staged(uint32_t immediate);
-  // Empty if it is not within what puts go through.
+  // Of a page that lies there. Empty if it is not within what puts go through.
   std::span<const std::byte> staged_payload(const CommitPage& page) const;
 
   // The client's word: what goes back is not believed.
@@ -93,6 +105,7 @@ class ClientSession {
   TransferCounters arrivals_;
   std::vector<Lane> lanes_;
   uint64_t last_lane_ = 0;
+  std::unordered_map<uint32_t, ClientSource> sources_;
   std::vector<std::shared_ptr<Answer>> making_;  // of a hello, or of lanes
 };
 

@@ -14,6 +14,10 @@ constexpr uint64_t kRankedTouches = kTouchRingSlots;  // likewise, of all client
 constexpr uint64_t kImmediateRetryNs = 200 * kMicrosecond;
 constexpr uint64_t kReplicaRetryNs = kMillisecond;
 
+bool is_staged(const CommitPage& page) {
+  return page.source == 0;
+}
+
 const Refusal kTooManyWait = {Code::kExhausted,
                               "too many requests of this client wait for their answer"};
 
@@ -168,7 +172,8 @@ bool WriteQueue::begin_pages(Write& write, Turn& turn, Batch& batch) {
     return given_up;
   }
   const auto* commit = std::get_if<CommitRequest>(&write.request);
-  if (commit != nullptr && !clients_.at(write.client).staged(commit->immediate)) {
+  if (commit != nullptr && std::ranges::any_of(commit->pages, is_staged) &&
+      !clients_.at(write.client).staged(commit->immediate)) {
     return wait(write, turn, now + kImmediateRetryNs, Code::kAborted);
   }
   while (write.begun < write.pages()) {
@@ -213,14 +218,27 @@ CommitResult WriteQueue::begin_page(Write& write, size_t page) {
 }
 
 CommitResult WriteQueue::put_page(ClientSession& session, const CommitPage& page) {
-  const std::span<const std::byte> payload = session.staged_payload(page);
-  if (payload.empty()) return {Code::kInvalid, 0};
+  const PeerSource* source = session.source(page.source);
+  if (is_staged(page) ? session.staged_payload(page).empty() : source == nullptr) {
+    return {Code::kInvalid, 0};
+  }
   if ((store_.must_evict() || store_.is_ranked()) && !touches_collected_) collect_touches();
   auto version = next_version();
   if (!version) return {Code::kUnavailable, 0};
-  const Code code = store_.put(page.key, *version, payload, page.payload_crc,
-                               replica_sender_ != nullptr, session.name_space());
+  const Code code = store_page(session, page, *version);
   return {code, code == Code::kOk ? *version : 0};
+}
+
+Code WriteQueue::store_page(const ClientSession& session, const CommitPage& page, Version version) {
+  const bool in_order = replica_sender_ != nullptr;
+  if (is_staged(page)) {
+    return store_.put(page.key, version, session.staged_payload(page), page.payload_crc, in_order,
+                      session.name_space());
+  }
+  return store_.put(page.key, version,
+                    PageStore::SourcePayload{*session.source(page.source), page.staging_offset,
+                                             page.payload_bytes},
+                    page.payload_crc, in_order, session.name_space());
 }
 
 // A policy takes longer for a touch than CLOCK, which sets a bit. So no more of each client are
@@ -297,6 +315,7 @@ void WriteQueue::judge(Write& write) {
     if (result.code == Code::kOk) {
       ++counts_.puts;
       counts_.put_bytes += commit->pages[page].payload_bytes;
+      counts_.puts_in_place += is_staged(commit->pages[page]) ? 0 : 1;
     } else {
       ++counts_.puts_refused;
     }

@@ -30,6 +30,7 @@ class WriteQueue {
     uint64_t puts = 0;
     uint64_t put_bytes = 0;
     uint64_t puts_refused = 0;
+    uint64_t puts_in_place = 0;
     uint64_t puts_without_replica = 0;  // among the refused
     uint64_t removes = 0;
   };
@@ -90,6 +91,7 @@ class WriteQueue {
   bool wait(Write& write, Turn& turn, uint64_t until_ns, Code code);
   CommitResult begin_page(Write& write, size_t page);
   CommitResult put_page(ClientSession& session, const CommitPage& page);
+  Code store_page(const ClientSession& session, const CommitPage& page, Version version);
   void collect_touches();
   CommitResult remove_page(Write& write, const PageKey& key);
   Result<Version> next_version();

@@ -124,16 +124,31 @@ std::optional<uint32_t> PageStore::take() {
 
 Code PageStore::put(const PageKey& key, Version version, std::span<const std::byte> payload,
                     uint32_t payload_crc, bool in_order, uint32_t name_space) {
-  if (payload.empty() || payload.size() > options_.geometry.page_bytes) return Code::kInvalid;
+  return put(key, version, payload.size(), payload_crc, in_order, name_space, [&](std::byte* to) {
+    return std::optional(copy_with_crc32c(0, to, payload.data(), payload.size()));
+  });
+}
+
+Code PageStore::put(const PageKey& key, Version version, const SourcePayload& payload,
+                    uint32_t payload_crc, bool in_order, uint32_t name_space) {
+  return put(key, version, payload.bytes, payload_crc, in_order, name_space,
+             [&](std::byte* to) { return payload.source.copy(to, payload.offset, payload.bytes); });
+}
+
+// `copy(to)`: the CRC of what it has copied there; nothing: it could not.
+template <typename Copy>
+Code PageStore::put(const PageKey& key, Version version, uint64_t payload_bytes,
+                    uint32_t payload_crc, bool in_order, uint32_t name_space, const Copy& copy) {
+  if (payload_bytes == 0 || payload_bytes > options_.geometry.page_bytes) return Code::kInvalid;
   if (!in_order && version <= index_.floor(key)) return Code::kInvalid;
   want(key);
   const std::optional<uint32_t> slot = take();
   if (!slot) return Code::kExhausted;
-  if (copy_with_crc32c(0, this->payload(*slot), payload.data(), payload.size()) != payload_crc) {
+  if (copy(payload(*slot)) != std::optional(payload_crc)) {
     slots_.release(*slot);
     return Code::kAborted;
   }
-  return publish(*slot, key, version, static_cast<uint32_t>(payload.size()), payload_crc,
+  return publish(*slot, key, version, static_cast<uint32_t>(payload_bytes), payload_crc,
                  name_space);
 }
 

@@ -19,6 +19,7 @@
 #include "node/store/slot_table.h"
 #include "pagetable/geometry.h"
 #include "transport/fabric.h"
+#include "transport/source_memory.h"
 
 namespace farpage {
 
@@ -57,6 +58,14 @@ class PageStore {
   // `name_space`: the tag of who puts it, or 0.
   Code put(const PageKey& key, Version version, std::span<const std::byte> payload,
            uint32_t payload_crc, bool in_order = false, uint32_t name_space = 0);
+  // The same of a payload in a client's memory. kAborted also: the client has taken it away.
+  struct SourcePayload {
+    const PeerSource& source;
+    uint64_t offset = 0;
+    uint32_t bytes = 0;
+  };
+  Code put(const PageKey& key, Version version, const SourcePayload& payload, uint32_t payload_crc,
+           bool in_order, uint32_t name_space);
 
   // The same in two steps, for a payload that comes into its slot from elsewhere: a slot for it,
   // evicting where that must be, and nothing if there is none now; then publish(), of what has been
@@ -151,6 +160,9 @@ class PageStore {
   PageStore(const PageStoreOptions& options, const Clock& clock, Pool pool, Region index,
             const std::optional<prefetch::ChosenPolicy>& policy);
 
+  template <typename Copy>
+  Code put(const PageKey& key, Version version, uint64_t payload_bytes, uint32_t payload_crc,
+           bool in_order, uint32_t name_space, const Copy& copy);
   void find_former();
   void adopt(uint32_t slot);
 

@@ -14,7 +14,7 @@ from program import SOURCE, Case, fetch, skip_or_fail, values_of, wait_until
 DOCUMENT = SOURCE / "docs" / "metrics.md"
 DASHBOARD = SOURCE / "configs" / "grafana.json"
 # Settings, and what says less than another that has a panel.
-OF_NO_CURVE = {"farpage_fleet_replicas", "farpage_node_push_lanes", "farpage_node_scrub_passes_total", "farpage_client_push_requests_total",
+OF_NO_CURVE = {"farpage_fleet_replicas", "farpage_node_push_lanes", "farpage_node_sources", "farpage_node_scrub_passes_total", "farpage_client_push_requests_total",
                "farpage_port_immediates_total", "farpage_port_sent_packets_total", "farpage_port_received_packets_total"}
 PATIENCE_S = 60
 NODE = ("--page-bytes", "4096", "--set", "node.lease_ms=1000", "--set", "node.metrics_listen=127.0.0.1:0")

@@ -16,6 +16,8 @@ StatusReply numbered_status() {
   status.puts = 10;
   status.put_bytes = 11;
   status.puts_refused = 12;
+  status.puts_in_place = 90;
+  status.sources = 91;
   status.removes = 13;
   status.evictions = 14;
   status.renewals = 15;
@@ -72,6 +74,8 @@ TEST(NodeMetrics, EveryNumberHasItsName) {
       {"farpage_node_puts_total", 10},
       {"farpage_node_put_bytes_total", 11},
       {"farpage_node_puts_refused_total", 12},
+      {"farpage_node_puts_in_place_total", 90},
+      {"farpage_node_sources", 91},
       {"farpage_node_removes_total", 13},
       {"farpage_node_evictions_total", 14},
       {"farpage_node_renewals_total", 15},

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "pagetable/guards.h"
+#include "transport/source_memory.h"
 
 namespace farpage {
 namespace {
@@ -161,6 +162,25 @@ Error FleetLink::why_none() const {
                       options_.connect_ms)};
 }
 
+uint32_t FleetLink::add_source(const MemoryRange& memory) {
+  const bool is_shared = dynamic_cast<SourceMemory*>(&fabric_) != nullptr;
+  return is_shared ? sources_->add(memory) : 0;
+}
+
+void FleetLink::share_sources() {
+  for (const ClientSources::Wanted& wanted : sources_->take_wanted()) {
+    auto exported = dynamic_cast<SourceMemory&>(fabric_).export_source(wanted.memory);
+    if (!exported) continue;
+    sources_->exported(wanted.source, std::move(*exported));
+    for (const auto& link : links()) link->offer_sources();
+  }
+}
+
+void FleetLink::remove_source(uint32_t source) {
+  sources_->remove(source);
+  for (const auto& link : links()) link->withdraw_source(source);
+}
+
 void FleetLink::enter(const Epoch& epoch, uint64_t valid_until_ns, const ClockGap& gap) {
   auto next = std::make_shared<EpochLease>(epoch);
   next->valid_until_ns = valid_until_ns;
@@ -230,7 +250,7 @@ std::shared_ptr<NodeSession> FleetLink::make_link(const Member& member, uint64_t
   }
   return std::make_shared<NodeSession>(options_, runtime_, fabric_, gate_,
                                        alone() ? *alone_ : fleet_.dialer(member.node),
-                                       std::move(terms), counters_);
+                                       std::move(terms), counters_, sources_);
 }
 
 void FleetLink::watch_register(uint64_t look) {

@@ -66,6 +66,15 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   // Reads the register now: a node is in another epoch. On the runtime.
   void look_again() { read_register(); }
 
+  // Memory that nodes of this host may read in place; 0: the fabric cannot share it, and nothing
+  // ends.
+  uint32_t add_source(const MemoryRange& memory);
+  void remove_source(uint32_t source);
+  // Tells the nodes of memory that was put from again and again. After a put; takes some 100 µs for
+  // each, once.
+  void share_sources();
+  ClientSources& sources() { return *sources_; }
+
   const ClientOptions& options() const { return options_; }
   Runtime& runtime() { return runtime_; }
   Fabric& fabric() { return fabric_; }
@@ -100,6 +109,7 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   const Fleet fleet_;
   ControlDialer* const alone_ = nullptr;  // not a fleet
   const std::shared_ptr<ClientCounters> counters_ = std::make_shared<ClientCounters>();
+  const std::shared_ptr<ClientSources> sources_ = std::make_shared<ClientSources>();
 
   mutable std::mutex mutex_;  // of what follows; never taken by a fetch unless number_ has changed
   std::map<NodeId, KnownLink> links_;

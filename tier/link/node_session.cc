@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "control/status/status_table.h"
+#include "tier/link/source_offers.h"
 
 namespace farpage {
 namespace {
@@ -31,7 +32,8 @@ Error to_error(const Reply& reply) {
 
 NodeSession::NodeSession(const ClientOptions& options, Runtime& runtime, Fabric& fabric,
                          std::shared_ptr<FabricGate> gate, ControlDialer& dialer,
-                         HelloExpectations terms, std::shared_ptr<ClientCounters> counters)
+                         HelloExpectations terms, std::shared_ptr<ClientCounters> counters,
+                         std::shared_ptr<ClientSources> sources)
     : options_(options),
       runtime_(runtime),
       fabric_(fabric),
@@ -39,7 +41,8 @@ NodeSession::NodeSession(const ClientOptions& options, Runtime& runtime, Fabric&
       gate_(std::move(gate)),
       dialer_(dialer),
       terms_(std::move(terms)),
-      counters_(std::move(counters)) {}
+      counters_(std::move(counters)),
+      sources_(std::move(sources)) {}
 
 void NodeSession::start() {
   dialing_ = true;
@@ -255,6 +258,15 @@ void NodeSession::opened(const std::shared_ptr<View>& view,
   pause_ns_ = 0;
   view_number_.fetch_add(1, std::memory_order_acq_rel);
   runtime_.notify();
+  offer_sources();
+}
+
+void NodeSession::offer_sources() {
+  if (const auto current = view()) farpage::offer_sources(current, *sources_);
+}
+
+void NodeSession::withdraw_source(uint32_t source) {
+  if (const auto current = view()) farpage::withdraw_source(*current, source);
 }
 
 Result<std::shared_ptr<View>> NodeSession::make_view(const std::shared_ptr<ControlLink>& link,
@@ -291,7 +303,7 @@ Result<std::shared_ptr<View>> NodeSession::make_view(const std::shared_ptr<Contr
       reply.lease_ns == 0 || reply.lease_ns > kMaxDurationNs) {
     return fail(Code::kProtocol, "the node's hello has a field out of range");
   }
-  auto view = std::make_shared<View>();
+  auto view = std::make_shared<View>(std::min(reply.sources, kMaxSources));
   view->epoch = reply.epoch;
   view->incarnation = reply.incarnation;
   view->reuse_ns = reply.reuse_ns;

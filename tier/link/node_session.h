@@ -15,6 +15,7 @@
 #include "pagetable/known_run.h"
 #include "pagetable/location_cache.h"
 #include "tier/link/breaker.h"
+#include "tier/link/client_sources.h"
 #include "tier/link/page_reports.h"
 #include "tier/link/view.h"
 #include "tier/request/client_options.h"
@@ -48,10 +49,12 @@ struct HelloExpectations {
 class NodeSession : public std::enable_shared_from_this<NodeSession> {
  public:
   // `counters`: whose verdicts are told to the node, with the renewals.
+  // `sources`: what the node is told of, if it reads clients' memory in place.
   // `gate`: the fabric's; its owner closes it before, for this link's work may last.
   NodeSession(const ClientOptions& options, Runtime& runtime, Fabric& fabric,
               std::shared_ptr<FabricGate> gate, ControlDialer& dialer, HelloExpectations terms = {},
-              std::shared_ptr<ClientCounters> counters = std::make_shared<ClientCounters>());
+              std::shared_ptr<ClientCounters> counters = std::make_shared<ClientCounters>(),
+              std::shared_ptr<ClientSources> sources = std::make_shared<ClientSources>());
 
   // Starts to dial, and does not wait.
   void start();
@@ -76,6 +79,10 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
   // The view's staging is of no more use, though its link has not noticed: dials again for a new
   // view. Once for each; reads under its lease go on. Any thread.
   void give_up(const std::shared_ptr<View>& view);
+
+  // Tells the node of sources that it has not been told of, and that one has gone. Any thread.
+  void offer_sources();
+  void withdraw_source(uint32_t source);
 
   const ClientOptions& options() const { return options_; }
   Runtime& runtime() { return runtime_; }
@@ -125,6 +132,8 @@ class NodeSession : public std::enable_shared_from_this<NodeSession> {
   std::optional<LocationCache> locations_;  // made with the first view; fixed from then on
 
   const std::shared_ptr<ClientCounters> counters_;
+
+  const std::shared_ptr<ClientSources> sources_;
 
   mutable std::mutex
       mutex_;  // of what follows; never taken by a fetch unless view_number_ has changed

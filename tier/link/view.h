@@ -10,6 +10,7 @@
 #include "control/link.h"
 #include "integrity/page_header.h"
 #include "pagetable/geometry.h"
+#include "tier/link/client_sources.h"
 #include "tier/staging/staging.h"
 
 namespace farpage {
@@ -39,6 +40,8 @@ class RetiredLanes {
 // uses no page that completed after the lease had ended (protocol rule 12); the lease counts from
 // the moment its renewal was sent.
 struct View {
+  explicit View(uint32_t most_sources = 0) : sources(most_sources) {}
+
   uint64_t epoch = 0;
   uint64_t incarnation = 0;
   uint64_t reuse_ns = 0;  // `read_window`
@@ -53,6 +56,8 @@ struct View {
   ClockGap gap;  // when its lease was asked for; on the runtime only
 
   VerdictCounts told;  // to this run, under the link's lock
+
+  SourcesAtNode sources;
 
   RetiredLanes retired_lanes;
   RetiredLanes retired_push_lanes;

@@ -14,6 +14,7 @@
 #include "transport/shm/shm_initiator.h"
 #include "transport/shm/shm_region.h"
 #include "transport/shm/shm_target.h"
+#include "transport/shm/source_file.h"
 
 namespace farpage::shm {
 namespace {
@@ -27,7 +28,7 @@ uint64_t random_id() {
   return (uint64_t{device()} << 32 | device()) | 1;
 }
 
-class ShmFabric final : public Fabric, public LastingMemory {
+class ShmFabric final : public Fabric, public LastingMemory, public SourceMemory {
  public:
   const Capabilities& capabilities() const override { return capabilities_; }
 
@@ -68,6 +69,13 @@ class ShmFabric final : public Fabric, public LastingMemory {
     exported.fd = duplicate(backing->memory.fd);
     if (!exported.fd.valid()) return fail_errno(errno, "cannot duplicate a descriptor");
     return exported;
+  }
+
+  std::optional<RegionExport> export_source(const MemoryRange& memory) override {
+    return export_file_of(memory);
+  }
+  Result<std::unique_ptr<PeerSource>> import_source(RegionExport memory) override {
+    return import_file(std::move(memory));
   }
 
   Result<OfferedTarget> offer_channel(ChannelPurpose purpose) override {

@@ -21,6 +21,8 @@ TEST(StatusJson, EveryFigureHasItsName) {
   status.pushes = {30, 31, 32, 33, 34, 35};
   status.scrubs = {40, 41, 42, 43};
   status.verdicts = {50, 51, 52, 53, 54, 55, 56, 57, 58};
+  status.puts_in_place = 60;
+  status.sources = 61;
   boost::json::object json = status_json({status});
   json.erase("version");
   json.erase("hardware");
@@ -28,7 +30,7 @@ TEST(StatusJson, EveryFigureHasItsName) {
     "backend": "tcp", "path": "a path", "configuration": {"page_bytes": 5, "slots": 6},
     "incarnation": "0000000000000002", "epoch": 1, "uptime_s": 3.0, "cpu_s": 0.5, "page_bytes": 5,
     "slots": 6, "slots_live": 7, "slots_free": 8, "slots_cooling": 9, "clients": 10, "puts": 11,
-    "put_bytes": 12, "puts_refused": 13, "removes": 14, "evictions": 15, "renewals": 16,
+    "put_bytes": 12, "puts_refused": 13, "puts_in_place": 60, "sources": 61, "removes": 14, "evictions": 15, "renewals": 16,
     "client_budget": {"bytes": 20, "granted_bytes": 21, "refused": 22},
     "pushes": {"lanes": 30, "pages": 31, "bytes": 32, "missed": 33, "late": 34, "refused": 35},
     "scrubs": {"passes": 40, "bytes": 41, "dropped": 42, "entries": 43},
