@@ -103,7 +103,11 @@ def _load() -> Any:
         raise UnavailableError(f"the library farpage cannot be loaded: {error}: install the package farpage, or name a built "
                                "libfarpage.so in FARPAGE_LIBRARY") from error
     for name, (result, *arguments) in _CALLS.items():
-        call = getattr(library, f"farpage_{name}")
+        try:
+            call = getattr(library, f"farpage_{name}")
+        except AttributeError:
+            raise UnavailableError(f"{_path()} has no farpage_{name}: name the libfarpage.so of this package's version in "
+                                   "FARPAGE_LIBRARY, or install the package farpage") from None
         call.restype, call.argtypes = result, arguments
         setattr(library, name, call)
     return library

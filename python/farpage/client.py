@@ -291,10 +291,11 @@ class Client:
         region is closed. Costs system calls. RegisteredError: a part of it is registered
         already.
 
-        A tensor on a GPU, or an object with a `__cuda_array_interface__`, is memory to fetch into,
-        through `Region.pages()`: all pages of a fetch in one GPU's memory, or all in the host's. No
-        work on the GPU may still use their places when the fetch begins; once they are ready, work
-        on any stream may. NotFoundError, UnavailableError: no driver, an old one, or no GPU."""
+        A tensor on a GPU, or an object with a `__cuda_array_interface__` or a `__dlpack__()`, is
+        memory to fetch into, through `Region.pages()`: all pages of a fetch in one GPU's memory, or
+        all in the host's. No work on the GPU may still use their places when the fetch begins; once
+        they are ready, work on any stream may. NotFoundError, UnavailableError: no driver, an old
+        one, or no GPU."""
         self._opened()
         memory = gpu_memory_of(buffer)
         return self._regions.add(array_of(buffer)) if memory is None else self._regions.add_gpu(memory)

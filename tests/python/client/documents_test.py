@@ -61,17 +61,19 @@ class DocumentsTest(unittest.TestCase):
         self.assertEqual(result.returncode, 1)
         self.assertIn("FARPAGE_PROGRAM", result.stderr)
 
-    def test_a_library_that_is_not_there_is_a_sentence(self):
-        said = self.ran("""
+    def test_a_library_that_is_missing_or_another_is_a_sentence(self):
+        for library, words in (("/nowhere/libfarpage.so", "cannot be loaded"), ("libc.so.6", "libc.so.6 has no farpage_")):
+            said = self.ran(f"""
 import os
-os.environ["FARPAGE_LIBRARY"] = "/nowhere/libfarpage.so"
+os.environ["FARPAGE_LIBRARY"] = "{library}"
 import farpage
 try:
     farpage.open(embedded=True)
 except ConnectionError as error:
     print(error)
 """, before="")
-        self.assertIn("FARPAGE_LIBRARY", said)
+            self.assertIn("FARPAGE_LIBRARY", said)
+            self.assertIn(words, said)
 
 
 if __name__ == "__main__":

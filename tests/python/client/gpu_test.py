@@ -1,7 +1,5 @@
 """Memory of a GPU: the fake driver stands in for one."""
 
-import ctypes
-import os
 import sys
 import types
 import unittest
@@ -9,63 +7,7 @@ from unittest import mock
 
 import numpy
 from client_case import READY, ClientCase, contents, farpage, keys
-
-PAGE_BYTES = 65536
-FAIL_CALL, PEEK = 2, 7  # of the fake's strings
-
-
-class FakeGpu:
-    """Loaded first: the library then finds it by its name."""
-
-    def __init__(self):
-        self.driver = ctypes.CDLL(os.environ["FARPAGE_FAKE_CUDA"])
-        self.driver.farpage_fake_cuda.restype = ctypes.POINTER(ctypes.c_void_p)
-        peek = self.driver.farpage_fake_cuda()[PEEK]
-        self._peek = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t)(peek)
-        fail = self.driver.farpage_fake_cuda()[FAIL_CALL]
-        self._fail = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int, ctypes.c_int)(fail)
-        context = ctypes.c_void_p()
-        self.call("cuInit", 0)
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
-        self.call("cuCtxSetCurrent", context)
-
-    def call(self, name, *arguments):
-        result = getattr(self.driver, name)(*arguments)
-        assert result == 0, (name, result)
-
-    def allocate(self, length):
-        address = ctypes.c_uint64()
-        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(length))
-        return address.value
-
-    def fail(self, name):
-        self._fail(name.encode(), 1, 800)
-
-    def make_stream(self):
-        stream = ctypes.c_void_p()
-        self.call("cuStreamCreate", ctypes.byref(stream), 1)
-        return stream.value
-
-    def copy(self, to, origin, length, stream):
-        self.call("cuMemcpyDtoDAsync_v2", ctypes.c_uint64(to), ctypes.c_uint64(origin), ctypes.c_size_t(length), ctypes.c_void_p(stream))
-
-    def wait(self, stream):
-        self.call("cuStreamSynchronize", ctypes.c_void_p(stream))
-
-    def free(self, address):
-        self.call("cuMemFree_v2", ctypes.c_uint64(address))
-
-    def seen(self, address, length):
-        bytes_seen = numpy.zeros(length, numpy.uint8)
-        assert self._peek(address, bytes_seen.ctypes.data, length) == 0
-        return bytes_seen
-
-
-class Array:
-    """As other libraries' arrays."""
-
-    def __init__(self, address, dimensions, **changes):
-        self.__cuda_array_interface__ = {"shape": dimensions, "typestr": "|u1", "data": (address, False), "version": 3, **changes}
+from fake_gpu import PAGE_BYTES, Array, FakeGpu
 
 
 class GpuTest(ClientCase):
@@ -191,12 +133,18 @@ class GpuTest(ClientCase):
                 ({"data": (self.address, True)}, "read-only"),
                 ({"typestr": "no type"}, "__cuda_array_interface__ of a Array is not understood"),
                 ({"data": None}, "is not understood"),
+                ({"shape": (-4, -PAGE_BYTES)}, "is not understood: a dimension is negative"),
+                ({"mask": Array(self.address, (1,))}, "is not understood: it has a mask"),
+                ({"strides": (PAGE_BYTES,)}, "not contiguous"),
                 ({"data": (0x1000, False)}, "no memory that CUDA knows"),
                 ({"shape": (0, 4)}, "the 0 bytes at"),
                 ({"shape": (5, PAGE_BYTES)}, "only the first 262144 are mapped memory of cuda:0")):
             with self.subTest(words), self.assertRaisesRegex(farpage.InvalidError, words):
                 self.client.register(Array(self.address, (4, PAGE_BYTES), **changes))
         region = self.client.register(Array(self.address, (4, PAGE_BYTES), strides=(PAGE_BYTES, 1)))
+        region.close()
+        # Nothing lies a stride behind.
+        region = self.client.register(Array(self.address, (1, 4 * PAGE_BYTES), strides=(7, 1)))
         with self.assertRaises(farpage.RegisteredError):
             self.client.register(Array(self.address, (1, PAGE_BYTES)))
         region.close()
