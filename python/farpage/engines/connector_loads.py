@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import logging
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from farpage.engines.connector_memory import CacheBlocks, Staging
 from farpage.engines.connector_plan import Blocks, Shard
 
 READY = farpage.Verdict.READY
+_log = logging.getLogger("farpage")
 
 
 def _count(counts: collections.Counter[str], good: Any, reasons: Any) -> None:
@@ -114,12 +116,15 @@ class BlockLoads:
         fetch.request.under_way -= len(fetch.numbers)
         verdicts = fetch.ticket.result()
         good = verdicts["verdict"] == READY
-        for slot, number, is_good in zip(fetch.slots, fetch.numbers, good.tolist()):
-            if is_good:
-                self._cache.write(number, self._staging.rows[slot])
-            else:
-                self._failed.add(number)
-        _count(self._counts, good, verdicts["reason"][~good])
+        came = numpy.flatnonzero(good).tolist()
+        try:
+            self._cache.write([fetch.numbers[place] for place in came], self._staging.rows, [fetch.slots[place] for place in came])
+        except RuntimeError as error:  # as PyTorch says that a GPU has no memory left
+            _log.error("farpage: blocks are computed, because they cannot be written: %s", error)
+            good[:] = False
+            self._counts["refused"] += len(came)
+        self._failed.update(number for number, is_good in zip(fetch.numbers, good.tolist()) if not is_good)
+        _count(self._counts, good, verdicts["reason"][verdicts["verdict"] != READY])
 
 
 class LayerLoads:
@@ -145,6 +150,7 @@ class LayerLoads:
             if client is None:
                 raise farpage.UnavailableError("no node has answered yet")
             keys = self._shard.keys([name for blocks in loads for name in blocks.names])
+            self._cache.wait_until_unused()
             for layer, length in enumerate(self._cache.lengths):
                 aside = None
                 pages: Any = self._cache.pages(layer, self._numbers)
@@ -152,7 +158,8 @@ class LayerLoads:
                     pages = aside = numpy.empty((len(self._numbers), length), numpy.uint8)
                 ticket = client.fetch(keys[:, layer], pages, timeout_s=max(0.0, until_s - time.monotonic()))
                 self._tickets[layer] = ticket, aside
-        except farpage.FarpageError:
+        except (farpage.FarpageError, RuntimeError) as error:  # PyTorch's, of a GPU
+            _log.debug("farpage: blocks are not loaded: %s", error)
             self._reasons[:] = farpage.Reason.UNREACHABLE
 
     def wait(self, name: str) -> None:
@@ -180,8 +187,8 @@ class LayerLoads:
         fresh = ~good & (self._reasons == farpage.Reason.NONE)
         self._reasons[fresh] = verdicts["reason"][fresh]
         if aside is not None:
-            for place in numpy.flatnonzero(good).tolist():
-                self._cache.write_layer(layer, self._numbers[place], aside[place])
+            came = numpy.flatnonzero(good).tolist()
+            self._cache.write_layer(layer, [self._numbers[place] for place in came], aside, came)
 
     def take_failed(self) -> set[int]:
         failed, self._failed = self._failed, set()

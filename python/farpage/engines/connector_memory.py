@@ -1,7 +1,8 @@
-"""vLLM's KV cache in the host's memory, block by block, and memory between it and the client."""
+"""vLLM's KV cache, block by block, and memory between it and the client."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,88 +17,127 @@ if TYPE_CHECKING:
     from farpage.client import Client
 
 
+@dataclasses.dataclass
+class Layer:
+    """A layer's blocks, in bytes: `step` of them from one to the next, `length` in each."""
+
+    address: int
+    step: int
+    length: int
+    has_gaps: bool  # within a block
+    layout: str  # what the order of a block's bytes depends on
+    memory: Any  # which it keeps alive
+
+
 class CacheBlocks:
     """The tensors of a worker's layers, as vLLM registers them: the first dimension counts blocks.
+    Layers that share a tensor are one. Where they lie, `HostBlocks` and `GpuBlocks` know."""
 
-    It keeps them alive. Layers that share a tensor are one.
-    """
-
-    def __init__(self, tensors: Mapping[str, Any], count: int) -> None:
-        # Bytes of each: (blocks, bytes), or more dimensions where a block has gaps.
-        self.layers: list[Any] = []
+    def __init__(self, layers: Mapping[str, Layer], count: int) -> None:
+        self.layers: list[Layer] = []
         self.place: dict[str, int] = {}  # of each layer's name
-        layouts: list[str] = []
+        self._count = count
         known: dict[int, int] = {}
-        for name, tensor in tensors.items():
-            array = _bytes_of(name, tensor, count)
-            address = array.__array_interface__["data"][0]
-            if address not in known:
-                known[address] = len(self.layers)
-                self.layers.append(_dense(array))
-                layouts.append(f"{tensor.dtype}{array.shape[1:]}{array.strides[1:]}")
-            self.place[name] = known[address]
-        self.lengths = [int(layer[0].nbytes) for layer in self.layers]
+        for name, layer in layers.items():
+            if layer.address not in known:
+                known[layer.address] = len(self.layers)
+                self.layers.append(layer)
+            self.place[name] = known[layer.address]
+        self.lengths = [layer.length for layer in self.layers]
         self.offsets = numpy.cumsum([0, *self.lengths])
         self.block_bytes = int(self.offsets[-1])
+        layouts = [layer.layout for layer in self.layers]
         self.layout = " ".join(f"{layouts.count(layout)}x{layout}" for layout in dict.fromkeys(layouts))
         self._regions: list[farpage.Region] = []
 
-    def read(self, number: int, into: Any) -> None:
-        """Copies a block of all layers, one after the other."""
-        for layer, first, length in zip(self.layers, self.offsets, self.lengths):
-            into[first:first + length].reshape(layer.shape[1:])[...] = layer[number]
+    def read(self, numbers: Sequence[int], memory: Any, rows: Sequence[int]) -> None:
+        """Copies blocks of all layers, one layer after the other, to these rows of an array."""
+        for place, (first, length) in enumerate(zip(self.offsets, self.lengths)):
+            self._read_layer(place, numbers, memory[:, first:first + length], rows)
 
-    def write(self, number: int, source: Any) -> None:
-        for layer, first, length in zip(self.layers, self.offsets, self.lengths):
-            layer[number] = source[first:first + length].reshape(layer.shape[1:])
+    def write(self, numbers: Sequence[int], memory: Any, rows: Sequence[int]) -> None:
+        """The reverse."""
+        for place, (first, length) in enumerate(zip(self.offsets, self.lengths)):
+            self.write_layer(place, numbers, memory[:, first:first + length], rows)
 
-    def write_layer(self, layer: int, number: int, source: Any) -> None:
-        self.layers[layer][number] = source.reshape(self.layers[layer].shape[1:])
+    def write_layer(self, place: int, numbers: Sequence[int], memory: Any, rows: Sequence[int]) -> None:
+        raise NotImplementedError
+
+    def _read_layer(self, place: int, numbers: Sequence[int], memory: Any, rows: Sequence[int]) -> None:
+        raise NotImplementedError
+
+    def wait_until_unused(self) -> None:
+        """Blocks until nothing that vLLM has begun still uses a block that it does not hold."""
+
+    def _span(self, address: int, length: int, layer: Layer) -> Any:
+        """Memory that a client registers."""
+        raise NotImplementedError
 
     def register(self, client: Client) -> None:
         """Registers the memory of the layers whose blocks have no gaps, once."""
-        spans: list[list[Any]] = []  # first and last address, and an array there
-        for start, layer in sorted(((_address(layer), layer) for layer in self.layers if layer.ndim == 2), key=lambda each: each[0]):
-            end = start + layer.strides[0] * (len(layer) - 1) + layer.shape[1]
-            if spans and start <= spans[-1][1]:
+        spans: list[list[Any]] = []  # first and last address, and a layer there
+        for layer in sorted((each for each in self.layers if not each.has_gaps), key=lambda each: each.address):
+            end = layer.address + layer.step * (self._count - 1) + layer.length
+            if spans and layer.address <= spans[-1][1]:
                 spans[-1][1] = max(spans[-1][1], end)
             else:
-                spans.append([start, end, layer])
-        self._regions = [client.register(as_strided(layer[0], (end - start,), (1,))) for start, end, layer in spans]
+                spans.append([layer.address, end, layer])
+        self._regions = [client.register(self._span(start, end - start, layer)) for start, end, layer in spans]
 
-    def pages(self, layer: int, numbers: Sequence[int]) -> Pages | None:
+    def pages(self, place: int, numbers: Sequence[int]) -> Pages | None:
         """Where these blocks of a layer lie, to be fetched straight into; None: they have gaps."""
-        rows = self.layers[layer]
-        if rows.ndim != 2:
+        layer = self.layers[place]
+        if layer.has_gaps:
             return None
-        start = _address(rows)
-        region = next(each for each in self._regions if each.address <= start < each.address + each.bytes)
-        return region.pages(start - region.address + numpy.asarray(numbers, numpy.int64) * rows.strides[0], rows.shape[1])
+        region = next(each for each in self._regions if each.address <= layer.address < each.address + each.bytes)
+        return region.pages(layer.address - region.address + numpy.asarray(numbers, numpy.int64) * layer.step, layer.length)
 
 
-def _bytes_of(name: str, tensor: Any, count: int) -> Any:
-    if tensor.device.type != "cpu":
-        raise farpage.InvalidError(f"the KV cache of {name} is on {tensor.device}: FarpageConnector moves KV caches in the host's memory alone, and pools "
-                                   "in a GPU's memory are not there yet. Use the secondary tier farpage.engines.vllm.FarpageTier")
-    array = array_of(tensor)
-    if array.ndim < 2 or len(array) != count:
-        raise farpage.InvalidError(f"the KV cache of {name} has the shape {tuple(tensor.shape)}, and vLLM has {count} blocks: FarpageConnector "
-                                   "serves caches whose first dimension counts blocks")
-    return array
+class HostBlocks(CacheBlocks):
+    """In the host's memory."""
+
+    def __init__(self, tensors: Mapping[str, Any], count: int) -> None:
+        super().__init__({name: _host_layer(name, tensor, count) for name, tensor in tensors.items()}, count)
+
+    def _read_layer(self, place: int, numbers: Sequence[int], memory: Any, rows: Sequence[int]) -> None:
+        blocks = self.layers[place].memory
+        for number, row in zip(numbers, rows):
+            memory[row].reshape(blocks.shape[1:])[...] = blocks[number]
+
+    def write_layer(self, place: int, numbers: Sequence[int], memory: Any, rows: Sequence[int]) -> None:
+        blocks = self.layers[place].memory
+        for number, row in zip(numbers, rows):
+            blocks[number] = memory[row].reshape(blocks.shape[1:])
+
+    def _span(self, address: int, length: int, layer: Layer) -> Any:
+        return as_strided(layer.memory[0], (length,), (1,))
 
 
-def _address(array: Any) -> int:
-    return int(array.__array_interface__["data"][0])
+def require_blocks(name: str, tensor: Any, count: int) -> None:
+    shape = tuple(tensor.shape)
+    if len(shape) < 2 or shape[0] != count:
+        raise farpage.InvalidError(f"the KV cache of {name} has the shape {shape}, and vLLM has {count} blocks: FarpageConnector serves caches "
+                                   "whose first dimension counts blocks")
 
 
-def _dense(array: Any) -> Any:
-    """(blocks, bytes) of the same memory where a block has no gaps in itself."""
+def are_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether the bytes of a block, of these dimensions, lie together in any order."""
     length = 1
-    for stride, size in sorted(zip(array.strides[1:], array.shape[1:])):
+    for stride, size in sorted(zip(strides, shape)):
         if size > 1 and stride != length:
-            return array
+            return False
         length *= size
-    return as_strided(array, (len(array), length), (array.strides[0], 1))
+    return True
+
+
+def _host_layer(name: str, tensor: Any, count: int) -> Layer:
+    require_blocks(name, tensor, count)
+    array = array_of(tensor)
+    layout = f"{tensor.dtype}{array.shape[1:]}{array.strides[1:]}"
+    is_dense = are_dense(array.shape[1:], array.strides[1:])
+    length = int(array[0].nbytes)
+    memory = as_strided(array, (count, length), (array.strides[0], 1)) if is_dense else array
+    return Layer(int(array.__array_interface__["data"][0]), array.strides[0], length, not is_dense, layout, memory)
 
 
 class Staging:

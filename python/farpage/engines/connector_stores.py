@@ -41,8 +41,13 @@ class Stores:
         self._counts["dropped"] += len(blocks.names) - len(slots)
         if client is None or not slots:
             return
-        for slot, number in zip(slots, blocks.numbers):
-            self._cache.read(number, self._staging.rows[slot])
+        try:
+            self._cache.read(blocks.numbers[:len(slots)], self._staging.rows, slots)
+        except RuntimeError as error:  # as PyTorch says that a GPU has no memory left
+            _log.error("farpage: blocks are not stored, because they cannot be read: %s", error)
+            self._staging.give_back(slots)
+            self._counts["dropped"] += len(slots)
+            return
         store = _Store(slots)
         self._under_way.append(store)
         keys = self._shard.keys(blocks.names[:len(slots)])

@@ -19,6 +19,7 @@ from vllm.distributed.parallel_state import get_pp_group, get_tp_group
 from vllm.v1.kv_cache_interface import FullAttentionSpec, UniformTypeKVCacheSpecs
 
 import farpage
+from farpage.engines.connector_gpu import cache_blocks
 from farpage.engines.connector_memory import CacheBlocks
 from farpage.engines.connector_plan import Plan, Settings, Shard
 from farpage.engines.connector_scheduler import SchedulerSide
@@ -120,7 +121,7 @@ class FarpageConnector(KVConnectorBase_V1):
     # ---- Worker
 
     def register_kv_caches(self, kv_caches: dict[str, Any]) -> None:
-        cache = CacheBlocks(kv_caches, self._kv_cache_config.num_blocks)
+        cache = cache_blocks(kv_caches, self._kv_cache_config.num_blocks)
         self._worker = WorkerSide(self._settings, cache, space_of(self._vllm_config, cache, self._settings), loads=self._loads, stores=self._stores)
 
     def get_handshake_metadata(self) -> KVConnectorHandshakeMetadata | None:

@@ -11,7 +11,8 @@ from client_case import READY, RECOMPUTE, farpage
 from fake_ticket import FakeTicket
 from farpage.engines import connector_loads
 from farpage.engines.connector_loads import BlockLoads, LayerLoads
-from farpage.engines.connector_memory import CacheBlocks, Staging
+from farpage.engines.connector_gpu import cache_blocks
+from farpage.engines.connector_memory import Staging
 from farpage.engines.connector_plan import Blocks, Shard
 from farpage.engines.connector_stores import Stores
 
@@ -21,8 +22,16 @@ OK, NOT_SERVED = farpage.Code.OK, farpage.Code.TIMEOUT
 SPACE = farpage.KeySpace(model="m")
 
 
+class Device(types.SimpleNamespace):
+    def __init__(self, kind):
+        super().__init__(type=kind)
+
+    def __str__(self):
+        return f"{self.type}:0"
+
+
 class Tensor(numpy.ndarray):
-    device = types.SimpleNamespace(type="cpu")
+    device = Device("cpu")
 
 
 class FakeClient:
@@ -62,7 +71,7 @@ class ConnectorCase(unittest.TestCase):
             whole = numpy.repeat(numpy.arange(BLOCKS, dtype=numpy.uint8) + 10 * layer, length).reshape(BLOCKS, 2, length // 2)
             wide = numpy.repeat(whole, 2, axis=1)
             tensors[f"layer {layer}"] = (wide[:, ::2] if gaps else whole).view(Tensor)
-        cache = CacheBlocks(tensors, BLOCKS)
+        cache = cache_blocks(tensors, BLOCKS)
         cache.register(client)
         return cache
 
@@ -72,9 +81,9 @@ class ConnectorCase(unittest.TestCase):
         return staging
 
     def block(self, cache, number):
-        into = numpy.zeros(cache.block_bytes, numpy.uint8)
-        cache.read(number, into)
-        return into.tolist()
+        into = numpy.zeros((1, cache.block_bytes), numpy.uint8)
+        cache.read([number], into, [0])
+        return into[0].tolist()
 
 
 def blocks(*numbers):
@@ -84,7 +93,7 @@ def blocks(*numbers):
 class CacheBlocksTest(unittest.TestCase):
     def of(self, **arrays):
         client = FakeClient()
-        cache = CacheBlocks({name: array.view(Tensor) for name, array in arrays.items()}, BLOCKS)
+        cache = cache_blocks({name: array.view(Tensor) for name, array in arrays.items()}, BLOCKS)
         cache.register(client)
         return cache, [(region.address, region.bytes) for region in cache._regions]
 
@@ -102,7 +111,7 @@ class CacheBlocksTest(unittest.TestCase):
     def test_blocks_in_another_order_of_bytes_are_whole_and_of_another_layout(self):
         plain = numpy.arange(BLOCKS * 4 * LENGTH, dtype=numpy.uint8).reshape(BLOCKS, 4, LENGTH)
         for array in (plain, plain.transpose(0, 2, 1)):
-            self.assertEqual(self.of(layer=array)[0].layers[0].tolist(), plain.reshape(BLOCKS, -1).tolist())
+            self.assertEqual(self.of(layer=array)[0].layers[0].memory.tolist(), plain.reshape(BLOCKS, -1).tolist())
         layouts = {cache.layout for cache, _ in (self.of(layer=plain), self.of(layer=plain.transpose(0, 2, 1)), self.of(layer=plain.view(numpy.int8)),
                                                  self.of(layer=plain.reshape(BLOCKS, LENGTH, 4)), self.of(one=plain, two=plain.copy()))}
         self.assertEqual(len(layouts), 5)
@@ -116,9 +125,10 @@ class CacheBlocksTest(unittest.TestCase):
         plain = numpy.zeros((2, BLOCKS, LENGTH), numpy.uint8)
         with self.assertRaisesRegex(farpage.InvalidError, "first dimension counts blocks"):
             self.of(layer=plain)
-        on_gpu = plain[0].view(type("GpuTensor", (Tensor,), {"device": types.SimpleNamespace(type="cuda")}))
-        with self.assertRaisesRegex(farpage.InvalidError, "host's memory alone"):
-            CacheBlocks({"layer": on_gpu}, BLOCKS)
+        for devices, words in ((("xpu",), "is on xpu:0"), (("cpu", "cuda"), "is on cpu:0 and cuda:0")):
+            tensors = {device: plain[0].view(type("Other", (Tensor,), {"device": Device(device)})) for device in devices}
+            with self.assertRaisesRegex(farpage.InvalidError, words):
+                cache_blocks(tensors, BLOCKS)
 
 
 class BlockLoadsTest(ConnectorCase):
@@ -248,7 +258,7 @@ class StoresTest(ConnectorCase):
         stores, cache, staging = self.stores(client)
         wanted = [self.block(cache, number) for number in (4, 1)]
         stores.submit(client, blocks(4, 1))
-        cache.write(4, numpy.zeros(cache.block_bytes, numpy.uint8))
+        cache.write([4], numpy.zeros((1, cache.block_bytes), numpy.uint8), [0])
         self.assertEqual(staging.rows.tolist(), wanted)
 
     def test_pages_of_layers_are_where_the_layers_are(self):

@@ -407,9 +407,9 @@ class StartTest(ConnectorCase):
                 self.engine(connects=False, **options)
         engine = self.engine(connects=False)
         worker = engine.workers[0]
-        gpu = types.SimpleNamespace(device=types.SimpleNamespace(type="cuda", __str__=lambda _: "cuda:0"), shape=(40, 1), dtype="int8")
-        with self.assertRaisesRegex(farpage.InvalidError, "in the host's memory alone"):
-            worker.connector.register_kv_caches({"layer.0": gpu})
+        other = types.SimpleNamespace(device=types.SimpleNamespace(type="xpu"), shape=(40, 1), dtype="int8")
+        with self.assertRaisesRegex(farpage.InvalidError, "all in the host's memory, or all in that of one CUDA GPU"):
+            worker.connector.register_kv_caches({"layer.0": other})
         with self.assertRaisesRegex(farpage.InvalidError, "vLLM has 40 blocks"):
             worker.connector.register_kv_caches({"layer.0": worker.caches["layer.0"][:7]})
         window = SlidingWindowSpec(block_size=16, num_kv_heads=2, head_size=16, dtype=worker.caches["layer.0"].dtype, sliding_window=64)
