@@ -182,6 +182,17 @@ class BlockLoadsTest(ConnectorCase):
         self.assertEqual((self.block(cache, 1), self.block(cache, 2)), ([99] * cache.block_bytes, before))
 
 
+    def test_blocks_that_cannot_be_written_have_failed_and_memory_is_used_again(self):
+        ticket = FakeTicket([READY, RECOMPUTE])
+        client = FakeClient(ticket)
+        loads, cache, staging = self.loads(client, 2)
+        loads.begin(client, blocks(1, 2))
+        ticket.end()
+        with mock.patch.object(cache, "write", side_effect=RuntimeError("CUDA out of memory")), self.assertLogs("farpage", "ERROR"):
+            self.assertEqual((loads.poll(client), loads.take_failed(), staging.free), ({"r"}, {1, 2}, 2))
+        self.assertEqual(+self.counts, {"refused": 1, "miss": 1})
+
+
 class LayerLoadsTest(ConnectorCase):
     def loads(self, client, gaps=False):
         cache = self.cache(client, gaps)
@@ -260,6 +271,13 @@ class StoresTest(ConnectorCase):
         stores.submit(client, blocks(4, 1))
         cache.write([4], numpy.zeros((1, cache.block_bytes), numpy.uint8), [0])
         self.assertEqual(staging.rows.tolist(), wanted)
+
+    def test_blocks_that_cannot_be_read_are_dropped_and_memory_is_used_again(self):
+        client = FakeClient()
+        stores, cache, staging = self.stores(client)
+        with mock.patch.object(cache, "read", side_effect=RuntimeError("CUDA out of memory")), self.assertLogs("farpage", "ERROR"):
+            stores.submit(client, blocks(1, 2, 3))
+        self.assertEqual((staging.free, client.asked, +self.counts), (2, [], {"dropped": 3}))
 
     def test_pages_of_layers_are_where_the_layers_are(self):
         client = FakeClient(FakeTicket(codes=[OK] * 4), FakeTicket(codes=[OK] * 2))
