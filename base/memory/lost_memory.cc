@@ -1,5 +1,7 @@
 #include "base/memory/lost_memory.h"
 
+#include <ucontext.h>
+
 #include <csetjmp>
 #include <csignal>
 #include <functional>
@@ -24,7 +26,11 @@ bool holds(std::span<const std::byte> memory, const void* address) {
 // A handler without SA_SIGINFO is called as one with it: the further arguments are lost on it.
 void on_lost_memory(int signal, siginfo_t* info, void* context) {
   Reading* const at = reading;
-  if (at != nullptr && holds(at->memory, info->si_addr)) siglongjmp(at->leave, 1);
+  if (at != nullptr && holds(at->memory, info->si_addr)) {
+    // Of before the signal: sigsetjmp() has not asked for it, and so siglongjmp() leaves it alone.
+    ::pthread_sigmask(SIG_SETMASK, &static_cast<ucontext_t*>(context)->uc_sigmask, nullptr);
+    siglongjmp(at->leave, 1);
+  }
   if ((former.sa_flags & SA_SIGINFO) != 0) return former.sa_sigaction(signal, info, context);
   if (former.sa_handler != SIG_DFL && former.sa_handler != SIG_IGN) {
     return former.sa_handler(signal);
@@ -33,11 +39,10 @@ void on_lost_memory(int signal, siginfo_t* info, void* context) {
   ::signal(signal, SIG_DFL);
 }
 
-// SA_NODEFER: siglongjmp() then has no mask to restore, so that sigsetjmp() need not ask for it.
 bool take_over() {
   struct sigaction action = {};
   action.sa_sigaction = on_lost_memory;
-  action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   return ::sigaction(SIGBUS, &action, &former) == 0;
 }
