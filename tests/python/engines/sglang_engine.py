@@ -39,7 +39,13 @@ from sglang.srt.managers.cache_controller import HiCacheController  # noqa: E402
 from sglang.srt.mem_cache.allocator.paged import PagedTokenToKVPoolAllocator  # noqa: E402
 from sglang.srt.mem_cache.base_prefix_cache import CacheRequestHandle  # noqa: E402
 from sglang.srt.mem_cache.device_pool_info import MambaStateBufferInfo  # noqa: E402
-from sglang.srt.mem_cache.hicache_storage import PoolHitPolicy, PoolName, PoolTransfer  # noqa: E402
+from sglang.srt.mem_cache.hicache_storage import (  # noqa: E402
+    HiCacheStorageConfig,  # noqa: F401
+    PoolHitPolicy,
+    PoolName,
+    PoolTransfer,
+    PoolTransferResult,  # noqa: F401
+)
 from sglang.srt.mem_cache.hybrid_cache import hybrid_cache_controller as hybrid  # noqa: E402
 from sglang.srt.mem_cache.memory_pool import MHATokenToKVPool  # noqa: E402
 from sglang.srt.mem_cache.memory_pool_host import LogicalHostPool  # noqa: E402, F401
