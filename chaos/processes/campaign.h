@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "chaos/processes/engine.h"
 #include "chaos/processes/plan.h"
 #include "control/messages.h"
 #include "sim/findings.h"
@@ -23,6 +24,7 @@ struct CampaignOptions {
   bool has_network = true;  // between them; else nothing of one is disturbed
   uint64_t replicas = 2;
   uint64_t clients = 4;
+  Destination destination = Destination::kHost;
   uint64_t outage_s = 0;  // at the end etcd is gone for so long; 0: it is not
 
   // Also leaves out the kinds for which there is no network.

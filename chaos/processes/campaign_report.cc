@@ -68,6 +68,7 @@ boost::json::object campaign_json(const CampaignResult& result, const std::strin
       {"version", version},
       {"hardware", hardware_json()},
       {"backend", result.options.backend},
+      {"destination", result.options.destination == Destination::kGpu ? "gpu" : "host"},
       {"seed", result.options.plan.seed},
       {"clients", result.options.clients},
       {"nodes", result.options.plan.nodes},
@@ -113,13 +114,15 @@ boost::json::object campaign_json(const CampaignResult& result, const std::strin
 
 std::string campaign_table(const CampaignResult& result) {
   std::string text = fmt::format(
-      "seed {}, {}: {} disturbances in {} rounds and {:.1f} s: {} clients, {} nodes, {} replicas, "
+      "seed {}, {}, into {}: {} disturbances in {} rounds and {:.1f} s: {} clients, {} nodes, {} "
+      "replicas, "
       "lease {} ms\n"
       "{} pages ready, {} to recompute; {} of {} puts acknowledged; {} pages had to be there after "
       "a round, {} others were put anew; {} nodes ended by themselves and were started again\n",
-      result.options.plan.seed, result.options.backend, sum_of(result.injected), result.rounds,
-      result.seconds, result.options.clients, result.options.plan.nodes, result.options.replicas,
-      result.lease_ms, result.ready,
+      result.options.plan.seed, result.options.backend,
+      result.options.destination == Destination::kGpu ? "a GPU's memory" : "the host's memory",
+      sum_of(result.injected), result.rounds, result.seconds, result.options.clients,
+      result.options.plan.nodes, result.options.replicas, result.lease_ms, result.ready,
       std::accumulate(result.recompute.begin(), result.recompute.end(), uint64_t{0}),
       result.puts_acknowledged, result.puts, result.pages_kept, result.pages_gone,
       result.starts_again);

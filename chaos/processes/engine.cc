@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "sim/sim_engine.h"
@@ -35,31 +36,45 @@ uint64_t Keys::length(size_t key, uint64_t page_bytes) const {
 
 Result<std::unique_ptr<Engine>> Engine::make(std::string name, std::shared_ptr<Client> client,
                                              Checker& checker, const Keys& keys,
-                                             uint64_t page_bytes, uint64_t seed) {
-  auto engine = std::unique_ptr<Engine>(
-      new Engine(std::move(name), std::move(client), checker, keys, page_bytes, seed));
+                                             uint64_t page_bytes, uint64_t seed,
+                                             Destination destination) {
+  std::unique_ptr<GpuFrames> gpu;
+  if (destination == Destination::kGpu) {
+    auto made = GpuFrames::make(*client, kFrames, page_bytes, [&checker, name](std::string why) {
+      checker.add(FindingKind::kUnfinished, fmt::format("{}: {}", name, why));
+    });
+    if (!made) return tl::unexpected(made.error());
+    gpu = std::move(*made);
+  }
+  auto engine = std::unique_ptr<Engine>(new Engine(
+      std::move(name), std::move(client), std::move(gpu), checker, keys, page_bytes, seed));
   const std::span<std::byte> memory = engine->frames_.memory();
   auto region = engine->client_->register_memory({memory.data(), memory.size()});
   if (!region) return tl::unexpected(region.error());
   engine->region_ = std::move(*region);
+  if (engine->gpu_ != nullptr) return engine;
   auto lane = engine->client_->open_lane();
   if (!lane) return tl::unexpected(lane.error());
   engine->lane_ = std::make_unique<Lane>(std::move(*lane));
   return engine;
 }
 
-Engine::Engine(std::string name, std::shared_ptr<Client> client, Checker& checker, const Keys& keys,
-               uint64_t page_bytes, uint64_t seed)
+Engine::Engine(std::string name, std::shared_ptr<Client> client, std::unique_ptr<GpuFrames> gpu,
+               Checker& checker, const Keys& keys, uint64_t page_bytes, uint64_t seed)
     : name_(std::move(name)),
       client_(std::move(client)),
       checker_(checker),
       keys_(keys),
       page_bytes_(page_bytes),
       random_(seed),
-      frames_(kFrames, page_bytes, [this](size_t frame) {
-        checker_.add(FindingKind::kLateLandings,
-                     fmt::format("{}: a late landing in frame {}", name_, frame));
-      }) {}
+      gpu_(std::move(gpu)),
+      frames_(
+          kFrames, page_bytes,
+          [this](size_t frame) {
+            checker_.add(FindingKind::kLateLandings,
+                         fmt::format("{}: a late landing in frame {}", name_, frame));
+          },
+          gpu_.get()) {}
 
 Engine::~Engine() {
   stopping_ = true;
@@ -82,15 +97,17 @@ bool Engine::stop(uint64_t deadline_ns) {
   return true;
 }
 
-void Engine::finish(uint64_t deadline_ns) {
+bool Engine::finish(uint64_t deadline_ns) {
   while (!held_.empty() && now_ns() < deadline_ns) {
-    held_.front().fetch.wait_released(deadline_ns);
+    held_.front().wait_released(deadline_ns);
     look_at_held();
   }
-  if (!held_.empty()) {
+  const bool is_over = held_.empty();
+  if (!is_over) {
     checker_.add(FindingKind::kUnfinished, fmt::format("{}: pages are held for ever", name_));
   }
   frames_.check_all();
+  return is_over;
 }
 
 void Engine::run() {
@@ -127,16 +144,16 @@ std::vector<PageVerdict> Engine::fetch(std::span<const size_t> keys, uint64_t in
     const auto bound = checker_.with_truth([&](Truth& truth) { return truth.bound(name); });
     Page page = {key, 0, bound};
     if (!frames_.take(page.frame)) break;
-    running.requests.push_back(
-        {name, newest_known ? bound.at_least : 0,
-         region_.slice(frames_.offset(page.frame), keys_.length(key, page_bytes_))});
+    running.requests.push_back({name, newest_known ? bound.at_least : 0,
+                                destination(page.frame, keys_.length(key, page_bytes_))});
     running.pages.push_back(page);
   }
   running.verdicts.resize(running.requests.size());
   const uint64_t deadline_ns = now_ns() + in_ns;
-  running.fetch = lane_->fetch(running.requests, running.verdicts, deadline_ns, {.hedge = hedge});
-  running.fetch.wait();
-  ended(deadline_ns, "a fetch");
+  begin(running, deadline_ns, hedge);
+  wait(running);
+  ended(deadline_ns, "a fetch", gpu_ == nullptr ? 1 : 3);
+  take_verdicts(running);
   for (size_t page = 0; page < running.pages.size(); ++page) {
     judge(running, page);
     const PageVerdict& verdict = running.verdicts[page];
@@ -161,13 +178,50 @@ std::vector<PageVerdict> Engine::fetch(std::span<const size_t> keys, uint64_t in
   return verdicts;
 }
 
-void Engine::ended(uint64_t deadline_ns, const char* what) {
-  const uint64_t now = now_ns();
-  if (now <= deadline_ns || lateness_.size() >= kMostLate) return;
-  lateness_.push_back(
-      {now - deadline_ns, fmt::format("{}: {} at +{:.3f} s", name_, what, checker_.seconds())});
+Slice Engine::destination(size_t frame, uint64_t bytes) const {
+  return gpu_ == nullptr ? region_.slice(frames_.offset(frame), bytes) : gpu_->slice(frame, bytes);
 }
 
+void Engine::begin(Running& running, uint64_t deadline_ns, bool hedge) {
+  if (gpu_ != nullptr) {
+    running.ticket = gpu_->fetch(running.requests, deadline_ns);
+    return;
+  }
+  running.fetch = lane_->fetch(running.requests, running.verdicts, deadline_ns, {.hedge = hedge});
+}
+
+void Engine::wait(Running& running) {
+  running.fetch.wait();
+  running.ticket.wait();
+}
+
+// Of a fetch into a GPU. The client's thread may write the `place` of a verdict until it is
+// released; nothing writes to a page that is ready.
+void Engine::take_verdicts(Running& running) {
+  if (gpu_ == nullptr) return;
+  const bool is_released = running.released();
+  const std::span<const PageVerdict> given = running.ticket.verdicts();
+  for (size_t page = 0; page < given.size(); ++page) {
+    PageVerdict& verdict = running.verdicts[page];
+    verdict.verdict = given[page].verdict;
+    verdict.reason = given[page].reason;
+    verdict.version = given[page].version;
+    verdict.took_ns = given[page].took_ns;
+    verdict.landed = given[page].landed;
+    const bool is_ready = verdict.verdict == Verdict::kReady;
+    verdict.place = is_released ? given[page].place : is_ready ? Place::kReleased : Place::kHeld;
+  }
+}
+
+void Engine::ended(uint64_t deadline_ns, const char* what, uint64_t threads) {
+  const uint64_t now = now_ns();
+  if (now <= deadline_ns || lateness_.size() >= kMostLate) return;
+  lateness_.push_back({now - deadline_ns,
+                       fmt::format("{}: {} at +{:.3f} s", name_, what, checker_.seconds()),
+                       threads});
+}
+
+// A page that is ready by a hedge lies in a place of the lane's, all others in their frames.
 void Engine::judge(const Running& running, size_t page) {
   const PageVerdict& verdict = running.verdicts[page];
   const PageRequest& request = running.requests[page];
@@ -186,9 +240,13 @@ void Engine::judge(const Running& running, size_t page) {
                  fmt::format("{}: key {}: version {:x} is less than was asked for", name_, key,
                              verdict.version));
   }
+  const uint64_t length = request.destination.bytes;
+  const std::span<const std::byte> bytes =
+      verdict.landed == request.destination.data
+          ? frames_.landed(running.pages[page].frame).first(length)
+          : std::span(verdict.landed, length);
   const auto found = checker_.with_truth([&](Truth& truth) {
-    return truth.judge(request.key, running.pages[page].bound, verdict.version,
-                       {verdict.landed, request.destination.bytes});
+    return truth.judge(request.key, running.pages[page].bound, verdict.version, bytes);
   });
   if (found) checker_.add(found->kind, fmt::format("{}: key {}: {}", name_, key, found->sentence));
 }
@@ -203,21 +261,26 @@ void Engine::give_back(Running& running) {
 
 void Engine::look_at_held() {
   if (held_.empty()) return;
-  lane_->progress();
-  for (Running& running : held_) give_back(running);
-  std::erase_if(held_, [this](const Running& running) {
-    if (!running.fetch.released()) return false;
-    for (size_t page = 0; page < running.pages.size(); ++page) {
-      // The fetch owns a hedge's page for as long as the fetch exists.
-      const PageVerdict& verdict = running.verdicts[page];
-      const bool is_lent = verdict.landed != running.requests[page].destination.data;
-      if (verdict.verdict == Verdict::kReady && is_lent) judge(running, page);
-      if (running.pages[page].returned) continue;
-      checker_.add(FindingKind::kUnfinished,
-                   fmt::format("{}: a fetch is released and a page of it is not", name_));
-    }
-    return true;
-  });
+  if (lane_ != nullptr) lane_->progress();
+  for (auto running = held_.begin(); running != held_.end();) {
+    const bool is_over = running->released();  // before the last look at its verdicts
+    if (is_over) take_verdicts(*running);
+    give_back(*running);
+    if (is_over) look_at_released(*running);
+    running = is_over ? held_.erase(running) : std::next(running);
+  }
+}
+
+void Engine::look_at_released(const Running& running) {
+  for (size_t page = 0; page < running.pages.size(); ++page) {
+    // The fetch owns a hedge's page for as long as the fetch exists.
+    const PageVerdict& verdict = running.verdicts[page];
+    const bool is_lent = verdict.landed != running.requests[page].destination.data;
+    if (verdict.verdict == Verdict::kReady && is_lent) judge(running, page);
+    if (running.pages[page].returned) continue;
+    checker_.add(FindingKind::kUnfinished,
+                 fmt::format("{}: a fetch is released and a page of it is not", name_));
+  }
 }
 
 std::vector<PutResult> Engine::put(std::span<const size_t> keys, uint64_t in_ns) {

@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "chaos/processes/checker.h"
+#include "chaos/processes/gpu_frames.h"
 #include "sim/page_frames.h"
 #include "tier/client.h"
 
@@ -30,6 +31,9 @@ struct Keys {
 
   uint64_t length(size_t key, uint64_t page_bytes) const;
 };
+
+// Whose memory pages are fetched into.
+enum class Destination : uint8_t { kHost, kGpu };
 
 // A client of a real fleet, which judges all that it is answered: after start() on a thread of its
 // own, before that and without it on its caller's.
@@ -49,19 +53,24 @@ class Engine {
   struct Lateness {
     uint64_t ns;
     std::string what;
+    // Threads of which each may have had to wait for a processor, one after the other: into a GPU,
+    // the client's, one that had the driver's lock, and the one that saw the end.
+    uint64_t threads;
   };
 
-  // `checker` and `keys` outlive it.
+  // `checker` and `keys` outlive it. Into a GPU it hedges nothing: that is for who drives a lane.
   static Result<std::unique_ptr<Engine>> make(std::string name, std::shared_ptr<Client> client,
                                               Checker& checker, const Keys& keys,
-                                              uint64_t page_bytes, uint64_t seed);
+                                              uint64_t page_bytes, uint64_t seed,
+                                              Destination destination = Destination::kHost);
   ~Engine();
 
   void start();
   // False: its thread has not ended by then, and nothing of it may be touched or destroyed.
   bool stop(uint64_t deadline_ns);
-  // Afterwards: everything has to be released by then, and every frame as it was.
-  void finish(uint64_t deadline_ns);
+  // Afterwards: everything has to be released by then, and every frame as it was. False: something
+  // is not, and a destructor would wait for it.
+  bool finish(uint64_t deadline_ns);
 
   static constexpr size_t kMostPages = 16;  // of one fetch or put
   // Of each key; where all frames are held, it was not asked for: kPending, and kTimeout of a put.
@@ -87,17 +96,29 @@ class Engine {
     std::vector<PageRequest> requests;
     std::vector<PageVerdict> verdicts;
     std::vector<Page> pages;
-    Fetch fetch;
+    Fetch fetch;    // into the host's memory
+    Ticket ticket;  // or into a GPU's
+
+    bool released() const { return fetch.released() && ticket.released(); }
+    void wait_released(uint64_t deadline_ns) {
+      fetch.wait_released(deadline_ns);
+      ticket.wait_released(deadline_ns);
+    }
   };
 
-  Engine(std::string name, std::shared_ptr<Client> client, Checker& checker, const Keys& keys,
-         uint64_t page_bytes, uint64_t seed);
+  Engine(std::string name, std::shared_ptr<Client> client, std::unique_ptr<GpuFrames> gpu,
+         Checker& checker, const Keys& keys, uint64_t page_bytes, uint64_t seed);
   void run();
   void act();
+  Slice destination(size_t frame, uint64_t bytes) const;
+  void begin(Running& running, uint64_t deadline_ns, bool hedge);
+  void wait(Running& running);
+  void take_verdicts(Running& running);
   void judge(const Running& running, size_t page);
   void give_back(Running& running);
   void look_at_held();
-  void ended(uint64_t deadline_ns, const char* what);
+  void look_at_released(const Running& running);
+  void ended(uint64_t deadline_ns, const char* what, uint64_t threads = 1);
   uint64_t now_ns() const { return client_->clock().now_ns(); }
 
   const std::string name_;
@@ -106,9 +127,10 @@ class Engine {
   const Keys& keys_;
   const uint64_t page_bytes_;
   Random random_;
+  std::unique_ptr<GpuFrames> gpu_;  // null: pages land in the host's memory
   PageFrames frames_;
   Region region_;
-  std::unique_ptr<Lane> lane_;
+  std::unique_ptr<Lane> lane_;  // null: pages land in a GPU's memory
   std::list<Running> held_;
   Counts counts_;
   std::vector<Lateness> lateness_;

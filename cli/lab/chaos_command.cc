@@ -23,12 +23,16 @@
 namespace farpage {
 namespace {
 
+constexpr const char* kHost = "host";
+constexpr const char* kGpu = "gpu";
+
 struct ChaosArguments {
   chaos::CampaignOptions campaign;
   std::vector<std::string> faults;
   std::vector<std::string> without;
   std::string json;
   bool real = false;  // processes
+  std::string destination = kHost;
   processes::CampaignOptions of_processes;
 };
 
@@ -94,7 +98,7 @@ void take_over(const CLI::App& command, const chaos::CampaignOptions& given,
   if (command.count("--replicas") > 0) campaign.replicas = given.plan.replicas;
 }
 
-void add_processes_options(CLI::App& app, CLI::Option* processes,
+void add_processes_options(CLI::App& app, CLI::Option* processes, std::string& destination,
                            processes::CampaignOptions& campaign) {
   campaign.backend = natural_backend(NodesAt::kTcpPort).name();
   add_count(app, "--disturbances", campaign.plan.disturbances,
@@ -102,6 +106,13 @@ void add_processes_options(CLI::App& app, CLI::Option* processes,
       ->needs(processes);
   app.add_option("--backend", campaign.backend,
                  "Transport of the processes: tcp, or shm, which has no network to cut")
+      ->capture_default_str()
+      ->needs(processes);
+  app.add_option("--destination", destination,
+                 "Memory that the processes' pages are fetched into: host, or gpu, which takes "
+                 "CUDA's driver and the first GPU")
+      ->transform(CLI::IsMember({kHost, kGpu}))
+      ->type_name("PLACE")
       ->capture_default_str()
       ->needs(processes);
   add_count(app, "--outage-s", campaign.outage_s,
@@ -155,10 +166,13 @@ void add_chaos_command(CLI::App& app, int& exit_code) {
           ->excludes(jobs)
           ->excludes(keep_pools)
           ->excludes(until_failure);
-  add_processes_options(*command, real, arguments->of_processes);
+  add_processes_options(*command, real, arguments->destination, arguments->of_processes);
   add_json(*command, arguments->json);
   command->callback([command, arguments, &exit_code] {
     take_over(*command, arguments->campaign, arguments->of_processes);
+    const bool to_gpu = arguments->destination == kGpu;
+    arguments->of_processes.destination =
+        to_gpu ? processes::Destination::kGpu : processes::Destination::kHost;
     exit_code = run_chaos(*arguments);
   });
 }

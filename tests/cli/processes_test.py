@@ -74,6 +74,38 @@ class ProcessesTest(Case):
                 return
         self.fail(answer["history"])
 
+    def attack_gpu(self, seed, *arguments, **settings):
+        """Pages land in memory of the fake driver's GPU, whose streams go on out of step."""
+        report = self.folder / "driver.json"
+        self.environment.update({"LD_LIBRARY_PATH": os.path.dirname(os.environ["FARPAGE_FAKE_CUDA"]), "FARPAGE_FAKE_REPORT": str(report),
+                                 "FARPAGE_FAKE_SEED": str(seed), **settings})
+        result, answer = self.attack("--backend", "shm", "--clients", 2, "--destination", "gpu", "--seed", seed, *arguments)
+        return result, answer, json.loads(report.read_text())
+
+    def test_nothing_is_found_in_a_gpus_memory_and_nothing_leaks_in_its_driver(self):
+        result, answer, driver = self.attack_gpu(6, "--disturbances", 10, FARPAGE_FAKE_DELAY_US="200")
+        self.assertIsNotNone(answer, result.stderr)
+        self.assertEqual({finding: answer[finding] for finding in FINDINGS}, dict.fromkeys(FINDINGS, 0), result.stdout)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(answer["destination"], "gpu")
+        self.assertGreater(answer["pages_ready"], 500)
+        copies = driver.pop("copies_to_devices")
+        self.assertGreater(copies, 0)
+        self.assertEqual(driver.pop("last_broken_rule"), "")
+        self.assertEqual(driver, dict.fromkeys(driver, 0))
+        self.assert_nothing_left()
+
+    def test_a_byte_that_a_copy_to_the_gpu_spoils_is_found(self):
+        result, answer, _ = self.attack_gpu(6, "--disturbances", 10, FARPAGE_FAKE_SPOIL_EVERY="300")
+        self.assertEqual(result.returncode, 1)
+        self.assertGreater(answer["wrong_bytes"], 0, result.stdout)
+
+    def test_no_driver_is_a_sentence(self):
+        self.environment["LD_LIBRARY_PATH"] = str(self.folder)
+        (self.folder / "libcuda.so.1").write_text("")
+        self.assert_fails(self.run_program("chaos", "--processes", "--backend", "shm", "--destination", "gpu"), 1, "no CUDA driver")
+        self.assert_nothing_left()
+
     def start_attack(self, *arguments):
         """One that lasts, with its nodes at work."""
         attack = self.start_program("chaos", "--processes", "--disturbances", 1000, "--backend", "shm", *arguments)
@@ -110,7 +142,8 @@ class ProcessesTest(Case):
         self.assert_nothing_left()
 
     def test_bad_options(self):
-        for arguments in (["--disturbances", "5"], ["--backend", "shm"], ["--processes", "--seeds", "3"],
+        for arguments in (["--disturbances", "5"], ["--backend", "shm"], ["--destination", "gpu"],
+                          ["--processes", "--destination", "moon"], ["--processes", "--seeds", "3"],
                           ["--processes", "--disturbances", "0"], ["--processes", "--replicas", "4"],
                           ["--processes", "--clients", "0"]):
             self.assertEqual(self.run_program("chaos", *arguments).returncode, 2, arguments)

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <vector>
+
 namespace farpage {
 namespace {
 
@@ -41,6 +45,35 @@ TEST_F(PageFramesTest, LandingAfterItWasGivenBackIsLateAtTheEndAndWhenItIsUsedAg
   take();
   take();
   EXPECT_EQ(late_, (std::vector<size_t>{index, index}));
+}
+
+class TwoOfADevice : public DeviceFrames {
+ public:
+  void fill(size_t frame, std::byte value) override { bytes[frame].assign(64, value); }
+  void read(size_t frame, std::span<std::byte> into) override {
+    std::ranges::copy(bytes[frame], into.begin());
+  }
+
+  std::array<std::vector<std::byte>, 2> bytes;
+};
+
+TEST(PageFramesOfADevice, ShowWhatTheDeviceHas) {
+  TwoOfADevice device;
+  std::vector<size_t> late;
+  PageFrames frames(
+      2, 64, [&](size_t frame) { late.push_back(frame); }, &device);
+  size_t index = 99;
+  ASSERT_TRUE(frames.take(index));
+  EXPECT_EQ(device.bytes[index], std::vector<std::byte>(64));
+  device.bytes[index][63] = std::byte{7};
+  EXPECT_EQ(frames.landed(index)[63], std::byte{7});
+  frames.give_back(index);
+  EXPECT_NE(device.bytes[index][63], std::byte{7});
+  frames.check_all();
+  EXPECT_TRUE(late.empty());
+  device.bytes[index][63] = std::byte{7};
+  frames.check_all();
+  EXPECT_EQ(late, std::vector<size_t>{index});
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ ROOMS = {
     "replay": ["base", "integrity", "transport", "pagetable", "control", "tier", "report"],
     "bench": ["base", "integrity", "transport", "pagetable", "control", "tier", "node", "client", "report", "replay"],
     "sim": ["base", "integrity", "transport", "pagetable", "control", "tier", "node", "replay"],
-    "chaos": ["base", "net", "integrity", "transport", "pagetable", "etcd", "control", "tier", "node", "report", "sim"],
+    "chaos": ["base", "net", "integrity", "transport", "pagetable", "etcd", "control", "tier", "node", "client", "report", "sim"],
     "lab": ["base", "integrity", "transport", "pagetable", "etcd", "prefetch", "control", "tier", "node", "report",
             "replay", "sim"],
 }
@@ -43,7 +43,8 @@ PARTS = {
 }
 USES_PARTS = {"backends": ["transport/shm", "transport/tcp", "transport/ucx", "transport/verbs"],
               "bench": ["transport/cuda"], "client": ["transport/cuda"], "doctor": ["transport/cuda"],
-              "sim": ["sim/network", "sim/fault"], "chaos": ["sim/network", "sim/fault"], "lab": ["sim/network", "sim/fault"]}
+              "sim": ["sim/network", "sim/fault"], "chaos": ["transport/cuda", "sim/network", "sim/fault"],
+              "lab": ["sim/network", "sim/fault"]}
 EVERYTHING = {*ROOMS, *PARTS}
 # Where programs are put together.
 COMPOSITION_ROOTS = {

@@ -31,6 +31,7 @@ void reset(const FakeSettings& settings) {
   all.faults.clear();
   all.broken_rules = 0;
   all.last_broken_rule.clear();
+  all.copies_to_devices = 0;
 }
 
 FakeCounts live() {

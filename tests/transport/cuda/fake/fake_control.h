@@ -7,7 +7,8 @@
 
 namespace farpage::cuda {
 
-// What the fake's devices can do, and how its streams run.
+// What the fake's devices can do, and how its streams run. Before the first reset() the
+// environment says it (programs/environment.h).
 struct FakeSettings {
   int devices = 1;
   uint64_t device_bytes = uint64_t{1} << 30;
@@ -20,6 +21,8 @@ struct FakeSettings {
   bool stream_wait_values = true;
   uint64_t seed = 1;      // decides which of the streams that could go on does, and each delay
   uint32_t delay_us = 0;  // the longest one before an operation
+  // Of so many copies from the host to a device one brings a wrong byte; 0: none does.
+  uint64_t spoil_every = 0;
 };
 
 // What lives in the driver.

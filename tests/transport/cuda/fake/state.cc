@@ -4,12 +4,18 @@
 #include <array>
 #include <cstring>
 
+#include "tests/transport/cuda/fake/programs/environment.h"
 #include "tests/transport/cuda/fake/streams.h"
 
 namespace farpage::cuda {
 
 State& state() {
-  static auto* const only = new State;  // streams may run until the process ends
+  static auto* const only = [] {
+    auto* const made = new State;  // streams may run until the process ends
+    made->settings = settings_from_environment();
+    made->random.seed(made->settings.seed);
+    return made;
+  }();
   return *only;
 }
 

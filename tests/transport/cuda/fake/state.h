@@ -106,6 +106,7 @@ struct State {
   std::map<std::string, Fault, std::less<>> faults;
   int broken_rules = 0;
   std::string last_broken_rule;
+  uint64_t copies_to_devices = 0;
 };
 
 State& state();

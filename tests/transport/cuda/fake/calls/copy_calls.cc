@@ -1,5 +1,6 @@
 // CUDA Driver API, Memory Management: copies and fills on a stream.
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -29,12 +30,13 @@ bool is_pinned(const void* memory, size_t bytes, bool to_write, Ranges& uses) {
 }
 
 int copy(const Call& call, Stream stream, std::byte* to, const std::byte* from, size_t bytes,
-         Ranges uses) {
+         Ranges uses, bool spoils = false) {
   if (to == nullptr || from == nullptr) {
     return call.misused("memory of this device, or pinned memory, is out of range");
   }
   const auto run = [=] {
     std::memcpy(to, from, bytes);
+    if (spoils) to[bytes - 1] ^= std::byte{1};
     return kSuccess;
   };
   enqueue(stream, {.ready = {}, .run = run, .polls = false, .uses = std::move(uses)});
@@ -53,8 +55,11 @@ int cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t bytes, Stream str
   Ranges uses;
   std::byte* const target = on_device(call, to, bytes, true, uses);
   const bool pinned = is_pinned(from, bytes, false, uses);
+  State& all = state();
+  const uint64_t every = all.settings.spoil_every;
+  const bool spoils = ++all.copies_to_devices % std::max(every, uint64_t{1}) == 0 && every > 0;
   return copy(call, on, target, pinned ? static_cast<const std::byte*>(from) : nullptr, bytes,
-              std::move(uses));
+              std::move(uses), spoils);
 }
 
 int cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t bytes, Stream stream) {
