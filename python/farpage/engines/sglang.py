@@ -297,8 +297,9 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
 
     @answering(lambda keys, *_: [None] * len(keys))
     def batch_get(self, keys: list[str], target_locations: Any = None, target_sizes: Any = None) -> list[Any]:
-        whole = self._move_tensors(keys, target_locations or [], is_load=True)
-        return [target if is_whole else None for target, is_whole in zip(target_locations or [None] * len(keys), whole)]
+        targets = target_locations or []
+        whole = self._move_tensors(keys, targets, is_load=True)
+        return [targets[number] if is_whole else None for number, is_whole in enumerate(whole)]
 
     @answering(lambda *_: None)
     def get(self, key: str, target_location: Any = None, target_sizes: Any = None) -> Any:

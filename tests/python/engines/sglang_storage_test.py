@@ -24,6 +24,7 @@ class Client:
     it was given); the one numbered `fails_at` fails. Each takes `takes_s` of the test's clock."""
 
     page_bytes = 1 << 20
+    LOADED = 77.0  # what it loads into tensors
 
     def __init__(self):
         self.absent, self.calls, self.regions, self.released, self.reason = set(), [], [], [], farpage.Reason.MISS
@@ -40,9 +41,13 @@ class Client:
         return self._ticket("exists", keys, timeout_s, numpy.zeros(len(keys), farpage.ticket.VERDICT))
 
     def fetch(self, keys, memory, *, timeout_s):
+        for key, each in zip(keys, memory) if isinstance(memory, list) else ():
+            if key.tobytes() not in self.absent:
+                each.fill_(self.LOADED)
         return self._ticket("fetch", keys, timeout_s, numpy.zeros(len(keys), farpage.ticket.VERDICT))
 
     def put(self, keys, memory, *, timeout_s):
+        self.memory = memory
         return self._ticket("put", keys, timeout_s, numpy.zeros(len(keys), farpage.ticket.PUT_RESULT))
 
     def _ticket(self, what, keys, timeout_s, result):
@@ -247,7 +252,63 @@ class SglangStorageTest(unittest.TestCase):
                 for places in (PLACES[1:], PLACES[:len(NAMES) - 1], PLACES[:0]):
                     self.assertEqual(storage.batch_get_v1(NAMES, places), [False] * len(NAMES))
             self.assertEqual(self.client.calls, [])
-            self.assertIn("places of tokens", said.output[0])
+            self.assertEqual([line for line in said.output if "places of tokens" not in line], [])
+
+    def test_memory_that_sglang_names_for_fewer_parts_is_refused(self):
+        """Which of the parts it is nobody knows."""
+        storage = self.storage()
+        pool = storage._pools["kv"].pool
+        named = pool.get_page_buffer_meta(PLACES)
+        with mock.patch.object(pool, "get_page_buffer_meta", lambda _: tuple(each[:-1] for each in named)), self.assertLogs("farpage", "ERROR") as said:
+            self.assertEqual(storage.batch_get_v1(NAMES, PLACES), [False] * len(NAMES))
+        self.assertIn("SGLang names memory for 11", said.output[0])
+        self.assertEqual(self.client.calls, [])
+
+    # ---- Copies
+
+    def test_pages_are_copied_from_their_places_and_to_them(self):
+        storage = self.storage(interface_v1=0)
+        pool = storage._pools["kv"].pool
+        places = PLACES.flip(0).reshape(-1, PAGE_TOKENS).flip(1).flatten()  # the last page first
+        pages = [torch.full_like(pool.get_dummy_flat_data_page(), number + 1) for number in range(len(NAMES))]
+        for page, place in zip(pages, places[::PAGE_TOKENS].tolist()):
+            pool.set_from_flat_data_page(place, page)
+        with mock.patch.object(pool, "set_from_flat_data_page") as keep:
+            self.assertEqual(storage.batch_set_v1(NAMES, places), [True] * len(NAMES))
+            keep.assert_not_called()
+        self.assertTrue(all(torch.equal(given, page) and given.is_contiguous() for given, page in zip(self.client.memory, pages, strict=True)))
+        pool.kv_buffer.zero_()
+        self.without(storage, 2)
+        self.assertEqual(storage.batch_get_v1(NAMES, places), [page != 2 for page in range(len(NAMES))])
+        kept = [pool.get_data_page(place).unique().tolist() for place in places[::PAGE_TOKENS].tolist()]
+        self.assertEqual(kept, [[0.0] if page == 2 else [Client.LOADED] for page in range(len(NAMES))])
+
+    def test_tensors_that_sglang_has_copied(self):
+        storage = self.storage(interface_v1=0)
+        tensors = [torch.arange(6).reshape(2, 3).t() for _ in NAMES]
+        self.assertTrue(storage.batch_set(NAMES, tensors))
+        self.assertTrue(all(each.is_contiguous() and torch.equal(each, tensors[0]) for each in self.client.memory))
+        self.without(storage, 1)
+        self.assertFalse(storage.batch_set(NAMES, tensors))
+        targets = [torch.zeros(4) for _ in NAMES]
+        got = storage.batch_get(NAMES, targets)
+        self.assertEqual([each is target for each, target in zip(got, targets, strict=True)], [page != 1 for page in range(len(NAMES))])
+        self.assertIsNone(got[1])
+        self.client.calls = []
+        nothing = [None] * len(NAMES)
+        self.assertEqual((storage.batch_get(NAMES, targets[1:]), storage.batch_get(NAMES), storage.batch_set(NAMES, tensors[1:])), (nothing, nothing, False))
+        self.assertEqual(self.client.calls, [])
+
+    def test_a_copied_page_is_another_page(self):
+        pools = [self.storage(interface_v1=interface)._pools["kv"] for interface in (0, 1)]
+        copied, named = ({key.tobytes() for key in pool.keys(NAMES)} for pool in pools)
+        self.assertEqual((len(copied), len(named), copied & named), (len(NAMES), 2 * len(NAMES), set()))
+
+    def test_what_holds_no_bytes_is_not_registered(self):
+        one, two = torch.zeros(8), torch.zeros(4)
+        pool = self.storage()._pools["kv"]
+        pool.pool = types.SimpleNamespace(kv_buffer=[one, None, torch.zeros(0)], get_hybrid_pool_buffer=lambda: [two])
+        self.assertEqual([id(each) for each in pool.buffers()], [id(one), id(two)])
 
     def test_groups_of_blocks_end_no_prefix(self):
         storage = self.storage(side=[PoolName.INDEXER])
@@ -277,6 +338,41 @@ class SglangStorageTest(unittest.TestCase):
             self.assertEqual([call.args for call in asked.call_args_list],
                              [(4 * PAGE_TOKENS, 4 * page_bytes["kv"]), (4 * PAGE_TOKENS, 4 * (page_bytes["kv"] + page_bytes["indexer"]))])
             self.assertEqual(storage.figures.of("pages"), {"found": 8, "slower": 8})
+
+    def test_loads_are_measured_and_each_token_counts_once(self):
+        storage = self.storage(side=[PoolName.INDEXER])
+        transfers = [PoolTransfer(name, keys=NAMES, host_indices=PLACES) for name in (PoolName.KV, PoolName.INDEXER)]
+        page_bytes = sum(sum(pool.part_bytes) for pool in storage._pools.values())
+        self.client.takes_s = 0.25
+        with mock.patch.object(storage._worth, "loaded") as loaded:
+            storage.batch_set_v2(transfers)
+            loaded.assert_not_called()
+            storage.batch_get_v2(transfers)
+            loaded.assert_called_once_with(len(NAMES) * page_bytes, len(NAMES) * PAGE_TOKENS, 0.5)
+            for pool in (PoolName.KV, PoolName.INDEXER):
+                self.without(storage, *range(len(NAMES)), pool=pool)
+            storage.batch_get_v2(transfers)  # a miss says nothing about loads
+            self.assertEqual(loaded.call_count, 1)
+            self.client.reason = farpage.Reason.STALLED
+            storage.batch_get_v2(transfers)
+            self.assertEqual(loaded.call_args.args, (0, 0, 0.5))
+
+    def test_sglang_takes_its_statistics_once_where_it_shows_them(self):
+        storage = self.storage()
+        storage.batch_get_v1(NAMES, PLACES)
+        self.assertEqual(storage._moved, [])
+        storage._config.enable_storage_metrics = True
+        storage.batch_get_v1(NAMES, PLACES)
+        storage.batch_set_v1(NAMES[:2], PLACES[:2 * PAGE_TOKENS])
+        taken = [storage.get_stats() for _ in range(2)]
+        self.assertEqual([(stats.prefetch_pgs, stats.backup_pgs) for stats in taken], [([6], [2]), ([], [])])
+
+    def test_what_was_closed_answers_at_once(self):
+        storage = self.storage()
+        storage.close()
+        sglang.Connection.return_value.close.assert_called_once_with()
+        self.assertEqual((storage.batch_exists(NAMES), storage.batch_get_v1(NAMES, PLACES)), (0, [False] * len(NAMES)))
+        self.assertEqual((self.client.calls, storage._client, storage._regions, storage._pools), ([], None, [], {}))
 
     def test_what_is_not_there_is_no_decision(self):
         storage = self.storage(cost_model=True)
