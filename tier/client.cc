@@ -150,6 +150,9 @@ uint64_t Client::puts_acknowledged() const {
 uint64_t Client::puts_failed() const {
   return fleet_->counters()->puts_failed();
 }
+void Client::count_puts_failed(uint64_t pages) {
+  fleet_->counters()->count_puts(0, pages);
+}
 
 bool Client::reachable() const {
   const auto view = any_view();

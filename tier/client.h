@@ -137,6 +137,8 @@ class Client {
   // Pages put so far.
   uint64_t puts_acknowledged() const;
   uint64_t puts_failed() const;
+  // Pages that should have been put, and of which their caller got nothing to put.
+  void count_puts_failed(uint64_t pages);
   // This client's counts and state: docs/metrics.md.
   void describe(MetricVisitor& visitor) const;
 
