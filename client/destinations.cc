@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,25 @@ bool rise(std::span<const PageRequest> requests) {
     end = begin_of(to) + to.bytes;
   }
   return true;
+}
+
+// `sentence` takes two pages and their places.
+template <typename Request>
+Result<MemoryPlace> one_place(
+    std::span<const Request> requests, Slice Request::*memory,
+    fmt::format_string<ptrdiff_t, ptrdiff_t, std::string, std::string> sentence) {
+  const Request* first = nullptr;
+  for (const Request& request : requests) {
+    const Slice& slice = request.*memory;
+    if (slice.bytes == 0) continue;
+    if (first == nullptr) first = &request;
+    const MemoryPlace place = (first->*memory).place;
+    if (slice.place == place) continue;
+    return fail(Code::kInvalid,
+                fmt::format(sentence, first - requests.data(), &request - requests.data(),
+                            place_name(place), place_name(slice.place)));
+  }
+  return first == nullptr ? MemoryPlace{} : (first->*memory).place;
 }
 
 }  // namespace
@@ -53,19 +73,15 @@ Result<void> require_apart(std::span<const PageRequest> requests) {
 }
 
 Result<MemoryPlace> place_of(std::span<const PageRequest> requests) {
-  const PageRequest* first = nullptr;
-  for (const PageRequest& request : requests) {
-    if (request.destination.bytes == 0) continue;
-    if (first == nullptr) first = &request;
-    const MemoryPlace place = request.destination.place;
-    if (place == first->destination.place) continue;
-    return fail(Code::kInvalid,
-                fmt::format("pages {} and {} of the fetch would land in {} and in {}: fetch into "
-                            "each of them by itself",
-                            first - requests.data(), &request - requests.data(),
-                            place_name(first->destination.place), place_name(place)));
-  }
-  return first == nullptr ? MemoryPlace{} : first->destination.place;
+  return one_place(requests, &PageRequest::destination,
+                   "pages {} and {} of the fetch would land in {} and in {}: fetch into each of "
+                   "them by itself");
+}
+
+Result<MemoryPlace> place_of(std::span<const PutRequest> requests) {
+  return one_place(requests, &PutRequest::source,
+                   "pages {} and {} of the put lie in {} and in {}: put from each of them by "
+                   "itself");
 }
 
 }  // namespace farpage

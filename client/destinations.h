@@ -3,7 +3,7 @@
 #include <span>
 
 #include "base/status.h"
-#include "tier/request/page_request.h"
+#include "tier/client.h"
 
 namespace farpage {
 
@@ -12,8 +12,9 @@ namespace farpage {
 // kInvalid: the sentence names the two.
 Result<void> require_apart(std::span<const PageRequest> requests);
 
-// Where the pages of a fetch land; host memory, if it only asks. kInvalid: in memory of several
-// kinds or GPUs.
+// Where the pages of a fetch land, or those of a put lie; host memory, if there are none, or it
+// only asks. kInvalid: memory of several kinds or GPUs.
 Result<MemoryPlace> place_of(std::span<const PageRequest> requests);
+Result<MemoryPlace> place_of(std::span<const PutRequest> requests);
 
 }  // namespace farpage

@@ -116,9 +116,8 @@ Result<std::unique_ptr<Farpage>> Farpage::open_valid(const OpenOptions& options)
     made->ahead_ = std::move(*ahead);
     made->linger_us_ = options.ahead.linger_ms * 1'000;
   }
-  made->gpus_ = std::make_unique<GpuRunners>(client, options.lanes, options.gpu);
-  made->writes_ =
-      std::make_unique<WriteRunner>(client, made->connection_->runtime(), options.lanes);
+  made->writes_ = std::make_unique<WriteRunner>(client, options.lanes);
+  made->gpus_ = std::make_unique<GpuRunners>(client, *made->writes_, options.lanes, options.gpu);
   return made;
 }
 
@@ -166,8 +165,8 @@ Result<Ticket> Farpage::read(SubmissionKind kind, uint64_t timeout_us,
 }
 
 template <typename Fill>
-Result<Ticket> Farpage::fetch_to_gpu(MemoryPlace place, uint64_t timeout_us,
-                                     const Notification& notification, const Fill& fill) {
+Result<Ticket> Farpage::move_on_gpu(SubmissionKind kind, MemoryPlace place, uint64_t timeout_us,
+                                    const Notification& notification, const Fill& fill) {
   GpuRunner* const runner = gpus_->of(place.device);
   if (runner == nullptr) {
     return fail(Code::kInvalid, fmt::format("no {} is registered with this client: register it "
@@ -175,8 +174,8 @@ Result<Ticket> Farpage::fetch_to_gpu(MemoryPlace place, uint64_t timeout_us,
                                             place_name(place)));
   }
   const uint64_t deadline_ns = deadline_after(clock(), timeout_us);
-  auto ticket = submit(*runner, {SubmissionKind::kFetch, deadline_ns, notification}, fill);
-  if (!ticket) return too_many("fetches into memory of this GPU");
+  auto ticket = submit(*runner, {kind, deadline_ns, notification}, fill);
+  if (!ticket) return too_many("fetches and puts of this GPU's memory");
   return std::move(*ticket);
 }
 
@@ -232,7 +231,9 @@ Result<Ticket> Farpage::begin_fetch(std::span<const PageRequest> requests, uint6
     submission.requests.assign(requests.begin(), requests.end());
     submission.options = options;
   };
-  if (!place->is_host()) return fetch_to_gpu(*place, timeout_us, notification, fill);
+  if (!place->is_host()) {
+    return move_on_gpu(SubmissionKind::kFetch, *place, timeout_us, notification, fill);
+  }
   if (ahead_ == nullptr) return read(SubmissionKind::kFetch, timeout_us, notification, fill);
   const uint64_t deadline_ns = deadline_after(clock(), timeout_us);
   auto ticket = submit(*ahead_, {SubmissionKind::kFetch, deadline_ns, notification}, fill);
@@ -300,10 +301,39 @@ Result<Ticket> Farpage::write(SubmissionKind kind, uint64_t timeout_us,
 
 Result<Ticket> Farpage::put(std::span<const PutRequest> requests, uint64_t timeout_us,
                             const Notification& notification) {
+  return begin_put(requests, nullptr, timeout_us, notification);
+}
+
+Result<Ticket> Farpage::put_behind(cuda::Stream stream, std::span<const PutRequest> requests,
+                                   uint64_t timeout_us, const Notification& notification) {
+  return begin_put(requests, &stream, timeout_us, notification);
+}
+
+// `stream`: null: behind none.
+Result<Ticket> Farpage::begin_put(std::span<const PutRequest> requests, const cuda::Stream* stream,
+                                  uint64_t timeout_us, const Notification& notification) {
   if (notification.fence != nullptr) return for_fetches_alone();
-  return write(SubmissionKind::kPut, timeout_us, notification, [&](Submission& submission) {
+  const auto place = place_of(requests);
+  if (!place) return tl::unexpected(place.error());
+  std::shared_ptr<const cuda::RecordedEvent> behind;
+  const auto fill = [&](Submission& submission) {
     submission.puts.assign(requests.begin(), requests.end());
-  });
+    submission.behind = behind;
+  };
+  if (place->is_host() && stream == nullptr) {
+    return write(SubmissionKind::kPut, timeout_us, notification, fill);
+  }
+  if (place->is_host()) {
+    return fail(Code::kInvalid,
+                "the pages are in host memory: a put waits for a stream of the GPU alone that "
+                "its pages lie in");
+  }
+  if (stream != nullptr && gpus_->of(place->device) != nullptr) {
+    auto recorded = gpus_->record(place->device, *stream);
+    if (!recorded) return tl::unexpected(recorded.error());
+    behind = std::move(*recorded);
+  }
+  return move_on_gpu(SubmissionKind::kPut, *place, timeout_us, notification, fill);
 }
 
 Result<Ticket> Farpage::remove(std::span<const PageKey> keys, uint64_t timeout_us,
@@ -314,11 +344,21 @@ Result<Ticket> Farpage::remove(std::span<const PageKey> keys, uint64_t timeout_u
 }
 
 Result<void> Farpage::flush(uint64_t timeout_us) {
-  const auto ticket = write(SubmissionKind::kFlush, timeout_us, {}, [](Submission&) {});
-  if (!ticket) return tl::unexpected(ticket.error());
-  ticket->wait();
-  if (ticket->code() == Code::kOk) return {};
-  return fail(ticket->code(), "puts or removes have no result yet: flush again, with more time");
+  const Order order = {SubmissionKind::kFlush, deadline_after(clock(), timeout_us)};
+  std::vector<Ticket> tickets;
+  bool are_begun = true;
+  const auto flush = [&](auto& runner) {
+    auto ticket = submit(runner, order, [](Submission&) {});
+    are_begun &= ticket.has_value();
+    if (ticket) tickets.push_back(std::move(*ticket));
+  };
+  gpus_->for_each(flush);
+  flush(*writes_);
+  if (!are_begun) return too_many("puts and removes");
+  for (const Ticket& ticket : tickets) ticket.wait();
+  const auto is_over = [](const Ticket& ticket) { return ticket.code() == Code::kOk; };
+  if (std::ranges::all_of(tickets, is_over)) return {};
+  return fail(Code::kTimeout, "puts or removes have no result yet: flush again, with more time");
 }
 
 Result<uint64_t> Farpage::leading(std::span<const PageKey> keys, uint64_t timeout_us) {
@@ -353,7 +393,7 @@ Statistics Farpage::statistics() const {
     sum.fetch_tickets_free = 0;
     add_tickets(*ahead_, sum.fetch_tickets_free);
   }
-  gpus_->for_each([&](const GpuRunner& runner) {
+  gpus_->for_each([&](GpuRunner& runner) {
     add_up(sum.verdicts, runner.driver().verdicts());
     sum.under_way += runner.pool()->use().under_way;
   });

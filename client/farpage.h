@@ -19,6 +19,7 @@
 #include "client/runner/write_runner.h"
 #include "client/statistics.h"
 #include "tier/client.h"
+#include "transport/cuda/driver.h"
 
 namespace farpage {
 
@@ -47,12 +48,12 @@ class Farpage {
   // be written. Memory that is only put from may be client().register_memory()'s.
   Result<Region> register_memory(std::span<std::byte> memory);
 
-  // Memory of a GPU for pages to be fetched into, by the device's address: allocated, or mapped
-  // piece by piece, under the device's primary context. It stays so as long as the region lives.
-  // The first of each GPU makes a thread and takes gpu.bounce_bytes of pinned host memory, in which
-  // its pages land, before they are copied. kNotFound, kUnavailable: no driver, an old one, or no
-  // GPU; kInvalid: not memory of one GPU; kExhausted: no memory to pin, or no lane left. Any
-  // current context stays as it is.
+  // Memory of a GPU for pages, by the device's address: allocated, or mapped piece by piece, under
+  // the device's primary context. It stays so as long as the region lives. The first of each GPU
+  // makes a thread and takes pinned host memory, through which its pages are copied:
+  // gpu.bounce_bytes for fetches, and a fourth of that for puts. kNotFound, kUnavailable: no
+  // driver, an old one, or no GPU; kInvalid: not memory of one GPU; kExhausted: no memory to pin,
+  // or no lane left. Any current context stays as it is.
   Result<Region> register_gpu_memory(uint64_t address, uint64_t bytes);
 
   // What streams of a GPU wait at for a fetch of at most so many pages, and where its kernels see
@@ -70,10 +71,19 @@ class Farpage {
   // page is ready, unless another fetch has it.
   Result<Ticket> fetch(std::span<const PageRequest> requests, uint64_t timeout_us,
                        const FetchOptions& options = {}, const Notification& notification = {});
-  // Stores pages from registered memory. One thread writes them to the nodes, in the order of the
-  // calls: a put to a node that hangs costs those behind it their time (kTimeout).
+  // Stores pages from registered memory, of the host or of one GPU. One thread writes them to the
+  // nodes, in the order of the calls: a put to a node that hangs costs those behind it their time
+  // (kTimeout). Pages of a GPU's memory are copied to the host's first, within the same time, and
+  // come in no order with others; the caller's work on the GPU that writes them has ended before
+  // the call, and none writes them until the ticket is released, which waits for copies that are
+  // late. kExhausted: as fetch(). kInvalid: memory of several kinds or GPUs; a fence.
   Result<Ticket> put(std::span<const PutRequest> requests, uint64_t timeout_us,
                      const Notification& notification = {});
+  // The same of a GPU's memory, behind the work that is on a stream of it now (null: its default
+  // one), and that must end within the same time. kInvalid: memory of the host; the stream is being
+  // captured. kUnavailable: the driver refuses it.
+  Result<Ticket> put_behind(cuda::Stream stream, std::span<const PutRequest> requests,
+                            uint64_t timeout_us, const Notification& notification = {});
   Result<Ticket> remove(std::span<const PageKey> keys, uint64_t timeout_us,
                         const Notification& notification = {});
 
@@ -123,8 +133,10 @@ class Farpage {
   Result<Ticket> read(SubmissionKind kind, uint64_t timeout_us, const Notification& notification,
                       const Fill& fill);
   template <typename Fill>
-  Result<Ticket> fetch_to_gpu(MemoryPlace place, uint64_t timeout_us,
-                              const Notification& notification, const Fill& fill);
+  Result<Ticket> move_on_gpu(SubmissionKind kind, MemoryPlace place, uint64_t timeout_us,
+                             const Notification& notification, const Fill& fill);
+  Result<Ticket> begin_put(std::span<const PutRequest> requests, const cuda::Stream* stream,
+                           uint64_t timeout_us, const Notification& notification);
   template <typename Fill>
   Result<void> hint(SubmissionKind kind, uint64_t until_ns, const Fill& fill);
   template <typename Fill>

@@ -122,7 +122,11 @@ std::shared_ptr<View> Client::any_view() const {
 }
 
 const Clock& Client::clock() const {
-  return fleet_->runtime().clock();
+  return runtime().clock();
+}
+
+Runtime& Client::runtime() const {
+  return fleet_->runtime();
 }
 const Capabilities& Client::capabilities() const {
   return fleet_->fabric().capabilities();
@@ -149,6 +153,9 @@ uint64_t Client::puts_acknowledged() const {
 }
 uint64_t Client::puts_failed() const {
   return fleet_->counters()->puts_failed();
+}
+void Client::count_puts_failed(uint64_t pages) {
+  fleet_->counters()->count_puts(0, pages);
 }
 
 bool Client::reachable() const {

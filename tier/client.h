@@ -126,6 +126,7 @@ class Client {
   Result<StatusReply> node_status(uint64_t deadline_ns);
 
   const Clock& clock() const;
+  Runtime& runtime() const;
   const Capabilities& capabilities() const;
   uint64_t page_bytes() const;      // the longest page that the nodes take
   uint64_t location_bytes() const;  // of memory, for the page tables
@@ -137,6 +138,8 @@ class Client {
   // Pages put so far.
   uint64_t puts_acknowledged() const;
   uint64_t puts_failed() const;
+  // Pages that should have been put, and of which their caller got nothing to put.
+  void count_puts_failed(uint64_t pages);
   // This client's counts and state: docs/metrics.md.
   void describe(MetricVisitor& visitor) const;
 

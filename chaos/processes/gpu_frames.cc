@@ -37,7 +37,8 @@ GpuFrames::GpuFrames(Client& client, std::shared_ptr<const cuda::GpuContext> con
       page_bytes_(page_bytes),
       failed_(std::move(failed)),
       bytes_(std::move(bytes)),
-      runners_(std::make_unique<GpuRunners>(client, RunnerOptions{},
+      writes_(client, RunnerOptions{}),
+      runners_(std::make_unique<GpuRunners>(client, writes_, RunnerOptions{},
                                             GpuOptions{.bounce_bytes = kBounceBytes})) {}
 
 Result<void> GpuFrames::start(size_t frames) {

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "client/gpu/gpu_runners.h"
 #include "client/runner/ticket.h"
+#include "client/runner/write_runner.h"
 #include "sim/page_frames.h"
 #include "tier/client.h"
 #include "transport/cuda/gpu_context.h"
@@ -51,6 +52,7 @@ class GpuFrames final : public DeviceFrames {
   cuda::PinnedMemory bytes_;  // that were read
   cuda::Stream stream_ = nullptr;
   uint64_t address_ = 0;
+  WriteRunner writes_;
   std::unique_ptr<GpuRunners> runners_;
   Region region_;
 };

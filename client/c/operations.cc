@@ -89,6 +89,18 @@ farpage_code_t submit(const Call& call, Answers answers, Begin&& begin) {
   });
 }
 
+// `begin` puts: (requests, notification) -> Result<Ticket>.
+template <typename Begin>
+farpage_code_t put(const Call& call, Begin&& begin) {
+  return submit(call, Answers::kResults, [&](auto& regions, auto& made, const auto& told) {
+    const auto* const pages = static_cast<const farpage_page_t*>(call.pages);
+    return c_api::read_put(pages, call.count, regions).and_then([&](auto&& batch) {
+      made.regions = std::move(batch.regions);
+      return begin(batch.requests, told);
+    });
+  });
+}
+
 // Of a fetch that was refused before its fence heard of it: what waits there finds no page ready.
 void clear_fence(const farpage_notification_t* notification) noexcept {
   c_api::guarded([&] {
@@ -123,11 +135,19 @@ farpage_code_t farpage_put(farpage_t* client, const farpage_page_t* pages, size_
                            uint64_t timeout_us, const farpage_notification_t* notification,
                            farpage_ticket_t** ticket) {
   const Call call = {client, pages, "pages", count, notification, ticket};
-  return submit(call, Answers::kResults, [&](auto& regions, auto& made, const auto& told) {
-    return c_api::read_put(pages, count, regions).and_then([&](auto&& batch) {
-      made.regions = std::move(batch.regions);
-      return client->tier->put(batch.requests, timeout_us, told);
-    });
+  return put(call, [&](const auto& requests, const auto& told) {
+    return client->tier->put(requests, timeout_us, told);
+  });
+}
+
+farpage_code_t farpage_put_behind(farpage_t* client, const farpage_page_t* pages, size_t count,
+                                  uint64_t timeout_us, void* stream,
+                                  const farpage_notification_t* notification,
+                                  farpage_ticket_t** ticket) {
+  const Call call = {client, pages, "pages", count, notification, ticket};
+  return put(call, [&](const auto& requests, const auto& told) {
+    return client->tier->put_behind(static_cast<farpage::cuda::Stream>(stream), requests,
+                                    timeout_us, told);
   });
 }
 

@@ -16,9 +16,10 @@ namespace {
 constexpr uint64_t kBlockBytes = 256 * kKiB;
 constexpr uint64_t kAlignment = 64;  // pages of whole cache lines lie without gaps
 constexpr size_t kMostPages = 64;    // in a portion
+constexpr uint64_t kPutShare = 4;    // puts have a fourth as many blocks as fetches
 
-// Nothing tells of a copy's end. After one was started, the thread keeps its core for so long, and
-// then looks now and then: seldom, if nobody waits for it any more.
+// Nothing tells of a copy's end, or of a stream's. After a copy was started, the thread keeps its
+// core for so long, and then looks now and then: seldom, if nobody waits for it any more.
 constexpr uint64_t kKeepCoreNs = 200 * kMicrosecond;
 constexpr uint64_t kLookNs = 20 * kMicrosecond;
 constexpr uint64_t kLateLookNs = kMillisecond;
@@ -26,17 +27,18 @@ constexpr uint64_t kStallNs = 5 * kSecond;  // until a warning says that copies 
 
 }  // namespace
 
-Result<GpuDriver> GpuDriver::open(Client& client,
+Result<GpuDriver> GpuDriver::open(Client& client, WriteRunner& writes,
                                   const std::shared_ptr<const cuda::GpuContext>& context,
                                   const GpuOptions& options) {
   const uint64_t page_bytes = round_up(client.page_bytes(), kAlignment);
   const uint64_t block_bytes = std::max(page_bytes, std::min(kBlockBytes, options.bounce_bytes));
-  const uint64_t blocks = options.bounce_bytes / block_bytes;
-  if (blocks == 0) {
+  const auto landing = static_cast<uint32_t>(options.bounce_bytes / block_bytes);
+  if (landing == 0) {
     return fail(Code::kInvalid, fmt::format("gpu.bounce_bytes is {}, and the nodes' pages have {}: "
                                             "make it at least as large as a page",
                                             options.bounce_bytes, page_bytes));
   }
+  const uint64_t blocks = landing + round_up(landing, kPutShare) / kPutShare;
   auto bounce = cuda::PinnedMemory::make(context, blocks * block_bytes);
   if (!bounce) {
     return fail(bounce.error().code,
@@ -49,36 +51,50 @@ Result<GpuDriver> GpuDriver::open(Client& client,
   auto lane = client.open_lane();
   if (!lane) return tl::unexpected(lane.error());
   lane->allow_interrupts();
-  if (blocks > Lane::kWindow) lane->reserve_fetches(static_cast<uint32_t>(blocks) - Lane::kWindow);
-  return GpuDriver(std::move(*bounce), std::move(*region), std::move(*copies), std::move(*lane),
-                   client.clock(), block_bytes);
+  if (landing > Lane::kWindow) lane->reserve_fetches(landing - Lane::kWindow);
+  return GpuDriver(client, writes, std::move(*bounce), std::move(*region), std::move(*copies),
+                   std::move(*lane), block_bytes, landing);
 }
 
-GpuDriver::GpuDriver(cuda::PinnedMemory bounce, Region region, cuda::CopyQueue copies, Lane lane,
-                     const Clock& clock, uint64_t block_bytes)
-    : bounce_(std::move(bounce)),
+GpuDriver::GpuDriver(Client& client, WriteRunner& writes, cuda::PinnedMemory bounce, Region region,
+                     cuda::CopyQueue copies, Lane lane, uint64_t block_bytes,
+                     uint32_t landing_blocks)
+    : client_(&client),
+      writes_(&writes),
+      bounce_(std::move(bounce)),
       region_(std::move(region)),
       copies_(std::move(copies)),
       lane_(std::move(lane)),
-      clock_(&clock),
+      clock_(&client.clock()),
       block_bytes_(block_bytes),
-      portions_(region_.bytes() / block_bytes) {
-  const auto blocks = static_cast<uint32_t>(portions_.size());
-  free_.reserve(blocks);
-  let_go_.reserve(blocks);
+      portions_(region_.bytes() / block_bytes),
+      landing_blocks_(landing_blocks),
+      landing_(0, landing_blocks),
+      leaving_(landing_blocks, static_cast<uint32_t>(portions_.size()) - landing_blocks),
+      puts_(std::make_shared<SubmissionPool>(
+          RunnerOptions{.queue_depth = portions_.size() - landing_blocks})) {
+  let_go_.reserve(portions_.size());
   batch_.reserve(kMostPages);
-  for (uint32_t block = blocks; block-- > 0;) {
-    portions_[block].reserve(kMostPages);
-    free_.push_back(block);
-  }
+  for (Portion& portion : portions_) portion.reserve(kMostPages);
 }
 
 std::optional<GpuDriver::Operation> GpuDriver::begin(Submission& submission,
                                                      const std::function<void()>&) {
-  submission.verdicts.resize(submission.requests.size());
   Operation operation;
-  operation.pages = static_cast<uint32_t>(submission.requests.size());
   operation.since_ns = clock_->now_ns();
+  if (submission.kind == SubmissionKind::kFetch) {
+    operation.pages = static_cast<uint32_t>(submission.requests.size());
+    submission.verdicts.resize(operation.pages);
+  } else if (submission.kind == SubmissionKind::kPut) {
+    operation.pages = static_cast<uint32_t>(submission.puts.size());
+    operation.put_number = ++put_count_;
+    if (operation.pages > 0) open_puts_.push_back(put_count_);
+    operation.may_begin = submission.behind == nullptr;
+    submission.results.assign(operation.pages, {});
+  } else {
+    operation.pages = 1;
+    operation.put_number = put_count_;
+  }
   return operation;
 }
 
@@ -87,11 +103,15 @@ bool GpuDriver::progress() {
   if (copies_.is_broken()) is_broken_->store(true, std::memory_order_relaxed);
   due_ns_ = kNever;
   is_awaited_ = false;
-  first_hungry_ = std::exchange(next_hungry_, UINT64_MAX);
+  awaits_streams_ = false;
+  landing_.begin_turn();
+  leaving_.begin_turn();
   const bool has_moved = lane_.progress();
   std::erase_if(let_go_, [this](uint32_t block) {
-    if (!portions_[block].fetch.released()) return false;
-    free_.push_back(block);
+    Portion& portion = portions_[block];
+    if (!portion.has_left_block()) return false;
+    portion.put = {};
+    (block < landing_blocks_ ? landing_ : leaving_).give_back(block);
     return true;
   });
   return has_moved;
@@ -99,19 +119,26 @@ bool GpuDriver::progress() {
 
 bool GpuDriver::go_on(Operation& operation, Submission& submission) {
   if (operation.released()) return false;
+  if (submission.kind == SubmissionKind::kFlush) return go_on_flush(operation, submission);
   Turn turn = {operation, submission};
   // A copy that has ended by the deadline is seen before the clock says that it has come.
   for (uint32_t block = operation.portions; block != kNone; block = portions_[block].next) {
     Portion& portion = portions_[block];
     if (portion.has_copies) portion.copies = copies_.poll(block);
   }
+  if (!operation.may_begin) operation.may_begin = can_copy_ && may_begin_put(submission);
   turn.now_ns = clock_->now_ns();
   if (copying_ > 0) look_at_stall(turn.now_ns);
+  const bool was_done = operation.done();
   for (uint32_t* link = &operation.portions; *link != kNone;) {
     const uint32_t block = *link;
     Portion& portion = portions_[block];
     end_copies(turn, portion);
-    take_landed(turn, portion, block);
+    if (turn.is_put()) {
+      take_results(turn, portion);
+    } else {
+      take_landed(turn, portion, block);
+    }
     if (turn.is_late()) decide_late(turn, portion);
     if (!portion.is_over()) {
       link = &portion.next;
@@ -122,14 +149,14 @@ bool GpuDriver::go_on(Operation& operation, Submission& submission) {
     turn.has_moved = true;
   }
   begin_portions(turn);
-  const bool is_hungry = operation.begun < operation.pages && operation.portions == kNone;
-  if (is_hungry != operation.is_hungry) hungry_ += is_hungry ? 1 : -1;
-  if (is_hungry && !operation.is_hungry) operation.hungry_number = ++hungry_count_;
-  operation.is_hungry = is_hungry;
-  if (is_hungry) next_hungry_ = std::min(next_hungry_, operation.hungry_number);
+  const bool is_begun = operation.begun == operation.pages || operation.portions != kNone;
+  blocks_of(turn).set_hungry(operation.hunger, operation.may_begin && !is_begun);
   if (!operation.done()) {
     is_awaited_ = true;
-    due_ns_ = std::min(due_ns_, submission.deadline_ns);
+    // Who writes a put's pages tells of their end, which is soon.
+    due_ns_ = std::min(due_ns_, turn.is_late() ? turn.now_ns + kLookNs : submission.deadline_ns);
+  } else if (turn.is_put() && !was_done) {
+    std::erase(open_puts_, operation.put_number);
   }
   return turn.has_moved;
 }
@@ -139,30 +166,30 @@ void GpuDriver::look_at_stall(uint64_t now_ns) {
   if (now_ns - started_ns_ < kStallNs) return;
   stalls_.warn(
       fmt::format("cuda:{} has not ended its copies for {} s: tickets whose pages they "
-                  "write, and the client's end, wait for it",
-                  copies_.context().device(), (now_ns - started_ns_) / kSecond));
+                  "use, and the client's end, wait for it",
+                  copies_.context()->device(), (now_ns - started_ns_) / kSecond));
 }
 
-// The fetch that has been without a block for longest comes first, then the others without one.
-bool GpuDriver::may_take(const Operation& operation) const {
-  const bool is_first = operation.is_hungry && operation.hungry_number == first_hungry_;
-  const uint32_t others = hungry_ - (operation.is_hungry ? 1 : 0);
-  return free_.size() > (is_first ? 0 : others);
+void GpuDriver::warn_of_failure() {
+  failures_.warn(fmt::format("pages were not copied to cuda:{0}, or from there: {1}",
+                             copies_.context()->device(), copies_.why()));
 }
 
 void GpuDriver::begin_portions(Turn& turn) {
   Operation& operation = turn.operation;
-  const auto decide_next = [&](Reason reason) { recompute(turn, operation.begun++, reason); };
+  const auto lose_next = [&](Loss loss) { lose(turn, operation.begun++, loss); };
   if (!can_copy_ && operation.begun < operation.pages) warn_of_failure();
   while (operation.begun < operation.pages) {
-    const PageRequest& next = turn.submission.requests[operation.begun];
     if (turn.is_late()) {
-      decide_next(Reason::kStalled);
+      lose_next(operation.may_begin ? Loss::kNoBlock : Loss::kStream);
     } else if (!can_copy_) {
-      decide_next(Reason::kUnreachable);
-    } else if (next.destination.bytes > block_bytes_) {
-      decide_next(Reason::kMiss);  // no node has pages of this length
-    } else if (may_take(operation)) {
+      lose_next(Loss::kGpu);
+    } else if (turn.on_gpu(operation.begun).bytes > block_bytes_) {
+      lose_next(Loss::kTooLong);  // no node has pages of this length
+    } else if (!operation.may_begin) {
+      awaits_streams_ = true;
+      return;
+    } else if (blocks_of(turn).may_take(operation.hunger)) {
       begin_portion(turn);
     } else {
       return;
@@ -173,84 +200,43 @@ void GpuDriver::begin_portions(Turn& turn) {
 void GpuDriver::begin_portion(Turn& turn) {
   Operation& operation = turn.operation;
   Submission& submission = turn.submission;
-  const uint32_t block = free_.back();
-  free_.pop_back();
+  const uint32_t block = blocks_of(turn).take();
   Portion& portion = portions_[block];
   portion.begin(operation.begun);
   uint64_t used = 0;
-  while (operation.begun < operation.pages && portion.requests.size() < kMostPages) {
-    PageRequest request = submission.requests[operation.begun];
-    const uint64_t bytes = request.destination.bytes;
-    if (bytes > block_bytes_ - used) break;
-    if (bytes > 0) request.destination = region_.slice(block * block_bytes_ + used, bytes);
-    portion.add(request);
-    used += round_up(bytes, kAlignment);
+  while (operation.begun < operation.pages && portion.pages.size() < kMostPages) {
+    const uint32_t page = operation.begun;
+    const Slice& on_gpu = turn.on_gpu(page);
+    if (on_gpu.bytes > block_bytes_ - used) break;
+    Slice in_block;
+    if (on_gpu.bytes > 0) in_block = region_.slice(block * block_bytes_ + used, on_gpu.bytes);
+    if (turn.is_put()) {
+      portion.add(PutRequest{submission.puts[page].key, in_block});
+      add_copy(in_block, on_gpu);
+    } else {
+      const PageRequest& request = submission.requests[page];
+      portion.add(PageRequest{request.key, request.min_version, in_block});
+    }
+    used += round_up(on_gpu.bytes, kAlignment);
     ++operation.begun;
   }
   portion.next = std::exchange(operation.portions, block);
-  portion.fetch =
-      lane_.fetch(portion.requests, portion.verdicts, submission.deadline_ns, submission.options);
+  if (turn.is_put()) {
+    start_copies(turn, portion, block);
+  } else {
+    portion.fetch =
+        lane_.fetch(portion.requests, portion.verdicts, submission.deadline_ns, submission.options);
+  }
   turn.has_moved = true;
 }
 
-void GpuDriver::end_copies(Turn& turn, Portion& portion) {
-  if (!portion.has_copies || portion.copies == cuda::BatchState::kUnderWay) return;
-  portion.has_copies = false;
-  --copying_;
-  turn.has_moved = true;
-  const bool has_failed = portion.copies == cuda::BatchState::kFailed;
-  if (has_failed) warn_of_failure();
-  for (uint32_t i = 0; i < portion.pages.size(); ++i) {
-    const uint32_t page = portion.first + i;
-    PageVerdict& given = turn.submission.verdicts[page];
-    given.place = Place::kReleased;  // of one that was late, too
-    if (portion.pages[i] != Portion::Page::kCopying) continue;
-    portion.pages[i] = Portion::Page::kOver;
-    if (has_failed) {
-      recompute(turn, page, Reason::kUnreachable);
-    } else if (turn.is_late()) {
-      recompute(turn, page, Reason::kStalled);
-    } else {
-      PageVerdict verdict = portion.verdicts[i];
-      verdict.landed = turn.submission.requests[page].destination.data;
-      decide(turn, page, verdict);
-    }
-  }
+void GpuDriver::add_copy(const Slice& in_block, const Slice& on_gpu) {
+  if (on_gpu.bytes == 0) return;
+  cuda::add_copy(batch_, {in_block.data, reinterpret_cast<uint64_t>(on_gpu.data), on_gpu.bytes});
 }
 
-void GpuDriver::warn_of_failure() {
-  failures_.warn(fmt::format("pages were not copied to cuda:{}: {}", copies_.context().device(),
-                             copies_.why()));
-}
-
-// Good pages wait while a batch of the portion is under way: the next one has them all.
-void GpuDriver::take_landed(Turn& turn, Portion& portion, uint32_t block) {
-  for (uint32_t i = 0; i < portion.pages.size(); ++i) {
-    const PageVerdict& landed = portion.verdicts[i];
-    if (portion.pages[i] != Portion::Page::kLanding || landed.verdict == Verdict::kPending) {
-      continue;
-    }
-    const uint32_t page = portion.first + i;
-    const Slice& to = turn.submission.requests[page].destination;
-    const bool is_copied = landed.verdict == Verdict::kReady && to.bytes > 0;
-    if (is_copied && !turn.is_late() && can_copy_) {
-      if (portion.has_copies) continue;
-      const Slice& from = portion.requests[i].destination;
-      cuda::add_copy(batch_, {from.data, reinterpret_cast<uint64_t>(to.data), to.bytes});
-      portion.pages[i] = Portion::Page::kCopying;
-      continue;
-    }
-    portion.pages[i] = Portion::Page::kOver;
-    if (is_copied) {
-      recompute(turn, page, turn.is_late() ? Reason::kStalled : Reason::kUnreachable);
-    } else {
-      PageVerdict verdict = landed;
-      verdict.place = Place::kReleased;  // whatever may still write to the block
-      decide(turn, page, verdict);
-    }
-  }
-  if (batch_.empty()) return;
-  copies_.start(block, batch_);
+void GpuDriver::start_copies(Turn& turn, Portion& portion, uint32_t block) {
+  copies_.start(block, turn.is_put() ? cuda::CopyTo::kHost : cuda::CopyTo::kDevice, batch_);
   batch_.clear();
   portion.has_copies = true;
   portion.copies = cuda::BatchState::kUnderWay;
@@ -259,34 +245,42 @@ void GpuDriver::take_landed(Turn& turn, Portion& portion, uint32_t block) {
   turn.has_moved = true;
 }
 
-// What is on its way to the device gets there all the same.
-void GpuDriver::decide_late(Turn& turn, Portion& portion) {
-  for (uint32_t i = 0; i < portion.pages.size(); ++i) {
-    const Portion::Page was = std::exchange(portion.pages[i], Portion::Page::kOver);
-    if (was == Portion::Page::kOver) continue;
-    recompute(turn, portion.first + i, Reason::kStalled,
-              was == Portion::Page::kCopying ? Place::kHeld : Place::kReleased);
+void GpuDriver::end_copies(Turn& turn, Portion& portion) {
+  if (!portion.has_copies || portion.copies == cuda::BatchState::kUnderWay) return;
+  portion.has_copies = false;
+  --copying_;
+  turn.has_moved = true;
+  if (portion.copies == cuda::BatchState::kFailed) warn_of_failure();
+  if (turn.is_put()) {
+    end_copies_from_gpu(turn, portion);
+  } else {
+    end_copies_to_gpu(turn, portion);
   }
 }
 
-void GpuDriver::recompute(Turn& turn, uint32_t page, Reason reason, Place place) {
-  PageVerdict verdict;
-  verdict.verdict = Verdict::kRecompute;
-  verdict.reason = reason;
-  verdict.place = place;
-  decide(turn, page, verdict);
+// What is on its way to or from the device goes on all the same. Who writes a put's pages to the
+// nodes says by the deadline what became of them.
+void GpuDriver::decide_late(Turn& turn, Portion& portion) {
+  for (uint32_t i = 0; i < portion.pages.size(); ++i) {
+    const Portion::Page was = portion.pages[i];
+    if (was == Portion::Page::kOver || (turn.is_put() && was == Portion::Page::kMoving)) continue;
+    portion.pages[i] = Portion::Page::kOver;
+    lose(turn, portion.first + i, Loss::kLate,
+         was == Portion::Page::kCopying ? Place::kHeld : Place::kReleased);
+  }
 }
 
-void GpuDriver::decide(Turn& turn, uint32_t page, const PageVerdict& verdict) {
-  PageVerdict& given = turn.submission.verdicts[page];
-  given = verdict;
-  given.took_ns = turn.now_ns - turn.operation.since_ns;
-  ++turn.operation.decided;
-  turn.has_moved = true;
+void GpuDriver::lose(Turn& turn, uint32_t page, Loss loss, Place place) {
+  if (turn.is_put()) {
+    lose_put(turn, page, loss);
+  } else {
+    lose_fetched(turn, page, loss, place);
+  }
 }
 
 void GpuDriver::finish(Submission& submission) {
-  count_told(submission, *counters_);
+  submission.behind.reset();  // here, where its context is current
+  if (submission.kind == SubmissionKind::kFetch) count_told(submission, *counters_);
 }
 
 void GpuDriver::wait_idle(const SubmissionPool& pool, uint32_t rings) {
@@ -296,13 +290,18 @@ void GpuDriver::wait_idle(const SubmissionPool& pool, uint32_t rings) {
 
 void GpuDriver::wait(uint64_t until_ns) {
   until_ns = std::min(until_ns, due_ns_);
-  if (copying_ > 0) {
+  // Nothing tells that a put has released its block, either.
+  const bool lends =
+      std::ranges::any_of(let_go_, [this](uint32_t block) { return block >= landing_blocks_; });
+  if (copying_ > 0 || lends || awaits_streams_) {
     const uint64_t now_ns = clock_->now_ns();
-    if (is_awaited_ && now_ns - started_ns_ < kKeepCoreNs) {
+    if (copying_ > 0 && is_awaited_ && now_ns - started_ns_ < kKeepCoreNs) {
       ::sched_yield();
       return;
     }
-    until_ns = std::min(until_ns, now_ns + (is_awaited_ ? kLookNs : kLateLookNs));
+    const bool is_urgent =
+        (copying_ > 0 && is_awaited_) || leaving_.are_wanted() || awaits_streams_;
+    until_ns = std::min(until_ns, now_ns + (is_urgent ? kLookNs : kLateLookNs));
   }
   lane_.wait(until_ns);
 }

@@ -10,9 +10,11 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "client/gpu/blocks.h"
 #include "client/gpu/gpu_options.h"
 #include "client/gpu/portion.h"
 #include "client/runner/fetch_runner.h"
+#include "client/runner/write_runner.h"
 #include "tier/client.h"
 #include "tier/stats/lane_counters.h"
 #include "transport/cuda/copy_queue.h"
@@ -20,34 +22,46 @@
 
 namespace farpage {
 
-// Fetches into memory of one GPU, over a lane. A page lands in bounce memory, pinned memory of the
-// host, where the lane checks it as any other; a page that is good is then copied to its
-// destination, while others are under way, and is `ready` once the copy has ended. The destination
-// of any other page is not touched, except by copies of a batch that failed, or by one that was
-// under way at the deadline: such a page is recompute(stalled), and held until that copy has ended.
+// Fetches into memory of one GPU, over a lane, and puts from there.
 //
-// A fetch goes through in portions of a block each. One that finds no block free waits for one; its
-// pages are recompute(stalled) when the deadline comes first.
+// A page of a fetch lands in bounce memory, pinned memory of the host, where the lane checks it as
+// any other; a page that is good is then copied to its destination, while others are under way, and
+// is `ready` once the copy has ended. The destination of any other page is not touched, except by
+// copies of a batch that failed, or by one that was under way at the deadline: such a page is
+// recompute(stalled), and held until that copy has ended.
+//
+// A page of a put is copied into bounce memory once the work has ended that the caller's stream
+// had, and put from there, as any other, once the copy has ended. The driver is asked for the end
+// of that work: a copy that waited on the device would have a block meanwhile, and others behind
+// it. If the deadline comes first, it is not put, and its source is held until the copy has
+// ended.
+//
+// An operation goes through in portions of a block each. One that finds no block free waits for
+// one; its pages are recompute(stalled), or not put, when the deadline comes first. Puts have
+// blocks of their own: a node that hangs keeps none from fetches.
 class GpuDriver {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  // Its portions are a list by the numbers of their blocks.
+  // Its portions are a list by the numbers of their blocks. A flush has one page, which is decided
+  // once the puts before it are done.
   struct Operation {
     uint32_t pages = 0;
     uint32_t begun = 0;    // pages that have had their portion, or need none any more
-    uint32_t decided = 0;  // pages that have their verdict
+    uint32_t decided = 0;  // pages that have their verdict or result
     uint32_t portions = kNone;
     uint64_t since_ns = 0;
-    bool is_hungry = false;      // without a portion, and with pages to begin
-    uint64_t hungry_number = 0;  // counts up, as they become so
+    Blocks::Hunger hunger;
+    bool may_begin = true;    // no stream is in the way
+    uint64_t put_number = 0;  // of a put; of a flush, of the last put before it
 
     bool done() const { return decided == pages; }
     bool released() const { return done() && portions == kNone; }
   };
 
-  // With bounce memory and a lane of its own. `context`: of the GPU.
-  static Result<GpuDriver> open(Client& client,
+  // With bounce memory and a lane of its own. `context`: of the GPU. `client` and `writes`, which
+  // puts what lies in the bounce memory, outlive it.
+  static Result<GpuDriver> open(Client& client, WriteRunner& writes,
                                 const std::shared_ptr<const cuda::GpuContext>& context,
                                 const GpuOptions& options);
 
@@ -59,36 +73,64 @@ class GpuDriver {
   void wait_idle(const SubmissionPool& pool, uint32_t rings);
   void interrupt() { lane_.interrupt(); }
 
+  const std::shared_ptr<const cuda::GpuContext>& context() const { return copies_.context(); }
   // Its GPU is lost to this client, as of a moment ago; any thread.
   bool is_broken() const { return is_broken_->load(std::memory_order_relaxed); }
   // Of fetches so far, as of a moment ago; any thread.
   VerdictCounts verdicts() const { return counters_->verdicts(); }
 
  private:
-  // One step of a fetch.
+  // One step of an operation.
   struct Turn {
     Operation& operation;
     Submission& submission;
     uint64_t now_ns = 0;
     bool has_moved = false;
 
+    bool is_put() const { return submission.kind == SubmissionKind::kPut; }
     bool is_late() const { return now_ns >= submission.deadline_ns; }
+    const Slice& on_gpu(uint32_t page) const {
+      return is_put() ? submission.puts[page].source : submission.requests[page].destination;
+    }
+  };
+  // Why a page does not come through.
+  enum class Loss : uint8_t {
+    kStream,   // has not come so far in time
+    kNoBlock,  // in time
+    kLate,
+    kGpu,
+    kTooLong,
   };
 
-  GpuDriver(cuda::PinnedMemory bounce, Region region, cuda::CopyQueue copies, Lane lane,
-            const Clock& clock, uint64_t block_bytes);
+  GpuDriver(Client& client, WriteRunner& writes, cuda::PinnedMemory bounce, Region region,
+            cuda::CopyQueue copies, Lane lane, uint64_t block_bytes, uint32_t landing_blocks);
 
-  bool may_take(const Operation& operation) const;
+  // gpu_driver.cc: of both.
+  Blocks& blocks_of(const Turn& turn) { return turn.is_put() ? leaving_ : landing_; }
   void begin_portions(Turn& turn);
   void begin_portion(Turn& turn);
+  void add_copy(const Slice& in_block, const Slice& on_gpu);
+  void start_copies(Turn& turn, Portion& portion, uint32_t block);
   void end_copies(Turn& turn, Portion& portion);
-  void take_landed(Turn& turn, Portion& portion, uint32_t block);
+  void decide_late(Turn& turn, Portion& portion);
+  void lose(Turn& turn, uint32_t page, Loss loss, Place place = Place::kReleased);
   void warn_of_failure();
   void look_at_stall(uint64_t now_ns);
-  void decide_late(Turn& turn, Portion& portion);
-  void recompute(Turn& turn, uint32_t page, Reason reason, Place place = Place::kReleased);
+  // gpu_fetches.cc
+  void take_landed(Turn& turn, Portion& portion, uint32_t block);
+  void end_copies_to_gpu(Turn& turn, Portion& portion);
+  void lose_fetched(Turn& turn, uint32_t page, Loss loss, Place place);
   void decide(Turn& turn, uint32_t page, const PageVerdict& verdict);
+  // gpu_puts.cc
+  bool may_begin_put(const Submission& submission);
+  bool go_on_flush(Operation& operation, Submission& submission);
+  void end_copies_from_gpu(Turn& turn, Portion& portion);
+  void put_from_block(Turn& turn, Portion& portion);
+  void take_results(Turn& turn, Portion& portion);
+  void lose_put(Turn& turn, uint32_t page, Loss loss);
 
+  Client* client_;
+  WriteRunner* writes_;
   cuda::PinnedMemory bounce_;
   Region region_;  // of it
   cuda::CopyQueue copies_;
@@ -96,18 +138,20 @@ class GpuDriver {
   const Clock* clock_;
   uint64_t block_bytes_;
   std::vector<Portion> portions_;  // one for each block; their fetches go before the lane
-  std::vector<uint32_t> free_;     // blocks
-  std::vector<uint32_t> let_go_;   // blocks whose fetch is over, and to which the lane may write
-  std::vector<cuda::Copy> batch_;  // that is about to be started
-  uint32_t hungry_ = 0;            // fetches; their numbers:
-  uint64_t hungry_count_ = 0;
-  uint64_t first_hungry_ = UINT64_MAX;  // the least of the last turn's
-  uint64_t next_hungry_ = UINT64_MAX;   // ... and of this one's
-  uint32_t copying_ = 0;                // portions
-  uint64_t due_ns_ = kNever;            // the first deadline of fetches that are not done
-  bool is_awaited_ = false;             // there are such
-  uint64_t started_ns_ = 0;             // when copies were started last
-  bool can_copy_ = false;               // by the last turn
+  uint32_t landing_blocks_;        // those of fetches come first
+  Blocks landing_;
+  Blocks leaving_;
+  std::shared_ptr<SubmissionPool> puts_;  // one for each block of these
+  std::vector<uint32_t> let_go_;          // blocks that the lane, or a put, may still use
+  std::vector<cuda::Copy> batch_;         // that is about to be started
+  uint64_t put_count_ = 0;
+  std::vector<uint64_t> open_puts_;  // numbers of those that are not done, rising
+  uint32_t copying_ = 0;             // portions
+  uint64_t due_ns_ = kNever;         // the first deadline of operations that are not done
+  bool is_awaited_ = false;          // there are such
+  uint64_t started_ns_ = 0;          // when copies were started last
+  bool can_copy_ = false;            // by the last turn
+  bool awaits_streams_ = false;      // some put does
   WarningLimiter failures_;
   WarningLimiter stalls_{10 * kSecond};
   std::unique_ptr<std::atomic<bool>> is_broken_ = std::make_unique<std::atomic<bool>>(false);

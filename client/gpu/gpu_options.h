@@ -9,13 +9,13 @@
 
 namespace farpage {
 
-// The table [gpu]: fetches into memory of GPUs.
+// The table [gpu]: fetches into memory of GPUs, and puts from there.
 struct GpuOptions {
   static constexpr uint64_t kLeastBounceBytes = 64 * kKiB;
   static constexpr uint64_t kMostBounceBytes = 64 * kGiB;
 
-  // Of pinned host memory for each GPU, where pages land before they are copied there. It is taken
-  // when memory of that GPU is first registered.
+  // Of pinned host memory for each GPU, where pages land before they are copied there. Puts have a
+  // fourth of it more. It is taken when memory of that GPU is first registered.
   uint64_t bounce_bytes = 32 * kMiB;
 
   Result<void> validate() const;

@@ -8,9 +8,13 @@
 
 namespace farpage {
 
-GpuRunners::GpuRunners(Client& client, const RunnerOptions& runner, const GpuOptions& options,
-                       std::string library)
-    : client_(client), runner_options_(runner), options_(options), library_(std::move(library)) {}
+GpuRunners::GpuRunners(Client& client, WriteRunner& writes, const RunnerOptions& runner,
+                       const GpuOptions& options, std::string library)
+    : client_(client),
+      writes_(writes),
+      runner_options_(runner),
+      options_(options),
+      library_(std::move(library)) {}
 
 Result<void> GpuRunners::start_driver() {
   if (driver_) return {};
@@ -28,6 +32,11 @@ Result<std::shared_ptr<StreamFence>> GpuRunners::make_fence(int device, uint32_t
   return StreamFence::make(*context, most_pages);
 }
 
+Result<std::shared_ptr<const cuda::RecordedEvent>> GpuRunners::record(int device,
+                                                                      cuda::Stream stream) {
+  return cuda::RecordedEvent::record(of(device)->driver().context(), stream);
+}
+
 Result<Region> GpuRunners::register_memory(uint64_t address, uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   if (auto started = start_driver(); !started) return tl::unexpected(started.error());
@@ -40,15 +49,15 @@ Result<Region> GpuRunners::register_memory(uint64_t address, uint64_t bytes) {
   }
   const auto number = static_cast<size_t>(device);
   if (owned_[number] == nullptr) {
-    auto runner = GpuRunner::start(client_, runner_options_, *context, options_);
+    auto runner = GpuRunner::start(client_, runner_options_, writes_, *context, options_);
     if (!runner) return tl::unexpected(runner.error());
     owned_[number] = std::move(*runner);
     runners_[number].store(owned_[number].get(), std::memory_order_release);
   }
   if (owned_[number]->driver().is_broken()) {
     return fail(Code::kUnavailable,
-                fmt::format("an error has ended this client's fetches into cuda:{}, and the log "
-                            "says which: open a new client for that GPU",
+                fmt::format("an error has ended this client's use of cuda:{}, and the log says "
+                            "which: open a new client for that GPU",
                             device));
   }
   const MemoryPlace place = {MemoryKind::kCuda, static_cast<int16_t>(device)};

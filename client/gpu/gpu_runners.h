@@ -14,26 +14,30 @@
 #include "client/gpu/stream_fence.h"
 #include "client/runner/runner_options.h"
 #include "tier/client.h"
+#include "transport/cuda/recorded_event.h"
 
 namespace farpage {
 
-// A client's threads for fetches into memory of GPUs: one for each GPU whose memory was registered.
-// CUDA's driver is loaded then, and not before. Any thread; the client outlives it.
+// A client's threads for fetches into memory of GPUs, and puts from there: one for each GPU whose
+// memory was registered. CUDA's driver is loaded then, and not before. Any thread; the client and
+// `writes` outlive it.
 class GpuRunners {
  public:
   // `library`: the driver.
-  GpuRunners(Client& client, const RunnerOptions& runner, const GpuOptions& options,
-             std::string library = "libcuda.so.1");
+  GpuRunners(Client& client, WriteRunner& writes, const RunnerOptions& runner,
+             const GpuOptions& options, std::string library = "libcuda.so.1");
 
   Result<Region> register_memory(uint64_t address, uint64_t bytes);
   Result<std::shared_ptr<StreamFence>> make_fence(int device, uint32_t most_pages);
+  // What is on a stream of a GPU whose memory was registered.
+  Result<std::shared_ptr<const cuda::RecordedEvent>> record(int device, cuda::Stream stream);
   // Null: no memory of that GPU was registered.
   GpuRunner* of(int device) const;
 
   template <typename Visit>
   void for_each(const Visit& visit) const {
     for (const auto& runner : runners_) {
-      if (const GpuRunner* made = runner.load(std::memory_order_acquire)) visit(*made);
+      if (GpuRunner* const made = runner.load(std::memory_order_acquire)) visit(*made);
     }
   }
 
@@ -43,6 +47,7 @@ class GpuRunners {
   Result<void> start_driver();
 
   Client& client_;
+  WriteRunner& writes_;
   const RunnerOptions runner_options_;
   const GpuOptions options_;
   const std::string library_;

@@ -35,7 +35,7 @@ class FetchRunner {
   // `client` outlives the runner.
   template <typename... Options>
   static Result<std::unique_ptr<FetchRunner>> start(Client& client, const RunnerOptions& runner,
-                                                    const Options&... options) {
+                                                    Options&&... options) {
     auto driver = Driver::open(client, options...);
     if (!driver) return tl::unexpected(driver.error());
     return std::unique_ptr<FetchRunner>(new FetchRunner(std::move(*driver), runner));

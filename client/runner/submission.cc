@@ -56,6 +56,7 @@ void Submission::reset() {
   state_.store(kFree, std::memory_order_relaxed);
   requests.clear();
   puts.clear();
+  behind.reset();
   keys.clear();
   accesses.clear();
   answers.clear();

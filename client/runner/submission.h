@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <string>
@@ -14,6 +15,9 @@
 
 namespace farpage {
 
+namespace cuda {
+class RecordedEvent;
+}
 class Completions;
 class Fence;
 
@@ -54,7 +58,8 @@ class Submission {
   std::vector<PageRequest> requests;  // of a fetch
   FetchOptions options;
   std::vector<PutRequest> puts;
-  std::vector<PageKey> keys;  // of all others
+  std::shared_ptr<const cuda::RecordedEvent> behind;  // puts of a GPU's memory begin; or null
+  std::vector<PageKey> keys;                          // of all others
   std::vector<ObservedAccess> accesses;
   uint64_t deadline_ns = 0;  // of an announcement: when it is withdrawn
   Notification notification;

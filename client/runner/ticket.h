@@ -14,7 +14,7 @@ namespace farpage {
 // An operation that was submitted. Move-only; one thread uses it at a time. It is *done* when every
 // page has its verdict or result, which is by its deadline, and *released* when no memory that the
 // caller has lent can be read or written for it any more, mostly at the same time. The destructor
-// waits until it is released: at the latest `read_window` after the deadline, and in memory of a
+// waits until it is released: at the latest `read_window` after the deadline, and of memory of a
 // GPU once that has ended its copies. It may outlive the Farpage that it came from. A
 // default-constructed one is done and released.
 class Ticket {

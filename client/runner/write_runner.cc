@@ -14,8 +14,10 @@ constexpr uint64_t kLateLookNs = kMillisecond;
 
 }  // namespace
 
-WriteRunner::WriteRunner(Client& client, Runtime& runtime, const RunnerOptions& options)
-    : client_(client), runtime_(runtime), pool_(std::make_shared<SubmissionPool>(options)) {
+WriteRunner::WriteRunner(Client& client, const RunnerOptions& options)
+    : client_(client),
+      runtime_(client.runtime()),
+      pool_(std::make_shared<SubmissionPool>(options)) {
   active_.reserve(options.queue_depth);
   writer_ = std::thread([this] { write_all(); });
   try {

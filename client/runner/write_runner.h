@@ -23,9 +23,9 @@ namespace farpage {
 // behind a blocked writer.
 class WriteRunner {
  public:
-  // `client` and `runtime`, the client's own, outlive it.
+  // `client` outlives it.
   // Throws std::system_error, if there is no thread to be had.
-  WriteRunner(Client& client, Runtime& runtime, const RunnerOptions& options);
+  WriteRunner(Client& client, const RunnerOptions& options);
   // Ends once every submission has been released: no submit() may come meanwhile.
   ~WriteRunner();
   WriteRunner(const WriteRunner&) = delete;

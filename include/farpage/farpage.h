@@ -229,14 +229,15 @@ FARPAGE_API uint64_t farpage_page_bytes(const farpage_t* client);
 // registered with this client already.
 FARPAGE_API farpage_code_t farpage_register(farpage_t* client, void* data, uint64_t bytes,
                                             farpage_region_t** region);
-// Registers memory of a GPU for pages to be fetched into, by the device's address: allocated, or
-// mapped piece by piece, under the device's primary context, as CUDA's runtime does. It stays so
-// until farpage_unregister() has succeeded or the client is closed. `data` of a page in it is that
-// address; all pages of a fetch lie in one GPU's memory or all in the host's, and a page that is
-// FARPAGE_READY may be used by work that is put on any stream from then on. No work on the GPU may
-// still use a page's memory when a fetch begins. The first region of each GPU makes a thread and
-// takes gpu.bounce_bytes of pinned host memory; the calling thread's current context stays as it
-// is.
+// Registers memory of a GPU for pages, by the device's address: allocated, or mapped piece by
+// piece, under the device's primary context, as CUDA's runtime does. It stays so until
+// farpage_unregister() has succeeded or the client is closed. `data` of a page in it is that
+// address; all pages of a fetch or a put lie in one GPU's memory or all in the host's. A page that
+// is FARPAGE_READY may be used by work that is put on any stream from then on. No work on the GPU
+// may still use a page's memory when a fetch begins, or write it when a put begins
+// (farpage_put_behind() waits for that work). The first region of each GPU makes a thread and takes
+// pinned host memory: gpu.bounce_bytes for fetches, and a fourth of that for puts. The calling
+// thread's current context stays as it is.
 // FARPAGE_NOT_FOUND, FARPAGE_UNAVAILABLE: no driver, an old one, no GPU. FARPAGE_INVALID: not whole
 // and of one GPU. FARPAGE_EXISTS: as farpage_register(). FARPAGE_EXHAUSTED: no memory can be
 // pinned, or node.max_lanes is reached.
@@ -300,8 +301,8 @@ FARPAGE_API farpage_code_t farpage_keys(const void* name_space, size_t name_spac
 // `count` is beyond 16,777,216; nothing was begun. FARPAGE_EXHAUSTED: free a ticket that is done.
 // Each has a place until farpage_ticket_free(), done or not: client.lanes times client.queue_depth
 // are for fetches and farpage_exists() together (with ahead.pages, queue_depth for fetches alone),
-// and queue_depth for puts and removes. farpage_leading() and farpage_flush() take one while they
-// block.
+// queue_depth for puts and removes, and queue_depth for fetches and puts of each GPU's memory.
+// farpage_leading() and farpage_flush() take one while they block.
 
 // Fetches pages into their memory: farpage_ticket_verdicts(). FARPAGE_INVALID: two of them would
 // land in the same bytes. The caller sees to it that no other operation under way uses those.
@@ -314,6 +315,16 @@ FARPAGE_API farpage_code_t farpage_put(farpage_t* client, const farpage_page_t* 
                                        uint64_t timeout_us,
                                        const farpage_notification_t* notification,
                                        farpage_ticket_t** ticket);
+// The same from a GPU's memory, behind the work that is on a stream of it now (a CUstream of its
+// primary context; null: its default one): the pages are what they are once that work has ended. It
+// must end within the timeout, too: a page that is not copied to the host by then is not stored
+// (FARPAGE_TIMEOUT). No later work may write them until the ticket is released.
+// FARPAGE_INVALID: memory of the host; the stream is being captured. FARPAGE_UNAVAILABLE: the
+// driver refuses the stream.
+FARPAGE_API farpage_code_t farpage_put_behind(farpage_t* client, const farpage_page_t* pages,
+                                              size_t count, uint64_t timeout_us, void* stream,
+                                              const farpage_notification_t* notification,
+                                              farpage_ticket_t** ticket);
 // Removes pages: farpage_ticket_removed().
 FARPAGE_API farpage_code_t farpage_remove(farpage_t* client, const farpage_key_t* keys,
                                           size_t count, uint64_t timeout_us,

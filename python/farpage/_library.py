@@ -55,6 +55,7 @@ _CALLS: dict[str, tuple[Any, ...]] = {
     "keys": (ctypes.c_int, ctypes.c_char_p, _size, ctypes.c_char_p, _size, _size, _pointer),
     "fetch": _operation,
     "put": _operation,
+    "put_behind": (ctypes.c_int, _pointer, _pointer, _size, _u64, _pointer, _pointer, _out),
     "remove": _operation,
     "exists": _operation,
     "announce": (ctypes.c_int, _pointer, _pointer, _size, _u64),

@@ -156,10 +156,6 @@ class Pages:
         self._array = array  # which keeps the memory while an operation begins
         self.place = place  # of pages that lie in one row, and may do so again
 
-    @property
-    def on_gpu(self) -> bool:
-        return self.region is not None and self.region.on_gpu
-
     def name(self, keys: NDArray[Any]) -> None:
         self.rows[:, KEY:DATA] = keys.view(numpy.uint64)
 

@@ -27,6 +27,7 @@ from farpage.fence import Fence, fetch_with, notification_of
 from farpage.gpu_memory import gpu_memory_of
 from farpage.keys import KeySpace, keys_of
 from farpage.loops import completions_here
+from farpage.streams import put_behind
 from farpage.ticket import Operation, Ticket, microseconds
 
 if TYPE_CHECKING:
@@ -208,10 +209,14 @@ class Client:
         return fetch_with(fence, stream, lambda: self._move(c.fetch, tickets.verdicts, keys, memory, min_version, timeout_s,
                                                             is_written=True, fence=fence))
 
-    def put(self, keys: Keys, memory: Any, *, timeout_s: float | None = TIMEOUT_S) -> Ticket:
+    def put(self, keys: Keys, memory: Any, *, timeout_s: float | None = TIMEOUT_S, stream: Any = None) -> Ticket:
         """Stores pages: `Ticket.wait()` gives an array of PUT_RESULT. Do not write to the memory
-        until then."""
-        return self._move(c.put, tickets.put_results, keys, memory, None, timeout_s, is_written=False)
+        until then, and to a GPU's not before the ticket is released. Pages of a GPU's memory are
+        what they are once the work has ended that is on `stream` now: of torch or CuPy, what has
+        `__cuda_stream__()`, or a CUstream as a number (0: the default one). Without a stream that
+        work has ended before the call. All pages lie in one GPU's memory, or all in the host's."""
+        call = c.put if stream is None else put_behind(stream)
+        return self._move(call, tickets.put_results, keys, memory, None, timeout_s, is_written=False)
 
     def exists(self, keys: Keys, *, timeout_s: float | None = TIMEOUT_S) -> Ticket:
         """Asks which pages are there: `Ticket.wait()` gives an array of VERDICT. A hint: a page may
@@ -292,10 +297,10 @@ class Client:
         already.
 
         A tensor on a GPU, or an object with a `__cuda_array_interface__` or a `__dlpack__()`, is
-        memory to fetch into, through `Region.pages()`: all pages of a fetch in one GPU's memory, or
-        all in the host's. No work on the GPU may still use their places when the fetch begins; once
-        they are ready, work on any stream may. NotFoundError, UnavailableError: no driver, an old
-        one, or no GPU."""
+        used through `Region.pages()`: all pages of a fetch or a put in one GPU's memory, or all in
+        the host's. No work on the GPU may still use their places when a fetch begins; once they are
+        ready, work on any stream may. NotFoundError, UnavailableError: no driver, an old one, or no
+        GPU."""
         self._opened()
         memory = gpu_memory_of(buffer)
         return self._regions.add(array_of(buffer)) if memory is None else self._regions.add_gpu(memory)
@@ -319,8 +324,6 @@ class Client:
             pages = self._regions.pages(operation.lent, memory, len(found), is_single)
             if is_written and pages.read_only and len(pages):
                 raise InvalidError("the memory is read-only: fetch into a writable buffer")
-            if not is_written and pages.on_gpu:
-                raise InvalidError("the memory is a GPU's: copy the pages to host memory, and put them from there")
             pages.name(found)
             if min_version is not None:
                 pages.rows[:, MIN_VERSION] = values_of("min_version", min_version, len(found), _VERSION)

@@ -9,22 +9,10 @@ from typing import Any, Callable
 from farpage._library import Notification, c, check
 from farpage.errors import InvalidError
 from farpage.loops import Completions, Watch
+from farpage.streams import stream_of
 from farpage.ticket import Ticket
 
 _MOST = (1 << 32) - 1
-
-
-def _stream_of(stream: Any) -> int:
-    """The CUstream of an integer, of a stream of torch's or CuPy's, or of what has
-    `__cuda_stream__()`."""
-    if hasattr(stream, "__cuda_stream__"):
-        stream = stream.__cuda_stream__()[1]
-    for name in ("cuda_stream", "ptr"):
-        stream = getattr(stream, name, stream)
-    try:
-        return operator.index(stream)
-    except TypeError:
-        raise InvalidError(f"a {type(stream).__name__} is no stream: give one of torch's or CuPy's, or its address") from None
 
 
 class Fence:
@@ -59,7 +47,7 @@ class Fence:
         `stream`: of torch or CuPy, what has `__cuda_stream__()`, or a CUstream as a number; 0 is
         the default one. UnavailableError: the driver refuses it. InvalidError: it is captured, and
         the library has no kernels."""
-        check(c.fence_wait(self, _stream_of(stream)))
+        check(c.fence_wait(self, stream_of(stream)))
 
     def clear(self) -> None:
         """No page is ready from now on: for a graph that is replayed without a fetch. BusyError: a
@@ -95,7 +83,7 @@ def fetch_with(fence: Any, stream: Any, begin: Callable[[], Ticket]) -> Ticket:
         raise InvalidError("the fence is closed: make another")
     fence._is_told = False
     try:
-        handle = None if stream is None else _stream_of(stream)
+        handle = None if stream is None else stream_of(stream)
         ticket = begin()
     except BaseException:
         if not fence._is_told:

@@ -7,7 +7,7 @@ namespace farpage::cuda {
 void add_copy(std::vector<Copy>& copies, const Copy& copy) {
   if (!copies.empty()) {
     Copy& last = copies.back();
-    if (last.from + last.bytes == copy.from && last.to + last.bytes == copy.to) {
+    if (last.host + last.bytes == copy.host && last.device + last.bytes == copy.device) {
       last.bytes += copy.bytes;
       return;
     }
@@ -21,7 +21,9 @@ Result<CopyQueue> CopyQueue::make(const std::shared_ptr<const GpuContext>& conte
   CopyQueue made(context);
   const CurrentContext current(*context);
   int result = current.result();
-  if (result == kSuccess) result = driver.make_stream(&made.stream_, kStreamNonBlocking);
+  for (Stream& stream : made.streams_) {
+    if (result == kSuccess) result = driver.make_stream(&stream, kStreamNonBlocking);
+  }
   while (result == kSuccess && made.batches_.size() < batches) {
     Batch batch;
     result = driver.make_event(&batch.event, kEventWithoutTiming);
@@ -37,7 +39,9 @@ CopyQueue::~CopyQueue() {
   const Driver& driver = context_->driver();
   const CurrentContext current(*context_);
   for (const Batch& batch : batches_) driver.destroy_event(batch.event);
-  if (stream_ != nullptr) driver.destroy_stream(stream_);
+  for (Stream stream : streams_) {
+    if (stream != nullptr) driver.destroy_stream(stream);
+  }
 }
 
 bool CopyQueue::take_thread() {
@@ -53,22 +57,31 @@ bool CopyQueue::take_thread() {
 
 // After a copy that was refused the others may be under way: the event tells of their end all the
 // same.
-void CopyQueue::start(uint32_t number, std::span<const Copy> copies) {
+void CopyQueue::start(uint32_t number, CopyTo to, std::span<const Copy> copies) {
   Batch& batch = batches_[number];
+  batch.to = to;
   batch.is_refused = batch.is_recorded = false;
   for (const Copy& copy : copies) {
-    const int result = context_->driver().copy_to_device(copy.to, copy.from, copy.bytes, stream_);
-    if (succeeds(result, "cuMemcpyHtoDAsync")) continue;
+    const char* const call = to == CopyTo::kDevice ? "cuMemcpyHtoDAsync" : "cuMemcpyDtoHAsync";
+    if (succeeds(enqueue(to, copy), call)) continue;
     batch.is_refused = true;
     break;
   }
   record(batch);
 }
 
+int CopyQueue::enqueue(CopyTo to, const Copy& copy) {
+  const Driver& driver = context_->driver();
+  if (to == CopyTo::kDevice) {
+    return driver.copy_to_device(copy.device, copy.host, copy.bytes, stream(to));
+  }
+  return driver.copy_to_host(copy.host, copy.device, copy.bytes, stream(to));
+}
+
 // Without the event nothing would tell of the end: it is recorded later then.
 void CopyQueue::record(Batch& batch) {
   if (is_broken_) return;
-  const int result = context_->driver().record_event(batch.event, stream_);
+  const int result = context_->driver().record_event(batch.event, stream(batch.to));
   batch.is_recorded = succeeds(result, "cuEventRecord");
 }
 
@@ -87,6 +100,11 @@ BatchState CopyQueue::poll(uint32_t number) {
     return batch.is_refused ? BatchState::kFailed : BatchState::kCopied;
   }
   return is_broken_ ? BatchState::kFailed : BatchState::kUnderWay;
+}
+
+bool CopyQueue::has_passed(Event event) {
+  const int result = context_->driver().event_done(event);
+  return result != kNotReady && succeeds(result, "cuEventQuery");
 }
 
 void CopyQueue::look_at_doubts(uint64_t now_ns) {

@@ -114,16 +114,65 @@ TEST_F(GpuInC, IsRegisteredOnce) {
   EXPECT_EQ(again, nullptr);
 }
 
-TEST_F(GpuInC, IsNoSourceOfPuts) {
-  const auto page = page_at(pool_, 1);
+TEST_F(GpuInC, IsPutFromBehindAStreamOrAtOnce) {
+  const cuda::Stream stream = make_stream();
+  for (const uint8_t number : {uint8_t{8}, uint8_t{9}}) {
+    const auto page = page_at(pool_, number);
+    farpage_ticket_t* ticket = nullptr;
+    fake_->hold(stream);
+    ASSERT_EQ(driver_.fill(pool_, number, kBytes, stream), kSuccess);
+    if (number == 8) {
+      ASSERT_EQ(farpage_put_behind(client_, &page, 1, kPatienceUs, stream, nullptr, &ticket),
+                FARPAGE_OK)
+          << farpage_last_error();
+      EXPECT_EQ(farpage_ticket_done(ticket), 0);
+      fake_->release(stream);
+    } else {
+      fake_->release(stream);
+      ASSERT_EQ(driver_.wait_for_stream(stream), kSuccess);
+      ASSERT_EQ(farpage_put(client_, &page, 1, kPatienceUs, nullptr, &ticket), FARPAGE_OK)
+          << farpage_last_error();
+    }
+    ASSERT_EQ(farpage_ticket_wait(ticket, kPatienceUs), FARPAGE_OK);
+    const farpage_put_result_t* results = nullptr;
+    size_t count = 0;
+    ASSERT_EQ(farpage_ticket_results(ticket, &results, &count), FARPAGE_OK);
+    EXPECT_EQ(results[0].code, FARPAGE_OK) << farpage_ticket_why(ticket);
+    farpage_ticket_free(ticket);
+
+    std::vector<uint8_t> landed(kBytes);
+    farpage_region_t* region = nullptr;
+    ASSERT_EQ(farpage_register(client_, landed.data(), kBytes, &region), FARPAGE_OK);
+    const auto to = page_at(reinterpret_cast<uint64_t>(landed.data()), number);
+    ASSERT_EQ(farpage_fetch(client_, &to, 1, kPatienceUs, nullptr, &ticket), FARPAGE_OK);
+    ASSERT_EQ(farpage_ticket_wait(ticket, kPatienceUs), FARPAGE_OK);
+    farpage_ticket_free(ticket);
+    EXPECT_EQ(landed, std::vector<uint8_t>(kBytes, number));
+    ASSERT_EQ(farpage_unregister(region), FARPAGE_OK);
+  }
+  destroy(stream);
+}
+
+TEST_F(GpuInC, IsBusyWhileAPutMayReadIt) {
+  const auto page = page_at(pool_, 7);
+  fake_->hold(nullptr);
   farpage_ticket_t* ticket = nullptr;
   ASSERT_EQ(farpage_put(client_, &page, 1, kPatienceUs, nullptr, &ticket), FARPAGE_OK);
-  ASSERT_EQ(farpage_ticket_wait(ticket, kPatienceUs), FARPAGE_OK);
-  const farpage_put_result_t* results = nullptr;
-  size_t count = 0;
-  ASSERT_EQ(farpage_ticket_results(ticket, &results, &count), FARPAGE_OK);
-  EXPECT_EQ(results[0].code, FARPAGE_INVALID);
+  EXPECT_EQ(farpage_unregister(region_), FARPAGE_BUSY);
+  fake_->release(nullptr);
+  ASSERT_EQ(farpage_ticket_wait_released(ticket, kPatienceUs), FARPAGE_OK);
+  EXPECT_EQ(farpage_unregister(region_), FARPAGE_OK);
   farpage_ticket_free(ticket);
+}
+
+TEST_F(GpuInC, RefusesPutsBehindAStreamOfWhatIsNotThere) {
+  const auto page = page_at(pool_ + 2 * kBytes, 1);
+  farpage_ticket_t* ticket = nullptr;
+  EXPECT_EQ(farpage_put_behind(client_, &page, 1, kPatienceUs, nullptr, nullptr, &ticket),
+            FARPAGE_INVALID);
+  EXPECT_THAT(farpage_last_error(), HasSubstr("lie in no region"));
+  EXPECT_EQ(farpage_put_behind(nullptr, &page, 1, kPatienceUs, nullptr, nullptr, &ticket),
+            FARPAGE_INVALID);
 }
 
 TEST_F(GpuInC, RefusesWhatIsMissing) {

@@ -68,6 +68,20 @@ class GpuClient : public FakeDriverTest {
     return requests;
   }
 
+  static std::vector<PutRequest> puts_from(const Region& region, size_t first_key = 0) {
+    std::vector<PutRequest> requests;
+    for (size_t i = 0; i < region.bytes() / kPageBytes; ++i) {
+      requests.push_back({key(first_key + i), region.slice(i * kPageBytes, kPageBytes)});
+    }
+    return requests;
+  }
+
+  // As work on the device does.
+  void write_on_gpu(const Region& region, size_t page, std::span<const std::byte> bytes) const {
+    EXPECT_EQ(fake_->nic_write(address_of(region, page), bytes.data(), bytes.size(),
+                               cuda::NicWrite::kOvertakes),
+              cuda::kSuccess);
+  }
   // What device work sees.
   std::vector<std::byte> on_gpu(uint64_t address, size_t bytes = kPageBytes) const {
     std::vector<std::byte> seen(bytes);

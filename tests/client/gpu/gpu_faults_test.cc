@@ -1,4 +1,4 @@
-// Fetches into memory of a GPU whose driver fails.
+// Fetches into memory of a GPU whose driver fails, and puts from there.
 
 #include <gmock/gmock.h>
 
@@ -40,6 +40,22 @@ class GpuFaults : public GpuClient {
     return second;
   }
   Ticket fetch() const { return tier_->fetch(fetches_to(region_), kTimeoutUs).value(); }
+  // To keys of their own.
+  Ticket put() const { return tier_->put(puts_from(region_, kPutKey), kTimeoutUs).value(); }
+  static bool are_all(const Ticket& ticket, Code code) {
+    ticket.wait();
+    return std::ranges::all_of(ticket.results(),
+                               [=](const PutResult& result) { return result.code == code; });
+  }
+  // What lies on the GPU has been put.
+  bool is_stored() {
+    const Pages landed(*tier_, kPages);
+    if (!are_ready(tier_->fetch(fetches(landed, kPutKey), kTimeoutUs).value())) return false;
+    for (size_t i = 0; i < kPages; ++i) {
+      if (!std::ranges::equal(landed.page(i), on_gpu(address_of(region_, i)))) return false;
+    }
+    return true;
+  }
   bool is_whole() const {
     for (size_t i = 0; i < kPages; ++i) {
       if (!has_page(region_, i, *sources_, i)) return false;
@@ -48,6 +64,7 @@ class GpuFaults : public GpuClient {
   }
 
   static constexpr size_t kPages = 4;
+  static constexpr size_t kPutKey = 100;
   std::optional<Pages> sources_;
   Region region_;
 };
@@ -160,6 +177,115 @@ TEST_F(GpuFaults, OfMemoryThatIsFreedMakeItsPagesUnreachable) {
                   Reason::kUnreachable));
   EXPECT_TRUE(are_ready(fetch()));
   EXPECT_TRUE(is_whole());
+  expect_broken(kInvalidValue, kInvalidValue, "out of range");
+}
+
+TEST_F(GpuFaults, OfACopyFromTheGpuFailThePutAndNoOther) {
+  ASSERT_TRUE(are_ready(fetch()));
+  fake_->fail_call("cuMemcpyDtoHAsync_v2", 1, kInvalidValue);
+  const Ticket refused = put();
+  EXPECT_TRUE(are_all(refused, Code::kUnavailable));
+  EXPECT_THAT(refused.why(),
+              testing::StartsWith("the page was not copied from cuda:0: cuMemcpyDtoHAsync: "
+                                  "CUDA_ERROR_INVALID_VALUE"));
+  EXPECT_TRUE(refused.wait_released(patience_ns()));
+  EXPECT_TRUE(are_all(put(), Code::kOk));
+  EXPECT_TRUE(is_stored());
+}
+
+// Some copies of the batch may be under way, and something has to tell of their end.
+TEST_F(GpuFaults, OfALaterCopyLendTheSourceUntilTheOthersHavePassed) {
+  auto scattered = puts_from(region_, kPutKey);
+  std::ranges::reverse(scattered);
+  fake_->hold(nullptr);
+  fake_->fail_call("cuMemcpyDtoHAsync_v2", 2, kInvalidValue);
+  const Ticket refused = tier_->put(scattered, kTimeoutUs).value();
+  until([this] { return fake_->live().operations == 2; });
+  EXPECT_FALSE(refused.released());
+  fake_->release(nullptr);
+  EXPECT_TRUE(are_all(refused, Code::kUnavailable));
+  EXPECT_TRUE(refused.wait_released(patience_ns()));
+}
+
+// Of 201, 214, 400 and 999 CUDA does not say whether they end the context.
+TEST_F(GpuFaults, OfAnEventOfAPutChangeNothing) {
+  ASSERT_TRUE(are_ready(fetch()));
+  for (const char* call : {"cuEventRecord", "cuEventQuery"}) {
+    for (const int result : {kSystemNotReady, 201, 214, 400, 999}) {
+      fake_->fail_call(call, 1, result);
+      EXPECT_TRUE(are_all(put(), Code::kOk)) << call << " " << result;
+      EXPECT_TRUE(is_stored()) << call << " " << result;
+    }
+  }
+}
+
+TEST_F(GpuFaults, ThatEndTheContextEndPutsFromTheGpuAndNoOthers) {
+  fake_->hold(nullptr);
+  const Ticket under_way = put();
+  until_copies_are_under_way();
+  fake_->break_context(context_, kIllegalAddress);
+  EXPECT_TRUE(are_all(under_way, Code::kUnavailable));
+  EXPECT_THAT(under_way.why(), testing::HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
+  EXPECT_TRUE(under_way.wait_released(patience_ns()));
+  EXPECT_TRUE(are_all(put(), Code::kUnavailable));
+  EXPECT_FALSE(tier_->put_behind(nullptr, puts_from(region_), kTimeoutUs));
+  put_all(*tier_, *sources_);
+  EXPECT_TRUE(tier_->flush(kTimeoutUs));
+  leave_everything();
+  forget_allocations();
+}
+
+TEST_F(GpuFaults, ThatEndTheContextEndPutsThatWaitForAStream) {
+  const cuda::Stream stream = make_stream();
+  fake_->hold(stream);
+  ASSERT_EQ(driver_.fill(address_of(region_), 1, kPageBytes, stream), kSuccess);
+  const Ticket waiting = tier_->put_behind(stream, puts_from(region_), kTimeoutUs).value();
+  fake_->break_context(context_, kIllegalAddress);
+  EXPECT_TRUE(are_all(waiting, Code::kUnavailable));
+  EXPECT_TRUE(waiting.wait_released(patience_ns()));
+  leave_everything();
+  forget_allocations();
+}
+
+TEST_F(GpuFaults, OfOneGpuLeavePutsFromTheOtherAlone) {
+  cuda::Context const second = open_over_two_gpus();
+  region_ = registered(kPages);
+  ASSERT_EQ(driver_.use_context(second), kSuccess);
+  const Region other = registered(kPages);
+  ASSERT_EQ(driver_.use_context(context_), kSuccess);
+  fake_->break_context(second, kIllegalAddress);
+  EXPECT_TRUE(are_all(tier_->put(puts_from(other), kTimeoutUs).value(), Code::kUnavailable));
+  EXPECT_TRUE(are_all(put(), Code::kOk));
+  EXPECT_TRUE(is_stored());
+  const std::array mixed = {PutRequest{key(0), region_.slice(0, kPageBytes)},
+                            PutRequest{key(1), other.slice(0, kPageBytes)}};
+  EXPECT_THAT(tier_->put(mixed, kTimeoutUs).error().message,
+              testing::HasSubstr("in memory of cuda:0 and in memory of cuda:1"));
+  leave_everything();
+  forget_allocations();
+}
+
+TEST_F(GpuFaults, OfAStreamOfAnotherGpuIsRefused) {
+  cuda::Context const second = open_over_two_gpus();
+  region_ = registered(kPages);
+  ASSERT_EQ(driver_.use_context(second), kSuccess);
+  const cuda::Stream stream = make_stream();
+  const auto refused = tier_->put_behind(stream, puts_from(region_, kPutKey), kTimeoutUs);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::kUnavailable);
+  expect_broken(cuda::kInvalidHandle, cuda::kInvalidHandle, "the stream is of another context");
+  destroy(stream);
+  ASSERT_EQ(driver_.release_context(1), kSuccess);
+  ASSERT_EQ(driver_.use_context(context_), kSuccess);
+  EXPECT_TRUE(are_all(put(), Code::kOk));
+}
+
+TEST_F(GpuFaults, OfMemoryThatIsFreedFailItsPuts) {
+  const Region freed = registered(kPages);
+  free_on_gpu(address_of(freed));
+  EXPECT_TRUE(are_all(tier_->put(puts_from(freed), kTimeoutUs).value(), Code::kUnavailable));
+  EXPECT_TRUE(are_all(put(), Code::kOk));
+  EXPECT_TRUE(is_stored());
   expect_broken(kInvalidValue, kInvalidValue, "out of range");
 }
 

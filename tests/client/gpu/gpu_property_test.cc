@@ -1,5 +1,5 @@
-// Seeded histories of fetches into a GPU's memory, over faults of the wire and of the driver, with
-// streams that are out of step. FARPAGE_SEEDS=100000 runs so many.
+// Seeded histories of fetches into a GPU's memory and of puts from there, over faults of the wire
+// and of the driver, with streams that are out of step. FARPAGE_SEEDS=100000 runs so many.
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,9 @@ constexpr uint64_t kKeys = 24;     // that have a page
 constexpr uint64_t kAllKeys = 32;  // that are asked for
 constexpr uint64_t kMostPages = 40;
 constexpr uint64_t kFetches = 6;
-constexpr uint64_t kGpuPages = kFetches * kMostPages;
+constexpr uint64_t kPuts = 4;
+constexpr uint64_t kOperations = kFetches + kPuts;
+constexpr uint64_t kGpuPages = kOperations * kMostPages;
 
 // Calls that fail once, on the way of registering or of fetching, and what with: of these results
 // some end the context.
@@ -37,6 +39,7 @@ constexpr std::array kCalls = {"cuDevicePrimaryCtxRetain",
                                "cuEventCreate",
                                "cuCtxSetCurrent",
                                "cuMemcpyHtoDAsync_v2",
+                               "cuMemcpyDtoHAsync_v2",
                                "cuEventRecord",
                                "cuEventQuery"};
 constexpr std::array kResults = {
@@ -50,6 +53,9 @@ struct Totals {
   uint64_t refused = 0;  // registrations
   uint64_t ended = 0;    // contexts
   uint64_t untouched = 0;
+  uint64_t put = 0;      // pages
+  uint64_t not_put = 0;  // ... of which there is none, either
+  uint64_t lent = 0;     // puts that were done and not released
 };
 
 // A fence whose words nobody waits at.
@@ -76,6 +82,9 @@ class GpuHistories : public FakeDriverTest {
       return faulty;
     };
     connection_ = Connection::open(options, wrap).value();
+    landed_region_ =
+        connection_->client().register_memory({landed_.data(), landed_.size()}).value();
+    lane_.emplace(connection_->client().open_lane().value());
     put_pages();
     fault::FaultPlan plan;
     plan.of(fault::FaultKind::kFlippedPayload) = 0.02;
@@ -87,7 +96,11 @@ class GpuHistories : public FakeDriverTest {
     plan.late_max_ns = 2 * kMillisecond;
     faults_->set_plan(plan);
   }
-  ~GpuHistories() override { connection_.reset(); }
+  ~GpuHistories() override {
+    lane_.reset();
+    landed_region_ = {};
+    connection_.reset();
+  }
 
   void put_pages() {
     std::vector<std::byte> memory(kPageBytes);
@@ -109,6 +122,12 @@ class GpuHistories : public FakeDriverTest {
     std::shared_ptr<FencedMemory> fenced;
   };
 
+  static uint64_t timeout(Random& random) {
+    constexpr std::array kTimeoutsNs = {uint64_t{0}, 200 * kMicrosecond, 2 * kMillisecond,
+                                        20 * kSecond, 20 * kSecond};
+    return kTimeoutsNs[random.below(kTimeoutsNs.size())];
+  }
+
   Begun fetch(Random& random, GpuRunner& runner, const Region& region, uint64_t first) {
     Begun begun;
     const uint64_t pages = 1 + random.below(kMostPages);
@@ -117,9 +136,7 @@ class GpuHistories : public FakeDriverTest {
       begun.requests.push_back(
           {key(begun.keys.back()), 0, region.slice((first + i) * kPageBytes, kPageBytes)});
     }
-    constexpr std::array kTimeoutsNs = {uint64_t{0}, 200 * kMicrosecond, 2 * kMillisecond,
-                                        20 * kSecond, 20 * kSecond};
-    begun.timeout_ns = kTimeoutsNs[random.below(kTimeoutsNs.size())];
+    begun.timeout_ns = timeout(random);
     Submission* submission = runner.pool()->take();
     submission->kind = SubmissionKind::kFetch;
     submission->requests = begun.requests;
@@ -130,6 +147,82 @@ class GpuHistories : public FakeDriverTest {
     begun.ticket = Ticket(runner.pool(), *submission);
     runner.submit(*submission);
     return begun;
+  }
+
+  // From the region's pages from the first one on, to keys of its own.
+  struct BegunPut {
+    Ticket ticket;
+    std::vector<PutRequest> requests;
+    uint64_t first_key = 0;
+  };
+
+  BegunPut put(Random& random, GpuRunner& runner, const Region& region, uint64_t first) {
+    BegunPut begun;
+    begun.first_key = next_key_;
+    const uint64_t pages = 1 + random.below(kMostPages);
+    next_key_ += pages;
+    std::vector<std::byte> page(kPageBytes);
+    const bool is_scattered = random.below(2) == 0;
+    for (uint64_t i = 0; i < pages; ++i) {
+      const uint64_t place = first + (is_scattered ? pages - 1 - i : i);
+      const uint64_t number = begun.first_key + i;
+      begun.requests.push_back({key(number), region.slice(place * kPageBytes, kPageBytes)});
+      fill_page(page, key(number), number);
+      write(begun.requests.back(), page);
+    }
+    Submission* submission = runner.pool()->take();
+    submission->kind = SubmissionKind::kPut;
+    submission->puts = begun.requests;
+    submission->deadline_ns = connection_->client().clock().now_ns() + timeout(random);
+    begun.ticket = Ticket(runner.pool(), *submission);
+    runner.submit(*submission);
+    return begun;
+  }
+
+  // What its pages are is the fetches' business, as a GPU that is lost takes no more.
+  void write(const PutRequest& request, std::span<const std::byte> bytes) const {
+    const int result = fake_->nic_write(reinterpret_cast<uint64_t>(request.source.data),
+                                        bytes.data(), bytes.size(), cuda::NicWrite::kOvertakes);
+    EXPECT_EQ(result, cuda::kSuccess);
+  }
+
+  // From its release on its source may be anything.
+  void end_put(const BegunPut& begun) {
+    begun.ticket.wait();
+    totals_.lent += !begun.ticket.released();
+    EXPECT_TRUE(begun.ticket.wait_released(kNever));
+    const std::vector<std::byte> other(kPageBytes, std::byte{0xEE});
+    for (const PutRequest& request : begun.requests) write(request, other);
+  }
+
+  // A page that was put is there; of others there is nothing, or the page.
+  void expect_stored(const BegunPut& begun) {
+    ASSERT_EQ(begun.ticket.results().size(), begun.requests.size());
+    bool all_are_put = true;
+    for (size_t i = 0; i < begun.requests.size(); ++i) {
+      const uint64_t number = begun.first_key + i;
+      const bool is_put = begun.ticket.results()[i].code == Code::kOk;
+      all_are_put &= is_put;
+      const PageVerdict found = fetch_to_host(number);
+      if (found.verdict == Verdict::kReady) {
+        EXPECT_TRUE(is_page(landed_, number)) << "a wrong page was put";
+      }
+      EXPECT_TRUE(!is_put || found.verdict == Verdict::kReady);
+      totals_.put += is_put;
+      totals_.not_put += found.reason == Reason::kMiss;
+    }
+    EXPECT_EQ(begun.ticket.why().empty(), all_are_put);
+  }
+  // Until it is ready or a miss: a fault of the wire may come between.
+  PageVerdict fetch_to_host(uint64_t number) {
+    const PageRequest request = {key(number), 0, landed_region_.slice(0, kPageBytes)};
+    PageVerdict verdict;
+    while (true) {
+      const uint64_t deadline_ns = connection_->client().clock().now_ns() + 20 * kSecond;
+      Fetch fetch = lane_->fetch({&request, 1}, {&verdict, 1}, deadline_ns, {});
+      fetch.wait();
+      if (verdict.verdict == Verdict::kReady || verdict.reason == Reason::kMiss) return verdict;
+    }
   }
 
   std::vector<std::byte> peek(const PageRequest& request) const {
@@ -200,11 +293,12 @@ class GpuHistories : public FakeDriverTest {
     };
     if (random.below(3) == 0) fail_something();
     {
-      GpuRunners gpus(connection_->client(), {.queue_depth = kFetches},
+      WriteRunner writes(connection_->client(), connection_->runtime(), {});
+      GpuRunners gpus(connection_->client(), writes, {.queue_depth = kOperations},
                       {.bounce_bytes = 64 * kKiB});
       const auto region = gpus.register_memory(memory, kGpuPages * kPageBytes);
       if (region) {
-        fetch_some(random, *gpus.of(0), *region, fail_something);
+        move_some(random, *gpus.of(0), *region, fail_something);
       } else {
         EXPECT_FALSE(region.error().message.empty());
         ++totals_.refused;
@@ -224,11 +318,17 @@ class GpuHistories : public FakeDriverTest {
   }
 
   template <typename Fail>
-  void fetch_some(Random& random, GpuRunner& runner, const Region& region, const Fail& fail) {
+  void move_some(Random& random, GpuRunner& runner, const Region& region, const Fail& fail) {
     std::vector<Begun> all;
-    for (uint64_t i = 0; i < kFetches; ++i) {
+    std::vector<BegunPut> puts;
+    for (uint64_t i = 0; i < kOperations; ++i) {
       if (random.below(4) == 0) fake_->hold(nullptr);
       if (random.below(6) == 0) fail();
+      const bool is_put = all.size() == kFetches || (puts.size() < kPuts && random.below(2) == 0);
+      if (is_put) {
+        puts.push_back(put(random, runner, region, i * kMostPages));
+        continue;
+      }
       all.push_back(fetch(random, runner, region, i * kMostPages));
       if (random.below(2) == 0) {
         if (all.back().timeout_ns >= kSecond) fake_->release(nullptr);
@@ -236,10 +336,23 @@ class GpuHistories : public FakeDriverTest {
       }
     }
     fake_->release(nullptr);
+    for (const BegunPut& begun : puts) end_put(begun);
     for (const Begun& begun : all) expect_promise(begun);
     for (const Begun& begun : all) EXPECT_TRUE(begun.ticket.wait_released(kNever));
     const auto released = contents(all);
     EXPECT_EQ(contents(all), released) << "something was written behind the release";
+    for (const BegunPut& begun : puts) expect_stored(begun);
+    remove_all(puts);
+  }
+
+  // There is room for the next history's.
+  void remove_all(const std::vector<BegunPut>& puts) {
+    std::vector<PageKey> keys;
+    for (const BegunPut& begun : puts) {
+      for (const PutRequest& request : begun.requests) keys.push_back(request.key);
+    }
+    Client& client = connection_->client();
+    EXPECT_TRUE(client.remove(keys, client.clock().now_ns() + 20 * kSecond).wait());
   }
 
   // A lane waits for so long until it gives up what a fault has delayed.
@@ -252,6 +365,10 @@ class GpuHistories : public FakeDriverTest {
   Cluster cluster_{Path::kShm, with_short_reads()};
   fault::FaultFabric* faults_ = nullptr;
   std::unique_ptr<Connection> connection_;
+  std::optional<Lane> lane_;  // into the host's memory
+  std::vector<std::byte> landed_ = std::vector<std::byte>(kPageBytes);
+  Region landed_region_;
+  uint64_t next_key_ = kAllKeys;  // of puts
   Totals totals_;
 };
 
@@ -263,8 +380,9 @@ TEST_F(GpuHistories, KeepThePromise) {
   }
   leave_everything();  // which run() has looked at
   if (seeds.chosen) return;
-  for (const uint64_t seen : {totals_.ready, totals_.recompute, totals_.held, totals_.refused,
-                              totals_.ended, totals_.untouched}) {
+  for (const uint64_t seen :
+       {totals_.ready, totals_.recompute, totals_.held, totals_.refused, totals_.ended,
+        totals_.untouched, totals_.put, totals_.not_put, totals_.lent}) {
     EXPECT_GT(seen, 0u);
   }
   const auto injected = [this](fault::FaultKind kind) { return faults_->injected().of(kind); };

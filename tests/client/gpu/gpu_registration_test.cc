@@ -59,7 +59,7 @@ TEST_F(GpuRegistration, TakesThreadAndMemoryOnceForEachGpu) {
   const Region first = tier_->register_gpu_memory(address, 2 * kPageBytes).value();
   const cuda::FakeCounts after = fake_->live();
   EXPECT_EQ(after.host_ranges, before.host_ranges + 1);
-  EXPECT_EQ(after.streams, before.streams + 1);
+  EXPECT_EQ(after.streams, before.streams + 2);  // to the device, and from there
   const Region second =
       tier_->register_gpu_memory(address + 2 * kPageBytes, 2 * kPageBytes).value();
   EXPECT_EQ(fake_->live(), after);
@@ -164,12 +164,15 @@ TEST_F(GpuRegistration, NeedsBounceMemoryForAPage) {
 }
 
 TEST_F(GpuRegistration, WithoutADriverIsASentence) {
-  GpuRunners gpus(tier_->client(), {}, {}, "libfarpage_no_such_driver.so.1");
+  const auto connection = Connection::open(embedded()).value();
+  Client& client = connection->client();
+  WriteRunner writes(client, connection->runtime(), {});
+  GpuRunners gpus(client, writes, {}, {}, "libfarpage_no_such_driver.so.1");
   const auto refused = gpus.register_memory(4096, 64);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, Code::kNotFound);
   EXPECT_THAT(refused.error().message, HasSubstr("install NVIDIA's driver"));
-  GpuRunners old(tier_->client(), {}, {}, "libc.so.6");
+  GpuRunners old(client, writes, {}, {}, "libc.so.6");
   EXPECT_THAT(old.register_memory(4096, 64).error().message, HasSubstr("has no cuInit"));
 }
 

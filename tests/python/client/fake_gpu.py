@@ -6,7 +6,8 @@ import os
 import numpy
 
 PAGE_BYTES = 65536
-FAIL_CALL, PEEK = 2, 7  # of the fake's strings
+FAIL_CALL, HOLD, RELEASE, NIC_WRITE, PEEK = 2, 4, 5, 6, 7  # of the fake's strings
+OVERTAKES = 1  # what device work sees at once
 
 
 class FakeGpu:
@@ -19,6 +20,9 @@ class FakeGpu:
         self._peek = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t)(peek)
         fail = self.driver.farpage_fake_cuda()[FAIL_CALL]
         self._fail = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int, ctypes.c_int)(fail)
+        strings = self.driver.farpage_fake_cuda()
+        self.hold, self.release = (ctypes.CFUNCTYPE(None, ctypes.c_void_p)(strings[i]) for i in (HOLD, RELEASE))
+        self._write = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)(strings[NIC_WRITE])
         context = ctypes.c_void_p()
         self.call("cuInit", 0)
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
@@ -49,6 +53,9 @@ class FakeGpu:
 
     def free(self, address):
         self.call("cuMemFree_v2", ctypes.c_uint64(address))
+
+    def write(self, address, source):
+        assert self._write(address, source.ctypes.data, source.nbytes, OVERTAKES) == 0
 
     def seen(self, address, length):
         bytes_seen = numpy.zeros(length, numpy.uint8)

@@ -122,10 +122,56 @@ class GpuTest(ClientCase):
         begun, decided = seen[:16].view("u8")
         return int(seen[64:].view("u4")[0]), bool(begun == decided)
 
-    def test_it_is_no_source_of_puts(self):
-        with self.client.register(Array(self.address, (PAGE_BYTES,))) as region:
-            with self.assertRaisesRegex(farpage.InvalidError, "is a GPU's: copy the pages to host memory"):
-                self.client.put(keys(0, 1), region.pages([0], PAGE_BYTES))
+    def is_put(self, ticket):
+        """On a busy machine the connection to the node may be lost: then not."""
+        codes = set(ticket.wait()["code"])
+        ticket.wait_released()
+        self.assertLessEqual(codes, {farpage.Code.OK, farpage.Code.UNAVAILABLE, farpage.Code.TIMEOUT})
+        self.assertEqual(codes == {farpage.Code.OK}, ticket.why() == "")
+        return codes == {farpage.Code.OK}
+
+    def test_pages_are_put_from_it(self):
+        source = contents(0, 3)
+        self.gpu.write(self.address, source)
+        with self.client.register(Array(self.address, (4, PAGE_BYTES))) as region:
+            while not self.is_put(self.client.put(keys(0, 3), region.pages([0, PAGE_BYTES, 2 * PAGE_BYTES], PAGE_BYTES))):
+                pass
+        landed = numpy.zeros_like(source)
+        self.fetch(keys(0, 3), landed)
+        numpy.testing.assert_array_equal(landed, source)
+
+    def test_a_put_waits_for_the_work_of_a_stream(self):
+        source = contents(5, 1)
+        stream = self.gpu.make_stream()
+        other = self.gpu.allocate(PAGE_BYTES)
+        self.addCleanup(self.gpu.free, other)
+        self.gpu.write(other, source)
+        with self.client.register(Array(self.address, (4, PAGE_BYTES))) as region:
+            page = region.pages([0], PAGE_BYTES)
+            self.gpu.hold(stream)
+            self.gpu.copy(self.address, other, PAGE_BYTES, stream)
+            late = self.client.put(keys(5, 1), page, stream=types.SimpleNamespace(cuda_stream=stream), timeout_s=0.02)
+            self.assertEqual(list(late.wait()["code"]), [farpage.Code.TIMEOUT])
+            self.assertIn("the stream of cuda:0 had not come so far", late.why())
+            late.wait_released()
+            while True:
+                ticket = self.client.put(keys(5, 1), page, stream=stream)
+                self.assertFalse(ticket.done)
+                self.gpu.release(stream)
+                if self.is_put(ticket):
+                    break
+                self.gpu.hold(stream)
+                self.gpu.copy(self.address, other, PAGE_BYTES, stream)
+        landed = numpy.zeros_like(source)
+        self.fetch(keys(5, 1), landed)
+        numpy.testing.assert_array_equal(landed, source)
+
+    def test_what_is_wrong_with_a_put_is_named(self):
+        with self.client.register(Array(self.address, (4, PAGE_BYTES))) as region:
+            for memory, stream, sentence in ((region.pages([0], PAGE_BYTES), "s", "a str is no stream"),
+                                             (numpy.zeros((1, 64), numpy.uint8), 0, "the pages are in host memory")):
+                with self.subTest(sentence), self.assertRaisesRegex(farpage.InvalidError, sentence):
+                    self.client.put(keys(0, 1), memory, stream=stream)
 
     def test_what_is_wrong_is_named(self):
         for changes, words in (

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/transport/cuda/fake/fake_fixture.h"
+#include "transport/cuda/recorded_event.h"
 
 namespace farpage::cuda {
 namespace {
@@ -38,7 +39,7 @@ class CopyQueueOverFake : public FakeDriverTest {
 
   void start() {
     const Copy copy = {from_, to_, kBytes};
-    queue_->start(0, {&copy, 1});
+    queue_->start(0, CopyTo::kDevice, {&copy, 1});
   }
   BatchState poll_and_fail(int result) {
     fake_->fail_call("cuEventQuery", 1, result);
@@ -154,6 +155,45 @@ TEST_F(CopyQueueOverFake, AThreadThatWasRefusedIsTakenLater) {
   EXPECT_THAT(other.why(), testing::HasSubstr("cuCtxSetCurrent"));
   EXPECT_TRUE(other.take_thread());
   EXPECT_FALSE(other.is_broken());
+}
+
+TEST_F(CopyQueueOverFake, ABatchBringsBytesToTheHost) {
+  start();
+  EXPECT_EQ(end_of_batch(), BatchState::kCopied);
+  std::fill_n(from_, kBytes, std::byte{0});
+  const Copy back = {from_, to_, kBytes};
+  fake_->hold(nullptr);
+  queue_->start(0, CopyTo::kHost, {&back, 1});
+  EXPECT_EQ(queue_->poll(0), BatchState::kUnderWay);
+  fake_->release(nullptr);
+  EXPECT_EQ(end_of_batch(), BatchState::kCopied);
+  EXPECT_TRUE(std::all_of(from_, from_ + kBytes, [](std::byte b) { return b == std::byte{0x3C}; }));
+}
+
+TEST_F(CopyQueueOverFake, ACopyToTheHostThatIsRefusedFailsItsBatch) {
+  fake_->fail_call("cuMemcpyDtoHAsync_v2", 1, kInvalidValue);
+  const Copy back = {from_, to_, kBytes};
+  queue_->start(0, CopyTo::kHost, {&back, 1});
+  EXPECT_EQ(end_of_batch(), BatchState::kFailed);
+  EXPECT_FALSE(queue_->is_broken());
+  EXPECT_THAT(queue_->why(), testing::HasSubstr("cuMemcpyDtoHAsync"));
+}
+
+TEST_F(CopyQueueOverFake, AStreamIsLookedAtByItsEvent) {
+  const Stream stream = make_stream();
+  fake_->hold(stream);
+  ASSERT_EQ(driver_.fill(to_, 1, kBytes, stream), kSuccess);
+  {
+    const auto recorded = RecordedEvent::record(queue_->context(), stream).value();
+    EXPECT_FALSE(queue_->has_passed(recorded->get()));
+    fake_->fail_call("cuEventQuery", 1, 999);  // nobody knows
+    EXPECT_FALSE(queue_->has_passed(recorded->get()));
+    EXPECT_FALSE(queue_->is_broken());
+    fake_->release(stream);
+    EXPECT_EQ(driver_.wait_for_stream(stream), kSuccess);
+    EXPECT_TRUE(queue_->has_passed(recorded->get()));
+  }
+  destroy(stream);
 }
 
 }  // namespace

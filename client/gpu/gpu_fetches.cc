@@ -1,0 +1,72 @@
+// Of GpuDriver: what fetches alone do.
+
+#include "client/gpu/gpu_driver.h"
+
+namespace farpage {
+
+// Good pages wait while a batch of the portion is under way: the next one has them all.
+void GpuDriver::take_landed(Turn& turn, Portion& portion, uint32_t block) {
+  for (uint32_t i = 0; i < portion.pages.size(); ++i) {
+    const PageVerdict& landed = portion.verdicts[i];
+    if (portion.pages[i] != Portion::Page::kMoving || landed.verdict == Verdict::kPending) {
+      continue;
+    }
+    const uint32_t page = portion.first + i;
+    const Slice& to = turn.submission.requests[page].destination;
+    const bool is_copied = landed.verdict == Verdict::kReady && to.bytes > 0;
+    if (is_copied && !turn.is_late() && can_copy_) {
+      if (portion.has_copies) continue;
+      add_copy(portion.requests[i].destination, to);
+      portion.pages[i] = Portion::Page::kCopying;
+      continue;
+    }
+    portion.pages[i] = Portion::Page::kOver;
+    if (is_copied) {
+      lose(turn, page, turn.is_late() ? Loss::kLate : Loss::kGpu);
+    } else {
+      PageVerdict verdict = landed;
+      verdict.place = Place::kReleased;  // whatever may still write to the block
+      decide(turn, page, verdict);
+    }
+  }
+  if (!batch_.empty()) start_copies(turn, portion, block);
+}
+
+void GpuDriver::end_copies_to_gpu(Turn& turn, Portion& portion) {
+  const bool has_failed = portion.copies == cuda::BatchState::kFailed;
+  for (uint32_t i = 0; i < portion.pages.size(); ++i) {
+    const uint32_t page = portion.first + i;
+    turn.submission.verdicts[page].place = Place::kReleased;  // of one that was late, too
+    if (portion.pages[i] != Portion::Page::kCopying) continue;
+    portion.pages[i] = Portion::Page::kOver;
+    if (has_failed) {
+      lose(turn, page, Loss::kGpu);
+    } else if (turn.is_late()) {
+      lose(turn, page, Loss::kLate);
+    } else {
+      PageVerdict verdict = portion.verdicts[i];
+      verdict.landed = turn.submission.requests[page].destination.data;
+      decide(turn, page, verdict);
+    }
+  }
+}
+
+void GpuDriver::lose_fetched(Turn& turn, uint32_t page, Loss loss, Place place) {
+  PageVerdict verdict;
+  verdict.verdict = Verdict::kRecompute;
+  verdict.reason = loss == Loss::kGpu       ? Reason::kUnreachable
+                   : loss == Loss::kTooLong ? Reason::kMiss
+                                            : Reason::kStalled;
+  verdict.place = place;
+  decide(turn, page, verdict);
+}
+
+void GpuDriver::decide(Turn& turn, uint32_t page, const PageVerdict& verdict) {
+  PageVerdict& given = turn.submission.verdicts[page];
+  given = verdict;
+  given.took_ns = turn.now_ns - turn.operation.since_ns;
+  ++turn.operation.decided;
+  turn.has_moved = true;
+}
+
+}  // namespace farpage
