@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 import unittest
 from unittest import mock
 
@@ -391,11 +392,33 @@ class LmcacheTest(Case):
             number = connector.submit_batch_set(["a", "b"], [memory[:8], longer_than_a_page])
             self.assertEqual(self.answer(connector, number)[3], [True, False])
 
+    def test_any_exception_is_an_answer_and_time_counts_from_the_submission(self):
+        connector = FarpageConnector(node=str(self.node.socket), timeout_ms=2000, store_timeout_ms=9000)
+        self.addCleanup(connector.close)
+        here, client, memory = threading.current_thread(), mock.Mock(), [memoryview(bytearray(8))]
+        # Each waits for 1.5 s until the adapter's own thread takes it.
+        clock = types.SimpleNamespace(monotonic=lambda: 0.0 if threading.current_thread() is here else 1.5)
+        calls = {"exists": connector.submit_batch_exists, "remove": connector.submit_batch_delete, "fetch": connector.submit_batch_get,
+                 "put": connector.submit_batch_set}
+        left_s = {}
+        with mock.patch.object(connector._connection, "client", client), mock.patch("farpage.engines.lmcache.time", clock), \
+                self.assertLogs("farpage", "WARNING"):
+            for name, call in calls.items():
+                getattr(client, name).side_effect = RuntimeError("anything")
+                number = call(["a"], memory) if name in ("fetch", "put") else call(["a"])
+                self.assertEqual(self.answer(connector, number)[1:], (False, "RuntimeError('anything')", [False]), name)
+                left_s[name] = getattr(client, name).call_args.kwargs["timeout_s"]
+        self.assertEqual(left_s, {"exists": 0.5, "remove": 7.5, "fetch": 0.5, "put": 7.5})
+
     def test_an_unknown_version_is_refused(self):
         with self.assertRaisesRegex(farpage.InvalidError, "0.5.4, 0.5.5, 0.5.6.*allow_untested"):
             check_version("0.6.1", False)
         check_version("0.6.1", True)
         check_version("0.5.6.post1", False)
+        with mock.patch("lmcache.__version__", "0.6.1"):
+            with self.assertRaisesRegex(farpage.InvalidError, "allow_untested"):
+                FarpageConnector(node=str(self.node.socket))
+            FarpageConnector(node=str(self.node.socket), allow_untested=True).close()
 
     # ---- Its own bench
 

@@ -277,11 +277,11 @@ class SglangStorageTest(unittest.TestCase):
             self.assertEqual(storage.batch_set_v1(NAMES, places), [True] * len(NAMES))
             keep.assert_not_called()
         self.assertTrue(all(torch.equal(given, page) and given.is_contiguous() for given, page in zip(self.client.memory, pages, strict=True)))
-        pool.kv_buffer.zero_()
+        pool.kv_buffer.fill_(5)
         self.without(storage, 2)
         self.assertEqual(storage.batch_get_v1(NAMES, places), [page != 2 for page in range(len(NAMES))])
         kept = [pool.get_data_page(place).unique().tolist() for place in places[::PAGE_TOKENS].tolist()]
-        self.assertEqual(kept, [[0.0] if page == 2 else [Client.LOADED] for page in range(len(NAMES))])
+        self.assertEqual(kept, [[5.0] if page == 2 else [Client.LOADED] for page in range(len(NAMES))])
 
     def test_tensors_that_sglang_has_copied(self):
         storage = self.storage(interface_v1=0)
