@@ -287,8 +287,7 @@ TEST_F(GpuPut, IsFlushed) {
   const Ticket ticket = tier_->put(puts_from(region), kTimeoutUs).value();
   until_copies_are_under_way();
   const auto early = tier_->flush(10'000);
-  ASSERT_FALSE(early);
-  EXPECT_EQ(early.error().code, Code::kTimeout);
+  EXPECT_EQ(early ? Code::kOk : early.error().code, Code::kTimeout);
   EXPECT_FALSE(ticket.done());
   fake_->release(nullptr);
   ASSERT_TRUE(tier_->flush(kTimeoutUs));

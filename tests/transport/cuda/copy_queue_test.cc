@@ -139,7 +139,7 @@ TEST_F(CopyQueueOverFake, AnAnswerForAnyBatchIsOne) {
   fake_->hold(nullptr);
   start();
   const Copy copy = {from_, to_, kBytes};
-  queue_->start(1, {&copy, 1});
+  queue_->start(1, CopyTo::kDevice, {&copy, 1});
   for (uint64_t now_ns = kSecond; now_ns <= 4 * kSecond; now_ns += kSecond / 2) {
     EXPECT_EQ(queue_->poll(1), BatchState::kUnderWay);
     EXPECT_EQ(poll_and_fail(kInvalidHandle), BatchState::kUnderWay);
