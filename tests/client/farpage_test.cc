@@ -53,17 +53,6 @@ TEST(Farpage, ATicketKeepsNothingButThePages) {
   }
 }
 
-TEST(Farpage, PagesThatNobodyPutAreToBeRecomputed) {
-  const auto tier = open();
-  const Pages landed(*tier, 2, 7);
-  const Ticket ticket = tier->fetch(fetches(landed), kTimeoutUs).value();
-  ticket.wait();
-  for (const PageVerdict& verdict : ticket.verdicts()) {
-    EXPECT_EQ(verdict.verdict, Verdict::kRecompute);
-    EXPECT_EQ(verdict.reason, Reason::kMiss);
-  }
-}
-
 TEST(Farpage, RemovedPagesAreGone) {
   const auto tier = open();
   put_all(*tier, Pages(*tier, 3, 1));
@@ -350,44 +339,6 @@ TEST(Farpage, ATimeoutOfNothingIsAVerdictAtOnce) {
   put.wait();
   EXPECT_NE(put.results()[0].code, Code::kOk);
   EXPECT_TRUE(put.wait_released(tier->clock().now_ns() + kTimeoutUs * kMicrosecond));
-}
-
-// Every page has its verdict, whenever its node goes.
-TEST(Farpage, ANodeThatGoesUnderEightThreadsLeavesNoneWaiting) {
-  for (const Path path : {Path::kShm, Path::kTcp}) {
-    Cluster cluster(path);
-    OpenOptions options;
-    options.node = format_address(cluster.address());
-    options.client.staging_bytes = kMiB;
-    const auto tier = open(options);
-    put_all(*tier, Pages(*tier, 8, 1));
-    std::atomic<int> fetched = 0;
-    std::atomic<int> wrong = 0;
-    std::atomic<bool> is_over = false;
-    std::vector<std::thread> threads;
-    for (int number = 0; number < 8; ++number) {
-      threads.emplace_back([&] {
-        const Pages landed(*tier, 8, 200);
-        while (!is_over) {
-          const auto ticket = tier->fetch(fetches(landed), 50'000);
-          if (!ticket) continue;
-          ticket->wait();
-          for (size_t i = 0; i < 8; ++i) {
-            const bool is_ready = ticket->verdicts()[i].verdict == Verdict::kReady;
-            if (is_ready && landed.page(i)[99] != static_cast<std::byte>(1 + i)) ++wrong;
-          }
-          ++fetched;
-        }
-      });
-    }
-    while (fetched < 100) std::this_thread::yield();
-    cluster.stop();
-    const int before = fetched;
-    while (fetched < before + 100) std::this_thread::yield();
-    is_over = true;
-    for (std::thread& thread : threads) thread.join();
-    EXPECT_EQ(wrong, 0);
-  }
 }
 
 TEST(Farpage, NothingOfItIsLeftOnceItIsClosed) {

@@ -1,4 +1,4 @@
-// Fetches into memory of a GPU, over the fake driver.
+// Fetches into memory of a GPU, over the fake driver, beyond what tests/client/contract has.
 
 #include <gmock/gmock.h>
 
@@ -17,35 +17,6 @@ class GpuFetchOver : public GpuClient, public testing::WithParamInterface<Path> 
  protected:
   GpuFetchOver() { open_over(GetParam()); }
 };
-
-TEST_P(GpuFetchOver, BringsPagesToTheGpu) {
-  const Pages sources(*tier_, 40, 1);
-  put_all(*tier_, sources);
-  const Region region = registered(40);  // more than the bounce memory has room for at once
-  const Ticket ticket = tier_->fetch(fetches_to(region), kTimeoutUs).value();
-  ASSERT_TRUE(are_ready(ticket));
-  ASSERT_TRUE(ticket.wait_released(patience_ns()));
-  for (size_t i = 0; i < 40; ++i) {
-    EXPECT_TRUE(has_page(region, i, sources, i)) << i;
-    const PageVerdict& verdict = ticket.verdicts()[i];
-    EXPECT_EQ(verdict.landed, region.data() + i * kPageBytes);
-    EXPECT_GT(verdict.version, 0u);
-    EXPECT_EQ(verdict.place, Place::kReleased);
-  }
-  EXPECT_EQ(tier_->statistics().verdicts.ready, 40u);
-}
-
-TEST_P(GpuFetchOver, TouchesNothingOfPagesThatAreNotThere) {
-  put_all(*tier_, Pages(*tier_, 2, 1));
-  const Region region = registered(4);
-  auto requests = fetches_to(region);
-  requests[1].min_version = UINT64_MAX;
-  const Ticket ticket = tier_->fetch(requests, kTimeoutUs).value();
-  ticket.wait();
-  constexpr std::array kReasons = {Reason::kNone, Reason::kStale, Reason::kMiss, Reason::kMiss};
-  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(ticket.verdicts()[i].reason, kReasons[i]) << i;
-  EXPECT_TRUE(is_filled_with(address_of(region, 1), kUntouched, 3 * kPageBytes));
-}
 
 TEST_P(GpuFetchOver, ServesManyThreadsBesideFetchesIntoHostMemory) {
   const Pages sources(*tier_, 16, 1);
