@@ -293,7 +293,7 @@ class GpuHistories : public FakeDriverTest {
     };
     if (random.below(3) == 0) fail_something();
     {
-      WriteRunner writes(connection_->client(), connection_->runtime(), {});
+      WriteRunner writes(connection_->client(), {});
       GpuRunners gpus(connection_->client(), writes, {.queue_depth = kOperations},
                       {.bounce_bytes = 64 * kKiB});
       const auto region = gpus.register_memory(memory, kGpuPages * kPageBytes);

@@ -166,7 +166,7 @@ TEST_F(GpuRegistration, NeedsBounceMemoryForAPage) {
 TEST_F(GpuRegistration, WithoutADriverIsASentence) {
   const auto connection = Connection::open(embedded()).value();
   Client& client = connection->client();
-  WriteRunner writes(client, connection->runtime(), {});
+  WriteRunner writes(client, {});
   GpuRunners gpus(client, writes, {}, {}, "libfarpage_no_such_driver.so.1");
   const auto refused = gpus.register_memory(4096, 64);
   ASSERT_FALSE(refused);

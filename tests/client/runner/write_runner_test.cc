@@ -33,7 +33,7 @@ TEST(WriteRunner, APutThatEndsInTheQueueIsCountedAndNamesANode) {
   Engine engine(*client, Cluster::small_options().page_bytes, 1);
   std::vector<PutRequest> many;
   for (size_t i = 0; i < kPages; ++i) many.push_back({test_key(i), engine.slice(0)});
-  WriteRunner runner(*client, cluster.client_runtime(), {.queue_depth = 4});
+  WriteRunner runner(*client, {.queue_depth = 4});
   cluster.hold();
   const Ticket first = submit_put(runner, many, engine.deadline(kLongNs));
   const Ticket behind = submit_put(runner, std::span(many).first(3), engine.deadline(kMillisecond));
