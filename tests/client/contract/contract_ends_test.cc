@@ -103,14 +103,17 @@ TEST_P(FetchEnds, OfManyThreadsEachWithItsPages) {
   EXPECT_EQ(wrong, 0);
 }
 
-// Every page has its verdict, whenever its node goes, and what is ready is right.
+// Every page has its verdict, whenever its node goes, and what is ready is right: under the lease,
+// and once it has ended.
 TEST_P(FetchEnds, WhenTheNodeGoesToo) {
   constexpr size_t kCount = 8;
   constexpr size_t kThreads = 8;
+  open_with_lease(1'000);
   put_some(kCount);
   std::vector<Region> regions;
   for (size_t i = 0; i < kThreads; ++i) regions.push_back(landing(kCount * kPageBytes));
   std::atomic<int> fetches = 0;
+  std::atomic<int> unreachable = 0;
   std::atomic<int> wrong = 0;
   std::atomic<bool> is_over = false;
   std::vector<std::thread> threads;
@@ -122,6 +125,7 @@ TEST_P(FetchEnds, WhenTheNodeGoesToo) {
         for (size_t i = 0; i < kCount; ++i) {
           const bool is_ready = ticket.verdicts()[i].verdict == Verdict::kReady;
           wrong += is_ready && !has_page(requests[i].destination, i);
+          unreachable += ticket.verdicts()[i].reason == Reason::kUnreachable;
         }
         ++fetches;
       }
@@ -129,8 +133,7 @@ TEST_P(FetchEnds, WhenTheNodeGoesToo) {
   }
   while (fetches < 40) std::this_thread::yield();
   cluster_->stop();
-  const int before = fetches;
-  while (fetches < before + 40) std::this_thread::yield();
+  while (unreachable < 40) std::this_thread::yield();
   is_over = true;
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
