@@ -71,8 +71,7 @@ GpuDriver::GpuDriver(Client& client, WriteRunner& writes, cuda::PinnedMemory bou
       landing_blocks_(landing_blocks),
       landing_(0, landing_blocks),
       leaving_(landing_blocks, static_cast<uint32_t>(portions_.size()) - landing_blocks),
-      puts_(std::make_shared<SubmissionPool>(
-          RunnerOptions{.queue_depth = portions_.size() - landing_blocks})) {
+      puts_(writes.make_pool({.queue_depth = portions_.size() - landing_blocks})) {
   let_go_.reserve(portions_.size());
   batch_.reserve(kMostPages);
   for (Portion& portion : portions_) portion.reserve(kMostPages);

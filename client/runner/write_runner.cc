@@ -45,6 +45,11 @@ void WriteRunner::end_writer() {
   writer_.join();
 }
 
+std::shared_ptr<SubmissionPool> WriteRunner::make_pool(const RunnerOptions& options) {
+  const std::lock_guard lock(mutex_);
+  return pools_.emplace_back(std::make_shared<SubmissionPool>(options));
+}
+
 void WriteRunner::submit(Submission& submission) {
   pool_->submit(submission);
   runtime_.notify();

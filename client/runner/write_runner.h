@@ -32,7 +32,10 @@ class WriteRunner {
   WriteRunner& operator=(const WriteRunner&) = delete;
 
   const std::shared_ptr<SubmissionPool>& pool() const { return pool_; }
-  // One that was taken from the pool, and is whole.
+  // For another thread of the client's that submits here. It lasts as long as this: the teller may
+  // still touch a submission when its ticket has gone. Any thread.
+  std::shared_ptr<SubmissionPool> make_pool(const RunnerOptions& options);
+  // One that was taken from a pool of this, and is whole.
   void submit(Submission& submission);
 
  private:
@@ -80,7 +83,8 @@ class WriteRunner {
   const std::shared_ptr<SubmissionPool> pool_;
   std::vector<Active> active_;  // the teller's
   std::atomic<bool> is_ending_{false};
-  std::mutex mutex_;  // of what follows: what the teller hands to the writer
+  std::mutex mutex_;  // of what follows: the pools of others, and what the teller hands on
+  std::vector<std::shared_ptr<SubmissionPool>> pools_;
   std::condition_variable handed_;
   std::deque<ToWrite> to_write_;
   bool writer_ends_ = false;

@@ -102,11 +102,12 @@ void end_streams(std::unique_lock<std::mutex>& lock) {
   all.ending = true;
   all.changed.notify_all();
   std::vector<std::thread> threads;
-  for (const auto& stream : all.streams) threads.push_back(std::move(stream->thread));
+  const auto take = [&](StreamTag& stream) {
+    if (stream.thread.joinable()) threads.push_back(std::move(stream.thread));
+  };
+  for (const auto& stream : all.streams) take(*stream);
   for (const auto& context : all.contexts) {
-    if (context->default_stream != nullptr) {
-      threads.push_back(std::move(context->default_stream->thread));
-    }
+    if (context->default_stream != nullptr) take(*context->default_stream);
   }
   lock.unlock();
   for (std::thread& thread : threads) thread.join();

@@ -2,8 +2,10 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 
 #include "tests/transport/cuda/fake/state.h"
+#include "tests/transport/cuda/fake/streams.h"
 
 namespace farpage::cuda {
 namespace {
@@ -13,9 +15,8 @@ uint64_t number(const char* name, uint64_t if_unset) {
   return text == nullptr ? if_unset : std::strtoull(text, nullptr, 10);
 }
 
-// At the end of the process, when whatever is still there has leaked: into the file that
-// FARPAGE_FAKE_REPORT names.
-__attribute__((destructor)) void report() {
+// Into the file that FARPAGE_FAKE_REPORT names.
+void report() {
   const char* const path = std::getenv("FARPAGE_FAKE_REPORT");
   std::FILE* const file = path == nullptr ? nullptr : std::fopen(path, "w");
   if (file == nullptr) return;
@@ -33,9 +34,18 @@ __attribute__((destructor)) void report() {
   std::fclose(file);
 }
 
+// At the end of the process, when whatever is still there has leaked. TSan looks later whether a
+// thread was joined.
+void end() {
+  report();
+  std::unique_lock lock(state().mutex);
+  end_streams(lock);
+}
+
 }  // namespace
 
 FakeSettings settings_from_environment() {
+  std::atexit(end);
   FakeSettings settings;
   settings.seed = number("FARPAGE_FAKE_SEED", settings.seed);
   settings.delay_us = static_cast<uint32_t>(number("FARPAGE_FAKE_DELAY_US", settings.delay_us));
