@@ -430,8 +430,7 @@ class Campaign {
 
 Result<void> CampaignOptions::validate() {
   if (plan.disturbances == 0) return fail(Code::kInvalid, "no disturbances: choose at least 1");
-  const auto size = chaos::check_cluster_size(clients, plan.nodes, replicas);
-  if (!size) return size;
+  if (auto size = chaos::check_cluster_size(clients, plan.nodes, replicas); !size) return size;
   if (outage_s > 3'600) {
     return fail(Code::kInvalid, fmt::format("an outage of {} s: choose at most 3600", outage_s));
   }
