@@ -5,8 +5,8 @@ import sys
 import unittest
 
 import numpy
-from client_case import READY, ClientCase, contents, farpage, keys
-from fake_gpu import PAGE_BYTES, FakeGpu
+from client_case import READY, contents, farpage, keys
+from fake_gpu import PAGE_BYTES, GpuCase
 from farpage import dlpack
 
 make_capsule = ctypes.pythonapi.PyCapsule_New
@@ -35,16 +35,7 @@ class Array:
         return make_capsule(ctypes.addressof(self.made), self.name, None)
 
 
-class DlpackTest(ClientCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.gpu = FakeGpu()
-        super().setUpClass()
-
-    def setUp(self):
-        self.address = self.gpu.allocate(4 * PAGE_BYTES)
-        self.addCleanup(self.gpu.free, self.address)
-
+class DlpackTest(GpuCase):
     def test_pages_are_fetched_into_it(self):
         source = contents(0, 2)
         self.put(keys(0, 2), source)

@@ -4,6 +4,7 @@ import ctypes
 import os
 
 import numpy
+from client_case import ClientCase
 
 PAGE_BYTES = 65536
 FAIL_CALL, HOLD, RELEASE, NIC_WRITE, PEEK = 2, 4, 5, 6, 7  # of the fake's strings
@@ -68,3 +69,16 @@ class Array:
 
     def __init__(self, address, dimensions, **changes):
         self.__cuda_array_interface__ = {"shape": dimensions, "typestr": "|u1", "data": (address, False), "version": 3, **changes}
+
+
+class GpuCase(ClientCase):
+    """A client beside a GPU, and memory there for four pages."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.gpu = FakeGpu()
+        super().setUpClass()
+
+    def setUp(self):
+        self.address = self.gpu.allocate(4 * PAGE_BYTES)
+        self.addCleanup(self.gpu.free, self.address)

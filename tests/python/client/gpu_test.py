@@ -6,20 +6,11 @@ import unittest
 from unittest import mock
 
 import numpy
-from client_case import READY, ClientCase, contents, farpage, keys
-from fake_gpu import PAGE_BYTES, Array, FakeGpu
+from client_case import READY, contents, farpage, keys
+from fake_gpu import PAGE_BYTES, Array, GpuCase
 
 
-class GpuTest(ClientCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.gpu = FakeGpu()
-        super().setUpClass()
-
-    def setUp(self):
-        self.address = self.gpu.allocate(4 * PAGE_BYTES)
-        self.addCleanup(self.gpu.free, self.address)
-
+class GpuTest(GpuCase):
     def test_pages_are_fetched_into_it(self):
         source = contents(0, 3)
         self.put(keys(0, 3), source)
