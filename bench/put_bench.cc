@@ -20,6 +20,13 @@ namespace {
 
 constexpr uint64_t kDeadlineNs = 10 * kSecond;
 
+// Of the pages that the client's node has stored.
+Result<uint64_t> pages_in_place(Client& client) {
+  const auto status = client.node_status(client.clock().now_ns() + kDeadlineNs);
+  if (!status) return tl::unexpected(status.error());
+  return status->puts_in_place;
+}
+
 }  // namespace
 
 Result<void> PutBenchOptions::validate() const {
@@ -64,9 +71,14 @@ Result<PutBenchResult> run_put_bench(Client& client, const PutBenchOptions& opti
   };
   put();  // the first pays for the memory's first use
   result = {};
+  const auto before = options.in_place ? pages_in_place(client) : Result<uint64_t>(0);
+  if (!before) return tl::unexpected(before.error());
   double putting_s = 0;
   while (putting_s < options.seconds && !interrupted()) putting_s += put();
   result.interrupted = interrupted();
+  const auto after = options.in_place ? pages_in_place(client) : Result<uint64_t>(0);
+  if (!after) return tl::unexpected(after.error());
+  result.pages_in_place = *after - *before;
   if (putting_s > 0) result.pages_per_s = static_cast<double>(result.pages[0]) / putting_s;
   return result;
 }
@@ -96,6 +108,7 @@ json::object put_json(const PutReport& report) {
       {"interrupted", result.interrupted},
       {"page_bytes", bench.page_bytes},
       {"acknowledged", result.pages[0]},
+      {"in_place", result.pages_in_place},
       {"not_acknowledged_by_reason", refused},
       {"put_us", latency_json(result.put_ns)},
       {"pages_per_s", result.pages_per_s},
@@ -114,6 +127,9 @@ std::string put_table(const PutReport& report) {
   row("acknowledged", fmt::format("{} pages of {}, {:.0f} pages/s, {:.2f} GB/s", result.pages[0],
                                   format_bytes(report.options.page_bytes), result.pages_per_s,
                                   result.pages_per_s * page_gb));
+  if (report.options.in_place) {
+    row("of them, read in place", fmt::format("{} pages", result.pages_in_place));
+  }
   for (size_t i = 1; i < result.pages.size(); ++i) {
     if (result.pages[i] == 0) continue;
     row(fmt::format("not: {}", code_name(static_cast<Code>(i))),

@@ -29,6 +29,7 @@ struct PutBenchResult {
   std::array<uint64_t, kCodes> pages = {};  // by what became of them; kOk: acknowledged
   Histogram put_ns;                         // from the call until all its pages have their result
   double pages_per_s = 0;                   // acknowledged
+  uint64_t pages_in_place = 0;              // that the node read there, by its count
 };
 
 // Puts pages, one put after the other, each time another key.

@@ -171,6 +171,7 @@ void add_put(CLI::App& bench, int& exit_code) {
       "From a file in memory, as an engine's pool in /dev/shm is, for a node to read");
   add_json(*command, arguments->json);
   arguments->own_nodes.add_to(*command, arguments->reach.add_to(*command, kNodeHelp));
+  command->get_option("--in-place")->excludes("--nodes");  // one node's count is read
   command->callback([arguments, &exit_code] { exit_code = run_over_nodes(*arguments, bench_put); });
 }
 
