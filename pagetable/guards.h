@@ -26,6 +26,7 @@ enum class Guard : uint8_t {
   kEpochInMessages,
   kEpochInVersion,
   kDropOnEntering,
+  kKillBeforeConfirm,
   kConfirmBeforePuts,
   kOwnTransactionReturn,
   kBytesOfTheEpochBefore,
@@ -48,7 +49,7 @@ enum class Guard : uint8_t {
   kVerdictByDeadline,
   kZeroLanding,
 };
-inline constexpr std::array<std::string_view, 31> kGuardNames = {
+inline constexpr std::array<std::string_view, 32> kGuardNames = {
     "live_word",
     "live_word_before_ack",
     "header_reread_for_local",
@@ -59,6 +60,7 @@ inline constexpr std::array<std::string_view, 31> kGuardNames = {
     "epoch_in_messages",
     "epoch_in_version",
     "drop_on_entering",
+    "kill_before_confirm",
     "confirm_before_puts",
     "own_transaction_return",
     "bytes_of_the_epoch_before",

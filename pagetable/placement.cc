@@ -19,7 +19,29 @@ Placement::Placement(const Epoch& epoch) : replicas_(epoch.replicas) {
     if (member.leaving) continue;
     holders_.push_back(
         {Random::mix(member.node ^ Random::mix(epoch.seed)), static_cast<uint16_t>(place)});
+    nodes_.push_back(member.node);
   }
+}
+
+uint64_t Placement::Holder::score(const PageKey& key) const {
+  return Random::mix(Random::mix(key.low ^ salt) ^ key.high);
+}
+
+std::optional<Placement::Holder> Placement::holder(NodeId node) const {
+  const auto found = std::ranges::find(nodes_, node);
+  if (found == nodes_.end()) return std::nullopt;
+  return holders_[static_cast<size_t>(found - nodes_.begin())];
+}
+
+bool Placement::holds(const Holder& holder, const PageKey& key) const {
+  const uint64_t score = holder.score(key);
+  size_t before = 0;
+  for (const Holder& other : holders_) {
+    const uint64_t theirs = other.score(key);
+    if (theirs < score || (theirs == score && other.place >= holder.place)) continue;
+    if (++before == replicas_) return false;
+  }
+  return true;
 }
 
 // The highest scores, in descending order, by insertion: there are few members, and fewer replicas.
@@ -32,7 +54,7 @@ ReplicaSet Placement::replicas(const PageKey& key) const {
   }
   std::array<uint64_t, kMaxReplicas> scores{};
   for (const Holder& holder : holders_) {
-    const uint64_t score = Random::mix(Random::mix(key.low ^ holder.salt) ^ key.high);
+    const uint64_t score = holder.score(key);
     size_t rank = set.size_;
     while (rank > 0 && scores[rank - 1] < score) --rank;
     if (rank == replicas_) continue;

@@ -2,7 +2,7 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <vector>
 
 #include "integrity/page_key.h"
@@ -35,12 +35,22 @@ class Placement {
 
   ReplicaSet replicas(const PageKey& key) const;
 
- private:
-  size_t replicas_;
+  // One of those that hold keys. Of two holders the one with the higher score for a key comes
+  // first, and of equal ones the one that comes first among the members.
   struct Holder {
     uint64_t salt;
     uint16_t place;  // among the members
+
+    uint64_t score(const PageKey& key) const;
   };
+  // Nothing: that member holds nothing.
+  std::optional<Holder> holder(NodeId node) const;
+  // Whether it is one of replicas(key). Of a key that is not, that is known after a few scores.
+  bool holds(const Holder& holder, const PageKey& key) const;
+
+ private:
+  size_t replicas_;
+  std::vector<NodeId> nodes_;  // of holders_
   std::vector<Holder> holders_;
 };
 

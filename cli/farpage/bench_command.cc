@@ -19,6 +19,7 @@
 #include "cli/exit_code.h"
 #include "cli/farpage/client_command.h"
 #include "cli/farpage/commands.h"
+#include "cli/farpage/epoch_command.h"
 #include "cli/farpage/idle_bench.h"
 #include "cli/farpage/impatience_command.h"
 #include "cli/options.h"
@@ -310,6 +311,7 @@ void add_bench_command(CLI::App& app, int& exit_code) {
   add_urgent_bench(*bench, exit_code);
   add_stale_bench(*bench, exit_code);
   add_index(*bench, exit_code);
+  add_epoch_bench(*bench, exit_code);
   add_idle(*bench, exit_code);
   add_client_bench(*bench, exit_code);
 }

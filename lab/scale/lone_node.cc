@@ -118,9 +118,7 @@ void LoneNode::put(uint64_t pages) {
 uint64_t LoneNode::enter_next_epoch_ns() {
   Epoch next = epoch();
   const uint64_t current = next.number++;
-  const auto other = std::ranges::find_if(
-      next.members, [this](const Member& member) { return member.node != first_.members[0].node; });
-  next.members.erase(other);
+  next.members.push_back({node_id("joined " + std::to_string(++joined_)), 1});
   other_host_.epochs->replace(current, next,
                               [](const Result<void>& replaced) { FARPAGE_CHECK(replaced); });
   const auto confirmed = [this, current] {

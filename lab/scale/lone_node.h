@@ -28,7 +28,7 @@ class LoneNode {
   // Puts `pages` pages that are this node's.
   void put(uint64_t pages);
 
-  // Of this thread, while the node enters an epoch that another node has left.
+  // Of this thread, while the node enters an epoch that another node has joined.
   uint64_t enter_next_epoch_ns();
 
   struct Walk {
@@ -64,6 +64,7 @@ class LoneNode {
   Host other_host_;
   std::vector<std::shared_ptr<SimConnection>> connections_;
   std::unique_ptr<NodeService> node_;
+  uint64_t joined_ = 0;
   uint64_t client_heap_bytes_ = 0;
   std::unique_ptr<Client> client_;
 };

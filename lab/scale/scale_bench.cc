@@ -30,11 +30,11 @@ NodeCost measure_node(uint64_t nodes, uint64_t seed) {
     cost.enter_empty_ns = std::min(cost.enter_empty_ns, node.enter_next_epoch_ns());
   }
   node.put(kNodePages);
+  cost.pages = node.status().slots_live;
   for (uint64_t i = 0; i < kTries; ++i) {
     cost.walk_ns = std::min(cost.walk_ns, node.walk_holdings().cpu_ns);
     cost.enter_ns = std::min(cost.enter_ns, node.enter_next_epoch_ns());
   }
-  cost.pages = node.status().slots_live;
   return cost;
 }
 

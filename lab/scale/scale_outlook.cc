@@ -5,7 +5,7 @@
 namespace farpage {
 namespace {
 
-constexpr double kWalkSlots = 4096;  // node/fleet/fleet_member.cc: of one answer about holdings
+constexpr double kWalkSlots = 1024;  // node/fleet/fleet_member.cc: of one answer about holdings
 constexpr double kLocationBytes = 2 * 32;  // pagetable/location_cache.h: a page has two entries
 constexpr double kReadsPerView = 4;        // tier/link/fleet_link.cc and node/fleet/node_epoch.cc
 

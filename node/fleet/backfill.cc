@@ -179,8 +179,7 @@ void Backfill::answered(const BackfillStreamPtr& pass, Result<Reply> reply) {
 // Rule 11: what is not newer than what is held, or not above the floor, stays away.
 bool Backfill::lacks(const HeldPage& page) const {
   if (!epoch_.can_be(page.version) || page.payload_bytes == 0 ||
-      page.payload_bytes > store_.geometry().page_bytes ||
-      !epoch_.holds(epoch_.self().node, page.key)) {
+      page.payload_bytes > store_.geometry().page_bytes || !epoch_.holds(page.key)) {
     return false;
   }
   const auto held = store_.find(page.key);

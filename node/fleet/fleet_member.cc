@@ -12,7 +12,7 @@ namespace farpage {
 namespace {
 
 constexpr uint64_t kWatchesPerLease = 8;
-constexpr uint32_t kWalkSlots = 4096;        // of one answer about holdings
+constexpr uint32_t kWalkSlots = 1024;        // of one answer about holdings: some 0.2 ms
 constexpr uint64_t kReportBytes = 4 * kMiB;  // looked at for one report
 constexpr size_t kMostAsked = 256;           // keys that are whole, or missing, a second
 
@@ -43,6 +43,8 @@ FleetMember::FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& f
       landing_(std::move(landing)),
       epoch_(runtime, fleet, self, options.page_bytes,
              {[this] { entered(); }, [this] { hooks_.left_out(); }, met()}),
+      foreign_(runtime, store, epoch_, options.lease_ms * kMillisecond,
+               [this] { epoch_.killed(); }),
       replica_sender_(
           runtime, store, epoch_, [this](NodeId node) { return peer(node); },
           [this] { epoch_.look(); }),
@@ -94,14 +96,11 @@ void FleetMember::withdraw() {
 }
 
 // In the protocol's order: own puts end, what others sent ends, and then what is of no use to this
-// node any more is killed. The bytes that the epoch before had killed are of no use now.
+// node any more is killed, in turns.
 void FleetMember::entered() {
   meeting_.reset();
   withdraw();
-  if (enforced(Guard::kBytesOfTheEpochBefore)) store_.drop_dead();
-  if (enforced(Guard::kDropOnEntering)) {
-    store_.kill_if([this](const PageKey& key) { return !epoch_.holds(epoch_.self().node, key); });
-  }
+  foreign_.begin_epoch();
   for (const auto& [session, hello] : members_) {
     if (!may_be_member(hello)) replica_.end(session);
   }
@@ -224,29 +223,32 @@ void FleetMember::handle(ClientId client, Request request, std::function<void(Re
   done(answer(std::get<ReportRequest>(request)));
 }
 
-Reply FleetMember::answer(ClientId client, const HoldingsRequest& request) const {
+Reply FleetMember::answer(ClientId client, const HoldingsRequest& request) {
   if (request.epoch != epoch_.tag() && enforced(Guard::kEpochInMessages)) {
     return Refusal{Code::kOtherEpoch, "this member is in another epoch", epoch_.tag()};
   }
   const auto member = members_.find(client);
   if (member == members_.end()) return Refusal{Code::kDenied, "only a member asks for holdings"};
-  const NodeId to = member->second.node;
   HoldingsReply reply;
+  const auto asker = epoch_.holder(member->second.node);
+  if (!asker) return reply;
   const auto add = [&](uint32_t slot, const PageHeader& page, bool dead) {
     if (reply.pages.size() == kMaxReplicaPages) return false;
-    if (header_crc(page) == page.header_crc && epoch_.holds(to, page.key)) {
+    if (header_crc(page) == page.header_crc && epoch_.holds(*asker, page.key)) {
       reply.pages.push_back({page.key, page.version, slot, page.payload_bytes, dead});
     }
     return true;
   };
   if (request.keys.empty()) {
     if (request.cursor >= store_.slots().size()) return reply;
-    reply.next = store_.walk(static_cast<uint32_t>(request.cursor), kWalkSlots, add);
+    const auto first = static_cast<uint32_t>(request.cursor);
+    foreign_.kill(first, first + kWalkSlots);
+    reply.next = store_.walk(first, kWalkSlots, add);
     return reply;
   }
   for (const PageKey& key : request.keys) {
     const auto stored = store_.find(key);
-    if (!stored || !epoch_.holds(to, key)) continue;
+    if (!stored || !epoch_.holds(*asker, key) || !epoch_.holds(key)) continue;
     reply.pages.push_back({key, stored->version, stored->slot, stored->payload_bytes, false});
   }
   return reply;
@@ -276,7 +278,7 @@ Reply FleetMember::answer(const ReportRequest& request) {
 // That what is whole is the newest, only the others know; they are asked of so many keys a second,
 // whatever is reported.
 bool FleetMember::may_be_stale(const PageKey& key) {
-  if (!epoch_.holds(epoch_.self().node, key)) return false;
+  if (!epoch_.holds(key)) return false;
   const uint64_t now = runtime_.clock().now_ns();
   if (now - asked_since_ns_ >= kSecond) {
     asked_since_ns_ = now;

@@ -13,6 +13,7 @@
 #include "base/runtime.h"
 #include "control/link.h"
 #include "node/fleet/backfill.h"
+#include "node/fleet/foreign_pages.h"
 #include "node/fleet/look_back.h"
 #include "node/fleet/meeting.h"
 #include "node/fleet/member_link.h"
@@ -73,7 +74,7 @@ class FleetMember {
   bool may_be_member(const HelloRequest& hello) const;
   void watch();
   MemberLink* peer(NodeId node) const;
-  Reply answer(ClientId client, const HoldingsRequest& request) const;
+  Reply answer(ClientId client, const HoldingsRequest& request);
   Reply answer(const ReportRequest& request);
   bool may_be_stale(const PageKey& key);
 
@@ -94,6 +95,7 @@ class FleetMember {
   std::unique_ptr<Meeting> meeting_;     // until it has joined
   std::unique_ptr<LookBack> look_back_;  // null: others may join unmet
   NodeEpoch epoch_;
+  ForeignPages foreign_;
   std::map<NodeId, KnownPeer> peers_;
   // No members any more, but something that is read from them has not ended.
   std::vector<std::unique_ptr<MemberLink>> leaving_;

@@ -37,13 +37,8 @@ std::optional<ReplicaSet> NodeEpoch::replicas(const PageKey& key) const {
   return placement_->replicas(key);
 }
 
-bool NodeEpoch::holds(NodeId node, const PageKey& key) const {
-  const auto set = replicas(key);
-  if (!set) return false;
-  for (size_t rank = 0; rank < set->size(); ++rank) {
-    if (node_of((*set)[rank]) == node) return true;
-  }
-  return false;
+std::optional<Placement::Holder> NodeEpoch::holder(NodeId node) const {
+  return placement_ ? placement_->holder(node) : std::nullopt;
 }
 
 bool NodeEpoch::view_valid(uint64_t now_ns) const {
@@ -133,7 +128,17 @@ void NodeEpoch::answered(uint64_t sent_ns, const ClockGap& gap, const Registered
     return std::ranges::find(read.confirmed, member.node) == read.confirmed.end();
   });
   unconfirmed_ = unconfirmed == epoch_.members.end() ? 0 : unconfirmed->node;
-  if (std::ranges::find(read.confirmed, self_.node) == read.confirmed.end()) confirm();
+  const bool has_confirmed = std::ranges::find(read.confirmed, self_.node) != read.confirmed.end();
+  if (!has_confirmed && may_confirm()) confirm();
+}
+
+bool NodeEpoch::may_confirm() const {
+  return killed_ || !enforced(Guard::kKillBeforeConfirm);
+}
+
+void NodeEpoch::killed() {
+  killed_ = true;
+  if (!is_fixed()) confirm();
 }
 
 // Reads come one after the other, so none was sent before the epoch of this node was learned.
@@ -150,9 +155,11 @@ void NodeEpoch::enter(const Epoch& epoch) {
   epoch_ = epoch;
   tag_ = {epoch.number, epoch.identity()};
   placement_.emplace(epoch_);
+  own_ = placement_->holder(self_.node);
   place_ = static_cast<size_t>(epoch_.find(self_.node) - epoch_.members.data());
   learned_ns_ = runtime_.clock().now_ns();
   all_confirmed_ = false;
+  killed_ = false;
   hooks_.entered();
 }
 

@@ -23,7 +23,7 @@ class NodeEpoch {
  public:
   struct Hooks {
     // The epoch is now epoch(): abort what belongs to the one before, and kill what is not of this
-    // node's any more. Confirmed afterwards.
+    // node's any more, which may take until after this returns: see killed().
     std::function<void()> entered;
     // Left out: this run is over. Its pages are withdrawn, and another one takes its place, which
     // joins by itself. Called last.
@@ -40,6 +40,8 @@ class NodeEpoch {
   void start();
   // Somebody is in a later epoch: reads the register soon.
   void look();
+  // No page is left here that this node does not hold in epoch(): confirms the epoch (rule 8).
+  void killed();
 
   // No member yet: number 0.
   const Epoch& epoch() const { return epoch_; }
@@ -52,8 +54,13 @@ class NodeEpoch {
   bool is_holder(const ReplicaSet& set) const { return set.contains(place_); }
   bool is_primary(const ReplicaSet& set) const { return set.primary() == place_; }
   NodeId node_of(size_t place) const { return epoch_.members[place].node; }
-  // Whether the key's set of this epoch has this member.
-  bool holds(NodeId node, const PageKey& key) const;
+  // Whether the key's set of this epoch has this node, or another member.
+  bool holds(const PageKey& key) const { return own_ && placement_->holds(*own_, key); }
+  bool holds(const Placement::Holder& member, const PageKey& key) const {
+    return placement_->holds(member, key);
+  }
+  // Nothing: it holds nothing.
+  std::optional<Placement::Holder> holder(NodeId node) const;
 
   // Whether any node can have given this version out. With a list the nodes' epochs are their own.
   bool can_be(Version version) const {
@@ -72,6 +79,7 @@ class NodeEpoch {
   // Whether the register can be right.
   Result<void> check(const Epoch& said) const;
   void enter(const Epoch& epoch);
+  bool may_confirm() const;
   void confirm();
   Epoch first_epoch() const;
   void join(const RegisteredEpoch& read);
@@ -88,7 +96,9 @@ class NodeEpoch {
   Epoch epoch_;
   EpochTag tag_;
   std::optional<Placement> placement_;
-  size_t place_ = 0;  // of this node among the members
+  std::optional<Placement::Holder> own_;
+  size_t place_ = 0;     // of this node among the members
+  bool killed_ = false;  // in this epoch, see killed()
   uint64_t learned_ns_ = 0;
   uint64_t view_until_ns_ = 0;
   ClockGap view_gap_;  // when that view was asked for

@@ -15,6 +15,9 @@ namespace {
 // ε: clocks of two hosts run apart by less than this fraction.
 constexpr uint64_t kClockDriftFraction = 64;
 
+// Slots that one put gives back, so that none holds up the thread: the next one goes on.
+constexpr uint32_t kMostAtOnce = 4096;
+
 uint64_t with_drift(uint64_t duration_ns) {
   return duration_ns + duration_ns / kClockDriftFraction;
 }
@@ -117,9 +120,22 @@ std::optional<uint32_t> PageStore::locate(const PageKey& key) const {
 
 std::optional<uint32_t> PageStore::take() {
   if (options_.evict) evict_ahead();
-  if (slots_.next_take_ns() == kNever) drop_dead();
-  if (slots_.next_take_ns() == kNever) drop_former(cooling_target());
+  const bool none_cools = slots_.next_take_ns() == kNever;
+  for (uint32_t left = std::min(cooling_target(), kMostAtOnce); none_cools && left > 0; --left) {
+    if (!give_back_one()) break;
+  }
   return slots_.take(clock_.now_ns());
+}
+
+// Of what no client reads. False: there is nothing.
+bool PageStore::give_back_one() {
+  if (const auto dead = slots_.oldest_dead()) {
+    drop_dead(*dead);
+    return true;
+  }
+  if (former_.size() == 0) return false;
+  drop_former(1);
+  return true;
 }
 
 Code PageStore::put(const PageKey& key, Version version, std::span<const std::byte> payload,
@@ -265,8 +281,9 @@ void PageStore::unpin(uint32_t slot, Version version) {
   slots_.unpin(slot);
 }
 
-void PageStore::kill_if(const std::function<bool(const PageKey&)>& foreign) {
-  for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
+void PageStore::kill_if(uint32_t first, uint32_t end,
+                        const std::function<bool(const PageKey&)>& foreign) {
+  for (uint32_t slot = first; slot < end; ++slot) {
     if (!slots_.is_live(slot) || !foreign(header(slot).key)) continue;
     unpublish(slot);
     zero_live(slot);
@@ -278,12 +295,6 @@ void PageStore::kill_if(const std::function<bool(const PageKey&)>& foreign) {
 
 // A node that reads such a slot later finds no version in it, and one that has read it already is
 // done before the slot has cooled.
-void PageStore::drop_dead() {
-  for (uint32_t slot = 0; slots_.dead_count() > 0 && slot < slots_.size(); ++slot) {
-    if (slots_.is_dead(slot)) drop_dead(slot);
-  }
-}
-
 void PageStore::drop_dead(uint32_t slot) {
   std::atomic_ref<uint64_t>(header(slot).version).exchange(0, std::memory_order_seq_cst);
   slots_.retire(slot, clock_.now_ns());
@@ -329,7 +340,7 @@ uint32_t PageStore::walk(
   const uint32_t end =
       static_cast<uint32_t>(std::min<uint64_t>(slots_.size(), uint64_t{first} + most));
   for (uint32_t slot = first; slot < end; ++slot) {
-    const bool dead = slots_.is_dead(slot);
+    const bool dead = slots_.serves_fills(slot);
     if (!dead && !slots_.is_live(slot)) continue;
     if (!visit(slot, header(slot), dead)) return slot;
   }
@@ -352,14 +363,18 @@ uint32_t PageStore::cooling_target() const {
 }
 
 void PageStore::evict_ahead() {
-  if (must_evict()) drop_dead();
-  while (must_evict() && former_.size() > 0) drop_former(1);
-  while (must_evict()) {
-    const std::optional<uint32_t> victim = choose_victim();
-    if (!victim) return;
-    retire(*victim);
-    ++evictions_;
+  for (uint32_t left = kMostAtOnce; left > 0 && must_evict(); --left) {
+    if (!evict_one()) return;
   }
+}
+
+bool PageStore::evict_one() {
+  if (give_back_one()) return true;
+  const std::optional<uint32_t> victim = choose_victim();
+  if (!victim) return false;
+  retire(*victim);
+  ++evictions_;
+  return true;
 }
 
 // Where a policy names many in a row that are pinned, CLOCK finds one that is not.

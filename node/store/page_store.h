@@ -124,13 +124,15 @@ class PageStore {
   void pin(uint32_t slot, Version version);
   void unpin(uint32_t slot, Version version);
 
-  // Unpublishes the pages of which `foreign` is true. Their bytes stay for other nodes to read
-  // until drop_dead(), or until their slots are needed.
-  void kill_if(const std::function<bool(const PageKey&)>& foreign);
-  void drop_dead();
+  // Another epoch: no other node is told from now on of what is dead. Its slots are the first that
+  // puts take.
+  void begin_epoch() { slots_.begin_epoch(); }
+  // Unpublishes the pages in the slots from `first` to `end` of which `foreign` is true. Other
+  // nodes may read their bytes in this epoch, until their slots are needed.
+  void kill_if(uint32_t first, uint32_t end, const std::function<bool(const PageKey&)>& foreign);
 
-  // Every page in the slots from `first` on, dead ones too, until `visit` says no; the slot to go
-  // on with, 0 at the end. Looks at no more than `most` slots.
+  // Every page in the slots from `first` on, also dead ones that serve fills, until `visit` says
+  // no; the slot to go on with, 0 at the end. Looks at no more than `most` slots.
   uint32_t walk(
       uint32_t first, uint32_t most,
       const std::function<bool(uint32_t slot, const PageHeader&, bool dead)>& visit) const;
@@ -172,6 +174,8 @@ class PageStore {
   uint32_t cooling_target() const;
   bool is_whole(uint32_t slot, const PageKey& key) const;
   void evict_ahead();
+  bool evict_one();
+  bool give_back_one();
   std::optional<uint32_t> choose_victim();
   void came(uint32_t slot, const PageKey& key);
   bool is_of(uint32_t name_space, uint32_t slot) const;

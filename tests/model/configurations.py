@@ -67,6 +67,7 @@ GUARDS = (
     Guard("epoch_in_messages", "replicas", (I2_ONLY, AT_ONCE, "PUTS=2", "evictions"), "I2"),
     Guard("epoch_in_version", "replicas", (I2_ONLY, "PUTS=2"), "I2"),
     Guard("drop_on_entering", "replicas", (I2_ONLY, AT_ONCE, "PUTS=1", "joining"), "I2"),
+    Guard("kill_before_confirm", "replicas", (I2_ONLY, AT_ONCE, "PUTS=1", "joining"), "I2"),
     Guard("confirm_before_puts", "replicas", (I2_ONLY, AT_ONCE, "PUTS=1", "joining"), "I2"),
     Guard("own_transaction_return", "replicas", (I2_ONLY, AT_ONCE, "PUTS=1"), "I2"),
     Guard("bytes_of_the_epoch_before", "replicas", (I2_ONLY, AT_ONCE, "PUTS=1", "fills", "joining"), "I2"),

@@ -103,6 +103,21 @@ TEST(Placement, LoadIsEvenForPrimariesAndHolders) {
   }
 }
 
+TEST(Placement, AMemberHoldsTheKeysThatHaveItAmongTheirReplicas) {
+  Epoch epoch = nodes("abcdefgh", 3);
+  epoch.members[2].leaving = true;
+  const Placement placement(epoch);
+  EXPECT_FALSE(placement.holder(epoch.members[2].node)) << "it is to leave";
+  EXPECT_FALSE(placement.holder(node_id("nobody")));
+  for (const PageKey& key : some_keys(2'000)) {
+    const ReplicaSet set = placement.replicas(key);
+    for (size_t member = 0; member < epoch.members.size(); ++member) {
+      const auto holder = placement.holder(epoch.members[member].node);
+      ASSERT_EQ(holder && placement.holds(*holder, key), set.contains(member));
+    }
+  }
+}
+
 TEST(Placement, SeedMovesKeys) {
   size_t moved = 0;
   for (const PageKey& key : some_keys(1000)) {

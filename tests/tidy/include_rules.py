@@ -26,7 +26,7 @@ ROOMS = {
                "backends"],
     "report": ["base", "integrity", "transport"],
     "replay": ["base", "integrity", "transport", "pagetable", "control", "tier", "report"],
-    "bench": ["base", "integrity", "transport", "pagetable", "control", "tier", "node", "client", "report", "replay"],
+    "bench": ["base", "net", "integrity", "transport", "pagetable", "control", "tier", "node", "client", "report", "replay"],
     "sim": ["base", "integrity", "transport", "pagetable", "control", "tier", "node", "replay"],
     "chaos": ["base", "net", "integrity", "transport", "pagetable", "etcd", "control", "tier", "node", "client", "report", "sim"],
     "lab": ["base", "integrity", "transport", "pagetable", "etcd", "prefetch", "control", "tier", "node", "report",
@@ -42,7 +42,7 @@ PARTS = {
     "integrity/cuda": ["base", "integrity"],
 }
 USES_PARTS = {"backends": ["transport/shm", "transport/tcp", "transport/ucx", "transport/verbs"],
-              "bench": ["transport/cuda"], "client": ["transport/cuda"], "doctor": ["transport/cuda"],
+              "bench": ["transport/cuda", "transport/shm"], "client": ["transport/cuda"], "doctor": ["transport/cuda"],
               "sim": ["sim/network", "sim/fault"], "chaos": ["transport/cuda", "sim/network", "sim/fault"],
               "lab": ["sim/network", "sim/fault"]}
 EVERYTHING = {*ROOMS, *PARTS}

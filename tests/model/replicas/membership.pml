@@ -18,7 +18,7 @@ inline begin_epoch(m) {
     reached(a_member_starts_again, MEMBER(n, now_epoch)); \
     begin_epoch(members[now_epoch] | (1 << n)); \
     born[n] = now_epoch; epoch[n] = now_epoch; confirmed[now_epoch] = 1 << n; \
-    held[n] = 0; floor_[n] = 0; applied[n] = 0; lose_the_rest(n); \
+    held[n] = 0; floor_[n] = 0; applied[n] = 0; unkilled = unkilled & ~(1 << n); lose_the_rest(n); \
     printf("node %d: comes back, empty, with epoch %d\n", n, now_epoch) }
 
 inline lose_the_rest(n) {

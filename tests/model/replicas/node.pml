@@ -4,8 +4,8 @@
    changes the key's bucket. A client's READ takes no lock, but sees a page as it was before the
    step or after it: a page that it could see in between, it could have seen just before or just
    after, for an acknowledgement is a step of its own. Messages wait in channels for any time, so
-   sending one is no event either. Entering an epoch kills first and confirms last, and others see
-   only the confirmation. */
+   sending one is no event either. A node that has entered an epoch kills at any time later, and
+   confirms once it has: others see only the confirmation, so the two are one step. */
 
 /* Switches the index to v and zeroes the old slot's live word: rule 1. */
 inline apply(n, v) {
@@ -115,7 +115,12 @@ inline acknowledge(n) {
     applied[n] = 0
 }
 
-/* Rule 8, in the order of the epochs. Own unacknowledged puts are aborted. */
+inline confirm(n) {
+    confirmed[epoch[n]] = confirmed[epoch[n]] | (1 << n)
+}
+
+/* Rule 8, in the order of the epochs. Own unacknowledged puts are aborted. A node that has nothing
+   to kill confirms in the same step: to confirm sooner only allows more. */
 inline enter(n, e) {
     epoch[n] = e;
 #ifndef no_abort_on_entering
@@ -126,9 +131,26 @@ inline enter(n, e) {
     bytes[n] = 0;
 #endif
 #endif
-#ifndef no_drop_on_entering
     if
     :: !IN_SET(n, epoch[n]) && held[n] != 0 ->
+        unkilled = unkilled | (1 << n)
+#ifdef no_kill_before_confirm
+        ; confirm(n)
+#endif
+    :: else ->
+        unkilled = unkilled & ~(1 << n);
+        confirm(n)
+    fi;
+    printf("node %d: enters epoch %d\n", n, epoch[n]);
+    reached(a_node_enters_outside_the_set, !IN_SET(n, epoch[n]))
+}
+
+inline kill_foreign(n) {
+    unkilled = unkilled & ~(1 << n);
+#ifndef no_drop_on_entering
+    if
+    :: held[n] != 0 ->
+        printf("node %d: kills version %d.%d in epoch %d\n", n, held[n] / 4, held[n] % 4, epoch[n]);
         raise_floor(n, held[n]);
 #ifdef fills
         bytes[n] = held[n];
@@ -137,9 +159,9 @@ inline enter(n, e) {
     :: else
     fi;
 #endif
-    confirmed[epoch[n]] = confirmed[epoch[n]] | (1 << n);
-    printf("node %d: enters epoch %d\n", n, epoch[n]);
-    reached(a_node_enters_outside_the_set, !IN_SET(n, epoch[n]))
+    confirm(n);
+    printf("node %d: confirms epoch %d\n", n, epoch[n]);
+    reached(an_epoch_confirmed_that_has_passed, epoch[n] < now_epoch)
 }
 
 #define RECEIVES(n, p) (n > p && nempty(repl[SESSION(p, n)]))
@@ -151,6 +173,7 @@ proctype node(byte n) {
     :: d_step { RECEIVES(n, 1) -> replicate(n, 1) }
     :: d_step { applied[n] != 0 && VIEW_VALID(n) -> acknowledge(n) }
     :: d_step { epoch[n] < now_epoch && MEMBER(n, epoch[n] + 1) -> enter(n, epoch[n] + 1) }
+    :: d_step { (unkilled >> n) & 1 -> kill_foreign(n) }
 #ifdef no_own_transaction_return
     :: d_step { epoch[n] + 1 < now_epoch && !MEMBER(n, epoch[n] + 1) && MEMBER(n, epoch[n] + 2) ->
         enter(n, epoch[n] + 2) }

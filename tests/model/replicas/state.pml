@@ -45,6 +45,7 @@ byte confirmed[EPOCHS + 1];         /* bit n: node n wrote confirmed = e */
 byte epoch[3] = 1;                      /* the epoch that the node has entered */
 byte born[3] = 1;                       /* the epoch in which its incarnation joined, its name */
 byte held[3];                       /* published, live */
+byte unkilled;                      /* bit n: what node n holds is no more its own, nor killed */
 byte floor_[3];                     /* rule 11 */
 /* At the primary: the last of its puts that all of the set have applied; 0 if acknowledged. */
 byte applied[3];

@@ -9,6 +9,7 @@
 
 #include "sim/network/sim_fabric.h"
 #include "sim/network/world.h"
+#include "tests/node/fleet/one_register.h"
 
 namespace farpage {
 namespace {
@@ -17,67 +18,43 @@ constexpr uint64_t kView = 640 * kMillisecond;
 constexpr Member kSelf = {7, 70};
 constexpr Member kOther = {8, 80};
 
-// Answers a millisecond later, or not at all.
-class OneRegister final : public EpochRegister {
- public:
-  explicit OneRegister(sim::World& world) : world_(world) {
-    current.epoch = {1, 1, 1, 512, {kOther}};
-  }
-  void read(std::function<void(Result<RegisteredEpoch>)> done) override {
-    ++reads;
-    world_.after(kMillisecond, [this, done = std::move(done)] {
-      done(answers ? Result<RegisteredEpoch>(current) : fail(Code::kTimeout, "no answer"));
-    });
-  }
-  void replace(uint64_t number, Epoch next, std::function<void(Result<void>)> done) override {
-    ++replaces;
-    if (refuses) return refuse(std::move(done));
-    if (number == current.epoch.number) current = {std::move(next), {}};
-    world_.after(kMillisecond, [done = std::move(done)] { done({}); });
-  }
-  void confirm(NodeId node, uint64_t number, std::function<void(Result<void>)> done) override {
-    ++confirms;
-    if (refuses) return refuse(std::move(done));
-    if (number == current.epoch.number) current.confirmed.push_back(node);
-    world_.after(kMillisecond, [done = std::move(done)] { done({}); });
-  }
-
-  RegisteredEpoch current;
-  bool answers = true;
-  bool refuses = false;  // to write
-  int reads = 0;
-  int replaces = 0;
-  int confirms = 0;
-
- private:
-  void refuse(std::function<void(Result<void>)> done) {
-    world_.after(kMillisecond,
-                 [done = std::move(done)] { done(fail(Code::kUnavailable, "not now")); });
-  }
-
-  sim::World& world_;
-};
-
 struct World {
   sim::World world{1};
   sim::SimFabric machine{world, {}};
-  OneRegister epochs{world};
+  OneRegister epochs{world, {1, 1, 1, 512, {kOther}}};
   Fleet fleet;
   std::vector<uint64_t> entered;
   int left_out = 0;
+  bool kills_at_once = true;
   std::optional<NodeEpoch> node;
 
   explicit World(uint64_t page_bytes = 512) {
     fleet.epochs = &epochs;
     fleet.view_ns = kView;
     node.emplace(machine.runtime(), fleet, kSelf, page_bytes,
-                 NodeEpoch::Hooks{[this] { entered.push_back(node->epoch().number); },
+                 NodeEpoch::Hooks{[this] {
+                                    entered.push_back(node->epoch().number);
+                                    if (kills_at_once) node->killed();
+                                  },
                                   [this] { ++left_out; }});
     node->start();
   }
   uint64_t now() const { return world.now_ns(); }
   void run_for(uint64_t duration_ns) { world.run_until(world.now_ns() + duration_ns); }
 };
+
+// Rule 8, however many looks at the register come meanwhile.
+TEST(NodeEpoch, ConfirmsOnceNoPageIsLeftThatIsNotItsOwn) {
+  World at;
+  at.kills_at_once = false;
+  at.run_for(2 * kView);
+  EXPECT_EQ(at.entered, std::vector<uint64_t>{2});
+  EXPECT_EQ(at.epochs.confirms, 0);
+  at.node->killed();
+  at.run_for(2 * kMillisecond);
+  EXPECT_EQ(at.epochs.current.confirmed, std::vector<NodeId>{kSelf.node});
+  EXPECT_EQ(at.epochs.confirms, 1);
+}
 
 TEST(NodeEpoch, JoinsByItsOwnTransactionAndConfirms) {
   World at;
@@ -285,8 +262,9 @@ TEST(NodeEpoch, ListIsOneEpochThatIsAlwaysOpen) {
   EXPECT_EQ(node.tag(), (EpochTag{1, fleet.list.identity()}));
   EXPECT_TRUE(node.puts_open(world.now_ns()));
   EXPECT_TRUE(node.view_valid(world.now_ns()));
-  EXPECT_TRUE(node.holds(7, {1, 2}));
-  EXPECT_FALSE(node.holds(9, {1, 2}));
+  EXPECT_TRUE(node.holds({1, 2}));
+  EXPECT_TRUE(node.holder(8));
+  EXPECT_FALSE(node.holder(9));
 }
 
 }  // namespace

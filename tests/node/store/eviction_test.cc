@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -51,6 +52,9 @@ class Store {
   }
 
   PageStore* operator->() { return store_.get(); }
+  void kill_if(const std::function<bool(const PageKey&)>& foreign) {
+    store_->kill_if(0, store_->slots().size(), foreign);
+  }
 
   bool access(PageNumber page) {
     if (const auto found = store_->find(key_of(page))) {
@@ -191,7 +195,7 @@ TEST_P(EvictionBy, APolicyHearsOfWhateverComesAndGoes) {
         if (found) store->unpin(found->slot, found->version);
         break;
       case 4:
-        if (i % 100 == 4) store->kill_if([](const PageKey& key) { return key.low % 4 == 0; });
+        if (i % 100 == 4) store.kill_if([](const PageKey& key) { return key.low % 4 == 0; });
         break;
       case 5:
         if (const auto slot = store->take()) store->release(*slot);

@@ -33,6 +33,43 @@ TEST(SlotTable, RetiredSlotComesBackAtTheNanosecond) {
   EXPECT_EQ(table.take(5'000 + kReuse), slot);
 }
 
+TEST(SlotTable, DeadSlotsQueueByTheirDeathAndServeFillsInItsEpochAlone) {
+  SlotTable table(4, kReuse);
+  for (int i = 0; i < 4; ++i) table.publish(table.take(0).value());
+  EXPECT_FALSE(table.oldest_dead());
+  table.kill(2);
+  table.kill(0);
+  table.begin_epoch();
+  table.kill(3);
+  EXPECT_EQ(table.dead_count(), 3u);
+  EXPECT_EQ(table.oldest_dead(), 2u);
+  EXPECT_FALSE(table.serves_fills(2));
+  EXPECT_FALSE(table.serves_fills(0));
+  EXPECT_TRUE(table.serves_fills(3));
+  EXPECT_FALSE(table.serves_fills(1)) << "it is live";
+  table.retire(0, 1);  // in the middle of the queue
+  table.retire(2, 2);  // its head
+  EXPECT_EQ(table.oldest_dead(), 3u);
+  table.retire(3, 3);
+  EXPECT_FALSE(table.oldest_dead());
+  EXPECT_EQ(table.dead_count(), 0u);
+  EXPECT_EQ(table.take(kNever - 1), 0u) << "the first that was retired";
+}
+
+// A put would else stand still while the hand passes all of them.
+TEST(SlotTable, AVictimIsFoundAfterSomeThousandLooksAlsoWhereAllWereTouched) {
+  constexpr uint32_t kSlots = 100'000;
+  SlotTable table(kSlots, kReuse);
+  for (uint32_t i = 0; i < kSlots; ++i) table.publish(table.take(0).value());
+  for (uint32_t i = 0; i < kSlots; ++i) table.touch(i);
+  table.pin(0);
+  EXPECT_EQ(table.choose_victim(), 1u);
+  table.retire(1, 0);
+  // The hand has passed some thousands, and stands before touched ones.
+  EXPECT_GT(table.choose_victim(), 2'000u);
+  EXPECT_LT(table.choose_victim(), 20'000u);
+}
+
 TEST(SlotTable, PinnedSlotIsNoVictim) {
   SlotTable table(3, kReuse);
   for (int i = 0; i < 3; ++i) table.publish(table.take(0).value());

@@ -36,7 +36,7 @@ class TypesTest(unittest.TestCase):
 
     def mypy(self, *arguments):
         command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", "/dev/null", "--follow-imports", "silent", *map(str, arguments)]
-        return subprocess.run(command, cwd=SOURCE / "python", capture_output=True, text=True, timeout=140, check=False).stdout
+        return subprocess.run(command, cwd=SOURCE / "python", capture_output=True, text=True, timeout=280, check=False).stdout
 
     def test_the_package_is_typed_throughout(self):
         self.assertTrue((PACKAGE / "py.typed").is_file())
