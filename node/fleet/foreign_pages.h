@@ -27,8 +27,6 @@ class ForeignPages {
   // Before the pages in these slots are told to another member, which is told only of what stays as
   // it is in this epoch.
   void kill(uint32_t first, uint32_t end);
-  // Slots that have not been looked at.
-  uint64_t left() const { return store_.slots().size() - next_; }
 
  private:
   void turn();
