@@ -1,5 +1,5 @@
-"""What the adapters for engines share, without an engine: namespaces, a client that comes later, and
-all of it over a node."""
+"""What the adapters for engines share, without an engine: namespaces, a client that comes later,
+and all of it over a node."""
 
 import logging
 import pathlib
