@@ -274,7 +274,8 @@ class SchedulerTest(unittest.TestCase):
             self.assertEqual(self.matched(request), 1)
             request.num_preemptions += 1
             self.answer(True)
-            self.assertEqual((self.matched(request), len(self.asked[-1])), (1, 2))  # block 0 of two workers
+            # Block 0 of two workers is asked for, and no other.
+            self.assertEqual((self.matched(request), len(self.asked[-1])), (1, 2))
 
     def test_a_request_meets_no_block_twice_that_did_not_come(self):
         request = Request(4)
