@@ -22,7 +22,12 @@ from vllm.v1.kv_cache_interface import (  # noqa: E402
 
 import farpage  # noqa: E402
 from farpage.engines import vllm_connector  # noqa: E402
-from farpage.engines.vllm_connector import FarpageConnector, FarpageHandshake, FarpageMetadata, FarpageStats  # noqa: E402
+from farpage.engines.vllm_connector import (  # noqa: E402
+    FarpageConnector,
+    FarpageHandshake,
+    FarpageMetadata,
+    FarpageStats,
+)
 
 SHAPE = {"block_size": 16, "num_kv_heads": 2, "head_size": 16, "dtype": torch.int8}
 FULL, WINDOW = FullAttentionSpec(**SHAPE), SlidingWindowSpec(**SHAPE, sliding_window=64)
