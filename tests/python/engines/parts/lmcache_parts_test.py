@@ -10,7 +10,7 @@ import types
 import unittest
 from unittest import mock
 
-SOURCE = pathlib.Path(__file__).resolve().parents[3]
+SOURCE = pathlib.Path(__file__).resolve().parents[4]
 sys.path.insert(0, str(SOURCE / "python"))
 import numpy  # noqa: E402
 
