@@ -182,8 +182,8 @@ class SchedulerSide:
         if not known.may_store:
             return None
         taken = max(0, request.num_computed_tokens - request.num_in_flight_tokens) // self._block_tokens
-        begin, end = min(known.stored, taken), min(taken, len(request.block_hashes))
         known.stored = min(known.stored, taken)
+        begin, end = known.stored, min(taken, len(request.block_hashes))
         if end <= begin:
             return None
         known.stored = end

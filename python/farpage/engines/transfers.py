@@ -68,7 +68,7 @@ class Transfers:
 
     @property
     def is_idle(self) -> bool:
-        return not (self._active or self._waiting[True] or self._waiting[False])
+        return not self._active  # what waits, waits for one of these
 
     def promise(self, length: int) -> bool:
         """Whether a load of so many bytes could begin now, beside those promised before: then room

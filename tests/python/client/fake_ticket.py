@@ -5,10 +5,12 @@ from client_case import READY, farpage
 
 
 class FakeTicket:
-    def __init__(self, verdicts=(), codes=(), took_s=0.0):
+    """`took_s`: of all pages, or of each. `reason`: of those that did not come."""
+
+    def __init__(self, verdicts=(), codes=(), took_s=0.0, reason=farpage.Reason.MISS):
         self.done = self.released = False
         self.results = 0  # that were asked for: each is a call of the library
-        self.took_ns = int(took_s * 1e9)
+        self.took_ns, self.reason = numpy.asarray(took_s) * 1e9, reason
         self.verdicts, self.codes = list(verdicts), list(codes)
 
     def end(self, released=True):
@@ -21,7 +23,7 @@ class FakeTicket:
         rows = numpy.zeros(len(self.verdicts), farpage.ticket.VERDICT)
         rows["verdict"] = self.verdicts
         rows["took_ns"] = self.took_ns
-        rows["reason"] = [0 if verdict == READY else farpage.Reason.MISS for verdict in self.verdicts]
+        rows["reason"] = [0 if verdict == READY else self.reason for verdict in self.verdicts]
         return rows
 
     def wait(self):

@@ -6,12 +6,13 @@ import unittest
 from certificates import Authority, node_arguments
 import numpy
 from client_case import READY, content, contents, farpage, key, keys
-from etcd import Etcd
+from etcd import Etcd, free_ports
 from fleet import EtcdFleet
 from program import Case, wait_until
 
 NAMES = ("a", "b", "c")
 PAGES = 64
+DEADLINE_S = 120
 CODE = farpage.Code
 
 
@@ -91,12 +92,22 @@ class ListTest(FleetCase):
         self.assertRegex(ticket.why(), "node")
 
     def test_a_stopped_node_keeps_no_answer_back(self):
-        nodes = self.start_members()
-        client = self.open(cluster={"nodes": self.node_list()})
+        """Neither of its own pages, which have replicas, nor of the others of the same operation:
+        who waited for it would wait until the deadline."""
+        addresses = {name: f"tcp://127.0.0.1:{port}" for name, port in zip(NAMES, free_ports(len(NAMES)))}
+        listed = ",".join(f"{name}={address}" for name, address in addresses.items())
+        nodes = {name: self.start_node("--set", f"cluster.nodes={listed}", "--set", f"cluster.name={name}", name=name, listen=address)
+                 for name, address in addresses.items()}
+        client = self.open(cluster={"nodes": listed})
         self.put_until_acknowledged(client, 0, PAGES)
+        held = {name: self.status(node)["slots_live"] for name, node in nodes.items()}
+        self.assertTrue(0 < held["c"] < PAGES, held)  # some pages are its own, and some of others
         nodes["c"].send_signal(signal.SIGSTOP)
-        self.assert_there(client, 0, PAGES)
-        self.assertEqual(len(client.exists(keys(0, PAGES), timeout_s=1).wait()), PAGES)
+        into = numpy.zeros((PAGES, self.page_bytes), numpy.uint8)
+        for verdicts in (client.fetch(keys(0, PAGES), into, timeout_s=DEADLINE_S).wait(), client.exists(keys(0, PAGES), timeout_s=DEADLINE_S).wait()):
+            self.assertEqual(set(verdicts["verdict"]), {READY})
+            self.assertLess(verdicts["took_ns"].max() / 1e9, DEADLINE_S / 2)
+        self.assertEqual(into.tobytes(), contents(0, PAGES, self.page_bytes).tobytes())
 
 
 class EtcdTest(EtcdFleet, FleetCase):

@@ -39,6 +39,7 @@ class FakeClient:
 
     def __init__(self, *tickets):
         self.tickets, self.asked = list(tickets), []
+        self.keys, self.pages = [], []  # of each call
 
     def register(self, array):
         address = array.__array_interface__["data"][0]
@@ -46,6 +47,8 @@ class FakeClient:
 
     def fetch(self, keys, pages, timeout_s):
         self.asked.append((len(keys), timeout_s))
+        self.keys.append(numpy.asarray(keys).tolist())
+        self.pages.append(pages)
         ticket = self.tickets.pop(0)
         if ticket is None:
             raise farpage.ExhaustedError("too much is under way")
@@ -151,6 +154,49 @@ class BlockLoadsTest(ConnectorCase):
         ticket.end()
         loads.poll(client)
         self.assertEqual(len(client.asked), 2)
+        self.assertEqual(+self.counts, {"miss": 1})
+
+    def test_a_load_that_ends_while_it_is_looked_at_ends_at_the_next_look(self):
+        ticket = FakeTicket([READY])
+        client = FakeClient(ticket)
+        loads, _, staging = self.loads(client, 1)
+        loads.begin(client, blocks(1))
+        ticket.released = True  # and it was not yet done when that was asked
+        self.assertEqual((loads.poll(client), staging.free), (set(), 0))
+        ticket.end()
+        self.assertEqual((loads.poll(client), staging.free), ({"r"}, 1))
+
+    def test_blocks_that_wait_for_room_come_in_their_order(self):
+        first, second = FakeTicket([RECOMPUTE]), FakeTicket([READY])
+        client = FakeClient(first, second)
+        loads, cache, staging = self.loads(client, 1)
+        staging.rows[:] = 99
+        before = self.block(cache, 1)
+        loads.begin(client, blocks(1, 2))
+        first.end()
+        loads.poll(client)
+        second.end()
+        self.assertEqual((loads.poll(client), loads.take_failed()), ({"r"}, {1}))
+        self.assertEqual((self.block(cache, 1), self.block(cache, 2)), (before, [99] * cache.block_bytes))
+        keys = Shard(SPACE, 1).keys([b"1", b"2"])[:, 0].tolist()
+        self.assertEqual(client.keys, [keys[:1], keys[1:]])
+
+    def test_blocks_that_find_no_room_in_time_have_failed(self):
+        ticket = FakeTicket([READY])
+        client = FakeClient(ticket)
+        loads, _, _ = self.loads(client, 1)
+        loads.begin(client, blocks(1, 2, 3))
+        self.now_s = TIMEOUT_S
+        self.assertEqual((loads.poll(client), loads.take_failed()), (set(), {2, 3}))
+        ticket.end()
+        self.assertEqual((loads.poll(client), loads.take_failed(), len(client.asked)), ({"r"}, set(), 1))
+        self.assertEqual(+self.counts, {"overdue": 2, "ready": 1})
+
+    def test_without_a_node_blocks_fail_at_once(self):
+        loads, _, _ = self.loads(FakeClient(), 1)
+        loads.begin(None, blocks(1, 2))
+        self.assertEqual((loads.poll(None), loads.take_failed()), ({"r"}, {1, 2}))
+        self.assertEqual(+self.counts, {"unreachable": 2})
 
     def test_who_waited_for_room_has_what_is_left_of_its_time(self):
         client = FakeClient(FakeTicket([READY]), FakeTicket([READY]))
@@ -171,16 +217,16 @@ class BlockLoadsTest(ConnectorCase):
         self.assertEqual(self.counts, {"refused": 2})
 
     def test_only_what_came_is_written(self):
-        ticket = FakeTicket([READY, RECOMPUTE])
-        client = FakeClient(ticket)
-        loads, cache, staging = self.loads(client, 2)
-        staging.rows[:] = 99
-        before = self.block(cache, 2)
-        loads.begin(client, blocks(1, 2))
-        ticket.end()
-        self.assertEqual((loads.poll(client), loads.take_failed()), ({"r"}, {2}))
-        self.assertEqual((self.block(cache, 1), self.block(cache, 2)), ([99] * cache.block_bytes, before))
-
+        for verdicts, came, failed in (([READY, RECOMPUTE], 1, 2), ([RECOMPUTE, READY], 2, 1)):
+            ticket = FakeTicket(verdicts)
+            client = FakeClient(ticket)
+            loads, cache, staging = self.loads(client, 2)
+            staging.rows[:] = [[91], [92]]
+            before = self.block(cache, failed)
+            loads.begin(client, blocks(1, 2))
+            ticket.end()
+            self.assertEqual((loads.poll(client), loads.take_failed()), ({"r"}, {failed}))
+            self.assertEqual((self.block(cache, came), self.block(cache, failed)), ([90 + came] * cache.block_bytes, before))
 
     def test_blocks_that_cannot_be_written_have_failed_and_memory_is_used_again(self):
         ticket = FakeTicket([READY, RECOMPUTE])
@@ -219,6 +265,47 @@ class LayerLoadsTest(ConnectorCase):
             self.assertEqual(loads.take_failed(), {1, 2})
             self.assertEqual(+self.counts, {"unreachable": 2})
 
+    def test_nothing_begins_before_vllms_stream_has_ended(self):
+        client = FakeClient()
+        loads, cache = self.loads(client)
+        with mock.patch.object(cache, "wait_until_unused", side_effect=RuntimeError("CUDA error")):
+            loads.begin(client, [blocks(1, 2)])
+        loads.end()
+        self.assertEqual((client.asked, loads.take_failed(), +self.counts), ([], {1, 2}, {"unreachable": 2}))
+
+    def test_pages_of_a_layer_go_straight_to_its_blocks(self):
+        client = FakeClient(*(FakeTicket([READY] * 2) for _ in range(LAYERS)))
+        loads, cache = self.loads(client)
+        loads.begin(client, [blocks(4, 1)])
+        keys = Shard(SPACE, LAYERS).keys([b"4", b"1"])
+        self.assertEqual(client.keys, [keys[:, layer].tolist() for layer in range(LAYERS)])
+        wanted = [cache.pages(layer, [4, 1]) for layer in range(LAYERS)]
+        self.assertEqual([(places.tolist(), length) for places, length in client.pages], [(places.tolist(), length) for places, length in wanted])
+
+    def test_a_step_has_nothing_of_the_one_before(self):
+        tickets = [FakeTicket([RECOMPUTE, READY]) for _ in range(LAYERS)]
+        client = FakeClient(*tickets)
+        loads, _ = self.loads(client)
+        loads.begin(client, [blocks(1, 2)])
+        loads.wait("layer 1")
+        loads.wait("layer 1")
+        loads.end()
+        loads.end()
+        self.assertEqual(loads.take_failed(), {1})
+        loads.begin(client, [])
+        loads.wait("layer 0")
+        loads.wait("not of the cache")
+        loads.end()
+        self.assertEqual((loads.take_failed(), [ticket.results for ticket in tickets]), (set(), [1] * LAYERS))
+        self.assertEqual((len(client.asked), +self.counts), (LAYERS, {"miss": 1, "ready": 1}))
+
+    def test_a_block_has_the_reason_of_its_first_layer_that_did_not_come(self):
+        client = FakeClient(FakeTicket([READY]), FakeTicket([RECOMPUTE], reason=farpage.Reason.STALE), FakeTicket([RECOMPUTE]))
+        loads, _ = self.loads(client)
+        loads.begin(client, [blocks(1)])
+        loads.end()
+        self.assertEqual(+self.counts, {"stale": 1})
+
     def test_a_block_came_if_all_its_layers_did(self):
         client = FakeClient(FakeTicket([READY, READY]), FakeTicket([RECOMPUTE, READY]), FakeTicket([READY, READY]))
         loads, _ = self.loads(client)
@@ -232,21 +319,19 @@ class LayerLoadsTest(ConnectorCase):
         fetch = client.fetch
 
         def slow_fetch(keys, pages, timeout_s):
-            self.now_s += 4
+            self.now_s += 6
             return fetch(keys, pages, timeout_s)
 
         client.fetch = slow_fetch
         loads, _ = self.loads(client)
         loads.begin(client, [blocks(1)])
-        self.assertEqual([timeout_s for _, timeout_s in client.asked], [10, 6, 2])
+        self.assertEqual([timeout_s for _, timeout_s in client.asked], [10, 4, 0])
 
     def test_where_blocks_have_gaps_only_what_came_is_written(self):
-        client = FakeClient(FakeTicket([READY, RECOMPUTE]), *(FakeTicket([RECOMPUTE] * 2) for _ in range(LAYERS - 1)))
-        asides = []
+        client = FakeClient(FakeTicket([RECOMPUTE, READY]), FakeTicket([READY, RECOMPUTE]), FakeTicket([RECOMPUTE] * 2))
 
         def fetch(keys, pages, timeout_s):
-            pages[:] = 99
-            asides.append(pages)
+            pages[:] = [[91], [92]]
             return client.tickets.pop(0)
 
         client.fetch = fetch
@@ -254,8 +339,8 @@ class LayerLoadsTest(ConnectorCase):
         before = [self.block(cache, number) for number in range(BLOCKS)]
         loads.begin(client, [blocks(1, 2)])
         loads.end()
-        wanted = [before[0], [99] * LENGTH + before[1][LENGTH:], *before[2:]]
-        self.assertEqual([self.block(cache, number) for number in range(BLOCKS)], wanted)
+        before[1][LENGTH:2 * LENGTH], before[2][:LENGTH] = [91] * LENGTH, [92] * LENGTH
+        self.assertEqual([self.block(cache, number) for number in range(BLOCKS)], before)
 
 
 class StoresTest(ConnectorCase):
@@ -271,6 +356,34 @@ class StoresTest(ConnectorCase):
         stores.submit(client, blocks(4, 1))
         cache.write([4], numpy.zeros((1, cache.block_bytes), numpy.uint8), [0])
         self.assertEqual(staging.rows.tolist(), wanted)
+
+    def test_of_more_blocks_than_find_room_the_first_are_stored(self):
+        client = FakeClient(FakeTicket(codes=[OK, OK]))
+        stores, cache, staging = self.stores(client)
+        stores.submit(client, blocks(4, 1, 3))
+        self.assertEqual(staging.rows.tolist(), [self.block(cache, number) for number in (4, 1)])
+        self.assertEqual((client.keys, +self.counts), ([Shard(SPACE, 1).keys([b"4", b"1"])[:, 0].tolist()], {"dropped": 1}))
+
+    def test_without_a_node_blocks_are_dropped_and_take_no_memory(self):
+        stores, _, staging = self.stores(FakeClient())
+        stores.submit(None, blocks(1, 2, 3))
+        self.assertEqual((staging.free, +self.counts), (2, {"dropped": 3}))
+
+    def test_a_block_is_stored_if_all_its_parts_are(self):
+        tickets = [FakeTicket(codes=[OK, OK, NOT_SERVED, OK]), FakeTicket(codes=[OK, OK])]
+        client = FakeClient(*tickets)
+        cache = self.cache(client, shorter=2)  # two lengths, and so two puts
+        staging = self.staging(cache, client, 2)
+        stores = Stores(cache, staging, Shard(SPACE, LAYERS), TIMEOUT_S, self.counts)
+        stores.submit(client, blocks(1, 2))
+        keys = Shard(SPACE, LAYERS).keys([b"1", b"2"])
+        self.assertEqual(client.keys, [keys[:, :2].reshape(-1, 16).tolist(), keys[:, 2].tolist()])
+        tickets[0].end()
+        stores.poll()
+        self.assertEqual((staging.free, +self.counts), (0, {}))  # the other put reads it still
+        tickets[1].end()
+        stores.poll()
+        self.assertEqual((staging.free, +self.counts), (2, {"stored": 1, "not stored": 1}))
 
     def test_blocks_that_cannot_be_read_are_dropped_and_memory_is_used_again(self):
         client = FakeClient()

@@ -1,0 +1,172 @@
+"""What the adapters for engines share, without an engine: namespaces, a client that comes later,
+and all of it over a node."""
+
+import logging
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+import numpy
+from client_case import PAGE_BYTES, ClientCase, content, contents, farpage, key, keys, run_script
+from farpage.engines.connection import Connection
+from farpage.engines.lookups import Lookups
+from farpage.engines.namespaces import PIECE_BYTES, PIECES, page_space, weights_digest
+from farpage.engines.transfers import Job, Transfers
+from program import Case, wait_until
+
+FOREVER_S = 1000
+SPACE = farpage.KeySpace(model="m")
+
+
+class NamespacesTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def weights(self, name, data):
+        folder = self.folder / name
+        folder.mkdir()
+        (folder / "model.safetensors").write_bytes(data)
+        return folder
+
+    def test_weights_are_told_apart_by_what_is_in_them(self):
+        data = bytearray(content(1, 3 * PIECES * PIECE_BYTES))
+        digest = weights_digest(self.weights("a", data))
+        self.assertEqual(weights_digest(shutil.copytree(self.folder / "a", self.folder / "copy")), digest)
+        trained = bytes(byte ^ 1 for byte in data)
+        self.assertNotEqual(weights_digest(self.weights("b", trained)), digest)
+        self.assertNotEqual(weights_digest(self.weights("c", data + b"\0")), digest)
+        last = bytearray(data)
+        last[-1] ^= 1
+        self.assertNotEqual(weights_digest(self.weights("d", last)), digest)
+        (self.folder / "d" / "model.safetensors").rename(self.folder / "d" / "other.safetensors")
+        self.assertEqual(weights_digest("an/id of a hub"), "")
+        weights_digest(self.weights("short", b"x"))
+
+    def test_each_fact_counts(self):
+        facts = {"engine": "e", "version": "1", "model": "m", "dtype": "bf16", "layout": "HND", "block_tokens": 16, "ranks": {"tp": 0}}
+        others = [{}, {"engine": "f"}, {"version": "2"}, {"model": "n"}, {"dtype": "fp8"}, {"layout": "NHD"}, {"block_tokens": 32},
+                  {"ranks": {"tp": 1}}, {"ranks": {"tp": 0, "pp": 0}}, {"salt": "s"}, {"groups": "g"}]
+        made = {page_space(**{**facts, **other}).namespace for other in others}
+        self.assertEqual(len(made), len(others))
+        self.assertEqual(page_space(**facts).namespace, page_space(**facts).namespace)
+
+    def test_values_of_any_length_and_text_count_and_can_be_told(self):
+        facts = {"engine": "e", "version": "1", "dtype": "bf16", "layout": "HND", "block_tokens": 16, "ranks": {}}
+        layers = ",".join(f"model.layers.{number}.self_attn.attn" for number in range(200))
+        made = [page_space(**facts, model=model, groups=groups)
+                for model, groups in (("m", layers), ("m", layers + ",x"), ("m\n", "g"), ("m", "g"), ("m\0", "g"), ("m\ud800", "g"), ("Zürich 🂡", "g"))]
+        self.assertEqual(len({space.namespace for space in made}), len(made))
+        self.assertTrue(all(len(space.lines()) < 1000 for space in made))
+        self.assertIn("model=Zürich 🂡\n", made[-1].lines())
+
+
+class ConnectionTest(Case):
+    def setUp(self):
+        super().setUp()
+        logging.getLogger("farpage").addHandler(logging.NullHandler())
+        self.socket = self.folder / "node.sock"
+        self.prepared = []
+
+    def connection(self, prepare=None):
+        made = Connection({"node": str(self.socket), "connect_ms": 200}, prepare or self.prepared.append, SPACE)
+        self.addCleanup(made.close)
+        return made
+
+    def test_a_node_that_comes_later_is_used(self):
+        connection = self.connection()
+        self.assertTrue(wait_until(lambda: "start one" in connection.why_not), connection.why_not)
+        self.assertIsNone(connection.client)
+        node = self.start_node()
+        self.assertTrue(wait_until(lambda: connection.client is not None))
+        self.assertEqual(self.prepared, [connection.client])
+        memory = numpy.ones((1, 4096), numpy.uint8)
+        self.assertFalse(connection.client.put(SPACE.keys(["page"]), memory, timeout_s=20).wait()["code"].any())
+        self.assertEqual([each["facts"] for each in self.status(node)["namespaces"]], [{"model": "m"}])
+        connection.close()
+        self.assertIsNone(connection.client)
+
+    def test_a_client_that_cannot_be_prepared_is_closed(self):
+        opened = []
+        mended = []
+
+        def prepare(client):
+            opened.append(client)
+            if not mended:
+                raise (farpage.UnavailableError, farpage.ExhaustedError)[len(opened) % 2]("not yet")
+
+        self.start_node()
+        connection = self.connection(prepare)
+        self.assertTrue(wait_until(lambda: len(opened) >= 2))
+        mended.append(True)
+        self.assertTrue(wait_until(lambda: connection.client is not None))
+        self.assertIs(connection.client, opened[-1])
+        for client in opened[:-1]:
+            with self.assertRaisesRegex(farpage.InvalidError, "closed"):
+                client.exists(key(1))
+
+    def test_what_no_node_mends_ends_it(self):
+        def refuse(_):
+            raise farpage.InvalidError("pages are too small")
+
+        self.start_node()
+        connection = self.connection(refuse)
+        connection._thread.join()
+        self.assertIn("too small", connection.why_not)
+        self.assertIsNone(connection.client)
+
+    def test_facts_are_the_engines(self):
+        connection = Connection({"node": str(self.socket), "facts": "model=a"}, self.prepared.append, SPACE)
+        connection._thread.join()
+        self.assertIn('leave out "facts"', connection.why_not)
+
+    def test_an_interpreter_that_exits_closes_the_client(self):
+        """Also in the middle of an operation, which farpage's own exit would leave to itself."""
+        node = self.start_node(listen="tcp://127.0.0.1:0")
+        script = f"""
+import atexit, farpage.client, os, signal
+from farpage.engines.connection import Connection
+from program import wait_until
+atexit.register(lambda: print(ticket.released))
+farpage.client.EXIT_S = 0
+made = Connection({{"node": {node.address!r}}}, lambda client: None, farpage.KeySpace(model="m"))
+assert wait_until(lambda: made.client is not None)
+os.kill({node.pid}, signal.SIGSTOP)
+ticket = made.client.put(bytes(16), bytes(64), timeout_s=0.5)
+"""
+        result = run_script(script)
+        self.assertEqual((result.returncode, result.stdout), (0, "True\n"), result.stderr)
+
+    def test_it_ends_while_it_tries(self):
+        self.connection().close()
+
+
+class OverANodeTest(ClientCase):
+    """The parts together, as an adapter has them."""
+
+    def test_stored_pages_are_found_and_loaded(self):
+        memory = contents(0, 4)
+        region = self.client.register(memory)
+        lookups = Lookups(list, self.client.exists, FOREVER_S)
+        transfers = Transfers(load_bytes=PAGE_BYTES, store_bytes=4 * PAGE_BYTES, lost=lookups.lose)
+        pages = region.pages(numpy.arange(4) * PAGE_BYTES, PAGE_BYTES)
+        transfers.submit(Job(1, keys(0, 4), False, 4 * PAGE_BYTES, FOREVER_S, lambda s: self.client.put(keys(0, 4), pages, timeout_s=s)))
+        transfers.drain()
+        self.assertTrue(transfers.take_ended()[0].is_whole)
+        for name in keys(0, 5):
+            lookups.find(name, "request")
+        lookups.ask()
+        self.assertTrue(wait_until(lambda: lookups.take() or not lookups.is_waiting))
+        self.assertEqual([lookups.find(name, "request") for name in keys(0, 5)], [True] * 4 + [False])
+        memory[:] = 0
+        transfers.submit(Job(2, keys(0, 4), True, 4 * PAGE_BYTES, FOREVER_S, lambda s: self.client.fetch(keys(0, 4), pages, timeout_s=s)))
+        transfers.drain()
+        self.assertTrue(transfers.take_ended()[0].is_whole)
+        self.assertEqual(memory.tobytes(), contents(0, 4).tobytes())
+        region.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
