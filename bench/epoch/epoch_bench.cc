@@ -25,39 +25,44 @@ constexpr uint64_t kPatienceNs = 10 * kSecond;       // for one answer
 constexpr uint64_t kEpochPatienceNs = 60 * kSecond;  // for an epoch
 constexpr uint64_t kBeforeNs = 2 * kSecond;
 
-// Asks the node over and over until `done`.
-Result<EpochPhase> ask_until(LoneMember& member, std::string what,
-                             const std::function<bool(uint64_t)>& done) {
+Result<StatusReply> ask(LoneMember& member) {
+  return member.client().node_status(member.client().clock().now_ns() + kPatienceNs);
+}
+
+// Lets the phase begin, and asks the node over and over until it is over.
+Result<EpochPhase> run_phase(LoneMember& member, std::string what,
+                             const std::function<Result<void>()>& begin,
+                             const std::function<bool(uint64_t lasted_ns)>& is_over) {
+  const auto before = ask(member);
+  if (!before) return tl::unexpected(before.error());
   EpochPhase phase;
   phase.what = std::move(what);
   const Clock& clock = boottime_clock();
   const uint64_t began_ns = clock.now_ns();
+  if (auto begun = begin(); !begun) return tl::unexpected(begun.error());
   uint64_t last_ns = began_ns;
-  uint64_t answers = 0;
-  uint64_t live_before = 0;
-  while (true) {
-    const auto status = member.client().node_status(member.client().clock().now_ns() + kPatienceNs);
+  for (uint64_t answers = 1;;) {
+    const bool is_last = is_over(clock.now_ns() - began_ns);  // its answer tells all of the phase
+    const auto status = ask(member);
     const uint64_t now = clock.now_ns();
-    if (!status && status.error().code != Code::kUnavailable) {
-      return tl::unexpected(status.error());
-    }
-    if (!status) {
-      ++phase.without_view;
-    } else {
-      if (answers++ == 0) live_before = status->slots_live;
-      phase.killed = live_before - std::min(live_before, status->slots_live);
-      phase.longest_gap_ms =
-          std::max(phase.longest_gap_ms, static_cast<double>(now - last_ns) / kMillisecond);
-      last_ns = now;
-    }
-    if (done(now - began_ns)) break;
     if (now - began_ns > kEpochPatienceNs) {
       return fail(Code::kTimeout, "the node has not entered the epoch for a minute");
     }
+    if (!status) {
+      if (status.error().code != Code::kUnavailable) return tl::unexpected(status.error());
+      ++phase.without_view;
+      continue;
+    }
+    phase.longest_gap_ms =
+        std::max(phase.longest_gap_ms, static_cast<double>(now - last_ns) / kMillisecond);
+    last_ns = now;
+    phase.answers_per_s =
+        static_cast<double>(answers++) * kSecond / static_cast<double>(now - began_ns);
+    if (!is_last) continue;
+    phase.killed = before->slots_live - std::min(before->slots_live, status->slots_live);
+    phase.seconds = static_cast<double>(now - began_ns) / kSecond;
+    return phase;
   }
-  phase.seconds = static_cast<double>(last_ns - began_ns) / kSecond;
-  if (phase.seconds > 0) phase.answers_per_s = static_cast<double>(answers) / phase.seconds;
-  return phase;
 }
 
 }  // namespace
@@ -109,12 +114,11 @@ Result<EpochBenchResult> run_epoch_bench(const EpochBenchOptions& options,
     const bool is_epoch = joins + leaves > 0;
     others.erase(others.begin(), others.begin() + static_cast<int64_t>(leaves));
     while (joins > 0) others.push_back({node_id("other " + std::to_string(joins--) + what), 1});
-    if (is_epoch) {
-      if (auto begun = lone.begin_epoch(others); !begun) return begun;
-    }
-    auto phase = ask_until(lone, std::move(what), [&](uint64_t ns) {
-      return interrupted() || (is_epoch ? lone.has_confirmed() : ns >= kBeforeNs);
-    });
+    auto phase = run_phase(
+        lone, std::move(what), [&] { return is_epoch ? lone.begin_epoch(others) : Result<void>(); },
+        [&](uint64_t lasted_ns) {
+          return interrupted() || (is_epoch ? lone.has_confirmed() : lasted_ns >= kBeforeNs);
+        });
     if (!phase) return tl::unexpected(phase.error());
     result.phases.push_back(std::move(*phase));
     return {};
