@@ -12,7 +12,7 @@ const auto kNotInterrupted = [] { return false; };
 const auto kNobody = [](uint64_t, uint64_t) {};
 
 TEST(EpochBench, MembersThatJoinTakePagesAndOneThatLeavesTakesNone) {
-  const EpochBenchOptions options = {.pages = 3'000, .members = 4, .lease_ms = 500};
+  const EpochBenchOptions options = {.pages = 3'000, .members = 4, .lease_ms = 3'000};
   const auto result = run_epoch_bench(options, kNotInterrupted, kNobody);
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_EQ(result->pages, 3'000u);
