@@ -294,6 +294,16 @@ class TransfersTest(unittest.TestCase):
         self.assertEqual((transfers.counts["dropped"], transfers.counts["stored"], transfers.counts["not stored"]), (2, 1, 1))
         self.assertEqual(self.lost, [])
 
+    def test_a_store_that_waits_for_loads_ends_by_its_time(self):
+        transfers, ticket = self.transfers(), FakeTicket([READY, READY])
+        waiting = self.job(10, is_load=False, ticket=FakeTicket())
+        for job in (self.job(0, is_load=True, ticket=ticket), self.job(1, is_load=True, ticket=ticket), waiting):
+            transfers.submit(job)
+        self.assertEqual(self.ended(transfers), {})
+        waiting.begun_s -= FOREVER_S  # so long ago
+        self.assertEqual(self.ended(transfers), {10: []})
+        self.assertEqual((self.begun, transfers.counts, self.lost), ([0], {"dropped": 2}, []))
+
     def test_one_that_is_larger_than_the_bound_goes_alone(self):
         transfers = self.transfers()
         transfers.submit(self.job(1, is_load=True, length=100, ticket=FakeTicket()))

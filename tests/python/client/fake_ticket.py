@@ -5,7 +5,8 @@ from client_case import READY, farpage
 
 
 class FakeTicket:
-    def __init__(self, verdicts=(), codes=(), took_s=0.0):
+    def __init__(self, verdicts=(), codes=(), took_s=0.0, error=None):
+        self.error = error  # in place of a result
         self.done = self.released = False
         self.results = 0  # that were asked for: each is a call of the library
         self.took_ns = int(took_s * 1e9)
@@ -16,6 +17,8 @@ class FakeTicket:
 
     def result(self):
         self.results += 1
+        if self.error is not None:
+            raise self.error
         if self.codes:
             return numpy.array([(code, 1) for code in self.codes], farpage.ticket.PUT_RESULT)
         rows = numpy.zeros(len(self.verdicts), farpage.ticket.VERDICT)
