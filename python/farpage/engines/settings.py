@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import farpage
@@ -13,7 +13,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-KINDS = {
+KINDS: dict[str, Callable[[Any], bool]] = {
     "a number above 0": lambda value: _is_number(value) and value > 0,
     "a number of bytes above 0": lambda value: _is_number(value) and value > 0,
     "0 or a number above it": lambda value: _is_number(value) and value >= 0,

@@ -88,6 +88,16 @@ class SchedulerTest(unittest.TestCase):
         self.now_s = TIMEOUT_S
         self.assertEqual(self.matched(request), 0)
 
+    def test_a_client_and_a_ticket_that_throw_are_no_blocks(self):
+        request, ticket = Request(2), FakeTicket(error=RuntimeError("anything"))
+        ticket.end()
+        self.tickets.append(ticket)
+        with self.assertLogs("farpage", "ERROR") as said:
+            for _ in range(2):  # the second time there is no ticket, and exists() throws
+                self.side.begin(request)
+                self.assertEqual(self.matched(request), 0)
+        self.assertEqual(len(said.output), 2, said.output)
+
     def test_one_token_at_least_is_computed(self):
         request = Request(2)
         request.num_tokens -= 1

@@ -128,7 +128,7 @@ class WorkerSideTest(ConnectorCase):
                     worker.save(Plan(stores=[blocks(3)]))
                     self.assertEqual((worker.ended(), worker.take_failed()), ((set(), {"r"} if pages == "block" else set()), {1, 2}))
             self.assertEqual(len(said.output), 2, said.output)
-            self.assertEqual([staging.free for staging in worker._staged], [2] if pages == "layer" else [4, 2])
+            self.assertEqual((worker.counts["stored"], [staging.free for staging in worker._staged]), (0, [2] if pages == "layer" else [4, 2]))
 
     def test_a_ticket_that_throws_is_a_miss(self):
         for pages in FORMS:
