@@ -58,6 +58,9 @@ class GenerateCase(Case):
         self.start_again()
         self.wait_until_reachable()
 
+    def start_again(self):
+        self.node = self.start_node("--page-bytes", chunk_bytes(self.model), name=self.name, pool="32MiB")
+
     def wait_until_reachable(self):
         self.assertTrue(wait_until(lambda: self.tier._connection.client is not None), self.tier._connection.why_not)
         client = self.tier._connection.client
@@ -219,9 +222,6 @@ class FaultsTest(GenerateCase):
     def kill(self):
         self.node.kill()
         self.node.wait()
-
-    def start_again(self):
-        self.node = self.start_node("--page-bytes", chunk_bytes(self.model), name=self.name, pool="32MiB")
 
     def damage(self, keys):
         """A byte of each of these pages, wherever it lies in the node's memory."""
