@@ -15,6 +15,7 @@ import numpy
 import farpage
 from farpage.engines.connector_memory import CacheBlocks, Staging
 from farpage.engines.connector_plan import Blocks, Shard
+from farpage.engines.guard import tell
 
 READY = farpage.Verdict.READY
 _log = logging.getLogger("farpage")
@@ -97,7 +98,9 @@ class BlockLoads:
         try:
             pages = self._staging.pages(slots, [0], self._cache.block_bytes)
             ticket = client.fetch(self._shard.keys([name for name, _ in blocks])[:, 0], pages, timeout_s=left_s)
-        except farpage.FarpageError:
+        except Exception as error:
+            if not isinstance(error, farpage.FarpageError):  # which the counts tell
+                tell(self, "load", error)
             self._staging.give_back(slots)
             self._fail(request, "refused")
             return
@@ -114,7 +117,14 @@ class BlockLoads:
     def _judge(self, fetch: _Fetch) -> None:
         fetch.is_judged = True
         fetch.request.under_way -= len(fetch.numbers)
-        verdicts = fetch.ticket.result()
+        try:
+            self._take(fetch, fetch.ticket.result())
+        except Exception as error:
+            tell(self, "load", error)
+            self._counts["refused"] += len(fetch.numbers)
+            self._failed.update(fetch.numbers)
+
+    def _take(self, fetch: _Fetch, verdicts: Any) -> None:
         good = verdicts["verdict"] == READY
         came = numpy.flatnonzero(good).tolist()
         try:
@@ -158,8 +168,9 @@ class LayerLoads:
                     pages = aside = numpy.empty((len(self._numbers), length), numpy.uint8)
                 ticket = client.fetch(keys[:, layer], pages, timeout_s=max(0.0, until_s - time.monotonic()))
                 self._tickets[layer] = ticket, aside
-        except (farpage.FarpageError, RuntimeError) as error:  # PyTorch's, of a GPU
-            _log.debug("farpage: blocks are not loaded: %s", error)
+        except Exception as error:
+            if not isinstance(error, farpage.FarpageError):  # which the counts tell
+                tell(self, "load", error)
             self._reasons[:] = farpage.Reason.UNREACHABLE
 
     def wait(self, name: str) -> None:
@@ -181,8 +192,17 @@ class LayerLoads:
 
     def _end(self, layer: int) -> None:
         ticket, aside = self._tickets.pop(layer)
-        verdicts = ticket.wait()
-        ticket.wait_released()
+        try:
+            try:
+                verdicts = ticket.wait()
+            finally:
+                ticket.wait_released()
+            self._take(layer, verdicts, aside)
+        except Exception as error:
+            tell(self, "load", error)
+            self._reasons[self._reasons == farpage.Reason.NONE] = farpage.Reason.UNREACHABLE
+
+    def _take(self, layer: int, verdicts: Any, aside: Any) -> None:
         good = verdicts["verdict"] == READY
         fresh = ~good & (self._reasons == farpage.Reason.NONE)
         self._reasons[fresh] = verdicts["reason"][fresh]

@@ -8,9 +8,9 @@ from typing import Any
 
 import farpage
 from farpage._library import KEY_BYTES
+from farpage.engines.settings import check
 
 MIB = 1 << 20
-FORMS = ("block", "layer")
 
 
 @dataclasses.dataclass
@@ -62,16 +62,10 @@ class Settings:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Settings:
+        check(**given)
         ours = {field.name for field in dataclasses.fields(cls)} - {"client"}
-        settings = cls(**{name: value for name, value in given.items() if name in ours},
-                       client={name: value for name, value in given.items() if name not in ours})
-        if settings.pages not in FORMS:
-            raise farpage.InvalidError(f"pages is {settings.pages!r}: give \"block\" (a page holds a block of all layers) or \"layer\" (of one layer)")
-        for name in ("timeout_ms", "store_timeout_ms", "load_bytes", "store_bytes"):
-            value = getattr(settings, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
-                raise farpage.InvalidError(f"{name} is {value!r}: give a number above 0")
-        return settings
+        return cls(**{name: value for name, value in given.items() if name in ours},
+                   client={name: value for name, value in given.items() if name not in ours})
 
     @property
     def timeout_s(self) -> float:

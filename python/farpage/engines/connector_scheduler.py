@@ -14,6 +14,7 @@ import numpy
 import farpage
 from farpage.engines.connection import Connection
 from farpage.engines.connector_plan import Blocks, Plan, Settings, Shard
+from farpage.engines.guard import tell
 
 MOST_KEYS = 1 << 16  # in one question
 NEVER = 1 << 62  # more blocks than any request has
@@ -87,10 +88,12 @@ class SchedulerSide:
         if client is None or not self._shards or count <= 0:
             return
         names = self._names(request, 0, count)
-        keys = numpy.concatenate([shard.keys(names) for shard in self._shards], axis=1)
         try:
+            keys = numpy.concatenate([shard.keys(names) for shard in self._shards], axis=1)
             known.ticket = client.exists(keys.reshape(-1, keys.shape[-1]), timeout_s=self._settings.timeout_s)
-        except farpage.FarpageError:
+        except Exception as error:
+            if not isinstance(error, farpage.FarpageError):  # of which the log tells already
+                tell(self, "lookup", error)
             return
         known.until_s = time.monotonic() + self._settings.timeout_s
 
@@ -111,8 +114,11 @@ class SchedulerSide:
         if ticket is None:
             return True
         if ticket.done:
-            there = (ticket.result()["verdict"] == farpage.Verdict.READY).reshape(-1, self._parts).all(axis=1)
-            known.found = min(known.limit, len(there) if there.all() else int(there.argmin()))
+            try:
+                there = (ticket.result()["verdict"] == farpage.Verdict.READY).reshape(-1, self._parts).all(axis=1)
+                known.found = min(known.limit, len(there) if there.all() else int(there.argmin()))
+            except Exception as error:
+                tell(self, "lookup", error)
         elif time.monotonic() < known.until_s:
             return False
         known.ticket = None

@@ -11,6 +11,7 @@ import numpy
 import farpage
 from farpage.engines.connector_memory import CacheBlocks, Staging
 from farpage.engines.connector_plan import Blocks, Shard
+from farpage.engines.guard import tell
 
 _log = logging.getLogger("farpage")
 
@@ -55,9 +56,10 @@ class Stores:
             for length, parts in self._parts:
                 pages = self._staging.pages(slots, [self._firsts[part] for part in parts], length)
                 store.tickets.append(client.put(keys[:, parts].reshape(-1, keys.shape[-1]), pages, timeout_s=self._timeout_s))
-        except farpage.FarpageError as error:
+        except Exception as error:
+            if not isinstance(error, farpage.FarpageError):  # which the counts tell
+                tell(self, "store", error)
             store.is_refused = True
-            _log.debug("farpage: blocks are not stored: %s", error)
 
     def poll(self) -> None:
         """Takes what has ended. Does not block."""
@@ -74,7 +76,11 @@ class Stores:
             self._counts["dropped"] += len(store.slots)
             return
         good = numpy.ones(len(store.slots), bool)
-        for ticket in store.tickets:
-            good &= (ticket.result()["code"] == farpage.Code.OK).reshape(len(good), -1).all(axis=1)
+        try:
+            for ticket in store.tickets:
+                good &= (ticket.result()["code"] == farpage.Code.OK).reshape(len(good), -1).all(axis=1)
+        except Exception as error:
+            tell(self, "store", error)
+            good[:] = False
         self._counts["stored"] += int(good.sum())
         self._counts["not stored"] += int((~good).sum())

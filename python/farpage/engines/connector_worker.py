@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import functools
-import logging
 from collections.abc import Callable
 
 import farpage
@@ -13,8 +12,7 @@ from farpage.engines.connector_loads import BlockLoads, LayerLoads
 from farpage.engines.connector_memory import CacheBlocks, Staging
 from farpage.engines.connector_plan import Blocks, Plan, Settings, Shard
 from farpage.engines.connector_stores import Stores
-
-_log = logging.getLogger("farpage")
+from farpage.engines.guard import tell
 
 
 class WorkerSide:
@@ -62,7 +60,7 @@ class WorkerSide:
     def start(self, plan: Plan) -> None:
         """Begins the step's loads."""
         client = self.connection.client
-        self._guard(lambda: self._announce(client, plan.announced))
+        self._guard("announce", lambda: self._announce(client, plan.announced))
         if self._layers is not None:
             self._begin(plan.loads, functools.partial(self._layers.begin, client, plan.loads))
         elif self._blocks is not None:
@@ -70,7 +68,7 @@ class WorkerSide:
                 self._begin([blocks], functools.partial(self._blocks.begin, client, blocks))
 
     def _begin(self, loads: list[Blocks], begin: Callable[[], None]) -> None:
-        if not self._guard(begin):
+        if not self._guard("load", begin):
             self._loaded.update(blocks.request for blocks in loads if self._layers is None)
             self._failed.update(number for blocks in loads for number in blocks.numbers)
 
@@ -87,25 +85,26 @@ class WorkerSide:
     def wait_layer(self, name: str) -> None:
         """Blocks until the layer's blocks are there, or have failed."""
         if self._layers is not None:
-            self._layers.wait(name)
+            self._guard("wait", functools.partial(self._layers.wait, name))
 
     def save(self, plan: Plan) -> None:
         """Copies the step's stores. Its loads within the step end here."""
         if self._layers is not None:
-            self._layers.end()
+            self._guard("end", self._layers.end)
         stores = self._stores
         if stores is not None:
             for blocks in plan.stores:
-                self._guard(functools.partial(stores.submit, self.connection.client, blocks))
+                self._guard("store", functools.partial(stores.submit, self.connection.client, blocks))
         self._ending |= plan.ending
 
     def ended(self) -> tuple[set[str], set[str]]:
         """Requests whose blocks were read since they finished, and requests whose loads have
         ended."""
         if self._stores is not None:
-            self._guard(self._stores.poll)
+            self._guard("stored", self._stores.poll)
         if self._blocks is not None:
-            self._loaded |= self._blocks.poll(self.connection.client)
+            blocks = self._blocks
+            self._guard("loaded", lambda: self._loaded.update(blocks.poll(self.connection.client)))
         ending, self._ending = self._ending, set()
         loaded, self._loaded = self._loaded, set()
         return ending, loaded
@@ -118,12 +117,12 @@ class WorkerSide:
                 failed |= loads.take_failed()
         return failed
 
-    def _guard(self, call: Callable[[], object]) -> bool:
+    def _guard(self, what: str, call: Callable[[], object]) -> bool:
         """Whether it did well: vLLM's thread meets no exception."""
         try:
             call()
         except Exception as error:
-            _log.error("farpage: %s", error)
+            tell(self, what, error)
             return False
         return True
 

@@ -1,9 +1,11 @@
-"""What an adapter did, in figures: for the engine's own metrics, and for its status."""
+"""What an adapter did, in figures: for the engine's own metrics, for its status, and for what its
+process shows to Prometheus."""
 
 from __future__ import annotations
 
 import collections
 import dataclasses
+import importlib
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -28,6 +30,9 @@ BUCKETS_S = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1,
 
 Publish = Callable[[str, Metric, str, float], None]  # name, metric, label's value, and the value
 
+_lock = threading.Lock()
+_made: dict[str, Any] = {}  # by name: a process has each metric once, however many adapters it has
+
 
 class Figures:
     """Totals since the start, each also passed on to `publish` as it comes: an increase of a
@@ -36,7 +41,6 @@ class Figures:
     def __init__(self, publish: Publish | None = None) -> None:
         self._publish, self._lock = publish, threading.Lock()
         self._totals: dict[str, collections.Counter[str]] = {name: collections.Counter() for name in METRICS}
-        self._observed: collections.Counter[str] = collections.Counter()
 
     def add(self, name: str, label: str = "", value: float = 1) -> None:
         """To a counter or a gauge, or an observation to a histogram."""
@@ -45,8 +49,6 @@ class Figures:
             return
         with self._lock:
             self._totals[name][label] += value  # type: ignore[assignment]
-            if metric.kind == "histogram":
-                self._observed[label] += 1
             now = self._totals[name][label] if metric.kind == "gauge" else value
             if self._publish is not None:
                 self._publish(name, metric, label, now)
@@ -56,10 +58,37 @@ class Figures:
         with self._lock:
             return self._totals[name].copy()
 
-    def observed(self) -> collections.Counter[str]:
-        """By operation: how many there were."""
-        with self._lock:
-            return self._observed.copy()
-
     def status(self) -> dict[str, dict[str, Any]]:
         return {name: dict(self.of(name)) for name in METRICS}
+
+
+def publisher(engine: str) -> Publish | None:
+    """What shows figures as `farpage_engine_…{engine="…"}` in prometheus_client's own registry.
+    None: the engine's environment has no prometheus_client."""
+    try:
+        library: Any = importlib.import_module("prometheus_client")
+    except ImportError:
+        return None
+    with _lock:
+        for name, metric in METRICS.items():
+            if name not in _made:
+                _made[name] = _make(library, name, metric)
+
+    def publish(name: str, metric: Metric, label: str, value: float) -> None:
+        series = _made[name].labels(engine, *([label] if metric.label else []))
+        if metric.kind == "counter":
+            series.inc(value)
+        elif metric.kind == "gauge":
+            series.set(value)
+        else:
+            series.observe(value)
+
+    return publish
+
+
+def _make(library: Any, name: str, metric: Metric) -> Any:
+    labels = ["engine", *([metric.label] if metric.label else [])]
+    if metric.kind == "histogram":
+        return library.Histogram(f"farpage_engine_{name}", metric.documentation, labels, buckets=BUCKETS_S)
+    kind = library.Counter if metric.kind == "counter" else library.Gauge
+    return kind(f"farpage_engine_{name}", metric.documentation, labels)

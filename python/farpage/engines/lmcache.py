@@ -29,16 +29,15 @@ from lmcache.v1.distributed.l2_adapters import native_connector_l2_adapter  # ty
 import farpage
 from farpage.engines.connection import Connection
 from farpage.engines.doubtful import Doubtful
-from farpage.engines.figures import Figures
+from farpage.engines.figures import Figures, publisher
 from farpage.engines.lookups import is_any_late
 from farpage.engines.loop_thread import LoopThread
 from farpage.engines.namespaces import page_space
-from farpage.engines.prometheus import publisher
+from farpage.engines.settings import check, check_version
 from farpage.engines.worth import Worth
 from farpage.errors import Code, FarpageError
 from farpage.verdicts import Reason, Verdict
 
-KNOWN = ("0.5.4", "0.5.5", "0.5.6")
 GIB = 1 << 30
 RELEASE_S = 0.001  # between looks at memory that may still be written after a deadline
 _log = logging.getLogger("farpage")
@@ -46,13 +45,6 @@ _os: Any = os  # Python 3.10 and later have eventfd
 
 Answer = tuple[int, bool, str, list[bool]]  # which operation, whether it is well, why not, each key
 Work = Callable[[farpage.Client, Any, float], Awaitable[Any]]  # with the keys, and seconds left
-
-
-def check_version(version: str, allow_untested: bool) -> None:
-    if allow_untested or ".".join(version.split(".")[:3]) in KNOWN:
-        return
-    raise farpage.InvalidError(f"LMCache {version} was not tested with Farpage {farpage.__version__}, and its L2 adapters change between "
-                               f"releases: use {', '.join(KNOWN)}, or set \"allow_untested\": true")
 
 
 class FarpageConnector:
@@ -66,7 +58,10 @@ class FarpageConnector:
     def __init__(self, *, timeout_ms: float = 200, store_timeout_ms: float = 5000, store_bytes: int = GIB, start_ms: float = 2500,
                  model: str = "", dtype: str = "", layout: str = "", chunk_tokens: int = 0, engine: str = "", salt: str = "",
                  cost_model: bool = False, prefill_tokens_per_s: float = 0, allow_untested: bool = False, l1_memory: Any = None, **settings: Any) -> None:
-        check_version(lmcache.__version__, allow_untested)
+        check(timeout_ms=timeout_ms, store_timeout_ms=store_timeout_ms, store_bytes=store_bytes, start_ms=start_ms, model=model, dtype=dtype, layout=layout,
+              chunk_tokens=chunk_tokens, engine=engine, salt=salt, cost_model=cost_model, prefill_tokens_per_s=prefill_tokens_per_s,
+              allow_untested=allow_untested, **settings)
+        check_version("LMCache", lmcache.__version__, allow_untested)
         # LMCache's own key names model, rank, group, content and tenant.
         self._space = page_space(engine="lmcache", version=lmcache.__version__, model=model, dtype=dtype, layout=layout,
                                  block_tokens=chunk_tokens, ranks={}, salt=salt, above=engine)
@@ -169,8 +164,10 @@ class FarpageConnector:
     async def _load(self, names: list[str], memory: list[Any], client: farpage.Client, keys: Any, left_s: float) -> Any:
         certain = self._doubtful.certain(client, keys)  # also if that ends meanwhile
         ticket = client.fetch(keys, memory, timeout_s=left_s)
-        verdicts = await ticket
-        await _release(ticket)
+        try:
+            verdicts = await ticket
+        finally:
+            await _release(ticket)
         good = verdicts["verdict"] == Verdict.READY
         length, took_s = self._moved("load", "ready", memory, good), float(verdicts["took_ns"].max(initial=0)) / 1e9
         for reason, pages in collections.Counter(verdicts["reason"][~good].tolist()).items():
@@ -195,14 +192,19 @@ class FarpageConnector:
 
     async def _store(self, memory: list[Any], client: farpage.Client, keys: Any, left_s: float) -> Any:
         length, begun_s = sum(each.nbytes for each in memory), time.monotonic()
-        if (self._storing_bytes and self._storing_bytes + length > self._store_bytes) or self._doubtful.is_full:
+        if self._storing_bytes and self._storing_bytes + length > self._store_bytes:
             self._count("dropped", len(keys), "stores come faster than the nodes take them")
+            return numpy.zeros(len(keys), bool)
+        if not self._doubtful.has_room(client):
+            self._count("dropped in doubt", len(keys), "too many stores had no answer, and nothing is stored until the nodes have removed their pages")
             return numpy.zeros(len(keys), bool)
         self._storing_bytes += length
         try:
             ticket = client.put(keys, memory, timeout_s=left_s)
-            codes = (await ticket)["code"]
-            await _release(ticket)
+            try:
+                codes = (await ticket)["code"]
+            finally:
+                await _release(ticket)
         finally:
             self._storing_bytes -= length
         good, unanswered = codes == Code.OK, codes == Code.TIMEOUT
@@ -215,8 +217,7 @@ class FarpageConnector:
         return good & self._doubtful.certain(client, keys)
 
     async def _delete(self, client: farpage.Client, keys: Any, left_s: float) -> Any:
-        await client.remove(keys, timeout_s=left_s)
-        self._doubtful.forget(keys)
+        await self._doubtful.remove(client, keys, left_s)
         return numpy.ones(len(keys), bool)
 
     def _count(self, what: str, pages: int, why: str) -> None:

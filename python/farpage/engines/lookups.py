@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Optional
 
 from farpage.engines.figures import Figures
+from farpage.engines.guard import tell
 from farpage.errors import FarpageError
 from farpage.ticket import Ticket
 from farpage.verdicts import Reason, Verdict
@@ -53,7 +54,7 @@ class Lookups:
     def __init__(self, name: Name, begin: Ask, timeout_s: float, choose: Choose | None = None, figures: Figures | None = None) -> None:
         self._name = name
         self._begin = begin  # None: no node can be asked, and no page is there
-        self._timeout_s, self._choose = timeout_s, choose
+        self.timeout_s, self._choose = timeout_s, choose
         self._figures = Figures() if figures is None else figures
         self._requests: dict[str, _Request] = {}
         self._new: dict[str, list[bytes]] = {}
@@ -62,7 +63,7 @@ class Lookups:
     def find(self, key: bytes, request: str) -> bool | None:
         known = self._requests.get(request)
         if known is None:
-            known = self._requests[request] = _Request(self._timeout_s)
+            known = self._requests[request] = _Request(self.timeout_s)
         answer: Any = known.answers.get(key, _UNASKED)
         if answer is _UNASKED:
             known.answers[key] = answer = None
@@ -100,7 +101,7 @@ class Lookups:
         """How long the engine may still wait for the pages of this request."""
         known = self._requests.get(request)
         if known is None:
-            return self._timeout_s
+            return self.timeout_s
         return known.left_s if known.until_s is None else max(0.0, known.until_s - time.monotonic())
 
     def spend(self, key: bytes, request: str) -> None:
@@ -112,39 +113,57 @@ class Lookups:
         """Sends what was asked for since, and takes the answers that are there."""
         new, self._new = self._new, {}
         if new:
-            names, first = self._name(list(itertools.chain.from_iterable(new.values()))), 0
-            for request, keys in new.items():
-                known = self._requests.get(request)
-                if known is not None:
-                    known.until_s, known.left_s = None, self._timeout_s
-                    known.asked, known.names = keys, names[first:first + len(keys)]
-                first += len(keys)
+            ticket = None
             try:
-                ticket = self._begin(names)
-            except FarpageError:
-                ticket = None
+                ticket = self._begin(self._names_of(new))
+            except FarpageError:  # of which the log tells already
+                pass
+            except Exception as error:
+                tell(self, "lookup", error)
             if ticket is None:
-                self._settle(new, [False] * sum(map(len, new.values())), 0.0)
+                self._answer_none(new)
             else:
                 self._asked.append((ticket, new))
         self.take()
 
+    def _names_of(self, asked: Mapping[str, list[bytes]]) -> Any:
+        """Of all their keys, which begin a question."""
+        names, first = self._name(list(itertools.chain.from_iterable(asked.values()))), 0
+        for request, keys in asked.items():
+            known = self._requests.get(request)
+            if known is not None:
+                known.until_s, known.left_s = None, self.timeout_s
+                known.asked, known.names = keys, names[first:first + len(keys)]
+            first += len(keys)
+        return names
+
     def take(self) -> None:
         """Takes the answers that are there."""
-        waiting = []
-        for ticket, asked in self._asked:
-            if ticket.done:
-                # For so few numbers lists cost less than arrays.
-                result = ticket.result()
-                found = [verdict == READY for verdict in result["verdict"].tolist()]
-                took_s = max(result["took_ns"].tolist(), default=0) / 1e9
-                self._figures.add("seconds", "lookup", took_s)
-                if not all(found) and is_any_late(result["reason"].tolist()):
-                    self._figures.add("stalls", "lookup")
-                self._settle(asked, found, took_s)
-            else:
-                waiting.append((ticket, asked))
-        self._asked = waiting
+        before, self._asked = self._asked, []
+        for ticket, asked in before:
+            try:
+                if ticket.done:
+                    self._answer(ticket.result(), asked)
+                else:
+                    self._asked.append((ticket, asked))
+            except Exception as error:
+                tell(self, "lookup", error)
+                self._answer_none(asked)
+
+    def _answer(self, result: Any, asked: dict[str, list[bytes]]) -> None:
+        # For so few numbers lists cost less than arrays.
+        found = [verdict == READY for verdict in result["verdict"].tolist()]
+        took_s = max(result["took_ns"].tolist(), default=0) / 1e9
+        self._figures.add("seconds", "lookup", took_s)
+        if not all(found) and is_any_late(result["reason"].tolist()):
+            self._figures.add("stalls", "lookup")
+        self._settle(asked, found, took_s)
+
+    def _answer_none(self, asked: dict[str, list[bytes]]) -> None:
+        """What has no answer yet is not there."""
+        for request, keys in asked.items():
+            answers = self._requests[request].answers if request in self._requests else {}
+            answers.update((key, False) for key in keys if answers.get(key, False) is None)
 
     def _settle(self, asked: dict[str, list[bytes]], found: list[bool], took_s: float) -> None:
         first = 0

@@ -9,12 +9,11 @@ docs/engines.md explains its settings. SGLang 0.5.23.
 
 from __future__ import annotations
 
-import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import numpy
 import sglang
@@ -22,9 +21,10 @@ from sglang.srt.mem_cache.hicache_storage import HiCacheStorage, PoolHitPolicy, 
 
 import farpage
 from farpage.engines.connection import Connection
-from farpage.engines.figures import Figures
+from farpage.engines.figures import Figures, publisher
+from farpage.engines.guard import answering
 from farpage.engines.lookups import is_any_late
-from farpage.engines.prometheus import publisher
+from farpage.engines.settings import check
 from farpage.engines.sglang_pools import HostPool, Lot, whole_pages
 from farpage.engines.sglang_facts import check_version, space_of
 from farpage.engines.worth import Worth
@@ -35,21 +35,6 @@ KV = PoolName.KV.value
 KEYS_AT_ONCE = 1 << 16  # in one question
 UNTOLD = 255  # why a page is not there: it could not be asked for
 _log = logging.getLogger("farpage")
-_Method = TypeVar("_Method", bound=Callable[..., Any])
-
-
-def answering(nothing: Callable[..., Any]) -> Callable[[_Method], _Method]:
-    """SGLang's threads never meet an exception: the answer is then `nothing(arguments)`."""
-    def wrap(method: _Method) -> _Method:
-        @functools.wraps(method)
-        def call(self: Any, *arguments: Any, **more: Any) -> Any:
-            try:
-                return method(self, *arguments, **more)
-            except Exception as error:
-                self._tell(f"{method.__name__}: {error}")
-                return nothing(*arguments)
-        return call  # type: ignore[return-value]
-    return wrap
 
 
 def leading(there: Any) -> int:
@@ -64,6 +49,7 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
 
     def __init__(self, storage_config: Any, kwargs: Any = None) -> None:
         settings = dict(storage_config.extra_config or {})
+        check(**settings)
         check_version(sglang.__version__, settings.pop("allow_untested", False))
         self._is_copied = not settings.get("interface_v1")
         for name in SGLANGS_KEYS:
@@ -79,13 +65,7 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
         self._client: farpage.Client | None = None
         self._connection: Connection | None = None
         self._lock = threading.Lock()  # of pools and regions, while a client comes
-        self._told = ""
         self._moved: list[tuple[bool, int, float]] = []  # whether loaded, pages, GB a second
-
-    def _tell(self, sentence: str) -> None:
-        if sentence != self._told:
-            _log.error("farpage: %s", sentence)
-        self._told = sentence
 
     # ---- Memory
 
@@ -315,6 +295,7 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
 
     # ---- The rest
 
+    @answering(lambda *_: None)
     def get_stats(self) -> Any:
         from sglang.srt.observability.metrics_collector import StorageMetrics
 

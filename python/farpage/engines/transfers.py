@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from farpage.engines.figures import Figures
+from farpage.engines.guard import tell
 from farpage.errors import Code, FarpageError
 from farpage.ticket import Ticket
 from farpage.verdicts import Reason, Verdict
@@ -31,8 +32,12 @@ class Job:
     took_s: float = 0.0  # until its last answer, once it has one
 
     @property
+    def until_s(self) -> float:
+        return self.begun_s + self.timeout_s
+
+    @property
     def left_s(self) -> float:
-        return max(0.0, self.begun_s + self.timeout_s - time.monotonic())
+        return max(0.0, self.until_s - time.monotonic())
 
     @property
     def done_bytes(self) -> int:
@@ -45,7 +50,8 @@ class Job:
 
 class Transfers:
     """Loads begin at once, up to `load_bytes` under way. Stores begin while no load waits, up to
-    `store_bytes`; of more than these that wait, the oldest are dropped. One thread uses it.
+    `store_bytes`; of more than these that wait, the oldest are dropped, and so is one whose time is
+    over. One thread uses it.
 
     `lost(keys)` hears of pages that did not load as soon as that is known. A job ends once nothing
     reads or writes its memory any more.
@@ -112,12 +118,18 @@ class Transfers:
             waiting = self._waiting[is_load]
             while waiting and (is_load or not self._waiting[True]) and self._has_room(waiting[0]):
                 self._begin(waiting.popleft())
-        loads, stores = self._waiting[True], self._waiting[False]
-        for job in [each for each in loads if not each.left_s]:
-            loads.remove(job)
-            self._end(job, "overdue")
+        if self._waiting[True] or self._waiting[False]:
+            self._end_overdue()
+        stores = self._waiting[False]
         while stores and sum(job.length for job in stores) > self._most[False]:
             self._end(stores.popleft(), "dropped")
+
+    def _end_overdue(self) -> None:
+        now_s = time.monotonic()
+        for is_load, waiting in self._waiting.items():
+            for job in [each for each in waiting if each.until_s <= now_s]:
+                waiting.remove(job)
+                self._end(job, "overdue" if is_load else "dropped")
 
     def _has_room(self, job: Job) -> bool:
         under_way = self._under_way[job.is_load]
@@ -126,7 +138,9 @@ class Transfers:
     def _begin(self, job: Job) -> None:
         try:
             job.ticket = job.begin(job.left_s)
-        except FarpageError:
+        except Exception as error:
+            if not isinstance(error, FarpageError):  # of which the log tells already
+                tell(self, "load" if job.is_load else "store", error)
             self._end(job, "refused" if job.is_load else "dropped")
             return
         self._under_way[job.is_load] += job.length
@@ -148,7 +162,16 @@ class Transfers:
     def _judge(self, job: Job) -> None:
         assert job.ticket is not None
         job.is_judged = True
-        result = job.ticket.result()
+        try:
+            self._take(job, job.ticket.result())
+        except Exception as error:
+            tell(self, "load" if job.is_load else "store", error)
+            job.done = []
+            self._figures.add("pages", "refused" if job.is_load else "not stored", len(job.keys))
+            if job.is_load:
+                self._lost(job.keys)
+
+    def _take(self, job: Job, result: Any) -> None:
         # For so few numbers lists cost less than arrays.
         ends, well = (result["verdict"].tolist(), READY) if job.is_load else (result["code"].tolist(), OK)
         job.done = [key for key, end in zip(job.keys, ends) if end == well]
@@ -177,9 +200,9 @@ class Transfers:
 
     def _end(self, job: Job, how: str) -> None:
         """It has not begun, and does not."""
+        self._ended.append(job)
         self._figures.add("pages", how, len(job.keys))
         if how == "overdue":
             self._figures.add("stalls", "load")
         if job.is_load:
             self._lost(job.keys)
-        self._ended.append(job)

@@ -29,10 +29,11 @@ from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager, Tra
 import farpage
 from farpage.engines.connection import Connection
 from farpage.engines.figures import BUCKETS_S, METRICS, Figures, Metric
+from farpage.engines.guard import answering, tell
 from farpage.engines.lookups import Lookups
 from farpage.engines.namespaces import page_space
+from farpage.engines.settings import check, check_version
 from farpage.engines.transfers import Job, Transfers
-from farpage.engines.vllm_release import check_version
 from farpage.engines.worth import Worth
 
 PREFIX = "vllm:kv_offload_farpage_"
@@ -71,11 +72,13 @@ class FarpageTier(SecondaryTierManager):
                  timeout_ms: float = 200, store_timeout_ms: float = 5000, load_bytes: int = 256 * MIB, store_bytes: int = 256 * MIB,
                  cost_model: bool = False, prefill_tokens_per_s: float = 0, salt: str = "", allow_untested: bool = False, locality: str = "REMOTE",
                  **settings: Any) -> None:
-        check_version(vllm.__version__, allow_untested)
+        check(timeout_ms=timeout_ms, store_timeout_ms=store_timeout_ms, load_bytes=load_bytes, store_bytes=store_bytes, cost_model=cost_model,
+              prefill_tokens_per_s=prefill_tokens_per_s, salt=salt, allow_untested=allow_untested, locality=locality, **settings)
+        check_version("vLLM", vllm.__version__, allow_untested)
         super().__init__(offloading_spec, primary_kv_view, tier_type, backpressure_detector)
         self.locality = Locality(locality)
         self._space = space_of(offloading_spec, salt)
-        self._timeout_s, self._store_timeout_s = timeout_ms / 1000, store_timeout_ms / 1000
+        self._store_timeout_s = store_timeout_ms / 1000
         self._memory: Any = numpy.asarray(primary_kv_view).view(numpy.uint8)
         self._chunk_bytes = int(self._memory.shape[1])
         self._chunk_tokens = {group.group_id.to_bytes(4, "big"): group.tokens_per_block * offloading_spec.config.cache.blocks_per_chunk
@@ -84,7 +87,7 @@ class FarpageTier(SecondaryTierManager):
         self._stats, self._untold = OffloadingConnectorStats(), 0
         self.figures = Figures(self._publish)
         self._worth = Worth(self.figures, is_on=cost_model, tokens_per_s=prefill_tokens_per_s)
-        self._lookups = Lookups(self._space.keys, self._ask, self._timeout_s, self._choose, self.figures)
+        self._lookups = Lookups(self._space.keys, self._ask, timeout_ms / 1000, self._choose, self.figures)
         self._transfers = Transfers(load_bytes=load_bytes, store_bytes=store_bytes, lost=self._lookups.lose, figures=self.figures)
         # Requests of which nothing is stored yet, and since when vLLM computes them.
         self._computing: dict[str, float] = {}
@@ -105,7 +108,7 @@ class FarpageTier(SecondaryTierManager):
 
     def _ask(self, names: Any) -> farpage.Ticket | None:
         client = self._connection.client
-        return None if client is None else client.exists(names, timeout_s=self._timeout_s)
+        return None if client is None else client.exists(names, timeout_s=self._lookups.timeout_s)
 
     def _choose(self, keys: list[bytes], found: list[bool], left_s: float) -> list[bool]:
         """Of a request's pages that are there, those to load: none where computing them is cheaper,
@@ -145,21 +148,27 @@ class FarpageTier(SecondaryTierManager):
     # ---- What vLLM calls
 
     def lookup(self, key: bytes, req_context: ReqContext) -> LookupResult:
-        request = req_context.req_id
-        found = self._lookups.find(key, request)
-        if not found:
-            return RETRY if found is None else MISS
-        if not self._transfers.promise(self._chunk_bytes):
-            return RETRY
-        self._lookups.spend(key, request)
-        return HIT
+        try:  # a call around each of a million tokens' keys would cost more
+            request = req_context.req_id
+            found = self._lookups.find(key, request)
+            if not found:
+                return RETRY if found is None else MISS
+            if not self._transfers.promise(self._chunk_bytes):
+                return RETRY
+            self._lookups.spend(key, request)
+            return HIT
+        except Exception as error:
+            tell(self, "lookup", error)
+            return MISS
 
+    @answering(lambda *_: None)
     def submit_load(self, job_metadata: TransferJob) -> None:
         request = job_metadata.req_context.req_id
         self._submit(job_metadata, self._lookups.left_s(request), is_load=True)
         if self._announces:
             self._announced.get(request, set()).difference_update(job_metadata.keys)
 
+    @answering(lambda *_: None)
     def submit_store(self, job_metadata: TransferJob) -> None:
         self._submit(job_metadata, self._store_timeout_s, is_load=False)
         request = job_metadata.req_context.req_id
@@ -180,17 +189,22 @@ class FarpageTier(SecondaryTierManager):
 
         self._transfers.submit(Job(transfer.job_id, keys, is_load, len(keys) * self._chunk_bytes, timeout_s, begin))
 
+    @answering(lambda *_: ())
     def get_finished_jobs(self) -> Iterable[JobResult]:
         self._lookups.take()
         ended = self._transfers.take_ended()
         if not ended:
             return ()
-        for job in ended:
-            if job.is_load and job.took_s:
-                self._worth.loaded(job.done_bytes, self._tokens_of(job.done), job.took_s)
+        self._learn(ended)
         now = time.monotonic()
         return [JobResult(job_id=job.number, success=job.is_whole, successful_keys=tuple(job.done) if job.is_load and not job.is_whole else None,
                           transfer_time=now - job.begun_s, transfer_bytes=job.done_bytes) for job in ended]
+
+    @answering(lambda *_: None)
+    def _learn(self, ended: list[Job]) -> None:
+        for job in ended:
+            if job.is_load and job.took_s:
+                self._worth.loaded(job.done_bytes, self._tokens_of(job.done), job.took_s)
 
     def has_pending_work(self) -> bool:
         return self._lookups.is_waiting or not self._transfers.is_idle
@@ -198,9 +212,11 @@ class FarpageTier(SecondaryTierManager):
     def on_new_request(self, req_context: ReqContext) -> RequestOffloadingContext:
         return RequestOffloadingContext()
 
+    @answering(lambda *_: None)
     def on_request_finished(self, req_context: ReqContext) -> None:
         self._forget(req_context.req_id)
 
+    @answering(lambda *_: None)
     def on_schedule_end(self, context: ScheduleEndContext) -> None:
         self._transfers.end_promises()
         for request in context.preempted_req_ids:  # it comes again, and asks anew
@@ -223,8 +239,9 @@ class FarpageTier(SecondaryTierManager):
         for request, keys in self._lookups.unasked.items():
             announced = keys[:self._most_announced]
             self._announced.setdefault(request, set()).update(announced)
-            self._tell_ahead(announced, lambda client, names: client.announce(names, wanted_in_s=self._timeout_s))
+            self._tell_ahead(announced, lambda client, names: client.announce(names, wanted_in_s=self._lookups.timeout_s))
 
+    @answering(lambda *_: None)
     def _tell_ahead(self, keys: list[bytes], call: Callable[[farpage.Client, Any], None]) -> None:
         client = self._connection.client
         if client is None or not keys:
@@ -237,6 +254,7 @@ class FarpageTier(SecondaryTierManager):
     def drain_jobs(self) -> None:
         self._transfers.drain()
 
+    @answering(lambda *_: None)
     def shutdown(self) -> None:
         self._connection.close()
         self._chunks = self._memory = None
@@ -265,6 +283,7 @@ class FarpageTier(SecondaryTierManager):
             self._untold += 1
             self._stats.observe_histogram(PREFIX + name, value, labels)
 
+    @answering(lambda *_: None)
     def get_stats(self) -> OffloadingConnectorStats | None:
         stats, self._stats, self._untold = self._stats, OffloadingConnectorStats(), 0
         return None if stats.is_empty() else stats

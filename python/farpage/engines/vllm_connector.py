@@ -24,8 +24,9 @@ from farpage.engines.connector_memory import CacheBlocks
 from farpage.engines.connector_plan import Plan, Settings, Shard
 from farpage.engines.connector_scheduler import SchedulerSide
 from farpage.engines.connector_worker import WorkerSide
+from farpage.engines.guard import answering
 from farpage.engines.namespaces import page_space
-from farpage.engines.vllm_release import check_version
+from farpage.engines.settings import check_version
 
 
 @dataclasses.dataclass
@@ -100,7 +101,7 @@ class FarpageConnector(KVConnectorBase_V1):
         super().__init__(vllm_config, role, kv_cache_config)
         transfer = vllm_config.kv_transfer_config
         self._settings = Settings.of(transfer.kv_connector_extra_config)
-        check_version(vllm.__version__, self._settings.allow_untested)
+        check_version("vLLM", vllm.__version__, self._settings.allow_untested)
         refuse_unfit(vllm_config, kv_cache_config)
         self._loads, self._stores = transfer.is_kv_consumer, transfer.is_kv_producer
         self._is_layered = self._settings.pages == "layer"
@@ -153,6 +154,7 @@ class FarpageConnector(KVConnectorBase_V1):
     def get_block_ids_with_load_errors(self) -> set[int]:
         return set() if self._worker is None else self._worker.take_failed()
 
+    @answering(lambda *_: None)
     def get_kv_connector_stats(self) -> KVConnectorStats | None:
         if self._worker is None:
             return None
@@ -171,10 +173,12 @@ class FarpageConnector(KVConnectorBase_V1):
         if self._scheduler is not None:
             self._scheduler.set_shards(each.shard for each in metadata.values() if isinstance(each, FarpageHandshake))
 
+    @answering(lambda *_: None)
     def on_new_request(self, request: Any) -> None:
         if self._scheduler is not None:
             self._scheduler.begin(request)
 
+    @answering(lambda *_: (0, False))
     def get_num_new_matched_tokens(self, request: Any, num_computed_tokens: int) -> tuple[int | None, bool]:
         assert self._scheduler is not None
         tokens = self._scheduler.matched(request, num_computed_tokens)
@@ -189,10 +193,12 @@ class FarpageConnector(KVConnectorBase_V1):
         manager = self._kv_cache_manager
         return FarpageMetadata(self._scheduler.plan(scheduler_output.num_scheduled_tokens, lambda name: manager.get_block_ids(name)[0]))
 
+    @answering(lambda *_: None)
     def update_connector_output(self, connector_output: Any) -> None:
         assert self._scheduler is not None
         self._scheduler.ended(connector_output.finished_recving or (), connector_output.invalid_block_ids or set())
 
+    @answering(lambda *_: (False, None))
     def request_finished(self, request: Any, block_ids: list[int]) -> tuple[bool, dict[str, Any] | None]:
         assert self._scheduler is not None
         return self._scheduler.finished(request, block_ids), None

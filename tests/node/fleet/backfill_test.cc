@@ -259,7 +259,7 @@ TEST(DeadPages, OneThatIsFlippedInFlightIsReadAgain) {
 
 // Clients wait meanwhile, so one answer looks at so many slots.
 TEST(Holdings, OneAnswerWalksThroughAPartOfThePool) {
-  constexpr uint64_t kMost = 4096;
+  constexpr uint64_t kMost = 1024;
   SimClusterOptions options = three_nodes();
   options.node.pool_bytes = 2 * kMost * (512 + sizeof(PageHeader));
   SimCluster cluster(1, options);

@@ -5,9 +5,10 @@ from client_case import READY, farpage
 
 
 class FakeTicket:
-    """`took_s`: of all pages, or of each. `reason`: of those that did not come."""
+    """`took_s`: of all pages, or of each. `reason`: of those that did not come. `error`: in place of a result."""
 
-    def __init__(self, verdicts=(), codes=(), took_s=0.0, reason=farpage.Reason.MISS):
+    def __init__(self, verdicts=(), codes=(), took_s=0.0, reason=farpage.Reason.MISS, error=None):
+        self.error = error
         self.done = self.released = False
         self.results = 0  # that were asked for: each is a call of the library
         self.took_ns, self.reason = numpy.asarray(took_s) * 1e9, reason
@@ -18,6 +19,8 @@ class FakeTicket:
 
     def result(self):
         self.results += 1
+        if self.error is not None:
+            raise self.error
         if self.codes:
             return numpy.array([(code, 1) for code in self.codes], farpage.ticket.PUT_RESULT)
         rows = numpy.zeros(len(self.verdicts), farpage.ticket.VERDICT)

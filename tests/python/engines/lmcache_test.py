@@ -30,7 +30,9 @@ from lmcache.v1.memory_management import TensorMemoryObj as Object  # noqa: E402
 from program import Case, stop_node, wait_until  # noqa: E402
 
 import farpage  # noqa: E402
-from farpage.engines.lmcache import FarpageConnector, check_version  # noqa: E402
+from farpage.engines import doubtful  # noqa: E402
+from farpage.engines.lmcache import FarpageConnector  # noqa: E402
+from farpage.engines.settings import check_version  # noqa: E402
 
 CLASSES = {"plugin": "FarpageAdapter", "native_plugin": "FarpageConnector"}
 PAGE_BYTES, PAGES = 64 << 10, 16  # in L1: half of them to store from, half to load to
@@ -63,6 +65,22 @@ class HeldTicket:
 
     def why(self):
         return self.ticket.why()
+
+
+class ThrowingTicket:
+    """One that has no result. `waited`: whether its memory was asked for."""
+
+    def __init__(self, ticket, waited):
+        self.ticket, self.waited = ticket, waited
+
+    def __await__(self):
+        raise ZeroDivisionError
+
+    @property
+    def released(self):
+        if self.ticket.released:
+            self.waited.append(True)
+        return self.ticket.released
 
 
 class L2:
@@ -318,13 +336,46 @@ class LmcacheTest(Case):
     def test_a_key_in_doubt_is_not_loaded_until_it_is_stored_again(self):
         l2 = L2(self, "plugin", str(self.node.socket))
         self.assertTrue(l2.store([key(0), key(1)]))
-        doubtful, name = l2.connector._doubtful, l2.connector._space.key(f"m@00000000@0@{key(0).chunk_hash.hex()}")
-        doubtful._keys.add(name)  # while nothing is under way
+        in_doubt, name = l2.connector._doubtful, l2.connector._space.key(f"m@00000000@0@{key(0).chunk_hash.hex()}")
+        names = numpy.frombuffer(name, numpy.uint8).reshape(1, -1)
+        in_doubt.put(names, numpy.array([False]), numpy.array([True]))  # while nothing is under way
         self.assertEqual(l2.load([key(0), key(1)]), [False, True])
-        self.assertTrue(wait_until(lambda: not doubtful._keys))
+        self.assertTrue(wait_until(lambda: not in_doubt._keys))
         self.assertEqual(l2.lookup([key(0), key(1)]), [False, True])
         self.assertTrue(l2.store([key(0)]))
         self.assertEqual(l2.load([key(0), key(1)]), [True, True])
+
+    def test_stores_go_on_once_the_nodes_have_removed_those_without_an_answer(self):
+        """However many these were, and though nobody asks for them again."""
+        with mock.patch.object(doubtful, "MOST", 4):
+            l2 = L2(self, "plugin", str(self.node.socket), store_timeout_ms=500)
+            stop_node(self, self.node)
+            self.assertFalse(l2.store([key(number) for number in range(4)]))
+            with self.assertLogs("farpage", "WARNING") as log:
+                self.assertFalse(l2.store([key(9)]))
+            self.assertIn("dropped in doubt: too many stores had no answer", log.output[0])
+            self.assertEqual((l2.connector.counts["dropped in doubt"], l2.connector.counts["dropped"]), (1, 0))
+            self.node.send_signal(signal.SIGCONT)
+            self.assertTrue(wait_until(lambda: l2.store([key(9)])))
+            self.assertEqual(l2.load([key(9)]), [True])
+
+    def test_settings_that_make_no_sense_are_refused(self):
+        for setting, sentence in (({"timeout_ms": "200"}, "timeout_ms is '200': give a number above 0"), ({"store_bytes": "1GiB"}, "store_bytes"),
+                                  ({"start_ms": -1}, "start_ms"), ({"salt": 5}, "salt is 5: give a text")):
+            with self.assertRaisesRegex(farpage.InvalidError, sentence):
+                FarpageConnector(node=str(self.node.socket), **setting)
+
+    def test_a_ticket_that_throws_is_a_key_that_failed(self):
+        """And its memory is LMCache's own again before LMCache hears of it."""
+        l2 = L2(self, "plugin", str(self.node.socket))
+        self.assertTrue(l2.store([key(0)]))
+        client = l2.connector._connection.client
+        for name, call in (("fetch", lambda: l2.load([key(0)])), ("put", lambda: [l2.store([key(0)])]), ("exists", lambda: l2.lookup([key(0)]))):
+            begin, waited = getattr(client, name), []
+            for thrown in (lambda *given, **more: 1 / 0, lambda *given, begin=begin, waited=waited, **more: ThrowingTicket(begin(*given, **more), waited)):
+                with mock.patch.object(client, name, thrown):
+                    self.assertEqual(call(), [False], name)
+            self.assertEqual(waited, [] if name == "exists" else [True], name)
 
     def test_stores_that_come_too_fast_are_dropped(self):
         l2 = L2(self, "plugin", str(self.node.socket), store_bytes=PAGE_BYTES)
@@ -412,9 +463,9 @@ class LmcacheTest(Case):
 
     def test_an_unknown_version_is_refused(self):
         with self.assertRaisesRegex(farpage.InvalidError, "0.5.4, 0.5.5, 0.5.6.*allow_untested"):
-            check_version("0.6.1", False)
-        check_version("0.6.1", True)
-        check_version("0.5.6.post1", False)
+            check_version("LMCache", "0.6.1", False)
+        check_version("LMCache", "0.6.1", True)
+        check_version("LMCache", "0.5.6.post1", False)
         with mock.patch("lmcache.__version__", "0.6.1"):
             with self.assertRaisesRegex(farpage.InvalidError, "allow_untested"):
                 FarpageConnector(node=str(self.node.socket))

@@ -102,6 +102,11 @@ class SglangStorageTest(unittest.TestCase):
                 self.storage()
             self.storage(allow_untested=True)
 
+    def test_settings_that_make_no_sense_are_refused(self):
+        for setting in ({"timeout_ms": "200"}, {"store_timeout_ms": 0}, {"cost_model": "yes"}, {"dtype": 5}):
+            with self.assertRaisesRegex(farpage.InvalidError, f"{next(iter(setting))} is .*: give "):
+                self.storage(**setting)
+
     # ---- Memory
 
     def test_a_client_that_was_not_prepared_leaves_no_region(self):
@@ -181,6 +186,12 @@ class SglangStorageTest(unittest.TestCase):
                 self.client.calls, self.client.fails_at = [], 1
                 self.assertEqual(getattr(storage, name)(*arguments), answer, name)
                 self.assertEqual(len(self.client.calls), 1, name)
+
+    def test_figures_that_fail_are_none(self):
+        storage = self.storage()
+        storage._moved = None
+        with self.assertLogs("farpage", "ERROR"):
+            self.assertIsNone(storage.get_stats())
 
     def test_one_that_comes_again_and_again_is_told_once(self):
         storage = self.storage()

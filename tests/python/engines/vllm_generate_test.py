@@ -38,7 +38,9 @@ REQUESTS, PROMPTS, AT_A_TIME = 200, 12, 2
 RECOMPUTES = 50  # some at the same time, on a busy machine; without a deadline a wait has no end
 
 
-class GenerateTest(Case):
+class GenerateCase(Case):
+    TIMEOUT_MS = PATIENT_MS
+
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
@@ -46,7 +48,7 @@ class GenerateTest(Case):
         cls.name = f"{folder.name}/node"  # the epochs of all tests' nodes are in one file
         cls.address = f"{cls.name}.sock"
         cls.model = model_folder(pathlib.Path(folder.name) / "model")
-        cls.engine = Engine(cls.model, [{"node": cls.address, "timeout_ms": PATIENT_MS, "store_timeout_ms": PATIENT_MS}])
+        cls.engine = Engine(cls.model, [{"node": cls.address, "timeout_ms": cls.TIMEOUT_MS, "store_timeout_ms": PATIENT_MS}])
         cls.addClassCleanup(cls.engine.close)
         cls.tier = cls.engine.tiers[0]
         cls.prompts = iter(range(1, 1_000_000))
@@ -55,6 +57,9 @@ class GenerateTest(Case):
         super().setUp()
         self.start_again()
         self.wait_until_reachable()
+
+    def start_again(self):
+        self.node = self.start_node("--page-bytes", chunk_bytes(self.model), name=self.name, pool="32MiB")
 
     def wait_until_reachable(self):
         self.assertTrue(wait_until(lambda: self.tier._connection.client is not None), self.tier._connection.why_not)
@@ -116,6 +121,8 @@ class GenerateTest(Case):
         self.assertTrue((client.fetch(keys, pages, timeout_s=30).wait()["verdict"] == farpage.Verdict.READY).all())
         return pages
 
+
+class GenerateTest(GenerateCase):
     def test_a_prefix_that_comes_from_a_node_gives_what_a_local_hit_gives(self):
         number, local, _ = self.stored()
         ready = self.count("ready")
@@ -152,7 +159,11 @@ class GenerateTest(Case):
                 self.assertEqual(answer.cached, 32 * left)
                 self.assert_near(answer, local)
 
-    @unittest.skipIf(why_not_at_length(), why_not_at_length())
+
+@unittest.skipIf(why_not_at_length(), why_not_at_length())
+class FaultsTest(GenerateCase):
+    TIMEOUT_MS = 1000 * DEADLINE_S
+
     def test_faults_of_a_node_in_the_middle_of_200_requests(self):
         """Each answer is right, and no request waits longer than the deadline and what it takes to
         compute it, while the node is stopped, killed, started again and damaged."""
@@ -160,9 +171,6 @@ class GenerateTest(Case):
             wanted = dict(self.new_prompt() for _ in range(PROMPTS))
             self.engine.settle()
         slowest_s = max(answer.seconds for answer in self.generate(*(next(self.prompts) for _ in range(PROMPTS)), at_a_time=AT_A_TIME))
-        self.tier._timeout_s = self.tier._transfers._load_s = DEADLINE_S
-        self.addCleanup(setattr, self.tier, "_timeout_s", PATIENT_MS / 1000)
-        self.addCleanup(setattr, self.tier._transfers, "_load_s", PATIENT_MS / 1000)
         chosen, longest_s = random.Random(5), 0
         phases = (("stopped", {10: self.stop, 30: self.go_on}), ("killed", {10: self.kill}), ("started", {10: self.start_again}),
                   ("damaged", {10: lambda: self.damage(set(keys))}), ("healthy", {}))
@@ -178,11 +186,18 @@ class GenerateTest(Case):
             if name == "damaged":
                 self.assertTrue(gained["corrupt"] or wait_until(lambda: self.meets_damage(set(keys), wanted), seconds=100))
             if name == "healthy":
-                self.assertGreater(gained["ready"], 0)
+                self.assertTrue(gained["ready"] or wait_until(lambda: self.loads(wanted), seconds=100))
             if name != "killed":
                 self.wait_until_reachable()
         print(f"the longest {longest_s:.2f} s; when nothing is stored, at most {slowest_s:.2f} s", flush=True)
         self.assertLess(longest_s, DEADLINE_S + RECOMPUTES * slowest_s)
+
+    def loads(self, wanted):
+        """Whether pages came in time: not all do on a busy machine."""
+        ready = self.count("ready")
+        for number, answer in zip(wanted, self.generate(*wanted, at_a_time=AT_A_TIME)):
+            self.assert_near(answer, wanted[number])
+        return self.count("ready") > ready
 
     def meets_damage(self, keys, wanted):
         """Whether a load did: a slow node may have had little when it was damaged."""
@@ -207,9 +222,6 @@ class GenerateTest(Case):
     def kill(self):
         self.node.kill()
         self.node.wait()
-
-    def start_again(self):
-        self.node = self.start_node("--page-bytes", chunk_bytes(self.model), name=self.name, pool="32MiB")
 
     def damage(self, keys):
         """A byte of each of these pages, wherever it lies in the node's memory."""

@@ -10,10 +10,29 @@ import unittest
 from unittest import mock
 
 import numpy
-from program import wait_until
-from vllm_manager import CHUNK_BYTES, CHUNKS, PATIENT_MS, RETRY, Engine, ManagerCase, farpage, key
+from program import stop_node, wait_until
+from vllm_manager import CHUNK_BYTES, CHUNKS, MISS, PATIENT_MS, RETRY, Engine, ManagerCase, ReqContext, ScheduleEndContext, farpage, key
 
+from farpage.engines.settings import check_version
 from farpage.engines.vllm import space_of
+
+DEADLINE_S, SLACK_S = 0.2, 10  # what a busy machine adds to one operation
+
+
+class FaultyTicket:
+    def __init__(self, ticket):
+        self.ticket = ticket
+
+    def __getattr__(self, name):
+        return getattr(self.ticket, name)
+
+    def result(self):
+        raise RuntimeError("anything")
+
+
+class Broken:
+    def __getattr__(self, name):
+        raise RuntimeError("anything")
 
 
 class VllmTierTest(ManagerCase):
@@ -88,6 +107,78 @@ class VllmTierTest(ManagerCase):
         self.assertLess(time.monotonic() - begun, PATIENT_MS / 1000)
         self.node.send_signal(signal.SIGCONT)
 
+    def test_a_node_that_stops_in_a_load_costs_no_more_than_the_time_for_it(self):
+        """Over TCP, where nothing can be read of a node that is silent."""
+        node = self.start_node("--page-bytes", "2MiB", pool="256MiB", listen="tcp://127.0.0.1:0", name="tcp")
+        stored = Engine(self, node=node.address)
+        stored.connect(self)
+        stored.store(range(4))
+        self.assertTrue(stored.idle())
+        engine = Engine(self, node=node.address, timeout_ms=1000 * DEADLINE_S)
+        engine.connect(self)
+        tier, client = engine.tier, engine.tier._connection.client
+        fetch, submit, finished = client.fetch, tier.submit_load, tier.get_finished_jobs
+        given, begun_s, ended = [], [], []
+
+        def submit_load(job):
+            begun_s.append(time.monotonic())
+            stop_node(self, node)
+            submit(job)
+
+        client.fetch = lambda keys, pages, *, timeout_s: given.append(timeout_s) or fetch(keys, pages, timeout_s=timeout_s)
+        tier.submit_load = submit_load
+        tier.get_finished_jobs = lambda: [ended.append((time.monotonic(), job)) or job for job in finished()]
+
+        def stalls():
+            node.send_signal(signal.SIGCONT)
+            for each in (given, begun_s, ended):
+                each.clear()
+            hits = engine.settled_prefix(range(4), engine.request())
+            if given:
+                self.assertEqual(hits, 0)
+            return bool(given)  # or the question had no answer in time, on a busy machine
+
+        self.assertTrue(wait_until(stalls))
+        ((ended_s, job),) = ended
+        self.assertEqual((len(given), job.success, job.successful_keys), (1, False, ()))
+        self.assertTrue(0 < given[0] <= DEADLINE_S, given)
+        self.assertLess(ended_s - begun_s[0], DEADLINE_S + SLACK_S)
+        counts = tier._transfers.counts
+        self.assertEqual((counts["ready"], counts["stalled"] + counts["unreachable"] >= 4), (0, True), counts)
+
+    def test_no_exception_reaches_vllm(self):
+        engine = self.stored()
+        client, numbers = engine.tier._connection.client, iter(range(100, 104))
+        with self.assertLogs("farpage", "ERROR") as said:
+            for name in ("exists", "fetch", "put"):
+                begin = getattr(client, name)
+                for fault in (mock.Mock(side_effect=RuntimeError("anything")), lambda *given, begin=begin, **more: FaultyTicket(begin(*given, **more))):
+                    with mock.patch.object(client, name, fault):
+                        if name == "put":
+                            engine.store([next(numbers), next(numbers)])
+                            self.assertTrue(engine.idle())
+                        else:
+                            self.assertEqual(engine.load([0, 1]), [False, False])
+        self.assertEqual(len(said.output), 3, said.output)  # one of a lookup, a load and a store
+        self.assertEqual(engine.load([0, 1]), [True, True])
+        self.assertTrue(engine.idle())
+
+    def test_whatever_fails_has_an_answer(self):
+        tier, context = self.engine().tier, ReqContext("r")
+        calls = {"lookup": ((key(0), context), MISS), "submit_load": ((Broken(),), None), "submit_store": ((Broken(),), None), "get_finished_jobs": ((), ()),
+                 "on_request_finished": ((context,), None), "on_schedule_end": ((ScheduleEndContext((), ()),), None), "get_stats": ((), None)}
+        with mock.patch.multiple(tier, _lookups=Broken(), _transfers=Broken(), _stats=Broken()), self.assertLogs("farpage", "ERROR") as said:
+            for name, (arguments, answer) in calls.items():
+                self.assertEqual(getattr(tier, name)(*arguments), answer, name)
+        self.assertEqual(len(said.output), len(calls), said.output)
+
+    def test_settings_that_make_no_sense_are_refused(self):
+        for setting, sentence in (({"timeout_ms": "200"}, "timeout_ms is '200': give a number above 0"), ({"timeout_ms": 0}, "timeout_ms is 0"),
+                                  ({"load_bytes": "256MiB"}, "load_bytes .*bytes above 0"), ({"ahead": True}, 'ahead is True: give {"pages": 64}'),
+                                  ({"locality": "remote"}, "LOCAL")):
+            with self.assertRaisesRegex(farpage.InvalidError, sentence):
+                Engine(self, node=str(self.node.socket), **setting)
+
     def test_a_dead_node_is_a_miss_and_one_that_comes_back_is_used(self):
         engine = self.stored(timeout_ms=100)
         self.node.kill()
@@ -135,12 +226,10 @@ class VllmTierTest(ManagerCase):
         self.assertEqual(engine.load([0]), [False])
 
     def test_an_unknown_version_is_refused(self):
-        from farpage.engines.vllm import check_version
-
         with self.assertRaisesRegex(farpage.InvalidError, "0.31, 0.32, 0.33.*allow_untested"):
-            check_version("0.40.1", False)
-        check_version("0.40.1", True)
-        check_version("0.32.0", False)
+            check_version("vLLM", "0.40.1", False)
+        check_version("vLLM", "0.40.1", True)
+        check_version("vLLM", "0.32.0", False)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from client_case import READY, RECOMPUTE, farpage
 from fake_ticket import FakeTicket
 from farpage.engines import connector_scheduler
 from farpage.engines.connector_plan import Settings, Shard
+from farpage.engines.settings import check
 from farpage.engines.connector_scheduler import EPOCH_BYTES, SchedulerSide
 
 BLOCK_TOKENS = 4
@@ -151,6 +152,16 @@ class SchedulerTest(unittest.TestCase):
         side.set_shards([Shard(SPACE, 1)])
         self.assertEqual(side.matched(Request(2), 0), 0)
         side.close()
+
+    def test_a_client_and_a_ticket_that_throw_are_no_blocks(self):
+        request, ticket = Request(2), FakeTicket(error=RuntimeError("anything"))
+        ticket.end()
+        self.tickets.append(ticket)
+        with self.assertLogs("farpage", "ERROR") as said:
+            for _ in range(2):  # the second time there is no ticket, and exists() throws
+                self.side.begin(request)
+                self.assertEqual(self.matched(request), 0)
+        self.assertEqual(len(said.output), 2, said.output)
 
     def test_one_token_at_least_is_computed(self):
         request = Request(2)
@@ -392,6 +403,20 @@ class SettingsTest(unittest.TestCase):
             for value in (0, -1, True, "1"):
                 with self.assertRaisesRegex(farpage.InvalidError, f"{name} is .*above 0"):
                     Settings.of({name: value})
+
+    def test_each_refusal_says_what_to_write(self):
+        refused = {"timeout_ms": ("200", 0, -200, True, None, float("nan"), float("inf")), "store_timeout_ms": ("5000", 0),
+                   "load_bytes": ("256MiB", 0), "store_bytes": ("1GiB", -1), "start_ms": ("1", -1), "prefill_tokens_per_s": (-1, "fast"),
+                   "chunk_tokens": ("256",), "cost_model": ("true", 1), "allow_untested": ("yes",), "salt": (1, None), "model": (1,),
+                   "locality": ("remote", 1), "pages": ("head", []), "ahead": (True, 64)}
+        for name, values in refused.items():
+            for value in values:
+                with self.assertRaises(farpage.InvalidError, msg=(name, value)) as said:
+                    check(**{name: value})
+                self.assertRegex(str(said.exception), f"^{name} is .*: give [^']")
+        taken = {"timeout_ms": 0.5, "load_bytes": 1, "start_ms": 0, "prefill_tokens_per_s": 0, "cost_model": True, "salt": "", "locality": "LOCAL",
+                 "pages": "layer", "ahead": {"pages": 64}, "node": "n", "lanes": "of others"}
+        check(**taken)
 
 
 if __name__ == "__main__":

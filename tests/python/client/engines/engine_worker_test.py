@@ -116,7 +116,47 @@ class WorkerSideTest(ConnectorCase):
                 self.assertEqual((worker.ended(), worker.take_failed()), (({"e"}, {"r"} if pages == "block" else set()), {1, 2}))
             self.assertEqual(len(said.output), 4, said.output)
 
+    def test_a_client_that_throws_is_a_miss(self):
+        for pages in FORMS:
+            client = Client()
+            worker = self.worker(client, pages)
+            with mock.patch.object(client, "fetch", side_effect=RuntimeError("anything")), mock.patch.object(client, "put", side_effect=RuntimeError("anything")), \
+                    self.assertLogs("farpage", "ERROR") as said:
+                for _ in range(2):
+                    worker.start(Plan(loads=[blocks(1, 2)]))
+                    worker.wait_layer("layer 1")
+                    worker.save(Plan(stores=[blocks(3)]))
+                    self.assertEqual((worker.ended(), worker.take_failed()), ((set(), {"r"} if pages == "block" else set()), {1, 2}))
+            self.assertEqual(len(said.output), 2, said.output)
+            self.assertEqual((worker.counts["stored"], [staging.free for staging in worker._staged]), (0, [2] if pages == "layer" else [4, 2]))
+
+    def test_a_ticket_that_throws_is_a_miss(self):
+        for pages in FORMS:
+            tickets = [FakeTicket(error=RuntimeError("anything")) for _ in range(LAYERS)]
+            worker = self.worker(Client(*tickets), pages, stores=False)
+            worker.start(Plan(loads=[blocks(1, 2)]))
+            with self.assertLogs("farpage", "ERROR") as said:
+                if pages == "block":
+                    tickets[0].end()
+                worker.wait_layer("layer 1")
+                worker.save(Plan())
+                self.assertEqual((worker.ended(), worker.take_failed()), ((set(), {"r"} if pages == "block" else set()), {1, 2}))
+            self.assertEqual(len(said.output), 1, said.output)
+            self.assertEqual([ticket.released for ticket in tickets], [True] * 3 if pages == "layer" else [True, False, False])
+
     # ---- Stores
+
+    def test_a_store_whose_ticket_throws_failed(self):
+        tickets = [FakeTicket(error=RuntimeError("anything")), FakeTicket(codes=[OK])]
+        worker = self.worker(Client(*tickets))
+        for number in (1, 2):
+            worker.save(Plan(stores=[blocks(number)]))
+        for ticket in tickets:
+            ticket.end()
+        with self.assertLogs("farpage", "ERROR"):
+            worker.ended()
+        self.assertEqual((worker.counts["not stored"], worker.counts["stored"]), (1, 1))
+        self.assertEqual([staging.free for staging in worker._staged], [4, 2])
 
     def test_a_finished_request_ends_once_its_blocks_were_read(self):
         ticket = FakeTicket(codes=[OK, OK])

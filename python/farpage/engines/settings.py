@@ -1,0 +1,52 @@
+"""The settings of adapters and the releases of engines, checked before anything starts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import farpage
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+KINDS: dict[str, Callable[[Any], bool]] = {
+    "a number above 0": lambda value: _is_number(value) and value > 0,
+    "a number of bytes above 0": lambda value: _is_number(value) and value > 0,
+    "0 or a number above it": lambda value: _is_number(value) and value >= 0,
+    "true or false": lambda value: isinstance(value, bool),
+    "a text": lambda value: isinstance(value, str),
+    "\"LOCAL\" or \"REMOTE\"": lambda value: value in ("LOCAL", "REMOTE"),
+    "\"block\" (a page holds a block of all layers) or \"layer\" (of one layer)": lambda value: value in ("block", "layer"),
+    "{\"pages\": 64}, with as many pages as are to be fetched ahead, or leave it out": lambda value: isinstance(value, Mapping),
+}
+ABOVE_0, BYTES, FROM_0, FLAG, TEXT, PLACE, FORM, PAGES = KINDS
+WANTED = {
+    "timeout_ms": ABOVE_0, "store_timeout_ms": ABOVE_0, "load_bytes": BYTES, "store_bytes": BYTES, "start_ms": FROM_0,
+    "prefill_tokens_per_s": FROM_0, "chunk_tokens": FROM_0, "cost_model": FLAG, "allow_untested": FLAG,
+    "salt": TEXT, "model": TEXT, "dtype": TEXT, "layout": TEXT, "engine": TEXT, "locality": PLACE, "pages": FORM, "ahead": PAGES,
+}
+
+
+def check(**settings: Any) -> None:
+    """InvalidError: a sentence that names the key, and says what to write. Keys that no adapter has
+    are farpage.open()'s to check."""
+    for name, value in settings.items():
+        wanted = WANTED.get(name)
+        if wanted is not None and not KINDS[wanted](value):
+            raise farpage.InvalidError(f"{name} is {value!r}: give {wanted}")
+
+
+# Which were tested, by as many numbers as tell them apart.
+RELEASES = {"vLLM": ("0.31", "0.32", "0.33"), "LMCache": ("0.5.4", "0.5.5", "0.5.6")}
+
+
+def check_version(engine: str, version: str, allow_untested: bool) -> None:
+    """InvalidError: this release was not tested."""
+    if allow_untested or any((version + ".").startswith(known + ".") for known in RELEASES[engine]):
+        return
+    raise farpage.InvalidError(f"{engine} {version} was not tested with Farpage {farpage.__version__}, and its interfaces change between releases: use "
+                               f"{', '.join(RELEASES[engine])}, or set \"allow_untested\": true")
