@@ -10,7 +10,7 @@ from client_case import READY, RECOMPUTE, farpage
 from fake_ticket import FakeTicket
 from farpage.engines import connector_scheduler
 from farpage.engines.connector_plan import Settings, Shard
-from farpage.engines.connector_scheduler import EPOCH_BYTES, SchedulerSide
+from farpage.engines.connector_scheduler import SchedulerSide
 
 BLOCK_TOKENS = 4
 TIMEOUT_S = 10
@@ -30,7 +30,7 @@ class Request:
         self.num_computed_tokens, self.num_in_flight_tokens = blocks * BLOCK_TOKENS, in_flight * BLOCK_TOKENS
 
     def names(self, *numbers):
-        return [bytes(EPOCH_BYTES) + self.block_hashes[number] for number in numbers]
+        return [self.block_hashes[number] for number in numbers]
 
 
 class SchedulerTest(unittest.TestCase):
