@@ -1,5 +1,5 @@
-"""Facts that a client tells: its nodes show them, and its pages can be flushed by them. Those that an
-engine's adapter tells."""
+"""Facts that a client tells: its nodes show them, and its pages can be flushed by them. Those
+that an engine's adapter tells."""
 
 import os
 import pathlib

@@ -21,7 +21,13 @@ from vllm.v1.kv_offload.tiering.spec import TieringOffloadingSpec  # noqa: E402
 
 from farpage.engines.vllm import FarpageTier  # noqa: E402
 from farpage.engines.vllm_connector import FarpageConnector  # noqa: E402
-from farpage.engines.vllm_facts import CACHE, DRAFT, MODEL, config_of_maker, engine_facts  # noqa: E402
+from farpage.engines.vllm_facts import (  # noqa: E402
+    CACHE,
+    DRAFT,
+    MODEL,
+    config_of_maker,
+    engine_facts,
+)
 
 TINY = {"vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "architectures": ["LlamaForCausalLM"]}
 THETA = {"rope_parameters": {"rope_type": "default", "rope_theta": 123.0}}
@@ -32,7 +38,8 @@ import sys
 from vllm.engine.arg_utils import EngineArgs
 sys.path.insert(0, sys.argv[2])
 from farpage.engines.vllm_facts import engine_facts
-print(engine_facts(EngineArgs(model=sys.argv[1], skip_tokenizer_init=True, dtype="bfloat16").create_engine_config()))
+arguments = EngineArgs(model=sys.argv[1], skip_tokenizer_init=True, dtype="bfloat16")
+print(engine_facts(arguments.create_engine_config()))
 """
 
 
