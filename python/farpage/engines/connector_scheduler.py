@@ -4,7 +4,6 @@ and store in each step."""
 from __future__ import annotations
 
 import dataclasses
-import os
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -15,10 +14,10 @@ import farpage
 from farpage.engines.connection import Connection
 from farpage.engines.connector_plan import Blocks, Plan, Settings, Shard
 from farpage.engines.guard import tell
+from farpage.engines.namespaces import Epoch
 
 MOST_KEYS = 1 << 16  # in one question
 NEVER = 1 << 62  # more blocks than any request has
-EPOCH_BYTES = 8
 
 
 @dataclasses.dataclass
@@ -50,7 +49,7 @@ class SchedulerSide:
         self._settings, self._block_tokens = settings, block_tokens
         self._stores_blocks, self._loads_ahead = stores, loads_ahead
         self._shards: list[Shard] = []  # of each worker; none until they have said
-        self._epoch = bytes(EPOCH_BYTES)
+        self._epoch = Epoch()
         self._requests: dict[str, _Request] = {}
         self._matched: list[_Request] = []  # in this step
         self._next = Plan()
@@ -125,7 +124,7 @@ class SchedulerSide:
         return True
 
     def _names(self, request: Any, begin: int, end: int) -> list[bytes]:
-        return [self._epoch + each for each in request.block_hashes[begin:end]]
+        return self._epoch.names(request.block_hashes[begin:end])
 
     # ---- Loads
 
@@ -200,7 +199,7 @@ class SchedulerSide:
 
     def reset(self) -> None:
         """No page of before is found any more, by this engine: its weights may be others now."""
-        self._epoch = os.urandom(EPOCH_BYTES)
+        self._epoch.begin()
         for known in self._requests.values():
             known.ticket, known.found, known.limit, known.may_store = None, 0, 0, False
 

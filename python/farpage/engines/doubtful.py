@@ -14,7 +14,7 @@ from farpage.errors import FarpageError
 
 if TYPE_CHECKING:
     from farpage.client import Client
-    from farpage.engines.loop_thread import LoopThread
+    from farpage.loop_thread import LoopThread
 
 MOST = 1 << 16  # keys
 

@@ -31,11 +31,11 @@ from farpage.engines.connection import Connection
 from farpage.engines.doubtful import Doubtful
 from farpage.engines.figures import Figures, publisher
 from farpage.engines.lookups import is_any_late
-from farpage.engines.loop_thread import LoopThread
 from farpage.engines.namespaces import page_space
 from farpage.engines.settings import check, check_version
 from farpage.engines.worth import Worth
 from farpage.errors import Code, FarpageError
+from farpage.loop_thread import LoopThread
 from farpage.verdicts import Reason, Verdict
 
 GIB = 1 << 30

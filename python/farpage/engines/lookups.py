@@ -191,6 +191,12 @@ class Lookups:
         self._requests.pop(request, None)
         self._new.pop(request, None)
 
+    def reset(self) -> None:
+        """Forgets all requests, and what is asked: their pages have other keys from now on."""
+        self._requests.clear()
+        self._new.clear()
+        self._asked.clear()
+
     @property
     def is_waiting(self) -> bool:
         return bool(self._new or self._asked)

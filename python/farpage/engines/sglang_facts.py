@@ -9,12 +9,13 @@ from sglang.srt.mem_cache.hicache_storage import PoolName
 from sglang.srt.mem_cache.pool_host.mha import MHATokenToKOnlyPoolHost, MHATokenToKVPoolHost
 
 import farpage
-from farpage.engines.namespaces import page_space
+from farpage.engines.namespaces import page_space, weights_digest
 
 KNOWN = ("0.5.23",)
+PLACE = "download_dir"  # where models of a hub are: it decides nothing
 # Whatever of SGLang's command line decides what is in a page.
-SERVER_FACTS = ("model_path", "revision", "dtype", "quantization", "kv_cache_dtype", "load_format", "json_model_override_args",
-                "speculative_draft_model_path", "speculative_draft_model_revision")
+SERVER_FACTS = ("model_path", "revision", "dtype", "quantization", "quantization_param_path", "modelopt_quant", "kv_cache_dtype", "load_format",
+                "json_model_override_args", "speculative_draft_model_path", "speculative_draft_model_revision", PLACE)
 RANKS = ("tp_size", "pp_rank", "pp_size", "attn_cp_rank", "attn_cp_size", "dcp_rank", "dcp_size")
 GEOMETRY = ("layer_num", "head_num", "head_dim", "kv_cache_dim", "storage_format_tag")
 # With tensor parallelism each process has its own part of these, also where KV is the same in all.
@@ -36,7 +37,8 @@ def server_facts() -> dict[str, str]:
         arguments = get_server_args()
     except (ImportError, ValueError):
         return {}
-    return {name: str(getattr(arguments, name, "")) for name in SERVER_FACTS}
+    values = {name: getattr(arguments, name, None) for name in SERVER_FACTS}
+    return {name: "" if value is None else str(value) for name, value in values.items()}
 
 
 def logical_dtype(pool: Any, said: str, server: dict[str, str]) -> str:
@@ -55,9 +57,11 @@ def space_of(config: Any, name: str, pool: Any, dtype: str, salt: str) -> farpag
     # share what is the same in all of them.
     if not config.is_mla_model or name == PoolName.MAMBA.value or isinstance(pool, SHARDED):
         ranks["tp_rank"] = config.tp_rank
+    scales = server.get("quantization_param_path")
     geometry = " ".join(f"{fact}={getattr(pool, fact, '')}" for fact in GEOMETRY)
     return page_space(
         engine="sglang", version=sglang.__version__, model=server.get("model_path") or str(config.model_name),
         dtype=logical_dtype(pool, dtype, server), layout=f"{pool.layout} {geometry}",
         block_tokens=getattr(pool, "logical_page_size", pool.page_size), ranks=ranks, salt=salt, pool=name,
-        name=config.model_name, is_mla_model=config.is_mla_model, **{f"server.{fact}": value for fact, value in server.items()})
+        revision=server.get("revision", ""), download_folder=server.get(PLACE, ""), scales=weights_digest(scales) if scales else "",
+        name=config.model_name, is_mla_model=config.is_mla_model, **{f"server.{fact}": value for fact, value in server.items() if fact != PLACE})

@@ -31,9 +31,10 @@ from farpage.engines.connection import Connection
 from farpage.engines.figures import BUCKETS_S, METRICS, Figures, Metric
 from farpage.engines.guard import answering, tell
 from farpage.engines.lookups import Lookups
-from farpage.engines.namespaces import page_space
+from farpage.engines.namespaces import Epoch, page_space
 from farpage.engines.settings import check, check_version
 from farpage.engines.transfers import Job, Transfers
+from farpage.engines.vllm_facts import config_of_maker, engine_facts
 from farpage.engines.worth import Worth
 
 PREFIX = "vllm:kv_offload_farpage_"
@@ -43,7 +44,7 @@ MIB = 1 << 20
 HIT, MISS, RETRY = LookupResult.HIT, LookupResult.MISS, LookupResult.RETRY  # looking them up costs
 
 
-def space_of(spec: Any, salt: str) -> farpage.KeySpace:
+def space_of(spec: Any, vllm_config: Any, salt: str) -> farpage.KeySpace:
     """The namespace of all that decides what is in a chunk."""
     config = spec.config
     parallel = config.parallel
@@ -52,7 +53,8 @@ def space_of(spec: Any, salt: str) -> farpage.KeySpace:
     return page_space(
         engine="vllm", version=vllm.__version__, model=config.model.name, dtype=config.model.dtype,
         layout=f"{config.kv_cache_layout} canonical={config.canonical_layout} replicated={config.replicated_layout}",
-        block_tokens=config.cache.tokens_per_hash * config.cache.blocks_per_chunk, ranks=ranks, salt=salt, groups=groups)
+        block_tokens=config.cache.tokens_per_hash * config.cache.blocks_per_chunk, ranks=ranks, salt=salt, groups=groups,
+        **engine_facts(vllm_config))
 
 
 class FarpageTier(SecondaryTierManager):
@@ -77,7 +79,7 @@ class FarpageTier(SecondaryTierManager):
         check_version("vLLM", vllm.__version__, allow_untested)
         super().__init__(offloading_spec, primary_kv_view, tier_type, backpressure_detector)
         self.locality = Locality(locality)
-        self._space = space_of(offloading_spec, salt)
+        self._space, self._epoch = space_of(offloading_spec, config_of_maker(), salt), Epoch()
         self._store_timeout_s = store_timeout_ms / 1000
         self._memory: Any = numpy.asarray(primary_kv_view).view(numpy.uint8)
         self._chunk_bytes = int(self._memory.shape[1])
@@ -87,8 +89,10 @@ class FarpageTier(SecondaryTierManager):
         self._stats, self._untold = OffloadingConnectorStats(), 0
         self.figures = Figures(self._publish)
         self._worth = Worth(self.figures, is_on=cost_model, tokens_per_s=prefill_tokens_per_s)
-        self._lookups = Lookups(self._space.keys, self._ask, timeout_ms / 1000, self._choose, self.figures)
+        self._lookups = Lookups(self._names, self._ask, timeout_ms / 1000, self._choose, self.figures)
         self._transfers = Transfers(load_bytes=load_bytes, store_bytes=store_bytes, lost=self._lookups.lose, figures=self.figures)
+        self._running: set[str] = set()
+        self._stale: set[str] = set()  # of these, those that computed KV before vLLM's last reset
         # Requests of which nothing is stored yet, and since when vLLM computes them.
         self._computing: dict[str, float] = {}
         self._announced: dict[str, set[bytes]] = {}  # by request, and not loaded since
@@ -103,6 +107,9 @@ class FarpageTier(SecondaryTierManager):
                                        f"with --page-bytes {self._chunk_bytes}, or set a smaller blocks_per_chunk")
         starts = numpy.arange(len(self._memory)) * self._chunk_bytes
         self._chunks = client.register(self._memory).pages(starts, self._chunk_bytes)
+
+    def _names(self, keys: Iterable[bytes]) -> Any:
+        return self._space.keys(self._epoch.names(keys))
 
     # ---- What is there, and worth loading
 
@@ -184,6 +191,8 @@ class FarpageTier(SecondaryTierManager):
             client, memory = self._connection.client, self._chunks
             if client is None or memory is None:
                 raise farpage.UnavailableError(self._connection.why_not)
+            if not is_load and request in self._stale:
+                raise farpage.UnavailableError("the request has KV of other weights")
             call = client.fetch if is_load else client.put
             return call(self._lookups.names(keys, request), memory.at(chunks), timeout_s=left_s)
 
@@ -210,11 +219,15 @@ class FarpageTier(SecondaryTierManager):
         return self._lookups.is_waiting or not self._transfers.is_idle
 
     def on_new_request(self, req_context: ReqContext) -> RequestOffloadingContext:
+        self._running.add(req_context.req_id)
         return RequestOffloadingContext()
 
     @answering(lambda *_: None)
     def on_request_finished(self, req_context: ReqContext) -> None:
-        self._forget(req_context.req_id)
+        request = req_context.req_id
+        self._forget(request)
+        self._running.discard(request)
+        self._stale.discard(request)
 
     @answering(lambda *_: None)
     def on_schedule_end(self, context: ScheduleEndContext) -> None:
@@ -247,12 +260,20 @@ class FarpageTier(SecondaryTierManager):
         if client is None or not keys:
             return
         try:
-            call(client, self._space.keys(keys))
+            call(client, self._names(keys))
         except farpage.FarpageError:  # too much was said: these pages come when they are loaded
             pass
 
     def drain_jobs(self) -> None:
+        """vLLM calls it when it resets its caches, as for new weights: no page of before is found
+        any more, and requests that go on store nothing, for they keep what they computed."""
         self._transfers.drain()
+        for keys in self._announced.values():
+            self._tell_ahead(list(keys), farpage.Client.withdraw)
+        self._announced.clear()
+        self._lookups.reset()
+        self._epoch.begin()
+        self._stale = set(self._running)
 
     @answering(lambda *_: None)
     def shutdown(self) -> None:

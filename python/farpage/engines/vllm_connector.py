@@ -27,6 +27,7 @@ from farpage.engines.connector_worker import WorkerSide
 from farpage.engines.guard import answering
 from farpage.engines.namespaces import page_space
 from farpage.engines.settings import check_version
+from farpage.engines.vllm_facts import engine_facts
 
 
 @dataclasses.dataclass
@@ -85,8 +86,8 @@ def space_of(vllm_config: Any, cache: CacheBlocks, settings: Settings) -> farpag
     kernels = sorted({f"{getattr(layers.get(name), 'isa', '')}" for name in cache.place})
     return page_space(
         engine="vllm", version=vllm.__version__, model=model.model, dtype=f"{model.dtype} kv={kv_cache.cache_dtype}", layout=cache.layout,
-        block_tokens=kv_cache.block_size, ranks=ranks, salt=settings.salt, revision=model.revision, quantization=model.quantization,
-        hash=kv_cache.prefix_caching_hash_algo, kernels=",".join(kernels), pages=settings.pages, adapter="connector")
+        block_tokens=kv_cache.block_size, ranks=ranks, salt=settings.salt, kernels=",".join(kernels), pages=settings.pages, adapter="connector",
+        **engine_facts(vllm_config))
 
 
 class FarpageConnector(KVConnectorBase_V1):

@@ -12,7 +12,7 @@ from program import skip_or_fail
 PACKAGE = SOURCE / "python/farpage"
 # The recorder's, and those that import an engine, which is not here.
 UNTYPED = {"access_trace.py", "attended_pages.py", "marks.py", "record.py", "sglang_pools.py", "lmcache.py", "sglang.py", "sglang_facts.py", "vllm.py",
-           "vllm_connector.py", "vllm_plugin.py"}
+           "vllm_connector.py", "vllm_facts.py", "vllm_plugin.py"}
 USE = """
 import farpage
 with farpage.open("x.sock", lanes=2, security={"tls": True}) as client:

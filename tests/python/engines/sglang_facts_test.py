@@ -1,6 +1,8 @@
 """What tells pages of SGLang's apart, of its own classes: each fact that decides what is in a page.
 Runs in an environment with SGLang (scripts/test-engines)."""
 
+import pathlib
+import tempfile
 import types
 import unittest
 from unittest import mock
@@ -11,8 +13,9 @@ from sglang_engine import PoolName, device_pool, host_pool
 import farpage
 from farpage.engines import sglang_facts
 
-SERVER = {"model_path": "m", "revision": "1", "dtype": "auto", "quantization": "None", "kv_cache_dtype": "bfloat16", "load_format": "auto",
-          "json_model_override_args": "{}", "speculative_draft_model_path": "d", "speculative_draft_model_revision": "1"}
+SERVER = {"model_path": "m", "revision": "1", "dtype": "auto", "quantization": "None", "quantization_param_path": "p", "modelopt_quant": "",
+          "kv_cache_dtype": "bfloat16", "load_format": "auto",
+          "json_model_override_args": "{}", "speculative_draft_model_path": "d", "speculative_draft_model_revision": "1", "download_dir": ""}
 RANKS = {"tp_size": 2, "tp_rank": 1, "pp_size": 2, "pp_rank": 1, "attn_cp_size": 2, "attn_cp_rank": 1, "dcp_size": 2, "dcp_rank": 1}
 CONFIG = {**dict.fromkeys(RANKS, 0), "is_mla_model": False, "model_name": "m"}
 POOL = {"layout": "page_first", "dtype": torch.bfloat16, "page_size": 64, "layer_num": 2, "head_num": 2, "head_dim": 64, "kv_cache_dim": 0,
@@ -28,7 +31,7 @@ class SglangFactsTest(unittest.TestCase):
             return sglang_facts.space_of(types.SimpleNamespace(**{**CONFIG, **dict(config)}), name, pool, dtype, salt).namespace
 
     def test_each_fact_counts(self):
-        others = {f"server's {fact}": {"server": {**SERVER, fact: "other"}} for fact in SERVER}
+        others = {f"server's {fact}": {"server": {**SERVER, fact: "other"}} for fact in SERVER if fact != "download_dir"}
         others |= {fact: {"config": {fact: value}} for fact, value in {**RANKS, "is_mla_model": True, "model_name": "n"}.items()}
         others |= {f"pool's {fact}": {"pool": {fact: value}} for fact, value in OTHER_POOLS.items()}
         others |= {"pool": {"name": "draft"}, "format": {"dtype": "fp8_e4m3"}, "salt": {"salt": "x"}, "nothing": {}}
@@ -45,7 +48,26 @@ class SglangFactsTest(unittest.TestCase):
         with mock.patch("sglang.srt.runtime_context.get_server_args", lambda: arguments):
             self.assertEqual(sglang_facts.server_facts(), SERVER)
             arguments.revision = None
-            self.assertEqual(sglang_facts.server_facts(), {**SERVER, "revision": "None"})
+            self.assertEqual(sglang_facts.server_facts(), {**SERVER, "revision": ""})
+
+    def test_scales_of_other_bytes_at_the_same_path_are_others(self):
+        with tempfile.NamedTemporaryFile() as file:
+            server = {**SERVER, "quantization_param_path": file.name}
+            before = self.space(server=server)
+            file.write(b"{}")
+            file.flush()
+            self.assertNotEqual(self.space(server=server), before)
+
+    def test_of_a_models_id_the_commit_counts_wherever_it_is(self):
+        spaces = []
+        for commit in ("c1", "c1", "c2"):
+            with tempfile.TemporaryDirectory() as folder:
+                refs = pathlib.Path(folder) / "models--m/refs"
+                refs.mkdir(parents=True)
+                (refs / "1").write_text(commit)
+                spaces.append(self.space(server={**SERVER, "download_dir": folder}))
+        self.assertEqual(spaces[0], spaces[1])
+        self.assertNotEqual(spaces[0], spaces[2])
 
     def test_ranks_of_tensor_parallelism_share_what_is_the_same_in_all_of_them(self):
         def count(name="kv", pool=None, is_mla_model=True):

@@ -1,11 +1,14 @@
 """vLLM's own parser of arguments and its factories take the commands of docs/engines.md, and the
-files that these name."""
+files that these name; and what a page's namespace takes from vLLM's configuration."""
 
 import os
+import subprocess
 import sys
+import tempfile
+import types
 import unittest
 
-os.environ["VLLM_TARGET_DEVICE"] = "cpu"
+os.environ.update(VLLM_TARGET_DEVICE="cpu", VLLM_LOGGING_LEVEL="ERROR")
 from documented import SOURCE, command, configuration  # noqa: E402
 
 sys.path.insert(0, str(SOURCE / "python"))
@@ -18,6 +21,26 @@ from vllm.v1.kv_offload.tiering.spec import TieringOffloadingSpec  # noqa: E402
 
 from farpage.engines.vllm import FarpageTier  # noqa: E402
 from farpage.engines.vllm_connector import FarpageConnector  # noqa: E402
+from farpage.engines.vllm_facts import (  # noqa: E402
+    CACHE,
+    DRAFT,
+    MODEL,
+    config_of_maker,
+    engine_facts,
+)
+
+TINY = {"vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "architectures": ["LlamaForCausalLM"]}
+THETA = {"rope_parameters": {"rope_type": "default", "rope_theta": 123.0}}
+LONG = {"rope_parameters": {"rope_type": "longrope", "rope_theta": 123.0, "short_factor": [1.0] * 16, "long_factor": [2.0] * 16, "factor": 2.0,
+                            "original_max_position_embeddings": 1024}}
+AGAIN = """
+import sys
+from vllm.engine.arg_utils import EngineArgs
+sys.path.insert(0, sys.argv[2])
+from farpage.engines.vllm_facts import engine_facts
+arguments = EngineArgs(model=sys.argv[1], skip_tokenizer_init=True, dtype="bfloat16")
+print(engine_facts(arguments.create_engine_config()))
+"""
 
 
 class VllmConfigsTest(unittest.TestCase):
@@ -40,6 +63,59 @@ class VllmConfigsTest(unittest.TestCase):
 
     def test_the_connector_is_what_vllm_makes_of_its_file(self):
         self.assertIs(KVConnectorFactory.get_connector_class(self.parsed("vllm-connector.json")), FarpageConnector)
+
+
+class VllmFactsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        from transformers import LlamaConfig
+
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.model = folder.name
+        LlamaConfig(**TINY).save_pretrained(cls.model)
+
+    def config(self, **options):
+        return EngineArgs(**{"model": self.model, "skip_tokenizer_init": True, "dtype": "bfloat16", **options}).create_engine_config()
+
+    def facts(self, **options):
+        return engine_facts(self.config(**options))
+
+    def test_overrides_count_and_what_changes_no_page_does_not(self):
+        facts = self.facts()
+        self.assertEqual(self.facts(max_model_len=512, max_num_seqs=3, seed=7, served_model_name="s", generation_config="vllm"), facts)
+        others = [self.facts(**other) for other in ({"hf_overrides": THETA}, {"dtype": "float16"}, {"kv_cache_dtype": "fp8_e5m2"}, {"load_format": "dummy"})]
+        for place, other in enumerate(others):
+            self.assertNotIn(other, [facts, *others[:place]])
+
+    def test_the_longest_request_counts_where_factors_follow_it(self):
+        one, two = (self.facts(hf_overrides=LONG, max_model_len=length) for length in (512, 2048))
+        self.assertNotEqual(one, two)
+
+    def test_each_field_counts(self):
+        config = self.config()
+        config.speculative_config = types.SimpleNamespace()
+        seen = [engine_facts(config)]
+        for source, names in ((config.model_config, MODEL), (config.cache_config, CACHE), (config.speculative_config, DRAFT),
+                              (config.model_config, ("revision",)), (config.load_config, ("download_dir",))):
+            for name in names:
+                object.__setattr__(source, name, "other")
+                self.assertNotIn(engine_facts(config), seen, name)
+                seen.append(engine_facts(config))
+
+    def test_another_process_has_the_same(self):
+        there = subprocess.run([sys.executable, "-c", AGAIN, self.model, str(SOURCE / "python")], env={**os.environ, "PYTHONHASHSEED": "7"},
+                               stdout=subprocess.PIPE, text=True, timeout=200, check=True).stdout
+        self.assertEqual(there.splitlines()[-1], str(self.facts()))
+
+    def test_a_tier_has_the_configuration_of_the_scheduler_that_makes_it(self):
+        def make(vllm_config):
+            return (lambda: config_of_maker())()
+
+        config = self.config()
+        self.assertIs(make(config), config)
+        with self.assertLogs("farpage", "WARNING"):
+            self.assertIsNone(make(None))
 
 
 if __name__ == "__main__":

@@ -123,6 +123,11 @@ class GenerateCase(Case):
 
 
 class GenerateTest(GenerateCase):
+    def test_the_tier_knows_the_configuration_that_the_model_runs_with(self):
+        facts = dict(line.split("=", 1) for line in self.tier._space.lines().splitlines())
+        self.assertTrue(facts["config"] and facts["cache.cache_dtype"], facts)
+        self.assertEqual(facts["computed_dtype"], "torch.float32")
+
     def test_a_prefix_that_comes_from_a_node_gives_what_a_local_hit_gives(self):
         number, local, _ = self.stored()
         ready = self.count("ready")

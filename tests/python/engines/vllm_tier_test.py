@@ -69,7 +69,7 @@ class VllmTierTest(ManagerCase):
         others += [{"groups": (dataclasses.replace(group, layer_names=("l1",)),)}, {"groups": (group, dataclasses.replace(group, group_id=1))},
                    {"groups": (dataclasses.replace(group, tokens_per_block=99),)}, {"model": dataclasses.replace(config.model, dtype="float16")},
                    {"cache": dataclasses.replace(cache, tokens_per_hash=99)}, {"cache": dataclasses.replace(cache, blocks_per_chunk=99)}]
-        spaces = [space_of(types.SimpleNamespace(config=dataclasses.replace(config, **other)), "").namespace for other in [{}, *others]]
+        spaces = [space_of(types.SimpleNamespace(config=dataclasses.replace(config, **other)), None, "").namespace for other in [{}, *others]]
         self.assertEqual(len(set(spaces)), len(spaces))
 
     def test_loads_and_stores_have_their_own_time(self):
@@ -190,8 +190,8 @@ class VllmTierTest(ManagerCase):
         def comes_back():
             engine.store([40, 41])
             engine.idle()
-            client, space = engine.tier._connection.client, engine.tier._space
-            return client.leading(space.keys([key(40), key(41)])) == 2 or engine.manager.reset_cache()
+            client, tier = engine.tier._connection.client, engine.tier
+            return client.leading(tier._names([key(40), key(41)])) == 2 or engine.manager.reset_cache()
 
         self.assertTrue(wait_until(comes_back))
 
@@ -208,13 +208,48 @@ class VllmTierTest(ManagerCase):
         self.assertTrue(engine.idle())
         self.assertEqual(engine.tier._connection.client.leading(engine.tier._space.keys([key(2), key(3)])), 2)
 
-    def test_reset_and_shutdown_leave_nothing(self):
-        before = set(os.listdir("/proc/self/task"))
-        engine = self.stored()
+    def reset(self, engine):
+        """As vLLM does when its weights are updated."""
         with engine.lock:
             engine.manager.reset_cache()
             getattr(engine.manager, "on_reset_flushed", lambda: None)()
+
+    def test_after_a_reset_only_pages_of_after_it_are_found(self):
+        engine, asking = self.stored(), [key(number) for number in range(4)]
+        context = engine.request()
+        with engine.lock:
+            self.assertEqual({engine.manager.lookup(each, context) for each in asking}, {RETRY})
+        engine.step()
+        self.reset(engine)
+        self.assertEqual(engine.settled_prefix([0, 1, 2, 3], context), 0)
+        engine.finish(context)
+        self.assertEqual(engine.load([0, 1, 2, 3]), [False] * 4)
+        for first in range(0, 3 * CHUNKS, 4):
+            engine.store(list(range(first, first + 4)))
+            self.assertTrue(engine.idle())
         self.assertEqual(engine.load([0, 1, 2, 3]), [True] * 4)
+        self.reset(engine)
+        self.assertEqual(engine.load([0, 1, 2, 3]), [False] * 4)
+        self.assertEqual(self.engine().load([0, 1, 2, 3]), [True] * 4)  # of before the first reset
+
+    def test_a_request_that_goes_on_over_a_reset_stores_nothing_more(self):
+        engine = self.engine()
+        context = engine.request()
+        engine.store([0, 1], context)
+        self.assertTrue(engine.idle())
+        self.reset(engine)
+        engine.store([2, 3], context)
+        engine.finish(context)
+        engine.store([4, 5])
+        self.assertTrue(engine.idle())
+        client = engine.tier._connection.client
+        there = client.exists(engine.tier._names([key(number) for number in range(6)])).wait()["verdict"] == farpage.Verdict.READY
+        self.assertEqual(there.tolist(), [False] * 4 + [True] * 2)
+        self.assertEqual((engine.tier._running, engine.tier._stale), (set(), set()))
+
+    def test_a_shutdown_leaves_nothing(self):
+        before = set(os.listdir("/proc/self/task"))
+        engine = self.stored()
         engine.close()
         self.assertTrue(wait_until(lambda: set(os.listdir("/proc/self/task")) <= before), os.listdir("/proc/self/task"))
         self.assertEqual([name for name in os.listdir("/dev/shm") if f"farpage-{os.getpid()}-" in name], [])

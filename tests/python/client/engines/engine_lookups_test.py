@@ -121,6 +121,22 @@ class LookupsTest(unittest.TestCase):
             lookups.take()
         self.assertEqual(lookups.left_s("a"), FOREVER_S)
 
+    def test_a_reset_forgets_questions_and_answers(self):
+        for name in (b"there 1", b"there 2"):
+            self.lookups.find(name, "a")
+            self.lookups.ask()
+        self.tickets[0].end()
+        self.lookups.take()
+        self.lookups.find(b"there 3", "a")
+        self.lookups.reset()
+        self.assertFalse(self.lookups.is_waiting)
+        self.tickets[1].end()
+        names = [b"there 1", b"there 2", b"there 3"]
+        self.assertEqual([self.lookups.find(name, "a") for name in names], [None] * 3)
+        self.lookups.ask()
+        self.assertEqual(self.asked[-1], names)
+        self.assertIsNone(self.lookups.find(b"there 2", "a"))
+
     def test_a_page_that_was_lost_is_found_by_no_request_of_now(self):
         for request in "ab":
             for name in (b"there", b"there 2", b"there 3"):

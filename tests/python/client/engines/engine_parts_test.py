@@ -2,65 +2,17 @@
 and all of it over a node."""
 
 import logging
-import pathlib
-import shutil
-import tempfile
 import unittest
 
 import numpy
 from client_case import PAGE_BYTES, ClientCase, content, contents, farpage, key, keys, run_script
 from farpage.engines.connection import Connection
 from farpage.engines.lookups import Lookups
-from farpage.engines.namespaces import PIECE_BYTES, PIECES, page_space, weights_digest
 from farpage.engines.transfers import Job, Transfers
 from program import Case, wait_until
 
 FOREVER_S = 1000
 SPACE = farpage.KeySpace(model="m")
-
-
-class NamespacesTest(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-
-    def weights(self, name, data):
-        folder = self.folder / name
-        folder.mkdir()
-        (folder / "model.safetensors").write_bytes(data)
-        return folder
-
-    def test_weights_are_told_apart_by_what_is_in_them(self):
-        data = bytearray(content(1, 3 * PIECES * PIECE_BYTES))
-        digest = weights_digest(self.weights("a", data))
-        self.assertEqual(weights_digest(shutil.copytree(self.folder / "a", self.folder / "copy")), digest)
-        trained = bytes(byte ^ 1 for byte in data)
-        self.assertNotEqual(weights_digest(self.weights("b", trained)), digest)
-        self.assertNotEqual(weights_digest(self.weights("c", data + b"\0")), digest)
-        last = bytearray(data)
-        last[-1] ^= 1
-        self.assertNotEqual(weights_digest(self.weights("d", last)), digest)
-        (self.folder / "d" / "model.safetensors").rename(self.folder / "d" / "other.safetensors")
-        self.assertEqual(weights_digest("an/id of a hub"), "")
-        weights_digest(self.weights("short", b"x"))
-
-    def test_each_fact_counts(self):
-        facts = {"engine": "e", "version": "1", "model": "m", "dtype": "bf16", "layout": "HND", "block_tokens": 16, "ranks": {"tp": 0}}
-        others = [{}, {"engine": "f"}, {"version": "2"}, {"model": "n"}, {"dtype": "fp8"}, {"layout": "NHD"}, {"block_tokens": 32},
-                  {"ranks": {"tp": 1}}, {"ranks": {"tp": 0, "pp": 0}}, {"salt": "s"}, {"groups": "g"}]
-        made = {page_space(**{**facts, **other}).namespace for other in others}
-        self.assertEqual(len(made), len(others))
-        self.assertEqual(page_space(**facts).namespace, page_space(**facts).namespace)
-
-    def test_values_of_any_length_and_text_count_and_can_be_told(self):
-        facts = {"engine": "e", "version": "1", "dtype": "bf16", "layout": "HND", "block_tokens": 16, "ranks": {}}
-        layers = ",".join(f"model.layers.{number}.self_attn.attn" for number in range(200))
-        made = [page_space(**facts, model=model, groups=groups)
-                for model, groups in (("m", layers), ("m", layers + ",x"), ("m\n", "g"), ("m", "g"), ("m\0", "g"), ("m\ud800", "g"), ("Zürich 🂡", "g"))]
-        self.assertEqual(len({space.namespace for space in made}), len(made))
-        self.assertTrue(all(len(space.lines()) < 1000 for space in made))
-        self.assertIn("model=Zürich 🂡\n", made[-1].lines())
 
 
 class ConnectionTest(Case):

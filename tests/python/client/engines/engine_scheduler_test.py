@@ -12,7 +12,7 @@ from fake_ticket import FakeTicket
 from farpage.engines import connector_scheduler
 from farpage.engines.connector_plan import Settings, Shard
 from farpage.engines.settings import check
-from farpage.engines.connector_scheduler import EPOCH_BYTES, SchedulerSide
+from farpage.engines.connector_scheduler import SchedulerSide
 
 BLOCK_TOKENS = 4
 TIMEOUT_S = 10
@@ -32,7 +32,7 @@ class Request:
         self.num_computed_tokens, self.num_in_flight_tokens = blocks * BLOCK_TOKENS, in_flight * BLOCK_TOKENS
 
     def names(self, *numbers):
-        return [bytes(EPOCH_BYTES) + self.block_hashes[number] for number in numbers]
+        return [self.block_hashes[number] for number in numbers]
 
 
 class SchedulerTest(unittest.TestCase):

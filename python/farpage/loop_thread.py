@@ -1,4 +1,4 @@
-"""A thread with an event loop, on which an engine's operations live."""
+"""A thread with an event loop, on which operations of an engine live."""
 
 from __future__ import annotations
 
