@@ -1,35 +1,41 @@
 #include "pagetable/lost_keys.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace farpage {
 
-std::vector<NodeId> LostKeys::holders_of(const Epoch& epoch) {
-  std::vector<NodeId> holders;
+LostKeys::Holders LostKeys::holders_of(const Epoch& epoch) {
+  Holders holders = {{}, epoch.replicas, epoch.seed};
   for (const Member& member : epoch.members) {
-    if (!member.leaving) holders.push_back(member.node);
+    if (!member.leaving) holders.nodes.push_back(member.node);
   }
-  std::ranges::sort(holders);
+  std::ranges::sort(holders.nodes);
   return holders;
 }
 
-void LostKeys::enter(const Epoch& epoch) {
+bool LostKeys::enter(const Epoch& epoch) {
   placement_.emplace(epoch);
   own_ = placement_->holder(self_);
-  now_ = {holders_of(epoch), epoch.replicas, epoch.seed};
+  const Holders before = std::exchange(now_, holders_of(epoch));
   joined_.clear();
   // Another rule of who holds what, or an epoch in which it held nothing: each key is asked for.
-  const bool comparable = common_ && own_ && common_->replicas == now_.replicas &&
-                          common_->seed == now_.seed &&
-                          std::ranges::binary_search(common_->holders, self_);
-  if (!comparable) return common_.reset();
-  std::vector<NodeId> joined;
-  std::ranges::set_difference(now_.holders, common_->holders, std::back_inserter(joined));
-  for (const NodeId node : joined) joined_.push_back(*placement_->holder(node));
-  std::vector<NodeId> both;
-  std::ranges::set_intersection(now_.holders, common_->holders, std::back_inserter(both));
-  common_->holders = std::move(both);
+  const auto is_comparable = [this](const Holders& other) {
+    return own_ && other.replicas <= now_.replicas && other.seed == now_.seed &&
+           std::ranges::binary_search(other.nodes, self_);
+  };
+  if (common_ && is_comparable(*common_)) {
+    std::vector<NodeId> joined;
+    std::ranges::set_difference(now_.nodes, common_->nodes, std::back_inserter(joined));
+    for (const NodeId node : joined) joined_.push_back(*placement_->holder(node));
+    std::vector<NodeId> both;
+    std::ranges::set_intersection(now_.nodes, common_->nodes, std::back_inserter(both));
+    common_ = Holders{std::move(both), now_.replicas, now_.seed};
+  } else {
+    common_.reset();
+  }
+  return any() && !(is_comparable(before) && std::ranges::includes(before.nodes, now_.nodes));
 }
 
 void LostKeys::judged() {
@@ -38,7 +44,8 @@ void LostKeys::judged() {
 }
 
 bool LostKeys::any() const {
-  return !common_ || !joined_.empty();
+  const bool holds_all = own_ && now_.replicas >= now_.nodes.size();
+  return !holds_all && (!common_ || !joined_.empty());
 }
 
 // What this node held, fewer holders than there are replicas came before it: those still do, if

@@ -18,8 +18,9 @@ class LostKeys {
  public:
   explicit LostKeys(NodeId self) : self_(self) {}
 
-  // `epoch` has begun, and is valid.
-  void enter(const Epoch& epoch);
+  // `epoch` has begun, and is valid. False: of the keys that it held in the epoch before this one,
+  // it holds all.
+  bool enter(const Epoch& epoch);
   // All pages that the node has are of keys that it holds in this epoch.
   void judged();
 
@@ -29,19 +30,19 @@ class LostKeys {
   bool has(const PageKey& key) const;
 
  private:
-  // What all epochs since judged() have in common.
-  struct Common {
-    std::vector<NodeId> holders;
+  struct Holders {
+    std::vector<NodeId> nodes;
     uint64_t replicas;
     uint64_t seed;
   };
-  static std::vector<NodeId> holders_of(const Epoch& epoch);
+  static Holders holders_of(const Epoch& epoch);
 
   const NodeId self_;
   std::optional<Placement> placement_;  // of the current epoch
   std::optional<Placement::Holder> own_;
-  Common now_ = {};                        // the current epoch alone
-  std::optional<Common> common_;           // nothing: any key may be lost
+  Holders now_ = {};  // of the current epoch
+  // Nodes of all epochs since judged(), and the most replicas; nothing: any key may be lost.
+  std::optional<Holders> common_;
   std::vector<Placement::Holder> joined_;  // holders that some of those epochs did not have
 };
 

@@ -31,14 +31,15 @@ struct EpochPhase {
 
 struct EpochBenchResult {
   bool interrupted = false;
-  uint64_t pages = 0;  // that the node held at first
-  std::vector<EpochPhase> phases;
+  uint64_t pages = 0;              // that the node held at first
+  std::vector<EpochPhase> phases;  // of the first no epoch begins
 
+  // Of the phases in which an epoch begins.
   double longest_renewal_gap_ms() const;
 };
 
-// Starts a node, a member of a fleet of its own, and fills it with pages through a client. Then a
-// member joins, joins and leaves, and leaves, by the register alone: no process runs but this one.
+// Starts a node, a member of a fleet of its own, and fills it with pages through a client. Then
+// the others join, one leaves, and one joins, by the register alone: no process runs but this one.
 // Meanwhile the client asks the node's one thread, which answers renewals too, over and over.
 Result<EpochBenchResult> run_epoch_bench(const EpochBenchOptions& options,
                                          const std::function<bool()>& interrupted,

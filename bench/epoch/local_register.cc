@@ -20,10 +20,9 @@ class LocalRegister::Access final : public EpochRegister {
     });
   }
   std::shared_ptr<void> when_changed(const std::function<void()>& changed) override {
-    auto watcher = std::make_shared<std::function<void()>>(
-        [&runtime = runtime_, changed] { runtime.after(0, changed); });
+    auto watcher = std::make_shared<std::function<void()>>(changed);
     const std::lock_guard lock(all_.mutex_);
-    all_.watchers_.push_back(watcher);
+    all_.watchers_.push_back({runtime_, watcher});
     return watcher;
   }
 
@@ -36,15 +35,21 @@ std::unique_ptr<EpochRegister> LocalRegister::access(Runtime& runtime) {
   return std::make_unique<Access>(*this, runtime);
 }
 
+void LocalRegister::tell() {
+  for (const auto& [runtime, watcher] : watchers_) {
+    runtime.after(0, [waiting = watcher] {
+      if (const auto told = waiting.lock()) (*told)();
+    });
+  }
+}
+
 Result<void> LocalRegister::replace(Epoch next) {
   const std::lock_guard lock(mutex_);
   if (next.number != current_.epoch.number + 1) {
     return fail(Code::kAborted, "another epoch has come meanwhile");
   }
   current_ = {std::move(next), {}};
-  for (const auto& waiting : watchers_) {
-    if (const auto watcher = waiting.lock()) (*watcher)();
-  }
+  tell();
   return {};
 }
 
@@ -52,9 +57,7 @@ Result<void> LocalRegister::confirm(NodeId node, uint64_t number) {
   const std::lock_guard lock(mutex_);
   if (number != current_.epoch.number) return fail(Code::kAborted, "it is another epoch");
   current_.confirmed.push_back(node);
-  for (const auto& waiting : watchers_) {
-    if (const auto watcher = waiting.lock()) (*watcher)();
-  }
+  tell();
   return {};
 }
 

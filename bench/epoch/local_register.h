@@ -30,10 +30,15 @@ class LocalRegister {
 
  private:
   class Access;
+  struct Watcher {
+    Runtime& runtime;
+    std::weak_ptr<std::function<void()>> changed;
+  };
+  void tell();  // with the mutex
 
   mutable std::mutex mutex_;
   RegisteredEpoch current_;
-  std::vector<std::weak_ptr<std::function<void()>>> watchers_;
+  std::vector<Watcher> watchers_;
 };
 
 }  // namespace farpage

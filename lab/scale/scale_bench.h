@@ -38,7 +38,7 @@ struct NodeCost {
   uint64_t nodes = 0;
   double lookup_ns = 0;            // of a key's holders
   uint64_t pages = 0;              // that the node held
-  uint64_t enter_empty_ns = 0;     // an epoch that another node has left, with no page
+  uint64_t enter_empty_ns = 0;     // an epoch that another node has joined, with no page
   uint64_t enter_ns = 0;           // … with the pages
   uint64_t walk_ns = 0;            // of telling one member what it is to hold of them
   uint64_t client_heap_bytes = 0;  // a client with a link to each node, of which one is reached

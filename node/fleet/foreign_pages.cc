@@ -9,19 +9,16 @@
 namespace farpage {
 namespace {
 
-// All turns together take half a view's time, as no put is taken for a whole one; and longer where
-// they would else take more than a tenth of the thread. A small pool takes its turns too.
+// No put is taken for a whole view's time, so the walk is to take half of it, and a tenth of the
+// thread at most; then half of the thread, because all puts of the fleet wait for it. What a late
+// timer has missed, the next turn makes up for. A small pool takes its turns too.
 constexpr uint64_t kTurnEveryNs = kMillisecond;
-constexpr uint64_t kTurnNs = kTurnEveryNs / 10;
+constexpr uint64_t kShare = 10;
+constexpr uint64_t kShareOfALateWalk = 2;
+constexpr uint64_t kMostNs = 500 * kMicrosecond;  // of one turn
 constexpr uint64_t kTurnsOfASmallPool = 64;
 constexpr uint64_t kSlotsAtLeast = 256;  // of one that is not small
-constexpr uint32_t kSlotsByOneClock = 128;
-
-uint32_t slots_a_turn(uint64_t slots, uint64_t view_ns) {
-  const uint64_t turns = std::max<uint64_t>(1, view_ns / 2 / kTurnEveryNs);
-  const uint64_t small = std::clamp<uint64_t>(slots / kTurnsOfASmallPool, 1, kSlotsAtLeast);
-  return static_cast<uint32_t>(std::max(slots / turns + 1, small));
-}
+constexpr uint32_t kSlotsByOneClock = 64;
 
 }  // namespace
 
@@ -30,7 +27,7 @@ ForeignPages::ForeignPages(Runtime& runtime, PageStore& store, const NodeEpoch& 
     : runtime_(runtime),
       store_(store),
       epoch_(epoch),
-      slots_a_turn_(slots_a_turn(store.slots().size(), view_ns)),
+      walk_ns_(std::max<uint64_t>(1, view_ns / 2)),
       done_(std::move(done)),
       lost_(epoch.self().node),
       next_(store.slots().size()),
@@ -38,40 +35,46 @@ ForeignPages::ForeignPages(Runtime& runtime, PageStore& store, const NodeEpoch& 
 
 void ForeignPages::begin_epoch() {
   store_.begin_epoch();
-  lost_.enter(epoch_.epoch());
-  const bool kills = lost_.any() && enforced(Guard::kDropOnEntering);
-  next_ = kills ? 0 : store_.slots().size();
+  const uint64_t now = runtime_.clock().now_ns();
+  if (lost_.enter(epoch_.epoch())) {
+    next_ = 0;
+    began_ns_ = last_turn_ns_ = now;
+  }
+  if (!lost_.any() || !enforced(Guard::kDropOnEntering)) next_ = store_.slots().size();
   timer_.disarm();
-  timer_.arm_now();
+  timer_.arm(now);
 }
 
 void ForeignPages::kill(uint32_t first, uint32_t end) {
-  first = std::max(first, next_);
+  const uint32_t from = std::max(first, next_);
   end = std::min(end, store_.slots().size());
-  if (first >= end) return;
-  store_.kill_if(first, end, [this](const PageKey& key) { return lost_.has(key); });
+  if (from >= end) return;
+  store_.kill_if(from, end, [this](const PageKey& key) { return lost_.has(key); });
+  if (first <= next_) next_ = end;
 }
 
 void ForeignPages::turn() {
-  const uint64_t began_ns = runtime_.clock().now_ns();
-  if (!kill_some(began_ns + kTurnNs)) return timer_.arm(began_ns + kTurnEveryNs);
+  const uint64_t now = runtime_.clock().now_ns();
+  const uint64_t share = now - began_ns_ > walk_ns_ ? kShareOfALateWalk : kShare;
+  const uint64_t budget_ns = std::max(kTurnEveryNs, now - last_turn_ns_) / share;
+  last_turn_ns_ = now;
+  kill_some(now, now + std::min(budget_ns, kMostNs));
+  if (next_ < store_.slots().size()) return timer_.arm(now + kTurnEveryNs);
   lost_.judged();
   done_();
 }
 
-// True: nothing is left to do.
-bool ForeignPages::kill_some(uint64_t until_ns) {
-  const uint32_t slots = store_.slots().size();
-  for (uint32_t left = slots_a_turn_; left > 0;) {
-    const uint32_t some = std::min(kSlotsByOneClock, left);
-    const uint32_t end = next_ + std::min(slots - next_, some);
-    kill(next_, end);
-    next_ = end;
-    if (next_ == slots) return true;
-    left -= some;
-    if (runtime_.clock().now_ns() >= until_ns) break;
+void ForeignPages::kill_some(uint64_t now_ns, uint64_t until_ns) {
+  const uint64_t slots = store_.slots().size();
+  if (store_.slots().live_count() == 0) next_ = static_cast<uint32_t>(slots);
+  const double walked = static_cast<double>(now_ns - began_ns_) / static_cast<double>(walk_ns_);
+  const auto due = static_cast<uint64_t>(std::min(1.0, walked) * static_cast<double>(slots));
+  const uint64_t small = std::clamp<uint64_t>(slots / kTurnsOfASmallPool, 1, kSlotsAtLeast);
+  const uint64_t end = std::min(slots, std::max(due, next_ + small));
+  while (next_ < end) {
+    kill(next_, static_cast<uint32_t>(std::min<uint64_t>(end, next_ + kSlotsByOneClock)));
+    if (runtime_.clock().now_ns() >= until_ns) return;
   }
-  return false;
 }
 
 }  // namespace farpage

@@ -30,15 +30,18 @@ class ForeignPages {
 
  private:
   void turn();
-  bool kill_some(uint64_t until_ns);
+  // Up to the slot at which the walk is to be now.
+  void kill_some(uint64_t now_ns, uint64_t until_ns);
 
   Runtime& runtime_;
   PageStore& store_;
   const NodeEpoch& epoch_;
-  const uint32_t slots_a_turn_;
+  const uint64_t walk_ns_;  // that it should take
   const std::function<void()> done_;
   LostKeys lost_;
   uint32_t next_;  // slots before it have been looked at
+  uint64_t began_ns_ = 0;
+  uint64_t last_turn_ns_ = 0;
   TurnTimer timer_;
 };
 

@@ -61,7 +61,7 @@ std::string NodeEpoch::why_closed(uint64_t now_ns) const {
   if (!placement_) return say("it is a member of no epoch yet");
   if (!view_valid(now_ns)) return say("it has not heard of the register of epochs for a lease");
   if (!all_confirmed_ && unconfirmed_ != 0) {
-    return say(fmt::format("member {:016x} has not entered the epoch yet", unconfirmed_));
+    return say(fmt::format("member {:016x} has not confirmed the epoch yet", unconfirmed_));
   }
   return say("the epoch has just begun");
 }

@@ -284,7 +284,10 @@ void PageStore::unpin(uint32_t slot, Version version) {
 void PageStore::kill_if(uint32_t first, uint32_t end,
                         const std::function<bool(const PageKey&)>& foreign) {
   for (uint32_t slot = first; slot < end; ++slot) {
-    if (!slots_.is_live(slot) || !foreign(header(slot).key)) continue;
+    const PageHeader& page = header(slot);
+    if (!slots_.is_live(slot) || !foreign(page.key)) continue;
+    // No client accepts it, and its entry would be looked for in the whole index: the scrubber's.
+    if (header_crc(page) != page.header_crc) continue;
     unpublish(slot);
     zero_live(slot);
     if (ranked_ != nullptr) ranked_->go(slot);

@@ -36,10 +36,32 @@ std::vector<PageKey> some_keys(Random& random, size_t count) {
 
 TEST(LostKeys, NothingIsKnownBeforeAllPagesAreJudgedOnce) {
   LostKeys lost(kSelf);
-  lost.enter(epoch_of({kSelf}, 1));
+  EXPECT_TRUE(lost.enter(epoch_of({1, kSelf}, 1)));
   EXPECT_TRUE(lost.any());
   lost.judged();
   EXPECT_FALSE(lost.any());
+}
+
+// As many replicas as holders: of two, one leaves, and comes back.
+TEST(LostKeys, WhereEachNodeHoldsEverythingNothingIsLost) {
+  LostKeys lost(kSelf);
+  EXPECT_FALSE(lost.enter(epoch_of({1, kSelf}, 2)));
+  lost.judged();
+  EXPECT_FALSE(lost.enter(epoch_of({kSelf}, 1)));
+  lost.judged();
+  EXPECT_FALSE(lost.enter(epoch_of({1, kSelf}, 2)));
+  EXPECT_FALSE(lost.any());
+}
+
+// What was judged before stays judged, and what was not is still to be.
+TEST(LostKeys, AMemberThatLeavesMeanwhileAddsNothing) {
+  LostKeys lost(kSelf);
+  lost.enter(epoch_of({1, 2, kSelf}, 1));
+  lost.judged();
+  EXPECT_TRUE(lost.enter(epoch_of({1, 2, 3, kSelf}, 1)));
+  EXPECT_FALSE(lost.enter(epoch_of({1, 3, kSelf}, 1)));
+  EXPECT_TRUE(lost.any()) << "of 3";
+  EXPECT_TRUE(lost.enter(epoch_of({1, 2, 3, kSelf}, 1))) << "2 has come back";
 }
 
 TEST(LostKeys, WhereMembersOnlyLeaveNothingIsLost) {
@@ -81,6 +103,7 @@ TEST(LostKeys, OfWhatTheNodeHeldItKnowsExactlyWhatItHoldsNoMore) {
     Random random(seed);
     LostKeys lost(kSelf);
     std::set<size_t> held;
+    std::set<size_t> held_before;  // in the epoch before this one
     const std::vector<PageKey> keys = some_keys(random, 200);
     Epoch epoch = epoch_of({kSelf}, 1, seed);
     uint64_t losses = 0;
@@ -101,7 +124,14 @@ TEST(LostKeys, OfWhatTheNodeHeldItKnowsExactlyWhatItHoldsNoMore) {
       }
       if (epoch.holders() == 0) epoch.members.front().leaving = false;
       epoch.set_replicas(1 + random.below(3));
-      lost.enter(epoch);
+      const bool is_lost_anew = lost.enter(epoch);
+      for (const size_t i : held_before) {
+        ASSERT_TRUE(is_lost_anew || is_holder(epoch, keys[i])) << "seed " << seed;
+      }
+      held_before.clear();
+      for (size_t i = 0; i < keys.size(); ++i) {
+        if (is_holder(epoch, keys[i])) held_before.insert(i);
+      }
       for (const size_t i : held) {
         const bool holds = is_holder(epoch, keys[i]);
         ASSERT_EQ(lost.any() && lost.has(keys[i]), !holds)

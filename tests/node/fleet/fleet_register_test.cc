@@ -101,7 +101,7 @@ TEST(FleetRegister, PutsOpenOnceAllMembersHaveConfirmed) {
   const auto answer = client.begin_put(0, {{number, 2}}, 100 * kMillisecond);
   EXPECT_EQ(client.results(answer)[0].code, Code::kUnavailable);
   const std::string why = std::get<CommitReply>(*answer->reply).why;
-  EXPECT_NE(why.find(fmt::format("member {:016x} has not entered", node_id("n2"))),
+  EXPECT_NE(why.find(fmt::format("member {:016x} has not confirmed", node_id("n2"))),
             std::string::npos)
       << why;
   cluster.node_fabric(2).resume();

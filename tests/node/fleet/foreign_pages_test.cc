@@ -64,7 +64,9 @@ class ForeignPagesTest : public ::testing::Test {
   }
   void step() { world_.run_until(world_.now_ns() + kStep); }
   void run_until_entered(uint64_t epoch) {
-    while (node_->epoch().number < epoch) step();
+    const uint64_t end_ns = world_.now_ns() + kSecond;
+    while (node_->epoch().number < epoch && world_.now_ns() < end_ns) step();
+    ASSERT_EQ(node_->epoch().number, epoch);
   }
   // By the placement as others compute it.
   std::vector<uint64_t> live(bool foreign) const {
@@ -137,6 +139,18 @@ TEST_F(ForeignPagesTest, AnEpochThatComesMeanwhileIsTheOneThatCounts) {
   EXPECT_EQ(node_->epoch().number, 3u);
   EXPECT_EQ(live(true).size(), 0u);
   EXPECT_GT(live(false).size(), (kPages - killed) / 3);
+}
+
+// A turn that comes late makes up for what it has missed.
+TEST_F(ForeignPagesTest, TheWalkTakesHalfOfAViewAtMostAlsoWhereTurnsComeLate) {
+  begin_epoch({kSelf, kOther});
+  run_until_entered(2);
+  const uint64_t entered_ns = world_.now_ns();
+  machine_.pause();
+  world_.run_until(entered_ns + fleet_.view_ns / 2);
+  machine_.resume();
+  run_until_confirmed();
+  EXPECT_LT(world_.now_ns() - entered_ns, fleet_.view_ns / 2 + 10 * kMillisecond);
 }
 
 TEST_F(ForeignPagesTest, AreKilledBeforeAnotherMemberIsToldOfTheirSlots) {

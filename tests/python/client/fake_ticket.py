@@ -5,8 +5,8 @@ from client_case import READY, farpage
 
 
 class FakeTicket:
-    """`took_s`: of all pages, or of each. `reason`: of those that did not come. `error`: in place of
-    a result."""
+    """`took_s`: of all pages, or of each. `reason`: of those that did not come. `error`: raised in
+    place of a result."""
 
     def __init__(self, verdicts=(), codes=(), took_s=0.0, reason=farpage.Reason.MISS, error=None):
         self.error = error
