@@ -12,7 +12,7 @@ namespace farpage {
 namespace {
 
 constexpr uint64_t kWatchesPerLease = 8;
-constexpr uint32_t kWalkSlots = 1024;        // of one answer about holdings: some 0.2 ms
+constexpr uint32_t kWalkSlots = 1024;        // of one answer about holdings
 constexpr uint64_t kReportBytes = 4 * kMiB;  // looked at for one report
 constexpr size_t kMostAsked = 256;           // keys that are whole, or missing, a second
 
