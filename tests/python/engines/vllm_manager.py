@@ -10,6 +10,7 @@ import signal
 import sys
 import time
 import types
+from unittest import mock
 
 os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
@@ -104,6 +105,13 @@ class Engine:
                 return True
             time.sleep(STEP_S)
         return False
+
+    def evict(self):
+        """All that the CPU tier has, as other prompts would: after vLLM's own reset, no page of
+        before is found."""
+        with self.lock, mock.patch.object(self.tier, "drain_jobs", self.tier._transfers.drain):
+            self.manager.reset_cache()
+            getattr(self.manager, "on_reset_flushed", lambda: None)()
 
     def prefix(self, numbers, context):
         """How many of the first chunks vLLM can load now, as its scheduler asks; None: later."""

@@ -138,9 +138,7 @@ class PrefixTest(ManagerCase):
         asked = counted(engine, "exists")
         context = engine.request()
         self.assertEqual(engine.settled_prefix(range(2), context), 2)
-        with engine.lock:
-            engine.manager.reset_cache()
-            getattr(engine.manager, "on_reset_flushed", lambda: None)()
+        engine.evict()
         engine.step(preempted=[context.req_id])
         self.assertEqual(engine.settled_prefix(range(2), context), 2)
         self.assertEqual(len(asked), 2)

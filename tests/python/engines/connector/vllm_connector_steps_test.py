@@ -168,9 +168,11 @@ class PrefixTest(ConnectorCase):
     def test_each_fact_is_in_the_namespace(self):
         def space(settings=None, **facts):
             told = {"model": "m", "dtype": "bfloat16", "revision": "r", "quantization": "q", "cache_dtype": "auto", "block_size": 16, "hash": "h",
-                    "layout": "l", "isa": "amx", "tp_rank": 0, "tp_size": 2, "pp_rank": 0, "pp_size": 2, **facts}
+                    "layout": "l", "isa": "amx", "tp_rank": 0, "tp_size": 2, "rope": 1, "load_format": "auto", "pp_rank": 0, "pp_size": 2, **facts}
             config = types.SimpleNamespace(
-                model_config=types.SimpleNamespace(**{name: told[name] for name in ("model", "dtype", "revision", "quantization")}),
+                model_config=types.SimpleNamespace(hf_config={"rope": told["rope"]},
+                                                   **{name: told[name] for name in ("model", "dtype", "revision", "quantization")}),
+                load_config=types.SimpleNamespace(download_dir=None, load_format=told["load_format"]), speculative_config=None,
                 cache_config=types.SimpleNamespace(cache_dtype=told["cache_dtype"], block_size=told["block_size"], prefix_caching_hash_algo=told["hash"]),
                 compilation_config=types.SimpleNamespace(static_forward_context={"layer": types.SimpleNamespace(isa=told["isa"])}))
             groups = {f"get_{name}_group": types.SimpleNamespace(rank_in_group=told[f"{name}_rank"], world_size=told[f"{name}_size"]) for name in ("tp", "pp")}
@@ -178,7 +180,7 @@ class PrefixTest(ConnectorCase):
                 cache = types.SimpleNamespace(layout=told["layout"], place={"layer": 0})
                 return vllm_connector.space_of(config, cache, Settings(**(settings or {}))).namespace
 
-        others = [{name: "other"} for name in ("model", "dtype", "revision", "quantization", "cache_dtype", "block_size", "hash", "layout", "isa")]
+        others = [{name: "other"} for name in ("model", "dtype", "revision", "quantization", "cache_dtype", "block_size", "hash", "layout", "isa", "rope", "load_format")]
         others += [{name: 3} for name in ("tp_rank", "tp_size", "pp_rank", "pp_size")] + [{"settings": {"salt": "x"}}, {"settings": {"pages": "layer"}}]
         spaces = {space(), *(space(**other) for other in others)}
         self.assertEqual(len(spaces), 1 + len(others))

@@ -65,9 +65,7 @@ class Subject:
 
     def evict(self):
         self.wait_until_idle()
-        with self.engine.lock:
-            self.engine.manager.reset_cache()
-            getattr(self.engine.manager, "on_reset_flushed", lambda: None)()
+        self.engine.evict()
 
 
 class VllmEnduranceTest(endurance_case.EnduranceCase):

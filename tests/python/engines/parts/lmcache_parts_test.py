@@ -48,7 +48,7 @@ class PartsTest(unittest.TestCase):
         self.client = connector._connection.client = mock.Mock()
         stored = numpy.array([(OK, 1)] * 3, farpage.ticket.PUT_RESULT)
         self.client.put.side_effect = lambda keys, memory, timeout_s: Ticket(stored)
-        connector._doubtful = mock.Mock(is_full=False)
+        connector._doubtful = mock.Mock(remove=mock.AsyncMock())
         connector._doubtful.certain.return_value = numpy.ones(3, bool)
         return connector
 
@@ -73,9 +73,8 @@ class PartsTest(unittest.TestCase):
 
     def test_a_key_that_was_removed_is_not_in_doubt(self):
         connector = self.connector()
-        self.client.remove.return_value = verdicts()
         asyncio.run(connector._delete(self.client, KEYS, 1.0))
-        connector._doubtful.forget.assert_called_once_with(KEYS)
+        connector._doubtful.remove.assert_awaited_once_with(self.client, KEYS, 1.0)
 
     def test_what_is_worth_loading_is_the_prefix_that_is_there(self):
         connector = self.connector(chunk_tokens=256)
@@ -92,12 +91,12 @@ class PartsTest(unittest.TestCase):
 
     def test_nothing_is_stored_while_too_much_is_in_doubt_and_the_log_says_so_once(self):
         connector = self.connector()
-        connector._doubtful.is_full = True
+        connector._doubtful.has_room.return_value = False
         with self.assertLogs("farpage", "WARNING") as said:
             for _ in range(2):
                 self.assertEqual(self.store(connector), [False] * 3)
         self.client.put.assert_not_called()
-        self.assertEqual((connector.counts["dropped"], len(said.output)), (6, 1))
+        self.assertEqual((connector.counts["dropped in doubt"], len(said.output)), (6, 1))
 
     def test_time_that_is_over_is_none(self):
         connector, left = self.connector(), []

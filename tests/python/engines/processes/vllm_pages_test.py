@@ -45,9 +45,7 @@ def engine_of(address, case=None, **options):
 def evict(engine):
     """All that the CPU tier has."""
     assert engine.idle()
-    with engine.lock:
-        engine.manager.reset_cache()
-        getattr(engine.manager, "on_reset_flushed", lambda: None)()
+    engine.evict()
 
 
 def assert_loads(engine, numbers):
