@@ -87,9 +87,10 @@ double EpochBenchResult::longest_renewal_gap_ms() const {
   return longest;
 }
 
-Result<EpochBenchResult> run_epoch_bench(const EpochBenchOptions& options,
-                                         const std::function<bool()>& interrupted,
-                                         const std::function<void(uint64_t, uint64_t)>& filled) {
+Result<EpochBenchResult> run_epoch_bench(
+    const EpochBenchOptions& options, const std::function<std::unique_ptr<Fabric>()>& make_fabric,
+    const std::function<bool()>& interrupted,
+    const std::function<void(uint64_t, uint64_t)>& filled) {
   auto folder = PrivateFolder::create();
   if (!folder) return tl::unexpected(folder.error());
   NodeOptions node;
@@ -98,7 +99,7 @@ Result<EpochBenchResult> run_epoch_bench(const EpochBenchOptions& options,
       Geometry{options.page_bytes, FetchBench::slots_for(options.pages), 2}.pool_bytes();
   node.lease_ms = options.lease_ms;
   node.max_requests_per_s = 10'000'000;  // more than a client can ask
-  auto member = LoneMember::start(node, folder->path());
+  auto member = LoneMember::start(node, make_fabric, folder->path());
   if (!member) return tl::unexpected(member.error());
   LoneMember& lone = **member;
   const auto keys =

@@ -3,10 +3,12 @@
 #include <boost/json/fwd.hpp>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
+#include "transport/fabric.h"
 
 namespace farpage {
 
@@ -41,9 +43,10 @@ struct EpochBenchResult {
 // Starts a node, a member of a fleet of its own, and fills it with pages through a client. Then
 // the others join, one leaves, and one joins, by the register alone: no process runs but this one.
 // Meanwhile the client asks the node's one thread, which answers renewals too, over and over.
-Result<EpochBenchResult> run_epoch_bench(const EpochBenchOptions& options,
-                                         const std::function<bool()>& interrupted,
-                                         const std::function<void(uint64_t, uint64_t)>& filled);
+Result<EpochBenchResult> run_epoch_bench(
+    const EpochBenchOptions& options, const std::function<std::unique_ptr<Fabric>()>& make_fabric,
+    const std::function<bool()>& interrupted,
+    const std::function<void(uint64_t, uint64_t)>& filled);
 
 boost::json::object epoch_json(const EpochBenchOptions& options, const EpochBenchResult& result,
                                const std::string& version);

@@ -3,25 +3,25 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/shm/shm_fabric.h"
-
 namespace farpage {
 
-LoneMember::LoneMember(const NodeOptions& options)
+LoneMember::LoneMember(const NodeOptions& options,
+                       const std::function<std::unique_ptr<Fabric>()>& make_fabric)
     : options_(options),
       register_(Epoch{}),
-      fabric_(shm::make_shm_fabric()),
-      client_fabric_(shm::make_shm_fabric()),
+      fabric_(make_fabric()),
+      client_fabric_(make_fabric()),
       epochs_(register_.access(runtime_)),
       client_epochs_(register_.access(client_runtime_)) {}
 
-Result<std::unique_ptr<LoneMember>> LoneMember::start(NodeOptions options,
-                                                      const std::string& folder) {
+Result<std::unique_ptr<LoneMember>> LoneMember::start(
+    NodeOptions options, const std::function<std::unique_ptr<Fabric>()>& make_fabric,
+    const std::string& folder) {
   const std::string socket = folder + "/node.sock";
   const std::string nobody = folder + "/nobody.sock";
   options.listen = socket;
   options.state = folder + "/node.state";
-  std::unique_ptr<LoneMember> made(new LoneMember(options));
+  std::unique_ptr<LoneMember> made(new LoneMember(options, make_fabric));
   LoneMember& member = *made;
   auto to_self = make_unix_dialer(member.client_runtime_, socket);
   auto to_nobody = make_unix_dialer(member.runtime_, nobody);

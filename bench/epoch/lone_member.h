@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -12,12 +13,15 @@
 
 namespace farpage {
 
-// A memory node over shm, with a thread of its own, that is the one running member of a fleet; and
-// a client of it. The others are names in the register.
+// A memory node with a thread of its own that is the one running member of a fleet, and a client of
+// it. The others are names in the register.
 class LoneMember {
  public:
-  // `folder`: for its socket and its state; outlives it.
-  static Result<std::unique_ptr<LoneMember>> start(NodeOptions options, const std::string& folder);
+  // `make_fabric`: of a backend for one host, once for the node and once for the client. `folder`:
+  // for the node's socket and state; outlives it.
+  static Result<std::unique_ptr<LoneMember>> start(
+      NodeOptions options, const std::function<std::unique_ptr<Fabric>()>& make_fabric,
+      const std::string& folder);
   ~LoneMember();
 
   static NodeId self() { return node_id("lone"); }
@@ -27,7 +31,8 @@ class LoneMember {
   bool has_confirmed() const;
 
  private:
-  explicit LoneMember(const NodeOptions& options);
+  LoneMember(const NodeOptions& options,
+             const std::function<std::unique_ptr<Fabric>()>& make_fabric);
   Fleet fleet_for(EpochRegister& epochs, ControlDialer& to_self, ControlDialer& to_others) const;
 
   NodeOptions options_;

@@ -11,6 +11,7 @@
 #include "cli/options.h"
 #include "cli/version.h"
 #include "report/json.h"
+#include "transport/shm/shm_fabric.h"
 
 namespace farpage {
 namespace {
@@ -26,7 +27,8 @@ int run_bench_epoch(const EpochArguments& arguments) {
   const Interrupts interrupts;
   Filling filling;
   const auto result = run_epoch_bench(
-      arguments.bench, [&interrupts] { return interrupts.interrupted(); }, std::ref(filling));
+      arguments.bench, shm::make_shm_fabric, [&interrupts] { return interrupts.interrupted(); },
+      std::ref(filling));
   if (!result) return report_error(result.error());
   if (result->interrupted) return report_error({Code::kAborted, "interrupted"});
   const auto written = write_json_and_table(

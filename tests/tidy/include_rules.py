@@ -42,7 +42,7 @@ PARTS = {
     "integrity/cuda": ["base", "integrity"],
 }
 USES_PARTS = {"backends": ["transport/shm", "transport/tcp", "transport/ucx", "transport/verbs"],
-              "bench": ["transport/cuda", "transport/shm"], "client": ["transport/cuda"], "doctor": ["transport/cuda"],
+              "bench": ["transport/cuda"], "client": ["transport/cuda"], "doctor": ["transport/cuda"],
               "sim": ["sim/network", "sim/fault"], "chaos": ["transport/cuda", "sim/network", "sim/fault"],
               "lab": ["sim/network", "sim/fault"]}
 EVERYTHING = {*ROOMS, *PARTS}

@@ -5,6 +5,8 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
+#include "transport/shm/shm_fabric.h"
+
 namespace farpage {
 namespace {
 
@@ -13,7 +15,7 @@ const auto kNobody = [](uint64_t, uint64_t) {};
 
 TEST(EpochBench, MembersThatJoinTakePagesAndOneThatLeavesTakesNone) {
   const EpochBenchOptions options = {.pages = 3'000, .members = 4, .lease_ms = 3'000};
-  const auto result = run_epoch_bench(options, kNotInterrupted, kNobody);
+  const auto result = run_epoch_bench(options, shm::make_shm_fabric, kNotInterrupted, kNobody);
   ASSERT_TRUE(result) << result.error().message;
   EXPECT_EQ(result->pages, 3'000u);
   ASSERT_EQ(result->phases.size(), 4u);
