@@ -21,6 +21,7 @@ from farpage.engines.lmcache import FarpageConnector
 
 KILLS, KEYS = 4, 64
 STORE_S = 8  # longer than farpage's own exit waits
+kept = []  # LMCache's memory outlives its operations, which name it by address
 
 
 def l2_of(address, form="plugin", case=None, **params):
@@ -41,6 +42,7 @@ def store_without_end(address, ready):
 
 def exit_with_loads_under_way(address, form):
     l2 = l2_of(address, form, store_timeout_ms=1000 * STORE_S)
+    kept.append(l2)
     keys = [key(number) for number in range(HALF)]
     assert l2.store(keys)
     other_process.say("stored")
