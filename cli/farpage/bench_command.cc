@@ -142,6 +142,9 @@ using PutArguments = NodeBenchArguments<PutBenchOptions>;
 Result<int> bench_put(PutArguments arguments, ConnectOptions options,
                       const Interrupts& interrupts) {
   PutBenchOptions& bench = arguments.bench;
+  if (bench.in_place && (options.cluster.is_given() || options.etcd.is_given())) {
+    return fail(Code::kInvalid, "--in-place reads one node's count: name that node with --node");
+  }
   return measure_over_nodes(
       arguments, bench.pool_bytes / bench.page_bytes, std::move(options), interrupts,
       [&](NodeConnection& opened, const auto& interrupted) {
@@ -172,7 +175,7 @@ void add_put(CLI::App& bench, int& exit_code) {
       "From a file in memory, as an engine's pool in /dev/shm is, for a node to read");
   add_json(*command, arguments->json);
   arguments->own_nodes.add_to(*command, arguments->reach.add_to(*command, kNodeHelp));
-  command->get_option("--in-place")->excludes("--nodes");  // one node's count is read
+  command->get_option("--in-place")->excludes("--nodes");  // as for a fleet, above
   command->callback([arguments, &exit_code] { exit_code = run_over_nodes(*arguments, bench_put); });
 }
 

@@ -117,6 +117,11 @@ class UsageTest(Case):
         self.assert_fails(self.run_program("bench", "scale", "--nodes", "2000"), 2, "--nodes is 2000: choose 8 to 1024")
         self.assert_fails(self.run_program("bench", "scale", "--etcd", "here"), 2, "'here' is not http://HOST:PORT")
 
+    def test_puts_in_place_are_those_of_one_node(self):
+        fleet = self.run_program("bench", "put", "--in-place", "--set", "cluster.nodes=a=tcp://127.0.0.1:1,b=tcp://127.0.0.1:2")
+        self.assert_fails(fleet, 1, "--in-place reads one node's count: name that node with --node")
+        self.assert_fails(self.run_program("bench", "put", "--in-place", "--nodes", "2"), 2, "--in-place excludes --nodes")
+
     def test_deadlines_bench(self):
         result = self.run_program("bench", "deadlines", "--page-bytes", "4KiB", "--batch", "8", "--pool-bytes", "1MiB",
                                   "--nodes", "3", "--replicas", "2", "--seconds", "0.3", "--json", "-")
