@@ -82,7 +82,11 @@ class Run final : public EngineWitness {
     const auto owner = std::ranges::find_if(
         engines_, [&](const auto& engine) { return engine.get() == asked.engine; });
     const auto client = static_cast<size_t>(owner - engines_.begin());
-    check_view(cluster_.client_host(client), asked.sent_ns + verdict.took_ns, "a page was ready");
+    const SimRegister* epochs = cluster_.epochs();
+    if (epochs == nullptr) return;
+    const size_t host = cluster_.client_host(client);
+    check_view(host, epochs->last_read_of_its_epoch_ns(host), asked.sent_ns + verdict.took_ns,
+               "a page was ready");
   }
 
  private:
@@ -125,9 +129,8 @@ class Run final : public EngineWitness {
   }
 
   // Rule 12: a view lasts `view_lease` from the sending of the read that gave it.
-  void check_view(size_t host, uint64_t time_ns, std::string_view what) {
-    const SimRegister* epochs = cluster_.epochs();
-    if (epochs == nullptr || time_ns < epochs->last_read_ns(host) + lease_ns()) return;
+  void check_view(size_t host, uint64_t read_ns, uint64_t time_ns, std::string_view what) {
+    if (time_ns < read_ns + lease_ns()) return;
     findings_.add(FindingKind::kEndedViews,
                   fmt::format("{} at host {}, whose view had ended", what, host));
   }
@@ -139,7 +142,10 @@ class Run final : public EngineWitness {
         (commit != nullptr && std::ranges::any_of(commit->results, [](const CommitResult& page) {
            return page.code == Code::kOk;
          }));
-    if (acknowledges) check_view(host, cluster_.now_ns(), "a put or remove was acknowledged");
+    const SimRegister* epochs = cluster_.epochs();
+    if (!acknowledges || epochs == nullptr) return;
+    check_view(host, epochs->last_read_ns(host), cluster_.now_ns(),
+               "a put or remove was acknowledged");
   }
 
   SimEngine* awake(size_t client) {

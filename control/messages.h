@@ -182,6 +182,9 @@ struct RenewRequest {
 
 struct RenewReply {
   uint64_t incarnation = 0;
+  // The node's own view of its fleet's epoch; number 0: it has none, or no register.
+  EpochTag epoch = {};
+  uint64_t view_age_ns = 0;  // since the node sent the read that this view comes from
 };
 
 // A page that a member holds, for another one to read: where it lies in the pool of who says so.

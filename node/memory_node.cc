@@ -383,7 +383,13 @@ Reply MemoryNode::take_source(ClientSession& session, SourceRequest request) {
 Reply MemoryNode::answer(ClientSession& session, const RenewRequest& request) {
   ++renewals_;
   session.report(request.verdicts);
-  return RenewReply{run_.incarnation};
+  RenewReply reply = {run_.incarnation, {}, 0};
+  if (member_ == nullptr) return reply;
+  if (const auto age_ns = member_->epoch().view_age_ns(runtime_.clock().now_ns())) {
+    reply.epoch = member_->epoch().tag();
+    reply.view_age_ns = *age_ns;
+  }
+  return reply;
 }
 
 uint64_t MemoryNode::epoch() const {

@@ -32,6 +32,7 @@ enum class Guard : uint8_t {
   kBytesOfTheEpochBefore,
   kViewWait,
   kLinearizableView,
+  kViewAge,
   kViewCheckedAfterBegin,
   kViewCheckedAtCompletion,
   kPrimaryLease,
@@ -49,7 +50,7 @@ enum class Guard : uint8_t {
   kVerdictByDeadline,
   kZeroLanding,
 };
-inline constexpr std::array<std::string_view, 32> kGuardNames = {
+inline constexpr std::array<std::string_view, 33> kGuardNames = {
     "live_word",
     "live_word_before_ack",
     "header_reread_for_local",
@@ -66,6 +67,7 @@ inline constexpr std::array<std::string_view, 32> kGuardNames = {
     "bytes_of_the_epoch_before",
     "view_wait",
     "linearizable_view",
+    "view_age",
     "view_checked_after_begin",
     "view_checked_at_completion",
     "primary_lease",

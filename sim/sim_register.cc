@@ -26,8 +26,7 @@ class SimRegisterAccess final : public EpochRegister {
                             if (read && epochs.unread_.contains(host)) {
                               return done(fail(Code::kTimeout, "the register's answer is lost"));
                             }
-                            if (read)
-                              epochs.read_ns_[host] = std::max(epochs.read_ns_[host], sent_ns);
+                            if (read) epochs.answered(host, {sent_ns, read->epoch.number});
                             done(std::move(read));
                           });
   }
@@ -95,8 +94,21 @@ void SimRegister::set_unread(size_t host, bool unread) {
 }
 
 uint64_t SimRegister::last_read_ns(size_t host) const {
-  const auto found = read_ns_.find(host);
-  return found == read_ns_.end() ? 0 : found->second;
+  const auto found = newest_reads_.find(host);
+  return found == newest_reads_.end() ? 0 : found->second.sent_ns;
+}
+
+uint64_t SimRegister::last_read_of_its_epoch_ns(size_t host) const {
+  const auto newest = newest_reads_.find(host);
+  return newest == newest_reads_.end() ? 0 : epoch_read_ns_.at(newest->second.epoch);
+}
+
+void SimRegister::answered(size_t host, const Read& read) {
+  Read& newest = newest_reads_[host];
+  newest.sent_ns = std::max(newest.sent_ns, read.sent_ns);
+  newest.epoch = std::max(newest.epoch, read.epoch);
+  uint64_t& sent_ns = epoch_read_ns_[read.epoch];
+  sent_ns = std::max(sent_ns, read.sent_ns);
 }
 
 void SimRegister::begin(Epoch next) {

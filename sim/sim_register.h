@@ -43,9 +43,13 @@ class SimRegister {
   // Whether what this host reads is lost. That it lives is still heard, as etcd renews a lease
   // where a linearizable read does not come through.
   void set_unread(size_t host, bool unread);
-  // When the newest read was sent that this host has an answer to; 0: none has been. Its view of
-  // the epoch lasts `view_lease` from then.
+  // When the newest read was sent that this host has an answer to; 0: none has been. A node's view
+  // of the epoch lasts `view_lease` from then.
   uint64_t last_read_ns(size_t host) const;
+  // When the newest read was sent, by whatever host, whose answer was the epoch that this host is
+  // in: the newest that it has read. A client's view of it, its own or one that a node has told,
+  // lasts `view_lease` from then at most.
+  uint64_t last_read_of_its_epoch_ns(size_t host) const;
   const RegisteredEpoch& current() const { return current_; }
   const std::vector<Epoch>& history() const { return history_; }  // all that there were, in order
   uint64_t begun_ns(size_t epoch) const { return begun_ns_[epoch]; }  // of the history
@@ -54,6 +58,12 @@ class SimRegister {
  private:
   friend class SimRegisterAccess;
 
+  struct Read {
+    uint64_t sent_ns = 0;
+    uint64_t epoch = 0;
+  };
+
+  void answered(size_t host, const Read& read);
   void begin(Epoch next);
   Result<void> replace(uint64_t number, Epoch next);
   Result<void> confirm(NodeId node, uint64_t number);
@@ -68,8 +78,9 @@ class SimRegister {
   std::vector<Epoch> history_;
   std::vector<uint64_t> begun_ns_;
   std::unordered_map<NodeId, uint64_t> heard_ns_;
-  std::unordered_map<size_t, uint64_t> read_ns_;  // by host
-  std::unordered_set<size_t> unread_;             // hosts
+  std::unordered_map<size_t, Read> newest_reads_;         // by host
+  std::unordered_map<uint64_t, uint64_t> epoch_read_ns_;  // by epoch
+  std::unordered_set<size_t> unread_;                     // hosts
   uint64_t left_out_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -46,6 +46,15 @@ bool NodeEpoch::view_valid(uint64_t now_ns) const {
   return now_ns < view_until_ns_ && ClockGap::held_ns(runtime_, view_gap_, fleet_.view_ns) == 0;
 }
 
+std::optional<uint64_t> NodeEpoch::view_age_ns(uint64_t now_ns) const {
+  if (is_fixed() || now_ns >= view_until_ns_) return std::nullopt;
+  const uint64_t sent_ns = view_until_ns_ - fleet_.view_ns;
+  // What this machine was held, as far as its clocks tell, counts in full: a client forgives some
+  // of that for itself, and it must not add up.
+  const uint64_t age_ns = now_ns - sent_ns + ClockGap::of(runtime_).grown_since(view_gap_);
+  return age_ns < fleet_.view_ns ? std::optional(age_ns) : std::nullopt;
+}
+
 bool NodeEpoch::puts_open(uint64_t now_ns) const {
   if (!placement_) return false;
   if (is_fixed()) return true;

@@ -69,6 +69,9 @@ class NodeEpoch {
 
   // That this epoch is the current one, as far as this node can know (rule 12).
   bool view_valid(uint64_t now_ns) const;
+  // The age of that view: since the read that it comes from was sent. Nothing: it has ended, or
+  // there is no register.
+  std::optional<uint64_t> view_age_ns(uint64_t now_ns) const;
   // Why one of the two does not hold, in a sentence.
   std::string why_closed(uint64_t now_ns) const;
   // The views of the epoch before have ended, and all members are in this one (rule 8).

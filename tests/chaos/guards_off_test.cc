@@ -133,6 +133,7 @@ INSTANTIATE_TEST_SUITE_P(
                20},
         Missed{"primary_lease", {Guard::kPrimaryLease}, FindingKind::kEndedViews, 3, 60},
         Missed{"linearizable_view", {Guard::kLinearizableView}, FindingKind::kEndedViews, 3, 60},
+        Missed{"view_age", {Guard::kViewAge}, FindingKind::kEndedViews, 3, 60},
         Missed{"view_checked_at_completion",
                {Guard::kViewCheckedAtCompletion},
                FindingKind::kEndedViews,

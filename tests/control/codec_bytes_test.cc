@@ -63,6 +63,7 @@ TEST(CodecBytes, OfReplies) {
   EXPECT_EQ(reply(CommitReply{{{Code::kOk, 1}, {Code::kAborted, 0}}}), "08012a080a0210010a020808");
   EXPECT_EQ(reply(RemoveReply{1}), "080132020801");
   EXPECT_EQ(reply(RenewReply{1}), "08013a09090100000000000000");
+  EXPECT_EQ(reply(RenewReply{1, {2, 3}, 4}), "@@");
   EXPECT_EQ(reply(OpenPushReply{1}), "08014a020801");
   EXPECT_EQ(reply(PushReply{{Code::kOk, Code::kNotFound}}), "080152040a020002");
   EXPECT_EQ(reply(ReplicateReply{{Code::kOtherEpoch}}), "08015a030a010b");

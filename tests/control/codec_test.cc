@@ -218,7 +218,10 @@ TEST(Codec, Renew) {
   const RenewRequest renewal = round_trip(RenewRequest{UINT64_MAX, numbered_verdicts(0)});
   EXPECT_EQ(renewal.incarnation, UINT64_MAX);
   expect_numbered(renewal.verdicts, 0);
-  EXPECT_EQ(round_trip(RenewReply{UINT64_MAX - 1}).incarnation, UINT64_MAX - 1);
+  const RenewReply renewed = round_trip(RenewReply{UINT64_MAX - 1, {3, UINT64_MAX - 4}, 5});
+  EXPECT_EQ(renewed.incarnation, UINT64_MAX - 1);
+  EXPECT_EQ(renewed.epoch, (EpochTag{3, UINT64_MAX - 4}));
+  EXPECT_EQ(renewed.view_age_ns, 5u);
 }
 
 TEST(Codec, OpenPushCarriesTheClientsDescriptors) {

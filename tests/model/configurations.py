@@ -73,6 +73,7 @@ GUARDS = (
     Guard("bytes_of_the_epoch_before", "replicas", (I2_ONLY, AT_ONCE, "PUTS=1", "fills", "joining"), "I2"),
     Guard("view_wait", "replicas", (I2_ONLY, "PUTS=1"), "I2"),
     Guard("linearizable_view", "replicas", (I2_ONLY, "PUTS=1"), "I2"),
+    Guard("view_age", "replicas", (I2_ONLY, "PUTS=1"), "I2"),
     Guard("view_checked_after_begin", "replicas", (I2_ONLY, "PUTS=1"), "I2"),
     Guard("view_checked_at_completion", "replicas", (I5_ONLY, "PUTS=1"), "I5"),
     Guard("primary_lease", "replicas", (I5_ONLY, AT_ONCE, "PUTS=2"), "I5"),

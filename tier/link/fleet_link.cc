@@ -12,8 +12,9 @@
 namespace farpage {
 namespace {
 
-constexpr uint64_t kReadsPerView = 4;
-constexpr uint64_t kClockLooksPerRead = 2;
+constexpr uint64_t kLooksPerView = 8;    // at the clock, and at what is left of the view
+constexpr uint64_t kLooksLeft = 3;       // of a view when the register is read for the next one
+constexpr uint64_t kDriftFraction = 64;  // ε
 constexpr uint64_t kMostReading = 8;
 constexpr uint64_t kLastWordNs = 100 * kMillisecond;
 // For the first try of the other nodes, once one has answered.
@@ -242,6 +243,11 @@ std::shared_ptr<NodeSession> FleetLink::make_link(const Member& member, uint64_t
     terms.peer = member.node;
     terms.page_bytes = page_bytes;
     terms.fixed = !has_register();
+    if (has_register()) {
+      terms.told = [weak = weak_from_this()](const ToldView& view) {
+        if (const auto self = weak.lock()) self->told(view);
+      };
+    }
     terms.epoch = [weak = weak_from_this()] {
       const auto self = weak.lock();
       const auto current = self == nullptr ? nullptr : self->view();
@@ -253,16 +259,22 @@ std::shared_ptr<NodeSession> FleetLink::make_link(const Member& member, uint64_t
                                        std::move(terms), counters_, sources_);
 }
 
-void FleetLink::watch_register(uint64_t look) {
+void FleetLink::watch_register() {
   {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
   }
-  if (end_if_held() || look % kClockLooksPerRead == 0) read_register();
-  const uint64_t looks_ns = fleet_.view_ns / (kReadsPerView * kClockLooksPerRead);
-  runtime_.after(looks_ns, [weak = weak_from_this(), look] {
-    if (auto self = weak.lock()) self->watch_register(look + 1);
+  if (end_if_held() || runs_out()) read_register();
+  runtime_.after(fleet_.view_ns / kLooksPerView, [weak = weak_from_this()] {
+    if (auto self = weak.lock()) self->watch_register();
   });
+}
+
+// Soon no view is left, if nobody tells of one.
+bool FleetLink::runs_out() const {
+  const auto current = view();
+  const uint64_t soon = runtime_.clock().now_ns() + fleet_.view_ns * kLooksLeft / kLooksPerView;
+  return current == nullptr || !current->valid(soon);
 }
 
 // True: the lease is over until the register has been read again. If that is in the same epoch,
@@ -288,6 +300,24 @@ void FleetLink::read_register() {
   fleet_.epochs->read([weak = weak_from_this(), sent, gap](const Result<RegisteredEpoch>& read) {
     if (auto self = weak.lock()) self->learned(sent, gap, read);
   });
+}
+
+// A node answers after the client asked: counted back from the asking by as much as the node's view
+// had aged, a lease begins no later than the node's read was sent (protocol rule 12).
+void FleetLink::told(const ToldView& told) {
+  const auto current = view();
+  if (current == nullptr || told.age_ns >= fleet_.view_ns) return;
+  if (told.epoch.number > current->epoch.number) return read_register();
+  if (told.epoch != current->tag) return;
+  const uint64_t age_ns =
+      enforced(Guard::kViewAge) ? told.age_ns + told.age_ns / kDriftFraction : 0;
+  extend(*current, told.sent_ns + fleet_.view_ns - age_ns, told.gap);
+}
+
+void FleetLink::extend(EpochLease& lease, uint64_t until_ns, const ClockGap& gap) {
+  if (lease.valid_until_ns.load(std::memory_order_relaxed) >= until_ns) return;
+  lease.gap = gap;
+  lease.valid_until_ns.store(until_ns, std::memory_order_release);
 }
 
 void FleetLink::learned(uint64_t sent_ns, const ClockGap& gap,
@@ -317,12 +347,7 @@ void FleetLink::learned(uint64_t sent_ns, const ClockGap& gap,
   const bool is_next = current == nullptr || epoch.number > current->epoch.number;
   if (is_next || epoch == current->epoch) told_of_going_back_ = false;
   if (is_next) return enter(epoch, until, gap);
-  if (epoch == current->epoch) {
-    uint64_t before = current->valid_until_ns.load(std::memory_order_relaxed);
-    if (before >= until) return;
-    current->gap = gap;
-    return current->valid_until_ns.store(until, std::memory_order_release);
-  }
+  if (epoch == current->epoch) return extend(*current, until, gap);
   // A message sent before the epoch was learned may well be of the previous one.
   if (sent_ns < learned_ns_ || std::exchange(told_of_going_back_, true)) return;
   log_warning(

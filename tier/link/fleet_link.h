@@ -40,10 +40,12 @@ struct EpochLease {
   }
 };
 
-// A client's connection to its nodes: a link to each member, and the epoch. A list never ends; with
-// a register the epoch is read four times per `view_lease`, and its view lasts `view_lease` from
-// the sending of a read. The link of a member that has left ends with the last view that named it;
-// a member that comes back later has a new one. Thread-safe.
+// A client's connection to its nodes: a link to each member, and the epoch. A list never ends. With
+// a register, a view of the epoch lasts `view_lease` from the sending of a read of the register.
+// The nodes read it, and tell of their views as they renew their own leases; the client reads it
+// itself to learn an epoch, and where no node has told of one for most of a lease. The link of a
+// member that has left ends with the last view that named it; a member that comes back later has a
+// new one. Thread-safe.
 class FleetLink : public std::enable_shared_from_this<FleetLink> {
  public:
   // `fleet` and what it names outlive it; without one, `dialer` leads to a node that serves alone.
@@ -93,9 +95,12 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   void leave_after(uint64_t view_ends_ns);
   void let_go();
   std::shared_ptr<NodeSession> make_link(const Member& member, uint64_t page_bytes);
-  void watch_register(uint64_t look = 0);
+  void watch_register();
+  bool runs_out() const;
   bool end_if_held();
   void read_register();
+  void told(const ToldView& view);
+  void extend(EpochLease& lease, uint64_t until_ns, const ClockGap& gap);
   void learned(uint64_t sent_ns, const ClockGap& gap, const Result<RegisteredEpoch>& read);
   bool any_node() const;
   bool all_tried() const;

@@ -370,6 +370,9 @@ void NodeSession::renew(const std::weak_ptr<View>& weak_view) {
                      if (self->end_if_held(*renewed)) return self->lost(renewed);
                      renewed->renew(sent + renewed->lease_ns);
                      renewed->gap = gap;
+                     if (self->terms_.told && answer->epoch.number != 0) {
+                       self->terms_.told({answer->epoch, answer->view_age_ns, sent, gap});
+                     }
                      self->runtime_.after(pause, [weak, weak_view] {
                        if (auto again = weak.lock()) again->renew(weak_view);
                      });

@@ -25,6 +25,14 @@
 
 namespace farpage {
 
+// A node's own view of its fleet's epoch, as it tells it with an answer.
+struct ToldView {
+  EpochTag epoch;
+  uint64_t age_ns = 0;   // when the node answered, by its clock
+  uint64_t sent_ns = 0;  // the request, by this client's clock
+  ClockGap gap;          // as of then
+};
+
 // Identity that this link announces, and the identity it expects. The defaults: a client of a node
 // that serves alone.
 struct HelloExpectations {
@@ -38,6 +46,9 @@ struct HelloExpectations {
   // Membership is a list: the member must have the same one. With a register it may be ahead, or
   // behind, and a member is known by its incarnation alone.
   bool fixed = true;
+  // The node has told of its view, and this machine was not held since it was asked; called on the
+  // runtime. May be empty.
+  std::function<void(const ToldView&)> told;
 };
 
 // Keeps a view of one node: dials, says hello, renews the lease, and begins again when the

@@ -11,11 +11,15 @@ byte kept;                         /* a page that landed for an earlier fetch */
 #endif
 
 /* Rule 12: a view comes from a linearizable read. So a view of epoch e began while e was current,
-   and has ended when V has passed since. */
-#ifndef no_linearizable_view
-#define UNENDED(e) ((e) > ended)
-#else
+   and has ended when V has passed since. A node tells clients of its own view, which ends for them
+   when it ends for the node: it is one of these. Counted from when the client asked, and not from
+   when the node read, it could begin as the node's own ends, and last another V. */
+#if defined(no_linearizable_view)
 #define UNENDED(e) true
+#elif defined(no_view_age)
+#define UNENDED(e) ((e) + 1 > ended)
+#else
+#define UNENDED(e) ((e) > ended)
 #endif
 #if !defined(no_view_checked_at_completion) && !defined(no_view_checked_after_begin)
 #define VALID_AT_COMPLETION UNENDED(view)

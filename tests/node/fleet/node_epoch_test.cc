@@ -91,6 +91,36 @@ TEST(NodeEpoch, ViewEndsVAfterTheLastReadThatWasAnsweredWasSent) {
   EXPECT_TRUE(at.node->view_valid(at.now()));
 }
 
+// What it tells clients of (protocol rule 12).
+TEST(NodeEpoch, ViewIsAsOldAsTheSendingOfItsRead) {
+  World at;
+  EXPECT_EQ(at.node->view_age_ns(at.now()), std::nullopt) << "it is no member yet";
+  at.run_for(kSecond);
+  const int reads = at.epochs.reads;
+  while (at.epochs.reads == reads) at.run_for(10 * kMicrosecond);
+  const uint64_t sent_ns = at.now();
+  at.run_for(2 * kMillisecond);
+  at.epochs.answers = false;
+  const auto age_ns = at.node->view_age_ns(at.now());
+  ASSERT_TRUE(age_ns);
+  EXPECT_LE(*age_ns, at.now() - sent_ns + 10 * kMicrosecond);
+  EXPECT_GE(*age_ns, at.now() - sent_ns);
+  at.run_for(kView / 2);
+  EXPECT_EQ(at.node->view_age_ns(at.now()), *age_ns + kView / 2);
+  at.run_for(kView / 2);
+  EXPECT_EQ(at.node->view_age_ns(at.now()), std::nullopt);
+}
+
+// Less than a view forgives; a client that is told of this view forgives as much again.
+TEST(NodeEpoch, ViewIsOlderByWhatItsMachineWasHeld) {
+  World at;
+  at.run_for(kSecond);
+  const auto before = at.node->view_age_ns(at.now());
+  at.machine.set_wall_clock(90 * kMillisecond);
+  ASSERT_TRUE(at.node->view_valid(at.now()));
+  EXPECT_EQ(at.node->view_age_ns(at.now()), *before + 90 * kMillisecond);
+}
+
 // A machine that a hypervisor has held for longer than a view forgives.
 TEST(NodeEpoch, ViewOfBeforeAHoldIsOverUntilTheRegisterWasReadSince) {
   World at;

@@ -19,11 +19,15 @@ class ToldRegister final : public EpochRegister {
  public:
   explicit ToldRegister(Runtime& runtime) : runtime_(runtime) {}
   void read(std::function<void(Result<RegisteredEpoch>)> done) override {
+    ++reads;
+    if (!answers) return;
     runtime_.after(kMicrosecond, [this, done = std::move(done)] { done(now); });
   }
   void replace(uint64_t, Epoch, std::function<void(Result<void>)>) override {}
   void confirm(NodeId, uint64_t, std::function<void(Result<void>)>) override {}
   RegisteredEpoch now;
+  bool answers = true;
+  uint64_t reads = 0;
 
  private:
   Runtime& runtime_;
@@ -46,6 +50,9 @@ class OneNode final : public ControlDialer {
   bool answers = true;
   uint64_t dials = 0;
   EpochTag membership;
+  EpochTag view;  // that it tells of
+  uint64_t view_age_ns = 0;
+  uint64_t lease_ns = kSecond;
 
  private:
   struct Link final : ControlLink {
@@ -63,12 +70,12 @@ class OneNode final : public ControlDialer {
 
   Result<Reply> answer(bool is_hello) {
     if (!answers) return fail(Code::kUnavailable, "gone");
-    if (!is_hello) return Reply(RenewReply{1000 + node_});
+    if (!is_hello) return Reply(RenewReply{1000 + node_, view, view_age_ns});
     HelloReply hello;
     hello.epoch = 1;
     hello.incarnation = 1000 + node_;
     hello.reuse_ns = kMillisecond;
-    hello.lease_ns = kSecond;
+    hello.lease_ns = lease_ns;
     hello.page_bytes = 512;
     hello.slots = 16;
     hello.buckets = 4;
@@ -202,6 +209,98 @@ TEST_F(FleetLinks, MemberThatComesBackLaterHasANewLink) {
   EXPECT_NE(second, first);
   EXPECT_NE(second->view(), nullptr);
   EXPECT_EQ(link_->view()->links[1], second);
+}
+
+// Views that nodes tell of (protocol rule 12).
+class ToldViews : public FleetLinks {
+ protected:
+  static constexpr uint64_t kRenewalNs = kViewNs / 8;  // of a client that fetches nothing
+
+  ToldViews() {
+    enter(1, {1, 2});
+    for (const NodeId id : {1, 2}) node(id).lease_ns = 2 * kRenewalNs;
+  }
+  static EpochTag tag(uint64_t number, const std::vector<NodeId>& nodes) {
+    return {number, epoch(number, nodes).identity()};
+  }
+  bool is_valid() const { return link_->view()->valid(world_.now_ns()); }
+  // How long the view lasts once no node tells of it.
+  uint64_t lasts_ns() {
+    node(1).answers = false;
+    const uint64_t begin = world_.now_ns();
+    while (is_valid()) run_for(10 * kMicrosecond);
+    return world_.now_ns() - begin;
+  }
+};
+
+TEST_F(ToldViews, NobodyReadsTheRegisterWhileNodesTellOfTheirs) {
+  node(1).view = tag(1, {1, 2});
+  node(1).view_age_ns = kViewNs / 4;
+  join();
+  run_for(kViewNs);
+  const uint64_t reads = register_.reads;
+  for (int i = 0; i < 1000; ++i) {
+    run_for(kViewNs / 10);
+    ASSERT_TRUE(is_valid());
+  }
+  EXPECT_EQ(register_.reads, reads);
+}
+
+TEST_F(ToldViews, TheRegisterIsReadInTimeWhereNoNodeTells) {
+  join();
+  const uint64_t reads = register_.reads;
+  for (int i = 0; i < 1000; ++i) {
+    run_for(kViewNs / 10);
+    ASSERT_TRUE(is_valid());
+  }
+  EXPECT_GE(register_.reads, reads + 100);
+}
+
+// From the sending of the node's read, and a drift of clocks less: not from the client's asking.
+TEST_F(ToldViews, LastsAsLongAsTheNodesOwn) {
+  constexpr uint64_t kAgeNs = 64 * kMillisecond;
+  node(1).view = tag(1, {1, 2});
+  node(1).view_age_ns = kAgeNs;
+  join();
+  register_.answers = false;
+  run_for(4 * kViewNs);
+  ASSERT_TRUE(is_valid());
+  const uint64_t asked_at_most = kViewNs - kAgeNs - kAgeNs / 64;
+  const uint64_t lasted = lasts_ns();
+  EXPECT_LE(lasted, asked_at_most + 20 * kMicrosecond);
+  EXPECT_GE(lasted, asked_at_most - kRenewalNs - 20 * kMicrosecond);
+}
+
+TEST_F(ToldViews, NoneOfAnotherEpochCounts) {
+  node(1).view = {1, tag(1, {1, 2}).identity + 1};  // other members, say
+  node(2).view = tag(0, {1, 2});
+  join();
+  register_.answers = false;
+  run_for(2 * kViewNs);
+  EXPECT_FALSE(is_valid());
+}
+
+TEST_F(ToldViews, NoneThatHasEndedCounts) {
+  node(1).view = node(2).view = tag(1, {1, 2});
+  node(1).view_age_ns = kViewNs;
+  node(2).view_age_ns = UINT64_MAX;
+  join();
+  register_.answers = false;
+  run_for(2 * kViewNs);
+  EXPECT_FALSE(is_valid());
+}
+
+TEST_F(ToldViews, OneOfALaterEpochLeadsToTheRegister) {
+  node(1).view = tag(1, {1, 2});
+  join();
+  run_for(4 * kViewNs);
+  enter(2, {1});
+  run_for(4 * kViewNs);
+  ASSERT_EQ(link_->view()->epoch.number, 1u) << "nobody has told";
+  node(1).view = tag(2, {1});
+  run_for(kRenewalNs + kMillisecond);
+  EXPECT_EQ(link_->view()->epoch.number, 2u);
+  EXPECT_TRUE(is_valid());
 }
 
 // A rack of them, say.
