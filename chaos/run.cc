@@ -85,8 +85,8 @@ class Run final : public EngineWitness {
     const SimRegister* epochs = cluster_.epochs();
     if (epochs == nullptr) return;
     const size_t host = cluster_.client_host(client);
-    check_view(host, epochs->last_read_of_its_epoch_ns(host), asked.sent_ns + verdict.took_ns,
-               "a page was ready");
+    check_view(host, epochs->last_read_of_epoch_ns(engines_[client]->client().epoch()),
+               asked.sent_ns + verdict.took_ns, "a page was ready");
   }
 
  private:

@@ -27,6 +27,7 @@ inline constexpr auto kEntryLimits = std::to_array<EntryLimit>({
     {"HoldingsRequest.keys", kMaxReplicaPages},
     {"HoldingsReply.pages", kMaxReplicaPages},
     {"ReportRequest.keys", kMaxReplicaPages},
+    {"EpochReply.members", kMaxFleetMembers},
     {"StatusReply.traffic", kMaxTrafficPaths},
     {"StatusReply.ports", kMaxTrafficPaths},
     {"StatusReply.tenants", kMaxTenants},

@@ -240,6 +240,25 @@ struct ReportReply {
   uint64_t newest_epoch = 0;  // as in the hello's reply, now
 };
 
+// From a client of a fleet with a register: the epoch that the node is in.
+struct EpochRequest {};
+
+struct EpochMember {
+  uint64_t node = 0;
+  uint64_t incarnation = 0;
+  bool leaving = false;
+  std::string address = {};  // where it was last known to be; empty: the node does not know
+};
+
+struct EpochReply {
+  EpochTag view = {};  // as in the reply to a renewal, and its age; number 0: nothing else is told
+  uint64_t view_age_ns = 0;
+  uint64_t replicas = 0;
+  uint64_t seed = 0;
+  uint64_t page_bytes = 0;
+  std::vector<EpochMember> members = {};
+};
+
 // Evicts the pages of a namespace in some slots, from slot `cursor` on.
 struct FlushRequest {
   uint32_t name_space = 0;  // its tag
@@ -263,9 +282,9 @@ struct Refusal {
 using Request =
     std::variant<HelloRequest, OpenLaneRequest, CommitRequest, RemoveRequest, RenewRequest,
                  StatusRequest, OpenPushRequest, PushRequest, ReplicateRequest, HoldingsRequest,
-                 ReportRequest, FlushRequest, SourceRequest>;
+                 ReportRequest, FlushRequest, SourceRequest, EpochRequest>;
 using Reply = std::variant<Refusal, HelloReply, OpenLaneReply, CommitReply, RemoveReply, RenewReply,
                            StatusReply, OpenPushReply, PushReply, ReplicateReply, HoldingsReply,
-                           ReportReply, FlushReply, SourceReply>;
+                           ReportReply, FlushReply, SourceReply, EpochReply>;
 
 }  // namespace farpage

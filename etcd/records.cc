@@ -151,6 +151,12 @@ std::string encode_confirmed(uint64_t number) {
   return std::to_string(number);
 }
 
+Transaction read_terms(const std::string& prefix) {
+  Transaction transaction;
+  transaction.operations = {{Operation::Kind::kGet, terms_key(prefix)}};
+  return transaction;
+}
+
 Transaction read_fleet(const std::string& prefix) {
   using Kind = Operation::Kind;
   Transaction transaction;

@@ -59,6 +59,8 @@ std::string encode(const Epoch& epoch);
 std::string encode(const NodeRecord& node);
 std::string encode_confirmed(uint64_t number);
 
+// The terms alone, linearizable: its header says whether all of it can be another than before.
+Transaction read_terms(const std::string& prefix);
 // All of it, in one linearizable transaction that only gets.
 Transaction read_fleet(const std::string& prefix);
 // Its answer. kInvalid: another program wrote there, or a later version of this one.

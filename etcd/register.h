@@ -41,6 +41,8 @@ class Register final : public EpochRegister {
 
   // Where a node was last known to be; empty: it never was. Thread-safe.
   std::string address_of(NodeId node) const;
+  // A node has told where this one is: true until the next read says something else. Thread-safe.
+  void heard_of(NodeId node, const std::string& address);
 
  private:
   static constexpr size_t kMostCalls = 64;  // at one time
@@ -48,7 +50,12 @@ class Register final : public EpochRegister {
   // `call` on a thread that may block, then `done`, with its result, on the runtime.
   template <typename T>
   void ask(std::function<Result<T>()> call, std::function<void(Result<T>)> done);
+  struct LastRead {
+    Revision revision = 0;  // of the whole store, then; 0: nothing was read yet
+    RegisteredEpoch read;
+  };
   Result<RegisteredEpoch> read_now();
+  LastRead last_read() const;
   Result<void> write_now(uint64_t current, Transaction transaction);
   // On the runtime, if this still lives then.
   void answer(std::function<void()> callback);
@@ -63,6 +70,7 @@ class Register final : public EpochRegister {
   uint64_t number_ = 0;       // of the newest epoch that was read
   Revision epoch_revision_ = 0;
   std::unordered_map<NodeId, std::string> addresses_;
+  LastRead last_;
 
   std::vector<std::weak_ptr<std::function<void()>>> hooks_;  // on the runtime
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

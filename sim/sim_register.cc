@@ -20,13 +20,14 @@ class SimRegisterAccess final : public EpochRegister {
 
   void read(std::function<void(Result<RegisteredEpoch>)> done) override {
     const uint64_t sent_ns = epochs_.wire_.world.now_ns();
+    ++epochs_.reads_[host_];
     call<RegisteredEpoch>([&epochs = epochs_] { return Result<RegisteredEpoch>(epochs.current_); },
                           [&epochs = epochs_, host = host_, sent_ns,
                            done = std::move(done)](Result<RegisteredEpoch> read) {
                             if (read && epochs.unread_.contains(host)) {
                               return done(fail(Code::kTimeout, "the register's answer is lost"));
                             }
-                            if (read) epochs.answered(host, {sent_ns, read->epoch.number});
+                            if (read) epochs.answered(host, read->epoch.number, sent_ns);
                             done(std::move(read));
                           });
   }
@@ -94,21 +95,24 @@ void SimRegister::set_unread(size_t host, bool unread) {
 }
 
 uint64_t SimRegister::last_read_ns(size_t host) const {
-  const auto found = newest_reads_.find(host);
-  return found == newest_reads_.end() ? 0 : found->second.sent_ns;
+  const auto found = read_ns_.find(host);
+  return found == read_ns_.end() ? 0 : found->second;
 }
 
-uint64_t SimRegister::last_read_of_its_epoch_ns(size_t host) const {
-  const auto newest = newest_reads_.find(host);
-  return newest == newest_reads_.end() ? 0 : epoch_read_ns_.at(newest->second.epoch);
+uint64_t SimRegister::reads(size_t host) const {
+  const auto found = reads_.find(host);
+  return found == reads_.end() ? 0 : found->second;
 }
 
-void SimRegister::answered(size_t host, const Read& read) {
-  Read& newest = newest_reads_[host];
-  newest.sent_ns = std::max(newest.sent_ns, read.sent_ns);
-  newest.epoch = std::max(newest.epoch, read.epoch);
-  uint64_t& sent_ns = epoch_read_ns_[read.epoch];
-  sent_ns = std::max(sent_ns, read.sent_ns);
+uint64_t SimRegister::last_read_of_epoch_ns(uint64_t epoch) const {
+  const auto found = epoch_read_ns_.find(epoch);
+  return found == epoch_read_ns_.end() ? 0 : found->second;
+}
+
+void SimRegister::answered(size_t host, uint64_t epoch, uint64_t sent_ns) {
+  for (uint64_t* newest_ns : {&read_ns_[host], &epoch_read_ns_[epoch]}) {
+    *newest_ns = std::max(*newest_ns, sent_ns);
+  }
 }
 
 void SimRegister::begin(Epoch next) {

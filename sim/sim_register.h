@@ -46,10 +46,10 @@ class SimRegister {
   // When the newest read was sent that this host has an answer to; 0: none has been. A node's view
   // of the epoch lasts `view_lease` from then.
   uint64_t last_read_ns(size_t host) const;
-  // When the newest read was sent, by whatever host, whose answer was the epoch that this host is
-  // in: the newest that it has read. A client's view of it, its own or one that a node has told,
-  // lasts `view_lease` from then at most.
-  uint64_t last_read_of_its_epoch_ns(size_t host) const;
+  uint64_t reads(size_t host) const;  // that it has sent
+  // When the newest read was sent, by whatever host, whose answer was this epoch; 0: none. A view
+  // of it, a client's own or one that a node has told, lasts `view_lease` from then at most.
+  uint64_t last_read_of_epoch_ns(uint64_t epoch) const;
   const RegisteredEpoch& current() const { return current_; }
   const std::vector<Epoch>& history() const { return history_; }  // all that there were, in order
   uint64_t begun_ns(size_t epoch) const { return begun_ns_[epoch]; }  // of the history
@@ -58,12 +58,7 @@ class SimRegister {
  private:
   friend class SimRegisterAccess;
 
-  struct Read {
-    uint64_t sent_ns = 0;
-    uint64_t epoch = 0;
-  };
-
-  void answered(size_t host, const Read& read);
+  void answered(size_t host, uint64_t epoch, uint64_t sent_ns);
   void begin(Epoch next);
   Result<void> replace(uint64_t number, Epoch next);
   Result<void> confirm(NodeId node, uint64_t number);
@@ -78,7 +73,8 @@ class SimRegister {
   std::vector<Epoch> history_;
   std::vector<uint64_t> begun_ns_;
   std::unordered_map<NodeId, uint64_t> heard_ns_;
-  std::unordered_map<size_t, Read> newest_reads_;         // by host
+  std::unordered_map<size_t, uint64_t> reads_;            // by host
+  std::unordered_map<size_t, uint64_t> read_ns_;          // by host
   std::unordered_map<uint64_t, uint64_t> epoch_read_ns_;  // by epoch
   std::unordered_set<size_t> unread_;                     // hosts
   uint64_t left_out_ = 0;

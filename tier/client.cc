@@ -158,6 +158,11 @@ void Client::count_puts_failed(uint64_t pages) {
   fleet_->counters()->count_puts(0, pages);
 }
 
+uint64_t Client::epoch() const {
+  const auto current = fleet_->view();
+  return current == nullptr ? 0 : current->epoch.number;
+}
+
 bool Client::reachable() const {
   const auto view = any_view();
   const uint64_t now = clock().now_ns();

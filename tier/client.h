@@ -133,6 +133,7 @@ class Client {
   // Traffic of each path to the node; empty where the backend has but one, and knows no more of it
   // than capabilities() say.
   std::vector<PathUse> paths() const;
+  uint64_t epoch() const;  // the number of the one whose members it uses; 0: none, or a node alone
   bool reachable() const;  // there is a view of some node, and its lease has not ended
 
   // Pages put so far.

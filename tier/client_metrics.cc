@@ -153,6 +153,8 @@ void Client::describe(MetricVisitor& visitor) const {
   visitor.value({{"result", "failed"}}, static_cast<double>(counters.puts_failed()));
   visitor.gauge("farpage_client_location_cache_bytes", "Memory of the client's page table",
                 static_cast<double>(location_bytes()));
+  visitor.gauge("farpage_client_epoch", "The epoch whose members the client uses; 0: none",
+                static_cast<double>(epoch()));
   visitor.gauge("farpage_client_reachable", "1 while the client holds a lease of the node, else 0",
                 reachable() ? 1 : 0);
   visitor.counter("farpage_client_held_leases_total",

@@ -201,7 +201,7 @@ struct Commit : std::enable_shared_from_this<Commit> {
       return give_up(
           {Code::kInvalid, refused("it is in another epoch, and no register says which")});
     }
-    fleet->look_again();
+    fleet->look_again(*link);
     fleet->runtime().after(fleet->view_ns() / kLooksPerView,
                            [self = shared_from_this()] { self->try_again(); });
   }

@@ -91,7 +91,7 @@ void removed(const std::shared_ptr<FleetLink>& fleet, const std::shared_ptr<Remo
   const bool again = is_of_other_epoch(reply) && fleet->has_register() &&
                      runtime.clock().now_ns() < state->deadline_ns;
   if (again) {
-    fleet->look_again();
+    fleet->look_again(*node);
     runtime.after(fleet->view_ns() / kLooksPerView, [fleet, state, node, keys] {
       send_removes(fleet, state, keys);
       // Before notify(): who waits holds the runtime's lock when it asks for the state's.

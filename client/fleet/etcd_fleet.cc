@@ -226,6 +226,10 @@ Fleet EtcdFleet::fleet() const {
   fleet.dialer = [self = const_cast<EtcdFleet*>(this)](NodeId node) -> ControlDialer& {
     return self->dialer(node);
   };
+  fleet.address_of = [epochs = register_.get()](NodeId node) { return epochs->address_of(node); };
+  fleet.heard_of = [epochs = register_.get()](NodeId node, const std::string& address) {
+    epochs->heard_of(node, address);
+  };
   fleet.membership = membership_.get();
   return fleet;
 }

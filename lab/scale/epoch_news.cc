@@ -1,137 +1,114 @@
 #include "lab/scale/epoch_news.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <vector>
 
 #include "base/check.h"
-#include "lab/scale/busy_register.h"
-#include "lab/scale/placement_sample.h"
-#include "lab/scale/quiet_dialer.h"
-#include "sim/network/sim_fabric.h"
-#include "sim/network/world.h"
-#include "sim/sim_register.h"
-#include "sim/sim_wire.h"
-#include "tier/link/fleet_link.h"
+#include "sim/sim_cluster.h"
 
 namespace farpage {
 namespace {
 
 constexpr uint64_t kLookNs = kMillisecond;
-constexpr uint64_t kConfirmSpanNs = 100 * kMillisecond;  // over which confirmations come
+constexpr uint64_t kLooksPerView = 50;  // whether the views are valid
+constexpr uint64_t kViewsToSettle = 2;
 
-// All clients are of one host: what they do to each other is what the register does.
+SimClusterOptions cluster_options(const EpochNewsOptions& options) {
+  const NodeOptions defaults;
+  SimClusterOptions cluster;
+  cluster.node.lease_ms = defaults.lease_ms;
+  cluster.node.reuse_ms = defaults.reuse_ms;
+  cluster.node.max_clients = options.clients + options.nodes;
+  cluster.nodes = options.nodes;
+  cluster.replicas = std::min<uint64_t>(options.nodes, 2);
+  cluster.clients = options.clients;
+  cluster.uses_register = true;
+  return cluster;
+}
+
 class Crowd {
  public:
   explicit Crowd(const EpochNewsOptions& options)
-      : options_(options),
-        world_(options.seed),
-        wire_{world_, 10 * kMicrosecond, 200 * kMicrosecond},
-        capacity_(world_, options.read_busy_ns, options.view_ns / 2),
-        fabric_(world_, {}),
-        register_(wire_, 1, scale_epoch(options.members, 1, 4096, options.seed),
-                  {.timeout_ns = 2 * options.view_ns, .detect_ns = 0}),
-        epochs_(register_.access(0, fabric_.runtime()), capacity_, options.watches) {
-    fleet_.list = register_.current().epoch;
-    fleet_.epochs = &epochs_;
-    fleet_.view_ns = options.view_ns;
-    fleet_.dialer = [this](NodeId) -> ControlDialer& {
-      dialers_.push_back(std::make_unique<QuietDialer>(fabric_.runtime()));
-      return *dialers_.back();
-    };
-    for (uint64_t i = 0; i < options.clients; ++i) start_one();
-    world_.run_until(world_.now_ns() + 4 * options.view_ns);
-  }
-  ~Crowd() {
-    for (const auto& link : links_) link->stop();
+      : options_(options), cluster_(options.seed, cluster_options(options)) {
+    run_for(kViewsToSettle * view_ns_);  // until the nodes have each other
+    for (uint64_t client = 0; client < options.clients; ++client) {
+      auto connected = cluster_.connect(client, {.staging_bytes = 0, .location_pages = 1});
+      FARPAGE_CHECK(connected.has_value());
+      clients_.push_back(std::move(*connected));
+    }
+    run_for(kViewsToSettle * view_ns_);
   }
 
-  EpochNews begin_epoch() {
-    EpochNews news = {.clients = links_.size()};
-    const uint64_t reads_at_first = capacity_.reads();
-    world_.run_until(world_.now_ns() + options_.view_ns);
-    news.reads_before = capacity_.reads() - reads_at_first;
-    const auto served = std::ranges::count_if(links_, [this](const auto& link) {
-      const auto view = link->view();
-      return view != nullptr && view->valid(world_.now_ns());
-    });
-    news.served = static_cast<double>(served) / static_cast<double>(links_.size());
+  EpochNews lose_a_node() {
+    EpochNews news = {.clients = clients_.size()};
+    std::vector<bool> served(clients_.size(), true);
+    const uint64_t client_reads = reads_of_clients();
+    const uint64_t node_reads = reads_of_nodes();
+    for (uint64_t look = 0; look < kLooksPerView; ++look) {
+      run_for(view_ns_ / kLooksPerView);
+      look_at_views(served);
+    }
+    news.reads_before = reads_of_clients() - client_reads;
+    news.node_reads_before = reads_of_nodes() - node_reads;
 
-    Epoch next = register_.current().epoch;
-    const uint64_t current = next.number++;
-    next.members.pop_back();
-    const uint64_t reads_then = capacity_.reads();
-    uint64_t begun_ns = 0;
-    epochs_.replace(current, next, [this, &begun_ns](const Result<void>& replaced) {
-      FARPAGE_CHECK(replaced);
-      begun_ns = register_.begun_ns(register_.history().size() - 1);
-      capacity_.tell();
-      confirm_all();
-    });
-    FARPAGE_CHECK(world_.wait_until(world_.now_ns() + kSecond, [&] { return begun_ns != 0; }));
+    const SimRegister& epochs = *cluster_.epochs();
+    const uint64_t before = epochs.current().epoch.number;
+    cluster_.end_node(NodeEnd::kPowerLost, options_.nodes - 1);
+    while (epochs.current().epoch.number == before) run_for(kLookNs);
+    const uint64_t begun_ns = epochs.begun_ns(epochs.history().size() - 1);
+    const uint64_t reads_then = reads_of_clients();
     std::vector<uint64_t> took;
-    std::vector<std::shared_ptr<FleetLink>> waiting = links_;
-    const uint64_t end = begun_ns + 8 * options_.view_ns;
-    while (world_.now_ns() < begun_ns + options_.view_ns ||
-           (!waiting.empty() && world_.now_ns() < end)) {
-      world_.run_until(world_.now_ns() + kLookNs);
-      std::erase_if(waiting, [&](const auto& link) {
-        const auto view = link->view();
-        const bool knows = view != nullptr && view->epoch.number > current;
-        if (knows) took.push_back(world_.now_ns() - begun_ns);
-        return knows;
-      });
-      if (news.reads == 0 && world_.now_ns() >= begun_ns + options_.view_ns) {
-        news.reads = capacity_.reads() - reads_then;
+    std::vector<bool> knows(clients_.size(), false);
+    while (cluster_.now_ns() < begun_ns + view_ns_) {
+      run_for(kLookNs);
+      look_at_views(served);
+      for (size_t client = 0; client < clients_.size(); ++client) {
+        if (knows[client] || clients_[client]->epoch() == before) continue;
+        knows[client] = true;
+        took.push_back(cluster_.now_ns() - begun_ns);
       }
     }
-    news.last_ns = waiting.empty() ? took.back() : kNever;
-    news.median_ns = took.size() <= links_.size() / 2 ? kNever : took[links_.size() / 2];
+    news.reads = reads_of_clients() - reads_then;
+    news.last_ns = took.size() < clients_.size() ? kNever : took.back();
+    news.median_ns = took.size() <= clients_.size() / 2 ? kNever : took[clients_.size() / 2];
+    news.served =
+        static_cast<double>(std::ranges::count(served, true)) / static_cast<double>(served.size());
     return news;
   }
 
  private:
-  // connect() waits for a first view of a node, which none of these has, and gives up after a
-  // millisecond; what it has begun goes on. So clients read at times of their own.
-  void start_one() {
-    ClientOptions client;
-    client.staging_bytes = 0;
-    client.location_pages = 1;
-    client.connect_ms = 1;
-    links_.push_back(std::make_shared<FleetLink>(client, fabric_.runtime(), fabric_, fleet_));
-    FARPAGE_CHECK(!links_.back()->connect());
-    world_.run_until(world_.now_ns() + world_.random_below(kMillisecond));
-  }
-
-  void confirm_all() {
-    const Epoch& epoch = register_.current().epoch;
-    for (uint64_t i = 0; i < std::min<uint64_t>(options_.confirmations, epoch.members.size());
-         ++i) {
-      world_.after(world_.random_below(kConfirmSpanNs), [this, i] {
-        const Epoch& now = register_.current().epoch;
-        epochs_.confirm(now.members[i].node, now.number,
-                        [this](const Result<void>&) { capacity_.tell(); });
-      });
+  void run_for(uint64_t ns) { cluster_.world().run_until(cluster_.now_ns() + ns); }
+  void look_at_views(std::vector<bool>& served) const {
+    for (size_t client = 0; client < clients_.size(); ++client) {
+      if (!clients_[client]->reachable()) served[client] = false;
     }
+  }
+  uint64_t reads_of_clients() const {
+    uint64_t reads = 0;
+    for (uint64_t client = 0; client < options_.clients; ++client) {
+      reads += cluster_.epochs()->reads(cluster_.client_host(client));
+    }
+    return reads;
+  }
+  uint64_t reads_of_nodes() const {
+    uint64_t reads = 0;
+    for (uint64_t node = 0; node < options_.nodes; ++node) {
+      reads += cluster_.epochs()->reads(cluster_.node_host(node));
+    }
+    return reads;
   }
 
   const EpochNewsOptions options_;
-  sim::World world_;
-  SimWire wire_;
-  RegisterCapacity capacity_;
-  sim::SimFabric fabric_;
-  SimRegister register_;
-  BusyRegister epochs_;
-  Fleet fleet_;
-  std::vector<std::unique_ptr<QuietDialer>> dialers_;
-  std::vector<std::shared_ptr<FleetLink>> links_;
+  const uint64_t view_ns_ = NodeOptions().lease_ms * kMillisecond;
+  SimCluster cluster_;
+  std::vector<std::unique_ptr<Client>> clients_;
 };
 
 }  // namespace
 
 EpochNews measure_epoch_news(const EpochNewsOptions& options) {
-  return Crowd(options).begin_epoch();
+  return Crowd(options).lose_a_node();
 }
 
 }  // namespace farpage

@@ -15,15 +15,19 @@ struct RecordCost {
 };
 RecordCost measure_records(uint64_t nodes);
 
-// A read of them by the product's own client at a real etcd.
-struct RegisterCost {
-  uint64_t nodes = 0;
+// Reads by the product's own client at a real etcd.
+struct RegisterReads {
   uint64_t reads = 0;
-  double reads_per_s = 0;  // of `readers` at once
-  uint64_t readers = 0;
+  double per_s = 0;            // of all readers
   uint64_t client_cpu_ns = 0;  // of the reader, for a read
 };
-// `readers` at once, each with `reads`. Writes records below /farpage/bench-scale-NODES/ instead of
+struct RegisterCost {
+  uint64_t nodes = 0;
+  uint64_t readers = 0;  // at once
+  RegisterReads whole;
+  RegisterReads unchanged;  // nothing was written since (etcd/register.h)
+};
+// `readers` at once, each with `reads` of either kind. Writes records below /farpage/bench-scale-NODES/ instead of
 // the prefix of `access`, and leaves them there.
 Result<RegisterCost> measure_register(etcd::Access access, uint64_t nodes, uint64_t readers,
                                       uint64_t reads);

@@ -68,10 +68,6 @@ Result<void> measure_etcd(const ScaleOptions& options, ScaleResult& result) {
     if (!cost) return tl::unexpected(cost.error());
     result.etcd.push_back(*cost);
   }
-  EpochNewsOptions busy = {.clients = options.clients, .seed = options.seed};
-  busy.read_busy_ns =
-      static_cast<uint64_t>(static_cast<double>(kSecond) / result.etcd.back().reads_per_s);
-  result.busy_news = measure_epoch_news(busy);
   return {};
 }
 
@@ -120,14 +116,6 @@ Result<ScaleResult> run_scale_bench(const ScaleOptions& options,
   }
   told("an epoch that comes to the clients");
   result.news = measure_epoch_news({.clients = options.clients, .seed = options.seed});
-  for (const uint64_t confirmations : {4, 8, 16, 32}) {
-    result.watched.push_back(measure_epoch_news({.clients = 100,
-                                                 .members = 33,
-                                                 .watches = true,
-                                                 .confirmations = confirmations,
-                                                 .seed = options.seed}));
-    result.confirmations.push_back(confirmations);
-  }
   result.records = measure_records(options.nodes);
   result.held_page_bytes = measure_held_page(options.page_bytes, options.seed);
   if (options.etcd) {

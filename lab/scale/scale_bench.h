@@ -55,13 +55,10 @@ struct ScaleResult {
   std::vector<NodeCost> node_costs;  // by number of nodes, the fleet's own last
   std::vector<Sessions> by_nodes;    // as many clients of more and more nodes
   std::vector<Sessions> by_clients;  // more and more clients of as many nodes
-  EpochNews news;                    // from a register that answers at once
-  std::vector<EpochNews> watched;    // … that tells of each write, by number of confirmations
-  std::vector<uint64_t> confirmations;
+  EpochNews news;
   RecordCost records;
-  double held_page_bytes = 0;          // of one page in an answer about holdings
-  std::vector<RegisterCost> etcd;      // by number of nodes, if there was one
-  std::optional<EpochNews> busy_news;  // from a register as fast as that etcd
+  double held_page_bytes = 0;      // of one page in an answer about holdings
+  std::vector<RegisterCost> etcd;  // by number of nodes, if there was one
 };
 
 inline constexpr uint64_t kKeysPerNode = 1'000'000;
@@ -87,9 +84,8 @@ struct ScaleOutlook {
   double session_bytes = 0;   // both ends
   double node_staging_bytes = 0;
   // The register.
-  double register_reads_per_s = 0;
-  double register_bytes_per_s = 0;
-  double register_etcds = 0;  // as fast as the measured one; 0: none was
+  double register_reads_per_s = 0;  // by nodes, which find nothing new
+  double register_etcds = 0;        // as fast as the measured one; 0: none was
   // Repair, by loss.
   struct Repair {
     uint64_t lost = 0;

@@ -7,7 +7,7 @@ namespace {
 
 constexpr double kWalkSlots = 1024;  // node/fleet/fleet_member.cc: of one answer about holdings
 constexpr double kLocationBytes = 2 * 32;  // pagetable/location_cache.h: a page has two entries
-constexpr double kReadsPerView = 4;        // tier/link/fleet_link.cc and node/fleet/node_epoch.cc
+constexpr double kReadsPerView = 4;        // node/fleet/node_epoch.cc
 
 // Cost of one more of something, by the first and the last of several measurements.
 double slope(double first, double last, double more) {
@@ -73,11 +73,9 @@ ScaleOutlook scale_outlook(const ScaleOptions& options, const ScaleResult& resul
       (nodes - 1) * slope(few.renewals_per_node_and_s, many.renewals_per_node_and_s,
                           static_cast<double>(many.nodes - few.nodes));
 
-  outlook.register_reads_per_s = (clients + nodes) * kReadsPerView / view_s;
-  outlook.register_bytes_per_s =
-      outlook.register_reads_per_s * static_cast<double>(result.records.read_bytes);
+  outlook.register_reads_per_s = nodes * kReadsPerView / view_s;
   if (!result.etcd.empty()) {
-    outlook.register_etcds = outlook.register_reads_per_s / result.etcd.back().reads_per_s;
+    outlook.register_etcds = outlook.register_reads_per_s / result.etcd.back().unchanged.per_s;
   }
   for (const Loss& loss : result.placement.losses) {
     outlook.repairs.push_back(repair_of(options, result.placement, loss));

@@ -27,7 +27,8 @@ json::object evenness_json(const Evenness& even) {
 json::object news_json(const EpochNews& news) {
   return {{"clients", news.clients}, {"median_ns", news.median_ns},
           {"last_ns", news.last_ns}, {"reads_before", news.reads_before},
-          {"reads", news.reads},     {"served_before", news.served}};
+          {"reads", news.reads},     {"node_reads_before", news.node_reads_before},
+          {"served", news.served}};
 }
 
 json::object sessions_json(const Sessions& sessions) {
@@ -50,12 +51,15 @@ json::object cost_json(const NodeCost& cost) {
           {"client_heap_bytes", cost.client_heap_bytes}};
 }
 
+json::object reads_json(const RegisterReads& reads) {
+  return {{"reads", reads.reads}, {"per_s", reads.per_s}, {"client_cpu_ns", reads.client_cpu_ns}};
+}
+
 json::object etcd_json(const RegisterCost& cost) {
   return {{"nodes", cost.nodes},
           {"readers", cost.readers},
-          {"reads", cost.reads},
-          {"reads_per_s", cost.reads_per_s},
-          {"client_cpu_ns", cost.client_cpu_ns}};
+          {"whole", reads_json(cost.whole)},
+          {"unchanged", reads_json(cost.unchanged)}};
 }
 
 json::object repair_json(const ScaleOutlook::Repair& repair) {
@@ -139,27 +143,21 @@ std::string time_text(uint64_t ns) {
   return ns == kNever ? "never" : fmt::format("{:.1f}", ms(ns));
 }
 
-std::string news_row(const std::string& what, const EpochNews& news) {
-  return fmt::format("{:<44}{:>9}{:>12}{:>12}{:>14}{:>14}{:>12.3f}\n", what, news.clients,
-                     time_text(news.median_ns), time_text(news.last_ns), news.reads_before,
-                     news.reads, news.served);
-}
-
 std::string news_table(const ScaleResult& result) {
-  std::string table =
-      fmt::format("\n{:<44}{:>9}{:>12}{:>12}{:>14}{:>14}{:>12}\n", "a new epoch, virtual time",
-                  "clients", "half, ms", "all, ms", "reads in V", "in the next", "served");
-  table += news_row("polled, from a register without limits", result.news);
-  for (size_t i = 0; i < result.watched.size(); ++i) {
-    table += news_row(fmt::format("watched, {} members confirm", result.confirmations[i]),
-                      result.watched[i]);
-  }
-  if (result.busy_news) table += news_row("polled, from one etcd as measured", *result.busy_news);
+  const EpochNews& news = result.news;
+  std::string table = fmt::format(
+      "\na new epoch, virtual time: half of {} clients know it after {} ms, all after {} ms; "
+      "{:.4f} "
+      "of them had valid views all the time\n"
+      "reads of the register in a view_lease: {} and then {} by clients, {} by nodes\n",
+      news.clients, time_text(news.median_ns), time_text(news.last_ns), news.served,
+      news.reads_before, news.reads, news.node_reads_before);
   for (const RegisterCost& cost : result.etcd) {
     table += fmt::format(
-        "etcd, {} nodes' records: {:.0f} reads/s by {} readers, {:.2f} ms of a "
-        "reader's processor each\n",
-        cost.nodes, cost.reads_per_s, cost.readers, ms(cost.client_cpu_ns));
+        "etcd, {} nodes' records: {:.0f} reads/s of all by {} readers, {:.2f} ms of a reader's "
+        "processor each; {:.0f} reads/s that find nothing new, {:.2f} ms\n",
+        cost.nodes, cost.whole.per_s, cost.readers, ms(cost.whole.client_cpu_ns),
+        cost.unchanged.per_s, ms(cost.unchanged.client_cpu_ns));
   }
   return table;
 }
@@ -175,16 +173,15 @@ std::string outlook_table(const ScaleReport& report, const ScaleOutlook& outlook
       "{:.1f} GiB of staging by default\n"
       "a node: {:.0f} renewals/s of resting clients and members; {:.2f} GiB of heap, both ends; "
       "{:.0f} GiB of staging by default\n"
-      "the register: {:.0f} reads/s, {:.2f} GiB/s; epoch {} bytes, a read {} bytes; "
+      "the register: {:.0f} reads/s by nodes; epoch {} bytes, a read of all {} bytes; "
       "a node looks for {:.0f} ms at who is silent",
       options.nodes, options.clients, options.pages, format_bytes(options.page_bytes),
       options.replicas, outlook.enter_s, outlook.pages_per_node, outlook.walk_s,
       outlook.holdings_requests, outlook.told_bytes / kGiBs, outlook.client_heap_bytes / (1 << 20),
       outlook.location_bytes / kGiBs, outlook.staging_bytes / kGiBs, outlook.renewals_per_s,
       outlook.session_bytes / kGiBs, outlook.node_staging_bytes / kGiBs,
-      outlook.register_reads_per_s, outlook.register_bytes_per_s / kGiBs,
-      report.result.records.epoch_bytes, report.result.records.read_bytes,
-      ms(report.result.records.find_all_ns));
+      outlook.register_reads_per_s, report.result.records.epoch_bytes,
+      report.result.records.read_bytes, ms(report.result.records.find_all_ns));
   if (outlook.register_etcds > 0) {
     table += fmt::format("; {:.0f} x the etcd that was measured", outlook.register_etcds);
   }
@@ -228,16 +225,11 @@ json::object scale_json(const ScaleReport& report) {
                {"sessions_by_nodes", array_json(result.by_nodes, sessions_json)},
                {"sessions_by_clients", array_json(result.by_clients, sessions_json)},
                {"news", news_json(result.news)},
-               {"news_watched", array_json(result.watched, news_json)},
-               {"news_confirmations",
-                json::array(result.confirmations.begin(), result.confirmations.end())},
                {"epoch_record_bytes", result.records.epoch_bytes},
                {"register_read_bytes", result.records.read_bytes},
                {"find_all_ns", result.records.find_all_ns},
                {"held_page_bytes", result.held_page_bytes},
-               {"etcd", array_json(result.etcd, etcd_json)},
-               {"news_from_etcd", result.busy_news ? json::value(news_json(*result.busy_news))
-                                                   : json::value(nullptr)}}},
+               {"etcd", array_json(result.etcd, etcd_json)}}},
           {"extrapolated", outlook_json(scale_outlook(options, result))}};
 }
 

@@ -220,7 +220,21 @@ void FleetMember::handle(ClientId client, Request request, std::function<void(Re
     if (holdings->epoch.number > epoch_.epoch().number) epoch_.look();
     return done(answer(client, *holdings));
   }
+  if (auto* epoch = std::get_if<EpochRequest>(&request)) return done(answer(*epoch));
   done(answer(std::get<ReportRequest>(request)));
+}
+
+EpochReply FleetMember::answer(const EpochRequest& /*request*/) const {
+  EpochReply reply;
+  const auto age_ns = epoch_.view_age_ns(runtime_.clock().now_ns());
+  if (!age_ns) return reply;
+  const Epoch& epoch = epoch_.epoch();
+  reply = {epoch_.tag(), *age_ns, epoch.replicas, epoch.seed, epoch.page_bytes, {}};
+  for (const Member& member : epoch.members) {
+    reply.members.push_back({member.node, member.incarnation, member.leaving,
+                             fleet_.address_of ? fleet_.address_of(member.node) : ""});
+  }
+  return reply;
 }
 
 Reply FleetMember::answer(ClientId client, const HoldingsRequest& request) {

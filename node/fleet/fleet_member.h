@@ -55,7 +55,7 @@ class FleetMember {
   std::optional<Refusal> check(const HelloRequest& hello) const;
   // That was accepted.
   void greeted(ClientId client, const HelloRequest& hello);
-  // Replicate, Holdings and Report.
+  // Replicate, Holdings, Report and Epoch.
   void handle(ClientId client, Request request, std::function<void(Reply)> done);
   void disconnected(ClientId client);
   // Damaged pages that this node has found in its own pool, and dropped.
@@ -76,6 +76,7 @@ class FleetMember {
   MemberLink* peer(NodeId node) const;
   Reply answer(ClientId client, const HoldingsRequest& request);
   Reply answer(const ReportRequest& request);
+  EpochReply answer(const EpochRequest& request) const;
   bool may_be_stale(const PageKey& key);
 
   struct KnownPeer {

@@ -44,6 +44,7 @@ TEST(CodecBytes, OfRequests) {
             "0000000000000018062007280110011808");
   EXPECT_EQ(request(HoldingsRequest{{1, 2}, {{3, 4}}, 5}),
             "08015a230a0b080111020000000000000012120903000000000000001104000000000000001805");
+  EXPECT_EQ(request(EpochRequest{}), "@@");
   EXPECT_EQ(request(ReportRequest{{{1, 2}}}), "080162140a12090100000000000000110200000000000000");
 }
 
@@ -64,6 +65,7 @@ TEST(CodecBytes, OfReplies) {
   EXPECT_EQ(reply(RemoveReply{1}), "080132020801");
   EXPECT_EQ(reply(RenewReply{1}), "08013a09090100000000000000");
   EXPECT_EQ(reply(RenewReply{1, {2, 3}, 4}), "@@");
+  EXPECT_EQ(reply(EpochReply{{1, 2}, 3, 4, 5, 6, {{7, 8, true, "a"}}}), "@@");
   EXPECT_EQ(reply(OpenPushReply{1}), "08014a020801");
   EXPECT_EQ(reply(PushReply{{Code::kOk, Code::kNotFound}}), "080152040a020002");
   EXPECT_EQ(reply(ReplicateReply{{Code::kOtherEpoch}}), "08015a030a010b");

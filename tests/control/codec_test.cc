@@ -218,6 +218,20 @@ TEST(Codec, Renew) {
   const RenewRequest renewal = round_trip(RenewRequest{UINT64_MAX, numbered_verdicts(0)});
   EXPECT_EQ(renewal.incarnation, UINT64_MAX);
   expect_numbered(renewal.verdicts, 0);
+  round_trip(EpochRequest{});
+  const EpochReply epoch = round_trip(EpochReply{
+      {1, UINT64_MAX - 1}, 2, 3, UINT64_MAX - 4, 5, {{UINT64_MAX - 6, 7, true, "host:1"}, {8, 9}}});
+  EXPECT_EQ(epoch.view, (EpochTag{1, UINT64_MAX - 1}));
+  EXPECT_EQ(epoch.view_age_ns, 2u);
+  EXPECT_EQ(epoch.replicas, 3u);
+  EXPECT_EQ(epoch.seed, UINT64_MAX - 4);
+  EXPECT_EQ(epoch.page_bytes, 5u);
+  ASSERT_EQ(epoch.members.size(), 2u);
+  EXPECT_EQ(epoch.members[0].node, UINT64_MAX - 6);
+  EXPECT_EQ(epoch.members[0].incarnation, 7u);
+  EXPECT_TRUE(epoch.members[0].leaving);
+  EXPECT_EQ(epoch.members[0].address, "host:1");
+  EXPECT_FALSE(epoch.members[1].leaving);
   const RenewReply renewed = round_trip(RenewReply{UINT64_MAX - 1, {3, UINT64_MAX - 4}, 5});
   EXPECT_EQ(renewed.incarnation, UINT64_MAX - 1);
   EXPECT_EQ(renewed.epoch, (EpochTag{3, UINT64_MAX - 4}));

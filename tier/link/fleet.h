@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "control/link.h"
 #include "pagetable/epoch.h"
@@ -27,6 +28,11 @@ struct Fleet {
   // The dialer of a member; it outlives who is told. Called on the runtime, also for nodes that
   // join later.
   std::function<ControlDialer&(NodeId)> dialer;
+
+  // With a register whose nodes move, both on the runtime: where a member was last known to be
+  // (empty: nobody knows), and what a node has told of that. Both may be empty.
+  std::function<std::string(NodeId)> address_of;
+  std::function<void(NodeId, const std::string&)> heard_of;
 
   // A node's, with a register; it outlives the node. Null: a client's, or that of a node which
   // joins at once, as in most simulations.

@@ -26,6 +26,14 @@ Epoch epoch_of_one() {
   return epoch;
 }
 
+Epoch epoch_of(const EpochReply& told) {
+  Epoch epoch{told.view.number, told.replicas, told.seed, told.page_bytes, {}};
+  for (const EpochMember& member : told.members) {
+    epoch.members.push_back({member.node, member.incarnation, member.leaving});
+  }
+  return epoch;
+}
+
 }  // namespace
 
 EpochLease::EpochLease(Epoch of)
@@ -65,12 +73,7 @@ Result<void> FleetLink::connect() {
     runtime_.after(0, [weak = weak_from_this()] {
       const auto self = weak.lock();
       if (self == nullptr) return;
-      if (self->has_register()) {
-        self->watching_ = self->fleet_.epochs->when_changed([weak] {
-          if (const auto still = weak.lock()) still->look_again();
-        });
-        return self->watch_register();
-      }
+      if (self->has_register()) return self->watch_register();
       self->enter(self->fleet_.list, kNever);
     });
   }
@@ -244,8 +247,8 @@ std::shared_ptr<NodeSession> FleetLink::make_link(const Member& member, uint64_t
     terms.page_bytes = page_bytes;
     terms.fixed = !has_register();
     if (has_register()) {
-      terms.told = [weak = weak_from_this()](const ToldView& view) {
-        if (const auto self = weak.lock()) self->told(view);
+      terms.told = [weak = weak_from_this(), node = member.node](const ToldView& view) {
+        if (const auto self = weak.lock()) self->told(node, view);
       };
     }
     terms.epoch = [weak = weak_from_this()] {
@@ -302,16 +305,62 @@ void FleetLink::read_register() {
   });
 }
 
-// A node answers after the client asked: counted back from the asking by as much as the node's view
-// had aged, a lease begins no later than the node's read was sent (protocol rule 12).
-void FleetLink::told(const ToldView& told) {
+void FleetLink::told(NodeId node, const ToldView& told) {
   const auto current = view();
   if (current == nullptr || told.age_ns >= fleet_.view_ns) return;
-  if (told.epoch.number > current->epoch.number) return read_register();
-  if (told.epoch != current->tag) return;
-  const uint64_t age_ns =
-      enforced(Guard::kViewAge) ? told.age_ns + told.age_ns / kDriftFraction : 0;
-  extend(*current, told.sent_ns + fleet_.view_ns - age_ns, told.gap);
+  if (told.epoch == current->tag) {
+    return extend(*current, told_until_ns(told.sent_ns, told.age_ns), told.gap);
+  }
+  if (told.epoch.number <= current->epoch.number) return;
+  for (const auto& link : links()) {
+    if (link->peer() == node) return ask_node(*link);
+  }
+}
+
+void FleetLink::ask_node(NodeSession& node) {
+  const auto reached = node.view();
+  if (reached == nullptr) return read_register();
+  {
+    const std::lock_guard lock(mutex_);
+    if (stopped_ || reading_ == kMostReading) return;
+    ++reading_;
+  }
+  const uint64_t sent_ns = runtime_.clock().now_ns();
+  reached->link->call(EpochRequest{}, [weak = weak_from_this(), sent_ns,
+                                       gap = ClockGap::of(runtime_)](const Result<Reply>& reply) {
+    if (const auto self = weak.lock()) self->answered(sent_ns, gap, reply);
+  });
+}
+
+// Where the node knows no more, the register does.
+void FleetLink::answered(uint64_t sent_ns, const ClockGap& gap, const Result<Reply>& reply) {
+  {
+    const std::lock_guard lock(mutex_);
+    --reading_;
+    if (stopped_) return;
+  }
+  const auto* told = reply ? std::get_if<EpochReply>(&*reply) : nullptr;
+  if (told == nullptr || told->view.number == 0 || told->view_age_ns >= fleet_.view_ns) {
+    return read_register();
+  }
+  const Epoch epoch = epoch_of(*told);
+  if (!validate(epoch) || epoch.identity() != told->view.identity) return read_register();
+  if (ClockGap::held_ns(runtime_, gap, fleet_.view_ns) > 0) return read_register();
+  if (epoch.number <= view()->epoch.number) return;
+  bool all_addresses = true;
+  for (const EpochMember& member : told->members) {
+    if (!member.address.empty() && fleet_.heard_of) fleet_.heard_of(member.node, member.address);
+    all_addresses = all_addresses && !member.address.empty();
+  }
+  enter(epoch, told_until_ns(sent_ns, told->view_age_ns), gap);
+  if (fleet_.heard_of && !all_addresses) read_register();
+}
+
+// A node answers after the client asked: counted back from the asking by as much as the node's view
+// had aged, a lease begins no later than the node's read was sent (protocol rule 12).
+uint64_t FleetLink::told_until_ns(uint64_t sent_ns, uint64_t age_ns) const {
+  const uint64_t aged_ns = enforced(Guard::kViewAge) ? age_ns + age_ns / kDriftFraction : 0;
+  return sent_ns + fleet_.view_ns - aged_ns;
 }
 
 void FleetLink::extend(EpochLease& lease, uint64_t until_ns, const ClockGap& gap) {

@@ -42,8 +42,9 @@ struct EpochLease {
 
 // A client's connection to its nodes: a link to each member, and the epoch. A list never ends. With
 // a register, a view of the epoch lasts `view_lease` from the sending of a read of the register.
-// The nodes read it, and tell of their views as they renew their own leases; the client reads it
-// itself to learn an epoch, and where no node has told of one for most of a lease. The link of a
+// The nodes read it: they tell of their views with the answers to renewals, and of a new epoch when
+// they are asked. The client reads it itself for its first epoch, and where no node has told of a
+// view for most of a lease. The link of a
 // member that has left ends with the last view that named it; a member that comes back later has a
 // new one. Thread-safe.
 class FleetLink : public std::enable_shared_from_this<FleetLink> {
@@ -65,8 +66,8 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   bool has_register() const { return fleet_.epochs != nullptr; }
   uint64_t view_ns() const { return fleet_.view_ns; }
 
-  // Reads the register now: a node is in another epoch. On the runtime.
-  void look_again() { read_register(); }
+  // This node has refused a message: it is in another epoch. Asks it which. On the runtime.
+  void look_again(NodeSession& node) { ask_node(node); }
 
   // Memory that nodes of this host may read in place; 0: the fabric cannot share it, and nothing
   // ends.
@@ -99,7 +100,10 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   bool runs_out() const;
   bool end_if_held();
   void read_register();
-  void told(const ToldView& view);
+  void ask_node(NodeSession& node);
+  void told(NodeId node, const ToldView& view);
+  void answered(uint64_t sent_ns, const ClockGap& gap, const Result<Reply>& reply);
+  uint64_t told_until_ns(uint64_t sent_ns, uint64_t age_ns) const;
   void extend(EpochLease& lease, uint64_t until_ns, const ClockGap& gap);
   void learned(uint64_t sent_ns, const ClockGap& gap, const Result<RegisteredEpoch>& read);
   bool any_node() const;
@@ -120,9 +124,8 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   std::map<NodeId, KnownLink> links_;
   std::shared_ptr<EpochLease> view_;
   std::optional<Error> register_error_;
-  uint64_t learned_ns_ = 0;         // the epoch
-  uint64_t reading_ = 0;            // reads that have not been answered
-  std::shared_ptr<void> watching_;  // the register; on the runtime
+  uint64_t learned_ns_ = 0;  // the epoch
+  uint64_t reading_ = 0;     // reads and questions that have not been answered
   bool told_of_going_back_ = false;
   bool stopped_ = false;
 

@@ -46,7 +46,7 @@ struct HelloExpectations {
   // Membership is a list: the member must have the same one. With a register it may be ahead, or
   // behind, and a member is known by its incarnation alone.
   bool fixed = true;
-  // The node has told of its view, and this machine was not held since it was asked; called on the
+  // The peer has told of its view, and this machine was not held since it was asked; called on the
   // runtime. May be empty.
   std::function<void(const ToldView&)> told;
 };

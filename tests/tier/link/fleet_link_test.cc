@@ -50,7 +50,9 @@ class OneNode final : public ControlDialer {
   bool answers = true;
   uint64_t dials = 0;
   EpochTag membership;
-  EpochTag view;  // that it tells of
+  EpochTag view;     // that it tells of with renewals
+  EpochReply epoch;  // that it answers with
+  uint64_t asked = 0;
   uint64_t view_age_ns = 0;
   uint64_t lease_ns = kSecond;
 
@@ -58,9 +60,9 @@ class OneNode final : public ControlDialer {
   struct Link final : ControlLink {
     explicit Link(OneNode& of) : node(of) {}
     void call(Request request, ReplyCallback done) override {
-      const bool is_hello = std::holds_alternative<HelloRequest>(request);
-      node.runtime_.after(
-          0, [&at = node, is_hello, done = std::move(done)] { done(at.answer(is_hello)); });
+      node.runtime_.after(0, [&at = node, kind = request.index(), done = std::move(done)] {
+        done(at.answer(kind));
+      });
     }
     void close() override {}
     const Peer& peer() const override { return nowhere; }
@@ -68,9 +70,18 @@ class OneNode final : public ControlDialer {
     const Peer nowhere;
   };
 
-  Result<Reply> answer(bool is_hello) {
+  template <typename Kind>
+  static bool is(size_t kind) {
+    return Request(Kind{}).index() == kind;
+  }
+
+  Result<Reply> answer(size_t kind) {
     if (!answers) return fail(Code::kUnavailable, "gone");
-    if (!is_hello) return Reply(RenewReply{1000 + node_, view, view_age_ns});
+    if (is<RenewRequest>(kind)) return Reply(RenewReply{1000 + node_, view, view_age_ns});
+    if (is<EpochRequest>(kind)) {
+      ++asked;
+      return Reply(epoch);
+    }
     HelloReply hello;
     hello.epoch = 1;
     hello.incarnation = 1000 + node_;
@@ -119,6 +130,7 @@ class FleetLinks : public testing::Test {
     fleet.epochs = registered ? &register_ : nullptr;
     fleet.view_ns = registered ? kViewNs : 0;
     fleet.dialer = [this](NodeId id) -> ControlDialer& { return node(id); };
+    fleet.heard_of = [this](NodeId id, const std::string& address) { heard_[id] = address; };
     ClientOptions options;
     options.staging_bytes = 0;
     link_ = std::make_shared<FleetLink>(options, fabric_.runtime(), fabric_, fleet);
@@ -137,6 +149,7 @@ class FleetLinks : public testing::Test {
   sim::World world_{1};
   sim::SimFabric fabric_{world_, {}};
   std::map<NodeId, std::unique_ptr<OneNode>> nodes_;
+  std::map<NodeId, std::string> heard_;  // addresses
   ToldRegister register_{fabric_.runtime()};
   std::shared_ptr<FleetLink> link_;
 };
@@ -178,21 +191,6 @@ TEST_F(FleetLinks, LinkLastsAsLongAsAViewThatNamesItsMember) {
   EXPECT_EQ(link_to(2), nullptr);
   EXPECT_EQ(left->view(), nullptr);
   left->stop();  // once more does nothing
-}
-
-TEST_F(FleetLinks, MemberThatComesBackBeforeItsLinkEndsKeepsIt) {
-  enter(1, {1, 2});
-  join();
-  const auto first = link_to(2);
-  enter(2, {1});
-  while (link_->view()->epoch.number != 2) run_for(kMillisecond);
-  enter(3, {1, 2});
-  link_->look_again();
-  run_for(10 * kMicrosecond);
-  ASSERT_EQ(link_->view()->epoch.number, 3u);
-  run_for(10 * kViewNs);
-  EXPECT_EQ(link_to(2), first);
-  EXPECT_NE(first->view(), nullptr);
 }
 
 TEST_F(FleetLinks, MemberThatComesBackLaterHasANewLink) {
@@ -290,17 +288,134 @@ TEST_F(ToldViews, NoneThatHasEndedCounts) {
   EXPECT_FALSE(is_valid());
 }
 
-TEST_F(ToldViews, OneOfALaterEpochLeadsToTheRegister) {
-  node(1).view = tag(1, {1, 2});
+// A new epoch, of which a node tells.
+class ToldEpochs : public ToldViews {
+ protected:
+  ToldEpochs() {
+    node(1).view = tag(1, {1, 2});
+    node(3).lease_ns = 2 * kRenewalNs;
+  }
+  // Node 1 is in this epoch from now on.
+  void tell(uint64_t number, const std::vector<NodeId>& nodes) {
+    const Epoch next = epoch(number, nodes);
+    node(1).view = tag(number, nodes);
+    node(1).epoch = {node(1).view, kMillisecond, next.replicas, next.seed, next.page_bytes, {}};
+    for (const Member& member : next.members) {
+      node(1).epoch.members.push_back(
+          {member.node, member.incarnation, member.leaving, "host:" + std::to_string(member.node)});
+    }
+  }
+  uint64_t number() const { return link_->view()->epoch.number; }
+};
+
+TEST_F(ToldEpochs, ComesFromTheNodeAndNotFromTheRegister) {
   join();
   run_for(4 * kViewNs);
-  enter(2, {1});
+  enter(2, {1, 3});
+  const uint64_t reads = register_.reads;
   run_for(4 * kViewNs);
-  ASSERT_EQ(link_->view()->epoch.number, 1u) << "nobody has told";
-  node(1).view = tag(2, {1});
+  ASSERT_EQ(number(), 1u) << "nobody has told";
+  tell(2, {1, 3});
   run_for(kRenewalNs + kMillisecond);
-  EXPECT_EQ(link_->view()->epoch.number, 2u);
+  EXPECT_EQ(link_->view()->epoch, epoch(2, {1, 3}));
+  EXPECT_EQ(heard_, (std::map<NodeId, std::string>{{1, "host:1"}, {3, "host:3"}}));
+  run_for(10 * kViewNs);
   EXPECT_TRUE(is_valid());
+  EXPECT_NE(link_to(3)->view(), nullptr);
+  EXPECT_EQ(register_.reads, reads);
+  EXPECT_EQ(node(1).asked, 1u);
+}
+
+TEST_F(ToldEpochs, LastsAsLongAsTheViewOfTheNodeThatTold) {
+  constexpr uint64_t kAgeNs = 64 * kMillisecond;
+  join();
+  run_for(kViewNs);
+  register_.answers = false;
+  tell(2, {1, 3});
+  node(1).epoch.view_age_ns = node(1).view_age_ns = kAgeNs;
+  while (number() == 1) run_for(10 * kMicrosecond);
+  EXPECT_LE(lasts_ns(), kViewNs - kAgeNs - kAgeNs / 64);
+}
+
+TEST_F(ToldEpochs, OneThatIsNotWhatItsIdentitySaysLeadsToTheRegister) {
+  join();
+  enter(2, {1, 3});
+  tell(2, {1, 3});
+  node(1).epoch.members[1].incarnation = 5;
+  run_for(kRenewalNs + kMillisecond);
+  EXPECT_EQ(link_->view()->epoch, epoch(2, {1, 3}));
+}
+
+TEST_F(ToldEpochs, OneThatCannotBeLeadsToTheRegister) {
+  join();
+  enter(2, {1, 3});
+  tell(2, {1, 1});
+  run_for(kRenewalNs + kMillisecond);
+  EXPECT_EQ(link_->view()->epoch, epoch(2, {1, 3}));
+}
+
+TEST_F(ToldEpochs, NodeWhoseViewHasEndedMeanwhileLeadsToTheRegister) {
+  for (const uint64_t age_ns : {uint64_t{0}, kViewNs, UINT64_MAX}) {
+    const uint64_t next = register_.now.epoch.number + 1;
+    if (next == 2) join();
+    tell(next, {1, 3});
+    node(1).epoch.view_age_ns = age_ns;
+    if (age_ns == 0) node(1).epoch.view = {};
+    enter(next, {1, 3});
+    run_for(kRenewalNs + kMillisecond);
+    EXPECT_EQ(number(), next) << age_ns;
+  }
+}
+
+TEST_F(ToldEpochs, MemberWithoutAnAddressIsLookedUpInTheRegister) {
+  join();
+  run_for(kViewNs);
+  const uint64_t reads = register_.reads;
+  enter(2, {1, 3});
+  tell(2, {1, 3});
+  node(1).epoch.members[1].address = "";
+  run_for(kRenewalNs + kMillisecond);
+  EXPECT_EQ(number(), 2u);
+  EXPECT_EQ(register_.reads, reads + 1);
+  EXPECT_EQ(heard_, (std::map<NodeId, std::string>{{1, "host:1"}}));
+}
+
+TEST_F(ToldEpochs, OneOfBeforeChangesNothing) {
+  join();
+  enter(3, {1, 2});
+  tell(4, {1, 2});
+  node(1).epoch.view.number = 2;  // it answers later than another has
+  run_for(4 * kViewNs);
+  EXPECT_LE(number(), 3u);
+  tell(3, {1, 2});
+  run_for(4 * kViewNs);
+  EXPECT_EQ(number(), 3u);
+  tell(2, {1, 2, 3});
+  run_for(4 * kViewNs);
+  EXPECT_EQ(link_->view()->epoch, epoch(3, {1, 2}));
+}
+
+TEST_F(ToldEpochs, MemberThatComesBackBeforeItsLinkEndsKeepsIt) {
+  join();
+  const auto first = link_to(2);
+  tell(2, {1});
+  while (number() != 2) run_for(kMillisecond);
+  tell(3, {1, 2});
+  while (number() != 3) run_for(kMillisecond);
+  run_for(10 * kViewNs);
+  EXPECT_EQ(link_to(2), first);
+  EXPECT_NE(first->view(), nullptr);
+}
+
+// A message that a node refused says that it is in another epoch.
+TEST_F(ToldEpochs, NodeThatRefusedIsAsked) {
+  join();
+  tell(2, {1, 3});
+  node(1).view = {};
+  link_->look_again(*link_to(1));
+  run_for(kMillisecond);
+  EXPECT_EQ(number(), 2u);
+  EXPECT_EQ(node(1).asked, 1u);
 }
 
 // A rack of them, say.
