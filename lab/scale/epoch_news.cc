@@ -84,14 +84,14 @@ class Crowd {
       if (!clients_[client]->reachable()) served[client] = false;
     }
   }
-  uint64_t reads_of_clients() const {
+  uint64_t reads_of_clients() {
     uint64_t reads = 0;
     for (uint64_t client = 0; client < options_.clients; ++client) {
       reads += cluster_.epochs()->reads(cluster_.client_host(client));
     }
     return reads;
   }
-  uint64_t reads_of_nodes() const {
+  uint64_t reads_of_nodes() {
     uint64_t reads = 0;
     for (uint64_t node = 0; node < options_.nodes; ++node) {
       reads += cluster_.epochs()->reads(cluster_.node_host(node));

@@ -300,6 +300,46 @@ TEST(FleetRegister, PageThatWaitsForAnotherIsNotAcknowledgedUnderAnEndedView) {
   EXPECT_NE(results[1].code, Code::kOk);
 }
 
+// Protocol rule 12: its own view, and how long ago it sent the read that this comes from.
+TEST(FleetRegister, TellsClientsOfItsEpochAndOfTheAgeOfItsView) {
+  SimClusterOptions options = registered_nodes(3);
+  options.epochs.detect_ns = 2 * kSecond;
+  SimCluster cluster(13, options);
+  RawClient client(cluster);
+  settle(cluster, client);
+  const auto read_ns = [&cluster] { return cluster.epochs()->last_read_ns(cluster.node_host(0)); };
+  for (int i = 0; i < 20; ++i) {
+    const uint64_t before_ns = read_ns();
+    const auto asked_ns = cluster.now_ns();
+    const auto renewed = client.ask<RenewReply>(0, RenewRequest{});
+    const uint64_t newest_ns = std::max(before_ns, read_ns());
+    EXPECT_EQ(renewed.epoch, client.tag());
+    // It answered between the asking and now, and has read at most once meanwhile.
+    EXPECT_GE(renewed.view_age_ns + newest_ns, asked_ns);
+    EXPECT_LE(renewed.view_age_ns + before_ns, cluster.now_ns());
+    const auto told = client.ask<EpochReply>(0, EpochRequest{});
+    const Epoch& now = cluster.epochs()->current().epoch;
+    EXPECT_EQ(told.view, client.tag());
+    EXPECT_LE(told.view_age_ns + newest_ns, cluster.now_ns());
+    EXPECT_EQ(told.replicas, now.replicas);
+    EXPECT_EQ(told.seed, now.seed);
+    EXPECT_EQ(told.page_bytes, now.page_bytes);
+    ASSERT_EQ(told.members.size(), now.members.size());
+    for (size_t place = 0; place < now.members.size(); ++place) {
+      EXPECT_EQ(told.members[place].node, now.members[place].node);
+      EXPECT_EQ(told.members[place].incarnation, now.members[place].incarnation);
+      EXPECT_FALSE(told.members[place].leaving);
+    }
+    client.run_for(kView / 7);
+  }
+  cluster.part(cluster.node_host(0), cluster.register_host());
+  client.run_for(2 * kView);
+  EXPECT_EQ(client.ask<RenewReply>(0, RenewRequest{}).epoch.number, 0u);
+  const auto untold = client.ask<EpochReply>(0, EpochRequest{});
+  EXPECT_EQ(untold.view.number, 0u);
+  EXPECT_TRUE(untold.members.empty());
+}
+
 TEST(FleetRegister, PutOfAnotherEpochIsRefusedWithTheNodesOwn) {
   SimCluster cluster(11, registered_nodes());
   RawClient client(cluster);
