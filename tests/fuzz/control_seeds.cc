@@ -64,7 +64,8 @@ bool write_all(const std::string& folder) {
          write(folder, "request_holdings", 0, request(holdings)) &&
          write(folder, "request_report", 0, request(ReportRequest{{{1, 2}}})) &&
          write(folder, "reply_replicate", 1, reply(ReplicateReply{{Code::kOk, Code::kAborted}})) &&
-         write(folder, "reply_holdings", 1, reply(HoldingsReply{{{{1, 2}, 3, 4, 5, true}}, 8, true})) &&
+         write(folder, "reply_holdings", 1,
+               reply(HoldingsReply{{{{1, 2}, 3, 4, 5, true}}, 8, true})) &&
          write(folder, "reply_report", 1, reply(ReportReply{1, 13})) &&
          write(folder, "reply_open_push", 1, reply(OpenPushReply{7})) &&
          write(folder, "reply_push", 1, reply(PushReply{{Code::kOk, Code::kNotFound}})) &&

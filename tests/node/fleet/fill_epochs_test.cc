@@ -138,5 +138,49 @@ TEST_F(NextEpoch, MemberThatIsWholeIsNotToldAgainOfWhatItHeld) {
   EXPECT_TRUE(client_.holds(1, number, 2)) << "who reads there reports it";
 }
 
+// The same epoch goes on; the put may be one of many that the link has lost.
+TEST_F(NextEpoch, MemberWhoseLinkIsNewIsToldOfEverything) {
+  end_node_3();
+  const uint64_t number = client_.number_with({0, 1});
+  ASSERT_EQ(client_.put(number, 1).code, Code::kOk);
+  fail(FaultKind::kFailed);
+  EXPECT_EQ(client_.put(number, 2, 10 * kMillisecond).code, Code::kTimeout);
+  client_.run_for(4 * kSecond);
+  fail_no_more();
+  client_.run_for(4 * kSecond);
+  ASSERT_TRUE(client_.holds(1, number, 1));
+  const uint64_t epoch = client_.tag().number;
+  cluster_.part(cluster_.node_host(0), cluster_.node_host(1));
+  client_.run_for(100 * kMillisecond);
+  cluster_.heal_all();
+  EXPECT_TRUE(client_.wait_for([&] { return client_.holds(1, number, 2); }));
+  EXPECT_EQ(client_.tag().number, epoch);
+}
+
+// Two members look for 49 ms each, at 4,096 slots a millisecond.
+TEST(LongWalk, IsAskedAboutNowAndThen) {
+  constexpr uint64_t kSlots = 200'000;
+  SimClusterOptions options;
+  options.nodes = 3;
+  options.replicas = 2;
+  options.node.page_bytes = 256;
+  options.node.pool_bytes = kSlots * (256 + sizeof(PageHeader));
+  SimCluster cluster(1, options);
+  RawClient client(cluster);
+  client.run_for(kSecond);
+  const uint64_t numbers[] = {client.number_with({0, 1}), client.number_with({2, 1})};
+  for (const uint64_t number : numbers) ASSERT_EQ(client.put(number, 1).code, Code::kOk);
+  cluster.end_node(NodeEnd::kPowerLost, 1);
+  client.run_for(50 * kMillisecond);
+  cluster.start_node(1);
+  ASSERT_TRUE(client.wait_for([&] { return client.status(1).fleet.filled == 2; }));
+  const uint64_t began_ns = cluster.now_ns();
+  const uint64_t before = cluster.control_messages();
+  EXPECT_GT(client.status(1).fleet.to_fill, 0u) << "the members still look";
+  ASSERT_TRUE(client.wait_for([&] { return client.status(1).fleet.to_fill == 0; }));
+  EXPECT_GT(cluster.now_ns() - began_ns, 20 * kMillisecond);
+  EXPECT_LT(cluster.control_messages() - before, 100u) << "and the renewals";
+}
+
 }  // namespace
 }  // namespace farpage
