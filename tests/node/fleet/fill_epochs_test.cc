@@ -179,7 +179,7 @@ TEST(LongWalk, IsAskedAboutNowAndThen) {
   EXPECT_GT(client.status(1).fleet.to_fill, 0u) << "the members still look";
   ASSERT_TRUE(client.wait_for([&] { return client.status(1).fleet.to_fill == 0; }));
   EXPECT_GT(cluster.now_ns() - began_ns, 20 * kMillisecond);
-  EXPECT_LT(cluster.control_messages() - before, 100u) << "and the renewals";
+  EXPECT_LT(cluster.control_messages() - before, 300u) << "and the renewals";
 }
 
 }  // namespace
