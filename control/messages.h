@@ -222,11 +222,16 @@ struct HoldingsRequest {
   EpochTag epoch;
   std::vector<PageKey> keys = {};
   uint64_t cursor = 0;
+  // The epoch before this one, if the asker had all that it held there, and has entered this one
+  // next: it is told only of what it did not hold there. 0: of all.
+  uint64_t since = 0;
 };
 
 struct HoldingsReply {
   std::vector<HeldPage> pages;
-  uint64_t next = 0;  // the cursor to go on with; 0: that is all
+  uint64_t next = 0;  // the cursor to go on with, above the one before; 0: that is all
+  // The member still looks at its pages, and has told all that it has found: ask again later.
+  bool looking = false;
 };
 
 // From a client: what I read of these pages was wrong. The node looks at its own slots, and at

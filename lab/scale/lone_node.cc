@@ -132,33 +132,4 @@ uint64_t LoneNode::enter_next_epoch_ns() {
   return took_ns;
 }
 
-LoneNode::Walk LoneNode::walk_holdings() {
-  Walk walk;
-  const Epoch& now = epoch();
-  const auto asker = std::ranges::find_if(
-      now.members, [this](const Member& member) { return member.node != first_.members[0].node; });
-  const EpochTag tag = {now.number, now.identity()};
-  const ClientId session = node_->connected().value();
-  HelloRequest hello;
-  hello.node = asker->node;
-  hello.epoch = tag;
-  node_->handle(session, hello, [](const Reply& reply) {
-    FARPAGE_CHECK(std::holds_alternative<HelloReply>(reply));
-  });
-  HoldingsRequest request;
-  request.epoch = tag;
-  do {
-    HoldingsReply told;
-    const uint64_t from_ns = thread_cpu_ns();
-    node_->handle(session, request,
-                  [&told](Reply reply) { told = std::get<HoldingsReply>(std::move(reply)); });
-    walk.cpu_ns += thread_cpu_ns() - from_ns;
-    walk.pages += told.pages.size();
-    ++walk.requests;
-    request.cursor = told.next;
-  } while (request.cursor != 0);
-  node_->disconnected(session);
-  return walk;
-}
-
 }  // namespace farpage

@@ -31,14 +31,6 @@ class LoneNode {
   // Of this thread, while the node enters an epoch that another node has joined.
   uint64_t enter_next_epoch_ns();
 
-  struct Walk {
-    uint64_t requests = 0;
-    uint64_t pages = 0;  // that it told
-    uint64_t cpu_ns = 0;
-  };
-  // Another member asks for all of its own that this node holds, and is answered.
-  Walk walk_holdings();
-
   // Of the heap, for the client: a link to each node, this one's alone with a view.
   uint64_t client_heap_bytes() const { return client_heap_bytes_; }
   const Epoch& epoch() const { return register_.current().epoch; }

@@ -15,26 +15,27 @@ namespace {
 constexpr uint64_t kDenseNodes = 64;
 constexpr uint64_t kLookups = 200'000;
 constexpr uint64_t kNodePages = 1'024;
+constexpr uint64_t kHeldPages = 4'096;
 constexpr uint64_t kTries = 3;  // of which the fastest counts
 constexpr uint64_t kReaders = 4;
 constexpr uint64_t kReads = 25;
 
-NodeCost measure_node(uint64_t nodes, uint64_t seed) {
+NodeCost measure_node(uint64_t nodes, uint64_t replicas, uint64_t seed) {
   NodeCost cost = {.nodes = nodes};
   cost.lookup_ns =
       sample_placement(scale_epoch(nodes, 2, 64 * kKiB, seed), kLookups, seed, {}, 1).ns_per_lookup;
   LoneNode node(nodes, 2 * kNodePages, seed);
   cost.client_heap_bytes = node.client_heap_bytes();
-  cost.enter_empty_ns = cost.enter_ns = cost.walk_ns = kNever;
+  cost.enter_empty_ns = cost.enter_ns = kNever;
   for (uint64_t i = 0; i < kTries; ++i) {
     cost.enter_empty_ns = std::min(cost.enter_empty_ns, node.enter_next_epoch_ns());
   }
   node.put(kNodePages);
   cost.pages = node.status().slots_live;
   for (uint64_t i = 0; i < kTries; ++i) {
-    cost.walk_ns = std::min(cost.walk_ns, node.walk_holdings().cpu_ns);
     cost.enter_ns = std::min(cost.enter_ns, node.enter_next_epoch_ns());
   }
+  cost.holdings = measure_holdings(nodes, replicas, kHeldPages, kTries, seed);
   return cost;
 }
 
@@ -96,16 +97,12 @@ double NodeCost::enter_ns_per_page() const {
   return std::max(more, 0.0) / static_cast<double>(pages);
 }
 
-double NodeCost::walk_ns_per_page() const {
-  return static_cast<double>(walk_ns) / static_cast<double>(pages);
-}
-
 Result<ScaleResult> run_scale_bench(const ScaleOptions& options,
                                     const std::function<void(const char* part)>& told) {
   ScaleResult result;
   told("what real nodes and clients cost, by the size of their fleet");
   for (const uint64_t nodes : sizes_up_to(options.nodes)) {
-    result.node_costs.push_back(measure_node(nodes, options.seed));
+    result.node_costs.push_back(measure_node(nodes, options.replicas, options.seed));
   }
   told("real clients of real nodes");
   for (const uint64_t nodes : {4, 8, 16, 32}) {

@@ -9,6 +9,7 @@
 
 #include "base/units.h"
 #include "lab/scale/epoch_news.h"
+#include "lab/scale/holdings_cost.h"
 #include "lab/scale/placement_sample.h"
 #include "lab/scale/register_cost.h"
 #include "lab/scale/sessions.h"
@@ -40,11 +41,11 @@ struct NodeCost {
   uint64_t pages = 0;              // that the node held
   uint64_t enter_empty_ns = 0;     // an epoch that another node has joined, with no page
   uint64_t enter_ns = 0;           // … with the pages
-  uint64_t walk_ns = 0;            // of telling one member what it is to hold of them
   uint64_t client_heap_bytes = 0;  // a client with a link to each node, of which one is reached
 
+  HoldingsCost holdings = {};  // of telling all other members of an epoch
+
   double enter_ns_per_page() const;
-  double walk_ns_per_page() const;
 };
 
 struct ScaleResult {
@@ -72,9 +73,12 @@ struct ScaleOutlook {
   double pages_per_node = 0;
   // A node, at each epoch.
   double enter_s = 0;
-  double holdings_requests = 0;
-  double walk_s = 0;  // of telling all others
-  double told_bytes = 0;
+  double walk_s = 0;      // through its pages, for all who ask; they were whole, and one has left
+  double tell_s = 0;      // of what they lack by that
+  double told_pages = 0;  // … to all of them
+  double walk_all_s = 0;  // the same where they hold nothing, or cannot say what
+  double tell_all_s = 0;
+  double told_bytes = 0;  // … to all of those
   // A client.
   double client_heap_bytes = 0;
   double location_bytes = 0;  // of address space, as client.location_pages stands

@@ -5,7 +5,6 @@
 namespace farpage {
 namespace {
 
-constexpr double kWalkSlots = 1024;  // node/fleet/fleet_member.cc: of one answer about holdings
 constexpr double kLocationBytes = 2 * 32;  // pagetable/location_cache.h: a page has two entries
 constexpr double kReadsPerView = 4;        // node/fleet/node_epoch.cc
 
@@ -48,11 +47,17 @@ ScaleOutlook scale_outlook(const ScaleOptions& options, const ScaleResult& resul
       static_cast<double>(options.pages) * static_cast<double>(options.replicas) / nodes;
   const NodeCost& cost = result.node_costs.back();
   outlook.enter_s = cost.enter_ns_per_page() * outlook.pages_per_node / 1e9;
-  outlook.walk_s = cost.walk_ns_per_page() * outlook.pages_per_node * (nodes - 1) / 1e9;
   // A node is told of each page that it is to hold by each other that holds it, and tells as much.
   outlook.told_bytes =
       outlook.pages_per_node * static_cast<double>(options.replicas - 1) * result.held_page_bytes;
-  outlook.holdings_requests = outlook.pages_per_node / kWalkSlots * (nodes - 1);
+  // Of each page that it held too, the one that left has given its place to one of the others.
+  const double replicas = static_cast<double>(options.replicas);
+  const HoldingsCost& holdings = cost.holdings;
+  outlook.told_pages = outlook.pages_per_node * (replicas - 1) / (nodes - 1);
+  outlook.walk_s = holdings.walk_whole_ns_per_page() * outlook.pages_per_node / 1e9;
+  outlook.tell_s = holdings.tell_ns_per_page() * outlook.told_pages / 1e9;
+  outlook.walk_all_s = holdings.walk_ns_per_page() * outlook.pages_per_node / 1e9;
+  outlook.tell_all_s = holdings.tell_ns_per_page() * outlook.pages_per_node * (replicas - 1) / 1e9;
 
   const Sessions& few = result.by_nodes.front();
   const Sessions& many = result.by_nodes.back();

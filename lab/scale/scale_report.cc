@@ -47,7 +47,13 @@ json::object cost_json(const NodeCost& cost) {
           {"enter_empty_ns", cost.enter_empty_ns},
           {"enter_ns", cost.enter_ns},
           {"enter_ns_per_page", cost.enter_ns_per_page()},
-          {"walk_ns_per_page", cost.walk_ns_per_page()},
+          {"holdings_pages", cost.holdings.pages},
+          {"holdings_told", cost.holdings.told},
+          {"holdings_told_whole", cost.holdings.told_whole},
+          {"holdings_walk_ns_per_page", cost.holdings.walk_ns_per_page()},
+          {"holdings_walk_whole_ns_per_page", cost.holdings.walk_whole_ns_per_page()},
+          {"holdings_tell_ns_per_page", cost.holdings.tell_ns_per_page()},
+          {"holdings_ns_per_empty_answer", cost.holdings.ns_per_answer()},
           {"client_heap_bytes", cost.client_heap_bytes}};
 }
 
@@ -82,8 +88,11 @@ json::array array_json(const std::vector<T>& all, const ToJson& to_json) {
 json::object outlook_json(const ScaleOutlook& outlook) {
   return {{"pages_per_node", outlook.pages_per_node},
           {"enter_s", outlook.enter_s},
-          {"holdings_requests", outlook.holdings_requests},
           {"walk_s", outlook.walk_s},
+          {"tell_s", outlook.tell_s},
+          {"told_pages", outlook.told_pages},
+          {"walk_all_s", outlook.walk_all_s},
+          {"tell_all_s", outlook.tell_all_s},
           {"told_bytes", outlook.told_bytes},
           {"client_heap_bytes", outlook.client_heap_bytes},
           {"location_bytes", outlook.location_bytes},
@@ -118,14 +127,22 @@ std::string placement_table(const ScaleResult& result) {
 }
 
 std::string node_table(const ScaleResult& result) {
-  std::string table = fmt::format("\n{:<22}{:>14}{:>18}{:>18}{:>18}{:>22}\n", "one real node of",
-                                  "lookup, us", "epoch, us a page", "epoch, empty, ms",
-                                  "holdings, us a page", "client, KiB a link");
+  std::string table =
+      fmt::format("\n{:<22}{:>14}{:>18}{:>18}{:>22}\n", "one real node of", "lookup, us",
+                  "epoch, us a page", "epoch, empty, ms", "client, KiB a link");
   for (const NodeCost& cost : result.node_costs) {
     table += fmt::format(
-        "{:<22}{:>14.3f}{:>18.3f}{:>18.2f}{:>18.3f}{:>22.2f}\n", cost.nodes, cost.lookup_ns / 1e3,
-        cost.enter_ns_per_page() / 1e3, ms(cost.enter_empty_ns), cost.walk_ns_per_page() / 1e3,
+        "{:<22}{:>14.3f}{:>18.3f}{:>18.2f}{:>22.2f}\n", cost.nodes, cost.lookup_ns / 1e3,
+        cost.enter_ns_per_page() / 1e3, ms(cost.enter_empty_ns),
         static_cast<double>(cost.client_heap_bytes) / static_cast<double>(cost.nodes) / 1024);
+  }
+  table +=
+      fmt::format("\n{:<22}{:>18}{:>26}{:>16}{:>22}\n", "holdings, to all of", "walk, ns a page",
+                  "to whole ones, ns a page", "told, ns a page", "answer of none, ns");
+  for (const NodeCost& cost : result.node_costs) {
+    table += fmt::format("{:<22}{:>18.0f}{:>26.0f}{:>16.0f}{:>22.0f}\n", cost.nodes,
+                         cost.holdings.walk_ns_per_page(), cost.holdings.walk_whole_ns_per_page(),
+                         cost.holdings.tell_ns_per_page(), cost.holdings.ns_per_answer());
   }
   table += fmt::format("\n{:<12}{:>10}{:>22}{:>26}\n", "real nodes", "clients",
                        "heap, KiB a client", "renewals a node and s");
@@ -167,8 +184,9 @@ std::string outlook_table(const ScaleReport& report, const ScaleOutlook& outlook
   constexpr double kGiBs = 1 << 30;
   std::string table = fmt::format(
       "\nwhat follows for {} nodes, {} clients, {} pages of {} with {} replicas\n"
-      "each new epoch, of a node: {:.1f} s at entering it with {:.3g} pages, {:.0f} s of telling "
-      "the others what is theirs, in {:.3g} answers of {:.2f} GiB\n"
+      "each new epoch, of a node: {:.1f} s at entering it with {:.3g} pages; to tell the others "
+      "what is theirs, {:.1f} s of walking and {:.4f} s of telling {:.3g} pages if they were whole "
+      "and one has left, {:.1f} s and {:.1f} s if they tell of nothing, and {:.2f} GiB\n"
       "a client: {:.1f} MiB of heap, both ends; {:.0f} GiB of address space for page tables and "
       "{:.1f} GiB of staging by default\n"
       "a node: {:.0f} renewals/s of resting clients and members; {:.2f} GiB of heap, both ends; "
@@ -176,12 +194,13 @@ std::string outlook_table(const ScaleReport& report, const ScaleOutlook& outlook
       "the register: {:.0f} reads/s by nodes; epoch {} bytes, a read of all {} bytes; "
       "a node looks for {:.0f} ms at who is silent",
       options.nodes, options.clients, options.pages, format_bytes(options.page_bytes),
-      options.replicas, outlook.enter_s, outlook.pages_per_node, outlook.walk_s,
-      outlook.holdings_requests, outlook.told_bytes / kGiBs, outlook.client_heap_bytes / (1 << 20),
-      outlook.location_bytes / kGiBs, outlook.staging_bytes / kGiBs, outlook.renewals_per_s,
-      outlook.session_bytes / kGiBs, outlook.node_staging_bytes / kGiBs,
-      outlook.register_reads_per_s, report.result.records.epoch_bytes,
-      report.result.records.read_bytes, ms(report.result.records.find_all_ns));
+      options.replicas, outlook.enter_s, outlook.pages_per_node, outlook.walk_s, outlook.tell_s,
+      outlook.told_pages, outlook.walk_all_s, outlook.tell_all_s, outlook.told_bytes / kGiBs,
+      outlook.client_heap_bytes / (1 << 20), outlook.location_bytes / kGiBs,
+      outlook.staging_bytes / kGiBs, outlook.renewals_per_s, outlook.session_bytes / kGiBs,
+      outlook.node_staging_bytes / kGiBs, outlook.register_reads_per_s,
+      report.result.records.epoch_bytes, report.result.records.read_bytes,
+      ms(report.result.records.find_all_ns));
   if (outlook.register_etcds > 0) {
     table += fmt::format("; {:.0f} x the etcd that was measured", outlook.register_etcds);
   }

@@ -9,6 +9,8 @@ namespace {
 
 constexpr size_t kReadsAtOnce = 8;  // of one member; demand fetches go first
 constexpr uint64_t kAskAgainNs = 10 * kMillisecond;
+constexpr uint64_t kFirstPatienceNs = kMillisecond;  // with a member that still looks: doubles
+constexpr uint64_t kMostPatienceNs = kSecond;
 constexpr size_t kDropAtOnce = 4096;
 constexpr size_t kTriesAgain = 3;  // of a page that was not whole, or of a repair
 
@@ -26,16 +28,19 @@ Backfill::Backfill(Runtime& runtime, PageStore& store, const NodeEpoch& epoch, u
 
 void Backfill::begin_epoch(std::set<NodeId> others) {
   abort();
+  whole_before_ = members_not_listed_.empty() && !has_given_up_ ? number_ : 0;
+  number_ = epoch_.epoch().number;
+  has_given_up_ = false;
   members_not_listed_ = std::move(others);
   timer_.arm_now();
 }
 
-void Backfill::fill_from(NodeId member) {
+void Backfill::fill_from(NodeId member, bool link_is_new) {
   for (const BackfillStreamPtr& pass : passes_) {
     if (pass->from == member && !pass->repairs) pass->over = true;
   }
   members_not_listed_.insert(member);
-  begin({.from = member});
+  begin({.from = member, .since = link_is_new ? 0 : whole_before_});
 }
 
 void Backfill::repair(std::span<const PageKey> keys) {
@@ -59,7 +64,10 @@ void Backfill::begin(BackfillStream pass) {
 }
 
 void Backfill::abort() {
-  for (const BackfillStreamPtr& pass : std::exchange(passes_, {})) pass->over = true;
+  for (const BackfillStreamPtr& pass : std::exchange(passes_, {})) {
+    has_given_up_ |= !pass->over;
+    pass->over = true;
+  }
 }
 
 Backfill::Counts Backfill::counts() const {
@@ -94,6 +102,7 @@ void Backfill::turn(const BackfillStreamPtr& pass, uint64_t now_ns) {
   MemberLink* peer = peer_(pass->from);
   if (peer == nullptr || (pass->repairs && !peer->reached())) {
     pass->over = true;
+    has_given_up_ = true;
     return;
   }
   // A new link begins a new one, which takes the place of this.
@@ -113,6 +122,7 @@ void Backfill::turn(const BackfillStreamPtr& pass, uint64_t now_ns) {
     if (!slot) {
       const uint64_t next_ns = store_.next_slot_ns();
       pass->over = pass->repairs && next_ns == kNever;
+      has_given_up_ |= pass->over;
       return timer_.arm(next_ns == kNever ? now_ns + kAskAgainNs : std::max(next_ns, now_ns + 1));
     }
     pass->pages.pop_front();
@@ -153,6 +163,7 @@ void Backfill::ask(const BackfillStreamPtr& pass, MemberLink& peer) {
   request.epoch = pass->epoch;
   request.keys = pass->keys;
   request.cursor = pass->cursor;
+  request.since = pass->since;
   peer.call(std::move(request),
             [this, pass, alive = std::weak_ptr<bool>(alive_)](Result<Reply> reply) {
               if (!alive.expired()) answered(pass, std::move(reply));
@@ -168,11 +179,17 @@ void Backfill::answered(const BackfillStreamPtr& pass, Result<Reply> reply) {
   if (held == nullptr) {
     const auto* refusal = reply ? std::get_if<Refusal>(&*reply) : nullptr;
     if (refusal != nullptr && refusal->code == Code::kOtherEpoch) told_();
+    if (refusal != nullptr && refusal->code == Code::kInvalid) pass->cursor = 0;
     pass->retry_ns = now + kAskAgainNs;
     return;
   }
   pass->pages.assign(held->pages.begin(), held->pages.end());
-  pass->told_all = held->next <= pass->cursor;  // 0, or a member that goes round in circles
+  if (held->looking) {
+    pass->patience_ns = std::clamp(2 * pass->patience_ns, kFirstPatienceNs, kMostPatienceNs);
+    pass->retry_ns = now + pass->patience_ns;
+  }
+  // 0, or a member that goes round in circles.
+  pass->told_all = !held->looking && held->next <= pass->cursor;
   pass->cursor = held->next;
 }
 
@@ -204,7 +221,9 @@ void Backfill::landed(const BackfillStreamPtr& pass, const HeldPage& page, uint3
   const bool same_epoch = pass->epoch == epoch_.tag() || !enforced(Guard::kEpochInMessages);
   if (code == Code::kOk && same_epoch && lacks(page)) {
     if (store_.publish(slot, page.key, page.version, page.payload_bytes, landed.crc,
-                       landed.name_space) == Code::kOk) {
+                       landed.name_space) != Code::kOk) {
+      has_given_up_ = true;
+    } else {
       ++counts_.pages;
       counts_.bytes += page.payload_bytes;
       counts_.repairs += pass->repairs ? 1 : 0;
@@ -215,6 +234,7 @@ void Backfill::landed(const BackfillStreamPtr& pass, const HeldPage& page, uint3
     const bool not_reached = code == Code::kUnavailable || code == Code::kTimeout;
     const bool again = pass->tries < kTriesAgain || (not_reached && !pass->repairs);
     if (code != Code::kOk && again) pass->failed.push_back(page);
+    has_given_up_ |= code != Code::kOk && !again;
   }
   // A member with a damaged page looks at it again, and fills itself.
   MemberLink* peer = peer_(pass->from);

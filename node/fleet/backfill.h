@@ -34,10 +34,12 @@ class Backfill {
            std::function<MemberLink*(NodeId)> peer, std::function<void()> told);
 
   // Another epoch, with these other members: what is on its way is not applied any more, and none
-  // has told what it holds.
+  // has told what it holds. From now on, until a link is new, each is asked for what this node did
+  // not hold in the epoch before, if it has filled itself there.
   void begin_epoch(std::set<NodeId> others);
-  // Everything of this node's that the member holds.
-  void fill_from(NodeId member);
+  // Everything of this node's that the member holds; `link_is_new`: also what this node held in
+  // the epoch before, for puts may have missed it since.
+  void fill_from(NodeId member, bool link_is_new);
   // These keys, from any other member that holds them.
   void repair(std::span<const PageKey> keys);
   // Pages on their way are not applied any more.
@@ -55,8 +57,10 @@ class Backfill {
     bool asking = false;
     bool told_all = false;
     bool over = false;
+    uint64_t since = 0;  // as in HoldingsRequest
     uint64_t cursor = 0;
     uint64_t retry_ns = 0;
+    uint64_t patience_ns = 0;  // with a member that still looks
     std::deque<HeldPage> pages = {};
     size_t reading = 0;
     std::vector<HeldPage> failed = {};  // to be read once more
@@ -83,6 +87,9 @@ class Backfill {
   const std::function<void()> told_;
   std::vector<BackfillStreamPtr> passes_;
   std::set<NodeId> members_not_listed_;  // members that have not told all that they hold
+  uint64_t number_ = 0;                  // of the epoch
+  uint64_t whole_before_ = 0;  // the number of the epoch before, in which it was whole at the end
+  bool has_given_up_ = false;  // a page that is its own, in this epoch
   Counts counts_;
   uint64_t next_read_ns_ = 0;  // by the bandwidth limit
   TurnTimer timer_;            // of turn()

@@ -12,7 +12,6 @@ namespace farpage {
 namespace {
 
 constexpr uint64_t kWatchesPerLease = 8;
-constexpr uint32_t kWalkSlots = 1024;        // of one answer about holdings
 constexpr uint64_t kReportBytes = 4 * kMiB;  // looked at for one report
 constexpr size_t kMostAsked = 256;           // keys that are whole, or missing, a second
 
@@ -45,6 +44,7 @@ FleetMember::FleetMember(const NodeOptions& options, Runtime& runtime, Fabric& f
              {[this] { entered(); }, [this] { hooks_.left_out(); }, met()}),
       foreign_(runtime, store, epoch_, options.lease_ms * kMillisecond,
                [this] { epoch_.killed(); }),
+      holdings_(runtime, store, epoch_, foreign_),
       replica_sender_(
           runtime, store, epoch_, [this](NodeId node) { return peer(node); },
           [this] { epoch_.look(); }),
@@ -101,6 +101,7 @@ void FleetMember::entered() {
   meeting_.reset();
   withdraw();
   foreign_.begin_epoch();
+  holdings_.begin_epoch();
   for (const auto& [session, hello] : members_) {
     if (!may_be_member(hello)) replica_.end(session);
   }
@@ -117,7 +118,7 @@ void FleetMember::entered() {
   }
   backfill_.begin_epoch(std::move(others));
   for (auto& [node, known] : peers_) {
-    if (known.link_number != 0) backfill_.fill_from(node);
+    if (known.link_number != 0) backfill_.fill_from(node, false);
   }
   hooks_.epoch_changed();
 }
@@ -151,7 +152,7 @@ void FleetMember::watch() {
     known.peer->reader().advance();
     if (known.link_number == known.peer->link_number() || !known.peer->reached()) continue;
     known.link_number = known.peer->link_number();
-    backfill_.fill_from(node);
+    backfill_.fill_from(node, true);
   }
   tell_away();
   runtime_.after(lease_ms_ * kMillisecond / kWatchesPerLease,
@@ -208,7 +209,9 @@ void FleetMember::greeted(ClientId client, const HelloRequest& hello) {
 }
 
 void FleetMember::disconnected(ClientId client) {
-  if (members_.erase(client) > 0) replica_.end(client);
+  if (members_.erase(client) == 0) return;
+  replica_.end(client);
+  holdings_.disconnected(client);
 }
 
 void FleetMember::handle(ClientId client, Request request, std::function<void(Reply)> done) {
@@ -243,29 +246,7 @@ Reply FleetMember::answer(ClientId client, const HoldingsRequest& request) {
   }
   const auto member = members_.find(client);
   if (member == members_.end()) return Refusal{Code::kDenied, "only a member asks for holdings"};
-  HoldingsReply reply;
-  const auto asker = epoch_.holder(member->second.node);
-  if (!asker) return reply;
-  const auto add = [&](uint32_t slot, const PageHeader& page, bool dead) {
-    if (reply.pages.size() == kMaxReplicaPages) return false;
-    if (header_crc(page) == page.header_crc && epoch_.holds(*asker, page.key)) {
-      reply.pages.push_back({page.key, page.version, slot, page.payload_bytes, dead});
-    }
-    return true;
-  };
-  if (request.keys.empty()) {
-    if (request.cursor >= store_.slots().size()) return reply;
-    const auto first = static_cast<uint32_t>(request.cursor);
-    foreign_.kill(first, first + kWalkSlots);
-    reply.next = store_.walk(first, kWalkSlots, add);
-    return reply;
-  }
-  for (const PageKey& key : request.keys) {
-    const auto stored = store_.find(key);
-    if (!stored || !epoch_.holds(*asker, key) || !epoch_.holds(key)) continue;
-    reply.pages.push_back({key, stored->version, stored->slot, stored->payload_bytes, false});
-  }
-  return reply;
+  return holdings_.answer(client, member->second.node, request);
 }
 
 // Nothing is believed but what lies here (protocol rule 16).

@@ -14,6 +14,7 @@
 #include "control/link.h"
 #include "node/fleet/backfill.h"
 #include "node/fleet/foreign_pages.h"
+#include "node/fleet/holdings.h"
 #include "node/fleet/look_back.h"
 #include "node/fleet/meeting.h"
 #include "node/fleet/member_link.h"
@@ -97,6 +98,7 @@ class FleetMember {
   std::unique_ptr<LookBack> look_back_;  // null: others may join unmet
   NodeEpoch epoch_;
   ForeignPages foreign_;
+  Holdings holdings_;
   std::map<NodeId, KnownPeer> peers_;
   // No members any more, but something that is read from them has not ended.
   std::vector<std::unique_ptr<MemberLink>> leaving_;

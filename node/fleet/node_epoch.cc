@@ -41,6 +41,10 @@ std::optional<Placement::Holder> NodeEpoch::holder(NodeId node) const {
   return placement_ ? placement_->holder(node) : std::nullopt;
 }
 
+std::optional<Placement::Holder> NodeEpoch::holder_before(NodeId node) const {
+  return placement_before_ ? placement_before_->holder(node) : std::nullopt;
+}
+
 bool NodeEpoch::view_valid(uint64_t now_ns) const {
   if (is_fixed() || !enforced(Guard::kPrimaryLease)) return true;
   return now_ns < view_until_ns_ && ClockGap::held_ns(runtime_, view_gap_, fleet_.view_ns) == 0;
@@ -161,6 +165,8 @@ Result<void> NodeEpoch::check(const Epoch& said) const {
 }
 
 void NodeEpoch::enter(const Epoch& epoch) {
+  number_before_ = epoch_.number;
+  placement_before_ = std::move(placement_);
   epoch_ = epoch;
   tag_ = {epoch.number, epoch.identity()};
   placement_.emplace(epoch_);

@@ -62,6 +62,14 @@ class NodeEpoch {
   // Nothing: it holds nothing.
   std::optional<Placement::Holder> holder(NodeId node) const;
 
+  // The epoch that this node was in before epoch(), and what a member held there. 0: none; then no
+  // member held anything.
+  uint64_t number_before() const { return number_before_; }
+  std::optional<Placement::Holder> holder_before(NodeId node) const;
+  bool held_before(const Placement::Holder& member, const PageKey& key) const {
+    return placement_before_->holds(member, key);
+  }
+
   // Whether any node can have given this version out. With a list the nodes' epochs are their own.
   bool can_be(Version version) const {
     return version != 0 && (is_fixed() || version_epoch(version) <= epoch_.number);
@@ -99,6 +107,8 @@ class NodeEpoch {
   Epoch epoch_;
   EpochTag tag_;
   std::optional<Placement> placement_;
+  std::optional<Placement> placement_before_;
+  uint64_t number_before_ = 0;
   std::optional<Placement::Holder> own_;
   size_t place_ = 0;     // of this node among the members
   bool killed_ = false;  // in this epoch, see killed()

@@ -327,15 +327,17 @@ TEST(Codec, Replicate) {
 }
 
 TEST(Codec, HoldingsAndReport) {
-  const HoldingsRequest asked = round_trip(HoldingsRequest{{5, 6}, {{1, 2}, {3, 4}}, 7});
+  const HoldingsRequest asked = round_trip(HoldingsRequest{{5, 6}, {{1, 2}, {3, 4}}, 7, 9});
   EXPECT_EQ(asked.epoch, (EpochTag{5, 6}));
   EXPECT_EQ(asked.keys, (std::vector<PageKey>{{1, 2}, {3, 4}}));
   EXPECT_EQ(asked.cursor, 7u);
+  EXPECT_EQ(asked.since, 9u);
   const HeldPage page = {{1, 2}, 3, UINT32_MAX, 4096, true};
-  const HoldingsReply held = round_trip(HoldingsReply{{page}, 8});
+  const HoldingsReply held = round_trip(HoldingsReply{{page}, 8, true});
   ASSERT_EQ(held.pages.size(), 1u);
   expect_equal(held.pages[0], page);
   EXPECT_EQ(held.next, 8u);
+  EXPECT_TRUE(held.looking);
   EXPECT_EQ(round_trip(ReportRequest{{{9, 10}}}).keys, (std::vector<PageKey>{{9, 10}}));
   const ReportReply reported = round_trip(ReportReply{11, 12});
   EXPECT_EQ(reported.dropped, 11u);

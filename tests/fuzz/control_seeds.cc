@@ -49,7 +49,7 @@ bool write_all(const std::string& folder) {
   open_push.landing = {1 << 20, Access::kRemoteWrite, {}, "landing", {}};
   const PushRequest push = {6, 257, 2, 1'000'000, {{{1, 2}, 0}, {{3, 4}, 1}, {{5, 6}, 2}}};
   const ReplicateRequest replicate = {{5, 6}, {{{{1, 2}, 3, 4, 5, false}, true}}, 1'000'000};
-  const HoldingsRequest holdings = {{5, 6}, {{1, 2}}, 7};
+  const HoldingsRequest holdings = {{5, 6}, {{1, 2}}, 7, 4};
   const std::string many = frame(request(hello)) + frame(request(OpenLaneRequest{})) +
                            frame(request(commit)) + frame(request(StatusRequest{}));
   return write(folder, "request_hello", 0, request(hello)) &&
@@ -64,7 +64,8 @@ bool write_all(const std::string& folder) {
          write(folder, "request_holdings", 0, request(holdings)) &&
          write(folder, "request_report", 0, request(ReportRequest{{{1, 2}}})) &&
          write(folder, "reply_replicate", 1, reply(ReplicateReply{{Code::kOk, Code::kAborted}})) &&
-         write(folder, "reply_holdings", 1, reply(HoldingsReply{{{{1, 2}, 3, 4, 5, true}}, 8})) &&
+         write(folder, "reply_holdings", 1,
+               reply(HoldingsReply{{{{1, 2}, 3, 4, 5, true}}, 8, true})) &&
          write(folder, "request_epoch", 0, request(EpochRequest{})) &&
          write(folder, "reply_renew", 1, reply(RenewReply{9, {3, 4}, 5})) &&
          write(folder, "reply_epoch", 1,

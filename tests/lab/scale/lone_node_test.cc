@@ -24,14 +24,6 @@ TEST(LoneNode, EntersTheEpochThatAnotherNodeHasJoinedAndKillsWhatThatOneTakes) {
   EXPECT_NEAR(static_cast<double>(node.status().slots_live), 200, 40) << "a third is the third's";
 }
 
-TEST(LoneNode, WalkLooksAtAllSlotsAndTellsNothingThatIsNotTheAskers) {
-  LoneNode node(20, 10'000, 1);
-  node.put(50);
-  const LoneNode::Walk walk = node.walk_holdings();
-  EXPECT_EQ(walk.requests, 10u) << "of 1,024 slots each";
-  EXPECT_EQ(walk.pages, 0u);
-}
-
 TEST(LoneNode, ThousandNodesAreAFleet) {
   LoneNode node(1'000, 256, 1);
   node.put(3);

@@ -87,6 +87,7 @@ TEST(ScaleBench, SmallFleetIsMeasuredAndReported) {
   const ScaleOutlook outlook = scale_outlook(options, *result);
   EXPECT_DOUBLE_EQ(outlook.pages_per_node, 1'000'000 * 2.0 / 32);
   EXPECT_DOUBLE_EQ(outlook.register_reads_per_s, 32 * 2.0);
+  EXPECT_DOUBLE_EQ(outlook.told_pages, 62'500 / 31.0) << "one has left, and others were whole";
   EXPECT_NEAR(outlook.told_bytes, 62'500 * 40, 62'500 * 5) << "key, version, slot, length";
   EXPECT_NEAR(outlook.renewals_per_s, 50 + 31, 4) << "one a second of each client and member";
   ASSERT_EQ(outlook.repairs.size(), 2u);

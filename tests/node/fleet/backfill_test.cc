@@ -257,30 +257,6 @@ TEST(DeadPages, OneThatIsFlippedInFlightIsReadAgain) {
   EXPECT_FALSE(client.read(0, number));
 }
 
-// Clients wait meanwhile, so one answer looks at so many slots.
-TEST(Holdings, OneAnswerWalksThroughAPartOfThePool) {
-  constexpr uint64_t kMost = 1024;
-  SimClusterOptions options = three_nodes();
-  options.node.pool_bytes = 2 * kMost * (512 + sizeof(PageHeader));
-  SimCluster cluster(1, options);
-  RawClient client(cluster);
-  settle(client);
-  NodeService& node = cluster.node_service(0);
-  const ClientId session = node.connected().value();
-  HelloRequest hello;
-  hello.node = node_id("n1");
-  hello.epoch = client.tag();
-  node.handle(session, hello, [](const Reply&) {});
-  std::vector<uint64_t> cursors;
-  uint64_t cursor = 0;
-  do {
-    node.handle(session, HoldingsRequest{client.tag(), {}, cursor},
-                [&](Reply reply) { cursor = std::get<HoldingsReply>(reply).next; });
-    cursors.push_back(cursor);
-  } while (cursor != 0 && cursors.size() < 10);
-  EXPECT_EQ(cursors, (std::vector<uint64_t>{kMost, 0}));
-}
-
 // Node 0 has what node 1 has not, and no epoch or link is new.
 class Stale : public Filling {
  protected:
