@@ -20,7 +20,8 @@ namespace farpage {
 // 3: a client's touch log is the end of its staging, and no lane has one.
 // 4: a node's headers may lie in a region of their own; whoever does not know that would take
 // payloads for headers.
-inline constexpr uint32_t kControlProtocol = 4;
+// 5: another rule says where keys lie (kPlacementVersion, pagetable/epoch.h).
+inline constexpr uint32_t kControlProtocol = 5;
 
 inline constexpr uint32_t kMaxCommitPages = 1024;
 inline constexpr uint32_t kMaxRemoveKeys = 4096;

@@ -22,6 +22,7 @@ constexpr uint64_t kGraceNs = 500 * kMillisecond;
 Epoch epoch_of_one() {
   Epoch epoch;
   epoch.members = {Member{}};
+  epoch.give_slots();
   return epoch;
 }
 

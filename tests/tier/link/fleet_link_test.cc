@@ -99,6 +99,7 @@ class FleetLinks : public testing::Test {
   static Epoch epoch(uint64_t number, const std::vector<NodeId>& nodes, bool registered = true) {
     Epoch epoch{number, 1, 1, 512, {}};
     for (const NodeId id : nodes) epoch.members.push_back({id, registered ? 1000 + id : 0});
+    epoch.give_slots();
     return epoch;
   }
   void enter(uint64_t number, const std::vector<NodeId>& nodes) {
