@@ -20,7 +20,8 @@ namespace farpage {
 // 3: a client's touch log is the end of its staging, and no lane has one.
 // 4: a node's headers may lie in a region of their own; whoever does not know that would take
 // payloads for headers.
-inline constexpr uint32_t kControlProtocol = 4;
+// 5: another rule says where keys lie (kPlacementVersion, pagetable/epoch.h).
+inline constexpr uint32_t kControlProtocol = 5;
 
 inline constexpr uint32_t kMaxCommitPages = 1024;
 inline constexpr uint32_t kMaxRemoveKeys = 4096;
@@ -252,6 +253,7 @@ struct EpochMember {
   uint64_t node = 0;
   uint64_t incarnation = 0;
   bool leaving = false;
+  uint32_t slot = 0;
   std::string address = {};  // where it was last known to be; empty: the node does not know
 };
 

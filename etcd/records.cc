@@ -19,6 +19,15 @@ tl::unexpected<Error> refuse(const std::string& key, const std::string& why) {
                           key, why));
 }
 
+tl::unexpected<Error> refuse_release(const std::string& key, const char* what, uint64_t theirs,
+                                     uint64_t ours) {
+  return fail(Code::kInvalid,
+              fmt::format("in etcd, '{}' is of another release of farpage ({} {}, and this program "
+                          "has {}): run one release on all nodes and clients of the fleet, which "
+                          "docs/operations.md#another-placement says how to change",
+                          key, what, theirs, ours));
+}
+
 Result<Terms> decode_terms(const KeyValue& entry) {
   auto object = parse_object(entry.value);
   if (!object) return refuse(entry.key, object.error().message);
@@ -27,7 +36,10 @@ Result<Terms> decode_terms(const KeyValue& entry) {
   const Terms terms = {fields.number("lease_ms"), fields.number("page_bytes"),
                        fields.number("replicas"), fields.hex("seed"), fields.hex("id")};
   if (!fields.error().empty()) return refuse(entry.key, fields.error());
-  if (format != kRecordFormat) return refuse(entry.key, fmt::format("its format is {}", format));
+  if (format != kRecordFormat) {
+    if (format == 0) return refuse(entry.key, "it has no format");
+    return refuse_release(entry.key, "format", format, kRecordFormat);
+  }
   if (terms.id == 0) return refuse(entry.key, "it has no id");
   if (terms.lease_ms == 0) return refuse(entry.key, "its lease_ms is 0");
   return terms;
@@ -37,6 +49,11 @@ Result<Epoch> decode_epoch(const KeyValue& entry) {
   auto object = parse_object(entry.value);
   if (!object) return refuse(entry.key, object.error().message);
   Fields fields(*object);
+  if (const uint64_t placement = fields.number("placement");
+      fields.error().empty() && placement != kPlacementVersion) {
+    return refuse_release(entry.key, "placement", std::max<uint64_t>(placement, 1),
+                          kPlacementVersion);
+  }
   Epoch epoch = {.number = fields.number("number"),
                  .replicas = fields.number("replicas"),
                  .seed = fields.hex("seed"),
@@ -45,7 +62,9 @@ Result<Epoch> decode_epoch(const KeyValue& entry) {
   for (const json::value& member : fields.array("members")) {
     if (!member.is_object()) return refuse(entry.key, "a member is no object");
     Fields one(member.get_object());
-    epoch.members.push_back({one.hex("node"), one.hex("incarnation"), one.flag("leaving")});
+    const uint64_t slot = member.get_object().contains("slot") ? one.number("slot") : kNoSlot;
+    epoch.members.push_back({one.hex("node"), one.hex("incarnation"), one.flag("leaving"),
+                             static_cast<uint16_t>(std::min<uint64_t>(slot, kNoSlot))});
     if (!one.error().empty()) return refuse(entry.key, one.error());
   }
   if (!fields.error().empty()) return refuse(entry.key, fields.error());
@@ -132,11 +151,13 @@ std::string encode(const Epoch& epoch) {
   json::array members;
   for (const Member& member : epoch.members) {
     json::object record = {{"node", to_hex(member.node)},
-                           {"incarnation", to_hex(member.incarnation)}};
+                           {"incarnation", to_hex(member.incarnation)},
+                           {"slot", member.slot}};
     if (member.leaving) record["leaving"] = true;
     members.push_back(std::move(record));
   }
-  return json::serialize(json::object{{"number", epoch.number},
+  return json::serialize(json::object{{"placement", kPlacementVersion},
+                                      {"number", epoch.number},
                                       {"replicas", epoch.replicas},
                                       {"seed", to_hex(epoch.seed)},
                                       {"page_bytes", epoch.page_bytes},

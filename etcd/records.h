@@ -12,7 +12,8 @@
 // The records of a fleet in etcd, below its prefix: docs/formats/etcd.md.
 namespace farpage::etcd {
 
-inline constexpr uint64_t kRecordFormat = 1;
+// 1: epochs had no slots, and did not say how keys are placed.
+inline constexpr uint64_t kRecordFormat = 2;
 
 // Settings that all nodes and clients of a fleet share for as long as it lasts.
 struct Terms {
@@ -63,7 +64,7 @@ std::string encode_confirmed(uint64_t number);
 Transaction read_terms(const std::string& prefix);
 // All of it, in one linearizable transaction that only gets.
 Transaction read_fleet(const std::string& prefix);
-// Its answer. kInvalid: another program wrote there, or a later version of this one.
+// Its answer. kInvalid: another program wrote there, or another release of this one.
 Result<FleetRecord> decode_fleet(const std::string& prefix, const TransactionReply& reply);
 
 }  // namespace farpage::etcd

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bitset>
 #include <string>
 
+#include "base/random.h"
 #include "integrity/page_header.h"
 #include "pagetable/geometry.h"
 
@@ -28,11 +30,34 @@ void Epoch::set_replicas(uint64_t wanted) {
   replicas = std::min<uint64_t>(wanted, holders());
 }
 
+void Epoch::give_slots(const std::vector<Member>& before) {
+  if (members.size() > kMaxMembers) return;  // validate() says so
+  std::bitset<kMaxMembers> taken;
+  std::vector<Member*> without;
+  for (Member& member : members) {
+    const auto earlier = std::ranges::find(before, member.node, &Member::node);
+    if (member.slot == kNoSlot && earlier != before.end()) member.slot = earlier->slot;
+    if (member.slot < kMaxMembers) {
+      taken.set(member.slot);
+    } else {
+      without.push_back(&member);
+    }
+  }
+  std::ranges::sort(without, {}, &Member::node);
+  for (Member* member : without) {
+    uint64_t slot = Random::mix(member->node) % kMaxMembers;
+    while (taken.test(slot)) slot = (slot + 1) % kMaxMembers;
+    taken.set(slot);
+    member->slot = static_cast<uint16_t>(slot);
+  }
+}
+
 uint64_t Epoch::identity() const {
   std::string text;
   const auto add = [&text](uint64_t value) {
     text.append(reinterpret_cast<const char*>(&value), sizeof value);
   };
+  add(kPlacementVersion);
   add(number);
   add(replicas);
   add(seed);
@@ -43,6 +68,7 @@ uint64_t Epoch::identity() const {
     add(member.node);
     add(member.incarnation);
     add(member.leaving ? 1 : 0);
+    add(member.slot);
   }
   return make_page_key("farpage epoch", text).low;
 }
@@ -74,6 +100,17 @@ Result<void> validate(const Epoch& epoch) {
   std::ranges::sort(nodes);
   if (std::ranges::adjacent_find(nodes) != nodes.end()) {
     return fail(Code::kInvalid, "one node stands twice in the list of nodes");
+  }
+  std::bitset<kMaxMembers> taken;
+  for (const Member& member : epoch.members) {
+    if (member.slot >= kMaxMembers) {
+      return fail(Code::kInvalid,
+                  fmt::format("node {:016x} has no slot below {}", member.node, kMaxMembers));
+    }
+    if (taken.test(member.slot)) {
+      return fail(Code::kInvalid, fmt::format("two nodes are in slot {}", member.slot));
+    }
+    taken.set(member.slot);
   }
   return {};
 }

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "pagetable/slot_positions.h"
+
 namespace farpage {
 
 LostKeys::Holders LostKeys::holders_of(const Epoch& epoch) {
@@ -53,9 +55,10 @@ bool LostKeys::any() const {
 bool LostKeys::has(const PageKey& key) const {
   if (!own_) return true;
   if (common_) {
-    const uint64_t score = own_->score(key);
+    const SlotPositions positions(placement_->order(key));
+    const uint32_t position = positions.of(own_->slot);
     const auto is_before = [&](const Placement::Holder& other) {
-      return other.score(key) >= score;
+      return positions.of(other.slot) < position;
     };
     if (std::ranges::none_of(joined_, is_before)) return false;
   }

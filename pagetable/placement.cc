@@ -4,27 +4,36 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "pagetable/slot_positions.h"
 
 namespace farpage {
+namespace {
+
+constexpr uint32_t kPlaceBits = 10;
+static_assert(kMaxMembers <= 1u << kPlaceBits);
+
+}  // namespace
 
 bool ReplicaSet::contains(size_t member) const {
   const auto end = members_.begin() + size_;
   return std::find(members_.begin(), end, member) != end;
 }
 
-Placement::Placement(const Epoch& epoch) : replicas_(epoch.replicas) {
+Placement::Placement(const Epoch& epoch)
+    : replicas_(epoch.replicas), salt_(Random::mix(epoch.seed)) {
   FARPAGE_CHECK(replicas_ >= 1 && replicas_ <= kMaxReplicas);
+  places_.fill(kNobody);
   for (size_t place = 0; place < epoch.members.size(); ++place) {
     const Member& member = epoch.members[place];
     if (member.leaving) continue;
-    holders_.push_back(
-        {Random::mix(member.node ^ Random::mix(epoch.seed)), static_cast<uint16_t>(place)});
+    FARPAGE_CHECK(member.slot < kMaxMembers);
+    holders_.push_back({member.slot, static_cast<uint16_t>(place)});
     nodes_.push_back(member.node);
+    places_[member.slot] = static_cast<uint16_t>(place);
   }
-}
-
-uint64_t Placement::Holder::score(const PageKey& key) const {
-  return Random::mix(Random::mix(key.low ^ salt) ^ key.high);
+  replicas_ = std::min(replicas_, holders_.size());
+  // A walk passes about kMaxMembers / holders slots for each replica.
+  walks_ = holders_.size() * holders_.size() >= replicas_ * kMaxMembers;
 }
 
 std::optional<Placement::Holder> Placement::holder(NodeId node) const {
@@ -34,37 +43,55 @@ std::optional<Placement::Holder> Placement::holder(NodeId node) const {
 }
 
 bool Placement::holds(const Holder& holder, const PageKey& key) const {
-  const uint64_t score = holder.score(key);
+  const SlotOrder order(key, salt_);
+  if (walks_) return first_taken(order).contains(holder.place);
+  const SlotPositions positions(order);
+  const uint32_t position = positions.of(holder.slot);
   size_t before = 0;
   for (const Holder& other : holders_) {
-    const uint64_t theirs = other.score(key);
-    if (theirs < score || (theirs == score && other.place >= holder.place)) continue;
-    if (++before == replicas_) return false;
+    if (positions.of(other.slot) < position && ++before == replicas_) return false;
   }
   return true;
 }
 
-// The highest scores, in descending order, by insertion: there are few members, and fewer replicas.
 ReplicaSet Placement::replicas(const PageKey& key) const {
-  ReplicaSet set;
   if (holders_.size() == 1) {
+    ReplicaSet set;
     set.members_[0] = holders_[0].place;
     set.size_ = 1;
     return set;
   }
-  std::array<uint64_t, kMaxReplicas> scores{};
+  const SlotOrder order(key, salt_);
+  return walks_ ? first_taken(order) : least_positions(order);
+}
+
+ReplicaSet Placement::first_taken(const SlotOrder& order) const {
+  ReplicaSet set;
+  for (uint32_t position = 0; set.size_ < replicas_; ++position) {
+    const uint16_t place = places_[order.slot_at(position)];
+    if (place != kNobody) set.members_[set.size_++] = place;
+  }
+  return set;
+}
+
+// Each position, with who has it, sinks through the least so far. Without branches: which of two
+// is less, no processor could guess.
+ReplicaSet Placement::least_positions(const SlotOrder& order) const {
+  const SlotPositions positions(order);
+  std::array<uint32_t, kMaxReplicas> least;
+  least.fill(UINT32_MAX);
   for (const Holder& holder : holders_) {
-    const uint64_t score = holder.score(key);
-    size_t rank = set.size_;
-    while (rank > 0 && scores[rank - 1] < score) --rank;
-    if (rank == replicas_) continue;
-    if (set.size_ < replicas_) ++set.size_;
-    for (size_t below = set.size_ - 1u; below > rank; --below) {
-      scores[below] = scores[below - 1];
-      set.members_[below] = set.members_[below - 1];
+    uint32_t ranked = positions.of(holder.slot) << kPlaceBits | holder.place;
+    for (size_t rank = 0; rank < replicas_; ++rank) {
+      const uint32_t less = std::min(least[rank], ranked);
+      ranked = std::max(least[rank], ranked);
+      least[rank] = less;
     }
-    scores[rank] = score;
-    set.members_[rank] = holder.place;
+  }
+  ReplicaSet set;
+  while (set.size_ < replicas_) {
+    set.members_[set.size_] = static_cast<uint16_t>(least[set.size_] % (1u << kPlaceBits));
+    ++set.size_;
   }
   return set;
 }

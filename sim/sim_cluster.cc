@@ -19,6 +19,7 @@ Epoch membership(const SimClusterOptions& options) {
   for (uint64_t node = 0; node < options.nodes; ++node) {
     epoch.members.push_back({node_id("n" + std::to_string(node)), 0});
   }
+  epoch.give_slots();
   return epoch;
 }
 

@@ -72,9 +72,11 @@ Fleet LoneMember::fleet_for(EpochRegister& epochs, ControlDialer& to_self,
 
 Result<void> LoneMember::begin_epoch(std::vector<Member> others) {
   Epoch next = register_.current().epoch;
+  const std::vector<Member> before = next.members;
   ++next.number;
   std::erase_if(next.members, [](const Member& member) { return member.node != self(); });
   next.members.insert(next.members.end(), others.begin(), others.end());
+  next.give_slots(before);
   const uint64_t number = next.number;
   if (auto replaced = register_.replace(std::move(next)); !replaced) return replaced;
   for (const Member& other : others) {

@@ -58,6 +58,7 @@ class Campaign {
     for (size_t node = 0; node < options.plan.nodes; ++node) {
       whole_.members.push_back({node_id(fmt::format("n{}", node)), 0});
     }
+    whole_.give_slots();
   }
 
   Result<CampaignResult> run() {

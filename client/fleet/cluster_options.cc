@@ -82,6 +82,7 @@ Result<Epoch> ClusterOptions::epoch() const {
     Epoch epoch = {
         .number = 1, .replicas = replicas, .seed = seed, .page_bytes = page_bytes, .members = {}};
     for (const NamedNode& node : named) epoch.members.push_back({node_id(node.name), 0});
+    epoch.give_slots();
     if (auto valid = validate(epoch); !valid) {
       return fail(valid.error().code, "the table [cluster]: " + valid.error().message);
     }

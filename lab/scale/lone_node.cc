@@ -119,6 +119,7 @@ uint64_t LoneNode::enter_next_epoch_ns() {
   Epoch next = epoch();
   const uint64_t current = next.number++;
   next.members.push_back({node_id("joined " + std::to_string(++joined_)), 1});
+  next.give_slots();
   other_host_.epochs->replace(current, next,
                               [](const Result<void>& replaced) { FARPAGE_CHECK(replaced); });
   const auto confirmed = [this, current] {

@@ -120,6 +120,7 @@ Epoch scale_epoch(uint64_t nodes, uint64_t replicas, uint64_t page_bytes, uint64
   for (uint64_t node = 0; node < nodes; ++node) {
     epoch.members.push_back({node_id("n" + std::to_string(node)), 0});
   }
+  epoch.give_slots();
   return epoch;
 }
 

@@ -234,7 +234,7 @@ EpochReply FleetMember::answer(const EpochRequest& /*request*/) const {
   const Epoch& epoch = epoch_.epoch();
   reply = {epoch_.tag(), *age_ns, epoch.replicas, epoch.seed, epoch.page_bytes, {}};
   for (const Member& member : epoch.members) {
-    reply.members.push_back({member.node, member.incarnation, member.leaving,
+    reply.members.push_back({member.node, member.incarnation, member.leaving, member.slot,
                              fleet_.address_of ? fleet_.address_of(member.node) : ""});
   }
   return reply;

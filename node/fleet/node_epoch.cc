@@ -247,6 +247,7 @@ void NodeEpoch::join(const RegisteredEpoch& read) {
   ++next.number;
   std::erase_if(next.members, [&](const Member& member) { return member.node == self_.node; });
   next.members.push_back(self_);
+  next.give_slots(current.members);
   next.set_replicas(std::max(next.replicas, fleet_.list.replicas));
   fleet_.epochs->replace(
       current.number, std::move(next),

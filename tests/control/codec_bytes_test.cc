@@ -65,7 +65,7 @@ TEST(CodecBytes, OfReplies) {
   EXPECT_EQ(reply(RemoveReply{1}), "080132020801");
   EXPECT_EQ(reply(RenewReply{1}), "08013a09090100000000000000");
   EXPECT_EQ(reply(RenewReply{1, {2, 3}, 4}), "@@");
-  EXPECT_EQ(reply(EpochReply{{1, 2}, 3, 4, 5, 6, {{7, 8, true, "a"}}}), "@@");
+  EXPECT_EQ(reply(EpochReply{{1, 2}, 3, 4, 5, 6, {{7, 8, true, 9, "a"}}}), "@@");
   EXPECT_EQ(reply(OpenPushReply{1}), "08014a020801");
   EXPECT_EQ(reply(PushReply{{Code::kOk, Code::kNotFound}}), "080152040a020002");
   EXPECT_EQ(reply(ReplicateReply{{Code::kOtherEpoch}}), "08015a030a010b");

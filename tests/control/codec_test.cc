@@ -219,8 +219,13 @@ TEST(Codec, Renew) {
   EXPECT_EQ(renewal.incarnation, UINT64_MAX);
   expect_numbered(renewal.verdicts, 0);
   round_trip(EpochRequest{});
-  const EpochReply epoch = round_trip(EpochReply{
-      {1, UINT64_MAX - 1}, 2, 3, UINT64_MAX - 4, 5, {{UINT64_MAX - 6, 7, true, "host:1"}, {8, 9}}});
+  const EpochReply epoch =
+      round_trip(EpochReply{{1, UINT64_MAX - 1},
+                            2,
+                            3,
+                            UINT64_MAX - 4,
+                            5,
+                            {{UINT64_MAX - 6, 7, true, 10, "host:1"}, {8, 9}}});
   EXPECT_EQ(epoch.view, (EpochTag{1, UINT64_MAX - 1}));
   EXPECT_EQ(epoch.view_age_ns, 2u);
   EXPECT_EQ(epoch.replicas, 3u);
@@ -230,6 +235,7 @@ TEST(Codec, Renew) {
   EXPECT_EQ(epoch.members[0].node, UINT64_MAX - 6);
   EXPECT_EQ(epoch.members[0].incarnation, 7u);
   EXPECT_TRUE(epoch.members[0].leaving);
+  EXPECT_EQ(epoch.members[0].slot, 10u);
   EXPECT_EQ(epoch.members[0].address, "host:1");
   EXPECT_FALSE(epoch.members[1].leaving);
   const RenewReply renewed = round_trip(RenewReply{UINT64_MAX - 1, {3, UINT64_MAX - 4}, 5});

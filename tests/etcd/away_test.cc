@@ -11,6 +11,7 @@ constexpr uint64_t kNumber = 7;
 Epoch of(const std::vector<NodeId>& nodes) {
   Epoch epoch = {kNumber, 1, 0, 4096, {}};
   for (const NodeId node : nodes) epoch.members.push_back({node, node + 100});
+  epoch.give_slots();
   return epoch;
 }
 

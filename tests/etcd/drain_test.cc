@@ -15,10 +15,10 @@ namespace {
 
 using testing::HasSubstr;
 
-const Member kA = {node_id("a"), 10};
-const Member kB = {node_id("b"), 20};
-const Member kC = {node_id("c"), 30};
-const Member kD = {node_id("d"), 40};
+const Member kA = {node_id("a"), 10, false, 1};
+const Member kB = {node_id("b"), 20, false, 2};
+const Member kC = {node_id("c"), 30, false, 3};
+const Member kD = {node_id("d"), 40, false, 4};
 
 Member leaving(Member member) {
   member.leaving = true;

@@ -8,12 +8,19 @@ namespace {
 const std::string kPrefix = "/farpage/test/";
 
 Epoch epoch_of_two() {
-  return {
-      .number = 12,
-      .replicas = 2,
-      .seed = 0xFEDCBA9876543210,
-      .page_bytes = 65'536,
-      .members = {{node_id("a"), 0xFFFFFFFFFFFFFFFF}, {node_id("b"), 1}, {node_id("c"), 2, true}}};
+  return {.number = 12,
+          .replicas = 2,
+          .seed = 0xFEDCBA9876543210,
+          .page_bytes = 65'536,
+          .members = {{node_id("a"), 0xFFFFFFFFFFFFFFFF, false, 1023},
+                      {node_id("b"), 1, false, 0},
+                      {node_id("c"), 2, true, 7}}};
+}
+
+std::string epoch_record(const std::string& number, const std::string& replicas,
+                         const std::string& members) {
+  return R"({"placement":2,"number":)" + number + R"(,"replicas":)" + replicas +
+         R"(,"page_bytes":1,"members":[)" + members + "]}";
 }
 
 TransactionReply reply_of_all() {
@@ -73,6 +80,43 @@ TEST(EtcdRecords, FleetThatNobodyHasBegunHasNoEpoch) {
   EXPECT_EQ(fleet->epoch_revision, 0u);
 }
 
+// Read as if it were this release's, an earlier record would lead to other nodes.
+TEST(EtcdRecords, RecordsOfAnotherReleaseAreRefusedWithBothVersions) {
+  const auto refusal = [](size_t place, const std::string& value) {
+    TransactionReply reply = reply_of_all();
+    reply.found[place][0].value = value;
+    const auto fleet = decode_fleet(kPrefix, reply);
+    return fleet ? std::string("taken") : fleet.error().message;
+  };
+  const std::string members =
+      R"("number":3,"replicas":1,"page_bytes":1,"members":[{"node":"1","slot":0}]})";
+  EXPECT_EQ(refusal(1, R"({"placement":2,)" + members), "taken");
+  EXPECT_EQ(refusal(1, "{" + members),
+            "in etcd, '/farpage/test/epoch' is of another release of farpage (placement 1, and "
+            "this program has 2): run one release on all nodes and clients of the fleet, which "
+            "docs/operations.md#another-placement says how to change");
+  EXPECT_NE(
+      refusal(1, R"({"placement":3,)" + members).find("(placement 3, and this program has 2)"),
+      std::string::npos);
+  for (const char* format : {"1", "3"}) {
+    const std::string terms =
+        std::string(R"({"format":)") + format +
+        R"(,"id":"1","lease_ms":2000,"page_bytes":1,"replicas":1,"seed":"0"})";
+    EXPECT_NE(refusal(0, terms).find(std::string("(format ") + format +
+                                     ", and this program has 2): run one release"),
+              std::string::npos);
+  }
+}
+
+TEST(EtcdRecords, HalfARecordIsRefused) {
+  const std::string whole = encode(epoch_of_two());
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
+    TransactionReply reply = reply_of_all();
+    reply.found[1][0].value = whole.substr(0, bytes);
+    EXPECT_FALSE(decode_fleet(kPrefix, reply)) << bytes;
+  }
+}
+
 TEST(EtcdRecords, WhatSomebodyElseWroteIsRefusedWithItsKey) {
   struct Damage {
     size_t place;
@@ -81,22 +125,25 @@ TEST(EtcdRecords, WhatSomebodyElseWroteIsRefusedWithItsKey) {
   for (const Damage& damage : {
            Damage{0, "hello"},
            Damage{0, "{}"},
-           Damage{
-               0,
-               R"({"format":2,"id":"1","lease_ms":2000,"page_bytes":1,"replicas":1,"seed":"0"})"},
-           Damage{0, R"({"format":1,"lease_ms":5,"page_bytes":1,"replicas":1,"seed":"0"})"},
+           Damage{0, R"({"format":2,"lease_ms":5,"page_bytes":1,"replicas":1,"seed":"0"})"},
            Damage{0,
-                  R"({"format":1,"id":"1","lease_ms":0,"page_bytes":1,"replicas":1,"seed":"0"})"},
+                  R"({"format":2,"id":"1","lease_ms":0,"page_bytes":1,"replicas":1,"seed":"0"})"},
+           Damage{0, R"({"id":"1","lease_ms":5,"page_bytes":1,"replicas":1,"seed":"0"})"},
            Damage{1, ""},
            Damage{1, "[]"},
-           Damage{1, R"({"number":1})"},
-           Damage{1, R"({"number":0,"replicas":1,"page_bytes":1,"members":[{"node":"1"}]})"},
-           Damage{1, R"({"number":1,"replicas":9,"page_bytes":1,"members":[{"node":"1"}]})"},
-           Damage{1, R"({"number":1,"replicas":1,"page_bytes":1,"members":[{"node":"g"}]})"},
-           Damage{1, R"({"number":1,"replicas":1,"page_bytes":1,"members":[5]})"},
-           Damage{
-               1,
-               R"({"number":1,"replicas":1,"page_bytes":1,"members":[{"node":"1"},{"node":"1"}]})"},
+           Damage{1, R"({"placement":2,"number":1})"},
+           Damage{1, R"({"placement":"two","number":1})"},
+           Damage{1, epoch_record("0", "1", R"({"node":"1","slot":0})")},
+           Damage{1, epoch_record("1", "9", R"({"node":"1","slot":0})")},
+           Damage{1, epoch_record("1", "1", R"({"node":"g","slot":0})")},
+           Damage{1, epoch_record("1", "1", "5")},
+           Damage{1, epoch_record("1", "1", R"({"node":"1","slot":0},{"node":"1","slot":1})")},
+           Damage{1, epoch_record("1", "1", R"({"node":"1","slot":3},{"node":"2","slot":3})")},
+           Damage{1, epoch_record("1", "1", R"({"node":"1"})")},
+           Damage{1, epoch_record("1", "1", R"({"node":"1","slot":1024})")},
+           Damage{1, epoch_record("1", "1", R"({"node":"1","slot":65536})")},
+           Damage{1, epoch_record("1", "1", R"({"node":"1","slot":-1})")},
+           Damage{1, epoch_record("1", "1", R"({"node":"1","slot":"0x1"})")},
            Damage{2, "soon"},
            Damage{3, "[1]"},
            Damage{3, R"({"address":7})"},

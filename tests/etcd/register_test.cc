@@ -54,7 +54,7 @@ class Store {
         request.body.find(to_base64(kPrefix + std::string("epoch"))) != std::string::npos;
     ++(whole ? whole_reads_ : small_reads_);
     const Terms terms = {1000, 4096, 1, 0, terms_id_};
-    const Epoch epoch = {epoch_, 1, 0, 4096, {{node_id("a"), 10}}};
+    const Epoch epoch = {epoch_, 1, 0, 4096, {{node_id("a"), 10, false, 7}}};
     std::string found = range(entry("terms", encode(terms)));
     if (whole) {
       const NodeRecord node = {"a", "tcp://127.0.0.1:1", 5};

@@ -18,9 +18,9 @@ using testing::HasSubstr;
 
 constexpr uint64_t kTtlS = 1;
 const Terms kTerms = {1000, 4096, 2, 0, 77};
-const Member kFormer = {node_id("a"), 10};
-const Member kNow = {node_id("a"), 11};
-const Member kOther = {node_id("b"), 20};
+const Member kFormer = {node_id("a"), 10, false, 1};
+const Member kNow = {node_id("a"), 11, false, 1};
+const Member kOther = {node_id("b"), 20, false, 2};
 
 // An etcd of a fleet of the nodes a and b, of whom b lives, and which takes whatever is written and
 // goes on telling what a test says.
@@ -190,7 +190,7 @@ TEST(Registration, RunBeforeThatIsTheOnlyMemberStays) {
 
 TEST(Registration, MemberThatIsNotHeardOfIsLeftOut) {
   FleetOfTwo fleet({kOther});
-  fleet.set_members({kOther, kNow, {node_id("c"), 30}});
+  fleet.set_members({kOther, kNow, {node_id("c"), 30, false, 3}});
   ASSERT_TRUE(fleet.wait_for_epoch());
   EXPECT_THAT(fleet.epoch_written(),
               HasSubstr(to_base64(encode(Epoch{5, 2, 0, 4096, {kOther, kNow}}))));

@@ -69,7 +69,7 @@ bool write_all(const std::string& folder) {
          write(folder, "request_epoch", 0, request(EpochRequest{})) &&
          write(folder, "reply_renew", 1, reply(RenewReply{9, {3, 4}, 5})) &&
          write(folder, "reply_epoch", 1,
-               reply(EpochReply{{3, 4}, 5, 2, 6, 4096, {{7, 8, true, "host:9"}, {10, 11}}})) &&
+               reply(EpochReply{{3, 4}, 5, 2, 6, 4096, {{7, 8, true, 12, "host:9"}, {10, 11}}})) &&
          write(folder, "reply_report", 1, reply(ReportReply{1, 13})) &&
          write(folder, "reply_open_push", 1, reply(OpenPushReply{7})) &&
          write(folder, "reply_push", 1, reply(PushReply{{Code::kOk, Code::kNotFound}})) &&

@@ -23,7 +23,7 @@ TEST(MemoryNode, OtherVersionOfTheProtocolIsRefusedWithBothNumbers) {
   const ClientId client = node.service().connected().value();
   Refusal refused = refusal_of(node.ask(client, HelloRequest{99, kPageFormat, 0}));
   EXPECT_EQ(refused.code, Code::kProtocol);
-  expect_says(refused.message, "control protocol 4");
+  expect_says(refused.message, "control protocol 5");
   expect_says(refused.message, "99");
   expect_says(refused.message, "the same version of farpage");
   refused = refusal_of(node.ask(client, HelloRequest{kControlProtocol, 42, 0}));
@@ -40,7 +40,7 @@ TEST(MemoryNode, PeerOfBeforeThePatienceOfRemovesIsRefused) {
   const ClientId client = node.service().connected().value();
   const Refusal refused = refusal_of(node.ask(client, HelloRequest{1, kPageFormat, 0}));
   EXPECT_EQ(refused.code, Code::kProtocol);
-  expect_says(refused.message, "control protocol 4 with page format 1, the client 1 with 1");
+  expect_says(refused.message, "control protocol 5 with page format 1, the client 1 with 1");
 }
 
 // What a client says that it knew, of a node that may have been another one under this name.

@@ -64,6 +64,7 @@ class RawClient {
   uint64_t number_that_moves(size_t from, size_t to) {
     Epoch with = epoch_now();
     with.members.push_back({node_id("n" + std::to_string(to)), 1});
+    with.give_slots();
     const Placement placement(with);
     for (uint64_t number = 0;; ++number) {
       const size_t primary = placement.replicas(key(number)).primary();

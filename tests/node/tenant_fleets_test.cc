@@ -52,6 +52,7 @@ class TenantFleets : public testing::TestWithParam<Membership> {
     options_.lease_ms = 20;
     options_.scrub_bytes_per_s = 0;
     for (size_t node = 0; node < kNodes; ++node) list_.members.push_back({id_of(node), 0});
+    list_.give_slots();
     for (const size_t tenant : kTenants) {
       registers_[tenant] = std::make_unique<SimRegister>(wire_, kNodes + 2, list_,
                                                          SimRegisterOptions{0, kSecond, 0});
@@ -438,6 +439,7 @@ TEST(TenantFleetOptions, NodeThatIsNotOfTheListIsRefusedBeforeItBegins) {
   Fleet fleet;
   fleet.list = {.number = 1, .replicas = 1, .seed = 1, .page_bytes = kPageBytes, .members = {}};
   fleet.list.members.push_back({id_of(0), 0});
+  fleet.list.give_slots();
   const std::array<Fabric*, 1> fabrics = {&fabric};
   const std::vector<TenantOptions> tenants = {{"a", "token", kMiB}};
   const std::array<PoolHandoff*, 1> keepers = {};

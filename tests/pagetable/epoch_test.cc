@@ -1,5 +1,6 @@
 #include "pagetable/epoch.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +15,9 @@ Epoch three_nodes() {
           .replicas = 2,
           .seed = 1,
           .page_bytes = 4096,
-          .members = {{node_id("a"), 11}, {node_id("b"), 12}, {node_id("c"), 13}}};
+          .members = {{node_id("a"), 11, false, 5},
+                      {node_id("b"), 12, false, 0},
+                      {node_id("c"), 13, false, 1023}}};
 }
 
 TEST(Epoch, IdentityIsOfEveryPartOfIt) {
@@ -32,6 +35,7 @@ TEST(Epoch, IdentityIsOfEveryPartOfIt) {
   EXPECT_TRUE(changed([](Epoch& other) { ++other.members[1].incarnation; }));
   EXPECT_TRUE(changed([](Epoch& other) { other.members[0].node = node_id("d"); }));
   EXPECT_TRUE(changed([](Epoch& other) { other.members[2].leaving = true; }));
+  EXPECT_TRUE(changed([](Epoch& other) { ++other.members[0].slot; }));
 }
 
 TEST(Epoch, OrderOfTheListIsNoPartOfIt) {
@@ -50,6 +54,13 @@ TEST(Epoch, ListsThatCannotHoldAreRefusedInASentence) {
   EXPECT_EQ(refusal([](Epoch&) {}), "taken");
   EXPECT_NE(refusal([](Epoch& epoch) { epoch.members.push_back(epoch.members[0]); }).find("twice"),
             std::string::npos);
+  EXPECT_NE(
+      refusal([](Epoch& epoch) { epoch.members[1].slot = 5; }).find("two nodes are in slot 5"),
+      std::string::npos);
+  EXPECT_NE(refusal([](Epoch& epoch) {
+              epoch.members[1].slot = kNoSlot;
+            }).find("node " + fmt::format("{:016x}", node_id("b")) + " has no slot below 1024"),
+            std::string::npos);
   EXPECT_NE(refusal([](Epoch& epoch) { epoch.replicas = 4; }).find("4 replicas on 3 nodes"),
             std::string::npos);
   EXPECT_NE(refusal([](Epoch& epoch) { epoch.replicas = 0; }).find("0 replicas"),
@@ -62,6 +73,31 @@ TEST(Epoch, ListsThatCannotHoldAreRefusedInASentence) {
               for (uint64_t i = 0; i < kMaxMembers; ++i) epoch.members.push_back({i + 1, 0});
             }).find("1027 nodes"),
             std::string::npos);
+}
+
+TEST(Epoch, MembersKeepTheirSlotsAndOthersGetFreeOnes) {
+  Epoch before = three_nodes();
+  Epoch next = before;
+  next.members[1] = {node_id("b"), 99};  // another run
+  for (int i = 0; i < 1'000; ++i) next.members.push_back({node_id(std::to_string(i)), 1});
+  Epoch reversed = next;
+  std::ranges::reverse(reversed.members);
+  next.give_slots(before.members);
+  EXPECT_TRUE(validate(next));
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(next.members[i].slot, before.members[i].slot);
+  reversed.give_slots(before.members);
+  std::ranges::reverse(reversed.members);
+  EXPECT_EQ(reversed.members, next.members) << "the order of the list does not count";
+}
+
+TEST(Epoch, AsManyMembersAsThereAreSlotsHaveOneEach) {
+  Epoch epoch = {.number = 1, .replicas = 1, .seed = 0, .page_bytes = 4096, .members = {}};
+  for (uint64_t i = 0; i < kMaxMembers; ++i) epoch.members.push_back({i + 1, 0});
+  epoch.give_slots();
+  EXPECT_TRUE(validate(epoch));
+  epoch.members.push_back({kMaxMembers + 1, 0});
+  epoch.give_slots();
+  EXPECT_FALSE(validate(epoch));
 }
 
 TEST(Epoch, MembersThatLeaveHoldNoReplicas) {

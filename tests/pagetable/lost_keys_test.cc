@@ -17,6 +17,7 @@ Epoch epoch_of(const std::vector<NodeId>& nodes, uint64_t replicas, uint64_t see
   Epoch epoch = {
       .number = 1, .replicas = replicas, .seed = seed, .page_bytes = 4096, .members = {}};
   for (const NodeId node : nodes) epoch.members.push_back({node, 1});
+  epoch.give_slots();
   return epoch;
 }
 
@@ -110,6 +111,7 @@ TEST(LostKeys, OfWhatTheNodeHeldItKnowsExactlyWhatItHoldsNoMore) {
     for (int change = 0; change < 30; ++change) {
       const uint64_t dice = random.below(20);
       const NodeId other = 100 + random.below(8);
+      const std::vector<Member> before = epoch.members;
       const auto found = std::ranges::find(epoch.members, other, &Member::node);
       if (dice == 0) {
         ++epoch.seed;
@@ -122,6 +124,7 @@ TEST(LostKeys, OfWhatTheNodeHeldItKnowsExactlyWhatItHoldsNoMore) {
       } else {
         epoch.members.insert(epoch.members.begin() + static_cast<int>(random.below(2)), {other, 1});
       }
+      epoch.give_slots(before);
       if (epoch.holders() == 0) epoch.members.front().leaving = false;
       epoch.set_replicas(1 + random.below(3));
       const bool is_lost_anew = lost.enter(epoch);

@@ -35,6 +35,7 @@ class SimRegisterTest : public testing::Test {
     epoch.replicas = 2;
     epoch.page_bytes = 512;
     for (NodeId node = 1; node <= kHosts; ++node) epoch.members.push_back({node, 0});
+    epoch.give_slots();
     return epoch;
   }
 

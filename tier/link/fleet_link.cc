@@ -23,13 +23,15 @@ constexpr uint64_t kGraceNs = 500 * kMillisecond;
 Epoch epoch_of_one() {
   Epoch epoch;
   epoch.members = {Member{}};
+  epoch.give_slots();
   return epoch;
 }
 
 Epoch epoch_of(const EpochReply& told) {
   Epoch epoch{told.view.number, told.replicas, told.seed, told.page_bytes, {}};
   for (const EpochMember& member : told.members) {
-    epoch.members.push_back({member.node, member.incarnation, member.leaving});
+    epoch.members.push_back({member.node, member.incarnation, member.leaving,
+                             static_cast<uint16_t>(std::min<uint32_t>(member.slot, kNoSlot))});
   }
   return epoch;
 }

@@ -16,6 +16,7 @@ Epoch epoch_of(const std::vector<std::string>& names) {
   epoch.number = 1;
   epoch.replicas = 2;
   for (const std::string& name : names) epoch.members.push_back({node_id(name), 0});
+  epoch.give_slots();
   return epoch;
 }
 

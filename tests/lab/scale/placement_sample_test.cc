@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "pagetable/slot_order.h"
 
 namespace farpage {
 namespace {
@@ -15,16 +16,16 @@ namespace {
 constexpr uint64_t kKeys = 20'000;
 constexpr uint64_t kSeed = 5;
 
-// Rendezvous hashing again, from its definition: all scores, sorted.
+// The placement again, from its definition: the first slots of the key's order that are taken.
 std::vector<size_t> holders(const Epoch& epoch, uint64_t low, uint64_t high) {
-  std::vector<std::pair<uint64_t, size_t>> scores;
-  for (size_t place = 0; place < epoch.members.size(); ++place) {
-    const uint64_t salt = Random::mix(epoch.members[place].node ^ Random::mix(epoch.seed));
-    scores.emplace_back(Random::mix(Random::mix(low ^ salt) ^ high), place);
-  }
-  std::ranges::sort(scores, std::greater<>());
+  const SlotOrder order({low, high}, Random::mix(epoch.seed));
   std::vector<size_t> found;
-  for (uint64_t rank = 0; rank < epoch.replicas; ++rank) found.push_back(scores[rank].second);
+  for (uint32_t position = 0; found.size() < epoch.replicas; ++position) {
+    const auto member = std::ranges::find(epoch.members, order.slot_at(position), &Member::slot);
+    if (member != epoch.members.end()) {
+      found.push_back(static_cast<size_t>(member - epoch.members.begin()));
+    }
+  }
   return found;
 }
 

@@ -329,6 +329,7 @@ TEST(FleetRegister, TellsClientsOfItsEpochAndOfTheAgeOfItsView) {
       EXPECT_EQ(told.members[place].node, now.members[place].node);
       EXPECT_EQ(told.members[place].incarnation, now.members[place].incarnation);
       EXPECT_FALSE(told.members[place].leaving);
+      EXPECT_EQ(told.members[place].slot, now.members[place].slot);
     }
     client.run_for(kView / 7);
   }

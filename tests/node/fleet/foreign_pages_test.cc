@@ -14,8 +14,8 @@
 namespace farpage {
 namespace {
 
-constexpr Member kSelf = {7, 70};
-constexpr Member kOther = {8, 80};
+constexpr Member kSelf = {7, 70, false, 1};
+constexpr Member kOther = {8, 80, false, 2};
 constexpr uint64_t kPageBytes = 512;
 constexpr uint64_t kSlots = 1024;
 constexpr uint64_t kPages = 600;
@@ -54,6 +54,7 @@ class ForeignPagesTest : public ::testing::Test {
     Epoch next = epochs_.current.epoch;
     ++next.number;
     next.members = std::move(members);
+    next.give_slots(epochs_.current.epoch.members);
     epochs_.current = {next, {}};
     node_->look();
   }

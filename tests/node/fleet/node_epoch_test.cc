@@ -15,8 +15,8 @@ namespace farpage {
 namespace {
 
 constexpr uint64_t kView = 640 * kMillisecond;
-constexpr Member kSelf = {7, 70};
-constexpr Member kOther = {8, 80};
+constexpr Member kSelf = {7, 70, false, 788};
+constexpr Member kOther = {8, 80, false, 2};
 
 struct World {
   sim::World world{1};
@@ -31,7 +31,7 @@ struct World {
   explicit World(uint64_t page_bytes = 512) {
     fleet.epochs = &epochs;
     fleet.view_ns = kView;
-    node.emplace(machine.runtime(), fleet, kSelf, page_bytes,
+    node.emplace(machine.runtime(), fleet, Member{kSelf.node, kSelf.incarnation}, page_bytes,
                  NodeEpoch::Hooks{[this] {
                                     entered.push_back(node->epoch().number);
                                     if (kills_at_once) node->killed();
@@ -54,6 +54,15 @@ TEST(NodeEpoch, ConfirmsOnceNoPageIsLeftThatIsNotItsOwn) {
   at.run_for(2 * kMillisecond);
   EXPECT_EQ(at.epochs.current.confirmed, std::vector<NodeId>{kSelf.node});
   EXPECT_EQ(at.epochs.confirms, 1);
+}
+
+// So that its keys are those that it held.
+TEST(NodeEpoch, RunTakesTheSlotOfTheNodesRunBefore) {
+  World at;
+  at.epochs.current.epoch.members = {kOther, {kSelf.node, 60, false, 5}};
+  at.run_for(2 * kView);
+  const Epoch& joined = at.epochs.current.epoch;
+  EXPECT_EQ(joined.members, (std::vector<Member>{kOther, {kSelf.node, 70, false, 5}}));
 }
 
 TEST(NodeEpoch, JoinsByItsOwnTransactionAndConfirms) {
@@ -262,6 +271,7 @@ TEST(NodeEpoch, EpochThatCannotBeIsRefusedAndRenewsNoView) {
     for (NodeId node = 10; epoch.members.size() < epoch.replicas; ++node) {
       epoch.members.push_back({node, 1});
     }
+    epoch.give_slots();
   });
 }
 
@@ -283,7 +293,7 @@ TEST(NodeEpoch, SecondRefusalIsToldOfToo) {
 TEST(NodeEpoch, ListIsOneEpochThatIsAlwaysOpen) {
   sim::World world(1);
   Fleet fleet;
-  fleet.list = {1, 2, 1, 512, {{7, 0}, {8, 0}}};
+  fleet.list = {1, 2, 1, 512, {{7, 0, false, 788}, {8, 0, false, 2}}};
   int entered = 0;
   NodeEpoch node(world, fleet, kSelf, 512, {[&] { ++entered; }, [] {}});
   node.start();

@@ -13,7 +13,7 @@
 namespace farpage {
 namespace {
 
-constexpr Member kSelf = {7, 0};
+constexpr Member kSelf = {7, 0, false, 1};
 constexpr uint64_t kPageBytes = 256;
 
 // Knows how many callbacks wait for their time.

@@ -117,6 +117,7 @@ class FleetLinks : public testing::Test {
   static Epoch epoch(uint64_t number, const std::vector<NodeId>& nodes, bool registered = true) {
     Epoch epoch{number, 1, 1, 512, {}};
     for (const NodeId id : nodes) epoch.members.push_back({id, registered ? 1000 + id : 0});
+    epoch.give_slots();
     return epoch;
   }
   void enter(uint64_t number, const std::vector<NodeId>& nodes) {
@@ -301,8 +302,8 @@ class ToldEpochs : public ToldViews {
     node(1).view = tag(number, nodes);
     node(1).epoch = {node(1).view, kMillisecond, next.replicas, next.seed, next.page_bytes, {}};
     for (const Member& member : next.members) {
-      node(1).epoch.members.push_back(
-          {member.node, member.incarnation, member.leaving, "host:" + std::to_string(member.node)});
+      node(1).epoch.members.push_back({member.node, member.incarnation, member.leaving, member.slot,
+                                       "host:" + std::to_string(member.node)});
     }
   }
   uint64_t number() const { return link_->view()->epoch.number; }

@@ -28,6 +28,7 @@ class TcpFleet {
       list_.members.push_back({node_id(std::to_string(number))});
       nodes_[number].listen();
     }
+    list_.give_slots();
     for (size_t number = 0; number < nodes_.size(); ++number) {
       Node& node = nodes_[number];
       options.state = dir_ / std::to_string(number);
