@@ -4,11 +4,11 @@
 
 #include "base/check.h"
 #include "base/random.h"
-#include "pagetable/slot_positions.h"
 
 namespace farpage {
 namespace {
 
+constexpr size_t kLanes = SlotPositions::kLanes;
 constexpr uint32_t kPlaceBits = 10;
 static_assert(kMaxMembers <= 1u << kPlaceBits);
 
@@ -27,6 +27,9 @@ Placement::Placement(const Epoch& epoch)
     const Member& member = epoch.members[place];
     if (member.leaving) continue;
     FARPAGE_CHECK(member.slot < kMaxMembers);
+    const size_t lane = holders_.size() % kLanes;
+    if (lane == 0) slots_.push_back(SlotPositions::Lanes{});
+    slots_.back()[lane] = member.slot;
     holders_.push_back({member.slot, static_cast<uint16_t>(place)});
     nodes_.push_back(member.node);
     places_[member.slot] = static_cast<uint16_t>(place);
@@ -48,8 +51,11 @@ bool Placement::holds(const Holder& holder, const PageKey& key) const {
   const SlotPositions positions(order);
   const uint32_t position = positions.of(holder.slot);
   size_t before = 0;
-  for (const Holder& other : holders_) {
-    if (positions.of(other.slot) < position && ++before == replicas_) return false;
+  for (size_t first = 0; first < holders_.size(); first += kLanes) {
+    const SlotPositions::Lanes others = positions.of(slots_[first / kLanes]);
+    const size_t lanes = std::min(kLanes, holders_.size() - first);
+    for (size_t lane = 0; lane < lanes; ++lane) before += others[lane] < position ? 1 : 0;
+    if (before >= replicas_) return false;
   }
   return true;
 }
@@ -80,8 +86,10 @@ ReplicaSet Placement::least_positions(const SlotOrder& order) const {
   const SlotPositions positions(order);
   std::array<uint32_t, kMaxReplicas> least;
   least.fill(UINT32_MAX);
-  for (const Holder& holder : holders_) {
-    uint32_t ranked = positions.of(holder.slot) << kPlaceBits | holder.place;
+  SlotPositions::Lanes eight = {};
+  for (size_t at = 0; at < holders_.size(); ++at) {
+    if (at % kLanes == 0) eight = positions.of(slots_[at / kLanes]);
+    uint32_t ranked = uint32_t{eight[at % kLanes]} << kPlaceBits | holders_[at].place;
     for (size_t rank = 0; rank < replicas_; ++rank) {
       const uint32_t less = std::min(least[rank], ranked);
       ranked = std::max(least[rank], ranked);

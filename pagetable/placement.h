@@ -8,6 +8,7 @@
 #include "integrity/page_key.h"
 #include "pagetable/epoch.h"
 #include "pagetable/slot_order.h"
+#include "pagetable/slot_positions.h"
 
 namespace farpage {
 
@@ -65,6 +66,7 @@ class Placement {
   bool walks_;                 // rather than ask each holder for its position
   std::vector<NodeId> nodes_;  // of holders_
   std::vector<Holder> holders_;
+  std::vector<SlotPositions::Lanes> slots_;   // of holders_, and zeros to the end of the last
   std::array<uint16_t, kMaxMembers> places_;  // of who holds keys in each slot, or kNobody
 };
 

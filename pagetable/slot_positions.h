@@ -17,16 +17,26 @@ class SlotPositions {
     }
   }
 
-  uint32_t of(uint32_t slot) const {
-    uint32_t value = slot;
+  // Of eight slots at once, in the lanes of a vector register: it takes about as long as one.
+  static constexpr size_t kLanes = 8;
+  using Lanes = uint16_t __attribute__((vector_size(kLanes * sizeof(uint16_t))));
+
+  uint32_t of(uint32_t slot) const { return back(slot); }
+  Lanes of(Lanes slots) const { return back(slots); }
+
+ private:
+  // Arithmetic modulo 2¹⁶ is as good as modulo 2³² for what is then taken modulo 2¹⁰.
+  template <typename Value>
+  Value back(Value value) const {
     for (size_t round = SlotOrder::kRounds; round-- > 0;) {
       value ^= value >> SlotOrder::kShift;
-      value = ((value - sums_[round]) * inverses_[round]) & SlotOrder::kMask;
+      value = ((value - static_cast<uint16_t>(sums_[round])) *
+               static_cast<uint16_t>(inverses_[round])) &
+              static_cast<uint16_t>(SlotOrder::kMask);
     }
     return value;
   }
 
- private:
   // Modulo 2¹⁰, by Newton: an odd number is its own inverse modulo 8, and each step doubles the
   // bits that are right.
   static constexpr uint32_t inverse(uint32_t odd) {
