@@ -16,7 +16,7 @@ import numpy  # noqa: E402
 
 import farpage  # noqa: E402
 from farpage.engines import lmcache  # noqa: E402
-from farpage.engines.lmcache import FarpageConnector  # noqa: E402
+from farpage.engines.lmcache import FarpageAdapter, FarpageConnector  # noqa: E402
 
 READY, RECOMPUTE, OK = farpage.Verdict.READY, farpage.Verdict.RECOMPUTE, farpage.Code.OK
 KEYS = numpy.zeros((3, 16), numpy.uint8)
@@ -60,6 +60,13 @@ class PartsTest(unittest.TestCase):
         others = [{name: "x"} for name in ("model", "dtype", "layout", "engine", "salt")] + [{"chunk_tokens": 16}]
         spaces = {self.connector(**other)._space.namespace for other in ({}, *others)}
         self.assertEqual(len(spaces), 1 + len(others))
+
+    def test_lmcache_evicts_by_the_capacity_that_it_is_told_and_not_at_all_without_one(self):
+        for settings, capacity_bytes in (({"max_capacity_gb": 3}, 3 << 30), ({}, 0)):
+            with mock.patch.object(lmcache, "Connection"):
+                adapter = FarpageAdapter({"node": "n", **settings})
+            self.addCleanup(adapter.close)
+            self.assertEqual(adapter.get_usage().total_capacity_bytes, capacity_bytes)
 
     def test_a_key_in_doubt_before_or_after_is_not_there(self):
         connector = self.connector()
