@@ -27,8 +27,8 @@ struct RegisterCost {
   RegisterReads whole;
   RegisterReads unchanged;  // nothing was written since (etcd/register.h)
 };
-// `readers` at once, each with `reads` of either kind. Writes records below /farpage/bench-scale-NODES/ instead of
-// the prefix of `access`, and leaves them there.
+// `readers` at once, each with `reads` of either kind. Writes records below
+// /farpage/bench-scale-NODES/ instead of the prefix of `access`, and leaves them there.
 Result<RegisterCost> measure_register(etcd::Access access, uint64_t nodes, uint64_t readers,
                                       uint64_t reads);
 
