@@ -33,7 +33,11 @@ Result<RegisteredEpoch> Register::read_now() {
     if (last.revision != 0) {
       auto reply = client_.run(read_terms(client_.prefix()), deadline_ns);
       if (!reply) return tl::unexpected(reply.error());
-      if (reply->header.revision == last.revision) return last.read;
+      const auto& terms = reply->found.front();
+      if (reply->header.revision == last.revision && terms.size() == 1 &&
+          terms.front().value == last.terms) {
+        return last.read;
+      }
     }
   }
   auto reply = client_.run(read_fleet(client_.prefix()), deadline_ns);
@@ -47,12 +51,14 @@ Result<RegisteredEpoch> Register::read_now() {
     epoch_revision_ = fleet->epoch_revision;
     number_ = fleet->registered.epoch.number;
   }
-  for (const NodeRecord& node : fleet->nodes) addresses_[node_id(node.name)] = node.address;
+  if (fleet->registered.epoch.number >= heard_epoch_) {
+    for (const NodeRecord& node : fleet->nodes) addresses_[node_id(node.name)] = node.address;
+  }
   for (const Member& member : fleet->registered.epoch.members) {
     if (fleet->find(member.node) == nullptr) fleet->registered.silent.push_back(member.node);
   }
   if (reply->header.revision >= last_.revision) {
-    last_ = {reply->header.revision, fleet->registered};
+    last_ = {reply->header.revision, reply->found.front().front().value, fleet->registered};
   }
   return std::move(fleet->registered);
 }
@@ -144,8 +150,9 @@ std::string Register::address_of(NodeId node) const {
   return found == addresses_.end() ? std::string() : found->second;
 }
 
-void Register::heard_of(NodeId node, const std::string& address) {
+void Register::heard_of(uint64_t epoch, NodeId node, const std::string& address) {
   const std::lock_guard lock(mutex_);
+  heard_epoch_ = std::max(heard_epoch_, epoch);
   addresses_[node] = address;
 }
 

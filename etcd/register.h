@@ -41,8 +41,9 @@ class Register final : public EpochRegister {
 
   // Where a node was last known to be; empty: it never was. Thread-safe.
   std::string address_of(NodeId node) const;
-  // A node has told where this one is: true until the next read says something else. Thread-safe.
-  void heard_of(NodeId node, const std::string& address);
+  // A node has told where this one is in that epoch: no read of an epoch before knows better.
+  // Thread-safe.
+  void heard_of(uint64_t epoch, NodeId node, const std::string& address);
 
  private:
   static constexpr size_t kMostCalls = 64;  // at one time
@@ -52,6 +53,7 @@ class Register final : public EpochRegister {
   void ask(std::function<Result<T>()> call, std::function<void(Result<T>)> done);
   struct LastRead {
     Revision revision = 0;  // of the whole store, then; 0: nothing was read yet
+    std::string terms = {};
     RegisteredEpoch read;
   };
   Result<RegisteredEpoch> read_now();
@@ -70,6 +72,7 @@ class Register final : public EpochRegister {
   uint64_t number_ = 0;       // of the newest epoch that was read
   Revision epoch_revision_ = 0;
   std::unordered_map<NodeId, std::string> addresses_;
+  uint64_t heard_epoch_ = 0;
   LastRead last_;
 
   std::vector<std::weak_ptr<std::function<void()>>> hooks_;  // on the runtime

@@ -11,9 +11,9 @@ namespace farpage {
 LostKeys::Holders LostKeys::holders_of(const Epoch& epoch) {
   Holders holders = {{}, epoch.replicas, epoch.seed};
   for (const Member& member : epoch.members) {
-    if (!member.leaving) holders.nodes.push_back(member.node);
+    if (!member.leaving) holders.seats.push_back({member.node, member.slot});
   }
-  std::ranges::sort(holders.nodes);
+  std::ranges::sort(holders.seats);
   return holders;
 }
 
@@ -25,19 +25,19 @@ bool LostKeys::enter(const Epoch& epoch) {
   // Another rule of who holds what, or an epoch in which it held nothing: each key is asked for.
   const auto is_comparable = [this](const Holders& other) {
     return own_ && other.replicas <= now_.replicas && other.seed == now_.seed &&
-           std::ranges::binary_search(other.nodes, self_);
+           std::ranges::binary_search(other.seats, Seat{self_, own_->slot});
   };
   if (common_ && is_comparable(*common_)) {
-    std::vector<NodeId> joined;
-    std::ranges::set_difference(now_.nodes, common_->nodes, std::back_inserter(joined));
-    for (const NodeId node : joined) joined_.push_back(*placement_->holder(node));
-    std::vector<NodeId> both;
-    std::ranges::set_intersection(now_.nodes, common_->nodes, std::back_inserter(both));
+    std::vector<Seat> joined;
+    std::ranges::set_difference(now_.seats, common_->seats, std::back_inserter(joined));
+    for (const Seat& seat : joined) joined_.push_back(*placement_->holder(seat.node));
+    std::vector<Seat> both;
+    std::ranges::set_intersection(now_.seats, common_->seats, std::back_inserter(both));
     common_ = Holders{std::move(both), now_.replicas, now_.seed};
   } else {
     common_.reset();
   }
-  return any() && !(is_comparable(before) && std::ranges::includes(before.nodes, now_.nodes));
+  return any() && !(is_comparable(before) && std::ranges::includes(before.seats, now_.seats));
 }
 
 void LostKeys::judged() {
@@ -46,7 +46,7 @@ void LostKeys::judged() {
 }
 
 bool LostKeys::any() const {
-  const bool holds_all = own_ && now_.replicas >= now_.nodes.size();
+  const bool holds_all = own_ && now_.replicas >= now_.seats.size();
   return !holds_all && (!common_ || !joined_.empty());
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -30,8 +31,15 @@ class LostKeys {
   bool has(const PageKey& key) const;
 
  private:
+  // A member that comes back in another slot takes other keys: both count.
+  struct Seat {
+    NodeId node;
+    uint16_t slot;
+
+    friend auto operator<=>(const Seat&, const Seat&) = default;
+  };
   struct Holders {
-    std::vector<NodeId> nodes;
+    std::vector<Seat> seats;  // in order
     uint64_t replicas;
     uint64_t seed;
   };
@@ -41,7 +49,7 @@ class LostKeys {
   std::optional<Placement> placement_;  // of the current epoch
   std::optional<Placement::Holder> own_;
   Holders now_ = {};  // of the current epoch
-  // Nodes of all epochs since judged(), and the most replicas; nothing: any key may be lost.
+  // Seats of all epochs since judged(), and the most replicas; nothing: any key may be lost.
   std::optional<Holders> common_;
   std::vector<Placement::Holder> joined_;  // holders that some of those epochs did not have
 };

@@ -227,8 +227,9 @@ Fleet EtcdFleet::fleet() const {
     return self->dialer(node);
   };
   fleet.address_of = [epochs = register_.get()](NodeId node) { return epochs->address_of(node); };
-  fleet.heard_of = [epochs = register_.get()](NodeId node, const std::string& address) {
-    epochs->heard_of(node, address);
+  fleet.heard_of = [epochs = register_.get()](uint64_t epoch, NodeId node,
+                                              const std::string& address) {
+    epochs->heard_of(epoch, node, address);
   };
   fleet.membership = membership_.get();
   return fleet;

@@ -13,6 +13,7 @@ namespace {
 constexpr uint64_t kLookNs = kMillisecond;
 constexpr uint64_t kLooksPerView = 50;  // whether the views are valid
 constexpr uint64_t kViewsToSettle = 2;
+constexpr uint64_t kViewsBefore = 10;
 
 SimClusterOptions cluster_options(const EpochNewsOptions& options) {
   const NodeOptions defaults;
@@ -45,7 +46,7 @@ class Crowd {
     std::vector<bool> served(clients_.size(), true);
     const uint64_t client_reads = reads_of_clients();
     const uint64_t node_reads = reads_of_nodes();
-    for (uint64_t look = 0; look < kLooksPerView; ++look) {
+    for (uint64_t look = 0; look < kViewsBefore * kLooksPerView; ++look) {
       run_for(view_ns_ / kLooksPerView);
       look_at_views(served);
     }

@@ -17,7 +17,7 @@ struct EpochNews {
   uint64_t median_ns = 0;          // from the epoch's beginning until a client is in it
   uint64_t last_ns = 0;            // until the last one is
   uint64_t reads = 0;              // of the register by clients, in the `view_lease` after it began
-  uint64_t reads_before = 0;       // in as long a time before
+  uint64_t reads_before = 0;       // in ten times as long before
   uint64_t node_reads_before = 0;  // … by nodes
   double served = 0;               // part of the clients that had valid views all the time
 };

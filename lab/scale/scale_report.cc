@@ -101,7 +101,6 @@ json::object outlook_json(const ScaleOutlook& outlook) {
           {"session_bytes", outlook.session_bytes},
           {"node_staging_bytes", outlook.node_staging_bytes},
           {"register_reads_per_s", outlook.register_reads_per_s},
-          {"register_bytes_per_s", outlook.register_bytes_per_s},
           {"register_etcds", outlook.register_etcds},
           {"repairs", array_json(outlook.repairs, repair_json)}};
 }
@@ -166,9 +165,10 @@ std::string news_table(const ScaleResult& result) {
       "\na new epoch, virtual time: half of {} clients know it after {} ms, all after {} ms; "
       "{:.4f} "
       "of them had valid views all the time\n"
-      "reads of the register in a view_lease: {} and then {} by clients, {} by nodes\n",
+      "reads of the register: in ten times a view_lease before {} by clients and {} by nodes, in "
+      "the one after {} by clients\n",
       news.clients, time_text(news.median_ns), time_text(news.last_ns), news.served,
-      news.reads_before, news.reads, news.node_reads_before);
+      news.reads_before, news.node_reads_before, news.reads);
   for (const RegisterCost& cost : result.etcd) {
     table += fmt::format(
         "etcd, {} nodes' records: {:.0f} reads/s of all by {} readers, {:.2f} ms of a reader's "

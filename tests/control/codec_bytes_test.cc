@@ -42,7 +42,7 @@ TEST(CodecBytes, OfRequests) {
   EXPECT_EQ(request(ReplicateRequest{{1, 2}, {{{{3, 4}, 5, 6, 7, true}, true}}, 8}),
             "080152380a0b080111020000000000000012270a230a120903000000000000001104000000000000001105"
             "0000000000000018062007280110011808");
-  EXPECT_EQ(request(EpochRequest{}), "@@");
+  EXPECT_EQ(request(EpochRequest{}), "08017a00");
   EXPECT_EQ(request(HoldingsRequest{{1, 2}, {{3, 4}}, 5, 6}),
             "08015a250a0b0801110200000000000000121209030000000000000011040000000000000018052006");
   EXPECT_EQ(request(ReportRequest{{{1, 2}}}), "080162140a12090100000000000000110200000000000000");
@@ -63,9 +63,13 @@ TEST(CodecBytes, OfReplies) {
       "61");
   EXPECT_EQ(reply(CommitReply{{{Code::kOk, 1}, {Code::kAborted, 0}}}), "08012a080a0210010a020808");
   EXPECT_EQ(reply(RemoveReply{1}), "080132020801");
-  EXPECT_EQ(reply(RenewReply{1}), "08013a09090100000000000000");
-  EXPECT_EQ(reply(RenewReply{1, {2, 3}, 4}), "@@");
-  EXPECT_EQ(reply(EpochReply{{1, 2}, 3, 4, 5, 6, {{7, 8, true, 9, "a"}}}), "@@");
+  EXPECT_EQ(reply(RenewReply{1}), "08013a0b0901000000000000001200");
+  EXPECT_EQ(reply(RenewReply{1, {2, 3}, 4}),
+            "08013a18090100000000000000120b08021103000000000000001804");
+  EXPECT_EQ(
+      reply(EpochReply{{1, 2}, 3, 4, 5, 6, {{7, 8, true, 9, "a"}}}),
+      "08018201370a0b080111020000000000000010031804210500000000000000280632190907000000000000001108"
+      "00000000000000180120092a0161");
   EXPECT_EQ(reply(OpenPushReply{1}), "08014a020801");
   EXPECT_EQ(reply(PushReply{{Code::kOk, Code::kNotFound}}), "080152040a020002");
   EXPECT_EQ(reply(ReplicateReply{{Code::kOtherEpoch}}), "08015a030a010b");

@@ -30,9 +30,9 @@ struct Fleet {
   std::function<ControlDialer&(NodeId)> dialer;
 
   // With a register whose nodes move, both on the runtime: where a member was last known to be
-  // (empty: nobody knows), and what a node has told of that. Both may be empty.
-  std::function<std::string(NodeId)> address_of;
-  std::function<void(NodeId, const std::string&)> heard_of;
+  // (empty: nobody knows), and where it is in that epoch, as a node has told. Both may be empty.
+  std::function<std::string(NodeId)> address_of = nullptr;
+  std::function<void(uint64_t epoch, NodeId, const std::string&)> heard_of = nullptr;
 
   // A node's, with a register; it outlives the node. Null: a client's, or that of a node which
   // joins at once, as in most simulations.

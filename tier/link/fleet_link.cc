@@ -13,7 +13,7 @@ namespace farpage {
 namespace {
 
 constexpr uint64_t kLooksPerView = 8;    // at the clock, and at what is left of the view
-constexpr uint64_t kLooksLeft = 3;       // of a view when the register is read for the next one
+constexpr uint64_t kLooksLeft = 2;       // of a view when the register is read for the next one
 constexpr uint64_t kDriftFraction = 64;  // ε
 constexpr uint64_t kMostReading = 8;
 constexpr uint64_t kLastWordNs = 100 * kMillisecond;
@@ -269,7 +269,7 @@ void FleetLink::watch_register() {
     const std::lock_guard lock(mutex_);
     if (stopped_) return;
   }
-  if (end_if_held() || runs_out()) read_register();
+  if (end_if_held() || runs_out()) read_register_once();
   runtime_.after(fleet_.view_ns / kLooksPerView, [weak = weak_from_this()] {
     if (auto self = weak.lock()) self->watch_register();
   });
@@ -292,6 +292,15 @@ bool FleetLink::end_if_held() {
   counters_->lease_ended_held(held);
   current->valid_until_ns = 0;
   return true;
+}
+
+// Where nodes tell of no views, all clients come here: no more of them wait there than there are.
+void FleetLink::read_register_once() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (reading_ > 0) return;
+  }
+  read_register();
 }
 
 void FleetLink::read_register() {
@@ -319,16 +328,15 @@ void FleetLink::told(NodeId node, const ToldView& told) {
   }
 }
 
+// One question at a time, unless its answer lasts: a node that has stopped gives none before its
+// lease ends.
 void FleetLink::ask_node(NodeSession& node) {
   const auto reached = node.view();
   if (reached == nullptr) return read_register();
-  {
-    const std::lock_guard lock(mutex_);
-    if (stopped_ || reading_ == kMostReading) return;
-    ++reading_;
-  }
-  const uint64_t sent_ns = runtime_.clock().now_ns();
-  reached->link->call(EpochRequest{}, [weak = weak_from_this(), sent_ns,
+  const uint64_t now = runtime_.clock().now_ns();
+  if (now < ask_again_ns_) return;
+  ask_again_ns_ = now + fleet_.view_ns / kLooksPerView;
+  reached->link->call(EpochRequest{}, [weak = weak_from_this(), sent_ns = now,
                                        gap = ClockGap::of(runtime_)](const Result<Reply>& reply) {
     if (const auto self = weak.lock()) self->answered(sent_ns, gap, reply);
   });
@@ -338,9 +346,9 @@ void FleetLink::ask_node(NodeSession& node) {
 void FleetLink::answered(uint64_t sent_ns, const ClockGap& gap, const Result<Reply>& reply) {
   {
     const std::lock_guard lock(mutex_);
-    --reading_;
     if (stopped_) return;
   }
+  ask_again_ns_ = 0;
   const auto* told = reply ? std::get_if<EpochReply>(&*reply) : nullptr;
   if (told == nullptr || told->view.number == 0 || told->view_age_ns >= fleet_.view_ns) {
     return read_register();
@@ -351,7 +359,8 @@ void FleetLink::answered(uint64_t sent_ns, const ClockGap& gap, const Result<Rep
   if (epoch.number <= view()->epoch.number) return;
   bool all_addresses = true;
   for (const EpochMember& member : told->members) {
-    if (!member.address.empty() && fleet_.heard_of) fleet_.heard_of(member.node, member.address);
+    if (!member.address.empty() && fleet_.heard_of)
+      fleet_.heard_of(epoch.number, member.node, member.address);
     all_addresses = all_addresses && !member.address.empty();
   }
   enter(epoch, told_until_ns(sent_ns, told->view_age_ns), gap);

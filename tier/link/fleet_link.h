@@ -44,9 +44,8 @@ struct EpochLease {
 // a register, a view of the epoch lasts `view_lease` from the sending of a read of the register.
 // The nodes read it: they tell of their views with the answers to renewals, and of a new epoch when
 // they are asked. The client reads it itself for its first epoch, and where no node has told of a
-// view for most of a lease. The link of a
-// member that has left ends with the last view that named it; a member that comes back later has a
-// new one. Thread-safe.
+// view for most of a lease. The link of a member that has left ends with the last view that named
+// it; a member that comes back later has a new one. Thread-safe.
 class FleetLink : public std::enable_shared_from_this<FleetLink> {
  public:
   // `fleet` and what it names outlive it; without one, `dialer` leads to a node that serves alone.
@@ -99,6 +98,7 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   void watch_register();
   bool runs_out() const;
   bool end_if_held();
+  void read_register_once();
   void read_register();
   void ask_node(NodeSession& node);
   void told(NodeId node, const ToldView& view);
@@ -125,9 +125,11 @@ class FleetLink : public std::enable_shared_from_this<FleetLink> {
   std::shared_ptr<EpochLease> view_;
   std::optional<Error> register_error_;
   uint64_t learned_ns_ = 0;  // the epoch
-  uint64_t reading_ = 0;     // reads and questions that have not been answered
+  uint64_t reading_ = 0;     // reads that have not been answered
   bool told_of_going_back_ = false;
   bool stopped_ = false;
+
+  uint64_t ask_again_ns_ = 0;  // a node, which epoch it is; on the runtime
 
   std::atomic<uint64_t> number_{0};
 };

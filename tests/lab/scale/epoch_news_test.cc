@@ -17,9 +17,9 @@ TEST(EpochNews, NodesTellClientsWithinHalfAViewAndNoneReadsTheRegister) {
   EXPECT_GT(news.median_ns, kViewNs / 100) << "they renew at times of their own";
   EXPECT_LT(news.median_ns, news.last_ns);
   EXPECT_EQ(news.served, 1);
-  EXPECT_EQ(news.reads_before, 0u);
-  EXPECT_EQ(news.reads, 0u);
-  EXPECT_NEAR(static_cast<double>(news.node_reads_before), 4 * 4, 4) << "four each";
+  EXPECT_LE(news.reads_before, 200 * 10 / 100) << "one in a hundred views, for a poor phase";
+  EXPECT_LE(news.reads, 2u);
+  EXPECT_NEAR(static_cast<double>(news.node_reads_before), 4 * 4 * 10, 10) << "four each a view";
 }
 
 TEST(EpochNews, IsTheSameForOneSeed) {

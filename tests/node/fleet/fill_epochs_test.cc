@@ -24,8 +24,9 @@ size_t members(SimCluster& cluster) {
   return cluster.epochs()->current().epoch.members.size();
 }
 
-// Epochs come before fills have ended, after them, and in the middle of one. The member that
-// returns is the last to take pages from others: a floor keeps what they killed away.
+// The second epoch comes before the fills of the first have ended, after them, or in the middle of
+// one. A member returns when the others have filled themselves: what they kill for it raises
+// floors, which keep other pages of the same bucket away from fills that go on.
 TEST(FillsAcrossEpochs, EndWithEveryPageThatIsLeftAtAllItsHolders) {
   constexpr size_t kNodes = 5;
   constexpr uint64_t kKeys = 400;
@@ -43,18 +44,23 @@ TEST(FillsAcrossEpochs, EndWithEveryPageThatIsLeftAtAllItsHolders) {
       ASSERT_EQ(client.put(number, 1).code, Code::kOk);
     }
     client.run_for(kSecond);
+    const auto filled = [&](const std::vector<size_t>& nodes) {
+      ASSERT_TRUE(client.wait_for([&] { return cluster.epochs()->current().all_confirmed(); }));
+      for (const size_t node : nodes) {
+        ASSERT_TRUE(client.wait_for([&] { return client.status(node).fleet.to_fill == 0; }))
+            << node;
+      }
+    };
     const auto run_for_some = [&] { client.run_for(random.below(600) * kMillisecond); };
     cluster.end_node(NodeEnd::kPowerLost, 3);
     run_for_some();
     cluster.end_node(NodeEnd::kPowerLost, 4);
     ASSERT_TRUE(client.wait_for([&] { return members(cluster) == 3; }));
     run_for_some();
+    filled({0, 1, 2});
     cluster.start_node(3);
     ASSERT_TRUE(client.wait_for([&] { return members(cluster) == 4; }));
-    ASSERT_TRUE(client.wait_for([&] { return cluster.epochs()->current().all_confirmed(); }));
-    for (const size_t node : {0, 1, 2, 3}) {
-      ASSERT_TRUE(client.wait_for([&] { return client.status(node).fleet.to_fill == 0; })) << node;
-    }
+    filled({0, 1, 2, 3});
     size_t left = 0;
     for (uint64_t number = 0; number < kKeys; ++number) {
       const auto set = client.set_of(RawClient::key(number));

@@ -102,7 +102,7 @@ TEST(LongCommit, OfWhichAPartHasBegunIsAnsweredPageByPage) {
   auto file = EpochFile::open(dir / "node.state").value();
   const auto versions = std::make_shared<Versions>(std::make_shared<EpochFile>(std::move(file)), 1,
                                                    0, world.now_ns());
-  const Fleet fleet = {{1, 1, 1, kPage, {{7, 0}}}, nullptr, 0, nullptr};
+  const Fleet fleet = {{1, 1, 1, kPage, {{7, 0, false, 0}}}, nullptr, 0, nullptr};
   auto run = MemoryNode::make_run(options, fabric.runtime(), fabric, versions,
                                   MemoryBudget::make("b", kMiB), nullptr, {})
                  .value();
