@@ -158,7 +158,14 @@ std::vector<bool> Ledger::asked_nodes(const Asked& asked) const {
 
 bool Ledger::view_has_ended(size_t host) const {
   const SimRegister* epochs = cluster_.epochs();
-  return epochs != nullptr && clock_.now_ns() >= epochs->last_read_ns(host) + lease_ns_;
+  if (epochs == nullptr) return false;
+  // A node has its own reads; a client has those of whoever told it of its epoch.
+  const bool is_node = host < cluster_.nodes();
+  const uint64_t read_ns = is_node
+                               ? epochs->last_read_ns(host)
+                               : epochs->last_read_of_epoch_ns(
+                                     engines_[host - cluster_.client_host(0)]->client().epoch());
+  return clock_.now_ns() >= read_ns + lease_ns_;
 }
 
 bool Ledger::can_be_why(const Window& window, const GivenUp& given_up) const {

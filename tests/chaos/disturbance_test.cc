@@ -143,10 +143,10 @@ std::vector<Case> cases() {
        [](QuietWorld& world) { world.cluster().part(kClientHost, kNode); },
        [](QuietWorld& world) { world.cluster().heal(kClientHost, kNode); }},
       {Disturbance::kParted,
-       {register_host, kClientHost},
-       {{register_host, kOtherClientHost}, {register_host, 1}},
-       [](QuietWorld& world) { world.cluster().part(kClientHost, kNodes + kClients); },
-       [](QuietWorld& world) { world.cluster().heal(kClientHost, kNodes + kClients); }},
+       {register_host, kNode},
+       {{register_host, kClientHost}, {register_host, 1}},
+       [](QuietWorld& world) { world.cluster().part(kNode, kNodes + kClients); },
+       [](QuietWorld& world) { world.cluster().heal(kNode, kNodes + kClients); }},
       {Disturbance::kDialsRefused, client, clients,
        [](QuietWorld& world) { world.cluster().let_dial(0, false); },
        [](QuietWorld& world) { world.cluster().let_dial(0, true); },
@@ -156,9 +156,10 @@ std::vector<Case> cases() {
        {},
        [](QuietWorld& world) { world.cluster().epochs()->set_loss(1); },
        [](QuietWorld& world) { world.cluster().epochs()->set_loss(0); }},
-      {Disturbance::kEpochUnread, client, clients,
-       [](QuietWorld& world) { world.cluster().epochs()->set_unread(kClientHost, true); },
-       [](QuietWorld& world) { world.cluster().epochs()->set_unread(kClientHost, false); }},
+      // Of a client nobody would notice: nodes tell it of the epoch.
+      {Disturbance::kEpochUnread, node, nodes,
+       [](QuietWorld& world) { world.cluster().epochs()->set_unread(kNode, true); },
+       [](QuietWorld& world) { world.cluster().epochs()->set_unread(kNode, false); }},
   };
 }
 

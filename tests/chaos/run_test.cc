@@ -122,10 +122,10 @@ INSTANTIATE_TEST_SUITE_P(Chaos, Overlapping,
                          testing::Values(Overlap{Disturbance::kNodePaused, 2, 0},
                                          Overlap{Disturbance::kClientPaused, 2, 0},
                                          Overlap{Disturbance::kPeersStopped, 2, 0},
-                                         Overlap{Disturbance::kParted, 3, 2},
+                                         Overlap{Disturbance::kParted, 3, 0},
                                          Overlap{Disturbance::kDialsRefused, 2, 0},
                                          Overlap{Disturbance::kRegisterSilent, 2, 0},
-                                         Overlap{Disturbance::kEpochUnread, 2, 2}),
+                                         Overlap{Disturbance::kEpochUnread, 2, 0}),
                          [](const auto& info) {
                            return std::string(
                                kDisturbanceNames[static_cast<size_t>(info.param.kind)]);

@@ -15,9 +15,9 @@
 namespace farpage {
 namespace {
 
-constexpr Member kSelf = {7, 70};
-constexpr Member kOther = {8, 80};
-constexpr Member kThird = {9, 90};
+constexpr Member kSelf = {7, 70, false, 1};
+constexpr Member kOther = {8, 80, false, 2};
+constexpr Member kThird = {9, 90, false, 3};
 constexpr uint64_t kPageBytes = 64;
 constexpr uint64_t kSlots = 10'000;  // of which a turn looks at 4,096
 constexpr uint64_t kPages = 9'000;
@@ -222,7 +222,7 @@ TEST_F(HoldingsTest, OneWithoutPagesHasNothingToLookFor) {
 // A page that is told as live, and is then killed, would be read in vain.
 TEST_F(HoldingsTest, PageOfOthersIsKilledBeforeItIsTold) {
   put();
-  constexpr Member kFourth = {10, 100};
+  constexpr Member kFourth = {10, 100, false, 4};
   begin_epoch({kSelf, kOther, kThird, kFourth});
   const size_t lost = static_cast<size_t>(
       std::ranges::count_if(keys_, [this](const PageKey& key) { return !holds(kSelf, key); }));
@@ -265,7 +265,7 @@ TEST_F(HoldingsTest, MemberThatWasWholeInAnEpochThatThisNodeDoesNotKnowIsToldOfA
 
 TEST_F(HoldingsTest, MemberThatHasJoinedIsToldOfAllWhateverItSays) {
   put();
-  constexpr Member kFourth = {10, 100};
+  constexpr Member kFourth = {10, 100, false, 4};
   begin_epoch({kSelf, kOther, kThird, kFourth});
   EXPECT_EQ(keys_in(all_told(kFourth, 1)), keys_of(kFourth));
 }

@@ -1,13 +1,9 @@
 """Runs files of tests, as `python FILE` would, several at a time: each in a fork of a process that
 has imported the engine's modules, which takes most of the time of a short one.
 
-run_files.py --import MODULES --slots DESCRIPTOR --timeout SECONDS FILE...
+run_files.py --import MODULES --jobs N --timeout SECONDS FILE...
 
-The descriptor is an eventfd of the kind semaphore, which several of these programs may share: it
-counts how many more files may run.
-
-It writes a line of JSON for each file that has ended: file, code, seconds, cpu_s (with the
-processes that it waited for), said.
+It writes a line of JSON for each file that has ended: file, code, seconds, said.
 """
 
 import argparse
@@ -46,7 +42,7 @@ class Running:
         late = time.monotonic() >= self.until_s
         if late:
             self.kill()
-        ended, status, usage = os.wait4(self.pid, 0 if late else os.WNOHANG)
+        ended, status = os.waitpid(self.pid, 0 if late else os.WNOHANG)
         if ended == 0:
             return None
         self.kill()  # what it left behind
@@ -55,16 +51,7 @@ class Running:
         said = self.output.read().decode(errors="replace")
         if late:
             said += f"\nit has not ended for {self.timeout_s} s\n"
-        return {"file": self.file, "code": os.waitstatus_to_exitcode(status), "seconds": time.monotonic() - self.begun_s,
-                "cpu_s": usage.ru_utime + usage.ru_stime, "said": said}
-
-
-def take(slots):
-    """Whether there was one."""
-    try:
-        return os.eventfd_read(slots) == 1
-    except BlockingIOError:  # another program was faster
-        return False
+        return {"file": self.file, "code": os.waitstatus_to_exitcode(status), "seconds": time.monotonic() - self.begun_s, "said": said}
 
 
 def become(file, output):
@@ -81,35 +68,30 @@ def become(file, output):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--import", dest="modules", default="", help="separated by commas")
-    parser.add_argument("--slots", type=int, required=True)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--timeout", type=float, required=True)
     parser.add_argument("files", nargs="+")
     options = parser.parse_args()
     for module in filter(None, options.modules.split(",")):
         importlib.import_module(module)
-    slots, waiting, under_way = options.slots, options.files, []
+    waiting, under_way = options.files, []
     try:
         while waiting or under_way:
-            watched = [*under_way, slots] if waiting else under_way
-            left_s = max(0, min(each.until_s for each in under_way) - time.monotonic()) if under_way else None
-            select.select(watched, [], [], left_s)
-            for each in list(under_way):
-                if (ended := each.end()) is not None:
-                    under_way.remove(each)
-                    os.eventfd_write(slots, 1)
-                    print(json.dumps(ended), flush=True)
-            if waiting and take(slots):
+            while waiting and len(under_way) < options.jobs:
                 file, output = waiting.pop(0), tempfile.TemporaryFile()
                 pid = os.fork()
                 if pid == 0:
                     under_way = []
-                    os.close(slots)
                     return become(file, output)
                 under_way.append(Running(file, pid, output, options.timeout))
+            select.select(under_way, [], [], max(0, min(each.until_s for each in under_way) - time.monotonic()))
+            for each in list(under_way):
+                if (ended := each.end()) is not None:
+                    under_way.remove(each)
+                    print(json.dumps(ended), flush=True)
     finally:
         for each in under_way:
             each.kill()
-            os.eventfd_write(slots, 1)
 
 
 if __name__ == "__main__":

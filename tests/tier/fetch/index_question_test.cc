@@ -319,13 +319,13 @@ TEST_F(FleetQuestion, AnAnswerThatComesTwiceCountsOnce) {
   }
 }
 
-// Reads that last for longer than another epoch takes to begin.
+// Reads that last for longer than another epoch takes to begin, and a client to hear of it.
 class LongQuestion : public FleetTest {
  protected:
   LongQuestion() : FleetTest(options()) {
     EXPECT_EQ(engine().put(key_, 1).code, Code::kOk);
     sim::SimOptions slow;
-    slow.delay_min_ns = slow.delay_max_ns = 10 * kMillisecond;  // each of three steps
+    slow.delay_min_ns = slow.delay_max_ns = 28 * kMillisecond;  // each of three steps
     cluster_.set_network(slow);
   }
   static SimClusterOptions options() {

@@ -169,11 +169,45 @@ class EditedRegister final : public EpochRegister {
   EpochRegister& inner_;
 };
 
+// Leads to a node that tells nothing of its view, as one does whose view has ended.
+class UntellingDialer final : public ControlDialer {
+ public:
+  explicit UntellingDialer(ControlDialer& inner) : inner_(inner) {}
+  void dial(DialCallback done) override {
+    inner_.dial([done = std::move(done)](Result<std::shared_ptr<ControlLink>> link) {
+      if (link) *link = std::make_shared<Link>(std::move(*link));
+      done(std::move(link));
+    });
+  }
+
+ private:
+  struct Link final : ControlLink {
+    explicit Link(std::shared_ptr<ControlLink> to) : inner(std::move(to)) {}
+    void call(Request request, ReplyCallback done) override {
+      inner->call(std::move(request), [done = std::move(done)](Result<Reply> reply) {
+        auto* renewed = reply ? std::get_if<RenewReply>(&*reply) : nullptr;
+        auto* epoch = reply ? std::get_if<EpochReply>(&*reply) : nullptr;
+        if (renewed != nullptr) renewed->epoch = {};
+        if (epoch != nullptr) *epoch = {};
+        done(std::move(reply));
+      });
+    }
+    void close() override { inner->close(); }
+    const Peer& peer() const override { return inner->peer(); }
+    const std::shared_ptr<ControlLink> inner;
+  };
+
+  ControlDialer& inner_;
+};
+
 class ChangedRegister : public RegisteredFleet {
  protected:
   ChangedRegister() : edited_(*fleet_.epochs) {
     Fleet fleet = fleet_;
     fleet.epochs = &edited_;
+    fleet.dialer = [this](NodeId node) -> ControlDialer& {
+      return dialers_.try_emplace(node, fleet_.dialer(node)).first->second;
+    };
     ClientOptions options;
     options.staging_bytes = 64 * kKiB;
     second_ = connect(options, fleet).value();
@@ -185,6 +219,7 @@ class ChangedRegister : public RegisteredFleet {
 
   const PageKey key_ = test_key(1);
   EditedRegister edited_;
+  std::map<NodeId, UntellingDialer> dialers_;
   std::unique_ptr<Client> second_;
   std::optional<Engine> reader_;
 };

@@ -292,7 +292,7 @@ class RegisteredNode : public FleetTest {
     auto& runtime = cluster_.client_fabric(0).runtime();
     const auto access = cluster_.epochs()->access(cluster_.client_host(0), runtime);
     access->replace(next.number - 1, next, [](const Result<void>& begun) { EXPECT_TRUE(begun); });
-    run_for(kView / 2);
+    while (engine().client().epoch() != next.number) run_for(kMillisecond / 10);
   }
 };
 
@@ -312,15 +312,32 @@ TEST_F(RegisteredNode, RunThatTheEpochDoesNotNameIsNotAskedAtAll) {
   EXPECT_EQ(verdict.reason, Reason::kUnreachable);
 }
 
-// A client that cannot read the register has no view when `view_lease` has passed.
-TEST_F(RegisteredFleet, ViewEndsWithoutTheRegister) {
+// Nodes tell it of their views, and of the epoch.
+TEST_F(RegisteredFleet, ClientThatDoesNotReachTheRegisterGoesOn) {
   const PageKey key = test_key(1);
   ASSERT_EQ(engine().put(key, 1).code, Code::kOk);
   cluster_.part(cluster_.client_host(0), cluster_.register_host());
+  const uint64_t before = engine().client().epoch();
+  cluster_.end_node(NodeEnd::kPowerLost, nodes_of(key)[1]);
+  const uint64_t end_ns = cluster_.now_ns() + 2 * kSecond;
+  while (cluster_.now_ns() < end_ns) {
+    run_for(kView / 4);
+    ASSERT_TRUE(engine().client().reachable());
+  }
+  EXPECT_GT(engine().client().epoch(), before);
+  EXPECT_EQ(engine().fetch(key).verdict, Verdict::kReady);
+  EXPECT_EQ(engine().put(key, 2).code, Code::kOk);
+}
+
+// Where nobody can read the register, no view is left when `view_lease` has passed.
+TEST_F(RegisteredFleet, ViewEndsWithoutTheRegister) {
+  const PageKey key = test_key(1);
+  ASSERT_EQ(engine().put(key, 1).code, Code::kOk);
+  cluster_.epochs()->set_loss(1);
   EXPECT_EQ(engine().fetch(key).verdict, Verdict::kReady);
   run_for(kView);
   EXPECT_EQ(engine().fetch(key).reason, Reason::kUnreachable);
-  cluster_.heal_all();
+  cluster_.epochs()->set_loss(0);
   run_for(10 * kView);
   EXPECT_EQ(engine().fetch(key).verdict, Verdict::kReady);
 }
