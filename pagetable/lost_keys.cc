@@ -30,7 +30,7 @@ bool LostKeys::enter(const Epoch& epoch) {
   if (common_ && is_comparable(*common_)) {
     std::vector<Seat> joined;
     std::ranges::set_difference(now_.seats, common_->seats, std::back_inserter(joined));
-    for (const Seat& seat : joined) joined_.push_back(*placement_->holder(seat.node));
+    for (const Seat& seat : joined) joined_.push_back(*placement_->holder(seat.first));
     std::vector<Seat> both;
     std::ranges::set_intersection(now_.seats, common_->seats, std::back_inserter(both));
     common_ = Holders{std::move(both), now_.replicas, now_.seed};

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "integrity/page_key.h"
@@ -31,13 +31,8 @@ class LostKeys {
   bool has(const PageKey& key) const;
 
  private:
-  // A member that comes back in another slot takes other keys: both count.
-  struct Seat {
-    NodeId node;
-    uint16_t slot;
-
-    friend auto operator<=>(const Seat&, const Seat&) = default;
-  };
+  // A node and its slot: one that comes back in another slot takes other keys.
+  using Seat = std::pair<NodeId, uint16_t>;
   struct Holders {
     std::vector<Seat> seats;  // in order
     uint64_t replicas;

@@ -130,7 +130,7 @@ class AskedNode {
     const NodeId node = node_->epoch().members[other].node;
     const uint64_t from_ns = thread_cpu_ns();
     NumberedReply reply = {1, holdings_->answer(session, node, {node_->tag(), {}, cursor, since})};
-    const auto told = std::get<HoldingsReply>(reply.reply);
+    auto told = std::get<HoldingsReply>(reply.reply);
     (void)encode(std::move(reply));
     const uint64_t took_ns = thread_cpu_ns() - from_ns;
     round.told += told.pages.size();
