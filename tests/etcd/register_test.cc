@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -96,15 +97,11 @@ class Registers : public testing::Test {
     runtime_.run([this] { register_.reset(); });
   }
   Result<RegisteredEpoch> read() {
-    std::optional<Result<RegisteredEpoch>> answer;
+    std::promise<Result<RegisteredEpoch>> answer;
     runtime_.after(0, [&] {
-      register_->read([&](Result<RegisteredEpoch> read) {
-        answer = std::move(read);
-        runtime_.notify();
-      });
+      register_->read([&](Result<RegisteredEpoch> read) { answer.set_value(std::move(read)); });
     });
-    runtime_.wait_until(kNever, [&] { return answer.has_value(); });
-    return *answer;
+    return answer.get_future().get();
   }
 
   Store store_;
