@@ -11,7 +11,7 @@ namespace farpage {
 LostKeys::Holders LostKeys::holders_of(const Epoch& epoch) {
   Holders holders = {{}, epoch.replicas, epoch.seed};
   for (const Member& member : epoch.members) {
-    if (!member.leaving) holders.seats.push_back({member.node, member.slot});
+    if (!member.leaving) holders.seats.emplace_back(member.node, member.slot);
   }
   std::ranges::sort(holders.seats);
   return holders;
