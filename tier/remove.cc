@@ -53,9 +53,13 @@ Result<uint64_t> Remove::wait() {
   if (state_->error) return tl::unexpected(*state_->error);
   if (!state_->is_done()) {
     const auto& slow = state_->unanswered.empty() ? state_->last : state_->unanswered.front();
-    return fail(Code::kTimeout, (slow == nullptr ? "no node" : slow->name() + " did not") +
-                                    " acknowledge the remove by its deadline; the pages may be "
-                                    "removed or not");
+    if (slow == nullptr) {
+      return fail(Code::kTimeout,
+                  "the deadline passed before the client sent the remove: it removed no page");
+    }
+    return fail(Code::kTimeout, slow->name() +
+                                    " did not acknowledge the remove by its deadline; the pages "
+                                    "may be removed or not");
   }
   return state_->removed;
 }
