@@ -30,6 +30,10 @@ PASSES_THE_SECOND_TIME = TEST.format("""path = pathlib.Path(sys.argv[0]).with_su
         path.touch()
         self.assertTrue(seen)""")
 SKIPS = 'print("skipped: the toy has no wheels")\n'
+MEETS_ANOTHER = TEST.format("""folder = pathlib.Path(sys.argv[0]).parent
+        pathlib.Path(sys.argv[0]).with_suffix('.here').touch()
+        while len(list(folder.glob('*.here'))) < 2:
+            time.sleep(0.01)""").replace("import pathlib", "import pathlib, time")
 HANGS = "import signal\nprint('hangs', flush=True)\nwhile True: signal.pause()\n"
 LEAVES_A_PROCESS = """
 import pathlib, subprocess, sys
@@ -96,9 +100,14 @@ class TestEnginesTest(Folder):
         result = self.run_tests(a=PASSES, b=SKIPS, c_long=FAILS)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         rows = result.stdout.splitlines()[2:]
-        self.assertRegex(rows[0], r"^\| toy 1.2 \| toy_a_test \| passed \| 1 tests, \d+ s \|$")
+        self.assertRegex(rows[0], r"^\| toy 1.2 \| toy_a_test \| passed \| 1 tests, \d+ s, \d+ s of CPU \|$")
         self.assertEqual(rows[1:], ["| toy 1.2 | toy_b_test | skipped | the toy has no wheels |",
                                     "| toy 1.2 | toy_c_long_test | left out | runs with --long |"])
+
+    def test_files_run_beside_each_other(self):
+        self.make_environment()
+        result = self.run_tests(a=MEETS_ANOTHER, b=MEETS_ANOTHER)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
 
     def test_one_that_fails_each_time_is_an_error(self):
         self.make_environment()
@@ -124,6 +133,16 @@ class TestEnginesTest(Folder):
         self.assertEqual(self.run_tests(a="").returncode, 1)
         self.assertEqual(self.run_tests(a="import there_is_no_such_module\n").returncode, 1)
 
+    def test_an_interpreter_that_cannot_begin_fails_each_file_and_keeps_none_back(self):
+        self.make_environment()
+        interpreter = next(self.cache.glob("toy-*/bin/python"))
+        interpreter.unlink()
+        interpreter.write_text("#!/bin/sh\nexit 3\n")
+        interpreter.chmod(0o755)
+        result = self.run_tests(a=PASSES, b=PASSES)
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertEqual(result.stdout.count("| failed | it has not run: see above |"), 2)
+
     def test_an_environment_that_cannot_be_made_is_skipped_out_loud(self):
         self.write(self.cache / "uv/bin/uv", "#!/bin/sh\nexit 7\n")
         result = self.run_tests(a=FAILS)
@@ -138,8 +157,8 @@ class TestEnginesTest(Folder):
 
 class RunFilesTest(Folder):
     def run_files(self, *files, timeout_s=60, modules=""):
-        command = [sys.executable, "-B", RUN_FILES, "--import", modules, "--jobs", "2", "--timeout", str(timeout_s), *files]
-        printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        command = [sys.executable, "-B", RUN_FILES, "--import", modules, "--timeout", str(timeout_s)]
+        printed = subprocess.run(command, input="".join(f"{file}\n" for file in files), capture_output=True, text=True, check=True).stdout
         return {pathlib.Path(each["file"]).name: each for each in map(json.loads, printed.splitlines())}
 
     def test_each_file_is_the_main_module_of_a_process_of_its_own(self):
@@ -154,6 +173,12 @@ class RunFilesTest(Folder):
         self.assertEqual(results["hangs.py"]["code"], -9)
         self.assertEqual(results["hangs.py"]["said"], "hangs\n\nit has not ended for 5.0 s\n")
         self.assertEqual((results["other.py"]["code"], results["other.py"]["said"]), (0, "other\n"))
+
+    def test_it_tells_how_much_of_a_cpu_a_file_took(self):
+        results = self.run_files(self.write("waits.py", "import time\ntime.sleep(0.3)\n"),
+                                 self.write("works.py", "import time\nwhile time.process_time() < 0.3: pass\n"))
+        self.assertLess(results["waits.py"]["cpu_s"], 0.3)
+        self.assertGreaterEqual(results["works.py"]["cpu_s"], 0.3)
 
     def test_what_a_file_leaves_behind_ends(self):
         self.assertEqual(self.run_files(self.write("leaves.py", LEAVES_A_PROCESS))["leaves.py"]["code"], 0)

@@ -1,9 +1,10 @@
-"""Runs files of tests, as `python FILE` would, several at a time: each in a fork of a process that
-has imported the engine's modules, which takes most of the time of a short one.
+"""Runs files of tests, as `python FILE` would: each in a fork of a process that has imported the
+engine's modules, which takes most of the time of a short one.
 
-run_files.py --import MODULES --jobs N --timeout SECONDS FILE...
+run_files.py --import MODULES --timeout SECONDS
 
-It writes a line of JSON for each file that has ended: file, code, seconds, said.
+It reads a path a line, runs that file at once, and writes a line of JSON for each that has ended:
+file, code, seconds, cpu_s (with the processes that it waited for), said. It ends after its input.
 """
 
 import argparse
@@ -42,7 +43,7 @@ class Running:
         late = time.monotonic() >= self.until_s
         if late:
             self.kill()
-        ended, status = os.waitpid(self.pid, 0 if late else os.WNOHANG)
+        ended, status, usage = os.wait4(self.pid, 0 if late else os.WNOHANG)
         if ended == 0:
             return None
         self.kill()  # what it left behind
@@ -51,7 +52,8 @@ class Running:
         said = self.output.read().decode(errors="replace")
         if late:
             said += f"\nit has not ended for {self.timeout_s} s\n"
-        return {"file": self.file, "code": os.waitstatus_to_exitcode(status), "seconds": time.monotonic() - self.begun_s, "said": said}
+        return {"file": self.file, "code": os.waitstatus_to_exitcode(status), "seconds": time.monotonic() - self.begun_s,
+                "cpu_s": usage.ru_utime + usage.ru_stime, "said": said}
 
 
 def become(file, output):
@@ -68,23 +70,26 @@ def become(file, output):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--import", dest="modules", default="", help="separated by commas")
-    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--timeout", type=float, required=True)
-    parser.add_argument("files", nargs="+")
     options = parser.parse_args()
     for module in filter(None, options.modules.split(",")):
         importlib.import_module(module)
-    waiting, under_way = options.files, []
+    under_way, asked, more = [], b"", [sys.stdin]
     try:
-        while waiting or under_way:
-            while waiting and len(under_way) < options.jobs:
-                file, output = waiting.pop(0), tempfile.TemporaryFile()
-                pid = os.fork()
-                if pid == 0:
-                    under_way = []
-                    return become(file, output)
-                under_way.append(Running(file, pid, output, options.timeout))
-            select.select(under_way, [], [], max(0, min(each.until_s for each in under_way) - time.monotonic()))
+        while more or under_way:
+            left_s = max(0, min(each.until_s for each in under_way) - time.monotonic()) if under_way else None
+            if sys.stdin in select.select([*more, *under_way], [], [], left_s)[0]:
+                came = os.read(sys.stdin.fileno(), 65536)
+                if not came:
+                    more = []
+                *files, asked = (asked + came).split(b"\n")
+                for file in map(os.fsdecode, files):
+                    output = tempfile.TemporaryFile()
+                    pid = os.fork()
+                    if pid == 0:
+                        under_way = []
+                        return become(file, output)
+                    under_way.append(Running(file, pid, output, options.timeout))
             for each in list(under_way):
                 if (ended := each.end()) is not None:
                     under_way.remove(each)
