@@ -12,6 +12,7 @@ void add_node_command(CLI::App& app, int& exit_code);
 void add_hold_command(CLI::App& app, int& exit_code);
 void add_status_command(CLI::App& app, int& exit_code);
 void add_drain_command(CLI::App& app, int& exit_code);
+void add_fleet_command(CLI::App& app, int& exit_code);
 void add_flush_command(CLI::App& app, int& exit_code);
 void add_doctor_command(CLI::App& app, int& exit_code);
 void add_bench_command(CLI::App& app, int& exit_code);

@@ -10,10 +10,10 @@
 
 #include "base/clock.h"
 #include "base/stderr.h"
-#include "cli/client/node_conversation.h"
 #include "cli/client/signals.h"
 #include "cli/exit_code.h"
 #include "cli/farpage/commands.h"
+#include "cli/farpage/fleet/fleet_look.h"
 #include "cli/options.h"
 #include "etcd/drain.h"
 #include "report/json.h"
@@ -52,17 +52,7 @@ class Drain {
   static uint64_t deadline() { return boottime_clock().now_ns() + kCallNs; }
 
   Result<StatusReply> ask(const etcd::NodeRecord& node) const {
-    return ask_status(node.address, options_.credentials, options_.client.connect_ms, interrupts_)
-        .and_then([](StatusReply status) -> Result<StatusReply> {
-          if (status.tenants.size() <= 1) return status;
-          return fail(Code::kInvalid,
-                      "it reports all its tenants at once, and one tenant's fleet is drained only "
-                      "with that tenant's token");
-        })
-        .map_error([&](Error error) {
-          error.message = fmt::format("node '{}': {}", node.name, error.message);
-          return error;
-        });
+    return ask_member(node, options_, interrupts_);
   }
 
   // True: it leaves.

@@ -8,6 +8,7 @@ void add_commands(CLI::App& app, int& exit_code) {
   farpage::add_hold_command(app, exit_code);
   farpage::add_status_command(app, exit_code);
   farpage::add_drain_command(app, exit_code);
+  farpage::add_fleet_command(app, exit_code);
   farpage::add_flush_command(app, exit_code);
   farpage::add_doctor_command(app, exit_code);
   farpage::add_bench_command(app, exit_code);
