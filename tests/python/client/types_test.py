@@ -1,6 +1,7 @@
 """The package's types are complete, and a program that uses them is checked by them."""
 
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,12 @@ with farpage.open("x.sock", lanes=2, security={"tls": True}) as client:
 
 
 class TypesTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        # What the package imports, NumPy above all, is looked at once.
+        cls.cache = tempfile.mkdtemp(prefix="fp")
+        cls.addClassCleanup(shutil.rmtree, cls.cache)
+
     def setUp(self):
         faulthandler.cancel_dump_traceback_later()  # mypy has a timeout of its own
         try:
@@ -35,7 +42,7 @@ class TypesTest(unittest.TestCase):
             skip_or_fail(self, "needs mypy: python3 -m pip install mypy")
 
     def mypy(self, *arguments):
-        command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", "/dev/null", "--follow-imports", "silent", *map(str, arguments)]
+        command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", self.cache, "--follow-imports", "silent", *map(str, arguments)]
         return subprocess.run(command, cwd=SOURCE / "python", capture_output=True, text=True, timeout=280, check=False).stdout
 
     def test_the_package_is_typed_throughout(self):
