@@ -34,7 +34,9 @@ Result<EpochFile> EpochFile::open(const std::string& path) {
   file.path_ = path;
   file.fd_.reset(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!file.fd_.valid()) {
-    return fail_errno(errno, fmt::format("cannot open the state file {} (node.state)", path));
+    return fail_errno(errno, fmt::format("cannot open the state file {}: make its folder, or name "
+                                         "another file with --state (node.state)",
+                                         path));
   }
   if (::flock(file.fd_.get(), LOCK_EX | LOCK_NB) != 0) {
     return fail(Code::kExists,

@@ -160,6 +160,7 @@ TEST_F(EpochFileTest, PlaceThatTakesNoFileSaysSo) {
     ASSERT_FALSE(refused.has_value());
     EXPECT_NE(refused.error().message.find(path), std::string::npos) << refused.error().message;
     EXPECT_NE(refused.error().message.find("node.state"), std::string::npos);
+    EXPECT_NE(refused.error().message.find("--state"), std::string::npos);
   }
 }
 
