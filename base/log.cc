@@ -59,13 +59,17 @@ void silence_warnings() {
   logger().set_level(spdlog::level::off);
 }
 
-void WarningLimiter::warn(const std::string& message) {
+bool WarningLimiter::is_due() {
   const uint64_t now = boottime_clock().now_ns();
   if (now < next_ns_) {
     ++left_out_;
-    return;
+    return false;
   }
   next_ns_ = now + pause_ns_;
+  return true;
+}
+
+void WarningLimiter::write(const std::string& message) {
   log_warning(left_out_ == 0 ? message : fmt::format("{} (and {} like it)", message, left_out_));
   left_out_ = 0;
 }

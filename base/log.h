@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 
@@ -22,9 +23,19 @@ class WarningLimiter {
  public:
   explicit WarningLimiter(uint64_t pause_ns = kSecond) : pause_ns_(pause_ns) {}
 
-  void warn(const std::string& message);
+  void warn(const std::string& message) {
+    warn([&]() -> const std::string& { return message; });
+  }
+  // Where it may come often: the message is made for a line that is written, and for no other.
+  template <std::invocable Message>
+  void warn(const Message& message) {
+    if (is_due()) write(message());
+  }
 
  private:
+  bool is_due();
+  void write(const std::string& message);
+
   uint64_t pause_ns_;
   uint64_t next_ns_ = 0;
   uint64_t left_out_ = 0;
