@@ -54,6 +54,8 @@ void describe_lanes(const LaneCounters& lanes, MetricVisitor& visitor) {
         lanes.hedges);
   count("farpage_client_hedges_won_total", "Hedges that brought their page first",
         lanes.hedges_won);
+  count("farpage_client_straight_pages_total",
+        "Pages copied to a GPU straight from a node's memory on this host", lanes.straight);
   count("farpage_client_push_requests_total", "Pushes asked of the node", lanes.push_requests);
   count("farpage_client_quarantined_places_total",
         "Places of push lanes whose page came too late, put in quarantine",

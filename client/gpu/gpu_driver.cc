@@ -46,14 +46,18 @@ Result<GpuDriver> GpuDriver::open(Client& client, WriteRunner& writes,
   }
   auto region = client.register_memory({bounce->data(), bounce->bytes()});
   if (!region) return tl::unexpected(region.error());
-  auto copies = cuda::CopyQueue::make(context, static_cast<uint32_t>(blocks));
+  const bool copies_straight = client.page_bytes() >= options.straight_bytes;
+  const uint64_t batches = blocks + (copies_straight ? StraightCopies::kBatches : 0);
+  auto copies = cuda::CopyQueue::make(context, static_cast<uint32_t>(batches));
   if (!copies) return tl::unexpected(copies.error());
   auto lane = client.open_lane();
   if (!lane) return tl::unexpected(lane.error());
   lane->allow_interrupts();
   if (landing > Lane::kWindow) lane->reserve_fetches(landing - Lane::kWindow);
-  return GpuDriver(client, writes, std::move(*bounce), std::move(*region), std::move(*copies),
+  GpuDriver driver(client, writes, std::move(*bounce), std::move(*region), std::move(*copies),
                    std::move(*lane), block_bytes, landing);
+  if (copies_straight) driver.copy_straight(options.straight_bytes);
+  return driver;
 }
 
 GpuDriver::GpuDriver(Client& client, WriteRunner& writes, cuda::PinnedMemory bounce, Region region,
@@ -63,7 +67,7 @@ GpuDriver::GpuDriver(Client& client, WriteRunner& writes, cuda::PinnedMemory bou
       writes_(&writes),
       bounce_(std::move(bounce)),
       region_(std::move(region)),
-      copies_(std::move(copies)),
+      copies_(std::make_unique<cuda::CopyQueue>(std::move(copies))),
       lane_(std::move(lane)),
       clock_(&client.clock()),
       block_bytes_(block_bytes),
@@ -75,6 +79,13 @@ GpuDriver::GpuDriver(Client& client, WriteRunner& writes, cuda::PinnedMemory bou
   let_go_.reserve(portions_.size());
   batch_.reserve(kMostPages);
   for (Portion& portion : portions_) portion.reserve(kMostPages);
+}
+
+void GpuDriver::copy_straight(uint64_t from_bytes) {
+  straight_ =
+      std::make_unique<StraightCopies>(*copies_, static_cast<uint32_t>(portions_.size()), *clock_);
+  straight_bytes_ = from_bytes;
+  lane_.copy_straight(*straight_);
 }
 
 std::optional<GpuDriver::Operation> GpuDriver::begin(Submission& submission,
@@ -98,8 +109,8 @@ std::optional<GpuDriver::Operation> GpuDriver::begin(Submission& submission,
 }
 
 bool GpuDriver::progress() {
-  can_copy_ = copies_.take_thread() && !copies_.is_broken();
-  if (copies_.is_broken()) is_broken_->store(true, std::memory_order_relaxed);
+  can_copy_ = copies_->take_thread() && !copies_->is_broken();
+  if (copies_->is_broken()) is_broken_->store(true, std::memory_order_relaxed);
   due_ns_ = kNever;
   is_awaited_ = false;
   awaits_streams_ = false;
@@ -123,11 +134,11 @@ bool GpuDriver::go_on(Operation& operation, Submission& submission) {
   // A copy that has ended by the deadline is seen before the clock says that it has come.
   for (uint32_t block = operation.portions; block != kNone; block = portions_[block].next) {
     Portion& portion = portions_[block];
-    if (portion.has_copies) portion.copies = copies_.poll(block);
+    if (portion.has_copies) portion.copies = copies_->poll(block);
   }
   if (!operation.may_begin) operation.may_begin = can_copy_ && may_begin_put(submission);
   turn.now_ns = clock_->now_ns();
-  if (copying_ > 0) look_at_stall(turn.now_ns);
+  if (copying_since_ns() > 0) look_at_stall(turn.now_ns);
   const bool was_done = operation.done();
   for (uint32_t* link = &operation.portions; *link != kNone;) {
     const uint32_t block = *link;
@@ -161,17 +172,22 @@ bool GpuDriver::go_on(Operation& operation, Submission& submission) {
 }
 
 void GpuDriver::look_at_stall(uint64_t now_ns) {
-  copies_.look_at_doubts(now_ns);
-  if (now_ns - started_ns_ < kStallNs) return;
-  stalls_.warn(
-      fmt::format("cuda:{} has not ended its copies for {} s: tickets whose pages they "
-                  "use, and the client's end, wait for it",
-                  copies_.context()->device(), (now_ns - started_ns_) / kSecond));
+  copies_->look_at_doubts(now_ns);
+  const uint64_t stalled_ns = now_ns - copying_since_ns();
+  if (stalled_ns < kStallNs) return;
+  stalls_.warn([&] {
+    return fmt::format(
+        "cuda:{} has not ended its copies for {} s: tickets whose pages they use, and the client's "
+        "end, wait for it",
+        copies_->context()->device(), stalled_ns / kSecond);
+  });
 }
 
 void GpuDriver::warn_of_failure() {
-  failures_.warn(fmt::format("pages were not copied to cuda:{0}, or from there: {1}",
-                             copies_.context()->device(), copies_.why()));
+  failures_.warn([this] {
+    return fmt::format("pages were not copied to cuda:{}, or from there: {}",
+                       copies_->context()->device(), copies_->why());
+  });
 }
 
 void GpuDriver::begin_portions(Turn& turn) {
@@ -214,7 +230,9 @@ void GpuDriver::begin_portion(Turn& turn) {
       add_copy(in_block, on_gpu);
     } else {
       const PageRequest& request = submission.requests[page];
-      portion.add(PageRequest{request.key, request.min_version, in_block});
+      const bool is_long = straight_ != nullptr && on_gpu.bytes >= straight_bytes_;
+      portion.add(PageRequest{request.key, request.min_version, in_block,
+                              is_long ? reinterpret_cast<uint64_t>(on_gpu.data) : 0});
     }
     used += round_up(on_gpu.bytes, kAlignment);
     ++operation.begun;
@@ -235,7 +253,7 @@ void GpuDriver::add_copy(const Slice& in_block, const Slice& on_gpu) {
 }
 
 void GpuDriver::start_copies(Turn& turn, Portion& portion, uint32_t block) {
-  copies_.start(block, turn.is_put() ? cuda::CopyTo::kHost : cuda::CopyTo::kDevice, batch_);
+  copies_->start(block, turn.is_put() ? cuda::CopyTo::kHost : cuda::CopyTo::kDevice, batch_);
   batch_.clear();
   portion.has_copies = true;
   portion.copies = cuda::BatchState::kUnderWay;
@@ -257,15 +275,13 @@ void GpuDriver::end_copies(Turn& turn, Portion& portion) {
   }
 }
 
-// What is on its way to or from the device goes on all the same. Who writes a put's pages to the
-// nodes says by the deadline what became of them.
+// What is on its way to or from the device goes on all the same. The lane, and who writes a put's
+// pages to the nodes, say by the deadline what became of the others.
 void GpuDriver::decide_late(Turn& turn, Portion& portion) {
   for (uint32_t i = 0; i < portion.pages.size(); ++i) {
-    const Portion::Page was = portion.pages[i];
-    if (was == Portion::Page::kOver || (turn.is_put() && was == Portion::Page::kMoving)) continue;
+    if (portion.pages[i] != Portion::Page::kCopying) continue;
     portion.pages[i] = Portion::Page::kOver;
-    lose(turn, portion.first + i, Loss::kLate,
-         was == Portion::Page::kCopying ? Place::kHeld : Place::kReleased);
+    lose(turn, portion.first + i, Loss::kLate, Place::kHeld);
   }
 }
 
@@ -292,14 +308,15 @@ void GpuDriver::wait(uint64_t until_ns) {
   // Nothing tells that a put has released its block, either.
   const bool lends =
       std::ranges::any_of(let_go_, [this](uint32_t block) { return block >= landing_blocks_; });
-  if (copying_ > 0 || lends || awaits_streams_) {
+  const uint64_t since_ns = copying_since_ns();
+  const bool is_copying = since_ns > 0;
+  if (is_copying || lends || awaits_streams_) {
     const uint64_t now_ns = clock_->now_ns();
-    if (copying_ > 0 && is_awaited_ && now_ns - started_ns_ < kKeepCoreNs) {
+    if (is_copying && is_awaited_ && now_ns - since_ns < kKeepCoreNs) {
       ::sched_yield();
       return;
     }
-    const bool is_urgent =
-        (copying_ > 0 && is_awaited_) || leaving_.are_wanted() || awaits_streams_;
+    const bool is_urgent = (is_copying && is_awaited_) || leaving_.are_wanted() || awaits_streams_;
     until_ns = std::min(until_ns, now_ns + (is_urgent ? kLookNs : kLateLookNs));
   }
   lane_.wait(until_ns);

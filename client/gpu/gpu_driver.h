@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -13,6 +14,7 @@
 #include "client/gpu/blocks.h"
 #include "client/gpu/gpu_options.h"
 #include "client/gpu/portion.h"
+#include "client/gpu/straight_copies.h"
 #include "client/runner/fetch_runner.h"
 #include "client/runner/write_runner.h"
 #include "tier/client.h"
@@ -35,6 +37,9 @@ namespace farpage {
 // of that work: a copy that waited on the device would have a block meanwhile, and others behind
 // it. If the deadline comes first, it is not put, and its source is held until the copy has
 // ended.
+//
+// A page that is long enough, of a node on this host, may be copied straight from the node's
+// memory: the lane says which have been.
 //
 // An operation goes through in portions of a block each. One that finds no block free waits for
 // one; its pages are recompute(stalled), or not put, when the deadline comes first. Puts have
@@ -73,7 +78,7 @@ class GpuDriver {
   void wait_idle(const SubmissionPool& pool, uint32_t rings);
   void interrupt() { lane_.interrupt(); }
 
-  const std::shared_ptr<const cuda::GpuContext>& context() const { return copies_.context(); }
+  const std::shared_ptr<const cuda::GpuContext>& context() const { return copies_->context(); }
   // Its GPU is lost to this client, as of a moment ago; any thread.
   bool is_broken() const { return is_broken_->load(std::memory_order_relaxed); }
   // Of fetches so far, as of a moment ago; any thread.
@@ -104,6 +109,7 @@ class GpuDriver {
 
   GpuDriver(Client& client, WriteRunner& writes, cuda::PinnedMemory bounce, Region region,
             cuda::CopyQueue copies, Lane lane, uint64_t block_bytes, uint32_t landing_blocks);
+  void copy_straight(uint64_t from_bytes);
 
   // gpu_driver.cc: of both.
   Blocks& blocks_of(const Turn& turn) { return turn.is_put() ? leaving_ : landing_; }
@@ -116,8 +122,15 @@ class GpuDriver {
   void lose(Turn& turn, uint32_t page, Loss loss, Place place = Place::kReleased);
   void warn_of_failure();
   void look_at_stall(uint64_t now_ns);
+  // When the copies that are under way were started last; 0: there are none.
+  uint64_t copying_since_ns() const {
+    const bool is_straight = straight_ != nullptr && straight_->are_under_way();
+    return std::max(copying_ > 0 ? started_ns_ : 0, is_straight ? straight_->started_ns() : 0);
+  }
   // gpu_fetches.cc
   void take_landed(Turn& turn, Portion& portion, uint32_t block);
+  bool may_go_straight(const Portion& portion, uint32_t i) const;
+  void take_held(Turn& turn, Portion& portion, uint32_t i);
   void end_copies_to_gpu(Turn& turn, Portion& portion);
   void lose_fetched(Turn& turn, uint32_t page, Loss loss, Place place);
   void decide(Turn& turn, uint32_t page, const PageVerdict& verdict);
@@ -133,8 +146,10 @@ class GpuDriver {
   WriteRunner* writes_;
   cuda::PinnedMemory bounce_;
   Region region_;  // of it
-  cuda::CopyQueue copies_;
-  Lane lane_;  // goes before the bounce memory, to which it may write
+  std::unique_ptr<cuda::CopyQueue> copies_;
+  std::unique_ptr<StraightCopies> straight_;  // null: pages of nodes here are too short for it
+  uint64_t straight_bytes_ = kNever;          // of the shortest page that may go straight
+  Lane lane_;  // goes before the memory to which it may write, and before what copies for it
   const Clock* clock_;
   uint64_t block_bytes_;
   std::vector<Portion> portions_;  // one for each block; their fetches go before the lane

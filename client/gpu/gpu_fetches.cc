@@ -4,28 +4,45 @@
 
 namespace farpage {
 
+bool GpuDriver::may_go_straight(const Portion& portion, uint32_t i) const {
+  return !portion.requests.empty() && portion.requests[i].straight_to != 0;
+}
+
+// Until the lane's copy has ended.
+void GpuDriver::take_held(Turn& turn, Portion& portion, uint32_t i) {
+  const PageVerdict& landed = portion.verdicts[i];
+  if (landed.verdict == Verdict::kPending || landed.place == Place::kHeld) return;
+  portion.pages[i] = Portion::Page::kOver;
+  turn.submission.verdicts[portion.first + i].place = Place::kReleased;
+  turn.has_moved = true;
+}
+
 // Good pages wait while a batch of the portion is under way: the next one has them all.
 void GpuDriver::take_landed(Turn& turn, Portion& portion, uint32_t block) {
   for (uint32_t i = 0; i < portion.pages.size(); ++i) {
     const PageVerdict& landed = portion.verdicts[i];
+    if (portion.pages[i] == Portion::Page::kHeld) take_held(turn, portion, i);
     if (portion.pages[i] != Portion::Page::kMoving || landed.verdict == Verdict::kPending) {
       continue;
     }
     const uint32_t page = portion.first + i;
     const Slice& to = turn.submission.requests[page].destination;
+    const bool is_there = may_go_straight(portion, i) && landed.landed == to.data;
     const bool is_copied = landed.verdict == Verdict::kReady && to.bytes > 0;
-    if (is_copied && !turn.is_late() && can_copy_) {
+    if (is_copied && !is_there && !turn.is_late() && can_copy_) {
       if (portion.has_copies) continue;
       add_copy(portion.requests[i].destination, to);
       portion.pages[i] = Portion::Page::kCopying;
       continue;
     }
-    portion.pages[i] = Portion::Page::kOver;
-    if (is_copied) {
+    const bool is_held = is_there && landed.place == Place::kHeld;
+    portion.pages[i] = is_held ? Portion::Page::kHeld : Portion::Page::kOver;
+    if (is_copied && (turn.is_late() || !is_there)) {
       lose(turn, page, turn.is_late() ? Loss::kLate : Loss::kGpu);
     } else {
       PageVerdict verdict = landed;
-      verdict.place = Place::kReleased;  // whatever may still write to the block
+      if (!is_held) verdict.place = Place::kReleased;  // whatever may still write to the block
+      if (verdict.verdict != Verdict::kReady) verdict.landed = nullptr;
       decide(turn, page, verdict);
     }
   }
@@ -36,6 +53,7 @@ void GpuDriver::end_copies_to_gpu(Turn& turn, Portion& portion) {
   const bool has_failed = portion.copies == cuda::BatchState::kFailed;
   for (uint32_t i = 0; i < portion.pages.size(); ++i) {
     const uint32_t page = portion.first + i;
+    if (portion.pages[i] == Portion::Page::kHeld) continue;
     turn.submission.verdicts[page].place = Place::kReleased;  // of one that was late, too
     if (portion.pages[i] != Portion::Page::kCopying) continue;
     portion.pages[i] = Portion::Page::kOver;

@@ -5,7 +5,7 @@
 namespace farpage {
 
 std::vector<ConfigField> fields(GpuOptions& options) {
-  return {{"bounce_bytes", &options.bounce_bytes}};
+  return {{"bounce_bytes", &options.bounce_bytes}, {"straight_bytes", &options.straight_bytes}};
 }
 
 Result<void> GpuOptions::validate() const {

@@ -17,6 +17,9 @@ struct GpuOptions {
   // Of pinned host memory for each GPU, where pages land before they are copied there. Puts have a
   // fourth of it more. It is taken when memory of that GPU is first registered.
   uint64_t bounce_bytes = 32 * kMiB;
+  // Pages of at least so many bytes, of a node on this host, are copied straight from its memory
+  // where they can. 0: all of them.
+  uint64_t straight_bytes = 128 * kKiB;
 
   Result<void> validate() const;
 };

@@ -11,7 +11,7 @@
 namespace farpage {
 
 bool GpuDriver::may_begin_put(const Submission& submission) {
-  return copies_.has_passed(submission.behind->get());
+  return copies_->has_passed(submission.behind->get());
 }
 
 bool GpuDriver::go_on_flush(Operation& operation, Submission& submission) {
@@ -60,7 +60,7 @@ void GpuDriver::take_results(Turn& turn, Portion& portion) {
 }
 
 void GpuDriver::lose_put(Turn& turn, uint32_t page, Loss loss) {
-  const int device = copies_.context()->device();
+  const int device = copies_->context()->device();
   Error why;
   switch (loss) {
     case Loss::kStream:
@@ -81,7 +81,7 @@ void GpuDriver::lose_put(Turn& turn, uint32_t page, Loss loss) {
       break;
     case Loss::kGpu:
       why = {Code::kUnavailable,
-             fmt::format("the page was not copied from cuda:{}: {}", device, copies_.why())};
+             fmt::format("the page was not copied from cuda:{}: {}", device, copies_->why())};
       break;
     case Loss::kTooLong:
       why = {Code::kInvalid,

@@ -17,6 +17,7 @@ struct Portion {
   enum class Page : uint8_t {
     kMoving,   // between the nodes and the block, or in it
     kCopying,  // between the block and the GPU
+    kHeld,     // it has its verdict, and a copy straight from a node may still write its place
     kOver,     // it has its verdict or result
   };
 

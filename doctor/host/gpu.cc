@@ -61,6 +61,9 @@ void read_library(const char* library, GpuFacts& facts) {
     std::array<char, 128> name = {};
     const int result = driver->device_name(name.data(), static_cast<int>(name.size()) - 1, device);
     facts.devices.emplace_back(result == cuda::kSuccess ? name.data() : "of unknown name");
+    int is_able = 0;
+    driver->device_attribute(&is_able, cuda::kReadOnlyRegistration, device);
+    facts.read_nodes += is_able != 0 ? 1 : 0;
   }
 }
 
@@ -116,9 +119,18 @@ Finding check_gpu_driver(const GpuFacts& facts, const Privileges& privileges) {
 Finding check_gpu_path(const GpuFacts& facts) {
   Finding finding = {kSubject, "path"};
   const bool has_gpus = facts.library_error.empty() && !facts.devices.empty();
-  finding.text = has_gpus ? "pages go through pinned host memory (gpu.bounce_bytes for each GPU), "
-                            "as no backend lets a network card write to a GPU"
-                          : "none: this process can use no GPU";
+  if (!has_gpus) {
+    finding.text = "none: this process can use no GPU";
+    return finding;
+  }
+  finding.text =
+      "pages go through pinned host memory (gpu.bounce_bytes for each GPU), as no backend lets a "
+      "network card write to a GPU; ";
+  finding.text += facts.read_nodes > 0
+                      ? "long ones of a node on this host straight from its shared memory "
+                        "(gpu.straight_bytes)"
+                      : "those of a node on this host too: no GPU here registers memory that is "
+                        "mapped for reading alone";
   return finding;
 }
 

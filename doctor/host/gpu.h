@@ -18,6 +18,7 @@ struct GpuFacts {
 
   std::string library_error;         // why this process cannot use CUDA's driver; "": it can
   std::vector<std::string> devices;  // that it gives this process, by name
+  size_t read_nodes = 0;             // devices that can read a node's shared memory
 };
 
 // Makes no context on a GPU. `library`: CUDA's driver, as clients load it.

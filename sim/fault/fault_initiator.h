@@ -11,12 +11,13 @@
 #include "sim/fault/landed_pages.h"
 #include "sim/fault/shared_plan.h"
 #include "transport/forwarding_initiator.h"
+#include "transport/mapped_peer.h"
 
 namespace farpage::fault {
 
 // Gives its operations to another initiator: some of them changed, some not at all. It changes what
 // comes back in the same way, or keeps it for a while.
-class FaultInitiator final : public ForwardingInitiator {
+class FaultInitiator final : public ForwardingInitiator, public MappedPeer {
  public:
   // `sources`: memory for what a flipped write takes instead, registered with the inner fabric.
   FaultInitiator(std::unique_ptr<Initiator> inner, std::shared_ptr<SharedPlan> shared,
@@ -30,6 +31,11 @@ class FaultInitiator final : public ForwardingInitiator {
   void wait(uint64_t deadline_ns) override;
   uint64_t arm() override;
   void close() override;
+  // If the other one's is. Nothing goes wrong there but what goes wrong with operations.
+  std::shared_ptr<const Mapping> mapping_of(const RemoteRegion& region) const override {
+    const auto* const peer = dynamic_cast<const MappedPeer*>(&inner());
+    return peer != nullptr ? peer->mapping_of(region) : nullptr;
+  }
 
  private:
   // An operation under way: what was asked for, and what is to go wrong with it.

@@ -106,6 +106,7 @@ TEST(OpenOptions, WhatIsFetchedAheadIsATableOfItsOwn) {
 TEST(OpenOptions, TheMemoryOnTheWayToGpusIsATableOfItsOwn) {
   const std::string embedded = "[client]\nembedded = true\n[gpu]\n";
   EXPECT_EQ(OpenOptions::from_text(embedded + "bounce_bytes = \"1MiB\"")->gpu.bounce_bytes, kMiB);
+  EXPECT_EQ(OpenOptions::from_text(embedded + "straight_bytes = 0")->gpu.straight_bytes, 0u);
   for (const char* line : {"bounce_bytes = 65535", "bounce_bytes = \"65GiB\""}) {
     EXPECT_THAT(refusal(embedded + line), HasSubstr("choose 64KiB to 64GiB"));
   }

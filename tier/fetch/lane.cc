@@ -99,6 +99,9 @@ void Lane::wait_for_either(Lane& lane, Lane& other, uint64_t until_ns) {
   LaneEngine* const lanes[] = {lane.engine_.get(), other.engine_.get()};
   LaneEngine::wait_moved(lanes, until_ns);
 }
+void Lane::copy_straight(PageCopier& copier) {
+  engine_->copy_straight(copier);
+}
 void Lane::allow_interrupts() {
   engine_->allow_interrupts();
 }

@@ -14,6 +14,7 @@ namespace farpage {
 
 class Lane;
 class LaneEngine;
+class PageCopier;
 struct FetchState;
 struct VerdictCounts;
 
@@ -100,6 +101,9 @@ class Lane {
   void wait(uint64_t until_ns);
   // ... of two lanes of one thread, until something may have moved in either.
   static void wait_for_either(Lane& lane, Lane& other, uint64_t until_ns);
+  // From now on pages with a `straight_to` may be copied by it. It outlives the lane.
+  void copy_straight(PageCopier& copier);
+
   // From now on any thread may interrupt() the lane, while it lives: a wait() returns early if an
   // interrupt came since the last one returned. For an owner who also waits for other threads'
   // work, and who looks for that after each wait().

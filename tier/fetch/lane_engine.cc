@@ -204,7 +204,9 @@ bool LaneEngine::is_whole(PageInFlight& page, uint32_t crc) {
       page.is.looked_up || !enforced(Guard::kExactHeader)
           ? lookup_of(page).judge(landing().headers[page.index]) == PageFinding::kGood
           : is_located(page);
-  return is_wanted && has_payload(page, crc);
+  if (!is_wanted || !page.is.straight) return is_wanted && has_payload(page, crc);
+  begin_copy(page);
+  return false;
 }
 
 // Nothing is judged before all of the step has ended.
@@ -324,7 +326,8 @@ void LaneEngine::count_read(PageInFlight& page) {
     peer.latency.add(now_ns_ - page.posted_ns);
     peer.link->breaker().succeeded();
   }
-  const bool is_sample = page.is.reads_page && page.bytes > 0 && page.posted_ns >= present_ns_;
+  const bool is_sample =
+      page.is.reads_page && page.bytes > 0 && !page.is.straight && page.posted_ns >= present_ns_;
   if (is_sample) peer.window.ended(now_ns_ - page.posted_ns);
 }
 

@@ -56,6 +56,7 @@ class LaneEngine {
   // Of several lanes of one thread: until something may have moved in one of them.
   static void wait_moved(std::span<LaneEngine* const> lanes, uint64_t until_ns);
   void allow_interrupts() { allows_interrupts_ = true; }
+  void copy_straight(PageCopier& copier);
   void interrupt();  // any thread
 
   bool look_up(std::span<const PageKey> keys, std::span<KeyAnswer> answers);
@@ -178,6 +179,15 @@ class LaneEngine {
   void conclude_checked();
   void conclude_checked(PageInFlight& page);
 
+  // ... and pages that are copied from where they lie in a node's memory.
+  void open_source(LanePeer& peer);
+  bool goes_straight(const PageInFlight& page) const;
+  void begin_copy(PageInFlight& page);
+  bool stands_as_read(PageInFlight& page);
+  static const std::byte* straight_landing(const PageInFlight& page) {
+    return reinterpret_cast<const std::byte*>(page.request->straight_to);
+  }
+
   // lane_reads.cc: what a page reads next.
   PageInFlight& take_page(FetchState& fetch, uint32_t page);
   void free_page(PageInFlight& page);
@@ -192,7 +202,8 @@ class LaneEngine {
   Operation& next_read(LanePeer& peer);
   Operation& begin_read(PageInFlight& page, uint8_t part);
   void read_page(PageInFlight& page);
-  void read_apart(PageInFlight& page);
+  void read_together(PageInFlight& page);
+  void read_otherwise(PageInFlight& page);
   void read_index(PageInFlight& page);
 
   // lane_verdicts.cc
@@ -345,6 +356,7 @@ class LaneEngine {
   const uint64_t landing_key_;  // of its slices
   PagePool places_;       // that hedges land in (protocol rule 4), registered before any fetch
   PayloadChecks checks_;  // after the memory that they read
+  PageCopier* copier_ = nullptr;
   std::array<PageInFlight, kWindow> pages_;
   std::vector<PageDetails> details_;          // of each
   std::array<uint32_t, kWindow> landed_crc_;  // of each whose payload was here before its header

@@ -120,11 +120,12 @@ void LaneEngine::enter_epoch() {
 
 void LaneEngine::advance_path(LanePeer& peer) {
   if (peer.path.outdated() || (!peer.member && peer.path.is_open())) peer.path.end();
+  if (!peer.path.is_open()) peer.source.reset();
   if (!peer.member || !peer.path.advance(now_ns_)) return;
   watch_ns_ = now_ns_;  // there is one more to ask
   const Geometry& geometry = peer.path.view().geometry;
   peer.header_stride = geometry.header_stride();
-  peer.longest_alone = geometry.is_apart() ? UINT64_MAX : 0;
+  open_source(peer);
   const uint64_t page_bytes = geometry.page_bytes;
   if (page_bytes == page_bytes_) return;
   page_bytes_ = page_bytes;
@@ -145,6 +146,7 @@ void LaneEngine::end_path(LanePeer& peer) {
   if (!peer.path.is_open()) return;
   counters_.channels_ended.add();
   peer.path.end();
+  peer.source.reset();
 }
 
 // The peer has not done what was asked of it in time.

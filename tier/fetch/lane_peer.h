@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "tier/fetch/page_copier.h"
 #include "tier/fetch/recent_latency.h"
 #include "tier/fetch/transfer_window.h"
 #include "tier/link/node_session.h"
@@ -34,15 +35,17 @@ struct LanePeer {
   uint32_t asked = 0;        // operations of questions under way here
   uint32_t slower = 0;       // pages whose recompute was faster
   // As its path's node keeps slots: the bytes from one header to the next. Payloads of up to
-  // longest_alone bytes are not read with their header.
+  // longest_alone bytes are not read with their header, or straight from `source`.
   uint64_t header_stride = 0;
   uint64_t longest_alone = 0;
-  uint64_t heard_ns = 0;  // when an operation ended here last
-  bool busy = false;      // among those that have something in flight
-  uint32_t written = 0;   // operations that are to be posted
-  RecentLatency latency;  // of its operations
-  TransferWindow window;  // how many bytes may be under way here
-  ReadPath path;          // last: its operations end first
+  std::shared_ptr<CopySource> source;     // its path's pool, for the lane's copier
+  const std::byte* headers_at = nullptr;  // ... and the headers, while the path is open
+  uint64_t heard_ns = 0;                  // when an operation ended here last
+  bool busy = false;                      // among those that have something in flight
+  uint32_t written = 0;                   // operations that are to be posted
+  RecentLatency latency;                  // of its operations
+  TransferWindow window;                  // how many bytes may be under way here
+  ReadPath path;                          // last: its operations end first
 };
 
 }  // namespace farpage

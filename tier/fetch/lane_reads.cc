@@ -98,17 +98,21 @@ void LaneEngine::read_next(PageInFlight& page) {
   }
 }
 
-// The header alone, and then the payload, if one is wanted: its node keeps it elsewhere. The step
-// has one time for both, from before the first of them is posted (protocol rule 3).
-void LaneEngine::read_apart(PageInFlight& page) {
+// The header alone, and then the payload, if one is wanted: its node keeps it elsewhere, or it is
+// copied from where it lies. The step has one time for both, from before the first of them is
+// posted (protocol rule 3).
+void LaneEngine::read_otherwise(PageInFlight& page) {
   const LanePeer& peer = *page.peer;
+  page.is.straight = goes_straight(page);
+  const bool is_apart = peer.path.view().geometry.is_apart();
+  if (page.bytes > 0 && !page.is.straight && !is_apart) return read_together(page);
   Operation& header = begin_read(page, kHeaderPart);
   header.wants_crc = false;
   header.remote = peer.path.headers();
   header.remote_offset = page.slot * peer.header_stride;
   header.local_count = 1;
   header.local[0] = landing_slice(&landing().headers[page.index], sizeof(PageHeader));
-  if (page.bytes == 0) return;
+  if (page.bytes == 0 || page.is.straight) return;
   page.is.apart = true;
   Operation& payload = begin_read(page, kPayloadPart);
   payload.wants_crc = wants_crc_;
@@ -123,7 +127,7 @@ void LaneEngine::read_index(PageInFlight& page) {
   counters_.index_looks.add();
   page.step = ++steps_;
   page.posted_ns = now_ns_;
-  page.is.reads_page = page.is.apart = page.is.whole = false;
+  page.is.reads_page = page.is.apart = page.is.straight = page.is.whole = false;
   const auto homes = key_buckets(page.request->key, peer.path.view().geometry.buckets);
   for (size_t i = 0; i < homes.size(); ++i) {
     Operation& operation = begin_read(page, static_cast<uint8_t>(1u << i));

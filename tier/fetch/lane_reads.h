@@ -69,8 +69,14 @@ inline void LaneEngine::begin_at(LanePeer& peer, PageInFlight& page) {
   page.step = ++steps_;
   page.posted_ns = now_ns_;
   page.is.reads_page = true;
-  page.is.apart = page.is.whole = false;
-  if (page.bytes <= peer.longest_alone) return read_apart(page);
+  page.is.apart = page.is.straight = page.is.whole = false;
+  if (page.bytes <= peer.longest_alone) return read_otherwise(page);
+  read_together(page);
+}
+
+[[gnu::always_inline]] inline void LaneEngine::read_together(PageInFlight& page) {
+  const LanePeer& peer = *page.peer;
+  PageHeader& header = landing().headers[page.index];
   Operation& operation = begin_read(page, kHeaderPart);
   operation.wants_crc = wants_crc_;
   operation.remote = peer.path.pool();

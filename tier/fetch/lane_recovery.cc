@@ -211,6 +211,7 @@ void LaneEngine::hedge(PageInFlight& first) {
   const uint64_t bytes = first.bytes;
   // The place is host memory, where a reader of another kind cannot look.
   if (!first.request->destination.place.is_host()) return;
+  if (first.is.straight) return;  // its end is no node's, and it does not land at its destination
   if (places_.free_pages() == 0 || bytes > places_.page_bytes() || hedge_credit_ < kHedgeCost)
     return;
   if (free_count_ == 0) return;
@@ -275,7 +276,9 @@ void LaneEngine::retire(PageInFlight& loser) {
     loser.fetch = &orphaned_;
     return;
   }
-  if (enforced(Guard::kHoldUntilEnded)) loser.fetch->verdicts[loser.number()].place = Place::kHeld;
+  PageVerdict& verdict = loser.fetch->verdicts[loser.number()];
+  if (enforced(Guard::kHoldUntilEnded)) verdict.place = Place::kHeld;
+  if (loser.is.straight) verdict.landed = straight_landing(loser);
   ++loser.fetch->held;
 }
 

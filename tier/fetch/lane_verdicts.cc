@@ -13,7 +13,9 @@ void LaneEngine::became_ready_with_details(PageInFlight& page) {
     page.peer->link->locations().insert(page.request->key, {page.slot, version});
   }
   if (twin_of(page) != kNoTwin) return settle_twin(page, version);
-  settle_page(*page.fetch, page.number(), Reason::kNone, version, &page);
+  if (page.is.straight) counters_.straight.add();
+  settle_page(*page.fetch, page.number(), Reason::kNone, version, &page,
+              page.is.straight ? straight_landing(page) : nullptr);
   free_page(page);
 }
 

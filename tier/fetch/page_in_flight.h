@@ -7,6 +7,7 @@
 
 #include "integrity/recovery.h"
 #include "pagetable/placement.h"
+#include "tier/fetch/page_copier.h"
 #include "tier/fetch/page_lookup.h"
 #include "tier/request/page_request.h"
 #include "transport/counter.h"
@@ -57,7 +58,8 @@ struct PageFlags {
   bool detailed : 1 = false;    // there are details
   bool aside : 1 = false;       // its read has ended in an earlier turn, its check had not
   bool apart : 1 = false;       // its header and its payload are read by an operation each
-  uint16_t unused : 4 = 0;
+  bool straight : 1 = false;    // its payload is checked where it lies, and copied from there
+  uint16_t unused : 3 = 0;
 
   // All of them at once.
   friend bool operator==(const PageFlags& a, const PageFlags& b) {
@@ -99,10 +101,11 @@ struct PageDetails {
 
   PageHistory history;  // of the page; the first attempt's alone
   ReplicaSet replicas;
-  Slice landing;            // of a hedge: its place
-  uint16_t twin = kNoTwin;  // the page's other attempt
-  uint8_t place = 0;        // of a hedge
-  uint8_t looks = 0;        // at nodes before this one
+  Slice landing;                       // of a hedge: its place
+  uint16_t twin = kNoTwin;             // the page's other attempt
+  uint8_t place = 0;                   // of a hedge
+  uint8_t looks = 0;                   // at nodes before this one
+  const CopySource* source = nullptr;  // that the page was copied from, once at most
   PageLookup lookup;
 };
 

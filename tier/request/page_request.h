@@ -18,6 +18,9 @@ struct alignas(64) PageRequest {
   // payloads no checker can read, the page is recompute(unreachable): land in host memory, and
   // copy.
   Slice destination;
+  // Where the payload may be copied to instead, straight from a node's memory: by the lane's
+  // PageCopier, if it has one. 0: nowhere.
+  uint64_t straight_to = 0;
 };
 
 enum class Verdict : uint8_t {
@@ -42,7 +45,8 @@ struct PageVerdict {
   Version version = 0;   // with kReady
   uint64_t took_ns = 0;  // from the start of the fetch
   // With kReady: where the payload lies. The destination; or where a hedge has landed it, a place
-  // of the lane's own, lent until the Fetch goes. Null for a request without a destination.
+  // of the lane's own, lent until the Fetch goes; or straight_to. Null for a request without a
+  // destination. With kHeld: straight_to, if that is what is held.
   const std::byte* landed = nullptr;
 };
 

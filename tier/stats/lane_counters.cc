@@ -35,7 +35,8 @@ LaneStats LaneCounters::stats() const {
           .latest_ns = latest_ns.value(),
           .next_replicas = next_replicas.value(),
           .hedges = hedges.value(),
-          .hedges_won = hedges_won.value()};
+          .hedges_won = hedges_won.value(),
+          .straight = straight.value()};
 }
 
 VerdictCounts LaneCounters::verdicts() const {
@@ -66,6 +67,7 @@ void LaneCounters::add(const LaneCounters& other) {
   next_replicas.add(other.next_replicas.value());
   hedges.add(other.hedges.value());
   hedges_won.add(other.hedges_won.value());
+  straight.add(other.straight.value());
   push_requests.add(other.push_requests.value());
   quarantined_places.add(other.quarantined_places.value());
   fetches.add(other.fetches);

@@ -31,6 +31,7 @@ struct LaneCounters {
   Counter next_replicas;
   Counter hedges;
   Counter hedges_won;
+  Counter straight;  // pages
   Counter push_requests;
   Counter quarantined_places;  // that have ever come into quarantine
   // From the start of a fetch: to its last verdict, and to each verdict.

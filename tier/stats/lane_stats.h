@@ -20,6 +20,7 @@ struct LaneStats {
   uint64_t next_replicas = 0;  // pages asked of another replica, after one that did not have them
   uint64_t hedges = 0;         // pages asked of another replica beside one that was slow
   uint64_t hedges_won = 0;     // ... and that came from there
+  uint64_t straight = 0;       // pages copied to a device from where they lay in a node's memory
 };
 
 }  // namespace farpage

@@ -39,12 +39,14 @@ inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventWithoutTiming = 2;
 inline constexpr unsigned kRegisterPortable = 1;
 inline constexpr unsigned kRegisterDeviceMap = 2;  // and of cuMemHostAlloc
+inline constexpr unsigned kRegisterReadOnly = 8;
 inline constexpr unsigned kWaitGreaterOrEqual = 0;
 inline constexpr int kCaptureRelaxed = 2;
 
 // Of CUdevice_attribute and CUfunction_attribute.
 inline constexpr int kComputeMajor = 75;
 inline constexpr int kSharedBytesPerBlock = 97;  // that a kernel can ask for
+inline constexpr int kReadOnlyRegistration = 113;
 inline constexpr int kMostDynamicSharedBytes = 8;
 
 // The entry points of that library, which stays loaded until the process ends. Any thread. It fails

@@ -37,14 +37,19 @@ Result<RemoteRegion> ShmInitiator::import_region(RegionExport region, const Regi
   }
   auto mapping = map_peer_memory(region, shared_.id());
   if (!mapping) return tl::unexpected(mapping.error());
-  imported_.push_back({std::move(*mapping), use});
+  std::byte* const data = mapping->data();
+  imported_.push_back({data, std::make_shared<const Mapping>(std::move(*mapping)), use});
   return RemoteRegion{static_cast<uint32_t>(imported_.size() - 1)};
 }
 
 std::span<const std::byte> ShmInitiator::view(const RemoteRegion& region) const {
   if (region.index >= imported_.size()) return {};
   const Imported& imported = imported_[region.index];
-  return {imported.mapping.data(), imported.use.bytes};
+  return {imported.data, imported.use.bytes};
+}
+
+std::shared_ptr<const Mapping> ShmInitiator::mapping_of(const RemoteRegion& region) const {
+  return region.index < imported_.size() ? imported_[region.index].mapping : nullptr;
 }
 
 Operation& ShmInitiator::next() {
@@ -105,13 +110,13 @@ size_t ShmInitiator::poll(std::span<Completion> completions) {
 void ShmInitiator::prefetch_next() const {
   if (tail_ - head_ < 2 || closed_) return;
   const Operation& next = ring_[(head_ + 1) % kMaxInFlight].operation;
-  const std::byte* source = imported_[next.remote.index].mapping.data() + next.remote_offset;
+  const std::byte* source = imported_[next.remote.index].data + next.remote_offset;
   for (int line = 0; line < 32; ++line) __builtin_prefetch(source + line * 64);
 }
 
 bool ShmInitiator::registered(const Imported& imported) const {
-  const auto* trailer = reinterpret_cast<const Trailer*>(imported.mapping.data() +
-                                                         imported.mapping.bytes() - kTrailerBytes);
+  const auto* trailer =
+      reinterpret_cast<const Trailer*>(imported.data + imported.mapping->bytes() - kTrailerBytes);
   return std::atomic_ref<const uint32_t>(trailer->registered).load(std::memory_order_acquire) == 1;
 }
 
@@ -163,7 +168,7 @@ bool ShmInitiator::carry_out(Pending& next, Completion& completion) {
 Outcome ShmInitiator::move_bytes(const Operation& operation, const Imported& imported,
                                  uint32_t& crc) {
   const bool reads = operation.kind == OperationKind::kRead;
-  std::byte* remote = imported.mapping.data() + operation.remote_offset;
+  std::byte* remote = imported.data + operation.remote_offset;
   // Those that are queued behind it mostly ask for as much.
   const uint64_t queued_bytes = uint64_t{tail_ - head_} * operation.bytes();
   const Stores stores =

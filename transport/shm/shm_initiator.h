@@ -8,6 +8,7 @@
 #include "base/memory/mapping.h"
 #include "transport/fabric.h"
 #include "transport/local_registrations.h"
+#include "transport/mapped_peer.h"
 #include "transport/shm/shared_channel.h"
 
 namespace farpage::shm {
@@ -16,7 +17,7 @@ inline constexpr uint32_t kMaxInFlight = 1024;
 
 // post() only queues; poll() copies, in the caller's thread, so that nothing is ever written behind
 // the caller's back and close() ends everything at once.
-class ShmInitiator final : public Initiator, public DirectMemory {
+class ShmInitiator final : public Initiator, public DirectMemory, public MappedPeer {
  public:
   ShmInitiator(Mapping shared, std::shared_ptr<const LocalRegistrations> local);
   ~ShmInitiator() override { close(); }
@@ -30,10 +31,12 @@ class ShmInitiator final : public Initiator, public DirectMemory {
   void close() override;
 
   std::span<const std::byte> view(const RemoteRegion& region) const override;
+  std::shared_ptr<const Mapping> mapping_of(const RemoteRegion& region) const override;
 
  private:
   struct Imported {
-    Mapping mapping;
+    std::byte* data;  // of the mapping
+    std::shared_ptr<const Mapping> mapping;
     RegionUse use;
   };
   struct Pending {

@@ -12,12 +12,15 @@
 
 namespace farpage {
 
+enum class Landing : uint8_t { kHost, kGpu, kGpuStraight };
+using Way = std::tuple<Path, Landing>;
+
 // What every fetch of client/farpage.h promises, wherever its pages land and whatever brings them.
 // The bytes of page k in its nth state are known without asking the code under test.
-class FetchContract : public GpuClient,
-                      public testing::WithParamInterface<std::tuple<Path, MemoryKind>> {
+class FetchContract : public GpuClient, public testing::WithParamInterface<Way> {
  protected:
   FetchContract() {
+    if (std::get<Landing>(GetParam()) == Landing::kGpuStraight) straight_bytes_ = 0;
     // Copies to the GPU come late, and its streams go on out of step.
     start({.seed = 7, .delay_us = 100});
     open_with_lease(600'000);  // which does not end on a busy machine
@@ -32,13 +35,16 @@ class FetchContract : public GpuClient,
     tier_ = open(options());
   }
 
-  bool is_on_gpu() const { return std::get<MemoryKind>(GetParam()) == MemoryKind::kCuda; }
+  bool is_on_gpu() const { return std::get<Landing>(GetParam()) != Landing::kHost; }
 
   // Registered memory that pages can land in. Each byte is kUntouched.
   Region landing(size_t bytes) {
     if (is_on_gpu()) {
       const size_t pages = (bytes + kPageBytes - 1) / kPageBytes;
-      return tier_->register_gpu_memory(pages_on_gpu(pages), bytes).value();
+      Region region = tier_->register_gpu_memory(pages_on_gpu(pages), bytes).value();
+      // The bounce memory, and the node's pool.
+      if (straight_bytes_ == 0) until([this] { return fake_->live().host_ranges >= 2; });
+      return region;
     }
     return tier_->register_memory(host_memory_.emplace_back(bytes, kUntouched)).value();
   }
@@ -95,15 +101,17 @@ class FetchContract : public GpuClient,
   std::list<std::vector<std::byte>> host_memory_;
 };
 
-inline std::string contract_name(const testing::TestParamInfo<std::tuple<Path, MemoryKind>>& info) {
-  constexpr std::array kNames = {"shm", "tcp"};
-  return std::string(kNames[static_cast<size_t>(std::get<Path>(info.param))]) +
-         (std::get<MemoryKind>(info.param) == MemoryKind::kCuda ? "_gpu" : "_host");
+inline std::string contract_name(const testing::TestParamInfo<Way>& info) {
+  constexpr std::array kPaths = {"shm", "tcp"};
+  constexpr std::array kLandings = {"_host", "_gpu", "_gpu_straight"};
+  return std::string(kPaths[static_cast<size_t>(std::get<Path>(info.param))]) +
+         kLandings[static_cast<size_t>(std::get<Landing>(info.param))];
 }
 
 inline auto every_way() {
-  return testing::Combine(testing::Values(Path::kShm, Path::kTcp),
-                          testing::Values(MemoryKind::kHost, MemoryKind::kCuda));
+  return testing::Values(Way(Path::kShm, Landing::kHost), Way(Path::kShm, Landing::kGpu),
+                         Way(Path::kShm, Landing::kGpuStraight), Way(Path::kTcp, Landing::kHost),
+                         Way(Path::kTcp, Landing::kGpu));
 }
 
 }  // namespace farpage

@@ -34,7 +34,8 @@ class GpuClient : public FakeDriverTest {
       options.node = format_address(cluster_->address());
       options.client.staging_bytes = kMiB;
     }
-    options.gpu.bounce_bytes = 64 * kKiB;  // one block of 16 pages
+    options.gpu.bounce_bytes = bounce_bytes_;
+    options.gpu.straight_bytes = straight_bytes_;
     return options;
   }
   void open_over(Path path) {
@@ -115,7 +116,9 @@ class GpuClient : public FakeDriverTest {
   }
   uint64_t patience_ns() const { return tier_->clock().now_ns() + kTimeoutUs * kMicrosecond; }
 
-  std::optional<Cluster> cluster_;  // or an embedded node
+  uint64_t bounce_bytes_ = 64 * kKiB;  // one block of 16 pages
+  uint64_t straight_bytes_ = kNever;   // of the shortest page that comes straight
+  std::optional<Cluster> cluster_;     // or an embedded node
   std::unique_ptr<Farpage> tier_;
 
  private:

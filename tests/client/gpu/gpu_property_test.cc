@@ -7,6 +7,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include "base/random.h"
@@ -16,6 +17,7 @@
 #include "replay/page_content.h"
 #include "sim/fault/fault_fabric.h"
 #include "tests/client/gpu/gpu_client.h"
+#include "tests/support/recorded_metrics.h"
 #include "tests/support/seeds.h"
 
 namespace farpage {
@@ -285,6 +287,7 @@ class GpuHistories : public FakeDriverTest {
     start({.seed = seed, .delay_us = random.below(2) == 0 ? 0 : 300u});
     const uint64_t memory = allocate(kGpuPages * kPageBytes);
     bool has_ended = false;
+    const bool is_straight = random.below(2) == 0;  // as soon as the pool is registered
     const auto fail_something = [&] {
       const int result = kResults[random.below(kResults.size())];
       has_ended |= result == cuda::kIllegalAddress || result == cuda::kLaunchFailed;
@@ -295,9 +298,10 @@ class GpuHistories : public FakeDriverTest {
     {
       WriteRunner writes(connection_->client(), {});
       GpuRunners gpus(connection_->client(), writes, {.queue_depth = kOperations},
-                      {.bounce_bytes = 64 * kKiB});
+                      {.bounce_bytes = 64 * kKiB, .straight_bytes = is_straight ? 0 : kNever});
       const auto region = gpus.register_memory(memory, kGpuPages * kPageBytes);
       if (region) {
+        if (is_straight) await_pool();
         move_some(random, *gpus.of(0), *region, fail_something);
       } else {
         EXPECT_FALSE(region.error().message.empty());
@@ -315,6 +319,18 @@ class GpuHistories : public FakeDriverTest {
     const cuda::FakeCounts none{.contexts = 1};
     EXPECT_EQ(fake_->live(), none) << "something leaks";
     EXPECT_EQ(driver_.release_context(0), cuda::kSuccess);
+  }
+
+  // For a while: a fault may have come between.
+  void await_pool() const {
+    const Clock& clock = connection_->client().clock();
+    const uint64_t until_ns = clock.now_ns() + 5 * kMillisecond;
+    while (fake_->live().host_ranges < 2 && clock.now_ns() < until_ns) std::this_thread::yield();
+  }
+  uint64_t straight() const {
+    RecordedMetrics metrics;
+    connection_->client().describe(metrics);
+    return static_cast<uint64_t>(metrics.values.at("farpage_client_straight_pages_total"));
   }
 
   template <typename Fail>
@@ -382,7 +398,7 @@ TEST_F(GpuHistories, KeepThePromise) {
   if (seeds.chosen) return;
   for (const uint64_t seen :
        {totals_.ready, totals_.recompute, totals_.held, totals_.refused, totals_.ended,
-        totals_.untouched, totals_.put, totals_.not_put, totals_.lent}) {
+        totals_.untouched, totals_.put, totals_.not_put, totals_.lent, straight()}) {
     EXPECT_GT(seen, 0u);
   }
   const auto injected = [this](fault::FaultKind kind) { return faults_->injected().of(kind); };

@@ -72,6 +72,13 @@ TEST_F(DoctorGpu, TheWayOfPagesIsThroughPinnedMemory) {
   EXPECT_THAT(path(FARPAGE_FAKE_CUDA), HasSubstr("through pinned host memory (gpu.bounce_bytes"));
 }
 
+TEST_F(DoctorGpu, TheWayOfPagesOfANodeHereIsStraightWhereAGpuCanReadThem) {
+  EXPECT_THAT(path(FARPAGE_FAKE_CUDA), HasSubstr("shared memory (gpu.straight_bytes)"));
+  GpuFacts facts = read_gpus(host_.files(), FARPAGE_FAKE_CUDA);
+  facts.read_nodes = 0;
+  EXPECT_THAT(check_gpu_path(facts).text, HasSubstr("of a node on this host too: no GPU here"));
+}
+
 TEST_F(DoctorGpu, GpusThatAreHiddenAreNamed) {
   put_driver();
   host_.put("/proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: x\n")

@@ -75,6 +75,7 @@ static_assert(cuda::kWaitEqual == CU_STREAM_WAIT_VALUE_EQ);
 static_assert(cuda::kWaitAnd == CU_STREAM_WAIT_VALUE_AND);
 static_assert(cuda::kRegisterDeviceMap == CU_MEMHOSTREGISTER_DEVICEMAP);
 static_assert(cuda::kRegisterReadOnly == CU_MEMHOSTREGISTER_READ_ONLY);
+static_assert(cuda::kReadOnlyRegistration == CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED);
 static_assert(cuda::kPointerContext == CU_POINTER_ATTRIBUTE_CONTEXT);
 static_assert(cuda::kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);
 static_assert(cuda::kPointerDevice == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);

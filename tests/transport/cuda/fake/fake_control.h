@@ -19,6 +19,8 @@ struct FakeSettings {
   bool dma_buf = true;
   bool vmm = true;
   bool stream_wait_values = true;
+  bool read_only_registration = true;
+  int most_host_ranges = 1 << 20;  // pinned or registered
   uint64_t seed = 1;      // decides which of the streams that could go on does, and each delay
   uint32_t delay_us = 0;  // the longest one before an operation
   // Of so many copies from the host to a device one brings a wrong byte; 0: none does.

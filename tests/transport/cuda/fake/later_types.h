@@ -42,7 +42,6 @@ inline constexpr int kDmaBufDescriptor = 1;
 inline constexpr unsigned kWaitEqual = 1;
 inline constexpr unsigned kWaitAnd = 2;
 inline constexpr unsigned kWaitFlush = 1u << 30;
-inline constexpr unsigned kRegisterReadOnly = 8;
 
 struct LaterDriver {
 #define FARPAGE_CUDA_ENTRY(member, symbol, ...) \

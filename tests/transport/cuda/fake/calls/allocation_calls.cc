@@ -105,7 +105,8 @@ int cuMemFreeHost(void* memory) {
 
 // "Page-locks the memory range specified." A registered byte cannot be registered again. What is
 // mapped read-only is taken only with CU_MEMHOSTREGISTER_READ_ONLY, as a driver did on an H100
-// (docs/gpu.md). The device's address differs from the host's, as it may.
+// (docs/gpu.md), and with that flag only by a device that has the attribute. The device's address
+// differs from the host's, as it may. Of how many ranges there may be CUDA says nothing.
 int cuMemHostRegister_v2(void* memory, size_t bytes, unsigned flags) {
   const Call call("cuMemHostRegister_v2", Needs::kContext);
   if (call.result != kSuccess) return call.result;
@@ -118,6 +119,12 @@ int cuMemHostRegister_v2(void* memory, size_t bytes, unsigned flags) {
     }
   }
   const bool read_only = (flags & kRegisterReadOnly) != 0;
+  if (read_only && !state().settings.read_only_registration) {
+    return call.misused("the device cannot register memory as read-only", kNotSupported);
+  }
+  const auto on_host = std::ranges::count_if(
+      state().ranges, [](const std::shared_ptr<Range>& range) { return range->on_host(); });
+  if (on_host >= state().settings.most_host_ranges) return kOutOfMemory;
   if (!is_mapped(memory, bytes, !read_only)) {
     return call.misused("it is not mapped, or is read-only and not registered so");
   }

@@ -86,7 +86,6 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) {
   switch (attribute) {
     case 16:   // multiprocessors
     case 99:   // host memory can be registered
-    case 113:  // as read-only, too
     case 116:  // GPUDirect RDMA
       *value = 1;
       return kSuccess;
@@ -111,6 +110,9 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) {
       return kSuccess;
     case 118:
       *value = it.writes_ordering;
+      return kSuccess;
+    case kReadOnlyRegistration:
+      *value = it.read_only_registration;
       return kSuccess;
     case 122:  // 64-bit operations on streams
       *value = it.stream_wait_values;

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "client/gpu/pool_registrar.h"
+#include "tier/fetch/lane.h"
+#include "tier/fetch/page_copier.h"
+#include "transport/cuda/copy_queue.h"
+
+namespace farpage {
+
+// Copies payloads to a GPU straight from the pools of nodes on this host, which are registered with
+// CUDA. The calling thread checks a payload where it lies; those that are good are copied in
+// batches, while it checks the next. Made on any thread.
+class StraightCopies final : public PageCopier {
+ public:
+  static constexpr uint32_t kBatches = Lane::kWindow;  // each has a page, at least
+
+  // It has the last kBatches of the queue, from `first_batch` on. Queue and clock outlive it.
+  StraightCopies(cuda::CopyQueue& queue, uint32_t first_batch, const Clock& clock);
+
+  std::shared_ptr<CopySource> open(std::shared_ptr<const Mapping> pool) override;
+  void begin(const PageCopy& copy) override;
+  size_t poll(std::span<CheckEnd> ends) override;
+
+  bool are_under_way() const { return !started_.empty(); }
+  uint64_t started_ns() const { return started_ns_; }  // when copies were started last
+
+ private:
+  struct Started {
+    uint32_t batch = 0;
+    PageCopy copy;
+  };
+
+  void start();
+  void end(const PageCopy& copy, CheckEnd::Outcome outcome);
+  void take_ended();
+
+  cuda::CopyQueue& queue_;
+  const uint32_t first_batch_;
+  const Clock& clock_;
+  PoolRegistrar registrar_;         // pools end after those who hold one
+  std::vector<PageCopy> waiting_;   // to be checked
+  std::vector<Started> started_;    // batch by batch
+  std::vector<CheckEnd> ends_;      // to be polled
+  std::vector<uint32_t> free_;      // batches
+  std::vector<cuda::Copy> copies_;  // that are about to be started
+  uint64_t started_ns_ = 0;
+};
+
+}  // namespace farpage
