@@ -16,7 +16,6 @@ namespace {
 using cuda::kIllegalAddress;
 using cuda::kInvalidValue;
 using cuda::kOutOfMemory;
-using cuda::kSuccess;
 
 // A part of a file, where it is mapped in this process.
 struct MappedFile {
