@@ -147,7 +147,7 @@ class EtcdTenantsTest(TenantFleets):
         before = {name: self.held(nodes, name) for name in TENANTS}
         leaving = nodes.pop("n1")
         result = self.run_program("drain", "n1", *self.reach("own", "a"))
-        self.assert_fails(result, 1, "only with that tenant's token")
+        self.assert_fails(result, 1, "name the token of the tenant")
         first = self.drain("n1", "a")
         self.assertTrue(any("the tenant 'a' is drained" in line for line in leaving.stderr))
         self.assertIsNone(first.poll())
