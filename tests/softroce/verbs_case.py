@@ -92,7 +92,7 @@ class VerbsCase(Case):
 class FirstRequests(Counts):
     """For a VerbsCase: each page at the start of a production trace has its model's verdict."""
 
-    REQUESTS, PAGES, POOL = 2_000, 54_559, "512MiB"
+    REQUESTS, PAGES, POOL = 500, 14_162, "512MiB"
 
     def setUp(self):
         super().setUp()
