@@ -35,6 +35,7 @@ class LmcacheServerTest(ServerCase):
         self.assertEqual(self.bench(one), (checksums, [2] * REQUESTS))
         self.assertIn("(0 L1, 2 L2)", one.log.read_text())
         self.assertEqual(self.bench(two), (checksums, [2] * REQUESTS))
+        self.assertIn("adapter_params lacks model, engine, layout, which LMCache does not tell", one.log.read_text())
         self.end_server(one)
         other = self.server_with("other", dtype="bfloat16")
         self.assertEqual(self.bench(other)[1], [0] * REQUESTS)
