@@ -97,3 +97,9 @@ def space_of(config: Any, name: str, pool: Any, dtype: str, salt: str) -> farpag
 def is_shared(config: Any, name: str, pool: Any) -> bool:
     """Whether this pool has the same in all ranks of tensor parallelism."""
     return bool(config.is_mla_model) and name != PoolName.MAMBA.value and not isinstance(pool, SHARDED)
+
+
+def is_stored_by_one_rank(config: Any, name: str, pool: Any) -> bool:
+    """Whether SGLang stores from one rank what differs in all of them: of an MLA model it stores
+    KV once, and of side pools Mamba's alone from each rank (its should_backup())."""
+    return bool(config.is_mla_model) and config.tp_size > 1 and name != PoolName.MAMBA.value and not is_shared(config, name, pool)

@@ -88,6 +88,17 @@ class SglangTest(StorageCase):
         engine = self.engine()
         self.assertEqual((engine.storage.batch_exists([]), engine.storage.batch_get_v1([], torch.empty(0, dtype=torch.int64))), (0, []))
 
+    def test_sglangs_clear_leaves_nothing_that_is_found(self):
+        engine, wanted, _ = self.stored(side=SIDE)
+        self.assertTrue(engine.controller.clear_storage_backend())
+        self.assertEqual(engine.load(tokens(1000, PAGES))[0], 0)
+        self.assertEqual(engine.store(tokens(3000, PAGES))[2], PAGES)
+        self.assertEqual(engine.load(tokens(3000, PAGES))[:2], (PAGES, PAGES))
+        # Another engine has its own, as before.
+        other = self.engine(side=SIDE)
+        self.assertEqual(other.load(tokens(3000, PAGES))[0], 0)
+        self.assert_loads(other, PAGES, wanted)
+
     # ---- Side pools
 
     def test_side_pools_come_back_with_the_pages(self):
