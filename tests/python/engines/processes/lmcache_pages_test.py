@@ -113,7 +113,8 @@ class LmcachePagesTest(Case):
         self.assertTrue(l2s[0].store([key(1)]))
         # Nothing has moved in the others: what LMCache says of its question counts.
         self.assertEqual([l2.lookup([key(1)], desc) for l2, desc in zip(l2s, descs)], [[True], [False], [False]])
-        self.assertEqual([l2.load([key(1)]) for l2 in l2s], [[True], [False], [False]])
+        self.assertEqual([l2.load([key(1)]) for l2 in l2s[1:]], [[False], [False]], "wrong bytes, of another type or shape")
+        self.assertEqual(l2s[0].load([key(1)]), [True])
         other = self.l2(node, model="", engine="", layout="", dtype="")
         self.assertEqual([other.lookup([key(1)], descs[0]), other.lookup([key(1)])], [[True], [False]])
         l2s[0].adapter.delete([key(1)])
@@ -135,14 +136,14 @@ class LmcachePagesTest(Case):
         self.assertEqual([self.loads(node, form, [key(1)], **facts) for form in CLASSES], [[True], [True]])
         others = {"dtype": "float16", "chunk_tokens": 128, "layout": "NHD", "engine": "vllm 0.33", "salt": "x", "model": str(models["one"])}
         for (fact, value), form in zip(others.items(), itertools.cycle(CLASSES)):
-            self.assertEqual(self.loads(node, form, [key(1)], **{**facts, fact: value}), [False], fact)
+            self.assertEqual(self.loads(node, form, [key(1)], **{**facts, fact: value}), [False], f"wrong bytes, of another {fact}")
         others = [key(1, model="n"), key(1, rank=1), key(1, salt="tenant"), key(2)]
-        self.assertEqual(l2.load(others), [False] * len(others))
+        self.assertEqual(l2.load(others), [False] * len(others), "wrong bytes")
         with mock.patch("lmcache.__version__", "0.5.5"):
-            self.assertEqual(self.loads(node, "plugin", [key(1)], **facts), [False], "another release of LMCache")
+            self.assertEqual(self.loads(node, "plugin", [key(1)], **facts), [False], "wrong bytes, of another release of LMCache")
         path.unlink()
         path.symlink_to(models["two"])
-        self.assertEqual(self.loads(node, "plugin", [key(1)], **facts), [False], "other weights at the same path")
+        self.assertEqual(self.loads(node, "plugin", [key(1)], **facts), [False], "wrong bytes, of other weights at the same path")
 
 
 if __name__ == "__main__":
