@@ -2,6 +2,7 @@
 end, and of an environment that cannot be made."""
 
 import hashlib
+import http.server
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -29,6 +31,10 @@ PASSES_THE_SECOND_TIME = TEST.format("""path = pathlib.Path(sys.argv[0]).with_su
         seen = path.exists()
         path.touch()
         self.assertTrue(seen)""")
+# And would pass the second time, as PASSES_THE_SECOND_TIME does.
+WRONG = {"the message": "self.assertTrue(seen, 'wrong bytes of page 7')", "after what differs": "self.assertEqual([seen], [True], 'wrong tokens')",
+         "a plain assertion": "assert seen, 'wrong verdicts'",
+         "of a child": "seen or print('[rank0]: AssertionError: wrong bytes of 3') or self.fail('the child has failed')"}
 SKIPS = 'print("skipped: the toy has no wheels")\n'
 MEETS_ANOTHER = TEST.format("""folder = pathlib.Path(sys.argv[0]).parent
         pathlib.Path(sys.argv[0]).with_suffix('.here').touch()
@@ -85,10 +91,11 @@ class TestEnginesTest(Folder):
         (folder / "bin/python").symlink_to("/usr/bin/python3")
         (folder / "whole").touch()
 
-    def run_tests(self, *arguments, **files):
+    def run_tests(self, *arguments, variables=(), **files):
         for name, text in files.items():
             self.write(f"tests/python/engines/toy_{name}_test.py", text)
-        environment = {**os.environ, "HOME": str(self.folder / "home"), "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}"}
+        environment = {**os.environ, "CI": "", "HOME": str(self.folder / "home"), "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
+                       "UV_DEFAULT_INDEX": "http://127.0.0.1:1/", "no_proxy": "127.0.0.1", **dict(variables)}
         result = subprocess.run(["/usr/bin/python3", "-B", self.folder / "scripts/test-engines", *arguments], env=environment, capture_output=True,
                                 text=True, check=False)
         if "the locks are for" in result.stdout:
@@ -122,6 +129,45 @@ class TestEnginesTest(Folder):
         result = self.run_tests(a=PASSES_THE_SECOND_TIME, b=PASSES)
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertEqual(result.stdout.splitlines()[-1], "flaky (engines): toy_a_test (toy 1.2) failed at first, and passed alone: mend them")
+
+    def test_wrong_bytes_have_no_second_chance(self):
+        self.make_environment()
+        for what, check in WRONG.items():
+            with self.subTest(what):
+                result = self.run_tests(a=PASSES_THE_SECOND_TIME.replace("self.assertTrue(seen)", check), b=PASSES)
+                self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+                self.assertNotIn("once more", result.stdout)
+                self.assertIn("| toy_a_test | wrong | 1 tests, ", result.stdout)
+                (self.folder / "tests/python/engines/toy_a_test.seen").unlink()
+        result = self.run_tests(a=PASSES_THE_SECOND_TIME.replace("self.assertTrue(seen)", "seen or 1 / 0  # assert x, 'wrong bytes'"))
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+
+    def test_on_ci_a_release_of_which_nothing_ran_has_failed(self):
+        self.make_environment()
+        for variables, code, how in (({}, 0, "skipped | the toy"), ({"CI": "true"}, 1, "failed | nothing ran: the toy has no wheels")):
+            result = self.run_tests(a=SKIPS, c_long=FAILS, variables=variables)
+            self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+            self.assertIn(f"| toy_a_test | {how}", result.stdout)
+            self.assertIn("| toy_c_long_test | left out |", result.stdout)
+        self.assertEqual(self.run_tests(a=SKIPS, b=PASSES, variables={"CI": "true"}).returncode, 0)
+
+    def test_on_ci_an_environment_that_cannot_be_made_is_an_error_unless_pypi_does_not_answer(self):
+        self.write(self.cache / "uv/bin/uv", "#!/bin/sh\nexit 7\n")
+        result = self.run_tests(a=FAILS, variables={"CI": "true"})
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertRegex(result.stdout, r"skipped \| its environment cannot be made: .*exit status 7.*; PyPI does not answer")
+        # It says 501 to all.
+        server = http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            result = self.run_tests(a=FAILS, variables={"CI": "true", "UV_DEFAULT_INDEX": f"http://127.0.0.1:{server.server_port}/"})
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertRegex(result.stdout, r"failed \| nothing ran: its environment cannot be made: .*exit status 7")
 
     def test_a_long_one_runs_where_it_is_asked_for(self):
         self.make_environment()

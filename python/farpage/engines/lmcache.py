@@ -1,4 +1,4 @@
-"""LMCache's L2, whose pages lie on memory nodes, in two forms that find each other's pages:
+"""LMCache's L2, whose pages lie on memory nodes, in two forms, each of which has its own pages:
 
     {"type": "plugin", "module_path": "farpage.engines.lmcache", "class_name": "FarpageAdapter",
      "adapter_params": {"node": "/run/farpage/node.sock"}}
@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextvars
 import ctypes
+import functools
 import itertools
 import logging
 import os
@@ -27,11 +29,12 @@ import numpy
 from lmcache.v1.distributed.l2_adapters import native_connector_l2_adapter  # type: ignore[import]
 
 import farpage
+from farpage.engines import doubtful
 from farpage.engines.connection import Connection
 from farpage.engines.doubtful import Doubtful
 from farpage.engines.figures import Figures, publisher
 from farpage.engines.lookups import is_any_late
-from farpage.engines.namespaces import page_space
+from farpage.engines.namespaces import page_space, weights_digest
 from farpage.engines.settings import check, check_version
 from farpage.engines.worth import Worth
 from farpage.errors import Code, FarpageError
@@ -42,9 +45,23 @@ GIB = 1 << 30
 RELEASE_S = 0.001  # between looks at memory that may still be written after a deadline
 _log = logging.getLogger("farpage")
 _os: Any = os  # Python 3.10 and later have eventfd
+# Of the call to LMCache's adapter that is under way: what it says of each object, where it says it.
+_layouts: contextvars.ContextVar[Sequence[str]] = contextvars.ContextVar("layouts", default=())
 
+Kind = tuple[str, int, int]  # of a key: its model, rank and group of layers
 Answer = tuple[int, bool, str, list[bool]]  # which operation, whether it is well, why not, each key
 Work = Callable[[farpage.Client, Any, float], Awaitable[Any]]  # with the keys, and seconds left
+
+
+def warn_of_what_keys_lack(model: str, **untold: str) -> None:
+    """One line, if the operator left out what LMCache does not tell."""
+    missing = [name for name, value in {"model": model, **untold}.items() if not value]
+    if missing:
+        _log.warning("farpage: adapter_params lacks %s, which LMCache does not tell: servers that differ there, as in other weights below the model's "
+                     "name, serve each other's KV. Set them (docs/engines.md)", ", ".join(missing))
+    elif not os.path.exists(model) and not weights_digest(model):
+        _log.warning("farpage: \"model\" is %r, no folder on this host and no model in the hub's cache: servers with other weights below this name serve "
+                     "each other's KV. Set it to the folder (docs/engines.md)", model)
 
 
 class FarpageConnector:
@@ -57,11 +74,13 @@ class FarpageConnector:
 
     def __init__(self, *, timeout_ms: float = 200, store_timeout_ms: float = 5000, store_bytes: int = GIB, start_ms: float = 2500,
                  model: str = "", dtype: str = "", layout: str = "", chunk_tokens: int = 0, engine: str = "", salt: str = "",
-                 cost_model: bool = False, prefill_tokens_per_s: float = 0, allow_untested: bool = False, l1_memory: Any = None, **settings: Any) -> None:
+                 cost_model: bool = False, prefill_tokens_per_s: float = 0, allow_untested: bool = False, l1_memory: Any = None,
+                 tells_types: bool = False, **settings: Any) -> None:
         check(timeout_ms=timeout_ms, store_timeout_ms=store_timeout_ms, store_bytes=store_bytes, start_ms=start_ms, model=model, dtype=dtype, layout=layout,
               chunk_tokens=chunk_tokens, engine=engine, salt=salt, cost_model=cost_model, prefill_tokens_per_s=prefill_tokens_per_s,
               allow_untested=allow_untested, **settings)
         check_version("LMCache", lmcache.__version__, allow_untested)
+        warn_of_what_keys_lack(model, engine=engine, layout=layout, **({} if tells_types else {"dtype": dtype}))
         # LMCache's own key names model, rank, group, content and tenant.
         self._space = page_space(engine="lmcache", version=lmcache.__version__, model=model, dtype=dtype, layout=layout,
                                  block_tokens=chunk_tokens, ranks={}, salt=salt, above=engine)
@@ -125,7 +144,9 @@ class FarpageConnector:
     # ---- Operations
 
     def _submit(self, what: str, keys: Sequence[str], timeout_s: float, work: Work) -> int:
-        number, until_s, names = next(self._numbers), time.monotonic() + timeout_s, list(keys)
+        number, until_s, layouts = next(self._numbers), time.monotonic() + timeout_s, _layouts.get()
+        # No key of LMCache's has a byte 0.
+        names = [f"{key}\0{layout}" for key, layout in zip(keys, layouts)] if layouts else list(keys)
         if not self._loop.submit(lambda: self._run(what, number, names, until_s, work)):
             self._answer(number, False, "it is closed", [False] * len(names))
         return number
@@ -196,7 +217,7 @@ class FarpageConnector:
             self._count("dropped", len(keys), "stores come faster than the nodes take them")
             return numpy.zeros(len(keys), bool)
         if not self._doubtful.has_room(client):
-            self._count("dropped in doubt", len(keys), "too many stores had no answer, and nothing is stored until the nodes have removed their pages")
+            self._count("dropped in doubt", len(keys), f"{doubtful.MOST:,} stores had no answer; storing resumes when the nodes have removed those pages")
             return numpy.zeros(len(keys), bool)
         self._storing_bytes += length
         try:
@@ -254,8 +275,59 @@ async def _release(ticket: farpage.Ticket) -> None:
         await asyncio.sleep(RELEASE_S)
 
 
+def _kind(key: Any) -> Kind:
+    return key.model_name, key.kv_rank, key.object_group_id
+
+
+@functools.lru_cache(maxsize=1024)
+def _text(shapes: tuple[tuple[int, ...], ...], types: tuple[Any, ...]) -> str:
+    return ";".join(f"{kind}:{'x'.join(map(str, shape))}" for shape, kind in zip(shapes, types))
+
+
+def _of_object(each: Any) -> str:
+    meta = each.metadata
+    return _text(tuple(map(tuple, meta.shapes or [meta.shape])), tuple(meta.dtypes or [meta.dtype]))
+
+
+class Layouts:
+    """What LMCache says of its objects beside their keys: shapes and types, without which bytes of
+    one length mean something else. A text for each object: of a look-up it is the one that LMCache
+    tells with it, unless objects of that kind have moved and none had it: LMCache's serde moves
+    others than it looks up. `dtype`: what the operator says of the numbers. Any thread may use it.
+    """
+
+    def __init__(self, dtype: str) -> None:
+        self._dtype = dtype
+        self._moved: set[tuple[Kind, str]] = set()
+        self._last: dict[Kind, str] = {}
+
+    def of_objects(self, keys: Sequence[Any], objects: Sequence[Any]) -> list[str]:
+        """Of objects that are stored or loaded."""
+        layouts = [_of_object(each) for each in objects]
+        for kind, layout in {(_kind(key), layout) for key, layout in zip(keys, layouts)}:
+            if "uint8" in layout and not self._dtype:
+                self._dtype = "uint8"
+                _log.warning("farpage: LMCache's objects are bytes, of which it does not say what they are: servers with other formats of fp8, or with a "
+                             "serde over other types, serve each other's KV. Set \"dtype\" in adapter_params, as in \"fp8_e4m3\" (docs/engines.md)")
+            self._moved.add((kind, layout))
+            self._last[kind] = layout
+        return layouts
+
+    def of_keys(self, keys: Sequence[Any], told: Mapping[int, Any]) -> list[str]:
+        """Of objects that are looked up or deleted. `told`: by group of layers."""
+        found: dict[Kind, str] = {}
+        for key in keys:
+            kind = _kind(key)
+            if kind not in found:
+                desc = told.get(kind[2])
+                layout = "" if desc is None else _text(tuple(map(tuple, desc.shapes)), tuple(desc.dtypes))
+                found[kind] = layout if (kind, layout) in self._moved else self._last.get(kind, layout)
+        return [found[_kind(key)] for key in keys]
+
+
 class FarpageAdapter(native_connector_l2_adapter.NativeConnectorL2Adapter):  # type: ignore[misc]
-    """The form `plugin`: the same, with LMCache's L1 registered once."""
+    """The form `plugin`: LMCache's L1 is registered once, and the shapes and types that LMCache
+    says of its objects are in their keys."""
 
     def __init__(self, params: Mapping[str, Any], l1_memory_desc: Optional[Any] = None) -> None:
         settings = dict(params)
@@ -263,8 +335,29 @@ class FarpageAdapter(native_connector_l2_adapter.NativeConnectorL2Adapter):  # t
         l1_memory = None
         if l1_memory_desc is not None:
             l1_memory = numpy.ctypeslib.as_array((ctypes.c_uint8 * l1_memory_desc.size).from_address(l1_memory_desc.ptr))
-        self._connector = FarpageConnector(l1_memory=l1_memory, **settings)
+        self._connector, self._objects = FarpageConnector(l1_memory=l1_memory, tells_types=True, **settings), Layouts(settings.get("dtype", ""))
         super().__init__(self._connector, max_capacity_gb=most_gb)
+
+    def submit_store_task(self, keys: list[Any], objects: list[Any]) -> Any:
+        return _told(self._objects.of_objects(keys, objects), super().submit_store_task, keys, objects)
+
+    def submit_load_task(self, keys: list[Any], objects: list[Any]) -> Any:
+        return _told(self._objects.of_objects(keys, objects), super().submit_load_task, keys, objects)
+
+    def submit_lookup_and_lock_task(self, keys: list[Any], group_layout_descs: dict[int, Any]) -> Any:
+        return _told(self._objects.of_keys(keys, group_layout_descs), super().submit_lookup_and_lock_task, keys, group_layout_descs)
+
+    def delete(self, keys: list[Any]) -> None:
+        _told(self._objects.of_keys(keys, {}), super().delete, keys)
 
     def report_status(self) -> dict[str, Any]:
         return {**super().report_status(), "type": "farpage", **self._connector.figures.status()}
+
+
+def _told(layouts: Sequence[str], call: Callable[..., Any], *arguments: Any) -> Any:
+    """LMCache's class calls the connector within `call`."""
+    token = _layouts.set(layouts)
+    try:
+        return call(*arguments)
+    finally:
+        _layouts.reset(token)

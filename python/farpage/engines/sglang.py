@@ -24,9 +24,10 @@ from farpage.engines.connection import Connection
 from farpage.engines.figures import Figures, publisher
 from farpage.engines.guard import answering
 from farpage.engines.lookups import is_any_late
+from farpage.engines.namespaces import Epoch
 from farpage.engines.settings import check
 from farpage.engines.sglang_pools import HostPool, Lot, whole_pages
-from farpage.engines.sglang_facts import check_version, space_of
+from farpage.engines.sglang_facts import check_version, is_shared, is_stored_by_one_rank, space_of
 from farpage.engines.worth import Worth
 
 # Of the extra config, what is not for the client.
@@ -61,6 +62,7 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
         self._page_tokens = 0
         self._config, self._settings = storage_config, settings
         self._pools: dict[str, HostPool] = {}
+        self._epoch = Epoch()
         self._regions: list[farpage.Region] = []
         self._client: farpage.Client | None = None
         self._connection: Connection | None = None
@@ -85,7 +87,10 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
     def _add(self, name: str, pool: Any) -> None:
         if name in self._pools and self._pools[name].pool is pool:
             return
-        added = HostPool(pool, space_of(self._config, name, pool, self._dtype, self._salt), is_copied=self._is_copied and name == KV)
+        if is_stored_by_one_rank(self._config, name, pool):
+            _log.warning("farpage: with a target of MLA, SGLang stores the pool %s of its draft from the first rank of tensor parallelism alone, and each of "
+                         "the %d ranks has another part: no prefix is found. Use --tp-size 1, or another draft", name, self._config.tp_size)
+        added = HostPool(pool, space_of(self._config, name, pool, self._dtype, self._salt), self._epoch, is_copied=self._is_copied and name == KV)
         with self._lock:
             if self._client is not None:
                 self._register(self._client, added)
@@ -307,8 +312,15 @@ class FarpageStorage(HiCacheStorage):  # type: ignore[misc]
         return stats
 
     def clear(self) -> None:
-        """Pages of other engines lie beside these, and nobody knows all that were stored."""
-        _log.warning("farpage: pages are not removed: to find none of them any more, attach the storage again with another \"salt\"")
+        """Pages of other engines lie beside these, and nobody knows all that were stored. So those
+        of before are not found any more, and those that come have names of this storage alone.
+        Ranks that share pages cannot agree on such names: InvalidError, of which SGLang makes a
+        clear that failed, and nothing is found or stored from then on."""
+        self._epoch.begin()
+        if self._config.tp_size > 1 and any(is_shared(self._config, name, pool.pool) for name, pool in self._pools.items()):
+            self._client = None
+            raise farpage.InvalidError("ranks of tensor parallelism share this model's pages, and cannot begin anew one by one: every page is a miss until "
+                                       "the storage is detached, and attached with another \"salt\"")
 
     @answering(lambda *_: None)
     def close(self) -> None:

@@ -10,6 +10,7 @@ import numpy
 import torch
 
 import farpage
+from farpage.engines.namespaces import Epoch
 
 FLAT = b"flat"  # the name of a page that is copied as a whole, as long as a part's number
 
@@ -40,8 +41,8 @@ class HostPool:
     page of the pool if `is_copied`. A pool without memory, which only counts tokens, has no parts.
     """
 
-    def __init__(self, pool: Any, space: farpage.KeySpace, *, is_copied: bool) -> None:
-        self.pool, self.space = pool, space
+    def __init__(self, pool: Any, space: farpage.KeySpace, epoch: Epoch, *, is_copied: bool) -> None:
+        self.pool, self.space, self._epoch = pool, space, epoch
         sizes = None if is_copied else _part_sizes(pool)
         self.is_copied = sizes is None
         self.part_bytes = [pool.get_dummy_flat_data_page().nbytes] if sizes is None else sizes
@@ -56,7 +57,7 @@ class HostPool:
         """Of all parts of these pages, an array (pages × parts, 16)."""
         if self.is_empty or not names:
             return numpy.empty((0, 16), numpy.uint8)
-        return self.space.keys(name.encode() + suffix for name in names for suffix in self._suffixes)
+        return self.space.keys(self._epoch.names(name.encode() + suffix for name in names for suffix in self._suffixes))
 
     def buffers(self) -> list[Any]:
         """The tensors that its pages lie in: some may be within others."""

@@ -1,7 +1,6 @@
 """Farpage as LMCache's L2, in both forms, on LMCache's own code: its adapters, `lmcache bench l2`
 and its fault injector. Runs in an environment with LMCache (scripts/test-engines)."""
 
-import ctypes
 import json
 import os
 import pathlib
@@ -37,8 +36,9 @@ from farpage.engines.settings import check_version  # noqa: E402
 CLASSES = {"plugin": "FarpageAdapter", "native_plugin": "FarpageConnector"}
 PAGE_BYTES, PAGES = 64 << 10, 16  # in L1: half of them to store from, half to load to
 HALF = PAGES // 2
-DEADLINE_S, SLACK_S = 0.3, 3
+DEADLINE_S = 0.3
 PATIENCE_S = 60
+WATCHDOG_S = 30  # of what would not end: the test of deadlines has a clock of its own
 
 
 def key(number, model="m", rank=0, salt=""):
@@ -89,13 +89,14 @@ class L2:
     def __init__(self, case, form, node, wrapped=None, **params):
         self.memory = numpy.random.default_rng(1).integers(0, 256, (PAGES, PAGE_BYTES), numpy.uint8)
         self.original = self.memory.copy()
-        params = {"timeout_ms": 1000 * DEADLINE_S, "store_timeout_ms": 2000, **params}
+        params = {"timeout_ms": 1000 * DEADLINE_S, "store_timeout_ms": 2000, "model": __file__, "engine": "none", "layout": "none", "dtype": "uint8", **params}
         config = {**(wrapped or {}), "inner": spec(form, node, **params)} if wrapped else spec(form, node, **params)
         described = L1MemoryDesc(ptr=self.memory.ctypes.data, size=self.memory.nbytes, align_bytes=4096)
         self.adapter = create_l2_adapter(get_l2_adapter_config_class(config["type"]).from_dict(config), l1_memory_desc=described)
         inner = getattr(self.adapter, "_inner", self.adapter)
         self.connector = inner._client
         self.is_closed = False
+        self.dtype, self.shape = torch.uint8, (PAGE_BYTES,)  # of an object
         case.addCleanup(self.close)
 
     def close(self):
@@ -106,7 +107,7 @@ class L2:
     def objects(self, places):
         tensor = torch.from_numpy(self.memory)
         return [Object(tensor[place], MemoryObjMetadata(
-            shape=torch.Size([PAGE_BYTES]), dtype=torch.uint8, address=place * PAGE_BYTES, phy_size=PAGE_BYTES, fmt=MemoryFormat.KV_2LTD,
+            shape=torch.Size(self.shape), dtype=self.dtype, address=place * PAGE_BYTES, phy_size=PAGE_BYTES, fmt=MemoryFormat.KV_2LTD,
             ref_count=1), parent_allocator=None) for place in places]
 
     @staticmethod
@@ -132,8 +133,8 @@ class L2:
 
         return self.until(self.adapter.get_store_event_fd(), ask).is_successful()
 
-    def lookup(self, keys):
-        task = self.adapter.submit_lookup_and_lock_task(keys, {})
+    def lookup(self, keys, layouts=None):
+        task = self.adapter.submit_lookup_and_lock_task(keys, layouts or {})
         found = self.until(self.adapter.get_lookup_and_lock_event_fd(), lambda: self.adapter.query_lookup_and_lock_result(task))
         self.adapter.submit_unlock(keys)
         return [found.test(place) for place in range(len(keys))]
@@ -164,6 +165,10 @@ class LmcacheTest(Case):
             with self.subTest(form=form):
                 yield form
 
+    def name(self, key):
+        """As the adapter has it, with the layout of L2.objects()."""
+        return f"m@00000000@0@{key.chunk_hash.hex()}\0torch.uint8:{PAGE_BYTES}"
+
     def wait_until_unreachable(self, l2):
         """Over shm a node is read for as long as the view's lease lasts."""
         into = numpy.zeros(PAGE_BYTES, numpy.uint8)
@@ -172,17 +177,17 @@ class LmcacheTest(Case):
 
     # ---- As LMCache calls it
 
-    def test_pages_come_back_in_both_forms_and_each_finds_the_other_s(self):
+    def test_pages_come_back_in_both_forms_and_each_has_its_own(self):
+        """LMCache tells `native_plugin` nothing of shapes and types."""
         keys, more = [key(number) for number in range(4)], [key(9)]
         for form in self.both_forms():
             l2 = L2(self, form, str(self.node.socket))
-            if form == "plugin":
-                self.assertTrue(l2.store(keys))
+            self.assertEqual(l2.load(keys), [False] * 4)
+            self.assertTrue(l2.store(keys))
             self.assertEqual(l2.lookup(keys + more), [True] * 4 + [False])
             self.assertEqual(l2.load(keys + more), [True] * 4 + [False])
             l2.adapter.delete([keys[3], key(8)])
-            self.assertEqual(l2.lookup(keys), [True] * 3 + [form != "plugin" and False])
-            self.assertTrue(l2.store(keys))
+            self.assertEqual(l2.lookup(keys), [True] * 3 + [False])
             l2.close()
 
     def test_a_page_of_another_length_is_no_hit(self):
@@ -271,7 +276,7 @@ class LmcacheTest(Case):
             for ask in (l2.load, l2.lookup, l2.load):
                 begun = time.monotonic()
                 self.assertEqual(ask(keys), [False] * HALF)
-                self.assertLess(time.monotonic() - begun, DEADLINE_S + SLACK_S)
+                self.assertLess(time.monotonic() - begun, WATCHDOG_S)
             node.send_signal(signal.SIGCONT)
             self.assertTrue(wait_until(lambda: l2.load(keys) == [True] * HALF))
 
@@ -290,7 +295,7 @@ class LmcacheTest(Case):
             self.assertEqual(l2.load(keys), [False] * HALF)
             took_s = time.monotonic() - begun
             tcp.send_signal(signal.SIGCONT)
-            self.assertLess(took_s, DEADLINE_S + SLACK_S)
+            self.assertLess(took_s, WATCHDOG_S)
             return l2.connector.counts["stalled"] == before + HALF
 
         self.assertTrue(wait_until(stalls))
@@ -305,7 +310,7 @@ class LmcacheTest(Case):
             self.wait_until_unreachable(l2)
             begun = time.monotonic()
             self.assertEqual(l2.load(keys), [False] * 4)
-            self.assertLess(time.monotonic() - begun, DEADLINE_S + SLACK_S)
+            self.assertLess(time.monotonic() - begun, WATCHDOG_S)
             self.assertFalse(l2.store([key(10)]))
             self.node = self.node_listening()
             self.assertTrue(wait_until(lambda: l2.store(keys)))
@@ -327,7 +332,7 @@ class LmcacheTest(Case):
 
         self.assertTrue(wait_until(removed))
         client, space = l2.connector._connection.client, l2.connector._space
-        names = space.keys([f"m@00000000@0@{each.chunk_hash.hex()}" for each in keys])
+        names = space.keys([self.name(each) for each in keys])
         self.assertFalse((client.exists(names, timeout_s=PATIENCE_S).wait()["verdict"] == farpage.Verdict.READY).any())
         self.assertNotIn(True, visible)
         self.assertTrue(wait_until(lambda: l2.store(keys)))
@@ -336,7 +341,7 @@ class LmcacheTest(Case):
     def test_a_key_in_doubt_is_not_loaded_until_it_is_stored_again(self):
         l2 = L2(self, "plugin", str(self.node.socket))
         self.assertTrue(l2.store([key(0), key(1)]))
-        in_doubt, name = l2.connector._doubtful, l2.connector._space.key(f"m@00000000@0@{key(0).chunk_hash.hex()}")
+        in_doubt, name = l2.connector._doubtful, l2.connector._space.key(self.name(key(0)))
         names = numpy.frombuffer(name, numpy.uint8).reshape(1, -1)
         in_doubt.put(names, numpy.array([False]), numpy.array([True]))  # while nothing is under way
         self.assertEqual(l2.load([key(0), key(1)]), [False, True])
@@ -353,17 +358,11 @@ class LmcacheTest(Case):
             self.assertFalse(l2.store([key(number) for number in range(4)]))
             with self.assertLogs("farpage", "WARNING") as log:
                 self.assertFalse(l2.store([key(9)]))
-            self.assertIn("dropped in doubt: too many stores had no answer", log.output[0])
+            self.assertIn("dropped in doubt: 4 stores had no answer; storing resumes when the nodes have removed those pages", log.output[0])
             self.assertEqual((l2.connector.counts["dropped in doubt"], l2.connector.counts["dropped"]), (1, 0))
             self.node.send_signal(signal.SIGCONT)
             self.assertTrue(wait_until(lambda: l2.store([key(9)])))
             self.assertEqual(l2.load([key(9)]), [True])
-
-    def test_settings_that_make_no_sense_are_refused(self):
-        for setting, sentence in (({"timeout_ms": "200"}, "timeout_ms is '200': give a number above 0"), ({"store_bytes": "1GiB"}, "store_bytes"),
-                                  ({"start_ms": -1}, "start_ms"), ({"salt": 5}, "salt is 5: give a text")):
-            with self.assertRaisesRegex(farpage.InvalidError, sentence):
-                FarpageConnector(node=str(self.node.socket), **setting)
 
     def test_a_ticket_that_throws_is_a_key_that_failed(self):
         """And its memory is LMCache's own again before LMCache hears of it."""
@@ -409,8 +408,8 @@ class LmcacheTest(Case):
                 took_s = time.monotonic() - begun
                 l2.memory[:] = 7
                 node.send_signal(signal.SIGCONT)
-                self.assertLess(took_s, 10)
-                self.assertTrue((l2.memory == 7).all())
+                self.assertLess(took_s, WATCHDOG_S)
+                self.assertTrue((l2.memory == 7).all(), "wrong bytes: a load wrote after it had ended")
                 number = l2.connector.submit_batch_get(["a"], [memoryview(bytearray(8))])
                 self.assertIn((number, False, "it is closed", [False]), l2.connector.drain_completions())
         self.assertTrue(wait_until(lambda: set(os.listdir("/proc/self/task")) <= before), os.listdir("/proc/self/task"))

@@ -8,9 +8,10 @@ from unittest import mock
 import numpy
 import torch
 from sglang_engine import PAGE_TOKENS, HiCacheStorageConfig, PoolHitPolicy, PoolName, PoolTransfer, PoolTransferResult, device_pool, host_pool, mamba_pool
+from sglang.srt.mem_cache.hybrid_cache.hybrid_cache_controller import HybridCacheController
 
 import farpage
-from farpage.engines import sglang
+from farpage.engines import sglang, sglang_facts
 
 CONFIG = HiCacheStorageConfig(tp_rank=0, tp_size=1, pp_rank=0, pp_size=1, attn_cp_rank=0, attn_cp_size=1, is_mla_model=False,
                               enable_storage_metrics=False, is_page_first_layout=True, model_name="m")
@@ -119,7 +120,7 @@ class SglangStorageTest(unittest.TestCase):
     def test_the_longest_part_has_to_fit(self):
         storage = self.storage()
         pool = mamba_pool()
-        sizes = sglang.HostPool(pool, storage._pools["kv"].space, is_copied=False).part_bytes
+        sizes = sglang.HostPool(pool, storage._pools["kv"].space, sglang.Epoch(), is_copied=False).part_bytes
         self.assertGreater(len(set(sizes)), 1)
         self.client.page_bytes = max(sizes) - 1
         with self.assertLogs("farpage", "ERROR") as said:
@@ -326,6 +327,65 @@ class SglangStorageTest(unittest.TestCase):
         self.without(storage, 0, 1, pool=PoolName.INDEXER)
         groups = [PoolTransfer(name, keys=NAMES, hit_policy=PoolHitPolicy.BLOCK_GROUPS) for name in (PoolName.INDEXER, PoolName.DRAFT)]
         self.assertEqual(storage.batch_exists_v2(NAMES, groups), PoolTransferResult(6, {PoolName.KV: 6}, [1, 2, 3, 4, 5, 6]))
+
+    def test_pools_that_sglang_does_not_store_from_each_rank_are_told(self):
+        """A draft of MHA below a target of MLA: its parts would never be whole."""
+        sharded, shared = host_pool(self.device, "page_first"), types.SimpleNamespace()
+        for is_mla_model, tp_size, name, pool, is_told in (
+                (True, 2, "draft", sharded, True), (True, 2, "draft_swa", sharded, True), (True, 1, "draft", sharded, False),
+                (False, 2, "draft", sharded, False), (True, 2, "mamba", sharded, False), (True, 2, "draft", shared, False)):
+            config = types.SimpleNamespace(is_mla_model=is_mla_model, tp_size=tp_size)
+            self.assertEqual(sglang_facts.is_stored_by_one_rank(config, name, pool), is_told, (is_mla_model, tp_size, name))
+        storage = self.storage()
+        storage._config = types.SimpleNamespace(**{**vars(storage._config), "is_mla_model": True, "tp_size": 2})
+        with self.assertLogs("farpage", "WARNING") as said:
+            for _ in range(2):
+                storage.register_mem_host_pool_v2(sharded, PoolName.DRAFT)
+        self.assertEqual(len(said.output), 1)
+        self.assertIn("no prefix is found", said.output[0])
+
+    def test_that_sglang_stores_such_pools_from_one_rank(self):
+        """What the warning says of it: once this fails, the warning may go."""
+        controller = types.SimpleNamespace(backup_skip=True, storage_backend_type="dynamic")
+        stored = [HybridCacheController.should_backup(controller, PoolTransfer(name)) for name in (PoolName.DRAFT, PoolName.DRAFT_SWA, PoolName.MAMBA)]
+        self.assertEqual(stored, [False, False, True])
+
+    # ---- Clearing
+
+    def names_of(self, storage):
+        return [{key.tobytes() for key in pool.keys(NAMES)} for pool in storage._pools.values()]
+
+    def test_what_was_cleared_is_not_found_and_nobody_else_finds_what_comes(self):
+        storages = [self.storage(side=[PoolName.INDEXER]) for _ in range(2)]
+        before, other = (self.names_of(each) for each in storages)
+        self.assertEqual(before, other)
+        for storage in storages:
+            self.assertIsNone(storage.clear())
+        names = [before, *(self.names_of(each) for each in storages)]
+        storages[0].clear()
+        names.append(self.names_of(storages[0]))
+        for pool in (0, 1):
+            self.assertEqual(len(set.union(*(each[pool] for each in names))), 4 * len(before[pool]))
+        self.client.absent = set.union(*before)
+        self.assertEqual((storages[0].batch_exists(NAMES), storages[0].batch_set_v1(NAMES, PLACES)), (len(NAMES), [True] * len(NAMES)))
+
+    def test_ranks_that_share_pages_and_cannot_agree_miss_all_of_them(self):
+        for is_mla_model, tp_size, is_refused in ((True, 2, True), (True, 1, False), (False, 2, False)):
+            storage = self.storage()
+            storage._config = types.SimpleNamespace(**{**vars(storage._config), "is_mla_model": is_mla_model, "tp_size": tp_size})
+            with self.subTest((is_mla_model, tp_size)), mock.patch.object(sglang_facts, "SHARDED", ()):
+                before, self.client.calls = self.names_of(storage), []
+                if is_refused:
+                    with self.assertRaisesRegex(farpage.InvalidError, "attached with another \"salt\""):
+                        storage.clear()
+                else:
+                    storage.clear()
+                found = 0 if is_refused else len(NAMES)
+                self.assertEqual((storage.batch_exists(NAMES), sum(storage.batch_set_v1(NAMES, PLACES))), (found, found))
+                self.assertEqual(bool(self.client.calls), not is_refused)
+                # Also if a node answers only now.
+                storage._prepare(self.client)
+                self.assertFalse(set.union(*before) & set.union(*self.names_of(storage)))
 
     # ---- Figures and worth
 

@@ -20,6 +20,7 @@ from farpage.engines import sglang_facts
 
 LAYOUTS = ("layer_first", "page_first", "page_first_direct", "page_head")
 TIMEOUT_S = 0.2
+WATCHDOG_S = 30  # of what would not end: sglang_storage_test.py has the deadlines, by its own clock
 SIDE = {PoolName.INDEXER: PoolHitPolicy.ALL_PAGES, PoolName.SWA: PoolHitPolicy.TRAILING_PAGES}
 
 
@@ -88,6 +89,17 @@ class SglangTest(StorageCase):
         engine = self.engine()
         self.assertEqual((engine.storage.batch_exists([]), engine.storage.batch_get_v1([], torch.empty(0, dtype=torch.int64))), (0, []))
 
+    def test_sglangs_clear_leaves_nothing_that_is_found(self):
+        engine, wanted, _ = self.stored(side=SIDE)
+        self.assertTrue(engine.controller.clear_storage_backend())
+        self.assertEqual(engine.load(tokens(1000, PAGES))[0], 0)
+        self.assertEqual(engine.store(tokens(3000, PAGES))[2], PAGES)
+        self.assertEqual(engine.load(tokens(3000, PAGES))[:2], (PAGES, PAGES))
+        # Another engine has its own, as before.
+        other = self.engine(side=SIDE)
+        self.assertEqual(other.load(tokens(3000, PAGES))[0], 0)
+        self.assert_loads(other, PAGES, wanted)
+
     # ---- Side pools
 
     def test_side_pools_come_back_with_the_pages(self):
@@ -129,7 +141,7 @@ class SglangTest(StorageCase):
                 engine.storage._client.remove(keys[2 * part_count - 1:][:1]).wait()  # of the second
                 self.assertEqual(engine.storage.batch_get_v2([transfer]), {PoolName.MAMBA: [True, False, True]})
                 for number in (0, 2):
-                    self.assertTrue(torch.equal(pool.get_data_page(int(places[number])), wanted[number]))
+                    self.assertTrue(torch.equal(pool.get_data_page(int(places[number])), wanted[number]), f"wrong bytes of {number}")
                 engine.close()
 
     def test_a_pool_without_memory_has_what_its_side_pools_have(self):
@@ -165,14 +177,13 @@ class SglangTest(StorageCase):
     # ---- Nodes that fail
 
     def assert_no_wait(self, engine):
-        """Nothing takes longer than its deadline: a question, a load and a store."""
+        """Neither a question nor a load nor a store."""
         names, places = engine.hashes(tokens(1000, PAGES)), torch.arange(PAGES * PAGE_TOKENS)
-        for call, timeout_s, answer in ((lambda: engine.storage.batch_exists(names), TIMEOUT_S, 0),
-                                        (lambda: engine.storage.batch_get_v1(names, places), TIMEOUT_S, [False] * PAGES),
-                                        (lambda: engine.storage.batch_set_v1(names, places), 1, [False] * PAGES)):
+        for call, answer in ((lambda: engine.storage.batch_exists(names), 0), (lambda: engine.storage.batch_get_v1(names, places), [False] * PAGES),
+                             (lambda: engine.storage.batch_set_v1(names, places), [False] * PAGES)):
             begun = time.monotonic()
             self.assertEqual(call(), answer)
-            self.assertLess(time.monotonic() - begun, timeout_s + 1.5)
+            self.assertLess(time.monotonic() - begun, WATCHDOG_S)
         self.assertEqual(engine.load(tokens(1000, PAGES))[0], 0)
         self.assertEqual(engine.store(tokens(7000, 2))[2], 0)
         self.assert_lives(engine)
@@ -189,7 +200,7 @@ class SglangTest(StorageCase):
                 engine.host.kv_buffer.zero_()
                 self.node.send_signal(signal.SIGCONT)
                 self.assertTrue(wait_until(lambda engine=engine: engine.storage.batch_exists(engine.hashes(tokens(1000, PAGES))) == PAGES))
-                self.assertFalse(engine.host.kv_buffer.any())
+                self.assertFalse(engine.host.kv_buffer.any(), "wrong bytes: a load wrote after it had ended")
                 self.assertTrue(wait_until(lambda engine=engine: engine.load(tokens(1000, PAGES))[1] == PAGES))
                 engine.close()
 
@@ -227,7 +238,7 @@ class SglangTest(StorageCase):
         for _ in range(5):
             begun = time.monotonic()
             _, loaded, _, pages, _ = engine.load(tokens(1000, PAGES), lambda: self.node.send_signal(signal.SIGSTOP))
-            self.assertLess(time.monotonic() - begun, 2 * TIMEOUT_S + 3)
+            self.assertLess(time.monotonic() - begun, WATCHDOG_S)
             self.assert_pages(pages, wanted[:loaded])
             self.node.send_signal(signal.SIGCONT)
             self.assertTrue(wait_until(lambda: engine.storage.batch_exists(engine.hashes(tokens(1000, PAGES))) == PAGES))
@@ -263,7 +274,7 @@ class SglangTest(StorageCase):
                 whole += loaded == 3
             longest_s = max(longest_s, time.monotonic() - begun)
         self.assertGreater(whole, 0)
-        self.assertLess(longest_s, 2 * TIMEOUT_S + 3)
+        self.assertLess(longest_s, WATCHDOG_S)
         self.assert_lives(engine)
 
     def test_sglangs_own_injector_of_faults(self):

@@ -27,7 +27,7 @@ class Subject:
 
     def load(self, numbers):
         l2 = self.l2
-        assert (l2.memory[HALF:] == TRASH).all(), "a load wrote after it had ended"
+        assert (l2.memory[HALF:] == TRASH).all(), "wrong bytes: a load wrote after it had ended"
         task = l2.adapter.submit_load_task([key(number) for number in numbers], l2.objects(range(HALF, HALF + len(numbers))))
         bitmap = l2.until(l2.adapter.get_load_event_fd(), lambda: l2.adapter.query_load_result(task))
         loaded = [bitmap.test(place) for place in range(len(numbers))]

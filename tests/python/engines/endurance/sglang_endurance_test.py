@@ -51,7 +51,7 @@ class Subject:
     def load(self, numbers):
         _, places = self.split(numbers)
         for place in self.places[BATCH * PAGE_TOKENS::PAGE_TOKENS].tolist():
-            assert (self.bytes_at(place) == TRASH).all(), "a load wrote after it had ended"
+            assert (self.bytes_at(place) == TRASH).all(), "wrong bytes: a load wrote after it had ended"
         loaded = self.storage.batch_get_v1(self.names(numbers), places)
         for number, place, is_loaded in zip(numbers, places[::PAGE_TOKENS].tolist(), loaded):
             assert not is_loaded or (self.bytes_at(place) == content(number, PAGE_BYTES)).all(), f"wrong bytes of {number}"

@@ -11,6 +11,8 @@ from unittest import mock
 import lmcache_test
 import numpy
 import other_process
+import torch
+from lmcache.v1.distributed.api import MemoryLayoutDesc
 from lmcache_test import CLASSES, L2, key
 from program import Case
 
@@ -42,7 +44,7 @@ class Unlimited:
 
 
 def child(address):
-    l2 = L2(Unlimited(), "native_plugin", address, timeout_ms=30_000, store_timeout_ms=30_000)
+    l2 = L2(Unlimited(), "plugin", address, timeout_ms=30_000, store_timeout_ms=30_000)
     fill(l2, "child")
     assert l2.store(keys_of("child"))
     other_process.say("stored")
@@ -97,6 +99,27 @@ class LmcachePagesTest(Case):
         with mock.patch.object(lmcache_test, "PAGE_BYTES", lmcache_test.PAGE_BYTES - 1):
             self.assertTrue(self.l2(node).store([key(1)]))
 
+    def test_objects_of_another_type_or_shape_are_other_pages(self):
+        """Though they have the same length and the operator has given nothing."""
+        node = self.start_node("--page-bytes", str(lmcache_test.PAGE_BYTES))
+        values = lmcache_test.PAGE_BYTES // 2
+        kinds = [(torch.bfloat16, (2, values // 2)), (torch.float16, (2, values // 2)), (torch.bfloat16, (values // 2, 2))]
+        l2s = []
+        for dtype, shape in kinds:
+            l2 = self.l2(node, model="", engine="", layout="", dtype="")
+            l2.dtype, l2.shape = dtype, shape
+            l2s.append(l2)
+        descs = [{0: MemoryLayoutDesc(shapes=[torch.Size(l2.shape)], dtypes=[l2.dtype])} for l2 in l2s]
+        self.assertTrue(l2s[0].store([key(1)]))
+        # Nothing has moved in the others: what LMCache says of its question counts.
+        self.assertEqual([l2.lookup([key(1)], desc) for l2, desc in zip(l2s, descs)], [[True], [False], [False]])
+        self.assertEqual([l2.load([key(1)]) for l2 in l2s[1:]], [[False], [False]], "wrong bytes, of another type or shape")
+        self.assertEqual(l2s[0].load([key(1)]), [True])
+        other = self.l2(node, model="", engine="", layout="", dtype="")
+        self.assertEqual([other.lookup([key(1)], descs[0]), other.lookup([key(1)])], [[True], [False]])
+        l2s[0].adapter.delete([key(1)])
+        self.assertEqual(other.lookup([key(1)], descs[0]), [False])
+
     def test_other_facts_never_find_them(self):
         node = self.start_node("--page-bytes", str(lmcache_test.PAGE_BYTES))
         models = {}
@@ -108,19 +131,19 @@ class LmcachePagesTest(Case):
         path = self.folder / "model"  # the same path for both
         path.symlink_to(models["one"])
         facts = {**FACTS, "model": str(path)}
-        l2 = self.l2(node, **facts)
-        self.assertTrue(l2.store([key(1)]))
+        for l2 in [self.l2(node, form, **facts) for form in CLASSES]:
+            self.assertTrue(l2.store([key(1)]))
         self.assertEqual([self.loads(node, form, [key(1)], **facts) for form in CLASSES], [[True], [True]])
         others = {"dtype": "float16", "chunk_tokens": 128, "layout": "NHD", "engine": "vllm 0.33", "salt": "x", "model": str(models["one"])}
         for (fact, value), form in zip(others.items(), itertools.cycle(CLASSES)):
-            self.assertEqual(self.loads(node, form, [key(1)], **{**facts, fact: value}), [False], fact)
+            self.assertEqual(self.loads(node, form, [key(1)], **{**facts, fact: value}), [False], f"wrong bytes, of another {fact}")
         others = [key(1, model="n"), key(1, rank=1), key(1, salt="tenant"), key(2)]
-        self.assertEqual(l2.load(others), [False] * len(others))
+        self.assertEqual(l2.load(others), [False] * len(others), "wrong bytes")
         with mock.patch("lmcache.__version__", "0.5.5"):
-            self.assertEqual(self.loads(node, "plugin", [key(1)], **facts), [False], "another release of LMCache")
+            self.assertEqual(self.loads(node, "plugin", [key(1)], **facts), [False], "wrong bytes, of another release of LMCache")
         path.unlink()
         path.symlink_to(models["two"])
-        self.assertEqual(self.loads(node, "plugin", [key(1)], **facts), [False], "other weights at the same path")
+        self.assertEqual(self.loads(node, "plugin", [key(1)], **facts), [False], "wrong bytes, of other weights at the same path")
 
 
 if __name__ == "__main__":

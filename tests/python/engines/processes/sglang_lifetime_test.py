@@ -68,7 +68,7 @@ class SglangLifetimeTest(Case):
                 engine.host.kv_buffer.zero_()
                 _, loaded, _, pages, _ = engine.load(prompt(number))
                 for page, other in zip(pages[:loaded], wanted):
-                    self.assertTrue(torch.equal(page, other))
+                    self.assertTrue(torch.equal(page, other), "wrong bytes")
                 whole += loaded
             self.assertGreaterEqual(whole, PAGES)
             engine.close()

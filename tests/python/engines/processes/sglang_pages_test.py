@@ -25,6 +25,7 @@ SHAPES = {64 * KIB: (16, 4096), 64 * KIB + 1: (1, 64 * KIB + 1), 96 * KIB: (16, 
           2 * MIB: (64, 32768), 3 * MIB + 4097: (1, 3 * MIB + 4097), 8 * MIB: (64, 131072)}
 PART_BYTES = 64 * KIB  # as sglang_engine has it
 LENGTH_OF_A_PROMPT = 1_000_000  # tokens
+MOST_CPU_S = 10  # it takes some 1.3 s
 
 
 def engine_of(address, **options):
@@ -100,20 +101,18 @@ class SglangPagesTest(Case):
         larger = self.start_node("--page-bytes", str(PART_BYTES + 1), name="larger")
         self.assertEqual(self.engine(larger).store(tokens(1000, 2))[2], 2)
 
-    def test_a_prefix_of_a_million_tokens_is_asked_for_within_its_deadline(self):
+    def test_a_prefix_of_a_million_tokens_takes_little_of_a_cpu(self):
         """With pages of one token each, also where all of them are there."""
         node = self.start_node("--page-bytes", str(PART_BYTES))
-        engine = self.engine(node, timeout_ms=500)
+        engine = self.engine(node)
         names = [f"{number:064x}" for number in range(LENGTH_OF_A_PROMPT)]
         with mock.patch.object(engine.storage._client, "exists", self.all_there):
-            begun_s = time.monotonic()
-            count = engine.storage.batch_exists(names)
-            took_s = time.monotonic() - begun_s
-        self.assertGreater(count, 0)
-        self.assertLess(took_s, 0.5 + 3)
-        begun_s = time.monotonic()
+            begun_s = time.thread_time()
+            self.assertEqual(engine.storage.batch_exists(names), LENGTH_OF_A_PROMPT)
+            self.assertLess(time.thread_time() - begun_s, MOST_CPU_S)
+        begun_s = time.thread_time()
         self.assertEqual(engine.storage.batch_exists(names), 0)
-        self.assertLess(time.monotonic() - begun_s, 0.5 + 3)
+        self.assertLess(time.thread_time() - begun_s, MOST_CPU_S / 10)
         self.assertEqual(engine.storage.batch_exists_v2(names).kv_hit_pages, 0)
 
     def all_there(self, keys, *, timeout_s):
@@ -148,15 +147,15 @@ class SglangPagesTest(Case):
             self.assertEqual(self.engine(node).store(tokens(1000, 2))[2], 2)
         self.assertEqual(found(), 2)
         for options in ({"model": "n"}, {"salt": "x"}, {"layout": "page_head"}, {"layout": "layer_first"}, {"interface_v1": 0}, {"dtype": "fp8_e4m3"}):
-            self.assertEqual(found(**options), 0, options)
+            self.assertEqual(found(**options), 0, f"wrong bytes, of {options}")
         for fact, value in (("kv_cache_dtype", "fp8_e5m2"), ("revision", "2"), ("quantization", "awq"), ("model_path", str(models["one"]))):
-            self.assertEqual(found({**server, fact: value}), 0, fact)
+            self.assertEqual(found({**server, fact: value}), 0, f"wrong bytes, of another {fact}")
         for rank in ({"tp_size": 2}, {"tp_size": 2, "tp_rank": 1}, {"pp_size": 2}, {"pp_size": 2, "pp_rank": 1}, {"attn_cp_size": 2, "attn_cp_rank": 1}):
-            self.assertEqual(found(rank=rank), 0, rank)
-        self.assertEqual(found(release="0.5.99", allow_untested=True), 0, "another release of SGLang")
+            self.assertEqual(found(rank=rank), 0, f"wrong bytes, of {rank}")
+        self.assertEqual(found(release="0.5.99", allow_untested=True), 0, "wrong bytes, of another release of SGLang")
         path.unlink()
         path.symlink_to(models["two"])
-        self.assertEqual(found(), 0, "other weights at the same path")
+        self.assertEqual(found(), 0, "wrong bytes, of other weights at the same path")
 
 
 if __name__ == "__main__":
