@@ -17,7 +17,8 @@ from farpage.engines.guard import tell
 
 class WorkerSide:
     """vLLM's worker calls it from one thread, step by step: `start()`, `wait_layer()` of each
-    layer, `save()`, `ended()`. `counts`: blocks by what became of them."""
+    layer, `save()`, `ended()`, `take_failed()`; with a draft model, which works last, `save()`
+    comes at the end. `counts`: blocks by what became of them."""
 
     def __init__(self, settings: Settings, cache: CacheBlocks, space: farpage.KeySpace, *, loads: bool, stores: bool) -> None:
         self._settings, self._cache = settings, cache
@@ -88,9 +89,7 @@ class WorkerSide:
             self._guard("wait", functools.partial(self._layers.wait, name))
 
     def save(self, plan: Plan) -> None:
-        """Copies the step's stores. Its loads within the step end here."""
-        if self._layers is not None:
-            self._guard("end", self._layers.end)
+        """Copies the step's stores."""
         stores = self._stores
         if stores is not None:
             for blocks in plan.stores:
@@ -110,7 +109,10 @@ class WorkerSide:
         return ending, loaded
 
     def take_failed(self) -> set[int]:
-        """Blocks that did not come, after `ended()`."""
+        """Blocks that did not come, after `ended()`. Loads of layers end here: vLLM takes what the
+        step computed unless it hears now that they failed."""
+        if self._layers is not None:
+            self._guard("end", self._layers.end)
         failed, self._failed = self._failed, set()
         for loads in (self._blocks, self._layers):
             if loads is not None:

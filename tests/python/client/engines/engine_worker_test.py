@@ -92,9 +92,18 @@ class WorkerSideTest(ConnectorCase):
         worker.wait_layer("layer 1")
         self.assertEqual([ticket.released for ticket in tickets], [False, True, False])
         worker.save(Plan())
-        self.assertEqual([ticket.released for ticket in tickets], [True] * 3)
         # VLLM waits for none of its requests.
         self.assertEqual((worker.ended(), worker.take_failed()), ((set(), set()), {2}))
+        self.assertEqual([ticket.released for ticket in tickets], [True] * 3)
+
+    def test_layers_that_failed_are_told_in_their_step_with_a_draft_model_too(self):
+        """VLLM then saves after it has asked what failed."""
+        worker = self.worker(Client(*[FakeTicket([READY, RECOMPUTE]) for _ in range(LAYERS)]), "layer")
+        for loads, failed in (([blocks(1, 2)], {2}), ([], set())):
+            plan = Plan(loads=loads)
+            worker.start(plan)
+            self.assertEqual((worker.ended(), worker.take_failed()), ((set(), set()), failed))
+            worker.save(plan)
 
     def test_without_a_node_loads_fail_at_once(self):
         for pages in FORMS:

@@ -39,6 +39,8 @@ PROMPTS = [[(number * place) % 900 for place in range(BLOCKS * BLOCK_TOKENS + 4)
 
 
 class ConnectorCase(Case):
+    drafts = False  # whether vLLM has a draft model
+
     def setUp(self):
         super().setUp()
         self.node = self.start_node("--page-bytes", "4KiB", pool="8MiB")
@@ -46,7 +48,8 @@ class ConnectorCase(Case):
         self.model = save_config(self.folder / "model")
 
     def engine(self, connects=True, **options):
-        options = {"node": str(self.node.socket), "timeout_ms": PATIENT_MS, "store_timeout_ms": PATIENT_MS, "layers": LAYERS, **options}
+        options = {"node": str(self.node.socket), "timeout_ms": PATIENT_MS, "store_timeout_ms": PATIENT_MS, "layers": LAYERS, "drafts": self.drafts,
+                   **options}
         engine = Engine(options.pop("model", self.model), **options)
         self.engines.append(engine)
         self.addCleanup(engine.close)
@@ -357,6 +360,10 @@ class FaultsTest(ConnectorCase):
                 engine.settle()
                 engine.close()
             self.assertGreater(engine.counts_at_end["ready"], 0)
+
+
+class FaultsWithADraftModelTest(FaultsTest):
+    drafts = True
 
 
 class StartTest(ConnectorCase):
