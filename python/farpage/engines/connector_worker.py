@@ -13,6 +13,7 @@ from farpage.engines.connector_memory import CacheBlocks, Staging
 from farpage.engines.connector_plan import Blocks, Plan, Settings, Shard
 from farpage.engines.connector_stores import Stores
 from farpage.engines.guard import tell
+from farpage.engines.settings import require_a_page
 
 
 class WorkerSide:
@@ -26,6 +27,10 @@ class WorkerSide:
         is_layered = settings.pages == "layer"
         self.shard = Shard(space, len(cache.layers) if is_layered else 1)
         self._page_bytes = max(cache.lengths) if is_layered else cache.block_bytes
+        if not is_layered and loads:
+            require_a_page(cache.block_bytes, load_bytes=settings.load_bytes)
+        if stores:
+            require_a_page(cache.block_bytes, store_bytes=settings.store_bytes)
         self._staged: list[Staging] = []
         self._layers = LayerLoads(cache, self.shard, settings.timeout_s, self.counts) if is_layered else None
         self._blocks: BlockLoads | None = None

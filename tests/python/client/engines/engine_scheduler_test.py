@@ -398,6 +398,12 @@ class SettingsTest(unittest.TestCase):
         with self.assertRaisesRegex(farpage.InvalidError, "pages is 'head': give \"block\""):
             Settings.of({"pages": "head"})
 
+    def test_settings_of_other_adapters_are_refused(self):
+        for name, value in (("cost_model", True), ("prefill_tokens_per_s", 1), ("locality", "LOCAL"), ("start_ms", 0), ("chunk_tokens", 1), ("model", "m")):
+            with self.assertRaisesRegex(farpage.InvalidError, f"FarpageConnector has no setting {name}: remove it"):
+                Settings.of({name: value})
+        self.assertEqual(Settings.of({"ahead": {"pages": 1}, "lanes": 2}).client, {"ahead": {"pages": 1}, "lanes": 2})
+
     def test_times_and_lengths_are_above_0(self):
         for name in ("timeout_ms", "store_timeout_ms", "load_bytes", "store_bytes"):
             for value in (0, -1, True, "1"):
@@ -406,15 +412,17 @@ class SettingsTest(unittest.TestCase):
 
     def test_each_refusal_says_what_to_write(self):
         refused = {"timeout_ms": ("200", 0, -200, True, None, float("nan"), float("inf")), "store_timeout_ms": ("5000", 0),
-                   "load_bytes": ("256MiB", 0), "store_bytes": ("1GiB", -1), "start_ms": ("1", -1), "prefill_tokens_per_s": (-1, "fast"),
-                   "chunk_tokens": ("256",), "cost_model": ("true", 1), "allow_untested": ("yes",), "salt": (1, None), "model": (1,),
+                   "load_bytes": ("256MiB", 0, 1e9, 0.5), "store_bytes": ("1GiB", -1, 1e9), "start_ms": ("1", -1), "prefill_tokens_per_s": (-1, "fast"),
+                   "chunk_tokens": ("256", 2.5, -1), "cost_model": ("true", 1), "allow_untested": ("yes",), "salt": (1, None), "model": (1,),
                    "locality": ("remote", 1), "pages": ("head", []), "ahead": (True, 64)}
         for name, values in refused.items():
             for value in values:
                 with self.assertRaises(farpage.InvalidError, msg=(name, value)) as said:
                     check(**{name: value})
                 self.assertRegex(str(said.exception), f"^{name} is .*: give [^']")
-        taken = {"timeout_ms": 0.5, "load_bytes": 1, "start_ms": 0, "prefill_tokens_per_s": 0, "cost_model": True, "salt": "", "locality": "LOCAL",
+        with self.assertRaisesRegex(farpage.InvalidError, 'ahead is 64: give {"pages": N}, N pages to fetch ahead, or remove the key$'):
+            check(ahead=64)
+        taken = {"timeout_ms": 0.5, "load_bytes": 1, "chunk_tokens": 0, "start_ms": 0, "prefill_tokens_per_s": 0, "cost_model": True, "salt": "", "locality": "LOCAL",
                  "pages": "layer", "ahead": {"pages": 64}, "node": "n", "lanes": "of others"}
         check(**taken)
 

@@ -54,6 +54,14 @@ class WorkerSideTest(ConnectorCase):
             with self.assertRaisesRegex(farpage.InvalidError, f"--page-bytes {length}"):
                 self.worker(Client(page_bytes=length - 1), pages)
 
+    def test_memory_for_less_than_a_block_is_refused(self):
+        for pages, name, roles in (("block", "load_bytes", {"stores": False}), ("block", "store_bytes", {"loads": False}), ("layer", "store_bytes", {})):
+            length = self.worker(Client(), pages, **roles)._cache.block_bytes
+            self.worker(Client(), pages, **roles, **{name: length})
+            with self.assertRaisesRegex(farpage.InvalidError, f"{name} is {length - 1}, and a page has {length} bytes: give at least so many"):
+                self.worker(Client(), pages, **roles, **{name: length - 1})
+        self.worker(Client(), loads=False, load_bytes=1)  # which it does not use
+
     def test_memory_for_what_it_does_is_registered(self):
         whole = 6 * LENGTH  # of a layer
         for pages, roles, lengths in (("block", {}, [4 * BLOCK_BYTES, 2 * BLOCK_BYTES]), ("block", {"loads": False}, [2 * BLOCK_BYTES]),

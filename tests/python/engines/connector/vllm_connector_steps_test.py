@@ -338,7 +338,7 @@ class FaultsTest(ConnectorCase):
     def test_loads_wait_for_room_within_their_deadline(self):
         self.store()
         self.assert_generates(self.engine(load_bytes=2 * LAYERS * LAYER_BYTES), [BLOCKS * BLOCK_TOKENS] * len(PROMPTS))
-        engine = self.engine(load_bytes=1, timeout_ms=0.001)
+        engine = self.engine(load_bytes=LAYERS * LAYER_BYTES, timeout_ms=0.001)
         # The lookup alone has time.
         engine.connector._scheduler._settings = types.SimpleNamespace(timeout_s=PATIENT_MS / 1000)
         self.assertEqual(engine.run(PROMPTS)[0], [expected(prompt) for prompt in PROMPTS])
@@ -411,13 +411,14 @@ class StartTest(ConnectorCase):
     def test_what_it_cannot_serve_is_refused_with_a_sentence(self):
         for options, sentence in (({"transfer": {"kv_load_failure_policy": "fail"}}, '"kv_load_failure_policy": "recompute"'),
                                   ({"pages": "head"}, 'pages is .head.: give "block"'),
+                                  ({"cost_model": True}, "FarpageConnector has no setting cost_model"), ({"load_bytes": 1}, "load_bytes is 1, and a page has"),
                                   ({"timeout_ms": -1}, "timeout_ms is -1: give a number above 0")):
             with self.subTest(**options), self.assertRaisesRegex(farpage.InvalidError, sentence):
                 self.engine(connects=False, **options)
         engine = self.engine(connects=False)
         worker = engine.workers[0]
         other = types.SimpleNamespace(device=types.SimpleNamespace(type="xpu"), shape=(40, 1), dtype="int8")
-        with self.assertRaisesRegex(farpage.InvalidError, "all in the host's memory, or all in that of one CUDA GPU"):
+        with self.assertRaisesRegex(farpage.InvalidError, "needs the whole KV cache in host memory or on one CUDA GPU"):
             worker.connector.register_kv_caches({"layer.0": other})
         with self.assertRaisesRegex(farpage.InvalidError, "vLLM has 40 blocks"):
             worker.connector.register_kv_caches({"layer.0": worker.caches["layer.0"][:7]})
