@@ -34,7 +34,7 @@ from farpage.engines.lookups import Lookups
 from farpage.engines.namespaces import Epoch, page_space
 from farpage.engines.settings import check, check_version, refuse_others, require_a_page
 from farpage.engines.transfers import Job, Transfers
-from farpage.engines.vllm_facts import config_of_maker, engine_facts
+from farpage.engines.vllm_facts import config_of_maker, engine_facts, specs_of_maker
 from farpage.engines.worth import Worth
 
 PREFIX = "vllm:kv_offload_farpage_"
@@ -44,7 +44,7 @@ MIB = 1 << 20
 HIT, MISS, RETRY = LookupResult.HIT, LookupResult.MISS, LookupResult.RETRY  # looking them up costs
 
 
-def space_of(spec: Any, vllm_config: Any, salt: str) -> farpage.KeySpace:
+def space_of(spec: Any, vllm_config: Any, kv_specs: str, salt: str) -> farpage.KeySpace:
     """The namespace of all that decides what is in a chunk."""
     config = spec.config
     parallel = config.parallel
@@ -53,7 +53,7 @@ def space_of(spec: Any, vllm_config: Any, salt: str) -> farpage.KeySpace:
     return page_space(
         engine="vllm", version=vllm.__version__, model=config.model.name, dtype=config.model.dtype,
         layout=f"{config.kv_cache_layout} canonical={config.canonical_layout} replicated={config.replicated_layout}",
-        block_tokens=config.cache.tokens_per_hash * config.cache.blocks_per_chunk, ranks=ranks, salt=salt, groups=groups,
+        block_tokens=config.cache.tokens_per_hash * config.cache.blocks_per_chunk, ranks=ranks, salt=salt, groups=groups, specs=kv_specs,
         **engine_facts(vllm_config))
 
 
@@ -80,7 +80,7 @@ class FarpageTier(SecondaryTierManager):
         check_version("vLLM", vllm.__version__, allow_untested)
         super().__init__(offloading_spec, primary_kv_view, tier_type, backpressure_detector)
         self.locality = Locality(locality)
-        self._space, self._epoch = space_of(offloading_spec, config_of_maker(), salt), Epoch()
+        self._space, self._epoch = space_of(offloading_spec, config_of_maker(), specs_of_maker(), salt), Epoch()
         self._store_timeout_s = store_timeout_ms / 1000
         self._memory: Any = numpy.asarray(primary_kv_view).view(numpy.uint8)
         self._chunk_bytes = int(self._memory.shape[1])

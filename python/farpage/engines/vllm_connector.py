@@ -76,17 +76,23 @@ def refuse_unfit(vllm_config: Any, kv_cache_config: Any) -> None:
                                    "--decode-context-parallel-size to 1")
 
 
+def _kernel(layer: Any) -> str:
+    """What decides how a layer's K and V lie within a head's bytes: its attention's backend, and of
+    a CPU's kernels which."""
+    backend = layer.get_attn_backend().get_name() if hasattr(layer, "get_attn_backend") else ""
+    return f"{backend} {getattr(layer, 'isa', '')}".strip()
+
+
 def space_of(vllm_config: Any, cache: CacheBlocks, settings: Settings) -> farpage.KeySpace:
     """The namespace of all that decides what is in this worker's pages."""
     model, kv_cache = vllm_config.model_config, vllm_config.cache_config
     ranks = {f"{name}_{what}": value for name, group in (("tp", get_tp_group()), ("pp", get_pp_group()))
              for what, value in (("rank", group.rank_in_group), ("size", group.world_size))}
     layers = vllm_config.compilation_config.static_forward_context
-    # Of a CPU's attention kernels, some keep K in an order of their own.
-    kernels = sorted({f"{getattr(layers.get(name), 'isa', '')}" for name in cache.place})
+    kernels = [_kernel(layers.get(name)) for name in cache.place]
     return page_space(
         engine="vllm", version=vllm.__version__, model=model.model, dtype=f"{model.dtype} kv={kv_cache.cache_dtype}", layout=cache.layout,
-        block_tokens=kv_cache.block_size, ranks=ranks, salt=settings.salt, kernels=",".join(kernels), pages=settings.pages, adapter="connector",
+        block_tokens=kv_cache.block_size, ranks=ranks, salt=settings.salt, kernels=",".join(kernels if len(set(kernels)) > 1 else kernels[:1]), pages=settings.pages, adapter="connector",
         **engine_facts(vllm_config))
 
 

@@ -70,7 +70,8 @@ class VllmTierTest(ManagerCase):
         others += [{"groups": (dataclasses.replace(group, layer_names=("l1",)),)}, {"groups": (group, dataclasses.replace(group, group_id=1))},
                    {"groups": (dataclasses.replace(group, tokens_per_block=99),)}, {"model": dataclasses.replace(config.model, dtype="float16")},
                    {"cache": dataclasses.replace(cache, tokens_per_hash=99)}, {"cache": dataclasses.replace(cache, blocks_per_chunk=99)}]
-        spaces = [space_of(types.SimpleNamespace(config=dataclasses.replace(config, **other)), None, "").namespace for other in [{}, *others]]
+        spaces = [space_of(types.SimpleNamespace(config=dataclasses.replace(config, **other)), None, "", "").namespace for other in [{}, *others]]
+        spaces.append(space_of(types.SimpleNamespace(config=config), None, "FullAttentionSpec(num_head_slots=2)", "").namespace)
         self.assertEqual(len(set(spaces)), len(spaces))
 
     def test_loads_and_stores_have_their_own_time(self):

@@ -169,21 +169,26 @@ class PrefixTest(ConnectorCase):
                 engine.close()
 
     def test_each_fact_is_in_the_namespace(self):
+        def backend(name):
+            return lambda: types.SimpleNamespace(get_name=lambda: name)
+
         def space(settings=None, **facts):
             told = {"model": "m", "dtype": "bfloat16", "revision": "r", "quantization": "q", "cache_dtype": "auto", "block_size": 16, "hash": "h",
-                    "layout": "l", "isa": "amx", "tp_rank": 0, "tp_size": 2, "rope": 1, "load_format": "auto", "pp_rank": 0, "pp_size": 2, **facts}
+                    "layout": "l", "isa": "amx", "backend": "FLASHINFER", "attention": {"indexer_kv_dtype": "auto"}, "tp_rank": 0, "tp_size": 2, "rope": 1, "load_format": "auto", "pp_rank": 0, "pp_size": 2, **facts}
             config = types.SimpleNamespace(
                 model_config=types.SimpleNamespace(hf_config={"rope": told["rope"]},
                                                    **{name: told[name] for name in ("model", "dtype", "revision", "quantization")}),
                 load_config=types.SimpleNamespace(download_dir=None, load_format=told["load_format"]), speculative_config=None,
-                cache_config=types.SimpleNamespace(cache_dtype=told["cache_dtype"], block_size=told["block_size"], prefix_caching_hash_algo=told["hash"]),
-                compilation_config=types.SimpleNamespace(static_forward_context={"layer": types.SimpleNamespace(isa=told["isa"])}))
+                attention_config=told["attention"], cache_config=types.SimpleNamespace(cache_dtype=told["cache_dtype"], block_size=told["block_size"], prefix_caching_hash_algo=told["hash"]),
+                compilation_config=types.SimpleNamespace(static_forward_context={
+                    "first": types.SimpleNamespace(isa=told["isa"], get_attn_backend=backend("FLASHINFER")),
+                    "second": types.SimpleNamespace(isa=told["isa"], get_attn_backend=backend(told["backend"]))}))
             groups = {f"get_{name}_group": types.SimpleNamespace(rank_in_group=told[f"{name}_rank"], world_size=told[f"{name}_size"]) for name in ("tp", "pp")}
             with mock.patch.multiple(vllm_connector, **{name: lambda group=group: group for name, group in groups.items()}):
-                cache = types.SimpleNamespace(layout=told["layout"], place={"layer": 0})
+                cache = types.SimpleNamespace(layout=told["layout"], place={"first": 0, "second": 1})
                 return vllm_connector.space_of(config, cache, Settings(**(settings or {}))).namespace
 
-        others = [{name: "other"} for name in ("model", "dtype", "revision", "quantization", "cache_dtype", "block_size", "hash", "layout", "isa", "rope", "load_format")]
+        others = [{name: "other"} for name in ("model", "dtype", "revision", "quantization", "cache_dtype", "block_size", "hash", "layout", "isa", "rope", "load_format", "backend", "attention")]
         others += [{name: 3} for name in ("tp_rank", "tp_size", "pp_rank", "pp_size")] + [{"settings": {"salt": "x"}}, {"settings": {"pages": "layer"}}]
         spaces = {space(), *(space(**other) for other in others)}
         self.assertEqual(len(spaces), 1 + len(others))
