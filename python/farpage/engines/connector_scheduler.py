@@ -17,6 +17,7 @@ from farpage.engines.guard import tell
 from farpage.engines.namespaces import Epoch
 
 MOST_KEYS = 1 << 16  # in one question
+NO_NAME = b""  # of no block: a page of that name is never there
 NEVER = 1 << 62  # more blocks than any request has
 
 
@@ -137,8 +138,15 @@ class SchedulerSide:
         end = first + external_tokens // self._block_tokens
         known.stored = end
         if end > first:
-            known.loading, known.loading_from = Blocks(request.request_id, self._names(request, first, end), numbers[first:end]), first
+            known.loading, known.loading_from = Blocks(request.request_id, self._names_to_load(request, first, end), numbers[first:end]), first
             self._next.loads.append(known.loading)
+
+    def _names_to_load(self, request: Any, first: int, end: int) -> list[bytes]:
+        try:
+            return self._names(request, first, end)
+        except Exception as error:  # vLLM waits for a load, and computes blocks that are told as failed
+            tell(self, "load", error)
+            return [NO_NAME] * (end - first)
 
     def ended(self, loaded: Iterable[str], failed: set[int]) -> None:
         """Of a step, requests whose loads have ended, and blocks that did not come."""
@@ -157,17 +165,26 @@ class SchedulerSide:
     def plan(self, scheduled: Iterable[str], numbers_of: Callable[[str], list[int]]) -> Plan:
         """What the workers do in this step, in which these requests compute."""
         plan, self._next = self._next, Plan()
+        matched, self._matched = self._matched, []
+        try:
+            self._plan_stores(plan, scheduled, numbers_of)
+            self._plan_announcements(plan, matched)
+        except Exception as error:  # its loads go to the workers all the same: vLLM waits for them
+            tell(self, "plan", error)
+        return plan
+
+    def _plan_stores(self, plan: Plan, scheduled: Iterable[str], numbers_of: Callable[[str], list[int]]) -> None:
         for name in scheduled if self._stores_blocks else ():
             known = self._requests.get(name)
             blocks = self._computed(known, numbers_of) if known is not None else None
             if blocks is not None:
                 plan.stores.append(blocks)
-        matched, self._matched = self._matched, []
+
+    def _plan_announcements(self, plan: Plan, matched: Iterable[_Request]) -> None:
         for known in matched:
             if known.first is not None and not known.is_announced:  # vLLM has no blocks for it yet
                 known.is_announced = True
                 plan.announced += self._names(known.request, known.first, known.found)
-        return plan
 
     def finished(self, request: Any, numbers: list[int]) -> bool:
         """Whether vLLM must keep the request's blocks until the workers have read them."""

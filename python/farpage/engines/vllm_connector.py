@@ -176,6 +176,7 @@ class FarpageConnector(KVConnectorBase_V1):
 
     # ---- Scheduler
 
+    @answering(lambda *_: None)
     def set_xfer_handshake_metadata_pp_aware(self, metadata: dict[tuple[int, int], KVConnectorHandshakeMetadata]) -> None:
         if self._scheduler is not None:
             self._scheduler.set_shards(each.shard for each in metadata.values() if isinstance(each, FarpageHandshake))
@@ -191,10 +192,12 @@ class FarpageConnector(KVConnectorBase_V1):
         tokens = self._scheduler.matched(request, num_computed_tokens)
         return tokens, bool(tokens) and not self._is_layered
 
+    @answering(lambda *_: None)
     def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
         assert self._scheduler is not None
         self._scheduler.allocated(request, blocks.get_block_ids()[0], num_external_tokens)
 
+    @answering(lambda *_: FarpageMetadata(Plan()))
     def build_connector_meta(self, scheduler_output: Any) -> KVConnectorMetadata:
         assert self._scheduler is not None and self._kv_cache_manager is not None
         manager = self._kv_cache_manager
@@ -210,6 +213,7 @@ class FarpageConnector(KVConnectorBase_V1):
         assert self._scheduler is not None
         return self._scheduler.finished(request, block_ids), None
 
+    @answering(lambda *_: False)
     def reset_cache(self) -> bool | None:
         if self._scheduler is not None:
             self._scheduler.reset()
@@ -217,8 +221,9 @@ class FarpageConnector(KVConnectorBase_V1):
 
     # ----
 
+    @answering(lambda *_: None)
     def shutdown(self) -> None:
-        for side in (self._worker, self._scheduler):
+        worker, self._worker = self._worker, None
+        for side in (worker, self._scheduler):
             if side is not None:
                 side.close()
-        self._worker = None

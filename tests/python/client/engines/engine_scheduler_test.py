@@ -89,6 +89,25 @@ class SchedulerTest(unittest.TestCase):
         ticket.end()
         self.assertEqual([self.matched(request), self.matched(request, computed=1), self.matched(request, computed=3)], [1, 0, 0])
 
+    def test_a_load_that_vllm_waits_for_reaches_the_workers_whatever_fails(self):
+        """Without names the workers tell it as failed, for no page has the empty name."""
+        request = Request(2)
+        self.answer(True, True)
+        self.side.begin(request)
+        self.assertEqual(self.matched(request), 2)
+        with mock.patch.object(self.side, "_names", side_effect=RuntimeError("anything")), self.assertLogs("farpage", "ERROR"):
+            self.side.allocated(request, [7, 5, 3], 2 * BLOCK_TOKENS)
+            request.compute(3)
+            self.assertEqual(self.plan("r", numbers=[7, 5, 3]), ([([b"", b""], [7, 5])], [], set()))
+        self.side.ended((), {7})
+        self.assertEqual(self.side._requests["r"].limit, 0)
+
+    def test_a_plan_that_fails_has_its_loads(self):
+        self.load(Request(2), 2, [7, 5])
+        with mock.patch.object(self.side, "_computed", side_effect=RuntimeError("anything")), self.assertLogs("farpage", "ERROR"):
+            loads, stores, _ = self.plan("r")
+        self.assertEqual((len(loads), stores), (1, []))
+
     def test_a_question_without_an_answer_is_over_in_time(self):
         request = Request(2)
         question = self.answer(True, True, is_done=False)

@@ -22,6 +22,7 @@ from vllm.v1.kv_cache_interface import (  # noqa: E402
 
 import farpage  # noqa: E402
 from farpage.engines import vllm_connector  # noqa: E402
+from farpage.engines.connector_plan import Plan  # noqa: E402
 from farpage.engines.vllm_connector import (  # noqa: E402
     FarpageConnector,
     FarpageHandshake,
@@ -123,6 +124,20 @@ class SchedulerTest(CallsCase):
             connector._scheduler.finished.return_value = keeps
             self.assertEqual(connector.request_finished("request", [7, 5]), (keeps, None))
         connector._scheduler.finished.assert_called_with("request", [7, 5])
+
+    def test_no_exception_of_its_side_reaches_vllm(self):
+        connector, broken = self.scheduler(), mock.Mock(side_effect=RuntimeError("anything"))
+        connector._scheduler.configure_mock(begin=broken, matched=broken, allocated=broken, plan=broken, ended=broken, finished=broken, reset=broken,
+                                            set_shards=broken, close=broken)
+        connector._kv_cache_manager = mock.Mock()
+        calls = {"on_new_request": (("request",), None), "get_num_new_matched_tokens": (("request", 0), (0, False)),
+                 "update_state_after_alloc": (("request", mock.MagicMock(), 16), None), "build_connector_meta": ((mock.Mock(),), FarpageMetadata(Plan())),
+                 "update_connector_output": ((mock.Mock(),), None), "request_finished": (("request", [7]), (False, None)), "reset_cache": ((), False),
+                 "set_xfer_handshake_metadata_pp_aware": (({},), None), "shutdown": ((), None)}
+        with self.assertLogs("farpage", "ERROR") as said:
+            for name, (arguments, answer) in calls.items():
+                self.assertEqual(getattr(connector, name)(*arguments), answer, name)
+        self.assertEqual(len(said.output), len(calls), said.output)
 
     def test_requests_resets_and_the_end(self):
         connector = self.scheduler()
